@@ -287,20 +287,24 @@ static const char *bound_text(const struct tt_prediction *p, char *text, size_t 
     return text;
 }
 
-static const char *state_text(enum tt_candidate_state state)
+/* Why it has no time. */
+static const char *state_text(const struct why *w, enum tt_candidate_state state, char *text, size_t bytes)
 {
     static const char *const texts[] = {
-        [TT_SIMULATED] = "simulated",
-        [TT_WALKED] = "walked",
-        [TT_SAME] = "not simulated: another name for the program of one that was",
-        [TT_TOO_FAR] = "not simulated: too far behind by its formula",
-        [TT_TOO_LONG] = "not simulated: it would take too long",
-        [TT_NOT_WALKED] = "not walked: it hangs on ranks that are not",
-        [TT_DOES_NOT_FIT] = "not simulated: it does not fit the shorter call that is simulated",
-        [TT_NO_SIMULATION] = "not simulated",
+        [TT_SAME] = ": another name for the program of one that was",
+        [TT_TOO_FAR] = ": too far behind by its formula",
+        [TT_TOO_LONG] = ": it would take too long",
+        [TT_NOT_WALKED] = ": it hangs on ranks that are not",
+        [TT_DOES_NOT_FIT] = ": it does not fit the shorter call that is simulated",
+        [TT_NO_SIMULATION] = "",
     };
+    const char *how = w->report.walked ? "walked" : "simulated";
 
-    return texts[state];
+    if (state == TT_SIMULATED || state == TT_WALKED)
+        snprintf(text, bytes, "%s", how);
+    else
+        snprintf(text, bytes, "not %s%s", how, texts[state]);
+    return text;
 }
 
 static const char *name_of(const struct tt_candidate *c)
@@ -337,6 +341,10 @@ static void reason_text(const struct why *w, char *text, size_t bytes)
     }
     if (r->why_model) {
         snprintf(text, bytes, "closed forms decide, as %s", r->why_model);
+        return;
+    }
+    if (c->state == TT_NOT_WALKED) {
+        snprintf(text, bytes, "it is shorter by its closed form than what takes the shortest walked time, and cannot be walked");
         return;
     }
     for (uint32_t i = 0; i < r->ncandidates; i++) {
@@ -400,7 +408,7 @@ static void print_candidate(const struct why *w, const struct tt_candidate *c, b
         printf("  %s%s\n", bound_text(&c->prediction, bound, sizeof bound),
                c->prediction.fetched ? "; in single copies" : "");
     else
-        printf("  %s\n", state_text(c->state));
+        printf("  %s\n", state_text(w, c->state, bound, sizeof bound));
 }
 
 static void print_costs(const struct tt_tune_costs *c)
@@ -484,7 +492,7 @@ static struct json_object *candidate_json(const struct why *w, const struct tt_c
     add_count(o, "streams", c->segments.streams);
     add_count(o, "lanes", lanes_of(w, &c->segments));
     add_number(o, "formula_us", c->model_ns / 1000);
-    add_text(o, "state", state_text(c->state));
+    add_text(o, "state", state_text(w, c->state, bound, sizeof bound));
     if (w->simulated_ns[c - w->report.candidate] > 0)
         add_number(o, "simulated_us", w->simulated_ns[c - w->report.candidate] / 1000);
     if (!has_time(c))

@@ -11,6 +11,7 @@
 #define RANK_EVENTS 4u /* that setting up a rank takes as long as */
 #define ALIKE 0.01 /* predicted times that do not differ more are the same: the one that comes first in the register */
 #define QUANTIZED_BLOCK 6500.0 /* bytes are added up while a packed block is unpacked, added to and packed: bench/micro_codec.c sums */
+#define WALKS 10u /* of as many steps as one candidate may have, for all of them */
 #define WORTH 0.05 /* what other segments must gain to be taken */
 
 void tt_tune_tell_limits(struct tt_tune_conf *conf)
@@ -98,14 +99,19 @@ static bool has_time(const struct tt_candidate *c) { return c->state == TT_SIMUL
 
 static bool has_finished(const struct tt_candidate *c) { return has_time(c) && !c->prediction.cut; }
 
+/* Not when too much has been walked for others already. */
 static void walk(struct race *race, struct tt_candidate *c)
 {
-    const tutti_status st =
-        tt_walk_run(race->walk, &race->like, c->algo, &c->segments, race->events_left, race->limit_ns, &c->prediction);
+    struct tt_tune_report *r = race->report;
+    tutti_status st;
 
+    if (r->events > WALKS * race->events_left) {
+        c->state = TT_TOO_LONG;
+        return;
+    }
+    st = tt_walk_run(race->walk, &race->like, c->algo, &c->segments, race->events_left, race->limit_ns, &c->prediction);
     c->state = st ? TT_NOT_WALKED : TT_WALKED;
-    if (!st)
-        race->report->events += c->prediction.events;
+    r->events += st ? race->events_left : c->prediction.events;
 }
 
 static void run(struct race *race, struct tt_candidate *c)
@@ -202,6 +208,7 @@ static void run_to_the_end(struct race *race)
 
         if (!has_time(c) || !c->prediction.cut)
             continue;
+        r->events = 0;
         if (race->walk)
             walk(race, c);
         else if (tt_predict(race->conf, &race->like, c->algo, &c->segments, 0, 0, &c->prediction))
@@ -363,6 +370,16 @@ static uint64_t steps_for(const struct tt_tune_conf *conf)
     return steps > TT_TUNE_STEPS_MIN ? steps : TT_TUNE_STEPS_MIN;
 }
 
+/* What cannot be walked is compared with the best by closed forms, as there is nothing else. */
+static void heed_unwalked(struct race *race)
+{
+    struct tt_tune_report *r = race->report;
+
+    for (uint32_t i = 0; i < r->ncandidates; i++)
+        if (r->candidate[i].state == TT_NOT_WALKED && r->candidate[i].model_ns < race->best->model_ns)
+            race->best = &r->candidate[i];
+}
+
 static void walk_all(const struct tt_tune_conf *conf, const struct tt_coll *of_class, bool whole,
                      struct tt_tune_report *r)
 {
@@ -374,6 +391,8 @@ static void walk_all(const struct tt_tune_conf *conf, const struct tt_coll *of_c
     r->events_max = race.events_left;
     if (race.walk)
         run_all(&race);
+    if (race.best)
+        heed_unwalked(&race);
     if (whole && race.walk)
         run_to_the_end(&race);
     tt_walk_close(race.walk);

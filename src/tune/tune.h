@@ -37,7 +37,7 @@ enum tt_candidate_state {
     TT_WALKED,
     TT_SAME,                /* as one before it: another name for the same program */
     TT_TOO_FAR,             /* behind by its closed form */
-    TT_TOO_LONG,            /* to simulate: more events than are allowed before a call */
+    TT_TOO_LONG,            /* to simulate or walk: more events or steps than are allowed before a call */
     TT_NOT_WALKED,          /* it hangs on ranks that are not */
     TT_DOES_NOT_FIT,        /* what is simulated for the class */
     TT_NO_SIMULATION

@@ -10,7 +10,8 @@
 #define SPREAD 64u          /* of them, over all */
 #define PARTNERS_ROUNDS 32u /* in which those are found that they wait for */
 #define STRETCHES 4u        /* of a program of which only some rounds are walked */
-#define ROUNDS_MIN 4u       /* of each */
+#define ROUNDS_MIN 2u       /* of each, */
+#define ROUNDS_FEW 5u       /* but all where they are no more: in programs of few rounds each goes another way */
 #define BUSY 0.75           /* of the time: it bounds it */
 #define PRIME 2654435761u
 
@@ -319,7 +320,7 @@ static bool walk_stretch(struct tt_walk *w, uint64_t from, uint64_t to, uint64_t
         walk_round(w, from + i);
         if (time_max_ns > 0 && latest(w) > time_max_ns)
             return false;
-        if (i == 0 && to - from > ROUNDS_MIN) {
+        if (i == 0 && to - from > ROUNDS_FEW) {
             const uint64_t room = steps_max > w->steps ? (steps_max - w->steps) / (w->steps - before) + 1 : 0;
 
             rounds = room < ROUNDS_MIN ? ROUNDS_MIN : room < rounds ? room : rounds;
