@@ -192,7 +192,7 @@ uint16_t tt_member_scope(const struct tt_member *m);
 tutti_status tt_member_begin(struct tt_member *m, uint32_t tag, uint64_t now_ns);
 /* Our part of the tag's operation is done. Ignored once the epoch is over: the verdict decides. */
 void tt_member_complete(struct tt_member *m, uint32_t tag, uint64_t now_ns);
-/* The same in two steps, for a shell that itself brings word of all parts together (an all-gather of `mine` that succeeds tells as much as
+/* The same in two steps, for a shell that itself brings word of all parts together (an all-reduce of `mine` that succeeds tells as much as
  * the rounds of messages do): our part is done, and nobody is told. False: the epoch is over, the verdict decides. */
 bool tt_member_complete_alone(struct tt_member *m, uint32_t tag, struct tt_news *mine, uint64_t now_ns);
 /* Every member of the view has done the first step for this operation; latest: of all their news. Ignored once the epoch is over. */

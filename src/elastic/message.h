@@ -11,7 +11,7 @@
 #include "elastic/ring_predict.h"
 #include "elastic/sync.h"
 
-#define TT_ELASTIC_VERSION 8            /* of all that is said, and of the journal */
+#define TT_ELASTIC_VERSION 9            /* of all that is said, and of the journal */
 #define TT_ELASTIC_MEMBERS_MAX 4096u    /* of a run, newcomers counted in */
 #define TT_ELASTIC_TAGS 256u            /* tags of operations of one view are below this */
 #define TT_ELASTIC_TEXT_BYTES 200       /* a sentence, or the name of a run, with its NUL */

@@ -64,7 +64,7 @@ static void advance(struct batch *b, struct slot *s, tutti_status st)
     tt_run_unlock(b->run);
     if (votes) {
         s->phase = VOTES;
-        st = tt_operation_vote(b->run, &s->o, &b->requests[i]);
+        st = tt_operation_vote(&s->o, &b->requests[i]);
         if (!st)
             return;
     }
@@ -178,7 +178,7 @@ static tutti_status run_all(struct batch *b)
             return tt_operation_told(b->run, st);
         tt_run_lock(b->run);
         st = tt_operation_recover(b->run, &b->ops[b->left[0]], b->epoch, b->deadline_ns);
-        if (tt_run_stood_still(b->deadline_ns))
+        if (tt_run_stood_still(b->deadline_ns, tt_now_ns()))
             b->deadline_ns = deadline_from_now(b);
         tt_run_unlock(b->run);
         if (st)

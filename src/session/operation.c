@@ -1,8 +1,8 @@
-/* Elastic operations: a collective on the tag's communicator, then an all-gather on the same one of what each member has heard of the run. Who
- * has that all-gather knows that all members have done their part: the operation is FINAL. It takes log2 n exchanges of a few bytes over the
+/* Elastic operations: a collective on the tag's communicator, then an all-reduce on the same one of what each member has heard of the run. Who
+ * has its result knows that all members have done their part: the operation is FINAL. It takes log2 n exchanges of a few bytes over the
  * connections that the data went over, and it carries the news. Where anything fails, the epoch ends, and the coordinator's verdict decides
  * (elastic/coord_loss.c). Until then the input must not be lost: what an operation in place overwrites is copied before. Tentative operations are
- * without that all-gather (tentative.c). */
+ * without that all-reduce (tentative.c). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,7 +231,6 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
 {
     struct tt_tag *t = &run->tags[tag];
     tutti_status st = await_recovery(run, &deadline_ns);
-    uint64_t now_ns;
 
     if (!st)
         st = may_begin(run, tag);
@@ -275,8 +274,8 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
     if (st)
         return st;
     o->contributors = o->nscope;
-    now_ns = tt_now_ns();
-    st = tt_member_begin(&run->m, tag, now_ns);
+    o->seen_ns = tt_now_ns();
+    st = tt_member_begin(&run->m, tag, o->seen_ns);
     if (st) {
         tt_scope_drop(o);
         return tt_fail(st, "tutti_run_collective: tag %u cannot begin now", tag);
@@ -289,7 +288,7 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
     t->done = false;
     t->n = run->m.ops[tag].n;
     t->inside = o;
-    t->inside_ns = now_ns + run->m.lease_ns / 2;
+    t->inside_ns = o->seen_ns + run->m.lease_ns / 2;
     run->noperations++;
     run->ninside++;
     return TUTTI_OK;
@@ -298,13 +297,11 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
 /* After a time in which this process stood still each call has as long as the whole had. */
 int64_t tt_operation_left_ms(const struct tt_operation *o)
 {
-    const uint64_t now_ns = tt_now_ns();
-
     if (o->deadline_ns == TT_NEVER)
         return -1;
-    if (tt_run_stood_still(o->deadline_ns))
+    if (tt_run_stood_still(o->deadline_ns, o->seen_ns))
         return o->op->timeout_ms;
-    return o->deadline_ns > now_ns ? (int64_t)((o->deadline_ns - now_ns + TT_MS - 1) / TT_MS) : 1;
+    return o->deadline_ns > o->seen_ns ? (int64_t)((o->deadline_ns - o->seen_ns + TT_MS - 1) / TT_MS) : 1;
 }
 
 /* Who withholds adds zeros. */
@@ -364,54 +361,27 @@ tutti_status tt_operation_perform(struct tt_operation *o, tutti_request **reques
 
 bool tt_operation_complete(tutti_run *run, struct tt_operation *o)
 {
-    if (run->over || !tt_member_complete_alone(&run->m, o->tag, &o->mine, tt_now_ns()))
+    o->seen_ns = tt_now_ns();
+    if (run->over || !tt_member_complete_alone(&run->m, o->tag, &o->mine, o->seen_ns))
         return false;
     if (o->nranks == 1) {
-        tt_member_all_complete(&run->m, o->tag, &o->mine, tt_now_ns());
+        tt_member_all_complete(&run->m, o->tag, &o->mine, o->seen_ns);
         return false;
     }
     tt_news_write(&o->mine, o->news);
     return true;
 }
 
-tutti_status tt_operation_room(struct tt_operation *o, size_t bytes)
+tutti_status tt_operation_vote(struct tt_operation *o, tutti_request **request)
 {
-    struct tt_tag *t = o->kept;
-
-    bytes *= o->nranks;
-    if (bytes <= t->gathered_cap)
-        return TUTTI_OK;
-    free(t->gathered);
-    t->gathered = malloc(bytes);
-    t->gathered_cap = t->gathered ? bytes : 0;
-    return t->gathered ? TUTTI_OK : tt_fail(TUTTI_ERR_NOMEM, "no memory for what %u members say", o->nranks);
-}
-
-tutti_status tt_operation_vote(tutti_run *run, struct tt_operation *o, tutti_request **request)
-{
-    struct tt_tag *t = &run->tags[o->tag];
-    const tutti_status st = tt_operation_room(o, TT_NEWS_BYTES);
-
-    if (st)
-        return st;
     o->call = (tutti_call){ .size = sizeof o->call, .timeout_ms = tt_operation_left_ms(o), .request = request };
-    return tutti_allgather(o->news, t->gathered, TT_NEWS_BYTES, TUTTI_U8, o->comm, &o->call);
+    return tutti_allreduce(o->news, o->newest, TT_NEWS_WORDS, TUTTI_U64, TUTTI_MAX, o->comm, &o->call);
 }
 
 void tt_operation_voted(tutti_run *run, struct tt_operation *o)
 {
-    struct tt_news latest = o->mine;
+    const struct tt_news latest = tt_news_read(o->newest, o->mine.number);
 
-    for (uint32_t r = 0; r < o->nranks; r++) {
-        const uint8_t *told = run->tags[o->tag].gathered + (size_t)r * TT_NEWS_BYTES;
-        struct tt_news n;
-
-        if (memcmp(told, o->news, TT_NEWS_BYTES) == 0)
-            continue; /* mostly there is nothing new */
-        n = tt_news_read(told, o->mine.number);
-        if (n.number > latest.number)
-            latest = n;
-    }
     if (!run->over)
         tt_member_all_complete(&run->m, o->tag, &latest, tt_now_ns());
 }
@@ -419,7 +389,7 @@ void tt_operation_voted(tutti_run *run, struct tt_operation *o)
 void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st)
 {
     o->failed = st;
-    snprintf(o->why, sizeof o->why, "%s", tutti_last_error());
+    snprintf(o->kept->why, sizeof o->kept->why, "%s", tutti_last_error());
     if (run->over || run->m.stopped)
         return;
     if ((st == TUTTI_ERR_INVALID || st == TUTTI_ERR_UNSUPPORTED) && run->m.ops[o->tag].state == TT_OP_PENDING &&
@@ -431,7 +401,7 @@ void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st)
         return;
     }
     if (!*run->stop_why)
-        snprintf(run->stop_why, sizeof run->stop_why, "%.*s", (int)sizeof run->stop_why - 1, o->why);
+        snprintf(run->stop_why, sizeof run->stop_why, "%.*s", (int)sizeof run->stop_why - 1, o->kept->why);
     tt_run_end_epoch(run, st);
 }
 
@@ -480,7 +450,7 @@ static tutti_status lost(tutti_run *run, const struct tt_operation *o)
 
     if (st)
         return st;
-    return o->failed ? tt_fail_again(o->failed, o->why) : epoch_is_over(run);
+    return o->failed ? tt_fail_again(o->failed, o->kept->why) : epoch_is_over(run);
 }
 
 /* The result is one of the set of operations that were heard of, whatever the order in which their threads come by. */
@@ -644,7 +614,7 @@ static tutti_status attempt(tutti_run *run, tutti_elastic *op, uint64_t *epoch, 
     votes = !st && tt_operation_complete(run, &o);
     if (votes) {
         tt_run_unlock(run);
-        st = tt_operation_vote(run, &o, NULL);
+        st = tt_operation_vote(&o, NULL);
         tt_run_lock(run);
         if (!st)
             tt_operation_voted(run, &o);
@@ -686,7 +656,7 @@ tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op)
             break;
         tt_run_lock(run);
         st = tt_operation_recover(run, op, epoch, deadline_ns);
-        if (tt_run_stood_still(deadline_ns))
+        if (tt_run_stood_still(deadline_ns, tt_now_ns()))
             deadline_ns = tt_run_deadline(run, op->timeout_ms);
         tt_run_unlock(run);
     } while (!st);
