@@ -203,7 +203,7 @@ static tutti_status check(struct batch *b)
     return TUTTI_OK;
 }
 
-tutti_status tutti_run_batch(tutti_run *run, tutti_elastic *ops, size_t n, uint32_t first_tag, uint32_t most)
+static tutti_status run_batch(tutti_run *run, tutti_elastic *ops, size_t n, uint32_t first_tag, uint32_t most)
 {
     struct batch b = {
         .run = run, .ops = ops, .n = n, .nleft = n, .first_tag = first_tag, .nslots = most ? most : IN_FLIGHT
@@ -237,5 +237,15 @@ tutti_status tutti_run_batch(tutti_run *run, tutti_elastic *ops, size_t n, uint3
     free(b.slots);
     free(b.requests);
     free(b.left);
+    return st;
+}
+
+tutti_status tutti_run_batch(tutti_run *run, tutti_elastic *ops, size_t n, uint32_t first_tag, uint32_t most)
+{
+    tutti_status st;
+
+    tt_operation_enter_call("tutti_run_batch");
+    st = run_batch(run, ops, n, first_tag, most);
+    tt_operation_enter_call(NULL);
     return st;
 }

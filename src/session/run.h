@@ -412,6 +412,10 @@ struct tt_operation {
     tutti_status failed;                /* what went wrong on this member, and its sentence: */
     char why[TT_ERROR_BYTES];
 };
+/* The call that this thread makes operations by, as its program knows it: what is said of them begins with it. tutti_run_collective, unless another one was entered. */
+const char *tt_operation_call(void);
+/* Another one begins, or (NULL) has ended. */
+void tt_operation_enter_call(const char *name);
 /* The service thread's part: the coordinator is told of operations that have lasted for half a lease, and again with each half. Under the lock. */
 void tt_operation_tick(tutti_run *run, uint64_t now_ns);
 /* Whether it runs again after a loss. */
@@ -464,7 +468,7 @@ void tt_tentative_owe_nothing(tutti_run *run);
 void tt_tentative_refused(tutti_run *run, const struct tt_operation *o);
 /* Whether some tag owes for one that was not refused. */
 bool tt_tentative_tried(const tutti_run *run);
-/* Why this operation, or a call that all members make (op NULL), may not be while something is tentative; OK. */
+/* Why this operation, or the call `name` that all members make (op NULL), may not be while something is tentative; OK. */
 tutti_status tt_tentative_refuse(const tutti_run *run, const tutti_elastic *op, const char *name);
 /* Our part of a tentative operation is done, and it may return. The one before it is final, which is told. False: the epoch is over, and it is to be
  * judged. */

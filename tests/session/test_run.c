@@ -1052,7 +1052,11 @@ static void wrong_calls(struct guest *g)
     uint64_t flags = 0;
     tutti_status st;
 
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && says("tutti_run_collective: this member is in no view"));
+    CHECK(tutti_run_batch(g->run, &op, 1, 0, 1) == TUTTI_ERR_INVALID && says("tutti_run_batch: this member is in no view"));
+    CHECK(tutti_run_allreduce(g->run, v, v, 4, TUTTI_I64, TUTTI_SUM, 0) == TUTTI_ERR_INVALID &&
+          says("tutti_run_allreduce: this member is in no view"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && says("tutti_run_collective: this member is in no view"));
     CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_INVALID);
     CHECK(tutti_run_comm(g->run) == NULL);
     CHECK(tutti_run_epoch(g->run, TUTTI_ADMIT, 3, 0, 50, &view) == TUTTI_ERR_TIMEOUT);
@@ -1081,6 +1085,7 @@ static void wrong_calls(struct guest *g)
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && says("allgather cannot be retried"));
     CHECK(op.status == TUTTI_ERR_INVALID);
     CHECK(tutti_run_batch(g->run, &op, 1, 0, 1) == TUTTI_ERR_INVALID && op.status == TUTTI_ERR_INVALID);
+    CHECK(says("tutti_run_batch: op.mode is TUTTI_RETRY"));
     op.status = TUTTI_OK;
     CHECK(tutti_run_batch(g->run, &op, 1, 3000000000u, 1) == TUTTI_ERR_INVALID && op.status == TUTTI_ERR_INVALID);
     op.coll = TUTTI_ALLREDUCE;
