@@ -159,6 +159,14 @@ static uint64_t deadline_from_now(const struct batch *b)
     return deadline_ns;
 }
 
+static bool is_late(const struct batch *b)
+{
+    for (uint32_t i = 0; i < b->nslots; i++)
+        if (tt_operation_is_late(b->run, b->first_tag + i, b->epoch))
+            return true;
+    return false;
+}
+
 /* What may be retried is, until it is final or fails for another reason than a loss. */
 static tutti_status run_all(struct batch *b)
 {
@@ -177,7 +185,8 @@ static tutti_status run_all(struct batch *b)
         if (st != TUTTI_ERR_PEER_LOST || !tt_operation_retries(&b->ops[b->left[0]]))
             return tt_operation_told(b->run, st);
         tt_run_lock(b->run);
-        st = tt_operation_recover(b->run, &b->ops[b->left[0]], b->epoch, b->deadline_ns);
+        st = is_late(b) ? tt_operation_too_late()
+                        : tt_operation_recover(b->run, &b->ops[b->left[0]], b->epoch, b->deadline_ns);
         if (tt_run_stood_still(b->deadline_ns))
             b->deadline_ns = deadline_from_now(b);
         tt_run_unlock(b->run);

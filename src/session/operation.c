@@ -532,7 +532,8 @@ static void hear_news(tutti_run *run, const struct tt_operation *o)
 }
 
 /* A member that cannot learn what became of its operation, because no coordinator is there for as long as a call of the run may take, cannot stay:
- * it would go on with another state than the others. That is apart from the operation's own deadline, which may have passed before. */
+ * it would go on with another state than the others. That is apart from the operation's own deadline, which may have passed before; where it passes here,
+ * the operation is not tried again. */
 static void wait_verdict(tutti_run *run, const struct tt_operation *o)
 {
     uint64_t deadline_ns;
@@ -542,9 +543,14 @@ static void wait_verdict(tutti_run *run, const struct tt_operation *o)
         return;
     deadline_ns = tt_run_deadline(run, 0);
     snprintf(what, sizeof what, "an operation in epoch %" PRIu64, o->epoch);
-    while (!run->tags[o->tag].done && !run->over)
-        if (!tt_run_wait_awake(run, &deadline_ns) && !run->tags[o->tag].done && !run->over)
+    while (!run->tags[o->tag].done && !run->over) {
+        if (o->deadline_ns < deadline_ns && tt_now_ns() < o->deadline_ns) {
+            if (!tt_run_wait(run, o->deadline_ns) && !tt_run_stood_still(o->deadline_ns))
+                o->kept->late_in = o->epoch;
+        } else if (!tt_run_wait_awake(run, &deadline_ns) && !run->tags[o->tag].done && !run->over) {
             tt_run_give_up(run, what);
+        }
+    }
 }
 
 static void leave_engine(tutti_run *run, const struct tt_operation *o)
@@ -602,6 +608,19 @@ static tutti_status await_others(tutti_run *run, uint64_t *deadline_ns)
             return tt_fail(TUTTI_ERR_TIMEOUT, "%s: operations of other threads had not ended before the deadline",
                            call_name);
     return TUTTI_OK;
+}
+
+bool tt_operation_is_late(const tutti_run *run, uint32_t tag, uint64_t epoch)
+{
+    return run->tags[tag].late_in == epoch && epoch > 0;
+}
+
+tutti_status tt_operation_too_late(void)
+{
+    return tt_fail(
+        TUTTI_ERR_TIMEOUT,
+        "%s: the deadline had passed when the coordinator told what became of the operation, which was restored; tutti_run_epoch brings the next view",
+        call_name);
 }
 
 tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint64_t epoch, uint64_t deadline_ns)
@@ -719,7 +738,8 @@ tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op)
         if (st != TUTTI_ERR_PEER_LOST || !tt_operation_retries(op))
             break;
         tt_run_lock(run);
-        st = tt_operation_recover(run, op, epoch, deadline_ns);
+        st = tt_operation_is_late(run, op->tag, epoch) ? tt_operation_too_late()
+                                                       : tt_operation_recover(run, op, epoch, deadline_ns);
         if (tt_run_stood_still(deadline_ns))
             deadline_ns = tt_run_deadline(run, op->timeout_ms);
         tt_run_unlock(run);

@@ -161,6 +161,7 @@ struct tt_tag {
     size_t copy_cap[2];
     uint8_t *gathered;                  /* [nranks] news */
     size_t gathered_cap;
+    uint64_t late_in;                   /* the last epoch in which the deadline of one passed while it waited for the verdict */
 };
 
 /* The shared state, while it is synced. */
@@ -447,6 +448,9 @@ void tt_saved_restore(tutti_run *run, const struct tt_tag *t, const struct tt_sa
 /* Waits for its verdict, and restores its input if that is what came of it. The same of the tentative one before it, whose verdict is told then.
  * Under the lock. */
 tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o);
+/* Whether the deadline of the tag's operation of that epoch passed while it waited for the verdict; what is told then instead of trying it again. Under the lock. */
+bool tt_operation_is_late(const tutti_run *run, uint32_t tag, uint64_t epoch);
+tutti_status tt_operation_too_late(void);
 /* The epoch is over: makes the next one, unless another thread does or did. Under the lock. */
 tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint64_t epoch, uint64_t deadline_ns);
 /* What the caller is told: ABORTED, where it is that the operation cannot be tried again, is a loss to it, unless this member is out of the run. Not

@@ -1033,6 +1033,79 @@ static void a_batch_has_one_deadline_for_all_that_it_tries(void **state)
     party_end(&p);
 }
 
+/* ---- a verdict that is late ---- */
+
+static tutti_run *first_of_three;
+static uint64_t late_ns;
+
+static bool is_inside(tutti_run *run)
+{
+    bool inside;
+
+    tt_run_lock(run);
+    inside = run->ninside > 0;
+    tt_run_unlock(run);
+    return inside;
+}
+
+/* One has revoked the epoch, and another one does not say where it stands before the first one's deadline has passed. */
+static void one_answers_late(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    int64_t v = 3;
+    tutti_elastic op = { .size = sizeof op,
+                         .coll = TUTTI_ALLREDUCE,
+                         .src = &v,
+                         .dst = &v,
+                         .count = 1,
+                         .type = TUTTI_I64,
+                         .mode = TUTTI_RETRY,
+                         .timeout_ms = 2000 };
+    uint64_t flags = 0;
+    tutti_status st;
+
+    first_view(g, 3);
+    MUST(tutti_run_agree(g->run, 1, 0, &flags)); /* all are in it */
+    if (g->index == 0) {
+        party_await(g->party, 1);
+        first_of_three = g->run;
+        late_ns = tt_now_ns() + 2200 * TT_MS;
+        party_reach(g->party, 2);
+        CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_TIMEOUT);
+        CHECK(strstr(tutti_last_error(), "tutti_run_collective: the deadline had passed when the coordinator told"));
+        CHECK(op.status == TUTTI_ERR_TIMEOUT && op.attempts == 1 && v == 3);
+    } else if (g->index == 1) {
+        tt_run_lock(g->run);
+        party_reach(g->party, 1);
+        party_await(g->party, 3);
+        while (tt_now_ns() < late_ns)
+            nanosleep(&(struct timespec){ .tv_nsec = TT_MS }, NULL);
+        tt_run_unlock(g->run);
+    } else {
+        party_await(g->party, 2);
+        while (!is_inside(first_of_three))
+            nanosleep(&(struct timespec){ .tv_nsec = TT_MS }, NULL);
+        MUST(tutti_run_revoke(g->run));
+        party_reach(g->party, 3);
+    }
+    do {
+        st = tutti_run_shrink(g->run, 0, 0, &view);
+        st = st ? st : tutti_run_agree(g->run, 1, 0, &flags);
+    } while (st == TUTTI_ERR_PEER_LOST || st == TUTTI_ERR_MISMATCH);
+    MUST(st);
+    CHECK(view.nranks == 3);
+}
+
+static void what_is_interrupted_is_not_tried_again_where_its_time_is_over_before_the_verdict(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 3, one_answers_late, NULL);
+    party_end(&p);
+}
+
 /* ---- what is wrong ---- */
 
 static bool says(const char *what)
@@ -1754,6 +1827,7 @@ int main(void)
         cmocka_unit_test(strangers_keep_no_member_out),
         cmocka_unit_test(a_batch_is_final_as_a_whole_also_when_one_goes),
         cmocka_unit_test(a_batch_has_one_deadline_for_all_that_it_tries),
+        cmocka_unit_test(what_is_interrupted_is_not_tried_again_where_its_time_is_over_before_the_verdict),
         cmocka_unit_test(who_tries_again_after_the_others_have_gone_on_is_sent_after_them),
         cmocka_unit_test(the_child_of_a_fork_has_no_run_and_who_has_left_no_communicator),
         cmocka_unit_test(wrong_calls_are_told_and_cost_nothing),
