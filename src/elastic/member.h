@@ -115,6 +115,7 @@ struct tt_member {
     uint32_t nproposed;
     uint64_t proposal, round;           /* round: of the next call; 0: a newcomer, whose call waits for admission */
     bool calling, cancelling;           /* cancelling: the call's deadline passed */
+    uint64_t attempts;                  /* calls, syncs counted in, that were made */
     struct tt_elmsg call;
     struct tt_member_sync sync;
     bool stopped, revoking;             /* this epoch's operations are over; we want them to be: */

@@ -13,6 +13,21 @@
 
 #define MEASURED_BYTES_MIN (1u << 20)   /* tutti/elastic.h says so */
 
+/* ---- the call ---- */
+
+static const char of_one[] = "tutti_run_collective";
+static _Thread_local const char *call_name = of_one;
+
+const char *tt_operation_call(void)
+{
+    return call_name;
+}
+
+void tt_operation_enter_call(const char *name)
+{
+    call_name = name ? name : of_one;
+}
+
 /* ---- arguments ---- */
 
 /* Whether what is left of the result means the same when members are lost: buffers have the shapes that they had, and nothing was for the lost. */
@@ -25,6 +40,23 @@ static bool can_shrink(tutti_coll coll)
 static bool has_counts(tutti_coll coll)
 {
     return coll >= TUTTI_REDUCE_SCATTERV && coll <= TUTTI_ALLTOALLV;
+}
+
+/* What the collectives take from their tutti_call, which the program has not filled here. */
+static tutti_status check_reduction(const tutti_elastic *op, const char *name)
+{
+    const bool reduces = op->coll == TUTTI_ALLREDUCE || op->coll == TUTTI_REDUCE || op->coll == TUTTI_REDUCE_SCATTER ||
+                         op->coll == TUTTI_REDUCE_SCATTERV;
+
+    if (!reduces || (unsigned)op->op >= TUTTI_REDOP_COUNT)
+        return TUTTI_OK;
+    if (op->op == TUTTI_PREMUL_SUM && op->scale == 0)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: op.scale is 0, and premul_sum multiplies by it", name);
+    if (op->divisor && (op->op != TUTTI_AVG || op->divisor > UINT32_MAX))
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: op.divisor is %" PRIu64 ", and op.op %s; it is of avg only, and at most 2^32 - 1", name,
+                       op->divisor, tutti_redop_name(op->op));
+    return TUTTI_OK;
 }
 
 static tutti_status check_partial(const tutti_elastic *op, const char *name)
@@ -42,7 +74,8 @@ static tutti_status check_partial(const tutti_elastic *op, const char *name)
 
 tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, uint32_t tag)
 {
-    static const char name[] = "tutti_run_collective";
+    const char *name = call_name;
+    tutti_status st;
     static const char *const modes[] = { "TUTTI_ABORT", "TUTTI_RETRY", "TUTTI_PARTIAL" };
 
     if (op->size != sizeof *op)
@@ -76,7 +109,8 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
             TUTTI_ERR_INVALID,
             "%s: op.mode is TUTTI_RETRY, and %s cannot be retried with fewer: its buffers depend on the number of ranks, or a part of it is for the lost",
             name, tt_collective_name(op->coll));
-    return check_partial(op, name);
+    st = check_reduction(op, name);
+    return st ? st : check_partial(op, name);
 }
 
 /* ---- what is overwritten ---- */
@@ -147,7 +181,7 @@ static tutti_status copy_input(struct tt_operation *o)
         t->copy[at] = malloc(bytes);
         t->copy_cap[at] = t->copy[at] ? bytes : 0;
         if (!t->copy[at])
-            return tt_fail(TUTTI_ERR_NOMEM, "tutti_run_collective: no memory for a copy of %zu bytes of input", bytes);
+            return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory for a copy of %zu bytes of input", call_name, bytes);
     }
     if (input_bytes)
         memcpy(t->copy[at], o->op->src, input_bytes);
@@ -170,11 +204,11 @@ static tutti_status may_begin(tutti_run *run, uint32_t tag)
     if (st)
         return st;
     if (run->space.epoch == 0)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_collective: this member is in no view; tutti_run_epoch brings it into one");
+        return tt_fail(TUTTI_ERR_INVALID, "%s: this member is in no view; tutti_run_epoch brings it into one", call_name);
     if (run->tags[tag].in_use)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_collective: an operation of tag %u is under way", tag);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: an operation of tag %u is under way", call_name, tag);
     if (run->calling)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_collective: a call that all members make is under way");
+        return tt_fail(TUTTI_ERR_INVALID, "%s: a call that all members make is under way", call_name);
     return TUTTI_OK;
 }
 
@@ -221,8 +255,8 @@ static tutti_status await_recovery(tutti_run *run, uint64_t *deadline_ns)
 {
     while (run->recovering && !run->over)
         if (!tt_run_wait_awake(run, deadline_ns) && run->recovering && !run->over)
-            return tt_fail(TUTTI_ERR_TIMEOUT,
-                           "tutti_run_collective: another thread had not made the next view before the deadline");
+            return tt_fail(TUTTI_ERR_TIMEOUT, "%s: another thread had not made the next view before the deadline",
+                           call_name);
     return TUTTI_OK;
 }
 
@@ -468,7 +502,8 @@ static void hear_news(tutti_run *run, const struct tt_operation *o)
 }
 
 /* A member that cannot learn what became of its operation, because no coordinator is there for as long as a call of the run may take, cannot stay:
- * it would go on with another state than the others. That is apart from the operation's own deadline, which may have passed before. */
+ * it would go on with another state than the others. That is apart from the operation's own deadline, which may have passed before; where it passes here,
+ * the operation is not tried again. */
 static void wait_verdict(tutti_run *run, const struct tt_operation *o)
 {
     uint64_t deadline_ns;
@@ -478,9 +513,14 @@ static void wait_verdict(tutti_run *run, const struct tt_operation *o)
         return;
     deadline_ns = tt_run_deadline(run, 0);
     snprintf(what, sizeof what, "an operation in epoch %" PRIu64, o->epoch);
-    while (!run->tags[o->tag].done && !run->over)
-        if (!tt_run_wait_awake(run, &deadline_ns) && !run->tags[o->tag].done && !run->over)
+    while (!run->tags[o->tag].done && !run->over) {
+        if (o->deadline_ns < deadline_ns && tt_now_ns() < o->deadline_ns) {
+            if (!tt_run_wait(run, o->deadline_ns) && !tt_run_stood_still(o->deadline_ns, tt_now_ns()))
+                o->kept->late_in = o->epoch;
+        } else if (!tt_run_wait_awake(run, &deadline_ns) && !run->tags[o->tag].done && !run->over) {
             tt_run_give_up(run, what);
+        }
+    }
 }
 
 static void leave_engine(tutti_run *run, const struct tt_operation *o)
@@ -535,9 +575,22 @@ static tutti_status await_others(tutti_run *run, uint64_t *deadline_ns)
 {
     while (run->ninside > 0 && !run->over)
         if (!tt_run_wait_awake(run, deadline_ns) && run->ninside > 0 && !run->over)
-            return tt_fail(TUTTI_ERR_TIMEOUT,
-                           "tutti_run_collective: operations of other threads had not ended before the deadline");
+            return tt_fail(TUTTI_ERR_TIMEOUT, "%s: operations of other threads had not ended before the deadline",
+                           call_name);
     return TUTTI_OK;
+}
+
+bool tt_operation_is_late(const tutti_run *run, uint32_t tag, uint64_t epoch)
+{
+    return run->tags[tag].late_in == epoch && epoch > 0;
+}
+
+tutti_status tt_operation_too_late(void)
+{
+    return tt_fail(
+        TUTTI_ERR_TIMEOUT,
+        "%s: the deadline had passed when the coordinator told what became of the operation, which was restored; tutti_run_epoch brings the next view",
+        call_name);
 }
 
 tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint64_t epoch, uint64_t deadline_ns)
@@ -553,19 +606,19 @@ tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint6
     if (run->space.epoch > epoch && !run->m.stopped)
         return TUTTI_OK;
     if (run->calling)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_collective: a call that all members make is under way");
+        return tt_fail(TUTTI_ERR_INVALID, "%s: a call that all members make is under way", call_name);
     if (tt_tentative_tried(run))
         return epoch_is_over(run); /* another thread's are tentative: the next view is not ours to make */
     if (run->m.epoch == 0)
-        return tt_fail(TUTTI_ERR_ABORTED, "tutti_run_collective: this member is in no view; tutti_run_epoch brings it into one");
+        return tt_fail(TUTTI_ERR_ABORTED, "%s: this member is in no view; tutti_run_epoch brings it into one", call_name);
     run->dropped = false;
     run->recovering = run->calling = true;
     st = await_others(run, &deadline_ns);
     if (!st)
-        st = tt_view_again(run, op->least, deadline_ns, "tutti_run_collective", &result);
+        st = tt_view_again(run, op->least, deadline_ns, call_name, &result);
     if (st == TUTTI_ERR_MISMATCH) /* their deadlines may have passed before this one's */
         st = tt_run_epoch_over(
-            run, "tutti_run_collective",
+            run, call_name,
             "; others do not try it again, and have called other things: tutti_run_epoch brings the next view");
     run->recovering = run->calling = false;
     run->stats.retries += !st;
@@ -639,7 +692,7 @@ tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op)
     uint64_t epoch, deadline_ns;
     tutti_status st;
 
-    st = tt_run_check_call(run, op, "op", "tutti_run_collective");
+    st = tt_run_check_call(run, op, "op", call_name);
     if (st)
         return st;
     st = tt_operation_check(run, op, op->tag);
@@ -655,7 +708,8 @@ tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op)
         if (st != TUTTI_ERR_PEER_LOST || !tt_operation_retries(op))
             break;
         tt_run_lock(run);
-        st = tt_operation_recover(run, op, epoch, deadline_ns);
+        st = tt_operation_is_late(run, op->tag, epoch) ? tt_operation_too_late()
+                                                       : tt_operation_recover(run, op, epoch, deadline_ns);
         if (tt_run_stood_still(deadline_ns, tt_now_ns()))
             deadline_ns = tt_run_deadline(run, op->timeout_ms);
         tt_run_unlock(run);
@@ -678,6 +732,10 @@ tutti_status tutti_run_allreduce(tutti_run *run, const void *src, void *dst, siz
                         .op = op,
                         .tag = tag,
                         .mode = TUTTI_RETRY };
+    tutti_status st;
 
-    return tutti_run_collective(run, &e);
+    tt_operation_enter_call("tutti_run_allreduce");
+    st = tutti_run_collective(run, &e);
+    tt_operation_enter_call(NULL);
+    return st;
 }

@@ -220,7 +220,7 @@ static void end(tutti_run *run, const struct tt_member_act *act)
     run->over = true;
     if (run->home.world)
         tt_engine_fail_all(run->home.world->engine, act->status ? act->status : TUTTI_ERR_ABORTED, act->text);
-    if (act->status)
+    if (act->status && run->m.id != 0) /* else it never was in it, and tutti_run_join tells why */
         tt_log(TT_LOG_ERROR, "%s: this member is out of the run: %s", tutti_status_name(act->status), run->over_why);
 }
 
