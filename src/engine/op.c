@@ -13,6 +13,7 @@
 #include "engine/deliver.h"
 #include "engine/ended.h"
 #include "engine/group.h"
+#include "engine/lengths.h"
 #include "engine/oneself.h"
 #include "engine/perform.h"
 #include "engine/progress.h"
@@ -270,6 +271,7 @@ static void set_out(struct tt_op *op)
 
     op->stream_dst = tt_coll_dst_bytes(&op->conf.coll) >= STREAM_BYTES;
     op->in_flight = 0;
+    tt_op_write_lengths(op);
     tt_exec_init(&op->exec, &conf, op->exec_peers, op->peers_max);
 }
 
@@ -314,7 +316,7 @@ bool tt_op_run(struct tt_op *op)
         any = !tt_op_is_over(op) && tt_op_run_straight(op);
     else
         any = run_actions(op);
-    if (tt_op_is_over(op))
+    if (tt_op_is_over(op) || !tt_op_check_lengths(op))
         return true;
     if (tt_op_is_quantized(op) && !tt_exec_finished(x)) {       /* news first; what is there already is unpacked meanwhile */
         any = any || tt_op_quantized_ahead(op);

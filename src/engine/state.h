@@ -169,6 +169,7 @@ struct tt_op {
     bool p2p, exposed;
     bool kept;                  /* begun again by each call of its shape; straight */
     bool second;                /* it is in its second part (tt_op_parts), which has the next seq */
+    bool lengths_due;           /* those of its rows are still to be compared: lengths.c */
     bool oneself;               /* a send or receive of this rank with itself: oneself.c */
     struct tt_op *group;        /* of which it is a running member: group.c. NULL: of none, or it is over */
     struct tt_op **members;     /* a group: [nmembers], owned; NULL: it is none, or an empty one */
