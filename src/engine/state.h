@@ -218,6 +218,8 @@ static inline uint32_t tt_op_divisor(const struct tt_op *op)
     return op->conf.divisor ? op->conf.divisor : op->conf.coll.nranks;
 }
 
+#define TT_WAITINGS_KEPT 64u    /* more operations are seldom under way */
+
 /* ---- the engine ---------------------------------------------------------------------------------------------------- */
 
 struct tt_engine {
@@ -259,7 +261,9 @@ struct tt_engine {
     uint32_t expected;          /* things of the guest that peers may use at any time */
 
     struct tt_engine_hooks hooks;
-    atomic_uint waits_for;      /* see tt_engine_waits_for */
+    pthread_mutex_t waiting_lock;
+    struct tt_waiting waiting[TT_WAITINGS_KEPT];    /* see tt_engine_waitings: written under the baton and the lock */
+    uint32_t nwaiting;
 
     bool armed;                 /* the wires were armed: the next pass polls them all */
     bool busy;                  /* the last pass had something to do */
