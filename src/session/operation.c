@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/names.h"
+#include "comm/tuner.h"
 #include "session/run.h"
 
 #define MEASURED_BYTES_MIN (1u << 20)   /* tutti/elastic.h says so */
@@ -408,7 +409,10 @@ bool tt_operation_complete(tutti_run *run, struct tt_operation *o)
 
 tutti_status tt_operation_vote(struct tt_operation *o, tutti_request **request)
 {
-    o->call = (tutti_call){ .size = sizeof o->call, .timeout_ms = tt_operation_left_ms(o), .request = request };
+    o->call = (tutti_call){ .size = sizeof o->call,
+                            .timeout_ms = tt_operation_left_ms(o),
+                            .request = request,
+                            .algo = tt_comm_shares_cores(o->comm) ? "allreduce_doubling" : NULL };
     return tutti_allreduce(o->news, o->newest, TT_NEWS_WORDS, TUTTI_U64, TUTTI_MAX, o->comm, &o->call);
 }
 
