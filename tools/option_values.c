@@ -1,5 +1,6 @@
 #include "option_values.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
@@ -26,7 +27,7 @@ double option_real(struct argp_state *state, const char *option, const char *arg
     char *end;
     const double v = strtod(arg, &end);
 
-    if (end == arg || *end || !isfinite(v) || v < min || v > max)
+    if (end == arg || isspace((unsigned char)*arg) || *end || !isfinite(v) || v < min || v > max)
         argp_error(state, "%s %s: it must be a number from %g to %g", option, arg, min, max);
     return v;
 }

@@ -57,9 +57,9 @@ typedef struct tutti_run_conf {
     uint32_t group, role, nroles;   /* replica groups: this is member `role` of the nroles of `group`; nroles 0 or 1: no groups. A group is in the view
                                        as a whole or not at all: it is admitted when it is complete, and when it loses a member the next view is without
                                        it; who is left of it then waits in tutti_run_epoch, as newcomers do, for whoever takes the empty place */
-    const char *listen;         /* "address:port" or ":port" where other members connect; NULL: TUTTI_LISTEN, else all
+    const char *listen;         /* "address:port", "[v6]:port" or ":port" where other members connect; NULL: TUTTI_LISTEN, else all
                                    addresses (where nobody asked for plain connections: loopback), any port */
-    const char *announce;       /* "address:port" by which they reach it from outside (a forwarded port); NULL: TUTTI_ANNOUNCE, else none */
+    const char *announce;       /* "address:port" or "[v6]:port" by which they reach it from outside (a forwarded port); NULL: TUTTI_ANNOUNCE, else none */
     const char *wires, *interfaces; /* as in tutti_conf. INVALID: a wire that there is not */
     int32_t lanes;
     int32_t tags;               /* operations use tags 0..tags-1, at most 256 (with replica groups 128), the same on all members; 0: 8. Each

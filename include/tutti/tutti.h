@@ -195,7 +195,8 @@ TUTTI_API void tutti_comm_destroy(tutti_comm *comm);
 typedef struct tutti_call {
     size_t size;
     tutti_request **request;    /* not NULL: the call returns at once, *request is the caller's to finish */
-    int64_t timeout_ms;         /* 0: the communicator's; negative: none */
+    int64_t timeout_ms;         /* 0: the communicator's; negative: none. Where a rank has just stopped answering, up to half a second more
+                                   passes until it is sure that it is the one to blame */
     const char *algo;           /* force an algorithm by name (`tutti info --algos`), "allreduce_ring" or shorter "ring"; the same on all
                                    ranks */
     uint32_t tag;               /* send and recv only: matched in order per (peer, tag). Each that was ever used in a direction takes

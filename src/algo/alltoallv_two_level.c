@@ -1,16 +1,17 @@
 /* Two-level alltoallv. Shapes: src[nranks][send_bytes], dst[nranks][recv_bytes], rows of any size, anywhere.
  * As in the two-level alltoall (alltoall_two_level.c) ranks give their host's ranks what these are to pass on, and those send each rank that they serve
  * one message for the whole host: H - 1 messages between hosts a rank instead of (H - 1) g. Who passes a row on does not know its size, which
- * only its two ends do. So a row of up to slot_bytes travels in a slot of that many bytes, whatever it needs of it, and its receiver takes out
- * what is its; what is in the rest comes to no result. Longer rows go straight from one end to the other, as in the direct one: both ends know
- * that they do. Short rows, of which messages are what costs. */
+ * only its two ends do. So there is a slot of slot_bytes for each row: it begins with the row's length, by which the receiver finds out whether it expects what
+ * is sent, and a row that fits into the rest travels there, whatever it needs of it; what is behind it comes to no result. Longer rows go straight from one end
+ * to the other, as in the direct one: both ends know that they do. Short rows, of which messages are what costs. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/levels.h"
 #include "algo/phases.h"
 
 #define SLOT_MAX 512    /* bytes: a longer row is worth a message */
-#define SLOT_MIN 8
+#define SLOT_MIN 16
+#define LENGTH 8        /* of them, for the length of the row */
 #define PACKED 15       /* rows that one round packs or unpacks; the first also copies */
 #define MEETS 7         /* mates that a rank meets in a round */
 #define LONG 5          /* exchanges of long rows in a round: put, wait, copy each; the first also copies */
@@ -33,6 +34,9 @@ static uint64_t slot_bytes(const struct tt_levels *v)
     return slot < SLOT_MIN ? 0 : slot;
 }
 
+/* How long a row may be to travel in a slot. */
+static uint64_t room_of(uint64_t slot) { return slot ? slot - LENGTH : 0; }
+
 static uint64_t brought_slot(const struct tt_levels *v, uint32_t from)
 {
     return v->layout->nranks + (uint64_t)from * tt_levels_served(v, v->me);
@@ -45,6 +49,24 @@ static uint64_t packed_slot(const struct tt_levels *v, uint32_t m)
     for (uint32_t i = 0; i < m; i++)
         before += i == v->me ? 0 : tt_levels_served(v, i);
     return before;
+}
+
+/* Where what is for `rank` leaves: where it is packed for the mate that serves it; or, if that is this rank itself, where it serves from. */
+static uint64_t slot_to(const struct tt_levels *v, uint32_t rank)
+{
+    const uint32_t host = tt_layout_host(v->layout, rank), local = tt_layout_local(v->layout, rank), m = local % v->n;
+
+    return (m == v->me ? brought_slot(v, m) : packed_slot(v, m)) + tt_levels_served_before(v, host, m) + local / v->n;
+}
+
+/* Where what comes from `rank` is in the end. */
+static uint64_t slot_from(const struct tt_levels *v, uint32_t rank)
+{
+    const uint32_t host = tt_layout_host(v->layout, rank), local = tt_layout_local(v->layout, rank);
+
+    if (host != v->host)
+        return (uint64_t)tt_levels_ranks_before(v, host) + local;
+    return brought_slot(v, local) + tt_levels_served_before(v, v->host, v->me);
 }
 
 /* ---- rounds ------------------------------------------------------------------------------------------------- */
@@ -79,22 +101,19 @@ static uint64_t nrounds(const struct tt_coll *c)
 
 static bool is_short(uint64_t bytes, uint64_t slot)
 {
-    return bytes > 0 && bytes <= slot;
+    return bytes > 0 && bytes <= room_of(slot);
 }
 
-/* Short rows to where they are packed for the mate that serves their ranks; those that this rank serves straight to where it does so from. */
+static struct tt_ref row_in(uint64_t at, uint64_t slot) { return tt_work(at * slot + LENGTH); }
+
+/* Short rows to the slots in which they leave. */
 static void pack(struct tt_sched *s, const struct tt_levels *v, uint64_t slot, uint64_t k)
 {
     const struct tt_coll *c = v->c;
 
-    for (uint32_t rank = (uint32_t)k * PACKED; rank < c->nranks && rank < (k + 1) * PACKED; rank++) {
-        const uint32_t host = tt_layout_host(v->layout, rank), local = tt_layout_local(v->layout, rank);
-        const uint32_t m = local % v->n, place = tt_levels_served_before(v, host, m) + local / v->n;
-        const uint64_t at = (m == v->me ? brought_slot(v, m) : packed_slot(v, m)) + place;
-
+    for (uint32_t rank = (uint32_t)k * PACKED; rank < c->nranks && rank < (k + 1) * PACKED; rank++)
         if (rank != c->rank && is_short(c->send_bytes[rank], slot))
-            tt_sched_copy(s, tt_work(at * slot), tt_src(c->send_displs[rank]), c->send_bytes[rank]);
-    }
+            tt_sched_copy(s, row_in(slot_to(v, rank), slot), tt_src(c->send_displs[rank]), c->send_bytes[rank]);
 }
 
 static void meet(struct tt_sched *s, const struct tt_levels *v, uint64_t slot, uint64_t k)
@@ -133,17 +152,11 @@ static void exchange(struct tt_sched *s, const struct tt_levels *v, uint64_t slo
 /* What others have for this rank, out of the slots. */
 static void unpack(struct tt_sched *s, const struct tt_levels *v, uint64_t slot, uint64_t k)
 {
-    const uint64_t own_place = tt_levels_served_before(v, v->host, v->me);
     const struct tt_coll *c = v->c;
 
-    for (uint32_t rank = (uint32_t)k * PACKED; rank < c->nranks && rank < (k + 1) * PACKED; rank++) {
-        const uint32_t host = tt_layout_host(v->layout, rank), local = tt_layout_local(v->layout, rank);
-        const uint64_t at =
-            host == v->host ? brought_slot(v, local) + own_place : (uint64_t)tt_levels_ranks_before(v, host) + local;
-
+    for (uint32_t rank = (uint32_t)k * PACKED; rank < c->nranks && rank < (k + 1) * PACKED; rank++)
         if (rank != c->rank && is_short(c->recv_bytes[rank], slot))
-            tt_sched_copy(s, tt_dst(c->recv_displs[rank]), tt_work(at * slot), c->recv_bytes[rank]);
-    }
+            tt_sched_copy(s, tt_dst(c->recv_displs[rank]), row_in(slot_from(v, rank), slot), c->recv_bytes[rank]);
 }
 
 static struct tt_ref pipe_of(const struct tt_coll *c, uint32_t from, uint32_t to)
@@ -159,13 +172,13 @@ static void straight(struct tt_sched *s, const struct tt_coll *c, uint64_t slot,
     for (uint32_t i = first; i < n && i < first + LONG; i++) {
         const uint32_t to = (i + n - r) % n;
 
-        if (to != r && c->send_bytes[to] > slot)
+        if (to != r && c->send_bytes[to] > room_of(slot))
             tt_sched_put(s, to, tt_src(c->send_displs[to]), pipe_of(c, r, to), c->send_bytes[to], 1);
     }
     for (uint32_t i = first; i < n && i < first + LONG; i++) {
         const uint32_t from = (i + n - r) % n;
 
-        if (from == r || c->recv_bytes[from] <= slot)
+        if (from == r || c->recv_bytes[from] <= room_of(slot))
             continue;
         tt_sched_wait(s, from, pipe_of(c, from, r), c->recv_bytes[from], 1);
         tt_sched_copy(s, tt_dst(c->recv_displs[from]), pipe_of(c, from, r), c->recv_bytes[from]);
@@ -195,6 +208,26 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         unpack(s, &v, slot, k);
     else
         straight(s, c, slot, k - p.unpack);
+}
+
+/* ---- lengths ------------------------------------------------------------------------------------------------- */
+
+static uint64_t length_at(const struct tt_coll *c, uint32_t rank, bool sent)
+{
+    struct tt_levels v;
+
+    tt_levels_init(&v, c);
+    return (sent ? slot_to(&v, rank) : slot_from(&v, rank)) * slot_bytes(&v);
+}
+
+static uint64_t length_rounds(const struct tt_coll *c)
+{
+    struct tt_levels v;
+    struct parts p;
+
+    tt_levels_init(&v, c);
+    p = parts_of(&v, slot_bytes(&v));
+    return p.pack + p.meet + p.exchange;
 }
 
 /* ---- what it takes -------------------------------------------------------------------------------------------- */
@@ -227,4 +260,5 @@ const struct tt_algo tt_algo_alltoallv_two_level = {
     .name = "alltoallv_two_level", .summary = "short rows, several ranks to a host",
     .kind = TT_ALLTOALLV, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
     .work_bytes = work_bytes, .npeers = tt_npeers_all, .cost = cost, .by_name = true, .pads = true,
+    .length_at = length_at, .length_rounds = length_rounds,
 };

@@ -1,6 +1,7 @@
 #include "comm/attempt.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/options.h"
 #include "base/status.h"
@@ -228,17 +229,24 @@ static bool fits(const struct tt_shape *f, enum tt_coll_kind kind, const void *s
     return f->in_place ? d - s == f->shift : s >= d + f->dst_bytes || d >= s + f->src_bytes;
 }
 
+/* Whether a call asks for the algorithm of a plan as the plan's did: not at all, or by its whole name. */
+static bool is_asked(const struct tt_plan *p, const tutti_call *call)
+{
+    const char *name = call ? call->algo : NULL;
+
+    return p->forced ? name && strcmp(name, p->algo->name) == 0 : !name;
+}
+
 bool tt_attempt_again(tutti_status *st, enum tt_coll_kind kind, const void *src, void *dst, size_t count,
                       tutti_dtype type, tutti_redop op, int root, tutti_comm *comm, const tutti_call *call)
 {
     struct tt_plan *p;
 
     if (!comm || tt_engine_is_inherited(comm->world->engine) ||
-        (call && (call->size != sizeof *call || call->algo || call->request || call->quant || call->error_feedback ||
-                  call->divisor)))
+        (call && (call->size != sizeof *call || call->request || call->quant || call->error_feedback || call->divisor)))
         return false;
     p = *recent_of(comm, kind, count, root);
-    if (!p || !p->kept || p->forced || !fits(&p->shape, kind, src, dst, count, type, op, root) ||
+    if (!p || !p->kept || !is_asked(p, call) || !fits(&p->shape, kind, src, dst, count, type, op, root) ||
         tt_registry_is_device(src, p->shape.src_bytes) || tt_registry_is_device(dst, p->shape.dst_bytes))
         return false;
     *st = tt_op_again(&p->kept, p->shape.src_bytes ? src : NULL, p->shape.dst_bytes ? dst : NULL, call ? call->tag : 0,
@@ -261,8 +269,7 @@ static tutti_status submit_kept(struct tt_attempt *t, struct tt_plan *plan)
         .src_bytes = t->conf.src ? tt_coll_src_bytes(c) : 0, .dst_bytes = t->conf.dst ? tt_coll_dst_bytes(c) : 0,
         .in_place = c->in_place, .shift = (uintptr_t)t->conf.dst - (uintptr_t)t->conf.src,
     };
-    if (!plan->forced)
-        *recent_of(t->comm, c->kind, count, (int)c->root) = plan;
+    *recent_of(t->comm, c->kind, count, (int)c->root) = plan;
     t->conf.kept = &plan->kept;
     return tt_op_blocking(t->comm->context, &t->conf);
 }

@@ -21,9 +21,10 @@
 
 /* What is flooded over the control overlay: a byte of kind, then
  *   FAILED   context u32, status u32, sentence
- *   PROBE    rank that is asked u32
- *   ANSWER   rank that asked u32, rank that the answerer waits for u32
- *   PAIR     nanoseconds u32, 0 u32: what a message takes from host to host, as rank 0 found it */
+ *   PROBE    rank that is asked u32, what about: context u32, operation u64
+ *   ANSWER   rank that asked u32, what it asked about: context u32, operation u64; how many operations the answerer is in u8, and of each context u32,
+ *            operation u64, rank that is waited for u32
+ *   PAIR     nanoseconds u32: what a message takes from host to host, as rank 0 found it */
 enum word_kind { WORD_FAILED = 1, WORD_PROBE, WORD_ANSWER, WORD_PAIR };
 
 #define LOOK_NS (50 * TT_MS)    /* who waits for a word looks so often whether the job goes on at all */
@@ -64,78 +65,151 @@ static void tell_others(void *arg, uint32_t id, tutti_status st, const char *sen
     flood(arg, frame, tt_writer_bytes(&wr));
 }
 
-static void put_words(uint8_t frame[9], enum word_kind kind, uint32_t a, uint32_t b, struct tt_writer *wr)
+/* ---- probes ---- */
+
+#define PROBE_BYTES 17
+#define ANSWER_BYTES (18 + 16 * TT_WAITINGS)
+
+static void write_probe(uint8_t frame[PROBE_BYTES], const struct tt_waiting *about)
 {
-    tt_writer_init(wr, frame, 9);
-    tt_write_u8(wr, (uint8_t)kind);
-    tt_write_u32(wr, a);
-    tt_write_u32(wr, b);
+    struct tt_writer wr;
+
+    tt_writer_init(&wr, frame, PROBE_BYTES);
+    tt_write_u8(&wr, WORD_PROBE);
+    tt_write_u32(&wr, about->rank);
+    tt_write_u32(&wr, about->context);
+    tt_write_u64(&wr, about->op);
 }
 
-static void ask_if_slow(void *arg, uint32_t rank)
+static size_t write_answer(uint8_t frame[ANSWER_BYTES], uint32_t to, const struct tt_waiting *about,
+                           const struct tt_waiting *waits, uint32_t n)
+{
+    struct tt_writer wr;
+
+    tt_writer_init(&wr, frame, ANSWER_BYTES);
+    tt_write_u8(&wr, WORD_ANSWER);
+    tt_write_u32(&wr, to);
+    tt_write_u32(&wr, about->context);
+    tt_write_u64(&wr, about->op);
+    tt_write_u8(&wr, (uint8_t)n);
+    for (uint32_t i = 0; i < n; i++) {
+        tt_write_u32(&wr, waits[i].context);
+        tt_write_u64(&wr, waits[i].op);
+        tt_write_u32(&wr, waits[i].rank);
+    }
+    return tt_writer_bytes(&wr);
+}
+
+static void ask_if_slow(void *arg, const struct tt_waiting *about)
 {
     struct tt_world *w = arg;
-    struct tt_writer wr;
-    uint8_t frame[9];
+    uint8_t frame[PROBE_BYTES];
     bool ask;
 
     pthread_mutex_lock(&w->probe_lock);
-    ask = tt_probe_ask(&w->probe, rank, tt_now_ns());
+    ask = tt_probe_ask(&w->probe, about->rank, tt_now_ns());
     pthread_mutex_unlock(&w->probe_lock);
-    put_words(frame, WORD_PROBE, rank, 0, &wr);
+    write_probe(frame, about);
     if (ask)
-        flood(w, frame, tt_writer_bytes(&wr));
+        flood(w, frame, sizeof frame);
 }
 
-static uint32_t who_is_silent(void *arg, uint32_t rank)
+static enum tt_blame who_is_silent(void *arg, const struct tt_waiting *of, uint64_t since_ns, uint32_t *guilty)
 {
     struct tt_world *w = arg;
-    uint32_t guilty;
+    uint8_t frame[PROBE_BYTES];
+    struct tt_waiting ask;
+    enum tt_blame blame;
 
-    pthread_mutex_lock(&w->probe_lock);
-    guilty = tt_probe_blame(&w->probe, rank, tt_now_ns());
-    pthread_mutex_unlock(&w->probe_lock);
-    return guilty;
+    do {
+        pthread_mutex_lock(&w->probe_lock);
+        blame = tt_probe_blame(&w->probe, of, since_ns, tt_now_ns(), guilty, &ask);
+        pthread_mutex_unlock(&w->probe_lock);
+        write_probe(frame, &ask);
+        if (ask.rank != UINT32_MAX)
+            flood(w, frame, sizeof frame);
+    } while (ask.rank != UINT32_MAX && blame != TT_BLAME_RANK);
+    return blame;
 }
 
-/* A frame of the overlay, under its lock. Answers are sent at once: this thread lives while the application computes. */
-static void hear_words(struct tt_world *w, const struct tt_overlay_event *ev)
+/* This rank is asked. It answers at once: this thread lives while the application computes. Under the overlay's lock. */
+static void hear_probe(struct tt_world *w, uint32_t from, struct tt_reader *r)
+{
+    struct tt_waiting about = { .context = tt_read_u32(r), .rank = w->rank }, waits[TT_WAITINGS];
+    uint8_t frame[ANSWER_BYTES];
+    uint32_t n;
+
+    about.op = tt_read_u64(r);
+    if (r->bad)
+        return;
+    n = tt_engine_waitings(w->engine, about.context, about.op, waits);
+    tt_overlay_flood(w->overlay, frame, (uint16_t)write_answer(frame, from, &about, waits, n));
+}
+
+/* This rank is answered. Whoever waits for it waits for one that does answer. */
+static void hear_answer(struct tt_world *w, uint32_t from, struct tt_reader *r)
+{
+    struct tt_waiting about = { .context = tt_read_u32(r), .rank = from }, waits[TT_WAITINGS], ask[TT_WAITINGS];
+    uint8_t frame[PROBE_BYTES];
+    uint32_t n, nask;
+
+    about.op = tt_read_u64(r);
+    n = tt_read_u8(r);
+    if (n > TT_WAITINGS)
+        r->bad = true;
+    for (uint32_t i = 0; i < n && !r->bad; i++) {
+        waits[i].context = tt_read_u32(r);
+        waits[i].op = tt_read_u64(r);
+        waits[i].rank = tt_read_u32(r);
+        if (waits[i].rank == w->rank)
+            waits[i].rank = UINT32_MAX;
+    }
+    if (r->bad)
+        return;
+    pthread_mutex_lock(&w->probe_lock);
+    nask = tt_probe_answer(&w->probe, from, &about, waits, n, tt_now_ns(), ask);
+    pthread_mutex_unlock(&w->probe_lock);
+    for (uint32_t i = 0; i < nask; i++) {
+        write_probe(frame, &ask[i]);
+        tt_overlay_flood(w->overlay, frame, sizeof frame);
+    }
+}
+
+/* Another rank says that a context failed. */
+static void hear_failure(struct tt_world *w, uint32_t id, struct tt_reader *r)
 {
     char sentence[TT_OVERLAY_BYTES] = "";
+    const uint32_t status = tt_read_u32(r);
+
+    tt_read_string(r, sentence, sizeof sentence);
+    if (status <= TUTTI_PENDING || status >= TUTTI_STATUS_COUNT)
+        r->bad = true;
+    if (!r->bad)
+        tt_engine_fail_context(w->engine, id, (tutti_status)status, sentence);
+}
+
+/* A frame of the overlay, under its lock. */
+static void hear_words(struct tt_world *w, const struct tt_overlay_event *ev)
+{
     struct tt_reader r;
-    struct tt_writer wr;
-    uint8_t kind, frame[9];
-    uint32_t a, b;
-    bool ask = false;
+    uint8_t kind;
+    uint32_t to;
 
     tt_reader_init(&r, ev->data, ev->bytes);
     kind = tt_read_u8(&r);
-    a = tt_read_u32(&r);
-    b = tt_read_u32(&r);
+    to = tt_read_u32(&r);
+    if (r.bad)
+        kind = 0;
     if (kind == WORD_FAILED)
-        tt_read_string(&r, sentence, sizeof sentence);
-    if (r.bad || (kind == WORD_FAILED && (b <= TUTTI_PENDING || b >= TUTTI_STATUS_COUNT))) {
+        hear_failure(w, to, &r);
+    else if (kind == WORD_PROBE && to == w->rank)
+        hear_probe(w, ev->origin, &r);
+    else if (kind == WORD_ANSWER && to == w->rank)
+        hear_answer(w, ev->origin, &r);
+    else if (kind == WORD_PAIR && ev->origin == 0)
+        w->pair_ns = to;
+    if (r.bad)
         tt_log(TT_LOG_WARN, "rank %u sent a control frame that cannot be", ev->origin);
-        return;
-    }
-    if (kind == WORD_FAILED) {
-        tt_engine_fail_context(w->engine, a, (tutti_status)b, sentence);
-    } else if (kind == WORD_PROBE && a == w->rank) {
-        put_words(frame, WORD_ANSWER, ev->origin, tt_engine_waits_for(w->engine), &wr);
-        tt_overlay_flood(w->overlay, frame, (uint16_t)tt_writer_bytes(&wr));
-    } else if (kind == WORD_ANSWER && a == w->rank) {
-        pthread_mutex_lock(&w->probe_lock);
-        if (b == w->rank)       /* the chain of waiting ends here: we do answer */
-            b = UINT32_MAX;
-        ask = tt_probe_answer(&w->probe, ev->origin, b, tt_now_ns());
-        pthread_mutex_unlock(&w->probe_lock);
-    } else if (kind == WORD_PAIR && ev->origin == 0) {
-        w->pair_ns = a;
-    }
-    if (ask) {
-        put_words(frame, WORD_PROBE, b, 0, &wr);
-        tt_overlay_flood(w->overlay, frame, (uint16_t)tt_writer_bytes(&wr));
-    }
 }
 
 static void hear(struct tt_world *w, const struct tt_overlay_event *ev)
@@ -663,7 +737,7 @@ static tutti_status measure_pair(tutti_comm *comm)
     uint32_t pair[2], ns = 0;
     tutti_status st = TUTTI_OK;
     struct tt_writer wr;
-    uint8_t frame[9];
+    uint8_t frame[5];
 
     if (!tt_between_pair(comm, pair))
         return TUTTI_OK;
@@ -674,8 +748,10 @@ static tutti_status measure_pair(tutti_comm *comm)
         return st;
     }
     if (comm->rank == 0) {
-        put_words(frame, WORD_PAIR, ns, 0, &wr);
-        flood(w, frame, tt_writer_bytes(&wr));
+        tt_writer_init(&wr, frame, sizeof frame);
+        tt_write_u8(&wr, WORD_PAIR);
+        tt_write_u32(&wr, ns);
+        flood(w, frame, sizeof frame);
     } else {
         st = hear_pair(comm, &ns);
     }

@@ -1,10 +1,23 @@
 #include "comm/probe.h"
 
+#include <string.h>
+
+#include "base/status.h"
+
+#define NOBODY UINT32_MAX
+
+_Static_assert(TT_WAITINGS <= 8, "bits of due and done");
+
 void tt_probe_init(struct tt_probe *p, struct tt_probe_rank *ranks, uint32_t nranks)
 {
     *p = (struct tt_probe){ .nranks = nranks, .rank = ranks };
-    for (uint32_t r = 0; r < nranks; r++)
-        ranks[r] = (struct tt_probe_rank){ .waits_for = UINT32_MAX };
+}
+
+static void note_question(struct tt_probe_rank *r, uint64_t now_ns)
+{
+    r->asked_ns = now_ns;
+    if (!r->first_ns)
+        r->first_ns = now_ns;
 }
 
 bool tt_probe_ask(struct tt_probe *p, uint32_t rank, uint64_t now_ns)
@@ -16,30 +29,116 @@ bool tt_probe_ask(struct tt_probe *p, uint32_t rank, uint64_t now_ns)
     r = &p->rank[rank];
     if (r->asked_ns && now_ns - r->asked_ns < TT_PROBE_EVERY_NS)
         return false;
-    r->asked_ns = now_ns;
-    if (!r->first_ns)
-        r->first_ns = now_ns;
+    note_question(r, now_ns);
     return true;
 }
 
-bool tt_probe_answer(struct tt_probe *p, uint32_t rank, uint32_t waits_for, uint64_t now_ns)
+/* What keeps a rank from its part in the operation that *of says, of what it waits for: as bits. */
+static uint8_t relevant(const struct tt_probe_rank *r, const struct tt_waiting *of)
 {
-    if (rank >= p->nranks)
-        return false;
-    p->rank[rank].first_ns = 0;
-    p->rank[rank].answered = true;
-    p->rank[rank].waits_for = waits_for < p->nranks ? waits_for : UINT32_MAX;
-    return waits_for < p->nranks && tt_probe_ask(p, waits_for, now_ns);
+    for (uint32_t i = 0; i < r->nwaits && of->op != UINT64_MAX; i++)
+        if (r->waits[i].context == of->context && r->waits[i].op == of->op)
+            return (uint8_t)(1u << i);
+    return (uint8_t)((1u << r->nwaits) - 1);
 }
 
-uint32_t tt_probe_blame(const struct tt_probe *p, uint32_t rank, uint64_t now_ns)
+uint32_t tt_probe_answer(struct tt_probe *p, uint32_t rank, const struct tt_waiting *of, const struct tt_waiting *waits,
+                         uint32_t n, uint64_t now_ns, struct tt_waiting ask[TT_WAITINGS])
 {
-    for (uint32_t steps = 0; rank < p->nranks && steps < p->nranks; steps++) {
-        const struct tt_probe_rank *r = &p->rank[rank];
+    struct tt_probe_rank *r;
+    uint32_t nask = 0;
 
-        if (r->first_ns && now_ns - r->first_ns >= TT_PROBE_SILENCE_NS)
-            return rank;
-        rank = r->waits_for;
+    if (rank >= p->nranks)
+        return 0;
+    tt_assert(n <= TT_WAITINGS);
+    r = &p->rank[rank];
+    r->first_ns = 0;
+    r->nwaits = (uint8_t)n;
+    memcpy(r->waits, waits, n * sizeof *waits);
+    for (uint32_t left = relevant(r, of); left; left &= left - 1) {
+        const struct tt_waiting *w = &r->waits[__builtin_ctz(left)];
+
+        if (tt_probe_ask(p, w->rank, now_ns))
+            ask[nask++] = *w;
     }
-    return UINT32_MAX;
+    return nask;
+}
+
+/* ---- blame ---- */
+
+struct search {
+    struct tt_probe *p;
+    uint64_t since_ns, now_ns;
+    uint32_t first, last;       /* of the queue of ranks whose answers are to be followed */
+    uint32_t guilty;
+    bool open;
+    struct tt_waiting ask;
+};
+
+static void enqueue(struct search *s, uint32_t rank)
+{
+    struct tt_probe_rank *r = &s->p->rank[rank];
+
+    if (r->queued || !(r->due & ~r->done))
+        return;
+    r->queued = true;
+    r->next = NOBODY;
+    if (s->first == NOBODY)
+        s->first = rank;
+    else
+        s->p->rank[s->last].next = rank;
+    s->last = rank;
+}
+
+/* Somebody on the way waits for this. */
+static void visit(struct search *s, const struct tt_waiting *w)
+{
+    struct tt_probe_rank *r = w->rank < s->p->nranks ? &s->p->rank[w->rank] : NULL;
+
+    if (!r)
+        return;
+    if (r->search != s->p->searches) {
+        r->search = s->p->searches;
+        r->due = r->done = 0;
+        r->queued = false;
+    }
+    if (!r->first_ns && r->asked_ns < s->since_ns) {
+        s->open = true;
+        if (s->ask.rank == NOBODY) {
+            s->ask = *w;
+            note_question(r, s->now_ns);
+        }
+    } else if (r->first_ns) {
+        s->open = true;
+        if (s->now_ns - r->first_ns >= TT_PROBE_SILENCE_NS)
+            s->guilty = w->rank;
+    }
+    r->due |= relevant(r, w);
+    enqueue(s, w->rank);
+}
+
+enum tt_blame tt_probe_blame(struct tt_probe *p, const struct tt_waiting *w, uint64_t since_ns, uint64_t now_ns,
+                             uint32_t *guilty, struct tt_waiting *ask)
+{
+    struct search s = {
+        .p = p, .since_ns = since_ns, .now_ns = now_ns, .first = NOBODY, .guilty = NOBODY, .ask = { .rank = NOBODY },
+    };
+
+    p->searches++;
+    visit(&s, w);
+    while (s.first != NOBODY && s.guilty == NOBODY) {
+        struct tt_probe_rank *r = &p->rank[s.first];
+        const uint8_t follow = r->due & (uint8_t)~r->done;
+
+        s.first = r->next;
+        r->queued = false;
+        r->done |= follow;
+        for (uint32_t left = follow; left && s.guilty == NOBODY; left &= left - 1)
+            visit(&s, &r->waits[__builtin_ctz(left)]);
+    }
+    *ask = s.ask;
+    if (s.guilty == NOBODY)
+        return s.open ? TT_BLAME_OPEN : TT_BLAME_NOBODY;
+    *guilty = s.guilty;
+    return TT_BLAME_RANK;
 }

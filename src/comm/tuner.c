@@ -22,6 +22,11 @@ bool tt_comm_near_is_shm(const tutti_comm *comm)
     return true;
 }
 
+bool tt_comm_shares_cores(const tutti_comm *comm)
+{
+    return comm->layout.nhosts == 1 && !comm->near_is_shm && comm->world->cores < comm->nranks;
+}
+
 void tt_comm_tune_conf(const tutti_comm *comm, struct tt_tune_conf *out)
 {
     *out = (struct tt_tune_conf){

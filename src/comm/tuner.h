@@ -7,6 +7,8 @@
 
 /* Whether ranks of one host reach each other through shared memory; the same answer on every rank, as their cards tell it. */
 bool tt_comm_near_is_shm(const tutti_comm *comm);
+/* Whether its ranks are on one host, share its cores, and no memory: then what a short call takes is its messages. The same on all ranks. */
+bool tt_comm_shares_cores(const tutti_comm *comm);
 
 /* Points into the communicator: good as long as that is. */
 void tt_comm_tune_conf(const tutti_comm *comm, struct tt_tune_conf *out);

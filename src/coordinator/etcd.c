@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 #include "base/clock.h"
+#include "base/hostport.h"
 #include "base/status.h"
 
 #ifdef TUTTI_HAVE_CURL
@@ -153,13 +154,9 @@ const char *tt_etcd_why(const struct tt_etcd *e)
 static bool is_address(const char *text)
 {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:[]";
-    const char *colon = strrchr(text, ':');
-    char *end;
+    struct tt_hostport at;
 
-    if (!colon || colon == text || strspn(text, allowed) != strlen(text) || strlen(text) > 255 || colon[1] < '0' ||
-        colon[1] > '9')
-        return false;
-    return strtoul(colon + 1, &end, 10) <= 65535 && *end == '\0';
+    return strspn(text, allowed) == strlen(text) && !tt_hostport_parse(&at, text, strlen(text)) && *at.host;
 }
 
 static tutti_status take_servers(struct tt_etcd *e, const char *servers)

@@ -6,14 +6,13 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hostport.h"
 #include "base/status.h"
 
 #define BACKLOG 4096
-#define HOST_BYTES 256
 #define PORT_TRIES 8    /* for one that is free on all addresses */
 #define SOCKET_BYTES 131072 /* that the system keeps of each connection, in each direction, before it doubles that for its own needs */
 
@@ -74,58 +73,32 @@ static bool is_loopback(const struct sockaddr *at)
     return ntohl(four->sin_addr.s_addr) >> 24 == 127;
 }
 
-/* "host:port" -> host (empty: every address) and port. */
-static tutti_status split(const char *text, const char *given, char host[HOST_BYTES], const char **port)
-{
-    const char *colon = strrchr(text, ':');
-    size_t bytes = colon ? (size_t)(colon - text) : 0;
-    char *end;
-    unsigned long number;
-
-    if (!colon || bytes >= HOST_BYTES)
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: \"%s\" (%s) is no address to listen on: say host:port", text, given);
-    if (bytes >= 2 && text[0] == '[' && text[bytes - 1] == ']') {
-        text++;
-        bytes -= 2;
-    } else if (memchr(text, ':', bytes)) {
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: \"%s\" (%s): an IPv6 address goes in brackets, [address]:port", text, given);
-    }
-    memcpy(host, text, bytes);
-    host[bytes] = '\0';
-    if (strcmp(host, "*") == 0)
-        host[0] = '\0';
-    *port = colon + 1;
-    number = strtoul(*port, &end, 10);
-    if (**port < '0' || **port > '9' || *end || number > 65535)
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: \"%s\" (%s): \"%s\" is no port to listen on, 0 to 65535", text, given, *port);
-    return TUTTI_OK;
-}
-
-/* The addresses of `text`, the caller's for freeaddrinfo; *port points into text. */
-static tutti_status find(const char *text, const char *given, struct addrinfo **list, const char **port)
+/* The addresses of `text`, the caller's for freeaddrinfo, and their port. */
+static tutti_status find(const char *text, const char *given, struct addrinfo **list, uint16_t *port)
 {
     const struct addrinfo hints = { .ai_family = AF_UNSPEC,
                                     .ai_socktype = SOCK_STREAM,
                                     .ai_flags = AI_PASSIVE | AI_NUMERICSERV };
-    char host[HOST_BYTES];
-    tutti_status st = split(text, given, host, port);
+    struct tt_hostport at;
+    const char *why = tt_hostport_parse(&at, text, strlen(text));
     int err;
 
-    if (st)
-        return st;
-    err = getaddrinfo(host[0] ? host : NULL, *port, &hints, list);
+    if (why)
+        return tt_fail(TUTTI_ERR_INVALID, "coordinator: \"%s\" (%s) is no address to listen on: %s", text, given, why);
+    err = getaddrinfo(*at.host && strcmp(at.host, "*") != 0 ? at.host : NULL, at.port, &hints, list);
     if (err)
         return tt_fail(err == EAI_AGAIN || err == EAI_SYSTEM || err == EAI_MEMORY ? TUTTI_ERR_SYSTEM
                                                                                   : TUTTI_ERR_INVALID,
                        "coordinator: \"%s\" (%s): no such address: %s", text, given,
                        err == EAI_SYSTEM ? strerror(errno) : gai_strerror(err));
+    *port = at.number;
     return TUTTI_OK;
 }
 
 tutti_status tt_listen_check(const char *text, const char *given, bool *loopback)
 {
     struct addrinfo *list;
-    const char *port = "";
+    uint16_t port;
     tutti_status st = find(text, given, &list, &port);
 
     if (st)
@@ -213,17 +186,17 @@ static int listen_all(struct tt_listener *out, uint32_t max, uint32_t *n, const 
 
 tutti_status tt_listen_open(struct tt_listener *out, uint32_t max, uint32_t *n, const char *text, const char *given)
 {
-    const char *port = "";
     struct addrinfo *list;
     uint32_t count = 0;
+    uint16_t port;
     tutti_status st = find(text, given, &list, &port);
     int err = 0;
 
     if (st)
         return st;
     for (int tries = 0; tries < PORT_TRIES; tries++) {
-        err = listen_all(out, max, &count, list, (uint16_t)strtoul(port, NULL, 10));
-        if (err != EADDRINUSE || strtoul(port, NULL, 10) != 0)
+        err = listen_all(out, max, &count, list, port);
+        if (err != EADDRINUSE || port != 0)
             break;
     }
     freeaddrinfo(list);

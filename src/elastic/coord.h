@@ -68,6 +68,14 @@ struct tt_coord_act {
     size_t bytes;
 };
 
+/* What the last round, or a scope's last sync, came to; said again to whoever did not hear it. */
+struct tt_coord_result {
+    bool is_view;
+    uint8_t what, differs;          /* differs: of a MISMATCH: enum tt_difference and bits; of a TIMEOUT: enum tt_kept_out */
+    uint64_t round, epoch, value, also, id, other;
+    struct tt_op_name op;           /* of a MISMATCH with TT_DIFFERS_INSIDE */
+};
+
 struct tt_coord_member {
     uint64_t id;
     uint8_t state;                  /* enum tt_coord_state */
@@ -76,6 +84,7 @@ struct tt_coord_member {
     bool called;                    /* its call of this round is below; of a newcomer: it waits in `epoch` */
     bool ready, failed;             /* it has answered the proposal; somebody could not reach it */
     bool answered;                  /* the question */
+    bool goes_back;                 /* its call is about to be taken back */
     bool cancels;                   /* and it takes its call back, which is answered once the coordinator knows which round it is */
     uint8_t what, flags;
     bool came;                      /* after a restart: it is back, and said: */
@@ -96,6 +105,9 @@ struct tt_coord_member {
     uint64_t tried;                 /* the round in which it last called something, also if that was taken back */
     uint64_t tried_sync;            /* likewise: the sync that it last offered for */
     uint64_t awaits;                /* of optimize: the measurement that it is for; 0: none */
+    uint64_t attempt;               /* of its last call: CALL's `also`; 0: it has said none since the coordinator started */
+    uint64_t back;                  /* of the last one that was taken back with a MISMATCH; 0: none. If it comes again the word of it was lost: */
+    struct tt_coord_result back_why;
     uint32_t place;                 /* its rank in the order of the ring that waits, while one does */
     uint32_t group_place;           /* while the next view is chosen: of its group, among those that are whole in the view; TT_COORD_NO_RANK */
     uint8_t synced;                 /* bit of enum tt_sync_scope: it was in the last sync of that scope that ended well */
@@ -132,14 +144,6 @@ struct tt_coord_tally {
     uint32_t nknown[TT_COORD_TALLY_SPAN], ndone[TT_COORD_TALLY_SPAN];  /* members whose known is the highest - i; whose done is the lowest + i */
     uint64_t known, done;           /* the highest, the lowest */
     uint64_t knower, doer;          /* one of each */
-};
-
-/* What the last round, or a scope's last sync, came to; said again to whoever did not hear it. */
-struct tt_coord_result {
-    bool is_view;
-    uint8_t what, differs;          /* differs: of a MISMATCH: enum tt_difference and bits; of a TIMEOUT: enum tt_kept_out */
-    uint64_t round, epoch, value, also, id, other;
-    struct tt_op_name op;           /* of a MISMATCH with TT_DIFFERS_INSIDE */
 };
 
 /* How the view of this epoch came to differ from the one before. For people: it is in no journal, so after a restart all of it is 0 until the next

@@ -1,5 +1,5 @@
 /* The journal: what a coordinator must still know after a crash. Who the members are, the view and who of it is lost, the outcome of
- * the last round that changed or decided something, the shared state of each scope and the plan of a sync that is under way. What is not in it members say again when they come back: what they call, whom they reach, where they stand. */
+ * the last round that changed or decided something, whose calls were taken back since, the shared state of each scope and the plan of a sync that is under way. What is not in it members say again when they come back: what they call, whom they reach, where they stand. */
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
@@ -83,6 +83,44 @@ void tt_coord_log_result(struct tt_coord *c)
                                   .also = c->last.also };
 
     tt_coord_log_msg(c, &msg);
+}
+
+static void begin_back(struct tt_coord *c, struct tt_elmsg_writer *w, const struct tt_coord_result *why)
+{
+    const struct tt_elmsg msg = { .kind = TT_ELMSG_LOG_BACK,
+                                  .flags = why->differs,
+                                  .id = why->id,
+                                  .other = why->other,
+                                  .value = why->value,
+                                  .also = why->also,
+                                  .op = why->op };
+
+    tt_elmsg_begin(w, c->conf.scratch, TT_ELMSG_BYTES_MAX, &msg);
+}
+
+/* One record: all of them go back, or none does. */
+void tt_coord_log_back(struct tt_coord *c, const struct tt_coord_result *why)
+{
+    struct tt_elmsg_writer w;
+
+    begin_back(c, &w, why);
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        const struct tt_coord_member *m = &c->conf.members[i];
+
+        if (m->goes_back)
+            tt_elmsg_add_call(&w, &(struct tt_call_name){ .id = m->id, .attempt = m->attempt });
+    }
+    tt_coord_log(c, tt_elmsg_end(&w));
+}
+
+/* Of one member, which may not have heard of it yet. */
+static void log_back_again(struct tt_coord *c, const struct tt_coord_member *m)
+{
+    struct tt_elmsg_writer w;
+
+    begin_back(c, &w, &m->back_why);
+    tt_elmsg_add_call(&w, &(struct tt_call_name){ .id = m->id, .attempt = m->back });
+    tt_coord_log(c, tt_elmsg_end(&w));
 }
 
 /* ---- replay ---- */
@@ -178,6 +216,30 @@ static bool replay_result(struct tt_coord *c, const struct tt_elmsg *msg)
     return true;
 }
 
+static bool replay_back(struct tt_coord *c, struct tt_elmsg *msg)
+{
+    const struct tt_coord_result why = { .what = TT_ROUND_MISMATCH,
+                                         .differs = msg->flags,
+                                         .value = msg->value,
+                                         .also = msg->also,
+                                         .id = msg->id,
+                                         .other = msg->other,
+                                         .op = msg->op };
+    struct tt_call_name call;
+
+    for (uint32_t i = 0; i < msg->nlist; i++) {
+        struct tt_coord_member *m;
+
+        tt_elmsg_next_call(msg, &call);
+        m = tt_coord_member_of(c, call.id);
+        if (!m)
+            return false;
+        m->back = call.attempt;
+        m->back_why = why;
+    }
+    return true;
+}
+
 bool tt_coord_replay(struct tt_coord *c, const void *data, size_t bytes)
 {
     struct tt_elmsg msg;
@@ -218,6 +280,8 @@ bool tt_coord_replay(struct tt_coord *c, const void *data, size_t bytes)
         return tt_coord_replay_plan(c, &msg);
     case TT_ELMSG_LOG_SYNC:
         return tt_coord_replay_sync(c, &msg);
+    case TT_ELMSG_LOG_BACK:
+        return replay_back(c, &msg);
     default:
         return false;
     }
@@ -265,6 +329,9 @@ void tt_coord_snapshot(struct tt_coord *c)
             tt_coord_log_lost(c, &c->conf.members[i], c->conf.members[i].loss);
     if (!c->last.is_view && c->last.round > 0)
         tt_coord_log_result(c);
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        if (c->conf.members[i].back != 0 && c->conf.members[i].back >= c->conf.members[i].attempt)
+            log_back_again(c, &c->conf.members[i]);
     for (uint32_t i = 0; i < TT_SYNC_SCOPES; i++) {
         if (c->scopes[i].number > 0)
             tt_coord_log_sync(c, &c->scopes[i]);

@@ -51,33 +51,9 @@ void tt_coord_end_round(struct tt_coord *c)
     tt_coord_set_round(c, TT_COORD_ROUND_OPEN);
 }
 
-void tt_coord_call(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg)
+bool tt_coord_comes_again(const struct tt_coord_member *m, const struct tt_elmsg *call)
 {
-    const uint64_t round = tt_coord_is_unsure(c) ? m->next_round : c->round;
-
-    if (m->state != TT_COORD_IN_VIEW && msg->what != TT_CALL_EPOCH) {
-        tt_coord_lose(c, m, TT_LOSS_ILLEGAL);
-        return;
-    }
-    if (m->state == TT_COORD_IN_VIEW && msg->number + 1 == c->round) {
-        tt_coord_send_last(c, m);
-        return;
-    }
-    if (m->state == TT_COORD_IN_VIEW && (msg->number != round || msg->epoch != c->epoch)) {
-        if (msg->number >= round)
-            tt_coord_lose(c, m, TT_LOSS_ILLEGAL);
-        return; /* of a time before the view that it will hear of */
-    }
-    c->stale_news |= m->state != TT_COORD_IN_VIEW && !m->called;
-    m->called = true;
-    m->tried = c->round;
-    m->cancels = false;
-    m->what = msg->what;
-    m->flags = msg->flags;
-    m->value = msg->value;
-    m->least = msg->least;
-    m->most = msg->most;
-    m->awaits = msg->other;
+    return m->back != 0 && m->back == call->also && !TT_PLANTED(TT_BUG_BACK_FORGOTTEN);
 }
 
 static void send_result(struct tt_coord *c, struct tt_coord_member *m, const struct tt_coord_result *r)
@@ -94,6 +70,49 @@ static void send_result(struct tt_coord *c, struct tt_coord_member *m, const str
                                   .op = r->op };
 
     tt_coord_send_msg(c, m, &msg);
+}
+
+static void send_back(struct tt_coord *c, struct tt_coord_member *m, const struct tt_coord_result *why, uint64_t round)
+{
+    struct tt_coord_result result = *why;
+
+    result.round = round;
+    result.epoch = c->epoch;
+    send_result(c, m, &result);
+}
+
+void tt_coord_call(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg)
+{
+    const uint64_t round = tt_coord_is_unsure(c) ? m->next_round : c->round;
+
+    if (m->state != TT_COORD_IN_VIEW && msg->what != TT_CALL_EPOCH) {
+        tt_coord_lose(c, m, TT_LOSS_ILLEGAL);
+        return;
+    }
+    if (tt_coord_comes_again(m, msg)) {
+        send_back(c, m, &m->back_why, msg->number);
+        return;
+    }
+    if (m->state == TT_COORD_IN_VIEW && msg->number + 1 == c->round) {
+        tt_coord_send_last(c, m);
+        return;
+    }
+    if (m->state == TT_COORD_IN_VIEW && (msg->number != round || msg->epoch != c->epoch)) {
+        if (msg->number >= round)
+            tt_coord_lose(c, m, TT_LOSS_ILLEGAL);
+        return; /* of a time before the view that it will hear of */
+    }
+    c->stale_news |= m->state != TT_COORD_IN_VIEW && !m->called;
+    m->called = true;
+    m->attempt = msg->also;
+    m->tried = c->round;
+    m->cancels = false;
+    m->what = msg->what;
+    m->flags = msg->flags;
+    m->value = msg->value;
+    m->least = msg->least;
+    m->most = msg->most;
+    m->awaits = msg->other;
 }
 
 void tt_coord_send_last(struct tt_coord *c, struct tt_coord_member *m)
@@ -225,6 +244,28 @@ void tt_coord_cancel(struct tt_coord *c, struct tt_coord_member *m, uint64_t rou
     m->called = false;
     c->stale_news |= !tt_coord_is_live(m);
     send_result(c, m, &timeout);
+}
+
+/* Whoever misses the word of it hears it when its call comes again, whatever coordinator there is then: so it is written down before. */
+void tt_coord_take_back(struct tt_coord *c, const struct tt_coord_result *why)
+{
+    struct tt_coord_result back = *why;
+
+    back.differs |= TT_DIFFERS_BACK;
+    tt_coord_log_back(c, &back);
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        struct tt_coord_member *m = &c->conf.members[i];
+
+        if (!m->goes_back)
+            continue;
+        m->goes_back = m->called = false;
+        m->back = m->attempt;
+        m->back_why = back;
+        if (m->what == TT_CALL_SYNC)
+            tt_coord_send_offer_back(c, m);
+        else
+            send_back(c, m, &back, c->round);
+    }
 }
 
 /* ---- after a restart ---- */
@@ -453,26 +494,23 @@ static bool begin(struct tt_coord *c)
     return true;
 }
 
-/* All have called, and some a sync that cannot come about. These calls are taken back, and nothing has happened: rounds and syncs keep their numbers. Who
- * syncs in an epoch that is over is told alone: the others have gone on to where it comes, too. */
+/* All have called, and some a sync that cannot come about: these calls are taken back. Who syncs in an epoch that is over is told alone: the others have
+ * gone on to where it comes, too. */
 static bool part(struct tt_coord *c)
 {
     const bool over = is_over(c);
     struct tt_coord_result mismatch;
 
-    if (!tt_coord_part_syncs(c, over ? TT_DIFFERS_OVER : 0, &mismatch))
+    if (!tt_coord_is_torn(c, &mismatch))
         return false;
-    mismatch.differs |= TT_DIFFERS_BACK;
-    mismatch.round = c->round;
-    mismatch.epoch = c->epoch;
-    for (uint32_t i = 0; i < c->nmembers && !over; i++) {
+    if (over)
+        mismatch.differs |= TT_DIFFERS_OVER;
+    for (uint32_t i = 0; i < c->nmembers; i++) {
         struct tt_coord_member *m = &c->conf.members[i];
 
-        if (!tt_coord_is_live(m) || !m->called)
-            continue;
-        m->called = false;
-        send_result(c, m, &mismatch);
+        m->goes_back = tt_coord_is_live(m) && (!over || m->what == TT_CALL_SYNC);
     }
+    tt_coord_take_back(c, &mismatch);
     return true;
 }
 
@@ -532,25 +570,14 @@ void tt_coord_not_begun(struct tt_coord *c, struct tt_coord_member *m, const str
         !operation_needs(&msg->op, inside, m))
         return;
     c->apart = (struct tt_coord_result){ .what = TT_ROUND_MISMATCH,
-                                         .differs = TT_DIFFERS_INSIDE | TT_DIFFERS_BACK,
-                                         .round = c->round,
-                                         .epoch = c->epoch,
+                                         .differs = TT_DIFFERS_INSIDE,
                                          .id = m->id,
                                          .value = m->what,
                                          .other = inside->id,
                                          .op = msg->op };
-    for (uint32_t i = 0; i < c->nmembers; i++) {
-        struct tt_coord_member *other = &c->conf.members[i];
-
-        if (!call_needs(other, inside))
-            continue;
-        if (other->what == TT_CALL_SYNC) {
-            tt_coord_take_offer_back(c, other, &c->apart);
-        } else {
-            other->called = false;
-            send_result(c, other, &c->apart);
-        }
-    }
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        c->conf.members[i].goes_back = call_needs(&c->conf.members[i], inside);
+    tt_coord_take_back(c, &c->apart);
     c->revoked = c->changed = c->stale_news = true;
     c->revoked_epoch = c->epoch;
     c->revocation = TT_REVOKED_APART;

@@ -54,6 +54,10 @@ void tt_coord_end_round(struct tt_coord *c);
 void tt_coord_call(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg);
 void tt_coord_cancel(struct tt_coord *c, struct tt_coord_member *m, uint64_t round);
 bool tt_coord_decide_round(struct tt_coord *c);
+/* Members called different things: the calls of those that are marked goes_back are, and nothing has happened. Rounds and syncs keep their numbers. */
+void tt_coord_take_back(struct tt_coord *c, const struct tt_coord_result *why);
+/* Whether this is the call, or offer, that was taken back last: its member missed the word of it, and has it in back_why. */
+bool tt_coord_comes_again(const struct tt_coord_member *m, const struct tt_elmsg *call);
 /* A member has waited in an operation: one that waits in a call is asked whether it has begun it. */
 void tt_coord_inside(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg);
 /* It has not. So neither the operation nor the call ever ends: all such calls are taken back, and the epoch is over. */
@@ -134,11 +138,11 @@ void tt_coord_vote(struct tt_coord *c, struct tt_coord_member *m, const struct t
 /* A member is lost: syncs of its scopes may be decided now. */
 void tt_coord_lose_sync(struct tt_coord *c, const struct tt_coord_member *m);
 bool tt_coord_decide_sync(struct tt_coord *c);
-/* All of the view have called, and what can be decided is: whether some sync cannot come about, as not all of its scope have called it. Then all offers are taken
- * back, and *mismatch says what two members called; with these bits. */
-bool tt_coord_part_syncs(struct tt_coord *c, uint8_t bits, struct tt_coord_result *mismatch);
-/* Its offer, of a sync that is not yet moving, is taken back: members called different things. */
-void tt_coord_take_offer_back(struct tt_coord *c, struct tt_coord_member *m, const struct tt_coord_result *mismatch);
+/* All of the view have called, and what can be decided is: whether some sync cannot come about, as not all of its scope have called it. Then *mismatch says what two
+ * members called. */
+bool tt_coord_is_torn(const struct tt_coord *c, struct tt_coord_result *mismatch);
+/* Its offer, of a sync that is not yet moving, was taken back: it is told why. */
+void tt_coord_send_offer_back(struct tt_coord *c, struct tt_coord_member *m);
 /* A new view: no sync is under way. */
 void tt_coord_reset_syncs(struct tt_coord *c);
 
@@ -152,6 +156,8 @@ void tt_coord_resume_syncs(struct tt_coord *c);
 /* coord_journal.c */
 void tt_coord_log_view(struct tt_coord *c);
 void tt_coord_log_result(struct tt_coord *c);
+/* Whose calls go back, and why. */
+void tt_coord_log_back(struct tt_coord *c, const struct tt_coord_result *why);
 void tt_coord_log_gone(struct tt_coord *c, const struct tt_coord_member *m);
 /* It is lost; with the words of all who left this view. */
 void tt_coord_log_lost(struct tt_coord *c, const struct tt_coord_member *m, uint8_t loss);

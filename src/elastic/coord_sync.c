@@ -98,14 +98,12 @@ static void finish(struct tt_coord *c, struct tt_coord_scope *s, const struct tt
     }
 }
 
-/* Members called different things, or chose what does not go together: its offer is taken back, and nothing happened. */
-void tt_coord_take_offer_back(struct tt_coord *c, struct tt_coord_member *m, const struct tt_coord_result *mismatch)
+void tt_coord_send_offer_back(struct tt_coord *c, struct tt_coord_member *m)
 {
     struct tt_coord_scope *s = &c->scopes[m->scope];
 
     s->offered = false;
-    m->called = false;
-    send_synced(c, m, m->scope, tt_coord_last_sync(c, s) + 1, mismatch);
+    send_synced(c, m, m->scope, tt_coord_last_sync(c, s) + 1, &m->back_why);
 }
 
 /* Whether one of its scope has called something else, or a sync of another scope: then that is the mismatch. */
@@ -128,7 +126,7 @@ static bool find_torn(const struct tt_coord *c, const struct tt_coord_member *on
     return false;
 }
 
-bool tt_coord_part_syncs(struct tt_coord *c, uint8_t bits, struct tt_coord_result *mismatch)
+bool tt_coord_is_torn(const struct tt_coord *c, struct tt_coord_result *mismatch)
 {
     bool torn = false;
 
@@ -141,11 +139,6 @@ bool tt_coord_part_syncs(struct tt_coord *c, uint8_t bits, struct tt_coord_resul
             return false;
         torn = torn || find_torn(c, m, mismatch);
     }
-    if (torn)
-        mismatch->differs = (uint8_t)(mismatch->differs | bits);
-    for (uint32_t i = 0; i < c->nmembers && torn; i++)
-        if (tt_coord_is_live(&c->conf.members[i]) && c->conf.members[i].what == TT_CALL_SYNC)
-            tt_coord_take_offer_back(c, &c->conf.members[i], mismatch);
     return torn;
 }
 
@@ -266,8 +259,8 @@ static void refuse_mixture(struct tt_coord *c, uint16_t scope, const struct tt_c
                                               .also = other->strategy };
 
     for (uint32_t i = 0; i < c->nmembers; i++)
-        if (tt_coord_is_in(&c->conf.members[i], scope))
-            tt_coord_take_offer_back(c, &c->conf.members[i], &mismatch);
+        c->conf.members[i].goes_back = tt_coord_is_in(&c->conf.members[i], scope);
+    tt_coord_take_back(c, &mismatch);
 }
 
 /* Whether all that live in the scope have offered; if they have, it is decided. Where some call something else that shows once all of the view have
@@ -416,7 +409,12 @@ void tt_coord_offer(struct tt_coord *c, struct tt_coord_member *m, const struct 
         send_synced(c, m, msg->scope, last, &s->last);
     if (msg->number <= last)
         return;
+    if (tt_coord_comes_again(m, msg)) {
+        send_synced(c, m, msg->scope, msg->number, &m->back_why);
+        return;
+    }
     m->called = true;
+    m->attempt = msg->also;
     m->tried_sync = last + 1;
     m->what = TT_CALL_SYNC;
     m->scope = msg->scope;

@@ -164,6 +164,7 @@ tutti_status tt_member_call(struct tt_member *m, const struct tt_elmsg *call, ui
         return TUTTI_ERR_INVALID;
     m->call = *call;
     m->call.kind = TT_ELMSG_CALL;
+    m->call.also = ++m->attempts;
     if (call->what == TT_CALL_COMMIT)
         m->call.value = (call->value & 1) | tt_member_begun(m) << 1;
     m->calling = true;

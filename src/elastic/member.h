@@ -115,6 +115,7 @@ struct tt_member {
     uint32_t nproposed;
     uint64_t proposal, round;           /* round: of the next call; 0: a newcomer, whose call waits for admission */
     bool calling, cancelling;           /* cancelling: the call's deadline passed */
+    uint64_t attempts;                  /* calls, syncs counted in, that were made */
     struct tt_elmsg call;
     struct tt_member_sync sync;
     bool stopped, revoking;             /* this epoch's operations are over; we want them to be: */
@@ -192,7 +193,7 @@ uint16_t tt_member_scope(const struct tt_member *m);
 tutti_status tt_member_begin(struct tt_member *m, uint32_t tag, uint64_t now_ns);
 /* Our part of the tag's operation is done. Ignored once the epoch is over: the verdict decides. */
 void tt_member_complete(struct tt_member *m, uint32_t tag, uint64_t now_ns);
-/* The same in two steps, for a shell that itself brings word of all parts together (an all-gather of `mine` that succeeds tells as much as
+/* The same in two steps, for a shell that itself brings word of all parts together (an all-reduce of `mine` that succeeds tells as much as
  * the rounds of messages do): our part is done, and nobody is told. False: the epoch is over, the verdict decides. */
 bool tt_member_complete_alone(struct tt_member *m, uint32_t tag, struct tt_news *mine, uint64_t now_ns);
 /* Every member of the view has done the first step for this operation; latest: of all their news. Ignored once the epoch is over. */

@@ -66,6 +66,7 @@ tutti_status tt_member_sync(struct tt_member *m, const struct tt_sync_offer *off
                                  .what = offer->strategy,
                                  .flags = offer->instead ? TT_OFFER_INSTEAD : 0,
                                  .value = offer->revision,
+                                 .also = ++m->attempts,
                                  .scope = tt_member_scope(m),
                                  .keys = offer->keys,
                                  .hash = offer->content };

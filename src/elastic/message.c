@@ -27,9 +27,10 @@ enum field {
     HASH = 1 << 18,
     LINKS = 1 << 19, /* a list */
     ALSO = 1 << 20,
-    OP = 1 << 21
+    OP = 1 << 21,
+    CALLS = 1 << 22 /* a list */
 };
-#define LISTS (SEATS | IDS | OPS | LINKS)
+#define LISTS (SEATS | IDS | OPS | LINKS | CALLS)
 #define BEFORE 0x10u /* bit of an operation's state */
 
 struct shape {
@@ -42,13 +43,13 @@ static const struct shape shapes[TT_ELMSG_KINDS] = {
     [TT_ELMSG_JOIN] = { "JOIN", WHAT | EPOCH | NUMBER | SEAT | COOKIE | CARD | TEXT, TT_CALL_KINDS },
     [TT_ELMSG_HEARTBEAT] = { "HEARTBEAT", 0, 0 },
     [TT_ELMSG_LEAVE] = { "LEAVE", WHAT | EPOCH | OPS, TT_LEAVE_NOW + 1 },
-    [TT_ELMSG_CALL] = { "CALL", WHAT | FLAGS | OTHER | EPOCH | NUMBER | VALUE | SIZES, TT_CALL_SYNC },
+    [TT_ELMSG_CALL] = { "CALL", WHAT | FLAGS | OTHER | EPOCH | NUMBER | VALUE | ALSO | SIZES, TT_CALL_SYNC },
     [TT_ELMSG_CANCEL] = { "CANCEL", NUMBER, 0 },
     [TT_ELMSG_READY] = { "READY", NUMBER | IDS, 0 },
     [TT_ELMSG_ANSWER] = { "ANSWER", NUMBER | EPOCH | OPS, 0 },
     [TT_ELMSG_SUSPECT] = { "SUSPECT", WHAT | ID | EPOCH, TT_SUSPECT_GONE + 1 },
     [TT_ELMSG_REVOKE] = { "REVOKE", WHAT | ID | EPOCH, TT_REVOKED_APART },
-    [TT_ELMSG_OFFER] = { "OFFER", WHAT | FLAGS | EPOCH | NUMBER | VALUE | SCOPE | KEYS | HASH, TT_SYNC_STRATEGIES },
+    [TT_ELMSG_OFFER] = { "OFFER", WHAT | FLAGS | EPOCH | NUMBER | VALUE | ALSO | SCOPE | KEYS | HASH, TT_SYNC_STRATEGIES },
     [TT_ELMSG_WITHDRAW] = { "WITHDRAW", EPOCH | NUMBER | SCOPE, 0 },
     [TT_ELMSG_VOTE] = { "VOTE", WHAT | OTHER | EPOCH | NUMBER | SCOPE, TT_SYNC_VOTES },
     [TT_ELMSG_LINKS] = { "LINKS", OTHER | EPOCH | NUMBER | VALUE | SIZES | LINKS, 0 },
@@ -77,6 +78,7 @@ static const struct shape shapes[TT_ELMSG_KINDS] = {
     [TT_ELMSG_LOG_PLAN] = { "LOG_PLAN", EPOCH | NUMBER | VALUE | SIZES | SCOPE | KEYS | HASH | IDS, 0 },
     [TT_ELMSG_LOG_SYNC] = { "LOG_SYNC", WHAT | FLAGS | ID | OTHER | EPOCH | NUMBER | VALUE | SCOPE | KEYS | HASH | IDS,
                             TT_ROUND_STATUSES },
+    [TT_ELMSG_LOG_BACK] = { "LOG_BACK", FLAGS | ID | OTHER | VALUE | ALSO | OP | CALLS, 0 },
 };
 
 const char *tt_elmsg_name(uint8_t kind)
@@ -153,6 +155,12 @@ static void read_link(struct tt_reader *r, struct tt_ring_link *l)
         r->bad = true;
 }
 
+static void read_call(struct tt_reader *r, struct tt_call_name *call)
+{
+    call->id = tt_read_u64(r);
+    call->attempt = tt_read_u64(r);
+}
+
 static void read_fields(struct tt_elmsg *m, struct tt_reader *r, uint32_t fields)
 {
     m->what = fields & WHAT ? tt_read_u8(r) : 0;
@@ -198,6 +206,7 @@ static void read_fields(struct tt_elmsg *m, struct tt_reader *r, uint32_t fields
 static void check_list(struct tt_elmsg *m, struct tt_reader *r, uint32_t fields)
 {
     const uint32_t most = fields & OPS ? TT_ELASTIC_TAGS : fields & LINKS ? TT_RING_PEERS_MAX : TT_ELASTIC_MEMBERS_MAX;
+    struct tt_call_name call;
     struct tt_ring_link link;
     struct tt_op_entry op;
     struct tt_seat seat;
@@ -213,8 +222,10 @@ static void check_list(struct tt_elmsg *m, struct tt_reader *r, uint32_t fields)
             tt_read_u64(r);
         else if (fields & OPS)
             read_op(r, &op);
-        else
+        else if (fields & LINKS)
             read_link(r, &link);
+        else
+            read_call(r, &call);
 }
 
 /* Whether 0 is no value of its `what`. */
@@ -273,6 +284,11 @@ void tt_elmsg_next_op(struct tt_elmsg *m, struct tt_op_entry *out)
 void tt_elmsg_next_link(struct tt_elmsg *m, struct tt_ring_link *out)
 {
     read_link(list_of(m, LINKS), out);
+}
+
+void tt_elmsg_next_call(struct tt_elmsg *m, struct tt_call_name *out)
+{
+    read_call(list_of(m, CALLS), out);
 }
 
 /* ---- writing ---- */
@@ -397,6 +413,13 @@ void tt_elmsg_add_link(struct tt_elmsg_writer *w, const struct tt_ring_link *lin
 {
     tt_write_u64(&w->w, link->rate);
     tt_write_u64(&w->w, link->latency);
+    w->n++;
+}
+
+void tt_elmsg_add_call(struct tt_elmsg_writer *w, const struct tt_call_name *call)
+{
+    tt_write_u64(&w->w, call->id);
+    tt_write_u64(&w->w, call->attempt);
     w->n++;
 }
 

@@ -11,7 +11,7 @@
 #include "elastic/ring_predict.h"
 #include "elastic/sync.h"
 
-#define TT_ELASTIC_VERSION 8            /* of all that is said, and of the journal */
+#define TT_ELASTIC_VERSION 9            /* of all that is said, and of the journal */
 #define TT_ELASTIC_MEMBERS_MAX 4096u    /* of a run, newcomers counted in */
 #define TT_ELASTIC_TAGS 256u            /* tags of operations of one view are below this */
 #define TT_ELASTIC_TEXT_BYTES 200       /* a sentence, or the name of a run, with its NUL */
@@ -25,14 +25,15 @@ enum tt_elmsg_kind {
                              * that it calls next or waits in, of which epoch; what: the call it waits in, 0: none */
     TT_ELMSG_HEARTBEAT,
     TT_ELMSG_LEAVE,         /* what: enum tt_leave; NOW: epoch; the list: which operations I know to be FINAL, as others may not yet */
-    TT_ELMSG_CALL,          /* a call that all members make: what: enum tt_call_kind */
+    TT_ELMSG_CALL,          /* a call that all members make: what: enum tt_call_kind; also: how many calls, this one and offers counted in, it has made: so it is
+                             * known where it comes again */
     TT_ELMSG_CANCEL,        /* number: the round; the caller's deadline passed */
     TT_ELMSG_READY,         /* number: the proposal; the list: whom I could not reach */
     TT_ELMSG_ANSWER,        /* number: the question; the list: where I stand in each operation */
     TT_ELMSG_SUSPECT,       /* id does not answer me; what: enum tt_suspicion */
     TT_ELMSG_REVOKE,        /* epoch: nothing more may begin in it; what: enum tt_revocation; id: of CUT: the member that was lost to it, 0: it cannot say */
     TT_ELMSG_OFFER,         /* a call as well: what I have of the scope's state; what: enum tt_sync_strategy; flags: enum tt_offer_flags;
-                             * number: of the sync in this epoch and scope; value: my revision */
+                             * number: of the sync in this epoch and scope; value: my revision; also: CALL's */
     TT_ELMSG_WITHDRAW,      /* of sync number: the caller's deadline passed */
     TT_ELMSG_VOTE,          /* of sync number; what: enum tt_sync_vote; other: the plan */
     TT_ELMSG_LINKS,         /* of measurement number; value: bytes of an all-reduce; other: how many are to come; least: gain in percent;
@@ -65,6 +66,7 @@ enum tt_elmsg_kind {
     TT_ELMSG_LOG_RESULT,    /* of round number */
     TT_ELMSG_LOG_PLAN,      /* of sync number, value, keys, hash; the list: `most` that hold, then those that receive */
     TT_ELMSG_LOG_SYNC,      /* sync number ended: what, id, other; flags 1: there is a state: value, keys, hash; the list: who has it */
+    TT_ELMSG_LOG_BACK,      /* calls are taken back with a MISMATCH: flags, id, value, other, also, op: as RESULT's; the list: whose, and CALL's `also` */
     TT_ELMSG_KINDS
 };
 _Static_assert(TT_ELMSG_JOIN == 1 && TT_ELMSG_REFUSED == 15, "who has another version is recognised, and told, by these");
@@ -157,6 +159,11 @@ struct tt_op_name {
     uint8_t coll, type;     /* tutti_coll, tutti_dtype */
 };
 
+/* One of a member's calls. */
+struct tt_call_name {
+    uint64_t id, attempt;   /* attempt: CALL's `also` */
+};
+
 /* Where a member stands in an operation. */
 enum tt_op_state {
     TT_OP_NONE,
@@ -239,11 +246,12 @@ struct tt_elmsg {
 
 /* Reads data[bytes]; false if it is not exactly one message of a known kind with values in range. The list stays in data. */
 bool tt_elmsg_read(struct tt_elmsg *m, const void *data, size_t bytes);
-/* The next entry of a list of members, ids, operations, or links; the message's kind says which it is. */
+/* The next entry of a list of members, ids, operations, links, or calls; the message's kind says which it is. */
 void tt_elmsg_next_seat(struct tt_elmsg *m, struct tt_seat *out);
 uint64_t tt_elmsg_next_id(struct tt_elmsg *m);
 void tt_elmsg_next_op(struct tt_elmsg *m, struct tt_op_entry *out);
 void tt_elmsg_next_link(struct tt_elmsg *m, struct tt_ring_link *out);
+void tt_elmsg_next_call(struct tt_elmsg *m, struct tt_call_name *out);
 
 /* Writing: begin with the fixed fields of m, add the list's entries, end. end returns the bytes, or 0 if it did not fit. */
 struct tt_elmsg_writer {
@@ -256,6 +264,7 @@ void tt_elmsg_add_seat(struct tt_elmsg_writer *w, const struct tt_seat *seat);
 void tt_elmsg_add_id(struct tt_elmsg_writer *w, uint64_t id);
 void tt_elmsg_add_op(struct tt_elmsg_writer *w, const struct tt_op_entry *op);
 void tt_elmsg_add_link(struct tt_elmsg_writer *w, const struct tt_ring_link *link);
+void tt_elmsg_add_call(struct tt_elmsg_writer *w, const struct tt_call_name *call);
 size_t tt_elmsg_end(struct tt_elmsg_writer *w);
 /* Both, of a message without entries. */
 size_t tt_elmsg_write(void *data, size_t cap, const struct tt_elmsg *m);

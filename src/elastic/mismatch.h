@@ -23,7 +23,7 @@ enum tt_difference {
 };
 /* Bits beside it: */
 #define TT_DIFFERS_OVER 0x80u   /* the epoch was over when they had all called, which may be why they called different things */
-#define TT_DIFFERS_BACK 0x40u   /* of a round: it is still to come; the call is taken back, as some of its members had called a sync, which is in no round, or were in an operation */
+#define TT_DIFFERS_BACK 0x40u   /* the call is taken back, and its round, or sync, still to come: some had called a sync, which is in no round, with others, or were in an operation */
 
 struct tt_mismatch {
     uint8_t differs;        /* enum tt_difference, and these bits; what is none is one that a later version knows */

@@ -38,9 +38,7 @@ void tt_op_mismatch(struct tt_op *op, uint32_t peer, const struct tt_opdesc *the
     mismatch(op->context, peer, theirs, &op->desc, op->seq, "");
 }
 
-/* The descriptors are alike, and one of the pair expects another number of bytes than the other one sends. `peer` is the other
- * rank; `sends`: it is the one that sends. */
-static void sizes_differ(struct tt_op *op, uint32_t peer, bool sends, uint64_t theirs, uint64_t ours)
+void tt_op_sizes_differ(struct tt_op *op, uint32_t peer, bool sends, uint64_t theirs, uint64_t ours)
 {
     struct tt_context *c = op->context;
     char why[TT_ERROR_BYTES], from[TT_RANK_TEXT_BYTES], to[TT_RANK_TEXT_BYTES];
@@ -52,15 +50,15 @@ static void sizes_differ(struct tt_op *op, uint32_t peer, bool sends, uint64_t t
     tt_context_fail_here(c, TUTTI_ERR_MISMATCH, why, true);
 }
 
-/* The ranks of an alltoallv say for themselves how long each block is, and each block is one put (TT_BUF_THERE), unless the algorithm pads: what
- * it sends says nothing of blocks. False: the peer's word differs from ours, and the context has failed. Stretches both ends know from the same lists. */
+/* The ranks of an alltoallv say for themselves how long each block is, and each block is one put (TT_BUF_THERE), unless the algorithm pads: then
+ * lengths.c compares. False: the peer's word differs from ours, and the context has failed. Stretches both ends know from the same lists. */
 static bool agrees_to_send(struct tt_op *op, uint32_t peer, uint64_t expected)
 {
     const struct tt_coll *c = &op->conf.coll;
 
     if (c->kind != TT_ALLTOALLV || c->stretches || c->send_bytes[peer] == expected)
         return true;
-    sizes_differ(op, peer, false, expected, c->send_bytes[peer]);
+    tt_op_sizes_differ(op, peer, false, expected, c->send_bytes[peer]);
     return false;
 }
 
@@ -70,12 +68,20 @@ static bool agrees_to_receive(struct tt_op *op, uint32_t peer, uint64_t sent)
 
     if (c->kind != TT_ALLTOALLV || c->stretches || c->recv_bytes[peer] == sent)
         return true;
-    sizes_differ(op, peer, true, sent, c->recv_bytes[peer]);
+    tt_op_sizes_differ(op, peer, true, sent, c->recv_bytes[peer]);
     return false;
 }
 
 /* Whether an eager message is all that goes between two ranks, and nothing but that. */
 static bool is_whole_row(const struct tt_op *op, uint32_t tag) { return !op->conf.algo->pads || tag != 0; }
+
+/* Whether all that is streamed between two ranks is. */
+static bool streams_rows(const struct tt_op *op)
+{
+    const struct tt_algo *algo = op->conf.algo;
+
+    return !algo->pads || (algo->length_rounds && algo->length_rounds(&op->conf.coll) == 0);
+}
 
 static bool agrees_to_nudge(struct tt_op *op, uint32_t peer, const void *payload, uint32_t bytes)
 {
@@ -115,7 +121,7 @@ static tutti_status take_ready(struct tt_op *op, uint16_t i, const uint8_t *payl
     if (msg.handle >= TT_HANDLES || msg.landing_bytes > TT_KEY_BYTES || msg.direct_bytes > TT_KEY_BYTES ||
         msg.depth == 0 || (msg.depth & (msg.depth - 1)))
         return TUTTI_ERR_PROTOCOL;
-    if (!op->conf.algo->pads && !agrees_to_send(op, op->exec_peers[i].rank, msg.bytes))
+    if (streams_rows(op) && !agrees_to_send(op, op->exec_peers[i].rank, msg.bytes))
         return TUTTI_OK;
     need = tt_op_landing_bytes(op, msg.depth);
     w = f->cp->peer->wire;

@@ -13,4 +13,8 @@ bool tt_op_contradicted(struct tt_op *op);
 /* Rank `peer` of the context says `theirs` where this operation is: the context fails. */
 void tt_op_mismatch(struct tt_op *op, uint32_t peer, const struct tt_opdesc *theirs);
 
+/* The descriptors are alike, and rank `peer` of the context says that it sends `theirs` bytes to this rank (sends), or expects them from it, where this one says
+ * `ours`: the context fails. */
+void tt_op_sizes_differ(struct tt_op *op, uint32_t peer, bool sends, uint64_t theirs, uint64_t ours);
+
 #endif

@@ -143,7 +143,7 @@ tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_con
     e->nranks = conf->nranks;
     e->first_here = UINT32_MAX;
     e->ops_cap = TT_OPS_MAX;
-    atomic_store(&e->waits_for, UINT32_MAX);
+    pthread_mutex_init(&e->waiting_lock, NULL);
     pthread_mutex_init(&e->trouble_lock, NULL);
     e->peer_slab.bytes = sizeof(struct tt_peer);
     e->ops = calloc(e->ops_cap, sizeof *e->ops);
@@ -190,6 +190,7 @@ void tt_engine_destroy(struct tt_engine *e)
     while ((p = tt_sparse_next(&e->peers, &at)))
         tt_peer_free_ended(p);
     pthread_mutex_destroy(&e->trouble_lock);
+    pthread_mutex_destroy(&e->waiting_lock);
     free(e->members);
     free(e->ops);
     tt_cards_fini(&e->cards);
@@ -379,9 +380,21 @@ void tt_engine_set_hooks(struct tt_engine *e, const struct tt_engine_hooks *hook
     tt_baton_give(e);
 }
 
-uint32_t tt_engine_waits_for(const struct tt_engine *e)
+uint32_t tt_engine_waitings(struct tt_engine *e, uint32_t context, uint64_t op, struct tt_waiting out[TT_WAITINGS])
 {
-    return atomic_load_explicit(&((struct tt_engine *)(uintptr_t)e)->waits_for, memory_order_relaxed);
+    uint32_t first = UINT32_MAX, n = 0;
+
+    pthread_mutex_lock(&e->waiting_lock);
+    for (uint32_t i = 0; i < e->nwaiting && first == UINT32_MAX; i++)
+        if (e->waiting[i].context == context && e->waiting[i].op == op)
+            first = i;
+    if (first != UINT32_MAX)
+        out[n++] = e->waiting[first];
+    for (uint32_t i = 0; i < e->nwaiting && n < TT_WAITINGS; i++)
+        if (i != first)
+            out[n++] = e->waiting[i];
+    pthread_mutex_unlock(&e->waiting_lock);
+    return n;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------------------- */

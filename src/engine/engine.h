@@ -126,21 +126,37 @@ void tt_engine_fail_context(struct tt_engine *e, uint32_t id, tutti_status statu
 bool tt_engine_fail_all(struct tt_engine *e, tutti_status status, const char *sentence);
 /* Whether the connection to job rank `rank` is lost, or has ended. */
 bool tt_engine_has_lost(struct tt_engine *e, uint32_t rank);
+/* What an operation waits for. */
+struct tt_waiting {
+    uint32_t context;
+    uint32_t rank;      /* of the job; UINT32_MAX: nobody */
+    uint64_t op;        /* its number, which is the same on all ranks; UINT64_MAX: sends and receives have none */
+};
+
+#define TT_WAITINGS 8u  /* told of at once */
+
+enum tt_blame {
+    TT_BLAME_NOBODY,    /* all answer */
+    TT_BLAME_RANK,
+    TT_BLAME_OPEN       /* somebody has been asked, and may yet answer */
+};
+
 /* What the engine asks of the level above, all under the baton; they must not call back into the engine. */
 struct tt_engine_hooks {
     void *arg;
     /* A context failed here first: others shall hear of it. */
     void (*failed)(void *arg, uint32_t context, tutti_status st, const char *sentence);
-    /* An operation has waited for job rank `rank` for a while. */
-    void (*slow)(void *arg, uint32_t rank);
-    /* A deadline has passed in an operation that waits for `rank`: who, along the chain of waiting, does not answer? UINT32_MAX:
-     * everybody does. */
-    uint32_t (*blame)(void *arg, uint32_t rank);
+    /* An operation has waited for w->rank for a while. */
+    void (*slow)(void *arg, const struct tt_waiting *w);
+    /* A deadline has passed, at since_ns, in an operation that waits for w->rank: who, along the chain of waiting, does not answer? Who was not asked since is
+     * asked now. *guilty is written for TT_BLAME_RANK. */
+    enum tt_blame (*blame)(void *arg, const struct tt_waiting *w, uint64_t since_ns, uint32_t *guilty);
 };
 /* None of the ones before is called any more when it returns. */
 void tt_engine_set_hooks(struct tt_engine *e, const struct tt_engine_hooks *hooks);
-/* Job rank that the oldest operation of this process waits for; UINT32_MAX: none. Any thread; as of some milliseconds ago. */
-uint32_t tt_engine_waits_for(const struct tt_engine *e);
+/* What this process is in: the operations that have begun, at most TT_WAITINGS, first the one with this context and number if it is among them. Returns
+ * how many there are. Any thread; as of some milliseconds ago. */
+uint32_t tt_engine_waitings(struct tt_engine *e, uint32_t context, uint64_t op, struct tt_waiting out[TT_WAITINGS]);
 
 /* ---- operations ------------------------------------------------------------------------------------------- */
 

@@ -204,6 +204,8 @@ void tt_exec_prefetch(const struct tt_exec *x, int peer, uint64_t also);
 /* Index of `rank` among the peers; -1 if no step with it has been loaded yet. */
 int tt_exec_peer_of(const struct tt_exec *x, uint32_t rank);
 bool tt_exec_finished(const struct tt_exec *x);
+/* Whether the first `rounds` rounds have begun, and all that is awaited with `tag` has come. */
+bool tt_exec_has_come(const struct tt_exec *x, uint64_t rounds, uint32_t tag);
 /* The oldest unfinished step, for reports; NULL when finished. */
 const struct tt_step *tt_exec_oldest(const struct tt_exec *x);
 /* The peer that the oldest of the unfinished steps waits for which waits for one: to send, to open, or to make room. UINT32_MAX if

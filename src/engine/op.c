@@ -13,6 +13,7 @@
 #include "engine/deliver.h"
 #include "engine/ended.h"
 #include "engine/group.h"
+#include "engine/lengths.h"
 #include "engine/oneself.h"
 #include "engine/perform.h"
 #include "engine/progress.h"
@@ -270,6 +271,7 @@ static void set_out(struct tt_op *op)
 
     op->stream_dst = tt_coll_dst_bytes(&op->conf.coll) >= STREAM_BYTES;
     op->in_flight = 0;
+    tt_op_write_lengths(op);
     tt_exec_init(&op->exec, &conf, op->exec_peers, op->peers_max);
 }
 
@@ -314,7 +316,7 @@ bool tt_op_run(struct tt_op *op)
         any = !tt_op_is_over(op) && tt_op_run_straight(op);
     else
         any = run_actions(op);
-    if (tt_op_is_over(op))
+    if (tt_op_is_over(op) || !tt_op_check_lengths(op))
         return true;
     if (tt_op_is_quantized(op) && !tt_exec_finished(x)) {       /* news first; what is there already is unpacked meanwhile */
         any = any || tt_op_quantized_ahead(op);
@@ -446,18 +448,38 @@ void tt_ops_expose(struct tt_context *c)
     }
 }
 
+/* Where a rank did not do its part, each rank says what it was in itself; not where the reason says that already. */
+static void end_failed(struct tt_op *op, tutti_status st)
+{
+    const struct tt_context *c = op->context;
+    char why[TT_ERROR_BYTES], what[512], said[600], own[TT_RANK_TEXT_BYTES];
+
+    if (st != TUTTI_ERR_TIMEOUT && st != TUTTI_ERR_PEER_LOST) {
+        tt_op_end(op, st, c->why);
+        return;
+    }
+    tt_op_describe(op, what, sizeof what);
+    tt_rank_text(c->engine, c->engine->rank, own);
+    snprintf(said, sizeof said, "%s reached its deadline in %s", own, what);
+    if (strstr(c->why, said))
+        snprintf(why, sizeof why, "%s", c->why);
+    else
+        snprintf(why, sizeof why, "%.*s; %s was in %s", TT_ERROR_BYTES - 560, c->why, own, what);
+    tt_op_end(op, st, why);
+}
+
 void tt_ops_fail(struct tt_context *c)
 {
     const tutti_status st = (tutti_status)atomic_load(&c->status);
 
     while (c->active)
-        tt_op_end(c->active, st, c->why);
+        end_failed(c->active, st);
     while (c->waiting) {
         struct tt_op *op = c->waiting;
 
         c->waiting = op->next;
         c->nwaiting--;
-        tt_op_end(op, st, c->why);
+        end_failed(op, st);
     }
     c->waiting_end = &c->waiting;
 }

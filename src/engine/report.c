@@ -98,9 +98,13 @@ void tt_op_describe(const struct tt_op *op, char *out, size_t cap)
 {
     const struct tt_step *t = op->exposed ? tt_exec_oldest(&op->exec) : NULL;
     const uint32_t peer = tt_op_waits_for(op);
-    char what[240], step[96] = "not begun", whom[48] = "nobody", name[TT_RANK_TEXT_BYTES];
+    char what[240], step[96] = "its end", whom[48] = "nobody", name[TT_RANK_TEXT_BYTES];
 
     tt_opdesc_print(&op->desc, what, sizeof what);
+    if (!op->exposed) {
+        snprintf(out, cap, "%s, operation %llu, which has not begun", what, (unsigned long long)op->seq);
+        return;
+    }
     if (t)
         snprintf(step, sizeof step, "%s of %llu bytes, round %llu of %llu",
                  t->opcode == TT_PUT    ? "put"

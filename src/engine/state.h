@@ -169,6 +169,7 @@ struct tt_op {
     bool p2p, exposed;
     bool kept;                  /* begun again by each call of its shape; straight */
     bool second;                /* it is in its second part (tt_op_parts), which has the next seq */
+    bool lengths_due;           /* those of its rows are still to be compared: lengths.c */
     bool oneself;               /* a send or receive of this rank with itself: oneself.c */
     struct tt_op *group;        /* of which it is a running member: group.c. NULL: of none, or it is over */
     struct tt_op **members;     /* a group: [nmembers], owned; NULL: it is none, or an empty one */
@@ -217,6 +218,8 @@ static inline uint32_t tt_op_divisor(const struct tt_op *op)
     return op->conf.divisor ? op->conf.divisor : op->conf.coll.nranks;
 }
 
+#define TT_WAITINGS_KEPT 64u    /* more operations are seldom under way */
+
 /* ---- the engine ---------------------------------------------------------------------------------------------------- */
 
 struct tt_engine {
@@ -258,7 +261,9 @@ struct tt_engine {
     uint32_t expected;          /* things of the guest that peers may use at any time */
 
     struct tt_engine_hooks hooks;
-    atomic_uint waits_for;      /* see tt_engine_waits_for */
+    pthread_mutex_t waiting_lock;
+    struct tt_waiting waiting[TT_WAITINGS_KEPT];    /* see tt_engine_waitings: written under the baton and the lock */
+    uint32_t nwaiting;
 
     bool armed;                 /* the wires were armed: the next pass polls them all */
     bool busy;                  /* the last pass had something to do */

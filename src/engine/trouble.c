@@ -48,6 +48,7 @@ void tt_peer_lost(struct tt_engine *e, uint32_t rank, const char *how)
 
 #define LEFT_GRACE_NS (250 * TT_MS)
 #define ASKING_NS (2 * TT_SECOND)       /* before a deadline: enough to follow a chain of waiting ranks to one that is silent */
+#define INQUIRY_NS (2 * TT_SECOND)      /* after it, at most, for ranks that were asked and have not answered */
 #define JUMP_NS (2 * TT_SECOND)         /* longer than any sleeper sleeps */
 
 /* A rank that gives up, because another was lost or of its own will, says so over the control overlay before it leaves, but its goodbye may be faster: the true
@@ -184,22 +185,51 @@ bool tt_engine_fail_all(struct tt_engine *e, tutti_status status, const char *se
     return ends_some;
 }
 
-/* The deadline of op has passed. The one to blame is who does not answer, not the neighbour that waits for it. */
-static void timed_out(struct tt_engine *e, struct tt_op *op)
+/* What op waits for; before it has begun, what keeps it from that: the oldest operation that waits for somebody. False: it waits for nobody. */
+static bool find_waiting(const struct tt_op *op, struct tt_waiting *out)
 {
-    const uint32_t waits_for = tt_op_waits_for(op);
+    const struct tt_op *at = op->exposed ? op : op->context->active;
+    uint32_t rank = UINT32_MAX;
+
+    while (at && (rank = tt_op_waits_for(at)) == UINT32_MAX && !op->exposed)
+        at = at->next;
+    if (rank == UINT32_MAX)
+        return false;
+    *out = (struct tt_waiting){ .context = op->context->id, .rank = rank, .op = at->p2p ? UINT64_MAX : at->seq };
+    return true;
+}
+
+/* Who is to blame that op did not end by its deadline. Nobody is before what has come meanwhile is heard: this process may have stood still itself. */
+static enum tt_blame find_guilty(struct tt_engine *e, const struct tt_op *op, uint32_t *guilty)
+{
+    struct tt_waiting w;
+
+    if (!e->hooks.blame || !find_waiting(op, &w))
+        return TT_BLAME_NOBODY;
+    tt_engine_hear(e);
+    if (atomic_load(&e->ntrouble) != e->trouble_seen)
+        return TT_BLAME_OPEN;   /* somebody tells the reason */
+    return e->hooks.blame(e->hooks.arg, &w, op->deadline_ns, guilty);
+}
+
+/* The deadline of op has passed. The one to blame is who does not answer, not the neighbour that waits for it. False: somebody has been asked, and
+ * op goes on until that is known. */
+static bool timed_out(struct tt_engine *e, struct tt_op *op)
+{
     uint32_t guilty = UINT32_MAX;
     char what[512], why[TT_ERROR_BYTES], own[TT_RANK_TEXT_BYTES], other[TT_RANK_TEXT_BYTES];
+    const enum tt_blame blame = find_guilty(e, op, &guilty);
 
+    if (blame == TT_BLAME_OPEN && e->now_ns < op->deadline_ns + INQUIRY_NS)
+        return false;
     tt_op_describe(op, what, sizeof what);
-    if (waits_for != UINT32_MAX && e->hooks.blame)
-        guilty = e->hooks.blame(e->hooks.arg, waits_for);
-    if (guilty != UINT32_MAX)
+    if (blame == TT_BLAME_RANK)
         snprintf(why, sizeof why, "%s does not answer: %s reached its deadline in %s", tt_rank_text(e, guilty, other),
                  tt_rank_text(e, e->rank, own), what);
     else
         snprintf(why, sizeof why, "%s reached its deadline in %s", tt_rank_text(e, e->rank, own), what);
-    tt_context_fail_here(op->context, guilty != UINT32_MAX ? TUTTI_ERR_PEER_LOST : TUTTI_ERR_TIMEOUT, why, true);
+    tt_context_fail_here(op->context, blame == TT_BLAME_RANK ? TUTTI_ERR_PEER_LOST : TUTTI_ERR_TIMEOUT, why, true);
+    return true;
 }
 
 /* An operation's time begins when the clock is first looked at after its start: short ones never pay for that. */
@@ -220,34 +250,40 @@ static bool is_almost_late(const struct tt_engine *e, const struct tt_op *op)
 /* False: the context has failed, its list is gone. */
 static bool check_op(struct tt_engine *e, struct tt_op *op)
 {
-    if (is_late(e, op)) {
-        timed_out(e, op);
+    struct tt_waiting w;
+
+    if (is_late(e, op) && timed_out(e, op))
         return false;
-    }
     if (!op->nudge_ns)
         op->nudge_ns = e->now_ns + e->nudge_ns;
     else if (e->now_ns >= op->nudge_ns) {
-        const uint32_t waits_for = tt_op_waits_for(op);
-
         op->nudge_ns = e->now_ns + e->nudge_ns;
         tt_op_nudge(op);
         if (tt_op_is_over(op))
             return false;
-        if (waits_for != UINT32_MAX && e->hooks.slow && is_almost_late(e, op))
-            e->hooks.slow(e->hooks.arg, waits_for);
+        if (e->hooks.slow && is_almost_late(e, op) && find_waiting(op, &w))
+            e->hooks.slow(e->hooks.arg, &w);
     }
     return true;
 }
 
-/* Publishes whom the oldest operation waits for: the answer to a probe. */
+/* Publishes what the operations wait for: the answer to a probe. */
 static void publish(struct tt_engine *e)
 {
-    uint32_t r = UINT32_MAX;
+    struct tt_waiting now[TT_WAITINGS_KEPT];
+    uint32_t n = 0;
 
-    for (const struct tt_context *c = e->contexts; c && r == UINT32_MAX; c = c->next)
-        if (c->active)
-            r = tt_op_waits_for(c->active);
-    atomic_store_explicit(&e->waits_for, r, memory_order_relaxed);
+    for (const struct tt_context *c = e->contexts; c; c = c->next)
+        for (const struct tt_op *op = c->active; op && n < TT_WAITINGS_KEPT; op = op->next)
+            now[n++] = (struct tt_waiting){ .context = c->id,
+                                            .rank = tt_op_waits_for(op),
+                                            .op = op->p2p ? UINT64_MAX : op->seq };
+    if (!n && !e->nwaiting)
+        return;
+    pthread_mutex_lock(&e->waiting_lock);
+    memcpy(e->waiting, now, n * sizeof *now);
+    e->nwaiting = n;
+    pthread_mutex_unlock(&e->waiting_lock);
 }
 
 static uint64_t cpu_ns(void)
@@ -295,9 +331,6 @@ void tt_check_deadlines(struct tt_engine *e)
         for (struct tt_op *op = c->active; going && op; op = op->next)
             going = check_op(e, op);
         for (struct tt_op *op = c->waiting; going && op; op = op->next)
-            if (is_late(e, op)) {
-                timed_out(e, op);
-                going = false;
-            }
+            going = !is_late(e, op) || !timed_out(e, op);
     }
 }

@@ -33,6 +33,10 @@ struct tt_algo {
     bool by_name;           /* used where it is named: what it is for is in neither its cost nor a simulation before a call */
     bool pads;              /* messages have room that a call may leave empty: what WORK holds there travels with them, and comes to no result.
                                These have tag 0; what has another is one rank's row for another, and nothing else */
+    /* pads, of alltoallv: how long a row is its two ends alone know, so 8 bytes that say it travel with it. What this rank sends to `rank` (sent) is written to this
+     * offset of WORK before the first round; what `rank` sends to it is at the other offset once the first length_rounds rounds are over. NULL: nothing says it. */
+    uint64_t (*length_at)(const struct tt_coll *c, uint32_t rank, bool sent);
+    uint64_t (*length_rounds)(const struct tt_coll *c);     /* 0: this call has no room for that, and each row travels alone */
     bool direct_unsafe;     /* what lands in DST or WORK must not land before the wait's turn (see tt_verify) */
 };
 

@@ -64,7 +64,7 @@ static void advance(struct batch *b, struct slot *s, tutti_status st)
     tt_run_unlock(b->run);
     if (votes) {
         s->phase = VOTES;
-        st = tt_operation_vote(b->run, &s->o, &b->requests[i]);
+        st = tt_operation_vote(&s->o, &b->requests[i]);
         if (!st)
             return;
     }
@@ -159,6 +159,14 @@ static uint64_t deadline_from_now(const struct batch *b)
     return deadline_ns;
 }
 
+static bool is_late(const struct batch *b)
+{
+    for (uint32_t i = 0; i < b->nslots; i++)
+        if (tt_operation_is_late(b->run, b->first_tag + i, b->epoch))
+            return true;
+    return false;
+}
+
 /* What may be retried is, until it is final or fails for another reason than a loss. */
 static tutti_status run_all(struct batch *b)
 {
@@ -177,8 +185,9 @@ static tutti_status run_all(struct batch *b)
         if (st != TUTTI_ERR_PEER_LOST || !tt_operation_retries(&b->ops[b->left[0]]))
             return tt_operation_told(b->run, st);
         tt_run_lock(b->run);
-        st = tt_operation_recover(b->run, &b->ops[b->left[0]], b->epoch, b->deadline_ns);
-        if (tt_run_stood_still(b->deadline_ns))
+        st = is_late(b) ? tt_operation_too_late()
+                        : tt_operation_recover(b->run, &b->ops[b->left[0]], b->epoch, b->deadline_ns);
+        if (tt_run_stood_still(b->deadline_ns, tt_now_ns()))
             b->deadline_ns = deadline_from_now(b);
         tt_run_unlock(b->run);
         if (st)
@@ -203,7 +212,7 @@ static tutti_status check(struct batch *b)
     return TUTTI_OK;
 }
 
-tutti_status tutti_run_batch(tutti_run *run, tutti_elastic *ops, size_t n, uint32_t first_tag, uint32_t most)
+static tutti_status run_batch(tutti_run *run, tutti_elastic *ops, size_t n, uint32_t first_tag, uint32_t most)
 {
     struct batch b = {
         .run = run, .ops = ops, .n = n, .nleft = n, .first_tag = first_tag, .nslots = most ? most : IN_FLIGHT
@@ -237,5 +246,15 @@ tutti_status tutti_run_batch(tutti_run *run, tutti_elastic *ops, size_t n, uint3
     free(b.slots);
     free(b.requests);
     free(b.left);
+    return st;
+}
+
+tutti_status tutti_run_batch(tutti_run *run, tutti_elastic *ops, size_t n, uint32_t first_tag, uint32_t most)
+{
+    tutti_status st;
+
+    tt_operation_enter_call("tutti_run_batch");
+    st = run_batch(run, ops, n, first_tag, most);
+    tt_operation_enter_call(NULL);
     return st;
 }

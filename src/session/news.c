@@ -1,30 +1,29 @@
-/* u48 the lower part of the number (a counter of 32 bits, and 16 of the coordinator's starts), u16 newcomers and whether it is revoked, u16 lost and whether
- * there is a better order, u16 leaving. */
+/* Each word: the lower 48 bits of the number (a counter of 32 bits, and 16 of the coordinator's starts), then 15 bits of a count, then a flag. With the
+ * 65,536th start of a coordinator the greatest words are, for once, the oldest: all members still read the same, and that is out of date until all have
+ * heard what is new. */
 #include "session/news.h"
 
-#include "base/bytes.h"
 #include "base/status.h"
 
-#define FLAG 0x8000u
+#define COUNT_MAX 0x7fffu
 
-_Static_assert(TT_ELASTIC_MEMBERS_MAX < FLAG, "a number of members and a flag are 16 bits");
+_Static_assert(TT_ELASTIC_MEMBERS_MAX <= COUNT_MAX, "a number of members is 15 bits");
 
-static uint16_t count_and_flag(uint32_t count, uint32_t flag)
+static uint64_t word(uint64_t number, uint32_t count, bool flag)
 {
-    return (uint16_t)((count & (FLAG - 1)) | (flag ? FLAG : 0));
+    return number << 16 | (count & COUNT_MAX) << 1 | flag;
 }
 
-void tt_news_write(const struct tt_news *n, uint8_t out[TT_NEWS_BYTES])
+static uint32_t count_in(uint64_t word)
 {
-    struct tt_writer w;
+    return (uint32_t)(word >> 1) & COUNT_MAX;
+}
 
-    tt_writer_init(&w, out, TT_NEWS_BYTES);
-    tt_write_u32(&w, (uint32_t)n->number);
-    tt_write_u16(&w, (uint16_t)(n->number >> 32));
-    tt_write_u16(&w, count_and_flag(n->newcomers, n->revoked));
-    tt_write_u16(&w, count_and_flag(n->lost, n->better));
-    tt_write_u16(&w, count_and_flag(n->leaving, 0));
-    tt_assert(!w.bad && tt_writer_bytes(&w) == TT_NEWS_BYTES);
+void tt_news_write(const struct tt_news *n, uint64_t out[TT_NEWS_WORDS])
+{
+    out[0] = word(n->number, n->newcomers, n->revoked);
+    out[1] = word(n->number, n->lost, n->better);
+    out[2] = word(n->number, n->leaving, false);
 }
 
 /* The number with these lower 48 bits that is nearest to `near`. */
@@ -33,22 +32,12 @@ static uint64_t number_near(uint64_t low, uint64_t near)
     return near + (uint64_t)((int64_t)((low - near) << 16) >> 16);
 }
 
-struct tt_news tt_news_read(const uint8_t in[TT_NEWS_BYTES], uint64_t near)
+struct tt_news tt_news_read(const uint64_t in[TT_NEWS_WORDS], uint64_t near)
 {
-    struct tt_reader r;
-    uint64_t low;
-    uint16_t newcomers, lost, leaving;
-
-    tt_reader_init(&r, in, TT_NEWS_BYTES);
-    low = tt_read_u32(&r);
-    low |= (uint64_t)tt_read_u16(&r) << 32;
-    newcomers = tt_read_u16(&r);
-    lost = tt_read_u16(&r);
-    leaving = tt_read_u16(&r);
-    return (struct tt_news){ .number = number_near(low, near),
-                             .newcomers = newcomers & (FLAG - 1),
-                             .lost = lost & (FLAG - 1),
-                             .leaving = leaving & (FLAG - 1),
-                             .revoked = (newcomers & FLAG) != 0,
-                             .better = (lost & FLAG) != 0 };
+    return (struct tt_news){ .number = number_near(in[0] >> 16, near),
+                             .newcomers = count_in(in[0]),
+                             .lost = count_in(in[1]),
+                             .leaving = count_in(in[2]),
+                             .revoked = in[0] & 1,
+                             .better = in[1] & 1 };
 }

@@ -1,17 +1,33 @@
-/* Elastic operations: a collective on the tag's communicator, then an all-gather on the same one of what each member has heard of the run. Who
- * has that all-gather knows that all members have done their part: the operation is FINAL. It takes log2 n exchanges of a few bytes over the
+/* Elastic operations: a collective on the tag's communicator, then an all-reduce on the same one of what each member has heard of the run. Who
+ * has its result knows that all members have done their part: the operation is FINAL. It takes log2 n exchanges of a few bytes over the
  * connections that the data went over, and it carries the news. Where anything fails, the epoch ends, and the coordinator's verdict decides
  * (elastic/coord_loss.c). Until then the input must not be lost: what an operation in place overwrites is copied before. Tentative operations are
- * without that all-gather (tentative.c). */
+ * without that all-reduce (tentative.c). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/names.h"
+#include "comm/tuner.h"
 #include "session/run.h"
 
 #define MEASURED_BYTES_MIN (1u << 20)   /* tutti/elastic.h says so */
+
+/* ---- the call ---- */
+
+static const char of_one[] = "tutti_run_collective";
+static _Thread_local const char *call_name = of_one;
+
+const char *tt_operation_call(void)
+{
+    return call_name;
+}
+
+void tt_operation_enter_call(const char *name)
+{
+    call_name = name ? name : of_one;
+}
 
 /* ---- arguments ---- */
 
@@ -25,6 +41,23 @@ static bool can_shrink(tutti_coll coll)
 static bool has_counts(tutti_coll coll)
 {
     return coll >= TUTTI_REDUCE_SCATTERV && coll <= TUTTI_ALLTOALLV;
+}
+
+/* What the collectives take from their tutti_call, which the program has not filled here. */
+static tutti_status check_reduction(const tutti_elastic *op, const char *name)
+{
+    const bool reduces = op->coll == TUTTI_ALLREDUCE || op->coll == TUTTI_REDUCE || op->coll == TUTTI_REDUCE_SCATTER ||
+                         op->coll == TUTTI_REDUCE_SCATTERV;
+
+    if (!reduces || (unsigned)op->op >= TUTTI_REDOP_COUNT)
+        return TUTTI_OK;
+    if (op->op == TUTTI_PREMUL_SUM && op->scale == 0)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: op.scale is 0, and premul_sum multiplies by it", name);
+    if (op->divisor && (op->op != TUTTI_AVG || op->divisor > UINT32_MAX))
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: op.divisor is %" PRIu64 ", and op.op %s; it is of avg only, and at most 2^32 - 1", name,
+                       op->divisor, tutti_redop_name(op->op));
+    return TUTTI_OK;
 }
 
 static tutti_status check_partial(const tutti_elastic *op, const char *name)
@@ -42,7 +75,8 @@ static tutti_status check_partial(const tutti_elastic *op, const char *name)
 
 tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, uint32_t tag)
 {
-    static const char name[] = "tutti_run_collective";
+    const char *name = call_name;
+    tutti_status st;
     static const char *const modes[] = { "TUTTI_ABORT", "TUTTI_RETRY", "TUTTI_PARTIAL" };
 
     if (op->size != sizeof *op)
@@ -76,7 +110,8 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
             TUTTI_ERR_INVALID,
             "%s: op.mode is TUTTI_RETRY, and %s cannot be retried with fewer: its buffers depend on the number of ranks, or a part of it is for the lost",
             name, tt_collective_name(op->coll));
-    return check_partial(op, name);
+    st = check_reduction(op, name);
+    return st ? st : check_partial(op, name);
 }
 
 /* ---- what is overwritten ---- */
@@ -147,7 +182,7 @@ static tutti_status copy_input(struct tt_operation *o)
         t->copy[at] = malloc(bytes);
         t->copy_cap[at] = t->copy[at] ? bytes : 0;
         if (!t->copy[at])
-            return tt_fail(TUTTI_ERR_NOMEM, "tutti_run_collective: no memory for a copy of %zu bytes of input", bytes);
+            return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory for a copy of %zu bytes of input", call_name, bytes);
     }
     if (input_bytes)
         memcpy(t->copy[at], o->op->src, input_bytes);
@@ -170,11 +205,11 @@ static tutti_status may_begin(tutti_run *run, uint32_t tag)
     if (st)
         return st;
     if (run->space.epoch == 0)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_collective: this member is in no view; tutti_run_epoch brings it into one");
+        return tt_fail(TUTTI_ERR_INVALID, "%s: this member is in no view; tutti_run_epoch brings it into one", call_name);
     if (run->tags[tag].in_use)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_collective: an operation of tag %u is under way", tag);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: an operation of tag %u is under way", call_name, tag);
     if (run->calling)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_collective: a call that all members make is under way");
+        return tt_fail(TUTTI_ERR_INVALID, "%s: a call that all members make is under way", call_name);
     return TUTTI_OK;
 }
 
@@ -221,8 +256,8 @@ static tutti_status await_recovery(tutti_run *run, uint64_t *deadline_ns)
 {
     while (run->recovering && !run->over)
         if (!tt_run_wait_awake(run, deadline_ns) && run->recovering && !run->over)
-            return tt_fail(TUTTI_ERR_TIMEOUT,
-                           "tutti_run_collective: another thread had not made the next view before the deadline");
+            return tt_fail(TUTTI_ERR_TIMEOUT, "%s: another thread had not made the next view before the deadline",
+                           call_name);
     return TUTTI_OK;
 }
 
@@ -231,7 +266,6 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
 {
     struct tt_tag *t = &run->tags[tag];
     tutti_status st = await_recovery(run, &deadline_ns);
-    uint64_t now_ns;
 
     if (!st)
         st = may_begin(run, tag);
@@ -275,8 +309,8 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
     if (st)
         return st;
     o->contributors = o->nscope;
-    now_ns = tt_now_ns();
-    st = tt_member_begin(&run->m, tag, now_ns);
+    o->seen_ns = tt_now_ns();
+    st = tt_member_begin(&run->m, tag, o->seen_ns);
     if (st) {
         tt_scope_drop(o);
         return tt_fail(st, "tutti_run_collective: tag %u cannot begin now", tag);
@@ -289,7 +323,7 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
     t->done = false;
     t->n = run->m.ops[tag].n;
     t->inside = o;
-    t->inside_ns = now_ns + run->m.lease_ns / 2;
+    t->inside_ns = o->seen_ns + run->m.lease_ns / 2;
     run->noperations++;
     run->ninside++;
     return TUTTI_OK;
@@ -298,13 +332,11 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
 /* After a time in which this process stood still each call has as long as the whole had. */
 int64_t tt_operation_left_ms(const struct tt_operation *o)
 {
-    const uint64_t now_ns = tt_now_ns();
-
     if (o->deadline_ns == TT_NEVER)
         return -1;
-    if (tt_run_stood_still(o->deadline_ns))
+    if (tt_run_stood_still(o->deadline_ns, o->seen_ns))
         return o->op->timeout_ms;
-    return o->deadline_ns > now_ns ? (int64_t)((o->deadline_ns - now_ns + TT_MS - 1) / TT_MS) : 1;
+    return o->deadline_ns > o->seen_ns ? (int64_t)((o->deadline_ns - o->seen_ns + TT_MS - 1) / TT_MS) : 1;
 }
 
 /* Who withholds adds zeros. */
@@ -364,54 +396,30 @@ tutti_status tt_operation_perform(struct tt_operation *o, tutti_request **reques
 
 bool tt_operation_complete(tutti_run *run, struct tt_operation *o)
 {
-    if (run->over || !tt_member_complete_alone(&run->m, o->tag, &o->mine, tt_now_ns()))
+    o->seen_ns = tt_now_ns();
+    if (run->over || !tt_member_complete_alone(&run->m, o->tag, &o->mine, o->seen_ns))
         return false;
     if (o->nranks == 1) {
-        tt_member_all_complete(&run->m, o->tag, &o->mine, tt_now_ns());
+        tt_member_all_complete(&run->m, o->tag, &o->mine, o->seen_ns);
         return false;
     }
     tt_news_write(&o->mine, o->news);
     return true;
 }
 
-tutti_status tt_operation_room(struct tt_operation *o, size_t bytes)
+tutti_status tt_operation_vote(struct tt_operation *o, tutti_request **request)
 {
-    struct tt_tag *t = o->kept;
-
-    bytes *= o->nranks;
-    if (bytes <= t->gathered_cap)
-        return TUTTI_OK;
-    free(t->gathered);
-    t->gathered = malloc(bytes);
-    t->gathered_cap = t->gathered ? bytes : 0;
-    return t->gathered ? TUTTI_OK : tt_fail(TUTTI_ERR_NOMEM, "no memory for what %u members say", o->nranks);
-}
-
-tutti_status tt_operation_vote(tutti_run *run, struct tt_operation *o, tutti_request **request)
-{
-    struct tt_tag *t = &run->tags[o->tag];
-    const tutti_status st = tt_operation_room(o, TT_NEWS_BYTES);
-
-    if (st)
-        return st;
-    o->call = (tutti_call){ .size = sizeof o->call, .timeout_ms = tt_operation_left_ms(o), .request = request };
-    return tutti_allgather(o->news, t->gathered, TT_NEWS_BYTES, TUTTI_U8, o->comm, &o->call);
+    o->call = (tutti_call){ .size = sizeof o->call,
+                            .timeout_ms = tt_operation_left_ms(o),
+                            .request = request,
+                            .algo = tt_comm_shares_cores(o->comm) ? "allreduce_doubling" : NULL };
+    return tutti_allreduce(o->news, o->newest, TT_NEWS_WORDS, TUTTI_U64, TUTTI_MAX, o->comm, &o->call);
 }
 
 void tt_operation_voted(tutti_run *run, struct tt_operation *o)
 {
-    struct tt_news latest = o->mine;
+    const struct tt_news latest = tt_news_read(o->newest, o->mine.number);
 
-    for (uint32_t r = 0; r < o->nranks; r++) {
-        const uint8_t *told = run->tags[o->tag].gathered + (size_t)r * TT_NEWS_BYTES;
-        struct tt_news n;
-
-        if (memcmp(told, o->news, TT_NEWS_BYTES) == 0)
-            continue; /* mostly there is nothing new */
-        n = tt_news_read(told, o->mine.number);
-        if (n.number > latest.number)
-            latest = n;
-    }
     if (!run->over)
         tt_member_all_complete(&run->m, o->tag, &latest, tt_now_ns());
 }
@@ -419,7 +427,7 @@ void tt_operation_voted(tutti_run *run, struct tt_operation *o)
 void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st)
 {
     o->failed = st;
-    snprintf(o->why, sizeof o->why, "%s", tutti_last_error());
+    snprintf(o->kept->why, sizeof o->kept->why, "%s", tutti_last_error());
     if (run->over || run->m.stopped)
         return;
     if ((st == TUTTI_ERR_INVALID || st == TUTTI_ERR_UNSUPPORTED) && run->m.ops[o->tag].state == TT_OP_PENDING &&
@@ -431,7 +439,7 @@ void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st)
         return;
     }
     if (!*run->stop_why)
-        snprintf(run->stop_why, sizeof run->stop_why, "%.*s", (int)sizeof run->stop_why - 1, o->why);
+        snprintf(run->stop_why, sizeof run->stop_why, "%.*s", (int)sizeof run->stop_why - 1, o->kept->why);
     tt_run_end_epoch(run, st);
 }
 
@@ -480,7 +488,7 @@ static tutti_status lost(tutti_run *run, const struct tt_operation *o)
 
     if (st)
         return st;
-    return o->failed ? tt_fail_again(o->failed, o->why) : epoch_is_over(run);
+    return o->failed ? tt_fail_again(o->failed, o->kept->why) : epoch_is_over(run);
 }
 
 /* The result is one of the set of operations that were heard of, whatever the order in which their threads come by. */
@@ -498,7 +506,8 @@ static void hear_news(tutti_run *run, const struct tt_operation *o)
 }
 
 /* A member that cannot learn what became of its operation, because no coordinator is there for as long as a call of the run may take, cannot stay:
- * it would go on with another state than the others. That is apart from the operation's own deadline, which may have passed before. */
+ * it would go on with another state than the others. That is apart from the operation's own deadline, which may have passed before; where it passes here,
+ * the operation is not tried again. */
 static void wait_verdict(tutti_run *run, const struct tt_operation *o)
 {
     uint64_t deadline_ns;
@@ -508,9 +517,14 @@ static void wait_verdict(tutti_run *run, const struct tt_operation *o)
         return;
     deadline_ns = tt_run_deadline(run, 0);
     snprintf(what, sizeof what, "an operation in epoch %" PRIu64, o->epoch);
-    while (!run->tags[o->tag].done && !run->over)
-        if (!tt_run_wait_awake(run, &deadline_ns) && !run->tags[o->tag].done && !run->over)
+    while (!run->tags[o->tag].done && !run->over) {
+        if (o->deadline_ns < deadline_ns && tt_now_ns() < o->deadline_ns) {
+            if (!tt_run_wait(run, o->deadline_ns) && !tt_run_stood_still(o->deadline_ns, tt_now_ns()))
+                o->kept->late_in = o->epoch;
+        } else if (!tt_run_wait_awake(run, &deadline_ns) && !run->tags[o->tag].done && !run->over) {
             tt_run_give_up(run, what);
+        }
+    }
 }
 
 static void leave_engine(tutti_run *run, const struct tt_operation *o)
@@ -565,9 +579,22 @@ static tutti_status await_others(tutti_run *run, uint64_t *deadline_ns)
 {
     while (run->ninside > 0 && !run->over)
         if (!tt_run_wait_awake(run, deadline_ns) && run->ninside > 0 && !run->over)
-            return tt_fail(TUTTI_ERR_TIMEOUT,
-                           "tutti_run_collective: operations of other threads had not ended before the deadline");
+            return tt_fail(TUTTI_ERR_TIMEOUT, "%s: operations of other threads had not ended before the deadline",
+                           call_name);
     return TUTTI_OK;
+}
+
+bool tt_operation_is_late(const tutti_run *run, uint32_t tag, uint64_t epoch)
+{
+    return run->tags[tag].late_in == epoch && epoch > 0;
+}
+
+tutti_status tt_operation_too_late(void)
+{
+    return tt_fail(
+        TUTTI_ERR_TIMEOUT,
+        "%s: the deadline had passed when the coordinator told what became of the operation, which was restored; tutti_run_epoch brings the next view",
+        call_name);
 }
 
 tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint64_t epoch, uint64_t deadline_ns)
@@ -583,19 +610,19 @@ tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint6
     if (run->space.epoch > epoch && !run->m.stopped)
         return TUTTI_OK;
     if (run->calling)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_collective: a call that all members make is under way");
+        return tt_fail(TUTTI_ERR_INVALID, "%s: a call that all members make is under way", call_name);
     if (tt_tentative_tried(run))
         return epoch_is_over(run); /* another thread's are tentative: the next view is not ours to make */
     if (run->m.epoch == 0)
-        return tt_fail(TUTTI_ERR_ABORTED, "tutti_run_collective: this member is in no view; tutti_run_epoch brings it into one");
+        return tt_fail(TUTTI_ERR_ABORTED, "%s: this member is in no view; tutti_run_epoch brings it into one", call_name);
     run->dropped = false;
     run->recovering = run->calling = true;
     st = await_others(run, &deadline_ns);
     if (!st)
-        st = tt_view_again(run, op->least, deadline_ns, "tutti_run_collective", &result);
+        st = tt_view_again(run, op->least, deadline_ns, call_name, &result);
     if (st == TUTTI_ERR_MISMATCH) /* their deadlines may have passed before this one's */
         st = tt_run_epoch_over(
-            run, "tutti_run_collective",
+            run, call_name,
             "; others do not try it again, and have called other things: tutti_run_epoch brings the next view");
     run->recovering = run->calling = false;
     run->stats.retries += !st;
@@ -644,7 +671,7 @@ static tutti_status attempt(tutti_run *run, tutti_elastic *op, uint64_t *epoch, 
     votes = !st && tt_operation_complete(run, &o);
     if (votes) {
         tt_run_unlock(run);
-        st = tt_operation_vote(run, &o, NULL);
+        st = tt_operation_vote(&o, NULL);
         tt_run_lock(run);
         if (!st)
             tt_operation_voted(run, &o);
@@ -669,7 +696,7 @@ tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op)
     uint64_t epoch, deadline_ns;
     tutti_status st;
 
-    st = tt_run_check_call(run, op, "op", "tutti_run_collective");
+    st = tt_run_check_call(run, op, "op", call_name);
     if (st)
         return st;
     st = tt_operation_check(run, op, op->tag);
@@ -685,8 +712,9 @@ tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op)
         if (st != TUTTI_ERR_PEER_LOST || !tt_operation_retries(op))
             break;
         tt_run_lock(run);
-        st = tt_operation_recover(run, op, epoch, deadline_ns);
-        if (tt_run_stood_still(deadline_ns))
+        st = tt_operation_is_late(run, op->tag, epoch) ? tt_operation_too_late()
+                                                       : tt_operation_recover(run, op, epoch, deadline_ns);
+        if (tt_run_stood_still(deadline_ns, tt_now_ns()))
             deadline_ns = tt_run_deadline(run, op->timeout_ms);
         tt_run_unlock(run);
     } while (!st);
@@ -708,6 +736,10 @@ tutti_status tutti_run_allreduce(tutti_run *run, const void *src, void *dst, siz
                         .op = op,
                         .tag = tag,
                         .mode = TUTTI_RETRY };
+    tutti_status st;
 
-    return tutti_run_collective(run, &e);
+    tt_operation_enter_call("tutti_run_allreduce");
+    st = tutti_run_collective(run, &e);
+    tt_operation_enter_call(NULL);
+    return st;
 }

@@ -1,24 +1,32 @@
 /* Operations in which some may withhold their part (TUTTI_PARTIAL). Before the data goes, the members of the scope tell each other by an all-gather whether they
  * contribute. So each knows the number before it can be COMPLETE: a verdict that the coordinator tells after a loss finds it there, and what
  * an average is divided by is known where its last sum is made. Who withholds adds zeros. */
+#include <stdlib.h>
+
 #include "session/run.h"
 
 tutti_status tt_partial_ask(struct tt_operation *o, tutti_request **request)
 {
     const tutti_call call = { .size = sizeof call, .timeout_ms = tt_operation_left_ms(o), .request = request };
-    const tutti_status st = tt_operation_room(o, sizeof o->part);
+    struct tt_tag *t = o->kept;
 
-    if (st)
-        return st;
+    if (o->nscope > t->parts_cap) {
+        free(t->parts);
+        t->parts = malloc(o->nscope);
+        t->parts_cap = t->parts ? o->nscope : 0;
+        if (!t->parts)
+            return tt_fail(TUTTI_ERR_NOMEM, "no memory for what %u members say", o->nscope);
+    }
     o->part = !o->op->withholds;
-    return tutti_allgather(&o->part, o->kept->gathered, sizeof o->part, TUTTI_U8, o->scope, &call);
+    return tutti_allgather(&o->part, t->parts, sizeof o->part, TUTTI_U8, o->scope, &call);
 }
 
 void tt_partial_heard(struct tt_operation *o)
 {
+    o->seen_ns = tt_now_ns();
     o->contributors = 0;
     for (uint32_t rank = 0; rank < o->nscope; rank++)
-        o->contributors += o->kept->gathered[rank] != 0;
+        o->contributors += o->kept->parts[rank] != 0;
     if (o->op->op == TUTTI_AVG && !o->op->divisor && o->contributors > 0 && o->contributors < o->nscope)
         o->call.divisor = o->contributors;
 }

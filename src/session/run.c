@@ -38,7 +38,7 @@ bool tt_run_wait_awake(tutti_run *run, uint64_t *deadline_ns)
 
     if (tt_run_wait(run, *deadline_ns))
         return true;
-    if (!in_time || !tt_run_stood_still(*deadline_ns))
+    if (!in_time || !tt_run_stood_still(*deadline_ns, tt_now_ns()))
         return false;
     *deadline_ns = tt_run_deadline(run, 0);
     return true;
@@ -49,10 +49,8 @@ uint64_t tt_run_deadline(const tutti_run *run, int64_t timeout_ms)
     return tt_deadline_ns(tt_now_ns(), timeout_ms ? timeout_ms : run->timeout_ms);
 }
 
-bool tt_run_stood_still(uint64_t deadline_ns)
+bool tt_run_stood_still(uint64_t deadline_ns, uint64_t now_ns)
 {
-    const uint64_t now_ns = tt_now_ns();
-
     return now_ns > deadline_ns && now_ns - deadline_ns > TT_RUN_STILL_NS;
 }
 
@@ -222,7 +220,7 @@ static void end(tutti_run *run, const struct tt_member_act *act)
     run->over = true;
     if (run->home.world)
         tt_engine_fail_all(run->home.world->engine, act->status ? act->status : TUTTI_ERR_ABORTED, act->text);
-    if (act->status)
+    if (act->status && run->m.id != 0) /* else it never was in it, and tutti_run_join tells why */
         tt_log(TT_LOG_ERROR, "%s: this member is out of the run: %s", tutti_status_name(act->status), run->over_why);
 }
 
@@ -255,7 +253,7 @@ void tt_run_act(void *context, const struct tt_member_act *act)
         tt_link_send(run, act->data, act->bytes);
         return;
     case TT_MEMBER_ACT_SEND_PEER: /* operations go by tt_member_complete_alone */
-        tt_assert(!"members say this in their all-gathers");
+        tt_assert(!"members say this in their all-reduces");
         return;
     case TT_MEMBER_ACT_REACH:
         tt_peers_reach(run, tt_now_ns());
@@ -303,7 +301,7 @@ static void fini(tutti_run *run)
     for (uint32_t tag = 0; tag < TT_ELASTIC_TAGS; tag++) {
         free(run->tags[tag].copy[0]);
         free(run->tags[tag].copy[1]);
-        free(run->tags[tag].gathered);
+        free(run->tags[tag].parts);
     }
     free(run->members);
     free(run->asked);

@@ -159,8 +159,10 @@ struct tt_tag {
     enum tt_owing owes, owed;           /* owed: before the operation that is under way */
     void *copy[2];                      /* of what is overwritten, [copy_cap] each; the second where a tentative operation has the first */
     size_t copy_cap[2];
-    uint8_t *gathered;                  /* [nranks] news */
-    size_t gathered_cap;
+    uint8_t *parts;                     /* [parts_cap] who contributes to a PARTIAL one, by rank of its scope */
+    size_t parts_cap;
+    char why[TT_ERROR_BYTES];           /* what went wrong with the operation under way */
+    uint64_t late_in;                   /* the last epoch in which the deadline of one passed while it waited for the verdict */
 };
 
 /* The shared state, while it is synced. */
@@ -286,7 +288,7 @@ tutti_status tt_run_check_out(const tutti_run *run, const void *out, const char 
 /* The deadline of a call. */
 uint64_t tt_run_deadline(const tutti_run *run, int64_t timeout_ms);
 /* Whether a deadline is so long over that this process stood still when it passed: who runs notices it sooner. */
-bool tt_run_stood_still(uint64_t deadline_ns);
+bool tt_run_stood_still(uint64_t deadline_ns, uint64_t now_ns);
 void tt_run_wake(tutti_run *run);
 /* Whether it is to be told now that something is waited for: after a second, and again after as long as it has lasted, or a minute. *waited_ns: for how
  * long that has been. */
@@ -407,11 +409,16 @@ struct tt_operation {
     bool tentative;
     struct tt_saved saved;
     struct tt_news mine;                /* news, when our part was done */
-    uint8_t news[TT_NEWS_BYTES];        /* the same, as the others get it */
+    uint64_t news[TT_NEWS_WORDS];       /* the same, as the others get it */
+    uint64_t newest[TT_NEWS_WORDS];     /* of all members */
     uint8_t part;                       /* likewise, of a PARTIAL one: 1 if this one contributes */
-    tutti_status failed;                /* what went wrong on this member, and its sentence: */
-    char why[TT_ERROR_BYTES];
+    tutti_status failed;                /* what went wrong on this member; its sentence is in the tag */
+    uint64_t seen_ns;                   /* when the clock was last looked at: before each of its calls */
 };
+/* The call that this thread makes operations by, as its program knows it: what is said of them begins with it. tutti_run_collective, unless another one was entered. */
+const char *tt_operation_call(void);
+/* Another one begins, or (NULL) has ended. */
+void tt_operation_enter_call(const char *name);
 /* The service thread's part: the coordinator is told of operations that have lasted for half a lease, and again with each half. Under the lock. */
 void tt_operation_tick(tutti_run *run, uint64_t now_ns);
 /* Whether it runs again after a loss. */
@@ -425,13 +432,11 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
                                 uint64_t deadline_ns);
 /* How long the next of its calls on a communicator may take, as tutti_call has it. */
 int64_t tt_operation_left_ms(const struct tt_operation *o);
-/* Room for bytes[nranks] in its tag, for what all members say. */
-tutti_status tt_operation_room(struct tt_operation *o, size_t bytes);
 /* Without the lock. request: NULL, or where the running call goes. */
 tutti_status tt_operation_perform(struct tt_operation *o, tutti_request **request);
 /* Our part is done. False: the epoch is over, or nobody else is there, and it is to be judged. Under the lock. */
 bool tt_operation_complete(tutti_run *run, struct tt_operation *o);
-tutti_status tt_operation_vote(tutti_run *run, struct tt_operation *o, tutti_request **request);
+tutti_status tt_operation_vote(struct tt_operation *o, tutti_request **request);
 /* All parts are done. Under the lock. */
 void tt_operation_voted(tutti_run *run, struct tt_operation *o);
 /* It failed here. Under the lock. */
@@ -443,6 +448,9 @@ void tt_saved_restore(tutti_run *run, const struct tt_tag *t, const struct tt_sa
 /* Waits for its verdict, and restores its input if that is what came of it. The same of the tentative one before it, whose verdict is told then.
  * Under the lock. */
 tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o);
+/* Whether the deadline of the tag's operation of that epoch passed while it waited for the verdict; what is told then instead of trying it again. Under the lock. */
+bool tt_operation_is_late(const tutti_run *run, uint32_t tag, uint64_t epoch);
+tutti_status tt_operation_too_late(void);
 /* The epoch is over: makes the next one, unless another thread does or did. Under the lock. */
 tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint64_t epoch, uint64_t deadline_ns);
 /* What the caller is told: ABORTED, where it is that the operation cannot be tried again, is a loss to it, unless this member is out of the run. Not
@@ -464,7 +472,7 @@ void tt_tentative_owe_nothing(tutti_run *run);
 void tt_tentative_refused(tutti_run *run, const struct tt_operation *o);
 /* Whether some tag owes for one that was not refused. */
 bool tt_tentative_tried(const tutti_run *run);
-/* Why this operation, or a call that all members make (op NULL), may not be while something is tentative; OK. */
+/* Why this operation, or the call `name` that all members make (op NULL), may not be while something is tentative; OK. */
 tutti_status tt_tentative_refuse(const tutti_run *run, const tutti_elastic *op, const char *name);
 /* Our part of a tentative operation is done, and it may return. The one before it is final, which is told. False: the epoch is over, and it is to be
  * judged. */

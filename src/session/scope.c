@@ -71,11 +71,11 @@ static tutti_status find_root(const tutti_run *run, struct tt_operation *o, uint
     if (!has_root(o->op->coll))
         return TUTTI_OK;
     if (asked < 0 || (uint32_t)asked >= nasked)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_collective: there is no rank %d among %u", asked, nasked);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no rank %d among %u", tt_operation_call(), asked, nasked);
     root = member_of(run, run->asked, o->op->scope, (uint32_t)asked);
     rank = rank_of(run, run->members, run->space.nranks, o->op->scope, root->id);
     if (rank >= o->nscope)
-        return tt_fail(TUTTI_ERR_ABORTED, "tutti_run_collective: the root, member %" PRIu64 ", was lost", root->id);
+        return tt_fail(TUTTI_ERR_ABORTED, "%s: the root, member %" PRIu64 ", was lost", tt_operation_call(), root->id);
     o->root = (int)rank;
     return TUTTI_OK;
 }
@@ -86,9 +86,8 @@ static tutti_status check_known(const tutti_run *run, tutti_scope scope)
     for (uint32_t i = 0; i < run->space.nranks; i++)
         if (is_in(run, &run->members[i], scope) &&
             rank_of(run, run->asked, run->nasked, scope, run->members[i].id) == UINT32_MAX)
-            return tt_fail(TUTTI_ERR_ABORTED,
-                           "tutti_run_collective: member %" PRIu64 " has come; tutti_run_epoch tells of it",
-                           run->members[i].id);
+            return tt_fail(TUTTI_ERR_ABORTED, "%s: member %" PRIu64 " has come; tutti_run_epoch tells of it",
+                           tt_operation_call(), run->members[i].id);
     return TUTTI_OK;
 }
 
@@ -101,7 +100,7 @@ static tutti_status map_counts(const tutti_run *run, struct tt_operation *o, uin
 
     o->mapped = malloc(2 * (size_t)nasked * sizeof *o->mapped);
     if (!o->mapped)
-        return tt_fail(TUTTI_ERR_NOMEM, "tutti_run_collective: no memory for the counts of %u members", nasked);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory for the counts of %u members", tt_operation_call(), nasked);
     for (uint32_t i = 0; i < run->nasked; i++) {
         const tutti_member *m = &run->asked[i];
         uint32_t now;
@@ -140,10 +139,9 @@ tutti_status tt_scope_take(const tutti_run *run, struct tt_operation *o)
         return st;
     if (op->coll == TUTTI_ALLGATHERV || op->coll == TUTTI_GATHERV)
         return map_counts(run, o, nasked);
-    return tt_fail(
-        TUTTI_ERR_ABORTED,
-        "tutti_run_collective: %u of %u members are left, and blocks were for the others; tutti_run_epoch tells of them",
-        o->nscope, nasked);
+    return tt_fail(TUTTI_ERR_ABORTED,
+                   "%s: %u of %u members are left, and blocks were for the others; tutti_run_epoch tells of them",
+                   tt_operation_call(), o->nscope, nasked);
 }
 
 void tt_scope_drop(struct tt_operation *o)

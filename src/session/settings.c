@@ -3,12 +3,12 @@
 
 #include <errno.h>
 #include <netdb.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/hostport.h"
 #include "base/param.h"
 #include "secure/security.h"
 #include "wire/wires.h"
@@ -24,29 +24,20 @@ static const char *setting(const char *of_caller, const char *name)
     return text && *text ? text : NULL;
 }
 
-/* "host:port", "[v6]:port" or, where flags have AI_PASSIVE, ":port". freeaddrinfo is the caller's; NULL: *why it is none. */
+/* As base/hostport.h has it; where flags have AI_PASSIVE without a host, too: ":29401". freeaddrinfo is the caller's; NULL: *why it is none. */
 static struct addrinfo *look_up(const char *text, size_t bytes, int flags, const char **why)
 {
-    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = flags };
+    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV };
     struct addrinfo *found;
-    char one[300], *port, *host = one;
+    struct tt_hostport at;
     int err;
 
-    snprintf(one, sizeof one, "%.*s", (int)bytes, text);
-    port = strrchr(one, ':');
-    if (bytes >= sizeof one || !port || !port[1] || (port == one && !(flags & AI_PASSIVE))) {
-        *why = "it must be like host:29401, 192.0.2.7:29401 or [2001:db8::7]:29401";
+    *why = tt_hostport_parse(&at, text, bytes);
+    if (!*why && !*at.host && !(flags & AI_PASSIVE))
+        *why = "it must name a host, like host:29401";
+    if (*why)
         return NULL;
-    }
-    *port++ = 0;
-    if (*host == '[' && host[strlen(host) - 1] == ']') {
-        host[strlen(host) - 1] = 0;
-        host++;
-    }
-    *why = "its port must be a number up to 65535";
-    if (strspn(port, "0123456789") != strlen(port) || strlen(port) > 5 || strtoul(port, NULL, 10) > 65535)
-        return NULL;
-    err = getaddrinfo(*host ? host : NULL, port, &hints, &found);
+    err = getaddrinfo(*at.host ? at.host : NULL, at.port, &hints, &found);
     *why = err ? gai_strerror(err) : NULL;
     return err ? NULL : found;
 }
@@ -253,16 +244,10 @@ static tutti_status listen_for_members(tutti_run *run, const char *listen, const
 
 static tutti_status parse_ports(const char *text, struct tt_outside *out)
 {
-    unsigned first = 0, last = 0;
-    int end = 0;
-
-    if (sscanf(text, "%5u-%5u%n", &first, &last, &end) != 2 || text[end] || first == 0 || last < first || last > UINT16_MAX)
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "tutti_run_join: conf.data_ports (TUTTI_DATA_PORTS) is \"%s\", but must be like \"40000-40007\"",
-                       text);
-    out->port_first = (uint16_t)first;
-    out->port_last = (uint16_t)last;
-    return TUTTI_OK;
+    if (tt_ports_parse(&out->port_first, &out->port_last, text))
+        return TUTTI_OK;
+    return tt_fail(TUTTI_ERR_INVALID,
+                   "tutti_run_join: conf.data_ports (TUTTI_DATA_PORTS) is \"%s\", but must be like \"40000-40007\"", text);
 }
 
 /* Data ports that are not known beforehand cannot be forwarded: then only the member's own port is announced. */

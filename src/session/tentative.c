@@ -70,6 +70,8 @@ tutti_status tt_tentative_refuse(const tutti_run *run, const tutti_elastic *op, 
 {
     if (!tt_tentative_tried(run))
         return TUTTI_OK;
+    if (op)
+        name = tt_operation_call();
     if (!op || tt_operation_retries(op))
         return tt_fail(
             TUTTI_ERR_INVALID,
@@ -90,8 +92,8 @@ tutti_status tt_tentative_follows(const tutti_run *run, const tutti_elastic *op,
         return TUTTI_OK;
     return tt_fail(
         TUTTI_ERR_INVALID,
-        "tutti_run_collective: an operation of tag %u is tentative, and the end of another one among a role or a group would not tell its verdict: tutti_run_commit, or one of the tag that is not tentative, or of all members, comes before",
-        tag);
+        "%s: an operation of tag %u is tentative, and the end of another one among a role or a group would not tell its verdict: tutti_run_commit, or one of the tag that is not tentative, or of all members, comes before",
+        tt_operation_call(), tag);
 }
 
 /* ---- the verdict ---- */

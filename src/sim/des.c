@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pages.h"
 #include "base/status.h"
 #include "sim/des_state.h"
 
@@ -479,6 +480,8 @@ static bool make_peers(struct des *s)
     s->flows = calloc(n, sizeof *s->flows);
     if (!s->peers || !s->flows)
         return false;
+    tt_pages_huge(s->peers, n * sizeof *s->peers);
+    tt_pages_huge(s->flows, n * sizeof *s->flows);
     n = 0;
     for (uint32_t r = 0; r < c->coll->nranks; r++) {
         s->rank[r].peers = &s->peers[n];
@@ -737,6 +740,8 @@ static tutti_status prepare(struct des *s)
     s->rank = calloc(n, sizeof *s->rank);
     s->coll = calloc(n, sizeof *s->coll);
     s->work_ps = calloc(n, sizeof *s->work_ps);
+    tt_pages_huge(s->rank, n * sizeof *s->rank);
+    tt_pages_huge(s->coll, n * sizeof *s->coll);
     for (uint32_t r = 0; s->coll && r < n; r++) {
         s->coll[r] = *c->coll;
         s->coll[r].rank = r;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pages.h"
 #include "base/status.h"
 #include "sim/des_state.h"
 
@@ -22,6 +23,7 @@ uint32_t des_alloc(struct des *s)
         s->msgs_cap = s->msgs_cap ? s->msgs_cap + s->msgs_cap / 2 : 4096;
         s->msg = realloc(s->msg, (size_t)s->msgs_cap * sizeof *s->msg);
         tt_assert(s->msg);
+        tt_pages_huge(s->msg, (size_t)s->msgs_cap * sizeof *s->msg);
     }
     s->msg[s->nmsgs].number = 0;
     return s->nmsgs++;

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/pages.h"
 #include "base/status.h"
 
 #define PS_PER_S 1e12
@@ -275,6 +276,7 @@ tutti_status tt_net_init(struct tt_net *out, const struct tt_net_conf *conf, con
         tt_net_fini(&net);
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for a simulated network of %u servers", net.nservers);
     }
+    tt_pages_huge(net.server, net.nservers * sizeof *net.server);
     for (uint32_t i = 0; i < net.nservers; i++)
         net.server[i] = (struct tt_server){ .slow = 1 };
     st = break_things(&net, faults, nfaults);
@@ -317,6 +319,7 @@ static void grow_pairs(struct tt_net *net)
     struct tt_net_pair *grown = calloc(cap, sizeof *grown);
 
     tt_assert(grown);
+    tt_pages_huge(grown, cap * sizeof *grown);
     for (uint32_t i = 0; i < net->pairs_cap; i++)
         if (net->pair[i].key)
             *find_pair(grown, cap, net->pair[i].key) = net->pair[i];
@@ -334,6 +337,7 @@ static uint32_t new_pair_server(struct tt_net *net, uint64_t key)
         net->server = realloc(net->server, cap * sizeof *net->server);
         net->pair_key = realloc(net->pair_key, (cap - net->pair_from) * sizeof *net->pair_key);
         tt_assert(net->server && net->pair_key);
+        tt_pages_huge(net->server, cap * sizeof *net->server);
         net->servers_cap = (uint32_t)cap;
     }
     net->server[net->nservers] = (struct tt_server){ .slow = 1 };

@@ -6,11 +6,12 @@
 #include "base/status.h"
 
 #define NBUCKETS 65
-#define FRONT_MAX 256u      /* sorted at a time; a front that pushes have made twice as long is cut */
+#define FRONT_MAX 256u              /* sorted at a time */
+#define FRONT_LONG (2 * FRONT_MAX)  /* a front that pushes have made so long is cut */
 
 void tt_queue_init(struct tt_queue *q)
 {
-    *q = (struct tt_queue){ .nitems = 0 };
+    *q = (struct tt_queue){ .front_long = FRONT_LONG };
 }
 
 void tt_queue_fini(struct tt_queue *q)
@@ -42,15 +43,17 @@ static void put_back(struct tt_queue *q, struct tt_queue_item item)
 
 /* ---- the front ------------------------------------------------------------------------------------------------ */
 
-/* A front that has grown long: what comes after its middle goes back. All of one time go or stay. */
+/* A front that has grown long: what comes after its middle goes back. All of one time go or stay; where that is all, it may grow. */
 static void cut_front(struct tt_queue *q)
 {
     size_t middle = q->front_first + (q->front_n - q->front_first) / 2;
 
     while (middle < q->front_n && q->front[middle].time_ps == q->front[middle - 1].time_ps)
         middle++;
-    if (middle == q->front_n)
+    if (middle == q->front_n) {
+        q->front_long = 2 * (q->front_n - q->front_first);
         return;
+    }
     q->front_end_ps = q->front[middle].time_ps;
     for (size_t i = middle; i < q->front_n; i++)
         put_back(q, q->front[i]);
@@ -71,7 +74,7 @@ static void insert(struct tt_queue *q, struct tt_queue_item item)
 void tt_queue_push(struct tt_queue *q, struct tt_queue_item item)
 {
     tt_assert(item.time_ps >= q->last_ps);
-    if (item.time_ps < q->front_end_ps && q->front_n - q->front_first >= 2 * FRONT_MAX)
+    if (item.time_ps < q->front_end_ps && q->front_n - q->front_first >= q->front_long)
         cut_front(q);
     if (item.time_ps < q->front_end_ps)
         insert(q, item);
@@ -141,6 +144,7 @@ static void take(struct tt_queue *q, int b)
 static void refill(struct tt_queue *q)
 {
     q->front_first = q->front_n = 0;
+    q->front_long = FRONT_LONG;
     while (q->front_n < FRONT_MAX / 2 && q->front_n < q->nitems) {
         int b = 0;
 

@@ -24,6 +24,7 @@ struct tt_queue_bucket {
 struct tt_queue {
     struct tt_queue_item *front;        /* [first, n): all events before front_end_ps, in their order */
     size_t front_first, front_n, front_cap;
+    size_t front_long;                  /* so many there are too many */
     uint64_t front_end_ps;
     struct tt_queue_bucket bucket[65];  /* the others. bucket[b]: the highest differing bit is b - 1; 0: none differs */
     uint64_t base_ps;                   /* what they differ from */

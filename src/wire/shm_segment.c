@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/pages.h"
 #include "base/status.h"
 
-#define HUGE_BYTES (2u << 20)
 #define ASK_BYTES (64u << 20)
 
 #ifndef MADV_POPULATE_WRITE
@@ -21,8 +21,7 @@
  * through the file. */
 static int reserve(int fd, void *base, size_t bytes)
 {
-    if (bytes >= HUGE_BYTES)
-        madvise(base, bytes, MADV_HUGEPAGE);
+    tt_pages_huge(base, bytes);
     if (madvise(base, bytes, MADV_POPULATE_WRITE) == 0)
         return 0;
     if (errno != EINVAL)
@@ -128,8 +127,7 @@ tutti_status tt_segment_attach(struct tt_segment *seg, int fd, size_t bytes)
         st = tt_fail_errno(errno, "shm: map %zu bytes of a peer", bytes);
         goto close;
     }
-    if (bytes >= HUGE_BYTES)
-        madvise(base, bytes, MADV_HUGEPAGE);
+    tt_pages_huge(base, bytes);
     *seg = (struct tt_segment){ .fd = fd, .base = base, .bytes = bytes };
     return TUTTI_OK;
 

@@ -73,6 +73,48 @@ static void set_up(struct world *w)
     }
 }
 
+/* As the engine does, where the lengths of rows travel with them. */
+static bool tells_lengths(const struct tt_algo *algo, const struct tt_coll *c)
+{
+    return algo->length_at && algo->length_rounds(c) > 0;
+}
+
+static void write_lengths(struct world *w, const struct rank *me)
+{
+    const struct tt_algo *algo = w->spec->algo;
+
+    for (uint32_t r = 0; tells_lengths(algo, me->c) && r < me->c->nranks; r++) {
+        const uint64_t there = r == me->c->rank ? 0 : algo->length_at(me->c, r, true);
+
+        if (r == me->c->rank)
+            continue;
+        if (there + sizeof(uint64_t) > me->bytes[TT_BUF_WORK])
+            broke(w, "rank %u writes a length out of bounds", me->c->rank);
+        else
+            memcpy(me->mem[TT_BUF_WORK] + there, &me->c->send_bytes[r], sizeof(uint64_t));
+    }
+}
+
+static void compare_lengths(struct world *w, const struct rank *me)
+{
+    const struct tt_algo *algo = w->spec->algo;
+
+    for (uint32_t r = 0; tells_lengths(algo, me->c) && r < me->c->nranks; r++) {
+        const uint64_t there = r == me->c->rank ? 0 : algo->length_at(me->c, r, false);
+        uint64_t came = 0;
+
+        if (r == me->c->rank)
+            continue;
+        if (there + sizeof came > me->bytes[TT_BUF_WORK])
+            broke(w, "rank %u reads a length out of bounds", me->c->rank);
+        else
+            memcpy(&came, me->mem[TT_BUF_WORK] + there, sizeof came);
+        if (came != w->rank[r].c->send_bytes[me->c->rank])
+            broke(w, "rank %u hears that rank %u sends %" PRIu64 " B, not %" PRIu64, me->c->rank, r, came,
+                  w->rank[r].c->send_bytes[me->c->rank]);
+    }
+}
+
 static uint64_t at(const struct tt_ref *ref, uint64_t i)
 {
     return ref->block ? ref->offset + i / ref->block * ref->stride + i % ref->block : ref->offset + i;
@@ -374,9 +416,13 @@ bool interpret(const struct case_spec *spec, const struct case_calls *calls, con
     w.last = (uint32_t)tt_prng_below(&w.prng, spec->nranks);
     set_up(&w);
     load_programs(&w, program);
+    for (uint32_t r = 0; r < spec->nranks; r++)
+        write_lengths(&w, &w.rank[r]);
     while (!w.broken && run_some(&w))
         ;
     look_for_what_is_left(&w);
+    for (uint32_t r = 0; r < spec->nranks && !program; r++)
+        compare_lengths(&w, &w.rank[r]);
     fine = !w.broken;
     for (uint32_t r = 0; r < spec->nranks && fine; r++)
         fine = case_memory_right(&w.memory, r, why, why_bytes);

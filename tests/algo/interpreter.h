@@ -32,7 +32,8 @@ struct manner {
 
 /* `program`: what to run, as one round, however wrong it is; NULL: what the algorithm emits. Writes why and returns
  * false on deadlock, a wrong byte, a byte written outside the result, an access out of bounds, an operand that nobody
- * wrote (pipes), or a message that the other side does not take as it is sent. */
+ * wrote (pipes), or a message that the other side does not take as it is sent; and, of what the algorithm emits, where the length of a row
+ * (tt_algo.length_at) does not come to its receiver. */
 bool interpret(const struct case_spec *spec, const struct case_calls *calls, const struct tt_program *program,
                const struct manner *manner, char *why, size_t why_bytes);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "algo/blocks.h"
 #include "sched/verify.h"
+#include "interpreter.h"
 #include "rounds.h"
 #include "support/cases.h"
 #include "support/layouts.h"
@@ -156,6 +157,34 @@ static void rounds_peers_and_work_are_as_promised_on_every_layout(void **state)
     (void)state;
     for_each(1, 40, 2, 9, look_at_rounds);
     for_each(63, 64, 2, 70000, look_at_rounds);
+}
+
+/* Where the lengths of rows travel with them: they come, and in the rounds that are said to bring them. */
+static void hear_lengths(const struct case_spec *spec, const struct case_calls *calls)
+{
+    static const struct manner how = { .window = UINT32_MAX / 2, .seed = 1 };
+    char why[256] = "";
+
+    if (!spec->algo->length_at)
+        return;
+    if (!interpret(spec, calls, NULL, &how, why, sizeof why))
+        FAIL(spec, "%s", why);
+    for (uint32_t r = 0; r < spec->nranks; r++)
+        for (uint64_t k = spec->algo->length_rounds(&calls->coll[r]); k < spec->algo->nrounds(&calls->coll[r]); k++) {
+            struct round_steps round;
+
+            round_emit(&round, spec->algo, &calls->coll[r], k);
+            for (uint32_t i = 0; i < round.s.n; i++)
+                if (round.step[i].opcode == TT_WAIT && round.step[i].tag == 0)
+                    FAIL(spec, "rank %u awaits padded bytes in round %u still", r, (unsigned)k);
+        }
+}
+
+static void lengths_of_rows_come_with_them_on_every_layout(void **state)
+{
+    (void)state;
+    for_each(1, 12, 1, 9, hear_lengths);
+    for_each(13, 20, 7, 300, hear_lengths);
 }
 
 /* No step is there for nothing. */
@@ -436,6 +465,7 @@ int main(void)
         cmocka_unit_test(every_layout_is_proven_for_1_to_24_ranks),
         cmocka_unit_test(every_layout_is_proven_for_25_to_64_ranks),
         cmocka_unit_test(rounds_peers_and_work_are_as_promised_on_every_layout),
+        cmocka_unit_test(lengths_of_rows_come_with_them_on_every_layout),
         cmocka_unit_test(dropping_any_step_on_any_layout_is_noticed),
         cmocka_unit_test(a_round_of_131072_ranks_is_emitted_alone),
         cmocka_unit_test(sixty_four_ranks_on_hosts_of_4_take_15_steps_between_hosts_and_a_flat_ring_63),

@@ -12,7 +12,17 @@
 static const char *const wires[] = { "shm", "tcp" };
 #define NWIRES (sizeof wires / sizeof *wires)
 
-enum differ { DIFFER_KIND, DIFFER_COUNT, DIFFER_TYPE, DIFFER_OP, DIFFER_DIVISOR, DIFFER_ROOT, DIFFER_ALGO, DIFFERS };
+enum differ {
+    DIFFER_KIND,
+    DIFFER_COUNT,
+    DIFFER_TYPE,
+    DIFFER_OP,
+    DIFFER_DIVISOR,
+    DIFFER_ROOT,
+    DIFFER_ALGO,
+    DIFFER_PASSED_ON,
+    DIFFERS
+};
 
 static const struct {
     enum tt_coll_kind kind;
@@ -25,6 +35,7 @@ static const struct {
     [DIFFER_DIVISOR] = { TT_ALLREDUCE, "op avg, divisor 2", "op avg, divisor 3" },
     [DIFFER_ROOT] = { TT_BROADCAST, "root 0", "root 1" },
     [DIFFER_ALGO] = { TT_ALLREDUCE, "allreduce_ring", "allreduce_doubling" },
+    [DIFFER_PASSED_ON] = { TT_ALLTOALLV, "alltoallv_two_level", "allreduce" },
 };
 
 struct mismatch {
@@ -37,7 +48,8 @@ static struct call mismatched(const struct mismatch *m, uint32_t rank, uint32_t 
 {
     struct call c = {
         .kind = differs[m->differ].kind, .type = TUTTI_F32, .op = m->differ == DIFFER_DIVISOR ? TUTTI_AVG : TUTTI_SUM,
-        .count = m->brief ? 40 : 40000, .nranks = nranks, .algo = m->differ == DIFFER_ALGO ? "ring" : NULL, .salt = 3,
+        .count = m->brief ? 40 : 40000, .nranks = nranks, .salt = 3,
+        .algo = m->differ == DIFFER_ALGO ? "ring" : m->differ == DIFFER_PASSED_ON ? "two_level" : NULL,
     };
 
     if (rank != m->odd)
@@ -60,6 +72,10 @@ static struct call mismatched(const struct mismatch *m, uint32_t rank, uint32_t 
         break;
     case DIFFER_ROOT:
         c.root = 1;
+        break;
+    case DIFFER_PASSED_ON:
+        c.kind = TT_ALLREDUCE;
+        c.algo = NULL;
         break;
     default:
         c.algo = "doubling";
@@ -275,12 +291,14 @@ struct block {
     size_t sent, expected;      /* bytes */
     uint32_t sender;
     size_t others;              /* bytes of all other blocks */
+    const char *algo;
 };
 
 /* The sender or the receiver may be through with its part, and learn of the difference later. */
 static void block_role(struct rank *r)
 {
     const struct block *b = r->job->arg;
+    const tutti_call how = { .size = sizeof how, .algo = b->algo };
     const uint32_t receiver = (b->sender + 1) % r->nranks;
     const size_t most = b->others + (b->sent > b->expected ? b->sent : b->expected);
     size_t out[JOB_RANKS_MAX], in[JOB_RANKS_MAX];
@@ -300,7 +318,7 @@ static void block_role(struct rank *r)
     job_meet(r);
     job_step(r, "rank %u sends %zu bytes where %zu are expected, others %zu", b->sender, b->sent, b->expected, b->others);
     begin_ns = tt_now_ns();
-    st = tutti_alltoallv(src, out, NULL, dst, in, NULL, TUTTI_U8, r->comm, NULL);
+    st = tutti_alltoallv(src, out, NULL, dst, in, NULL, TUTTI_U8, r->comm, &how);
     if (st == TUTTI_OK)
         st = tutti_barrier(r->comm, NULL);
     CHECK_STATUS(r, st, TUTTI_ERR_MISMATCH);
@@ -335,6 +353,31 @@ static void a_block_of_alltoallv_that_is_not_as_long_as_expected_is_a_mismatch(v
     }
 }
 
+/* Who passes rows on does not know how long they are: their ends do, and hear it with them. A row that fits into a slot travels in one; on either side of that, and
+ * across it. */
+static void a_row_that_is_passed_on_and_is_not_as_long_as_expected_is_a_mismatch(void **state)
+{
+    static const size_t sizes[][2] = {
+        { 100, 104 },  { 0, 4 },         { 504, 505 },       { 100, 20000 },
+        { 0, 200000 }, { 20000, 20004 }, { 200000, 200004 }, { 200000, 5000000 },
+    };
+    const uint32_t nsizes = sizeof sizes / sizeof *sizes;
+
+    (void)state;
+    for (uint32_t i = 0; i < NWIRES * nsizes * 4; i++) {
+        const size_t *s = sizes[i / NWIRES % nsizes];
+        const uint32_t turn = i / NWIRES / nsizes, nranks = 2 + (i / NWIRES + turn) % 3;
+        const struct block block = {
+            .sent = s[turn % 2], .expected = s[1 - turn % 2], .sender = (i + turn / 2) % nranks,
+            .others = turn < 2 ? 8 : 300000, .algo = "two_level",
+        };
+        const struct job job = { .wires = wires[i % NWIRES], .nranks = nranks, .seed = SEED, .arg = &block };
+
+        if ((turn ^ turn >> 1 ^ i / NWIRES) % 2 == 0)       /* each size either way, and among either others */
+            job_run(&job, block_role);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +386,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(types_of_a_message_that_differ_are_a_mismatch_unless_one_is_bytes),
         cmocka_unit_test(an_early_message_of_another_size_is_a_mismatch),
         cmocka_unit_test(a_block_of_alltoallv_that_is_not_as_long_as_expected_is_a_mismatch),
+        cmocka_unit_test(a_row_that_is_passed_on_and_is_not_as_long_as_expected_is_a_mismatch),
     };
 
     if (argc > 1)

@@ -229,8 +229,8 @@ struct stop {
 };
 
 /* Only a neighbour waits for the stopped rank itself; who else is late waits for the neighbour. The deadline is the call's own, and no other is near. Who stops
- * in the middle may have done all its part for some: they have their result, and meet the silence in what comes next. Then ranks come to their deadlines at
- * different times, and on a machine that is slow enough one may end before it has found out who is silent (TIMEOUT); but nobody else is ever blamed. */
+ * in the middle may have done all its part for some: they have their result, and meet the silence in what comes next, so ranks come to their deadlines at
+ * different times. */
 static void stop_role(struct rank *r)
 {
     const struct stop *d = r->job->arg;
@@ -269,10 +269,8 @@ static void stop_role(struct rank *r)
         job_fail(r, __FILE__, __LINE__, "not restored: %s", why);
     if (st == TUTTI_OK)
         st = tutti_barrier(r->comm, &soon);
-    if (st != TUTTI_ERR_TIMEOUT)
-        CHECK_STATUS(r, st, TUTTI_ERR_PEER_LOST);
-    if (st == TUTTI_ERR_PEER_LOST || !d->enters)
-        CHECK(r, job_names(tutti_last_error(), d->victim));
+    CHECK_STATUS(r, st, TUTTI_ERR_PEER_LOST);
+    CHECK(r, job_names(tutti_last_error(), d->victim));
     job_step(r, "destroy, rank %u stopped", d->victim);
     job_close(r);
     call_fini(&s);

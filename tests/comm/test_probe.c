@@ -1,4 +1,5 @@
 /* Who does not answer: chains and circles of ranks that wait for each other. */
+#include <string.h>
 #include "base/clock.h"
 #include "base/prng.h"
 #include "comm/probe.h"
@@ -10,13 +11,46 @@
 static struct tt_probe_rank ranks[N];
 static struct tt_probe probe;
 
+static void begin(void)
+{
+    memset(ranks, 0, sizeof ranks);
+    tt_probe_init(&probe, ranks, N);
+}
+
+/* All of one collective. */
+static struct tt_waiting waiting(uint32_t rank) { return (struct tt_waiting){ .context = 1, .op = 5, .rank = rank }; }
+
+/* A rank answers that it waits for another in that collective. Whether that one is to be asked now. */
+static bool answer(uint32_t rank, uint32_t waits_for, uint64_t now)
+{
+    const struct tt_waiting w = waiting(waits_for), of = waiting(rank);
+    struct tt_waiting ask[TT_WAITINGS];
+    const uint32_t n = tt_probe_answer(&probe, rank, &of, &w, 1, now, ask);
+
+    assert_true(n == 0 || (n == 1 && ask[0].rank == waits_for));
+    return n > 0;
+}
+
+/* Who is to blame; nobody is asked anew. */
+static uint32_t blamed(uint32_t rank, uint64_t now)
+{
+    const struct tt_waiting w = waiting(rank);
+    struct tt_waiting ask;
+    uint32_t guilty = UINT32_MAX;
+    const enum tt_blame blame = tt_probe_blame(&probe, &w, 0, now, &guilty, &ask);
+
+    assert_int_equal(ask.rank, UINT32_MAX);
+    assert_true((blame == TT_BLAME_RANK) == (guilty != UINT32_MAX));
+    return guilty;
+}
+
 /* waits_for[r]: whom r waits for, N: nobody. Rank r does not answer if silent says so. We wait for rank 0, and ask as often as we may,
  * for so long. Returns the blamed. */
 static uint32_t blamed_after(const uint32_t waits_for[N], uint32_t silent, uint64_t ns)
 {
     uint64_t now = START;
 
-    tt_probe_init(&probe, ranks, N);
+    begin();
     for (; now < START + ns; now += 10 * TT_MS) {
         uint32_t ask = 0;
         bool now_ask = tt_probe_ask(&probe, ask, now);
@@ -24,11 +58,11 @@ static uint32_t blamed_after(const uint32_t waits_for[N], uint32_t silent, uint6
         for (uint32_t i = 0; now_ask && i < 2 * N; i++) {
             if (silent >> ask & 1)
                 break;
-            now_ask = tt_probe_answer(&probe, ask, waits_for[ask], now);
+            now_ask = answer(ask, waits_for[ask], now);
             ask = waits_for[ask];
         }
     }
-    return tt_probe_blame(&probe, 0, now);
+    return blamed(0, now);
 }
 
 static void a_chain_ends_at_the_rank_that_is_silent(void **state)
@@ -74,14 +108,14 @@ static void silent_ranks_that_nobody_waits_for_are_not_blamed(void **state)
 static void an_answer_ends_the_silence(void **state)
 {
     (void)state;
-    tt_probe_init(&probe, ranks, N);
+    begin();
     assert_true(tt_probe_ask(&probe, 3, START));
-    assert_int_equal(tt_probe_blame(&probe, 3, START + TT_SECOND), 3);
-    assert_false(tt_probe_answer(&probe, 3, UINT32_MAX, START + TT_SECOND));
-    assert_int_equal(tt_probe_blame(&probe, 3, START + 10 * TT_SECOND), UINT32_MAX);
+    assert_int_equal(blamed(3, START + TT_SECOND), 3);
+    assert_false(answer(3, UINT32_MAX, START + TT_SECOND));
+    assert_int_equal(blamed(3, START + 10 * TT_SECOND), UINT32_MAX);
     assert_true(tt_probe_ask(&probe, 3, START + 10 * TT_SECOND));
-    assert_int_equal(tt_probe_blame(&probe, 3, START + 10 * TT_SECOND), UINT32_MAX);      /* it is asked anew only now */
-    assert_int_equal(tt_probe_blame(&probe, 3, START + 11 * TT_SECOND), 3);
+    assert_int_equal(blamed(3, START + 10 * TT_SECOND), UINT32_MAX);      /* it is asked anew only now */
+    assert_int_equal(blamed(3, START + 11 * TT_SECOND), 3);
 }
 
 static void asking_again_does_not_make_the_silence_shorter(void **state)
@@ -90,24 +124,124 @@ static void asking_again_does_not_make_the_silence_shorter(void **state)
     uint32_t asked = 0;
 
     (void)state;
-    tt_probe_init(&probe, ranks, N);
+    begin();
     for (; now < START + TT_SECOND; now += TT_MS)
         asked += tt_probe_ask(&probe, 5, now);
     assert_int_equal(asked, TT_SECOND / TT_PROBE_EVERY_NS);        /* and not more often */
-    assert_int_equal(tt_probe_blame(&probe, 5, now), 5);
+    assert_int_equal(blamed(5, now), 5);
 }
 
 static void who_changes_its_mind_is_followed(void **state)
 {
     (void)state;
-    tt_probe_init(&probe, ranks, N);
+    begin();
     assert_true(tt_probe_ask(&probe, 1, START));
-    assert_true(tt_probe_answer(&probe, 1, 2, START));          /* 2 has been asked by that */
+    assert_true(answer(1, 2, START));           /* 2 has been asked by that */
     assert_true(tt_probe_ask(&probe, 1, START + 600 * TT_MS));
-    assert_true(tt_probe_answer(&probe, 1, 3, START + 600 * TT_MS));
-    assert_int_equal(tt_probe_blame(&probe, 1, START + 700 * TT_MS), UINT32_MAX);
-    assert_int_equal(tt_probe_blame(&probe, 1, START + 1200 * TT_MS), 3);
-    assert_int_equal(tt_probe_blame(&probe, 2, START + 700 * TT_MS), 2);
+    assert_true(answer(1, 3, START + 600 * TT_MS));
+    assert_int_equal(blamed(1, START + 700 * TT_MS), UINT32_MAX);
+    assert_int_equal(blamed(1, START + 1200 * TT_MS), 3);
+    assert_int_equal(blamed(2, START + 700 * TT_MS), 2);
+}
+
+/* ---- several operations ---- */
+
+#define NO_NUMBER UINT64_MAX
+
+/* Rank 1 is in operations 4, 5 and a receive, and waits for another rank in each. Rank 2 is in the receive's communicator alone. */
+static void a_rank_in_the_operation_is_followed_there_and_one_that_is_not_in_all_it_is_in(void **state)
+{
+    static const struct tt_waiting waits[] = { { 1, 3, 4 }, { 1, 4, 5 }, { 2, 6, NO_NUMBER } };
+    static const struct {
+        struct tt_waiting of;
+        uint32_t silent, blamed;
+    } cases[] = {
+        { { 1, 1, 4 }, 3, 3 },         { { 1, 1, 4 }, 4, UINT32_MAX }, { { 1, 1, 5 }, 4, 4 },
+        { { 1, 1, 5 }, 6, UINT32_MAX }, { { 1, 1, 7 }, 6, 6 },          { { 1, 1, 7 }, 4, 4 },
+        { { 2, 1, 5 }, 3, 3 },         { { 2, 1, NO_NUMBER }, 4, 4 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tt_waiting ask[TT_WAITINGS];
+        uint32_t guilty = UINT32_MAX;
+
+        begin();
+        assert_true(tt_probe_ask(&probe, 1, START));
+        assert_true(tt_probe_ask(&probe, cases[i].silent, START));
+        for (uint32_t k = tt_probe_answer(&probe, 1, &cases[i].of, waits, 3, START, ask); k > 0; k--)
+            answer(ask[k - 1].rank, UINT32_MAX, START);
+        assert_int_equal(tt_probe_blame(&probe, &cases[i].of, 0, START + TT_PROBE_SILENCE_NS, &guilty, ask) ==
+                             TT_BLAME_RANK,
+                         cases[i].blamed != UINT32_MAX);
+        assert_int_equal(guilty, cases[i].blamed);
+    }
+}
+
+static void of_an_answer_those_are_asked_who_keep_it_from_the_operation(void **state)
+{
+    static const struct tt_waiting waits[] = { { 1, 3, 4 }, { 1, 4, 5 }, { 2, 6, NO_NUMBER }, { 2, UINT32_MAX, 9 } };
+    const struct tt_waiting in = { 1, 1, 5 }, not_in = { 1, 1, 8 };
+    struct tt_waiting ask[TT_WAITINGS];
+
+    (void)state;
+    begin();
+    assert_int_equal(tt_probe_answer(&probe, 1, &in, waits, 4, START, ask), 1);
+    assert_int_equal(ask[0].rank, 4);
+    assert_int_equal(ask[0].op, 5);
+    assert_int_equal(tt_probe_answer(&probe, 1, &not_in, waits, 4, START, ask), 2);     /* rank 4 was just asked */
+    assert_int_equal(ask[0].rank, 3);
+    assert_int_equal(ask[1].rank, 6);
+}
+
+/* A circle through two operations: rank 1's first one waits for rank 2, which has not come to the second. */
+static void a_rank_is_followed_in_each_of_its_operations(void **state)
+{
+    static const struct tt_waiting of_1[] = { { 1, 3, 4 }, { 1, 2, 5 } }, of_2[] = { { 1, 1, 4 } };
+    const struct tt_waiting first = { 1, 1, 5 };
+    struct tt_waiting ask[TT_WAITINGS];
+    uint32_t guilty = UINT32_MAX;
+
+    (void)state;
+    begin();
+    assert_true(tt_probe_ask(&probe, 1, START));
+    assert_int_equal(tt_probe_answer(&probe, 1, &first, of_1, 2, START, ask), 1);
+    assert_int_equal(tt_probe_answer(&probe, 2, &first, of_2, 1, START, ask), 0);
+    assert_true(tt_probe_ask(&probe, 3, START));
+    assert_int_equal(tt_probe_blame(&probe, &first, 0, START + TT_SECOND, &guilty, ask), TT_BLAME_RANK);
+    assert_int_equal(guilty, 3);
+}
+
+/* ---- at the deadline ---- */
+
+/* Who answered before it is asked once more; what it says then counts. */
+static void nobody_is_acquitted_by_what_was_said_before_the_deadline(void **state)
+{
+    const uint64_t deadline = START + TT_SECOND;
+    const struct tt_waiting w = waiting(1);
+    struct tt_waiting ask;
+    uint32_t guilty = UINT32_MAX;
+
+    (void)state;
+    begin();
+    assert_true(tt_probe_ask(&probe, 1, deadline - TT_MS));
+    assert_true(answer(1, 2, deadline - TT_MS));
+    assert_false(answer(2, UINT32_MAX, deadline - TT_MS));
+    assert_int_equal(tt_probe_blame(&probe, &w, deadline, deadline, &guilty, &ask), TT_BLAME_OPEN);
+    assert_int_equal(ask.rank, 1);
+    assert_int_equal(tt_probe_blame(&probe, &w, deadline, deadline, &guilty, &ask), TT_BLAME_OPEN);
+    assert_int_equal(ask.rank, 2);
+    assert_int_equal(tt_probe_blame(&probe, &w, deadline, deadline, &guilty, &ask), TT_BLAME_OPEN);
+    assert_int_equal(ask.rank, UINT32_MAX);
+    assert_false(answer(1, 2, deadline + TT_MS));       /* it was asked a moment ago */
+    assert_int_equal(tt_probe_blame(&probe, &w, deadline, deadline + TT_MS, &guilty, &ask), TT_BLAME_OPEN);
+    assert_int_equal(tt_probe_blame(&probe, &w, deadline, deadline + TT_PROBE_SILENCE_NS, &guilty, &ask),
+                     TT_BLAME_RANK);
+    assert_int_equal(guilty, 2);
+    assert_false(answer(2, UINT32_MAX, deadline + TT_PROBE_SILENCE_NS));
+    assert_int_equal(tt_probe_blame(&probe, &w, deadline, deadline + TT_PROBE_SILENCE_NS, &guilty, &ask),
+                     TT_BLAME_NOBODY);
+    assert_int_equal(ask.rank, UINT32_MAX);
 }
 
 /* Whatever ranks are named, by whomever, nothing is touched that is not there, and blame comes to an end. */
@@ -117,24 +251,30 @@ static void ranks_that_do_not_exist_are_ignored(void **state)
 
     (void)state;
     tt_prng_init(&p, 4);
-    tt_probe_init(&probe, ranks, N);
+    begin();
     assert_false(tt_probe_ask(&probe, N, START));
-    assert_false(tt_probe_answer(&probe, N, 0, START));
-    assert_false(tt_probe_answer(&probe, UINT32_MAX, 0, START));
-    assert_false(tt_probe_answer(&probe, 0, N, START));
-    assert_int_equal(tt_probe_blame(&probe, N, START), UINT32_MAX);
+    assert_false(answer(N, 0, START));
+    assert_false(answer(UINT32_MAX, 0, START));
+    assert_false(answer(0, N, START));
+    assert_int_equal(blamed(N, START), UINT32_MAX);
     for (uint32_t i = 0; i < 100000; i++) {
         const uint64_t now = START + i * TT_MS;
-        const uint32_t r = (uint32_t)tt_prng_below(&p, 2 * N), to = (uint32_t)tt_prng_below(&p, 2 * N);
+        const uint32_t r = (uint32_t)tt_prng_below(&p, 2 * N), n = (uint32_t)tt_prng_below(&p, TT_WAITINGS + 1);
+        struct tt_waiting waits[TT_WAITINGS], ask[TT_WAITINGS], of = { 1, r, tt_prng_below(&p, 3) };
+        uint32_t guilty = UINT32_MAX;
+        enum tt_blame blame;
 
+        for (uint32_t k = 0; k < n; k++)
+            waits[k] = (struct tt_waiting){ 1, (uint32_t)tt_prng_below(&p, 2 * N), tt_prng_below(&p, 3) };
         if (tt_prng_below(&p, 2))
             assert_true(!tt_probe_ask(&probe, r, now) || r < N);
         else
-            assert_true(!tt_probe_answer(&probe, r, to, now) || (r < N && to < N));
-        const uint32_t blamed = tt_probe_blame(&probe, (uint32_t)tt_prng_below(&p, N), now);
-
-        assert_true(blamed < N || blamed == UINT32_MAX);
-        assert_true(blamed == UINT32_MAX || now - ranks[blamed].first_ns >= TT_PROBE_SILENCE_NS);
+            for (uint32_t k = tt_probe_answer(&probe, r, &of, waits, n, now, ask); k > 0; k--)
+                assert_true(r < N && ask[k - 1].rank < N);
+        blame = tt_probe_blame(&probe, &of, now - tt_prng_below(&p, TT_SECOND), now, &guilty, ask);
+        assert_true(ask->rank < N || ask->rank == UINT32_MAX);
+        assert_true((blame == TT_BLAME_RANK) == (guilty < N));
+        assert_true(guilty == UINT32_MAX || now - ranks[guilty].first_ns >= TT_PROBE_SILENCE_NS);
     }
 }
 
@@ -148,6 +288,10 @@ int main(void)
         cmocka_unit_test(an_answer_ends_the_silence),
         cmocka_unit_test(asking_again_does_not_make_the_silence_shorter),
         cmocka_unit_test(who_changes_its_mind_is_followed),
+        cmocka_unit_test(a_rank_in_the_operation_is_followed_there_and_one_that_is_not_in_all_it_is_in),
+        cmocka_unit_test(of_an_answer_those_are_asked_who_keep_it_from_the_operation),
+        cmocka_unit_test(a_rank_is_followed_in_each_of_its_operations),
+        cmocka_unit_test(nobody_is_acquitted_by_what_was_said_before_the_deadline),
         cmocka_unit_test(ranks_that_do_not_exist_are_ignored),
     };
 

@@ -567,7 +567,7 @@ static void a_journal_of_another_version_is_told(void **state)
     tt_log_set(TT_LOG_NONE);
     assert_int_equal(tt_coordinator_create(&c, &conf, j), TUTTI_ERR_INVALID);
     tt_log_set(TT_LOG_WARN);
-    if (!strstr(tutti_last_error(), "was written by version 7 of the protocol of elastic runs, and this is version 8"))
+    if (!strstr(tutti_last_error(), "was written by version 8 of the protocol of elastic runs, and this is version 9"))
         fail_msg("%s", tutti_last_error());
     j->ops->close(j);
     remove_files();
@@ -588,7 +588,7 @@ static void settings_that_make_no_sense_are_told(void **state)
         { { .run = "test", .listen = &loopback, .nlisten = 1, .members_max = 5000 }, "at most 4096" },
         { { .run = "test", .listen = &everywhere, .nlisten = 1 }, "nothing keeps strangers out" },
         { { .run = "test", .listen = &nowhere, .nlisten = 1, .insecure = true }, "192.0.2.1:1" },
-        { { .run = "test", .listen = &noport, .nlisten = 1 }, "host:port" },
+        { { .run = "test", .listen = &noport, .nlisten = 1 }, "it must be like host:29401" },
         { { .run = "test", .listen = &bare, .nlisten = 1 }, "brackets" },
         { { .run = "test", .listen = &highport, .nlisten = 1 }, "\"127.0.0.1:99999\" (--listen; " },
         { { .run = "test", .listen = &loopback, .nlisten = 1, .secure = { .mode = TT_SECURE_TOKEN, .token = "abc" } }, "TUTTI_TOKEN" },

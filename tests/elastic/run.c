@@ -122,6 +122,24 @@ static bool is_refused(struct run *r)
     return below(r, 2);
 }
 
+/* Whose calls are taken back, and stay so. */
+static void note_backs(struct run *r, const struct tt_coord_act *act)
+{
+    struct tt_call_name call;
+    struct tt_elmsg msg;
+
+    if (!tt_elmsg_read(&msg, act->data, act->bytes) || msg.kind != TT_ELMSG_LOG_BACK)
+        return;
+    for (uint32_t i = 0; i < msg.nlist; i++) {
+        struct peer *p;
+
+        tt_elmsg_next_call(&msg, &call);
+        p = peer_of_id(r, call.id);
+        if (p)
+            p->back = call.attempt;
+    }
+}
+
 /* A record that is refused ends this coordinator, and none of the actions that follow is carried out. */
 static void log_record(struct run *r, const struct tt_coord_act *act)
 {
@@ -137,6 +155,20 @@ static void log_record(struct run *r, const struct tt_coord_act *act)
     memcpy(r->records + r->nrecords, &bytes, 4);
     memcpy(r->records + r->nrecords + 4, act->data, bytes);
     r->nrecords += 4 + bytes;
+    note_backs(r, act);
+}
+
+/* None of them counts as a new one. */
+static void check_backs(struct run *r)
+{
+    for (uint32_t i = 0; i < r->c.nmembers; i++) {
+        const struct tt_coord_member *m = &r->members[i];
+        const struct peer *p = m->called && m->attempt > 0 ? peer_of_id(r, m->id) : NULL;
+
+        if (p && m->attempt == p->back)
+            broken(r, "call %llu of member %llu was taken back, and waits for others", (unsigned long long)m->attempt,
+                   (unsigned long long)m->id);
+    }
 }
 
 static void on_coord_act(void *context, const struct tt_coord_act *act)
@@ -177,6 +209,7 @@ static void after_coord(struct run *r)
         crash(r);
         return;
     }
+    check_backs(r);
     if (next_ns < r->coord_tick_ns || r->coord_tick_ns <= r->w.now_ns) {
         r->coord_tick_ns = next_ns > r->w.now_ns ? next_ns : r->w.now_ns + 1;
         if (next_ns != TT_NEVER)
@@ -881,6 +914,7 @@ bool run_play(uint64_t seed, enum run_faults faults, struct run_sum *sum, char *
     sum->outcomes |= r->outcomes;
     sum->orders += r->orders;
     sum->backs += r->backs;
+    sum->backs_again += r->backs_again;
     sum->revokers += r->revokers;
     sum->strayed += r->strayed;
     sum->aparts += r->aparts;

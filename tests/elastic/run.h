@@ -26,6 +26,7 @@ struct run_sum {
     uint64_t gone, shrunk, bounded; /* words that a process has ended; members that entered views after calls that admit nobody, or of as many as were wanted at most */
     uint64_t received;              /* members that received the shared state */
     uint64_t backs, revokers;       /* calls that were taken back as others synced; words of who revoked */
+    uint64_t backs_again;           /* calls that were taken back, and came again as the word of it was lost */
     uint64_t strayed, aparts;       /* programs that did what others did not; words that some call where others are in an operation */
     uint64_t orders;                /* members that entered a view whose ranks follow a ring that was found */
     uint64_t outcomes;              /* bit of enum tt_round_status: a sync came to it */

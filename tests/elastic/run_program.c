@@ -683,6 +683,9 @@ static void on_call_done(struct run *r, struct peer *p, const struct tt_member_a
 
     picture_mark(r, index_of(r, p), PICTURE_CALL, "%s: %s",
                  call_names[p->phase == SYNC ? TT_CALL_SYNC : p->m.call.what], outcome_names[act->what]);
+    if (act->what == TT_ROUND_MISMATCH && act->differs & TT_DIFFERS_BACK && p->back != p->m.attempts)
+        broken(r, "call %llu of member %llu is taken back, and that is not written down",
+               (unsigned long long)p->m.attempts, (unsigned long long)p->m.id);
     if (p->phase == SYNC) {
         on_synced(r, p, act);
         return;
@@ -774,6 +777,8 @@ static void on_send(struct run *r, struct peer *p, const struct tt_member_act *a
         bytes = lie(r, act, data);
     else
         memcpy(data, act->data, act->bytes);
+    if ((data[1] == TT_ELMSG_CALL || data[1] == TT_ELMSG_OFFER) && p->back == p->m.attempts)
+        r->backs_again++;
     c->up_ns = at_ns > c->up_ns ? at_ns : c->up_ns;
     if (c->up_ns < c->mute_up_ns)
         c->up_ns = c->mute_up_ns;

@@ -123,6 +123,7 @@ struct peer {
     struct parts parts[TAGS];
     bool known;                                 /* it has been in a sync that ended well: it has the state */
     bool liar;                                  /* answers questions with lies */
+    uint64_t back;                              /* the last of its calls that was taken back with a mismatch, as the journal has it: its attempt */
     bool strays;                                /* it is about to call what the others do not, or begin what they do not; and did so in: */
     uint64_t strayed_in;                        /* this epoch */
     bool dropped;                               /* its group broke: its call waits as a newcomer's */
@@ -235,6 +236,7 @@ struct run {
     uint64_t parted, kept_for;                  /* members that left in order; operations that are final at others by their word alone */
     uint64_t gone, shrunk, bounded;             /* words that a process has ended; views after calls that admit nobody, or with a bound that newcomers met */
     uint64_t outcomes;                          /* bit of enum tt_round_status: a sync came to it */
+    uint64_t backs_again;                       /* calls that were taken back, and came again as the word of it was lost */
     uint64_t backs, revokers;                   /* calls that were taken back as others synced; words of who revoked */
     uint64_t strayed, aparts;                   /* programs that strayed; words that some call where others are in an operation */
     uint64_t orders;                            /* members that entered a view whose ranks follow a ring that was found */

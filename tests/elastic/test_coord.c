@@ -591,7 +591,7 @@ static void who_speaks_another_version_is_told_so_in_its_own(void **state)
         assert_int_equal(f.refused_in, version);
         assert_int_equal(f.refusal.what, TUTTI_ERR_PROTOCOL);
         assert_non_null(strstr(f.refusal.text, "you speak version"));
-        assert_non_null(strstr(f.refusal.text, "and this coordinator version 8"));
+        assert_non_null(strstr(f.refusal.text, "and this coordinator version 9"));
         assert_int_equal(f.c.nmembers, 1);
     }
     data[0] = TT_ELASTIC_VERSION;
@@ -1086,6 +1086,63 @@ static void who_calls_where_another_is_in_an_operation_is_asked_and_both_are_tol
     assert_int_equal(f.nheard, 2);
 }
 
+/* i's call number `attempt`. */
+static void attempt(uint32_t i, uint8_t what, uint64_t round, uint64_t attempt)
+{
+    say(i, &(struct tt_elmsg){
+               .kind = TT_ELMSG_CALL, .what = what, .epoch = f.c.epoch, .number = round, .also = attempt });
+}
+
+/* Member 2 comes back, and says its call again: it hears why that was taken back, and then calls something else. */
+static void check_told_again(uint64_t round)
+{
+    const struct tt_coord_member *m;
+
+    f.nheard = 0;
+    come(2, f.c.epoch, round, TT_CALL_AGREE);
+    attempt(2, TT_CALL_AGREE, round, 9);
+    m = tt_coord_find(&f.c, f.conns[2].member);
+    assert_int_equal(f.nheard, 1);
+    assert_differs(TT_DIFFERS_INSIDE | TT_DIFFERS_BACK, TT_CALL_AGREE, 0);
+    assert_int_equal(f.heard.id, f.conns[1].member);
+    assert_int_equal(f.heard.op.n, 4);
+    assert_int_equal(f.heard.number, round);
+    assert_int_equal(f.heard.epoch, f.c.epoch);
+    assert_false(m->called);
+    say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = round }); /* its deadline passed meanwhile */
+    assert_int_equal(f.nheard, 1);
+    attempt(2, TT_CALL_EPOCH, round, 10);
+    assert_true(m->called);
+    assert_int_equal(m->what, TT_CALL_EPOCH);
+}
+
+/* However often the word of it is lost, and the coordinator killed; a journal that is written anew has it, too. */
+static void a_call_that_was_taken_back_stays_so_where_it_comes_again(void **state)
+{
+    uint64_t round;
+
+    (void)state;
+    for (int restarts = 0; restarts < 3; restarts++) {
+        begin(3);
+        round = f.c.round;
+        attempt(1, TT_CALL_AGREE, round, 1);
+        attempt(2, TT_CALL_AGREE, round, 9);
+        end_connection(2);
+        has_not_begun(1, 0, TT_OP_NEEDS_ALL, f.c.epoch);
+        assert_int_equal(f.nheard, 1);
+        if (restarts == 2) {
+            f.journal_bytes = 0;
+            tt_coord_snapshot(&f.c);
+        }
+        if (restarts > 0) {
+            restart();
+            come(0, f.c.epoch, round, 0);
+            come(1, f.c.epoch, round, 0);
+        }
+        check_told_again(round);
+    }
+}
+
 static void offer(uint32_t i, uint16_t scope)
 {
     say(i, &(struct tt_elmsg){
@@ -1294,6 +1351,7 @@ int main(void)
         cmocka_unit_test(a_newcomer_whose_group_is_not_complete_is_told_so),
         cmocka_unit_test(who_revoked_and_why_is_told),
         cmocka_unit_test(who_calls_where_another_is_in_an_operation_is_asked_and_both_are_told),
+        cmocka_unit_test(a_call_that_was_taken_back_stays_so_where_it_comes_again),
         cmocka_unit_test(only_those_that_an_operation_and_a_call_need_count),
         cmocka_unit_test(who_comes_back_after_a_restart_is_not_asked_before_the_round_is_known),
         cmocka_unit_test(a_round_that_came_to_same_and_that_some_missed_is_the_same_after_a_restart),

@@ -58,7 +58,9 @@ static void whatever_goes_wrong_members_agree_and_get_on(void **state)
         "%llu times one as large as it may be\n",
         (unsigned long long)sum.gone, (unsigned long long)sum.shrunk, (unsigned long long)sum.bounded);
     print_message("the shared state was received %llu times\n", (unsigned long long)sum.received);
-    print_message("%llu calls were taken back as others synced\n", (unsigned long long)sum.backs);
+    print_message(
+        "%llu calls were taken back as others synced; %llu that were taken back came again, as the word of it was lost\n",
+        (unsigned long long)sum.backs, (unsigned long long)sum.backs_again);
     print_message(
         "%llu programs strayed from what all do; members were told %llu times that one calls and another is in an operation\n",
         (unsigned long long)sum.strayed, (unsigned long long)sum.aparts);
@@ -77,6 +79,7 @@ static void whatever_goes_wrong_members_agree_and_get_on(void **state)
         assert_true(sum.scoped_finals > 0 && sum.scoped_restored > 0 && sum.left_out > 0);
         assert_in_range(sum.orders, 1, UINT64_MAX);
         assert_in_range(sum.backs, 1, UINT64_MAX);
+        assert_in_range(sum.backs_again, 1, UINT64_MAX);
         assert_in_range(sum.revokers, 1, UINT64_MAX);
         assert_true(sum.strayed > 0 && sum.aparts > 0);
         assert_true(sum.killed_between > 0 && sum.parted_ways > 0 && sum.disk_errors > 0);

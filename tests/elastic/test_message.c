@@ -67,7 +67,7 @@ static void what_calls_differ_in_comes_back_and_is_said(void **state)
         { TT_DIFFERS_INSIDE, TT_CALL_AGREE, 0, "member 3 called agree where member 5 is in operation 17 of tag 2, allreduce(count 7, type f32)" },
         { TT_DIFFERENCES, 0, 0, "members 3 and 5 called different things" },
     };
-    static const uint8_t kinds[] = { TT_ELMSG_RESULT, TT_ELMSG_SYNCED, TT_ELMSG_LOG_RESULT };
+    static const uint8_t kinds[] = { TT_ELMSG_RESULT, TT_ELMSG_SYNCED, TT_ELMSG_LOG_RESULT, TT_ELMSG_LOG_BACK };
     char text[TT_MISMATCH_BYTES];
     uint8_t data[512];
     struct tt_elmsg out;
@@ -100,10 +100,12 @@ static void lists_come_back_in_order(void **state)
     uint8_t data[1024];
     const struct tt_elmsg view = { .kind = TT_ELMSG_VIEW, .epoch = 9, .number = 4, .news = { .number = 2, .lost = 1 } };
     const struct tt_elmsg answer = { .kind = TT_ELMSG_ANSWER, .epoch = 9, .number = 1 };
+    const struct tt_elmsg back = { .kind = TT_ELMSG_LOG_BACK };
     struct tt_elmsg_writer w;
     struct tt_elmsg out;
     struct tt_seat seat;
     struct tt_op_entry op;
+    struct tt_call_name call;
 
     (void)state;
     tt_elmsg_begin(&w, data, sizeof data, &view);
@@ -116,6 +118,16 @@ static void lists_come_back_in_order(void **state)
         tt_elmsg_next_seat(&out, &seat);
         assert_int_equal(seat.id, id);
         assert_int_equal(seat.card.data[0], id);
+    }
+    tt_elmsg_begin(&w, data, sizeof data, &back);
+    for (uint64_t id = 1; id <= 3; id++)
+        tt_elmsg_add_call(&w, &(struct tt_call_name){ .id = id, .attempt = id << 40 });
+    assert_true(tt_elmsg_read(&out, data, tt_elmsg_end(&w)));
+    assert_int_equal(out.nlist, 3);
+    for (uint64_t id = 1; id <= 3; id++) {
+        tt_elmsg_next_call(&out, &call);
+        assert_int_equal(call.id, id);
+        assert_int_equal(call.attempt, id << 40);
     }
     tt_elmsg_begin(&w, data, sizeof data, &answer);
     tt_elmsg_add_op(

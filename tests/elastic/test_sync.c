@@ -305,6 +305,37 @@ static void popular_goes_with_popular_alone_and_nothing_changes(void **state)
     agree_on(3, 6, 2);
 }
 
+/* i's call number `attempt`. */
+static void attempt(uint32_t i, uint8_t strategy, uint64_t attempt)
+{
+    f.heard[i] = (struct heard){ 0 };
+    say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_OFFER,
+                               .what = strategy,
+                               .epoch = f.c.epoch,
+                               .number = number(0),
+                               .value = 6,
+                               .also = attempt });
+}
+
+/* It does not stand for what the others offer next. */
+static void an_offer_that_was_taken_back_stays_so_where_it_comes_again(void **state)
+{
+    (void)state;
+    begin(2, 1);
+    attempt(0, P, 3);
+    attempt(1, S, 5);
+    assert_int_equal(ended(1), 1 + TT_ROUND_MISMATCH);
+    attempt(0, P, 3);
+    assert_int_equal(ended(0), 1 + TT_ROUND_MISMATCH);
+    assert_int_equal(f.heard[0].synced.number, number(0));
+    assert_int_equal(f.heard[0].synced.value, P);
+    say(0, &(struct tt_elmsg){ .kind = TT_ELMSG_WITHDRAW, .epoch = f.c.epoch, .number = number(0) });
+    attempt(1, P, 6);
+    assert_int_equal(ended(1), 0);
+    attempt(0, P, 4);
+    assert_ended(0, TT_ROUND_SAME, 6);
+}
+
 static void call(uint32_t i, uint8_t what)
 {
     f.heard[i] = (struct heard){ 0 };
@@ -320,7 +351,7 @@ static void check_torn(uint32_t one, uint32_t other, uint8_t differs, uint64_t v
         const struct tt_elmsg *told = h->synced.kind ? &h->synced : &h->result;
 
         assert_int_equal(told->what, TT_ROUND_MISMATCH);
-        assert_int_equal(told->flags, h->synced.kind ? differs : differs | TT_DIFFERS_BACK);
+        assert_int_equal(told->flags, differs | TT_DIFFERS_BACK);
         assert_int_equal(told->id, f.conns[one].member);
         assert_int_equal(told->value, value);
         assert_int_equal(told->other, f.conns[other].member);
@@ -613,6 +644,7 @@ int main(void)
         cmocka_unit_test(who_is_ahead_or_has_other_keys_goes_and_the_others_go_on),
         cmocka_unit_test(senders_must_win_and_receivers_are_no_candidates),
         cmocka_unit_test(popular_goes_with_popular_alone_and_nothing_changes),
+        cmocka_unit_test(an_offer_that_was_taken_back_stays_so_where_it_comes_again),
         cmocka_unit_test(a_sync_and_another_call_of_one_scope_are_a_mismatch_for_all),
         cmocka_unit_test(scopes_that_are_torn_are_a_mismatch_for_all),
         cmocka_unit_test(who_waits_for_the_next_view_after_a_loss_waits_on_for_who_still_syncs),

@@ -146,6 +146,8 @@ static size_t shaped(uint8_t *out, size_t cap, const uint8_t *data, size_t bytes
             tt_elmsg_add_id(&w, i + b[5] % 3);
         else if (m.kind == TT_ELMSG_LINKS)
             tt_elmsg_add_link(&w, &(struct tt_ring_link){ .rate = (uint64_t)b[5] << b[1] % 40, .latency = b[2] });
+        else if (m.kind == TT_ELMSG_LOG_BACK)
+            tt_elmsg_add_call(&w, &(struct tt_call_name){ .id = i + b[5] % 3, .attempt = b[2] });
         else if (m.kind == TT_ELMSG_ANSWER || m.kind == TT_ELMSG_VERDICTS)
             tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = (uint8_t)(1 + (b[1] + i) % 4),
                                                        .before = b[5] >> 7,

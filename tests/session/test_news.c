@@ -10,11 +10,11 @@
 
 static void check(const struct tt_news *n, uint64_t near)
 {
-    uint8_t bytes[TT_NEWS_BYTES];
+    uint64_t words[TT_NEWS_WORDS];
     struct tt_news got;
 
-    tt_news_write(n, bytes);
-    got = tt_news_read(bytes, near);
+    tt_news_write(n, words);
+    got = tt_news_read(words, near);
     if (!tt_news_are_same(n, &got))
         fail_msg("number %llu (near %llu), %u %u %u %u %u became %llu, %u %u %u %u %u", (unsigned long long)n->number,
                  (unsigned long long)near, n->newcomers, n->lost, n->leaving, n->revoked, n->better,
@@ -64,24 +64,54 @@ static void numbers_before_and_behind_what_is_known_are_told_apart(void **state)
         }
 }
 
-/* A member may say anything: that makes news of so many members at most as fit, and is told on as it is. */
-static void any_bytes_make_news(void **state)
+/* What a verdict's all-reduce makes of the words of several members. */
+static void the_greatest_words_are_the_newest_news(void **state)
+{
+    struct tt_prng p;
+
+    (void)state;
+    tt_prng_init(&p, 2);
+    for (int times = 0; times < 10000; times++) {
+        const uint64_t base = (tt_prng_below(&p, 1000) + 1) * START + tt_prng_below(&p, 1000);
+        uint64_t newest[TT_NEWS_WORDS] = { 0 };
+        struct tt_news best = { .number = 0 }, got;
+
+        for (int member = 0; member < 5; member++) {
+            const struct tt_news n = { .number = base + tt_prng_below(&p, 2) * START + (uint64_t)member,
+                                       .newcomers = (uint32_t)tt_prng_below(&p, 9),
+                                       .lost = (uint32_t)tt_prng_below(&p, 9),
+                                       .leaving = (uint32_t)tt_prng_below(&p, 9),
+                                       .revoked = tt_prng_below(&p, 2),
+                                       .better = tt_prng_below(&p, 2) };
+            uint64_t words[TT_NEWS_WORDS];
+
+            tt_news_write(&n, words);
+            for (int i = 0; i < TT_NEWS_WORDS; i++)
+                newest[i] = words[i] > newest[i] ? words[i] : newest[i];
+            best = n.number > best.number ? n : best;
+        }
+        got = tt_news_read(newest, base);
+        assert_true(tt_news_are_same(&got, &best));
+    }
+}
+
+/* A member may say anything: that makes news of so many members at most as fit. */
+static void any_words_make_news(void **state)
 {
     struct tt_prng p;
 
     (void)state;
     tt_prng_init(&p, 1);
     for (int times = 0; times < 10000; times++) {
-        uint8_t bytes[TT_NEWS_BYTES], again[TT_NEWS_BYTES];
+        uint64_t words[TT_NEWS_WORDS], again[TT_NEWS_WORDS];
         struct tt_news n;
 
-        for (size_t i = 0; i < sizeof bytes; i++)
-            bytes[i] = (uint8_t)tt_prng_below(&p, 256);
-        bytes[TT_NEWS_BYTES - 1] &= 0x7f;   /* a bit that nobody sets */
-        n = tt_news_read(bytes, tt_prng_u64(&p));
+        for (int i = 0; i < TT_NEWS_WORDS; i++)
+            words[i] = tt_prng_u64(&p);
+        n = tt_news_read(words, tt_prng_u64(&p));
         assert_true(n.newcomers < 1u << 15 && n.lost < 1u << 15 && n.leaving < 1u << 15);
         tt_news_write(&n, again);
-        assert_memory_equal(again, bytes, sizeof bytes);
+        assert_true(again[0] == words[0]);
     }
 }
 
@@ -90,7 +120,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(news_arrive_as_they_were_told),
         cmocka_unit_test(numbers_before_and_behind_what_is_known_are_told_apart),
-        cmocka_unit_test(any_bytes_make_news),
+        cmocka_unit_test(the_greatest_words_are_the_newest_news),
+        cmocka_unit_test(any_words_make_news),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -495,7 +495,15 @@ static void alone_by_a_divisor(struct guest *g)
         }
     }
     op.op = TUTTI_SUM;
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "divisor is 4"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID &&
+          strstr(tutti_last_error(), "tutti_run_collective: op.divisor is 4, and op.op sum"));
+    op.op = TUTTI_AVG;
+    op.divisor = 1ull << 32;
+    CHECK(tutti_run_batch(g->run, &op, 1, 0, 1) == TUTTI_ERR_INVALID &&
+          strstr(tutti_last_error(), "tutti_run_batch: op.divisor is 4294967296, and op.op avg"));
+    op.op = TUTTI_PREMUL_SUM;
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID &&
+          strstr(tutti_last_error(), "tutti_run_collective: op.scale is 0"));
 }
 
 static void an_average_over_a_fixed_number_is_one_also_where_one_is_left(void **state)

@@ -1033,6 +1033,79 @@ static void a_batch_has_one_deadline_for_all_that_it_tries(void **state)
     party_end(&p);
 }
 
+/* ---- a verdict that is late ---- */
+
+static tutti_run *first_of_three;
+static uint64_t late_ns;
+
+static bool is_inside(tutti_run *run)
+{
+    bool inside;
+
+    tt_run_lock(run);
+    inside = run->ninside > 0;
+    tt_run_unlock(run);
+    return inside;
+}
+
+/* One has revoked the epoch, and another one does not say where it stands before the first one's deadline has passed. */
+static void one_answers_late(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    int64_t v = 3;
+    tutti_elastic op = { .size = sizeof op,
+                         .coll = TUTTI_ALLREDUCE,
+                         .src = &v,
+                         .dst = &v,
+                         .count = 1,
+                         .type = TUTTI_I64,
+                         .mode = TUTTI_RETRY,
+                         .timeout_ms = 2000 };
+    uint64_t flags = 0;
+    tutti_status st;
+
+    first_view(g, 3);
+    MUST(tutti_run_agree(g->run, 1, 0, &flags)); /* all are in it */
+    if (g->index == 0) {
+        party_await(g->party, 1);
+        first_of_three = g->run;
+        late_ns = tt_now_ns() + 2200 * TT_MS;
+        party_reach(g->party, 2);
+        CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_TIMEOUT);
+        CHECK(strstr(tutti_last_error(), "tutti_run_collective: the deadline had passed when the coordinator told"));
+        CHECK(op.status == TUTTI_ERR_TIMEOUT && op.attempts == 1 && v == 3);
+    } else if (g->index == 1) {
+        tt_run_lock(g->run);
+        party_reach(g->party, 1);
+        party_await(g->party, 3);
+        while (tt_now_ns() < late_ns)
+            nanosleep(&(struct timespec){ .tv_nsec = TT_MS }, NULL);
+        tt_run_unlock(g->run);
+    } else {
+        party_await(g->party, 2);
+        while (!is_inside(first_of_three))
+            nanosleep(&(struct timespec){ .tv_nsec = TT_MS }, NULL);
+        MUST(tutti_run_revoke(g->run));
+        party_reach(g->party, 3);
+    }
+    do {
+        st = tutti_run_shrink(g->run, 0, 0, &view);
+        st = st ? st : tutti_run_agree(g->run, 1, 0, &flags);
+    } while (st == TUTTI_ERR_PEER_LOST || st == TUTTI_ERR_MISMATCH);
+    MUST(st);
+    CHECK(view.nranks == 3);
+}
+
+static void what_is_interrupted_is_not_tried_again_where_its_time_is_over_before_the_verdict(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 3, one_answers_late, NULL);
+    party_end(&p);
+}
+
 /* ---- what is wrong ---- */
 
 static bool says(const char *what)
@@ -1052,7 +1125,11 @@ static void wrong_calls(struct guest *g)
     uint64_t flags = 0;
     tutti_status st;
 
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && says("tutti_run_collective: this member is in no view"));
+    CHECK(tutti_run_batch(g->run, &op, 1, 0, 1) == TUTTI_ERR_INVALID && says("tutti_run_batch: this member is in no view"));
+    CHECK(tutti_run_allreduce(g->run, v, v, 4, TUTTI_I64, TUTTI_SUM, 0) == TUTTI_ERR_INVALID &&
+          says("tutti_run_allreduce: this member is in no view"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && says("tutti_run_collective: this member is in no view"));
     CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_INVALID);
     CHECK(tutti_run_comm(g->run) == NULL);
     CHECK(tutti_run_epoch(g->run, TUTTI_ADMIT, 3, 0, 50, &view) == TUTTI_ERR_TIMEOUT);
@@ -1081,6 +1158,7 @@ static void wrong_calls(struct guest *g)
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && says("allgather cannot be retried"));
     CHECK(op.status == TUTTI_ERR_INVALID);
     CHECK(tutti_run_batch(g->run, &op, 1, 0, 1) == TUTTI_ERR_INVALID && op.status == TUTTI_ERR_INVALID);
+    CHECK(says("tutti_run_batch: op.mode is TUTTI_RETRY"));
     op.status = TUTTI_OK;
     CHECK(tutti_run_batch(g->run, &op, 1, 3000000000u, 1) == TUTTI_ERR_INVALID && op.status == TUTTI_ERR_INVALID);
     op.coll = TUTTI_ALLREDUCE;
@@ -1459,29 +1537,47 @@ static void who_waits_for_newcomers_is_told(void **state)
     party_end(&p);
 }
 
+/* The join fails, the log says so in one line, and that is the last error. */
+static tutti_status join_in_vain(const tutti_run_conf *conf)
+{
+    char printed[4 * TT_ERROR_BYTES], line[TT_ERROR_BYTES + 64];
+    struct unit_stderr caught;
+    const char *told;
+    tutti_run *run;
+    tutti_status st;
+
+    unit_stderr_catch(&caught);
+    st = tutti_run_join(&run, conf);
+    unit_stderr_release(&caught, printed, sizeof printed);
+    snprintf(line, sizeof line, "tutti error: %s\n", tutti_last_error());
+    told = strstr(printed, "tutti error: "); /* the coordinator, in this process, may warn */
+    if (st == TUTTI_OK || !told || strncmp(told, line, strlen(line)) != 0 || strstr(told + 1, "tutti error: "))
+        fail_msg("status %d, and the log has not \"%s\" alone: \"%s\"", (int)st, line, printed);
+    return st;
+}
+
 static void who_has_another_token_is_told(void **state)
 {
     tutti_run_conf conf = { .size = sizeof conf, .run = "test", .token = "fedcba9876543210fedcba9876543210", .timeout_ms = 60000 };
     struct party p;
-    tutti_run *run;
 
     (void)state;
     party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, "0123456789abcdef0123456789abcdef");
     conf.coordinators = p.address;
-    assert_int_equal(tutti_run_join(&run, &conf), TUTTI_ERR_PROTOCOL);
+    assert_int_equal(join_in_vain(&conf), TUTTI_ERR_PROTOCOL);
     assert_non_null(strstr(tutti_last_error(), "token"));
     conf.token = "0123456789abcdef0123456789abcdef";
     conf.run = "other";
-    assert_int_not_equal(tutti_run_join(&run, &conf), TUTTI_OK);
-    assert_non_null(strstr(tutti_last_error(), "run"));
+    assert_int_equal(join_in_vain(&conf), TUTTI_ERR_INVALID);
+    assert_non_null(strstr(tutti_last_error(), "this coordinator leads the run \"test\", not \"other\""));
     conf.coordinators = "nonsense";
-    assert_int_equal(tutti_run_join(&run, &conf), TUTTI_ERR_INVALID);
+    assert_int_equal(join_in_vain(&conf), TUTTI_ERR_INVALID);
     conf.coordinators = "192.0.2.1:29401";
     conf.token = NULL;
-    assert_int_equal(tutti_run_join(&run, &conf), TUTTI_ERR_INVALID);
+    assert_int_equal(join_in_vain(&conf), TUTTI_ERR_INVALID);
     conf.coordinators = "127.0.0.1:1";
     conf.timeout_ms = 100;
-    assert_int_equal(tutti_run_join(&run, &conf), TUTTI_ERR_TIMEOUT);
+    assert_int_equal(join_in_vain(&conf), TUTTI_ERR_TIMEOUT);
     party_end(&p);
 }
 
@@ -1731,6 +1827,7 @@ int main(void)
         cmocka_unit_test(strangers_keep_no_member_out),
         cmocka_unit_test(a_batch_is_final_as_a_whole_also_when_one_goes),
         cmocka_unit_test(a_batch_has_one_deadline_for_all_that_it_tries),
+        cmocka_unit_test(what_is_interrupted_is_not_tried_again_where_its_time_is_over_before_the_verdict),
         cmocka_unit_test(who_tries_again_after_the_others_have_gone_on_is_sent_after_them),
         cmocka_unit_test(the_child_of_a_fork_has_no_run_and_who_has_left_no_communicator),
         cmocka_unit_test(wrong_calls_are_told_and_cost_nothing),

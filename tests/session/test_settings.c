@@ -344,7 +344,12 @@ static void addresses_and_wires_that_are_none_are_told(void **state)
         { { .listen = "127.0.0.1:" }, "conf.listen (TUTTI_LISTEN)" },
         { { .listen = "192.0.2.7:1" }, "listen for other members at \"192.0.2.7:1\"" },
         { { .announce = "203.0.113.1" }, "conf.announce (TUTTI_ANNOUNCE) is \"203.0.113.1\": it must be like host:29401" },
-        { { .announce = ":4711" }, "conf.announce (TUTTI_ANNOUNCE) is \":4711\": it must be like host:29401" },
+        { { .announce = ":4711" }, "conf.announce (TUTTI_ANNOUNCE) is \":4711\": it must name a host, like host:29401" },
+        { { .listen = "::1:4" }, "conf.listen (TUTTI_LISTEN) is \"::1:4\": an IPv6 address goes in brackets" },
+        { { .announce = "2001:db8::7:4711" }, "is \"2001:db8::7:4711\": an IPv6 address goes in brackets" },
+        { { .coordinators = "127.0.0.1:1,::1:4" }, "the coordinator \"::1:4\" (conf.coordinators, TUTTI_COORDINATOR): an IPv6 address goes in brackets" },
+        { { .coordinators = "[127.0.0.1]:1" }, "only an IPv6 address goes in brackets" },
+        { { .coordinators = "127.0.0.1:1,,127.0.0.1:2" }, "the coordinator \"\"" },
         { { .announce = "0.0.0.0:4711" }, "others cannot connect to that" },
         { { .announce = "203.0.113.1:0" }, "others cannot connect to that" },
         { { .data_ports = "40000" }, "conf.data_ports (TUTTI_DATA_PORTS) is \"40000\", but must be like \"40000-40007\"" },
@@ -352,6 +357,8 @@ static void addresses_and_wires_that_are_none_are_told(void **state)
         { { .data_ports = "0-7" }, "conf.data_ports" },
         { { .data_ports = "40000-70000" }, "conf.data_ports" },
         { { .data_ports = "40000-40007 " }, "conf.data_ports" },
+        { { .data_ports = " 40000-40007" }, "conf.data_ports" },
+        { { .data_ports = "40000-+40007" }, "conf.data_ports" },
         { { .wires = "shm,smoke" }, "\"smoke\" in the list of wires \"shm,smoke\" is no wire; TUTTI_WIRES (and conf.wires) may list: shm, " },
         { { .interfaces = "no0" }, "no0" },
     };
@@ -364,7 +371,7 @@ static void addresses_and_wires_that_are_none_are_told(void **state)
         tutti_run_conf conf = cases[i].conf;
 
         conf.size = sizeof conf;
-        conf.coordinators = p.address;
+        conf.coordinators = conf.coordinators ? conf.coordinators : p.address;
         conf.insecure = 1;
         assert_int_not_equal(tutti_run_join(&run, &conf), TUTTI_OK);
         if (!strstr(tutti_last_error(), cases[i].told))

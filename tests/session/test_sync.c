@@ -263,6 +263,7 @@ struct watcher {
     tutti_run *run;
     pthread_t thread;
     bool leaves;                /* else it cuts all connections, several times */
+    atomic_bool looks, over;    /* it has begun; there is nothing more to see */
     int done;
 };
 
@@ -283,7 +284,7 @@ static void *watch(void *arg)
     while (!ended) {
         tt_run_lock(run);
         began |= run->sync != NULL;
-        ended = run->over || (began && !run->sync);
+        ended = run->over || (began && !run->sync) || atomic_load(&w->over);
         for (const struct tt_peer_conn *c = run->conns; c; c = c->next)
             CHECK(!c->channel || tt_channel_queued(c->channel) <= QUEUED_MAX);
         if (!ended && run->sync && run->sync->transfer.bytes_sent + run->sync->transfer.bytes_received >= next) {
@@ -295,6 +296,7 @@ static void *watch(void *arg)
                 cut(run);
         }
         tt_run_unlock(run);
+        atomic_store(&w->looks, true);
     }
     return NULL;
 }
@@ -303,6 +305,14 @@ static void watch_begin(struct watcher *w, tutti_run *run, bool leaves)
 {
     *w = (struct watcher){ .run = run, .leaves = leaves };
     CHECK(pthread_create(&w->thread, NULL, watch, w) == 0);
+    while (!atomic_load(&w->looks)) /* the sync may be over before a thread begins, where others want the cores */
+        nanosleep(&(struct timespec){ .tv_nsec = TT_MS / 10 }, NULL);
+}
+
+static void watch_end(struct watcher *w)
+{
+    atomic_store(&w->over, true);
+    pthread_join(w->thread, NULL);
 }
 
 static void one_holder_goes(struct guest *g)
@@ -316,7 +326,7 @@ static void one_holder_goes(struct guest *g)
     if (g->index == 0) {
         watch_begin(&w, g->run, true);
         CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
-        pthread_join(w.thread, NULL);
+        watch_end(&w);
         CHECK(w.done == 1 && is(&m, 5));
     } else {
         MUST(tutti_run_sync(g->run, &m.state, 0));
@@ -346,7 +356,7 @@ static void the_only_holder_goes(struct guest *g)
     if (g->index == 0) {
         watch_begin(&w, g->run, true);
         CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
-        pthread_join(w.thread, NULL);
+        watch_end(&w);
     } else {
         CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_PEER_LOST);
         CHECK(is(&m, 6));
@@ -375,7 +385,7 @@ static void connections_are_cut(struct guest *g)
     m.state.strategy = g->index < 2 ? TUTTI_SYNC_SEND : TUTTI_SYNC_RECEIVE;
     watch_begin(&w, g->run, false);
     MUST(tutti_run_sync(g->run, &m.state, 25000)); /* sooner than a silent holder is given up */
-    pthread_join(w.thread, NULL);
+    watch_end(&w);
     CHECK(is(&m, 5));
     MUST(tutti_run_stats(g->run, &stats));
     CHECK(w.done >= 1 && stats.cuts >= 1);

@@ -1,0 +1,344 @@
+/* Who is to blame when a deadline passes: the rank that has stopped, whoever waits for whom, and nobody else. The ranks that wait have no deadline but for one,
+ * the asker, and begin before it; the stopped one has stopped by then. So nothing here depends on how fast ranks come. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "calls.h"
+#include "job.h"
+#include "support/unit.h"
+
+#define SEED 20260404
+#define SOON_MS 400             /* of the asker: shorter than a silence that is blamed */
+
+static const char *const wires[] = { "shm", "tcp" };
+#define NWIRES (sizeof wires / sizeof *wires)
+
+enum { FLAG_STOPPED, FLAG_BEGUN };
+
+struct stop {
+    uint32_t nranks, victim, asker;
+    enum tt_coll_kind kind;
+    const char *algo;
+    bool enters;                /* the victim begins the call, and stops in it */
+};
+
+static void stop_here(struct rank *r)
+{
+    r->board->dies[r->rank] = 1;
+    kill(getpid(), SIGSTOP);
+}
+
+static void await_stop(const struct job *job, struct job_board *board)
+{
+    const struct stop *s = job->arg;
+
+    if (job_await_stop(board, s->victim))
+        job_raise(board, FLAG_STOPPED);
+}
+
+/* No deadline is near but those of calls that say one; all have a connection to each. */
+static void open_all(struct rank *r)
+{
+    uint8_t byte[JOB_RANKS_MAX] = { 0 }, all[JOB_RANKS_MAX];
+
+    setenv("TUTTI_TIMEOUT_MS", "3600000", 1);
+    setenv("TUTTI_TCP_SILENCE_S", "0", 1);
+    job_open(r);
+    CHECK_OK(r, tutti_alltoall(byte, all, 1, TUTTI_U8, r->comm, NULL));
+    job_meet(r);
+}
+
+/* The victim is the one to blame, and this rank says what it was in. */
+static void check_blame(struct rank *r, tutti_status st, uint32_t victim, const char *in)
+{
+    char guilty[64], was[96], late[96];
+    const char *why = tutti_last_error();
+
+    CHECK_STATUS(r, st, TUTTI_ERR_PEER_LOST);
+    snprintf(guilty, sizeof guilty, "rank %u does not answer: ", victim);
+    snprintf(was, sizeof was, "rank %u was in %s(", r->rank, in);
+    snprintf(late, sizeof late, "rank %u reached its deadline in %s(", r->rank, in);
+    if (strncmp(why, guilty, strlen(guilty)) != 0 || (!strstr(why, was) && !strstr(why, late)) || !strstr(why, ", operation "))
+        job_fail(r, __FILE__, __LINE__, "\"%s\" does not blame rank %u, or does not tell of %s", why, victim, in);
+}
+
+/* ---- chains ---- */
+
+/* Each receives from the next rank, the last of which has stopped. */
+static void chain_role(struct rank *r)
+{
+    const struct stop *s = r->job->arg;
+    tutti_request *request;
+    const tutti_call how = { .size = sizeof how,
+                             .request = &request,
+                             .timeout_ms = r->rank == s->asker ? SOON_MS : -1 };
+    uint64_t word;
+
+    open_all(r);
+    job_step(r, "chain of %u ranks", r->nranks);
+    if (r->rank == s->victim)
+        stop_here(r);
+    CHECK(r, job_await(r->board, FLAG_STOPPED, 1));
+    if (r->rank == s->asker)
+        CHECK(r, job_await(r->board, FLAG_BEGUN, r->nranks - 2));
+    CHECK_OK(r, tutti_recv(&word, 1, TUTTI_U64, (int)r->rank + 1, r->comm, &how));
+    job_raise(r->board, FLAG_BEGUN);
+    check_blame(r, tutti_wait(request), s->victim, "recv");
+    job_close(r);
+}
+
+static void the_end_of_a_chain_of_receives_is_blamed_however_short_the_deadline(void **state)
+{
+    static const struct stop stops[] = { { .nranks = 2, .victim = 1 },
+                                         { .nranks = 3, .victim = 2 },
+                                         { .nranks = 6, .victim = 5 } };
+
+    (void)state;
+    for (uint32_t i = 0; i < NWIRES * sizeof stops / sizeof *stops; i++) {
+        const struct stop *s = &stops[i / NWIRES];
+        const struct job job = {
+            .wires = wires[i % NWIRES], .nranks = s->nranks, .seed = SEED, .arg = s, .direct = await_stop,
+        };
+
+        if (unit_has_turn(i + i / NWIRES, 2))
+            job_run(&job, chain_role);
+    }
+}
+
+/* ---- collectives ---- */
+
+static void collective_role(struct rank *r)
+{
+    const struct stop *s = r->job->arg;
+    const int64_t timeout_ms = r->rank == s->asker ? SOON_MS : -1;
+    const struct call c = {
+        .kind = s->kind,
+        .type = TUTTI_I32,
+        .op = TUTTI_SUM,
+        .count = 60,
+        .nranks = r->nranks,
+        .in_place = true,
+        .algo = s->algo,
+        .timeout_ms = timeout_ms,
+        .salt = 1,
+    };
+    const tutti_call how = { .size = sizeof how, .timeout_ms = timeout_ms };
+    char why[CALL_TEXT_BYTES];
+    struct call_side side;
+    tutti_status st;
+
+    open_all(r);
+    call_init(&side, &c, r->rank);
+    job_step(r, "%s, %s, rank %u stops", tt_coll_name(s->kind), s->algo, s->victim);
+    if (r->rank == s->victim) {
+        if (s->enters)          /* what it can send before others send to it */
+            CHECK_OK(r, call_go(&side, r->comm, true));
+        for (int i = 0; i < 100 && s->enters; i++)
+            CHECK_STATUS(r, tutti_test(side.request), TUTTI_PENDING);
+        stop_here(r);
+    }
+    CHECK(r, job_await(r->board, FLAG_STOPPED, 1));
+    if (r->rank == s->asker)
+        CHECK(r, job_await(r->board, FLAG_BEGUN, r->nranks - 2));
+    CHECK_OK(r, call_go(&side, r->comm, true));
+    job_raise(r->board, FLAG_BEGUN);
+    st = tutti_wait(side.request);
+    if (st == TUTTI_OK && !call_is_right(&side, why))
+        job_fail(r, __FILE__, __LINE__, "returned OK, but %s", why);
+    if (st != TUTTI_OK && !call_is_restored(&side, why))
+        job_fail(r, __FILE__, __LINE__, "not restored: %s", why);
+    if (st == TUTTI_OK)
+        CHECK_STATUS(r, tutti_barrier(r->comm, &how), TUTTI_ERR_PEER_LOST);
+    else
+        check_blame(r, st, s->victim, tt_coll_name(s->kind));
+    CHECK(r, job_names(tutti_last_error(), s->victim));
+    call_fini(&side);
+    job_close(r);
+}
+
+static void a_rank_that_stops_before_or_in_a_collective_is_blamed_by_all(void **state)
+{
+    static const struct stop stops[] = {
+        { 5, 0, 4, TT_BROADCAST, "chain", false },      { 5, 2, 3, TT_BARRIER, "dissemination", true },
+        { 4, 1, 0, TT_ALLREDUCE, "ring", true },        { 6, 3, 2, TT_ALLGATHER, "ring", true },
+        { 3, 0, 2, TT_ALLREDUCE, "doubling", true },    { 6, 5, 1, TT_BARRIER, "dissemination", false },
+        { 6, 4, 0, TT_ALLREDUCE, "rabenseifner", true },
+    };
+
+    (void)state;
+    for (uint32_t i = 0; i < NWIRES * sizeof stops / sizeof *stops; i++) {
+        const struct stop *s = &stops[i / NWIRES];
+        const struct job job = {
+            .wires = wires[i % NWIRES], .nranks = s->nranks, .seed = SEED, .arg = s, .direct = await_stop,
+        };
+
+        if (unit_has_turn(i + i / NWIRES, 2))
+            job_run(&job, collective_role);
+    }
+}
+
+/* ---- ranks that are in several operations ---- */
+
+#define EXPOSED 16              /* operations of a communicator that others hear of */
+
+/* What has not begun waits for what is before it. */
+static void queue_role(struct rank *r)
+{
+    const struct stop *s = r->job->arg;
+    tutti_request *request[EXPOSED + 1];
+    float x[EXPOSED + 1] = { 0 }, y[EXPOSED + 1];
+
+    open_all(r);
+    job_step(r, "%d operations", EXPOSED + 1);
+    if (r->rank == s->victim)
+        stop_here(r);
+    CHECK(r, job_await(r->board, FLAG_STOPPED, 1));
+    for (uint32_t i = 0; i <= EXPOSED; i++) {
+        const tutti_call how = { .size = sizeof how,
+                                 .request = &request[i],
+                                 .timeout_ms = i == EXPOSED && r->rank == s->asker ? SOON_MS : -1 };
+
+        if (i == EXPOSED && r->rank == s->asker)
+            CHECK(r, job_await(r->board, FLAG_BEGUN, r->nranks - 2));
+        CHECK_OK(r, tutti_allreduce(&x[i], &y[i], 1, TUTTI_F32, TUTTI_SUM, r->comm, &how));
+    }
+    job_raise(r->board, FLAG_BEGUN);
+    for (uint32_t i = 0; i <= EXPOSED; i++)
+        check_blame(r, tutti_wait(request[i]), s->victim, "allreduce");
+    job_close(r);
+}
+
+static void an_operation_that_has_not_begun_blames_whom_the_others_wait_for(void **state)
+{
+    static const struct stop s = { .nranks = 3, .victim = 2 };
+
+    (void)state;
+    for (uint32_t i = 0; i < NWIRES; i++) {
+        const struct job job = { .wires = wires[i], .nranks = s.nranks, .seed = SEED, .arg = &s, .direct = await_stop };
+
+        job_run(&job, queue_role);
+    }
+}
+
+#define AWAKE 3                 /* a rank that answers, and calls nothing */
+
+/* Rank 1 waits for the stopped one and, in a communicator that is newer, for one that answers: the asker is told of both. */
+static void aside_role(struct rank *r)
+{
+    const struct stop *s = r->job->arg;
+    tutti_request *request, *aside;
+    const tutti_call how = { .size = sizeof how,
+                             .request = &request,
+                             .timeout_ms = r->rank == s->asker ? SOON_MS : -1 },
+                     ever = { .size = sizeof ever, .request = &aside, .timeout_ms = -1 };
+    tutti_comm *other;
+    uint64_t word, more;
+
+    open_all(r);
+    CHECK_OK(r, tutti_comm_dup(r->comm, &other));
+    job_meet(r);
+    job_step(r, "an operation aside");
+    if (r->rank == s->victim)
+        stop_here(r);
+    CHECK(r, job_await(r->board, FLAG_STOPPED, 1));
+    if (r->rank == 1)
+        CHECK_OK(r, tutti_recv(&more, 1, TUTTI_U64, AWAKE, other, &ever));
+    if (r->rank == s->asker)
+        CHECK(r, job_await(r->board, FLAG_BEGUN, 1));
+    if (r->rank == AWAKE) {
+        while (tutti_comm_status(r->comm) == TUTTI_OK)
+            usleep(1000);
+        CHECK_STATUS(r, tutti_comm_status(r->comm), TUTTI_ERR_PEER_LOST);
+    } else {
+        CHECK_OK(r, tutti_recv(&word, 1, TUTTI_U64, r->rank == 1 ? (int)s->victim : 1, r->comm, &how));
+        job_raise(r->board, FLAG_BEGUN);
+        check_blame(r, tutti_wait(request), s->victim, "recv");
+    }
+    tutti_comm_destroy(other);
+    if (r->rank == 1)
+        CHECK(r, tutti_wait(aside) != TUTTI_OK);
+    job_close(r);
+}
+
+static void a_rank_in_several_operations_tells_of_them_all(void **state)
+{
+    static const struct stop s = { .nranks = 4, .victim = 2 };
+
+    (void)state;
+    for (uint32_t i = 0; i < NWIRES; i++) {
+        const struct job job = { .wires = wires[i], .nranks = s.nranks, .seed = SEED, .arg = &s, .direct = await_stop };
+
+        job_run(&job, aside_role);
+    }
+}
+
+/* In a broadcast along a chain, rank 1 waits for the root, which answers and does not call; that it also waits for the stopped rank, for something else, is not
+ * what keeps it from the broadcast. */
+static void innocent_role(struct rank *r)
+{
+    const struct stop *s = r->job->arg;
+    tutti_request *request, *aside;
+    const tutti_call how = {
+        .size = sizeof how, .request = &request, .algo = "chain", .timeout_ms = r->rank == s->asker ? SOON_MS : -1,
+    };
+    const tutti_call ever = { .size = sizeof ever, .request = &aside, .timeout_ms = -1 };
+    tutti_comm *other;
+    uint64_t word = 0, more;
+
+    open_all(r);
+    CHECK_OK(r, tutti_comm_dup(r->comm, &other));
+    job_meet(r);
+    job_step(r, "a broadcast whose root does not come");
+    if (r->rank == s->victim)
+        stop_here(r);
+    CHECK(r, job_await(r->board, FLAG_STOPPED, 1));
+    if (r->rank == 1)
+        CHECK_OK(r, tutti_recv(&more, 1, TUTTI_U64, (int)s->victim, other, &ever));
+    if (r->rank == s->asker)
+        CHECK(r, job_await(r->board, FLAG_BEGUN, 1));
+    if (r->rank == 0) {
+        while (tutti_comm_status(r->comm) == TUTTI_OK)
+            usleep(1000);
+        CHECK_STATUS(r, tutti_comm_status(r->comm), TUTTI_ERR_TIMEOUT);
+    } else {
+        CHECK_OK(r, tutti_broadcast(&word, &word, 1, TUTTI_U64, 0, r->comm, &how));
+        job_raise(r->board, FLAG_BEGUN);
+        CHECK_STATUS(r, tutti_wait(request), TUTTI_ERR_TIMEOUT);
+        CHECK(r, strstr(tutti_last_error(), "rank 2 reached its deadline in broadcast("));
+        CHECK(r, strstr(tutti_last_error(), "waiting for rank 1") && !job_names(tutti_last_error(), s->victim));
+        CHECK(r, r->rank != 1 || strstr(tutti_last_error(), "rank 1 was in broadcast("));
+    }
+    tutti_comm_destroy(other);
+    if (r->rank == 1)
+        CHECK(r, tutti_wait(aside) != TUTTI_OK);
+    job_close(r);
+}
+
+static void a_stopped_rank_that_is_waited_for_in_something_else_is_not_blamed(void **state)
+{
+    static const struct stop s = { .nranks = 4, .victim = 3, .asker = 2 };
+
+    (void)state;
+    for (uint32_t i = 0; i < NWIRES; i++) {
+        const struct job job = { .wires = wires[i], .nranks = s.nranks, .seed = SEED, .arg = &s, .direct = await_stop };
+
+        job_run(&job, innocent_role);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_end_of_a_chain_of_receives_is_blamed_however_short_the_deadline),
+        cmocka_unit_test(a_rank_that_stops_before_or_in_a_collective_is_blamed_by_all),
+        cmocka_unit_test(an_operation_that_has_not_begun_blames_whom_the_others_wait_for),
+        cmocka_unit_test(a_rank_in_several_operations_tells_of_them_all),
+        cmocka_unit_test(a_stopped_rank_that_is_waited_for_in_something_else_is_not_blamed),
+    };
+
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

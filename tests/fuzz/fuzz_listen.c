@@ -1,0 +1,54 @@
+/* Where a coordinator is to listen, as any text. No name is looked up, and nobody listens. What is not believed is told with the text; of what is, each address is one
+ * that can be shown, and only where all are of this host nobody else reaches it. */
+#include <netdb.h>
+#include <stddef.h>
+#include <stdint.h>
+
+static int look_up_numbers(const char *host, const char *port, const struct addrinfo *asked, struct addrinfo **out)
+{
+    struct addrinfo hints = *asked;
+
+    hints.ai_flags |= AI_NUMERICHOST;
+    return getaddrinfo(host, port, &hints, out);
+}
+#define getaddrinfo look_up_numbers
+#include "coordinator/listen.c"
+#undef getaddrinfo
+
+#include "base/log.h"
+
+#define TEXT_BYTES_MAX 400  /* all of it is in the sentence that tells of it */
+
+static bool is_near(const char *where)
+{
+    return strncmp(where, "127.", 4) == 0 || strncmp(where, "[::1]:", 6) == 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    char text[TEXT_BYTES_MAX + 1], where[TT_LISTEN_TEXT_BYTES];
+    bool loopback = false, near = true;
+    struct addrinfo *list;
+    struct sockaddr_storage at;
+    uint16_t port;
+
+    if (bytes > TEXT_BYTES_MAX)
+        return 0;
+    tt_log_set(TT_LOG_NONE);
+    memcpy(text, data, bytes);
+    text[bytes] = 0;
+    if (tt_listen_check(text, TT_LISTEN_FOR_MEMBERS, &loopback)) {
+        tt_assert(strstr(tutti_last_error(), text) && strstr(tutti_last_error(), TT_LISTEN_FOR_MEMBERS));
+        return 0;
+    }
+    tt_assert(find(text, TT_LISTEN_FOR_MEMBERS, &list, &port) == TUTTI_OK && list);
+    for (const struct addrinfo *a = list; a; a = a->ai_next) {
+        memcpy(&at, a->ai_addr, a->ai_addrlen);
+        tt_assert(port_of(&at) == port);
+        tt_listen_text(&at, where);
+        near &= is_near(where);
+    }
+    tt_assert(near == loopback);
+    freeaddrinfo(list);
+    return 0;
+}
