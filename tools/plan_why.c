@@ -343,8 +343,9 @@ static void reason_text(const struct why *w, char *text, size_t bytes)
         snprintf(text, bytes, "closed forms decide, as %s", r->why_model);
         return;
     }
-    if (c->state == TT_NOT_WALKED) {
-        snprintf(text, bytes, "it is shorter by its closed form than what takes the shortest walked time, and cannot be walked");
+    if (c->state == TT_NOT_WALKED || (r->walked && c->state == TT_TOO_LONG)) {
+        snprintf(text, bytes, "it is shorter by its closed form than what takes the shortest walked time, and %s",
+                 c->state == TT_NOT_WALKED ? "cannot be walked" : "would take too long to walk");
         return;
     }
     for (uint32_t i = 0; i < r->ncandidates; i++) {

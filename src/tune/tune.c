@@ -370,14 +370,17 @@ static uint64_t steps_for(const struct tt_tune_conf *conf)
     return steps > TT_TUNE_STEPS_MIN ? steps : TT_TUNE_STEPS_MIN;
 }
 
-/* What cannot be walked is compared with the best by closed forms, as there is nothing else. */
+/* What cannot be walked, or for which no steps are left, is compared with the best by closed forms, as there is nothing else. */
 static void heed_unwalked(struct race *race)
 {
     struct tt_tune_report *r = race->report;
 
-    for (uint32_t i = 0; i < r->ncandidates; i++)
-        if (r->candidate[i].state == TT_NOT_WALKED && r->candidate[i].model_ns < race->best->model_ns)
-            race->best = &r->candidate[i];
+    for (uint32_t i = 0; i < r->ncandidates; i++) {
+        const struct tt_candidate *c = &r->candidate[i];
+
+        if ((c->state == TT_NOT_WALKED || c->state == TT_TOO_LONG) && c->model_ns < race->best->model_ns)
+            race->best = c;
+    }
 }
 
 static void walk_all(const struct tt_tune_conf *conf, const struct tt_coll *of_class, bool whole,

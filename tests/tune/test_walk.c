@@ -200,6 +200,27 @@ static void what_cannot_be_walked_is_compared_by_closed_forms(void **state)
     assert_int_equal(report.candidate[report.chosen].state, TT_NOT_WALKED);
 }
 
+/* Where eight ranks share a core few candidates are walked: the ring is, and it is not taken for the parallel rings, which are not. */
+static void what_is_not_walked_for_want_of_steps_is_compared_by_closed_forms(void **state)
+{
+    struct tt_layout layout;
+    struct tt_tune_conf conf;
+    const struct tt_coll c = {
+        .kind = TT_ALLGATHER, .nranks = 1024, .elem_bytes = 4, .bytes = 1 << 20, .layout = &layout
+    };
+    static struct tt_tune_report report;
+
+    (void)state;
+    make_layout(&layout, c.nranks);
+    make_conf(&conf, &layout, 12.5);
+    conf.costs.cores = 1;
+    tt_tune_choose(&conf, &c, NULL, true, &report);
+    assert_int_equal(report.candidate[report.chosen].state, TT_TOO_LONG);
+    for (uint32_t i = 0; i < report.ncandidates; i++)
+        if (report.candidate[i].state == TT_WALKED)
+            assert_true(report.candidate[i].model_ns >= report.candidate[report.chosen].model_ns);
+}
+
 /* The first call costs a bounded number of steps on any number of ranks, and something is chosen that can run. */
 static void a_walk_is_bounded_however_many_ranks_there_are(void **state)
 {
@@ -259,6 +280,7 @@ int main(void)
         cmocka_unit_test(programs_of_few_rounds_are_walked_whole),
         cmocka_unit_test(what_is_chosen_is_near_the_best_that_the_simulator_finds),
         cmocka_unit_test(what_cannot_be_walked_is_compared_by_closed_forms),
+        cmocka_unit_test(what_is_not_walked_for_want_of_steps_is_compared_by_closed_forms),
         cmocka_unit_test(a_walk_is_bounded_however_many_ranks_there_are),
         cmocka_unit_test(ranks_walk_alike),
     };
