@@ -1,6 +1,6 @@
 /* News as members tell them each other with an operation: three words, each of the news' number and a part of what they say. So the greatest of all
- * members' words, one by one, are the words of the newest news: a verdict is an all-reduce as small as the smallest, and as much faster than an
- * all-gather as there are members. They fit into one message of the engine's (TT_CELL_INLINE), which is what makes a verdict short. */
+ * members' words, one by one, are the words of the newest news: a verdict is an all-reduce, which carries no more where there are more members. They
+ * fit into one message of the engine's (TT_CELL_INLINE), which is what makes a verdict short. */
 #ifndef TT_SESSION_NEWS_H
 #define TT_SESSION_NEWS_H
 

@@ -209,6 +209,17 @@ void tt_predict_near(const struct tt_tune_conf *conf, const struct tt_coll *coll
     }
 }
 
+void tt_predict_sooner(struct tt_prediction *slots, const struct tt_prediction *fetched)
+{
+    const uint64_t events = slots->events + fetched->events;
+
+    if (!fetched->cut && (slots->cut || fetched->time_ns < slots->time_ns)) {
+        *slots = *fetched;
+        slots->fetched = true;
+    }
+    slots->events = events;
+}
+
 tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *coll, const struct tt_algo *algo,
                         const struct tt_segments *segments, uint64_t events_max, double time_max_ns,
                         struct tt_prediction *out)
@@ -230,10 +241,6 @@ tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *c
                   events_max ? events_max - first.events : 0, limit_ns, &second);
     if (st)
         return st;
-    if (!second.cut && (first.cut || second.time_ns < first.time_ns)) {
-        *out = second;
-        out->fetched = true;
-    }
-    out->events = first.events + second.events;
+    tt_predict_sooner(out, &second);
     return TUTTI_OK;
 }

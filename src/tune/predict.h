@@ -68,6 +68,8 @@ struct tt_predict_near {
     struct tt_tune_bytes work, fetched_work;
 };
 void tt_predict_near(const struct tt_tune_conf *conf, const struct tt_coll *coll, struct tt_predict_near *out);
+/* Both were tried: what takes less counts, and the events of both. */
+void tt_predict_sooner(struct tt_prediction *slots, const struct tt_prediction *fetched);
 
 /* Simulates at most events_max events (0: any number), or until time_max_ns (0: any time). Errors as tt_des_run (TIMEOUT: the simulated
  * ranks are stuck, which is told in the log's debug lines only); *out on OK only. */

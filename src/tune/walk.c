@@ -426,10 +426,6 @@ tutti_status tt_walk_run(struct tt_walk *w, const struct tt_coll *coll, const st
     st = walk_all(w, coll, steps_max, first.cut ? time_max_ns : first.time_ns, &second);
     if (st)
         return st;
-    if (!second.cut && (first.cut || second.time_ns < first.time_ns)) {
-        *out = second;
-        out->fetched = true;
-    }
-    out->events = first.events + second.events;
+    tt_predict_sooner(out, &second);
     return TUTTI_OK;
 }
