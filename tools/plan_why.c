@@ -200,6 +200,7 @@ static int why_planned(const struct why_options *o)
     static struct tt_tunes tunes;
     static struct tt_lane_facts lanes;
     static struct why w;
+    struct tt_ends ends;
     struct plan p = { .algo = NULL };
     struct tt_topo topo = { .nrules = 0 };
     const bool shm = !o->wire || strcmp(o->wire, "shm") == 0, fine = shm || strcmp(o->wire, "tcp") == 0;
@@ -225,8 +226,9 @@ static int why_planned(const struct why_options *o)
                                     .lanes = all_local ? 1 : tt_lane_facts_count(&lanes, &p.layout),
                                     .lane_bytes = lanes.bytes };
     tt_constants_model(&constants, all_local, tt_layout_farthest(&p.layout), &w.conf.model);
+    tt_constants_ends(&constants, shm, &ends);
     if (w.conf.links)
-        tt_links_model(w.conf.links, tt_layout_farthest(&p.layout), &w.conf.model);
+        tt_links_model(w.conf.links, tt_layout_farthest(&p.layout), &ends, &w.conf.model);
     tt_constants_costs(&constants, shm, o->cores ? o->cores : o->plan.topo ? 0 : tt_engine_cores(), &w.conf.costs);
     if (get_sizes(&w.conf.limits, all_local) && find_tune(&w, &tunes, shm)) {
         tt_tune_tell_limits(&w.conf);

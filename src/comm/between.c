@@ -345,9 +345,9 @@ static tutti_status measure_pair(tutti_comm *comm, const uint32_t pair[2], uint8
     return st;
 }
 
-/* From pairs of ranks to links as descriptions have them: the link at RACK is one rail, and links above it only bound a pair that gets
- * clearly less than its rails would let it have. */
-static void fill_links(const tutti_comm *comm, const uint64_t *latency_ns, const uint64_t *rate,
+/* From pairs of ranks to links as descriptions have them: a latency is that of what lies between ranks, the link at RACK is one rail, and links above it
+ * only bound a pair that gets clearly less than its rails would let it have. */
+static void fill_links(const tutti_comm *comm, const uint64_t *way_ns, const uint64_t *rate,
                        struct tt_topo_link *links)
 {
     const struct tt_layout *l = &comm->layout;
@@ -357,8 +357,10 @@ static void fill_links(const tutti_comm *comm, const uint64_t *latency_ns, const
     for (int d = TT_NEAR_ZONE; d < TT_DISTANCES && rate[TT_NEAR_RACK] == 0; d++)
         rail = (double)rate[d] > rail ? (double)rate[d] : rail;
     for (int d = 0; d < TT_DISTANCES; d++) {
-        links[d] =
-            (struct tt_topo_link){ .latency_ns = latency_ns[d], .bytes_per_s = (double)rate[d], .oversubscription = 1 };
+        links[d] = (struct tt_topo_link){ .bytes_per_s = (double)rate[d], .oversubscription = 1 };
+        if (way_ns[d])
+            links[d].latency_ns = (uint64_t)tt_constants_latency_ns(
+                &comm->world->constants, comm->near_is_shm, (enum tt_distance)d, (double)way_ns[d]);
         if (d > TT_NEAR_RACK && (double)rate[d] > 0.8 * rail)
             links[d].bytes_per_s = 0;
     }
@@ -367,7 +369,7 @@ static void fill_links(const tutti_comm *comm, const uint64_t *latency_ns, const
 
 tutti_status tt_between_links(tutti_comm *comm, const struct tt_between *b, struct tt_topo_link links[TT_DISTANCES])
 {
-    uint64_t found[2 * TT_DISTANCES] = { 0 }, *const latency_ns = found, *const rate = &found[TT_DISTANCES];
+    uint64_t found[2 * TT_DISTANCES] = { 0 }, *const way_ns = found, *const rate = &found[TT_DISTANCES];
     uint8_t *mem = malloc(STREAM_LAST_BYTES);
     tutti_status st = TUTTI_OK;
 
@@ -381,16 +383,16 @@ tutti_status tt_between_links(tutti_comm *comm, const struct tt_between *b, stru
             if (!find_local_pair(comm, (enum tt_distance)d, pair))
                 continue;
         } else {
-            latency_ns[d] = median_of(comm, b, (enum tt_distance)d, pair);
-            if (latency_ns[d] == 0)
+            way_ns[d] = median_of(comm, b, (enum tt_distance)d, pair);
+            if (way_ns[d] == 0)
                 continue;
         }
-        st = measure_pair(comm, pair, mem, &latency_ns[d], &rate[d]);
+        st = measure_pair(comm, pair, mem, &way_ns[d], &rate[d]);
     }
     free(mem);
     if (!st)
         st = tutti_allreduce(found, found, 2 * TT_DISTANCES, TUTTI_U64, TUTTI_MAX, comm, NULL);
     if (!st)
-        fill_links(comm, latency_ns, rate, links);
+        fill_links(comm, way_ns, rate, links);
     return st;
 }

@@ -621,9 +621,11 @@ static void log_layout(const struct tt_world *w)
 static void make_model(tutti_comm *c)
 {
     const enum tt_distance farthest = tt_layout_farthest(&c->layout);
+    struct tt_ends ends;
 
     tt_constants_model(&c->world->constants, c->all_local, farthest, &c->model);
-    tt_links_model(c->links, farthest, &c->model);
+    tt_constants_ends(&c->world->constants, c->near_is_shm, &ends);
+    tt_links_model(c->links, farthest, &ends, &c->model);
 }
 
 tutti_status tt_comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, const uint32_t *ranks, uint32_t nranks,

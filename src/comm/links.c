@@ -60,24 +60,26 @@ void tt_links_complete(struct tt_topo_link *links, const struct tt_topo_link *me
 static double larger(double a, double b) { return a > b ? a : b; }
 
 /* Of messages that stay on a host: what was measured, or what a link there lets pass where that is less. */
-static void model_near(const struct tt_topo_link *l, double *message_ns, double *byte_ns)
+static void model_near(const struct tt_topo_link *l, double ends_ns, double *message_ns, double *byte_ns)
 {
-    *message_ns = larger(*message_ns, (double)l->latency_ns);
+    if (l->latency_ns)
+        *message_ns = larger(*message_ns, (double)l->latency_ns + ends_ns);
     if (l->bytes_per_s > 0)
         *byte_ns = larger(*byte_ns, 1e9 / l->bytes_per_s);
 }
 
-void tt_links_model(const struct tt_topo_link *links, enum tt_distance farthest, struct tt_cost_model *m)
+void tt_links_model(const struct tt_topo_link *links, enum tt_distance farthest, const struct tt_ends *ends,
+                    struct tt_cost_model *m)
 {
     double bytes_per_s = links[TT_NEAR_RACK].bytes_per_s;   /* of the rail that all goes through */
 
     if (farthest < TT_NEAR_RACK) {
-        model_near(&links[farthest], &m->message_ns, &m->byte_ns);
+        model_near(&links[farthest], ends->near_ns, &m->message_ns, &m->byte_ns);
         return;
     }
-    model_near(&links[TT_NEAR_HOST], &m->near_message_ns, &m->near_byte_ns);
+    model_near(&links[TT_NEAR_HOST], ends->near_ns, &m->near_message_ns, &m->near_byte_ns);
     if (links[farthest].latency_ns)
-        m->message_ns = (double)links[farthest].latency_ns;
+        m->message_ns = (double)links[farthest].latency_ns + ends->far_ns;
     if (links[farthest].bytes_per_s > 0 && (bytes_per_s <= 0 || links[farthest].bytes_per_s < bytes_per_s))
         bytes_per_s = links[farthest].bytes_per_s;
     if (bytes_per_s > 0)

@@ -493,12 +493,34 @@ void tt_constants_model(const struct tt_constants *c, bool all_local, enum tt_di
     out->byte_ns = larger(out->byte_ns, c->hosts.rail_byte_ns);
 }
 
+static double tcp_send_ns(const struct tt_work_costs *w) { return w->tcp_send_ns + TCP_SOFTWARE_NS; }
+
+static double tcp_receive_ns(const struct tt_work_costs *w)
+{
+    return w->tcp_receive_ns + TCP_LOOKS * w->look_ns + TCP_SOFTWARE_NS;
+}
+
+void tt_constants_ends(const struct tt_constants *c, bool near_is_shm, struct tt_ends *out)
+{
+    out->far_ns = tcp_send_ns(&c->work) + tcp_receive_ns(&c->work);
+    out->near_ns = near_is_shm ? SHM_SEND_NS + SHM_RECEIVE_NS : out->far_ns;
+}
+
+double tt_constants_latency_ns(const struct tt_constants *c, bool near_is_shm, enum tt_distance d, double way_ns)
+{
+    const bool near = d <= TT_NEAR_HOST;
+    struct tt_ends ends;
+
+    tt_constants_ends(c, near_is_shm, &ends);
+    return larger(way_ns - (near ? ends.near_ns : ends.far_ns), near && near_is_shm ? c->work.line_ns : TCP_LATENCY_NS);
+}
+
 void tt_constants_costs(const struct tt_constants *c, bool near_is_shm, uint32_t cores, struct tt_tune_costs *out)
 {
     const struct tt_work_costs *w = &c->work;
     const struct tt_des_way tcp = {
-        .send_ns = w->tcp_send_ns + TCP_SOFTWARE_NS,
-        .receive_ns = w->tcp_receive_ns + TCP_LOOKS * w->look_ns + TCP_SOFTWARE_NS,
+        .send_ns = tcp_send_ns(w),
+        .receive_ns = tcp_receive_ns(w),
         .send_byte_ns = w->tcp_send_byte_ns, .receive_byte_ns = w->tcp_receive_byte_ns, .direct = true,
     };
     const struct tt_des_way shm = { .send_ns = SHM_SEND_NS,
@@ -515,7 +537,7 @@ void tt_constants_costs(const struct tt_constants *c, bool near_is_shm, uint32_t
     fetched.single_byte_ns = SINGLE_ALONE * w->single_byte_ns;
     *out = (struct tt_tune_costs){
         .far = tcp, .near = near_is_shm ? shm : tcp, .fetched = fetched,
-        .far_latency_ns = larger(c->hosts.way_ns - tcp.send_ns - tcp.receive_ns, TCP_LATENCY_NS),
+        .far_latency_ns = tt_constants_latency_ns(c, near_is_shm, TT_NEAR_RACK, c->hosts.way_ns),
         .far_byte_ns = c->hosts.rail_byte_ns,
         .near_latency_ns = near_is_shm ? w->line_ns : TCP_LATENCY_NS,
         .reduce_byte_ns = (near_is_shm ? SHM_CACHES_ADD : 1) * c->shm.reduce_byte_ns,

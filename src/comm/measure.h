@@ -31,6 +31,11 @@ struct tt_constants {
     struct tt_work_costs work;
 };
 
+/* What ranks do at both ends of the smallest message, which comes on top of the latency of what lies between them: between hosts, and within one. */
+struct tt_ends {
+    double far_ns, near_ns;
+};
+
 /* What is assumed where nothing can be measured. */
 extern const struct tt_constants tt_constants_default;
 
@@ -52,6 +57,11 @@ void tt_constants_model(const struct tt_constants *c, bool all_local, enum tt_di
 
 /* What simulated ranks cost, by these, on hosts of `cores`: messages within a host go through shared memory, or over TCP too. */
 void tt_constants_costs(const struct tt_constants *c, bool near_is_shm, uint32_t cores, struct tt_tune_costs *out);
+
+/* What those say of the ends of messages; and the latency between such ends of which the smallest message took way_ns, which is never less than what
+ * nothing is nearer than. */
+void tt_constants_ends(const struct tt_constants *c, bool near_is_shm, struct tt_ends *out);
+double tt_constants_latency_ns(const struct tt_constants *c, bool near_is_shm, enum tt_distance d, double way_ns);
 
 /* To and from a card; whole picoseconds, so that every rank has the same numbers to the bit. */
 void tt_constants_write(const struct tt_constants *c, struct tt_writer *w);

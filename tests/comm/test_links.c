@@ -100,20 +100,21 @@ static void messages_between_hosts_cost_what_the_farthest_distance_does(void **s
                                                       [TT_NEAR_ZONE] = { 9000, 0, 2 },
                                                       [TT_NEAR_WAN] = { 40000000, 1e8, 1 } };
     const struct tt_cost_model before = { 8000, 0.35, 0.1, 0.08, 250, 0.12 };
+    const struct tt_ends ends = { 7000, 100 };
     const struct {
         enum tt_distance farthest;
         double message_ns, byte_ns;
-    } cases[] = { { TT_NEAR_SELF, 8000, 0.35 }, { TT_NEAR_HOST, 8000, 0.35 }, { TT_NEAR_RACK, 2000, 1 },
-                  { TT_NEAR_ZONE, 9000, 1 },    { TT_NEAR_BUILDING, 8000, 1 }, { TT_NEAR_WAN, 4e7, 10 } };
+    } cases[] = { { TT_NEAR_SELF, 8000, 0.35 }, { TT_NEAR_HOST, 8000, 0.35 }, { TT_NEAR_RACK, 9000, 1 },
+                  { TT_NEAR_ZONE, 16000, 1 },   { TT_NEAR_BUILDING, 8000, 1 }, { TT_NEAR_WAN, 40007000, 10 } };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct tt_cost_model m = before;
 
-        tt_links_model(links, cases[i].farthest, &m);
+        tt_links_model(links, cases[i].farthest, &ends, &m);
         assert_true(m.message_ns == cases[i].message_ns);
         assert_true(fabs(m.byte_ns - cases[i].byte_ns) < 1e-9);
-        assert_true(m.near_message_ns == (cases[i].farthest < TT_NEAR_RACK ? 250 : 500) && m.near_byte_ns == 0.12);
+        assert_true(m.near_message_ns == (cases[i].farthest < TT_NEAR_RACK ? 250 : 600) && m.near_byte_ns == 0.12);
         assert_true(m.reduce_byte_ns == before.reduce_byte_ns && m.copy_byte_ns == before.copy_byte_ns);
     }
 }
@@ -125,14 +126,15 @@ static void links_inside_hosts_slow_messages_that_stay_there(void **state)
         [TT_NEAR_SOCKET] = { 100, 1e11, 1 }, [TT_NEAR_HOST] = { 900, 5e9, 1 }
     };
     struct tt_cost_model on_host = { 200, 0.1, 0.1, 0.08, 250, 0.12 }, between = on_host, on_socket = on_host;
+    const struct tt_ends ends = { 7000, 100 };
 
     (void)state;
-    tt_links_model(links, TT_NEAR_SOCKET, &on_socket);
+    tt_links_model(links, TT_NEAR_SOCKET, &ends, &on_socket);
     assert_true(on_socket.message_ns == 200 && on_socket.byte_ns == 0.1);
-    tt_links_model(links, TT_NEAR_HOST, &on_host);
-    assert_true(on_host.message_ns == 900 && fabs(on_host.byte_ns - 0.2) < 1e-9);
-    tt_links_model(links, TT_NEAR_RACK, &between);
-    assert_true(between.message_ns == 200 && between.near_message_ns == 900 && fabs(between.near_byte_ns - 0.2) < 1e-9);
+    tt_links_model(links, TT_NEAR_HOST, &ends, &on_host);
+    assert_true(on_host.message_ns == 1000 && fabs(on_host.byte_ns - 0.2) < 1e-9);
+    tt_links_model(links, TT_NEAR_RACK, &ends, &between);
+    assert_true(between.message_ns == 200 && between.near_message_ns == 1000 && fabs(between.near_byte_ns - 0.2) < 1e-9);
 }
 
 static void they_are_described_in_a_few_words_that_fit(void **state)

@@ -213,6 +213,26 @@ static void what_lies_between_hosts_counts_for_ranks_on_several(void **state)
     assert_true(costs.far_latency_ns == before.far_latency_ns && m.byte_ns == c.tcp.byte_ns);
 }
 
+/* What was measured from rank to rank contains what both ends do, which a simulation adds by itself. */
+static void a_latency_is_what_the_ends_of_a_message_leave_of_its_way(void **state)
+{
+    const struct tt_constants *c = &tt_constants_default;
+    struct tt_tune_costs costs;
+    struct tt_ends ends;
+
+    (void)state;
+    for (int shm = 0; shm < 2; shm++) {
+        tt_constants_ends(c, shm, &ends);
+        tt_constants_costs(c, shm, 4, &costs);
+        assert_true(fabs(ends.far_ns - costs.far.send_ns - costs.far.receive_ns) < 1e-6);
+        assert_true(fabs(ends.near_ns - costs.near.send_ns - costs.near.receive_ns) < 1e-6);
+        assert_true(fabs(tt_constants_latency_ns(c, shm, TT_NEAR_WAN, 4e7) - (4e7 - ends.far_ns)) < 1e-6);
+        assert_true(fabs(tt_constants_latency_ns(c, shm, TT_NEAR_HOST, 1e5) - (1e5 - ends.near_ns)) < 1e-6);
+        assert_true(tt_constants_latency_ns(c, shm, TT_NEAR_RACK, 1) == costs.far_latency_ns);
+        assert_true(tt_constants_latency_ns(c, shm, TT_NEAR_SOCKET, 1) == costs.near_latency_ns);
+    }
+}
+
 static void a_card_carries_the_constants(void **state)
 {
     struct tt_constants c;
@@ -275,6 +295,7 @@ int main(void)
         cmocka_unit_test(a_stranger_that_connects_first_is_not_taken_for_oneself),
         cmocka_unit_test(strangers_alone_are_not_taken_for_oneself),
         cmocka_unit_test(what_lies_between_hosts_counts_for_ranks_on_several),
+        cmocka_unit_test(a_latency_is_what_the_ends_of_a_message_leave_of_its_way),
         cmocka_unit_test(a_card_carries_the_constants),
         cmocka_unit_test(a_truncated_card_is_noticed),
         cmocka_unit_test(a_card_without_room_is_noticed),
