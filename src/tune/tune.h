@@ -23,7 +23,7 @@ struct tt_tune_choice {
     enum tt_choice_by by;
 };
 
-#define TT_TUNE_RANKS_MAX 64u   /* that are simulated; of more, on several hosts, programs are walked, and on one the closed forms choose */
+#define TT_TUNE_RANKS_MAX 64u   /* that are simulated; of more, programs are walked, or on one host whose cores they share, the closed forms choose */
 #define TT_TUNE_CANDIDATES 48u
 #define TT_TUNE_EVENTS_MAX 40000u   /* of all simulations for one choice, on up to 16 ranks: about 20 ms, */
 #define TT_TUNE_EVENTS_MIN 2000u    /* and of a short call, on up to 8: about 1 ms. On more they grow with the square, as messages do */

@@ -132,21 +132,18 @@ static void programs_of_few_rounds_are_walked_whole(void **state)
 }
 
 /* What is chosen for many ranks, against the fastest candidate as simulated. */
-static void what_is_chosen_is_near_the_best_that_the_simulator_finds(void **state)
+static void check_choices(const struct tt_layout *layout)
 {
-    struct tt_layout layout;
     struct tt_tune_conf conf;
     static struct tt_tune_report report;
     double sum = 0, sum_model = 0;
     uint32_t n = 0;
 
-    (void)state;
-    make_layout(&layout, 128);
-    make_conf(&conf, &layout, 100);
+    make_conf(&conf, layout, 100);
     for (size_t k = 0; k < NKINDS; k++)
         for (uint64_t bytes = 256; bytes <= 1 << 20; bytes *= 64) {
             const struct tt_coll c = {
-                .kind = kinds[k], .nranks = 128, .elem_bytes = 4, .bytes = bytes, .layout = &layout
+                .kind = kinds[k], .nranks = layout->nranks, .elem_bytes = 4, .bytes = bytes, .layout = layout
             };
             struct tt_tune_choice choice;
             double best = 0, chosen = 0, model = 0;
@@ -179,6 +176,25 @@ static void what_is_chosen_is_near_the_best_that_the_simulator_finds(void **stat
         fail_msg("what is chosen takes %.2f times as long as the best in the mean; by closed forms it is %.2f",
                  exp(sum / n), exp(sum_model / n));
     assert_true(sum <= sum_model);
+}
+
+static void what_is_chosen_is_near_the_best_that_the_simulator_finds(void **state)
+{
+    struct tt_layout layout;
+
+    (void)state;
+    make_layout(&layout, 128);
+    check_choices(&layout);
+}
+
+/* Each has a core of its own. */
+static void what_is_chosen_for_many_ranks_of_one_host_is_near_the_best_too(void **state)
+{
+    struct tt_layout layout;
+
+    (void)state;
+    tt_layout_regular(&layout, 96, 96, 2, 1, TT_NODE_MESH);
+    check_choices(&layout);
 }
 
 /* A double tree over ranks that are not all walked cannot be in step, and long broadcasts go through it all the same. */
@@ -279,6 +295,7 @@ int main(void)
         cmocka_unit_test(the_order_of_doubling_that_the_simulator_finds_faster_is_chosen),
         cmocka_unit_test(programs_of_few_rounds_are_walked_whole),
         cmocka_unit_test(what_is_chosen_is_near_the_best_that_the_simulator_finds),
+        cmocka_unit_test(what_is_chosen_for_many_ranks_of_one_host_is_near_the_best_too),
         cmocka_unit_test(what_cannot_be_walked_is_compared_by_closed_forms),
         cmocka_unit_test(what_is_not_walked_for_want_of_steps_is_compared_by_closed_forms),
         cmocka_unit_test(a_walk_is_bounded_however_many_ranks_there_are),
