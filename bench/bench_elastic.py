@@ -36,6 +36,9 @@ SCOPES = [(f"elastic in the scope of a {scope} over plain allreduce {say.size(n)
            scope) for scope in ("role", "group") for n in (8, 64 * KIB, MIB, 16 * MIB)]
 # What a verdict is bounded by from below: it is an exchange that begins when the operation's has ended.
 TWICE = [(f"two plain allreduces over one, {say.size(n)}, {ranks} members", Case("allreduce", n, "tcp", ranks), None) for ranks in (2, 3, 4) for n in (8, KIB)]
+# As a program calls them that does nothing else meanwhile: no barrier in between, so that no operation begins at one instant everywhere, which helps a plain one most.
+ROWS = [(f"16 elastic in a row over 16 plain allreduces {say.size(n)}, {ranks} members", Case("allreduce", n, "tcp", ranks), 2.2)
+        for ranks in (2, 3, 4) for n in (8, KIB, 64 * KIB)]
 RINGS = 4
 FTAR = [(f"FTAR over the ring in the scope of a role, allreduce {say.size(n)}, {RINGS} replica groups of {ROLES}", Case("allreduce", n, "tcp", RINGS * ROLES),
          bench_ftar.REACH) for n in (16 * MIB, 64 * MIB)]
@@ -62,7 +65,7 @@ def others():
 
 
 def names():
-    return [*(what for what, *_ in [*PLAIN, *TWICE, *TENTATIVE, *PARTIAL, *SCOPES, *FTAR, *BESIDE, EPOCH, *LOSSES]), *others()]
+    return [*(what for what, *_ in [*PLAIN, *TWICE, *ROWS, *TENTATIVE, *PARTIAL, *SCOPES, *FTAR, *BESIDE, EPOCH, *LOSSES]), *others()]
 
 
 def wanted(options, what):
@@ -171,6 +174,9 @@ def run(options):
         for row in TWICE:
             if wanted(options, row[0]):
                 yield _ratio(options, stable, row, again(Entry("elastic", "twice")), again(plain), "lower")
+        for row in ROWS:
+            if wanted(options, row[0]):
+                yield _ratio(options, stable, row, again(Entry("elastic", "elastic_row")), again(Entry("elastic", "plain_row")), "lower")
         for row in TENTATIVE:
             if wanted(options, row[0]):
                 yield _ratio(options, stable, row, again(Entry("elastic", "tentative")), again(plain), "lower")

@@ -2,8 +2,9 @@
  *
  *   elastic_peer DIR RANK RANKS COORDINATOR [ROLES]
  *
- * allreduce   plain: tutti_allreduce on the view's communicator; twice: that two times, one after the other; tentative: tutti_run_collective, which has its verdict with the next; partial: in mode
- *             TUTTI_PARTIAL, to which all contribute; else (elastic) tutti_run_collective, to its verdict
+ * allreduce   plain: tutti_allreduce on the view's communicator; twice: that two times, one after the other; plain_row: 16 times; tentative: tutti_run_collective,
+ *             which has its verdict with the next; partial: in mode TUTTI_PARTIAL, to which all contribute; else (elastic) tutti_run_collective, to its
+ *             verdict; elastic_row: that 16 times, one after the other
  * barrier     plain: tutti_barrier; epoch: tutti_run_epoch, with nothing pending; else an elastic barrier; optimize: the same, after
  *             tutti_run_optimize, which is no part of its time
  *
@@ -23,7 +24,7 @@
 
 enum { ON_ALLREDUCE = 1, ON_BARRIER = 2, ON_GROUPS = 4 };
 
-enum how { ELASTIC, PLAIN, TWICE, TENTATIVE, PARTIAL, EPOCH, OPTIMIZE };
+enum how { ELASTIC, PLAIN, TENTATIVE, PARTIAL, EPOCH, OPTIMIZE };
 
 static const struct algo {
     const char *name;
@@ -31,11 +32,14 @@ static const struct algo {
     tutti_scope scope;
     int on;
     const char *asked;          /* the library's algorithm; NULL: it chooses */
+    int more;                   /* times, after the first */
 } algos[] = {
     { "", ELASTIC, TUTTI_SCOPE_ALL, ON_ALLREDUCE | ON_BARRIER, NULL },
     { "elastic", ELASTIC, TUTTI_SCOPE_ALL, ON_ALLREDUCE | ON_BARRIER, NULL },
     { "plain", PLAIN, TUTTI_SCOPE_ALL, ON_ALLREDUCE | ON_BARRIER, NULL },
-    { "twice", TWICE, TUTTI_SCOPE_ALL, ON_ALLREDUCE, NULL },
+    { "twice", PLAIN, TUTTI_SCOPE_ALL, ON_ALLREDUCE, NULL, 1 },
+    { "elastic_row", ELASTIC, TUTTI_SCOPE_ALL, ON_ALLREDUCE, NULL, 15 },
+    { "plain_row", PLAIN, TUTTI_SCOPE_ALL, ON_ALLREDUCE, NULL, 15 },
     { "tentative", TENTATIVE, TUTTI_SCOPE_ALL, ON_ALLREDUCE | ON_BARRIER, NULL },
     { "partial", PARTIAL, TUTTI_SCOPE_ALL, ON_ALLREDUCE, NULL },
     { "epoch", EPOCH, TUTTI_SCOPE_ALL, ON_BARRIER, NULL },
@@ -107,9 +111,8 @@ static tutti_comm *comm_of(const struct peer *p)
                                                  : tutti_run_comm(p->run);
 }
 
-static void run(void *ctx, const struct peer_job *job)
+static void run_once(struct peer *p, const struct peer_job *job)
 {
-    struct peer *p = ctx;
     const struct algo *algo = p->algo;
     const int is_barrier = job->coll == PEER_BARRIER;
     tutti_elastic *op = &p->ops[p->turn++ % 2];
@@ -117,9 +120,7 @@ static void run(void *ctx, const struct peer_job *job)
 
     if (algo->how == EPOCH) {
         check(tutti_run_epoch(p->run, TUTTI_ADMIT, 0, 0, 0, &view), "tutti_run_epoch");
-    } else if (algo->how == PLAIN || algo->how == TWICE) {
-        if (algo->how == TWICE)
-            check(tutti_allreduce(job->src, job->dst, job->count, TUTTI_F32, TUTTI_SUM, comm_of(p), NULL), "plain");
+    } else if (algo->how == PLAIN) {
         check(is_barrier ? tutti_barrier(comm_of(p), NULL)
                          : tutti_allreduce(job->src, job->dst, job->count, TUTTI_F32, TUTTI_SUM, comm_of(p), NULL),
               "plain");
@@ -138,6 +139,14 @@ static void run(void *ctx, const struct peer_job *job)
         check(tutti_run_collective(p->run, op), "tutti_run_collective");
         p->open = algo->how == TENTATIVE;
     }
+}
+
+static void run(void *ctx, const struct peer_job *job)
+{
+    struct peer *p = ctx;
+
+    for (int i = 0; i <= p->algo->more; i++)
+        run_once(p, job);
 }
 
 static void addends(void *ctx, const struct peer_job *job, int *n, int *sum)
