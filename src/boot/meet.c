@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/hostport.h"
 #include "base/log.h"
 #include "base/prng.h"
 #include "base/status.h"
@@ -44,7 +45,7 @@ struct meet {
     const struct tt_launch *launch;
     uint64_t began_ns, deadline_ns;
     enum where where;
-    char host[256], port[8];            /* AT_TCP */
+    struct tt_hostport at;              /* AT_TCP */
     const char *path;                   /* AT_FILE */
     tutti_id id;                        /* AT_ID, and AT_FILE what rank 0 wrote */
     bool published;
@@ -81,22 +82,17 @@ static const char *source_of(const struct meet *m)
     return m->launch->rendezvous_from ? m->launch->rendezvous_from : "the rendezvous";
 }
 
-/* Cuts tcp://host:port and tcp://[v6]:port in two. */
 static tutti_status parse_tcp(struct meet *m, const char *text)
 {
-    const char *host = text + strlen("tcp://"), *colon = strrchr(host, ':'), *port = colon ? colon + 1 : "";
-    const bool bracket = *host == '[';
-    const size_t n = colon ? (size_t)(colon - host) - 2 * bracket : 0;
+    const char *address = text + strlen("tcp://"), *why = tt_hostport_parse(&m->at, address, strlen(address));
 
-    if (!*port || n == 0 || n >= sizeof m->host || (bracket && colon[-1] != ']'))
-        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\", but must be tcp://host:port or tcp://[v6]:port", source_of(m), text);
-    if (strlen(port) >= sizeof m->port || strspn(port, "0123456789") != strlen(port) || atoi(port) < 1 ||
-        atoi(port) > UINT16_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\", but a port must be a number from 1 to %d, not \"%s\"",
-                       source_of(m), text, UINT16_MAX, port);
-    snprintf(m->host, sizeof m->host, "%.*s", (int)n, host + bracket);
-    snprintf(m->port, sizeof m->port, "%s", port);
-    m->serve_port = (uint16_t)atoi(port);
+    if (why)
+        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\"; what follows tcp:// is no address: %s", source_of(m), text, why);
+    if (!m->at.host[0])
+        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\", but there is no host before the port", source_of(m), text);
+    if (!m->at.number)
+        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\", but nobody can be called at port 0", source_of(m), text);
+    m->serve_port = m->at.number;
     return TUTTI_OK;
 }
 
@@ -227,7 +223,7 @@ static tutti_status resolve(struct meet *m)
 {
     const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
     struct addrinfo *found;
-    const int err = getaddrinfo(m->host, m->port, &hints, &found);
+    const int err = getaddrinfo(m->at.host, m->at.port, &hints, &found);
 
     if (err) {
         snprintf(m->why, sizeof m->why, "%s", gai_strerror(err));
@@ -258,7 +254,8 @@ static void say_cannot_serve(struct meet *m, const char *why)
  * host's own name that its tables map to loopback, where nobody else would find us. */
 static tutti_status try_to_serve_tcp(struct meet *m)
 {
-    const bool named_loopback = strcmp(m->host, "localhost") == 0 || strchr(m->host, ':') || has_prefix(m->host, "127.");
+    const char *host = m->at.host;
+    const bool named_loopback = strcmp(host, "localhost") == 0 || strchr(host, ':') || has_prefix(host, "127.");
     uint16_t port;
     int fd;
 
@@ -277,7 +274,7 @@ static tutti_status try_to_serve_tcp(struct meet *m)
         char why[2 * WHY_BYTES + 256];
 
         snprintf(why, sizeof why,
-                 "\"%s\" is none of this machine's addresses; it listens at port %u of all that are its own", m->host,
+                 "\"%s\" is none of this machine's addresses; it listens at port %u of all that are its own", host,
                  m->serve_port);
         say_cannot_serve(m, why);
     }
@@ -363,7 +360,7 @@ static tutti_status find_server(struct meet *m)
     if (m->naddresses == 0) {
         char why[2 * WHY_BYTES + 256];
 
-        snprintf(why, sizeof why, "the name \"%s\" cannot be resolved here: %s", m->host, m->why);
+        snprintf(why, sizeof why, "the name \"%s\" cannot be resolved here: %s", m->at.host, m->why);
         say_cannot_serve(m, why);
     } else if (!m->translated) {
         m->cannot[0] = '\0';

@@ -683,7 +683,7 @@ static const struct {
     { "sizeof(tutti_conf)", { .size = SIZE_MAX }, NULL, NULL },
     { "conf.rendezvous is \"http://here\"", { .rendezvous = "http://here" }, NULL, NULL },
     { "conf.rendezvous is \"tcp://nowhere\"", { .rendezvous = "tcp://nowhere", .nranks = 2 }, NULL, NULL },
-    { "from 1 to 65535, not \"66000\"", { .rendezvous = "tcp://here:66000", .nranks = 2 }, NULL, NULL },
+    { "its port must be a number from 0 to 65535", { .rendezvous = "tcp://here:66000", .nranks = 2 }, NULL, NULL },
     { "conf.rendezvous is \"file://meet\"", { .rendezvous = "file://meet", .nranks = 2 }, NULL, NULL },
     { "rank 0 of -1 ranks", { .nranks = -1 }, NULL, NULL },
     { "rank 2 of 2 ranks", { .nranks = 2, .rank = 2 }, NULL, NULL },
