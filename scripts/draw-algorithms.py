@@ -22,7 +22,9 @@ SOCKETS = [*HOSTS, "--sockets", "2"]
 EIGHT = ["--ranks", "8"]
 # Those whose picture says nothing with the options of all others, which is eight ranks of one host.
 SPECIAL = {
-    "allgather_parallel_rings": HOSTS, "allgather_parallel_rings_sockets": SOCKETS, "reduce_scatter_parallel_rings": SOCKETS,
+    "allgather_parallel_rings": HOSTS, "allgather_parallel_rings_linear": HOSTS, "allgather_parallel_rings_doubling": HOSTS,
+    "allgather_parallel_rings_halving": HOSTS, "allgather_parallel_rings_knomial": ["--hosts", "2", "--ranks-per-host", "8"],
+    "allgather_parallel_rings_sockets": SOCKETS, "reduce_scatter_parallel_rings": SOCKETS,
     "allreduce_parallel_rings": ["--hosts", "2", "--ranks-per-host", "4", "--sockets", "2"],
     "allreduce_hierarchical": ["--hosts", "4", "--ranks-per-host", "4"],
     "alltoall_two_level": ["--hosts", "3", "--ranks-per-host", "3"], "alltoallv_by_hosts": ["--hosts", "3", "--ranks-per-host", "2"],

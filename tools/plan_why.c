@@ -371,6 +371,36 @@ static uint32_t lanes_of(const struct why *w, const struct tt_segments *s)
     return s->lanes ? s->lanes : w->conf.lanes ? w->conf.lanes : 1;
 }
 
+/* Why the segments, streams and lanes are what they are. */
+static void segments_text(const struct why *w, char *text, size_t bytes)
+{
+    const struct tt_tune_report *r = &w->report;
+    const struct tt_candidate *c = &r->candidate[r->chosen], *ruled = c, *other = NULL;
+
+    for (uint32_t i = 0; i < r->ncandidates; i++) {
+        const struct tt_candidate *same = &r->candidate[i];
+
+        if (same->algo == c->algo && !same->variant)
+            ruled = same;
+        else if (same->algo == c->algo && has_time(same) &&
+                 (!other || same->prediction.time_ns < other->prediction.time_ns))
+            other = same;
+    }
+    if (w->tuned.row)
+        snprintf(text, bytes, "as they were measured");
+    else if (c->variant)
+        snprintf(text, bytes, "%.0f %% less time than by the rule (%" PRIu64 " B, %u streams, lanes: %u)",
+                 100 * (1 - c->prediction.time_ns / ruled->prediction.time_ns), ruled->segments.segment_bytes,
+                 ruled->segments.streams, lanes_of(w, &ruled->segments));
+    else if (!other)
+        snprintf(text, bytes, "by the rule; no others were tried");
+    else if (other->prediction.time_ns < c->prediction.time_ns)
+        snprintf(text, bytes, "by the rule; the best of the others takes %.1f %% less time, and must take %.0f %% less",
+                 100 * (1 - other->prediction.time_ns / c->prediction.time_ns), 100 * TT_TUNE_WORTH);
+    else
+        snprintf(text, bytes, "by the rule; none of the others that were tried is faster");
+}
+
 /* What lies between hosts, as it is told, or else found. */
 static void print_far(const struct why *w)
 {
@@ -442,12 +472,13 @@ static void print_text(const struct why *w)
 {
     const struct tt_tune_report *r = &w->report;
     const struct tt_candidate *sorted[TT_TUNE_CANDIDATES];
-    char reason[REASON_BYTES];
+    char reason[REASON_BYTES], segments[160];
 
     for (uint32_t i = 0; i < r->ncandidates; i++)
         sorted[i] = &r->candidate[i];
     qsort(sorted, r->ncandidates, sizeof *sorted, by_time);
     reason_text(w, reason, sizeof reason);
+    segments_text(w, segments, sizeof segments);
     printf("%s of %" PRIu64 " B on %u ranks of %u host%s: %s\n", tt_coll_name(w->coll.kind), w->coll.bytes,
            w->coll.nranks, w->conf.layout->nhosts, w->conf.layout->nhosts == 1 ? "" : "s", w->choice.algo->name);
     printf("because: %s\n", reason);
@@ -456,11 +487,14 @@ static void print_text(const struct why *w)
     printf("segments of %" PRIu64 " B, %u streams", w->choice.segments.segment_bytes, w->choice.segments.streams);
     if (w->conf.lanes > 1)
         printf(", over %u of %u lanes to a peer", lanes_of(w, &w->choice.segments), w->conf.lanes);
-    printf("; ");
+    printf(": %s\n", segments);
     if (w->tuned.row)
         printf("without the file: %s, ", r->candidate[r->chosen].algo->name);
-    printf("chosen alike for all of its class, up to %" PRIu64 " B; %s with %" PRIu64 " B\n", r->class_bytes,
-           r->walked ? "walked" : "simulated", r->bytes);
+    printf("chosen alike for all of its class, up to %" PRIu64 " B", r->class_bytes);
+    if (r->why_model)
+        printf("\n");
+    else
+        printf("; %s with %" PRIu64 " B\n", r->walked ? "walked" : "simulated", r->bytes);
     print_costs(&w->conf.costs);
     print_far(w);
     printf("\n  %-24s %7s  %s  %2s  %12s %12s%s  %s\n", "candidate", "segment", "s", "l", "formula us",
@@ -512,9 +546,10 @@ static void print_json(const struct why *w)
 {
     const struct tt_tune_report *r = &w->report;
     struct json_object *o = json_object_new_object(), *candidates = json_object_new_array();
-    char reason[REASON_BYTES];
+    char reason[REASON_BYTES], segments[160];
 
     reason_text(w, reason, sizeof reason);
+    segments_text(w, segments, sizeof segments);
     add_text(o, "coll", tt_coll_name(w->coll.kind));
     add_count(o, "bytes", w->coll.bytes);
     add_count(o, "ranks", w->coll.nranks);
@@ -528,6 +563,7 @@ static void print_json(const struct why *w)
     add_count(o, "lanes", lanes_of(w, &w->choice.segments));
     add_text(o, "by", w->tuned.row ? "measurement" : w->report.why_model ? "formula" : w->report.walked ? "walk" : "simulation");
     add_text(o, "reason", reason);
+    add_text(o, "segments_reason", segments);
     if (w->tuned.row) {
         add_text(o, "tune_file", w->tune->path);
         add_count(o, "tune_row", w->tuned.row->index + 1);

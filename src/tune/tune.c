@@ -12,7 +12,6 @@
 #define ALIKE 0.01 /* predicted times that do not differ more are the same: the one that comes first in the register */
 #define QUANTIZED_BLOCK 6500.0 /* bytes are added up while a packed block is unpacked, added to and packed: bench/micro_codec.c sums */
 #define WALKS 10u /* of as many steps as one candidate may have, for all of them */
-#define WORTH 0.05 /* what other segments must gain to be taken */
 
 void tt_tune_tell_limits(struct tt_tune_conf *conf)
 {
@@ -233,7 +232,7 @@ static void try_variant(struct race *race, const struct tt_candidate *of, struct
     c->segments = s;
     c->variant = true;
     run(race, c);
-    if (has_finished(c) && c->prediction.time_ns < race->best->prediction.time_ns * (1 - WORTH))
+    if (has_finished(c) && c->prediction.time_ns < race->best->prediction.time_ns * (1 - TT_TUNE_WORTH))
         race->best = c;
 }
 

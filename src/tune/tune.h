@@ -31,6 +31,8 @@ struct tt_tune_choice {
 #define TT_TUNE_STEPS_MAX 60000u    /* of programs that are walked for one candidate */
 #define TT_TUNE_STEPS_MIN 4000u     /* the same, where many ranks share a core */
 
+#define TT_TUNE_WORTH 0.05          /* what other segments, streams or lanes must gain to be taken */
+
 /* Why a candidate has no predicted time. */
 enum tt_candidate_state {
     TT_SIMULATED,

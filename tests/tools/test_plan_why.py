@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import subprocess
 import unittest
 from pathlib import Path
@@ -33,6 +34,28 @@ class Why(unittest.TestCase):
                 self.assertEqual(chosen["algo"], told["algo"])
                 self.assertLessEqual(chosen["simulated_us"], 1.06 * min(c["simulated_us"] for c in simulated))
                 self.assertTrue(all(c["bound"] and c["simulated_us"] > 0 for c in simulated))
+
+    def test_segments_and_lanes_have_their_reason(self):
+        seen = set()
+        for coll, size, *where in (("allreduce", "64"), ("allreduce", "256K"), ("allreduce", "1M"), ("broadcast", "1M"), ("allgather", "256K")):
+            told = why(coll, size, "--ranks", "8", *where)
+            of_algo = [c for c in told["candidates"] if c["algo"] == told["algo"]]
+            chosen, = [c for c in of_algo if c["chosen"]]
+            others = [c["simulated_us"] for c in of_algo if not c["chosen"] and "simulated_us" in c]
+            reason = told["segments_reason"]
+            if not others:
+                self.assertEqual(reason, "by the rule; no others were tried")
+            elif reason.startswith("by the rule; none"):
+                self.assertLessEqual(chosen["simulated_us"], min(others))
+            elif reason.startswith("by the rule; the best"):
+                self.assertLess(min(others), chosen["simulated_us"])
+                self.assertGreater(min(others), 0.94 * chosen["simulated_us"])
+            else:
+                ruled = int(re.search(r"less time than by the rule \((\d+) B", reason)[1])
+                self.assertIn(ruled, [c["segment_bytes"] for c in of_algo])
+            seen.add(reason.split()[0])
+        self.assertIn("by", seen)
+        self.assertIn("by the rule; no others were tried", run(TUTTI, "plan", "why", "allreduce", "64", "--ranks", "8").stdout)
 
     def test_closed_forms_choose_where_that_is_asked_for_or_ranks_are_many(self):
         self.assertEqual(why("allreduce", "1M", env={"TUTTI_TUNE": "model"})["by"], "formula")
