@@ -84,8 +84,8 @@ static const struct argp argp = {
     .children = children,
     .doc =
         "Tells which algorithm the library chooses for a call of SIZE (--bytes), all candidates with their predicted times, and what bounds "
-        "each. Inside a job it asks the job's own communicator. Else it measures what the work of a rank costs here, and takes N ranks of this "
-        "host, or a described machine. docs/tuning.md tells how to read it.",
+        "each. Inside a job, without --ranks, --hosts and --topo, it asks the job's own communicator. Else it measures what the work of a rank "
+        "costs here, and takes N ranks of this host, or a described machine. docs/tuning.md tells how to read it.",
 };
 
 /* ---- what the choice depends on ---- */
@@ -491,10 +491,9 @@ static void print_text(const struct why *w)
     if (w->tuned.row)
         printf("without the file: %s, ", r->candidate[r->chosen].algo->name);
     printf("chosen alike for all of its class, up to %" PRIu64 " B", r->class_bytes);
-    if (r->why_model)
-        printf("\n");
-    else
-        printf("; %s with %" PRIu64 " B\n", r->walked ? "walked" : "simulated", r->bytes);
+    if (!r->why_model)
+        printf("; %s with %" PRIu64 " B", r->walked ? "walked" : "simulated", r->bytes);
+    putchar('\n');
     print_costs(&w->conf.costs);
     print_far(w);
     printf("\n  %-24s %7s  %s  %2s  %12s %12s%s  %s\n", "candidate", "segment", "s", "l", "formula us",

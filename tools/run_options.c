@@ -13,7 +13,7 @@ enum { OPT_HOSTFILE = 256, OPT_WIRES, OPT_INTERFACES, OPT_TIMEOUT, OPT_SURVIVE, 
 static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0, "how many ranks (default 1)", 0 },
     { "hosts", 'H', "a,b:4", 0, "where, and how many ranks each takes (default: this host)", 0 },
-    { "hostfile", OPT_HOSTFILE, "FILE", 0, "the same from a file: lines \"host\" or \"host slots=4\"", 0 },
+    { "hostfile", OPT_HOSTFILE, "FILE", 0, "hosts as --hosts has them, from a file: lines \"host\" or \"host slots=4\"", 0 },
     { "rsh", OPT_RSH, "COMMAND", 0, "remote shell, called as COMMAND host command (default \"ssh -o BatchMode=yes\")", 0 },
     { "wires", OPT_WIRES, "shm,tcp", 0, "the wires that may be used (TUTTI_WIRES)", 0 },
     { "interfaces", OPT_INTERFACES, "RULE", 0, "network interfaces: \"eth\", \"=eth0\", \"^docker,lo\" (TUTTI_INTERFACES)", 0 },

@@ -351,15 +351,20 @@ static void tell_left_out(struct sim_run *run, const struct tt_coll *c, uint64_t
            algo && algo->needs ? algo->needs : "another call", algo ? tt_algo_if_named(algo) : "");
 }
 
-/* The sizes of the run, at most SIZES_MAX. Returns how many. */
-static uint32_t sizes_of(const struct sim_options *o, uint64_t sizes[SIZES_MAX])
+/* The calls of the run, one of each size, at most SIZES_MAX; bytes[]: of their larger buffers. Sizes of a sweep that are rounded to one
+ * call, as those below an element for each rank, are one. Returns how many. */
+static uint32_t calls_of(const struct sim_run *run, struct tt_coll calls[SIZES_MAX], uint64_t bytes[SIZES_MAX])
 {
+    const struct sim_options *o = &run->o;
+    uint64_t size = o->sweeps ? o->min : o->bytes;
     uint32_t n = 0;
 
-    sizes[n++] = o->sweeps ? o->min : o->bytes;
-    while (o->sweeps && sizes[n - 1] <= o->max / o->factor) {
-        sizes[n] = sizes[n - 1] * o->factor;
-        n++;
+    for (bool more = true; more; size *= o->factor) {
+        bytes[n] = size;
+        calls[n] = coll_of(run, &bytes[n], o->sweeps ? 0 : o->block);
+        if (n == 0 || bytes[n] != bytes[n - 1])
+            n++;
+        more = o->sweeps && size <= o->max / o->factor;
     }
     return n;
 }
@@ -375,22 +380,21 @@ static const struct tt_algo *algo_of(const struct sim_run *run, const struct tt_
 /* All sizes of one algorithm: a name, or NULL for the cheapest of each size. What does not fit a size leaves it out. */
 static tutti_status run_sizes(struct sim_run *run, const char *name)
 {
-    uint64_t sizes[SIZES_MAX];
-    const uint32_t n = sizes_of(&run->o, sizes);
+    struct tt_coll calls[SIZES_MAX];
+    uint64_t bytes[SIZES_MAX];
+    const uint32_t n = calls_of(run, calls, bytes);
     tutti_status st = TUTTI_OK;
 
     for (uint32_t i = 0; i < n && !st; i++) {
-        uint64_t bytes = sizes[i];
-        const struct tt_coll c = coll_of(run, &bytes, run->o.sweeps ? 0 : run->o.block);
-        const struct tt_algo *algo = algo_of(run, &c, name);
+        const struct tt_algo *algo = algo_of(run, &calls[i], name);
 
         if (!algo) {
-            tell_left_out(run, &c, bytes, name);
+            tell_left_out(run, &calls[i], bytes[i], name);
             continue;
         }
-        st = tt_plugin_check(algo, &c);
+        st = tt_plugin_check(algo, &calls[i]);
         if (!st)
-            st = run_case(run, algo, &c, bytes);
+            st = run_case(run, algo, &calls[i], bytes[i]);
     }
     return st;
 }
@@ -398,15 +402,13 @@ static tutti_status run_sizes(struct sim_run *run, const char *name)
 /* What is asked for by name must fit all sizes. */
 static tutti_status check_named(struct sim_run *run, const char *name)
 {
-    uint64_t sizes[SIZES_MAX];
-    const uint32_t n = sizes_of(&run->o, sizes);
+    struct tt_coll calls[SIZES_MAX];
+    uint64_t bytes[SIZES_MAX];
+    const uint32_t n = calls_of(run, calls, bytes);
 
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t bytes = sizes[i];
-        const struct tt_coll c = coll_of(run, &bytes, run->o.sweeps ? 0 : run->o.block);
-
-        if (!tt_algo_find(&c, name))
-            return tt_algo_refuse(&c, name);
+        if (!tt_algo_find(&calls[i], name))
+            return tt_algo_refuse(&calls[i], name);
     }
     return TUTTI_OK;
 }

@@ -25,7 +25,7 @@ static const struct argp_option argp_options[] = {
       "in a job: measure latencies and rates between its ranks, and which of its hosts are near each other, where none has labels", 1 },
     { "write", OPT_WRITE, "FILE", 0, "in a job: write a description of its hosts, for TUTTI_TOPO (\"-\": that alone, on standard output)", 1 },
     { "hosts", OPT_HOSTS, "a,b:4", 0, "with --measure: start a job there, of as many ranks as there are slots. Its rank 0 writes the files", 1 },
-    { "hostfile", OPT_HOSTFILE, "FILE", 0, "the same from a file: lines \"host\" or \"host slots=4\"", 1 },
+    { "hostfile", OPT_HOSTFILE, "FILE", 0, "hosts as --hosts has them, from a file: lines \"host\" or \"host slots=4\"", 1 },
     { "rsh", OPT_RSH, "COMMAND", 0, "its remote shell, as of `tutti run`", 1 },
     { 0 },
 };

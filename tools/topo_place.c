@@ -21,7 +21,7 @@ enum { OPT_TOPO = 256, OPT_HOSTS, OPT_HOSTFILE, OPT_GROUP, OPT_WITHIN, OPT_REORD
 static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0, "number of ranks; not said: as many as there are slots", 0 },
     { "hosts", OPT_HOSTS, "LIST", 0, "hosts in their order, with slots: a:4,b:4", 0 },
-    { "hostfile", OPT_HOSTFILE, "FILE", 0, "the same from a file of lines \"host slots=4\"", 0 },
+    { "hostfile", OPT_HOSTFILE, "FILE", 0, "hosts as --hosts has them, from a file of lines \"host slots=4\"", 0 },
     { "topo", OPT_TOPO, "NAME|FILE", 0,
       "the description that labels hosts (else TUTTI_TOPO); without --hosts and --hostfile, its entries without "
       "stars are the hosts",

@@ -67,11 +67,12 @@ static tutti_status no_json(const struct tt_json_place *p, const char *text, siz
 
     while (column <= at && text[at - column] != '\n')
         column++;
-    snprintf(what, sizeof what, ", line %u, column %u: it is no JSON: %s", tt_json_line(text, at), column,
-             is_one                          ? "something follows the end"
+    snprintf(what, sizeof what, ", line %u, column %u: %s%s", tt_json_line(text, at), column,
+             error == json_tokener_error_depth ? "" : "it is no JSON: ",
+             is_one                           ? "something follows the end"
              : error == json_tokener_continue ? "it ends in the middle"
              : error == json_tokener_success  ? "an object was expected: {...}"
-             : error == json_tokener_error_depth ? "objects within objects, deeper than the format has them"
+             : error == json_tokener_error_depth ? "objects and arrays within others, deeper than the format has them"
                                                  : json_tokener_error_desc(error));
     return fail_whole(p, TUTTI_ERR_INVALID, what);
 }

@@ -10,8 +10,8 @@
 
 /* Options of a program that may have been built for another release: out[bytes] gets what this one knows of `given`, with its own
  * size; what `given` is too short for is zero. INVALID: it is smaller than bytes_first, the size of the first release, or has
- * something behind out's bytes that is not zero. `call` and `what` ("conf", of a tutti_conf) name it in the sentence. */
+ * something behind out's bytes that is not zero. `call`, `what` ("conf") and its type ("tutti_conf") name it in the sentence. */
 tutti_status tt_options_take(void *out, size_t bytes, size_t bytes_first, const void *given, const char *call,
-                             const char *what);
+                             const char *what, const char *type);
 
 #endif

@@ -24,7 +24,7 @@ tutti_status tt_attempt_begin(struct tt_attempt *t, const char *name, enum tt_co
         return tt_fail(TUTTI_ERR_INVALID, "%s: %d is no type", name, (int)type);
     *t = (struct tt_attempt){ .name = name, .comm = comm, .call = call, .op = TUTTI_SUM };
     if (call && call->size != sizeof *call) {
-        st = tt_options_take(&t->mine, sizeof t->mine, CALL_BYTES_FIRST, call, name, "call");
+        st = tt_options_take(&t->mine, sizeof t->mine, CALL_BYTES_FIRST, call, name, "call", "tutti_call");
         if (st)
             return st;
         t->call = &t->mine;

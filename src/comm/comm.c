@@ -832,7 +832,7 @@ static tutti_status take_conf(const tutti_conf **of_caller, tutti_conf *mine, co
 {
     const tutti_conf *conf = *of_caller ? mine : NULL;
     const tutti_status st =
-        conf ? tt_options_take(mine, sizeof *mine, CONF_BYTES_FIRST, *of_caller, call, "conf") : TUTTI_OK;
+        conf ? tt_options_take(mine, sizeof *mine, CONF_BYTES_FIRST, *of_caller, call, "conf", "tutti_conf") : TUTTI_OK;
 
     if (st)
         return st;

@@ -48,7 +48,7 @@ tutti_status tutti_mem_register_device(tutti_comm *comm, void *mem, size_t bytes
     if (!st && !what)
         st = tt_fail(TUTTI_ERR_INVALID, "%s: what is NULL", call);
     if (!st)
-        st = tt_options_take(&mine, sizeof mine, sizeof mine, what, call, "what");
+        st = tt_options_take(&mine, sizeof mine, sizeof mine, what, call, "what", "tutti_mem_device");
     if (st)
         return st;
     if ((int)mine.kind < TUTTI_MEM_MAPPED || mine.kind > TUTTI_MEM_LEVEL_ZERO)

@@ -183,7 +183,9 @@ tutti_status tutti_coordinator_create(tutti_coordinator **out, const tutti_coord
 
     if (!out)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_coordinator_create: out is NULL");
-    st = given ? tt_options_take(&conf, sizeof conf, CONF_BYTES_FIRST, given, "tutti_coordinator_create", "conf") : TUTTI_OK;
+    st = given ? tt_options_take(&conf, sizeof conf, CONF_BYTES_FIRST, given, "tutti_coordinator_create", "conf",
+                                 "tutti_coordinator_conf")
+               : TUTTI_OK;
     if (st)
         return st;
     c = calloc(1, sizeof *c);

@@ -25,7 +25,7 @@ static tutti_status check_conf(const tutti_device_conf *c)
     if ((uint32_t)c->mode >= TUTTI_DEVICE_MODES)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: %u is no mode", (uint32_t)c->mode);
     if ((uint32_t)c->lanes >= TUTTI_DEVICE_LANES)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: %u says nothing of lanes", (uint32_t)c->lanes);
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: %u is no way to use lanes", (uint32_t)c->lanes);
     if (c->fifo_slots < SLOTS_MIN || c->fifo_slots > SLOTS_MAX || (c->fifo_slots & (c->fifo_slots - 1)))
         return tt_fail(TUTTI_ERR_INVALID,
                        "tutti_device_create: fifo_slots is %u, but must be a power of two from %u to %u", c->fifo_slots,
@@ -46,7 +46,7 @@ static tutti_status take_conf(tutti_device *d, const tutti_device_conf *given)
 
     *c = (tutti_device_conf){ .size = sizeof *c };
     if (given)
-        st = tt_options_take(c, sizeof *c, CONF_BYTES_FIRST, given, "tutti_device_create", "conf");
+        st = tt_options_take(c, sizeof *c, CONF_BYTES_FIRST, given, "tutti_device_create", "conf", "tutti_device_conf");
     if (st)
         return st;
     if (c->fifo_slots == 0)

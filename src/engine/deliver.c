@@ -28,7 +28,7 @@ static void mismatch(struct tt_context *c, uint32_t peer, const struct tt_opdesc
     tt_opdesc_print(ours, b, sizeof b);
     snprintf(why, sizeof why, "%s called %s where %s called %s%s (operation %llu of the communicator)%s",
              rank_text(c, peer, other), a, rank_text(c, c->rank, own), b,
-             tt_opdesc_counts_differ(theirs, ours) ? ": their arrays of counts differ" : "",
+             tt_opdesc_differ_in(theirs, ours),
              (unsigned long long)(tt_is_p2p(ours->kind) ? opseq & 0xffffffff : opseq), more);
     tt_context_fail_here(c, TUTTI_ERR_MISMATCH, why, true);
 }

@@ -48,7 +48,7 @@ void tt_ops_free_all(struct tt_engine *e);
 void tt_context_free(struct tt_context *c);
 /* "allreduce(count 12, type f32, op sum, algorithm allreduce_ring)": what this kind of call has. */
 void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap);
-/* Whether they are v calls of one kind with other arrays of counts, which tt_opdesc_print does not show. */
-bool tt_opdesc_counts_differ(const struct tt_opdesc *a, const struct tt_opdesc *b);
+/* How calls differ in what tt_opdesc_print does not show, as v calls of one kind in their arrays of counts: ": ...", or nothing. */
+const char *tt_opdesc_differ_in(const struct tt_opdesc *a, const struct tt_opdesc *b);
 
 #endif

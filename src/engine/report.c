@@ -42,6 +42,12 @@ static bool is_uneven(uint8_t kind)
            kind == TT_ALLTOALLV;
 }
 
+/* An exchange whose sizes are decided late: its count is a hash of what ranks declare before. */
+static bool is_dynamic(const struct tt_opdesc *d)
+{
+    return d->algo < tt_nalgos && tt_algos[d->algo] == &tt_algo_alltoallv_stretches;
+}
+
 /* ", mode retry"; nothing outside of elastic runs. */
 static const char *mode_of(const struct tt_opdesc *d)
 {
@@ -61,7 +67,7 @@ void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
     const unsigned quant = d->redop >> 4 & 7;
     char count[32] = "", op[48] = "", root[24] = "", travels[64] = "";
 
-    if (d->algo < tt_nalgos && tt_algos[d->algo] == &tt_algo_alltoallv_stretches) {
+    if (is_dynamic(d)) {
         snprintf(out, cap, "alltoallv_dynamic(%u pieces, type %s)", d->root, tutti_dtype_name((tutti_dtype)d->dtype));
         return;
     }
@@ -89,9 +95,13 @@ void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
              travels, root, algo, mode_of(d));
 }
 
-bool tt_opdesc_counts_differ(const struct tt_opdesc *a, const struct tt_opdesc *b)
+const char *tt_opdesc_differ_in(const struct tt_opdesc *a, const struct tt_opdesc *b)
 {
-    return a->kind == b->kind && is_uneven(a->kind) && a->count != b->count;
+    if (a->kind != b->kind || !is_uneven(a->kind) || a->count == b->count)
+        return "";
+    if (is_dynamic(a) != is_dynamic(b))
+        return "";
+    return is_dynamic(a) ? ": their max_length or max_total differ, or how their heads go" : ": their arrays of counts differ";
 }
 
 void tt_op_describe(const struct tt_op *op, char *out, size_t cap)

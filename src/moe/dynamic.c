@@ -449,7 +449,7 @@ static tutti_status run(const tutti_dynamic *what, tutti_dtype type, tutti_comm 
     if (!st && !what)
         st = tt_fail(TUTTI_ERR_INVALID, CALL ": what is NULL");
     if (!st)
-        st = tt_options_take(&mine, sizeof mine, sizeof mine, what, CALL, "what");
+        st = tt_options_take(&mine, sizeof mine, sizeof mine, what, CALL, "what", "tutti_dynamic");
     if (!st)
         st = check(&mine, &t);
     if (!st)

@@ -298,12 +298,12 @@ static tutti_status make(tutti_moe *m, const tutti_moe_conf *c)
 /* Copies the caller's conf, with defaults, and that of the device. */
 static tutti_status take_conf(tutti_moe_conf *mine, tutti_device_conf *device, const tutti_moe_conf *conf)
 {
-    tutti_status st = tt_options_take(mine, sizeof *mine, CONF_BYTES_FIRST, conf, CREATE, "conf");
+    tutti_status st = tt_options_take(mine, sizeof *mine, CONF_BYTES_FIRST, conf, CREATE, "conf", "tutti_moe_conf");
     const char *flaw;
 
     device->size = sizeof *device;
     if (!st && mine->form == TUTTI_MOE_TILES && mine->device)
-        st = tt_options_take(device, sizeof *device, sizeof *device, mine->device, CREATE, "conf.device");
+        st = tt_options_take(device, sizeof *device, sizeof *device, mine->device, CREATE, "conf.device", "tutti_device_conf");
     if (!st && !device->alloc != !device->free) {
         device->alloc = NULL;
         device->free = NULL;

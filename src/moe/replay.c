@@ -205,7 +205,7 @@ tutti_status tutti_replay_create(tutti_comm *comm, const tutti_replay_conf *conf
     if (!st && (!conf || !out))
         st = tt_fail(TUTTI_ERR_INVALID, "tutti_replay_create: %s is NULL", conf ? "out" : "conf");
     if (!st)
-        st = tt_options_take(&mine, sizeof mine, sizeof mine, conf, "tutti_replay_create", "conf");
+        st = tt_options_take(&mine, sizeof mine, sizeof mine, conf, "tutti_replay_create", "conf", "tutti_replay_conf");
     if (!st)
         st = check_conf(&mine);
     if (!st)
@@ -435,7 +435,7 @@ tutti_status tutti_replay_start(tutti_replay *y, const tutti_dynamic *what, int6
     if (!st && y->broken)
         st = tt_fail(y->broken, "tutti_replay_start: run %llu of this replay has failed", (unsigned long long)y->run);
     if (!st)
-        st = tt_options_take(&mine, sizeof mine, sizeof mine, what, "tutti_replay_start", "what");
+        st = tt_options_take(&mine, sizeof mine, sizeof mine, what, "tutti_replay_start", "what", "tutti_dynamic");
     if (!st)
         st = check(y, &mine);
     if (!st)

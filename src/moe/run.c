@@ -43,7 +43,7 @@ tutti_status tt_moe_take(tutti_moe *m, const tutti_moe_routing *given, struct tt
     if (!st && !given)
         st = tt_fail(TUTTI_ERR_INVALID, "%s: routing is NULL", call);
     if (!st)
-        st = tt_options_take(&mine, sizeof mine, sizeof mine, given, call, "routing");
+        st = tt_options_take(&mine, sizeof mine, sizeof mine, given, call, "routing", "tutti_moe_routing");
     if (st)
         return st;
     *flaw = tt_route_check(&mine, v->experts, v->top_k, m->max_tokens);

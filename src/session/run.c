@@ -395,7 +395,7 @@ tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *of_caller)
     if (!out)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: out is NULL");
     if (of_caller)
-        st = tt_options_take(&conf, sizeof conf, CONF_BYTES_FIRST, of_caller, "tutti_run_join", "run_conf");
+        st = tt_options_take(&conf, sizeof conf, CONF_BYTES_FIRST, of_caller, "tutti_run_join", "conf", "tutti_run_conf");
     if (!st)
         st = tt_plugins_load();
     if (st)

@@ -225,6 +225,17 @@ static tutti_status read_shape(const struct place *p, struct json_object *o, str
     return TUTTI_OK;
 }
 
+/* The label of a host names no star that its pattern does not have: it would stay as it is written, and be one label of all hosts. */
+static tutti_status check_stars(const struct place *p, const struct tt_topo_rule *r, enum tt_distance d,
+                                unsigned nstars)
+{
+    for (const char *at = strchr(r->label[d], '$'); at; at = strchr(at + 1, '$'))
+        if (at[1] >= '1' && at[1] <= '9' && (unsigned)(at[1] - '0') > nstars)
+            return tt_fail(TUTTI_ERR_INVALID, "%s: %s.%s is \"%s\", but \"%s\" has %u stars for $1 to $9 to stand for",
+                           p->from, p->path, tt_distance_name(d), r->label[d], r->host, nstars);
+    return TUTTI_OK;
+}
+
 static tutti_status read_rule(const struct place *p, struct json_object *o, struct tt_topo_rule *r)
 {
     static const char *const known[] = { "host", "slots", "rack", "zone", "building", "fabric", NULL };
@@ -239,8 +250,11 @@ static tutti_status read_rule(const struct place *p, struct json_object *o, stru
         st = tt_fail(TUTTI_ERR_INVALID, "%s: %s.host has more than %d stars", p->from, p->path, TT_PATTERN_STARS);
     if (!st)
         st = read_u32(p, o, "slots", TT_TOPO_RANKS_MAX, &r->slots);
-    for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN && !st; d++)
+    for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN && !st; d++) {
         st = read_text(p, o, tt_distance_name((enum tt_distance)d), r->label[d], sizeof r->label[d]);
+        if (!st)
+            st = check_stars(p, r, (enum tt_distance)d, stars.n);
+    }
     return st;
 }
 

@@ -408,7 +408,7 @@ tutti_status tt_rma_take(const tutti_rma *rma, tutti_rma *out, const char *call)
 
     *out = (tutti_rma){ .size = sizeof *out };
     if (rma)
-        st = tt_options_take(out, sizeof *out, RMA_BYTES_FIRST, rma, call, "rma");
+        st = tt_options_take(out, sizeof *out, RMA_BYTES_FIRST, rma, call, "rma", "tutti_rma");
     if (!st && out->counter && (uintptr_t)out->counter % sizeof *out->counter)
         st = tt_fail(TUTTI_ERR_INVALID, "%s: rma.counter at %p is not a multiple of 8", call, (void *)out->counter);
     return st;

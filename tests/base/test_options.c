@@ -22,7 +22,7 @@ static unsigned char *options(size_t size, int fill)
 
 static tutti_status take(unsigned char out[NOW], unsigned char *given)
 {
-    const tutti_status st = tt_options_take(out, NOW, FIRST, given, "tutti_try", "conf");
+    const tutti_status st = tt_options_take(out, NOW, FIRST, given, "tutti_try", "conf", "tutti_try_conf");
 
     free(given);
     return st;
@@ -73,7 +73,7 @@ static void sizes_that_no_release_had_are_refused(void **state)
 
         memcpy(given, &sizes[i], sizeof sizes[i]);
         assert_int_equal(take(out, given), TUTTI_ERR_INVALID);
-        assert_non_null(strstr(tutti_last_error(), "not 40: set it to sizeof(tutti_conf)"));
+        assert_non_null(strstr(tutti_last_error(), "not 40: set it to sizeof(tutti_try_conf)"));
     }
 }
 

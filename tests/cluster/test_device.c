@@ -310,6 +310,10 @@ static void mistakes_role(struct rank *r)
     struct here h;
 
     here_init(r, &h, 64, &conf);
+    bad = (tutti_device_conf){ .size = 3 };
+    CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "sizeof(tutti_device_conf)");
+    bad = (tutti_device_conf){ .size = sizeof bad, .lanes = TUTTI_DEVICE_LANES };
+    CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "3 is no way to use lanes");
     bad = (tutti_device_conf){ .size = sizeof bad, .fifo_slots = 12 };
     CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "12");
     bad = (tutti_device_conf){ .size = sizeof bad, .mode = TUTTI_DEVICE_MODES };

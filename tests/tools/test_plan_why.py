@@ -64,6 +64,13 @@ class Why(unittest.TestCase):
         self.assertIn("more ranks", many["reason"])
         self.assertEqual(why("allgather", "4K", "--topo", "four-buildings", "--ranks", "1024", env={"TUTTI_TUNE": "model"})["by"], "formula")
 
+    def test_what_was_not_simulated_is_not_said_to_be(self):
+        for args in (("allreduce", "1M", "--ranks", "1"), ("barrier", "--ranks", "4"), ("allreduce", "1M", "--ranks", "65")):
+            told = run(TUTTI, "plan", "why", *args).stdout
+            self.assertIn("closed forms decide", told)
+            self.assertNotIn("; simulated with", told)
+        self.assertIn("; simulated with 1024 B", run(TUTTI, "plan", "why", "allreduce", "1K", "--ranks", "4").stdout)
+
     def test_a_described_machine_is_simulated_with_its_links(self):
         told = why("allgather", "1M", "--topo", "four-buildings", "--ranks", "32")
         self.assertEqual(told["hosts"] * 8, 32)

@@ -122,6 +122,11 @@ class Sim(unittest.TestCase):
                            "--plot", os.devnull)
         self.assertEqual([row["bytes"] for row in rows], [1 << 10, 1 << 30, 1 << 50])
 
+    def test_sizes_of_a_sweep_that_are_one_call_are_simulated_once(self):
+        base = ("allgather", "--ranks", 64, "--algo", "ring", "--plot", os.devnull)
+        self.assertEqual([row["bytes"] for row in self.result(*base, "--sweep", "1:1K:2")], [256, 512, 1024])
+        self.assertEqual([row["bytes"] for row in self.result(*base, "--sweep", "1:4:2")], [256])
+
     def test_layers_without_links_of_their_own_are_not_called_idle(self):
         base = ("allgather", "--topo", "four-buildings", "--ranks", 64, "--algo", "direct", "--block", 64)
         links = self.result(*base)[0]["links"]

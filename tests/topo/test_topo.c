@@ -110,6 +110,8 @@ static void wrong_descriptions_are_told_with_place_and_expectation(void **state)
         { "{\"hosts\": [{\"rack\": \"a\"}]}", { "hosts[0].host is missing" } },
         { "{\"hosts\": [{\"host\": \"a\"}, {\"host\": \"b\", \"slots\": 0}]}", { "hosts[1].slots is 0" } },
         { "{\"hosts\": [{\"host\": \"**********\"}]}", { "hosts[0].host has more than 9 stars" } },
+        { "{\"hosts\": [{\"host\": \"a*\", \"rack\": \"r$1\"}, {\"host\": \"b*\", \"rack\": \"r$1\", \"zone\": \"$2\"}]}",
+          { "hosts[1].zone is \"$2\"", "\"b*\" has 1 stars" } },
     };
 
     (void)state;

@@ -98,7 +98,7 @@ static const struct {
     { "{" TWO ", \"queue_ms\": 10, \"queue_bdp\": 1}", "only one is possible" },
     { "{" TWO ", \"queue_bytes\": 1000}", "queue_bytes is 1000, but must be from 16384" },
     { "{" TWO ", \"seed\": -1}", "\"seed\" is no whole number" },
-    { "{" TWO ", \"delay_ms\": [[[[[[1]]]]]]}", "it is no JSON" },
+    { "{" TWO ", \"delay_ms\": [[[[[[1]]]]]]}", "line 1, column 59: objects and arrays within others, deeper than the format has them" },
 };
 
 static void each_mistake_is_told_with_its_place(void **state)
