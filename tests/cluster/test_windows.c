@@ -94,6 +94,67 @@ static void puts_and_gets_bring_every_byte_to_its_place(void **state)
     over_all_ways(content_role, 3, NULL);
 }
 
+/* ---- parts that differ, of some of the ranks in an order of their own ---- */
+
+#define OUTSIDER 1u             /* of four ranks: it has no part in the window */
+#define PARTS_BYTES 4096u
+
+/* How large the part of each rank of the window is: the library's, the caller's, and none. */
+static const size_t parts[] = { PARTS_BYTES, 2 * PARTS_BYTES, 0 };
+
+/* A window of three of four ranks, which are numbered the other way round there. Each puts a page to those that have room, fetches a ticket of one, and is told what is outside. */
+static void parts_role(struct rank *r)
+{
+    uint8_t *own = job_have(r, aligned_alloc(64, 2 * PARTS_BYTES)), src[PARTS_BYTES / 8];
+    const uint64_t ranks = sizeof parts / sizeof *parts;
+    uint64_t tickets = 0, old = 0;
+    tutti_window *w;
+    tutti_comm *part;
+    void *mem;
+    uint32_t me;
+
+    window_job_open(r);
+    memset(own, 0, 2 * PARTS_BYTES);
+    CHECK_OK(r, tutti_comm_split(r->comm, r->rank == OUTSIDER ? -1 : 0, -(int)r->rank, &part));
+    if (!part) {
+        free(own);
+        return;
+    }
+    me = (uint32_t)tutti_comm_rank(part);
+    CHECK_OK(r, tutti_window_create(part, me == 1 ? own : NULL, parts[me], &w));
+    CHECK_OK(r, tutti_window_memory(w, &mem, NULL));
+    for (uint32_t to = 0; to < ranks; to++) {
+        const tutti_rma rma = { .size = sizeof rma, .signal_op = TUTTI_SIGNAL_ADD, .signal_value = 1 };
+
+        job_step(r, "put from %u to %u of the window", me, to);
+        pattern_fill(src, sizeof src, salt_of(me, to, 0));
+        CHECK_SAYS(r, tutti_window_put(w, (int)to, parts[to], src, 1, NULL), TUTTI_ERR_INVALID, "1 bytes at offset");
+        if (!parts[to]) {
+            CHECK_SAYS(r, tutti_window_signal(w, (int)to, 0, TUTTI_SIGNAL_SET, 1), TUTTI_ERR_INVALID, "offset 0");
+            continue;
+        }
+        CHECK_OK(r, tutti_window_put(w, (int)to, parts[to] - (me + 1) * sizeof src, src, sizeof src, &rma));
+        CHECK_OK(r, tutti_window_atomic(w, (int)to, 8, 4, TUTTI_ATOMIC_ADD, 1, 0, &old));
+        tickets += old;
+    }
+    for (uint32_t from = 0; from < ranks && parts[me]; from++) {
+        CHECK_OK(r, tutti_window_wait(w, 0, TUTTI_EQUAL, ranks, 0, NULL));
+        window_check_pattern(r, (uint8_t *)mem + parts[me] - (from + 1) * sizeof src, sizeof src, salt_of(from, me, 0), "put");
+    }
+    CHECK_OK(r, tutti_window_quiet(w, TUTTI_ALL_RANKS, 0));
+    CHECK_OK(r, tutti_allreduce(&tickets, &tickets, 1, TUTTI_U64, TUTTI_SUM, part, NULL));
+    CHECK(r, tickets == 2 * (0 + 1 + 2));
+    CHECK_OK(r, tutti_window_free(w));
+    tutti_comm_destroy(part);
+    free(own);
+}
+
+static void parts_may_differ_and_ranks_be_some_in_any_order(void **state)
+{
+    (void)state;
+    over_all_ways(parts_role, 4, NULL);
+}
+
 /* Rows and pieces, short and long; what is between them stays. */
 static void pieces_role(struct rank *r)
 {
@@ -904,6 +965,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(puts_and_gets_bring_every_byte_to_its_place),
+        cmocka_unit_test(parts_may_differ_and_ranks_be_some_in_any_order),
         cmocka_unit_test(rows_and_pieces_are_one_put),
         cmocka_unit_test(atomics_of_all_ranks_add_up),
         cmocka_unit_test(bits_are_changed_one_by_one),
