@@ -139,7 +139,8 @@ static void parts_role(struct rank *r)
     }
     for (uint32_t from = 0; from < ranks && parts[me]; from++) {
         CHECK_OK(r, tutti_window_wait(w, 0, TUTTI_EQUAL, ranks, 0, NULL));
-        window_check_pattern(r, (uint8_t *)mem + parts[me] - (from + 1) * sizeof src, sizeof src, salt_of(from, me, 0), "put");
+        window_check_pattern(r, (uint8_t *)mem + parts[me] - (from + 1) * sizeof src, sizeof src, salt_of(from, me, 0),
+                             "put");
     }
     CHECK_OK(r, tutti_window_quiet(w, TUTTI_ALL_RANKS, 0));
     CHECK_OK(r, tutti_allreduce(&tickets, &tickets, 1, TUTTI_U64, TUTTI_SUM, part, NULL));
@@ -566,6 +567,8 @@ static void mistakes_role(struct rank *r)
     CHECK_SAYS(r, tutti_window_signal(odd_window, other, 8, TUTTI_SIGNAL_SET, 1), TUTTI_ERR_INVALID, "begin");
     CHECK_OK(r, tutti_window_free(odd_window));
     free(odd_memory);
+    CHECK_SAYS(r, tutti_window_create(r->comm, NULL, r->rank ? SIZE_MAX : 64, &freed), TUTTI_ERR_NOMEM,
+               r->rank ? "do not fit the address space" : "rank 1 could not make its part");
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     job_check_all(r, s.mem, s.bytes, 0);
     window_side_fini(r, &s);
