@@ -660,6 +660,52 @@ static tutti_window *make_unreached(struct rank *r, void *mem, size_t bytes)
     return window;
 }
 
+/* ---- windows that are reached in different ways ---- */
+
+#define MIXED_ROUNDS (UNIT_SHARE > 1 ? 10u : 40u)
+#define MIXED_BYTES (MIB + 4096)
+
+/* Long puts to a window that the wire reaches, a fence, and a signal in one that it does not reach: the message is seen after the bytes. Then the next round may begin. */
+static void mixed_role(struct rank *r)
+{
+    uint8_t *src = job_have(r, malloc(MIXED_BYTES));
+    const int other = !r->rank;
+    tutti_window *unreached;
+    struct window_side s;
+    uint64_t word[8] = { 0 };
+
+    window_job_open(r);
+    window_side_init(r, &s, 64 + MIXED_BYTES);
+    unreached = make_unreached(r, word, sizeof word);
+    for (uint64_t i = 1; i <= MIXED_ROUNDS; i++) {
+        uint64_t counter = 0;
+        const tutti_rma later = { .size = sizeof later, .counter = &counter };
+
+        job_step(r, "round %u", (uint32_t)i);
+        if (r->rank == 0) {
+            pattern_fill(src, MIXED_BYTES, i);
+            CHECK_OK(r, tutti_window_put(s.window, other, 64, src, MIXED_BYTES, &later));
+            CHECK_OK(r, tutti_window_fence(s.window, i % 2 ? other : TUTTI_ALL_RANKS));
+            CHECK_OK(r, tutti_window_signal(unreached, other, 8, TUTTI_SIGNAL_SET, i));
+            CHECK_OK(r, tutti_window_wait_counter(s.window, &counter, 1, 0));
+            CHECK_OK(r, tutti_window_wait(unreached, 8, TUTTI_EQUAL, i, 0, NULL));
+        } else {
+            CHECK_OK(r, tutti_window_wait(unreached, 8, TUTTI_EQUAL, i, 0, NULL));
+            window_check_pattern(r, s.mem + 64, MIXED_BYTES, i, "put before a fence");
+            CHECK_OK(r, tutti_window_signal(unreached, other, 8, TUTTI_SIGNAL_SET, i));
+        }
+    }
+    CHECK_OK(r, tutti_window_free(unreached));
+    window_side_fini(r, &s);
+    free(src);
+}
+
+static void a_fence_holds_a_message_behind_what_the_wire_has(void **state)
+{
+    (void)state;
+    over_all_ways(mixed_role, 2, NULL);
+}
+
 /* The signal of a put of a device's memory waits for messages that a fence has put before it: none can carry its bytes. Rank 1 answers none while
  * it has the baton itself. */
 static void check_waits_behind_messages(struct rank *r, tutti_window *window, tutti_window *signals,
@@ -977,6 +1023,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(words_are_waited_for_and_mapped_memory_is_there),
         cmocka_unit_test(threads_use_a_window_at_once),
         cmocka_unit_test(mistakes_are_told_and_touch_nothing),
+        cmocka_unit_test(a_fence_holds_a_message_behind_what_the_wire_has),
         cmocka_unit_test(memory_of_devices_is_put_to_and_from_without_a_processor_or_refused),
         cmocka_unit_test(a_lost_rank_ends_what_waits_for_it),
         cmocka_unit_test(an_abort_ends_what_waits),
