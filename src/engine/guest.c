@@ -127,3 +127,12 @@ bool tt_guest_send(struct tt_engine *e, uint32_t rank, const void *payload, uint
     tt_assert(p && p->state == TT_PEER_UP && bytes <= TT_GUEST_MAIL_BYTES);
     return tt_mail_send(&p->mail, &cell, TT_CELL_GUEST, 0, payload, bytes);
 }
+
+bool tt_guest_fence(struct tt_engine *e, uint32_t rank)
+{
+    struct tt_peer *p = tt_peer_get(e, rank);
+    struct tt_cell cell = { 0 };
+
+    tt_assert(p && p->state == TT_PEER_UP);
+    return tt_mail_send(&p->mail, &cell, TT_CELL_FENCE, 0, NULL, 0);
+}

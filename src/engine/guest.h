@@ -69,5 +69,8 @@ tutti_status tt_guest_reach(struct tt_engine *e, uint32_t rank, struct tt_guest_
 bool tt_guest_is_linked(const struct tt_engine *e, uint32_t rank);
 /* Sends a message to a rank that is reached. False: there is no room now. */
 bool tt_guest_send(struct tt_engine *e, uint32_t rank, const void *payload, uint32_t bytes);
+/* Messages may overtake puts. Those to that rank from here on are heard there after all puts that were posted to it before have landed. Waits for nobody. False: there is no
+ * room now. */
+bool tt_guest_fence(struct tt_engine *e, uint32_t rank);
 
 #endif

@@ -110,7 +110,8 @@ bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type 
 {
     const uint32_t units = units_of(bytes), skip = skip_of(m->sent_units, units);
     const uint32_t unit = (m->sent_units + skip) % TT_DATA_UNITS;
-    const uint8_t flags = TT_DESC_INLINE | (type == TT_CELL_ENDED ? 0 : TT_DESC_URGENT);
+    const bool behind = type == TT_CELL_ENDED || type == TT_CELL_FENCE;
+    const uint8_t flags = TT_DESC_INLINE | (behind ? 0 : TT_DESC_URGENT);
 
     if (!tt_mail_room(m, bytes))
         return false;

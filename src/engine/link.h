@@ -7,8 +7,8 @@
  *   cells     the mailbox: fixed 64-byte cells; a short payload shares the cell's line
  *   data      longer payloads, a byte ring in units of 64
  *
- * Mail, head and credit are urgent (TT_DESC_URGENT): nothing in them speaks of segments that were put before. But TT_CELL_ENDED does:
- * it, and with it the mail behind it, is seen after all puts that were posted before it have landed.
+ * Mail, head and credit are urgent (TT_DESC_URGENT): nothing in them speaks of segments that were put before. But TT_CELL_ENDED and
+ * TT_CELL_FENCE do: these, and with them the mail behind them, are seen after all puts that were posted before them have landed.
  *
  * Cells have fixed places, so a stale payload can never be taken for a cell's state word. */
 #ifndef TT_ENGINE_LINK_H
@@ -57,7 +57,8 @@ enum tt_cell_type {
     TT_CELL_CREDIT,             /* only returns eager credit */
     TT_CELL_NUDGE,              /* "I wait for you in this operation"; alltoallv: struct tt_nudge_msg follows */
     TT_CELL_ENDED,              /* "I put nothing more for this context" */
-    TT_CELL_GUEST               /* a message of the guest's: nothing but the payload */
+    TT_CELL_GUEST,              /* a message of the guest's: nothing but the payload */
+    TT_CELL_FENCE               /* nothing: what comes behind it speaks of puts before it */
 };
 
 struct tt_cell {

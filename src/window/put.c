@@ -239,6 +239,16 @@ static tutti_status post(struct tt_window_put *p, bool *any)
 
 /* ---- by message ---- */
 
+/* The message with the signal, which a fence of before may want behind what the wire has, overtakes nothing of that. False: there is no room now. */
+static bool hold_behind_wire(struct tt_window_put *p)
+{
+    if (!p->held && !tt_marks_is_quiet(&p->peer->marks, UINT64_MAX))    /* something may be under way */
+        p->held = tt_guest_fence(p->attempt.window->home->engine, p->peer->rank);
+    else
+        p->held = true;
+    return p->held;
+}
+
 static tutti_status send(struct tt_window_put *p, bool *any)
 {
     struct tt_window *w = p->attempt.window;
@@ -258,6 +268,8 @@ static tutti_status send(struct tt_window_put *p, bool *any)
         m.bytes = left < TT_WINDOW_CHUNK_BYTES ? left : TT_WINDOW_CHUNK_BYTES;
     } else if (p->signalled) {
         return TUTTI_OK;
+    } else if (!hold_behind_wire(p)) {
+        return TUTTI_PENDING;
     } else {                    /* behind all bytes: messages are executed in order */
         m.signal_op = (uint8_t)p->rma.signal_op;
         m.signal_window = p->signals->id;

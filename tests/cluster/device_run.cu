@@ -1,4 +1,4 @@
-/* The kernels of the device tests on a GPU, in a job of three ranks: tutti run -n 3 -- device_run. Windows, sources and the FIFO are pinned host memory. Ranks share GPUs if there are
+/* The kernels of the device tests on a GPU, in a job of three ranks: tutti run -n 3 -- device_run (test_device_gpu.sh). Windows, sources and the FIFO are pinned host memory. Ranks share GPUs if there are
  * fewer. Exit status 77: there is none. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -94,6 +94,68 @@ static void puts_and_gets_bring_every_byte_to_its_place(void **state)
     over_all_ways(content_role, 3, NULL);
 }
 
+/* ---- parts that differ, of some of the ranks in an order of their own ---- */
+
+#define OUTSIDER 1u             /* of four ranks: it has no part in the window */
+#define PARTS_BYTES 4096u
+
+/* How large the part of each rank of the window is: the library's, the caller's, and none. */
+static const size_t parts[] = { PARTS_BYTES, 2 * PARTS_BYTES, 0 };
+
+/* A window of three of four ranks, which are numbered the other way round there. Each puts a page to those that have room, fetches a ticket of one, and is told what is outside. */
+static void parts_role(struct rank *r)
+{
+    uint8_t *own = job_have(r, aligned_alloc(64, 2 * PARTS_BYTES)), src[PARTS_BYTES / 8];
+    const uint64_t ranks = sizeof parts / sizeof *parts;
+    uint64_t tickets = 0, old = 0;
+    tutti_window *w;
+    tutti_comm *part;
+    void *mem;
+    uint32_t me;
+
+    window_job_open(r);
+    memset(own, 0, 2 * PARTS_BYTES);
+    CHECK_OK(r, tutti_comm_split(r->comm, r->rank == OUTSIDER ? -1 : 0, -(int)r->rank, &part));
+    if (!part) {
+        free(own);
+        return;
+    }
+    me = (uint32_t)tutti_comm_rank(part);
+    CHECK_OK(r, tutti_window_create(part, me == 1 ? own : NULL, parts[me], &w));
+    CHECK_OK(r, tutti_window_memory(w, &mem, NULL));
+    for (uint32_t to = 0; to < ranks; to++) {
+        const tutti_rma rma = { .size = sizeof rma, .signal_op = TUTTI_SIGNAL_ADD, .signal_value = 1 };
+
+        job_step(r, "put from %u to %u of the window", me, to);
+        pattern_fill(src, sizeof src, salt_of(me, to, 0));
+        CHECK_SAYS(r, tutti_window_put(w, (int)to, parts[to], src, 1, NULL), TUTTI_ERR_INVALID, "1 bytes at offset");
+        if (!parts[to]) {
+            CHECK_SAYS(r, tutti_window_signal(w, (int)to, 0, TUTTI_SIGNAL_SET, 1), TUTTI_ERR_INVALID, "offset 0");
+            continue;
+        }
+        CHECK_OK(r, tutti_window_put(w, (int)to, parts[to] - (me + 1) * sizeof src, src, sizeof src, &rma));
+        CHECK_OK(r, tutti_window_atomic(w, (int)to, 8, 4, TUTTI_ATOMIC_ADD, 1, 0, &old));
+        tickets += old;
+    }
+    for (uint32_t from = 0; from < ranks && parts[me]; from++) {
+        CHECK_OK(r, tutti_window_wait(w, 0, TUTTI_EQUAL, ranks, 0, NULL));
+        window_check_pattern(r, (uint8_t *)mem + parts[me] - (from + 1) * sizeof src, sizeof src, salt_of(from, me, 0),
+                             "put");
+    }
+    CHECK_OK(r, tutti_window_quiet(w, TUTTI_ALL_RANKS, 0));
+    CHECK_OK(r, tutti_allreduce(&tickets, &tickets, 1, TUTTI_U64, TUTTI_SUM, part, NULL));
+    CHECK(r, tickets == 2 * (0 + 1 + 2));
+    CHECK_OK(r, tutti_window_free(w));
+    tutti_comm_destroy(part);
+    free(own);
+}
+
+static void parts_may_differ_and_ranks_be_some_in_any_order(void **state)
+{
+    (void)state;
+    over_all_ways(parts_role, 4, NULL);
+}
+
 /* Rows and pieces, short and long; what is between them stays. */
 static void pieces_role(struct rank *r)
 {
@@ -505,6 +567,8 @@ static void mistakes_role(struct rank *r)
     CHECK_SAYS(r, tutti_window_signal(odd_window, other, 8, TUTTI_SIGNAL_SET, 1), TUTTI_ERR_INVALID, "begin");
     CHECK_OK(r, tutti_window_free(odd_window));
     free(odd_memory);
+    CHECK_SAYS(r, tutti_window_create(r->comm, NULL, r->rank ? SIZE_MAX : 64, &freed), TUTTI_ERR_NOMEM,
+               r->rank ? "do not fit the address space" : "rank 1 could not make its part");
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     job_check_all(r, s.mem, s.bytes, 0);
     window_side_fini(r, &s);
@@ -594,6 +658,52 @@ static tutti_window *make_unreached(struct rank *r, void *mem, size_t bytes)
             CHECK_OK(r, tutti_window_create(r->comm, mem, bytes, &window));
     }
     return window;
+}
+
+/* ---- windows that are reached in different ways ---- */
+
+#define MIXED_ROUNDS (UNIT_SHARE > 1 ? 10u : 40u)
+#define MIXED_BYTES (MIB + 4096)
+
+/* Long puts to a window that the wire reaches, a fence, and a signal in one that it does not reach: the message is seen after the bytes. Then the next round may begin. */
+static void mixed_role(struct rank *r)
+{
+    uint8_t *src = job_have(r, malloc(MIXED_BYTES));
+    const int other = !r->rank;
+    tutti_window *unreached;
+    struct window_side s;
+    uint64_t word[8] = { 0 };
+
+    window_job_open(r);
+    window_side_init(r, &s, 64 + MIXED_BYTES);
+    unreached = make_unreached(r, word, sizeof word);
+    for (uint64_t i = 1; i <= MIXED_ROUNDS; i++) {
+        uint64_t counter = 0;
+        const tutti_rma later = { .size = sizeof later, .counter = &counter };
+
+        job_step(r, "round %u", (uint32_t)i);
+        if (r->rank == 0) {
+            pattern_fill(src, MIXED_BYTES, i);
+            CHECK_OK(r, tutti_window_put(s.window, other, 64, src, MIXED_BYTES, &later));
+            CHECK_OK(r, tutti_window_fence(s.window, i % 2 ? other : TUTTI_ALL_RANKS));
+            CHECK_OK(r, tutti_window_signal(unreached, other, 8, TUTTI_SIGNAL_SET, i));
+            CHECK_OK(r, tutti_window_wait_counter(s.window, &counter, 1, 0));
+            CHECK_OK(r, tutti_window_wait(unreached, 8, TUTTI_EQUAL, i, 0, NULL));
+        } else {
+            CHECK_OK(r, tutti_window_wait(unreached, 8, TUTTI_EQUAL, i, 0, NULL));
+            window_check_pattern(r, s.mem + 64, MIXED_BYTES, i, "put before a fence");
+            CHECK_OK(r, tutti_window_signal(unreached, other, 8, TUTTI_SIGNAL_SET, i));
+        }
+    }
+    CHECK_OK(r, tutti_window_free(unreached));
+    window_side_fini(r, &s);
+    free(src);
+}
+
+static void a_fence_holds_a_message_behind_what_the_wire_has(void **state)
+{
+    (void)state;
+    over_all_ways(mixed_role, 2, NULL);
 }
 
 /* The signal of a put of a device's memory waits for messages that a fence has put before it: none can carry its bytes. Rank 1 answers none while
@@ -904,6 +1014,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(puts_and_gets_bring_every_byte_to_its_place),
+        cmocka_unit_test(parts_may_differ_and_ranks_be_some_in_any_order),
         cmocka_unit_test(rows_and_pieces_are_one_put),
         cmocka_unit_test(atomics_of_all_ranks_add_up),
         cmocka_unit_test(bits_are_changed_one_by_one),
@@ -912,6 +1023,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(words_are_waited_for_and_mapped_memory_is_there),
         cmocka_unit_test(threads_use_a_window_at_once),
         cmocka_unit_test(mistakes_are_told_and_touch_nothing),
+        cmocka_unit_test(a_fence_holds_a_message_behind_what_the_wire_has),
         cmocka_unit_test(memory_of_devices_is_put_to_and_from_without_a_processor_or_refused),
         cmocka_unit_test(a_lost_rank_ends_what_waits_for_it),
         cmocka_unit_test(an_abort_ends_what_waits),

@@ -328,13 +328,13 @@ static void what_was_consumed_is_told_later_if_the_wire_is_full(void **state)
     ends_fini();
 }
 
-/* "I put nothing more" comes after what was put; other mail need not. */
-static void that_a_context_ended_is_seen_after_all_puts_before_it(void **state)
+/* "I put nothing more", and a fence, come after what was put; other mail need not. */
+static void what_speaks_of_puts_is_seen_after_all_puts_before_it(void **state)
 {
     (void)state;
     for (uint32_t caps = 0; caps <= TT_WIRE_CAP_ORDERED; caps += TT_WIRE_CAP_ORDERED) {
         struct tt_cell cell = { .context = 5 };
-        char late[] = "late";
+        char late[] = "late", later[] = "lag.";
         struct tt_desc put = { .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .local = late, .bytes = 4 };
         struct tt_mail m;
 
@@ -352,6 +352,13 @@ static void that_a_context_ended_is_seen_after_all_puts_before_it(void **state)
             assert_int_equal(m.type, type);
             tt_mail_drop(&b.box, &m);
         }
+        put.local = later;
+        assert_int_equal(post(&fake.wire, &put, 1), 1);
+        assert_true(tt_mail_send(&a.box, &cell, TT_CELL_FENCE, 0, NULL, 0));
+        assert_false(fake.flags & TT_DESC_URGENT);
+        assert_int_equal(tt_mail_next(&b.box, &m), TUTTI_OK);
+        assert_int_equal(m.type, TT_CELL_FENCE);
+        assert_memory_equal(b.region + TT_LINK_ARRIVED, later, 4);
         ends_fini();
     }
 }
@@ -480,7 +487,7 @@ int main(void)
         cmocka_unit_test(the_longest_message_fits_an_empty_mailbox),
         cmocka_unit_test(what_a_full_wire_did_not_take_is_sent_again),
         cmocka_unit_test(what_was_consumed_is_told_later_if_the_wire_is_full),
-        cmocka_unit_test(that_a_context_ended_is_seen_after_all_puts_before_it),
+        cmocka_unit_test(what_speaks_of_puts_is_seen_after_all_puts_before_it),
         cmocka_unit_test(a_cell_out_of_turn_is_not_looked_at),
         cmocka_unit_test(a_length_never_reaches_past_the_link_region),
         cmocka_unit_test(a_head_that_cannot_be_hurts_the_peer_alone),
