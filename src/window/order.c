@@ -9,8 +9,7 @@ tutti_status tt_window_fence_rank(struct tt_window *w, uint32_t rank)
 
     if (!p)
         return TUTTI_ERR_NOMEM;
-    p->fenced = true;
-    p->mail_fenced = p->nmail_puts > 0;
+    tt_window_peer_fence(p);
     return TUTTI_OK;
 }
 

@@ -60,8 +60,7 @@ static void see_fences(struct tt_windows *home, struct tt_window_peer *p)
     if (p->fences_seen == home->fences)
         return;
     p->fences_seen = home->fences;
-    p->fenced = true;
-    p->mail_fenced = p->nmail_puts > 0;
+    tt_window_peer_fence(p);
 }
 
 static tutti_status *failed_of(const struct tt_window_put *p)
@@ -239,14 +238,14 @@ static tutti_status post(struct tt_window_put *p, bool *any)
 
 /* ---- by message ---- */
 
-/* The message with the signal, which a fence of before may want behind what the wire has, overtakes nothing of that. False: there is no room now. */
-static bool hold_behind_wire(struct tt_window_put *p)
+/* After a fence the message with the signal overtakes nothing of what the wire had taken, nor do those behind it. False: there is no room now. */
+static bool hold_behind_wire(const struct tt_window_put *p)
 {
-    if (!p->held && !tt_marks_is_quiet(&p->peer->marks, UINT64_MAX))    /* something may be under way */
-        p->held = tt_guest_fence(p->attempt.window->home->engine, p->peer->rank);
-    else
-        p->held = true;
-    return p->held;
+    if (p->peer->wire_fenced && !tt_marks_is_quiet(&p->peer->marks, UINT64_MAX) &&      /* something may be under way */
+        !tt_guest_fence(p->attempt.window->home->engine, p->peer->rank))
+        return false;
+    p->peer->wire_fenced = false;
+    return true;
 }
 
 static tutti_status send(struct tt_window_put *p, bool *any)

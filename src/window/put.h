@@ -24,7 +24,6 @@ struct tt_window_put {
     bool begun, by_mail;
     bool direct;                /* its source or its target is memory of a device: no processor may touch the bytes */
     bool split;                 /* some bytes went without the signal */
-    bool held;                  /* a message with the signal is heard behind all that the wire had taken */
     bool signalled;             /* or there is none */
     size_t at;                  /* piece, … */
     uint64_t within;            /* … and byte of it: all before has been taken */

@@ -103,6 +103,7 @@ struct tt_window_peer {
     bool fenced;                /* the next signal is after all puts before */
     uint32_t fences_seen;       /* of home->fences */
     bool mail_fenced;           /* what was put by message must be there before */
+    bool wire_fenced;           /* a signal by message must be behind what the wire had taken */
     bool no_direct;             /* found out once: it cannot be given bytes in memory that its wire did not allocate */
     struct tt_marks marks;      /* by which quiet waits for what the wire took */
     struct tt_window_transfer *oldest, *newest;     /* that are not over, in the order in which they began */
@@ -111,6 +112,13 @@ struct tt_window_peer {
     struct tt_window_message answers[TT_WINDOW_ASKS];   /* to it, that had no room; a ring */
     uint32_t answers_head, answers_tail;
 };
+
+/* A fence to that peer: marks alone, whatever the ways are by which it is reached. */
+static inline void tt_window_peer_fence(struct tt_window_peer *p)
+{
+    p->fenced = p->wire_fenced = true;
+    p->mail_fenced = p->nmail_puts > 0;
+}
 
 /* A call that waits for a word. The list is under the baton; the rest is the caller's. */
 struct tt_window_waiter {
