@@ -25,6 +25,11 @@ bool tt_predict_knows(enum tt_coll_kind kind)
     }
 }
 
+bool tt_predict_crowded(const struct tt_tune_conf *conf)
+{
+    return conf->costs.cores && conf->costs.cores < tt_layout_widest(conf->layout);
+}
+
 /* Links as they are told, and where they are not, what was measured. Within a host copies are work of the ranks, and only a link that is told bounds them
  * as well. */
 static void make_net(const struct tt_tune_conf *conf, struct tt_net_conf *net)
@@ -60,7 +65,8 @@ uint64_t tt_predict_lane_bytes(const struct tt_tune_conf *conf, const struct tt_
 {
     const double own = conf->costs.far.send_byte_ns > 0 ? 1e9 / conf->costs.far.send_byte_ns : INSTANT_BYTES_PER_S;
     const double rail = net->link[TT_NEAR_RACK].bytes_per_s;
-    const double covers = 2e-9 * net->link[d].latency_ns * (rail < own ? rail : own);
+    const double there_and_back_ns = 2 * (net->link[d].latency_ns + conf->costs.far.send_ns + conf->costs.far.receive_ns);
+    const double covers = 1e-9 * there_and_back_ns * (rail < own ? rail : own);
 
     return conf->lane_bytes && d >= TT_NEAR_RACK && (double)conf->lane_bytes[d] < covers ? conf->lane_bytes[d] : 0;
 }
@@ -187,7 +193,7 @@ static double more(double a, double than) { return a > than ? a - than : 0; }
 void tt_predict_near(const struct tt_tune_conf *conf, const struct tt_coll *coll, struct tt_predict_near *out)
 {
     const struct tt_tune_costs *costs = &conf->costs;
-    const bool crowded = costs->cores && costs->cores < tt_layout_widest(conf->layout);
+    const bool crowded = tt_predict_crowded(conf);
     const bool apart = !crowded && costs->apart.copy_byte_ns > 0 && costs->near.mapped;
 
     *out = (struct tt_predict_near){

@@ -53,6 +53,9 @@ struct tt_prediction {
     double busy;            /* share of the time that what bounds it was busy */
 };
 
+/* Whether ranks of a host share its cores. */
+bool tt_predict_crowded(const struct tt_tune_conf *conf);
+
 /* Whether calls of that kind can be simulated at all. */
 bool tt_predict_knows(enum tt_coll_kind kind);
 

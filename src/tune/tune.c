@@ -318,11 +318,6 @@ static struct tt_coll shortened(const struct tt_tune_conf *conf, const struct tt
     return like;
 }
 
-static bool share_cores(const struct tt_tune_conf *conf)
-{
-    return conf->costs.cores && conf->costs.cores < tt_layout_widest(conf->layout);
-}
-
 static const char *why_not_simulated(const struct tt_tune_conf *conf, const struct tt_coll *call, bool simulate)
 {
     if (!simulate)
@@ -333,7 +328,7 @@ static const char *why_not_simulated(const struct tt_tune_conf *conf, const stru
         return "there is nothing to send";
     if (conf->layout->nranks != call->nranks)
         return "it is not known where the ranks are";
-    if (call->nranks > TT_TUNE_RANKS_MAX && conf->layout->nhosts == 1 && share_cores(conf))
+    if (call->nranks > TT_TUNE_RANKS_MAX && conf->layout->nhosts == 1 && tt_predict_crowded(conf))
         return "there are more ranks than are simulated before a call, on one host, and they share its cores";
     return NULL;
 }

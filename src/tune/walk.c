@@ -46,7 +46,7 @@ static void find_shares(struct tt_walk *w)
     w->rail_ranks = l->nrails ? widest / l->nrails : widest;
     if (l->node == TT_NODE_SOCKETS && sockets > 1)
         w->socket_ranks = widest / sockets / (sockets - 1);
-    w->crowd = c->cores && c->cores < widest ? widest / c->cores : 1;
+    w->crowd = tt_predict_crowded(w->conf) ? widest / c->cores : 1;
     if (w->crowd > 1)
         w->turn_ns = c->wake_ns + c->idle_ns * (widest - c->cores) / c->cores;
 }

@@ -59,13 +59,13 @@ class Why(unittest.TestCase):
 
     def test_closed_forms_choose_where_that_is_asked_for_or_ranks_are_many(self):
         self.assertEqual(why("allreduce", "1M", env={"TUTTI_TUNE": "model"})["by"], "formula")
-        many = why("allreduce", "1M", "--ranks", "65")
+        many = why("allreduce", "1M", "--ranks", "65", "--cores", "4")
         self.assertEqual(many["by"], "formula")
         self.assertIn("more ranks", many["reason"])
         self.assertEqual(why("allgather", "4K", "--topo", "four-buildings", "--ranks", "1024", env={"TUTTI_TUNE": "model"})["by"], "formula")
 
     def test_what_was_not_simulated_is_not_said_to_be(self):
-        for args in (("allreduce", "1M", "--ranks", "1"), ("barrier", "--ranks", "4"), ("allreduce", "1M", "--ranks", "65")):
+        for args in (("allreduce", "1M", "--ranks", "1"), ("barrier", "--ranks", "4"), ("allreduce", "1M", "--ranks", "65", "--cores", "4")):
             told = run(TUTTI, "plan", "why", *args).stdout
             self.assertIn("closed forms decide", told)
             self.assertNotIn("; simulated with", told)
