@@ -392,6 +392,9 @@ tutti_status tt_between_links(tutti_comm *comm, const struct tt_between *b, stru
     free(mem);
     if (!st)
         st = tutti_allreduce(found, found, 2 * TT_DISTANCES, TUTTI_U64, TUTTI_MAX, comm, NULL);
+    for (int d = TT_DISTANCES - 1; d >= TT_NEAR_RACK && !st; d--)
+        if (way_ns[d])
+            comm->world->constants.hosts.way_ns = (double)way_ns[d];    /* the nearest, as two hosts measure it where not all is measured */
     if (!st)
         fill_links(comm, way_ns, rate, links);
     return st;

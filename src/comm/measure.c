@@ -500,10 +500,22 @@ static double tcp_receive_ns(const struct tt_work_costs *w)
     return w->tcp_receive_ns + TCP_LOOKS * w->look_ns + TCP_SOFTWARE_NS;
 }
 
+static double tcp_ends_ns(const struct tt_work_costs *w) { return tcp_send_ns(w) + tcp_receive_ns(w); }
+
+/* Of what the ends of TCP do, as much as fits into the way that was measured between hosts: a wire that is driven from user space does less. */
+static double far_share(const struct tt_constants *c)
+{
+    const double way = c->hosts.way_ns, ends = tcp_ends_ns(&c->work);
+
+    return way > 0 && way < ends + TCP_LATENCY_NS ? larger(way - TCP_LATENCY_NS, way / 2) / ends : 1;
+}
+
 void tt_constants_ends(const struct tt_constants *c, bool near_is_shm, struct tt_ends *out)
 {
-    out->far_ns = tcp_send_ns(&c->work) + tcp_receive_ns(&c->work);
-    out->near_ns = near_is_shm ? SHM_SEND_NS + SHM_RECEIVE_NS : out->far_ns;
+    const double tcp = tcp_ends_ns(&c->work);
+
+    out->far_ns = tcp * far_share(c);
+    out->near_ns = near_is_shm ? SHM_SEND_NS + SHM_RECEIVE_NS : tcp;
 }
 
 double tt_constants_latency_ns(const struct tt_constants *c, bool near_is_shm, enum tt_distance d, double way_ns)
@@ -531,12 +543,14 @@ void tt_constants_costs(const struct tt_constants *c, bool near_is_shm, uint32_t
                                     .single_ns = w->single_ns,
                                     .single_byte_ns = SINGLE_PAGES * w->single_byte_ns,
                                     .whole_bytes = SINGLE_WHOLE_BYTES };
-    struct tt_des_way fetched = shm;
+    struct tt_des_way fetched = shm, far = tcp;
 
     fetched.single_bytes = near_is_shm ? TT_COPIES_BYTES_MIN : 0;
     fetched.single_byte_ns = SINGLE_ALONE * w->single_byte_ns;
+    far.send_ns *= far_share(c);
+    far.receive_ns *= far_share(c);
     *out = (struct tt_tune_costs){
-        .far = tcp, .near = near_is_shm ? shm : tcp, .fetched = fetched,
+        .far = far, .near = near_is_shm ? shm : tcp, .fetched = fetched,
         .far_latency_ns = tt_constants_latency_ns(c, near_is_shm, TT_NEAR_RACK, c->hosts.way_ns),
         .far_byte_ns = c->hosts.rail_byte_ns,
         .near_latency_ns = near_is_shm ? w->line_ns : TCP_LATENCY_NS,

@@ -231,7 +231,7 @@ static tutti_status check_stars(const struct place *p, const struct tt_topo_rule
 {
     for (const char *at = strchr(r->label[d], '$'); at; at = strchr(at + 1, '$'))
         if (at[1] >= '1' && at[1] <= '9' && (unsigned)(at[1] - '0') > nstars)
-            return tt_fail(TUTTI_ERR_INVALID, "%s: %s.%s is \"%s\", but \"%s\" has %u stars for $1 to $9 to stand for",
+            return tt_fail(TUTTI_ERR_INVALID, "%s: %s.%s is \"%s\", but the number of stars in \"%s\", for $1 to $9 to stand for, is %u",
                            p->from, p->path, tt_distance_name(d), r->label[d], r->host, nstars);
     return TUTTI_OK;
 }

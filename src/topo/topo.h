@@ -22,7 +22,7 @@
  * above    what leaves a group of the level below shares its uplink: tt_topo_uplink. bytes_per_s bounds one pair of ranks more
  *          closely than its rails do (a WAN path, say); 0: it does not. */
 struct tt_topo_link {
-    uint64_t latency_ns;            /* one way, the least message, from rank to rank */
+    uint64_t latency_ns;            /* one way, the least message, without what the ranks at its ends do */
     double bytes_per_s;             /* each way */
     double oversubscription;        /* levels above RACK: rails below the uplink, over the uplink; at least 1 once read */
 };

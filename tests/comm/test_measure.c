@@ -217,10 +217,16 @@ static void what_lies_between_hosts_counts_for_ranks_on_several(void **state)
 static void a_latency_is_what_the_ends_of_a_message_leave_of_its_way(void **state)
 {
     const struct tt_constants *c = &tt_constants_default;
+    struct tt_constants near_nic = *c;
     struct tt_tune_costs costs;
     struct tt_ends ends;
 
     (void)state;
+    near_nic.hosts.way_ns = 2000;       /* that is less than TCP's ends do */
+    tt_constants_ends(&near_nic, true, &ends);
+    tt_constants_costs(&near_nic, true, 4, &costs);
+    assert_true(fabs(ends.far_ns + tt_constants_latency_ns(&near_nic, true, TT_NEAR_RACK, 2000) - 2000) < 1e-6);
+    assert_true(fabs(costs.far.send_ns + costs.far.receive_ns + costs.far_latency_ns - 2000) < 1e-6);
     for (int shm = 0; shm < 2; shm++) {
         tt_constants_ends(c, shm, &ends);
         tt_constants_costs(c, shm, 4, &costs);
