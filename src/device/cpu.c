@@ -39,20 +39,22 @@ static void *run_block(void *arg)
     return NULL;
 }
 
-/* The sentence is the block's own, if it has one, or the device's. */
+/* The sentence is the last that the block's thread failed with, if it did, or the device's: these were printed where they were found. */
 static tutti_status result(const struct launch *l, tutti_device *d)
 {
-    char why[TT_ERROR_BYTES];
+    const char *const name = tutti_status_name(l->status);
+    char why[TT_ERROR_BYTES], sentence[TT_ERROR_BYTES + 80];
 
     if (!l->status)
         return TUTTI_OK;
     snprintf(why, sizeof why, "%s", l->why);
     if (!why[0] && tutti_device_status(d) == l->status)
         snprintf(why, sizeof why, "%s", tutti_last_error());
-    return tt_fail(l->status, "block %u of %u returned %s: %s", l->failed, l->nblocks, tutti_status_name(l->status),
-                   why[0]                            ? why
-                   : l->status == TUTTI_ERR_TIMEOUT ? "it waited until its time was up"
-                                                    : "it does not say why");
+    if (!why[0])
+        return tt_fail(l->status, "block %u of %u returned %s: %s", l->failed, l->nblocks, name,
+                       l->status == TUTTI_ERR_TIMEOUT ? "it waited until its time was up" : "it does not say why");
+    snprintf(sentence, sizeof sentence, "block %u of %u returned %s: %s", l->failed, l->nblocks, name, why);
+    return tt_fail_again(l->status, sentence);
 }
 
 /* Starts as many as it can; *started of them are to be joined. */
