@@ -3,7 +3,7 @@
 On shaped links (tests/support/testbed.py draws them: one rank on each host, one rail) every rank routes its tokens to 1 or 4 experts, evenly or by Zipf's
 law, and the same exchange goes in all ways in turn (`tutti perf a2av`). *padded* is what a program does that must not ask how much comes: two allgathers, and an
 alltoall of the most that a rank may be sent by another; *padded to the largest* of the most that one is, which such a program cannot know before.
-The reach of these is nine tenths of how many times as many bytes travel. The hosts share this machine's cores, and each would take them for its own and spin on them: so
+The reach of these is nine tenths of how many times as many bytes go through the busiest rank's link. The hosts share this machine's cores, and each would take them for its own and spin on them: so
 nobody spins, in any of these ways. Tc is the processor time that the start of a replay costs for each other rank; those rows have 16 ranks
 on this machine and short pieces. Times are medians of the slowest rank's, of all rounds.
 
@@ -122,12 +122,12 @@ def rows_of(options, case, turns):
                 "spread": [round(min(ratios), 3), round(max(ratios), 3)], "samples": {f"{w} us": us(w) for w in (over, under)}}
 
     whats = whats_of(options, case)
-    late_bytes = statistics.mean(turn["dynamic"]["sent_bytes"] for turn in turns)
+    late_bytes = statistics.mean(turn["dynamic"]["busiest_bytes"] for turn in turns)
     if is_wanted(options, whats["known"]):
         yield row(whats["known"], "dynamic", "known", LATE_REACH, "lower", "tutti_alltoallv")
     for way in ("padded", "padded_seen"):
         if is_wanted(options, whats[way]):
-            less = statistics.mean(turn[way]["sent_bytes"] for turn in turns) / late_bytes
+            less = statistics.mean(turn[way]["busiest_bytes"] for turn in turns) / late_bytes
             yield {**row(whats[way], way, "dynamic", round(SHARE * less, 2), "higher", "two allgathers and an alltoall"), "bytes_ratio": round(less, 3)}
 
 

@@ -458,6 +458,30 @@ static double median(double *of, size_t n)
     return n % 2 ? of[n / 2] : (of[n / 2 - 1] + of[n / 2]) / 2;
 }
 
+/* What one rank sends another this way. */
+static uint64_t sent_to(const struct exchange *x, const struct way *w, uint32_t from, uint32_t to)
+{
+    return from == to ? 0 : !w->padded ? to_rank(x, from, to) : w->arg ? x->seen_bytes : x->pad_bytes;
+}
+
+/* Through the busiest link: the most that one rank sends or receives. */
+static uint64_t busiest_bytes(const struct exchange *x, const struct way *w)
+{
+    uint64_t most = 0;
+
+    for (uint32_t r = 0; r < x->nranks; r++) {
+        uint64_t out = 0, in = 0;
+
+        for (uint32_t other = 0; other < x->nranks; other++) {
+            out += sent_to(x, w, r, other);
+            in += sent_to(x, w, other, r);
+        }
+        most = out > most ? out : most;
+        most = in > most ? in : most;
+    }
+    return most;
+}
+
 static void print(const struct exchange *x, const struct way *w, const struct sample *samples)
 {
     const size_t n = x->o->iters;
@@ -471,14 +495,15 @@ static void print(const struct exchange *x, const struct way *w, const struct sa
         cpu[i] = samples[i].start_cpu_us;
     }
     for (uint32_t r = 0; r < x->nranks; r++)
-        sent += r == x->rank ? 0 : w->padded ? (w->arg ? x->seen_bytes : x->pad_bytes) : x->send_counts[r];
+        sent += sent_to(x, w, x->rank, r);
     tc = median(cpu, n) / (x->nranks > 1 ? x->nranks - 1 : 1);
     if (x->o->json)
         printf(
             "{\"way\": \"%s\", \"ranks\": %u, \"tokens\": %zu, \"bytes\": %zu, \"experts\": %zu, \"top\": %zu, \"skew\": %g, "
-            "\"dealt\": %s, \"sent_bytes\": %llu, \"time_us\": %.2f, \"tc_us\": %.3f, \"held_bytes\": %zu}\n",
+            "\"dealt\": %s, \"sent_bytes\": %llu, \"busiest_bytes\": %llu, \"time_us\": %.2f, \"tc_us\": %.3f, \"held_bytes\": %zu}\n",
             w->name, x->nranks, x->o->tokens, x->o->bytes, x->o->experts, x->o->top, x->o->skew,
-            x->o->dealt ? "true" : "false", (unsigned long long)sent, median(us, n), tc, held);
+            x->o->dealt ? "true" : "false", (unsigned long long)sent, (unsigned long long)busiest_bytes(x, w),
+            median(us, n), tc, held);
     else if (w->replays)
         printf("%-28s %12llu %12.2f %10.3f\n", w->name, (unsigned long long)sent, median(us, n), tc);
     else

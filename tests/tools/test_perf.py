@@ -296,6 +296,9 @@ class Exchanges(unittest.TestCase):
         self.assertEqual(len(rows), 10)
         self.assertLess(rows["dynamic"]["sent_bytes"], rows["padded"]["sent_bytes"])
         self.assertEqual(rows["dynamic"]["sent_bytes"], rows["replay"]["sent_bytes"])
+        for row in rows.values():
+            self.assertGreaterEqual(row["busiest_bytes"], row["sent_bytes"])
+        self.assertEqual(rows["padded"]["busiest_bytes"], rows["padded"]["sent_bytes"])     # all send the same
         self.assertGreater(rows["dynamic"]["held_bytes"], 0)
         self.assertGreater(rows["replay"]["tc_us"], 0)
 
