@@ -3,7 +3,9 @@
 For each shape of the testbed a description of it is written: the rate that HTB gives less the headers of Ethernet, IP and TCP, half of a ping as latency, ranks of a
 host joined by memory. Nothing in it is fitted to the times. Real ranks leave a barrier up to a latency apart: the prediction is the median of DRAWS simulations in which
 each rank begins up to that late. A row is how far `tutti sim` on that description is from the median of `tutti perf` on the
-testbed; cpu says how busy the processors were: where it comes near 1 the links did not set the time.
+testbed. It has a reach where the links bound the time: where the busiest rail sends for LINK_BOUND of what is predicted. Of the others it is told how far they
+are off, no more: there, messages wait for one another, and in which order those of several connections come through a rail is TCP's affair, of which the
+simulator knows nothing. cpu says how busy the processors were.
 """
 
 import json
@@ -20,10 +22,13 @@ SUMMARY = "the simulator's predictions beside real runs on shaped links"
 
 MIB = 1 << 20
 REACH = 15              # per cent
-SHAPES = ((2, 2), (4, 4))       # hosts, ranks and rails of each
+LINK_BOUND = 0.9        # of the time
+SHAPES = ((2, 2), (4, 4), (8, 1))       # hosts, ranks and rails of each
 DRAWS = 9
 CASES = (("allgather", "ring"), ("allgather", "doubling"), ("allgather", "parallel_rings"), ("reduce_scatter", "ring"), ("reduce_scatter", "parallel_rings"),
          ("allreduce", "ring"), ("allreduce", "parallel_rings"), ("broadcast", "binomial"))
+CASES_ALONE = (("allgather", "ring"), ("allgather", "doubling"), ("reduce_scatter", "ring"), ("reduce_scatter", "halving"), ("allreduce", "ring"),
+               ("allreduce", "rabenseifner"), ("broadcast", "binomial"))        # of ranks that are alone on their hosts
 PAYLOAD = 1448 / 1514   # of a full frame, as HTB counts it: 14 bytes of Ethernet, 20 of IP, 32 of TCP with timestamps
 MEMORY_GBIT = 40        # between ranks of a host: never the bound here
 TROUBLE = (GroupError, Refused, say.Problem, shaped.HostsError)
@@ -31,8 +36,8 @@ TROUBLE = (GroupError, Refused, say.Problem, shaped.HostsError)
 
 def add_options(parser):
     parser.add_argument("--mbit", type=int, default=100, help="rate of each rail (default 100)")
-    parser.add_argument("--sizes", default="4,16,64", help="sizes in MiB (default 4,16,64)")
-    parser.add_argument("--shapes", default=",".join(f"{h}x{r}" for h, r in SHAPES), help="hosts x ranks and rails of each (default 2x2,4x4)")
+    parser.add_argument("--sizes", default="4,16", help="sizes in MiB (default 4,16)")
+    parser.add_argument("--shapes", default=",".join(f"{h}x{r}" for h, r in SHAPES), help="hosts x ranks and rails of each (default 2x2,4x4,8x1)")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each case (default 3)")
     parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
     quiet.add_option(parser)
@@ -50,7 +55,7 @@ def sizes_of(options):
     try:
         return [int(text) * MIB for text in options.sizes.split(",")]
     except ValueError:
-        raise say.Problem(f"--sizes {options.sizes}: it should be like 4,16,64") from None
+        raise say.Problem(f"--sizes {options.sizes}: it should be like 4,16") from None
 
 
 def what_of(shape, coll, algo, nbytes):
@@ -58,14 +63,14 @@ def what_of(shape, coll, algo, nbytes):
 
 
 def cases_of(options, shape):
-    return [(coll, algo, nbytes) for coll, algo in CASES for nbytes in sizes_of(options)
+    return [(coll, algo, nbytes) for coll, algo in (CASES if shape.per_host > 1 else CASES_ALONE) for nbytes in sizes_of(options)
             if re.search(options.only, what_of(shape, coll, algo, nbytes))]
 
 
 def listing(options):
     for shape in shapes_of(options):
         for case in cases_of(options, shape):
-            yield f"{what_of(shape, *case)}  reach {REACH}"
+            yield f"{what_of(shape, *case)}  reach {REACH} where links bound it"
 
 
 def description(shape, ping_us):
@@ -86,6 +91,12 @@ def predicted_us(program, topo, case, skew_ns, seed):
     return json.loads(done.stdout)["time_us"]
 
 
+def busiest(turns, network, predicted_us):
+    """The share of the predicted time for which the busiest rail sends what it sent."""
+    most = max(mib for host in turns.rail_mib for mib in host)
+    return round(most * MIB * 8 / (network["gbit_s"] * 1e9) / (predicted_us * 1e-6), 3)
+
+
 def rows_of(bed, group, options, topo, cases):
     program = build.tutti(options.tutti)
     network = json.loads(Path(topo).read_text(encoding="ascii"))["links"]["rack"]
@@ -102,11 +113,11 @@ def rows_of(bed, group, options, topo, cases):
         except Refused as why:
             yield {"what": what, "skipped": str(why)}
             continue
-        off = 100 * (simulated / turns.median_us - 1)
-        say.progress(f"    {what} {off:+.1f} % (predicted {simulated / 1000:.1f} ms, real {turns.median_us / 1000:.1f} ms)")
-        yield {"what": what, "value": round(abs(off), 2), "reach": REACH, "unit": "%", "better": "lower", "against": "tutti perf on the testbed",
+        off, busy = 100 * (simulated / turns.median_us - 1), busiest(turns, network, simulated)
+        say.progress(f"    {what} {off:+.1f} % (predicted {simulated / 1000:.1f} ms, real {turns.median_us / 1000:.1f} ms, a rail busy for {100 * busy:.0f} % of what is predicted)")
+        yield {"what": what, "value": round(abs(off), 2), "reach": REACH if busy >= LINK_BOUND else None, "unit": "%", "better": "lower", "against": "tutti perf on the testbed",
                "predicted_us": simulated, "measured_us": round(turns.median_us, 1), "spread": [round(100 * (simulated / us - 1), 2) for us in
-               (max(turns.us), min(turns.us))], "cpu": turns.cpu, "rail_mib": turns.rail_mib, "network": network,
+               (max(turns.us), min(turns.us))], "cpu": turns.cpu, "busy": busy, "rail_mib": turns.rail_mib, "network": network,
                "samples": {"measured_us": turns.us, "predicted_us": draws}}
 
 

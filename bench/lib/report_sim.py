@@ -26,7 +26,8 @@ PREDICTIONS = """\
 
 By `bench/run predict`: `tutti sim` on a description of the testbed ([tests/support/testbed.py](../tests/support/testbed.py)) beside `tutti perf` there.
 Nothing in the description is fitted to the times; each prediction is the median of nine draws in which every rank begins up to one latency late. *Off* is of the prediction; *rounds* is what it is against the slowest and the
-fastest round. *Processors* is how busy all of them were: where it is near 100 %, links did not set the time. The goal is 15 %."""
+fastest round. *Link* is for how much of the predicted time the busiest rail sends what it sent, *processors* how busy all of them were. The goal is 15 % where links bound the time, that is, where this is nine tenths and more; of
+the other cases, in which messages wait for one another, it is told how far they are off ([simulation.md](simulation.md#against-real-links))."""
 
 MISSING = """\
 {head}
@@ -81,12 +82,12 @@ def prediction_line(row):
     off = 100 * (row["predicted_us"] / row["measured_us"] - 1)
     low, high = row["spread"]
     return [case_of(row)[0], f"{row['predicted_us'] / 1000:.1f}", f"{row['measured_us'] / 1000:.1f}", f"{off:+.1f} %",
-            f"{low:+.1f} to {high:+.1f} %", f"{100 * row['cpu']:.0f} %", say.verdict(row)]
+            f"{low:+.1f} to {high:+.1f} %", f"{100 * row['busy']:.0f} %", f"{100 * row['cpu']:.0f} %", say.verdict(row)]
 
 
 def prediction_part(rows):
     measured = [row for row in rows if "value" in row]
-    head = ["case", "predicted ms", "measured ms", "off", "rounds", "processors", ""]
+    head = ["case", "predicted ms", "measured ms", "off", "rounds", "link", "processors", ""]
     return [results.aligned(head, map(prediction_line, measured))] if measured else []
 
 

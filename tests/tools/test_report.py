@@ -34,7 +34,7 @@ def predicted(measured_us, predicted_us):
     what = bench_predict.what_of(rails.Shape(2, 2, 2, 100, "cubic"), "allgather", "ring", 4 << 20)
     return {"what": what, "value": round(abs(100 * (predicted_us / measured_us - 1)), 2), "reach": 15, "unit": "%", "better": "lower",
             "against": "tutti perf on the testbed", "predicted_us": predicted_us, "measured_us": measured_us, "spread": [-8.0, 3.0],
-            "cpu": 0.5, "rail_mib": [], "network": {}, "samples": {"measured_us": [measured_us], "predicted_us": [predicted_us]}}
+            "cpu": 0.5, "busy": 0.97, "rail_mib": [], "network": {}, "samples": {"measured_us": [measured_us], "predicted_us": [predicted_us]}}
 
 
 class Report(unittest.TestCase):
@@ -100,6 +100,7 @@ class Report(unittest.TestCase):
         last = self.page.read_text()
         self.assertNotIn("| -5.0 % |", last)
         self.assertRegex(last, r"\| \+30\.0 %[^\n]*\| short +\|")
+        self.assertIn("| 97 % | 50 %", last)
         self.assertEqual(last.split("<!-- bench/run predict -->")[0], both.split("<!-- bench/run predict -->")[0])
 
     def test_the_results_of_both_are_written_by_one_command(self):
@@ -159,7 +160,7 @@ class Report(unittest.TestCase):
             return f"<!-- bench/run {name} -->\n\n{text}\n\n<!-- end of bench/run {name} -->\n"
 
         def turn(dynamic, padded):
-            return {way: {"time_us": us, "sent_bytes": sent} for way, us, sent in (("dynamic", dynamic, 100), ("known", 100, 100), ("padded", padded, 400), ("padded_seen", 200, 200))}
+            return {way: {"time_us": us, "busiest_bytes": sent} for way, us, sent in (("dynamic", dynamic, 100), ("known", 100, 100), ("padded", padded, 400), ("padded_seen", 200, 200))}
 
         options, case = argparse.Namespace(tokens=512, bytes=4096, mbit=400, only=None), (4, 1, 0.0)
         rows = list(bench_moe.rows_of(options, case, [turn(100, 300), turn(120, 300)]))
