@@ -218,7 +218,8 @@ typedef struct tutti_elastic {
     uint32_t tag;
     tutti_mode mode;
     tutti_scope scope;
-    uint32_t least;         /* RETRY, PARTIAL: with fewer members left after a loss it is not tried again; 0: 1 */
+    uint32_t least;         /* RETRY, PARTIAL: with fewer members left after a loss it is not tried again; 0: 1. In a batch the largest of what is not
+                               FINAL then is that of all of it */
     int32_t withholds;      /* PARTIAL, 1: this one has nothing to contribute (it has just come, or its numbers are bad). src is not read;
                                dst gets the result, as at all */
     const char *algo;       /* as in tutti_call */
@@ -260,7 +261,7 @@ TUTTI_API tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op);
 TUTTI_API tutti_status tutti_run_allreduce(tutti_run *run, const void *src, void *dst, size_t count, tutti_dtype type,
                                            tutti_redop op, uint32_t tag);
 /* Runs ops[n], at most `most` (0: 4) at once, on the tags first_tag..first_tag + most - 1 in turn (their own are ignored). All members
- * pass the same list. OK: every one is FINAL. Else the first error by index; ops[i].status tells of each. */
+ * pass the same list, of one mode, in which nothing is tentative (else INVALID). OK: every one is FINAL. Else the first error by index; ops[i].status tells of each. */
 TUTTI_API tutti_status tutti_run_batch(tutti_run *run, tutti_elastic *ops, size_t n, uint32_t first_tag, uint32_t most);
 
 /* ---- shared state ------------------------------------------------------------------------------------ */
