@@ -62,7 +62,7 @@ static const struct argp_option argp_options[] = {
     { "algos", OPT_ALGOS, NULL, 0, "the algorithms, of all collectives or of COLLECTIVE", 0 },
     { "memory", OPT_MEMORY, NULL, 0, "the memory of a communicator that has done one ring all-reduce, by purpose, as rank 0 has it", 0 },
     { "ranks", OPT_RANKS, "N", 0, "with --memory: starts a job of so many ranks on this host (2); in a job, that is the one", 0 },
-    { "states", OPT_STATES, NULL, 0, "the states that the protocol of elastic runs has for members, rounds and operations, and every legal change", 0 },
+    { "states", OPT_STATES, NULL, 0, "the states that the protocol of elastic runs has for members, rounds, syncs and operations, and every legal change", 0 },
     { "json", OPT_JSON, NULL, 0, "as one JSON document", 0 },
     { 0 },
 };

@@ -9,8 +9,8 @@
  *     join -> epoch -> sync -> operations, poll, agree, commit ... -> epoch -> ... -> leave
  *
  * Threads: operations of different tags may run at once, from different threads, in any order; of one tag there is one at a time. The calls that
- * all members make in one order (epoch, shrink, agree, commit, sync, optimize) are made by one thread at a time, and while no operation runs:
- * else TUTTI_ERR_INVALID, and nothing has happened. Where one member makes such a call, and another is in an operation that the first has not begun, so that neither could
+ * all members make in one order (epoch, shrink, agree, commit, sync, optimize) are made by one thread at a time, and while no operation runs (an
+ * optimize in the background may begin then, too): else TUTTI_ERR_INVALID, and nothing has happened. Where one member makes such a call, and another is in an operation that the first has not begun, so that neither could
  * go on, all get TUTTI_ERR_MISMATCH, which names both, after half a lease: the call did not happen, the operation is restored (and not retried), the epoch is over. Those that may change the view (epoch, shrink, optimize) are INVALID, too, while a call on the
  * view's communicator is under way or a request of it is not over, and such a call is while one of these is, until the view has changed: from
  * then on no call begins on that communicator (tutti_run_comm). tutti_run_poll, _revoke, _leave and _stats may be called by any thread at any time.
@@ -218,7 +218,8 @@ typedef struct tutti_elastic {
     uint32_t tag;
     tutti_mode mode;
     tutti_scope scope;
-    uint32_t least;         /* RETRY, PARTIAL: with fewer members left after a loss it is not tried again; 0: 1 */
+    uint32_t least;         /* RETRY, PARTIAL: with fewer members left after a loss it is not tried again; 0: 1. In a batch the largest of what is not
+                               FINAL then is that of all of it */
     int32_t withholds;      /* PARTIAL, 1: this one has nothing to contribute (it has just come, or its numbers are bad). src is not read;
                                dst gets the result, as at all */
     const char *algo;       /* as in tutti_call */
@@ -252,7 +253,7 @@ typedef struct tutti_elastic {
  * itself refuses the arguments of such an operation this ends the epoch, as other scopes may have their results, which are then taken back; what is refused before it begins changes nothing, and a commit
  * tells that it was left out (MISMATCH).
  * An error is this member's alone: others may have returned TUTTI_OK from the same call, and hear of the loss from what they call next. Whatever that is
- * will do, another operation, tutti_run_commit or tutti_run_epoch, also if it is not the same on all. tutti_run_agree, tutti_run_sync, tutti_run_optimize and operations of mode
+ * will do, another operation, tutti_run_commit or tutti_run_epoch, also if it is not the same on all. tutti_run_agree, tutti_run_sync, tutti_run_optimize (unless in the background) and operations of mode
  * TUTTI_RETRY are INVALID from a tentative operation to its verdict (of commit or epoch, or of an operation of its tag that is not tentative), on
  * whatever thread. A tentative operation brings no news to tutti_run_poll. */
 TUTTI_API tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op);
@@ -260,7 +261,7 @@ TUTTI_API tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op);
 TUTTI_API tutti_status tutti_run_allreduce(tutti_run *run, const void *src, void *dst, size_t count, tutti_dtype type,
                                            tutti_redop op, uint32_t tag);
 /* Runs ops[n], at most `most` (0: 4) at once, on the tags first_tag..first_tag + most - 1 in turn (their own are ignored). All members
- * pass the same list. OK: every one is FINAL. Else the first error by index; ops[i].status tells of each. */
+ * pass the same list, of one mode, in which nothing is tentative (else INVALID). OK: every one is FINAL. Else the first error by index; ops[i].status tells of each. */
 TUTTI_API tutti_status tutti_run_batch(tutti_run *run, tutti_elastic *ops, size_t n, uint32_t first_tag, uint32_t most);
 
 /* ---- shared state ------------------------------------------------------------------------------------ */
@@ -373,7 +374,7 @@ typedef struct tutti_ring {
  *
  * At most 512 members, or replica groups: else UNSUPPORTED. PEER_LOST: a member was lost meanwhile, or had been in this epoch: call tutti_run_epoch.
  * TIMEOUT names who had not called, else who had not measured. MISMATCH: members called other things, or this for another size or gain: names two, and what each
- * called; in the background nothing is called, so who waits for those who measure there is told of what they call next. INVALID: an argument is wrong; a call or an operation is under way. docs/ring-order.md tells how the order is found. After PCCL
+ * called; in the background nothing is called, so who waits for those who measure there is told of what they call next. INVALID: an argument is wrong; a call is under way, or an operation, unless in the background. docs/ring-order.md tells how the order is found. After PCCL
  * (technical report, 2025), optimizeTopology. */
 TUTTI_API tutti_status tutti_run_optimize(tutti_run *run, tutti_ring *ring, int64_t timeout_ms, tutti_view *out);
 

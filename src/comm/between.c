@@ -347,8 +347,7 @@ static tutti_status measure_pair(tutti_comm *comm, const uint32_t pair[2], uint8
 
 /* From pairs of ranks to links as descriptions have them: a latency is that of what lies between ranks, the link at RACK is one rail, and links above it
  * only bound a pair that gets clearly less than its rails would let it have. */
-static void fill_links(const tutti_comm *comm, const uint64_t *way_ns, const uint64_t *rate,
-                       struct tt_topo_link *links)
+static void fill_links(const tutti_comm *comm, const uint64_t *way_ns, const uint64_t *rate, struct tt_topo_link *links)
 {
     const struct tt_layout *l = &comm->layout;
     const bool striped = tt_layout_widest(l) == 1 && l->nrails > 1;
@@ -359,8 +358,8 @@ static void fill_links(const tutti_comm *comm, const uint64_t *way_ns, const uin
     for (int d = 0; d < TT_DISTANCES; d++) {
         links[d] = (struct tt_topo_link){ .bytes_per_s = (double)rate[d], .oversubscription = 1 };
         if (way_ns[d])
-            links[d].latency_ns = (uint64_t)tt_constants_latency_ns(
-                &comm->world->constants, comm->near_is_shm, (enum tt_distance)d, (double)way_ns[d]);
+            links[d].latency_ns = (uint64_t)tt_constants_latency_ns(&comm->world->constants, comm->near_is_shm,
+                                                                    (enum tt_distance)d, (double)way_ns[d]);
         if (d > TT_NEAR_RACK && (double)rate[d] > 0.8 * rail)
             links[d].bytes_per_s = 0;
     }

@@ -45,7 +45,7 @@ static void show_states(const struct tt_coord *core, struct tt_snapshot *s)
         if (!scope->known)
             continue;
         out->scope = i;
-        out->moving = scope->moving;
+        out->moving = scope->state == TT_COORD_SYNC_MOVING;
         out->revision = scope->revision;
         tt_hash_text(&scope->hash, out->hash);
         s->nstates++;

@@ -41,6 +41,14 @@ enum tt_coord_round_state {
     TT_COORD_ROUND_STATES
 };
 
+/* States of a sync of one scope. tt_coord_sync_states (elastic/states.h) has every legal change. */
+enum tt_coord_sync_state {
+    TT_COORD_SYNC_NONE,         /* not begun, or over: the next one is not begun */
+    TT_COORD_SYNC_OFFERED,      /* somebody has offered, and waits for the others */
+    TT_COORD_SYNC_MOVING,       /* a plan is out; those who receive have not all voted */
+    TT_COORD_SYNC_STATES
+};
+
 /* A connection as the coordinator sees it. The shell owns it, from OPEN until it said CLOSED or carried out TT_COORD_ACT_CLOSE. */
 struct tt_coord_conn {
     uint64_t member;        /* 0: a stranger so far */
@@ -158,8 +166,7 @@ struct tt_coord_cause {
 /* The shared state of a scope: what all had after the last sync that ended well, and the sync that is under way. Outlives its members. */
 struct tt_coord_scope {
     bool known;                     /* there is a state: revision, keys, hash */
-    bool offered;                   /* somebody has offered, and waits for the others */
-    bool moving;                    /* a plan is out; those who receive have not all voted */
+    uint8_t state;                  /* enum tt_coord_sync_state, of the sync that is under way */
     bool dirty;                     /* something happened that may lead to a decision */
     bool replan;                    /* who held or had received it is lost, or one of the last is new */
     uint64_t revision;
@@ -229,7 +236,7 @@ struct tt_coord {
     struct tt_coord_ring ring;
     struct tt_news news;
     bool stale_news;                /* something changed that news may tell of */
-    uint64_t covered, rounds_covered;   /* bit i: changes[i] of tt_coord_member_states, tt_coord_round_states was taken; for tests */
+    uint64_t covered, rounds_covered, syncs_covered;    /* bit i: changes[i] of tt_coord_member_states, _round_states, _sync_states was taken; for tests */
 };
 
 static inline bool tt_coord_is_unsure(const struct tt_coord *c)

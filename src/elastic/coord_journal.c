@@ -335,7 +335,7 @@ void tt_coord_snapshot(struct tt_coord *c)
     for (uint32_t i = 0; i < TT_SYNC_SCOPES; i++) {
         if (c->scopes[i].number > 0)
             tt_coord_log_sync(c, &c->scopes[i]);
-        if (c->scopes[i].moving)
+        if (c->scopes[i].state == TT_COORD_SYNC_MOVING)
             tt_coord_log_plan(c, &c->scopes[i]);
     }
 }

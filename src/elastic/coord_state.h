@@ -143,6 +143,8 @@ bool tt_coord_decide_sync(struct tt_coord *c);
 bool tt_coord_is_torn(const struct tt_coord *c, struct tt_coord_result *mismatch);
 /* Its offer, of a sync that is not yet moving, was taken back: it is told why. */
 void tt_coord_send_offer_back(struct tt_coord *c, struct tt_coord_member *m);
+/* Nothing happens where it is in that state already. */
+void tt_coord_set_sync(struct tt_coord *c, struct tt_coord_scope *s, uint8_t to);
 /* A new view: no sync is under way. */
 void tt_coord_reset_syncs(struct tt_coord *c);
 

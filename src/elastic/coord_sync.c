@@ -3,6 +3,34 @@
  * nothing has changed for anybody, whatever happens. What the last sync came to outlives all its members. */
 #include "elastic/coord_state.h"
 #include "elastic/planted.h"
+#include "elastic/states.h"
+
+static const char *const states[] = {
+    [TT_COORD_SYNC_NONE] = "not begun", [TT_COORD_SYNC_OFFERED] = "offered", [TT_COORD_SYNC_MOVING] = "moving"
+};
+static const struct tt_state_change changes[] = {
+    { TT_COORD_SYNC_NONE, TT_COORD_SYNC_OFFERED, "has its first offer" },
+    { TT_COORD_SYNC_OFFERED, TT_COORD_SYNC_NONE, "ends, as nobody must receive or nothing can win; is taken back; or a view is decided" },
+    { TT_COORD_SYNC_OFFERED, TT_COORD_SYNC_MOVING, "has all offers, and some must receive" },
+    { TT_COORD_SYNC_MOVING, TT_COORD_SYNC_NONE, "ends, as all have it or not all can; or a view is decided" },
+    { TT_COORD_SYNC_NONE, TT_COORD_SYNC_MOVING, "is read in the journal of a coordinator that died, by another one" },
+};
+const struct tt_states tt_coord_sync_states = {
+    .name = "syncs",
+    .of = "a sync of one scope, as the coordinator has it",
+    .states = states,
+    .nstates = TT_COORD_SYNC_STATES,
+    .changes = changes,
+    .nchanges = sizeof changes / sizeof *changes,
+};
+
+void tt_coord_set_sync(struct tt_coord *c, struct tt_coord_scope *s, uint8_t to)
+{
+    if (s->state == to)
+        return;
+    c->syncs_covered |= 1ull << tt_states_change(&tt_coord_sync_states, s->state, to);
+    s->state = to;
+}
 
 /* ---- small things ---- */
 
@@ -13,7 +41,7 @@ static bool has_offered(const struct tt_coord_member *m, uint16_t scope)
 
 static void touch(struct tt_coord *c, struct tt_coord_scope *s)
 {
-    if (s->offered || s->moving)
+    if (s->state != TT_COORD_SYNC_NONE)
         s->dirty = c->syncing = true;
 }
 
@@ -41,8 +69,10 @@ void tt_coord_reset_syncs(struct tt_coord *c)
 {
     for (uint32_t i = 0; i < c->nmembers; i++)
         c->conf.members[i].part = c->conf.members[i].vote = 0;
-    for (uint32_t i = 0; i < TT_SYNC_SCOPES; i++)
-        c->scopes[i].moving = c->scopes[i].offered = c->scopes[i].dirty = c->scopes[i].replan = false;
+    for (uint32_t i = 0; i < TT_SYNC_SCOPES; i++) {
+        tt_coord_set_sync(c, &c->scopes[i], TT_COORD_SYNC_NONE);
+        c->scopes[i].dirty = c->scopes[i].replan = false;
+    }
 }
 
 /* ---- ends ---- */
@@ -75,7 +105,8 @@ static void finish(struct tt_coord *c, struct tt_coord_scope *s, const struct tt
     s->number = tt_coord_last_sync(c, s) + 1;
     s->epoch = c->epoch;
     s->last = *result;
-    s->moving = s->offered = s->dirty = s->replan = false;
+    tt_coord_set_sync(c, s, TT_COORD_SYNC_NONE);
+    s->dirty = s->replan = false;
     if (good) {
         s->known = true;
         s->revision = s->next_revision;
@@ -102,7 +133,8 @@ void tt_coord_send_offer_back(struct tt_coord *c, struct tt_coord_member *m)
 {
     struct tt_coord_scope *s = &c->scopes[m->scope];
 
-    s->offered = false;
+    if (s->state == TT_COORD_SYNC_OFFERED) /* else a member lies, and the plan is in the journal: it goes on, or ends with the view */
+        tt_coord_set_sync(c, s, TT_COORD_SYNC_NONE);
     send_synced(c, m, m->scope, tt_coord_last_sync(c, s) + 1, &m->back_why);
 }
 
@@ -135,7 +167,7 @@ bool tt_coord_is_torn(const struct tt_coord *c, struct tt_coord_result *mismatch
 
         if (!tt_coord_is_live(m) || m->what != TT_CALL_SYNC)
             continue;
-        if (c->scopes[m->scope].moving)
+        if (c->scopes[m->scope].state == TT_COORD_SYNC_MOVING)
             return false;
         torn = torn || find_torn(c, m, mismatch);
     }
@@ -241,7 +273,7 @@ static void decide(struct tt_coord *c, struct tt_coord_scope *s)
     } else if (cast(c, s, &choice) == 0) {
         finish(c, s, &(struct tt_coord_result){ .what = TT_ROUND_SAME });
     } else {
-        s->moving = true;
+        tt_coord_set_sync(c, s, TT_COORD_SYNC_MOVING);
         tt_coord_log_plan(c, s);
         send_plans(c, s);
     }
@@ -377,7 +409,7 @@ bool tt_coord_decide_sync(struct tt_coord *c)
         if (!s->dirty)
             continue;
         s->dirty = false;
-        some |= s->moving ? move_on(c, s) : gather(c, s);
+        some |= s->state == TT_COORD_SYNC_MOVING ? move_on(c, s) : gather(c, s);
     }
     return some;
 }
@@ -418,7 +450,7 @@ void tt_coord_offer(struct tt_coord *c, struct tt_coord_member *m, const struct 
     m->tried_sync = last + 1;
     m->what = TT_CALL_SYNC;
     m->scope = msg->scope;
-    if (s->moving) { /* it was there before, and comes back */
+    if (s->state == TT_COORD_SYNC_MOVING) { /* it was there before, and comes back */
         send_plan(c, s, m, sources(c, s));
         return;
     }
@@ -427,7 +459,7 @@ void tt_coord_offer(struct tt_coord *c, struct tt_coord_member *m, const struct 
     m->value = msg->value;
     m->keys = msg->keys;
     m->hash = msg->hash;
-    s->offered = true;
+    tt_coord_set_sync(c, s, TT_COORD_SYNC_OFFERED);
     touch_scopes(c, m);
 }
 
@@ -459,7 +491,7 @@ void tt_coord_withdraw(struct tt_coord *c, struct tt_coord_member *m, const stru
     if (msg->number <= tt_coord_last_sync(c, s)) {
         if (msg->number == tt_coord_last_sync(c, s))
             send_synced(c, m, msg->scope, msg->number, &s->last);
-    } else if (s->moving) {
+    } else if (s->state == TT_COORD_SYNC_MOVING) {
         finish(c, s, &(struct tt_coord_result){ .what = TT_ROUND_ABANDONED, .id = m->id });
     } else if (has_offered(m, msg->scope)) {
         timeout.id = waited_for(c, msg->scope);
@@ -472,8 +504,9 @@ void tt_coord_vote(struct tt_coord *c, struct tt_coord_member *m, const struct t
 {
     struct tt_coord_scope *s = scope_of(c, m, msg);
 
-    if (!s || msg->epoch < c->epoch || !s->moving || msg->number != tt_coord_last_sync(c, s) + 1 ||
-        m->part != TT_SYNC_RECEIVES || m->vote == TT_SYNC_GOT || (msg->what != TT_SYNC_GOT && msg->other != s->plan))
+    if (!s || msg->epoch < c->epoch || s->state != TT_COORD_SYNC_MOVING ||
+        msg->number != tt_coord_last_sync(c, s) + 1 || m->part != TT_SYNC_RECEIVES || m->vote == TT_SYNC_GOT ||
+        (msg->what != TT_SYNC_GOT && msg->other != s->plan))
         return;
     m->vote = msg->what;
     touch(c, s);

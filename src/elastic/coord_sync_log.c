@@ -56,9 +56,10 @@ bool tt_coord_replay_plan(struct tt_coord *c, struct tt_elmsg *msg)
 {
     struct tt_coord_scope *s = &c->scopes[msg->scope];
 
-    if (msg->epoch != c->epoch || msg->number != tt_coord_last_sync(c, s) + 1 || msg->most > msg->nlist || s->moving)
+    if (msg->epoch != c->epoch || msg->number != tt_coord_last_sync(c, s) + 1 || msg->most > msg->nlist ||
+        s->state == TT_COORD_SYNC_MOVING)
         return false;
-    s->moving = true;
+    tt_coord_set_sync(c, s, TT_COORD_SYNC_MOVING);
     s->next_revision = msg->value;
     s->next_keys = msg->keys;
     s->next_hash = msg->hash;
@@ -84,7 +85,7 @@ bool tt_coord_replay_sync(struct tt_coord *c, struct tt_elmsg *msg)
 
     if (msg->epoch > c->epoch || msg->epoch < s->epoch || msg->value == UINT64_MAX)
         return false;
-    s->moving = false;
+    tt_coord_set_sync(c, s, TT_COORD_SYNC_NONE);
     s->known = msg->flags & 1;
     s->revision = msg->value - (TT_PLANTED(TT_BUG_REVISION_OFF_BY_ONE) && msg->value > 0);
     s->keys = msg->keys;
@@ -113,6 +114,6 @@ bool tt_coord_replay_sync(struct tt_coord *c, struct tt_elmsg *msg)
 void tt_coord_resume_syncs(struct tt_coord *c)
 {
     for (uint32_t i = 0; i < TT_SYNC_SCOPES; i++)
-        if (c->scopes[i].moving)
+        if (c->scopes[i].state == TT_COORD_SYNC_MOVING)
             c->scopes[i].replan = c->scopes[i].dirty = c->syncing = true;
 }

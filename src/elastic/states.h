@@ -27,6 +27,7 @@ extern const uint32_t tt_nall_states;
 
 extern const struct tt_states tt_coord_member_states;   /* enum tt_coord_state, in coord.c */
 extern const struct tt_states tt_coord_round_states;    /* enum tt_coord_round_state, in coord_round.c */
+extern const struct tt_states tt_coord_sync_states;     /* enum tt_coord_sync_state, in coord_sync.c */
 extern const struct tt_states tt_op_states;             /* enum tt_op_state, in member_ops.c */
 
 /* Which of the changes this is. It is one of them: else it asserts, with what was to change. */

@@ -167,6 +167,17 @@ static bool is_late(const struct batch *b)
     return false;
 }
 
+/* Of what is left, that which is not to be tried again with the most: what holds for it holds for all. */
+static const tutti_elastic *most_wanting(const struct batch *b)
+{
+    const tutti_elastic *most = &b->ops[b->left[0]];
+
+    for (size_t k = 1; k < b->nleft; k++)
+        if (b->ops[b->left[k]].least > most->least)
+            most = &b->ops[b->left[k]];
+    return most;
+}
+
 /* What may be retried is, until it is final or fails for another reason than a loss. */
 static tutti_status run_all(struct batch *b)
 {
@@ -186,7 +197,7 @@ static tutti_status run_all(struct batch *b)
             return tt_operation_told(b->run, st);
         tt_run_lock(b->run);
         st = is_late(b) ? tt_operation_too_late()
-                        : tt_operation_recover(b->run, &b->ops[b->left[0]], b->epoch, b->deadline_ns);
+                        : tt_operation_recover(b->run, most_wanting(b), b->epoch, b->deadline_ns);
         if (tt_run_stood_still(b->deadline_ns, tt_now_ns()))
             b->deadline_ns = deadline_from_now(b);
         tt_run_unlock(b->run);

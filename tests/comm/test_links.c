@@ -134,7 +134,8 @@ static void links_inside_hosts_slow_messages_that_stay_there(void **state)
     tt_links_model(links, TT_NEAR_HOST, &ends, &on_host);
     assert_true(on_host.message_ns == 1000 && fabs(on_host.byte_ns - 0.2) < 1e-9);
     tt_links_model(links, TT_NEAR_RACK, &ends, &between);
-    assert_true(between.message_ns == 200 && between.near_message_ns == 1000 && fabs(between.near_byte_ns - 0.2) < 1e-9);
+    assert_true(between.message_ns == 200 && between.near_message_ns == 1000 &&
+                fabs(between.near_byte_ns - 0.2) < 1e-9);
 }
 
 static void they_are_described_in_a_few_words_that_fit(void **state)

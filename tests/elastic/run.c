@@ -254,7 +254,7 @@ static void start(struct run *r)
                                   .ring_peers_max = PEERS_MAX,
                                   .emit = on_coord_act,
                                   .context = r };
-    const uint64_t covered = r->c.covered, rounds_covered = r->c.rounds_covered;
+    const uint64_t covered = r->c.covered, rounds_covered = r->c.rounds_covered, syncs_covered = r->c.syncs_covered;
 
     memcpy(conf.secret, &r->w.now_ns, sizeof r->w.now_ns); /* another one with each start: the journal's holds */
     tt_coord_init(&r->c, &conf, r->w.now_ns);
@@ -270,6 +270,7 @@ static void start(struct run *r)
     }
     r->c.covered = covered;
     r->c.rounds_covered = rounds_covered;
+    r->c.syncs_covered |= syncs_covered; /* what is read is such a change, too */
     r->coord_up = true;
     if (r->nrecords > 0 && below(r, 3) == 0)
         shorten(r);
@@ -927,6 +928,7 @@ bool run_play(uint64_t seed, enum run_faults faults, struct run_sum *sum, char *
     sum->rounds += r->nrounds;
     sum->covered |= r->c.covered;
     sum->rounds_covered |= r->c.rounds_covered;
+    sum->syncs_covered |= r->c.syncs_covered;
     for (uint32_t i = 0; i < r->npeers; i++)
         sum->ops_covered |= r->peers[i].m.covered;
     picture_end(r, seed);

@@ -88,6 +88,7 @@ static void whatever_goes_wrong_members_agree_and_get_on(void **state)
         assert_true(sum.gone > 0 && sum.shrunk > 0 && sum.bounded > 0);
         check_covered(&tt_coord_member_states, sum.covered);
         check_covered(&tt_coord_round_states, sum.rounds_covered);
+        check_covered(&tt_coord_sync_states, sum.syncs_covered);
         check_covered(&tt_op_states, sum.ops_covered);
     }
     for (uint32_t what = 0; what < TT_ROUND_STATUSES && sum.histories >= 3000; what++)

@@ -120,6 +120,47 @@ static bool has_reported(struct guest *g)
     return reported;
 }
 
+static void *meet(void *arg)
+{
+    tutti_elastic op = { .size = sizeof op, .coll = TUTTI_BARRIER, .tag = 1 };
+
+    MUST(tutti_run_collective(arg, &op));
+    return NULL;
+}
+
+static bool is_in_an_operation(tutti_run *run)
+{
+    bool is;
+
+    tt_run_lock(run);
+    is = run->noperations > 0;
+    tt_run_unlock(run);
+    return is;
+}
+
+/* Guest 0 begins to measure while it is in an operation, where one that waits would be INVALID; the others come to that operation later. */
+static void begin_within_an_operation(struct guest *g, tutti_ring *ring)
+{
+    tutti_ring waits = { .size = sizeof waits };
+    tutti_view view = { .size = sizeof view };
+    pthread_t thread;
+
+    if (g->index > 0) {
+        party_await(g->party, 1);
+        MUST(tutti_run_optimize(g->run, ring, 0, NULL));
+        meet(g->run);
+        return;
+    }
+    CHECK(pthread_create(&thread, NULL, meet, g->run) == 0);
+    while (!is_in_an_operation(g->run))
+        poll(NULL, 0, 1);
+    CHECK(tutti_run_optimize(g->run, &waits, 0, &view) == TUTTI_ERR_INVALID);
+    MUST(tutti_run_optimize(g->run, ring, 0, NULL));
+    CHECK(is_in_an_operation(g->run));
+    party_reach(g->party, 1);
+    pthread_join(thread, NULL);
+}
+
 static void measures_beside_its_work(struct guest *g)
 {
     tutti_ring ring = { .size = sizeof ring, .burst_ms = 50, .background = 1 };
@@ -128,7 +169,7 @@ static void measures_beside_its_work(struct guest *g)
     uint64_t all = 0;
 
     view_of(g, 3, &view);
-    MUST(tutti_run_optimize(g->run, &ring, 0, NULL));
+    begin_within_an_operation(g, &ring);
     while (all == 0) {
         int64_t one = 1;
         tutti_elastic op = {

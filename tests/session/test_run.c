@@ -897,6 +897,51 @@ static void a_batch_is_final_as_a_whole_also_when_one_goes(void **state)
     party_end(&p);
 }
 
+/* Of three one goes; the last operation of the batch is not to be tried again with two. */
+static void a_batch_of_which_one_wants_three(struct guest *g)
+{
+    int64_t v[2] = { 3, 5 };
+    tutti_elastic ops[2];
+    tutti_view view = { .size = sizeof view };
+    uint64_t flags = 0;
+
+    first_view(g, 3);
+    for (int k = 0; k < 2; k++)
+        ops[k] = (tutti_elastic){ .size = sizeof ops[k],
+                                  .coll = TUTTI_ALLREDUCE,
+                                  .src = &v[k],
+                                  .dst = &v[k],
+                                  .count = 1,
+                                  .type = TUTTI_I64,
+                                  .mode = TUTTI_RETRY,
+                                  .least = k ? 3 : 0 };
+    MUST(tutti_run_batch(g->run, ops, 2, 0, 2));
+    CHECK(v[0] == 9 && v[1] == 15);
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+    if (g->index == 0)
+        return;
+    CHECK(tutti_run_batch(g->run, ops, 2, 0, 2) == TUTTI_ERR_PEER_LOST &&
+          strstr(tutti_last_error(), "only 2 members are left"));
+    for (int k = 0; k < 2; k++)
+        CHECK(ops[k].status == TUTTI_ERR_PEER_LOST && v[k] == (k ? 15 : 9));
+    MUST(tutti_run_shrink(g->run, 2, 0, &view));
+    CHECK(view.nranks == 2);
+    ops[1].least = 2;
+    MUST(tutti_run_batch(g->run, ops, 2, 0, 2));
+    CHECK(v[0] == 18 && v[1] == 30);
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+}
+
+static void a_batch_is_not_tried_again_with_fewer_than_any_of_it_wants(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 3, a_batch_of_which_one_wants_three, NULL);
+    party_end(&p);
+}
+
 /* Guest 1 comes late: the others' time is over, and they have gone on. */
 static void a_late_retry(struct guest *g)
 {
@@ -1828,6 +1873,7 @@ int main(void)
         cmocka_unit_test(a_view_that_is_over_ends_once_nobody_is_in_its_communicator),
         cmocka_unit_test(strangers_keep_no_member_out),
         cmocka_unit_test(a_batch_is_final_as_a_whole_also_when_one_goes),
+        cmocka_unit_test(a_batch_is_not_tried_again_with_fewer_than_any_of_it_wants),
         cmocka_unit_test(a_batch_has_one_deadline_for_all_that_it_tries),
         cmocka_unit_test(what_is_interrupted_is_not_tried_again_where_its_time_is_over_before_the_verdict),
         cmocka_unit_test(who_tries_again_after_the_others_have_gone_on_is_sent_after_them),

@@ -29,7 +29,7 @@ class States(unittest.TestCase):
         done = subprocess.run([sys.executable, source / "scripts" / "draw-states.py", "--check"], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
         machines = document(self, "--states")
-        self.assertEqual([machine["name"] for machine in machines], ["members", "rounds", "operations"])
+        self.assertEqual([machine["name"] for machine in machines], ["members", "rounds", "syncs", "operations"])
         for machine in machines:
             self.assertTrue((source / "docs" / "states" / f"{machine['name']}.svg").exists())
             for change in machine["changes"]:
