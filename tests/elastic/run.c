@@ -876,6 +876,7 @@ bool run_play(uint64_t seed, enum run_faults faults, struct run_sum *sum, char *
 
     r->nroles = below(r, 4) == 0 ? 2 : 1;
     r->least = below(r, 4) == 0 ? 2 : 1;
+    r->votes = faults == RUN_FAULTS_ALL && tt_mix64(seed) & 1;
     sync_begin(r);
     picture_begin(r, seed);
 

@@ -2,7 +2,9 @@
  * faults. The machines are the real ones; everything around them is played here. After each event the invariants are checked; the first
  * one that is broken ends the history with a sentence.
  *
- * Each member's program: `epoch`, with or without newcomers and a largest size; `sync`, after which all have one state; then steps, and now and then a sync again. A step begins one or two operations (their contributions travel from each to each), waits for
+ * Each member's program: `epoch`, with or without newcomers and a largest size; `sync`, after which all have one state; then steps, and now and then
+ * a sync again. A step begins one or two operations (their contributions travel from each to each, and then, in half of the histories, that all parts are done,
+ * as sessions bring it together; in the others the machines say so by messages of their own), waits for
  * all of them, adds what became final to a state that must be the same on all members, and asks the news that came with the operations
  * whether to call `epoch`; some steps end with `agree`, `commit` or `optimize`, some begin with links that were measured in the background. Some
  * operations are tentative: the step does not wait for their verdict, but goes on once they are complete. With replica groups some are among the members of each

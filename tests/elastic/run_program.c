@@ -1,10 +1,13 @@
 /* The members' programs, and what must hold of them. */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/prng.h"
 #include "base/status.h"
 #include "elastic/planted.h"
 #include "run_state.h"
+
+#define NEWS_BYTES (offsetof(struct tt_news, better) + sizeof(uint32_t))    /* without padding */
 
 /* What a step does is a function of what all members know alike. */
 static uint64_t plan_of(const struct peer *p)
@@ -342,6 +345,8 @@ static void complete_tentative(struct run *r, struct peer *p, uint32_t tag)
         plan_program(r, p, MS / 10);
 }
 
+static void vote(struct run *r, struct peer *p, uint32_t tag);
+
 static void complete_if(struct run *r, struct peer *p, uint32_t tag)
 {
     const struct tt_member_op *op = &p->m.ops[tag];
@@ -352,6 +357,8 @@ static void complete_if(struct run *r, struct peer *p, uint32_t tag)
     op_record(r, p->m.epoch, tag, op->n)->completed |= 1u << p->m.rank;
     if (p->tentative[tag])
         complete_tentative(r, p, tag);
+    else if (r->votes)
+        vote(r, p, tag);
     else
         tt_member_complete(&p->m, tag, r->w.now_ns);
 }
@@ -367,6 +374,60 @@ static void tell_peer(struct run *r, struct peer *p, const struct peer *to, int 
     if (kind == CONTRIBUTION)
         snprintf(what, sizeof what, "part of operation %llu of tag %u", (unsigned long long)h->n, h->tag);
     picture_message(r, index_of(r, p), index_of(r, to), at_ns, kind == CONTRIBUTION ? what : "its part is done");
+}
+
+/* All of the view have done their parts: it is final, with the latest news of all. */
+static void end_if(struct run *r, struct peer *p, uint32_t tag)
+{
+    const struct tt_member_op *op = &p->m.ops[tag];
+    struct votes *v = &p->votes[tag];
+    const struct tt_news latest = v->latest[op->n & 1];
+
+    if (p->dying || p->m.stopped || op->state != TT_OP_COMPLETE || op->tentative ||
+        v->from[op->n & 1] != ranks_of(r, p, SCOPE_ALL))
+        return;
+    v->from[op->n & 1] = 0;
+    memset(&v->latest[op->n & 1], 0, sizeof latest);
+    tt_member_all_complete(&p->m, tag, &latest, r->w.now_ns);
+}
+
+/* Of the last operation of the tag, or of the next one. */
+static void take_vote(struct run *r, struct peer *p, const struct held *h, uint32_t rank)
+{
+    struct votes *v = &p->votes[h->tag];
+    struct tt_news news = { .number = 0 };
+
+    if (h->epoch != p->m.epoch || p->m.stopped)
+        return;
+    tt_assert(rank < p->m.nranks);
+    memcpy(&news, h->data, NEWS_BYTES);
+    v->from[h->n & 1] |= 1u << rank;
+    if (news.number > v->latest[h->n & 1].number)
+        v->latest[h->n & 1] = news;
+    if (h->n == p->m.ops[h->tag].n)
+        end_if(r, p, h->tag);
+}
+
+/* As a session's all-reduce: it may come to its end at some members, and not at others. */
+static void vote(struct run *r, struct peer *p, uint32_t tag)
+{
+    struct held mine = { .from_peer = (uint32_t)index_of(r, p),
+                         .says = SAYS_VOTE,
+                         .tag = tag,
+                         .epoch = p->m.epoch,
+                         .n = p->m.ops[tag].n };
+    struct tt_news news;
+
+    if (!tt_member_complete_alone(&p->m, tag, &news, r->w.now_ns))
+        return;
+    memcpy(mine.data, &news, NEWS_BYTES);
+    for (uint32_t rank = 0; rank < p->m.nranks; rank++) {
+        struct peer *to = peer_of_id(r, p->m.view[rank].id);
+
+        if (to && to != p && to->alive && !is_killed_before(r, p))
+            tell_peer(r, p, to, PEER, &mine);
+    }
+    take_vote(r, p, &mine, p->m.rank);
 }
 
 /* ---- calls and operations ---- */
@@ -416,7 +477,7 @@ static void check_apart(struct run *r, const struct peer *p, const struct tt_mem
 static void begin(struct run *r, struct peer *p, uint32_t tag, enum scope scope, bool tentative)
 {
     tutti_status status = tt_member_begin(&p->m, tag, r->w.now_ns);
-    struct held part = { .from_peer = (uint32_t)index_of(r, p), .contribution = true, .tag = tag, .epoch = p->m.epoch };
+    struct held part = { .from_peer = (uint32_t)index_of(r, p), .says = SAYS_PART, .tag = tag, .epoch = p->m.epoch };
 
     p->owes[tag] |= tentative;
     p->tentative[tag] = tentative;
@@ -479,8 +540,10 @@ void on_peer_message(struct run *r, struct peer *p, const struct held *h)
 
     while (rank < p->m.nranks && p->m.view[rank].id != from->m.id)
         rank++;
-    if (h->contribution && !early) {
+    if (h->says == SAYS_PART && !early) {
         take_part(r, p, h, rank);
+    } else if (h->says == SAYS_VOTE && !early) {
+        take_vote(r, p, h, rank);
     } else if (!early) {
         const enum tt_peermsg what =
             tt_member_peer(&p->m, rank < p->m.nranks ? rank : 0, h->data, sizeof h->data, r->w.now_ns);
@@ -544,6 +607,7 @@ static void on_view(struct run *r, struct peer *p)
         broken(r, "member %llu enters epoch %llu with an operation open", (unsigned long long)p->m.id,
                (unsigned long long)p->m.epoch);
     memset(p->parts, 0, sizeof p->parts);
+    memset(p->votes, 0, sizeof p->votes);
     memset(p->owes, 0, sizeof p->owes);
     p->taken_back = false;
     p->step_in_view = 0;

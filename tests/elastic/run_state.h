@@ -87,11 +87,20 @@ struct kept {
     enum scope scope;
 };
 
+/* Who has come to an operation's end as sessions do. */
+struct votes {
+    uint32_t from[2];                           /* by n & 1: bit of rank: its part is done */
+    struct tt_news latest[2];
+};
+
+/* What members say to each other: the machine's own messages; parts of operations; that a part is done, where sessions' all-reduces say it. */
+enum says { SAYS_MACHINE, SAYS_PART, SAYS_VOTE };
+
 /* Without padding: traces are of all of its bytes. */
 struct held {
     uint32_t from_peer, tag;
-    uint64_t epoch, n, value, contribution;     /* contribution: or else `data` */
-    uint8_t data[TT_PEERMSG_BYTES];
+    uint64_t epoch, n, value, says;             /* says: enum says */
+    uint8_t data[TT_PEERMSG_BYTES];             /* of the machine; of a vote: its sender's news */
 };
 
 struct peer {
@@ -121,6 +130,7 @@ struct peer {
     bool taken_back;                            /* one was restored since the last commit of this view */
     struct tt_news news;                        /* of this step */
     struct parts parts[TAGS];
+    struct votes votes[TAGS];
     bool known;                                 /* it has been in a sync that ended well: it has the state */
     bool liar;                                  /* answers questions with lies */
     uint64_t back;                              /* the last of its calls that was taken back with a mismatch, as the journal has it: its attempt */
@@ -203,6 +213,7 @@ struct run {
     size_t nrecords;
     uint64_t disk_ns;                           /* until when the disk refuses some of what is written */
     enum run_faults faults_of;
+    bool votes;                                 /* members come to the end of operations as sessions do, and not by the machine's messages */
     struct conn conns[CONNS_MAX];
     int nconns;
     struct peer peers[PEERS_MAX];
