@@ -20,8 +20,8 @@ LINK_MBIT = 400
 REACH = 1.05
 TROUBLE = (GroupError, Refused, say.Problem, shaped.HostsError)
 # (where, MiB, rounds, iterations of a turn)
-RATIOS = [("shaped links", 16, 3, 1), ("shaped links", 64, 3, 1), ("one host, shm", 16, 7, 5), ("one host, shm", 64, 7, 2),
-          ("one host, tcp", 16, 7, 3), ("one host, tcp", 64, 7, 1)]
+RATIOS = [("shaped links", 16, 3, 1), ("shaped links", 64, 3, 1), ("one host, shm", 16, 31, 5), ("one host, shm", 64, 31, 2),
+          ("one host, tcp", 16, 31, 3), ("one host, tcp", 64, 31, 1)]
 # (wire, chunk bytes, chunks)
 FLIGHTS = [("shm", 8 << 20, 4), ("tcp", 8 << 20, 4), ("tcp", 1 << 20, 2)]
 
