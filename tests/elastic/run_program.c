@@ -411,11 +411,9 @@ static void take_vote(struct run *r, struct peer *p, const struct held *h, uint3
 /* As a session's all-reduce: it may come to its end at some members, and not at others. */
 static void vote(struct run *r, struct peer *p, uint32_t tag)
 {
-    struct held mine = { .from_peer = (uint32_t)index_of(r, p),
-                         .says = SAYS_VOTE,
-                         .tag = tag,
-                         .epoch = p->m.epoch,
-                         .n = p->m.ops[tag].n };
+    struct held mine = {
+        .from_peer = (uint32_t)index_of(r, p), .says = SAYS_VOTE, .tag = tag, .epoch = p->m.epoch, .n = p->m.ops[tag].n
+    };
     struct tt_news news;
 
     if (!tt_member_complete_alone(&p->m, tag, &news, r->w.now_ns))
