@@ -4,7 +4,7 @@ On shaped links (tests/support/testbed.py draws them: one rank on each host, one
 law, and the same exchange goes in all ways in turn (`tutti perf a2av`). *padded* is what a program does that must not ask how much comes: two allgathers, and an
 alltoall of the most that a rank may be sent by another; *padded to the largest* of the most that one is, which such a program cannot know before.
 The reach of these is nine tenths of how many times as many bytes go through the busiest rank's link. The hosts share this machine's cores, and each would take them for its own and spin on them: so
-nobody spins, in any of these ways. Tc is the processor time that the start of a replay costs for each other rank; those rows have 16 ranks
+nobody spins, in any of these ways; and the more hosts, the slower their links, so that links set the time, and not the cores that play all hosts (*cores*: their share that exchanges of late sizes keep busy). Tc is the processor time that the start of a replay costs for each other rank; those rows have 16 ranks
 on this machine and short pieces. Times are medians of the slowest rank's, of all rounds.
 
 A layer of experts as a whole (examples/moe, which compares every result with a dense reference): one kernel that computes tiles as they arrive, beside the
@@ -13,6 +13,7 @@ most that a rank may be sent by another, beside them with late sizes. The links'
 chosen so that what the busiest rank puts takes as long as its computation, which the program measures before on the same hosts.
 """
 
+import os
 import statistics
 import subprocess
 
@@ -24,7 +25,9 @@ LATE_REACH = 1.1
 TC_REACH = 2.0
 SHARE = 0.9             # of what travels less
 PORT = 18991
-TURN_S = 100
+TURN_S = 150
+ITERS, SLOW_ITERS = 7, 3       # of a turn; on slow links
+MBIT = {8: 400, 16: 100}        # most ranks: rate of their links
 ON_SHARED_CORES = ["env", "TUTTI_SPIN_US=0"]
 LAYER_PAIRS = {         # form: (the form whose time it is divided by, reach, against)
     "collective": ("full", 1.0, "one kernel, full"),        # not slower
@@ -38,7 +41,7 @@ SAVINGS = {"replay_without_chain": "chained posts", "replay_without_bypass": "th
 
 
 def add_options(parser):
-    parser.add_argument("--mbit", type=int, default=400, help="rate of the links (default 400)")
+    parser.add_argument("--mbit", type=int, help="rate of the links (default 400; 100 with more than 8 ranks)")
     parser.add_argument("--ranks", default="4,8,16", help="ranks, each on a host of its own (default 4,8,16)")
     parser.add_argument("--top", default="1,4", help="experts of a token (default 1,4)")
     parser.add_argument("--skew", default="0,1", help="of Zipf's law by which experts are drawn (default 0,1)")
@@ -65,9 +68,13 @@ def cases_of(options):
             for skew in numbers(options.skew, "--skew", float)]
 
 
+def mbit_of(options, nranks):
+    return options.mbit or next((mbit for most, mbit in MBIT.items() if nranks <= most), min(MBIT.values()))
+
+
 def case_text(options, case):
     nranks, top, skew = case
-    return f"{options.tokens} tokens of {say.size(options.bytes)}, top-{top}, skew {skew:g}, {nranks} ranks, {options.mbit} Mbit/s"
+    return f"{options.tokens} tokens of {say.size(options.bytes)}, top-{top}, skew {skew:g}, {nranks} ranks, {mbit_of(options, nranks)} Mbit/s"
 
 
 def whats_of(options, case):
@@ -122,9 +129,10 @@ def rows_of(options, case, turns):
                 "spread": [round(min(ratios), 3), round(max(ratios), 3)], "samples": {f"{w} us": us(w) for w in (over, under)}}
 
     whats = whats_of(options, case)
+    busy = statistics.median(case[0] * turn["dynamic"]["cpu_us"] / turn["dynamic"]["time_us"] for turn in turns) / os.cpu_count()
     late_bytes = statistics.mean(turn["dynamic"]["busiest_bytes"] for turn in turns)
     if is_wanted(options, whats["known"]):
-        yield row(whats["known"], "dynamic", "known", LATE_REACH, "lower", "tutti_alltoallv")
+        yield {**row(whats["known"], "dynamic", "known", LATE_REACH, "lower", "tutti_alltoallv"), "cores_busy": round(busy, 2)}
     for way in ("padded", "padded_seen"):
         if is_wanted(options, whats[way]):
             less = statistics.mean(turn[way]["busiest_bytes"] for turn in turns) / late_bytes
@@ -133,11 +141,11 @@ def rows_of(options, case, turns):
 
 def on_links(options, program, case):
     nranks, top, skew = case
-    with shaped.Testbed(nranks, 1, options.mbit) as bed:
+    with shaped.Testbed(nranks, 1, mbit_of(options, nranks)) as bed:
         turns = []
         for number in range(options.rounds):
             turns.append(perf(options, program, ["--tokens", options.tokens, "--bytes", options.bytes, "--experts", 8 * nranks, "--top", top, "--skew", skew,
-                                                 "--seed", number + 1, "--iters", 7, "--ways", "dynamic,known,padded,padded_seen"], nranks, bed))
+                                                 "--seed", number + 1, "--iters", ITERS if nranks <= 8 else SLOW_ITERS, "--ways", "dynamic,known,padded,padded_seen"], nranks, bed))
             say.progress(f"round {number + 1} of {options.rounds}: {case_text(options, case)}")
     yield from rows_of(options, case, turns)
 

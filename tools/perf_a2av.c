@@ -312,25 +312,25 @@ static tutti_status padded(struct exchange *x, uint32_t arg)
     return st;
 }
 
-static double cpu_us(void)
+static double cpu_us(clockid_t whose)
 {
     struct timespec ts;
 
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+    clock_gettime(whose, &ts);
     return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
 }
 
 static tutti_status replayed(struct exchange *x, uint32_t without)
 {
     tutti_dynamic w = x->what;
-    const double began = cpu_us();
+    const double began = cpu_us(CLOCK_THREAD_CPUTIME_ID);
     tutti_status st;
 
     w.nsplits = w.max_length = w.max_total = 0;
     w.recvbuffs = NULL;
     w.recv_all_split_lengths = NULL;
     st = tutti_replay_start(x->replay[without], &w, 0);
-    x->start_cpu_us = cpu_us() - began;
+    x->start_cpu_us = cpu_us(CLOCK_THREAD_CPUTIME_ID) - began;
     return st ? st : tutti_replay_wait(x->replay[without], &x->arrived, 0);
 }
 
@@ -422,26 +422,30 @@ static tutti_status check(struct exchange *x, const struct way *w)
 /* ---- measuring -------------------------------------------------------------------------------------------------- */
 
 struct sample {
-    double us, start_cpu_us;
+    double us, cpu_us, start_cpu_us;
 };
 
-/* One round: the slowest rank's time, and what a start costs the mean rank. */
+/* One round: the slowest rank's time, and processor time of the mean rank, for all of it and for its start. */
 static tutti_status round_of(struct exchange *x, const struct way *w, struct sample *out)
 {
-    double mine, cpu;
+    double mine, cpu[2], mean[2] = { 0 };
     uint64_t began;
     tutti_status st = tutti_barrier(x->comm, NULL);
 
     if (st)
         return st;
+    cpu[0] = cpu_us(CLOCK_PROCESS_CPUTIME_ID);
     began = tt_now_ns();
     st = w->run(x, w->arg);
     mine = (double)(tt_now_ns() - began) / 1e3;
-    cpu = w->replays ? x->start_cpu_us : 0;
+    cpu[0] = cpu_us(CLOCK_PROCESS_CPUTIME_ID) - cpu[0];
+    cpu[1] = w->replays ? x->start_cpu_us : 0;
     if (!st)
         st = tutti_allreduce(&mine, &out->us, 1, TUTTI_F64, TUTTI_MAX, x->comm, NULL);
     if (!st)
-        st = tutti_allreduce(&cpu, &out->start_cpu_us, 1, TUTTI_F64, TUTTI_AVG, x->comm, NULL);
+        st = tutti_allreduce(cpu, mean, 2, TUTTI_F64, TUTTI_AVG, x->comm, NULL);
+    out->cpu_us = mean[0];
+    out->start_cpu_us = mean[1];
     return st;
 }
 
@@ -485,31 +489,33 @@ static uint64_t busiest_bytes(const struct exchange *x, const struct way *w)
 static void print(const struct exchange *x, const struct way *w, const struct sample *samples)
 {
     const size_t n = x->o->iters;
-    double *us = room(n, sizeof *us), *cpu = room(n, sizeof *cpu), tc;
+    double *us = room(n, sizeof *us), *cpu = room(n, sizeof *cpu), *start = room(n, sizeof *start), tc;
     size_t held = 0;
     uint64_t sent = 0;
 
     tutti_alltoallv_dynamic_bytes(x->comm, &held);
     for (size_t i = 0; i < n; i++) {
         us[i] = samples[i].us;
-        cpu[i] = samples[i].start_cpu_us;
+        cpu[i] = samples[i].cpu_us;
+        start[i] = samples[i].start_cpu_us;
     }
     for (uint32_t r = 0; r < x->nranks; r++)
         sent += sent_to(x, w, x->rank, r);
-    tc = median(cpu, n) / (x->nranks > 1 ? x->nranks - 1 : 1);
+    tc = median(start, n) / (x->nranks > 1 ? x->nranks - 1 : 1);
     if (x->o->json)
         printf(
             "{\"way\": \"%s\", \"ranks\": %u, \"tokens\": %zu, \"bytes\": %zu, \"experts\": %zu, \"top\": %zu, \"skew\": %g, "
-            "\"dealt\": %s, \"sent_bytes\": %llu, \"busiest_bytes\": %llu, \"time_us\": %.2f, \"tc_us\": %.3f, \"held_bytes\": %zu}\n",
+            "\"dealt\": %s, \"sent_bytes\": %llu, \"busiest_bytes\": %llu, \"time_us\": %.2f, \"cpu_us\": %.2f, \"tc_us\": %.3f, \"held_bytes\": %zu}\n",
             w->name, x->nranks, x->o->tokens, x->o->bytes, x->o->experts, x->o->top, x->o->skew,
             x->o->dealt ? "true" : "false", (unsigned long long)sent, (unsigned long long)busiest_bytes(x, w),
-            median(us, n), tc, held);
+            median(us, n), median(cpu, n), tc, held);
     else if (w->replays)
-        printf("%-28s %12llu %12.2f %10.3f\n", w->name, (unsigned long long)sent, median(us, n), tc);
+        printf("%-28s %12llu %12.2f %12.2f %10.3f\n", w->name, (unsigned long long)sent, median(us, n), median(cpu, n), tc);
     else
-        printf("%-28s %12llu %12.2f %10s\n", w->name, (unsigned long long)sent, median(us, n), "");
+        printf("%-28s %12llu %12.2f %12.2f %10s\n", w->name, (unsigned long long)sent, median(us, n), median(cpu, n), "");
     free(us);
     free(cpu);
+    free(start);
 }
 
 static tutti_status measure(struct exchange *x)
@@ -538,7 +544,7 @@ static tutti_status measure(struct exchange *x)
                 st = round_of(x, &ways[w], &samples[(size_t)w * iters + i]);
     if (!st && x->rank == 0) {
         if (!x->o->json)
-            printf("%-28s %12s %12s %10s\n", "way", "bytes sent", "time us", "Tc us");
+            printf("%-28s %12s %12s %12s %10s\n", "way", "bytes sent", "time us", "cpu us", "Tc us");
         for (int w = 0; w < WAYS; w++)
             if (is_wanted(x->o, w))
                 print(x, &ways[w], samples + (size_t)w * iters);
@@ -585,7 +591,7 @@ int perf_a2av_main(int argc, char **argv)
         argp_options, parse, NULL,
         "Measures the exchange of a mixture of experts in several ways.\v"
         "dynamic: tutti_alltoallv_dynamic. known: tutti_alltoallv, as if sizes had been known. padded: two allgathers and an alltoall of the most that a rank may "
-        "be sent; padded_seen: of the most that one is. replay: tutti_replay, with all that it saves and without. bytes sent: by rank 0 to others. Tc: processor "
+        "be sent; padded_seen: of the most that one is. replay: tutti_replay, with all that it saves and without. bytes sent: by rank 0 to others. cpu: processor time of an exchange, mean over ranks. Tc: processor "
         "time of a replay's start for each other rank, mean over ranks. Times are the slowest rank's; medians.",
         NULL, NULL, NULL,
     };

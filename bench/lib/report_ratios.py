@@ -11,7 +11,7 @@ ratios."""
 
 # By benchmark and the name in the marks: what its rows begin with, and what is above them.
 PARTS = {"moe": {
-    "moe: exchanges": (r"^(sizes decided late|padded)", "Times on shaped links. The reach of a padded exchange is nine tenths of how many times as many bytes go through the busiest rank's link (*bytes*): time in proportion to bytes."),
+    "moe: exchanges": (r"^(sizes decided late|padded)", "Times on shaped links. The reach of a padded exchange is nine tenths of how many times as many bytes go through the busiest rank's link (*bytes*): time in proportion to bytes. *cores*: the part of this machine's processor time that an exchange of late sizes takes."),
     "moe: cost": (r"^sender's cost", "Processor time of a start for each other rank (Tc), times that of a replay with all that it saves."),
     "moe: layers": (r"^experts of", "A layer from end to end, on links so slow that what a rank puts takes as long as it computes; every result was compared with the dense reference."),
 }, "elastic": {
@@ -22,7 +22,7 @@ PARTS = {"moe": {
 }}
 
 # What some rows have besides: columns.
-MORE = {"bytes_ratio": "bytes", "link_mbit": "Mbit/s", "communication_over_computation": "as long"}
+MORE = {"bytes_ratio": "bytes", "cores_busy": "cores", "link_mbit": "Mbit/s", "communication_over_computation": "as long"}
 
 
 def rounds_of(rows):

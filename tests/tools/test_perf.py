@@ -301,6 +301,7 @@ class Exchanges(unittest.TestCase):
         self.assertEqual(rows["padded"]["busiest_bytes"], rows["padded"]["sent_bytes"])     # all send the same
         self.assertGreater(rows["dynamic"]["held_bytes"], 0)
         self.assertGreater(rows["replay"]["tc_us"], 0)
+        self.assertGreater(rows["replay"]["cpu_us"], rows["replay"]["tc_us"])
 
     def test_what_makes_no_sense_is_status_2(self):
         for args, says in ((["--ways", "dynamic,late"], "late"), (["--top", "0"], "--top 0"), (["--ranks", "1", "--experts", "2", "--top", "3"], "enough")):
