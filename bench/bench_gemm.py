@@ -1,11 +1,13 @@
 """Products whose communication hides behind their computation (examples/tensor), beside the same without overlap.
 
 Two hosts of four ranks on a link that we shape (tests/support/testbed.py): its rate is chosen so that communication takes as long as
-computation, which the program measures on that very network before. Apart are the same puts, and the library's own collective; a row is
+computation, which the program measures on that very network before. Products are so large that what eight ranks copy on two cores is little beside them, and
+a lane may have a rank's chunk outstanding (TUTTI_LANE_BYTES), so that puts do not wait. Apart are the same puts, and the library's own collective; a row is
 against the faster of them, and its value is the median over rounds of that time over the overlapped one. Every result is compared with a
 dense reference by the program itself.
 """
 
+import ctypes
 import json
 import os
 import statistics
@@ -22,6 +24,9 @@ MBIT_MAX = 100000
 TRIES = 4                   # of a rate
 EVEN = 1.08                 # communication over computation, or the other way round, that is equal enough
 LIMIT_S = 300
+FLOAT_BYTES = 4
+LANE_BYTES_LEAST = 4 << 20
+SIZES = {True: 4096, False: 1024}       # of the product, by OpenBLAS or not
 LAYERS = {"allgather-GEMM": "allgather", "GEMM-reduce_scatter": "reduce_scatter"}
 REACH = 1.3
 # (panels, reach): chunks in one piece can hide behind no more than half of the product, which is 1.33 times at best
@@ -29,12 +34,23 @@ PANELS = ((4, REACH), (1, None))
 
 
 def add_options(parser):
-    parser.add_argument("--size", type=int, metavar="N", help="rows, columns and inner size of the product (default 2048)")
+    parser.add_argument("--size", type=int, metavar="N", help="rows, columns and inner size of the product (default 4096 where OpenBLAS computes it, else 1024)")
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds (default 7)")
     parser.add_argument("--gemm", default="auto", metavar="NAME", help="openblas, own, or auto (default)")
-    parser.add_argument("--quick", action="store_true", help="3 rounds of size 1024")
+    parser.add_argument("--quick", action="store_true", help="3 rounds")
     parser.add_argument("--tutti", metavar="PATH", help="the command, beside whose folder examples is (default build/release/tutti)")
     quiet.add_option(parser)
+
+
+def has_openblas():
+    try:
+        return bool(ctypes.CDLL("libopenblas.so.0"))
+    except OSError:
+        return False
+
+
+def size_of(options):
+    return options.size or SIZES[options.gemm != "own" and has_openblas()]
 
 
 def what(layer, panels):
@@ -51,11 +67,12 @@ def listing(options):
 
 def turn(options, program, mbit, layer, panels, rounds):
     """One run of the program on links of that rate: what it says of the layer, with what computed."""
-    size = options.size or (1024 if options.quick else 2048)
+    size = size_of(options)
+    lane_bytes = max(LANE_BYTES_LEAST, size * size // (HOSTS * PER_HOST) * FLOAT_BYTES)
     argv = [program, "--rows", size, "--inner", size, "--columns", size, "--panels", panels, "--rounds", rounds, "--gemm", options.gemm,
             "--layer", LAYERS[layer]]
     with quiet.alone(options.lock), rails.Bed(rails.Shape(HOSTS, PER_HOST, 1, mbit, CONGESTION), False) as bed:
-        ranks = [subprocess.Popen(command, env={**os.environ, **env}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        ranks = [subprocess.Popen(command, env={**os.environ, **env, "TUTTI_LANE_BYTES": str(lane_bytes)}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True) for command, env in bed.tutti_launches(*argv)]
         try:
             said = [rank.communicate(timeout=LIMIT_S) for rank in ranks]
@@ -99,7 +116,7 @@ def row(options, program, layer, panels, reach):
     return {"what": what(layer, panels), "value": round(statistics.median(ratios), 3), "reach": reach, "unit": "x", "better": "higher",
             "against": "the same puts, not overlapped" if best == forms[0] else "the library's collective, not overlapped",
             "spread": [round(min(ratios), 3), round(max(ratios), 3)], "link_mbit": mbit, "communication_over_computation": round(evenness(reply), 3),
-            "gemm": reply["gemm"], "samples": {form: reply[form] for form in reply if form.endswith("_ms")}}
+            "gemm": reply["gemm"], "product": size_of(options), "samples": {form: reply[form] for form in reply if form.endswith("_ms")}}
 
 
 def run(options):

@@ -18,11 +18,11 @@ PARTS = {"moe": {
     "elastic": (r"", "Over loopback TCP; 3, 4 and 8 members share the two cores. Times over the other's; PCCL is the better of 1 and 8 connections, and its small ones wait in its coordinator, which is no merit here. A loss: how much longer the "
                      "operation took in which it happened; the rest of that time is the operation's own, run again by who is left."),
 }, "gemm": {
-    "gemm": (r"", "Over a link whose rate (*Mbit/s*) makes communication as long as computation; *as long* is what it came to."),
+    "gemm": (r"", "Over a link whose rate (*Mbit/s*) makes communication as long as computation; *as long* is what it came to, *size* that of the product in rows, columns and inner size."),
 }}
 
 # What some rows have besides: columns.
-MORE = {"bytes_ratio": "bytes", "cores_busy": "cores", "link_mbit": "Mbit/s", "communication_over_computation": "as long"}
+MORE = {"bytes_ratio": "bytes", "cores_busy": "cores", "product": "size", "link_mbit": "Mbit/s", "communication_over_computation": "as long"}
 
 
 def rounds_of(rows):
