@@ -186,6 +186,10 @@ struct tt_op_parts {
     void (*end)(void *arg, tutti_status status);
 };
 
+/* Bits that a descriptor has for what ranks declare of an exchange whose sizes are decided late: the most elements of a rank, and of a piece. */
+#define TT_DYNAMIC_TOTAL_BITS 44u
+#define TT_DYNAMIC_LENGTH_BITS 32u
+
 /* What is to be done. Copied, except the buffers; coll's arrays are copied too. */
 struct tt_op_conf {
     struct tt_coll coll;
@@ -207,7 +211,8 @@ struct tt_op_conf {
     struct tt_op **kept;            /* NULL, or where a blocking operation may be kept for the next call of this very shape; *kept is NULL or
                                        one that was kept there, for tt_op_again; ended by tt_op_drop */
     void *owned;                    /* malloc'd memory that becomes the operation's, also when it cannot start */
-    uint32_t divisor;               /* what TUTTI_AVG divides by; 0: the number of ranks */
+    uint32_t divisor;               /* what TUTTI_AVG divides by; 0: the number of ranks. Of alltoallv_stretches in two parts: of what ranks declare, the most elements
+                                       of a piece; count: of a rank; redop: 1 if heads are gathered. Of a number that needs all of its bits, or more, a hash */
     const struct tt_op_parts *parts;    /* NULL: it has one, like most */
     void *parts_arg;
 };

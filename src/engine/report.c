@@ -42,7 +42,7 @@ static bool is_uneven(uint8_t kind)
            kind == TT_ALLTOALLV;
 }
 
-/* An exchange whose sizes are decided late: its count is a hash of what ranks declare before. */
+/* An exchange whose sizes are decided late: its count, divisor and redop are what ranks declare before (engine.h). */
 static bool is_dynamic(const struct tt_opdesc *d)
 {
     return d->algo < tt_nalgos && tt_algos[d->algo] == &tt_algo_alltoallv_stretches;
@@ -60,6 +60,27 @@ static const char *mode_of(const struct tt_opdesc *d)
     return d->mode < TT_MODES ? of[d->mode] : ", of no mode";
 }
 
+_Static_assert(TT_DYNAMIC_TOTAL_BITS <= TT_DESC_COUNT_BITS, "a descriptor has room for it");
+
+/* A number that may have been too long to tell. */
+static const char *declared(uint64_t value, uint32_t bits, char out[24])
+{
+    if (value >> (bits - 1))
+        snprintf(out, 24, "2^%u or more", bits - 1);
+    else
+        snprintf(out, 24, "%llu", (unsigned long long)value);
+    return out;
+}
+
+static void print_dynamic(const struct tt_opdesc *d, char *out, size_t cap)
+{
+    char length[24], total[24];
+
+    snprintf(out, cap, "alltoallv_dynamic(%u pieces, max_length %s, max_total %s, type %s, heads %s)", d->root,
+             declared(d->divisor, TT_DYNAMIC_LENGTH_BITS, length), declared(d->count, TT_DYNAMIC_TOTAL_BITS, total),
+             tutti_dtype_name((tutti_dtype)d->dtype), d->redop ? "gathered" : "direct");
+}
+
 void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
 {
     const char *name = tt_coll_name((enum tt_coll_kind)d->kind),
@@ -68,7 +89,7 @@ void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
     char count[32] = "", op[48] = "", root[24] = "", travels[64] = "";
 
     if (is_dynamic(d)) {
-        snprintf(out, cap, "alltoallv_dynamic(%u pieces, type %s)", d->root, tutti_dtype_name((tutti_dtype)d->dtype));
+        print_dynamic(d, out, cap);
         return;
     }
     if (tt_is_p2p(d->kind) || d->kind == TT_BARRIER) {
@@ -97,11 +118,9 @@ void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
 
 const char *tt_opdesc_differ_in(const struct tt_opdesc *a, const struct tt_opdesc *b)
 {
-    if (a->kind != b->kind || !is_uneven(a->kind) || a->count == b->count)
+    if (a->kind != b->kind || !is_uneven(a->kind) || a->count == b->count || is_dynamic(a) || is_dynamic(b))
         return "";
-    if (is_dynamic(a) != is_dynamic(b))
-        return "";
-    return is_dynamic(a) ? ": their max_length or max_total differ, or how their heads go" : ": their arrays of counts differ";
+    return ": their arrays of counts differ";
 }
 
 void tt_op_describe(const struct tt_op *op, char *out, size_t cap)

@@ -349,10 +349,18 @@ static tutti_status check(const tutti_dynamic *what, const struct tt_attempt *t)
     return TUTTI_OK;
 }
 
+/* What ranks declare, in so many bits: itself, or if it is too long for that a hash with the highest bit set. */
+static uint64_t declared(uint64_t value, uint32_t bits)
+{
+    const uint64_t high = 1ull << (bits - 1);
+
+    return value < high ? value : high | (tt_hash_bytes(&value, sizeof value, 0) & (high - 1));
+}
+
+/* Ranks whose declarations differ have not called the same: tt_opdesc_print tells how. */
 static void fill_conf(struct tt_op_conf *conf, struct tt_exchange *x, tutti_comm *comm, int64_t timeout_ms)
 {
     const struct tt_pieces_shape *s = &x->shape;
-    const uint64_t declared[] = { s->max_length, s->max_total, s->to_all };
 
     if (s->to_all)
         gather_heads(x, conf);
@@ -360,7 +368,9 @@ static void fill_conf(struct tt_op_conf *conf, struct tt_exchange *x, tutti_comm
         exchange_stretches(x, conf);
     conf->coll.root = s->nsplits;
     conf->algo_id = tt_algo_index(&tt_algo_alltoallv_stretches);
-    conf->count = tt_hash_bytes(declared, sizeof declared, 0);
+    conf->count = declared(s->max_total, TT_DYNAMIC_TOTAL_BITS);
+    conf->divisor = (uint32_t)declared(s->max_length, TT_DYNAMIC_LENGTH_BITS);
+    conf->redop = s->to_all;
     conf->src = x->out;
     conf->dst = x->in;
     conf->eager_bytes = comm->sizes.eager_bytes;
