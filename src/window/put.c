@@ -430,6 +430,7 @@ static tutti_status take_signal(struct tt_window_put *p)
 {
     struct tt_window *w = p->attempt.window;
     const char *call = p->attempt.call;
+    char word[96];
     tutti_status st;
 
     p->signals = w;
@@ -444,7 +445,8 @@ static tutti_status take_signal(struct tt_window_put *p)
         if (p->signals->comm != w->comm)
             return tt_fail(TUTTI_ERR_INVALID, "%s: the window of the signal is of another communicator", call);
     }
-    return tt_window_check_word(p->signals, p->attempt.rank, p->rma.signal_offset, sizeof(uint64_t), call);
+    snprintf(word, sizeof word, "%s: the word to signal (rma.signal_offset)", call);
+    return tt_window_check_word(p->signals, p->attempt.rank, p->rma.signal_offset, sizeof(uint64_t), word);
 }
 
 /* The window of the call, the options and the signal. */

@@ -539,8 +539,8 @@ static void mistakes_role(struct rank *r)
     CHECK_SAYS(r, tutti_window_put(w, -1, 0, out, 8, NULL), TUTTI_ERR_INVALID, "no rank -1");
     CHECK_SAYS(r, tutti_window_put(w, other, 0, NULL, 8, NULL), TUTTI_ERR_INVALID, "NULL");
     CHECK_SAYS(r, tutti_window_put(NULL, other, 0, out, 8, NULL), TUTTI_ERR_INVALID, "NULL");
-    CHECK_SAYS(r, tutti_window_put(w, other, 0, out, 8, &outside), TUTTI_ERR_INVALID, "offset");
-    CHECK_SAYS(r, tutti_window_put(w, other, 0, out, 8, &odd), TUTTI_ERR_INVALID, "multiple of 8");
+    CHECK_SAYS(r, tutti_window_put(w, other, 0, out, 8, &outside), TUTTI_ERR_INVALID, "(rma.signal_offset): 8 bytes at offset");
+    CHECK_SAYS(r, tutti_window_put(w, other, 0, out, 8, &odd), TUTTI_ERR_INVALID, "(rma.signal_offset): offset 4 is not a multiple of 8");
     CHECK_SAYS(r, tutti_window_put(w, other, 0, out, 8, &strange), TUTTI_ERR_INVALID, "9");
     CHECK_SAYS(r, tutti_window_put_rows(w, other, 0, out, &many, NULL), TUTTI_ERR_INVALID, "rows");
     CHECK_SAYS(r, tutti_window_put_rows(w, other, 0, out, &folded, NULL), TUTTI_ERR_INVALID, "overlap");
