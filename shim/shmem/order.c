@@ -60,11 +60,16 @@ void shmem_fence(void)
     __atomic_fetch_add(&fences, 1, __ATOMIC_SEQ_CST);
 }
 
+static void quiet(const char *call)
+{
+    sh_need(call);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    sh_check(call, tutti_window_quiet(sh_job.heap.window, TUTTI_ALL_RANKS, 0));
+}
+
 void shmem_quiet(void)
 {
-    sh_need(__func__);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    sh_check(__func__, tutti_window_quiet(sh_job.heap.window, TUTTI_ALL_RANKS, 0));
+    quiet(__func__);
 }
 
 void shmem_ctx_fence(shmem_ctx_t ctx)
@@ -79,15 +84,20 @@ void shmem_ctx_quiet(shmem_ctx_t ctx)
     shmem_quiet();
 }
 
+static void sync_all(const char *call)
+{
+    sh_need(call);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    sh_check(call, tutti_barrier(sh_job.comm, NULL));
+}
+
 void shmem_sync_all(void)
 {
-    sh_need(__func__);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    sh_check(__func__, tutti_barrier(sh_job.comm, NULL));
+    sync_all(__func__);
 }
 
 void shmem_barrier_all(void)
 {
-    shmem_quiet();
-    shmem_sync_all();
+    quiet(__func__);
+    sync_all(__func__);
 }

@@ -94,8 +94,9 @@ static bool is_loopback(const struct tt_address *a)
 
 /* ---- security ---- */
 
-/* What the caller says goes before what the environment does. *near: nobody says anything; so connections are plain, and stay on this host. */
-static tutti_status choose_security(const tutti_run_conf *conf, bool loopback, struct tt_secure_conf *out, bool *near)
+/* What the caller says goes before what the environment does. far: the coordinators, if one is not on loopback; else NULL. *near: nobody says anything; so
+ * connections are plain, and stay on this host. */
+static tutti_status choose_security(const tutti_run_conf *conf, const char *far, struct tt_secure_conf *out, bool *near)
 {
     bool asked = true;
     tutti_status st;
@@ -113,11 +114,12 @@ static tutti_status choose_security(const tutti_run_conf *conf, bool loopback, s
         st = tt_security_of_run(out, &asked);
         if (st)
             return st;
-        if (!asked && !loopback)
+        if (!asked && far)
             return tt_fail(
                 TUTTI_ERR_INVALID,
-                "tutti_run_join: a coordinator is not on loopback, and there is neither a token (conf.token, TUTTI_TOKEN) nor a "
-                "certificate; conf.insecure asks for plain connections");
+                "tutti_run_join: a coordinator of \"%s\" (conf.coordinators, TUTTI_COORDINATOR) is not on loopback, and there is neither a token "
+                "(conf.token, TUTTI_TOKEN) nor a certificate; conf.insecure (TUTTI_SECURITY=plain) asks for plain connections",
+                far);
     }
     *near = !asked;
     return TUTTI_OK;
@@ -126,12 +128,13 @@ static tutti_status choose_security(const tutti_run_conf *conf, bool loopback, s
 static tutti_status take_security(tutti_run *run, const tutti_run_conf *conf)
 {
     struct tt_secure_conf secure;
-    bool loopback = true;
+    const char *far = NULL;
     tutti_status st;
 
     for (uint32_t i = 0; i < run->ncoordinators; i++)
-        loopback &= is_loopback(&run->coordinators[i]);
-    st = choose_security(conf, loopback, &secure, &run->outside.near);
+        if (!is_loopback(&run->coordinators[i]))
+            far = setting(conf->coordinators, "TUTTI_COORDINATOR");
+    st = choose_security(conf, far, &secure, &run->outside.near);
     return st ? st : tt_secure_create(&run->secure, &secure);
 }
 
