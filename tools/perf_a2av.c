@@ -366,7 +366,8 @@ static void take_ways(struct options *o, struct argp_state *state, const char *a
         while (w < WAYS && (strlen(ways[w].name) != n || strncmp(ways[w].name, at, n) != 0))
             w++;
         if (w == WAYS)
-            argp_error(state, "--ways %s: there is no way \"%.*s\"", arg, (int)n, at);
+            argp_error(state, "--ways %s: there is no way \"%.*s\"; there are dynamic, known, padded, padded_seen, replay, replay_without_chain, "
+                              "replay_without_bypass, replay_without_handles, replay_without_chain_bypass and replay_without_all", arg, (int)n, at);
         o->ways |= 1u << w;
     }
 }
@@ -571,7 +572,7 @@ static int be_rank(struct options *o)
         if (x.rank == 0)
             fprintf(
                 stderr,
-                "tutti perf a2av: %zu experts on %u ranks, %zu for each token: they must be a multiple of the ranks, at most %u, and enough\n",
+                "tutti perf a2av: %zu experts on %u ranks, %zu for each token: they must be a multiple of the ranks, at most %u, and as many as a token has at least\n",
                 o->experts, x.nranks, o->top, EXPERTS_MAX);
         tutti_comm_destroy(x.comm);
         return 2;

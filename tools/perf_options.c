@@ -202,7 +202,7 @@ static const struct argp argp = {
         "time is the median. algbw is size / time; busbw is that times 2(n-1)/n (allreduce), (n-1)/n (those with a block per "
         "rank) or 1, as nccl-tests define it. A pingpong's time is half of the round trip. In v calls the blocks of neighbours "
         "have half and one and a half times the average length.\n\n"
-        "`tutti perf putsignal --help` tells about puts with signals from devices.\n\n"
+        "`tutti perf putsignal --help` tells about puts with signals from devices, `tutti perf a2av --help` about exchanges of a mixture of experts.\n\n"
         "The exit status is 0, 1 if a call failed, an element was wrong, or nothing could be measured, 2 if the arguments make no sense.",
 };
 

@@ -20,7 +20,7 @@ static void put_count(FILE *to, const char *name, const char *type, const char *
 static void put_real(FILE *to, const char *name, const char *help, double value)
 {
     begin(to, name, "gauge", help);
-    fprintf(to, "tutti_%s %.9g\n", name, value);
+    fprintf(to, "tutti_%s %.13g\n", name, value);
 }
 
 /* A label's value: text of anybody, with what its quotes need. */
