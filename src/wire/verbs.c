@@ -20,7 +20,6 @@
 _Static_assert(sizeof(struct tt_verbs_mailbox) <= TCP_LINK_BYTES, "the mailbox fits");
 
 #define LOOK_NS (50 * TT_MS)
-#define SENDS_EVERY 16          /* polls, then sends are looked at of which none should show: it has failed */
 #define LOOK_EVERY 1024         /* polls, then the tcp wire is asked even so: it tells of ends and new incarnations only */
 
 static void verbs_close(struct tt_wire *w)
@@ -257,8 +256,8 @@ static int verbs_poll(struct tt_wire *w, struct tt_done *done, int max)
     struct tt_verbs *v = tt_verbs_of(w);
     int n;
 
-    tt_verbs_collect(v, ++v->tick % SENDS_EVERY == 0);
-    if (v->armed || v->mending || v->nactive == 0 || v->tick % LOOK_EVERY == 0) {
+    tt_verbs_collect(v);
+    if (v->armed || v->mending || v->nactive == 0 || ++v->tick % LOOK_EVERY == 0) {
         if (v->armed)
             disarm(v);
         tt_verbs_links_step(v);
@@ -294,7 +293,7 @@ static int verbs_arm(struct tt_wire *w)
             if (ibv_req_notify_cq(g->send_cq, 0) != 0 || ibv_req_notify_cq(g->recv_cq, 0) != 0)
                 return -1;
     /* What came before the request gives no event. */
-    return tt_verbs_collect(v, true) > 0 ? -1 : v->epoll_fd;
+    return tt_verbs_collect(v) > 0 ? -1 : v->epoll_fd;
 }
 
 /* Without what devices and their libraries take. */

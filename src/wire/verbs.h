@@ -49,7 +49,6 @@
 #define TT_VERBS_BOUNCE_BYTES (128u << 10)  /* per stream, of payloads that are copied and longer than a slot */
 /* Messages of control are segments, too. As many acknowledgements as segments. */
 #define TT_VERBS_LINK_RECEIVES (2 * (TT_VERBS_SLOTS + TT_VERBS_WINDOW))
-#define TT_VERBS_SPARE_RECEIVES 32  /* of a group beyond those of its links, so that they need not be posted one by one */
 #define TT_VERBS_CHAIN 32           /* work requests given to a queue pair with one doorbell */
 #define TT_VERBS_WRS_TO_ASK 8       /* work requests of a data lane beside those of segments, that ask whether it works */
 /* Completions of sends of a link, at most: data lanes together have half a window of segments outstanding, of two work requests each. */
@@ -116,8 +115,8 @@ struct tt_verbs_lane {
     uint32_t qpn, psn;
     uint32_t inline_bytes;          /* that a work request can carry */
     struct tt_verbs_lane *next;     /* in the same bucket */
-    struct tt_verbs_wr *wrs;        /* [wr_mask + 1], by number modulo that */
-    uint32_t wr_depth, wr_mask;     /* wr_mask + 1: a power of two, at least wr_depth */
+    struct tt_verbs_wr *wrs;        /* [wr_depth] */
+    uint32_t wr_depth;
     uint64_t wr_head, wr_tail;
     uint32_t unwatched;             /* work requests since the last that reports its completion */
     uint64_t culprit;               /* the message that broke the queue pair; TT_VERBS_NO_MESSAGE: none did */
@@ -218,7 +217,6 @@ struct tt_verbs_group {
     struct ibv_cq *send_cq, *recv_cq;
     uint32_t nlinks;
     uint32_t wanted, posted;        /* receives */
-    uint32_t watched;               /* sends whose completion shows, and has not been seen; about so many where queue pairs fail */
 };
 
 /* ---- the wire ---- */
@@ -279,11 +277,6 @@ static inline struct tt_verbs *tt_verbs_of(struct tt_wire *w)
 static inline struct tt_verbs_out *tt_verbs_out_of(struct tt_verbs_stream *s, uint64_t message)
 {
     return &s->out[message % TT_VERBS_DEPTH];
-}
-
-static inline struct tt_verbs_wr *tt_verbs_wr_of(const struct tt_verbs_lane *lane, uint64_t number)
-{
-    return &lane->wrs[number & lane->wr_mask];
 }
 
 static inline uint8_t *tt_verbs_staging(struct tt_verbs_stream *s, uint64_t message)
@@ -387,9 +380,9 @@ void tt_verbs_source_gone(struct tt_verbs_stream *s, uint32_t lkey);
 void tt_verbs_message_void(struct tt_verbs_stream *s, uint64_t message);
 
 /* verbs_recv.c */
-/* Takes completions from all queues, a fair share of each; returns how many. Breaks and loses no link but marks them. all: also where no send's should show. */
-uint32_t tt_verbs_collect(struct tt_verbs *v, bool all);
-/* Posts receives where there are less than the group wants, and spare ones. False: the device does not take them all. */
+/* Takes completions from all queues, a fair share of each; returns how many. Breaks and loses no link but marks them. */
+uint32_t tt_verbs_collect(struct tt_verbs *v);
+/* Posts the receives that the group wants. False: the device does not take them all. */
 bool tt_verbs_receives(struct tt_verbs_group *g);
 
 /* verbs_region.c */

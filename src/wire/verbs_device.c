@@ -165,8 +165,8 @@ static bool make_nonblocking(int fd)
 /* What this process has on it. */
 static bool furnish(struct tt_verbs_rail *rail)
 {
-    const uint32_t by_receives = ((uint32_t)rail->attr.max_srq_wr - TT_VERBS_SPARE_RECEIVES) / TT_VERBS_LINK_RECEIVES;
-    const uint32_t by_completions = ((uint32_t)rail->attr.max_cqe - TT_VERBS_SPARE_RECEIVES) / LINK_COMPLETIONS;
+    const uint32_t by_receives = (uint32_t)rail->attr.max_srq_wr / TT_VERBS_LINK_RECEIVES;
+    const uint32_t by_completions = (uint32_t)rail->attr.max_cqe / LINK_COMPLETIONS;
 
     rail->group_links = TT_VERBS_GROUP_LINKS;
     if (rail->group_links > by_receives)
@@ -194,8 +194,8 @@ static bool open_one(struct tt_verbs_rail *out, struct ibv_device *from, uint8_t
     if (!choose_port(&rail, behind, why))
         goto close;
     *why = "has no shared receive queues, or no queues that are long enough";
-    if (rail.attr.max_srq <= 0 || rail.attr.max_srq_wr < (int)(TT_VERBS_LINK_RECEIVES + TT_VERBS_SPARE_RECEIVES) ||
-        rail.attr.max_cqe < (int)(LINK_COMPLETIONS + TT_VERBS_SPARE_RECEIVES))
+    if (rail.attr.max_srq <= 0 || rail.attr.max_srq_wr < (int)TT_VERBS_LINK_RECEIVES ||
+        rail.attr.max_cqe < (int)LINK_COMPLETIONS)
         goto close;
     *why = "gives this process no protection domain or channel";
     if (!furnish(&rail))

@@ -126,9 +126,7 @@ tutti_status tt_verbs_lane_begin(struct tt_verbs_lane *lane)
     lane->wr_depth = lane->stream->index == TT_VERBS_CONTROL
                          ? TT_VERBS_WRS
                          : 2 * lane->stream->sender.limits.outstanding + TT_VERBS_WRS_TO_ASK;
-    while (lane->wr_mask + 1 < lane->wr_depth)
-        lane->wr_mask = 2 * lane->wr_mask + 1;
-    lane->wrs = calloc(lane->wr_mask + 1, sizeof *lane->wrs);
+    lane->wrs = calloc(lane->wr_depth, sizeof *lane->wrs);
     if (!lane->wrs)
         return tt_fail(TUTTI_ERR_NOMEM, "verbs: no memory for a lane to rank %u", lane->link->peer);
     tt_dqplb_lane_down(&lane->stream->sender, lane->index);
@@ -163,7 +161,7 @@ static void queue_pair_end(struct tt_verbs_lane *lane)
         return;
     tt_verbs_qp_stop(lane);
     tt_verbs_lane_watch(lane);
-    while ((tt_verbs_collect(lane->link->verbs, true) > 0 || lane->wr_head != lane->wr_tail) && tt_now_ns() < until_ns)
+    while ((tt_verbs_collect(lane->link->verbs) > 0 || lane->wr_head != lane->wr_tail) && tt_now_ns() < until_ns)
         continue;
     tt_verbs_qp_destroy(lane);
 }

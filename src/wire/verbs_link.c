@@ -426,7 +426,7 @@ static void tcp_lost(struct tt_verbs *v, const struct tt_done *d)
 {
     struct tt_verbs_link *link = tt_sparse_get(&v->links, d->peer);
 
-    while (tt_verbs_collect(v, true) > 0)
+    while (tt_verbs_collect(v) > 0)
         continue;
     if (!link) {        /* it never came to be */
         link = calloc(1, sizeof *link);
@@ -545,7 +545,7 @@ static uint64_t link_bytes(const struct tt_verbs_link *link)
     uint64_t bytes = sizeof *link + link->nlanes * sizeof *link->lanes;
 
     for (uint32_t i = 0; i < link->nlanes; i++)
-        bytes += (link->lanes[i].wr_mask + 1) * sizeof *link->lanes[i].wrs;
+        bytes += link->lanes[i].wr_depth * sizeof *link->lanes[i].wrs;
     for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++) {
         const struct tt_verbs_stream *s = &link->streams[i];
 

@@ -28,7 +28,7 @@ static void group_destroy(struct tt_verbs_group *g)
 static struct tt_verbs_group *group_create(struct tt_verbs_rail *rail)
 {
     struct tt_verbs_group *g = calloc(1, sizeof *g);
-    const int receives = (int)(rail->group_links * TT_VERBS_LINK_RECEIVES + TT_VERBS_SPARE_RECEIVES);
+    const int receives = (int)(rail->group_links * TT_VERBS_LINK_RECEIVES);
     const int sends = (int)(rail->group_links * TT_VERBS_LINK_SENDS);
     struct ibv_srq_init_attr srq = { .attr = { .max_wr = (uint32_t)receives, .max_sge = 1 } };
 
@@ -189,7 +189,7 @@ void tt_verbs_qp_destroy(struct tt_verbs_lane *lane)
         return;
     ibv_destroy_qp(lane->qp);
     lane->qp = NULL;
-    while (tt_verbs_collect(lane->link->verbs, true) > 0)
+    while (tt_verbs_collect(lane->link->verbs) > 0)
         continue;
     at = bucket_of(lane);
     while (*at != lane)

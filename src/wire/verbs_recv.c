@@ -10,13 +10,10 @@
 
 bool tt_verbs_receives(struct tt_verbs_group *g)
 {
-    const uint32_t most = g->wanted + TT_VERBS_SPARE_RECEIVES;
     struct ibv_recv_wr wrs[COLLECT_MAX], *bad;
 
-    if (g->posted >= g->wanted)
-        return true;
-    while (g->posted < most) {
-        const uint32_t n = most - g->posted, now = n < COLLECT_MAX ? n : COLLECT_MAX;
+    while (g->posted < g->wanted) {
+        const uint32_t n = g->wanted - g->posted, now = n < COLLECT_MAX ? n : COLLECT_MAX;
 
         for (uint32_t i = 0; i < now; i++)      /* writes with immediate need a receive, but no memory in it */
             wrs[i] = (struct ibv_recv_wr){ .next = i + 1 < now ? &wrs[i + 1] : NULL };
@@ -156,15 +153,13 @@ static void received(struct tt_verbs_lane *lane, const struct ibv_wc *wc)
     }
 }
 
-static uint32_t collect_group(struct tt_verbs *v, uint32_t rail, struct tt_verbs_group *g, bool all)
+static uint32_t collect_group(struct tt_verbs *v, uint32_t rail, struct tt_verbs_group *g)
 {
     struct ibv_wc wc[COLLECT_MAX];
-    const int sent = all || g->watched ? ibv_poll_cq(g->send_cq, COLLECT_MAX, wc) : 0;
+    const int sent = ibv_poll_cq(g->send_cq, COLLECT_MAX, wc);
     struct tt_verbs_lane *lane;
     int came;
 
-    if (sent > 0)
-        g->watched -= (uint32_t)sent < g->watched ? (uint32_t)sent : g->watched;
     for (int i = 0; i < sent; i++) {
         lane = lane_of(v, rail, wc[i].qp_num);
         if (lane)
@@ -183,12 +178,12 @@ static uint32_t collect_group(struct tt_verbs *v, uint32_t rail, struct tt_verbs
     return (uint32_t)((sent > 0 ? sent : 0) + (came > 0 ? came : 0));
 }
 
-uint32_t tt_verbs_collect(struct tt_verbs *v, bool all)
+uint32_t tt_verbs_collect(struct tt_verbs *v)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < v->nrails; i++)
         for (struct tt_verbs_group *g = v->rail[i].groups; g; g = g->next)
-            n += collect_group(v, i, g, all);
+            n += collect_group(v, i, g);
     return n;
 }

@@ -66,13 +66,8 @@ static struct ibv_send_wr *chain_add(struct tt_verbs_chain *c, const struct tt_v
                       (bytes > 0 && bytes <= lane->inline_bytes ? IBV_SEND_INLINE : 0),
         .wr.rdma = { .remote_addr = target, .rkey = rkey },
     };
-    if (wr->send_flags & IBV_SEND_SIGNALED) {
-        lane->unwatched = 0;
-        lane->link->group[lane->rail]->watched++;
-    } else {
-        lane->unwatched++;
-    }
-    *tt_verbs_wr_of(lane, lane->wr_tail++) = *what;
+    lane->unwatched = wr->send_flags & IBV_SEND_SIGNALED ? 0 : lane->unwatched + 1;
+    lane->wrs[lane->wr_tail++ % lane->wr_depth] = *what;
     c->n++;
     return wr;
 }
@@ -278,7 +273,7 @@ static void wrs_over(struct tt_verbs_lane *lane, uint64_t end)
     uint32_t segments = 0;
 
     while (lane->wr_head < end) {
-        const struct tt_verbs_wr *w = tt_verbs_wr_of(lane, lane->wr_head++);
+        const struct tt_verbs_wr *w = &lane->wrs[lane->wr_head++ % lane->wr_depth];
 
         segments += w->segment;
         if (w->segment && tt_trace_is_wanted())
@@ -298,7 +293,7 @@ static bool is_of_message(enum ibv_wc_status status)
 
 void tt_verbs_sent(struct tt_verbs_lane *lane, const struct ibv_wc *wc)
 {
-    const struct tt_verbs_wr *w = tt_verbs_wr_of(lane, wc->wr_id);
+    const struct tt_verbs_wr *w = &lane->wrs[wc->wr_id % lane->wr_depth];
 
     if (wc->wr_id < lane->wr_head || wc->wr_id >= lane->wr_tail)
         return;
@@ -341,7 +336,7 @@ static void readers_mark(struct tt_verbs_stream *s, uint64_t message)
         struct tt_verbs_lane *lane = &s->lane[i];
 
         for (uint64_t at = lane->wr_head; at < lane->wr_tail; at++) {
-            const struct tt_verbs_wr *w = tt_verbs_wr_of(lane, at);
+            const struct tt_verbs_wr *w = &lane->wrs[at % lane->wr_depth];
 
             if (w->payload && w->message == message)
                 tt_verbs_lane_mark(lane);
