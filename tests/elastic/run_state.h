@@ -244,7 +244,6 @@ struct run {
     } anew[ANEWS_MAX];                          /* the last syncs in which somebody said `instead`: who hears of one may have called without, or long before others began anew */
     uint32_t nanew;
     uint64_t events, faults, finals, restored, received, bad_pieces;
-    uint64_t voted;                             /* operations that were final as sessions make them */
     uint64_t tentative_finals, tentative_restored;  /* of those, where the program had gone on */
     uint64_t scoped_finals, scoped_restored;    /* of those, among a role or a group */
     uint64_t left_out;                          /* operations that members of a role or a group did not make, as all others did */
@@ -256,6 +255,7 @@ struct run {
     uint64_t strayed, aparts;                   /* programs that strayed; words that some call where others are in an operation */
     uint64_t orders;                            /* members that entered a view whose ranks follow a ring that was found */
     uint64_t killed_between, parted_ways, disk_errors;
+    uint64_t voted;                             /* operations that were final as sessions make them */
     size_t conn_bytes_most, peer_bytes_most;
     uint64_t trace;                             /* a hash of all that has happened */
     bool failed, done;
