@@ -44,7 +44,7 @@ enum tt_coord_round_state {
 /* States of a sync of one scope. tt_coord_sync_states (elastic/states.h) has every legal change. */
 enum tt_coord_sync_state {
     TT_COORD_SYNC_NONE,         /* not begun, or over: the next one is not begun */
-    TT_COORD_SYNC_OFFERED,      /* somebody has offered, and waits for the others */
+    TT_COORD_SYNC_OFFERED,      /* somebody has offered; it may have withdrawn since, and come again */
     TT_COORD_SYNC_MOVING,       /* a plan is out; those who receive have not all voted */
     TT_COORD_SYNC_STATES
 };

@@ -10,7 +10,7 @@ static const char *const states[] = {
 };
 static const struct tt_state_change changes[] = {
     { TT_COORD_SYNC_NONE, TT_COORD_SYNC_OFFERED, "has its first offer" },
-    { TT_COORD_SYNC_OFFERED, TT_COORD_SYNC_NONE, "ends, as nobody must receive or nothing can win; is taken back; or a view is decided" },
+    { TT_COORD_SYNC_OFFERED, TT_COORD_SYNC_NONE, "ends, as nobody must receive or nothing can win; comes to a MISMATCH; or a view is decided" },
     { TT_COORD_SYNC_OFFERED, TT_COORD_SYNC_MOVING, "has all offers, and some must receive" },
     { TT_COORD_SYNC_MOVING, TT_COORD_SYNC_NONE, "ends, as all have it or not all can; or a view is decided" },
     { TT_COORD_SYNC_NONE, TT_COORD_SYNC_MOVING, "is read in the journal of a coordinator that died, by another one" },

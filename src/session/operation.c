@@ -607,8 +607,10 @@ tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint6
         return st;
     if (run->over)
         return tt_run_check(run);
-    if (run->space.epoch > epoch && !run->m.stopped)
-        return TUTTI_OK;
+    if (run->space.epoch > epoch && !run->m.stopped) { /* another thread has made it, for operations with a `least` of their own */
+        st = tt_view_suffices(run, op->least, call_name);
+        return st ? tt_fail_again(TUTTI_ERR_ABORTED, tutti_last_error()) : TUTTI_OK;
+    }
     if (run->calling)
         return tt_fail(TUTTI_ERR_INVALID, "%s: a call that all members make is under way", call_name);
     if (tt_tentative_tried(run))

@@ -513,6 +513,8 @@ struct tt_view_result {
 tutti_status tt_view_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, uint64_t deadline_ns,
                            const char *name, struct tt_view_result *out);
 
+/* PEER_LOST (logged): fewer are in the view. Under the lock. */
+tutti_status tt_view_suffices(const tutti_run *run, uint32_t least, const char *name);
 /* The next view after a loss, without newcomers, again until its members have met: the same call on all members, whether the loss interrupted
  * an operation or another epoch. Likewise. */
 tutti_status tt_view_again(tutti_run *run, uint32_t least, uint64_t deadline_ns, const char *name,

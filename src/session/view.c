@@ -372,6 +372,14 @@ tutti_status tt_view_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint3
     return out->changed ? meet(run, deadline_ns, name) : TUTTI_OK;
 }
 
+tutti_status tt_view_suffices(const tutti_run *run, uint32_t least, const char *name)
+{
+    if (run->space.nranks >= least)
+        return TUTTI_OK;
+    return tt_fail(TUTTI_ERR_PEER_LOST, "%s: only %u member%s left", name, run->space.nranks,
+                   run->space.nranks == 1 ? " is" : "s are");
+}
+
 tutti_status tt_view_again(tutti_run *run, uint32_t least, uint64_t deadline_ns, const char *name,
                            struct tt_view_result *out)
 {
@@ -381,11 +389,11 @@ tutti_status tt_view_again(tutti_run *run, uint32_t least, uint64_t deadline_ns,
         *out = (struct tt_view_result){ .changed = false };
         st = tt_view_epoch(run, 0, 0, 0, deadline_ns, name, out);
     } while (st == TUTTI_ERR_PEER_LOST && !run->over && !run->dropped);
-    if (st || run->space.nranks >= least)
+    if (st)
         return st;
-    out->too_few = true;
-    return tt_fail(TUTTI_ERR_PEER_LOST, "%s: only %u member%s left", name, run->space.nranks,
-                   run->space.nranks == 1 ? " is" : "s are");
+    st = tt_view_suffices(run, least, name);
+    out->too_few = st != TUTTI_OK;
+    return st;
 }
 
 /* ---- the calls ---- */

@@ -580,9 +580,6 @@ static void mistakes_are_told_and_touch_nothing(void **state)
     over_all_ways(mistakes_role, 2, NULL);
 }
 
-/* ---- ends ---- */
-
-/* Rank 2 dies while 0 waits for its signal and 1 goes on putting to it. */
 /* ---- memory of devices ---- */
 
 #define DEVICE_BYTES (64u << 10)
@@ -821,6 +818,9 @@ static void memory_of_devices_is_put_to_and_from_without_a_processor_or_refused(
     over_all_ways(device_role, 2, NULL);
 }
 
+/* ---- ends ---- */
+
+/* Rank 2 dies while 0 waits for its signal and 1 goes on putting to it. */
 static void death_role(struct rank *r)
 {
     uint8_t *src = job_have(r, calloc(1, 100000));

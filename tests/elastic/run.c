@@ -902,6 +902,7 @@ bool run_play(uint64_t seed, enum run_faults faults, struct run_sum *sum, char *
     sum->faults += r->faults;
     sum->finals += r->finals;
     sum->restored += r->restored;
+    sum->voted += r->voted;
     sum->tentative_finals += r->tentative_finals;
     sum->tentative_restored += r->tentative_restored;
     sum->scoped_finals += r->scoped_finals;

@@ -388,6 +388,7 @@ static void end_if(struct run *r, struct peer *p, uint32_t tag)
         return;
     v->from[op->n & 1] = 0;
     memset(&v->latest[op->n & 1], 0, sizeof latest);
+    r->voted++;
     tt_member_all_complete(&p->m, tag, &latest, r->w.now_ns);
 }
 

@@ -19,6 +19,7 @@
 #define OPS_MAX 2048u               /* remembered: (epoch, tag, n) */
 #define HELD_MAX 64u
 #define SYNCS_MAX 1024u
+#define ANEWS_MAX 16u
 #define ARRAYS 4u                   /* of the shared state */
 #define MS 1000000ull
 #define LEASE_NS (300 * MS)
@@ -239,7 +240,9 @@ struct run {
     } last[2];                                  /* sync that ended well, by role; what a checkpoint would have */
     struct {
         uint64_t epoch, number;
-    } anew[2];                                  /* sync in which somebody said `instead`, by role: who hears of it may have called without, or again */
+        uint32_t part;
+    } anew[ANEWS_MAX];                          /* the last syncs in which somebody said `instead`: who hears of one may have called without, or long before others began anew */
+    uint32_t nanew;
     uint64_t events, faults, finals, restored, received, bad_pieces;
     uint64_t tentative_finals, tentative_restored;  /* of those, where the program had gone on */
     uint64_t scoped_finals, scoped_restored;    /* of those, among a role or a group */
@@ -252,6 +255,7 @@ struct run {
     uint64_t strayed, aparts;                   /* programs that strayed; words that some call where others are in an operation */
     uint64_t orders;                            /* members that entered a view whose ranks follow a ring that was found */
     uint64_t killed_between, parted_ways, disk_errors;
+    uint64_t voted;                             /* operations that were final as sessions make them */
     size_t conn_bytes_most, peer_bytes_most;
     uint64_t trace;                             /* a hash of all that has happened */
     bool failed, done;

@@ -225,6 +225,26 @@ static void stray(struct run *r, struct peer *p)
     p->jumps = goes_wrong(r, 80);
 }
 
+/* Whether all that are willing to send may have said `instead` in this member's sync. */
+static bool may_begin_anew(const struct run *r, const struct peer *p)
+{
+    for (uint32_t i = 0; i < ANEWS_MAX; i++)
+        if (r->anew[i].epoch == p->m.epoch && r->anew[i].number == p->sync_number &&
+            r->anew[i].part == part_of_state(r, p))
+            return true;
+    return false;
+}
+
+/* It says so. */
+static void note_anew(struct run *r, const struct peer *p)
+{
+    if (may_begin_anew(r, p))
+        return;
+    r->anew[r->nanew % ANEWS_MAX].epoch = p->m.epoch;
+    r->anew[r->nanew % ANEWS_MAX].number = p->sync_number;
+    r->anew[r->nanew++ % ANEWS_MAX].part = part_of_state(r, p);
+}
+
 void call_sync(struct run *r, struct peer *p)
 {
     const uint8_t scope = r->by_role ? TT_SYNC_OF_ROLE : TT_SYNC_OF_VIEW;
@@ -251,10 +271,8 @@ void call_sync(struct run *r, struct peer *p)
     offer.revision = p->known ? p->revision + 1 + p->jumps : p->revision;
     offer.strategy = strategy_of(p);
     offer.instead = p->instead = p->last_sync == TT_ROUND_OTHER_STATE;
-    if (p->instead) {
-        r->anew[part_of_state(r, p)].epoch = conf.epoch;
-        r->anew[part_of_state(r, p)].number = conf.number;
-    }
+    if (p->instead)
+        note_anew(r, p);
     r->tainted |= p->diverged || p->odd || p->liar || p->jumps;
     if (p->liar)
         lie_about(r, p, &offer);
@@ -279,14 +297,6 @@ bool may_be_out(const struct run *r, const struct peer *p, const char *text)
     if (strstr(text, "ahead"))
         return p->jumps || r->reset; /* it may have what another state took the place of */
     return r->tainted; /* others' keys, or content, were more common; else all of us have the same */
-}
-
-/* Whether all that are willing to send may have said `instead` in this member's sync. */
-static bool may_begin_anew(const struct run *r, const struct peer *p)
-{
-    const uint32_t part = part_of_state(r, p);
-
-    return r->anew[part].epoch == p->m.epoch && r->anew[part].number == p->sync_number;
 }
 
 static void check_raised(struct run *r, const struct peer *p, uint64_t value)

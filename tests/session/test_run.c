@@ -942,6 +942,86 @@ static void a_batch_is_not_tried_again_with_fewer_than_any_of_it_wants(void **st
     party_end(&p);
 }
 
+/* ---- operations of several threads ---- */
+
+#define TRIERS 4u
+
+struct trier {
+    tutti_run *run;
+    tutti_elastic op;
+    int64_t value;
+    tutti_status status;
+    char says[200];             /* its thread's last error */
+    pthread_t thread;
+};
+
+static void *try_one(void *arg)
+{
+    struct trier *t = arg;
+
+    t->status = tutti_run_collective(t->run, &t->op);
+    snprintf(t->says, sizeof t->says, "%s", tutti_last_error());
+    return NULL;
+}
+
+static uint32_t operations_of(tutti_run *run)
+{
+    uint32_t n;
+
+    tt_run_lock(run);
+    n = run->noperations;
+    tt_run_unlock(run);
+    return n;
+}
+
+/* Of three one goes while the others are in operations of many threads, one of which is not to be tried again with two. Whichever thread makes the next view. */
+static void threads_of_which_one_wants_three(struct guest *g)
+{
+    struct trier tries[TRIERS];
+    uint64_t flags = 0;
+
+    first_view(g, 3);
+    if (g->index == 0) {
+        party_await(g->party, 2);
+        return;
+    }
+    for (uint32_t k = 0; k < TRIERS; k++) {
+        struct trier *t = &tries[k];
+
+        *t = (struct trier){ .run = g->run, .value = 3 + k };
+        t->op = (tutti_elastic){ .size = sizeof t->op,
+                                 .coll = TUTTI_ALLREDUCE,
+                                 .src = &t->value,
+                                 .dst = &t->value,
+                                 .count = 1,
+                                 .type = TUTTI_I64,
+                                 .tag = k,
+                                 .mode = TUTTI_RETRY,
+                                 .least = k ? 0 : 3 };
+        CHECK(pthread_create(&t->thread, NULL, try_one, t) == 0);
+    }
+    while (operations_of(g->run) < TRIERS)
+        poll(NULL, 0, 1);
+    atomic_fetch_add(&g->party->step, 1);
+    for (uint32_t k = 0; k < TRIERS; k++)
+        pthread_join(tries[k].thread, NULL);
+    CHECK(tries[0].status == TUTTI_ERR_PEER_LOST && strstr(tries[0].says, "only 2 members are left"));
+    CHECK(tries[0].op.status == TUTTI_ERR_PEER_LOST && tries[0].value == 3);
+    for (uint32_t k = 1; k < TRIERS; k++)
+        CHECK(tries[k].status == TUTTI_OK && tries[k].op.contributors == 2 && tries[k].value == 2 * (3 + k));
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+}
+
+static void what_another_thread_has_made_a_view_for_is_not_tried_with_fewer_than_it_wants(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 3, threads_of_which_one_wants_three, NULL);
+    party_end(&p);
+}
+
 /* Guest 1 comes late: the others' time is over, and they have gone on. */
 static void a_late_retry(struct guest *g)
 {
@@ -1874,6 +1954,7 @@ int main(void)
         cmocka_unit_test(strangers_keep_no_member_out),
         cmocka_unit_test(a_batch_is_final_as_a_whole_also_when_one_goes),
         cmocka_unit_test(a_batch_is_not_tried_again_with_fewer_than_any_of_it_wants),
+        cmocka_unit_test(what_another_thread_has_made_a_view_for_is_not_tried_with_fewer_than_it_wants),
         cmocka_unit_test(a_batch_has_one_deadline_for_all_that_it_tries),
         cmocka_unit_test(what_is_interrupted_is_not_tried_again_where_its_time_is_over_before_the_verdict),
         cmocka_unit_test(who_tries_again_after_the_others_have_gone_on_is_sent_after_them),

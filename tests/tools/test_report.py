@@ -160,7 +160,7 @@ class Report(unittest.TestCase):
             return f"<!-- bench/run {name} -->\n\n{text}\n\n<!-- end of bench/run {name} -->\n"
 
         def turn(dynamic, padded):
-            return {way: {"time_us": us, "busiest_bytes": sent} for way, us, sent in (("dynamic", dynamic, 100), ("known", 100, 100), ("padded", padded, 400), ("padded_seen", 200, 200))}
+            return {way: {"time_us": us, "cpu_us": us * os.cpu_count() / 8, "busiest_bytes": sent} for way, us, sent in (("dynamic", dynamic, 100), ("known", 100, 100), ("padded", padded, 400), ("padded_seen", 200, 200))}
 
         options, case = argparse.Namespace(tokens=512, bytes=4096, mbit=400, only=None), (4, 1, 0.0)
         rows = list(bench_moe.rows_of(options, case, [turn(100, 300), turn(120, 300)]))
@@ -169,17 +169,19 @@ class Report(unittest.TestCase):
         done = self.report("moe", rows)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         page = self.page.read_text()
-        self.assertEqual(self.cells(whats["padded"]), ["two allgathers and an alltoall", "2.75 x", "2.50 to 3.00", "3.60", "short", "4.00"])
-        self.assertEqual(self.cells(whats["known"]), ["tutti_alltoallv", "1.10 x", "1.00 to 1.20", "1.10", "ok", ""])
+        self.assertEqual(self.cells(whats["padded"]), ["two allgathers and an alltoall", "2.75 x", "2.50 to 3.00", "3.60", "short", "4.00", ""])
+        self.assertEqual(self.cells(whats["known"]), ["tutti_alltoallv", "1.10 x", "1.00 to 1.20", "1.10", "ok", "", "0.500"])
+        options.mbit = None
+        self.assertEqual([bench_moe.mbit_of(options, nranks) for nranks in (4, 8, 16, 32)], [400, 400, 100, 100])
         for said in ("before\n", "\nafter\n", "\nkept\n", "commit c0ffee, 2026-01-02; 2 rounds", f"2 of 3 rows reach what they should. Short of it: {whats['padded']}.\n"):
             self.assertIn(said, page)
         self.assertNotIn("\nold\n", page)
         self.page.write_text(place("gemm", "old"))
         what = bench_gemm.what("allgather-GEMM", 4)
-        done = self.report("gemm", [{"what": what, "value": 1.5, "reach": 1.3, "unit": "x", "better": "higher", "against": "apart", "spread": [1.4, 1.6], "link_mbit": 143,
+        done = self.report("gemm", [{"what": what, "value": 1.5, "reach": 1.3, "unit": "x", "better": "higher", "against": "apart", "spread": [1.4, 1.6], "product": 4096, "link_mbit": 143,
                                      "communication_over_computation": 1.26, "samples": {"overlapped_ms": [1, 2, 3]}}])
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertEqual(self.cells(what), ["apart", "1.50 x", "1.40 to 1.60", "1.30", "ok", "143", "1.26"])
+        self.assertEqual(self.cells(what), ["apart", "1.50 x", "1.40 to 1.60", "1.30", "ok", "4096", "143", "1.26"])
         self.assertEqual(self.report("moe", rows).returncode, 1)
 
     def test_modes_over_rdma_wires_are_a_table_on_their_page_and_wrong_bytes_are_no_row(self):
