@@ -240,7 +240,7 @@ struct run {
     struct {
         uint64_t epoch, number;
     } anew[2];                                  /* sync in which somebody said `instead`, by role: who hears of it may have called without, or again */
-    uint64_t events, faults, finals, restored, received, bad_pieces;
+    uint64_t events, faults, finals, restored, received, bad_pieces;   /* faults: that did something */
     uint64_t tentative_finals, tentative_restored;  /* of those, where the program had gone on */
     uint64_t scoped_finals, scoped_restored;    /* of those, among a role or a group */
     uint64_t left_out;                          /* operations that members of a role or a group did not make, as all others did */
