@@ -24,49 +24,111 @@ bool etcd_server_is_here(void)
 static void run(const struct etcd_server *s)
 {
     const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-    char client[64], peer[64], cluster[80];
+    char client[64], peer[64];
 
     snprintf(client, sizeof client, "http://127.0.0.1:%u", s->port);
     snprintf(peer, sizeof peer, "http://127.0.0.1:%u", s->peer_port);
-    snprintf(cluster, sizeof cluster, "default=%s", peer);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(nothing, 0);
     dup2(nothing, 1);
     dup2(nothing, 2);
-    execl("/usr/bin/etcd", "etcd", "--data-dir", s->directory, "--listen-client-urls", client,
+    execl("/usr/bin/etcd", "etcd", "--name", s->name, "--data-dir", s->directory, "--listen-client-urls", client,
           "--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-          "--initial-cluster", cluster, "--heartbeat-interval", "50", "--election-timeout", "500", (char *)NULL);
+          "--initial-cluster", s->cluster, "--heartbeat-interval", "50", "--election-timeout", "500", (char *)NULL);
     _exit(127);
 }
 
-void etcd_server_start(struct etcd_server *s)
+static void begin(struct etcd_server *s)
 {
-    const uint64_t deadline_ns = tt_now_ns() + PATIENCE_NS;
-    struct json_object *answer, *request;
-    struct tt_etcd *e;
-
     s->pid = fork();
     assert_true(s->pid >= 0);
     if (s->pid == 0)
         run(s);
+}
+
+/* The answer of this one, once it gives one. */
+static struct json_object *ask(const struct etcd_server *s, const char *method, struct json_object *request)
+{
+    struct json_object *answer;
+    struct tt_etcd *e;
+
     assert_int_equal(tt_etcd_create(&e, s->address), TUTTI_OK);
-    request = json_object_new_object();
-    tt_etcd_add_text(request, "key", "/none");      /* is answered once the server leads itself */
-    assert_int_equal(tt_etcd_call(e, "kv/range", request, deadline_ns, &answer), TUTTI_OK);
-    json_object_put(answer);
+    assert_int_equal(tt_etcd_call(e, method, request, tt_now_ns() + PATIENCE_NS, &answer), TUTTI_OK);
     tt_etcd_destroy(e);
+    return answer;
+}
+
+static void await(const struct etcd_server *s)
+{
+    struct json_object *request = json_object_new_object();
+
+    tt_etcd_add_text(request, "key", "/none");      /* is answered once some server leads */
+    json_object_put(ask(s, "kv/range", request));
+}
+
+void etcd_server_start(struct etcd_server *s)
+{
+    begin(s);
+    await(s);
+}
+
+void etcd_cluster_create(struct etcd_server *s, uint32_t n)
+{
+    unsigned ports[2 * ETCD_CLUSTER_MAX];
+    char cluster[sizeof s->cluster] = "";
+
+    assert_in_range(n, 1, ETCD_CLUSTER_MAX);
+    for (uint32_t i = 0; i < 2 * n; i++) {
+        ports[i] = unit_free_port();
+        for (uint32_t k = 0; k < i; k++)
+            if (ports[k] == ports[i]) {
+                i--;
+                break;
+            }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const size_t at = strlen(cluster);
+
+        s[i] = (struct etcd_server){ .port = ports[2 * i], .peer_port = ports[2 * i + 1], .directory = "/tmp/tutti-etcd-XXXXXX" };
+        assert_non_null(mkdtemp(s[i].directory));
+        snprintf(s[i].address, sizeof s[i].address, "127.0.0.1:%u", s[i].port);
+        snprintf(s[i].name, sizeof s[i].name, "etcd%u", i);
+        snprintf(cluster + at, sizeof cluster - at, "%s%s=http://127.0.0.1:%u", i ? "," : "", s[i].name, s[i].peer_port);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        memcpy(s[i].cluster, cluster, sizeof cluster);
+        begin(&s[i]);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        await(&s[i]);
 }
 
 void etcd_server_create(struct etcd_server *s)
 {
-    *s = (struct etcd_server){ .directory = "/tmp/tutti-etcd-XXXXXX" };
-    assert_non_null(mkdtemp(s->directory));
-    s->port = unit_free_port();
-    do
-        s->peer_port = unit_free_port();
-    while (s->peer_port == s->port);
-    snprintf(s->address, sizeof s->address, "127.0.0.1:%u", s->port);
-    etcd_server_start(s);
+    etcd_cluster_create(s, 1);
+}
+
+uint32_t etcd_cluster_leader(const struct etcd_server *s, uint32_t n)
+{
+    const uint64_t deadline_ns = tt_now_ns() + PATIENCE_NS;
+
+    for (uint32_t i = 0; tt_now_ns() < deadline_ns; i = (i + 1) % n) {
+        struct json_object *answer;
+        const char *leader, *own;
+        bool leads;
+
+        if (s[i].pid == 0)
+            continue;
+        answer = ask(&s[i], "maintenance/status", json_object_new_object());
+        leader = json_object_get_string(tt_etcd_at(answer, "leader"));
+        own = json_object_get_string(tt_etcd_at(tt_etcd_at(answer, "header"), "member_id"));
+        leads = leader && own && strcmp(leader, own) == 0;
+        json_object_put(answer);
+        if (leads)
+            return i;
+    }
+    fail_msg("no server of the cluster leads");
+    return 0;
 }
 
 void etcd_server_kill(struct etcd_server *s)

@@ -20,17 +20,19 @@
 #include "tutti/coordinator.h"
 
 #define WAIT_MS 60000
+#define SECONDS_MS 15000   /* in which another one leads, also where the machine is busy: the lease is 3 s */
 #define MEMBERS 4
 #define LINES_BYTES 512
 
 static struct etcd_server server;
+static char servers[128];       /* where etcd is, of the coordinators that are started */
 static const char token[] = "3c9f1d77a05b4e2288aa";
 
 /* `tutti coordinator`, and what it says. */
 struct process {
     pid_t pid;
     int out;
-    char store[128];
+    char store[160];
     char address[64];
     char said[LINES_BYTES];
 };
@@ -43,7 +45,7 @@ static void start_showing(struct process *p, unsigned run, const char *address, 
 
     *p = (struct process){ 0 };
     snprintf(tool, sizeof tool, "%s/tutti", getenv("TUTTI_BUILD_DIR"));
-    snprintf(p->store, sizeof p->store, "etcd://%s/run%u", server.address, run);
+    snprintf(p->store, sizeof p->store, "etcd://%s/run%u", servers, run);
     assert_int_equal(pipe(out), 0);
     p->pid = fork();
     assert_true(p->pid >= 0);
@@ -182,7 +184,7 @@ static void a_standby_takes_over_from_a_leader_that_is_killed_or_told_to_end(voi
     assert_false(leads(&b, 700));
     begin_ns = tt_now_ns();
     end(&a, SIGKILL);
-    assert_true(leads(&b, WAIT_MS));
+    assert_true(leads(&b, SECONDS_MS));
     printf("the standby leads %llu ms after the leader was killed\n", (unsigned long long)((tt_now_ns() - begin_ns) / TT_MS));
     hive_know(h, b.address);
     commit(h);
@@ -350,6 +352,50 @@ static void the_run_goes_on_when_etcd_was_down_for_longer_than_its_lease(void **
     end_well(&a);
 }
 
+static void start_at(struct process *p, unsigned run)
+{
+    char address[32];
+
+    snprintf(address, sizeof address, "127.0.0.1:%u", unit_free_port());
+    start(p, run, address);
+}
+
+/* First the one that leads the others, then the one that is asked first: two of three go on. If that takes longer than the coordinator's lease it comes
+ * back at its address. Then the coordinator is killed, too. */
+static void servers_of_etcd_are_killed_and_the_run_goes_on(void **state)
+{
+    struct etcd_server cluster[3];
+    struct process a, b;
+    struct hive *h;
+
+    (void)state;
+    etcd_cluster_create(cluster, 3);
+    snprintf(servers, sizeof servers, "%s,%s,%s", cluster[0].address, cluster[1].address, cluster[2].address);
+    start_at(&a, 7);
+    assert_true(leads(&a, WAIT_MS));
+    h = gather(&a);
+    commit(h);
+    for (int times = 0; times < 2; times++) {
+        struct etcd_server *one = &cluster[times ? 0 : etcd_cluster_leader(cluster, 3)];
+
+        etcd_server_kill(one);
+        commit(h);
+        commit(h);
+        if (times == 0)
+            etcd_server_start(one);
+    }
+    start_at(&b, 7);
+    end(&a, SIGKILL);
+    assert_true(leads(&b, WAIT_MS));
+    hive_know(h, b.address);
+    commit(h);
+    hive_destroy(h);
+    end_well(&b);
+    for (uint32_t i = 0; i < 3; i++)
+        etcd_server_destroy(&cluster[i]);
+    snprintf(servers, sizeof servers, "%s", server.address);
+}
+
 static void coordinators_of_two_runs_do_not_share_a_store(void **state)
 {
     struct process a;
@@ -378,6 +424,7 @@ int main(void)
         cmocka_unit_test(a_coordinator_within_a_program_stands_by_and_takes_over),
         cmocka_unit_test(a_leader_that_was_stopped_writes_nothing_when_it_goes_on),
         cmocka_unit_test(the_run_goes_on_when_etcd_was_down_for_longer_than_its_lease),
+        cmocka_unit_test(servers_of_etcd_are_killed_and_the_run_goes_on),
         cmocka_unit_test(coordinators_of_two_runs_do_not_share_a_store),
     };
     int failed;
@@ -387,6 +434,7 @@ int main(void)
         return 77;
     }
     etcd_server_create(&server);
+    snprintf(servers, sizeof servers, "%s", server.address);
     failed = cmocka_run_group_tests(tests, NULL, NULL);
     etcd_server_destroy(&server);
     return failed;

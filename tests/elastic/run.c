@@ -11,6 +11,7 @@
 #include "run_state.h"
 
 #define FIRST_KINDS 13u /* of faults, in RUN_FAULTS_FIRST */
+#define FAULTS_LEAST 2u /* in a history of RUN_FAULTS_ALL, that did something */
 #define GRACE_NS (30 * MS)
 #define PATIENCE_NS (30 * TT_SECOND) /* after the last fault, until all must have got on */
 
@@ -287,6 +288,7 @@ static void crash(struct run *r)
     const bool silent = below(r, 4) == 0;
 
     picture_mark(r, COORDINATOR, PICTURE_DOWN, silent ? "is gone, silently" : "crashes");
+    r->faults++;
     r->coord_up = r->crashing = false;
     r->crash_after = 0;
     r->coord_tick_ns = TT_NEVER;
@@ -421,6 +423,7 @@ static void tell_gone(struct run *r, const struct peer *dead)
 
 static void kill_peer(struct run *r, struct peer *p)
 {
+    r->faults++;
     p->alive = false;
     picture_mark(r, index_of(r, p), PICTURE_DOWN, "is killed");
     if (below(r, 3) > 0) /* its machine is there */
@@ -489,6 +492,7 @@ static void part_ways(struct run *r, struct peer *p)
         return;
     if (until_ns > r->quiet_ns)
         return;
+    r->faults++;
     r->parted_ways++;
     p->parted_ns[index_of(r, other)] = until_ns;
     if (both)
@@ -504,6 +508,7 @@ static void cut(struct run *r, struct peer *p)
 {
     if (p->conn < 0)
         return;
+    r->faults++;
     plan(r, below(r, 20 * MS), MEMBER_CLOSED, p->conn);
     plan(r, below(r, 20 * MS), COORD_CLOSED, p->conn);
 }
@@ -514,6 +519,7 @@ static void mute(struct run *r, struct peer *p)
 
     if (p->conn < 0)
         return;
+    r->faults++;
     if (below(r, 2))
         r->conns[p->conn].mute_up_ns = until_ns;
     else
@@ -527,6 +533,7 @@ static void stranger(struct run *r)
 
     if (!r->coord_up || r->nconns == CONNS_MAX)
         return;
+    r->faults++;
     *c = (struct conn){ .peer = -1, .coord_open = true };
     r->nconns++;
     for (size_t i = 0; i < sizeof data; i++)
@@ -576,7 +583,6 @@ static void go_wrong(struct run *r, int kind)
 {
     struct peer *p = any_alive(r);
 
-    r->faults++;
     mark_fault(r, kind, p);
     if (kind == COORD_CRASH) {
         if (r->coord_up)
@@ -596,8 +602,10 @@ static void go_wrong(struct run *r, int kind)
     } else if (kind == HALT) {
         const uint64_t until_ns = r->w.now_ns + below(r, 2 * LEASE_NS);
 
-        if (p->halted_ns <= r->w.now_ns) /* who stands still already does so until then: all that waits for it is planned for one time, and stays in order */
-            p->halted_ns = until_ns;
+        if (p->halted_ns > r->w.now_ns) /* who stands still already does so until then: all that waits for it is planned for one time, and stays in order */
+            return;
+        r->faults++;
+        p->halted_ns = until_ns;
     } else if (kind == KILL_BETWEEN) {
         p->die_after = 1 + below(r, 40);
     } else if (kind == PART_WAYS) {
@@ -621,6 +629,11 @@ static void go_wrong(struct run *r, int kind)
     }
 }
 
+static bool fills_again(const struct run *r)
+{
+    return r->nroles > 1 || r->least > 1;
+}
+
 /* After the last fault: groups that miss somebody get a replacement, until all are whole. */
 static void fill_groups(struct run *r)
 {
@@ -639,10 +652,11 @@ static void fill_groups(struct run *r)
     }
     if (missing)
         spawn(r);
-    if (r->nroles > 1 || r->least > 1)
+    if (fills_again(r))
         plan(r, 200 * MS, FILL, 0);
 }
 
+/* Some do nothing when their time comes: what they would cut is not connected, say. */
 static void plan_faults(struct run *r)
 {
     static const int kinds[] = { KILL,  KILL,         HALT,         COORD_CRASH, COORD_CRASH, CUT,
@@ -659,7 +673,8 @@ static void plan_faults(struct run *r)
         plan(r, at_ns, kinds[below(r, nkinds)], -1);
     }
     r->quiet_ns = r->w.now_ns + last_ns + 2 * LEASE_NS;
-    world_plan(&r->w, r->quiet_ns + 2 * LEASE_NS, FILL, 0, 0, NULL, 0);
+    if (r->events == 0 || !fills_again(r))
+        world_plan(&r->w, r->quiet_ns + 2 * LEASE_NS, FILL, 0, 0, NULL, 0);
 }
 
 /* ---- the history ---- */
@@ -767,7 +782,6 @@ static void on_event(struct run *r, const struct happening *h)
         spawn(r);
     } else if (h->kind == KILL && h->a >= 0) {
         kill_peer(r, &r->peers[h->a]);
-        r->faults++;
         plan(r, below(r, 200 * MS), SPAWN, 0);
     } else if (h->kind == KILL_BETWEEN || h->kind == PART_WAYS || h->kind == DISK) {
         go_wrong(r, h->kind);
@@ -802,6 +816,19 @@ static bool is_well(const struct run *r)
         epoch = p->m.epoch;
     }
     return true;
+}
+
+/* Whether the history has come to its end; where all are well, and too little has gone wrong so far, more does. */
+static bool is_over(struct run *r)
+{
+    if (r->w.now_ns <= r->quiet_ns || !r->coord_up || !is_well(r))
+        return false;
+    if (r->faults >= FAULTS_LEAST || r->faults_of == RUN_FAULTS_FIRST)
+        return true;
+    for (uint32_t i = 0; i < r->npeers; i++)
+        r->peers[i].finals_quiet = 0;
+    plan_faults(r);
+    return false;
 }
 
 /* Who stands where, for the reader of a history that got stuck. */
@@ -884,7 +911,7 @@ bool run_play(uint64_t seed, enum run_faults faults, struct run_sum *sum, char *
         plan(r, below(r, 20 * MS), SPAWN, 0);
     plan_faults(r);
     start(r);
-    while (!r->failed && !(r->w.now_ns > r->quiet_ns && r->coord_up && is_well(r)) && world_next(&r->w, &h)) {
+    while (!r->failed && !is_over(r) && world_next(&r->w, &h)) {
         r->events++;
         arrives(r, &h);
         if (sum->trace)
@@ -895,11 +922,13 @@ bool run_play(uint64_t seed, enum run_faults faults, struct run_sum *sum, char *
             on_event(r, &h);
         bury(r);
     }
+    good = !r->failed;
     if (sum->event_counts && sum->histories < sum->histories_max)
         sum->event_counts[sum->histories] = (uint32_t)r->events;
     sum->histories++;
     sum->events += r->events;
     sum->faults += r->faults;
+    sum->few_faults += good && r->faults < FAULTS_LEAST;
     sum->finals += r->finals;
     sum->restored += r->restored;
     sum->voted += r->voted;
@@ -934,7 +963,6 @@ bool run_play(uint64_t seed, enum run_faults faults, struct run_sum *sum, char *
     for (uint32_t i = 0; i < r->npeers; i++)
         sum->ops_covered |= r->peers[i].m.covered;
     picture_end(r, seed);
-    good = !r->failed;
     snprintf(why, bytes, "after %llu events, %.3f ms: %s", (unsigned long long)r->events, (double)r->w.now_ns / 1e6,
              r->why);
     run_destroy(r);

@@ -243,7 +243,7 @@ struct run {
         uint32_t part;
     } anew[ANEWS_MAX];                          /* the last syncs in which somebody said `instead`: who hears of one may have called without, or long before others began anew */
     uint32_t nanew;
-    uint64_t events, faults, finals, restored, received, bad_pieces;
+    uint64_t events, faults, finals, restored, received, bad_pieces;   /* faults: that did something */
     uint64_t tentative_finals, tentative_restored;  /* of those, where the program had gone on */
     uint64_t scoped_finals, scoped_restored;    /* of those, among a role or a group */
     uint64_t left_out;                          /* operations that members of a role or a group did not make, as all others did */

@@ -50,6 +50,37 @@ static void search(struct outcome *o, const struct tt_ring_costs *c, uint64_t se
     free(memory);
 }
 
+/* Of matrices of all kinds, and it is known to be the best. */
+static void the_ring_of_up_to_12_peers_is_the_best(void **state)
+{
+    void *memory = malloc(tt_ring_exact_bytes(12));
+    struct outcome o;
+
+    (void)state;
+    assert_non_null(memory);
+    for (uint64_t seed = 0; seed < 11 * RING_KINDS; seed++) {
+        const uint32_t n = 2 + (uint32_t)(seed / RING_KINDS);
+        struct tt_ring_value best;
+        uint32_t order[12];
+        struct ring_case r;
+
+        if (!unit_draw())
+            continue;
+        ring_case_draw(&r, (enum ring_kind)(seed % RING_KINDS), n, seed);
+        assert_true(tt_ring_exact(&r.c, memory, order));
+        best = tt_ring_value_of(&r.c, order);
+        search(&o, &r.c, seed, tt_ring_search_enough(n), 0);
+        assert_true(o.found.best);
+        if (o.found.value.slow != best.slow || o.found.value.sum != best.sum)
+            fail_msg("seed %llu, %u peers (%s): slowest %llu, sum %llu; the best has %llu, %llu",
+                     (unsigned long long)seed, n, ring_kind_name(r.kind), (unsigned long long)o.found.value.slow,
+                     (unsigned long long)o.found.value.sum, (unsigned long long)best.slow,
+                     (unsigned long long)best.sum);
+        ring_case_free(&r);
+    }
+    free(memory);
+}
+
 /* 200 matrices of all kinds: the slowest link within 5 % of the best ring's, and where it is the same, the sum too. */
 static void rings_of_13_to_18_peers_are_within_5_percent_of_the_best(void **state)
 {
@@ -230,6 +261,7 @@ static void an_order_to_begin_with_is_never_made_worse(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_ring_of_up_to_12_peers_is_the_best),
         cmocka_unit_test(rings_of_13_to_18_peers_are_within_5_percent_of_the_best),
         cmocka_unit_test(rings_of_many_peers_are_within_5_percent_of_bounds),
         cmocka_unit_test(slices_of_any_length_find_the_same),

@@ -4,6 +4,7 @@
  *   a journal         that holds anything
  *   a transfer        of shared state, by holders that send anything and by receivers that ask for it
  *   a survey          of links, by peers that say anything
+ * Of the first two some begin within a view, and much of what they are told has the numbers that they expect: else it is hardly looked at.
  * Nothing may be read past its end (sanitizers), and what is believed must make sense. */
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,6 +45,7 @@ struct world {
     struct tt_ring_link links[MEMBERS];
     struct tt_ring_sample samples[TT_SURVEY_SAMPLES];
     uint8_t filler[TT_SURVEY_CHUNK_BYTES];
+    uint64_t attempts;          /* calls that members have made */
     uint8_t list[16 * ARRAYS], coming[16 * ARRAYS], arrays[ARRAYS][ARRAY_BYTES], stages[ARRAYS][ARRAY_BYTES];
 };
 
@@ -118,12 +120,89 @@ static void coord_event(struct world *w, uint8_t kind, struct conn *c, const voi
     tt_coord_step(&w->c, &ev, now_ns);
 }
 
-/* A message of a kind, with the input's bytes for its fields. */
-static size_t shaped(uint8_t *out, size_t cap, const uint8_t *data, size_t bytes)
+typedef void fit_fn(struct world *w, struct tt_elmsg *m, uint8_t byte);
+
+/* What a message has to the coordinator as it stands. */
+static void fit_coordinator(struct world *w, struct tt_elmsg *m, uint8_t byte)
+{
+    static const uint8_t kinds[] = { TT_ELMSG_JOIN,    TT_ELMSG_CALL,     TT_ELMSG_CALL,   TT_ELMSG_CALL,
+                                     TT_ELMSG_CANCEL,  TT_ELMSG_READY,    TT_ELMSG_READY,  TT_ELMSG_ANSWER,
+                                     TT_ELMSG_LEAVE,   TT_ELMSG_OFFER,    TT_ELMSG_OFFER,  TT_ELMSG_VOTE,
+                                     TT_ELMSG_SUSPECT, TT_ELMSG_WITHDRAW, TT_ELMSG_LINKS,  TT_ELMSG_LINKS,
+                                     TT_ELMSG_REVOKE,  TT_ELMSG_INSIDE,   TT_ELMSG_ANSWER, TT_ELMSG_NOT_BEGUN };
+    static const uint8_t ends[TT_ELMSG_KINDS] = {
+        [TT_ELMSG_LEAVE] = TT_LEAVE_NOW + 1,  [TT_ELMSG_SUSPECT] = TT_SUSPECT_GONE + 1,
+        [TT_ELMSG_REVOKE] = TT_REVOKED_APART, [TT_ELMSG_OFFER] = TT_SYNC_STRATEGIES,
+        [TT_ELMSG_VOTE] = TT_SYNC_VOTES,      [TT_ELMSG_CALL] = TT_CALL_SYNC
+    };
+    const struct tt_coord *c = &w->c;
+    const struct tt_coord_scope *scope = &c->scopes[m->scope];
+
+    m->kind = kinds[byte % sizeof kinds];
+    m->what = ends[m->kind] ? m->what % ends[m->kind] : 0;
+    m->nroles = c->nroles ? c->nroles : 1;
+    m->group = byte / 2u % 3;
+    m->role = byte % m->nroles;
+    m->epoch = c->epoch;
+    m->number = c->round;
+    if (m->kind == TT_ELMSG_CALL || m->kind == TT_ELMSG_OFFER)
+        m->also = ++w->attempts;
+    if (m->kind == TT_ELMSG_READY)
+        m->number = c->proposal;
+    if (m->kind == TT_ELMSG_ANSWER)
+        m->number = c->question;
+    if (m->kind == TT_ELMSG_LINKS)
+        m->number = 1 + byte / 64u;
+    if (m->kind == TT_ELMSG_OFFER || m->kind == TT_ELMSG_WITHDRAW || m->kind == TT_ELMSG_VOTE) {
+        m->number = scope->epoch == c->epoch ? scope->number + 1 : 1;
+        m->value = scope->revision + byte / 64u % 2;
+        m->other = scope->plan;
+    }
+    m->op = (struct tt_op_name){ .n = 1, .tag = byte / 64u };
+}
+
+/* What a message has to the member as it stands. */
+static void fit_member(struct world *w, struct tt_elmsg *m, uint8_t byte)
+{
+    static const uint8_t kinds[] = { TT_ELMSG_WELCOME, TT_ELMSG_ALIVE,    TT_ELMSG_NEWS,   TT_ELMSG_PROPOSE,
+                                     TT_ELMSG_VIEW,    TT_ELMSG_VIEW,     TT_ELMSG_RESULT, TT_ELMSG_RESULT,
+                                     TT_ELMSG_LOST,    TT_ELMSG_VERDICTS, TT_ELMSG_PLAN,   TT_ELMSG_SYNCED,
+                                     TT_ELMSG_BEGUN,   TT_ELMSG_DROPPED };
+    static const uint8_t ends[TT_ELMSG_KINDS] = { [TT_ELMSG_VIEW] = TT_RING_PLANS,
+                                                  [TT_ELMSG_RESULT] = TT_ROUND_STATUSES,
+                                                  [TT_ELMSG_SYNCED] = TT_ROUND_STATUSES,
+                                                  [TT_ELMSG_LOST] = TT_REVOCATIONS,
+                                                  [TT_ELMSG_PLAN] = TT_SYNC_PARTS };
+    const struct tt_member *to = &w->m;
+
+    m->kind = kinds[byte % sizeof kinds];
+    m->what = ends[m->kind] ? m->what % ends[m->kind] : 0;
+    m->epoch = to->epoch + (m->kind == TT_ELMSG_VIEW);
+    m->number = to->round;
+    if (m->kind == TT_ELMSG_WELCOME) {
+        m->id = to->id ? to->id : 1;
+        m->value = TT_SECOND;
+        memcpy(m->cookie, to->secret, TT_COOKIE_BYTES);
+    } else if (m->kind == TT_ELMSG_PROPOSE) {
+        m->number = to->proposal + 1;
+    } else if (m->kind == TT_ELMSG_LOST || m->kind == TT_ELMSG_VERDICTS) {
+        m->number = to->question + (m->kind == TT_ELMSG_LOST);
+    } else if (m->kind == TT_ELMSG_PLAN || m->kind == TT_ELMSG_SYNCED) {
+        m->scope = 0;
+        m->number = to->sync.number[0];
+        m->other = to->sync.plan + 1;
+    }
+    m->op = (struct tt_op_name){ .n = 1, .tag = byte / 64u };
+}
+
+/* A message of a kind, with the input's bytes for its fields. fit: and then what fits; NULL: nothing does. */
+static size_t shaped(uint8_t *out, size_t cap, const uint8_t *data, size_t bytes, struct world *to, fit_fn *fit)
 {
     struct tt_elmsg m = { .nroles = 1, .text = "r" };
     const uint8_t b[8] = { bytes > 0 ? data[0] : 0, bytes > 1 ? data[1] : 0, bytes > 2 ? data[2] : 0,
                            bytes > 3 ? data[3] : 0, bytes > 4 ? data[4] : 0, bytes > 5 ? data[5] : 0 };
+    uint32_t n, first = b[5] % 3;
+    bool is_view;
     struct tt_elmsg_writer w;
 
     m.kind = (uint8_t)(1 + b[0] % (TT_ELMSG_KINDS - 1));
@@ -139,40 +218,84 @@ static size_t shaped(uint8_t *out, size_t cap, const uint8_t *data, size_t bytes
     m.other = (uint64_t)b[5] << 32 | b[4];
     m.most = b[4] >> 6;
     m.hash.word[0] = m.keys.word[0] = b[5] % 2;
+    n = b[4] >> 4;
+    if (fit) {
+        fit(to, &m, b[0]);
+        is_view = m.kind == TT_ELMSG_VIEW || m.kind == TT_ELMSG_PROPOSE;
+        n = is_view ? 1 + n % 4 : m.kind == TT_ELMSG_LINKS && n > 1 ? NCONNS : n % 3;
+        first = 1 + (is_view ? 0 : b[5] / 64u);
+        m.hash.word[0] = m.keys.word[0] = b[5] % 8 == 0; /* else calls hardly ever come together */
+        m.most = 0;
+    }
     tt_elmsg_begin(&w, out, cap, &m);
-    for (uint32_t i = 0; i < (b[4] >> 4) && w.count_at; i++)
+    for (uint32_t i = 0; i < n && w.count_at; i++)
         if (m.kind == TT_ELMSG_READY || m.kind == TT_ELMSG_LOST || m.kind == TT_ELMSG_LOG_VIEW ||
             m.kind == TT_ELMSG_PLAN || m.kind == TT_ELMSG_LOG_PLAN || m.kind == TT_ELMSG_LOG_SYNC)
-            tt_elmsg_add_id(&w, i + b[5] % 3);
+            tt_elmsg_add_id(&w, i + first);
         else if (m.kind == TT_ELMSG_LINKS)
             tt_elmsg_add_link(&w, &(struct tt_ring_link){ .rate = (uint64_t)b[5] << b[1] % 40, .latency = b[2] });
         else if (m.kind == TT_ELMSG_LOG_BACK)
-            tt_elmsg_add_call(&w, &(struct tt_call_name){ .id = i + b[5] % 3, .attempt = b[2] });
+            tt_elmsg_add_call(&w, &(struct tt_call_name){ .id = i + first, .attempt = b[2] });
         else if (m.kind == TT_ELMSG_ANSWER || m.kind == TT_ELMSG_VERDICTS)
             tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = (uint8_t)(1 + (b[1] + i) % 4),
                                                        .before = b[5] >> 7,
                                                        .tag = (uint16_t)i,
-                                                       .n = 1 + b[3] % 3 });
+                                                       .n = 1 + b[3] % (fit ? 7u : 3u) });
         else
-            tt_elmsg_add_seat(&w, &(struct tt_seat){ .id = i + b[5] % 3 });
+            tt_elmsg_add_seat(&w, &(struct tt_seat){ .id = i + first });
     return tt_elmsg_end(&w);
 }
 
-/* {what u8, bytes u8, data}: what's lower bits choose the connection, the upper ones what happens on it. */
-static void attack_coordinator(struct world *w, const uint8_t *data, size_t bytes)
+static void say(struct world *w, struct conn *c, const struct tt_elmsg *m, uint64_t now_ns)
+{
+    uint8_t message[256];
+
+    coord_event(w, TT_COORD_EV_FRAME, c, message, tt_elmsg_write(message, sizeof message, m), now_ns);
+}
+
+/* One of each connection is in the first view. */
+static void gather(struct world *w, uint32_t nroles, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < NCONNS; i++) {
+        struct tt_elmsg join = {
+            .kind = TT_ELMSG_JOIN, .group = i / nroles, .role = i % nroles, .nroles = nroles, .text = "r"
+        };
+
+        join.cookie[0] = (uint8_t)(i + 1);
+        w->conns[i].open = true;
+        coord_event(w, TT_COORD_EV_OPEN, &w->conns[i], NULL, 0, now_ns);
+        say(w, &w->conns[i], &join, now_ns);
+    }
+    for (uint32_t i = 0; i < NCONNS; i++)
+        say(w, &w->conns[i],
+            &(struct tt_elmsg){
+                .kind = TT_ELMSG_CALL, .what = TT_CALL_EPOCH, .flags = TT_EPOCH_ADMIT, .least = NCONNS, .also = 1 },
+            now_ns);
+    w->attempts = 1;
+    for (uint32_t i = 0; i < NCONNS; i++)
+        say(w, &w->conns[i], &(struct tt_elmsg){ .kind = TT_ELMSG_READY, .number = w->c.proposal }, now_ns);
+    tt_assert(w->c.epoch == 1 && tt_coord_count(&w->c, TT_COORD_IN_VIEW) == NCONNS);
+}
+
+/* {what u8, bytes u8, data}: what's lower bits choose the connection, the upper ones what happens on it. within: the first view, of so many roles; 0: nothing
+ * has happened. */
+static void attack_coordinator(struct world *w, uint32_t within, const uint8_t *data, size_t bytes)
 {
     uint8_t message[1024];
     uint64_t now_ns = 1;
     struct tt_reader r;
 
     tt_coord_start(&w->c, now_ns);
+    if (within)
+        gather(w, within, now_ns);
     tt_reader_init(&r, data, bytes);
     while (r.at < r.end) {
         const uint8_t what = tt_read_u8(&r), n = tt_read_u8(&r);
-        const size_t have = n < (size_t)(r.end - r.at) ? n : (size_t)(r.end - r.at);
+        const size_t asked = within && what >> 7 ? 6 : n,
+                     have = asked < (size_t)(r.end - r.at) ? asked : (size_t)(r.end - r.at);
         struct conn *c = &w->conns[what % NCONNS];
 
-        now_ns += (uint64_t)n * TT_MS;
+        now_ns += (uint64_t)n * (within ? TT_MS / 8 : TT_MS);
         if (!c->open) {
             c->open = true;
             coord_event(w, TT_COORD_EV_OPEN, c, NULL, 0, now_ns);
@@ -183,14 +306,90 @@ static void attack_coordinator(struct world *w, const uint8_t *data, size_t byte
             c->open = false;
             coord_event(w, TT_COORD_EV_CLOSED, c, NULL, 0, now_ns);
         } else {
-            coord_event(w, TT_COORD_EV_FRAME, c, message, shaped(message, sizeof message, r.at, have), now_ns);
+            coord_event(w, TT_COORD_EV_FRAME, c, message,
+                        shaped(message, sizeof message, r.at, have, w, within ? fit_coordinator : NULL), now_ns);
         }
         r.at += have;
         tt_assert(w->c.nmembers <= MEMBERS);
     }
 }
 
-static void attack_member(struct world *w, const uint8_t *data, size_t bytes)
+/* What a member of the view says of an operation: of the one that is under way, or the next. */
+static size_t said_by_peer(const struct world *w, uint8_t *out, uint8_t what, uint8_t n)
+{
+    const uint16_t tag = n % 4;
+    struct tt_writer to;
+
+    tt_writer_init(&to, out, TT_PEERMSG_BYTES);
+    tt_write_u8(&to, TT_ELASTIC_VERSION);
+    tt_write_u8(&to, what >> 6);
+    tt_write_u16(&to, tag);
+    tt_write_u64(&to, w->m.epoch + (n >> 7));
+    tt_write_u64(&to, w->m.ops[tag].n + (n >> 6 & 1));
+    tt_write_u64(&to, what);
+    for (int i = 0; i < 5; i++)
+        tt_write_u32(&to, n >> i & 1);
+    return tt_writer_bytes(&to);
+}
+
+/* What its own program and connections tell it, beside calls and operations. */
+static void tell_member(struct world *w, uint8_t what, uint8_t n, uint64_t now_ns)
+{
+    static const struct tt_ring_link links[MEMBERS];
+    const struct tt_elmsg head = { .number = 1 + n % 4u, .value = 1 << 20 };
+    const uint64_t id = 1 + n / 8 % 4u;
+    struct tt_news news = { 0 };
+
+    switch (n % 8) {
+    case 0:
+        tt_member_reached(&w->m, w->m.proposal, &id, what >> 7, now_ns);
+        break;
+    case 1:
+        tt_member_suspect(&w->m, id, now_ns);
+        break;
+    case 2:
+        tt_member_gone(&w->m, id, now_ns);
+        break;
+    case 3:
+        tt_member_say_links(&w->m, &head, links, now_ns);
+        break;
+    case 4:
+        tt_member_revoke(&w->m, now_ns);
+        break;
+    case 5:
+        if (w->m.ops[id].state == TT_OP_PENDING && tt_member_complete_alone(&w->m, (uint32_t)id, &news, now_ns))
+            tt_member_all_complete(&w->m, (uint32_t)id, &news, now_ns);
+        break;
+    case 6:
+        tt_member_disconnected(&w->m, now_ns);
+        break;
+    default:
+        if (n == UINT8_MAX)
+            tt_member_leave(&w->m, what >> 7 ? TT_LEAVE_NOTICE : TT_LEAVE_NOW, now_ns);
+    }
+}
+
+/* It is in a view of four. */
+static void admit(struct world *w, uint64_t now_ns)
+{
+    const struct tt_elmsg welcome = { .kind = TT_ELMSG_WELCOME, .id = 1, .value = TT_SECOND },
+                          view = { .kind = TT_ELMSG_VIEW, .epoch = 1, .number = 1 },
+                          epoch = { .what = TT_CALL_EPOCH, .flags = TT_EPOCH_ADMIT };
+    struct tt_elmsg_writer to;
+    uint8_t message[512];
+
+    tt_member_connected(&w->m, now_ns);
+    tt_member_frame(&w->m, message, tt_elmsg_write(message, sizeof message, &welcome), now_ns);
+    tt_assert(tt_member_call(&w->m, &epoch, now_ns) == TUTTI_OK);
+    tt_elmsg_begin(&to, message, sizeof message, &view);
+    for (uint32_t i = 0; i < 4; i++)
+        tt_elmsg_add_seat(&to, &(struct tt_seat){ .id = 1 + i });
+    tt_member_frame(&w->m, message, tt_elmsg_end(&to), now_ns);
+    tt_assert(w->m.epoch == 1 && w->m.nranks == 4 && !w->m.over);
+}
+
+/* {what u8, bytes u8, data}: what's lower bits say what happens. */
+static void attack_member(struct world *w, bool within, const uint8_t *data, size_t bytes)
 {
     struct tt_member_conf conf = { .run = "r",
                                    .nroles = 1,
@@ -208,16 +407,24 @@ static void attack_member(struct world *w, const uint8_t *data, size_t bytes)
     struct tt_reader r;
 
     tt_member_init(&w->m, &conf, now_ns);
+    if (within)
+        admit(w, now_ns);
     tt_reader_init(&r, data, bytes);
     while (r.at < r.end && !w->m.over) {
         const uint8_t what = tt_read_u8(&r), n = tt_read_u8(&r);
-        const size_t have = n < (size_t)(r.end - r.at) ? n : (size_t)(r.end - r.at);
+        const bool fits = within && what % 8 == 7, mail = within && what % 8 == 1;
+        const size_t asked = fits                 ? 6
+                             : within && what % 8 ? 0
+                                                  : n, /* nothing else that happens in a view has data */
+            have = asked < (size_t)(r.end - r.at) ? asked : (size_t)(r.end - r.at);
 
-        now_ns += (uint64_t)n * TT_MS;
+        now_ns += (uint64_t)n * (within ? TT_MS / 8 : TT_MS);
         if (!w->m.connected)
             tt_member_connected(&w->m, now_ns);
         if (what % 8 == 0)
             tt_member_frame(&w->m, r.at, have, now_ns);
+        else if (mail)
+            tt_member_peer(&w->m, what >> 4 & 3, message, said_by_peer(w, message, what, n), now_ns);
         else if (what % 8 == 1)
             tt_member_peer(&w->m, what >> 4, r.at, have, now_ns);
         else if (what % 8 == 2)
@@ -226,6 +433,8 @@ static void attack_member(struct world *w, const uint8_t *data, size_t bytes)
             tt_member_revoke_as(&w->m, TT_REVOKED_LATE, 0, now_ns);
         else if (what % 8 == 6 && what & 0x40)
             tt_member_inside(&w->m, &(struct tt_op_name){ .tag = n }, now_ns);
+        else if (what % 8 == 6 && within)
+            tell_member(w, what, n, now_ns);
         else if (what % 8 == 3 && tt_member_begin(&w->m, n, now_ns) == TUTTI_OK && what & 0x80)
             tt_member_complete_tentative(&w->m, n, now_ns);
         else if (what % 8 == 3 && w->m.ops[n].state == TT_OP_PENDING)
@@ -237,7 +446,8 @@ static void attack_member(struct world *w, const uint8_t *data, size_t bytes)
         else if (what % 8 == 5 && what & 0x40)
             tt_member_cancel(&w->m, now_ns);
         else
-            tt_member_frame(&w->m, message, shaped(message, sizeof message, r.at, have), now_ns);
+            tt_member_frame(&w->m, message, shaped(message, sizeof message, r.at, have, w, fits ? fit_member : NULL),
+                            now_ns);
         r.at += have;
     }
 }
@@ -255,7 +465,7 @@ static void attack_journal(struct world *w, const uint8_t *data, size_t bytes)
         const size_t have = n < (size_t)(r.end - r.at) ? n : (size_t)(r.end - r.at);
 
         good = what % 2 ? tt_coord_replay(&w->c, r.at, have)
-                        : tt_coord_replay(&w->c, message, shaped(message, sizeof message, r.at, have));
+                        : tt_coord_replay(&w->c, message, shaped(message, sizeof message, r.at, have, w, NULL));
         r.at += have;
     }
     tt_assert(w->c.nmembers <= MEMBERS);
@@ -450,9 +660,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (data[0] == 0xb0)
         attack_survey(&w, data + 1, bytes - 1);
     else if (data[0] % 4 == 0)
-        attack_coordinator(&w, data + 1, bytes - 1);
+        attack_coordinator(&w, data[0] & 4 ? 1 + (data[0] >> 3 & 1) : 0, data + 1, bytes - 1);
     else if (data[0] % 4 == 1)
-        attack_member(&w, data + 1, bytes - 1);
+        attack_member(&w, data[0] & 4, data + 1, bytes - 1);
     else if (data[0] % 4 == 3)
         attack_transfer(&w, data + 1, bytes - 1);
     else

@@ -1182,6 +1182,90 @@ static bool is_inside(tutti_run *run)
     return inside;
 }
 
+struct within {
+    tutti_run *run;
+    tutti_status st;
+};
+
+static void *be_in_an_operation(void *arg)
+{
+    tutti_elastic op = { .size = sizeof op, .coll = TUTTI_BARRIER, .tag = 1 };
+    struct within *w = arg;
+
+    w->st = tutti_run_collective(w->run, &op);
+    return NULL;
+}
+
+/* A thread that is in an operation, to which the others have not come. */
+static pthread_t enter(struct within *w, tutti_run *run)
+{
+    pthread_t thread;
+
+    *w = (struct within){ .run = run };
+    CHECK(pthread_create(&thread, NULL, be_in_an_operation, w) == 0);
+    while (!is_inside(run))
+        nanosleep(&(struct timespec){ .tv_nsec = TT_MS }, NULL);
+    return thread;
+}
+
+/* Asks of what is new, with which operation it came, among others, while another thread is in an operation; and ends that, at last. */
+static void asks_meanwhile(struct guest *g)
+{
+    tutti_news before = { .size = sizeof before }, now = { .size = sizeof now };
+    tutti_run_stats_t stats = { .size = sizeof stats };
+    tutti_view view = { .size = sizeof view };
+    struct within w;
+    pthread_t thread;
+
+    MUST(tutti_run_poll(g->run, &before));
+    thread = enter(&w, g->run);
+    for (int times = 0; times < 1000; times++) {
+        MUST(tutti_run_poll(g->run, &now));
+        CHECK(memcmp(&now, &before, sizeof now) == 0);
+    }
+    MUST(tutti_run_stats(g->run, &stats));
+    MUST(tutti_run_view(g->run, &view));
+    CHECK(stats.final == 1 && view.nranks == 2 && is_inside(g->run));
+    party_reach(g->party, 1);
+    pthread_join(thread, NULL);
+    MUST(w.st);
+    thread = enter(&w, g->run);
+    MUST(tutti_run_revoke(g->run));
+    pthread_join(thread, NULL);
+    CHECK(w.st == TUTTI_ERR_PEER_LOST);
+    party_reach(g->party, 2);
+}
+
+static void one_asks_meanwhile(struct guest *g)
+{
+    tutti_elastic op = { .size = sizeof op, .coll = TUTTI_BARRIER };
+    tutti_view view = { .size = sizeof view };
+    uint64_t flags = 0;
+
+    first_view(g, 2);
+    MUST(tutti_run_collective(g->run, &op));
+    if (g->index == 0) {
+        asks_meanwhile(g);
+    } else {
+        op.tag = 1;
+        party_await(g->party, 1);
+        MUST(tutti_run_collective(g->run, &op));
+        party_await(g->party, 2);
+    }
+    MUST(tutti_run_shrink(g->run, 2, 0, &view));
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+}
+
+static void a_run_is_asked_and_revoked_while_a_thread_is_in_an_operation(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 2, one_asks_meanwhile, NULL);
+    party_end(&p);
+}
+
 /* One has revoked the epoch, and another one does not say where it stands before the first one's deadline has passed. */
 static void one_answers_late(struct guest *g)
 {
@@ -1956,6 +2040,7 @@ int main(void)
         cmocka_unit_test(a_batch_is_not_tried_again_with_fewer_than_any_of_it_wants),
         cmocka_unit_test(what_another_thread_has_made_a_view_for_is_not_tried_with_fewer_than_it_wants),
         cmocka_unit_test(a_batch_has_one_deadline_for_all_that_it_tries),
+        cmocka_unit_test(a_run_is_asked_and_revoked_while_a_thread_is_in_an_operation),
         cmocka_unit_test(what_is_interrupted_is_not_tried_again_where_its_time_is_over_before_the_verdict),
         cmocka_unit_test(who_tries_again_after_the_others_have_gone_on_is_sent_after_them),
         cmocka_unit_test(the_child_of_a_fork_has_no_run_and_who_has_left_no_communicator),
