@@ -11,7 +11,7 @@ ratios."""
 
 # By benchmark and the name in the marks: what its rows begin with, and what is above them.
 PARTS = {"moe": {
-    "moe: exchanges": (r"^(sizes decided late|padded)", "Times on shaped links. The reach of a padded exchange is nine tenths of how many times as many bytes go through the busiest rank's link (*bytes*): time in proportion to bytes. *cores*: the part of this machine's processor time that an exchange of late sizes takes."),
+    "moe: exchanges": (r"^(sizes decided late|padded)", "Times on shaped links. The reach of a padded exchange is nine tenths of how many times as many bytes go through the busiest rank's link (*bytes*): time in proportion to bytes. *cores*: the part of this machine's processor time that ranks take in an exchange of late sizes; what the kernel does for the links comes on top."),
     "moe: cost": (r"^sender's cost", "Processor time of a start for each other rank (Tc), times that of a replay with all that it saves."),
     "moe: layers": (r"^experts of", "A layer from end to end, on links so slow that what a rank puts takes as long as it computes; every result was compared with the dense reference."),
 }, "elastic": {
