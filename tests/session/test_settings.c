@@ -296,8 +296,11 @@ static void plain_connections_over_the_network_are_refused_unless_they_are_asked
             fail_msg("case %zu: \"%s\" is not in \"%s\"", i, told, tutti_last_error());
     }
     party_end(&p);
-    assert_int_equal(tutti_run_join(&run, &(tutti_run_conf){ .size = sizeof(tutti_run_conf), .coordinators = "127.0.0.1:9,192.0.2.7:9" }), TUTTI_ERR_INVALID);
-    assert_non_null(strstr(tutti_last_error(), "\"127.0.0.1:9,192.0.2.7:9\" (conf.coordinators, TUTTI_COORDINATOR) is not on loopback"));
+    assert_int_equal(tutti_run_join(&run, &(tutti_run_conf){ .size = sizeof(tutti_run_conf),
+                                                             .coordinators = "127.0.0.1:9,192.0.2.7:9" }),
+                     TUTTI_ERR_INVALID);
+    assert_non_null(strstr(tutti_last_error(),
+                           "\"127.0.0.1:9,192.0.2.7:9\" (conf.coordinators, TUTTI_COORDINATOR) is not on loopback"));
 }
 
 /* ---- the environment ---- */
