@@ -223,14 +223,15 @@ class Churn(ClusterTest):
         wait_until(lambda: self.check_alive() or (len(member.steps()) >= STEPS_MIN and member.optimized("waited") and member.optimized("behind")),
                    "steps, and orders of the ring")
 
-    def within(self, process, what, descriptors, threads, kib):
-        """Waits until it has no more than these: connections to the dead are about to end."""
-        most = (descriptors, threads, sys.maxsize if SANITIZED else kib)    # sanitizers keep freed memory
-        now = ()
+    def within(self, process, what, limits):
+        """Waits until it has no more descriptors, threads and KiB than limits() says: connections to the dead are about to end, and others about to be made."""
+        now, most = (), ()
 
         def is_within():
-            nonlocal now
+            nonlocal now, most
             self.check_alive()
+            descriptors, threads, kib = limits()
+            most = (descriptors, threads, sys.maxsize if SANITIZED else kib)    # sanitizers keep freed memory
             now = resources(process)
             return all(a <= b for a, b in zip(now, most))
 
@@ -242,17 +243,20 @@ class Churn(ClusterTest):
 
     def check_coordinator(self, before):
         """It lived for a while; before: one that had just begun, with two members."""
-        self.within(self.coordinator, "the coordinator", before[0] + len(self.living()) - 2, before[1], before[2] + COORDINATOR_GROWTH_KIB)
+        self.within(self.coordinator, "the coordinator", lambda: (before[0] + len(self.living()) - 2, before[1], before[2] + COORDINATOR_GROWTH_KIB))
 
     def check_members(self, sizes):
         """Whoever lives, beside a member that has only just come."""
         veterans, quarter = self.living(), len(sizes) // 4
         self.join()
         self.wait_for_training(self.members[-1])
-        new = resources(self.members[-1].process)
+
+        def limits():
+            new = resources(self.members[-1].process)
+            return new[0], new[1] + THREADS_MORE, new[2] + GROWTH_KIB
+
         for member in veterans:
-            self.within(member.process, f"member {self.members.index(member)} of {len(self.members)}", new[0], new[1] + THREADS_MORE,
-                        new[2] + GROWTH_KIB)
+            self.within(member.process, f"member {self.members.index(member)} of {len(self.members)}", limits)
         if len(sizes) >= SAMPLES_MIN and not SANITIZED:
             self.assertLessEqual(max(sizes[-quarter:]), max(sizes[quarter:2 * quarter]) + GROWTH_KIB, f"resident KiB, over time: {sizes}")
 
