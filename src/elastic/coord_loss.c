@@ -1,6 +1,6 @@
 /* When a member of the view is lost, operations that were open cannot be finished by those who are left alone: some may have their result,
  * others not. So all stop and say where they stand in each. If anybody who is left has had an operation's result confirmed (FINAL), then all
- * had completed it before, and all keep theirs; else all restore. What a member said that was lost afterwards does not count: each
+ * had completed it before, and all keep theirs; if anybody has SETTLED one, its result is told to those who lack it; else all restore. What a member said that was lost afterwards does not count: each
  * loss asks anew. Of a tag the operations up to one are final, so that one is the verdict.
  *
  * Who leaves in order says at once what is FINAL there (LEAVE): nobody asks it any more. Its word counts, as far as all that are left have
@@ -67,15 +67,24 @@ bool tt_coord_ask(struct tt_coord *c)
 static uint64_t done_by(const struct tt_op_entry *e)
 {
     if (e->state == TT_OP_RESTORED)
-        return tt_op_known(e);
+        return e->before == TT_BEFORE_SETTLED ? e->n - 1 : tt_op_known(e);
     return e->state == TT_OP_PENDING ? e->n - 1 : e->n;
 }
 
-/* What anybody knows to be final is; whoever knows has the news that came with it. */
+/* What anybody knows to be final is; whoever knows has the news that came with it. What anybody has settled stands, too, and all get it: it is
+ * the last one then, for nobody can complete another one before all have it. */
 static void merge(struct tt_op_entry *verdict, const struct tt_op_entry *e)
 {
-    if (tt_op_known(e) > verdict->n)
-        *verdict = (struct tt_op_entry){ .state = TT_OP_FINAL, .tag = e->tag, .n = tt_op_known(e), .news = e->news };
+    const uint64_t known = tt_op_known(e), settled = TT_PLANTED(TT_BUG_SETTLED_IGNORED) ? 0 : tt_op_settled(e);
+
+    if (known > verdict->n || (known == verdict->n && verdict->state == TT_OP_SETTLED))
+        *verdict = (struct tt_op_entry){ .state = TT_OP_FINAL, .tag = e->tag, .n = known, .news = e->news };
+    if (settled <= verdict->n)
+        return;
+    *verdict = *e;
+    verdict->state = TT_OP_SETTLED;
+    verdict->before = TT_BEFORE_FINAL;
+    verdict->n = settled;
 }
 
 void tt_coord_take_words(struct tt_coord *c, struct tt_elmsg *msg)
@@ -213,7 +222,7 @@ static struct tt_coord_member *find_liar(struct tt_coord *c)
     return NULL;
 }
 
-/* What is final by the words of who left, too. */
+/* What is final by the words of who left, too; what they settled, where all that are left have completed what was before it. */
 static void add_words(struct tt_coord *c)
 {
     for (uint32_t tag = 0; tag < TT_ELASTIC_TAGS; tag++) {
@@ -223,7 +232,7 @@ static void add_words(struct tt_coord *c)
         if (word->n == 0 || TT_PLANTED(TT_BUG_WORDS_IGNORED))
             continue;
         count_silent(c, tag, &t);
-        if (word->n <= t.done)
+        if (word->n <= t.done + (word->state == TT_OP_SETTLED))
             merge(&c->verdicts[tag], word);
     }
 }

@@ -10,6 +10,10 @@
  * A tentative operation (tt_member_complete_tentative) saves these messages: it stays COMPLETE, and who has completed the next one of its tag
  * knows that all had completed this one before they began the next, if none can complete that before all have begun it. So it is FINAL then; or
  * with a `commit` that all have called, after the same operations. Up to two operations of a tag are open at once: the last that was begun, and the tentative one before it.
+ *
+ * A small operation (tt_member_may_settle) needs none of them either: who has done its part has its result, with everybody's contribution, and SETTLEs it. Its program
+ * goes on, and nothing takes that back: where somebody is lost, or the epoch ends otherwise, who lacks the result gets it with the verdict, of anybody who has it. The same two operations may be
+ * open at once; of the one before the last the result is kept until the last one is complete.
  * When somebody is lost, coord_loss.c tells how all come to one verdict. */
 #ifndef TT_ELASTIC_MEMBER_H
 #define TT_ELASTIC_MEMBER_H
@@ -34,7 +38,8 @@ enum tt_member_act_kind {
                                  * tt_revocation, other: who revoked it, 0: not known; also: of CUT: whom that one could not reach, 0: not known; of APART: who
                                  * called, value: what, and also: who is in op; or (m->epoch is 0) our
                                  * group is not complete any longer */
-    TT_MEMBER_ACT_OP_DONE,      /* operation n of `tag` ended: state FINAL, with the news that all got with it, or RESTORED, with none */
+    TT_MEMBER_ACT_OP_DONE,      /* operation n of `tag` ended: state FINAL, with the news that all got with it, or RESTORED, with none; or SETTLED: likewise final for its
+                                 * program, with none; data[bytes], if not NULL: its result, which was told with the verdict */
     TT_MEMBER_ACT_CALL_DONE,    /* the call that was made ended: what: enum tt_round_status, value, id, other, differs (RESULT's flags), also; of a sync that is OK or SAME:
                                  * value is the revision that all have now */
     TT_MEMBER_ACT_SYNC_PLAN,    /* of the sync that is under way: m->sync.part, content, holders: for tt_transfer_plan */
@@ -73,10 +78,14 @@ struct tt_member_op {
     uint8_t state;              /* enum tt_op_state */
     bool tentative;             /* of one that is COMPLETE: it waits for nobody; the next may begin */
     bool before;                /* operation n - 1 is tentative, and open as this one is; or it was, and both are RESTORED */
+    uint8_t may_settle;         /* bytes of its result, where it may be SETTLED; else 0 */
     uint8_t round;              /* of the dissemination, while COMPLETE */
     uint16_t heard[2];          /* by n & 1: bit k: round k's message is here */
     struct tt_news news[2];     /* likewise */
-    struct tt_news final_news;  /* what the last FINAL one ended with: operation n, n - 1 or n - 2; nothing if it was tentative */
+    struct tt_news final_news;  /* what the last FINAL or SETTLED one ended with: operation n, n - 1 or n - 2; nothing if it was tentative, or settled */
+    uint64_t settled;           /* which one is SETTLED: n, or n - 1 while n is open, or RESTORED; 0: none */
+    uint8_t nresult;            /* its result */
+    uint8_t result[TT_SETTLED_BYTES];
 };
 
 /* The sync that is under way. */
@@ -201,6 +210,11 @@ void tt_member_all_complete(struct tt_member *m, uint32_t tag, const struct tt_n
 /* Our part of the tag's operation is done, and it is tentative: nobody is told. Where the one before it is tentative and open, no member may be able to complete
  * this one before all have begun it: so that one is FINAL, without news. False: the epoch is over, the verdict decides. Alone in the view it is FINAL at once. */
 bool tt_member_complete_tentative(struct tt_member *m, uint32_t tag, uint64_t now_ns);
+/* The tag's operation, which has just begun, may be SETTLED: its result has `bytes` bytes, up to TT_SETTLED_BYTES, no member can complete it before all have begun it, and it is
+ * among all of the view, where there are no replica groups. All members must take it alike. */
+void tt_member_may_settle(struct tt_member *m, uint32_t tag, uint32_t bytes);
+/* Our part of such an operation is done, and this is its result; OP_DONE follows: SETTLED. False: the epoch is over, the verdict decides. */
+bool tt_member_settle(struct tt_member *m, uint32_t tag, const void *result, uint64_t now_ns);
 /* Nothing of what was begun has happened, and nobody heard of it: as if it had not been begun. Ignored once the epoch is over. */
 void tt_member_take_back(struct tt_member *m, uint32_t tag, uint64_t now_ns);
 

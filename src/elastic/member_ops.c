@@ -8,13 +8,15 @@
 
 static const char *const states[] = {
     [TT_OP_NONE] = "not begun", [TT_OP_PENDING] = "PENDING", [TT_OP_COMPLETE] = "COMPLETE",
-    [TT_OP_FINAL] = "FINAL",    [TT_OP_RESTORED] = "RESTORED",
+    [TT_OP_SETTLED] = "SETTLED", [TT_OP_FINAL] = "FINAL",    [TT_OP_RESTORED] = "RESTORED",
 };
 static const struct tt_state_change changes[] = {
     { TT_OP_NONE, TT_OP_PENDING, "begins" },
     { TT_OP_PENDING, TT_OP_NONE, "is taken back: it could not be started" },
     { TT_OP_PENDING, TT_OP_COMPLETE, "has done its own part" },
+    { TT_OP_PENDING, TT_OP_SETTLED, "is small, and its result is here: by its own part, or by a verdict" },
     { TT_OP_COMPLETE, TT_OP_FINAL, "is known to be complete at all members" },
+    { TT_OP_SETTLED, TT_OP_FINAL, "is known to be complete at all members, as the next one is complete here" },
     { TT_OP_PENDING, TT_OP_RESTORED, "is open when somebody is lost, and the verdict is on one before it" },
     { TT_OP_COMPLETE, TT_OP_RESTORED, "is open when somebody is lost, and the verdict is on one before it" },
 };
@@ -125,7 +127,7 @@ static void tell(struct tt_member *m, uint32_t tag)
 
 static void emit_done(struct tt_member *m, uint32_t tag, uint64_t n, uint8_t state, const struct tt_news *news)
 {
-    if (state == TT_OP_FINAL) {
+    if (state != TT_OP_RESTORED) {
         m->ops[tag].final_news = *news;
         m->unheard |= m->nranks > 1;
     }
@@ -143,6 +145,14 @@ static void end_before(struct tt_member *m, uint32_t tag, uint8_t state, const s
     note(m, TT_OP_COMPLETE, state);
     op->before = state == TT_OP_RESTORED;
     emit_done(m, tag, op->n - 1, state, news);
+}
+
+/* The last one is complete here, so all have begun it, or have said that they have completed it: what is settled before it is complete at all. */
+static void end_settled(struct tt_member *m, struct tt_member_op *op)
+{
+    if (op->settled > 0)
+        note(m, TT_OP_SETTLED, TT_OP_FINAL);
+    op->settled = 0;
 }
 
 /* The last one; what is before it has ended. */
@@ -172,6 +182,7 @@ static void advance(struct tt_member *m, uint32_t tag)
     op->heard[parity] = 0;
     memset(&op->news[parity], 0, sizeof news);
     end_before(m, tag, TT_OP_FINAL, &no_news);
+    end_settled(m, op);
     end_op(m, tag, TT_OP_FINAL, &news);
 }
 
@@ -195,6 +206,7 @@ tutti_status tt_member_begin(struct tt_member *m, uint32_t tag, uint64_t now_ns)
     op->state = TT_OP_NONE;
     set_state(m, op, TT_OP_PENDING);
     op->tentative = false;
+    op->may_settle = 0;
     return TUTTI_OK;
 }
 
@@ -236,6 +248,7 @@ void tt_member_all_complete(struct tt_member *m, uint32_t tag, const struct tt_n
         return;
     tt_assert(m->ops[tag].state == TT_OP_COMPLETE && !m->ops[tag].tentative);
     end_before(m, tag, TT_OP_FINAL, &no_news);
+    end_settled(m, &m->ops[tag]);
     end_op(m, tag, TT_OP_FINAL, latest);
 }
 
@@ -250,8 +263,49 @@ bool tt_member_complete_tentative(struct tt_member *m, uint32_t tag, uint64_t no
     set_state(m, op, TT_OP_COMPLETE);
     op->tentative = true;
     end_before(m, tag, TT_OP_FINAL, &no_news); /* all have begun this one, so all have ended that one */
+    end_settled(m, op);
     if (m->nranks == 1)
         end_op(m, tag, TT_OP_FINAL, &no_news);
+    return true;
+}
+
+void tt_member_may_settle(struct tt_member *m, uint32_t tag, uint32_t bytes)
+{
+    tt_assert(tag < TT_ELASTIC_TAGS && m->conf.nroles == 1 && bytes > 0 && bytes <= TT_SETTLED_BYTES);
+    m->ops[tag].may_settle = (uint8_t)bytes;
+}
+
+/* The last one, which is PENDING. given: the result was told. */
+static void settle(struct tt_member *m, uint32_t tag, const void *result, bool given)
+{
+    struct tt_member_op *op = &m->ops[tag];
+
+    set_state(m, op, TT_OP_SETTLED);
+    op->final_news = no_news;
+    op->nresult = op->may_settle;
+    memcpy(op->result, result, op->nresult);
+    if (!given || !TT_PLANTED(TT_BUG_SETTLED_ONCE))
+        op->settled = op->n;
+    m->unheard |= m->nranks > 1;
+    tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_OP_DONE,
+                                               .tag = (uint16_t)tag,
+                                               .n = op->n,
+                                               .state = TT_OP_SETTLED,
+                                               .data = given ? op->result : NULL,
+                                               .bytes = given ? op->nresult : 0 });
+}
+
+bool tt_member_settle(struct tt_member *m, uint32_t tag, const void *result, uint64_t now_ns)
+{
+    struct tt_member_op *op = &m->ops[tag];
+
+    tt_assert(now_ns >= m->now_ns && tag < TT_ELASTIC_TAGS && op->may_settle > 0);
+    m->now_ns = now_ns;
+    if (m->stopped)
+        return false;
+    end_before(m, tag, TT_OP_FINAL, &no_news);
+    end_settled(m, op);
+    settle(m, tag, result, false);
     return true;
 }
 
@@ -272,7 +326,10 @@ void tt_member_take_back(struct tt_member *m, uint32_t tag, uint64_t now_ns)
         return;
     set_state(m, op, TT_OP_NONE);
     op->n--;
-    op->state = op->before ? TT_OP_COMPLETE : op->n > 0 ? TT_OP_FINAL : TT_OP_NONE; /* what was restored ended its epoch */
+    op->state = op->before                           ? TT_OP_COMPLETE
+                : op->settled > 0 && op->settled == op->n ? TT_OP_SETTLED
+                : op->n > 0                          ? TT_OP_FINAL
+                                                     : TT_OP_NONE; /* what was restored ended its epoch */
     op->tentative = op->before;
     op->before = false;
 }
@@ -351,12 +408,17 @@ void tt_member_on_begun(struct tt_member *m, const struct tt_elmsg *msg)
 static struct tt_op_entry entry_of(const struct tt_member *m, uint32_t tag)
 {
     const struct tt_member_op *op = &m->ops[tag];
+    struct tt_op_entry e = { .state = op->state, .tag = (uint16_t)tag, .n = op->n, .news = op->final_news };
 
-    return (struct tt_op_entry){ .state = op->state,
-                                 .before = op->before && !TT_PLANTED(TT_BUG_TENTATIVE_NOT_SAID),
-                                 .tag = (uint16_t)tag,
-                                 .n = op->n,
-                                 .news = op->final_news };
+    if (op->before && !TT_PLANTED(TT_BUG_TENTATIVE_NOT_SAID))
+        e.before = TT_BEFORE_TENTATIVE;
+    if (op->settled == 0)
+        return e;
+    if (op->settled != op->n)
+        e.before = TT_BEFORE_SETTLED;
+    e.nresult = op->nresult;
+    memcpy(e.result, op->result, op->nresult);
+    return e;
 }
 
 static void answer(struct tt_member *m)
@@ -383,11 +445,16 @@ void tt_member_send_leave(struct tt_member *m, uint8_t how)
     for (uint32_t tag = 0; tag < TT_ELASTIC_TAGS && how == TT_LEAVE_NOW; tag++) {
         struct tt_op_entry e = entry_of(m, tag);
 
-        if (e.n == 0 || tt_op_known(&e) == 0)
+        if (e.n == 0 || (tt_op_known(&e) == 0 && tt_op_settled(&e) == 0))
             continue;
-        e.n = tt_op_known(&e);
-        e.state = TT_OP_FINAL;
-        e.before = false;
+        if (tt_op_settled(&e)) {
+            e.n = tt_op_settled(&e);
+            e.state = TT_OP_SETTLED;
+        } else {
+            e.n = tt_op_known(&e);
+            e.state = TT_OP_FINAL;
+        }
+        e.before = TT_BEFORE_FINAL;
         tt_elmsg_add_op(&w, &e);
     }
     tt_member_send(m, tt_elmsg_end(&w));
@@ -420,21 +487,36 @@ static void restore(struct tt_member *m, uint32_t tag)
         end_op(m, tag, TT_OP_RESTORED, &no_news);
 }
 
+/* Whether a verdict brings the result of the operation that we lack. Else it is none of ours: somebody has told what is not so. */
+static bool brings_result(const struct tt_member_op *op, const struct tt_op_entry *e)
+{
+    return e->state == TT_OP_SETTLED && e->n == op->n && op->state == TT_OP_PENDING && op->may_settle == e->nresult;
+}
+
 /* The tag's operations up to the verdict's are final, those after it restored. False: that cannot be. */
 static bool take_verdict(struct tt_member *m, const struct tt_op_entry *e)
 {
     struct tt_member_op *op = &m->ops[e->tag];
     const bool kept = TT_PLANTED(TT_BUG_RESTORE_FORGOTTEN) && op->state == TT_OP_COMPLETE;
-    const uint64_t last = e->state != TT_OP_FINAL ? e->n - 1 : kept ? op->n : e->n;
+    const bool stands = e->state == TT_OP_FINAL || (e->state == TT_OP_SETTLED && e->n < op->n);
+    const uint64_t last = !stands ? e->n - 1 : kept ? op->n : e->n;
 
     if (!is_open(op) && !TT_PLANTED(TT_BUG_COUNTED_TWICE))
         return true;
+    if (brings_result(op, e)) {
+        end_before(m, e->tag, TT_OP_FINAL, &no_news);
+        end_settled(m, op);
+        settle(m, e->tag, e->result, true);
+        return true;
+    }
     if (last > op->n || (last == op->n && op->state == TT_OP_PENDING))
         return false;
     if (last + 1 >= op->n)
         end_before(m, e->tag, TT_OP_FINAL, last == op->n ? &no_news : &e->news);
-    if (last == op->n)
+    if (last == op->n) {
+        end_settled(m, op);
         end_op(m, e->tag, TT_OP_FINAL, &e->news);
+    }
     restore(m, e->tag);
     return true;
 }

@@ -31,7 +31,7 @@ enum field {
     CALLS = 1 << 22 /* a list */
 };
 #define LISTS (SEATS | IDS | OPS | LINKS | CALLS)
-#define BEFORE 0x10u /* bit of an operation's state */
+#define BEFORE_SHIFT 4 /* of what is before an operation, above its state */
 
 struct shape {
     const char *name;
@@ -124,16 +124,24 @@ static void read_seat(struct tt_reader *r, struct tt_seat *s)
 
 static void read_op(struct tt_reader *r, struct tt_op_entry *e)
 {
-    e->state = tt_read_u8(r);
-    e->before = e->state & BEFORE;
-    e->state = (uint8_t)(e->state & ~BEFORE);
+    const uint8_t state = tt_read_u8(r);
+
+    *e = (struct tt_op_entry){ .state = state & ((1u << BEFORE_SHIFT) - 1), .before = state >> BEFORE_SHIFT };
     e->tag = tt_read_u16(r);
     e->n = tt_read_u64(r);
     read_news(r, &e->news);
-    if (e->state == TT_OP_NONE || e->state >= TT_OP_STATES || e->tag >= TT_ELASTIC_TAGS || e->n == 0)
+    if (e->state == TT_OP_NONE || e->state >= TT_OP_STATES || e->before >= TT_BEFORES || e->tag >= TT_ELASTIC_TAGS ||
+        e->n == 0)
         r->bad = true;
-    if (e->before && (e->n == 1 || e->state == TT_OP_FINAL))
+    if (e->before && (e->n == 1 || e->state == TT_OP_FINAL || e->state == TT_OP_SETTLED))
         r->bad = true;
+    if (r->bad || !tt_op_settled(e))
+        return;
+    e->nresult = tt_read_u8(r);
+    if (e->nresult == 0 || e->nresult > TT_SETTLED_BYTES)
+        r->bad = true;
+    else
+        tt_read_bytes(r, e->result, e->nresult);
 }
 
 static void read_op_name(struct tt_reader *r, struct tt_op_name *op)
@@ -402,10 +410,14 @@ void tt_elmsg_add_id(struct tt_elmsg_writer *w, uint64_t id)
 
 void tt_elmsg_add_op(struct tt_elmsg_writer *w, const struct tt_op_entry *op)
 {
-    tt_write_u8(&w->w, (uint8_t)(op->state | (op->before ? BEFORE : 0)));
+    tt_write_u8(&w->w, (uint8_t)(op->state | op->before << BEFORE_SHIFT));
     tt_write_u16(&w->w, op->tag);
     tt_write_u64(&w->w, op->n);
     write_news(&w->w, &op->news);
+    if (tt_op_settled(op)) {
+        tt_write_u8(&w->w, op->nresult);
+        tt_write_bytes(&w->w, op->result, op->nresult);
+    }
     w->n++;
 }
 

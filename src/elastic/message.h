@@ -11,11 +11,12 @@
 #include "elastic/ring_predict.h"
 #include "elastic/sync.h"
 
-#define TT_ELASTIC_VERSION 9            /* of all that is said, and of the journal */
+#define TT_ELASTIC_VERSION 10           /* of all that is said, and of the journal */
 #define TT_ELASTIC_MEMBERS_MAX 4096u    /* of a run, newcomers counted in */
 #define TT_ELASTIC_TAGS 256u            /* tags of operations of one view are below this */
 #define TT_ELASTIC_TEXT_BYTES 200       /* a sentence, or the name of a run, with its NUL */
 #define TT_COOKIE_BYTES 16
+#define TT_SETTLED_BYTES 64u            /* the longest result that may be SETTLED */
 /* An upper bound of a message's bytes: all members with the longest cards. */
 #define TT_ELMSG_BYTES_MAX (512u + TT_ELASTIC_MEMBERS_MAX * (TT_BLOB_BYTES + 18u))
 
@@ -24,7 +25,7 @@ enum tt_elmsg_kind {
     TT_ELMSG_JOIN = 1,      /* the first on a connection; with a cookie that is known it takes up where the member was: number: of the round
                              * that it calls next or waits in, of which epoch; what: the call it waits in, 0: none */
     TT_ELMSG_HEARTBEAT,
-    TT_ELMSG_LEAVE,         /* what: enum tt_leave; NOW: epoch; the list: which operations I know to be FINAL, as others may not yet */
+    TT_ELMSG_LEAVE,         /* what: enum tt_leave; NOW: epoch; the list: which operations I know to be FINAL, as others may not yet, or have SETTLED */
     TT_ELMSG_CALL,          /* a call that all members make: what: enum tt_call_kind; also: how many calls, this one and offers counted in, it has made: so it is
                              * known where it comes again */
     TT_ELMSG_CANCEL,        /* number: the round; the caller's deadline passed */
@@ -49,7 +50,7 @@ enum tt_elmsg_kind {
     TT_ELMSG_RESULT,        /* of round number: what: enum tt_round_status; op: of a MISMATCH with TT_DIFFERS_INSIDE */
     TT_ELMSG_LOST,          /* number: the question; the list: who is lost in this epoch; what: enum tt_revocation, id: who revoked it first, 0: nobody,
                              * or it is not known; other: REVOKE's id; of APART as a RESULT's mismatch: id, value, other, op. Stop, and answer */
-    TT_ELMSG_VERDICTS,      /* number: the question; the list: operations, FINAL or RESTORED */
+    TT_ELMSG_VERDICTS,      /* number: the question; the list: operations, FINAL, SETTLED or RESTORED */
     TT_ELMSG_PLAN,          /* of sync number; what: enum tt_sync_part, yours; other: the plan's number; value: the revision that it
                              * leads to; hash: what won; the list: whom to fetch from */
     TT_ELMSG_SYNCED,        /* of sync number: what: enum tt_round_status; value: the revision that all have; op: as RESULT's */
@@ -61,7 +62,7 @@ enum tt_elmsg_kind {
     TT_ELMSG_LOG_START,     /* number: which start of the coordinator this is; id: the last that was given; cookie: the run's secret; text: the run */
     TT_ELMSG_LOG_MEMBER,    /* a newcomer */
     TT_ELMSG_LOG_GONE,      /* id is forgotten */
-    TT_ELMSG_LOG_LOST,      /* id is lost; what: enum tt_loss; the list: what is FINAL by the words of those who left */
+    TT_ELMSG_LOG_LOST,      /* id is lost; what: enum tt_loss; the list: what is FINAL, or SETTLED, by the words of those who left */
     TT_ELMSG_LOG_VIEW,      /* epoch, number: the round; what: enum tt_ring_plan; the list: ids in the order of ranks */
     TT_ELMSG_LOG_RESULT,    /* of round number */
     TT_ELMSG_LOG_PLAN,      /* of sync number, value, keys, hash; the list: `most` that hold, then those that receive */
@@ -169,6 +170,7 @@ enum tt_op_state {
     TT_OP_NONE,
     TT_OP_PENDING,          /* begun */
     TT_OP_COMPLETE,         /* its own part is done; whether the others' is, is not known */
+    TT_OP_SETTLED,          /* likewise, and its small result stands: who lacks it gets it */
     TT_OP_FINAL,            /* all have completed it: its result stands */
     TT_OP_RESTORED,         /* it did not happen: its input is as before */
     TT_OP_STATES
@@ -211,20 +213,35 @@ struct tt_seat {
     struct tt_blob card;    /* opaque here: its addresses */
 };
 
-/* Of a verdict: FINAL: all operations of the tag up to this one; those after it are RESTORED. */
+/* Of an answer that is neither FINAL nor SETTLED: what the operation before it is, if it is not FINAL. n is 2 or more then. */
+enum tt_op_before {
+    TT_BEFORE_FINAL,        /* or it is, or there is none */
+    TT_BEFORE_TENTATIVE,    /* it has this one's verdict to come, too: it is COMPLETE, or RESTORED with this one */
+    TT_BEFORE_SETTLED,
+    TT_BEFORES
+};
+
+/* Of a verdict: FINAL or SETTLED: all operations of the tag up to this one; those after it are RESTORED. */
 struct tt_op_entry {
     uint8_t state;          /* enum tt_op_state */
-    bool before;            /* of an answer that is not FINAL: the one before it was tentative, and has this state's verdict to come, too: it is
-                             * COMPLETE, or RESTORED with this one. n is 2 or more */
+    uint8_t before;         /* enum tt_op_before */
     uint16_t tag;
     uint64_t n;             /* the how-manieth operation of this tag in its epoch, from 1 */
     struct tt_news news;    /* what all got with the last that is FINAL: with this one if it is, else with the one before, or before that */
+    uint8_t nresult;        /* of the SETTLED one, this or the one before it */
+    uint8_t result[TT_SETTLED_BYTES];
 };
 
-/* The last operation of the tag that who says this knows to be final; 0: none. */
+/* The last operation of the tag that who says this knows to be complete at all; 0: none. */
 static inline uint64_t tt_op_known(const struct tt_op_entry *e)
 {
-    return e->state == TT_OP_FINAL ? e->n : e->n - 1 - e->before;
+    return e->state == TT_OP_FINAL ? e->n : e->n - 1 - (e->before != TT_BEFORE_FINAL);
+}
+
+/* The one that is SETTLED where this is said; 0: none is. */
+static inline uint64_t tt_op_settled(const struct tt_op_entry *e)
+{
+    return e->state == TT_OP_SETTLED ? e->n : e->before == TT_BEFORE_SETTLED ? e->n - 1 : 0;
 }
 
 struct tt_elmsg {

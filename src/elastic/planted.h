@@ -25,6 +25,8 @@ enum tt_planted_bug {
     TT_BUG_SCOPES_CHAINED,          /* one tentative operation among a role or a group follows another: the sessions' rule, and that of the played program */
     TT_BUG_SCOPES_NOT_KEPT_APART,   /* an operation that is tentative among a role or a group is taken for one that needs all */
     TT_BUG_ENDED_IS_NOT_BEGUN,      /* who has ended an operation that another one is still in says that it has not begun it */
+    TT_BUG_SETTLED_IGNORED,         /* a small operation that one has settled is restored where it is open */
+    TT_BUG_SETTLED_ONCE,            /* who got its result by a verdict does not say so when it is asked again */
     TT_BUG_BACK_FORGOTTEN,          /* a call that was taken back, and comes again as the word of it was lost, counts as a new one */
     TT_BUG_END
 };

@@ -1,6 +1,7 @@
 /* Elastic operations: a collective on the tag's communicator, then an all-reduce on the same one of what each member has heard of the run. Who
  * has its result knows that all members have done their part: the operation is FINAL. It takes log2 n exchanges of a few bytes over the
- * connections that the data went over, and it carries the news. Where anything fails, the epoch ends, and the coordinator's verdict decides
+ * connections that the data went over, and it carries the news. Small all-reduces are without it, but for each eighth of a tag, which brings news: who has the result of one has
+ * SETTLED it, and the coordinator has it told to those who lack it. Where anything fails, the epoch ends, and the coordinator's verdict decides
  * (elastic/coord_loss.c). Until then the input must not be lost: what an operation in place overwrites is copied before. Tentative operations are
  * without that all-reduce (tentative.c). */
 #include <inttypes.h>
@@ -13,6 +14,7 @@
 #include "session/run.h"
 
 #define MEASURED_BYTES_MIN (1u << 20)   /* tutti/elastic.h says so */
+#define NEWS_EVERY 8u                   /* likewise: of the small ones of a tag, from the first on */
 
 /* ---- the call ---- */
 
@@ -251,6 +253,18 @@ static enum tt_op_mode mode_of(const struct tt_operation *o)
                                           : TT_MODE_ABORT;
 }
 
+/* Whether its result, which has all contributions, is settled by who has it first. All members see it alike: by what they compare of their operations, and by
+ * its number. */
+static bool is_settled(const tutti_run *run, const struct tt_operation *o, uint64_t n)
+{
+    const tutti_elastic *op = o->op;
+    const size_t element = tutti_dtype_bytes(op->type);
+
+    return op->coll == TUTTI_ALLREDUCE && op->mode != TUTTI_PARTIAL && !o->tentative && op->quant == TUTTI_QUANT_NONE &&
+           run->m.conf.nroles == 1 && o->nranks > 1 && element > 0 && op->count > 0 &&
+           op->count <= TT_SETTLED_BYTES / element && n % NEWS_EVERY != 1;
+}
+
 /* Until no other thread makes the next view. *deadline_ns as tt_run_wait_awake has it. */
 static tutti_status await_recovery(tutti_run *run, uint64_t *deadline_ns)
 {
@@ -322,6 +336,9 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
     t->in_use = true;
     t->done = false;
     t->n = run->m.ops[tag].n;
+    o->settles = is_settled(run, o, t->n);
+    if (o->settles)
+        tt_member_may_settle(&run->m, tag, (uint32_t)(op->count * tutti_dtype_bytes(op->type)));
     t->inside = o;
     t->inside_ns = o->seen_ns + run->m.lease_ns / 2;
     run->noperations++;
@@ -397,6 +414,11 @@ tutti_status tt_operation_perform(struct tt_operation *o, tutti_request **reques
 bool tt_operation_complete(tutti_run *run, struct tt_operation *o)
 {
     o->seen_ns = tt_now_ns();
+    if (o->settles) {
+        if (!run->over)
+            tt_member_settle(&run->m, o->tag, o->op->dst, o->seen_ns);
+        return false;
+    }
     if (run->over || !tt_member_complete_alone(&run->m, o->tag, &o->mine, o->seen_ns))
         return false;
     if (o->nranks == 1) {
@@ -550,8 +572,10 @@ tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
 
     wait_verdict(run, o);
     leave_engine(run, o); /* who makes the next view waits for verdicts, too: the machine takes no call before */
-    final = t->done && t->state == TT_OP_FINAL;
+    final = t->done && t->state != TT_OP_RESTORED && t->state != TT_OP_NONE;
     if (final) {
+        if (t->given)
+            memcpy(o->op->dst, run->m.ops[o->tag].result, run->m.ops[o->tag].nresult);
         hear_news(run, o);
         st = TUTTI_OK;
         run->stats.final++;

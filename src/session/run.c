@@ -234,6 +234,7 @@ static void op_done(tutti_run *run, const struct tt_member_act *act)
         return;
     }
     t->done = true;
+    t->given = act->data != NULL;
     t->state = act->state;
     t->news = act->news;
 }
@@ -269,7 +270,7 @@ void tt_run_act(void *context, const struct tt_member_act *act)
         break;
     case TT_MEMBER_ACT_OP_DONE:
         op_done(run, act);
-        if (act->state == TT_OP_FINAL && !run->m.stopped)
+        if (act->state != TT_OP_RESTORED && !run->m.stopped)
             return; /* its own thread makes it final */
         break;
     case TT_MEMBER_ACT_CALL_DONE:

@@ -152,6 +152,7 @@ struct tt_tag {
     const struct tt_operation *inside;  /* in the engine; NULL: none */
     uint64_t inside_ns;                 /* when the coordinator is told of it next */
     bool done;                          /* it has its verdict: */
+    bool given;                         /* with its result, which the machine has */
     uint8_t state;                      /* enum tt_op_state */
     uint64_t n;
     struct tt_news news;
@@ -407,6 +408,7 @@ struct tt_operation {
     tutti_call call;
     struct tt_tag *kept;                /* its tag */
     bool tentative;
+    bool settles;                       /* who has its result has settled it */
     struct tt_saved saved;
     struct tt_news mine;                /* news, when our part was done */
     uint64_t news[TT_NEWS_WORDS];       /* the same, as the others get it */
@@ -434,7 +436,7 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
 int64_t tt_operation_left_ms(const struct tt_operation *o);
 /* Without the lock. request: NULL, or where the running call goes. */
 tutti_status tt_operation_perform(struct tt_operation *o, tutti_request **request);
-/* Our part is done. False: the epoch is over, or nobody else is there, and it is to be judged. Under the lock. */
+/* Our part is done. False: it is settled, or the epoch is over, or nobody else is there, and it is to be judged. Under the lock. */
 bool tt_operation_complete(tutti_run *run, struct tt_operation *o);
 tutti_status tt_operation_vote(struct tt_operation *o, tutti_request **request);
 /* All parts are done. Under the lock. */

@@ -932,6 +932,8 @@ bool run_play(uint64_t seed, enum run_faults faults, struct run_sum *sum, char *
     sum->finals += r->finals;
     sum->restored += r->restored;
     sum->voted += r->voted;
+    sum->settled += r->settled;
+    sum->given += r->given;
     sum->tentative_finals += r->tentative_finals;
     sum->tentative_restored += r->tentative_restored;
     sum->scoped_finals += r->scoped_finals;

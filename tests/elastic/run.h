@@ -22,6 +22,7 @@
 struct run_sum {
     uint64_t histories, events, faults, finals, restored, views, rounds, covered, rounds_covered, syncs_covered,
         ops_covered;
+    uint64_t settled, given;        /* small operations that were settled; of these, with a result that came with a verdict */
     uint64_t voted;                 /* operations that are final as sessions make them, and not by the machines' messages */
     uint64_t tentative_finals, tentative_restored;
     uint64_t scoped_finals, scoped_restored;    /* of these, among a role or a group */

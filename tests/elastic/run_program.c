@@ -221,13 +221,14 @@ uint32_t liars_of(struct run *r, const struct peer *p)
     return n;
 }
 
-/* Whatever its scope, an operation that is final anywhere is complete at all members of the view. */
+/* Whatever its scope, an operation that is final anywhere is complete at all members of the view; but small ones that are settled. */
 static void check_final(struct run *r, struct peer *p, uint32_t tag, uint64_t n, enum scope scope, uint64_t got,
                         const struct tt_news *news)
 {
     struct op_record *o = op_record(r, p->m.epoch, tag, n);
     uint32_t all = (uint32_t)((1ull << p->m.nranks) - 1);
     uint64_t sum = 0;
+    const bool settled = o->settled != 0;
     const uint32_t liars = liars_of(r, p), among = ranks_of(r, p, scope);
 
     for (uint32_t i = 0; i < p->m.nranks && liars > 0; i++) {
@@ -242,7 +243,7 @@ static void check_final(struct run *r, struct peer *p, uint32_t tag, uint64_t n,
             sum += part_of(p->m.view[i].id, p->m.epoch, tag, n);
     if (p->liar)
         return;
-    if ((o->completed & all) != all)
+    if (!settled && (o->completed & all) != all)
         broken(r, "operation %llu of tag %u is final at member %llu, but not complete everywhere",
                (unsigned long long)n, tag, (unsigned long long)p->m.id);
     else if (got != sum)
@@ -355,7 +356,9 @@ static void complete_if(struct run *r, struct peer *p, uint32_t tag)
         p->parts[tag].from[op->n & 1] != ranks_of(r, p, p->scope[tag]))
         return;
     op_record(r, p->m.epoch, tag, op->n)->completed |= 1u << p->m.rank;
-    if (p->tentative[tag])
+    if (p->settles[tag])
+        tt_member_settle(&p->m, tag, &p->parts[tag].sum[op->n & 1], r->w.now_ns);
+    else if (p->tentative[tag])
         complete_tentative(r, p, tag);
     else if (r->votes)
         vote(r, p, tag);
@@ -473,13 +476,14 @@ static void check_apart(struct run *r, const struct peer *p, const struct tt_mem
                (unsigned long long)p->m.id, (unsigned long long)id, (unsigned long long)other);
 }
 
-static void begin(struct run *r, struct peer *p, uint32_t tag, enum scope scope, bool tentative)
+static void begin(struct run *r, struct peer *p, uint32_t tag, enum scope scope, bool tentative, bool settles)
 {
     tutti_status status = tt_member_begin(&p->m, tag, r->w.now_ns);
     struct held part = { .from_peer = (uint32_t)index_of(r, p), .says = SAYS_PART, .tag = tag, .epoch = p->m.epoch };
 
     p->owes[tag] |= tentative;
     p->tentative[tag] = tentative;
+    p->settles[tag] = settles;
     p->scope[tag] = scope;
     if (status != TUTTI_OK) {
         if (status != TUTTI_ERR_PEER_LOST)
@@ -492,6 +496,8 @@ static void begin(struct run *r, struct peer *p, uint32_t tag, enum scope scope,
         status = tt_member_begin(&p->m, tag, r->w.now_ns);
         tt_assert(status == TUTTI_OK);
     }
+    if (settles)
+        tt_member_may_settle(&p->m, tag, sizeof p->parts[tag].sum[0]);
     p->ended[tag] = TT_OP_PENDING;
     p->nopen++;
     part.n = p->m.ops[tag].n;
@@ -637,6 +643,13 @@ static void check_restored(struct run *r, struct peer *p, uint32_t tag, uint64_t
     if (liars_of(r, p) > 0)
         return;
     o->restored = true;
+    for (uint32_t rank = 0; rank < p->m.nranks; rank++) {
+        const struct tt_coord_member *m = tt_coord_find(&r->c, p->m.view[rank].id);
+
+        if (o->settled & 1u << rank && m && m->state == TT_COORD_IN_VIEW)
+            broken(r, "member %llu restores operation %llu of tag %u, which is settled at member %llu",
+                   (unsigned long long)p->m.id, (unsigned long long)n, tag, (unsigned long long)p->m.view[rank].id);
+    }
     if (o->promised)
         broken(r, "member %llu restores operation %llu of tag %u, which was final at one that left in order",
                (unsigned long long)p->m.id, (unsigned long long)n, tag);
@@ -645,14 +658,25 @@ static void check_restored(struct run *r, struct peer *p, uint32_t tag, uint64_t
 static void on_op_done(struct run *r, struct peer *p, const struct tt_member_act *act)
 {
     struct kept *k = &p->kept[act->tag][act->n & 1];
-    const bool kept = k->n == act->n;
+    const bool kept = k->n == act->n, stands = act->state != TT_OP_RESTORED;
+    uint64_t sum = kept ? k->sum : p->parts[act->tag].sum[act->n & 1];
 
-    picture_mark(r, index_of(r, p), act->state == TT_OP_FINAL ? PICTURE_FINAL : PICTURE_RESTORED,
-                 "operation %llu of tag %u: %s", (unsigned long long)act->n, act->tag,
-                 act->state == TT_OP_FINAL ? "final" : "restored");
-    if (act->state == TT_OP_FINAL) {
-        check_final(r, p, act->tag, act->n, kept ? k->scope : p->scope[act->tag],
-                    kept ? k->sum : p->parts[act->tag].sum[act->n & 1], &act->news);
+    picture_mark(r, index_of(r, p), stands ? PICTURE_FINAL : PICTURE_RESTORED, "operation %llu of tag %u: %s",
+                 (unsigned long long)act->n, act->tag,
+                 !stands                        ? "restored"
+                 : act->state == TT_OP_SETTLED ? "settled"
+                                               : "final");
+    if (act->state == TT_OP_SETTLED) {
+        op_record(r, p->m.epoch, act->tag, act->n)->settled |= 1u << p->m.rank;
+        r->settled++;
+        r->given += act->data != NULL;
+    }
+    if (act->data) {
+        tt_assert(act->bytes == sizeof sum);
+        memcpy(&sum, act->data, sizeof sum);
+    }
+    if (stands) {
+        check_final(r, p, act->tag, act->n, kept ? k->scope : p->scope[act->tag], sum, &act->news);
         r->finals++;
         r->kept_for += p->m.stopped && op_record(r, p->m.epoch, act->tag, act->n)->promised;
     } else {
@@ -665,13 +689,13 @@ static void on_op_done(struct run *r, struct peer *p, const struct tt_member_act
     }
     if (p->ended[act->tag] != TT_OP_PENDING || act->n != p->m.ops[act->tag].n)
         broken(r, "member %llu ends an operation twice", (unsigned long long)p->m.id);
-    p->ended[act->tag] = act->state;
+    p->ended[act->tag] = stands ? TT_OP_FINAL : TT_OP_RESTORED;
     if (act->news.number > p->news.number)
         p->news = act->news;
     if (--p->nopen > 0)
         return;
     plan_program(r, p, MS / 10);
-    if (p->parts_at_final && act->state == TT_OP_FINAL)
+    if (p->parts_at_final && stands)
         part_soon(r, p); /* before it goes on */
 }
 
@@ -684,8 +708,12 @@ static void on_parted(struct run *r, struct peer *p)
         r->crash_after = 1 + tt_prng_below(&r->w.prng, 6); /* before the others have their verdicts, perhaps */
     for (uint32_t tag = 0; tag < TAGS && p->m.epoch > 0 && liars_of(r, p) == 0; tag++) {
         const struct tt_member_op *op = &p->m.ops[tag];
-        const struct tt_op_entry e = { .state = op->state, .before = op->before, .n = op->n };
-        const uint64_t last = op->n > 0 ? tt_op_known(&e) : 0;
+        const struct tt_op_entry e = { .state = op->state,
+                                       .before = op->before                                   ? TT_BEFORE_TENTATIVE
+                                                 : op->settled > 0 && op->settled != op->n ? TT_BEFORE_SETTLED
+                                                                                            : TT_BEFORE_FINAL,
+                                       .n = op->n };
+        const uint64_t known = op->n > 0 ? tt_op_known(&e) : 0, last = op->settled > known ? op->settled : known;
 
         for (uint64_t n = last > 1 ? last - 1 : 1; n <= last; n++) {
             struct op_record *o = op_record(r, p->m.epoch, tag, n);
@@ -817,8 +845,9 @@ static size_t lie(struct run *r, const struct tt_member_act *act, uint8_t *data)
         else if (how == 2)
             e.state = TT_OP_PENDING;
         if (how == 4)
-            e.before = !e.before;
-        e.before &= e.n > 1 && e.state != TT_OP_FINAL;
+            e.before = e.before != TT_BEFORE_FINAL ? TT_BEFORE_FINAL : TT_BEFORE_TENTATIVE;
+        if (e.n == 1 || e.state == TT_OP_FINAL || e.state == TT_OP_SETTLED)
+            e.before = TT_BEFORE_FINAL;
         if (how != 3)
             tt_elmsg_add_op(&w, &e);
     }
@@ -1024,10 +1053,11 @@ static void begin_one(struct run *r, struct peer *p, uint32_t tag, bool tentativ
 {
     const uint64_t drawn = tt_mix64(plan_of(p) + 1 + tag);
     const enum scope scope = scope_of(r, drawn);
+    const bool settles = r->nroles == 1 && !tentative && drawn >> 40 & 1;
 
     tentative &= scope == SCOPE_ALL || !p->owes[tag] || TT_PLANTED(TT_BUG_SCOPES_CHAINED);
     if (!tentative || scope == SCOPE_ALL || drawn >> 8 & 63) {
-        begin(r, p, tag, scope, tentative);
+        begin(r, p, tag, scope, tentative, settles);
         return;
     }
     p->tears = true;
@@ -1035,7 +1065,7 @@ static void begin_one(struct run *r, struct peer *p, uint32_t tag, bool tentativ
     if (leaves_out(r, p, scope, drawn >> 16))
         r->left_out++;
     else
-        begin(r, p, tag, scope, tentative);
+        begin(r, p, tag, scope, tentative, settles);
 }
 
 static void begin_step(struct run *r, struct peer *p)
@@ -1047,15 +1077,14 @@ static void begin_step(struct run *r, struct peer *p)
         say_links(r, p);
     p->phase = IN_STEP;
     p->refused = p->tears = false;
-    p->nopen = r->nroles > 1; /* among one that is alone in its scope an operation ends at once, and the step has not begun them all */
+    p->nopen = 1; /* a small operation, and one among one that is alone in its scope, may end at once, and the step has not begun them all */
     memset(p->ended, 0, sizeof p->ended);
     memset(&p->news, 0, sizeof p->news);
     begin_one(r, p, first, plan >> 2 & 1);
     check_tag_is_taken(r, p, first);
     if (plan & 1)
         begin_one(r, p, (first + 1) % ntags, plan >> 3 & 1);
-    p->nopen -= r->nroles > 1;
-    if (p->nopen == 0)
+    if (--p->nopen == 0)
         plan_program(r, p, MS);
     if (r->nroles > 1)
         release_held(r, p);
@@ -1126,7 +1155,7 @@ static void stray(struct run *r, struct peer *p)
     p->nopen = 0;
     memset(p->ended, 0, sizeof p->ended);
     memset(&p->news, 0, sizeof p->news);
-    begin(r, p, (uint32_t)tt_prng_below(&r->w.prng, TAGS), SCOPE_ALL, false);
+    begin(r, p, (uint32_t)tt_prng_below(&r->w.prng, TAGS), SCOPE_ALL, false, false);
     if (p->nopen == 0)
         plan_program(r, p, MS);
 }

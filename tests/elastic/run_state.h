@@ -125,6 +125,7 @@ struct peer {
     bool refused;                               /* an operation of this step could not begin */
     bool tears;                                 /* one of this step is left out by some */
     bool tentative[TAGS];                       /* the last operation of the tag is */
+    bool settles[TAGS];                         /* the last operation of the tag is small: who has done its part settles it */
     enum scope scope[TAGS];                     /* and among whom */
     bool owes[TAGS];                            /* a tentative one was tried, and nothing since has had the word of all */
     struct kept kept[TAGS][2];                  /* by n & 1 */
@@ -189,6 +190,7 @@ struct op_record {
     struct tt_news news;
     bool promised;                              /* the coordinator has heard that it is final, by one that left */
     bool restored;                              /* at somebody */
+    uint32_t settled;                           /* bit of rank: there */
 };
 
 struct round_record {
@@ -256,6 +258,7 @@ struct run {
     uint64_t orders;                            /* members that entered a view whose ranks follow a ring that was found */
     uint64_t killed_between, parted_ways, disk_errors;
     uint64_t voted;                             /* operations that were final as sessions make them */
+    uint64_t settled, given;                    /* small ones that were settled; by their result that came with a verdict */
     size_t conn_bytes_most, peer_bytes_most;
     uint64_t trace;                             /* a hash of all that has happened */
     bool failed, done;

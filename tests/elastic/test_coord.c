@@ -591,7 +591,7 @@ static void who_speaks_another_version_is_told_so_in_its_own(void **state)
         assert_int_equal(f.refused_in, version);
         assert_int_equal(f.refusal.what, TUTTI_ERR_PROTOCOL);
         assert_non_null(strstr(f.refusal.text, "you speak version"));
-        assert_non_null(strstr(f.refusal.text, "and this coordinator version 9"));
+        assert_non_null(strstr(f.refusal.text, "and this coordinator version 10"));
         assert_int_equal(f.c.nmembers, 1);
     }
     data[0] = TT_ELASTIC_VERSION;

@@ -52,6 +52,8 @@ static void whatever_goes_wrong_members_agree_and_get_on(void **state)
                   (unsigned long long)sum.scoped_finals, (unsigned long long)sum.scoped_restored,
                   (unsigned long long)sum.left_out);
     print_message("%llu came to be final as in sessions\n", (unsigned long long)sum.voted);
+    print_message("%llu small ones were settled, %llu of these by a result that a verdict brought\n",
+                  (unsigned long long)sum.settled, (unsigned long long)sum.given);
     print_message("%llu members left in order; others kept %llu operations by their word\n",
                   (unsigned long long)sum.parted, (unsigned long long)sum.kept_for);
     print_message(
@@ -80,6 +82,7 @@ static void whatever_goes_wrong_members_agree_and_get_on(void **state)
         assert_in_range(sum.voted, sum.finals / 8, sum.finals / 2);
         assert_true(sum.tentative_finals > 0 && sum.tentative_restored > 0);
         assert_true(sum.scoped_finals > 0 && sum.scoped_restored > 0 && sum.left_out > 0);
+        assert_true(sum.settled > 0 && sum.given > 0);
         assert_in_range(sum.orders, 1, UINT64_MAX);
         assert_in_range(sum.backs, 1, UINT64_MAX);
         assert_in_range(sum.backs_again, 1, UINT64_MAX);

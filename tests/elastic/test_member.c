@@ -289,7 +289,7 @@ static void a_coordinator_of_another_version_ends_a_member_with_a_sentence(void 
     assert_true(f.over);
     assert_int_equal(f.status, TUTTI_ERR_PROTOCOL);
     assert_string_equal(f.why,
-                        "the coordinator speaks version 10 of the protocol of elastic runs, and this member version 9; "
+                        "the coordinator speaks version 11 of the protocol of elastic runs, and this member version 10; "
                         "it says: it is not for you");
 }
 

@@ -28,6 +28,8 @@ static const char *const bugs[TT_BUG_END] = {
     [TT_BUG_ROUND_FORGOTTEN] = "a round that is not in the journal is forgotten",
     [TT_BUG_SCOPES_NOT_KEPT_APART] = "a tentative operation among a role is taken for one that needs all",
     [TT_BUG_ENDED_IS_NOT_BEGUN] = "who has ended an operation says that it has not begun it",
+    [TT_BUG_SETTLED_IGNORED] = "a small operation that one has settled is restored where it is open",
+    [TT_BUG_SETTLED_ONCE] = "who got a small result by a verdict does not say so when asked again",
     [TT_BUG_BACK_FORGOTTEN] = "a call that was taken back counts again",
     [TT_BUG_SCOPES_CHAINED] = "the end of a tentative operation among a role makes the one before it final",
 };

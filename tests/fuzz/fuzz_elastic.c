@@ -237,8 +237,9 @@ static size_t shaped(uint8_t *out, size_t cap, const uint8_t *data, size_t bytes
         else if (m.kind == TT_ELMSG_LOG_BACK)
             tt_elmsg_add_call(&w, &(struct tt_call_name){ .id = i + first, .attempt = b[2] });
         else if (m.kind == TT_ELMSG_ANSWER || m.kind == TT_ELMSG_VERDICTS)
-            tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = (uint8_t)(1 + (b[1] + i) % 4),
-                                                       .before = b[5] >> 7,
+            tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = (uint8_t)(1 + (b[1] + i) % 5),
+                                                       .before = (b[5] >> 6) % 3,
+                                                       .nresult = 8,
                                                        .tag = (uint16_t)i,
                                                        .n = 1 + b[3] % (fit ? 7u : 3u) });
         else
@@ -435,7 +436,11 @@ static void attack_member(struct world *w, bool within, const uint8_t *data, siz
             tt_member_inside(&w->m, &(struct tt_op_name){ .tag = n }, now_ns);
         else if (what % 8 == 6 && within)
             tell_member(w, what, n, now_ns);
-        else if (what % 8 == 3 && tt_member_begin(&w->m, n, now_ns) == TUTTI_OK && what & 0x80)
+        else if (what % 8 == 3 && tt_member_begin(&w->m, n, now_ns) == TUTTI_OK && what & 0x40)
+            tt_member_may_settle(&w->m, n, 8);
+        else if (what % 8 == 3 && w->m.ops[n].may_settle && w->m.ops[n].state == TT_OP_PENDING)
+            tt_member_settle(&w->m, n, "a result", now_ns);
+        else if (what % 8 == 3 && what & 0x80 && w->m.ops[n].state == TT_OP_PENDING)
             tt_member_complete_tentative(&w->m, n, now_ns);
         else if (what % 8 == 3 && w->m.ops[n].state == TT_OP_PENDING)
             tt_member_complete(&w->m, n, now_ns);
