@@ -230,13 +230,15 @@ struct tt_coord {
     uint64_t question;
     struct tt_op_entry verdicts[TT_ELASTIC_TAGS];   /* by tag: while asking, what is known so far */
     struct tt_coord_tally tallies[TT_ELASTIC_TAGS];
-    struct tt_op_entry words[TT_ELASTIC_TAGS];      /* by tag: the last that is FINAL by the words of who left this view; n 0: none */
+    struct tt_op_entry words[TT_ELASTIC_TAGS];      /* by tag: the last that is FINAL, or SETTLED, by the words of who left this view; n 0: none */
     struct tt_coord_scope scopes[TT_SYNC_SCOPES];
     bool syncing;                   /* some scope is dirty */
     struct tt_coord_ring ring;
     struct tt_news news;
     bool stale_news;                /* something changed that news may tell of */
     uint64_t covered, rounds_covered, syncs_covered;    /* bit i: changes[i] of tt_coord_member_states, _round_states, _sync_states was taken; for tests */
+    /* Of what is SETTLED in these; what is not in use is not initialized. */
+    uint8_t verdict_results[TT_ELASTIC_TAGS][TT_SETTLED_BYTES], word_results[TT_ELASTIC_TAGS][TT_SETTLED_BYTES];
 };
 
 static inline bool tt_coord_is_unsure(const struct tt_coord *c)

@@ -1,5 +1,6 @@
 /* The journal: what a coordinator must still know after a crash. Who the members are, the view and who of it is lost, the outcome of
  * the last round that changed or decided something, whose calls were taken back since, the shared state of each scope and the plan of a sync that is under way. What is not in it members say again when they come back: what they call, whom they reach, where they stand. */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
@@ -127,7 +128,7 @@ static void log_back_again(struct tt_coord *c, const struct tt_coord_member *m)
 
 void tt_coord_init(struct tt_coord *c, const struct tt_coord_conf *conf, uint64_t now_ns)
 {
-    memset(c, 0, sizeof *c);
+    memset(c, 0, offsetof(struct tt_coord, verdict_results));
     c->conf = *conf;
     memcpy(c->secret, conf->secret, TT_COOKIE_BYTES);
     c->now_ns = now_ns;

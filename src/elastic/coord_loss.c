@@ -73,7 +73,7 @@ static uint64_t done_by(const struct tt_op_entry *e)
 
 /* What anybody knows to be final is; whoever knows has the news that came with it. What anybody has settled stands, too, and all get it: it is
  * the last one then, for nobody can complete another one before all have it. */
-static void merge(struct tt_op_entry *verdict, const struct tt_op_entry *e)
+static void merge(struct tt_op_entry *verdict, uint8_t result[TT_SETTLED_BYTES], const struct tt_op_entry *e)
 {
     const uint64_t known = tt_op_known(e), settled = TT_PLANTED(TT_BUG_SETTLED_IGNORED) ? 0 : tt_op_settled(e);
 
@@ -85,6 +85,7 @@ static void merge(struct tt_op_entry *verdict, const struct tt_op_entry *e)
     verdict->state = TT_OP_SETTLED;
     verdict->before = TT_BEFORE_FINAL;
     verdict->n = settled;
+    verdict->result = memcpy(result, e->result, e->nresult);
 }
 
 void tt_coord_take_words(struct tt_coord *c, struct tt_elmsg *msg)
@@ -93,7 +94,7 @@ void tt_coord_take_words(struct tt_coord *c, struct tt_elmsg *msg)
 
     for (uint32_t i = 0; i < msg->nlist; i++) {
         tt_elmsg_next_op(msg, &e);
-        merge(&c->words[e.tag], &e);
+        merge(&c->words[e.tag], c->word_results[e.tag], &e);
     }
 }
 
@@ -173,7 +174,7 @@ void tt_coord_answer(struct tt_coord *c, struct tt_coord_member *m, struct tt_el
         next = e.tag + 1u;
         m->said[e.tag / 8] = (uint8_t)(m->said[e.tag / 8] | 1u << e.tag % 8);
         count(&c->tallies[e.tag], &e, m->id);
-        merge(&c->verdicts[e.tag], &e);
+        merge(&c->verdicts[e.tag], c->verdict_results[e.tag], &e);
     }
 }
 
@@ -233,7 +234,7 @@ static void add_words(struct tt_coord *c)
             continue;
         count_silent(c, tag, &t);
         if (word->n <= t.done + (word->state == TT_OP_SETTLED))
-            merge(&c->verdicts[tag], word);
+            merge(&c->verdicts[tag], c->verdict_results[tag], word);
     }
 }
 

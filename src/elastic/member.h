@@ -68,6 +68,7 @@ struct tt_member_conf {
     struct tt_seat *view, *proposed;    /* [members_max] each, the caller's, as long as the member lives */
     uint32_t members_max;               /* of a view; at most TT_ELASTIC_MEMBERS_MAX */
     uint8_t *scratch;                   /* [TT_ELMSG_BYTES_MAX], likewise */
+    uint8_t (*results)[TT_SETTLED_BYTES];   /* [TT_ELASTIC_TAGS], likewise; NULL: nothing may be settled here */
     void (*emit)(void *context, const struct tt_member_act *act);
     void *context;
 };
@@ -78,14 +79,13 @@ struct tt_member_op {
     uint8_t state;              /* enum tt_op_state */
     bool tentative;             /* of one that is COMPLETE: it waits for nobody; the next may begin */
     bool before;                /* operation n - 1 is tentative, and open as this one is; or it was, and both are RESTORED */
-    uint8_t may_settle;         /* bytes of its result, where it may be SETTLED; else 0 */
+    uint16_t may_settle;        /* bytes of its result, where it may be SETTLED; else 0 */
     uint8_t round;              /* of the dissemination, while COMPLETE */
     uint16_t heard[2];          /* by n & 1: bit k: round k's message is here */
     struct tt_news news[2];     /* likewise */
     struct tt_news final_news;  /* what the last FINAL or SETTLED one ended with: operation n, n - 1 or n - 2; nothing if it was tentative, or settled */
     uint64_t settled;           /* which one is SETTLED: n, or n - 1 while n is open, or RESTORED; 0: none */
-    uint8_t nresult;            /* its result */
-    uint8_t result[TT_SETTLED_BYTES];
+    uint16_t nresult;           /* of its result, which is in conf.results */
 };
 
 /* The sync that is under way. */

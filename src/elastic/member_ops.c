@@ -271,8 +271,8 @@ bool tt_member_complete_tentative(struct tt_member *m, uint32_t tag, uint64_t no
 
 void tt_member_may_settle(struct tt_member *m, uint32_t tag, uint32_t bytes)
 {
-    tt_assert(tag < TT_ELASTIC_TAGS && m->conf.nroles == 1 && bytes > 0 && bytes <= TT_SETTLED_BYTES);
-    m->ops[tag].may_settle = (uint8_t)bytes;
+    tt_assert(tag < TT_ELASTIC_TAGS && m->conf.nroles == 1 && m->conf.results && bytes > 0 && bytes <= TT_SETTLED_BYTES);
+    m->ops[tag].may_settle = (uint16_t)bytes;
 }
 
 /* The last one, which is PENDING. given: the result was told. */
@@ -283,7 +283,7 @@ static void settle(struct tt_member *m, uint32_t tag, const void *result, bool g
     set_state(m, op, TT_OP_SETTLED);
     op->final_news = no_news;
     op->nresult = op->may_settle;
-    memcpy(op->result, result, op->nresult);
+    memcpy(m->conf.results[tag], result, op->nresult);
     if (!given || !TT_PLANTED(TT_BUG_SETTLED_ONCE))
         op->settled = op->n;
     m->unheard |= m->nranks > 1;
@@ -291,7 +291,7 @@ static void settle(struct tt_member *m, uint32_t tag, const void *result, bool g
                                                .tag = (uint16_t)tag,
                                                .n = op->n,
                                                .state = TT_OP_SETTLED,
-                                               .data = given ? op->result : NULL,
+                                               .data = given ? m->conf.results[tag] : NULL,
                                                .bytes = given ? op->nresult : 0 });
 }
 
@@ -417,7 +417,7 @@ static struct tt_op_entry entry_of(const struct tt_member *m, uint32_t tag)
     if (op->settled != op->n)
         e.before = TT_BEFORE_SETTLED;
     e.nresult = op->nresult;
-    memcpy(e.result, op->result, op->nresult);
+    e.result = m->conf.results[tag];
     return e;
 }
 
@@ -498,7 +498,7 @@ static bool take_verdict(struct tt_member *m, const struct tt_op_entry *e)
 {
     struct tt_member_op *op = &m->ops[e->tag];
     const bool kept = TT_PLANTED(TT_BUG_RESTORE_FORGOTTEN) && op->state == TT_OP_COMPLETE;
-    const bool stands = e->state == TT_OP_FINAL || (e->state == TT_OP_SETTLED && e->n < op->n);
+    const bool stands = e->state == TT_OP_FINAL || (e->state == TT_OP_SETTLED && e->n < op->n && e->n == op->settled);
     const uint64_t last = !stands ? e->n - 1 : kept ? op->n : e->n;
 
     if (!is_open(op) && !TT_PLANTED(TT_BUG_COUNTED_TWICE))

@@ -137,11 +137,9 @@ static void read_op(struct tt_reader *r, struct tt_op_entry *e)
         r->bad = true;
     if (r->bad || !tt_op_settled(e))
         return;
-    e->nresult = tt_read_u8(r);
-    if (e->nresult == 0 || e->nresult > TT_SETTLED_BYTES)
-        r->bad = true;
-    else
-        tt_read_bytes(r, e->result, e->nresult);
+    e->nresult = tt_read_u16(r);
+    r->bad |= e->nresult == 0 || e->nresult > TT_SETTLED_BYTES;
+    e->result = tt_reader_take(r, e->nresult);
 }
 
 static void read_op_name(struct tt_reader *r, struct tt_op_name *op)
@@ -415,7 +413,7 @@ void tt_elmsg_add_op(struct tt_elmsg_writer *w, const struct tt_op_entry *op)
     tt_write_u64(&w->w, op->n);
     write_news(&w->w, &op->news);
     if (tt_op_settled(op)) {
-        tt_write_u8(&w->w, op->nresult);
+        tt_write_u16(&w->w, op->nresult);
         tt_write_bytes(&w->w, op->result, op->nresult);
     }
     w->n++;

@@ -16,7 +16,7 @@
 #define TT_ELASTIC_TAGS 256u            /* tags of operations of one view are below this */
 #define TT_ELASTIC_TEXT_BYTES 200       /* a sentence, or the name of a run, with its NUL */
 #define TT_COOKIE_BYTES 16
-#define TT_SETTLED_BYTES 64u            /* the longest result that may be SETTLED */
+#define TT_SETTLED_BYTES 1024u          /* the longest result that may be SETTLED */
 /* An upper bound of a message's bytes: all members with the longest cards. */
 #define TT_ELMSG_BYTES_MAX (512u + TT_ELASTIC_MEMBERS_MAX * (TT_BLOB_BYTES + 18u))
 
@@ -228,8 +228,8 @@ struct tt_op_entry {
     uint16_t tag;
     uint64_t n;             /* the how-manieth operation of this tag in its epoch, from 1 */
     struct tt_news news;    /* what all got with the last that is FINAL: with this one if it is, else with the one before, or before that */
-    uint8_t nresult;        /* of the SETTLED one, this or the one before it */
-    uint8_t result[TT_SETTLED_BYTES];
+    uint16_t nresult;       /* of the SETTLED one, this or the one before it: */
+    const uint8_t *result;  /* [nresult], in the message that this is read from, or the writer's */
 };
 
 /* The last operation of the tag that who says this knows to be complete at all; 0: none. */

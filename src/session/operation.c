@@ -575,7 +575,7 @@ tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
     final = t->done && t->state != TT_OP_RESTORED && t->state != TT_OP_NONE;
     if (final) {
         if (t->given)
-            memcpy(o->op->dst, run->m.ops[o->tag].result, run->m.ops[o->tag].nresult);
+            memcpy(o->op->dst, run->results[o->tag], run->m.ops[o->tag].nresult);
         hear_news(run, o);
         st = TUTTI_OK;
         run->stats.final++;

@@ -308,6 +308,7 @@ static void fini(tutti_run *run)
     free(run->asked);
     free(run->seats);
     free(run->scratch);
+    free(run->results);
     free(run->survey);
     free(run->wires);
     free(run->interfaces);
@@ -337,6 +338,7 @@ static tutti_run *make(void)
     run->epoll = epoll_create1(EPOLL_CLOEXEC);
     run->seats = calloc(2 * (size_t)TT_ELASTIC_MEMBERS_MAX, sizeof *run->seats);
     run->scratch = malloc(TT_ELMSG_BYTES_MAX);
+    run->results = malloc(TT_ELASTIC_TAGS * sizeof *run->results);
     return run;
 }
 
@@ -350,6 +352,7 @@ static tutti_status init_member(tutti_run *run, const tutti_run_conf *conf)
                                  .proposed = run->seats + TT_ELASTIC_MEMBERS_MAX,
                                  .members_max = TT_ELASTIC_MEMBERS_MAX,
                                  .scratch = run->scratch,
+                                 .results = run->results,
                                  .emit = tt_run_act,
                                  .context = run };
 
@@ -406,7 +409,7 @@ tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *of_caller)
     run = make();
     if (!run)
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for a run");
-    if (run->wake_fd < 0 || run->epoll < 0 || !run->seats || !run->scratch)
+    if (run->wake_fd < 0 || run->epoll < 0 || !run->seats || !run->scratch || !run->results)
         st = tt_fail(TUTTI_ERR_NOMEM, "no memory or descriptors for a run");
     if (!st)
         st = tt_run_take_conf(run, &conf);

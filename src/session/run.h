@@ -220,6 +220,7 @@ struct tutti_run {
     struct tt_member m;
     struct tt_seat *seats;              /* [2 * TT_ELASTIC_MEMBERS_MAX]: the view's, the proposed ones */
     uint8_t *scratch;
+    uint8_t (*results)[TT_SETTLED_BYTES];   /* [TT_ELASTIC_TAGS] of small operations; touched only as far as tags have some */
     bool over;
     tutti_status over_status;
     char over_why[TT_ERROR_BYTES];

@@ -338,14 +338,16 @@ void spawn(struct run *r)
                                    .emit = on_member_act,
                                    .context = p };
     struct tt_seat *view = p->view, *proposed = p->proposed;
+    uint8_t(*results)[TT_SETTLED_BYTES] = p->results;
 
     if (r->npeers == PEERS_MAX)
         return;
     *p = (struct peer){
-        .run = r, .view = view, .proposed = proposed, .alive = true, .conn = -1, .slowness = below(r, 8) == 0 ? 8 : 1
+        .run = r, .view = view, .proposed = proposed, .results = results, .alive = true, .conn = -1, .slowness = below(r, 8) == 0 ? 8 : 1
     };
     conf.view = view;
     conf.proposed = proposed;
+    conf.results = results;
     p->liar = r->nroles == 1 && below(r, 40) == 0;
     p->strays = r->faults_of == RUN_FAULTS_ALL && r->nroles == 1 && below(r, 30) == 0;
     p->most = r->nroles == 1 && below(r, 10) == 0 ? r->least + (uint32_t)below(r, 5) : 0;
@@ -860,8 +862,9 @@ static struct run *run_create(uint64_t seed, enum run_faults faults)
 {
     struct run *r = calloc(1, sizeof *r);
     struct tt_seat *seats = calloc(PEERS_MAX, 2 * PEERS_MAX * sizeof *seats);
+    uint8_t(*results)[TT_SETTLED_BYTES] = malloc(PEERS_MAX * TT_ELASTIC_TAGS * sizeof *results);
 
-    tt_assert(r && seats);
+    tt_assert(r && seats && results);
     world_init(&r->w, seed);
     r->scratch = malloc(TT_ELMSG_BYTES_MAX);
     r->member_scratch = malloc(TT_ELMSG_BYTES_MAX);
@@ -873,6 +876,7 @@ static struct run *run_create(uint64_t seed, enum run_faults faults)
     for (uint32_t i = 0; i < PEERS_MAX; i++) {
         r->peers[i].view = seats + 2 * i * PEERS_MAX;
         r->peers[i].proposed = r->peers[i].view + PEERS_MAX;
+        r->peers[i].results = results + i * TT_ELASTIC_TAGS;
     }
     r->least = 1;
     r->faults_of = faults;
@@ -884,6 +888,7 @@ static void run_destroy(struct run *r)
 {
     world_fini(&r->w);
     free(r->peers[0].view);
+    free(r->peers[0].results);
     free(r->scratch);
     free(r->ring_memory);
     free(r->member_scratch);

@@ -827,12 +827,13 @@ static void check_revoker(struct run *r, const struct peer *p, const struct tt_m
 }
 
 /* An answer with operations that nobody has, or ends that did not come. */
-static size_t lie(struct run *r, const struct tt_member_act *act, uint8_t *data)
+static size_t lie(struct run *r, const struct peer *p, const struct tt_member_act *act, uint8_t *data)
 {
+    static const uint8_t no_result[sizeof p->parts[0].sum[0]];
     struct tt_elmsg_writer w;
     struct tt_op_entry e;
     struct tt_elmsg msg;
-    const uint64_t how = tt_prng_below(&r->w.prng, 5);
+    const uint64_t how = tt_prng_below(&r->w.prng, 6);
 
     tt_assert(tt_elmsg_read(&msg, act->data, act->bytes));
     tt_elmsg_begin(&w, data, 1024, &msg);
@@ -846,6 +847,11 @@ static size_t lie(struct run *r, const struct tt_member_act *act, uint8_t *data)
             e.state = TT_OP_PENDING;
         if (how == 4)
             e.before = e.before != TT_BEFORE_FINAL ? TT_BEFORE_FINAL : TT_BEFORE_TENTATIVE;
+        if (how == 5 && !p->settles[e.tag]) { /* what it says of data would be believed */
+            e.state = TT_OP_SETTLED;
+            e.nresult = sizeof no_result;
+            e.result = no_result;
+        }
         if (e.n == 1 || e.state == TT_OP_FINAL || e.state == TT_OP_SETTLED)
             e.before = TT_BEFORE_FINAL;
         if (how != 3)
@@ -866,7 +872,7 @@ static void on_send(struct run *r, struct peer *p, const struct tt_member_act *a
         return;
     if (p->liar && act->bytes > 1 &&
         (((const uint8_t *)act->data)[1] == TT_ELMSG_ANSWER || ((const uint8_t *)act->data)[1] == TT_ELMSG_LEAVE))
-        bytes = lie(r, act, data);
+        bytes = lie(r, p, act, data);
     else
         memcpy(data, act->data, act->bytes);
     if ((data[1] == TT_ELMSG_CALL || data[1] == TT_ELMSG_OFFER) && p->back == p->m.attempts)

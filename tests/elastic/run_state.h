@@ -108,6 +108,7 @@ struct peer {
     struct run *run;
     struct tt_member m;
     struct tt_seat *view, *proposed;
+    uint8_t (*results)[TT_SETTLED_BYTES];
     bool alive, over;
     int conn;                                   /* -1: none */
     uint32_t attempt;

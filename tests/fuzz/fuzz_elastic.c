@@ -35,7 +35,7 @@ struct world {
     uint32_t order[MEMBERS];
     struct tt_seat view[MEMBERS], proposed[MEMBERS];
     struct conn conns[NCONNS];
-    uint8_t scratch[TT_ELMSG_BYTES_MAX];
+    uint8_t scratch[TT_ELMSG_BYTES_MAX], results[TT_ELASTIC_TAGS][TT_SETTLED_BYTES];
     struct tt_coord c;
     struct tt_member m;
     struct tt_transfer t;
@@ -240,6 +240,7 @@ static size_t shaped(uint8_t *out, size_t cap, const uint8_t *data, size_t bytes
             tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = (uint8_t)(1 + (b[1] + i) % 5),
                                                        .before = (b[5] >> 6) % 3,
                                                        .nresult = 8,
+                                                       .result = (const uint8_t *)"a result",
                                                        .tag = (uint16_t)i,
                                                        .n = 1 + b[3] % (fit ? 7u : 3u) });
         else
@@ -398,6 +399,7 @@ static void attack_member(struct world *w, bool within, const uint8_t *data, siz
                                    .proposed = w->proposed,
                                    .members_max = MEMBERS,
                                    .scratch = w->scratch,
+                                   .results = w->results,
                                    .emit = on_member_act,
                                    .context = w };
     const struct tt_sync_offer offer = { .strategy = TT_SYNC_POPULAR, .revision = 1 };
