@@ -1,7 +1,7 @@
 /* Elastic operations: a collective on the tag's communicator, then an all-reduce on the same one of what each member has heard of the run. Who
  * has its result knows that all members have done their part: the operation is FINAL. It takes log2 n exchanges of a few bytes over the
- * connections that the data went over, and it carries the news. Small all-reduces are without it, but for each eighth of a tag, which brings news: who has the result of one has
- * SETTLED it, and the coordinator has it told to those who lack it. Where anything fails, the epoch ends, and the coordinator's verdict decides
+ * connections that the data went over, and it carries the news. Small all-reduces are without it unless the tag has had no news for a while: who has the result of one has
+ * SETTLED it, and where the epoch ends the coordinator tells it to those who lack it. Where anything fails, the epoch ends, and the coordinator's verdict decides
  * (elastic/coord_loss.c). Until then the input must not be lost: what an operation in place overwrites is copied before. Tentative operations are
  * without that all-reduce (tentative.c). */
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 #include "session/run.h"
 
 #define MEASURED_BYTES_MIN (1u << 20)   /* tutti/elastic.h says so */
-#define NEWS_EVERY 8u                   /* likewise: of the small ones of a tag, from the first on */
+#define NEWS_EVERY 8u                   /* likewise: so many operations of a tag on, one that might be settled brings news; so does the first */
 
 /* ---- the call ---- */
 
@@ -254,7 +254,7 @@ static enum tt_op_mode mode_of(const struct tt_operation *o)
 }
 
 /* Whether its result, which has all contributions, is settled by who has it first. All members see it alike: by what they compare of their operations, and by
- * its number. */
+ * those of the tag before it. */
 static bool is_settled(const tutti_run *run, const struct tt_operation *o, uint64_t n)
 {
     const tutti_elastic *op = o->op;
@@ -262,7 +262,8 @@ static bool is_settled(const tutti_run *run, const struct tt_operation *o, uint6
 
     return op->coll == TUTTI_ALLREDUCE && op->mode != TUTTI_PARTIAL && !o->tentative && op->quant == TUTTI_QUANT_NONE &&
            run->m.conf.nroles == 1 && o->nranks > 1 && element > 0 && op->count > 0 &&
-           op->count <= TT_SETTLED_BYTES / element && n % NEWS_EVERY != 1;
+           op->count <= TT_SETTLED_BYTES / element && o->kept->told_epoch == o->epoch &&
+           n - o->kept->told_n < NEWS_EVERY;
 }
 
 /* Until no other thread makes the next view. *deadline_ns as tt_run_wait_awake has it. */
@@ -582,6 +583,10 @@ tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
         o->op->contributors = o->contributors;
         if (!o->tentative)
             tt_tentative_owe_no_more(run, o->tag);
+        if (!o->tentative && !o->settles) {
+            t->told_epoch = o->epoch;
+            t->told_n = t->n;
+        }
     } else {
         st = lost(run, o);
         run->stats.restored += !t->done || t->state == TT_OP_RESTORED; /* else it was refused */

@@ -156,6 +156,7 @@ struct tt_tag {
     uint8_t state;                      /* enum tt_op_state */
     uint64_t n;
     struct tt_news news;
+    uint64_t told_epoch, told_n;        /* the last that brought news */
     struct tt_tentative tentative;      /* the one before it */
     enum tt_owing owes, owed;           /* owed: before the operation that is under way */
     void *copy[2];                      /* of what is overwritten, [copy_cap] each; the second where a tentative operation has the first */

@@ -468,6 +468,142 @@ static void two_that_are_open_are_restored_last_first(void **state)
     party_end(&p);
 }
 
+/* ---- small ones ---- */
+
+static tutti_elastic small_sum(const int64_t *src, int64_t *dst)
+{
+    return (tutti_elastic){ .size = sizeof(tutti_elastic),
+                            .coll = TUTTI_ALLREDUCE,
+                            .src = src,
+                            .dst = dst,
+                            .count = 2,
+                            .type = TUTTI_I64,
+                            .mode = TUTTI_RETRY };
+}
+
+static bool is_settled(tutti_run *run)
+{
+    bool settled;
+
+    tt_run_lock(run);
+    settled = run->m.ops[0].state == TT_OP_SETTLED;
+    tt_run_unlock(run);
+    return settled;
+}
+
+static void await_stop(tutti_run *run)
+{
+    bool stopped = false;
+
+    while (!stopped) {
+        nanosleep(&(struct timespec){ .tv_nsec = TT_MS }, NULL);
+        tt_run_lock(run);
+        stopped = run->m.stopped;
+        tt_run_unlock(run);
+    }
+}
+
+/* The operation of one that is still in it when the epoch ends: what came over the network is not in its result. */
+static void is_given_its_result(struct guest *g, tutti_elastic *op, int64_t *dst)
+{
+    tutti_request *request = NULL;
+    struct tt_operation o;
+    tutti_status st;
+
+    tt_run_lock(g->run);
+    MUST(tt_operation_begin(g->run, &o, op, 0, TT_NEVER));
+    tt_run_unlock(g->run);
+    MUST(tt_operation_perform(&o, &request));
+    await_stop(g->run);
+    st = tutti_wait(request);
+    dst[0] = dst[1] = 0;
+    tt_run_lock(g->run);
+    if (st)
+        tt_operation_fail(g->run, &o, st);
+    else
+        CHECK(!tt_operation_complete(g->run, &o));
+    MUST(tt_operation_judge(g->run, &o));
+    tt_run_unlock(g->run);
+}
+
+/* The first of the epoch brings news, the second one is settled. Guest 0 has its result, and ends the epoch. */
+static void one_lacks_what_others_have(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    const int64_t src[2] = { 5, (int64_t)g->index };
+    int64_t dst[2] = { 0, 0 };
+    tutti_elastic op = small_sum(src, dst);
+
+    first_view(g, 3);
+    MUST(tutti_run_collective(g->run, &op));
+    CHECK(!is_settled(g->run));
+    if (g->index == 1) {
+        is_given_its_result(g, &op, dst);
+    } else {
+        MUST(tutti_run_collective(g->run, &op));
+        CHECK(is_settled(g->run));
+        meet(g, 2);
+        if (g->index == 0)
+            MUST(tutti_run_revoke(g->run));
+    }
+    CHECK(dst[0] == 15 && dst[1] == 3 && op.status == TUTTI_OK && op.contributors == 3);
+    MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view));
+    MUST(tutti_run_collective(g->run, &op));
+    CHECK(view.nranks == 3 && dst[0] == 15 && op.attempts == 1);
+}
+
+static void who_lacks_a_small_result_that_another_has_gets_it_with_the_verdict(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 3, one_lacks_what_others_have, NULL);
+    party_end(&p);
+}
+
+/* Up to 1 KiB, in modes abort and retry; the first of a tag, and the eighth after one that did, bring news. */
+static void some_are_settled(struct guest *g)
+{
+    static const int64_t src[129];
+    int64_t dst[129];
+    tutti_elastic op = small_sum(src, dst), next = small_sum(src, dst);
+
+    first_view(g, 2);
+    for (int k = 0; k < 20; k++) {
+        MUST(tutti_run_collective(g->run, &op));
+        CHECK(is_settled(g->run) == (k % 8 != 0));
+    }
+    next.count = 128;
+    next.mode = TUTTI_ABORT;
+    MUST(tutti_run_collective(g->run, &next));
+    CHECK(is_settled(g->run));
+    next.count = 129;
+    MUST(tutti_run_collective(g->run, &next)); /* brings news */
+    CHECK(!is_settled(g->run));
+    next.count = 0;
+    MUST(tutti_run_collective(g->run, &next));
+    CHECK(!is_settled(g->run));
+    next.count = 2;
+    next.mode = TUTTI_PARTIAL;
+    MUST(tutti_run_collective(g->run, &next));
+    CHECK(!is_settled(g->run));
+    for (int k = 0; k < 9; k++) {
+        MUST(tutti_run_collective(g->run, &op));
+        CHECK(is_settled(g->run) == (k != 7));
+    }
+}
+
+static void small_ones_are_settled_and_bring_news_now_and_then(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 2, some_are_settled, NULL);
+    party_end(&p);
+}
+
 /* ---- growing and leaving ---- */
 
 /* Three operations at once, whose ends may come in any order. */
@@ -2030,6 +2166,8 @@ int main(void)
         cmocka_unit_test(who_was_refused_and_who_waited_for_it_meet_in_the_next_view),
         cmocka_unit_test(what_is_tentative_when_one_goes_is_restored_on_all),
         cmocka_unit_test(two_that_are_open_are_restored_last_first),
+        cmocka_unit_test(who_lacks_a_small_result_that_another_has_gets_it_with_the_verdict),
+        cmocka_unit_test(small_ones_are_settled_and_bring_news_now_and_then),
         cmocka_unit_test(newcomers_are_admitted_and_members_leave),
         cmocka_unit_test(who_is_admitted_too_late_meets_the_others_by_its_next_call),
         cmocka_unit_test(a_cut_connection_is_replaced_and_evicts_nobody),
