@@ -101,7 +101,7 @@ typedef struct tutti_news {
 } tutti_news;
 
 /* What came with the operations that this program has waited for, and that came to OK: the same on all members at the same point of the
- * program. Of small all-reduces (tutti_run_collective) only some bring news: the first operation of a tag in an epoch, and such a one that is the eighth or later after one that did. (Of a loss that fails an operation its status tells, and of one that a retry survives, `attempts` and tutti_run_view.) Never blocks; legal while operations run. INVALID: out->size is not that of tutti_news. */
+ * program. Of small operations (tutti_run_collective) only some bring news: the first operation of a tag in an epoch, and such a one that is the eighth or later after one that did. (Of a loss that fails an operation its status tells, and of one that a retry survives, `attempts` and tutti_run_view.) Never blocks; legal while operations run. INVALID: out->size is not that of tutti_news. */
 TUTTI_API tutti_status tutti_run_poll(tutti_run *run, tutti_news *out);
 
 /* ---- views ---------------------------------------------------------------------------------------- */
@@ -237,7 +237,7 @@ typedef struct tutti_elastic {
     uint64_t epoch;         /* in which it ended */
 } tutti_elastic;
 
-/* Runs one operation to its verdict, which is the same on all members that live, and returns it (op->status, too). An all-reduce whose result has up to 1 KiB, in mode
+/* Runs one operation to its verdict, which is the same on all members that live, and returns it (op->status, too). An all-reduce or allgather whose result has up to 1 KiB, and a barrier, in mode
  * TUTTI_ABORT or TUTTI_RETRY, not quantized, not tentative, in a run without replica groups, has its verdict where its result is: whoever has that returns TUTTI_OK, and who is still in it as the
  * epoch ends gets the result from those (docs/elastic-protocol.md). Any other takes one more exchange of a few bytes. INVALID: an
  * argument is wrong, the tag is in use, this one is in no view, or a call that all members make is under way; nothing has happened.

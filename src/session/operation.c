@@ -1,6 +1,6 @@
 /* Elastic operations: a collective on the tag's communicator, then an all-reduce on the same one of what each member has heard of the run. Who
  * has its result knows that all members have done their part: the operation is FINAL. It takes log2 n exchanges of a few bytes over the
- * connections that the data went over, and it carries the news. Small all-reduces are without it unless the tag has had no news for a while: who has the result of one has
+ * connections that the data went over, and it carries the news. Small ones that leave all with the same result are without it unless the tag has had no news for a while: who has the result of one has
  * SETTLED it, and where the epoch ends the coordinator tells it to those who lack it. Where anything fails, the epoch ends, and the coordinator's verdict decides
  * (elastic/coord_loss.c). Until then the input must not be lost: what an operation in place overwrites is copied before. Tentative operations are
  * without that all-reduce (tentative.c). */
@@ -253,17 +253,25 @@ static enum tt_op_mode mode_of(const struct tt_operation *o)
                                           : TT_MODE_ABORT;
 }
 
-/* Whether its result, which has all contributions, is settled by who has it first. All members see it alike: by what they compare of their operations, and by
- * those of the tag before it. */
-static bool is_settled(const tutti_run *run, const struct tt_operation *o, uint64_t n)
+/* Of a collective that leaves all members with the same result, which nobody has before all have begun it: how many bytes that has; of a barrier, as if it had
+ * one. 0: it is another one, or they are too many. */
+static size_t small_result(const struct tt_operation *o)
 {
     const tutti_elastic *op = o->op;
-    const size_t element = tutti_dtype_bytes(op->type);
+    const size_t element = tutti_dtype_bytes(op->type), each = op->coll == TUTTI_ALLGATHER ? o->nranks * element : element;
 
-    return op->coll == TUTTI_ALLREDUCE && op->mode != TUTTI_PARTIAL && !o->tentative && op->quant == TUTTI_QUANT_NONE &&
-           run->m.conf.nroles == 1 && o->nranks > 1 && element > 0 && op->count > 0 &&
-           op->count <= TT_SETTLED_BYTES / element && o->kept->told_epoch == o->epoch &&
-           n - o->kept->told_n < NEWS_EVERY;
+    if (op->coll == TUTTI_BARRIER)
+        return 1;
+    if ((op->coll != TUTTI_ALLREDUCE && op->coll != TUTTI_ALLGATHER) || op->quant != TUTTI_QUANT_NONE || each == 0)
+        return 0;
+    return op->count <= TT_SETTLED_BYTES / each ? op->count * each : 0;
+}
+
+/* Whether its result is settled by who has it first. All members see it alike: by what they compare of their operations, and by those of the tag before it. */
+static bool is_settled(const tutti_run *run, const struct tt_operation *o, uint64_t n)
+{
+    return o->op->mode != TUTTI_PARTIAL && !o->tentative && run->m.conf.nroles == 1 && o->nranks > 1 &&
+           small_result(o) > 0 && o->kept->told_epoch == o->epoch && n - o->kept->told_n < NEWS_EVERY;
 }
 
 /* Until no other thread makes the next view. *deadline_ns as tt_run_wait_awake has it. */
@@ -339,7 +347,7 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
     t->n = run->m.ops[tag].n;
     o->settles = is_settled(run, o, t->n);
     if (o->settles)
-        tt_member_may_settle(&run->m, tag, (uint32_t)(op->count * tutti_dtype_bytes(op->type)));
+        tt_member_may_settle(&run->m, tag, (uint32_t)small_result(o));
     t->inside = o;
     t->inside_ns = o->seen_ns + run->m.lease_ns / 2;
     run->noperations++;
@@ -417,7 +425,7 @@ bool tt_operation_complete(tutti_run *run, struct tt_operation *o)
     o->seen_ns = tt_now_ns();
     if (o->settles) {
         if (!run->over)
-            tt_member_settle(&run->m, o->tag, o->op->dst, o->seen_ns);
+            tt_member_settle(&run->m, o->tag, o->op->coll == TUTTI_BARRIER ? "" : o->op->dst, o->seen_ns);
         return false;
     }
     if (run->over || !tt_member_complete_alone(&run->m, o->tag, &o->mine, o->seen_ns))
@@ -575,7 +583,7 @@ tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
     leave_engine(run, o); /* who makes the next view waits for verdicts, too: the machine takes no call before */
     final = t->done && t->state != TT_OP_RESTORED && t->state != TT_OP_NONE;
     if (final) {
-        if (t->given)
+        if (t->given && o->op->coll != TUTTI_BARRIER)
             memcpy(o->op->dst, run->results[o->tag], run->m.ops[o->tag].nresult);
         hear_news(run, o);
         st = TUTTI_OK;

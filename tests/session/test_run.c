@@ -565,8 +565,8 @@ static void who_lacks_a_small_result_that_another_has_gets_it_with_the_verdict(v
 /* Up to 1 KiB, in modes abort and retry; the first of a tag, and the eighth after one that did, bring news. */
 static void some_are_settled(struct guest *g)
 {
-    static const int64_t src[129];
-    int64_t dst[129];
+    static const int64_t src[130];
+    int64_t dst[130];
     tutti_elastic op = small_sum(src, dst), next = small_sum(src, dst);
 
     first_view(g, 2);
@@ -584,6 +584,21 @@ static void some_are_settled(struct guest *g)
     next.count = 0;
     MUST(tutti_run_collective(g->run, &next));
     CHECK(!is_settled(g->run));
+    next.coll = TUTTI_ALLGATHER;
+    next.count = 64;
+    MUST(tutti_run_collective(g->run, &next));
+    CHECK(is_settled(g->run));
+    next.count = 65;
+    MUST(tutti_run_collective(g->run, &next));
+    CHECK(!is_settled(g->run));
+    next.coll = TUTTI_BARRIER;
+    MUST(tutti_run_collective(g->run, &next));
+    CHECK(is_settled(g->run));
+    next.coll = TUTTI_ALLTOALL; /* each has another result */
+    next.count = 1;
+    MUST(tutti_run_collective(g->run, &next));
+    CHECK(!is_settled(g->run));
+    next.coll = TUTTI_ALLREDUCE;
     next.count = 2;
     next.mode = TUTTI_PARTIAL;
     MUST(tutti_run_collective(g->run, &next));
