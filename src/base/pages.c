@@ -1,10 +1,21 @@
 #include "base/pages.h"
 
-#include <stdint.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25                /* since Linux 6.1 */
+#endif
+
 #define HUGE_BYTES (2u << 20)
+#define HOT_BYTES_MIN (4u << 20)        /* of a buffer */
+#define PIECE_BYTES (64u << 20)         /* that a call moves: some 20 ms */
+#define USES_MIN 2u
+#define LOOK_AGAIN 256u                 /* uses after which it is asked for anew: other memory may be there by now */
 
 void tt_pages_huge(void *memory, size_t bytes)
 {
@@ -13,4 +24,87 @@ void tt_pages_huge(void *memory, size_t bytes)
 
     if (memory && bytes >= HUGE_BYTES && end > first)
         madvise((void *)first, end - first, MADV_HUGEPAGE); /* where the kernel has none, it is as it was */
+}
+
+/* ---- buffers that come again ---- */
+
+static bool read_line(const char *path, char *line, int cap)
+{
+    FILE *f = fopen(path, "re");
+    const bool read = f && fgets(line, cap, f);
+
+    if (f)
+        fclose(f);
+    return read;
+}
+
+/* 0: they are not given to who asks, or to all anyhow. */
+static size_t page_bytes(void)
+{
+    char line[64];
+    size_t bytes = 0;
+
+    if (!read_line("/sys/kernel/mm/transparent_hugepage/enabled", line, sizeof line) || !strstr(line, "[madvise]"))
+        return 0;
+    if (!read_line("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", line, sizeof line) ||
+        sscanf(line, "%zu", &bytes) != 1 || bytes & (bytes - 1))
+        return 0;
+    return bytes;
+}
+
+void tt_pages_hot_init(struct tt_pages_hot *h)
+{
+    memset(h, 0, sizeof *h);
+    pthread_mutex_init(&h->lock, NULL);
+    h->page_bytes = page_bytes();
+}
+
+void tt_pages_hot_fini(struct tt_pages_hot *h)
+{
+    pthread_mutex_destroy(&h->lock);
+}
+
+static struct tt_pages_range *find(struct tt_pages_hot *h, uintptr_t first, uintptr_t end)
+{
+    struct tt_pages_range *r;
+
+    for (uint32_t i = 0; i < TT_PAGES_RANGES; i++)
+        if (h->ranges[i].first <= first && end <= h->ranges[i].end)
+            return &h->ranges[i];
+    r = &h->ranges[h->next++ % TT_PAGES_RANGES];
+    *r = (struct tt_pages_range){ .first = first, .end = end, .done = first };
+    return r;
+}
+
+/* What cannot be moved stays as it is. */
+static void move_piece(struct tt_pages_range *r)
+{
+    const size_t left = r->end - r->done, bytes = left < PIECE_BYTES ? left : PIECE_BYTES;
+
+    if (r->done == r->first)
+        madvise((void *)r->first, r->end - r->first, MADV_HUGEPAGE); /* what is not there yet comes so */
+    if (madvise((void *)r->done, bytes, MADV_COLLAPSE) != 0 && errno == EINVAL)
+        r->done = r->end;   /* it is no memory of that kind, or the kernel is older */
+    else
+        r->done += bytes;
+}
+
+void tt_pages_hot_use(struct tt_pages_hot *h, const void *memory, size_t bytes)
+{
+    const size_t page = h->page_bytes;
+    struct tt_pages_range *r;
+    uintptr_t first, end;
+
+    if (!page || !memory || bytes < HOT_BYTES_MIN || bytes < 2 * page)
+        return;
+    first = ((uintptr_t)memory + page - 1) / page * page;
+    end = ((uintptr_t)memory + bytes) / page * page;
+    if (pthread_mutex_trylock(&h->lock) != 0)
+        return;     /* another thread moves some: another time, then */
+    r = find(h, first, end);
+    if (++r->uses % LOOK_AGAIN == 0)
+        r->done = r->first;
+    if (r->uses >= USES_MIN && r->done < r->end)
+        move_piece(r);
+    pthread_mutex_unlock(&h->lock);
 }

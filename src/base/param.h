@@ -30,6 +30,7 @@ enum tt_param_id {
     TT_PARAM_REGISTER_BYTES,    /* registered without being used */
     TT_PARAM_REGISTER_COUNT,
     TT_PARAM_REGISTER_DYNAMIC,  /* 0: calls use only what the application told of */
+    TT_PARAM_HUGE_PAGES,        /* 1: long buffers that come again are moved to huge pages */
     TT_PARAM_COUNT
 };
 

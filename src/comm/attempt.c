@@ -318,6 +318,19 @@ tutti_status tt_attempt_plan(struct tt_attempt *t)
     return st ? st : take_plan(t, NULL, &plan);
 }
 
+/* A process that fetches from another one's memory, or streams through its own, does so faster where that has huge pages. */
+static void use_buffers(const struct tt_attempt *t)
+{
+    const struct tt_coll *c = &t->conf.coll;
+
+    if (!t->comm->shares_memory || c->send_bytes || c->recv_bytes) /* blocks may be anywhere, and the memory between them another's */
+        return;
+    if (t->conf.src)
+        tt_pages_hot_use(&t->comm->world->hot, t->conf.src, tt_coll_src_bytes(c));
+    if (t->conf.dst && t->conf.dst != t->conf.src)
+        tt_pages_hot_use(&t->comm->world->hot, t->conf.dst, tt_coll_dst_bytes(c));
+}
+
 static tutti_status submit(struct tt_attempt *t)
 {
     const tutti_call *call = t->call;
@@ -330,6 +343,7 @@ static tutti_status submit(struct tt_attempt *t)
     st = refuse_device(t);
     if (st)
         return st;
+    use_buffers(t);
     t->conf.restore = t->comm->restore && t->conf.coll.in_place;
     st = t->op == TUTTI_AVG ? divide_input(t, &own) : scale_input(t, &own);
     if (st)

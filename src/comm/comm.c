@@ -250,6 +250,7 @@ void tt_world_discard(struct tt_world *w)
     pthread_cond_destroy(&w->heard);
     pthread_mutex_destroy(&w->overlay_lock);
     pthread_mutex_destroy(&w->probe_lock);
+    tt_pages_hot_fini(&w->hot);
     free(w->probe.rank);
     free(w);
 }
@@ -291,7 +292,7 @@ static tutti_status make_card(struct tt_world *w, const struct tt_constants *con
 {
     struct tt_plugin_set plugins;
     struct tt_writer wr;
-    int64_t measures = 0;
+    int64_t measures = 0, huge_pages = 0;
     cpu_set_t own;
     size_t rest;
     tutti_status st;
@@ -304,9 +305,12 @@ static tutti_status make_card(struct tt_world *w, const struct tt_constants *con
     if (!st)
         st = tt_param_get(TT_PARAM_TOPO_MEASURE, &measures);
     if (!st)
+        st = tt_param_get(TT_PARAM_HUGE_PAGES, &huge_pages);
+    if (!st)
         st = tt_tune_mode(&w->simulates);
     if (st)
         return st;
+    w->hot.page_bytes = huge_pages ? w->hot.page_bytes : 0;
     w->constants = constants ? *constants : tt_constants_default;
     if (w->rank == 0 && w->nranks > 1 && !constants)
         tt_constants_measure(&w->constants);
@@ -536,6 +540,7 @@ tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf 
     pthread_mutex_init(&w->overlay_lock, NULL);
     init_heard(w);
     pthread_mutex_init(&w->probe_lock, NULL);
+    tt_pages_hot_init(&w->hot);
     asked = calloc(conf->nranks, sizeof *asked);
     w->places = calloc(conf->nranks, sizeof *w->places);
     if (!asked || !w->places) {
@@ -651,6 +656,7 @@ tutti_status tt_comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, con
     }
     c->ranks = tt_context_ranks(c->context);
     c->near_is_shm = tt_comm_near_is_shm(c);
+    c->shares_memory = c->near_is_shm && c->layout.nhosts < nranks;
     make_model(c);
     tt_tunes_choose(c);
     atomic_fetch_add(&w->users, 1);

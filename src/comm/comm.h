@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "algo/algos.h"
+#include "base/pages.h"
 #include "boot/boot.h"
 #include "comm/between.h"
 #include "comm/chunks.h"
@@ -44,6 +45,7 @@ struct tt_world {
     struct tt_constants constants;  /* rank 0's, as the sizes: the same on all ranks */
     struct tt_sizes shm_sizes, tcp_sizes;
     struct tt_chunks chunks;
+    struct tt_pages_hot hot;        /* buffers of this rank's calls */
     struct tt_lane_facts lanes;     /* rank 0's */
     uint32_t cores;                 /* that the ranks of rank 0's host share; the same on all ranks */
     cpu_set_t cores_here, cores_first;      /* that the ranks of this host, and of rank 0's, may use together */
@@ -110,6 +112,7 @@ struct tutti_comm {
     const uint32_t *ranks;      /* [nranks] job ranks; the context's */
     int64_t timeout_ms;
     bool restore, all_local, near_is_shm;       /* near: of one host */
+    bool shares_memory;         /* some of its ranks are of one host, and exchange over shm */
     bool guarded;               /* tt_comm_guard */
     struct tt_cost_model model;
     const struct tt_topo_link *links;   /* [TT_DISTANCES] what lies between ranks at each distance, 0 where it is not known; the world's, and

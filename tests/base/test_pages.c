@@ -1,0 +1,140 @@
+/* Long buffers that are used again are moved to huge pages, and keep what is in them. */
+#include "base/pages.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "support/unit.h"
+
+#define MIB ((size_t)1 << 20)
+#define BUFFER_BYTES (150 * MIB)    /* three pieces */
+
+/* KiB of this process's memory at [first, first + bytes) on huge pages. */
+static size_t huge_kib(const uint8_t *first, size_t bytes)
+{
+    FILE *f = fopen("/proc/self/smaps", "r");
+    const uintptr_t begin = (uintptr_t)first, end = begin + bytes;
+    uintptr_t from = 0, to = 0;
+    size_t kib, sum = 0;
+    char line[400];
+
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) {
+        uintptr_t a, b;
+
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &a, &b) == 2) {
+            from = a;
+            to = b;
+        } else if (sscanf(line, "AnonHugePages: %zu kB", &kib) == 1 && from < end && to > begin) {
+            sum += kib;
+        }
+    }
+    fclose(f);
+    return sum;
+}
+
+static uint8_t *buffer(void)
+{
+    uint8_t *p = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    assert_ptr_not_equal(p, MAP_FAILED);
+    for (size_t i = 0; i < BUFFER_BYTES; i += 4096)
+        p[i] = (uint8_t)(i >> 12);
+    return p;
+}
+
+static void what_is_used_twice_is_moved_piece_by_piece_and_stays_what_it_was(void **state)
+{
+    struct tt_pages_hot h;
+    uint8_t *p = buffer();
+    size_t after[4];
+
+    (void)state;
+    tt_pages_hot_init(&h);
+    if (!h.page_bytes) {
+        print_message("this system gives huge pages to all, or to none: nothing to do\n");
+        tt_pages_hot_fini(&h);
+        munmap(p, BUFFER_BYTES);
+        skip();
+    }
+    for (int use = 0; use < 4; use++) {
+        tt_pages_hot_use(&h, p + 100, BUFFER_BYTES - 100);
+        after[use] = huge_kib(p, BUFFER_BYTES);
+    }
+    assert_int_equal(after[0], 0);
+    if (after[3] == 0) {
+        print_message("this system has no huge pages left\n");
+        tt_pages_hot_fini(&h);
+        munmap(p, BUFFER_BYTES);
+        skip();
+    }
+    assert_in_range(after[1], 1, 64 * 1024);
+    assert_in_range(after[2], after[1], 128 * 1024);
+    assert_in_range(after[3], after[2], 150 * 1024);
+    for (size_t i = 0; i < BUFFER_BYTES; i += 4096)
+        assert_int_equal(p[i], (uint8_t)(i >> 12));
+    tt_pages_hot_fini(&h);
+    munmap(p, BUFFER_BYTES);
+}
+
+static void short_ones_and_what_nobody_wants_stay_as_they_are(void **state)
+{
+    struct tt_pages_hot h;
+    uint8_t *p = buffer();
+
+    (void)state;
+    tt_pages_hot_init(&h);
+    for (int use = 0; use < 10; use++) {
+        tt_pages_hot_use(&h, p, 3 * MIB);
+        tt_pages_hot_use(&h, NULL, BUFFER_BYTES);
+    }
+    h.page_bytes = 0;
+    for (int use = 0; use < 10; use++)
+        tt_pages_hot_use(&h, p, BUFFER_BYTES);
+    assert_int_equal(huge_kib(p, BUFFER_BYTES), 0);
+    tt_pages_hot_fini(&h);
+    munmap(p, BUFFER_BYTES);
+}
+
+/* More buffers than are remembered, memory that is gone, memory of a file: nothing happens to anybody. */
+static void whatever_is_there_is_left_alone_where_it_cannot_be_moved(void **state)
+{
+    struct tt_pages_hot h;
+    uint8_t *p = buffer();
+    FILE *f = tmpfile();
+    uint8_t *q;
+
+    (void)state;
+    assert_non_null(f);
+    assert_int_equal(ftruncate(fileno(f), 16 * MIB), 0);
+    q = mmap(NULL, 16 * MIB, PROT_READ, MAP_SHARED, fileno(f), 0);
+    assert_ptr_not_equal(q, MAP_FAILED);
+    tt_pages_hot_init(&h);
+    for (int use = 0; use < 300; use++) {
+        for (size_t at = 0; at + 8 * MIB <= BUFFER_BYTES; at += 8 * MIB)
+            tt_pages_hot_use(&h, p + at, 8 * MIB);
+        tt_pages_hot_use(&h, q, 16 * MIB);
+    }
+    for (size_t i = 0; i < BUFFER_BYTES; i += 4096)
+        assert_int_equal(p[i], (uint8_t)(i >> 12));
+    munmap(p, BUFFER_BYTES);
+    for (int use = 0; use < 3; use++)
+        tt_pages_hot_use(&h, p, BUFFER_BYTES);
+    tt_pages_hot_fini(&h);
+    munmap(q, 16 * MIB);
+    fclose(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_used_twice_is_moved_piece_by_piece_and_stays_what_it_was),
+        cmocka_unit_test(short_ones_and_what_nobody_wants_stay_as_they_are),
+        cmocka_unit_test(whatever_is_there_is_left_alone_where_it_cannot_be_moved),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
