@@ -419,14 +419,16 @@ static struct tt_chooser *copies_of(const struct tt_op *op, uint64_t bytes)
 }
 
 /* Whether what arrives through this wait had better come in a single copy: to its destination, or, where it is to be added to something, to memory of
- * this process's own. A sum that is passed on is written into the peer's slot while it is made: then less is saved. All messages of an operation come in the
- * same way, so that its time tells of one way. */
+ * this process's own. A sum that an all-reduce passes on is written into the peer's slot while it is made, and copied from there while it is in the cache: to fetch it from
+ * where it was stored takes longer. What else an operation's messages are, they come in the same way, so that its time tells of one way. */
 static bool pays_single_copy(struct tt_op *op, const struct tt_exec_step *wait)
 {
     const struct tt_engine *e = op->context->engine;
     const bool reduces = tt_coll_reduces(op->conf.coll.kind);
 
     if (reduces ? tt_op_is_quantized(op) : !wait->to_dst)
+        return false;
+    if (wait->to_dst && op->conf.coll.kind == TT_ALLREDUCE)
         return false;
     if (e->single_copies)
         return wait->s.bytes >= SINGLE_COPY_BYTES_MIN;
