@@ -1,14 +1,16 @@
 /* What long collectives of two processes of one host cost at least: nothing but the bytes, from one core each.
  *
- *   micro_floor [MiB...]    By hand: gcc -O3 -D_GNU_SOURCE -Iinclude -Isrc -Ibench bench/micro_floor.c, all of src/reduce and src/base, -ljson-c
+ *   micro_floor [huge] [MiB...]    By hand: gcc -O3 -D_GNU_SOURCE -Iinclude -Isrc -Ibench bench/micro_floor.c, all of src/reduce and src/base, -ljson-c
  *
- * Milliseconds for a buffer of so many MiB (1, 16, 128), of plain malloc but for `mapped`, written once before. An iteration is a barrier, then the
+ * Milliseconds for a buffer of so many MiB (1, 16, 128), of small pages (huge: of huge ones, but for `mapped`), written once before. An iteration is a barrier, then the
  * work, and counts as long as the slower side took; a number is the median of ROUNDS medians, and the ways take turns.
  *   once      each side reads all of its source and writes all of its destination, past the caches: a bound for all-reduce and all-to-all, whatever the way
  *   slots     all-reduce through slots in shared memory, half of it summed by each side: what the library does, without the library
  *   mapped    all-reduce in memory that both have mapped: each side sums half, and writes it to both destinations
  *   sums      the first half of slots, a reduce_scatter
- *   fetch     all-to-all: a copy of the own half, and the peer's half by process_vm_readv */
+ *   fetch     all-to-all: a copy of the own half, and the peer's half by process_vm_readv
+ *   fetchsum  a reduce_scatter whose operands are fetched so, a piece at a time
+ *   push      an all-reduce: that, and each piece of sums written into the peer's destination by process_vm_writev while it is in the cache */
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -29,13 +31,14 @@
 #define BYTES_MAX (128 * MIB)
 #define SLOT ((size_t)64 << 10)
 #define SLOTS 4u                /* of each side, for each of the two passes */
+#define PIECE ((size_t)128 << 10)   /* that is fetched or written by one call */
 #define ROUNDS 5
 #define ITERATIONS 400
 #define ITERATIONS_BYTES (2048 * MIB)
 
 /* Between the two; each word is written by the side of its index. */
 struct shared {
-    struct word barrier[2], took[2], memory[2], put[2], summed[2], taken[2];
+    struct word barrier[2], took[2], source[2], destination[2], put[2], summed[2], taken[2];
     _Alignas(4096) uint8_t operand[2][SLOTS][SLOT], sum[2][SLOTS][SLOT];
 };
 
@@ -124,24 +127,67 @@ static void mapped(struct side *e, size_t bytes)
                SLOT / sizeof(float), streamed(bytes) ? TT_STREAM_DST | TT_STREAM_DST2 : 0, 1);
 }
 
+static void must_move(const struct side *e, ssize_t moved, size_t bytes)
+{
+    if (moved == (ssize_t)bytes)
+        return;
+    perror("process_vm_readv, or process_vm_writev");
+    kill(e->peer, SIGTERM); /* it would wait for ever */
+    _exit(1);
+}
+
+static void fetch_to(const struct side *e, void *to, size_t at, size_t bytes)
+{
+    const struct iovec here = { to, bytes };
+    const struct iovec there = { (void *)(uintptr_t)(atomic_load(&e->s->source[!e->me].v) + at), bytes };
+
+    must_move(e, process_vm_readv(e->peer, &here, 1, &there, 1, 0), bytes);
+}
+
+static void write_from(const struct side *e, const void *from, size_t at, size_t bytes)
+{
+    const struct iovec here = { (void *)(uintptr_t)from, bytes };
+    const struct iovec there = { (void *)(uintptr_t)(atomic_load(&e->s->destination[!e->me].v) + at), bytes };
+
+    must_move(e, process_vm_writev(e->peer, &here, 1, &there, 1, 0), bytes);
+}
+
 static void fetch(struct side *e, size_t bytes)
 {
     const size_t half = bytes / 2, mine = (size_t)e->me * half, theirs = half - mine;
-    struct iovec here = { e->dst + theirs, half };
-    struct iovec there = { (void *)(uintptr_t)(atomic_load(&e->s->memory[!e->me].v) + mine), half };
 
     tt_copy(e->dst + mine, NULL, e->src + mine, half, streamed(bytes));
-    if (process_vm_readv(e->peer, &here, 1, &there, 1, 0) == (ssize_t)half)
-        return;
-    perror("process_vm_readv");
-    kill(e->peer, SIGTERM); /* it would wait for ever */
-    _exit(1);
+    fetch_to(e, e->dst + theirs, mine, half);
+}
+
+static void by_fetching(struct side *e, size_t bytes, bool whole)
+{
+    static _Alignas(4096) uint8_t operand[PIECE], sum[PIECE];
+    const size_t half = bytes / 2, mine = (size_t)e->me * half;
+
+    for (size_t at = mine; at < mine + half; at += PIECE) {
+        fetch_to(e, operand, at, PIECE);
+        e->add(e->dst + at, whole ? sum : NULL, e->me ? operand : e->src + at, e->me ? e->src + at : operand,
+               PIECE / sizeof(float), streamed(bytes), 1);
+        if (whole)
+            write_from(e, sum, at, PIECE);
+    }
+}
+
+static void fetchsum(struct side *e, size_t bytes)
+{
+    by_fetching(e, bytes, false);
+}
+
+static void push(struct side *e, size_t bytes)
+{
+    by_fetching(e, bytes, true);
 }
 
 static const struct way {
     const char *name;
     void (*go)(struct side *, size_t);
-} ways[] = { { "once", once }, { "slots", slots }, { "mapped", mapped }, { "sums", sums }, { "fetch", fetch } };
+} ways[] = { { "once", once }, { "slots", slots }, { "mapped", mapped }, { "sums", sums }, { "fetch", fetch }, { "fetchsum", fetchsum }, { "push", push } };
 #define WAYS (sizeof ways / sizeof *ways)
 
 /* What the slower side takes, in milliseconds. */
@@ -183,20 +229,34 @@ static void measure(struct side *e, size_t bytes)
     fflush(stdout);
 }
 
-/* The sums of slots and mapped memory are what they should be, or the times mean nothing. */
+static void meet(struct side *e)
+{
+    say(&e->s->barrier[e->me], ++e->n);
+    await(&e->s->barrier[!e->me], e->n);
+}
+
+/* The sums of slots, of mapped memory and of what is fetched and pushed are what they should be, or the times mean nothing. */
 static bool is_right(struct side *e, size_t bytes)
 {
     const float *sum = (const float *)e->dst, *also = (const float *)e->mapped[e->me][1];
 
     through_slots(e, bytes, true);
     mapped(e, bytes);
-    say(&e->s->barrier[e->me], ++e->n);
-    await(&e->s->barrier[!e->me], e->n);
+    meet(e);
     for (size_t i = 0; i < bytes / sizeof(float); i++)
         if (sum[i] != 3 || also[i] != 3)
             return false;
+    memset(e->dst, 0, bytes);
+    meet(e);
+    push(e, bytes);
+    meet(e);
+    for (size_t i = 0; i < bytes / sizeof(float); i++)
+        if (sum[i] != 3)
+            return false;
     return true;
 }
+
+static bool wants_huge;
 
 static void *memory(size_t bytes, int flags)
 {
@@ -206,6 +266,8 @@ static void *memory(size_t bytes, int flags)
         perror("mmap");
         exit(1);
     }
+    if (wants_huge && flags == MAP_PRIVATE)
+        madvise(p, bytes, MADV_HUGEPAGE);
     return p;
 }
 
@@ -229,9 +291,9 @@ static void begin(struct side *e)
     fill(e->dst, 0);
     fill(e->mapped[e->me][0], (float)(1 + e->me));
     fill(e->mapped[e->me][1], 0);
-    say(&e->s->memory[e->me], (uintptr_t)e->src);
-    say(&e->s->barrier[e->me], ++e->n);
-    await(&e->s->barrier[!e->me], e->n);
+    say(&e->s->source[e->me], (uintptr_t)e->src);
+    say(&e->s->destination[e->me], (uintptr_t)e->dst);
+    meet(e);
 }
 
 int main(int argc, char **argv)
@@ -250,6 +312,11 @@ int main(int argc, char **argv)
     if (e.me)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
     e.peer = e.me ? parent : child;
+    if (argc > 1 && strcmp(argv[1], "huge") == 0) {
+        wants_huge = true;
+        argc--;
+        argv++;
+    }
     begin(&e);
     if (!is_right(&e, 16 * MIB)) {
         fprintf(stderr, "micro_floor: a sum is wrong\n");
