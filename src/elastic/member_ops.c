@@ -271,7 +271,8 @@ bool tt_member_complete_tentative(struct tt_member *m, uint32_t tag, uint64_t no
 
 void tt_member_may_settle(struct tt_member *m, uint32_t tag, uint32_t bytes)
 {
-    tt_assert(tag < TT_ELASTIC_TAGS && m->conf.nroles == 1 && m->conf.results && bytes > 0 && bytes <= TT_SETTLED_BYTES);
+    tt_assert(tag < TT_ELASTIC_TAGS && m->conf.nroles == 1 && m->conf.results && bytes > 0 &&
+              bytes <= TT_SETTLED_BYTES);
     m->ops[tag].may_settle = (uint16_t)bytes;
 }
 
@@ -329,7 +330,7 @@ void tt_member_take_back(struct tt_member *m, uint32_t tag, uint64_t now_ns)
     op->state = op->before                           ? TT_OP_COMPLETE
                 : op->settled > 0 && op->settled == op->n ? TT_OP_SETTLED
                 : op->n > 0                          ? TT_OP_FINAL
-                                                     : TT_OP_NONE; /* what was restored ended its epoch */
+                                                          : TT_OP_NONE; /* what was restored ended its epoch */
     op->tentative = op->before;
     op->before = false;
 }

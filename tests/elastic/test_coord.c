@@ -602,8 +602,9 @@ static void say_standing(uint32_t i, uint8_t kind, struct says s)
         .kind = kind, .what = kind == TT_ELMSG_LEAVE ? TT_LEAVE_NOW : 0, .epoch = f.c.epoch, .number = f.c.question
     };
 
-    say_with(i, &m, (struct tt_op_entry){
-                        .state = s.state, .before = s.before, .n = s.n, .nresult = 5, .result = (const uint8_t *)"a sum" });
+    say_with(i, &m,
+             (struct tt_op_entry){
+                 .state = s.state, .before = s.before, .n = s.n, .nresult = 5, .result = (const uint8_t *)"a sum" });
 }
 
 /* Who has not heard it, and answers again, is told the same. */

@@ -454,9 +454,9 @@ static void a_coordinator_of_another_version_ends_a_member_with_a_sentence(void 
     tt_member_frame(&f.m, data, bytes, f.now_ns);
     assert_true(f.over);
     assert_int_equal(f.status, TUTTI_ERR_PROTOCOL);
-    assert_string_equal(f.why,
-                        "the coordinator speaks version 11 of the protocol of elastic runs, and this member version 10; "
-                        "it says: it is not for you");
+    assert_string_equal(
+        f.why, "the coordinator speaks version 11 of the protocol of elastic runs, and this member version 10; "
+               "it says: it is not for you");
 }
 
 static int tear_down(void **state)

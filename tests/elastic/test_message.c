@@ -132,7 +132,8 @@ static void lists_come_back_in_order(void **state)
     tt_elmsg_begin(&w, data, sizeof data, &answer);
     tt_elmsg_add_op(
         &w, &(struct tt_op_entry){ .state = TT_OP_FINAL, .tag = 255, .n = 1ull << 40, .news = { .number = 5 } });
-    tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = TT_OP_PENDING, .before = TT_BEFORE_TENTATIVE, .tag = 1, .n = 2 });
+    tt_elmsg_add_op(&w,
+                    &(struct tt_op_entry){ .state = TT_OP_PENDING, .before = TT_BEFORE_TENTATIVE, .tag = 1, .n = 2 });
     assert_true(tt_elmsg_read(&out, data, tt_elmsg_end(&w)));
     tt_elmsg_next_op(&out, &op);
     assert_int_equal(op.tag, 255);
@@ -195,8 +196,8 @@ static void results_travel_with_what_is_settled(void **state)
                 assert_false(tt_elmsg_read(&out, data, cut));
         }
         assert_false(tt_elmsg_read(&out, data, write_settled(data, cases[i].state, cases[i].before, result, 0)));
-        assert_false(tt_elmsg_read(
-            &out, data, write_settled(data, cases[i].state, cases[i].before, result, TT_SETTLED_BYTES + 1)));
+        assert_false(tt_elmsg_read(&out, data,
+                                   write_settled(data, cases[i].state, cases[i].before, result, TT_SETTLED_BYTES + 1)));
     }
 }
 
