@@ -562,6 +562,92 @@ static void who_lacks_a_small_result_that_another_has_gets_it_with_the_verdict(v
     party_end(&p);
 }
 
+/* A small one in place follows a tentative one in place; guest 1 lacks its result, and gets both. */
+static void one_lacks_what_follows_a_tentative_one(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    int64_t v[VALUES], w[VALUES];
+    tutti_elastic first = tentative(v, 0), after = small_sum(w, w), last = tentative(v, 0);
+    int verdict;
+
+    after.mode = TUTTI_ABORT;
+    first_view(g, 3);
+    fill(v, 7);
+    fill(w, 8);
+    MUST(tutti_run_collective(g->run, &after));
+    MUST(tutti_run_collective(g->run, &first));
+    fill(w, 8);
+    if (g->index == 1) {
+        is_given_its_result(g, &after, w);
+    } else {
+        MUST(tutti_run_collective(g->run, &after));
+        CHECK(is_settled(g->run));
+        meet(g, 2);
+        if (g->index == 0)
+            MUST(tutti_run_revoke(g->run));
+    }
+    CHECK(first.status == TUTTI_OK && w[0] == 24);
+    check_sum(v, 3, 21);
+    CHECK(tutti_run_collective(g->run, &last) == TUTTI_ERR_PEER_LOST);
+    MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view));
+    CHECK(view.nranks == 3);
+    MUST(tutti_run_collective(g->run, &after));
+    MUST(tutti_run_collective(g->run, &after));
+    MUST(tutti_run_collective(g->run, &last));
+    CHECK(last.status == TUTTI_PENDING);
+    check_sum(v, 9, 63);
+    MUST(tutti_run_commit(g->run, 1, 0, &verdict));
+    CHECK(verdict == 1 && last.status == TUTTI_OK);
+}
+
+static void a_small_result_that_is_given_makes_the_tentative_one_before_it_final(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 3, one_lacks_what_follows_a_tentative_one, NULL);
+    party_end(&p);
+}
+
+/* Guest 2 leaves in the middle of the others' batch. Each operation has one result on both, which says with how many it was made. */
+static void one_goes_in_a_batch(struct guest *g)
+{
+    enum { OPS = 60, WITH_THREE = 23 };
+    tutti_elastic ops[OPS];
+    int64_t v[OPS], all[OPS + 1];
+    tutti_elastic check = small_sum(v, all);
+
+    for (int i = 0; i < OPS; i++) {
+        v[i] = 1;
+        ops[i] = small_sum(&v[i], &v[i]);
+        ops[i].count = 1;
+    }
+    first_view(g, 3);
+    MUST(tutti_run_batch(g->run, ops, g->index == 2 ? WITH_THREE : OPS, 0, 4));
+    if (g->index == 2)
+        return;
+    check.count = OPS;
+    check.tag = 3;
+    MUST(tutti_run_collective(g->run, &check));
+    for (int i = 0; i < OPS; i++) {
+        CHECK(ops[i].status == TUTTI_OK && v[i] == (int64_t)ops[i].contributors && all[i] == 2 * v[i]);
+        CHECK(v[i] == (i < WITH_THREE ? 3 : 2));
+    }
+}
+
+static void small_ones_of_a_batch_have_one_result_on_all_that_are_left(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        struct party p;
+
+        party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+        party_run(&p, 3, one_goes_in_a_batch, NULL);
+        party_end(&p);
+    }
+}
+
 /* Two of the longest results of each tag but one: of the second ones all members keep theirs. */
 static void settle_all_tags(struct guest *g, const int64_t *src, int64_t *dst)
 {
@@ -2221,6 +2307,8 @@ int main(void)
         cmocka_unit_test(what_is_tentative_when_one_goes_is_restored_on_all),
         cmocka_unit_test(two_that_are_open_are_restored_last_first),
         cmocka_unit_test(who_lacks_a_small_result_that_another_has_gets_it_with_the_verdict),
+        cmocka_unit_test(a_small_result_that_is_given_makes_the_tentative_one_before_it_final),
+        cmocka_unit_test(small_ones_of_a_batch_have_one_result_on_all_that_are_left),
         cmocka_unit_test(small_results_of_all_tags_are_told_at_once),
         cmocka_unit_test(small_ones_are_settled_and_bring_news_now_and_then),
         cmocka_unit_test(newcomers_are_admitted_and_members_leave),
