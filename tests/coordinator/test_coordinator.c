@@ -567,7 +567,7 @@ static void a_journal_of_another_version_is_told(void **state)
     tt_log_set(TT_LOG_NONE);
     assert_int_equal(tt_coordinator_create(&c, &conf, j), TUTTI_ERR_INVALID);
     tt_log_set(TT_LOG_WARN);
-    if (!strstr(tutti_last_error(), "was written by version 8 of the protocol of elastic runs, and this is version 9"))
+    if (!strstr(tutti_last_error(), "was written by version 9 of the protocol of elastic runs, and this is version 10"))
         fail_msg("%s", tutti_last_error());
     j->ops->close(j);
     remove_files();
