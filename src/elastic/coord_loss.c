@@ -78,7 +78,8 @@ static uint64_t begun_by(const struct tt_op_entry *e)
 }
 
 /* What anybody knows to be final is; whoever knows has the news that came with it. What anybody has settled stands, too, and all get it: it is
- * the last one then, for nobody can complete another one before all have it. */
+ * the last one then, for nobody can complete another one before all have it. Where somebody knows it to be final, it is told as that: who says that it has settled it
+ * may lie. */
 static void merge(struct tt_op_entry *verdict, uint8_t result[TT_SETTLED_BYTES], const struct tt_op_entry *e)
 {
     const uint64_t known = tt_op_known(e), settled = TT_PLANTED(TT_BUG_SETTLED_IGNORED) ? 0 : tt_op_settled(e);

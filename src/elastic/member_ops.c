@@ -499,8 +499,7 @@ static bool take_verdict(struct tt_member *m, const struct tt_op_entry *e)
 {
     struct tt_member_op *op = &m->ops[e->tag];
     const bool kept = TT_PLANTED(TT_BUG_RESTORE_FORGOTTEN) && op->state == TT_OP_COMPLETE;
-    const bool stands = e->state == TT_OP_FINAL || (e->state == TT_OP_SETTLED && e->n < op->n && e->n == op->settled);
-    const uint64_t last = !stands ? e->n - 1 : kept ? op->n : e->n;
+    const uint64_t last = e->state != TT_OP_FINAL ? e->n - 1 : kept ? op->n : e->n;
 
     if (!is_open(op) && !TT_PLANTED(TT_BUG_COUNTED_TWICE))
         return true;

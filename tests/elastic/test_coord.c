@@ -639,6 +639,7 @@ static void what_anybody_has_settled_is_told_with_its_result(void **state)
         { { { TT_OP_SETTLED, 0, 7 }, { TT_OP_PENDING, TT_BEFORE_SETTLED, 7 }, { TT_OP_PENDING, 0, 7 } }, 7, true },
         { { { TT_OP_SETTLED, 0, 8 }, { TT_OP_PENDING, TT_BEFORE_SETTLED, 8 }, { TT_OP_SETTLED, 0, 8 } }, 8, true },
         { { { TT_OP_COMPLETE, 0, 8 }, { TT_OP_PENDING, TT_BEFORE_SETTLED, 8 }, { TT_OP_COMPLETE, 0, 8 } }, 7, false },
+        { { { TT_OP_PENDING, TT_BEFORE_SETTLED, 8 }, { TT_OP_PENDING, 0, 8 }, { TT_OP_PENDING, 0, 8 } }, 7, false },
         { { { TT_OP_COMPLETE, TT_BEFORE_SETTLED, 8 }, { TT_OP_FINAL, 0, 8 }, { TT_OP_COMPLETE, 0, 8 } }, 8, false },
         { { { TT_OP_PENDING, 0, 7 }, { TT_OP_PENDING, 0, 7 }, { TT_OP_PENDING, 0, 7 } }, 6, false },
     };
