@@ -17,8 +17,8 @@
 
 #define ACCEPTS_AT_ONCE 64
 #define FRAMES_AT_ONCE 32
-#define FRAME_MAX 65536u                                /* more than any message of a member has: all ids, all operations */
-#define QUEUE_MAX (2u * TT_ELMSG_BYTES_MAX + 65536u)    /* a proposal, a view, and small ones */
+#define FRAME_MAX 65536u                                /* of one that has not joined: more than it can have to say */
+#define QUEUE_MAX (2u * TT_ELMSG_BYTES_MAX + TT_ELMSG_OPS_BYTES_MAX + 65536u)   /* a proposal, a view, verdicts, and small ones */
 #define CLOG_BYTES 262144u                              /* waiting for one that keeps talking */
 #define UNIT_BYTES 256u                                 /* of a message cost as much as one more message */
 #define UNITS_PER_S 10000u
@@ -265,8 +265,10 @@ static void hear(struct tt_coordinator *c, struct tt_conn *conn, const void *dat
     tt_chronicle_taken(&c->chronicle, data, bytes);
     tt_deeds_step(
         c, &(struct tt_coord_event){ .kind = TT_COORD_EV_FRAME, .conn = &conn->core, .data = data, .bytes = bytes });
-    if (conn->state == TT_CONN_STRANGER && conn->core.member != 0 && !conn->let_go)
+    if (conn->state == TT_CONN_STRANGER && conn->core.member != 0 && !conn->let_go) {
         move(c, conn, TT_CONN_MEMBER);
+        tt_channel_allow(conn->channel, TT_ELMSG_OPS_BYTES_MAX);
+    }
 }
 
 /* Reads what is here, but not too much at once: others are waiting. */

@@ -143,15 +143,20 @@ struct tt_coord_conf {
     void *context;
 };
 
-/* What the answers to a question say of one tag. A member knows that all have completed operation `known` (it is FINAL here, or something was
- * begun that only begins then), and has itself completed `done`; nobody who tells the truth knows more than each other has done. What is known by those
- * who tell the truth differs by at most two, as what they have done does: an operation may be tentative, and the next complete. */
-#define TT_COORD_TALLY_SPAN 3u
+/* What members claim of all in their answers, and what each says of itself: the number of an operation of one tag. Nobody who tells the truth claims more than each
+ * other says. What those say who tell the truth differs by at most two, as an operation may be tentative, or settled, and the next complete. */
+#define TT_COORD_CLAIMS_SPAN 3u
+struct tt_coord_claims {
+    uint64_t claimed, said;         /* the highest, the lowest */
+    uint64_t claimer, sayer;        /* one of each */
+    uint32_t nclaimed[TT_COORD_CLAIMS_SPAN], nsaid[TT_COORD_CLAIMS_SPAN];  /* members whose claim is the highest - i; who say the lowest + i */
+};
+
+/* What the answers to a question say of one tag. */
 struct tt_coord_tally {
     uint32_t entries;
-    uint32_t nknown[TT_COORD_TALLY_SPAN], ndone[TT_COORD_TALLY_SPAN];  /* members whose known is the highest - i; whose done is the lowest + i */
-    uint64_t known, done;           /* the highest, the lowest */
-    uint64_t knower, doer;          /* one of each */
+    struct tt_coord_claims completed;   /* claimed by whom it is FINAL, or who has begun something that only begins then */
+    struct tt_coord_claims begun;       /* claimed by who has SETTLED it; and said while it is not RESTORED */
 };
 
 /* How the view of this epoch came to differ from the one before. For people: it is in no journal, so after a restart all of it is 0 until the next

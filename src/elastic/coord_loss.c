@@ -6,7 +6,7 @@
  * Who leaves in order says at once what is FINAL there (LEAVE): nobody asks it any more. Its word counts, as far as all that are left have
  * completed as much; by more it would cost others what is theirs, and it is gone.
  *
- * Answers may contradict each other: one says that all have completed an operation, another that it has not. Then one lies. It is the one
+ * Answers may contradict each other: one says that all have completed an operation, or that it has SETTLED it, so that all have begun it; and another one that it has not. Then one lies. It is the one
  * that more contradict, of two the newer, and it is lost; so an answer costs its sender, and not those who tell the truth. */
 #include <string.h>
 #include "base/status.h"
@@ -71,8 +71,15 @@ static uint64_t done_by(const struct tt_op_entry *e)
     return e->state == TT_OP_PENDING ? e->n - 1 : e->n;
 }
 
+/* The last that it has begun, and not restored. */
+static uint64_t begun_by(const struct tt_op_entry *e)
+{
+    return e->state == TT_OP_RESTORED ? done_by(e) : e->n;
+}
+
 /* What anybody knows to be final is; whoever knows has the news that came with it. What anybody has settled stands, too, and all get it: it is
- * the last one then, for nobody can complete another one before all have it. */
+ * the last one then, for nobody can complete another one before all have it. Where somebody knows it to be final, it is told as that: who says that it has settled it
+ * may lie. */
 static void merge(struct tt_op_entry *verdict, uint8_t result[TT_SETTLED_BYTES], const struct tt_op_entry *e)
 {
     const uint64_t known = tt_op_known(e), settled = TT_PLANTED(TT_BUG_SETTLED_IGNORED) ? 0 : tt_op_settled(e);
@@ -99,39 +106,42 @@ void tt_coord_take_words(struct tt_coord *c, struct tt_elmsg *msg)
 }
 
 /* What was counted from one number on is counted from another that is `by` away. */
-static void shift(uint32_t n[TT_COORD_TALLY_SPAN], uint64_t by)
+static void shift(uint32_t n[TT_COORD_CLAIMS_SPAN], uint64_t by)
 {
-    for (uint32_t i = TT_COORD_TALLY_SPAN; i > 0; i--)
+    for (uint32_t i = TT_COORD_CLAIMS_SPAN; i > 0; i--)
         n[i - 1] = i - 1 >= by ? n[i - 1 - by] : 0;
 }
 
-static void count_known(struct tt_coord_tally *t, uint64_t known, uint64_t id)
+static void count_claim(struct tt_coord_claims *c, uint64_t claimed, uint64_t id, bool first)
 {
-    if (t->entries == 0 || known > t->known) {
-        shift(t->nknown, known - t->known);
-        t->known = known;
-        t->knower = id;
+    if (first || claimed > c->claimed) {
+        shift(c->nclaimed, claimed - c->claimed);
+        c->claimed = claimed;
+        c->claimer = id;
     }
-    if (t->known - known < TT_COORD_TALLY_SPAN)
-        t->nknown[t->known - known]++;
+    if (c->claimed - claimed < TT_COORD_CLAIMS_SPAN)
+        c->nclaimed[c->claimed - claimed]++;
 }
 
-static void count_done(struct tt_coord_tally *t, uint64_t done, uint64_t id)
+static void count_said(struct tt_coord_claims *c, uint64_t said, uint64_t id, bool first)
 {
-    if (t->entries == 0 || done < t->done) {
-        shift(t->ndone, t->done - done);
-        t->done = done;
-        t->doer = id;
+    if (first || said < c->said) {
+        shift(c->nsaid, c->said - said);
+        c->said = said;
+        c->sayer = id;
     }
-    if (done - t->done < TT_COORD_TALLY_SPAN)
-        t->ndone[done - t->done]++;
+    if (said - c->said < TT_COORD_CLAIMS_SPAN)
+        c->nsaid[said - c->said]++;
 }
 
 static void count(struct tt_coord_tally *t, const struct tt_op_entry *e, uint64_t id)
 {
-    count_known(t, tt_op_known(e), id);
-    count_done(t, done_by(e), id);
-    t->entries++;
+    const bool first = t->entries++ == 0;
+
+    count_claim(&t->completed, tt_op_known(e), id, first);
+    count_said(&t->completed, done_by(e), id, first);
+    count_claim(&t->begun, tt_op_settled(e), id, first);
+    count_said(&t->begun, begun_by(e), id, first);
 }
 
 static size_t write_verdicts(struct tt_coord *c, const struct tt_coord_member *m)
@@ -190,15 +200,33 @@ static bool is_answered(const struct tt_coord *c)
     return missing <= (TT_PLANTED(TT_BUG_DEAD_VOTER_COUNTED) ? dead : 0);
 }
 
-/* Who had not begun any operation of the tag: it has done none. */
+/* Who had not begun any operation of the tag. */
 static void count_silent(const struct tt_coord *c, uint32_t tag, struct tt_coord_tally *t)
 {
     for (uint32_t i = 0; i < c->nmembers; i++) {
         const struct tt_coord_member *m = &c->conf.members[i];
 
-        if (tt_coord_is_live(m) && !(m->said[tag / 8] & 1u << tag % 8))
-            count_done(t, 0, m->id);
+        if (tt_coord_is_live(m) && !(m->said[tag / 8] & 1u << tag % 8)) {
+            count_said(&t->completed, 0, m->id, t->entries == 0);
+            count_said(&t->begun, 0, m->id, t->entries == 0);
+        }
     }
+}
+
+/* Which of two whose words contradict each other; 0: none do. */
+static uint64_t find_liar_of(const struct tt_coord_claims *c)
+{
+    uint32_t nclaim = 0, nsay = 0;
+
+    if (c->claimed <= c->said)
+        return 0;
+    for (uint32_t i = 0; i < TT_COORD_CLAIMS_SPAN && i < c->claimed - c->said; i++) {
+        nclaim += c->nclaimed[i];
+        nsay += c->nsaid[i];
+    }
+    if (nclaim == nsay)
+        return c->claimer > c->sayer ? c->claimer : c->sayer;
+    return nclaim > nsay ? c->sayer : c->claimer;
 }
 
 /* NULL: no two answers contradict each other. */
@@ -206,24 +234,20 @@ static struct tt_coord_member *find_liar(struct tt_coord *c)
 {
     for (uint32_t tag = 0; tag < TT_ELASTIC_TAGS; tag++) {
         struct tt_coord_tally t = c->tallies[tag];
-        uint32_t knowers = 0, doers = 0;
+        uint64_t id;
 
-        if (t.known > 0)
+        if (t.completed.claimed > 0 || t.begun.claimed > 0)
             count_silent(c, tag, &t);
-        if (t.known <= t.done)
-            continue;
-        for (uint32_t i = 0; i < TT_COORD_TALLY_SPAN && i < t.known - t.done; i++) {
-            knowers += t.nknown[i];
-            doers += t.ndone[i];
-        }
-        if (knowers == doers)
-            return tt_coord_member_of(c, t.knower > t.doer ? t.knower : t.doer);
-        return tt_coord_member_of(c, knowers > doers ? t.doer : t.knower);
+        id = find_liar_of(&t.completed);
+        if (id == 0)
+            id = find_liar_of(&t.begun);
+        if (id != 0)
+            return tt_coord_member_of(c, id);
     }
     return NULL;
 }
 
-/* What is final by the words of who left, too; what they settled, where all that are left have completed what was before it. */
+/* What is final by the words of who left, too; what they settled, where all that are left have begun it, and not restored. */
 static void add_words(struct tt_coord *c)
 {
     for (uint32_t tag = 0; tag < TT_ELASTIC_TAGS; tag++) {
@@ -233,7 +257,7 @@ static void add_words(struct tt_coord *c)
         if (word->n == 0 || TT_PLANTED(TT_BUG_WORDS_IGNORED))
             continue;
         count_silent(c, tag, &t);
-        if (word->n <= t.done + (word->state == TT_OP_SETTLED))
+        if (word->n <= (word->state == TT_OP_SETTLED ? t.begun.said : t.completed.said))
             merge(&c->verdicts[tag], c->verdict_results[tag], word);
     }
 }

@@ -271,7 +271,8 @@ bool tt_member_complete_tentative(struct tt_member *m, uint32_t tag, uint64_t no
 
 void tt_member_may_settle(struct tt_member *m, uint32_t tag, uint32_t bytes)
 {
-    tt_assert(tag < TT_ELASTIC_TAGS && m->conf.nroles == 1 && m->conf.results && bytes > 0 && bytes <= TT_SETTLED_BYTES);
+    tt_assert(tag < TT_ELASTIC_TAGS && m->conf.nroles == 1 && m->conf.results && bytes > 0 &&
+              bytes <= TT_SETTLED_BYTES);
     m->ops[tag].may_settle = (uint16_t)bytes;
 }
 
@@ -329,7 +330,7 @@ void tt_member_take_back(struct tt_member *m, uint32_t tag, uint64_t now_ns)
     op->state = op->before                           ? TT_OP_COMPLETE
                 : op->settled > 0 && op->settled == op->n ? TT_OP_SETTLED
                 : op->n > 0                          ? TT_OP_FINAL
-                                                     : TT_OP_NONE; /* what was restored ended its epoch */
+                                                          : TT_OP_NONE; /* what was restored ended its epoch */
     op->tentative = op->before;
     op->before = false;
 }
@@ -498,8 +499,7 @@ static bool take_verdict(struct tt_member *m, const struct tt_op_entry *e)
 {
     struct tt_member_op *op = &m->ops[e->tag];
     const bool kept = TT_PLANTED(TT_BUG_RESTORE_FORGOTTEN) && op->state == TT_OP_COMPLETE;
-    const bool stands = e->state == TT_OP_FINAL || (e->state == TT_OP_SETTLED && e->n < op->n && e->n == op->settled);
-    const uint64_t last = !stands ? e->n - 1 : kept ? op->n : e->n;
+    const uint64_t last = e->state != TT_OP_FINAL ? e->n - 1 : kept ? op->n : e->n;
 
     if (!is_open(op) && !TT_PLANTED(TT_BUG_COUNTED_TWICE))
         return true;

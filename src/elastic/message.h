@@ -19,6 +19,9 @@
 #define TT_SETTLED_BYTES 1024u          /* the longest result that may be SETTLED */
 /* An upper bound of a message's bytes: all members with the longest cards. */
 #define TT_ELMSG_BYTES_MAX (512u + TT_ELASTIC_MEMBERS_MAX * (TT_BLOB_BYTES + 18u))
+/* Of one with a list of operations: all tags with the longest results. Nothing else that a member says is as long. */
+#define TT_ELMSG_OPS_BYTES_MAX (512u + TT_ELASTIC_TAGS * (TT_SETTLED_BYTES + 48u))
+_Static_assert(TT_ELMSG_OPS_BYTES_MAX <= TT_ELMSG_BYTES_MAX, "it is a message");
 
 enum tt_elmsg_kind {
     /* member to coordinator */

@@ -177,7 +177,7 @@ static void garbage_costs_its_connection(void **state)
         for (size_t k = 0; k < bytes; k++)
             data[k] = (uint8_t)tt_prng_u64(&p);
         if (i % 3 == 0)
-            memcpy(data, "\xff\xff\xff\xff", 4);
+            memcpy(data, i % 2 ? "\x01\0\x01\0" : "\xff\xff\xff\xff", 4); /* longer than one may say that has not joined */
         else if (i % 3 == 1)
             memcpy(data, "\x04\0\0\0", 4); /* a message, and no known one */
         put(fd, data, bytes);

@@ -342,9 +342,13 @@ void spawn(struct run *r)
 
     if (r->npeers == PEERS_MAX)
         return;
-    *p = (struct peer){
-        .run = r, .view = view, .proposed = proposed, .results = results, .alive = true, .conn = -1, .slowness = below(r, 8) == 0 ? 8 : 1
-    };
+    *p = (struct peer){ .run = r,
+                        .view = view,
+                        .proposed = proposed,
+                        .results = results,
+                        .alive = true,
+                        .conn = -1,
+                        .slowness = below(r, 8) == 0 ? 8 : 1 };
     conf.view = view;
     conf.proposed = proposed;
     conf.results = results;

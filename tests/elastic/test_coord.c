@@ -23,11 +23,23 @@ static struct fixture {
     uint64_t asked_id;          /* and who got it */
     struct tt_elmsg refusal;    /* the last REFUSED, */
     uint8_t refused_in;         /* and its version */
+    struct tt_op_entry verdict; /* the last that was told of an operation; n 0: none, */
+    char result[32];            /* and the result that came with it */
     uint32_t order_heard;       /* the last kinds of RESULT and LOST, a byte each */
     uint64_t now_ns;
     uint8_t journal[8192];      /* records, each with its length before it */
     size_t journal_bytes;
 } f;
+
+static void hear_verdict(struct tt_elmsg *m)
+{
+    memset(f.result, 0, sizeof f.result);
+    tt_elmsg_next_op(m, &f.verdict);
+    assert_in_range(f.verdict.nresult, 0, sizeof f.result - 1);
+    if (f.verdict.nresult > 0)
+        memcpy(f.result, f.verdict.result, f.verdict.nresult);
+    f.verdict.result = NULL;
+}
 
 static void emit(void *context, const struct tt_coord_act *act)
 {
@@ -53,6 +65,8 @@ static void emit(void *context, const struct tt_coord_act *act)
         f.order_heard = f.order_heard << 8 | m.kind;
     if (m.kind == TT_ELMSG_LOST)
         f.lost = m;
+    if (m.kind == TT_ELMSG_VERDICTS && m.nlist > 0)
+        hear_verdict(&m);
     if (m.kind == TT_ELMSG_BEGUN) {
         f.asked = m;
         f.asked_id = act->conn->member;
@@ -572,6 +586,135 @@ static void the_word_of_who_leaves_is_of_its_epoch(void **state)
     answer(0, TT_OP_COMPLETE, 7);
     answer(1, TT_OP_COMPLETE, 7);
     assert_int_equal(f.c.verdicts[3].n, 6);
+}
+
+/* ---- what is settled ---- */
+
+struct says {
+    uint8_t state, before;
+    uint64_t n;
+};
+
+/* Where one has a result, it comes with it; n 0: of no operation. */
+static void say_standing(uint32_t i, uint8_t kind, struct says s)
+{
+    const struct tt_elmsg m = {
+        .kind = kind, .what = kind == TT_ELMSG_LEAVE ? TT_LEAVE_NOW : 0, .epoch = f.c.epoch, .number = f.c.question
+    };
+
+    say_with(i, &m,
+             (struct tt_op_entry){
+                 .state = s.state, .before = s.before, .n = s.n, .nresult = 5, .result = (const uint8_t *)"a sum" });
+}
+
+/* Who has not heard it, and answers again, is told the same. */
+static void check_verdict(uint64_t n, bool settled)
+{
+    assert_true(f.c.decided);
+    assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(f.verdict.n, n);
+        if (n > 0)
+            assert_int_equal(f.verdict.state, settled ? TT_OP_SETTLED : TT_OP_FINAL);
+        assert_string_equal(f.result, settled ? "a sum" : "");
+        f.verdict.n = 0;
+        f.result[0] = 0;
+        say_standing(1, TT_ELMSG_ANSWER, (struct says){ TT_OP_PENDING, TT_BEFORE_FINAL, n });
+    }
+}
+
+static void what_anybody_has_settled_is_told_with_its_result(void **state)
+{
+    static const struct {
+        struct says says[3];
+        uint64_t n;
+        bool settled;
+    } cases[] = {
+        { { { TT_OP_SETTLED, 0, 7 }, { TT_OP_PENDING, 0, 7 }, { TT_OP_PENDING, 0, 7 } }, 7, true },
+        { { { TT_OP_PENDING, 0, 1 }, { TT_OP_PENDING, 0, 1 }, { TT_OP_SETTLED, 0, 1 } }, 1, true },
+        { { { TT_OP_PENDING, TT_BEFORE_SETTLED, 8 }, { TT_OP_PENDING, 0, 7 }, { TT_OP_SETTLED, 0, 7 } }, 7, true },
+        { { { TT_OP_COMPLETE, TT_BEFORE_SETTLED, 8 }, { TT_OP_PENDING, 0, 7 }, { TT_OP_PENDING, 0, 7 } }, 7, true },
+        { { { TT_OP_RESTORED, TT_BEFORE_SETTLED, 8 }, { TT_OP_PENDING, 0, 7 }, { TT_OP_PENDING, 0, 7 } }, 7, true },
+        { { { TT_OP_SETTLED, 0, 7 }, { TT_OP_PENDING, TT_BEFORE_TENTATIVE, 7 }, { TT_OP_PENDING, 0, 7 } }, 7, true },
+        { { { TT_OP_SETTLED, 0, 7 }, { TT_OP_PENDING, TT_BEFORE_SETTLED, 7 }, { TT_OP_PENDING, 0, 7 } }, 7, true },
+        { { { TT_OP_SETTLED, 0, 8 }, { TT_OP_PENDING, TT_BEFORE_SETTLED, 8 }, { TT_OP_SETTLED, 0, 8 } }, 8, true },
+        { { { TT_OP_COMPLETE, 0, 8 }, { TT_OP_PENDING, TT_BEFORE_SETTLED, 8 }, { TT_OP_COMPLETE, 0, 8 } }, 7, false },
+        { { { TT_OP_PENDING, TT_BEFORE_SETTLED, 8 }, { TT_OP_PENDING, 0, 8 }, { TT_OP_PENDING, 0, 8 } }, 7, false },
+        { { { TT_OP_COMPLETE, TT_BEFORE_SETTLED, 8 }, { TT_OP_FINAL, 0, 8 }, { TT_OP_COMPLETE, 0, 8 } }, 8, false },
+        { { { TT_OP_PENDING, 0, 7 }, { TT_OP_PENDING, 0, 7 }, { TT_OP_PENDING, 0, 7 } }, 6, false },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        begin(4);
+        say(3, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
+        for (uint32_t k = 0; k < 3; k++)
+            say_standing(k, TT_ELMSG_ANSWER, cases[i].says[k]);
+        check_verdict(cases[i].n, cases[i].settled);
+    }
+}
+
+/* Nobody has settled what another one has not begun, or has restored: the fewer lie, of as many the newer. */
+static void who_has_settled_what_others_have_not_begun_lies(void **state)
+{
+    static const struct {
+        struct says says[3];
+        uint32_t lies;
+    } cases[] = {
+        { { { TT_OP_FINAL, 0, 6 }, { TT_OP_SETTLED, 0, 7 }, { TT_OP_FINAL, 0, 6 } }, 1 },
+        { { { TT_OP_SETTLED, 0, 7 }, { TT_OP_PENDING, 0, 7 }, { TT_OP_FINAL, 0, 6 } }, 2 },
+        { { { TT_OP_FINAL, 0, 6 }, { TT_OP_PENDING, 0, 7 }, { TT_OP_SETTLED, 0, 7 } }, 2 },
+        { { { TT_OP_RESTORED, 0, 7 }, { TT_OP_SETTLED, 0, 7 }, { TT_OP_RESTORED, 0, 7 } }, 1 },
+        { { { TT_OP_SETTLED, 0, 1 }, { TT_OP_NONE, 0, 0 }, { TT_OP_PENDING, TT_BEFORE_SETTLED, 2 } }, 1 },
+        { { { TT_OP_NONE, 0, 0 }, { TT_OP_SETTLED, 0, 1 }, { TT_OP_NONE, 0, 0 } }, 1 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        begin(4);
+        say(3, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
+        for (uint32_t k = 0; k < 3; k++)
+            say_standing(k, TT_ELMSG_ANSWER, cases[i].says[k]);
+        assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 2);
+        assert_int_equal(state_of(cases[i].lies), TT_COORD_LOST);
+    }
+}
+
+/* Also where the coordinator restarts before they answer. What some that are left have not begun, or have restored, does not count. */
+static void what_who_leaves_has_settled_is_told_with_its_result(void **state)
+{
+    static const struct {
+        struct says says[3];
+        uint64_t n;
+        bool settled;
+    } cases[] = {
+        { { { TT_OP_PENDING, 0, 7 }, { TT_OP_PENDING, 0, 7 }, { TT_OP_PENDING, 0, 7 } }, 7, true },
+        { { { TT_OP_PENDING, TT_BEFORE_SETTLED, 7 }, { TT_OP_PENDING, 0, 7 }, { TT_OP_PENDING, 0, 7 } }, 7, true },
+        { { { TT_OP_PENDING, TT_BEFORE_SETTLED, 8 }, { TT_OP_PENDING, 0, 7 }, { TT_OP_SETTLED, 0, 7 } }, 7, true },
+        { { { TT_OP_FINAL, 0, 7 }, { TT_OP_FINAL, 0, 7 }, { TT_OP_COMPLETE, 0, 7 } }, 7, false },
+        { { { TT_OP_PENDING, 0, 7 }, { TT_OP_FINAL, 0, 6 }, { TT_OP_PENDING, 0, 7 } }, 6, false },
+        { { { TT_OP_PENDING, 0, 7 }, { TT_OP_RESTORED, 0, 7 }, { TT_OP_PENDING, 0, 7 } }, 6, false },
+        { { { TT_OP_PENDING, 0, 6 }, { TT_OP_PENDING, 0, 6 }, { TT_OP_PENDING, 0, 6 } }, 5, false },
+    };
+    static const struct says word = { TT_OP_SETTLED, TT_BEFORE_FINAL, 7 };
+
+    (void)state;
+    for (size_t i = 0; i < 2 * (sizeof cases / sizeof *cases); i++) {
+        uint64_t next;
+
+        begin(5);
+        next = f.c.round;
+        say_standing(4, TT_ELMSG_LEAVE, word);
+        leave_with(3, f.c.epoch, 0, 0);
+        if (i % 2) {
+            restart();
+            for (uint32_t who = 0; who < 3; who++)
+                come(who, f.c.epoch, next, 0);
+        }
+        for (uint32_t k = 0; k < 3; k++)
+            say_standing(k, TT_ELMSG_ANSWER, cases[i / 2].says[k]);
+        check_verdict(cases[i / 2].n, cases[i / 2].settled);
+    }
 }
 
 /* ---- other versions ---- */
@@ -1336,6 +1479,9 @@ int main(void)
         cmocka_unit_test(an_answer_that_others_contradict_costs_its_sender),
         cmocka_unit_test(what_who_leaves_knows_to_be_final_is),
         cmocka_unit_test(the_word_of_who_leaves_is_of_its_epoch),
+        cmocka_unit_test(what_anybody_has_settled_is_told_with_its_result),
+        cmocka_unit_test(who_has_settled_what_others_have_not_begun_lies),
+        cmocka_unit_test(what_who_leaves_has_settled_is_told_with_its_result),
         cmocka_unit_test(who_speaks_another_version_is_told_so_in_its_own),
         cmocka_unit_test(who_does_not_go_with_the_run_is_told_what_both_have),
         cmocka_unit_test(a_newcomer_that_never_answers_a_proposal_holds_up_nobody_for_long),

@@ -16,7 +16,12 @@ static struct fixture {
     uint8_t *scratch;
     uint64_t now_ns;
     struct tt_elmsg said;       /* the last message to the coordinator, */
-    struct tt_op_entry first;   /* and the first of its operations; n 0: it has none */
+    struct tt_op_entry first;   /* and the first of its operations; n 0: it has none, */
+    char result[16];            /* with its result */
+    uint8_t results[TT_ELASTIC_TAGS][TT_SETTLED_BYTES];
+    struct tt_member_act done;  /* the last OP_DONE, */
+    char given[16];             /* with its result */
+    uint32_t ndone;
     uint32_t nsaid[TT_ELMSG_KINDS];
     bool over;
     tutti_status status;
@@ -30,8 +35,18 @@ static void emit(void *context, const struct tt_member_act *act)
         assert_true(tt_elmsg_read(&f.said, act->data, act->bytes));
         f.nsaid[f.said.kind]++;
         f.first.n = 0;
-        if (f.said.kind == TT_ELMSG_LEAVE && f.said.nlist > 0)
+        memset(f.result, 0, sizeof f.result);
+        if ((f.said.kind == TT_ELMSG_LEAVE || f.said.kind == TT_ELMSG_ANSWER) && f.said.nlist > 0) {
             tt_elmsg_next_op(&f.said, &f.first);
+            if (f.first.nresult > 0)
+                memcpy(f.result, f.first.result, f.first.nresult);
+        }
+    } else if (act->kind == TT_MEMBER_ACT_OP_DONE) {
+        f.done = *act;
+        f.ndone++;
+        memset(f.given, 0, sizeof f.given);
+        if (act->data)
+            memcpy(f.given, act->data, act->bytes);
     } else if (act->kind == TT_MEMBER_ACT_OVER) {
         f.over = true;
         f.status = act->status;
@@ -68,6 +83,7 @@ static void join(void)
     conf.scratch = f.scratch;
     conf.view = f.view;
     conf.proposed = f.proposed;
+    conf.results = f.results;
     tt_member_init(&f.m, &conf, f.now_ns);
     tt_member_connected(&f.m, f.now_ns);
 }
@@ -274,6 +290,156 @@ static void who_is_in_an_operation_says_so_and_who_has_not_begun_it(void **state
     assert_int_equal(f.nsaid[TT_ELMSG_NOT_BEGUN], 1);
 }
 
+/* ---- what is settled ---- */
+
+static void begin_small(uint32_t tag)
+{
+    assert_int_equal(tt_member_begin(&f.m, tag, f.now_ns), TUTTI_OK);
+    tt_member_may_settle(&f.m, tag, 5);
+}
+
+static void hear_lost(uint64_t question)
+{
+    hear(&(struct tt_elmsg){ .kind = TT_ELMSG_LOST, .epoch = 5, .number = question });
+}
+
+static void hear_verdict(uint64_t question, uint8_t op_state, uint64_t n, const char *result)
+{
+    const struct tt_elmsg m = { .kind = TT_ELMSG_VERDICTS, .epoch = 5, .number = question };
+    const struct tt_op_entry e = {
+        .state = op_state, .tag = 3, .n = n, .nresult = (uint16_t)strlen(result), .result = (const uint8_t *)result
+    };
+    struct tt_elmsg_writer w;
+    uint8_t data[512];
+
+    tt_elmsg_begin(&w, data, sizeof data, &m);
+    tt_elmsg_add_op(&w, &e);
+    tt_member_frame(&f.m, data, tt_elmsg_end(&w), f.now_ns);
+}
+
+static void check_said(uint8_t kind, uint8_t op_state, uint8_t before, uint64_t n, const char *result)
+{
+    assert_int_equal(f.said.kind, kind);
+    assert_int_equal(f.first.tag, 3);
+    assert_int_equal(f.first.state, op_state);
+    assert_int_equal(f.first.before, before);
+    assert_int_equal(f.first.n, n);
+    assert_string_equal(f.result, result);
+}
+
+/* The result of the second one is said until the third is complete. */
+static void who_has_settled_an_operation_says_so_until_it_is_complete_at_all(void **state)
+{
+    struct tt_news mine;
+
+    (void)state;
+    for (int left = 0; left < 2; left++) {
+        begin();
+        reduce(3, 1);
+        begin_small(3);
+        assert_true(tt_member_settle(&f.m, 3, "first", f.now_ns));
+        assert_int_equal(f.done.state, TT_OP_SETTLED);
+        assert_null(f.done.data);
+        begin_small(3);
+        if (!left) {
+            hear_lost(1);
+            check_said(TT_ELMSG_ANSWER, TT_OP_PENDING, TT_BEFORE_SETTLED, 3, "first");
+            assert_false(tt_member_settle(&f.m, 3, "other", f.now_ns)); /* it has said that it has not */
+            hear_verdict(1, TT_OP_SETTLED, 2, "first");
+            assert_int_equal(f.done.n, 3);
+            assert_int_equal(f.done.state, TT_OP_RESTORED);
+            hear_lost(2);
+            check_said(TT_ELMSG_ANSWER, TT_OP_RESTORED, TT_BEFORE_SETTLED, 3, "first");
+            continue;
+        }
+        tt_member_take_back(&f.m, 3, f.now_ns);
+        assert_int_equal(f.m.ops[3].state, TT_OP_SETTLED);
+        tt_member_part(&f.m, f.now_ns);
+        check_said(TT_ELMSG_LEAVE, TT_OP_SETTLED, TT_BEFORE_FINAL, 2, "first");
+    }
+    begin();
+    begin_small(3);
+    assert_true(tt_member_settle(&f.m, 3, "first", f.now_ns));
+    assert_int_equal(tt_member_begin(&f.m, 3, f.now_ns), TUTTI_OK);
+    assert_true(tt_member_complete_alone(&f.m, 3, &mine, f.now_ns));
+    hear_lost(1);
+    check_said(TT_ELMSG_ANSWER, TT_OP_COMPLETE, TT_BEFORE_SETTLED, 2, "first"); /* the others may not even have begun it */
+    begin();
+    begin_small(3);
+    assert_true(tt_member_settle(&f.m, 3, "first", f.now_ns));
+    assert_int_equal(tt_member_begin(&f.m, 3, f.now_ns), TUTTI_OK);
+    assert_true(tt_member_complete_tentative(&f.m, 3, f.now_ns));
+    hear_lost(1);
+    check_said(TT_ELMSG_ANSWER, TT_OP_COMPLETE, TT_BEFORE_FINAL, 2, "");
+    begin();
+    begin_small(3);
+    assert_true(tt_member_settle(&f.m, 3, "first", f.now_ns));
+    reduce(3, 1);
+    hear_lost(1);
+    check_said(TT_ELMSG_ANSWER, TT_OP_FINAL, TT_BEFORE_FINAL, 2, "");
+}
+
+/* And says so from there on. What was tentative, or settled, before it is complete at all. */
+static void who_lacks_a_settled_result_gets_it_with_the_verdict(void **state)
+{
+    static const char *const before[] = { "", "tentative", "settled" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
+        begin();
+        begin_small(3);
+        if (i == 1)
+            assert_true(tt_member_complete_tentative(&f.m, 3, f.now_ns));
+        else
+            assert_true(tt_member_settle(&f.m, 3, "first", f.now_ns));
+        if (i == 0)
+            reduce(3, 1);
+        begin_small(3);
+        hear_lost(1);
+        f.ndone = 0;
+        hear_verdict(1, TT_OP_SETTLED, f.m.ops[3].n, "given");
+        assert_int_equal(f.ndone, i == 1 ? 2 : 1);
+        assert_int_equal(f.done.state, TT_OP_SETTLED);
+        assert_int_equal(f.done.n, f.m.ops[3].n);
+        assert_string_equal(f.given, "given");
+        assert_int_equal(f.done.news.number, 0);
+        hear_verdict(1, TT_OP_SETTLED, f.m.ops[3].n, "again"); /* which changes nothing */
+        assert_int_equal(f.ndone, i == 1 ? 2 : 1);
+        hear_lost(2);
+        check_said(TT_ELMSG_ANSWER, TT_OP_SETTLED, TT_BEFORE_FINAL, f.m.ops[3].n, "given");
+        hear_verdict(2, TT_OP_SETTLED, f.m.ops[3].n, "given");
+        assert_false(f.over);
+    }
+}
+
+/* Of another length, of what is not small, and of what it has not begun. */
+static void a_result_that_cannot_be_is_none(void **state)
+{
+    static const struct {
+        uint32_t small;
+        uint64_t n;
+        const char *result;
+    } cases[] = { { 5, 2, "longer" }, { 5, 2, "less" }, { 0, 2, "given" }, { 5, 3, "given" } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        begin();
+        reduce(3, 1);
+        if (cases[i].n == 2) {
+            assert_int_equal(tt_member_begin(&f.m, 3, f.now_ns), TUTTI_OK);
+            if (cases[i].small)
+                tt_member_may_settle(&f.m, 3, cases[i].small);
+        } else {
+            reduce(3, 1);
+        }
+        hear_lost(1);
+        f.done.state = TT_OP_NONE;
+        hear_verdict(1, TT_OP_SETTLED, cases[i].n, cases[i].result);
+        assert_int_equal(f.done.state, cases[i].n == 2 ? TT_OP_RESTORED : TT_OP_NONE);
+        assert_false(f.over);
+    }
+}
+
 static void a_coordinator_of_another_version_ends_a_member_with_a_sentence(void **state)
 {
     uint8_t data[300];
@@ -288,9 +454,9 @@ static void a_coordinator_of_another_version_ends_a_member_with_a_sentence(void 
     tt_member_frame(&f.m, data, bytes, f.now_ns);
     assert_true(f.over);
     assert_int_equal(f.status, TUTTI_ERR_PROTOCOL);
-    assert_string_equal(f.why,
-                        "the coordinator speaks version 11 of the protocol of elastic runs, and this member version 10; "
-                        "it says: it is not for you");
+    assert_string_equal(
+        f.why, "the coordinator speaks version 11 of the protocol of elastic runs, and this member version 10; "
+               "it says: it is not for you");
 }
 
 static int tear_down(void **state)
@@ -310,6 +476,9 @@ int main(void)
         cmocka_unit_test(a_call_that_is_taken_back_keeps_its_round),
         cmocka_unit_test(why_a_member_revokes_is_said),
         cmocka_unit_test(who_is_in_an_operation_says_so_and_who_has_not_begun_it),
+        cmocka_unit_test(who_has_settled_an_operation_says_so_until_it_is_complete_at_all),
+        cmocka_unit_test(who_lacks_a_settled_result_gets_it_with_the_verdict),
+        cmocka_unit_test(a_result_that_cannot_be_is_none),
         cmocka_unit_test(a_coordinator_of_another_version_ends_a_member_with_a_sentence),
     };
 

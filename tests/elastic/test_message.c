@@ -132,16 +132,73 @@ static void lists_come_back_in_order(void **state)
     tt_elmsg_begin(&w, data, sizeof data, &answer);
     tt_elmsg_add_op(
         &w, &(struct tt_op_entry){ .state = TT_OP_FINAL, .tag = 255, .n = 1ull << 40, .news = { .number = 5 } });
-    tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = TT_OP_PENDING, .before = true, .tag = 1, .n = 2 });
+    tt_elmsg_add_op(&w,
+                    &(struct tt_op_entry){ .state = TT_OP_PENDING, .before = TT_BEFORE_TENTATIVE, .tag = 1, .n = 2 });
     assert_true(tt_elmsg_read(&out, data, tt_elmsg_end(&w)));
     tt_elmsg_next_op(&out, &op);
     assert_int_equal(op.tag, 255);
     assert_int_equal(op.n, 1ull << 40);
     assert_int_equal(op.news.number, 5);
-    assert_false(op.before);
+    assert_int_equal(op.before, TT_BEFORE_FINAL);
     tt_elmsg_next_op(&out, &op);
     assert_int_equal(op.state, TT_OP_PENDING);
-    assert_true(op.before);
+    assert_int_equal(op.before, TT_BEFORE_TENTATIVE);
+}
+
+/* An operation with its result, or one after it, of which others follow in the list. */
+static size_t write_settled(uint8_t data[4096], uint8_t state, uint8_t before, const uint8_t *result, uint16_t bytes)
+{
+    const struct tt_elmsg answer = { .kind = TT_ELMSG_ANSWER, .epoch = 9, .number = 1 };
+    struct tt_elmsg_writer w;
+
+    tt_elmsg_begin(&w, data, 4096, &answer);
+    tt_elmsg_add_op(&w, &(struct tt_op_entry){
+                            .state = state, .before = before, .tag = 3, .n = 7, .nresult = bytes, .result = result });
+    tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = TT_OP_COMPLETE, .tag = 4, .n = 1 });
+    return tt_elmsg_end(&w);
+}
+
+static void results_travel_with_what_is_settled(void **state)
+{
+    static const struct {
+        uint8_t state, before;
+        uint64_t settled, known;
+    } cases[] = {
+        { TT_OP_SETTLED, TT_BEFORE_FINAL, 7, 6 },
+        { TT_OP_PENDING, TT_BEFORE_SETTLED, 6, 5 },
+        { TT_OP_COMPLETE, TT_BEFORE_SETTLED, 6, 5 },
+        { TT_OP_RESTORED, TT_BEFORE_SETTLED, 6, 5 },
+    };
+    static const uint16_t lengths[] = { 1, 8, TT_SETTLED_BYTES };
+    uint8_t data[4096], result[TT_SETTLED_BYTES + 1];
+    struct tt_op_entry op;
+    struct tt_elmsg out;
+
+    (void)state;
+    memset(result, 0xa5, sizeof result);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
+            const uint16_t n = lengths[k];
+            const size_t bytes = write_settled(data, cases[i].state, cases[i].before, result, n);
+
+            assert_true(tt_elmsg_read(&out, data, bytes));
+            tt_elmsg_next_op(&out, &op);
+            assert_int_equal(op.state, cases[i].state);
+            assert_int_equal(op.before, cases[i].before);
+            assert_int_equal(tt_op_settled(&op), cases[i].settled);
+            assert_int_equal(tt_op_known(&op), cases[i].known);
+            assert_int_equal(op.nresult, n);
+            assert_memory_equal(op.result, result, n);
+            tt_elmsg_next_op(&out, &op);
+            assert_int_equal(op.tag, 4);
+            assert_int_equal(op.nresult, 0);
+            for (size_t cut = 0; cut < bytes; cut++)
+                assert_false(tt_elmsg_read(&out, data, cut));
+        }
+        assert_false(tt_elmsg_read(&out, data, write_settled(data, cases[i].state, cases[i].before, result, 0)));
+        assert_false(tt_elmsg_read(&out, data,
+                                   write_settled(data, cases[i].state, cases[i].before, result, TT_SETTLED_BYTES + 1)));
+    }
 }
 
 /* Every kind, cut anywhere, or with a byte too many, is none. */
@@ -185,6 +242,17 @@ static void values_out_of_range_are_refused(void **state)
         { .kind = TT_ELMSG_SYNCED, .what = TT_ROUND_STATUSES },
         { .kind = TT_ELMSG_RESULT, .what = TT_ROUND_STATUSES },
     };
+    static const uint8_t result[8];
+    const struct tt_op_entry bad_ops[] = { /* nothing is before the first, or open before one that is final or settled */
+        { .state = TT_OP_PENDING, .before = TT_BEFORE_TENTATIVE, .tag = 1, .n = 1 },
+        { .state = TT_OP_PENDING, .before = TT_BEFORE_SETTLED, .tag = 1, .n = 1, .nresult = 8, .result = result },
+        { .state = TT_OP_PENDING, .before = TT_BEFORES, .tag = 1, .n = 2 },
+        { .state = TT_OP_FINAL, .before = TT_BEFORE_TENTATIVE, .tag = 1, .n = 2 },
+        { .state = TT_OP_FINAL, .before = TT_BEFORE_SETTLED, .tag = 1, .n = 2, .nresult = 8, .result = result },
+        { .state = TT_OP_SETTLED, .before = TT_BEFORE_TENTATIVE, .tag = 1, .n = 2, .nresult = 8, .result = result },
+        { .state = TT_OP_SETTLED, .before = TT_BEFORE_SETTLED, .tag = 1, .n = 2, .nresult = 8, .result = result },
+        { .state = TT_OP_STATES, .tag = 1, .n = 1 },
+    };
     struct tt_elmsg_writer w;
 
     (void)state;
@@ -196,10 +264,9 @@ static void values_out_of_range_are_refused(void **state)
     tt_elmsg_begin(&w, data, sizeof data, &(struct tt_elmsg){ .kind = TT_ELMSG_ANSWER });
     tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = TT_OP_NONE, .tag = 1, .n = 1 });
     assert_false(tt_elmsg_read(&out, data, tt_elmsg_end(&w)));
-    for (uint64_t n = 1; n < 3; n++) { /* nothing is before the first, or open before a final one */
+    for (size_t i = 0; i < sizeof bad_ops / sizeof *bad_ops; i++) {
         tt_elmsg_begin(&w, data, sizeof data, &(struct tt_elmsg){ .kind = TT_ELMSG_ANSWER });
-        tt_elmsg_add_op(&w, &(struct tt_op_entry){
-                                .state = n == 1 ? TT_OP_PENDING : TT_OP_FINAL, .before = true, .tag = 1, .n = n });
+        tt_elmsg_add_op(&w, &bad_ops[i]);
         assert_false(tt_elmsg_read(&out, data, tt_elmsg_end(&w)));
     }
     memset(data, 0xff, sizeof data);        /* a list that says it has more entries than there are bytes */
@@ -251,6 +318,7 @@ int main(void)
         cmocka_unit_test(what_a_member_offers_comes_back),
         cmocka_unit_test(what_calls_differ_in_comes_back_and_is_said),
         cmocka_unit_test(lists_come_back_in_order),
+        cmocka_unit_test(results_travel_with_what_is_settled),
         cmocka_unit_test(a_message_is_taken_whole_or_not_at_all),
         cmocka_unit_test(values_out_of_range_are_refused),
         cmocka_unit_test(a_refusal_is_read_in_every_version_and_nothing_else_is),

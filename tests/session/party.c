@@ -49,7 +49,7 @@ tutti_run *party_join(struct party *p, uint32_t index, const char *token)
                                   .group = p->nroles ? index / p->nroles : 0,
                                   .role = p->nroles ? index % p->nroles : 0,
                                   .nroles = p->nroles,
-                                  .tags = 4,
+                                  .tags = p->tags ? p->tags : 4,
                                   .timeout_ms = 60000 };
     tutti_run *run;
 

@@ -16,6 +16,7 @@ struct party {
     struct tt_coordinator *coordinator;
     char address[128];
     uint32_t nroles;                /* guest i is role i % nroles of group i / nroles; 0: no groups */
+    int32_t tags;                   /* of each member; 0: 4 */
     atomic_int step;                /* how far the test is; see party_reach */
 };
 

@@ -511,12 +511,12 @@ static void is_given_its_result(struct guest *g, tutti_elastic *op, int64_t *dst
     tutti_status st;
 
     tt_run_lock(g->run);
-    MUST(tt_operation_begin(g->run, &o, op, 0, TT_NEVER));
+    MUST(tt_operation_begin(g->run, &o, op, op->tag, TT_NEVER));
     tt_run_unlock(g->run);
     MUST(tt_operation_perform(&o, &request));
     await_stop(g->run);
     st = tutti_wait(request);
-    dst[0] = dst[1] = 0;
+    memset(dst, 0, op->count * sizeof *dst);
     tt_run_lock(g->run);
     if (st)
         tt_operation_fail(g->run, &o, st);
@@ -559,6 +559,146 @@ static void who_lacks_a_small_result_that_another_has_gets_it_with_the_verdict(v
     (void)state;
     party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
     party_run(&p, 3, one_lacks_what_others_have, NULL);
+    party_end(&p);
+}
+
+/* A small one in place follows a tentative one in place; guest 1 lacks its result, and gets both. */
+static void one_lacks_what_follows_a_tentative_one(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    int64_t v[VALUES], w[VALUES];
+    tutti_elastic first = tentative(v, 0), after = small_sum(w, w), last = tentative(v, 0);
+    int verdict;
+
+    after.mode = TUTTI_ABORT;
+    first_view(g, 3);
+    fill(v, 7);
+    fill(w, 8);
+    MUST(tutti_run_collective(g->run, &after));
+    MUST(tutti_run_collective(g->run, &first));
+    fill(w, 8);
+    if (g->index == 1) {
+        is_given_its_result(g, &after, w);
+    } else {
+        MUST(tutti_run_collective(g->run, &after));
+        CHECK(is_settled(g->run));
+        meet(g, 2);
+        if (g->index == 0)
+            MUST(tutti_run_revoke(g->run));
+    }
+    CHECK(first.status == TUTTI_OK && w[0] == 24);
+    check_sum(v, 3, 21);
+    CHECK(tutti_run_collective(g->run, &last) == TUTTI_ERR_PEER_LOST);
+    MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view));
+    CHECK(view.nranks == 3);
+    MUST(tutti_run_collective(g->run, &after));
+    MUST(tutti_run_collective(g->run, &after));
+    MUST(tutti_run_collective(g->run, &last));
+    CHECK(last.status == TUTTI_PENDING);
+    check_sum(v, 9, 63);
+    MUST(tutti_run_commit(g->run, 1, 0, &verdict));
+    CHECK(verdict == 1 && last.status == TUTTI_OK);
+}
+
+static void a_small_result_that_is_given_makes_the_tentative_one_before_it_final(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 3, one_lacks_what_follows_a_tentative_one, NULL);
+    party_end(&p);
+}
+
+/* Guest 2 leaves in the middle of the others' batch. Each operation has one result on both, which says with how many it was made. */
+static void one_goes_in_a_batch(struct guest *g)
+{
+    enum { OPS = 60, WITH_THREE = 23 };
+    tutti_elastic ops[OPS];
+    int64_t v[OPS], all[OPS + 1];
+    tutti_elastic check = small_sum(v, all);
+
+    for (int i = 0; i < OPS; i++) {
+        v[i] = 1;
+        ops[i] = small_sum(&v[i], &v[i]);
+        ops[i].count = 1;
+    }
+    first_view(g, 3);
+    MUST(tutti_run_batch(g->run, ops, g->index == 2 ? WITH_THREE : OPS, 0, 4));
+    if (g->index == 2)
+        return;
+    check.count = OPS;
+    check.tag = 3;
+    MUST(tutti_run_collective(g->run, &check));
+    for (int i = 0; i < OPS; i++) {
+        CHECK(ops[i].status == TUTTI_OK && v[i] == (int64_t)ops[i].contributors && all[i] == 2 * v[i]);
+        CHECK(v[i] == (i < WITH_THREE ? 3 : 2));
+    }
+}
+
+static void small_ones_of_a_batch_have_one_result_on_all_that_are_left(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        struct party p;
+
+        party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+        party_run(&p, 3, one_goes_in_a_batch, NULL);
+        party_end(&p);
+    }
+}
+
+/* Two of the longest results of each tag but one: of the second ones all members keep theirs. */
+static void settle_all_tags(struct guest *g, const int64_t *src, int64_t *dst)
+{
+    tutti_elastic op = small_sum(src, dst);
+
+    op.count = TT_SETTLED_BYTES / sizeof *src;
+    for (op.tag = 0; op.tag + 1 < TT_ELASTIC_TAGS; op.tag++) {
+        MUST(tutti_run_collective(g->run, &op));
+        MUST(tutti_run_collective(g->run, &op));
+    }
+}
+
+/* The epoch is revoked; then guest 2 leaves, with what the others lack. Nobody is lost by what is said. */
+static void all_tags_have_results(struct guest *g)
+{
+    int64_t src[TT_SETTLED_BYTES / sizeof(int64_t)] = { 0 }, dst[TT_SETTLED_BYTES / sizeof(int64_t)];
+    tutti_view view = { .size = sizeof view };
+    tutti_elastic op = small_sum(src, dst);
+
+    first_view(g, 3);
+    settle_all_tags(g, src, dst);
+    meet(g, 3);
+    if (g->index == 0)
+        MUST(tutti_run_revoke(g->run));
+    MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view));
+    CHECK(view.nranks == 3 && view.changed == 1);
+
+    src[127] = 5;
+    op.count = 128;
+    op.tag = TT_ELASTIC_TAGS - 1;
+    settle_all_tags(g, src, dst);
+    MUST(tutti_run_collective(g->run, &op));
+    if (g->index == 2) {
+        MUST(tutti_run_collective(g->run, &op));
+        CHECK(dst[127] == 15);
+        return;
+    }
+    is_given_its_result(g, &op, dst);
+    CHECK(dst[127] == 15 && op.status == TUTTI_OK);
+    MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view));
+    CHECK(view.nranks == 2);
+}
+
+static void small_results_of_all_tags_are_told_at_once(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    p.tags = TT_ELASTIC_TAGS;
+    party_run(&p, 3, all_tags_have_results, NULL);
     party_end(&p);
 }
 
@@ -2182,6 +2322,9 @@ int main(void)
         cmocka_unit_test(what_is_tentative_when_one_goes_is_restored_on_all),
         cmocka_unit_test(two_that_are_open_are_restored_last_first),
         cmocka_unit_test(who_lacks_a_small_result_that_another_has_gets_it_with_the_verdict),
+        cmocka_unit_test(a_small_result_that_is_given_makes_the_tentative_one_before_it_final),
+        cmocka_unit_test(small_ones_of_a_batch_have_one_result_on_all_that_are_left),
+        cmocka_unit_test(small_results_of_all_tags_are_told_at_once),
         cmocka_unit_test(small_ones_are_settled_and_bring_news_now_and_then),
         cmocka_unit_test(newcomers_are_admitted_and_members_leave),
         cmocka_unit_test(who_is_admitted_too_late_meets_the_others_by_its_next_call),
