@@ -255,6 +255,8 @@ static int set_defaults(struct options *o)
         return complain("--store-plain says how --store is reached, and there is none");
     if (o->journal && o->store)
         return complain("--journal and --store: which is it to be?");
+    if (o->journal && !*o->journal)
+        return complain("--journal is empty: say a file, or " NO_JOURNAL);
     if (!o->journal && !o->store) {
         if (strchr(o->conf.run, '/'))
             return complain("the run's name has a \"/\": say --journal FILE");

@@ -131,6 +131,7 @@ class Elastic(unittest.TestCase):
                                          (2, ("--http", ":99999"), ("--http", '99999"', "0 to 65535")),
                                          (2, ("--run", ""), ("--run", "1 to ")),
                                          (2, ("--listen", "0.0.0.0:0"), ("--listen", "0.0.0.0:0", "token", "--insecure")),
+                                         (2, ("--journal", ""), ("--journal is empty", "none")),
                                          (1, ("--listen", self.address), (self.address,)),
                                          (1, ("--journal", self.tmp.name), (self.tmp.name,))):
             done = subprocess.run([TUTTI, "coordinator", "--journal", "none", "--listen", "127.0.0.1:0", *map(str, arguments)],
