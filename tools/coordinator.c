@@ -287,11 +287,21 @@ struct shown {
     bool told;              /* where */
 };
 
+/* No browser can open the address that stands for all of the host's: one of them stands in its place. */
 static void announce_web(struct shown *shown)
 {
+    static const char four[] = "0.0.0.0:", six[] = "[::]:", others[] = ", and at the other addresses of this host";
+    const char *at;
+
     if (!shown->web || shown->told)
         return;
-    printf("its state is shown at http://%s/\n", tt_web_address(shown->web));
+    at = tt_web_address(shown->web);
+    if (strncmp(at, four, strlen(four)) == 0)
+        printf("its state is shown at http://127.0.0.1:%s/%s\n", at + strlen(four), others);
+    else if (strncmp(at, six, strlen(six)) == 0)
+        printf("its state is shown at http://[::1]:%s/%s\n", at + strlen(six), others);
+    else
+        printf("its state is shown at http://%s/\n", at);
     fflush(stdout);
     shown->told = true;
 }

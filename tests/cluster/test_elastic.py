@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import threading
 import unittest
+import urllib.request
 from pathlib import Path
 
 from cluster import BUILD, PATIENCE_S, SANITIZED, TUTTI, environment, free_port, wait_until
@@ -149,6 +150,22 @@ class Elastic(unittest.TestCase):
             self.assertRegex(done.stderr, words)
         self.coordinator.process.terminate()
         self.assertEqual(self.coordinator.process.wait(timeout=60), 0)
+
+    def test_a_coordinator_says_that_it_asks_an_etcd_again_which_does_not_answer(self):
+        at = f"127.0.0.1:{free_port()}"
+        done = subprocess.run([TUTTI, "coordinator", "--listen", "127.0.0.1:0", "--store", f"etcd://{at}/a"], env=self.env, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, f"^tutti warn: etcd at {at} does not answer: .*; it is asked again for 4 s\n"
+                                      f"tutti error: etcd at {at} does not answer: .*\n$")
+
+    def test_a_coordinator_says_an_address_that_a_browser_can_open(self):
+        for address, words in (("127.0.0.1:0", r"http://127\.0\.0\.1:\d+/$"), ("0.0.0.0:0", r"http://127\.0\.0\.1:\d+/, and at the other addresses of this host$")):
+            coordinator = self.start(TUTTI, "coordinator", "--journal", "none", "--listen", "127.0.0.1:0", "--http", address)
+            coordinator.await_line("its state is shown at " + words)
+            page = re.search("http://[^,]*/", "\n".join(coordinator.lines)).group()
+            with urllib.request.urlopen(page + "healthz", timeout=PATIENCE_S) as answer:
+                self.assertEqual(answer.read(), b"ok\n")
 
     def test_tentative_operations_that_a_loss_takes_back_are_the_same_on_all(self):
         for count in (100, 200000):
