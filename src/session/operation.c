@@ -330,8 +330,8 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
         tt_scope_drop(o);
         return tt_fail(st, "tutti_run_collective: tag %u cannot begin now", tag);
     }
-    tt_context_set_mode(o->comm->context, mode_of(o));
-    tt_context_set_mode(o->scope->context, mode_of(o));
+    tt_context_set_operation(o->comm->context, mode_of(o), tag, run->m.ops[tag].n);
+    tt_context_set_operation(o->scope->context, mode_of(o), tag, run->m.ops[tag].n);
     if (o->tentative)
         tt_tentative_owe(run, tag);
     t->in_use = true;
