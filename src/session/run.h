@@ -245,6 +245,7 @@ struct tutti_run {
     struct tt_home home;
     struct tt_space space;
     char stop_why[TT_SAID_TEXT_BYTES];  /* what the first failure of the epoch said, or the coordinator; "": nothing did */
+    bool stop_logged;                   /* the log has told of a failure of the epoch */
     bool offered;                       /* `offer` is out, and is said to who connects anew */
     struct tt_said offer;
     tutti_member *members;              /* [nranks] of the space's view */
