@@ -1482,6 +1482,7 @@ static void wrong_calls(struct guest *g)
     CHECK(tutti_run_epoch(g->run, TUTTI_ADMIT, 3, 0, 50, &view) == TUTTI_ERR_TIMEOUT);
     CHECK(says("there was no view") && says("least is 3"));
     first_view(g, 2);
+    CHECK(tutti_run_shrink(g->run, 3, 0, &view) == TUTTI_ERR_PEER_LOST && says("only 2 members are left, and least is 3"));
     CHECK(tutti_run_view(g->run, &small) == TUTTI_ERR_INVALID && says("out.size is 4"));
     CHECK(tutti_run_poll(g->run, &news) == TUTTI_ERR_INVALID && says("out.size is 5; it must be sizeof(tutti_news)"));
     CHECK(tutti_run_stats(g->run, &stats) == TUTTI_ERR_INVALID && says("out.size is 6; it must be sizeof(tutti_run_stats_t)"));
@@ -1495,7 +1496,7 @@ static void wrong_calls(struct guest *g)
     op.coll = TUTTI_ALLREDUCE;
     op.mode = TUTTI_ABORT;
     op.tag = 4;
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && says("there is no tag 4: tags are 0 to 3"));
     op.tag = 0;
     op.type = 99;
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
@@ -1545,6 +1546,54 @@ static void wrong_calls(struct guest *g)
         MUST(tutti_run_collective(g->run, &op));
         MUST(tutti_run_poll(g->run, &news));
     }
+}
+
+static void *wait_in_tag_2(void *run)
+{
+    MUST(tutti_run_collective(run, &(tutti_elastic){ .size = sizeof(tutti_elastic), .coll = TUTTI_BARRIER, .tag = 2 }));
+    return NULL;
+}
+
+static bool operates(tutti_run *run)
+{
+    bool does;
+
+    tt_run_lock(run);
+    does = run->noperations > 0;
+    tt_run_unlock(run);
+    return does;
+}
+
+/* Guest 0 calls while another thread of it waits in an operation. */
+static void calls_that_collide(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    uint64_t flags = 0;
+    pthread_t other;
+
+    first_view(g, 2);
+    if (g->index == 1) {
+        party_await(g->party, 1);
+        wait_in_tag_2(g->run);
+        return;
+    }
+    CHECK(pthread_create(&other, NULL, wait_in_tag_2, g->run) == 0);
+    while (!operates(g->run))
+        nanosleep(&(struct timespec){ .tv_nsec = TT_MS }, NULL);
+    CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_INVALID && says("tutti_run_agree: an operation of tag 2 is under way"));
+    CHECK(tutti_run_epoch(g->run, 0, 0, 0, 0, &view) == TUTTI_ERR_INVALID && says("tutti_run_epoch: an operation of tag 2 is under way"));
+    party_reach(g->party, 1);
+    CHECK(pthread_join(other, NULL) == 0);
+}
+
+static void what_a_call_collides_with_is_told(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 2, calls_that_collide, NULL);
+    party_end(&p);
 }
 
 static void wrong_calls_are_told_and_cost_nothing(void **state)
@@ -2276,6 +2325,7 @@ int main(void)
         cmocka_unit_test(who_tries_again_after_the_others_have_gone_on_is_sent_after_them),
         cmocka_unit_test(the_child_of_a_fork_has_no_run_and_who_has_left_no_communicator),
         cmocka_unit_test(wrong_calls_are_told_and_cost_nothing),
+        cmocka_unit_test(what_a_call_collides_with_is_told),
         cmocka_unit_test(what_members_passed_is_told_where_it_differs),
         cmocka_unit_test(who_ended_an_epoch_is_told),
         cmocka_unit_test(a_call_where_others_are_in_an_operation_is_a_mismatch),
