@@ -11,6 +11,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/log.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/listen.h"
 #include "coordinator/web.h"
@@ -175,7 +176,7 @@ static int read_token(struct options *o)
     size_t bytes;
 
     if (!f || !fgets(o->token, sizeof o->token, f)) {
-        fprintf(stderr, "tutti coordinator: --token-file %s: %s\n", o->token_file,
+        fprintf(stderr, "tutti coordinator: --token-file \"%s\": %s\n", o->token_file,
                 f ? "there is no token in it" : strerror(errno));
         if (f)
             fclose(f);
@@ -331,7 +332,8 @@ static int wait_for_end(const struct options *o, struct tt_coordinator *c, int s
     if (fds[1].revents == 0)
         return 0;
     st = tt_coordinator_why(c, why, sizeof why);
-    fprintf(stderr, "tutti coordinator: ended: %s\n", why);
+    if (!tt_log_on(TT_LOG_ERROR)) /* else the library's own log has said it */
+        fprintf(stderr, "tutti coordinator: %s\n", why);
     return o->store && (st == TUTTI_ERR_ABORTED || st == TUTTI_ERR_SYSTEM) ? STAND_BY : 1;
 }
 

@@ -3,6 +3,7 @@
 checks every number (prog_member.c)."""
 
 import re
+import resource
 import signal
 import subprocess
 import tempfile
@@ -121,6 +122,7 @@ class Elastic(unittest.TestCase):
         for status, arguments, words in ((2, ("--grace", "2000"), ("2000 ms", "1000 ms", "--lease")),
                                          (2, ("--lease", "300", "--grace", "301"), ("301 ms", "300 ms")),
                                          (2, ("--token-file", token), (str(token), "5 characters", "16")),
+                                         (2, ("--token-file", ""), ('--token-file ""', "No such file")),
                                          (2, ("--lease", "soon"), ("soon",)),
                                          (2, ("--cert", token), ("--ca",)),
                                          (2, ("--cert", "/none.pem", "--key", token, "--ca", token), ("/none.pem", "No such file")),
@@ -158,6 +160,17 @@ class Elastic(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertRegex(done.stderr, f"^tutti warn: etcd at {at} does not answer: .*; it is asked again for 4 s\n"
                                       f"tutti error: etcd at {at} does not answer: .*\n$")
+
+    def test_a_coordinator_whose_journal_cannot_be_written_says_why_once(self):
+        with subprocess.Popen([TUTTI, "coordinator", "--listen", "127.0.0.1:0", "--journal", Path(self.tmp.name, "full")], env=self.env, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, restore_signals=False) as coordinator:     # SIGXFSZ stays ignored
+            address = coordinator.stdout.readline().split()[-1]
+            resource.prlimit(coordinator.pid, resource.RLIMIT_FSIZE, (0, 0))
+            self.start(MEMBER, address, 100, 1)
+            said = coordinator.communicate(timeout=PATIENCE_S)[1]
+        self.assertEqual(coordinator.returncode, 1, said)
+        self.assertRegex(said, r"^tutti error: journal .*full: .*\n$")
+        self.assertNotIn("Success", said)
 
     def test_a_coordinator_says_an_address_that_a_browser_can_open(self):
         for address, words in (("127.0.0.1:0", r"http://127\.0\.0\.1:\d+/$"), ("0.0.0.0:0", r"http://127\.0\.0\.1:\d+/, and at the other addresses of this host$")):
