@@ -11,6 +11,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/log.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/listen.h"
 #include "coordinator/web.h"
@@ -175,7 +176,7 @@ static int read_token(struct options *o)
     size_t bytes;
 
     if (!f || !fgets(o->token, sizeof o->token, f)) {
-        fprintf(stderr, "tutti coordinator: --token-file %s: %s\n", o->token_file,
+        fprintf(stderr, "tutti coordinator: --token-file \"%s\": %s\n", o->token_file,
                 f ? "there is no token in it" : strerror(errno));
         if (f)
             fclose(f);
@@ -255,6 +256,8 @@ static int set_defaults(struct options *o)
         return complain("--store-plain says how --store is reached, and there is none");
     if (o->journal && o->store)
         return complain("--journal and --store: which is it to be?");
+    if (o->journal && !*o->journal)
+        return complain("--journal is empty: say a file, or " NO_JOURNAL);
     if (!o->journal && !o->store) {
         if (strchr(o->conf.run, '/'))
             return complain("the run's name has a \"/\": say --journal FILE");
@@ -285,11 +288,21 @@ struct shown {
     bool told;              /* where */
 };
 
+/* No browser can open the address that stands for all of the host's: one of them stands in its place. */
 static void announce_web(struct shown *shown)
 {
+    static const char four[] = "0.0.0.0:", six[] = "[::]:", others[] = ", and at the other addresses of this host";
+    const char *at;
+
     if (!shown->web || shown->told)
         return;
-    printf("its state is shown at http://%s/\n", tt_web_address(shown->web));
+    at = tt_web_address(shown->web);
+    if (strncmp(at, four, strlen(four)) == 0)
+        printf("its state is shown at http://127.0.0.1:%s/%s\n", at + strlen(four), others);
+    else if (strncmp(at, six, strlen(six)) == 0)
+        printf("its state is shown at http://[::1]:%s/%s\n", at + strlen(six), others);
+    else
+        printf("its state is shown at http://%s/\n", at);
     fflush(stdout);
     shown->told = true;
 }
@@ -319,7 +332,8 @@ static int wait_for_end(const struct options *o, struct tt_coordinator *c, int s
     if (fds[1].revents == 0)
         return 0;
     st = tt_coordinator_why(c, why, sizeof why);
-    fprintf(stderr, "tutti coordinator: ended: %s\n", why);
+    if (!tt_log_on(TT_LOG_ERROR)) /* else the library's own log has said it */
+        fprintf(stderr, "tutti coordinator: %s\n", why);
     return o->store && (st == TUTTI_ERR_ABORTED || st == TUTTI_ERR_SYSTEM) ? STAND_BY : 1;
 }
 

@@ -62,7 +62,8 @@ typedef struct tutti_run_conf {
     const char *announce;       /* "address:port" or "[v6]:port" by which they reach it from outside (a forwarded port); NULL: TUTTI_ANNOUNCE, else none */
     const char *wires, *interfaces; /* as in tutti_conf. INVALID: a wire that there is not */
     int32_t lanes;
-    int32_t tags;               /* operations use tags 0..tags-1, at most 256 (with replica groups 128), the same on all members; 0: 8. Each
+    int32_t tags;               /* operations use tags 0..tags-1, at most 256 (with replica groups 128), the same on all members (which is not checked:
+                                       who has fewer is INVALID in a tag that the others have, and these wait to their deadlines); 0: 8. Each
                                        costs some 20 KiB, with replica groups 60 KiB */
     int64_t timeout_ms;         /* of this call (looking names up counts, but takes as long as the system does), and default of all others;
                                    0: TUTTI_TIMEOUT_MS (default 300000); negative: none */
@@ -137,7 +138,8 @@ TUTTI_API tutti_status tutti_run_epoch(tutti_run *run, uint32_t flags, uint32_t 
                                        int64_t timeout_ms, tutti_view *out);
 /* tutti_run_epoch without newcomers. */
 TUTTI_API tutti_status tutti_run_shrink(tutti_run *run, uint32_t least, int64_t timeout_ms, tutti_view *out);
-/* The view as it is; smaller than the last epoch returned where operations were retried since; of nobody once this one is out of the run. Local. */
+/* The view as it is; smaller than the last epoch returned where operations were retried since; of nobody once this one is out of the run. While this one
+ * waits for its replica group to be complete again, the last that it was in. Local. */
 TUTTI_API tutti_status tutti_run_view(tutti_run *run, tutti_view *out);
 /* Ends this epoch for all, soon: what has not become FINAL is restored, and the sentences of the others' PEER_LOST name this member. Any thread; does not wait. */
 TUTTI_API tutti_status tutti_run_revoke(tutti_run *run);
@@ -200,7 +202,7 @@ typedef enum tutti_scope {
 } tutti_scope;
 
 /* One operation. Zero means default. All members of a scope pass the same coll, count, type, op, root, quant, divisor, tag and mode, and counts
- * as in tutti.h, which is checked: MISMATCH (but for the tag: members in operations of different tags wait, to the deadline); and the same scope. */
+ * as in tutti.h, which is checked: MISMATCH (but for the tag: members in operations of different tags wait, to the deadline, whose sentence says which these were); and the same scope. */
 typedef struct tutti_elastic {
     size_t size;
     tutti_coll coll;

@@ -105,7 +105,7 @@ void tt_chronicle_record(struct tt_chronicle *c, const void *data, size_t bytes,
         return;
     switch (m.kind) {
     case TT_ELMSG_LOG_START:
-        tt_chronicle_tell(c, "the coordinator of run \"%s\" started, for the %" PRIu64 ". time", m.text, m.number);
+        tt_chronicle_tell(c, "the coordinator of run \"%s\" started; it is start %" PRIu64, m.text, m.number);
         return;
     case TT_ELMSG_LOG_MEMBER:
         tt_chronicle_tell(c, "member %" PRIu64 " joined from %s (group %" PRIu32 ", role %" PRIu32 ")", m.id, from,

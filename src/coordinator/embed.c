@@ -140,6 +140,8 @@ static tutti_status open_journal(struct tt_journal **out, tutti_coordinator *c, 
 {
     if (conf->journal && conf->store)
         return tt_fail(TUTTI_ERR_INVALID, "coordinator: a journal, %s, and a store, %s: which is it to be?", conf->journal, conf->store);
+    if (conf->journal && !*conf->journal)
+        return tt_fail(TUTTI_ERR_INVALID, "coordinator: tutti_coordinator_conf.journal is empty: say a file, or NULL to keep nothing");
     if (conf->store)
         return open_store(out, c, conf, listen);
     return conf->journal ? tt_journal_sqlite_open(out, conf->journal) : tt_journal_none_open(out);

@@ -13,7 +13,8 @@
 #include "base/log.h"
 #include "base/status.h"
 
-#define FIRST_NS (5 * TT_SECOND)        /* in which etcd must answer at first */
+#define FIRST_S 5                       /* in which etcd must answer at first */
+#define QUIET_S 1                       /* of these, until the log tells that it does not */
 #define CALL_NS TT_SECOND
 #define LOOK_MS 200                     /* how often a standby looks whether the leader is there */
 #define WHO_BYTES 128
@@ -263,9 +264,21 @@ static tutti_status start_thread(struct tt_etcd_lead *l)
     return err ? tt_fail_errno(err, "etcd: start a thread") : TUTTI_OK;
 }
 
-static tutti_status begin(struct tt_etcd_lead *l)
+/* Whether etcd is there at all. */
+static tutti_status find_etcd(struct tt_etcd_lead *l)
 {
     struct leader leader;
+    tutti_status st = look(l, QUIET_S * TT_SECOND, &leader);
+
+    if (st == TUTTI_ERR_TIMEOUT) {
+        tt_log(TT_LOG_WARN, "%s; it is asked again for %d s", tt_etcd_why(l->etcd), FIRST_S - QUIET_S);
+        st = look(l, (FIRST_S - QUIET_S) * TT_SECOND, &leader);
+    }
+    return st ? tt_fail(TUTTI_ERR_SYSTEM, "%s", tt_etcd_why(l->etcd)) : TUTTI_OK;
+}
+
+static tutti_status begin(struct tt_etcd_lead *l)
+{
     tutti_status st;
 
     l->key = strdup(l->conf->key);
@@ -274,9 +287,9 @@ static tutti_status begin(struct tt_etcd_lead *l)
     st = tt_etcd_create(&l->etcd, l->conf->servers);
     if (st)
         return st;
-    if (!l->conf->patient && look(l, FIRST_NS, &leader))
-        return tt_fail(TUTTI_ERR_SYSTEM, "%s", tt_etcd_why(l->etcd));
-    st = wait_for_term(l);
+    st = l->conf->patient ? TUTTI_OK : find_etcd(l);
+    if (!st)
+        st = wait_for_term(l);
     return st ? st : start_thread(l);
 }
 

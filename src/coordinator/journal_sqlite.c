@@ -40,6 +40,7 @@ static struct sqlite_journal *of(struct tt_journal *j)
 static tutti_status fail(const struct sqlite_journal *j, const char *what)
 {
     const int code = sqlite3_errcode(j->db);
+    int err;
 
     switch (code) {
     case SQLITE_BUSY:
@@ -52,8 +53,9 @@ static tutti_status fail(const struct sqlite_journal *j, const char *what)
     case SQLITE_NOMEM:
         return tt_fail(TUTTI_ERR_NOMEM, "journal %s: no memory to %s", j->path, what);
     default:
-        return tt_fail(TUTTI_ERR_SYSTEM, "journal %s: cannot %s: %s (%s)", j->path, what, sqlite3_errmsg(j->db),
-                       strerror(sqlite3_system_errno(j->db)));
+        err = sqlite3_system_errno(j->db);
+        return tt_fail(TUTTI_ERR_SYSTEM, "journal %s: cannot %s: %s%s%s%s", j->path, what, sqlite3_errmsg(j->db),
+                       err ? " (" : "", err ? strerror(err) : "", err ? ")" : "");
     }
 }
 

@@ -258,9 +258,11 @@ bool tt_context_is_busy(struct tt_context *c)
     return busy;
 }
 
-void tt_context_set_mode(struct tt_context *c, enum tt_op_mode mode)
+void tt_context_set_operation(struct tt_context *c, enum tt_op_mode mode, uint32_t tag, uint64_t n)
 {
     c->mode = mode;
+    c->tag = tag;
+    c->n = n;
 }
 
 /* ---- who is inside ---- */

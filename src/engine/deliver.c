@@ -18,35 +18,49 @@ static const char *rank_text(const struct tt_context *c, uint32_t rank, char out
     return out;
 }
 
+/* Which operation, with whose it is. */
+static const char *which_text(const struct tt_op *op, char out[TT_OP_NUMBER_BYTES])
+{
+    tt_op_number(op, out);
+    if (op->desc.mode == TT_MODE_NONE)
+        snprintf(out + strlen(out), TT_OP_NUMBER_BYTES - strlen(out), " of the communicator");
+    return out;
+}
+
 /* What peers say that contradicts this rank. The context has failed after each, and its operations are over. */
 static void mismatch(struct tt_context *c, uint32_t peer, const struct tt_opdesc *theirs, const struct tt_opdesc *ours,
-                     uint64_t opseq, const char *more)
+                     const char *which, const char *more)
 {
     char a[240], b[240], why[TT_ERROR_BYTES], other[TT_RANK_TEXT_BYTES], own[TT_RANK_TEXT_BYTES];
 
     tt_opdesc_print(theirs, a, sizeof a);
     tt_opdesc_print(ours, b, sizeof b);
-    snprintf(why, sizeof why, "%s called %s where %s called %s%s (operation %llu of the communicator)%s",
-             rank_text(c, peer, other), a, rank_text(c, c->rank, own), b,
-             tt_opdesc_differ_in(theirs, ours),
-             (unsigned long long)(tt_is_p2p(ours->kind) ? opseq & 0xffffffff : opseq), more);
+    snprintf(why, sizeof why, "%s called %s where %s called %s%s (%s)%s", rank_text(c, peer, other), a,
+             rank_text(c, c->rank, own), b, tt_opdesc_differ_in(theirs, ours), which, more);
     tt_context_fail_here(c, TUTTI_ERR_MISMATCH, why, true);
+}
+
+static void op_mismatch(struct tt_op *op, uint32_t peer, const struct tt_opdesc *theirs, const char *more)
+{
+    char which[TT_OP_NUMBER_BYTES];
+
+    mismatch(op->context, peer, theirs, &op->desc, which_text(op, which), more);
 }
 
 void tt_op_mismatch(struct tt_op *op, uint32_t peer, const struct tt_opdesc *theirs)
 {
-    mismatch(op->context, peer, theirs, &op->desc, op->seq, "");
+    op_mismatch(op, peer, theirs, "");
 }
 
 void tt_op_sizes_differ(struct tt_op *op, uint32_t peer, bool sends, uint64_t theirs, uint64_t ours)
 {
     struct tt_context *c = op->context;
-    char why[TT_ERROR_BYTES], from[TT_RANK_TEXT_BYTES], to[TT_RANK_TEXT_BYTES];
+    char why[TT_ERROR_BYTES], from[TT_RANK_TEXT_BYTES], to[TT_RANK_TEXT_BYTES], which[TT_OP_NUMBER_BYTES];
 
-    snprintf(why, sizeof why, "%s: %s sends %llu bytes to %s, which expects %llu (operation %llu of the communicator)",
+    snprintf(why, sizeof why, "%s: %s sends %llu bytes to %s, which expects %llu (%s)",
              tt_coll_name((enum tt_coll_kind)op->desc.kind), rank_text(c, sends ? peer : c->rank, from),
              (unsigned long long)(sends ? theirs : ours), rank_text(c, sends ? c->rank : peer, to),
-             (unsigned long long)(sends ? ours : theirs), (unsigned long long)op->seq);
+             (unsigned long long)(sends ? ours : theirs), which_text(op, which));
     tt_context_fail_here(c, TUTTI_ERR_MISMATCH, why, true);
 }
 
@@ -193,7 +207,7 @@ void tt_op_take_early(struct tt_op *op)
             }
             tt_early_drop(f->cp, m);
             if (st) {
-                mismatch(op->context, op->exec_peers[i].rank, &m->desc, &op->desc, op->seq, ": its offer of memory is not valid");
+                op_mismatch(op, op->exec_peers[i].rank, &m->desc, ": its offer of memory is not valid");
                 return;         /* the operation is over, and its flows with it */
             }
         }
@@ -215,7 +229,7 @@ void tt_op_take_early(struct tt_op *op)
             st = tt_exec_eager(&op->exec, (uint16_t)i, m->tag, m->bytes);
             m->claimed = st == TUTTI_OK;
             if (st == TUTTI_ERR_MISMATCH) {
-                mismatch(op->context, op->exec_peers[i].rank, &m->desc, &op->desc, op->seq, ": the sizes between the two differ");
+                op_mismatch(op, op->exec_peers[i].rank, &m->desc, ": the sizes between the two differ");
                 return;
             }
         }
@@ -297,7 +311,7 @@ bool tt_op_contradicted(struct tt_op *op)
             if (m->opseq != op->seq || tt_is_p2p(m->desc.kind) != op->p2p || (op->p2p && m->desc.kind == op->desc.kind))
                 continue;
             if (!tt_same_desc(&m->desc, &op->desc)) {
-                mismatch(c, index_in(c, cp), &m->desc, &op->desc, op->seq, "");
+                tt_op_mismatch(op, index_in(c, cp), &m->desc);
                 return true;
             }
         }
@@ -319,9 +333,15 @@ struct tt_op *tt_op_find(struct tt_context *c, uint32_t from, uint64_t opseq, bo
 static void check_history(struct tt_context *c, uint32_t index, const struct tt_mail *mail)
 {
     const struct tt_history *h = &c->history[mail->cell.opseq % TT_HISTORY];
+    char which[TT_OP_NUMBER_BYTES];
 
-    if (h->used && h->opseq == mail->cell.opseq && !tt_same_desc(&mail->cell.desc, &h->desc))
-        mismatch(c, index, &mail->cell.desc, &h->desc, mail->cell.opseq, "");
+    if (!h->used || h->opseq != mail->cell.opseq || tt_same_desc(&mail->cell.desc, &h->desc))
+        return;
+    if (h->desc.mode == TT_MODE_NONE)
+        snprintf(which, sizeof which, "operation %llu of the communicator", (unsigned long long)h->opseq);
+    else
+        snprintf(which, sizeof which, "an operation of tag %u", c->tag);
+    mismatch(c, index, &mail->cell.desc, &h->desc, which, "");
 }
 
 static bool deliver_eager(struct tt_op *op, struct tt_context_peer *cp, uint32_t index, const struct tt_mail *mail)
@@ -334,7 +354,7 @@ static bool deliver_eager(struct tt_op *op, struct tt_context_peer *cp, uint32_t
     if (i >= 0 && tt_op_flow(op, (uint16_t)i))
         st = tt_exec_eager(&op->exec, (uint16_t)i, mail->cell.tag, mail->bytes);
     if (st == TUTTI_ERR_MISMATCH) {
-        mismatch(op->context, index, &mail->cell.desc, &op->desc, op->seq, ": the sizes between the two differ");
+        op_mismatch(op, index, &mail->cell.desc, ": the sizes between the two differ");
         return true;
     }
     if (st == TUTTI_OK) {
@@ -439,7 +459,7 @@ static bool deliver_to_context(struct tt_engine *e, struct tt_peer *p, const str
     op = tt_op_find(c, index, mail->cell.opseq, p2p, mail->cell.desc.kind);
     if (op && index != UINT32_MAX) {
         if (!tt_same_desc(&mail->cell.desc, &op->desc))
-            mismatch(c, index, &mail->cell.desc, &op->desc, op->seq, "");
+            tt_op_mismatch(op, index, &mail->cell.desc);
         else if (mail->type == TT_CELL_EAGER)
             return deliver_eager(op, cp, index, mail);
         else if (mail->type == TT_CELL_READY)

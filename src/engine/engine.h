@@ -111,8 +111,9 @@ void tt_context_unseal(struct tt_context *c);
 void tt_context_clear(struct tt_context *c);
 /* Whether an operation of it is under way. Any thread. */
 bool tt_context_is_busy(struct tt_context *c);
-/* Of calls from here on. By the thread that makes them. */
-void tt_context_set_mode(struct tt_context *c, enum tt_op_mode mode);
+/* Of an elastic run: calls from here on are part of operation `n` (from 1) of `tag`, in this mode. The mode is compared, the rest is what sentences call
+ * them. By the thread that makes them. */
+void tt_context_set_operation(struct tt_context *c, enum tt_op_mode mode, uint32_t tag, uint64_t n);
 /* Ends every operation now and later with `status` and the sentence; the first failure stays. Any thread. */
 void tt_context_fail(struct tt_context *c, tutti_status status, const char *sentence);
 /* OK, or what ended it; the sentence goes to why[why_bytes]. Any thread. */

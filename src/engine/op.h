@@ -36,6 +36,9 @@ void tt_op_describe(const struct tt_op *op, char *out, size_t cap);
 #define TT_RANK_TEXT_BYTES 32
 /* "rank 2"; in an elastic run, where ranks are those of a world that views may have shrunk in, "member 7". Returns out. */
 const char *tt_rank_text(const struct tt_engine *e, uint32_t rank, char out[TT_RANK_TEXT_BYTES]);
+#define TT_OP_NUMBER_BYTES 64
+/* "operation 17", by seq; in an elastic run "operation 17 of tag 0", as its program counts them. Returns out. */
+const char *tt_op_number(const struct tt_op *op, char out[TT_OP_NUMBER_BYTES]);
 /* Job rank that it waits for; UINT32_MAX: none. */
 uint32_t tt_op_waits_for(const struct tt_op *op);
 /* Asks the rank it waits for (a nudge). */

@@ -17,6 +17,18 @@ const char *tt_rank_text(const struct tt_engine *e, uint32_t rank, char out[TT_R
     return out;
 }
 
+const char *tt_op_number(const struct tt_op *op, char out[TT_OP_NUMBER_BYTES])
+{
+    const struct tt_context *c = op->context;
+    const uint64_t seq = tt_is_p2p(op->desc.kind) ? op->seq & 0xffffffff : op->seq;
+
+    if (op->desc.mode == TT_MODE_NONE)
+        snprintf(out, TT_OP_NUMBER_BYTES, "operation %llu", (unsigned long long)seq);
+    else
+        snprintf(out, TT_OP_NUMBER_BYTES, "operation %llu of tag %u", (unsigned long long)c->n, c->tag);
+    return out;
+}
+
 uint32_t tt_op_waits_for(const struct tt_op *op)
 {
     const uint32_t r = op->exposed && !op->oneself ? tt_exec_waits_for(&op->exec) : UINT32_MAX;
@@ -92,6 +104,10 @@ void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
         print_dynamic(d, out, cap);
         return;
     }
+    if (d->mode == TT_MODE_PARTIAL && d->kind == TT_ALLGATHER) { /* what goes before the all-reduce that the program called */
+        snprintf(out, cap, "allreduce(mode partial, who contributes)");
+        return;
+    }
     if (tt_is_p2p(d->kind) || d->kind == TT_BARRIER) {
         if (d->kind == TT_BARRIER)
             snprintf(out, cap, "barrier(%s)", d->mode ? mode_of(d) + 2 : "");
@@ -127,11 +143,11 @@ void tt_op_describe(const struct tt_op *op, char *out, size_t cap)
 {
     const struct tt_step *t = op->exposed ? tt_exec_oldest(&op->exec) : NULL;
     const uint32_t peer = tt_op_waits_for(op);
-    char what[240], step[96] = "its end", whom[48] = "nobody", name[TT_RANK_TEXT_BYTES];
+    char what[240], step[96] = "its end", whom[48] = "nobody", name[TT_RANK_TEXT_BYTES], number[TT_OP_NUMBER_BYTES];
 
     tt_opdesc_print(&op->desc, what, sizeof what);
     if (!op->exposed) {
-        snprintf(out, cap, "%s, operation %llu, which has not begun", what, (unsigned long long)op->seq);
+        snprintf(out, cap, "%s, %s, which has not begun", what, tt_op_number(op, number));
         return;
     }
     if (t)
@@ -145,8 +161,7 @@ void tt_op_describe(const struct tt_op *op, char *out, size_t cap)
         snprintf(whom, sizeof whom, "a %s of its own", op->desc.kind == TT_SEND ? "recv" : "send");
     else if (peer != UINT32_MAX)
         snprintf(whom, sizeof whom, "%s", tt_rank_text(op->context->engine, peer, name));
-    snprintf(out, cap, "%s, operation %llu, in %s, waiting for %s", what,
-             (unsigned long long)(op->p2p ? op->seq & 0xffffffff : op->seq), step, whom);
+    snprintf(out, cap, "%s, %s, in %s, waiting for %s", what, tt_op_number(op, number), step, whom);
 }
 
 void tt_op_nudge(struct tt_op *op)

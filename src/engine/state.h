@@ -117,7 +117,9 @@ struct tt_context {
     uint32_t *ranks;            /* [nranks] job ranks */
     struct tt_sparse peers;     /* struct tt_context_peer, by job rank; made at first use */
     uint64_t next_seq;          /* of the next collective */
-    enum tt_op_mode mode;       /* of calls from here on */
+    enum tt_op_mode mode;       /* of calls from here on; NONE: it is of no elastic run, or the program's */
+    uint32_t tag;               /* else: they are of operation n of this tag */
+    uint64_t n;
     struct tt_op *active;       /* exposed ones, oldest first */
     struct tt_op *waiting, **waiting_end;
     uint32_t nactive, nwaiting; /* collectives */

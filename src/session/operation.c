@@ -91,7 +91,8 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
                        "%s: op.mode is %d, of an %s; modes are TUTTI_ABORT, %d, TUTTI_RETRY, %d, and TUTTI_PARTIAL, %d",
                        name, (int)op->mode, tt_collective_name(op->coll), TUTTI_ABORT, TUTTI_RETRY, TUTTI_PARTIAL);
     if (tag >= run->ntags)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: tag %u: there are %u (tutti_run_conf.tags)", name, tag, run->ntags);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no tag %u: tags are 0 to %u (tutti_run_conf.tags is %u)", name,
+                       tag, run->ntags - 1, run->ntags);
     if (op->tentative && !tt_tentative_fits(op))
         return tt_fail(
             TUTTI_ERR_INVALID,
@@ -338,8 +339,8 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
         tt_scope_drop(o);
         return tt_fail(st, "tutti_run_collective: tag %u cannot begin now", tag);
     }
-    tt_context_set_mode(o->comm->context, mode_of(o));
-    tt_context_set_mode(o->scope->context, mode_of(o));
+    tt_context_set_operation(o->comm->context, mode_of(o), tag, run->m.ops[tag].n);
+    tt_context_set_operation(o->scope->context, mode_of(o), tag, run->m.ops[tag].n);
     if (o->tentative)
         tt_tentative_owe(run, tag);
     t->in_use = true;

@@ -43,6 +43,15 @@ static tutti_status wait_done(tutti_run *run, uint64_t deadline_ns, const char *
     return run->call_done ? TUTTI_OK : tt_run_check(run);
 }
 
+tutti_status tt_round_collides(const tutti_run *run, const char *name)
+{
+    for (uint32_t tag = 0; tag < run->ntags; tag++)
+        if (run->tags[tag].in_use)
+            return tt_fail(TUTTI_ERR_INVALID, "%s: an operation of tag %u is under way", name, tag);
+    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is under way", name,
+                   run->calling ? "another call that all members make" : "a call on the view's communicator");
+}
+
 tutti_status tt_round_refuse(tutti_run *run, const char *name)
 {
     const tutti_status st = tt_run_check(run);
@@ -51,7 +60,7 @@ tutti_status tt_round_refuse(tutti_run *run, const char *name)
         return st;
     if (run->m.epoch == 0)
         return tt_fail(TUTTI_ERR_INVALID, "%s: this member is in no view; tutti_run_epoch brings it into one", name);
-    return tt_fail(TUTTI_ERR_INVALID, "%s: another call that all members make, an operation, or a call on the view's communicator is under way", name);
+    return tt_round_collides(run, name);
 }
 
 static tutti_status mismatch(const tutti_run *run, const char *name, const struct tt_member_act *r)

@@ -154,6 +154,7 @@ static void enter_view(tutti_run *run)
     run->heard_n = 0;
     run->heard_tag = 0;
     *run->stop_why = 0;
+    run->stop_logged = false;
     tt_tentative_owe_nothing(run); /* newcomers know nothing of what was refused before */
     tt_measure_drop(run);
     tt_peers_want(run, tt_now_ns());
@@ -207,7 +208,7 @@ static void stop(tutti_run *run, const struct tt_member_act *act)
     if (!run->home.world || run->space.epoch != run->m.epoch)
         return;
     snprintf(why, sizeof why, "epoch %" PRIu64 " is over: %s", run->space.epoch, run->stop_why);
-    if (tt_engine_fail_all(run->home.world->engine, st, why))
+    if (tt_engine_fail_all(run->home.world->engine, st, why) && !run->stop_logged)
         tt_log(differ ? TT_LOG_ERROR : TT_LOG_WARN, "%s: %s", tutti_status_name(st), why);
 }
 

@@ -245,6 +245,7 @@ struct tutti_run {
     struct tt_home home;
     struct tt_space space;
     char stop_why[TT_SAID_TEXT_BYTES];  /* what the first failure of the epoch said, or the coordinator; "": nothing did */
+    bool stop_logged;                   /* the log has told of a failure of the epoch */
     bool offered;                       /* `offer` is out, and is said to who connects anew */
     struct tt_said offer;
     tutti_member *members;              /* [nranks] of the space's view */
@@ -365,6 +366,8 @@ tutti_status tt_round_call(tutti_run *run, const struct tt_elmsg *call, uint64_t
 tutti_status tt_round_finish(tutti_run *run, uint64_t deadline_ns, const char *name, struct tt_member_act *result);
 /* Why a call that all members make may not be made now. */
 tutti_status tt_round_refuse(tutti_run *run, const char *name);
+/* INVALID (logged): what is under way. Under the lock. */
+tutti_status tt_round_collides(const tutti_run *run, const char *name);
 /* The service thread's part: the log tells of an epoch that waits for newcomers as too few members are left. Under the lock. */
 void tt_round_tick(tutti_run *run, uint64_t now_ns);
 uint64_t tt_round_next_ns(const tutti_run *run);

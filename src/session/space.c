@@ -230,6 +230,16 @@ struct tt_engine_hooks tt_space_hooks(tutti_run *run)
     return (struct tt_engine_hooks){ .arg = run, .failed = failed_here };
 }
 
+/* Why the epoch is over. What ends a communicator that this member has is in the log; ABORTED is not: the program knows that itself. */
+static void keep_why(tutti_run *run, uint32_t context, tutti_status status, const char *sentence)
+{
+    const uint32_t at = context - first_context(run->space.epoch);
+
+    run->stop_logged |= status != TUTTI_ERR_ABORTED && (at == 0 || (at - 1) % TT_ELASTIC_TAGS < run->ntags);
+    if (!*run->stop_why)
+        snprintf(run->stop_why, sizeof run->stop_why, "%s", sentence);
+}
+
 /* A communicator of the view failed: the others hear why, and the epoch ends for all, for nothing more can be done in it. A lost member the
  * coordinator will tell of in any case; a connection that was cut between two that live it would not hear of otherwise. */
 static void told(tutti_run *run, const struct tt_run_trouble *t)
@@ -245,8 +255,7 @@ static void told(tutti_run *run, const struct tt_run_trouble *t)
     tt_peers_say(run, &s);
     if (!own || run->m.stopped)
         return;
-    if (!*run->stop_why)
-        snprintf(run->stop_why, sizeof run->stop_why, "%s", t->sentence);
+    keep_why(run, t->context, t->status, t->sentence);
     tt_run_end_epoch(run, t->status);
 }
 
@@ -270,5 +279,7 @@ void tt_space_failed(tutti_run *run, const struct tt_said *s)
 
     if (s->epoch != run->space.epoch || !run->home.world)
         return;
+    if (tt_space_has(s->epoch, s->context) && s->epoch == run->m.epoch && !run->m.stopped)
+        keep_why(run, s->context, st, s->text);
     tt_engine_fail_context(run->home.world->engine, s->context, st, s->text); /* INVALID is what was never started */
 }

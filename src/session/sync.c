@@ -118,7 +118,10 @@ static tutti_status check(const tutti_run *run, const tutti_state *s)
         return tt_fail(TUTTI_ERR_INVALID, "%s: a state has 1 to %u arrays, not %zu%s", name, TT_SYNC_ARRAYS_MAX,
                        s->narrays, s->arrays ? "" : " at NULL");
     if ((unsigned)s->strategy > TUTTI_SYNC_SEND || (unsigned)s->scope > TUTTI_SYNC_ROLE)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no strategy %d of scope %d", name, (int)s->strategy, (int)s->scope);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "%s: state.strategy is %d, and state.scope %d; there are strategies 0 to %d, and scopes 0 and %d", name,
+            (int)s->strategy, (int)s->scope, TUTTI_SYNC_SEND, TUTTI_SYNC_ROLE);
     if (s->revision >= UINT64_MAX - 1)
         return tt_fail(TUTTI_ERR_INVALID, "%s: revision %" PRIu64 " is too high", name, s->revision);
     for (size_t i = 0; i < s->narrays && !st; i++)

@@ -339,13 +339,19 @@ static tutti_status meet(tutti_run *run, uint64_t deadline_ns, const char *name)
     return TUTTI_OK;
 }
 
+static tutti_status too_few_are_left(uint64_t n, uint32_t least, const char *name)
+{
+    return tt_fail(TUTTI_ERR_PEER_LOST, "%s: only %" PRIu64 " member%s left, and least is %u", name, n,
+                   n == 1 ? " is" : "s are", least);
+}
+
 /* What the coordinator decided, in the end: TUTTI_OK with *changed, or why not. */
-static tutti_status outcome(tutti_run *run, const struct tt_member_act *r, const char *name, bool *too_few)
+static tutti_status outcome(tutti_run *run, const struct tt_member_act *r, uint32_t least, const char *name,
+                            bool *too_few)
 {
     *too_few = r->what == TT_ROUND_TOO_FEW;
     if (*too_few)
-        return tt_fail(TUTTI_ERR_PEER_LOST, "%s: only %" PRIu64 " member%s left", name, r->value,
-                       r->value == 1 ? " is" : "s are");
+        return too_few_are_left(r->value, least, name);
     if (r->what != TT_ROUND_OK && r->what != TT_ROUND_SAME)
         return tt_fail(TUTTI_ERR_PROTOCOL, "%s: the coordinator's answer %u is none", name, r->what);
     return tt_run_check(run);
@@ -361,7 +367,7 @@ tutti_status tt_view_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint3
     tutti_status st = tt_round_call(run, &call, deadline_ns, name, &result);
 
     if (!st)
-        st = outcome(run, &result, name, &out->too_few);
+        st = outcome(run, &result, least, name, &out->too_few);
     if (!st && run->dropped) { /* taken back too late: the program's next call meets the others, who are in theirs */
         run->expected = run->m.epoch;
         st = tt_run_lost("%s: this member's replica group was not complete any longer; tutti_run_epoch brings it back", name);
@@ -376,8 +382,7 @@ tutti_status tt_view_suffices(const tutti_run *run, uint32_t least, const char *
 {
     if (run->space.nranks >= least)
         return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_PEER_LOST, "%s: only %u member%s left", name, run->space.nranks,
-                   run->space.nranks == 1 ? " is" : "s are");
+    return too_few_are_left((uint64_t)run->space.nranks, least, name);
 }
 
 tutti_status tt_view_again(tutti_run *run, uint32_t least, uint64_t deadline_ns, const char *name,
@@ -492,11 +497,9 @@ static tutti_status epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32
         return tt_fail(TUTTI_ERR_INVALID, "%s: least is %u, and most only %u", name, least, most);
     tt_run_lock(run);
     if (run->calling || run->noperations > 0 || !tt_space_seal(run)) {
+        st = tt_round_collides(run, name);
         tt_run_unlock(run);
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "%s: another call that all members make, an operation, or a call on the view's communicator is under way",
-            name);
+        return st;
     }
     deadline_ns = tt_run_deadline(run, timeout_ms);
     run->calling = true;

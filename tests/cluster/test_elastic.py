@@ -3,11 +3,13 @@
 checks every number (prog_member.c)."""
 
 import re
+import resource
 import signal
 import subprocess
 import tempfile
 import threading
 import unittest
+import urllib.request
 from pathlib import Path
 
 from cluster import BUILD, PATIENCE_S, SANITIZED, TUTTI, environment, free_port, wait_until
@@ -120,6 +122,7 @@ class Elastic(unittest.TestCase):
         for status, arguments, words in ((2, ("--grace", "2000"), ("2000 ms", "1000 ms", "--lease")),
                                          (2, ("--lease", "300", "--grace", "301"), ("301 ms", "300 ms")),
                                          (2, ("--token-file", token), (str(token), "5 characters", "16")),
+                                         (2, ("--token-file", ""), ('--token-file ""', "No such file")),
                                          (2, ("--lease", "soon"), ("soon",)),
                                          (2, ("--cert", token), ("--ca",)),
                                          (2, ("--cert", "/none.pem", "--key", token, "--ca", token), ("/none.pem", "No such file")),
@@ -131,6 +134,7 @@ class Elastic(unittest.TestCase):
                                          (2, ("--http", ":99999"), ("--http", '99999"', "0 to 65535")),
                                          (2, ("--run", ""), ("--run", "1 to ")),
                                          (2, ("--listen", "0.0.0.0:0"), ("--listen", "0.0.0.0:0", "token", "--insecure")),
+                                         (2, ("--journal", ""), ("--journal is empty", "none")),
                                          (1, ("--listen", self.address), (self.address,)),
                                          (1, ("--journal", self.tmp.name), (self.tmp.name,))):
             done = subprocess.run([TUTTI, "coordinator", "--journal", "none", "--listen", "127.0.0.1:0", *map(str, arguments)],
@@ -148,6 +152,33 @@ class Elastic(unittest.TestCase):
             self.assertRegex(done.stderr, words)
         self.coordinator.process.terminate()
         self.assertEqual(self.coordinator.process.wait(timeout=60), 0)
+
+    def test_a_coordinator_says_that_it_asks_an_etcd_again_which_does_not_answer(self):
+        at = f"127.0.0.1:{free_port()}"
+        done = subprocess.run([TUTTI, "coordinator", "--listen", "127.0.0.1:0", "--store", f"etcd://{at}/a"], env=self.env, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, f"^tutti warn: etcd at {at} does not answer: .*; it is asked again for 4 s\n"
+                                      f"tutti error: etcd at {at} does not answer: .*\n$")
+
+    def test_a_coordinator_whose_journal_cannot_be_written_says_why_once(self):
+        with subprocess.Popen([TUTTI, "coordinator", "--listen", "127.0.0.1:0", "--journal", Path(self.tmp.name, "full")], env=self.env, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, restore_signals=False) as coordinator:     # SIGXFSZ stays ignored
+            address = coordinator.stdout.readline().split()[-1]
+            resource.prlimit(coordinator.pid, resource.RLIMIT_FSIZE, (0, 0))
+            self.start(MEMBER, address, 100, 1)
+            said = coordinator.communicate(timeout=PATIENCE_S)[1]
+        self.assertEqual(coordinator.returncode, 1, said)
+        self.assertRegex(said, r"^tutti error: journal .*full: .*\n$")
+        self.assertNotIn("Success", said)
+
+    def test_a_coordinator_says_an_address_that_a_browser_can_open(self):
+        for address, words in (("127.0.0.1:0", r"http://127\.0\.0\.1:\d+/$"), ("0.0.0.0:0", r"http://127\.0\.0\.1:\d+/, and at the other addresses of this host$")):
+            coordinator = self.start(TUTTI, "coordinator", "--journal", "none", "--listen", "127.0.0.1:0", "--http", address)
+            coordinator.await_line("its state is shown at " + words)
+            page = re.search("http://[^,]*/", "\n".join(coordinator.lines)).group()
+            with urllib.request.urlopen(page + "healthz", timeout=PATIENCE_S) as answer:
+                self.assertEqual(answer.read(), b"ok\n")
 
     def test_tentative_operations_that_a_loss_takes_back_are_the_same_on_all(self):
         for count in (100, 200000):

@@ -447,6 +447,7 @@ static void its_snapshot_tells_who_is_there_and_what_happened(void **state)
         assert_true(s->members[i].connected);
         assert_memory_equal(s->members[i].address, "127.0.0.1:", 10);
     }
+    assert_non_null(strstr(s->events[0].text, "started; it is start 1"));
     for (uint32_t i = 0; i < s->nevents; i++) {
         joined |= strstr(s->events[i].text, "member 2 joined from 127.0.0.1:") != NULL;
         viewed |= strstr(s->events[i].text, "epoch 1 begins with 3 members") != NULL;

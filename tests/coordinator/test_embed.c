@@ -88,6 +88,7 @@ static void what_makes_no_sense_is_told(void **state)
         { { .size = sizeof cases[0].conf, .key = "k" }, "go together" },
         { { .size = sizeof cases[0].conf, .lease_ms = -1 }, "lease of -1 ms" },
         { { .size = sizeof cases[0].conf, .journal = "/nowhere/at/all" }, "/nowhere/at/all" },
+        { { .size = sizeof cases[0].conf, .journal = "" }, "conf.journal is empty" },
         { { .size = sizeof cases[0].conf, .listen = "here" }, "\"here\"" },
         { { .size = sizeof cases[0].conf, .listen = "" }, "no address" },
         { { .size = sizeof cases[0].conf, .token = "short" }, "token" },

@@ -1637,6 +1637,7 @@ static void wrong_calls(struct guest *g)
     CHECK(tutti_run_epoch(g->run, TUTTI_ADMIT, 3, 0, 50, &view) == TUTTI_ERR_TIMEOUT);
     CHECK(says("there was no view") && says("least is 3"));
     first_view(g, 2);
+    CHECK(tutti_run_shrink(g->run, 3, 0, &view) == TUTTI_ERR_PEER_LOST && says("only 2 members are left, and least is 3"));
     CHECK(tutti_run_view(g->run, &small) == TUTTI_ERR_INVALID && says("out.size is 4"));
     CHECK(tutti_run_poll(g->run, &news) == TUTTI_ERR_INVALID && says("out.size is 5; it must be sizeof(tutti_news)"));
     CHECK(tutti_run_stats(g->run, &stats) == TUTTI_ERR_INVALID && says("out.size is 6; it must be sizeof(tutti_run_stats_t)"));
@@ -1650,7 +1651,7 @@ static void wrong_calls(struct guest *g)
     op.coll = TUTTI_ALLREDUCE;
     op.mode = TUTTI_ABORT;
     op.tag = 4;
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && says("there is no tag 4: tags are 0 to 3"));
     op.tag = 0;
     op.type = 99;
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
@@ -1700,6 +1701,54 @@ static void wrong_calls(struct guest *g)
         MUST(tutti_run_collective(g->run, &op));
         MUST(tutti_run_poll(g->run, &news));
     }
+}
+
+static void *wait_in_tag_2(void *run)
+{
+    MUST(tutti_run_collective(run, &(tutti_elastic){ .size = sizeof(tutti_elastic), .coll = TUTTI_BARRIER, .tag = 2 }));
+    return NULL;
+}
+
+static bool operates(tutti_run *run)
+{
+    bool does;
+
+    tt_run_lock(run);
+    does = run->noperations > 0;
+    tt_run_unlock(run);
+    return does;
+}
+
+/* Guest 0 calls while another thread of it waits in an operation. */
+static void calls_that_collide(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    uint64_t flags = 0;
+    pthread_t other;
+
+    first_view(g, 2);
+    if (g->index == 1) {
+        party_await(g->party, 1);
+        wait_in_tag_2(g->run);
+        return;
+    }
+    CHECK(pthread_create(&other, NULL, wait_in_tag_2, g->run) == 0);
+    while (!operates(g->run))
+        nanosleep(&(struct timespec){ .tv_nsec = TT_MS }, NULL);
+    CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_INVALID && says("tutti_run_agree: an operation of tag 2 is under way"));
+    CHECK(tutti_run_epoch(g->run, 0, 0, 0, 0, &view) == TUTTI_ERR_INVALID && says("tutti_run_epoch: an operation of tag 2 is under way"));
+    party_reach(g->party, 1);
+    CHECK(pthread_join(other, NULL) == 0);
+}
+
+static void what_a_call_collides_with_is_told(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 2, calls_that_collide, NULL);
+    party_end(&p);
 }
 
 static void wrong_calls_are_told_and_cost_nothing(void **state)
@@ -1967,7 +2016,7 @@ static void calls_are_long(struct guest *g)
     CHECK(tutti_run_collective(g->run, &op) != TUTTI_OK);
     if (says("member 1 called allreduce(count ") || says("member 2 called allreduce(count ")) {
         CHECK(says("count 7") && says("count 8") && says("where member ") && !says("rank "));
-        CHECK(says("of the communicator)"));
+        CHECK(says("(operation 1 of tag 0)"));
         party_reach(g->party, 1);
     } else {
         CHECK(says("found that members called different operations")); /* the other has */
@@ -1984,6 +2033,99 @@ static void long_sentences_are_told_to_their_ends(void **state)
     (void)state;
     party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
     party_run(&p, 2, calls_are_long, NULL);
+    party_end(&p);
+}
+
+/* Of who has begun before the epoch was over. */
+static bool says_where(const char *operation)
+{
+    return says(operation) || says("; tutti_run_epoch brings the next view");
+}
+
+static void *in_tag_3(void *run)
+{
+    CHECK(
+        tutti_run_collective(run, &(tutti_elastic){ .size = sizeof(tutti_elastic), .coll = TUTTI_BARRIER, .tag = 3 }) ==
+        TUTTI_ERR_PEER_LOST);
+    CHECK(says_where(", operation 1 of tag 3, "));
+    return NULL;
+}
+
+/* Each waits for the other, in a tag of its own, and guest 0 in one more: the sentences say which. */
+static void in_tags_apart(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    pthread_t other;
+    int64_t v = 1;
+    tutti_elastic op = {
+        .size = sizeof op, .coll = TUTTI_ALLREDUCE, .src = &v, .dst = &v, .count = 1, .type = TUTTI_I64, .tag = 1
+    };
+    tutti_status st;
+
+    first_view(g, 2);
+    MUST(tutti_run_collective(g->run, &op));
+    op.tag += g->index;
+    op.timeout_ms = g->index == 0 ? 200 : 0;
+    if (g->index == 0)
+        CHECK(pthread_create(&other, NULL, in_tag_3, g->run) == 0);
+    st = tutti_run_collective(g->run, &op);
+    CHECK(v == 2);
+    if (g->index == 0)
+        CHECK(st == TUTTI_ERR_TIMEOUT && says(", operation 2 of tag 1, in wait of ") && pthread_join(other, NULL) == 0);
+    else
+        CHECK(st == TUTTI_ERR_PEER_LOST && says("reached ") && says_where(", operation 1 of tag 2, "));
+    MUST(tutti_run_epoch(g->run, 0, 2, 0, 0, &view));
+    MUST(tutti_run_collective(g->run, &(tutti_elastic){ .size = sizeof op, .coll = TUTTI_BARRIER }));
+}
+
+/* Both members are of this process, and each tells of it once: not of the tag that ended, and once more of that which went with it. */
+static void who_is_in_another_tag_is_told_of_both_and_once(void **state)
+{
+    struct unit_stderr caught;
+    struct party p;
+    char text[16384];
+    uint32_t lines = 0;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    unit_stderr_catch(&caught);
+    party_run(&p, 2, in_tags_apart, NULL);
+    unit_stderr_release(&caught, text, sizeof text);
+    party_end(&p);
+    for (const char *at = text; (at = strchr(at, '\n')); at++)
+        lines++;
+    if (lines != 2 || !strstr(text, "operation 2 of tag 1"))
+        fail_msg("two lines were expected, not \"%s\"", text);
+}
+
+/* Who withholds nothing is in an exchange before its all-reduce: it is that which the program called. */
+static void one_is_partial(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    int64_t v = 1;
+    tutti_elastic op = { .size = sizeof op,
+                         .coll = TUTTI_ALLREDUCE,
+                         .src = &v,
+                         .dst = &v,
+                         .count = 1,
+                         .type = TUTTI_I64,
+                         .mode = g->index == 0 ? TUTTI_PARTIAL : TUTTI_RETRY };
+
+    first_view(g, 2);
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_MISMATCH && v == 1);
+    if (says(" where member ")) /* else the other has found it */
+        CHECK(says("called allreduce(mode partial, who contributes)") && says("called allreduce(count 1, ") && says("mode retry)"));
+    MUST(tutti_run_epoch(g->run, 0, 2, 0, 0, &view));
+    MUST(tutti_run_agree(g->run, 1, 0, &(uint64_t){ 0 }));
+}
+
+static void what_goes_before_a_partial_operation_is_told_as_that(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 2, one_is_partial, NULL);
     party_end(&p);
 }
 
@@ -2341,12 +2483,15 @@ int main(void)
         cmocka_unit_test(who_tries_again_after_the_others_have_gone_on_is_sent_after_them),
         cmocka_unit_test(the_child_of_a_fork_has_no_run_and_who_has_left_no_communicator),
         cmocka_unit_test(wrong_calls_are_told_and_cost_nothing),
+        cmocka_unit_test(what_a_call_collides_with_is_told),
         cmocka_unit_test(what_members_passed_is_told_where_it_differs),
         cmocka_unit_test(who_ended_an_epoch_is_told),
         cmocka_unit_test(a_call_where_others_are_in_an_operation_is_a_mismatch),
         cmocka_unit_test(who_could_not_reach_whom_is_told),
         cmocka_unit_test(a_newcomer_is_told_what_keeps_it_out),
         cmocka_unit_test(long_sentences_are_told_to_their_ends),
+        cmocka_unit_test(who_is_in_another_tag_is_told_of_both_and_once),
+        cmocka_unit_test(what_goes_before_a_partial_operation_is_told_as_that),
         cmocka_unit_test(who_waits_for_newcomers_is_told),
         cmocka_unit_test(who_has_another_token_is_told),
         cmocka_unit_test(who_is_plain_where_others_are_not_is_told),

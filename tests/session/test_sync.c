@@ -527,6 +527,10 @@ static void wrong_calls(struct guest *g)
     CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
     CHECK(strstr(tutti_last_error(), "the memory of \"step\" must have") != NULL);
     m.arrays[1].memory = NULL;
+    m.state.strategy = 9;
+    CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
+    CHECK(strstr(tutti_last_error(), "state.strategy is 9, and state.scope 0; there are strategies 0 to 2, and scopes 0 and 1") != NULL);
+    m.state.strategy = TUTTI_SYNC_POPULAR;
     m.state.narrays = 0;
     CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
     m.state.narrays = 3;
