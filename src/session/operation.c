@@ -259,7 +259,8 @@ static enum tt_op_mode mode_of(const struct tt_operation *o)
 static size_t small_result(const struct tt_operation *o)
 {
     const tutti_elastic *op = o->op;
-    const size_t element = tutti_dtype_bytes(op->type), each = op->coll == TUTTI_ALLGATHER ? o->nranks * element : element;
+    const size_t element = tutti_dtype_bytes(op->type),
+                 each = op->coll == TUTTI_ALLGATHER ? o->nranks * element : element;
 
     if (op->coll == TUTTI_BARRIER)
         return 1;
