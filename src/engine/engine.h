@@ -25,8 +25,17 @@ struct tt_engine;
 struct tt_context;
 struct tt_op;
 
-/* What becomes of a call where a rank is lost, as elastic runs have it. All ranks must say the same: it is in the descriptor. */
-enum tt_op_mode { TT_MODE_NONE, TT_MODE_ABORT, TT_MODE_RETRY, TT_MODE_PARTIAL, TT_MODE_TENTATIVE, TT_MODES };
+/* What becomes of a call where a rank is lost, as elastic runs have it; VERDICT: it is the exchange in which all say that they have done their parts. All ranks must say the
+ * same: it is in the descriptor. */
+enum tt_op_mode {
+    TT_MODE_NONE,
+    TT_MODE_ABORT,
+    TT_MODE_RETRY,
+    TT_MODE_PARTIAL,
+    TT_MODE_TENTATIVE,
+    TT_MODE_VERDICT,
+    TT_MODES
+};
 
 /* Wires of this process, opened in order of preference, and what a peer's card says of its own. */
 #define TT_ENGINE_WIRES_MAX 4

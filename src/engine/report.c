@@ -67,7 +67,8 @@ static const char *mode_of(const struct tt_opdesc *d)
                                               [TT_MODE_ABORT] = ", mode abort",
                                               [TT_MODE_RETRY] = ", mode retry",
                                               [TT_MODE_PARTIAL] = ", mode partial",
-                                              [TT_MODE_TENTATIVE] = ", tentative" };
+                                              [TT_MODE_TENTATIVE] = ", tentative",
+                                              [TT_MODE_VERDICT] = ", verdict" };
 
     return d->mode < TT_MODES ? of[d->mode] : ", of no mode";
 }
@@ -106,6 +107,10 @@ void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
     }
     if (d->mode == TT_MODE_PARTIAL && d->kind == TT_ALLGATHER) { /* what goes before the all-reduce that the program called */
         snprintf(out, cap, "allreduce(mode partial, who contributes)");
+        return;
+    }
+    if (d->mode == TT_MODE_VERDICT) { /* what follows on it */
+        snprintf(out, cap, "an operation that is over, and the exchange for its verdict");
         return;
     }
     if (tt_is_p2p(d->kind) || d->kind == TT_BARRIER) {

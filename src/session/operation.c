@@ -446,6 +446,7 @@ tutti_status tt_operation_vote(struct tt_operation *o, tutti_request **request)
                             .timeout_ms = tt_operation_left_ms(o),
                             .request = request,
                             .algo = tt_comm_shares_cores(o->comm) ? "allreduce_doubling" : NULL };
+    tt_context_set_operation(o->comm->context, TT_MODE_VERDICT, o->tag, o->kept->n);
     return tutti_allreduce(o->news, o->newest, TT_NEWS_WORDS, TUTTI_U64, TUTTI_MAX, o->comm, &o->call);
 }
 

@@ -666,6 +666,7 @@ static void all_tags_have_results(struct guest *g)
     int64_t src[TT_SETTLED_BYTES / sizeof(int64_t)] = { 0 }, dst[TT_SETTLED_BYTES / sizeof(int64_t)];
     tutti_view view = { .size = sizeof view };
     tutti_elastic op = small_sum(src, dst);
+    uint64_t flags = 0;
 
     first_view(g, 3);
     settle_all_tags(g, src, dst);
@@ -689,6 +690,7 @@ static void all_tags_have_results(struct guest *g)
     CHECK(dst[127] == 15 && op.status == TUTTI_OK);
     MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view));
     CHECK(view.nranks == 2);
+    MUST(tutti_run_agree(g->run, 1, 0, &flags)); /* neither goes while the other has not met it */
 }
 
 static void small_results_of_all_tags_are_told_at_once(void **state)
@@ -1785,6 +1787,37 @@ static void arguments_differ(struct guest *g)
     CHECK(tutti_run_epoch(g->run, TUTTI_ADMIT, 2 + g->index, 0, 0, &view) == TUTTI_ERR_MISMATCH);
 }
 
+/* Among the only one of its role an operation is over at once, and its verdict is an all-reduce of three numbers: no other operation is taken for that. */
+static void one_has_ended_what_another_begins(struct guest *g)
+{
+    static const uint64_t three[3] = { 1, 2, 3 };
+    uint64_t greatest[3] = { 0 };
+    tutti_elastic op = { .size = sizeof op,
+                         .coll = TUTTI_ALLREDUCE,
+                         .src = three,
+                         .dst = greatest,
+                         .count = 3,
+                         .scope = g->index ? TUTTI_SCOPE_ALL : TUTTI_SCOPE_ROLE,
+                         .type = TUTTI_U64,
+                         .op = TUTTI_MAX,
+                         .mode = TUTTI_RETRY };
+
+    first_view(g, 2);
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_MISMATCH);
+    CHECK(says("called an operation that is over, and the exchange for its verdict") && says("called allreduce(count 3, "));
+}
+
+static void an_operation_is_not_taken_for_the_verdict_on_another(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    p.nroles = 2;
+    party_run(&p, 2, one_has_ended_what_another_begins, NULL);
+    party_end(&p);
+}
+
 static void what_members_passed_is_told_where_it_differs(void **state)
 {
     struct party p;
@@ -2485,6 +2518,7 @@ int main(void)
         cmocka_unit_test(wrong_calls_are_told_and_cost_nothing),
         cmocka_unit_test(what_a_call_collides_with_is_told),
         cmocka_unit_test(what_members_passed_is_told_where_it_differs),
+        cmocka_unit_test(an_operation_is_not_taken_for_the_verdict_on_another),
         cmocka_unit_test(who_ended_an_epoch_is_told),
         cmocka_unit_test(a_call_where_others_are_in_an_operation_is_a_mismatch),
         cmocka_unit_test(who_could_not_reach_whom_is_told),
