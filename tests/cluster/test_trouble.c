@@ -1,4 +1,5 @@
 /* What ranks see when something goes wrong: ranks that die, stop, abort, or are late. */
+#include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -486,6 +487,7 @@ static void abort_long_role(struct rank *r)
     float *room = job_have(r, calloc((size_t)LONG_OPS * 2 * r->nranks * LONG_COUNT, sizeof *room));
     uint64_t before = 0;
 
+    mallopt(M_ARENA_MAX, 1); /* another one, for a thread that finds this one in use, takes 64 MiB of addresses */
     setenv("TUTTI_CMA", a->cma, 1);
     setenv("TUTTI_LANES", a->lanes, 1);
     job_open(r);
