@@ -13,8 +13,9 @@
 
 #define HUGE_BYTES (2u << 20)
 #define HOT_BYTES_MIN (4u << 20)        /* of a buffer */
-#define PIECE_BYTES (64u << 20)         /* that a call moves: some 20 ms */
-#define USES_MIN 2u
+#define PIECE_BYTES (8u << 20)          /* that a call moves: some 20 ms on a busy machine */
+#define USES_MIN 4u                     /* a move pays after some dozens of uses */
+#define TRIES 4u                        /* of a piece, some of which a peer may just be reading */
 #define LOOK_AGAIN 256u                 /* uses after which it is asked for anew: other memory may be there by now */
 
 void tt_pages_huge(void *memory, size_t bytes)
@@ -83,9 +84,14 @@ static void move_piece(struct tt_pages_range *r)
 
     if (r->done == r->first)
         madvise((void *)r->first, r->end - r->first, MADV_HUGEPAGE); /* what is not there yet comes so */
-    if (madvise((void *)r->done, bytes, MADV_COLLAPSE) != 0 && errno == EINVAL)
-        r->done = r->end;   /* it is no memory of that kind, or the kernel is older */
-    else
+    if (madvise((void *)r->done, bytes, MADV_COLLAPSE) != 0) {
+        if (errno == EINVAL)
+            r->done = r->end;   /* it is no memory of that kind, or the kernel is older */
+        else if (++r->tries < TRIES)
+            return;
+    }
+    r->tries = 0;
+    if (r->done < r->end)
         r->done += bytes;
 }
 

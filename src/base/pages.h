@@ -16,12 +16,12 @@ void tt_pages_huge(void *memory, size_t bytes);
 struct tt_pages_range {
     uintptr_t first, end;       /* whole huge pages; end 0: none */
     uintptr_t done;             /* up to where it has been put on huge pages */
-    uint32_t uses;
+    uint32_t uses, tries;       /* tries: of the next piece, that failed */
 };
 
 /* Where the system gives huge pages only to who asks for them, plain malloc has small ones. A process that reads another one's memory pins each of its pages, and one
- * that streams through its own walks the page tables for each: both take less with huge ones. So what has been passed twice is moved to
- * huge pages, a piece with each call, as that copies it. All of these are in the buffer, so it has as many bytes as before. Any thread. */
+ * that streams through its own walks the page tables for each: both take less with huge ones. So what has been passed a few times is moved to
+ * huge pages, a piece with each call, as that copies it, and takes long. All of these are in the buffer, so it has as many bytes as before. Any thread. */
 struct tt_pages_hot {
     pthread_mutex_t lock;
     struct tt_pages_range ranges[TT_PAGES_RANGES];

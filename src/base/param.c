@@ -59,7 +59,7 @@ const struct tt_param tt_params[TT_PARAM_COUNT] = {
     [TT_PARAM_REGISTER_DYNAMIC]  = { "TUTTI_REGISTER_DYNAMIC",  "0 or 1",             1,    0,      1,
         "0: calls may use RDMA on memory only that Tutti was told of (tutti_mem_register, tutti_mem_alloc); all else is an error" },
     [TT_PARAM_HUGE_PAGES]        = { "TUTTI_HUGE_PAGES",        "0 or 1",             1,    0,      1,
-        "1: buffers of 4 MiB and more that calls among ranks of a host use again are moved to huge pages, where the system leaves these to programs (madvise)" },
+        "1: buffers of 4 MiB and more that calls among ranks of a host use again and again are moved to huge pages, where the system leaves these to programs (madvise)" },
 };
 
 const struct tt_param_word tt_param_words[] = {
