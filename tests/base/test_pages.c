@@ -11,8 +11,8 @@
 
 #define MIB ((size_t)1 << 20)
 #define BUFFER_BYTES (50 * MIB)
-#define PIECE_KIB 8192
-#define USES 12             /* and it is moved whole */
+#define PIECE_BYTES (8 * MIB)
+#define USES 40             /* and it is moved whole, or was tried often enough */
 
 /* KiB of this process's memory at [first, first + bytes) on huge pages. */
 static size_t huge_kib(const uint8_t *first, size_t bytes)
@@ -52,7 +52,7 @@ static void what_is_used_again_and_again_is_moved_piece_by_piece_and_stays_what_
 {
     struct tt_pages_hot h;
     uint8_t *p = buffer();
-    size_t after[USES];
+    size_t moved[USES];
 
     (void)state;
     tt_pages_hot_init(&h);
@@ -64,18 +64,22 @@ static void what_is_used_again_and_again_is_moved_piece_by_piece_and_stays_what_
     }
     for (int use = 0; use < USES; use++) {
         tt_pages_hot_use(&h, p + 100, BUFFER_BYTES - 100);
-        after[use] = huge_kib(p, BUFFER_BYTES);
+        moved[use] = h.ranges[0].done - h.ranges[0].first;
+        if (use < 3) {
+            assert_int_equal(moved[use], 0);
+            assert_int_equal(huge_kib(p, BUFFER_BYTES), 0);
+        }
     }
-    for (int use = 0; use < 3; use++)
-        assert_int_equal(after[use], 0);
-    if (after[USES - 1] == 0) {
+    if (huge_kib(p, BUFFER_BYTES) == 0) {
         print_message("this system has no huge pages left\n");
         tt_pages_hot_fini(&h);
         munmap(p, BUFFER_BYTES);
         skip();
     }
+    /* how much is on huge pages by now is not all our doing: the kernel moves more of what it was asked to, when it has the time */
     for (int use = 3; use < USES; use++)
-        assert_in_range(after[use], after[use - 1], after[use - 1] + PIECE_KIB);
+        assert_in_range(moved[use], moved[use - 1], moved[use - 1] + PIECE_BYTES);
+    assert_int_equal(h.ranges[0].done, h.ranges[0].end);
     for (size_t i = 0; i < BUFFER_BYTES; i += 4096)
         assert_int_equal(p[i], (uint8_t)(i >> 12));
     tt_pages_hot_fini(&h);
