@@ -12,6 +12,7 @@
 
 #define FIRST_KINDS 13u /* of faults, in RUN_FAULTS_FIRST */
 #define FAULTS_LEAST 2u /* in a history of RUN_FAULTS_ALL, that did something */
+#define PEERS_FOR_FAULTS 12u /* that a round of faults, and filling the groups after it, may bring: without a mate, who has come would wait for ever */
 #define GRACE_NS (30 * MS)
 #define PATIENCE_NS (30 * TT_SECOND) /* after the last fault, until all must have got on */
 
@@ -824,12 +825,18 @@ static bool is_well(const struct run *r)
     return true;
 }
 
-/* Whether the history has come to its end; where all are well, and too little has gone wrong so far, more does. */
+/* Whether too little has gone wrong, and there are processes for more. */
+static bool wants_faults(const struct run *r)
+{
+    return r->faults < FAULTS_LEAST && r->faults_of != RUN_FAULTS_FIRST && r->npeers + PEERS_FOR_FAULTS <= PEERS_MAX;
+}
+
+/* Whether the history has come to its end; where all are well, more goes wrong first if it should. */
 static bool is_over(struct run *r)
 {
     if (r->w.now_ns <= r->quiet_ns || !r->coord_up || !is_well(r))
         return false;
-    if (r->faults >= FAULTS_LEAST || r->faults_of == RUN_FAULTS_FIRST)
+    if (!wants_faults(r))
         return true;
     for (uint32_t i = 0; i < r->npeers; i++)
         r->peers[i].finals_quiet = 0;
@@ -937,7 +944,7 @@ bool run_play(uint64_t seed, enum run_faults faults, struct run_sum *sum, char *
     sum->histories++;
     sum->events += r->events;
     sum->faults += r->faults;
-    sum->few_faults += good && r->faults < FAULTS_LEAST;
+    sum->few_faults += good && wants_faults(r);
     sum->finals += r->finals;
     sum->restored += r->restored;
     sum->voted += r->voted;
