@@ -419,16 +419,13 @@ static struct tt_chooser *copies_of(const struct tt_op *op, uint64_t bytes)
 }
 
 /* Whether what arrives through this wait had better come in a single copy: to its destination, or, where it is to be added to something, to memory of
- * this process's own. A sum that an all-reduce passes on is written into the peer's slot while it is made, and copied from there while it is in the cache: to fetch it from
- * where it was stored takes longer. What else an operation's messages are, they come in the same way, so that its time tells of one way. */
+ * this process's own. What else an operation's messages are, they come in the same way, so that its time tells of one way. */
 static bool pays_single_copy(struct tt_op *op, const struct tt_exec_step *wait)
 {
     const struct tt_engine *e = op->context->engine;
     const bool reduces = tt_coll_reduces(op->conf.coll.kind);
 
     if (reduces ? tt_op_is_quantized(op) : !wait->to_dst)
-        return false;
-    if (wait->to_dst && op->conf.coll.kind == TT_ALLREDUCE)
         return false;
     if (e->single_copies)
         return wait->s.bytes >= SINGLE_COPY_BYTES_MIN;
@@ -472,6 +469,10 @@ static uint64_t placed_at(const struct tt_op *op, const struct tt_exec_step *wai
     return c->stretches ? c->recv_displs[wait->s.peer] : wait->s.out.offset;
 }
 
+/* A sum that an all-reduce passes on is in the cache of who has made it. To fetch it from there takes longer than anything else: it is written into the peer's slot as it is made, and
+ * copied from there, or by who has it into the peer's destination, if that may be. */
+static bool arrives_hot(const struct tt_op *op) { return op->conf.coll.kind == TT_ALLREDUCE; }
+
 /* Where the peer's bytes can go straight into the final buffer: because the application allocated it here, or through the wire's
  * registration. *out NULL: nowhere. */
 static tutti_status choose_direct(struct tt_op *op, const struct tt_peer *p, const struct tt_exec_step *wait,
@@ -494,9 +495,12 @@ static tutti_status choose_direct(struct tt_op *op, const struct tt_peer *p, con
     if (*out || !p->anymem || (slots && !pays_single_copy(op, wait)))
         return TUTTI_OK;
     st = need_regions(op, w);
-    if (!st)
-        *out = op->regions[tt_op_wire_index(op->context->engine, w)].dst;
-    return st;
+    if (st)
+        return st;
+    *out = op->regions[tt_op_wire_index(op->context->engine, w)].dst;
+    if (slots && arrives_hot(op) && !(w->ops->admit && w->ops->admit(*out, p->rank)))
+        *out = NULL;
+    return TUTTI_OK;
 }
 
 /* ---- the actions --------------------------------------------------------------------------------------------- */
@@ -679,7 +683,9 @@ static bool do_put(struct tt_op *op, const struct tt_action *a)
             tt_context_fail_here(op->context, TUTTI_ERR_MISMATCH, "a peer's buffer is smaller than what is sent to it", true);
             return false;
         }
-        if (a->bytes >= (64 << 10))
+        if (arrives_hot(op) && !f->direct_key.mapped)
+            d.flags |= TT_DESC_HOT;
+        else if (a->bytes >= (64 << 10))
             d.flags |= op->stream_dst ? TT_DESC_STREAM : 0;
     } else {
         d.key = &f->landing_key;
@@ -714,7 +720,7 @@ static bool bypasses_cache(const struct tt_op *op, const struct tt_place *at)
     const bool *past_cache;
 
     if (at->kind != TT_AT_REMOTE)
-        return at->kind == TT_AT_BUF && op->stream_dst;
+        return at->kind == TT_AT_BUF && op->stream_dst && !(arrives_hot(op) && op->single_copy);
     past_cache = op->flow[at->peer].landing_key.past_cache;
     return past_cache && *past_cache;
 }

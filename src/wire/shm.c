@@ -312,6 +312,7 @@ const struct tt_wire_ops tt_wire_shm = {
     .dereg = tt_shm_dereg,
     .take_back = shm_take_back,
     .withdraw = tt_shm_withdraw,
+    .admit = tt_shm_admit,
     .import = tt_shm_import,
     .post = shm_post,
     .poll = shm_poll,

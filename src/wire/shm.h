@@ -33,6 +33,7 @@ struct tt_shm_shared {
     struct tt_region region;        /* ours only */
     uint64_t *private;              /* bitmap of pages that were taken back from peers; NULL: none */
     bool used;
+    bool permitted;                 /* peers may write into it (shm_push.c) */
     uint64_t change;                /* of our segments: which change the last of this slot was */
     struct tt_shm_shared *next_free;
 };
@@ -63,20 +64,37 @@ struct tt_shm_vector {
 };
 _Static_assert(sizeof(struct tt_shm_vector) == sizeof(struct iovec) && sizeof(size_t) == 8, "the kernel reads it");
 
+/* Who writes into another process: its thread, and what it writes to, a page that shows whose it is, and the bytes: see shm_writer.c. */
+struct tt_shm_writer {
+    _Atomic uint32_t tid;
+    struct tt_shm_vector there[2];
+};
+
 /* The ask that its receiver and its sender move together, each from its end: see shm_share.c. Of a word: the ask's tag (16 bits), then two numbers of
  * 24 bits. */
 struct tt_shm_share {
     alignas(64) _Atomic uint64_t claim;     /* what is left: [front, back), in units of 4 KiB; 0: closed */
     uint64_t to;                            /* where the receiver has it */
     alignas(64) _Atomic uint64_t written;   /* the sender's: failed or not, and from where on what it took is there */
-    _Atomic uint32_t tid;                   /* the sender's thread */
-    struct tt_shm_vector there[2];          /* what it writes to: a page that shows who it is, and the piece */
+    struct tt_shm_writer writer;
 };
+
+#define TT_SHM_PERMITS 4u           /* per link and direction */
+
+/* A region that the sender may write into: see shm_push.c. */
+struct tt_shm_permit {
+    alignas(64) _Atomic uint64_t region;    /* 0: none */
+    uint64_t to;                            /* where the receiver has it */
+    _Atomic uint64_t writing;               /* the sender's: the region that it is just writing into */
+    struct tt_shm_writer writer;
+};
+_Static_assert(sizeof(struct tt_shm_permit) == 64, "a permit is a cache line");
 
 /* In the receiver's link segment, behind the link region. */
 struct tt_shm_asks {
     alignas(64) _Atomic uint32_t readable;  /* 1: the owner of this memory has read the other's */
     struct tt_shm_share share;
+    struct tt_shm_permit permit[TT_SHM_PERMITS];
     struct tt_shm_ask_line line[TT_SHM_ASKS];
 };
 
@@ -113,6 +131,7 @@ struct tt_shm_peer {
     bool threads_seen;              /* its threads' states can be seen from here */
     uint8_t alone;                  /* shares in a row that the peer had no part in */
     uint32_t taken;                 /* of the one that is shared, pages from the front on that we took */
+    uint64_t permitted[TT_SHM_PERMITS];     /* regions of ours that it may write into; 0: none */
     uint32_t nasked;                /* ours that are not over */
     struct tt_shm_asker *asker;     /* ours; made at the first */
 };
@@ -170,6 +189,10 @@ static inline struct tt_shm_asks *tt_shm_asks_in(const struct tt_shm *w, const s
 }
 
 static inline struct tt_shm *tt_shm_of(struct tt_wire *w) { return (struct tt_shm *)w; }
+static inline struct tt_shm_shared *tt_shm_shared_of(struct tt_region *region)
+{
+    return (struct tt_shm_shared *)((char *)region - offsetof(struct tt_shm_shared, region));
+}
 static inline struct tt_shm_bell *tt_shm_bell_of(const struct tt_segment *seg) { return seg->base; }
 
 /* ---- shm.c ---- */
@@ -255,16 +278,43 @@ void tt_shm_cma_close(struct tt_shm *w);
 /* That our asks to the peer take here. */
 uint64_t tt_shm_asks_bytes(const struct tt_shm_peer *peer);
 
-/* ---- shm_share.c ---- */
-
-#define TT_SHM_SHARE_BYTES 65536u   /* asks from here on are shared */
+/* ---- shm_writer.c ---- */
 
 /* Makes w->guard. False: no memory. */
 bool tt_shm_guard_open(struct tt_shm *w);
 void tt_shm_guard_close(struct tt_shm *w);
+/* Finds out whether the threads of the peer, whose pid is known, can be seen, under the numbers that it knows them by. Else it must not write here. */
+void tt_shm_writer_meet(struct tt_shm_peer *peer);
+/* From now on no call begins to write; one may be on its way. */
+void tt_shm_writer_stop(struct tt_shm_writer *r);
+/* How a wait for the end of a call goes. */
+struct tt_shm_writing {
+    uint64_t looks, began_ns;
+    bool told;
+};
+/* Between two looks at whether a writer that was stopped has ended its call: yields. False: it is not in a call. */
+bool tt_shm_writer_may_be_in(const struct tt_shm_writer *r, const struct tt_shm_peer *peer,
+                             struct tt_shm_writing *wait);
+/* What a call is to write to. The caller looks once more whether it may before it goes. */
+void tt_shm_writer_aim(struct tt_shm_writer *r, const struct tt_shm_peer *peer, uint64_t to, uint64_t bytes);
+/* Writes. False if not all got there. */
+bool tt_shm_writer_go(const struct tt_shm_writer *r, const struct tt_shm *w, const struct tt_shm_peer *peer,
+                      const uint8_t *from, uint64_t bytes);
 
-/* Finds out whether the peer, whose pid is known, may share asks: whether its threads can be seen, under the numbers that it knows them by. */
-void tt_shm_share_meet(struct tt_shm_peer *peer);
+/* ---- shm_push.c ---- */
+
+/* The peer may write into the region from now on. False: it must not, or has as many permits as there are. */
+bool tt_shm_admit(struct tt_region *region, uint32_t rank);
+/* It writes nowhere any more when these return: into no region, and into that one, nobody. */
+void tt_shm_permits_close(struct tt_shm *w, struct tt_shm_peer *peer);
+void tt_shm_permits_close_of(struct tt_shm *w, uint64_t region);
+/* Writes the put's bytes to where they belong, if that may be. False: it may not. */
+bool tt_shm_push(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc *d);
+
+/* ---- shm_share.c ---- */
+
+#define TT_SHM_SHARE_BYTES 65536u   /* asks from here on are shared */
+
 /* The ask that is being served, whose place here is `to`, may be written by its sender, too, if it is of a kind that pays. */
 bool tt_shm_share_open(struct tt_shm *w, struct tt_shm_peer *peer, uint8_t *to);
 /* Takes up to `most` bytes of the shared ask to fetch. False: `most` is too little, or nothing is left to take. */

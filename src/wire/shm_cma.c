@@ -3,7 +3,8 @@
  *
  * A put to such memory is an ask: a line in the receiver's link segment that says what to fetch from where. The receiver's poll
  * serves asks in order: it reads the bytes from the sender straight to where they belong, raises the signal, and marks the ask as
- * done; the sender's poll sees that. So one copy is made, by the one who needs it (long ones by both: shm_share.c):
+ * done; the sender's poll sees that. So one copy is made, by the one who needs it (long ones by both: shm_share.c; by the one who has it, where it has just been made:
+ * shm_push.c):
  *  - memory whose target region goes is safe at once, as who would write it is its owner, or is stopped by it;
  *  - memory whose source region goes is revoked: the sender turns the ask from POSTED to REVOKED, and the receiver, which looks after
  *    each slice and commits with POSTED to TAKEN, drops what it read, and the signal. Neither waits for the other.
@@ -114,7 +115,7 @@ void tt_shm_cma_meet(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t nonce_
     peer->nonce_at = nonce_at;
     peer->nonce = nonce;
     peer->readable = true;
-    tt_shm_share_meet(peer);
+    tt_shm_writer_meet(peer);
     atomic_store_explicit(&tt_shm_asks_in(w, &peer->mine)->readable, 1, memory_order_release);
 }
 
@@ -166,21 +167,25 @@ static void write_line(struct tt_shm_ask_line *line, const struct tt_desc *d, co
 
 bool tt_shm_ask(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc *d)
 {
-    const bool fetched = d->bytes && !d->key->mapped, copied = d->flags & TT_DESC_INLINE;
+    const bool copied = d->flags & TT_DESC_INLINE;
+    bool fetched = d->bytes && !d->key->mapped;
     struct tt_shm_asker *k = asker_of(peer);
-    const uint8_t *from = fetched ? d->local : NULL;
     struct tt_shm_ask_line *line;
+    const uint8_t *from;
     uint64_t inline_end = 0;
 
     if (!k || k->tail - k->head >= (fetched && !copied ? BULK_MAX : TT_SHM_ASKS))
         return false;
     tt_assert(d->offset <= d->key->bytes && d->bytes <= d->key->bytes - d->offset);
+    if (fetched && d->flags & TT_DESC_HOT && tt_shm_push(w, peer, d))
+        fetched = false;
+    from = fetched ? d->local : NULL;
     if (fetched && copied) {
         from = keep_copy(k, d->local, d->bytes, &inline_end);
         if (!from)
             return false;
     }
-    if (d->bytes && !fetched)   /* bytes know no order: only the signal waits for its turn */
+    if (d->bytes && d->key->mapped) /* bytes know no order: only the signal waits for its turn */
         tt_copy((char *)d->key->mapped + d->offset, NULL, d->local, d->bytes,
                 d->flags & TT_DESC_STREAM ? TT_STREAM_DST : 0);
     k->asked[k->tail % TT_SHM_ASKS] = (struct asked){
@@ -255,6 +260,7 @@ void tt_shm_asks_lost(struct tt_shm *w, struct tt_shm_peer *peer)
 
     peer->readable = false;
     tt_shm_share_close(w, peer);
+    tt_shm_permits_close(w, peer);
     while (over < peer->nasked && is_done(w, peer, peer->asker->head + over))
         over++;
     for (uint32_t i = over; i < peer->nasked; i++)      /* the peer may live, and not know it yet */
@@ -510,6 +516,7 @@ void tt_shm_cma_close(struct tt_shm *w)
         struct tt_shm_peer *peer = w->links[i];
 
         tt_shm_share_close(w, peer);
+        tt_shm_permits_close(w, peer);
         for (uint32_t j = 0; j < peer->nasked; j++)
             take_back(w, peer, peer->asker->head + j);
         if (peer->asker)

@@ -175,15 +175,18 @@ tutti_status tt_shm_reg(struct tt_wire *base, void *mem, size_t bytes, struct tt
 
 /* Peers may have a segment mapped and a late writer may still write there; the memory is theirs then, no longer ours: our mapping
  * goes, so nothing of ours can change. Memory of our caller is written by us, and by a peer only
- * while it is shared (shm_share.c). */
+ * while it is shared (shm_share.c), or where it was let (shm_push.c). */
 void tt_shm_dereg(struct tt_region *region)
 {
     struct tt_shm *w = tt_shm_of(region->wire);
-    struct tt_shm_shared *s = (struct tt_shm_shared *)((char *)region - offsetof(struct tt_shm_shared, region));
+    struct tt_shm_shared *s = tt_shm_shared_of(region);
 
     s->used = false;
     tt_shm_source_gone(w, region->mem, region->bytes);
     tt_shm_share_close_of(w, s->id);
+    if (s->permitted)
+        tt_shm_permits_close_of(w, s->id);
+    s->permitted = false;
     if (!s->seg.base) {
         s->id += ID_OF_CALLER;  /* from here on late asks find nothing */
         s->next_free = w->free_own;
@@ -218,7 +221,7 @@ static bool is_private(const struct tt_shm_shared *s, size_t i) { return s->priv
 
 tutti_status tt_shm_withdraw(struct tt_region *region, uint64_t offset, uint64_t bytes)
 {
-    struct tt_shm_shared *s = (struct tt_shm_shared *)((char *)region - offsetof(struct tt_shm_shared, region));
+    struct tt_shm_shared *s = tt_shm_shared_of(region);
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), end = (offset + bytes + page - 1) / page;
 
     tt_assert(s->seg.base && offset <= region->bytes && bytes <= region->bytes - offset);

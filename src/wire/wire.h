@@ -103,6 +103,8 @@ enum {
     TT_DESC_DIRECT = 1u << 5,       /* its source, or its target, is memory of a device: no processor may touch the bytes on their way. Not with INLINE; only
                                        where the wire has DEVICE */
     TT_DESC_WAKE = 1u << 4,         /* an instant put without a signal, of which its owner shall hear even if it sleeps, as it does of others */
+    TT_DESC_HOT = 1u << 7,          /* hint: its source has just been written, by who posts it: where the wire would leave the copy to the peer and may make it
+                                       here (admit), it does */
     TT_DESC_FEW_LANES = 1u << 6     /* of a put: `lane` is a bound, at least 1: over any of the first so many lanes that are up, and no others */
 };
 #define TT_INLINE_BYTES 32768u
@@ -197,6 +199,9 @@ struct tt_wire_ops {
     /* As dereg for a part of memory that the wire allocated and peers have mapped: the pages that hold bytes [offset, offset + bytes) stay at
      * their addresses with what they hold, for this process alone. NULL on wires without MAPPED. */
     tutti_status (*withdraw)(struct tt_region *r, uint64_t offset, uint64_t bytes);
+    /* `peer`, which gets the region's key, may write into it itself until dereg, if it posts puts that are HOT. False, or NULL: it may not, and such
+     * puts are as any others. */
+    bool (*admit)(struct tt_region *r, uint32_t peer);
     /* Makes a peer's key usable here. PROTOCOL (logged) if the blob is none of this wire's; PENDING if the memory's
      * descriptor is still on its way: poll, and call again; UNSUPPORTED (not logged) if it is of no use here: the wire had not
      * allocated it, and this peer cannot be given such (tt_link.anymem, as the peer sees it). */

@@ -4,6 +4,7 @@
  *   KEY       a key is imported, and what it maps is used SHRINK   what was sent as memory is cut off
  *   ASK       an ask is written and served                LEAVE    the newest connection ends
  *   SHARE     a long ask is served, and its sender says anything of what it has written of it
+ *   PERMIT    a region that it may write into is taken back, and it says anything of what it writes
  * Bits of the op say what is put right before it is used, else hardly anything would be looked at. Whatever is believed lies in
  * memory that is there and stays there; an ask changes nothing outside of the regions. */
 #include <fcntl.h>
@@ -18,7 +19,8 @@
 #include "wire/shm.h"
 
 enum { NRANKS = 3, LINK_BYTES = 4096, REGION_BYTES = 200000, GUARD_BYTES = 4096, SENT_MAX = 64 };
-enum op { KNOCK, PACKET, KEY, ASK, SHRINK, LEAVE, SHARE, OPS };
+enum op { KNOCK, PACKET, KEY, ASK, SHRINK, LEAVE, SHARE, PERMIT, OPS };
+_Static_assert(OPS == 8, "an op is three bits");
 enum { HONEST = 1 << 3, WITH_FDS = 1 << 4, OTHER_RANK = 1 << 5, SEALED = 1 << 6, GREAT = 1 << 7 };
 
 /* As in shm_link.c. */
@@ -229,11 +231,36 @@ static void share(struct scene *s, uint8_t op, struct tt_reader *r)
         if (op & SEALED || turn > 0)
             atomic_store(&shared->claim, share_word(claim, op, r));
         atomic_store(&shared->written, op & GREAT ? share_word(claim & 0xffffull << 48, op, r) : tt_read_u64(r));
-        atomic_store(&shared->tid, 1u << 30);      /* no thread of ours: that would be waited for */
+        atomic_store(&shared->writer.tid, 1u << 30);      /* no thread of ours: that would be waited for */
         tt_shm_serve(s->w);
     }
     for (size_t i = 0; i < GUARD_BYTES; i++)
         tt_assert(memory[i] == 0xa5 && memory[GUARD_BYTES + REGION_BYTES + i] == 0xa5);
+}
+
+static void permit(struct scene *s, uint8_t op, struct tt_reader *r)
+{
+    struct tt_shm_peer *peer = tt_shm_peer_of(s->w, op & OTHER_RANK ? 2 : 1);
+    struct tt_shm_permit *p;
+
+    if (!peer || peer->state != TT_SHM_UP || !s->own || !tt_shm_admit(s->own, peer->rank))
+        return;
+    for (uint32_t i = 0; i < TT_SHM_PERMITS; i++) {
+        p = &tt_shm_asks_in(s->w, &peer->mine)->permit[i];
+        atomic_store(&p->writing, op & HONEST ? tt_shm_shared_of(s->own)->id : tt_read_u64(r));
+        atomic_store(&p->writer.tid, 1u << 30);    /* no thread of ours, as above */
+        atomic_store(&p->writer.there[i % 2].iov_len, tt_read_u32(r));
+        if (op & GREAT) {
+            atomic_store(&p->region, tt_read_u64(r));
+            p->to = tt_read_u64(r);
+        }
+    }
+    if (op & SEALED)
+        tt_shm_permits_close_of(s->w, tt_shm_shared_of(s->own)->id);
+    else
+        tt_shm_permits_close(s->w, peer);
+    for (uint32_t i = 0; i < TT_SHM_PERMITS; i++)
+        tt_assert(!peer->permitted[i]);
 }
 
 static void step(struct scene *s, uint8_t op, struct tt_reader *r)
@@ -254,6 +281,9 @@ static void step(struct scene *s, uint8_t op, struct tt_reader *r)
         break;
     case SHARE:
         share(s, op, r);
+        break;
+    case PERMIT:
+        permit(s, op, r);
         break;
     case SHRINK:
         for (uint32_t i = 0; i < s->nsent; i++)

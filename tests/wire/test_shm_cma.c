@@ -635,6 +635,219 @@ static void what_two_move_is_whole(void **state)
     nodes_run(*state, 2, sizes_role);
 }
 
+/* ---- what has just been made, and is pushed ---- */
+
+#define PUSHED (64u << 10)
+
+static void put_hot(struct node *n, const struct tt_rkey *key, uint64_t at, uint8_t *mem, uint64_t value)
+{
+    struct tt_desc d = node_signal(n, 1, 0, TT_SIGNAL_SET, value);
+
+    d.flags = TT_DESC_HOT;
+    d.local = mem;
+    d.bytes = PUSHED;
+    d.key = key;
+    d.offset = at;
+    d.cookie = value;
+    node_post(n, &d);
+}
+
+static uint8_t *source(struct node *n)
+{
+    uint8_t *mem = node_memory(n, BYTES);
+    struct tt_region *from;
+
+    memset(mem, 7, BYTES);
+    CHECK(n, n->ops->reg(n->w, mem, BYTES, &from) == TUTTI_OK);
+    return mem;
+}
+
+/* It is there before its receiver has done anything, the signal comes when it does; where it was not let, all comes then. */
+static void hot_role(struct node *n)
+{
+    struct tt_region *mine;
+    struct tt_rkey key = begin(n, &mine);
+    uint8_t *mem = source(n);
+
+    if (n->rank == 0) {
+        put_hot(n, &key, 5, mem, 1);
+        n->board->flag[0] = 1;
+        UNTIL(n, n->local[1] == 1);
+        UNTIL_IDLE(n, n->board->flag[1]);
+        put_hot(n, &key, MIB + 5, mem, 2);
+        n->board->flag[2] = 1;
+        UNTIL(n, n->local[2] == 1);
+    } else {
+        const uint8_t *to = mine->mem;
+
+        UNTIL_IDLE(n, n->board->flag[0]);
+        CHECK(n, to[5] == 0 && to[PUSHED + 4] == 0);
+        UNTIL(n, node_word(n, 0, 0) == 1);
+        CHECK(n, to[4] == 0 && to[5] == 7 && to[PUSHED + 4] == 7 && to[PUSHED + 5] == 0);
+        CHECK(n, n->ops->admit(mine, 0) && n->ops->admit(mine, 0));
+        n->board->flag[1] = 1;
+        UNTIL_IDLE(n, n->board->flag[2]);
+        CHECK(n, to[MIB + 4] == 0 && to[MIB + 5] == 7 && to[MIB + PUSHED + 4] == 7 && to[MIB + PUSHED + 5] == 0);
+        CHECK(n, node_word(n, 0, 0) == 1);
+        UNTIL(n, node_word(n, 0, 0) == 2);
+    }
+    node_barrier(n);
+}
+
+static void a_hot_put_is_written_by_its_sender_where_it_may(void **state)
+{
+    nodes_run(*state, 2, hot_role);
+}
+
+/* As late_writer_role, of a put that is pushed. */
+static void late_push_role(struct node *n)
+{
+    struct tt_region *mine;
+    struct tt_rkey key = begin(n, &mine);
+    uint8_t *mem = source(n);
+
+    if (n->rank == 1)
+        CHECK(n, n->ops->admit(mine, 0));
+    node_barrier(n);
+    if (n->rank == 0) {
+        stops_before_writing = true;
+        put_hot(n, &key, 0, mem, 1);
+        CHECK(n, !stops_before_writing);
+        UNTIL(n, n->local[1] == 1);
+        CHECK(n, !tt_shm_peer_of(tt_shm_of(n->w), 1)->unwritable);
+    } else {
+        uint8_t *to = mine->mem;
+
+        UNTIL_IDLE(n, process_is_stopped(n->board->pid[0]));
+        n->ops->dereg(mine);
+        CHECK(n, to[0] == 0 && to[PUSHED - 1] == 0);
+        kill(n->board->pid[0], SIGCONT);
+    }
+    node_barrier(n);
+    for (uint64_t i = 0; n->rank == 1 && i < PUSHED; i++)
+        CHECK(n, ((uint8_t *)n->memory[0])[i] == 0);
+    CHECK(n, n->rank == 0 || node_word(n, 0, 0) == 0);
+    node_barrier(n);
+}
+
+static void a_push_that_comes_late_writes_nothing(void **state)
+{
+    nodes_run(*state, 2, late_push_role);
+}
+
+/* Memory is taken back while it is pushed into: nothing changes in it from then on. */
+static void push_race_role(struct node *n)
+{
+    uint8_t *mem;
+    uint32_t midway = 0;
+
+    node_open(n);
+    node_connect_all(n);
+    mem = n->rank == 0 ? source(n) : node_memory(n, RACE_BYTES);
+    for (uint32_t i = 1; i <= RACES; i++) {
+        struct tt_region *mine;
+
+        if (n->rank == 1) {
+            memset(mem, 0, RACE_BYTES);
+            CHECK(n, n->ops->reg(n->w, mem, RACE_BYTES, &mine) == TUTTI_OK && n->ops->admit(mine, 0));
+            node_share(n, 0, mine);
+        }
+        node_barrier(n);
+        if (n->rank == 0) {
+            struct tt_rkey key = node_import(n, 1, 0);
+
+            for (uint64_t at = 0; at < RACE_BYTES; at += PUSHED)
+                put_hot(n, &key, at, mem, i);
+            n->board->flag[0] = i;
+        } else {
+            const uint64_t enough_ns = tt_now_ns() + tt_prng_below(&n->prng, 1ull << (10 + i % 10));
+
+            while (*(volatile uint8_t *)mem == 0 || tt_now_ns() < enough_ns)
+                node_poll(n);
+            n->ops->dereg(mine);
+            midway += mem[RACE_BYTES - 1] == 0;
+            memset(mem, 0xee, RACE_BYTES);
+            UNTIL(n, n->board->flag[0] == i);
+            for (uint64_t at = 0; at < RACE_BYTES; at++)
+                CHECK(n, mem[at] == 0xee);
+        }
+        node_barrier(n);
+    }
+    if (n->rank == 1)   /* none, where the two share a processor */
+        print_message("%u of %u were taken back midway\n", midway, RACES);
+}
+
+static void nothing_is_pushed_into_memory_that_was_taken_back(void **state)
+{
+    nodes_run(*state, 2, push_race_role);
+}
+
+/* What there is no permit for comes as ever. */
+static void permits_role(struct node *n)
+{
+    struct tt_region *r[TT_SHM_PERMITS + 1];
+    struct tt_rkey key = begin(n, &r[0]);
+    uint8_t *mem = source(n);
+
+    if (n->rank == 1) {
+        for (uint32_t i = 1; i <= TT_SHM_PERMITS; i++) {
+            CHECK(n, n->ops->reg(n->w, node_memory(n, MIB), MIB, &r[i]) == TUTTI_OK);
+            CHECK(n, n->ops->admit(r[i], 0));
+        }
+        CHECK(n, !n->ops->admit(r[0], 0));
+    }
+    node_barrier(n);
+    if (n->rank == 0) {
+        put_hot(n, &key, 0, mem, 1);
+        UNTIL(n, n->local[1] == 1);
+    } else {
+        UNTIL(n, node_word(n, 0, 0) == 1);
+        CHECK(n, ((uint8_t *)r[0]->mem)[PUSHED - 1] == 7);
+        n->ops->dereg(r[2]);
+        CHECK(n, n->ops->admit(r[0], 0));
+    }
+    node_barrier(n);
+}
+
+static void there_are_so_many_permits_and_they_come_back(void **state)
+{
+    nodes_run(*state, 2, permits_role);
+}
+
+/* As stranger_role. */
+static void push_stranger_role(struct node *n)
+{
+    struct tt_region *mine;
+    struct tt_rkey key = begin(n, &mine);
+    uint8_t *mem = source(n);
+
+    if (n->rank == 1)
+        CHECK(n, n->ops->admit(mine, 0));
+    node_barrier(n);
+    if (n->rank == 0) {
+        struct tt_shm_peer *peer = tt_shm_peer_of(tt_shm_of(n->w), 1);
+
+        peer->nonce_at = 4096;  /* where nobody has a page */
+        put_hot(n, &key, 0, mem, 1);
+        CHECK(n, peer->unwritable);
+        n->board->flag[0] = 1;
+        UNTIL(n, n->local[1] == 1);
+    } else {
+        const uint8_t *to = mine->mem;
+
+        UNTIL_IDLE(n, n->board->flag[0]);
+        CHECK(n, to[0] == 0 && to[PUSHED - 1] == 0);
+        UNTIL(n, node_word(n, 0, 0) == 1);
+        CHECK(n, to[0] == 7 && to[PUSHED - 1] == 7);
+    }
+    node_barrier(n);
+}
+
+static void nothing_is_pushed_to_a_process_that_only_has_the_peers_pid(void **state)
+{
+    nodes_run(*state, 2, push_stranger_role);
+}
+
 /* ---- peers that cannot be read ---- */
 
 /* From here on this process can be read by its like (readable), or by nobody but root. */
@@ -804,6 +1017,11 @@ int main(void)
         cmocka_unit_test_prestate(what_was_written_of_an_older_ask_does_not_count, &one),
         cmocka_unit_test_prestate(a_process_that_only_has_the_peers_pid_is_not_written, &one),
         cmocka_unit_test_prestate(what_two_move_is_whole, &one),
+        cmocka_unit_test_prestate(a_hot_put_is_written_by_its_sender_where_it_may, &one),
+        cmocka_unit_test_prestate(a_push_that_comes_late_writes_nothing, &one),
+        cmocka_unit_test_prestate(nothing_is_pushed_into_memory_that_was_taken_back, &one),
+        cmocka_unit_test_prestate(there_are_so_many_permits_and_they_come_back, &one),
+        cmocka_unit_test_prestate(nothing_is_pushed_to_a_process_that_only_has_the_peers_pid, &one),
         cmocka_unit_test_prestate(a_peer_that_cannot_be_read_is_given_no_keys, &one),
         cmocka_unit_test_prestate(a_peer_that_shuts_itself_off_is_lost_with_a_reason, &one),
         cmocka_unit_test_prestate(a_put_whose_link_is_lost_does_not_signal_later, &one),
