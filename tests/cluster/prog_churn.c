@@ -252,6 +252,14 @@ static tutti_status finish_quantized(struct trainer *t, pthread_t thread)
     return q->status;
 }
 
+/* The view as it is. One of nobody: this member is out, as its next call would say. */
+static tutti_status look(const struct trainer *t, tutti_view *view)
+{
+    const tutti_status st = tutti_run_view(t->run, view);
+
+    return !st && view->rank < 0 ? TUTTI_ERR_ABORTED : st;
+}
+
 /* Four reductions at once, then some one by one, one verdict on all. OK: the step is committed or not, and the next may follow; else the epoch is over. */
 static tutti_status step(struct trainer *t)
 {
@@ -262,7 +270,7 @@ static tutti_status step(struct trainer *t)
     pthread_t thread;
     int verdict = 0;
 
-    st = tutti_run_view(t->run, &view);
+    st = look(t, &view);
     if (st)
         return st;
     for (size_t i = 0; i < NUMBERS; i++)
@@ -313,7 +321,7 @@ static tutti_status retried(struct trainer *t)
     const uint64_t n = 1000000 + t->state.steps;
     tutti_view view = { .size = sizeof view };
     tutti_elastic op = reduction(t->mine, t->sum, NUMBERS, TUTTI_U64, TUTTI_SUM);
-    tutti_status st = tutti_run_view(t->run, &view);
+    tutti_status st = look(t, &view);
 
     if (st)
         return st;
@@ -323,7 +331,7 @@ static tutti_status retried(struct trainer *t)
     op.tag = TAG_RETRY;
     st = tutti_run_collective(t->run, &op);
     if (!st)
-        st = tutti_run_view(t->run, &view);
+        st = look(t, &view);
     if (st)
         return st;
     if (op.contributors != (uint32_t)view.nranks)
@@ -374,7 +382,7 @@ static tutti_status optimize(struct trainer *t, bool background)
     };
     tutti_member members[MEMBERS_MAX];
     tutti_view before = { .size = sizeof before }, after = { .size = sizeof after };
-    tutti_status st = tutti_run_view(t->run, &before);
+    tutti_status st = look(t, &before);
 
     if (st)
         return st;
