@@ -441,6 +441,12 @@ static bool pays_single_copy(struct tt_op *op, const struct tt_exec_step *wait)
     return op->copies && op->single_copy;
 }
 
+/* As was decided. */
+static bool comes_in_single_copies(const struct tt_op *op)
+{
+    return op->context->engine->single_copies || (op->copies && op->single_copy);
+}
+
 void tt_op_learn_copies(struct tt_op *op)
 {
     static const uint8_t margins[2] = { 1, 1 };
@@ -498,8 +504,8 @@ static tutti_status choose_direct(struct tt_op *op, const struct tt_peer *p, con
     if (st)
         return st;
     *out = op->regions[tt_op_wire_index(op->context->engine, w)].dst;
-    if (slots && arrives_hot(op) && !(w->ops->admit && w->ops->admit(*out, p->rank)))
-        *out = NULL;
+    if (slots && arrives_hot(op) && !(w->ops->admit && w->ops->admit(*out, p->rank)) && wait->to_dst)
+        *out = NULL;            /* to slots; where the flow's are of its own, there is nothing better than to fetch */
     return TUTTI_OK;
 }
 
@@ -529,7 +535,7 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
         if (handle < 0)
             return false;
         own = p->anymem && p->wire->caps & TT_WIRE_CAP_INSTANT && tt_coll_reduces(op->conf.coll.kind) &&
-              pays_single_copy(op, t);
+              !(t->to_dst && arrives_hot(op)) && pays_single_copy(op, t);
         if (own && need_regions(op, p->wire)) {     /* so that the wire is polled in each pass: a fetch is this rank's work */
             tt_op_give_handle(p, handle);
             return false;
@@ -720,7 +726,7 @@ static bool bypasses_cache(const struct tt_op *op, const struct tt_place *at)
     const bool *past_cache;
 
     if (at->kind != TT_AT_REMOTE)
-        return at->kind == TT_AT_BUF && op->stream_dst && !(arrives_hot(op) && op->single_copy);
+        return at->kind == TT_AT_BUF && op->stream_dst && !(arrives_hot(op) && comes_in_single_copies(op));
     past_cache = op->flow[at->peer].landing_key.past_cache;
     return past_cache && *past_cache;
 }

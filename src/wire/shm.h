@@ -84,7 +84,7 @@ struct tt_shm_share {
 /* A region that the sender may write into: see shm_push.c. */
 struct tt_shm_permit {
     alignas(64) _Atomic uint64_t region;    /* 0: none */
-    uint64_t to;                            /* where the receiver has it */
+    _Atomic uint64_t to;                    /* where the receiver has it */
     _Atomic uint64_t writing;               /* the sender's: the region that it is just writing into */
     struct tt_shm_writer writer;
 };

@@ -386,13 +386,15 @@ static enum outcome fetch(struct tt_shm *w, struct tt_shm_peer *peer, const stru
 {
     const struct tt_shm_ask *ask = &peer->ask;
 
-    while (ask->bytes) {
+    for (;;) {
         uint8_t *to = tt_shm_memory_of(w, peer, ask->region, ask->offset, ask->bytes);
         enum outcome o;
         uint64_t at, n;
 
         if (!to)
             return DROPPED;     /* late */
+        if (!ask->bytes)
+            return FETCHED;     /* they are here */
         if (!take(w, peer, *budget, &at, &n))
             return FETCHED;
         if (n == 0)
@@ -403,7 +405,6 @@ static enum outcome fetch(struct tt_shm *w, struct tt_shm_peer *peer, const stru
         peer->fetched += n;
         *budget -= n < *budget ? n : *budget;
     }
-    return FETCHED;
 }
 
 /* A new ask is looked at for the first time. */

@@ -19,8 +19,9 @@ bool tt_shm_admit(struct tt_region *region, uint32_t rank)
     struct tt_shm_peer *peer = tt_shm_peer_of(w, rank);
     struct tt_shm_permit *p;
 
-    if (s->seg.base || !peer || peer->state != TT_SHM_UP || !peer->readable || !peer->threads_seen)
-        return false;
+    if (s->seg.base || !peer || peer->state != TT_SHM_UP || !peer->readable || !peer->threads_seen ||
+        !atomic_load_explicit(&tt_shm_asks_in(w, &peer->theirs)->readable, memory_order_acquire))
+        return false;           /* who may not read this process may not write it */
     p = permits_in(w, &peer->mine);
     for (uint32_t i = 0; i < TT_SHM_PERMITS; i++)
         if (peer->permitted[i] == s->id)
@@ -30,7 +31,7 @@ bool tt_shm_admit(struct tt_region *region, uint32_t rank)
             continue;
         peer->permitted[i] = s->id;
         s->permitted = true;
-        p[i].to = (uintptr_t)region->mem;
+        atomic_store_explicit(&p[i].to, (uintptr_t)region->mem, memory_order_relaxed);
         atomic_store_explicit(&p[i].region, s->id, memory_order_release);
         return true;
     }
@@ -84,7 +85,7 @@ bool tt_shm_push(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_des
 
     if (!p)
         return false;
-    tt_shm_writer_aim(&p->writer, peer, p->to + d->offset, d->bytes);
+    tt_shm_writer_aim(&p->writer, peer, atomic_load_explicit(&p->to, memory_order_relaxed) + d->offset, d->bytes);
     atomic_store(&p->writing, region);
     if (atomic_load(&p->region) == region)
         written = tt_shm_writer_go(&p->writer, w, peer, d->local, d->bytes);

@@ -97,8 +97,8 @@ static bool is_elsewhere(pid_t pid, uint32_t tid)
 
 void tt_shm_writer_stop(struct tt_shm_writer *r)
 {
-    atomic_store(&r->there[0].iov_len, 0);
     atomic_store(&r->there[1].iov_len, 0);
+    atomic_store(&r->there[0].iov_len, 0);      /* last: without the page's word, what is written would be shifted by it */
 }
 
 bool tt_shm_writer_may_be_in(const struct tt_shm_writer *r, const struct tt_shm_peer *peer, struct tt_shm_writing *wait)
@@ -124,11 +124,7 @@ bool tt_shm_writer_may_be_in(const struct tt_shm_writer *r, const struct tt_shm_
 
 void tt_shm_writer_aim(struct tt_shm_writer *r, const struct tt_shm_peer *peer, uint64_t to, uint64_t bytes)
 {
-    static _Thread_local uint32_t tid;
-
-    if (!tid)
-        tid = (uint32_t)syscall(SYS_gettid);
-    atomic_store_explicit(&r->tid, tid, memory_order_relaxed);
+    atomic_store_explicit(&r->tid, (uint32_t)syscall(SYS_gettid), memory_order_relaxed);    /* each time: the child of a fork has another one */
     atomic_store_explicit(&r->there[0].iov_base, peer->nonce_at + GUARD_WRITE * sizeof(uint64_t), memory_order_relaxed);
     atomic_store_explicit(&r->there[1].iov_base, to, memory_order_relaxed);
     atomic_store_explicit(&r->there[0].iov_len, sizeof(uint64_t), memory_order_relaxed);

@@ -103,7 +103,7 @@ enum {
     TT_DESC_DIRECT = 1u << 5,       /* its source, or its target, is memory of a device: no processor may touch the bytes on their way. Not with INLINE; only
                                        where the wire has DEVICE */
     TT_DESC_WAKE = 1u << 4,         /* an instant put without a signal, of which its owner shall hear even if it sleeps, as it does of others */
-    TT_DESC_HOT = 1u << 7,          /* hint: its source has just been written, by who posts it: where the wire would leave the copy to the peer and may make it
+    TT_DESC_HOT = 1u << 7,          /* hint: who posts it is likely to have its source in its cache: where the wire would leave the copy to the peer and may make it
                                        here (admit), it does */
     TT_DESC_FEW_LANES = 1u << 6     /* of a put: `lane` is a bound, at least 1: over any of the first so many lanes that are up, and no others */
 };
@@ -189,7 +189,7 @@ struct tt_wire_ops {
     /* Registers memory of the caller's that is only sent from; peers must not get its key. NULL: as reg (tt_wire_source). */
     tutti_status (*source)(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out);
     /* When it returns, nothing can change the region's memory through this wire any more: late arrivals are dropped. A peer that is
-     * reading a source there drops what it reads from then on. Waits for no peer, but for the one copy that a running peer may be
+     * reading a source there drops what it reads from then on. Waits for no peer, but for the copy that each running peer may be
      * making into this memory. */
     void (*dereg)(struct tt_region *r);
     /* Peers do not begin to read the sources of puts whose cookie has these bits under `mask`; one that is reading drops what it reads: their signals

@@ -252,7 +252,7 @@ static void permit(struct scene *s, uint8_t op, struct tt_reader *r)
         atomic_store(&p->writer.there[i % 2].iov_len, tt_read_u32(r));
         if (op & GREAT) {
             atomic_store(&p->region, tt_read_u64(r));
-            p->to = tt_read_u64(r);
+            atomic_store(&p->to, tt_read_u64(r));
         }
     }
     if (op & SEALED)

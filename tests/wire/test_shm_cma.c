@@ -735,6 +735,42 @@ static void a_push_that_comes_late_writes_nothing(void **state)
     nodes_run(*state, 2, late_push_role);
 }
 
+/* Bytes have been pushed; the memory goes before the signal is raised: it is not. And who pushed may be gone by then. */
+static void pushed_and_gone_role(struct node *n)
+{
+    struct tt_region *mine;
+    struct tt_rkey key = begin(n, &mine);
+    uint8_t *mem = source(n);
+
+    if (n->rank == 1)
+        CHECK(n, n->ops->admit(mine, 0));
+    node_barrier(n);
+    if (n->rank == 0) {
+        put_hot(n, &key, 0, mem, 1);
+        n->board->flag[0] = 1;
+        UNTIL(n, n->local[1] == 1);
+        node_tell(n, 1, 1, TT_SIGNAL_SET, 1);
+        UNTIL_IDLE(n, n->board->flag[1]);
+        raise(SIGKILL);
+    }
+    UNTIL_IDLE(n, n->board->flag[0]);
+    CHECK(n, ((uint8_t *)mine->mem)[PUSHED - 1] == 7);
+    n->ops->dereg(mine);
+    UNTIL(n, node_word(n, 0, 1) == 1);
+    CHECK(n, node_word(n, 0, 0) == 0);
+    CHECK(n, n->ops->reg(n->w, n->memory[0], BYTES, &mine) == TUTTI_OK && n->ops->admit(mine, 0));
+    n->board->dies[0] = 1;
+    n->board->flag[1] = 1;
+    UNTIL(n, n->losses[0] == 1);
+    CHECK(n, !n->ops->admit(mine, 0));
+    n->ops->dereg(mine);
+}
+
+static void what_was_pushed_into_memory_that_is_gone_does_not_signal(void **state)
+{
+    nodes_run(*state, 2, pushed_and_gone_role);
+}
+
 /* Memory is taken back while it is pushed into: nothing changes in it from then on. */
 static void push_race_role(struct node *n)
 {
@@ -779,6 +815,10 @@ static void push_race_role(struct node *n)
 
 static void nothing_is_pushed_into_memory_that_was_taken_back(void **state)
 {
+    struct tt_shm_writer here;
+    struct tt_shm_peer nobody = { 0 };
+
+    tt_shm_writer_aim(&here, &nobody, 0, 0);    /* the ranks are forks of a process that has written before: they are threads of their own */
     nodes_run(*state, 2, push_race_role);
 }
 
@@ -1019,6 +1059,7 @@ int main(void)
         cmocka_unit_test_prestate(what_two_move_is_whole, &one),
         cmocka_unit_test_prestate(a_hot_put_is_written_by_its_sender_where_it_may, &one),
         cmocka_unit_test_prestate(a_push_that_comes_late_writes_nothing, &one),
+        cmocka_unit_test_prestate(what_was_pushed_into_memory_that_is_gone_does_not_signal, &one),
         cmocka_unit_test_prestate(nothing_is_pushed_into_memory_that_was_taken_back, &one),
         cmocka_unit_test_prestate(there_are_so_many_permits_and_they_come_back, &one),
         cmocka_unit_test_prestate(nothing_is_pushed_to_a_process_that_only_has_the_peers_pid, &one),
