@@ -678,6 +678,8 @@ static void hot_role(struct node *n)
         n->board->flag[2] = 1;
         UNTIL(n, n->local[2] == 1);
     } else {
+        const struct tt_shm *w = tt_shm_of(n->w);
+        const struct tt_shm_permit *permit = tt_shm_asks_in(w, &tt_shm_peer_of(w, 0)->mine)->permit;
         const uint8_t *to = mine->mem;
 
         UNTIL_IDLE(n, n->board->flag[0]);
@@ -689,6 +691,7 @@ static void hot_role(struct node *n)
         UNTIL_IDLE(n, n->board->flag[2]);
         CHECK(n, to[MIB + 4] == 0 && to[MIB + 5] == 7 && to[MIB + PUSHED + 4] == 7 && to[MIB + PUSHED + 5] == 0);
         CHECK(n, node_word(n, 0, 0) == 1);
+        CHECK(n, permit->writer.tid == (uint32_t)n->board->pid[0]);
         UNTIL(n, node_word(n, 0, 0) == 2);
     }
     node_barrier(n);
@@ -696,6 +699,10 @@ static void hot_role(struct node *n)
 
 static void a_hot_put_is_written_by_its_sender_where_it_may(void **state)
 {
+    struct tt_shm_writer here;
+    struct tt_shm_peer nobody = { 0 };
+
+    tt_shm_writer_aim(&here, &nobody, 0, 0);    /* the ranks are forks of a process that has written before: they say their own threads all the same */
     nodes_run(*state, 2, hot_role);
 }
 
@@ -815,10 +822,6 @@ static void push_race_role(struct node *n)
 
 static void nothing_is_pushed_into_memory_that_was_taken_back(void **state)
 {
-    struct tt_shm_writer here;
-    struct tt_shm_peer nobody = { 0 };
-
-    tt_shm_writer_aim(&here, &nobody, 0, 0);    /* the ranks are forks of a process that has written before: they are threads of their own */
     nodes_run(*state, 2, push_race_role);
 }
 
