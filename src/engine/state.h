@@ -125,7 +125,7 @@ struct tt_context {
     uint32_t nactive, nwaiting; /* collectives */
     uint32_t nkept;             /* messages before their time, of all peers */
     struct tt_history history[TT_HISTORY];
-    struct tt_chooser (*copies)[TT_COPIES_CLASSES];     /* [TT_COLL_KINDS]; NULL: no long message came from this host yet */
+    struct tt_chooser_runs (*copies)[TT_COPIES_CLASSES];     /* [TT_COLL_KINDS]; NULL: no long message came from this host yet */
     atomic_int status;          /* tutti_status */
     char why[TT_ERROR_BYTES];   /* written once, before status */
     struct tt_op *requests;     /* operations that the application has not freed */
@@ -180,7 +180,8 @@ struct tt_op {
     char why[TT_ERROR_BYTES];
     uint64_t began_ns;          /* for timers; 0: it is not timed */
     uint64_t deadline_ns, nudge_ns;     /* 0: not set yet: the first look at the clock does */
-    struct tt_chooser *copies;  /* what its time will tell of (second: a single copy); NULL: nothing */
+    struct tt_chooser_runs *copies; /* who has said how its bytes come (second: in a single copy); NULL: nobody */
+    bool copies_timed;          /* and hears what it took */
     uint64_t copies_begin_ns, copies_bytes;
     bool single_copy;           /* the way that it tries */
     tt_reduce_fn *kernel, *kernel_finish;

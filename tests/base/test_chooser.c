@@ -75,6 +75,34 @@ static void the_first_use_says_nothing(void **state)
     assert_true(c.second);
 }
 
+/* The second way takes half in the end, and more than the first for some uses after that was gone. */
+static uint32_t settling(struct tt_chooser_runs *r, uint32_t run, uint32_t n)
+{
+    uint32_t since = 0, nsecond = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        bool timed;
+        const bool way = tt_chooser_runs_next(r, run, &timed);
+
+        since = way ? since + 1 : 0;
+        nsecond += way;
+        if (timed)
+            tt_chooser_learn(&r->chooser, way, !way ? 20000 : since < 10 ? 35000 - 2500 * since : 10000, even);
+    }
+    return nsecond;
+}
+
+static void what_takes_a_while_to_settle_is_found_in_longer_runs(void **state)
+{
+    struct tt_chooser_runs hasty = { 0 }, patient = { 0 };
+
+    (void)state;
+    assert_in_range(settling(&hasty, 1, 2000), 1, 100);
+    settling(&patient, 4, 100);
+    assert_true(patient.chooser.second);
+    assert_in_range(settling(&patient, 4, 2000), 1700, 1999);
+}
+
 static void a_cost_without_bound_is_one_of_many(void **state)
 {
     struct tt_chooser c = { 0 };
@@ -136,6 +164,7 @@ int main(void)
         cmocka_unit_test(it_changes_when_the_other_one_has_become_better),
         cmocka_unit_test(what_is_hardly_better_does_not_take_the_place_of_the_other),
         cmocka_unit_test(the_first_use_says_nothing),
+        cmocka_unit_test(what_takes_a_while_to_settle_is_found_in_longer_runs),
         cmocka_unit_test(a_cost_without_bound_is_one_of_many),
         cmocka_unit_test(those_who_have_come_to_different_answers_try_both_ways_together),
         cmocka_unit_test(interrupted_uses_change_nothing_but_for_a_moment),
