@@ -1,9 +1,11 @@
 #include "base/pages.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -11,12 +13,26 @@
 #define MADV_COLLAPSE 25                /* since Linux 6.1 */
 #endif
 
+/* Which pages of a range are of certain kinds: PAGEMAP_SCAN of Linux 6.7, as its interface has it. */
+struct scan {
+    uint64_t size, flags, start, end, walk_end, found, nfound, most, inverted, all_of, any_of, told;
+};
+struct found {
+    uint64_t start, end, kinds;
+};
+#define PAGEMAP_SCAN_HERE _IOWR('f', 16, struct scan)
+#define KIND_HUGE (1u << 6)
+_Static_assert(sizeof(struct scan) == 96 && sizeof(struct found) == 24, "the kernel's structs");
+
 #define HUGE_BYTES (2u << 20)
 #define HOT_BYTES_MIN (4u << 20)        /* of a buffer */
-#define PIECE_BYTES (8u << 20)          /* that a call moves: some 20 ms on a busy machine */
-#define USES_MIN 4u                     /* a move pays after some dozens of uses */
+#define PIECE_BYTES (8u << 20)          /* that a call moves at least: some 20 ms on a busy machine, */
+#define PIECES 8u                       /* and of a long buffer a part, as its calls take longer, too */
+#define USES_MIN 4u                     /* a move pays after some dozens of uses; after twice as many, and so on, … */
+#define USES_LONG 32u                   /* … where other memory came before so many more, */
+#define OTHERS_MAX 6u                   /* so often at most */
 #define TRIES 4u                        /* of a piece, some of which a peer may just be reading */
-#define LOOK_AGAIN 256u                 /* uses after which it is asked for anew: other memory may be there by now */
+#define LOOK_AGAIN 64u                  /* uses after which it is asked for anew, where the kernel does not tell: other memory may be there by now */
 
 void tt_pages_huge(void *memory, size_t bytes)
 {
@@ -58,10 +74,13 @@ void tt_pages_hot_init(struct tt_pages_hot *h)
     memset(h, 0, sizeof *h);
     pthread_mutex_init(&h->lock, NULL);
     h->page_bytes = page_bytes();
+    h->pagemap = h->page_bytes ? open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) : -1;
 }
 
 void tt_pages_hot_fini(struct tt_pages_hot *h)
 {
+    if (h->pagemap >= 0)
+        close(h->pagemap);
     pthread_mutex_destroy(&h->lock);
 }
 
@@ -77,10 +96,36 @@ static struct tt_pages_range *find(struct tt_pages_hot *h, uintptr_t first, uint
     return r;
 }
 
-/* What cannot be moved stays as it is. */
-static void move_piece(struct tt_pages_range *r)
+/* Whether the first page of what has been moved is not huge: it is other memory. False where the kernel does not tell. */
+static bool is_other(struct tt_pages_hot *h, const struct tt_pages_range *r)
 {
-    const size_t left = r->end - r->done, bytes = left < PIECE_BYTES ? left : PIECE_BYTES;
+    struct found found;
+    struct scan scan = {
+        .size = sizeof scan,
+        .start = r->first,
+        .end = r->first + h->page_bytes,
+        .found = (uintptr_t)&found,
+        .nfound = 1,
+        .all_of = KIND_HUGE,
+        .told = KIND_HUGE,
+    };
+    int n;
+
+    if (h->pagemap < 0)
+        return false;
+    n = ioctl(h->pagemap, PAGEMAP_SCAN_HERE, &scan);
+    if (n < 0) {
+        close(h->pagemap);
+        h->pagemap = -1;
+    }
+    return n == 0;
+}
+
+/* What cannot be moved stays as it is. */
+static void move_piece(struct tt_pages_range *r, size_t page)
+{
+    const size_t part = (r->end - r->first) / PIECES / page * page, piece = part > PIECE_BYTES ? part : PIECE_BYTES,
+                 left = r->end - r->done, bytes = left < piece ? left : piece;
 
     if (r->done == r->first)
         madvise((void *)r->first, r->end - r->first, MADV_HUGEPAGE); /* what is not there yet comes so */
@@ -89,6 +134,7 @@ static void move_piece(struct tt_pages_range *r)
             r->done = r->end;   /* it is no memory of that kind, or the kernel is older */
         else if (++r->tries < TRIES)
             return;
+        r->failed = true;
     }
     r->tries = 0;
     if (r->done < r->end)
@@ -100,6 +146,7 @@ void tt_pages_hot_use(struct tt_pages_hot *h, const void *memory, size_t bytes)
     const size_t page = h->page_bytes;
     struct tt_pages_range *r;
     uintptr_t first, end;
+    uint32_t needed;
 
     if (!page || !memory || bytes < HOT_BYTES_MIN || bytes < 2 * page)
         return;
@@ -108,9 +155,17 @@ void tt_pages_hot_use(struct tt_pages_hot *h, const void *memory, size_t bytes)
     if (pthread_mutex_trylock(&h->lock) != 0)
         return;     /* another thread moves some: another time, then */
     r = find(h, first, end);
-    if (++r->uses % LOOK_AGAIN == 0)
+    needed = USES_MIN << r->others;
+    if (++r->uses % LOOK_AGAIN == 0 && (r->failed || h->pagemap < 0)) {
         r->done = r->first;
-    if (r->uses >= USES_MIN && r->done < r->end)
-        move_piece(r);
+        r->failed = false;
+    }
+    if (r->done > r->first && !r->failed && is_other(h, r)) {
+        r->others = r->uses >= needed + USES_LONG ? 0 : r->others < OTHERS_MAX ? r->others + 1 : OTHERS_MAX;
+        r->done = r->first;
+        r->uses = 1;
+    }
+    if (r->uses >= needed && r->done < r->end)
+        move_piece(r, page);
     pthread_mutex_unlock(&h->lock);
 }

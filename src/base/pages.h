@@ -3,6 +3,7 @@
 #define TT_BASE_PAGES_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,13 +18,16 @@ struct tt_pages_range {
     uintptr_t first, end;       /* whole huge pages; end 0: none */
     uintptr_t done;             /* up to where it has been put on huge pages */
     uint32_t uses, tries;       /* tries: of the next piece, that failed */
+    uint32_t others;            /* times in a row that other memory came to lie there soon */
+    bool failed;                /* a piece stays as it was */
 };
 
 /* Where the system gives huge pages only to who asks for them, plain malloc has small ones. A process that reads another one's memory pins each of its pages, and one
  * that streams through its own walks the page tables for each: both take less with huge ones. So what has been passed a few times is moved to
- * huge pages, a piece with each call, as that copies it, and takes long. All of these are in the buffer, so it has as many bytes as before. Any thread. */
+ * huge pages, a piece with each call, as that copies it, and takes long; and anew where other memory has come to lie there. All of these are in the buffer, so it has as many bytes as before. Any thread. */
 struct tt_pages_hot {
     pthread_mutex_t lock;
+    int pagemap;                /* of this process, which tells what is on huge pages; -1: it does not (before Linux 6.7) */
     struct tt_pages_range ranges[TT_PAGES_RANGES];
     uint32_t next;              /* the one whose place is taken next */
     size_t page_bytes;          /* 0: nothing is done: nobody wants it, who sets it so, or the system gives huge pages to all, or to none */

@@ -48,6 +48,13 @@ static uint8_t *buffer(void)
     return p;
 }
 
+static void anew(uint8_t *p, size_t bytes)
+{
+    assert_ptr_equal(mmap(p, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), p);
+    for (size_t i = 0; i < bytes; i += 4096)
+        p[i] = 1;
+}
+
 static void what_is_used_again_and_again_is_moved_piece_by_piece_and_stays_what_it_was(void **state)
 {
     struct tt_pages_hot h;
@@ -82,6 +89,41 @@ static void what_is_used_again_and_again_is_moved_piece_by_piece_and_stays_what_
     assert_int_equal(h.ranges[0].done, h.ranges[0].end);
     for (size_t i = 0; i < BUFFER_BYTES; i += 4096)
         assert_int_equal(p[i], (uint8_t)(i >> 12));
+    tt_pages_hot_fini(&h);
+    munmap(p, BUFFER_BYTES);
+}
+
+/* Other memory at the same address, as an allocator gives it: it is moved like the first; one that goes again and again, less and less often. */
+static void other_memory_at_its_address_is_moved_too(void **state)
+{
+    struct tt_pages_hot h;
+    uint8_t *p = buffer();
+    uint32_t moves[2] = { 0 };
+
+    (void)state;
+    tt_pages_hot_init(&h);
+    for (int use = 0; use < USES; use++)
+        tt_pages_hot_use(&h, p, BUFFER_BYTES);
+    if (h.pagemap < 0 || huge_kib(p, BUFFER_BYTES) < 2048) {
+        print_message("this system does not tell, or has no huge pages left\n");
+        tt_pages_hot_fini(&h);
+        munmap(p, BUFFER_BYTES);
+        skip();
+    }
+    anew(p, BUFFER_BYTES);
+    assert_int_equal(huge_kib(p, BUFFER_BYTES), 0);
+    for (int use = 0; use < USES; use++)
+        tt_pages_hot_use(&h, p, BUFFER_BYTES);
+    assert_int_not_equal(huge_kib(p, BUFFER_BYTES), 0);
+    tt_pages_hot_fini(&h);
+    tt_pages_hot_init(&h);
+    for (int use = 0; use < 800; use++) {
+        anew(p, 4 * MIB);
+        tt_pages_hot_use(&h, p, 4 * MIB);
+        moves[use >= 400] += h.ranges[0].done > h.ranges[0].first;
+    }
+    assert_in_range(moves[0], 1, 8);
+    assert_in_range(moves[1], 0, 2);
     tt_pages_hot_fini(&h);
     munmap(p, BUFFER_BYTES);
 }
@@ -138,6 +180,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_used_again_and_again_is_moved_piece_by_piece_and_stays_what_it_was),
+        cmocka_unit_test(other_memory_at_its_address_is_moved_too),
         cmocka_unit_test(short_ones_and_what_nobody_wants_stay_as_they_are),
         cmocka_unit_test(whatever_is_there_is_left_alone_where_it_cannot_be_moved),
     };
