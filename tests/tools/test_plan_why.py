@@ -97,6 +97,11 @@ class Why(unittest.TestCase):
             self.assertLess(c["walked_us"], 2 * c["simulated_us"])
             self.assertGreater(c["walked_us"], c["simulated_us"] / 2)
 
+    def test_what_a_job_is_told_of_a_machine_is_told_once(self):
+        for where in (("--topo", "four-buildings", "--ranks", "32"), ("--ranks", "4")):
+            done = run(TUTTI, "run", "-n", "3", "--output", "plain", "--", TUTTI, "plan", "why", "allgather", "64K", *where)
+            self.assertEqual(done.stdout.count("because: "), 1, done.stdout)
+
     def test_a_job_takes_what_it_tells(self):
         job = [TUTTI, "run", "-n", "3", "--", TUTTI]
         told = run(*job, "plan", "why", "allreduce", "64K").stdout
