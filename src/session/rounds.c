@@ -8,6 +8,7 @@
 #include "session/run.h"
 
 #define PLURAL(n) ((n) == 1 ? "" : "s")
+#define EPOCH_COMMITS "; tutti_run_epoch itself commits first where operations were tentative"
 
 static bool optimizes(const tutti_run *run)
 {
@@ -63,6 +64,14 @@ tutti_status tt_round_refuse(tutti_run *run, const char *name)
     return tt_round_collides(run, name);
 }
 
+/* Whether one of two has called `epoch`, and the other `commit`: it may be that of its own epoch (tt_tentative_close), which its program knows nothing of. */
+static bool met_commit(const struct tt_member_act *r)
+{
+    return (r->differs & (uint8_t) ~(TT_DIFFERS_OVER | TT_DIFFERS_BACK)) == TT_DIFFERS_CALL &&
+           ((r->value == TT_CALL_EPOCH && r->also == TT_CALL_COMMIT) ||
+            (r->value == TT_CALL_COMMIT && r->also == TT_CALL_EPOCH));
+}
+
 static tutti_status mismatch(const tutti_run *run, const char *name, const struct tt_member_act *r)
 {
     const struct tt_mismatch m = {
@@ -77,9 +86,10 @@ static tutti_status mismatch(const tutti_run *run, const char *name, const struc
                            ? "; tutti_run_revoke, then tutti_run_epoch, take back what is tentative"
                        : r->differs == (TT_DIFFERS_INSIDE | TT_DIFFERS_BACK)
                            ? "; the epoch is over, and tutti_run_epoch brings the next view"
-                           : "");
-    snprintf(why, sizeof why, "%s: %s; this one is member %" PRIu64 "; the epoch was over", name,
-             tt_mismatch_text(text, &m), run->m.id);
+                       : met_commit(r) ? EPOCH_COMMITS
+                                       : "");
+    snprintf(why, sizeof why, "%s: %s; this one is member %" PRIu64 "%s; the epoch was over", name,
+             tt_mismatch_text(text, &m), run->m.id, met_commit(r) ? EPOCH_COMMITS : "");
     tt_log(TT_LOG_WARN, "%s", why);     /* mostly it is no error: what this call was is tried once more, for the next epoch */
     return tt_fail_again(TUTTI_ERR_MISMATCH, why);
 }
