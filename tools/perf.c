@@ -316,7 +316,7 @@ int tool_perf_main(int argc, char **argv)
     nranks = o.nranks ? o.nranks : NRANKS_DEFAULT;
     there = perf_job_ranks();
     if (there && o.nranks && o.nranks != there) {
-        fprintf(stderr, "tutti perf: --ranks %u, but this is a job of %u ranks already\n", o.nranks, there);
+        fprintf(stderr, "tutti perf: --ranks %u, but this is a job of %u rank%s already\n", o.nranks, there, TT_PLURAL(there));
         return 2;
     }
     if (there)

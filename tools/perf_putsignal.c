@@ -294,9 +294,9 @@ static tutti_status latency(const struct options *o, tutti_comm *comm)
         return st;
     if (!o->common.json)
         printf(
-            "# tutti %s perf putsignal --latency: 8 bytes and a signal, %u rounds of %u trips; of a flag: median of each round's ratio\n"
+            "# tutti %s perf putsignal --latency: 8 bytes and a signal, %u round%s of %u trip%s; of a flag: median of each round's ratio\n"
             "#%-7s %12s %12s\n",
-            tutti_version(), o->nrounds, o->trips, "how", "half trip us", "of a flag");
+            tutti_version(), o->nrounds, TT_PLURAL(o->nrounds), o->trips, TT_PLURAL(o->trips), "how", "half trip us", "of a flag");
     for (int ball = 0; ball < PUTSIGNAL_BALLS; ball++)
         print_ball(o, &l, (enum putsignal_ball)ball);
     return TUTTI_OK;
@@ -358,7 +358,7 @@ int perf_putsignal_main(int argc, char **argv)
     nranks = o.nranks ? o.nranks : NRANKS_DEFAULT;
     there = perf_job_ranks();
     if (there && o.nranks && o.nranks != there) {
-        fprintf(stderr, "tutti perf putsignal: --ranks %u, but this is a job of %u ranks already\n", o.nranks, there);
+        fprintf(stderr, "tutti perf putsignal: --ranks %u, but this is a job of %u rank%s already\n", o.nranks, there, TT_PLURAL(there));
         return 2;
     }
     if (there)

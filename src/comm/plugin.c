@@ -286,8 +286,8 @@ static const char *try_rank(const tutti_algorithm *a, const struct tt_coll *c, u
 
 static tutti_status refuse(const struct tt_algo *algo, const struct tt_coll *c, const char *why)
 {
-    return tt_fail(TUTTI_ERR_INVALID, "algorithm \"%s\" is wrong for %s of %llu bytes on %u ranks: %s", algo->name,
-                   tt_coll_name(c->kind), (unsigned long long)c->bytes, c->nranks, why);
+    return tt_fail(TUTTI_ERR_INVALID, "algorithm \"%s\" is wrong for %s of %llu bytes on %u rank%s: %s", algo->name,
+                   tt_coll_name(c->kind), (unsigned long long)c->bytes, c->nranks, TT_PLURAL(c->nranks), why);
 }
 
 /* Proves the programs of all ranks, which have that many steps; above PROVEN_STEPS_MAX they are not proven. */

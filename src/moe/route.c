@@ -153,7 +153,7 @@ tutti_status tt_route_flaw_status(const struct tt_route_flaw *f, uint32_t nexper
         return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has %u tokens, and conf.max_tokens is %u", call, rank, f->value, max_tokens);
     case TT_ROUTE_NULL:
         return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has %u token%s, and its routing.%s is NULL", call, rank,
-                       f->token, f->token == 1 ? "" : "s", names[f->value]);
+                       f->token, TT_PLURAL(f->token), names[f->value]);
     case TT_ROUTE_EXPERT:
         return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u routes token %u by choice %u to expert %u; there are 0 to %u",
                        call, rank, f->token, f->choice, f->value, nexperts - 1);

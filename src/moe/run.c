@@ -229,7 +229,7 @@ tutti_status tutti_moe_combine(tutti_moe *m, void *out, int64_t timeout_ms)
 
     if (!st && !out && m->view.ntokens)
         st = tt_fail(TUTTI_ERR_INVALID, "tutti_moe_combine: out is NULL, and there are results of %u token%s",
-                     m->view.ntokens, m->view.ntokens == 1 ? "" : "s");
+                     m->view.ntokens, TT_PLURAL(m->view.ntokens));
     if (!st)
         st = check_given(m);
     if (st)

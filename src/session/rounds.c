@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/status.h"
 #include "elastic/mismatch.h"
 #include "session/run.h"
 
-#define PLURAL(n) ((n) == 1 ? "" : "s")
 #define EPOCH_COMMITS "; tutti_run_epoch itself commits first where operations were tentative"
 
 static bool optimizes(const tutti_run *run)
@@ -102,7 +102,7 @@ static tutti_status no_view(const tutti_run *run, const char *name, const struct
     if (r->differs == TT_KEPT_OUT_MOST)
         return tt_fail(TUTTI_ERR_TIMEOUT,
                        "%s: this one's own most, %u, kept it out: the view has %" PRIu64 " member%s already", name,
-                       run->m.call.most, r->value, PLURAL(r->value));
+                       run->m.call.most, r->value, TT_PLURAL(r->value));
     if (r->differs == TT_KEPT_OUT_GROUP)
         return tt_fail(
             TUTTI_ERR_TIMEOUT,
@@ -113,7 +113,7 @@ static tutti_status no_view(const tutti_run *run, const char *name, const struct
         return tt_fail(TUTTI_ERR_TIMEOUT,
                        "%s: %" PRIu64 " member%s of the view had not let this one in before its deadline; %" PRIu64
                        " newcomer%s, this one counted in",
-                       name, r->value, PLURAL(r->value), r->other, r->other == 1 ? " waits" : "s wait");
+                       name, r->value, TT_PLURAL(r->value), r->other, r->other == 1 ? " waits" : "s wait");
     if (run->m.epoch == 0)
         return tt_fail(
             TUTTI_ERR_TIMEOUT,
@@ -199,9 +199,10 @@ void tt_round_tick(tutti_run *run, uint64_t now_ns)
     if (tt_run_tells_wait(&run->lacking, lacks_members(run), now_ns, &waited_ns))
         tt_log(TT_LOG_WARN,
                "tutti_run_epoch has waited for newcomers for %llu s: of epoch %" PRIu64
-               " %u member%s left, least is %u, and %u wait",
+               " %u member%s left, least is %u, and %u wait%s",
                (unsigned long long)(waited_ns / TT_SECOND), run->m.epoch, left_of(run),
-               left_of(run) == 1 ? " is" : "s are", run->m.call.least, run->m.news.newcomers);
+               left_of(run) == 1 ? " is" : "s are", run->m.call.least, run->m.news.newcomers,
+               run->m.news.newcomers == 1 ? "s" : "");
 }
 
 uint64_t tt_round_next_ns(const tutti_run *run)

@@ -139,6 +139,12 @@ class Why(unittest.TestCase):
         told = json.loads(run(TUTTI, "run", "-n", "2", "--bind", "none", "--output", "plain", "--", "sh", "-c", alike).stdout)
         self.assertEqual(told["cores"], 1)
 
+    def test_one_of_a_thing_is_no_plural(self):
+        told = run(TUTTI, "plan", "why", "allreduce", "64", "--ranks", "1", "--cores", "1").stdout
+        self.assertIn("64 B on 1 rank of 1 host: ", told)
+        self.assertRegex(told, r"; 1 core a host, which turns to|a core for each rank")
+        self.assertNotRegex(told, r"\b1 (ranks|streams|hosts|cores|rounds)\b")
+
     def test_what_makes_no_sense_is_said(self):
         for args, word in (((), "a collective is wanted"), (("allreduce", "x"), "it must be a size"), (("sum", "8"), "no collective"),
                            (("allgatherv", "8"), "counts of its own"), (("broadcast", "8", "--root", "9"), "no rank 9"),
