@@ -552,7 +552,7 @@ static int tell_memory(const struct options *opt, int argc, char **argv)
     const uint32_t there = perf_job_ranks(), nranks = opt->nranks ? opt->nranks : RANKS_DEFAULT;
 
     if (there && opt->nranks && opt->nranks != there) {
-        fprintf(stderr, "tutti info: --ranks %u, but this is a job of %u ranks already\n", opt->nranks, there);
+        fprintf(stderr, "tutti info: --ranks %u, but this is a job of %u rank%s already\n", opt->nranks, there, TT_PLURAL(there));
         return 2;
     }
     return there || nranks == 1 ? info_memory(opt->json) : perf_launch(nranks, argc, argv);

@@ -35,7 +35,8 @@ static void print_json(const tutti_memory *m)
 
 static void print_text(const tutti_memory *m)
 {
-    printf("memory of rank 0 of %u after one ring all-reduce, in bytes; %u peers are connected\n\n", m->nranks, m->connected);
+    printf("memory of rank 0 of %u after one ring all-reduce, in bytes; %u peer%s connected\n\n", m->nranks,
+           m->connected, m->connected == 1 ? " is" : "s are");
     printf("  %-32s %12s %12s %12s %12s\n", "what for", "fixed", "all ranks", "each", "used peers");
     for (uint32_t i = 0; i < m->nparts; i++) {
         const tutti_memory_part *p = &m->parts[i];

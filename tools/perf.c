@@ -29,6 +29,7 @@ struct sweep {
     char wire[32];
     struct perf_rooms rooms;
     struct perf_printer printer;
+    bool refused;               /* an algorithm from outside was, and what is wrong with it has been said */
 };
 
 /* ---- what is to be done ---- */
@@ -150,7 +151,7 @@ static tutti_status pass(struct sweep *s, struct perf_case *c, size_t bytes, str
 
     if (!perf_case_init(c, bytes))
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for the counts of %u ranks", c->nranks);
-    *row = (struct perf_row){ .c = c, .wire = s->wire, .algo = perf_case_algo(c, s->comm) };
+    *row = (struct perf_row){ .c = c, .wire = s->wire, .algo = perf_case_algo(c, s->comm, &s->refused) };
     perf_case_place(c, s->rooms.one, s->rooms.other);
     if (s->rank == 0)
         perf_print_progress(&s->printer, c);
@@ -315,7 +316,7 @@ int tool_perf_main(int argc, char **argv)
     nranks = o.nranks ? o.nranks : NRANKS_DEFAULT;
     there = perf_job_ranks();
     if (there && o.nranks && o.nranks != there) {
-        fprintf(stderr, "tutti perf: --ranks %u, but this is a job of %u ranks already\n", o.nranks, there);
+        fprintf(stderr, "tutti perf: --ranks %u, but this is a job of %u rank%s already\n", o.nranks, there, TT_PLURAL(there));
         return 2;
     }
     if (there)

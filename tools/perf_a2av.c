@@ -604,7 +604,7 @@ int perf_a2av_main(int argc, char **argv)
     argp_parse(&argp, argc - 1, argv + 1, 0, NULL, &o);
     there = perf_job_ranks();
     if (there && o.nranks && o.nranks != there) {
-        fprintf(stderr, "tutti perf a2av: --ranks %u, but this is a job of %u ranks already\n", o.nranks, there);
+        fprintf(stderr, "tutti perf a2av: --ranks %u, but this is a job of %u rank%s already\n", o.nranks, there, TT_PLURAL(there));
         return 2;
     }
     if (there || o.nranks == 1)

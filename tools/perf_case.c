@@ -2,7 +2,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/log.h"
 #include "comm/attempt.h"
+#include "comm/plugin.h"
 
 const struct perf_coll perf_colls[] = {
     { "allreduce",       TT_ALLREDUCE,       PERF_TWICE,  .reduces = true, .in_place = true },
@@ -312,7 +314,20 @@ struct tt_coll perf_case_call(const struct perf_case *c, const tutti_comm *comm)
     return coll;
 }
 
-const char *perf_case_algo(const struct perf_case *c, tutti_comm *comm)
+/* The library's plan of the call. */
+static struct tt_plan *plan_of(const struct perf_case *c, tutti_comm *comm, const struct tt_coll *coll, bool *refused)
+{
+    struct tt_plan *plan = NULL;
+    tutti_status st;
+
+    tt_log_hush_errors(*refused || (c->rank != 0 && tt_plugin_checks_all(coll)));
+    st = tt_plan_of(comm, coll, c->algo, &plan);
+    tt_log_hush_errors(false);
+    *refused |= st == TUTTI_ERR_INVALID;
+    return st ? NULL : plan;
+}
+
+const char *perf_case_algo(const struct perf_case *c, tutti_comm *comm, bool *refused)
 {
     const uint64_t elem = tutti_dtype_bytes(c->dtype);
     struct tt_coll coll = perf_case_call(c, comm);
@@ -331,7 +346,8 @@ const char *perf_case_algo(const struct perf_case *c, tutti_comm *comm)
     }
     coll.send_bytes = coll.recv_bytes = c->coll->uneven ? bytes : NULL;
     coll.send_displs = coll.recv_displs = c->coll->uneven ? bytes + c->nranks : NULL;
-    if ((!c->algo || tt_algo_find(&coll, c->algo)) && tt_plan_of(comm, &coll, c->algo, &plan) == TUTTI_OK)
+    plan = !c->algo || tt_algo_find(&coll, c->algo) ? plan_of(c, comm, &coll, refused) : NULL;
+    if (plan)
         name = idea_of(plan->algo);
     free(bytes);
     return name;

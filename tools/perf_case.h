@@ -83,8 +83,9 @@ tutti_status perf_case_run(const struct perf_case *c, tutti_comm *comm);
 
 /* The call as algorithms see it, but for the arrays of v calls. The layout is the communicator's. */
 struct tt_coll perf_case_call(const struct perf_case *c, const tutti_comm *comm);
-/* The algorithm that the call takes, without the name of the collective ("ring"); NULL if the forced one cannot do it. */
-const char *perf_case_algo(const struct perf_case *c, tutti_comm *comm);
+/* The algorithm that the call takes, without the name of the collective ("ring"); NULL if the forced one cannot do it. What is wrong with one from outside is
+ * logged where *refused is not set yet, which then is; by rank 0 alone where all ranks find the same. */
+const char *perf_case_algo(const struct perf_case *c, tutti_comm *comm, bool *refused);
 /* Whether any algorithm of this name exists for the collective, if not for every call. */
 bool perf_algo_exists(const struct perf_coll *coll, const char *name);
 

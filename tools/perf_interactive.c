@@ -162,6 +162,7 @@ static tutti_status serve(struct server *s, const char *line)
                            .nranks = (uint32_t)tutti_comm_size(s->comm), .dtype = TUTTI_F32, .op = TUTTI_SUM,
                            .algo = *cmd.algo ? cmd.algo : NULL };
     tutti_status st = TUTTI_ERR_NOMEM;
+    bool refused = false;
     double *us;
 
     if (why) {
@@ -175,7 +176,7 @@ static tutti_status serve(struct server *s, const char *line)
         fprintf(stderr, "tutti perf: no memory for a command\n");
         goto free;
     }
-    algo = perf_case_algo(&c, s->comm);
+    algo = perf_case_algo(&c, s->comm, &refused);
     st = TUTTI_OK;
     if (algo)
         st = measure(s, &cmd, &c, algo, us);

@@ -10,13 +10,25 @@
 
 static const char *from_environment(const char *name) { return getenv(name); }
 
-uint32_t perf_job_ranks(void)
+static struct tt_launch read_launch(void)
 {
     struct tt_launch launch;
 
     if (tt_launch_read(&launch, NULL, from_environment) != TUTTI_OK)
         exit(2);
+    return launch;
+}
+
+uint32_t perf_job_ranks(void)
+{
+    const struct tt_launch launch = read_launch();
+
     return strcmp(launch.launcher, "single") == 0 ? 0 : launch.nranks;
+}
+
+bool perf_job_speaks(void)
+{
+    return read_launch().rank == 0;
 }
 
 int perf_launch(uint32_t nranks, int argc, char **argv)

@@ -40,7 +40,7 @@ static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0, "ranks to start on this host (default 2); inside a job, its ranks are taken, and N must be their number", 1 },
     { "wire", OPT_WIRE, "shm,tcp", 0, "the wires that may be used (default: all usable but verbs and ofi)", 1 },
     { "lanes", OPT_LANES, "POLICY", 0, "which lane carries what: sequenced (default), pinned or round-robin", 2 },
-    { "blocks", OPT_BLOCKS, "N", 0, "threads that stand for blocks, among which the transfers of a source are dealt out (default 4)", 2 },
+    { "blocks", OPT_BLOCKS, "N", 0, "threads that stand for blocks, among which the transfers of a source are dealt out (default 4; where there are fewer transfers, so many)", 2 },
     { "rounds", OPT_ROUNDS, "N", 0, "times that all modes take a turn (default 5)", 2 },
     { "iters", OPT_ITERS, "N", 0, "bursts of a turn that are timed, behind one that is not; their median counts (default 3)", 2 },
     { "check", OPT_CHECK, NULL, 0, "before each turn one more burst, whose bytes are compared as soon as their signals are seen", 3 },
@@ -134,6 +134,18 @@ struct sweep {
     bool headed;
 };
 
+/* A block has a transfer at least: which numbers of transfers are too few for those that were asked for. */
+static void print_few(const struct putsignal_options *c, uint32_t nblocks)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < c->ntransfers; i++)
+        if (c->transfers[i] < nblocks)
+            printf("%s%llu", n++ ? ", " : "# as many blocks as transfers where these are fewer: ", (unsigned long long)c->transfers[i]);
+    if (n)
+        putchar('\n');
+}
+
 static void print_head(struct sweep *s, const struct putsignal_burst *b)
 {
     if (s->headed || s->o->common.json)
@@ -143,8 +155,9 @@ static void print_head(struct sweep *s, const struct putsignal_burst *b)
            b->c.nhosts, b->c.nhosts == 1 ? "" : "s", putsignal_wire(b), tutti_device_lanes_name(b->lanes));
     printf(
         "# %u source%s with %u block%s, rounds %u, bursts of a turn %u; share and rounds are of puts without signals\n",
-        b->c.nsources, b->c.nsources == 1 ? "" : "s", b->nblocks, b->nblocks == 1 ? "" : "s", s->o->nrounds,
+        b->c.nsources, b->c.nsources == 1 ? "" : "s", s->o->nblocks, s->o->nblocks == 1 ? "" : "s", s->o->nrounds,
         s->o->iters);
+    print_few(&s->o->common, s->o->nblocks);
     putsignal_print_columns(stdout);
 }
 
@@ -178,7 +191,9 @@ static tutti_status all_turns(struct sweep *s, struct putsignal_burst *b, struct
     tutti_status st = TUTTI_OK;
 
     for (int m = 0; m < TT_PUTSIGNAL_MODES; m++)
-        rows[m] = (struct putsignal_row){ .c = b->c, .mode = tt_putsignal_mode_name((enum tt_putsignal_mode)m),
+        rows[m] = (struct putsignal_row){ .c = b->c,
+                                          .nblocks = b->nblocks,
+                                          .mode = tt_putsignal_mode_name((enum tt_putsignal_mode)m),
                                           .checked = s->o->check };
     for (uint32_t round = 0; round < s->o->nrounds && !st; round++)
         for (uint32_t i = 0; i < TT_PUTSIGNAL_MODES && !st; i++) {
@@ -279,9 +294,9 @@ static tutti_status latency(const struct options *o, tutti_comm *comm)
         return st;
     if (!o->common.json)
         printf(
-            "# tutti %s perf putsignal --latency: 8 bytes and a signal, %u rounds of %u trips; of a flag: median of each round's ratio\n"
+            "# tutti %s perf putsignal --latency: 8 bytes and a signal, %u round%s of %u trip%s; of a flag: median of each round's ratio\n"
             "#%-7s %12s %12s\n",
-            tutti_version(), o->nrounds, o->trips, "how", "half trip us", "of a flag");
+            tutti_version(), o->nrounds, TT_PLURAL(o->nrounds), o->trips, TT_PLURAL(o->trips), "how", "half trip us", "of a flag");
     for (int ball = 0; ball < PUTSIGNAL_BALLS; ball++)
         print_ball(o, &l, (enum putsignal_ball)ball);
     return TUTTI_OK;
@@ -343,7 +358,7 @@ int perf_putsignal_main(int argc, char **argv)
     nranks = o.nranks ? o.nranks : NRANKS_DEFAULT;
     there = perf_job_ranks();
     if (there && o.nranks && o.nranks != there) {
-        fprintf(stderr, "tutti perf putsignal: --ranks %u, but this is a job of %u ranks already\n", o.nranks, there);
+        fprintf(stderr, "tutti perf putsignal: --ranks %u, but this is a job of %u rank%s already\n", o.nranks, there, TT_PLURAL(there));
         return 2;
     }
     if (there)

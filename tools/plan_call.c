@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/status.h"
 #include "comm/chunks.h"
 #include "comm/plugin.h"
 #include "comm/plugins.h"
@@ -130,10 +131,11 @@ static bool layout_of_options(struct plan *p, const struct plan_options *o)
     if (!each)
         each = o->hosts ? (p->nranks + o->hosts - 1) / o->hosts : p->nranks;
     if (o->hosts && (p->nranks + each - 1) / each != o->hosts)
-        return COMPLAIN("%u ranks, %u to a host, fill %u hosts, not %u", p->nranks, each, (p->nranks + each - 1) / each,
-                        o->hosts);
+        return COMPLAIN("%u rank%s, %u to a host, fill%s %u host%s, not %u", p->nranks, TT_PLURAL(p->nranks), each,
+                        p->nranks == 1 ? "s" : "", (p->nranks + each - 1) / each,
+                        TT_PLURAL((p->nranks + each - 1) / each), o->hosts);
     if (each % sockets)
-        return COMPLAIN("%u ranks of a host do not fill %u sockets evenly", each, sockets);
+        return COMPLAIN("%u rank%s of a host %s not fill %u sockets evenly", each, TT_PLURAL(each), each == 1 ? "does" : "do", sockets);
     tt_layout_regular(&p->layout, p->nranks, each, sockets, 1, sockets > 1 ? TT_NODE_SOCKETS : TT_NODE_MESH);
     return true;
 }
@@ -237,8 +239,8 @@ static bool check_call(const struct plan *p, const struct plan_options *o, uint6
     if (bytes % elem_bytes)
         return COMPLAIN("%" PRIu64 " B are no whole number of elements of %u B", bytes, elem_bytes);
     if (!tt_algo_fits_named(p->algo, &p->coll[0]))
-        return COMPLAIN("%s cannot do this call (%u ranks, %" PRIu64 " B), as it needs %s", p->algo->name, p->nranks,
-                        bytes, p->algo->needs ? p->algo->needs : "another one");
+        return COMPLAIN("%s cannot do this call (%u rank%s, %" PRIu64 " B), as it needs %s", p->algo->name, p->nranks,
+                        TT_PLURAL(p->nranks), bytes, p->algo->needs ? p->algo->needs : "another one");
     return tt_plugin_check(p->algo, &p->coll[0]) == TUTTI_OK;       /* what is wrong has been said */
 }
 

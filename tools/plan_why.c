@@ -336,9 +336,9 @@ static void reason_text(const struct why *w, char *text, size_t bytes)
     double next = 0;
 
     if (w->tuned.row) {
-        snprintf(text, bytes, "row %u of the tune file %s says so: %.2f us at %" PRIu64 " B, the median of %u rounds%s",
+        snprintf(text, bytes, "row %u of the tune file %s says so: %.2f us at %" PRIu64 " B, the median of %u round%s%s",
                  w->tuned.row->index + 1, w->tune->path, w->tuned.row->median_us, w->tuned.row->bytes,
-                 w->tuned.row->rounds, w->tune->complete ? "" : " (it is incomplete)");
+                 w->tuned.row->rounds, TT_PLURAL(w->tuned.row->rounds), w->tune->complete ? "" : " (it is incomplete)");
         return;
     }
     if (r->why_model) {
@@ -389,9 +389,9 @@ static void segments_text(const struct why *w, char *text, size_t bytes)
     if (w->tuned.row)
         snprintf(text, bytes, "as they were measured");
     else if (c->variant)
-        snprintf(text, bytes, "%.0f %% less time than by the rule (%" PRIu64 " B, %u streams, lanes: %u)",
+        snprintf(text, bytes, "%.0f %% less time than by the rule (%" PRIu64 " B, %u stream%s, lanes: %u)",
                  100 * (1 - c->prediction.time_ns / ruled->prediction.time_ns), ruled->segments.segment_bytes,
-                 ruled->segments.streams, lanes_of(w, &ruled->segments));
+                 ruled->segments.streams, TT_PLURAL(ruled->segments.streams), lanes_of(w, &ruled->segments));
     else if (!other)
         snprintf(text, bytes, "by the rule; no others were tried");
     else if (other->prediction.time_ns < c->prediction.time_ns)
@@ -463,7 +463,8 @@ static void print_costs(const struct tt_tune_costs *c)
         printf("; from %" PRIu64 " KiB on, where they do not and that takes less, %.0f and %.3f a byte",
                c->fetched.single_bytes >> 10, c->fetched.single_ns, c->fetched.single_byte_ns);
     if (c->cores)
-        printf("; %u cores a host, which turn to another rank in %.0f, and %.0f for each that waits\n", c->cores, c->wake_ns, c->idle_ns);
+        printf("; %u core%s a host, which turn%s to another rank in %.0f, and %.0f for each that waits\n", c->cores,
+               TT_PLURAL(c->cores), c->cores == 1 ? "s" : "", c->wake_ns, c->idle_ns);
     else
         printf("; a core for each rank\n");
 }
@@ -479,12 +480,14 @@ static void print_text(const struct why *w)
     qsort(sorted, r->ncandidates, sizeof *sorted, by_time);
     reason_text(w, reason, sizeof reason);
     segments_text(w, segments, sizeof segments);
-    printf("%s of %" PRIu64 " B on %u ranks of %u host%s: %s\n", tt_coll_name(w->coll.kind), w->coll.bytes,
-           w->coll.nranks, w->conf.layout->nhosts, w->conf.layout->nhosts == 1 ? "" : "s", w->choice.algo->name);
+    printf("%s of %" PRIu64 " B on %u rank%s of %u host%s: %s\n", tt_coll_name(w->coll.kind), w->coll.bytes,
+           w->coll.nranks, TT_PLURAL(w->coll.nranks), w->conf.layout->nhosts, w->conf.layout->nhosts == 1 ? "" : "s",
+           w->choice.algo->name);
     printf("because: %s\n", reason);
     if (w->unused)
         printf("no file of TUTTI_TUNE_FILE is for these ranks: %s\n", w->unused);
-    printf("segments of %" PRIu64 " B, %u streams", w->choice.segments.segment_bytes, w->choice.segments.streams);
+    printf("segments of %" PRIu64 " B, %u stream%s", w->choice.segments.segment_bytes, w->choice.segments.streams,
+           TT_PLURAL(w->choice.segments.streams));
     if (w->conf.lanes > 1)
         printf(", over %u of %u lanes to a peer", lanes_of(w, &w->choice.segments), w->conf.lanes);
     printf(": %s\n", segments);
@@ -593,5 +596,5 @@ int plan_why_main(int argc, char **argv)
         return 2;
     if (perf_job_ranks() && !o.plan.topo && !o.plan.nranks && !o.plan.hosts)
         return why_in_job(&o);
-    return why_planned(&o);
+    return perf_job_speaks() ? why_planned(&o) : 0;     /* all ranks would say the same */
 }

@@ -95,6 +95,8 @@ static void print_json(FILE *to, const struct putsignal_row *r)
     share_of(r, &share, &low, &high);
     for (uint32_t i = 0; i < r->nrounds; i++)
         json_object_array_add(samples, json_object_new_double(r->us[i]));
+    if (r->nblocks)
+        add_integer(o, "blocks", r->nblocks);
     add_integer(o, "bytes", r->c.bytes);
     add_number(o, "time_us", putsignal_median(r->us, r->nrounds));
     add_number(o, "mbs", mbs_of(r));

@@ -21,6 +21,7 @@ struct putsignal_case {
 struct putsignal_row {
     struct putsignal_case c;
     const char *mode;
+    uint32_t nblocks;                   /* of a source; 0: there are none */
     uint32_t nrounds;
     double us[PUTSIGNAL_ROUNDS_MAX];    /* of a burst, round by round */
     double only_us[PUTSIGNAL_ROUNDS_MAX];   /* the same of put-only; 0: it was not measured */

@@ -148,7 +148,8 @@ bool hosts_place(struct hosts *h, uint32_t nranks, uint32_t *host_of, uint32_t *
         unsaid += h->at[i].slots == 0;
     }
     if (unsaid == 0 && slots < nranks) {
-        fprintf(stderr, "%s: %u ranks do not fit: the hosts have %llu slots\n", h->tool, nranks, (unsigned long long)slots);
+        fprintf(stderr, "%s: %u rank%s not fit: the hosts have %llu slot%s\n", h->tool, nranks,
+                nranks == 1 ? " does" : "s do", (unsigned long long)slots, slots == 1 ? "" : "s");
         return false;
     }
     for (uint32_t i = 0; i < h->n; i++) {

@@ -157,8 +157,9 @@ static void print_head(struct sim_run *run)
     if (run->headed)
         return;
     run->headed = true;
-    printf("# tutti sim: %s, %u ranks of %s; software %g + %g ns a message, adds at %g GB/s, copies at %g GB/s\n",
-           o->coll->name, run->layout.nranks, run->topo.name, o->send_ns, o->receive_ns, o->reduce_gbs, o->copy_gbs);
+    printf("# tutti sim: %s, %u rank%s of %s; software %g + %g ns a message, adds at %g GB/s, copies at %g GB/s\n",
+           o->coll->name, run->layout.nranks, TT_PLURAL(run->layout.nranks), run->topo.name, o->send_ns, o->receive_ns,
+           o->reduce_gbs, o->copy_gbs);
     printf("#%13s %-32s %14s %9s %9s %9s %11s %11s %8s\n", "bytes", "algorithm", "time us", "algbw", "busbw", "segment",
            "messages", "events", "M ev/s");
 }
@@ -453,8 +454,8 @@ static tutti_status draw(const struct sim_run *run)
 {
     char title[160], subtitle[200];
 
-    snprintf(title, sizeof title, "%s on %u ranks of %s, simulated", run->o.coll->name, run->layout.nranks,
-             run->topo.name);
+    snprintf(title, sizeof title, "%s on %u rank%s of %s, simulated", run->o.coll->name, run->layout.nranks,
+             TT_PLURAL(run->layout.nranks), run->topo.name);
     snprintf(subtitle, sizeof subtitle, "time over the bytes of the larger buffer; software %g + %g ns a message",
              run->o.send_ns, run->o.receive_ns);
     return sim_plot(run->o.plot, title, subtitle, run->points, run->npoints);
@@ -474,7 +475,7 @@ static tutti_status prepare(struct sim_run *run)
         st = tt_fail(TUTTI_ERR_INVALID, "--block %llu on %u ranks: the larger buffer would have more than %llu bytes",
                      (unsigned long long)run->o.block, n, OPTION_SIZE_MAX);
     if (!st && run->o.root >= n)
-        st = tt_fail(TUTTI_ERR_INVALID, "--root %u: there are %u ranks", run->o.root, n);
+        st = tt_fail(TUTTI_ERR_INVALID, "--root %u: there %s %u rank%s", run->o.root, n == 1 ? "is" : "are", n, TT_PLURAL(n));
     run->memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     return st;
 }

@@ -164,8 +164,8 @@ int sim_putsignal_main(int argc, char **argv)
         return 1;
     }
     if (!o.common.json) {
-        printf("# tutti sim putsignal: %u ranks a node, %g us one way, %g Gbit/s of a node, %g ns a descriptor\n",
-               o.per_node, o.latency_us, o.gbit_s, o.op_ns);
+        printf("# tutti sim putsignal: %u rank%s a node, %g us one way, %g Gbit/s of a node, %g ns a descriptor\n",
+               o.per_node, TT_PLURAL(o.per_node), o.latency_us, o.gbit_s, o.op_ns);
         putsignal_print_columns(stdout);
     }
     for (uint32_t i = 0; i < o.nnodes && !st; i++)

@@ -96,8 +96,8 @@ static tutti_status write_file(const struct tuning *t)
     if (!st && rename(part, t->o->out) != 0)
         st = tt_fail_errno(errno, "cannot rename %s to %s", part, t->o->out);
     if (!st)
-        printf("# %s: %u rows%s; jobs use it with TUTTI_TUNE_FILE=%s\n", t->o->out, t->file.nrows,
-               t->file.complete ? "" : ", INCOMPLETE", t->o->out);
+        printf("# %s: %u row%s%s; jobs use it with TUTTI_TUNE_FILE=%s\n", t->o->out, t->file.nrows,
+               TT_PLURAL(t->file.nrows), t->file.complete ? "" : ", INCOMPLETE", t->o->out);
     return st;
 }
 

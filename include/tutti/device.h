@@ -34,7 +34,7 @@
  * Errors. What a call can see is wrong (a rank or range that is not there, an offset that is no word) it returns as TUTTI_ERR_INVALID, and
  * sends nothing. What the proxy meets (a peer was lost, or takes nothing, or lets nothing land, for the whole timeout) ends the device: from then
  * on its calls, those that wait too, return that status, and tutti_device_status returns it with a sentence. A wait whose time is up returns
- * TUTTI_ERR_TIMEOUT and leaves the device as it is.
+ * TUTTI_ERR_TIMEOUT and leaves the device as it is; on the CPU device a sentence names the word, what was waited for, and what it was.
  *
  * Source: "Eliminating Hidden Serialization in Multi-Node Megakernel Communication" (2026), decoupled signaling and ordering by the NIC; lap parity
  * and 16-byte triggers as in MSCCL++ (arXiv 2504.09014). docs/one-sided.md tells more. */
@@ -184,6 +184,18 @@ TUTTI_API void tutti_device_wake(tutti_device *device);
 TUTTI_API tutti_status tutti_device_refuse(tutti_device *device, const char *call, uint32_t peer, uint64_t offset,
                                            uint64_t bytes, int what);
 
+/* Likewise of a TUTTI_ERR_TIMEOUT: what was waited for (TUTTI_DEVICE_LATE_*), which (an offset, a group, a flag or a rank), and of a word what it should have
+ * been and was. */
+enum {
+    TUTTI_DEVICE_LATE_WORD = 0,
+    TUTTI_DEVICE_LATE_GROUP,
+    TUTTI_DEVICE_LATE_FLAG,
+    TUTTI_DEVICE_LATE_QUIET,
+    TUTTI_DEVICE_LATE_FLUSH
+};
+TUTTI_API tutti_status tutti_device_late(int what, uint64_t which, tutti_compare compare, uint64_t value,
+                                         uint64_t seen);
+
 #ifdef __cplusplus
 }
 #endif
@@ -314,6 +326,17 @@ TUTTI_DEVICE tutti_status tutti_device_invalid(const tutti_device_view *v, const
     return TUTTI_ERR_INVALID;
 #else
     return tutti_device_refuse(v->device, call, peer, offset, bytes, what);
+#endif
+}
+
+TUTTI_DEVICE tutti_status tutti_device_timeout(int what, uint64_t which, tutti_compare compare, uint64_t value,
+                                               uint64_t seen)
+{
+#if defined(__CUDA_ARCH__)
+    (void)what, (void)which, (void)compare, (void)value, (void)seen;
+    return TUTTI_ERR_TIMEOUT;
+#else
+    return tutti_device_late(what, which, compare, value, seen);
 #endif
 }
 
@@ -559,18 +582,21 @@ TUTTI_DEVICE uint64_t tutti_device_deadline_ms(const tutti_device_view *v)
     return v->timeout_ms > UINT64_MAX - now_ms ? UINT64_MAX : now_ms + v->timeout_ms;
 }
 
-/* By one thread: until the word is at least `least`. */
-TUTTI_DEVICE tutti_status tutti_device_wait_least(const tutti_device_view *v, const uint64_t *word, uint64_t least)
+/* By one thread: until the word is at least `least`; what and which: see TUTTI_DEVICE_LATE_*. */
+TUTTI_DEVICE tutti_status tutti_device_wait_least(const tutti_device_view *v, const uint64_t *word, uint64_t least,
+                                                  int what, uint64_t which)
 {
     const uint64_t deadline_ms = tutti_device_deadline_ms(v);
+    uint64_t seen = tutti_device_load_acquire(word);
     tutti_status st = TUTTI_OK;
 
-    for (uint32_t turn = 0; !st && tutti_device_load_acquire(word) < least; turn++) {
+    for (uint32_t turn = 0; !st && seen < least; turn++) {
         st = tutti_device_ended(v);
         if (!st && tutti_device_load_acquire(v->clock_ms) > deadline_ms)
-            st = TUTTI_ERR_TIMEOUT;
+            st = tutti_device_timeout(what, which, TUTTI_AT_LEAST, least, seen);
         if (!st)
             tutti_device_pause(v, turn);
+        seen = tutti_device_load_acquire(word);
     }
     return st;
 }
@@ -586,7 +612,8 @@ TUTTI_DEVICE tutti_status tutti_device_ask(const tutti_device_view *v, uint32_t 
     while (tutti_device_load_acquire(answer) < lap)
         tutti_device_pause(v, 64);
     tutti_device_push(v, tutti_trigger_head(what, 0, peer, 0), ticket);
-    st = tutti_device_wait_least(v, answer, lap + 1);
+    st = tutti_device_wait_least(v, answer, lap + 1,
+                                 what == TUTTI_TRIGGER_QUIET ? TUTTI_DEVICE_LATE_QUIET : TUTTI_DEVICE_LATE_FLUSH, peer);
     return st ? st : tutti_device_ended(v);
 }
 
@@ -649,6 +676,7 @@ TUTTI_DEVICE tutti_status tutti_device_poll_until(const tutti_device_view *v, ui
                                                   uint64_t value, uint64_t *seen, uint64_t deadline_ms)
 {
     tutti_status st = TUTTI_PENDING;
+    uint64_t word;
 
     if (!v->asleep)
         tutti_device_add(v->waiting, 1);
@@ -662,7 +690,14 @@ TUTTI_DEVICE tutti_status tutti_device_poll_until(const tutti_device_view *v, ui
     }
     if (!v->asleep)
         tutti_device_add(v->waiting, (uint64_t)0 - 1);
-    return st;
+    if (st != TUTTI_ERR_TIMEOUT || tutti_device_ended(v))
+        return st;
+    word = tutti_device_load_acquire((const uint64_t *)(const void *)(v->mine + offset));
+    if (!tutti_device_compares(word, compare, value))
+        return tutti_device_timeout(TUTTI_DEVICE_LATE_WORD, offset, compare, value, word);
+    if (seen)
+        *seen = word;
+    return TUTTI_OK;
 }
 
 /* Waits until it does. */
@@ -709,7 +744,7 @@ TUTTI_DEVICE tutti_status tutti_device_await_flag(const tutti_device_view *v, ui
     if (tutti_device_thread() == 0) {
         if (!v->asleep)
             tutti_device_add(v->waiting, 1);
-        st = tutti_device_wait_least(v, &v->flags[flag * 8ull], value);
+        st = tutti_device_wait_least(v, &v->flags[flag * 8ull], value, TUTTI_DEVICE_LATE_FLAG, flag);
         if (!v->asleep)
             tutti_device_add(v->waiting, (uint64_t)0 - 1);
     }
@@ -770,7 +805,7 @@ TUTTI_DEVICE tutti_status tutti_device_group_signal(const tutti_device_view *v, 
     if (group >= v->ngroups)
         return tutti_device_invalid(v, "tutti_device_group_signal", group, 0, 0, 2);
     if (tutti_device_thread() == 0)
-        st = tutti_device_wait_least(v, &v->groups[group * 8ull], complete);
+        st = tutti_device_wait_least(v, &v->groups[group * 8ull], complete, TUTTI_DEVICE_LATE_GROUP, group);
     st = tutti_device_agree(st);
     for (uint32_t i = 0; i < n && !st; i++) {
         const tutti_device_signal_to *s = &signals[i];

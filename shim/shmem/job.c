@@ -49,10 +49,14 @@ void sh_heed_exit(void)
 
 void sh_check(const char *call, tutti_status status)
 {
+    const char *log = getenv("TUTTI_LOG");
+
     if (status <= TUTTI_PENDING)
         return;
     sh_heed_exit();
-    sh_die(call, "%s: %s", tutti_status_name(status), tutti_last_error());
+    if (log && strcmp(log, "none") == 0)
+        sh_die(call, "%s: %s", tutti_status_name(status), tutti_last_error());
+    sh_die(call, "%s", tutti_status_name(status));
 }
 
 void sh_need(const char *call)

@@ -34,7 +34,7 @@ struct sh_head {
 
 /* Tells what is wrong, with the call's name and this PE's number before it, and ends the process. */
 SHMEM_NORETURN void sh_die(const char *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same for a status that is not OK: its sentence was printed already. If another PE has called shmem_global_exit this ends as that says. */
+/* The same for a status that is not OK, by its name: its sentence was printed already, unless TUTTI_LOG is none: then with it. If another PE has called shmem_global_exit this ends as that says. */
 void sh_check(const char *call, tutti_status status);
 /* Dies unless shmem_init was called. */
 void sh_need(const char *call);

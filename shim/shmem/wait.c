@@ -1,4 +1,5 @@
 /* Waiting and testing, type by type. */
+#include <stdio.h>
 #include <string.h>
 
 #include "watch.h"
@@ -27,6 +28,17 @@
         }                                                                                                              \
     }
 
+#define PRINTS(NAME, T)                                                                                                \
+    static void NAME##_print(const volatile void *word, char *out, size_t cap)                                         \
+    {                                                                                                                  \
+        const T is = __atomic_load_n((const volatile T *)word, __ATOMIC_ACQUIRE);                                      \
+                                                                                                                       \
+        if ((T)-1 < (T)1)                                                                                              \
+            snprintf(out, cap, "%lld", (long long)is);                                                                 \
+        else                                                                                                           \
+            snprintf(out, cap, "%llu", (unsigned long long)is);                                                        \
+    }
+
 #define WATCH(NAME, T, n, left_out, with, is_vector)                                                                   \
     const struct sh_watch watch = {                                                                                    \
         .call = __func__,                                                                                              \
@@ -38,10 +50,12 @@
         .values = with,                                                                                                \
         .vector = is_vector,                                                                                           \
         .compares = NAME##_compares,                                                                                   \
+        .print = NAME##_print,                                                                                         \
     };
 
 #define ONE(NAME, T)                                                                                                   \
     COMPARES(NAME, T)                                                                                                  \
+    PRINTS(NAME, T)                                                                                                    \
     void shmem_##NAME##_wait_until(volatile T *ivars, int cmp, T cmp_value)                                            \
     {                                                                                                                  \
         WATCH(NAME, T, 1, NULL, &cmp_value, false)                                                                     \

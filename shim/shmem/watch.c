@@ -71,10 +71,33 @@ static int is_ended(void)
 static int is_all_there(const void *arg) { return all_hold(arg) || is_ended(); }
 static int is_one_there(const void *arg) { return one_that_holds(arg) != SIZE_MAX || is_ended(); }
 
+/* The first word that does not compare so, what it is, and what it should be. */
+SHMEM_NORETURN static void die_late(const struct sh_watch *w)
+{
+    static const char *const signs[] = {
+        [SHMEM_CMP_EQ] = "==", [SHMEM_CMP_NE] = "!=", [SHMEM_CMP_GT] = ">",
+        [SHMEM_CMP_GE] = ">=", [SHMEM_CMP_LT] = "<", [SHMEM_CMP_LE] = "<=",
+    };
+    char is[24], wanted[24];
+    size_t i = 0;
+
+    while (i + 1 < w->nelems && (is_left_out(w, i) || holds(w, i)))
+        i++;
+    w->print((const volatile char *)w->ivars + i * w->bytes, is, sizeof is);
+    w->print((const char *)w->values + (w->vector ? i * w->bytes : 0), wanted, sizeof wanted);
+    sh_die(w->call, "TIMEOUT: word %zu of %zu, at %p, was %s at the deadline; %s %s was waited for", i, w->nelems,
+           (const char *)(uintptr_t)w->ivars + i * w->bytes, is, signs[w->cmp], wanted);
+}
+
 static void wait_until(const struct sh_watch *w, int (*is_there)(const void *arg))
 {
-    sh_check(w->call, tutti_window_wait_until(sh_job.heap.window, is_there, w, 0));
+    const tutti_status st = tutti_window_wait_until(sh_job.heap.window, is_there, w, 0);
+
     sh_heed_exit();
+    if (st == TUTTI_ERR_TIMEOUT && !is_there(w))
+        die_late(w);
+    if (st != TUTTI_ERR_TIMEOUT)
+        sh_check(w->call, st);
 }
 
 void sh_wait_all(const struct sh_watch *w)

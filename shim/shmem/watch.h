@@ -15,6 +15,7 @@ struct sh_watch {
     const void *values;
     bool vector;                /* a value for each word; else one for all */
     bool (*compares)(const volatile void *ivar, int cmp, const void *value);
+    void (*print)(const volatile void *word, char *out, size_t cap);    /* one of them, or of values */
 };
 
 /* Until all, one, or some of the words that are not left out compare so: any returns its index, some writes the indices of those that do, and returns how many. No word

@@ -218,8 +218,8 @@ tutti_status tt_algo_refuse(const struct tt_coll *c, const char *name)
                        c->quantized == TT_QUANTIZED_FEEDBACK ? " with error feedback" : "", algo->name,
                        algo->quantizes ? "its ranks do not know whose errors they make"
                                        : "ranks would have sums that differ");
-    return tt_fail(TUTTI_ERR_INVALID, "%s of %llu bytes on %u ranks: algorithm \"%s\" cannot do it, as it needs %s%s",
-                   coll, (unsigned long long)c->bytes, c->nranks, algo->name,
+    return tt_fail(TUTTI_ERR_INVALID, "%s of %llu bytes on %u rank%s: algorithm \"%s\" cannot do it, as it needs %s%s",
+                   coll, (unsigned long long)c->bytes, c->nranks, TT_PLURAL(c->nranks), algo->name,
                    algo->needs ? algo->needs : "another call", tt_algo_if_named(algo));
 }
 

@@ -77,6 +77,105 @@ static tutti_status no_json(const struct tt_json_place *p, const char *text, siz
     return fail_whole(p, TUTTI_ERR_INVALID, what);
 }
 
+/* ---- keys that an object has twice: json-c keeps the last value, and does not tell ---- */
+
+#define NESTING_MAX 32
+
+/* Behind the string that begins at text[at]. */
+static size_t string_end(const char *text, size_t bytes, size_t at)
+{
+    for (at++; at < bytes && text[at] != '"'; at++)
+        at += text[at] == '\\';
+    return at + 1;
+}
+
+/* How many keys a good document was written with. */
+static size_t keys_written(const char *text, size_t bytes)
+{
+    size_t n = 0;
+
+    for (size_t at = 0; at < bytes; at++)
+        if (text[at] == '"')
+            at = string_end(text, bytes, at) - 1;
+        else
+            n += text[at] == ':';
+    return n;
+}
+
+static size_t keys_kept(struct json_object *o)
+{
+    size_t n = 0;
+
+    if (json_object_is_type(o, json_type_array))
+        for (size_t i = 0; i < json_object_array_length(o); i++)
+            n += keys_kept(json_object_array_get_idx(o, i));
+    if (!json_object_is_type(o, json_type_object))
+        return n;
+    json_object_object_foreach(o, key, value)
+    {
+        (void)key;
+        n += 1 + keys_kept(value);
+    }
+    return n;
+}
+
+/* Whether the text from `at` on goes on with a colon. */
+static bool is_key_before(const char *text, size_t bytes, size_t at)
+{
+    while (at < bytes && strchr(" \t\r\n", text[at]))
+        at++;
+    return at < bytes && text[at] == ':';
+}
+
+/* Adds a key as it is written to those of its object; false: it was there. */
+static bool is_new_key(struct json_object *keys, const char *text, size_t bytes)
+{
+    char *key = strndup(text, bytes);
+    bool is_new = true;
+
+    if (key && keys) {
+        is_new = !json_object_object_get_ex(keys, key, NULL);
+        json_object_object_add(keys, key, NULL);
+    }
+    free(key);
+    return is_new;
+}
+
+/* The key that an object has a second time: *at and *bytes of it, without quotes. False: each is written in another way. */
+static bool find_twice(const char *text, size_t bytes, size_t *at, size_t *key_bytes)
+{
+    struct json_object *keys[NESTING_MAX + 1] = { NULL };
+    bool found = false;
+    size_t depth = 0;
+
+    for (size_t i = 0; i < bytes && !found; i++)
+        if (text[i] == '{' || text[i] == '[') {
+            keys[++depth] = text[i] == '{' ? json_object_new_object() : NULL;
+        } else if (text[i] == '}' || text[i] == ']') {
+            json_object_put(keys[depth--]);
+        } else if (text[i] == '"') {
+            *at = i + 1;
+            i = string_end(text, bytes, i) - 1;
+            *key_bytes = i - *at;
+            found = is_key_before(text, bytes, i + 1) && !is_new_key(keys[depth], text + *at, *key_bytes);
+        }
+    while (depth > 0)
+        json_object_put(keys[depth--]);
+    return found;
+}
+
+static tutti_status check_keys(const struct tt_json_place *p, struct json_object *doc, const char *text, size_t bytes)
+{
+    size_t at = 0, n = 0;
+
+    if (keys_written(text, bytes) == keys_kept(doc))
+        return TUTTI_OK;
+    if (!find_twice(text, bytes, &at, &n))
+        return tt_json_wrong(p, "an object has a key twice, written in two ways");
+    return tt_json_wrong(p, "line %u: the key \"%.*s\" is there for the second time in one object",
+                         tt_json_line(text, at), (int)(n < 40 ? n : 40), text + at);
+}
+
 tutti_status tt_json_parse(struct json_object **out, const struct tt_json_place *p, const char *text, size_t bytes,
                            size_t most, int nesting)
 {
@@ -86,6 +185,7 @@ tutti_status tt_json_parse(struct json_object **out, const struct tt_json_place 
     tutti_status st = TUTTI_OK;
     size_t at;
 
+    tt_assert(nesting <= NESTING_MAX);
     if (bytes > most)
         return tt_json_wrong(p, "it has %zu bytes or more; %zu are possible", bytes, most);
     tokener = json_tokener_new_ex(nesting);
@@ -98,12 +198,14 @@ tutti_status tt_json_parse(struct json_object **out, const struct tt_json_place 
     json_tokener_free(tokener);
     while (doc && at < bytes && text[at] && strchr(" \t\r\n", text[at]))
         at++;
-    if (doc && at >= bytes) {
-        *out = doc;
-    } else {
+    if (doc && at >= bytes)
+        st = check_keys(p, doc, text, bytes);
+    else
         st = no_json(p, text, at < bytes ? at : bytes, doc != NULL, error);
+    if (st)
         json_object_put(doc);
-    }
+    else
+        *out = doc;
     return st;
 }
 

@@ -21,7 +21,7 @@ tutti_status tt_json_wrong(const struct tt_json_place *p, const char *fmt, ...) 
 tutti_status tt_json_load(char **text, size_t *bytes, const char *kind, const char *path, size_t most);
 
 /* The document that text[bytes] is (no NUL needs to follow), and nothing else; the caller puts it. INVALID (logged) if it is none, has more than `most` bytes, or
- * arrays and objects deeper in each other than `nesting`. */
+ * arrays and objects deeper in each other than `nesting` (at most 32), or an object has a key twice. */
 tutti_status tt_json_parse(struct json_object **out, const struct tt_json_place *p, const char *text, size_t bytes,
                            size_t most, int nesting);
 

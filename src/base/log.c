@@ -18,6 +18,7 @@ static const char *const level_names[] = {
 
 static atomic_int shown = LEVEL_UNREAD;
 static atomic_int own_rank = -1;
+static _Thread_local bool hushed;
 
 /* What TUTTI_LOG says. An unknown word counts as the default and becomes *unknown: a misspelt log level must not stop a job. */
 static int level_from_environment(const char **unknown)
@@ -45,7 +46,12 @@ bool tt_log_on(enum tt_log_level level)
         else if (unknown)
             tt_log(TT_LOG_WARN, "TUTTI_LOG is \"%.32s\", but must be none, error, warn, info or debug; warn is taken", unknown);
     }
-    return level != TT_LOG_NONE && (int)level <= now;
+    return level != TT_LOG_NONE && (int)level <= now && !(hushed && level == TT_LOG_ERROR);
+}
+
+void tt_log_hush_errors(bool on)
+{
+    hushed = on;
 }
 
 void tt_log_set(enum tt_log_level level)

@@ -16,5 +16,7 @@ void tt_log_v(enum tt_log_level level, const char *fmt, va_list ap);
 void tt_log_rank(int rank);
 /* Overrides TUTTI_LOG; tests and tools. */
 void tt_log_set(enum tt_log_level level);
+/* Errors of the calling thread are not printed until it is called with false. For tools, where others say the same. */
+void tt_log_hush_errors(bool on);
 
 #endif

@@ -15,6 +15,9 @@ tutti_status tt_fail_errno(int err, const char *fmt, ...) __attribute__((format(
 /* Makes `sentence` the calling thread's last error without logging: it was logged where it was discovered. */
 tutti_status tt_fail_again(tutti_status status, const char *sentence);
 
+/* What a noun behind the number n ends with in a sentence: "" or "s". */
+#define TT_PLURAL(n) ((n) == 1 ? "" : "s")
+
 #define tt_assert(cond) \
     do { \
         if (__builtin_expect(!(cond), 0)) \

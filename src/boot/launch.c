@@ -109,8 +109,8 @@ static tutti_status read_who(struct tt_launch *out, const tutti_conf *conf, gett
 {
     if (conf && conf->nranks != 0) {
         if (conf->nranks < 0 || (uint32_t)conf->nranks > NRANKS_MAX || conf->rank < 0 || conf->rank >= conf->nranks)
-            return tt_fail(TUTTI_ERR_INVALID, "rank %d of %d ranks: there must be 1 to %u ranks, counted from 0",
-                           conf->rank, conf->nranks, NRANKS_MAX);
+            return tt_fail(TUTTI_ERR_INVALID, "rank %d of %d rank%s: there must be 1 to %u ranks, counted from 0",
+                           conf->rank, conf->nranks, TT_PLURAL(conf->nranks), NRANKS_MAX);
         out->rank = (uint32_t)conf->rank;
         out->nranks = (uint32_t)conf->nranks;
         out->launcher = "conf";

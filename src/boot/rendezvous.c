@@ -197,8 +197,8 @@ static bool agree_nranks(struct tt_rdv_server *s, struct tt_rdv_conn *c, const s
 
     if (s->nranks != 0 && s->nranks != h->nranks) {
         snprintf(sentence, sizeof sentence,
-                 "rank %" PRIu32 " says that there are %" PRIu32 " ranks, but the job has %" PRIu32, h->rank, h->nranks,
-                 s->nranks);
+                 "rank %" PRIu32 " says that there %s %" PRIu32 " rank%s, but the job has %" PRIu32, h->rank,
+                 h->nranks == 1 ? "is" : "are", h->nranks, TT_PLURAL(h->nranks), s->nranks);
         turn_down(s, c, TUTTI_ERR_INVALID, sentence);
         return false;
     }

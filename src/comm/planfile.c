@@ -182,8 +182,8 @@ tutti_status tt_plan_file_add(struct tt_plan_file *p, const char *from)
     root[0] = 0;
     if (tt_plan_has_root(p->kind))
         snprintf(root, sizeof root, ", root %u", p->root);
-    snprintf(p->needs, sizeof p->needs, "%u ranks%s, and a multiple of %llu bytes that leaves elements whole",
-             p->nranks, root, (unsigned long long)p->bytes);
+    snprintf(p->needs, sizeof p->needs, "%u rank%s%s, and a multiple of %llu bytes that leaves elements whole",
+             p->nranks, TT_PLURAL(p->nranks), root, (unsigned long long)p->bytes);
     algo = tt_slot_take(&like, &ops, p);
     if (!algo)
         return tt_fail(TUTTI_ERR_NOMEM, "plan %s: there is room for %d algorithms from outside", from, TT_SLOTS);

@@ -213,7 +213,8 @@ static tutti_status read_rank(struct reader *r, struct json_object *o)
     if (!json_object_object_get_ex(o, "rounds", &rounds) || !json_object_is_type(rounds, json_type_array))
         return tt_json_wrong(&r->at, "\"rounds\" is no array");
     if (json_object_array_length(rounds) != p->nrounds)
-        return tt_json_wrong(&r->at, "it has %zu rounds, and rank 0 %llu", json_object_array_length(rounds), (unsigned long long)p->nrounds);
+        return tt_json_wrong(&r->at, "it has %zu round%s, and rank 0 %llu", json_object_array_length(rounds),
+                             TT_PLURAL(json_object_array_length(rounds)), (unsigned long long)p->nrounds);
     for (size_t k = 0; k < p->nrounds && !st; k++) {
         go_to(r, r->rank, (int64_t)k, -1);
         p->first[(uint64_t)r->rank * (p->nrounds + 1) + k] = p->nsteps;
@@ -233,7 +234,7 @@ static tutti_status read_ranks(struct reader *r, struct json_object *doc)
 
     if (!json_object_object_get_ex(doc, "ranks", &ranks) || !json_object_is_type(ranks, json_type_array) ||
         json_object_array_length(ranks) != p->nranks)
-        return tt_json_wrong(&r->at, "\"ranks\" is no array of %u ranks", p->nranks);
+        return tt_json_wrong(&r->at, "\"ranks\" is no array of %u rank%s", p->nranks, TT_PLURAL(p->nranks));
     if (json_object_object_get_ex(json_object_array_get_idx(ranks, 0), "rounds", &rounds) &&
         json_object_is_type(rounds, json_type_array))
         p->nrounds = json_object_array_length(rounds);

@@ -286,8 +286,8 @@ static const char *try_rank(const tutti_algorithm *a, const struct tt_coll *c, u
 
 static tutti_status refuse(const struct tt_algo *algo, const struct tt_coll *c, const char *why)
 {
-    return tt_fail(TUTTI_ERR_INVALID, "algorithm \"%s\" is wrong for %s of %llu bytes on %u ranks: %s", algo->name,
-                   tt_coll_name(c->kind), (unsigned long long)c->bytes, c->nranks, why);
+    return tt_fail(TUTTI_ERR_INVALID, "algorithm \"%s\" is wrong for %s of %llu bytes on %u rank%s: %s", algo->name,
+                   tt_coll_name(c->kind), (unsigned long long)c->bytes, c->nranks, TT_PLURAL(c->nranks), why);
 }
 
 /* Proves the programs of all ranks, which have that many steps; above PROVEN_STEPS_MAX they are not proven. */
@@ -356,11 +356,16 @@ static uint64_t hash_of(const struct tt_algo *algo, const struct tt_coll *c)
     return h | 1;
 }
 
+bool tt_plugin_checks_all(const struct tt_coll *c)
+{
+    return c->nranks <= PROVEN_RANKS_MAX && c->kind != TT_ALLTOALLV;
+}
+
 tutti_status tt_plugin_check(const struct tt_algo *algo, const struct tt_coll *c)
 {
     static _Atomic uint64_t proven[PROOFS_KEPT];    /* v calls are planned anew each time */
     const tutti_algorithm *a = tt_slot_self(algo, &ops);
-    const bool all = a && c->nranks <= PROVEN_RANKS_MAX && c->kind != TT_ALLTOALLV;
+    const bool all = a && tt_plugin_checks_all(c);
     struct tt_coll coll[PROVEN_RANKS_MAX];
     const uint64_t hash = all ? hash_of(algo, c) : 0;
     tutti_status st = TUTTI_OK;

@@ -13,4 +13,7 @@ tutti_status tt_plugin_load(const char *path, uint64_t *hash);
  * proven. INVALID (logged) with what was found. OK for others. Takes as long as a proof does: once for each plan. */
 tutti_status tt_plugin_check(const struct tt_algo *algo, const struct tt_coll *c);
 
+/* Whether that looks at what all ranks do, so that each finds the same. */
+bool tt_plugin_checks_all(const struct tt_coll *c);
+
 #endif

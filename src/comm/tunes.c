@@ -23,8 +23,8 @@ static void warn_of_strangers(const struct tt_tunefile *f)
     if (first)
         tt_log(
             TT_LOG_WARN,
-            "tune file %s: %u of %u rows are passed over, as their algorithm is not there: the first names \"%s\" of %s",
-            f->path, n, f->nrows, first->name, tt_coll_name(first->kind));
+            "tune file %s: %u of %u rows %s passed over, as the algorithm is not there: the first names \"%s\" of %s",
+            f->path, n, f->nrows, n == 1 ? "is" : "are", first->name, tt_coll_name(first->kind));
 }
 
 /* Adds a file to what is told: path, length, text. */
@@ -184,8 +184,8 @@ static void say_unused(tutti_comm *comm, const char *why)
 
     if (comm->rank != 0 || (!whole && atomic_exchange(&t->said, true)))
         return;
-    tt_log(whole ? TT_LOG_WARN : TT_LOG_INFO, "tune file %s is not used for %s of %u ranks: %s%s", t->file[0]->path,
-           whole ? "the job" : "a communicator", comm->nranks, why, t->n > 1 ? "; nor are the others" : "");
+    tt_log(whole ? TT_LOG_WARN : TT_LOG_INFO, "tune file %s is not used for %s of %u rank%s: %s%s", t->file[0]->path,
+           whole ? "the job" : "a communicator", comm->nranks, TT_PLURAL(comm->nranks), why, t->n > 1 ? "; nor are the others" : "");
 }
 
 void tt_tunes_choose(tutti_comm *comm)

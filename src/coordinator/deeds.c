@@ -203,9 +203,9 @@ static tutti_status bound_members(struct tt_coordinator *c)
 {
     if (c->core.nmembers > c->conf.members_max)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "coordinator: the journal holds %" PRIu32 " members, and the run may have %" PRIu32
+                       "coordinator: the journal holds %" PRIu32 " member%s, and the run may have %" PRIu32
                        " (--members; tutti_coordinator_conf.members_max)",
-                       c->core.nmembers, c->conf.members_max);
+                       c->core.nmembers, TT_PLURAL(c->core.nmembers), c->conf.members_max);
     c->core.conf.members_max = c->conf.members_max;
     return TUTTI_OK;
 }

@@ -216,14 +216,16 @@ static bool is_stopped(const struct tt_etcd_lead *l, int wait_ms)
     return poll(&fd, 1, wait_ms) > 0;
 }
 
-/* told: what was said last. */
+/* told: what was said last. The leader may be this one as it was before it lost the store. */
 static void tell(const struct tt_etcd_lead *l, const char *leader, char told[WHO_BYTES])
 {
     if (strcmp(told, leader) == 0)
         return;
-    if (*leader)
+    if (strcmp(leader, l->conf->who) == 0)
+        tt_log(TT_LOG_WARN, "coordinator: nobody leads, but this one's own lease of before is not over in the store yet; waiting for its end");
+    else if (*leader)
         tt_log(TT_LOG_WARN, "coordinator: %s leads; standing by", leader);
-    l->conf->stands_by(l->conf->context, leader);
+    l->conf->stands_by(l->conf->context, strcmp(leader, l->conf->who) == 0 ? "" : leader);
     snprintf(told, WHO_BYTES, "%s", leader);
 }
 

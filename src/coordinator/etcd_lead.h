@@ -18,7 +18,7 @@ struct tt_etcd_lead_conf {
     uint32_t lease_s;           /* instead of TT_ETCD_LEASE_S; 0: that */
     int stop_fd;                /* readable: give up waiting; -1 */
     bool patient;               /* waits for an etcd that cannot be reached, too */
-    void (*stands_by)(void *context, const char *leader);   /* while it waits, whenever another one leads than before; "": that is not known */
+    void (*stands_by)(void *context, const char *leader);   /* while it waits, whenever another one leads than before; "": nobody is known to */
     void *context;
 };
 

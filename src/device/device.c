@@ -1,6 +1,7 @@
 /* Making and ending devices, and what hosts ask of them. */
 #include "device/device.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -429,4 +430,26 @@ tutti_status tutti_device_refuse(tutti_device *device, const char *call, uint32_
         return tt_fail(TUTTI_ERR_INVALID, "%s: there is no rank %u of %u", call, peer, device->view.nranks);
     st = what == 1 ? tt_window_check_word(w, peer, offset, 8, call) : tt_window_check(w, peer, offset, bytes, call);
     return st ? st : tt_fail(TUTTI_ERR_INVALID, "%s: that is no operation of a signal", call);
+}
+
+tutti_status tutti_device_late(int what, uint64_t which, tutti_compare compare, uint64_t value, uint64_t seen)
+{
+    static const struct {
+        const char *call, *whose;
+    } words[] = {
+        [TUTTI_DEVICE_LATE_WORD] = { "tutti_device_wait", "word at offset" },
+        [TUTTI_DEVICE_LATE_GROUP] = { "tutti_device_group_signal", "counter of group" },
+        [TUTTI_DEVICE_LATE_FLAG] = { "tutti_device_await_flag", "flag" },
+    };
+    char rank[32] = "other ranks";
+
+    if (what >= 0 && what <= TUTTI_DEVICE_LATE_FLAG)
+        return tt_fail(TUTTI_ERR_TIMEOUT, "%s: the %s %llu was %llu at the deadline; it was waited for to be %s%llu",
+                       words[what].call, words[what].whose, (unsigned long long)which, (unsigned long long)seen,
+                       tt_compare_prefix(compare), (unsigned long long)value);
+    if (which != TUTTI_DEVICE_ALL)
+        snprintf(rank, sizeof rank, "rank %llu", (unsigned long long)which);
+    return tt_fail(TUTTI_ERR_TIMEOUT, "%s: what was put to %s %s by the deadline",
+                   what == TUTTI_DEVICE_LATE_QUIET ? "tutti_device_quiet" : "tutti_device_flush", rank,
+                   what == TUTTI_DEVICE_LATE_QUIET ? "has not landed" : "has not left its sources");
 }

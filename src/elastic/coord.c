@@ -161,20 +161,24 @@ static void let_go(struct tt_coord *c, struct tt_coord_member *m, uint8_t loss)
         [TT_LOSS_CUT] = "members of your view could not reach you",
         [TT_LOSS_LEFT] = "you left",
         [TT_LOSS_ILLEGAL] = "you broke the protocol",
-        [TT_LOSS_AHEAD] = "the revision of your shared state is ahead of that of the others",
         [TT_LOSS_KEYS] = "your shared state has other arrays than the others agreed on",
         [TT_LOSS_NOT_TAKEN] = "you would only send your shared state, and another one won",
         [TT_LOSS_FALSE] = "what you said of your shared state was not so",
     };
     const bool illegal = loss == TT_LOSS_ILLEGAL || loss == TT_LOSS_FALSE;
+    char ahead[TT_ELASTIC_TEXT_BYTES];
 
     if (!m->conn)
         return;
+    if (loss == TT_LOSS_AHEAD)
+        snprintf(ahead, sizeof ahead,
+                 "the revision of your shared state, %" PRIu64 ", is ahead of that of the others, %" PRIu64, m->value,
+                 c->scopes[m->scope].next_revision);
     tt_coord_refuse(c, m->conn,
                     loss == TT_LOSS_LEFT ? TUTTI_OK
                     : illegal            ? TUTTI_ERR_PROTOCOL
                                          : TUTTI_ERR_ABORTED,
-                    why[loss]);
+                    loss == TT_LOSS_AHEAD ? ahead : why[loss]);
     m->conn = NULL;
 }
 

@@ -69,7 +69,7 @@ static tutti_status read_rows(const struct reading *r, const char *key, double u
     struct json_object *rows = json_object_object_get(r->whole, key);
 
     if (!json_object_is_type(rows, json_type_array) || json_object_array_length(rows) != r->n)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %s must be an array of %u rows, one for each peer", r->from, key, r->n);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s must be an array of %u row%s, one for each peer", r->from, key, r->n, TT_PLURAL(r->n));
     for (uint32_t i = 0; i < r->n; i++) {
         struct json_object *row = json_object_array_get_idx(rows, i);
 

@@ -4,6 +4,7 @@
 
 #include "algo/algos.h"
 #include "base/names.h"
+#include "base/status.h"
 #include "engine/context.h"
 #include "engine/op.h"
 #include "engine/perform.h"
@@ -89,9 +90,10 @@ static void print_dynamic(const struct tt_opdesc *d, char *out, size_t cap)
 {
     char length[24], total[24];
 
-    snprintf(out, cap, "alltoallv_dynamic(%u pieces, max_length %s, max_total %s, type %s, heads %s)", d->root,
-             declared(d->divisor, TT_DYNAMIC_LENGTH_BITS, length), declared(d->count, TT_DYNAMIC_TOTAL_BITS, total),
-             tutti_dtype_name((tutti_dtype)d->dtype), d->redop ? "gathered" : "direct");
+    snprintf(out, cap, "alltoallv_dynamic(%u piece%s, max_length %s, max_total %s, type %s, heads %s)", d->root,
+             TT_PLURAL(d->root), declared(d->divisor, TT_DYNAMIC_LENGTH_BITS, length),
+             declared(d->count, TT_DYNAMIC_TOTAL_BITS, total), tutti_dtype_name((tutti_dtype)d->dtype),
+             d->redop ? "gathered" : "direct");
 }
 
 void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)

@@ -130,7 +130,7 @@ static tutti_status refuse(tutti_moe *m, int64_t timeout_ms)
         if (g->all_lengths[r * (nslots + 1ull) + nslots] != sizeof flaw)
             continue;
         memcpy(&flaw, g->recvbuffs[r], sizeof flaw);
-        st = tt_route_flaw_status(&flaw, r, "tutti_moe_dispatch");
+        st = tt_route_flaw_status(&flaw, m->view.experts, m->max_tokens, r, "tutti_moe_dispatch");
         if (st == TUTTI_ERR_INVALID)
             m->state = TT_MOE_IDLE;
         return st == TUTTI_ERR_INVALID ? st : tt_moe_broke(m, st);

@@ -81,33 +81,52 @@ static tutti_status make_plan_memory(tutti_moe *m)
 
 /* ---- making ----------------------------------------------------------------------------------------------------- */
 
-static bool travels_as(tutti_dtype type)
+/* A number of the conf. INVALID (logged) unless it is 1 to max. */
+static tutti_status check_number(const char *name, uint32_t value, uint32_t max)
 {
-    return type == TUTTI_F32 || type == TUTTI_BF16 || type == TUTTI_F8E4M3;
+    return value >= 1 && value <= max
+               ? TUTTI_OK
+               : tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.%s is %u; 1 to %u are possible", name, value, max);
 }
 
-/* What is wrong with a conf whose defaults have been filled in; NULL: nothing. */
-static const char *flaw_of_conf(const tutti_moe_conf *c)
+/* A type of the conf; INVALID (logged) unless it is f32, bf16 or, where tokens travel, f8e4m3. */
+static tutti_status check_type(const char *name, tutti_dtype type, bool travels)
 {
+    if (type == TUTTI_F32 || type == TUTTI_BF16 || (travels && type == TUTTI_F8E4M3))
+        return TUTTI_OK;
+    return tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.%s is %d (%s); TUTTI_F32%s are possible", name, (int)type,
+                   tutti_dtype_bytes(type) ? tutti_dtype_name(type) : "no type",
+                   travels ? ", TUTTI_BF16 and TUTTI_F8E4M3" : " and TUTTI_BF16");
+}
+
+/* Whether a conf is good whose defaults have been filled in; INVALID (logged). */
+static tutti_status check_conf(const tutti_moe_conf *c)
+{
+    tutti_status st = TUTTI_OK;
+
     if ((uint32_t)c->form >= TUTTI_MOE_FORMS)
-        return "form is none";
-    if (c->hidden < 1 || c->hidden > HIDDEN_MAX)
-        return "hidden must be 1 to 65536";
-    if (c->experts < 1 || c->experts > TT_EXPERTS_MAX)
-        return "experts must be 1 to 65535";
-    if (c->top_k < 1 || c->top_k > TT_TOP_MAX || c->top_k > c->experts)
-        return "top_k must be 1 to 64 and at most experts";
-    if (c->max_tokens < 1 || c->max_tokens > TOKENS_MAX)
-        return "max_tokens must be 1 to 2^20";
-    if (c->tile_tokens > TILE_TOKENS_MAX)
-        return "tile_tokens must be 1 to 4096";
-    if (c->type != TUTTI_F32 && c->type != TUTTI_BF16)
-        return "type must be TUTTI_F32 or TUTTI_BF16";
-    if (!travels_as(c->there) || !travels_as(c->back))
-        return "there and back must be TUTTI_F32, TUTTI_BF16 or TUTTI_F8E4M3";
-    if (c->nheld > c->experts || (c->nheld && !c->held))
-        return c->held ? "nheld is more than experts" : "nheld says that there are experts, and held is NULL";
-    return NULL;
+        return tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.form is %d; TUTTI_MOE_TILES (%d) and TUTTI_MOE_COLLECTIVE (%d) are possible",
+                       (int)c->form, TUTTI_MOE_TILES, TUTTI_MOE_COLLECTIVE);
+    st = check_number("hidden", c->hidden, HIDDEN_MAX);
+    if (!st)
+        st = check_number("experts", c->experts, TT_EXPERTS_MAX);
+    if (!st)
+        st = check_number("top_k", c->top_k, c->experts < TT_TOP_MAX ? c->experts : TT_TOP_MAX);
+    if (!st)
+        st = check_number("max_tokens", c->max_tokens, TOKENS_MAX);
+    if (!st)
+        st = check_number("tile_tokens", c->tile_tokens, TILE_TOKENS_MAX);
+    if (!st)
+        st = check_type("type", c->type, false);
+    if (!st)
+        st = check_type("there", c->there, true);
+    if (!st)
+        st = check_type("back", c->back, true);
+    if (st)
+        return st;
+    if (c->nheld > c->experts)
+        return tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.nheld is %u, and conf.experts %u: it can hold no more", c->nheld, c->experts);
+    return c->nheld && !c->held ? tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.nheld is %u, and conf.held is NULL", c->nheld) : TUTTI_OK;
 }
 
 /* What ranks must have declared alike, but for nheld; and whether each could. */
@@ -299,22 +318,21 @@ static tutti_status make(tutti_moe *m, const tutti_moe_conf *c)
 static tutti_status take_conf(tutti_moe_conf *mine, tutti_device_conf *device, const tutti_moe_conf *conf)
 {
     tutti_status st = tt_options_take(mine, sizeof *mine, CONF_BYTES_FIRST, conf, CREATE, "conf", "tutti_moe_conf");
-    const char *flaw;
 
     device->size = sizeof *device;
     if (!st && mine->form == TUTTI_MOE_TILES && mine->device)
         st = tt_options_take(device, sizeof *device, sizeof *device, mine->device, CREATE, "conf.device", "tutti_device_conf");
     if (!st && !device->alloc != !device->free) {
+        st = tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.device has %s and no %s; it must have both or none",
+                     device->alloc ? "alloc" : "free", device->alloc ? "free" : "alloc");
         device->alloc = NULL;
         device->free = NULL;
-        st = tt_fail(TUTTI_ERR_INVALID, CREATE ": of conf.device's alloc and free there must be both or none");
     }
     if (st)
         return st;
     if (mine->tile_tokens == 0)
         mine->tile_tokens = TILE_TOKENS_DEFAULT;
-    flaw = flaw_of_conf(mine);
-    return flaw ? tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.%s", flaw) : TUTTI_OK;
+    return check_conf(mine);
 }
 
 tutti_status tutti_moe_create(tutti_comm *comm, const tutti_moe_conf *conf, tutti_moe **out)

@@ -277,18 +277,18 @@ tutti_status tt_head_status(const struct tt_pieces_shape *s, const struct tt_hea
         return tt_fail(TUTTI_ERR_RANGE, "%s: rank %u has split_lengths[%llu] = %llu, and max_length is %llu", call,
                        rank, at, value, (unsigned long long)s->max_length);
     case TT_FLAW_TOTAL:
-        return tt_fail(TUTTI_ERR_RANGE, "%s: rank %u has pieces of %llu elements in all, and max_total is %llu", call,
-                       rank, value, (unsigned long long)s->max_total);
+        return tt_fail(TUTTI_ERR_RANGE, "%s: rank %u has pieces of %llu element%s in all, and max_total is %llu", call,
+                       rank, value, TT_PLURAL(value), (unsigned long long)s->max_total);
     case TT_FLAW_SUM:
         return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has %llu indices, and its index_block_lens add up to %llu", call,
                        rank, value, at);
     case TT_FLAW_INDEX:
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has indices[%llu] = %llu, and there are %u pieces", call, rank,
-                       at, value, s->nsplits);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has indices[%llu] = %llu, and there %s %u piece%s", call, rank,
+                       at, value, s->nsplits == 1 ? "is" : "are", s->nsplits, TT_PLURAL(s->nsplits));
     case TT_FLAW_OVERLAP:
         return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has a sendbuff that overlaps its recvbuffs[%llu]", call, rank, at);
     case TT_FLAW_NULL:
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has pieces of %llu elements, and its sendbuff is NULL", call, rank, value);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has pieces of %llu element%s, and its sendbuff is NULL", call, rank, value, TT_PLURAL(value));
     default:
         return TUTTI_OK;
     }

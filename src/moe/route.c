@@ -127,7 +127,7 @@ struct tt_route_flaw tt_route_check(const tutti_moe_routing *routing, uint32_t n
         };
     for (uint32_t i = 0; i < 3 && routing->ntokens; i++)
         if (!there[i])
-            return (struct tt_route_flaw){ .kind = TT_ROUTE_NULL, .value = i };
+            return (struct tt_route_flaw){ .kind = TT_ROUTE_NULL, .token = (uint32_t)routing->ntokens, .value = i };
     for (uint32_t t = 0; t < routing->ntokens && !f.kind; t++)
         f = flaw_of_token(routing, nexperts, top_k, t);
     return f;
@@ -139,7 +139,8 @@ bool tt_route_flaw_sound(const struct tt_route_flaw *f)
            (f->kind != TT_ROUTE_NULL || f->value < 3);
 }
 
-tutti_status tt_route_flaw_status(const struct tt_route_flaw *f, uint32_t rank, const char *call)
+tutti_status tt_route_flaw_status(const struct tt_route_flaw *f, uint32_t nexperts, uint32_t max_tokens, uint32_t rank,
+                                  const char *call)
 {
     static const char *const names[] = { "tokens", "experts", "weights" };
     float weight;
@@ -149,17 +150,18 @@ tutti_status tt_route_flaw_status(const struct tt_route_flaw *f, uint32_t rank, 
         return tt_fail(TUTTI_ERR_PROTOCOL, "%s: rank %u says that its routing is wrong, and not how", call, rank);
     switch ((enum tt_route_flaw_kind)f->kind) {
     case TT_ROUTE_MANY:
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has %u tokens, more than max_tokens", call, rank, f->value);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has %u tokens, and conf.max_tokens is %u", call, rank, f->value, max_tokens);
     case TT_ROUTE_NULL:
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has tokens, and its routing.%s is NULL", call, rank, names[f->value]);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has %u token%s, and its routing.%s is NULL", call, rank,
+                       f->token, TT_PLURAL(f->token), names[f->value]);
     case TT_ROUTE_EXPERT:
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u routes token %u by choice %u to expert %u, which is none", call,
-                       rank, f->token, f->choice, f->value);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u routes token %u by choice %u to expert %u; there are 0 to %u",
+                       call, rank, f->token, f->choice, f->value, nexperts - 1);
     case TT_ROUTE_TWICE:
         return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u routes token %u by choice %u to expert %u, to which it goes already", call, rank,
                        f->token, f->choice, f->value);
     default:
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has token %u with a weight of %g for choice %u", call, rank,
+        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has token %u with a weight of %g for choice %u; weights are finite", call, rank,
                        f->token, (double)weight, f->choice);
     }
 }

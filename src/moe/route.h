@@ -38,7 +38,7 @@ void tt_holding_fini(struct tt_holding *h);
 enum tt_route_flaw_kind {
     TT_ROUTE_GOOD,
     TT_ROUTE_MANY,              /* value: more tokens than there can be */
-    TT_ROUTE_NULL,              /* value: which of tokens (0), experts (1), weights (2) */
+    TT_ROUTE_NULL,              /* token: how many tokens there are; value: which of tokens (0), experts (1), weights (2) */
     TT_ROUTE_EXPERT,            /* token, choice, value: no such expert */
     TT_ROUTE_TWICE,             /* token, choice, value: an expert that the token has already */
     TT_ROUTE_WEIGHT,            /* token, choice, value: bits of a weight that is not finite */
@@ -55,7 +55,8 @@ struct tt_route_flaw tt_route_check(const tutti_moe_routing *routing, uint32_t n
 /* Whether a peer may say so. */
 bool tt_route_flaw_sound(const struct tt_route_flaw *f);
 /* INVALID, logged. */
-tutti_status tt_route_flaw_status(const struct tt_route_flaw *f, uint32_t rank, const char *call);
+tutti_status tt_route_flaw_status(const struct tt_route_flaw *f, uint32_t nexperts, uint32_t max_tokens, uint32_t rank,
+                                  const char *call);
 
 /* ---- a run's rows ---- */
 

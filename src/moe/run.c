@@ -128,6 +128,14 @@ static tutti_status look_around(tutti_moe *m, tutti_moe_tile *out, bool *over)
     return TUTTI_PENDING;
 }
 
+/* INVALID (logged): it is NULL, or of another size. */
+static tutti_status fail_tile(const char *call, const char *name, const tutti_moe_tile *tile)
+{
+    if (!tile)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL", call, name);
+    return tt_fail(TUTTI_ERR_INVALID, "%s: %s->size is %zu, not %zu: set it to sizeof(tutti_moe_tile)", call, name, tile->size, sizeof *tile);
+}
+
 tutti_status tutti_moe_next(tutti_moe *m, tutti_moe_tile *out, int64_t timeout_ms)
 {
     tutti_status st = check(m, TT_MOE_RUNS, "tutti_moe_next");
@@ -135,7 +143,7 @@ tutti_status tutti_moe_next(tutti_moe *m, tutti_moe_tile *out, int64_t timeout_m
     bool over = false;
 
     if (!st && (!out || out->size != sizeof *out))
-        st = tt_fail(TUTTI_ERR_INVALID, "tutti_moe_next: %s", out ? "out->size is not that of a tutti_moe_tile" : "out is NULL");
+        st = fail_tile("tutti_moe_next", "out", out);
     if (st)
         return st;
     deadline_ns = tt_moe_deadline_ns(m, timeout_ms);
@@ -163,7 +171,7 @@ static tutti_status check_tile(const tutti_moe *m, const tutti_moe_tile *tile, c
     if (st)
         return st;
     if (!tile || tile->size != sizeof *tile)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %s", call, tile ? "tile->size is not that of a tutti_moe_tile" : "tile is NULL");
+        return fail_tile(call, "tile", tile);
     if (tile->source >= m->view.device.nranks || tile->number >= m->view.tiles_max ||
         m->tiles[tutti_moe_place(&m->view, tile->source, tile->number)] != TT_TILE_TAKEN)
         return tt_fail(TUTTI_ERR_INVALID, "%s: tile %u of rank %u is none that was taken and not given back", call,
@@ -220,7 +228,8 @@ tutti_status tutti_moe_combine(tutti_moe *m, void *out, int64_t timeout_ms)
     tutti_status st = check(m, TT_MOE_RUNS, "tutti_moe_combine");
 
     if (!st && !out && m->view.ntokens)
-        st = tt_fail(TUTTI_ERR_INVALID, "tutti_moe_combine: out is NULL");
+        st = tt_fail(TUTTI_ERR_INVALID, "tutti_moe_combine: out is NULL, and there are results of %u token%s",
+                     m->view.ntokens, TT_PLURAL(m->view.ntokens));
     if (!st)
         st = check_given(m);
     if (st)

@@ -280,7 +280,7 @@ static tutti_status find_flaw(const tutti_moe *m, const char *call)
         const struct tt_route_flaw f = { h->flaw, h->token, h->choice, h->value };
 
         if ((uint32_t)__atomic_load_n(word, __ATOMIC_ACQUIRE) != 0 && f.kind)
-            return tt_route_flaw_status(&f, r, call);
+            return tt_route_flaw_status(&f, m->view.experts, m->max_tokens, r, call);
     }
     return TUTTI_OK;
 }

@@ -147,6 +147,19 @@ static tutti_status check_own(struct tt_secure *s, const struct tt_secure_conf *
     return st;
 }
 
+/* Who offers a key by a token has no certificate, and would only find that ours is of no authority there: both are told why it is none. */
+static int on_hello(SSL *ssl, int *alert, void *context)
+{
+    const unsigned char *key;
+    size_t bytes;
+
+    (void)context;
+    if (!SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_psk, &key, &bytes))
+        return SSL_CLIENT_HELLO_SUCCESS;
+    *alert = SSL_AD_UNKNOWN_PSK_IDENTITY;
+    return SSL_CLIENT_HELLO_ERROR;
+}
+
 static tutti_status use_certificate(struct tt_secure *s, const struct tt_secure_conf *conf)
 {
     tutti_status st;
@@ -156,6 +169,7 @@ static tutti_status use_certificate(struct tt_secure *s, const struct tt_secure_
                        !conf->certificate ? "certificate"
                        : !conf->key       ? "key"
                                           : "authority");
+    SSL_CTX_set_client_hello_cb(s->tls, on_hello, NULL);
     SSL_CTX_set_default_passwd_cb(s->tls, no_passphrase);
     if (SSL_CTX_use_certificate_chain_file(s->tls, conf->certificate) != 1)
         return fail_file("certificate", conf->certificate, "; it must be a certificate in PEM");

@@ -32,6 +32,8 @@ static const struct meaning meanings[] = {
     { SSL_R_CERTIFICATE_VERIFY_FAILED, unlike_token, NULL },
     { SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE, unlike_token, "the other end shows no certificate" },
     { SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED, unlike_token, "the other end wants a certificate" },
+    { SSL_R_TLSV1_ALERT_UNKNOWN_PSK_IDENTITY, "the other end wants a certificate, and this one has a token", NULL },
+    { SSL_R_CALLBACK_FAILED, NULL, "the other end has a token, and this one wants a certificate" },     /* the look at its hello */
     { SSL_R_TLSV1_ALERT_UNKNOWN_CA, unlike_token, refused },
     { SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, unlike_token, refused },
     { SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED, unlike_token, "the other end does not accept this certificate: it has expired" },

@@ -4,10 +4,11 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/status.h"
 #include "elastic/mismatch.h"
 #include "session/run.h"
 
-#define PLURAL(n) ((n) == 1 ? "" : "s")
+#define EPOCH_COMMITS "; tutti_run_epoch itself commits first where operations were tentative"
 
 static bool optimizes(const tutti_run *run)
 {
@@ -63,6 +64,14 @@ tutti_status tt_round_refuse(tutti_run *run, const char *name)
     return tt_round_collides(run, name);
 }
 
+/* Whether one of two has called `epoch`, and the other `commit`: it may be that of its own epoch (tt_tentative_close), which its program knows nothing of. */
+static bool met_commit(const struct tt_member_act *r)
+{
+    return (r->differs & (uint8_t) ~(TT_DIFFERS_OVER | TT_DIFFERS_BACK)) == TT_DIFFERS_CALL &&
+           ((r->value == TT_CALL_EPOCH && r->also == TT_CALL_COMMIT) ||
+            (r->value == TT_CALL_COMMIT && r->also == TT_CALL_EPOCH));
+}
+
 static tutti_status mismatch(const tutti_run *run, const char *name, const struct tt_member_act *r)
 {
     const struct tt_mismatch m = {
@@ -77,9 +86,10 @@ static tutti_status mismatch(const tutti_run *run, const char *name, const struc
                            ? "; tutti_run_revoke, then tutti_run_epoch, take back what is tentative"
                        : r->differs == (TT_DIFFERS_INSIDE | TT_DIFFERS_BACK)
                            ? "; the epoch is over, and tutti_run_epoch brings the next view"
-                           : "");
-    snprintf(why, sizeof why, "%s: %s; this one is member %" PRIu64 "; the epoch was over", name,
-             tt_mismatch_text(text, &m), run->m.id);
+                       : met_commit(r) ? EPOCH_COMMITS
+                                       : "");
+    snprintf(why, sizeof why, "%s: %s; this one is member %" PRIu64 "%s; the epoch was over", name,
+             tt_mismatch_text(text, &m), run->m.id, met_commit(r) ? EPOCH_COMMITS : "");
     tt_log(TT_LOG_WARN, "%s", why);     /* mostly it is no error: what this call was is tried once more, for the next epoch */
     return tt_fail_again(TUTTI_ERR_MISMATCH, why);
 }
@@ -92,7 +102,7 @@ static tutti_status no_view(const tutti_run *run, const char *name, const struct
     if (r->differs == TT_KEPT_OUT_MOST)
         return tt_fail(TUTTI_ERR_TIMEOUT,
                        "%s: this one's own most, %u, kept it out: the view has %" PRIu64 " member%s already", name,
-                       run->m.call.most, r->value, PLURAL(r->value));
+                       run->m.call.most, r->value, TT_PLURAL(r->value));
     if (r->differs == TT_KEPT_OUT_GROUP)
         return tt_fail(
             TUTTI_ERR_TIMEOUT,
@@ -103,7 +113,7 @@ static tutti_status no_view(const tutti_run *run, const char *name, const struct
         return tt_fail(TUTTI_ERR_TIMEOUT,
                        "%s: %" PRIu64 " member%s of the view had not let this one in before its deadline; %" PRIu64
                        " newcomer%s, this one counted in",
-                       name, r->value, PLURAL(r->value), r->other, r->other == 1 ? " waits" : "s wait");
+                       name, r->value, TT_PLURAL(r->value), r->other, r->other == 1 ? " waits" : "s wait");
     if (run->m.epoch == 0)
         return tt_fail(
             TUTTI_ERR_TIMEOUT,
@@ -189,9 +199,10 @@ void tt_round_tick(tutti_run *run, uint64_t now_ns)
     if (tt_run_tells_wait(&run->lacking, lacks_members(run), now_ns, &waited_ns))
         tt_log(TT_LOG_WARN,
                "tutti_run_epoch has waited for newcomers for %llu s: of epoch %" PRIu64
-               " %u member%s left, least is %u, and %u wait",
+               " %u member%s left, least is %u, and %u wait%s",
                (unsigned long long)(waited_ns / TT_SECOND), run->m.epoch, left_of(run),
-               left_of(run) == 1 ? " is" : "s are", run->m.call.least, run->m.news.newcomers);
+               left_of(run) == 1 ? " is" : "s are", run->m.call.least, run->m.news.newcomers,
+               run->m.news.newcomers == 1 ? "s" : "");
 }
 
 uint64_t tt_round_next_ns(const tutti_run *run)

@@ -140,8 +140,8 @@ tutti_status tt_scope_take(const tutti_run *run, struct tt_operation *o)
     if (op->coll == TUTTI_ALLGATHERV || op->coll == TUTTI_GATHERV)
         return map_counts(run, o, nasked);
     return tt_fail(TUTTI_ERR_ABORTED,
-                   "%s: %u of %u members are left, and blocks were for the others; tutti_run_epoch tells of them",
-                   tt_operation_call(), o->nscope, nasked);
+                   "%s: %u of %u members %s left, and blocks were for the others; tutti_run_epoch tells of them",
+                   tt_operation_call(), o->nscope, nasked, o->nscope == 1 ? "is" : "are");
 }
 
 void tt_scope_drop(struct tt_operation *o)

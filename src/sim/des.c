@@ -601,7 +601,7 @@ static void explain(const struct des *s, char *why, size_t why_bytes)
         if (t)
             snprintf(at, sizeof at, "%s of %llu bytes with rank %u", opcodes[t->opcode], (unsigned long long)t->bytes, t->peer);
         if (s->lost)
-            snprintf(lost, sizeof lost, "; %u messages were lost at dead NICs", s->lost);
+            snprintf(lost, sizeof lost, "; %u message%s lost at dead NICs", s->lost, s->lost == 1 ? " was" : "s were");
         snprintf(why, why_bytes, "stuck at %.3f us: %u of %u ranks finished; rank %u is in round %llu of %llu at %s%s",
                  (double)s->now_ps / 1e6, s->ndone, n, r, (unsigned long long)x->round, (unsigned long long)x->nrounds,
                  at, lost);
@@ -717,7 +717,7 @@ static tutti_status check(const struct tt_des_conf *c)
     if (c->coll->kind == TT_SEND || c->coll->kind == TT_RECV || c->coll->kind == TT_ALLTOALLV)
         return tt_fail(TUTTI_ERR_INVALID, "%s cannot be simulated: ranks' calls differ", tt_coll_name(c->coll->kind));
     if (c->net->layout->nranks != c->coll->nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "%u ranks on a network of %u", c->coll->nranks, c->net->layout->nranks);
+        return tt_fail(TUTTI_ERR_INVALID, "%u rank%s on a network of %u", c->coll->nranks, TT_PLURAL(c->coll->nranks), c->net->layout->nranks);
     if (seg < 8 || (seg & (seg - 1)) || seg < c->eager_bytes)
         return tt_fail(TUTTI_ERR_INVALID, "segments of %llu bytes: it must be a power of two, at least 8 and the eager limit (%llu)",
                        (unsigned long long)seg, (unsigned long long)c->eager_bytes);

@@ -115,8 +115,9 @@ static tutti_status slow_rail(struct tt_net *net, const struct tt_fault *f)
     const bool dead = f->kind == TT_FAULT_DEAD_RAIL;
 
     if (f->where >= net->layout->nhosts || f->index >= net->nrails)
-        return tt_fail(TUTTI_ERR_INVALID, "a fault names rail %u of host %u, but there are %u hosts with %u rails",
-                       f->index, f->where, net->layout->nhosts, net->nrails);
+        return tt_fail(TUTTI_ERR_INVALID, "a fault names rail %u of host %u, but there %s %u host%s with %u rail%s",
+                       f->index, f->where, net->layout->nhosts == 1 ? "is" : "are", net->layout->nhosts,
+                       TT_PLURAL(net->layout->nhosts), net->nrails, TT_PLURAL(net->nrails));
     for (int way = 0; way < 2; way++) {
         struct tt_server *s = &net->server[net->rail_from[way] + f->where * net->nrails + f->index];
 

@@ -245,7 +245,7 @@ static tutti_status check(const struct tt_putsignal_conf *c)
     if (!tt_layout_is_even(c->net->layout, &ignored))
         return tt_fail(TUTTI_ERR_INVALID, "putsignal: hosts must have equally many ranks, one host after another");
     if (c->senders < 1 || c->senders > nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "putsignal: %u senders of %u ranks", c->senders, nranks);
+        return tt_fail(TUTTI_ERR_INVALID, "putsignal: %u sender%s of %u rank%s", c->senders, TT_PLURAL(c->senders), nranks, TT_PLURAL(nranks));
     if (c->transfers < 1 || c->transfers > TT_PUTSIGNAL_MESSAGES_MAX / 2 / c->senders)
         return tt_fail(TUTTI_ERR_INVALID, "putsignal: %u transfers of each of %u senders; together they may be 1 to %u",
                        c->transfers, c->senders, TT_PUTSIGNAL_MESSAGES_MAX / 2);

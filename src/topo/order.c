@@ -60,7 +60,7 @@ static tutti_status check_rules(const struct ordering *o, uint32_t nranks)
                 TUTTI_ERR_INVALID,
                 "groups of %u and groups of %u cannot both be kept together: the first do not divide the second",
                 o->rules[i].ranks, whole);
-        return tt_fail(TUTTI_ERR_INVALID, "%u ranks are no whole number of groups of %u", nranks, o->rules[i].ranks);
+        return tt_fail(TUTTI_ERR_INVALID, "%u rank%s no whole number of groups of %u", nranks, nranks == 1 ? " is" : "s are", o->rules[i].ranks);
     }
     return TUTTI_OK;
 }
@@ -209,10 +209,10 @@ static tutti_status reorder_hosts(struct ordering *o, uint32_t nranks)
         if (can >= must)
             continue;
         explain(o, i, reason);
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "%llu groups of %u ranks, each inside one %s, do not fit: there is room for %llu: %s",
-                       (unsigned long long)must, o->rules[i].ranks, tt_distance_name(o->rules[i].within),
-                       (unsigned long long)can, reason);
+        return tt_fail(
+            TUTTI_ERR_INVALID, "%llu group%s of %u rank%s, each inside one %s, %s not fit: there is room for %llu: %s",
+            (unsigned long long)must, TT_PLURAL(must), o->rules[i].ranks, TT_PLURAL(o->rules[i].ranks),
+            tt_distance_name(o->rules[i].within), must == 1 ? "does" : "do", (unsigned long long)can, reason);
     }
     o->used = 0;
     take(o, o->nrules, 0, o->n, o->nrules ? nranks / o->rules[o->nrules - 1].ranks : nranks);
@@ -236,7 +236,9 @@ tutti_status tt_order_ranks(const struct tt_order_host *hosts, uint32_t n, uint3
     for (uint32_t h = 0; h < n; h++)
         slots += hosts[h].slots;
     if (!st && slots < nranks)
-        st = tt_fail(TUTTI_ERR_INVALID, "%u ranks do not fit: the %u hosts have %llu slots", nranks, n, (unsigned long long)slots);
+        st = tt_fail(TUTTI_ERR_INVALID, "%u rank%s not fit: the %u host%s %llu slot%s", nranks,
+                     nranks == 1 ? " does" : "s do", n, n == 1 ? " has" : "s have", (unsigned long long)slots,
+                     TT_PLURAL(slots));
     if (st)
         return st;
     fill_in_order(&o, nranks);

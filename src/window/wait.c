@@ -30,6 +30,11 @@ static bool holds(uint64_t word, tutti_compare compare, uint64_t value)
     }
 }
 
+const char *tt_compare_prefix(tutti_compare compare)
+{
+    return compare == TUTTI_EQUAL ? "" : compare == TUTTI_AT_LEAST ? "at least " : "other than ";
+}
+
 /* The first word that compares so; false: none does. */
 static bool look(const struct wait *w, size_t *index, uint64_t *seen)
 {
@@ -111,6 +116,27 @@ static tutti_status check(const struct tt_window *w, const size_t *offsets, size
     return st;
 }
 
+/* No word compared so when the deadline came. One more look at the first, for the sentence, may find that it does. */
+static tutti_status end_late(const struct wait *w, size_t *index, uint64_t *seen, const char *call)
+{
+    const uint64_t first = __atomic_load_n((uint64_t *)(void *)(w->window->mem + w->offsets[0]), __ATOMIC_ACQUIRE);
+    const uint32_t rank = w->window->comm->rank;
+    const char *const prefix = tt_compare_prefix(w->compare);
+
+    if (holds(first, w->compare, w->value)) {
+        *index = 0;
+        *seen = first;
+        return TUTTI_OK;
+    }
+    if (w->n == 1)
+        return tt_fail(TUTTI_ERR_TIMEOUT,
+                       "%s: the word at offset %zu of rank %u was %llu at the deadline; it was waited for to be %s%llu",
+                       call, w->offsets[0], rank, (unsigned long long)first, prefix, (unsigned long long)w->value);
+    return tt_fail(TUTTI_ERR_TIMEOUT,
+                   "%s: none of %zu words of rank %u was %s%llu at the deadline; the first, at offset %zu, was %llu",
+                   call, w->n, rank, prefix, (unsigned long long)w->value, w->offsets[0], (unsigned long long)first);
+}
+
 static tutti_status wait_any(tutti_window *window, const size_t *offsets, size_t n, tutti_compare compare,
                              uint64_t value, int64_t timeout_ms, size_t *index, uint64_t *seen, const char *call)
 {
@@ -139,9 +165,7 @@ static tutti_status wait_any(tutti_window *window, const size_t *offsets, size_t
         return st;
     if (tt_window_is_deserted(of))
         return fail_deserted(&w, call);
-    return tt_fail(TUTTI_ERR_TIMEOUT,
-                   "%s: the word at offset %zu%s of rank %u did not come to compare with %llu by the deadline", call,
-                   offsets[0], n > 1 ? " (and others)" : "", of->comm->rank, (unsigned long long)value);
+    return end_late(&w, index, seen, call);
 }
 
 tutti_status tutti_window_wait(tutti_window *window, size_t offset, tutti_compare compare, uint64_t value,

@@ -197,6 +197,8 @@ tutti_status tt_window_check(const struct tt_window *w, uint32_t rank, uint64_t 
 /* INVALID (logged) unless it has a word of `width` there. */
 tutti_status tt_window_check_word(const struct tt_window *w, uint32_t rank, uint64_t offset, uint64_t width,
                                   const char *call);
+/* What goes before the value that a word is compared with, in a sentence that says what it should be: "", "at least " or "other than ". */
+const char *tt_compare_prefix(tutti_compare compare);
 /* All ranks tell each other anew how they are reached, as when it was made. Collective; while nothing is under way. */
 tutti_status tt_window_exchange_keys(struct tt_window *w);
 /* How the part of `rank` (not this one) is reached. PENDING: it is not known yet; PEER_LOST (not logged). */

@@ -292,7 +292,7 @@ static tutti_status lanes_begin(struct tt_verbs_link *link, uint32_t ndata)
         stream_bound(&link->streams[i], link->streams[i].nlanes);
     }
     tt_log(TT_LOG_DEBUG,
-           "verbs: %u lanes to rank %u, in segments of %llu bytes, of which %llu may be outstanding on each", ndata,
+           "verbs: %u lane%s to rank %u, in segments of %llu bytes, of which %llu may be outstanding on each", ndata, TT_PLURAL(ndata),
            link->peer, (unsigned long long)data->sender.limits.segment_bytes,
            (unsigned long long)data->sender.limits.lane_bytes);
     for (uint32_t i = 0; i < 1 + ndata && !st; i++) {

@@ -32,6 +32,22 @@ static void only_lines_up_to_the_level_are_printed(void **state)
     assert_string_equal(text, "tutti error: one\ntutti warn: two\ntutti debug: five\n");
 }
 
+static void a_hushed_thread_prints_no_errors(void **state)
+{
+    struct unit_stderr c;
+    char text[256];
+
+    (void)state;
+    unit_stderr_catch(&c);
+    tt_log_hush_errors(true);
+    tt_log(TT_LOG_ERROR, "one");
+    tt_log(TT_LOG_WARN, "two");
+    tt_log_hush_errors(false);
+    tt_log(TT_LOG_ERROR, "three");
+    unit_stderr_release(&c, text, sizeof text);
+    assert_string_equal(text, "tutti warn: two\ntutti error: three\n");
+}
+
 static void a_line_names_the_rank(void **state)
 {
     struct unit_stderr c;
@@ -126,6 +142,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(only_lines_up_to_the_level_are_printed, begin),
+        cmocka_unit_test_setup(a_hushed_thread_prints_no_errors, begin),
         cmocka_unit_test_setup(a_line_names_the_rank, begin),
         cmocka_unit_test_setup(control_characters_cannot_forge_a_line, begin),
         cmocka_unit_test_setup(a_line_that_is_too_long_is_cut_but_ends, begin),

@@ -295,9 +295,11 @@ static tutti_status wrong_kernel(const tutti_device_view *v, uint32_t block, uin
     CHECK_SAYS(r, tutti_device_group_signal(v, 1, 0, &nobody, 1), TUTTI_ERR_INVALID, "no group 1 of 1");
     CHECK_SAYS(r, tutti_device_raise_flag(v, 2, 1), TUTTI_ERR_INVALID, "no flag 2 of 2");
     CHECK_SAYS(r, tutti_device_await_flag(v, 2, 1), TUTTI_ERR_INVALID, "no flag 2 of 2");
-    CHECK(r, tutti_device_await_flag(v, 1, 1) == TUTTI_ERR_TIMEOUT);
+    CHECK_SAYS(r, tutti_device_await_flag(v, 1, 1), TUTTI_ERR_TIMEOUT, "flag 1 was 0 at the deadline; it was waited for to be at least 1");
+    CHECK_SAYS(r, tutti_device_group_signal(v, 0, 3, NULL, 0), TUTTI_ERR_TIMEOUT, "group 0 was 0 at the deadline; it was waited for to be at least 3");
     CHECK(r, tutti_device_poll(v, 0, TUTTI_EQUAL, 1, NULL) == TUTTI_PENDING);
-    CHECK(r, tutti_device_wait(v, 0, TUTTI_EQUAL, 1, NULL) == TUTTI_ERR_TIMEOUT);       /* of 50 ms */
+    CHECK_SAYS(r, tutti_device_wait(v, 8, TUTTI_NOT_EQUAL, 0, NULL), TUTTI_ERR_TIMEOUT,     /* of 50 ms */
+               "offset 8 was 0 at the deadline; it was waited for to be other than 0");
     return TUTTI_ERR_TIMEOUT;
 }
 
@@ -330,7 +332,8 @@ static void mistakes_role(struct rank *r)
     CHECK_SAYS(r, tutti_device_run(h.device, 0, wrong_kernel, r), TUTTI_ERR_INVALID, "0 blocks");
     CHECK_OK(r, tutti_device_destroy(NULL));
     if (r->rank == 0)
-        CHECK_SAYS(r, tutti_device_run(h.device, 1, wrong_kernel, r), TUTTI_ERR_TIMEOUT, "block 0 of 1");
+        CHECK_SAYS(r, tutti_device_run(h.device, 1, wrong_kernel, r), TUTTI_ERR_TIMEOUT,
+                   "block 0 of 1 returned TIMEOUT: tutti_device_wait: the word at offset 8");
     CHECK_OK(r, tutti_device_status(h.device));
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     job_check_all(r, h.mem, 64, 0);

@@ -421,8 +421,8 @@ static void groups_are_of_as_many_experts_as_are_wanted(void **state)
 enum wrong { MANY, NULL_TOKENS, EXPERT, TWICE, WEIGHT, WRONGS };
 
 static const char *const says[WRONGS] = {
-    [MANY] = "more than max_tokens", [NULL_TOKENS] = "routing.tokens is NULL", [EXPERT] = "token 1 by choice 1 to expert 99",
-    [TWICE] = "to which it goes already", [WEIGHT] = "a weight of",
+    [MANY] = "has 13 tokens, and conf.max_tokens is 12", [NULL_TOKENS] = " tokens, and its routing.tokens is NULL",
+    [EXPERT] = "token 1 by choice 1 to expert 99; there are 0 to 7", [TWICE] = "to which it goes already", [WEIGHT] = "a weight of",
 };
 
 static void spoil(const struct layer *l, struct part *p, enum wrong w)
@@ -507,22 +507,39 @@ static void bad_confs(struct rank *r, const tutti_moe_conf *good)
     tutti_moe_conf c = *good;
 
     c.hidden = 0;
-    refused(r, &c, "hidden");
+    refused(r, &c, "conf.hidden is 0; 1 to 65536 are possible");
     c = *good;
     c.top_k = 5;
-    refused(r, &c, "top_k");
+    refused(r, &c, "conf.top_k is 5; 1 to 4 are possible");
+    c = *good;
+    c.form = (tutti_moe_form)7;
+    refused(r, &c, "conf.form is 7; TUTTI_MOE_TILES (0)");
+    c = *good;
+    c.experts = 65536;
+    refused(r, &c, "conf.experts is 65536; 1 to 65535 are possible");
+    c = *good;
+    c.max_tokens = (1u << 20) + 1;
+    refused(r, &c, "conf.max_tokens is 1048577; 1 to 1048576 are possible");
+    c = *good;
+    c.tile_tokens = 4097;
+    refused(r, &c, "conf.tile_tokens is 4097; 1 to 4096 are possible");
     c = *good;
     c.type = TUTTI_F8E4M3;
-    refused(r, &c, "conf.type");
+    refused(r, &c, "conf.type is 12 (f8e4m3); TUTTI_F32 and TUTTI_BF16 are possible");
     c = *good;
     c.there = TUTTI_F16;
-    refused(r, &c, "there and back");
+    refused(r, &c, "conf.there is 8 (f16); TUTTI_F32, TUTTI_BF16 and TUTTI_F8E4M3 are possible");
+    c = *good;
+    c.back = (tutti_dtype)99;
+    refused(r, &c, "conf.back is 99 (no type)");
     c = *good;
     c.nheld = 1;
-    refused(r, &c, "held is NULL");
+    refused(r, &c, "conf.nheld is 1, and conf.held is NULL");
     c.nheld = 2;
     c.held = twice;
     refused(r, &c, "holds expert 0 twice");
+    c.nheld = 5;
+    refused(r, &c, "conf.nheld is 5, and conf.experts 4");
     c.nheld = 1;
     c.held = far;
     refused(r, &c, "holds expert 7, and there are 4");
@@ -575,6 +592,10 @@ static void mistakes_role(struct rank *r)
     CHECK_SAYS(r, tutti_moe_dispatch(NULL, &routing, 0), TUTTI_ERR_INVALID, "the layer is NULL");
     CHECK_SAYS(r, tutti_moe_end(moe, TUTTI_OK, 0), TUTTI_ERR_INVALID, "no run has been begun");
     CHECK_OK(r, tutti_moe_dispatch(moe, &routing, 0));
+    tile.size = 3;
+    CHECK_SAYS(r, tutti_moe_next(moe, &tile, 0), TUTTI_ERR_INVALID, "out->size is 3, not ");
+    CHECK_SAYS(r, tutti_moe_read(moe, &tile, x), TUTTI_ERR_INVALID, "tile->size is 3, not ");
+    tile.size = sizeof tile;
     CHECK_SAYS(r, tutti_moe_dispatch(moe, &routing, 0), TUTTI_ERR_INVALID, "has not been ended");
     CHECK_SAYS(r, tutti_moe_read(moe, &tile, x), TUTTI_ERR_INVALID, "tile 0 of rank 0 is none");
     for (;;) {
@@ -591,7 +612,7 @@ static void mistakes_role(struct rank *r)
         CHECK_OK(r, tutti_moe_give(moe, &tile, x));
         CHECK_SAYS(r, tutti_moe_give(moe, &tile, x), TUTTI_ERR_INVALID, "not given back");
     }
-    CHECK_SAYS(r, tutti_moe_combine(moe, NULL, 0), TUTTI_ERR_INVALID, "out is NULL");
+    CHECK_SAYS(r, tutti_moe_combine(moe, NULL, 0), TUTTI_ERR_INVALID, "out is NULL, and there are results of 1 token");
     CHECK_OK(r, tutti_moe_combine(moe, out, 0));
     CHECK(r, memcmp(out, tokens, sizeof out) == 0);
     CHECK_STATUS(r, tutti_moe_begin(moe, &routing, out, &view, 0),

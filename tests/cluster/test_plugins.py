@@ -10,6 +10,7 @@ from cluster import BUILD, TUTTI, ClusterTest, environment
 
 SOURCE = Path(os.environ["TUTTI_SOURCE_DIR"])
 PLUGIN = str(BUILD / "examples" / "plugin" / "allgather_bothways.so")
+CASES = str(BUILD / "tests" / "comm" / "plugin_cases.so")
 PLAN = str(SOURCE / "examples" / "plugin" / "allgather_sockets4.json")
 
 
@@ -31,6 +32,14 @@ class Plugins(ClusterTest):
         self.assertIn("sockets4 cannot do this call", done.stdout)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertRegex(done.stderr, "nothing was measured: the algorithm sockets4 can do none of these calls, as it needs 4 ranks")
+
+    def test_what_is_wrong_with_one_is_said_once(self):
+        for ranks in (2, 4):
+            done = perf("-n", ranks, "--algo", "star", "--min", "8", "--max", "1K", "broadcast", TUTTI_ALGORITHMS=CASES, TUTTI_TEST_PLUGIN="forgets its own")
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertEqual(done.stderr.count('"broadcast_star" is wrong for broadcast of 8 bytes'), 1, done.stderr)
+            self.assertEqual(done.stderr.count(" is wrong for "), 1, done.stderr)
+            self.assertEqual(done.stdout.count("cannot do this call"), 8)      # in each size, in place and out of place
 
     def test_they_are_listed_with_what_they_need(self):
         done = subprocess.run([TUTTI, "info", "--algos", "allgather"], env=environment(TUTTI_ALGORITHMS=f"{PLUGIN},{PLAN}"),

@@ -412,7 +412,12 @@ static void waiting_role(struct rank *r)
     window_job_open(r);
     window_side_init(r, &s, 64);
     CHECK_STATUS(r, tutti_window_test(s.window, 0, TUTTI_NOT_EQUAL, 0, NULL), TUTTI_PENDING);
-    CHECK_SAYS(r, tutti_window_wait(s.window, 0, TUTTI_NOT_EQUAL, 0, 20, NULL), TUTTI_ERR_TIMEOUT, "offset 0");
+    CHECK_SAYS(r, tutti_window_wait(s.window, 0, TUTTI_NOT_EQUAL, 0, 20, NULL), TUTTI_ERR_TIMEOUT,
+               "was 0 at the deadline; it was waited for to be other than 0");
+    CHECK_SAYS(r, tutti_window_wait(s.window, 8, TUTTI_EQUAL, 7, 20, NULL), TUTTI_ERR_TIMEOUT,
+               "was 0 at the deadline; it was waited for to be 7");
+    CHECK_SAYS(r, tutti_window_wait_any(s.window, words, 3, TUTTI_AT_LEAST, 40, 20, &index, &seen), TUTTI_ERR_TIMEOUT,
+               "was at least 40 at the deadline; the first, at offset 16, was 0");
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     if (r->rank == 0) {
         CHECK_OK(r, tutti_window_signal(s.window, 1, 8, TUTTI_SIGNAL_SET, 44));

@@ -148,6 +148,7 @@ static void documents_that_are_wrong_are_refused_saying_where(void **state)
         { "", "allgather_sockets4", "allgather_ring", "here: there is an algorithm \"allgather_ring\" already" },
         { "", "\"nranks\": 4", "\"nranks\": 5", "no array of 5 ranks" },
         { "", "\"nranks\": 4", "\"nranks\": 4000000000", "\"nranks\" is no whole number from 0 to 1024" },
+        { "", "\"bytes\": 1", "\"bytes\": 1, \"bytes\": 2", "the key \"bytes\" is there for the second time" },
         { "", "\"bytes\": 1", "\"bytes\": -1", "\"bytes\" is no whole number" },
         { "", "\"bytes\": 1", "\"bytes\": 0.5", "\"bytes\" is no whole number" },
         { "", "\"bytes\": 1", "\"bytes\": 0", "no whole number of elements" },

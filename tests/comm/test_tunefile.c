@@ -9,12 +9,14 @@
 #include "comm/tunefile.h"
 #include "support/unit.h"
 
-#define HEAD \
-    "{\n\"format\": \"tutti-tune-1\",\n\"tutti\": \"0.1.0\", \"date\": \"2026-11-21\", \"host\": \"lab\",\n" \
-    "\"wires\": \"shm\", \"ranks\": 4, \"hosts\": [0, 0, 1, 1], \"complete\": true,\n"
-#define ROW(coll, bytes, algo, more) \
-    "{\"coll\": \"" coll "\", \"bytes\": " bytes ", \"algo\": \"" algo "\", \"segment_bytes\": 16384, \"streams\": 2, " \
-    "\"depth\": 4, \"median_us\": 5.5, \"min_us\": 5, \"max_us\": 6.25, \"rounds\": 5" more "}"
+#define HEAD_OF(host, wires, ranks, hosts) \
+    "{\n\"format\": \"tutti-tune-1\",\n\"tutti\": \"0.1.0\", \"date\": \"2026-11-21\", \"host\": \"" host "\",\n" \
+    "\"wires\": \"" wires "\", \"ranks\": " ranks ", \"hosts\": [" hosts "], \"complete\": true,\n"
+#define HEAD HEAD_OF("lab", "shm", "4", "0, 0, 1, 1")
+#define ROW_OF(coll, bytes, algo, segment, streams, depth, median, more) \
+    "{\"coll\": \"" coll "\", \"bytes\": " bytes ", \"algo\": \"" algo "\", \"segment_bytes\": " segment ", \"streams\": " streams ", " \
+    "\"depth\": " depth ", \"median_us\": " median ", \"min_us\": 5, \"max_us\": 6.25, \"rounds\": 5" more "}"
+#define ROW(coll, bytes, algo, more) ROW_OF(coll, bytes, algo, "16384", "2", "4", "5.5", more)
 
 static const struct tt_segment_limits limits = { .segment_bytes = 65536, .eager_bytes = 4096, .all_local = true };
 
@@ -78,6 +80,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         { "[]", "the document is no object" },
         { "{\"format\": \"tutti-tune-9\"}", "\"format\" is not \"tutti-tune-1\"" },
         { "{\"formats\": 1}", "member \"formats\"" },
+        { HEAD "\"rows\": [\n" ROW("allreduce", "8", "ring", ", \"depth\": 4") "]}", "line 6: the key \"depth\" is there for the second time" },
         { HEAD "\"rows\": 7}", "\"rows\" is no array" },
         { HEAD "\"rows\": [7]}", "a row is no object" },
         { HEAD "\"rows\": [" ROW("allreduce", "64", "allreduce_ring", "") ",\n\n" ROW("alltoallv", "64", "alltoallv_direct", "") "]}",
@@ -87,16 +90,16 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         { HEAD "\"rows\": [\n" ROW("allreduce", "8", "", "") "]}", "line 6: \"algo\"" },
         { HEAD "\"rows\": [\n" ROW("allreduce", "8", "ring", ", \"fast\": 1") "]}", "member \"fast\"" },
         { HEAD "\"rows\": [\n" ROW("allreduce", "8", "ring", ", \"untuned\": 1") "]}", "neither true nor false" },
-        { HEAD "\"rows\": [\n" ROW("allreduce", "8", "ring", ", \"segment_bytes\": 10000") "]}", "no power of two" },
-        { HEAD "\"rows\": [\n" ROW("allreduce", "8", "ring", ", \"streams\": 5") "]}", "\"streams\"" },
-        { HEAD "\"rows\": [\n" ROW("allreduce", "8", "ring", ", \"depth\": 0") "]}", "\"depth\"" },
+        { HEAD "\"rows\": [\n" ROW_OF("allreduce", "8", "ring", "10000", "2", "4", "5.5", "") "]}", "no power of two" },
+        { HEAD "\"rows\": [\n" ROW_OF("allreduce", "8", "ring", "16384", "5", "4", "5.5", "") "]}", "\"streams\"" },
+        { HEAD "\"rows\": [\n" ROW_OF("allreduce", "8", "ring", "16384", "2", "0", "5.5", "") "]}", "\"depth\"" },
         { HEAD "\"rows\": [\n" ROW("allreduce", "8", "ring", ", \"lanes\": 0") "]}", "\"lanes\"" },
-        { HEAD "\"rows\": [\n" ROW("allreduce", "8", "ring", ", \"median_us\": \"fast\"") "]}", "\"median_us\" is no time" },
-        { HEAD "\"hosts\": [0, 0, 2, 1], \"rows\": []}", "\"hosts\"[2]" },
-        { HEAD "\"hosts\": [0, 0, 0], \"rows\": []}", "4 ranks" },
-        { HEAD "\"ranks\": 1, \"rows\": []}", "\"ranks\" is no whole number from 2" },
-        { HEAD "\"wires\": \"string\", \"rows\": []}", "\"wires\"" },
-        { HEAD "\"host\": \"a\\nb\", \"rows\": []}", "\"host\" holds what cannot be printed" },
+        { HEAD "\"rows\": [\n" ROW_OF("allreduce", "8", "ring", "16384", "2", "4", "\"fast\"", "") "]}", "\"median_us\" is no time" },
+        { HEAD_OF("lab", "shm", "4", "0, 0, 2, 1") "\"rows\": []}", "\"hosts\"[2]" },
+        { HEAD_OF("lab", "shm", "4", "0, 0, 0") "\"rows\": []}", "4 ranks" },
+        { HEAD_OF("lab", "shm", "1", "0") "\"rows\": []}", "\"ranks\" is no whole number from 2" },
+        { HEAD_OF("lab", "string", "4", "0, 0, 1, 1") "\"rows\": []}", "\"wires\"" },
+        { HEAD_OF("a\\nb", "shm", "4", "0, 0, 1, 1") "\"rows\": []}", "\"host\" holds what cannot be printed" },
     };
 
     (void)state;

@@ -286,6 +286,37 @@ static void one_that_stands_by_can_be_told_to_end(void **state)
     a->ops->close(a);
 }
 
+static void note_leader(void *context, const char *leader)
+{
+    snprintf(context, 32, "%s", leader);
+}
+
+/* As one that had lost etcd finds its own key there when it comes back. */
+static void who_waits_for_its_own_former_lease_does_not_say_that_it_leads(void **state)
+{
+    struct tt_journal *a = opened("a"), *again = NULL;
+    const int stop = eventfd(1, EFD_CLOEXEC);
+    char leader[32] = "not told", text[1000];
+    struct unit_stderr c;
+
+    (void)state;
+    tt_log_set(TT_LOG_WARN);
+    unit_stderr_catch(&c);
+    assert_int_equal(tt_journal_etcd_open(&again, &(struct tt_journal_etcd_conf){ .store = store,
+                                                                                  .who = "a",
+                                                                                  .lease_s = lease_s,
+                                                                                  .stop_fd = stop,
+                                                                                  .stands_by = note_leader,
+                                                                                  .context = leader }),
+                     TUTTI_ERR_ABORTED);
+    unit_stderr_release(&c, text, sizeof text);
+    assert_string_equal(leader, "");
+    assert_non_null(strstr(text, "own lease of before is not over"));
+    assert_null(strstr(text, "standing by"));
+    close(stop);
+    a->ops->close(a);
+}
+
 static void etcd_may_restart_between_commits_and_be_late_for_one(void **state)
 {
     const uint64_t expected[] = { 1, 2, 3 };
@@ -408,6 +439,7 @@ int main(void)
         cmocka_unit_test_setup(who_was_deposed_writes_nothing_before_there_is_another_leader_either, new_store),
         cmocka_unit_test_setup(an_answer_that_is_lost_costs_nothing, new_store),
         cmocka_unit_test_setup(one_that_stands_by_can_be_told_to_end, new_store),
+        cmocka_unit_test_setup(who_waits_for_its_own_former_lease_does_not_say_that_it_leads, new_store),
         cmocka_unit_test_setup(etcd_may_restart_between_commits_and_be_late_for_one, new_store_whose_leases_end),
         cmocka_unit_test_setup(an_etcd_that_is_gone_is_told_and_ends_the_lead, new_store_whose_leases_end),
         cmocka_unit_test_setup(what_is_damaged_or_none_is_told, new_store),

@@ -37,7 +37,7 @@ static void what_is_wrong_is_said_with_its_place(void **state)
         { "{\"bandwith\": 1}", "t: bandwith is no key that is known here" },
         { "{}", "bandwidth_mbit_s must be an array of 1 to 512 rows" },
         { "{\"bandwidth_mbit_s\": []}", "bandwidth_mbit_s must be an array of 1 to 512 rows" },
-        { "{\"bandwidth_mbit_s\": [[1]]}", "latency_ms must be an array of 1 rows" },
+        { "{\"bandwidth_mbit_s\": [[1]]}", "latency_ms must be an array of 1 row," },
         { "{\"bandwidth_mbit_s\": [[1, 2]], \"latency_ms\": [[1]]}", "row 0 of bandwidth_mbit_s must be an array of 1 numbers" },
         { "{\"bandwidth_mbit_s\": [[0, 1], [\"x\", 0]], \"latency_ms\": [[0, 0], [0, 0]]}", "bandwidth_mbit_s from peer 1 to peer 0 is \"x\"" },
         { "{\"bandwidth_mbit_s\": [[0, 1], [-1, 0]], \"latency_ms\": [[0, 0], [0, 0]]}", "bandwidth_mbit_s from peer 1 to peer 0 is -1" },

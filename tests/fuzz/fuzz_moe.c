@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         const tutti_moe_head *h = (const tutti_moe_head *)(const void *)tile;
         const struct tt_route_flaw f = { h->flaw, h->token, h->choice, h->value };
 
-        st = tt_route_flaw_status(&f, 0, "fuzz");
+        st = tt_route_flaw_status(&f, 1, 1, 0, "fuzz");
         tt_assert(st == (tt_route_flaw_sound(&f) ? TUTTI_ERR_INVALID : TUTTI_ERR_PROTOCOL));
     }
     free(tile);

@@ -143,7 +143,7 @@ static void a_token_and_a_certificate_do_not_come_together(void **state)
 
     (void)state;
     part(member, token, "by certificates", "by a token");
-    part(token, member, "by a token", "");
+    part(token, member, "wants a certificate, and this one has a token", "has a token, and this one wants a certificate");
     tt_secure_destroy(member);
     tt_secure_destroy(token);
 }

@@ -50,6 +50,11 @@ MISTAKES = {
     "set": ("shmem_barrier: the active set goes to PE 2, and there are 2", 1),
     "unlocked": ("shmem_clear_lock: lock = ", 1),
     "again": ("shmem_quiet: called before shmem_init, or after shmem_finalize", 1),
+    "late": ("shmem_long_wait_until: TIMEOUT: word 0 of 1, at 0x", 1),
+    "late_all": ("was 0 at the deadline; > 0 was waited for", 1),
+    "late_any": ("shmem_long_wait_until_any_vector: TIMEOUT: word 1 of 3, at 0x", 1),
+    "late_signal": ("was 0 at the deadline; >= 18446744073709551615 was waited for", 1),
+    "late_barrier": ("shmem_barrier_all: TIMEOUT\n", 1),
     "exit": ("", 0),
     "exit5": ("", 5),
 }
@@ -94,9 +99,14 @@ def check_programs():
 
 def check_mistakes():
     for what, (sentence, status) in MISTAKES.items():
-        said = end(start("mistakes", 2, "shm", {}, what), f"mistake {what}", status)
-        if sentence not in said or "still here" in said:
+        env = {"TUTTI_TIMEOUT_MS": "1000"} if what.startswith("late") else {}
+        said = end(start("mistakes", 2, "shm", env, what), f"mistake {what}", status)
+        told_twice = any(line.startswith("shmem:") and "tutti_" in line for line in said.splitlines())
+        if sentence not in said or "still here" in said or told_twice:
             raise SystemExit(f"FAILED: mistake {what}: \"{sentence}\" is not in\n{said}")
+    said = end(start("mistakes", 2, "shm", {"TUTTI_TIMEOUT_MS": "1000", "TUTTI_LOG": "none"}, "late_barrier"), "a log of none", 1)
+    if "shmem: PE 0: shmem_barrier_all: TIMEOUT: " not in said:
+        raise SystemExit(f"FAILED: nobody says why:\n{said}")
     for size, good in (("x", False), ("1.5Q", False), ("-1", False), ("3m", True), ("0.5G", True)):
         said = end(start("mistakes", 1, "shm", {"SHMEM_SYMMETRIC_SIZE": size}), f"a heap of {size}", 0 if good else 1)
         if ("still here" in said) != good or (f'is "{size}"' in said) == good:

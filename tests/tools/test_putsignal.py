@@ -137,6 +137,16 @@ class Real(Case):
         self.assertEqual(len([line for line in lines if line["what"] == "fit"]), 2 * len(MODES))
         self.check_counts(lines)
 
+    def test_blocks_that_transfers_are_too_few_for_are_told(self):
+        words = ["perf", "putsignal", "-n", 2, "--wire", "tcp", "--concurrency", "1..8", "--bytes", 8, "--mode", "full", "--rounds", 1, "--iters", 1]
+        blocks = {row["transfers"]: row["blocks"] for row in self.bursts(self.lines(*words, "--blocks", 4))}
+        self.assertEqual(blocks, {1: 1, 2: 2, 4: 4, 8: 4})
+        for asked, said in ((4, "# as many blocks as transfers where these are fewer: 1, 2\n"), (1, "")):
+            head = tutti(*words, "--blocks", asked).stdout
+            self.assertIn(f"# 1 source with {asked} block{'' if asked == 1 else 's'}, rounds", head)
+            self.assertEqual("as many blocks as" in head, bool(said), head)
+            self.assertIn(said, head)
+
     def test_a_group_may_be_a_part_of_a_destination_or_several(self):
         fences = {1: 6, 2: 4, 3: 2, 6: 2}       # three transfers to each of two ranks
         for group, each in fences.items():

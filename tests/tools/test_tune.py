@@ -212,7 +212,7 @@ class Using(TuneTest):
         self.write(2, [row("allreduce", 1024, "nowhere"), row("allreduce", 1024, "dtree")])
         said, stderr = self.chosen("allreduce", 2, "--min", "1K", "--max", "1K")
         self.assertIn("allreduce_dtree as measured", said[1024][1])
-        self.assertEqual(len(re.findall("1 of 2 rows are passed over.*allreduce_nowhere", stderr)), 1)
+        self.assertEqual(len(re.findall("1 of 2 rows is passed over.*allreduce_nowhere", stderr)), 1)
 
     def test_a_file_that_is_missing_or_wrong_ends_the_start_with_file_line_and_what(self):
         self.file.write_text(json.dumps(document(2, [row("allreduce", 64, "ring"), row("allreduce", "many", "ring")]), indent=1))

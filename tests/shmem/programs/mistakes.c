@@ -1,5 +1,6 @@
 /* Does what its argument says, which is wrong; tests look at what is said then. */
 #include <string.h>
+#include <unistd.h>
 #include "expect.h"
 
 static long word, words[4];
@@ -40,6 +41,18 @@ static void mistake(const char *what, int me, int npes)
         shmem_finalize();
         shmem_quiet();
     }
+    if (!strcmp(what, "late"))
+        shmem_wait_until(&word, SHMEM_CMP_EQ, -7L);
+    if (!strcmp(what, "late_all")) {
+        words[0] = 1;
+        shmem_wait_until_all(words, 4, NULL, SHMEM_CMP_GT, 0L);
+    }
+    if (!strcmp(what, "late_any"))
+        shmem_wait_until_any_vector(words, 3, (int[3]){ 1, 0, 0 }, SHMEM_CMP_NE, words);
+    if (!strcmp(what, "late_signal"))
+        shmem_signal_wait_until((uint64_t *)(void *)&word, SHMEM_CMP_GE, UINT64_MAX);
+    if (!strcmp(what, "late_barrier") && me == 1)
+        pause();                    /* until the launcher ends it */
     if (!strcmp(what, "exit")) {    /* all others wait for what never comes */
         if (me == npes - 1)
             shmem_global_exit(0);
