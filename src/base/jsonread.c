@@ -81,12 +81,17 @@ static tutti_status no_json(const struct tt_json_place *p, const char *text, siz
 
 #define NESTING_MAX 32
 
-/* Behind the string that begins at text[at]. */
+/* json-c takes keys in either. */
+static bool is_quote(char c) { return c == '"' || c == '\''; }
+
+/* Where the string that begins at text[at] has its last quote; `bytes` if it has none. */
 static size_t string_end(const char *text, size_t bytes, size_t at)
 {
-    for (at++; at < bytes && text[at] != '"'; at++)
+    const char quote = text[at];
+
+    for (at++; at < bytes && text[at] != quote; at++)
         at += text[at] == '\\';
-    return at + 1;
+    return at < bytes ? at : bytes;
 }
 
 /* How many keys a good document was written with. */
@@ -95,8 +100,8 @@ static size_t keys_written(const char *text, size_t bytes)
     size_t n = 0;
 
     for (size_t at = 0; at < bytes; at++)
-        if (text[at] == '"')
-            at = string_end(text, bytes, at) - 1;
+        if (is_quote(text[at]))
+            at = string_end(text, bytes, at);
         else
             n += text[at] == ':';
     return n;
@@ -122,7 +127,7 @@ static size_t keys_kept(struct json_object *o)
 /* Whether the text from `at` on goes on with a colon. */
 static bool is_key_before(const char *text, size_t bytes, size_t at)
 {
-    while (at < bytes && strchr(" \t\r\n", text[at]))
+    while (at < bytes && text[at] && strchr(" \t\r\n", text[at]))
         at++;
     return at < bytes && text[at] == ':';
 }
@@ -149,14 +154,14 @@ static bool find_twice(const char *text, size_t bytes, size_t *at, size_t *key_b
     size_t depth = 0;
 
     for (size_t i = 0; i < bytes && !found; i++)
-        if (text[i] == '{' || text[i] == '[') {
+        if ((text[i] == '{' || text[i] == '[') && depth < NESTING_MAX) {
             keys[++depth] = text[i] == '{' ? json_object_new_object() : NULL;
-        } else if (text[i] == '}' || text[i] == ']') {
+        } else if ((text[i] == '}' || text[i] == ']') && depth > 0) {
             json_object_put(keys[depth--]);
-        } else if (text[i] == '"') {
+        } else if (is_quote(text[i])) {
             *at = i + 1;
-            i = string_end(text, bytes, i) - 1;
-            *key_bytes = i - *at;
+            i = string_end(text, bytes, i);
+            *key_bytes = i > *at ? i - *at : 0;
             found = is_key_before(text, bytes, i + 1) && !is_new_key(keys[depth], text + *at, *key_bytes);
         }
     while (depth > 0)

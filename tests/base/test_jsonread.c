@@ -22,6 +22,8 @@ static void a_key_that_an_object_has_twice_is_named(void **state)
         { "{\"a\": 1, \"b\": {\"a\": 2, \"c\": [{\"a\": 3}, {\"a\": 4}]}}", NULL },
         { "{\"a\": \"a\", \"b\": \"\\\"a\\\": 1, \\\\\", \"c\": [\"a\", \"a\", \":\"]}", NULL },
         { "{\"a:\": 1, \"a\": {}, \"\\\"\": []}", NULL },
+        { "{'a\"': 1, 'b:': 2, \"c'\": {'a\"': 1}}", NULL },        /* no JSON, but json-c takes it */
+        { "{'a\"': 1, \"b'\": {'c': 1, 'c': 2}}", "line 1: the key \"c\"" },
         { "{\"a\": 1,\n \"b\": 2,\n \"a\" : 1}", "plan mine.json: line 3: the key \"a\" is there for the second time in one object" },
         { "{\"x\": [1, {\"b\": {\"a\": 1}, \"a\": 2, \"b\": 3}]}", "line 1: the key \"b\"" },
         { "{\"x\": {\"a\": 1, \"a\": {\"a\": [1, 2]}}}", "line 1: the key \"a\"" },
