@@ -48,7 +48,7 @@ void tt_peer_lost(struct tt_engine *e, uint32_t rank, const char *how)
 
 #define LEFT_GRACE_NS (250 * TT_MS)
 #define ASKING_NS (2 * TT_SECOND)       /* before a deadline: enough to follow a chain of waiting ranks to one that is silent */
-#define INQUIRY_NS (2 * TT_SECOND)      /* after it, at most, for ranks that were asked and have not answered */
+#define INQUIRY_NS (5 * TT_SECOND)      /* after it, at most, for ranks that were asked and have not answered: on a busy machine an answer takes a while, and there is a chain of them */
 #define JUMP_NS (2 * TT_SECOND)         /* longer than any sleeper sleeps */
 
 /* A rank that gives up, because another was lost or of its own will, says so over the control overlay before it leaves, but its goodbye may be faster: the true
