@@ -135,10 +135,12 @@ static bool is_key_before(const char *text, size_t bytes, size_t at)
 /* Adds a key as it is written to those of its object; false: it was there. */
 static bool is_new_key(struct json_object *keys, const char *text, size_t bytes)
 {
-    char *key = strndup(text, bytes);
+    char *key = keys ? malloc(bytes + 1) : NULL;
     bool is_new = true;
 
-    if (key && keys) {
+    if (key) {
+        memcpy(key, text, bytes);
+        key[bytes] = '\0';
         is_new = !json_object_object_get_ex(keys, key, NULL);
         json_object_object_add(keys, key, NULL);
     }
