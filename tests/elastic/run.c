@@ -945,6 +945,7 @@ bool run_play(uint64_t seed, enum run_faults faults, struct run_sum *sum, char *
     sum->events += r->events;
     sum->faults += r->faults;
     sum->few_faults += good && wants_faults(r);
+    sum->used_up += good && !wants_faults(r) && faults == RUN_FAULTS_ALL && r->faults < FAULTS_LEAST;
     sum->finals += r->finals;
     sum->restored += r->restored;
     sum->voted += r->voted;

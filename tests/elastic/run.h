@@ -27,6 +27,7 @@ struct run_sum {
     uint64_t tentative_finals, tentative_restored;
     uint64_t scoped_finals, scoped_restored;    /* of these, among a role or a group */
     uint64_t few_faults;            /* histories that went well with fewer than two faults, though there were processes for more */
+    uint64_t used_up;               /* the same, and there were none: these are no proof, and few */
     uint64_t left_out;              /* operations that members of a role or a group did not make, and others did */
     uint64_t parted, kept_for;      /* members that left in order; operations that others had begun, and kept by their word alone */
     uint64_t gone, shrunk, bounded; /* words that a process has ended; members that entered views after calls that admit nobody, or of as many as were wanted at most */

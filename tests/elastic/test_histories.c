@@ -75,8 +75,10 @@ static void whatever_goes_wrong_members_agree_and_get_on(void **state)
                   (unsigned long long)sum.disk_errors);
     print_message("at most %llu bytes waited in one direction of a connection, %llu of members' for one of them\n",
                   (unsigned long long)sum.conn_bytes_most, (unsigned long long)sum.peer_bytes_most);
+    print_message("%llu histories had used up their processes before two faults\n", (unsigned long long)sum.used_up);
     assert_int_equal(failures, 0);
     assert_int_equal(sum.few_faults, 0);
+    assert_in_range(sum.used_up, 0, 1 + sum.histories / 1000);
     if (sum.histories >= 300) {
         assert_in_range(sum.event_counts[sum.histories / 2], 500, UINT32_MAX);
         assert_in_range(sum.voted, sum.finals / 8, sum.finals / 2);

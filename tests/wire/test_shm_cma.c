@@ -706,16 +706,26 @@ static void a_hot_put_is_written_by_its_sender_where_it_may(void **state)
     nodes_run(*state, 2, hot_role);
 }
 
+/* Rank 1 has let rank 0, which has a source. */
+static uint8_t *begin_admitted(struct node *n, struct tt_region **mine, struct tt_rkey *key)
+{
+    uint8_t *mem;
+
+    *key = begin(n, mine);
+    mem = source(n);
+    if (n->rank == 1)
+        CHECK(n, n->ops->admit(*mine, 0));
+    node_barrier(n);
+    return mem;
+}
+
 /* As late_writer_role, of a put that is pushed. */
 static void late_push_role(struct node *n)
 {
     struct tt_region *mine;
-    struct tt_rkey key = begin(n, &mine);
-    uint8_t *mem = source(n);
+    struct tt_rkey key;
+    uint8_t *mem = begin_admitted(n, &mine, &key);
 
-    if (n->rank == 1)
-        CHECK(n, n->ops->admit(mine, 0));
-    node_barrier(n);
     if (n->rank == 0) {
         stops_before_writing = true;
         put_hot(n, &key, 0, mem, 1);
@@ -746,12 +756,9 @@ static void a_push_that_comes_late_writes_nothing(void **state)
 static void pushed_and_gone_role(struct node *n)
 {
     struct tt_region *mine;
-    struct tt_rkey key = begin(n, &mine);
-    uint8_t *mem = source(n);
+    struct tt_rkey key;
+    uint8_t *mem = begin_admitted(n, &mine, &key);
 
-    if (n->rank == 1)
-        CHECK(n, n->ops->admit(mine, 0));
-    node_barrier(n);
     if (n->rank == 0) {
         put_hot(n, &key, 0, mem, 1);
         n->board->flag[0] = 1;
@@ -861,12 +868,9 @@ static void there_are_so_many_permits_and_they_come_back(void **state)
 static void push_stranger_role(struct node *n)
 {
     struct tt_region *mine;
-    struct tt_rkey key = begin(n, &mine);
-    uint8_t *mem = source(n);
+    struct tt_rkey key;
+    uint8_t *mem = begin_admitted(n, &mine, &key);
 
-    if (n->rank == 1)
-        CHECK(n, n->ops->admit(mine, 0));
-    node_barrier(n);
     if (n->rank == 0) {
         struct tt_shm_peer *peer = tt_shm_peer_of(tt_shm_of(n->w), 1);
 
