@@ -201,18 +201,21 @@ static tutti_status quantize(struct tt_attempt *t)
 
 /* ---- calls like those before --------------------------------------------------------------------------------------------- */
 
+#define RECENT_WAYS 2
+
 static int64_t timeout_of(const tutti_comm *comm, const tutti_call *call)
 {
     return call && call->timeout_ms ? call->timeout_ms : comm->timeout_ms;
 }
 
+/* The places for plans of such calls, of RECENT_WAYS: a loop of calls of two shapes shall find both. */
 static struct tt_plan **recent_of(tutti_comm *comm, enum tt_coll_kind kind, size_t count, int root)
 {
     const uint64_t h = (count ^ (uint64_t)kind << 32 ^ (uint64_t)(unsigned)root << 40) * 0x9e3779b97f4a7c15ull;
 
-    return &comm->recent[h >> 60];
+    return &comm->recent[(h >> 60) * RECENT_WAYS];
 }
-_Static_assert(TT_RECENT == 16, "four bits of the hash");
+_Static_assert(TT_RECENT == 16 * RECENT_WAYS, "four bits of the hash");
 
 /* Whether a call is like those of shape f, but for its buffers, and these are such that there is nothing more to check. */
 static bool fits(const struct tt_shape *f, enum tt_coll_kind kind, const void *src, void *dst, size_t count,
@@ -237,21 +240,38 @@ static bool is_asked(const struct tt_plan *p, const tutti_call *call)
     return p->forced ? name && strcmp(name, p->algo->name) == 0 : !name;
 }
 
+/* Whether the operation of a plan is kept, and does for a call. */
+static bool is_like(const struct tt_plan *p, const tutti_call *call, enum tt_coll_kind kind, const void *src, void *dst,
+                    size_t count, tutti_dtype type, tutti_redop op, int root)
+{
+    return p && p->kept && is_asked(p, call) && fits(&p->shape, kind, src, dst, count, type, op, root);
+}
+
 bool tt_attempt_again(tutti_status *st, enum tt_coll_kind kind, const void *src, void *dst, size_t count,
                       tutti_dtype type, tutti_redop op, int root, tutti_comm *comm, const tutti_call *call)
 {
-    struct tt_plan *p;
+    struct tt_plan *p = NULL, *const * at;
 
     if (!comm || tt_engine_is_inherited(comm->world->engine) ||
         (call && (call->size != sizeof *call || call->request || call->quant || call->error_feedback || call->divisor)))
         return false;
-    p = *recent_of(comm, kind, count, root);
-    if (!p || !p->kept || !is_asked(p, call) || !fits(&p->shape, kind, src, dst, count, type, op, root) ||
-        tt_registry_is_device(src, p->shape.src_bytes) || tt_registry_is_device(dst, p->shape.dst_bytes))
+    at = recent_of(comm, kind, count, root);
+    for (int way = 0; way < RECENT_WAYS && !p; way++)
+        if (is_like(at[way], call, kind, src, dst, count, type, op, root))
+            p = at[way];
+    if (!p || tt_registry_is_device(src, p->shape.src_bytes) || tt_registry_is_device(dst, p->shape.dst_bytes))
         return false;
     *st = tt_op_again(&p->kept, p->shape.src_bytes ? src : NULL, p->shape.dst_bytes ? dst : NULL, call ? call->tag : 0,
                       timeout_of(comm, call));
     return true;
+}
+
+/* Puts the plan before the one that was there. */
+static void remember(struct tt_plan **at, struct tt_plan *plan)
+{
+    if (at[0] != plan)
+        at[1] = at[0];
+    at[0] = plan;
 }
 
 /* Runs a call whose operation is kept in its plan, or may be. */
@@ -269,7 +289,7 @@ static tutti_status submit_kept(struct tt_attempt *t, struct tt_plan *plan)
         .src_bytes = t->conf.src ? tt_coll_src_bytes(c) : 0, .dst_bytes = t->conf.dst ? tt_coll_dst_bytes(c) : 0,
         .in_place = c->in_place, .shift = (uintptr_t)t->conf.dst - (uintptr_t)t->conf.src,
     };
-    *recent_of(t->comm, c->kind, count, (int)c->root) = plan;
+    remember(recent_of(t->comm, c->kind, count, (int)c->root), plan);
     t->conf.kept = &plan->kept;
     return tt_op_blocking(t->comm->context, &t->conf);
 }

@@ -90,7 +90,7 @@ struct tt_shape {
 };
 
 #define TT_PLANS 64
-#define TT_RECENT 16
+#define TT_RECENT 32
 
 /* What was chosen for a call; by hash of what the choice may depend on. */
 struct tt_plan {

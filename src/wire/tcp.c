@@ -19,7 +19,6 @@
 #include "base/status.h"
 #include "wire/wires.h"
 
-#define FEW_LANES 4         /* up to so many, trying each is no dearer than asking epoll */
 #define LOOK_EVERY 32       /* polls, then epoll is asked even so */
 #define EVENTS_MAX 64
 
@@ -228,7 +227,7 @@ static void look(struct tt_tcp *t)
 /* With few lanes, reads each without asking first. */
 static void receive_few(struct tt_tcp *t)
 {
-    struct tt_tcp_lane *lanes[FEW_LANES];
+    struct tt_tcp_lane *lanes[TT_TCP_FEW_LANES];
     const uint32_t n = t->nactive;
 
     for (uint32_t i = 0; i < n; i++)    /* losing a link changes the list */
@@ -296,7 +295,7 @@ static int report(struct tt_tcp *t, struct tt_done *done, int max)
 static int tcp_poll(struct tt_wire *w, struct tt_done *done, int max)
 {
     struct tt_tcp *t = tt_tcp_of(w);
-    const bool few = t->nactive <= FEW_LANES;
+    const bool few = t->nactive <= TT_TCP_FEW_LANES;
 
     if (!t->settled)
         tt_tcp_settle(t);
@@ -324,12 +323,24 @@ static uint64_t deadline(const struct tt_tcp *t)
     return greetings_ns < far_ns ? greetings_ns : far_ns;
 }
 
+/* What is in a socket that was seen already would wake whoever sleeps. */
+static void take_peeked(struct tt_tcp *t)
+{
+    for (uint32_t i = t->nactive; i-- > 0;) {
+        struct tt_tcp_lane *lane = i < t->nactive ? t->active[i] : NULL;    /* losing a link changes the list */
+
+        if (lane && !tt_tcp_peeked_take(lane))
+            tt_tcp_link_lose(lane->link, TUTTI_ERR_PEER_LOST, strerror(errno));
+    }
+}
+
 static int tcp_arm(struct tt_wire *w)
 {
     struct tt_tcp *t = tt_tcp_of(w);
     struct itimerspec when = { 0 };
     uint64_t deadline_ns;
 
+    take_peeked(t);
     if (t->done_head != t->done_tail || t->news || t->nmore)
         return -1;
     t->armed = true;

@@ -7,6 +7,7 @@
  *   tcp_send.c    descriptors to frames to the kernel
  *   tcp_far.c     lanes with a long round trip
  *   tcp_recv.c    the kernel's bytes to frames to memory and signals
+ *   tcp_peek.c    short messages, which are read without having the kernel acknowledge each
  *   tcp_secure.c  the same bytes through TLS, where that is asked for
  *   tcp_region.c  registered memory
  *   tcp_frame.c   the formats (pure)
@@ -33,6 +34,9 @@
 #define TT_TCP_RESERVED 64              /* of them for inline frames alone, where one queue serves all */
 #define TT_TCP_INLINE_BYTES (256u << 10)    /* queued inline bytes per link */
 #define TT_TCP_BUFFER_BYTES (32u << 10) /* of a lane's receive buffer */
+#define TT_TCP_READ_BYTES 20480u        /* of them at once: 16 KiB with their frames come in one call; more would copy large payloads twice */
+#define TT_TCP_BRIEF_BYTES 4096u        /* that have come at once, at most, where the next ones are peeked at */
+#define TT_TCP_FEW_LANES 4              /* up to so many, trying each is no dearer than asking epoll */
 #define TT_TCP_TRASH_BYTES (64u << 10)
 #define TT_TCP_REQUESTS 32              /* gets and atomics under way per link */
 #define TT_TCP_REPLIES 64               /* more than the other end's requests plus one acknowledgement */
@@ -116,6 +120,9 @@ struct tt_tcp_lane {
 
     uint8_t *buffer;            /* [TT_TCP_BUFFER_BYTES]; bytes at .. have wait to be parsed */
     uint32_t at, have;
+    bool bulky;                 /* what came last was more than a few short messages */
+    bool peeks;                 /* all that the buffer holds is in the socket, too */
+    uint8_t vain, unanswered;   /* looks that found nothing new, in a row, while it peeks; reads that did, since bytes of ours went the other way */
     struct tt_frame frame;      /* whose payload is arriving */
     uint64_t left;              /* bytes of it still to come */
     uint8_t *target;            /* where they go; NULL: nowhere */
@@ -355,6 +362,12 @@ uint64_t tt_tcp_far_deadline(const struct tt_tcp *t);
 void tt_tcp_lane_receive(struct tt_tcp_lane *lane);
 /* The memory is about to go away: what is arriving there goes nowhere from now on. */
 void tt_tcp_targets_gone(struct tt_tcp *t, const struct tt_tcp_region *r);
+
+/* tcp_peek.c */
+/* As recv, between frames, to behind what the buffer holds; `have` does not count it yet. *room: what would have fitted. */
+ssize_t tt_tcp_read_between(struct tt_tcp_lane *lane, size_t *room);
+/* Takes what was peeked at out of the socket. Before any other read, and before epoll is asked to wait. False: the connection has failed. */
+bool tt_tcp_peeked_take(struct tt_tcp_lane *lane);
 
 /* tcp_secure.c */
 /* As recv and sendmsg that do not wait, with errno: through the stream, or to fd where that is NULL. What sending took may stay in the stream:

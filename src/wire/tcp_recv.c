@@ -1,4 +1,4 @@
-/* From the kernel to memory. Between frames a lane reads a little (READ_BYTES) into its buffer: one system call brings many small
+/* From the kernel to memory. Between frames a lane reads a little (TT_TCP_READ_BYTES) into its buffer: one system call brings many small
  * frames. In the middle of a payload it reads the rest straight to where it belongs, with one more piece of buffer behind it
  * for the headers that follow: so a large payload is copied once, by the kernel, and costs no system call for its header.
  *
@@ -14,7 +14,6 @@
 #include "base/status.h"
 #include "reduce/reduce.h"
 
-#define READ_BYTES 20480u   /* between frames: 16 KiB with their frames come in one call; more would copy large payloads twice */
 #define TAIL_BYTES 1024u    /* behind a payload */
 #define WORD_BYTES 8u       /* the largest that is stored at once */
 #define READS_MAX 8         /* per call, so that other lanes get their turn */
@@ -299,6 +298,8 @@ static bool digest(struct tt_tcp_lane *lane)
         if (!payload_came(lane, n))
             return false;
     }
+    if (lane->peeks)
+        return true;            /* it is as in the socket */
     memmove(lane->buffer, lane->buffer + lane->at, lane->have - lane->at);
     lane->have -= lane->at;
     lane->at = 0;
@@ -313,10 +314,10 @@ static ssize_t read_lane(struct tt_tcp_lane *lane, size_t *room)
 
     if (lane->stream)
         return tt_tcp_secure_read(lane, room);
-    if (lane->left == 0) {
-        *room = READ_BYTES;
-        return recv(lane->fd, lane->buffer + lane->have, READ_BYTES, MSG_DONTWAIT);
-    }
+    if (lane->left == 0)
+        return tt_tcp_read_between(lane, room);
+    if (!tt_tcp_peeked_take(lane))
+        return -1;
     iov[0] = (struct iovec){ .iov_base = lane->target, .iov_len = lane->left };
     if (!lane->target) {
         iov[0].iov_base = t->trash;

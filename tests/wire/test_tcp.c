@@ -267,6 +267,127 @@ static void a_word_is_not_seen_in_part(void **state)
     nodes_run(*state, 3, word_role);
 }
 
+/* ---- short messages in a row ---- */
+
+enum { ROW_GROUPS = 300, ROW_MAX = 9, ROW_PLACE = 128, ROW_SHORT = 120, ROW_LONG = 30000, ROW_LONG_AT = 4096 };
+
+/* How the peer ends: with half a frame under way, or after a whole one. */
+static bool row_ends_within;
+
+/* Message i of the job: its length, and where it goes; of a group only the first may be long. */
+static uint32_t row_bytes(uint64_t i, uint32_t in_group)
+{
+    return in_group == 0 && i % 11 == 0 ? (uint32_t)(i * 7919 % ROW_LONG) : (uint32_t)(i * 31 % ROW_SHORT);
+}
+
+static uint32_t row_at(uint32_t bytes, uint32_t in_group)
+{
+    return bytes > ROW_SHORT ? ROW_LONG_AT : 64 + in_group * ROW_PLACE;
+}
+
+/* Sends bytes in some pieces, with pauses in which rank 0 looks in vain. */
+static void in_pieces(struct node *n, int fd, const uint8_t *data, uint32_t bytes)
+{
+    while (bytes > 0) {
+        const uint32_t piece = tt_prng_u64(&n->prng) % 3 ? bytes : 1 + (uint32_t)(tt_prng_u64(&n->prng) % bytes);
+
+        CHECK(n, send(fd, data, piece, MSG_NOSIGNAL) == (ssize_t)piece);
+        data += piece;
+        bytes -= piece;
+        if (tt_prng_u64(&n->prng) % 4 == 0)
+            poll(NULL, 0, 1);
+    }
+}
+
+static void row_sender(struct node *n)
+{
+    static uint8_t out[TT_FRAME_BYTES + ROW_LONG];
+    struct tt_frame f = { .kind = TT_FRAME_PUT, .signal_op = TT_SIGNAL_ADD, .signal_value = 1 };
+    const int fd = shake_hands(n);
+    uint64_t i = 0;
+
+    for (uint32_t group = 0; group < ROW_GROUPS; group++) {
+        const uint32_t count = 1 + group % ROW_MAX;
+
+        for (uint32_t k = 0; k < count; k++, i++) {
+            f.word = FIRST + (uint32_t)i;
+            f.bytes = row_bytes(i, k);
+            f.offset = row_at((uint32_t)f.bytes, k);
+            tt_frame_write(&f, out);
+            pattern_fill(out + TT_FRAME_BYTES, f.bytes, i);
+            in_pieces(n, fd, out, TT_FRAME_BYTES + (uint32_t)f.bytes);
+        }
+        UNTIL(n, n->board->flag[0] == group + 1);
+        while (recv(fd, out, sizeof out, MSG_DONTWAIT) > 0)
+            ;
+    }
+    f.word++;
+    tt_frame_write(&f, out);
+    CHECK(n, !row_ends_within || send(fd, out, TT_FRAME_BYTES / 2, MSG_NOSIGNAL) == TT_FRAME_BYTES / 2);
+    close(fd);
+}
+
+/* Whether who sleeps would be woken, though all has been seen. */
+static bool row_wakes(struct node *n)
+{
+    struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
+
+    return p.fd >= 0 && poll(&p, 1, 0) != 0;
+}
+
+static void row_receiver(struct node *n)
+{
+    const struct tt_tcp_link *link;
+    uint32_t peeked = 0;
+    uint64_t i = 0;
+
+    UNTIL(n, n->ups[2]);
+    link = tt_sparse_get(&tt_tcp_of(n->w)->links, 2);
+    for (uint32_t group = 0; group < ROW_GROUPS; group++) {
+        const uint32_t count = 1 + group % ROW_MAX;
+
+        UNTIL(n, node_word(n, 2, 0) == i + count);
+        for (uint32_t k = 0; k < count; k++, i++) {
+            const uint32_t bytes = row_bytes(i, k);
+
+            CHECK(n, pattern_differs((uint8_t *)n->link[2].mine + row_at(bytes, k), bytes, i) == bytes);
+        }
+        peeked += link->lanes[0].peeks;
+        for (uint64_t looks = tt_prng_u64(&n->prng) % 50; looks > 0; looks--)
+            node_poll(n);
+        if (group % 4 == 1)
+            CHECK(n, !row_wakes(n));
+        if (group % 3 == 0)
+            node_tell(n, 2, 0, TT_SIGNAL_SET, group);
+        n->board->flag[0] = group + 1;
+    }
+    CHECK(n, peeked > ROW_GROUPS / 10);
+    UNTIL(n, n->losses[2] == 1);
+    CHECK(n, n->why[2] == TUTTI_ERR_PEER_LOST && node_word(n, 2, 0) == i);
+}
+
+static void row_role(struct node *n)
+{
+    if (n->rank == 2) {
+        node_barrier(n);
+        row_sender(n);
+        node_barrier(n);
+        return;
+    }
+    node_open(n);
+    if (n->rank == 0)
+        row_receiver(n);
+    node_barrier(n);
+}
+
+static void short_messages_in_a_row_are_seen_once_and_their_end_too(void **state)
+{
+    for (int within = 0; within < 2; within++) {
+        row_ends_within = within;
+        nodes_run(*state, 3, row_role);
+    }
+}
+
 static void lanes_are_limited_by_how_far_the_layout_of_now_has_the_peer(void **state)
 {
     struct tt_layout l = { 0 };
@@ -925,6 +1046,7 @@ int main(void)
         cmocka_unit_test_prestate(a_broken_frame_ends_its_link_and_no_other, &one),
         cmocka_unit_test_prestate(a_put_to_an_unknown_region_is_only_late, &one),
         cmocka_unit_test_prestate(a_word_is_not_seen_in_part, &one),
+        cmocka_unit_test_prestate(short_messages_in_a_row_are_seen_once_and_their_end_too, &one),
         cmocka_unit_test_prestate(what_is_cut_into_pieces_arrives_whole, &one),
         cmocka_unit_test_prestate(puts_take_no_more_lanes_than_they_may, &one),
         cmocka_unit_test_prestate(a_lane_that_does_not_drain_holds_a_bounded_amount_and_the_others_carry_the_rest,
