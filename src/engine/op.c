@@ -300,6 +300,7 @@ static void go_on(struct tt_op *op)
 
 bool tt_op_run(struct tt_op *op)
 {
+    struct tt_engine *e = op->context->engine;
     struct tt_exec *x = &op->exec;
     bool any;
 
@@ -316,6 +317,7 @@ bool tt_op_run(struct tt_op *op)
         any = !tt_op_is_over(op) && tt_op_run_straight(op);
     else
         any = run_actions(op);
+    tt_ops_send_off(e);
     if (tt_op_is_over(op) || !tt_op_check_lengths(op))
         return true;
     if (tt_op_is_quantized(op) && !tt_exec_finished(x)) {       /* news first; what is there already is unpacked meanwhile */

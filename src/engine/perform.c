@@ -715,6 +715,7 @@ static bool do_put(struct tt_op *op, const struct tt_action *a)
         d.flags |= TT_DESC_INLINE;
     else if (need_regions(op, w))
         return false;
+    w->together |= !instant;        /* the executor's next action may be another */
     if (!post_one(w, &d))
         return false;
     op->in_flight += !instant;
@@ -846,6 +847,15 @@ bool tt_op_perform(struct tt_op *op, const struct tt_action *a)
     case TT_ACT_CREDIT: return do_credit(op, a);
     default: return do_local(op, a);
     }
+}
+
+void tt_ops_send_off(struct tt_engine *e)
+{
+    for (uint32_t i = 0; i < e->nwires; i++)
+        if (e->wire[i]->together) {
+            e->wire[i]->together = false;
+            e->wire[i]->ops->post(e->wire[i], NULL, 0);
+        }
 }
 
 void tt_op_sent(struct tt_engine *e, uint64_t cookie)

@@ -9,6 +9,8 @@
 
 /* Does one action, and tells the executor. False: it cannot be done now. */
 bool tt_op_perform(struct tt_op *op, const struct tt_action *a);
+/* Lets go what wires have kept for puts that might follow (tt_wire.together). */
+void tt_ops_send_off(struct tt_engine *e);
 /* Runs a straight program as far as it goes; true if it went on. */
 bool tt_op_run_straight(struct tt_op *op);
 

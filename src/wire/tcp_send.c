@@ -1,6 +1,7 @@
 /* From descriptors to the kernel. Post turns descriptors into frames in the lanes' queues, then offers each touched lane's queues
  * to the kernel in one system call; what the kernel does not take stays queued, and poll goes on when the socket is writable
- * again. So a queue that is not empty belongs to a lane that is blocked (or to a post that has not returned).
+ * again. So a queue that is not empty belongs to a lane that is blocked (or to a post that has not returned, or that another one follows:
+ * tt_wire.together).
  *
  * With one lane everything is in one queue and arrives in post order. With several, inline frames take the urgent queue of lane 0,
  * between the bulk frames there, and every bulk frame the lane that DQPLB deals it to (dqplb_lanes.h): the one with the fewest bytes still queued
@@ -573,6 +574,18 @@ static void keep_borrowed(struct tt_tcp_link *link)
     }
 }
 
+/* Whether what was posted may wait for what is posted next, so that one system call takes it all: where it is cut into several calls, each is
+ * another turn of the network's code, and a receiver that has drained the queue competes for the socket meanwhile. */
+static bool may_wait(const struct tt_tcp *t, const struct tt_desc *desc, int n)
+{
+    if (!t->wire.together)
+        return false;
+    for (int i = 0; i < n; i++)
+        if (desc[i].flags & TT_DESC_INLINE || (desc[i].kind != TT_DESC_PUT && desc[i].kind != TT_DESC_FENCE))
+            return false;
+    return n > 0;
+}
+
 /* Takes what fits. One that does not fit gets a second look after a flush: the queues of a lane that is not blocked are only as
  * full as this call made them. */
 int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n)
@@ -590,6 +603,8 @@ int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n)
             break;
         taken++;
     }
+    if (may_wait(t, desc, taken))
+        return taken;
     tt_tcp_flush(t);
     for (int i = 0; i < taken; i++) {
         struct tt_tcp_link *link =
@@ -726,6 +741,7 @@ void tt_tcp_sources_gone(struct tt_tcp *t, const void *mem, size_t bytes)
 {
     const uintptr_t begin = (uintptr_t)mem, end = begin + bytes;
 
+    tt_tcp_flush(t);
     if (t->nblocked == 0)
         return;     /* nothing is queued */
     for (uint32_t i = 0; i < t->nactive; i++) {

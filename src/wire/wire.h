@@ -161,6 +161,7 @@ struct tt_wire {
     const char *unreached;          /* why its last connect was UNSUPPORTED, for people; NULL: nothing to tell. The wire's, until
                                        the next connect */
     bool crowded;                   /* ranks outnumber cores: poll does not do what peers can do alone. Its user's to set */
+    bool together;                  /* who posts goes on posting, and then posts nothing (n = 0): puts that are not inline may wait for that. Its user's to set */
     bool busy;                      /* who polls has other things to do at once (what came may want an answer): long work of poll may wait a few polls */
 };
 
