@@ -13,6 +13,7 @@ _Static_assert(sizeof(struct tt_exec) + 17 * sizeof(struct tt_exec_peer) <= 1638
 #define ANY_GRAIN UINT64_MAX
 #define IN_FLIGHT_MAX 32        /* bits of out_of_order */
 #define TOGETHER_BYTES (128u << 10)     /* that go to slots at once: they are in the reader's cache still when it comes to them */
+#define LAST_BYTES (64u << 10)  /* of a copy that may wait for everything else: as long as a few messages take */
 #define PARTS_MIN 4             /* of a message that goes in longer puts, where whoever gets it may pass on the first before the last is there */
 
 static uint32_t index_of(uint32_t n) { return n % TT_EXEC_STEPS; }
@@ -423,6 +424,8 @@ static void link_step(struct tt_exec *x, uint32_t i)
         if (!earlier->over && conflict(&earlier->s, &t->s)) {
             x->deps[i] |= 1ull << e;
             x->dependents[e] |= 1ull << i;
+            x->asleep &= ~(x->last & 1ull << e);    /* somebody wants it now */
+            x->last &= ~(1ull << e);
         }
         if (t->s.opcode == TT_PUT && !t->eager && !last && writes_into(&earlier->s, &t->s.a, t->s.bytes))
             last = earlier;
@@ -466,6 +469,7 @@ static void add_step(struct tt_exec *x, const struct tt_step *s)
     x->deps[i] = x->dependents[i] = 0;
     x->flow[i] = NO_FLOW;
     x->asleep &= ~(1ull << i);
+    x->last &= ~(1ull << i);
     if (s->opcode != TT_WAIT)
         t->s.a = tt_coll_canonical(c, s->a);
     if (s->opcode == TT_REDUCE_STEP)
@@ -543,7 +547,7 @@ static void begin(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_
     x->stages = 0;
     x->unstaged = 0;
     x->touching_all = 0;
-    x->asleep = x->unopened = 0;
+    x->asleep = x->last = x->unopened = 0;
     x->head = x->tail = x->cursor = 0;
     x->npeers = 0;
     x->peers_max = peers_max;
@@ -633,6 +637,7 @@ static void end_step(struct tt_exec *x, uint32_t i)
     if (t->done < t->s.bytes)
         return;
     t->over = true;
+    x->last &= ~(1ull << i);
     x->unstaged -= may_need_stage(t) && t->stage == NO_STAGE;
     for (uint64_t left = x->dependents[i]; left; left &= left - 1)
         x->deps[__builtin_ctzll(left)] &= ~(1ull << i);
@@ -1136,6 +1141,27 @@ static bool sleeps(const struct tt_exec *x, const struct tt_exec_step *t)
     return false;
 }
 
+/* Whether step i is a long copy of the rank's own part, for which nobody waits: it goes when nothing else can, so that what others wait for
+ * does not wait for it. */
+static bool goes_last(const struct tt_exec *x, uint32_t i)
+{
+    const struct tt_exec_step *t = &x->step[i];
+
+    return t->s.opcode == TT_COPY && t->s.bytes >= LAST_BYTES && t->s.a.buf == TT_BUF_SRC &&
+           t->s.out.buf == TT_BUF_DST && !x->dependents[i];
+}
+
+/* A segment of such a copy. */
+static bool next_last(struct tt_exec *x, struct tt_action *a)
+{
+    for (uint64_t left = x->last; left; left &= left - 1)
+        if (try_step(x, (uint32_t)__builtin_ctzll(left), a)) {
+            a->idle = true;
+            return true;
+        }
+    return false;
+}
+
 /* Moves the cursor on to the next step that is not asleep. False: there is none up to the end of the window. */
 static bool find_awake(struct tt_exec *x)
 {
@@ -1149,6 +1175,7 @@ static bool find_awake(struct tt_exec *x)
 
 bool tt_exec_next(struct tt_exec *x, struct tt_action *a)
 {
+    a->idle = false;
     if (x->head == x->tail && x->round == x->nrounds)
         return false;           /* finished; credit that is due is for nobody */
     for (;;) {
@@ -1157,7 +1184,9 @@ bool tt_exec_next(struct tt_exec *x, struct tt_action *a)
         while (find_awake(x)) {
             const uint32_t i = index_of(x->cursor++);
 
-            if (sleeps(x, &x->step[i]))
+            if (goes_last(x, i))
+                x->last |= 1ull << i;
+            if (x->last >> i & 1 || sleeps(x, &x->step[i]))
                 x->asleep |= 1ull << i;
             else if (try_step(x, i, a))
                 return true;
@@ -1168,7 +1197,7 @@ bool tt_exec_next(struct tt_exec *x, struct tt_action *a)
         if (x->round < x->nrounds)
             load_rounds(x);
         if (!x->progress)
-            return false;
+            return next_last(x, a);
         x->progress = false;
         x->held = false;
     }

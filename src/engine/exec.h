@@ -77,6 +77,7 @@ struct tt_action {
     uint8_t kind;       /* enum tt_action_kind */
     uint8_t stream;
     bool finish, direct;
+    bool idle;          /* there was nothing else to do: before the next one is asked for, there may be news */
     uint16_t peer, step;
     uint32_t tag, seq;
     uint64_t bytes;
@@ -123,6 +124,7 @@ struct tt_exec {
     uint64_t stages;            /* bitmap of staging segments in use */
     uint32_t unstaged;          /* pipes of the window that may still need staging */
     uint64_t asleep;            /* steps of the window (by index) that need not be tried before something happens to them */
+    uint64_t last;              /* of them (by index) those that go when nothing else can */
     uint64_t unopened;          /* streamed waits (by index) just loaded, whose peers may not know yet that they may stream here */
     uint32_t head, tail;        /* window of steps: [head, tail), index mod TT_EXEC_STEPS */
     uint32_t cursor;            /* where tt_exec_next goes on looking */

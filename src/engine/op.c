@@ -241,7 +241,7 @@ static bool run_actions(struct tt_op *op)
         op->hasty -= op->hasty > 0;
         if (tt_timers_perform(op, &a)) {
             any = true;
-            if (tt_engine_worked(op->context->engine, bytes_moved(op, &a))) {
+            if (a.idle || tt_engine_worked(op->context->engine, bytes_moved(op, &a))) {
                 op->retry = true;
                 return true;
             }

@@ -425,6 +425,58 @@ static void flows_are_opened_before_anything_is_put_or_copied(void **state)
     assert_int_equal(count_of(g, TT_ACT_PUT), 6);
 }
 
+#define OWN_BYTES (128u << 10)
+#define OWN_SEGMENT (32u << 10)
+
+/* Its own part first, as some algorithms write it, then somebody else's. */
+static void keep_and_send(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    (void)c;
+    (void)k;
+    tt_sched_copy(s, tt_dst(0), tt_src(0), OWN_BYTES);
+    tt_sched_put(s, 1, tt_src(OWN_BYTES), tt_dst(0), OWN_BYTES, 0);
+}
+
+static void a_long_copy_of_its_own_part_goes_when_nothing_else_can(void **state)
+{
+    struct rig *g = rig_init(keep_and_send, OWN_SEGMENT, 0, 1, 8);
+
+    (void)state;
+    assert_true(tt_exec_next(&g->x, &g->log[0]));   /* the peer is not ready */
+    assert_true(g->log[0].kind == TT_ACT_COPY && g->log[0].idle);
+    perform(g, &g->log[0]);
+    ready(g, 1, false, false);
+    go(g);
+    for (uint32_t n = 0; n < 4; n++)
+        assert_true(g->log[n].kind == TT_ACT_PUT && !g->log[n].idle);
+    for (uint32_t n = 4; n < 7; n++)
+        assert_true(g->log[n].kind == TT_ACT_COPY && g->log[n].idle);
+    assert_true(g->n == 7 && tt_exec_finished(&g->x));
+}
+
+/* A later round sends what the first has copied. */
+static void keep_and_send_that(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    (void)c;
+    (void)k;
+    tt_sched_copy(s, tt_dst(0), tt_src(0), OWN_BYTES);
+    tt_sched_put(s, 1, tt_src(OWN_BYTES), tt_dst(0), OWN_BYTES, 0);
+    tt_sched_put(s, 2, tt_dst(0), tt_dst(0), OWN_BYTES, 0);
+}
+
+static void a_copy_that_is_sent_on_does_not_wait(void **state)
+{
+    struct rig *g = rig_init(keep_and_send_that, OWN_SEGMENT, 0, 1, 8);
+
+    (void)state;
+    ready(g, 1, false, false);
+    ready(g, 2, false, false);
+    go(g);
+    assert_true(g->log[0].kind == TT_ACT_COPY && !g->log[0].idle);
+    assert_int_equal(count_of(g, TT_ACT_PUT), 8);
+    assert_true(tt_exec_finished(&g->x));
+}
+
 static void receive_two_pipes(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     (void)c;
@@ -1006,6 +1058,8 @@ int main(void)
         cmocka_unit_test(a_free_source_matters_to_who_waits_for_it),
         cmocka_unit_test(segments_of_a_stream_are_consumed_in_order),
         cmocka_unit_test(flows_are_opened_before_anything_is_put_or_copied),
+        cmocka_unit_test(a_long_copy_of_its_own_part_goes_when_nothing_else_can),
+        cmocka_unit_test(a_copy_that_is_sent_on_does_not_wait),
         cmocka_unit_test(slots_are_read_in_the_order_that_frees_them),
         cmocka_unit_test(a_pipe_stays_readable_however_full_the_window),
         cmocka_unit_test(late_duplicate_and_lower_arrivals_are_no_news),
