@@ -715,7 +715,7 @@ static bool do_put(struct tt_op *op, const struct tt_action *a)
         d.flags |= TT_DESC_INLINE;
     else if (need_regions(op, w))
         return false;
-    w->together |= !instant;        /* the executor's next action may be another */
+    w->together |= !instant && !w->crowded;     /* the executor's next action may be another */
     if (!post_one(w, &d))
         return false;
     op->in_flight += !instant;
