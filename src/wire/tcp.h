@@ -104,7 +104,7 @@ struct tt_tcp_lane {
     uint32_t number;            /* of the link's lanes */
     bool dirty;                 /* on tt_tcp.dirty: to be flushed before post returns */
     bool blocked;               /* the kernel took less than it was offered: wait for EPOLLOUT */
-    bool watching_out;
+    uint32_t watching;          /* what epoll tells of it but its end: EPOLLIN, EPOLLOUT */
     bool deaf;                  /* the peer takes no more */
     uint64_t far_ns;            /* its peer is far away: so often it is tried while blocked; 0: it is near */
     uint64_t try_ns;            /* far and blocked: when it is tried next */
@@ -247,6 +247,8 @@ struct tt_tcp {
     uint32_t nstrangers;                /* of them those that have not shown the secret */
     uint32_t nopening;                  /* of them our own */
     uint32_t tick;
+    bool unwatched;                     /* epoll does not tell of what lanes bring: all are read at each poll */
+    uint32_t polls;                     /* since somebody wanted to sleep, while they are watched */
     uint64_t silence_ns;                /* when lanes are next asked whether their peer is silent */
     bool armed;
     bool starved;                       /* it was said that no descriptor is left to connect with */
@@ -281,7 +283,12 @@ static inline uint32_t tt_tcp_ahead(const struct tt_tcp_link *link)
 /* Puts a completion where poll finds it. Room was reserved in link->owed when the descriptor was taken. */
 void tt_tcp_tell(struct tt_tcp_link *link, uint8_t kind, uint64_t cookie, tutti_status status);
 
+/* Whether epoll shall tell of what lanes bring. */
+void tt_tcp_lanes_watch(struct tt_tcp *t, bool on);
+
 /* tcp_link.c */
+/* What epoll shall tell of a lane. */
+void tt_tcp_lane_watch(struct tt_tcp_lane *lane, bool in, bool out);
 /* A link that is opening, entered in the wire's table. NULL: no memory. */
 struct tt_tcp_link *tt_tcp_link_create(struct tt_tcp *t, uint32_t peer);
 /* How many bytes may be queued on one of its lanes: by how far the peer is, as far as the layout is known; else as within a rack. */

@@ -71,6 +71,14 @@ bool tt_tcp_watch(struct tt_tcp *t, int fd, uint32_t events, void *what)
            (errno == EEXIST && epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, fd, &ev) == 0);
 }
 
+void tt_tcp_lane_watch(struct tt_tcp_lane *lane, bool in, bool out)
+{
+    struct epoll_event ev = { .events = (in ? EPOLLIN : 0) | (out ? EPOLLOUT : 0), .data.ptr = lane };
+
+    if (lane->watching != ev.events && epoll_ctl(lane->link->tcp->epoll_fd, EPOLL_CTL_MOD, lane->fd, &ev) == 0)
+        lane->watching = ev.events;
+}
+
 struct tt_tcp_link *tt_tcp_link_create(struct tt_tcp *t, uint32_t peer)
 {
     struct tt_tcp_link *link = calloc(1, sizeof *link);
@@ -229,6 +237,8 @@ bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd, struct tt_stream *stream
     }
     if (!tt_tcp_watch(t, fd, EPOLLIN, lane))
         return false;
+    lane->watching = EPOLLIN;
+    tt_tcp_lanes_watch(t, true);
     lane->paced = !tt_tcp_tune(t, fd, lane->link->nlanes > 1);
     lane->fd = fd;
     tt_dqplb_lanes_up(&lane->link->load, lane->number);

@@ -44,7 +44,8 @@ bool tt_tcp_peeked_take(struct tt_tcp_lane *lane)
 static bool is_to_peek(const struct tt_tcp_lane *lane)
 {
     return lane->unanswered > 0 && lane->unanswered < UNANSWERED_MAX && lane->vain < VAIN_MAX && !lane->bulky &&
-           (lane->peeks || lane->have == 0) && lane->link->tcp->nactive <= TT_TCP_FEW_LANES && !lane->link->tcp->wire.crowded;
+           (lane->peeks || lane->have == 0) && lane->link->tcp->nactive <= TT_TCP_FEW_LANES &&
+           !lane->link->tcp->wire.crowded;
 }
 
 ssize_t tt_tcp_read_between(struct tt_tcp_lane *lane, size_t *room)

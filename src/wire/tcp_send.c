@@ -200,17 +200,6 @@ static void advance(struct tt_tcp_lane *lane, uint64_t n)
     }
 }
 
-/* Asks epoll for writability, or no longer. */
-static void watch_out(struct tt_tcp_lane *lane, bool on)
-{
-    struct epoll_event ev = { .events = EPOLLIN | (on ? EPOLLOUT : 0), .data.ptr = lane };
-
-    if (lane->watching_out == on)
-        return;
-    if (epoll_ctl(lane->link->tcp->epoll_fd, EPOLL_CTL_MOD, lane->fd, &ev) == 0)
-        lane->watching_out = on;
-}
-
 static void set_blocked(struct tt_tcp_lane *lane, bool blocked)
 {
     struct tt_tcp *t = lane->link->tcp;
@@ -305,7 +294,7 @@ void tt_tcp_lane_flush(struct tt_tcp_lane *lane)
     if (lane->stream && tt_tcp_secure_holds(lane))
         set_blocked(lane, true);
     if (lane->fd >= 0)
-        watch_out(lane, lane->blocked);
+        tt_tcp_lane_watch(lane, lane->watching & EPOLLIN, lane->blocked);
     if (lane->blocked)
         lane->link->load.bytes_max = tt_tcp_lane_bytes(lane->link);     /* the layout may have changed since */
     if (lane->blocked && lane->far_ns)
