@@ -57,24 +57,22 @@ static uint32_t eager_flow(uint32_t peer, uint32_t tag)
     return EAGER_FLOW | ((peer << 20 ^ tag) & (EAGER_FLOW - 1));
 }
 
-/* The steps whose flow is `flow`: of the window, and maybe some that are over. */
+/* The steps of the window whose flow is `flow`; some may be over. */
 static uint64_t steps_of_flow(const struct tt_exec *x, uint32_t flow)
 {
     uint64_t found = 0;
 
-    for (uint32_t j = 0; j < TT_EXEC_STEPS; j++)
-        found |= (uint64_t)(x->flow[j] == flow) << j;
+    for (uint32_t n = x->head; n != x->tail; n++)
+        found |= (uint64_t)(x->flow[index_of(n)] == flow) << index_of(n);
     return found;
 }
 
 /* Something came for the steps of a flow: they are tried again. `any` is ANY_STREAM for those of all its streams, else 0. */
 static void wake_flow(struct tt_exec *x, uint32_t flow, uint32_t any)
 {
-    uint64_t woken = 0;
-
-    for (uint32_t j = 0; j < TT_EXEC_STEPS; j++)
-        woken |= (uint64_t)((x->flow[j] | any) == (flow | any)) << j;
-    x->asleep &= ~woken;
+    for (uint64_t left = x->asleep; left; left &= left - 1)
+        if ((x->flow[__builtin_ctzll(left)] | any) == (flow | any))
+            x->asleep &= ~(left & -left);
 }
 
 /* ---- loading steps ------------------------------------------------------------------------------- */
