@@ -3,7 +3,8 @@
  * When a read empties that queue, and two short segments have come since this end sent something, the kernel acknowledges them before the read
  * returns: it sends a packet, which on loopback the other end of the connection digests on the reader's processor. So the second of two messages
  * takes nearly twice as long as the first. As long as a byte is left in the queue the acknowledgement waits, for bytes of ours to go with or for its timer. It
- * goes when looks find nothing for a while, or after so many messages that the sender may wait for it.
+ * goes when looks find nothing for a while, or after so many messages that the sender may wait for it. Not where bytes leave the machine: a process that
+ * exits with bytes unread resets its connections, and what the network loses of its last messages then is not sent again.
  *
  * While a lane peeks, its buffer holds what the socket's queue begins with, digested or not: the next read, of whichever kind, brings that again. */
 #include "wire/tcp.h"
@@ -45,7 +46,7 @@ static bool is_to_peek(const struct tt_tcp_lane *lane)
 {
     return lane->unanswered > 0 && lane->unanswered < UNANSWERED_MAX && lane->vain < VAIN_MAX && !lane->bulky &&
            (lane->peeks || lane->have == 0) && lane->link->tcp->nactive <= TT_TCP_FEW_LANES &&
-           !lane->link->tcp->wire.crowded;
+           !lane->link->tcp->wire.crowded && !lane->paced;
 }
 
 ssize_t tt_tcp_read_between(struct tt_tcp_lane *lane, size_t *room)
