@@ -1050,15 +1050,20 @@ static bool try_step(struct tt_exec *x, uint32_t i, struct tt_action *a)
     }
 }
 
-/* Whether the sender of a stream waits for credit now or later, as far as is known: what lands at its destination needs none. */
+/* Whether the sender of a stream waits for credit now or later, as far as is known: what lands at its destination needs none, and neither do the last
+ * segments, for which it has heard of enough slots. */
 static bool needs_credit(const struct tt_exec *x, uint32_t peer, uint8_t stream)
 {
-    if (!x->peer[peer].in_direct || x->flight)
+    const struct tt_exec_peer *p = &x->peer[peer];
+    const uint32_t heard_of = p->stream[stream].told + p->in_depth;
+
+    if (x->flight || (!p->in_direct && x->round < x->nrounds))
         return true;
     for (uint64_t left = steps_of_flow(x, flow_of(peer, false, stream)); left; left &= left - 1) {
         const struct tt_exec_step *t = &x->step[__builtin_ctzll(left)];
+        const uint32_t end = t->seq0 + tt_exec_segments(t->s.bytes, x->conf.segment_bytes);
 
-        if (!t->to_dst && !t->over)
+        if (!t->over && !(p->in_direct && t->to_dst) && (x->round < x->nrounds || (int32_t)(end - heard_of) > 0))
             return true;
     }
     return false;

@@ -559,7 +559,7 @@ static void late_duplicate_and_lower_arrivals_are_no_news(void **state)
     assert_int_equal(count_of(g, TT_ACT_COPY), 1);
 }
 
-/* The sender hears of every quarter of its slots, and never of more than is consumed. */
+/* The sender hears of every quarter of its slots, and never of more than is consumed; and of none that it will not use. */
 static void credit_is_told_after_a_quarter_of_the_slots(void **state)
 {
     (void)state;
@@ -572,6 +572,10 @@ static void credit_is_told_after_a_quarter_of_the_slots(void **state)
             assert_true(arrived(g, 1, n));
             go(g);
             assert_int_equal(count_of(g, TT_ACT_COPY), 1);
+            if (told + depth >= 38) {
+                assert_int_equal(count_of(g, TT_ACT_CREDIT), 0);
+                continue;
+            }
             if (count_of(g, TT_ACT_CREDIT))
                 told = find(g, TT_ACT_CREDIT)->seq;
             assert_in_range(n - told, 0, depth > 4 ? depth / 4 - 1 : 0);
