@@ -1144,8 +1144,8 @@ static bool sleeps(const struct tt_exec *x, const struct tt_exec_step *t)
     return false;
 }
 
-/* Whether step i is a long copy of the rank's own part, for which nobody waits: it goes when nothing else can, so that what others wait for
- * does not wait for it. */
+/* Whether step i is a long copy from input to output, as of the rank's own part, and nobody waits for it: it goes when nothing else can, so that what
+ * others wait for does not wait for it. */
 static bool goes_last(const struct tt_exec *x, uint32_t i)
 {
     const struct tt_exec_step *t = &x->step[i];

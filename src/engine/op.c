@@ -216,6 +216,15 @@ static uint64_t bytes_moved(const struct tt_op *op, const struct tt_action *a)
     }
 }
 
+/* Whether it takes a while, so that puts must not wait for it: another host's NIC would stand idle. On one host it is these processors that carry
+ * them, at once or later; but what goes last goes after them. */
+static bool is_work(const struct tt_op *op, const struct tt_action *a)
+{
+    const struct tt_engine *e = op->context->engine;
+
+    return a->idle || ((a->kind == TT_ACT_COPY || a->kind == TT_ACT_REDUCE) && e->local_ranks < e->nranks);
+}
+
 /* Performs what the executor finds to do, until it finds nothing or others shall have their turn. */
 static bool run_actions(struct tt_op *op)
 {
@@ -239,9 +248,11 @@ static bool run_actions(struct tt_op *op)
         }
         op->held_passes = 0;
         op->hasty -= op->hasty > 0;
+        if (is_work(op, &a))
+            tt_ops_send_off(op->context->engine);
         if (tt_timers_perform(op, &a)) {
             any = true;
-            if (a.idle || tt_engine_worked(op->context->engine, bytes_moved(op, &a))) {
+            if (tt_engine_worked(op->context->engine, bytes_moved(op, &a)) || a.idle) {
                 op->retry = true;
                 return true;
             }

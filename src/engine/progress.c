@@ -121,10 +121,20 @@ void tt_baton_take(struct tt_engine *e)
     atomic_fetch_sub(&e->urgent, 1);
 }
 
+/* Whether something may come of which a sleeper does not hear. */
+static bool is_unheard(const struct tt_engine *e)
+{
+    for (uint32_t i = 0; i < e->nwires; i++)
+        if (e->wire[i]->unheard)
+            return true;
+    return false;
+}
+
 /* Peers need not ring any more once somebody has looked at the wires; then the progress thread would sleep on. */
 void tt_baton_give(struct tt_engine *e)
 {
-    const bool busy = e->nexposed > 0 || e->nunbegun > 0 || (e->expected > 0 && !e->armed);
+    const bool parked = atomic_load_explicit(&e->parked, memory_order_relaxed);
+    const bool busy = e->nexposed > 0 || e->nunbegun > 0 || (e->expected > 0 && !e->armed) || (parked && is_unheard(e));
 
     atomic_store_explicit(&e->baton, 0, memory_order_release);
     tt_engine_wake(e);

@@ -126,7 +126,7 @@ static bool is_called_away(const struct tt_engine *e)
 
 /* Waits a little until something is in the mailbox. Where ranks outnumber cores, who is waited for may need this one's: every other way
  * to wait, and to come back from it, costs more than the word that is looked at here. */
-static bool await_any(const struct tt_engine *e, const struct tt_mailbox *m, struct tt_wire *w)
+static bool await_any(struct tt_engine *e, const struct tt_mailbox *m, struct tt_wire *w)
 {
     const bool crowded = e->spins == 0;
 
@@ -135,10 +135,12 @@ static bool await_any(const struct tt_engine *e, const struct tt_mailbox *m, str
             return false;
         if (crowded)
             sched_yield();
-        if (!(w->caps & TT_WIRE_CAP_INSTANT))
+        if (!(w->caps & TT_WIRE_CAP_INSTANT)) {
+            e->armed = false;
             w->ops->poll(w, NULL, 0);   /* what it has to tell can wait */
-        else if (!crowded)
+        } else if (!crowded) {
             tt_relax();
+        }
     }
     return true;
 }

@@ -241,9 +241,9 @@ static void receive_few(struct tt_tcp *t)
 void tt_tcp_lanes_watch(struct tt_tcp *t, bool on)
 {
     t->polls = 0;
-    if (on != t->unwatched)
+    if (on != t->wire.unheard)
         return;
-    t->unwatched = !on;
+    t->wire.unheard = !on;
     for (uint32_t i = 0; i < t->nactive; i++)
         tt_tcp_lane_watch(t->active[i], on, t->active[i]->blocked);
 }
@@ -252,7 +252,7 @@ void tt_tcp_lanes_watch(struct tt_tcp *t, bool on)
  * exchange's time, on loopback. */
 static void spare_epoll(struct tt_tcp *t)
 {
-    if (!t->unwatched && !t->wire.crowded && ++t->polls == POLLS_WATCHED)
+    if (!t->wire.unheard && !t->wire.crowded && ++t->polls == POLLS_WATCHED)
         tt_tcp_lanes_watch(t, false);
 }
 

@@ -34,7 +34,7 @@
 #define TT_TCP_RESERVED 64              /* of them for inline frames alone, where one queue serves all */
 #define TT_TCP_INLINE_BYTES (256u << 10)    /* queued inline bytes per link */
 #define TT_TCP_BUFFER_BYTES (32u << 10) /* of a lane's receive buffer */
-#define TT_TCP_READ_BYTES 20480u        /* of them at once: 16 KiB with their frames come in one call; more would copy large payloads twice */
+#define TT_TCP_READ_BYTES 20480u        /* by one read into it: 16 KiB with their frames come in one call; more would copy large payloads twice */
 #define TT_TCP_BRIEF_BYTES 4096u        /* that have come at once, at most, where the next ones are peeked at */
 #define TT_TCP_FEW_LANES 4              /* up to so many, trying each is no dearer than asking epoll */
 #define TT_TCP_TRASH_BYTES (64u << 10)
@@ -102,7 +102,7 @@ struct tt_tcp_lane {
     bool more;                  /* TLS may hold bytes that have come: the socket does not tell */
     struct tt_tcp_link *link;
     uint32_t number;            /* of the link's lanes */
-    bool dirty;                 /* on tt_tcp.dirty: to be flushed before post returns */
+    bool dirty;                 /* on tt_tcp.dirty: to be flushed before post returns, or once those that follow it have */
     bool blocked;               /* the kernel took less than it was offered: wait for EPOLLOUT */
     uint32_t watching;          /* what epoll tells of it but its end: EPOLLIN, EPOLLOUT */
     bool deaf;                  /* the peer takes no more */
@@ -123,6 +123,7 @@ struct tt_tcp_lane {
     bool bulky;                 /* what came last was more than a few short messages */
     bool peeks;                 /* all that the buffer holds is in the socket, too */
     uint8_t vain, unanswered;   /* looks that found nothing new, in a row, while it peeks; reads that did, since bytes of ours went the other way */
+    uint64_t sent_bytes;        /* since the other end's kernel was known to have all */
     struct tt_frame frame;      /* whose payload is arriving */
     uint64_t left;              /* bytes of it still to come */
     uint8_t *target;            /* where they go; NULL: nowhere */
@@ -247,8 +248,7 @@ struct tt_tcp {
     uint32_t nstrangers;                /* of them those that have not shown the secret */
     uint32_t nopening;                  /* of them our own */
     uint32_t tick;
-    bool unwatched;                     /* epoll does not tell of what lanes bring: all are read at each poll */
-    uint32_t polls;                     /* since somebody wanted to sleep, while they are watched */
+    uint32_t polls;                     /* since somebody wanted to sleep, while epoll watches lanes (not wire.unheard) */
     uint64_t silence_ns;                /* when lanes are next asked whether their peer is silent */
     bool armed;
     bool starved;                       /* it was said that no descriptor is left to connect with */
@@ -283,7 +283,7 @@ static inline uint32_t tt_tcp_ahead(const struct tt_tcp_link *link)
 /* Puts a completion where poll finds it. Room was reserved in link->owed when the descriptor was taken. */
 void tt_tcp_tell(struct tt_tcp_link *link, uint8_t kind, uint64_t cookie, tutti_status status);
 
-/* Whether epoll shall tell of what lanes bring. */
+/* Whether epoll shall tell of what lanes bring; where it does not (wire.unheard), all of them are read at each poll. */
 void tt_tcp_lanes_watch(struct tt_tcp *t, bool on);
 
 /* tcp_link.c */
@@ -367,6 +367,8 @@ uint64_t tt_tcp_far_deadline(const struct tt_tcp *t);
 /* tcp_recv.c */
 /* Reads and applies what has come, up to a fair share. May lose the link. */
 void tt_tcp_lane_receive(struct tt_tcp_lane *lane);
+/* Makes room in the lane's buffer. */
+void tt_tcp_forget_digested(struct tt_tcp_lane *lane);
 /* The memory is about to go away: what is arriving there goes nowhere from now on. */
 void tt_tcp_targets_gone(struct tt_tcp *t, const struct tt_tcp_region *r);
 

@@ -402,6 +402,7 @@ void tt_tcp_links_close(struct tt_tcp *t)
         link_free(link);
     }
     tt_sparse_fini(&t->links);
+    t->dirty = NULL;            /* a last flush may have had an answer to queue */
 }
 
 static uint64_t link_bytes(const struct tt_tcp_link *link)

@@ -3,26 +3,22 @@
  * When a read empties that queue, and two short segments have come since this end sent something, the kernel acknowledges them before the read
  * returns: it sends a packet, which on loopback the other end of the connection digests on the reader's processor. So the second of two messages
  * takes nearly twice as long as the first. As long as a byte is left in the queue the acknowledgement waits, for bytes of ours to go with or for its timer. It
- * goes when looks find nothing for a while, or after so many messages that the sender may wait for it. Not where bytes leave the machine: a process that
- * exits with bytes unread resets its connections, and what the network loses of its last messages then is not sent again.
+ * goes when looks find nothing for a while, or after so many messages that the sender may wait for it.
+ *
+ * A process that exits with bytes unread resets its connections, and what the other end's kernel does not have of its last messages then is lost. So
+ * nothing is left unread where bytes leave the machine, nor while bytes of ours are in this kernel.
  *
  * While a lane peeks, its buffer holds what the socket's queue begins with, digested or not: the next read, of whichever kind, brings that again. */
 #include "wire/tcp.h"
 
 #include <errno.h>
-#include <string.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #define KEPT_BYTES 1024u        /* that are digested, and still read again */
 #define VAIN_MAX 32             /* looks */
 #define UNANSWERED_MAX 6        /* reads: a connection begins with ten packets that are not acknowledged */
-
-static void forget_digested(struct tt_tcp_lane *lane)
-{
-    memmove(lane->buffer, lane->buffer + lane->at, lane->have - lane->at);
-    lane->have -= lane->at;
-    lane->at = 0;
-}
 
 bool tt_tcp_peeked_take(struct tt_tcp_lane *lane)
 {
@@ -37,16 +33,28 @@ bool tt_tcp_peeked_take(struct tt_tcp_lane *lane)
         return false;
     }
     lane->peeks = false;
-    forget_digested(lane);
+    tt_tcp_forget_digested(lane);
+    return true;
+}
+
+/* Whether the other end's kernel has what this end has sent; a little of it has always room there. */
+static bool is_delivered(struct tt_tcp_lane *lane)
+{
+    int pending = 0;
+
+    if (lane->sent_bytes > TT_TCP_BRIEF_BYTES && (ioctl(lane->fd, SIOCOUTQ, &pending) != 0 || pending > 0))
+        return false;
+    if (lane->sent_bytes > TT_TCP_BRIEF_BYTES)
+        lane->sent_bytes = 0;
     return true;
 }
 
 /* Whether to leave in the queue what the next read finds. */
-static bool is_to_peek(const struct tt_tcp_lane *lane)
+static bool is_to_peek(struct tt_tcp_lane *lane)
 {
     return lane->unanswered > 0 && lane->unanswered < UNANSWERED_MAX && lane->vain < VAIN_MAX && !lane->bulky &&
            (lane->peeks || lane->have == 0) && lane->link->tcp->nactive <= TT_TCP_FEW_LANES &&
-           !lane->link->tcp->wire.crowded && !lane->paced;
+           !lane->link->tcp->wire.crowded && !lane->paced && is_delivered(lane);
 }
 
 ssize_t tt_tcp_read_between(struct tt_tcp_lane *lane, size_t *room)
@@ -67,7 +75,7 @@ ssize_t tt_tcp_read_between(struct tt_tcp_lane *lane, size_t *room)
     if (n <= (ssize_t)again) {
         lane->vain += peek;
         if (!peek)
-            forget_digested(lane);
+            tt_tcp_forget_digested(lane);
         errno = n < (ssize_t)again ? EPROTO : EAGAIN;
         return -1;
     }

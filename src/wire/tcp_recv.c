@@ -278,6 +278,13 @@ static bool is_word(const struct tt_frame *f)
     return f->kind == TT_FRAME_PUT && f->bytes <= WORD_BYTES;
 }
 
+void tt_tcp_forget_digested(struct tt_tcp_lane *lane)
+{
+    memmove(lane->buffer, lane->buffer + lane->at, lane->have - lane->at);
+    lane->have -= lane->at;
+    lane->at = 0;
+}
+
 /* Applies what the buffer holds; what stays in it is less than a header, or than a word with its header. False: the peer is broken. */
 static bool digest(struct tt_tcp_lane *lane)
 {
@@ -300,9 +307,7 @@ static bool digest(struct tt_tcp_lane *lane)
     }
     if (lane->peeks)
         return true;            /* it is as in the socket */
-    memmove(lane->buffer, lane->buffer + lane->at, lane->have - lane->at);
-    lane->have -= lane->at;
-    lane->at = 0;
+    tt_tcp_forget_digested(lane);
     return true;
 }
 

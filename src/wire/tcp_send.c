@@ -283,6 +283,7 @@ void tt_tcp_lane_flush(struct tt_tcp_lane *lane)
         if (n > 0) {
             advance(lane, (uint64_t)n);
             lane->unanswered = 0;
+            lane->sent_bytes += (uint64_t)n;
             if (lane->paced && tt_lane_pace_sent(&lane->pace, (uint64_t)n, offered))
                 look_at_rate(lane);
         }

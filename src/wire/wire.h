@@ -161,6 +161,7 @@ struct tt_wire {
     const char *unreached;          /* why its last connect was UNSUPPORTED, for people; NULL: nothing to tell. The wire's, until
                                        the next connect */
     bool crowded;                   /* ranks outnumber cores: poll does not do what peers can do alone. Its user's to set */
+    bool unheard;                   /* what comes wakes nobody who sleeps, before arm has been called again. The wire's to set */
     bool together;                  /* who posts goes on posting, and then posts nothing (n = 0): puts that are not inline may wait for that. Its user's to set */
     bool busy;                      /* who polls has other things to do at once (what came may want an answer): long work of poll may wait a few polls */
 };
@@ -213,7 +214,7 @@ struct tt_wire_ops {
      * registered region of this wire or in a link region, so that dereg can stop it: a put whose source goes then
      * arrives whole (with a copy of what was left), or its signal does not come, and what it may have written of its target means
      * nothing. Either way it is reported. A put whose target is gone is dropped, and its signal with it. An instant one
-     * (tt_put_is_instant) has no such needs. */
+     * (tt_put_is_instant) has no such needs. n 0 (desc may be NULL): what waits for more (tt_wire.together) goes now. */
     int (*post)(struct tt_wire *w, const struct tt_desc *desc, int n);
     /* Makes progress and fills done[max]; returns how many. */
     int (*poll)(struct tt_wire *w, struct tt_done *done, int max);

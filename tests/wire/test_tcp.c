@@ -356,12 +356,13 @@ static void row_receiver(struct node *n)
         for (uint64_t looks = tt_prng_u64(&n->prng) % 50; looks > 0; looks--)
             node_poll(n);
         if (group % 4 == 1)
-            CHECK(n, !row_wakes(n));
+            CHECK(n, !row_wakes(n) && !n->w->unheard);
         if (group % 3 == 0)
             node_tell(n, 2, 0, TT_SIGNAL_SET, group);
         n->board->flag[0] = group + 1;
     }
     CHECK(n, peeked > ROW_GROUPS / 10);
+    UNTIL(n, n->w->unheard || n->losses[2]);    /* nobody has wanted to sleep for a while */
     UNTIL(n, n->losses[2] == 1);
     CHECK(n, n->why[2] == TUTTI_ERR_PEER_LOST && node_word(n, 2, 0) == i);
 }
