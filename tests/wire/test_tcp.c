@@ -389,6 +389,73 @@ static void short_messages_in_a_row_are_seen_once_and_their_end_too(void **state
     }
 }
 
+/* ---- closing ---- */
+
+#define LAST_BYTES 60000
+#define LAST_PUTS 2000          /* more than sockets hold that nobody reads */
+
+/* Rank 2 reads nothing, and asks for two acknowledgements; rank 0 closes with a lane that is blocked, one acknowledgement queued and the other due:
+ * its last flush may queue that, too, while memory is still registered. */
+static void last_asker(struct node *n)
+{
+    static uint8_t in[1 << 16];
+    struct tt_frame f = { .kind = TT_FRAME_PUT, .flags = TT_FRAME_WANT_ACK };
+    uint8_t out[TT_FRAME_BYTES];
+    const int fd = shake_hands(n);
+
+    UNTIL(n, n->board->flag[0] == 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        f.word = FIRST + i;
+        tt_frame_write(&f, out);
+        CHECK(n, send(fd, out, sizeof out, MSG_NOSIGNAL) == sizeof out);
+        UNTIL(n, n->board->flag[1 + i] == 1);
+    }
+    poll(NULL, 0, 20);
+    while (recv(fd, in, sizeof in, 0) > 0)
+        ;
+    close(fd);
+}
+
+static void last_closer(struct node *n)
+{
+    const struct tt_tcp_link *link;
+    struct tt_region *r;
+    struct tt_desc d;
+
+    UNTIL(n, n->ups[2]);
+    link = tt_sparse_get(&tt_tcp_of(n->w)->links, 2);
+    CHECK(n, n->ops->reg(n->w, NULL, LAST_BYTES, &r) == TUTTI_OK);
+    d = node_put(&n->link[2].theirs, 64, r->mem, LAST_BYTES);
+    for (int i = 0; i < LAST_PUTS; i++)
+        if (n->ops->post(n->w, &d, 1) == 0)
+            node_poll(n);
+    CHECK(n, link->lanes[0].blocked);
+    n->board->flag[0] = 1;
+    UNTIL(n, link->receiver.expected == 1);
+    CHECK(n, link->ack_queued);
+    n->board->flag[1] = 1;
+    UNTIL(n, link->receiver.expected == 2);
+    CHECK(n, link->lanes[0].blocked);
+    n->board->flag[2] = 1;
+}
+
+static void last_role(struct node *n)
+{
+    if (n->rank == 2) {
+        node_barrier(n);
+        last_asker(n);
+        return;
+    }
+    node_open(n);
+    if (n->rank == 0)
+        last_closer(n);
+}
+
+static void a_wire_closes_with_answers_due_and_memory_registered(void **state)
+{
+    nodes_run(*state, 3, last_role);
+}
+
 static void lanes_are_limited_by_how_far_the_layout_of_now_has_the_peer(void **state)
 {
     struct tt_layout l = { 0 };
@@ -1048,6 +1115,7 @@ int main(void)
         cmocka_unit_test_prestate(a_put_to_an_unknown_region_is_only_late, &one),
         cmocka_unit_test_prestate(a_word_is_not_seen_in_part, &one),
         cmocka_unit_test_prestate(short_messages_in_a_row_are_seen_once_and_their_end_too, &one),
+        cmocka_unit_test_prestate(a_wire_closes_with_answers_due_and_memory_registered, &one),
         cmocka_unit_test_prestate(what_is_cut_into_pieces_arrives_whole, &one),
         cmocka_unit_test_prestate(puts_take_no_more_lanes_than_they_may, &one),
         cmocka_unit_test_prestate(a_lane_that_does_not_drain_holds_a_bounded_amount_and_the_others_carry_the_rest,
