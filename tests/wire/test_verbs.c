@@ -282,10 +282,11 @@ static uint32_t doorbells_of(struct node *n, const struct tt_desc *d, int ndesc)
     return doorbells;
 }
 
-/* Rank 0's rows, with a signal behind the last of them. Of the tries the one with the fewest lists counts: others may acknowledge what came. */
+/* Rank 0's rows, with a signal behind the last of them. Some tries may differ: a list more acknowledges what came, and a lane that has its fill just then, as
+ * where its peer waits for a core, gets its rows later. */
 static void doorbell_role(struct node *n)
 {
-    uint32_t fewest = UINT32_MAX;
+    uint32_t told[2 * ROWS_MAX] = { 0 }, usual = 0;
     struct tt_region *mine, *from;
     struct tt_rkey there;
     uint8_t *source;
@@ -316,11 +317,13 @@ static void doorbell_role(struct node *n)
             d[i].key = &there;
             d[i].offset = (size_t)i * rows.bytes;
         }
-        fewest = doorbells_of(n, d, (int)rows.n) < fewest ? doorbells : fewest;
+        CHECK(n, doorbells_of(n, d, (int)rows.n) < 2 * ROWS_MAX);
+        told[doorbells]++;
+        usual = told[doorbells] > told[usual] ? doorbells : usual;
         UNTIL(n, node_word(n, 1, CHECKED) == k);
     }
     if (n->rank == 0)
-        CHECK(n, fewest == rows.doorbells);
+        CHECK(n, usual == rows.doorbells);
     node_barrier(n);
 }
 
