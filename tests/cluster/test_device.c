@@ -205,6 +205,7 @@ static void fences_role(struct rank *r)
         CHECK_OK(r, tutti_window_signal(h.window, to, 8, TUTTI_SIGNAL_SET, 1));
     CHECK_OK(r, r->rank == 0 ? TUTTI_OK : tutti_window_wait(h.window, 8, TUTTI_EQUAL, 1, 0, NULL));
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    job_meet(r);                /* a wire may leave what rank 1 has sent to a thread, which stands still with it */
     if (r->rank == 1) {
         job_step(r, "stand still");
         kill(getpid(), SIGSTOP);

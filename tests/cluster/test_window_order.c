@@ -216,6 +216,7 @@ static void fence_role(struct rank *r)
         CHECK_OK(r, tutti_window_signal(s.window, to, 8, TUTTI_SIGNAL_SET, 1));
     CHECK_OK(r, r->rank == 0 ? TUTTI_OK : tutti_window_wait(s.window, 8, TUTTI_EQUAL, 1, 0, NULL));
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    job_meet(r);                /* a wire may leave what rank 1 has sent to a thread, which stands still with it */
     if (r->rank == 1) {
         job_step(r, "stand still");
         kill(getpid(), SIGSTOP);
@@ -298,6 +299,7 @@ static void still_role(struct rank *r)
         CHECK_OK(r, tutti_window_signal(s.window, to, 8, TUTTI_SIGNAL_SET, 1));
     CHECK_OK(r, r->rank == 0 ? TUTTI_OK : tutti_window_wait(s.window, 8, TUTTI_EQUAL, 1, 0, NULL));
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    job_meet(r);                /* a wire may leave what rank 1 has sent to a thread, which stands still with it */
     if (r->rank == 1) {
         job_step(r, "stand still");
         kill(getpid(), SIGSTOP);
