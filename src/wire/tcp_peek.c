@@ -52,8 +52,8 @@ static bool is_delivered(struct tt_tcp_lane *lane)
 /* Whether to leave in the queue what the next read finds. */
 static bool is_to_peek(struct tt_tcp_lane *lane)
 {
-    return lane->unanswered > 0 && lane->unanswered < UNANSWERED_MAX && lane->vain < VAIN_MAX && !lane->bulky &&
-           (lane->peeks || lane->have == 0) && lane->link->tcp->nactive <= TT_TCP_FEW_LANES &&
+    return !lane->bye && lane->unanswered > 0 && lane->unanswered < UNANSWERED_MAX && lane->vain < VAIN_MAX &&
+           !lane->bulky && (lane->peeks || lane->have == 0) && lane->link->tcp->nactive <= TT_TCP_FEW_LANES &&
            !lane->link->tcp->wire.crowded && !lane->paced && is_delivered(lane);
 }
 
