@@ -259,6 +259,7 @@ static void stopped_role(struct node *n)
         CHECK(n, n->ops->reg(n->w, mem, BYTES, &from) == TUTTI_OK);
         put_all(n, &key, mem, 1);
         await_begun(n);
+        UNTIL_IDLE(n, process_is_stopped(n->board->pid[1]));
         n->ops->dereg(from);    /* rank 1 goes on only after this */
         munmap(mem, BYTES);
         kill(n->board->pid[1], SIGCONT);
