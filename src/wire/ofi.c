@@ -223,6 +223,7 @@ static int ofi_arm(struct tt_wire *w)
     if (o->news)
         return -1;
     fd = o->tcp->ops->arm(o->tcp);
+    w->unheard = o->tcp->unheard;
     if (fd < 0 || (!o->tcp_watched && epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, fd, &ev) != 0))
         return -1;
     o->tcp_watched = true;

@@ -480,6 +480,7 @@ void tt_ofi_links_step(struct tt_ofi *o)
 
     while (n == TCP_DONES) {
         n = o->tcp->ops->poll(o->tcp, done, TCP_DONES);
+        o->wire.unheard = o->tcp->unheard;       /* the links' news */
         for (int i = 0; i < n; i++) {
             if (done[i].kind == TT_DONE_LINK_UP)
                 link_begin(o, done[i].peer, &done[i].link);

@@ -285,6 +285,7 @@ static int verbs_arm(struct tt_wire *w)
     if (v->news || v->noted || v->any_broken || !timer_set(v))
         return -1;
     fd = v->tcp->ops->arm(v->tcp);
+    w->unheard = v->tcp->unheard;
     if (fd < 0 || (!v->tcp_watched && !watch(v, fd)))
         return -1;
     v->tcp_watched = true;

@@ -478,6 +478,7 @@ void tt_verbs_links_step(struct tt_verbs *v)
 
     do {
         n = v->tcp->ops->poll(v->tcp, done, 16);
+        v->wire.unheard = v->tcp->unheard;       /* the links' news */
         for (int i = 0; i < n; i++) {
             if (done[i].kind == TT_DONE_LINK_UP)
                 link_begin(v, done[i].peer, &done[i].link);
