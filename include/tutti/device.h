@@ -86,7 +86,9 @@ typedef struct tutti_device_conf {
     uint8_t no_direct;          /* 1: mapped memory of this host's ranks goes through the FIFO, too; this rank's own part does not */
     uint8_t wakes_hosts;        /* 1: a signal that a block stores itself is told to its owner, who may sleep in tutti_window_wait. Else only device code,
                                    and host code that looks (tutti_window_test), is sure to see it soon */
-    uint8_t polls;              /* 1: blocks cannot wake the proxy, as on a GPU: it looks at the FIFO at least every 50 us. With alloc it does so anyway */
+    uint8_t polls;              /* 1: blocks are as those of a GPU. They cannot wake the proxy: it looks at the FIFO, without a pause while blocks wait and for a
+                                   millisecond after they have put, else every 50 us. They make no progress, which it does for them. And no atomic instruction of theirs is one for CPUs: so it changes
+                                   words for them, also where they store bytes themselves. With alloc it is so anyway */
     uint8_t pad[1];
     uint32_t flags;             /* words that kernels and this process share beside the window, numbered from 0; at most 2^16: tutti_device_flag */
     /* Where kernels run on a GPU: memory zeroed and aligned to 64 bytes, or NULL; and its end. Both or neither; both NULL: of this process.
@@ -146,7 +148,8 @@ typedef struct tutti_device_trigger {
 typedef struct tutti_device_view {
     uint32_t rank, nranks;      /* of the window */
     uint32_t mode, wakes_hosts;
-    uint32_t fifo_slots, ngroups, nflags, pad;
+    uint32_t fifo_slots, ngroups, nflags;
+    uint32_t asks;              /* 1: words of the window are the proxy's to change, as this device's atomic instructions are none to the host */
     tutti_device_trigger *fifo; /* [fifo_slots] */
     uint64_t *reserved;         /* triggers that blocks have reserved, ever */
     uint64_t *taken_seen;       /* what blocks know of `taken` */
@@ -161,7 +164,7 @@ typedef struct tutti_device_view {
     const uint64_t *answers;    /* [TUTTI_DEVICE_TICKETS]: ticket t is answered when word t mod that is at least t / that + 1 */
     uint64_t *groups;           /* [ngroups][8], the first word of each counts */
     uint64_t *flags;            /* [nflags][8], likewise */
-    uint32_t *told;             /* [nranks] a trigger to wake that rank's host threads is on its way */
+    uint64_t *told;             /* [nranks] a trigger to wake that rank's host threads is on its way */
     uint8_t *mine;              /* this rank's part of the window */
     uint8_t *const *direct;     /* [nranks] parts that blocks store to themselves; NULL: through the FIFO */
     const uint64_t *bytes;      /* [nranks] of parts */
@@ -240,18 +243,6 @@ TUTTI_DEVICE uint64_t tutti_device_add(uint64_t *at, uint64_t value)
     return before;
 #else
     return __atomic_fetch_add(at, value, __ATOMIC_ACQ_REL);
-#endif
-}
-
-TUTTI_DEVICE uint32_t tutti_device_exchange32(uint32_t *at, uint32_t value)
-{
-#if defined(__CUDA_ARCH__)
-    uint32_t before;
-
-    asm volatile("atom.exch.acq_rel.sys.b32 %0, [%1], %2;" : "=r"(before) : "l"(at), "r"(value) : "memory");
-    return before;
-#else
-    return __atomic_exchange_n(at, value, __ATOMIC_ACQ_REL);
 #endif
 }
 
@@ -419,6 +410,12 @@ TUTTI_DEVICE int tutti_device_is_direct(const tutti_device_view *v, uint32_t pee
     return peer < v->nranks && v->direct[peer] != NULL;
 }
 
+/* Whether nothing for that rank goes through the FIFO. */
+TUTTI_DEVICE int tutti_device_is_alone(const tutti_device_view *v, uint32_t peer)
+{
+    return tutti_device_is_direct(v, peer) && !v->asks;
+}
+
 /* OK or INVALID. */
 TUTTI_DEVICE tutti_status tutti_device_check(const tutti_device_view *v, const char *call, uint32_t peer,
                                              uint64_t offset, uint64_t bytes)
@@ -460,11 +457,14 @@ TUTTI_DEVICE void tutti_device_copy(uint8_t *to, const void *src, uint64_t bytes
 #endif
 }
 
-/* By one thread: host threads of that rank that sleep look at memory, if nobody has told them yet. */
+/* By one thread: host threads of that rank that sleep look at memory, if nobody has told them yet. Two blocks may both tell. */
 TUTTI_DEVICE void tutti_device_wake_hosts(const tutti_device_view *v, uint32_t peer)
 {
-    if (tutti_device_exchange32(&v->told[peer], 1) == 0)
-        tutti_device_push(v, tutti_trigger_head(TUTTI_TRIGGER_WAKE, 0, peer, 0), 0);
+    tutti_device_full_fence();
+    if (tutti_device_load_acquire(&v->told[peer]) != 0)
+        return;
+    tutti_device_store_release(&v->told[peer], 1);
+    tutti_device_push(v, tutti_trigger_head(TUTTI_TRIGGER_WAKE, 0, peer, 0), 0);
 }
 
 /* By one thread: behind what all threads of the block stored. */
@@ -473,6 +473,10 @@ TUTTI_DEVICE void tutti_device_raise(const tutti_device_view *v, uint32_t peer, 
 {
     uint64_t *word = (uint64_t *)(void *)(v->direct[peer] + offset);
 
+    if (v->asks) {
+        tutti_device_push(v, tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, (uint32_t)op, peer, offset / 8), value);
+        return;
+    }
     if (op == TUTTI_SIGNAL_SET)
         tutti_device_store_release(word, value);
     else
@@ -627,7 +631,7 @@ TUTTI_DEVICE tutti_status tutti_device_quiet(const tutti_device_view *v, uint32_
         return st;
     if (tutti_device_thread() == 0) {
         tutti_device_full_fence();
-        if (!tutti_device_is_direct(v, peer))
+        if (!tutti_device_is_alone(v, peer))
             st = tutti_device_ask(v, TUTTI_TRIGGER_QUIET, peer);
     }
     return tutti_device_agree(st);

@@ -152,6 +152,7 @@ static tutti_status make_view(tutti_device *d)
         .fifo_slots = c->fifo_slots,
         .ngroups = c->groups,
         .nflags = c->flags,
+        .asks = c->polls,
         .device = d,
         .timeout_ms = c->timeout_ms < 0 ? UINT64_MAX : (uint64_t)c->timeout_ms,
         .asleep = c->polls ? NULL : &d->asleep,

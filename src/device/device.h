@@ -23,6 +23,7 @@ struct tutti_device {
     /* The host's side of what the view shows as const. */
     uint64_t *status, *clock_ms;
     uint64_t began_ns;
+    uint64_t eager_ns;          /* until when the thread looks without a pause; its own */
     struct tt_proxy proxy;      /* the thread's, while it runs */
     struct tt_sink sink;        /* likewise, under the baton */
     uint32_t asleep;            /* futex: 1 while the thread sleeps for want of triggers */

@@ -31,7 +31,7 @@ struct tt_proxy_conf {
     tutti_device_trigger *fifo;
     uint32_t fifo_slots;
     uint64_t *taken, *answers;
-    uint32_t *told;
+    uint64_t *told;
     const uint64_t *bytes;
     const uint8_t *words;
 };

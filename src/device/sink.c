@@ -59,6 +59,11 @@ static tutti_status sink_put(void *arg, const struct tt_command *c, bool ordered
     struct tt_sink_peer *p = s->peers[c->peer];
     tutti_status st = TUTTI_OK;
 
+    if (c->peer == s->window->comm->rank) {
+        tt_window_raise_own(s->window, c->word, (uint8_t)c->op, c->value);
+        tt_window_count(done);
+        return TUTTI_OK;
+    }
     if (!p)
         p = s->peers[c->peer] = calloc(1, sizeof *p);
     if (!p)

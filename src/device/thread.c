@@ -16,6 +16,7 @@
 #define YIELDS_BUSY 1000        /* the same with commands that cannot go on yet */
 #define SLEEP_NS (10 * TT_MS)   /* at most: the clock that blocks see goes on */
 #define LOOK_NS 50000ull        /* between looks, where nobody wakes it, and at what cannot go on yet */
+#define EAGER_NS TT_MS          /* so long after the last trigger a thread that nobody wakes looks without a pause */
 #define PAUSES 64               /* of a block, between looks at memory, … */
 #define REST_YIELDS 2000        /* … before it naps */
 
@@ -106,14 +107,24 @@ static void sleep_till_rung(tutti_device *d)
     __atomic_store_n(&d->asleep, 0, __ATOMIC_SEQ_CST);
 }
 
-/* The idle-th pass in a row in which nothing happened. */
-static void rest(tutti_device *d, uint32_t idle)
+/* Whether blocks wait, or have just put something: of a device that can neither wake this thread nor make progress. What it waits for is worth more than a core. */
+static bool is_eager(tutti_device *d, uint64_t now_ns)
 {
-    const bool waited = d->conf.polls && __atomic_load_n(d->view.waiting, __ATOMIC_RELAXED) > 0;
+    if (!d->conf.polls)
+        return false;
+    if (__atomic_load_n(d->view.waiting, __ATOMIC_RELAXED) > 0)
+        d->eager_ns = now_ns + EAGER_NS;
+    return now_ns < d->eager_ns;
+}
 
-    if (waited)                 /* blocks cannot make progress themselves */
+/* The idle-th pass in a row in which nothing happened. */
+static void rest(tutti_device *d, uint64_t now_ns, uint32_t idle)
+{
+    const bool eager = is_eager(d, now_ns);
+
+    if (eager)
         tt_guest_progress(engine_of(d));
-    if (idle < (tt_proxy_is_idle(&d->proxy) ? YIELDS : YIELDS_BUSY))
+    if (eager || idle < (tt_proxy_is_idle(&d->proxy) ? YIELDS : YIELDS_BUSY))
         sched_yield();
     else if (!d->conf.polls && tt_proxy_is_idle(&d->proxy))
         sleep_till_rung(d);
@@ -143,10 +154,12 @@ static void *run(void *arg)
         take_change(d);
         if (stops && !any && tt_proxy_is_idle(&d->proxy))
             return NULL;
-        if (any)
+        if (any) {
             idle = 0;
-        else
-            rest(d, idle++);
+            d->eager_ns = now_ns + EAGER_NS;
+        } else {
+            rest(d, now_ns, idle++);
+        }
     }
 }
 
@@ -187,7 +200,7 @@ void tutti_device_wake(tutti_device *d)
         syscall(SYS_futex, &d->asleep, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* What a block waits for may need progress, which it makes while nobody else does; or a core, which it gives away. */
+/* What a block waits for may need progress, which it makes while nobody else does, unless it is to be like one of a GPU; or a core, which it gives away. */
 void tutti_device_rest(tutti_device *d, uint32_t turn)
 {
     if (turn < PAUSES) {
@@ -196,7 +209,7 @@ void tutti_device_rest(tutti_device *d, uint32_t turn)
 #endif
         return;
     }
-    if (d)
+    if (d && !d->conf.polls)
         tt_guest_progress(engine_of(d));
     if (turn < REST_YIELDS)
         sched_yield();

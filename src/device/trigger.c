@@ -78,12 +78,18 @@ enum tt_trigger_found tt_trigger_take(struct tt_trigger_reader *r, uint64_t head
     return TT_TRIGGER_WHOLE;
 }
 
+/* Blocks store the bytes that they put to their own rank. */
+static bool is_of_others(uint32_t what)
+{
+    return what != TUTTI_TRIGGER_WAKE && what != TUTTI_TRIGGER_SIGNAL && what != TUTTI_TRIGGER_QUIET;
+}
+
 bool tt_command_fits(const struct tt_command *c, uint32_t rank, uint32_t nranks, const uint64_t *bytes,
                      const uint8_t *words)
 {
     if (c->peer == TUTTI_DEVICE_ALL)
         return c->what == TUTTI_TRIGGER_QUIET || c->what == TUTTI_TRIGGER_FLUSH;
-    if (c->peer >= nranks || (c->peer == rank && c->what != TUTTI_TRIGGER_WAKE))
+    if (c->peer >= nranks || (c->peer == rank && is_of_others(c->what)))
         return false;
     if (c->what == TUTTI_TRIGGER_PUT &&
         (c->offset > bytes[c->peer] || c->bytes > bytes[c->peer] - c->offset || (c->bytes && !c->src)))

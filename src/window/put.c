@@ -316,6 +316,18 @@ static tutti_status put_step(struct tt_attempt *a)
     return p->transfer->over ? p->transfer->status : TUTTI_PENDING;
 }
 
+static void raise_own(struct tt_window *w, uint64_t offset, uint8_t op, uint64_t value)
+{
+    tt_window_raise((uint64_t *)(void *)(w->mem + offset), op, value);
+    atomic_store(&w->signals_itself, true);
+}
+
+void tt_window_raise_own(struct tt_window *w, uint64_t offset, uint8_t op, uint64_t value)
+{
+    raise_own(w, offset, op, value);
+    tt_guest_wake(w->home->engine);
+}
+
 /* To this rank: by the processor. Whoever waits for it may sleep with the baton: taking that wakes it. */
 static void put_self(struct tt_window_put *p)
 {
@@ -327,11 +339,8 @@ static void put_self(struct tt_window_put *p)
         if (piece.bytes)
             memmove(w->mem + piece.offset, piece.src, piece.bytes);
     }
-    if (p->rma.signal_op != TUTTI_SIGNAL_NONE) {
-        tt_window_raise((uint64_t *)(void *)(p->signals->mem + p->rma.signal_offset), (uint8_t)p->rma.signal_op,
-                        p->rma.signal_value);
-        atomic_store(&p->signals->signals_itself, true);
-    }
+    if (p->rma.signal_op != TUTTI_SIGNAL_NONE)
+        raise_own(p->signals, p->rma.signal_offset, (uint8_t)p->rma.signal_op, p->rma.signal_value);
     tt_guest_touch(w->home->engine);
 }
 

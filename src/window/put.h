@@ -39,6 +39,8 @@ void tt_window_put_init(struct tt_window_put *p, struct tt_window *w, uint32_t r
 tutti_status tt_window_put_step(struct tt_window_put *p);
 /* One that was begun is not stepped any more. Under the baton. */
 void tt_window_put_leave(struct tt_window_put *p);
+/* A signal to a word of this rank's own; who waits for it looks. Under the baton. */
+void tt_window_raise_own(struct tt_window *w, uint64_t offset, uint8_t op, uint64_t value);
 /* Both may go: nobody counts there the puts to `rank` that are under way, and what fails of them, or has failed, is the host's to hear. Under the baton. */
 void tt_window_disown(struct tt_window *w, uint32_t rank, const uint64_t *counter, const tutti_status *failed);
 

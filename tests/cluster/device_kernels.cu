@@ -26,6 +26,14 @@ __global__ void fences(tutti_device_view v, struct fences *f, tutti_status *out)
         out[blockIdx.x] = st;
 }
 
+__global__ void add_to_all(tutti_device_view v, uint32_t times, tutti_status *out)
+{
+    const tutti_status st = add_to_all_kernel(&v, times);
+
+    if (threadIdx.x == 0)
+        out[blockIdx.x] = st;
+}
+
 __global__ void route(tutti_device_view v, struct route *x, tutti_status *out)
 {
     const tutti_status st = route_kernel(&v, blockIdx.x, gridDim.x, x);

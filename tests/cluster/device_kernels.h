@@ -179,6 +179,17 @@ TUTTI_DEVICE tutti_status crowd_kernel(const tutti_device_view *v, uint32_t bloc
     return st ? st : tutti_device_quiet(v, 1);
 }
 
+/* Adds 1 to the first word of all ranks, this one too, `times` times. */
+TUTTI_DEVICE tutti_status add_to_all_kernel(const tutti_device_view *v, uint32_t times)
+{
+    tutti_status st = TUTTI_OK;
+
+    for (uint32_t i = 0; i < times && !st; i++)
+        for (uint32_t to = 0; to < v->nranks && !st; to++)
+            st = tutti_device_signal(v, to, TUTTI_SIGNAL_ADD, 0, 1);
+    return st ? st : tutti_device_quiet(v, TUTTI_DEVICE_ALL);
+}
+
 /* fence A, fence B, signal B, signal A: A is rank 1, B is rank 2. */
 struct fences {
     uint32_t npieces;

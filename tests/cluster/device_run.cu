@@ -1,10 +1,11 @@
-/* The kernels of the device tests on a GPU, in a job of three ranks: tutti run -n 3 -- device_run (test_device_gpu.sh). Windows, sources and the FIFO are pinned host memory. Ranks share GPUs if there are
- * fewer. Exit status 77: there is none. */
+/* The kernels of the device tests on a GPU, in a job of three ranks: tutti run -n 3 -- device_run (test_device_gpu.sh). Windows, sources, lists and the FIFO are pinned host
+ * memory; what is hashed is the GPU's. Ranks share GPUs if there are fewer. Exit status 77: there is none. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "device_kernels.cu"
+#include "tutti/moe.h"
 
 #define SKIPPED 77
 #define RANKS 3
@@ -15,6 +16,12 @@
 #define SLOT_BYTES (1u << 20)
 #define PIECES 8u
 #define PIECE_BYTES 5000u
+#define TURNS 12u
+#define START 0
+#define OVER 1
+#define HASHED_BYTES (40ull << 20)
+#define SHIFTS 16u
+#define HASHES 200u
 
 /* What a rank has. */
 struct here {
@@ -145,6 +152,114 @@ static void play_fences(struct here *h)
     end(h);
 }
 
+/* Signals to the own part, set and added to by a kernel while others add to the same word: each is the proxy's, as no atomic instruction of a GPU is one for the host. */
+static void play_own_words(struct here *h)
+{
+    const uint64_t sum = (uint64_t)RANKS * CROWD * ROUNDS;
+    const tutti_device_view v = begin(h, 64);
+
+    add_to_all<<<CROWD, THREADS>>>(v, ROUNDS, h->out);
+    await(h, CROWD);
+    CHECK(tutti_window_wait(h->window, 0, TUTTI_EQUAL, sum, 0, NULL) == TUTTI_OK);
+    end(h);
+}
+
+/* An exchange that begins when a kernel has written its lists: in one kernel, and as launches of a stream in turn. */
+static void play_route(struct here *h)
+{
+    const size_t bytes = ROUTE_SPLITS * ROUTE_LENGTH_MAX;
+    struct route *x = (struct route *)have(sizeof *x);
+    void **recv = (void **)have(RANKS * sizeof *recv);
+    tutti_device_view v = begin(h, 64);
+    tutti_dynamic what = {};
+    tutti_call call = {};
+    cudaStream_t stream;
+
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+    for (int k = 0; k < RANKS; k++)
+        recv[k] = have(bytes);
+    x->start = START;
+    x->over = OVER;
+    x->lengths = (size_t *)have(ROUTE_SPLITS * sizeof *x->lengths);
+    x->indices = (size_t *)have(RANKS * ROUTE_SPLITS * sizeof *x->indices);
+    x->block_lens = (size_t *)have(RANKS * sizeof *x->block_lens);
+    x->send = (uint8_t *)have(bytes);
+    x->recv = recv;
+    what.size = sizeof what;
+    what.sendbuff = x->send;
+    what.split_lengths = x->lengths;
+    what.nsplits = ROUTE_SPLITS;
+    what.indices = x->indices;
+    what.index_block_lens = x->block_lens;
+    what.recvbuffs = recv;
+    what.max_length = ROUTE_LENGTH_MAX;
+    CHECK(tutti_device_flag(h->device, START, (uint64_t **)&what.start) == TUTTI_OK);
+    CHECK(tutti_device_flag(h->device, OVER, &what.over) == TUTTI_OK);
+    call.size = sizeof call;
+    for (uint64_t turn = 1; turn <= TURNS; turn++) {
+        tutti_request *request = NULL;
+
+        x->turn = what.start_value = what.over_value = turn;
+        call.request = &request;
+        memset(x->lengths, 0xff, ROUTE_SPLITS * sizeof *x->lengths);    /* what no kernel has written yet is read by nobody */
+        memset(x->block_lens, 0xff, RANKS * sizeof *x->block_lens);
+        CHECK(tutti_alltoallv_dynamic(&what, TUTTI_U8, h->comm, &call) == TUTTI_OK);
+        if (turn % 2) {
+            route<<<2, THREADS, 0, stream>>>(v, x, h->out);
+            CHECK(cudaGetLastError() == cudaSuccess);
+        } else {
+            CHECK(route_on(stream, &v, x) == cudaSuccess);
+        }
+        CHECK(cudaStreamSynchronize(stream) == cudaSuccess);
+        CHECK(h->out[0] == TUTTI_OK && h->out[1] == TUTTI_OK && x->wrong == 0);
+        CHECK(tutti_wait(request) == TUTTI_OK);
+    }
+    CHECK(cudaStreamDestroy(stream) == cudaSuccess);
+    end(h);
+}
+
+/* The hash by this processor, of one block that is one thread. */
+static void hash_here(const uint8_t *data, uint64_t bytes, uint32_t value[4])
+{
+    uint32_t sum[4] = { 0, 0, 0, 0 };
+
+    CHECK(tutti_hash_blocks(0, 1, data, bytes, 0, sum) == TUTTI_OK);
+    tutti_hash_end(value, sum, bytes);
+}
+
+/* Memory of the GPU hashes as the same bytes do here, whatever their size and alignment, by one launch or by several on ranges. */
+static void play_hash(struct here *h)
+{
+    uint8_t *data = (uint8_t *)malloc(HASHED_BYTES), *on_gpu;
+    uint32_t want[4], got[4], *sum;
+    uint64_t draw = h->rank;
+
+    CHECK(data != NULL);
+    CHECK(cudaMalloc((void **)&on_gpu, HASHED_BYTES) == cudaSuccess);
+    CHECK(cudaMalloc((void **)&sum, sizeof got) == cudaSuccess);
+    for (uint64_t i = 0; i < HASHED_BYTES / 8; i++)
+        ((uint64_t *)(void *)data)[i] = exchange_mix(i + draw);
+    CHECK(cudaMemcpy(on_gpu, data, HASHED_BYTES, cudaMemcpyHostToDevice) == cudaSuccess);
+    for (uint32_t i = 0; i < HASHES; i++) {
+        const uint64_t shift = (draw = exchange_mix(draw)) % SHIFTS, most = i % 4 ? 1ull << (8 + i % 14) : HASHED_BYTES;
+        const uint64_t bytes = i ? (draw >> 8) % (most - shift) : 0;
+        const uint64_t half = bytes / 2 / TUTTI_HASH_BLOCK_BYTES * TUTTI_HASH_BLOCK_BYTES;
+
+        hash_here(data + shift, bytes, want);
+        CHECK(tutti_hash_cuda(0, on_gpu + shift, bytes, got) == cudaSuccess);
+        CHECK(memcmp(got, want, sizeof got) == 0);
+        CHECK(cudaMemset(sum, 0, sizeof got) == cudaSuccess);
+        CHECK(tutti_hash_on(0, on_gpu + shift, half, 0, sum) == cudaSuccess);
+        CHECK(tutti_hash_on(0, on_gpu + shift + half, bytes - half, half / TUTTI_HASH_BLOCK_BYTES, sum) == cudaSuccess);
+        CHECK(cudaMemcpy(got, sum, sizeof got, cudaMemcpyDeviceToHost) == cudaSuccess);
+        tutti_hash_end(got, got, bytes);
+        CHECK(memcmp(got, want, sizeof got) == 0);
+    }
+    CHECK(cudaFree(sum) == cudaSuccess);
+    CHECK(cudaFree(on_gpu) == cudaSuccess);
+    free(data);
+}
+
 int main(void)
 {
     struct cudaDeviceProp what;
@@ -164,7 +279,10 @@ int main(void)
     play_exchange(&h);
     play_crowd(&h);
     play_fences(&h);
-    printf("rank %u: exchange, crowd and fences ran on %s\n", h.rank, what.name);
+    play_own_words(&h);
+    play_route(&h);
+    play_hash(&h);
+    printf("rank %u: exchange, crowd, fences, own words, exchanges by flags and hashes ran on %s\n", h.rank, what.name);
     tutti_comm_destroy(h.comm);
     return 0;
 }

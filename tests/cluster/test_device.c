@@ -21,15 +21,17 @@ struct way {
     const char *name, *wires, *cma, *lanes;
     bool own;                   /* windows are memory of the caller's */
     bool no_direct;
+    bool polls;                 /* devices are like a GPU: words of windows are their proxies' to change */
 };
 
 static const struct way ways[] = {
-    { "stored to", "shm", "1", "1", false, false },
-    { "mapped, through the FIFO", "shm", "1", "1", false, true },
-    { "single copies", "shm", "1", "1", true, false },
-    { "messages", "shm", "0", "1", true, false },
-    { "tcp", "tcp", "0", "1", false, false },
-    { "tcp, 4 lanes", "tcp", "0", "4", true, false },
+    { "stored to", "shm", "1", "1", false, false, false },
+    { "mapped, through the FIFO", "shm", "1", "1", false, true, false },
+    { "single copies", "shm", "1", "1", true, false, false },
+    { "messages", "shm", "0", "1", true, false, false },
+    { "tcp", "tcp", "0", "1", false, false, true },
+    { "tcp, 4 lanes", "tcp", "0", "4", true, false, false },
+    { "stored to, words by the proxy", "shm", "1", "1", false, false, true },
 };
 #define NWAYS (sizeof ways / sizeof *ways)
 #define MESSAGES 3
@@ -118,7 +120,7 @@ static void check_costs(struct rank *r, const struct here *h, tutti_device_mode 
     const bool drains = mode == TUTTI_DEVICE_COUPLED || mode == TUTTI_DEVICE_DECOUPLED;
 
     if (is_stored_to(r->job->arg)) {
-        CHECK(r, c.puts == 0 && c.signals == 0);
+        CHECK(r, c.puts == 0 && (c.signals > 0) == ((const struct way *)r->job->arg)->polls);
         return;
     }
     CHECK(r, c.puts > 0 && c.signals > 0 && c.quiets >= BLOCKS && c.put_bytes > 0);
@@ -131,7 +133,7 @@ static void exchange(struct rank *r, uint32_t nrounds, bool held_up)
     const struct way *w = r->job->arg;
     const uint32_t nlanes = w == &ways[TCP_4_LANES] ? TUTTI_DEVICE_LANES : 1;
     const size_t slots = BLOCKS * r->nranks;
-    const tutti_device_conf conf = { .groups = r->nranks, .fifo_slots = 64, .polls = strcmp(w->name, "tcp") == 0 };
+    const tutti_device_conf conf = { .groups = r->nranks, .fifo_slots = 64, .polls = w->polls };
     uint64_t published[JOB_RANKS_MAX] = { 0 };
     struct exchange x = {
         .rounds = nrounds, .flush_every = FLUSH_EVERY, .seed = r->job->seed, .slot_bytes = SLOT_BYTES,
@@ -268,6 +270,34 @@ static void sixty_four_blocks_share_eight_slots(void **state)
 {
     (void)state;
     over_ways(crowd_role, 2, NULL);
+}
+
+static tutti_status add_block(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+{
+    (void)block, (void)nblocks;
+    return add_to_all_kernel(v, *(const uint32_t *)arg);
+}
+
+/* Blocks of all ranks add to one word of each, their own too. */
+static void add_to_all_role(struct rank *r)
+{
+    const tutti_device_conf conf = { .fifo_slots = 64,
+                                     .wakes_hosts = 1,
+                                     .polls = ((const struct way *)r->job->arg)->polls };
+    struct here h;
+
+    here_init(r, &h, 64, &conf);
+    job_step(r, "add");
+    CHECK_OK(r, tutti_device_run(h.device, CROWD, add_block, &(uint32_t){ TIMES }));
+    CHECK_OK(r, tutti_window_wait(h.window, 0, TUTTI_EQUAL, (uint64_t)r->nranks * CROWD * TIMES, 0, NULL));
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    here_fini(r, &h);
+}
+
+static void no_addition_to_a_word_is_lost(void **state)
+{
+    (void)state;
+    over_ways(add_to_all_role, 3, NULL);
 }
 
 /* ---- mistakes and ends ---- */
@@ -669,6 +699,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(nor_is_one_where_lanes_are_held_up),
         cmocka_unit_test(a_fence_of_one_rank_lets_no_other_wait),
         cmocka_unit_test(sixty_four_blocks_share_eight_slots),
+        cmocka_unit_test(no_addition_to_a_word_is_lost),
         cmocka_unit_test(mistakes_are_told_and_touch_nothing),
         cmocka_unit_test(a_lost_rank_ends_what_waits_for_it),
         cmocka_unit_test(a_device_is_ended_by_hand),

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The kernels of test_device.c run on a GPU, against the library, by plain connections and by what processes of one host read of each other. Skipped where there is no GPU or no nvcc.
+# The kernels of test_device.c run on a GPU, against the library, by plain connections and by what processes of one host read of each other; and members of a run sync state
+# that lies in a GPU's memory. Skipped where there is no GPU or no nvcc.
 set -euo pipefail
 [[ -e /dev/nvidiactl ]] || { echo "there is no GPU here"; exit 77; }
 source "$TUTTI_SOURCE_DIR/tests/cluster/cuda.sh"
@@ -9,4 +10,18 @@ for wires in tcp shm; do
     status=0
     "$TUTTI_BUILD_DIR/tutti" run -n 3 --timeout 100 --wires $wires -- "$made/device_run" || status=$?
     [[ $status == 0 ]] || exit $status
+done
+
+build_program device_state
+coproc coordinator { exec "$TUTTI_BUILD_DIR/tutti" coordinator --journal none --listen localhost:0; }
+trap 'kill "$coordinator_PID" 2>/dev/null || true; rm -rf "$made"' EXIT
+read -r _ _ at _ <&"${coordinator[0]}"       # listening on ADDRESS
+export TUTTI_COORDINATOR=${at%[,.;]}
+members=()
+for number in 0 1 2; do
+    timeout 100 "$made/device_state" $number &
+    members+=($!)
+done
+for member in "${members[@]}"; do
+    wait "$member"
 done

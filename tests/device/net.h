@@ -56,7 +56,7 @@ struct bench {
     tutti_device_trigger *fifo;
     uint64_t reserved, taken_seen, taken, full_waits, status, clock_ms, waiting, tickets;
     uint64_t answers[TUTTI_DEVICE_TICKETS], groups[8 * NET_RANKS];
-    uint32_t told[NET_RANKS];
+    uint64_t told[NET_RANKS];
     uint64_t bytes[NET_RANKS];
     uint8_t words[NET_RANKS], *direct[NET_RANKS];
 };

@@ -110,7 +110,7 @@ static void what_is_no_trigger_is_told(void **state)
 
 static void commands_stay_in_the_window(void **state)
 {
-    const uint64_t bytes[3] = { 64, 64, 4 };
+    const uint64_t bytes[3] = { 64, 64, 8 };
     const uint8_t words[3] = { 1, 0, 1 };
     const struct tt_command put = { .what = TUTTI_TRIGGER_PUT, .peer = 1, .offset = 32, .bytes = 32, .src = bytes };
     const struct tt_command signal = { .what = TUTTI_TRIGGER_SIGNAL, .op = TUTTI_SIGNAL_SET, .word = 56 };
@@ -134,7 +134,9 @@ static void commands_stay_in_the_window(void **state)
     FITS(c = signal, true);
     FITS(c.word = 64, false);
     FITS(c.word = UINT64_MAX - 7, false);
-    FITS((c = signal, c.peer = 2), false);                  /* this rank */
+    FITS((c = signal, c.peer = 2), false);                  /* this rank: its words */
+    FITS((c = signal, c.peer = 2, c.word = 0), true);
+    FITS((c = put, c.peer = 2, c.offset = 0, c.bytes = 8), false);      /* not its bytes */
     FITS((c = (struct tt_command){ .what = TUTTI_TRIGGER_QUIET, .peer = TUTTI_DEVICE_ALL }), true);
     FITS((c = (struct tt_command){ .what = TUTTI_TRIGGER_FENCE, .peer = TUTTI_DEVICE_ALL }), false);
     FITS((c = (struct tt_command){ .what = TUTTI_TRIGGER_WAKE, .peer = 2 }), true);
