@@ -16,7 +16,9 @@
  *    were called before the fence: by this block, or by others whose calls this one knows of (a group's counter, a barrier of the kernel).
  *  - A fence does not wait, and says nothing of other peers. Only quiet and flush wait for the network; full FIFOs hold blocks up.
  * Sets and adds of a signal are as tutti_window_signal's. Words and bytes are those of the window, so host code may wait for what a device signals and the other
- * way round (see tutti_device_conf.wakes_hosts).
+ * way round (see tutti_device_conf.wakes_hosts). But an add that a GPU makes itself, to a word of its own rank or of one whose memory it stores to, is one for other
+ * blocks of that GPU alone where its link to the host has no atomics (cudaDevAttrHostNativeAtomicSupported is 0, as by PCIe): a CPU that adds to that word at the same
+ * time, for the host or for another rank, may be undone. Adds through the FIFO are the CPU's.
  *
  * Modes say how the proxy keeps a signal behind the bytes before it; programs are the same in all:
  *     mode        put_signal (and group_put)              fence                     of a group of n tiles to one peer
@@ -243,25 +245,30 @@ TUTTI_DEVICE uint64_t tutti_device_add(uint64_t *at, uint64_t value)
 #endif
 }
 
-TUTTI_DEVICE uint32_t tutti_device_exchange32(uint32_t *at, uint32_t value)
-{
-#if defined(__CUDA_ARCH__)
-    uint32_t before;
-
-    asm volatile("atom.exch.acq_rel.sys.b32 %0, [%1], %2;" : "=r"(before) : "l"(at), "r"(value) : "memory");
-    return before;
-#else
-    return __atomic_exchange_n(at, value, __ATOMIC_ACQ_REL);
-#endif
-}
-
 /* Everything before is seen by the whole system before anything behind. */
 TUTTI_DEVICE void tutti_device_full_fence(void)
 {
 #if defined(__CUDA_ARCH__)
-    __threadfence_system();
+    asm volatile("fence.sc.sys;" : : : "memory");
 #else
     __sync_synchronize();
+#endif
+}
+
+/* Sets a word that the CPU clears; whether it was clear. Two blocks may both be told so. A GPU has no exchange by PCIe that is one for the CPU, too: what it wrote back could undo
+ * the CPU's store. So it looks, and stores. The fence is for what the block wrote before: whoever clears the word looks at that then. */
+TUTTI_DEVICE int tutti_device_claim(uint32_t *at)
+{
+#if defined(__CUDA_ARCH__)
+    uint32_t before;
+
+    tutti_device_full_fence();
+    asm volatile("ld.acquire.sys.u32 %0, [%1];" : "=r"(before) : "l"(at) : "memory");
+    if (before == 0)
+        asm volatile("st.relaxed.sys.u32 [%0], %1;" : : "l"(at), "r"(1u) : "memory");
+    return before == 0;
+#else
+    return __atomic_exchange_n(at, 1, __ATOMIC_ACQ_REL) == 0;
 #endif
 }
 
@@ -463,7 +470,7 @@ TUTTI_DEVICE void tutti_device_copy(uint8_t *to, const void *src, uint64_t bytes
 /* By one thread: host threads of that rank that sleep look at memory, if nobody has told them yet. */
 TUTTI_DEVICE void tutti_device_wake_hosts(const tutti_device_view *v, uint32_t peer)
 {
-    if (tutti_device_exchange32(&v->told[peer], 1) == 0)
+    if (tutti_device_claim(&v->told[peer]))     /* behind that it is clear again, and they look */
         tutti_device_push(v, tutti_trigger_head(TUTTI_TRIGGER_WAKE, 0, peer, 0), 0);
 }
 
@@ -651,6 +658,14 @@ TUTTI_DEVICE int tutti_device_compares(uint64_t word, tutti_compare compare, uin
     return compare == TUTTI_EQUAL ? word == value : compare == TUTTI_AT_LEAST ? word >= value : word != value;
 }
 
+/* By one thread: a block waits from here on, or no longer. Blocks that cannot wake the proxy cannot make progress either: it does while they wait. The functions below that wait call
+ * it; kernels that only look (tutti_device_poll) do so themselves, or what comes in is late. */
+TUTTI_DEVICE void tutti_device_waits(const tutti_device_view *v, int begins)
+{
+    if (!v->asleep)
+        tutti_device_add(v->waiting, begins ? 1 : (uint64_t)0 - 1);
+}
+
 /* TUTTI_OK if the word at `offset` of this rank's own part compares so, else TUTTI_PENDING. *seen (or NULL) is what it was. What was put before the signal
  * is seen then. For one thread, or for all. */
 TUTTI_DEVICE tutti_status tutti_device_poll(const tutti_device_view *v, uint64_t offset, tutti_compare compare,
@@ -671,15 +686,14 @@ TUTTI_DEVICE tutti_status tutti_device_poll(const tutti_device_view *v, uint64_t
     return TUTTI_OK;
 }
 
-/* By one thread: the same until it does, or the deadline. Blocks that cannot wake the proxy cannot make progress either: it does while they wait. */
+/* By one thread: the same until it does, or the deadline. */
 TUTTI_DEVICE tutti_status tutti_device_poll_until(const tutti_device_view *v, uint64_t offset, tutti_compare compare,
                                                   uint64_t value, uint64_t *seen, uint64_t deadline_ms)
 {
     tutti_status st = TUTTI_PENDING;
     uint64_t word;
 
-    if (!v->asleep)
-        tutti_device_add(v->waiting, 1);
+    tutti_device_waits(v, 1);
     for (uint32_t turn = 0; st == TUTTI_PENDING; turn++) {
         if (tutti_device_load_acquire(v->clock_ms) > deadline_ms) {
             st = TUTTI_ERR_TIMEOUT;
@@ -688,8 +702,7 @@ TUTTI_DEVICE tutti_status tutti_device_poll_until(const tutti_device_view *v, ui
             st = tutti_device_poll(v, offset, compare, value, seen);
         }
     }
-    if (!v->asleep)
-        tutti_device_add(v->waiting, (uint64_t)0 - 1);
+    tutti_device_waits(v, 0);
     if (st != TUTTI_ERR_TIMEOUT || tutti_device_ended(v))
         return st;
     word = tutti_device_load_acquire((const uint64_t *)(const void *)(v->mine + offset));
@@ -742,11 +755,9 @@ TUTTI_DEVICE tutti_status tutti_device_await_flag(const tutti_device_view *v, ui
     if (st)
         return st;
     if (tutti_device_thread() == 0) {
-        if (!v->asleep)
-            tutti_device_add(v->waiting, 1);
+        tutti_device_waits(v, 1);
         st = tutti_device_wait_least(v, &v->flags[flag * 8ull], value, TUTTI_DEVICE_LATE_FLAG, flag);
-        if (!v->asleep)
-            tutti_device_add(v->waiting, (uint64_t)0 - 1);
+        tutti_device_waits(v, 0);
     }
     return tutti_device_agree(st);
 }
