@@ -67,9 +67,25 @@ TUTTI_DEVICE void ffn_product(uint32_t n, const float *w, uint32_t rows, uint32_
         ffn_product_of(1, w, rows, columns, x, y);
 }
 
+/* e^x, wrong by 2 units in the last place at most, for x from -87 to 88, and beyond as at these ends. Libraries' expf differ in last bits; this rounds alike wherever
+ * multiplications and additions are not fused. As Cephes' expf: 2^n e^r with |r| <= ln 2 / 2, and ln 2 in two parts, the first of which times n is exact. */
+TUTTI_DEVICE float ffn_exp(float x)
+{
+    const float low = x > -87.0f ? x : -87.0f, in = low < 88.0f ? low : 88.0f;
+    const float n = floorf(in * 1.44269504f + 0.5f), r = in - n * 0.693359375f + n * 2.12194440e-4f;
+    float p = 1.9875691500e-4f;
+
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    return (p * (r * r) + r + 1.0f) * tutti_moe_float((uint32_t)((int32_t)n + 127) << 23);
+}
+
 TUTTI_DEVICE float ffn_silu(float x)
 {
-    return x / (1.0f + expf(-x));
+    return x / (1.0f + ffn_exp(-x));
 }
 
 /* y[n][hidden] of x[n][hidden] by an expert; n is 1 to FFN_TOKENS. gate and up, [FFN_TOKENS][inner], are the block's own. */

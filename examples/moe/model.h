@@ -5,6 +5,10 @@
 #include <stdbool.h>
 #include "ffn.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct shape {
     const char *name;
     uint32_t hidden, inner, experts, top_k;
@@ -29,5 +33,9 @@ bool model_route(const struct model *m, uint32_t rank, uint32_t tokens, uint32_t
 /* out[tokens][hidden] of that rank by the definition: dense, each token alone, in floats, sums in order, rounded where `there` and `back` round. False: no memory. */
 bool model_reference(const struct model *m, uint32_t rank, uint32_t tokens, const uint32_t *experts,
                      const float *weights, const tutti_moe_row *there, const tutti_moe_row *back, float *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -32,6 +32,18 @@
 
 const char *const options_forms[FORMS] = { "collective", "padded", "full", "coupled", "decoupled", "ordered" };
 
+const struct options options_default = {
+    .shape = "qwen3-30b",
+    .tokens = 64,
+    .tile = 16,
+    .rounds = 3,
+    .seed = 1,
+    .skew = -1,
+    .there = TUTTI_BF16,
+    .back = TUTTI_BF16,
+    .forms = (1u << FORMS) - 1,
+};
+
 /* Each says what is wrong with the value of an option, and returns false then. */
 
 static bool take_number(const char *name, const char *text, long min, long max, long *out)

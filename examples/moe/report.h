@@ -5,6 +5,10 @@
 #include <tutti/device.h>
 #include "options.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct report {
     const struct options *o;
     const struct shape *shape;              /* as computed */
@@ -18,5 +22,9 @@ struct report {
 void report_table(const struct report *r);
 /* For programs: one line of JSON, with the times of every round. */
 void report_json(const struct report *r);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -250,7 +250,7 @@ TUTTI_DEVICE uint64_t tutti_device_add(uint64_t *at, uint64_t value)
 TUTTI_DEVICE void tutti_device_full_fence(void)
 {
 #if defined(__CUDA_ARCH__)
-    __threadfence_system();
+    asm volatile("fence.sc.sys;" : : : "memory");
 #else
     __sync_synchronize();
 #endif
@@ -655,6 +655,14 @@ TUTTI_DEVICE int tutti_device_compares(uint64_t word, tutti_compare compare, uin
     return compare == TUTTI_EQUAL ? word == value : compare == TUTTI_AT_LEAST ? word >= value : word != value;
 }
 
+/* By one thread: a block waits from here on, or no longer. Blocks that cannot wake the proxy cannot make progress either: it does while they wait. The functions below that wait call
+ * it; kernels that only look (tutti_device_poll) do so themselves, or what comes in is late. */
+TUTTI_DEVICE void tutti_device_waits(const tutti_device_view *v, int begins)
+{
+    if (!v->asleep)
+        tutti_device_add(v->waiting, begins ? 1 : (uint64_t)0 - 1);
+}
+
 /* TUTTI_OK if the word at `offset` of this rank's own part compares so, else TUTTI_PENDING. *seen (or NULL) is what it was. What was put before the signal
  * is seen then. For one thread, or for all. */
 TUTTI_DEVICE tutti_status tutti_device_poll(const tutti_device_view *v, uint64_t offset, tutti_compare compare,
@@ -675,15 +683,14 @@ TUTTI_DEVICE tutti_status tutti_device_poll(const tutti_device_view *v, uint64_t
     return TUTTI_OK;
 }
 
-/* By one thread: the same until it does, or the deadline. Blocks that cannot wake the proxy cannot make progress either: it does while they wait. */
+/* By one thread: the same until it does, or the deadline. */
 TUTTI_DEVICE tutti_status tutti_device_poll_until(const tutti_device_view *v, uint64_t offset, tutti_compare compare,
                                                   uint64_t value, uint64_t *seen, uint64_t deadline_ms)
 {
     tutti_status st = TUTTI_PENDING;
     uint64_t word;
 
-    if (!v->asleep)
-        tutti_device_add(v->waiting, 1);
+    tutti_device_waits(v, 1);
     for (uint32_t turn = 0; st == TUTTI_PENDING; turn++) {
         if (tutti_device_load_acquire(v->clock_ms) > deadline_ms) {
             st = TUTTI_ERR_TIMEOUT;
@@ -692,8 +699,7 @@ TUTTI_DEVICE tutti_status tutti_device_poll_until(const tutti_device_view *v, ui
             st = tutti_device_poll(v, offset, compare, value, seen);
         }
     }
-    if (!v->asleep)
-        tutti_device_add(v->waiting, (uint64_t)0 - 1);
+    tutti_device_waits(v, 0);
     if (st != TUTTI_ERR_TIMEOUT || tutti_device_ended(v))
         return st;
     word = tutti_device_load_acquire((const uint64_t *)(const void *)(v->mine + offset));
@@ -746,11 +752,9 @@ TUTTI_DEVICE tutti_status tutti_device_await_flag(const tutti_device_view *v, ui
     if (st)
         return st;
     if (tutti_device_thread() == 0) {
-        if (!v->asleep)
-            tutti_device_add(v->waiting, 1);
+        tutti_device_waits(v, 1);
         st = tutti_device_wait_least(v, &v->flags[flag * 8ull], value, TUTTI_DEVICE_LATE_FLAG, flag);
-        if (!v->asleep)
-            tutti_device_add(v->waiting, (uint64_t)0 - 1);
+        tutti_device_waits(v, 0);
     }
     return tutti_device_agree(st);
 }

@@ -18,7 +18,12 @@ build() {
         "$here/tests/cluster/$name.cu" "$@"
 }
 
-# build_program NAME: the same as $made/NAME, with the library.
+# build_program NAME OPTION...: the same as $made/NAME, with the library.
 build_program() {
-    build "$1" -o "$made/$1" -L "$TUTTI_BUILD_DIR" -ltutti -Xlinker -rpath,"$TUTTI_BUILD_DIR"
+    build "$@" -o "$made/$1" -L "$TUTTI_BUILD_DIR" -ltutti -Xlinker -rpath,"$TUTTI_BUILD_DIR"
+}
+
+# moe_run, whose bits must be those of a host: nothing is fused.
+build_moe_run() {
+    build_program moe_run -O2 --fmad=false -Xcompiler -ffp-contract=off "$here"/examples/moe/{model,options,rank,report,rounds}.c
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What kernels call compiles as CUDA, in kernels that run on the CPU in test_device.c and in examples/moe, and so does a program that runs the former against the library
-# (test_device_gpu.sh); every warning is an error. No GPU is needed. Skipped where there is no nvcc.
+# What kernels call compiles as CUDA, in kernels that run on the CPU in test_device.c and in examples/moe, and so do programs that run them against the library
+# (test_device_gpu.sh, test_moe_gpu.sh); every warning is an error. No GPU is needed. Skipped where there is no nvcc.
 set -euo pipefail
 source "$TUTTI_SOURCE_DIR/tests/cluster/cuda.sh"
 
@@ -13,6 +13,7 @@ compile() {
     for what in "$@"; do
         grep -q -- "$what" "$made/$name"/*.ptx || { echo "no $what in $name"; exit 1; }
     done
+    ! grep ld.global.nc "$made/$name"/*.ptx || { echo "$name reads what others write as if it were constant"; exit 1; }
 }
 
 # It is GPU code: the kernels are there, and words are loaded and stored for the whole system.
@@ -20,3 +21,6 @@ compile device_kernels '\.entry .*exchange' '\.entry .*crowd' '\.entry .*fences'
     '\.entry .*hashing' '\.entry .*hash_kernel' shfl.sync.bfly st.release.sys ld.acquire.sys atom.add.acq_rel.sys
 compile moe_kernels '\.entry .*megakernel' st.release.sys ld.acquire.sys atom.add.acq_rel.sys
 build_program device_run
+build_program device_state
+build ../../bench/gpu_putsignal -o "$made/gpu_putsignal" -L "$TUTTI_BUILD_DIR" -ltutti
+build_moe_run
