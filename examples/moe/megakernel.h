@@ -143,7 +143,6 @@ TUTTI_DEVICE void mega_begin(struct mega *m)
     const tutti_moe_view *v = &m->view;
     const uint32_t own_end = v->first_send[v->device.rank + 1];
 
-    tutti_device_waits(&v->device, 1);
     m->deadline_ms = tutti_device_deadline_ms(&v->device);
     m->unknown = v->device.nranks;
     m->nwanted = v->nsends + mega_chunks(v);
@@ -344,10 +343,8 @@ TUTTI_DEVICE tutti_status mega_watch(struct mega *m, uint32_t nblocks)
             m->deadline_ms = tutti_device_deadline_ms(&m->view.device);
         }
     }
-    if (tutti_device_thread() == 0) {
-        tutti_device_waits(&m->view.device, 0);
+    if (tutti_device_thread() == 0)
         mega_stop(m, nblocks);
-    }
     return st ? st : tutti_device_agree(m->flawed ? TUTTI_ERR_INVALID : TUTTI_OK);
 }
 

@@ -33,7 +33,8 @@
  *
  * Errors. What a call can see is wrong (a rank or range that is not there, an offset that is no word) it returns as TUTTI_ERR_INVALID, and
  * sends nothing. What the proxy meets (a peer was lost, or takes nothing, or lets nothing land, for the whole timeout) ends the device: from then
- * on its calls, those that wait too, return that status, and tutti_device_status returns it with a sentence. A wait whose time is up returns
+ * on its calls, those that wait too, return that status, and tutti_device_status returns it with a sentence. (A GPU's blocks hear of it when they wait, and after
+ * some 256 triggers: what they put until then goes nowhere.) A wait whose time is up returns
  * TUTTI_ERR_TIMEOUT and leaves the device as it is; on the CPU device a sentence names the word, what was waited for, and what it was.
  *
  * Source: "Eliminating Hidden Serialization in Multi-Node Megakernel Communication" (2026), decoupled signaling and ordering by the NIC; lap parity
@@ -157,9 +158,10 @@ typedef struct tutti_device_view {
     uint64_t *full_waits;
     uint32_t *asleep;           /* the proxy sleeps: wake it. NULL: it looks by itself */
     const uint64_t *status;     /* tutti_status that ended it; 0: none has */
+    uint64_t *ended;            /* what blocks of a GPU have seen of that */
     const uint64_t *clock_ms;   /* written by the proxy every few milliseconds */
     uint64_t timeout_ms;        /* UINT64_MAX: none */
-    uint64_t *waiting;          /* blocks that wait for words */
+    uint64_t *pulse;            /* changes while blocks wait, if they cannot wake the proxy */
     uint64_t *tickets;          /* given out, ever */
     const uint64_t *answers;    /* [TUTTI_DEVICE_TICKETS]: ticket t is answered when word t mod that is at least t / that + 1 */
     uint64_t *groups;           /* [ngroups][8], the first word of each counts */
@@ -246,6 +248,74 @@ TUTTI_DEVICE uint64_t tutti_device_add(uint64_t *at, uint64_t value)
 #endif
 }
 
+/* The same of a word that only blocks of this device use. */
+TUTTI_DEVICE uint64_t tutti_device_add_own(uint64_t *at, uint64_t value)
+{
+#if defined(__CUDA_ARCH__)
+    uint64_t before;
+
+    asm volatile("atom.add.acq_rel.gpu.u64 %0, [%1], %2;" : "=l"(before) : "l"(at), "l"(value) : "memory");
+    return before;
+#else
+    return __atomic_fetch_add(at, value, __ATOMIC_ACQ_REL);
+#endif
+}
+
+/* Without any order, likewise. */
+TUTTI_DEVICE uint64_t tutti_device_reserve(uint64_t *at, uint64_t n)
+{
+#if defined(__CUDA_ARCH__)
+    uint64_t before;
+
+    asm volatile("atom.add.relaxed.gpu.u64 %0, [%1], %2;" : "=l"(before) : "l"(at), "l"(n) : "memory");
+    return before;
+#else
+    return __atomic_fetch_add(at, n, __ATOMIC_RELAXED);
+#endif
+}
+
+/* Likewise. */
+TUTTI_DEVICE uint64_t tutti_device_load_own(const uint64_t *at)
+{
+#if defined(__CUDA_ARCH__)
+    uint64_t value;
+
+    asm volatile("ld.relaxed.gpu.u64 %0, [%1];" : "=l"(value) : "l"(at) : "memory");
+    return value;
+#else
+    return __atomic_load_n(at, __ATOMIC_RELAXED);
+#endif
+}
+
+TUTTI_DEVICE void tutti_device_store_own(uint64_t *at, uint64_t value)
+{
+#if defined(__CUDA_ARCH__)
+    asm volatile("st.relaxed.gpu.u64 [%0], %1;" : : "l"(at), "l"(value) : "memory");
+#else
+    __atomic_store_n(at, value, __ATOMIC_RELAXED);
+#endif
+}
+
+/* What the whole system sees, behind what a fence before it was for. */
+TUTTI_DEVICE void tutti_device_store(uint64_t *at, uint64_t value)
+{
+#if defined(__CUDA_ARCH__)
+    asm volatile("st.relaxed.sys.u64 [%0], %1;" : : "l"(at), "l"(value) : "memory");
+#else
+    __atomic_store_n(at, value, __ATOMIC_RELAXED);
+#endif
+}
+
+/* What was written before is seen by whoever sees what is stored behind it. */
+TUTTI_DEVICE void tutti_device_release(void)
+{
+#if defined(__CUDA_ARCH__)
+    asm volatile("fence.acq_rel.sys;" : : : "memory");
+#else
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+#endif
+}
+
 /* Everything before is seen by the whole system before anything behind. */
 TUTTI_DEVICE void tutti_device_full_fence(void)
 {
@@ -298,11 +368,33 @@ TUTTI_DEVICE tutti_status tutti_device_agree(tutti_status mine)
 #endif
 }
 
-/* Between two looks at memory. */
-TUTTI_DEVICE void tutti_device_pause(const tutti_device_view *v, uint32_t turn)
+#define TUTTI_DEVICE_PULSE_TURNS 32
+/* Waits look at more than their word in one of so many turns: for a GPU each look is a way to the host and back. */
+#if defined(__CUDA_ARCH__)
+#define TUTTI_DEVICE_LOOK_TURNS 16
+#else
+#define TUTTI_DEVICE_LOOK_TURNS 1
+#endif
+
+/* Shows a proxy that nobody wakes that somebody waits: a store, which nobody waits for. */
+TUTTI_DEVICE void tutti_device_show(const tutti_device_view *v)
 {
 #if defined(__CUDA_ARCH__)
-    (void)v;
+    uint64_t now;
+
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    tutti_device_store(v->pulse, now);
+#else
+    __atomic_fetch_add(v->pulse, 1, __ATOMIC_RELAXED);
+#endif
+}
+
+/* Between two looks at memory, turn counts them from 0. Whoever waits calls it: blocks that cannot wake the proxy cannot make progress either, and the proxy does while it is called. */
+TUTTI_DEVICE void tutti_device_pause(const tutti_device_view *v, uint32_t turn)
+{
+    if (!v->asleep && turn % TUTTI_DEVICE_PULSE_TURNS == 0)
+        tutti_device_show(v);
+#if defined(__CUDA_ARCH__)
     __nanosleep(turn < 64 ? 20 : 500);
 #else
     tutti_device_rest(v->device, turn);
@@ -354,25 +446,43 @@ TUTTI_DEVICE uint64_t tutti_trigger_head(uint32_t what, uint32_t op, uint32_t pe
            word << TUTTI_TRIGGER_WORD_SHIFT;
 }
 
-/* By one thread: fills the slot of a position that it reserved; waits until the proxy has taken what was there a lap ago, which it always does. */
-TUTTI_DEVICE void tutti_device_fill(const tutti_device_view *v, uint64_t position, uint64_t head, uint64_t body)
+/* What has ended the device, if anything has; of a GPU, what blocks have seen of that. */
+TUTTI_DEVICE tutti_status tutti_device_ended(const tutti_device_view *v)
 {
-    tutti_device_trigger *slot = &v->fifo[position & (v->fifo_slots - 1)];
-    const uint64_t parity = (position / v->fifo_slots + 1) & 1;
+#if defined(__CUDA_ARCH__)
+    return (tutti_status)tutti_device_load_own(v->ended);
+#else
+    return (tutti_status)tutti_device_load_acquire(v->status);
+#endif
+}
+
+/* Looks where the host writes it. */
+TUTTI_DEVICE tutti_status tutti_device_look(const tutti_device_view *v)
+{
+    const uint64_t st = tutti_device_load_acquire(v->status);
+
+#if defined(__CUDA_ARCH__)
+    if (st)
+        tutti_device_store_own(v->ended, st);
+#endif
+    return (tutti_status)st;
+}
+
+/* By one thread: waits until the proxy has taken what was at that position a lap ago, which it always does. */
+TUTTI_DEVICE void tutti_device_await_slot(const tutti_device_view *v, uint64_t position)
+{
     uint32_t turn = 0;
 
-    while (position - tutti_device_load_acquire(v->taken_seen) >= v->fifo_slots) {
+    while (position - tutti_device_load_own(v->taken_seen) >= v->fifo_slots) {
         const uint64_t taken = tutti_device_load_acquire(v->taken);
 
-        tutti_device_store_release(v->taken_seen, taken);
+        tutti_device_store_own(v->taken_seen, taken);
         if (position - taken < v->fifo_slots)
             break;
         if (turn == 0)
-            tutti_device_add(v->full_waits, 1);
+            tutti_device_reserve(v->full_waits, 1);
         tutti_device_pause(v, turn++);
     }
-    slot->body = body;
-    tutti_device_store_release(&slot->head, head | parity);
 }
 
 /* Behind what was filled. The proxy marks itself as asleep, then looks once more. */
@@ -389,20 +499,36 @@ TUTTI_DEVICE void tutti_device_ring(const tutti_device_view *v)
 #endif
 }
 
-/* By one thread: a single trigger. */
+#define TUTTI_DEVICE_AT_ONCE 8      /* triggers that any FIFO has room for */
+#define TUTTI_DEVICE_LOOK_SLOTS 256 /* after so many a GPU's blocks look at the status */
+
+/* By one thread: n triggers, at most TUTTI_DEVICE_AT_ONCE, one behind the other, and behind all that was written before. Bodies first: one fence does for all. */
+TUTTI_DEVICE void tutti_device_push_all(const tutti_device_view *v, const tutti_device_trigger *triggers, uint32_t n)
+{
+    const uint64_t at = tutti_device_reserve(v->reserved, n);
+
+    tutti_device_await_slot(v, at + n - 1);
+    for (uint32_t i = 0; i < n; i++)
+        tutti_device_store(&v->fifo[(at + i) & (v->fifo_slots - 1)].body, triggers[i].body);
+    tutti_device_release();
+    for (uint32_t i = 0; i < n; i++)
+        tutti_device_store(&v->fifo[(at + i) & (v->fifo_slots - 1)].head,
+                           triggers[i].head | (((at + i) / v->fifo_slots + 1) & 1));
+    tutti_device_ring(v);
+#if defined(__CUDA_ARCH__)
+    if (at / TUTTI_DEVICE_LOOK_SLOTS != (at + n) / TUTTI_DEVICE_LOOK_SLOTS)
+        tutti_device_look(v);       /* who only puts hears of the end, too */
+#endif
+}
+
 TUTTI_DEVICE void tutti_device_push(const tutti_device_view *v, uint64_t head, uint64_t body)
 {
-    tutti_device_fill(v, tutti_device_add(v->reserved, 1), head, body);
-    tutti_device_ring(v);
+    const tutti_device_trigger one = { head, body };
+
+    tutti_device_push_all(v, &one, 1);
 }
 
 /* ---- for kernels: puts and signals ----------------------------------------------------------------------------- */
-
-/* What ended the device, if anything has. */
-TUTTI_DEVICE tutti_status tutti_device_ended(const tutti_device_view *v)
-{
-    return (tutti_status)tutti_device_load_acquire(v->status);
-}
 
 /* Whether blocks store to that rank's memory themselves. */
 TUTTI_DEVICE int tutti_device_is_direct(const tutti_device_view *v, uint32_t peer)
@@ -437,7 +563,7 @@ TUTTI_DEVICE tutti_status tutti_device_check_word(const tutti_device_view *v, co
 /* What all threads do before thread 0 goes on: OK if the arguments were right and the device has not ended. What all have written is seen by thread 0. */
 TUTTI_DEVICE tutti_status tutti_device_begin(const tutti_device_view *v, tutti_status arguments)
 {
-    return arguments ? arguments : tutti_device_agree(tutti_device_ended(v));
+    return arguments ? arguments : tutti_device_agree(tutti_device_thread() == 0 ? tutti_device_ended(v) : TUTTI_OK);
 }
 
 /* By all threads: to memory that this block can store to. */
@@ -489,15 +615,13 @@ TUTTI_DEVICE void tutti_device_raise(const tutti_device_view *v, uint32_t peer, 
 TUTTI_DEVICE void tutti_device_push_put(const tutti_device_view *v, uint32_t peer, uint64_t offset, const void *src,
                                         uint64_t bytes, tutti_signal_op op, uint64_t signal_offset, uint64_t value)
 {
-    const uint64_t at = tutti_device_add(v->reserved, op == TUTTI_SIGNAL_NONE ? 2 : 3);
+    const tutti_device_trigger all[3] = {
+        { tutti_trigger_head(TUTTI_TRIGGER_PUT, (uint32_t)op, peer, 0), offset },
+        { (uint64_t)TUTTI_TRIGGER_SOURCE << 1 | bytes << TUTTI_TRIGGER_PEER_SHIFT, (uint64_t)(uintptr_t)src },
+        { tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, (uint32_t)op, peer, signal_offset / 8), value },
+    };
 
-    tutti_device_fill(v, at, tutti_trigger_head(TUTTI_TRIGGER_PUT, (uint32_t)op, peer, 0), offset);
-    tutti_device_fill(v, at + 1, (uint64_t)TUTTI_TRIGGER_SOURCE << 1 | bytes << TUTTI_TRIGGER_PEER_SHIFT,
-                      (uint64_t)(uintptr_t)src);
-    if (op != TUTTI_SIGNAL_NONE)
-        tutti_device_fill(v, at + 2, tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, (uint32_t)op, peer, signal_offset / 8),
-                          value);
-    tutti_device_ring(v);
+    tutti_device_push_all(v, all, op == TUTTI_SIGNAL_NONE ? 2 : 3);
 }
 
 /* src[bytes] to the part of `peer` at `offset`. It may be reused after tutti_device_flush or _quiet; at once where tutti_device_is_direct. */
@@ -586,29 +710,44 @@ TUTTI_DEVICE uint64_t tutti_device_deadline_ms(const tutti_device_view *v)
     return v->timeout_ms > UINT64_MAX - now_ms ? UINT64_MAX : now_ms + v->timeout_ms;
 }
 
+/* By one thread that waits, between looks at its word, turn counts them from 0: OK, TIMEOUT, or what has ended the device. *deadline_ms is when the wait is to end, and is set at the first turn
+ * that looks at the clock if it is 0. */
+TUTTI_DEVICE tutti_status tutti_device_linger(const tutti_device_view *v, uint32_t turn, uint64_t *deadline_ms)
+{
+    tutti_status st = TUTTI_OK;
+
+    if ((turn + 1) % TUTTI_DEVICE_LOOK_TURNS == 0) {
+        if (*deadline_ms == 0)
+            *deadline_ms = tutti_device_deadline_ms(v);
+        st = tutti_device_look(v);
+        if (!st && tutti_device_load_acquire(v->clock_ms) > *deadline_ms)
+            st = TUTTI_ERR_TIMEOUT;
+    }
+    if (!st)
+        tutti_device_pause(v, turn);
+    return st;
+}
+
 /* By one thread: until the word is at least `least`; what and which: see TUTTI_DEVICE_LATE_*. */
 TUTTI_DEVICE tutti_status tutti_device_wait_least(const tutti_device_view *v, const uint64_t *word, uint64_t least,
                                                   int what, uint64_t which)
 {
-    const uint64_t deadline_ms = tutti_device_deadline_ms(v);
-    uint64_t seen = tutti_device_load_acquire(word);
+    uint64_t seen = tutti_device_load_acquire(word), deadline_ms = 0;
     tutti_status st = TUTTI_OK;
 
     for (uint32_t turn = 0; !st && seen < least; turn++) {
-        st = tutti_device_ended(v);
-        if (!st && tutti_device_load_acquire(v->clock_ms) > deadline_ms)
-            st = tutti_device_timeout(what, which, TUTTI_AT_LEAST, least, seen);
-        if (!st)
-            tutti_device_pause(v, turn);
+        st = tutti_device_linger(v, turn, &deadline_ms);
         seen = tutti_device_load_acquire(word);
     }
-    return st;
+    if (st == TUTTI_ERR_TIMEOUT && seen < least && !tutti_device_ended(v))
+        return tutti_device_timeout(what, which, TUTTI_AT_LEAST, least, seen);
+    return st == TUTTI_ERR_TIMEOUT && seen >= least ? TUTTI_OK : st;
 }
 
 /* By one thread: asks the proxy, and waits for its answer. A device that has ended answers everything, whatever has become of the bytes. */
 TUTTI_DEVICE tutti_status tutti_device_ask(const tutti_device_view *v, uint32_t what, uint32_t peer)
 {
-    const uint64_t ticket = tutti_device_add(v->tickets, 1), lap = ticket / TUTTI_DEVICE_TICKETS;
+    const uint64_t ticket = tutti_device_reserve(v->tickets, 1), lap = ticket / TUTTI_DEVICE_TICKETS;
     const uint64_t *answer = &v->answers[ticket % TUTTI_DEVICE_TICKETS];
     tutti_status st;
 
@@ -655,14 +794,6 @@ TUTTI_DEVICE int tutti_device_compares(uint64_t word, tutti_compare compare, uin
     return compare == TUTTI_EQUAL ? word == value : compare == TUTTI_AT_LEAST ? word >= value : word != value;
 }
 
-/* By one thread: a block waits from here on, or no longer. Blocks that cannot wake the proxy cannot make progress either: it does while they wait. The functions below that wait call
- * it; kernels that only look (tutti_device_poll) do so themselves, or what comes in is late. */
-TUTTI_DEVICE void tutti_device_waits(const tutti_device_view *v, int begins)
-{
-    if (!v->asleep)
-        tutti_device_add(v->waiting, begins ? 1 : (uint64_t)0 - 1);
-}
-
 /* TUTTI_OK if the word at `offset` of this rank's own part compares so, else TUTTI_PENDING. *seen (or NULL) is what it was. What was put before the signal
  * is seen then. For one thread, or for all. */
 TUTTI_DEVICE tutti_status tutti_device_poll(const tutti_device_view *v, uint64_t offset, tutti_compare compare,
@@ -683,28 +814,22 @@ TUTTI_DEVICE tutti_status tutti_device_poll(const tutti_device_view *v, uint64_t
     return TUTTI_OK;
 }
 
-/* By one thread: the same until it does, or the deadline. */
+/* By one thread: the same until it does, or the device's timeout. */
 TUTTI_DEVICE tutti_status tutti_device_poll_until(const tutti_device_view *v, uint64_t offset, tutti_compare compare,
-                                                  uint64_t value, uint64_t *seen, uint64_t deadline_ms)
+                                                  uint64_t value, uint64_t *seen)
 {
-    tutti_status st = TUTTI_PENDING;
-    uint64_t word;
+    const uint64_t *at = (const uint64_t *)(const void *)(v->mine + offset);
+    uint64_t word = tutti_device_load_acquire(at), deadline_ms = 0;
+    tutti_status st = TUTTI_OK;
 
-    tutti_device_waits(v, 1);
-    for (uint32_t turn = 0; st == TUTTI_PENDING; turn++) {
-        if (tutti_device_load_acquire(v->clock_ms) > deadline_ms) {
-            st = TUTTI_ERR_TIMEOUT;
-        } else {
-            tutti_device_pause(v, turn);
-            st = tutti_device_poll(v, offset, compare, value, seen);
-        }
+    for (uint32_t turn = 0; !st && !tutti_device_compares(word, compare, value); turn++) {
+        st = tutti_device_linger(v, turn, &deadline_ms);
+        word = tutti_device_load_acquire(at);
     }
-    tutti_device_waits(v, 0);
-    if (st != TUTTI_ERR_TIMEOUT || tutti_device_ended(v))
-        return st;
-    word = tutti_device_load_acquire((const uint64_t *)(const void *)(v->mine + offset));
     if (!tutti_device_compares(word, compare, value))
-        return tutti_device_timeout(TUTTI_DEVICE_LATE_WORD, offset, compare, value, word);
+        return st == TUTTI_ERR_TIMEOUT && !tutti_device_ended(v)
+                   ? tutti_device_timeout(TUTTI_DEVICE_LATE_WORD, offset, compare, value, word)
+                   : st;
     if (seen)
         *seen = word;
     return TUTTI_OK;
@@ -717,9 +842,9 @@ TUTTI_DEVICE tutti_status tutti_device_wait(const tutti_device_view *v, uint64_t
     tutti_status st = TUTTI_OK;
 
     if (tutti_device_thread() == 0) {
-        st = tutti_device_poll(v, offset, compare, value, seen);
-        if (st == TUTTI_PENDING)
-            st = tutti_device_poll_until(v, offset, compare, value, seen, tutti_device_deadline_ms(v));
+        st = tutti_device_check_word(v, "tutti_device_wait", v->rank, TUTTI_SIGNAL_SET, offset);
+        if (!st)
+            st = tutti_device_poll_until(v, offset, compare, value, seen);
     }
     return tutti_device_agree(st);
 }
@@ -751,11 +876,8 @@ TUTTI_DEVICE tutti_status tutti_device_await_flag(const tutti_device_view *v, ui
 
     if (st)
         return st;
-    if (tutti_device_thread() == 0) {
-        tutti_device_waits(v, 1);
+    if (tutti_device_thread() == 0)
         st = tutti_device_wait_least(v, &v->flags[flag * 8ull], value, TUTTI_DEVICE_LATE_FLAG, flag);
-        tutti_device_waits(v, 0);
-    }
     return tutti_device_agree(st);
 }
 
@@ -797,40 +919,66 @@ TUTTI_DEVICE tutti_status tutti_device_group_publish(const tutti_device_view *v,
         return tutti_device_invalid(v, "tutti_device_group_publish", group, 0, 0, 2);
     tutti_device_sync();
     if (tutti_device_thread() == 0)
-        tutti_device_add(&v->groups[group * 8ull], 1);
+        tutti_device_add_own(&v->groups[group * 8ull], 1);
     return TUTTI_OK;
+}
+
+/* By one thread: a trigger into all[], which is pushed when it is full. */
+TUTTI_DEVICE void tutti_device_gather(const tutti_device_view *v, tutti_device_trigger *all, uint32_t *n, uint64_t head,
+                                      uint64_t body)
+{
+    all[*n].head = head;
+    all[*n].body = body;
+    if (++*n < TUTTI_DEVICE_AT_ONCE)
+        return;
+    tutti_device_push_all(v, all, *n);
+    *n = 0;
+}
+
+/* By one thread: a fence for each run of one peer, then all signals. */
+TUTTI_DEVICE void tutti_device_push_signals(const tutti_device_view *v, const tutti_device_signal_to *signals,
+                                            uint32_t n)
+{
+    tutti_device_trigger all[TUTTI_DEVICE_AT_ONCE];
+    uint32_t fenced = TUTTI_DEVICE_ALL, nall = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t peer = signals[i].peer;
+
+        if (peer != fenced && tutti_device_decouples(v, peer))
+            tutti_device_gather(v, all, &nall, tutti_trigger_head(TUTTI_TRIGGER_FENCE, 0, peer, 0), 0);
+        fenced = peer;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (tutti_device_decouples(v, signals[i].peer))
+            tutti_device_gather(v, all, &nall,
+                                tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, (uint32_t)signals[i].op, signals[i].peer,
+                                                   signals[i].offset / 8),
+                                signals[i].value);
+    if (nall > 0)
+        tutti_device_push_all(v, all, nall);
 }
 
 /* By the leader, one block, which has published too if it has tiles: waits until the group's counter is `complete`, then fences and signals. signals[n] of all
  * tiles of the round, those of one peer together: there is one fence for each run of one peer. All fences come before all signals: where a fence is a
- * drain, the first has waited for everything, and the others find nothing under way. */
+ * drain, the first has waited for everything, and the others find nothing under way. A signal that is none is INVALID, and nothing is sent. */
 TUTTI_DEVICE tutti_status tutti_device_group_signal(const tutti_device_view *v, uint32_t group, uint64_t complete,
                                                     const tutti_device_signal_to *signals, uint32_t n)
 {
-    uint32_t fenced = TUTTI_DEVICE_ALL;
     tutti_status st = TUTTI_OK;
 
     if (group >= v->ngroups)
         return tutti_device_invalid(v, "tutti_device_group_signal", group, 0, 0, 2);
-    if (tutti_device_thread() == 0)
+    if (tutti_device_thread() == 0) {
         st = tutti_device_wait_least(v, &v->groups[group * 8ull], complete, TUTTI_DEVICE_LATE_GROUP, group);
-    st = tutti_device_agree(st);
-    for (uint32_t i = 0; i < n && !st; i++) {
-        const tutti_device_signal_to *s = &signals[i];
-
-        if (!tutti_device_decouples(v, s->peer))
-            continue;
-        if (s->peer != fenced)
-            st = tutti_device_fence(v, s->peer);
-        fenced = s->peer;
+        for (uint32_t i = 0; i < n && !st; i++)
+            st = tutti_device_check_word(v, "tutti_device_group_signal", signals[i].peer, signals[i].op, signals[i].offset);
+        if (!st)
+            st = tutti_device_ended(v);
+        if (!st)
+            tutti_device_push_signals(v, signals, n);
     }
-    for (uint32_t i = 0; i < n && !st; i++) {
-        const tutti_device_signal_to *s = &signals[i];
-
-        if (tutti_device_decouples(v, s->peer))
-            st = tutti_device_signal(v, s->peer, s->op, s->offset, s->value);
-    }
-    return st;
+    return tutti_device_agree(st);
 }
 
 /* ---- CUDA: flags in the order of a stream ---------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
  *               each source, tile by tile:          tutti_moe_poll(...) until there, tutti_moe_check, compute, tutti_moe_result_write, tutti_moe_give_back
  *               each rank that has tiles of ours:   tutti_moe_poll_result(...) until there
  *               each token whose results are here:  tutti_moe_combine_token
- *               who polls:                          tutti_device_waits, before and behind
+ *               who polls in vain:                  tutti_device_pause, between two polls
  *               each block, at its end:             tutti_moe_close
  *     host      tutti_moe_end(moe, what the kernel returned, 0);
  *

@@ -160,19 +160,20 @@ static tutti_status make_view(tutti_device *d)
     v->fifo = have(d, c->fifo_slots * sizeof *v->fifo, TUTTI_DEVICE_SHARED, "the FIFO");
     v->taken = have(d, sizeof *v->taken, TUTTI_DEVICE_SHARED, "a counter");
     v->full_waits = have(d, sizeof *v->full_waits, TUTTI_DEVICE_SHARED, "a counter");
-    v->waiting = have(d, sizeof *v->waiting, TUTTI_DEVICE_SHARED, "a counter");
+    v->pulse = have(d, sizeof *v->pulse, TUTTI_DEVICE_SHARED, "the pulse");
     v->answers = have(d, TUTTI_DEVICE_TICKETS * sizeof *v->answers, TUTTI_DEVICE_SHARED, "answers");
     v->told = have(d, v->nranks * sizeof *v->told, TUTTI_DEVICE_SHARED, "who was told");
     v->flags = have(d, (size_t)c->flags * GROUP_WORDS * sizeof *v->flags, TUTTI_DEVICE_SHARED, "flags");
     d->status = have(d, sizeof *d->status, TUTTI_DEVICE_SHARED, "the status");
     d->clock_ms = have(d, sizeof *d->clock_ms, TUTTI_DEVICE_SHARED, "the clock");
+    v->ended = have(d, sizeof *v->ended, TUTTI_DEVICE_LOCAL, "what was seen of the status");
     v->reserved = have(d, sizeof *v->reserved, TUTTI_DEVICE_LOCAL, "a counter");
     v->taken_seen = have(d, sizeof *v->taken_seen, TUTTI_DEVICE_LOCAL, "a counter");
     v->tickets = have(d, sizeof *v->tickets, TUTTI_DEVICE_LOCAL, "a counter");
     v->groups = have(d, (size_t)c->groups * GROUP_WORDS * sizeof *v->groups, TUTTI_DEVICE_LOCAL, "groups");
     v->status = d->status;
     v->clock_ms = d->clock_ms;
-    if (d->npieces < 13)        /* one of them was not to be had */
+    if (d->npieces < 14)        /* one of them was not to be had */
         return TUTTI_ERR_NOMEM;
     return make_tables(d);
 }

@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "device/sink.h"
 
-#define TT_DEVICE_PIECES 16     /* of memory that blocks see */
+#define TT_DEVICE_PIECES 20     /* of memory that blocks see */
 
 struct tt_device_piece {
     void *mem;
@@ -23,7 +23,8 @@ struct tutti_device {
     /* The host's side of what the view shows as const. */
     uint64_t *status, *clock_ms;
     uint64_t began_ns;
-    uint64_t eager_ns;          /* until when the thread looks without a pause; its own */
+    uint64_t pulse_seen;        /* its own, like the next */
+    uint64_t eager_ns;          /* until when the thread looks without a pause */
     struct tt_proxy proxy;      /* the thread's, while it runs */
     struct tt_sink sink;        /* likewise, under the baton */
     uint32_t asleep;            /* futex: 1 while the thread sleeps for want of triggers */

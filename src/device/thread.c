@@ -16,6 +16,7 @@
 #define YIELDS_BUSY 1000        /* the same with commands that cannot go on yet */
 #define SLEEP_NS (10 * TT_MS)   /* at most: the clock that blocks see goes on */
 #define LOOK_NS 50000ull        /* between looks, where nobody wakes it, and at what cannot go on yet */
+#define EAGER_LOOKS 16          /* of such a thread, before it lets another one have its core */
 #define EAGER_NS TT_MS          /* so long after the last trigger a thread that nobody wakes looks without a pause */
 #define PAUSES 64               /* of a block, between looks at memory, … */
 #define REST_YIELDS 2000        /* … before it naps */
@@ -110,10 +111,14 @@ static void sleep_till_rung(tutti_device *d)
 /* Whether blocks wait, or have just put something: of a device that can neither wake this thread nor make progress. What it waits for is worth more than a core. */
 static bool is_eager(tutti_device *d, uint64_t now_ns)
 {
+    uint64_t pulse;
+
     if (!d->conf.polls)
         return false;
-    if (__atomic_load_n(d->view.waiting, __ATOMIC_RELAXED) > 0)
+    pulse = __atomic_load_n(d->view.pulse, __ATOMIC_RELAXED);
+    if (pulse != d->pulse_seen)
         d->eager_ns = now_ns + EAGER_NS;
+    d->pulse_seen = pulse;
     return now_ns < d->eager_ns;
 }
 
@@ -124,6 +129,8 @@ static void rest(tutti_device *d, uint64_t now_ns, uint32_t idle)
 
     if (eager)
         tt_guest_progress(engine_of(d));
+    if (eager && idle % EAGER_LOOKS != 0)
+        return;
     if (eager || idle < (tt_proxy_is_idle(&d->proxy) ? YIELDS : YIELDS_BUSY))
         sched_yield();
     else if (!d->conf.polls && tt_proxy_is_idle(&d->proxy))

@@ -144,7 +144,7 @@ struct bench *bench_create(uint64_t seed, tutti_device_mode mode, uint32_t slots
     b->view = (tutti_device_view){
         .nranks = NET_RANKS, .mode = (uint32_t)mode, .fifo_slots = slots, .ngroups = NET_RANKS, .fifo = b->fifo,
         .reserved = &b->reserved, .taken_seen = &b->taken_seen, .taken = &b->taken, .full_waits = &b->full_waits,
-        .status = &b->status, .clock_ms = &b->clock_ms, .timeout_ms = UINT64_MAX, .waiting = &b->waiting,
+        .status = &b->status, .clock_ms = &b->clock_ms, .timeout_ms = UINT64_MAX, .pulse = &b->pulse,
         .tickets = &b->tickets, .answers = b->answers, .groups = b->groups, .told = b->told,
         .mine = b->net->peers[0].mem, .direct = b->direct, .bytes = b->bytes, .words = b->words,
     };

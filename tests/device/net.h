@@ -54,7 +54,7 @@ struct bench {
     uint64_t now_ns;
     /* what the view shows */
     tutti_device_trigger *fifo;
-    uint64_t reserved, taken_seen, taken, full_waits, status, clock_ms, waiting, tickets;
+    uint64_t reserved, taken_seen, taken, full_waits, status, clock_ms, pulse, tickets;
     uint64_t answers[TUTTI_DEVICE_TICKETS], groups[8 * NET_RANKS];
     uint64_t told[NET_RANKS];
     uint64_t bytes[NET_RANKS];
