@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What kernels call compiles as CUDA, in kernels that run on the CPU in test_device.c and in examples/moe, and so does a program that runs the former against the library
-# (test_device_gpu.sh); every warning is an error. No GPU is needed. Skipped where there is no nvcc.
+# What kernels call compiles as CUDA, in kernels that run on the CPU in test_device.c and in examples/moe, and so do a program that runs the former against the library
+# (test_device_gpu.sh) and one that puts from and to a GPU's memory (test_device_memory.sh); every warning is an error. No GPU is needed. Skipped where there is no nvcc.
 set -euo pipefail
 source "$TUTTI_SOURCE_DIR/tests/cluster/cuda.sh"
 
@@ -20,3 +20,4 @@ compile device_kernels '\.entry .*exchange' '\.entry .*crowd' '\.entry .*fences'
     '\.entry .*hashing' '\.entry .*hash_kernel' shfl.sync.bfly st.release.sys ld.acquire.sys atom.add.acq_rel.sys
 compile moe_kernels '\.entry .*megakernel' st.release.sys ld.acquire.sys atom.add.acq_rel.sys
 build_program device_run
+build_program device_memory
