@@ -150,19 +150,22 @@ static struct json_object *gather_build(void)
 static struct json_object *gather_wire(const struct tt_wire_ops *ops)
 {
     static const uint8_t secret[16] = { 0 };
-    const struct tt_wire_conf conf = { .nranks = 1,
-                                       .secret = secret,
-                                       .link_bytes = 1 << 16,
-                                       .interfaces = getenv("TUTTI_INTERFACES"),
-                                       .cma = true,
-                                       .rdma_devices = getenv("TUTTI_RDMA_DEVICES"),
-                                       .ofi_provider = getenv("TUTTI_OFI_PROVIDER"),
-                                       .rdma_gid = getenv("TUTTI_RDMA_GID") };
+    struct tt_wire_conf conf = { .nranks = 1,
+                                 .secret = secret,
+                                 .link_bytes = 1 << 16,
+                                 .interfaces = getenv("TUTTI_INTERFACES"),
+                                 .cma = true,
+                                 .rdma_devices = getenv("TUTTI_RDMA_DEVICES"),
+                                 .ofi_provider = getenv("TUTTI_OFI_PROVIDER"),
+                                 .rdma_gid = getenv("TUTTI_RDMA_GID") };
     struct json_object *o = json_object_new_object();
     struct tt_wire *w;
+    int64_t hmem = 0;
     tutti_status st;
 
     tt_log_set(TT_LOG_NONE);        /* it is told below */
+    tt_param_get(TT_PARAM_OFI_HMEM, &hmem);
+    conf.ofi_hmem = hmem;
     st = ops->open(&w, &conf);
     put_string(o, "name", ops->name);
     put_string(o, "summary", ops->summary);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What kernels call compiles as CUDA, in kernels that run on the CPU in test_device.c and in examples/moe, and so do programs that run them against the library
-# (test_device_gpu.sh, test_moe_gpu.sh); every warning is an error. No GPU is needed. Skipped where there is no nvcc.
+# (test_device_gpu.sh, test_device_memory.sh, test_moe_gpu.sh); every warning is an error. No GPU is needed. Skipped where there is no nvcc.
 set -euo pipefail
 source "$TUTTI_SOURCE_DIR/tests/cluster/cuda.sh"
 
@@ -18,9 +18,10 @@ compile() {
 
 # It is GPU code: the kernels are there, and words are loaded and stored for the whole system.
 compile device_kernels '\.entry .*exchange' '\.entry .*crowd' '\.entry .*fences' '\.entry .*route' '\.entry .*flag_kernel' \
-    '\.entry .*hashing' '\.entry .*hash_kernel' shfl.sync.bfly st.release.sys ld.acquire.sys atom.add.acq_rel.sys
-compile moe_kernels '\.entry .*megakernel' st.release.sys ld.acquire.sys atom.add.acq_rel.sys
+    '\.entry .*hashing' '\.entry .*hash_kernel' shfl.sync.bfly fence.acq_rel.sys st.release.sys ld.acquire.sys
+compile moe_kernels '\.entry .*megakernel' fence.acq_rel.sys ld.acquire.sys
 build_program device_run
 build_program device_state
+build_program device_memory
 build ../../bench/gpu_putsignal -o "$made/gpu_putsignal" -L "$TUTTI_BUILD_DIR" -ltutti
 build_moe_run
