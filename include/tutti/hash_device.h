@@ -30,12 +30,40 @@ TUTTI_DEVICE uint32_t tutti_hash_word(const uint8_t *data, uint64_t bytes, uint6
     return word;
 }
 
+/* Words of a lane that are loaded before the first is taken, where memory is far. */
+#define TUTTI_HASH_AHEAD 16
+
+/* The words of a lane of a whole block that begins at a multiple of 4. */
+TUTTI_DEVICE void tutti_hash_lane_take_all(uint32_t *a, uint32_t *b, const uint8_t *block, uint32_t lane)
+{
+    const tutti_hash_aligned *at = (const tutti_hash_aligned *)(const void *)block + lane;
+    uint32_t words[TUTTI_HASH_AHEAD];
+
+    for (uint32_t row = 0; row < TUTTI_HASH_BLOCK_BYTES / TUTTI_HASH_ROW_BYTES; row += TUTTI_HASH_AHEAD) {
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+        for (uint32_t i = 0; i < TUTTI_HASH_AHEAD; i++)
+            words[i] = at[(row + i) * TUTTI_HASH_LANES];
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+        for (uint32_t i = 0; i < TUTTI_HASH_AHEAD; i++)
+            tutti_hash_lane_take(a, b, words[i]);
+    }
+}
+
 /* Adds lane `lane` of a block of the content, its bytes block[bytes], to the block's digest. */
 TUTTI_DEVICE void tutti_hash_lane(uint32_t digest[4], const uint8_t *block, uint64_t bytes, uint32_t lane)
 {
     uint32_t a, b;
 
     tutti_hash_lane_begin(lane, &a, &b);
+    if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && bytes == TUTTI_HASH_BLOCK_BYTES && (uintptr_t)block % 4 == 0) {
+        tutti_hash_lane_take_all(&a, &b, block, lane);
+        tutti_hash_lane_end(digest, a, b);
+        return;
+    }
     for (uint64_t row = 0; row < bytes; row += TUTTI_HASH_ROW_BYTES)
         tutti_hash_lane_take(&a, &b, row + 4 * lane < bytes ? tutti_hash_word(block, bytes, row + 4 * lane) : 0);
     tutti_hash_lane_end(digest, a, b);

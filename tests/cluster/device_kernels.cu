@@ -34,6 +34,14 @@ __global__ void add_to_all(tutti_device_view v, uint32_t times, tutti_status *ou
         out[blockIdx.x] = st;
 }
 
+__global__ void await_word(tutti_device_view v, tutti_status *out)
+{
+    const tutti_status st = tutti_device_wait(&v, 0, TUTTI_EQUAL, 1, NULL);
+
+    if (threadIdx.x == 0)
+        out[blockIdx.x] = st;
+}
+
 __global__ void route(tutti_device_view v, struct route *x, tutti_status *out)
 {
     const tutti_status st = route_kernel(&v, blockIdx.x, gridDim.x, x);
@@ -90,12 +98,13 @@ tutti_array array_for_cuda(float *on_device, size_t n, tutti_array_cuda *where, 
 }
 
 /* A device whose kernels run on a GPU. */
-tutti_status device_for_cuda(tutti_window *window, tutti_device **out)
+tutti_status device_for_cuda(tutti_window *window, int64_t timeout_ms, tutti_device **out)
 {
     tutti_device_conf conf = {};
 
     conf.size = sizeof conf;
     conf.groups = 64;
+    conf.timeout_ms = timeout_ms;
     conf.flags = 2;
     conf.no_direct = 1;
     conf.alloc = tutti_device_cuda_alloc;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "device_kernels.cu"
 #include "tutti/moe.h"
@@ -17,6 +18,7 @@
 #define PIECES 8u
 #define PIECE_BYTES 5000u
 #define TURNS 12u
+#define PATIENCE_MS 300
 #define START 0
 #define OVER 1
 #define HASHED_BYTES (40ull << 20)
@@ -56,7 +58,7 @@ static tutti_device_view begin(struct here *h, size_t bytes)
 
     h->mem = (uint8_t *)have(bytes);
     CHECK(tutti_window_create(h->comm, h->mem, bytes, &h->window) == TUTTI_OK);
-    CHECK(device_for_cuda(h->window, &h->device) == TUTTI_OK);
+    CHECK(device_for_cuda(h->window, 0, &h->device) == TUTTI_OK);
     CHECK(tutti_device_view_of(h->device, &v) == TUTTI_OK);
     return v;
 }
@@ -162,6 +164,33 @@ static void play_own_words(struct here *h)
     await(h, CROWD);
     CHECK(tutti_window_wait(h->window, 0, TUTTI_EQUAL, sum, 0, NULL) == TUTTI_OK);
     end(h);
+}
+
+/* Blocks that wait in vain: until the time is up, and until the host ends the device. */
+static void play_ends(struct here *h)
+{
+    tutti_device_view v = begin(h, 64);
+
+    CHECK(tutti_device_destroy(h->device) == TUTTI_OK);
+    CHECK(device_for_cuda(h->window, PATIENCE_MS, &h->device) == TUTTI_OK);
+    CHECK(tutti_device_view_of(h->device, &v) == TUTTI_OK);
+    await_word<<<BLOCKS, THREADS>>>(v, h->out);
+    CHECK(cudaDeviceSynchronize() == cudaSuccess);
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        CHECK(h->out[i] == TUTTI_ERR_TIMEOUT);
+    CHECK(tutti_device_destroy(h->device) == TUTTI_OK);     /* as it was */
+    CHECK(device_for_cuda(h->window, -1, &h->device) == TUTTI_OK);
+    CHECK(tutti_device_view_of(h->device, &v) == TUTTI_OK);
+    await_word<<<BLOCKS, THREADS>>>(v, h->out);
+    usleep(PATIENCE_MS * 1000);
+    CHECK(cudaStreamQuery(0) == cudaErrorNotReady);
+    CHECK(tutti_device_abort(h->device) == TUTTI_OK);
+    CHECK(cudaDeviceSynchronize() == cudaSuccess);
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        CHECK(h->out[i] == TUTTI_ERR_ABORTED);
+    CHECK(tutti_barrier(h->comm, NULL) == TUTTI_OK);
+    CHECK(tutti_device_destroy(h->device) == TUTTI_ERR_ABORTED);
+    CHECK(tutti_window_free(h->window) == TUTTI_OK);
 }
 
 /* An exchange that begins when a kernel has written its lists: in one kernel, and as launches of a stream in turn. */
@@ -280,9 +309,10 @@ int main(void)
     play_crowd(&h);
     play_fences(&h);
     play_own_words(&h);
+    play_ends(&h);
     play_route(&h);
     play_hash(&h);
-    printf("rank %u: exchange, crowd, fences, own words, exchanges by flags and hashes ran on %s\n", h.rank, what.name);
+    printf("rank %u: exchange, crowd, fences, own words, ends, exchanges by flags and hashes ran on %s\n", h.rank, what.name);
     tutti_comm_destroy(h.comm);
     return 0;
 }

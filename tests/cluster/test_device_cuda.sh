@@ -23,5 +23,5 @@ compile moe_kernels '\.entry .*megakernel' fence.acq_rel.sys ld.acquire.sys
 build_program device_run
 build_program device_state
 build_program device_memory
-build ../../bench/gpu_putsignal -o "$made/gpu_putsignal" -L "$TUTTI_BUILD_DIR" -ltutti
+build ../../bench/gpu -o "$made/gpu" -L "$TUTTI_BUILD_DIR" -ltutti
 build_moe_run

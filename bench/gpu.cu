@@ -1,12 +1,14 @@
-/* What a put with its signal costs from a kernel of a GPU, through the FIFO and the proxy: two ranks in one process, whose kernels run at the same time on one GPU.
+/* What a GPU's kernels pay. A put with its signal, through the FIFO and the proxy: two ranks in one process, whose kernels run at the same time on one GPU. And the hash of shared state.
  *
- *   gpu_putsignal [wires]                  as TUTTI_WIRES; default shm
+ *   gpu [wires]                            as TUTTI_WIRES; default shm
  *
- * Prints one JSON object per measurement: {"what", "wires", "mode", "bytes", "tiles", "us"}; us is the median over ROUNDS launches.
+ * Prints one JSON object per measurement, {"what", "wires", "mode", "bytes", "tiles", "us": [...]}, microseconds of each of ROUNDS launches:
  *   flag     half a round trip of a word of pinned memory between two kernels: no processor takes part
  *   bounce   a round trip between a kernel and a thread that looks at one word and writes another: what any proxy costs at least
  *   trip     half a round trip of put_signal of that many bytes
  *   burst    from the first put to the last signal seen, of `tiles` tiles by 8 blocks, each block a group's member: by mode of the proxy
+ *   copy     of that many bytes of the GPU's memory to another place there
+ *   hash     of as many, read where they are
  * Exit status 77: there is no GPU. */
 #include <pthread.h>
 #include <stdio.h>
@@ -14,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tutti/device.h"
+#include "tutti/hash_device.h"
 
 #define SKIPPED 77
 #define RANKS 2
@@ -24,6 +26,7 @@
 #define TRIPS 300u
 #define SLOT_BYTES (1u << 20)
 #define TIMEOUT_MS 60000
+#define HASHED_BYTES (1ull << 30)
 
 #define CHECK(cond) \
     do { \
@@ -218,21 +221,16 @@ static double burst_us(struct side *s, uint64_t bytes, uint32_t tiles)
 
 /* ---- the whole ---------------------------------------------------------------------------------------------------- */
 
-static int compare(const void *a, const void *b)
+static void say(const struct side *s, const char *what, const char *mode, uint64_t bytes, uint32_t tiles, const double *us)
 {
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static void say(const struct side *s, const char *what, const char *mode, uint64_t bytes, uint32_t tiles, double *us)
-{
-    qsort(us, ROUNDS, sizeof *us, compare);
-    if (s->rank == 0) {
-        printf("{\"what\": \"%s\", \"wires\": \"%s\", \"mode\": \"%s\", \"bytes\": %llu, \"tiles\": %u, \"us\": %.3f}\n", what, s->play->wires, mode,
-               (unsigned long long)bytes, tiles, us[ROUNDS / 2]);
-        fflush(stdout);
-    }
+    if (s->rank != 0)
+        return;
+    printf("{\"what\": \"%s\", \"wires\": \"%s\", \"mode\": \"%s\", \"bytes\": %llu, \"tiles\": %u, \"us\": [", what, s->play->wires, mode,
+           (unsigned long long)bytes, tiles);
+    for (uint32_t i = 0; i < ROUNDS; i++)
+        printf("%s%.3f", i ? ", " : "", us[i]);
+    printf("]}\n");
+    fflush(stdout);
 }
 
 static void make_device(struct side *s)
@@ -287,6 +285,37 @@ static void measure_bursts(struct side *s, uint64_t bytes, uint32_t tiles)
         say(s, "burst", tutti_device_mode_name((tutti_device_mode)mode), bytes, BLOCKS * tiles, us[mode]);
 }
 
+/* By one rank, while no other kernel runs. */
+static void measure_hash(const struct side *s)
+{
+    double us[2][ROUNDS];
+    uint32_t *sum;
+    uint8_t *from, *to;
+    cudaEvent_t events[3];
+    float ms;
+
+    for (int i = 0; i < 3; i++)
+        CHECK(cudaEventCreate(&events[i]) == cudaSuccess);
+    CHECK(cudaMalloc((void **)&from, HASHED_BYTES) == cudaSuccess && cudaMalloc((void **)&to, HASHED_BYTES) == cudaSuccess);
+    CHECK(cudaMalloc((void **)&sum, 4 * sizeof *sum) == cudaSuccess);
+    CHECK(cudaMemset(from, 0x5a, HASHED_BYTES) == cudaSuccess && cudaMemset(sum, 0, 4 * sizeof *sum) == cudaSuccess);
+    for (uint32_t i = 0; i <= ROUNDS; i++) {        /* the first warms up */
+        CHECK(cudaEventRecord(events[0], s->stream) == cudaSuccess);
+        CHECK(cudaMemcpyAsync(to, from, HASHED_BYTES, cudaMemcpyDeviceToDevice, s->stream) == cudaSuccess);
+        CHECK(cudaEventRecord(events[1], s->stream) == cudaSuccess);
+        CHECK(tutti_hash_on(s->stream, from, HASHED_BYTES, 0, sum) == cudaSuccess);
+        CHECK(cudaEventRecord(events[2], s->stream) == cudaSuccess);
+        CHECK(cudaStreamSynchronize(s->stream) == cudaSuccess);
+        for (int k = 0; k < 2 && i > 0; k++) {
+            CHECK(cudaEventElapsedTime(&ms, events[k], events[k + 1]) == cudaSuccess);
+            us[k][i - 1] = ms * 1e3;
+        }
+    }
+    say(s, "copy", "", HASHED_BYTES, 1, us[0]);
+    say(s, "hash", "", HASHED_BYTES, 1, us[1]);
+    CHECK(cudaFree(from) == cudaSuccess && cudaFree(to) == cudaSuccess && cudaFree(sum) == cudaSuccess);
+}
+
 static void *run(void *arg)
 {
     struct side *s = (struct side *)arg;
@@ -304,6 +333,8 @@ static void *run(void *arg)
     measure_bursts(s, 256, 8);
     measure_bursts(s, 16384, 8);
     measure_bursts(s, SLOT_BYTES, 2);
+    if (s->rank == 0)
+        measure_hash(s);
     CHECK(tutti_device_destroy(s->device) == TUTTI_OK);
     CHECK(tutti_barrier(s->comm, NULL) == TUTTI_OK);
     CHECK(tutti_window_free(s->window) == TUTTI_OK);
@@ -323,7 +354,7 @@ int main(int argc, char **argv)
         return SKIPPED;
     }
     play.wires = argc > 1 ? argv[1] : "shm";
-    snprintf(play.address, sizeof play.address, "file:///tmp/gpu_putsignal.%d", (int)getpid());
+    snprintf(play.address, sizeof play.address, "file:///tmp/tutti_bench_gpu.%d", (int)getpid());
     play.ping = (uint64_t *)have(sizeof *play.ping);
     play.pong = (uint64_t *)have(sizeof *play.pong);
     CHECK(pthread_barrier_init(&play.both, NULL, RANKS) == 0);
