@@ -102,6 +102,8 @@ struct tt_mailbox {
     uint32_t sent, sent_units;          /* cells and units posted */
     uint32_t got, got_units;            /* cells and units consumed */
     uint32_t told, told_units;          /* of these, what the peer knows */
+    uint8_t untimed, slow;              /* long payloads since one was timed; of those that were, how many in a row took long */
+    uint8_t far_copies;                 /* payloads that are yet to go past the cache */
 };
 
 void tt_mailbox_init(struct tt_mailbox *m, const struct tt_link *link);
