@@ -6,7 +6,7 @@
  *
  *     create (host, one device for a window) -> view -> kernels put, signal and wait by the view -> destroy
  *
- * How it works. Memory of ranks on this host that is mapped here is stored to by the block itself. All else goes by a *FIFO* in host memory: a ring of 16-byte
+ * How it works. Memory of ranks on this host that is mapped here is stored to by the block itself (a GPU's blocks store bytes there, and not signals). All else goes by a *FIFO* in host memory: a ring of 16-byte
  * triggers that any number of blocks fill and one *proxy*, a thread of this process, drains onto the window. A full FIFO holds blocks up until the
  * proxy has taken something; a peer that takes nothing does not hold up what goes to others, until TUTTI_DEVICE_PENDING commands wait for it.
  *
