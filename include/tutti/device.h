@@ -261,7 +261,7 @@ TUTTI_DEVICE uint64_t tutti_device_add_own(uint64_t *at, uint64_t value)
 #endif
 }
 
-/* Without any order, likewise. */
+/* Likewise; a GPU's blocks need no order of these three, a CPU has it for nothing. */
 TUTTI_DEVICE uint64_t tutti_device_reserve(uint64_t *at, uint64_t n)
 {
 #if defined(__CUDA_ARCH__)
@@ -270,11 +270,10 @@ TUTTI_DEVICE uint64_t tutti_device_reserve(uint64_t *at, uint64_t n)
     asm volatile("atom.add.relaxed.gpu.u64 %0, [%1], %2;" : "=l"(before) : "l"(at), "l"(n) : "memory");
     return before;
 #else
-    return __atomic_fetch_add(at, n, __ATOMIC_RELAXED);
+    return __atomic_fetch_add(at, n, __ATOMIC_ACQ_REL);
 #endif
 }
 
-/* Likewise. */
 TUTTI_DEVICE uint64_t tutti_device_load_own(const uint64_t *at)
 {
 #if defined(__CUDA_ARCH__)
@@ -283,7 +282,7 @@ TUTTI_DEVICE uint64_t tutti_device_load_own(const uint64_t *at)
     asm volatile("ld.relaxed.gpu.u64 %0, [%1];" : "=l"(value) : "l"(at) : "memory");
     return value;
 #else
-    return __atomic_load_n(at, __ATOMIC_RELAXED);
+    return __atomic_load_n(at, __ATOMIC_ACQUIRE);
 #endif
 }
 
@@ -292,27 +291,25 @@ TUTTI_DEVICE void tutti_device_store_own(uint64_t *at, uint64_t value)
 #if defined(__CUDA_ARCH__)
     asm volatile("st.relaxed.gpu.u64 [%0], %1;" : : "l"(at), "l"(value) : "memory");
 #else
-    __atomic_store_n(at, value, __ATOMIC_RELAXED);
+    __atomic_store_n(at, value, __ATOMIC_RELEASE);
 #endif
 }
 
-/* What the whole system sees, behind what a fence before it was for. */
+/* What the whole system sees: a GPU's behind a tutti_device_release before it; a CPU's needs none. */
 TUTTI_DEVICE void tutti_device_store(uint64_t *at, uint64_t value)
 {
 #if defined(__CUDA_ARCH__)
     asm volatile("st.relaxed.sys.u64 [%0], %1;" : : "l"(at), "l"(value) : "memory");
 #else
-    __atomic_store_n(at, value, __ATOMIC_RELAXED);
+    __atomic_store_n(at, value, __ATOMIC_RELEASE);
 #endif
 }
 
-/* What was written before is seen by whoever sees what is stored behind it. */
+/* What was written before is seen by whoever sees what tutti_device_store stores behind it. */
 TUTTI_DEVICE void tutti_device_release(void)
 {
 #if defined(__CUDA_ARCH__)
     asm volatile("fence.acq_rel.sys;" : : : "memory");
-#else
-    __atomic_thread_fence(__ATOMIC_RELEASE);
 #endif
 }
 
