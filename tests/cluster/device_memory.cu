@@ -11,9 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cuda_check.h"
 #include "tutti/rma.h"
 
-#define SKIPPED 77
 #define RANKS 2
 #define MIB ((size_t)1 << 20)
 #define LONGEST (16 * MIB)
@@ -23,14 +23,6 @@
 #define TIMED 8u
 #define ALLOCATIONS 8                   /* until the address comes again */
 #define WAIT_MS 60000
-
-#define CHECK(cond) \
-    do { \
-        if (!(cond)) { \
-            fprintf(stderr, "%s:%d: %s does not hold; %s\n", __FILE__, __LINE__, #cond, tutti_last_error()); \
-            exit(1); \
-        } \
-    } while (0)
 
 #define CHECK_CUDA(call) \
     do { \

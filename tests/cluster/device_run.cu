@@ -5,10 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cuda_check.h"
 #include "device_kernels.cu"
 #include "tutti/moe.h"
 
-#define SKIPPED 77
 #define RANKS 3
 #define THREADS 64
 #define BLOCKS 4u
@@ -34,14 +34,6 @@ struct here {
     tutti_status *out;          /* [blocks] */
     uint32_t rank;
 };
-
-#define CHECK(cond) \
-    do { \
-        if (!(cond)) { \
-            fprintf(stderr, "%s:%d: %s does not hold; %s\n", __FILE__, __LINE__, #cond, tutti_last_error()); \
-            exit(1); \
-        } \
-    } while (0)
 
 /* Pinned, zeroed, and kept until the process ends. */
 static void *have(size_t bytes)

@@ -1,23 +1,12 @@
 /* Shared state in a GPU's memory: a member of a run at TUTTI_COORDINATOR. MEMBERS of these sync arrays of which all have copies that differ; the most common content wins, and then
  * nobody's bytes leave the GPU. Started by test_device_gpu.sh with its number. Exit status 77: there is no GPU. */
-#include <stdio.h>
-#include <stdlib.h>
-
+#include "cuda_check.h"
 #include "tutti/elastic_cuda.h"
 
-#define SKIPPED 77
 #define MEMBERS 3u
 #define COUNT (3u << 20)
 #define SYNCS 4u
 #define TIMEOUT_MS 60000
-
-#define CHECK(cond) \
-    do { \
-        if (!(cond)) { \
-            fprintf(stderr, "%s:%d: %s does not hold; %s\n", __FILE__, __LINE__, #cond, tutti_last_error()); \
-            exit(1); \
-        } \
-    } while (0)
 
 static float element(uint32_t content, uint32_t i) { return (float)((i * 31 + content * 7) % 8191); }
 
