@@ -365,13 +365,36 @@ TUTTI_DEVICE tutti_status tutti_device_agree(tutti_status mine)
 #endif
 }
 
-#define TUTTI_DEVICE_PULSE_TURNS 32
-/* Waits look at more than their word in one of so many turns: for a GPU each look is a way to the host and back. */
+/* Waits look at more than their word in one of so many turns: for a GPU each look is a way to the host and back. And they show that they wait: a CPU's turns may be naps. */
 #if defined(__CUDA_ARCH__)
 #define TUTTI_DEVICE_LOOK_TURNS 16
+#define TUTTI_DEVICE_PULSE_TURNS 32
 #else
 #define TUTTI_DEVICE_LOOK_TURNS 1
+#define TUTTI_DEVICE_PULSE_TURNS 1
 #endif
+
+/* What has ended the device, if anything has; of a GPU, what blocks have seen of that. */
+TUTTI_DEVICE tutti_status tutti_device_ended(const tutti_device_view *v)
+{
+#if defined(__CUDA_ARCH__)
+    return (tutti_status)tutti_device_load_own(v->ended);
+#else
+    return (tutti_status)tutti_device_load_acquire(v->status);
+#endif
+}
+
+/* Looks where the host writes it. */
+TUTTI_DEVICE tutti_status tutti_device_look(const tutti_device_view *v)
+{
+    const uint64_t st = tutti_device_load_acquire(v->status);
+
+#if defined(__CUDA_ARCH__)
+    if (st)
+        tutti_device_store_own(v->ended, st);
+#endif
+    return (tutti_status)st;
+}
 
 /* Shows a proxy that nobody wakes that somebody waits: a store, which nobody waits for. */
 TUTTI_DEVICE void tutti_device_show(const tutti_device_view *v)
@@ -392,6 +415,8 @@ TUTTI_DEVICE void tutti_device_pause(const tutti_device_view *v, uint32_t turn)
     if (!v->asleep && turn % TUTTI_DEVICE_PULSE_TURNS == 0)
         tutti_device_show(v);
 #if defined(__CUDA_ARCH__)
+    if ((turn + 1) % TUTTI_DEVICE_LOOK_TURNS == 0)
+        tutti_device_look(v);       /* who only polls hears of the end, too */
     __nanosleep(turn < 64 ? 20 : 500);
 #else
     tutti_device_rest(v->device, turn);
@@ -441,28 +466,6 @@ TUTTI_DEVICE uint64_t tutti_trigger_head(uint32_t what, uint32_t op, uint32_t pe
 {
     return (uint64_t)what << 1 | (uint64_t)op << 4 | (uint64_t)peer << TUTTI_TRIGGER_PEER_SHIFT |
            word << TUTTI_TRIGGER_WORD_SHIFT;
-}
-
-/* What has ended the device, if anything has; of a GPU, what blocks have seen of that. */
-TUTTI_DEVICE tutti_status tutti_device_ended(const tutti_device_view *v)
-{
-#if defined(__CUDA_ARCH__)
-    return (tutti_status)tutti_device_load_own(v->ended);
-#else
-    return (tutti_status)tutti_device_load_acquire(v->status);
-#endif
-}
-
-/* Looks where the host writes it. */
-TUTTI_DEVICE tutti_status tutti_device_look(const tutti_device_view *v)
-{
-    const uint64_t st = tutti_device_load_acquire(v->status);
-
-#if defined(__CUDA_ARCH__)
-    if (st)
-        tutti_device_store_own(v->ended, st);
-#endif
-    return (tutti_status)st;
 }
 
 /* By one thread: waits until the proxy has taken what was at that position a lap ago, which it always does. */
@@ -716,7 +719,7 @@ TUTTI_DEVICE tutti_status tutti_device_linger(const tutti_device_view *v, uint32
     if ((turn + 1) % TUTTI_DEVICE_LOOK_TURNS == 0) {
         if (*deadline_ms == 0)
             *deadline_ms = tutti_device_deadline_ms(v);
-        st = tutti_device_look(v);
+        st = tutti_device_ended(v);
         if (!st && tutti_device_load_acquire(v->clock_ms) > *deadline_ms)
             st = TUTTI_ERR_TIMEOUT;
     }
@@ -736,9 +739,12 @@ TUTTI_DEVICE tutti_status tutti_device_wait_least(const tutti_device_view *v, co
         st = tutti_device_linger(v, turn, &deadline_ms);
         seen = tutti_device_load_acquire(word);
     }
-    if (st == TUTTI_ERR_TIMEOUT && seen < least && !tutti_device_ended(v))
-        return tutti_device_timeout(what, which, TUTTI_AT_LEAST, least, seen);
-    return st == TUTTI_ERR_TIMEOUT && seen >= least ? TUTTI_OK : st;
+    if (st != TUTTI_ERR_TIMEOUT)
+        return st;
+    if (seen >= least)
+        return TUTTI_OK;
+    st = tutti_device_look(v);
+    return st ? st : tutti_device_timeout(what, which, TUTTI_AT_LEAST, least, seen);
 }
 
 /* By one thread: asks the proxy, and waits for its answer. A device that has ended answers everything, whatever has become of the bytes. */
@@ -754,7 +760,7 @@ TUTTI_DEVICE tutti_status tutti_device_ask(const tutti_device_view *v, uint32_t 
     tutti_device_push(v, tutti_trigger_head(what, 0, peer, 0), ticket);
     st = tutti_device_wait_least(v, answer, lap + 1,
                                  what == TUTTI_TRIGGER_QUIET ? TUTTI_DEVICE_LATE_QUIET : TUTTI_DEVICE_LATE_FLUSH, peer);
-    return st ? st : tutti_device_ended(v);
+    return st ? st : tutti_device_look(v);      /* it is written before answers are */
 }
 
 /* Waits until all that this device has put to `peer` before (TUTTI_DEVICE_ALL: to all) has landed. */
@@ -823,10 +829,11 @@ TUTTI_DEVICE tutti_status tutti_device_poll_until(const tutti_device_view *v, ui
         st = tutti_device_linger(v, turn, &deadline_ms);
         word = tutti_device_load_acquire(at);
     }
-    if (!tutti_device_compares(word, compare, value))
-        return st == TUTTI_ERR_TIMEOUT && !tutti_device_ended(v)
-                   ? tutti_device_timeout(TUTTI_DEVICE_LATE_WORD, offset, compare, value, word)
-                   : st;
+    if (!tutti_device_compares(word, compare, value)) {
+        if (st == TUTTI_ERR_TIMEOUT)
+            st = tutti_device_look(v);
+        return st ? st : tutti_device_timeout(TUTTI_DEVICE_LATE_WORD, offset, compare, value, word);
+    }
     if (seen)
         *seen = word;
     return TUTTI_OK;

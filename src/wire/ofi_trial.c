@@ -356,21 +356,15 @@ __attribute__((no_sanitize("thread"))) static bool has(const volatile uint8_t *a
     return false;
 }
 
-/* psm3 crashes now and then when an endpoint is closed with writes under way (libfabric 2.1): there they are awaited. */
+/* psm3 crashes now and then when an endpoint is closed with writes under way (libfabric 2.1): it is believed untried that it reads no source then. */
 static bool may_cut(const struct tt_ofi_provider *p) { return strncmp(p->name, "psm3", 4) != 0; }
 
 /* Whether a closed endpoint's sources are still read. The last trial: it leaves one end. */
 static bool try_sources(struct trial *t)
 {
     memset(t->source, 1, BYTES);
-    for (size_t i = 0; i < NWRITES; i++) {
-        if (may_cut(t->provider))
-            give_write(t, &t->writes[i], cuts[i], cuts[i + 1] - cuts[i], 0);
-        else
-            post_write(t, &t->writes[i], cuts[i], cuts[i + 1] - cuts[i], 0);
-    }
-    for (size_t i = 0; i < NWRITES && !may_cut(t->provider); i++)
-        finish(t, &t->writes[i].over);
+    for (size_t i = 0; i < NWRITES; i++)
+        give_write(t, &t->writes[i], cuts[i], cuts[i + 1] - cuts[i], 0);
     side_close(t->provider, &t->from);
     memset(t->source, 2, BYTES);
     for (uint32_t i = 0; i < SETTLE_POLLS; i++)
@@ -405,7 +399,7 @@ static bool run(struct tt_ofi_provider *p, struct trial *t)
     p->unwoken = try_waking(t);
     if (t->failed)
         return false;
-    p->copies = p->local || try_sources(t);
+    p->copies = p->local || (may_cut(p) && try_sources(t));
     return true;
 }
 

@@ -146,7 +146,7 @@ static void play_fences(struct here *h)
     end(h);
 }
 
-/* Signals to the own part, set and added to by a kernel while others add to the same word: each is the proxy's, as no atomic instruction of a GPU is one for the host. */
+/* Signals to the own part, added to by a kernel while others add to the same word: each is the proxy's, as no atomic instruction of a GPU is one for the host. */
 static void play_own_words(struct here *h)
 {
     const uint64_t sum = (uint64_t)RANKS * CROWD * ROUNDS;
