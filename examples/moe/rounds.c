@@ -46,18 +46,24 @@ static size_t count_wrong(const struct rank *me, enum form form)
     return wrong;
 }
 
+/* The mode of the proxy that a form of the kernel stands for; collectives use none. */
+static tutti_status set_mode(struct rank *me, enum form form)
+{
+    if (form < FULL)
+        return TUTTI_OK;
+    return tutti_device_set_mode(tutti_moe_device(me->tiles), (tutti_device_mode)(form - FULL), TUTTI_DEVICE_SEQUENCED);
+}
+
 /* One form, once: *ms and *compute_ms of the slowest rank, *wrong added up over all ranks. */
 static tutti_status measure(struct rank *me, enum form form, double *ms, double *compute_ms, int64_t *wrong)
 {
     tutti_device *device = tutti_moe_device(me->tiles);
     double took[2], worst[2];
     int64_t mine;
-    tutti_status st = TUTTI_OK;
+    tutti_status st = set_mode(me, form);
 
     me->reach->fill(me->out, 0xff, (size_t)me->o->tokens * me->ffn.hidden * sizeof *me->out);
     me->compute_ms = 0;
-    if (form >= FULL)
-        st = tutti_device_set_mode(device, (tutti_device_mode)(form - FULL), TUTTI_DEVICE_SEQUENCED);
     if (!st)
         st = tutti_device_counters_reset(device);
     if (!st)
@@ -93,7 +99,9 @@ bool rank_is_refused(struct rank *me)
 
         if (!options_want(me->o, form) || form == PADDED)   /* which believes what it is given */
             continue;
-        st = run_form(me, (enum form)form);
+        st = set_mode(me, (enum form)form);
+        if (!st)
+            st = run_form(me, (enum form)form);
         good = st == TUTTI_ERR_INVALID;
         if (!good)
             fprintf(stderr, "moe: rank %u, %s: a wrong routing is %s\n", me->rank, options_forms[form], tutti_status_name(st));

@@ -81,12 +81,12 @@ typedef struct tutti_device_conf {
     size_t size;
     tutti_device_mode mode;
     tutti_device_lanes lanes;
-    uint32_t fifo_slots;        /* triggers, a power of two from 8 to 2^20; 0: 4096. A put takes 2, a put_signal 3, all else 1 */
+    uint32_t fifo_slots;        /* triggers, a power of two from 8 to 2^20; 0: 4096. A put takes 2, a put_signal 3 (1 where blocks store its bytes themselves), all else 1 */
     uint32_t groups;            /* counters for tutti_device_group_*, numbered from 0; at most 2^20 */
     int64_t timeout_ms;         /* of calls that wait, and how long a peer may take nothing; 0: the communicator's; negative: none */
-    uint8_t no_direct;          /* 1: mapped memory of this host's ranks goes through the FIFO, too; this rank's own part does not */
+    uint8_t no_direct;          /* 1: mapped memory of this host's ranks goes through the FIFO, too; bytes for this rank's own part do not */
     uint8_t wakes_hosts;        /* 1: a signal that a block stores itself is told to its owner, who may sleep in tutti_window_wait. Else only device code,
-                                   and host code that looks (tutti_window_test), is sure to see it soon */
+                                   and host code that looks (tutti_window_test), is sure to see it soon. Where `polls` is set hosts are told in any case */
     uint8_t polls;              /* 1: blocks are as those of a GPU. They cannot wake the proxy: it looks at the FIFO, without a pause while blocks wait and for a
                                    millisecond after they have put, else every 50 us. They make no progress, which it does for them. And no atomic instruction of theirs is one for CPUs: so it changes
                                    words for them, also where they store bytes themselves. With alloc it is so anyway */
@@ -145,7 +145,7 @@ typedef struct tutti_device_trigger {
     uint64_t head, body;
 } tutti_device_trigger;
 
-/* What a kernel needs, given to it by value. Fields are for the functions below; all memory is the device's. */
+/* What a kernel needs, given to it by value; of the same version as the library. Fields are for the functions below; all memory is the device's. */
 typedef struct tutti_device_view {
     uint32_t rank, nranks;      /* of the window */
     uint32_t mode, wakes_hosts;

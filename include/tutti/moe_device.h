@@ -356,7 +356,7 @@ TUTTI_DEVICE tutti_status tutti_moe_send(const tutti_moe_view *v, uint32_t i)
     if (st)
         return st;
     if (tutti_device_thread() == 0)
-        before = tutti_device_add(&v->staged[s->group], 1);
+        before = tutti_device_add_own(&v->staged[s->group], 1);
     if (tutti_moe_share(before) + 1 < n)
         return TUTTI_OK;
     return tutti_device_group_signal(&v->device, s->group, v->complete[s->group], &v->signals[first], n);

@@ -13,6 +13,7 @@
 #define COUNTERS_BYTES_FIRST sizeof(tutti_device_counters)
 #define SLOTS_DEFAULT 4096u
 #define SLOTS_MIN 8u
+_Static_assert(SLOTS_MIN >= TUTTI_DEVICE_AT_ONCE, "what is pushed at once finds room");
 #define SLOTS_MAX (1u << 20)
 #define GROUPS_MAX (1u << 20)
 #define FLAGS_MAX (1u << 16)

@@ -207,7 +207,7 @@ void tutti_device_wake(tutti_device *d)
         syscall(SYS_futex, &d->asleep, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* What a block waits for may need progress, which it makes while nobody else does, unless it is to be like one of a GPU; or a core, which it gives away. */
+/* What a block waits for may need progress, which it makes while nobody else does, unless it is to be like one of a GPU (hosts that look with it then rely on the proxy, and on the progress thread); or a core, which it gives away. */
 void tutti_device_rest(tutti_device *d, uint32_t turn)
 {
     if (turn < PAUSES) {

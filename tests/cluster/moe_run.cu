@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda_check.h"
 #include "moe_kernels.cu"
 #include "rank.h"
 
-#define SKIPPED 77
 #define THREADS 128
 #define PROCESSORS 3            /* where nothing is said */
 
@@ -154,6 +154,10 @@ int main(int argc, char **argv)
     if (!options_take(argc, argv, &o, &h.me.model.shape, &status))
         return status;
     o.forms &= 1u << FULL | 1u << COUPLED | 1u << DECOUPLED | 1u << ORDERED;
+    if (!o.forms) {
+        fprintf(stderr, "moe_run: none of --forms runs on a GPU: full, coupled, decoupled and ordered do\n");
+        return 1;
+    }
     h.me.o = &o;
     h.me.reach = &reach_gpu;
     h.me.run = run_form;

@@ -274,11 +274,18 @@ static void sixty_four_blocks_share_eight_slots(void **state)
 
 static tutti_status add_block(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
 {
-    (void)block, (void)nblocks;
-    return add_to_all_kernel(v, *(const uint32_t *)arg);
+    const uint64_t own = 8 * (1 + block);
+    tutti_status st = tutti_device_signal(v, v->rank, TUTTI_SIGNAL_SET, own, 1);
+
+    (void)nblocks;
+    if (!st)
+        st = tutti_device_quiet(v, v->rank);
+    if (!st && tutti_device_poll(v, own, TUTTI_EQUAL, 1, NULL) != TUTTI_OK)
+        return TUTTI_ERR_PROTOCOL;
+    return st ? st : add_to_all_kernel(v, *(const uint32_t *)arg);
 }
 
-/* Blocks of all ranks add to one word of each, their own too. */
+/* Blocks set a word of their own rank each, which is there behind quiet; then those of all ranks add to one word of each, their own too. */
 static void add_to_all_role(struct rank *r)
 {
     const tutti_device_conf conf = { .fifo_slots = 64,
@@ -286,7 +293,7 @@ static void add_to_all_role(struct rank *r)
                                      .polls = ((const struct way *)r->job->arg)->polls };
     struct here h;
 
-    here_init(r, &h, 64, &conf);
+    here_init(r, &h, 8 * (1 + CROWD), &conf);
     job_step(r, "add");
     CHECK_OK(r, tutti_device_run(h.device, CROWD, add_block, &(uint32_t){ TIMES }));
     CHECK_OK(r, tutti_window_wait(h.window, 0, TUTTI_EQUAL, (uint64_t)r->nranks * CROWD * TIMES, 0, NULL));

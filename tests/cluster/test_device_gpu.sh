@@ -14,10 +14,10 @@ done
 
 build_program device_state
 coproc coordinator { exec "$TUTTI_BUILD_DIR/tutti" coordinator --journal none --listen localhost:0; }
-trap 'kill "$coordinator_PID" 2>/dev/null || true; rm -rf "$made"' EXIT
+members=()
+trap 'kill ${coordinator_PID:-} "${members[@]}" 2>/dev/null || true; rm -rf "$made"' EXIT
 read -r _ _ at _ <&"${coordinator[0]}"       # listening on ADDRESS
 export TUTTI_COORDINATOR=${at%[,.;]}
-members=()
 for number in 0 1 2; do
     timeout 100 "$made/device_state" $number &
     members+=($!)
