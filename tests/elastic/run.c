@@ -641,11 +641,12 @@ static bool fills_again(const struct run *r)
     return r->nroles > 1 || r->least > 1;
 }
 
-/* After the last fault: groups that miss somebody get a replacement, until all are whole. */
+/* After the last fault: groups that miss somebody get a replacement, until all are whole; where no process is left for that, who waits for it ends. */
 static void fill_groups(struct run *r)
 {
-    bool missing = false;
+    struct peer *without = NULL;
     uint32_t alive = 0;
+    bool missing;
 
     for (uint32_t i = 0; i < r->npeers; i++)
         alive += r->peers[i].alive && !r->peers[i].over;
@@ -655,9 +656,12 @@ static void fill_groups(struct run *r)
 
         for (uint32_t j = 0; j < r->npeers; j++)
             mates += r->peers[j].alive && !r->peers[j].over && r->peers[j].group == r->peers[i].group;
-        missing |= r->peers[i].alive && !r->peers[i].over && mates < r->nroles;
+        if (r->peers[i].alive && !r->peers[i].over && mates < r->nroles)
+            without = &r->peers[i];
     }
-    if (missing)
+    if (without && r->npeers == PEERS_MAX)
+        kill_peer(r, without);
+    else if (missing || without)
         spawn(r);
     if (fills_again(r))
         plan(r, 200 * MS, FILL, 0);

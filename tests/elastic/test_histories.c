@@ -120,6 +120,8 @@ static void what_went_wrong_once_does_not_again(void **state)
         { 1387640946, RUN_FAULTS_FIRST },
         /* and here: who stood still heard of a sync that began anew after others had called for one that did so, too */
         { 7104015444, RUN_FAULTS_ALL },
+        /* all processes of the history were used up, and two waited for mates */
+        { 3524686184, RUN_FAULTS_ALL },
     };
     char why[2000];
 
