@@ -7,6 +7,7 @@
  *   tcp_send.c    descriptors to frames to the kernel
  *   tcp_far.c     lanes with a long round trip
  *   tcp_recv.c    the kernel's bytes to frames to memory and signals
+ *   tcp_length.c  lengths of segments, by which the kernel decides when to acknowledge
  *   tcp_peek.c    short messages, which are read without having the kernel acknowledge each
  *   tcp_secure.c  the same bytes through TLS, where that is asked for
  *   tcp_region.c  registered memory
@@ -38,6 +39,7 @@
 #define TT_TCP_BRIEF_BYTES 4096u        /* that have come at once, at most, where the next ones are peeked at */
 #define TT_TCP_FEW_LANES 4              /* up to so many, trying each is no dearer than asking epoll */
 #define TT_TCP_TRASH_BYTES (64u << 10)
+#define TT_TCP_LONG_BYTES (24u << 10)   /* of the first segment of a connection on loopback: more than a message of 16 KiB with its frames, and another */
 #define TT_TCP_REQUESTS 32              /* gets and atomics under way per link */
 #define TT_TCP_REPLIES 64               /* more than the other end's requests plus one acknowledgement */
 #define TT_TCP_REMOTES 1024             /* puts per link whose remote completion is awaited */
@@ -109,6 +111,7 @@ struct tt_tcp_lane {
     uint64_t far_ns;            /* its peer is far away: so often it is tried while blocked; 0: it is near */
     uint64_t try_ns;            /* far and blocked: when it is tried next */
     bool paced;                 /* its bytes leave this machine: pace holds */
+    uint64_t last_bytes;        /* that were sent at once, if they were not few */
     bool bye, ended;            /* the peer said that it will close; it has */
     struct tt_tcp_lane *next_dirty;
 
@@ -347,10 +350,19 @@ bool tt_tcp_reply(struct tt_tcp_link *link, const struct tt_frame *f, const void
 void tt_tcp_flush(struct tt_tcp *t);
 /* Queues an acknowledgement of the prefix, and says so, if one is due and none is queued. */
 bool tt_tcp_acknowledge(struct tt_tcp_link *link);
+/* Queues one that says nothing new, and `more` of them behind it, which are put into frames: memory of malloc's, that is freed when they have left. */
+void tt_tcp_acknowledge_again(struct tt_tcp_link *link, uint8_t *frames, uint32_t more);
 /* The other end has everything before the number with these 24 bits. False if it cannot. */
 bool tt_tcp_acknowledged(struct tt_tcp_link *link, uint32_t prefix);
 /* mem[bytes] is about to go away: what is queued from there is copied (if it has begun) or made void. */
 void tt_tcp_sources_gone(struct tt_tcp *t, const void *mem, size_t bytes);
+
+/* tcp_length.c */
+/* Begins the connection with a long segment, if its lengths matter. Once it is there. */
+void tt_tcp_length_open(struct tt_tcp_lane *lane);
+/* Whether a segment of so many bytes should have another length, and may. */
+bool tt_tcp_length_is_again(const struct tt_tcp_lane *lane, uint64_t bytes);
+void tt_tcp_length_sent(struct tt_tcp_lane *lane, uint64_t bytes);
 
 /* tcp_far.c */
 /* The shortest round trip of its first lane so far; 0: not known. */

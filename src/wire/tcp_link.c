@@ -245,6 +245,7 @@ bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd, struct tt_stream *stream
     tt_tcp_far_open(lane);
     lane->stream = stream;
     t->active[t->nactive++] = lane;
+    tt_tcp_length_open(lane);
     tt_tcp_secure_more(lane, stream != NULL);   /* what follows the greeting may have come with it */
     return true;
 }

@@ -62,6 +62,30 @@ static void mark_dirty(struct tt_tcp_lane *lane)
     t->dirty = lane;
 }
 
+/* A frame with data[bytes] behind it. */
+static struct tt_tcp_out *queue_reply(struct tt_tcp_link *link, const struct tt_frame *f, const uint8_t *data,
+                                      uint64_t bytes)
+{
+    struct tt_tcp_lane *lane = &link->lanes[0];
+    struct tt_tcp_out *out = queue_push(lane, TT_TCP_REPLY);
+
+    tt_frame_write(f, out->header);
+    out->head = TT_FRAME_BYTES;
+    out->data = data;
+    out->bytes = bytes;
+    tt_dqplb_lanes_give(&link->load, lane->number, 0, TT_FRAME_BYTES + bytes);
+    return out;
+}
+
+void tt_tcp_acknowledge_again(struct tt_tcp_link *link, uint8_t *frames, uint32_t more)
+{
+    const struct tt_frame f = { .kind = TT_FRAME_ACK, .word = tt_dqplb_word(link->ack_sent, false, false) };
+
+    for (uint32_t i = 0; i < more; i++)
+        tt_frame_write(&f, frames + (size_t)i * TT_FRAME_BYTES);
+    queue_reply(link, &f, frames, (uint64_t)more * TT_FRAME_BYTES)->copy = frames;
+}
+
 /* Room for n contiguous bytes in the link's inline ring; NULL if there is none. *end is what frees it. */
 static uint8_t *inline_take(struct tt_tcp_link *link, uint64_t n, uint64_t *end)
 {
@@ -262,6 +286,10 @@ void tt_tcp_lane_flush(struct tt_tcp_lane *lane)
         bool apart;
 
         nparts = gather(lane, iov, &total);
+        if (tt_tcp_length_is_again(lane, total)) {
+            tt_tcp_acknowledge_again(lane->link, NULL, 0);
+            nparts = gather(lane, iov, &total);
+        }
         offered = total;
         if (piece && total > piece) {
             nparts = cut(iov, piece);
@@ -284,6 +312,7 @@ void tt_tcp_lane_flush(struct tt_tcp_lane *lane)
             advance(lane, (uint64_t)n);
             lane->unanswered = 0;
             lane->sent_bytes += (uint64_t)n;
+            tt_tcp_length_sent(lane, (uint64_t)n);
             if (lane->paced && tt_lane_pace_sent(&lane->pace, (uint64_t)n, offered))
                 look_at_rate(lane);
         }
@@ -608,17 +637,12 @@ int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n)
 
 /* ---- answers ---- */
 
-/* With so many bytes behind the frame. */
-static struct tt_tcp_out *push_reply(struct tt_tcp_link *link, const struct tt_frame *f, uint64_t bytes)
+static struct tt_tcp_out *push_reply(struct tt_tcp_link *link, const struct tt_frame *f, const uint8_t *data,
+                                     uint64_t bytes)
 {
-    struct tt_tcp_lane *lane = &link->lanes[0];
-    struct tt_tcp_out *out = queue_push(lane, TT_TCP_REPLY);
+    struct tt_tcp_out *out = queue_reply(link, f, data, bytes);
 
-    tt_frame_write(f, out->header);
-    out->head = TT_FRAME_BYTES;
-    out->bytes = bytes;
-    tt_dqplb_lanes_give(&link->load, lane->number, 0, TT_FRAME_BYTES + bytes);
-    mark_dirty(lane);
+    mark_dirty(&link->lanes[0]);
     return out;
 }
 
@@ -626,7 +650,7 @@ bool tt_tcp_reply(struct tt_tcp_link *link, const struct tt_frame *f, const void
 {
     if (queue_room(&link->lanes[0].queues[TT_TCP_REPLY]) < 2)   /* the last one is the acknowledgement's */
         return false;
-    push_reply(link, f, bytes)->data = data;
+    push_reply(link, f, data, bytes);
     return true;
 }
 
@@ -639,7 +663,7 @@ bool tt_tcp_acknowledge(struct tt_tcp_link *link)
 
     if (link->ack_queued || prefix == link->ack_sent || (!asked && !window))
         return false;
-    push_reply(link, &f, 0)->ack = true;
+    push_reply(link, &f, NULL, 0)->ack = true;
     link->ack_queued = true;
     link->ack_sent = prefix;
     return true;

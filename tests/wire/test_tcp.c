@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <linux/sockios.h>
+#include <linux/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -389,6 +390,54 @@ static void short_messages_in_a_row_are_seen_once_and_their_end_too(void **state
     }
 }
 
+/* ---- lengths of segments ---- */
+
+enum { LENGTH_ROUNDS = 40, LENGTH_BYTES = 1024 };
+
+/* The longest segment that the kernel takes the other end for sending. */
+static uint32_t segment_bytes(struct node *n, uint32_t peer)
+{
+    const struct tt_tcp_link *link = tt_sparse_get(&tt_tcp_of(n->w)->links, peer);
+    struct tcp_info info = { 0 };
+    socklen_t bytes = sizeof info;
+
+    CHECK(n, getsockopt(link->lanes[0].fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0);
+    return info.tcpi_rcv_mss;
+}
+
+/* Messages that are as long as each other, one at a time and each alone on its way: by their lengths the kernel would believe that no segment is longer. */
+static void length_role(struct node *n)
+{
+    static uint8_t out[LENGTH_BYTES];
+
+    node_open(n);
+    node_connect_all(n);
+    node_barrier(n);
+    for (uint32_t i = 1; i <= LENGTH_ROUNDS; i++) {
+        struct tt_desc d = node_signal(n, 1, 0, TT_SIGNAL_SET, i);
+
+        if (n->rank == 0) {
+            memset(out, (int)i, sizeof out);
+            d.flags = TT_DESC_INLINE;
+            d.local = out;
+            d.bytes = sizeof out;
+            d.key = &n->link[1].theirs;
+            d.offset = 64;
+            node_post(n, &d);
+        } else {
+            UNTIL(n, node_word(n, 0, 0) == i);
+            CHECK(n, ((uint8_t *)n->link[0].mine)[64 + LENGTH_BYTES - 1] == (uint8_t)i);
+            CHECK(n, segment_bytes(n, 0) >= TT_TCP_LONG_BYTES);
+        }
+        node_barrier(n);
+    }
+}
+
+static void equal_messages_do_not_pass_for_the_longest_segments(void **state)
+{
+    nodes_run(*state, 2, length_role);
+}
+
 /* ---- closing ---- */
 
 #define LAST_BYTES 60000
@@ -737,7 +786,7 @@ static void numbers_that_no_right_sender_gives_end_the_link(void **state)
     nodes_run(&s, 2, odd_role);
 }
 
-/* Of a link that has carried nothing yet: as if so many messages had come and gone in both directions, and the peer knew of `acked`. */
+/* Of a link on which nothing is under way: as if so many messages had come and gone in both directions, and the peer knew of `acked`. */
 static void link_age(struct tt_tcp_link *link, uint64_t messages, uint64_t acked)
 {
     link->next_number = link->receiver.expected = messages;
@@ -761,6 +810,9 @@ static void wrap_role(struct node *n)
     CHECK(n, n->ops->reg(n->w, NULL, room, &mine) == TUTTI_OK && n->ops->reg(n->w, source, room, &from) == TUTTI_OK);
     node_share(n, 0, mine);
     link = tt_sparse_get(&tt_tcp_of(n->w)->links, !n->rank);
+    node_tell(n, !n->rank, 1, TT_SIGNAL_SET, 1);
+    UNTIL(n, node_word(n, !n->rank, 1) == 1);   /* and what a connection begins with */
+    node_barrier(n);
     link_age(link, first, first);
     node_barrier(n);
     theirs = node_import(n, !n->rank, 0);
@@ -1115,6 +1167,7 @@ int main(void)
         cmocka_unit_test_prestate(a_put_to_an_unknown_region_is_only_late, &one),
         cmocka_unit_test_prestate(a_word_is_not_seen_in_part, &one),
         cmocka_unit_test_prestate(short_messages_in_a_row_are_seen_once_and_their_end_too, &one),
+        cmocka_unit_test_prestate(equal_messages_do_not_pass_for_the_longest_segments, &one),
         cmocka_unit_test_prestate(a_wire_closes_with_answers_due_and_memory_registered, &one),
         cmocka_unit_test_prestate(what_is_cut_into_pieces_arrives_whole, &one),
         cmocka_unit_test_prestate(puts_take_no_more_lanes_than_they_may, &one),
