@@ -79,7 +79,7 @@ static void whatever_goes_wrong_members_agree_and_get_on(void **state)
     assert_int_equal(failures, 0);
     assert_int_equal(sum.few_faults, 0);
     assert_in_range(sum.used_up, 0, 1 + sum.histories / 1000);
-    if (sum.histories >= 300) {
+    if (sum.histories >= 1000) {
         assert_in_range(sum.event_counts[sum.histories / 2], 500, UINT32_MAX);
         assert_in_range(sum.voted, sum.finals / 8, sum.finals / 2);
         assert_true(sum.tentative_finals > 0 && sum.tentative_restored > 0);
