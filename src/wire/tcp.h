@@ -362,6 +362,7 @@ void tt_tcp_sources_gone(struct tt_tcp *t, const void *mem, size_t bytes);
 void tt_tcp_length_open(struct tt_tcp_lane *lane);
 /* Whether a segment of so many bytes should have another length, and may. */
 bool tt_tcp_length_is_again(const struct tt_tcp_lane *lane, uint64_t bytes);
+/* The kernel has taken so many bytes at once. */
 void tt_tcp_length_sent(struct tt_tcp_lane *lane, uint64_t bytes);
 
 /* tcp_far.c */
