@@ -39,6 +39,7 @@ perftest        | bench | what the verbs wire is measured beside on soft-RoCE
 clang           | ci    | the second compiler, and the fuzzers
 libclang-rt-dev | ci    | the sanitizers and libFuzzer of clang
 llvm            | ci    | names the lines of what these find
+lld             | ci    | links what the sanitizers look at in a third of the time
 clang-format    | ci    | checks how the sources are laid out
 libopenmpi-dev  | bench | what the benchmarks compare with
 libmpich-dev    | bench | what the benchmarks compare with
