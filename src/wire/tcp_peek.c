@@ -27,7 +27,7 @@ bool tt_tcp_peeked_take(struct tt_tcp_lane *lane)
     if (!lane->peeks)
         return true;
     if (lane->have)
-        taken = recv(lane->fd, NULL, lane->have, MSG_TRUNC | MSG_DONTWAIT);
+        taken = recv(lane->fd, lane->buffer, lane->have, MSG_TRUNC | MSG_DONTWAIT);    /* they are there: nothing is copied */
     if (taken != (ssize_t)lane->have) {
         errno = taken >= 0 || errno == EAGAIN ? EPROTO : errno;     /* they were there */
         return false;
