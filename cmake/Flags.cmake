@@ -48,7 +48,7 @@ if(TUTTI_SANITIZE)
     set(TUTTI_SANITIZE_FLAGS -fsanitize=${TUTTI_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     add_compile_options(${TUTTI_SANITIZE_FLAGS})
     add_link_options(${TUTTI_SANITIZE_FLAGS})
-    # 245 programs that are large: lld needs a third of the time for them.
+    # Hundreds of large programs: lld needs a third of the time for them.
     find_program(TUTTI_LLD ld.lld)
     mark_as_advanced(TUTTI_LLD)
     if(TUTTI_LLD)

@@ -5,7 +5,8 @@
 #   tests/support/*.c               linked into every test that needs it; headers are included as "support/…"
 #   tests/<folder>/prog_<name>.c    a program that tests start: <build>/tests/<folder>/prog_<name>
 #   tests/fuzz/fuzz_<name>.c        defines LLVMFuzzerTestOneInput; its corpus is tests/fuzz/corpus/<name>/
-#   tests/test_*.py, *.sh and tests/<folder>/test_*.py, *.sh    run as they are; exit status 77 means skipped
+#   tests/test_*.py, *.sh and tests/<folder>/test_*.py, *.sh    run as they are; exit status 77 means skipped. Under sanitizers a third of the
+#                                   cases of a script in Python run, by turns (tests/support/turns.py)
 #
 #   tests/<folder>/plugin_<what>.c      a shared object that tests load
 #   tests/<room>/test_planted.c     has the room's sources compiled in once more, with TT_PLANTED_BUGS
@@ -190,6 +191,9 @@ function(tutti_add_script_tests)
                 message(FATAL_ERROR "${script} needs Python 3")
             endif()
             set(interpreter ${Python3_EXECUTABLE})
+            if(TUTTI_SANITIZE)
+                list(APPEND interpreter ${tests_dir}/support/turns.py 3)
+            endif()
         else()
             set(interpreter bash)
         endif()

@@ -18,7 +18,7 @@
 #elif defined(__SANITIZE_THREAD__)
 #define UNIT_SHARE 24
 #elif defined(__SANITIZE_ADDRESS__)
-#define UNIT_SHARE 8
+#define UNIT_SHARE 16
 #else
 #define UNIT_SHARE 1
 #endif
