@@ -71,6 +71,7 @@ struct search {
     uint64_t since_ns, now_ns;
     uint32_t first, last;       /* of the queue of ranks whose answers are to be followed */
     uint32_t guilty;
+    uint32_t idle;              /* answers, and is in nothing */
     bool open;
     struct tt_waiting ask;
 };
@@ -112,6 +113,8 @@ static void visit(struct search *s, const struct tt_waiting *w)
         s->open = true;
         if (s->now_ns - r->first_ns >= TT_PROBE_SILENCE_NS)
             s->guilty = w->rank;
+    } else if (r->nwaits == 0) {
+        s->idle = w->rank;
     }
     r->due |= relevant(r, w);
     enqueue(s, w->rank);
@@ -121,7 +124,13 @@ enum tt_blame tt_probe_blame(struct tt_probe *p, const struct tt_waiting *w, uin
                              uint32_t *guilty, struct tt_waiting *ask)
 {
     struct search s = {
-        .p = p, .since_ns = since_ns, .now_ns = now_ns, .first = NOBODY, .guilty = NOBODY, .ask = { .rank = NOBODY },
+        .p = p,
+        .since_ns = since_ns,
+        .now_ns = now_ns,
+        .first = NOBODY,
+        .guilty = NOBODY,
+        .idle = NOBODY,
+        .ask = { .rank = NOBODY },
     };
 
     p->searches++;
@@ -137,8 +146,10 @@ enum tt_blame tt_probe_blame(struct tt_probe *p, const struct tt_waiting *w, uin
             visit(&s, &r->waits[__builtin_ctz(left)]);
     }
     *ask = s.ask;
-    if (s.guilty == NOBODY)
+    if (s.guilty == NOBODY) {
+        *guilty = s.idle;
         return s.open ? TT_BLAME_OPEN : TT_BLAME_NOBODY;
+    }
     *guilty = s.guilty;
     return TT_BLAME_RANK;
 }

@@ -37,7 +37,7 @@ bool tt_probe_ask(struct tt_probe *p, uint32_t rank, uint64_t now_ns);
  * asked now: ask[]. In the operation that it was asked about it waits for one; if it is not in that, any of its operations may keep it from it. */
 uint32_t tt_probe_answer(struct tt_probe *p, uint32_t rank, const struct tt_waiting *of, const struct tt_waiting *waits,
                          uint32_t n, uint64_t now_ns, struct tt_waiting ask[TT_WAITINGS]);
-/* From the rank that *w waits for along the answers to one that is silent (*guilty). since_ns: when the deadline was. ask->rank: who should be asked now, which
+/* From the rank that *w waits for along the answers to one that is silent (*guilty), or else to one that is in no operation (UINT32_MAX: none is). since_ns: when the deadline was. ask->rank: who should be asked now, which
  * then counts as done, and there may be more: call again. UINT32_MAX: nobody. */
 enum tt_blame tt_probe_blame(struct tt_probe *p, const struct tt_waiting *w, uint64_t since_ns, uint64_t now_ns,
                              uint32_t *guilty, struct tt_waiting *ask);

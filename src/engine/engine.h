@@ -159,7 +159,7 @@ struct tt_engine_hooks {
     /* An operation has waited for w->rank for a while. */
     void (*slow)(void *arg, const struct tt_waiting *w);
     /* A deadline has passed, at since_ns, in an operation that waits for w->rank: who, along the chain of waiting, does not answer? Who was not asked since is
-     * asked now. *guilty is written for TT_BLAME_RANK. */
+     * asked now. *guilty: that rank (TT_BLAME_RANK); else one that answers, and is in no operation, or UINT32_MAX. */
     enum tt_blame (*blame)(void *arg, const struct tt_waiting *w, uint64_t since_ns, uint32_t *guilty);
 };
 /* None of the ones before is called any more when it returns. */

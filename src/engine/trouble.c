@@ -199,7 +199,7 @@ static bool find_waiting(const struct tt_op *op, struct tt_waiting *out)
     return true;
 }
 
-/* Who is to blame that op did not end by its deadline. Nobody is before what has come meanwhile is heard: this process may have stood still itself. */
+/* Who is to blame that op did not end by its deadline, or comes late to it: *guilty, which is UINT32_MAX before. Nobody is before what has come meanwhile is heard: this process may have stood still itself. */
 static enum tt_blame find_guilty(struct tt_engine *e, const struct tt_op *op, uint32_t *guilty)
 {
     struct tt_waiting w;
@@ -226,6 +226,9 @@ static bool timed_out(struct tt_engine *e, struct tt_op *op)
     if (blame == TT_BLAME_RANK)
         snprintf(why, sizeof why, "%s does not answer: %s reached its deadline in %s", tt_rank_text(e, guilty, other),
                  tt_rank_text(e, e->rank, own), what);
+    else if (guilty != UINT32_MAX)
+        snprintf(why, sizeof why, "%s reached its deadline in %s; %s answers, and is in no operation",
+                 tt_rank_text(e, e->rank, own), what, tt_rank_text(e, guilty, other));
     else
         snprintf(why, sizeof why, "%s reached its deadline in %s", tt_rank_text(e, e->rank, own), what);
     tt_context_fail_here(op->context, blame == TT_BLAME_RANK ? TUTTI_ERR_PEER_LOST : TUTTI_ERR_TIMEOUT, why, true);

@@ -40,8 +40,8 @@ static uint32_t blamed(uint32_t rank, uint64_t now)
     const enum tt_blame blame = tt_probe_blame(&probe, &w, 0, now, &guilty, &ask);
 
     assert_int_equal(ask.rank, UINT32_MAX);
-    assert_true((blame == TT_BLAME_RANK) == (guilty != UINT32_MAX));
-    return guilty;
+    assert_true(blame != TT_BLAME_RANK || guilty != UINT32_MAX);
+    return blame == TT_BLAME_RANK ? guilty : UINT32_MAX;
 }
 
 /* waits_for[r]: whom r waits for, N: nobody. Rank r does not answer if silent says so. We wait for rank 0, and ask as often as we may,
@@ -215,6 +215,27 @@ static void a_rank_is_followed_in_each_of_its_operations(void **state)
 /* ---- at the deadline ---- */
 
 /* Who answered before it is asked once more; what it says then counts. */
+/* Ranks 0 and 1 wait; the last one answers. */
+static void who_answers_and_is_in_no_operation_is_told_of(void **state)
+{
+    const struct tt_waiting first = waiting(0), last = waiting(2);
+    struct tt_waiting ask[TT_WAITINGS], more;
+    uint32_t told = N;
+
+    (void)state;
+    begin();
+    assert_true(tt_probe_ask(&probe, 0, START));
+    assert_true(answer(0, 1, START));
+    assert_true(answer(1, 2, START));
+    assert_int_equal(tt_probe_answer(&probe, 2, &last, ask, 0, START, ask), 0);
+    assert_int_equal(tt_probe_blame(&probe, &first, 0, START + TT_MS, &told, &more), TT_BLAME_NOBODY);
+    assert_int_equal(told, 2);
+
+    assert_false(answer(2, 0, START + 2 * TT_MS));      /* now they wait in a circle */
+    assert_int_equal(tt_probe_blame(&probe, &first, 0, START + 3 * TT_MS, &told, &more), TT_BLAME_NOBODY);
+    assert_int_equal(told, UINT32_MAX);
+}
+
 static void nobody_is_acquitted_by_what_was_said_before_the_deadline(void **state)
 {
     const uint64_t deadline = START + TT_SECOND;
@@ -273,8 +294,9 @@ static void ranks_that_do_not_exist_are_ignored(void **state)
                 assert_true(r < N && ask[k - 1].rank < N);
         blame = tt_probe_blame(&probe, &of, now - tt_prng_below(&p, TT_SECOND), now, &guilty, ask);
         assert_true(ask->rank < N || ask->rank == UINT32_MAX);
-        assert_true((blame == TT_BLAME_RANK) == (guilty < N));
-        assert_true(guilty == UINT32_MAX || now - ranks[guilty].first_ns >= TT_PROBE_SILENCE_NS);
+        assert_true(guilty < N || (guilty == UINT32_MAX && blame != TT_BLAME_RANK));
+        assert_true(blame != TT_BLAME_RANK || now - ranks[guilty].first_ns >= TT_PROBE_SILENCE_NS);
+        assert_true(blame == TT_BLAME_RANK || guilty == UINT32_MAX || ranks[guilty].nwaits == 0);
     }
 }
 
@@ -291,6 +313,7 @@ int main(void)
         cmocka_unit_test(a_rank_in_the_operation_is_followed_there_and_one_that_is_not_in_all_it_is_in),
         cmocka_unit_test(of_an_answer_those_are_asked_who_keep_it_from_the_operation),
         cmocka_unit_test(a_rank_is_followed_in_each_of_its_operations),
+        cmocka_unit_test(who_answers_and_is_in_no_operation_is_told_of),
         cmocka_unit_test(nobody_is_acquitted_by_what_was_said_before_the_deadline),
         cmocka_unit_test(ranks_that_do_not_exist_are_ignored),
     };
