@@ -6,10 +6,10 @@
 #   tests/<folder>/prog_<name>.c    a program that tests start: <build>/tests/<folder>/prog_<name>
 #   tests/fuzz/fuzz_<name>.c        defines LLVMFuzzerTestOneInput; its corpus is tests/fuzz/corpus/<name>/
 #   tests/test_*.py, *.sh and tests/<folder>/test_*.py, *.sh    run as they are; exit status 77 means skipped. Under sanitizers a third of the
-#                                   cases of a script in Python run, by turns (tests/support/turns.py)
+#                                   unittest cases of a script run, by turns (tests/support/turns.py)
 #
 #   tests/<folder>/plugin_<what>.c      a shared object that tests load
-#   tests/<room>/test_planted.c     has the room's sources compiled in once more, with TT_PLANTED_BUGS
+#   tests/<room>/test_planted.c     has the room's sources compiled in once more, with TT_PLANTED_BUGS; not under sanitizers
 #
 # A test must bear that others run beside it. One that needs longer than TUTTI_TEST_TIMEOUT_S is too long; what takes more than a few seconds
 # stands in tests/seconds.txt. Scripts find the build in TUTTI_BUILD_DIR and the sources in TUTTI_SOURCE_DIR.

@@ -67,10 +67,11 @@ static void tell_others(void *arg, uint32_t id, tutti_status st, const char *sen
 
 /* ---- probes ---- */
 
-#define PROBE_BYTES 17
-#define ANSWER_BYTES (18 + 16 * TT_WAITINGS)
+#define PROBE_BYTES 25
+#define ANSWER_BYTES (26 + 16 * TT_WAITINGS)
 
-static void write_probe(uint8_t frame[PROBE_BYTES], const struct tt_waiting *about)
+/* now_ns is the question's number, which its answer has. */
+static void write_probe(uint8_t frame[PROBE_BYTES], const struct tt_waiting *about, uint64_t now_ns)
 {
     struct tt_writer wr;
 
@@ -79,9 +80,10 @@ static void write_probe(uint8_t frame[PROBE_BYTES], const struct tt_waiting *abo
     tt_write_u32(&wr, about->rank);
     tt_write_u32(&wr, about->context);
     tt_write_u64(&wr, about->op);
+    tt_write_u64(&wr, now_ns);
 }
 
-static size_t write_answer(uint8_t frame[ANSWER_BYTES], uint32_t to, const struct tt_waiting *about,
+static size_t write_answer(uint8_t frame[ANSWER_BYTES], uint32_t to, const struct tt_waiting *about, uint64_t number,
                            const struct tt_waiting *waits, uint32_t n)
 {
     struct tt_writer wr;
@@ -91,6 +93,7 @@ static size_t write_answer(uint8_t frame[ANSWER_BYTES], uint32_t to, const struc
     tt_write_u32(&wr, to);
     tt_write_u32(&wr, about->context);
     tt_write_u64(&wr, about->op);
+    tt_write_u64(&wr, number);
     tt_write_u8(&wr, (uint8_t)n);
     for (uint32_t i = 0; i < n; i++) {
         tt_write_u32(&wr, waits[i].context);
@@ -103,13 +106,14 @@ static size_t write_answer(uint8_t frame[ANSWER_BYTES], uint32_t to, const struc
 static void ask_if_slow(void *arg, const struct tt_waiting *about)
 {
     struct tt_world *w = arg;
+    const uint64_t now_ns = tt_now_ns();
     uint8_t frame[PROBE_BYTES];
     bool ask;
 
     pthread_mutex_lock(&w->probe_lock);
-    ask = tt_probe_ask(&w->probe, about->rank, tt_now_ns());
+    ask = tt_probe_ask(&w->probe, about->rank, now_ns);
     pthread_mutex_unlock(&w->probe_lock);
-    write_probe(frame, about);
+    write_probe(frame, about, now_ns);
     if (ask)
         flood(w, frame, sizeof frame);
 }
@@ -120,12 +124,14 @@ static enum tt_blame who_is_silent(void *arg, const struct tt_waiting *of, uint6
     uint8_t frame[PROBE_BYTES];
     struct tt_waiting ask;
     enum tt_blame blame;
+    uint64_t now_ns;
 
     do {
+        now_ns = tt_now_ns();
         pthread_mutex_lock(&w->probe_lock);
-        blame = tt_probe_blame(&w->probe, of, since_ns, tt_now_ns(), guilty, &ask);
+        blame = tt_probe_blame(&w->probe, of, since_ns, now_ns, guilty, &ask);
         pthread_mutex_unlock(&w->probe_lock);
-        write_probe(frame, &ask);
+        write_probe(frame, &ask, now_ns);
         if (ask.rank != UINT32_MAX)
             flood(w, frame, sizeof frame);
     } while (ask.rank != UINT32_MAX && blame != TT_BLAME_RANK);
@@ -137,23 +143,28 @@ static void hear_probe(struct tt_world *w, uint32_t from, struct tt_reader *r)
 {
     struct tt_waiting about = { .context = tt_read_u32(r), .rank = w->rank }, waits[TT_WAITINGS];
     uint8_t frame[ANSWER_BYTES];
+    uint64_t number;
     uint32_t n;
 
     about.op = tt_read_u64(r);
+    number = tt_read_u64(r);
     if (r->bad)
         return;
     n = tt_engine_waitings(w->engine, about.context, about.op, waits);
-    tt_overlay_flood(w->overlay, frame, (uint16_t)write_answer(frame, from, &about, waits, n));
+    tt_overlay_flood(w->overlay, frame, (uint16_t)write_answer(frame, from, &about, number, waits, n));
 }
 
 /* This rank is answered. Whoever waits for it waits for one that does answer. */
 static void hear_answer(struct tt_world *w, uint32_t from, struct tt_reader *r)
 {
     struct tt_waiting about = { .context = tt_read_u32(r), .rank = from }, waits[TT_WAITINGS], ask[TT_WAITINGS];
+    const uint64_t now_ns = tt_now_ns();
     uint8_t frame[PROBE_BYTES];
+    uint64_t number;
     uint32_t n, nask;
 
     about.op = tt_read_u64(r);
+    number = tt_read_u64(r);
     n = tt_read_u8(r);
     if (n > TT_WAITINGS)
         r->bad = true;
@@ -167,10 +178,10 @@ static void hear_answer(struct tt_world *w, uint32_t from, struct tt_reader *r)
     if (r->bad)
         return;
     pthread_mutex_lock(&w->probe_lock);
-    nask = tt_probe_answer(&w->probe, from, &about, waits, n, tt_now_ns(), ask);
+    nask = tt_probe_answer(&w->probe, from, &about, waits, n, number, now_ns, ask);
     pthread_mutex_unlock(&w->probe_lock);
     for (uint32_t i = 0; i < nask; i++) {
-        write_probe(frame, &ask[i]);
+        write_probe(frame, &ask[i], now_ns);
         tt_overlay_flood(w->overlay, frame, sizeof frame);
     }
 }

@@ -43,7 +43,7 @@ static uint8_t relevant(const struct tt_probe_rank *r, const struct tt_waiting *
 }
 
 uint32_t tt_probe_answer(struct tt_probe *p, uint32_t rank, const struct tt_waiting *of, const struct tt_waiting *waits,
-                         uint32_t n, uint64_t now_ns, struct tt_waiting ask[TT_WAITINGS])
+                         uint32_t n, uint64_t asked_ns, uint64_t now_ns, struct tt_waiting ask[TT_WAITINGS])
 {
     struct tt_probe_rank *r;
     uint32_t nask = 0;
@@ -52,7 +52,9 @@ uint32_t tt_probe_answer(struct tt_probe *p, uint32_t rank, const struct tt_wait
         return 0;
     tt_assert(n <= TT_WAITINGS);
     r = &p->rank[rank];
-    r->first_ns = 0;
+    if (asked_ns < r->asked_ns && !r->first_ns)
+        return 0;               /* overtaken by the answer to a newer question */
+    r->first_ns = asked_ns < r->asked_ns ? r->asked_ns : 0;
     r->nwaits = (uint8_t)n;
     memcpy(r->waits, waits, n * sizeof *waits);
     for (uint32_t left = relevant(r, of); left; left &= left - 1) {

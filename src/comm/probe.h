@@ -15,7 +15,7 @@
 
 struct tt_probe_rank {
     uint64_t first_ns;          /* of the oldest question that has no answer; 0: none is open */
-    uint64_t asked_ns;          /* of the newest question */
+    uint64_t asked_ns;          /* of the newest question: its number, too */
     struct tt_waiting waits[TT_WAITINGS];   /* as it last said */
     uint8_t nwaits;
     uint8_t due, done;          /* tt_probe_blame: of waits, those that are to be followed, and those that were; in search number `search` */
@@ -31,14 +31,15 @@ struct tt_probe {
 
 /* ranks[nranks] are zero. */
 void tt_probe_init(struct tt_probe *p, struct tt_probe_rank *ranks, uint32_t nranks);
-/* Somebody waits for `rank`: true if it should be asked now. */
+/* Somebody waits for `rank`: true if it should be asked now; the question's number is now_ns. */
 bool tt_probe_ask(struct tt_probe *p, uint32_t rank, uint64_t now_ns);
-/* It answered a question about what *of says, with what it is in: waits[n], n at most TT_WAITINGS. Returns how many of the ranks that it waits for should be
+/* It answered question asked_ns, about what *of says, with what it is in: waits[n], n at most TT_WAITINGS. Where a newer question is open it stays so. Returns how many of the ranks that it waits for should be
  * asked now: ask[]. In the operation that it was asked about it waits for one; if it is not in that, any of its operations may keep it from it. */
 uint32_t tt_probe_answer(struct tt_probe *p, uint32_t rank, const struct tt_waiting *of, const struct tt_waiting *waits,
-                         uint32_t n, uint64_t now_ns, struct tt_waiting ask[TT_WAITINGS]);
-/* From the rank that *w waits for along the answers to one that is silent (*guilty), or else to one that is in no operation (UINT32_MAX: none is). since_ns: when the deadline was. ask->rank: who should be asked now, which
- * then counts as done, and there may be more: call again. UINT32_MAX: nobody. */
+                         uint32_t n, uint64_t asked_ns, uint64_t now_ns, struct tt_waiting ask[TT_WAITINGS]);
+/* From the rank that *w waits for along the answers to one that is silent (*guilty), or else to one that was in no operation
+ * (UINT32_MAX: none was). since_ns: when the deadline was. ask->rank: who should be asked now, in question now_ns, which then counts as done, and there may be
+ * more: call again. UINT32_MAX: nobody. */
 enum tt_blame tt_probe_blame(struct tt_probe *p, const struct tt_waiting *w, uint64_t since_ns, uint64_t now_ns,
                              uint32_t *guilty, struct tt_waiting *ask);
 

@@ -159,12 +159,12 @@ struct tt_engine_hooks {
     /* An operation has waited for w->rank for a while. */
     void (*slow)(void *arg, const struct tt_waiting *w);
     /* A deadline has passed, at since_ns, in an operation that waits for w->rank: who, along the chain of waiting, does not answer? Who was not asked since is
-     * asked now. *guilty: that rank (TT_BLAME_RANK); else one that answers, and is in no operation, or UINT32_MAX. */
+     * asked now. *guilty: that rank (TT_BLAME_RANK); else one that answered that it is in no operation, or UINT32_MAX. */
     enum tt_blame (*blame)(void *arg, const struct tt_waiting *w, uint64_t since_ns, uint32_t *guilty);
 };
 /* None of the ones before is called any more when it returns. */
 void tt_engine_set_hooks(struct tt_engine *e, const struct tt_engine_hooks *hooks);
-/* What this process is in: the operations that have begun, at most TT_WAITINGS, first the one with this context and number if it is among them. Returns
+/* What this process is in: the operations that have begun, and one of each context where none has, at most TT_WAITINGS, first the one with this context and number if it is among them. Returns
  * how many there are. Any thread; as of some milliseconds ago. */
 uint32_t tt_engine_waitings(struct tt_engine *e, uint32_t context, uint64_t op, struct tt_waiting out[TT_WAITINGS]);
 

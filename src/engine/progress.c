@@ -26,7 +26,7 @@
 #include "engine/timers.h"
 
 #define TIMER_NS (5 * TT_MS)            /* between looks at deadlines */
-#define CLOCK_EVERY 256                 /* idle polls between looks at the clock */
+#define CLOCK_EVERY 256                 /* idle polls, or busy ones, between looks at the clock */
 #define PAY_EVERY 4096                  /* the same between payments of the little that we owe: whoever we wait for may need it, but seldom
                                            does, and it wakes who sleeps */
 #define SHARE_BYTES (128u << 10)        /* moved in memory by a rank that others wait behind, before it offers them the core */
@@ -555,11 +555,13 @@ static uint32_t idle(struct tt_engine *e, uint32_t n)
 
 bool tt_engine_work(struct tt_engine *e, bool (*done)(void *arg), void *arg)
 {
-    uint32_t idles = 0;
+    uint32_t idles = 0, busy = 0;
 
     while (!done(arg)) {
         if (tt_engine_progress(e)) {
             idles = 0;
+            if (++busy % CLOCK_EVERY == 0)
+                look_at_timers(e);
             if (e->tired) {
                 e->tired = false;
                 sched_yield();

@@ -199,7 +199,7 @@ static bool find_waiting(const struct tt_op *op, struct tt_waiting *out)
     return true;
 }
 
-/* Who is to blame that op did not end by its deadline, or comes late to it: *guilty, which is UINT32_MAX before. Nobody is before what has come meanwhile is heard: this process may have stood still itself. */
+/* Who is to blame that op did not end by its deadline, or who answers and is in nothing: *guilty, which is UINT32_MAX before. Nobody is before what has come meanwhile is heard: this process may have stood still itself. */
 static enum tt_blame find_guilty(struct tt_engine *e, const struct tt_op *op, uint32_t *guilty)
 {
     struct tt_waiting w;
@@ -227,7 +227,7 @@ static bool timed_out(struct tt_engine *e, struct tt_op *op)
         snprintf(why, sizeof why, "%s does not answer: %s reached its deadline in %s", tt_rank_text(e, guilty, other),
                  tt_rank_text(e, e->rank, own), what);
     else if (guilty != UINT32_MAX)
-        snprintf(why, sizeof why, "%s reached its deadline in %s; %s answers, and is in no operation",
+        snprintf(why, sizeof why, "%s reached its deadline in %s; %s answers, and was in no collective, send or receive",
                  tt_rank_text(e, e->rank, own), what, tt_rank_text(e, guilty, other));
     else
         snprintf(why, sizeof why, "%s reached its deadline in %s", tt_rank_text(e, e->rank, own), what);
@@ -270,17 +270,20 @@ static bool check_op(struct tt_engine *e, struct tt_op *op)
     return true;
 }
 
-/* Publishes what the operations wait for: the answer to a probe. */
+/* Publishes what the operations wait for: the answer to a probe. Of those that cannot begin yet, it says that there is one. */
 static void publish(struct tt_engine *e)
 {
     struct tt_waiting now[TT_WAITINGS_KEPT];
     uint32_t n = 0;
 
-    for (const struct tt_context *c = e->contexts; c; c = c->next)
+    for (const struct tt_context *c = e->contexts; c; c = c->next) {
         for (const struct tt_op *op = c->active; op && n < TT_WAITINGS_KEPT; op = op->next)
             now[n++] = (struct tt_waiting){ .context = c->id,
                                             .rank = tt_op_waits_for(op),
                                             .op = op->p2p ? UINT64_MAX : op->seq };
+        if (!c->active && c->waiting && n < TT_WAITINGS_KEPT)
+            now[n++] = (struct tt_waiting){ .context = c->id, .rank = UINT32_MAX, .op = c->waiting->seq };
+    }
     if (!n && !e->nwaiting)
         return;
     pthread_mutex_lock(&e->waiting_lock);

@@ -307,7 +307,7 @@ static void innocent_role(struct rank *r)
         job_raise(r->board, FLAG_BEGUN);
         CHECK_STATUS(r, tutti_wait(request), TUTTI_ERR_TIMEOUT);
         CHECK(r, strstr(tutti_last_error(), "rank 2 reached its deadline in broadcast("));
-        CHECK(r, strstr(tutti_last_error(), "waiting for rank 1; rank 0 answers, and is in no operation") && !job_names(tutti_last_error(), s->victim));
+        CHECK(r, strstr(tutti_last_error(), "waiting for rank 1; rank 0 answers, and was in no collective, send or receive") && !job_names(tutti_last_error(), s->victim));
         CHECK(r, r->rank != 1 || strstr(tutti_last_error(), "rank 1 was in broadcast("));
     }
     tutti_comm_destroy(other);

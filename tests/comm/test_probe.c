@@ -25,10 +25,18 @@ static bool answer(uint32_t rank, uint32_t waits_for, uint64_t now)
 {
     const struct tt_waiting w = waiting(waits_for), of = waiting(rank);
     struct tt_waiting ask[TT_WAITINGS];
-    const uint32_t n = tt_probe_answer(&probe, rank, &of, &w, 1, now, ask);
+    const uint32_t n = tt_probe_answer(&probe, rank, &of, &w, 1, rank < N ? ranks[rank].asked_ns : 0, now, ask);
 
     assert_true(n == 0 || (n == 1 && ask[0].rank == waits_for));
     return n > 0;
+}
+
+/* A rank answers that it is in nothing. How many are to be asked now. */
+static uint32_t answer_none(uint32_t rank, const struct tt_waiting *of, uint64_t now)
+{
+    struct tt_waiting waits[TT_WAITINGS] = { 0 }, ask[TT_WAITINGS];
+
+    return tt_probe_answer(&probe, rank, of, waits, 0, ranks[rank].asked_ns, now, ask);
 }
 
 /* Who is to blame; nobody is asked anew. */
@@ -169,7 +177,7 @@ static void a_rank_in_the_operation_is_followed_there_and_one_that_is_not_in_all
         begin();
         assert_true(tt_probe_ask(&probe, 1, START));
         assert_true(tt_probe_ask(&probe, cases[i].silent, START));
-        for (uint32_t k = tt_probe_answer(&probe, 1, &cases[i].of, waits, 3, START, ask); k > 0; k--)
+        for (uint32_t k = tt_probe_answer(&probe, 1, &cases[i].of, waits, 3, START, START, ask); k > 0; k--)
             answer(ask[k - 1].rank, UINT32_MAX, START);
         assert_int_equal(tt_probe_blame(&probe, &cases[i].of, 0, START + TT_PROBE_SILENCE_NS, &guilty, ask) ==
                              TT_BLAME_RANK,
@@ -186,10 +194,10 @@ static void of_an_answer_those_are_asked_who_keep_it_from_the_operation(void **s
 
     (void)state;
     begin();
-    assert_int_equal(tt_probe_answer(&probe, 1, &in, waits, 4, START, ask), 1);
+    assert_int_equal(tt_probe_answer(&probe, 1, &in, waits, 4, START, START, ask), 1);
     assert_int_equal(ask[0].rank, 4);
     assert_int_equal(ask[0].op, 5);
-    assert_int_equal(tt_probe_answer(&probe, 1, &not_in, waits, 4, START, ask), 2);     /* rank 4 was just asked */
+    assert_int_equal(tt_probe_answer(&probe, 1, &not_in, waits, 4, START, START, ask), 2);     /* rank 4 was just asked */
     assert_int_equal(ask[0].rank, 3);
     assert_int_equal(ask[1].rank, 6);
 }
@@ -205,8 +213,8 @@ static void a_rank_is_followed_in_each_of_its_operations(void **state)
     (void)state;
     begin();
     assert_true(tt_probe_ask(&probe, 1, START));
-    assert_int_equal(tt_probe_answer(&probe, 1, &first, of_1, 2, START, ask), 1);
-    assert_int_equal(tt_probe_answer(&probe, 2, &first, of_2, 1, START, ask), 0);
+    assert_int_equal(tt_probe_answer(&probe, 1, &first, of_1, 2, START, START, ask), 1);
+    assert_int_equal(tt_probe_answer(&probe, 2, &first, of_2, 1, START, START, ask), 0);
     assert_true(tt_probe_ask(&probe, 3, START));
     assert_int_equal(tt_probe_blame(&probe, &first, 0, START + TT_SECOND, &guilty, ask), TT_BLAME_RANK);
     assert_int_equal(guilty, 3);
@@ -214,28 +222,69 @@ static void a_rank_is_followed_in_each_of_its_operations(void **state)
 
 /* ---- at the deadline ---- */
 
-/* Who answered before it is asked once more; what it says then counts. */
-/* Ranks 0 and 1 wait; the last one answers. */
+/* Ranks 0 and 1 wait; the last one answers. What it was in before the deadline does not count. */
 static void who_answers_and_is_in_no_operation_is_told_of(void **state)
 {
+    const uint64_t deadline = START + TT_SECOND;
     const struct tt_waiting first = waiting(0), last = waiting(2);
-    struct tt_waiting ask[TT_WAITINGS], more;
+    struct tt_waiting ask;
     uint32_t told = N;
 
     (void)state;
     begin();
-    assert_true(tt_probe_ask(&probe, 0, START));
-    assert_true(answer(0, 1, START));
-    assert_true(answer(1, 2, START));
-    assert_int_equal(tt_probe_answer(&probe, 2, &last, ask, 0, START, ask), 0);
-    assert_int_equal(tt_probe_blame(&probe, &first, 0, START + TT_MS, &told, &more), TT_BLAME_NOBODY);
+    assert_true(tt_probe_ask(&probe, 0, deadline - TT_MS));
+    assert_true(answer(0, 1, deadline - TT_MS));
+    assert_true(answer(1, 2, deadline - TT_MS));
+    assert_int_equal(answer_none(2, &last, deadline - TT_MS), 0);
+    for (uint32_t r = 0; r <= 2; r++) {
+        assert_int_equal(tt_probe_blame(&probe, &first, deadline, deadline, &told, &ask), TT_BLAME_OPEN);
+        assert_int_equal(ask.rank, r);
+        assert_int_equal(told, UINT32_MAX);
+    }
+    assert_false(answer(0, 1, deadline));
+    assert_false(answer(1, 2, deadline));
+    assert_int_equal(tt_probe_blame(&probe, &first, deadline, deadline, &told, &ask), TT_BLAME_OPEN);
+    assert_int_equal(told, UINT32_MAX);
+    assert_int_equal(answer_none(2, &last, deadline), 0);
+    assert_int_equal(tt_probe_blame(&probe, &first, deadline, deadline, &told, &ask), TT_BLAME_NOBODY);
     assert_int_equal(told, 2);
 
-    assert_false(answer(2, 0, START + 2 * TT_MS));      /* now they wait in a circle */
-    assert_int_equal(tt_probe_blame(&probe, &first, 0, START + 3 * TT_MS, &told, &more), TT_BLAME_NOBODY);
+    assert_false(answer(2, 0, deadline + TT_MS));       /* now they wait in a circle */
+    assert_int_equal(tt_probe_blame(&probe, &first, deadline, deadline + TT_MS, &told, &ask), TT_BLAME_NOBODY);
     assert_int_equal(told, UINT32_MAX);
 }
 
+/* Two questions are under way when the answer to the first comes, which was given before the deadline. */
+static void an_old_answer_does_not_pass_for_a_new_one(void **state)
+{
+    const uint64_t old = START, deadline = START + 300 * TT_MS, asked = deadline + TT_MS;
+    const struct tt_waiting w = waiting(1), next = waiting(3);
+    struct tt_waiting ask[TT_WAITINGS];
+    uint32_t guilty = UINT32_MAX;
+
+    (void)state;
+    begin();
+    assert_true(tt_probe_ask(&probe, 1, old));
+    assert_true(tt_probe_ask(&probe, 1, asked));
+    assert_int_equal(tt_probe_answer(&probe, 1, &w, ask, 0, old, asked + TT_MS, ask), 0);
+    assert_int_equal(tt_probe_blame(&probe, &w, deadline, asked + TT_MS, &guilty, ask), TT_BLAME_OPEN);
+    assert_int_equal(tt_probe_blame(&probe, &w, deadline, asked + TT_PROBE_SILENCE_NS - 1, &guilty, ask),
+                     TT_BLAME_OPEN);
+    assert_int_equal(tt_probe_blame(&probe, &w, deadline, asked + TT_PROBE_SILENCE_NS, &guilty, ask), TT_BLAME_RANK);
+    assert_int_equal(guilty, 1);
+
+    /* The other way round: the new one overtakes it. */
+    begin();
+    assert_true(tt_probe_ask(&probe, 1, old));
+    assert_true(tt_probe_ask(&probe, 1, asked));
+    assert_int_equal(tt_probe_answer(&probe, 1, &w, &next, 1, asked, asked + TT_MS, ask), 1);
+    assert_int_equal(tt_probe_answer(&probe, 1, &w, ask, 0, old, asked + TT_MS, ask), 0);
+    assert_int_equal(tt_probe_blame(&probe, &w, deadline, asked + TT_MS + TT_PROBE_SILENCE_NS, &guilty, ask),
+                     TT_BLAME_RANK);
+    assert_int_equal(guilty, 3);
+}
+
+/* Who answered before it is asked once more; what it says then counts. */
 static void nobody_is_acquitted_by_what_was_said_before_the_deadline(void **state)
 {
     const uint64_t deadline = START + TT_SECOND;
@@ -280,6 +329,7 @@ static void ranks_that_do_not_exist_are_ignored(void **state)
     assert_int_equal(blamed(N, START), UINT32_MAX);
     for (uint32_t i = 0; i < 100000; i++) {
         const uint64_t now = START + i * TT_MS;
+        const uint64_t since = now - tt_prng_below(&p, TT_SECOND);
         const uint32_t r = (uint32_t)tt_prng_below(&p, 2 * N), n = (uint32_t)tt_prng_below(&p, TT_WAITINGS + 1);
         struct tt_waiting waits[TT_WAITINGS], ask[TT_WAITINGS], of = { 1, r, tt_prng_below(&p, 3) };
         uint32_t guilty = UINT32_MAX;
@@ -290,13 +340,15 @@ static void ranks_that_do_not_exist_are_ignored(void **state)
         if (tt_prng_below(&p, 2))
             assert_true(!tt_probe_ask(&probe, r, now) || r < N);
         else
-            for (uint32_t k = tt_probe_answer(&probe, r, &of, waits, n, now, ask); k > 0; k--)
+            for (uint32_t k = tt_probe_answer(&probe, r, &of, waits, n, now - tt_prng_below(&p, TT_SECOND), now, ask);
+                 k > 0; k--)
                 assert_true(r < N && ask[k - 1].rank < N);
-        blame = tt_probe_blame(&probe, &of, now - tt_prng_below(&p, TT_SECOND), now, &guilty, ask);
+        blame = tt_probe_blame(&probe, &of, since, now, &guilty, ask);
         assert_true(ask->rank < N || ask->rank == UINT32_MAX);
         assert_true(guilty < N || (guilty == UINT32_MAX && blame != TT_BLAME_RANK));
         assert_true(blame != TT_BLAME_RANK || now - ranks[guilty].first_ns >= TT_PROBE_SILENCE_NS);
-        assert_true(blame == TT_BLAME_RANK || guilty == UINT32_MAX || ranks[guilty].nwaits == 0);
+        if (blame != TT_BLAME_RANK && guilty != UINT32_MAX)
+            assert_true(ranks[guilty].nwaits == 0 && !ranks[guilty].first_ns && ranks[guilty].asked_ns >= since);
     }
 }
 
@@ -314,6 +366,7 @@ int main(void)
         cmocka_unit_test(of_an_answer_those_are_asked_who_keep_it_from_the_operation),
         cmocka_unit_test(a_rank_is_followed_in_each_of_its_operations),
         cmocka_unit_test(who_answers_and_is_in_no_operation_is_told_of),
+        cmocka_unit_test(an_old_answer_does_not_pass_for_a_new_one),
         cmocka_unit_test(nobody_is_acquitted_by_what_was_said_before_the_deadline),
         cmocka_unit_test(ranks_that_do_not_exist_are_ignored),
     };

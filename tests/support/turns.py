@@ -1,4 +1,4 @@
-"""Runs a script of unittest cases under a sanitizer, where all of them take long: one case in IN, another with each turn.
+"""Runs a script under a sanitizer, where all of it takes long: of its unittest cases one in IN, others with each turn.
 
     turns.py IN SCRIPT
 
@@ -16,9 +16,17 @@ TURN = int(os.environ.get("TUTTI_TEST_TURN", "0"))
 all_names = unittest.defaultTestLoader.getTestCaseNames
 
 
+had = left = 0
+
+
 def names_of_turn(case):
+    global had, left
     first = crc32(case.__name__.encode()) + TURN    # so that not all classes of one case have the same turn
-    return [name for i, name in enumerate(all_names(case), first) if i % EVERY == 0]
+    names = all_names(case)
+    of_turn = [name for i, name in enumerate(names, first) if i % EVERY == 0]
+    had += len(names)
+    left += len(of_turn)
+    return of_turn
 
 
 unittest.defaultTestLoader.getTestCaseNames = names_of_turn
@@ -26,8 +34,7 @@ sys.argv = sys.argv[2:]
 sys.path[0] = str(Path(sys.argv[0]).resolve().parent)
 try:
     runpy.run_path(sys.argv[0], run_name="__main__")
-except SystemExit as done:
-    if done.code == 5:      # since Python 3.12: there were none
-        print(f"none of the cases of {sys.argv[0]} has its turn")
+finally:
+    if had and not left:
+        print(f"none of the {had} cases of {sys.argv[0]} has its turn")
         sys.exit(77)
-    raise
