@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/watched.h"
 
 #define PAUSE_NS (20 * TT_MS)   /* short against what a connection may take, long against the cost of looking */
 
@@ -32,8 +33,8 @@ void tt_acceptor_fini(struct tt_acceptor *a)
 {
     if (a->listener < 0)
         return;
-    close(a->timer);
-    close(a->listener);
+    tt_watched_close(a->epoll, a->timer);
+    tt_watched_close(a->epoll, a->listener);
     a->listener = -1;
 }
 

@@ -24,6 +24,7 @@
 #include "base/memory.h"
 #include "base/prng.h"
 #include "base/status.h"
+#include "base/watched.h"
 #include "boot/auth.h"
 #include "boot/flood.h"
 
@@ -97,18 +98,18 @@ static void watch(struct tt_overlay *o, int op, int fd, uint32_t events, uint32_
     epoll_ctl(o->epoll, op, fd, &ev);
 }
 
-static void close_link(struct link *l)
+static void close_link(struct tt_overlay *o, struct link *l)
 {
     if (l->fd >= 0)
-        close(l->fd);
+        tt_watched_close(o->epoll, l->fd);
     l->fd = -1;
     l->watch_out = false;
     tt_framer_fini(&l->in);
 }
 
-static void close_guest(struct guest *g)
+static void close_guest(struct tt_overlay *o, struct guest *g)
 {
-    close(g->fd);
+    tt_watched_close(o->epoll, g->fd);
     g->fd = -1;
     tt_framer_fini(&g->in);
 }
@@ -209,7 +210,7 @@ static void carry_out(struct tt_overlay *o, const struct tt_flood_act *act)
         if (act->send & 1ull << i)
             queue(o, i, act->out, act->out_bytes);
         if (act->drop & 1ull << i) {
-            close_link(&o->links[i]);
+            close_link(o, &o->links[i]);
             o->links[i].state = LINK_GONE;
         }
     }
@@ -267,7 +268,7 @@ static void next_address(struct tt_overlay *o, uint32_t i, int err, uint64_t now
 {
     struct link *l = &o->links[i];
 
-    close_link(l);
+    close_link(o, l);
     tt_framer_init(&l->in, TT_FLOOD_BODY_BYTES);
     l->slow |= err == ETIMEDOUT || err == EAGAIN || err == EINTR || err == EMFILE || err == ENFILE;
     if (l->state != LINK_CALLED)
@@ -306,7 +307,7 @@ static void connected(struct tt_overlay *o, uint32_t i, uint64_t now_ns)
         return;
     }
     if (l->state == LINK_CALLED) {
-        close_link(l);
+        close_link(o, l);
         tt_framer_init(&l->in, TT_FLOOD_BODY_BYTES);
         l->next = 0;
         l->slow = false;
@@ -355,7 +356,7 @@ static void displace_oldest(struct tt_overlay *o)
     for (struct guest *g = o->guests; g < o->guests + GUESTS_MAX; g++)
         if (g->opened_ns < oldest->opened_ns)
             oldest = g;
-    close_guest(oldest);
+    close_guest(o, oldest);
 }
 
 static struct guest *free_guest(struct tt_overlay *o)
@@ -419,7 +420,7 @@ static bool take_confirm(struct tt_overlay *o, struct guest *g, const struct tt_
     prove(o, expected, "tutti overlay caller", g->theirs, g->ours, o->flood.peers[g->link], o->flood.rank);
     if (f->type != CONFIRM || f->bytes != TT_MAC_BYTES || !tt_mac_equal(expected, f->body) || l->state != LINK_CALLED)
         return false;
-    close_link(l);      /* a probe */
+    close_link(o, l);      /* a probe */
     l->fd = g->fd;
     l->in = g->in;
     l->in.body_max = TT_FLOOD_BODY_BYTES;
@@ -452,9 +453,9 @@ static void serve_guest(struct tt_overlay *o, struct guest *g)
     read_some(g->fd, &g->in, &ended);
     while (g->fd >= 0 && tt_framer_next(&g->in, &f))
         if (!(g->greeted ? take_confirm(o, g, &f) : take_hello(o, g, &f)))
-            close_guest(g);
+            close_guest(o, g);
     if (g->fd >= 0 && (ended || g->in.bad))
-        close_guest(g);
+        close_guest(o, g);
 }
 
 /* ---- progress ---- */
@@ -516,7 +517,7 @@ static void keep_time(struct tt_overlay *o, uint64_t now_ns)
     }
     for (struct guest *g = o->guests; g < o->guests + GUESTS_MAX; g++)
         if (g->fd >= 0 && now_ns - g->opened_ns > GUEST_AGE_NS)
-            close_guest(g);
+            close_guest(o, g);
 }
 
 /* Reads and writes whatever the descriptors allow, once. True if there was anything. */
@@ -558,7 +559,7 @@ static bool step_flood(struct tt_overlay *o, struct tt_overlay_event *out)
             }
             tt_flood_step(&o->flood, &ev, &act);
             if (ev.kind == TT_FLOOD_EV_ENDED) {     /* also one that had said goodbye */
-                close_link(l);
+                close_link(o, l);
                 l->state = LINK_GONE;
             }
             carry_out(o, &act);
@@ -637,7 +638,7 @@ void tt_overlay_settle(struct tt_overlay *o, bool give_up)
         tt_acceptor_fini(&o->acceptor);
         for (struct guest *g = o->guests; g < o->guests + GUESTS_MAX; g++)
             if (g->fd >= 0)
-                close_guest(g);
+                close_guest(o, g);
     }
     if (o->nearly > 0)
         set_backlog(o, true);
@@ -788,12 +789,12 @@ void tt_overlay_close(struct tt_overlay *o)
         return;
     say_goodbye(o);
     for (uint32_t i = 0; i < o->flood.nlinks; i++) {
-        close_link(&o->links[i]);
+        close_link(o, &o->links[i]);
         free(o->links[i].out);
     }
     for (struct guest *g = o->guests; g < o->guests + GUESTS_MAX; g++)
         if (g->fd >= 0)
-            close_guest(g);
+            close_guest(o, g);
     tt_acceptor_fini(&o->acceptor);
     close(o->backlog);
     close(o->epoll);

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/prng.h"
 #include "base/status.h"
+#include "base/watched.h"
 #include "boot/endpoint.h"
 
 #define STRANGERS_MAX 1024          /* not yet proven; when there are more, the oldest goes */
@@ -63,7 +64,7 @@ static void drop(struct tt_serve *s, struct conn *c)
     *(c->older ? &c->older->newer : &s->oldest) = c->newer;
     s->nconns--;
     s->nstrangers -= c->stranger;
-    close(c->fd);
+    tt_watched_close(s->epoll, c->fd);
     tt_framer_fini(&c->in);
     free(c);
 }

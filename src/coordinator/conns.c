@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/watched.h"
 #include "coordinator/inside.h"
 
 #define ACCEPTS_AT_ONCE 64
@@ -443,6 +444,7 @@ static void bury(struct tt_coordinator *c, struct tt_conn *conn)
     TAILQ_REMOVE(&c->conns[conn->state], conn, place);
     c->counts[conn->state]--;
     wait_no_more(c, conn);
+    tt_watched_forget(c->epoll, tt_stream_fd(tt_channel_stream(conn->channel)));
     tt_channel_destroy(conn->channel);
     free(conn);
 }

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/watched.h"
 
 #define STRANGERS_MAX 64
 #define STRANGER_NS (5 * TT_SECOND)     /* to say HELLO */
@@ -90,6 +91,8 @@ static struct tt_tcp_greeting *greeting_create(struct tt_tcp *t, struct tt_tcp_l
 
 static void greeting_close(struct tt_tcp_greeting *g)
 {
+    if (g->fd >= 0)
+        tt_watched_forget(g->tcp->epoll_fd, g->fd);
     if (g->stream)
         tt_stream_destroy(g->stream);
     else if (g->fd >= 0)

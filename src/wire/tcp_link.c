@@ -16,6 +16,7 @@
 #include "base/memory.h"
 #include "base/prng.h"
 #include "base/status.h"
+#include "base/watched.h"
 
 #define LINGER_NS TT_SECOND
 
@@ -204,6 +205,7 @@ static void lane_close(struct tt_tcp_lane *lane)
 
     if (lane->fd < 0)
         return;
+    tt_watched_forget(t->epoll_fd, lane->fd);
     if (lane->stream)
         tt_stream_destroy(lane->stream);
     else
@@ -284,7 +286,7 @@ void tt_tcp_lane_ended(struct tt_tcp_lane *lane)
     tt_tcp_secure_more(lane, false);
     for (uint32_t i = 0; i < link->nlanes; i++)
         if (link->lanes[i].fd >= 0 && !link->lanes[i].ended) {
-            epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, lane->fd, NULL);
+            tt_watched_forget(t->epoll_fd, lane->fd);
             for (uint32_t k = 0; k < t->nactive; k++)
                 if (t->active[k] == lane)
                     t->active[k] = t->active[--t->nactive];
