@@ -25,6 +25,8 @@
 #include "run_place.h"
 
 #define GRACE_NS (3 * TT_SECOND)
+#define JUDGE_NS (200 * TT_MS)  /* after the first end that was seen: one that came before it may be seen after it */
+#define DYING_NS TT_SECOND      /* the same while somebody is about to end who began with it earlier */
 #define ENV_BYTES 512
 
 enum { RANK_RUNNING, RANK_ENDED };
@@ -32,6 +34,9 @@ enum { RANK_RUNNING, RANK_ENDED };
 struct rank {
     struct child child;
     int state, ended;           /* RANK_...; the status of waitpid of one that ended */
+    uint32_t place;             /* as whose number its end was seen */
+    uint64_t closed;            /* in which turn of the loop its output ended, which is the first that a process gives up; 0: it has not */
+    bool told;                  /* that it failed */
     struct output out, err;
 };
 
@@ -40,7 +45,9 @@ struct job {
     struct hosts hosts;
     uint32_t *host_of, *local_of;
     struct rank *ranks;
-    uint32_t nstarted, nrunning;
+    uint32_t nstarted, nrunning, nended;
+    uint64_t turns;             /* of the loop */
+    uint64_t judge_ns;          /* when it is said who failed first; 0: nobody has, or it was */
     uint32_t missed;            /* the first rank that ended while others waited for it to join; nranks: none */
     struct tt_serve *serve;
     char rendezvous[320], token[40];
@@ -258,13 +265,22 @@ static void kill_all(struct job *j)
     j->kill_ns = tt_now_ns() + GRACE_NS;
 }
 
-static void print_failure(const struct job *j, uint32_t rank, int status, bool elsewhere)
+/* The signal that killed a rank that ended; 0: none. A remote shell tells it as a status. */
+static int signal_of(const struct rank *r)
+{
+    const int code = WIFEXITED(r->ended) ? WEXITSTATUS(r->ended) : 0;
+
+    return WIFSIGNALED(r->ended)                                              ? WTERMSIG(r->ended)
+           : r->child.control >= 0 && code > 128 && code < 128 + NSIG ? code - 128
+                                                                      : 0;
+}
+
+static void print_failure(const struct job *j, uint32_t rank)
 {
     const char *host = j->hosts.at[j->host_of[rank]].name, *after = j->opt->survive || j->nrunning == 0 ? "" : "; ending the others";
-    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-    const int sig = WIFSIGNALED(status)                            ? WTERMSIG(status)
-                    : elsewhere && code > 128 && code < 128 + NSIG ? code - 128
-                                                                   : 0;
+    const int status = j->ranks[rank].ended, code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    const bool elsewhere = j->ranks[rank].child.control >= 0;
+    const int sig = signal_of(&j->ranks[rank]);
     const int pid = (int)j->ranks[rank].child.pid;
 
     if (sig)
@@ -275,6 +291,62 @@ static void print_failure(const struct job *j, uint32_t rank, int status, bool e
                 rank, host, j->opt->rsh, after);
     else
         fprintf(stderr, "tutti run: rank %u (pid %d) on host %s exited with status %d%s\n", rank, pid, host, code, after);
+}
+
+static void note_status(struct job *j, int status)
+{
+    if (j->status == 0)
+        j->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* Which of two failures was the earlier one, as far as can be known: who was killed did not die of the other one; else whose output ended earlier. */
+static bool is_earlier(const struct rank *a, const struct rank *b)
+{
+    const bool killed = signal_of(a), b_killed = signal_of(b);
+
+    if (killed != b_killed)
+        return killed;
+    if (a->closed && b->closed && a->closed != b->closed)
+        return a->closed < b->closed;
+    return a->place < b->place;
+}
+
+/* Of those that failed and of whom that was not said; nranks: nobody. */
+static uint32_t first_failure(const struct job *j)
+{
+    uint32_t first = j->opt->nranks;
+
+    for (uint32_t r = 0; r < j->nstarted; r++)
+        if (j->ranks[r].state == RANK_ENDED && j->ranks[r].ended != 0 && !j->ranks[r].told &&
+            (first == j->opt->nranks || is_earlier(&j->ranks[r], &j->ranks[first])))
+            first = r;
+    return first;
+}
+
+static bool is_dying(const struct job *j, uint32_t rank)
+{
+    return j->ranks[rank].closed && j->ranks[rank].state == RANK_RUNNING;
+}
+
+/* Says who failed first, and ends the others; where these are to go on, says all. A rank that dies takes a while from when others see its connections close
+ * to when we can see its end. */
+static void judge(struct job *j)
+{
+    const uint64_t now_ns = tt_now_ns();
+    bool dying = false;
+
+    for (uint32_t r = 0; r < j->nstarted; r++)
+        dying |= is_dying(j, r);
+    if (j->nrunning > 0 && now_ns < j->judge_ns + (dying ? DYING_NS : 0))
+        return;
+    for (uint32_t r = first_failure(j); r < j->opt->nranks; r = j->opt->survive ? first_failure(j) : j->opt->nranks) {
+        j->ranks[r].told = true;
+        print_failure(j, r);
+        note_status(j, j->ranks[r].ended);
+    }
+    j->judge_ns = 0;
+    if (!j->ending && !j->opt->survive && j->nrunning > 0)
+        begin_ending(j, SIGTERM);
 }
 
 /* A rank ended: its last words, and if it failed, the consequences. It stays a zombie until the job is over, so that
@@ -290,17 +362,16 @@ static void rank_ended(struct job *j, uint32_t rank)
     status = info.si_code == CLD_EXITED ? info.si_status << 8 : info.si_status & 0x7f;
     r->state = RANK_ENDED;
     r->ended = status;
+    r->place = j->nended++;
     j->nrunning--;
     output_pump(&r->out);
     output_pump(&r->err);
     if (status == 0)
         return;
-    if (!j->ending)
-        print_failure(j, rank, status, r->child.control >= 0);
-    if (j->status == 0)
-        j->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    if (!j->ending && !j->opt->survive && j->nrunning > 0)
-        begin_ending(j, SIGTERM);
+    if (!j->ending && !j->judge_ns)
+        j->judge_ns = tt_now_ns() + JUDGE_NS;
+    else if (j->ending && !j->judge_ns)
+        note_status(j, status);
 }
 
 /* ---- signals ---- */
@@ -369,6 +440,11 @@ static int next_wake_ms(const struct job *j)
 
     if (j->ending && j->kill_ns < wake_ns)
         wake_ns = j->kill_ns;
+    if (j->judge_ns) {
+        const uint64_t at_ns = now_ns < j->judge_ns ? j->judge_ns : now_ns + 20 * TT_MS;
+
+        wake_ns = at_ns < wake_ns ? at_ns : wake_ns;
+    }
     if (wake_ns <= now_ns)
         return 0;
     return wake_ns - now_ns < 60 * TT_SECOND ? (int)((wake_ns - now_ns) / TT_MS) + 1 : 60000;
@@ -428,6 +504,7 @@ static void run_job(struct job *j, struct pollfd *p)
         fill_poll(j, p);
         if (poll(p, FIXED_FDS + FDS_PER_RANK * j->nstarted, next_wake_ms(j)) < 0)
             continue;
+        j->turns++;
         if (p[0].revents)
             take_signals(j);
         if (p[2].revents)
@@ -439,11 +516,16 @@ static void run_job(struct job *j, struct pollfd *p)
                 output_pump(&j->ranks[r].out);
             if (at[1].revents)
                 output_pump(&j->ranks[r].err);
+            if ((at[0].revents || at[1].revents) && j->ranks[r].out.from < 0 && j->ranks[r].err.from < 0)
+                j->ranks[r].closed = j->turns;
             if (at[2].revents)
                 rank_ended(j, r);
         }
+        if (j->judge_ns)
+            judge(j);
         tt_serve_step(j->serve, tt_now_ns());
-        tell_who_will_not_join(j);
+        if (!j->judge_ns)       /* else the reason comes first */
+            tell_who_will_not_join(j);
         if (j->ending && tt_now_ns() >= j->kill_ns)
             kill_all(j);
     }

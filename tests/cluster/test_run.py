@@ -152,6 +152,15 @@ class Failure(ClusterTest):
         self.assertEqual(done.returncode, 128 + 9)
         self.assertRegex(done.stderr, r"rank 2 \(pid \d+\) on host \S+ was killed by signal 9 \(SIGKILL\)")
 
+    def test_who_was_killed_is_named_before_who_failed_as_a_consequence(self):
+        with tempfile.TemporaryDirectory() as where:
+            victim = f"echo $$ > {where}/new; mv {where}/new {where}/pid; exec sleep 1000"
+            killer = f"while [ ! -e {where}/pid ]; do sleep 0.01; done; kill -9 $(cat {where}/pid); exit 6"
+            done = self.run_tutti("-n", 3, "sh", "-c", f"case $TUTTI_RANK in 2) {victim};; 0) {killer};; esac; exec sleep 1000")
+        self.assertEqual(done.returncode, 128 + 9)
+        self.assertRegex(done.stderr, r"rank 2 \(pid \d+\) on host \S+ was killed by signal 9 \(SIGKILL\); ending the others")
+        self.assertEqual(done.stderr.count("tutti run:"), 1)
+
     def test_what_ranks_started_ends_with_them(self):
         done = self.run_tutti("-n", 2, "sh", "-c", "sleep 1000 & sleep 1000 & [ $TUTTI_RANK = 0 ] && exit 1; wait")
         self.assertEqual(done.returncode, 1)    # run_tutti checks that nothing is left
