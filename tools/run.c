@@ -36,7 +36,7 @@ struct rank {
     int state, ended;           /* RANK_...; the status of waitpid of one that ended */
     uint32_t place;             /* as whose number its end was seen */
     uint64_t closed;            /* in which turn of the loop its output ended, which is the first that a process gives up; 0: it has not */
-    bool told;                  /* that it failed */
+    bool told;                  /* that it failed, or there is nothing to tell: we ended it */
     struct output out, err;
 };
 
@@ -368,6 +368,7 @@ static void rank_ended(struct job *j, uint32_t rank)
     output_pump(&r->err);
     if (status == 0)
         return;
+    r->told = j->ending;
     if (!j->ending && !j->judge_ns)
         j->judge_ns = tt_now_ns() + JUDGE_NS;
     else if (j->ending && !j->judge_ns)

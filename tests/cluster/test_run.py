@@ -161,6 +161,18 @@ class Failure(ClusterTest):
         self.assertRegex(done.stderr, r"rank 2 \(pid \d+\) on host \S+ was killed by signal 9 \(SIGKILL\); ending the others")
         self.assertEqual(done.stderr.count("tutti run:"), 1)
 
+    def test_whom_the_launcher_ends_did_not_fail_before_who_failed(self):
+        env = environment()
+        with tempfile.TemporaryDirectory() as where:
+            fails = f"echo $$ > {where}/new; mv {where}/new {where}/pid; exit 3"
+            job = self.start_tutti("-n", 3, "sh", "-c", f"[ $TUTTI_RANK = 2 ] && {{ {fails}; }}; exec sleep 1000", env=env)
+            wait_until(lambda: os.path.exists(f"{where}/pid"), "the rank's number")
+            stat_of = Path("/proc", Path(where, "pid").read_text().strip(), "stat")
+            wait_until(lambda: not stat_of.exists() or stat_of.read_text().rsplit(")", 1)[1].split()[0] == "Z", "the rank's end")
+        job.send_signal(signal.SIGTERM)
+        job.communicate(timeout=PATIENCE_S)
+        self.assertEqual(job.returncode, 3)
+
     def test_what_ranks_started_ends_with_them(self):
         done = self.run_tutti("-n", 2, "sh", "-c", "sleep 1000 & sleep 1000 & [ $TUTTI_RANK = 0 ] && exit 1; wait")
         self.assertEqual(done.returncode, 1)    # run_tutti checks that nothing is left

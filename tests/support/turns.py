@@ -14,9 +14,7 @@ from zlib import crc32
 EVERY = int(sys.argv[1])
 TURN = int(os.environ.get("TUTTI_TEST_TURN", "0"))
 all_names = unittest.defaultTestLoader.getTestCaseNames
-
-
-had = left = 0
+had = left = 0      # cases: of all turns, of this one
 
 
 def names_of_turn(case):
