@@ -140,25 +140,31 @@ void tt_param_warn_unknown(void)
     }
 }
 
-tutti_status tt_param_get(enum tt_param_id id, int64_t *out)
+tutti_status tt_param_read(enum tt_param_id id, const char *text, int64_t *out)
 {
-    const struct tt_param *p;
-    const char *text;
+    const struct tt_param *p = &tt_params[id];
+    const bool none = p->value_min == -1;
     char *end;
     long long v;
 
     tt_assert((unsigned)id < TT_PARAM_COUNT);
-    p = &tt_params[id];
-    text = getenv(p->name);
-    if (!text || !*text) {      /* a variable set to nothing is not set */
-        *out = p->value_default;
-        return TUTTI_OK;
-    }
     errno = 0;
     v = strtoll(text, &end, 10);
-    if (end == text || *end != '\0' || errno != 0 || v < p->value_min || v > p->value_max)
-        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\", but must be a number from %" PRId64 " to %" PRId64 " (%s)",
-                       p->name, text, p->value_min, p->value_max, p->unit);
+    if (end == text || *end != '\0' || errno != 0 || v < p->value_min || v > p->value_max || (none && v == 0))
+        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\", but must be %sa number from %" PRId64 " to %" PRId64 " (%s)",
+                       p->name, text, none ? "-1 (none) or " : "", none ? 1 : p->value_min, p->value_max, p->unit);
     *out = v;
+    return TUTTI_OK;
+}
+
+tutti_status tt_param_get(enum tt_param_id id, int64_t *out)
+{
+    const char *text;
+
+    tt_assert((unsigned)id < TT_PARAM_COUNT);
+    text = getenv(tt_params[id].name);
+    if (text && *text)
+        return tt_param_read(id, text, out);
+    *out = tt_params[id].value_default;         /* a variable set to nothing is not set */
     return TUTTI_OK;
 }

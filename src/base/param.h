@@ -37,7 +37,7 @@ enum tt_param_id {
 struct tt_param {
     const char *name;           /* "TUTTI_TIMEOUT_MS" */
     const char *unit;
-    int64_t value_default, value_min, value_max;
+    int64_t value_default, value_min, value_max;        /* value_min -1: -1 is none, and 0 no value */
     const char *summary;
 };
 
@@ -58,5 +58,7 @@ void tt_param_warn_unknown(void);
 /* Reads the parameter from the environment: *out is its value, or the default where it is missing or empty. A value that is
  * no number or out of bounds is TUTTI_ERR_INVALID with the name, the value and the bounds. */
 tutti_status tt_param_get(enum tt_param_id id, int64_t *out);
+/* The same of a text that is none of the environment's, and not empty. */
+tutti_status tt_param_read(enum tt_param_id id, const char *text, int64_t *out);
 
 #endif

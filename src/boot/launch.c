@@ -254,13 +254,14 @@ static tutti_status read_where(struct tt_launch *out, const tutti_conf *conf, ge
 static tutti_status read_timeout(struct tt_launch *out, const tutti_conf *conf, getter get)
 {
     const struct tt_param *p = &tt_params[TT_PARAM_TIMEOUT_MS];
+    const char *text = var(get, p->name);
 
     out->timeout_ms = p->value_default;
     if (conf && conf->timeout_ms != 0) {
         out->timeout_ms = conf->timeout_ms < 0 ? -1 : conf->timeout_ms;
         return TUTTI_OK;
     }
-    return var(get, p->name) ? read_number(get, p->name, p->value_min, p->value_max, &out->timeout_ms) : TUTTI_OK;
+    return text ? tt_param_read(TT_PARAM_TIMEOUT_MS, text, &out->timeout_ms) : TUTTI_OK;
 }
 
 tutti_status tt_launch_read(struct tt_launch *out, const tutti_conf *conf, const char *(*get)(const char *name))

@@ -1478,14 +1478,6 @@ bool tt_exec_has_come(const struct tt_exec *x, uint64_t rounds, uint32_t tag)
     return x->round >= rounds;
 }
 
-const struct tt_step *tt_exec_oldest(const struct tt_exec *x)
-{
-    for (uint32_t n = x->head; n != x->tail; n++)
-        if (!x->step[index_of(n)].over)
-            return &x->step[index_of(n)].s;
-    return NULL;
-}
-
 /* Whether a wait needs something from its peer, which is free to send it. */
 static bool lacks_arrivals(const struct tt_exec *x, const struct tt_exec_step *t)
 {
@@ -1502,13 +1494,30 @@ static bool lacks_arrivals(const struct tt_exec *x, const struct tt_exec_step *t
 }
 
 /* A put that no earlier step of ours keeps waiting has to wait for its peer. */
-uint32_t tt_exec_waits_for(const struct tt_exec *x)
+static const struct tt_exec_step *find_waiting(const struct tt_exec *x)
 {
     for (uint32_t n = x->head; n != x->tail; n++) {
         const struct tt_exec_step *t = &x->step[index_of(n)];
 
         if (!t->over && (t->s.opcode == TT_PUT || (t->s.opcode == TT_WAIT && lacks_arrivals(x, t))))
-            return x->peer[t->peer].rank;
+            return t;
     }
-    return UINT32_MAX;
+    return NULL;
+}
+
+uint32_t tt_exec_waits_for(const struct tt_exec *x)
+{
+    const struct tt_exec_step *t = find_waiting(x);
+
+    return t ? x->peer[t->peer].rank : UINT32_MAX;
+}
+
+const struct tt_step *tt_exec_at(const struct tt_exec *x)
+{
+    const struct tt_exec_step *t = find_waiting(x);
+
+    for (uint32_t n = x->head; !t && n != x->tail; n++)
+        if (!x->step[index_of(n)].over)
+            t = &x->step[index_of(n)];
+    return t ? &t->s : NULL;
 }

@@ -208,11 +208,11 @@ int tt_exec_peer_of(const struct tt_exec *x, uint32_t rank);
 bool tt_exec_finished(const struct tt_exec *x);
 /* Whether the first `rounds` rounds have begun, and all that is awaited with `tag` has come. */
 bool tt_exec_has_come(const struct tt_exec *x, uint64_t rounds, uint32_t tag);
-/* The oldest unfinished step, for reports; NULL when finished. */
-const struct tt_step *tt_exec_oldest(const struct tt_exec *x);
 /* The peer that the oldest of the unfinished steps waits for which waits for one: to send, to open, or to make room. UINT32_MAX if
  * all that is left is ours to do. */
 uint32_t tt_exec_waits_for(const struct tt_exec *x);
+/* Where it is, for reports: that step, or if all that is left is ours the oldest unfinished; NULL when finished. */
+const struct tt_step *tt_exec_at(const struct tt_exec *x);
 
 /* Segments that `bytes` make: at least one. */
 uint32_t tt_exec_segments(uint64_t bytes, uint64_t segment_bytes);

@@ -119,7 +119,8 @@ void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
         if (d->kind == TT_BARRIER)
             snprintf(out, cap, "barrier(%s)", d->mode ? mode_of(d) + 2 : "");
         else
-            snprintf(out, cap, "%s(%llu bytes, type %s)", name, (unsigned long long)d->count, tutti_dtype_name((tutti_dtype)d->dtype));
+            snprintf(out, cap, "%s(%llu byte%s, type %s)", name, (unsigned long long)d->count, TT_PLURAL(d->count),
+                     tutti_dtype_name((tutti_dtype)d->dtype));
         return;
     }
     if (!is_uneven(d->kind))
@@ -148,7 +149,7 @@ const char *tt_opdesc_differ_in(const struct tt_opdesc *a, const struct tt_opdes
 
 void tt_op_describe(const struct tt_op *op, char *out, size_t cap)
 {
-    const struct tt_step *t = op->exposed ? tt_exec_oldest(&op->exec) : NULL;
+    const struct tt_step *t = op->exposed ? tt_exec_at(&op->exec) : NULL;
     const uint32_t peer = tt_op_waits_for(op);
     char what[240], step[96] = "its end", whom[48] = "nobody", name[TT_RANK_TEXT_BYTES], number[TT_OP_NUMBER_BYTES];
 
@@ -158,11 +159,11 @@ void tt_op_describe(const struct tt_op *op, char *out, size_t cap)
         return;
     }
     if (t)
-        snprintf(step, sizeof step, "%s of %llu bytes, round %llu of %llu",
+        snprintf(step, sizeof step, "%s of %llu byte%s, round %llu of %llu",
                  t->opcode == TT_PUT    ? "put"
                  : t->opcode == TT_WAIT ? "wait"
                                         : "local work",
-                 (unsigned long long)t->bytes, (unsigned long long)op->exec.round,
+                 (unsigned long long)t->bytes, TT_PLURAL(t->bytes), (unsigned long long)op->exec.round,
                  (unsigned long long)op->exec.nrounds);
     if (op->oneself)
         snprintf(whom, sizeof whom, "a %s of its own", op->desc.kind == TT_SEND ? "recv" : "send");

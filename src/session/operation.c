@@ -462,6 +462,8 @@ void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st)
 {
     o->failed = st;
     snprintf(o->kept->why, sizeof o->kept->why, "%s", tutti_last_error());
+    if (!run->over && !run->m.stopped)
+        tt_space_hear(run);     /* else the others would hear from the coordinator alone that a deadline passed, and not where */
     if (run->over || run->m.stopped)
         return;
     if ((st == TUTTI_ERR_INVALID || st == TUTTI_ERR_UNSUPPORTED) && run->m.ops[o->tag].state == TT_OP_PENDING &&

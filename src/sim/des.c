@@ -590,7 +590,7 @@ static void explain(const struct des *s, char *why, size_t why_bytes)
 
     for (uint32_t r = 0; r < n; r++) {
         const struct tt_exec *x = &s->rank[r].exec;
-        const struct tt_step *t = tt_exec_oldest(x);
+        const struct tt_step *t = tt_exec_at(x);
         char lost[64] = "", at[96] = "nothing";
 
         if (s->rank[r].done)

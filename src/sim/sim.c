@@ -309,7 +309,7 @@ static void explain(const struct tt_sim *s, char *why, size_t why_bytes)
     static const char *const opcodes[] = { "a put", "a wait", "a reduction", "a copy" };
 
     for (uint32_t r = 0; r < s->conf->nranks; r++) {
-        const struct tt_step *t = tt_exec_oldest(&s->rank[r].exec);
+        const struct tt_step *t = tt_exec_at(&s->rank[r].exec);
         char where[96] = "nothing";
 
         if (s->rank[r].done)

@@ -527,7 +527,7 @@ static void stuck(struct world *w)
     w->status = TUTTI_ERR_TIMEOUT;
     for (uint32_t r = 0; r < w->conf->nranks && at < w->why_bytes; r++) {
         const struct tt_exec *x = &w->player[r].exec;
-        const struct tt_step *s = tt_exec_oldest(x);
+        const struct tt_step *s = tt_exec_at(x);
 
         if (s)
             at += (size_t)snprintf(w->why + at, w->why_bytes - at, "%srank %u: %s with tag %u, peer %u, waits for %d",

@@ -958,16 +958,16 @@ static void a_straight_program_begins_again_as_it_was(void **state)
     (void)state;
     once = *g;
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(tt_exec_oldest(&g->x)->opcode, TT_PUT);
+        assert_int_equal(tt_exec_at(&g->x)->opcode, TT_PUT);
         assert_int_equal(tt_exec_waits_for(&g->x), 1);
         assert_int_equal(tt_exec_eager(&g->x, 0, 0, 8), TUTTI_OK);
         assert_int_equal(tt_exec_eager(&g->x, 0, 0, 8), TUTTI_ERR_MISMATCH);
         g->x.head = 1;                  /* as the shell counts */
-        assert_int_equal(tt_exec_oldest(&g->x)->opcode, TT_WAIT);
+        assert_int_equal(tt_exec_at(&g->x)->opcode, TT_WAIT);
         assert_int_equal(tt_exec_waits_for(&g->x), UINT32_MAX);
         g->x.head = g->x.tail;
         assert_true(tt_exec_finished(&g->x));
-        assert_null(tt_exec_oldest(&g->x));
+        assert_null(tt_exec_at(&g->x));
         assert_int_equal(tt_exec_waits_for(&g->x), UINT32_MAX);
         tt_exec_restart(&g->x);
         assert_false(tt_exec_finished(&g->x));
@@ -984,7 +984,7 @@ static void a_wait_blames_its_sender_until_there_is_something_to_consume(void **
     struct rig *g = rig_init(pass_on, 8, 0, 1, 2);
 
     (void)state;
-    assert_int_equal(tt_exec_oldest(&g->x)->opcode, TT_WAIT);
+    assert_int_equal(tt_exec_at(&g->x)->opcode, TT_WAIT);
     assert_int_equal(tt_exec_waits_for(&g->x), 1);      /* to be opened to */
     go(g);
     assert_int_equal(tt_exec_waits_for(&g->x), 1);      /* to send */
@@ -994,6 +994,7 @@ static void a_wait_blames_its_sender_until_there_is_something_to_consume(void **
     arrived(g, 1, 2);
     go(g);
     assert_int_equal(tt_exec_waits_for(&g->x), 2);      /* rank 1 may send no more; rank 2 has not opened */
+    assert_int_equal(tt_exec_at(&g->x)->opcode, TT_PUT);
     ready(g, 2, false, true);
     go(g);
     assert_int_equal(tt_exec_waits_for(&g->x), 1);
@@ -1015,7 +1016,7 @@ static void a_chain_that_stalls_points_down_the_chain(void **state)
         arrived(g, 1, 13);
         go(g);
         assert_int_equal(count_of(g, TT_ACT_REDUCE), 13);       /* all here; two went, the others have no slot */
-        assert_int_equal(tt_exec_oldest(&g->x)->opcode, TT_PUT);
+        assert_int_equal(tt_exec_at(&g->x)->opcode, TT_PUT);
         assert_int_equal(tt_exec_waits_for(&g->x), 2);
     }
 }
@@ -1032,10 +1033,10 @@ static void what_is_left_to_us_blames_nobody(void **state)
     assert_int_equal(tt_exec_waits_for(&g->x), 1);
     arrived(g, 1, 5);
     assert_int_equal(tt_exec_waits_for(&g->x), UINT32_MAX);
-    assert_int_equal(tt_exec_oldest(&g->x)->tag, 7);
+    assert_int_equal(tt_exec_at(&g->x)->tag, 7);
     go(g);
     assert_true(tt_exec_finished(&g->x));
-    assert_null(tt_exec_oldest(&g->x));
+    assert_null(tt_exec_at(&g->x));
     assert_int_equal(tt_exec_waits_for(&g->x), UINT32_MAX);
 }
 

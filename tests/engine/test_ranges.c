@@ -302,14 +302,14 @@ static bool go_on(struct rig *g, struct tt_prng *p)
 
     for (uint32_t i = 0; i < 12; i++) {
         if (!tt_exec_next(&g->x, &a)) {
-            const struct tt_step *oldest = tt_exec_oldest(&g->x);
+            const struct tt_step *at = tt_exec_at(&g->x);
 
-            if (!oldest)
+            if (!at)
                 return false;
             for (uint32_t n = g->x.head; n != g->x.tail; n++) {
                 const struct tt_exec_step *t = &g->x.step[n % TT_EXEC_STEPS];
 
-                if (t->s.opcode == TT_WAIT && !t->over && !t->arrived && (&t->s == oldest || tt_prng_below(p, 3) == 0))
+                if (t->s.opcode == TT_WAIT && !t->over && !t->arrived && (&t->s == at || tt_prng_below(p, 3) == 0))
                     assert_int_equal(tt_exec_eager(&g->x, t->peer, t->s.tag, t->s.bytes), TUTTI_OK);
             }
             continue;

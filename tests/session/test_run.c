@@ -1342,6 +1342,7 @@ static void a_late_retry(struct guest *g)
         st = tutti_run_epoch(g->run, TUTTI_ADMIT, 3, 0, 0, &view);
     while (st == TUTTI_ERR_PEER_LOST || st == TUTTI_ERR_MISMATCH);
     MUST(st);
+    op.timeout_ms = 0;
     MUST(tutti_run_collective(g->run, &op));
     CHECK(v == 9);
 }
