@@ -483,7 +483,6 @@ static void begin(struct run *r, struct peer *p, uint32_t tag, enum scope scope,
 
     p->owes[tag] |= tentative;
     p->tentative[tag] = tentative;
-    p->settles[tag] = settles;
     p->scope[tag] = scope;
     if (status != TUTTI_OK) {
         if (status != TUTTI_ERR_PEER_LOST)
@@ -491,6 +490,7 @@ static void begin(struct run *r, struct peer *p, uint32_t tag, enum scope scope,
         p->refused = true;
         return;
     }
+    p->settles[tag] = settles;
     if (p->m.ops[tag].n % 8 == 3) {     /* the first try of these could not be started */
         tt_member_take_back(&p->m, tag, r->w.now_ns);
         status = tt_member_begin(&p->m, tag, r->w.now_ns);

@@ -122,6 +122,8 @@ static void what_went_wrong_once_does_not_again(void **state)
         { 7104015444, RUN_FAULTS_ALL },
         /* all processes of the history were used up, and two waited for mates */
         { 3524686184, RUN_FAULTS_ALL },
+        /* and here: who lies told another result than it had, which is believed, as it was refused the next operation meanwhile */
+        { 2437035077, RUN_FAULTS_ALL },
     };
     char why[2000];
 
