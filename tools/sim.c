@@ -162,6 +162,7 @@ static void print_head(struct sim_run *run)
            o->reduce_gbs, o->copy_gbs);
     printf("#%13s %-32s %14s %9s %9s %9s %11s %11s %8s\n", "bytes", "algorithm", "time us", "algbw", "busbw", "segment",
            "messages", "events", "M ev/s");
+    fflush(stdout);
 }
 
 /* Of a layer that is not over-subscribed there is nothing that could be busy: it has no links of its own in the model. */
@@ -182,7 +183,6 @@ static void print_links(const struct tt_des_result *r)
 
 static void print_text(struct sim_run *run, const struct sim_case *c)
 {
-    print_head(run);
     printf("%14llu %-32s %14.3f %9.3f %9.3f %9llu %11llu %11llu %8.2f\n", (unsigned long long)c->bytes, c->algo->name,
            c->r.time_ns / 1e3, algbw_gbs(c), algbw_gbs(c) * perf_bus_factor(run->o.coll, c->coll.nranks),
            (unsigned long long)c->segments.segment_bytes, (unsigned long long)c->r.messages,
@@ -255,6 +255,8 @@ static tutti_status simulate(struct sim_run *run, struct sim_case *c)
 
     if (st)
         return st;
+    if (!o->json)
+        print_head(run);        /* before the work, which may be of many more ranks than somebody meant */
     for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++)
         conf.lane_bytes[d] = o->lane_bytes;
     run->began_ns = run->told_ns = tt_now_ns();
