@@ -93,7 +93,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (o->coll || !tt_coll_parse(arg, &kind))
-            argp_error(state, "there is no collective \"%s\"", arg);
+            argp_error(state, "what is \"%s\"? Only a collective may stand there, with --algos", arg);
         o->coll = arg;
         return 0;
     case ARGP_KEY_END:
