@@ -146,16 +146,17 @@ class Stable:
             group.close()
         self._groups = {}
 
-    def _name(self, key, coll, algo, malloc):
+    def _name(self, key, coll, algo, malloc, memory):
         """Which group that is. The malloc setting is for peers; Tutti always runs at its default."""
-        return key, self.contestants[key].family(coll, algo), malloc == "tuned" and key != "tutti"
+        return key, self.contestants[key].family(coll, algo), malloc == "tuned" and key != "tutti", memory
 
-    def group(self, key, case, algo):
-        """The group of contestant key for this case and algorithm."""
+    def group(self, key, case, algo, memory="malloc"):
+        """The group of contestant key for this case and algorithm. Each kind of memory has one of its own: a group that changes from one to
+        the other makes its buffers anew."""
         if (case.wire, case.ranks) != self._setting:
             self._close()
             self._failures, self._setting = {}, (case.wire, case.ranks)
-        name = self._name(key, case.coll, algo, case.malloc)
+        name = self._name(key, case.coll, algo, case.malloc, memory)
         failures = self._failures.get(name, [])
         if len(failures) > RESTARTS:
             raise Problem(failures[-1])
@@ -164,7 +165,7 @@ class Stable:
         return self._groups[name]
 
     def _begin(self, name, case):
-        key, _, is_tuned = name
+        key, _, is_tuned, _ = name
         contestant = self.contestants[key]
         # Gloo has TCP only: rows that set it beside shared memory mean that.
         wire = case.wire if case.wire in contestant.wires else contestant.wires[0]
@@ -172,9 +173,9 @@ class Stable:
         launches = [(argv, {**env, **extra}) for argv, env in contestant.launches(wire, case.ranks)]
         return Group(contestant.title, case.ranks, launches, together=case.ranks <= cores())
 
-    def drop(self, key, case, algo, why):
+    def drop(self, key, case, algo, why, memory="malloc"):
         """Gives up a group that failed."""
-        name = self._name(key, case.coll, algo, case.malloc)
+        name = self._name(key, case.coll, algo, case.malloc, memory)
         self._failures.setdefault(name, []).append(why)
         if name in self._groups:
             self._groups.pop(name).close()

@@ -1,8 +1,9 @@
 """Interleaved measurement: the contestants of one case take turns, round by round.
 
 First a heat: a few iterations of everyone, which tell how many iterations fill the time of a turn and which of
-a contestant's own algorithms are worth a place in the rounds. Then the rounds, each starting with another
-contestant. A turn's value is the median of its iterations.
+a contestant's own algorithms are worth a place in the rounds. Of long operations everyone runs some more before anything counts, as a
+turn has few of them, and a job thousands: caches and page tables settle, and Tutti tries its ways and moves buffers to huge pages in the first dozens
+(docs/memory.md). Then the rounds, each starting with another contestant. A turn's value is the median of its iterations.
 """
 
 import statistics
@@ -14,6 +15,8 @@ from .say import Problem
 
 ITERS_MIN, ITERS_MAX = 5, 20000
 HEAT_US = 5e3
+WARM_RUNS = 32          # of everyone before the rounds, or as many as fit into
+WARM_US = 4e6
 HEAT_LEVEL = 1.5        # algorithms up to this factor behind the best stay in the rounds
 
 
@@ -50,7 +53,7 @@ class Entry:
 
 
 def _turn(stable, case, entry, iters, warmup, loops):
-    group = stable.group(entry.key, case, entry.algo)
+    group = stable.group(entry.key, case, entry.algo, entry.memory)
     coll = f"{case.coll}/{entry.algo}" if entry.algo else case.coll
     return group.command(coll, case.bytes, iters, warmup, loops, entry.memory)
 
@@ -67,6 +70,13 @@ def _heat(stable, case, entry):
         start = time.monotonic()
         reply = _turn(stable, case, entry, iters, 0, 0)
         entry.iteration_us = (time.monotonic() - start) * 1e6 / iters
+        entry.estimate_us = statistics.median(reply["samples_us"])
+
+
+def _warm(stable, case, entry):
+    runs = int(min(WARM_RUNS, WARM_US / entry.iteration_us)) if entry.iteration_us * ITERS_MAX > WARM_US else 0
+    if runs > 1:
+        reply = _turn(stable, case, entry, ITERS_MIN, runs, 0)
         entry.estimate_us = statistics.median(reply["samples_us"])
 
 
@@ -98,11 +108,11 @@ def measure(stable, case, entries, nrounds, turn_us):
                 failed.setdefault(entry.name, str(why))
             except GroupError as why:
                 failed.setdefault(entry.name, str(why))
-                stable.drop(entry.key, case, entry.algo, str(why))
+                stable.drop(entry.key, case, entry.algo, str(why), entry.memory)
         return left
 
     entries = attempt(lambda e: _heat(stable, case, e), entries)
-    entries = [e for e in entries if _is_worth_it(e, entries)]
+    entries = attempt(lambda e: _warm(stable, case, e), [e for e in entries if _is_worth_it(e, entries)])
     for i in range(nrounds):
         at = i % len(entries) if entries else 0
         entries = attempt(lambda e, first=i == 0: _round(stable, case, e, turn_us, first),
