@@ -9,6 +9,8 @@
 #define ITERS_MIN 5
 #define ITERS_MAX 10000
 #define LOOPS_MIN 2
+#define WARM_RUNS 16                /* of a long case in all: buffers have been moved to huge pages by then (docs/memory.md), … */
+#define WARM_NS (1000 * TT_MS)      /* … or what fits into this */
 
 /* Of n iterations with their barriers: how long they took on rank 0, told to all. */
 static tutti_status trial(const struct perf_case *c, tutti_comm *comm, long n, uint64_t *took_ns)
@@ -32,6 +34,14 @@ static long fitting(uint64_t budget_ns, uint64_t each_ns, long min)
     return n < (uint64_t)min ? min : n > ITERS_MAX ? ITERS_MAX : (long)n;
 }
 
+/* After so many runs. */
+static long warming(long runs, uint64_t each_ns)
+{
+    const long fit = fitting(WARM_NS, each_ns, 0), left = WARM_RUNS - runs;
+
+    return left < 0 ? 0 : left < fit ? left : fit;
+}
+
 tutti_status perf_choose(const struct perf_case *c, tutti_comm *comm, struct perf_effort *e)
 {
     uint64_t took_ns = 0;
@@ -52,7 +62,8 @@ tutti_status perf_choose(const struct perf_case *c, tutti_comm *comm, struct per
     }
     e->iters = fitting(SAMPLES_NS, took_ns / (uint64_t)n, ITERS_MIN);
     e->loops = fitting(LOOPS_NS, took_ns / (uint64_t)n, LOOPS_MIN);
-    e->warmup = e->warmup >= 0 ? e->warmup : 0;
+    if (e->warmup < 0)
+        e->warmup = warming(2 * n - 1, took_ns / (uint64_t)n);
     return TUTTI_OK;
 }
 

@@ -42,7 +42,7 @@ static const struct argp_option argp_options[] = {
     { "quant", OPT_QUANT, "HOW", 0, "numbers travel as minmax8, minmax4, zero8, zero4, e4m3 or e5m2 (default none); --check then allows the error that tutti.h states", 2 },
     { "root", OPT_ROOT, "RANK", 0, "root of rooted collectives (default 0)", 2 },
     { "iters", OPT_ITERS, "N", 0, "measured iterations (default: what fits a tenth of a second, at least 5)", 3 },
-    { "warmup", OPT_WARMUP, "N", 0, "iterations before that (default: a few)", 3 },
+    { "warmup", OPT_WARMUP, "N", 0, "iterations before that (default: up to 16 of a long case)", 3 },
     { "in-place", OPT_IN_PLACE, NULL, 0, "only in place (default: both)", 3 },
     { "out-of-place", OPT_OUT_OF_PLACE, NULL, 0, "only out of place", 3 },
     { "mem", OPT_MEM, "malloc|mem_alloc", 0, "memory of the buffers: malloc (default), or what peers can map", 3 },
