@@ -61,23 +61,33 @@ static void clear_bar(struct sim_run *run)
     run->shown = false;
 }
 
+#define MANY_RANKS 16384        /* take seconds before the first of them does anything, and may be more than somebody meant: told at once */
+
+static void tell_progress(struct sim_run *run, double share)
+{
+    static const char full[] = "##############################";
+    const double s = (double)(tt_now_ns() - run->began_ns) / 1e9;
+    const bool terminal = isatty(STDERR_FILENO);
+    const uint32_t n = run->layout.nranks;
+
+    if (terminal)
+        fprintf(stderr, "\r\033[K%s on %u rank%s [%-30.*s] %3.0f %%  %.0f s", run->algo_name, n, TT_PLURAL(n), (int)(share * 30),
+                full, share * 100, s);
+    else
+        fprintf(stderr, "%s on %u rank%s: %.0f %% after %.0f s\n", run->algo_name, n, TT_PLURAL(n), share * 100, s);
+    run->shown = terminal;
+}
+
 /* On a terminal a bar, elsewhere a line every ten seconds. */
 static void show_progress(void *arg, double share)
 {
-    static const char full[] = "##############################";
     struct sim_run *run = arg;
     const uint64_t now = tt_now_ns();
-    const bool terminal = isatty(STDERR_FILENO);
 
-    if (now - run->told_ns < (terminal ? 200 * TT_MS : 10000 * TT_MS))
+    if (now - run->told_ns < (isatty(STDERR_FILENO) ? 200 * TT_MS : 10000 * TT_MS))
         return;
     run->told_ns = now;
-    if (terminal)
-        fprintf(stderr, "\r\033[K%s [%-30.*s] %3.0f %%  %.0f s", run->algo_name, (int)(share * 30), full, share * 100,
-                (double)(now - run->began_ns) / 1e9);
-    else
-        fprintf(stderr, "%s: %.0f %% after %.0f s\n", run->algo_name, share * 100, (double)(now - run->began_ns) / 1e9);
-    run->shown = terminal;
+    tell_progress(run, share);
 }
 
 /* ---- results ---- */
@@ -162,7 +172,6 @@ static void print_head(struct sim_run *run)
            o->reduce_gbs, o->copy_gbs);
     printf("#%13s %-32s %14s %9s %9s %9s %11s %11s %8s\n", "bytes", "algorithm", "time us", "algbw", "busbw", "segment",
            "messages", "events", "M ev/s");
-    fflush(stdout);
 }
 
 /* Of a layer that is not over-subscribed there is nothing that could be busy: it has no links of its own in the model. */
@@ -183,6 +192,7 @@ static void print_links(const struct tt_des_result *r)
 
 static void print_text(struct sim_run *run, const struct sim_case *c)
 {
+    print_head(run);
     printf("%14llu %-32s %14.3f %9.3f %9.3f %9llu %11llu %11llu %8.2f\n", (unsigned long long)c->bytes, c->algo->name,
            c->r.time_ns / 1e3, algbw_gbs(c), algbw_gbs(c) * perf_bus_factor(run->o.coll, c->coll.nranks),
            (unsigned long long)c->segments.segment_bytes, (unsigned long long)c->r.messages,
@@ -255,12 +265,12 @@ static tutti_status simulate(struct sim_run *run, struct sim_case *c)
 
     if (st)
         return st;
-    if (!o->json)
-        print_head(run);        /* before the work, which may be of many more ranks than somebody meant */
     for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++)
         conf.lane_bytes[d] = o->lane_bytes;
     run->began_ns = run->told_ns = tt_now_ns();
     run->algo_name = c->algo->name;
+    if (!o->quiet && run->layout.nranks >= MANY_RANKS)
+        tell_progress(run, 0);
     st = tt_des_run(&conf, &c->r, why, sizeof why);
     c->wall_s = (double)(tt_now_ns() - run->began_ns) / 1e9;
     clear_bar(run);

@@ -67,7 +67,7 @@ class Sim(unittest.TestCase):
         self.assertEqual(bars.pop(), "")
         shares = []
         for bar in bars:
-            found = re.fullmatch(r"allgather_ring \[(#*) *\] +(\d+) %  \d+ s", bar)
+            found = re.fullmatch(rf"allgather_ring on {ranks} ranks \[(#*) *\] +(\d+) %  \d+ s", bar)
             self.assertTrue(found, repr(bar))
             self.assertEqual(len(bar[bar.index("[") + 1:bar.index("]")]), 30)
             self.assertAlmostEqual(len(found[1]), int(found[2]) * 0.3, delta=1.2)
@@ -75,6 +75,10 @@ class Sim(unittest.TestCase):
         self.assertEqual(shares, sorted(shares))
         self.assertLessEqual(shares[-1], 100)
         self.assertEqual(sim_on_a_terminal(*case, "--quiet"), (0, ""))
+
+    def test_many_ranks_are_told_of_at_once(self):
+        self.assertTrue(sim("barrier", "--ranks", 16384).stderr.startswith("barrier_dissemination on 16384 ranks: 0 % after "))
+        self.assertEqual(sim("barrier", "--ranks", 16384, "--quiet").stderr, "")
 
     def test_a_ring_of_the_uniform_network_is_what_the_formula_says(self):
         (one,) = self.result("allgather", "--ranks", 8, "--algo", "ring", "--block", "1000", "--copy-gbs", "1e9")
