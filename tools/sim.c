@@ -71,8 +71,8 @@ static void tell_progress(struct sim_run *run, double share)
     const uint32_t n = run->layout.nranks;
 
     if (terminal)
-        fprintf(stderr, "\r\033[K%s on %u rank%s [%-30.*s] %3.0f %%  %.0f s", run->algo_name, n, TT_PLURAL(n), (int)(share * 30),
-                full, share * 100, s);
+        fprintf(stderr, "\r\033[K%s on %u rank%s [%-30.*s] %3.0f %%  %.0f s", run->algo_name, n, TT_PLURAL(n),
+                (int)(share * 30), full, share * 100, s);
     else
         fprintf(stderr, "%s on %u rank%s: %.0f %% after %.0f s\n", run->algo_name, n, TT_PLURAL(n), share * 100, s);
     run->shown = terminal;
