@@ -92,7 +92,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         o->json = true;
         return 0;
     case ARGP_KEY_ARG:
-        if (o->coll || !tt_coll_parse(arg, &kind))
+        if (o->coll)
+            argp_error(state, "one collective at a time: what is \"%s\"?", arg);
+        if (!tt_coll_parse(arg, &kind))
             argp_error(state, "what is \"%s\"? Only a collective may stand there, with --algos", arg);
         o->coll = arg;
         return 0;

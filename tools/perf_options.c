@@ -42,7 +42,7 @@ static const struct argp_option argp_options[] = {
     { "quant", OPT_QUANT, "HOW", 0, "numbers travel as minmax8, minmax4, zero8, zero4, e4m3 or e5m2 (default none); --check then allows the error that tutti.h states", 2 },
     { "root", OPT_ROOT, "RANK", 0, "root of rooted collectives (default 0)", 2 },
     { "iters", OPT_ITERS, "N", 0, "measured iterations (default: what fits a tenth of a second, at least 5)", 3 },
-    { "warmup", OPT_WARMUP, "N", 0, "iterations before that (default: up to 16 of a long case)", 3 },
+    { "warmup", OPT_WARMUP, "N", 0, "iterations before that (default: up to 16 of a long case, trials among them; with --iters 5)", 3 },
     { "in-place", OPT_IN_PLACE, NULL, 0, "only in place (default: both)", 3 },
     { "out-of-place", OPT_OUT_OF_PLACE, NULL, 0, "only out of place", 3 },
     { "mem", OPT_MEM, "malloc|mem_alloc", 0, "memory of the buffers: malloc (default), or what peers can map", 3 },
@@ -203,7 +203,8 @@ static const struct argp argp = {
         "rank) or 1, as nccl-tests define it. A pingpong's time is half of the round trip. In v calls the blocks of neighbours "
         "have half and one and a half times the average length.\n\n"
         "`tutti perf putsignal --help` tells about puts with signals from devices, `tutti perf a2av --help` about exchanges of a mixture of experts.\n\n"
-        "The exit status is 0, 1 if a call failed, an element was wrong, or nothing could be measured, 2 if the arguments make no sense.",
+        "The exit status is 0, 1 if a call failed, an element was wrong, or nothing could be measured, 2 if the arguments make no sense; where a rank that it started "
+        "was killed, that of `tutti run`.",
 };
 
 void perf_options_parse(struct perf_options *o, int argc, char **argv)

@@ -31,13 +31,16 @@ static void clear_progress(const struct perf_printer *p)
 void perf_print_start(struct perf_printer *p, uint32_t nranks, const char *wire, const char (*places)[PERF_PLACE_BYTES])
 {
     const struct perf_options *o = p->o;
+    size_t last = o->min_bytes;
 
     if (o->json)
         return;
+    while (last <= o->max_bytes / o->factor)
+        last *= o->factor;
     fprintf(p->out, "# tutti %s perf: %u rank%s, wire %s, %s memory, %s\n", tutti_version(), nranks,
             nranks == 1 ? "" : "s", wire, o->mem_alloc ? "mem_alloc" : "malloc",
             o->check ? "every element checked" : "not checked (--check)");
-    fprintf(p->out, "# sizes %zu to %zu, factor %zu; iterations ", o->min_bytes, o->max_bytes, o->factor);
+    fprintf(p->out, "# sizes %zu to %zu, factor %zu; iterations ", o->min_bytes, last, o->factor);
     if (o->effort.iters > 0)
         fprintf(p->out, "%ld", o->effort.iters);
     else

@@ -78,7 +78,7 @@ static void tell_progress(struct sim_run *run, double share)
     run->shown = terminal;
 }
 
-/* On a terminal a bar, elsewhere a line every ten seconds. */
+/* On a terminal a bar, elsewhere a line every ten seconds, but for the first of many ranks. */
 static void show_progress(void *arg, double share)
 {
     struct sim_run *run = arg;

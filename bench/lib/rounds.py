@@ -1,7 +1,7 @@
 """Interleaved measurement: the contestants of one case take turns, round by round.
 
 First a heat: a few iterations of everyone, which tell how many iterations fill the time of a turn and which of
-a contestant's own algorithms are worth a place in the rounds. Of long operations everyone runs some more before anything counts, as a
+a contestant's own algorithms are worth a place in the rounds. Of long operations those run some more before anything counts, as a
 turn has few of them, and a job thousands: caches and page tables settle, and Tutti tries its ways and moves buffers to huge pages in the first dozens
 (docs/memory.md). Then the rounds, each starting with another contestant. A turn's value is the median of its iterations.
 """
@@ -73,11 +73,14 @@ def _heat(stable, case, entry):
         entry.estimate_us = statistics.median(reply["samples_us"])
 
 
-def _warm(stable, case, entry):
-    runs = int(min(WARM_RUNS, WARM_US / entry.iteration_us)) if entry.iteration_us * ITERS_MAX > WARM_US else 0
+def _warm(stable, case, entry, turn_us):
+    if turn_us >= WARM_RUNS * entry.iteration_us:
+        return      # a turn has as many, and a tenth before it
+    runs = int(min(WARM_RUNS, WARM_US / entry.iteration_us))
     if runs > 1:
-        reply = _turn(stable, case, entry, ITERS_MIN, runs, 0)
-        entry.estimate_us = statistics.median(reply["samples_us"])
+        start = time.monotonic()
+        _turn(stable, case, entry, 1, runs, 0)
+        entry.iteration_us = (time.monotonic() - start) * 1e6 / (runs + 1)
 
 
 def _is_worth_it(entry, entries):
@@ -112,7 +115,7 @@ def measure(stable, case, entries, nrounds, turn_us):
         return left
 
     entries = attempt(lambda e: _heat(stable, case, e), entries)
-    entries = attempt(lambda e: _warm(stable, case, e), [e for e in entries if _is_worth_it(e, entries)])
+    entries = attempt(lambda e: _warm(stable, case, e, turn_us), [e for e in entries if _is_worth_it(e, entries)])
     for i in range(nrounds):
         at = i % len(entries) if entries else 0
         entries = attempt(lambda e, first=i == 0: _round(stable, case, e, turn_us, first),

@@ -15,7 +15,7 @@
 const struct tt_param tt_params[TT_PARAM_COUNT] = {
     /*                                name                       unit            default    min      max        */
     [TT_PARAM_TIMEOUT_MS]        = { "TUTTI_TIMEOUT_MS",        "ms",            300000,   -1,      INT32_MAX,
-        "deadline of start-up and default deadline of every call; -1: none" },
+        "deadline of start-up and default deadline of every call; -1: none (0 is refused)" },
     [TT_PARAM_LANES]             = { "TUTTI_LANES",             "connections",        0,    0,      16,
         "TCP connections, or queue pairs or libfabric's endpoints for bulk data, to each peer; 0: one connection, or one per rail where a rank is alone on its host; one endpoint; queue pairs by distance" },
     [TT_PARAM_EAGER_BYTES]       = { "TUTTI_EAGER_BYTES",       "bytes",       32 * KIB,    0,     32 * KIB,
@@ -142,12 +142,14 @@ void tt_param_warn_unknown(void)
 
 tutti_status tt_param_read(enum tt_param_id id, const char *text, int64_t *out)
 {
-    const struct tt_param *p = &tt_params[id];
-    const bool none = p->value_min == -1;
+    const struct tt_param *p;
+    bool none;
     char *end;
     long long v;
 
     tt_assert((unsigned)id < TT_PARAM_COUNT);
+    p = &tt_params[id];
+    none = p->value_min == -1;
     errno = 0;
     v = strtoll(text, &end, 10);
     if (end == text || *end != '\0' || errno != 0 || v < p->value_min || v > p->value_max || (none && v == 0))

@@ -1,6 +1,7 @@
 #include "comm/seat.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -98,15 +99,28 @@ static void look_around(const char *interfaces, struct tt_rails *rails, struct t
         out->socket = tt_socket_of(&own);
 }
 
+/* "0000:3b:00.0", or without the domain. */
+static bool is_bus(const char *text)
+{
+    unsigned domain, bus, device, function;
+    char more;
+
+    return sscanf(text, "%8x:%2x:%2x.%1x%c", &domain, &bus, &device, &function, &more) == 4 ||
+           sscanf(text, "%2x:%2x.%1x%c", &bus, &device, &function, &more) == 3;
+}
+
 tutti_status tt_seat_find(const char *interfaces, struct tt_surroundings *out, struct tt_told *place)
 {
     struct tt_rails *rails = &out->rails;
     uint8_t node;
     const tutti_status st = read_description(out, &node);
+    const char *gpu = getenv("TUTTI_GPU");
     struct tt_seat_found seat;
 
     if (st)
         return st;
+    if (gpu && *gpu && !is_bus(gpu))
+        return tt_fail(TUTTI_ERR_INVALID, "TUTTI_GPU is \"%s\", which is no bus of a GPU: it must be like \"0000:3b:00.0\"", gpu);
     look_around(interfaces, rails, &seat);
     tt_told_init(place, tt_host_hash(), seat.socket, rails->n, seat.near, &out->labels, node);
     for (uint32_t i = 0; i < rails->n; i++)

@@ -146,6 +146,9 @@ static void wrong_labels_role(struct rank *r)
     setenv("TUTTI_TOPO", "/no/such/topology", 1);
     CHECK(r, tutti_comm_create(&comm, NULL) != TUTTI_OK && strstr(tutti_last_error(), "/no/such/topology"));
     unsetenv("TUTTI_TOPO");
+    setenv("TUTTI_GPU", "0000:3b:00", 1);
+    CHECK_SAYS(r, tutti_comm_create(&comm, NULL), TUTTI_ERR_INVALID, "\"0000:3b:00\"");
+    unsetenv("TUTTI_GPU");
     setenv("TUTTI_LANE_BYTES", "rack=12", 1);
     CHECK_SAYS(r, tutti_comm_create(&comm, NULL), TUTTI_ERR_INVALID, "\"rack=12\"");
 }
