@@ -3,7 +3,7 @@
  *   micro_cells            By hand: gcc -O3 -march=native -D_GNU_SOURCE -Ibench bench/micro_cells.c
  *
  * Nanoseconds one way, half of a ping-pong's round, the median of ROUNDS; a column for each way, which take turns.
- *   near       cells of a line, next to each other, and payloads in a ring of their own: as src/engine/link.h has them, with 256 of each
+ *   near       cells of a line, next to each other, and payloads in a ring of their own: as src/engine/link.h has them, with 256 cells and 4,096 units
  *   apart      the same, one cell in two lines
  *   together   cells of four lines, the payload right behind the head */
 #include <sched.h>
@@ -41,7 +41,7 @@ struct mail {
     enum way way;
     uint32_t cells;
     size_t bytes;
-    uint64_t n;                 /* messages, either way */
+    uint64_t n;                 /* the round: one message each way, and each way has cells of its own */
 };
 
 static struct word *cell_of(const struct mail *m, struct box *b)
@@ -56,25 +56,23 @@ static uint8_t *payload_of(const struct mail *m, struct box *b)
     return m->way == TOGETHER ? (uint8_t *)cell_of(m, b) + 8 + HEAD : &b->ring[m->n * units % (m->cells * 4) * UNIT];
 }
 
-static void put(struct mail *m, struct box *b, const uint8_t *src)
+static void put(const struct mail *m, struct box *b, const uint8_t *src)
 {
     const uint64_t head[HEAD / 8] = { m->n };
 
-    m->n++;
     memcpy((uint8_t *)cell_of(m, b) + 8, head, HEAD);
     memcpy(payload_of(m, b), src, m->bytes);
     say(cell_of(m, b), m->n);
 }
 
-static void get(struct mail *m, struct box *b, uint8_t *dst)
+static void get(const struct mail *m, struct box *b, uint8_t *dst)
 {
     uint64_t head[HEAD / 8];
 
-    m->n++;
     await(cell_of(m, b), m->n);
     memcpy(head, (uint8_t *)cell_of(m, b) + 8, HEAD);
     memcpy(dst, payload_of(m, b), m->bytes);
-    if (head[0] != m->n - 1)
+    if (head[0] != m->n)
         abort();
 }
 
@@ -86,6 +84,7 @@ static double one_way_ns(struct mail *m, int me, struct box boxes[2])
     for (int i = -WARM; i < ITERATIONS; i++) {
         if (i == 0)
             began_ns = clock_ns();
+        m->n++;
         if (me == 0)
             put(m, &boxes[0], src);
         get(m, &boxes[!me], dst);
