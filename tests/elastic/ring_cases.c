@@ -33,11 +33,11 @@ static uint64_t latency_of(double km) { return 200000 + (uint64_t)(km * 7500); }
 /* Peers on a map of 10,000 km, at places of their own or at one of some sites. */
 static void draw_map(struct ring_case *r, struct tt_prng *p, uint32_t nsites)
 {
-    const uint32_t n = r->m.n;
+    const uint32_t n = r->m.n, places = nsites > n ? nsites : n;
     double x[TT_RING_PEERS_MAX], y[TT_RING_PEERS_MAX];
     uint32_t site[TT_RING_PEERS_MAX];
 
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < places; i++) {
         site[i] = nsites ? (uint32_t)tt_prng_below(p, nsites) : i;
         x[i] = (double)tt_prng_below(p, 10000);
         y[i] = (double)tt_prng_below(p, 10000);
