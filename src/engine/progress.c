@@ -33,6 +33,7 @@
 #define FIRST_MS 2                      /* so the first sleep of a wait is short */
 #define YIELDS 400                      /* of a waiter, after spinning, before it blocks */
 #define YIELDS_CROWDED 20                /* the same where ranks outnumber cores and a look at the wires costs system calls */
+#define YIELDS_LOOK 8                   /* between looks at the clock: where others want the core, each takes a slice of theirs, milliseconds */
 #define NAP_MS 1                        /* of a holder with something that it could not do yet */
 #define BLOCK_MS_MAX 50                 /* a safety net: whoever blocks looks again after this */
 #define HEAR_EVERY 1024                 /* passes of the progress thread between looks at the control overlay */
@@ -540,6 +541,8 @@ static uint32_t idle(struct tt_engine *e, uint32_t n)
         took = look_out(e);
     } else if (n < awake) {
         sched_yield();
+        if (n % YIELDS_LOOK == 0)
+            look_at_timers(e);
     } else {
         if (n > awake)
             pay_credit(e, 1);
