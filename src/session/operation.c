@@ -460,7 +460,9 @@ void tt_operation_voted(tutti_run *run, struct tt_operation *o)
 
 void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st)
 {
-    o->failed = st;
+    const bool theirs = st == TUTTI_ERR_TIMEOUT && tt_now_ns() < o->deadline_ns;
+
+    o->failed = theirs ? TUTTI_ERR_PEER_LOST : st;      /* another's deadline passed: to us the epoch has ended, whoever tells it first */
     snprintf(o->kept->why, sizeof o->kept->why, "%s", tutti_last_error());
     if (!run->over && !run->m.stopped)
         tt_space_hear(run);     /* else the others would hear from the coordinator alone that a deadline passed, and not where */
@@ -476,7 +478,7 @@ void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st)
     }
     if (!*run->stop_why)
         snprintf(run->stop_why, sizeof run->stop_why, "%.*s", (int)sizeof run->stop_why - 1, o->kept->why);
-    tt_run_end_epoch(run, st);
+    tt_run_end_epoch(run, theirs ? TUTTI_PENDING : st);
 }
 
 /* ---- others may be in a call ---- */

@@ -113,6 +113,7 @@ void tt_run_end_epoch(tutti_run *run, tutti_status status)
                         status == TUTTI_ERR_PEER_LOST  ? TT_REVOKED_CUT
                         : status == TUTTI_ERR_TIMEOUT  ? TT_REVOKED_LATE
                         : status == TUTTI_ERR_MISMATCH ? TT_REVOKED_MISMATCH
+                        : status == TUTTI_PENDING      ? TT_REVOKED_UNSAID
                                                        : TT_REVOKED_FAILED,
                         status == TUTTI_ERR_PEER_LOST ? tt_home_lost(run) : 0, tt_now_ns());
 }

@@ -283,7 +283,7 @@ tutti_status tt_run_check(tutti_run *run);
 tutti_status tt_run_lost(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same of a call whose epoch is over, and why it is; `more` follows. Under the lock. */
 tutti_status tt_run_epoch_over(const tutti_run *run, const char *name, const char *more);
-/* The epoch is to be over for all, as that went wrong here. Under the lock. */
+/* The epoch is to be over for all, as that went wrong here; PENDING: it went wrong at another member, which will say what did. Under the lock. */
 void tt_run_end_epoch(tutti_run *run, tutti_status status);
 /* What every call begins with: INVALID where run, or what it is given as `argument`, is NULL; FORKED in the child of a fork. Takes no lock. */
 tutti_status tt_run_check_call(const tutti_run *run, const void *given, const char *argument, const char *name);

@@ -1357,6 +1357,44 @@ static void who_tries_again_after_the_others_have_gone_on_is_sent_after_them(voi
     party_end(&p);
 }
 
+/* Guest 1's time passes while guest 2 is not there, and it tries once more; guest 0 has all the time there is, so it is still trying, whoever told it of that deadline first. */
+static void a_hurried_one(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    int64_t v = 3;
+    tutti_elastic op = { .size = sizeof op,
+                         .coll = TUTTI_ALLREDUCE,
+                         .src = &v,
+                         .dst = &v,
+                         .count = 1,
+                         .type = TUTTI_I64,
+                         .op = TUTTI_SUM,
+                         .mode = TUTTI_RETRY,
+                         .timeout_ms = g->index == 1 ? 200 : 0 };
+
+    first_view(g, 3);
+    if (g->index == 1) {
+        CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_TIMEOUT && v == 3);
+        op.timeout_ms = 0;
+        party_reach(g->party, 1);
+    } else if (g->index == 2) {
+        party_await(g->party, 1);
+    }
+    MUST(tutti_run_collective(g->run, &op));
+    CHECK(v == 9 && op.contributors == 3);
+    CHECK(g->index != 0 || op.attempts == 2);
+}
+
+static void whose_time_has_not_passed_tries_again_when_anothers_has(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 3, a_hurried_one, NULL);
+    party_end(&p);
+}
+
 /* What the child of a fork may do: 0 if it is told so. */
 static int in_the_child(tutti_run *run)
 {
@@ -2519,6 +2557,7 @@ int main(void)
         cmocka_unit_test(a_run_is_asked_and_revoked_while_a_thread_is_in_an_operation),
         cmocka_unit_test(what_is_interrupted_is_not_tried_again_where_its_time_is_over_before_the_verdict),
         cmocka_unit_test(who_tries_again_after_the_others_have_gone_on_is_sent_after_them),
+        cmocka_unit_test(whose_time_has_not_passed_tries_again_when_anothers_has),
         cmocka_unit_test(the_child_of_a_fork_has_no_run_and_who_has_left_no_communicator),
         cmocka_unit_test(wrong_calls_are_told_and_cost_nothing),
         cmocka_unit_test(what_a_call_collides_with_is_told),
