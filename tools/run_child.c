@@ -257,7 +257,12 @@ static int print_not_started(const char *program, int err)
         err = ENOENT;
     if (err == ENOENT)
         why = there ? "its interpreter was not found" : "not found";
-    fprintf(stderr, "tutti run: cannot start \"%s\": %s\n", program, why);
+    fprintf(stderr, "tutti run: cannot start \"%s\": %s", program, why);
+    if (err == ENOENT && !there && !strchr(program, '/'))
+        fputs(" in PATH", stderr);
+    if (err == ENOENT && !there && is_file(program))
+        fprintf(stderr, "; \"./%s\" is in this folder", program);
+    fputc('\n', stderr);
     return err == ENOENT ? 127 : 126;
 }
 

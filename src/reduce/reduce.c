@@ -30,9 +30,11 @@ static const struct tt_kernels *choose(void)
 
     if (!wanted || !*wanted || strcmp(wanted, best()->name) == 0)
         return best();
-    if (strcmp(wanted, "portable") != 0)
-        tt_log(TT_LOG_WARN, "TUTTI_SIMD=%s: not on this machine; using %s", wanted, best()->name);
-    return strcmp(wanted, "portable") == 0 ? &tt_kernels_portable : best();
+    if (strcmp(wanted, "portable") == 0)
+        return &tt_kernels_portable;
+    tt_log(TT_LOG_WARN, "TUTTI_SIMD=%s: %s; using %s", wanted,
+           strcmp(wanted, "avx2") == 0 ? "this processor has none" : "it is \"portable\" or \"avx2\"", best()->name);
+    return best();
 }
 
 const struct tt_kernels *tt_kernels_get(void)

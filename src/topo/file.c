@@ -339,16 +339,29 @@ tutti_status tt_topo_parse(struct tt_topo *out, const char *text, size_t bytes, 
     return st;
 }
 
+/* What is looked for, for a sentence that says that there is no such file. */
+static void kind_of(const char *name_or_path, char *text, size_t cap)
+{
+    const char *name, *summary;
+    size_t n = (size_t)snprintf(text, cap, "topology");
+
+    for (size_t i = 0; !strchr(name_or_path, '/') && n < cap && tt_topo_builtin(i, &name, &summary); i++)
+        n += (size_t)snprintf(&text[n], cap - n, "%s%s", i ? ", " : " (built-in ones are ", name);
+    if (n < cap && n > strlen("topology"))
+        snprintf(&text[n], cap - n, ")");
+}
+
 tutti_status tt_topo_load(struct tt_topo *out, const char *name_or_path)
 {
     const char *built_in = tt_topo_builtin_text(name_or_path);
-    char *text = NULL;
+    char *text = NULL, kind[256];
     size_t bytes = 0;
     tutti_status st;
 
     if (built_in)
         return tt_topo_parse(out, built_in, strlen(built_in), name_or_path);
-    st = tt_json_load(&text, &bytes, "topology (no built-in one)", name_or_path, FILE_BYTES_MAX);
+    kind_of(name_or_path, kind, sizeof kind);
+    st = tt_json_load(&text, &bytes, kind, name_or_path, FILE_BYTES_MAX);
     if (st)
         return st;
     st = tt_topo_parse(out, text, bytes, name_or_path);

@@ -82,7 +82,16 @@ class Mistakes(ClusterTest):
     def test_an_unknown_program_is_named(self):
         done = self.run_tutti("-n", 2, "no-such-program")
         self.assertEqual(done.returncode, 127)
-        self.assertIn('"no-such-program": not found', done.stderr)
+        self.assertIn('"no-such-program": not found in PATH\n', done.stderr)
+
+    def test_a_program_of_this_folder_that_is_not_in_path_is_shown(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder, "here")
+            program.write_text("#!/bin/sh\n")
+            program.chmod(0o755)
+            done = self.run_tutti("-n", 1, "here", inside=("env", "-C", folder))
+        self.assertEqual(done.returncode, 127)
+        self.assertIn('"here": not found in PATH; "./here" is in this folder', done.stderr)
 
     def test_a_program_that_may_not_run_is_named(self):
         done = self.run_tutti("-n", 1, "/etc/passwd")
