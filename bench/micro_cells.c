@@ -3,9 +3,9 @@
  *   micro_cells            By hand: gcc -O3 -march=native -D_GNU_SOURCE -Ibench bench/micro_cells.c
  *
  * Nanoseconds one way, half of a ping-pong's round, the median of ROUNDS; a column for each way, which take turns.
- *   near       cells of a line, next to each other, and payloads in a ring of their own: as src/engine/link.h has them, with 256 cells and 4,096 units
+ *   near       cells of a line, next to each other, and payloads in a ring of their own: as src/engine/link.h has them where they are not mapped
  *   apart      the same, one cell in two lines
- *   together   cells of four lines, the payload right behind the head */
+ *   together   cells of four lines, the payload right behind the head: as it has them where they are */
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>

@@ -13,36 +13,97 @@
 #define TIME_EVERY 4                /* one of so many */
 #define FAR_COPIES 64               /* that then go past the cache, before it is tried again */
 
-static uint32_t units_of(uint32_t bytes)
+#define IN_LONG 0x8000u             /* in a cell's state */
+
+static const struct ring {
+    uint32_t at, units;         /* in the link region; a power of two */
+} rings[TT_MAIL_RINGS] = {
+    [TT_MAIL_SHORT] = { TT_LINK_SHORT, TT_SHORT_UNITS }, [TT_MAIL_LONG] = { TT_LINK_LONG, TT_LONG_UNITS }
+};
+
+/* What a payload takes of the ring that is for its length. */
+struct taken {
+    enum tt_mail_ring ring;
+    uint32_t units;             /* 0: it shares its cell's place */
+    uint32_t skip;              /* units before it, so that it does not wrap around the ring's end */
+    uint32_t at;                /* in the link region */
+};
+
+static struct taken take(const struct tt_mailbox *m, const struct tt_mail_count *from, uint32_t bytes, bool in_long)
 {
-    return bytes <= TT_CELL_INLINE ? 0 : (bytes + TT_UNIT - 1) / TT_UNIT;
+    struct taken t = { .ring = !in_long && bytes <= m->short_bytes ? TT_MAIL_SHORT : TT_MAIL_LONG };
+    const struct ring *r = &rings[t.ring];
+    const uint32_t begin = from->units[t.ring] & (r->units - 1);
+
+    if (bytes <= m->inline_bytes)
+        return t;
+    t.units = (bytes + TT_UNIT - 1) / TT_UNIT;
+    if (t.units > r->units - begin)
+        t.skip = r->units - begin;
+    t.at = r->at + (t.skip ? 0 : begin) * TT_UNIT;
+    return t;
 }
 
-/* Units to skip so that a payload does not wrap around the ring's end. */
-static uint32_t skip_of(uint32_t at, uint32_t units)
+static void count(struct tt_mail_count *c, const struct taken *t)
 {
-    const uint32_t left = TT_DATA_UNITS - at % TT_DATA_UNITS;
+    c->cells++;
+    c->units[t->ring] += t->skip + t->units;
+}
 
-    return units > left ? left : 0;
+static uint64_t word_of(const struct tt_mail_count *c)
+{
+    return (uint64_t)(uint16_t)c->cells << 48 | (uint64_t)(uint16_t)c->units[TT_MAIL_SHORT] << 32 |
+           c->units[TT_MAIL_LONG];
 }
 
 void tt_mailbox_init(struct tt_mailbox *m, const struct tt_link *link)
 {
     *m = (struct tt_mailbox){ .mine = link->mine, .theirs = link->theirs };
+    if (link->theirs.mapped) {
+        m->places = TT_CELLS_MAPPED;
+        m->place_shift = (uint8_t)__builtin_ctz(TT_UNIT * TT_CELL_LINES);
+        m->inline_bytes = TT_CELL_INLINE_MAPPED;
+        m->short_bytes = TT_SHORT_BYTES;
+    } else {
+        m->places = TT_CELLS;
+        m->place_shift = (uint8_t)__builtin_ctz(TT_UNIT);
+        m->inline_bytes = TT_CELL_INLINE;
+    }
 }
 
-static uint64_t head_word(const struct tt_mailbox *m)
+static bool fits(const struct tt_mailbox *m, const struct taken *t)
 {
-    return atomic_load_explicit((_Atomic uint64_t *)(void *)(m->mine + TT_LINK_HEAD), memory_order_acquire);
+    const uint64_t head = m->head;
+    uint32_t used;
+
+    if ((uint16_t)(m->sent.cells - (head >> 48)) >= m->places)
+        return false;
+    used = m->sent.units[t->ring] + t->skip + t->units;
+    used = t->ring == TT_MAIL_SHORT ? (uint16_t)(used - (uint32_t)(head >> 32)) : used - (uint32_t)head;
+    return !t->units || used <= rings[t->ring].units;
 }
 
-bool tt_mail_room(const struct tt_mailbox *m, uint32_t bytes)
+/* Where a message of `bytes` goes. The peer's word is in a line that the peer writes: it is looked at only where what we know of it is not enough. False: there is no room. */
+static bool find_room(struct tt_mailbox *m, uint32_t bytes, struct taken *t, bool *in_long)
 {
-    const uint64_t head = head_word(m);
-    const uint32_t units = units_of(bytes);
-    const uint32_t used = m->sent_units + skip_of(m->sent_units, units) + units - (uint32_t)head;
+    *t = take(m, &m->sent, bytes, *in_long = false);
+    if (fits(m, t))
+        return true;
+    m->head = atomic_load_explicit((_Atomic uint64_t *)(void *)(m->mine + TT_LINK_HEAD), memory_order_acquire);
+    if (fits(m, t))
+        return true;
+    if (t->ring == TT_MAIL_LONG || !t->units)
+        return false;
+    *t = take(m, &m->sent, bytes, *in_long = true);
+    return fits(m, t);
+}
 
-    return m->sent - (uint32_t)(head >> 32) < TT_CELLS && used <= TT_DATA_UNITS;
+bool tt_mail_room(struct tt_mailbox *m, uint32_t bytes)
+{
+    struct taken t;
+    bool in_long;
+
+    return find_room(m, bytes, &t, &in_long);
 }
 
 static uint64_t far_ps_byte(void)
@@ -80,12 +141,14 @@ static void copy_long(struct tt_mailbox *m, void *to, const void *from, uint32_t
     m->far_copies = FAR_COPIES;
 }
 
-/* Into a mapped link region: the cell is written where it goes, and the wire only signals. */
+/* Into a mapped link region: the message is written where it goes, and the wire only signals. The cell's line comes last: the peer looks at it all the time, and
+ * would take it away between two stores. */
 static bool send_mapped(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flags, const void *payload, uint32_t bytes,
-                        uint32_t unit)
+                        uint32_t unit_at)
 {
-    const uint32_t at = TT_LINK_CELLS + m->sent % TT_CELLS * TT_UNIT;
-    struct tt_cell *there = (void *)((uint8_t *)m->theirs.mapped + at);
+    const uint32_t at = tt_mail_place(m, m->sent.cells);
+    uint8_t *region = m->theirs.mapped;
+    struct tt_cell *there = (void *)(region + at);
     const struct tt_desc d = {
         .kind = TT_DESC_PUT,
         .flags = flags,
@@ -96,25 +159,32 @@ static bool send_mapped(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flag
         .signal_offset = at,
         .signal_value = cell->state,
     };
+    uint32_t here = 0;          /* bytes in the cell's line */
 
+    if (bytes >= FAR_BYTES) {
+        copy_long(m, region + unit_at, payload, bytes);
+    } else if (bytes > m->inline_bytes) {
+        tt_copy(region + unit_at, NULL, payload, bytes, false);
+    } else if (bytes > TT_CELL_INLINE) {
+        here = TT_CELL_INLINE;
+        memcpy(there + 1, (const uint8_t *)payload + here, bytes - here);
+    } else {
+        here = bytes;
+    }
     there->context = cell->context;
     there->tag = cell->tag;
     there->opseq = cell->opseq;
     there->desc = cell->desc;
-    if (bytes >= FAR_BYTES)
-        copy_long(m, (uint8_t *)m->theirs.mapped + TT_LINK_DATA + unit * TT_UNIT, payload, bytes);
-    else if (bytes > TT_CELL_INLINE)
-        tt_copy((uint8_t *)m->theirs.mapped + TT_LINK_DATA + unit * TT_UNIT, NULL, payload, bytes, false);
-    else if (bytes)
-        memcpy(there->data, payload, bytes);
+    if (here)
+        memcpy(there->data, payload, here);
     return m->theirs.wire->ops->post(m->theirs.wire, &d, 1) == 1;
 }
 
 /* Through the wire. */
 static bool send_posted(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flags, const void *payload, uint32_t bytes,
-                        uint32_t unit)
+                        uint32_t unit_at)
 {
-    const uint32_t at = TT_LINK_CELLS + m->sent % TT_CELLS * TT_UNIT;
+    const uint32_t at = tt_mail_place(m, m->sent.cells);
     struct tt_wire *w = m->theirs.wire;
     struct tt_desc d[3];
     int n = 0;
@@ -127,7 +197,7 @@ static bool send_posted(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flag
             .local = (void *)payload,
             .bytes = bytes,
             .key = &m->theirs,
-            .offset = TT_LINK_DATA + unit * TT_UNIT,
+            .offset = unit_at,
         };
     } else if (bytes) {
         memcpy(cell->data, payload, bytes);
@@ -153,42 +223,53 @@ static bool send_posted(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flag
 bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type type, uint8_t credits,
                   const void *payload, uint32_t bytes)
 {
-    const uint32_t units = units_of(bytes), skip = skip_of(m->sent_units, units);
-    const uint32_t unit = (m->sent_units + skip) % TT_DATA_UNITS;
     const bool behind = type == TT_CELL_ENDED || type == TT_CELL_FENCE;
     const uint8_t flags = TT_DESC_INLINE | (behind ? 0 : TT_DESC_URGENT);
 
-    if (!tt_mail_room(m, bytes))
+    struct taken t;
+    bool in_long;
+
+    if (!find_room(m, bytes, &t, &in_long))
         return false;
-    cell->state = (uint64_t)(m->sent + 1) << 32 | bytes << 16 | (uint32_t)type << 8 | credits;
-    if (!(m->theirs.mapped ? send_mapped : send_posted)(m, cell, flags, payload, bytes, unit))
+    cell->state =
+        (uint64_t)(m->sent.cells + 1) << 32 | bytes << 16 | (in_long ? IN_LONG : 0) | (uint32_t)type << 8 | credits;
+    if (!(m->theirs.mapped ? send_mapped : send_posted)(m, cell, flags, payload, bytes, t.at))
         return false;
-    m->sent++;
-    m->sent_units += skip + units;
+    count(&m->sent, &t);
     return true;
 }
 
 tutti_status tt_mail_next(const struct tt_mailbox *m, struct tt_mail *out)
 {
-    const uint8_t *at = m->mine + TT_LINK_CELLS + m->got % TT_CELLS * TT_UNIT;
+    const uint8_t *at = m->mine + tt_mail_place(m, m->got.cells);
     const uint64_t state = atomic_load_explicit((_Atomic uint64_t *)(void *)(uintptr_t)at, memory_order_acquire);
-    uint32_t units;
+    struct taken t;
 
-    if ((uint32_t)(state >> 32) != m->got + 1)
+    if ((uint32_t)(state >> 32) != m->got.cells + 1)
         return TUTTI_PENDING;
     memcpy(&out->cell, at, sizeof out->cell);
     out->bytes = (uint16_t)(state >> 16);
-    out->type = (uint8_t)(state >> 8);
+    out->type = (uint8_t)((state & ~IN_LONG) >> 8);
     out->credits = (uint8_t)state;
-    units = units_of(out->bytes);
-    if (units > TT_DATA_UNITS)
+    out->in_long = state & IN_LONG;
+    t = take(m, &m->got, out->bytes, out->in_long);
+    if (t.units > TT_LONG_UNITS)
         return tt_fail(TUTTI_ERR_PROTOCOL, "rank %u sent a message of %u bytes", m->theirs.peer, out->bytes);
-    if (units)
-        out->payload =
-            m->mine + TT_LINK_DATA + (size_t)((m->got_units + skip_of(m->got_units, units)) % TT_DATA_UNITS) * TT_UNIT;
+    if (t.units)
+        out->payload = m->mine + t.at;
     else
-        out->payload = out->cell.data;
+        out->payload = out->bytes <= TT_CELL_INLINE ? out->cell.data : at + offsetof(struct tt_cell, data);
     return TUTTI_OK;
+}
+
+static bool is_worth_telling(const struct tt_mailbox *m)
+{
+    if (m->got.cells - m->told.cells >= m->places / 4u)
+        return true;
+    for (int r = 0; r < TT_MAIL_RINGS; r++)
+        if (m->got.units[r] - m->told.units[r] >= rings[r].units / 4)
+            return true;
+    return false;
 }
 
 void tt_mail_tell(struct tt_mailbox *m)
@@ -196,7 +277,7 @@ void tt_mail_tell(struct tt_mailbox *m)
     struct tt_wire *w = m->theirs.wire;
     struct tt_desc d;
 
-    if (m->got - m->told < TT_CELLS / 8 && m->got_units - m->told_units < TT_DATA_UNITS / 4)
+    if (!is_worth_telling(m))
         return;
     d = (struct tt_desc){
         .kind = TT_DESC_PUT,
@@ -206,19 +287,17 @@ void tt_mail_tell(struct tt_mailbox *m)
         .signal_op = TT_SIGNAL_SET,
         .signal_key = &m->theirs,
         .signal_offset = TT_LINK_HEAD,
-        .signal_value = (uint64_t)m->got << 32 | m->got_units,
+        .signal_value = word_of(&m->got),
     };
     if (w->ops->post(w, &d, 1) != 1)
         return;
     m->told = m->got;
-    m->told_units = m->got_units;
 }
 
 void tt_mail_drop(struct tt_mailbox *m, const struct tt_mail *mail)
 {
-    const uint32_t units = units_of(mail->bytes);
+    const struct taken t = take(m, &m->got, mail->bytes, mail->in_long);
 
-    m->got++;
-    m->got_units += skip_of(m->got_units, units) + units;
+    count(&m->got, &t);
     tt_mail_tell(m);
 }

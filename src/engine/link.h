@@ -4,8 +4,12 @@
  *   head      one word: how many cells and data units of ours the peer has consumed
  *   arrived   half a line per flow handle that we chose: per stream, generation << 32 | segments landed
  *   credit    half a line per flow handle that the peer chose: per stream, generation << 32 | segments consumed
- *   cells     the mailbox: fixed 64-byte cells; a short payload shares the cell's line
- *   data      longer payloads, a byte ring in units of 64
+ *   cells     the mailbox: places for cells of a line, which short payloads share
+ *   short, long   longer payloads, two byte rings in units of 64
+ *
+ * A mailbox that its sender has mapped (tt_rkey.mapped: so at both ends or at neither) has few places, each of four lines, and the short ring for what does not fit
+ * there but has up to 1 KiB, so that all of it stays in the first-level caches of both; while that has no room, the long one takes it. Any other mailbox has many places, each of one
+ * line, so that as many messages can be under way, and the long ring alone.
  *
  * Mail, head and credit are urgent (TT_DESC_URGENT): nothing in them speaks of segments that were put before. But TT_CELL_ENDED and
  * TT_CELL_FENCE do: these, and with them the mail behind them, are seen after all puts that were posted before them have landed.
@@ -23,17 +27,23 @@
 
 #define TT_HANDLES 2048u        /* flows open at once between two processes, per direction */
 #define TT_FLOW_BYTES 32u       /* of a flow's words: 4 streams */
-#define TT_CELLS 256u
-#define TT_UNIT 64u             /* bytes of a line, a cell, and a unit of the data ring */
-#define TT_DATA_UNITS 4096u     /* 256 KiB */
-#define TT_CELL_INLINE 24u
+#define TT_UNIT 64u             /* bytes of a line, a cell, and a unit of the rings */
+#define TT_CELLS 256u           /* places, of a line each */
+#define TT_CELLS_MAPPED 16u     /* ... where they are mapped, of TT_CELL_LINES each */
+#define TT_CELL_LINES 4u
+#define TT_CELL_INLINE 24u      /* bytes of a payload that share the cell's line */
+#define TT_CELL_INLINE_MAPPED (TT_CELL_INLINE + (TT_CELL_LINES - 1) * TT_UNIT)
+#define TT_SHORT_UNITS 64u       /* 4 KiB */
+#define TT_SHORT_BYTES 1024u     /* of the longest payload there */
+#define TT_LONG_UNITS 4096u      /* 256 KiB */
 
 #define TT_LINK_HEAD 0u
 #define TT_LINK_ARRIVED TT_UNIT
 #define TT_LINK_CREDIT (TT_LINK_ARRIVED + TT_HANDLES * TT_FLOW_BYTES)
 #define TT_LINK_CELLS (TT_LINK_CREDIT + TT_HANDLES * TT_FLOW_BYTES)
-#define TT_LINK_DATA (TT_LINK_CELLS + TT_CELLS * TT_UNIT)
-#define TT_LINK_BYTES (TT_LINK_DATA + TT_DATA_UNITS * TT_UNIT)
+#define TT_LINK_SHORT (TT_LINK_CELLS + TT_CELLS * TT_UNIT)
+#define TT_LINK_LONG (TT_LINK_SHORT + TT_SHORT_UNITS * TT_UNIT)
+#define TT_LINK_BYTES (TT_LINK_LONG + TT_LONG_UNITS * TT_UNIT)
 
 #define TT_DESC_COUNT_BITS 44
 #define TT_DESC_COUNT_MAX ((1ull << TT_DESC_COUNT_BITS) - 1)
@@ -62,7 +72,7 @@ enum tt_cell_type {
 };
 
 struct tt_cell {
-    uint64_t state;             /* seq << 32 | bytes << 16 | type << 8 | eager credits returned; written last */
+    uint64_t state;             /* seq << 32 | bytes << 16 | long ring << 15 | type << 8 | eager credits returned; written last */
     uint32_t context, tag;
     uint64_t opseq;
     struct tt_opdesc desc;
@@ -91,33 +101,52 @@ struct tt_nudge_msg {
 struct tt_mail {
     struct tt_cell cell;        /* a private copy: the peer cannot change it under us */
     uint8_t type, credits;
+    bool in_long;               /* its payload is in the long ring, though the short one takes that length */
     uint16_t bytes;
     const void *payload;        /* in the link region */
+};
+
+enum tt_mail_ring { TT_MAIL_SHORT, TT_MAIL_LONG, TT_MAIL_RINGS };
+
+/* How many cells and units of each ring. As a word, as the head says it: units of the long ring, from bit 32 on 16 bits of those of the short one, then 16 of cells. */
+struct tt_mail_count {
+    uint32_t cells, units[TT_MAIL_RINGS];
 };
 
 /* One end's sending and receiving state. */
 struct tt_mailbox {
     uint8_t *mine;              /* the link region */
     struct tt_rkey theirs;
-    uint32_t sent, sent_units;          /* cells and units posted */
-    uint32_t got, got_units;            /* cells and units consumed */
-    uint32_t told, told_units;          /* of these, what the peer knows */
+    uint16_t places;            /* for cells: a power of two */
+    uint8_t place_shift;        /* their bytes: 1 << place_shift */
+    uint16_t inline_bytes;      /* payloads up to here share the cell's place, ... */
+    uint16_t short_bytes;        /* ... and up to here are in the short ring */
+    uint64_t head;              /* our copy of what the peer has consumed */
+    struct tt_mail_count sent;  /* posted */
+    struct tt_mail_count got;   /* consumed */
+    struct tt_mail_count told;  /* of that, what the peer knows */
     uint8_t untimed, slow;              /* long payloads since one was timed; of those that were, how many in a row took long */
     uint8_t far_copies;                 /* payloads that are yet to go past the cache */
 };
 
 void tt_mailbox_init(struct tt_mailbox *m, const struct tt_link *link);
 /* Whether a message of `bytes` fits now. */
-bool tt_mail_room(const struct tt_mailbox *m, uint32_t bytes);
+bool tt_mail_room(struct tt_mailbox *m, uint32_t bytes);
 /* Sends a message (cell->state and data are filled in here). False if there is no room in the mailbox or the wire. */
 bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type type, uint8_t credits,
                   const void *payload, uint32_t bytes);
+/* The place of cell n in a link region. */
+static inline uint32_t tt_mail_place(const struct tt_mailbox *m, uint32_t n)
+{
+    return TT_LINK_CELLS + ((n & (m->places - 1u)) << m->place_shift);
+}
 /* Whether a message is there. */
 static inline bool tt_mail_waits(const struct tt_mailbox *m)
 {
-    const uint8_t *at = m->mine + TT_LINK_CELLS + m->got % TT_CELLS * TT_UNIT;
+    const uint8_t *at = m->mine + tt_mail_place(m, m->got.cells);
 
-    return atomic_load_explicit((_Atomic uint64_t *)(void *)(uintptr_t)at, memory_order_acquire) >> 32 == m->got + 1;
+    return atomic_load_explicit((_Atomic uint64_t *)(void *)(uintptr_t)at, memory_order_acquire) >> 32 ==
+           m->got.cells + 1;
 }
 /* The next message, if one is there. Bounds are checked: PROTOCOL for one that cannot be. PENDING: none. */
 tutti_status tt_mail_next(const struct tt_mailbox *m, struct tt_mail *out);

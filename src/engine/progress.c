@@ -40,6 +40,7 @@
 #define THREAD_MS 2                     /* how long callers are left alone before the thread takes over */
 #define CROWD 4                         /* ranks a core up to which these hold; where there are more, all of them yield and look around for each other */
 #define DONE_MAX 32
+#define MAIL_AT_ONCE 256                 /* messages of a peer before others are looked at */
 #define LOOKS 16                        /* at memory, between full passes */
 #define QUIET_EVERY 16                  /* passes between polls of a wire that has little to say */
 
@@ -247,7 +248,7 @@ static bool read_mail(struct tt_engine *e, struct tt_peer *p)
     struct tt_mail mail;
     bool any = false;
 
-    for (uint32_t n = 0; n < TT_CELLS; n++) {
+    for (uint32_t n = 0; n < MAIL_AT_ONCE; n++) {
         const tutti_status st = tt_mail_next(&p->mail, &mail);
 
         if (st == TUTTI_PENDING)

@@ -122,15 +122,17 @@ static void ends_fini(void)
     free(b.region);
 }
 
-/* Both ends as if so much had been sent from a to b and consumed. */
+/* Both ends as if so much had been sent from a to b and consumed; units of each ring. */
 static void begin_at(uint32_t cells, uint32_t units)
 {
-    const uint64_t head = (uint64_t)cells << 32 | units;
+    const uint64_t head = (uint64_t)(uint16_t)cells << 48 | (uint64_t)(uint16_t)units << 32 | units;
 
-    a.box.sent = b.box.got = b.box.told = cells;
-    a.box.sent_units = b.box.got_units = b.box.told_units = units;
+    a.box.sent = b.box.got = b.box.told = (struct tt_mail_count){ cells, { units, units } };
+    a.box.head = head;
     memcpy(a.region + TT_LINK_HEAD, &head, 8);
 }
+
+static uint32_t units_sent(void) { return a.box.sent.units[TT_MAIL_SHORT] + a.box.sent.units[TT_MAIL_LONG]; }
 
 /* Message i: its number in the cell, `bytes` bytes that follow from it. */
 static void fill(uint8_t *payload, uint32_t i, uint32_t bytes)
@@ -175,23 +177,52 @@ static bool receive(uint32_t i, uint32_t bytes)
 
 /* ---- properties ------------------------------------------------------------------------------------------------ */
 
-static void a_short_message_takes_one_line_and_one_post(void **state)
+static void a_short_message_takes_its_place_and_one_post(void **state)
 {
     (void)state;
     for (uint32_t k = 0; k < KINDS; k++) {
+        const uint32_t most = kinds[k] & TT_WIRE_CAP_MAPPED ? TT_CELL_INLINE_MAPPED : TT_CELL_INLINE;
+
         ends_init(kinds[k]);
-        for (uint32_t i = 0; i <= TT_CELL_INLINE; i++) {
+        for (uint32_t i = 0; i <= most; i++) {
             fake.posted = 0;
             assert_true(send(i, i));
             assert_int_equal(fake.posted, 1);
-            assert_int_equal(a.box.sent_units, 0);
+            assert_int_equal(units_sent(), 0);
             assert_true(receive(i, i));
         }
         assert_false(receive(0, 0));
-        assert_true(send(25, TT_CELL_INLINE + 1));
-        assert_int_equal(a.box.sent_units, 1);
+        assert_true(send(25, most + 1));
+        assert_int_equal(units_sent(), (most + TT_UNIT) / TT_UNIT);
         ends_fini();
     }
+}
+
+/* Where a mailbox is mapped: into the short ring, and while that has no room into the long one. All come in order, and the short ring is used again. */
+static void what_is_short_goes_near_and_elsewhere_while_that_is_full(void **state)
+{
+    uint32_t n = 0, in_short;
+
+    (void)state;
+    ends_init(TT_WIRE_CAP_ORDERED | TT_WIRE_CAP_MAPPED);
+    while (a.box.sent.units[TT_MAIL_LONG] == 0)
+        assert_true(send(n++, TT_SHORT_BYTES));
+    in_short = n - 1;
+    assert_int_equal(in_short, TT_SHORT_UNITS * TT_UNIT / TT_SHORT_BYTES);
+    assert_true(send(n++, TT_SHORT_BYTES + 1));
+    assert_true(send(n++, 1));
+    assert_true(receive(0, TT_SHORT_BYTES));
+    for (uint32_t i = 1; i < n - 2; i++)
+        assert_true(receive(i, TT_SHORT_BYTES));
+    assert_true(receive(n - 2, TT_SHORT_BYTES + 1));
+    assert_true(receive(n - 1, 1));
+    a.box.sent.units[TT_MAIL_LONG] = b.box.got.units[TT_MAIL_LONG] = 0;
+    for (uint32_t i = 0; i < in_short; i++)
+        assert_true(send(n + i, TT_SHORT_BYTES));
+    assert_int_equal(a.box.sent.units[TT_MAIL_LONG], 0);
+    for (uint32_t i = 0; i < in_short; i++)
+        assert_true(receive(n + i, TT_SHORT_BYTES));
+    ends_fini();
 }
 
 /* Random lengths at random speeds, from everywhere in the sequence space: all come, once, whole, in order. */
@@ -238,55 +269,63 @@ static void messages_come_whole_and_in_order(void **state)
 
 static void a_full_mailbox_refuses_until_it_hears_of_room(void **state)
 {
-    uint32_t n = 0;
-
     (void)state;
-    ends_init(TT_WIRE_CAP_ORDERED);
-    while (send(n, 0))
-        n++;
-    assert_int_equal(n, TT_CELLS);
-    assert_false(tt_mail_room(&a.box, 0));
-    for (uint32_t i = 0; i < TT_CELLS / 8; i++) {
-        assert_false(send(n, 0));       /* the peer tells only when it is worth a message */
-        assert_true(receive(i, 0));
+    for (uint32_t k = 0; k < KINDS; k++) {
+        uint32_t n = 0;
+
+        ends_init(kinds[k]);
+        while (send(n, 0))
+            n++;
+        assert_int_equal(n, kinds[k] & TT_WIRE_CAP_MAPPED ? TT_CELLS_MAPPED : TT_CELLS);
+        assert_false(tt_mail_room(&a.box, 0));
+        for (uint32_t i = 0; i < n / 4; i++) {
+            assert_false(send(n, 0));       /* the peer tells only when it is worth a message */
+            assert_true(receive(i, 0));
+        }
+        assert_true(send(n, 0));
+        ends_fini();
     }
-    assert_true(send(n, 0));
-    ends_fini();
 }
 
-static void a_full_data_ring_refuses_long_messages_and_takes_short_ones(void **state)
+static void a_full_ring_refuses_long_messages_and_takes_short_ones(void **state)
 {
-    uint32_t n = 0;
-
     (void)state;
-    ends_init(TT_WIRE_CAP_ORDERED);
-    while (send(n, TT_INLINE_BYTES))
-        n++;
-    assert_int_equal(n, TT_DATA_UNITS * TT_UNIT / TT_INLINE_BYTES);
-    assert_true(send(n, TT_CELL_INLINE));
-    assert_false(send(n + 1, TT_CELL_INLINE + 1));
-    for (uint32_t i = 0; i < n; i++)
-        assert_true(receive(i, TT_INLINE_BYTES));
-    assert_true(receive(n, TT_CELL_INLINE));
-    assert_true(send(n + 1, TT_INLINE_BYTES));
-    assert_true(receive(n + 1, TT_INLINE_BYTES));
-    ends_fini();
+    for (uint32_t k = 0; k < KINDS; k++) {
+        uint32_t n = 0;
+
+        ends_init(kinds[k]);
+        while (send(n, TT_INLINE_BYTES))
+            n++;
+        assert_int_equal(n, TT_LONG_UNITS * TT_UNIT / TT_INLINE_BYTES);
+        assert_true(send(n, TT_CELL_INLINE));
+        assert_false(send(n + 1, TT_SHORT_BYTES + 1));
+        for (uint32_t i = 0; i < n; i++)
+            assert_true(receive(i, TT_INLINE_BYTES));
+        assert_true(receive(n, TT_CELL_INLINE));
+        assert_true(send(n + 1, TT_INLINE_BYTES));
+        assert_true(receive(n + 1, TT_INLINE_BYTES));
+        ends_fini();
+    }
 }
 
-/* The longest message fits an empty mailbox wherever the ring stands and however little the peer has told. */
+/* The longest message of each ring fits an empty mailbox wherever the ring stands and however little the peer has told. */
 static void the_longest_message_fits_an_empty_mailbox(void **state)
 {
+    static const uint32_t units[] = { TT_SHORT_UNITS, TT_LONG_UNITS }, bytes[] = { TT_SHORT_BYTES, TT_INLINE_BYTES };
+
     (void)state;
-    for (uint32_t at = 0; at < TT_DATA_UNITS; at += 37)
-        for (uint32_t untold = 0; untold < TT_DATA_UNITS / 4; untold += 101) {
-            ends_init(TT_WIRE_CAP_ORDERED);
-            begin_at(7, at);
-            a.box.sent_units += untold;
-            b.box.got_units += untold;
-            assert_true(send(0, TT_INLINE_BYTES));
-            assert_true(receive(0, TT_INLINE_BYTES));
-            ends_fini();
-        }
+    for (uint32_t ring = TT_MAIL_SHORT; ring <= TT_MAIL_LONG; ring++)
+        for (uint32_t at = 0; at < units[ring]; at += ring ? 37 : 1)
+            for (uint32_t untold = 0; untold < units[ring] / 4; untold += ring ? 101 : 1) {
+                ends_init(TT_WIRE_CAP_ORDERED | TT_WIRE_CAP_MAPPED);
+                begin_at(7, at);
+                a.box.sent.units[ring] += untold;
+                b.box.got.units[ring] += untold;
+                assert_true(send(0, bytes[ring]));
+                assert_int_equal(a.box.sent.units[!ring], at);
+                assert_true(receive(0, bytes[ring]));
+                ends_fini();
+            }
 }
 
 static void what_a_full_wire_did_not_take_is_sent_again(void **state)
@@ -368,7 +407,7 @@ static void what_speaks_of_puts_is_seen_after_all_puts_before_it(void **state)
 
 static void put_state(uint32_t at, uint64_t value)
 {
-    memcpy(b.region + TT_LINK_CELLS + at % TT_CELLS * TT_UNIT, &value, 8);
+    memcpy(b.region + tt_mail_place(&b.box, at), &value, 8);
 }
 
 static void a_cell_out_of_turn_is_not_looked_at(void **state)
@@ -386,7 +425,7 @@ static void a_cell_out_of_turn_is_not_looked_at(void **state)
     }
     put_state(300, 300ull << 32);       /* a cell of the last time round */
     assert_int_equal(tt_mail_next(&b.box, &m), TUTTI_PENDING);
-    put_state(300, (300ull + TT_CELLS + 1) << 32);      /* of the next */
+    put_state(300, (300ull + b.box.places + 1) << 32);  /* of the next */
     assert_int_equal(tt_mail_next(&b.box, &m), TUTTI_PENDING);
     put_state(300, 301ull << 32);
     assert_int_equal(tt_mail_next(&b.box, &m), TUTTI_OK);
@@ -400,27 +439,29 @@ static void a_length_never_reaches_past_the_link_region(void **state)
     struct tt_prng p;
 
     (void)state;
-    ends_init(0);
     tt_prng_init(&p, 1);
-    for (uint32_t i = 0; i < 100000 / UNIT_SHARE; i++) {
-        const uint64_t bytes = tt_prng_below(&p, 4) ? tt_prng_below(&p, 65536) : 65535 - tt_prng_below(&p, 2);
+    for (uint32_t k = 0; k < KINDS; k++) {
+        ends_init(kinds[k]);
+        for (uint32_t i = 0; i < 100000 / UNIT_SHARE; i++) {
+            const uint64_t bytes = tt_prng_below(&p, 4) ? tt_prng_below(&p, 65536) : 65535 - tt_prng_below(&p, 2);
 
-        put_state(i, (uint64_t)(i + 1) << 32 | bytes << 16 | tt_prng_below(&p, 65536));
-        const tutti_status st = tt_mail_next(&b.box, &m);
+            put_state(i, (uint64_t)(i + 1) << 32 | bytes << 16 | tt_prng_below(&p, 65536));
+            const tutti_status st = tt_mail_next(&b.box, &m);
 
-        if (st == TUTTI_OK) {
-            const uint8_t *from = m.payload == m.cell.data ? b.region : m.payload;
+            if (st == TUTTI_OK) {
+                const uint8_t *from = m.payload == m.cell.data ? b.region : m.payload;
 
-            assert_int_equal(m.bytes, bytes);
-            assert_true(m.payload != m.cell.data || bytes <= TT_CELL_INLINE);
-            assert_true(m.payload == m.cell.data || from >= b.region + TT_LINK_DATA);
-            assert_true(from + bytes <= b.region + TT_LINK_BYTES);
-        } else {
-            assert_int_equal(st, TUTTI_ERR_PROTOCOL);
+                assert_int_equal(m.bytes, bytes);
+                assert_true(m.payload != m.cell.data || bytes <= TT_CELL_INLINE);
+                assert_true(m.payload == m.cell.data || from >= b.region + TT_LINK_CELLS);
+                assert_true(from + bytes <= b.region + TT_LINK_BYTES);
+            } else {
+                assert_int_equal(st, TUTTI_ERR_PROTOCOL);
+            }
+            tt_mail_drop(&b.box, &m);
         }
-        tt_mail_drop(&b.box, &m);
+        ends_fini();
     }
-    ends_fini();
 }
 
 /* A head word that cannot be only ever keeps us from sending, or lets us write where the peer alone is hurt: inside its region. */
@@ -453,8 +494,8 @@ static void a_message_read_is_not_changed_by_later_writes_to_its_cell(void **sta
     assert_int_equal(m.bytes, 8);
     assert_ptr_equal(m.payload, m.cell.data);
     tt_mail_drop(&b.box, &m);
-    assert_int_equal(b.box.got, 1);
-    assert_int_equal(b.box.got_units, 0);
+    assert_int_equal(b.box.got.cells, 1);
+    assert_int_equal(b.box.got.units[TT_MAIL_LONG], 0);
     ends_fini();
 }
 
@@ -481,10 +522,11 @@ static void flow_words_have_a_place_each(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_short_message_takes_one_line_and_one_post),
+        cmocka_unit_test(a_short_message_takes_its_place_and_one_post),
+        cmocka_unit_test(what_is_short_goes_near_and_elsewhere_while_that_is_full),
         cmocka_unit_test(messages_come_whole_and_in_order),
         cmocka_unit_test(a_full_mailbox_refuses_until_it_hears_of_room),
-        cmocka_unit_test(a_full_data_ring_refuses_long_messages_and_takes_short_ones),
+        cmocka_unit_test(a_full_ring_refuses_long_messages_and_takes_short_ones),
         cmocka_unit_test(the_longest_message_fits_an_empty_mailbox),
         cmocka_unit_test(what_a_full_wire_did_not_take_is_sent_again),
         cmocka_unit_test(what_was_consumed_is_told_later_if_the_wire_is_full),

@@ -1,6 +1,6 @@
 /* The mailbox of a peer that writes what it likes into our link region, while we read it: no message reaches past the region, and
- * reading on always makes progress. The input: where the reader stands, then 64-byte cells; the first byte of each group
- * of three says whether it is given the number that the reader expects, else it would hardly ever be looked at. */
+ * reading on always makes progress. The input: where the reader stands (the lowest bit of its units also says whether the mailbox is mapped), then cells, each behind a byte
+ * that says whether it is given the number that the reader expects, else it would hardly ever be looked at. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static void look(const struct tt_mailbox *box, const struct tt_mail *m)
     volatile uint8_t sum = 0;
 
     tt_assert(at == m->cell.data ? m->bytes <= TT_CELL_INLINE
-                                 : at >= box->mine + TT_LINK_DATA && at + m->bytes <= box->mine + TT_LINK_BYTES);
+                                 : at >= box->mine + TT_LINK_CELLS && at + m->bytes <= box->mine + TT_LINK_BYTES);
     for (uint32_t i = 0; i < m->bytes; i += TT_UNIT)
         sum = (uint8_t)(sum + at[i]);
     if (m->bytes)
@@ -34,8 +34,8 @@ static void read_cells(struct tt_mailbox *box, const uint8_t *data, size_t bytes
 {
     while (bytes > 1) {
         const size_t n = bytes - 1 < TT_UNIT ? bytes - 1 : TT_UNIT;
-        uint8_t *cell = box->mine + TT_LINK_CELLS + box->got % TT_CELLS * TT_UNIT;
-        const uint32_t got = box->got, next = got + 1;
+        const uint32_t got = box->got.cells, next = got + 1;
+        uint8_t *cell = box->mine + tt_mail_place(box, got);
         struct tt_mail m;
         tutti_status st;
 
@@ -49,9 +49,9 @@ static void read_cells(struct tt_mailbox *box, const uint8_t *data, size_t bytes
             memset(cell, data[0], TT_UNIT);     /* the peer goes on writing */
             look(box, &m);
             tt_mail_drop(box, &m);
-            tt_assert(box->got == next);
+            tt_assert(box->got.cells == next);
         } else {
-            box->got = next;
+            box->got.cells = next;
         }
         data += 1 + n;
         bytes -= 1 + n;
@@ -80,9 +80,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         region = aligned_alloc(TT_UNIT, TT_LINK_BYTES);
     tt_assert(region);
     link.mine = region;
+    link.theirs.mapped = data[4] & 1 ? region : NULL;
     tt_mailbox_init(&box, &link);
-    box.got = box.told = read_u32(data);
-    box.got_units = box.told_units = read_u32(data + 4);
+    box.got.cells = read_u32(data);
+    box.got.units[TT_MAIL_SHORT] = box.got.units[TT_MAIL_LONG] = read_u32(data + 4);
+    box.told = box.got;
     read_cells(&box, data + 8, bytes - 8);
     return 0;
 }

@@ -212,7 +212,7 @@ static void scene_open(struct scene *s)
     for (uint32_t r = 0; r < NRANKS; r++) {
         fake.link[r] = aligned_alloc(TT_UNIT, TT_LINK_BYTES);
         tt_assert(fake.link[r]);
-        memset(fake.link[r], 0, TT_LINK_DATA + 4096);
+        memset(fake.link[r], 0, TT_LINK_LONG + 4096);
         tt_assert(tt_engine_add_card(s->e, r, card, bytes) == TUTTI_OK);
     }
     tt_assert(tt_context_open(s->e, 1, ranks, NRANKS, 0, &s->c) == TUTTI_OK);
@@ -289,16 +289,15 @@ static void start(struct scene *s, uint8_t which, uint64_t bytes)
 static void write_mail(struct tt_peer *p, const struct tt_cell *cell, uint8_t type, uint8_t credits,
                        const uint8_t *payload, uint32_t bytes)
 {
-    const uint32_t got = p->mail.got;
-    struct tt_cell *at = (void *)(p->mail.mine + TT_LINK_CELLS + got % TT_CELLS * TT_UNIT);
-    const uint32_t units = (bytes + TT_UNIT - 1) / TT_UNIT, left = TT_DATA_UNITS - p->mail.got_units % TT_DATA_UNITS;
+    const uint32_t got = p->mail.got.cells, from = p->mail.got.units[TT_MAIL_LONG] % TT_LONG_UNITS;
+    struct tt_cell *at = (void *)(p->mail.mine + tt_mail_place(&p->mail, got));
+    const uint32_t units = (bytes + TT_UNIT - 1) / TT_UNIT, left = TT_LONG_UNITS - from;
 
     *at = *cell;
     if (bytes <= TT_CELL_INLINE)
         memcpy(at->data, payload, bytes);
     else if (bytes <= TT_INLINE_BYTES)
-        memcpy(p->mail.mine + TT_LINK_DATA + (units > left ? 0 : p->mail.got_units % TT_DATA_UNITS) * TT_UNIT, payload,
-               bytes);
+        memcpy(p->mail.mine + TT_LINK_LONG + (units > left ? 0 : from) * TT_UNIT, payload, bytes);
     at->state = (uint64_t)(got + 1) << 32 | bytes << 16 | (uint32_t)type << 8 | credits;
 }
 
