@@ -61,14 +61,13 @@ void tt_mailbox_init(struct tt_mailbox *m, const struct tt_link *link)
     *m = (struct tt_mailbox){ .mine = link->mine, .theirs = link->theirs };
     if (link->theirs.mapped) {
         m->places = TT_CELLS_MAPPED;
-        m->place_shift = (uint8_t)__builtin_ctz(TT_UNIT * TT_CELL_LINES);
-        m->inline_bytes = TT_CELL_INLINE_MAPPED;
+        m->place_bytes = TT_PLACE_MAPPED;
         m->short_bytes = TT_SHORT_BYTES;
     } else {
-        m->places = TT_CELLS;
-        m->place_shift = (uint8_t)__builtin_ctz(TT_UNIT);
-        m->inline_bytes = TT_CELL_INLINE;
+        m->places = TT_CELLS_POSTED;
+        m->place_bytes = TT_PLACE_POSTED;
     }
+    m->inline_bytes = (uint16_t)(m->place_bytes - offsetof(struct tt_cell, data));
 }
 
 static bool fits(const struct tt_mailbox *m, const struct taken *t)
@@ -185,11 +184,14 @@ static bool send_posted(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flag
                         uint32_t unit_at)
 {
     const uint32_t at = tt_mail_place(m, m->sent.cells);
+    const bool apart = bytes > m->inline_bytes;
     struct tt_wire *w = m->theirs.wire;
+    uint8_t together[TT_PLACE_POSTED];
     struct tt_desc d[3];
+    uint32_t cell_bytes = sizeof *cell;
     int n = 0;
 
-    if (bytes > TT_CELL_INLINE) {
+    if (apart) {
         d[n++] = (struct tt_desc){
             .kind = TT_DESC_PUT,
             .flags = TT_DESC_INLINE | TT_DESC_URGENT,
@@ -199,17 +201,21 @@ static bool send_posted(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flag
             .key = &m->theirs,
             .offset = unit_at,
         };
+    } else if (bytes > TT_CELL_INLINE) {
+        memcpy(together, cell, offsetof(struct tt_cell, data));
+        memcpy(together + offsetof(struct tt_cell, data), payload, bytes);
+        cell_bytes = (uint32_t)offsetof(struct tt_cell, data) + bytes;
     } else if (bytes) {
         memcpy(cell->data, payload, bytes);
     }
-    if (!(w->caps & TT_WIRE_CAP_ORDERED) && (bytes > TT_CELL_INLINE || !(flags & TT_DESC_URGENT)))
+    if (!(w->caps & TT_WIRE_CAP_ORDERED) && (apart || !(flags & TT_DESC_URGENT)))
         d[n++] = (struct tt_desc){ .kind = TT_DESC_FENCE, .peer = m->theirs.peer };
     d[n++] = (struct tt_desc){
         .kind = TT_DESC_PUT,
         .flags = flags,
         .peer = m->theirs.peer,
-        .local = (uint8_t *)cell + sizeof cell->state,
-        .bytes = sizeof *cell - sizeof cell->state,
+        .local = (cell_bytes > sizeof *cell ? together : (uint8_t *)cell) + sizeof cell->state,
+        .bytes = cell_bytes - sizeof cell->state,
         .key = &m->theirs,
         .offset = at + sizeof cell->state,
         .signal_op = TT_SIGNAL_SET,

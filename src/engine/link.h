@@ -8,8 +8,8 @@
  *   short, long   longer payloads, two byte rings in units of 64
  *
  * A mailbox that its sender has mapped (tt_rkey.mapped: so at both ends or at neither) has few places, each of four lines, and the short ring for what does not fit
- * there but has up to 1 KiB, so that all of it stays in the first-level caches of both; while that has no room, the long one takes it. Any other mailbox has many places, each of one
- * line, so that as many messages can be under way, and the long ring alone.
+ * there but has up to 1 KiB, so that all of it stays in the first-level caches of both; while that has no room, the long one takes it. Any other mailbox has many
+ * places, so that as many messages can be under way, each long enough that up to 1 KiB go with their cell in one put; and the long ring alone.
  *
  * Mail, head and credit are urgent (TT_DESC_URGENT): nothing in them speaks of segments that were put before. But TT_CELL_ENDED and
  * TT_CELL_FENCE do: these, and with them the mail behind them, are seen after all puts that were posted before them have landed.
@@ -28,11 +28,11 @@
 #define TT_HANDLES 2048u        /* flows open at once between two processes, per direction */
 #define TT_FLOW_BYTES 32u       /* of a flow's words: 4 streams */
 #define TT_UNIT 64u             /* bytes of a line, a cell, and a unit of the rings */
-#define TT_CELLS 256u           /* places, of a line each */
-#define TT_CELLS_MAPPED 16u     /* ... where they are mapped, of TT_CELL_LINES each */
-#define TT_CELL_LINES 4u
 #define TT_CELL_INLINE 24u      /* bytes of a payload that share the cell's line */
-#define TT_CELL_INLINE_MAPPED (TT_CELL_INLINE + (TT_CELL_LINES - 1) * TT_UNIT)
+#define TT_CELLS_MAPPED 16u     /* places for cells: a power of two */
+#define TT_CELLS_POSTED 128u
+#define TT_PLACE_MAPPED (4 * TT_UNIT)
+#define TT_PLACE_POSTED (17 * TT_UNIT)
 #define TT_SHORT_UNITS 64u       /* 4 KiB */
 #define TT_SHORT_BYTES 1024u     /* of the longest payload there */
 #define TT_LONG_UNITS 4096u      /* 256 KiB */
@@ -41,7 +41,7 @@
 #define TT_LINK_ARRIVED TT_UNIT
 #define TT_LINK_CREDIT (TT_LINK_ARRIVED + TT_HANDLES * TT_FLOW_BYTES)
 #define TT_LINK_CELLS (TT_LINK_CREDIT + TT_HANDLES * TT_FLOW_BYTES)
-#define TT_LINK_SHORT (TT_LINK_CELLS + TT_CELLS * TT_UNIT)
+#define TT_LINK_SHORT (TT_LINK_CELLS + TT_CELLS_POSTED * TT_PLACE_POSTED)
 #define TT_LINK_LONG (TT_LINK_SHORT + TT_SHORT_UNITS * TT_UNIT)
 #define TT_LINK_BYTES (TT_LINK_LONG + TT_LONG_UNITS * TT_UNIT)
 
@@ -117,8 +117,7 @@ struct tt_mail_count {
 struct tt_mailbox {
     uint8_t *mine;              /* the link region */
     struct tt_rkey theirs;
-    uint16_t places;            /* for cells: a power of two */
-    uint8_t place_shift;        /* their bytes: 1 << place_shift */
+    uint16_t places, place_bytes;
     uint16_t inline_bytes;      /* payloads up to here share the cell's place, ... */
     uint16_t short_bytes;        /* ... and up to here are in the short ring */
     uint64_t head;              /* our copy of what the peer has consumed */
@@ -138,7 +137,7 @@ bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type 
 /* The place of cell n in a link region. */
 static inline uint32_t tt_mail_place(const struct tt_mailbox *m, uint32_t n)
 {
-    return TT_LINK_CELLS + ((n & (m->places - 1u)) << m->place_shift);
+    return TT_LINK_CELLS + (n & (m->places - 1u)) * m->place_bytes;
 }
 /* Whether a message is there. */
 static inline bool tt_mail_waits(const struct tt_mailbox *m)

@@ -181,9 +181,11 @@ static void a_short_message_takes_its_place_and_one_post(void **state)
 {
     (void)state;
     for (uint32_t k = 0; k < KINDS; k++) {
-        const uint32_t most = kinds[k] & TT_WIRE_CAP_MAPPED ? TT_CELL_INLINE_MAPPED : TT_CELL_INLINE;
+        uint32_t most;
 
         ends_init(kinds[k]);
+        most = a.box.inline_bytes;
+        assert_int_equal(most, kinds[k] & TT_WIRE_CAP_MAPPED ? 216 : 1048);
         for (uint32_t i = 0; i <= most; i++) {
             fake.posted = 0;
             assert_true(send(i, i));
@@ -276,7 +278,7 @@ static void a_full_mailbox_refuses_until_it_hears_of_room(void **state)
         ends_init(kinds[k]);
         while (send(n, 0))
             n++;
-        assert_int_equal(n, kinds[k] & TT_WIRE_CAP_MAPPED ? TT_CELLS_MAPPED : TT_CELLS);
+        assert_int_equal(n, kinds[k] & TT_WIRE_CAP_MAPPED ? TT_CELLS_MAPPED : TT_CELLS_POSTED);
         assert_false(tt_mail_room(&a.box, 0));
         for (uint32_t i = 0; i < n / 4; i++) {
             assert_false(send(n, 0));       /* the peer tells only when it is worth a message */
@@ -298,7 +300,7 @@ static void a_full_ring_refuses_long_messages_and_takes_short_ones(void **state)
             n++;
         assert_int_equal(n, TT_LONG_UNITS * TT_UNIT / TT_INLINE_BYTES);
         assert_true(send(n, TT_CELL_INLINE));
-        assert_false(send(n + 1, TT_SHORT_BYTES + 1));
+        assert_false(send(n + 1, TT_SHORT_BYTES + TT_UNIT));
         for (uint32_t i = 0; i < n; i++)
             assert_true(receive(i, TT_INLINE_BYTES));
         assert_true(receive(n, TT_CELL_INLINE));
@@ -360,7 +362,7 @@ static void what_was_consumed_is_told_later_if_the_wire_is_full(void **state)
     assert_false(tt_mail_room(&a.box, 0));
     fake.refuse = UINT32_MAX;
     tt_mail_tell(&b.box);
-    for (uint32_t i = 0; i < TT_CELLS; i++)
+    for (uint32_t i = 0; i < TT_CELLS_POSTED; i++)
         assert_true(send(n + i, 0));
     fake.posted = 0;
     tt_mail_tell(&b.box);
