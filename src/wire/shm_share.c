@@ -168,6 +168,16 @@ static bool write_part(struct tt_shm *w, struct tt_shm_peer *peer, struct tt_shm
     return tt_shm_writer_go(&s->writer, w, peer, from + at, bytes);
 }
 
+/* What the sender takes: like the receiver; but if it has nothing else to do, and comes while that is at its first half, all of the other one. Each has one
+ * call to make then. */
+static uint64_t writers_piece(const struct tt_shm *w, uint64_t front, uint64_t back, uint64_t units)
+{
+    const uint64_t left = back - front;
+    const bool other_half = back == units && front >= units / 2 && left <= PIECE_UNITS_MAX;
+
+    return other_half && !w->base.busy ? left : piece_of(left);
+}
+
 /* Takes and writes one piece of the ask `number`. True: done so. */
 static bool write_piece(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t number, const uint8_t *from,
                         uint64_t bytes)
@@ -180,7 +190,7 @@ static bool write_piece(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t num
     do {
         if (tag_in(word) != tag || back_in(word) > units || front_in(word) >= back_in(word))
             return false;
-        n = piece_of(back_in(word) - front_in(word));
+        n = writers_piece(w, front_in(word), back_in(word), units);
     } while (
         !atomic_compare_exchange_weak_explicit(&s->claim, &word, word - n, memory_order_acq_rel, memory_order_acquire));
     at = (back_in(word) - n) << UNIT_SHIFT;
