@@ -130,6 +130,7 @@ int main(void)
     me = child == 0;
     if (me)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close(fd[!me]);
     CPU_ZERO(&core);
     CPU_SET(me, &core);
     sched_setaffinity(0, sizeof core, &core);

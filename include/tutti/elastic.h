@@ -20,7 +20,7 @@
  * and each later one, with the reason; it may destroy the run and join again, as another member.
  *
  * Deadlines: every call ends by timeout_ms (0: the run's; negative: none) with TUTTI_ERR_TIMEOUT, and has then done nothing; of an operation that is
- * retried, and of a batch, all attempts together. Where that takes a coordinator's word (agree, commit, epoch, sync, optimize, what a loss interrupted: whether an
+ * retried, and of a batch, all attempts together. To the other members an operation's deadline is a loss (TUTTI_ERR_PEER_LOST) while their own has time left. Where that takes a coordinator's word (agree, commit, epoch, sync, optimize, what a loss interrupted: whether an
  * operation is FINAL or restored is the same for all, and may have been decided already) and none is there, it is waited for, at most for the run's
  * timeout_ms from then on; then this member has left the run, and the sentence says so. A time during which the process stands still does not count, nor does what
  * the verdict on an operation took beyond its deadline: if it is tried again then, it has its time anew.

@@ -65,6 +65,7 @@ enum tt_overlay_event_kind {
 
 struct tt_overlay_event {
     uint8_t kind;
+    bool unmet;                 /* LOST: this rank's link to it never came about; whether it lives is not known */
     uint32_t origin;
     uint16_t bytes;
     uint8_t data[TT_OVERLAY_BYTES];

@@ -55,6 +55,7 @@ enum link_state {
 
 struct link {
     uint8_t state;
+    bool met;                   /* it was up */
     bool watch_out;             /* waiting to write */
     bool slow;                  /* an address did not answer in this round of attempts: not a refusal */
     int fd;                     /* -1: none */
@@ -246,6 +247,7 @@ static bool send_whole(int fd, uint8_t type, const void *body, size_t bytes)
 static void link_is_up(struct tt_overlay *o, uint32_t i)
 {
     o->links[i].state = LINK_UP;
+    o->links[i].met = true;
     flush(o, i);
 }
 
@@ -581,10 +583,19 @@ static bool has_ended(const struct tt_overlay *o)
     return false;
 }
 
+static bool is_unmet(const struct tt_overlay *o, uint32_t rank)
+{
+    for (uint32_t i = 0; i < o->flood.nlinks; i++)
+        if (o->flood.peers[i] == rank)
+            return !o->links[i].met;
+    return false;
+}
+
 static bool next_event(struct tt_overlay *o, struct tt_overlay_event *ev)
 {
     do {
         if (step_flood(o, ev)) {
+            ev->unmet = ev->kind == TT_OVERLAY_LOST && is_unmet(o, ev->origin);
             set_backlog(o, true);
             return true;
         }

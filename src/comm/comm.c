@@ -226,7 +226,8 @@ static void hear_words(struct tt_world *w, const struct tt_overlay_event *ev)
 static void hear(struct tt_world *w, const struct tt_overlay_event *ev)
 {
     if (ev->kind == TT_OVERLAY_LOST)
-        tt_engine_lost(w->engine, ev->origin, "its process ended");
+        tt_engine_lost(w->engine, ev->origin,
+                       ev->unmet ? "no control connection to it came about before the deadline" : "its process ended");
     else
         hear_words(w, ev);
 }

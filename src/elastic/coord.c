@@ -411,7 +411,7 @@ static void judge_suspicions(struct tt_coord *c)
         tt_coord_lose(c, worst, TT_LOSS_CUT);
 }
 
-/* Who says why is the one that did it; others have heard of it, and say so to a coordinator that restarted. */
+/* Who says why is the one that did it; others have heard of it: of a deadline there, and to a coordinator that restarted they say so in any case. */
 static void revoke(struct tt_coord *c, const struct tt_coord_member *m, const struct tt_elmsg *msg)
 {
     if (msg->epoch != c->epoch)

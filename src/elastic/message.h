@@ -110,7 +110,7 @@ enum tt_offer_flags { TT_OFFER_INSTEAD = 1 };   /* if all who are willing say so
 
 /* Why an epoch was revoked, by who did. */
 enum tt_revocation {
-    TT_REVOKED_UNSAID,   /* by nobody; or it says only that it has heard of it, to a coordinator that restarted */
+    TT_REVOKED_UNSAID,   /* by nobody; or it says only that it has heard of it: of another's deadline, or to a coordinator that restarted */
     TT_REVOKED_ASKED,    /* its program did */
     TT_REVOKED_CUT,      /* another member was lost to it, or the connection to that */
     TT_REVOKED_LATE,     /* a deadline passed there */

@@ -231,7 +231,6 @@ bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type 
 {
     const bool behind = type == TT_CELL_ENDED || type == TT_CELL_FENCE;
     const uint8_t flags = TT_DESC_INLINE | (behind ? 0 : TT_DESC_URGENT);
-
     struct taken t;
     bool in_long;
 
@@ -259,7 +258,7 @@ tutti_status tt_mail_next(const struct tt_mailbox *m, struct tt_mail *out)
     out->credits = (uint8_t)state;
     out->in_long = state & IN_LONG;
     t = take(m, &m->got, out->bytes, out->in_long);
-    if (t.units > TT_LONG_UNITS)
+    if (out->bytes > TT_INLINE_BYTES)       /* no wire takes that */
         return tt_fail(TUTTI_ERR_PROTOCOL, "rank %u sent a message of %u bytes", m->theirs.peer, out->bytes);
     if (t.units)
         out->payload = m->mine + t.at;

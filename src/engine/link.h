@@ -45,6 +45,14 @@
 #define TT_LINK_LONG (TT_LINK_SHORT + TT_SHORT_UNITS * TT_UNIT)
 #define TT_LINK_BYTES (TT_LINK_LONG + TT_LONG_UNITS * TT_UNIT)
 
+_Static_assert((TT_CELLS_MAPPED & (TT_CELLS_MAPPED - 1)) == 0 && (TT_CELLS_POSTED & (TT_CELLS_POSTED - 1)) == 0 &&
+                   TT_CELLS_POSTED <= 1u << 15,
+               "counted in 16 bits");
+_Static_assert((TT_SHORT_UNITS & (TT_SHORT_UNITS - 1)) == 0 && TT_SHORT_UNITS <= 1u << 15, "counted in 16 bits");
+_Static_assert(TT_CELLS_MAPPED *TT_PLACE_MAPPED <= TT_CELLS_POSTED * TT_PLACE_POSTED, "the same region");
+_Static_assert(2 * TT_SHORT_BYTES + TT_SHORT_UNITS / 4 * TT_UNIT <= TT_SHORT_UNITS * TT_UNIT,
+               "the longest fits, with what is skipped and not told");
+
 #define TT_DESC_COUNT_BITS 44
 #define TT_DESC_COUNT_MAX ((1ull << TT_DESC_COUNT_BITS) - 1)
 
@@ -119,7 +127,7 @@ struct tt_mailbox {
     struct tt_rkey theirs;
     uint16_t places, place_bytes;
     uint16_t inline_bytes;      /* payloads up to here share the cell's place, ... */
-    uint16_t short_bytes;        /* ... and up to here are in the short ring */
+    uint16_t short_bytes;       /* ... and up to here are in the short ring */
     uint64_t head;              /* our copy of what the peer has consumed */
     struct tt_mail_count sent;  /* posted */
     struct tt_mail_count got;   /* consumed */

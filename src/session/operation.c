@@ -14,6 +14,7 @@
 #include "session/run.h"
 
 #define MEASURED_BYTES_MIN (1u << 20)   /* tutti/elastic.h says so */
+#define SAME_TIME_NS (20 * TT_MS)
 #define NEWS_EVERY 8u                   /* likewise: so many operations of a tag on, one that might be settled brings news; so does the first */
 
 /* ---- the call ---- */
@@ -458,14 +459,26 @@ void tt_operation_voted(tutti_run *run, struct tt_operation *o)
         tt_member_all_complete(&run->m, o->tag, &latest, tt_now_ns());
 }
 
+/* Whether the deadline that passed was another member's. Where this one's is over at the same time, it is its own as well, unless this process stood still past it. */
+static bool is_anothers(const struct tt_operation *o, tutti_status st)
+{
+    const uint64_t now_ns = tt_now_ns();
+
+    if (st != TUTTI_ERR_TIMEOUT || o->kept->late_here == o->epoch)
+        return false;
+    return o->deadline_ns == TT_NEVER || now_ns + SAME_TIME_NS < o->deadline_ns ||
+           tt_run_stood_still(o->deadline_ns, now_ns);
+}
+
 void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st)
 {
-    const bool theirs = st == TUTTI_ERR_TIMEOUT && tt_now_ns() < o->deadline_ns;
+    bool theirs;
 
-    o->failed = theirs ? TUTTI_ERR_PEER_LOST : st;      /* another's deadline passed: to us the epoch has ended, whoever tells it first */
     snprintf(o->kept->why, sizeof o->kept->why, "%s", tutti_last_error());
-    if (!run->over && !run->m.stopped)
+    if (!run->over)
         tt_space_hear(run);     /* else the others would hear from the coordinator alone that a deadline passed, and not where */
+    theirs = is_anothers(o, st);
+    o->failed = theirs ? TUTTI_ERR_PEER_LOST : st;      /* to us the epoch has ended, whoever tells it first */
     if (run->over || run->m.stopped)
         return;
     if ((st == TUTTI_ERR_INVALID || st == TUTTI_ERR_UNSUPPORTED) && run->m.ops[o->tag].state == TT_OP_PENDING &&

@@ -164,6 +164,7 @@ struct tt_tag {
     uint8_t *parts;                     /* [parts_cap] who contributes to a PARTIAL one, by rank of its scope */
     size_t parts_cap;
     char why[TT_ERROR_BYTES];           /* what went wrong with the operation under way */
+    uint64_t late_here;                 /* the last epoch in which a deadline passed in one here, and not at another member first */
     uint64_t late_in;                   /* the last epoch in which the deadline of one passed while it waited for the verdict */
 };
 

@@ -240,6 +240,15 @@ static void keep_why(tutti_run *run, uint32_t context, tutti_status status, cons
         snprintf(run->stop_why, sizeof run->stop_why, "%s", sentence);
 }
 
+/* A deadline passed in this communicator, at this member. */
+static void note_late(tutti_run *run, uint32_t context)
+{
+    const uint32_t at = context - first_context(run->space.epoch);
+
+    if (at > 0 && (at - 1) % TT_ELASTIC_TAGS < run->ntags)
+        run->tags[(at - 1) % TT_ELASTIC_TAGS].late_here = run->space.epoch;
+}
+
 /* A communicator of the view failed: the others hear why, and the epoch ends for all, for nothing more can be done in it. A lost member the
  * coordinator will tell of in any case; a connection that was cut between two that live it would not hear of otherwise. */
 static void told(tutti_run *run, const struct tt_run_trouble *t)
@@ -253,6 +262,8 @@ static void told(tutti_run *run, const struct tt_run_trouble *t)
         return;
     snprintf(s.text, sizeof s.text, "%s", t->sentence);
     tt_peers_say(run, &s);
+    if (own && t->status == TUTTI_ERR_TIMEOUT)
+        note_late(run, t->context);
     if (!own || run->m.stopped)
         return;
     keep_why(run, t->context, t->status, t->sentence);

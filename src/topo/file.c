@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/jsonread.h"
 #include "base/status.h"
@@ -339,29 +340,29 @@ tutti_status tt_topo_parse(struct tt_topo *out, const char *text, size_t bytes, 
     return st;
 }
 
-/* What is looked for, for a sentence that says that there is no such file. */
-static void kind_of(const char *name_or_path, char *text, size_t cap)
+static tutti_status no_such(const char *word)
 {
     const char *name, *summary;
-    size_t n = (size_t)snprintf(text, cap, "topology");
+    char names[256] = "";
+    size_t n = 0;
 
-    for (size_t i = 0; !strchr(name_or_path, '/') && n < cap && tt_topo_builtin(i, &name, &summary); i++)
-        n += (size_t)snprintf(&text[n], cap - n, "%s%s", i ? ", " : " (built-in ones are ", name);
-    if (n < cap && n > strlen("topology"))
-        snprintf(&text[n], cap - n, ")");
+    for (size_t i = 0; n < sizeof names && tt_topo_builtin(i, &name, &summary); i++)
+        n += (size_t)snprintf(&names[n], sizeof names - n, "%s%s", i ? ", " : "", name);
+    return tt_fail(TUTTI_ERR_INVALID, "there is no topology \"%s\": neither a built-in one (%s) nor a file", word, names);
 }
 
 tutti_status tt_topo_load(struct tt_topo *out, const char *name_or_path)
 {
     const char *built_in = tt_topo_builtin_text(name_or_path);
-    char *text = NULL, kind[256];
+    char *text = NULL;
     size_t bytes = 0;
     tutti_status st;
 
     if (built_in)
         return tt_topo_parse(out, built_in, strlen(built_in), name_or_path);
-    kind_of(name_or_path, kind, sizeof kind);
-    st = tt_json_load(&text, &bytes, kind, name_or_path, FILE_BYTES_MAX);
+    if (strcmp(name_or_path, "-") != 0 && !strchr(name_or_path, '/') && access(name_or_path, F_OK) != 0)
+        return no_such(name_or_path);
+    st = tt_json_load(&text, &bytes, "topology", name_or_path, FILE_BYTES_MAX);
     if (st)
         return st;
     st = tt_topo_parse(out, text, bytes, name_or_path);

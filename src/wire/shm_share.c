@@ -168,7 +168,7 @@ static bool write_part(struct tt_shm *w, struct tt_shm_peer *peer, struct tt_shm
     return tt_shm_writer_go(&s->writer, w, peer, from + at, bytes);
 }
 
-/* What the sender takes: like the receiver; but if it has nothing else to do, and comes while that is at its first half, all of the other one. Each has one
+/* What the sender takes: like the receiver; but if it has nothing else to do, and the receiver has begun with a half or more, all of the rest, up to 512 KiB: each has one
  * call to make then. */
 static uint64_t writers_piece(const struct tt_shm *w, uint64_t front, uint64_t back, uint64_t units)
 {

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/prng.h"
 #include "engine/link.h"
 #include "support/unit.h"
@@ -203,7 +204,7 @@ static void a_short_message_takes_its_place_and_one_post(void **state)
 /* Where a mailbox is mapped: into the short ring, and while that has no room into the long one. All come in order, and the short ring is used again. */
 static void what_is_short_goes_near_and_elsewhere_while_that_is_full(void **state)
 {
-    uint32_t n = 0, in_short;
+    uint32_t n = 0, in_short, in_long;
 
     (void)state;
     ends_init(TT_WIRE_CAP_ORDERED | TT_WIRE_CAP_MAPPED);
@@ -218,10 +219,10 @@ static void what_is_short_goes_near_and_elsewhere_while_that_is_full(void **stat
         assert_true(receive(i, TT_SHORT_BYTES));
     assert_true(receive(n - 2, TT_SHORT_BYTES + 1));
     assert_true(receive(n - 1, 1));
-    a.box.sent.units[TT_MAIL_LONG] = b.box.got.units[TT_MAIL_LONG] = 0;
+    in_long = a.box.sent.units[TT_MAIL_LONG];
     for (uint32_t i = 0; i < in_short; i++)
         assert_true(send(n + i, TT_SHORT_BYTES));
-    assert_int_equal(a.box.sent.units[TT_MAIL_LONG], 0);
+    assert_int_equal(a.box.sent.units[TT_MAIL_LONG], in_long);
     for (uint32_t i = 0; i < in_short; i++)
         assert_true(receive(n + i, TT_SHORT_BYTES));
     ends_fini();
@@ -441,6 +442,7 @@ static void a_length_never_reaches_past_the_link_region(void **state)
     struct tt_prng p;
 
     (void)state;
+    tt_log_set(TT_LOG_NONE);
     tt_prng_init(&p, 1);
     for (uint32_t k = 0; k < KINDS; k++) {
         ends_init(kinds[k]);
@@ -469,18 +471,22 @@ static void a_length_never_reaches_past_the_link_region(void **state)
 /* A head word that cannot be only ever keeps us from sending, or lets us write where the peer alone is hurt: inside its region. */
 static void a_head_that_cannot_be_hurts_the_peer_alone(void **state)
 {
-    uint32_t sent = 0;
-
     (void)state;
-    ends_init(TT_WIRE_CAP_ORDERED);
-    for (uint64_t i = 0; i < 2000; i++) {
-        const uint64_t head = tt_mix64(i);
+    for (uint32_t k = 0; k < KINDS; k++) {
+        uint32_t sent = 0;
 
-        memcpy(a.region + TT_LINK_HEAD, &head, 8);
-        sent += send(sent, (uint32_t)(tt_mix64(~i) % (TT_INLINE_BYTES + 1)));   /* the wire checks the range */
+        ends_init(kinds[k]);
+        for (uint64_t i = 0; i < 2000; i++) {
+            const uint64_t head = tt_mix64(i);
+
+            memcpy(a.region + TT_LINK_HEAD, &head, 8);
+            if (fake.nheld == HELD_MAX)
+                land(fake.nheld);
+            sent += send(sent, (uint32_t)(tt_mix64(~i) % (TT_INLINE_BYTES + 1)));   /* the wire, or a sanitizer, checks the range */
+        }
+        assert_in_range(sent, 0, 2000);
+        ends_fini();
     }
-    assert_in_range(sent, 0, 2000);
-    ends_fini();
 }
 
 static void a_message_read_is_not_changed_by_later_writes_to_its_cell(void **state)

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/log.h"
 #include "base/status.h"
 #include "engine/link.h"
 
@@ -76,6 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 
     if (bytes < 8)
         return 0;
+    tt_log_set(TT_LOG_NONE);
     if (!region)
         region = aligned_alloc(TT_UNIT, TT_LINK_BYTES);
     tt_assert(region);

@@ -64,7 +64,10 @@ static tutti_status fake_connect(struct tt_wire *w, uint32_t peer, const struct 
         .kind = TT_DONE_LINK_UP,
         .peer = peer,
         .link = { .mine = fake.link[peer],
-                  .theirs = { .wire = w, .peer = peer, .bytes = TT_LINK_BYTES },
+                  .theirs = { .wire = w,
+                              .peer = peer,
+                              .mapped = peer == 2 ? fake.theirs : NULL,
+                              .bytes = TT_LINK_BYTES },
                   .anymem = peer == 1 },
     };
     return TUTTI_OK;
@@ -294,8 +297,8 @@ static void write_mail(struct tt_peer *p, const struct tt_cell *cell, uint8_t ty
     const uint32_t units = (bytes + TT_UNIT - 1) / TT_UNIT, left = TT_LONG_UNITS - from;
 
     *at = *cell;
-    if (bytes <= TT_CELL_INLINE)
-        memcpy(at->data, payload, bytes);
+    if (bytes <= p->mail.inline_bytes)
+        memcpy((uint8_t *)at + offsetof(struct tt_cell, data), payload, bytes);
     else if (bytes <= TT_INLINE_BYTES)
         memcpy(p->mail.mine + TT_LINK_LONG + (units > left ? 0 : from) * TT_UNIT, payload, bytes);
     at->state = (uint64_t)(got + 1) << 32 | bytes << 16 | (uint32_t)type << 8 | credits;

@@ -161,7 +161,7 @@ class Sim(unittest.TestCase):
                 (("allgather", "--algo", "nosuch", "--ranks", "4"), "no algorithm \"nosuch\""),
                 (("allgather", "--algo", "ring,nosuch", "--ranks", "4"), "no algorithm \"nosuch\""),
                 (("allgather", "--algo", "ring,", "--ranks", "4"), "no algorithm \"\""),
-                (("allgather", "--topo", "nosuch"), "built-in ones are four-buildings, "),
+                (("allgather", "--topo", "nosuch"), "there is no topology \"nosuch\": neither a built-in one (four-buildings, "),
                 (("allgather", "--topo", "./nosuch"), "the topology ./nosuch"),
                 (("allgather", "--topo", "two-sockets"), "does not tell"),
                 (("allgather", "--ranks", "131073", "--topo", "four-buildings"), "131072"),

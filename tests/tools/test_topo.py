@@ -92,7 +92,7 @@ class Topo(unittest.TestCase):
                                     (["--measure", "--hosts", "a", "--hostfile", "b"], 2, ["cannot both"]),
                                     (["--measure", "--rsh", "ssh"], 2, ["--rsh"]), (["--measure", "--hosts", "a:x"], 1, ['"x"']),
                                     (["--measure", "--hosts", "a:5000"], 1, ["5000"]), (["--measure", "--hostfile", "/no/such"], 1, ["/no/such"]),
-                                    (["--topo", "/no/such"], 1, ["/no/such", "built-in"]), (["--ranks", "0"], 2, ["--ranks 0"]),
+                                    (["--topo", "/no/such"], 1, ["/no/such"]), (["--topo", "nosuch"], 1, ["neither a built-in one (four-buildings, "]), (["--ranks", "0"], 2, ["--ranks 0"]),
                                     (["--topo", "uniform", "-n", "3"], 2, ["choose one"]), (["plan"], 2, ["tutti topo plan"])):
             with self.subTest(args=args):
                 done = topo(*args)
