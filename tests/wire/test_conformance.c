@@ -974,12 +974,12 @@ static void memory_that_is_mapped_anew_is_registered_anew(void **state)
 static void key_role(struct node *n)
 {
     struct tt_region *r;
-    struct tt_rkey out = { .peer = 77 };
 
     node_open(n);
     r = region(n, NULL, 4096);
     for (uint32_t i = 0; i < 500; i++) {
         struct tt_blob b = r->key;
+        struct tt_rkey out = { .peer = 77 };
 
         switch (i % 3) {
         case 0:
@@ -997,7 +997,7 @@ static void key_role(struct node *n)
             break;
         }
         if (n->ops->import(n->w, !n->rank, &b, &out) == TUTTI_OK)
-            CHECK(n, i % 3 == 1);   /* noise may happen to be a key, if hardly */
+            CHECK(n, i % 3 == 1);   /* noise may happen to be a key: of some wires one byte tells, and the length */
         else
             CHECK(n, out.peer == 77);
     }
