@@ -179,17 +179,44 @@ static bool send_mapped(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flag
     return m->theirs.wire->ops->post(m->theirs.wire, &d, 1) == 1;
 }
 
-/* Through the wire. */
+/* Whether the peer has not been told of an n-th or more of its places or of a ring. */
+static bool is_worth_telling(const struct tt_mailbox *m, uint32_t n)
+{
+    if (m->got.cells - m->told.cells >= m->places / n)
+        return true;
+    for (int r = 0; r < TT_MAIL_RINGS; r++)
+        if (m->got.units[r] - m->told.units[r] >= rings[r].units / n)
+            return true;
+    return false;
+}
+
+/* Sets the peer's head to what we have consumed. */
+static struct tt_desc what_is_told(const struct tt_mailbox *m)
+{
+    return (struct tt_desc){
+        .kind = TT_DESC_PUT,
+        .flags = TT_DESC_INLINE | TT_DESC_URGENT,
+        .peer = m->theirs.peer,
+        .key = &m->theirs,
+        .signal_op = TT_SIGNAL_SET,
+        .signal_key = &m->theirs,
+        .signal_offset = TT_LINK_HEAD,
+        .signal_value = word_of(&m->got),
+    };
+}
+
+/* Through the wire; and with it what the peer is to be told anyway. */
 static bool send_posted(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flags, const void *payload, uint32_t bytes,
                         uint32_t unit_at)
 {
     const uint32_t at = tt_mail_place(m, m->sent.cells);
     const bool apart = bytes > m->inline_bytes;
     struct tt_wire *w = m->theirs.wire;
+    const bool tells = is_worth_telling(m, 16);
     uint8_t together[TT_PLACE_POSTED];
-    struct tt_desc d[3];
+    struct tt_desc d[4];
     uint32_t cell_bytes = sizeof *cell;
-    int n = 0;
+    int n = 0, taken;
 
     if (apart) {
         d[n++] = (struct tt_desc){
@@ -223,7 +250,12 @@ static bool send_posted(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flag
         .signal_offset = at,
         .signal_value = cell->state,
     };
-    return w->ops->post(w, d, n) == n;      /* a payload without its cell is never looked at, and is sent again */
+    if (tells)
+        d[n] = what_is_told(m);
+    taken = w->ops->post(w, d, n + tells);
+    if (taken > n)
+        m->told = m->got;
+    return taken >= n;          /* a payload without its cell is never looked at, and is sent again */
 }
 
 bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type type, uint8_t credits,
@@ -267,33 +299,14 @@ tutti_status tt_mail_next(const struct tt_mailbox *m, struct tt_mail *out)
     return TUTTI_OK;
 }
 
-static bool is_worth_telling(const struct tt_mailbox *m)
-{
-    if (m->got.cells - m->told.cells >= m->places / 4u)
-        return true;
-    for (int r = 0; r < TT_MAIL_RINGS; r++)
-        if (m->got.units[r] - m->told.units[r] >= rings[r].units / 4)
-            return true;
-    return false;
-}
-
 void tt_mail_tell(struct tt_mailbox *m)
 {
     struct tt_wire *w = m->theirs.wire;
     struct tt_desc d;
 
-    if (!is_worth_telling(m))
+    if (!is_worth_telling(m, m->theirs.mapped ? 4 : 2))     /* else it may go along with a message of ours */
         return;
-    d = (struct tt_desc){
-        .kind = TT_DESC_PUT,
-        .flags = TT_DESC_INLINE | TT_DESC_URGENT,
-        .peer = m->theirs.peer,
-        .key = &m->theirs,
-        .signal_op = TT_SIGNAL_SET,
-        .signal_key = &m->theirs,
-        .signal_offset = TT_LINK_HEAD,
-        .signal_value = word_of(&m->got),
-    };
+    d = what_is_told(m);
     if (w->ops->post(w, &d, 1) != 1)
         return;
     m->told = m->got;
