@@ -144,6 +144,7 @@ bool tt_tcp_link_furnish(struct tt_tcp_link *link, uint32_t nlanes)
         struct tt_tcp_lane *lane = &link->lanes[i];
 
         lane->buffer = malloc(TT_TCP_BUFFER_BYTES);
+        lane->read_bytes = TT_TCP_READ_BYTES;
         if (!lane->buffer || !queue_init(&lane->queues[TT_TCP_BULK], TT_TCP_QUEUE_DEPTH))
             return false;
     }

@@ -59,7 +59,7 @@ static bool is_to_peek(struct tt_tcp_lane *lane)
 
 ssize_t tt_tcp_read_between(struct tt_tcp_lane *lane, size_t *room)
 {
-    uint32_t again;
+    uint32_t again, most;
     bool peek;
     ssize_t n;
 
@@ -67,8 +67,9 @@ ssize_t tt_tcp_read_between(struct tt_tcp_lane *lane, size_t *room)
         return -1;
     peek = is_to_peek(lane);
     again = lane->peeks ? lane->have : 0;
-    n = recv(lane->fd, lane->buffer + lane->have - again, TT_TCP_READ_BYTES, MSG_DONTWAIT | (peek ? MSG_PEEK : 0));
-    *room = TT_TCP_READ_BYTES - again;
+    most = again ? TT_TCP_READ_MORE : lane->read_bytes;     /* that much may be known already */
+    n = recv(lane->fd, lane->buffer + lane->have - again, most, MSG_DONTWAIT | (peek ? MSG_PEEK : 0));
+    *room = most - again;
     if (n < 0 || (n == 0 && again == 0))
         return n;
     lane->peeks = peek;

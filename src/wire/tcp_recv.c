@@ -1,4 +1,4 @@
-/* From the kernel to memory. Between frames a lane reads a little (TT_TCP_READ_BYTES) into its buffer: one system call brings many small
+/* From the kernel to memory. Between frames a lane reads a little (tt_tcp_lane.read_bytes) into its buffer: one system call brings many small
  * frames. In the middle of a payload it reads the rest straight to where it belongs, with one more piece of buffer behind it
  * for the headers that follow: so a large payload is copied once, by the kernel, and costs no system call for its header.
  *
@@ -215,12 +215,24 @@ static bool end_old(struct tt_tcp_link *link, const struct tt_frame *f)
     return true;
 }
 
+/* By one payload that is not short, the next one: how much to read before it is known where it goes. */
+static void expect(struct tt_tcp_lane *lane)
+{
+    if (lane->left > TT_TCP_READ_MORE - TT_TCP_BRIEF_BYTES)
+        lane->read_bytes = TT_TCP_READ_LESS;
+    else if (lane->left > TT_TCP_READ_BYTES - TT_TCP_BRIEF_BYTES)
+        lane->read_bytes = TT_TCP_READ_MORE;
+    else if (lane->left > TT_TCP_BRIEF_BYTES)
+        lane->read_bytes = TT_TCP_READ_BYTES;
+}
+
 /* A header has come: finds where its payload goes, or acts on it if it never has one. False: the peer is broken. */
 static bool frame_begin(struct tt_tcp_lane *lane)
 {
     const struct tt_frame *f = &lane->frame;
 
     lane->left = tt_frame_payload(f);
+    expect(lane);
     switch (f->kind) {
     case TT_FRAME_PUT:
         return begin_put(lane, f);
