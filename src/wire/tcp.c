@@ -314,7 +314,7 @@ static int report(struct tt_tcp *t, struct tt_done *done, int max)
 static int tcp_poll(struct tt_wire *w, struct tt_done *done, int max)
 {
     struct tt_tcp *t = tt_tcp_of(w);
-    const bool few = t->nactive <= TT_TCP_FEW_LANES;
+    const bool few = t->nactive <= (t->wire.crowded ? 1u : TT_TCP_FEW_LANES);     /* crowded, epoll watches them in any case */
 
     if (!t->settled)
         tt_tcp_settle(t);
