@@ -67,7 +67,7 @@ ssize_t tt_tcp_read_between(struct tt_tcp_lane *lane, size_t *room)
         return -1;
     peek = is_to_peek(lane);
     again = lane->peeks ? lane->have : 0;
-    most = again ? TT_TCP_READ_MORE : lane->read_bytes;     /* that much may be known already */
+    most = again + lane->read_bytes < TT_TCP_READ_MORE ? again + lane->read_bytes : TT_TCP_READ_MORE;   /* of which `again` are known */
     n = recv(lane->fd, lane->buffer + lane->have - again, most, MSG_DONTWAIT | (peek ? MSG_PEEK : 0));
     *room = most - again;
     if (n < 0 || (n == 0 && again == 0))
