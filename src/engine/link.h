@@ -11,6 +11,9 @@
  * there but has up to 1 KiB, so that all of it stays in the first-level caches of both; while that has no room, the long one takes it. Any other mailbox has many
  * places, so that as many messages can be under way, each long enough that up to 1 KiB go with their cell in one put; and the long ring alone.
  *
+ * What was consumed is told (head) after a quarter of the places, or of a ring. Where that is a message of its own: along with any other after a sixteenth, alone
+ * after half.
+ *
  * Mail, head and credit are urgent (TT_DESC_URGENT): nothing in them speaks of segments that were put before. But TT_CELL_ENDED and
  * TT_CELL_FENCE do: these, and with them the mail behind them, are seen after all puts that were posted before them have landed.
  *

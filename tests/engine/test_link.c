@@ -274,14 +274,15 @@ static void a_full_mailbox_refuses_until_it_hears_of_room(void **state)
 {
     (void)state;
     for (uint32_t k = 0; k < KINDS; k++) {
+        const bool mapped = kinds[k] & TT_WIRE_CAP_MAPPED;
         uint32_t n = 0;
 
         ends_init(kinds[k]);
         while (send(n, 0))
             n++;
-        assert_int_equal(n, kinds[k] & TT_WIRE_CAP_MAPPED ? TT_CELLS_MAPPED : TT_CELLS_POSTED);
+        assert_int_equal(n, mapped ? TT_CELLS_MAPPED : TT_CELLS_POSTED);
         assert_false(tt_mail_room(&a.box, 0));
-        for (uint32_t i = 0; i < n / 4; i++) {
+        for (uint32_t i = 0; i < n / (mapped ? 4 : 2); i++) {
             assert_false(send(n, 0));       /* the peer tells only when it is worth a message */
             assert_true(receive(i, 0));
         }
@@ -329,6 +330,46 @@ static void the_longest_message_fits_an_empty_mailbox(void **state)
                 assert_true(receive(0, bytes[ring]));
                 ends_fini();
             }
+    for (uint32_t at = 0; at < TT_LONG_UNITS; at += 37)
+        for (uint32_t untold = 0; untold < TT_LONG_UNITS / 2; untold += 101) {
+            ends_init(TT_WIRE_CAP_ORDERED);
+            begin_at(7, at);
+            a.box.sent.units[TT_MAIL_LONG] += untold;
+            b.box.got.units[TT_MAIL_LONG] += untold;
+            assert_true(send(0, TT_INLINE_BYTES));
+            assert_true(receive(0, TT_INLINE_BYTES));
+            ends_fini();
+        }
+}
+
+/* Where telling is a message of its own, it goes along with one that is sent anyway, if there is one in time; what the wire does not take of it is told later. */
+static void what_was_consumed_is_told_along_with_messages(void **state)
+{
+    struct tt_cell cell = { .context = 5 };
+
+    (void)state;
+    for (uint32_t k = 0; k < KINDS; k++) {
+        const bool mapped = kinds[k] & TT_WIRE_CAP_MAPPED;
+        uint32_t before;
+
+        ends_init(kinds[k]);
+        for (uint32_t i = 0; i < TT_CELLS_POSTED / 16 && !mapped; i++)
+            assert_true(send(i, 100) && receive(i, 100));
+        before = fake.posted;
+        fake.refuse = 1;
+        assert_true(tt_mail_send(&b.box, &cell, TT_CELL_NUDGE, 0, NULL, 0));
+        assert_int_equal(fake.posted - before, 1);
+        assert_int_equal(b.box.told.cells, 0);
+        fake.refuse = UINT32_MAX;
+        assert_true(tt_mail_send(&b.box, &cell, TT_CELL_NUDGE, 0, NULL, 0));
+        assert_int_equal(fake.posted - before, mapped ? 2 : 3);
+        assert_int_equal(b.box.told.cells, b.box.got.cells);
+        assert_true(tt_mail_send(&b.box, &cell, TT_CELL_NUDGE, 0, NULL, 0));
+        assert_int_equal(fake.posted - before, mapped ? 3 : 4);     /* nothing new */
+        for (uint32_t i = 0; i < TT_CELLS_POSTED && !mapped; i++)
+            assert_true(send(i, 0));
+        ends_fini();
+    }
 }
 
 static void what_a_full_wire_did_not_take_is_sent_again(void **state)
@@ -538,6 +579,7 @@ int main(void)
         cmocka_unit_test(the_longest_message_fits_an_empty_mailbox),
         cmocka_unit_test(what_a_full_wire_did_not_take_is_sent_again),
         cmocka_unit_test(what_was_consumed_is_told_later_if_the_wire_is_full),
+        cmocka_unit_test(what_was_consumed_is_told_along_with_messages),
         cmocka_unit_test(what_speaks_of_puts_is_seen_after_all_puts_before_it),
         cmocka_unit_test(a_cell_out_of_turn_is_not_looked_at),
         cmocka_unit_test(a_length_never_reaches_past_the_link_region),
