@@ -1,16 +1,20 @@
 /* What a short message over TCP within a host costs at least: two processes on a core each, a connection between them, and nothing but read and write.
  *
- *   micro_sockets          By hand: gcc -O2 -D_GNU_SOURCE -Ibench bench/micro_sockets.c
+ *   micro_sockets          By hand: gcc -O2 -D_GNU_SOURCE -Ibench -Itools bench/micro_sockets.c tools/perf_start.c
  *
- * Microseconds, the median of ROUNDS medians; the ways take turns. An iteration is a barrier (a byte each way), then the message, and counts as long as who
- * receives it takes, as in bench/run peers.
+ * Microseconds, the median of ROUNDS medians; the ways take turns. An iteration is a barrier (a byte each way), the instant at which both begin (tools/perf_start.h),
+ * then the message, and counts as long as who receives it takes, as in bench/run peers. TCP_CONGESTION is reno, as in the tcp wire.
  *   alone      to a reader who reads all there is, in one call: the second short segment in a row that it takes away
  *   peeked     to a reader who looks first (MSG_PEEK), and takes it away after the clock
+ *   polled     the same, who looks for it with poll, so that it does not hold the socket's lock
+ *   answered   as alone, but the barrier ends with one more byte from the reader: all that was sent before is acknowledged then on both sides. MPICH's is such a one
  *   both ways  each sends to the other */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -24,12 +28,15 @@
 #include <unistd.h>
 #include "micro.h"
 #include "micro_pair.h"
+#include "perf_start.h"
 
 #define ROUNDS 7
 #define ITERATIONS 4000
 #define BYTES_MAX 4096
 
-enum way { ALONE, PEEKED, BOTH, WAYS };
+enum way { ALONE, PEEKED, POLLED, ANSWERED, BOTH, WAYS };
+
+static struct perf_start start;
 
 static void fail(const char *what)
 {
@@ -41,6 +48,14 @@ static void put(int fd, const void *bytes, size_t n)
 {
     if (send(fd, bytes, n, MSG_NOSIGNAL) != (ssize_t)n)
         fail("send");
+}
+
+static void wait_readable(int fd)
+{
+    struct pollfd p = { .fd = fd, .events = POLLIN };
+
+    while (poll(&p, 1, 0) == 0)
+        continue;
 }
 
 /* All n bytes, in as few calls as they come in. */
@@ -61,17 +76,24 @@ static void get(int fd, void *to, size_t n, int flags)
 static double once_us(int fd, int me, enum way way, size_t bytes)
 {
     static uint8_t out[BYTES_MAX], in[BYTES_MAX];
+    const bool peeks = way == PEEKED || way == POLLED;
     uint64_t began_ns, took_ns;
 
     put(fd, out, 1);
     get(fd, in, 1, 0);
-    began_ns = clock_ns();
+    if (way == ANSWERED && me == 0)
+        put(fd, out, 1);
+    else if (way == ANSWERED)
+        get(fd, in, 1, 0);
+    began_ns = perf_start_wait(&start);
     if (me == 1 || way == BOTH)
         put(fd, out, bytes);
+    if (me == 0 && way == POLLED)
+        wait_readable(fd);
     if (me == 0 || way == BOTH)
-        get(fd, in, bytes, way == PEEKED ? MSG_PEEK : 0);
+        get(fd, in, bytes, peeks ? MSG_PEEK : 0);
     took_ns = clock_ns() - began_ns;
-    if (way == PEEKED && me == 0)
+    if (peeks && me == 0)
         get(fd, in, bytes, 0);
     return (double)took_ns / 1000;
 }
@@ -112,8 +134,26 @@ static void connect_pair(int fd[2])
         fail("accept");
     close(listener);
     for (int i = 0; i < 2; i++)
-        if (setsockopt(fd[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on))
-            fail("TCP_NODELAY");
+        if (setsockopt(fd[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) ||
+            setsockopt(fd[i], IPPROTO_TCP, TCP_CONGESTION, "reno", 4))
+            fail("setsockopt");
+}
+
+/* The file that perf_start.h asks for; gone once it is mapped. */
+static void open_start(void)
+{
+    char dir[] = "/tmp/micro_sockets.XXXXXX", path[64];
+    int file;
+
+    if (!mkdtemp(dir))
+        fail("mkdtemp");
+    snprintf(path, sizeof path, "%s/start", dir);
+    file = open(path, O_CREAT | O_RDWR, 0600);
+    if (file < 0 || ftruncate(file, 4096) || perf_start_open(&start, dir, 2))
+        fail(path);
+    close(file);
+    unlink(path);
+    rmdir(dir);
 }
 
 int main(void)
@@ -124,6 +164,7 @@ int main(void)
     pid_t child;
 
     connect_pair(fd);
+    open_start();
     child = fork();
     if (child < 0)
         fail("fork");
@@ -135,7 +176,7 @@ int main(void)
     CPU_SET(me, &core);
     sched_setaffinity(0, sizeof core, &core);
     if (me == 0)
-        printf("%11s %10s %10s %10s\n", "", "alone", "peeked", "both ways");
+        printf("%11s %10s %10s %10s %10s %10s\n", "", "alone", "peeked", "polled", "answered", "both ways");
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         measure(fd[me], me, sizes[i]);
     if (me)

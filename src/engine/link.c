@@ -212,7 +212,7 @@ static bool send_posted(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flag
     const uint32_t at = tt_mail_place(m, m->sent.cells);
     const bool apart = bytes > m->inline_bytes;
     struct tt_wire *w = m->theirs.wire;
-    const bool tells = is_worth_telling(m, 16);
+    const bool tells = is_worth_telling(m, 8);
     uint8_t together[TT_PLACE_POSTED];
     struct tt_desc d[4];
     uint32_t cell_bytes = sizeof *cell;

@@ -11,7 +11,7 @@
  * there but has up to 1 KiB, so that all of it stays in the first-level caches of both; while that has no room, the long one takes it. Any other mailbox has many
  * places, so that as many messages can be under way, each long enough that up to 1 KiB go with their cell in one put; and the long ring alone.
  *
- * What was consumed is told (head) after a quarter of the places, or of a ring. Where that is a message of its own: along with any other after a sixteenth, alone
+ * What was consumed is told (head) after a quarter of the places, or of a ring. Where that is a message of its own: along with any other after an eighth, alone
  * after half.
  *
  * Mail, head and credit are urgent (TT_DESC_URGENT): nothing in them speaks of segments that were put before. But TT_CELL_ENDED and
@@ -55,6 +55,8 @@ _Static_assert((TT_SHORT_UNITS & (TT_SHORT_UNITS - 1)) == 0 && TT_SHORT_UNITS <=
 _Static_assert(TT_CELLS_MAPPED *TT_PLACE_MAPPED <= TT_CELLS_POSTED * TT_PLACE_POSTED, "the same region");
 _Static_assert(2 * TT_SHORT_BYTES + TT_SHORT_UNITS / 4 * TT_UNIT <= TT_SHORT_UNITS * TT_UNIT,
                "the longest fits, with what is skipped and not told");
+
+_Static_assert(2 * TT_INLINE_BYTES + TT_LONG_UNITS / 2 * TT_UNIT <= TT_LONG_UNITS * TT_UNIT, "as well, where half is not told");
 
 #define TT_DESC_COUNT_BITS 44
 #define TT_DESC_COUNT_MAX ((1ull << TT_DESC_COUNT_BITS) - 1)

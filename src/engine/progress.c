@@ -229,6 +229,10 @@ static void link_up(struct tt_engine *e, struct tt_wire *w, const struct tt_done
         tt_peer_lost(e, d->peer, "there is no memory for it");
     if (!p || (p->state != TT_PEER_NONE && p->state != TT_PEER_CONNECTING))
         return;
+    if (d->link.theirs.bytes != TT_LINK_BYTES) {
+        tt_peer_lost(e, d->peer, "it runs another build of Tutti, whose links are laid out otherwise");
+        return;
+    }
     p->wire = w;
     p->state = TT_PEER_UP;
     p->anymem = d->link.anymem;

@@ -314,7 +314,8 @@ static int report(struct tt_tcp *t, struct tt_done *done, int max)
 static int tcp_poll(struct tt_wire *w, struct tt_done *done, int max)
 {
     struct tt_tcp *t = tt_tcp_of(w);
-    const bool few = t->nactive <= (t->wire.crowded ? 1u : TT_TCP_FEW_LANES);     /* crowded, epoll watches them in any case */
+    const bool watched = t->wire.crowded && !t->wire.unheard;     /* by epoll, which costs the same for all */
+    const bool few = t->nactive <= (watched ? 1u : TT_TCP_FEW_LANES);
 
     if (!t->settled)
         tt_tcp_settle(t);

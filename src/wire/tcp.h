@@ -34,10 +34,10 @@
 #define TT_TCP_QUEUE_DEPTH 256          /* frames queued per lane and class */
 #define TT_TCP_RESERVED 64              /* of them for inline frames alone, where one queue serves all */
 #define TT_TCP_INLINE_BYTES (256u << 10)    /* queued inline bytes per link */
-#define TT_TCP_BUFFER_BYTES (64u << 10) /* of a lane's receive buffer */
+#define TT_TCP_BUFFER_BYTES (48u << 10) /* of a lane's receive buffer: the longest read, behind what was known */
 #define TT_TCP_READ_BYTES 20480u        /* by one read into it: 16 KiB with their frames come in one call; more would copy large payloads twice … */
-#define TT_TCP_READ_MORE 45056u         /* … but where payloads of 20 to 40 KiB come, they cost two calls, and that is dearer */
-#define TT_TCP_READ_LESS 4096u          /* where longer ones come */
+#define TT_TCP_READ_MORE 45056u         /* … but where payloads of 16 to 40 KiB come, they cost two calls, and that is dearer */
+#define TT_TCP_READ_LESS 5120u          /* where longer ones come; more than what is brief */
 #define TT_TCP_BRIEF_BYTES 4096u        /* that have come at once, at most, where the next ones are peeked at */
 #define TT_TCP_FEW_LANES 4              /* up to so many, trying each is no dearer than asking epoll */
 #define TT_TCP_TRASH_BYTES (64u << 10)
@@ -125,7 +125,7 @@ struct tt_tcp_lane {
 
     uint8_t *buffer;            /* [TT_TCP_BUFFER_BYTES]; bytes at .. have wait to be parsed */
     uint32_t at, have;
-    uint32_t read_bytes;        /* of the next read into it */
+    uint32_t read_bytes;        /* of the next read between frames, without TLS */
     bool bulky;                 /* what came last was more than a few short messages */
     bool peeks;                 /* all that the buffer holds is in the socket, too */
     uint8_t vain, unanswered;   /* looks that found nothing new, in a row, while it peeks; reads that did, since bytes of ours went the other way */

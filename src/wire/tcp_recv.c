@@ -215,14 +215,14 @@ static bool end_old(struct tt_tcp_link *link, const struct tt_frame *f)
     return true;
 }
 
-/* By one payload that is not short, the next one: how much to read before it is known where it goes. */
+/* By the payload that begins, if it is not short, the next one: how much to read before it is known where that goes. */
 static void expect(struct tt_tcp_lane *lane)
 {
     if (lane->left > TT_TCP_READ_MORE - TT_TCP_BRIEF_BYTES)
         lane->read_bytes = TT_TCP_READ_LESS;
     else if (lane->left > TT_TCP_READ_BYTES - TT_TCP_BRIEF_BYTES)
         lane->read_bytes = TT_TCP_READ_MORE;
-    else if (lane->left > TT_TCP_BRIEF_BYTES)
+    else if (lane->left >= TAIL_BYTES)
         lane->read_bytes = TT_TCP_READ_BYTES;
 }
 

@@ -353,7 +353,7 @@ static void what_was_consumed_is_told_along_with_messages(void **state)
         uint32_t before;
 
         ends_init(kinds[k]);
-        for (uint32_t i = 0; i < TT_CELLS_POSTED / 16 && !mapped; i++)
+        for (uint32_t i = 0; i < TT_CELLS_POSTED / 8 && !mapped; i++)
             assert_true(send(i, 100) && receive(i, 100));
         before = fake.posted;
         fake.refuse = 1;

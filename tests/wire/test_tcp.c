@@ -270,7 +270,7 @@ static void a_word_is_not_seen_in_part(void **state)
 
 /* ---- short messages in a row ---- */
 
-enum { ROW_GROUPS = 300, ROW_MAX = 9, ROW_PLACE = 128, ROW_SHORT = 120, ROW_LONG = 30000, ROW_LONG_AT = 4096 };
+enum { ROW_GROUPS = 300, ROW_MAX = 9, ROW_PLACE = 128, ROW_SHORT = 120, ROW_LONG = 50000, ROW_LONG_AT = 4096 };
 
 /* How the peer ends: with half a frame under way, or after a whole one. */
 static bool row_ends_within;
