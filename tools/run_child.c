@@ -224,6 +224,13 @@ static bool is_file(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
+static bool is_folder(const char *path)
+{
+    struct stat st;
+
+    return strchr(path, '/') && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 /* Whether there is such a file where exec looks for it: at that path, or in a folder of PATH. */
 static bool is_there(const char *program)
 {
@@ -255,7 +262,9 @@ static int print_not_started(const char *program, int err)
 
     if (err == EACCES && !strchr(program, '/') && !there)
         err = ENOENT;
-    if (err == ENOENT)
+    if (is_folder(program))
+        why = "it is a folder";
+    else if (err == ENOENT)
         why = there ? "its interpreter was not found" : "not found";
     fprintf(stderr, "tutti run: cannot start \"%s\": %s", program, why);
     if (err == ENOENT && !there && !strchr(program, '/'))

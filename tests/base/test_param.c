@@ -66,7 +66,7 @@ static void what_is_set_is_used_up_to_its_bounds(void **state)
 
 static void nonsense_and_values_out_of_bounds_are_refused(void **state)
 {
-    static const char *const bad[] = { " ", "17", "-1", "many", "4x", "4 ", "0x4", "1.5", "99999999999999999999" };
+    static const char *const bad[] = { " ", "17", "-1", "many", "4x", "4 ", " 4", "+4", "-", "- 4", "0x4", "1.5", "99999999999999999999" };
 
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

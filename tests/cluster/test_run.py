@@ -98,6 +98,11 @@ class Mistakes(ClusterTest):
         self.assertEqual(done.returncode, 126)
         self.assertIn("Permission denied", done.stderr)
 
+    def test_a_folder_is_no_program(self):
+        done = self.run_tutti("-n", 1, "/etc")
+        self.assertEqual(done.returncode, 126)
+        self.assertIn('cannot start "/etc": it is a folder\n', done.stderr)
+
     def test_an_unknown_wire_is_refused_with_those_there_are(self):
         done = self.run_tutti("-n", 2, "--wires", "pigeon", "true")
         self.assertEqual(done.returncode, 2)
