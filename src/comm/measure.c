@@ -1,6 +1,7 @@
 #include "comm/measure.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -15,6 +16,7 @@
 
 #include "base/clock.h"
 #include "engine/perform.h"
+#include "engine/progress.h"
 #include "reduce/reduce.h"
 
 #define SOFTWARE_NS 120.0       /* of ours, per message of shared memory, above the exchange of the line */
@@ -74,6 +76,31 @@ static double clamped(double measured, double assumed)
 
 /* ---- shared memory ---------------------------------------------------------------------------------- */
 
+/* Begins a thread on another processor than this one's, which is where another rank would be: one that this thread may use, or, where it is bound to its own, any. */
+static int start_elsewhere(pthread_t *thread, void *(*run)(void *), void *arg)
+{
+    const int here = sched_getcpu();
+    const long all = sysconf(_SC_NPROCESSORS_CONF);
+    pthread_attr_t attr;
+    cpu_set_t set;
+    int err;
+
+    if (here < 0 || here >= CPU_SETSIZE || sched_getaffinity(0, sizeof set, &set) < 0)
+        return EAGAIN;
+    CPU_CLR(here, &set);
+    for (int i = 0, bound = CPU_COUNT(&set) == 0; bound && i < all && i < CPU_SETSIZE; i++)
+        if (i != here)
+            CPU_SET(i, &set);
+    err = pthread_attr_init(&attr);
+    if (err)
+        return err;
+    err = pthread_attr_setaffinity_np(&attr, sizeof set, &set);
+    if (!err)
+        err = pthread_create(thread, &attr, run, arg);
+    pthread_attr_destroy(&attr);
+    return err;
+}
+
 struct line {
     _Alignas(64) atomic_uint ping;
     _Alignas(64) atomic_uint pong;
@@ -99,9 +126,8 @@ static double line_ns(void)
     struct line l = { .until_ns = tt_now_ns() + 5 * TT_MS };
     uint64_t best = UINT64_MAX;
     pthread_t thread;
-    cpu_set_t set;
 
-    if (sched_getaffinity(0, sizeof set, &set) < 0 || CPU_COUNT(&set) < 2 || pthread_create(&thread, NULL, echo, &l))
+    if (start_elsewhere(&thread, echo, &l))
         return 0;
     for (uint32_t i = 1; i <= ROUNDS; i++) {
         const uint64_t start = tt_now_ns();
@@ -139,41 +165,48 @@ static double pass_ns(uint8_t *a, uint8_t *b, tt_reduce_fn *kernel)
     return (double)best / SLOT_BYTES;
 }
 
-/* ---- a slot between two cores ---- */
+/* ---- slots between two cores ---- */
 
-struct slot {
+#define SLOTS 4u                    /* as many as an operation goes around in */
+#define SLOTS_PATIENCE_MS 20        /* other ranks start, too: the other processor comes in turns of some milliseconds */
+
+struct slots {
     _Alignas(64) atomic_uint full;
     _Alignas(64) atomic_uint empty;
-    uint8_t *bytes, *own;
+    uint8_t *bytes, *own;           /* [SLOTS][SLOT_BYTES], [SLOT_BYTES] */
     uint64_t until_ns;
     uint64_t drain_ns, add_ns;      /* the fastest */
 };
 
 static uint64_t lesser(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* False: it does not come in time. */
+/* False: it does not come in time. Who looks all the time takes the line away from who is to write it. */
 static bool await(const atomic_uint *word, uint32_t value, uint64_t until_ns)
 {
-    while (atomic_load_explicit(word, memory_order_acquire) < value)
+    while (atomic_load_explicit(word, memory_order_acquire) < value) {
         if (tt_now_ns() > until_ns)
             return false;
+        tt_relax();
+    }
     return true;
 }
 
-/* Copies what is in the slot out of it, and adds it to what it has, in turn. */
-static void *empty_slot(void *arg)
+static uint8_t *slot_at(const struct slots *s, uint32_t round) { return s->bytes + round % SLOTS * SLOT_BYTES; }
+
+/* Copies what is in a slot out of it, and adds what is in the next to what it has, in turn. */
+static void *empty_slots(void *arg)
 {
     tt_reduce_fn *add = tt_reduce_kernel(TUTTI_F32, TUTTI_SUM, false);
-    struct slot *s = arg;
+    struct slots *s = arg;
 
     for (uint32_t i = 1; i <= SLOT_ROUNDS && await(&s->full, i, s->until_ns); i++) {
         const uint64_t start = tt_now_ns();
 
         if (i % 2) {
-            tt_copy(s->own, NULL, s->bytes, SLOT_BYTES, 0);
+            tt_copy(s->own, NULL, slot_at(s, i), SLOT_BYTES, tt_from_far());
             s->drain_ns = lesser(s->drain_ns, tt_now_ns() - start);
         } else {
-            add(s->own, NULL, s->bytes, s->own, SLOT_BYTES / 4, 0, 1);
+            add(s->own, NULL, slot_at(s, i), s->own, SLOT_BYTES / 4, tt_from_far(), 1);
             s->add_ns = lesser(s->add_ns, tt_now_ns() - start);
         }
         atomic_store_explicit(&s->empty, i, memory_order_release);
@@ -181,36 +214,51 @@ static void *empty_slot(void *arg)
     return NULL;
 }
 
-/* From mem[0..64 KiB) to a slot behind it, and from there to memory behind that. Changes nothing where there is one core, or another is not to be had. */
-static void measure_slot(struct tt_work_costs *w, uint8_t *mem)
+/* Fills slots with stores that go past the caches or do not; 0 if others have the cores: what came of a few rounds tells little. */
+static uint64_t fill_slots(struct slots *s, const uint8_t *from, uint32_t stream)
 {
-    struct slot s = {
-        .bytes = mem + SLOT_BYTES, .own = mem + 2 * SLOT_BYTES, .until_ns = tt_now_ns() + 5 * TT_MS,
-        .drain_ns = UINT64_MAX, .add_ns = UINT64_MAX,
-    };
     uint64_t fill_ns = UINT64_MAX;
     pthread_t thread;
-    cpu_set_t set;
     bool all;
 
-    if (sched_getaffinity(0, sizeof set, &set) < 0 || CPU_COUNT(&set) < 2 ||
-        pthread_create(&thread, NULL, empty_slot, &s))
-        return;
-    for (uint32_t i = 1; i <= SLOT_ROUNDS && await(&s.empty, i - 1, s.until_ns); i++) {
+    s->until_ns = tt_now_ns() + SLOTS_PATIENCE_MS * TT_MS;
+    s->drain_ns = s->add_ns = UINT64_MAX;
+    atomic_store(&s->full, 0);
+    atomic_store(&s->empty, 0);
+    if (start_elsewhere(&thread, empty_slots, s))
+        return 0;
+    for (uint32_t i = 1; i <= SLOT_ROUNDS && await(&s->empty, i - 1, s->until_ns); i++) {
         const uint64_t start = tt_now_ns();
 
-        tt_copy(s.bytes, NULL, mem, SLOT_BYTES, 0);
-        if (i > 1)
+        tt_copy(slot_at(s, i), NULL, from, SLOT_BYTES, stream);
+        if (i > SLOTS)
             fill_ns = lesser(fill_ns, tt_now_ns() - start);
-        atomic_store_explicit(&s.full, i, memory_order_release);
+        atomic_store_explicit(&s->full, i, memory_order_release);
     }
-    all = await(&s.empty, SLOT_ROUNDS, s.until_ns);
+    all = await(&s->empty, SLOT_ROUNDS, s->until_ns);
     pthread_join(thread, NULL);
-    if (!all)
-        return;             /* others have the cores: what came of a few rounds tells little */
-    w->fill_byte_ns = clamped((double)fill_ns / SLOT_BYTES, w->fill_byte_ns);
-    w->drain_byte_ns = clamped((double)s.drain_ns / SLOT_BYTES, w->drain_byte_ns);
-    w->add_byte_ns = clamped((double)s.add_ns / SLOT_BYTES, w->add_byte_ns);
+    return all ? fill_ns : 0;
+}
+
+/* mem: room for the source, the destination and the slots. The better of the two kinds of stores counts, as it is found when messages go
+ * (src/engine/link.c). Changes nothing where there is one core, or another is not to be had. */
+static void measure_slots(struct tt_work_costs *w, uint8_t *mem)
+{
+    struct slots s = { .own = mem + SLOT_BYTES, .bytes = mem + 2 * SLOT_BYTES };
+    uint64_t best_ns = UINT64_MAX;
+
+    for (uint32_t past = 0; past < 2; past++) {
+        const uint64_t fill_ns = fill_slots(&s, mem, past ? TT_STREAM_DST : 0);
+
+        if (!fill_ns)
+            return;
+        if (fill_ns + s.drain_ns >= best_ns)
+            continue;
+        best_ns = fill_ns + s.drain_ns;
+        w->fill_byte_ns = clamped((double)fill_ns / SLOT_BYTES, tt_constants_default.work.fill_byte_ns);
+        w->drain_byte_ns = clamped((double)s.drain_ns / SLOT_BYTES, tt_constants_default.work.drain_byte_ns);
+        w->add_byte_ns = clamped((double)s.add_ns / SLOT_BYTES, tt_constants_default.work.add_byte_ns);
+    }
 }
 
 /* Reading our own memory as if it were another process's: the fastest of some. 0 where the kernel does not let us. */
@@ -473,7 +521,7 @@ void tt_constants_measure(struct tt_constants *out)
     out->work.line_ns = line > 0 ? clamped(line, out->work.line_ns) : out->work.line_ns;
     out->work.switch_ns = clamped(switch_ns(), out->work.switch_ns);
     measure_single(&out->work, buf, buf + SINGLE_BYTES);
-    measure_slot(&out->work, buf);
+    measure_slots(&out->work, buf);
     out->shm.near_message_ns = out->tcp.near_message_ns = out->shm.message_ns;
     out->shm.near_byte_ns = out->tcp.near_byte_ns = out->shm.byte_ns;
     free(buf);

@@ -8,7 +8,7 @@
 
 #define FAR_BYTES 8192              /* payloads from here on are looked after */
 #define FAR_PS_BYTE 200             /* a peer is far if ordinary stores take longer, ... */
-#define FAR_PS_BYTE_AMD 110         /* where stores past the cache are cheap */
+#define FAR_PS_BYTE_AMD 60          /* where stores past the cache are cheap, and what they wrote is read fast (TT_FROM_FAR) */
 #define FAR_TIMES 2                 /* ... so many times in a row of those that are timed: */
 #define TIME_EVERY 4                /* one of so many */
 #define FAR_COPIES 64               /* that then go past the cache, before it is tried again */

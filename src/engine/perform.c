@@ -26,6 +26,7 @@ _Static_assert(COOKIE_GEN_SHIFT + COOKIE_GEN_BITS == COOKIE_SLOT_SHIFT, "a gener
 #define FAR_BYTES_PER_US 125ull         /* a flow from far away keeps a link of 1 Gbit/s busy, */
 #define FAR_LANDING_MAX (64ull << 20)   /* if that takes no more memory for all flows of the operation, of which only what is used is touched */
 #define FAR_DEPTH_MAX 128u
+#define FAR_BYTES_MAX (512u << 10)      /* in buffers of all ranks: what an operation's messages are read from in several pages at once */
 
 static uint64_t cookie_gen(uint64_t generation) { return generation & ((1u << COOKIE_GEN_BITS) - 1); }
 
@@ -762,11 +763,30 @@ static void reduce_strided(struct tt_op *op, const struct tt_action *a, uint8_t 
     }
 }
 
+/* Of long ones the caller's buffers are not in the cache either, and they are read and written faster from the beginning to the end. */
+uint32_t tt_op_from_far(const struct tt_op *op, uint16_t peer)
+{
+    const struct tt_coll *c = &op->conf.coll;
+
+    if (!(op->flow[peer].cp->peer->wire->caps & TT_WIRE_CAP_INSTANT) || c->bytes * c->nranks > FAR_BYTES_MAX)
+        return 0;
+    return tt_from_far();
+}
+
+/* What was fetched to slots of our own is in our own cache. */
+static uint32_t place_from_far(const struct tt_op *op, const struct tt_place *at)
+{
+    const bool sent = at->kind == TT_AT_EAGER || (at->kind == TT_AT_SLOT && !op->flow[at->peer].landing.own);
+
+    return sent ? tt_op_from_far(op, at->peer) : 0;
+}
+
 static bool do_local(struct tt_op *op, const struct tt_action *a)
 {
     uint8_t *out2 = address_of(op, &a->out2);
-    const uint32_t stream =
-        (bypasses_cache(op, &a->out) ? TT_STREAM_DST : 0) | (bypasses_cache(op, &a->out2) ? TT_STREAM_DST2 : 0);
+    const uint32_t stream = (bypasses_cache(op, &a->out) ? TT_STREAM_DST : 0) |
+                            (bypasses_cache(op, &a->out2) ? TT_STREAM_DST2 : 0) | place_from_far(op, &a->a) |
+                            (a->kind == TT_ACT_REDUCE ? place_from_far(op, &a->b) : 0);
 
     if (a->kind == TT_ACT_REDUCE && (is_strided(&a->out) || is_strided(&a->a) || is_strided(&a->b))) {
         reduce_strided(op, a, out2);

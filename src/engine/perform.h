@@ -37,6 +37,8 @@ bool tt_op_has_eager_credit(const struct tt_op *op, const struct tt_flow *f);
 /* The payload of an eager message that is here; and that it is not needed any more. */
 const uint8_t *tt_op_eager_payload(const struct tt_op *op, uint16_t peer, uint32_t tag);
 void tt_op_eager_consumed(struct tt_op *op, uint16_t peer, uint32_t tag);
+/* Whether what a peer sends, where it lies, comes from another core: TT_FROM_FAR or 0 (reduce.h). */
+uint32_t tt_op_from_far(const struct tt_op *op, uint16_t peer);
 
 /* It has ended well: what it took tells of the way that its messages of this host went. */
 void tt_op_learn_copies(struct tt_op *op);

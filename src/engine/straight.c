@@ -31,6 +31,11 @@ static const uint8_t *moved(struct tt_op *op, const struct tt_exec_step *t)
     return at;
 }
 
+static uint32_t from_far(const struct tt_op *op, int8_t writer)
+{
+    return writer < 0 ? 0 : tt_op_from_far(op, op->exec.step[writer].peer);
+}
+
 static void operand_consumed(struct tt_op *op, int8_t writer)
 {
     if (writer >= 0)
@@ -63,15 +68,17 @@ static bool straight_step(struct tt_op *op, const struct tt_exec_step *t)
             return true;        /* its reader finds it */
         if (t->s.bytes)
             tt_copy(tt_op_buffer(op, t->s.out.buf) + t->s.out.offset, NULL, tt_op_eager_payload(op, t->peer, t->s.tag),
-                    t->s.bytes, false);
+                    t->s.bytes, tt_op_from_far(op, t->peer));
         tt_op_eager_consumed(op, t->peer, t->s.tag);
         return true;
     case TT_COPY:
-        tt_copy(tt_op_buffer(op, t->s.out.buf) + t->s.out.offset, NULL, moved(op, t), t->s.bytes, false);
+        tt_copy(tt_op_buffer(op, t->s.out.buf) + t->s.out.offset, NULL, moved(op, t), t->s.bytes,
+                from_far(op, t->writer_a));
         break;
     default:
         tt_op_reduce(op, tt_op_buffer(op, t->s.out.buf) + t->s.out.offset, NULL, operand(op, &t->s.a, t->writer_a),
-                     operand(op, &t->s.b, t->writer_b), t->s.bytes, 0, t->s.finish);
+                     operand(op, &t->s.b, t->writer_b), t->s.bytes,
+                     from_far(op, t->writer_a) | from_far(op, t->writer_b), t->s.finish);
         operand_consumed(op, t->writer_b);
     }
     operand_consumed(op, t->writer_a);

@@ -23,6 +23,9 @@ enum {
     LINE_BYTES = 64,
     BOTH_BYTES = 4096,          /* the block of run_lines_both; whole lines */
     STREAM_BYTES_MIN = 8192,    /* below this the fence (0.4 us until all has left) costs more than it saves */
+    PAGE_BYTES = 4096,          /* the prefetchers follow each page for itself */
+    PAGES_COPIED = 4,           /* at once, of a source from afar; */
+    PAGES_REDUCED = 2,          /* of two operands and a result: more would contend for the same lines of the nearest cache */
 };
 
 typedef __m256i vector;
@@ -137,6 +140,21 @@ INLINE size_t run_lines(const struct operands *o, size_t from, size_t bytes, vec
     return at;
 }
 
+/* The same in as many pages at once as prefetchers follow, of operands from afar; only the pages that `ways` divide, and not past the cache. */
+INLINE size_t run_pages(const struct operands *o, size_t bytes, vector_op *op, double k, size_t ways)
+{
+    size_t at = 0;
+
+    for (; at + ways * PAGE_BYTES <= bytes; at += ways * PAGE_BYTES)
+        for (size_t in = 0; in < PAGE_BYTES; in += 2 * LINE_BYTES)
+            for (size_t way = 0; way < ways; way++) {
+                const size_t from = at + way * PAGE_BYTES + in;
+
+                run_lines(o, from, from + 2 * LINE_BYTES, op, k, false);
+            }
+    return at;
+}
+
 /* The same, dst2 past the cache. Its lines begin `skew` bytes later than dst's, so they are computed for themselves: block by block, for
  * the operands to come from the nearest cache the second time (line by line it takes three times as long), and before those bytes of
  * dst are written, which may be an operand. The edges of dst2, which are not whole lines, have been stored before. */
@@ -210,7 +228,8 @@ INLINE uint32_t streamable(const struct operands *o, size_t bytes, size_t elemen
 /* dst[bytes] = a[bytes] op b[bytes], in elements of `element` bytes. dst may equal a or b. */
 INLINE void run(const struct operands *o, size_t bytes, size_t element, vector_op *op, double k, uint32_t stream)
 {
-    size_t at, head;
+    const bool far = stream & TT_FROM_FAR && !o->dst2;
+    size_t at = 0, head;
     vector last;
 
     if (bytes < VECTOR_BYTES) {
@@ -218,13 +237,15 @@ INLINE void run(const struct operands *o, size_t bytes, size_t element, vector_o
             run_small(o, bytes, op, k);
         return;
     }
-    stream = streamable(o, bytes, element, stream, &head);
+    stream = streamable(o, bytes, element, stream & (TT_STREAM_DST | TT_STREAM_DST2), &head);
     if (stream) {
         run_streaming(o, head, bytes, op, k, stream);
         return;
     }
     last = result_at(o, bytes - VECTOR_BYTES, op, k);
-    at = run_lines(o, 0, bytes, op, k, false);
+    if (far)
+        at = run_pages(o, bytes, op, k, o->a == o->b ? PAGES_COPIED : PAGES_REDUCED);
+    at = run_lines(o, at, bytes, op, k, false);
     if (at + VECTOR_BYTES < bytes)
         store_at(o, at, result_at(o, at, op, k));
     store_at(o, bytes - VECTOR_BYTES, last);

@@ -19,11 +19,20 @@ static bool is_memcpys(size_t bytes)
 #endif
 }
 
+uint32_t tt_from_far(void)
+{
+#ifdef __x86_64__
+    return __builtin_cpu_is("amd") ? TT_FROM_FAR : 0;
+#else
+    return 0;
+#endif
+}
+
 void tt_copy(void *dst, void *dst2, const void *src, size_t bytes, uint32_t stream)
 {
     if (bytes == 0)
         return;
-    if (!stream && !dst2 && is_memcpys(bytes))
+    if (!(stream & (TT_STREAM_DST | TT_STREAM_DST2)) && !dst2 && is_memcpys(bytes))
         memcpy(dst, src, bytes);
     else
         tt_kernels_get()->copy(dst, dst2, src, bytes, stream);

@@ -9,7 +9,10 @@
 #include <stdint.h>
 #include "tutti/tutti.h"
 
-enum { TT_STREAM_DST = 1u << 0, TT_STREAM_DST2 = 1u << 1 };
+enum { TT_STREAM_DST = 1u << 0, TT_STREAM_DST2 = 1u << 1, TT_FROM_FAR = 1u << 2 };
+
+/* TT_FROM_FAR: an operand was just written by another core, or past the caches, so it comes from there or from memory. It is then read in several
+ * pages at once, each of which a prefetcher of its own follows; ignored with dst2 and where dst is streamed. */
 
 /* One kernel: dst[i] = a[i] op b[i] for i in [0, count), and dst2[i] the same if dst2 is not NULL. `a` is the left
  * operand. dst may equal a or b exactly; other overlap is not allowed. Any alignment of every pointer.
@@ -38,6 +41,10 @@ void tt_reduce_scale(void *dst, const void *src, size_t count, tutti_dtype type,
 
 /* dst[bytes] = src[bytes], and dst2[bytes] if not NULL; must not overlap. stream as above. */
 void tt_copy(void *dst, void *dst2, const void *src, size_t bytes, uint32_t stream);
+
+/* TT_FROM_FAR where that pays, as it does on AMD's processors (of 32 KiB that another core has written past the caches copying takes a quarter less,
+ * bench/README.md); else 0. */
+uint32_t tt_from_far(void);
 
 /* Scalar conversions, for tests and tools: round to nearest even, saturating for e4m3, NaN kept. */
 float tt_f16_to_f32(uint16_t h);
