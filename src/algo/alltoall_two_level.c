@@ -248,7 +248,7 @@ static bool fits(const struct tt_coll *c)
     struct tt_levels v;
 
     tt_levels_init(&v, c);
-    return c->bytes <= TT_WORK_MAX / work_max(&v);
+    return v.hosts > 1 && c->bytes <= TT_WORK_MAX / work_max(&v);
 }
 
 static uint64_t work_bytes(const struct tt_coll *c)
@@ -289,7 +289,7 @@ static struct tt_cost cost(const struct tt_coll *c)
 
 const struct tt_algo tt_algo_alltoall_two_level = {
     .name = "alltoall_two_level", .summary = "short blocks, several ranks to a host",
-    .needs = "blocks of which those of all ranks fit into 256 KiB of WORK, twice where hosts differ",
+    .needs = "several hosts, and blocks of which those of all ranks fit into 256 KiB of WORK, twice where hosts differ",
     .kind = TT_ALLTOALL, .fits = fits, .fits_named = tt_fits_always, .nrounds = nrounds, .round = round_k,
     .work_bytes = work_bytes, .npeers = npeers, .cost = cost,
 };

@@ -23,6 +23,7 @@
 #define SLOT_BYTES (64u << 10)
 #define SINGLE_BYTES (256u << 10)
 #define SINGLE_WHOLE_BYTES (512u << 10)     /* fetched by one system call, as in src/wire/shm_cma.c */
+#define SHARED_BYTES (64u << 10)            /* from here on carried by both ends, as in src/wire/shm_share.c */
 #define STREAM_BYTES (512u << 10)
 #define STREAMS 6
 #define ROUNDS 64
@@ -595,6 +596,7 @@ void tt_constants_costs(const struct tt_constants *c, bool near_is_shm, uint32_t
 
     fetched.single_bytes = near_is_shm ? TT_COPIES_BYTES_MIN : 0;
     fetched.single_byte_ns = SINGLE_ALONE * w->single_byte_ns;
+    fetched.shared_bytes = near_is_shm ? SHARED_BYTES : 0;
     far.send_ns *= far_share(c);
     far.receive_ns *= far_share(c);
     *out = (struct tt_tune_costs){

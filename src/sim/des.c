@@ -130,6 +130,37 @@ static bool put_segment(struct des *s, uint32_t me, const struct tt_action *a)
     return true;
 }
 
+/* Whether a peer of this host has just written it. What was fetched is in the cache of its reader. */
+static bool has_come(const struct des *s, uint32_t me, uint16_t peer, bool eager)
+{
+    const enum tt_distance d = tt_layout_distance(s->conf->net->layout, me, s->rank[me].peers[peer].rank);
+    const struct tt_des_way *way = des_way(s, d);
+
+    return d <= TT_NEAR_HOST && (eager || way->mapped || !way->single_bytes);
+}
+
+static bool place_has_come(const struct des *s, uint32_t me, const struct tt_place *at)
+{
+    return (at->kind == TT_AT_SLOT || at->kind == TT_AT_EAGER) && has_come(s, me, at->peer, at->kind == TT_AT_EAGER);
+}
+
+/* Nanoseconds for a byte that is copied, or reduced. */
+static double work_byte_ns(const struct tt_des_conf *c, bool reduces, bool came)
+{
+    const double own = reduces ? c->reduce_byte_ns : c->copy_byte_ns;
+    const double other = reduces ? c->came_reduce_byte_ns : c->came_copy_byte_ns;
+
+    return came && other > 0 ? other : own;
+}
+
+static void spend_local(struct des *s, uint32_t me, const struct tt_action *a)
+{
+    const bool reduces = a->kind == TT_ACT_REDUCE;
+    const bool came = place_has_come(s, me, &a->a) || (reduces && place_has_come(s, me, &a->b));
+
+    spend(s, me, (double)a->bytes * work_byte_ns(s->conf, reduces, came));
+}
+
 /* False: it is left for later. */
 static bool do_action(struct des *s, uint32_t me, const struct tt_action *a)
 {
@@ -157,7 +188,7 @@ static bool do_action(struct des *s, uint32_t me, const struct tt_action *a)
         place_read(s, me, &a->a);
         break;
     default:
-        spend(s, me, (double)a->bytes * (a->kind == TT_ACT_REDUCE ? c->reduce_byte_ns : c->copy_byte_ns));
+        spend_local(s, me, a);
         place_read(s, me, &a->a);
         if (a->kind == TT_ACT_REDUCE)
             place_read(s, me, &a->b);
@@ -172,6 +203,11 @@ static void operand_read(struct des *s, uint32_t me, int8_t writer)
         eager_read(s, me, s->rank[me].exec.step[writer].peer);
 }
 
+static bool operand_has_come(const struct des *s, uint32_t me, int8_t writer)
+{
+    return writer >= 0 && has_come(s, me, s->rank[me].exec.step[writer].peer, true);
+}
+
 /* A step of a straight program, as the engine's shell runs it; false if it cannot go yet. */
 static bool do_in_order(struct des *s, uint32_t me, const struct tt_exec_step *t)
 {
@@ -183,7 +219,7 @@ static bool do_in_order(struct des *s, uint32_t me, const struct tt_exec_step *t
             return false;
         if (t->s.out.buf == TT_BUF_PIPE && t->s.bytes)
             return true;
-        spend(s, me, (double)t->s.bytes * c->copy_byte_ns);
+        spend(s, me, (double)t->s.bytes * work_byte_ns(c, false, has_come(s, me, t->peer, true)));
         eager_read(s, me, t->peer);
         return true;
     case TT_PUT:
@@ -191,10 +227,12 @@ static bool do_in_order(struct des *s, uint32_t me, const struct tt_exec_step *t
             return false;
         break;
     case TT_COPY:
-        spend(s, me, (double)t->s.bytes * c->copy_byte_ns);
+        spend(s, me, (double)t->s.bytes * work_byte_ns(c, false, operand_has_come(s, me, t->writer_a)));
         break;
     default:
-        spend(s, me, (double)t->s.bytes * c->reduce_byte_ns);
+        spend(s, me,
+              (double)t->s.bytes *
+                  work_byte_ns(c, true, operand_has_come(s, me, t->writer_a) || operand_has_come(s, me, t->writer_b)));
         operand_read(s, me, t->writer_b);
     }
     operand_read(s, me, t->writer_a);
@@ -330,19 +368,33 @@ static void take_credits(struct des_rank *r, const struct des_msg *m)
     r->exec.progress = true;        /* what was left for want of it may go */
 }
 
+/* A sender that has nothing else to do when its receiver begins to fetch carries half of it. Returns the bytes that are left to the receiver. */
+static uint64_t share(struct des *s, const struct des_msg *m, uint64_t bytes)
+{
+    const struct tt_des_way *way = des_way(s, m->path.distance);
+    struct des_rank *from = &s->rank[m->from];
+    const uint64_t begin_ps = s->rank[m->to].clock_ps;
+
+    if (!way->shared_bytes || bytes < way->shared_bytes || s->inbox || from->clock_ps > begin_ps)
+        return bytes;
+    from->clock_ps = begin_ps;
+    des_spend(s, m->from, (way->single_ns + (double)(bytes / 2) * way->single_byte_ns) * TT_PS_PER_NS);
+    return bytes - bytes / 2;
+}
+
 /* The thread of a rank turns to what has come just now. Of a train that is delivered as one only the end is charged (but for fetching): it is one
  * only where the thread had time for the rest while it came. */
 static void spend_receive(struct des *s, const struct des_msg *m, uint64_t data_bytes)
 {
     const struct tt_des_way *way = des_way(s, m->path.distance);
     const bool fetched = is_fetched(s, m);
-    const double byte_ns = fetched                ? way->single_byte_ns
-                           : m->kind == DES_EAGER ? way->receive_byte_ns + way->eager_receive_byte_ns
-                                                  : way->receive_byte_ns;
+    const double byte_ns = fetched ? way->single_byte_ns : way->receive_byte_ns;
     const double fetches = !fetched || !data_bytes ? 0 : m->count == 1 ? 1 : m->seen - m->shown;
     struct des_rank *r = &s->rank[m->to];
 
     r->clock_ps = r->clock_ps > s->now_ps ? r->clock_ps : s->now_ps;
+    if (fetched)
+        data_bytes = share(s, m, data_bytes);
     des_spend(s, m->to, (way->receive_ns + fetches * way->single_ns + (double)data_bytes * byte_ns) * TT_PS_PER_NS);
 }
 
@@ -704,7 +756,7 @@ static tutti_status simulate(struct des *s, struct tt_des_result *out, char *why
 static bool is_way(const struct tt_des_way *w)
 {
     return w->send_ns >= 0 && w->receive_ns >= 0 && w->send_byte_ns >= 0 && w->receive_byte_ns >= 0 &&
-           w->eager_send_byte_ns >= 0 && w->eager_receive_byte_ns >= 0 && w->single_ns >= 0 && w->single_byte_ns >= 0;
+           w->single_ns >= 0 && w->single_byte_ns >= 0;
 }
 
 static tutti_status check(const struct tt_des_conf *c)

@@ -33,12 +33,12 @@
 /* What a message costs the threads at its ends, and how it lands. */
 struct tt_des_way {
     double send_ns, receive_ns;             /* software, per message */
-    double send_byte_ns, receive_byte_ns;   /* the same, per byte of data in it, */
-    double eager_send_byte_ns, eager_receive_byte_ns;   /* and so much more of an eager one */
+    double send_byte_ns, receive_byte_ns;   /* the same, per byte of data in it */
     bool direct;                    /* receivers open their final buffers */
     bool mapped;                    /* slots of peers take plain stores: what goes on to one is written there while it is made */
     uint64_t single_bytes;          /* puts of so many bytes to the result, and where slots are not mapped all, are fetched by their receiver, which costs it */
     double single_ns, single_byte_ns;   /* so much, and so much a byte, and their sender nothing; 0: none are */
+    uint64_t shared_bytes;          /* from so many on a sender that has nothing else to do then carries half of them; 0: none does */
     uint32_t whole_bytes;           /* that may be fetched at once, if that is more than a segment (tt_exec_lengthen) */
 };
 
@@ -55,6 +55,7 @@ struct tt_des_conf {
     uint32_t lanes;                 /* to a peer; 0: one for each rail between ranks that are alone on their hosts, else one */
     uint64_t lane_bytes[TT_DISTANCES];  /* outstanding on each: sent and not yet acknowledged; 0: any number */
     double reduce_byte_ns, copy_byte_ns;
+    double came_reduce_byte_ns, came_copy_byte_ns;  /* the same of what another rank of the host has just written, to a slot or as an eager message; 0: no other */
     double plan_ns, step_ns;        /* software of a call that is no straight program, and of each thing that it does */
     uint32_t cores;                 /* of each host; 0: as many as ranks */
     double wake_ns;                 /* of a core, from one rank to another */

@@ -59,11 +59,10 @@ static void spend_send(struct des *s, uint32_t me, enum tt_distance d)
 void des_spend_bytes(struct des *s, uint32_t me, uint32_t m, uint64_t bytes)
 {
     const struct tt_des_way *way = des_way(s, s->msg[m].path.distance);
-    const double byte_ns = way->send_byte_ns + (s->msg[m].kind == DES_EAGER ? way->eager_send_byte_ns : 0);
 
-    if (byte_ns <= 0)
+    if (way->send_byte_ns <= 0)
         return;
-    des_spend(s, me, (double)bytes * byte_ns * TT_PS_PER_NS);
+    des_spend(s, me, (double)bytes * way->send_byte_ns * TT_PS_PER_NS);
     if (s->msg[m].count == 1)
         s->msg[m].head_ps = s->rank[me].clock_ps;
     s->msg[m].tail_ps = s->rank[me].clock_ps;

@@ -131,10 +131,10 @@ static void find_bound(const struct tt_des_result *r, struct tt_prediction *out)
     }
 }
 
-/* One simulation, with messages within a host that cost `near`, and what is done to bytes `work`. */
+/* One simulation, with messages within a host that cost `way`. */
 static tutti_status simulate(const struct tt_tune_conf *conf, const struct tt_coll *coll, const struct tt_algo *algo,
-                             const struct tt_segments *segments, const struct tt_des_way *near,
-                             const struct tt_tune_bytes *work, uint64_t events_max, double time_max_ns,
+                             const struct tt_segments *segments, const struct tt_predict_near *near,
+                             const struct tt_des_way *way, uint64_t events_max, double time_max_ns,
                              struct tt_prediction *out)
 {
     const struct tt_tune_costs *costs = &conf->costs;
@@ -149,9 +149,11 @@ static tutti_status simulate(const struct tt_tune_conf *conf, const struct tt_co
         .streams = segments->streams,
         .depth = segments->depth,
         .way = costs->far,
-        .near = near,
-        .reduce_byte_ns = work->reduce_byte_ns,
-        .copy_byte_ns = work->copy_byte_ns,
+        .near = way,
+        .reduce_byte_ns = near->work.reduce_byte_ns,
+        .copy_byte_ns = near->work.copy_byte_ns,
+        .came_reduce_byte_ns = near->came.reduce_byte_ns,
+        .came_copy_byte_ns = near->came.copy_byte_ns,
         .plan_ns = costs->plan_ns,
         .step_ns = costs->step_ns,
         .cores = costs->cores,
@@ -189,8 +191,6 @@ static bool tries_fetching(const struct tt_tune_conf *conf, const struct tt_coll
            coll->bytes * coll->nranks >= bytes;
 }
 
-static double more(double a, double than) { return a > than ? a - than : 0; }
-
 void tt_predict_near(const struct tt_tune_conf *conf, const struct tt_coll *coll, struct tt_predict_near *out)
 {
     const struct tt_tune_costs *costs = &conf->costs;
@@ -205,15 +205,12 @@ void tt_predict_near(const struct tt_tune_conf *conf, const struct tt_coll *coll
     };
     if (!crowded)
         out->slots.single_bytes = 0;
-    if (apart)
-        out->work = costs->apart;
-    out->fetched_work = apart ? costs->own : out->work;
-    out->slots.send_byte_ns = out->work.send_byte_ns;
-    out->fetched.mapped &= !tt_coll_reduces(coll->kind);    /* what is added to something is fetched to slots of the receiver's own */
-    if (apart) {                                            /* eager messages are not fetched */
-        out->fetched.eager_send_byte_ns = more(out->work.send_byte_ns, out->fetched.send_byte_ns);
-        out->fetched.eager_receive_byte_ns = more(out->work.copy_byte_ns, costs->own.copy_byte_ns);
+    if (apart) {
+        out->work = costs->own;
+        out->came = costs->apart;
+        out->slots.send_byte_ns = out->fetched.send_byte_ns = costs->apart.send_byte_ns;
     }
+    out->fetched.mapped &= !tt_coll_reduces(coll->kind);    /* what is added to something is fetched to slots of the receiver's own */
 }
 
 void tt_predict_sooner(struct tt_prediction *slots, const struct tt_prediction *fetched)
@@ -237,15 +234,15 @@ tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *c
     tutti_status st;
 
     tt_predict_near(conf, coll, &near);
-    st = simulate(conf, coll, algo, segments, &near.slots, &near.work, events_max, time_max_ns, &first);
+    st = simulate(conf, coll, algo, segments, &near, &near.slots, events_max, time_max_ns, &first);
     if (st)
         return st;
     *out = first;
     if (!near.tries || (events_max && first.events >= events_max))
         return TUTTI_OK;
     limit_ns = first.cut ? time_max_ns : first.time_ns;
-    st = simulate(conf, coll, algo, segments, &near.fetched, &near.fetched_work,
-                  events_max ? events_max - first.events : 0, limit_ns, &second);
+    st = simulate(conf, coll, algo, segments, &near, &near.fetched, events_max ? events_max - first.events : 0,
+                  limit_ns, &second);
     if (st)
         return st;
     tt_predict_sooner(out, &second);

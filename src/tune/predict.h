@@ -68,7 +68,7 @@ uint64_t tt_predict_lane_bytes(const struct tt_tune_conf *conf, const struct tt_
 struct tt_predict_near {
     bool tries;             /* the engine tries single copies as well as slots */
     struct tt_des_way slots, fetched;
-    struct tt_tune_bytes work, fetched_work;
+    struct tt_tune_bytes work, came;    /* of what is in a rank's own cache, or anywhere; and of what others have just written. 0: no other */
 };
 void tt_predict_near(const struct tt_tune_conf *conf, const struct tt_coll *coll, struct tt_predict_near *out);
 /* Both were tried: what takes less counts, and the events of both. */

@@ -355,6 +355,7 @@ static struct tt_tune_conf conf_for(const struct tt_tune_conf *conf, const struc
     for (uint64_t bytes = of_class->bytes; bytes / 2 >= like->bytes; bytes /= 2) {
         out.costs.near.single_bytes /= 2;
         out.costs.fetched.single_bytes /= 2;
+        out.costs.fetched.shared_bytes /= 2;
     }
     return out;
 }

@@ -369,7 +369,8 @@ static void take_costs(struct tt_walk *w, const struct tt_predict_near *near, bo
     const uint32_t lanes = tt_predict_lanes(w->conf, &w->segments);
 
     w->near = fetches ? near->fetched : near->slots;
-    w->work = fetches ? near->fetched_work : near->work;
+    w->work = near->work;
+    w->came = near->came;
     w->rails = tt_layout_widest(l) == 1 && l->nrails > 1 ? (lanes && lanes < l->nrails ? lanes : l->nrails) : 1;
     for (int d = 0; d < TT_DISTANCES; d++) {
         const double bytes =

@@ -151,6 +151,7 @@ static struct walk_when when_there(const struct walk_rank *r, const struct tt_re
         there.last_ns = later(there.last_ns, x->last_ns);
         if (same && x->bytes >= bytes) {
             there.made = i == 1 || there.last_ns == x->last_ns ? x->made : false;
+            there.came = x->came;
             break;
         }
     }
@@ -158,11 +159,21 @@ static struct walk_when when_there(const struct walk_rank *r, const struct tt_re
 }
 
 static void note_written(struct walk_rank *r, const struct tt_ref *ref, uint64_t bytes, struct walk_when when,
-                         bool made)
+                         bool made, bool came)
 {
     r->written[r->nwritten++ % WALK_WRITTEN] = (struct walk_written){
-        .ref = *ref, .bytes = bytes, .first_ns = when.first_ns, .last_ns = when.last_ns, .made = made
+        .ref = *ref, .bytes = bytes, .first_ns = when.first_ns, .last_ns = when.last_ns, .made = made,
+        .came = came
     };
+}
+
+/* Nanoseconds for a byte that is copied, or reduced. */
+static double work_byte_ns(const struct tt_walk *w, bool reduces, bool came)
+{
+    const double own = reduces ? w->work.reduce_byte_ns : w->work.copy_byte_ns;
+    const double other = reduces ? w->came.reduce_byte_ns : w->came.copy_byte_ns;
+
+    return came && other > 0 ? other : own;
 }
 
 /* ---- messages --------------------------------------------------------------------------------------------------------- */
@@ -372,7 +383,7 @@ static struct walk_rank *put(struct tt_walk *w, struct walk_rank *r, const struc
     struct walk_rank *to = walk_find(w, t->peer);
 
     if (!fetched && !(way->mapped && there.made && !eager))     /* whoever makes it writes it to the peer's slots, too */
-        work += (double)t->bytes * (way->send_byte_ns + (eager ? way->eager_send_byte_ns : 0));
+        work += (double)t->bytes * way->send_byte_ns;
     if (!eager && opens(r, t->peer, true))
         there.first_ns = later(
             there.first_ns, spend(w, r, later(r->began_ns, r->floor_ns) + w->net.link[d].latency_ns, way->receive_ns));
@@ -437,14 +448,14 @@ static void take(struct tt_walk *w, struct walk_rank *r, const struct tt_step *t
     const bool eager = is_eager(w, t->bytes), fetched = is_fetched(w, m->distance, &t->out, t->bytes);
     const bool direct = lands_direct(w, m->distance, &t->out, t->bytes) || fetched;
     const double bytes = (double)t->bytes;
-    double work = parts * way->receive_ns +
-                  bytes * (eager ? way->receive_byte_ns + way->eager_receive_byte_ns : way->receive_byte_ns);
+    const bool came = m->distance <= TT_NEAR_HOST && !direct, pipe = t->out.buf == TT_BUF_PIPE;
+    double work = parts * way->receive_ns + bytes * way->receive_byte_ns;
     struct walk_when there = arrive(r, m), done;
 
     if (fetched)
         work += parts * way->single_ns + bytes * way->single_byte_ns;
-    if (!direct && t->out.buf != TT_BUF_PIPE)
-        work += parts * step_ns(w, r) + bytes * w->work.copy_byte_ns;
+    if (!direct && !pipe)
+        work += parts * step_ns(w, r) + bytes * work_byte_ns(w, false, came);
     if (!direct && !eager)
         work += credits_of(w, parts) * (way->send_ns + step_ns(w, r));
     if (there.first_ns > r->thread.free_ns)
@@ -452,7 +463,7 @@ static void take(struct tt_walk *w, struct walk_rank *r, const struct tt_step *t
     if (!eager && r->nover >= WALK_WINDOW && opens(r, t->peer, false))
         work += way->send_ns + step_ns(w, r);
     done = spend_on(w, r, there, parts, work);
-    note_written(r, &t->out, t->bytes, done, !direct && !eager && t->out.buf != TT_BUF_PIPE);
+    note_written(r, &t->out, t->bytes, done, !direct && !eager && !pipe, came && pipe);
     is_over(r, done.last_ns);
 }
 
@@ -460,17 +471,17 @@ static void change(const struct tt_walk *w, struct walk_rank *r, const struct tt
 {
     const bool reduces = t->opcode == TT_REDUCE_STEP;
     const uint32_t parts = parts_of(w, t->bytes);
-    const double work =
-        parts * step_ns(w, r) + (double)t->bytes * (reduces ? w->work.reduce_byte_ns : w->work.copy_byte_ns);
     struct walk_when there = when_there(r, &t->a, t->bytes), other = { .first_ns = 0, .last_ns = 0, .made = false },
                      done;
+    double work = parts * step_ns(w, r);
 
     if (reduces)
         other = when_there(r, &t->b, t->bytes);
+    work += (double)t->bytes * work_byte_ns(w, reduces, there.came || other.came);
     there.first_ns = later(there.first_ns, other.first_ns);
     there.last_ns = later(there.last_ns, other.last_ns);
     done = spend_on(w, r, there, parts, work);
-    note_written(r, &t->out, t->bytes, done, true);
+    note_written(r, &t->out, t->bytes, done, true, false);
     is_over(r, done.last_ns);
 }
 

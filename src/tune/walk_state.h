@@ -28,12 +28,13 @@ struct walk_written {
     struct tt_ref ref;
     uint64_t bytes;
     double first_ns, last_ns;
-    bool made;
+    bool made, came;
 };
 
 struct walk_when {
     double first_ns, last_ns;
     bool made;          /* by the rank itself, just these bytes, which can be written to where they go next as well */
+    bool came;          /* just these bytes, as another rank of the host has written them */
 };
 
 /* Something that a rank's thread has done since it was idle: when that was ready, and when other things could be done next. */
@@ -92,7 +93,7 @@ struct tt_walk {
     const struct tt_tune_conf *conf;
     struct tt_net_conf net;
     struct tt_des_way near;
-    struct tt_tune_bytes work;
+    struct tt_tune_bytes work, came;
     double crowd;                       /* ranks to a core of their host; at least 1 */
     double turn_ns;                     /* of a core, to a rank that has waited */
     double rail_ranks;                  /* that share one rail */

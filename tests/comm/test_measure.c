@@ -44,11 +44,11 @@ static void what_is_measured_is_clamped_around_the_default(void **state)
     }
 }
 
-/* Without a second processor the exchange of a line cannot be measured; nobody waits for it for ever, either. */
-static void one_processor_keeps_the_default_of_the_exchange(void **state)
+/* As ranks are: what needs another processor is measured there, if there is one, and who measures stays where it was. */
+static void who_is_bound_to_one_processor_measures_and_stays_bound(void **state)
 {
     struct tt_constants c;
-    cpu_set_t all, one;
+    cpu_set_t all, one, after;
     int cpu = 0;
 
     (void)state;
@@ -59,8 +59,9 @@ static void one_processor_keeps_the_default_of_the_exchange(void **state)
     CPU_SET(cpu, &one);
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
     tt_constants_measure(&c);
+    assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
     assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
-    assert_true(c.shm.message_ns == tt_constants_default.shm.message_ns);
+    assert_true(CPU_EQUAL(&one, &after));
     check_within_reason(&c);
 }
 
@@ -297,7 +298,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_measured_is_clamped_around_the_default),
-        cmocka_unit_test(one_processor_keeps_the_default_of_the_exchange),
+        cmocka_unit_test(who_is_bound_to_one_processor_measures_and_stays_bound),
         cmocka_unit_test(a_stranger_that_connects_first_is_not_taken_for_oneself),
         cmocka_unit_test(strangers_alone_are_not_taken_for_oneself),
         cmocka_unit_test(what_lies_between_hosts_counts_for_ranks_on_several),

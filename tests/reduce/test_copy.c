@@ -70,8 +70,8 @@ static void every_size_and_alignment_copies_all_bytes_and_no_other(void **state)
     for (size_t i = 0; i < ROOM_BYTES; i++)
         room.src[i] = (uint8_t)(1 + tt_prng_below(&p, 255));        /* never the margin's zero */
 
-    for (uint32_t how = 0; how < 8; how++) {
-        struct copy_case c = { .isa = "tt_copy", .copy = tt_copy, .stream = how & 3, .two = how & 4 };
+    for (uint32_t how = 0; how < 16; how++) {
+        struct copy_case c = { .isa = "tt_copy", .copy = tt_copy, .stream = how & 7, .two = how & 8 };
 
         check_sizes(&room, c, &p);
         c.isa = tt_kernels_portable.name;
@@ -83,18 +83,20 @@ static void every_size_and_alignment_copies_all_bytes_and_no_other(void **state)
 static void nothing_outside_the_buffers_is_read_or_written(void **state)
 {
     struct guarded src, dst, dst2;
-    static const size_t large[] = { 8192, 10007, 16383 };
+    static const size_t large[] = { 8192, 10007, 16383, 16384, 32767 };
 
     (void)state;
-    guarded_init(&src, 16384);
-    guarded_init(&dst, 16384);
-    guarded_init(&dst2, 16384);
+    guarded_init(&src, 32768);
+    guarded_init(&dst, 32768);
+    guarded_init(&dst2, 32768);
     for (size_t i = 0; i < 200 + sizeof large / sizeof large[0]; i++) {
         const size_t n = i < 200 ? i : large[i - 200];
 
         for (uint32_t stream = 0; stream < 4; stream++) {
             tt_copy(dst.at, dst2.at, src.at, n, stream);
             tt_copy(dst.at + dst.bytes - n, dst2.at + dst2.bytes - n, src.at + src.bytes - n, n, stream);
+            tt_copy(dst.at, NULL, src.at, n, stream | TT_FROM_FAR);
+            tt_copy(dst.at + dst.bytes - n, NULL, src.at + src.bytes - n, n, stream | TT_FROM_FAR);
         }
     }
     guarded_fini(&src);

@@ -169,6 +169,30 @@ static void every_kernel_gives_its_definition_for_large_counts(void **state)
     for_each_kernel(check_large_counts);
 }
 
+/* Read in several pages at once: none, one or two times as many, and something behind them. */
+static void check_from_far(struct reduce_case *c)
+{
+    static const size_t bytes[] = { 4096, 8192, 12344, 16384, 20000 };
+    struct tt_prng p;
+
+    tt_prng_init(&p, c->seed);
+    for (size_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++)
+        for (int where = 0; where < NWHERES; where++) {
+            c->count = bytes[i] / ref_bytes(c->type);
+            c->stream = TT_FROM_FAR | (i % 2 ? TT_STREAM_DST : 0);
+            c->two = where == APART && i == 1;
+            c->where = (enum where)where;
+            draw_shifts(c, &p);
+            check(c);
+        }
+}
+
+static void operands_from_far_give_the_same(void **state)
+{
+    (void)state;
+    for_each_kernel(check_from_far);
+}
+
 static void check_streaming_shifts(struct reduce_case *c)
 {
     if (c->op != TUTTI_SUM || c->finish || c->kernels == &tt_kernels_portable)
@@ -454,6 +478,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kernel_gives_its_definition_for_small_counts),
         cmocka_unit_test(every_kernel_gives_its_definition_for_large_counts),
+        cmocka_unit_test(operands_from_far_give_the_same),
         cmocka_unit_test(streaming_works_at_every_offset_from_a_line),
         cmocka_unit_test(every_pair_of_f8_gives_its_definition),
         cmocka_unit_test(no_kernel_reads_or_writes_outside_its_buffers),

@@ -42,6 +42,61 @@ static void a_single_copy_is_its_receivers_work_alone(void **state)
     assert_true(time_of(&r) == time);
 }
 
+/* A sender that waits carries half of what is long; one that has something to do does not, nor one whose processor others use. */
+static void an_idle_sender_carries_half_of_a_long_single_copy(void **state)
+{
+    struct one_host r;
+    double alone, time;
+
+    (void)state;
+    make_run(&r, "flat", TT_BROADCAST, 2, LONG_BYTES);
+    r.conf.way.single_bytes = LONG_BYTES;
+    r.conf.way.single_byte_ns = 2;
+    r.conf.way.whole_bytes = LONG_BYTES;
+    r.conf.copy_byte_ns = 0;
+    alone = time_of(&r);
+    r.conf.way.shared_bytes = LONG_BYTES;
+    time = time_of(&r);
+    if (!(time >= 1.0 * LONG_BYTES && time <= 1.1 * LONG_BYTES))
+        fail_msg("%.0f ns for %u bytes, %.0f by the receiver alone", time, LONG_BYTES, alone);
+    r.conf.way.shared_bytes = LONG_BYTES + 1;
+    assert_true(time_of(&r) == alone);
+    r.conf.way.shared_bytes = LONG_BYTES;
+    r.conf.copy_byte_ns = 100;      /* the root copies to its own result meanwhile */
+    assert_true(time_of(&r) >= 100.0 * LONG_BYTES);
+    r.conf.copy_byte_ns = 0;
+    r.conf.cores = 1;
+    assert_true(time_of(&r) >= alone);
+}
+
+/* What another rank has just written costs more to read than what is in one's own cache: eager messages and slots, not what was fetched. */
+static void what_others_have_written_may_cost_otherwise(void **state)
+{
+    struct one_host r;
+    double before, time;
+
+    (void)state;
+    make_run(&r, "flat", TT_BROADCAST, 2, 4096);        /* eager */
+    before = time_of(&r);
+    r.conf.came_copy_byte_ns = 10;
+    time = time_of(&r);
+    if (!(fabs(time - before - 9.5 * 4096) < 0.1 * before))
+        fail_msg("eager: %.0f ns, and %.0f", before, time);
+
+    make_run(&r, "flat", TT_REDUCE, 2, LONG_BYTES);     /* through slots */
+    r.conf.reduce_byte_ns = 1;
+    before = time_of(&r);
+    r.conf.came_reduce_byte_ns = 10;
+    assert_true(time_of(&r) >= before + 8.9 * LONG_BYTES);
+
+    r.conf.way.mapped = false;                          /* to slots of its own */
+    r.conf.way.single_bytes = 1;
+    r.conf.way.single_byte_ns = 0.1;
+    time = time_of(&r);
+    r.conf.came_reduce_byte_ns = 0;
+    assert_true(time_of(&r) == time);
+}
+
 /* What is fetched at once costs what a fetch costs beside its bytes once. */
 static void segments_may_be_fetched_together(void **state)
 {
@@ -164,6 +219,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_single_copy_is_its_receivers_work_alone),
+        cmocka_unit_test(an_idle_sender_carries_half_of_a_long_single_copy),
+        cmocka_unit_test(what_others_have_written_may_cost_otherwise),
         cmocka_unit_test(segments_may_be_fetched_together),
         cmocka_unit_test(what_is_added_is_fetched_where_slots_are_not_mapped),
         cmocka_unit_test(shorter_messages_and_those_that_are_added_are_not_fetched),
