@@ -591,7 +591,24 @@ void tt_exec_restart(struct tt_exec *x)
     x->asleep = 0;
     x->progress = true;
     for (uint32_t i = 0; i < x->tail; i++)
-        x->step[i].arrived = false;
+        x->step[i].arrived = x->step[i].over = false;
+}
+
+struct tt_exec_step *tt_exec_meanwhile(struct tt_exec *x)
+{
+    uint64_t before = 1ull << x->head;      /* steps that are still to be done */
+
+    tt_assert(x->straight);
+    for (uint32_t i = x->head + 1; i < x->tail; i++) {
+        struct tt_exec_step *t = &x->step[i];
+
+        if (t->over)
+            continue;
+        if (t->s.opcode == TT_COPY && t->writer_a < 0 && !(x->deps[i] & before))
+            return t;
+        before |= 1ull << i;
+    }
+    return NULL;
 }
 
 /* ---- the end of steps ----------------------------------------------------------------------------- */

@@ -156,6 +156,10 @@ struct tt_exec {
 /* Begins. peers[algo->npeers(coll)] is the caller's, alive as long as x. */
 void tt_exec_init(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_exec_peer *peers, uint32_t peers_max);
 
+/* Of a straight program whose first step waits: a copy behind it that needs nothing of what is still to be done; NULL: there is none. Who does it
+ * sets `over`, and passes by later. */
+struct tt_exec_step *tt_exec_meanwhile(struct tt_exec *x);
+
 /* Begins a straight program again that the shell has run itself, for a call of the same shape: nothing is built anew. */
 void tt_exec_restart(struct tt_exec *x);
 

@@ -85,17 +85,28 @@ static bool straight_step(struct tt_op *op, const struct tt_exec_step *t)
     return true;
 }
 
+/* What can be copied while nothing comes, which is this rank's own block. */
+static bool copy_meanwhile(struct tt_op *op)
+{
+    struct tt_exec_step *t = tt_exec_meanwhile(&op->exec);
+
+    if (!t)
+        return false;
+    t->over = straight_step(op, t);
+    return t->over;
+}
+
 bool tt_op_run_straight(struct tt_op *op)
 {
     struct tt_exec *x = &op->exec;
     const uint32_t before = x->head;
 
     x->progress = false;
-    while (x->head != x->tail && straight_step(op, &x->step[x->head]))
+    while (x->head != x->tail && (x->step[x->head].over || straight_step(op, &x->step[x->head])))
         x->head++;
     if (x->head != x->tail && x->step[x->head].s.opcode == TT_PUT)
         op->retry = true;
-    return x->head != before;
+    return (x->head != x->tail && copy_meanwhile(op)) || x->head != before;
 }
 
 /* ---- at once ----------------------------------------------------------------------------------------------- */
@@ -163,6 +174,8 @@ static bool await_mail(struct tt_op *op, struct tt_exec_step *t, struct tt_mail 
     if (f->cp->kept && take_kept(op, t))
         return true;
     m = &f->cp->peer->mail;
+    while (!tt_mail_waits(m) && copy_meanwhile(op))
+        ;
     if (!await_any(op->context->engine, m, f->cp->peer->wire) || tt_mail_next(m, mail) || !is_for(op, t, mail))
         return false;
     f->cp->eager_out -= mail->credits < f->cp->eager_out ? mail->credits : f->cp->eager_out;
@@ -194,6 +207,8 @@ bool tt_op_run_at_once(struct tt_op *op)
         struct tt_exec_step *t = &x->step[x->head];
         const struct tt_context_peer *from;
 
+        if (t->over)
+            continue;
         if (t->s.opcode == TT_WAIT) {
             if (op->now && !put_by(op))
                 return false;

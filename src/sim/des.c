@@ -245,8 +245,12 @@ static void run_actions(struct des *s, uint32_t me)
     struct tt_action a;
 
     if (x->straight) {
-        while (x->head != x->tail && do_in_order(s, me, &x->step[x->head]))
+        struct tt_exec_step *t;
+
+        while (x->head != x->tail && (x->step[x->head].over || do_in_order(s, me, &x->step[x->head])))
             x->head++;
+        while (x->head != x->tail && (t = tt_exec_meanwhile(x)))
+            t->over = do_in_order(s, me, t);
         return;
     }
     while (tt_exec_next(x, &a))

@@ -88,6 +88,7 @@ struct race {
     const struct tt_tune_conf *conf;
     struct tt_coll like;
     struct tt_walk *walk;   /* NULL: candidates are simulated */
+    uint64_t shortened;     /* what is simulated is so many times shorter than the class */
     uint64_t events_left;   /* or the steps of one candidate that may be walked */
     double limit_ns; /* who takes longer is stopped; 0: nobody is */
     struct tt_tune_report *report;
@@ -113,6 +114,23 @@ static void walk(struct race *race, struct tt_candidate *c)
     r->events += st ? race->events_left : c->prediction.events;
 }
 
+/* Segments that are longer than the wire's because messages are very long are as many in what is simulated in their place. */
+static struct tt_segments in_proportion(const struct race *race, struct tt_segments s)
+{
+    uint64_t times = race->shortened;
+
+    for (; times > 1 && s.segment_bytes / 2 >= race->conf->limits.segment_bytes; times /= 2)
+        s.segment_bytes /= 2;
+    return s;
+}
+
+static tutti_status predict(struct race *race, struct tt_candidate *c, uint64_t events_max, double limit_ns)
+{
+    const struct tt_segments s = in_proportion(race, c->segments);
+
+    return tt_predict(race->conf, &race->like, c->algo, &s, events_max, limit_ns, &c->prediction);
+}
+
 static void run(struct race *race, struct tt_candidate *c)
 {
     uint64_t spent;
@@ -125,7 +143,7 @@ static void run(struct race *race, struct tt_candidate *c)
         c->state = TT_TOO_LONG;
         return;
     }
-    if (tt_predict(race->conf, &race->like, c->algo, &c->segments, race->events_left, race->limit_ns, &c->prediction)) {
+    if (predict(race, c, race->events_left, race->limit_ns)) {
         c->state = TT_NO_SIMULATION;
         return;
     }
@@ -153,7 +171,7 @@ static uint32_t line_up(const struct race *race, uint32_t order[SIMULATED_MAX])
             c->state = TT_TOO_FAR;
             continue;
         }
-        tt_glance(&g, c->algo, &race->like, c->segments.segment_bytes);
+        tt_glance(&g, c->algo, &race->like, in_proportion(race, c->segments).segment_bytes);
         for (at = 0; at < n && !tt_glance_same(&seen[at], &g); at++)
             continue;
         if (at < n) {
@@ -210,7 +228,7 @@ static void run_to_the_end(struct race *race)
         r->events = 0;
         if (race->walk)
             walk(race, c);
-        else if (tt_predict(race->conf, &race->like, c->algo, &c->segments, 0, 0, &c->prediction))
+        else if (predict(race, c, 0, 0))
             c->state = TT_NO_SIMULATION;
     }
     r->events = events;
@@ -411,6 +429,7 @@ static void race_all(const struct tt_tune_conf *conf, const struct tt_coll *of_c
     const struct tt_tune_conf there = conf_for(conf, of_class, like);
     struct race race = { .conf = &there, .like = *like, .events_left = events_for(conf, like), .report = r };
 
+    race.shortened = like->bytes ? of_class->bytes / like->bytes : 1;
     r->events_max = race.events_left;
     run_all(&race);
     if (race.best)

@@ -150,6 +150,11 @@ static void a_segment_is_a_part_of_what_is_sent(void **state)
         { "ring", TT_ALLGATHER, 8, true, 128 * KIB, 32 * KIB, 2 },          /* in memory a quarter of a block */
         { "doubling", TT_ALLGATHER, 8, true, 128 * KIB, 32 * KIB, 1 },
         { "ring", TT_ALLGATHER, 8, true, 128, TT_SEGMENT_MIN, 2 },
+        { "ring", TT_ALLREDUCE, 2, true, 16 * MIB - 8, 64 * KIB, 2 },       /* of very long blocks a 64th, */
+        { "ring", TT_ALLREDUCE, 2, true, 16 * MIB, 128 * KIB, 2 },
+        { "ring", TT_ALLREDUCE, 2, true, 1024 * MIB, 512 * KIB, 2 },        /* but no more than eight times the wire's, */
+        { "direct", TT_ALLGATHER, 5, true, 64 * MIB, 512 * KIB, 1 },        /* and what the landing memory holds */
+        { "direct", TT_ALLGATHER, 9, true, 64 * MIB, 256 * KIB, 1 },
     };
 
     (void)state;

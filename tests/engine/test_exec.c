@@ -977,6 +977,42 @@ static void a_straight_program_begins_again_as_it_was(void **state)
     }
 }
 
+static void exchange_and_copy(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    (void)c;
+    (void)k;
+    tt_sched_put(s, 1, tt_src(0), tt_dst(0), 8, 0);
+    tt_sched_wait(s, 1, tt_dst(8), 8, 0);
+    tt_sched_copy(s, tt_dst(0), tt_dst(8), 8);      /* of what comes */
+    tt_sched_wait(s, 2, tt_pipe(0), 8, 0);
+    tt_sched_copy(s, tt_dst(16), tt_pipe(0), 8);    /* likewise */
+    tt_sched_copy(s, tt_dst(24), tt_src(0), 8);
+    tt_sched_copy(s, tt_src(0), tt_dst(24), 8);     /* of what has just been copied, and to what has been sent */
+}
+
+/* Only what depends on nothing that is still to be done, whatever else there is. */
+static void while_a_straight_program_waits_it_may_copy(void **state)
+{
+    struct rig *g = rig_init(exchange_and_copy, 8, 8, 1, 1);
+    struct tt_exec_step *t;
+
+    (void)state;
+    assert_true(g->x.straight);
+    t = tt_exec_meanwhile(&g->x);
+    assert_ptr_equal(t, &g->x.step[5]);         /* the put is still to go, but only reads the same */
+    g->x.head = 1;
+    assert_ptr_equal(tt_exec_meanwhile(&g->x), t);
+    t->over = true;
+    t = tt_exec_meanwhile(&g->x);
+    assert_ptr_equal(t, &g->x.step[6]);
+    t->over = true;
+    assert_null(tt_exec_meanwhile(&g->x));
+    g->x.head = 3;
+    assert_null(tt_exec_meanwhile(&g->x));
+    tt_exec_restart(&g->x);
+    assert_ptr_equal(tt_exec_meanwhile(&g->x), &g->x.step[5]);
+}
+
 /* ---- reports -------------------------------------------------------------------------------------------------------------------- */
 
 static void a_wait_blames_its_sender_until_there_is_something_to_consume(void **state)
@@ -1080,6 +1116,7 @@ int main(void)
         cmocka_unit_test(an_eager_message_is_taken_once_and_as_long_as_expected),
         cmocka_unit_test(short_eager_programs_are_straight),
         cmocka_unit_test(a_straight_program_begins_again_as_it_was),
+        cmocka_unit_test(while_a_straight_program_waits_it_may_copy),
         cmocka_unit_test(a_wait_blames_its_sender_until_there_is_something_to_consume),
         cmocka_unit_test(a_chain_that_stalls_points_down_the_chain),
         cmocka_unit_test(what_is_left_to_us_blames_nobody),

@@ -441,6 +441,31 @@ static void with_a_core_for_each_rank_the_faster_of_slots_and_single_copies_coun
     assert_true(faster > sums + 5 && sums > 5 && slower > 5);
 }
 
+/* What is simulated is shorter, and so are its segments: as many take as long as those of the call would, in proportion. */
+static void very_long_messages_are_cut_into_as_many_segments_when_they_are_simulated(void **state)
+{
+    const struct tt_coll mid = { .kind = TT_ALLREDUCE, .nranks = 2, .elem_bytes = 4, .bytes = 4 << 20 };
+    const struct tt_coll longest = { .kind = TT_ALLREDUCE, .nranks = 2, .elem_bytes = 4, .bytes = 128 << 20 };
+    struct tt_tune_report of_mid, of_longest;
+    struct tt_layout layout;
+    struct tt_tune_conf conf;
+    struct tt_coll c;
+
+    (void)state;
+    tt_layout_regular(&layout, 2, 2, 1, 1, TT_NODE_MESH);
+    make_conf(&conf, &layout, true, 2);
+    c = mid;
+    c.layout = &layout;
+    tt_tune_choose(&conf, &c, tt_algo_find(&c, "ring"), true, &of_mid);
+    c = longest;
+    c.layout = &layout;
+    tt_tune_choose(&conf, &c, tt_algo_find(&c, "ring"), true, &of_longest);
+    assert_int_equal(of_longest.bytes, of_mid.bytes);
+    assert_int_equal(of_mid.candidate[0].segments.segment_bytes, 64 << 10);
+    assert_int_equal(of_longest.candidate[0].segments.segment_bytes, 512 << 10);
+    assert_true(of_mid.candidate[0].prediction.time_ns == of_longest.candidate[0].prediction.time_ns);
+}
+
 /* Cores are all that seems to bound the call, and one long segment is less work for them; but links may be slower than is known. */
 static void between_hosts_a_put_stays_cut_in_two(void **state)
 {
@@ -478,6 +503,7 @@ int main(void)
         cmocka_unit_test(links_inside_hosts_count_where_they_are_told),
         cmocka_unit_test(single_copies_count_where_ranks_outnumber_cores),
         cmocka_unit_test(with_a_core_for_each_rank_the_faster_of_slots_and_single_copies_counts),
+        cmocka_unit_test(very_long_messages_are_cut_into_as_many_segments_when_they_are_simulated),
         cmocka_unit_test(between_hosts_a_put_stays_cut_in_two),
     };
 
