@@ -24,7 +24,7 @@ const struct tt_param tt_params[TT_PARAM_COUNT] = {
     [TT_PARAM_TCP_EAGER_BYTES]   = { "TUTTI_TCP_EAGER_BYTES",   "bytes",       32 * KIB,    0,     32 * KIB,
         "largest message over TCP that travels without asking the receiver first" },
     [TT_PARAM_SEGMENT_BYTES]     = { "TUTTI_SEGMENT_BYTES",     "bytes",       64 * KIB,    4 * KIB, 1 * MIB,
-        "segment of a streamed transfer in shared memory" },
+        "segment of a streamed transfer in shared memory; of very long messages up to eight times as long" },
     [TT_PARAM_TCP_SEGMENT_BYTES] = { "TUTTI_TCP_SEGMENT_BYTES", "bytes",      512 * KIB,    4 * KIB, 4 * MIB,
         "segment of a streamed transfer over TCP" },
     [TT_PARAM_TCP_SILENCE_S]     = { "TUTTI_TCP_SILENCE_S",     "s",                 60,    0,      65534,
