@@ -62,6 +62,10 @@ bool bind_mask(enum bind_mode mode, uint32_t local, uint32_t nlocal, cpu_set_t *
 
     if (n == 0)
         n = list_cores(cores);
+    if (mode == BIND_SHARE && n > 1 && n < nlocal && nlocal % n == 0) {
+        *out = cores[local % n];
+        return true;
+    }
     if (mode == BIND_NONE || n < nlocal)
         return false;
     each = mode == BIND_CORE ? 1 : n / nlocal;

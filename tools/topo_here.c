@@ -51,7 +51,7 @@ static void tell(const struct topo_here *h, const cpu_set_t *set, bool ours, enu
     out->labels = h->labels;
 }
 
-/* Ranks as `tutti run` binds them; where they outnumber cores it does not, and they may use what we may. */
+/* Ranks as `tutti run` binds them; where it does not, they may use what we may. */
 static void guess_ranks(struct topo_here *h, enum tt_node_kind node)
 {
     for (uint32_t i = 0; i < h->nranks; i++) {

@@ -26,7 +26,7 @@ _Static_assert(COOKIE_GEN_SHIFT + COOKIE_GEN_BITS == COOKIE_SLOT_SHIFT, "a gener
 #define FAR_BYTES_PER_US 125ull         /* a flow from far away keeps a link of 1 Gbit/s busy, */
 #define FAR_LANDING_MAX (64ull << 20)   /* if that takes no more memory for all flows of the operation, of which only what is used is touched */
 #define FAR_DEPTH_MAX 128u
-#define FAR_BYTES_MAX (512u << 10)      /* in buffers of all ranks: what an operation's messages are read from in several pages at once */
+#define CAME_BYTES_MAX (512u << 10)      /* in buffers of all ranks: what an operation's messages are read from in several pages at once */
 
 static uint64_t cookie_gen(uint64_t generation) { return generation & ((1u << COOKIE_GEN_BITS) - 1); }
 
@@ -768,7 +768,7 @@ uint32_t tt_op_from_far(const struct tt_op *op, uint16_t peer)
 {
     const struct tt_coll *c = &op->conf.coll;
 
-    if (!(op->flow[peer].cp->peer->wire->caps & TT_WIRE_CAP_INSTANT) || c->bytes * c->nranks > FAR_BYTES_MAX)
+    if (!(op->flow[peer].cp->peer->wire->caps & TT_WIRE_CAP_INSTANT) || c->bytes * c->nranks > CAME_BYTES_MAX)
         return 0;
     return tt_from_far();
 }

@@ -778,8 +778,9 @@ static tutti_status check(const struct tt_des_conf *c)
         (c->depth & (c->depth - 1)))
         return tt_fail(TUTTI_ERR_INVALID, "%u streams of depth %u: at most %u of a power of two up to %u", c->streams,
                        c->depth, TT_EXEC_STREAMS_MAX, TT_EXEC_DEPTH_MAX);
-    if (!(c->reduce_byte_ns >= 0 && c->copy_byte_ns >= 0 && c->jitter_ns >= 0 && c->skew_ns >= 0 && c->plan_ns >= 0 &&
-          c->step_ns >= 0 && c->wake_ns >= 0 && c->idle_ns >= 0 && is_way(&c->way) && (!c->near || is_way(c->near))))
+    if (!(c->reduce_byte_ns >= 0 && c->copy_byte_ns >= 0 && c->came_reduce_byte_ns >= 0 && c->came_copy_byte_ns >= 0 &&
+          c->jitter_ns >= 0 && c->skew_ns >= 0 && c->plan_ns >= 0 && c->step_ns >= 0 && c->wake_ns >= 0 &&
+          c->idle_ns >= 0 && is_way(&c->way) && (!c->near || is_way(c->near))))
         return tt_fail(TUTTI_ERR_INVALID, "a cost is negative or no number");
     return TUTTI_OK;
 }

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+from collections import Counter
 from pathlib import Path
 
 from cluster import BUILD, MEET, PATIENCE_S, TUTTI, ClusterTest, environment, marked, wait_until
@@ -72,8 +73,10 @@ class Environment(ClusterTest):
         cores = [line.split("] ", 1)[1] for line in alone.stdout.splitlines()]
         if all(len(eval(c)) == 1 for c in cores):      # no hardware threads to share a core with
             self.assertEqual(len(set(cores)), ncores)
-        crowded = self.run_tutti("-n", ncores + 1, *show)
+        crowded = self.run_tutti("-n", 2 * ncores + 1, *show)
         self.assertEqual({line.split("] ", 1)[1] for line in crowded.stdout.splitlines()}, {str(sorted(os.sched_getaffinity(0)))})
+        shared = self.run_tutti("-n", 2 * len(set(cores)), *show)
+        self.assertEqual(Counter(line.split("] ", 1)[1] for line in shared.stdout.splitlines()), {core: 2 for core in set(cores)})
         free = self.run_tutti("-n", 1, "--bind", "none", *show)
         self.assertEqual(free.stdout, f"[0] {sorted(os.sched_getaffinity(0))}\n")
 
