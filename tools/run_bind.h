@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 enum bind_mode {
-    BIND_SHARE,         /* an equal number of whole cores for each rank of a host, or of ranks for each core, in turn; none where that does not come out
-                           even */
+    BIND_SHARE,         /* an equal number of whole cores for each rank of a host, or, if ranks outnumber cores, of ranks for each core, in turn; none where
+                           that does not come out even */
     BIND_CORE,          /* one core each; none when ranks outnumber cores */
     BIND_NONE
 };

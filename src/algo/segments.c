@@ -6,7 +6,7 @@
 #define REDUCED_MAX (256u << 10)        /* of a segment that arrives over TCP and is added to something: it is still in the cache then */
 #define LANDING_MAX (8ull << 20)        /* of one operation, all peers together, before segments shrink */
 #define PASSED_ON_MIN (32u << 10)       /* of a segment that is passed on within its host when it has come from another one */
-#define LONG_PARTS 64u                  /* that a very long message within a host is cut into, ... */
+#define LONG_PARTS 64u                  /* that a very long message between two ranks of a host is cut into, more among more, ... */
 #define LONG_TIMES 8u                   /* ... in segments of at most so many times the wire's */
 #define ROUNDS_MAX 64u                  /* of a program that is looked at */
 
@@ -264,14 +264,15 @@ static uint64_t power_for(double bytes, uint64_t most)
     return bytes < (double)most ? ceiling_power((uint64_t)bytes + 1) : most;
 }
 
-/* What is longer than the caches streams through memory: the longer it goes on in one place, the faster. */
+/* What is longer than the caches streams through memory: the longer it goes on in one place, the faster. The more ranks it may pass through one after
+ * another, the less of it may wait in each. */
 static uint64_t lengthened(uint64_t segment, const struct tt_algo *algo, const struct tt_coll *c, uint64_t message)
 {
     uint64_t longer = segment;
 
     if (algo->bounded || c->kind == TT_SEND || c->kind == TT_RECV || message == UINT64_MAX)
         return segment;
-    while (longer < LONG_TIMES * segment && message / LONG_PARTS >= 2 * longer)
+    while (longer < LONG_TIMES * segment && message / (LONG_PARTS / 2) / c->nranks >= 2 * longer)
         longer *= 2;
     return longer;
 }

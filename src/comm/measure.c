@@ -23,7 +23,7 @@
 #define SLOT_BYTES (64u << 10)
 #define SINGLE_BYTES (256u << 10)
 #define SINGLE_WHOLE_BYTES (512u << 10)     /* fetched by one system call, as in src/wire/shm_cma.c */
-#define SHARED_BYTES (64u << 10)            /* from here on carried by both ends, as in src/wire/shm_share.c */
+#define SHARED_BYTES (64u << 10)            /* from here on carried by both ends: TT_SHM_SHARE_BYTES of src/wire/shm.h */
 #define STREAM_BYTES (512u << 10)
 #define STREAMS 6
 #define ROUNDS 64

@@ -136,8 +136,8 @@ struct tt_exec {
     uint64_t most_in_flight;    /* bounded: bytes, whole segments counted, that were on their way to one peer at once */
     uint32_t loaded;            /* steps loaded so far: when it grows, eager messages may have found their wait */
     uint8_t segment_shift;
-    bool straight;              /* all of it is loaded and eager, and of known length. The shell may then run the steps itself, in program order, counting
-                                   them in `head`; there is nothing to decide */
+    bool straight;              /* all of it is loaded and eager, and of known length. The shell may then run the steps itself, in program order but for
+                                   what tt_exec_meanwhile finds, counting them in `head`; there is nothing to decide */
     bool progress;              /* something changed since the cursor last wrapped */
     bool patient;               /* the caller's: see tt_exec_next */
     bool held;                  /* something was held back in the last pass */

@@ -763,12 +763,14 @@ static void reduce_strided(struct tt_op *op, const struct tt_action *a, uint8_t 
     }
 }
 
-/* Of long ones the caller's buffers are not in the cache either, and they are read and written faster from the beginning to the end. */
+/* Of long ones the caller's buffers are not in the cache either, and they are read and written faster from the beginning to the end; so may be those of
+ * v kinds. */
 uint32_t tt_op_from_far(const struct tt_op *op, uint16_t peer)
 {
     const struct tt_coll *c = &op->conf.coll;
+    const uint64_t all = c->bytes * (op->p2p ? 1 : c->nranks);
 
-    if (!(op->flow[peer].cp->peer->wire->caps & TT_WIRE_CAP_INSTANT) || c->bytes * c->nranks > CAME_BYTES_MAX)
+    if (!(op->flow[peer].cp->peer->wire->caps & TT_WIRE_CAP_INSTANT) || all == 0 || all > CAME_BYTES_MAX)
         return 0;
     return tt_from_far();
 }

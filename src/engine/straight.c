@@ -1,4 +1,4 @@
-/* Straight programs: eager steps in program order. Short calls take this way; there is nothing to decide, only to do. */
+/* Straight programs: eager steps in program order, but for what may be copied while nothing comes. Short calls take this way; there is nothing to decide, only to do. */
 #include <sched.h>
 
 #include "base/status.h"
@@ -100,13 +100,16 @@ bool tt_op_run_straight(struct tt_op *op)
 {
     struct tt_exec *x = &op->exec;
     const uint32_t before = x->head;
+    bool any = false;
 
     x->progress = false;
     while (x->head != x->tail && (x->step[x->head].over || straight_step(op, &x->step[x->head])))
         x->head++;
     if (x->head != x->tail && x->step[x->head].s.opcode == TT_PUT)
         op->retry = true;
-    return (x->head != x->tail && copy_meanwhile(op)) || x->head != before;
+    while (x->head != x->tail && copy_meanwhile(op))
+        any = true;
+    return any || x->head != before;
 }
 
 /* ---- at once ----------------------------------------------------------------------------------------------- */

@@ -11,14 +11,12 @@
 
 enum { TT_STREAM_DST = 1u << 0, TT_STREAM_DST2 = 1u << 1, TT_FROM_FAR = 1u << 2 };
 
-/* TT_FROM_FAR: an operand was just written by another core, or past the caches, so it comes from there or from memory. It is then read in several
- * pages at once, each of which a prefetcher of its own follows; ignored with dst2 and where dst is streamed. */
-
 /* One kernel: dst[i] = a[i] op b[i] for i in [0, count), and dst2[i] the same if dst2 is not NULL. `a` is the left
  * operand. dst may equal a or b exactly; other overlap is not allowed. Any alignment of every pointer.
  * `stream` (TT_STREAM_*): which of the two are written past the caches with non-temporal stores, fenced before return. The fence
  * waits for memory (0.4 us), so calls below 8 KiB ignore it, as do those whose destination is not aligned to its elements, and
- * dst2 of 8-bit types, for which everything would be computed twice.
+ * dst2 of 8-bit types, for which everything would be computed twice. TT_FROM_FAR in it: an operand was just written by another core, or past the
+ * caches, and is read in several pages at once, each of which a prefetcher follows for itself; ignored with dst2 and where dst is streamed.
  * `finish_n`, at least 1, is read only by a finishing kernel.
  * A float result that is NaN is the canonical one; MIN and MAX take the left operand unless the right is strictly
  * better (so the left one of +0 and -0). */

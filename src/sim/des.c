@@ -249,8 +249,8 @@ static void run_actions(struct des *s, uint32_t me)
 
         while (x->head != x->tail && (x->step[x->head].over || do_in_order(s, me, &x->step[x->head])))
             x->head++;
-        while (x->head != x->tail && (t = tt_exec_meanwhile(x)))
-            t->over = do_in_order(s, me, t);
+        while (x->head != x->tail && (t = tt_exec_meanwhile(x)) && (t->over = do_in_order(s, me, t)))
+            ;
         return;
     }
     while (tt_exec_next(x, &a))
@@ -372,14 +372,16 @@ static void take_credits(struct des_rank *r, const struct des_msg *m)
     r->exec.progress = true;        /* what was left for want of it may go */
 }
 
-/* A sender that has nothing else to do when its receiver begins to fetch carries half of it. Returns the bytes that are left to the receiver. */
+/* A sender that has nothing else to do when its receiver begins to fetch carries half of it. Returns the bytes that are left to the receiver. What is
+ * fetched later than now is shared between two ranks only: others may have something to do until then. */
 static uint64_t share(struct des *s, const struct des_msg *m, uint64_t bytes)
 {
     const struct tt_des_way *way = des_way(s, m->path.distance);
     struct des_rank *from = &s->rank[m->from];
     const uint64_t begin_ps = s->rank[m->to].clock_ps;
 
-    if (!way->shared_bytes || bytes < way->shared_bytes || s->inbox || from->clock_ps > begin_ps)
+    if (!way->shared_bytes || bytes < way->shared_bytes || s->inbox || from->clock_ps > begin_ps ||
+        (begin_ps > s->now_ps && s->conf->coll->nranks > 2))
         return bytes;
     from->clock_ps = begin_ps;
     des_spend(s, m->from, (way->single_ns + (double)(bytes / 2) * way->single_byte_ns) * TT_PS_PER_NS);

@@ -205,8 +205,12 @@ static void run_in_order(struct tt_sim *s, uint32_t me)
 {
     struct tt_exec *x = &s->rank[me].exec;
 
-    while (x->head != x->tail && do_in_order(s, me, &x->step[x->head]))
+    struct tt_exec_step *t;
+
+    while (x->head != x->tail && (x->step[x->head].over || do_in_order(s, me, &x->step[x->head])))
         x->head++;
+    while (x->head != x->tail && (t = tt_exec_meanwhile(x)) && (t->over = do_in_order(s, me, t)))
+        ;
 }
 
 static void run_actions(struct tt_sim *s, uint32_t me)

@@ -14,7 +14,7 @@ struct tt_sim_conf {
     bool direct;                    /* receivers open their final buffers */
     bool mapped;                    /* senders write into slots themselves; else they hand segments to a wire that reads them late */
     tt_reduce_fn *kernel, *kernel_finish;
-    bool in_order;                  /* straight programs run in program order, as the shell runs them */
+    bool in_order;                  /* straight programs run as the shell runs them: in program order, but for what tt_exec_meanwhile finds */
     uint32_t refuse_one_in;         /* 0: the network takes everything; else (2 and more) it refuses one send in so many, for a while */
     uint64_t seed;
     uint64_t latency_ns, jitter_ns; /* of a message: latency plus up to jitter; messages of a pair may overtake each other */

@@ -191,6 +191,11 @@ static bool tries_fetching(const struct tt_tune_conf *conf, const struct tt_coll
            coll->bytes * coll->nranks >= bytes;
 }
 
+static bool is_rooted(enum tt_coll_kind kind)
+{
+    return kind == TT_BROADCAST || kind == TT_REDUCE || kind == TT_GATHER || kind == TT_SCATTER;
+}
+
 void tt_predict_near(const struct tt_tune_conf *conf, const struct tt_coll *coll, struct tt_predict_near *out)
 {
     const struct tt_tune_costs *costs = &conf->costs;
@@ -210,6 +215,8 @@ void tt_predict_near(const struct tt_tune_conf *conf, const struct tt_coll *coll
         out->came = costs->apart;
         out->slots.send_byte_ns = out->fetched.send_byte_ns = costs->apart.send_byte_ns;
     }
+    if (!is_rooted(coll->kind))
+        out->fetched.shared_bytes = 0;  /* both ends have something to fetch */
     out->fetched.mapped &= !tt_coll_reduces(coll->kind);    /* what is added to something is fetched to slots of the receiver's own */
 }
 

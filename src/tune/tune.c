@@ -88,7 +88,7 @@ struct race {
     const struct tt_tune_conf *conf;
     struct tt_coll like;
     struct tt_walk *walk;   /* NULL: candidates are simulated */
-    uint64_t shortened;     /* what is simulated is so many times shorter than the class */
+    uint64_t times_shorter; /* what is simulated, than the class; walked is the class itself */
     uint64_t events_left;   /* or the steps of one candidate that may be walked */
     double limit_ns; /* who takes longer is stopped; 0: nobody is */
     struct tt_tune_report *report;
@@ -115,18 +115,18 @@ static void walk(struct race *race, struct tt_candidate *c)
 }
 
 /* Segments that are longer than the wire's because messages are very long are as many in what is simulated in their place. */
-static struct tt_segments in_proportion(const struct race *race, struct tt_segments s)
+static struct tt_segments in_proportion(const struct race *race, const struct tt_algo *algo, struct tt_segments s)
 {
-    uint64_t times = race->shortened;
+    uint64_t times = race->times_shorter;
 
-    for (; times > 1 && s.segment_bytes / 2 >= race->conf->limits.segment_bytes; times /= 2)
+    for (; !algo->bounded && times > 1 && s.segment_bytes / 2 >= race->conf->limits.segment_bytes; times /= 2)
         s.segment_bytes /= 2;
     return s;
 }
 
 static tutti_status predict(struct race *race, struct tt_candidate *c, uint64_t events_max, double limit_ns)
 {
-    const struct tt_segments s = in_proportion(race, c->segments);
+    const struct tt_segments s = in_proportion(race, c->algo, c->segments);
 
     return tt_predict(race->conf, &race->like, c->algo, &s, events_max, limit_ns, &c->prediction);
 }
@@ -171,7 +171,7 @@ static uint32_t line_up(const struct race *race, uint32_t order[SIMULATED_MAX])
             c->state = TT_TOO_FAR;
             continue;
         }
-        tt_glance(&g, c->algo, &race->like, in_proportion(race, c->segments).segment_bytes);
+        tt_glance(&g, c->algo, &race->like, in_proportion(race, c->algo, c->segments).segment_bytes);
         for (at = 0; at < n && !tt_glance_same(&seen[at], &g); at++)
             continue;
         if (at < n) {
@@ -259,7 +259,8 @@ static void try_length(struct race *race, const struct tt_candidate *of, uint64_
     struct tt_segments s = of->segments;
 
     s.segment_bytes = segment_bytes;
-    try_variant(race, of, s);
+    if (in_proportion(race, of->algo, s).segment_bytes != in_proportion(race, of->algo, of->segments).segment_bytes)
+        try_variant(race, of, s);       /* else it would be the same once more */
 }
 
 static void try_streams(struct race *race, const struct tt_candidate *of, uint8_t streams)
@@ -429,7 +430,7 @@ static void race_all(const struct tt_tune_conf *conf, const struct tt_coll *of_c
     const struct tt_tune_conf there = conf_for(conf, of_class, like);
     struct race race = { .conf = &there, .like = *like, .events_left = events_for(conf, like), .report = r };
 
-    race.shortened = like->bytes ? of_class->bytes / like->bytes : 1;
+    race.times_shorter = like->bytes ? of_class->bytes / like->bytes : 1;
     r->events_max = race.events_left;
     run_all(&race);
     if (race.best)

@@ -525,7 +525,7 @@ uint32_t walk_rank_go_on(struct tt_walk *w, struct walk_rank *r, uint64_t round,
 
 /* ---- its beginning --------------------------------------------------------------------------------------------------------- */
 
-/* As the executor has it: of straight programs the steps are done one after the other. */
+/* As the executor has it: of straight programs the steps are done one after the other (and what may be copied while nothing comes, then). */
 static bool is_simple(const struct tt_walk *w, const struct tt_step *t)
 {
     const bool makes = t->opcode == TT_REDUCE_STEP || t->opcode == TT_COPY;

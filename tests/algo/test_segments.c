@@ -153,8 +153,9 @@ static void a_segment_is_a_part_of_what_is_sent(void **state)
         { "ring", TT_ALLREDUCE, 2, true, 16 * MIB - 8, 64 * KIB, 2 },       /* of very long blocks a 64th, */
         { "ring", TT_ALLREDUCE, 2, true, 16 * MIB, 128 * KIB, 2 },
         { "ring", TT_ALLREDUCE, 2, true, 1024 * MIB, 512 * KIB, 2 },        /* but no more than eight times the wire's, */
-        { "direct", TT_ALLGATHER, 5, true, 64 * MIB, 512 * KIB, 1 },        /* and what the landing memory holds */
-        { "direct", TT_ALLGATHER, 9, true, 64 * MIB, 256 * KIB, 1 },
+        { "ring", TT_ALLREDUCE, 8, true, 256 * MIB, 128 * KIB, 2 },         /* more parts among more ranks, */
+        { "direct", TT_ALLGATHER, 5, true, 128 * MIB, 512 * KIB, 1 },       /* and what the landing memory holds */
+        { "direct", TT_ALLGATHER, 9, true, 256 * MIB, 256 * KIB, 1 },
     };
 
     (void)state;
