@@ -22,8 +22,8 @@ static const struct argp_option argp_options[] = {
       "\"[rank] \" before each line (default); untouched; or files rank.N.out and rank.N.err in PATH", 0 },
     { "env", 'x', "NAME[=VALUE]", 0, "a variable for the ranks; without a value, ours (for remote ones)", 0 },
     { "bind", OPT_BIND, "share|core|none", 0,
-      "cores of a local rank: an equal share (default; of several times as many ranks as cores each has one with others), "
-      "one each, or any; any, too, if ranks outnumber cores otherwise",
+      "cores of a local rank. share (default): cores divided equally; if ranks are a multiple of the cores, one core each, in turn; "
+      "else any. core: one each; any if ranks outnumber cores. none: any",
       0 },
     { "survive", OPT_SURVIVE, NULL, 0, "when a rank fails, let the others go on", 0 },
     { "no-kill", OPT_SURVIVE, NULL, OPTION_ALIAS, NULL, 0 },

@@ -97,17 +97,21 @@ static bool parse_line(struct hosts *h, char *line)
     more = strtok_r(NULL, " \t\r", &save);
     if (!more)
         return true;
-    if (strncmp(more, "slots=", 6) != 0 || !parse_slots(h, more + 6, &slots)) {
-        fprintf(stderr, "%s: \"%s\" is not understood; a line is \"host\" or \"host slots=N\"\n", h->tool, more);
-        return false;
+    if (strncmp(more, "slots=", 6) == 0) {
+        if (!parse_slots(h, more + 6, &slots))
+            return false;
+        h->at[h->n - 1].slots = slots;
+        more = strtok_r(NULL, " \t\r", &save);
     }
-    h->at[h->n - 1].slots = slots;
-    return true;
+    if (more)
+        fprintf(stderr, "%s: \"%s\" is not understood; a line is \"host\" or \"host slots=N\"\n", h->tool, more);
+    return !more;
 }
 
 bool hosts_read(struct hosts *out, const char *tool, const char *path)
 {
     FILE *f = fopen(path, "re");
+    uint32_t number = 0;
     char line[1024];
     bool ok = true;
 
@@ -116,8 +120,16 @@ bool hosts_read(struct hosts *out, const char *tool, const char *path)
         fprintf(stderr, "%s: cannot read the host file %s: %s\n", tool, path, strerror(errno));
         return false;
     }
-    while (ok && fgets(line, sizeof line, f))
+    while (ok && fgets(line, sizeof line, f)) {
         ok = parse_line(out, line);
+        number++;
+    }
+    if (!ok)
+        fprintf(stderr, "%s: that is line %u of the host file %s\n", tool, number, path);
+    if (ferror(f)) {
+        fprintf(stderr, "%s: cannot read the host file %s: %s\n", tool, path, strerror(errno));
+        ok = false;
+    }
     fclose(f);
     if (ok && out->n == 0) {
         fprintf(stderr, "%s: the host file %s names no host\n", tool, path);

@@ -458,6 +458,7 @@ static void add_step(struct tt_exec *x, const struct tt_step *s)
     *t = (struct tt_exec_step){
         .s = *s,
         .to_dst = for_destination(&s->out),
+        .round = (uint32_t)x->round,
         .writer_a = -1,
         .writer_b = -1,
         .reader = -1,
@@ -1529,12 +1530,26 @@ uint32_t tt_exec_waits_for(const struct tt_exec *x)
     return t ? x->peer[t->peer].rank : UINT32_MAX;
 }
 
-const struct tt_step *tt_exec_at(const struct tt_exec *x)
+static const struct tt_exec_step *find_current(const struct tt_exec *x)
 {
     const struct tt_exec_step *t = find_waiting(x);
 
     for (uint32_t n = x->head; !t && n != x->tail; n++)
         if (!x->step[index_of(n)].over)
             t = &x->step[index_of(n)];
+    return t;
+}
+
+const struct tt_step *tt_exec_at(const struct tt_exec *x)
+{
+    const struct tt_exec_step *t = find_current(x);
+
     return t ? &t->s : NULL;
+}
+
+uint64_t tt_exec_round_at(const struct tt_exec *x)
+{
+    const struct tt_exec_step *t = find_current(x);
+
+    return t ? t->round : x->nrounds;
 }

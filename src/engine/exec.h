@@ -90,6 +90,7 @@ struct tt_exec_step {
     uint64_t done, issued;      /* bytes, prefixes: finished (put: source no longer needed) <= begun */
     uint64_t fused;             /* put: prefix that is in the peer's slots already */
     uint32_t seq0;              /* first segment's number in its stream */
+    uint32_t round;             /* it is of; the first is 1 */
     uint32_t out_of_order;      /* put: bit j: segment done/segment_bytes + j has finished */
     uint32_t joined;            /* put: bit j: that segment went with the next one, and finishes with it */
     uint16_t peer;
@@ -217,6 +218,8 @@ bool tt_exec_has_come(const struct tt_exec *x, uint64_t rounds, uint32_t tag);
 uint32_t tt_exec_waits_for(const struct tt_exec *x);
 /* Where it is, for reports: that step, or if all that is left is ours the oldest unfinished; NULL when finished. */
 const struct tt_step *tt_exec_at(const struct tt_exec *x);
+/* The round of that step, counted from 1; the last one if there is none. */
+uint64_t tt_exec_round_at(const struct tt_exec *x);
 
 /* Segments that `bytes` make: at least one. */
 uint32_t tt_exec_segments(uint64_t bytes, uint64_t segment_bytes);

@@ -163,7 +163,7 @@ void tt_op_describe(const struct tt_op *op, char *out, size_t cap)
                  t->opcode == TT_PUT    ? "put"
                  : t->opcode == TT_WAIT ? "wait"
                                         : "local work",
-                 (unsigned long long)t->bytes, TT_PLURAL(t->bytes), (unsigned long long)op->exec.round,
+                 (unsigned long long)t->bytes, TT_PLURAL(t->bytes), (unsigned long long)tt_exec_round_at(&op->exec),
                  (unsigned long long)op->exec.nrounds);
     if (op->oneself)
         snprintf(whom, sizeof whom, "a %s of its own", op->desc.kind == TT_SEND ? "recv" : "send");

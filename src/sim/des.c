@@ -658,8 +658,8 @@ static void explain(const struct des *s, char *why, size_t why_bytes)
         if (s->lost)
             snprintf(lost, sizeof lost, "; %u message%s lost at dead NICs", s->lost, s->lost == 1 ? " was" : "s were");
         snprintf(why, why_bytes, "stuck at %.3f us: %u of %u ranks finished; rank %u is in round %llu of %llu at %s%s",
-                 (double)s->now_ps / 1e6, s->ndone, n, r, (unsigned long long)x->round, (unsigned long long)x->nrounds,
-                 at, lost);
+                 (double)s->now_ps / 1e6, s->ndone, n, r, (unsigned long long)tt_exec_round_at(x),
+                 (unsigned long long)x->nrounds, at, lost);
         return;
     }
 }

@@ -322,7 +322,7 @@ static void explain(const struct tt_sim *s, char *why, size_t why_bytes)
             snprintf(where, sizeof where, "%s of %llu bytes, tag %u, peer %u", opcodes[t->opcode],
                      (unsigned long long)t->bytes, t->tag, t->peer);
         snprintf(why, why_bytes, "%u of %u ranks finished; rank %u is in round %llu of %llu at %s, waiting for %u",
-                 s->ndone, s->conf->nranks, r, (unsigned long long)s->rank[r].exec.round,
+                 s->ndone, s->conf->nranks, r, (unsigned long long)tt_exec_round_at(&s->rank[r].exec),
                  (unsigned long long)s->rank[r].exec.nrounds, where, tt_exec_waits_for(&s->rank[r].exec));
         return;
     }

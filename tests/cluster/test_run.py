@@ -123,6 +123,19 @@ class Mistakes(ClusterTest):
                 self.assertEqual(done.returncode, 2)
                 self.assertIn(says, done.stderr)
 
+    def test_a_line_of_a_hostfile_that_is_not_understood_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "hosts")
+            for line, says in (("b slots=zwei", '"zwei" is no number of slots'), ("b slots=2 max_slots=4", '"max_slots=4" is not understood')):
+                path.write_text(f"a slots=1\n{line}\n")
+                done = self.run_tutti("-n", 2, "--hostfile", path, "true")
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(says, done.stderr)
+                self.assertIn(f"that is line 2 of the host file {path}\n", done.stderr)
+            done = self.run_tutti("-n", 2, "--hostfile", folder, "true")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"cannot read the host file {folder}", done.stderr)
+
 
 class Wires(ClusterTest):
     """Where verbs is named and cannot be used, as no device of that name is anywhere."""

@@ -1013,6 +1013,36 @@ static void while_a_straight_program_waits_it_may_copy(void **state)
     assert_ptr_equal(tt_exec_meanwhile(&g->x), &g->x.step[5]);
 }
 
+static uint64_t two_rounds(const struct tt_coll *c)
+{
+    (void)c;
+    return 2;
+}
+
+static void wait_twice(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    (void)c;
+    tt_sched_put(s, 1, tt_src(0), tt_dst(0), 8, (uint32_t)k);
+    tt_sched_wait(s, 1, tt_dst(8 * k), 8, (uint32_t)k);
+}
+
+/* Not how many are loaded, which both are from the beginning. */
+static void a_rank_tells_the_round_that_it_waits_in(void **state)
+{
+    struct rig *g = rig_init(wait_twice, 8, 8, 1, 1);
+
+    (void)state;
+    g->algo.nrounds = two_rounds;
+    tt_exec_init(&g->x, &g->conf, g->peers, 4);
+    assert_int_equal(g->x.round, 2);
+    for (uint32_t step = 0; step < 4; step++) {
+        g->x.head = step;
+        assert_int_equal(tt_exec_round_at(&g->x), 1 + step / 2);
+    }
+    g->x.head = g->x.tail;
+    assert_int_equal(tt_exec_round_at(&g->x), 2);
+}
+
 /* ---- reports -------------------------------------------------------------------------------------------------------------------- */
 
 static void a_wait_blames_its_sender_until_there_is_something_to_consume(void **state)
@@ -1117,6 +1147,7 @@ int main(void)
         cmocka_unit_test(short_eager_programs_are_straight),
         cmocka_unit_test(a_straight_program_begins_again_as_it_was),
         cmocka_unit_test(while_a_straight_program_waits_it_may_copy),
+        cmocka_unit_test(a_rank_tells_the_round_that_it_waits_in),
         cmocka_unit_test(a_wait_blames_its_sender_until_there_is_something_to_consume),
         cmocka_unit_test(a_chain_that_stalls_points_down_the_chain),
         cmocka_unit_test(what_is_left_to_us_blames_nobody),
