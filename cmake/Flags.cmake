@@ -18,6 +18,19 @@ if(CCACHE AND NOT CMAKE_C_COMPILER_LAUNCHER)
     set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
 endif()
 
+# Across files, as CMakeLists.txt says. Such objects have ordinary code as well only where gcc makes them (clang from its version 17 on), and that is then all that is left in the static library.
+set(TUTTI_WHOLE ON CACHE BOOL "Release builds with gcc: optimize across the files that short calls go through")
+set(whole OFF)
+if(TUTTI_WHOLE AND CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_C_COMPILER_VERSION VERSION_GREATER_EQUAL 10 AND
+   CMAKE_BUILD_TYPE STREQUAL "Release" AND CMAKE_OBJCOPY AND NOT TUTTI_SANITIZE)
+    include(CheckIPOSupported)
+    check_ipo_supported(RESULT whole LANGUAGES C)
+endif()
+if(whole)
+    set(TUTTI_WHOLE_COMPILE -flto=auto -ffat-lto-objects)
+    set(TUTTI_WHOLE_LINK -flto=auto)
+endif()
+
 add_library(tutti_flags INTERFACE)
 target_compile_definitions(tutti_flags INTERFACE _GNU_SOURCE)
 target_compile_options(tutti_flags INTERFACE

@@ -54,8 +54,10 @@ tutti_status tt_fail_errno(int err, const char *fmt, ...)
 
 tutti_status tt_fail_again(tutti_status status, const char *sentence)
 {
-    const size_t n = strnlen(sentence, sizeof last_error - 1);
+    size_t n = strlen(sentence);
 
+    if (n >= sizeof last_error)
+        n = sizeof last_error - 1;
     memmove(last_error, sentence, n); /* it may be the last error itself */
     last_error[n] = '\0';
     return status;
