@@ -6,7 +6,6 @@
 #include "base/status.h"
 #include "reduce/reduce.h"
 
-#define FAR_BYTES 8192              /* payloads from here on are looked after */
 #define FAR_PS_BYTE 200             /* a peer is far if ordinary stores take longer, ... */
 #define FAR_PS_BYTE_AMD 60          /* where stores past the cache are cheap, and what they wrote is read fast (TT_FROM_FAR) */
 #define FAR_TIMES 2                 /* ... so many times in a row of those that are timed: */
@@ -116,11 +115,15 @@ static uint64_t far_ps_byte(void)
 
 /* Where the two processes share no cache, each line is first taken from the other's, and one waits for the other: 17 us for 32 KiB on an AMD EPYC whose cores have different L3 caches. Stores past the
  * cache take 1 us there, and the reader 2 more. Where they do share one these are no gain, or a loss, which the reader pays; so what the two take cannot be compared here. In a virtual machine
- * it changes within a second. So ordinary stores are timed now and then. */
+ * it changes within a second. So ordinary stores are timed now and then, where nobody knows better (TT_MAIL_TIMED). */
 static void copy_long(struct tt_mailbox *m, void *to, const void *from, uint32_t bytes)
 {
     uint64_t began_ns;
 
+    if (m->stores != TT_MAIL_TIMED) {
+        tt_copy(to, NULL, from, bytes, m->stores == TT_MAIL_PAST_CACHE ? TT_STREAM_DST : 0);
+        return;
+    }
     if (m->far_copies > 0) {
         tt_copy(to, NULL, from, bytes, TT_STREAM_DST);
         m->far_copies--;
@@ -138,6 +141,33 @@ static void copy_long(struct tt_mailbox *m, void *to, const void *from, uint32_t
         return;
     m->slow = FAR_TIMES - 1;        /* one tells then */
     m->far_copies = FAR_COPIES;
+}
+
+/* So that who writes there soon need not wait for the other core to give the line up. */
+static void prefetch_to_write(const void *line)
+{
+#ifdef __x86_64__
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));      /* gcc's own would only read */
+#else
+    __builtin_prefetch(line, 1);
+#endif
+}
+
+/* The lines that the next message will be written to if it is as long as this one; but for the cell's, which the peer looks at, and unless it is still to read what is there. */
+static void prefetch_next(const struct tt_mailbox *m, uint32_t bytes)
+{
+    const uint8_t *region = m->theirs.mapped, *at = region + tt_mail_place(m, m->sent.cells);
+    const struct taken t = take(m, &m->sent, bytes, false);
+    uint32_t end = offsetof(struct tt_cell, data) + bytes;
+
+    if (!fits(m, &t))
+        return;
+    if (t.units) {
+        at = region + t.at;
+        end = bytes;
+    }
+    for (uint32_t line = t.units ? 0 : TT_UNIT; line < end; line += TT_UNIT)
+        prefetch_to_write(at + line);
 }
 
 /* Into a mapped link region: the message is written where it goes, and the wire only signals. The cell's line comes last: the peer looks at it all the time, and
@@ -160,7 +190,7 @@ static bool send_mapped(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flag
     };
     uint32_t here = 0;          /* bytes in the cell's line */
 
-    if (bytes >= FAR_BYTES) {
+    if (bytes >= TT_MAIL_LONG_BYTES) {
         copy_long(m, region + unit_at, payload, bytes);
     } else if (bytes > m->inline_bytes) {
         tt_copy(region + unit_at, NULL, payload, bytes, false);
@@ -273,6 +303,8 @@ bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type 
     if (!(m->theirs.mapped ? send_mapped : send_posted)(m, cell, flags, payload, bytes, t.at))
         return false;
     count(&m->sent, &t);
+    if (m->theirs.mapped && bytes > TT_CELL_INLINE && bytes <= TT_SHORT_BYTES)
+        prefetch_next(m, bytes);
     return true;
 }
 

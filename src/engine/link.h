@@ -39,6 +39,7 @@
 #define TT_SHORT_UNITS 64u       /* 4 KiB */
 #define TT_SHORT_BYTES 1024u     /* of the longest payload there */
 #define TT_LONG_UNITS 4096u      /* 256 KiB */
+#define TT_MAIL_LONG_BYTES 8192u /* payloads from here on: tt_mail_stores */
 
 #define TT_LINK_HEAD 0u
 #define TT_LINK_ARRIVED TT_UNIT
@@ -126,6 +127,13 @@ struct tt_mail_count {
     uint32_t cells, units[TT_MAIL_RINGS];
 };
 
+/* How a payload of TT_MAIL_LONG_BYTES or more is written into a mapped link region. */
+enum tt_mail_stores {
+    TT_MAIL_TIMED,              /* as its own stores tell that are timed now and then */
+    TT_MAIL_ORDINARY,
+    TT_MAIL_PAST_CACHE
+};
+
 /* One end's sending and receiving state. */
 struct tt_mailbox {
     uint8_t *mine;              /* the link region */
@@ -139,6 +147,7 @@ struct tt_mailbox {
     struct tt_mail_count told;  /* of that, what the peer knows */
     uint8_t untimed, slow;              /* long payloads since one was timed; of those that were, how many in a row took long */
     uint8_t far_copies;                 /* payloads that are yet to go past the cache */
+    uint8_t stores;                     /* enum tt_mail_stores: of the next long payload */
 };
 
 void tt_mailbox_init(struct tt_mailbox *m, const struct tt_link *link);

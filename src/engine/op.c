@@ -701,7 +701,7 @@ struct tt_op *tt_op_blank(struct tt_context *c)
     op->context = c;
     op->conf = (struct tt_op_conf){ .owned = NULL };
     op->guarded = c->guarded;
-    op->kept = op->exposed = op->oneself = false;
+    op->kept = op->exposed = op->oneself = op->chooses_stores = false;
     op->group = NULL;
     op->why[0] = 0;
     atomic_store_explicit(&op->status, TUTTI_PENDING, memory_order_relaxed);
@@ -723,6 +723,8 @@ static bool take_up(struct tt_op *op, const void *src, void *dst, uint32_t tag, 
     op->now = NULL;
     back_up(op);
     tt_exec_restart(&op->exec);
+    if (op->chooses_stores)
+        tt_op_stores_begin(op);
     return true;
 }
 
@@ -776,7 +778,7 @@ void tt_op_stream(struct tt_op *op)
         tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "too many operations run for a message that must be streamed", true);
         return;
     }
-    op->kept = false;
+    op->kept = op->chooses_stores = false;
     tt_exec_stream(&op->exec);
     op->retry = true;
 }
@@ -787,8 +789,12 @@ static void keep_or_free(struct tt_op *op, struct tt_op **kept, tutti_status st)
     if (kept && *kept == op && !op->kept)
         *kept = NULL;           /* it was streamed instead */
     if (op->kept || (kept && !*kept && !st && op->exec.straight && !op->conf.owned)) {
-        if (!op->kept)
+        if (!op->kept) {
             *kept = op;
+            tt_op_stores_settle(op);
+        } else if (op->chooses_stores && !st) {
+            tt_op_stores_learn(op);
+        }
         op->kept = true;
         tt_request_let_go(op);
         return;
@@ -844,6 +850,8 @@ tutti_status tt_op_again(struct tt_op **kept, const void *src, void *dst, uint32
         if (take_up(op, src, dst, tag, timeout_ms)) {
             if (at_once && is_met(op) && tt_op_run_at_once(op)) {
                 note(op);
+                if (op->chooses_stores)
+                    tt_op_stores_learn(op);
                 tt_baton_give(e);
                 return TUTTI_OK;
             }

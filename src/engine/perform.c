@@ -219,8 +219,14 @@ bool tt_op_send_cell(struct tt_op *op, struct tt_flow *f, enum tt_cell_type type
 {
     struct tt_cell cell = cell_of(op, tag);
     const uint8_t owed = take_owed(f->cp);
+    struct tt_mailbox *mail = &f->cp->peer->mail;
+    bool sent;
 
-    if (!tt_mail_send(&f->cp->peer->mail, &cell, type, owed, payload, bytes))
+    if (op->chooses_stores)
+        mail->stores = op->stores;
+    sent = tt_mail_send(mail, &cell, type, owed, payload, bytes);
+    mail->stores = TT_MAIL_TIMED;
+    if (!sent)
         return false;
     f->cp->owed -= owed;
     return true;

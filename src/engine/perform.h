@@ -42,6 +42,14 @@ uint32_t tt_op_from_far(const struct tt_op *op, uint16_t peer);
 
 /* It has ended well: what it took tells of the way that its messages of this host went. */
 void tt_op_learn_copies(struct tt_op *op);
+
+/* ---- the kind of stores of long eager messages (stores.c) ---- */
+
+/* It is kept from now on: whether it tries both kinds. */
+void tt_op_stores_settle(struct tt_op *op);
+/* Of one that does: a call of it begins; a call has ended well. */
+void tt_op_stores_begin(struct tt_op *op);
+void tt_op_stores_learn(struct tt_op *op);
 /* Giving back, at the end. settled: what peers were to write into its buffers has come. */
 /* After a failure: what peers have not read yet of its puts they do not read any more, wherever that lies. */
 void tt_op_take_back_puts(struct tt_op *op);

@@ -184,6 +184,10 @@ struct tt_op {
     bool copies_timed;          /* and hears what it took */
     uint64_t copies_begin_ns, copies_bytes;
     bool single_copy;           /* the way that it tries */
+    bool chooses_stores;        /* kept, and both kinds of stores are tried for its long eager messages: stores.c */
+    enum tt_mail_stores stores; /* that it uses */
+    struct tt_chooser stores_chooser;   /* second: past the cache */
+    uint64_t stores_begin_ns;
     tt_reduce_fn *kernel, *kernel_finish;
     uint8_t elem_shift;         /* elements have 1 << elem_shift bytes */
     bool stream_dst;            /* large enough for stores that bypass the cache */
