@@ -1,6 +1,6 @@
 """Tutti beside Open MPI, MPICH and Gloo on this machine, and ring allreduce beside the rate of a shaped link.
 
-For every case the contestants take turns, round by round (lib/rounds.py). A row's value is the median
+For every case the contestants take turns, round by round (lib/rounds.py), until the rounds tell whether the row is reached. A row's value is the median
 over rounds of the peer's median time over Tutti's; against several peers: the lowest of these ratios, so that
 Tutti is compared with the better one. Everyone runs at defaults; rows with "tuned malloc" give the peers
 MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=4000000000.
@@ -103,12 +103,14 @@ def grid_rows():
             if coll != "pingpong" or ranks == 2]
 
 
+ROUNDS, ROUNDS_MOST, ROUNDS_QUICK = 6, 25, 3
 SHAPED_RANKS, SHAPED_MBIT, SHAPED_BYTES = 4, 400, 64 * MIB
 SHAPED_WHAT = f"allreduce ring {say.size(SHAPED_BYTES)}, {SHAPED_RANKS} namespaces, {SHAPED_MBIT} Mbit/s links"
 
 
 def add_options(parser):
-    parser.add_argument("--rounds", type=int, metavar="N", help="rounds per case (default 5)")
+    parser.add_argument("--rounds", type=int, metavar="N",
+                        help=f"rounds per case (default {ROUNDS}, and up to {ROUNDS_MOST} while they don't tell on which side of its goal a row is)")
     parser.add_argument("--quick", action="store_true", help="3 rounds of shorter turns")
     parser.add_argument("--contestants", metavar="LIST",
                         help="peers to run, comma-separated, of: " + ", ".join(PEERS))
@@ -163,18 +165,37 @@ def common(row):
     return {"what": row.what, **{k: v for k, v in dataclasses.asdict(row.case).items()}, "memory": row.memory}
 
 
+def sides_of(row, entries):
+    """Who stands on either side of a row: (Tutti's entry or None, those that it is compared with)."""
+    ours = next((e for e in entries if e.key == "tutti" and e.memory == row.memory), None)
+    return ours, [e for e in entries if e.key in row.against and e is not ours and e.memory == "malloc"]
+
+
+def ratios_of(ours, theirs):
+    return {e.name: [t / o for t, o in zip(e.turns_us, ours.turns_us)] for e in theirs}
+
+
+def is_settled(row, entries):
+    """Do the rounds so far tell whether the row reaches its goal?"""
+    ours, theirs = sides_of(row, entries)
+    if not ours or not theirs or row.reach is None:
+        return True
+    told = [rounds.side(ratios, row.reach) for ratios in ratios_of(ours, theirs).values()]
+    return -1 in told or 0 not in told
+
+
 def ratio_row(row, entries, failed):
     """Turns the turns into a row of the table."""
-    ours = next((e for e in entries if e.key == "tutti" and e.memory == row.memory), None)
-    theirs = [e for e in entries if e.key in row.against and e is not ours and e.memory == "malloc"]
+    ours, theirs = sides_of(row, entries)
     base = {**common(row), "against": row.against_text}
     if not ours or not theirs:
         return {**base, "skipped": "; ".join(failed.values()) or "none of its contestants was chosen"}
-    ratios = {e.name: [t / o for t, o in zip(e.turns_us, ours.turns_us)] for e in theirs}
+    ratios = ratios_of(ours, theirs)
     best = min(ratios, key=lambda name: statistics.median(ratios[name]))
     return {**base, "value": round(statistics.median(ratios[best]), 3), "reach": row.reach, "aim": row.aim,
             "unit": "x", "better": "higher", "best": best,
             "spread": [round(min(ratios[best]), 3), round(max(ratios[best]), 3)],
+            "rounds": len(ratios[best]), "settled": is_settled(row, entries),
             "time_us_loop": {e.name: e.loop_us for e in [ours, *theirs]},
             "samples": {e.name: e.turns_us for e in [ours, *theirs]},
             **({"notes": list(failed.values())} if failed else {})}
@@ -199,7 +220,8 @@ def time_rows(row, entries, failed):
 
 
 def run_cases(options, contestants):
-    nrounds = options.rounds or (3 if options.quick else 5)
+    nrounds = options.rounds or (ROUNDS_QUICK if options.quick else ROUNDS)
+    most = 0 if options.rounds or options.quick else ROUNDS_MOST
     turn_us = 5e4 if options.quick else 1.2e5
     cases = {}
     for row in selected(options):
@@ -208,7 +230,8 @@ def run_cases(options, contestants):
     with Stable(contestants) as stable:
         for i, case in enumerate(order):
             say.progress(f"[{i + 1}/{len(order)}] {cases[case][0].what}")
-            entries, failed = rounds.measure(stable, case, entries_of(cases[case], contestants), nrounds, turn_us)
+            entries, failed = rounds.measure(stable, case, entries_of(cases[case], contestants), nrounds, turn_us, most,
+                                             lambda some, rows=cases[case]: all(is_settled(row, some) for row in rows))
             for row in cases[case]:
                 if "tutti" in contestants:
                     yield ratio_row(row, entries, failed)

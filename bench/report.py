@@ -21,7 +21,7 @@ Everything here was measured in one run, side by side, by `bench/run peers`; how
 [bench/README.md](../bench/README.md). An iteration is a barrier, then (where every rank has a core) an instant at which all begin, then the operation, and counts as
 long as its slowest rank took; a turn is the median of its iterations; the contestants take turns, round by round. **Value** is the
 median over rounds of the peer's time over Tutti's (2 x: Tutti needs half the time), *rounds* the lowest and the
-highest of them. float32, sum, out of place, plain `malloc` unless said, buffers allocated once and touched."""
+highest of them, and how many there were: six, and more (up to 25, for a minute) where these don't tell on which side of what is to be reached the median is. Where that is in doubt even so, there is a question mark. float32, sum, out of place, plain `malloc` unless said, buffers allocated once and touched."""
 
 
 def machine_table(machine):
@@ -54,7 +54,8 @@ def counts(rows):
     judged = [row for row in rows if say.verdict(row)]
     met = sum(say.verdict(row) == "ok" for row in judged)
     skipped = sum("skipped" in row for row in rows)
-    return f"{met} of {len(judged)} rows reach their goal" + (f"; {skipped} were skipped." if skipped else ".")
+    doubtful = sum(not row.get("settled", True) for row in judged)
+    return f"{met} of {len(judged)} rows reach their goal" + (f"; {doubtful} of all are in doubt" if doubtful else "") + (f"; {skipped} were skipped." if skipped else ".")
 
 
 def markdown(data, plot_name):

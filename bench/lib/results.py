@@ -34,13 +34,18 @@ def aligned(head, lines):
     return "\n".join([draw(head), "|" + "|".join("-" * (w + 2) for w in widths) + "|", *map(draw, lines)])
 
 
+def rounds_line(row):
+    """The lowest and the highest round, and how many there were, where the row says so."""
+    low, high = row.get("spread") or (row["value"], row["value"])
+    counted = f", {row['rounds']}" if "rounds" in row else ""
+    return f"{say.number(low)} to {say.number(high)}{counted}"
+
+
 def ratio_line(row):
     if "skipped" in row:
         return [row["what"], row.get("against") or "", "skipped", "", "", row["skipped"]]
-    low, high = row.get("spread") or (row["value"], row["value"])
-    return [row["what"], row["against"] or "", f"{say.number(row['value'])} {row['unit']}",
-            f"{say.number(low)} to {say.number(high)}",
-            "" if row["reach"] is None else say.number(row["reach"]), say.verdict(row)]
+    return [row["what"], row["against"] or "", f"{say.number(row['value'])} {row['unit']}", rounds_line(row),
+            "" if row["reach"] is None else say.number(row["reach"]), say.verdict(row) + ("" if row.get("settled", True) else "?")]
 
 
 def ratio_table(rows):

@@ -3,9 +3,11 @@
 First a heat: a few iterations of everyone, which tell how many iterations fill the time of a turn and which of
 a contestant's own algorithms are worth a place in the rounds. Of long operations those run some more before anything counts, as a
 turn has few of them, and a job thousands: caches and page tables settle, and Tutti tries its ways and moves buffers to huge pages in the first dozens
-(docs/memory.md). Then the rounds, each starting with another contestant. A turn's value is the median of its iterations.
+(docs/memory.md). Then the rounds, each starting with another contestant, and more of them while they don't tell on which side of what is asked
+their median is. A turn's value is the median of its iterations.
 """
 
+import math
 import statistics
 import time
 from dataclasses import dataclass, field
@@ -17,6 +19,8 @@ ITERS_MIN, ITERS_MAX = 5, 20000
 HEAT_US = 5e3
 WARM_RUNS = 32          # of everyone before the rounds, or as many as fit into
 WARM_US = 4e6
+MORE_S = 60             # more rounds than asked for begin as long as a case's have taken less
+DOUBT = 0.02            # so seldom would rounds that know nothing lie as clearly on one side, at each look; of up to 20 looks, about 5 % of such rows end on either
 HEAT_LEVEL = 1.5        # algorithms up to this factor behind the best stay in the rounds
 
 
@@ -97,8 +101,25 @@ def _round(stable, case, entry, turn_us, is_first):
         entry.loop_us = reply["time_us_loop"]
 
 
-def measure(stable, case, entries, nrounds, turn_us):
-    """Measures all entries of a case. Returns (those that have nrounds turns, {contestant: why it has none})."""
+def side(values, limit):
+    """1 where the median of what the values are drawn from is above the limit, -1 where it is below, 0 where the values don't tell (a sign test)."""
+    above = sum(v >= limit for v in values)
+    fewer = min(above, len(values) - above)
+    if sum(math.comb(len(values), k) for k in range(fewer + 1)) > DOUBT * 2 ** len(values):
+        return 0
+    return 1 if above > fewer else -1
+
+
+def turned(entries, by):
+    """The same, beginning with another one; in the order of their names, whatever the order they come in."""
+    entries = sorted(entries, key=lambda e: e.name)
+    at = by % len(entries) if entries else 0
+    return entries[at:] + entries[:at]
+
+
+def measure(stable, case, entries, nrounds, turn_us, most=0, settled=lambda entries: True):
+    """Measures all entries of a case in nrounds rounds, and then in more (of up to most in all) while they have not settled what is asked.
+    Returns (those that have all the turns, {contestant: why it has none})."""
     failed = {}
 
     def attempt(step, some):
@@ -114,10 +135,18 @@ def measure(stable, case, entries, nrounds, turn_us):
                 stable.drop(entry.key, case, entry.algo, str(why), entry.memory)
         return left
 
+    most = max(nrounds, most)
     entries = attempt(lambda e: _heat(stable, case, e), entries)
     entries = attempt(lambda e: _warm(stable, case, e, turn_us), [e for e in entries if _is_worth_it(e, entries)])
+    begun = time.monotonic()
     for i in range(nrounds):
-        at = i % len(entries) if entries else 0
-        entries = attempt(lambda e, first=i == 0: _round(stable, case, e, turn_us, first),
-                          entries[at:] + entries[:at])
+        entries = attempt(lambda e, first=i == 0: _round(stable, case, e, turn_us, first), turned(entries, i))
+    for i in range(nrounds, most):
+        if not entries or time.monotonic() - begun > MORE_S or settled(entries):
+            break
+        if len(attempt(lambda e: _round(stable, case, e, turn_us, False), turned(entries, i))) < len(entries):
+            break       # who failed keeps the turns it has
+    fewest = min((len(e.turns_us) for e in entries), default=0)
+    for entry in entries:
+        del entry.turns_us[fewest:]
     return entries, failed

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 BUILD = Path(os.environ["TUTTI_BUILD_DIR"])
 BENCH = Path(os.environ["TUTTI_SOURCE_DIR"]) / "bench"
@@ -35,6 +36,52 @@ def predicted(measured_us, predicted_us):
     return {"what": what, "value": round(abs(100 * (predicted_us / measured_us - 1)), 2), "reach": 15, "unit": "%", "better": "lower",
             "against": "tutti perf on the testbed", "predicted_us": predicted_us, "measured_us": measured_us, "spread": [-8.0, 3.0],
             "cpu": 0.5, "busy": 0.97, "rail_mib": [], "network": {}, "samples": {"measured_us": [measured_us], "predicted_us": [predicted_us]}}
+
+
+class Rounds(unittest.TestCase):
+    """bench/lib/rounds.py: when the rounds of a row are enough."""
+
+    def measured(self, times, nrounds=6, most=25, fails_at=None):
+        """The entries of two contestants whose turns take what `times` says, and what failed."""
+        entries = [rounds.Entry("tutti"), rounds.Entry("openmpi")]
+        started = []
+
+        def turn(stable, case, entry, turn_us, is_first):
+            started.append(entry.name)
+            if len(entry.turns_us) == fails_at and entry.key == "openmpi":
+                raise say.Problem("it ended")
+            entry.turns_us.append(times[entry.key](len(entry.turns_us)))
+
+        def settled(some):
+            if len(some) < 2:
+                return True
+            ours, theirs = sorted(some, key=lambda e: e.key != "tutti")
+            return rounds.side([t / o for t, o in zip(theirs.turns_us, ours.turns_us)], 1) != 0
+
+        with mock.patch.multiple(rounds, _heat=lambda *_: None, _warm=lambda *_: None, _round=turn):
+            kept, failed = rounds.measure(None, None, entries, nrounds, 1, most, settled)
+        return kept, failed, started[::2]
+
+    def test_a_sign_test_takes_neither_side_for_granted(self):
+        self.assertEqual(rounds.side([2] * 6, 1), 1)
+        self.assertEqual(rounds.side([0.5] * 6, 1), -1)
+        self.assertEqual(rounds.side([2] * 5, 1), 0)
+        self.assertEqual(rounds.side([2] * 8 + [0.5] * 2, 1), 0)
+        self.assertEqual(rounds.side([2] * 9 + [0.5], 1), 1)
+
+    def test_clear_rounds_are_few_and_others_more(self):
+        kept, _, starts = self.measured({"tutti": lambda i: 1, "openmpi": lambda i: 2})
+        self.assertEqual([len(e.turns_us) for e in kept], [6, 6])
+        self.assertEqual(starts, ["openmpi", "tutti"] * 3)      # in turn
+        kept, _, _ = self.measured({"tutti": lambda i: 1, "openmpi": lambda i: 2 if i % 2 else 0.5})
+        self.assertEqual([len(e.turns_us) for e in kept], [25, 25])
+
+    def test_who_fails_late_keeps_its_turns(self):
+        kept, failed, _ = self.measured({"tutti": lambda i: 1, "openmpi": lambda i: 2 if i % 2 else 0.5}, fails_at=9)
+        self.assertEqual([len(e.turns_us) for e in kept], [9, 9])
+        self.assertEqual(failed, {"openmpi": "it ended"})
+        kept, _, _ = self.measured({"tutti": lambda i: 1, "openmpi": lambda i: 2}, fails_at=3)
+        self.assertEqual([e.key for e in kept], ["tutti"])
 
 
 class Report(unittest.TestCase):
