@@ -16,10 +16,15 @@ def remember(name, version):
 
 
 def _cpu():
+    """Its name, and on x86 the numbers that tell one generation of it from another: virtual machines leave those out of the name."""
+    info = {}
     for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.machine()
+        key, _, value = line.partition(":")
+        info.setdefault(key.strip(), value.strip())
+    if "model name" not in info:
+        return platform.machine()
+    numbers = f" (family {info['cpu family']}, model {info['model']})" if "cpu family" in info and "model" in info else ""
+    return info["model name"] + numbers
 
 
 def _memory_gib():
