@@ -42,12 +42,9 @@ uint32_t tt_op_from_far(const struct tt_op *op, uint16_t peer);
 
 /* It has ended well: what it took tells of the way that its messages of this host went. */
 void tt_op_learn_copies(struct tt_op *op);
-
-/* ---- the kind of stores of long eager messages (stores.c) ---- */
-
-/* It is kept from now on: whether it tries both kinds. */
+/* It is kept from now on: whether its calls try both kinds of stores for long eager messages (stores.c). */
 void tt_op_stores_settle(struct tt_op *op);
-/* Of one that does: a call of it begins; a call has ended well. */
+/* Of one that does: a call begins; a call has ended well. */
 void tt_op_stores_begin(struct tt_op *op);
 void tt_op_stores_learn(struct tt_op *op);
 /* Giving back, at the end. settled: what peers were to write into its buffers has come. */
