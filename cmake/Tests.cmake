@@ -22,7 +22,6 @@ else()
     set(timeout_s ${TUTTI_TEST_TIMEOUT_S})
 endif()
 string(JOIN " " sanitize_flags ${TUTTI_SANITIZE_FLAGS})
-cmake_host_system_information(RESULT ncores QUERY NUMBER_OF_LOGICAL_CORES)
 set(alone_tests cluster.bounds)         # it needs most of the memory
 # What these folders test has neither threads nor memory that processes share, so the thread sanitizer has nothing to find there; but for tools,
 # examples and install: their programs run the library, whose threads the tests of cluster put under it; their own are few, and are not looked at.
@@ -82,7 +81,7 @@ function(tutti_test_properties test folder)
     set_tests_properties(${test} PROPERTIES
         ENVIRONMENT "${environment}" TIMEOUT ${timeout_s} LABELS "${folder}")
     if(test IN_LIST alone_tests)        # first: else it would wait until all cores happen to be free at once
-        set_tests_properties(${test} PROPERTIES PROCESSORS ${ncores} COST 1000)
+        set_tests_properties(${test} PROPERTIES RUN_SERIAL TRUE COST 1000)
     elseif(DEFINED seconds_of_${test})
         set_tests_properties(${test} PROPERTIES COST ${seconds_of_${test}})
     endif()
