@@ -12,8 +12,10 @@
 #include "base/param.h"
 #include "base/status.h"
 #include "comm/chunks.h"
+#include "comm/cores.h"
 #include "comm/tuner.h"
 #include "perf_launch.h"
+#include "topo/machine.h"
 #include "topo/topo.h"
 #include "tune/memory.h"
 
@@ -95,13 +97,19 @@ static const struct argp argp = {
 static bool get_sizes(struct tt_segment_limits *limits, bool all_local)
 {
     int64_t segment = 0, eager = 0;
+    struct tt_cache cache;
+    cpu_set_t own;
 
     if (tt_param_get(all_local ? TT_PARAM_SEGMENT_BYTES : TT_PARAM_TCP_SEGMENT_BYTES, &segment) ||
         tt_param_get(all_local ? TT_PARAM_EAGER_BYTES : TT_PARAM_TCP_EAGER_BYTES, &eager))
         return false;
+    tt_cores_own(&own);
+    cache = tt_last_cache_of(&own);
     *limits = (struct tt_segment_limits){ .segment_bytes = (uint64_t)segment,
                                           .eager_bytes = (uint64_t)eager,
-                                          .all_local = all_local };
+                                          .all_local = all_local,
+                                          .cache_bytes = cache.bytes,
+                                          .cache_cpus = cache.cpus };
     return true;
 }
 

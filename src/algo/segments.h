@@ -10,6 +10,8 @@ struct tt_segment_limits {
     uint64_t segment_bytes;     /* of the wire */
     uint64_t eager_bytes;
     bool all_local;             /* all ranks share memory */
+    uint64_t cache_bytes;       /* the last cache before memory, that so many processors share; 0: not told */
+    uint32_t cache_cpus;
     /* Software of a message, of both its ends together; between hosts the latency, one way, and a byte's time on a rail. 0: no link is told. */
     double far_message_ns, near_message_ns, far_latency_ns, rail_byte_ns;
 };
@@ -24,7 +26,7 @@ struct tt_segments {
 /* A message becomes several segments, so that its ends overlap: four in shared memory, of one block; two between hosts, where the
  * kernel lets them overlap too and each costs system calls, of the longest message that the algorithm has, as far as that is
  * known: of v kinds, and where there are very many rounds, of one block. In shared memory a block of two ranks is cut into no more than 64, of n into 32 n,
- * where these are up to eight times as long as the wire's. Eight, but none below 32 KiB (64 KiB where it is added to something), of an
+ * where these are up to eight times as long as the wire's and the slots of the ranks at one cache take no more than a quarter of it. Eight, but none below 32 KiB (64 KiB where it is added to something), of an
  * allgather or reduce_scatter in which what came from another host is passed on within this one, or the other way. Where the rail is told, none
  * of these is so short that a rank's software for its segments would take longer than its rail for its bytes, or, of what lands in slots, is cut
  * into eight where the slots would then not hold what the rail carries in a round trip. */

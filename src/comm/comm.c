@@ -297,7 +297,21 @@ static void read_sizes(struct tt_sizes *s, struct tt_reader *r, enum tt_param_id
         r->bad = true;
 }
 
-/* A card: a zero (else it is a refusal), the cost constants, sizes, lanes, links and cores as this rank has them (only rank 0 measures), whether it
+static void write_cache(struct tt_cache c, struct tt_writer *w)
+{
+    tt_write_u64(w, c.bytes);
+    tt_write_u32(w, c.cpus);
+}
+
+static struct tt_cache read_cache(struct tt_reader *r)
+{
+    struct tt_cache c = { .bytes = tt_read_u64(r) };
+
+    c.cpus = tt_read_u32(r);
+    return c;
+}
+
+/* A card: a zero (else it is a refusal), the cost constants, sizes, lanes, links, cores and their cache as this rank has them (only rank 0 measures), whether it
  * simulates, how it secures connections, its place, how long rank 0's tune files are, then the engine's part. */
 static tutti_status make_card(struct tt_world *w, const struct tt_constants *constants, uint8_t card[TT_CARD_BYTES],
                               size_t *bytes)
@@ -339,6 +353,7 @@ static tutti_status make_card(struct tt_world *w, const struct tt_constants *con
     tt_write_u32(&wr, tt_engine_cores());
     tt_cores_own(&own);
     tt_cores_write(&own, &wr);
+    write_cache(tt_last_cache_of(&own), &wr);
     tt_write_u8(&wr, w->simulates);
     tt_write_u8(&wr, (uint8_t)w->security);
     tt_told_write(&w->places[w->rank], &wr);
@@ -383,6 +398,7 @@ tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t 
     uint32_t told_bytes;
     struct tt_chunks chunks;
     struct tt_lane_facts lanes;
+    struct tt_cache cache;
     uint8_t refuses, measures;
     uint32_t cores;
     uint8_t simulates, security;
@@ -401,6 +417,7 @@ tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t 
     tt_links_read(links, &r);
     cores = tt_read_u32(&r);
     tt_cores_read(&own, &r);
+    cache = read_cache(&r);
     simulates = tt_read_u8(&r);
     security = tt_read_u8(&r);
     tt_told_read(&place, &r);
@@ -425,6 +442,7 @@ tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t 
         w->measures = (enum tt_measure_what)measures;
         memcpy(w->here.links, links, sizeof links);
         w->cores = cores;
+        w->cache = cache;
         w->simulates = simulates;
     }
     add_cores(w, rank, &own);

@@ -20,6 +20,7 @@
 #include "comm/seat.h"
 #include "comm/tunes.h"
 #include "engine/engine.h"
+#include "topo/machine.h"
 #include "tune/memory.h"
 
 /* How transfers are cut where all ranks are on one host, and else. */
@@ -44,6 +45,7 @@ struct tt_world {
     struct tt_probe probe;          /* under probe_lock */
     struct tt_constants constants;  /* rank 0's, as the sizes: the same on all ranks */
     struct tt_sizes shm_sizes, tcp_sizes;
+    struct tt_cache cache;          /* rank 0's */
     struct tt_chunks chunks;
     struct tt_pages_hot hot;        /* buffers of this rank's calls */
     struct tt_lane_facts lanes;     /* rank 0's */

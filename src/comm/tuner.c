@@ -35,6 +35,8 @@ void tt_comm_tune_conf(const tutti_comm *comm, struct tt_tune_conf *out)
             .segment_bytes = comm->sizes.segment_bytes,
             .eager_bytes = comm->sizes.eager_bytes,
             .all_local = comm->all_local,
+            .cache_bytes = comm->world->cache.bytes,
+            .cache_cpus = comm->world->cache.cpus,
         },
     };
     out->lanes = comm->all_local ? 1 : tt_lane_facts_count(&comm->world->lanes, &comm->layout);

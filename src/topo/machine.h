@@ -64,6 +64,15 @@ uint32_t tt_nics_list(struct tt_nic *nic, uint32_t max);
  * sockets have equal numbers, which need not be those of tt_machine_discover. */
 int tt_socket_of(const cpu_set_t *set);
 
+/* The last cache before memory that a processor has, and how many processors of this host share it. */
+struct tt_cache {
+    uint64_t bytes;                 /* 0: not told */
+    uint32_t cpus;
+};
+
+/* That of the first cpu of the set, from the kernel. */
+struct tt_cache tt_last_cache_of(const cpu_set_t *set);
+
 /* The socket that all cpus of the set are on; TT_UNKNOWN if they are on several or it is not told. Pure. */
 int tt_machine_socket(const struct tt_machine *m, const cpu_set_t *set);
 /* Likewise the NUMA node. */

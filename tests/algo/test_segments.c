@@ -172,6 +172,42 @@ static void a_segment_is_a_part_of_what_is_sent(void **state)
     }
 }
 
+static void long_segments_leave_room_in_the_cache(void **state)
+{
+    static const struct {
+        const char *algo;
+        uint32_t kind, nranks;
+        uint64_t cache_bytes;
+        uint32_t cache_cpus;
+        uint64_t segment_bytes;
+    } cases[] = {
+        { "ring", TT_ALLREDUCE, 2, 0, 0, 512 * KIB },           /* not told */
+        { "ring", TT_ALLREDUCE, 2, 32 * MIB, 2, 512 * KIB },    /* two ranks, 8 slots each: 8 MiB, */
+        { "ring", TT_ALLREDUCE, 2, 32 * MIB - 1, 2, 256 * KIB },
+        { "ring", TT_ALLREDUCE, 2, 8 * MIB, 2, 128 * KIB },     /* 2, */
+        { "ring", TT_ALLREDUCE, 2, 8 * MIB, 1, 256 * KIB },     /* where each has a cache of its own, 4, */
+        { "ring", TT_ALLREDUCE, 2, MIB, 2, 64 * KIB },          /* but never shorter than the wire's */
+        { "ring", TT_ALLREDUCE, 2, 8 * MIB, 64, 128 * KIB },    /* of 64 processors these two use it */
+        { "direct", TT_ALLGATHER, 5, 8 * MIB, 2, 64 * KIB },    /* 4 senders */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct tt_coll c = { .kind = (enum tt_coll_kind)cases[i].kind,
+                                   .nranks = cases[i].nranks,
+                                   .elem_bytes = ELEM_BYTES,
+                                   .bytes = 1024 * MIB };
+        struct tt_segment_limits limits = in_memory;
+        struct tt_segments s;
+
+        limits.cache_bytes = cases[i].cache_bytes;
+        limits.cache_cpus = cases[i].cache_cpus;
+        s = tt_segments_choose(tt_algo_find(&c, cases[i].algo), &c, &limits);
+        if (s.segment_bytes != cases[i].segment_bytes)
+            fail_msg("case %zu: %llu bytes", i, (unsigned long long)s.segment_bytes);
+    }
+}
+
 static void what_is_passed_on_within_a_host_is_cut_shorter(void **state)
 {
     static const struct {
@@ -357,6 +393,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_segment_is_a_part_of_what_is_sent),
+        cmocka_unit_test(long_segments_leave_room_in_the_cache),
         cmocka_unit_test(what_is_passed_on_within_a_host_is_cut_shorter),
         cmocka_unit_test(a_segment_is_no_shorter_than_the_software_of_its_messages),
         cmocka_unit_test(the_slots_of_a_flow_hold_what_its_rail_carries_in_a_round_trip),

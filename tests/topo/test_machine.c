@@ -81,6 +81,24 @@ static void this_host_is_discovered(void **state)
     assert_true(tt_machine_cores(&m, &own) <= m.ncores);
 }
 
+/* Some machines tell nothing of their caches. */
+static void the_last_cache_is_told_whole_or_not_at_all(void **state)
+{
+    struct tt_cache cache;
+    cpu_set_t set;
+
+    (void)state;
+    CPU_ZERO(&set);
+    assert_int_equal(tt_last_cache_of(&set).bytes, 0);
+    assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
+    cache = tt_last_cache_of(&set);
+    assert_int_equal(cache.bytes > 0, cache.cpus > 0);
+    assert_true(cache.bytes == 0 || cache.bytes >= 4096);
+    assert_true(cache.cpus <= sysconf(_SC_NPROCESSORS_CONF));
+    if (cache.bytes == 0)
+        assert_int_not_equal(access("/sys/devices/system/cpu/cpu0/cache/index0/size", R_OK), 0);
+}
+
 /* An XML export of another machine whose only NIC has our loopback's name and another address: it says nothing of ours. */
 static void what_hwloc_says_of_another_interface_of_that_name_is_not_believed(void **state)
 {
@@ -205,6 +223,7 @@ int main(void)
         cmocka_unit_test(sockets_and_cores_of_a_set_are_told_where_they_are_one),
         cmocka_unit_test(sets_are_written_as_the_kernel_writes_them),
         cmocka_unit_test(this_host_is_discovered),
+        cmocka_unit_test(the_last_cache_is_told_whole_or_not_at_all),
         cmocka_unit_test(what_hwloc_says_of_another_interface_of_that_name_is_not_believed),
         cmocka_unit_test(bridges_above_a_nic_and_a_gpu_are_told),
         cmocka_unit_test(the_gpu_of_a_process_is_the_one_that_is_told),

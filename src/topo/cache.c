@@ -1,0 +1,80 @@
+/* The last cache before memory, from Linux alone, as in socket.c. */
+#include <stdio.h>
+#include <string.h>
+
+#include "topo/machine.h"
+
+#define INDEXES_MAX 16      /* caches of a processor */
+#define TEXT_BYTES 2048     /* a map of all processors takes less */
+
+static bool read_text(int cpu, int index, const char *what, char *out, int cap)
+{
+    char path[96];
+    FILE *f;
+    bool good;
+
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cache/index%d/%s", cpu, index, what);
+    f = fopen(path, "re");
+    if (!f)
+        return false;
+    good = fgets(out, cap, f) != NULL;
+    fclose(f);
+    return good;
+}
+
+static int level_of(int cpu, int index)
+{
+    char text[TEXT_BYTES];
+    int level;
+
+    if (!read_text(cpu, index, "type", text, sizeof text) || strncmp(text, "Instruction", strlen("Instruction")) == 0)
+        return 0;
+    return read_text(cpu, index, "level", text, sizeof text) && sscanf(text, "%d", &level) == 1 ? level : 0;
+}
+
+/* "8192K" */
+static uint64_t bytes_in(const char *text)
+{
+    unsigned long long n;
+    char unit = 0;
+
+    if (sscanf(text, "%llu%c", &n, &unit) < 1 || n > UINT64_MAX >> 30)
+        return 0;
+    return unit == 'K' ? n << 10 : unit == 'M' ? n << 20 : unit == 'G' ? n << 30 : n;
+}
+
+/* How many bits a map has, "ff,00000003". */
+static uint32_t bits_in(const char *map)
+{
+    static const char digits[] = "0123456789abcdef";
+    uint32_t n = 0;
+
+    for (; *map; map++) {
+        const char *d = strchr(digits, *map);
+
+        n += d ? (uint32_t)__builtin_popcount((unsigned)(d - digits)) : 0;
+    }
+    return n;
+}
+
+struct tt_cache tt_last_cache_of(const cpu_set_t *set)
+{
+    struct tt_cache last = { .bytes = 0 };
+    char size[TEXT_BYTES], map[TEXT_BYTES];
+    int cpu = 0, highest = 0;
+
+    while (cpu < CPU_SETSIZE && !CPU_ISSET(cpu, set))
+        cpu++;
+    if (cpu == CPU_SETSIZE)
+        return last;
+    for (int i = 0; i < INDEXES_MAX; i++) {
+        const int level = level_of(cpu, i);
+
+        if (level <= highest || !read_text(cpu, i, "size", size, sizeof size) ||
+            !read_text(cpu, i, "shared_cpu_map", map, sizeof map))
+            continue;
+        highest = level;
+        last = (struct tt_cache){ .bytes = bytes_in(size), .cpus = bits_in(map) };
+    }
+    return last;
+}
