@@ -5,7 +5,7 @@
 #   tests/support/*.c               linked into every test that needs it; headers are included as "support/…"
 #   tests/<folder>/prog_<name>.c    a program that tests start: <build>/tests/<folder>/prog_<name>
 #   tests/fuzz/fuzz_<name>.c        defines LLVMFuzzerTestOneInput; its corpus is tests/fuzz/corpus/<name>/
-#   tests/test_*.py, *.sh and tests/<folder>/test_*.py, *.sh    run as they are; exit status 77 means skipped. Under sanitizers a third of the
+#   tests/test_*.py, *.sh and tests/<folder>/test_*.py, *.sh    run as they are; exit status 77 means skipped. Under sanitizers a quarter of the
 #                                   unittest cases of a script run, by turns (tests/support/turns.py)
 #
 #   tests/<folder>/plugin_<what>.c      a shared object that tests load
@@ -194,7 +194,7 @@ function(tutti_add_script_tests)
             endif()
             set(interpreter ${Python3_EXECUTABLE})
             if(TUTTI_SANITIZE)
-                list(APPEND interpreter ${tests_dir}/support/turns.py 3)
+                list(APPEND interpreter ${tests_dir}/support/turns.py 4)
             endif()
         else()
             set(interpreter bash)
