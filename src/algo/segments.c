@@ -8,7 +8,7 @@
 #define PASSED_ON_MIN (32u << 10)       /* of a segment that is passed on within its host when it has come from another one */
 #define LONG_PARTS 64u                  /* that a very long message between two ranks of a host is cut into, more among more, ... */
 #define LONG_TIMES 8u                   /* ... in segments of at most so many times the wire's, ... */
-#define CACHE_PART 4u                   /* ... the slots for which are this part of the cache at most */
+#define CACHE_PART 4u                   /* ... longer than the wire's only as far as the slots for them are this part of the cache at most */
 #define ROUNDS_MAX 64u                  /* of a program that is looked at */
 
 static uint64_t floor_power(uint64_t x)

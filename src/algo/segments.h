@@ -26,7 +26,7 @@ struct tt_segments {
 /* A message becomes several segments, so that its ends overlap: four in shared memory, of one block; two between hosts, where the
  * kernel lets them overlap too and each costs system calls, of the longest message that the algorithm has, as far as that is
  * known: of v kinds, and where there are very many rounds, of one block. In shared memory a block of two ranks is cut into no more than 64, of n into 32 n,
- * where these are up to eight times as long as the wire's and the slots of the ranks at one cache take no more than a quarter of it. Eight, but none below 32 KiB (64 KiB where it is added to something), of an
+ * where these are up to eight times as long as the wire's, and longer than the wire's only as far as the slots of the ranks at one cache take no more than a quarter of it. Eight, but none below 32 KiB (64 KiB where it is added to something), of an
  * allgather or reduce_scatter in which what came from another host is passed on within this one, or the other way. Where the rail is told, none
  * of these is so short that a rank's software for its segments would take longer than its rail for its bytes, or, of what lands in slots, is cut
  * into eight where the slots would then not hold what the rail carries in a round trip. */

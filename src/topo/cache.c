@@ -70,11 +70,12 @@ struct tt_cache tt_last_cache_of(const cpu_set_t *set)
     for (int i = 0; i < INDEXES_MAX; i++) {
         const int level = level_of(cpu, i);
 
-        if (level <= highest || !read_text(cpu, i, "size", size, sizeof size) ||
-            !read_text(cpu, i, "shared_cpu_map", map, sizeof map))
+        if (level <= highest)
             continue;
         highest = level;
-        last = (struct tt_cache){ .bytes = bytes_in(size), .cpus = bits_in(map) };
+        last = (struct tt_cache){ .bytes = 0 };
+        if (read_text(cpu, i, "size", size, sizeof size) && read_text(cpu, i, "shared_cpu_map", map, sizeof map))
+            last = (struct tt_cache){ .bytes = bytes_in(size), .cpus = bits_in(map) };
     }
     return last;
 }
