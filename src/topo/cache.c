@@ -22,14 +22,33 @@ static bool read_text(int cpu, int index, const char *what, char *out, int cap)
     return good;
 }
 
+/* 0: there is no such cache. */
 static int level_of(int cpu, int index)
 {
     char text[TEXT_BYTES];
     int level;
 
-    if (!read_text(cpu, index, "type", text, sizeof text) || strncmp(text, "Instruction", strlen("Instruction")) == 0)
-        return 0;
-    return read_text(cpu, index, "level", text, sizeof text) && sscanf(text, "%d", &level) == 1 ? level : 0;
+    return read_text(cpu, index, "level", text, sizeof text) && sscanf(text, "%d", &level) == 1 && level > 0 ? level : 0;
+}
+
+static bool has_data(int cpu, int index)
+{
+    char text[TEXT_BYTES];
+
+    return read_text(cpu, index, "type", text, sizeof text) && strncmp(text, "Instruction", strlen("Instruction")) != 0;
+}
+
+/* Its index; -1: none is told. */
+static int last_index_of(int cpu)
+{
+    int last = -1, highest = 0, level;
+
+    for (int i = 0; i < INDEXES_MAX && (level = level_of(cpu, i)) > 0; i++)
+        if (level > highest && has_data(cpu, i)) {
+            highest = level;
+            last = i;
+        }
+    return last;
 }
 
 /* "8192K" */
@@ -59,23 +78,15 @@ static uint32_t bits_in(const char *map)
 
 struct tt_cache tt_last_cache_of(const cpu_set_t *set)
 {
-    struct tt_cache last = { .bytes = 0 };
+    struct tt_cache c = { .bytes = 0 };
     char size[TEXT_BYTES], map[TEXT_BYTES];
-    int cpu = 0, highest = 0;
+    int cpu = 0, index;
 
     while (cpu < CPU_SETSIZE && !CPU_ISSET(cpu, set))
         cpu++;
-    if (cpu == CPU_SETSIZE)
-        return last;
-    for (int i = 0; i < INDEXES_MAX; i++) {
-        const int level = level_of(cpu, i);
-
-        if (level <= highest)
-            continue;
-        highest = level;
-        last = (struct tt_cache){ .bytes = 0 };
-        if (read_text(cpu, i, "size", size, sizeof size) && read_text(cpu, i, "shared_cpu_map", map, sizeof map))
-            last = (struct tt_cache){ .bytes = bytes_in(size), .cpus = bits_in(map) };
-    }
-    return last;
+    index = cpu < CPU_SETSIZE ? last_index_of(cpu) : -1;
+    if (index >= 0 && read_text(cpu, index, "size", size, sizeof size) &&
+        read_text(cpu, index, "shared_cpu_map", map, sizeof map))
+        c = (struct tt_cache){ .bytes = bytes_in(size), .cpus = bits_in(map) };
+    return c.bytes && c.cpus ? c : (struct tt_cache){ .bytes = 0 };
 }

@@ -66,7 +66,7 @@ int tt_socket_of(const cpu_set_t *set);
 
 /* The last cache before memory that a processor has, and how many processors of this host share it. */
 struct tt_cache {
-    uint64_t bytes;                 /* 0: not told */
+    uint64_t bytes;                 /* 0: not told, and cpus too */
     uint32_t cpus;
 };
 
