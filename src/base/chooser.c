@@ -1,75 +1,96 @@
 #include "base/chooser.h"
 
-#define FIRST_TRIES 4u      /* uses of either way before they are compared, */
-#define FIRST_RUNS 2u       /* or runs */
-#define TRY_EVERY 256u      /* uses: the other way may take twice the time, so 2 % */
-#define TRY_SOONEST 32u     /* uses, then twice as many and so on up to TRY_EVERY: the first tries may have misled */
-#define TRY_TIMES 5u        /* in a row: the first two find the caches as the other way left them */
+/* How often each way is tried: of uses, or of runs. */
+struct pace {
+    uint32_t first;         /* before ways are compared */
+    uint32_t again;         /* later, in a row: the first ones find the caches as the way before left them */
+    uint32_t soonest;       /* after so many, then after twice as many and so on: the first tries may have misled, */
+    uint32_t every;         /* and then every so many: a way that takes twice the time costs 1 % */
+};
 
-static uint32_t first_tries(const struct tt_chooser *c) { return c->in_runs ? FIRST_RUNS : FIRST_TRIES; }
+static const struct pace of_uses = { .first = 4, .again = 12, .soonest = 64, .every = 1024 };
+static const struct pace of_runs = { .first = 2, .again = 5, .soonest = 32, .every = 256 };
+
+static const struct pace *pace_of(const struct tt_chooser *c) { return c->in_runs ? &of_runs : &of_uses; }
+
+/* The first way of which too little is known; c->ways: none. */
+static uint8_t unknown(const struct tt_chooser *c)
+{
+    uint8_t way = 0;
+
+    while (way < c->ways && c->known[way] >= pace_of(c)->first)
+        way++;
+    return way;
+}
 
 /* How many uses ago tries began. */
-static uint32_t since_tries(uint32_t uses)
+static uint32_t since_tries(const struct pace *p, uint32_t uses)
 {
-    uint32_t began = TRY_SOONEST;
+    uint32_t began = p->soonest;
 
-    if (uses >= TRY_EVERY)
-        return uses % TRY_EVERY;
+    if (uses >= p->every)
+        return uses % p->every;
     while (2 * began <= uses)
         began *= 2;
     return uses >= began ? uses - began : UINT32_MAX;
 }
 
-/* Both ways are tried, the first one first, whichever is in use: where what a way takes depends on how others go, too, all go the same one while it is
+/* All ways are tried, the first one first, whichever is in use: where what a way takes depends on how others go, too, all go the same one while it is
  * tried. If each tried what it does not use itself, those who once came to different answers would never see what it is to go together. */
-static bool next(struct tt_chooser *c)
+static uint8_t next(struct tt_chooser *c, uint8_t ways, uint8_t in_use)
 {
-    const uint32_t fewer = c->known[0] < c->known[1] ? c->known[0] : c->known[1];
+    const struct pace *p = pace_of(c);
+    uint8_t way;
     uint32_t since;
 
+    c->ways = ways;
     c->uses++;
     if (c->uses == 1)
-        return false;       /* whatever is done once is done now: it says nothing */
-    if (fewer < first_tries(c))
-        return c->known[0] >= first_tries(c);
-    since = since_tries(c->uses);
-    return since < 2 * TRY_TIMES ? since >= TRY_TIMES : c->second;
+        return 0;           /* whatever is done once is done now: it says nothing */
+    way = unknown(c);
+    if (way < ways)
+        return way;
+    since = since_tries(p, c->uses);
+    return since < ways * p->again ? (uint8_t)(since / p->again) : in_use;
 }
 
-bool tt_chooser_next(struct tt_chooser *c)
+uint8_t tt_chooser_next(struct tt_chooser *c, uint8_t ways)
 {
-    return c->last = next(c);
+    return c->last = next(c, ways, c->best);
 }
 
-bool tt_chooser_runs_next(struct tt_chooser_runs *r, uint32_t run, bool *timed)
+uint8_t tt_chooser_runs_next(struct tt_chooser_runs *r, uint8_t ways, uint32_t run, uint8_t in_use, bool *timed)
 {
     const uint32_t at = r->uses++ % run;
 
     r->chooser.in_runs = run > 1;
     *timed = at == run - 1;
-    return at == 0 ? tt_chooser_next(&r->chooser) : r->chooser.last;
+    if (at == 0)
+        r->chooser.last = next(&r->chooser, ways, in_use);
+    return r->chooser.last;
 }
 
 /* A use may be interrupted, wait for somebody who comes late, or meet a page that is not there yet: the least of some tells what it takes. */
-static uint64_t least(const struct tt_chooser *c, bool second)
+static uint64_t least(const struct tt_chooser *c, uint8_t way)
 {
     uint32_t min = UINT32_MAX;
 
-    for (uint32_t i = 0; i < TT_CHOOSER_KEPT && i < c->known[second]; i++)
-        min = c->cost[second][i] < min ? c->cost[second][i] : min;
+    for (uint32_t i = 0; i < TT_CHOOSER_KEPT && i < c->known[way]; i++)
+        min = c->cost[way][i] < min ? c->cost[way][i] : min;
     return min;
 }
 
-void tt_chooser_learn(struct tt_chooser *c, bool second, uint64_t cost, const uint8_t margins[2])
+void tt_chooser_learn(struct tt_chooser *c, uint8_t way, uint64_t cost, const uint8_t margins[])
 {
-    uint64_t used;
-
     if (c->uses == 1 && !c->in_runs)
         return;
-    c->cost[second][c->known[second]++ % TT_CHOOSER_KEPT] = cost < UINT32_MAX ? (uint32_t)cost : UINT32_MAX;
-    if (c->known[0] < first_tries(c) || c->known[1] < first_tries(c))
+    c->cost[way][c->known[way]++ % TT_CHOOSER_KEPT] = cost < UINT32_MAX ? (uint32_t)cost : UINT32_MAX;
+    if (unknown(c) < c->ways)
         return;
-    used = least(c, c->second);
-    if (least(c, !c->second) < used - used * margins[!c->second] / 16)
-        c->second = !c->second;
+    for (uint8_t other = 0; other < c->ways; other++) {
+        const uint64_t used = least(c, c->best);
+
+        if (other != c->best && least(c, other) < used - used * margins[other] / 16)
+            c->best = other;
+    }
 }

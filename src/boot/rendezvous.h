@@ -22,7 +22,7 @@
 #include "boot/frame.h"
 #include "tutti/tutti.h"
 
-#define TT_RDV_VERSION 2
+#define TT_RDV_VERSION 3
 #define TT_RDV_CARD_BYTES 1408          /* the caller's card and what boot adds */
 #define TT_RDV_HELLO_BYTES (TT_NONCE_BYTES + TT_MAC_BYTES + 26 + TT_RDV_CARD_BYTES)
 #define TT_RDV_SENTENCE_BYTES 512

@@ -115,13 +115,13 @@ static uint64_t far_ps_byte(void)
 
 /* Where the two processes share no cache, each line is first taken from the other's, and one waits for the other: 17 us for 32 KiB on an AMD EPYC whose cores have different L3 caches. Stores past the
  * cache take 1 us there, and the reader 2 more. Where they do share one these are no gain, or a loss, which the reader pays; so what the two take cannot be compared here. In a virtual machine
- * it changes within a second. So ordinary stores are timed now and then, where nobody knows better (TT_MAIL_TIMED). */
+ * it changes within a second. So ordinary stores are timed now and then, where nobody knows better (TT_STORES_TIMED). */
 static void copy_long(struct tt_mailbox *m, void *to, const void *from, uint32_t bytes)
 {
     uint64_t began_ns;
 
-    if (m->stores != TT_MAIL_TIMED) {
-        tt_copy(to, NULL, from, bytes, m->stores == TT_MAIL_PAST_CACHE ? TT_STREAM_DST : 0);
+    if (m->stores != TT_STORES_TIMED) {
+        tt_copy(to, NULL, from, bytes, m->stores == TT_STORES_PAST_CACHE ? TT_STREAM_DST : 0);
         return;
     }
     if (m->far_copies > 0) {

@@ -39,7 +39,7 @@
 #define TT_SHORT_UNITS 64u       /* 4 KiB */
 #define TT_SHORT_BYTES 1024u     /* of the longest payload there */
 #define TT_LONG_UNITS 4096u      /* 256 KiB */
-#define TT_MAIL_LONG_BYTES 8192u /* payloads from here on: tt_mail_stores */
+#define TT_MAIL_LONG_BYTES 8192u /* payloads from here on: tt_stores */
 
 #define TT_LINK_HEAD 0u
 #define TT_LINK_ARRIVED TT_UNIT
@@ -103,6 +103,7 @@ struct tt_ready_msg {
     uint64_t landing_offset, direct_offset;
     uint8_t landing_bytes, direct_bytes;    /* of the keys */
     uint8_t depth;              /* slots of each stream: a power of two */
+    uint8_t copies;             /* 1 + the way in which its sender has long messages come in the next operation of this kind (copies.c); 0: it doesn't say */
     uint8_t landing_key[TT_KEY_BYTES], direct_key[TT_KEY_BYTES];
 };
 
@@ -127,11 +128,11 @@ struct tt_mail_count {
     uint32_t cells, units[TT_MAIL_RINGS];
 };
 
-/* How a payload of TT_MAIL_LONG_BYTES or more is written into a mapped link region. */
-enum tt_mail_stores {
-    TT_MAIL_TIMED,              /* as its own stores tell that are timed now and then */
-    TT_MAIL_ORDINARY,
-    TT_MAIL_PAST_CACHE
+/* How what is long is written into memory that its reader has mapped: payloads of TT_MAIL_LONG_BYTES or more, segments. */
+enum tt_stores {
+    TT_STORES_TIMED,              /* as its own stores tell that are timed now and then */
+    TT_STORES_ORDINARY,
+    TT_STORES_PAST_CACHE
 };
 
 /* One end's sending and receiving state. */
@@ -147,7 +148,7 @@ struct tt_mailbox {
     struct tt_mail_count told;  /* of that, what the peer knows */
     uint8_t untimed, slow;              /* long payloads since one was timed; of those that were, how many in a row took long */
     uint8_t far_copies;                 /* payloads that are yet to go past the cache */
-    uint8_t stores;                     /* enum tt_mail_stores: of the next long payload */
+    uint8_t stores;                     /* enum tt_stores: of the next long payload */
 };
 
 void tt_mailbox_init(struct tt_mailbox *m, const struct tt_link *link);

@@ -155,9 +155,7 @@ void tt_op_end(struct tt_op *op, tutti_status status, const char *why)
         c->nactive -= !op->p2p;
         end_nudges(op);
         tt_timers_end(op);
-        if (!status)
-            tt_op_learn_copies(op);
-        op->copies = NULL;
+        tt_op_copies_end(op, !status);
         if (status) {
             fend_off(op);
             tt_op_take_back_puts(op);
@@ -298,7 +296,7 @@ static void go_on(struct tt_op *op)
         note(op);
         op->second = true;
         op->seq++;
-        op->copies = NULL;
+        tt_op_copies_end(op, false);
         look_afresh(op);
         set_out(op);
         tt_op_contradicted(op);

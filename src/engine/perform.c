@@ -225,7 +225,7 @@ bool tt_op_send_cell(struct tt_op *op, struct tt_flow *f, enum tt_cell_type type
     if (op->chooses_stores)
         mail->stores = op->stores;
     sent = tt_mail_send(mail, &cell, type, owed, payload, bytes);
-    mail->stores = TT_MAIL_TIMED;
+    mail->stores = TT_STORES_TIMED;
     if (!sent)
         return false;
     f->cp->owed -= owed;
@@ -399,73 +399,6 @@ static struct tt_region *allocated_region(const struct tt_op *op, const struct t
     return NULL;
 }
 
-/* Messages may be fetched from the sender's memory in one copy instead of going through slots in two. Slots stay in the cache, and
- * both ends fill and empty them at the same time; what a core pays for lines that another one has written, and for the kernel's copy,
- * differs from machine to machine (on 2 cores of an AMD EPYC 1 MiB one way takes 80 us through slots and 170 us in a single copy; of an Intel Xeon
- * 130 us and 95 us). So both are tried (base/chooser.h), for each kind of operation and class of lengths. Ranks call collectives in the
- * same order, so that they try the same thing at the same time. Where ranks wait for cores, a single copy is less work, which shows
- * from about TT_SINGLE_COPY_BYTES on. */
-#define SINGLE_COPY_BYTES_MIN (256u << 10)      /* if they are asked for */
-#define LONG_COPY_BYTES (1u << 20)      /* from here on caches take some operations to settle, as slots are used with stores past them, */
-#define LONG_COPY_RUN 4u                /* and so many are tried in a row (an all-reduce of 16 MiB: 3.2, 2.9, 2.6, 2.3 and by and by 1.8 ms) */
-
-/* By powers of two from TT_COPIES_BYTES_MIN on. */
-static uint32_t class_of(uint64_t bytes)
-{
-    const uint32_t c = 63 - (uint32_t)__builtin_clzll(bytes / TT_COPIES_BYTES_MIN);
-
-    return c < TT_COPIES_CLASSES ? c : TT_COPIES_CLASSES - 1;
-}
-
-/* What operations like this one have learnt; NULL: no memory for it. */
-static struct tt_chooser_runs *copies_of(const struct tt_op *op, uint64_t bytes)
-{
-    struct tt_context *c = op->context;
-
-    if (!c->copies)
-        c->copies = calloc(TT_COLL_KINDS, sizeof *c->copies);
-    return c->copies ? &c->copies[op->conf.coll.kind][class_of(bytes)] : NULL;
-}
-
-/* Whether what arrives through this wait had better come in a single copy: to its destination, or, where it is to be added to something, to memory of
- * this process's own. What else an operation's messages are, they come in the same way, so that its time tells of one way. */
-static bool pays_single_copy(struct tt_op *op, const struct tt_exec_step *wait)
-{
-    const struct tt_engine *e = op->context->engine;
-    const bool reduces = tt_coll_reduces(op->conf.coll.kind);
-
-    if (reduces ? tt_op_is_quantized(op) : !wait->to_dst)
-        return false;
-    if (e->single_copies)
-        return wait->s.bytes >= SINGLE_COPY_BYTES_MIN;
-    if (e->spins == 0)
-        return !reduces && wait->s.bytes >= TT_SINGLE_COPY_BYTES;
-    if (wait->s.bytes < TT_COPIES_BYTES_MIN)
-        return false;
-    if (!op->copies && (op->copies = copies_of(op, wait->s.bytes))) {
-        op->copies_bytes = wait->s.bytes;
-        op->copies_begin_ns = tt_now_ns();
-        op->single_copy =
-            tt_chooser_runs_next(op->copies, wait->s.bytes < LONG_COPY_BYTES ? 1 : LONG_COPY_RUN, &op->copies_timed);
-    }
-    return op->copies && op->single_copy;
-}
-
-/* As was decided. */
-static bool comes_in_single_copies(const struct tt_op *op)
-{
-    return op->context->engine->single_copies || (op->copies && op->single_copy);
-}
-
-void tt_op_learn_copies(struct tt_op *op)
-{
-    static const uint8_t margins[2] = { 1, 1 };
-
-    if (op->copies && op->copies_timed)
-        tt_chooser_learn(&op->copies->chooser, op->single_copy,
-                         (tt_now_ns() - op->copies_begin_ns) * 1000 / op->copies_bytes, margins);
-}
-
 /* Whether a sender leaves it to the receiver where its puts of the flow go (tt_there), as it may not know: one, or stretches of one block. */
 static bool receiver_places(enum tt_coll_kind kind) { return kind == TT_ALLTOALL || kind == TT_ALLTOALLV; }
 
@@ -508,7 +441,7 @@ static tutti_status choose_direct(struct tt_op *op, const struct tt_peer *p, con
         return TUTTI_OK;
     if (slots)
         *out = allocated_region(op, w, offset);
-    if (*out || !p->anymem || (slots && !pays_single_copy(op, wait)))
+    if (*out || !p->anymem || (slots && !tt_op_pays_single_copy(op, wait)))
         return TUTTI_OK;
     st = need_regions(op, w);
     if (st)
@@ -545,7 +478,7 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
         if (handle < 0)
             return false;
         own = p->anymem && p->wire->caps & TT_WIRE_CAP_INSTANT && tt_coll_reduces(op->conf.coll.kind) &&
-              !(t->to_dst && arrives_hot(op)) && pays_single_copy(op, t);
+              !(t->to_dst && arrives_hot(op)) && tt_op_pays_single_copy(op, t);
         if (own && need_regions(op, p->wire)) {     /* so that the wire is polled in each pass: a fetch is this rank's work */
             tt_op_give_handle(p, handle);
             return false;
@@ -568,6 +501,7 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
     msg.depth = op->exec_peers[a->peer].in_depth;
     msg.gen = f->in_gen;
     msg.bytes = t->s.bytes;
+    msg.copies = op->copies ? op->copies_says : 0;
     msg.landing_offset = f->landing.offset;
     msg.landing_bytes = (uint8_t)f->landing.region->key.bytes;
     memcpy(msg.landing_key, f->landing.region->key.data, TT_KEY_BYTES);
@@ -674,6 +608,9 @@ static bool put_gathered(struct tt_op *op, const struct tt_action *a, struct tt_
 
 static bool do_put(struct tt_op *op, const struct tt_action *a)
 {
+    static const uint16_t slot_hint[] = {
+        [TT_STORES_TIMED] = 0, [TT_STORES_ORDINARY] = TT_DESC_KEEP, [TT_STORES_PAST_CACHE] = TT_DESC_STREAM
+    };
     struct tt_flow *f = &op->flow[a->peer];
     struct tt_peer *p = f->cp->peer;
     struct tt_wire *w = p->wire;
@@ -706,6 +643,7 @@ static bool do_put(struct tt_op *op, const struct tt_action *a)
     } else {
         d.key = &f->landing_key;
         d.offset = f->landing_offset + slot_offset(op, &a->out);
+        d.flags |= slot_hint[op->slot_stores];
     }
     if (a->a.kind == TT_AT_REMOTE) {
         d.bytes = 0;
@@ -734,12 +672,14 @@ static bool do_put(struct tt_op *op, const struct tt_action *a)
 /* Whether what is written there had better not stay in our cache. */
 static bool bypasses_cache(const struct tt_op *op, const struct tt_place *at)
 {
-    const bool *past_cache;
+    const uint8_t *past_cache;
 
     if (at->kind != TT_AT_REMOTE)
-        return at->kind == TT_AT_BUF && op->stream_dst && !(arrives_hot(op) && comes_in_single_copies(op));
+        return at->kind == TT_AT_BUF && op->stream_dst && !(arrives_hot(op) && tt_op_is_in_single_copies(op));
+    if (op->slot_stores != TT_STORES_TIMED)
+        return op->slot_stores == TT_STORES_PAST_CACHE;
     past_cache = op->flow[at->peer].landing_key.past_cache;
-    return past_cache && *past_cache;
+    return past_cache && *past_cache == 1;
 }
 
 void tt_op_reduce(struct tt_op *op, uint8_t *out, uint8_t *out2, const uint8_t *a, const uint8_t *b, uint64_t bytes,

@@ -40,8 +40,16 @@ void tt_op_eager_consumed(struct tt_op *op, uint16_t peer, uint32_t tag);
 /* Whether what a peer sends, where it lies, comes from another core: TT_FROM_FAR or 0 (reduce.h). */
 uint32_t tt_op_from_far(const struct tt_op *op, uint16_t peer);
 
-/* It has ended well: what it took tells of the way that its messages of this host went. */
-void tt_op_learn_copies(struct tt_op *op);
+/* Whether all ranks wait for what others write. */
+bool tt_op_is_mutual(const struct tt_op *op);
+/* Whether what arrives through this wait had better come in a single copy: to its destination, or, where it is to be added to something, to memory of this process's own. */
+bool tt_op_pays_single_copy(struct tt_op *op, const struct tt_exec_step *wait);
+/* As was decided. */
+bool tt_op_is_in_single_copies(const struct tt_op *op);
+/* A READY of a rank has come, which says how long messages come in the next operation of this kind. */
+void tt_op_copies_hear(struct tt_op *op, uint32_t rank, uint8_t says);
+/* It is over, or a part of it is; well: what it took tells of the way that its messages of this host went. */
+void tt_op_copies_end(struct tt_op *op, bool well);
 /* It is kept from now on: whether its calls try both kinds of stores for long eager messages (stores.c). */
 void tt_op_stores_settle(struct tt_op *op);
 /* Of one that does: a call begins; a call has ended well. */

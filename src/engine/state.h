@@ -103,6 +103,21 @@ struct tt_context_peer {
     uint32_t ntags, tags_cap;
 };
 
+/* The ways in which long messages come from this host (copies.c). */
+enum tt_copies_way {
+    TT_COPIES_SLOTS,            /* through slots; where all ranks wait for one another, with ordinary stores */
+    TT_COPIES_SINGLE,           /* fetched by their receiver */
+    TT_COPIES_PAST_CACHE,       /* through slots, with stores past the cache */
+    TT_COPIES_WAYS
+};
+
+/* For one kind of operation and one class of lengths. */
+struct tt_copies {
+    struct tt_chooser_runs runs;
+    uint8_t in_use;             /* tt_copies_way: what was said of the next operation in the last one, */
+    bool follows;               /* by another rank */
+};
+
 struct tt_history {
     uint64_t opseq;
     struct tt_opdesc desc;
@@ -125,7 +140,7 @@ struct tt_context {
     uint32_t nactive, nwaiting; /* collectives */
     uint32_t nkept;             /* messages before their time, of all peers */
     struct tt_history history[TT_HISTORY];
-    struct tt_chooser_runs (*copies)[TT_COPIES_CLASSES];     /* [TT_COLL_KINDS]; NULL: no long message came from this host yet */
+    struct tt_copies (*copies)[TT_COPIES_CLASSES];   /* [TT_COLL_KINDS]; NULL: no long message came from this host yet */
     atomic_int status;          /* tutti_status */
     char why[TT_ERROR_BYTES];   /* written once, before status */
     struct tt_op *requests;     /* operations that the application has not freed */
@@ -180,13 +195,17 @@ struct tt_op {
     char why[TT_ERROR_BYTES];
     uint64_t began_ns;          /* for timers; 0: it is not timed */
     uint64_t deadline_ns, nudge_ns;     /* 0: not set yet: the first look at the clock does */
-    struct tt_chooser_runs *copies; /* who has said how its bytes come (second: in a single copy); NULL: nobody */
+    struct tt_copies *copies;   /* who has said how its messages of this host come; NULL: nobody has */
     bool copies_timed;          /* and hears what it took */
+    uint8_t copies_way;         /* that it tries: tt_copies_way */
+    uint8_t copies_says;        /* what its READYs say: 1 + the way of the next operation, */
+    uint8_t copies_told;        /* what that of the lowest rank below this one says; 0: none has */
+    uint32_t copies_told_by;    /* its index */
     uint64_t copies_begin_ns, copies_bytes;
-    bool single_copy;           /* the way that it tries */
+    enum tt_stores slot_stores; /* that its segments are written with */
     bool chooses_stores;        /* kept, and both kinds of stores are tried for its long eager messages: stores.c */
-    enum tt_mail_stores stores; /* that it uses */
-    struct tt_chooser stores_chooser;   /* second: past the cache */
+    enum tt_stores stores; /* that it uses */
+    struct tt_chooser stores_chooser;   /* 1: past the cache */
     uint64_t stores_begin_ns;
     tt_reduce_fn *kernel, *kernel_finish;
     uint8_t elem_shift;         /* elements have 1 << elem_shift bytes */

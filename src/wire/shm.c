@@ -135,14 +135,14 @@ void tt_shm_ring(struct tt_shm_peer *peer)
             tt_fail_errno(errno, "shm: ring a bell");
 }
 
-/* Which kind of store to use towards a peer. Where the two processes share a cache, ordinary stores are best: the reader finds the
+/* Which kind of store to use towards a peer, where the caller doesn't know better. Where the two processes share a cache, ordinary stores are best: the reader finds the
  * bytes there. Where they do not, every line has first to be taken back from the other's cache, and then to be fetched from there,
  * and stores past the cache are twice as fast for both. Which of the two it is, the hardware does not tell, and in a virtual machine it
  * changes within a second. So long copies are timed. What goes past the cache must be faster by a fifth: the reader then has to go to memory. */
 static void copy_long(struct tt_shm_peer *peer, void *dst, const void *src, uint64_t bytes)
 {
     static const uint8_t margins[2] = { 0, 3 };
-    const bool past_cache = tt_chooser_next(&peer->stores);
+    const uint8_t past_cache = tt_chooser_next(&peer->stores, 2);
     const uint64_t begin_ns = tt_now_ns();
 
     tt_copy(dst, NULL, src, bytes, past_cache ? TT_STREAM_DST : 0);
@@ -156,7 +156,7 @@ static void put_mapped(struct tt_shm_peer *peer, const struct tt_desc *d)
         char *dst = (char *)d->key->mapped + d->offset;
 
         tt_assert(d->offset <= d->key->bytes && d->bytes <= d->key->bytes - d->offset);
-        if (d->bytes >= LONG_BYTES && !(d->flags & TT_DESC_STREAM))
+        if (d->bytes >= LONG_BYTES && !(d->flags & (TT_DESC_STREAM | TT_DESC_KEEP)))
             copy_long(peer, dst, d->local, d->bytes);
         else
             tt_copy(dst, NULL, d->local, d->bytes, d->flags & TT_DESC_STREAM ? TT_STREAM_DST : 0);

@@ -107,7 +107,7 @@ enum tt_shm_state { TT_SHM_NONE, TT_SHM_WANTED, TT_SHM_GREETING, TT_SHM_UP, TT_S
 struct tt_shm_peer {
     uint32_t rank;
     enum tt_shm_state state;
-    struct tt_chooser stores;       /* of long copies; second: past the cache */
+    struct tt_chooser stores;       /* of long copies; 1: past the cache */
     bool bye, fence;
     int fd;                         /* the socket; -1 none */
     int bell_fd;

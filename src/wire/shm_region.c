@@ -316,7 +316,7 @@ tutti_status tt_shm_import(struct tt_wire *base, uint32_t rank, const struct tt_
                     return tt_fail(TUTTI_ERR_PROTOCOL, "shm: rank %u claims more of a segment than there is", rank);
                 *out = (struct tt_rkey){
                     .wire = base, .peer = rank, .mapped = peer->segments[i].seg.base,
-                    .past_cache = &peer->stores.second, .bytes = bytes, .handle = { id },
+                    .past_cache = &peer->stores.best, .bytes = bytes, .handle = { id },
                 };
                 return TUTTI_OK;
             }

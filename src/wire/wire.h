@@ -88,7 +88,7 @@ struct tt_rkey {
     struct tt_wire *wire;
     uint32_t peer;
     void *mapped;                   /* MAPPED: the region's memory in this address space; else NULL */
-    const bool *past_cache;         /* MAPPED: whether long stores there had better bypass the cache just now; NULL: no opinion */
+    const uint8_t *past_cache;      /* MAPPED: whether (1, or 0) long stores there had better bypass the cache just now; NULL: no opinion */
     uint64_t bytes;
     uint64_t handle[4];             /* the wire's own */
 };
@@ -98,7 +98,8 @@ enum tt_signal_op { TT_SIGNAL_NONE, TT_SIGNAL_SET, TT_SIGNAL_ADD };
 enum {
     TT_DESC_INLINE = 1u << 0,       /* local is copied by post: reusable at once, no LOCAL entry; bytes <= TT_INLINE_BYTES */
     TT_DESC_REMOTE = 1u << 1,       /* also report remote completion */
-    TT_DESC_STREAM = 1u << 2,       /* hint: the target is large and not read soon: stores may bypass the cache */
+    TT_DESC_STREAM = 1u << 2,       /* hint: stores may bypass the cache, as the target is large and not read soon, or that has been found to take less */
+    TT_DESC_KEEP = 1u << 8,         /* hint: they had better not. Neither of the two: as the wire finds out */
     TT_DESC_URGENT = 1u << 3,       /* keeps its order, and its fences, among urgent ones only: it may overtake the others */
     TT_DESC_DIRECT = 1u << 5,       /* its source, or its target, is memory of a device: no processor may touch the bytes on their way. Not with INLINE; only
                                        where the wire has DEVICE */
@@ -110,10 +111,10 @@ enum {
 #define TT_INLINE_BYTES 32768u
 
 struct tt_desc {
-    uint8_t kind;                   /* enum tt_desc_kind */
-    uint8_t flags;
-    uint8_t signal_op;              /* enum tt_signal_op */
+    uint8_t kind : 4;               /* enum tt_desc_kind */
+    uint8_t signal_op : 4;          /* enum tt_signal_op */
     uint8_t lane;                   /* of a put, a hint: 0, the wire chooses; else 1 + n: lane n modulo how many it has to the peer; or as FEW_LANES has it */
+    uint16_t flags;
     uint32_t peer;                  /* FENCE; else key->peer */
     void *local;                    /* put: read; get: written; atomic: old value (uint64_t) or NULL */
     uint64_t bytes;
