@@ -188,7 +188,7 @@ static tutti_status tcp_import(struct tt_wire *w, uint32_t peer, const struct tt
 static void lane_event(struct tt_tcp_lane *lane, uint32_t events)
 {
     if (lane->fd >= 0 && events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
-        tt_tcp_lane_flush(lane);
+        tt_tcp_lane_turn(lane);
     if (lane->fd >= 0 && events & (EPOLLIN | EPOLLERR | EPOLLHUP))
         tt_tcp_lane_receive(lane);
 }
@@ -317,6 +317,7 @@ static int tcp_poll(struct tt_wire *w, struct tt_done *done, int max)
     const bool watched = t->wire.crowded && !t->wire.unheard;     /* by epoll, which costs the same for all */
     const bool few = t->nactive <= (watched ? 1u : TT_TCP_FEW_LANES);
 
+    t->npolls++;
     if (!t->settled)
         tt_tcp_settle(t);
     if (few) {
@@ -363,7 +364,7 @@ static int tcp_arm(struct tt_wire *w)
 
     take_peeked(t);
     tt_tcp_lanes_watch(t, true);
-    if (t->done_head != t->done_tail || t->news || t->nmore)
+    if (t->done_head != t->done_tail || t->news || t->nmore || t->dirty)
         return -1;
     t->armed = true;
     deadline_ns = deadline(t);

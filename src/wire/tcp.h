@@ -106,7 +106,7 @@ struct tt_tcp_lane {
     bool more;                  /* TLS may hold bytes that have come: the socket does not tell */
     struct tt_tcp_link *link;
     uint32_t number;            /* of the link's lanes */
-    bool dirty;                 /* on tt_tcp.dirty: to be flushed before post returns, or once those that follow it have */
+    bool dirty;                 /* on tt_tcp.dirty: its turn comes before post returns, or once those that follow it have, or in the next poll */
     bool blocked;               /* the kernel took less than it was offered: wait for EPOLLOUT */
     uint32_t watching;          /* what epoll tells of it but its end: EPOLLIN, EPOLLOUT */
     bool deaf;                  /* the peer takes no more */
@@ -129,6 +129,9 @@ struct tt_tcp_lane {
     bool bulky;                 /* what came last was more than a few short messages */
     bool peeks;                 /* all that the buffer holds is in the socket, too */
     uint8_t vain, unanswered;   /* looks that found nothing new, in a row, while it peeks; reads that did, since bytes of ours went the other way */
+    bool goes_on;               /* its last turn was too short */
+    uint8_t turns;              /* that are short ones, as the peer sends, too */
+    uint64_t turn, turn_left;   /* the poll (of tt_tcp.npolls) that its turn began with, and how many bytes it may still give the kernel in it */
     uint64_t sent_bytes;        /* since the other end's kernel was known to have all */
     struct tt_frame frame;      /* whose payload is arriving */
     uint64_t left;              /* bytes of it still to come */
@@ -253,6 +256,7 @@ struct tt_tcp {
     struct tt_tcp_greeting *greetings;  /* connections that are not lanes yet */
     uint32_t nstrangers;                /* of them those that have not shown the secret */
     uint32_t nopening;                  /* of them our own */
+    uint64_t npolls;
     uint32_t tick;
     uint32_t polls;                     /* since somebody wanted to sleep, while epoll watches lanes (not wire.unheard) */
     uint64_t silence_ns;                /* when lanes are next asked whether their peer is silent */
@@ -347,9 +351,13 @@ int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n);
 void tt_tcp_trace(const struct tt_tcp_lane *lane, enum tt_trace_kind kind, uint32_t word, uint64_t bytes);
 /* Gives the kernel what it takes of the lane's queues. May lose the link. */
 void tt_tcp_lane_flush(struct tt_tcp_lane *lane);
+/* The same, but towards a near peer no more than it had better have at once: what is left follows in the next poll. */
+void tt_tcp_lane_turn(struct tt_tcp_lane *lane);
+/* So many bytes have come over the lane at once. */
+void tt_tcp_lane_takes(struct tt_tcp_lane *lane, uint64_t bytes);
 /* Queues an answer, whose data[bytes] lies in a region. False: the other end asks more than it may. */
 bool tt_tcp_reply(struct tt_tcp_link *link, const struct tt_frame *f, const void *data, uint64_t bytes);
-/* The same for every lane that was given something since. */
+/* A turn of every lane that was given something since, or is not done. */
 void tt_tcp_flush(struct tt_tcp *t);
 /* Queues an acknowledgement of the prefix, and says so, if one is due and none is queued. */
 bool tt_tcp_acknowledge(struct tt_tcp_link *link);

@@ -1,7 +1,7 @@
 /* From descriptors to the kernel. Post turns descriptors into frames in the lanes' queues, then offers each touched lane's queues
  * to the kernel in one system call; what the kernel does not take stays queued, and poll goes on when the socket is writable
  * again. So a queue that is not empty belongs to a lane that is blocked (or to a post that has not returned, or that another one follows:
- * tt_wire.together).
+ * tt_wire.together; or to one whose turn was too short, tt_tcp_lane_turn).
  *
  * With one lane everything is in one queue and arrives in post order. With several, inline frames take the urgent queue of lane 0,
  * between the bulk frames there, and every bulk frame the lane that DQPLB deals it to (dqplb_lanes.h): the one with the fewest bytes still queued
@@ -22,6 +22,10 @@
 
 #define IOV_BATCH 64        /* 31 pieces, each behind its header, and the signal of a put that has so many (src/window/put.c) */
 #define BORROW_BYTES_MIN 2048       /* of inline data that is offered to the kernel before it is copied */
+#define FIRST_TURN (1152u << 10)    /* towards a near peer: 1 MiB goes in one call, as pieces take longer */
+#define TURN (384u << 10)           /* of what follows, while the peer sends a lot, too: what is on its way then stays in the cache. 64 MiB each way at once take
+                                       39 ms where the kernel is given all that it takes, and 30 to 31 so (two cores that share 8 MiB); one way 17 and 17 */
+#define TURNS_MAX 16u               /* since it has last */
 #define VERY_SLOW_PIECE (16u << 10) /* of a lane: up to 50 Mbit/s */
 
 /* ---- queues ---- */
@@ -273,7 +277,8 @@ static void look_at_rate(struct tt_tcp_lane *lane)
         keep_first(link);
 }
 
-void tt_tcp_lane_flush(struct tt_tcp_lane *lane)
+/* The kernel is given at most so many bytes. Returns how many of them are left. */
+static uint64_t flush_some(struct tt_tcp_lane *lane, uint64_t most)
 {
     struct iovec iov[IOV_BATCH];
     uint64_t total, offered;
@@ -281,8 +286,8 @@ void tt_tcp_lane_flush(struct tt_tcp_lane *lane)
     int nparts;
 
     set_blocked(lane, false);
-    while (lane->fd >= 0 && !lane->deaf) {
-        const uint64_t piece = lane->pace.bytes;
+    while (lane->fd >= 0 && !lane->deaf && most > 0) {
+        const uint64_t pace = lane->pace.bytes, piece = pace && pace < most ? pace : most;
         bool apart;
 
         nparts = gather(lane, iov, &total);
@@ -291,11 +296,11 @@ void tt_tcp_lane_flush(struct tt_tcp_lane *lane)
             nparts = gather(lane, iov, &total);
         }
         offered = total;
-        if (piece && total > piece) {
+        if (total > piece) {
             nparts = cut(iov, piece);
             total = piece;
         }
-        apart = piece && total > piece / 2;     /* not joined with what follows */
+        apart = pace && total > pace / 2;       /* not joined with what follows */
         if (nparts == 0) {
             if (lane != lane->link->lanes || !tt_tcp_acknowledge(lane->link))
                 break;
@@ -309,6 +314,7 @@ void tt_tcp_lane_flush(struct tt_tcp_lane *lane)
             break;
         }
         if (n > 0) {
+            most -= (uint64_t)n;
             advance(lane, (uint64_t)n);
             lane->unanswered = 0;
             lane->sent_bytes += (uint64_t)n;
@@ -329,6 +335,45 @@ void tt_tcp_lane_flush(struct tt_tcp_lane *lane)
         lane->link->load.bytes_max = tt_tcp_lane_bytes(lane->link);     /* the layout may have changed since */
     if (lane->blocked && lane->far_ns)
         tt_tcp_far_blocked(lane);
+    return most;
+}
+
+void tt_tcp_lane_flush(struct tt_tcp_lane *lane)
+{
+    flush_some(lane, UINT64_MAX);
+}
+
+static uint64_t turn_bytes(struct tt_tcp_lane *lane)
+{
+    if (lane->paced)
+        return UINT64_MAX;
+    if (!lane->goes_on)
+        return FIRST_TURN;
+    if (lane->turns == 0)
+        return UINT64_MAX;
+    lane->turns--;
+    return TURN;
+}
+
+void tt_tcp_lane_turn(struct tt_tcp_lane *lane)
+{
+    const uint64_t poll = lane->link->tcp->npolls;
+
+    if (lane->turn != poll) {
+        lane->turn = poll;
+        lane->turn_left = turn_bytes(lane);
+    }
+    if (lane->turn_left > 0)
+        lane->turn_left = flush_some(lane, lane->turn_left);
+    lane->goes_on = lane->fd >= 0 && !lane->deaf && (lane->turn_left == 0 || tt_tcp_queued(lane) > 0);
+    if (lane->goes_on)
+        mark_dirty(lane);       /* in the next poll */
+}
+
+void tt_tcp_lane_takes(struct tt_tcp_lane *lane, uint64_t bytes)
+{
+    if (bytes >= TURN / 8)
+        lane->turns = TURNS_MAX;
 }
 
 /* ---- descriptors to frames ---- */
@@ -563,13 +608,16 @@ static bool take(struct tt_tcp *t, const struct tt_desc *d)
 
 void tt_tcp_flush(struct tt_tcp *t)
 {
-    while (t->dirty) {
-        struct tt_tcp_lane *lane = t->dirty;
+    struct tt_tcp_lane *next = t->dirty;
 
-        t->dirty = lane->next_dirty;
+    t->dirty = NULL;            /* a lane that isn't done is marked again */
+    while (next) {
+        struct tt_tcp_lane *lane = next;
+
+        next = lane->next_dirty;
         lane->dirty = false;
         if (lane->fd >= 0 && !lane->blocked)
-            tt_tcp_lane_flush(lane);
+            tt_tcp_lane_turn(lane);
     }
 }
 
@@ -605,7 +653,7 @@ static bool may_wait(const struct tt_tcp *t, const struct tt_desc *desc, int n)
     return n > 0;
 }
 
-/* Takes what fits. One that does not fit gets a second look after a flush: the queues of a lane that is not blocked are only as
+/* Takes what fits. One that does not fit gets a second look after a flush: the queues of a lane that is not blocked may be only as
  * full as this call made them. */
 int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n)
 {
@@ -756,13 +804,13 @@ void tt_tcp_sources_gone(struct tt_tcp *t, const void *mem, size_t bytes)
     const uintptr_t begin = (uintptr_t)mem, end = begin + bytes;
 
     tt_tcp_flush(t);
-    if (t->nblocked == 0)
+    if (t->nblocked == 0 && !t->dirty)
         return;     /* nothing is queued */
     for (uint32_t i = 0; i < t->nactive; i++) {
         struct tt_tcp_lane *lane = t->active[i];
         struct tt_tcp_link *link = lane->link;
 
-        if (!lane->blocked)
+        if (tt_tcp_queued(lane) == 0)
             continue;
         queue_sources_gone(lane, TT_TCP_REPLY, begin, end);
         queue_sources_gone(lane, TT_TCP_BULK, begin, end);
