@@ -70,12 +70,18 @@ uint8_t tt_chooser_runs_next(struct tt_chooser_runs *r, uint8_t ways, uint32_t r
     return r->chooser.last;
 }
 
+/* Of one try, and no more: what took little long ago may not do so now. */
+static uint32_t kept(const struct tt_chooser *c)
+{
+    return pace_of(c)->again < TT_CHOOSER_KEPT ? pace_of(c)->again : TT_CHOOSER_KEPT;
+}
+
 /* A use may be interrupted, wait for somebody who comes late, or meet a page that is not there yet: the least of some tells what it takes. */
 static uint64_t least(const struct tt_chooser *c, uint8_t way)
 {
     uint32_t min = UINT32_MAX;
 
-    for (uint32_t i = 0; i < TT_CHOOSER_KEPT && i < c->known[way]; i++)
+    for (uint32_t i = 0; i < kept(c) && i < c->known[way]; i++)
         min = c->cost[way][i] < min ? c->cost[way][i] : min;
     return min;
 }
@@ -84,7 +90,7 @@ void tt_chooser_learn(struct tt_chooser *c, uint8_t way, uint64_t cost, const ui
 {
     if (c->uses == 1 && !c->in_runs)
         return;
-    c->cost[way][c->known[way]++ % TT_CHOOSER_KEPT] = cost < UINT32_MAX ? (uint32_t)cost : UINT32_MAX;
+    c->cost[way][c->known[way]++ % kept(c)] = cost < UINT32_MAX ? (uint32_t)cost : UINT32_MAX;
     if (unknown(c) < c->ways)
         return;
     for (uint8_t other = 0; other < c->ways; other++) {

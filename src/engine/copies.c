@@ -6,8 +6,9 @@
  * Slots are filled with ordinary stores or with those past the cache. Who writes sees its own end alone (copy_long in wire/shm.c), so where all wait for one another both are
  * tried, as is done for eager messages (stores.c): an all-to-all of 1 MiB on an AMD EPYC of the first generation, us, while its cores share a cache: 76 and 102, fetched 100; while they do not: 180 and 105, 98.
  *
- * Ranks call collectives in the same order, so they try the same thing at the same time. What is in use they agree on: if one took slots where the other fetches, it would learn what
- * that takes. Each says in READY what it uses in the next operation of the kind, and who hears it from a lower rank does the same. */
+ * Ranks call collectives in the same order, so they try the same thing at the same time. What is in use those agree on that exchange: if one took slots where the other fetches, it would learn what
+ * that takes. Each says in READY what it uses in the next operation of the kind and class, and who hears it from a lower rank of its host does the same. (Around a ring that goes one way a rank hears only of
+ * the next one, and each finds out for itself.) */
 #include "engine/perform.h"
 
 #include <stdlib.h>
@@ -55,7 +56,8 @@ static void decide(struct tt_op *op, struct tt_copies *copies, uint64_t bytes)
     op->copies_way =
         tt_chooser_runs_next(&copies->runs, stores ? TT_COPIES_WAYS : TT_COPIES_PAST_CACHE,
                              bytes < LONG_COPY_BYTES ? 1 : LONG_COPY_RUN, copies->in_use, &op->copies_timed);
-    op->copies_says = 1 + (copies->follows ? copies->in_use : copies->runs.chooser.best);
+    op->copies_says = (uint8_t)(1 + class_of(bytes) * TT_COPIES_WAYS +
+                                (copies->follows ? copies->in_use : copies->runs.chooser.best));
     if (stores && op->copies_way != TT_COPIES_SINGLE)
         op->slot_stores = op->copies_way == TT_COPIES_SLOTS ? TT_STORES_ORDINARY : TT_STORES_PAST_CACHE;
 }
@@ -104,8 +106,8 @@ void tt_op_copies_end(struct tt_op *op, bool well)
     struct tt_copies *copies = op->copies;
 
     if (copies && well) {
-        copies->follows = op->copies_told != 0;
-        copies->in_use = (copies->follows ? op->copies_told : op->copies_says) - 1;
+        copies->follows = op->copies_told != 0 && (op->copies_told - 1u) / TT_COPIES_WAYS == class_of(op->copies_bytes);
+        copies->in_use = ((copies->follows ? op->copies_told : op->copies_says) - 1) % TT_COPIES_WAYS;
         if (op->copies_timed)
             tt_chooser_learn(&copies->runs.chooser, op->copies_way,
                              (tt_now_ns() - op->copies_begin_ns) * 1000 / op->copies_bytes, margins);

@@ -133,7 +133,7 @@ static tutti_status take_ready(struct tt_op *op, uint16_t i, const uint8_t *payl
     if (f->ready)
         return TUTTI_OK;
     if (msg.handle >= TT_HANDLES || msg.landing_bytes > TT_KEY_BYTES || msg.direct_bytes > TT_KEY_BYTES ||
-        msg.depth == 0 || (msg.depth & (msg.depth - 1)) || msg.copies > TT_COPIES_WAYS)
+        msg.depth == 0 || (msg.depth & (msg.depth - 1)) || msg.copies > TT_COPIES_WAYS * TT_COPIES_CLASSES)
         return TUTTI_ERR_PROTOCOL;
     if (streams_rows(op) && !agrees_to_send(op, op->exec_peers[i].rank, msg.bytes))
         return TUTTI_OK;
@@ -153,7 +153,8 @@ static tutti_status take_ready(struct tt_op *op, uint16_t i, const uint8_t *payl
         return st == TUTTI_PENDING ? st : st == TUTTI_ERR_PEER_LOST ? TUTTI_OK : TUTTI_ERR_PROTOCOL;
     tt_link_clear(&f->cp->peer->mail, TT_LINK_CREDIT, msg.handle, op->conf.streams);
     f->ready = true;
-    tt_op_copies_hear(op, op->exec_peers[i].rank, msg.copies);
+    if (w->caps & TT_WIRE_CAP_INSTANT)
+        tt_op_copies_hear(op, op->exec_peers[i].rank, msg.copies);
     f->out_handle = msg.handle;
     f->out_gen = msg.gen;
     f->landing_offset = msg.landing_offset;

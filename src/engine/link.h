@@ -103,7 +103,7 @@ struct tt_ready_msg {
     uint64_t landing_offset, direct_offset;
     uint8_t landing_bytes, direct_bytes;    /* of the keys */
     uint8_t depth;              /* slots of each stream: a power of two */
-    uint8_t copies;             /* 1 + the way in which its sender has long messages come in the next operation of this kind (copies.c); 0: it doesn't say */
+    uint8_t copies;             /* what its sender says of the next operation of this kind (copies.c); 0: nothing */
     uint8_t landing_key[TT_KEY_BYTES], direct_key[TT_KEY_BYTES];
 };
 

@@ -198,8 +198,8 @@ struct tt_op {
     struct tt_copies *copies;   /* who has said how its messages of this host come; NULL: nobody has */
     bool copies_timed;          /* and hears what it took */
     uint8_t copies_way;         /* that it tries: tt_copies_way */
-    uint8_t copies_says;        /* what its READYs say: 1 + the way of the next operation, */
-    uint8_t copies_told;        /* what that of the lowest rank below this one says; 0: none has */
+    uint8_t copies_says;        /* what its READYs say of the next operation: 1 + TT_COPIES_WAYS times the class of lengths + the way, */
+    uint8_t copies_told;        /* what that of the lowest rank of the host below this one says; 0: none has */
     uint32_t copies_told_by;    /* its index */
     uint64_t copies_begin_ns, copies_bytes;
     enum tt_stores slot_stores; /* that its segments are written with */

@@ -106,7 +106,7 @@ struct tt_tcp_lane {
     bool more;                  /* TLS may hold bytes that have come: the socket does not tell */
     struct tt_tcp_link *link;
     uint32_t number;            /* of the link's lanes */
-    bool dirty;                 /* on tt_tcp.dirty: its turn comes before post returns, or once those that follow it have, or in the next poll */
+    bool dirty;                 /* marked: on tt_tcp.dirty */
     bool blocked;               /* the kernel took less than it was offered: wait for EPOLLOUT */
     uint32_t watching;          /* what epoll tells of it but its end: EPOLLIN, EPOLLOUT */
     bool deaf;                  /* the peer takes no more */
@@ -345,19 +345,23 @@ uint64_t tt_tcp_greetings_deadline(const struct tt_tcp *t);
 void tt_tcp_greetings_end(struct tt_tcp_link *link);
 void tt_tcp_greetings_close(struct tt_tcp *t);
 
+/* tcp_turn.c */
+/* Gives the kernel what it had better have of the lane's queues before the next poll. May lose the link. */
+void tt_tcp_lane_turn(struct tt_tcp_lane *lane);
+/* So many bytes have come over the lane at once. */
+void tt_tcp_lane_takes(struct tt_tcp_lane *lane, uint64_t bytes);
+
 /* tcp_send.c */
 int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n);
 /* Notes a frame of the lane, by its DQPLB word, for who wants a trace. */
 void tt_tcp_trace(const struct tt_tcp_lane *lane, enum tt_trace_kind kind, uint32_t word, uint64_t bytes);
-/* Gives the kernel what it takes of the lane's queues. May lose the link. */
-void tt_tcp_lane_flush(struct tt_tcp_lane *lane);
-/* The same, but towards a near peer no more than it had better have at once: what is left follows in the next poll. */
-void tt_tcp_lane_turn(struct tt_tcp_lane *lane);
-/* So many bytes have come over the lane at once. */
-void tt_tcp_lane_takes(struct tt_tcp_lane *lane, uint64_t bytes);
+/* Gives the kernel what it takes of the lane's queues, `most` bytes at most; returns how many of these are left. May lose the link. */
+uint64_t tt_tcp_lane_flush(struct tt_tcp_lane *lane, uint64_t most);
+/* The lane's turn comes before post returns, or once what follows is posted, or in the next poll; a blocked one's when it is not any more. */
+void tt_tcp_mark(struct tt_tcp_lane *lane);
 /* Queues an answer, whose data[bytes] lies in a region. False: the other end asks more than it may. */
 bool tt_tcp_reply(struct tt_tcp_link *link, const struct tt_frame *f, const void *data, uint64_t bytes);
-/* A turn of every lane that was given something since, or is not done. */
+/* A turn of every lane that is marked. */
 void tt_tcp_flush(struct tt_tcp *t);
 /* Queues an acknowledgement of the prefix, and says so, if one is due and none is queued. */
 bool tt_tcp_acknowledge(struct tt_tcp_link *link);

@@ -57,7 +57,7 @@ void tt_tcp_far_try(struct tt_tcp *t, uint64_t now_ns)
         struct tt_tcp_lane *lane = i < t->nactive ? t->active[i] : NULL;    /* losing a link changes the list */
 
         if (lane && lane->far_ns && lane->blocked && now_ns >= lane->try_ns)
-            tt_tcp_lane_flush(lane);
+            tt_tcp_lane_flush(lane, UINT64_MAX);
     }
 }
 

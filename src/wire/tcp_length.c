@@ -25,7 +25,7 @@ void tt_tcp_length_open(struct tt_tcp_lane *lane)
     if (!frames)
         return;
     tt_tcp_acknowledge_again(lane->link, frames, TT_TCP_LONG_BYTES / TT_FRAME_BYTES);
-    tt_tcp_lane_flush(lane);
+    tt_tcp_lane_flush(lane, UINT64_MAX);
 }
 
 bool tt_tcp_length_is_again(const struct tt_tcp_lane *lane, uint64_t bytes)

@@ -337,7 +337,7 @@ static bool unfinished(struct tt_tcp_lane *lane)
     if (lane->deaf || lane->fd < 0)
         return false;
     if (tt_tcp_queued(lane) || lane->blocked)
-        tt_tcp_lane_flush(lane);
+        tt_tcp_lane_flush(lane, UINT64_MAX);
     if (lane->deaf || tt_tcp_queued(lane) || lane->blocked)
         return !lane->deaf;
     return ioctl(lane->fd, SIOCOUTQ, &pending) == 0 && pending > 0 && !is_reset(lane->fd);
@@ -378,7 +378,7 @@ static void linger(struct tt_tcp *t, uint64_t until_ns)
 static void lane_farewell(struct tt_tcp_lane *lane)
 {
     if (lane->fd >= 0)
-        tt_tcp_lane_flush(lane);
+        tt_tcp_lane_flush(lane, UINT64_MAX);
     if (lane->fd < 0)
         return;
     shutdown(lane->fd, SHUT_WR);

@@ -22,10 +22,6 @@
 
 #define IOV_BATCH 64        /* 31 pieces, each behind its header, and the signal of a put that has so many (src/window/put.c) */
 #define BORROW_BYTES_MIN 2048       /* of inline data that is offered to the kernel before it is copied */
-#define FIRST_TURN (1152u << 10)    /* towards a near peer: 1 MiB goes in one call, as pieces take longer */
-#define TURN (384u << 10)           /* of what follows, while the peer sends a lot, too: what is on its way then stays in the cache. 64 MiB each way at once take
-                                       39 ms where the kernel is given all that it takes, and 30 to 31 so (two cores that share 8 MiB); one way 17 and 17 */
-#define TURNS_MAX 16u               /* since it has last */
 #define VERY_SLOW_PIECE (16u << 10) /* of a lane: up to 50 Mbit/s */
 
 /* ---- queues ---- */
@@ -55,7 +51,7 @@ static struct tt_tcp_out *queue_push(struct tt_tcp_lane *lane, enum tt_tcp_class
     return out;
 }
 
-static void mark_dirty(struct tt_tcp_lane *lane)
+void tt_tcp_mark(struct tt_tcp_lane *lane)
 {
     struct tt_tcp *t = lane->link->tcp;
 
@@ -277,8 +273,7 @@ static void look_at_rate(struct tt_tcp_lane *lane)
         keep_first(link);
 }
 
-/* The kernel is given at most so many bytes. Returns how many of them are left. */
-static uint64_t flush_some(struct tt_tcp_lane *lane, uint64_t most)
+uint64_t tt_tcp_lane_flush(struct tt_tcp_lane *lane, uint64_t most)
 {
     struct iovec iov[IOV_BATCH];
     uint64_t total, offered;
@@ -336,44 +331,6 @@ static uint64_t flush_some(struct tt_tcp_lane *lane, uint64_t most)
     if (lane->blocked && lane->far_ns)
         tt_tcp_far_blocked(lane);
     return most;
-}
-
-void tt_tcp_lane_flush(struct tt_tcp_lane *lane)
-{
-    flush_some(lane, UINT64_MAX);
-}
-
-static uint64_t turn_bytes(struct tt_tcp_lane *lane)
-{
-    if (lane->paced)
-        return UINT64_MAX;
-    if (!lane->goes_on)
-        return FIRST_TURN;
-    if (lane->turns == 0)
-        return UINT64_MAX;
-    lane->turns--;
-    return TURN;
-}
-
-void tt_tcp_lane_turn(struct tt_tcp_lane *lane)
-{
-    const uint64_t poll = lane->link->tcp->npolls;
-
-    if (lane->turn != poll) {
-        lane->turn = poll;
-        lane->turn_left = turn_bytes(lane);
-    }
-    if (lane->turn_left > 0)
-        lane->turn_left = flush_some(lane, lane->turn_left);
-    lane->goes_on = lane->fd >= 0 && !lane->deaf && (lane->turn_left == 0 || tt_tcp_queued(lane) > 0);
-    if (lane->goes_on)
-        mark_dirty(lane);       /* in the next poll */
-}
-
-void tt_tcp_lane_takes(struct tt_tcp_lane *lane, uint64_t bytes)
-{
-    if (bytes >= TURN / 8)
-        lane->turns = TURNS_MAX;
 }
 
 /* ---- descriptors to frames ---- */
@@ -482,7 +439,7 @@ static bool take_inline(struct tt_tcp_link *link, const struct tt_desc *d, struc
     }
     out->inline_end = end;
     tt_dqplb_lanes_give(&link->load, lane->number, class == TT_TCP_BULK, bytes);
-    mark_dirty(lane);
+    tt_tcp_mark(lane);
     return true;
 }
 
@@ -514,7 +471,7 @@ static bool take_bulk(struct tt_tcp_link *link, const struct tt_desc *d, struct 
     out->report = report;
     out->cookie = d->cookie;
     tt_dqplb_lanes_give(&link->load, lane->number, 1, bytes);
-    mark_dirty(lane);
+    tt_tcp_mark(lane);
     return true;
 }
 
@@ -606,19 +563,29 @@ static bool take(struct tt_tcp *t, const struct tt_desc *d)
     }
 }
 
-void tt_tcp_flush(struct tt_tcp *t)
+/* Of every lane that is marked; one that is marked again is left to the next time. */
+static void flush_marked(struct tt_tcp *t, bool all)
 {
     struct tt_tcp_lane *next = t->dirty;
 
-    t->dirty = NULL;            /* a lane that isn't done is marked again */
+    t->dirty = NULL;
     while (next) {
         struct tt_tcp_lane *lane = next;
 
         next = lane->next_dirty;
         lane->dirty = false;
-        if (lane->fd >= 0 && !lane->blocked)
+        if (lane->fd < 0 || lane->blocked)
+            continue;
+        if (all)
+            tt_tcp_lane_flush(lane, UINT64_MAX);
+        else
             tt_tcp_lane_turn(lane);
     }
+}
+
+void tt_tcp_flush(struct tt_tcp *t)
+{
+    flush_marked(t, false);
 }
 
 /* Copies what is left of inline data that is still the caller's. */
@@ -690,7 +657,7 @@ static struct tt_tcp_out *push_reply(struct tt_tcp_link *link, const struct tt_f
 {
     struct tt_tcp_out *out = queue_reply(link, f, data, bytes);
 
-    mark_dirty(&link->lanes[0]);
+    tt_tcp_mark(&link->lanes[0]);
     return out;
 }
 
@@ -803,14 +770,14 @@ void tt_tcp_sources_gone(struct tt_tcp *t, const void *mem, size_t bytes)
 {
     const uintptr_t begin = (uintptr_t)mem, end = begin + bytes;
 
-    tt_tcp_flush(t);
-    if (t->nblocked == 0 && !t->dirty)
+    flush_marked(t, true);
+    if (t->nblocked == 0)
         return;     /* nothing is queued */
     for (uint32_t i = 0; i < t->nactive; i++) {
         struct tt_tcp_lane *lane = t->active[i];
         struct tt_tcp_link *link = lane->link;
 
-        if (tt_tcp_queued(lane) == 0)
+        if (!lane->blocked)
             continue;
         queue_sources_gone(lane, TT_TCP_REPLY, begin, end);
         queue_sources_gone(lane, TT_TCP_BULK, begin, end);

@@ -99,14 +99,14 @@ enum {
     TT_DESC_INLINE = 1u << 0,       /* local is copied by post: reusable at once, no LOCAL entry; bytes <= TT_INLINE_BYTES */
     TT_DESC_REMOTE = 1u << 1,       /* also report remote completion */
     TT_DESC_STREAM = 1u << 2,       /* hint: stores may bypass the cache, as the target is large and not read soon, or that has been found to take less */
-    TT_DESC_KEEP = 1u << 8,         /* hint: they had better not. Neither of the two: as the wire finds out */
     TT_DESC_URGENT = 1u << 3,       /* keeps its order, and its fences, among urgent ones only: it may overtake the others */
     TT_DESC_DIRECT = 1u << 5,       /* its source, or its target, is memory of a device: no processor may touch the bytes on their way. Not with INLINE; only
                                        where the wire has DEVICE */
     TT_DESC_WAKE = 1u << 4,         /* an instant put without a signal, of which its owner shall hear even if it sleeps, as it does of others */
     TT_DESC_HOT = 1u << 7,          /* hint: who posts it is likely to have its source in its cache: where the wire would leave the copy to the peer and may make it
                                        here (admit), it does */
-    TT_DESC_FEW_LANES = 1u << 6     /* of a put: `lane` is a bound, at least 1: over any of the first so many lanes that are up, and no others */
+    TT_DESC_FEW_LANES = 1u << 6,    /* of a put: `lane` is a bound, at least 1: over any of the first so many lanes that are up, and no others */
+    TT_DESC_KEEP = 1u << 8          /* hint: the opposite of STREAM. Neither of the two: as the wire finds out */
 };
 #define TT_INLINE_BYTES 32768u
 

@@ -1,7 +1,7 @@
-/* Ranks that come to different answers to what takes least still go the same way, and each says in time which. The times that they learn from are this machine's, of next to
- * nothing, so what each would choose by itself is chance. */
+/* Ranks that come to different answers to what takes least still go the same way, and each says in time which. What they learn from is chance, so what each would choose by itself is, too. */
 #include <stdlib.h>
 
+#include "base/prng.h"
 #include "engine/perform.h"
 #include "support/unit.h"
 
@@ -15,6 +15,7 @@ struct one {
 };
 
 struct scene {
+    struct tt_prng prng;
     uint32_t nranks;
     struct one *rank[RANKS_MAX];
 };
@@ -23,6 +24,7 @@ static struct scene scene_open(uint32_t nranks, enum tt_coll_kind kind)
 {
     struct scene s = { .nranks = nranks };
 
+    tt_prng_init(&s.prng, nranks);
     for (uint32_t r = 0; r < nranks; r++) {
         struct one *one = s.rank[r] = calloc(1, sizeof *one);
 
@@ -76,8 +78,10 @@ static void together(struct scene *s, uint64_t bytes, bool (*hears)(uint32_t, ui
 
 static void end(struct scene *s)
 {
-    for (uint32_t r = 0; r < s->nranks; r++)
+    for (uint32_t r = 0; r < s->nranks; r++) {
+        s->rank[r]->op.copies_begin_ns -= tt_prng_below(&s->prng, 1000000);
         tt_op_copies_end(&s->rank[r]->op, true);
+    }
 }
 
 static bool everybody(uint32_t me, uint32_t other, uint32_t n)
@@ -100,7 +104,7 @@ static void all_go_the_same_way(uint32_t nranks, bool (*hears)(uint32_t, uint32_
                                 uint32_t lag)
 {
     struct scene s = scene_open(nranks, TT_ALLTOALL);
-    uint32_t ways[TT_COPIES_WAYS] = { 0 }, apart = 0, changes = 0;
+    uint32_t ways[TT_COPIES_WAYS] = { 0 }, apart = 0, changes = 0, at_odds = 0;
     uint8_t last = 0;
 
     for (uint32_t call = 0; call < 20000; call++) {
@@ -112,10 +116,12 @@ static void all_go_the_same_way(uint32_t nranks, bool (*hears)(uint32_t, uint32_
         apart += !same;
         changes += s.rank[0]->op.copies->runs.chooser.best != last;
         last = s.rank[0]->op.copies->runs.chooser.best;
+        at_odds += s.rank[1]->op.copies->runs.chooser.best != last;
         ways[s.rank[0]->op.copies_way]++;
         end(&s);
     }
     assert_true(apart <= lag * changes);
+    assert_true(changes > 20 && at_odds > 1000);
     for (uint32_t way = 0; way < TT_COPIES_WAYS; way++)
         assert_true(ways[way] > 0);
     scene_close(&s);
@@ -162,6 +168,22 @@ static void stores_are_tried_only_where_all_wait_for_one_another(void **state)
     scene_close(&root);
 }
 
+/* A rank whose messages are of another length has another class, of which nothing was said. */
+static void what_is_said_of_other_lengths_is_not_followed(void **state)
+{
+    struct scene s = scene_open(2, TT_ALLTOALLV);
+
+    (void)state;
+    for (uint32_t call = 0; call < 100; call++) {
+        decide(s.rank[0], 20 << 10);
+        decide(s.rank[1], 1 << 20);
+        tt_op_copies_hear(&s.rank[1]->op, 0, s.rank[0]->op.copies_says);
+        end(&s);
+        assert_false(s.rank[1]->context.copies[TT_ALLTOALLV][6].follows);
+    }
+    scene_close(&s);
+}
+
 /* A rank that goes on alone, as others fail or have no long messages. */
 static void what_is_not_said_again_is_not_followed(void **state)
 {
@@ -187,6 +209,7 @@ int main(void)
         cmocka_unit_test(so_do_more_that_all_exchange),
         cmocka_unit_test(who_hears_through_others_is_late_by_one),
         cmocka_unit_test(stores_are_tried_only_where_all_wait_for_one_another),
+        cmocka_unit_test(what_is_said_of_other_lengths_is_not_followed),
         cmocka_unit_test(what_is_not_said_again_is_not_followed),
     };
 
