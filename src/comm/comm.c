@@ -318,6 +318,7 @@ static tutti_status make_card(struct tt_world *w, const struct tt_constants *con
 {
     struct tt_plugin_set plugins;
     struct tt_writer wr;
+    struct tt_cache cache;
     int64_t measures = 0, huge_pages = 0;
     cpu_set_t own;
     size_t rest;
@@ -353,7 +354,9 @@ static tutti_status make_card(struct tt_world *w, const struct tt_constants *con
     tt_write_u32(&wr, tt_engine_cores());
     tt_cores_own(&own);
     tt_cores_write(&own, &wr);
-    write_cache(tt_last_cache_of(&own), &wr);
+    cache = tt_last_cache_of(&own);
+    tt_engine_set_cache(w->engine, cache);
+    write_cache(cache, &wr);
     tt_write_u8(&wr, w->simulates);
     tt_write_u8(&wr, (uint8_t)w->security);
     tt_told_write(&w->places[w->rank], &wr);
