@@ -104,7 +104,7 @@ static bool get_sizes(struct tt_segment_limits *limits, bool all_local)
         tt_param_get(all_local ? TT_PARAM_EAGER_BYTES : TT_PARAM_TCP_EAGER_BYTES, &eager))
         return false;
     tt_cores_own(&own);
-    cache = tt_last_cache_of(&own);
+    cache = tt_last_cache_of(&own, NULL);
     *limits = (struct tt_segment_limits){ .segment_bytes = (uint64_t)segment,
                                           .eager_bytes = (uint64_t)eager,
                                           .all_local = all_local,

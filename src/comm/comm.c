@@ -318,7 +318,6 @@ static tutti_status make_card(struct tt_world *w, const struct tt_constants *con
 {
     struct tt_plugin_set plugins;
     struct tt_writer wr;
-    struct tt_cache cache;
     int64_t measures = 0, huge_pages = 0;
     cpu_set_t own;
     size_t rest;
@@ -354,9 +353,8 @@ static tutti_status make_card(struct tt_world *w, const struct tt_constants *con
     tt_write_u32(&wr, tt_engine_cores());
     tt_cores_own(&own);
     tt_cores_write(&own, &wr);
-    cache = tt_last_cache_of(&own);
-    tt_engine_set_cache(w->engine, cache);
-    write_cache(cache, &wr);
+    w->cache_mine = tt_last_cache_of(&own, &w->cache_cores);
+    write_cache(w->cache_mine, &wr);
     tt_write_u8(&wr, w->simulates);
     tt_write_u8(&wr, (uint8_t)w->security);
     tt_told_write(&w->places[w->rank], &wr);
@@ -459,6 +457,8 @@ static tutti_status derive_layout(struct tt_world *w)
     if (CPU_COUNT(&w->cores_first) > 0)
         w->cores = (uint32_t)CPU_COUNT(&w->cores_first);
     tt_engine_set_cores(w->engine, (uint32_t)CPU_COUNT(&w->cores_here));
+    CPU_AND(&w->cache_cores, &w->cache_cores, &w->cores_here);
+    tt_engine_set_cache(w->engine, w->cache_mine.bytes, (uint32_t)CPU_COUNT(&w->cache_cores));
     if (!tt_layout_derive(&w->layout, w->places, w->nranks))
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for the layout of %u ranks", w->nranks);
     tt_lane_facts_know(&w->lanes, w->here.links, w->layout.nrails);

@@ -46,6 +46,8 @@ struct tt_world {
     struct tt_constants constants;  /* rank 0's, as the sizes: the same on all ranks */
     struct tt_sizes shm_sizes, tcp_sizes;
     struct tt_cache cache;          /* rank 0's */
+    struct tt_cache cache_mine;
+    cpu_set_t cache_cores;          /* that share cache_mine */
     struct tt_chunks chunks;
     struct tt_pages_hot hot;        /* buffers of this rank's calls */
     struct tt_lane_facts lanes;     /* rank 0's */

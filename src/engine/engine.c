@@ -13,6 +13,7 @@
 #include "engine/op.h"
 #include "engine/progress.h"
 #include "engine/state.h"
+#include "engine/stream.h"
 #include "engine/trouble.h"
 #include "wire/registry.h"
 #include "wire/verbs_choice.h"
@@ -142,6 +143,7 @@ tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_con
     e->rank = conf->rank;
     e->nranks = conf->nranks;
     e->first_here = UINT32_MAX;
+    e->stream_least = tt_stream_least(0, 0, 0, 0);
     e->ops_cap = TT_OPS_MAX;
     pthread_mutex_init(&e->waiting_lock, NULL);
     pthread_mutex_init(&e->trouble_lock, NULL);

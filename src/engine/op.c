@@ -19,6 +19,7 @@
 #include "engine/progress.h"
 #include "engine/quantized.h"
 #include "engine/requests.h"
+#include "engine/stream.h"
 #include "engine/timers.h"
 
 #define PASSES_HELD 400         /* some 20 us, a few segments' time */
@@ -269,15 +270,6 @@ static void look_afresh(struct tt_op *op)
     op->held_passes = op->hasty = 0;
 }
 
-/* Whether the ranks of a host give and get more than their cache holds, as far as outputs are better written past it. A reduce of 2 MiB between two cores that share 8 is not: 285 us and
- * 400, but of 4 MiB 940 and 870. */
-static bool outgrows_cache(const struct tt_op *op)
-{
-    const struct tt_coll *c = &op->conf.coll;
-
-    return (c->kind == TT_REDUCE ? c->bytes : tt_coll_mean_bytes(c)) >= op->context->engine->stream_bytes;
-}
-
 /* Begins what op->conf says, with an executor. */
 static void set_out(struct tt_op *op)
 {
@@ -286,7 +278,8 @@ static void set_out(struct tt_op *op)
         .eager_bytes = op->conf.eager_bytes, .streams = op->conf.streams, .depth = op->conf.depth,
     };
 
-    op->stream_dst = outgrows_cache(op);
+    op->stream_dst = tt_stream_pays(&op->conf.coll, op->context->engine->stream_least) &&
+                     !(getenv("NOQUANT") && tt_op_is_quantized(op));
     op->in_flight = 0;
     tt_op_write_lengths(op);
     tt_exec_init(&op->exec, &conf, op->exec_peers, op->peers_max);

@@ -22,8 +22,9 @@
 #include "engine/context.h"
 #include "engine/ended.h"
 #include "engine/op.h"
-#include "engine/trouble.h"
+#include "engine/stream.h"
 #include "engine/timers.h"
+#include "engine/trouble.h"
 
 #define TIMER_NS (5 * TT_MS)            /* between looks at deadlines */
 #define CLOCK_EVERY 256                 /* idle polls, or busy ones, between looks at the clock */
@@ -43,7 +44,6 @@
 #define MAIL_AT_ONCE 256                 /* messages of a peer before others are looked at */
 #define LOOKS 16                        /* at memory, between full passes */
 #define QUIET_EVERY 16                  /* passes between polls of a wire that has little to say */
-#define STREAM_BYTES_MAX (12ull << 20)  /* of what a rank gives and gets, and the outputs are not written past the cache yet */
 
 /* ---- the baton --------------------------------------------------------------------------------------- */
 
@@ -746,23 +746,10 @@ void tt_engine_set_cores(struct tt_engine *e, uint32_t cores)
     e->cores = cores;
 }
 
-void tt_engine_set_cache(struct tt_engine *e, struct tt_cache cache)
+void tt_engine_set_cache(struct tt_engine *e, uint64_t bytes, uint32_t sharing)
 {
-    e->cache = cache;
-}
-
-/* Outputs that leave the cache before they are used are better written past it: nothing is read there first, and what is in it stays. They do where all that the ranks at one cache give and get
- * is most of it. Two cores that share 8 MiB, shared memory, us, with ordinary stores and past the cache: broadcast of 2 MiB 360 and 270, of 1 MiB 103 and 110; allgather 290 and 255, 82 and 110,
- * and in place 150 and 190 (2 MiB). Four ranks there, alltoall of 1 MiB 690 and 440. */
-static void choose_stream_bytes(struct tt_engine *e)
-{
-    const uint32_t cores = e->cores ? e->cores : tt_engine_cores();
-    const uint32_t at_one = e->cache.cpus < cores ? e->cache.cpus : cores;
-    const uint64_t sharers = ((uint64_t)e->local_ranks * at_one + cores - 1) / cores;
-
-    e->stream_bytes = STREAM_BYTES_MAX;
-    if (sharers > 0 && e->cache.bytes / 4 * 3 / sharers < STREAM_BYTES_MAX)
-        e->stream_bytes = e->cache.bytes / 4 * 3 / sharers;
+    e->cache_bytes = bytes;
+    e->cache_cores = sharing;
 }
 
 tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(void *arg), void *arg)
@@ -772,7 +759,7 @@ tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(vo
 
     tt_cards_settle(&e->cards);
     choose_patience(e);
-    choose_stream_bytes(e);
+    e->stream_least = tt_stream_least(e->cache_bytes, e->cache_cores, e->cores, e->local_ranks);
     tell_unusable(e);
     e->watch_fd = watch_fd;
     e->alert = alert;

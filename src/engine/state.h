@@ -252,8 +252,9 @@ struct tt_engine {
     uint32_t rank, nranks, local_ranks;
     uint32_t first_here;        /* the lowest rank of this host */
     uint32_t cores;             /* that these share; 0: not told */
-    struct tt_cache cache;      /* the last one, of this rank's core */
-    uint64_t stream_bytes;      /* outputs of operations whose ranks give and get so much are written past the cache */
+    uint64_t cache_bytes;       /* of the last one that this rank's core has; 0: not told */
+    uint32_t cache_cores;       /* of these, that share it */
+    uint64_t stream_least;      /* stream.h */
     uint32_t forks;             /* before it was created */
     uint8_t secret[16];
     uint64_t *members;          /* [nranks] of an elastic run; NULL */

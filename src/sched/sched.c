@@ -97,22 +97,6 @@ uint64_t tt_coll_dst_bytes(const struct tt_coll *c)
     return 0;
 }
 
-uint64_t tt_coll_mean_bytes(const struct tt_coll *c)
-{
-    uint64_t src_bytes, dst_bytes;
-
-    switch (c->kind) {
-    case TT_BROADCAST: case TT_REDUCE:
-        return c->in_place ? c->bytes : c->bytes + c->bytes / c->nranks;
-    case TT_GATHER: case TT_SCATTER:
-        return 2 * c->bytes;
-    default:
-        src_bytes = tt_coll_src_bytes(c);
-        dst_bytes = tt_coll_dst_bytes(c);
-        return !c->in_place ? src_bytes + dst_bytes : src_bytes > dst_bytes ? src_bytes : dst_bytes;
-    }
-}
-
 /* Same bytes, seen from the other buffer; a strided ref keeps its shape. */
 static struct tt_ref moved(struct tt_ref ref, enum tt_buf from, enum tt_buf to, uint64_t by)
 {

@@ -105,8 +105,6 @@ static inline uint64_t tt_coll_piece_bytes(const struct tt_coll *c)
  * ignores the buffer: DST of reduce and gather, SRC of broadcast and scatter, on ranks other than root. */
 uint64_t tt_coll_src_bytes(const struct tt_coll *c);
 uint64_t tt_coll_dst_bytes(const struct tt_coll *c);
-/* Of both, once where they are the same memory; the mean over all ranks where a root has more, and of v kinds this rank's. */
-uint64_t tt_coll_mean_bytes(const struct tt_coll *c);
 
 enum tt_buf {
     TT_BUF_SRC,     /* the caller's input; never written (unless in place, where it is part of DST or the reverse) */

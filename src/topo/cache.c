@@ -62,31 +62,44 @@ static uint64_t bytes_in(const char *text)
     return unit == 'K' ? n << 10 : unit == 'M' ? n << 20 : unit == 'G' ? n << 30 : n;
 }
 
-/* How many bits a map has, "ff,00000003". */
-static uint32_t bits_in(const char *map)
+/* The cpus of a map, "ff,00000003". */
+static void read_map(const char *map, cpu_set_t *out)
 {
     static const char digits[] = "0123456789abcdef";
-    uint32_t n = 0;
+    int first = 0;
 
-    for (; *map; map++) {
-        const char *d = strchr(digits, *map);
+    CPU_ZERO(out);
+    for (size_t at = strlen(map); at > 0; at--) {
+        const char *d = strchr(digits, map[at - 1]);
 
-        n += d ? (uint32_t)__builtin_popcount((unsigned)(d - digits)) : 0;
+        for (int bit = 0; d && bit < 4; bit++)
+            if ((d - digits) >> bit & 1 && first + bit < CPU_SETSIZE)
+                CPU_SET(first + bit, out);
+        first += d ? 4 : 0;
     }
-    return n;
 }
 
-struct tt_cache tt_last_cache_of(const cpu_set_t *set)
+struct tt_cache tt_last_cache_of(const cpu_set_t *set, cpu_set_t *sharing)
 {
     struct tt_cache c = { .bytes = 0 };
+    cpu_set_t here;
     char size[TEXT_BYTES], map[TEXT_BYTES];
     int cpu = 0, index;
 
+    CPU_ZERO(&here);
     while (cpu < CPU_SETSIZE && !CPU_ISSET(cpu, set))
         cpu++;
     index = cpu < CPU_SETSIZE ? last_index_of(cpu) : -1;
     if (index >= 0 && read_text(cpu, index, "size", size, sizeof size) &&
-        read_text(cpu, index, "shared_cpu_map", map, sizeof map))
-        c = (struct tt_cache){ .bytes = bytes_in(size), .cpus = bits_in(map) };
-    return c.bytes && c.cpus ? c : (struct tt_cache){ .bytes = 0 };
+        read_text(cpu, index, "shared_cpu_map", map, sizeof map)) {
+        read_map(map, &here);
+        c = (struct tt_cache){ .bytes = bytes_in(size), .cpus = (uint32_t)CPU_COUNT(&here) };
+    }
+    if (c.bytes == 0 || c.cpus == 0) {
+        c = (struct tt_cache){ .bytes = 0 };
+        CPU_ZERO(&here);
+    }
+    if (sharing)
+        *sharing = here;
+    return c;
 }

@@ -70,8 +70,8 @@ struct tt_cache {
     uint32_t cpus;
 };
 
-/* That of the first cpu of the set, from the kernel. */
-struct tt_cache tt_last_cache_of(const cpu_set_t *set);
+/* That of the first cpu of the set, from the kernel, and which share it; sharing NULL: that is not wanted. */
+struct tt_cache tt_last_cache_of(const cpu_set_t *set, cpu_set_t *sharing);
 
 /* The socket that all cpus of the set are on; TT_UNKNOWN if they are on several or it is not told. Pure. */
 int tt_machine_socket(const struct tt_machine *m, const cpu_set_t *set);

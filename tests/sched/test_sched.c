@@ -138,28 +138,6 @@ static void buffers_end_with_their_last_block(void **state)
 }
 
 /* More than 4 GiB, on more ranks than fit 16 bits. */
-static void what_a_rank_gives_and_gets_counts_once_in_place(void **state)
-{
-    struct tt_coll c = { .kind = TT_ALLREDUCE, .nranks = 4, .bytes = 100 };
-
-    (void)state;
-    assert_int_equal(tt_coll_mean_bytes(&c), 200);
-    c.in_place = true;
-    assert_int_equal(tt_coll_mean_bytes(&c), 100);
-    c.kind = TT_ALLTOALL;
-    assert_int_equal(tt_coll_mean_bytes(&c), 400);
-    c.kind = TT_ALLGATHER;
-    assert_int_equal(tt_coll_mean_bytes(&c), 400);
-    c.in_place = false;
-    assert_int_equal(tt_coll_mean_bytes(&c), 500);
-    c.kind = TT_BROADCAST;
-    for (c.rank = 0; c.rank < 2; c.rank++)
-        assert_int_equal(tt_coll_mean_bytes(&c), 125);      /* 200 at the root, 100 elsewhere */
-    c.kind = TT_SCATTER;
-    for (c.rank = 0; c.rank < 2; c.rank++)
-        assert_int_equal(tt_coll_mean_bytes(&c), 200);      /* 500 and 100 */
-}
-
 static void sizes_do_not_overflow_32_bits(void **state)
 {
     const struct tt_coll c = {
@@ -215,7 +193,6 @@ int main(void)
         cmocka_unit_test(in_place_one_buffer_is_the_other),
         cmocka_unit_test(a_strided_ref_keeps_its_shape_in_place),
         cmocka_unit_test(buffers_end_with_their_last_block),
-        cmocka_unit_test(what_a_rank_gives_and_gets_counts_once_in_place),
         cmocka_unit_test(sizes_do_not_overflow_32_bits),
         cmocka_unit_test(steps_of_no_bytes_name_no_memory),
         cmocka_unit_test(a_step_says_what_it_was_told),

@@ -15,20 +15,44 @@ static void sizes_have_units(void **state)
     assert_int_equal(bytes_in("18446744073709551615K"), 0);     /* more than there can be */
 }
 
-static void processors_are_counted_in_all_words_of_a_map(void **state)
+static int cpus_in(const char *map, cpu_set_t *set)
 {
+    read_map(map, set);
+    return CPU_COUNT(set);
+}
+
+static void processors_are_read_from_all_words_of_a_map(void **state)
+{
+    cpu_set_t set;
+
     (void)state;
-    assert_int_equal(bits_in("00000003\n"), 2);
-    assert_int_equal(bits_in("ff,0000000f\n"), 12);
-    assert_int_equal(bits_in("80000000,00000000,00000001\n"), 2);
-    assert_int_equal(bits_in(""), 0);
+    assert_int_equal(cpus_in("00000003\n", &set), 2);
+    assert_true(CPU_ISSET(0, &set) && CPU_ISSET(1, &set));
+    assert_int_equal(cpus_in("a1,0000000f\n", &set), 7);
+    assert_true(CPU_ISSET(3, &set) && CPU_ISSET(32, &set) && CPU_ISSET(37, &set) && CPU_ISSET(39, &set));
+    assert_int_equal(cpus_in("80000000,00000000,00000001\n", &set), 2);
+    assert_true(CPU_ISSET(0, &set) && CPU_ISSET(95, &set));
+    assert_int_equal(cpus_in("", &set), 0);
+}
+
+/* Of more processors than a set has. */
+static void a_long_map_is_read_as_far_as_a_set_goes(void **state)
+{
+    char map[CPU_SETSIZE / 4 + 64];
+    cpu_set_t set;
+
+    (void)state;
+    memset(map, 'f', sizeof map);
+    map[sizeof map - 1] = '\0';
+    assert_int_equal(cpus_in(map, &set), CPU_SETSIZE);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_have_units),
-        cmocka_unit_test(processors_are_counted_in_all_words_of_a_map),
+        cmocka_unit_test(processors_are_read_from_all_words_of_a_map),
+        cmocka_unit_test(a_long_map_is_read_as_far_as_a_set_goes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

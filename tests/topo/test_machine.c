@@ -85,13 +85,17 @@ static void this_host_is_discovered(void **state)
 static void the_last_cache_is_told_whole_or_not_at_all(void **state)
 {
     struct tt_cache cache;
-    cpu_set_t set;
+    cpu_set_t set, sharing;
 
     (void)state;
     CPU_ZERO(&set);
-    assert_int_equal(tt_last_cache_of(&set).bytes, 0);
+    assert_int_equal(tt_last_cache_of(&set, &sharing).bytes, 0);
+    assert_int_equal(CPU_COUNT(&sharing), 0);
     assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
-    cache = tt_last_cache_of(&set);
+    cache = tt_last_cache_of(&set, &sharing);
+    assert_int_equal(CPU_COUNT(&sharing), cache.cpus);
+    CPU_AND(&sharing, &sharing, &set);
+    assert_true(cache.bytes == 0 || CPU_COUNT(&sharing) > 0);      /* the first of the set, at least */
     assert_int_equal(cache.bytes > 0, cache.cpus > 0);
     assert_true(cache.bytes == 0 || cache.bytes >= 4096);
     assert_true(cache.cpus <= sysconf(_SC_NPROCESSORS_CONF));

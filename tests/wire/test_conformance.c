@@ -4,7 +4,8 @@
  *
  * The ofi wire is tried over the provider of libfabric that it chooses, and with some of the properties over each of the others that need no hardware.
  *
- * TUTTI_TEST_SEED replays a run; TUTTI_TEST_ONLY names a property or a wire; TUTTI_TEST_OFI names providers of libfabric that the ofi wire shall
+ * TUTTI_TEST_SEED replays a run; TUTTI_TEST_ONLY names a property or a wire, and TUTTI_TEST_HALVES, if it is set, has half of its properties tried in
+ * one turn (unit.h), with a wire that has two settings each with one of them: for emulated machines; TUTTI_TEST_OFI names providers of libfabric that the ofi wire shall
  * be tried over with all properties, like "tcp sockets", in place of those. */
 #include <errno.h>
 #include <poll.h>
@@ -1474,6 +1475,14 @@ static bool cma_works(const struct tt_wire_ops *ops)
     return *readable == 2;
 }
 
+/* i: the sum of the setting's number and the property's. */
+static bool is_tried(uint64_t i, const char *only)
+{
+    if (!only)
+        return unit_has_turn(i, 2);
+    return !getenv("TUTTI_TEST_HALVES") || (i + unit_turn()) % 2 == 0;
+}
+
 int main(void)
 {
     static struct setting settings[NSETTINGS_MAX];
@@ -1481,7 +1490,6 @@ int main(void)
     static char names[NSETTINGS_MAX * NPROPERTIES][192];
     const char *seed = getenv("TUTTI_TEST_SEED"), *only = getenv("TUTTI_TEST_ONLY");
     const char *of_ofi = getenv("TUTTI_TEST_OFI");
-    const bool halves = getenv("TUTTI_TEST_HALVES");    /* an emulated machine: of a wire that has two settings each property is tried with one, by turn */
     char providers[256], setting[SETTING_NAME_BYTES];
     size_t nsettings = 0, nalways = 0, n = 0;
 
@@ -1526,7 +1534,7 @@ int main(void)
             snprintf(names[n], sizeof names[n], "%s x%u: %s", setting, settings[s].lanes, properties[p].name);
             if ((only && !strstr(names[n], only)) || (settings[s].sampled && !is_sampled(properties[p].run)))
                 continue;
-            if (always && (only ? halves && (nalways + p + unit_turn()) % 2 : !unit_has_turn(nalways + p, 2)))
+            if (always && !is_tried(nalways + p, only))
                 continue;
             tests[n] =
                 (struct CMUnitTest){ .name = names[n], .test_func = properties[p].run, .initial_state = &settings[s] };

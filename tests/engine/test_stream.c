@@ -1,0 +1,104 @@
+/* From where on outputs are written past the cache, by what of it the ranks have. */
+#include "engine/stream.h"
+#include "support/unit.h"
+
+#define MIB (1ull << 20)
+
+static void ranks_share_a_cache_or_have_one_each(void **state)
+{
+    (void)state;
+    assert_int_equal(tt_stream_least(8 * MIB, 2, 2, 1), 6 * MIB);
+    assert_int_equal(tt_stream_least(8 * MIB, 2, 2, 2), 3 * MIB);
+    assert_int_equal(tt_stream_least(8 * MIB, 2, 2, 8), 6 * MIB / 8);       /* more ranks than cores */
+    assert_int_equal(tt_stream_least(8 * MIB, 1, 8, 8), 6 * MIB);           /* a cache for each core */
+    assert_int_equal(tt_stream_least(8 * MIB, 4, 8, 8), 6 * MIB / 4);
+    assert_int_equal(tt_stream_least(8 * MIB, 4, 8, 3), 6 * MIB / 2);       /* two of them at one, at least */
+    assert_int_equal(tt_stream_least(8 * MIB, 64, 2, 2), 3 * MIB);
+    assert_int_equal(tt_stream_least(UINT64_MAX, 1, 1, 1), 12 * MIB);
+}
+
+static void a_cache_that_is_not_told_is_large(void **state)
+{
+    (void)state;
+    assert_int_equal(tt_stream_least(0, 0, 2, 2), 12 * MIB);
+    assert_int_equal(tt_stream_least(8 * MIB, 0, 2, 2), 12 * MIB);
+    assert_int_equal(tt_stream_least(8 * MIB, 2, 0, 2), 12 * MIB);
+    assert_int_equal(tt_stream_least(8 * MIB, 2, 2, 0), 12 * MIB);
+}
+
+/* The highest threshold that such a call of 1000 bytes on 4 ranks reaches. */
+static uint64_t reaches(enum tt_coll_kind kind, uint32_t rank, bool in_place)
+{
+    const struct tt_coll c = {
+        .kind = kind, .rank = rank, .nranks = 4, .elem_bytes = 1, .bytes = 1000, .in_place = in_place
+    };
+    uint64_t least = 0;
+
+    while (tt_stream_pays(&c, least + 1))
+        least++;
+    return least;
+}
+
+static void what_is_the_same_memory_counts_once(void **state)
+{
+    (void)state;
+    assert_int_equal(reaches(TT_ALLREDUCE, 1, false), 2000);
+    assert_int_equal(reaches(TT_ALLREDUCE, 1, true), 1000);
+    assert_int_equal(reaches(TT_ALLTOALL, 1, false), 8000);
+    assert_int_equal(reaches(TT_ALLTOALL, 1, true), 4000);
+    assert_int_equal(reaches(TT_ALLGATHER, 1, false), 5000);
+    assert_int_equal(reaches(TT_REDUCE_SCATTER, 1, true), 4000);
+}
+
+static void a_root_and_the_others_agree(void **state)
+{
+    (void)state;
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        assert_int_equal(reaches(TT_BROADCAST, rank, rank == 0), 1250);
+        assert_int_equal(reaches(TT_REDUCE, rank, false), 1000);
+        assert_int_equal(reaches(TT_SCATTER, rank, false), 2000);
+        assert_int_equal(reaches(TT_GATHER, rank, false), 2000);
+    }
+    assert_int_equal(reaches(TT_SEND, 0, false), 1000);
+    assert_int_equal(reaches(TT_RECV, 0, false), 1000);
+    assert_int_equal(reaches(TT_BARRIER, 0, false), 0);
+}
+
+static void what_is_in_no_cache_is_not_kept(void **state)
+{
+    struct tt_coll c = { .kind = TT_GATHER, .nranks = 1024, .elem_bytes = 1, .bytes = 16 << 10 };
+
+    (void)state;
+    assert_true(tt_stream_pays(&c, 6 * MIB));
+    c.rank = 1;
+    assert_false(tt_stream_pays(&c, 6 * MIB));
+}
+
+static void v_kinds_count_what_this_rank_gets(void **state)
+{
+    const uint64_t bytes[] = { 10, 500, 30, 40 }, displs[] = { 0, 10, 510, 540 };
+    struct tt_coll c = { .kind = TT_GATHERV, .nranks = 4, .elem_bytes = 1, .recv_bytes = bytes, .recv_displs = displs };
+
+    (void)state;
+    assert_true(tt_stream_pays(&c, 290) && !tt_stream_pays(&c, 291));
+    c.rank = 1;
+    assert_false(tt_stream_pays(&c, 1));
+    c = (struct tt_coll){
+        .kind = TT_SCATTERV, .rank = 1, .nranks = 4, .elem_bytes = 1, .send_bytes = bytes, .send_displs = displs
+    };
+    assert_true(tt_stream_pays(&c, 500) && !tt_stream_pays(&c, 501));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_share_a_cache_or_have_one_each),
+        cmocka_unit_test(a_cache_that_is_not_told_is_large),
+        cmocka_unit_test(what_is_the_same_memory_counts_once),
+        cmocka_unit_test(a_root_and_the_others_agree),
+        cmocka_unit_test(what_is_in_no_cache_is_not_kept),
+        cmocka_unit_test(v_kinds_count_what_this_rank_gets),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
