@@ -147,7 +147,7 @@ static bool find_algo(struct plan *p, const struct plan_options *o)
     enum tt_coll_kind kind;
 
     if (!tt_coll_parse(o->coll, &kind))
-        return COMPLAIN("there is no collective \"%s\"", o->coll);
+        return COMPLAIN("there is no collective \"%s\"; `tutti perf --help` lists them", o->coll);
     p->algo = tt_algo_named(kind, o->algo);
     if (p->algo)
         return true;

@@ -129,7 +129,7 @@ static bool make_coll(struct why *w, const struct plan_options *o, const struct 
     if (tt_chunks_get(&chunks))
         return false;       /* what is wrong has been said */
     if (!tt_coll_parse(o->coll, &kind))
-        return COMPLAIN("there is no collective \"%s\"", o->coll);
+        return COMPLAIN("there is no collective \"%s\"; `tutti perf --help` lists them", o->coll);
     if (!tt_predict_knows(kind) && kind != TT_BARRIER)
         return COMPLAIN("%s has counts of its own in each call, or two ends: its algorithm is chosen by closed forms, call by call", o->coll);
     if (o->root >= layout->nranks)
