@@ -278,8 +278,7 @@ static void set_out(struct tt_op *op)
         .eager_bytes = op->conf.eager_bytes, .streams = op->conf.streams, .depth = op->conf.depth,
     };
 
-    op->stream_dst = tt_stream_pays(&op->conf.coll, op->context->engine->stream_least) &&
-                     !(getenv("NOQUANT") && tt_op_is_quantized(op));
+    op->stream_dst = tt_stream_pays(&op->conf.coll, op->context->engine->stream_least);
     op->in_flight = 0;
     tt_op_write_lengths(op);
     tt_exec_init(&op->exec, &conf, op->exec_peers, op->peers_max);
