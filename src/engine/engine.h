@@ -71,7 +71,8 @@ void tt_engine_set_secret(struct tt_engine *e, const uint8_t *secret);
 /* Processors that the ranks of this host share, which decides with their number how waiters wait; not told: tt_engine_cores. Before
  * tt_engine_start. */
 void tt_engine_set_cores(struct tt_engine *e, uint32_t cores);
-/* The last cache before memory that this rank's core has, and how many of those processors share it; not told: that is not known. Before tt_engine_start. */
+/* The last cache before memory that this rank's core has, 0: not known, and how many of those processors share it; not told: not known. After all cards and tt_engine_set_cores, before
+ * tt_engine_start. */
 void tt_engine_set_cache(struct tt_engine *e, uint64_t bytes, uint32_t sharing);
 /* Starts the progress thread. watch_fd (or -1): when it is readable, the thread calls alert(arg): the control overlay. */
 tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(void *arg), void *arg);

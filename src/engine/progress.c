@@ -748,8 +748,7 @@ void tt_engine_set_cores(struct tt_engine *e, uint32_t cores)
 
 void tt_engine_set_cache(struct tt_engine *e, uint64_t bytes, uint32_t sharing)
 {
-    e->cache_bytes = bytes;
-    e->cache_cores = sharing;
+    e->stream_least = tt_stream_least(bytes, sharing, e->cores, e->local_ranks);
 }
 
 tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(void *arg), void *arg)
@@ -759,7 +758,6 @@ tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(vo
 
     tt_cards_settle(&e->cards);
     choose_patience(e);
-    e->stream_least = tt_stream_least(e->cache_bytes, e->cache_cores, e->cores, e->local_ranks);
     tell_unusable(e);
     e->watch_fd = watch_fd;
     e->alert = alert;

@@ -252,8 +252,6 @@ struct tt_engine {
     uint32_t rank, nranks, local_ranks;
     uint32_t first_here;        /* the lowest rank of this host */
     uint32_t cores;             /* that these share; 0: not told */
-    uint64_t cache_bytes;       /* of the last one that this rank's core has; 0: not told */
-    uint32_t cache_cores;       /* of these, that share it */
     uint64_t stream_least;      /* stream.h */
     uint32_t forks;             /* before it was created */
     uint8_t secret[16];
