@@ -68,8 +68,8 @@ static void refuse(struct tt_coordinator *c, struct tt_conn *conn, enum tt_snaps
 {
     const bool first = c->chronicle.counters.refused[why]++ == 0 && why == TT_REFUSAL_STRANGER;
 
-    tt_log(first ? TT_LOG_WARN : TT_LOG_INFO, "coordinator: the connection of %s is ended: %s%s", conn->address, text,
-           first ? "; further ones are counted, and told with TUTTI_LOG=info" : "");
+    tt_log(first ? TT_LOG_WARN : TT_LOG_INFO, "coordinator: closed the connection from %s: %s%s", conn->address, text,
+           first ? "; further ones are only counted (TUTTI_LOG=info logs each)" : "");
     end(c, conn);
 }
 

@@ -36,7 +36,7 @@ static void fail(struct tt_coordinator *c)
     snprintf(c->why_text, sizeof c->why_text, "%.*s", (int)sizeof c->why_text - 1, tutti_last_error());
     pthread_mutex_unlock(&c->lock);
     if (write(c->ended, &one, sizeof one) != sizeof one)
-        tt_log(TT_LOG_ERROR, "coordinator: cannot say that it ended");
+        tt_log(TT_LOG_ERROR, "coordinator: cannot log the end of the run");
 }
 
 static void wake(void *context)
@@ -99,7 +99,7 @@ static void turn(struct tt_coordinator *c)
     const int n = epoll_wait(c->epoll, c->events, c->nevents_max, timeout_ms(c));
 
     if (n < 0 && errno != EINTR) {
-        c->failed = tt_fail_errno(errno, "coordinator: wait for its connections");
+        c->failed = tt_fail_errno(errno, "coordinator: wait for connections");
         return;
     }
     look_at_clock(c);
@@ -141,8 +141,9 @@ static tutti_status check_door(const struct tt_coordinator_conf *conf, const cha
     if (loopback || conf->secure.mode != TT_SECURE_PLAIN || conf->insecure)
         return TUTTI_OK;
     return tt_fail(TUTTI_ERR_INVALID,
-                   "coordinator: others than this host reach %s (" TT_LISTEN_FOR_MEMBERS "), and nothing keeps strangers out: give a token "
-                   "or certificates, or say that it is meant (--insecure; tutti_coordinator_conf.insecure)",
+                   "coordinator: %s is reachable from other hosts (" TT_LISTEN_FOR_MEMBERS
+                   ") without authentication: set a token or certificates, or allow it with "
+                   "--insecure (tutti_coordinator_conf.insecure)",
                    text);
 }
 
@@ -162,22 +163,22 @@ static tutti_status check_doors(const struct tt_coordinator_conf *conf)
 static tutti_status check_conf(const struct tt_coordinator_conf *conf)
 {
     if (!conf->run || !*conf->run || strlen(conf->run) >= TT_ELASTIC_TEXT_BYTES)
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "coordinator: the run needs a name of 1 to %d bytes (--run, TUTTI_RUN; tutti_coordinator_conf.run)",
-            TT_ELASTIC_TEXT_BYTES - 1);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "coordinator: the run's name must have 1 to %d bytes (--run, TUTTI_RUN; "
+                       "tutti_coordinator_conf.run)",
+                       TT_ELASTIC_TEXT_BYTES - 1);
     if (conf->nlisten == 0)
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: no address to listen on was given (" TT_LISTEN_FOR_MEMBERS ")");
+        return tt_fail(TUTTI_ERR_INVALID, "coordinator: no listen address (" TT_LISTEN_FOR_MEMBERS ")");
     if (conf->lease_ns < LEASE_MIN_NS || conf->lease_ns > LEASE_MAX_NS)
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: a lease of %llu ms: it must be %llu ms to an hour",
+        return tt_fail(TUTTI_ERR_INVALID, "coordinator: invalid lease of %llu ms: must be %llu ms to 1 hour",
                        (unsigned long long)(conf->lease_ns / TT_MS), (unsigned long long)(LEASE_MIN_NS / TT_MS));
     if (conf->grace_ns > conf->lease_ns)
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "coordinator: a grace of %llu ms (--grace, conf.grace_ms) is longer than the lease of %llu ms (--lease, conf.lease_ms)",
-            (unsigned long long)(conf->grace_ns / TT_MS), (unsigned long long)(conf->lease_ns / TT_MS));
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "coordinator: grace of %llu ms (--grace, conf.grace_ms) is longer than "
+                       "the lease of %llu ms (--lease, conf.lease_ms)",
+                       (unsigned long long)(conf->grace_ns / TT_MS), (unsigned long long)(conf->lease_ns / TT_MS));
     if (conf->members_max > TT_ELASTIC_MEMBERS_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: %u members: a run has at most %u", conf->members_max,
+        return tt_fail(TUTTI_ERR_INVALID, "coordinator: members_max is %u: the maximum is %u", conf->members_max,
                        TT_ELASTIC_MEMBERS_MAX);
     return conf->secure.mode == TT_SECURE_TOKEN ? tt_secure_check_token(conf->secure.token) : TUTTI_OK;
 }
@@ -265,7 +266,7 @@ static tutti_status open_epoll(struct tt_coordinator *c)
     c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     c->ended = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (c->epoll < 0 || c->wake < 0 || c->ended < 0 || epoll_ctl(c->epoll, EPOLL_CTL_ADD, c->wake, &ev) != 0)
-        return tt_fail_errno(errno, "coordinator: set up its loop");
+        return tt_fail_errno(errno, "coordinator: create the event loop");
     return TUTTI_OK;
 }
 
@@ -288,7 +289,7 @@ static tutti_status set_up_core(struct tt_coordinator *c)
     c->nevents_max = (int)(c->conf.members_max + TT_STRANGERS_MAX + TT_LEAVERS_MAX + TT_LISTEN_MAX);
     c->events = calloc((size_t)c->nevents_max, sizeof *c->events);
     if (!conf.members || !conf.order || !conf.scratch || !conf.ring_memory || !c->last || !c->events)
-        return tt_fail(TUTTI_ERR_NOMEM, "coordinator: no memory for %u members", c->conf.members_max);
+        return tt_fail(TUTTI_ERR_NOMEM, "coordinator: out of memory for %u members", c->conf.members_max);
     memcpy(conf.run, c->run, sizeof conf.run);
     tt_random_bytes(conf.secret, sizeof conf.secret);
     tt_coord_init(&c->core, &conf, c->core_ns);
@@ -305,7 +306,7 @@ static tutti_status start_thread(struct tt_coordinator *c)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     err = pthread_create(&c->thread, NULL, loop, c);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return err ? tt_fail_errno(err, "coordinator: start its thread") : TUTTI_OK;
+    return err ? tt_fail_errno(err, "coordinator: start the thread") : TUTTI_OK;
 }
 
 /* What there is of it, but for the thread and the journal. */

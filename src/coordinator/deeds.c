@@ -28,7 +28,7 @@ static void push(struct tt_coordinator *c, const struct tt_deed *deed)
         struct tt_deed *more = realloc(c->deeds, room * sizeof *more);
 
         if (!more) {
-            c->failed = tt_fail(TUTTI_ERR_NOMEM, "coordinator: no memory for what is to be said");
+            c->failed = tt_fail(TUTTI_ERR_NOMEM, "coordinator: out of memory for outgoing messages");
             if (deed->owns)
                 tt_parcel_drop(deed->parcel);
             return;
@@ -50,7 +50,7 @@ static void say(struct tt_coordinator *c, const struct tt_coord_act *act)
         deed.parcel = tt_parcel_new(act->data, act->bytes);
         deed.owns = true;
         if (!deed.parcel) {
-            c->failed = tt_fail(TUTTI_ERR_NOMEM, "coordinator: no memory for a message of %zu bytes", act->bytes);
+            c->failed = tt_fail(TUTTI_ERR_NOMEM, "coordinator: out of memory for a message of %zu bytes", act->bytes);
             return;
         }
         memcpy(c->last, act->data, act->bytes);
@@ -182,18 +182,19 @@ static bool take_record(void *context, const void *data, size_t bytes)
 
     r->n++;
     if (tt_elmsg_version(data, bytes) != TT_ELASTIC_VERSION)
-        r->st = tt_fail(
-            TUTTI_ERR_INVALID,
-            "coordinator: the journal was written by version %u of the protocol of elastic runs, and this is version %u: go on with "
-            "the tutti that wrote it, or begin the run anew with another journal",
-            tt_elmsg_version(data, bytes), TT_ELASTIC_VERSION);
+        r->st = tt_fail(TUTTI_ERR_INVALID,
+                        "coordinator: the journal has protocol version %u, but this coordinator "
+                        "has version %u: use the tutti that wrote it, or restart the run with a "
+                        "new journal",
+                        tt_elmsg_version(data, bytes), TT_ELASTIC_VERSION);
     else if (r->n == 1 && tt_elmsg_read(&m, data, bytes) && m.kind == TT_ELMSG_LOG_START &&
              strcmp(m.text, r->c->run) != 0)
         r->st =
-            tt_fail(TUTTI_ERR_INVALID, "coordinator: the journal is of run \"%s\", not of \"%s\"", m.text, r->c->run);
+            tt_fail(TUTTI_ERR_INVALID, "coordinator: the journal belongs to run \"%s\", not \"%s\"", m.text, r->c->run);
     else if (!tt_coord_replay(&r->c->core, data, bytes))
         r->st = tt_fail(TUTTI_ERR_INVALID,
-                        "coordinator: record %llu of the journal makes no sense after those before it: it is damaged",
+                        "coordinator: journal damaged: record %llu is inconsistent with the "
+"records before it",
                         (unsigned long long)r->n);
     return r->st == TUTTI_OK;
 }
@@ -203,7 +204,7 @@ static tutti_status bound_members(struct tt_coordinator *c)
 {
     if (c->core.nmembers > c->conf.members_max)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "coordinator: the journal holds %" PRIu32 " member%s, and the run may have %" PRIu32
+                       "coordinator: the journal holds %" PRIu32 " member%s, but the limit of the run is %" PRIu32
                        " (--members; tutti_coordinator_conf.members_max)",
                        c->core.nmembers, TT_PLURAL(c->core.nmembers), c->conf.members_max);
     c->core.conf.members_max = c->conf.members_max;

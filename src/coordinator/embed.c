@@ -45,9 +45,9 @@ static tutti_status set_security(struct tt_coordinator_conf *out, const tutti_co
         return st;
     }
     if (files % 3 != 0)
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: certificate, key and authority go together");
+        return tt_fail(TUTTI_ERR_INVALID, "coordinator: certificate, key and authority must be set together");
     if (!!files + !!token + !!conf->insecure > 1)
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: a token, certificates and insecure exclude each other");
+        return tt_fail(TUTTI_ERR_INVALID, "coordinator: token, certificates and insecure are mutually exclusive");
     out->insecure = conf->insecure != 0;
     out->secure = (struct tt_secure_conf){ .mode = files   ? TT_SECURE_CERTIFICATE
                                                    : token ? TT_SECURE_TOKEN
@@ -62,7 +62,7 @@ static tutti_status set_security(struct tt_coordinator_conf *out, const tutti_co
 static tutti_status set_patience(struct tt_coordinator_conf *out, const tutti_coordinator_conf *conf)
 {
     if (conf->lease_ms < 0 || conf->lease_ms > LEASE_MS_MAX || conf->grace_ms < 0 || conf->grace_ms > LEASE_MS_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: a lease of %lld ms, a grace of %lld ms: they must be 0 to an hour",
+        return tt_fail(TUTTI_ERR_INVALID, "coordinator: lease is %lld ms and grace is %lld ms: must be 0 to 1 hour",
                        (long long)conf->lease_ms, (long long)conf->grace_ms);
     out->lease_ns = (uint64_t)conf->lease_ms * TT_MS;
     out->grace_ns = (uint64_t)conf->grace_ms * TT_MS;
@@ -76,7 +76,7 @@ static tutti_status split_addresses(char *text, const char *out[TT_LISTEN_MAX], 
 
     for (char *one = strtok_r(text, ",", &save); one; one = strtok_r(NULL, ",", &save)) {
         if (*n == TT_LISTEN_MAX)
-            return tt_fail(TUTTI_ERR_INVALID, "coordinator: more than %u addresses to listen on", TT_LISTEN_MAX);
+            return tt_fail(TUTTI_ERR_INVALID, "coordinator: too many listen addresses: the maximum is %u", TT_LISTEN_MAX);
         out[(*n)++] = one;
     }
     return TUTTI_OK;
@@ -95,7 +95,7 @@ static tutti_status timer_create_ms(int64_t wait_ms, int *out)
         return TUTTI_OK;
     *out = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
     if (*out < 0)
-        return tt_fail_errno(errno, "coordinator: make a timer");
+        return tt_fail_errno(errno, "coordinator: create a timer");
     timerfd_settime(*out, 0, &after, NULL);     /* an argument is right by construction, and nothing else can fail */
     return TUTTI_OK;
 }
@@ -131,7 +131,7 @@ static tutti_status open_store(struct tt_journal **out, tutti_coordinator *c, co
     if (timer >= 0)
         close(timer);
     if (st == TUTTI_ERR_ABORTED)
-        return tt_fail(TUTTI_ERR_TIMEOUT, "coordinator: after %" PRId64 " ms another one still leads at %s, or that does not answer", wait_ms, conf->store);
+        return tt_fail(TUTTI_ERR_TIMEOUT, "coordinator: after %" PRId64 " ms another coordinator still leads at %s, or the store does not respond", wait_ms, conf->store);
     return st;
 }
 
@@ -139,9 +139,13 @@ static tutti_status open_journal(struct tt_journal **out, tutti_coordinator *c, 
                                  const char *listen)
 {
     if (conf->journal && conf->store)
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: a journal, %s, and a store, %s: which is it to be?", conf->journal, conf->store);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "coordinator: both a journal (%s) and a store (%s) are set: use one of "
+                       "them",
+                       conf->journal, conf->store);
     if (conf->journal && !*conf->journal)
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: tutti_coordinator_conf.journal is empty: say a file, or NULL to keep nothing");
+        return tt_fail(TUTTI_ERR_INVALID, "coordinator: tutti_coordinator_conf.journal is empty: use a file name, "
+                                          "or NULL for no journal");
     if (conf->store)
         return open_store(out, c, conf, listen);
     return conf->journal ? tt_journal_sqlite_open(out, conf->journal) : tt_journal_none_open(out);
@@ -192,7 +196,7 @@ tutti_status tutti_coordinator_create(tutti_coordinator **out, const tutti_coord
         return st;
     c = calloc(1, sizeof *c);
     addresses = strdup(conf.listen ? conf.listen : "127.0.0.1:0");
-    st = c && addresses ? begin(c, &conf, addresses) : tt_fail(TUTTI_ERR_NOMEM, "coordinator: no memory");
+    st = c && addresses ? begin(c, &conf, addresses) : tt_fail(TUTTI_ERR_NOMEM, "coordinator: out of memory");
     free(addresses);
     if (st) {
         if (c)
@@ -220,7 +224,7 @@ tutti_status tutti_coordinator_check(tutti_coordinator *c)
     tutti_status st;
 
     if (!c)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_coordinator_check: there is no coordinator");
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_coordinator_check: coordinator is NULL");
     st = tt_coordinator_why(c->inside, why, sizeof why);
     return st ? tt_fail_again(st, why) : TUTTI_OK;
 }

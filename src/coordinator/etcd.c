@@ -76,8 +76,8 @@ static tutti_status refused(struct tt_etcd *e, const char *method, struct json_o
     struct json_object *said = tt_etcd_at(answer, "error");
     const char *text = json_object_get_string(json_object_is_type(said, json_type_string) ? said : NULL);
 
-    snprintf(e->why, sizeof e->why, "etcd at %s refuses %s: %.*s (HTTP status %ld)", e->servers[e->at], method,
-             REFUSAL_BYTES, text ? text : "it does not say why", http);
+    snprintf(e->why, sizeof e->why, "etcd at %s rejected %s: %.*s (HTTP status %ld)", e->servers[e->at], method,
+             REFUSAL_BYTES, text ? text : "no reason given", http);
     return TUTTI_ERR_INVALID;
 }
 
@@ -99,7 +99,7 @@ static tutti_status ask(struct tt_etcd *e, const char *method, const char *body,
     curl_easy_setopt(e->curl, CURLOPT_TIMEOUT_MS, timeout_ms);
     code = curl_easy_perform(e->curl);
     if (code != CURLE_OK) {
-        snprintf(e->why, sizeof e->why, "etcd at %s does not answer: %.*s", e->servers[e->at], REFUSAL_BYTES,
+        snprintf(e->why, sizeof e->why, "etcd at %s does not respond: %.*s", e->servers[e->at], REFUSAL_BYTES,
                  e->error[0] ? e->error : curl_easy_strerror(code));
         return TUTTI_ERR_TIMEOUT;
     }
@@ -123,7 +123,7 @@ tutti_status tt_etcd_call(struct tt_etcd *e, const char *method, struct json_obj
     tutti_status st = TUTTI_ERR_TIMEOUT;
     uint64_t now_ns = tt_now_ns();
 
-    snprintf(e->why, sizeof e->why, "etcd at %s: no time is left to ask it", e->servers[e->at]);
+    snprintf(e->why, sizeof e->why, "etcd at %s: the deadline passed before the request", e->servers[e->at]);
     for (uint32_t tries = 1; body && st == TUTTI_ERR_TIMEOUT && now_ns < deadline_ns; tries++) {
         const uint64_t left_ms = (deadline_ns - now_ns) / TT_MS + 1;
 
@@ -162,15 +162,15 @@ static bool is_address(const char *text)
 static tutti_status take_servers(struct tt_etcd *e, const char *servers)
 {
     char *copy = strdup(servers), *rest = copy, *one;
-    tutti_status st = copy ? TUTTI_OK : tt_fail(TUTTI_ERR_NOMEM, "etcd: no memory for its servers");
+    tutti_status st = copy ? TUTTI_OK : tt_fail(TUTTI_ERR_NOMEM, "etcd: out of memory for the server list");
 
     while (!st && (one = strsep(&rest, ","))) {
         if (!is_address(one))
-            st = tt_fail(TUTTI_ERR_INVALID, "etcd: \"%s\" in \"%s\" is no address of a server: say host:port", one, servers);
+            st = tt_fail(TUTTI_ERR_INVALID, "etcd: invalid server address \"%s\" in \"%s\": must be host:port", one, servers);
         else if (e->nservers == TT_ETCD_SERVERS_MAX)
-            st = tt_fail(TUTTI_ERR_INVALID, "etcd: \"%s\": at most %u servers", servers, TT_ETCD_SERVERS_MAX);
+            st = tt_fail(TUTTI_ERR_INVALID, "etcd: too many servers in \"%s\": the maximum is %u", servers, TT_ETCD_SERVERS_MAX);
         else if (!(e->servers[e->nservers] = strdup(one)))
-            st = tt_fail(TUTTI_ERR_NOMEM, "etcd: no memory for its servers");
+            st = tt_fail(TUTTI_ERR_NOMEM, "etcd: out of memory for the server list");
         else
             e->nservers++;
     }
@@ -183,7 +183,7 @@ static tutti_status start(struct tt_etcd *e)
     e->curl = curl_easy_init();
     e->headers = curl_slist_append(NULL, "Content-Type: application/json");
     if (!e->curl || !e->headers)
-        return tt_fail(TUTTI_ERR_NOMEM, "etcd: no memory for a client");
+        return tt_fail(TUTTI_ERR_NOMEM, "etcd: out of memory for a client");
     curl_easy_setopt(e->curl, CURLOPT_HTTPHEADER, e->headers);
     curl_easy_setopt(e->curl, CURLOPT_WRITEFUNCTION, take);
     curl_easy_setopt(e->curl, CURLOPT_WRITEDATA, e);
@@ -201,7 +201,7 @@ tutti_status tt_etcd_create(struct tt_etcd **out, const char *servers)
     tutti_status st;
 
     if (!e)
-        return tt_fail(TUTTI_ERR_NOMEM, "etcd: no memory for a client");
+        return tt_fail(TUTTI_ERR_NOMEM, "etcd: out of memory for a client");
     pthread_once(&curl_once, start_curl);
     st = take_servers(e, servers);
     st = st ? st : start(e);
@@ -230,7 +230,7 @@ void tt_etcd_destroy(struct tt_etcd *e)
 tutti_status tt_etcd_create(struct tt_etcd **out, const char *servers)
 {
     (void)out;
-    return tt_fail(TUTTI_ERR_UNSUPPORTED, "etcd at %s: this build has no libcurl to speak with it", servers);
+    return tt_fail(TUTTI_ERR_UNSUPPORTED, "etcd at %s: this build has no libcurl, which the etcd client needs", servers);
 }
 
 void tt_etcd_destroy(struct tt_etcd *e)

@@ -116,7 +116,7 @@ static void *keep(void *lead)
         done = l->ending || l->lost;
         pthread_mutex_unlock(&l->lock);
         if (!done && keep_alive(l) == TUTTI_ERR_INVALID)
-            tt_etcd_lead_lose(l, "its lease has ended");
+            tt_etcd_lead_lose(l, "its lease expired");
     }
     return NULL;
 }
@@ -185,7 +185,7 @@ static tutti_status look(struct tt_etcd_lead *l, uint64_t patience_ns, struct le
     *out = (struct leader){ .term = tt_etcd_number(kv, "create_revision"), .lease = tt_etcd_number(kv, "lease") };
     who = kv ? tt_etcd_bytes(kv, "value", &bytes) : NULL;
     if (kv)
-        snprintf(out->who, sizeof out->who, "%s", who && *who ? who : "somebody");
+        snprintf(out->who, sizeof out->who, "%s", who && *who ? who : "unknown");
     free(who);
     json_object_put(answer);
     return TUTTI_OK;
@@ -222,7 +222,8 @@ static void tell(const struct tt_etcd_lead *l, const char *leader, char told[WHO
     if (strcmp(told, leader) == 0)
         return;
     if (strcmp(leader, l->conf->who) == 0)
-        tt_log(TT_LOG_WARN, "coordinator: nobody leads, but this one's own lease of before is not over in the store yet; waiting for its end");
+        tt_log(TT_LOG_WARN, "coordinator: no leader; waiting for this coordinator's previous lease "
+                            "in the store to expire");
     else if (*leader)
         tt_log(TT_LOG_WARN, "coordinator: %s leads; standing by", leader);
     l->conf->stands_by(l->conf->context, strcmp(leader, l->conf->who) == 0 ? "" : leader);
@@ -247,7 +248,7 @@ static tutti_status wait_for_term(struct tt_etcd_lead *l)
         told_silence = st != TUTTI_OK;
         tell(l, st == TUTTI_OK ? leader.who : "", told);
         if (is_stopped(l, LOOK_MS))
-            return tt_fail_again(TUTTI_ERR_ABORTED, "etcd: told to end while another coordinator leads");
+            return tt_fail_again(TUTTI_ERR_ABORTED, "etcd: stopped while another coordinator leads");
     }
 }
 
@@ -273,7 +274,7 @@ static tutti_status find_etcd(struct tt_etcd_lead *l)
     tutti_status st = look(l, QUIET_S * TT_SECOND, &leader);
 
     if (st == TUTTI_ERR_TIMEOUT) {
-        tt_log(TT_LOG_WARN, "%s; it is asked again for %d s", tt_etcd_why(l->etcd), FIRST_S - QUIET_S);
+        tt_log(TT_LOG_WARN, "%s; retrying for %d s", tt_etcd_why(l->etcd), FIRST_S - QUIET_S);
         st = look(l, (FIRST_S - QUIET_S) * TT_SECOND, &leader);
     }
     return st ? tt_fail(TUTTI_ERR_SYSTEM, "%s", tt_etcd_why(l->etcd)) : TUTTI_OK;
@@ -285,7 +286,7 @@ static tutti_status begin(struct tt_etcd_lead *l)
 
     l->key = strdup(l->conf->key);
     if (!l->key)
-        return tt_fail(TUTTI_ERR_NOMEM, "etcd: no memory for the leader's key");
+        return tt_fail(TUTTI_ERR_NOMEM, "etcd: out of memory for the leader's key");
     st = tt_etcd_create(&l->etcd, l->conf->servers);
     if (st)
         return st;
@@ -302,7 +303,7 @@ tutti_status tt_etcd_lead_begin(struct tt_etcd_lead **out, const struct tt_etcd_
     tutti_status st;
 
     if (!l)
-        return tt_fail(TUTTI_ERR_NOMEM, "etcd: no memory to lead");
+        return tt_fail(TUTTI_ERR_NOMEM, "etcd: out of memory for the leader's lease");
     pthread_mutex_init(&l->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -338,7 +339,7 @@ tutti_status tt_etcd_lead_lose(struct tt_etcd_lead *l, const char *why)
     first = !l->lost;
     l->lost = true;
     if (first)
-        snprintf(l->why, sizeof l->why, "coordinator: it does not lead any more: %s", why);
+        snprintf(l->why, sizeof l->why, "coordinator: lost leadership: %s", why);
     pthread_mutex_unlock(&l->lock);
     return first ? tt_fail(TUTTI_ERR_ABORTED, "%s", l->why) : tt_fail_again(TUTTI_ERR_ABORTED, l->why);
 }
@@ -351,7 +352,7 @@ tutti_status tt_etcd_lead_check(struct tt_etcd_lead *l)
     lost = l->lost;
     late = clock_ns() >= l->until_ns;
     pthread_mutex_unlock(&l->lock);
-    return lost || late ? tt_etcd_lead_lose(l, "etcd was not heard of in time to keep its lease") : TUTTI_OK;
+    return lost || late ? tt_etcd_lead_lose(l, "etcd did not respond in time to renew the lease") : TUTTI_OK;
 }
 
 struct json_object *tt_etcd_lead_condition(const struct tt_etcd_lead *l)

@@ -301,7 +301,7 @@ static tutti_status start_library(struct tt_http *h)
                                   MHD_OPTION_END);
     info = h->library ? MHD_get_daemon_info(h->library, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
     if (!info || epoll_ctl(h->epoll, EPOLL_CTL_ADD, info->epoll_fd, &ev) != 0)
-        return tt_fail(TUTTI_ERR_SYSTEM, "http: libmicrohttpd does not start: %s", strerror(errno));
+        return tt_fail(TUTTI_ERR_SYSTEM, "http: start libmicrohttpd: %s", strerror(errno));
     return TUTTI_OK;
 }
 
@@ -351,7 +351,7 @@ tutti_status tt_http_create(struct tt_http **out, const struct tt_http_conf *con
     tutti_status st;
 
     if (!h)
-        return tt_fail(TUTTI_ERR_NOMEM, "http: no memory for a server");
+        return tt_fail(TUTTI_ERR_NOMEM, "http: out of memory for a server");
     h->epoll = h->stop = -1;
     for (uint32_t i = 0; i < LISTENERS; i++)
         h->acceptors[i].listener = -1;
@@ -361,7 +361,7 @@ tutti_status tt_http_create(struct tt_http **out, const struct tt_http_conf *con
     h->kept = calloc(conf->npages + 1u, sizeof *h->kept);
     for (uint32_t i = 0; i < TT_HTTP_CONNECTIONS; i++)
         h->open[i].fd = -1;
-    st = h->kept ? start(h, conf->address) : tt_fail(TUTTI_ERR_NOMEM, "http: no memory for %u pages", conf->npages);
+    st = h->kept ? start(h, conf->address) : tt_fail(TUTTI_ERR_NOMEM, "http: out of memory for %u pages", conf->npages);
     if (st) {
         release(h);
         return st;
@@ -382,7 +382,7 @@ void tt_http_destroy(struct tt_http *h)
     if (!h)
         return;
     if (write(h->stop, &one, sizeof one) != sizeof one)
-        tt_log(TT_LOG_WARN, "http: the server's thread cannot be told to end: %s", strerror(errno));
+        tt_log(TT_LOG_WARN, "http: cannot signal the server's thread to stop: %s", strerror(errno));
     pthread_join(h->thread, NULL);
     release(h);
 }

@@ -116,7 +116,7 @@ static tutti_status read_head(struct etcd_journal *j)
         text = tt_etcd_bytes(kv, "value", &bytes);
         j->meta_revision = tt_etcd_number(kv, "mod_revision");
         if (!text || !read_meta(j, text))
-            st = damaged(j, "it is no journal of a coordinator, or of another version");
+            st = damaged(j, "not a coordinator's journal, or one of another version");
         free(text);
     }
     json_object_put(answer);
@@ -134,9 +134,9 @@ static tutti_status keep_piece(struct etcd_journal *j, struct json_object *kv, u
     key = tt_etcd_bytes(kv, "key", &key_bytes);
     data = tt_etcd_bytes(kv, "value", &bytes);
     if (!key || !data || strcmp(key, expected) != 0)
-        st = damaged(j, "pieces of it are missing");
+        st = damaged(j, "pieces are missing");
     else if (bytes > JOURNAL_BYTES_MAX - j->bytes)
-        st = damaged(j, "it is longer than any journal");
+        st = damaged(j, "its length exceeds the limit");
     if (!st) {
         more = realloc(j->pending, j->bytes + bytes + 1);
         if (more) {
@@ -146,7 +146,7 @@ static tutti_status keep_piece(struct etcd_journal *j, struct json_object *kv, u
             j->bytes += bytes;
             *hash = tt_hash_bytes(data, bytes, *hash);
         } else {
-            st = tt_fail(TUTTI_ERR_NOMEM, "journal in etcd, %s: no memory to read it", j->prefix);
+            st = tt_fail(TUTTI_ERR_NOMEM, "journal in etcd, %s: out of memory for reading", j->prefix);
         }
     }
     free(key);
@@ -172,7 +172,7 @@ static tutti_status read_some(struct etcd_journal *j, uint32_t *next, uint64_t *
     while (!st && (kv = pair_at(answer, *next - begin)) && *next <= j->npieces)
         st = keep_piece(j, kv, (*next)++, hash);
     if (!st && *next == begin)
-        st = damaged(j, "pieces of it are missing");
+        st = damaged(j, "pieces are missing");
     json_object_put(answer);
     return st;
 }
@@ -188,7 +188,7 @@ static tutti_status give(struct etcd_journal *j, bool (*take)(void *context, con
         const uint32_t bytes = tt_read_u32(&r);
 
         if (r.bad || bytes > (size_t)(r.end - r.at))
-            return damaged(j, "its last record is cut off");
+            return damaged(j, "the last record is truncated");
         if (more)
             more = take(context, r.at, bytes);
         r.at += bytes;
@@ -206,7 +206,7 @@ static tutti_status etcd_read(struct tt_journal *journal, bool (*take)(void *con
     for (uint32_t next = 1; !st && next <= j->npieces;)
         st = read_some(j, &next, &hash);
     if (!st && j->meta_revision && hash != j->hash)
-        st = damaged(j, "pieces of it were altered");
+        st = damaged(j, "pieces were modified");
     if (!st)
         st = give(j, take, context);
     j->bytes = 0;
@@ -226,7 +226,7 @@ static tutti_status etcd_append(struct tt_journal *journal, const void *data, si
         uint8_t *more = realloc(j->pending, room);
 
         if (!more)
-            return tt_fail(TUTTI_ERR_NOMEM, "journal in etcd, %s: no memory for a record", j->prefix);
+            return tt_fail(TUTTI_ERR_NOMEM, "journal in etcd, %s: out of memory for a record", j->prefix);
         j->pending = more;
         j->room = room;
     }
@@ -349,7 +349,7 @@ static tutti_status explain(struct etcd_journal *j, struct json_object *answer, 
     same = text && strcmp(text, meta) == 0;
     free(text);
     if (!same)
-        return tt_fail(TUTTI_ERR_SYSTEM, "journal in etcd, %s: somebody who is no coordinator has changed it", j->prefix);
+        return tt_fail(TUTTI_ERR_SYSTEM, "journal in etcd, %s: modified by a client other than a coordinator", j->prefix);
     j->meta_revision = tt_etcd_number(there, "mod_revision");
     return TUTTI_OK;
 }
@@ -460,9 +460,9 @@ static tutti_status split(const struct tt_journal_etcd_conf *conf, char servers[
     const char *rest = conf->store + strlen(SCHEME), *slash;
 
     if (strncmp(conf->store, SCHEME, strlen(SCHEME)) != 0 || !(slash = strchr(rest, '/')) || slash == rest || !slash[1])
-        return tt_fail(TUTTI_ERR_INVALID, "\"%s\" (" GIVEN ") is no store: say etcd://host:port[,host:port...]/prefix", conf->store);
+        return tt_fail(TUTTI_ERR_INVALID, "\"%s\" (" GIVEN ") is an invalid store: must be etcd://host:port[,host:port...]/prefix", conf->store);
     if (slash - rest >= SERVERS_BYTES || strlen(slash) >= PREFIX_BYTES)
-        return tt_fail(TUTTI_ERR_INVALID, "\"%.60s...\" (" GIVEN ") is too long for a store", conf->store);
+        return tt_fail(TUTTI_ERR_INVALID, "\"%.60s...\" (" GIVEN ") is too long", conf->store);
     snprintf(servers, SERVERS_BYTES, "%.*s", (int)(slash - rest), rest);
     snprintf(prefix, PREFIX_BYTES, "%s", slash);
     return TUTTI_OK;
@@ -481,11 +481,10 @@ static tutti_status make_client(struct tt_etcd **out, const struct tt_journal_et
         return st;
     if (!conf->plain && !is_here(servers)) {
         tt_etcd_destroy(etcd);
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "%s: what is written there (the run's secret, who may come back as whom) would travel in plain to "
-            "another host; if that is meant, say so (--store-plain; tutti_coordinator_conf.store_plain)",
-            conf->store);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: the journal holds secrets and would cross the network unencrypted "
+                       "(--store-plain or tutti_coordinator_conf.store_plain allows it)",
+                       conf->store);
     }
     *out = etcd;
     return TUTTI_OK;
@@ -514,7 +513,7 @@ tutti_status tt_journal_etcd_open(struct tt_journal **out, const struct tt_journ
     tutti_status st;
 
     if (!j)
-        return tt_fail(TUTTI_ERR_NOMEM, "coordinator: no memory for a journal");
+        return tt_fail(TUTTI_ERR_NOMEM, "coordinator: out of memory for a journal");
     j->base.ops = &etcd_ops;
     st = make_client(&j->etcd, conf, servers, j->prefix);
     if (!st) {

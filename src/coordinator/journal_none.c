@@ -47,7 +47,7 @@ tutti_status tt_journal_none_open(struct tt_journal **out)
     struct tt_journal *j = malloc(sizeof *j);
 
     if (!j)
-        return tt_fail(TUTTI_ERR_NOMEM, "coordinator: no memory for a journal");
+        return tt_fail(TUTTI_ERR_NOMEM, "coordinator: out of memory for a journal");
     j->ops = &none_ops;
     *out = j;
     return TUTTI_OK;

@@ -46,12 +46,12 @@ static tutti_status fail(const struct sqlite_journal *j, const char *what)
     case SQLITE_BUSY:
         return tt_fail(TUTTI_ERR_INVALID, "journal %s: another coordinator has it open", j->path);
     case SQLITE_NOTADB:
-        return tt_fail(TUTTI_ERR_INVALID, "journal %s: it is no journal of a coordinator", j->path);
+        return tt_fail(TUTTI_ERR_INVALID, "journal %s: not a coordinator's journal", j->path);
     case SQLITE_CORRUPT:
         return tt_fail(TUTTI_ERR_INVALID, "journal %s: the file is damaged (%s: %s)", j->path, what,
                        sqlite3_errmsg(j->db));
     case SQLITE_NOMEM:
-        return tt_fail(TUTTI_ERR_NOMEM, "journal %s: no memory to %s", j->path, what);
+        return tt_fail(TUTTI_ERR_NOMEM, "journal %s: out of memory to %s", j->path, what);
     default:
         err = sqlite3_system_errno(j->db);
         return tt_fail(TUTTI_ERR_SYSTEM, "journal %s: cannot %s: %s%s%s%s", j->path, what, sqlite3_errmsg(j->db),
@@ -84,7 +84,9 @@ static tutti_status ask(struct sqlite_journal *j, const char *sql, sqlite3_int64
 
 static tutti_status damaged(const struct sqlite_journal *j, sqlite3_int64 n)
 {
-    return tt_fail(TUTTI_ERR_INVALID, "journal %s: record %lld is damaged, or those before it are not all there",
+    return tt_fail(TUTTI_ERR_INVALID,
+                   "journal %s: damaged: record %lld is corrupt, or records before it are "
+                   "missing",
                    j->path, (long long)n);
 }
 
@@ -205,7 +207,7 @@ static tutti_status make_file(const char *path)
     if (fd >= 0)
         close(fd);
     else if (errno != EEXIST)
-        return tt_fail_errno(errno, "journal %s: create it", path);
+        return tt_fail_errno(errno, "create journal %s", path);
     return TUTTI_OK;
 }
 
@@ -215,9 +217,9 @@ static tutti_status keep_to_owner(const char *path)
     struct stat file;
 
     if (lstat(path, &file) != 0)
-        return errno == ENOENT ? TUTTI_OK : tt_fail_errno(errno, "journal %s: look at it", path);
+        return errno == ENOENT ? TUTTI_OK : tt_fail_errno(errno, "stat journal %s", path);
     if ((file.st_mode & 077) && chmod(path, 0600) != 0)
-        return tt_fail_errno(errno, "journal %s: keep others from reading it", path);
+        return tt_fail_errno(errno, "restrict permissions of journal %s", path);
     return TUTTI_OK;
 }
 
@@ -257,9 +259,9 @@ static tutti_status look(struct sqlite_journal *j, bool *is_new)
     if (*is_new)
         return TUTTI_OK;
     if (id != APPLICATION_ID)
-        return tt_fail(TUTTI_ERR_INVALID, "journal %s: it is an SQLite file, but of another program", j->path);
+        return tt_fail(TUTTI_ERR_INVALID, "journal %s: SQLite file of another program", j->path);
     if (format != FORMAT)
-        return tt_fail(TUTTI_ERR_INVALID, "journal %s: its format is %lld; this coordinator writes and reads %d",
+        return tt_fail(TUTTI_ERR_INVALID, "journal %s: format %lld is unsupported: this coordinator uses format %d",
                        j->path, (long long)format, FORMAT);
     return TUTTI_OK;
 }
@@ -298,7 +300,7 @@ tutti_status tt_journal_sqlite_open(struct tt_journal **out, const char *path)
         j->path = strdup(path);
     if (!j || !j->path) {
         free(j);
-        return tt_fail(TUTTI_ERR_NOMEM, "coordinator: no memory for a journal");
+        return tt_fail(TUTTI_ERR_NOMEM, "coordinator: out of memory for a journal");
     }
     j->base.ops = &sqlite_ops;
     j->hash = SEED;

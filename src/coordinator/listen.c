@@ -84,12 +84,12 @@ static tutti_status find(const char *text, const char *given, struct addrinfo **
     int err;
 
     if (why)
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: \"%s\" (%s) is no address to listen on: %s", text, given, why);
+        return tt_fail(TUTTI_ERR_INVALID, "coordinator: invalid listen address \"%s\" (%s): %s", text, given, why);
     err = getaddrinfo(*at.host && strcmp(at.host, "*") != 0 ? at.host : NULL, at.port, &hints, list);
     if (err)
         return tt_fail(err == EAI_AGAIN || err == EAI_SYSTEM || err == EAI_MEMORY ? TUTTI_ERR_SYSTEM
                                                                                   : TUTTI_ERR_INVALID,
-                       "coordinator: \"%s\" (%s): no such address: %s", text, given,
+                       "coordinator: cannot resolve listen address \"%s\" (%s): %s", text, given,
                        err == EAI_SYSTEM ? strerror(errno) : gai_strerror(err));
     *port = at.number;
     return TUTTI_OK;

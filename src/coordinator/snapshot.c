@@ -62,7 +62,7 @@ tutti_status tt_board_create(struct tt_board **out, void (*wake)(void *context),
     pthread_condattr_t attr;
 
     if (!b)
-        return tt_fail(TUTTI_ERR_NOMEM, "coordinator: no memory for its board");
+        return tt_fail(TUTTI_ERR_NOMEM, "coordinator: out of memory for the status snapshot");
     b->wake = wake;
     b->context = context;
     pthread_mutex_init(&b->lock, NULL);

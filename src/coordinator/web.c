@@ -151,7 +151,7 @@ tutti_status tt_web_create(struct tt_web **out, const char *address, struct tt_b
     tutti_status st;
 
     if (!w)
-        return tt_fail(TUTTI_ERR_NOMEM, "http: no memory for the status page");
+        return tt_fail(TUTTI_ERR_NOMEM, "http: out of memory for the status page");
     pthread_mutex_init(&w->lock, NULL);
     w->board = board;
     w->standby.since_unix_ms = tt_chronicle_unix_ms();

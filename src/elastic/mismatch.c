@@ -82,7 +82,7 @@ const char *tt_mismatch_text(char out[TT_MISMATCH_BYTES], const struct tt_mismat
         return out;
     }
     if (differs == TT_DIFFERS_NOT || differs >= TT_DIFFERENCES) {
-        snprintf(out, TT_MISMATCH_BYTES, "members %" PRIu64 " and %" PRIu64 " called different things", m->id, m->other);
+        snprintf(out, TT_MISMATCH_BYTES, "members %" PRIu64 " and %" PRIu64 " called different operations", m->id, m->other);
         return out;
     }
     put_value(value, sizeof value, differs, m->value);

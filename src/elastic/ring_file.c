@@ -30,7 +30,7 @@ static tutti_status check_keys(const struct reading *r)
     static const char *const known[] = { "peers", "bandwidth_mbit_s", "latency_ms", "up_mbit_s", "down_mbit_s", "comment" };
 
     if (!json_object_is_type(r->whole, json_type_object))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: the whole is %.64s, but must be an object: {...}", r->from, text_of(r->whole));
+        return tt_fail(TUTTI_ERR_INVALID, "%s: the document is %.64s: must be an object {...}", r->from, text_of(r->whole));
     json_object_object_foreach(r->whole, key, value)
     {
         bool found = false;
@@ -39,10 +39,10 @@ static tutti_status check_keys(const struct reading *r)
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)
             found |= strcmp(key, known[i]) == 0;
         if (!found)
-            return tt_fail(
-                TUTTI_ERR_INVALID,
-                "%s: %.64s is no key that is known here; these are: peers, bandwidth_mbit_s, latency_ms, up_mbit_s, down_mbit_s, comment",
-                r->from, key);
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "%s: unknown key \"%.64s\" (known: peers, bandwidth_mbit_s, latency_ms, "
+                           "up_mbit_s, down_mbit_s, comment)",
+                           r->from, key);
     }
     return TUTTI_OK;
 }
@@ -69,16 +69,17 @@ static tutti_status read_rows(const struct reading *r, const char *key, double u
     struct json_object *rows = json_object_object_get(r->whole, key);
 
     if (!json_object_is_type(rows, json_type_array) || json_object_array_length(rows) != r->n)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %s must be an array of %u row%s, one for each peer", r->from, key, r->n, TT_PLURAL(r->n));
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s must be an array of %u row%s, one per peer", r->from, key, r->n, TT_PLURAL(r->n));
     for (uint32_t i = 0; i < r->n; i++) {
         struct json_object *row = json_object_array_get_idx(rows, i);
 
         if (!json_object_is_type(row, json_type_array) || json_object_array_length(row) != r->n)
-            return tt_fail(TUTTI_ERR_INVALID, "%s: row %u of %s must be an array of %u numbers, one for each peer", r->from, i, key, r->n);
+            return tt_fail(TUTTI_ERR_INVALID, "%s: row %u of %s must be an array of %u numbers, one per peer", r->from, i, key, r->n);
         for (uint32_t k = 0; k < r->n; k++)
             if (!read_number(json_object_array_get_idx(row, k), unit, max, &out[(size_t)i * r->n + k]))
                 return tt_fail(TUTTI_ERR_INVALID,
-                               "%s: %s from peer %u to peer %u is %.64s, but must be a number from 0 to %g, or null",
+                               "%s: %s from peer %u to peer %u is %.64s: must be a number from 0 to %g, "
+"or null",
                                r->from, key, i, k, text_of(json_object_array_get_idx(row, k)), (double)max / unit);
     }
     return TUTTI_OK;
@@ -93,10 +94,10 @@ static tutti_status read_caps(const struct reading *r, const char *key, uint64_t
     if (!*there)
         return TUTTI_OK;
     if (!json_object_is_type(caps, json_type_array) || json_object_array_length(caps) != r->n)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %s must be an array of %u numbers, one for each peer", r->from, key, r->n);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s must be an array of %u numbers, one per peer", r->from, key, r->n);
     for (uint32_t k = 0; k < r->n; k++)
         if (!read_number(json_object_array_get_idx(caps, k), MBIT, TT_RING_RATE_MAX, &out[k]))
-            return tt_fail(TUTTI_ERR_INVALID, "%s: %s of peer %u is %.64s, but must be a number from 0 to %g, or null",
+            return tt_fail(TUTTI_ERR_INVALID, "%s: %s of peer %u is %.64s: must be a number from 0 to %g, or null",
                            r->from, key, k, text_of(json_object_array_get_idx(caps, k)),
                            (double)TT_RING_RATE_MAX / MBIT);
     return TUTTI_OK;
@@ -113,7 +114,7 @@ static tutti_status read_names(const struct reading *r, char (*name)[TT_RING_NAM
     if (!json_object_object_get_ex(r->whole, "peers", &names))
         return TUTTI_OK;
     if (!json_object_is_type(names, json_type_array) || json_object_array_length(names) != r->n)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: peers must be an array of %u names, as bandwidth_mbit_s has rows", r->from, r->n);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: peers must be an array of %u names, one per row of bandwidth_mbit_s", r->from, r->n);
     for (uint32_t k = 0; k < r->n; k++) {
         struct json_object *v = json_object_array_get_idx(names, k);
         const char *s = json_object_is_type(v, json_type_string) ? json_object_get_string(v) : "";
@@ -122,10 +123,10 @@ static tutti_status read_names(const struct reading *r, char (*name)[TT_RING_NAM
         for (const char *c = s; *c; c++)
             bad |= (unsigned char)*c < ' ' || *c == 0x7f;
         if (bad)
-            return tt_fail(
-                TUTTI_ERR_INVALID,
-                "%s: the name of peer %u is %.80s, but must be a string of 1 to %d bytes without control characters",
-                r->from, k, text_of(v), TT_RING_NAME_BYTES - 1);
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "%s: name of peer %u is %.80s: must be a string of 1 to %d bytes without "
+                           "control characters",
+                           r->from, k, text_of(v), TT_RING_NAME_BYTES - 1);
         memcpy(name[k], s, strlen(s) + 1);
     }
     return TUTTI_OK;
@@ -140,7 +141,7 @@ static tutti_status read_whole(const struct reading *r, struct tt_ring_file *f)
     tutti_status st;
 
     if (!rate)
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory for a matrix of %u peers", r->from, r->n);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for a matrix of %u peers", r->from, r->n);
     latency = rate + links;
     up = latency + links;
     down = up + r->n;
@@ -179,7 +180,7 @@ tutti_status tt_ring_file_parse(struct tt_ring_file *out, const char *text, size
         rows = json_object_object_get(r.whole, "bandwidth_mbit_s");
         n = json_object_is_type(rows, json_type_array) ? json_object_array_length(rows) : 0;
         if (n < 1 || n > TT_RING_PEERS_MAX)
-            st = tt_fail(TUTTI_ERR_INVALID, "%s: bandwidth_mbit_s must be an array of 1 to %u rows, one for each peer", from, TT_RING_PEERS_MAX);
+            st = tt_fail(TUTTI_ERR_INVALID, "%s: bandwidth_mbit_s must be an array of 1 to %u rows, one per peer", from, TT_RING_PEERS_MAX);
     }
     r.n = (uint32_t)n;
     if (!st)

@@ -8,7 +8,7 @@ static tutti_status check_caps(const uint64_t *caps, uint32_t n, const char *nam
 {
     for (uint32_t i = 0; caps && i < n; i++)
         if (caps[i] > TT_RING_RATE_MAX)
-            return tt_fail(TUTTI_ERR_INVALID, "%s of peer %u is %llu bytes/s, more than can be (%llu)", name, i,
+            return tt_fail(TUTTI_ERR_INVALID, "%s of peer %u is %llu bytes/s: the maximum is %llu", name, i,
                            (unsigned long long)caps[i], TT_RING_RATE_MAX);
     return TUTTI_OK;
 }
@@ -18,19 +18,18 @@ tutti_status tt_ring_matrix_check(const struct tt_ring_matrix *m)
     tutti_status st;
 
     if (m->n < 1 || m->n > TT_RING_PEERS_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "a matrix of %u peers; there may be 1 to %u", m->n, TT_RING_PEERS_MAX);
+        return tt_fail(TUTTI_ERR_INVALID, "the matrix has %u peers: must be 1 to %u", m->n, TT_RING_PEERS_MAX);
     for (uint32_t i = 0; i < m->n; i++)
         for (uint32_t k = 0; k < m->n; k++) {
             const unsigned long long rate = m->rate[i * m->n + k], latency = m->latency[i * m->n + k];
 
             if (i != k && rate > TT_RING_RATE_MAX)
                 return tt_fail(TUTTI_ERR_INVALID,
-                               "the rate from peer %u to peer %u is %llu bytes/s, more than can be (%llu)", i, k, rate,
+                               "the rate from peer %u to peer %u is %llu bytes/s: the maximum is %llu", i, k, rate,
                                TT_RING_RATE_MAX);
             if (i != k && latency > TT_RING_LATENCY_MAX)
-                return tt_fail(TUTTI_ERR_INVALID,
-                               "the latency from peer %u to peer %u is %llu ns, more than can be (%llu)", i, k, latency,
-                               TT_RING_LATENCY_MAX);
+                return tt_fail(TUTTI_ERR_INVALID, "the latency from peer %u to peer %u is %llu ns: the maximum is %llu",
+                               i, k, latency, TT_RING_LATENCY_MAX);
         }
     st = check_caps(m->up, m->n, "the upload cap");
     return st ? st : check_caps(m->down, m->n, "the download cap");

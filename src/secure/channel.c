@@ -84,7 +84,7 @@ tutti_status tt_channel_create(struct tt_channel **out, struct tt_stream *stream
     struct tt_channel *c = calloc(1, sizeof *c);
 
     if (!c)
-        return tt_fail(TUTTI_ERR_NOMEM, "secure: no memory for a channel");
+        return tt_fail(TUTTI_ERR_NOMEM, "secure: out of memory for a channel");
     c->stream = stream;
     c->conf = *conf;
     c->last = &c->first;
@@ -235,7 +235,7 @@ static int turn_away(struct tt_channel *c)
     const struct iovec part = { .iov_base = (void *)(uintptr_t)nothing, .iov_len = sizeof nothing };
 
     tt_stream_write(c->stream, &part, 1);
-    return tt_stream_fail(c->stream, -EPROTO, "the other end speaks TLS, and this one does not (no token or certificates here?)");
+    return tt_stream_fail(c->stream, -EPROTO, "the peer uses TLS, but this process does not (is a token or certificate set here?)");
 }
 
 /* Whole bytes of the message at the front; 0 while its length is not there; negative if it is not allowed. */

@@ -27,7 +27,7 @@ static void end(void)
     while (atomic_load(&inside) > 0 && tt_now_ns() < deadline_ns)
         nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
     if (atomic_load(&inside) > 0)
-        tt_log(TT_LOG_WARN, "secure: the process ends while a thread is in OpenSSL");
+        tt_log(TT_LOG_WARN, "secure: the process exits while another thread is inside OpenSSL");
 }
 
 /* Whoever was inside did not come along. */

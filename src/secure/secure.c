@@ -47,7 +47,7 @@ static tutti_status derive(uint8_t key[TT_SECURE_KEY_BYTES], const char *token)
     EVP_KDF_CTX_free(context);
     EVP_KDF_free(kdf);
     ERR_clear_error();
-    return done ? TUTTI_OK : tt_fail(TUTTI_ERR_SYSTEM, "secure: OpenSSL cannot derive a key (HKDF with SHA-256)");
+    return done ? TUTTI_OK : tt_fail(TUTTI_ERR_SYSTEM, "secure: key derivation failed in OpenSSL (HKDF with SHA-256)");
 }
 
 /* The key as OpenSSL wants it: as if it were that of an earlier session. NULL: no memory. */
@@ -89,7 +89,9 @@ static int on_find(SSL *ssl, const unsigned char *id, size_t id_bytes, SSL_SESSI
 tutti_status tt_secure_check_token(const char *token)
 {
     if (!token || strlen(token) < TT_SECURE_TOKEN_MIN)
-        return tt_fail(TUTTI_ERR_INVALID, "secure: a token must have at least %d characters, this one has %zu (conf.token, TUTTI_TOKEN)",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "secure: token too short: at least %d characters are needed, not %zu "
+                       "(conf.token, TUTTI_TOKEN)",
                        TT_SECURE_TOKEN_MIN, token ? strlen(token) : 0);
     return TUTTI_OK;
 }
@@ -121,7 +123,7 @@ static tutti_status fail_file(const char *what, const char *path, const char *sh
     const char *text = ERR_SYSTEM_ERROR(first) ? strerror(ERR_GET_REASON(first)) : ERR_reason_error_string(first);
 
     ERR_clear_error();
-    return tt_fail(TUTTI_ERR_INVALID, "secure: %s %s: %s%s", what, path, text ? text : "OpenSSL does not say why not",
+    return tt_fail(TUTTI_ERR_INVALID, "secure: %s %s: %s%s", what, path, text ? text : "unspecified OpenSSL error",
                    ERR_SYSTEM_ERROR(first) ? "" : should);
 }
 
@@ -137,9 +139,9 @@ static tutti_status check_own(struct tt_secure *s, const struct tt_secure_conf *
     if (!check ||
         X509_STORE_CTX_init(check, SSL_CTX_get_cert_store(s->tls), SSL_CTX_get0_certificate(s->tls), chain) != 1 ||
         X509_STORE_CTX_set_default(check, use) != 1)
-        st = tt_fail(TUTTI_ERR_NOMEM, "secure: no memory to check certificate %s", conf->certificate);
+        st = tt_fail(TUTTI_ERR_NOMEM, "secure: cannot verify certificate %s: out of memory", conf->certificate);
     else if (X509_verify_cert(check) != 1)
-        st = tt_fail(TUTTI_ERR_INVALID, "secure: certificate %s is not valid with authority %s as %s: %s",
+        st = tt_fail(TUTTI_ERR_INVALID, "secure: certificate %s is not valid under authority %s for use as %s: %s",
                      conf->certificate, conf->authority, use,
                      X509_verify_cert_error_string(X509_STORE_CTX_get_error(check)));
     X509_STORE_CTX_free(check);
@@ -165,7 +167,7 @@ static tutti_status use_certificate(struct tt_secure *s, const struct tt_secure_
     tutti_status st;
 
     if (!conf->certificate || !conf->key || !conf->authority)
-        return tt_fail(TUTTI_ERR_INVALID, "secure: certificates need three files; there is no %s",
+        return tt_fail(TUTTI_ERR_INVALID, "secure: certificate mode needs three files: no %s is set",
                        !conf->certificate ? "certificate"
                        : !conf->key       ? "key"
                                           : "authority");
@@ -206,7 +208,7 @@ static tutti_status set_up(struct tt_secure *s, const struct tt_secure_conf *con
     s->tls = SSL_CTX_new(TLS_method());
     if (!s->tls || !harden(s->tls)) {
         ERR_clear_error();
-        return tt_fail(TUTTI_ERR_SYSTEM, "secure: OpenSSL cannot be set up for TLS 1.3");
+        return tt_fail(TUTTI_ERR_SYSTEM, "secure: OpenSSL initialization for TLS 1.3 failed");
     }
     SSL_CTX_set_app_data(s->tls, s);
     return conf->mode == TT_SECURE_TOKEN ? use_token(s, conf->token) : use_certificate(s, conf);
@@ -217,7 +219,7 @@ static tutti_status tls_create(struct tt_secure *s, const struct tt_secure_conf 
     tutti_status st;
 
     if (!tt_openssl_enter())
-        return tt_fail(TUTTI_ERR_SYSTEM, "secure: OpenSSL has ended, as the process does");
+        return tt_fail(TUTTI_ERR_SYSTEM, "secure: OpenSSL is already shut down (the process is exiting)");
     st = set_up(s, conf);
     tt_openssl_leave();
     return st;
@@ -229,10 +231,10 @@ tutti_status tt_secure_create(struct tt_secure **out, const struct tt_secure_con
     tutti_status st = TUTTI_OK;
 
     if (conf->mode > TT_SECURE_CERTIFICATE)
-        return tt_fail(TUTTI_ERR_INVALID, "secure: there is no mode %d", (int)conf->mode);
+        return tt_fail(TUTTI_ERR_INVALID, "secure: invalid mode %d", (int)conf->mode);
     s = calloc(1, sizeof *s);
     if (!s)
-        return tt_fail(TUTTI_ERR_NOMEM, "secure: no memory");
+        return tt_fail(TUTTI_ERR_NOMEM, "secure: out of memory");
     s->mode = conf->mode;
     s->rekey_bytes = REKEY_BYTES;
     atomic_init(&s->references, 1);

@@ -24,7 +24,10 @@ tutti_status tt_security_parse(enum tt_secure_mode *out, const char *text)
             *out = (enum tt_secure_mode)i;
             return TUTTI_OK;
         }
-    return tt_fail(TUTTI_ERR_INVALID, "TUTTI_SECURITY (or conf.security) is \"%s\", but must be \"plain\", \"token\" or \"certificate\"", text);
+    return tt_fail(TUTTI_ERR_INVALID,
+                   "TUTTI_SECURITY (or conf.security) is \"%s\": must be \"plain\", "
+                   "\"token\" or \"certificate\"",
+                   text);
 }
 
 /* What a variable says; NULL if it is not set, or to nothing. */
@@ -39,7 +42,8 @@ static const char *setting(const char *name)
 static tutti_status check(const struct tt_secure_conf *conf)
 {
     if (conf->mode == TT_SECURE_TOKEN && (!conf->token || !*conf->token))
-        return tt_fail(TUTTI_ERR_INVALID, "TUTTI_SECURITY (or conf.security) is \"token\", but there is no token: set TUTTI_TOKEN");
+        return tt_fail(TUTTI_ERR_INVALID, "TUTTI_SECURITY (or conf.security) is \"token\", but no token is set "
+                                          "(set TUTTI_TOKEN)");
     if (conf->mode == TT_SECURE_CERTIFICATE && (!conf->certificate || !conf->key || !conf->authority))
         return tt_fail(TUTTI_ERR_INVALID, "TUTTI_SECURITY (or conf.security) is \"certificate\", but %s is not set",
                        !conf->certificate ? "TUTTI_CERTIFICATE"

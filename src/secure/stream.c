@@ -29,7 +29,7 @@ tutti_status tt_stream_create(struct tt_stream **out, struct tt_secure *secure, 
     struct tt_stream *s = calloc(1, sizeof *s);
 
     if (!s)
-        return tt_fail(TUTTI_ERR_NOMEM, "secure: no memory for a connection");
+        return tt_fail(TUTTI_ERR_NOMEM, "secure: out of memory for a connection");
     s->secure = secure;
     s->fd = s->held.fd = fd;
     s->end = end;
@@ -161,7 +161,7 @@ static int begin(struct tt_stream *s)
     bio = s->ssl ? tt_bio_new(&s->held) : NULL;
     if (!bio) {
         ERR_clear_error();
-        return tt_stream_fail(s, -ENOMEM, "no memory for TLS");
+        return tt_stream_fail(s, -ENOMEM, "out of memory for TLS");
     }
     SSL_set_bio(s->ssl, bio, bio);
     if (s->end == TT_STREAM_ACCEPTS)
@@ -299,7 +299,7 @@ static ssize_t record_fill(struct tt_stream *s, const struct iovec *parts, int n
     if (!s->record)
         s->record = malloc(RECORD_BYTES);
     if (!s->record)
-        return tt_stream_fail(s, -ENOMEM, "no memory for a record");
+        return tt_stream_fail(s, -ENOMEM, "out of memory for a record");
     for (int i = 0; i < nparts && n < RECORD_BYTES; i++) {
         const size_t skip = i == 0 ? gone : 0;
         const size_t left = parts[i].iov_len - skip, room = RECORD_BYTES - n;

@@ -12,14 +12,15 @@ struct meaning {
     const char *token, *certificate;
 };
 
-static const char another_token[] = "the other end has another token, or none";
+static const char another_token[] = "the peer has a different token, or none";
 static const char no_tls[] = TT_WHY_NO_TLS;
-static const char older[] = "the other end speaks an older TLS than 1.3";
-static const char unlike_token[] = "the other end does not take part by a token";
-static const char unlike_certificate[] = "the other end does not take part by certificates";
-static const char cut[] = "the connection was cut";
-static const char refused[] = "the other end does not accept this certificate: it is not of the authority there";
-static const char changed[] = "bytes were changed on the way, or the other end does not keep to TLS";
+static const char older[] = "the peer's TLS version is older than 1.3";
+static const char unlike_token[] = "the peer does not use token security";
+static const char unlike_certificate[] = "the peer does not use certificate security";
+static const char cut[] = "the connection was closed";
+static const char refused[] = "the peer rejected this certificate: it is not signed by the peer's "
+                              "authority";
+static const char changed[] = "TLS record corrupted, or TLS protocol violation by the peer";
 
 static const struct meaning meanings[] = {
     { SSL_R_BINDER_DOES_NOT_VERIFY, another_token, NULL },
@@ -28,17 +29,17 @@ static const struct meaning meanings[] = {
     { SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE, unlike_token, unlike_certificate },
     { SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM, unlike_token, unlike_certificate },
     { SSL_R_NO_SHARED_CIPHER, unlike_token, unlike_certificate },
-    { SSL_R_NO_SHARED_GROUPS, "no key exchange in common with the other end", NULL },
+    { SSL_R_NO_SHARED_GROUPS, "no key exchange in common with the peer", NULL },
     { SSL_R_CERTIFICATE_VERIFY_FAILED, unlike_token, NULL },
-    { SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE, unlike_token, "the other end shows no certificate" },
-    { SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED, unlike_token, "the other end wants a certificate" },
-    { SSL_R_TLSV1_ALERT_UNKNOWN_PSK_IDENTITY, "the other end wants a certificate, and this one has a token", NULL },
-    { SSL_R_CALLBACK_FAILED, NULL, "the other end has a token, and this one wants a certificate" },     /* the look at its hello */
+    { SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE, unlike_token, "the peer sent no certificate" },
+    { SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED, unlike_token, "the peer requires a certificate" },
+    { SSL_R_TLSV1_ALERT_UNKNOWN_PSK_IDENTITY, "the peer requires a certificate, but this process has a token", NULL },
+    { SSL_R_CALLBACK_FAILED, NULL, "the peer has a token, but this process requires a certificate" },     /* the look at its hello */
     { SSL_R_TLSV1_ALERT_UNKNOWN_CA, unlike_token, refused },
     { SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, unlike_token, refused },
-    { SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED, unlike_token, "the other end does not accept this certificate: it has expired" },
+    { SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED, unlike_token, "the peer rejected this certificate: it has expired" },
     { SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE, unlike_token,
-      "the other end does not accept this certificate: it was not made for this use" },
+      "the peer rejected this certificate: it is not valid for this use" },
     { SSL_R_WRONG_VERSION_NUMBER, no_tls, NULL },
     { SSL_R_HTTP_REQUEST, no_tls, NULL },
     { SSL_R_HTTPS_PROXY_REQUEST, no_tls, NULL },
@@ -70,11 +71,11 @@ static void say_certificate(char *why, const SSL *ssl)
     const long wrong = SSL_get_verify_result(ssl);
 
     if (wrong == X509_V_ERR_CERT_HAS_EXPIRED)
-        snprintf(why, TT_WHY_BYTES, "the other end's certificate has expired");
+        snprintf(why, TT_WHY_BYTES, "the peer's certificate has expired");
     else if (wrong == X509_V_ERR_CERT_NOT_YET_VALID)
-        snprintf(why, TT_WHY_BYTES, "the other end's certificate is not valid yet");
+        snprintf(why, TT_WHY_BYTES, "the peer's certificate is not valid yet");
     else
-        snprintf(why, TT_WHY_BYTES, "the other end's certificate is not of this authority (%s)",
+        snprintf(why, TT_WHY_BYTES, "the peer's certificate is not signed by this authority (%s)",
                  X509_verify_cert_error_string(wrong));
 }
 
@@ -96,6 +97,6 @@ int tt_why(char *why, const SSL *ssl, enum tt_secure_mode mode)
     else if (meaning)
         snprintf(why, TT_WHY_BYTES, "%s", meaning);
     else
-        snprintf(why, TT_WHY_BYTES, "the other end does not keep to TLS (%s)", text ? text : "no reason");
+        snprintf(why, TT_WHY_BYTES, "TLS protocol violation by the peer (%s)", text ? text : "no reason given");
     return meaning == cut ? -ECONNRESET : -EPROTO;
 }

@@ -6,7 +6,7 @@
 #include "secure/secure.h"
 
 #define TT_WHY_BYTES 160
-#define TT_WHY_NO_TLS "the other end speaks no TLS (no token or certificates there?)"
+#define TT_WHY_NO_TLS "the peer does not use TLS (is a token or certificate set there?)"
 
 /* Takes the calling thread's first OpenSSL error, empties its queue, and says in why[TT_WHY_BYTES] what that means between two ends in this
  * mode. Returns the negative errno that it is: -EPROTO, -ECONNRESET or -ENOMEM. */

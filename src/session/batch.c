@@ -87,7 +87,8 @@ static void begin(struct batch *b, struct slot *s)
     tt_run_lock(b->run);
     /* Who makes the next view waits for what we have in the engine. */
     if (b->run->recovering && !is_idle(b))
-        st = tt_fail_again(TUTTI_ERR_PEER_LOST, "tutti_run_batch: the epoch is over; another thread makes the next view");
+        st = tt_fail_again(TUTTI_ERR_PEER_LOST, "tutti_run_batch: the epoch has ended; another thread is forming the "
+                                                "next view");
     else
         st = tt_operation_begin(b->run, &s->o, &b->ops[index], b->first_tag + (uint32_t)i, b->deadline_ns);
     tt_run_unlock(b->run);
@@ -209,16 +210,19 @@ static tutti_status run_all(struct batch *b)
 static tutti_status check(struct batch *b)
 {
     if (b->nslots > TT_ELASTIC_TAGS || b->first_tag > TT_ELASTIC_TAGS)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_batch: %u tags from %u on are too many", b->nslots, b->first_tag);
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_batch: tag range out of bounds: %u tags from %u", b->nslots, b->first_tag);
     for (size_t i = 0; i < b->n; i++) {
         const tutti_status st = tt_operation_check(b->run, &b->ops[i], b->first_tag + b->nslots - 1);
 
         if (st)
             return st;
         if (b->ops[i].mode != b->ops[0].mode)
-            return tt_fail(TUTTI_ERR_INVALID, "tutti_run_batch: operation %zu is of another mode than the first", i);
+            return tt_fail(TUTTI_ERR_INVALID, "tutti_run_batch: operation %zu has a different mode than operation 0", i);
         if (b->ops[i].tentative)
-            return tt_fail(TUTTI_ERR_INVALID, "tutti_run_batch: operation %zu is tentative, and those of a batch are final when it returns", i);
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "tutti_run_batch: operation %zu is tentative: operations of a batch are "
+                           "final when the call returns",
+                           i);
     }
     return TUTTI_OK;
 }
@@ -241,7 +245,7 @@ static tutti_status run_batch(tutti_run *run, tutti_elastic *ops, size_t n, uint
     b.requests = calloc(b.nslots, sizeof *b.requests);
     b.left = malloc(n * sizeof *b.left);
     if (!b.slots || !b.requests || !b.left) {
-        st = tt_fail(TUTTI_ERR_NOMEM, "tutti_run_batch: no memory for %zu operations", n);
+        st = tt_fail(TUTTI_ERR_NOMEM, "tutti_run_batch: out of memory for %zu operations", n);
     } else {
         for (size_t i = 0; i < n; i++) {
             b.left[i] = i;

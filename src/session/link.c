@@ -209,7 +209,9 @@ static void tell_absence(tutti_run *run, uint64_t now_ns)
     if (!tt_run_tells_wait(&l->away, away, now_ns, &waited_ns))
         return;
     tt_link_tried(run, tried);
-    tt_log(TT_LOG_WARN, "no coordinator of the run \"%s\" has answered for %llu s (tried: %s); the last attempt: %s",
+    tt_log(TT_LOG_WARN,
+           "no coordinator of run \"%s\" has responded for %llu s (tried: %s); last "
+           "attempt: %s",
            run->m.conf.run, (unsigned long long)(waited_ns / TT_SECOND), tried, *l->why ? l->why : "no answer yet");
 }
 

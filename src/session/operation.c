@@ -55,22 +55,25 @@ static tutti_status check_reduction(const tutti_elastic *op, const char *name)
     if (!reduces || (unsigned)op->op >= TUTTI_REDOP_COUNT)
         return TUTTI_OK;
     if (op->op == TUTTI_PREMUL_SUM && op->scale == 0)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: op.scale is 0, and premul_sum multiplies by it", name);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: op.scale is 0: TUTTI_PREMUL_SUM multiplies the input by it", name);
     if (op->divisor && (op->op != TUTTI_AVG || op->divisor > UINT32_MAX))
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: op.divisor is %" PRIu64 ", and op.op %s; it is of avg only, and at most 2^32 - 1", name,
-                       op->divisor, tutti_redop_name(op->op));
+                       "%s: op.divisor is %" PRIu64 " with op.op %s: it must be at most 2^32 - 1, and 0 unless op.op is avg",
+                       name, op->divisor, tutti_redop_name(op->op));
     return TUTTI_OK;
 }
 
 static tutti_status check_partial(const tutti_elastic *op, const char *name)
 {
     if (op->mode != TUTTI_PARTIAL)
-        return op->withholds ? tt_fail(TUTTI_ERR_INVALID, "%s: op.withholds is of mode TUTTI_PARTIAL only", name) : TUTTI_OK;
+        return op->withholds ? tt_fail(TUTTI_ERR_INVALID, "%s: op.withholds requires op.mode TUTTI_PARTIAL", name) : TUTTI_OK;
     if (op->error_feedback)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: op.error_feedback does not go with TUTTI_PARTIAL: who withholds would contribute what is kept there", name);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: op.error_feedback cannot be combined with TUTTI_PARTIAL: a "
+                       "withholding member would contribute its kept error",
+                       name);
     if (op->coll != TUTTI_ALLREDUCE || (op->op != TUTTI_SUM && op->op != TUTTI_AVG))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: TUTTI_PARTIAL is for an allreduce with sum or avg; op.coll is %s%s%s", name,
+        return tt_fail(TUTTI_ERR_INVALID, "%s: TUTTI_PARTIAL requires an allreduce with sum or avg, not %s%s%s", name,
                        tt_collective_name(op->coll), op->coll == TUTTI_ALLREDUCE ? " with " : "",
                        op->coll == TUTTI_ALLREDUCE ? tutti_redop_name(op->op) : "");
     return TUTTI_OK;
@@ -85,35 +88,40 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
     if (op->size != sizeof *op)
         return tt_fail(TUTTI_ERR_INVALID, "%s: op.size is %zu; it must be sizeof(tutti_elastic), %zu", name, op->size, sizeof *op);
     if ((unsigned)op->coll >= TUTTI_COLL_COUNT)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: op.coll is %d; collectives are TUTTI_ALLREDUCE, 0, to TUTTI_ALLTOALLV, %d", name,
-                       (int)op->coll, TUTTI_COLL_COUNT - 1);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: op.coll is %d: must be from TUTTI_ALLREDUCE (0) to TUTTI_ALLTOALLV "
+                       "(%d)",
+                       name, (int)op->coll, TUTTI_COLL_COUNT - 1);
     if ((unsigned)op->mode > TUTTI_PARTIAL)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: op.mode is %d, of an %s; modes are TUTTI_ABORT, %d, TUTTI_RETRY, %d, and TUTTI_PARTIAL, %d",
+                       "%s: op.mode is %d (%s): must be TUTTI_ABORT (%d), TUTTI_RETRY (%d) or "
+"TUTTI_PARTIAL (%d)",
                        name, (int)op->mode, tt_collective_name(op->coll), TUTTI_ABORT, TUTTI_RETRY, TUTTI_PARTIAL);
     if (tag >= run->ntags)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no tag %u: tags are 0 to %u (tutti_run_conf.tags is %u)", name,
-                       tag, run->ntags - 1, run->ntags);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: tag %u is out of range 0 to %u (tutti_run_conf.tags is %u)", name, tag,
+                       run->ntags - 1, run->ntags);
     if (op->tentative && !tt_tentative_fits(op))
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "%s: op.coll is %s, in mode %s; tentative are only allreduce, reduce_scatter, allgather, alltoall and "
-            "barrier, in mode TUTTI_ABORT",
-            name, tt_collective_name(op->coll), modes[op->mode]);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: %s in mode %s cannot be tentative: only allreduce, reduce_scatter, "
+                       "allgather, alltoall and barrier in mode TUTTI_ABORT can",
+                       name, tt_collective_name(op->coll), modes[op->mode]);
     if ((unsigned)op->scope > TUTTI_SCOPE_GROUP)
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "%s: op.scope is %d; scopes are TUTTI_SCOPE_ALL, %d, TUTTI_SCOPE_ROLE, %d, and TUTTI_SCOPE_GROUP, %d", name,
-            (int)op->scope, TUTTI_SCOPE_ALL, TUTTI_SCOPE_ROLE, TUTTI_SCOPE_GROUP);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: op.scope is %d: must be TUTTI_SCOPE_ALL (%d), TUTTI_SCOPE_ROLE (%d) "
+                       "or TUTTI_SCOPE_GROUP (%d)",
+                       name, (int)op->scope, TUTTI_SCOPE_ALL, TUTTI_SCOPE_ROLE, TUTTI_SCOPE_GROUP);
     if (op->scope == TUTTI_SCOPE_GROUP && run->m.conf.nroles <= 1)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: the run has no replica groups (tutti_run_conf.nroles)", name);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: op.scope needs replica groups: the run has none (set "
+                       "tutti_run_conf.nroles)",
+                       name);
     if (has_counts(op->coll) && (!op->counts || (op->coll == TUTTI_ALLTOALLV && !op->recv_counts)))
         return tt_fail(TUTTI_ERR_INVALID, "%s: op.%s is NULL", name, op->counts ? "recv_counts" : "counts");
     if (op->mode == TUTTI_RETRY && op->scope != TUTTI_SCOPE_GROUP && !can_shrink(op->coll))
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "%s: op.mode is TUTTI_RETRY, and %s cannot be retried with fewer: its buffers depend on the number of ranks, or a part of it is for the lost",
-            name, tt_collective_name(op->coll));
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: op.mode is TUTTI_RETRY: %s cannot be retried with fewer ranks, as "
+                       "its buffers depend on their number",
+                       name, tt_collective_name(op->coll));
     st = check_reduction(op, name);
     return st ? st : check_partial(op, name);
 }
@@ -186,7 +194,7 @@ static tutti_status copy_input(struct tt_operation *o)
         t->copy[at] = malloc(bytes);
         t->copy_cap[at] = t->copy[at] ? bytes : 0;
         if (!t->copy[at])
-            return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory for a copy of %zu bytes of input", call_name, bytes);
+            return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for a copy of the input (%zu bytes)", call_name, bytes);
     }
     if (input_bytes)
         memcpy(t->copy[at], o->op->src, input_bytes);
@@ -209,11 +217,11 @@ static tutti_status may_begin(tutti_run *run, uint32_t tag)
     if (st)
         return st;
     if (run->space.epoch == 0)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: this member is in no view; tutti_run_epoch brings it into one", call_name);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: this member is in no view (call tutti_run_epoch to join one)", call_name);
     if (run->tags[tag].in_use)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: an operation of tag %u is under way", call_name, tag);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: an operation with tag %u is already in progress", call_name, tag);
     if (run->calling)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: a call that all members make is under way", call_name);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: a collective call of the run is already in progress", call_name);
     return TUTTI_OK;
 }
 
@@ -282,7 +290,7 @@ static tutti_status await_recovery(tutti_run *run, uint64_t *deadline_ns)
 {
     while (run->recovering && !run->over)
         if (!tt_run_wait_awake(run, deadline_ns) && run->recovering && !run->over)
-            return tt_fail(TUTTI_ERR_TIMEOUT, "%s: another thread had not made the next view before the deadline",
+            return tt_fail(TUTTI_ERR_TIMEOUT, "%s: another thread did not form the next view before the deadline",
                            call_name);
     return TUTTI_OK;
 }
@@ -339,7 +347,7 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
     st = tt_member_begin(&run->m, tag, o->seen_ns);
     if (st) {
         tt_scope_drop(o);
-        return tt_fail(st, "tutti_run_collective: tag %u cannot begin now", tag);
+        return tt_fail(st, "tutti_run_collective: an operation with tag %u cannot start now", tag);
     }
     tt_context_set_operation(o->comm->context, mode_of(o), tag, run->m.ops[tag].n);
     tt_context_set_operation(o->scope->context, mode_of(o), tag, run->m.ops[tag].n);
@@ -636,7 +644,7 @@ static tutti_status await_others(tutti_run *run, uint64_t *deadline_ns)
 {
     while (run->ninside > 0 && !run->over)
         if (!tt_run_wait_awake(run, deadline_ns) && run->ninside > 0 && !run->over)
-            return tt_fail(TUTTI_ERR_TIMEOUT, "%s: operations of other threads had not ended before the deadline",
+            return tt_fail(TUTTI_ERR_TIMEOUT, "%s: operations of other threads did not complete before the deadline",
                            call_name);
     return TUTTI_OK;
 }
@@ -648,10 +656,10 @@ bool tt_operation_is_late(const tutti_run *run, uint32_t tag, uint64_t epoch)
 
 tutti_status tt_operation_too_late(void)
 {
-    return tt_fail(
-        TUTTI_ERR_TIMEOUT,
-        "%s: the deadline had passed when the coordinator told what became of the operation, which was restored; tutti_run_epoch brings the next view",
-        call_name);
+    return tt_fail(TUTTI_ERR_TIMEOUT,
+                   "%s: the verdict arrived after the deadline; the input was restored "
+                   "(call tutti_run_epoch for the next view)",
+                   call_name);
 }
 
 tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint64_t epoch, uint64_t deadline_ns)
@@ -669,11 +677,11 @@ tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint6
         return st ? tt_fail_again(TUTTI_ERR_ABORTED, tutti_last_error()) : TUTTI_OK;
     }
     if (run->calling)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: a call that all members make is under way", call_name);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: a collective call of the run is already in progress", call_name);
     if (tt_tentative_tried(run))
         return epoch_is_over(run); /* another thread's are tentative: the next view is not ours to make */
     if (run->m.epoch == 0)
-        return tt_fail(TUTTI_ERR_ABORTED, "%s: this member is in no view; tutti_run_epoch brings it into one", call_name);
+        return tt_fail(TUTTI_ERR_ABORTED, "%s: this member is in no view (call tutti_run_epoch to join one)", call_name);
     run->dropped = false;
     run->recovering = run->calling = true;
     st = await_others(run, &deadline_ns);

@@ -154,7 +154,7 @@ static tutti_status begin(tutti_run *run, const tutti_ring *ring)
     if (!p) {
         p = run->survey = calloc(1, sizeof *p);
         if (!p)
-            return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory to measure with", name);
+            return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for the measurement", name);
         tt_random_bytes(p->filler, sizeof p->filler);
     } else if (p->machine.conf.epoch == run->m.epoch) {
         next = p->machine.heard > p->machine.number ? p->machine.heard : p->machine.number + 1;
@@ -178,7 +178,7 @@ static tutti_status over(tutti_run *run)
 {
     const tutti_status st = tt_run_check(run);
 
-    return st ? st : tt_run_epoch_over(run, name, "; tutti_run_epoch brings the next view");
+    return st ? st : tt_run_epoch_over(run, name, " (call tutti_run_epoch for the next view)");
 }
 
 static uint64_t known(uint64_t ns) { return ns == TT_RING_NONE ? 0 : ns; }
@@ -229,10 +229,11 @@ static tutti_status check(tutti_run *run, const tutti_ring *ring, const tutti_vi
                        sizeof *ring);
     if (ring->gain_percent > 99 || (ring->burst_ms && (ring->burst_ms < BURST_MS_MIN || ring->burst_ms > BURST_MS_MAX)))
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: a gain of %u percent and bursts of %u ms; up to 99, and %u to %u are possible", name,
-                       ring->gain_percent, ring->burst_ms, BURST_MS_MIN, BURST_MS_MAX);
+                       "%s: ring.gain_percent is %u and ring.burst_ms is %u: must be 0 to 99, "
+                       "and %u to %u",
+                       name, ring->gain_percent, ring->burst_ms, BURST_MS_MIN, BURST_MS_MAX);
     if (ring->background && out)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: in the background there is no view to tell; out must be NULL", name);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: out must be NULL when ring.background is set: no view is returned", name);
     return ring->background ? TUTTI_OK : tt_run_check_out(run, out, "tutti_view", sizeof *out, name);
 }
 
@@ -244,8 +245,9 @@ static tutti_status refuse(tutti_run *run, const tutti_ring *ring)
     if (run->m.stopped || run->m.epoch != run->space.epoch)
         return over(run);
     if (tt_member_nlinks(&run->m) > TT_RING_PEERS_MAX)
-        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: a view of %u %s; %u are the most", name, tt_member_nlinks(&run->m),
-                       run->m.conf.nroles > 1 ? "replica groups" : "members", TT_RING_PEERS_MAX);
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: the view has %u %s: the maximum is %u", name,
+                       tt_member_nlinks(&run->m), run->m.conf.nroles > 1 ? "replica groups" : "members",
+                       TT_RING_PEERS_MAX);
     return ring->background ? TUTTI_OK : tt_tentative_refuse(run, NULL, name);
 }
 

@@ -15,7 +15,7 @@ tutti_status tt_partial_ask(struct tt_operation *o, tutti_request **request)
         t->parts = malloc(o->nscope);
         t->parts_cap = t->parts ? o->nscope : 0;
         if (!t->parts)
-            return tt_fail(TUTTI_ERR_NOMEM, "no memory for what %u members say", o->nscope);
+            return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the contributions of %u members", o->nscope);
     }
     o->part = !o->op->withholds;
     return tutti_allgather(&o->part, t->parts, sizeof o->part, TUTTI_U8, o->scope, &call);

@@ -42,7 +42,7 @@ static struct tt_peer_link *make(tutti_run *run, uint64_t id)
     struct tt_peer_link *p = calloc(1, sizeof *p);
 
     if (!p) {
-        tt_log(TT_LOG_WARN, "no memory to connect to member %llu", (unsigned long long)id);
+        tt_log(TT_LOG_WARN, "cannot connect to member %llu: out of memory", (unsigned long long)id);
         return NULL;
     }
     p->id = id;
@@ -63,7 +63,7 @@ static void want(tutti_run *run, const struct tt_seat *seat, uint64_t now_ns)
         return;
     p->wanted = true;
     if (!tt_member_card_read(&p->card, &seat->card))
-        tt_log(TT_LOG_WARN, "the card of member %llu cannot be read", (unsigned long long)p->id);
+        tt_log(TT_LOG_WARN, "invalid address card of member %llu", (unsigned long long)p->id);
     if (p->conn)
         return;
     p->away_ns = now_ns;

@@ -8,7 +8,7 @@
 #include "elastic/mismatch.h"
 #include "session/run.h"
 
-#define EPOCH_COMMITS "; tutti_run_epoch itself commits first where operations were tentative"
+#define EPOCH_COMMITS " (tutti_run_epoch commits tentative operations first)"
 
 static bool optimizes(const tutti_run *run)
 {
@@ -48,9 +48,9 @@ tutti_status tt_round_collides(const tutti_run *run, const char *name)
 {
     for (uint32_t tag = 0; tag < run->ntags; tag++)
         if (run->tags[tag].in_use)
-            return tt_fail(TUTTI_ERR_INVALID, "%s: an operation of tag %u is under way", name, tag);
-    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is under way", name,
-                   run->calling ? "another call that all members make" : "a call on the view's communicator");
+            return tt_fail(TUTTI_ERR_INVALID, "%s: an operation with tag %u is already in progress", name, tag);
+    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is already in progress", name,
+                   run->calling ? "another collective call of the run" : "a call on the view's communicator");
 }
 
 tutti_status tt_round_refuse(tutti_run *run, const char *name)
@@ -60,7 +60,7 @@ tutti_status tt_round_refuse(tutti_run *run, const char *name)
     if (st)
         return st;
     if (run->m.epoch == 0)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: this member is in no view; tutti_run_epoch brings it into one", name);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: this member is in no view (call tutti_run_epoch to join one)", name);
     return tt_round_collides(run, name);
 }
 
@@ -80,15 +80,15 @@ static tutti_status mismatch(const tutti_run *run, const char *name, const struc
     char text[TT_MISMATCH_BYTES], why[TT_ERROR_BYTES];
 
     if (!run->result_over)
-        return tt_fail(TUTTI_ERR_MISMATCH, "%s: %s; this one is member %" PRIu64 "%s", name, tt_mismatch_text(text, &m),
-                       run->m.id,
-                       r->differs == TT_DIFFERS_OPERATIONS
-                           ? "; tutti_run_revoke, then tutti_run_epoch, take back what is tentative"
-                       : r->differs == (TT_DIFFERS_INSIDE | TT_DIFFERS_BACK)
-                           ? "; the epoch is over, and tutti_run_epoch brings the next view"
-                       : met_commit(r) ? EPOCH_COMMITS
-                                       : "");
-    snprintf(why, sizeof why, "%s: %s; this one is member %" PRIu64 "%s; the epoch was over", name,
+        return tt_fail(
+            TUTTI_ERR_MISMATCH, "%s: %s; this is member %" PRIu64 "%s", name, tt_mismatch_text(text, &m), run->m.id,
+            r->differs == TT_DIFFERS_OPERATIONS ? "(to roll back tentative operations, call tutti_run_revoke, then "
+                                                  "tutti_run_epoch)"
+            : r->differs == (TT_DIFFERS_INSIDE | TT_DIFFERS_BACK)
+                ? "; the epoch has ended (call tutti_run_epoch for the next view)"
+            : met_commit(r) ? EPOCH_COMMITS
+                            : "");
+    snprintf(why, sizeof why, "%s: %s; this is member %" PRIu64 "%s; the epoch had ended", name,
              tt_mismatch_text(text, &m), run->m.id, met_commit(r) ? EPOCH_COMMITS : "");
     tt_log(TT_LOG_WARN, "%s", why);     /* mostly it is no error: what this call was is tried once more, for the next epoch */
     return tt_fail_again(TUTTI_ERR_MISMATCH, why);
@@ -101,61 +101,61 @@ static tutti_status no_view(const tutti_run *run, const char *name, const struct
 
     if (r->differs == TT_KEPT_OUT_MOST)
         return tt_fail(TUTTI_ERR_TIMEOUT,
-                       "%s: this one's own most, %u, kept it out: the view has %" PRIu64 " member%s already", name,
-                       run->m.call.most, r->value, TT_PLURAL(r->value));
+                       "%s: the view already has %" PRIu64 " member%s, and this member's `most` is %u", name, r->value,
+                       TT_PLURAL(r->value), run->m.call.most);
     if (r->differs == TT_KEPT_OUT_GROUP)
-        return tt_fail(
-            TUTTI_ERR_TIMEOUT,
-            "%s: this one's replica group was not complete before its deadline: group %u needs %u members that "
-            "have called it",
-            name, run->m.conf.group, run->m.conf.nroles);
+        return tt_fail(TUTTI_ERR_TIMEOUT,
+                       "%s: the replica group was incomplete at this member's deadline: "
+                       "group %u needs calls from %u members",
+                       name, run->m.conf.group, run->m.conf.nroles);
     if (run->m.epoch == 0 && r->value > 0)
         return tt_fail(TUTTI_ERR_TIMEOUT,
-                       "%s: %" PRIu64 " member%s of the view had not let this one in before its deadline; %" PRIu64
-                       " newcomer%s, this one counted in",
-                       name, r->value, TT_PLURAL(r->value), r->other, r->other == 1 ? " waits" : "s wait");
+                       "%s: %" PRIu64 " member%s of the view did not admit this member before its "
+                       "deadline (waiting newcomers, including this one: %" PRIu64 ")",
+                       name, r->value, TT_PLURAL(r->value), r->other);
     if (run->m.epoch == 0)
-        return tt_fail(
-            TUTTI_ERR_TIMEOUT,
-            "%s: there was no view before this one's deadline: %" PRIu64
-            " newcomer%s, this one counted in, and least is %u%s",
-            name, r->other, r->other == 1 ? " waits" : "s wait", least,
-            r->other >= least ? "; each waits for as many as its own `least` and `most` say, and for its group" : "");
+        return tt_fail(TUTTI_ERR_TIMEOUT,
+                       "%s: no view was formed before this member's deadline "
+                       "(waiting newcomers, including this one: %" PRIu64 "; least: %u)%s",
+                       name, r->other, least,
+                       r->other >= least ? "; a view must satisfy the `least`, `most` and group of each member" : "");
     return tt_fail(TUTTI_ERR_TIMEOUT,
-                   "%s: no newcomer was let in before this one's deadline: %" PRIu64
-                   " member%s left, least is %u, and %" PRIu64 " newcomer%s%s",
-                   name, r->value, r->value == 1 ? " is" : "s are", least, r->other,
-                   r->other == 1 ? " waits" : "s wait",
-                   r->other > 0 || r->value >= least ? ", not yet reached by all, or for a view that this cannot be (`most`, groups)" : "");
+                   "%s: no newcomer was admitted before this member's deadline (members left: %" PRIu64
+                   "; least: %u; waiting newcomers: %" PRIu64 ")%s",
+                   name, r->value, least, r->other,
+                   r->other > 0 || r->value >= least
+                       ? "; not all members have seen them, or their `most` or group excludes this view"
+                       : "");
 }
 
 /* All had called `optimize`. */
 static tutti_status not_measured(const tutti_run *run, const char *name, const struct tt_member_act *r)
 {
     if (r->other == 0)
-        return tt_fail(TUTTI_ERR_TIMEOUT, "%s: no order was found before this one's deadline", name);
-    return tt_fail(TUTTI_ERR_TIMEOUT, "%s: member %" PRIu64 "%s had not measured its links before this one's deadline",
-                   name, r->other, r->other == run->m.id ? ", this one," : "");
+        return tt_fail(TUTTI_ERR_TIMEOUT, "%s: no ring order was found before this member's deadline", name);
+    return tt_fail(TUTTI_ERR_TIMEOUT,
+                   "%s: member %" PRIu64 "%s had not measured its links before this member's deadline", name, r->other,
+                   r->other == run->m.id ? " (this member)" : "");
 }
 
 static tutti_status timed_out(const tutti_run *run, const char *name, const struct tt_member_act *r)
 {
     if (run->dropped)
-        return tt_run_lost(
-            "%s: this member's replica group is not complete any longer, and left the view; tutti_run_epoch waits until it is",
-            name);
+        return tt_run_lost("%s: this member's replica group became incomplete and left the view "
+                           "(tutti_run_epoch waits until it is complete)",
+                           name);
     if (measures_in_vain(run))
-        return tt_run_epoch_over(run, name, "; tutti_run_epoch brings the next view");
+        return tt_run_epoch_over(run, name, " (call tutti_run_epoch for the next view)");
     if (r->id)
-        return tt_fail(TUTTI_ERR_TIMEOUT, "%s: member %" PRIu64 " had not called it before this one's deadline", name,
+        return tt_fail(TUTTI_ERR_TIMEOUT, "%s: member %" PRIu64 " did not call it before this member's deadline", name,
                        r->id);
     if (optimizes(run))
         return not_measured(run, name, r);
     if (run->m.call.kind == TT_ELMSG_CALL && run->m.call.what == TT_CALL_EPOCH &&
         (run->m.epoch == 0 || run->m.call.flags & TT_EPOCH_ADMIT))
         return no_view(run, name, r);
-    return tt_fail(TUTTI_ERR_TIMEOUT, "%s: not all members called it before this one's deadline%s%s", name,
-                   run->link.state == TT_LINK_UP ? "" : "; the coordinator is not there: ",
+    return tt_fail(TUTTI_ERR_TIMEOUT, "%s: not all members called it before this member's deadline%s%s", name,
+                   run->link.state == TT_LINK_UP ? "" : "; the coordinator is unreachable: ",
                    run->link.state == TT_LINK_UP ? "" : run->link.why);
 }
 
@@ -198,11 +198,10 @@ void tt_round_tick(tutti_run *run, uint64_t now_ns)
 
     if (tt_run_tells_wait(&run->lacking, lacks_members(run), now_ns, &waited_ns))
         tt_log(TT_LOG_WARN,
-               "tutti_run_epoch has waited for newcomers for %llu s: of epoch %" PRIu64
-               " %u member%s left, least is %u, and %u wait%s",
-               (unsigned long long)(waited_ns / TT_SECOND), run->m.epoch, left_of(run),
-               left_of(run) == 1 ? " is" : "s are", run->m.call.least, run->m.news.newcomers,
-               run->m.news.newcomers == 1 ? "s" : "");
+               "tutti_run_epoch has waited %llu s for newcomers (epoch %" PRIu64
+               ", members left: %u, least: %u, waiting newcomers: %u)",
+               (unsigned long long)(waited_ns / TT_SECOND), run->m.epoch, left_of(run), run->m.call.least,
+               run->m.news.newcomers);
 }
 
 uint64_t tt_round_next_ns(const tutti_run *run)

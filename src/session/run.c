@@ -85,7 +85,7 @@ tutti_status tt_run_check_call(const tutti_run *run, const void *given, const ch
     if (!run || !given)
         return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL", name, run ? argument : "run");
     if (is_inherited(run))
-        return tt_fail(TUTTI_ERR_FORKED, "%s: this process is the child of a fork; runs stay with the parent", name);
+        return tt_fail(TUTTI_ERR_FORKED, "%s: this process is a forked child: runs stay with the parent", name);
     return TUTTI_OK;
 }
 
@@ -103,7 +103,7 @@ tutti_status tt_run_lost(const char *format, ...)
 
 tutti_status tt_run_epoch_over(const tutti_run *run, const char *name, const char *more)
 {
-    return tt_run_lost("%s: epoch %" PRIu64 " is over%s%s%s", name, run->m.epoch ? run->m.epoch : run->space.epoch,
+    return tt_run_lost("%s: epoch %" PRIu64 " has ended%s%s%s", name, run->m.epoch ? run->m.epoch : run->space.epoch,
                        *run->stop_why ? ": " : "", run->stop_why, more);
 }
 
@@ -181,7 +181,7 @@ static void say_why(tutti_run *run, const struct tt_member_act *act)
     if (*run->stop_why)
         return;
     if (run->m.epoch == 0)
-        snprintf(run->stop_why, cap, "this member's replica group is not complete any longer");
+        snprintf(run->stop_why, cap, "this member's replica group became incomplete");
     else if (act->what == TT_REVOKED_APART)
         snprintf(run->stop_why, cap, "%s", tt_mismatch_text(text, &apart));
     else if (act->n == 0 && act->what == TT_REVOKED_UNSAID)
@@ -223,7 +223,7 @@ static void end(tutti_run *run, const struct tt_member_act *act)
     if (run->home.world)
         tt_engine_fail_all(run->home.world->engine, act->status ? act->status : TUTTI_ERR_ABORTED, act->text);
     if (act->status && run->m.id != 0) /* else it never was in it, and tutti_run_join tells why */
-        tt_log(TT_LOG_ERROR, "%s: this member is out of the run: %s", tutti_status_name(act->status), run->over_why);
+        tt_log(TT_LOG_ERROR, "%s: this member was removed from the run: %s", tutti_status_name(act->status), run->over_why);
 }
 
 static void op_done(tutti_run *run, const struct tt_member_act *act)
@@ -379,7 +379,9 @@ static tutti_status wait_welcome(tutti_run *run, uint64_t deadline_ns)
     tt_run_lock(run);
     while (run->m.id == 0 && !run->over && !st)
         if (!tt_run_wait(run, deadline_ns) && run->m.id == 0)
-            st = tt_fail(TUTTI_ERR_TIMEOUT, "tutti_run_join: no coordinator (%s) took this member within %lld ms; the last attempt: %s",
+            st = tt_fail(TUTTI_ERR_TIMEOUT,
+                         "tutti_run_join: no coordinator (%s) accepted this member within %lld "
+                         "ms; last attempt: %s",
                          tried, (long long)run->timeout_ms, *run->link.why ? run->link.why : "no answer");
     if (!st)
         st = run->over ? tt_fail(run->over_status ? run->over_status : TUTTI_ERR_PROTOCOL, "tutti_run_join: %s",
@@ -410,9 +412,9 @@ tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *of_caller)
     began_ns = tt_now_ns(); /* names are looked up from here on, too */
     run = make();
     if (!run)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a run");
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a run");
     if (run->wake_fd < 0 || run->epoll < 0 || !run->seats || !run->scratch || !run->results)
-        st = tt_fail(TUTTI_ERR_NOMEM, "no memory or descriptors for a run");
+        st = tt_fail(TUTTI_ERR_NOMEM, "out of memory or descriptors for a run");
     if (!st)
         st = tt_run_take_conf(run, &conf);
     if (!st)
@@ -447,7 +449,7 @@ tutti_status tutti_run_leave(tutti_run *run)
     if (st)
         return st;
     if (is_too_late(run))
-        return tt_fail(TUTTI_ERR_ABORTED, "tutti_run_leave: the process ends, and OpenSSL has ended before");
+        return tt_fail(TUTTI_ERR_ABORTED, "tutti_run_leave: the process is exiting and OpenSSL is already shut down");
     tt_run_lock(run);
     st = tt_run_check(run);
     if (!st)
@@ -482,7 +484,8 @@ tutti_status tutti_run_revoke(tutti_run *run)
     tt_run_lock(run);
     st = tt_run_check(run);
     if (!st && run->m.epoch == 0)
-        st = tt_fail(TUTTI_ERR_INVALID, "tutti_run_revoke: this member is in no view");
+        st = tt_fail(TUTTI_ERR_INVALID, "tutti_run_revoke: this member is in no view (call tutti_run_epoch to "
+                                        "join one)");
     if (!st)
         tt_member_revoke(&run->m, tt_now_ns());
     tt_run_unlock(run);

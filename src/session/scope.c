@@ -71,7 +71,7 @@ static tutti_status find_root(const tutti_run *run, struct tt_operation *o, uint
     if (!has_root(o->op->coll))
         return TUTTI_OK;
     if (asked < 0 || (uint32_t)asked >= nasked)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no rank %d among %u", tt_operation_call(), asked, nasked);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %d is out of range: the view has %u ranks", tt_operation_call(), asked, nasked);
     root = member_of(run, run->asked, o->op->scope, (uint32_t)asked);
     rank = rank_of(run, run->members, run->space.nranks, o->op->scope, root->id);
     if (rank >= o->nscope)
@@ -86,7 +86,7 @@ static tutti_status check_known(const tutti_run *run, tutti_scope scope)
     for (uint32_t i = 0; i < run->space.nranks; i++)
         if (is_in(run, &run->members[i], scope) &&
             rank_of(run, run->asked, run->nasked, scope, run->members[i].id) == UINT32_MAX)
-            return tt_fail(TUTTI_ERR_ABORTED, "%s: member %" PRIu64 " has come; tutti_run_epoch tells of it",
+            return tt_fail(TUTTI_ERR_ABORTED, "%s: member %" PRIu64 " has joined (call tutti_run_epoch for the next view)",
                            tt_operation_call(), run->members[i].id);
     return TUTTI_OK;
 }
@@ -100,7 +100,7 @@ static tutti_status map_counts(const tutti_run *run, struct tt_operation *o, uin
 
     o->mapped = malloc(2 * (size_t)nasked * sizeof *o->mapped);
     if (!o->mapped)
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory for the counts of %u members", tt_operation_call(), nasked);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for the counts of %u members", tt_operation_call(), nasked);
     for (uint32_t i = 0; i < run->nasked; i++) {
         const tutti_member *m = &run->asked[i];
         uint32_t now;
@@ -140,7 +140,8 @@ tutti_status tt_scope_take(const tutti_run *run, struct tt_operation *o)
     if (op->coll == TUTTI_ALLGATHERV || op->coll == TUTTI_GATHERV)
         return map_counts(run, o, nasked);
     return tt_fail(TUTTI_ERR_ABORTED,
-                   "%s: %u of %u members %s left, and blocks were for the others; tutti_run_epoch tells of them",
+                   "%s: %u of %u members %s left: blocks for lost members cannot be "
+"delivered (call tutti_run_epoch for the next view)",
                    tt_operation_call(), o->nscope, nasked, o->nscope == 1 ? "is" : "are");
 }
 

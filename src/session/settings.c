@@ -59,7 +59,8 @@ static tutti_status add_coordinator(tutti_run *run, const char *text, size_t byt
 
     if (!found)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "tutti_run_join: the coordinator \"%.*s\" (conf.coordinators, TUTTI_COORDINATOR): %s",
+                       "tutti_run_join: invalid coordinator address \"%.*s\" "
+"(conf.coordinators, TUTTI_COORDINATOR): %s",
                        (int)bytes, text, why);
     for (const struct addrinfo *a = found; a && run->ncoordinators < TT_RUN_COORDINATORS; a = a->ai_next)
         take_address(&run->coordinators[run->ncoordinators++], a);
@@ -72,7 +73,8 @@ static tutti_status take_coordinators(tutti_run *run, const char *list)
     tutti_status st = TUTTI_OK;
 
     if (!list || !*list)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: where is the coordinator? conf.coordinators and TUTTI_COORDINATOR are empty");
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: no coordinator address (set conf.coordinators or "
+                                          "TUTTI_COORDINATOR to host:port)");
     while (!st && *list) {
         const size_t bytes = strcspn(list, ",");
 
@@ -115,11 +117,12 @@ static tutti_status choose_security(const tutti_run_conf *conf, const char *far,
         if (st)
             return st;
         if (!asked && far)
-            return tt_fail(
-                TUTTI_ERR_INVALID,
-                "tutti_run_join: a coordinator of \"%s\" (conf.coordinators, TUTTI_COORDINATOR) is not on loopback, and there is neither a token "
-                "(conf.token, TUTTI_TOKEN) nor a certificate; conf.insecure (TUTTI_SECURITY=plain) asks for plain connections",
-                far);
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "tutti_run_join: coordinator \"%s\" (conf.coordinators, "
+                           "TUTTI_COORDINATOR) is not on loopback, and neither a token (conf.token, "
+                           "TUTTI_TOKEN) nor a certificate is set (conf.insecure or "
+                           "TUTTI_SECURITY=plain allows unencrypted connections)",
+                           far);
     }
     *near = !asked;
     return TUTTI_OK;
@@ -147,7 +150,7 @@ static tutti_status parse_address(const char *text, const char *what, int flags,
     struct addrinfo *found = look_up(text, strlen(text), flags, &why);
 
     if (!found)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: %s is \"%s\": %s", what, text, why);
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: invalid %s \"%s\": %s", what, text, why);
     take_address(out, found);
     freeaddrinfo(found);
     return TUTTI_OK;
@@ -192,11 +195,11 @@ static tutti_status check_near(const tutti_run *run, const struct tt_address *a,
 {
     if (!run->outside.near || is_loopback(a))
         return TUTTI_OK;
-    return tt_fail(
-        TUTTI_ERR_INVALID,
-        "tutti_run_join: %s is \"%s\", which is not on loopback, and there is neither a token (conf.token, TUTTI_TOKEN) nor "
-        "a certificate; conf.insecure (TUTTI_SECURITY=plain) asks for plain connections",
-        what, text);
+    return tt_fail(TUTTI_ERR_INVALID,
+                   "tutti_run_join: %s \"%s\" is not on loopback, and neither a token "
+                   "(conf.token, TUTTI_TOKEN) nor a certificate is set (conf.insecure or "
+                   "TUTTI_SECURITY=plain allows unencrypted connections)",
+                   what, text);
 }
 
 /* Where to listen: *one of the addresses of this host, or all. */
@@ -233,7 +236,7 @@ static tutti_status listen_for_members(tutti_run *run, const char *listen, const
     port = port_of(&at);
     fd = tt_listen(one ? &at : NULL, port, &port);
     if (fd < 0)
-        return tt_fail_errno(errno, "tutti_run_join: listen for other members at \"%s\"", listen ? listen : "any port");
+        return tt_fail_errno(errno, "tutti_run_join: listen for members on \"%s\"", listen ? listen : "any port");
     st = tt_acceptor_init(&run->acceptor, "session", fd, run->epoll, (epoll_data_t){ .ptr = &run->acceptor });
     if (st) {
         close(fd);
@@ -250,7 +253,9 @@ static tutti_status parse_ports(const char *text, struct tt_outside *out)
     if (tt_ports_parse(&out->port_first, &out->port_last, text))
         return TUTTI_OK;
     return tt_fail(TUTTI_ERR_INVALID,
-                   "tutti_run_join: conf.data_ports (TUTTI_DATA_PORTS) is \"%s\", but must be like \"40000-40007\"", text);
+                   "tutti_run_join: invalid conf.data_ports (TUTTI_DATA_PORTS) \"%s\": must "
+                   "be a range like \"40000-40007\"",
+                   text);
 }
 
 /* Data ports that are not known beforehand cannot be forwarded: then only the member's own port is announced. */
@@ -280,7 +285,10 @@ static tutti_status take_addresses(tutti_run *run, const tutti_run_conf *conf)
     if (st)
         return st;
     if (is_any(&run->card.outside) || port_of(&run->card.outside) == 0)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: conf.announce (TUTTI_ANNOUNCE) is \"%s\": others cannot connect to that", announce);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_run_join: conf.announce (TUTTI_ANNOUNCE) \"%s\" is not reachable "
+                       "from other hosts",
+                       announce);
     st = check_near(run, &run->card.outside, announce, "conf.announce (TUTTI_ANNOUNCE)");
     if (st)
         return st;
@@ -294,7 +302,7 @@ static tutti_status take_addresses(tutti_run *run, const tutti_run_conf *conf)
 static tutti_status copy(char **out, const char *text)
 {
     *out = text ? strdup(text) : NULL;
-    return text && !*out ? tt_fail(TUTTI_ERR_NOMEM, "no memory for a run") : TUTTI_OK;
+    return text && !*out ? tt_fail(TUTTI_ERR_NOMEM, "out of memory for a run") : TUTTI_OK;
 }
 
 tutti_status tt_run_take_conf(tutti_run *run, const tutti_run_conf *conf)
@@ -303,14 +311,17 @@ tutti_status tt_run_take_conf(tutti_run *run, const tutti_run_conf *conf)
     tutti_status st = TUTTI_OK;
 
     if (conf->tags < 0 || conf->tags > (int)TT_ELASTIC_TAGS || lanes < 0 || lanes > 16)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: conf.tags is %d, conf.lanes %d; 0 to %u and 0 to 16 are possible", conf->tags,
-                       conf->lanes, TT_ELASTIC_TAGS);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_run_join: conf.tags is %d and conf.lanes is %d: must be 0 to %u "
+                       "and 0 to 16",
+                       conf->tags, conf->lanes, TT_ELASTIC_TAGS);
     if (conf->nroles > 1 && conf->tags > TAGS_OF_GROUPS_MAX)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "tutti_run_join: conf.tags is %d; with replica groups (conf.nroles) there are at most %d",
+                       "tutti_run_join: conf.tags is %d: the maximum with replica groups "
+"(conf.nroles) is %d",
                        conf->tags, TAGS_OF_GROUPS_MAX);
     if (conf->nroles > TT_ELASTIC_MEMBERS_MAX || conf->role >= (conf->nroles ? conf->nroles : 1))
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: there is no role %u of %u", conf->role, conf->nroles);
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: conf.role %u is out of range: conf.nroles is %u", conf->role, conf->nroles);
     if (!timeout_ms)
         st = tt_param_get(TT_PARAM_TIMEOUT_MS, &timeout_ms);
     if (!st && !lanes)

@@ -105,7 +105,7 @@ static tutti_status open_one(tutti_comm **out, struct tt_world *world, const str
     tutti_status st;
 
     if (!ranks)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a view of %u members", nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a view of %u members", nranks);
     for (uint32_t i = 0; i < nranks; i++) {
         ranks[i] = job_rank(h, ids[i]);
         tt_assert(ranks[i] < h->n);
@@ -123,7 +123,7 @@ tutti_status tt_space_open(struct tt_space *s, struct tt_world *world, const str
 
     made.tags = calloc(ntags, sizeof *made.tags);
     if (!made.tags)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for %u tags", ntags);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u tags", ntags);
     for (uint32_t tag = ntags; tag > 0 && !st; tag--) /* the engine finds the last ones fastest */
         st = open_one(&made.tags[tag - 1], world, home, ids, nranks, rank, context_of(epoch, TUTTI_SCOPE_ALL, tag - 1),
                       timeout_ms, false);
@@ -152,7 +152,7 @@ static tutti_status open_scope(tutti_comm ***out, const struct tt_space *s, stru
     *out = calloc(ntags, sizeof **out);
     if (!ids || !*out) {
         free(ids);
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for %u tags", ntags);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u tags", ntags);
     }
     for (const tutti_member *m = members; m < members + s->nranks; m++) {
         if (scope == TUTTI_SCOPE_ROLE ? m->role != own->role : m->group != own->group)

@@ -26,16 +26,16 @@ static tutti_status check_array(const tutti_array *a, size_t i)
     if (!a->name || !*a->name)
         return tt_fail(TUTTI_ERR_INVALID, "%s: arrays[%zu] has no name", name, i);
     if (bytes == 0)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no type %d, as \"%s\" is said to have", name, (int)a->type, a->name);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: invalid type %d of array \"%s\"", name, (int)a->type, a->name);
     if (a->count > 0 && !a->data)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: the data of \"%s\" is NULL", name, a->name);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: data of array \"%s\" is NULL", name, a->name);
     if (a->memory && (a->memory->size != sizeof *a->memory || !a->memory->to_host || !a->memory->from_host))
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "%s: the memory of \"%s\" must have a size of %zu, sizeof(tutti_array_memory), to_host and from_host", name,
-            a->name, sizeof *a->memory);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: memory of array \"%s\" must have size %zu "
+                       "(sizeof(tutti_array_memory)), to_host and from_host",
+                       name, a->name, sizeof *a->memory);
     if (a->count > PTRDIFF_MAX / bytes)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: \"%s\" has %zu elements; there is no memory so large", name, a->name, a->count);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: array \"%s\" of %zu elements exceeds the address space", name, a->name, a->count);
     return TUTTI_OK;
 }
 
@@ -74,7 +74,7 @@ static tutti_status check_overlaps(const tutti_state *s, struct place *places, s
             all = written = NULL;
         other = is_written(s, p->array) ? all : written;
         if (other && other->end > p->begin)
-            return tt_fail(TUTTI_ERR_INVALID, "%s: \"%s\" and \"%s\" overlap", name, other->array->name, p->array->name);
+            return tt_fail(TUTTI_ERR_INVALID, "%s: arrays \"%s\" and \"%s\" overlap", name, other->array->name, p->array->name);
         if (!all || p->end > all->end)
             all = p;
         if (is_written(s, p->array) && (!written || p->end > written->end))
@@ -90,7 +90,7 @@ static tutti_status check_places(const tutti_state *s)
     size_t n = 0;
 
     if (!places)
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory for the list of %zu arrays", name, s->narrays);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for the list of %zu arrays", name, s->narrays);
     for (size_t i = 0; i < s->narrays; i++) {
         const tutti_array *a = &s->arrays[i];
         const size_t bytes = a->count * tutti_dtype_bytes(a->type);
@@ -115,15 +115,15 @@ static tutti_status check(const tutti_run *run, const tutti_state *s)
     if (s->size != sizeof *s)
         return tt_fail(TUTTI_ERR_INVALID, "%s: state.size is %zu; it must be sizeof(tutti_state), %zu", name, s->size, sizeof *s);
     if (!s->arrays || s->narrays == 0 || s->narrays > TT_SYNC_ARRAYS_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: a state has 1 to %u arrays, not %zu%s", name, TT_SYNC_ARRAYS_MAX,
-                       s->narrays, s->arrays ? "" : " at NULL");
+        return tt_fail(TUTTI_ERR_INVALID, "%s: state.narrays must be 1 to %u, not %zu%s", name, TT_SYNC_ARRAYS_MAX,
+                       s->narrays, s->arrays ? "" : " (state.arrays is NULL)");
     if ((unsigned)s->strategy > TUTTI_SYNC_SEND || (unsigned)s->scope > TUTTI_SYNC_ROLE)
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "%s: state.strategy is %d, and state.scope %d; there are strategies 0 to %d, and scopes 0 and %d", name,
-            (int)s->strategy, (int)s->scope, TUTTI_SYNC_SEND, TUTTI_SYNC_ROLE);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: state.strategy is %d and state.scope is %d: must be 0 to %d, and 0 "
+                       "to %d",
+                       name, (int)s->strategy, (int)s->scope, TUTTI_SYNC_SEND, TUTTI_SYNC_ROLE);
     if (s->revision >= UINT64_MAX - 1)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: revision %" PRIu64 " is too high", name, s->revision);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: revision %" PRIu64 " exceeds the maximum", name, s->revision);
     for (size_t i = 0; i < s->narrays && !st; i++)
         st = check_array(&s->arrays[i], i);
     return st ? st : check_places(s);
@@ -146,7 +146,7 @@ static void fini(struct tt_run_sync *s)
 
 static tutti_status memory_failed(const tutti_array *a, const char *what, int error)
 {
-    return tt_fail(TUTTI_ERR_SYSTEM, "%s: \"%s\" cannot be %s: its memory's functions say %d", name, a->name, what, error);
+    return tt_fail(TUTTI_ERR_SYSTEM, "%s: array \"%s\" cannot be %s: its memory callbacks returned %d", name, a->name, what, error);
 }
 
 /* Of an array that is not in host memory. */
@@ -202,7 +202,7 @@ static tutti_status init(struct tt_run_sync *s, tutti_run *run, tutti_state *sta
     s->piece = elsewhere ? malloc(TT_TRANSFER_PIECE_BYTES) : NULL;
     if (!s->arrays || !s->dims || !s->hashes || !s->items || !s->list || !s->coming || (elsewhere && !s->piece)) {
         fini(s);
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory for the list of %zu arrays", name, n);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for the list of %zu arrays", name, n);
     }
     for (size_t i = 0; i < n && !st; i++) {
         const tutti_array *a = &state->arrays[i];
@@ -252,8 +252,8 @@ static const void *read_ours(void *context, uint32_t array, uint64_t offset, uin
     if (!error)
         return s->piece;
     tt_run_break(s->run, TUTTI_ERR_ABORTED,
-                 "%s: \"%s\" cannot be read for others: its memory's functions say %d; this member left the run", name,
-                 a->name, error);
+                 "%s: \"%s\" cannot be read for others: its memory callbacks returned %d; this member left the run",
+                 name, a->name, error);
     return NULL;
 }
 
@@ -318,25 +318,28 @@ static tutti_status outcome(tutti_run *run, const struct tt_run_sync *s, const s
     case TT_ROUND_SAME:
         return !received || s->transfer.vote == TT_SYNC_GOT
                    ? TUTTI_OK
-                   : tt_fail(TUTTI_ERR_PROTOCOL, "%s: the coordinator says that this member has what it has not", name);
+                   : tt_fail(TUTTI_ERR_PROTOCOL,
+                             "%s: protocol error: the coordinator selected this member as the source "
+                             "of a state that it does not have",
+                             name);
     case TT_ROUND_NOBODY:
-        return tt_fail(TUTTI_ERR_INVALID, "%s: nobody is willing to send a state of the revision that comes after %" PRIu64, name, r->value);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: no member offers to send a state of the revision after %" PRIu64, name, r->value);
     case TT_ROUND_OTHER_STATE:
         return tt_fail(TUTTI_ERR_UNSUPPORTED,
-                       "%s: nobody here has the state of this run, which is at revision %" PRIu64
-                       "; state.instead puts another one in its place",
+                       "%s: no present member holds the state of this run, which is at revision "
+                       "%" PRIu64 " (set state.instead to replace it)",
                        name, r->value);
     case TT_ROUND_LOST:
         return tt_run_lost("%s: %s", name,
                            run->m.epoch == 0 ? "this member is in no view any longer, as its group is not complete"
                                              : "all who had the state were lost");
     case TT_ROUND_ABANDONED:
-        return tt_fail(TUTTI_ERR_TIMEOUT, "%s: the deadline of member %" PRIu64 " passed while members received", name, r->id);
+        return tt_fail(TUTTI_ERR_TIMEOUT, "%s: the deadline of member %" PRIu64 " passed during the state transfer", name, r->id);
     case TT_ROUND_NOT_RECEIVED:
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: member %" PRIu64 " could not receive%s%s", name, r->id,
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: member %" PRIu64 " could not receive the state%s%s", name, r->id,
                        r->id == run->m.id && s->unable ? ": " : "", r->id == run->m.id && s->unable ? s->unable : "");
     default:
-        return tt_fail(TUTTI_ERR_PROTOCOL, "%s: the coordinator's answer %u is none", name, r->what);
+        return tt_fail(TUTTI_ERR_PROTOCOL, "%s: protocol error: invalid coordinator response %u", name, r->what);
     }
 }
 
@@ -368,8 +371,8 @@ static tutti_status exchange(tutti_run *run, struct tt_run_sync *s, uint64_t dea
     tutti_status st = tt_member_sync(&run->m, &offer, tt_now_ns());
 
     if (st == TUTTI_ERR_UNSUPPORTED)
-        return tt_fail(st, "%s: role %u cannot have a state of its own: there is room for those below %u", name,
-                       run->m.conf.role, TT_SYNC_SCOPES - 1);
+        return tt_fail(st, "%s: role %u cannot have its own state: the role must be below %u", name, run->m.conf.role,
+                       TT_SYNC_SCOPES - 1);
     if (st)
         return tt_round_refuse(run, name);
     run->call_done = false;
@@ -379,7 +382,7 @@ static tutti_status exchange(tutti_run *run, struct tt_run_sync *s, uint64_t dea
     st = tt_round_finish(run, deadline_ns, name, &result);
     run->sync = NULL;
     if (st == TUTTI_ERR_MISMATCH && run->result_over && !run->over) /* they have gone on to the next view */
-        return tt_run_epoch_over(run, name, "; others do not sync in it any longer");
+        return tt_run_epoch_over(run, name, "; other members have left it");
     if (!st)
         st = outcome(run, s, &result);
     if (st)
@@ -410,7 +413,7 @@ static tutti_status take(struct tt_run_sync *s)
             continue;
         tt_run_lock(run);
         tt_run_break(run, TUTTI_ERR_ABORTED,
-                     "%s: \"%s\" cannot be written: its memory's functions say %d; this member left the run", name,
+                     "%s: \"%s\" cannot be written: its memory callbacks returned %d; this member left the run", name,
                      a->name, error);
         st = tt_run_check(run);
         tt_run_unlock(run);

@@ -73,16 +73,16 @@ tutti_status tt_tentative_refuse(const tutti_run *run, const tutti_elastic *op, 
     if (op)
         name = tt_operation_call();
     if (!op || tt_operation_retries(op))
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "%s: operations are tentative; tutti_run_commit, or an operation of the same tag that is not, comes before",
-            name);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: tentative operations are pending (call tutti_run_commit, or run a "
+                       "final operation with the same tag, first)",
+                       name);
     for (uint32_t tag = 0; tag < run->ntags; tag++)
         if (run->tags[tag].tentative.op == op)
-            return tt_fail(
-                TUTTI_ERR_INVALID,
-                "%s: this descriptor is that of a tentative operation of tag %u, and the run's until its verdict", name,
-                tag);
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "%s: this descriptor belongs to the pending tentative operation with tag "
+                           "%u until its verdict",
+                           name, tag);
     return TUTTI_OK;
 }
 
@@ -90,10 +90,11 @@ tutti_status tt_tentative_follows(const tutti_run *run, const tutti_elastic *op,
 {
     if (!run->tags[tag].tentative.op || !tt_tentative_is(run, op) || !tt_scope_is_part(run, op))
         return TUTTI_OK;
-    return tt_fail(
-        TUTTI_ERR_INVALID,
-        "%s: an operation of tag %u is tentative, and the end of another one among a role or a group would not tell its verdict: tutti_run_commit, or one of the tag that is not tentative, or of all members, comes before",
-        tt_operation_call(), tag);
+    return tt_fail(TUTTI_ERR_INVALID,
+                   "%s: an operation with tag %u is tentative: an operation of a role or "
+                   "group cannot decide it (call tutti_run_commit, or run a final operation "
+                   "with that tag or of all members, first)",
+                   tt_operation_call(), tag);
 }
 
 /* ---- the verdict ---- */

@@ -36,7 +36,7 @@ static tutti_status meeting_init(struct meeting *g, const tutti_run *run)
     if (!g->ids || !g->members) {
         free(g->ids);
         free(g->members);
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a view of %u members", g->n);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a view of %u members", g->n);
     }
     for (uint32_t i = 0; i < g->n; i++) {
         const struct tt_seat *seat = &run->m.view[i];
@@ -75,7 +75,7 @@ static tutti_status over(tutti_run *run, const char *name)
 {
     const tutti_status st = tt_run_check(run);
 
-    return st ? st : tt_run_epoch_over(run, name, "; its members had not met");
+    return st ? st : tt_run_epoch_over(run, name, "; its members were not all connected");
 }
 
 static void offer(tutti_run *run, const struct meeting *g)
@@ -149,10 +149,11 @@ static tutti_status late(tutti_run *run, const struct meeting *g, const char *na
         const struct tt_peer_link *p = i == g->rank ? NULL : tt_peers_find(run, g->ids[i]);
 
         if (i != g->rank && (!p || !p->has_offer || p->offer.epoch != g->epoch))
-            return tt_fail(TUTTI_ERR_TIMEOUT, "%s: member %" PRIu64 " did not come to epoch %" PRIu64 " before the deadline", name,
-                           g->ids[i], g->epoch);
+            return tt_fail(TUTTI_ERR_TIMEOUT,
+                           "%s: member %" PRIu64 " did not join epoch %" PRIu64 " before the deadline", name, g->ids[i],
+                           g->epoch);
     }
-    return tt_fail(TUTTI_ERR_TIMEOUT, "%s: the members of epoch %" PRIu64 " did not meet before the deadline", name, g->epoch);
+    return tt_fail(TUTTI_ERR_TIMEOUT, "%s: the members of epoch %" PRIu64 " did not all connect before the deadline", name, g->epoch);
 }
 
 /* Opens all communicators of the view. */
@@ -204,7 +205,7 @@ static tutti_status settle(tutti_run *run, struct meeting *g)
 
     home.ids = malloc(g->n * sizeof *home.ids);
     if (!home.ids)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a view of %u members", g->n);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a view of %u members", g->n);
     memcpy(home.ids, g->ids, g->n * sizeof *home.ids);
     st = add_cards(run, g);
     secret_of(run, g->epoch, secret);
@@ -341,7 +342,7 @@ static tutti_status meet(tutti_run *run, uint64_t deadline_ns, const char *name)
 
 static tutti_status too_few_are_left(uint64_t n, uint32_t least, const char *name)
 {
-    return tt_fail(TUTTI_ERR_PEER_LOST, "%s: only %" PRIu64 " member%s left, and least is %u", name, n,
+    return tt_fail(TUTTI_ERR_PEER_LOST, "%s: only %" PRIu64 " member%s left, but least is %u", name, n,
                    n == 1 ? " is" : "s are", least);
 }
 
@@ -353,7 +354,7 @@ static tutti_status outcome(tutti_run *run, const struct tt_member_act *r, uint3
     if (*too_few)
         return too_few_are_left(r->value, least, name);
     if (r->what != TT_ROUND_OK && r->what != TT_ROUND_SAME)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "%s: the coordinator's answer %u is none", name, r->what);
+        return tt_fail(TUTTI_ERR_PROTOCOL, "%s: protocol error: invalid coordinator response %u", name, r->what);
     return tt_run_check(run);
 }
 
@@ -370,7 +371,9 @@ tutti_status tt_view_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint3
         st = outcome(run, &result, least, name, &out->too_few);
     if (!st && run->dropped) { /* taken back too late: the program's next call meets the others, who are in theirs */
         run->expected = run->m.epoch;
-        st = tt_run_lost("%s: this member's replica group was not complete any longer; tutti_run_epoch brings it back", name);
+        st = tt_run_lost("%s: this member's replica group became incomplete (call tutti_run_epoch "
+                         "to rejoin)",
+                         name);
     }
     if (st)
         return st;
@@ -421,7 +424,7 @@ static tutti_status remember(tutti_run *run)
     tutti_member *asked = malloc(run->space.nranks * sizeof *asked);
 
     if (!asked)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a view of %u members", run->space.nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a view of %u members", run->space.nranks);
     memcpy(asked, run->members, run->space.nranks * sizeof *asked);
     free(run->asked);
     run->asked = asked;
@@ -470,7 +473,8 @@ tutti_status tt_view_call(tutti_run *run, uint32_t flags, uint32_t least, uint32
         st = tt_view_again(run, least, deadline_ns, name, &result);
         if (st == TUTTI_ERR_MISMATCH)
             st = tt_run_epoch_over(run, name,
-                                   "; its members had not met, and have called other things since: call it again");
+                                   "; its members were not all connected, and have called other things "
+                                   "since: call it again");
     }
     if (st && has_left(run)) {
         *out = (tutti_view){ .size = sizeof *out, .rank = -1, .changed = 1 };
@@ -491,10 +495,12 @@ static tutti_status epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32
     if (st)
         return st;
     if (unknown)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: flags are %#x, of which %#x mean nothing; there is TUTTI_ADMIT, %#x",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: flags %#x contain unknown bits %#x: only TUTTI_ADMIT (%#x) is "
+                       "defined",
                        name, flags, unknown, TUTTI_ADMIT);
     if (most && least > most)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: least is %u, and most only %u", name, least, most);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: least (%u) is larger than most (%u)", name, least, most);
     tt_run_lock(run);
     if (run->calling || run->noperations > 0 || !tt_space_seal(run)) {
         st = tt_round_collides(run, name);

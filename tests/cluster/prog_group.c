@@ -192,7 +192,7 @@ int main(int argc, char **argv)
         }
         if (st != TUTTI_OK && st != TUTTI_ERR_PEER_LOST)
             must(st, "training");
-        if (st == TUTTI_ERR_PEER_LOST && strstr(tutti_last_error(), "not complete"))
+        if (st == TUTTI_ERR_PEER_LOST && strstr(tutti_last_error(), "became incomplete"))
             printf("out\n");
     }
     printf("left\n");

@@ -142,9 +142,9 @@ class Elastic(unittest.TestCase):
             self.assertEqual(done.returncode, status, (arguments, done.stderr))
             for word in words:
                 self.assertIn(word, done.stderr)
-        for arguments, env, words in ((("--journal", "none"), {"TUTTI_TOKEN": "abc"}, "at least 16 characters, this one has 3 .*TUTTI_TOKEN"),
+        for arguments, env, words in ((("--journal", "none"), {"TUTTI_TOKEN": "abc"}, "at least 16 characters are needed, not 3 .*TUTTI_TOKEN"),
                                       (("--journal", "none"), {"TUTTI_SECURITY": "secret"}, 'TUTTI_SECURITY .* is "secret"'),
-                                      (("--store", "file:///a"), {}, '"file:///a" .--store.* is no store'),
+                                      (("--store", "file:///a"), {}, '"file:///a" .--store.* is an invalid store'),
                                       (("--run", "a/b"), {}, "--journal FILE")):
             done = subprocess.run([TUTTI, "coordinator", "--listen", "127.0.0.1:0", *arguments], env=self.env | env, cwd=self.tmp.name,
                                   stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
@@ -158,8 +158,8 @@ class Elastic(unittest.TestCase):
         done = subprocess.run([TUTTI, "coordinator", "--listen", "127.0.0.1:0", "--store", f"etcd://{at}/a"], env=self.env, stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         self.assertEqual((done.returncode, done.stdout), (1, ""))
-        self.assertRegex(done.stderr, f"^tutti warn: etcd at {at} does not answer: .*; it is asked again for 4 s\n"
-                                      f"tutti error: etcd at {at} does not answer: .*\n$")
+        self.assertRegex(done.stderr, f"^tutti warn: etcd at {at} does not respond: .*; retrying for 4 s\n"
+                                      f"tutti error: etcd at {at} does not respond: .*\n$")
 
     def test_a_coordinator_whose_journal_cannot_be_written_says_why_once(self):
         with subprocess.Popen([TUTTI, "coordinator", "--listen", "127.0.0.1:0", "--journal", Path(self.tmp.name, "full")], env=self.env, text=True,
@@ -273,8 +273,8 @@ class Elastic(unittest.TestCase):
         first = self.start(MEMBER, self.address, 20000, 1)
         wait_until(lambda: len(first.errors) > 1, "two warnings")
         for line in first.errors[:2]:
-            self.assertRegex(line, f'warn: no coordinator of the run "tutti" has answered for [1-9][0-9]* s .tried: {self.address}.; '
-                                   f"the last attempt: {self.address}: Connection refused")
+            self.assertRegex(line, f'warn: no coordinator of run "tutti" has responded for [1-9][0-9]* s .tried: {self.address}.; '
+                                   f"last attempt: {self.address}: Connection refused")
         self.start_coordinator()
         first.await_line("members 1")
         self.leave([first])

@@ -544,7 +544,7 @@ static void a_journal_with_more_members_than_there_may_be_is_told(void **state)
             tt_coordinator_destroy(c);
         else
             j->ops->close(j);
-        if (!fits && !strstr(tutti_last_error(), "the journal holds 3 members, and the run may have 2 (--members"))
+        if (!fits && !strstr(tutti_last_error(), "the journal holds 3 members, but the limit of the run is 2 (--members"))
             fail_msg("%s", tutti_last_error());
     }
     remove_files();
@@ -568,7 +568,7 @@ static void a_journal_of_another_version_is_told(void **state)
     tt_log_set(TT_LOG_NONE);
     assert_int_equal(tt_coordinator_create(&c, &conf, j), TUTTI_ERR_INVALID);
     tt_log_set(TT_LOG_WARN);
-    if (!strstr(tutti_last_error(), "was written by version 9 of the protocol of elastic runs, and this is version 10"))
+    if (!strstr(tutti_last_error(), "the journal has protocol version 9, but this coordinator has version 10"))
         fail_msg("%s", tutti_last_error());
     j->ops->close(j);
     remove_files();
@@ -582,12 +582,12 @@ static void settings_that_make_no_sense_are_told(void **state)
         struct tt_coordinator_conf conf;
         const char *why;
     } cases[] = {
-        { { .run = "", .listen = &loopback, .nlisten = 1 }, "needs a name" },
-        { { .run = "test" }, "no address" },
+        { { .run = "", .listen = &loopback, .nlisten = 1 }, "the run's name" },
+        { { .run = "test" }, "no listen address" },
         { { .run = "test", .listen = &loopback, .nlisten = 1, .lease_ns = 5 }, "lease" },
         { { .run = "test", .listen = &loopback, .nlisten = 1, .grace_ns = 2 * TT_SECOND }, "grace" },
         { { .run = "test", .listen = &loopback, .nlisten = 1, .members_max = 5000 }, "at most 4096" },
-        { { .run = "test", .listen = &everywhere, .nlisten = 1 }, "nothing keeps strangers out" },
+        { { .run = "test", .listen = &everywhere, .nlisten = 1 }, "without authentication" },
         { { .run = "test", .listen = &nowhere, .nlisten = 1, .insecure = true }, "192.0.2.1:1" },
         { { .run = "test", .listen = &noport, .nlisten = 1 }, "it must be like host:29401" },
         { { .run = "test", .listen = &bare, .nlisten = 1 }, "brackets" },

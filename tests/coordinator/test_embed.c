@@ -84,17 +84,17 @@ static void what_makes_no_sense_is_told(void **state)
         const char *why;
     } cases[] = {
         { { .size = 3 }, "size" },
-        { { .size = sizeof cases[0].conf, .token = "x", .insecure = 1 }, "exclude each other" },
-        { { .size = sizeof cases[0].conf, .key = "k" }, "go together" },
-        { { .size = sizeof cases[0].conf, .lease_ms = -1 }, "lease of -1 ms" },
+        { { .size = sizeof cases[0].conf, .token = "x", .insecure = 1 }, "mutually exclusive" },
+        { { .size = sizeof cases[0].conf, .key = "k" }, "set together" },
+        { { .size = sizeof cases[0].conf, .lease_ms = -1 }, "lease is -1 ms" },
         { { .size = sizeof cases[0].conf, .journal = "/nowhere/at/all" }, "/nowhere/at/all" },
         { { .size = sizeof cases[0].conf, .journal = "" }, "conf.journal is empty" },
         { { .size = sizeof cases[0].conf, .listen = "here" }, "\"here\"" },
-        { { .size = sizeof cases[0].conf, .listen = "" }, "no address" },
+        { { .size = sizeof cases[0].conf, .listen = "" }, "no listen address" },
         { { .size = sizeof cases[0].conf, .token = "short" }, "token" },
         { { .size = sizeof cases[0].conf, .http = "here" }, "here" },
         { { .size = sizeof cases[0].conf, .store = "file:///a" }, "file:///a" },
-        { { .size = sizeof cases[0].conf, .store = "etcd://127.0.0.1:1/a", .journal = "b" }, "which is it to be" },
+        { { .size = sizeof cases[0].conf, .store = "etcd://127.0.0.1:1/a", .journal = "b" }, "use one of them" },
     };
     tutti_coordinator *c = NULL;
 

@@ -336,7 +336,7 @@ static void a_file_that_is_none_is_told_and_left_as_it_is(void **state)
 
     (void)state;
     write_file(letter);
-    assert_refused("no journal of a coordinator");
+    assert_refused("not a coordinator's journal");
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_size, strlen(letter));
     remove_files();
@@ -356,13 +356,13 @@ static void an_altered_or_missing_record_is_told(void **state)
     j->ops->close(j);
     assert_read(1, 20);
     sql("UPDATE record SET data = zeroblob(3) WHERE n = 11");
-    assert_refused("record 11 is damaged");
+    assert_refused("damaged: record 11");
     sql("DELETE FROM record WHERE n = 11");
-    assert_refused("record 12 is damaged");
+    assert_refused("damaged: record 12");
     sql("DELETE FROM record WHERE n > 10");
     assert_read(1, 10); /* the end is as a commit left it */
     sql("PRAGMA user_version=7");
-    assert_refused("its format is 7");
+    assert_refused("format 7 is unsupported");
 }
 
 /* Bytes of the file are changed: it is told, or nothing is different. */

@@ -311,7 +311,7 @@ static void who_waits_for_its_own_former_lease_does_not_say_that_it_leads(void *
                      TUTTI_ERR_ABORTED);
     unit_stderr_release(&c, text, sizeof text);
     assert_string_equal(leader, "");
-    assert_non_null(strstr(text, "own lease of before is not over"));
+    assert_non_null(strstr(text, "previous lease in the store"));
     assert_null(strstr(text, "standing by"));
     close(stop);
     a->ops->close(a);
@@ -353,7 +353,7 @@ static void an_etcd_that_is_gone_is_told_and_ends_the_lead(void **state)
         assert_true(tt_now_ns() < deadline_ns);
     j->ops->close(j);
     assert_int_equal(open_as(&other, "b", -1), TUTTI_ERR_SYSTEM);
-    assert_non_null(strstr(tutti_last_error(), "does not answer"));
+    assert_non_null(strstr(tutti_last_error(), "does not respond"));
     etcd_server_start(&server);
     j = opened("c");
     assert_has(j, expected, 1);
@@ -373,11 +373,11 @@ static void what_is_damaged_or_none_is_told(void **state)
     static const struct {
         const char *key, *value, *why;
     } cases[] = {
-        { "journal", "quatsch", "is no journal" },
+        { "journal", "quatsch", "not a coordinator's journal" },
         { "journal", "tutti 2 0000000000000001.00000000 1 0000000000000000", "another version" },
         { "journal", "tutti 1 0000000000000001.00000000 4294967295 0000000000000000", "are missing" },
-        { "journal", "tutti 1 0000000000000001.00000000 0 0000000000000000 ", "is no journal" },
-        { "journal", "tutti 1 0000000000000001.00000000 0 0000000000000000", "were altered" },
+        { "journal", "tutti 1 0000000000000001.00000000 0 0000000000000000 ", "not a coordinator's journal" },
+        { "journal", "tutti 1 0000000000000001.00000000 0 0000000000000000", "were modified" },
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -400,7 +400,7 @@ static void somebody_elses_hand_in_the_journal_is_told(void **state)
     assert_int_equal(write_some(j, 1, 3), TUTTI_OK);
     put("journal", "tutti 1 0000000000000001.00000000 0 0000000000000000");
     assert_int_equal(write_some(j, 4, 1), TUTTI_ERR_SYSTEM);
-    assert_non_null(strstr(tutti_last_error(), "somebody who is no coordinator"));
+    assert_non_null(strstr(tutti_last_error(), "a client other than a coordinator"));
     j->ops->close(j);
 }
 
@@ -409,11 +409,11 @@ static void a_text_that_is_no_store_is_told(void **state)
     static const struct {
         const char *store, *why;
     } cases[] = {
-        { "", "is no store" },          { "http://127.0.0.1:1/x", "is no store" },  { "etcd://127.0.0.1:1", "is no store" },
-        { "etcd:///x", "is no store" }, { "etcd://127.0.0.1:1/", "is no store" },   { "etcd://127.0.0.1/x", "is no address" },
-        { "etcd://localhost:/x", "is no address" }, { "etcd://127.0.0.1:1,/x", "is no address" },
-        { "etcd://127.0.0.1:99999/x", "is no address" }, { "etcd://127.0.0.1@evil:80/x", "is no address" },
-        { "etcd://192.0.2.1:2379/x", "in plain" },   { "etcd://127.evil.example:80/x", "in plain" },
+        { "", "is an invalid store" },          { "http://127.0.0.1:1/x", "is an invalid store" },  { "etcd://127.0.0.1:1", "is an invalid store" },
+        { "etcd:///x", "is an invalid store" }, { "etcd://127.0.0.1:1/", "is an invalid store" },   { "etcd://127.0.0.1/x", "invalid server address" },
+        { "etcd://localhost:/x", "invalid server address" }, { "etcd://127.0.0.1:1,/x", "invalid server address" },
+        { "etcd://127.0.0.1:99999/x", "invalid server address" }, { "etcd://127.0.0.1@evil:80/x", "invalid server address" },
+        { "etcd://192.0.2.1:2379/x", "unencrypted" },   { "etcd://127.evil.example:80/x", "unencrypted" },
     };
     struct tt_journal *j = NULL;
 

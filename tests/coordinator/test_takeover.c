@@ -276,7 +276,7 @@ static void a_coordinator_within_a_program_stands_by_and_takes_over(void **state
     commit(h);
     conf.store = a.store;
     assert_int_equal(tutti_coordinator_create(&c, &conf), TUTTI_ERR_TIMEOUT);
-    assert_non_null(strstr(tutti_last_error(), "another one still leads"));
+    assert_non_null(strstr(tutti_last_error(), "another coordinator still leads"));
     assert_null(c);
     assert_int_equal(pthread_create(&thread, NULL, create, a.store), 0);
     end(&a, SIGKILL);
@@ -413,7 +413,7 @@ static void coordinators_of_two_runs_do_not_share_a_store(void **state)
     assert_non_null(fgets(said, sizeof said, f));
     status = pclose(f);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) != 0);
-    assert_non_null(strstr(said, "is of run \"test\", not of \"other\""));
+    assert_non_null(strstr(said, "belongs to run \"test\", not \"other\""));
 }
 
 int main(void)

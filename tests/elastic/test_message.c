@@ -65,7 +65,7 @@ static void what_calls_differ_in_comes_back_and_is_said(void **state)
         { TT_DIFFERS_STRATEGY, TT_SYNC_SEND, 77, "member 3 called sync with strategy send where member 5 called it with strategy ?" },
         { TT_DIFFERS_SCOPE, 0, 2, "member 3 called sync with the scope of all where member 5 called it with the scope of role 1" },
         { TT_DIFFERS_INSIDE, TT_CALL_AGREE, 0, "member 3 called agree where member 5 is in operation 17 of tag 2, allreduce(count 7, type f32)" },
-        { TT_DIFFERENCES, 0, 0, "members 3 and 5 called different things" },
+        { TT_DIFFERENCES, 0, 0, "members 3 and 5 called different operations" },
     };
     static const uint8_t kinds[] = { TT_ELMSG_RESULT, TT_ELMSG_SYNCED, TT_ELMSG_LOG_RESULT, TT_ELMSG_LOG_BACK };
     char text[TT_MISMATCH_BYTES];

@@ -79,22 +79,22 @@ static void bursts_that_make_no_sense_are_refused_with_the_reason(void **state)
     refused(good, TT_RING_SAMPLES_MAX + 1, "65537 samples");
     memcpy(s, good, sizeof s);
     s[9].at_ns = 1;
-    refused(s, 20, "sample 9 of a burst");
+    refused(s, 20, "sample 9 of the burst");
     memcpy(s, good, sizeof s);
     s[5].bytes = 0;
-    refused(s, 20, "sample 5 of a burst");
+    refused(s, 20, "sample 5 of the burst");
     for (uint32_t k = 0; k < 20; k++)
         s[k] = (struct tt_ring_sample){ k, k };
-    refused(s, 20, "a burst of 19 ns");
+    refused(s, 20, "the burst lasted 19 ns");
     for (uint32_t k = 0; k < 20; k++)
         s[k] = (struct tt_ring_sample){ k * 10000000000ull, k };
-    refused(s, 20, "a burst of 190000000000 ns");
+    refused(s, 20, "the burst lasted 190000000000 ns");
     for (uint32_t k = 0; k < 20; k++)
         s[k] = (struct tt_ring_sample){ k * 1000000ull, k < 5 ? k : 5 };
-    refused(s, 20, "nothing of which came in its second half");
+    refused(s, 20, "empty in its second half");
     for (uint32_t k = 0; k < 20; k++)
         s[k] = (struct tt_ring_sample){ k < 19 ? k * 1000ull : 2000000, k };
-    refused(s, 20, "1 of 20 samples in the second half");
+    refused(s, 20, "1 of 20 samples in its second half");
     for (uint32_t k = 0; k < 20; k++)
         s[k] = (struct tt_ring_sample){ k * 100000ull, k * (TT_RING_RATE_MAX / 20) };
     refused(s, 20, "faster than any link");

@@ -163,7 +163,7 @@ static void breaking_the_rules_ends_a_channel_and_is_said(void **state)
     } cases[] = {
         { "a byte longer than allowed", "\x71\x11\1\0", "longer than allowed", 4, -EMSGSIZE, false },
         { "as long as there are numbers", "\xff\xff\xff\xff", "longer than allowed", 4, -EMSGSIZE, false },
-        { "TLS", "\x16\3\1\2\0", "speaks TLS", 5, -EPROTO, false },
+        { "TLS", "\x16\3\1\2\0", "uses TLS", 5, -EPROTO, false },
         { "an end in a length", "\1\0", "middle of a message", 2, -EPROTO, true },
         { "an end in a message", "\2\0\0\0a", "middle of a message", 5, -EPROTO, true },
         { "half a length", "\1\0", "", 2, 0, false },
@@ -197,7 +197,7 @@ static void breaking_the_rules_ends_a_channel_and_is_said(void **state)
  * says would be as a length. */
 static void plain_and_tls_tell_each_other(void **state)
 {
-    static const char *const why[] = { "speaks no TLS", "speaks TLS, and this one does not" };
+    static const char *const why[] = { "does not use TLS", "uses TLS, but this process does not" };
     struct tt_secure *token = ends_secure(ENDS_TOKEN), *plain = ends_secure(NULL);
 
     (void)state;

@@ -54,11 +54,11 @@ static void a_file_that_is_none_is_named_with_its_reason(void **state)
 
     (void)state;
     c = good, c.certificate = NULL;
-    refuse(&c, "there is no", "certificate");
+    refuse(&c, "three files: no ", "certificate");
     c = good, c.key = NULL;
-    refuse(&c, "there is no", "key");
+    refuse(&c, "three files: no ", "key");
     c = good, c.authority = NULL;
-    refuse(&c, "there is no", "authority");
+    refuse(&c, "three files: no ", "authority");
     c = good, c.certificate = "/no/such/file";
     refuse(&c, "No such file", c.certificate);
     c = good, c.key = "/no/such/file";
@@ -131,8 +131,8 @@ static void a_certificate_of_another_authority_is_told_at_both_ends(void **state
     struct tt_secure *member = papers_secure(&papers, PAPER_MEMBER), *stranger = papers_secure(&papers, PAPER_STRANGER);
 
     (void)state;
-    part(member, stranger, "not of this authority", "not of the authority there");
-    part(stranger, member, "not of this authority", "not of the authority there");
+    part(member, stranger, "not signed by this authority", "not signed by the peer's authority");
+    part(stranger, member, "not signed by this authority", "not signed by the peer's authority");
     tt_secure_destroy(member);
     tt_secure_destroy(stranger);
 }
@@ -142,8 +142,8 @@ static void a_token_and_a_certificate_do_not_come_together(void **state)
     struct tt_secure *member = papers_secure(&papers, PAPER_MEMBER), *token = ends_secure(ENDS_TOKEN);
 
     (void)state;
-    part(member, token, "by certificates", "by a token");
-    part(token, member, "wants a certificate, and this one has a token", "has a token, and this one wants a certificate");
+    part(member, token, "certificate security", "token security");
+    part(token, member, "requires a certificate, but this process has a token", "has a token, but this process requires a certificate");
     tt_secure_destroy(member);
     tt_secure_destroy(token);
 }

@@ -203,7 +203,7 @@ static void a_cut_is_no_end(void **state)
     between_run(b, error);
     shutdown(b->fd[ACCEPTS], SHUT_WR);      /* the end of TCP, without that of TLS */
     assert_int_equal(tt_stream_read(b->ends.stream[ACCEPTS], text, sizeof text), -ECONNRESET);
-    assert_string_equal(tt_stream_why(b->ends.stream[ACCEPTS]), "the connection was cut");
+    assert_string_equal(tt_stream_why(b->ends.stream[ACCEPTS]), "the connection was closed");
     between_close(b);
 
     between_open(b, secure, secure);
@@ -295,8 +295,8 @@ static void an_older_tls_is_refused(void **state)
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        other_is_refused(secure[i], TLS1_2_VERSION, TT_STREAM_ACCEPTS, &papers, PAPER_MEMBER_TOO, "older TLS");
-        other_is_refused(secure[i], TLS1_2_VERSION, TT_STREAM_CONNECTS, &papers, PAPER_MEMBER_TOO, "older TLS");
+        other_is_refused(secure[i], TLS1_2_VERSION, TT_STREAM_ACCEPTS, &papers, PAPER_MEMBER_TOO, "older than 1.3");
+        other_is_refused(secure[i], TLS1_2_VERSION, TT_STREAM_CONNECTS, &papers, PAPER_MEMBER_TOO, "older than 1.3");
         tt_secure_destroy(secure[i]);
     }
 }
@@ -306,11 +306,11 @@ static void whoever_shows_no_good_certificate_is_refused(void **state)
     struct tt_secure *s = papers_secure(&papers, PAPER_MEMBER);
 
     (void)state;
-    other_is_refused(s, TLS1_3_VERSION, TT_STREAM_ACCEPTS, NULL, 0, "shows no certificate");
+    other_is_refused(s, TLS1_3_VERSION, TT_STREAM_ACCEPTS, NULL, 0, "sent no certificate");
     for (int ours = TT_STREAM_CONNECTS; ours <= TT_STREAM_ACCEPTS; ours++) {
         other_is_refused(s, TLS1_3_VERSION, (enum tt_stream_end)ours, &papers, PAPER_EXPIRED, "has expired");
         other_is_refused(s, TLS1_3_VERSION, (enum tt_stream_end)ours, &papers, PAPER_EARLY, "not valid yet");
-        other_is_refused(s, TLS1_3_VERSION, (enum tt_stream_end)ours, &papers, PAPER_STRANGER, "not of this authority");
+        other_is_refused(s, TLS1_3_VERSION, (enum tt_stream_end)ours, &papers, PAPER_STRANGER, "not signed by this authority");
     }
     tt_secure_destroy(s);
 }
@@ -321,9 +321,9 @@ static void whoever_has_no_token_is_refused_whatever_else_it_has(void **state)
     struct tt_secure *s = ends_secure(ENDS_TOKEN);
 
     (void)state;
-    other_is_refused(s, TLS1_3_VERSION, TT_STREAM_CONNECTS, &papers, PAPER_MEMBER, "by a token");
-    other_is_refused(s, TLS1_3_VERSION, TT_STREAM_ACCEPTS, &papers, PAPER_MEMBER, "by a token");
-    other_is_refused(s, TLS1_3_VERSION, TT_STREAM_ACCEPTS, NULL, 0, "by a token");
+    other_is_refused(s, TLS1_3_VERSION, TT_STREAM_CONNECTS, &papers, PAPER_MEMBER, "token security");
+    other_is_refused(s, TLS1_3_VERSION, TT_STREAM_ACCEPTS, &papers, PAPER_MEMBER, "token security");
+    other_is_refused(s, TLS1_3_VERSION, TT_STREAM_ACCEPTS, NULL, 0, "token security");
     tt_secure_destroy(s);
 }
 

@@ -121,9 +121,9 @@ static void another_token_is_told_at_both_ends(void **state)
     (void)state;
     ends_open(&e, one, other, false);
     assert_int_equal(ends_shake(&e), -EPROTO);
-    assert_string_equal(tt_stream_why(e.stream[ACCEPTS]), "the other end has another token, or none");
+    assert_string_equal(tt_stream_why(e.stream[ACCEPTS]), "the peer has a different token, or none");
     assert_int_equal(ends_hear(&e, CONNECTS), -EPROTO);
-    assert_string_equal(tt_stream_why(e.stream[CONNECTS]), "the other end has another token, or none");
+    assert_string_equal(tt_stream_why(e.stream[CONNECTS]), "the peer has a different token, or none");
     ends_close(&e);
     tt_secure_destroy(one);
     tt_secure_destroy(other);

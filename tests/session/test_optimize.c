@@ -214,7 +214,7 @@ static void one_does_not_come(struct guest *g)
         party_await(g->party, 2);
     } else {
         CHECK(tutti_run_optimize(g->run, &ring, 200, &got) == TUTTI_ERR_TIMEOUT);
-        CHECK(strstr(tutti_last_error(), "had not called it") != NULL);
+        CHECK(strstr(tutti_last_error(), "did not call it") != NULL);
         atomic_fetch_add(&g->party->step, 1);
         party_await(g->party, 2);
     }
@@ -325,7 +325,7 @@ static void others_call_otherwise(struct guest *g)
                                               : tutti_run_sync(g->run, &state, 0);
 
         snprintf(what, sizeof what, "called %s", calls[i]);
-        CHECK(st == TUTTI_ERR_MISMATCH && says("called optimize") && says(what) && says("this one is member"));
+        CHECK(st == TUTTI_ERR_MISMATCH && says("called optimize") && says(what) && says("this is member"));
     }
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
     /* others measure, but in the background, and go on */

@@ -941,7 +941,7 @@ static void epoch_is_refused(tutti_run *run)
     tutti_ring ring = { .size = sizeof ring };
 
     CHECK(tutti_run_epoch(run, 0, 0, 0, 0, &view) == TUTTI_ERR_INVALID);
-    CHECK(strstr(tutti_last_error(), "a call on the view's communicator is under way") != NULL);
+    CHECK(strstr(tutti_last_error(), "a call on the view's communicator is already in progress") != NULL);
     CHECK(tutti_run_shrink(run, 0, 0, &view) == TUTTI_ERR_INVALID);
     CHECK(tutti_run_optimize(run, &ring, 0, &view) == TUTTI_ERR_INVALID);
 }
@@ -1619,7 +1619,7 @@ static void one_answers_late(struct guest *g)
         first_of_three = g->run;
         party_reach(g->party, 2);
         CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_TIMEOUT);
-        CHECK(strstr(tutti_last_error(), "tutti_run_collective: the deadline had passed when the coordinator told"));
+        CHECK(strstr(tutti_last_error(), "tutti_run_collective: the verdict arrived after the deadline"));
         CHECK(op.status == TUTTI_ERR_TIMEOUT && op.attempts == 1 && v == 3);
     } else if (g->index == 1) {
         tt_run_lock(g->run);
@@ -1676,14 +1676,14 @@ static void wrong_calls(struct guest *g)
     CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_INVALID);
     CHECK(tutti_run_comm(g->run) == NULL);
     CHECK(tutti_run_epoch(g->run, TUTTI_ADMIT, 3, 0, 50, &view) == TUTTI_ERR_TIMEOUT);
-    CHECK(says("there was no view") && says("least is 3"));
+    CHECK(says("no view was formed") && says("least: 3"));
     first_view(g, 2);
-    CHECK(tutti_run_shrink(g->run, 3, 0, &view) == TUTTI_ERR_PEER_LOST && says("only 2 members are left, and least is 3"));
+    CHECK(tutti_run_shrink(g->run, 3, 0, &view) == TUTTI_ERR_PEER_LOST && says("only 2 members are left, but least is 3"));
     CHECK(tutti_run_view(g->run, &small) == TUTTI_ERR_INVALID && says("out.size is 4"));
     CHECK(tutti_run_poll(g->run, &news) == TUTTI_ERR_INVALID && says("out.size is 5; it must be sizeof(tutti_news)"));
     CHECK(tutti_run_stats(g->run, &stats) == TUTTI_ERR_INVALID && says("out.size is 6; it must be sizeof(tutti_run_stats_t)"));
-    CHECK(tutti_run_epoch(g->run, 9, 0, 0, 0, &view) == TUTTI_ERR_INVALID && says("0x9, of which 0x8"));
-    CHECK(tutti_run_epoch(g->run, 0, 3, 2, 0, &view) == TUTTI_ERR_INVALID && says("least is 3, and most only 2"));
+    CHECK(tutti_run_epoch(g->run, 9, 0, 0, 0, &view) == TUTTI_ERR_INVALID && says("0x9 contain unknown bits 0x8"));
+    CHECK(tutti_run_epoch(g->run, 0, 3, 2, 0, &view) == TUTTI_ERR_INVALID && says("least (3) is larger than most (2)"));
     op.coll = (tutti_coll)99;
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && says("op.coll is 99"));
     op.coll = TUTTI_BARRIER;
@@ -1692,7 +1692,7 @@ static void wrong_calls(struct guest *g)
     op.coll = TUTTI_ALLREDUCE;
     op.mode = TUTTI_ABORT;
     op.tag = 4;
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && says("there is no tag 4: tags are 0 to 3"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && says("tag 4 is out of range 0 to 3"));
     op.tag = 0;
     op.type = 99;
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
@@ -1776,8 +1776,8 @@ static void calls_that_collide(struct guest *g)
     CHECK(pthread_create(&other, NULL, wait_in_tag_2, g->run) == 0);
     while (!operates(g->run))
         nanosleep(&(struct timespec){ .tv_nsec = TT_MS }, NULL);
-    CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_INVALID && says("tutti_run_agree: an operation of tag 2 is under way"));
-    CHECK(tutti_run_epoch(g->run, 0, 0, 0, 0, &view) == TUTTI_ERR_INVALID && says("tutti_run_epoch: an operation of tag 2 is under way"));
+    CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_INVALID && says("tutti_run_agree: an operation with tag 2 is already in progress"));
+    CHECK(tutti_run_epoch(g->run, 0, 0, 0, 0, &view) == TUTTI_ERR_INVALID && says("tutti_run_epoch: an operation with tag 2 is already in progress"));
     party_reach(g->party, 1);
     CHECK(pthread_join(other, NULL) == 0);
 }
@@ -1812,7 +1812,7 @@ static void arguments_differ(struct guest *g)
     first_view(g, 2);
     CHECK(tutti_run_epoch(g->run, TUTTI_ADMIT, 1 + g->index, 0, 0, &view) == TUTTI_ERR_MISMATCH);
     CHECK(says("member 1 called epoch with least ") && says("member 2 called it with least "));
-    CHECK(says("least 1") && says("least 2") && says("this one is member"));
+    CHECK(says("least 1") && says("least 2") && says("this is member"));
     CHECK(tutti_run_epoch(g->run, 0, 0, 4 * g->index, 0, &view) == TUTTI_ERR_MISMATCH && says("most 0") && says("most 4"));
     CHECK(tutti_run_epoch(g->run, g->index ? 0 : TUTTI_ADMIT, 0, 0, 0, &view) == TUTTI_ERR_MISMATCH);
     CHECK(says("flags 0x1") && says("flags 0"));
@@ -2051,7 +2051,7 @@ static void one_wants_fewer(struct guest *g)
     if (g->index == 2) {
         party_await(g->party, 1);
         CHECK(tutti_run_epoch(g->run, TUTTI_ADMIT, 0, 2, 50, &view) == TUTTI_ERR_TIMEOUT);
-        CHECK(says("this one's own most, 2, kept it out: the view has 2 members already"));
+        CHECK(says("the view already has 2 members, and this member's `most` is 2"));
         party_reach(g->party, 2);
         return;
     }
@@ -2115,7 +2115,7 @@ static void long_sentences_are_told_to_their_ends(void **state)
 /* Of who has begun before the epoch was over. */
 static bool says_where(const char *operation)
 {
-    return says(operation) || says("; tutti_run_epoch brings the next view");
+    return says(operation) || says("(call tutti_run_epoch for the next view)");
 }
 
 static void *in_tag_3(void *run)
@@ -2232,7 +2232,7 @@ static void one_stays_alone(struct guest *g)
     if (g->index == 0) {
         do
             CHECK(tutti_run_epoch(g->run, TUTTI_ADMIT, 2, 0, 100, &view) == TUTTI_ERR_TIMEOUT);
-        while (!says("1 member is left, least is 2, and 0 newcomers wait"));
+        while (!says("members left: 1; least: 2; waiting newcomers: 0"));
         lonely = g->run;
         party_reach(g->party, 1);
     } else {
@@ -2305,7 +2305,7 @@ static void who_has_another_token_is_told(void **state)
 static void who_is_plain_where_others_are_not_is_told(void **state)
 {
     static const char *const tokens[] = { NULL, "0123456789abcdef0123456789abcdef" };
-    static const char *const why[] = { "speaks TLS, and this one does not", "speaks no TLS" };
+    static const char *const why[] = { "uses TLS, but this process does not", "does not use TLS" };
 
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -2369,7 +2369,7 @@ static void a_call_ends_also_where_no_coordinator_comes_back(void **state)
 static void an_operation_waits_for_other_threads_until_its_deadline(void **state)
 {
     tutti_elastic op = { .size = sizeof op, .coll = TUTTI_BARRIER, .mode = TUTTI_RETRY, .timeout_ms = 50 };
-    const char *told = "another thread had not made the next view before the deadline";
+    const char *told = "another thread did not form the next view before the deadline";
     tutti_view view = { .size = sizeof view };
     struct party p;
     tutti_run *run;
@@ -2389,7 +2389,7 @@ static void an_operation_waits_for_other_threads_until_its_deadline(void **state
     run->recovering = false;
     run->ninside = 1;
     assert_int_equal(tt_operation_recover(run, &op, view.epoch, tt_now_ns() + 50 * TT_MS), TUTTI_ERR_TIMEOUT);
-    assert_non_null(strstr(tutti_last_error(), "operations of other threads had not ended before the deadline"));
+    assert_non_null(strstr(tutti_last_error(), "operations of other threads did not complete before the deadline"));
     run->ninside = 0;
     tt_run_unlock(run);
     op.timeout_ms = 0;

@@ -274,8 +274,8 @@ static void plain_connections_stay_on_loopback_unless_they_are_asked_for(void **
 static void plain_connections_over_the_network_are_refused_unless_they_are_asked_for(void **state)
 {
     static const char told[] =
-        "which is not on loopback, and there is neither a token (conf.token, TUTTI_TOKEN) nor a certificate; conf.insecure "
-        "(TUTTI_SECURITY=plain) asks for plain connections";
+        "is not on loopback, and neither a token (conf.token, TUTTI_TOKEN) nor a certificate is set "
+        "(conf.insecure or TUTTI_SECURITY=plain allows unencrypted connections)";
     const tutti_run_conf cases[] = { { .listen = "0.0.0.0:0" },
                                      { .listen = "[::]:0" },
                                      { .listen = "192.0.2.7:0" },
@@ -345,19 +345,19 @@ static void addresses_and_wires_that_are_none_are_told(void **state)
         tutti_run_conf conf;
         const char *told;
     } cases[] = {
-        { { .listen = "nowhere" }, "conf.listen (TUTTI_LISTEN) is \"nowhere\": it must be like host:29401" },
+        { { .listen = "nowhere" }, "conf.listen (TUTTI_LISTEN) \"nowhere\": it must be like host:29401" },
         { { .listen = "127.0.0.1:" }, "conf.listen (TUTTI_LISTEN)" },
-        { { .listen = "192.0.2.7:1" }, "listen for other members at \"192.0.2.7:1\"" },
-        { { .announce = "203.0.113.1" }, "conf.announce (TUTTI_ANNOUNCE) is \"203.0.113.1\": it must be like host:29401" },
-        { { .announce = ":4711" }, "conf.announce (TUTTI_ANNOUNCE) is \":4711\": it must name a host, like host:29401" },
-        { { .listen = "::1:4" }, "conf.listen (TUTTI_LISTEN) is \"::1:4\": an IPv6 address goes in brackets" },
-        { { .announce = "2001:db8::7:4711" }, "is \"2001:db8::7:4711\": an IPv6 address goes in brackets" },
-        { { .coordinators = "127.0.0.1:1,::1:4" }, "the coordinator \"::1:4\" (conf.coordinators, TUTTI_COORDINATOR): an IPv6 address goes in brackets" },
+        { { .listen = "192.0.2.7:1" }, "listen for members on \"192.0.2.7:1\"" },
+        { { .announce = "203.0.113.1" }, "conf.announce (TUTTI_ANNOUNCE) \"203.0.113.1\": it must be like host:29401" },
+        { { .announce = ":4711" }, "conf.announce (TUTTI_ANNOUNCE) \":4711\": it must name a host, like host:29401" },
+        { { .listen = "::1:4" }, "conf.listen (TUTTI_LISTEN) \"::1:4\": an IPv6 address goes in brackets" },
+        { { .announce = "2001:db8::7:4711" }, "\"2001:db8::7:4711\": an IPv6 address goes in brackets" },
+        { { .coordinators = "127.0.0.1:1,::1:4" }, "invalid coordinator address \"::1:4\" (conf.coordinators, TUTTI_COORDINATOR): an IPv6 address goes in brackets" },
         { { .coordinators = "[127.0.0.1]:1" }, "only an IPv6 address goes in brackets" },
-        { { .coordinators = "127.0.0.1:1,,127.0.0.1:2" }, "the coordinator \"\"" },
-        { { .announce = "0.0.0.0:4711" }, "others cannot connect to that" },
-        { { .announce = "203.0.113.1:0" }, "others cannot connect to that" },
-        { { .data_ports = "40000" }, "conf.data_ports (TUTTI_DATA_PORTS) is \"40000\", but must be like \"40000-40007\"" },
+        { { .coordinators = "127.0.0.1:1,,127.0.0.1:2" }, "coordinator address \"\"" },
+        { { .announce = "0.0.0.0:4711" }, "is not reachable from other hosts" },
+        { { .announce = "203.0.113.1:0" }, "is not reachable from other hosts" },
+        { { .data_ports = "40000" }, "invalid conf.data_ports (TUTTI_DATA_PORTS) \"40000\": must be a range like \"40000-40007\"" },
         { { .data_ports = "40007-40000" }, "conf.data_ports" },
         { { .data_ports = "0-7" }, "conf.data_ports" },
         { { .data_ports = "40000-70000" }, "conf.data_ports" },

@@ -447,7 +447,7 @@ static void others_call_otherwise(struct guest *g)
                                              : tutti_run_commit(g->run, 1, 0, &verdict);
 
         snprintf(what, sizeof what, "called %s", calls[i / 2]);
-        CHECK(st == TUTTI_ERR_MISMATCH && says("called sync") && says(what) && says("this one is member"));
+        CHECK(st == TUTTI_ERR_MISMATCH && says("called sync") && says(what) && says("this is member"));
     }
     MUST(tutti_run_sync(g->run, &m.state, 0));
     CHECK(m.state.revision == 0 && is(&m, 3));
@@ -525,18 +525,18 @@ static void wrong_calls(struct guest *g)
     m.arrays[1].type = TUTTI_I64;
     m.arrays[1].memory = &one_way;
     CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
-    CHECK(strstr(tutti_last_error(), "the memory of \"step\" must have") != NULL);
+    CHECK(strstr(tutti_last_error(), "memory of array \"step\" must have") != NULL);
     m.arrays[1].memory = NULL;
     m.state.strategy = 9;
     CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
-    CHECK(strstr(tutti_last_error(), "state.strategy is 9, and state.scope 0; there are strategies 0 to 2, and scopes 0 and 1") != NULL);
+    CHECK(strstr(tutti_last_error(), "state.strategy is 9 and state.scope is 0: must be 0 to 2, and 0 to 1") != NULL);
     m.state.strategy = TUTTI_SYNC_POPULAR;
     m.state.narrays = 0;
     CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
     m.state.narrays = 3;
     m.state.strategy = TUTTI_SYNC_RECEIVE;
     CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
-    CHECK(strstr(tutti_last_error(), "nobody is willing") != NULL);
+    CHECK(strstr(tutti_last_error(), "no member offers") != NULL);
     m.state.strategy = g->index ? TUTTI_SYNC_POPULAR : TUTTI_SYNC_SEND;
     CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_MISMATCH);
     m.state.strategy = TUTTI_SYNC_POPULAR;
@@ -546,7 +546,7 @@ static void wrong_calls(struct guest *g)
         bool syncs = false;
 
         CHECK(tutti_run_sync(g->run, &m.state, 50) == TUTTI_ERR_TIMEOUT);
-        CHECK(strstr(tutti_last_error(), "had not called") != NULL);
+        CHECK(strstr(tutti_last_error(), "did not call") != NULL);
         CHECK(pthread_create(&thread, NULL, sync_alone, arg) == 0);
         while (!syncs) {
             tt_run_lock(g->run);
@@ -800,8 +800,8 @@ static void arrays_in_other_memory_are_synced_by_its_functions_alone(void **stat
 /* Member 0 cannot be read when others ask, 3 not written at the end: they go, and the others have what 1 has. */
 static void memory_fails(struct guest *g)
 {
-    static const char *const why[] = { "\"weights\" cannot be read for others: its memory's functions say 5", NULL,
-                                       NULL, "\"weights\" cannot be written: its memory's functions say 6" };
+    static const char *const why[] = { "\"weights\" cannot be read for others: its memory callbacks returned 5", NULL,
+                                       NULL, "\"weights\" cannot be written: its memory callbacks returned 6" };
     struct far_model f;
 
     view_of(g, 4);
@@ -811,7 +811,7 @@ static void memory_fails(struct guest *g)
     if (g->index == 2) {                /* before anybody knows of it: nothing has happened */
         f.far.hashes_fail = 4;
         CHECK(tutti_run_sync(g->run, &f.m.state, 0) == TUTTI_ERR_SYSTEM);
-        CHECK(strstr(tutti_last_error(), "\"weights\" cannot be hashed: its memory's functions say 4") != NULL);
+        CHECK(strstr(tutti_last_error(), "\"weights\" cannot be hashed: its memory callbacks returned 4") != NULL);
         f.far.hashes_fail = 0;
     }
     f.far.reads_fail = g->index == 0 ? 5 : 0;
