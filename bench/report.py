@@ -5,6 +5,7 @@ figure from a putsignal run, another part of it from a gemm run, its parts of do
 bench/report.py [RESULTS...] [--out FILE.md]"""
 
 import argparse
+import subprocess
 import sys
 from pathlib import Path
 
@@ -75,6 +76,8 @@ def write_peers(data, out):
         drawing = out.with_suffix(".svg")
         drawing.write_text(plot.svg(data["rows"], plot.subtitle_of(data)))
     out.write_text(markdown(data, drawing and drawing.name))
+    if out == HERE.parent / "docs" / "performance.md":
+        subprocess.run([HERE.parent / "scripts" / "draw-speed.py"], check=True)     # the README's figure
 
 
 def write_sim(data, out):
