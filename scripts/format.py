@@ -19,6 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("include", "src", "tools", "examples", "bench", "tests", "python", "shim")
 COLUMNS = 120
+PUBLIC_COLUMNS = 100        # of public headers: as soon as all lines of one fit, it keeps to them
 ONE_LINE = re.compile(r"""$                         # blank, or
     | static\ [^;]*\)\ \{\ [^;]*;\ \}$            # a whole function, or
     | \s*((case\ [^:]*|default):\s?)+([^:;]*;)?$  # cases, perhaps with their one statement
@@ -61,11 +62,21 @@ def is_laid_out(lines):
     return is_list and not any(";" in line for line in code) and not code[-1].endswith(("{", ")"))
 
 
+def style_of(path, lines):
+    """Returns the style to format with: the file .clang-format, with the columns of a public header."""
+    if path.is_relative_to(ROOT / "include") and all(len(line.rstrip("\n")) <= PUBLIC_COLUMNS for line in lines):
+        text = (ROOT / ".clang-format").read_text()
+        rules = [line for line in text.splitlines() if line and not line.startswith(("#", "ColumnLimit"))]
+        return "{" + ", ".join([*rules, f"ColumnLimit: {PUBLIC_COLUMNS}"]) + "}"
+    return "file"
+
+
 def formatted(path):
     """What the file should be, as a list of lines, and what it is."""
     tool = os.environ.get("CLANG_FORMAT", "clang-format")
     before = path.read_text().splitlines(keepends=True)
-    result = subprocess.run([tool, "--style=file", str(path)], capture_output=True, text=True, check=True, cwd=ROOT)
+    style = style_of(path, before)
+    result = subprocess.run([tool, "--style=" + style, str(path)], capture_output=True, text=True, check=True, cwd=ROOT)
     after = re.sub(r"^(\s*\}) \* (?=\w)", r"\1 *", result.stdout, flags=re.MULTILINE).splitlines(keepends=True)
 
     out = []
