@@ -312,7 +312,7 @@ TUTTI_API tutti_status tutti_scatterv(const void *src, void *dst, const size_t *
 TUTTI_API tutti_status tutti_alltoall(const void *src, void *dst, size_t count, tutti_dtype type,
                                       tutti_comm *comm, const tutti_call *call);
 /* As alltoall, with this rank's own counts and displacements, each [nranks]; displs NULL: packed.
- * recv_counts[r] here must equal send_counts of rank r for this rank, else MISMATCH.
+ * recv_counts[r] here must equal send_counts of rank r for this rank.
  * In place: src == dst, with equal counts and equal displacements. The row received from r replaces
  * the row sent to r. Rows must not overlap. */
 TUTTI_API tutti_status tutti_alltoallv(const void *src, const size_t *send_counts,

@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+"""The texts that a user meets are plain English, in lines of at most 100 columns.
+
+Checked: README.md, docs/glossary.md, include/tutti/*.h, the help of every command, and the string literals
+of errors and log lines in src, tools and shim. Words that must not occur stand in WORDS, with the word to
+use instead. In README.md a sentence has at most 25 words.
+
+Folders that are not clean yet stand in ALLOWED with their number of findings. That number may only fall:
+one more finding fails the test, and so does an entry whose folder is clean or does not exist."""
+
+import os
+import re
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+COLUMNS = 100
+SENTENCE_WORDS = 25
+
+# (regular expression, what to write instead); matched without regard to case.
+WORDS = [
+    (r"\banew\b", "again, new"),
+    (r"\bby and by\b", "gradually"),
+    (r"\bat the least\b", "at least"),
+    (r"\bthere and back\b", "round trip"),
+    (r"\bas (it|they) (is|are|was|were) told\b", "as configured"),
+    (r"\bhow-manieth\b", "the index, the sequence number"),
+    (r"(?<![\w-])tells?\b", "logs, reports, shows, notifies"),
+    (r"(?<![\w-])told\b", "notified, configured, reported"),
+    (r"\bhears?\b|\bheard\b", "receives, is notified"),
+    (r"\bgreet(s|ed|ing)?\b", "sends a handshake"),
+    (r"\bowes?\b|\bowed\b", "must send, has pending"),
+    (r"(?<![\w-])(wants?|wanted)\b", "needs, requests"),
+    (r"(?<![\w-])(says?|said)\b", "reports, states, sets"),
+    (r"(?<![\w-])(asks?|asked|asking)\b", "queries, requests"),
+    (r"\bknows\b", "has, supports, stores"),
+    (r"\bwho(ever)? (is|are|was|were|has|had|does|did|comes|came|calls|asks|reaches|waits|wants|lives)\b",
+     "the noun: the caller, the queried rank"),
+    (r"\bwhoever\b", "any process that"),
+    (r"(?:^|[.;:(] |\b(?:of|to|for|by|with|from|names) )(?:who|whom)\b", "the noun: the caller, the queried rank"),
+    (r"\b(what|that) c[ao]mes? of (it|this|them)\b", "its result"),
+    (r"\b(is|are|was|were) to be\b", "must"),
+    (r"(?<!there )\b(is|are|was|were) none\b", "is invalid, does not exist"),
+    (r"\b(is|are) no (kind|memory|number|type|operation|name|file|address|plan|certificate|size|algorithm)\b",
+     "is not a, is invalid"),
+    (r"\bmakes? no sense\b", "is invalid"),
+    (r"\b(nobody|somebody)\b", "no rank, another process"),
+    (r"\bc[ao]mes? about\b", "is established"),
+    (r"\bin vain\b", "without success"),
+    (r"\b(thereof|therein|thereupon|hitherto|whereof|wherein|whilst|lest|henceforth)\b", "plain words"),
+    (r"\b(may|might|must|can|could|shall|should) it\b", "a sentence that begins with its subject"),
+    (r"\bof its own\b(?! \w)", "its own NOUN"),
+    (r"\bgood for (nothing|only)\b", "usable only for"),
+    (r"\bso (many|few|long|far)\b(?! as)", "N, this long"),
+    (r"\btakes? a seat\b", "joins the job"),
+    (r"\bsentence\b", "message"),
+    (r"\bpatien(ce|t)\b", "timeout"),
+    (r"\bstranger", "unauthenticated peer"),
+    (r"\bforgot(ten)?\b", "lost, discarded"),
+]
+
+# Folder -> findings that its errors and log lines still have. Remove an entry when its folder is clean.
+ALLOWED = {}
+
+# Names of functions whose string arguments are errors or log lines.
+CALL = re.compile(r"\b(tt_fail\w*|tt_log|tt_context_fail\w*|tt_stream_fail|tt_\w+_fail\w*|tool_failed|"
+                  r"argp_error|argp_failure|say|refuse\w*|refused|complain|fprintf)\s*\(")
+STRING = re.compile(r'"((?:\\.|[^"\\])*)"')
+
+
+def words_in(text, where):
+    """One finding for each match of the word list."""
+    flat = " ".join(text.split())
+    for pattern, instead in WORDS:
+        for match in re.finditer(pattern, flat, re.IGNORECASE):
+            around = flat[max(0, match.start() - 30):match.end() + 30]
+            yield f'{where}: "{match.group(0).strip()}" in "...{around}...": write {instead}'
+
+
+def long_lines_in(text, where):
+    for number, line in enumerate(text.splitlines(), 1):
+        if len(line) > COLUMNS:
+            yield f"{where}:{number}: {len(line)} columns, at most {COLUMNS}"
+
+
+def prose_of(markdown):
+    """The paragraphs, list items and table cells of a page, without code, links and markup."""
+    text = re.sub(r"^```.*?^```", "", markdown, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    text = re.sub(r"^(#+ .*|- )", lambda m: "\n\n" + m.group(0).lstrip("#- "), text, flags=re.MULTILINE)
+    text = re.sub(r"^#+ .*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^\|.*\|$", lambda m: "\n\n" + m.group(0).replace("|", "\n\n") + "\n\n", text, flags=re.MULTILINE)
+    return [" ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip()]
+
+
+def long_sentences_in(markdown, where):
+    for paragraph in prose_of(markdown):
+        for sentence in re.split(r"(?<=[.!?:;])\s+", paragraph):
+            n = len(sentence.split())
+            if n > SENTENCE_WORDS:
+                yield f'{where}: {n} words, at most {SENTENCE_WORDS}: "{sentence}"'
+
+
+def end_of_call(blank, start):
+    """The index behind the parenthesis that closes the one before start; blank has no strings."""
+    depth, i = 1, start
+    while i < len(blank) and depth > 0:
+        depth += {"(": 1, ")": -1}.get(blank[i], 0)
+        i += 1
+    return i
+
+
+def blanked(match):
+    return '"' + "x" * (len(match.group(0)) - 2) + '"'
+
+
+def messages_of(source):
+    """The text of each error or log line in a C file: its string literals, joined; (line number, text)."""
+    plain = re.sub(r"'(\\.|[^'\\])'", lambda m: "0" * len(m.group(0)), source)
+    plain = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m.group(0)), plain, flags=re.DOTALL)
+    blank = STRING.sub(blanked, plain)
+    for match in CALL.finditer(blank):
+        end = end_of_call(blank, match.end())
+        arguments = plain[match.end():end]
+        if match.group(1) == "fprintf" and not arguments.lstrip().startswith("stderr"):
+            continue
+        literals = STRING.findall(re.sub(r'"\s*(PRI\w+)\s*"', "d", arguments))
+        if literals:
+            yield plain.count("\n", 0, match.start()) + 1, " ".join(literals).replace("\\n", " ").replace('\\"', '"')
+
+
+def rooms():
+    """Folders whose errors are counted: each folder of src and shim, and tools."""
+    below = [path for top in ("src", "shim") for path in (ROOT / top).iterdir() if path.is_dir()]
+    return sorted(str(path.relative_to(ROOT)) for path in below) + ["tools"]
+
+
+def findings_of_errors(room):
+    found = []
+    for path in sorted((ROOT / room).rglob("*.[ch]")):
+        for line, text in messages_of(path.read_text()):
+            found += words_in(text, f"{path.relative_to(ROOT)}:{line}")
+    return found
+
+
+def tutti(*arguments):
+    tool = Path(os.environ["TUTTI_BUILD_DIR"]) / "tutti"
+    return subprocess.run([tool, *arguments], capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def commands():
+    """All commands of `tutti --help`, with their verbs."""
+    names = re.findall(r"^  (\w+) ", tutti("--help"), re.MULTILINE)
+    verbs = re.findall(r"^  (\w+) ", tutti("plan", "--help"), re.MULTILINE)
+    return [[], *([name] for name in names), *(["plan", verb] for verb in verbs), ["topo", "place"], ["ring", "order"],
+            ["perf", "putsignal"], ["perf", "a2av"]]
+
+
+class Language(unittest.TestCase):
+    def check(self, findings):
+        findings = list(findings)
+        self.assertEqual(findings, [], "\n" + "\n".join(findings))
+
+    def test_readme_has_short_lines_and_sentences(self):
+        text = (ROOT / "README.md").read_text()
+        self.assertGreater(len(prose_of(text)), 20)
+        self.assertLessEqual(len(text.splitlines()), 120)
+        self.check([*long_lines_in(text, "README.md"), *long_sentences_in(text, "README.md"),
+                    *words_in(" ".join(prose_of(text)), "README.md")])
+
+    def test_readme_figure_matches_the_measurements(self):
+        done = subprocess.run([ROOT / "scripts" / "draw-speed.py", "--check"], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_readme_and_guides_have_no_broken_links(self):
+        for page in ("README.md", "docs/building.md", "docs/errors.md", "docs/glossary.md"):
+            for target in re.findall(r"\]\(([^)#]+)", (ROOT / page).read_text()):
+                if not target.startswith("https:"):
+                    with self.subTest(page=page, target=target):
+                        self.assertTrue(((ROOT / page).parent / target).exists())
+
+    def test_glossary_is_plain(self):
+        text = (ROOT / "docs" / "glossary.md").read_text()
+        self.check([*long_lines_in(text, "docs/glossary.md"), *words_in(text, "docs/glossary.md")])
+
+    def test_public_headers_are_plain(self):
+        headers = sorted((ROOT / "include" / "tutti").glob("*.h"))
+        self.assertGreater(len(headers), 9)
+        for header in headers:
+            name = str(header.relative_to(ROOT))
+            with self.subTest(header=name):
+                text = header.read_text()
+                comments = re.sub(r"\n\s*\*", "\n", "\n".join(re.findall(r"/\*.*?\*/", text, re.DOTALL)))
+                self.check_allowed(name, [*long_lines_in(text, name), *words_in(comments, name)])
+
+    def test_help_is_plain(self):
+        self.assertGreater(len(commands()), 12)
+        for command in commands():
+            name = " ".join(["tutti", *command, "--help"])
+            with self.subTest(command=name):
+                text = tutti(*command, "--help")
+                self.check_allowed(name, [*long_lines_in(text, name), *words_in(text, name)])
+
+    def test_parameters_are_plain(self):
+        texts = re.findall(r'"((?:\\.|[^"\\])*)"', (ROOT / "src" / "base" / "param.c").read_text())
+        self.assertGreater(len(texts), 40)
+        self.check(finding for text in texts for finding in words_in(text, "src/base/param.c"))
+
+    def test_errors_are_plain(self):
+        seen = 0
+        for room in rooms():
+            with self.subTest(room=room):
+                seen += sum(1 for path in (ROOT / room).rglob("*.[ch]") for _ in messages_of(path.read_text()))
+                self.check_allowed(room, findings_of_errors(room))
+        self.assertGreater(seen, 800)
+
+    def test_allowed_names_exist(self):
+        names = {*rooms(), *(str(path.relative_to(ROOT)) for path in (ROOT / "include" / "tutti").glob("*.h")),
+                 *(" ".join(["tutti", *command, "--help"]) for command in commands())}
+        self.assertEqual(sorted(set(ALLOWED) - names), [], "remove these entries of ALLOWED")
+
+    def check_allowed(self, name, findings):
+        """At most as many findings as ALLOWED has for the name; an entry without findings must go."""
+        most = ALLOWED.get(name, 0)
+        if name in ALLOWED and not findings:
+            self.fail(f"{name} is clean: remove its entry of ALLOWED")
+        self.assertLessEqual(len(findings), most, f"\n{name}: {len(findings)} findings, at most {most}:\n"
+                             + "\n".join(findings))
+
+    def test_the_lint_finds_what_it_is_for(self):
+        """The lint itself: each kind of finding, and text without one."""
+        self.assertEqual(len(list(words_in("it is packed anew, by and by", "x"))), 2)
+        self.assertEqual(len(list(words_in("the id is none: its bytes must come unchanged", "x"))), 1)
+        self.assertEqual(list(words_in("invalid id: pass the bytes returned by tutti_id_create()", "x")), [])
+        self.assertEqual(len(list(long_lines_in("x" * 101 + "\n" + "y" * 100, "x"))), 1)
+        self.assertEqual(len(list(long_sentences_in("word " * 26 + ".\n", "x"))), 1)
+        self.assertEqual(list(long_sentences_in("word " * 25 + "\n\n```\n" + "code " * 40 + "\n```\n", "x")), [])
+        call = 'x(1);\ntt_fail(st, "rank %u (%s) "\n        "asks for %" PRIu64 " bytes", f("a"), n);\n'
+        self.assertEqual([(line, "asks for" in text) for line, text in messages_of(call)], [(2, True)])
+
+
+if __name__ == "__main__":
+    if "--counts" in sys.argv:          # what ALLOWED would have to be now, for errors
+        for one in rooms():
+            print(f"{len(findings_of_errors(one)):5d} {one}")
+        sys.exit(0)
+    unittest.main(verbosity=2)
