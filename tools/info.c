@@ -58,12 +58,16 @@ struct options {
 enum { OPT_PARAMS = 256, OPT_ALGOS, OPT_MEMORY, OPT_RANKS, OPT_STATES, OPT_JSON };
 
 static const struct argp_option argp_options[] = {
-    { "params", OPT_PARAMS, NULL, 0, "the parameters: all environment variables, with their values; of numbers also unit, default and bounds", 0 },
-    { "algos", OPT_ALGOS, NULL, 0, "the algorithms, of all collectives or of COLLECTIVE", 0 },
-    { "memory", OPT_MEMORY, NULL, 0, "the memory of a communicator that has done one ring all-reduce, by purpose, as rank 0 has it", 0 },
-    { "ranks", OPT_RANKS, "N", 0, "with --memory: starts a job of so many ranks on this host (2); in a job, that is the one", 0 },
-    { "states", OPT_STATES, NULL, 0, "the states that the protocol of elastic runs has for members, rounds, syncs and operations, and every legal change", 0 },
-    { "json", OPT_JSON, NULL, 0, "as one JSON document", 0 },
+    { "params", OPT_PARAMS, NULL, 0, "list all environment variables with their values, units, defaults and bounds", 0 },
+    { "algos", OPT_ALGOS, NULL, 0, "list the algorithms of COLLECTIVE, or of all collectives", 0 },
+    { "memory", OPT_MEMORY, NULL, 0,
+      "show the memory of a communicator by purpose, on rank 0, after one ring all-reduce", 0 },
+    { "ranks", OPT_RANKS, "N", 0,
+      "with --memory: ranks to start on this host (default 2); in a job, its ranks are used", 0 },
+    { "states", OPT_STATES, NULL, 0,
+      "list the protocol states of members, rounds, syncs and operations in elastic runs, with all "
+      "legal transitions", 0 },
+    { "json", OPT_JSON, NULL, 0, "print one JSON document", 0 },
     { 0 },
 };
 
@@ -112,7 +116,13 @@ static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
     .args_doc = "[--algos [COLLECTIVE]]",
-    .doc = "Tells what this build of Tutti is, which wires can be used here and why others cannot, and what this machine allows.",
+    .doc =
+        "Shows this build of Tutti, its usable transports and the limits of this machine.\vFor "
+        "each unusable transport it prints the cause.\n\n"
+        "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
+        "Examples:\n"
+        "  tutti info --params\n"
+        "  tutti info --algos allreduce\n",
 };
 
 /* ---- gathering ---- */

@@ -36,18 +36,27 @@ enum {
 };
 
 static const struct argp_option argp_options[] = {
-    { "ranks", 'n', "N", 0, "ranks to start on this host (default 4); inside a job, its ranks are taken, and N must be their number", 1 },
-    { "wire", OPT_WIRE, "shm,tcp", 0, "the wires that may be used (default: all usable but verbs and ofi)", 1 },
-    { "tokens", OPT_TOKENS, "N", 0, "tokens of each rank (default 256)", 2 },
-    { "bytes", OPT_BYTES, "SIZE", 0, "of a token (default 4K)", 2 },
-    { "experts", OPT_EXPERTS, "N", 0, "of all ranks, a multiple of their number (default 8 for each)", 2 },
-    { "top", OPT_TOP, "K", 0, "experts of each token (default 1)", 2 },
-    { "skew", OPT_SKEW, "S", 0, "of Zipf's law by which experts are drawn; 0 (default): evenly", 2 },
-    { "dealt", OPT_DEALT, NULL, 0, "experts are dealt to ranks in turn: what goes to a rank is in many pieces. Default: in blocks", 2 },
-    { "ways", OPT_WAYS, "LIST", 0, "only these, with commas between them: dynamic, known, padded, padded_seen, replay, replay_without_chain, ... (default: all)", 3 },
-    { "iters", OPT_ITERS, "N", 0, "measured rounds of all ways (default 20)", 3 },
-    { "seed", OPT_SEED, "N", 0, "of the routing (default 1)", 3 },
-    { "json", OPT_JSON, NULL, 0, "one JSON object per line", 4 },
+    { "ranks", 'n', "N", 0,
+      "ranks to start on this host (default 4). In a job, its ranks are used, and N must be "
+      "their number", 1 },
+    { "wire", OPT_WIRE, "shm,tcp", 0,
+      "allowed transports (default: all usable ones except verbs and ofi)", 1 },
+    { "tokens", OPT_TOKENS, "N", 0, "tokens per rank (default 256)", 2 },
+    { "bytes", OPT_BYTES, "SIZE", 0, "bytes per token, or with K, M or G (default 4K)", 2 },
+    { "experts", OPT_EXPERTS, "N", 0,
+      "experts in total, a multiple of the number of ranks (default 8 per rank)", 2 },
+    { "top", OPT_TOP, "K", 0, "experts per token (default 1)", 2 },
+    { "skew", OPT_SKEW, "S", 0,
+      "exponent of the Zipf distribution of experts; 0: uniform (default 0)", 2 },
+    { "dealt", OPT_DEALT, NULL, 0,
+      "assign experts to ranks round-robin, so that the data for a rank is in many pieces "
+      "(default: in blocks)", 2 },
+    { "ways", OPT_WAYS, "LIST", 0,
+      "methods, separated by commas: dynamic, known, padded, padded_seen, replay, "
+      "replay_without_chain, ... (default: all)", 3 },
+    { "iters", OPT_ITERS, "N", 0, "measured rounds of all methods (default 20)", 3 },
+    { "seed", OPT_SEED, "N", 0, "seed of the routing (default 1)", 3 },
+    { "json", OPT_JSON, NULL, 0, "print one JSON object per line", 4 },
     { 0 },
 };
 
@@ -590,10 +599,18 @@ int perf_a2av_main(int argc, char **argv)
 {
     static const struct argp argp = {
         argp_options, parse, NULL,
-        "Measures the exchange of a mixture of experts in several ways.\v"
-        "dynamic: tutti_alltoallv_dynamic. known: tutti_alltoallv, as if sizes had been known. padded: two allgathers and an alltoall of the most that a rank may "
-        "be sent; padded_seen: of the most that one is. replay: tutti_replay, with all that it saves and without. bytes sent: by rank 0 to others. cpu: processor time of an exchange, mean over ranks. Tc: processor "
-        "time of a replay's start for each other rank, mean over ranks. Times are the slowest rank's; medians.",
+        "Measures the exchange of a mixture of experts by several methods.\vMethods:\n"
+        "  dynamic      tutti_alltoallv_dynamic\n"
+        "  known        tutti_alltoallv, as if all ranks had the sizes in advance\n"
+        "  padded       two allgathers, and an alltoall padded to the largest possible size\n"
+        "  padded_seen  the same, padded to the largest actual size\n"
+        "  replay       tutti_replay, with and without its optimizations\n\n"
+        "Columns: bytes sent by rank 0 to others; cpu: processor time per exchange, mean over "
+        "ranks; Tc: processor time to start a replay, per other rank, mean over ranks. Times are "
+        "medians of the slowest rank's times.\n\n"
+        "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
+        "Examples:\n"
+        "  tutti perf a2av -n 4 --tokens 1024 --top 2\n",
         NULL, NULL, NULL,
     };
     struct options o = { .tokens = 256, .bytes = 4096, .top = 1, .iters = 20, .seed = 1 };

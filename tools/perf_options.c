@@ -31,27 +31,43 @@ enum {
 };
 
 static const struct argp_option argp_options[] = {
-    { "ranks", 'n', "N", 0, "ranks to start on this host (default 2); inside a job, its ranks are taken, and N must be their number", 1 },
-    { "wire", OPT_WIRE, "shm,tcp", 0, "the wires that may be used (default: all usable but verbs and ofi)", 1 },
-    { "algo", OPT_ALGO, "NAME", 0, "force an algorithm (`tutti info --algos` lists them)", 1 },
-    { "min", OPT_MIN, "SIZE", 0, "smallest size in bytes, with K, M or G (default 8)", 2 },
+    { "ranks", 'n', "N", 0,
+      "ranks to start on this host (default 2). In a job, its ranks are used, and N must be "
+      "their number", 1 },
+    { "wire", OPT_WIRE, "shm,tcp", 0,
+      "allowed transports (default: all usable ones except verbs and ofi)", 1 },
+    { "algo", OPT_ALGO, "NAME", 0, "force an algorithm (see `tutti info --algos`)", 1 },
+    { "min", OPT_MIN, "SIZE", 0, "smallest size: bytes, or with K, M or G (default 8)", 2 },
     { "max", OPT_MAX, "SIZE", 0, "largest size (default 128M)", 2 },
-    { "factor", OPT_FACTOR, "F", 0, "each size is F times the one before (default 4)", 2 },
+    { "factor", OPT_FACTOR, "F", 0, "ratio of successive sizes (default 4)", 2 },
     { "dtype", OPT_DTYPE, "TYPE", 0, "element type (default f32)", 2 },
-    { "op", OPT_OP, "OP", 0, "reduction (default sum)", 2 },
-    { "quant", OPT_QUANT, "HOW", 0, "numbers travel as minmax8, minmax4, zero8, zero4, e4m3 or e5m2 (default none); --check then allows the error that tutti.h states", 2 },
+    { "op", OPT_OP, "OP", 0, "reduction operation (default sum)", 2 },
+    { "quant", OPT_QUANT, "HOW", 0,
+      "quantized transfer: minmax8, minmax4, zero8, zero4, e4m3 or e5m2 (default none). "
+      "--check then allows the error bound of tutti.h", 2 },
     { "root", OPT_ROOT, "RANK", 0, "root of rooted collectives (default 0)", 2 },
-    { "iters", OPT_ITERS, "N", 0, "measured iterations (default: what fits a tenth of a second, at least 5)", 3 },
-    { "warmup", OPT_WARMUP, "N", 0, "iterations before that (default: up to 16 of a long case, trials among them; with --iters 5)", 3 },
-    { "in-place", OPT_IN_PLACE, NULL, 0, "only in place (default: both)", 3 },
-    { "out-of-place", OPT_OUT_OF_PLACE, NULL, 0, "only out of place", 3 },
-    { "mem", OPT_MEM, "malloc|mem_alloc", 0, "memory of the buffers: malloc (default), or what peers can map", 3 },
-    { "check", OPT_CHECK, NULL, 0, "compare every element with the definition of the collective", 4 },
-    { "timers", OPT_TIMERS, NULL, 0, "where the time of a call went: mean over ranks and calls (those that go in one piece, the short ones, have none)", 4 },
-    { "trace", OPT_TRACE, "FILE", 0, "what became of each segment on each lane (TCP connection, queue pair), of all ranks: JSON for ui.perfetto.dev, or a picture if FILE ends in .svg", 4 },
-    { "json", OPT_JSON, NULL, 0, "one JSON object per line", 4 },
-    { "interactive", OPT_INTERACTIVE, "DIR", 0, "take commands from named pipes in DIR (bench/peers/PROTOCOL.md)", 4 },
-    { "spoil", OPT_SPOIL, "N", OPTION_HIDDEN, "spoil N elements of each rank before the check, which must find them", 4 },
+    { "iters", OPT_ITERS, "N", 0,
+      "measured iterations (default: as many as fit into 0.1 s, at least 5)", 3 },
+    { "warmup", OPT_WARMUP, "N", 0,
+      "unmeasured iterations before them (default: up to 16 for long calls, including trials "
+      "of alternatives; 5 with --iters)", 3 },
+    { "in-place", OPT_IN_PLACE, NULL, 0, "measure in place only (default: both)", 3 },
+    { "out-of-place", OPT_OUT_OF_PLACE, NULL, 0, "measure out of place only", 3 },
+    { "mem", OPT_MEM, "malloc|mem_alloc", 0,
+      "buffer memory: malloc (default), or tutti_mem_alloc, which peers can map", 3 },
+    { "check", OPT_CHECK, NULL, 0,
+      "compare every element with the definition of the collective", 4 },
+    { "timers", OPT_TIMERS, NULL, 0,
+      "print the time per phase of a call, as mean over ranks and calls. Short calls, which "
+      "are sent as one message, have no phases", 4 },
+    { "trace", OPT_TRACE, "FILE", 0,
+      "write a timeline of every segment on every lane (TCP connection or queue pair) of all "
+      "ranks: JSON for ui.perfetto.dev, or a picture if FILE ends in .svg", 4 },
+    { "json", OPT_JSON, NULL, 0, "print one JSON object per line", 4 },
+    { "interactive", OPT_INTERACTIVE, "DIR", 0,
+      "read commands from named pipes in DIR (bench/peers/PROTOCOL.md)", 4 },
+    { "spoil", OPT_SPOIL, "N", OPTION_HIDDEN,
+      "corrupt N elements of each rank before the check, which must detect them", 4 },
     { 0 },
 };
 
@@ -195,16 +211,22 @@ static const struct argp argp = {
     .parser = parse_one,
     .args_doc = "COLLECTIVE|all|sendrecv|pingpong",
     .doc =
-        "Measures and checks collectives between ranks that it starts itself, or between the ranks of the job it is in.\v"
-        "Collectives: allreduce reduce reduce_scatter reduce_scatterv allgather allgatherv broadcast gather gatherv scatter "
-        "scatterv alltoall alltoallv barrier.\n\n"
-        "The size is that of the larger buffer. An iteration is barrier, clock, call, clock, and its value the slowest rank's; "
-        "time is the median. algbw is size / time; busbw is that times 2(n-1)/n (allreduce), (n-1)/n (those with a block per "
-        "rank) or 1, as nccl-tests define it. A pingpong's time is half of the round trip. In v calls the blocks of neighbours "
-        "have half and one and a half times the average length.\n\n"
-        "`tutti perf putsignal --help` tells about puts with signals from devices, `tutti perf a2av --help` about exchanges of a mixture of experts.\n\n"
-        "The exit status is 0, 1 if a call failed, an element was wrong, or nothing could be measured, 2 if the arguments make no sense; where a rank that it started "
-        "was killed, that of `tutti run`.",
+        "Measures and checks collectives, on new ranks or on the ranks of the current "
+        "job.\vCollectives: allreduce reduce reduce_scatter reduce_scatterv allgather allgatherv "
+        "broadcast gather gatherv scatter scatterv alltoall alltoallv barrier.\n\n"
+        "A size is that of the larger buffer. An iteration is a barrier followed by one call. "
+        "Its time is that of the slowest rank; the printed time is the median. algbw is size / "
+        "time. busbw is algbw times 2(n-1)/n for allreduce, (n-1)/n for collectives with one "
+        "block per rank, and 1 for others, as in nccl-tests. The time of a pingpong is half of "
+        "the round trip. In v calls, the blocks alternate between half and one and a half times "
+        "the mean length.\n\n"
+        "See also `tutti perf putsignal --help` (put with signal from devices) and `tutti perf "
+        "a2av --help` (exchange of a mixture of experts).\n\n"
+        "Exit status: 0 on success, 1 if a call failed, an element was wrong or nothing was "
+        "measured, 2 on a usage error. If a rank was killed: as `tutti run`.\n\n"
+        "Examples:\n"
+        "  tutti perf allreduce -n 4 --check\n"
+        "  tutti perf all -n 4 --wire tcp --max 16M --json\n",
 };
 
 void perf_options_parse(struct perf_options *o, int argc, char **argv)

@@ -37,17 +37,29 @@ enum {
 };
 
 static const struct argp_option argp_options[] = {
-    { "ranks", 'n', "N", 0, "ranks to start on this host (default 2); inside a job, its ranks are taken, and N must be their number", 1 },
-    { "wire", OPT_WIRE, "shm,tcp", 0, "the wires that may be used (default: all usable but verbs and ofi)", 1 },
-    { "lanes", OPT_LANES, "POLICY", 0, "which lane carries what: sequenced (default), pinned or round-robin", 2 },
-    { "blocks", OPT_BLOCKS, "N", 0, "threads that stand for blocks, among which the transfers of a source are dealt out (default 4; where there are fewer transfers, so many)", 2 },
-    { "rounds", OPT_ROUNDS, "N", 0, "times that all modes take a turn (default 5)", 2 },
-    { "iters", OPT_ITERS, "N", 0, "bursts of a turn that are timed, behind one that is not; their median counts (default 3)", 2 },
-    { "check", OPT_CHECK, NULL, 0, "before each turn one more burst, whose bytes are compared as soon as their signals are seen", 3 },
-    { "latency", OPT_LATENCY, NULL, 0, "instead: half a round trip of 8 bytes with a signal between ranks 0 and 1, beside that of a bare flag in the same memory", 4 },
-    { "trips", OPT_TRIPS, "N", 0, "with --latency: round trips of a round (default 10000)", 4 },
-    { "trace", OPT_TRACE, "FILE", 0, "what became of each segment on each lane, as with other `tutti perf`", 4 },
-    { "spoil", OPT_SPOIL, "N", OPTION_HIDDEN, "spoil N bytes on each rank before they are compared, which must find them", 4 },
+    { "ranks", 'n', "N", 0,
+      "ranks to start on this host (default 2). In a job, its ranks are used, and N must be "
+      "their number", 1 },
+    { "wire", OPT_WIRE, "shm,tcp", 0,
+      "allowed transports (default: all usable ones except verbs and ofi)", 1 },
+    { "lanes", OPT_LANES, "POLICY", 0,
+      "distribution of transfers over lanes: sequenced (default), pinned or round-robin", 2 },
+    { "blocks", OPT_BLOCKS, "N", 0,
+      "threads that emulate device blocks and share the transfers of a source (default 4, at "
+      "most one per transfer)", 2 },
+    { "rounds", OPT_ROUNDS, "N", 0, "rounds, each with one turn per mode (default 5)", 2 },
+    { "iters", OPT_ITERS, "N", 0,
+      "timed bursts per turn, after an untimed one; the median counts (default 3)", 2 },
+    { "check", OPT_CHECK, NULL, 0,
+      "before each turn, run one more burst and compare its bytes when their signals arrive", 3 },
+    { "latency", OPT_LATENCY, NULL, 0,
+      "measure half a round trip of 8 bytes with a signal between ranks 0 and 1, next to a "
+      "plain flag in the same memory", 4 },
+    { "trips", OPT_TRIPS, "N", 0, "with --latency: round trips per round (default 10000)", 4 },
+    { "trace", OPT_TRACE, "FILE", 0,
+      "write a timeline of every segment on every lane, as in `tutti perf`", 4 },
+    { "spoil", OPT_SPOIL, "N", OPTION_HIDDEN,
+      "corrupt N bytes on each rank before the check, which must detect them", 4 },
     { 0 },
 };
 
@@ -113,14 +125,20 @@ static const struct argp argp = {
     .parser = parse_one,
     .children = children,
     .doc =
-        "Measures bursts of puts with signals from devices through their proxies, in each mode, between ranks that it starts itself or those of the "
-        "job it is in.\v"
-        "A burst: each source puts to the ranks of other hosts in turn (where there is one host: to the other ranks), and raises a signal "
-        "for each put. It is over when all has landed. Its value is the slowest source's; a turn's the median of its bursts; what is "
-        "printed is the median over rounds, and the share of what puts without signals reach in the same round. Drains, fences and "
-        "signals are those of rank 0's proxy in one burst. Where there are two sizes or more, the time of a transfer is fitted as "
-        "alpha + beta * bytes. docs/one-sided.md tells what the modes are.\n\n"
-        "The exit status is 0, 1 if a call failed or a byte was wrong, 2 if the arguments make no sense.",
+        "Measures bursts of puts with signals from devices through their proxies, in each "
+        "mode.\vThe ranks are new, or those of the current job. In a burst, each source puts to "
+        "the ranks of other hosts in turn (on a single host: to the other ranks). Each put is "
+        "followed by a signal. The burst ends when all data has arrived. Its time is that of the "
+        "slowest source, and the time of a turn is the median of its bursts. The tool prints the "
+        "median over rounds, and the speed relative to puts without signals in the same round. "
+        "Drains, fences and signals are counted at the proxy of rank 0, per burst. With two or "
+        "more sizes, the time per transfer is fitted as alpha + beta * bytes. docs/one-sided.md "
+        "explains the modes.\n\n"
+        "Exit status: 0 on success, 1 if a call failed or a byte was wrong, 2 on a usage "
+        "error.\n\n"
+        "Examples:\n"
+        "  tutti perf putsignal -n 4 --wire tcp --concurrency 96\n"
+        "  tutti perf putsignal --latency\n",
 };
 
 /* ---- bursts ------------------------------------------------------------------------------------------------------------ */

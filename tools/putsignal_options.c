@@ -6,12 +6,18 @@
 enum { OPT_BYTES = 512, OPT_MODE, OPT_SOURCES, OPT_GROUP, OPT_JSON };
 
 static const struct argp_option argp_options[] = {
-    { "concurrency", 'c', "LIST", 0, "transfers that a source has under way at once, such as 96, 8,96 or 1..128 (each twice the one before; default 96)", 1 },
-    { "bytes", OPT_BYTES, "LIST", 0, "of a transfer, with K, M or G, such as 4K or 4K..4M (each four times the one before; default 4K..1M)", 1 },
-    { "mode", OPT_MODE, "LIST", 0, "of put-only, coupled, decoupled, ordered and full (default: all)", 1 },
-    { "sources", OPT_SOURCES, "N|all", 0, "the first N ranks send at once (default 1)", 1 },
-    { "group", OPT_GROUP, "N", 0, "transfers of a group, whose signals follow when all of it have been put (full and decoupled); divides --concurrency (default: those to one rank)", 1 },
-    { "json", OPT_JSON, NULL, 0, "one JSON object per line", 3 },
+    { "concurrency", 'c', "LIST", 0,
+      "transfers in flight per source: 96, or 8,96, or 1..128 in steps of factor 2 (default 96)", 1 },
+    { "bytes", OPT_BYTES, "LIST", 0,
+      "bytes per transfer, with K, M or G: 4K, or 4K..4M in steps of factor 4 (default 4K..1M)", 1 },
+    { "mode", OPT_MODE, "LIST", 0,
+      "any of put-only, coupled, decoupled, ordered and full (default: all)", 1 },
+    { "sources", OPT_SOURCES, "N|all", 0,
+      "the first N ranks send at the same time (default 1)", 1 },
+    { "group", OPT_GROUP, "N", 0,
+      "transfers per group in modes full and decoupled. The signals of a group follow its last "
+      "put. N divides --concurrency (default: all transfers to one rank)", 1 },
+    { "json", OPT_JSON, NULL, 0, "print one JSON object per line", 3 },
     { 0 },
 };
 

@@ -34,32 +34,46 @@ enum {
 };
 
 static const struct argp_option argp_options[] = {
-    { "ranks", 'n', "N", 0, "the first N ranks of the machine (default: all)", 1 },
-    { "topo", OPT_TOPO, "NAME|FILE", 0, "the machine: a built-in description or a file (docs/topology.md; default uniform)", 1 },
-    { "algo", OPT_ALGO, "A,B,...", 0, "the algorithms, or all that can do it (default: the one that is cheapest by its formula)", 1 },
-    { "bytes", OPT_BYTES, "SIZE", 0, "of the larger buffer, as `tutti perf` counts it, with K, M or G (default 1M)", 1 },
-    { "block", OPT_BLOCK, "SIZE", 0, "instead: of each rank's block, where the larger buffer has a block of each", 1 },
-    { "root", OPT_ROOT, "RANK", 0, "of collectives that have one (default 0)", 1 },
-    { "sweep", OPT_SWEEP, "MIN:MAX[:F]", 0, "all sizes from MIN to MAX, each F times the one before (default 4); --bytes counts for nothing", 2 },
-    { "plot", OPT_PLOT, "FILE", 0, "where the sweep is drawn, as SVG (default sim.svg)", 2 },
-    { "json", OPT_JSON, NULL, 0, "one JSON object per line", 2 },
-    { "quiet", OPT_QUIET, NULL, 0, "no progress on standard error", 2 },
-    { "fault", OPT_FAULT, "WHAT", 0, "something out of order; may be given more than once (see below)", 3 },
-    { "segment", OPT_SEGMENT, "SIZE", 0, "segments of streamed puts (default: as the library cuts them)", 4 },
-    { "eager", OPT_EAGER, "SIZE", 0, "longest message that goes without asking (default 32K)", 4 },
-    { "streams", OPT_STREAMS, "N", 0, "streams of a pair (default: as the library)", 4 },
-    { "depth", OPT_DEPTH, "N", 0, "slots of a stream (default: as the library)", 4 },
-    { "slots", OPT_SLOTS, NULL, 0, "nothing lands at its destination: all goes through slots", 4 },
-    { "lane-bytes", OPT_LANE_BYTES, "SIZE", 0, "bytes that may be under way on one lane, acknowledged ones not counted (default: any number)", 4 },
-    { "lanes", OPT_LANES, "N", 0, "lanes of a pair (default: 1, or one for each rail between ranks that are alone on their hosts)", 4 },
-    { "send-ns", OPT_SEND, "T", 0, "software, per message that a rank sends (default 300)", 5 },
-    { "receive-ns", OPT_RECEIVE, "T", 0, "software, per message that a rank gets (default 200)", 5 },
-    { "reduce-gbs", OPT_REDUCE, "R", 0, "a rank adds at R GB/s of result (default 10)", 5 },
-    { "copy-gbs", OPT_COPY, "R", 0, "a rank copies at R GB/s (default 12.5)", 5 },
-    { "jitter-ns", OPT_JITTER, "T", 0, "each message takes its sender up to T longer (default 0)", 5 },
-    { "skew-ns", OPT_SKEW, "T", 0, "ranks begin up to T late, each as it is drawn (default 0)", 5 },
-    { "seed", OPT_SEED, "N", 0, "of jitter and skew (default 1)", 5 },
-    { "whole", OPT_WHOLE, NULL, 0, "each segment is an event of its own, also where several may move as one", 5 },
+    { "ranks", 'n', "N", 0, "simulate the first N ranks of the machine (default: all)", 1 },
+    { "topo", OPT_TOPO, "NAME|FILE", 0,
+      "machine: a built-in description or a file (docs/topology.md; default uniform)", 1 },
+    { "algo", OPT_ALGO, "A,B,...", 0,
+      "algorithms, or \"all\" applicable ones (default: the cheapest one by its cost formula)", 1 },
+    { "bytes", OPT_BYTES, "SIZE", 0,
+      "bytes of the larger buffer, as in `tutti perf`, or with K, M or G (default 1M)", 1 },
+    { "block", OPT_BLOCK, "SIZE", 0,
+      "bytes of each rank's block instead, for collectives with one block per rank", 1 },
+    { "root", OPT_ROOT, "RANK", 0, "root of rooted collectives (default 0)", 1 },
+    { "sweep", OPT_SWEEP, "MIN:MAX[:F]", 0,
+      "simulate all sizes from MIN to MAX, in steps of factor F (default 4), instead of --bytes", 2 },
+    { "plot", OPT_PLOT, "FILE", 0, "SVG file for the plot of the sweep (default sim.svg)", 2 },
+    { "json", OPT_JSON, NULL, 0, "print one JSON object per line", 2 },
+    { "quiet", OPT_QUIET, NULL, 0, "print no progress on standard error", 2 },
+    { "fault", OPT_FAULT, "WHAT", 0, "inject a fault (see below); may be repeated", 3 },
+    { "segment", OPT_SEGMENT, "SIZE", 0,
+      "segment size of streamed puts (default: as the library)", 4 },
+    { "eager", OPT_EAGER, "SIZE", 0, "longest eager message, in bytes (default 32K)", 4 },
+    { "streams", OPT_STREAMS, "N", 0, "streams per pair of ranks (default: as the library)", 4 },
+    { "depth", OPT_DEPTH, "N", 0, "slots per stream (default: as the library)", 4 },
+    { "slots", OPT_SLOTS, NULL, 0,
+      "send everything through slots, nothing directly to its destination", 4 },
+    { "lane-bytes", OPT_LANE_BYTES, "SIZE", 0,
+      "maximum unacknowledged bytes on one lane (default: unlimited)", 4 },
+    { "lanes", OPT_LANES, "N", 0,
+      "lanes per pair of ranks (default: 1, or one per rail for ranks that are alone on their "
+      "hosts)", 4 },
+    { "send-ns", OPT_SEND, "T", 0, "software time per sent message, ns (default 300)", 5 },
+    { "receive-ns", OPT_RECEIVE, "T", 0,
+      "software time per received message, ns (default 200)", 5 },
+    { "reduce-gbs", OPT_REDUCE, "R", 0,
+      "reduction rate of a rank, GB/s of result (default 10)", 5 },
+    { "copy-gbs", OPT_COPY, "R", 0, "copy rate of a rank, GB/s (default 12.5)", 5 },
+    { "jitter-ns", OPT_JITTER, "T", 0,
+      "maximum random delay of each sent message, ns (default 0)", 5 },
+    { "skew-ns", OPT_SKEW, "T", 0, "maximum random delay of each rank's start, ns (default 0)", 5 },
+    { "seed", OPT_SEED, "N", 0, "seed of jitter and skew (default 1)", 5 },
+    { "whole", OPT_WHOLE, NULL, 0,
+      "simulate each segment as an event, without merging segments that move together", 5 },
     { 0 },
 };
 
@@ -214,14 +228,20 @@ static const struct argp argp = {
     .parser = parse_one,
     .args_doc = "COLLECTIVE",
     .doc =
-        "Simulates a collective on a described machine: the real schedules and executors of all ranks in virtual time, without data "
-        "(docs/simulation.md)."
-        "\vTimes are until the last rank has finished; algbw and busbw are computed from them as by `tutti perf`. A fault is one of\n"
-        "  slow-rail=HOST.RAIL:FACTOR       takes FACTOR times as long, 1e-6 to 1e6\n"
-        "  dead-rail=HOST.RAIL              its ranks use the host's next one\n"
-        "  slow-uplink=LEVEL.GROUP:FACTOR   of an over-subscribed layer: rack, zone, building\n"
-        "  slow-rank=RANK:FACTOR            all that it does itself\n"
-        "  late-rank=RANK:MICROSECONDS\n",
+        "Simulates a collective on a described machine, in virtual time.\vThe simulator runs the "
+        "schedules and executors of all ranks, without data (docs/simulation.md). A printed time "
+        "ends when the last rank has finished. algbw and busbw are defined as in `tutti "
+        "perf`.\n\n"
+        "Faults:\n"
+        "  slow-rail=HOST.RAIL:FACTOR      slower by FACTOR, 1e-6 to 1e6\n"
+        "  dead-rail=HOST.RAIL             its ranks use the host's next rail\n"
+        "  slow-uplink=LEVEL.GROUP:FACTOR  of an oversubscribed layer: rack, zone, building\n"
+        "  slow-rank=RANK:FACTOR           slower in all of its own work\n"
+        "  late-rank=RANK:MICROSECONDS     starts late\n\n"
+        "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
+        "Examples:\n"
+        "  tutti sim allgather --ranks 4096 --topo four-buildings\n"
+        "  tutti sim allreduce --algo all --sweep 1K:64M\n",
 };
 
 void sim_options_parse(struct sim_options *o, int argc, char **argv)

@@ -19,12 +19,15 @@ struct options {
 enum { OPT_NODES = 256, OPT_PER_NODE, OPT_LATENCY, OPT_RATE, OPT_OP, OPT_HEADER };
 
 static const struct argp_option argp_options[] = {
-    { "nodes", OPT_NODES, "LIST", 0, "such as 8 or 2..16 (each twice the one before; default 2..16)", 2 },
-    { "per-node", OPT_PER_NODE, "N", 0, "ranks of a node, which share its link (default 4)", 2 },
-    { "latency-us", OPT_LATENCY, "T", 0, "from node to node, one way (default 1000)", 2 },
-    { "gbit-s", OPT_RATE, "R", 0, "what a node sends, and receives (default 0.4)", 2 },
-    { "op-ns", OPT_OP, "T", 0, "what a descriptor takes the proxy (default 1000)", 2 },
-    { "header", OPT_HEADER, "SIZE", 0, "of a message, besides its bytes; a signal is one header (default 64)", 2 },
+    { "nodes", OPT_NODES, "LIST", 0,
+      "numbers of nodes: 8, or 2..16 in steps of factor 2 (default 2..16)", 2 },
+    { "per-node", OPT_PER_NODE, "N", 0, "ranks per node, which share its link (default 4)", 2 },
+    { "latency-us", OPT_LATENCY, "T", 0, "one-way latency between nodes, us (default 1000)", 2 },
+    { "gbit-s", OPT_RATE, "R", 0,
+      "rate of a node's link in each direction, Gbit/s (default 0.4)", 2 },
+    { "op-ns", OPT_OP, "T", 0, "time of the proxy per descriptor, ns (default 1000)", 2 },
+    { "header", OPT_HEADER, "SIZE", 0,
+      "header bytes per message; a signal is one header (default 64)", 2 },
     { 0 },
 };
 
@@ -65,10 +68,13 @@ static const struct argp argp = {
     .parser = parse_one,
     .children = children,
     .doc =
-        "Simulates bursts of puts with signals to the ranks of other nodes through a CPU proxy, in each of its modes.\v"
-        "Columns are those of `tutti perf putsignal`. What is modelled: the proxy's time for each descriptor, links with a rate and "
-        "a latency that serve in order, and drains, which stand still until all that was sent is acknowledged. docs/one-sided.md tells "
-        "what the modes are.",
+        "Simulates bursts of puts with signals to other nodes through a CPU proxy, in each "
+        "mode.\vColumns are those of `tutti perf putsignal`. The model includes the proxy's time "
+        "per descriptor, links with a rate and a latency, and drains, which block until "
+        "everything sent is acknowledged. docs/one-sided.md explains the modes.\n\n"
+        "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
+        "Examples:\n"
+        "  tutti sim putsignal --nodes 2..16 --mode full\n",
 };
 
 static tutti_status run_mode(const struct options *o, const struct tt_putsignal_conf *conf, double only_us,

@@ -9,16 +9,21 @@
 enum { OPT_WIRE = 256, OPT_COLLS, OPT_MIN, OPT_MAX, OPT_FACTOR, OPT_ROUNDS, OPT_SHOW, OPT_PLOT };
 
 static const struct argp_option argp_options[] = {
-    { "ranks", 'n', "N", 0, "ranks to start on this host (default 2); inside a job, its ranks are taken, and N must be their number", 1 },
-    { "wire", OPT_WIRE, "shm,tcp", 0, "the wires that may be used (default: all usable but verbs and ofi)", 1 },
-    { "colls", OPT_COLLS, "A,B,...", 0, "the collectives (default: all that can be tuned)", 2 },
-    { "min", OPT_MIN, "SIZE", 0, "smallest size in bytes, with K, M or G (default 8)", 2 },
+    { "ranks", 'n', "N", 0,
+      "ranks to start on this host (default 2). In a job, its ranks are used, and N must be "
+      "their number", 1 },
+    { "wire", OPT_WIRE, "shm,tcp", 0,
+      "allowed transports (default: all usable ones except verbs and ofi)", 1 },
+    { "colls", OPT_COLLS, "A,B,...", 0, "collectives (default: all that can be tuned)", 2 },
+    { "min", OPT_MIN, "SIZE", 0, "smallest size: bytes, or with K, M or G (default 8)", 2 },
     { "max", OPT_MAX, "SIZE", 0, "largest size (default 32M)", 2 },
-    { "factor", OPT_FACTOR, "F", 0, "each size is F times the one before (default 4)", 2 },
-    { "rounds", OPT_ROUNDS, "R", 0, "rounds in which the candidates take turns (default 5)", 2 },
-    { "output", 'o', "FILE", 0, "what is written (default tutti-tune.json)", 3 },
-    { "show", OPT_SHOW, "FILE", 0, "measure nothing: print a tune file", 4 },
-    { "plot", OPT_PLOT, "SVG", 0, "with --show and one of --colls: draw it, a line for each algorithm", 4 },
+    { "factor", OPT_FACTOR, "F", 0, "ratio of successive sizes (default 4)", 2 },
+    { "rounds", OPT_ROUNDS, "R", 0,
+      "rounds in which all candidates are measured in turn (default 5)", 2 },
+    { "output", 'o', "FILE", 0, "output file (default tutti-tune.json)", 3 },
+    { "show", OPT_SHOW, "FILE", 0, "print a tune file, without measuring", 4 },
+    { "plot", OPT_PLOT, "SVG", 0,
+      "with --show and one of --colls: plot it, one line per algorithm", 4 },
     { 0 },
 };
 
@@ -110,13 +115,19 @@ static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
     .doc =
-        "Measures which algorithms and segments are fastest here, between ranks that it starts itself or those of the job it is in, and "
-        "writes a tune file. Jobs that have TUTTI_TUNE_FILE=FILE then choose by it (docs/tune-file.md).\v"
-        "The size is that of the larger buffer, as in `tutti perf`. For each collective and size all algorithms that can do it run two "
-        "rounds; those that are far behind are dropped; of the best three, other segments join in; then all take turns for "
-        "the rounds. What counts is the median of the rounds' medians. Nothing else should run meanwhile.\n\n"
-        "Interrupted, it writes what it has. The exit status is 0, 1 if a call failed or the file cannot be written, 2 if the arguments make "
-        "no sense, 130 if it was interrupted.",
+        "Measures which algorithms and segment sizes are fastest, and writes a tune file.\vThe "
+        "ranks are new, or those of the current job. A job with TUTTI_TUNE_FILE=FILE selects by "
+        "the tune file (docs/tune-file.md).\n\n"
+        "A size is that of the larger buffer, as in `tutti perf`. For each collective and size, "
+        "all applicable algorithms run two rounds, and slow ones are dropped. The best three are "
+        "also tried with other segment sizes. The remaining candidates then run in turn for R "
+        "rounds. The result is the median of the rounds' medians. Other load on the machine "
+        "distorts the measurement. When interrupted, the tool writes what it has measured.\n\n"
+        "Exit status: 0 on success, 1 if a call failed or the file cannot be written, 2 on a "
+        "usage error, 130 if interrupted.\n\n"
+        "Examples:\n"
+        "  tutti tune -n 4 -o shm4.json\n"
+        "  tutti tune --show shm4.json --colls allreduce --plot allreduce.svg\n",
 };
 
 void tune_options_parse(struct tune_options *o, int argc, char **argv)
