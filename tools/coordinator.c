@@ -51,31 +51,41 @@ enum {
 };
 
 static const struct argp_option argp_options[] = {
-    { "run", 'r', "NAME", 0, "the run's name: who joins another one is refused (default: TUTTI_RUN, else \"tutti\")",
+    { "run", 'r', "NAME", 0, "name of the run; members of other runs are refused (default: TUTTI_RUN, else \"tutti\")",
       0 },
     { "listen", 'l', "HOST:PORT", 0,
-      "where members connect; may be said several times. \":PORT\" is every address of this host, port 0 any "
-      "that is free (default " DEFAULT_LISTEN ")",
+      "address for members; may be repeated. \":PORT\" is every address of this host, port 0 any free one "
+      "(default " DEFAULT_LISTEN ")",
       0 },
     { "journal", 'j', "FILE", 0,
-      "what must survive this process; \"" NO_JOURNAL "\": nothing is kept, and the run ends with it (default "
-      "NAME.journal here)",
+      "file for the state that must survive this process; \"" NO_JOURNAL "\": none, and the run ends with "
+      "this process (default NAME.journal in the current directory)",
       0 },
-    { "store", OPT_STORE, "etcd://HOST:PORT[,HOST:PORT...]/PREFIX", 0,
-      "keep the journal in etcd: of several coordinators with the same store one leads, the others stand by and take over when it fails", 0 },
-    { "store-plain", OPT_STORE_PLAIN, NULL, 0, "servers of the store on other hosts are meant, though all goes there in plain", 0 },
+    { "store", OPT_STORE, "URL", 0,
+      "keep the journal in etcd, at etcd://HOST:PORT[,HOST:PORT...]/PREFIX. Of several coordinators with the same store one leads; the "
+      "others are standbys and take over when it fails", 0 },
+    { "store-plain", OPT_STORE_PLAIN, NULL, 0,
+      "allow unencrypted connections to store servers on other hosts", 0 },
     { "http", OPT_HTTP, "HOST:PORT", 0,
-      "show how the run is: a page for people, /status.json, /metrics for Prometheus. Whoever reaches it may look", 0 },
-    { NULL, 0, NULL, 0, "Who may join (one of them is needed where others than this host can connect):", 1 },
-    { "token-file", OPT_TOKEN_FILE, "FILE", 0, "whoever has the token that is its first line (default: as TUTTI_SECURITY says, or TUTTI_TOKEN)", 1 },
-    { "cert", OPT_CERT, "FILE", 0, "with --key and --ca: whoever has a certificate of the authority; PEM", 1 },
-    { "key", OPT_KEY, "FILE", 0, "of this coordinator's certificate", 1 },
-    { "ca", OPT_CA, "FILE", 0, "the authority's certificate", 1 },
-    { "insecure", OPT_INSECURE, NULL, 0, "anybody; connections are plain", 1 },
-    { NULL, 0, NULL, 0, "Patience:", 2 },
-    { "lease", OPT_LEASE, "MS", 0, "a member that was not heard of for so long is lost (default 1000)", 2 },
-    { "grace", OPT_GRACE, "MS", 0, "one whose connection ended has so long to come back (default: a quarter of the lease, at most 250)", 2 },
-    { "members", OPT_MEMBERS, "N", 0, "as many as may be in the run, newcomers counted in (default 4096)", 2 },
+      "serve the status: a web page, /status.json, and /metrics for Prometheus. There is no "
+      "access control", 0 },
+    { NULL, 0, NULL, 0, "Access (one is required if other hosts can connect):", 1 },
+    { "token-file", OPT_TOKEN_FILE, "FILE", 0,
+      "accept members with the token in the file's first line (default: TUTTI_SECURITY, or "
+      "TUTTI_TOKEN)", 1 },
+    { "cert", OPT_CERT, "FILE", 0,
+      "with --key and --ca: accept members with a certificate of the authority; PEM", 1 },
+    { "key", OPT_KEY, "FILE", 0, "private key of this coordinator's certificate; PEM", 1 },
+    { "ca", OPT_CA, "FILE", 0, "certificate of the authority; PEM", 1 },
+    { "insecure", OPT_INSECURE, NULL, 0, "accept any process, over plain connections", 1 },
+    { NULL, 0, NULL, 0, "Limits:", 2 },
+    { "lease", OPT_LEASE, "MS", 0,
+      "a member that is silent for MS milliseconds is lost (default 1000)", 2 },
+    { "grace", OPT_GRACE, "MS", 0,
+      "a member whose connection ended may reconnect within MS milliseconds (default: a "
+      "quarter of the lease, at most 250)", 2 },
+    { "members", OPT_MEMBERS, "N", 0,
+      "maximum number of members, including newcomers (default 4096)", 2 },
     { 0 },
 };
 
@@ -129,7 +139,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         o->conf.members_max = (uint32_t)option_number(state, "--members", arg, 1, TT_ELASTIC_MEMBERS_MAX);
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "\"%s\" is no option", arg);
+        argp_error(state, "unexpected argument \"%s\"", arg);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -139,12 +149,16 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
-    .doc =
-        "Decides who is in an elastic run: members connect to it, and it tells them of each other. It is asked when members come, fail and "
-        "leave, not for their collectives. Killed and started again on the same journal, the run goes on.\v"
-        "Prints a line, \"listening on ADDRESS...\", once members can connect. SIGTERM and SIGINT end it; members then wait for the next "
-        "one. The exit status is 0 after one of these signals, 1 if it could not begin or go on (an address is taken, the journal is damaged or cannot "
-        "be written), 2 if the arguments make no sense. docs/coordinator.md tells more.",
+    .doc = "Runs the coordinator of an elastic run, which decides its membership.\vMembers contact "
+           "it when one of them joins, fails or leaves, but not for collectives. After a restart "
+           "with the same journal the run continues. The coordinator prints a line \"listening on "
+           "ADDRESS...\" when members can connect. SIGTERM and SIGINT end it; members then wait for "
+           "the next coordinator.\n\n"
+           "Exit status: 0 after SIGTERM or SIGINT; 1 if it cannot start or continue (address in "
+           "use, journal damaged or not writable); 2 on a usage error. docs/coordinator.md has "
+           "more.\n\n"
+           "Examples:\n"
+           "  tutti coordinator --listen :29401 --token-file token --http localhost:9090\n",
 };
 
 /* ---- settings ---- */

@@ -116,13 +116,12 @@ static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
     .args_doc = "[--algos [COLLECTIVE]]",
-    .doc =
-        "Shows this build of Tutti, its usable transports and the limits of this machine.\vFor "
-        "each unusable transport it prints the cause.\n\n"
-        "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
-        "Examples:\n"
-        "  tutti info --params\n"
-        "  tutti info --algos allreduce\n",
+    .doc = "Shows this build of Tutti, its usable transports and the limits of this machine.\vFor "
+           "each unusable transport it prints the cause.\n\n"
+           "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
+           "Examples:\n"
+           "  tutti info --params\n"
+           "  tutti info --algos allreduce\n",
 };
 
 /* ---- gathering ---- */

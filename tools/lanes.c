@@ -24,26 +24,34 @@ struct options {
 };
 
 static const struct argp_option argp_options[] = {
-    { "lanes", 'l', "N", 0, "of each connection, at most 16 (default 16)", 0 },
-    { "outstanding", 'm', "LIST", 0, "segments that a lane may have outstanding (default 1,2,4,8,16)", 0 },
-    { "window", 'w', "N", 0, "segments under way of all lanes: a power of two up to 4096 (default: 8 fills of all lanes)", 0 },
-    { "segment", 's', "SIZE", 0, "(default 128K)", 0 },
+    { "lanes", 'l', "N", 0, "lanes per connection, 1 to 16 (default 16)", 0 },
+    { "outstanding", 'm', "LIST", 0,
+      "bounds to simulate: outstanding segments per lane (default 1,2,4,8,16)", 0 },
+    { "window", 'w', "N", 0,
+      "segments in flight on all lanes, a power of two up to 4096 (default: 8 times the bound "
+      "of all lanes)", 0 },
+    { "segment", 's', "SIZE", 0, "segment size in bytes, or with K, M or G (default 128K)", 0 },
     { "distance", 'D', "LEVEL", 0,
-      "take lanes, segment and bounds that the wire verbs has towards peers so far away: socket, host, rack, zone, building, fabric or wan",
-      0 },
-    { "told", 'T', NULL, 0, "with --distance: as if a description told --nic and --latency (TUTTI_TOPO)", 0 },
-    { "senders", 'n', "N", 0, "each with a connection to a receiver of its own (default 1)", 0 },
-    { "ways", 'p', "N", 0, "through the network; lanes are dealt out to them in turn (default 16)", 0 },
-    { "slow-ways", 'k', "N", 0, "how many of them are slow (default 1)", 0 },
-    { "slow", 'r', "LIST", 0, "what share of its rate a slow way has (default 1,0.5,0.25)", 0 },
-    { "nic", 'g', "GBYTES/S", 0, "of a sender (default 50)", 0 },
-    { "way", 'y', "GBYTES/S", 0, "of a way (default: the NICs' together over the ways)", 0 },
-    { "latency", 'd', "US", 0, "one way (default 5)", 0 },
-    { "bytes", 'b', "SIZE", 0, "of a message (default 16M)", 0 },
-    { "messages", 'c', "N", 0, "of each sender (default 100)", 0 },
-    { "depth", 'q', "N", 0, "messages that a sender has handed over at once (default 4)", 0 },
-    { "emptiest", 'e', NULL, 0, "segments go to the lane with the fewest bytes outstanding instead of the next in turn", 0 },
-    { "json", 'j', NULL, 0, "as one JSON document", 0 },
+      "use lanes, segment size and bound of the verbs transport for a peer at this distance: "
+      "socket, host, rack, zone, building, fabric or wan", 0 },
+    { "told", 'T', NULL, 0,
+      "with --distance: as if a description (TUTTI_TOPO) had set --nic and --latency", 0 },
+    { "senders", 'n', "N", 0, "senders, each connected to its own receiver (default 1)", 0 },
+    { "ways", 'p', "N", 0, "paths through the network, assigned to lanes in turn (default 16)", 0 },
+    { "slow-ways", 'k', "N", 0, "number of slow paths (default 1)", 0 },
+    { "slow", 'r', "LIST", 0,
+      "rate of a slow path relative to the others (default 1,0.5,0.25)", 0 },
+    { "nic", 'g', "GBYTES/S", 0, "rate of a sender's NIC, GB/s (default 50)", 0 },
+    { "way", 'y', "GBYTES/S", 0,
+      "rate of a path, GB/s (default: rate of all NICs / number of paths)", 0 },
+    { "latency", 'd', "US", 0, "one-way latency, us (default 5)", 0 },
+    { "bytes", 'b', "SIZE", 0, "bytes per message, or with K, M or G (default 16M)", 0 },
+    { "messages", 'c', "N", 0, "messages per sender (default 100)", 0 },
+    { "depth", 'q', "N", 0, "messages that a sender has posted at a time (default 4)", 0 },
+    { "emptiest", 'e', NULL, 0,
+      "send each segment on the lane with the fewest outstanding bytes, not on the next one in "
+      "turn", 0 },
+    { "json", 'j', NULL, 0, "print one JSON document", 0 },
     { 0 },
 };
 
@@ -83,15 +91,15 @@ static void check(struct argp_state *state, struct options *o)
     struct tt_lanes_case *c = &o->base;
 
     if (o->told && o->distance == TT_NEAR_SELF)
-        argp_error(state, "--told is of --distance");
+        argp_error(state, "--told needs --distance");
     if (o->distance != TT_NEAR_SELF && o->bound)
-        argp_error(state, "--distance says lanes, segment, window and bound: give it, or those");
+        argp_error(state, "--distance excludes --lanes, --segment, --window and --outstanding, which it sets");
     if (o->distance != TT_NEAR_SELF)
         take_limits(o);
     if (c->limits.window & (c->limits.window - 1))
-        argp_error(state, "--window: %u is no power of two", c->limits.window);
+        argp_error(state, "--window %u: not a power of two", c->limits.window);
     if (c->slow_ways > c->ways)
-        argp_error(state, "--slow-ways: %u of %u ways", c->slow_ways, c->ways);
+        argp_error(state, "--slow-ways %u: more than the %u ways of --ways", c->slow_ways, c->ways);
     if (c->way_bytes_per_s == 0)
         c->way_bytes_per_s = c->nic_bytes_per_s * c->senders / c->ways;
 }
@@ -123,7 +131,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case 'D':
         if (!tt_distance_parse(arg, &o->distance) || o->distance == TT_NEAR_SELF)
-            argp_error(state, "--distance: \"%s\" is none", arg);
+            argp_error(state, "--distance %s: unknown distance (socket, host, rack, zone, building, fabric or wan)", arg);
         return 0;
     case 'T':
         o->told = true;
@@ -165,7 +173,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         o->json = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "\"%s\" is no option", arg);
+        argp_error(state, "unexpected argument \"%s\"", arg);
         return 0;
     case ARGP_KEY_END:
         check(state, o);
@@ -177,10 +185,14 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
-    .doc =
-        "Simulates connections of several lanes through a network of several ways: segments dealt out by DQPLB with each of the bounds, without "
-        "bounds, and cut into a stripe for each lane beforehand. Tells how much of what NICs and ways could carry is carried, and how long the "
-        "queues in front of the ways are (docs/lanes.md).",
+    .doc = "Simulates multi-lane connections through a network with several paths.\vSegments are "
+           "distributed by DQPLB with each bound of --outstanding, by DQPLB without a bound, and as "
+           "one fixed stripe per lane. The tool prints the achieved share of the capacity of NICs "
+           "and paths, and the queue lengths at the paths (docs/lanes.md).\n\n"
+           "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
+           "Examples:\n"
+           "  tutti lanes --distance zone --slow 0.5\n"
+           "  tutti lanes --outstanding 1,4 --ways 8 --json\n",
 };
 
 static const char *const how_names[] = { [TT_LANES_DQPLB] = "dqplb", [TT_LANES_UNLIMITED] = "unlimited", [TT_LANES_STATIC] = "static" };

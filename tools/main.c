@@ -7,16 +7,16 @@
 #include "tutti/tutti.h"
 
 static const struct tool tools[] = {
-    { "run", "starts the ranks of a job, here or on other hosts", tool_run_main },
-    { "perf", "measures and checks the collectives", tool_perf_main },
-    { "tune", "measures which algorithms are fastest here, for jobs to load", tool_tune_main },
-    { "info", "what this build can do on this machine, and its parameters", tool_info_main },
-    { "sim", "simulates a collective on a described machine of any size", tool_sim_main },
-    { "topo", "where ranks are and what joins them, and where to place them", tool_topo_main },
-    { "plan", "a collective written out: shown, drawn, looked at for congestion", tool_plan_main },
-    { "ring", "the order of peers in a ring over links as they were measured", tool_ring_main },
-    { "lanes", "what bounds on the lanes to a peer do to throughput and queues, simulated", tool_lanes_main },
-    { "coordinator", "decides who is in an elastic run, whose members come, fail and leave", tool_coordinator_main },
+    { "run", "start the ranks of a job, on this or other hosts", tool_run_main },
+    { "perf", "measure and check collectives", tool_perf_main },
+    { "tune", "measure the fastest algorithms and write a tune file", tool_tune_main },
+    { "info", "show this build, its transports, parameters and algorithms", tool_info_main },
+    { "sim", "simulate a collective on a described machine", tool_sim_main },
+    { "topo", "show the topology; measure it; place ranks on hosts", tool_topo_main },
+    { "plan", "show, draw and explain the schedule of a collective", tool_plan_main },
+    { "ring", "find the best order of peers in a ring over measured links", tool_ring_main },
+    { "lanes", "simulate bounds on the lanes to a peer", tool_lanes_main },
+    { "coordinator", "run the coordinator of an elastic run", tool_coordinator_main },
 };
 #define NTOOLS (sizeof tools / sizeof *tools)
 
@@ -24,15 +24,15 @@ static const struct tool tools[] = {
 
 static void usage(FILE *to)
 {
-    fprintf(to, "Usage: tutti COMMAND [OPTION...]\n\nCommands:\n");
+    fprintf(to, "Usage: tutti COMMAND [OPTION...]\nRuns, measures, simulates and explains collectives.\n\nCommands:\n");
     for (size_t i = 0; i < NTOOLS; i++)
         fprintf(to, "  %-11s %s\n", tools[i].name, tools[i].summary);
-    fprintf(
-        to,
-        "\n`tutti COMMAND --help` tells about one; `tutti --version` says %s.\n"
-        "The exit status is 0; 1 where something failed; 2 where options are wrong. That of `tutti run` is its program's; that of\n"
-        "`tutti tune`, interrupted, 130.\n",
-        tutti_version());
+    fprintf(to,
+            "\n`tutti COMMAND --help` describes a command; `tutti --version` prints the version (%s).\n\n"
+            "Exit status: 0 on success, 1 on failure, 2 on a usage error. `tutti run` returns the status of\n"
+            "its program; an interrupted `tutti tune` returns 130.\n\n"
+            "Examples:\n  tutti run -n 4 -- ./program\n  tutti perf allreduce -n 4 --check\n",
+            tutti_version());
 }
 
 static const struct tool *find(const char *command)
@@ -79,7 +79,7 @@ int main(int argc, char **argv)
         return 0;
     }
     if (*command)
-        fprintf(stderr, "tutti: there is no command \"%s\"\n\n", command);
+        fprintf(stderr, "tutti: unknown command \"%s\"\n\n", command);
     usage(stderr);
     return USAGE_STATUS;
 }

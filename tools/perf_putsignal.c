@@ -124,21 +124,20 @@ static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
     .children = children,
-    .doc =
-        "Measures bursts of puts with signals from devices through their proxies, in each "
-        "mode.\vThe ranks are new, or those of the current job. In a burst, each source puts to "
-        "the ranks of other hosts in turn (on a single host: to the other ranks). Each put is "
-        "followed by a signal. The burst ends when all data has arrived. Its time is that of the "
-        "slowest source, and the time of a turn is the median of its bursts. The tool prints the "
-        "median over rounds, and the speed relative to puts without signals in the same round. "
-        "Drains, fences and signals are counted at the proxy of rank 0, per burst. With two or "
-        "more sizes, the time per transfer is fitted as alpha + beta * bytes. docs/one-sided.md "
-        "explains the modes.\n\n"
-        "Exit status: 0 on success, 1 if a call failed or a byte was wrong, 2 on a usage "
-        "error.\n\n"
-        "Examples:\n"
-        "  tutti perf putsignal -n 4 --wire tcp --concurrency 96\n"
-        "  tutti perf putsignal --latency\n",
+    .doc = "Measures bursts of puts with signals from devices through their proxies, in each "
+           "mode.\vThe ranks are new, or those of the current job. In a burst, each source puts to "
+           "the ranks of other hosts in turn (on a single host: to the other ranks). Each put is "
+           "followed by a signal. The burst ends when all data has arrived. Its time is that of the "
+           "slowest source, and the time of a turn is the median of its bursts. The tool prints the "
+           "median over rounds, and the speed relative to puts without signals in the same round. "
+           "Drains, fences and signals are counted at the proxy of rank 0, per burst. With two or "
+           "more sizes, the time per transfer is fitted as alpha + beta * bytes. docs/one-sided.md "
+           "explains the modes.\n\n"
+           "Exit status: 0 on success, 1 if a call failed or a byte was wrong, 2 on a usage "
+           "error.\n\n"
+           "Examples:\n"
+           "  tutti perf putsignal -n 4 --wire tcp --concurrency 96\n"
+           "  tutti perf putsignal --latency\n",
 };
 
 /* ---- bursts ------------------------------------------------------------------------------------------------------------ */

@@ -1,4 +1,4 @@
-/* tutti plan: plans shown, drawn, and looked at for congestion. */
+/* tutti plan: shows, draws and explains plans. */
 #include "plan.h"
 
 #include <stdio.h>
@@ -9,22 +9,24 @@ static const struct {
     const char *name, *summary;
     int (*main)(int argc, char **argv);
 } verbs[] = {
-    { "show", "prints the program of a rank, or all of them as JSON", plan_show_main },
-    { "draw", "draws who sends what to whom in which round, as SVG or HTML", plan_draw_main },
-    { "why", "tells which algorithm the library chooses for a call, of which candidates, and why", plan_why_main },
-    { "congestion", "tells where transfers of a step get in each other's way on a host", plan_congestion_main },
+    { "show", "print the program of a rank, or of all ranks as JSON", plan_show_main },
+    { "draw", "draw the transfers of each round, as SVG or HTML", plan_draw_main },
+    { "why", "show which algorithm the library selects for a call, and why", plan_why_main },
+    { "congestion", "label transfers that compete for links of a host", plan_congestion_main },
 };
 #define NVERBS (sizeof verbs / sizeof *verbs)
 
 static void usage(FILE *to)
 {
-    fprintf(to, "Usage: tutti plan VERB COLL ALGO [OPTION...]\n"
-                "       tutti plan why COLL SIZE [OPTION...]\n\n"
-                "A plan is a collective written out: the steps of every rank, for so many ranks and bytes.\n\n");
+    fprintf(
+        to,
+        "Usage: tutti plan VERB COLL ALGO [OPTION...]\n"
+        "       tutti plan why COLL SIZE [OPTION...]\n\n"
+        "Shows, draws and explains plans. A plan lists the steps of every rank for one collective call.\n\nVerbs:\n");
     for (size_t i = 0; i < NVERBS; i++)
         fprintf(to, "  %-12s %s\n", verbs[i].name, verbs[i].summary);
-    fprintf(to, "\n`tutti plan VERB --help` tells about one; `tutti info --algos` lists algorithms.\n"
-                "TUTTI_ALGORITHMS adds others, from shared objects and plans in JSON.\n");
+    fprintf(to, "\n`tutti plan VERB --help` describes a verb; `tutti info --algos` lists algorithms.\n"
+                "TUTTI_ALGORITHMS adds algorithms from shared objects and JSON plans.\n");
 }
 
 int tool_plan_main(int argc, char **argv)
@@ -43,7 +45,7 @@ int tool_plan_main(int argc, char **argv)
         return 0;
     }
     if (*verb)
-        fprintf(stderr, "tutti plan: there is no verb \"%s\"\n\n", verb);
+        fprintf(stderr, "tutti plan: unknown verb \"%s\"\n\n", verb);
     usage(stderr);
     return 2;
 }

@@ -21,15 +21,21 @@
 enum { OPT_ROOT = 1000, OPT_ELEM, OPT_IN_PLACE, OPT_TOPO, OPT_HOSTS, OPT_HOST_RANKS, OPT_SOCKETS };
 
 static const struct argp_option options[] = {
-    { "ranks", 'n', "N", 0, "for N ranks (default: all of the topology's, of --hosts and --ranks-per-host, or 4)", 1 },
-    { "bytes", 'b', "SIZE", 0, "of `count` elements, as tutti.h shapes the call: 4096, 64K, 1M (default 1K)", 1 },
-    { "root", OPT_ROOT, "RANK", 0, "of a collective that has one (default 0)", 1 },
-    { "elem-bytes", OPT_ELEM, "N", 0, "bytes of an element: 1, 2, 4 or 8 (default 4, or 1 where it does not divide SIZE)", 1 },
-    { "in-place", OPT_IN_PLACE, NULL, 0, "of a call in place", 1 },
-    { "topo", OPT_TOPO, "NAME|FILE", 0, "ranks are on this topology: a built-in name or a file, as `tutti topo` takes them", 2 },
-    { "hosts", OPT_HOSTS, "N", 0, "on N hosts", 2 },
-    { "ranks-per-host", OPT_HOST_RANKS, "N", 0, "N consecutive ranks on each host (default: all on one)", 2 },
-    { "sockets", OPT_SOCKETS, "N", 0, "each host has N sockets, joined by one link between two (default 1)", 2 },
+    { "ranks", 'n', "N", 0,
+      "number of ranks (default: all ranks of --topo, or --hosts times --ranks-per-host, or 4)", 1 },
+    { "bytes", 'b', "SIZE", 0,
+      "bytes of `count` elements as in tutti.h: 4096, 64K, 1M (default 1K)", 1 },
+    { "root", OPT_ROOT, "RANK", 0, "root of rooted collectives (default 0)", 1 },
+    { "elem-bytes", OPT_ELEM, "N", 0,
+      "bytes per element: 1, 2, 4 or 8 (default 4, or 1 if SIZE is not a multiple of 4)", 1 },
+    { "in-place", OPT_IN_PLACE, NULL, 0, "use the in-place form of the call", 1 },
+    { "topo", OPT_TOPO, "NAME|FILE", 0,
+      "topology: a built-in name or a file, as in `tutti topo`", 2 },
+    { "hosts", OPT_HOSTS, "N", 0, "number of hosts (default 1)", 2 },
+    { "ranks-per-host", OPT_HOST_RANKS, "N", 0,
+      "consecutive ranks per host (default: all ranks on one host)", 2 },
+    { "sockets", OPT_SOCKETS, "N", 0,
+      "sockets per host, with one link between each two (default 1)", 2 },
     { 0 },
 };
 

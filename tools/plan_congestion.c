@@ -14,7 +14,7 @@ struct congestion_options {
 enum { OPT_JSON = 256 };
 
 static const struct argp_option options[] = {
-    { "json", OPT_JSON, NULL, 0, "as one JSON document", 3 },
+    { "json", OPT_JSON, NULL, 0, "print one JSON document", 3 },
     { 0 },
 };
 
@@ -41,11 +41,15 @@ static const struct argp argp = {
     .parser = parse_one,
     .args_doc = PLAN_ARGS_DOC,
     .children = children,
-    .doc =
-        "Labels each transfer of each step on the links of a host (--sockets, --topo). The first that holds: serialized, its sender has two "
-        "or more transfers over links of one class in that step; incast, its receiver has two or more arrivals from other sockets of the "
-        "host in that step; duplicate, what it carries into a socket enters that socket in an earlier step, or more than once in this one; else "
-        "congestion-free. A step is the round in which a put is emitted.",
+    .doc = "Labels each transfer of each step by its congestion on the links of a host.\vA step is "
+           "the round in which a put is emitted. The first matching label applies:\n"
+           "  serialized       its sender has several transfers over one class of links\n"
+           "  incast           its receiver has several arrivals from other sockets\n"
+           "  duplicate        its data enters a socket more than once, now or before\n"
+           "  congestion-free  none of these\n\n"
+           "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
+           "Examples:\n"
+           "  tutti plan congestion allgather ring -n 8 --sockets 2\n",
 };
 
 static void print_text(const struct plan *p, const struct tt_traffic *t)

@@ -19,9 +19,11 @@ struct draw_options {
 enum { OPT_ROUNDS = 256, OPT_HTML };
 
 static const struct argp_option options[] = {
-    { "output", 'o', "FILE", 0, "write to FILE (default: standard output), an .svg or, as a page, .html", 3 },
-    { "html", OPT_HTML, NULL, 0, "write a page with the picture in it, which tells about an arrow or rank that one points at", 3 },
-    { "rounds", OPT_ROUNDS, "FIRST-LAST", 0, "draw these rounds only", 3 },
+    { "output", 'o', "FILE", 0,
+      "output file, .svg, or .html for a page (default: standard output)", 3 },
+    { "html", OPT_HTML, NULL, 0,
+      "write a page with the picture; it shows details of the arrow or rank under the pointer", 3 },
+    { "rounds", OPT_ROUNDS, "FIRST-LAST", 0, "draw only these rounds", 3 },
     { 0 },
 };
 
@@ -83,9 +85,11 @@ static const struct argp argp = {
     .parser = parse_one,
     .args_doc = PLAN_ARGS_DOC,
     .children = children,
-    .doc =
-        "Draws a plan: ranks from top to bottom, by host and socket, rounds from left to right, an arrow for each transfer, coloured by the link "
-        "that it takes.",
+    .doc = "Draws a plan as SVG or HTML.\vRanks are rows, ordered by host and socket; rounds are "
+           "columns. Each transfer is an arrow, coloured by its link.\n\n"
+           "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
+           "Examples:\n"
+           "  tutti plan draw allreduce ring -n 8 -o ring.svg\n",
 };
 
 /* What is pointed at stands out, and is told below the picture. */

@@ -24,10 +24,13 @@ struct show_options {
 enum { OPT_JSON = 256, OPT_ROUNDS, OPT_NAME };
 
 static const struct argp_option options[] = {
-    { "rank", 'r', "RANK", 0, "the program of this rank (default 0)", 3 },
-    { "rounds", OPT_ROUNDS, "N", 0, "its first N rounds (default 1000)", 3 },
-    { "json", OPT_JSON, NULL, 0, "the programs of all ranks, in the form that docs/plan-format.md describes", 3 },
-    { "name", OPT_NAME, "NAME", 0, "with --json: the plan's name (\"allgather_mine\"). One that is to be loaded needs a name of its own", 3 },
+    { "rank", 'r', "RANK", 0, "show the program of this rank (default 0)", 3 },
+    { "rounds", OPT_ROUNDS, "N", 0, "show the first N rounds (default 1000)", 3 },
+    { "json", OPT_JSON, NULL, 0,
+      "print the programs of all ranks as a JSON plan (docs/plan-format.md)", 3 },
+    { "name", OPT_NAME, "NAME", 0,
+      "with --json: name of the plan, e.g. \"allgather_mine\"; a plan to load needs a unique "
+      "name", 3 },
     { 0 },
 };
 
@@ -69,8 +72,13 @@ static const struct argp argp = {
     .parser = parse_one,
     .args_doc = PLAN_ARGS_DOC,
     .children = children,
-    .doc = "Prints the program of a rank, round by round. Steps of a round, and of different rounds, run as soon as the bytes that they use are "
-           "there: what is written below another step does not wait for it. At the end of a line: whose data a message carries.",
+    .doc = "Prints the program of a rank, round by round.\vA step runs as soon as the bytes that it "
+           "uses are available. It does not wait for other steps of its own or earlier rounds. The "
+           "end of a line shows whose data a message carries.\n\n"
+           "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
+           "Examples:\n"
+           "  tutti plan show allreduce ring -n 4 --rank 1\n"
+           "  tutti plan show allgather ring -n 4 --json --name allgather_mine > mine.json\n",
 };
 
 /* ---- lines ---- */

@@ -47,10 +47,14 @@ struct why {
 enum { OPT_JSON = 256, OPT_WIRE, OPT_CORES, OPT_SIMULATE };
 
 static const struct argp_option options[] = {
-    { "wire", OPT_WIRE, "shm|tcp", 0, "how ranks of one host reach each other (default shm; inside a job: the wires that may be used)", 3 },
-    { "cores", OPT_CORES, "N", 0, "cores of each host (default: of this one; with --topo: as many as ranks)", 3 },
-    { "simulate", OPT_SIMULATE, NULL, 0, "where programs are walked, as ranks are many, simulate the candidates too, to compare; it may take minutes", 3 },
-    { "json", OPT_JSON, NULL, 0, "as one JSON document", 3 },
+    { "wire", OPT_WIRE, "shm|tcp", 0,
+      "transport between ranks of one host (default shm; in a job: the allowed transports)", 3 },
+    { "cores", OPT_CORES, "N", 0,
+      "cores per host (default: as this host; with --topo: one per rank)", 3 },
+    { "simulate", OPT_SIMULATE, NULL, 0,
+      "also simulate the candidates where the library only walks their programs because of "
+      "many ranks; may take minutes", 3 },
+    { "json", OPT_JSON, NULL, 0, "print one JSON document", 3 },
     { 0 },
 };
 
@@ -84,10 +88,15 @@ static const struct argp argp = {
     .parser = parse_one,
     .args_doc = "COLL SIZE",
     .children = children,
-    .doc =
-        "Tells which algorithm the library chooses for a call of SIZE (--bytes), all candidates with their predicted times, and what bounds "
-        "each. Inside a job, without --ranks, --hosts and --topo, it asks the job's own communicator. Else it measures what the work of a rank "
-        "costs here, and takes N ranks of this host, or a described machine. docs/tuning.md tells how to read it.",
+    .doc = "Shows which algorithm the library selects for a call of SIZE bytes, and why.\vAll "
+           "candidates are listed with their predicted times and their bottlenecks. In a job, "
+           "without --ranks, --hosts and --topo, the selection is that of the job's communicator. "
+           "Otherwise the tool measures the costs of a rank on this host, and assumes N ranks of "
+           "this host or a described machine. docs/tuning.md explains the output.\n\n"
+           "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
+           "Examples:\n"
+           "  tutti plan why allreduce 1M -n 4\n"
+           "  tutti run -n 4 -- tutti plan why allreduce 64K\n",
 };
 
 /* ---- what the choice depends on ---- */

@@ -27,15 +27,20 @@ struct options {
 enum { OPT_MATRIX = 256, OPT_BYTES, OPT_SEGMENT, OPT_STEPS, OPT_SEED, OPT_EXPECTED, OPT_JSON, OPT_SVG };
 
 static const struct argp_option argp_options[] = {
-    { "matrix", OPT_MATRIX, "FILE", 0, "what lies between the peers, in JSON (docs/ring-order.md); \"-\": standard input", 0 },
-    { "bytes", 'b', "SIZE", 0, "of one all-reduce (default 64M)", 0 },
-    { "segment", OPT_SEGMENT, "SIZE", 0, "blocks go in segments of this size; 0: whole (default 1M)", 0 },
-    { "steps", OPT_STEPS, "N", 0, "steps of the search; not said: as many as mostly suffice", 0 },
-    { "seed", OPT_SEED, "N", 0, "of the search (default 1): the same one finds the same order", 0 },
-    { "expected", OPT_EXPECTED, "N", 0, "all-reduces to come, to tell whether a change is worth it (default 1000)", 0 },
-    { "json", OPT_JSON, NULL, 0, "as one JSON document", 0 },
+    { "matrix", OPT_MATRIX, "FILE", 0,
+      "latencies and rates between the peers, in JSON (docs/ring-order.md); \"-\": standard "
+      "input", 0 },
+    { "bytes", 'b', "SIZE", 0, "bytes of one all-reduce, or with K, M or G (default 64M)", 0 },
+    { "segment", OPT_SEGMENT, "SIZE", 0,
+      "segment size of a block; 0: whole blocks (default 1M)", 0 },
+    { "steps", OPT_STEPS, "N", 0, "steps of the search (default: by the number of peers)", 0 },
+    { "seed", OPT_SEED, "N", 0,
+      "seed of the search (default 1); equal seeds find the same order", 0 },
+    { "expected", OPT_EXPECTED, "N", 0,
+      "expected all-reduces, to decide whether a change pays off (default 1000)", 0 },
+    { "json", OPT_JSON, NULL, 0, "print one JSON document", 0 },
     { "svg", OPT_SVG, "FILE", 0, "draw the ring on the matrix", 0 },
-    { "quiet", 'q', NULL, 0, "no progress on standard error", 0 },
+    { "quiet", 'q', NULL, 0, "print no progress on standard error", 0 },
     { 0 },
 };
 
@@ -72,11 +77,11 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         o->quiet = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "\"%s\" is no option", arg);
+        argp_error(state, "unexpected argument \"%s\"", arg);
         return 0;
     case ARGP_KEY_END:
         if (!o->matrix)
-            argp_error(state, "say which matrix: --matrix FILE");
+            argp_error(state, "--matrix is missing (--matrix FILE)");
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -85,8 +90,13 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
-    .doc = "Finds the order of peers in which a ring all-reduce is predicted to be fastest: the slowest link first, then the sum. Tells also what "
-           "two rings of half each, one each way round, and two trees are predicted to take, and whether leaving the order that the file has is worth it.",
+    .doc = "Finds the order of peers in which a ring all-reduce is predicted to be fastest.\vThe "
+           "search minimizes the slowest link first, then the sum of all links. The tool also "
+           "predicts two half-size rings in opposite directions, and two trees. It reports whether "
+           "a change from the order in the file pays off.\n\n"
+           "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
+           "Examples:\n"
+           "  tutti ring order --matrix links.json --svg ring.svg\n",
 };
 
 /* ---- what was found ---- */
@@ -302,10 +312,9 @@ static int order_main(int argc, char **argv)
 
 static void usage(FILE *to)
 {
-    fprintf(
-        to,
-        "Usage: tutti ring VERB [OPTION...]\n\n  order    finds the order of peers in a ring over links as they were measured\n\n"
-        "`tutti ring VERB --help` tells about one.\n");
+    fprintf(to, "Usage: tutti ring VERB [OPTION...]\nOrders peers in a ring over measured links.\n\nVerbs:\n"
+                "  order    find the fastest order of the peers\n\n"
+                "`tutti ring VERB --help` describes a verb.\n");
 }
 
 int tool_ring_main(int argc, char **argv)
@@ -322,7 +331,7 @@ int tool_ring_main(int argc, char **argv)
         return 0;
     }
     if (*verb)
-        fprintf(stderr, "tutti ring: there is no verb \"%s\"\n\n", verb);
+        fprintf(stderr, "tutti ring: unknown verb \"%s\"\n\n", verb);
     usage(stderr);
     return 2;
 }

@@ -11,21 +11,27 @@
 enum { OPT_HOSTFILE = 256, OPT_WIRES, OPT_INTERFACES, OPT_TIMEOUT, OPT_SURVIVE, OPT_BIND, OPT_RSH };
 
 static const struct argp_option argp_options[] = {
-    { "ranks", 'n', "N", 0, "how many ranks (default 1)", 0 },
-    { "hosts", 'H', "a,b:4", 0, "where, and how many ranks each takes (default: this host)", 0 },
-    { "hostfile", OPT_HOSTFILE, "FILE", 0, "hosts as --hosts has them, from a file: lines \"host\" or \"host slots=4\"", 0 },
-    { "rsh", OPT_RSH, "COMMAND", 0, "remote shell, called as COMMAND host command (default \"ssh -o BatchMode=yes\")", 0 },
-    { "wires", OPT_WIRES, "shm,tcp", 0, "the wires that may be used (TUTTI_WIRES)", 0 },
-    { "interfaces", OPT_INTERFACES, "RULE", 0, "network interfaces: \"eth\", \"=eth0\", \"^docker,lo\" (TUTTI_INTERFACES)", 0 },
-    { "timeout", OPT_TIMEOUT, "SECONDS", 0, "deadline of start-up and of every call (TUTTI_TIMEOUT_MS)", 0 },
+    { "ranks", 'n', "N", 0, "number of ranks (default 1)", 0 },
+    { "hosts", 'H', "a,b:4", 0, "hosts, with the number of ranks on each (default: this host)", 0 },
+    { "hostfile", OPT_HOSTFILE, "FILE", 0,
+      "hosts as in --hosts, from a file with lines \"host\" or \"host slots=4\"", 0 },
+    { "rsh", OPT_RSH, "COMMAND", 0,
+      "remote shell, called as COMMAND host command (default \"ssh -o BatchMode=yes\")", 0 },
+    { "wires", OPT_WIRES, "shm,tcp", 0, "allowed transports (sets TUTTI_WIRES)", 0 },
+    { "interfaces", OPT_INTERFACES, "RULE", 0,
+      "network interfaces: \"eth\", \"=eth0\", \"^docker,lo\" (sets TUTTI_INTERFACES)", 0 },
+    { "timeout", OPT_TIMEOUT, "SECONDS", 0,
+      "deadline of start-up and of every call (sets TUTTI_TIMEOUT_MS)", 0 },
     { "output", 'o', "prefix|plain|dir=PATH", 0,
-      "\"[rank] \" before each line (default); untouched; or files rank.N.out and rank.N.err in PATH", 0 },
-    { "env", 'x', "NAME[=VALUE]", 0, "a variable for the ranks; without a value, ours (for remote ones)", 0 },
+      "output of the ranks: with \"[rank] \" before each line (default), unchanged, or in "
+      "files rank.N.out and rank.N.err in PATH", 0 },
+    { "env", 'x', "NAME[=VALUE]", 0,
+      "set a variable for the ranks; without a value, copy it from here (for remote ranks)", 0 },
     { "bind", OPT_BIND, "share|core|none", 0,
-      "cores of a local rank. share (default): cores divided equally; if ranks are a multiple of the cores, one core each, in turn; "
-      "else any. core: one each; any if ranks outnumber cores. none: any",
-      0 },
-    { "survive", OPT_SURVIVE, NULL, 0, "when a rank fails, let the others go on", 0 },
+      "binding of local ranks to cores. share (default): equal shares; one core per rank, in "
+      "turn, if the ranks are a multiple of the cores; otherwise unbound. core: one core per "
+      "rank; unbound if ranks outnumber cores. none: unbound", 0 },
+    { "survive", OPT_SURVIVE, NULL, 0, "keep the other ranks running after a rank has failed", 0 },
     { "no-kill", OPT_SURVIVE, NULL, OPTION_ALIAS, NULL, 0 },
     { 0 },
 };
@@ -144,11 +150,16 @@ static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
     .args_doc = "[--] PROGRAM [ARGUMENT...]",
-    .doc =
-        "Starts N ranks of PROGRAM and waits for them.\vWhen one fails (ends with a status other than 0, or by a signal), the "
-        "others are ended: SIGTERM, and after 3 s SIGKILL, to all processes of each. The exit status is that of the first "
-        "that failed, 128 + N for signal N. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on; a "
-        "second SIGINT kills. Standard input goes to rank 0, if it runs on this host.",
+    .doc = "Starts N ranks of PROGRAM and waits for them.\vA rank fails if it ends with a status "
+           "other than 0 or by a signal. Then all processes of the other ranks get SIGTERM, and "
+           "SIGKILL after 3 s. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are forwarded "
+           "to the ranks; a second SIGINT kills them. Standard input goes to rank 0 if it runs on "
+           "this host.\n\n"
+           "Exit status: 0 on success; otherwise that of the first failed rank, or 128 + N for "
+           "signal N; 2 on a usage error.\n\n"
+           "Examples:\n"
+           "  tutti run -n 4 -- ./program\n"
+           "  tutti run -H a:4,b:4 -n 8 -x DATA=/data -- ./program\n",
 };
 
 bool run_options_parse(struct run_options *o, int argc, char **argv)

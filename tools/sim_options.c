@@ -227,21 +227,20 @@ static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
     .args_doc = "COLLECTIVE",
-    .doc =
-        "Simulates a collective on a described machine, in virtual time.\vThe simulator runs the "
-        "schedules and executors of all ranks, without data (docs/simulation.md). A printed time "
-        "ends when the last rank has finished. algbw and busbw are defined as in `tutti "
-        "perf`.\n\n"
-        "Faults:\n"
-        "  slow-rail=HOST.RAIL:FACTOR      slower by FACTOR, 1e-6 to 1e6\n"
-        "  dead-rail=HOST.RAIL             its ranks use the host's next rail\n"
-        "  slow-uplink=LEVEL.GROUP:FACTOR  of an oversubscribed layer: rack, zone, building\n"
-        "  slow-rank=RANK:FACTOR           slower in all of its own work\n"
-        "  late-rank=RANK:MICROSECONDS     starts late\n\n"
-        "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
-        "Examples:\n"
-        "  tutti sim allgather --ranks 4096 --topo four-buildings\n"
-        "  tutti sim allreduce --algo all --sweep 1K:64M\n",
+    .doc = "Simulates a collective on a described machine, in virtual time.\vThe simulator runs the "
+           "schedules and executors of all ranks, without data (docs/simulation.md). A printed time "
+           "ends when the last rank has finished. algbw and busbw are defined as in `tutti "
+           "perf`.\n\n"
+           "Faults:\n"
+           "  slow-rail=HOST.RAIL:FACTOR      slower by FACTOR, 1e-6 to 1e6\n"
+           "  dead-rail=HOST.RAIL             its ranks use the host's next rail\n"
+           "  slow-uplink=LEVEL.GROUP:FACTOR  of a switch layer: rack, zone, building\n"
+           "  slow-rank=RANK:FACTOR           slower in all of its own work\n"
+           "  late-rank=RANK:MICROSECONDS     starts late\n\n"
+           "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
+           "Examples:\n"
+           "  tutti sim allgather --ranks 4096 --topo four-buildings\n"
+           "  tutti sim allreduce --algo all --sweep 1K:64M\n",
 };
 
 void sim_options_parse(struct sim_options *o, int argc, char **argv)

@@ -67,14 +67,13 @@ static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
     .children = children,
-    .doc =
-        "Simulates bursts of puts with signals to other nodes through a CPU proxy, in each "
-        "mode.\vColumns are those of `tutti perf putsignal`. The model includes the proxy's time "
-        "per descriptor, links with a rate and a latency, and drains, which block until "
-        "everything sent is acknowledged. docs/one-sided.md explains the modes.\n\n"
-        "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
-        "Examples:\n"
-        "  tutti sim putsignal --nodes 2..16 --mode full\n",
+    .doc = "Simulates bursts of puts with signals to other nodes through a CPU proxy, in each "
+           "mode.\vColumns are those of `tutti perf putsignal`. The model includes the proxy's time "
+           "per descriptor, links with a rate and a latency, and drains, which block until "
+           "everything sent is acknowledged. docs/one-sided.md explains the modes.\n\n"
+           "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
+           "Examples:\n"
+           "  tutti sim putsignal --nodes 2..16 --mode full\n",
 };
 
 static tutti_status run_mode(const struct options *o, const struct tt_putsignal_conf *conf, double only_us,

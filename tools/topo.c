@@ -17,16 +17,23 @@ struct options {
 enum { OPT_TOPO = 256, OPT_JSON, OPT_SVG, OPT_MEASURE, OPT_WRITE, OPT_HOSTS, OPT_HOSTFILE, OPT_RSH };
 
 static const struct argp_option argp_options[] = {
-    { "topo", OPT_TOPO, "NAME|FILE", 0, "show this description instead: a built-in name (listed below) or a file", 0 },
-    { "ranks", 'n', "N", 0, "say for N ranks on this host which rail each would use, bound as `tutti run` binds them", 0 },
-    { "json", OPT_JSON, NULL, 0, "as one JSON document", 0 },
-    { "svg", OPT_SVG, "FILE", 0, "draw it", 0 },
+    { "ranks", 'n', "N", 0,
+      "show the rail of each of N ranks on this host, bound as by `tutti run`", 0 },
+    { "topo", OPT_TOPO, "NAME|FILE", 0,
+      "show this description instead: a built-in name (listed below) or a file", 0 },
+    { "json", OPT_JSON, NULL, 0, "print one JSON document", 0 },
+    { "svg", OPT_SVG, "FILE", 0, "draw an SVG picture", 0 },
     { "measure", OPT_MEASURE, NULL, 0,
-      "in a job: measure latencies and rates between its ranks, and which of its hosts are near each other, where none has labels", 1 },
-    { "write", OPT_WRITE, "FILE", 0, "in a job: write a description of its hosts, for TUTTI_TOPO (\"-\": that alone, on standard output)", 1 },
-    { "hosts", OPT_HOSTS, "a,b:4", 0, "with --measure: start a job there, of as many ranks as there are slots. Its rank 0 writes the files", 1 },
-    { "hostfile", OPT_HOSTFILE, "FILE", 0, "hosts as --hosts has them, from a file: lines \"host\" or \"host slots=4\"", 1 },
-    { "rsh", OPT_RSH, "COMMAND", 0, "its remote shell, as of `tutti run`", 1 },
+      "in a job: measure latencies and rates between its ranks. Without labels, also find "
+      "which hosts are near each other", 1 },
+    { "write", OPT_WRITE, "FILE", 0,
+      "in a job: write a description of its hosts for TUTTI_TOPO; \"-\": to standard output, "
+      "without other output", 1 },
+    { "hosts", OPT_HOSTS, "a,b:4", 0,
+      "with --measure: start a job on these hosts, one rank per slot; rank 0 writes the files", 1 },
+    { "hostfile", OPT_HOSTFILE, "FILE", 0,
+      "hosts as in --hosts, from a file with lines \"host\" or \"host slots=4\"", 1 },
+    { "rsh", OPT_RSH, "COMMAND", 0, "remote shell, as in `tutti run`", 1 },
     { 0 },
 };
 
@@ -93,9 +100,12 @@ static char *help_filter(int key, const char *text, void *input)
     f = open_memstream(&all, &bytes);
     if (!f)
         return NULL;
-    fprintf(f, "Built-in descriptions:\n");
+    fprintf(f, "See also `tutti topo place --help` (order ranks over hosts).\n\nBuilt-in descriptions:\n");
     for (size_t i = 0; tt_topo_builtin(i, &name, &summary); i++)
         fprintf(f, "  %-16s %s\n", name, summary);
+    fprintf(f, "\nExit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
+               "Examples:\n  tutti topo --svg here.svg\n  tutti run -n 4 -- tutti topo\n"
+               "  tutti topo --measure --hosts a:4,b:4 --write lab.json\n");
     fclose(f);
     return all;
 }
@@ -103,10 +113,8 @@ static char *help_filter(int key, const char *text, void *input)
 static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
-    .doc =
-        "Shows where ranks are and what joins them: this host's sockets, NICs and GPUs, or a described machine. Started as a job's program "
-        "(tutti run -n 4 -- tutti topo) it tells of each rank which rail it uses, and why, and with "
-        "--measure what lies between its hosts. `tutti topo place` orders ranks over hosts: `tutti topo place --help`.\v",
+    .doc = "Shows the topology: sockets, NICs and GPUs of this host, or a described machine.\n"
+           "Started as the program of a job, it also shows which rail each rank uses, and why.\v",
     .help_filter = help_filter,
 };
 

@@ -19,16 +19,20 @@ struct options {
 enum { OPT_TOPO = 256, OPT_HOSTS, OPT_HOSTFILE, OPT_GROUP, OPT_WITHIN, OPT_REORDER };
 
 static const struct argp_option argp_options[] = {
-    { "ranks", 'n', "N", 0, "number of ranks; not said: as many as there are slots", 0 },
-    { "hosts", OPT_HOSTS, "LIST", 0, "hosts in their order, with slots: a:4,b:4", 0 },
-    { "hostfile", OPT_HOSTFILE, "FILE", 0, "hosts as --hosts has them, from a file of lines \"host slots=4\"", 0 },
+    { "ranks", 'n', "N", 0, "number of ranks (default: the number of slots)", 0 },
+    { "hosts", OPT_HOSTS, "LIST", 0, "hosts in order, with slots: a:4,b:4", 0 },
+    { "hostfile", OPT_HOSTFILE, "FILE", 0,
+      "hosts as in --hosts, from a file with lines \"host slots=4\"", 0 },
     { "topo", OPT_TOPO, "NAME|FILE", 0,
-      "the description that labels hosts (else TUTTI_TOPO); without --hosts and --hostfile, its entries without "
-      "stars are the hosts",
-      0 },
-    { "group", OPT_GROUP, "G", 0, "each G consecutive ranks, from rank 0 on, shall be ...", 1 },
-    { "within", OPT_WITHIN, "LEVEL", 0, "... inside one host, rack, zone, building or fabric. The pair may be said several times", 1 },
-    { "reorder", OPT_REORDER, NULL, 0, "the hosts' order may change; else it stays, or it is told why it cannot", 1 },
+      "description with the hosts' labels (default TUTTI_TOPO). Without --hosts and "
+      "--hostfile, its entries without asterisks are the hosts", 0 },
+    { "group", OPT_GROUP, "G", 0,
+      "keep each G consecutive ranks, starting at rank 0, inside one LEVEL", 1 },
+    { "within", OPT_WITHIN, "LEVEL", 0,
+      "the LEVEL of the preceding --group: host, rack, zone, building or fabric. The pair may "
+      "be repeated", 1 },
+    { "reorder", OPT_REORDER, NULL, 0,
+      "allow another order of the hosts; without it, the order is kept or the command fails", 1 },
     { 0 },
 };
 
@@ -89,9 +93,11 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
-    .doc =
-        "Orders ranks over hosts so that groups of consecutive ranks stay together, and prints a host file for `tutti run --hostfile`. "
-        "For example: tutti topo place --topo lab.json --hostfile hosts --group 8 --within rack --reorder > placed",
+    .doc = "Orders ranks over hosts so that groups of consecutive ranks stay together.\vPrints a "
+           "host file for `tutti run --hostfile`.\n\n"
+           "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
+           "Examples:\n"
+           "  tutti topo place --topo lab.json --group 8 --within rack > placed\n",
 };
 
 /* Hosts of the options; their slots from the list, else from the description. */

@@ -114,20 +114,19 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
-    .doc =
-        "Measures which algorithms and segment sizes are fastest, and writes a tune file.\vThe "
-        "ranks are new, or those of the current job. A job with TUTTI_TUNE_FILE=FILE selects by "
-        "the tune file (docs/tune-file.md).\n\n"
-        "A size is that of the larger buffer, as in `tutti perf`. For each collective and size, "
-        "all applicable algorithms run two rounds, and slow ones are dropped. The best three are "
-        "also tried with other segment sizes. The remaining candidates then run in turn for R "
-        "rounds. The result is the median of the rounds' medians. Other load on the machine "
-        "distorts the measurement. When interrupted, the tool writes what it has measured.\n\n"
-        "Exit status: 0 on success, 1 if a call failed or the file cannot be written, 2 on a "
-        "usage error, 130 if interrupted.\n\n"
-        "Examples:\n"
-        "  tutti tune -n 4 -o shm4.json\n"
-        "  tutti tune --show shm4.json --colls allreduce --plot allreduce.svg\n",
+    .doc = "Measures which algorithms and segment sizes are fastest, and writes a tune file.\vThe "
+           "ranks are new, or those of the current job. A job with TUTTI_TUNE_FILE=FILE selects by "
+           "the tune file (docs/tune-file.md).\n\n"
+           "A size is that of the larger buffer, as in `tutti perf`. For each collective and size, "
+           "all applicable algorithms run two rounds, and slow ones are dropped. The best three are "
+           "also tried with other segment sizes. The remaining candidates then run in turn for R "
+           "rounds. The result is the median of the rounds' medians. Other load on the machine "
+           "distorts the measurement. When interrupted, the tool writes what it has measured.\n\n"
+           "Exit status: 0 on success, 1 if a call failed or the file cannot be written, 2 on a "
+           "usage error, 130 if interrupted.\n\n"
+           "Examples:\n"
+           "  tutti tune -n 4 -o shm4.json\n"
+           "  tutti tune --show shm4.json --colls allreduce --plot allreduce.svg\n",
 };
 
 void tune_options_parse(struct tune_options *o, int argc, char **argv)
