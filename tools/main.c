@@ -31,7 +31,7 @@ static void usage(FILE *to)
             "\n`tutti COMMAND --help` describes a command; `tutti --version` prints the version (%s).\n\n"
             "Exit status: 0 on success, 1 on failure, 2 on a usage error. `tutti run` returns the status of\n"
             "its program; an interrupted `tutti tune` returns 130.\n\n"
-            "Examples:\n  tutti run -n 4 -- ./program\n  tutti perf allreduce -n 4 --check\n",
+            "Examples:\n    tutti run -n 4 -- ./program\n    tutti perf allreduce -n 4 --check\n",
             tutti_version());
 }
 

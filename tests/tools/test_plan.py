@@ -386,7 +386,7 @@ class Mistakes(unittest.TestCase):
     def test_each_is_told_in_a_sentence(self):
         for args, status, sentence in (
             ((), 2, "Usage: tutti plan VERB"),
-            (("paint",), 2, 'there is no verb "paint"'),
+            (("paint",), 2, 'unknown verb "paint"'),
             (("show", "allgather"), 2, "a collective and an algorithm are wanted"),
             (("show", "allgather", "ring", "x"), 2, "one word too many"),
             (("show", "allgathr", "ring"), 1, 'there is no collective "allgathr"'),
