@@ -106,7 +106,7 @@ static void a_variable_that_is_no_setting_is_told_once(void **state)
     tt_param_warn_unknown();
     tt_param_warn_unknown();
     unit_stderr_release(&c, text, sizeof text);
-    assert_string_equal(text, "tutti warn: TUTTI_LANSE is set, but there is no such setting (`tutti info --params` lists them)\n");
+    assert_string_equal(text, "tutti warn: unknown environment variable TUTTI_LANSE (`tutti info --params` lists all)\n");
     unsetenv("TUTTI_LANSE");
     unsetenv("TUTTI_WIRES");
     unsetenv("TUTTI_DIR");
