@@ -1,12 +1,14 @@
-/* Shared state (tutti/elastic.h) in the memory of a CUDA device: what tutti_array.memory points to. For sources that nvcc compiles, as its hash is a kernel
- * (tutti/hash_device.h); the library itself knows nothing of CUDA.
+/* Shared state (tutti/elastic.h) in the memory of a CUDA device: callbacks for tutti_array.memory.
+ * For sources compiled by nvcc, because the hash is a kernel (tutti/hash_device.h). The library
+ * itself does not use CUDA.
  *
  *     tutti_array_cuda where = { device, stream };
  *     tutti_array_memory memory = tutti_array_memory_cuda(&where);
  *     tutti_array weights = { sizeof weights, "weights", on_device, n, TUTTI_F32, 0, &memory };
  *
- * Copies and hashes are done on that stream, so behind what the program has launched there; what it launched on other streams must be done before
- * tutti_run_sync. Functions return cudaError_t as a number. They leave the calling thread's current device as it was. */
+ * Copies and hashes run on that stream, after the program's earlier work on it. Work on other
+ * streams must be complete before tutti_run_sync. The functions return a cudaError_t as int and
+ * restore the calling thread's current device. */
 #ifndef TUTTI_ELASTIC_CUDA_H
 #define TUTTI_ELASTIC_CUDA_H
 
@@ -17,13 +19,13 @@
 #include "tutti/elastic.h"
 #include "tutti/hash_device.h"
 
-/* Where arrays are. As long as the memory that points to it. */
+/* Device and stream of the arrays. Must outlive the tutti_array_memory that points to it. */
 typedef struct tutti_array_cuda {
     int device;
     cudaStream_t stream;        /* of that device; 0: its default stream */
 } tutti_array_cuda;
 
-/* The device becomes the calling thread's; *before is the one that it was. */
+/* Makes the device current for the calling thread; *before is the previous one. */
 static inline cudaError_t tutti_array_cuda_enter(const tutti_array_cuda *where, int *before)
 {
     const cudaError_t err = cudaGetDevice(before);
@@ -31,7 +33,7 @@ static inline cudaError_t tutti_array_cuda_enter(const tutti_array_cuda *where, 
     return err == cudaSuccess ? cudaSetDevice(where->device) : err;
 }
 
-/* err, or if that is none what went wrong in going back. */
+/* Restores the previous device. Returns err, or if that is cudaSuccess the error of the restore. */
 static inline int tutti_array_cuda_leave(int before, cudaError_t err)
 {
     const cudaError_t back = cudaSetDevice(before);
@@ -39,8 +41,9 @@ static inline int tutti_array_cuda_leave(int before, cudaError_t err)
     return (int)(err != cudaSuccess ? err : back);
 }
 
-static inline int tutti_array_cuda_copy(const tutti_array_cuda *where, void *to, const void *from, size_t bytes,
-                                        cudaMemcpyKind kind)
+/* Copies bytes on the stream and waits for the copy. */
+static inline int tutti_array_cuda_copy(const tutti_array_cuda *where, void *to, const void *from,
+                                        size_t bytes, cudaMemcpyKind kind)
 {
     int before;
     cudaError_t err = tutti_array_cuda_enter(where, &before);
@@ -55,15 +58,19 @@ static inline int tutti_array_cuda_copy(const tutti_array_cuda *where, void *to,
 
 static inline int tutti_array_cuda_to_host(void *context, void *host, const void *at, size_t bytes)
 {
-    return tutti_array_cuda_copy((const tutti_array_cuda *)context, host, at, bytes, cudaMemcpyDeviceToHost);
+    return tutti_array_cuda_copy((const tutti_array_cuda *)context, host, at, bytes,
+                                 cudaMemcpyDeviceToHost);
 }
 
-static inline int tutti_array_cuda_from_host(void *context, void *at, const void *host, size_t bytes)
+static inline int tutti_array_cuda_from_host(void *context, void *at, const void *host,
+                                             size_t bytes)
 {
-    return tutti_array_cuda_copy((const tutti_array_cuda *)context, at, host, bytes, cudaMemcpyHostToDevice);
+    return tutti_array_cuda_copy((const tutti_array_cuda *)context, at, host, bytes,
+                                 cudaMemcpyHostToDevice);
 }
 
-static inline int tutti_array_cuda_hash(void *context, const void *at, size_t bytes, uint32_t value[4])
+static inline int tutti_array_cuda_hash(void *context, const void *at, size_t bytes,
+                                        uint32_t value[4])
 {
     const tutti_array_cuda *where = (const tutti_array_cuda *)context;
     int before;
@@ -75,6 +82,7 @@ static inline int tutti_array_cuda_hash(void *context, const void *at, size_t by
     return tutti_array_cuda_leave(before, err);
 }
 
+/* Returns the callbacks for arrays at *where, which must outlive the result. */
 static inline tutti_array_memory tutti_array_memory_cuda(tutti_array_cuda *where)
 {
     tutti_array_memory memory = {};

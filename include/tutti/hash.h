@@ -1,10 +1,14 @@
-/* The content hash by which members of an elastic run compare what they hold: 128 bits, by one definition (docs/hash.md) of lanes, blocks and a tree, which
- * all code that computes it is made of: the library's on processors, and kernels (tutti/hash_device.h). Pure arithmetic on 32-bit words, which
- * compiles as C, C++ and CUDA. Not cryptographic.
+/* The 128-bit content hash by which members of an elastic run compare their shared state
+ * (docs/hash.md). The library on CPUs and kernels (tutti/hash_device.h) use the same functions:
+ * pure arithmetic on 32-bit words, valid as C, C++ and CUDA. Not cryptographic.
  *
- * A content is cut into blocks of TUTTI_HASH_BLOCK_BYTES, a block into rows of TUTTI_HASH_ROW_BYTES, and word l of each row is lane l's, little-endian; zeros
- * complete the last row. For each lane: begin, take its words, end. For each block: the lanes' digest, which block_end takes into the sum. Of all blocks: end.
- * Lanes and blocks may be taken in any order, by anybody, as all that they come to is added up. */
+ * The content consists of blocks of TUTTI_HASH_BLOCK_BYTES, and a block of rows of
+ * TUTTI_HASH_ROW_BYTES. Word l of each row, little-endian, belongs to lane l. Zeros pad the last
+ * row.
+ *   per lane      tutti_hash_lane_begin, _take for each word, _end, which adds to the digest
+ *   per block     tutti_hash_block_end, which adds the digest to the sum
+ *   per content   tutti_hash_end
+ * Lanes and blocks may be processed in any order and in parallel: their results are added. */
 #ifndef TUTTI_HASH_H
 #define TUTTI_HASH_H
 
@@ -14,11 +18,11 @@
 #define TUTTI_HASH_ROW_BYTES 128
 #define TUTTI_HASH_BLOCK_BYTES 16384
 
-/* Odd pieces of the fractions of pi and e, in base 16. */
+/* Odd multipliers: hexadecimal digits of the fractions of pi and e. */
 #define TUTTI_HASH_MULTIPLY_A 0x85a308d3u
 #define TUTTI_HASH_MULTIPLY_B 0xec4e6c89u
 #define TUTTI_HASH_MULTIPLY_MIX 0x9cf4f3c7u
-/* What a lane's two words are mixed with, and the sum of all blocks. */
+/* Constants that are mixed into the two words of a lane, and into the sum of all blocks. */
 #define TUTTI_HASH_LANE_2 0x243f6a88u
 #define TUTTI_HASH_LANE_3 0x13198a2eu
 #define TUTTI_HASH_VALUE_2 0xb7e15162u
@@ -40,7 +44,7 @@ TUTTI_HASH_CODE uint32_t tutti_hash_rotate(uint32_t x, int left)
     return x << left | x >> (32 - left);
 }
 
-/* Stirs 128 bits; a permutation of them. */
+/* Mixes 128 bits; a permutation. */
 TUTTI_HASH_CODE void tutti_hash_mix(uint32_t x[4])
 {
     for (int pass = 0; pass < TUTTI_HASH_MIX_PASSES; pass++)
@@ -52,7 +56,7 @@ TUTTI_HASH_CODE void tutti_hash_mix(uint32_t x[4])
 
 /* ---- lanes ---- */
 
-/* What lane `lane` of a block holds before its first word. */
+/* Writes the initial state of lane `lane` of a block to *a and *b. */
 TUTTI_HASH_CODE void tutti_hash_lane_begin(uint32_t lane, uint32_t *a, uint32_t *b)
 {
     uint32_t x[4] = { lane, 0, TUTTI_HASH_LANE_2, TUTTI_HASH_LANE_3 };
@@ -62,13 +66,14 @@ TUTTI_HASH_CODE void tutti_hash_lane_begin(uint32_t lane, uint32_t *a, uint32_t 
     *b = x[1];
 }
 
+/* Adds one word to the state of a lane. */
 TUTTI_HASH_CODE void tutti_hash_lane_take(uint32_t *a, uint32_t *b, uint32_t word)
 {
     *a = tutti_hash_rotate(*a ^ word, TUTTI_HASH_ROTATE_A) * TUTTI_HASH_MULTIPLY_A;
     *b = tutti_hash_rotate(*b + *a, TUTTI_HASH_ROTATE_B) * TUTTI_HASH_MULTIPLY_B;
 }
 
-/* Adds a lane to the digest of its block, which begins as zeros. */
+/* Adds the final state of a lane to the digest of its block, initially zeros. */
 TUTTI_HASH_CODE void tutti_hash_lane_end(uint32_t digest[4], uint32_t a, uint32_t b)
 {
     uint32_t x[4] = { a, b, TUTTI_HASH_LANE_2, TUTTI_HASH_LANE_3 };
@@ -78,19 +83,21 @@ TUTTI_HASH_CODE void tutti_hash_lane_end(uint32_t digest[4], uint32_t a, uint32_
         digest[i] += x[i];
 }
 
-/* ---- blocks, and the tree ---- */
+/* ---- blocks and content ---- */
 
-/* Adds block `block` of the content, whose lanes came to digest[4], to the sum, which begins as zeros. */
+/* Adds the digest of block `block` to the sum of the content, initially zeros. */
 TUTTI_HASH_CODE void tutti_hash_block_end(uint32_t sum[4], const uint32_t digest[4], uint64_t block)
 {
-    uint32_t x[4] = { digest[0] ^ (uint32_t)block, digest[1] ^ (uint32_t)(block >> 32), digest[2], digest[3] };
+    uint32_t x[4] = { digest[0] ^ (uint32_t)block, digest[1] ^ (uint32_t)(block >> 32), digest[2],
+                      digest[3] };
 
     tutti_hash_mix(x);
     for (int i = 0; i < 4; i++)
         sum[i] += x[i];
 }
 
-/* The value of a content of `bytes` bytes whose blocks came to sum[4]. It travels as four little-endian words. */
+/* Writes the hash of a content of `bytes` bytes whose blocks have the given sum. Messages carry it
+ * as four little-endian words. */
 TUTTI_HASH_CODE void tutti_hash_end(uint32_t value[4], const uint32_t sum[4], uint64_t bytes)
 {
     value[0] = sum[0] ^ (uint32_t)bytes;

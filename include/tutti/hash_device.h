@@ -1,27 +1,32 @@
-/* The content hash of memory that a kernel reads: lanes, blocks and sum as tutti/hash.h defines them, spread over the blocks of a device.
+/* The content hash of tutti/hash.h for kernels, distributed over the thread blocks of a device.
  *
- * One source for CUDA and the CPU device (tutti/device.h). On a GPU a warp takes a block of the content: each of its threads is a lane, and a row is one access of
- * 128 bytes; the warp adds its lanes up, keeps the sum of its blocks in registers, and adds that to the common sum once, at its end. On a CPU a block of the device
- * is one thread, which is all lanes in turn. Values are those of the processor's code, whatever the alignment and however many blocks take part. */
+ * One source for CUDA and the CPU device (tutti/device.h). On a GPU a warp processes a block of the
+ * content: each thread is a lane, and a row is one access of 128 bytes. The warp adds its lanes,
+ * keeps the sum of its blocks in registers, and adds that to the common sum once, at the end. On
+ * the CPU device a thread block is one thread, which processes all lanes in turn. The hash is the
+ * same as on the host, for any alignment and any number of thread blocks. */
 #ifndef TUTTI_HASH_DEVICE_H
 #define TUTTI_HASH_DEVICE_H
 
 #include "tutti/device.h"
 #include "tutti/hash.h"
 
-/* ---- for kernels ---------------------------------------------------------------------------------------------- */
+/* ---- for kernels ----------------------------------------------------------------------------- */
 
-/* A word of whatever the content's type is. */
+/* A word that may alias any type of content. */
 typedef uint32_t tutti_hash_aligned __attribute__((may_alias));
 
-/* The word at byte `at` of data[bytes], at any alignment; zeros behind its end. Nothing outside of the content is read. */
+/* Returns the word at byte `at` of data[bytes], at any alignment, padded with zeros behind the end.
+ * Reads nothing outside the content. */
 TUTTI_DEVICE uint32_t tutti_hash_word(const uint8_t *data, uint64_t bytes, uint64_t at)
 {
     const uint32_t odd = (uint32_t)((uintptr_t)(data + at) % 4);
     uint32_t word = 0;
 
-    if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && at >= odd && at - odd + (odd ? 8 : 4) <= bytes) {
-        const tutti_hash_aligned *lower = (const tutti_hash_aligned *)(const void *)(data + at - odd);
+    if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && at >= odd &&
+        at - odd + (odd ? 8 : 4) <= bytes) {
+        const tutti_hash_aligned *lower =
+            (const tutti_hash_aligned *)(const void *)(data + at - odd);
 
         return odd ? lower[0] >> 8 * odd | lower[1] << (32 - 8 * odd) : lower[0];
     }
@@ -30,16 +35,18 @@ TUTTI_DEVICE uint32_t tutti_hash_word(const uint8_t *data, uint64_t bytes, uint6
     return word;
 }
 
-/* Words of a lane that are loaded before the first is taken, where memory is far. */
+/* Words of a lane that are loaded before the first one is used, to hide the memory latency. */
 #define TUTTI_HASH_AHEAD 16
 
-/* The words of a lane of a whole block that begins at a multiple of 4. */
-TUTTI_DEVICE void tutti_hash_lane_take_all(uint32_t *a, uint32_t *b, const uint8_t *block, uint32_t lane)
+/* Adds all words of a lane of a whole block, which is aligned to 4 bytes. */
+TUTTI_DEVICE void tutti_hash_lane_take_all(uint32_t *a, uint32_t *b, const uint8_t *block,
+                                           uint32_t lane)
 {
     const tutti_hash_aligned *at = (const tutti_hash_aligned *)(const void *)block + lane;
     uint32_t words[TUTTI_HASH_AHEAD];
 
-    for (uint32_t row = 0; row < TUTTI_HASH_BLOCK_BYTES / TUTTI_HASH_ROW_BYTES; row += TUTTI_HASH_AHEAD) {
+    for (uint32_t row = 0; row < TUTTI_HASH_BLOCK_BYTES / TUTTI_HASH_ROW_BYTES;
+         row += TUTTI_HASH_AHEAD) {
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
@@ -53,23 +60,26 @@ TUTTI_DEVICE void tutti_hash_lane_take_all(uint32_t *a, uint32_t *b, const uint8
     }
 }
 
-/* Adds lane `lane` of a block of the content, its bytes block[bytes], to the block's digest. */
-TUTTI_DEVICE void tutti_hash_lane(uint32_t digest[4], const uint8_t *block, uint64_t bytes, uint32_t lane)
+/* Adds lane `lane` of the content's block block[bytes] to the digest of the block. */
+TUTTI_DEVICE void tutti_hash_lane(uint32_t digest[4], const uint8_t *block, uint64_t bytes,
+                                  uint32_t lane)
 {
     uint32_t a, b;
 
     tutti_hash_lane_begin(lane, &a, &b);
-    if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && bytes == TUTTI_HASH_BLOCK_BYTES && (uintptr_t)block % 4 == 0) {
+    if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && bytes == TUTTI_HASH_BLOCK_BYTES &&
+        (uintptr_t)block % 4 == 0) {
         tutti_hash_lane_take_all(&a, &b, block, lane);
         tutti_hash_lane_end(digest, a, b);
         return;
     }
     for (uint64_t row = 0; row < bytes; row += TUTTI_HASH_ROW_BYTES)
-        tutti_hash_lane_take(&a, &b, row + 4 * lane < bytes ? tutti_hash_word(block, bytes, row + 4 * lane) : 0);
+        tutti_hash_lane_take(
+            &a, &b, row + 4 * lane < bytes ? tutti_hash_word(block, bytes, row + 4 * lane) : 0);
     tutti_hash_lane_end(digest, a, b);
 }
 
-/* The digests of all lanes of a warp, added up, in each of them. */
+/* Sums the digests of all lanes of a warp; each thread gets the result. */
 TUTTI_DEVICE void tutti_hash_warp_sum(uint32_t digest[4])
 {
 #if defined(__CUDA_ARCH__)
@@ -81,6 +91,7 @@ TUTTI_DEVICE void tutti_hash_warp_sum(uint32_t digest[4])
 #endif
 }
 
+/* Adds value to *at atomically. */
 TUTTI_DEVICE void tutti_hash_add(uint32_t *at, uint32_t value)
 {
 #if defined(__CUDA_ARCH__)
@@ -90,12 +101,14 @@ TUTTI_DEVICE void tutti_hash_add(uint32_t *at, uint32_t value)
 #endif
 }
 
-/* By all threads of a block of the device, one thread or whole warps, and by all of its nblocks blocks: each takes its share of data[bytes], any alignment, and
- * adds what that comes to to sum[4], zeros at first. Once all have returned, tutti_hash_end(value, sum, bytes) is the hash. data may be a range
- * of a longer content that begins with block `first_block` of that, and ends with a block or with the content: sums of ranges are added word by word.
- * INVALID: the block has neither one thread nor whole warps; it has added nothing. */
-TUTTI_DEVICE tutti_status tutti_hash_blocks(uint32_t block, uint32_t nblocks, const void *data, uint64_t bytes,
-                                            uint64_t first_block, uint32_t sum[4])
+/* Adds the share of thread block `block` of `nblocks` to sum[4], initially zeros. All threads of
+ * all thread blocks call it; a thread block is one thread or whole warps. When all have returned,
+ * tutti_hash_end(value, sum, bytes) gives the hash of data[bytes] (any alignment).
+ * data may also be a range of a longer content. It begins at block `first_block` of the content and
+ * ends at the end of a block or of the content; the sums of ranges are added word by word.
+ * INVALID: a thread block is neither one thread nor whole warps; nothing was added. */
+TUTTI_DEVICE tutti_status tutti_hash_blocks(uint32_t block, uint32_t nblocks, const void *data,
+                                            uint64_t bytes, uint64_t first_block, uint32_t sum[4])
 {
     const uint32_t threads = tutti_device_threads(), width = threads == 1 ? 1 : TUTTI_HASH_LANES;
     const uint32_t team = tutti_device_thread() / width, nteams = threads / width;
@@ -121,19 +134,20 @@ TUTTI_DEVICE tutti_status tutti_hash_blocks(uint32_t block, uint32_t nblocks, co
     return TUTTI_OK;
 }
 
-/* ---- CUDA: in the order of a stream ------------------------------------------------------------------------------ */
+/* ---- CUDA: in stream order ------------------------------------------------------------------- */
 
 #if defined(__CUDACC__)
-/* A template, so that sources which do not use it have no such kernel. */
+/* A template, so that only sources that use it contain the kernel. */
 template <int threads>
-__global__ void tutti_hash_kernel(const void *data, uint64_t bytes, uint64_t first_block, uint32_t *sum)
+__global__ void tutti_hash_kernel(const void *data, uint64_t bytes, uint64_t first_block,
+                                  uint32_t *sum)
 {
     tutti_hash_blocks(blockIdx.x, gridDim.x, data, bytes, first_block, sum);
 }
 
-/* Adds the range to sum[4], in memory of the device, when all that was launched on the stream before is done. The arguments of tutti_hash_blocks. */
-static inline cudaError_t tutti_hash_on(cudaStream_t stream, const void *data, uint64_t bytes, uint64_t first_block,
-                                        uint32_t *sum)
+/* Adds a range to sum[4] in device memory, in stream order; arguments as in tutti_hash_blocks. */
+static inline cudaError_t tutti_hash_on(cudaStream_t stream, const void *data, uint64_t bytes,
+                                        uint64_t first_block, uint32_t *sum)
 {
     const int threads = 256;
     const uint64_t bytes_at_once = threads / TUTTI_HASH_LANES * (uint64_t)TUTTI_HASH_BLOCK_BYTES;
@@ -141,13 +155,15 @@ static inline cudaError_t tutti_hash_on(cudaStream_t stream, const void *data, u
 
     if (bytes == 0)
         return cudaSuccess;
-    tutti_hash_kernel<threads>
-        <<<(unsigned)(wanted < most ? wanted : most), threads, 0, stream>>>(data, bytes, first_block, sum);
+    tutti_hash_kernel<threads><<<(unsigned)(wanted < most ? wanted : most), threads, 0, stream>>>(
+        data, bytes, first_block, sum);
     return cudaGetLastError();
 }
 
-/* The hash of data[bytes], memory of the device, behind what was launched on the stream before. Waits for it. value is written on success. */
-static inline cudaError_t tutti_hash_cuda(cudaStream_t stream, const void *data, uint64_t bytes, uint32_t value[4])
+/* Hashes data[bytes] in device memory, in stream order, and waits for the result. Writes value on
+ * success only. */
+static inline cudaError_t tutti_hash_cuda(cudaStream_t stream, const void *data, uint64_t bytes,
+                                          uint32_t value[4])
 {
     uint32_t *sum = NULL, here[4];
     cudaError_t err, freed;

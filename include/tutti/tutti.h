@@ -45,7 +45,7 @@ extern "C" {
 #define TUTTI_API
 #endif
 
-/* ---- status -------------------------------------------------------------------------------- */
+/* ---- status ---------------------------------------------------------------------------------- */
 
 typedef enum tutti_status {
     TUTTI_OK = 0,
@@ -75,7 +75,7 @@ TUTTI_API const char *tutti_last_error(void);
 /* Returns the library's version, e.g. "0.1.0". Any thread. */
 TUTTI_API const char *tutti_version(void);
 
-/* ---- types and operations ------------------------------------------------------------------- */
+/* ---- types and operations -------------------------------------------------------------------- */
 
 typedef enum tutti_dtype {
     TUTTI_I8 = 0, TUTTI_U8, TUTTI_I16, TUTTI_U16, TUTTI_I32, TUTTI_U32, TUTTI_I64, TUTTI_U64,
@@ -147,7 +147,7 @@ TUTTI_API const char *tutti_dtype_name(tutti_dtype type);       /* "f32" */
 TUTTI_API const char *tutti_redop_name(tutti_redop op);         /* "sum" */
 TUTTI_API const char *tutti_quant_name(tutti_quant quant);      /* "none", "minmax8", "e4m3" */
 
-/* ---- communicators -------------------------------------------------------------------------- */
+/* ---- communicators --------------------------------------------------------------------------- */
 
 typedef struct tutti_comm tutti_comm;
 typedef struct tutti_request tutti_request;
@@ -220,7 +220,7 @@ TUTTI_API tutti_status tutti_comm_abort(tutti_comm *comm);
  * for each of them. comm may be NULL. */
 TUTTI_API void tutti_comm_destroy(tutti_comm *comm);
 
-/* ---- call options --------------------------------------------------------------------------- */
+/* ---- call options ---------------------------------------------------------------------------- */
 
 /* Options of one call. Zero means default; set `size` to sizeof. */
 typedef struct tutti_call {
@@ -262,7 +262,7 @@ TUTTI_API tutti_status tutti_wait_all(tutti_request **requests, size_t n);
  * index, and returns its status. INVALID: all entries are NULL. */
 TUTTI_API tutti_status tutti_wait_any(tutti_request **requests, size_t n, size_t *index);
 
-/* ---- collectives ---------------------------------------------------------------------------- */
+/* ---- collectives ----------------------------------------------------------------------------- */
 
 /* dst[i] = op over all ranks r of src_r[i]. Shapes: src[count], dst[count], on every rank. */
 TUTTI_API tutti_status tutti_allreduce(const void *src, void *dst, size_t count, tutti_dtype type,
@@ -416,7 +416,7 @@ typedef struct tutti_registered {
     uint64_t invalidated;       /* registrations ended because the memory was unmapped, remapped or
                                    released */
     uint64_t count, bytes;      /* current registrations and their bytes */
-    uint64_t bytes_most;        /* maximum of `bytes` so far */
+    uint64_t bytes_most;        /* highest value of `bytes` */
     uint64_t told_bytes;        /* bytes registered by tutti_mem_register and not deregistered */
     uint64_t registering_ns, undoing_ns;    /* time in the devices' libraries, registering and
                                                deregistering */
