@@ -156,7 +156,7 @@ typedef struct tutti_algorithm {
     const char *summary;    /* when to use it, in a few words */
     const char *needs;      /* requirement of `fits`, for the error message; NULL: none */
     uint64_t revision;      /* your version number; must be the same on all ranks */
-    int (*fits)(const tutti_algorithm_call *call);              /* NULL: always. Same on all ranks */
+    int (*fits)(const tutti_algorithm_call *call);              /* NULL: always; alike on ranks */
     uint64_t (*nrounds)(const tutti_algorithm_call *call);      /* the same on all ranks */
     void (*round)(tutti_schedule *s, const tutti_algorithm_call *call, uint64_t k);
     uint64_t (*work_bytes)(const tutti_algorithm_call *call);   /* NULL: none */
