@@ -6,25 +6,16 @@ import select
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 
 from . import machine
-from .shaped import is_alive
+from .shaped import scratch
 
-PREFIX = "tutti-bench-"
+PREFIX = "tutti-bench."
 START_S = 60
 QUIT_S = 5
 START_BYTES = 64
-
-
-def remove_leftovers():
-    """Removes the directories of runs that were killed. Their processes saw the end of their pipes and left."""
-    for path in Path(tempfile.gettempdir()).glob(PREFIX + "*"):
-        pid = path.name.removeprefix(PREFIX).split("-")[0]
-        if pid.isdigit() and not is_alive(pid):
-            shutil.rmtree(path, ignore_errors=True)
 
 
 class GroupError(Exception):
@@ -45,8 +36,9 @@ class Group:
 
     def __init__(self, label, nranks, launches, together=False):
         self.label = label
-        remove_leftovers()
-        self.dir = tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")
+        scratch.remove_leftovers(PREFIX)        # of runs that were killed: their processes saw the end of their pipes and left
+        directory, self._lock = scratch.make(PREFIX)
+        self.dir = str(directory)
         self._log = open(Path(self.dir) / "log", "w+b")
         self._controls, self._processes, self._rest = [], [], b""
         try:
@@ -133,6 +125,9 @@ class Group:
                 os.close(fd)
         self._log.close()
         shutil.rmtree(self.dir, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
+        self._lock = None
         self._controls, self._reply, self._processes = [], None, []
 
     def _end(self, sig):

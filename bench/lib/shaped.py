@@ -5,5 +5,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
 
-from hosts import HostsError, is_alive                                    # noqa: E402,F401
+import scratch                                                            # noqa: E402,F401
+from hosts import HostsError                                              # noqa: E402,F401
 from testbed import Testbed, add_size_options, visit, why_not           # noqa: E402,F401

@@ -19,6 +19,7 @@ MEET = str(BUILD / "tests" / "cluster" / "prog_meet")
 VANISH = str(BUILD / "tests" / "cluster" / "prog_vanish")
 CALLS = str(BUILD / "tests" / "cluster" / "prog_calls")
 PATIENCE_S = 60
+EXEC_TRIES = 20
 SANITIZED = bool(os.environ.get("CFLAGS"))
 SLOW = "=thread" in os.environ.get("CFLAGS", "")    # the thread sanitizer: fewer of what is alike
 
@@ -44,6 +45,22 @@ def free_port():
             return s.getsockname()[1]
 
 
+def environ_of(pid):
+    """A process's environment, as bytes; none of a zombie or a thread of the kernel. It is empty for a moment in each exec,
+    too: then it is read again, EXEC_TRIES times at most, as a process may also have no variable at all."""
+    for _ in range(EXEC_TRIES):
+        with open(f"/proc/{pid}/environ", "rb") as f:
+            variables = f.read()
+        with open(f"/proc/{pid}/stat") as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        if fields[0] in "ZX" or fields[20] == "0":      # state; size of its memory
+            return b""
+        if variables:
+            return variables
+        time.sleep(0.001)
+    return b""
+
+
 def marked(env):
     """Pids of living processes (no zombies) with this environment's mark."""
     mark = ("TUTTI_TEST_MARK=" + env["TUTTI_TEST_MARK"]).encode()
@@ -52,12 +69,8 @@ def marked(env):
         if not entry.isdigit() or int(entry) == os.getpid():
             continue
         try:
-            with open(f"/proc/{entry}/environ", "rb") as f:
-                if mark not in f.read().split(b"\0"):
-                    continue
-            with open(f"/proc/{entry}/stat") as f:
-                if f.read().rsplit(")", 1)[1].split()[0] not in "ZX":
-                    found.append(int(entry))
+            if mark in environ_of(entry).split(b"\0"):
+                found.append(int(entry))
         except OSError:
             pass
     return found

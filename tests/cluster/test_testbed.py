@@ -15,6 +15,7 @@ from pathlib import Path
 from cluster import PATIENCE_S, TUTTI, ClusterTest, environment, marked, wait_until
 
 import hosts        # after cluster, which tells where they are
+import scratch
 import testbed
 
 MIB = 1 << 20
@@ -33,6 +34,13 @@ with testbed.Testbed(2, 2, 100) as bed:
     print(json.dumps({{"directory": str(bed.hosts.directory), "keeper": bed.hosts._keeper.pid}}), flush=True)
     sys.stdin.read()
 """
+
+
+def is_held(directory):
+    fd = scratch.lock(directory)
+    if fd is not None:
+        os.close(fd)
+    return fd is None
 
 
 class OnTestbed(ClusterTest):
@@ -141,7 +149,7 @@ class OnTestbed(ClusterTest):
             process.kill()
             process.communicate(timeout=PATIENCE_S)
             self.assertTrue(os.path.exists(there["directory"]))
-            wait_until(lambda: not hosts.is_alive(there["keeper"]), "the keeper lives")
+            wait_until(lambda: not is_held(there["directory"]), "the killed keeper still holds its directory")
             with hosts.Hosts("other"):
                 self.assertFalse(os.path.exists(there["directory"]))
             for pid in marked(env):

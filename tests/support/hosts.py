@@ -3,7 +3,8 @@ shares the processes and the files of this machine.
 
 Nothing here has a name outside: namespaces are held open by one small process (hosts_keeper.py) that ends when its pipe from us
 closes, with everything that runs in them. So hosts vanish however their owner ends, SIGKILL too, and any number of runs
-can be side by side. Only a directory in the temporary one could outlive a keeper that was itself killed; the next run removes it.
+can be side by side. Only a directory in the temporary one could outlive a keeper that was itself killed; the next run removes it,
+as nobody holds its lock (scratch.py).
 """
 
 import json
@@ -11,13 +12,12 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
 
-PREFIX = "tutti-hosts-"
+import scratch
+
+PREFIX = "tutti-hosts."
 GONE_S = 10
-MAKING_S = 60           # a directory that is older has a keeper, or its owner died before
 ON = """#!/bin/sh
 # {path} HOST COMMAND...: runs the command on a host, as a remote shell would.
 [ $# -ge 2 ] || {{ echo "usage: on HOST COMMAND...; hosts are {names}" >&2; exit 2; }}
@@ -44,24 +44,9 @@ def why_not(*programs):
     return None
 
 
-def is_alive(pid):
-    """False for a zombie, too: it has no command line any more."""
-    try:
-        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
-    except OSError:
-        return False
-
-
 def remove_leftovers():
     """Removes the directories of keepers that were killed."""
-    for path in Path(tempfile.gettempdir()).glob(PREFIX + "*"):
-        try:
-            pid = (path / "keeper").read_text().strip()
-            is_old = time.time() - path.stat().st_mtime > MAKING_S
-        except OSError:
-            continue        # being made, or being removed
-        if pid and not is_alive(pid) or not pid and is_old:
-            shutil.rmtree(path, ignore_errors=True)
+    scratch.remove_leftovers(PREFIX)
 
 
 class Hosts:
@@ -76,13 +61,14 @@ class Hosts:
 
     def __enter__(self):
         remove_leftovers()
-        self.directory = Path(tempfile.mkdtemp(prefix=PREFIX))
-        (self.directory / "keeper").write_text("")
-        (self.directory / "hosts").write_text("127.0.0.1 localhost\n")
-        self._keeper = subprocess.Popen(
-            [sys.executable, "-I", Path(__file__).with_name("hosts_keeper.py"), self.directory, *self.names],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True, cwd="/")
-        (self.directory / "keeper").write_text(f"{self._keeper.pid}\n")
+        self.directory, lock = scratch.make(PREFIX)
+        try:
+            (self.directory / "hosts").write_text("127.0.0.1 localhost\n")
+            self._keeper = subprocess.Popen(
+                [sys.executable, "-I", Path(__file__).with_name("hosts_keeper.py"), self.directory, *self.names],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True, cwd="/", pass_fds=[lock])
+        finally:
+            os.close(lock)      # the keeper alone holds it now
         try:
             self._paths = json.loads(self._keeper.stdout.readline() or '{"error": "the keeper of namespaces did not start"}')
             if "error" in self._paths:
