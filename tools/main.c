@@ -2,25 +2,115 @@
 #include "tool.h"
 
 #include <argp.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include "failed.h"
 #include "tutti/tutti.h"
 
 static const struct tool tools[] = {
-    { "run", "start the ranks of a job, on this or other hosts", tool_run_main },
-    { "perf", "measure and check collectives", tool_perf_main },
-    { "tune", "measure the fastest algorithms and write a tune file", tool_tune_main },
-    { "info", "show this build, its transports, parameters and algorithms", tool_info_main },
-    { "sim", "simulate a collective on a described machine", tool_sim_main },
-    { "topo", "show the topology; measure it; place ranks on hosts", tool_topo_main },
-    { "plan", "show, draw and explain the schedule of a collective", tool_plan_main },
-    { "ring", "find the best order of peers in a ring over measured links", tool_ring_main },
-    { "lanes", "simulate bounds on the lanes to a peer", tool_lanes_main },
-    { "coordinator", "run the coordinator of an elastic run", tool_coordinator_main },
+    { "run", "start the ranks of a job, on this or other hosts", tool_run_main, false },
+    { "perf", "measure and check collectives", tool_perf_main, false },
+    { "tune", "measure the fastest algorithms and write a tune file", tool_tune_main, false },
+    { "info", "show this build, its transports, parameters and algorithms", tool_info_main, false },
+    { "sim", "simulate a collective on a described machine", tool_sim_main, false },
+    { "topo", "show the topology; measure it; place ranks on hosts", tool_topo_main, false },
+    { "plan", "show, draw and explain the schedule of a collective", tool_plan_main, false },
+    { "ring", "find the best order of peers in a ring over measured links", tool_ring_main, false },
+    { "lanes", "simulate bounds on the lanes to a peer", tool_lanes_main, false },
+    { "coordinator", "run the coordinator of an elastic run", tool_coordinator_main, true },
 };
 #define NTOOLS (sizeof tools / sizeof *tools)
 
 #define USAGE_STATUS 2 /* of every tool, where the command line is wrong */
+
+static char running[64] = "tutti"; /* the command, for finish_output */
+static bool reader_may_leave;
+static int write_error; /* errno of the first failed write of standard output; 0: none */
+
+/* Makes this process independent of the signal settings of its parent. An ignored SIGCHLD would
+ * make waitid fail with ECHILD, and a blocked signal would never arrive. With SIGXFSZ ignored, a
+ * write beyond the file size limit fails with EFBIG and is reported. */
+static void reset_signals(void)
+{
+    sigset_t none;
+
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGCHLD, SIG_DFL);
+    signal(SIGXFSZ, SIG_IGN);
+}
+
+/* Opens what the parent closed of the standard streams, so that no socket or pipe of ours gets one
+ * of these numbers. A write to an output opened here still fails with EBADF. */
+static void open_standard_streams(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDONLY);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* What standard output writes with: stdio does not keep the errno of a failed write. */
+static ssize_t write_output(void *unused, const char *text, size_t bytes)
+{
+    size_t done = 0;
+
+    (void)unused;
+    while (done < bytes) {
+        const ssize_t n = write(STDOUT_FILENO, text + done, bytes - done);
+
+        if (n >= 0) {
+            done += (size_t)n;
+        } else if (errno == EAGAIN) {
+            poll(&(struct pollfd){ .fd = STDOUT_FILENO, .events = POLLOUT }, 1, -1);
+        } else if (errno != EINTR) {
+            write_error = write_error ? write_error : errno;
+            return -1;
+        }
+    }
+    return (ssize_t)done;
+}
+
+static void watch_output(void)
+{
+    FILE *out = fopencookie(NULL, "w", (cookie_io_functions_t){ .write = write_output });
+
+    if (!out)
+        return;
+    setvbuf(out, NULL, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, BUFSIZ);
+    stdout = out;
+}
+
+/* At exit: a failed write of standard output is reported, and makes the exit status 1. Some file
+ * systems report a write only when a descriptor is closed. A copy is closed here, as other threads
+ * may still run. */
+static void finish_output(void)
+{
+    const bool failed = fflush(stdout) != 0 || ferror(stdout);
+    int copy;
+
+    if (!failed) {
+        copy = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+        if (copy < 0 || close(copy) == 0)
+            return;
+        write_error = errno;
+    }
+    if (write_error == EPIPE && reader_may_leave)
+        return;
+    fprintf(stderr, "%s: cannot write standard output: %s%s\n", running, strerror(write_error ? write_error : EIO),
+            write_error == EFBIG ? FILE_SIZE_HINT : "");
+    _exit(EXIT_FAILURE);
+}
 
 static void usage(FILE *to)
 {
@@ -45,10 +135,9 @@ static const struct tool *find(const char *command)
 
 static int run_tool(const struct tool *tool, int argc, char **argv)
 {
-    static char name[64];
-
-    snprintf(name, sizeof name, "tutti %s", tool->name);
-    argv[0] = name;
+    snprintf(running, sizeof running, "tutti %s", tool->name);
+    reader_may_leave = tool->reader_may_leave;
+    argv[0] = running;
     argp_err_exit_status = USAGE_STATUS;
     return tool->main(argc, argv);
 }
@@ -59,6 +148,10 @@ int main(int argc, char **argv)
     const char *command = argc > 1 ? argv[1] : "";
     const struct tool *tool = find(command);
 
+    open_standard_streams();
+    reset_signals();
+    watch_output();
+    atexit(finish_output);
     if (strcmp(command, "--version") == 0 || strcmp(command, "-V") == 0 || strcmp(command, "version") == 0) {
         printf("tutti %s\n", tutti_version());
         return 0;

@@ -155,11 +155,11 @@ static int write_picture(const void *arg, const struct plan *p, const struct tt_
     if (o->out && !(to = fopen(o->out, "w")))
         return failed("write", o->out);
     (o->html ? write_page : plan_svg)(to, p, program, t, o->first, end);
+    if (!o->out)        /* main.c checks standard output */
+        return 0;
     if (fflush(to) || ferror(to))
-        return failed("write", o->out ? o->out : "to standard output");
-    if (o->out && fclose(to))
         return failed("write", o->out);
-    return 0;
+    return fclose(to) ? failed("write", o->out) : 0;
 }
 
 int plan_draw_main(int argc, char **argv)

@@ -19,6 +19,7 @@
 #include "boot/endpoint.h"
 #include "boot/id.h"
 #include "boot/serve.h"
+#include "failed.h"
 #include "run_child.h"
 #include "run_options.h"
 #include "run_output.h"
@@ -51,6 +52,8 @@ struct job {
     uint32_t missed;            /* the first rank that ended while others waited for it to join; nranks: none */
     struct tt_serve *serve;
     char rendezvous[320], token[40];
+    struct sink out, err;       /* our own streams */
+    bool told_out, told_err;    /* that they failed */
     int signals, guard;
     int terminal[2];            /* to rank 0's standard input, if ours is a terminal; else -1 */
     int status;                 /* exit status: of the first that failed */
@@ -162,17 +165,15 @@ static int open_file(const struct job *j, uint32_t rank, const char *suffix)
 }
 
 /* Opens what the rank writes to: our own stream, a file, or a pipe that we read. Returns the rank's end, or -1. */
-static int open_stream(const struct job *j, uint32_t rank, int ours, struct output *o)
+static int open_stream(const struct job *j, uint32_t rank, struct sink *ours, struct output *o)
 {
     int ends[2];
 
-    o->from = -1;
-    o->to = ours;
-    o->rank = rank;
+    *o = (struct output){ .from = -1, .to = ours, .rank = rank };
     if (j->opt->output == OUTPUT_PLAIN)
-        return fcntl(ours, F_DUPFD_CLOEXEC, 3);
+        return fcntl(ours->fd, F_DUPFD_CLOEXEC, 3);
     if (j->opt->output == OUTPUT_DIR)
-        return open_file(j, rank, ours == STDOUT_FILENO ? "out" : "err");
+        return open_file(j, rank, ours->fd == STDOUT_FILENO ? "out" : "err");
     if (pipe2(ends, O_CLOEXEC) != 0) {
         fprintf(stderr, "tutti run: cannot make a pipe: %s\n", strerror(errno));
         return -1;
@@ -208,8 +209,8 @@ static int start_rank(struct job *j, uint32_t rank)
     int status = 126;
 
     conf.nenv = write_env(j, rank, text, conf.env);
-    conf.out = open_stream(j, rank, STDOUT_FILENO, &r->out);
-    conf.err = open_stream(j, rank, STDERR_FILENO, &r->err);
+    conf.out = open_stream(j, rank, &j->out, &r->out);
+    conf.err = open_stream(j, rank, &j->err, &r->err);
     conf.in = open_input(j, rank);
     if (host->here && bind_mask(j->opt->bind, j->local_of[rank], host->nlocal, &cores))
         conf.cores = &cores;
@@ -349,17 +350,32 @@ static void judge(struct job *j)
         begin_ending(j, SIGTERM);
 }
 
+/* Gets the wait status of a rank whose descriptor is readable. False: it has not ended. If the
+ * status was lost (ECHILD), the rank has ended, and failed. */
+static bool read_status(const struct job *j, uint32_t rank, int *status)
+{
+    const struct child *c = &j->ranks[rank].child;
+    siginfo_t info = { .si_pid = 0 };
+
+    if (waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
+        fprintf(stderr, "tutti run: cannot get the exit status of rank %u (pid %d): %s (taken as 1)\n", rank,
+                (int)c->pid, strerror(errno));
+        *status = 1 << 8;
+        return true;
+    }
+    *status = info.si_code == CLD_EXITED ? info.si_status << 8 : info.si_status & 0x7f;
+    return info.si_pid != 0;
+}
+
 /* A rank ended: its last words, and if it failed, the consequences. It stays a zombie until the job is over, so that
  * the number of its group stays its own. */
 static void rank_ended(struct job *j, uint32_t rank)
 {
     struct rank *r = &j->ranks[rank];
-    siginfo_t info = { .si_pid = 0 };
     int status;
 
-    if (waitid(P_PID, (id_t)r->child.pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
+    if (!read_status(j, rank, &status))
         return;
-    status = info.si_code == CLD_EXITED ? info.si_status << 8 : info.si_status & 0x7f;
     r->state = RANK_ENDED;
     r->ended = status;
     r->place = j->nended++;
@@ -375,16 +391,48 @@ static void rank_ended(struct job *j, uint32_t rank)
         note_status(j, status);
 }
 
+/* ---- our own output ---- */
+
+/* Handles a failed write to one of our streams, once. Without a reader the job ends as SIGPIPE
+ * would end it. After any other error the job continues, and its exit status is not 0. */
+static void check_sink(struct job *j, const struct sink *to, bool *told)
+{
+    if (!to->error || *told)
+        return;
+    *told = true;
+    if (to->error == EPIPE) {
+        note_status(j, SIGPIPE);
+        if (!j->ending)
+            begin_ending(j, SIGTERM);   /* some programs ignore SIGPIPE */
+        return;
+    }
+    fprintf(stderr, "tutti run: cannot write standard %s: %s%s; the rest of it is lost\n",
+            to->fd == STDOUT_FILENO ? "output" : "error", strerror(to->error),
+            to->error == EFBIG ? FILE_SIZE_HINT : "");
+    note_status(j, 1 << 8);
+}
+
+static void check_sinks(struct job *j)
+{
+    check_sink(j, &j->out, &j->told_out);
+    check_sink(j, &j->err, &j->told_err);
+}
+
 /* ---- signals ---- */
 
+/* The signals that we pass on: SIGTERM, SIGUSR1 and SIGUSR2 always. The others stay ignored if they
+ * are: nohup ignores SIGHUP; a shell without job control ignores SIGINT and SIGQUIT of background
+ * jobs, and SIGTSTP. */
 static int open_signals(void)
 {
-    static const int passed[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP };
+    static const int passed[] = { SIGTERM, SIGUSR1, SIGUSR2, SIGINT, SIGHUP, SIGQUIT, SIGTSTP };
+    struct sigaction now;
     sigset_t set;
 
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
-        sigaddset(&set, passed[i]);
+        if (i < 3 || sigaction(passed[i], NULL, &now) != 0 || now.sa_handler != SIG_IGN)
+            sigaddset(&set, passed[i]);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGTTOU, SIG_IGN);
@@ -522,6 +570,7 @@ static void run_job(struct job *j, struct pollfd *p)
             if (at[2].revents)
                 rank_ended(j, r);
         }
+        check_sinks(j);
         if (j->judge_ns)
             judge(j);
         tt_serve_step(j->serve, tt_now_ns());
@@ -543,6 +592,7 @@ static void clean_up(struct job *j)
         if (j->ranks[r].err.from >= 0)
             output_finish(&j->ranks[r].err);
     }
+    check_sinks(j);
     guard_dismiss(j->guard);
     tt_serve_close(j->serve);
     close(j->signals);
@@ -596,7 +646,13 @@ static int start_all(struct job *j)
 
 static int run(const struct run_options *opt)
 {
-    struct job j = { .opt = opt, .missed = opt->nranks, .terminal = { -1, -1 }, .signals = -1, .guard = -1 };
+    struct job j = { .opt = opt,
+                     .missed = opt->nranks,
+                     .out.fd = STDOUT_FILENO,
+                     .err.fd = STDERR_FILENO,
+                     .terminal = { -1, -1 },
+                     .signals = -1,
+                     .guard = -1 };
     struct pollfd *p = calloc(FIXED_FDS + (size_t)FDS_PER_RANK * opt->nranks, sizeof *p);
     int status = 126;
 

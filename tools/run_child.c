@@ -123,10 +123,12 @@ static char **merge_environment(const struct child_conf *conf)
 
 /* ---- in the child ---- */
 
-/* Between fork and exec: only what is safe there. Does not return. */
+/* Between fork and exec: only what is safe there. Does not return. Signals get their default
+ * dispositions, except that an ignored SIGHUP (nohup) stays ignored. */
 static void become(const struct child_conf *conf, char *const *argv, char *const *env, int in, int failed, pid_t parent)
 {
     const bool here = !conf->host;
+    struct sigaction now;
     sigset_t none;
     int err;
 
@@ -137,7 +139,8 @@ static void become(const struct child_conf *conf, char *const *argv, char *const
             _exit(127);
     }
     for (int sig = 1; sig < NSIG; sig++)
-        signal(sig, SIG_DFL);
+        if (sig != SIGHUP || sigaction(sig, NULL, &now) != 0 || now.sa_handler != SIG_IGN)
+            signal(sig, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     if (conf->cores)

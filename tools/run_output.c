@@ -3,63 +3,107 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
-/* Writes all of data[bytes], waiting if the reader is slow. A reader that is gone is none of the ranks' business. */
-static void write_all(int fd, const char *data, size_t bytes)
-{
-    while (bytes > 0) {
-        const ssize_t n = write(fd, data, bytes);
+#define FIRST_BYTES 8192u
 
-        if (n < 0 && errno == EAGAIN)
-            poll(&(struct pollfd){ .fd = fd, .events = POLLOUT }, 1, -1);
-        else if (n < 0 && errno != EINTR)
-            return;
-        if (n > 0) {
-            data += n;
+/* Writes all of text[bytes], and waits if the reader is slow. */
+static void write_all(struct sink *to, const char *text, size_t bytes)
+{
+    while (bytes > 0 && !to->error) {
+        const ssize_t n = write(to->fd, text, bytes);
+
+        if (n >= 0) {
+            text += n;
             bytes -= (size_t)n;
+        } else if (errno == EAGAIN) {
+            poll(&(struct pollfd){ .fd = to->fd, .events = POLLOUT }, 1, -1);
+        } else if (errno != EINTR) {
+            to->error = errno;
         }
     }
 }
 
-/* Writes one piece, with its prefix in the same write if it begins a line. */
-static void write_piece(struct output *o, const char *piece, size_t bytes, bool ends_line)
+/* Writes prefix, text[bytes] and end, if possible in one call: the file may have other writers. */
+static void write_line(struct output *o, const char *text, size_t bytes, const char *end)
 {
-    char out[32 + sizeof o->line + 1];
-    size_t n = 0;
+    char prefix[32];
+    const size_t nprefix = (size_t)snprintf(prefix, sizeof prefix, o->cut ? "[%u]+" : "[%u] ", o->rank), nend = strlen(end);
+    const struct iovec parts[] = { { prefix, nprefix }, { (char *)text, bytes }, { (char *)end, nend } };
+    size_t skip;
+    ssize_t n = -1;
 
-    if (!o->prefixed)
-        n = (size_t)snprintf(out, 32, "[%u] ", o->rank);
-    memcpy(out + n, piece, bytes);
-    n += bytes;
-    if (ends_line)
-        out[n++] = '\n';
-    o->prefixed = !ends_line;
-    write_all(o->to, out, n);
+    if (!o->to->error)
+        n = writev(o->to->fd, parts, 3);
+    if (n < 0 && errno != EAGAIN && errno != EINTR && !o->to->error)
+        o->to->error = errno;
+    skip = n > 0 ? (size_t)n : 0;
+    for (size_t i = 0; i < 3; i++) {
+        const size_t done = skip < parts[i].iov_len ? skip : parts[i].iov_len;
+
+        write_all(o->to, (const char *)parts[i].iov_base + done, parts[i].iov_len - done);
+        skip -= done;
+    }
 }
 
-static void pass_lines(struct output *o)
+/* Makes room for more of the line. False: the line has its maximum length, or there is no memory. */
+static bool grow(struct output *o)
 {
-    char *at = o->line, *end = o->line + o->bytes, *newline;
+    const size_t capacity = o->capacity ? 2 * o->capacity : FIRST_BYTES;
+    char *line;
 
-    while ((newline = memchr(at, '\n', (size_t)(end - at)))) {
-        write_piece(o, at, (size_t)(newline - at), true);
-        at = newline + 1;
+    if (capacity > OUTPUT_LINE_BYTES)
+        return false;
+    line = realloc(o->line, capacity);
+    if (!line)
+        return false;
+    o->line = line;
+    o->capacity = capacity;
+    return true;
+}
+
+/* Frees the memory of a long line that was written. */
+static void shrink(struct output *o)
+{
+    char *line;
+
+    if (o->capacity <= FIRST_BYTES || o->bytes > FIRST_BYTES / 2)
+        return;
+    line = realloc(o->line, FIRST_BYTES);
+    if (!line)
+        return;
+    o->line = line;
+    o->capacity = FIRST_BYTES;
+}
+
+/* Writes the lines that are complete; bytes from `fresh` on are new. */
+static void pass_lines(struct output *o, size_t fresh)
+{
+    char *at = o->line, *search = o->line + fresh, *const end = o->line + o->bytes, *newline;
+
+    while ((newline = memchr(search, '\n', (size_t)(end - search)))) {
+        write_line(o, at, (size_t)(newline - at), "\n");
+        o->cut = false;
+        at = search = newline + 1;
     }
+    if (at == o->line)
+        return;
     o->bytes = (size_t)(end - at);
     memmove(o->line, at, o->bytes);
-    if (o->bytes == sizeof o->line) {
-        write_piece(o, o->line, o->bytes, false);
-        o->bytes = 0;
-    }
+    shrink(o);
 }
 
 static void close_output(struct output *o)
 {
-    if (o->bytes > 0 || o->prefixed)
-        write_piece(o, o->line, o->bytes, true);
-    o->bytes = 0;
+    if (o->bytes > 0 || o->cut)
+        write_line(o, o->line, o->bytes, "\n");
+    free(o->line);
+    o->line = NULL;
+    o->bytes = o->capacity = 0;
+    o->cut = false;
     close(o->from);
     o->from = -1;
 }
@@ -67,8 +111,21 @@ static void close_output(struct output *o)
 /* False when there is nothing more to read now. */
 static bool pump_once(struct output *o)
 {
-    const ssize_t n = read(o->from, o->line + o->bytes, sizeof o->line - o->bytes);
+    const size_t before = o->bytes;
+    ssize_t n;
 
+    if (before == o->capacity && !grow(o)) {
+        if (before == 0) {      /* no memory at all: the rank must not wait for us */
+            o->to->error = o->to->error ? o->to->error : ENOMEM;
+            close_output(o);
+            return false;
+        }
+        write_line(o, o->line, before, "\\\n");
+        o->cut = true;
+        o->bytes = 0;
+        return true;
+    }
+    n = read(o->from, o->line + before, o->capacity - before);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return errno == EINTR;
     if (n <= 0) {
@@ -76,7 +133,7 @@ static bool pump_once(struct output *o)
         return false;
     }
     o->bytes += (size_t)n;
-    pass_lines(o);
+    pass_lines(o, before);
     return true;
 }
 

@@ -1,4 +1,4 @@
-/* What ranks print, line by line with "[rank] " before it, so that lines of different ranks do not mix. */
+/* Rank output, line by line with the prefix "[rank] ": two ranks never share a line. */
 #ifndef TUTTI_TOOLS_RUN_OUTPUT_H
 #define TUTTI_TOOLS_RUN_OUTPUT_H
 
@@ -6,19 +6,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A stream from a rank that goes to our descriptor `to`. */
-struct output {
-    int from;               /* non-blocking; -1: closed */
-    int to;
-    uint32_t rank;
-    bool prefixed;          /* the line under way has its prefix already: it was longer than the buffer */
-    size_t bytes;
-    char line[8192];
+#define OUTPUT_LINE_BYTES (1u << 20) /* of a line that is kept whole; a longer one is cut into several */
+
+/* One of our output streams. After an error nothing is written to it any more. */
+struct sink {
+    int fd, error;          /* error: errno of the first failed write; 0: none */
 };
 
-/* Reads what is there and passes whole lines on. Closes at the end of the stream (an unfinished line is finished). */
+/* A stream from a rank to one of ours. A line that is cut ends with "\", and its next part begins
+ * with "[rank]+" instead of "[rank] ". */
+struct output {
+    int from;               /* non-blocking; -1: closed */
+    struct sink *to;
+    uint32_t rank;
+    bool cut;               /* the bytes in line continue a line that was cut */
+    size_t bytes, capacity;
+    char *line;             /* [capacity], of which bytes are an unfinished line; NULL: nothing was read */
+};
+
+/* Reads the available bytes and writes the complete lines. At the end of the stream it finishes an
+ * unfinished line, frees the buffer and closes. */
 void output_pump(struct output *o);
-/* Passes on what is still there and closes, also if some process keeps the other end open. */
+/* Writes what is left and closes, also if another process keeps the write end open. */
 void output_finish(struct output *o);
 
 #endif

@@ -2,10 +2,13 @@
 #ifndef TUTTI_TOOLS_TOOL_H
 #define TUTTI_TOOLS_TOOL_H
 
+#include <stdbool.h>
+
 struct tool {
     const char *name, *summary;
     /* argv[0] is "tutti NAME"; returns the exit status. */
     int (*main)(int argc, char **argv);
+    bool reader_may_leave;      /* a reader of standard output that is gone is no failure */
 };
 
 int tool_run_main(int argc, char **argv);

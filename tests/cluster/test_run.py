@@ -11,9 +11,27 @@ import unittest
 from collections import Counter
 from pathlib import Path
 
-from cluster import BUILD, MEET, PATIENCE_S, TUTTI, ClusterTest, environment, marked, wait_until
+from cluster import BUILD, MEET, PATIENCE_S, SANITIZED, TUTTI, ClusterTest, environment, marked, wait_until
 
+LOST_STATUS = BUILD / "tests" / "cluster" / "plugin_lost_status.so"
 HELLO, MATMUL = BUILD / "examples" / "hello", BUILD / "examples" / "matmul"
+
+# Eight lines of 20,000 characters. All ranks have written the first half of a line, and the launcher has read it, before any
+# rank writes the second half.
+HALVES = """
+import array, fcntl, os, pathlib, sys, termios, time
+folder, n, rank = pathlib.Path(sys.argv[1]), int(sys.argv[2]), os.environ["TUTTI_RANK"]
+unread = array.array("i", [1])
+for line in range(8):
+    sys.stdout.write(rank * 10000)
+    sys.stdout.flush()
+    while fcntl.ioctl(1, termios.FIONREAD, unread) or unread[0]:
+        time.sleep(0.001)
+    (folder / f"{line}.{rank}").touch()
+    while len(list(folder.glob(f"{line}.*"))) < n:
+        time.sleep(0.001)
+    print(rank * 10000, flush=True)
+"""
 
 
 class Output(ClusterTest):
@@ -49,6 +67,81 @@ class Output(ClusterTest):
     def test_standard_input_goes_to_rank_0(self):
         done = self.run_tutti("-n", 2, "sh", "-c", "echo got $(cat)", stdin="words")
         self.assertEqual(sorted(done.stdout.splitlines()), ["[0] got words", "[1] got"])
+
+
+    def test_long_lines_of_different_ranks_do_not_mix(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = self.run_tutti("-n", 4, "python3", "-c", HALVES, folder, 4)
+        self.assertEqual(Counter(done.stdout.splitlines()), {f"[{rank}] " + str(rank) * 20000: 8 for rank in range(4)}, done.stderr)
+
+    def test_a_line_without_end_is_split_at_one_mebibyte_and_each_part_names_its_rank(self):
+        bound, rest = 1 << 20, 12345
+        script = f"import os\nfor i in range(2): print(os.environ['TUTTI_RANK'] * {2 * bound + rest})"
+        done = self.run_tutti("-n", 3, "python3", "-c", script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for rank in range(3):
+            mine = [line for line in done.stdout.splitlines() if line.startswith(f"[{rank}]")]
+            digit = str(rank)
+            self.assertEqual(mine, 2 * [f"[{rank}] " + bound * digit + "\\", f"[{rank}]+" + bound * digit + "\\",
+                                        f"[{rank}]+" + rest * digit])
+        self.assertEqual(len(done.stdout.splitlines()), 3 * 6)
+
+
+class FailedOutput(ClusterTest):
+    """Output that cannot be written: the rank never notices, the launcher's exit status does."""
+
+    def run_into(self, to, *args, shell=":", **more):
+        env = environment()
+        done = subprocess.run(["sh", "-c", f"{shell}; exec \"$@\"", "sh", TUTTI, "run", *map(str, args)], env=env, stdin=subprocess.DEVNULL,
+                              stdout=to, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False, **more)
+        wait_until(lambda: not marked(env), f"processes are left: {marked(env)}")
+        return done
+
+    def test_a_full_device_is_reported_once_and_fails(self):
+        with open("/dev/full", "w") as full:
+            done = self.run_into(full, "-n", 2, "sh", "-c", "seq 5; seq 1000")
+        self.assertEqual(done.stderr, "tutti run: cannot write standard output: No space left on device; the rest of it is lost\n")
+        self.assertEqual(done.returncode, 1)
+
+    def test_a_failed_rank_keeps_its_exit_status_on_a_full_device(self):
+        with open("/dev/full", "w") as full:
+            done = self.run_into(full, "-n", 1, "sh", "-c", "exit 7")
+            self.assertEqual(done.returncode, 7)
+            done = self.run_into(full, "-n", 1, "sh", "-c", "echo; exec >&-; exit 0")
+            self.assertEqual(done.returncode, 1)
+
+    def test_full_standard_error_fails(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([TUTTI, "run", "-n", "2", "sh", "-c", "echo words >&2"], env=environment(), stdin=subprocess.DEVNULL,
+                                  stderr=full, timeout=PATIENCE_S, check=False)
+        self.assertEqual(done.returncode, 1)
+
+    def test_closed_standard_output_fails_and_disturbs_nothing_else(self):
+        done = self.run_into(subprocess.DEVNULL, "-n", 2, "sh", "-c", "echo words; echo more >&2", shell="exec >&-")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("tutti run: cannot write standard output: Bad file descriptor", done.stderr)
+        self.assertEqual(sorted(line for line in done.stderr.splitlines() if line.startswith("[")), ["[0] more", "[1] more"])
+
+    def test_a_file_size_limit_is_reported(self):
+        with tempfile.TemporaryFile() as file:
+            done = self.run_into(file, "-n", 2, "seq", 5000, shell="ulimit -f 1")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("cannot write standard output: File too large (a file size limit is set: ulimit -f)", done.stderr)
+            self.assertGreater(os.fstat(file.fileno()).st_size, 0)
+
+    def test_a_reader_that_is_gone_ends_the_job_as_sigpipe_would(self):
+        for words in ("yes", "trap '' PIPE; while :; do echo y 2>/dev/null; done"):
+            with self.subTest(words=words):
+                env = environment()
+                with self.start_tutti("-n", 2, "sh", "-c", words, env=env) as job:
+                    self.read_lines(job, 1)
+                    job.stdout.close()
+                    try:
+                        self.assertEqual(job.wait(PATIENCE_S), 128 + signal.SIGPIPE)
+                    finally:
+                        job.kill()
+                    self.assertEqual(job.stderr.read(), "")
+                wait_until(lambda e=env: not marked(e), "processes are left")
 
 
 class Environment(ClusterTest):
@@ -288,6 +381,45 @@ class Signals(ClusterTest):
         job.send_signal(signal.SIGUSR1)
         out, _ = job.communicate(timeout=PATIENCE_S)
         self.assertEqual((job.returncode, sorted(out.splitlines())), (0, ["[0] usr1", "[1] usr1"]))
+
+    def test_settings_of_signals_are_not_inherited(self):
+        """Ignored SIGCHLD, everything blocked: the launcher ends, and ranks start with nothing ignored or blocked."""
+        def spoil():
+            for sig in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+                signal.signal(sig, signal.SIG_IGN)
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+
+        script = "grep -E '^Sig(Blk|Ign)' /proc/self/status; [ $TUTTI_RANK = 0 ] || exit 3"
+        done = subprocess.run([TUTTI, "run", "-n", "2", "sh", "-c", script], env=environment(), stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=PATIENCE_S, check=False, preexec_fn=spoil, restore_signals=False)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertEqual(sorted(done.stdout.splitlines()),
+                         [f"[{rank}] Sig{what}:\t{0:016x}" for rank in range(2) for what in ("Blk", "Ign")])
+
+    def test_an_exit_status_that_is_lost_is_a_failure(self):
+        if SANITIZED:
+            self.skipTest("a sanitizer must be preloaded first")
+        env = environment(LD_PRELOAD=str(LOST_STATUS))
+        done = self.run_tutti("-n", 2, "true", env=env)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("tutti run: cannot get the exit status of rank 0", done.stderr)
+        self.assertIn("No child processes (taken as 1)", done.stderr)
+
+    def test_what_nohup_and_background_jobs_ignore_stays_ignored(self):
+        env = environment()
+        script = "echo ready; trap 'echo usr1; exit 0' USR1; while :; do sleep 0.01; done"
+        with subprocess.Popen(["sh", "-c", "trap '' HUP INT QUIT; exec \"$@\"", "sh", TUTTI, "run", "-n", "1", "sh", "-c", script], env=env,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
+            self.assertEqual(job.stdout.readline(), "[0] ready\n")
+            for sig in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+                job.send_signal(sig)
+            for pid in marked(env):
+                if pid != job.pid:
+                    os.kill(pid, signal.SIGHUP)     # the rank and its child ignore it, too
+            job.send_signal(signal.SIGUSR1)
+            out, err = job.communicate(timeout=PATIENCE_S)
+        self.assertEqual((job.returncode, out), (0, "[0] usr1\n"), err)
 
     def test_a_second_sigint_kills(self):
         """Without the grace, which one of several tries must show: a busy machine may be late, and two signals at once are one."""

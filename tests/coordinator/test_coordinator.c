@@ -586,7 +586,7 @@ static void settings_that_make_no_sense_are_told(void **state)
         { { .run = "test" }, "no listen address" },
         { { .run = "test", .listen = &loopback, .nlisten = 1, .lease_ns = 5 }, "lease" },
         { { .run = "test", .listen = &loopback, .nlisten = 1, .grace_ns = 2 * TT_SECOND }, "grace" },
-        { { .run = "test", .listen = &loopback, .nlisten = 1, .members_max = 5000 }, "at most 4096" },
+        { { .run = "test", .listen = &loopback, .nlisten = 1, .members_max = 5000 }, "the maximum is 4096" },
         { { .run = "test", .listen = &everywhere, .nlisten = 1 }, "without authentication" },
         { { .run = "test", .listen = &nowhere, .nlisten = 1, .insecure = true }, "192.0.2.1:1" },
         { { .run = "test", .listen = &noport, .nlisten = 1 }, "it must be like host:29401" },
