@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "base/watched.h"
 #include "boot/endpoint.h"
+#include "reduce/float_env.h"
 
 #define STRANGERS_MAX 1024          /* not yet proven; when there are more, the oldest goes */
 #define STRANGER_AGE_NS (10 * TT_SECOND)
@@ -409,6 +410,7 @@ static void *serve(void *arg)
 {
     struct tt_serve *s = arg;
 
+    (void)tt_float_env_enter();     /* not that of the thread that created this one */
     while (!tt_serve_is_done(s)) {
         struct pollfd p = { .fd = s->epoll, .events = POLLIN };
         const uint64_t now_ns = tt_now_ns(), wake_ns = tt_serve_wake_ns(s);

@@ -59,7 +59,7 @@ tutti_status tt_attempt_op(struct tt_attempt *t, tutti_redop op)
     if (!tt_reduce_defined(t->conf.dtype, op))
         return tt_fail(TUTTI_ERR_INVALID, "%s: %s is not defined for type %s", t->name, tutti_redop_name(op),
                        tutti_dtype_name(t->conf.dtype));
-    if (op == TUTTI_PREMUL_SUM && (!t->call || t->call->scale == 0))
+    if (op == TUTTI_PREMUL_SUM && (!t->call || tt_reduce_scale_is_zero(t->call->scale)))
         return tt_fail(TUTTI_ERR_INVALID, "%s: premul_sum multiplies by tutti_call.scale, %s", t->name,
                        t->call ? "which is 0" : "and no tutti_call is given");
     if (t->call && t->call->divisor && (op != TUTTI_AVG || t->call->divisor > UINT32_MAX))

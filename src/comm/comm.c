@@ -14,6 +14,7 @@
 #include "comm/cores.h"
 #include "comm/seat.h"
 #include "comm/tuner.h"
+#include "reduce/float_env.h"
 #include "secure/ending.h"
 #include "secure/security.h"
 
@@ -404,11 +405,13 @@ tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t 
     uint32_t cores;
     uint8_t simulates, security;
     cpu_set_t own;
+    tt_float_env kept;
 
     tt_reader_init(&r, card, bytes);
     refuses = tt_read_u8(&r);
     if (refuses)
         return tell_refusal(rank, refuses, &r);
+    kept = tt_float_env_enter();
     tt_constants_read(&constants, &r);
     read_sizes(&shm, &r, TT_PARAM_SEGMENT_BYTES, TT_PARAM_EAGER_BYTES);
     read_sizes(&tcp, &r, TT_PARAM_TCP_SEGMENT_BYTES, TT_PARAM_TCP_EAGER_BYTES);
@@ -416,6 +419,7 @@ tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t 
     tt_lane_facts_read(&lanes, &r);
     measures = tt_read_u8(&r);
     tt_links_read(links, &r);
+    tt_float_env_leave(kept);
     cores = tt_read_u32(&r);
     tt_cores_read(&own, &r);
     cache = read_cache(&r);
@@ -469,12 +473,16 @@ static tutti_status derive_layout(struct tt_world *w)
 
 tutti_status tt_world_complete(struct tt_world *w, const uint8_t *secret)
 {
-    const tutti_status st = tt_plugin_judge_end(&w->plugins);
+    tutti_status st = tt_plugin_judge_end(&w->plugins);
+    tt_float_env kept;
 
     if (st)
         return st;
     tt_engine_set_secret(w->engine, secret);
-    return derive_layout(w);
+    kept = tt_float_env_enter();
+    st = derive_layout(w);
+    tt_float_env_leave(kept);
+    return st;
 }
 
 static tutti_status meet(struct tt_world *w, const struct tt_launch *launch, const uint8_t *card, size_t bytes,
@@ -593,8 +601,12 @@ tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf 
         st = tt_tunes_load(&w->tunes, conf->tune_files);
     if (!st)
         st = tt_lane_facts_get(&w->lanes, conf->lanes, conf->wires);
-    if (!st)
+    if (!st) {
+        const tt_float_env kept = tt_float_env_enter();
+
         st = make_card(w, conf->constants, card, bytes);
+        tt_float_env_leave(kept);
+    }
     if (st)
         goto destroy;
     *out = w;
@@ -638,9 +650,11 @@ tutti_status tt_world_start(struct tt_world *w, const struct tt_engine_hooks *ho
 static void log_layout(const struct tt_world *w)
 {
     char text[400];
+    tt_float_env kept;
 
     if (w->rank != 0 || !tt_log_on(TT_LOG_INFO))
         return;
+    kept = tt_float_env_enter();
     tt_layout_describe(&w->layout, text, sizeof text);
     tt_log(TT_LOG_INFO, "%s", text);
     tt_links_describe(w->here.links, text, sizeof text);
@@ -651,11 +665,13 @@ static void log_layout(const struct tt_world *w)
         tt_log(TT_LOG_INFO, "between two hosts a short message took %.4g us", w->constants.hosts.way_ns / 1e3);
     if (w->constants.hosts.rail_byte_ns > 0)
         tt_log(TT_LOG_INFO, "the NICs of rank 0's host say %.4g Gbit/s", 8 / w->constants.hosts.rail_byte_ns);
+    tt_float_env_leave(kept);
 }
 
 /* ---- communicators --------------------------------------------------------------------------------------------- */
 
-/* Of the closed forms, by all that is known by now. */
+/* Of the closed forms, by all that is known by now. In the default floating-point environment, as all that models are
+ * computed from: every rank must get the same bits, because it chooses algorithms by them. */
 static void make_model(tutti_comm *c)
 {
     const enum tt_distance farthest = tt_layout_farthest(&c->layout);
@@ -670,6 +686,7 @@ tutti_status tt_comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, con
                           uint32_t rank, int64_t timeout_ms, bool restore)
 {
     tutti_comm *c = calloc(1, sizeof *c);
+    tt_float_env kept;
     tutti_status st;
 
     if (!c)
@@ -690,8 +707,10 @@ tutti_status tt_comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, con
     c->ranks = tt_context_ranks(c->context);
     c->near_is_shm = tt_comm_near_is_shm(c);
     c->shares_memory = c->near_is_shm && c->layout.nhosts < nranks;
+    kept = tt_float_env_enter();
     make_model(c);
     tt_tunes_choose(c);
+    tt_float_env_leave(kept);
     atomic_fetch_add(&w->users, 1);
     *out = c;
     return TUTTI_OK;
@@ -804,14 +823,15 @@ static tutti_status measure_pair(tutti_comm *comm)
 
 static tutti_status measure(tutti_comm *comm)
 {
-    switch (comm->world->measures) {
-    case TT_MEASURE_ALL:
-        return measure_between(comm);
-    case TT_MEASURE_PAIR:
-        return measure_pair(comm);
-    default:
-        return TUTTI_OK;
-    }
+    const tt_float_env kept = tt_float_env_enter();
+    tutti_status st = TUTTI_OK;
+
+    if (comm->world->measures == TT_MEASURE_ALL)
+        st = measure_between(comm);
+    else if (comm->world->measures == TT_MEASURE_PAIR)
+        st = measure_pair(comm);
+    tt_float_env_leave(kept);
+    return st;
 }
 
 static tutti_status create(tutti_comm **out, const struct tt_launch *launch, const tutti_conf *conf)

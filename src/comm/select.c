@@ -9,6 +9,7 @@
 #include "comm/comm.h"
 #include "comm/plugin.h"
 #include "comm/tuner.h"
+#include "reduce/float_env.h"
 
 #define PLAN_WAYS 4u
 
@@ -20,9 +21,11 @@ static bool choose(tutti_comm *comm, const struct tt_coll *c, const char *force,
     struct tt_tuned measured;
     struct tt_tune_choice choice;
     struct tt_tune_conf conf;
+    tt_float_env kept;
 
     if (force && !forced)
         return false;
+    kept = tt_float_env_enter();        /* all ranks must compute the same times */
     tt_comm_tune_conf(comm, &conf);
     if (c->quantized)
         tt_tune_quantized(&conf, c->elem_bytes);
@@ -32,6 +35,7 @@ static bool choose(tutti_comm *comm, const struct tt_coll *c, const char *force,
     } else {
         choice = tt_tune_recall(&comm->choices, &conf, c, forced, comm->world->simulates);
     }
+    tt_float_env_leave(kept);
     p->algo = choice.algo;
     p->segment_bytes = choice.segments.segment_bytes;
     p->streams = choice.segments.streams;

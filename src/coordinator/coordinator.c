@@ -19,6 +19,7 @@
 #include "base/prng.h"
 #include "base/status.h"
 #include "coordinator/inside.h"
+#include "reduce/float_env.h"
 #include "secure/ending.h"
 
 #define TURN_LEASES 4u      /* a turn is worth a lease / this; half of that is waited at most */
@@ -121,6 +122,7 @@ static void *loop(void *context)
 {
     struct tt_coordinator *c = context;
 
+    (void)tt_float_env_enter();     /* not that of the thread that created this one */
     while (!atomic_load(&c->stop) && !c->failed)
         turn(c);
     tt_conns_drop_all(c);

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "reduce/float_env.h"
 
 #define FIRST_S 5                       /* in which etcd must answer at first */
 #define QUIET_S 1                       /* of these, until the log tells that it does not */
@@ -105,6 +106,7 @@ static void *keep(void *lead)
     uint64_t next_ns = tt_now_ns();
     bool done = false;
 
+    (void)tt_float_env_enter();     /* not that of the thread that created this one */
     while (!done) {
         struct timespec at;
 

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "coordinator/listen.h"
+#include "reduce/float_env.h"
 
 #define REQUEST_BYTES_MAX 16384u    /* of a connection: request and headers; of a response the headers alone */
 #define LISTENERS 4u                /* addresses that one text may mean: "localhost" has two */
@@ -252,6 +253,7 @@ static void *serve(void *server)
     struct tt_http *h = server;
     struct epoll_event ev[LISTENERS + 2];
 
+    (void)tt_float_env_enter();     /* not that of the thread that created this one */
     for (;;) {
         const int n = epoll_wait(h->epoll, ev, LISTENERS + 2, wait_ms(h));
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "device/device.h"
+#include "reduce/float_env.h"
 
 #define BLOCKS_MAX 1024u
 
@@ -27,8 +28,10 @@ static void *run_block(void *arg)
 {
     const struct block *b = arg;
     struct launch *l = b->launch;
-    const tutti_status st = l->kernel(l->view, b->number, l->nblocks, l->arg);
+    tutti_status st;
 
+    (void)tt_float_env_enter();     /* kernels compute as on a GPU, whatever the launching thread has set */
+    st = l->kernel(l->view, b->number, l->nblocks, l->arg);
     pthread_mutex_lock(&l->lock);
     if (st && !l->status) {
         l->status = st;

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "engine/guest.h"
+#include "reduce/float_env.h"
 
 #define YIELDS 100              /* idle passes before the thread sleeps */
 #define YIELDS_BUSY 1000        /* the same with commands that cannot go on yet */
@@ -144,6 +145,7 @@ static void *run(void *arg)
     tutti_device *d = arg;
     uint32_t idle = 0;
 
+    (void)tt_float_env_enter();     /* not that of the thread that created this one */
     for (;;) {
         const bool stops = atomic_load(&d->stop);
         const uint64_t now_ns = tt_now_ns();

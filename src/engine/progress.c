@@ -25,6 +25,7 @@
 #include "engine/stream.h"
 #include "engine/timers.h"
 #include "engine/trouble.h"
+#include "reduce/float_env.h"
 
 #define TIMER_NS (5 * TT_MS)            /* between looks at deadlines */
 #define CLOCK_EVERY 256                 /* idle polls, or busy ones, between looks at the clock */
@@ -694,6 +695,7 @@ static void *progress_thread(void *arg)
     uint32_t seen = atomic_load(&e->uses);
     bool called = false;
 
+    (void)tt_float_env_enter();     /* not that of the thread that created this one */
     while (!atomic_load(&e->stop)) {
         struct epoll_event ev[4];
 

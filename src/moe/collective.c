@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "moe/layer.h"
+#include "reduce/float_env.h"
 
 struct gathering {
     uint8_t *send;              /* [nrows_max] rows, or a flaw */
@@ -76,15 +77,18 @@ static void write_pieces(tutti_moe *m, const struct tt_route_flaw *flaw)
     const tutti_moe_view *v = &m->view;
     const uint64_t token_bytes = v->hidden * tutti_dtype_bytes((tutti_dtype)v->type);
     struct gathering *g = own(m);
+    tt_float_env kept;
 
     for (uint32_t s = 0; s < m->holding.nslots; s++)
         g->lengths[s] = m->route.counts[s] * v->there.bytes;
     g->lengths[m->holding.nslots] = flaw->kind ? sizeof *flaw : 0;
     if (flaw->kind)
         memcpy(g->send, flaw, sizeof *flaw);        /* it is the only piece */
+    kept = tt_float_env_enter();
     for (uint32_t i = 0; i < m->route.nrows; i++)
         tutti_moe_row_write(&v->there, g->send + i * v->there.bytes,
                             (const uint8_t *)v->tokens + m->rows[i] / v->top_k * token_bytes, v->type);
+    tt_float_env_leave(kept);
 }
 
 /* What came from a rank: where its rows for this one begin, how many there are, and the expert of each. */

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "comm/tuner.h"
+#include "reduce/float_env.h"
 
 /* Hands out parts of one block of memory, or only counts them where there is none yet. */
 struct parts {
@@ -177,6 +178,7 @@ struct way {
 
 static void predict(tutti_comm *comm, struct way *w)
 {
+    const tt_float_env kept = tt_float_env_enter();     /* all ranks must compute the same times */
     const struct tt_cost cost = w->algo->cost(&w->coll);
     struct tt_prediction prediction;
     struct tt_tune_conf conf;
@@ -188,6 +190,7 @@ static void predict(tutti_comm *comm, struct way *w)
         tt_predict(&conf, &w->coll, w->algo, &w->segments, TT_TUNE_EVENTS_MAX, 0, &prediction) == TUTTI_OK &&
         !prediction.cut)
         w->simulated_ns = prediction.time_ns;
+    tt_float_env_leave(kept);
 }
 
 static uint64_t gathered_bytes(const struct tt_pieces_shape *shape)

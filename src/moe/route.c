@@ -1,6 +1,5 @@
 #include "moe/route.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,12 +89,20 @@ void tt_holding_fini(struct tt_holding *h)
 
 /* ---- what can be wrong ---- */
 
+/* By its bits, which a signalling NaN cannot trap. */
+static bool is_finite(const float *weight, uint32_t *bits)
+{
+    memcpy(bits, weight, sizeof *bits);
+    return (*bits & 0x7f800000) != 0x7f800000;
+}
+
 static struct tt_route_flaw flaw_of_token(const tutti_moe_routing *routing, uint32_t nexperts, uint32_t top_k,
                                           uint32_t token)
 {
     const uint32_t *experts = routing->experts + (size_t)token * top_k;
     const float *weights = routing->weights + (size_t)token * top_k;
     struct tt_route_flaw f = { .token = token };
+    uint32_t bits;
 
     for (f.choice = 0; f.choice < top_k; f.choice++) {
         f.value = experts[f.choice];
@@ -104,9 +111,9 @@ static struct tt_route_flaw flaw_of_token(const tutti_moe_routing *routing, uint
         f.kind = f.value >= nexperts ? TT_ROUTE_EXPERT : TT_ROUTE_GOOD;
         for (uint32_t c = 0; c < f.choice && !f.kind; c++)
             f.kind = experts[c] == f.value ? TT_ROUTE_TWICE : TT_ROUTE_GOOD;
-        if (!f.kind && !isfinite(weights[f.choice])) {
+        if (!f.kind && !is_finite(&weights[f.choice], &bits)) {
             f.kind = TT_ROUTE_WEIGHT;
-            memcpy(&f.value, &weights[f.choice], sizeof f.value);
+            f.value = bits;
         }
         if (f.kind)
             return f;
@@ -143,9 +150,8 @@ tutti_status tt_route_flaw_status(const struct tt_route_flaw *f, uint32_t nexper
                                   const char *call)
 {
     static const char *const names[] = { "tokens", "experts", "weights" };
-    float weight;
+    const char *weight;
 
-    memcpy(&weight, &f->value, sizeof weight);
     if (!tt_route_flaw_sound(f))
         return tt_fail(TUTTI_ERR_PROTOCOL, "%s: rank %u says that its routing is wrong, and not how", call, rank);
     switch ((enum tt_route_flaw_kind)f->kind) {
@@ -161,8 +167,9 @@ tutti_status tt_route_flaw_status(const struct tt_route_flaw *f, uint32_t nexper
         return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u routes token %u by choice %u to expert %u, to which it goes already", call, rank,
                        f->token, f->choice, f->value);
     default:
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has token %u with a weight of %g for choice %u; weights are finite", call, rank,
-                       f->token, (double)weight, f->choice);
+        weight = (f->value & 0x7fffffff) > 0x7f800000 ? "nan" : f->value >> 31 ? "-inf" : "inf";
+        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has token %u with a weight of %s for choice %u; weights are finite", call, rank,
+                       f->token, weight, f->choice);
     }
 }
 

@@ -5,6 +5,7 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "moe/layer.h"
+#include "reduce/float_env.h"
 
 tutti_status tt_moe_broke(tutti_moe *m, tutti_status st)
 {
@@ -182,12 +183,15 @@ static tutti_status check_tile(const tutti_moe *m, const tutti_moe_tile *tile, c
 tutti_status tutti_moe_read(tutti_moe *m, const tutti_moe_tile *tile, float *out)
 {
     tutti_status st = check_tile(m, tile, "tutti_moe_read");
+    tt_float_env kept;
 
     if (!st && !out)
         st = tt_fail(TUTTI_ERR_INVALID, "tutti_moe_read: out is NULL");
+    kept = tt_float_env_enter();
     for (uint32_t r = 0; !st && r < tile->rows; r++)
         tutti_moe_row_read(&m->view.there, (const uint8_t *)tile->payload + r * m->view.there.bytes,
                            out + (size_t)r * m->view.hidden);
+    tt_float_env_leave(kept);
     return st;
 }
 
@@ -195,6 +199,7 @@ tutti_status tutti_moe_give(tutti_moe *m, const tutti_moe_tile *tile, const floa
 {
     tutti_status st = check_tile(m, tile, "tutti_moe_give");
     tutti_moe_tile own;
+    tt_float_env kept;
 
     if (!st && !results)
         st = tt_fail(TUTTI_ERR_INVALID, "tutti_moe_give: results is NULL");
@@ -202,8 +207,10 @@ tutti_status tutti_moe_give(tutti_moe *m, const tutti_moe_tile *tile, const floa
         return st;
     own = *tile;
     m->ops->show(m, &own);              /* whatever the caller has done to it */
+    kept = tt_float_env_enter();
     for (uint32_t r = 0; r < own.rows; r++)
         tutti_moe_result_write(&m->view, own.source, own.number, r, results + (size_t)r * m->view.hidden);
+    tt_float_env_leave(kept);
     m->tiles[tutti_moe_place(&m->view, own.source, own.number)] = TT_TILE_GIVEN;
     return tt_moe_broke(m, m->ops->give(m, &own));
 }
@@ -226,6 +233,7 @@ static tutti_status check_given(const tutti_moe *m)
 tutti_status tutti_moe_combine(tutti_moe *m, void *out, int64_t timeout_ms)
 {
     tutti_status st = check(m, TT_MOE_RUNS, "tutti_moe_combine");
+    tt_float_env kept;
 
     if (!st && !out && m->view.ntokens)
         st = tt_fail(TUTTI_ERR_INVALID, "tutti_moe_combine: out is NULL, and there are results of %u token%s",
@@ -238,8 +246,10 @@ tutti_status tutti_moe_combine(tutti_moe *m, void *out, int64_t timeout_ms)
     if (st)
         return tt_moe_broke(m, st);
     m->view.out = out;
+    kept = tt_float_env_enter();
     for (uint32_t t = 0; t < m->view.ntokens; t++)
         tutti_moe_combine_token(&m->view, t, m->sum);
+    tt_float_env_leave(kept);
     m->state = TT_MOE_IDLE;
     return TUTTI_OK;
 }

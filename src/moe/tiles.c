@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "moe/layer.h"
+#include "reduce/float_env.h"
 
 #define WINDOW_BYTES_MAX (1ull << 36)   /* that devices reach */
 
@@ -312,6 +313,7 @@ static tutti_status dispatch(tutti_moe *m, const struct tt_route_flaw *flaw, int
 {
     const tutti_moe_view *v = &m->view;
     tutti_status st = refresh(m);
+    tt_float_env kept;
 
     if (!st && flaw->kind) {
         st = announce(m, flaw);
@@ -320,8 +322,10 @@ static tutti_status dispatch(tutti_moe *m, const struct tt_route_flaw *flaw, int
     if (st)
         return tt_moe_broke(m, st);
     plan(m);
+    kept = tt_float_env_enter();
     for (uint32_t i = 0; i < v->nsends && !st; i++)     /* others first */
         st = tutti_moe_send(v, (v->first_send[v->device.rank + 1] + i) % v->nsends);
+    tt_float_env_leave(kept);
     return tt_moe_broke(m, told(m, st, "tutti_moe_dispatch"));
 }
 

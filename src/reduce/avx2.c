@@ -3,6 +3,7 @@
 
 #if defined(__x86_64__)
 #include "reduce/avx2_run.h"
+#include "reduce/float_env.h"
 #include "reduce/hash_kernels.h"
 #include "reduce/quant_kernels.h"
 
@@ -470,12 +471,21 @@ static AVX2 void copy(void *dst, void *dst2, const void *src, size_t bytes, uint
     run(&(struct operands){ dst, dst2, src, src }, bytes, 1, left, 0, stream);
 }
 
-#define KERNEL(name, op, element) \
+/* ENTER and LEAVE set and restore the floating-point environment, or are empty where there is no float. */
+#define KERNEL_BETWEEN(name, op, element, ENTER, LEAVE) \
     static AVX2 void name(void *dst, void *dst2, const void *a, const void *b, size_t count, uint32_t stream, uint32_t n) \
     { \
+        ENTER \
         run(&(struct operands){ dst, dst2, a, b }, count * (element), element, op, n, \
             (element) == 1 ? stream & ~TT_STREAM_DST2 : stream); \
+        LEAVE \
     }
+#define ENTER \
+    const tt_float_env kept = tt_float_env_enter(); \
+    TT_FLOAT_PIN(n);
+#define LEAVE tt_float_env_leave(kept);
+#define INT_KERNEL(name, op, element) KERNEL_BETWEEN(name, op, element, , )
+#define KERNEL(name, op, element) KERNEL_BETWEEN(name, op, element, ENTER, LEAVE)
 #define SCALE(name, op, element) \
     static AVX2 void name(void *dst, const void *src, size_t count, double scale) \
     { \
@@ -483,16 +493,16 @@ static AVX2 void copy(void *dst, void *dst2, const void *src, size_t bytes, uint
     }
 
 #define INT_KERNELS(bits) \
-    KERNEL(run_sum_##bits, sum_##bits, bits / 8) \
-    KERNEL(run_prod_##bits, prod_##bits, bits / 8) \
-    KERNEL(run_band_##bits, band, bits / 8) \
-    KERNEL(run_bor_##bits, bor, bits / 8) \
-    KERNEL(run_bxor_##bits, bxor, bits / 8) \
-    KERNEL(run_min_i##bits, min_i##bits, bits / 8) \
-    KERNEL(run_max_i##bits, max_i##bits, bits / 8) \
+    INT_KERNEL(run_sum_##bits, sum_##bits, bits / 8) \
+    INT_KERNEL(run_prod_##bits, prod_##bits, bits / 8) \
+    INT_KERNEL(run_band_##bits, band, bits / 8) \
+    INT_KERNEL(run_bor_##bits, bor, bits / 8) \
+    INT_KERNEL(run_bxor_##bits, bxor, bits / 8) \
+    INT_KERNEL(run_min_i##bits, min_i##bits, bits / 8) \
+    INT_KERNEL(run_max_i##bits, max_i##bits, bits / 8) \
     KERNEL(run_sum_div_i##bits, sum_div_i##bits, bits / 8) \
-    KERNEL(run_min_u##bits, min_u##bits, bits / 8) \
-    KERNEL(run_max_u##bits, max_u##bits, bits / 8) \
+    INT_KERNEL(run_min_u##bits, min_u##bits, bits / 8) \
+    INT_KERNEL(run_max_u##bits, max_u##bits, bits / 8) \
     KERNEL(run_sum_div_u##bits, sum_div_u##bits, bits / 8)
 #define FLOAT_KERNELS(type, element) \
     KERNEL(run_sum_##type, sum_##type, element) \

@@ -1,30 +1,90 @@
-/* Floating-point arithmetic as IEEE 754 begins: to nearest even, denormals kept, no traps; whatever the thread has set. Between enter and leave
- * stands a call that the compiler does not see into, or it may move arithmetic across. */
+/* The floating-point environment in which results are computed: the default one of IEEE 754. It rounds to nearest
+ * even, keeps denormals, and masks all exceptions. Results then have the same bits in every thread and on every
+ * rank, whatever the application has set there (flush-to-zero, a rounding mode, traps).
+ *
+ *     const tt_float_env kept = tt_float_env_enter();
+ *     TT_FLOAT_PIN(scale);            each scalar operand; operands in memory need nothing
+ *     ... arithmetic whose results are written to memory ...
+ *     tt_float_env_leave(kept);
+ *
+ * Leaving restores the whole environment of the caller, with its exception flags: they never show what the library
+ * computed, because it is undefined which thread computes. The compiler moves no load and no store across enter and
+ * leave; arithmetic stays between them because it depends on these loads, and these stores depend on it. */
 #ifndef TT_REDUCE_FLOAT_ENV_H
 #define TT_REDUCE_FLOAT_ENV_H
 
+/* The compiler must assume that the variable x changes here, so that no arithmetic on it is done earlier. */
+#define TT_FLOAT_PIN(x) __asm__ volatile("" : "+m"(x) : : "memory")
+
 #if defined(__x86_64__)
 #include <stdint.h>
-#include <xmmintrin.h>
 
-typedef uint32_t tt_float_env;
+typedef uint32_t tt_float_env;      /* MXCSR. The x87 unit computes nothing here */
 
-#define TT_FLOAT_ENV_CONTROL 0xffc0u    /* masks of exceptions, rounding, and both ways of flushing denormals */
+#define TT_FLOAT_ENV_CONTROL 0xffc0u    /* exception masks, rounding mode, denormals-are-zero, flush-to-zero */
 #define TT_FLOAT_ENV_DEFAULT 0x1f80u
 
+static inline tt_float_env tt_float_env_read(void)
+{
+    tt_float_env now;
+
+    __asm__ volatile("stmxcsr %0" : "=m"(now) : : "memory");
+    return now;
+}
+
+static inline void tt_float_env_write(tt_float_env env)
+{
+    __asm__ volatile("ldmxcsr %0" : : "m"(env) : "memory");
+}
+
+/* Writing costs more than reading, so nothing is written that is there already. */
 static inline tt_float_env tt_float_env_enter(void)
 {
-    const tt_float_env kept = _mm_getcsr();
+    const tt_float_env kept = tt_float_env_read();
 
     if ((kept & TT_FLOAT_ENV_CONTROL) != TT_FLOAT_ENV_DEFAULT)
-        _mm_setcsr(TT_FLOAT_ENV_DEFAULT);
+        tt_float_env_write((kept & ~TT_FLOAT_ENV_CONTROL) | TT_FLOAT_ENV_DEFAULT);
     return kept;
 }
 
 static inline void tt_float_env_leave(tt_float_env kept)
 {
-    if ((kept & TT_FLOAT_ENV_CONTROL) != TT_FLOAT_ENV_DEFAULT)
-        _mm_setcsr(kept);
+    if (tt_float_env_read() != kept)
+        tt_float_env_write(kept);
+}
+#elif defined(__aarch64__)
+#include <stdint.h>
+
+typedef struct {
+    uint64_t fpcr, fpsr;
+} tt_float_env;     /* the control register, whose default is 0, and the flags */
+
+static inline tt_float_env tt_float_env_read(void)
+{
+    tt_float_env now;
+
+    __asm__ volatile("mrs %0, fpcr" : "=r"(now.fpcr) : : "memory");
+    __asm__ volatile("mrs %0, fpsr" : "=r"(now.fpsr) : : "memory");
+    return now;
+}
+
+static inline tt_float_env tt_float_env_enter(void)
+{
+    const tt_float_env kept = tt_float_env_read();
+
+    if (kept.fpcr != 0)
+        __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)0) : "memory");
+    return kept;
+}
+
+static inline void tt_float_env_leave(tt_float_env kept)
+{
+    const tt_float_env now = tt_float_env_read();
+
+    if (now.fpcr != kept.fpcr)
+        __asm__ volatile("msr fpcr, %0" : : "r"(kept.fpcr) : "memory");
+    if (now.fpsr != kept.fpsr)
+        __asm__ volatile("msr fpsr, %0" : : "r"(kept.fpsr) : "memory");
 }
 #else
 #include <fenv.h>
@@ -37,11 +97,13 @@ static inline tt_float_env tt_float_env_enter(void)
 
     fegetenv(&kept);
     fesetenv(FE_DFL_ENV);
+    __asm__ volatile("" : : : "memory");
     return kept;
 }
 
 static inline void tt_float_env_leave(tt_float_env kept)
 {
+    __asm__ volatile("" : : : "memory");
     fesetenv(&kept);
 }
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "reduce/convert.h"
+#include "reduce/float_env.h"
 #include "reduce/hash_kernels.h"
 #include "reduce/quant_kernels.h"
 
@@ -29,13 +30,15 @@ typedef double mem_f64 __attribute__((aligned(1), may_alias));
 
 #define UNUSED __attribute__((unused))
 
-/* Defines the kernel `name`: dst[i] = EXPR, an expression in x[i], y[i] (elements of type `mem`) and n. */
-#define KERNEL(name, mem, EXPR) \
+/* Defines the kernel `name`: dst[i] = EXPR, an expression in x[i], y[i] (elements of type `mem`) and n. ENTER and
+ * LEAVE set and restore the floating-point environment, or are empty where there is no float. */
+#define KERNEL_BETWEEN(name, mem, EXPR, ENTER, LEAVE) \
     static void name(void *dst, void *dst2, const void *a, const void *b, size_t count, uint32_t stream UNUSED, \
                      uint32_t n UNUSED) \
     { \
         const mem *x = a, *y = b; \
         mem *first = dst, *second = dst2; \
+        ENTER \
         if (second) { \
             INDEPENDENT \
             for (size_t i = 0; i < count; i++) \
@@ -45,21 +48,29 @@ typedef double mem_f64 __attribute__((aligned(1), may_alias));
             for (size_t i = 0; i < count; i++) \
                 first[i] = (EXPR); \
         } \
+        LEAVE \
     }
+
+#define ENTER \
+    const tt_float_env kept = tt_float_env_enter(); \
+    TT_FLOAT_PIN(n);
+#define LEAVE tt_float_env_leave(kept);
+#define INT_KERNEL(name, mem, EXPR) KERNEL_BETWEEN(name, mem, EXPR, , )
+#define KERNEL(name, mem, EXPR) KERNEL_BETWEEN(name, mem, EXPR, ENTER, LEAVE)
 
 /* Integers. Unsigned arithmetic wraps for both signs, in a type (`wide`) that is not promoted to a signed one. */
 #define INT_KERNELS_ANY_SIGN(bits, wide) \
-    KERNEL(sum_##bits, mem_u##bits, (uint##bits##_t)((wide)x[i] + (wide)y[i])) \
-    KERNEL(prod_##bits, mem_u##bits, (uint##bits##_t)((wide)x[i] * (wide)y[i])) \
-    KERNEL(band_##bits, mem_u##bits, x[i] & y[i]) \
-    KERNEL(bor_##bits, mem_u##bits, x[i] | y[i]) \
-    KERNEL(bxor_##bits, mem_u##bits, x[i] ^ y[i])
+    INT_KERNEL(sum_##bits, mem_u##bits, (uint##bits##_t)((wide)x[i] + (wide)y[i])) \
+    INT_KERNEL(prod_##bits, mem_u##bits, (uint##bits##_t)((wide)x[i] * (wide)y[i])) \
+    INT_KERNEL(band_##bits, mem_u##bits, x[i] & y[i]) \
+    INT_KERNEL(bor_##bits, mem_u##bits, x[i] | y[i]) \
+    INT_KERNEL(bxor_##bits, mem_u##bits, x[i] ^ y[i])
 
 /* Quotients through a float whose mantissa holds the type are exact: the rounding error is less than 1/n, and a
  * quotient that is no integer is at least 1/n below the next one. They vectorise; integer division does not. */
 #define INT_KERNELS_SIGNED(type, quotient) \
-    KERNEL(min_##type, mem_##type, y[i] < x[i] ? y[i] : x[i]) \
-    KERNEL(max_##type, mem_##type, y[i] > x[i] ? y[i] : x[i]) \
+    INT_KERNEL(min_##type, mem_##type, y[i] < x[i] ? y[i] : x[i]) \
+    INT_KERNEL(max_##type, mem_##type, y[i] > x[i] ? y[i] : x[i]) \
     KERNEL(sum_div_##type, mem_##type, quotient)
 
 INT_KERNELS_ANY_SIGN(8, uint32_t)
@@ -134,7 +145,8 @@ FLOAT_KERNELS(bf16, mem_u16, tt_bf16_widen, tt_bf16_narrow)
 FLOAT_KERNELS(e4m3, mem_u8, tt_e4m3_widen, tt_e4m3_narrow)
 FLOAT_KERNELS(e5m2, mem_u8, tt_e5m2_widen, tt_e5m2_narrow)
 
-/* Defines `name`: dst[i] = EXPR, an expression in x[i] and scale (f64) or scale32 (f32). */
+/* Defines `name`: dst[i] = EXPR, an expression in x[i] and scale (f64) or scale32 (f32). The caller sets the
+ * floating-point environment. */
 #define SCALE(name, mem, EXPR) \
     static void name(void *dst, const void *src, size_t count, double scale) \
     { \

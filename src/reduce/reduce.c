@@ -10,6 +10,7 @@
 #endif
 #include "base/log.h"
 #include "base/status.h"
+#include "reduce/float_env.h"
 #include "reduce/kernels.h"
 
 static const struct tt_kernels *best(void)
@@ -81,11 +82,23 @@ bool tt_reduce_defined(tutti_dtype type, tutti_redop op)
 /* dst[count] = src[count] * scale; see reduce.h. Any thread. */
 void tt_reduce_scale(void *dst, const void *src, size_t count, tutti_dtype type, double scale)
 {
+    tt_float_env kept;
     tt_scale_fn *fn;
 
     tt_assert((unsigned)type < TUTTI_DTYPE_COUNT);
     fn = tt_scale_int[type] ? tt_scale_int[type] : tt_kernels_get()->scale_float[type];
+    kept = tt_float_env_enter();
+    TT_FLOAT_PIN(scale);
     fn(dst, src, count, isnan(scale) ? (double)NAN : scale);
+    tt_float_env_leave(kept);
+}
+
+bool tt_reduce_scale_is_zero(double scale)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &scale, sizeof bits);
+    return bits << 1 == 0;
 }
 
 const char *tt_reduce_isa(void)

@@ -1,6 +1,7 @@
 /* Element-wise reduction and copying: the kernels that the engine streams bytes through. Pure functions of memory;
  * any thread. The implementation is chosen once per process from what the CPU has (AVX2 and F16C, else portable C); all
- * give the same bits. */
+ * give the same bits. They compute in the default floating-point environment (float_env.h) and restore the caller's,
+ * including its exception flags. */
 #ifndef TT_REDUCE_REDUCE_H
 #define TT_REDUCE_REDUCE_H
 
@@ -36,6 +37,10 @@ bool tt_reduce_defined(tutti_dtype type, tutti_redop op);
  * for f64, and for integers double arithmetic truncated; NaN becomes 0 and what does not fit the nearest end.
  * dst may equal src. */
 void tt_reduce_scale(void *dst, const void *src, size_t count, tutti_dtype type, double scale);
+
+/* Whether a scale is +0 or -0. Compares bits: denormals are not zero, and a NaN raises nothing, whatever the thread has
+ * set. */
+bool tt_reduce_scale_is_zero(double scale);
 
 /* dst[bytes] = src[bytes], and dst2[bytes] if not NULL; must not overlap. stream as above. */
 void tt_copy(void *dst, void *dst2, const void *src, size_t bytes, uint32_t stream);

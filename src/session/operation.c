@@ -54,7 +54,7 @@ static tutti_status check_reduction(const tutti_elastic *op, const char *name)
 
     if (!reduces || (unsigned)op->op >= TUTTI_REDOP_COUNT)
         return TUTTI_OK;
-    if (op->op == TUTTI_PREMUL_SUM && op->scale == 0)
+    if (op->op == TUTTI_PREMUL_SUM && tt_reduce_scale_is_zero(op->scale))
         return tt_fail(TUTTI_ERR_INVALID, "%s: op.scale is 0: TUTTI_PREMUL_SUM multiplies the input by it", name);
     if (op->divisor && (op->op != TUTTI_AVG || op->divisor > UINT32_MAX))
         return tt_fail(TUTTI_ERR_INVALID,

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "reduce/float_env.h"
 #include "session/run.h"
 
 #define EVENTS 64
@@ -98,6 +99,7 @@ static void *serve(void *arg)
     struct epoll_event ev[EVENTS];
     int n = 0;
 
+    (void)tt_float_env_enter();     /* not that of the thread that created this one */
     tt_run_lock(run);
     while (!run->ending) {
         int patience;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/status.h"
+#include "reduce/float_env.h"
 
 #define MIB (1ull << 20)
 
@@ -89,11 +90,13 @@ static double rate_of(const struct tt_topo_link *links, enum tt_distance distanc
 struct tt_dqplb_limits tt_lane_limits_queues(const struct tt_lane_limits *l, enum tt_distance distance, uint32_t lanes,
                                              uint32_t window, const struct tt_topo_link *links, uint32_t nrails)
 {
+    const tt_float_env kept = tt_float_env_enter();
     const enum tt_distance way = distance < TT_NEAR_RACK ? TT_NEAR_RACK : distance;
     const double bytes_per_s = links ? rate_of(links, way, nrails) : 0;
     const uint64_t rtt_ns = links ? 2 * links[way].latency_ns : 0;
     struct tt_dqplb_limits out = tt_dqplb_limits_of(distance, lanes, window, bytes_per_s, rtt_ns);
 
+    tt_float_env_leave(kept);
     if (l->told[distance])
         out.lane_bytes = l->bytes[distance];
     while (l->told[distance] && out.segment_bytes > out.lane_bytes)     /* one is always taken */
