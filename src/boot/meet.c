@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +19,7 @@
 #include "base/hostport.h"
 #include "base/log.h"
 #include "base/prng.h"
+#include "base/resolve.h"
 #include "base/status.h"
 #include "boot/endpoint.h"
 #include "boot/flood.h"
@@ -59,6 +59,7 @@ struct meet {
 
     struct tt_rdv_member member;
     struct tt_framer in;
+    struct tt_lookup *lookup;           /* AT_TCP: of the address' name, under way, or NULL */
     int fd;                             /* the call under way, or -1 */
     bool connected;
     struct tt_address addresses[ADDRESSES_MAX];
@@ -219,25 +220,36 @@ static bool is_loopback(const struct tt_address *a)
     return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)&a->storage)->sin6_addr);
 }
 
-static tutti_status resolve(struct meet *m)
+static void end_lookup(struct meet *m)
 {
-    const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
-    struct addrinfo *found;
-    const int err = getaddrinfo(m->at.host, m->at.port, &hints, &found);
+    tt_lookup_end(m->lookup);
+    m->lookup = NULL;
+}
 
-    if (err) {
-        snprintf(m->why, sizeof m->why, "%s", gai_strerror(err));
-        return TUTTI_ERR_SYSTEM;
-    }
+/* Resolves the address' name: begins a lookup, or takes its answer. False: there is no answer yet. A name that is not known
+ * has no addresses, and *m->why says so. */
+static bool resolve(struct meet *m, uint64_t now_ns)
+{
+    struct addrinfo *found = NULL;
+    const char *why = "no memory";
+
+    if (!m->lookup)
+        m->lookup = tt_lookup_begin(m->at.host, m->at.port, 0, now_ns);
+    if (m->lookup && !tt_lookup_step(m->lookup, now_ns))
+        return false;
     m->naddresses = 0;
+    if (!m->lookup || tt_lookup_take(m->lookup, &found, &why) != 0)
+        snprintf(m->why, sizeof m->why, "%s", why);
     for (const struct addrinfo *i = found; i && m->naddresses < ADDRESSES_MAX; i = i->ai_next) {
         struct tt_address *a = &m->addresses[m->naddresses++];
 
         memcpy(&a->storage, i->ai_addr, i->ai_addrlen);
         a->bytes = i->ai_addrlen;
     }
-    freeaddrinfo(found);
-    return TUTTI_OK;
+    if (found)
+        freeaddrinfo(found);
+    end_lookup(m);
+    return true;
 }
 
 /* Rank 0 finds that nobody will find it: says so at once, as the others know only that nobody answers them. */
@@ -343,7 +355,7 @@ static void hang_up(struct meet *m, const char *why)
     m->backoff_ns = 2 * m->backoff_ns < RETRY_LAST_NS ? 2 * m->backoff_ns : RETRY_LAST_NS;
 }
 
-/* Learns the addresses anew before each round: names and files may change. */
+/* Finds the addresses again before each round, as names and files may change. AT_TCP: the name has just been resolved. */
 static tutti_status find_server(struct meet *m)
 {
     const struct tt_endpoint self = { .port = m->serve_port };
@@ -353,8 +365,6 @@ static tutti_status find_server(struct meet *m)
         m->naddresses = 0;
     if (m->where != AT_TCP)
         return TUTTI_OK;
-    if (resolve(m) != TUTTI_OK)
-        m->naddresses = 0;
     if (m->launch->rank != 0)
         return TUTTI_OK;
     if (m->naddresses == 0) {
@@ -376,9 +386,11 @@ static tutti_status begin_call(struct meet *m, uint64_t now_ns)
 {
     tutti_status st = TUTTI_OK;
 
-    if (m->next >= m->naddresses)
+    if (m->next >= m->naddresses && (m->where != AT_TCP || resolve(m, now_ns)))
         st = find_server(m);
-    if (st)
+    else if (m->next >= m->naddresses)
+        m->next = 0;        /* no answer yet: the addresses of the answer before, if there was one */
+    if (st || (m->naddresses == 0 && m->lookup))
         return st;
     if (m->naddresses == 0) {
         m->retry_ns = now_ns + m->backoff_ns;
@@ -459,18 +471,19 @@ static int poll_ms(uint64_t now_ns, uint64_t wake_ns)
     return ms < 100 ? (int)ms : 100;
 }
 
-/* Waits for the call's, the server's or the overlay's descriptor, whichever there are, and serves. */
+/* Waits for the descriptor of the call, the server, the overlay or the lookup, whichever there are, and serves. */
 static void wait_a_little(struct meet *m, int other_fd, uint64_t wake_ns)
 {
-    struct pollfd p[3] = {
+    struct pollfd p[4] = {
         { .fd = m->fd, .events = m->connected ? POLLIN : POLLOUT },
         { .fd = m->serve ? tt_serve_fd(m->serve) : -1, .events = POLLIN },
         { .fd = other_fd, .events = POLLIN },
+        { .fd = m->lookup && m->fd < 0 ? tt_lookup_fd(m->lookup) : -1, .events = POLLIN },
     };
 
     if (m->serve && tt_serve_wake_ns(m->serve) < wake_ns)
         wake_ns = tt_serve_wake_ns(m->serve);
-    poll(p, 3, poll_ms(tt_now_ns(), wake_ns));
+    poll(p, 4, poll_ms(tt_now_ns(), wake_ns));
     watch_call(m, p[0].revents, tt_now_ns());
     if (m->serve)
         tt_serve_step(m->serve, tt_now_ns());
@@ -491,6 +504,12 @@ static tutti_status fail_unreached(const struct meet *m)
     if (m->member.state == TT_RDV_WAITING)
         return tt_fail(TUTTI_ERR_TIMEOUT, "rank %u: the rendezvous server at %s took us in, but said nothing more for %.1f s",
                        m->launch->rank, where, waited_s);
+    if (m->lookup && m->naddresses == 0 && !*m->cannot)
+        return tt_fail(
+            TUTTI_ERR_TIMEOUT,
+            "rank %u: %s is \"%s\": the lookup of the name \"%s\" had no answer within %.1f s (check the name "
+            "servers, or set an IP address)",
+            m->launch->rank, source_of(m), where, m->at.host, waited_s);
     if (*m->cannot)
         return tt_fail(TUTTI_ERR_TIMEOUT, "rank 0 should serve at %s (%s), and nobody came within %.1f s: %s", where,
                        source_of(m), waited_s, m->cannot);
@@ -529,7 +548,7 @@ static tutti_status call(struct meet *m)
             if (st)
                 return st;
         }
-        wake_ns = m->fd < 0 ? m->retry_ns : TT_NEVER;
+        wake_ns = m->fd >= 0 ? TT_NEVER : m->lookup ? tt_lookup_wake_ns(m->lookup) : m->retry_ns;
         wait_a_little(m, -1, wake_ns < m->deadline_ns ? wake_ns : m->deadline_ns + grace_ns);
     }
 }
@@ -712,6 +731,7 @@ static tutti_status meet_others(struct meet *m, struct tt_table *table, struct t
     st = serve_if_mine(m);
     if (!st)
         st = call(m);
+    end_lookup(m);
     if (st)
         return st;
     if (m->serve && tt_serve_ncame(m->serve) == 0) {   /* somebody else served */

@@ -2,14 +2,16 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/hostport.h"
+#include "base/param.h"
+#include "base/resolve.h"
 #include "base/status.h"
 
 #define BACKLOG 4096
@@ -73,24 +75,24 @@ static bool is_loopback(const struct sockaddr *at)
     return ntohl(four->sin_addr.s_addr) >> 24 == 127;
 }
 
-/* The addresses of `text`, the caller's for freeaddrinfo, and their port. */
+/* The addresses of `text`, the caller's for freeaddrinfo, and their port. A silent name server is waited for as long as
+ * start-up may take. */
 static tutti_status find(const char *text, const char *given, struct addrinfo **list, uint16_t *port)
 {
-    const struct addrinfo hints = { .ai_family = AF_UNSPEC,
-                                    .ai_socktype = SOCK_STREAM,
-                                    .ai_flags = AI_PASSIVE | AI_NUMERICSERV };
     struct tt_hostport at;
     const char *why = tt_hostport_parse(&at, text, strlen(text));
-    int err;
+    int64_t timeout_ms;
+    tutti_status st;
 
     if (why)
         return tt_fail(TUTTI_ERR_INVALID, "coordinator: invalid listen address \"%s\" (%s): %s", text, given, why);
-    err = getaddrinfo(*at.host && strcmp(at.host, "*") != 0 ? at.host : NULL, at.port, &hints, list);
-    if (err)
-        return tt_fail(err == EAI_AGAIN || err == EAI_SYSTEM || err == EAI_MEMORY ? TUTTI_ERR_SYSTEM
-                                                                                  : TUTTI_ERR_INVALID,
-                       "coordinator: cannot resolve listen address \"%s\" (%s): %s", text, given,
-                       err == EAI_SYSTEM ? strerror(errno) : gai_strerror(err));
+    st = tt_param_get(TT_PARAM_TIMEOUT_MS, &timeout_ms);
+    if (st)
+        return st;
+    st = tt_resolve(*at.host && strcmp(at.host, "*") != 0 ? at.host : NULL, at.port, AI_PASSIVE, false,
+                    tt_deadline_ns(tt_now_ns(), timeout_ms), list, &why);
+    if (st)
+        return tt_fail(st, "coordinator: cannot resolve listen address \"%s\" (%s): %s", text, given, why);
     *port = at.number;
     return TUTTI_OK;
 }

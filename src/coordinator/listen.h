@@ -22,8 +22,8 @@ struct tt_listener {
 #define TT_LISTEN_FOR_MEMBERS "--listen; tutti_coordinator_conf.listen"
 #define TT_LISTEN_FOR_HTTP "--http; tutti_coordinator_conf.http"
 
-/* Listens on what `text` says: fills out[max], and *n says how many. INVALID or SYSTEM names the text, where it was given, and what is
- * wrong. On error nothing is left open. */
+/* Listens on the addresses of `text`: fills out[max], and *n is their number. INVALID, SYSTEM or TIMEOUT (no answer from name servers
+ * within TUTTI_TIMEOUT_MS) names the text, where it was given, and the cause. On error nothing is left open. */
 tutti_status tt_listen_open(struct tt_listener *out, uint32_t max, uint32_t *n, const char *text, const char *given);
 /* Whether `text` makes sense, without listening there; *loopback: only this host would reach it. INVALID as above; SYSTEM: a name cannot
  * be looked up now. */

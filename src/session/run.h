@@ -308,7 +308,7 @@ void tt_run_break(tutti_run *run, tutti_status status, const char *format, ...) 
 /* What the machine emits. */
 void tt_run_act(void *context, const struct tt_member_act *act);
 
-/* settings.c: what the run is told by who joins, and where that is silent by the environment. */
+/* settings.c: the settings of the caller, and of the environment where conf has none. Names are resolved until the run's timeout. */
 tutti_status tt_run_take_conf(tutti_run *run, const tutti_run_conf *conf);
 
 /* service.c */

@@ -8,8 +8,10 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/hostport.h"
 #include "base/param.h"
+#include "base/resolve.h"
 #include "secure/security.h"
 #include "wire/wires.h"
 
@@ -24,22 +26,19 @@ static const char *setting(const char *of_caller, const char *name)
     return text && *text ? text : NULL;
 }
 
-/* As base/hostport.h has it; where flags have AI_PASSIVE without a host, too: ":29401". freeaddrinfo is the caller's; NULL: *why it is none. */
-static struct addrinfo *look_up(const char *text, size_t bytes, int flags, const char **why)
+/* Resolves an address as base/hostport.h describes it; with AI_PASSIVE in flags also one without a host: ":29401". *found is the
+ * caller's for freeaddrinfo. Errors are not logged: *why is their cause. */
+static tutti_status look_up(const char *text, size_t bytes, int flags, uint64_t deadline_ns, struct addrinfo **found,
+                            const char **why)
 {
-    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV };
-    struct addrinfo *found;
     struct tt_hostport at;
-    int err;
 
     *why = tt_hostport_parse(&at, text, bytes);
     if (!*why && !*at.host && !(flags & AI_PASSIVE))
         *why = "it must name a host, like host:29401";
     if (*why)
-        return NULL;
-    err = getaddrinfo(*at.host ? at.host : NULL, at.port, &hints, &found);
-    *why = err ? gai_strerror(err) : NULL;
-    return err ? NULL : found;
+        return TUTTI_ERR_INVALID;
+    return tt_resolve(*at.host ? at.host : NULL, at.port, flags, true, deadline_ns, found, why);
 }
 
 static void take_address(struct tt_address *out, const struct addrinfo *a)
@@ -52,15 +51,14 @@ static void take_address(struct tt_address *out, const struct addrinfo *a)
 /* ---- coordinators ---- */
 
 /* One of the list; its name may mean several. */
-static tutti_status add_coordinator(tutti_run *run, const char *text, size_t bytes)
+static tutti_status add_coordinator(tutti_run *run, const char *text, size_t bytes, uint64_t deadline_ns)
 {
+    struct addrinfo *found;
     const char *why;
-    struct addrinfo *found = look_up(text, bytes, 0, &why);
+    const tutti_status st = look_up(text, bytes, 0, deadline_ns, &found, &why);
 
-    if (!found)
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "tutti_run_join: invalid coordinator address \"%.*s\" "
-"(conf.coordinators, TUTTI_COORDINATOR): %s",
+    if (st)
+        return tt_fail(st, "tutti_run_join: coordinator address \"%.*s\" (conf.coordinators, TUTTI_COORDINATOR): %s",
                        (int)bytes, text, why);
     for (const struct addrinfo *a = found; a && run->ncoordinators < TT_RUN_COORDINATORS; a = a->ai_next)
         take_address(&run->coordinators[run->ncoordinators++], a);
@@ -68,7 +66,7 @@ static tutti_status add_coordinator(tutti_run *run, const char *text, size_t byt
     return TUTTI_OK;
 }
 
-static tutti_status take_coordinators(tutti_run *run, const char *list)
+static tutti_status take_coordinators(tutti_run *run, const char *list, uint64_t deadline_ns)
 {
     tutti_status st = TUTTI_OK;
 
@@ -78,7 +76,7 @@ static tutti_status take_coordinators(tutti_run *run, const char *list)
     while (!st && *list) {
         const size_t bytes = strcspn(list, ",");
 
-        st = add_coordinator(run, list, bytes);
+        st = add_coordinator(run, list, bytes, deadline_ns);
         list += bytes + (list[bytes] == ',');
     }
     return st;
@@ -144,13 +142,15 @@ static tutti_status take_security(tutti_run *run, const tutti_run_conf *conf)
 /* ---- addresses ---- */
 
 /* what: how the user knows it. */
-static tutti_status parse_address(const char *text, const char *what, int flags, struct tt_address *out)
+static tutti_status parse_address(const char *text, const char *what, int flags, uint64_t deadline_ns,
+                                  struct tt_address *out)
 {
+    struct addrinfo *found;
     const char *why;
-    struct addrinfo *found = look_up(text, strlen(text), flags, &why);
+    const tutti_status st = look_up(text, strlen(text), flags, deadline_ns, &found, &why);
 
-    if (!found)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: invalid %s \"%s\": %s", what, text, why);
+    if (st)
+        return tt_fail(st, "tutti_run_join: %s \"%s\": %s", what, text, why);
     take_address(out, found);
     freeaddrinfo(found);
     return TUTTI_OK;
@@ -203,7 +203,8 @@ static tutti_status check_near(const tutti_run *run, const struct tt_address *a,
 }
 
 /* Where to listen: *one of the addresses of this host, or all. */
-static tutti_status choose_address(const tutti_run *run, const char *listen, struct tt_address *at, bool *one)
+static tutti_status choose_address(const tutti_run *run, const char *listen, uint64_t deadline_ns,
+                                   struct tt_address *at, bool *one)
 {
     static const char what[] = "conf.listen (TUTTI_LISTEN)";
     struct sockaddr_in *in = (struct sockaddr_in *)&at->storage;
@@ -211,7 +212,7 @@ static tutti_status choose_address(const tutti_run *run, const char *listen, str
 
     *at = (struct tt_address){ .storage.ss_family = AF_INET, .bytes = sizeof *in };
     if (listen)
-        st = parse_address(listen, what, AI_PASSIVE, at);
+        st = parse_address(listen, what, AI_PASSIVE, deadline_ns, at);
     if (!st && run->outside.near && (!listen || *listen == ':')) {
         *in = (struct sockaddr_in){ .sin_family = AF_INET,
                                     .sin_port = htons(port_of(at)),
@@ -223,12 +224,12 @@ static tutti_status choose_address(const tutti_run *run, const char *listen, str
 }
 
 /* Where other members connect. */
-static tutti_status listen_for_members(tutti_run *run, const char *listen, const char *interfaces)
+static tutti_status listen_for_members(tutti_run *run, const char *listen, const char *interfaces, uint64_t deadline_ns)
 {
     struct tt_address at;
     uint16_t port;
     bool one;
-    tutti_status st = choose_address(run, listen, &at, &one);
+    tutti_status st = choose_address(run, listen, deadline_ns, &at, &one);
     int fd;
 
     if (st)
@@ -272,16 +273,16 @@ static void announce_data(const struct tt_address *a, struct tt_outside *out)
         memcpy(out->ip, &((const struct sockaddr_in *)&a->storage)->sin_addr, 4);
 }
 
-static tutti_status take_addresses(tutti_run *run, const tutti_run_conf *conf)
+static tutti_status take_addresses(tutti_run *run, const tutti_run_conf *conf, uint64_t deadline_ns)
 {
     const char *ports = setting(conf->data_ports, "TUTTI_DATA_PORTS"), *announce = setting(conf->announce, "TUTTI_ANNOUNCE");
-    tutti_status st = listen_for_members(run, setting(conf->listen, "TUTTI_LISTEN"), run->interfaces);
+    tutti_status st = listen_for_members(run, setting(conf->listen, "TUTTI_LISTEN"), run->interfaces, deadline_ns);
 
     if (!st && ports)
         st = parse_ports(ports, &run->outside);
     if (st || !announce)
         return st;
-    st = parse_address(announce, "conf.announce (TUTTI_ANNOUNCE)", 0, &run->card.outside);
+    st = parse_address(announce, "conf.announce (TUTTI_ANNOUNCE)", 0, deadline_ns, &run->card.outside);
     if (st)
         return st;
     if (is_any(&run->card.outside) || port_of(&run->card.outside) == 0)
@@ -308,6 +309,7 @@ static tutti_status copy(char **out, const char *text)
 tutti_status tt_run_take_conf(tutti_run *run, const tutti_run_conf *conf)
 {
     int64_t timeout_ms = conf->timeout_ms, lanes = conf->lanes;
+    uint64_t deadline_ns;
     tutti_status st = TUTTI_OK;
 
     if (conf->tags < 0 || conf->tags > (int)TT_ELASTIC_TAGS || lanes < 0 || lanes > 16)
@@ -329,6 +331,7 @@ tutti_status tt_run_take_conf(tutti_run *run, const tutti_run_conf *conf)
     if (st)
         return st;
     run->timeout_ms = timeout_ms;
+    deadline_ns = tt_deadline_ns(tt_now_ns(), timeout_ms);
     run->lanes = (uint32_t)lanes;
     run->ntags = conf->tags ? (uint32_t)conf->tags : TAGS_DEFAULT;
     st = copy(&run->wires, setting(conf->wires, "TUTTI_WIRES"));
@@ -337,10 +340,10 @@ tutti_status tt_run_take_conf(tutti_run *run, const tutti_run_conf *conf)
     if (!st)
         st = copy(&run->interfaces, setting(conf->interfaces, "TUTTI_INTERFACES"));
     if (!st)
-        st = take_coordinators(run, setting(conf->coordinators, "TUTTI_COORDINATOR"));
+        st = take_coordinators(run, setting(conf->coordinators, "TUTTI_COORDINATOR"), deadline_ns);
     if (!st)
         st = take_security(run, conf);
     if (!st)
-        st = take_addresses(run, conf);
+        st = take_addresses(run, conf, deadline_ns);
     return st;
 }

@@ -145,7 +145,9 @@ int main(int argc, char **argv)
     const size_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : 1000;
     const uint32_t least = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 1;
     const bool tentative = argc > 4 && strcmp(argv[4], "tentative") == 0;
-    const tutti_run_conf conf = { .size = sizeof conf, .coordinators = argv[1], .timeout_ms = 60000, .tags = 2 };
+    const tutti_run_conf conf = {
+        .size = sizeof conf, .coordinators = argv[1], .timeout_ms = getenv("TUTTI_TIMEOUT_MS") ? 0 : 60000, .tags = 2
+    };
     tutti_view view = { .size = sizeof view };
     tutti_news news = { .size = sizeof news };
     tutti_run_stats_t stats = { .size = sizeof stats };

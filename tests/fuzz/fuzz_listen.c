@@ -4,16 +4,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-static int look_up_numbers(const char *host, const char *port, const struct addrinfo *asked, struct addrinfo **out)
-{
-    struct addrinfo hints = *asked;
+#include "base/resolve.h"
 
-    hints.ai_flags |= AI_NUMERICHOST;
-    return getaddrinfo(host, port, &hints, out);
+static tutti_status look_up_numbers(const char *host, const char *port, int flags, bool retry, uint64_t deadline_ns,
+                                    struct addrinfo **list, const char **why)
+{
+    return tt_resolve(host, port, flags | AI_NUMERICHOST, retry, deadline_ns, list, why);
 }
-#define getaddrinfo look_up_numbers
+#define tt_resolve look_up_numbers
 #include "coordinator/listen.c"
-#undef getaddrinfo
+#undef tt_resolve
 
 #include "base/log.h"
 

@@ -4,16 +4,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-static int look_up_numbers(const char *host, const char *port, const struct addrinfo *asked, struct addrinfo **out)
-{
-    struct addrinfo hints = *asked;
+#include "base/resolve.h"
 
-    hints.ai_flags |= AI_NUMERICHOST;
-    return getaddrinfo(host, port, &hints, out);
+static tutti_status look_up_numbers(const char *host, const char *port, int flags, bool retry, uint64_t deadline_ns,
+                                    struct addrinfo **list, const char **why)
+{
+    return tt_resolve(host, port, flags | AI_NUMERICHOST, retry, deadline_ns, list, why);
 }
-#define getaddrinfo look_up_numbers
+#define tt_resolve look_up_numbers
 #include "session/settings.c"
-#undef getaddrinfo
+#undef tt_resolve
 
 #include "base/log.h"
 #include "base/status.h"
@@ -42,7 +42,7 @@ static void check_address(const struct tt_address *a)
                   ? a->bytes == sizeof(struct sockaddr_in)
                   : a->storage.ss_family == AF_INET6 && a->bytes == sizeof(struct sockaddr_in6));
     tt_address_text(a, text);
-    tt_assert(parse_address(text, "conf.announce (TUTTI_ANNOUNCE)", 0, &again) == TUTTI_OK);
+    tt_assert(parse_address(text, "conf.announce (TUTTI_ANNOUNCE)", 0, TT_NEVER, &again) == TUTTI_OK);
     tt_assert(again.storage.ss_family == a->storage.ss_family && port_of(&again) == port_of(a) &&
               is_any(&again) == is_any(a) && is_loopback(&again) == is_loopback(a));
 }
@@ -50,7 +50,7 @@ static void check_address(const struct tt_address *a)
 static void check_coordinators(const char *text)
 {
     run.ncoordinators = 0;
-    if (take_coordinators(&run, text)) {
+    if (take_coordinators(&run, text, TT_NEVER)) {
         check_told();
         return;
     }
@@ -66,7 +66,7 @@ static void check_listen(const char *text)
     struct tt_address at;
     bool one;
 
-    if (choose_address(&run, text, &at, &one)) {
+    if (choose_address(&run, text, TT_NEVER, &at, &one)) {
         check_told();
         return;
     }
@@ -83,7 +83,7 @@ static void check_announce(const char *text)
 {
     struct tt_address at;
 
-    if (parse_address(text, "conf.announce (TUTTI_ANNOUNCE)", 0, &at))
+    if (parse_address(text, "conf.announce (TUTTI_ANNOUNCE)", 0, TT_NEVER, &at))
         check_told();
     else
         check_address(&at);

@@ -1,0 +1,257 @@
+#include "base/resolve.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fork.h"
+#include "base/hostport.h"
+
+#define AGAIN_FIRST_NS TT_SECOND        /* another helper asks after this time, then after twice that, ... */
+#define AGAIN_LAST_NS (16 * TT_SECOND)
+#define BLIND_NS (10 * TT_MS)           /* without a descriptor the answer is looked for this often */
+#define PAUSE_NS (250 * TT_MS)          /* between temporary failures */
+
+/* Shared by the caller and its helpers; the last of them frees it. */
+struct tt_lookup {
+    atomic_uint owners;
+    int wake_fd;
+    bool has_host;
+    char host[TT_HOST_BYTES], port[6];
+    struct addrinfo hints;
+
+    atomic_bool answered;               /* a helper has taken it on itself to write the following, */
+    int err, err_system;
+    struct addrinfo *found;
+    atomic_bool ready;                  /* and has written it */
+
+    uint64_t again_ns, pause_ns;        /* the caller's: when another helper asks */
+};
+
+/* Helper threads of this process that live. The child of a fork inherits the number, but no thread. */
+static struct {
+    atomic_uint count, forks;
+} helpers;
+
+static void drop(struct tt_lookup *l)
+{
+    if (atomic_fetch_sub(&l->owners, 1) != 1)
+        return;
+    if (l->wake_fd >= 0)
+        close(l->wake_fd);
+    if (l->found)
+        freeaddrinfo(l->found);
+    free(l);
+}
+
+/* The first answer counts. found: freed with the lookup, unless the caller takes it. */
+static void answer(struct tt_lookup *l, int err, int err_system, struct addrinfo *found)
+{
+    if (atomic_exchange(&l->answered, true)) {
+        if (!err)
+            freeaddrinfo(found);
+        return;
+    }
+    l->err = err;
+    l->err_system = err_system;
+    l->found = err ? NULL : found;
+    atomic_store(&l->ready, true);
+    if (l->wake_fd >= 0)
+        eventfd_write(l->wake_fd, 1);
+}
+
+static int ask(const struct tt_lookup *l, int more_flags, struct addrinfo **found)
+{
+    struct addrinfo hints = l->hints;
+
+    hints.ai_flags |= more_flags;
+    return getaddrinfo(l->has_host ? l->host : NULL, l->port, &hints, found);
+}
+
+static void ask_and_answer(struct tt_lookup *l)
+{
+    struct addrinfo *found = NULL;
+    int err;
+
+    errno = 0;
+    err = ask(l, 0, &found);
+    answer(l, err, errno, found);
+}
+
+static void *help(void *arg)
+{
+    struct tt_lookup *l = arg;
+
+    ask_and_answer(l);
+    drop(l);
+    atomic_fetch_sub(&helpers.count, 1);
+    return NULL;
+}
+
+/* The threads run code of this library: it stays, whoever unloads it. */
+static void stay_loaded(void)
+{
+    Dl_info here;
+
+    if (dladdr(&helpers, &here) && here.dli_fname)
+        dlopen(here.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+/* Counts one more thread, if the bound allows it. */
+static bool reserve_helper(void)
+{
+    const uint32_t forks = tt_forks();
+    unsigned n;
+
+    if (atomic_exchange(&helpers.forks, forks) != forks)
+        atomic_store(&helpers.count, 0);
+    n = atomic_load(&helpers.count);
+    while (n < TT_LOOKUP_HELPERS_MAX)
+        if (atomic_compare_exchange_weak(&helpers.count, &n, n + 1))
+            return true;
+    return false;
+}
+
+/* Starts a helper, or asks in this thread where none can be started: late is better than never. */
+static void send_helper(struct tt_lookup *l)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    sigset_t all, before;
+    pthread_t thread;
+    int err;
+
+    if (!reserve_helper())
+        return;                 /* tried again at again_ns */
+    pthread_once(&once, stay_loaded);
+    atomic_fetch_add(&l->owners, 1);
+    sigfillset(&all);           /* signals are the program's, not this thread's */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    err = pthread_create(&thread, NULL, help, l);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!err) {
+        pthread_detach(thread);
+        return;
+    }
+    ask_and_answer(l);
+    drop(l);
+    atomic_fetch_sub(&helpers.count, 1);
+}
+
+struct tt_lookup *tt_lookup_begin(const char *host, const char *port, int flags, uint64_t now_ns)
+{
+    struct tt_lookup *l = calloc(1, sizeof *l);
+    struct addrinfo *found = NULL;
+    int err;
+
+    if (!l)
+        return NULL;
+    atomic_init(&l->owners, 1);
+    l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    l->has_host = host != NULL;
+    snprintf(l->host, sizeof l->host, "%s", host ? host : "");
+    snprintf(l->port, sizeof l->port, "%s", port);
+    l->hints =
+        (struct addrinfo){ .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV };
+    l->pause_ns = AGAIN_FIRST_NS;
+    l->again_ns = now_ns + l->pause_ns;
+    errno = 0;
+    err = ask(l, host ? AI_NUMERICHOST : 0, &found);
+    if (!err || !host || (flags & AI_NUMERICHOST))
+        answer(l, err, errno, found);
+    else
+        send_helper(l);
+    return l;
+}
+
+bool tt_lookup_step(struct tt_lookup *l, uint64_t now_ns)
+{
+    if (!atomic_load(&l->ready) && now_ns >= l->again_ns) {
+        l->pause_ns = 2 * l->pause_ns < AGAIN_LAST_NS ? 2 * l->pause_ns : AGAIN_LAST_NS;
+        l->again_ns = now_ns + l->pause_ns;
+        send_helper(l);
+    }
+    return atomic_load(&l->ready);
+}
+
+uint64_t tt_lookup_wake_ns(const struct tt_lookup *l)
+{
+    const uint64_t soon_ns = l->wake_fd < 0 ? tt_now_ns() + BLIND_NS : TT_NEVER;
+
+    return soon_ns < l->again_ns ? soon_ns : l->again_ns;
+}
+
+int tt_lookup_fd(const struct tt_lookup *l)
+{
+    return l->wake_fd;
+}
+
+int tt_lookup_take(struct tt_lookup *l, struct addrinfo **list, const char **why)
+{
+    if (l->err) {
+        *why = l->err == EAI_SYSTEM ? strerror(l->err_system) : gai_strerror(l->err);
+        return l->err;
+    }
+    *list = l->found;
+    l->found = NULL;
+    return 0;
+}
+
+void tt_lookup_end(struct tt_lookup *l)
+{
+    if (l)
+        drop(l);
+}
+
+/* Waits for the answer. False: the deadline came first. */
+static bool await(struct tt_lookup *l, uint64_t deadline_ns)
+{
+    for (;;) {
+        struct pollfd p = { .fd = l->wake_fd, .events = POLLIN };
+        uint64_t now_ns = tt_now_ns(), wake_ns;
+
+        if (tt_lookup_step(l, now_ns))
+            return true;
+        if (now_ns >= deadline_ns)
+            return false;
+        wake_ns = tt_lookup_wake_ns(l);
+        if (deadline_ns < wake_ns)
+            wake_ns = deadline_ns;
+        poll(&p, 1, wake_ns > now_ns ? (int)((wake_ns - now_ns + TT_MS - 1) / TT_MS) : 0);
+    }
+}
+
+tutti_status tt_resolve(const char *host, const char *port, int flags, bool retry, uint64_t deadline_ns,
+                        struct addrinfo **list, const char **why)
+{
+    for (;;) {
+        const uint64_t now_ns = tt_now_ns();
+        struct tt_lookup *l = tt_lookup_begin(host, port, flags, now_ns);
+        int err;
+
+        *why = l ? "no answer before the deadline" : "no memory";
+        if (!l)
+            return TUTTI_ERR_NOMEM;
+        if (!await(l, deadline_ns)) {
+            tt_lookup_end(l);
+            return TUTTI_ERR_TIMEOUT;
+        }
+        err = tt_lookup_take(l, list, why);
+        tt_lookup_end(l);
+        if (!err)
+            return TUTTI_OK;
+        if (err == EAI_AGAIN && retry && tt_now_ns() >= deadline_ns)
+            return TUTTI_ERR_TIMEOUT;
+        if (err != EAI_AGAIN || !retry)
+            return err == EAI_AGAIN || err == EAI_SYSTEM || err == EAI_MEMORY ? TUTTI_ERR_SYSTEM : TUTTI_ERR_INVALID;
+        poll(NULL, 0, (int)((deadline_ns - now_ns < PAUSE_NS ? deadline_ns - now_ns : PAUSE_NS) / TT_MS));
+    }
+}

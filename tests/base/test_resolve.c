@@ -1,0 +1,277 @@
+/* The resolver, with a getaddrinfo of this test: a question can be left unanswered until the test answers it. */
+#include <netdb.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int fake_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **out);
+#define getaddrinfo fake_getaddrinfo
+#include "base/resolve.c"
+#undef getaddrinfo
+
+#include "support/unit.h"
+
+#define PATIENCE_NS (120 * TT_SECOND)   /* never reached where all is right */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t change = PTHREAD_COND_INITIALIZER;
+static unsigned asked, waiting;     /* questions so far, and those without an answer */
+static bool silent;                 /* the name servers do not answer */
+static unsigned generation;         /* set_servers: what waits is answered as well */
+static int failure;                 /* else: their answer; 0: an address */
+static int failures_left = -1;      /* and how often they give it; -1: always */
+
+static int literal(const char *port, const struct addrinfo *hints, struct addrinfo **out)
+{
+    struct addrinfo numbers = *hints;
+
+    numbers.ai_flags |= AI_NUMERICHOST;
+    return getaddrinfo("192.0.2.7", port, &numbers, out);
+}
+
+static int fake_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **out)
+{
+    bool was_silent;
+    unsigned mine;
+    int err;
+
+    if (!host || (hints->ai_flags & AI_NUMERICHOST))
+        return getaddrinfo(host, port, hints, out);
+    pthread_mutex_lock(&lock);
+    asked++;
+    waiting++;
+    mine = generation;
+    was_silent = silent;
+    pthread_cond_broadcast(&change);
+    while (was_silent && generation == mine)
+        pthread_cond_wait(&change, &lock);
+    err = failures_left ? failure : 0;
+    failures_left -= failures_left > 0;
+    waiting--;
+    pthread_mutex_unlock(&lock);
+    return err ? err : literal(port, hints, out);
+}
+
+/* How servers answer from here on; questions that wait are answered, too. */
+static void set_servers(bool silent_now, int failure_now)
+{
+    pthread_mutex_lock(&lock);
+    silent = silent_now;
+    failure = failure_now;
+    failures_left = -1;
+    generation++;
+    pthread_cond_broadcast(&change);
+    pthread_mutex_unlock(&lock);
+}
+
+static unsigned questions(void)
+{
+    unsigned n;
+
+    pthread_mutex_lock(&lock);
+    n = asked;
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+/* All helpers have ended: none may be left for the next test. */
+static void await_no_helper(void)
+{
+    const uint64_t end_ns = tt_now_ns() + PATIENCE_NS;
+
+    while (atomic_load(&helpers.count) > 0) {
+        assert_true(tt_now_ns() < end_ns);
+        poll(NULL, 0, 1);
+    }
+}
+
+static int answer_all(void **state)
+{
+    (void)state;
+    set_servers(false, 0);
+    await_no_helper();
+    return 0;
+}
+
+static tutti_status resolve_within(int64_t ms, bool retry, struct addrinfo **list, const char **why)
+{
+    return tt_resolve("host", "4711", 0, retry, tt_deadline_ns(tt_now_ns(), ms), list, why);
+}
+
+static void check_address(struct addrinfo *list)
+{
+    const struct sockaddr_in *in = (const struct sockaddr_in *)list->ai_addr;
+
+    assert_int_equal(list->ai_family, AF_INET);
+    assert_int_equal(ntohs(in->sin_port), 4711);
+    assert_int_equal(ntohl(in->sin_addr.s_addr), 0xc0000207);
+    freeaddrinfo(list);
+}
+
+static void a_name_is_resolved(void **state)
+{
+    struct addrinfo *list = NULL;
+    const char *why;
+
+    (void)state;
+    assert_int_equal(resolve_within(-1, false, &list, &why), TUTTI_OK);
+    check_address(list);
+}
+
+static void literal_addresses_need_no_thread(void **state)
+{
+    static const char *const hosts[] = { "192.0.2.7", "2001:db8::7", NULL };
+    const unsigned before = questions();
+    struct addrinfo *list = NULL;
+    const char *why;
+
+    (void)state;
+    set_servers(true, 0);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(tt_resolve(hosts[i], "1", AI_PASSIVE, false, 0, &list, &why), TUTTI_OK);
+        freeaddrinfo(list);
+    }
+    assert_int_equal(atomic_load(&helpers.count), 0);
+    assert_int_equal(questions(), before);
+}
+
+static void silent_servers_are_left_at_the_deadline(void **state)
+{
+    struct addrinfo *list = NULL;
+    const char *why;
+
+    (void)state;
+    set_servers(true, 0);
+    assert_int_equal(resolve_within(20, true, &list, &why), TUTTI_ERR_TIMEOUT);
+    assert_string_equal(why, "no answer before the deadline");
+}
+
+/* The first question stays unanswered; the servers answer those that come later. */
+static void *make_it_appear(void *arg)
+{
+    (void)arg;
+    pthread_mutex_lock(&lock);
+    while (waiting == 0)
+        pthread_cond_wait(&change, &lock);
+    silent = false;             /* for later questions: the one that waits goes on waiting */
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+static void a_name_that_appears_while_a_server_is_silent_is_found(void **state)
+{
+    struct addrinfo *list = NULL;
+    const char *why;
+    pthread_t thread;
+    unsigned before;
+
+    (void)state;
+    set_servers(true, 0);
+    before = questions();
+    assert_int_equal(pthread_create(&thread, NULL, make_it_appear, NULL), 0);
+    assert_int_equal(tt_resolve("host", "4711", 0, false, tt_now_ns() + PATIENCE_NS, &list, &why), TUTTI_OK);
+    check_address(list);
+    pthread_join(thread, NULL);
+    assert_true(questions() >= before + 2);
+}
+
+static void the_number_of_helpers_is_bounded(void **state)
+{
+    struct addrinfo *list = NULL;
+    const char *why;
+
+    (void)state;
+    set_servers(true, 0);
+    for (unsigned i = 0; i < 3 * TT_LOOKUP_HELPERS_MAX; i++)
+        assert_int_equal(resolve_within(1, false, &list, &why), TUTTI_ERR_TIMEOUT);
+    assert_int_equal(atomic_load(&helpers.count), TT_LOOKUP_HELPERS_MAX);
+    set_servers(false, 0);
+    await_no_helper();
+    assert_int_equal(resolve_within(-1, false, &list, &why), TUTTI_OK);
+    check_address(list);
+}
+
+#ifndef __SANITIZE_THREAD__
+/* The child has none of the parent's threads, so none counts there. */
+static void the_child_of_a_fork_has_its_own_helpers(void **state)
+{
+    struct addrinfo *list = NULL;
+    const char *why;
+    int status;
+    pid_t child;
+
+    (void)state;
+    set_servers(true, 0);
+    for (unsigned i = 0; i < TT_LOOKUP_HELPERS_MAX; i++)
+        assert_int_equal(resolve_within(1, false, &list, &why), TUTTI_ERR_TIMEOUT);
+    pthread_mutex_lock(&lock);      /* no helper holds it in the child */
+    child = fork();
+    pthread_mutex_unlock(&lock);
+    assert_true(child >= 0);
+    if (child == 0) {
+        silent = false;
+        alarm(120);
+        _exit(resolve_within(-1, false, &list, &why) == TUTTI_OK ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+#endif
+
+static void a_missing_name_is_an_answer_and_a_temporary_failure_is_tried_again(void **state)
+{
+    struct addrinfo *list = NULL;
+    const char *why;
+    unsigned before;
+
+    (void)state;
+    set_servers(false, EAI_NONAME);
+    assert_int_equal(resolve_within(-1, true, &list, &why), TUTTI_ERR_INVALID);
+    assert_string_equal(why, gai_strerror(EAI_NONAME));
+    set_servers(false, EAI_AGAIN);
+    assert_int_equal(resolve_within(-1, false, &list, &why), TUTTI_ERR_SYSTEM);
+    assert_string_equal(why, gai_strerror(EAI_AGAIN));
+    assert_int_equal(resolve_within(1, true, &list, &why), TUTTI_ERR_TIMEOUT);
+    before = questions();
+    failures_left = 2;
+    assert_int_equal(resolve_within(-1, true, &list, &why), TUTTI_OK);
+    check_address(list);
+    assert_true(questions() >= before + 3);
+}
+
+/* Whoever leaves first, caller or helper: nothing is freed twice or lost (the address sanitizer looks). */
+static void a_lookup_that_was_left_cleans_up_after_itself(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 50; i++) {
+        struct tt_lookup *l = tt_lookup_begin("host", "1", 0, tt_now_ns());
+
+        assert_non_null(l);
+        if (i % 2)
+            while (!tt_lookup_step(l, 0))
+                ;
+        tt_lookup_end(l);
+    }
+    tt_lookup_end(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(a_name_is_resolved, answer_all),
+        cmocka_unit_test_teardown(literal_addresses_need_no_thread, answer_all),
+        cmocka_unit_test_teardown(silent_servers_are_left_at_the_deadline, answer_all),
+        cmocka_unit_test_teardown(a_name_that_appears_while_a_server_is_silent_is_found, answer_all),
+        cmocka_unit_test_teardown(the_number_of_helpers_is_bounded, answer_all),
+#ifndef __SANITIZE_THREAD__     /* it ends the child of a fork that starts a thread */
+        cmocka_unit_test_teardown(the_child_of_a_fork_has_its_own_helpers, answer_all),
+#endif
+        cmocka_unit_test_teardown(a_missing_name_is_an_answer_and_a_temporary_failure_is_tried_again, answer_all),
+        cmocka_unit_test_teardown(a_lookup_that_was_left_cleans_up_after_itself, answer_all),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
