@@ -7,8 +7,10 @@
  *  - Errors: every call returns a tutti_status and writes its outputs only on TUTTI_OK. The error
  *    message is in tutti_last_error() of the calling thread, and on stderr (see TUTTI_LOG).
  *  - Order: all ranks of a communicator call its collectives in the same order.
- *  - Threads: one thread at a time may use a communicator. Different threads may use different
- *    communicators. Calls marked "any thread" have no such restriction.
+ *  - Threads: one thread at a time may call on a communicator. A second one gets TUTTI_ERR_INVALID
+ *    at once, and nothing is started; if that leaves ranks out of step, they get
+ *    TUTTI_ERR_MISMATCH or TUTTI_ERR_TIMEOUT. Different threads may use different communicators.
+ *    Calls marked "any thread" have no such restriction.
  *  - Blocking: with `call` NULL, a call blocks and uses the communicator's deadline.
  *  - Structs: set `size` to sizeof the struct and zero the rest; zero (or NULL) means default.
  *    Structs grow at their end. The library reads fields that an older program lacks as zero, from

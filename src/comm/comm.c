@@ -1114,14 +1114,45 @@ void tt_comm_guard(tutti_comm *comm)
     tt_context_guard(comm->context);
 }
 
+/* In the child of a fork a thread of the parent may seem to be in a call: the check that follows reports the fork. */
+static tutti_status refuse_second(const tutti_comm *comm, const char *call, const char *other)
+{
+    const tutti_status st = tt_comm_check(comm, call);
+
+    return st ? st
+              : tt_fail(TUTTI_ERR_INVALID,
+                        "%s: another thread is in %s on this communicator (one thread at a time may call on it; "
+                        "tutti_comm_dup makes another one)",
+                        call, other);
+}
+
 tutti_status tt_comm_enter(tutti_comm *comm, const char *call)
 {
-    return comm && comm->guarded ? tt_context_enter(comm->context, call) : TUTTI_OK;
+    const char *other;
+    tutti_status st;
+
+    if (!comm)
+        return TUTTI_OK;
+    if (comm->guarded) {
+        st = tt_context_enter(comm->context, call);
+        if (st)
+            return st;
+    }
+    other = tt_entry_take(&comm->entry, call);
+    if (!other)
+        return TUTTI_OK;
+    st = refuse_second(comm, call, other);
+    if (comm->guarded)
+        tt_context_leave(comm->context);
+    return st;
 }
 
 void tt_comm_leave(tutti_comm *comm)
 {
-    if (comm && comm->guarded)
+    if (!comm)
+        return;
+    tt_entry_leave(&comm->entry);
+    if (comm->guarded)
         tt_context_leave(comm->context);
 }
 

@@ -12,6 +12,7 @@
 #include "boot/boot.h"
 #include "comm/between.h"
 #include "comm/chunks.h"
+#include "comm/entry.h"
 #include "comm/lanes.h"
 #include "comm/links.h"
 #include "comm/measure.h"
@@ -118,6 +119,7 @@ struct tutti_comm {
     bool restore, all_local, near_is_shm;       /* near: of one host */
     bool shares_memory;         /* some of its ranks are of one host, and exchange over shm */
     bool guarded;               /* tt_comm_guard */
+    struct tt_entry entry;      /* refuses a second thread */
     struct tt_cost_model model;
     const struct tt_topo_link *links;   /* [TT_DISTANCES] what lies between ranks at each distance, 0 where it is not known; the world's, and
                                            the same on all ranks */
@@ -161,7 +163,8 @@ void tt_world_discard(struct tt_world *w);
 /* For a communicator that another thread destroys than those that call on it (a run's, at the end of a view), before the first of them can: who
  * destroys it waits until they are out of it. */
 void tt_comm_guard(tutti_comm *comm);
-/* A call on it begins, and ends. INVALID: none may, as its view is changing. Nothing happens where it is not guarded, or NULL. */
+/* Begins and ends a call that one thread at a time may make; calls of one thread nest. `call` lives until the end.
+ * INVALID: another thread is in such a call, or the view of a guarded communicator is changing. NULL is fine. */
 tutti_status tt_comm_enter(tutti_comm *comm, const char *call);
 void tt_comm_leave(tutti_comm *comm);
 

@@ -330,7 +330,7 @@ static tutti_status prepare(struct tt_window *w, void *mem)
     return st;
 }
 
-tutti_status tutti_window_create(tutti_comm *comm, void *mem, size_t bytes, tutti_window **out)
+static tutti_status create(tutti_comm *comm, void *mem, size_t bytes, tutti_window **out)
 {
     struct tt_window_card mine;
     struct tt_windows *home = NULL;
@@ -363,6 +363,17 @@ tutti_status tutti_window_create(tutti_comm *comm, void *mem, size_t bytes, tutt
     }
     *out = w->handle;
     return TUTTI_OK;
+}
+
+tutti_status tutti_window_create(tutti_comm *comm, void *mem, size_t bytes, tutti_window **out)
+{
+    tutti_status st = tt_comm_enter(comm, "tutti_window_create");
+
+    if (st)
+        return st;
+    st = create(comm, mem, bytes, out);
+    tt_comm_leave(comm);
+    return st;
 }
 
 struct leave {
@@ -407,19 +418,10 @@ static void fail_for_all(const struct tt_window *w, tutti_status st)
     tt_context_fail(w->comm->context, st, why);
 }
 
-tutti_status tutti_window_free(tutti_window *handle)
+static tutti_status quiet_and_free(tutti_window *handle, struct tt_window *w)
 {
-    struct tt_window *w = NULL;
-    tutti_status st, undone = TUTTI_OK;
+    tutti_status st = tutti_window_quiet(handle, TUTTI_ALL_RANKS, 0), undone = TUTTI_OK;
 
-    if (!handle)
-        return TUTTI_OK;
-    st = find(handle, "tutti_window_free", &w);
-    if (!st && w->ndevices > 0)
-        st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_free: %u devices use the window: tutti_device_destroy comes first", w->ndevices);
-    if (st)
-        return st;
-    st = tutti_window_quiet(handle, TUTTI_ALL_RANKS, 0);
     if (st == TUTTI_ERR_ABORTED && !tt_context_status(w->comm->context, NULL, 0)) {
         undone = st;            /* at a rank that had taken its window back: told, but no reason not to end it in order */
         st = TUTTI_OK;
@@ -433,6 +435,27 @@ tutti_status tutti_window_free(tutti_window *handle)
     tt_window_forget(w);
     unlist_and_destroy(w);
     return st ? st : undone;
+}
+
+tutti_status tutti_window_free(tutti_window *handle)
+{
+    struct tt_window *w = NULL;
+    tutti_comm *comm;
+    tutti_status st;
+
+    if (!handle)
+        return TUTTI_OK;
+    st = find(handle, "tutti_window_free", &w);
+    if (!st && w->ndevices > 0)
+        st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_free: %u devices use the window: tutti_device_destroy comes first", w->ndevices);
+    comm = st ? NULL : w->comm;
+    if (!st)
+        st = tt_comm_enter(comm, "tutti_window_free");
+    if (st)
+        return st;
+    st = quiet_and_free(handle, w);
+    tt_comm_leave(comm);
+    return st;
 }
 
 /* ---- what there is ---- */

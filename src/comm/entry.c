@@ -1,0 +1,67 @@
+#include "comm/entry.h"
+
+#include <linux/membarrier.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* States of tt_entry.owner; no thread has these numbers. */
+#define SHARED ((uintptr_t)1)       /* all threads enter by `slow` */
+#define CHANGING ((uintptr_t)2)     /* the owner may not have seen yet that the entry is shared */
+
+_Thread_local char tt_entry_here;
+
+static long barrier_of_all(int command)
+{
+    return syscall(SYS_membarrier, command, 0, 0);
+}
+
+/* Makes the entry shared, so that a call of its owner is in `fast`, or sees that it must not enter there. */
+static void share(struct tt_entry *e, uintptr_t owner)
+{
+    if (owner == SHARED)
+        return;
+    atomic_compare_exchange_strong(&e->owner, &owner, CHANGING);
+    barrier_of_all(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+    owner = CHANGING;
+    atomic_compare_exchange_strong(&e->owner, &owner, SHARED);
+}
+
+/* The first thread becomes the owner; where the kernel has no such barrier, none does. */
+static uintptr_t own(struct tt_entry *e, uintptr_t self)
+{
+    const bool barrier = barrier_of_all(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+    uintptr_t owner = 0;
+
+    if (!atomic_compare_exchange_strong(&e->owner, &owner, barrier ? self : SHARED))
+        return owner;
+    if (barrier)
+        atomic_store(&e->first, self);
+    return barrier ? self : SHARED;
+}
+
+const char *tt_entry_take_slow(struct tt_entry *e, uintptr_t self, const char *call)
+{
+    uintptr_t owner = atomic_load(&e->owner);
+    const char *other = NULL;
+
+    if (!owner) {
+        owner = own(e, self);
+        if (owner == self)
+            return tt_entry_take(e, call);
+    }
+    if (atomic_load(&e->slow_thread) == self || (atomic_load(&e->first) == self && atomic_load(&e->fast))) {
+        e->nested++;
+        return NULL;
+    }
+    share(e, owner);
+    if (!atomic_compare_exchange_strong(&e->slow, &other, call))
+        return other;
+    other = atomic_load(&e->fast);
+    if (other) {
+        atomic_store(&e->slow, NULL);
+        return other;
+    }
+    atomic_store(&e->slow_thread, self);
+    return NULL;
+}

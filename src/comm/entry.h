@@ -1,0 +1,68 @@
+/* One thread at a time calls on a communicator. An entry detects a second one, which then gets an error instead of a
+ * corrupted communicator.
+ *
+ * The first thread that enters owns the entry: it stores the name of its call in `fast`, by plain instructions. Any
+ * other thread ends that for good: from then on all threads enter by a compare-and-swap on `slow`. A membarrier(2)
+ * of the other thread takes the place of the store-load barrier that the owner does not issue.
+ *
+ * Threads: any. Calls of one thread may nest. */
+#ifndef TT_COMM_ENTRY_H
+#define TT_COMM_ENTRY_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tt_entry {
+    atomic_uintptr_t owner;         /* thread that may enter by `fast`, or a state; zero: no thread entered yet */
+    atomic_uintptr_t first;         /* thread that writes `fast`; set once */
+    _Atomic(const char *) fast;     /* call of `first` in progress; NULL: none */
+    _Atomic(const char *) slow;     /* call of another thread, or of any once the entry is shared */
+    atomic_uintptr_t slow_thread;   /* thread of `slow` */
+    uint32_t nested;                /* calls within the call in progress; used by its thread alone */
+};
+
+extern _Thread_local char tt_entry_here __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* The calling thread; no other living thread has the same number. */
+static inline uintptr_t tt_entry_thread(void)
+{
+    return (uintptr_t)&tt_entry_here;
+}
+
+/* The rest of tt_entry_take. */
+const char *tt_entry_take_slow(struct tt_entry *e, uintptr_t self, const char *call);
+
+/* Begins `call`, a string that lives until it is over. NULL: it may run, and ends with tt_entry_leave. Else the call of
+ * another thread that is in progress. */
+static inline const char *tt_entry_take(struct tt_entry *e, const char *call)
+{
+    const uintptr_t self = tt_entry_thread();
+
+    if (atomic_load_explicit(&e->owner, memory_order_relaxed) == self) {
+        if (atomic_load_explicit(&e->fast, memory_order_relaxed)) {
+            e->nested++;
+            return NULL;
+        }
+        atomic_store_explicit(&e->fast, call, memory_order_relaxed);
+        atomic_signal_fence(memory_order_seq_cst);      /* pairs with the membarrier in tt_entry_take_slow */
+        if (atomic_load_explicit(&e->owner, memory_order_relaxed) == self)
+            return NULL;
+        atomic_store_explicit(&e->fast, NULL, memory_order_release);
+    }
+    return tt_entry_take_slow(e, self, call);
+}
+
+static inline void tt_entry_leave(struct tt_entry *e)
+{
+    if (e->nested) {
+        e->nested--;
+    } else if (atomic_load_explicit(&e->slow_thread, memory_order_relaxed) == tt_entry_thread()) {
+        atomic_store_explicit(&e->slow_thread, 0, memory_order_relaxed);
+        atomic_store_explicit(&e->slow, NULL, memory_order_release);
+    } else {
+        atomic_store_explicit(&e->fast, NULL, memory_order_release);
+    }
+}
+
+#endif
