@@ -23,8 +23,8 @@
 /* What is flooded over the control overlay: a byte of kind, then
  *   FAILED   context u32, status u32, sentence
  *   PROBE    rank that is asked u32, what about: context u32, operation u64
- *   ANSWER   rank that asked u32, what it asked about: context u32, operation u64; how many operations the answerer is in u8, and of each context u32,
- *            operation u64, rank that is waited for u32
+ *   ANSWER   rank that asked u32, what it asked about: context u32, operation u64; how many operations the answerer is in, or has failed in, u8,
+ *            and of each context u32, operation u64, rank that is waited for u32, whether it failed u8
  *   PAIR     nanoseconds u32: what a message takes from host to host, as rank 0 found it */
 enum word_kind { WORD_FAILED = 1, WORD_PROBE, WORD_ANSWER, WORD_PAIR };
 
@@ -69,7 +69,7 @@ static void tell_others(void *arg, uint32_t id, tutti_status st, const char *sen
 /* ---- probes ---- */
 
 #define PROBE_BYTES 25
-#define ANSWER_BYTES (26 + 16 * TT_WAITINGS)
+#define ANSWER_BYTES (26 + 17 * TT_WAITINGS)
 
 /* now_ns is the question's number, which its answer has. */
 static void write_probe(uint8_t frame[PROBE_BYTES], const struct tt_waiting *about, uint64_t now_ns)
@@ -100,6 +100,7 @@ static size_t write_answer(uint8_t frame[ANSWER_BYTES], uint32_t to, const struc
         tt_write_u32(&wr, waits[i].context);
         tt_write_u64(&wr, waits[i].op);
         tt_write_u32(&wr, waits[i].rank);
+        tt_write_u8(&wr, waits[i].ended);
     }
     return tt_writer_bytes(&wr);
 }
@@ -119,7 +120,7 @@ static void ask_if_slow(void *arg, const struct tt_waiting *about)
         flood(w, frame, sizeof frame);
 }
 
-static enum tt_blame who_is_silent(void *arg, const struct tt_waiting *of, uint64_t since_ns, uint32_t *guilty)
+static enum tt_blame who_is_silent(void *arg, const struct tt_waiting *of, uint64_t since_ns, struct tt_blamed *out)
 {
     struct tt_world *w = arg;
     uint8_t frame[PROBE_BYTES];
@@ -130,7 +131,7 @@ static enum tt_blame who_is_silent(void *arg, const struct tt_waiting *of, uint6
     do {
         now_ns = tt_now_ns();
         pthread_mutex_lock(&w->probe_lock);
-        blame = tt_probe_blame(&w->probe, of, since_ns, now_ns, guilty, &ask);
+        blame = tt_probe_blame(&w->probe, of, since_ns, now_ns, out, &ask);
         pthread_mutex_unlock(&w->probe_lock);
         write_probe(frame, &ask, now_ns);
         if (ask.rank != UINT32_MAX)
@@ -173,6 +174,7 @@ static void hear_answer(struct tt_world *w, uint32_t from, struct tt_reader *r)
         waits[i].context = tt_read_u32(r);
         waits[i].op = tt_read_u64(r);
         waits[i].rank = tt_read_u32(r);
+        waits[i].ended = tt_read_u8(r) != 0;
         if (waits[i].rank == w->rank)
             waits[i].rank = UINT32_MAX;
     }
@@ -188,7 +190,7 @@ static void hear_answer(struct tt_world *w, uint32_t from, struct tt_reader *r)
 }
 
 /* Another rank says that a context failed. */
-static void hear_failure(struct tt_world *w, uint32_t id, struct tt_reader *r)
+static void hear_failure(struct tt_world *w, uint32_t from, uint32_t id, struct tt_reader *r)
 {
     char sentence[TT_OVERLAY_BYTES] = "";
     const uint32_t status = tt_read_u32(r);
@@ -196,8 +198,12 @@ static void hear_failure(struct tt_world *w, uint32_t id, struct tt_reader *r)
     tt_read_string(r, sentence, sizeof sentence);
     if (status <= TUTTI_PENDING || status >= TUTTI_STATUS_COUNT)
         r->bad = true;
-    if (!r->bad)
-        tt_engine_fail_context(w->engine, id, (tutti_status)status, sentence);
+    if (r->bad)
+        return;
+    pthread_mutex_lock(&w->probe_lock);
+    tt_probe_failed(&w->probe, from);
+    pthread_mutex_unlock(&w->probe_lock);
+    tt_engine_fail_context(w->engine, from, id, (tutti_status)status, sentence);
 }
 
 /* A frame of the overlay, under its lock. */
@@ -213,7 +219,7 @@ static void hear_words(struct tt_world *w, const struct tt_overlay_event *ev)
     if (r.bad)
         kind = 0;
     if (kind == WORD_FAILED)
-        hear_failure(w, to, &r);
+        hear_failure(w, ev->origin, to, &r);
     else if (kind == WORD_PROBE && to == w->rank)
         hear_probe(w, ev->origin, &r);
     else if (kind == WORD_ANSWER && to == w->rank)

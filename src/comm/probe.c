@@ -55,6 +55,7 @@ uint32_t tt_probe_answer(struct tt_probe *p, uint32_t rank, const struct tt_wait
     if (asked_ns < r->asked_ns && !r->first_ns)
         return 0;               /* overtaken by the answer to a newer question */
     r->first_ns = asked_ns < r->asked_ns ? r->asked_ns : 0;
+    r->failed = false;
     r->nwaits = (uint8_t)n;
     memcpy(r->waits, waits, n * sizeof *waits);
     for (uint32_t left = relevant(r, of); left; left &= left - 1) {
@@ -66,14 +67,20 @@ uint32_t tt_probe_answer(struct tt_probe *p, uint32_t rank, const struct tt_wait
     return nask;
 }
 
+void tt_probe_failed(struct tt_probe *p, uint32_t rank)
+{
+    if (rank < p->nranks)
+        p->rank[rank].failed = true;
+}
+
 /* ---- blame ---- */
 
 struct search {
     struct tt_probe *p;
     uint64_t since_ns, now_ns;
     uint32_t first, last;       /* of the queue of ranks whose answers are to be followed */
-    uint32_t guilty;
-    uint32_t idle;              /* answers, and is in nothing */
+    struct tt_blamed found;
+    bool idles;                 /* several answer, and are in nothing */
     bool open;
     struct tt_waiting ask;
 };
@@ -112,46 +119,62 @@ static void visit(struct search *s, const struct tt_waiting *w)
             note_question(r, s->now_ns);
         }
     } else if (r->first_ns) {
-        s->open = true;
-        if (s->now_ns - r->first_ns >= TT_PROBE_SILENCE_NS)
-            s->guilty = w->rank;
+        const bool silent = s->now_ns - r->first_ns >= TT_PROBE_SILENCE_NS;
+
+        s->open |= !silent;
+        if (silent)
+            *(r->failed ? &s->found.gone : &s->found.silent) = w->rank;
     } else if (r->nwaits == 0) {
-        s->idle = w->rank;
+        s->idles |= s->found.idle != NOBODY && s->found.idle != w->rank;
+        s->found.idle = w->rank;
     }
     r->due |= relevant(r, w);
     enqueue(s, w->rank);
 }
 
+/* For whom the rank waits that *w waits for, or did when it failed. */
+static void find_next(const struct tt_probe *p, const struct tt_waiting *w, struct tt_blamed *out)
+{
+    const struct tt_probe_rank *r = w->rank < p->nranks ? &p->rank[w->rank] : NULL;
+
+    for (uint32_t left = r ? relevant(r, w) : 0; left && out->next == NOBODY; left &= left - 1) {
+        const struct tt_waiting *its = &r->waits[__builtin_ctz(left)];
+
+        out->next = its->rank;
+        out->next_ended = its->ended;
+    }
+}
+
 enum tt_blame tt_probe_blame(struct tt_probe *p, const struct tt_waiting *w, uint64_t since_ns, uint64_t now_ns,
-                             uint32_t *guilty, struct tt_waiting *ask)
+                             struct tt_blamed *out, struct tt_waiting *ask)
 {
     struct search s = {
         .p = p,
         .since_ns = since_ns,
         .now_ns = now_ns,
         .first = NOBODY,
-        .guilty = NOBODY,
-        .idle = NOBODY,
+        .found = { .silent = NOBODY, .idle = NOBODY, .gone = NOBODY, .next = NOBODY },
         .ask = { .rank = NOBODY },
     };
 
     p->searches++;
     visit(&s, w);
-    while (s.first != NOBODY && s.guilty == NOBODY) {
+    while (s.first != NOBODY && s.found.silent == NOBODY) {
         struct tt_probe_rank *r = &p->rank[s.first];
         const uint8_t follow = r->due & (uint8_t)~r->done;
 
         s.first = r->next;
         r->queued = false;
         r->done |= follow;
-        for (uint32_t left = follow; left && s.guilty == NOBODY; left &= left - 1)
+        for (uint32_t left = follow; left && s.found.silent == NOBODY; left &= left - 1)
             visit(&s, &r->waits[__builtin_ctz(left)]);
     }
     *ask = s.ask;
-    if (s.guilty == NOBODY) {
-        *guilty = s.idle;
-        return s.open ? TT_BLAME_OPEN : TT_BLAME_NOBODY;
-    }
-    *guilty = s.guilty;
-    return TT_BLAME_RANK;
+    if (s.idles)
+        s.found.idle = NOBODY;
+    find_next(p, w, &s.found);
+    *out = s.found;
+    if (s.found.silent != NOBODY)
+        return TT_BLAME_RANK;
+    return s.open ? TT_BLAME_OPEN : TT_BLAME_NOBODY;
 }

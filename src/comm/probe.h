@@ -18,6 +18,7 @@ struct tt_probe_rank {
     uint64_t asked_ns;          /* of the newest question: its number, too */
     struct tt_waiting waits[TT_WAITINGS];   /* as it last said */
     uint8_t nwaits;
+    bool failed;                /* it has reported a failure of its own, and has not answered since */
     uint8_t due, done;          /* tt_probe_blame: of waits, those that are to be followed, and those that were; in search number `search` */
     bool queued;
     uint32_t search, next;      /* next in the queue of a search */
@@ -37,10 +38,12 @@ bool tt_probe_ask(struct tt_probe *p, uint32_t rank, uint64_t now_ns);
  * asked now: ask[]. In the operation that it was asked about it waits for one; if it is not in that, any of its operations may keep it from it. */
 uint32_t tt_probe_answer(struct tt_probe *p, uint32_t rank, const struct tt_waiting *of, const struct tt_waiting *waits,
                          uint32_t n, uint64_t asked_ns, uint64_t now_ns, struct tt_waiting ask[TT_WAITINGS]);
-/* From the rank that *w waits for along the answers to one that is silent (*guilty), or else to one that was in no operation
- * (UINT32_MAX: none was). since_ns: when the deadline was. ask->rank: who should be asked now, in question now_ns, which then counts as done, and there may be
- * more: call again. UINT32_MAX: nobody. */
+/* It has reported a failure of its own. If it does not answer from here on, it has ended for that, and is not to blame. */
+void tt_probe_failed(struct tt_probe *p, uint32_t rank);
+/* From the rank that *w waits for along the answers, also by operations that failed there, to what *out says. Of several ranks that are in no operation
+ * none is named, as one alone may be to blame. since_ns: when the deadline was. ask->rank: who should be asked now, in question now_ns, which
+ * then counts as done, and there may be more: call again. UINT32_MAX: nobody. */
 enum tt_blame tt_probe_blame(struct tt_probe *p, const struct tt_waiting *w, uint64_t since_ns, uint64_t now_ns,
-                             uint32_t *guilty, struct tt_waiting *ask);
+                             struct tt_blamed *out, struct tt_waiting *ask);
 
 #endif

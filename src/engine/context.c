@@ -187,6 +187,7 @@ static struct tt_context *make(struct tt_engine *e, const uint32_t *ranks, uint3
     c->nranks = nranks;
     c->engine = e;
     c->waiting_end = &c->waiting;
+    c->failed_by = UINT32_MAX;
     return c;
 }
 

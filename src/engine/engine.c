@@ -194,6 +194,7 @@ void tt_engine_destroy(struct tt_engine *e)
     pthread_mutex_destroy(&e->trouble_lock);
     pthread_mutex_destroy(&e->waiting_lock);
     free(e->members);
+    free(e->reports);
     free(e->ops);
     tt_cards_fini(&e->cards);
     tt_sparse_fini(&e->peers);
@@ -382,19 +383,25 @@ void tt_engine_set_hooks(struct tt_engine *e, const struct tt_engine_hooks *hook
     tt_baton_give(e);
 }
 
+/* Of those that have begun, and then those that failed. Under waiting_lock. */
+static const struct tt_waiting *waiting_at(const struct tt_engine *e, uint32_t i)
+{
+    return i < e->nwaiting ? &e->waiting[i] : &e->failed[i - e->nwaiting];
+}
+
 uint32_t tt_engine_waitings(struct tt_engine *e, uint32_t context, uint64_t op, struct tt_waiting out[TT_WAITINGS])
 {
     uint32_t first = UINT32_MAX, n = 0;
 
     pthread_mutex_lock(&e->waiting_lock);
-    for (uint32_t i = 0; i < e->nwaiting && first == UINT32_MAX; i++)
-        if (e->waiting[i].context == context && e->waiting[i].op == op)
+    for (uint32_t i = 0; i < e->nwaiting + e->nfailed && first == UINT32_MAX; i++)
+        if (waiting_at(e, i)->context == context && waiting_at(e, i)->op == op)
             first = i;
     if (first != UINT32_MAX)
-        out[n++] = e->waiting[first];
-    for (uint32_t i = 0; i < e->nwaiting && n < TT_WAITINGS; i++)
+        out[n++] = *waiting_at(e, first);
+    for (uint32_t i = 0; i < e->nwaiting + e->nfailed && n < TT_WAITINGS; i++)
         if (i != first)
-            out[n++] = e->waiting[i];
+            out[n++] = *waiting_at(e, i);
     pthread_mutex_unlock(&e->waiting_lock);
     return n;
 }

@@ -132,8 +132,9 @@ void tt_context_fail(struct tt_context *c, tutti_status status, const char *sent
 tutti_status tt_context_status(const struct tt_context *c, char *why, size_t why_bytes);
 /* A job rank was lost: fails the contexts that hold it, after operations whose data is all here have finished. */
 void tt_engine_lost(struct tt_engine *e, uint32_t rank, const char *sentence);
-/* Another rank says that the context `id` failed. */
-void tt_engine_fail_context(struct tt_engine *e, uint32_t id, tutti_status status, const char *sentence);
+/* Job rank `from` (UINT32_MAX: no rank) reports that the context `id` failed there. Kept for what is said of that rank later, whether or not this rank
+ * has the context. */
+void tt_engine_fail_context(struct tt_engine *e, uint32_t from, uint32_t id, tutti_status status, const char *sentence);
 /* All contexts that are there: the view is over. The sentence says why. Whether that ended operations of a context that had not failed: the caller is then
  * the first to know, and logs it. */
 bool tt_engine_fail_all(struct tt_engine *e, tutti_status status, const char *sentence);
@@ -144,6 +145,7 @@ struct tt_waiting {
     uint32_t context;
     uint32_t rank;      /* of the job; UINT32_MAX: nobody */
     uint64_t op;        /* its number, which is the same on all ranks; UINT64_MAX: sends and receives have none */
+    bool ended;         /* it failed here, and waited for `rank` then (UINT32_MAX: not known); no later one succeeded */
 };
 
 #define TT_WAITINGS 8u  /* told of at once */
@@ -154,6 +156,15 @@ enum tt_blame {
     TT_BLAME_OPEN       /* somebody has been asked, and may yet answer */
 };
 
+/* What is known when a deadline passes in an operation that waits for a rank. Each is a job rank, or UINT32_MAX. */
+struct tt_blamed {
+    uint32_t silent;    /* does not answer (TT_BLAME_RANK) */
+    uint32_t idle;      /* the only one that answers and is in no operation */
+    uint32_t gone;      /* does not answer, but had reported a failure of its own */
+    uint32_t next;      /* the waited-for rank waits for this one, */
+    bool next_ended;    /* or did when its last call failed */
+};
+
 /* What the engine asks of the level above, all under the baton; they must not call back into the engine. */
 struct tt_engine_hooks {
     void *arg;
@@ -162,13 +173,14 @@ struct tt_engine_hooks {
     /* An operation has waited for w->rank for a while. */
     void (*slow)(void *arg, const struct tt_waiting *w);
     /* A deadline has passed, at since_ns, in an operation that waits for w->rank: who, along the chain of waiting, does not answer? Who was not asked since is
-     * asked now. *guilty: that rank (TT_BLAME_RANK); else one that answered that it is in no operation, or UINT32_MAX. */
-    enum tt_blame (*blame)(void *arg, const struct tt_waiting *w, uint64_t since_ns, uint32_t *guilty);
+     * asked now. */
+    enum tt_blame (*blame)(void *arg, const struct tt_waiting *w, uint64_t since_ns, struct tt_blamed *out);
 };
 /* None of the ones before is called any more when it returns. */
 void tt_engine_set_hooks(struct tt_engine *e, const struct tt_engine_hooks *hooks);
-/* What this process is in: the operations that have begun, and one of each context where none has, at most TT_WAITINGS, first the one with this context and number if it is among them. Returns
- * how many there are. Any thread; as of some milliseconds ago. */
+/* What this process is in: the operations that have begun, one of each context where none has, and then those that failed, if no later
+ * one succeeded; at most TT_WAITINGS. First is the one with this context and number if it is among them. Returns how many there are. Any
+ * thread; as of some milliseconds ago. */
 uint32_t tt_engine_waitings(struct tt_engine *e, uint32_t context, uint64_t op, struct tt_waiting out[TT_WAITINGS]);
 
 /* ---- operations ------------------------------------------------------------------------------------------- */

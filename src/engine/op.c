@@ -21,6 +21,7 @@
 #include "engine/requests.h"
 #include "engine/stream.h"
 #include "engine/timers.h"
+#include "engine/trouble.h"
 
 #define PASSES_HELD 400         /* some 20 us, a few segments' time */
 #define HASTY_ACTIONS 64
@@ -176,6 +177,8 @@ void tt_op_end(struct tt_op *op, tutti_status status, const char *why)
         snprintf(op->why, sizeof op->why, "%s", why);
     else if (tt_op_is_quantized(op))
         tt_op_quantized_end(op);
+    if (!status)
+        tt_op_has_succeeded(op);
     atomic_store_explicit(&op->status, (int)status, memory_order_release);
     if (op->group)
         tt_group_member_over(op);
@@ -465,6 +468,7 @@ static void end_failed(struct tt_op *op, tutti_status st)
     const struct tt_context *c = op->context;
     char why[TT_ERROR_BYTES], what[512], said[600], own[TT_RANK_TEXT_BYTES];
 
+    tt_op_has_failed(op, st);
     if (st != TUTTI_ERR_TIMEOUT && st != TUTTI_ERR_PEER_LOST) {
         tt_op_end(op, st, c->why);
         return;
@@ -617,8 +621,10 @@ tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *con
     struct tt_op *op;
     tutti_status st = (tutti_status)atomic_load(&c->status);
 
-    if (st)
+    if (st) {
+        tt_context_has_refused(c);
         return tt_fail_again(st, c->why);
+    }
     if (c->nwaiting >= TT_OPS_WAITING)
         return tt_fail(TUTTI_ERR_NOMEM, "%u operations of one communicator are waiting already", TT_OPS_WAITING);
     work_bytes = conf->algo->work_bytes(&conf->coll);
@@ -668,6 +674,7 @@ tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *con
     c->engine->nunbegun += conf->parts != NULL;
     op->why[0] = 0;
     op->deadline_ns = op->nudge_ns = 0;
+    op->started = ++c->engine->starts;
     atomic_store_explicit(&op->status, TUTTI_PENDING, memory_order_relaxed);
     tt_request_hold(op);
     *out = op;
@@ -729,6 +736,7 @@ static bool take_up(struct tt_op *op, const void *src, void *dst, uint32_t tag, 
 /* It waits with the others: what could not be done at once, or must not be. */
 static void fall_in(struct tt_op *op)
 {
+    op->started = ++op->context->engine->starts;
     atomic_store_explicit(&op->status, TUTTI_PENDING, memory_order_relaxed);
     for (uint32_t i = 0; i < op->exec.npeers; i++)
         op->flow[i].asked = false;      /* that was an earlier call */

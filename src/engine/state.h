@@ -142,6 +142,7 @@ struct tt_context {
     struct tt_history history[TT_HISTORY];
     struct tt_copies (*copies)[TT_COPIES_CLASSES];   /* [TT_COLL_KINDS]; NULL: no long message came from this host yet */
     atomic_int status;          /* tutti_status */
+    uint32_t failed_by;         /* job rank that reported its failure; UINT32_MAX: none */
     char why[TT_ERROR_BYTES];   /* written once, before status */
     struct tt_op *requests;     /* operations that the application has not freed */
     bool guarded;               /* who closes it waits for who is inside */
@@ -195,6 +196,7 @@ struct tt_op {
     char why[TT_ERROR_BYTES];
     uint64_t began_ns;          /* for timers; 0: it is not timed */
     uint64_t deadline_ns, nudge_ns;     /* 0: not set yet: the first look at the clock does */
+    uint32_t started;           /* engine->starts then */
     struct tt_copies *copies;   /* who has said how its messages of this host come; NULL: nobody has */
     bool copies_timed;          /* and hears what it took */
     uint8_t copies_way;         /* that it tries: tt_copies_way */
@@ -248,6 +250,14 @@ static inline uint32_t tt_op_divisor(const struct tt_op *op)
 
 /* ---- the engine ---------------------------------------------------------------------------------------------------- */
 
+#define TT_REPORTS 8u           /* of failures, one for each rank */
+
+/* The last failure that a rank reported. */
+struct tt_report {
+    uint32_t rank;
+    char sentence[TT_ERROR_BYTES];
+};
+
 struct tt_engine {
     uint32_t rank, nranks, local_ranks;
     uint32_t first_here;        /* the lowest rank of this host */
@@ -291,6 +301,12 @@ struct tt_engine {
     pthread_mutex_t waiting_lock;
     struct tt_waiting waiting[TT_WAITINGS_KEPT];    /* see tt_engine_waitings: written under the baton and the lock */
     uint32_t nwaiting;
+    struct tt_waiting failed[TT_WAITINGS];      /* the last ones, oldest first; likewise */
+    uint32_t nfailed;
+    uint32_t starts;            /* operations that were started, apart from those that ended at once */
+    uint32_t failed_starts, failed_at_once;     /* starts and at_once when the last of these failed */
+    struct tt_report *reports;  /* [TT_REPORTS], failures that other ranks reported; NULL: none yet */
+    uint32_t nreports;          /* so far; the newest ones are kept */
 
     bool armed;                 /* the wires were armed: the next pass polls them all */
     bool busy;                  /* the last pass had something to do */

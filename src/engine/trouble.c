@@ -17,6 +17,7 @@ struct tt_trouble {
     struct tt_trouble *next;
     bool is_context;
     uint32_t id;                /* context, or job rank */
+    uint32_t from;              /* job rank that reported it */
     tutti_status status;
     char sentence[TT_ERROR_BYTES];
 };
@@ -29,16 +30,118 @@ static bool holds(const struct tt_context *c, uint32_t rank)
     return false;
 }
 
+/* ---- failures here and elsewhere ---- */
+
+static void forget_failed(struct tt_engine *e)
+{
+    pthread_mutex_lock(&e->waiting_lock);
+    e->nfailed = 0;
+    pthread_mutex_unlock(&e->waiting_lock);
+}
+
+static void keep_failed(struct tt_engine *e, const struct tt_waiting *w)
+{
+    pthread_mutex_lock(&e->waiting_lock);
+    if (e->nfailed == TT_WAITINGS)
+        memmove(e->failed, e->failed + 1, --e->nfailed * sizeof *e->failed);
+    e->failed[e->nfailed++] = *w;
+    pthread_mutex_unlock(&e->waiting_lock);
+    e->failed_starts = e->starts;
+    e->failed_at_once = e->at_once;
+}
+
+static bool has_failed_in(const struct tt_engine *e, uint32_t context)
+{
+    for (uint32_t i = 0; i < e->nfailed; i++)
+        if (e->failed[i].context == context)
+            return true;
+    return false;
+}
+
+/* Where there was another reason than waiting, nobody is blamed for whom it waited for. */
+void tt_op_has_failed(const struct tt_op *op, tutti_status status)
+{
+    struct tt_engine *e = op->context->engine;
+    struct tt_waiting w = {
+        .context = op->context->id, .rank = UINT32_MAX, .op = op->p2p ? UINT64_MAX : op->seq, .ended = true
+    };
+
+    if (status == TUTTI_ERR_TIMEOUT || status == TUTTI_ERR_PEER_LOST)
+        w.rank = tt_op_waits_for(op);
+    if (w.rank != UINT32_MAX || !has_failed_in(e, w.context))
+        keep_failed(e, &w);
+}
+
+void tt_op_has_succeeded(const struct tt_op *op)
+{
+    struct tt_engine *e = op->context->engine;
+
+    if (e->nfailed && (int32_t)(op->started - e->failed_starts) > 0)
+        forget_failed(e);
+}
+
+void tt_context_has_refused(const struct tt_context *c)
+{
+    if (!has_failed_in(c->engine, c->id))
+        keep_failed(c->engine,
+                    &(struct tt_waiting){ .context = c->id, .rank = c->failed_by, .op = UINT64_MAX, .ended = true });
+}
+
+/* What a rank reported of a failure of its own; NULL: nothing. */
+static const char *report_of(const struct tt_engine *e, uint32_t rank)
+{
+    for (uint32_t i = 0; i < e->nreports && i < TT_REPORTS; i++)
+        if (e->reports[i].rank == rank)
+            return e->reports[i].sentence;
+    return NULL;
+}
+
+static void keep_report(struct tt_engine *e, uint32_t rank, const char *sentence)
+{
+    struct tt_report *r = NULL;
+
+    if (rank == UINT32_MAX)
+        return;
+    if (!e->reports)
+        e->reports = calloc(TT_REPORTS, sizeof *e->reports);
+    if (!e->reports)
+        return;
+    for (uint32_t i = 0; i < e->nreports && i < TT_REPORTS && !r; i++)
+        if (e->reports[i].rank == rank)
+            r = &e->reports[i];
+    if (!r)
+        r = &e->reports[e->nreports++ % TT_REPORTS];
+    r->rank = rank;
+    snprintf(r->sentence, sizeof r->sentence, "%s", sentence);
+}
+
+#define REPORT_TEXT_BYTES 400
+
+/* "; it had reported: ...", or nothing. */
+static const char *report_text(const struct tt_engine *e, uint32_t rank, char out[REPORT_TEXT_BYTES])
+{
+    const char *report = report_of(e, rank);
+
+    if (report)
+        snprintf(out, REPORT_TEXT_BYTES, "; it had reported: %.*s", REPORT_TEXT_BYTES - 30, report);
+    else
+        out[0] = 0;
+    return out;
+}
+
+/* ---- losses ---- */
+
 void tt_peer_lost(struct tt_engine *e, uint32_t rank, const char *how)
 {
     struct tt_peer *p = tt_peer_of(e, rank);
-    char who[TT_RANK_TEXT_BYTES], why[TT_ERROR_BYTES];
+    char who[TT_RANK_TEXT_BYTES], why[TT_ERROR_BYTES], report[REPORT_TEXT_BYTES];
 
     if (p && p->state == TT_PEER_LOST)
         return;
     if (p)
         p->state = TT_PEER_LOST;
-    snprintf(why, sizeof why, "%s was lost: %.*s", tt_rank_text(e, rank, who), TT_ERROR_BYTES - 60, how);
+    snprintf(why, sizeof why, "%s was lost: %.*s%s", tt_rank_text(e, rank, who),
+             TT_ERROR_BYTES - REPORT_TEXT_BYTES - 60, how, report_text(e, rank, report));
     for (struct tt_context *c = e->contexts, *next; c; c = next) {
         next = c->next;
         if (holds(c, rank))
@@ -69,11 +172,12 @@ static void check_left(struct tt_engine *e)
         for (const struct tt_op *op = c->active; op; op = op->next) {
             const uint32_t r = tt_op_waits_for(op);
             const struct tt_peer *p = r == UINT32_MAX ? NULL : tt_peer_get(e, r);
-            char who[TT_RANK_TEXT_BYTES], why[256];
+            char who[TT_RANK_TEXT_BYTES], why[128 + REPORT_TEXT_BYTES], told[REPORT_TEXT_BYTES];
 
             if (!p || !tt_peer_is_gone(e, p))
                 continue;
-            snprintf(why, sizeof why, "%s has ended its communicator, and is needed", tt_rank_text(e, r, who));
+            snprintf(why, sizeof why, "%s has ended its communicator, and is needed%s", tt_rank_text(e, r, who),
+                     report_text(e, r, told));
             tt_context_fail_here(c, TUTTI_ERR_PEER_LOST, why, true);
             break;
         }
@@ -86,13 +190,15 @@ void tt_peer_left(struct tt_engine *e, struct tt_peer *p)
     tt_peer_has_gone(e, p);
 }
 
-static void report(struct tt_engine *e, bool is_context, uint32_t id, tutti_status st, const char *sentence)
+static void report(struct tt_engine *e, bool is_context, uint32_t from, uint32_t id, tutti_status st,
+                   const char *sentence)
 {
     struct tt_trouble *t = calloc(1, sizeof *t);
     const uint64_t one = 1;
 
     if (t) {
         t->is_context = is_context;
+        t->from = from;
         t->id = id;
         t->status = st;
         snprintf(t->sentence, sizeof t->sentence, "%s", sentence);
@@ -112,12 +218,12 @@ static void report(struct tt_engine *e, bool is_context, uint32_t id, tutti_stat
 
 void tt_engine_lost(struct tt_engine *e, uint32_t rank, const char *sentence)
 {
-    report(e, false, rank, TUTTI_ERR_PEER_LOST, sentence);
+    report(e, false, rank, rank, TUTTI_ERR_PEER_LOST, sentence);
 }
 
-void tt_engine_fail_context(struct tt_engine *e, uint32_t id, tutti_status status, const char *sentence)
+void tt_engine_fail_context(struct tt_engine *e, uint32_t from, uint32_t id, tutti_status status, const char *sentence)
 {
-    report(e, true, id, status, sentence);
+    report(e, true, from, id, status, sentence);
 }
 
 bool tt_engine_has_lost(struct tt_engine *e, uint32_t rank)
@@ -156,6 +262,9 @@ void tt_take_trouble(struct tt_engine *e)
         if (t->is_context) {
             struct tt_context *c = tt_context_find(e, t->id);
 
+            keep_report(e, t->from, t->sentence);
+            if (c && !atomic_load(&c->status))
+                c->failed_by = t->from;
             if (c)              /* else this rank has no part in it, or has closed it */
                 tt_context_fail_here(c, t->status, t->sentence, false);
         } else {
@@ -199,38 +308,62 @@ static bool find_waiting(const struct tt_op *op, struct tt_waiting *out)
     return true;
 }
 
-/* Who is to blame that op did not end by its deadline, or who answers and is in nothing: *guilty, which is UINT32_MAX before. Nobody is before what has come meanwhile is heard: this process may have stood still itself. */
-static enum tt_blame find_guilty(struct tt_engine *e, const struct tt_op *op, uint32_t *guilty)
+/* Who is to blame that op did not end by its deadline. Nobody is before what has come meanwhile is heard: this process may have stood
+ * still itself. *w: what op waits for. */
+static enum tt_blame find_guilty(struct tt_engine *e, const struct tt_op *op, struct tt_waiting *w,
+                                 struct tt_blamed *out)
 {
-    struct tt_waiting w;
-
-    if (!e->hooks.blame || !find_waiting(op, &w))
+    *out = (struct tt_blamed){ .silent = UINT32_MAX, .idle = UINT32_MAX, .gone = UINT32_MAX, .next = UINT32_MAX };
+    if (!e->hooks.blame || !find_waiting(op, w))
         return TT_BLAME_NOBODY;
     tt_engine_hear(e);
     if (atomic_load(&e->ntrouble) != e->trouble_seen)
         return TT_BLAME_OPEN;   /* somebody tells the reason */
-    return e->hooks.blame(e->hooks.arg, &w, op->deadline_ns, guilty);
+    return e->hooks.blame(e->hooks.arg, w, op->deadline_ns, out);
+}
+
+#define BLAME_TEXT_BYTES (REPORT_TEXT_BYTES + 160)
+
+/* What is said of other ranks where all answer that should: one that is in nothing, one that had failed and is gone, or else for whom the
+ * waited-for rank waits. */
+static void print_blamed(struct tt_engine *e, uint32_t waits_for, const struct tt_blamed *b, char out[BLAME_TEXT_BYTES])
+{
+    char who[TT_RANK_TEXT_BYTES], whom[TT_RANK_TEXT_BYTES], report[REPORT_TEXT_BYTES];
+
+    out[0] = 0;
+    if (b->idle != UINT32_MAX) {
+        snprintf(out, BLAME_TEXT_BYTES, "; %s answers, and was in no collective, send or receive",
+                 tt_rank_text(e, b->idle, who));
+    } else if (b->gone != UINT32_MAX) {
+        snprintf(out, BLAME_TEXT_BYTES, "; %s does not answer any more%s", tt_rank_text(e, b->gone, who),
+                 report_text(e, b->gone, report));
+    } else if (b->next_ended && b->next == UINT32_MAX) {
+        snprintf(out, BLAME_TEXT_BYTES, "; the last call of %s failed", tt_rank_text(e, waits_for, who));
+    } else if (b->next != UINT32_MAX) {
+        snprintf(out, BLAME_TEXT_BYTES, b->next_ended ? "; the last call of %s failed, waiting for %s" : "; %s waits for %s",
+                 tt_rank_text(e, waits_for, who), tt_rank_text(e, b->next, whom));
+    }
 }
 
 /* The deadline of op has passed. The one to blame is who does not answer, not the neighbour that waits for it. False: somebody has been asked, and
  * op goes on until that is known. */
 static bool timed_out(struct tt_engine *e, struct tt_op *op)
 {
-    uint32_t guilty = UINT32_MAX;
-    char what[512], why[TT_ERROR_BYTES], own[TT_RANK_TEXT_BYTES], other[TT_RANK_TEXT_BYTES];
-    const enum tt_blame blame = find_guilty(e, op, &guilty);
+    char what[512], why[TT_ERROR_BYTES], own[TT_RANK_TEXT_BYTES], other[TT_RANK_TEXT_BYTES], blamed[BLAME_TEXT_BYTES];
+    struct tt_waiting w = { .rank = UINT32_MAX };
+    struct tt_blamed b;
+    const enum tt_blame blame = find_guilty(e, op, &w, &b);
 
     if (blame == TT_BLAME_OPEN && e->now_ns < op->deadline_ns + INQUIRY_NS)
         return false;
     tt_op_describe(op, what, sizeof what);
-    if (blame == TT_BLAME_RANK)
-        snprintf(why, sizeof why, "%s does not answer: %s reached its deadline in %s", tt_rank_text(e, guilty, other),
-                 tt_rank_text(e, e->rank, own), what);
-    else if (guilty != UINT32_MAX)
-        snprintf(why, sizeof why, "%s reached its deadline in %s; %s answers, and was in no collective, send or receive",
-                 tt_rank_text(e, e->rank, own), what, tt_rank_text(e, guilty, other));
-    else
-        snprintf(why, sizeof why, "%s reached its deadline in %s", tt_rank_text(e, e->rank, own), what);
+    tt_rank_text(e, e->rank, own);
+    if (blame == TT_BLAME_RANK) {
+        snprintf(why, sizeof why, "%s does not answer: %s reached its deadline in %s", tt_rank_text(e, b.silent, other), own, what);
+    } else {
+        print_blamed(e, w.rank, &b, blamed);
+        snprintf(why, sizeof why, "%s reached its deadline in %.*s%s", own, TT_ERROR_BYTES - BLAME_TEXT_BYTES - 60, what, blamed);
+    }
     tt_context_fail_here(op->context, blame == TT_BLAME_RANK ? TUTTI_ERR_PEER_LOST : TUTTI_ERR_TIMEOUT, why, true);
     return true;
 }
@@ -284,6 +417,8 @@ static void publish(struct tt_engine *e)
         if (!c->active && c->waiting && n < TT_WAITINGS_KEPT)
             now[n++] = (struct tt_waiting){ .context = c->id, .rank = UINT32_MAX, .op = c->waiting->seq };
     }
+    if (e->nfailed && e->at_once != e->failed_at_once)
+        forget_failed(e);       /* short calls have ended since */
     if (!n && !e->nwaiting)
         return;
     pthread_mutex_lock(&e->waiting_lock);

@@ -292,5 +292,5 @@ void tt_space_failed(tutti_run *run, const struct tt_said *s)
         return;
     if (tt_space_has(s->epoch, s->context) && s->epoch == run->m.epoch && !run->m.stopped)
         keep_why(run, s->context, st, s->text);
-    tt_engine_fail_context(run->home.world->engine, s->context, st, s->text); /* INVALID is what was never started */
+    tt_engine_fail_context(run->home.world->engine, UINT32_MAX, s->context, st, s->text); /* INVALID is what was never started */
 }

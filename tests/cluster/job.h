@@ -13,7 +13,7 @@
 #include "base/prng.h"
 #include "tutti/tutti.h"
 
-#define JOB_RANKS_MAX 6
+#define JOB_RANKS_MAX 8
 #define JOB_FLAGS 16
 #define JOB_WORDS 64
 #define JOB_STEP_BYTES 256

@@ -39,13 +39,24 @@ static uint32_t answer_none(uint32_t rank, const struct tt_waiting *of, uint64_t
     return tt_probe_answer(&probe, rank, of, waits, 0, ranks[rank].asked_ns, now, ask);
 }
 
+/* tt_probe_blame; *guilty: the silent rank, or the idle one. */
+static enum tt_blame blame_of(struct tt_probe *p, const struct tt_waiting *w, uint64_t since_ns, uint64_t now_ns,
+                              uint32_t *guilty, struct tt_waiting *ask)
+{
+    struct tt_blamed b;
+    const enum tt_blame blame = tt_probe_blame(p, w, since_ns, now_ns, &b, ask);
+
+    *guilty = blame == TT_BLAME_RANK ? b.silent : b.idle;
+    return blame;
+}
+
 /* Who is to blame; nobody is asked anew. */
 static uint32_t blamed(uint32_t rank, uint64_t now)
 {
     const struct tt_waiting w = waiting(rank);
     struct tt_waiting ask;
     uint32_t guilty = UINT32_MAX;
-    const enum tt_blame blame = tt_probe_blame(&probe, &w, 0, now, &guilty, &ask);
+    const enum tt_blame blame = blame_of(&probe, &w, 0, now, &guilty, &ask);
 
     assert_int_equal(ask.rank, UINT32_MAX);
     assert_true(blame != TT_BLAME_RANK || guilty != UINT32_MAX);
@@ -159,14 +170,14 @@ static void who_changes_its_mind_is_followed(void **state)
 /* Rank 1 is in operations 4, 5 and a receive, and waits for another rank in each. Rank 2 is in the receive's communicator alone. */
 static void a_rank_in_the_operation_is_followed_there_and_one_that_is_not_in_all_it_is_in(void **state)
 {
-    static const struct tt_waiting waits[] = { { 1, 3, 4 }, { 1, 4, 5 }, { 2, 6, NO_NUMBER } };
+    static const struct tt_waiting waits[] = { { 1, 3, 4, false }, { 1, 4, 5, false }, { 2, 6, NO_NUMBER, false } };
     static const struct {
         struct tt_waiting of;
         uint32_t silent, blamed;
     } cases[] = {
-        { { 1, 1, 4 }, 3, 3 },         { { 1, 1, 4 }, 4, UINT32_MAX }, { { 1, 1, 5 }, 4, 4 },
-        { { 1, 1, 5 }, 6, UINT32_MAX }, { { 1, 1, 7 }, 6, 6 },          { { 1, 1, 7 }, 4, 4 },
-        { { 2, 1, 5 }, 3, 3 },         { { 2, 1, NO_NUMBER }, 4, 4 },
+        { { 1, 1, 4, false }, 3, 3 },         { { 1, 1, 4, false }, 4, UINT32_MAX }, { { 1, 1, 5, false }, 4, 4 },
+        { { 1, 1, 5, false }, 6, UINT32_MAX }, { { 1, 1, 7, false }, 6, 6 },          { { 1, 1, 7, false }, 4, 4 },
+        { { 2, 1, 5, false }, 3, 3 },         { { 2, 1, NO_NUMBER, false }, 4, 4 },
     };
 
     (void)state;
@@ -179,8 +190,7 @@ static void a_rank_in_the_operation_is_followed_there_and_one_that_is_not_in_all
         assert_true(tt_probe_ask(&probe, cases[i].silent, START));
         for (uint32_t k = tt_probe_answer(&probe, 1, &cases[i].of, waits, 3, START, START, ask); k > 0; k--)
             answer(ask[k - 1].rank, UINT32_MAX, START);
-        assert_int_equal(tt_probe_blame(&probe, &cases[i].of, 0, START + TT_PROBE_SILENCE_NS, &guilty, ask) ==
-                             TT_BLAME_RANK,
+        assert_int_equal(blame_of(&probe, &cases[i].of, 0, START + TT_PROBE_SILENCE_NS, &guilty, ask) == TT_BLAME_RANK,
                          cases[i].blamed != UINT32_MAX);
         assert_int_equal(guilty, cases[i].blamed);
     }
@@ -188,8 +198,10 @@ static void a_rank_in_the_operation_is_followed_there_and_one_that_is_not_in_all
 
 static void of_an_answer_those_are_asked_who_keep_it_from_the_operation(void **state)
 {
-    static const struct tt_waiting waits[] = { { 1, 3, 4 }, { 1, 4, 5 }, { 2, 6, NO_NUMBER }, { 2, UINT32_MAX, 9 } };
-    const struct tt_waiting in = { 1, 1, 5 }, not_in = { 1, 1, 8 };
+    static const struct tt_waiting waits[] = {
+        { 1, 3, 4, false }, { 1, 4, 5, false }, { 2, 6, NO_NUMBER, false }, { 2, UINT32_MAX, 9, false }
+    };
+    const struct tt_waiting in = { 1, 1, 5, false }, not_in = { 1, 1, 8, false };
     struct tt_waiting ask[TT_WAITINGS];
 
     (void)state;
@@ -205,8 +217,8 @@ static void of_an_answer_those_are_asked_who_keep_it_from_the_operation(void **s
 /* A circle through two operations: rank 1's first one waits for rank 2, which has not come to the second. */
 static void a_rank_is_followed_in_each_of_its_operations(void **state)
 {
-    static const struct tt_waiting of_1[] = { { 1, 3, 4 }, { 1, 2, 5 } }, of_2[] = { { 1, 1, 4 } };
-    const struct tt_waiting first = { 1, 1, 5 };
+    static const struct tt_waiting of_1[] = { { 1, 3, 4, false }, { 1, 2, 5, false } }, of_2[] = { { 1, 1, 4, false } };
+    const struct tt_waiting first = { 1, 1, 5, false };
     struct tt_waiting ask[TT_WAITINGS];
     uint32_t guilty = UINT32_MAX;
 
@@ -216,7 +228,7 @@ static void a_rank_is_followed_in_each_of_its_operations(void **state)
     assert_int_equal(tt_probe_answer(&probe, 1, &first, of_1, 2, START, START, ask), 1);
     assert_int_equal(tt_probe_answer(&probe, 2, &first, of_2, 1, START, START, ask), 0);
     assert_true(tt_probe_ask(&probe, 3, START));
-    assert_int_equal(tt_probe_blame(&probe, &first, 0, START + TT_SECOND, &guilty, ask), TT_BLAME_RANK);
+    assert_int_equal(blame_of(&probe, &first, 0, START + TT_SECOND, &guilty, ask), TT_BLAME_RANK);
     assert_int_equal(guilty, 3);
 }
 
@@ -237,24 +249,86 @@ static void who_answers_and_is_in_no_operation_is_told_of(void **state)
     assert_true(answer(1, 2, deadline - TT_MS));
     assert_int_equal(answer_none(2, &last, deadline - TT_MS), 0);
     for (uint32_t r = 0; r <= 2; r++) {
-        assert_int_equal(tt_probe_blame(&probe, &first, deadline, deadline, &told, &ask), TT_BLAME_OPEN);
+        assert_int_equal(blame_of(&probe, &first, deadline, deadline, &told, &ask), TT_BLAME_OPEN);
         assert_int_equal(ask.rank, r);
         assert_int_equal(told, UINT32_MAX);
     }
     assert_false(answer(0, 1, deadline));
     assert_false(answer(1, 2, deadline));
-    assert_int_equal(tt_probe_blame(&probe, &first, deadline, deadline, &told, &ask), TT_BLAME_OPEN);
+    assert_int_equal(blame_of(&probe, &first, deadline, deadline, &told, &ask), TT_BLAME_OPEN);
     assert_int_equal(told, UINT32_MAX);
     assert_int_equal(answer_none(2, &last, deadline), 0);
-    assert_int_equal(tt_probe_blame(&probe, &first, deadline, deadline, &told, &ask), TT_BLAME_NOBODY);
+    assert_int_equal(blame_of(&probe, &first, deadline, deadline, &told, &ask), TT_BLAME_NOBODY);
     assert_int_equal(told, 2);
 
     assert_false(answer(2, 0, deadline + TT_MS));       /* now they wait in a circle */
-    assert_int_equal(tt_probe_blame(&probe, &first, deadline, deadline + TT_MS, &told, &ask), TT_BLAME_NOBODY);
+    assert_int_equal(blame_of(&probe, &first, deadline, deadline + TT_MS, &told, &ask), TT_BLAME_NOBODY);
     assert_int_equal(told, UINT32_MAX);
 }
 
 /* Two questions are under way when the answer to the first comes, which was given before the deadline. */
+/* Rank 0 is waited for. Its last call failed while it waited for rank 1, and that of rank 1 for rank 2, which is in nothing. */
+static void ranks_whose_last_call_failed_are_followed_to_one_that_is_in_nothing(void **state)
+{
+    static const struct tt_waiting of_0 = { 2, 1, 3, true }, of_1 = { 3, 2, 1, true };
+    const struct tt_waiting w = waiting(0), w1 = { 2, 1, 3, false }, w2 = { 3, 2, 1, false };
+    struct tt_waiting ask[TT_WAITINGS];
+    struct tt_blamed b;
+
+    (void)state;
+    begin();
+    assert_true(tt_probe_ask(&probe, 0, START));
+    assert_int_equal(tt_probe_answer(&probe, 0, &w, &of_0, 1, START, START, ask), 1);
+    assert_int_equal(tt_probe_answer(&probe, 1, &w1, &of_1, 1, START, START, ask), 1);
+    assert_int_equal(answer_none(2, &w2, START), 0);
+    assert_int_equal(tt_probe_blame(&probe, &w, START, START, &b, ask), TT_BLAME_NOBODY);
+    assert_int_equal(b.idle, 2);
+    assert_int_equal(b.next, 1);
+    assert_true(b.next_ended);
+}
+
+/* Two ranks that are in nothing: one alone may keep the others waiting. */
+static void of_several_ranks_in_nothing_none_is_named(void **state)
+{
+    static const struct tt_waiting of_0[] = { { 2, 1, 3, false }, { 3, 2, 4, false } };
+    const struct tt_waiting w = waiting(0);
+    struct tt_waiting ask[TT_WAITINGS];
+    struct tt_blamed b;
+
+    (void)state;
+    begin();
+    assert_true(tt_probe_ask(&probe, 0, START));
+    assert_int_equal(tt_probe_answer(&probe, 0, &w, of_0, 2, START, START, ask), 2);
+    answer_none(1, &w, START);
+    answer_none(2, &w, START);
+    assert_int_equal(tt_probe_blame(&probe, &w, START, START, &b, ask), TT_BLAME_NOBODY);
+    assert_int_equal(b.idle, UINT32_MAX);
+    assert_int_equal(b.next, 1);
+    assert_false(b.next_ended);
+}
+
+/* It ended because of that failure; one that answers afterwards is as good as any other. */
+static void a_silent_rank_that_reported_a_failure_is_not_blamed(void **state)
+{
+    const struct tt_waiting w = waiting(0);
+    struct tt_waiting ask[TT_WAITINGS];
+    struct tt_blamed b;
+
+    (void)state;
+    begin();
+    tt_probe_failed(&probe, 0);
+    assert_true(tt_probe_ask(&probe, 0, START));
+    assert_int_equal(tt_probe_blame(&probe, &w, 0, START + TT_PROBE_SILENCE_NS - 1, &b, ask), TT_BLAME_OPEN);
+    assert_int_equal(tt_probe_blame(&probe, &w, 0, START + TT_PROBE_SILENCE_NS, &b, ask), TT_BLAME_NOBODY);
+    assert_int_equal(b.gone, 0);
+    assert_int_equal(b.silent, UINT32_MAX);
+    answer_none(0, &w, START + TT_SECOND);
+    assert_true(tt_probe_ask(&probe, 0, START + 2 * TT_SECOND));
+    assert_int_equal(tt_probe_blame(&probe, &w, 0, START + 3 * TT_SECOND, &b, ask), TT_BLAME_RANK);
+    assert_int_equal(b.silent, 0);
+    tt_probe_failed(&probe, N);
+}
+
 static void an_old_answer_does_not_pass_for_a_new_one(void **state)
 {
     const uint64_t old = START, deadline = START + 300 * TT_MS, asked = deadline + TT_MS;
@@ -267,10 +341,9 @@ static void an_old_answer_does_not_pass_for_a_new_one(void **state)
     assert_true(tt_probe_ask(&probe, 1, old));
     assert_true(tt_probe_ask(&probe, 1, asked));
     assert_int_equal(tt_probe_answer(&probe, 1, &w, ask, 0, old, asked + TT_MS, ask), 0);
-    assert_int_equal(tt_probe_blame(&probe, &w, deadline, asked + TT_MS, &guilty, ask), TT_BLAME_OPEN);
-    assert_int_equal(tt_probe_blame(&probe, &w, deadline, asked + TT_PROBE_SILENCE_NS - 1, &guilty, ask),
-                     TT_BLAME_OPEN);
-    assert_int_equal(tt_probe_blame(&probe, &w, deadline, asked + TT_PROBE_SILENCE_NS, &guilty, ask), TT_BLAME_RANK);
+    assert_int_equal(blame_of(&probe, &w, deadline, asked + TT_MS, &guilty, ask), TT_BLAME_OPEN);
+    assert_int_equal(blame_of(&probe, &w, deadline, asked + TT_PROBE_SILENCE_NS - 1, &guilty, ask), TT_BLAME_OPEN);
+    assert_int_equal(blame_of(&probe, &w, deadline, asked + TT_PROBE_SILENCE_NS, &guilty, ask), TT_BLAME_RANK);
     assert_int_equal(guilty, 1);
 
     /* The other way round: the new one overtakes it. */
@@ -279,8 +352,7 @@ static void an_old_answer_does_not_pass_for_a_new_one(void **state)
     assert_true(tt_probe_ask(&probe, 1, asked));
     assert_int_equal(tt_probe_answer(&probe, 1, &w, &next, 1, asked, asked + TT_MS, ask), 1);
     assert_int_equal(tt_probe_answer(&probe, 1, &w, ask, 0, old, asked + TT_MS, ask), 0);
-    assert_int_equal(tt_probe_blame(&probe, &w, deadline, asked + TT_MS + TT_PROBE_SILENCE_NS, &guilty, ask),
-                     TT_BLAME_RANK);
+    assert_int_equal(blame_of(&probe, &w, deadline, asked + TT_MS + TT_PROBE_SILENCE_NS, &guilty, ask), TT_BLAME_RANK);
     assert_int_equal(guilty, 3);
 }
 
@@ -297,20 +369,18 @@ static void nobody_is_acquitted_by_what_was_said_before_the_deadline(void **stat
     assert_true(tt_probe_ask(&probe, 1, deadline - TT_MS));
     assert_true(answer(1, 2, deadline - TT_MS));
     assert_false(answer(2, UINT32_MAX, deadline - TT_MS));
-    assert_int_equal(tt_probe_blame(&probe, &w, deadline, deadline, &guilty, &ask), TT_BLAME_OPEN);
+    assert_int_equal(blame_of(&probe, &w, deadline, deadline, &guilty, &ask), TT_BLAME_OPEN);
     assert_int_equal(ask.rank, 1);
-    assert_int_equal(tt_probe_blame(&probe, &w, deadline, deadline, &guilty, &ask), TT_BLAME_OPEN);
+    assert_int_equal(blame_of(&probe, &w, deadline, deadline, &guilty, &ask), TT_BLAME_OPEN);
     assert_int_equal(ask.rank, 2);
-    assert_int_equal(tt_probe_blame(&probe, &w, deadline, deadline, &guilty, &ask), TT_BLAME_OPEN);
+    assert_int_equal(blame_of(&probe, &w, deadline, deadline, &guilty, &ask), TT_BLAME_OPEN);
     assert_int_equal(ask.rank, UINT32_MAX);
     assert_false(answer(1, 2, deadline + TT_MS));       /* it was asked a moment ago */
-    assert_int_equal(tt_probe_blame(&probe, &w, deadline, deadline + TT_MS, &guilty, &ask), TT_BLAME_OPEN);
-    assert_int_equal(tt_probe_blame(&probe, &w, deadline, deadline + TT_PROBE_SILENCE_NS, &guilty, &ask),
-                     TT_BLAME_RANK);
+    assert_int_equal(blame_of(&probe, &w, deadline, deadline + TT_MS, &guilty, &ask), TT_BLAME_OPEN);
+    assert_int_equal(blame_of(&probe, &w, deadline, deadline + TT_PROBE_SILENCE_NS, &guilty, &ask), TT_BLAME_RANK);
     assert_int_equal(guilty, 2);
     assert_false(answer(2, UINT32_MAX, deadline + TT_PROBE_SILENCE_NS));
-    assert_int_equal(tt_probe_blame(&probe, &w, deadline, deadline + TT_PROBE_SILENCE_NS, &guilty, &ask),
-                     TT_BLAME_NOBODY);
+    assert_int_equal(blame_of(&probe, &w, deadline, deadline + TT_PROBE_SILENCE_NS, &guilty, &ask), TT_BLAME_NOBODY);
     assert_int_equal(ask.rank, UINT32_MAX);
 }
 
@@ -331,19 +401,20 @@ static void ranks_that_do_not_exist_are_ignored(void **state)
         const uint64_t now = START + i * TT_MS;
         const uint64_t since = now - tt_prng_below(&p, TT_SECOND);
         const uint32_t r = (uint32_t)tt_prng_below(&p, 2 * N), n = (uint32_t)tt_prng_below(&p, TT_WAITINGS + 1);
-        struct tt_waiting waits[TT_WAITINGS], ask[TT_WAITINGS], of = { 1, r, tt_prng_below(&p, 3) };
+        struct tt_waiting waits[TT_WAITINGS], ask[TT_WAITINGS], of = { 1, r, tt_prng_below(&p, 3), false };
         uint32_t guilty = UINT32_MAX;
         enum tt_blame blame;
 
         for (uint32_t k = 0; k < n; k++)
-            waits[k] = (struct tt_waiting){ 1, (uint32_t)tt_prng_below(&p, 2 * N), tt_prng_below(&p, 3) };
+            waits[k] = (struct tt_waiting){ 1, (uint32_t)tt_prng_below(&p, 2 * N), tt_prng_below(&p, 3),
+                                            tt_prng_below(&p, 2) };
         if (tt_prng_below(&p, 2))
             assert_true(!tt_probe_ask(&probe, r, now) || r < N);
         else
             for (uint32_t k = tt_probe_answer(&probe, r, &of, waits, n, now - tt_prng_below(&p, TT_SECOND), now, ask);
                  k > 0; k--)
                 assert_true(r < N && ask[k - 1].rank < N);
-        blame = tt_probe_blame(&probe, &of, since, now, &guilty, ask);
+        blame = blame_of(&probe, &of, since, now, &guilty, ask);
         assert_true(ask->rank < N || ask->rank == UINT32_MAX);
         assert_true(guilty < N || (guilty == UINT32_MAX && blame != TT_BLAME_RANK));
         assert_true(blame != TT_BLAME_RANK || now - ranks[guilty].first_ns >= TT_PROBE_SILENCE_NS);
@@ -366,6 +437,9 @@ int main(void)
         cmocka_unit_test(of_an_answer_those_are_asked_who_keep_it_from_the_operation),
         cmocka_unit_test(a_rank_is_followed_in_each_of_its_operations),
         cmocka_unit_test(who_answers_and_is_in_no_operation_is_told_of),
+        cmocka_unit_test(ranks_whose_last_call_failed_are_followed_to_one_that_is_in_nothing),
+        cmocka_unit_test(of_several_ranks_in_nothing_none_is_named),
+        cmocka_unit_test(a_silent_rank_that_reported_a_failure_is_not_blamed),
         cmocka_unit_test(an_old_answer_does_not_pass_for_a_new_one),
         cmocka_unit_test(nobody_is_acquitted_by_what_was_said_before_the_deadline),
         cmocka_unit_test(ranks_that_do_not_exist_are_ignored),

@@ -108,7 +108,7 @@ static void the_reason_for_a_goodbye_before_the_link_is_up_may_come_after_it(voi
 
     (void)state;
     assert_int_equal(tt_op_status(s.op), TUTTI_PENDING);
-    tt_engine_fail_context(s.e, CONTEXT, TUTTI_ERR_PEER_LOST, "rank 2 was lost: its process ended");
+    tt_engine_fail_context(s.e, 1, CONTEXT, TUTTI_ERR_PEER_LOST, "rank 2 was lost: its process ended");
     progress(&s);
     assert_int_equal(tt_op_status(s.op), TUTTI_ERR_PEER_LOST);
     assert_non_null(strstr(tutti_last_error(), "rank 2 was lost"));
