@@ -4,8 +4,10 @@
 
 #include <stdint.h>
 
-/* The same for two processes that reach each other over loopback and abstract sockets: a hash of the kernel's boot id and
- * of the network namespace. Where these cannot be read it is random: nobody is on our host. Any thread. */
+/* A hint: the same for two processes that reach each other over loopback and abstract sockets. It is a hash of the kernel's boot
+ * id and of the network namespace, which are also the same on machines that were restored from one snapshot. Start-up proves who
+ * shares a host (boot/samehost.h); whoever relies on the hint alone must fall back to the network. Where these cannot be read it
+ * is random. Any thread. */
 uint64_t tt_host_hash(void);
 
 #endif

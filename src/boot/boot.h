@@ -33,6 +33,7 @@ tutti_status tt_launch_read(struct tt_launch *out, const tutti_conf *conf, const
 struct tt_table {
     uint32_t nranks, rank;
     uint8_t secret[16];         /* random, the same on all ranks, known to nobody else */
+    uint32_t *holders;          /* [nranks] equal for two ranks exactly if they proved that they share a host (samehost.h) */
     uint16_t *card_bytes;       /* [nranks] */
     uint8_t (*cards)[TT_CARD_BYTES];    /* [nranks] */
 };
@@ -66,6 +67,7 @@ enum tt_overlay_event_kind {
 struct tt_overlay_event {
     uint8_t kind;
     bool unmet;                 /* LOST: this rank's link to it never came about; whether it lives is not known */
+    int error;                  /* unmet: the errno of the last attempt to connect; 0: the deadline passed first */
     uint32_t origin;
     uint16_t bytes;
     uint8_t data[TT_OVERLAY_BYTES];

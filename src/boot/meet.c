@@ -27,6 +27,7 @@
 #include "boot/kv.h"
 #include "boot/overlay.h"
 #include "boot/rendezvous.h"
+#include "boot/samehost.h"
 #include "boot/serve.h"
 
 #define ADDRESSES_MAX 8
@@ -37,6 +38,7 @@
 #define RETRY_LAST_NS (250 * TT_MS)
 #define SERVE_ON_NS (5 * TT_SECOND)     /* how long a failed rank 0 still tells the others */
 #define WHY_BYTES 160
+#define HOLDER_BYTES 4                  /* the first of a card */
 
 enum where { AT_TCP, AT_FILE, AT_ID };
 
@@ -58,6 +60,9 @@ struct meet {
     bool translated;                    /* we serve, but the rendezvous' address is none of this host's */
 
     struct tt_rdv_member member;
+    struct tt_samehost samehost;
+    uint8_t gathering[TT_NONCE_BYTES];      /* that samehost was found in */
+    bool knows_host;
     struct tt_framer in;
     struct tt_lookup *lookup;           /* AT_TCP: of the address' name, under way, or NULL */
     int fd;                             /* the call under way, or -1 */
@@ -334,6 +339,27 @@ static void on_act(void *context, const struct tt_rdv_act *act)
         shutdown(m->fd, SHUT_RDWR);
 }
 
+/* Before a hello: finds out who shares our host, and writes it to the card. */
+static void find_host(void *context, const uint8_t gathering[TT_NONCE_BYTES])
+{
+    struct meet *m = context;
+    const struct tt_samehost_conf conf = { .token = m->member.token,
+                                           .gathering = gathering,
+                                           .rank = m->launch->rank,
+                                           .nranks = m->launch->nranks,
+                                           .deadline_ns = m->deadline_ns };
+    struct tt_writer w;
+
+    if (!m->knows_host || memcmp(m->gathering, gathering, sizeof m->gathering) != 0) {
+        tt_samehost_fini(&m->samehost);
+        tt_samehost_find(&m->samehost, &conf);
+        memcpy(m->gathering, gathering, sizeof m->gathering);
+        m->knows_host = true;
+    }
+    tt_writer_init(&w, m->member.card, HOLDER_BYTES);
+    tt_write_u32(&w, m->samehost.holder);
+}
+
 static void step_member(struct meet *m, struct tt_rdv_event ev)
 {
     tt_rdv_member_step(&m->member, &ev, tt_now_ns());
@@ -567,9 +593,10 @@ static void serve_on(struct meet *m)
 static tutti_status alloc_table(struct tt_table *t, uint32_t rank, uint32_t nranks)
 {
     *t = (struct tt_table){ .rank = rank, .nranks = nranks };
+    t->holders = calloc(nranks, sizeof *t->holders);
     t->card_bytes = calloc(nranks, sizeof *t->card_bytes);
     t->cards = calloc(nranks, sizeof *t->cards);
-    if (!t->card_bytes || !t->cards) {
+    if (!t->holders || !t->card_bytes || !t->cards) {
         tt_table_fini(t);
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for the cards of %u ranks", nranks);
     }
@@ -578,19 +605,22 @@ static tutti_status alloc_table(struct tt_table *t, uint32_t rank, uint32_t nran
 
 void tt_table_fini(struct tt_table *table)
 {
+    free(table->holders);
     free(table->card_bytes);
     free(table->cards);
+    table->holders = NULL;
     table->card_bytes = NULL;
     table->cards = NULL;
 }
 
-/* A card on the way is boot's own part (where the overlay listens) and then the caller's. */
+/* A card on the way is boot's own part (the holder, and where the overlay listens) and then the caller's. */
 static size_t write_card(uint8_t out[TT_RDV_CARD_BYTES], const struct tt_endpoint *own, const void *card,
                          size_t card_bytes)
 {
     struct tt_writer w;
 
     tt_writer_init(&w, out, TT_RDV_CARD_BYTES);
+    tt_write_u32(&w, 0);        /* see find_host */
     tt_endpoint_write(&w, own);
     tt_write_bytes(&w, card, card_bytes);
     tt_assert(!w.bad);
@@ -620,9 +650,11 @@ static tutti_status read_cards(struct meet *m, struct tt_table *t, struct tt_ove
 
         tt_reader_init(&card, all->at, bytes);
         all->at += bytes;       /* the machine has checked that they are there */
+        t->holders[r] = tt_read_u32(&card);
         tt_endpoint_read(&card, &endpoint);
+        endpoint.host = m->own.host + (t->holders[r] != m->samehost.holder);     /* what is proven counts, not what looks alike */
         rest = (size_t)(card.end - card.at);
-        if (card.bad || rest > TT_CARD_BYTES)
+        if (card.bad || rest > TT_CARD_BYTES || t->holders[r] >= t->nranks)
             return tt_fail(TUTTI_ERR_PROTOCOL, "start-up: rank %u gave a card that makes no sense", r);
         t->card_bytes[r] = (uint16_t)rest;
         memcpy(t->cards[r], card.at, rest);
@@ -705,6 +737,7 @@ static tutti_status prepare(struct meet *m, struct tt_launch *launch, const void
     tt_rdv_member_init(&m->member, launch->token, launch->rank, launch->nranks, process, whole,
                        write_card(whole, &m->own, card, card_bytes), m->began_ns, m->deadline_ns);
     m->member.emit = on_act;
+    m->member.prepare = find_host;
     m->member.context = m;
     return parse_where(m, launch->rendezvous);
 }
@@ -768,6 +801,7 @@ tutti_status tt_boot_meet(const struct tt_launch *launch, const void *card, size
                       .overlay_listener = -1,
                       .listener = -1,
                       .fd = -1,
+                      .samehost = { .first = -1, .mark = -1 },
                       .backoff_ns = RETRY_FIRST_NS };
     tutti_status st;
 
@@ -784,6 +818,7 @@ tutti_status tt_boot_meet(const struct tt_launch *launch, const void *card, size
         serve_on(&m);
 
     remove_file(&m);
+    tt_samehost_fini(&m.samehost);
     tt_serve_close(m.serve);
     tt_framer_fini(&m.in);
     if (m.fd >= 0)

@@ -56,6 +56,7 @@ enum link_state {
 struct link {
     uint8_t state;
     bool met;                   /* it was up */
+    int error;                  /* the errno with which it ended before that; 0: the deadline passed */
     bool watch_out;             /* waiting to write */
     bool slow;                  /* an address did not answer in this round of attempts: not a refusal */
     int fd;                     /* -1: none */
@@ -277,8 +278,10 @@ static void next_address(struct tt_overlay *o, uint32_t i, int err, uint64_t now
         l->state = LINK_CALLING;
     if (++l->next < l->naddresses)
         return;
-    if (!l->slow && !is_being_called(o, i))
+    if (!l->slow && !is_being_called(o, i)) {
+        l->error = err;
         end_link(o, i, strerror(err));
+    }
     l->next = 0;
     l->slow = false;
     l->retry_ns = now_ns + (l->state == LINK_CALLED ? PROBE_NS : 100 * TT_MS);
@@ -583,19 +586,24 @@ static bool has_ended(const struct tt_overlay *o)
     return false;
 }
 
-static bool is_unmet(const struct tt_overlay *o, uint32_t rank)
+/* For the loss of a neighbour: whether its link never came about, and why. */
+static void explain(const struct tt_overlay *o, struct tt_overlay_event *ev)
 {
     for (uint32_t i = 0; i < o->flood.nlinks; i++)
-        if (o->flood.peers[i] == rank)
-            return !o->links[i].met;
-    return false;
+        if (o->flood.peers[i] == ev->origin) {
+            ev->unmet = !o->links[i].met;
+            ev->error = ev->unmet ? o->links[i].error : 0;
+        }
 }
 
 static bool next_event(struct tt_overlay *o, struct tt_overlay_event *ev)
 {
     do {
         if (step_flood(o, ev)) {
-            ev->unmet = ev->kind == TT_OVERLAY_LOST && is_unmet(o, ev->origin);
+            ev->unmet = false;
+            ev->error = 0;
+            if (ev->kind == TT_OVERLAY_LOST)
+                explain(o, ev);
             set_backlog(o, true);
             return true;
         }
@@ -730,8 +738,10 @@ void tt_overlay_neighbour(struct tt_overlay *o, uint32_t peer, const struct tt_e
             continue;
         l->naddresses = tt_endpoint_candidates(&o->own, endpoint, l->addresses);
         l->retry_ns = l->state == LINK_CALLED ? tt_now_ns() + PROBE_NS : 0;
-        if (l->naddresses == 0)
-            end_link(o, i, "it has no address");
+        if (l->naddresses == 0) {
+            l->error = EADDRNOTAVAIL;
+            end_link(o, i, "it has no address that another host can reach");
+        }
     }
 }
 

@@ -64,6 +64,7 @@ static void say_hello(struct tt_rdv_member *m, uint64_t now_ns)
 
 static void read_challenge(struct tt_rdv_member *m, const struct tt_frame *f, uint64_t now_ns)
 {
+    uint8_t gathering[TT_NONCE_BYTES];
     char sentence[TT_RDV_SENTENCE_BYTES];
     struct tt_reader r;
     uint16_t version;
@@ -73,11 +74,18 @@ static void read_challenge(struct tt_rdv_member *m, const struct tt_frame *f, ui
     tt_read_bytes(&r, m->server_nonce, TT_NONCE_BYTES);
     if (f->type != TT_RDV_CHALLENGE || r.bad) {
         m->state = TT_RDV_AWAY;     /* not our server (yet) */
-    } else if (version != TT_RDV_VERSION) {
+        return;
+    }
+    tt_read_bytes(&r, gathering, sizeof gathering);
+    if (version != TT_RDV_VERSION) {
         snprintf(sentence, sizeof sentence, "the server speaks version %u of the rendezvous, this rank version %u",
                  version, TT_RDV_VERSION);
         turn_away(m, true, TUTTI_ERR_PROTOCOL, sentence);
+    } else if (r.bad) {
+        m->state = TT_RDV_AWAY;
     } else {
+        if (m->prepare)
+            m->prepare(m->context, gathering);
         say_hello(m, now_ns);
     }
 }

@@ -10,6 +10,7 @@
 #include "boot/rdv_proof.h"
 
 #define NRANKS_MAX (1u << 20)
+#define CHALLENGE_BYTES (2 + 2 * TT_NONCE_BYTES)
 #define TABLE_HEAD_BYTES (TT_MAC_BYTES + TT_SECRET_BYTES)
 
 enum conn_stage { CONN_STRANGER, CONN_MEMBER, CONN_ENDED };
@@ -107,7 +108,7 @@ static void end(struct tt_rdv_server *s, struct tt_rdv_conn *c)
 static void open_conn(struct tt_rdv_server *s, struct tt_rdv_conn *c, const uint8_t nonce[TT_NONCE_BYTES],
                       uint64_t now_ns)
 {
-    uint8_t frame[TT_FRAME_HEADER_BYTES + 2 + TT_NONCE_BYTES];
+    uint8_t frame[TT_FRAME_HEADER_BYTES + CHALLENGE_BYTES], gathering[TT_MAC_BYTES];
     struct tt_writer w;
 
     *c = (struct tt_rdv_conn){ .stage = CONN_STRANGER, .opened_ns = now_ns };
@@ -116,10 +117,12 @@ static void open_conn(struct tt_rdv_server *s, struct tt_rdv_conn *c, const uint
         end(s, c);      /* too late: what it looks for begins after this, or has failed */
         return;
     }
-    tt_frame_header(frame, TT_RDV_CHALLENGE, 2 + TT_NONCE_BYTES);
+    tt_mac(gathering, s->secret, sizeof s->secret, "tutti rendezvous gathering", "", 0);
+    tt_frame_header(frame, TT_RDV_CHALLENGE, CHALLENGE_BYTES);
     tt_writer_init(&w, frame + TT_FRAME_HEADER_BYTES, sizeof frame - TT_FRAME_HEADER_BYTES);
     tt_write_u16(&w, TT_RDV_VERSION);
     tt_write_bytes(&w, nonce, TT_NONCE_BYTES);
+    tt_write_bytes(&w, gathering, TT_NONCE_BYTES);
     emit(s, TT_RDV_ACT_SEND, c, frame, sizeof frame);
 }
 

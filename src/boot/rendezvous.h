@@ -2,7 +2,7 @@
  * through `emit`, numbers that must be unpredictable are given. So a simulation with a seed replays any start-up.
  *
  *   member                                            server
- *     |  <------------------------------ CHALLENGE      |   version, a fresh number
+ *     |  <------------------------------ CHALLENGE      |   version, a fresh number, the gathering
  *     |  HELLO ------------------------------------->   |   a fresh number, a proof of the token, who I am, my card
  *     |                                   ...           |   until everybody came
  *     |  <---------------------------------- TABLE      |   a proof, the job's secret (masked by the token), all cards
@@ -22,7 +22,7 @@
 #include "boot/frame.h"
 #include "tutti/tutti.h"
 
-#define TT_RDV_VERSION 3
+#define TT_RDV_VERSION 4
 #define TT_RDV_CARD_BYTES 1408          /* the caller's card and what boot adds */
 #define TT_RDV_HELLO_BYTES (TT_NONCE_BYTES + TT_MAC_BYTES + 26 + TT_RDV_CARD_BYTES)
 #define TT_RDV_SENTENCE_BYTES 512
@@ -128,10 +128,13 @@ struct tt_rdv_member {
     tutti_status status;
     char sentence[TT_RDV_SENTENCE_BYTES];
     void (*emit)(void *context, const struct tt_rdv_act *act);
+    /* May be NULL. Runs before each HELLO and may change `card`. `gathering` is the same for all members of one gathering, and
+     * for no other. */
+    void (*prepare)(void *context, const uint8_t gathering[TT_NONCE_BYTES]);
     void *context;
 };
 
-/* Everything but `emit` and `context`, which the caller sets. */
+/* Everything but `emit`, `prepare` and `context`, which the caller sets. */
 void tt_rdv_member_init(struct tt_rdv_member *m, const char *token, uint32_t rank, uint32_t nranks, uint64_t process,
                         const void *card, size_t card_bytes, uint64_t began_ns, uint64_t deadline_ns);
 void tt_rdv_member_step(struct tt_rdv_member *m, const struct tt_rdv_event *ev, uint64_t now_ns);

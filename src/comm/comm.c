@@ -1,6 +1,7 @@
 #include "comm/comm.h"
 #include "wire/wire.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,11 +231,26 @@ static void hear_words(struct tt_world *w, const struct tt_overlay_event *ev)
         tt_log(TT_LOG_WARN, "rank %u sent a control frame that cannot be", ev->origin);
 }
 
+static void hear_loss(struct tt_world *w, const struct tt_overlay_event *ev)
+{
+    char how[160];
+
+    if (!ev->unmet)
+        snprintf(how, sizeof how, "its process ended");
+    else if (!ev->error)
+        snprintf(how, sizeof how, "no control connection to it was established before the deadline");
+    else if (ev->error == EADDRNOTAVAIL)
+        snprintf(how, sizeof how, "its host has no address that this host could connect to (conf.interfaces, TUTTI_INTERFACES)");
+    else
+        snprintf(how, sizeof how, "the control connection to it failed at each of its addresses; at the last: %s",
+                 strerror(ev->error));
+    tt_engine_lost(w->engine, ev->origin, how);
+}
+
 static void hear(struct tt_world *w, const struct tt_overlay_event *ev)
 {
     if (ev->kind == TT_OVERLAY_LOST)
-        tt_engine_lost(w->engine, ev->origin,
-                       ev->unmet ? "no control connection to it came about before the deadline" : "its process ended");
+        hear_loss(w, ev);
     else
         hear_words(w, ev);
 }
@@ -442,6 +458,8 @@ tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t 
             TUTTI_ERR_INVALID,
             "TUTTI_SECURITY (or conf.security) is \"%s\" on rank %u and \"%s\" on rank %u; it must be the same",
             tt_security_name(security), rank, tt_security_name(w->security), w->rank);
+    if (w->proven)
+        place.host = w->proven[rank];
     w->places[rank] = place;
     if (rank == 0) {
         w->constants = constants;
@@ -458,7 +476,7 @@ tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t 
     }
     add_cores(w, rank, &own);
     tt_plugin_judge_add(&w->plugins, rank, &plugins);
-    return tt_engine_add_card(w->engine, rank, r.at, (size_t)(r.end - r.at));
+    return tt_engine_add_card(w->engine, rank, w->proven ? &place.host : NULL, r.at, (size_t)(r.end - r.at));
 }
 
 /* All places and processors are known: what all ranks derive from them alike. */
@@ -504,8 +522,12 @@ static tutti_status meet(struct tt_world *w, const struct tt_launch *launch, con
     st = tt_boot_meet(launch, card, bytes, deadline_ns, &table, &w->overlay);
     if (st)
         return st;
+    w->proven = table.holders;
+    w->places[w->rank].host = table.holders[w->rank];
+    tt_engine_set_host(w->engine, table.holders[w->rank]);
     for (uint32_t r = 0; r < table.nranks && !st; r++)
         st = tt_world_add_card(w, r, table.cards[r], table.card_bytes[r]);
+    w->proven = NULL;
     if (!st)
         st = tt_world_complete(w, table.secret);
     tt_table_fini(&table);

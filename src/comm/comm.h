@@ -58,6 +58,7 @@ struct tt_world {
     struct tt_secure *secure;       /* NULL: plain */
     bool simulates;                 /* candidates are simulated before a choice (TUTTI_TUNE) */
     struct tt_surroundings here;    /* `links` is rank 0's, and completed by what was measured: the same on all ranks */
+    const uint32_t *proven;         /* [nranks] during start-up: which ranks proved that they share a host; NULL: places say it */
     struct tt_told *places;         /* [nranks] as their cards tell; NULL once start-up is over */
     struct tt_layout layout;        /* of all ranks of the job; empty before that */
     enum tt_measure_what measures;  /* rank 0's TUTTI_TOPO_MEASURE */

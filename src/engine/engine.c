@@ -143,6 +143,7 @@ tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_con
     e->rank = conf->rank;
     e->nranks = conf->nranks;
     e->first_here = UINT32_MAX;
+    e->host = tt_host_hash();
     e->stream_least = tt_stream_least(0, 0, 0, 0);
     e->ops_cap = TT_OPS_MAX;
     pthread_mutex_init(&e->waiting_lock, NULL);
@@ -213,7 +214,7 @@ tutti_status tt_engine_card(struct tt_engine *e, void *card, size_t cap, size_t 
     struct tt_writer w;
 
     tt_writer_init(&w, card, cap);
-    tt_write_u64(&w, tt_host_hash());
+    tt_write_u64(&w, e->host);
     tt_write_u8(&w, (uint8_t)e->nwires);
     for (uint32_t i = 0; i < e->nwires; i++) {
         struct tt_blob address = { 0 };
@@ -247,12 +248,12 @@ static uint64_t host_of(const void *card, size_t bytes, char wire[16])
 }
 
 /* Where shared memory is on another host is of no use here, and most of what its ranks' cards differ in: zeros pack well. */
-static void forget_shm(uint8_t *card, size_t bytes)
+static void forget_shm(const struct tt_engine *e, uint8_t *card, size_t bytes)
 {
     struct tt_reader r;
 
     tt_reader_init(&r, card, bytes);
-    if (tt_read_u64(&r) == tt_host_hash())
+    if (tt_read_u64(&r) == e->host)
         return;
     for (uint32_t n = tt_read_u8(&r); n > 0; n--) {
         char name[16];
@@ -268,20 +269,31 @@ static void forget_shm(uint8_t *card, size_t bytes)
     }
 }
 
-tutti_status tt_engine_add_card(struct tt_engine *e, uint32_t rank, const void *card, size_t bytes)
+void tt_engine_set_host(struct tt_engine *e, uint64_t host)
+{
+    e->host = host;
+}
+
+tutti_status tt_engine_add_card(struct tt_engine *e, uint32_t rank, const uint64_t *host, const void *card,
+                                size_t bytes)
 {
     uint8_t kept[TT_ENGINE_CARD_BYTES];
+    struct tt_writer w;
     char wire[16];
     tutti_status st;
 
     if (bytes > TT_ENGINE_CARD_BYTES)
         return tt_fail(TUTTI_ERR_PROTOCOL, "the card of rank %u has %zu bytes, at most %u", rank, bytes, TT_ENGINE_CARD_BYTES);
     memcpy(kept, card, bytes);
-    forget_shm(kept, bytes);
+    if (host) {
+        tt_writer_init(&w, kept, bytes);
+        tt_write_u64(&w, *host);
+    }
+    forget_shm(e, kept, bytes);
     st = tt_cards_put(&e->cards, rank, kept, bytes);
     if (st)
         return st;
-    if (host_of(card, bytes, wire) == tt_host_hash()) {
+    if (host_of(kept, bytes, wire) == e->host) {
         e->local_ranks++;
         e->first_here = rank < e->first_here ? rank : e->first_here;
     }
@@ -315,7 +327,7 @@ static const char *wire_to_be(const struct tt_engine *e, uint32_t peer)
     bool local;
 
     tt_reader_init(&r, card, tt_cards_get(&e->cards, peer, card));
-    local = tt_read_u64(&r) == tt_host_hash();
+    local = tt_read_u64(&r) == e->host;
     for (uint32_t n = tt_read_u8(&r); n > 0; n--) {
         tt_read_string(&r, name, sizeof name);
         bytes = tt_read_u16(&r);

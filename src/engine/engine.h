@@ -63,9 +63,12 @@ tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_con
 void tt_engine_destroy(struct tt_engine *e);
 /* What the other ranks must know to reach this one; into card[cap]. */
 tutti_status tt_engine_card(struct tt_engine *e, void *card, size_t cap, size_t *bytes);
-/* The card of `rank`; copied. For all ranks before tt_engine_start. Ranks on this host are counted, which decides how waiters
- * wait. */
-tutti_status tt_engine_add_card(struct tt_engine *e, uint32_t rank, const void *card, size_t bytes);
+/* Replaces the inferred number of this host (tt_host_hash) by a proven one. Before the first tt_engine_add_card. */
+void tt_engine_set_host(struct tt_engine *e, uint64_t host);
+/* The card of `rank`; copied. `host` replaces the host that the card names; NULL keeps it. For all ranks before tt_engine_start.
+ * Ranks on this host are counted, which decides how waiters wait. */
+tutti_status tt_engine_add_card(struct tt_engine *e, uint32_t rank, const uint64_t *host, const void *card,
+                                size_t bytes);
 /* The secret[16] of the job, by which ranks know each other's connections; copied. Before tt_engine_start. */
 void tt_engine_set_secret(struct tt_engine *e, const uint8_t *secret);
 /* Processors that the ranks of this host share, which decides with their number how waiters wait; not told: tt_engine_cores. Before

@@ -260,6 +260,7 @@ struct tt_report {
 
 struct tt_engine {
     uint32_t rank, nranks, local_ranks;
+    uint64_t host;              /* ours, as cards have it */
     uint32_t first_here;        /* the lowest rank of this host */
     uint32_t cores;             /* that these share; 0: not told */
     uint64_t stream_least;      /* stream.h */

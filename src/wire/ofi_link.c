@@ -329,7 +329,8 @@ static bool understands(struct tt_ofi *o, uint32_t peer, const struct tt_ofi_add
             o->unreached, sizeof o->unreached,
             "libfabric's provider %s has addresses of one kind at rank %u, and of another at rank %u (TUTTI_INTERFACES)",
             ours.provider, rank, peer);
-    else if (ours.host != theirs->host)
+    else if (o->provider.local ? !tt_wire_shares_host(&o->conf, peer, ours.host == theirs->host)
+                               : ours.host != theirs->host)
         snprintf(o->unreached, sizeof o->unreached,
                  "libfabric's provider %s serves one host only, and ranks %u and %u are on two", ours.provider, rank, peer);
     else

@@ -109,6 +109,7 @@ struct tt_shm_peer {
     enum tt_shm_state state;
     struct tt_chooser stores;       /* of long copies; 1: past the cache */
     bool bye, fence;
+    bool first;                     /* nothing was heard of it yet: a refusal says that it is elsewhere, or gone */
     int fd;                         /* the socket; -1 none */
     int bell_fd;
     uint64_t told;                  /* the newest change of our segments that it has been told of */

@@ -261,7 +261,20 @@ static void greeting_ended(struct tt_shm *w, struct tt_shm_peer *peer)
     w->nwanted++;
 }
 
-/* Begins (again) to connect. A refused connection means that nobody listens any more: the peer is gone. */
+/* Nobody listens at the peer's name. Once it did: the peer is gone. Else it may be on another host that looks like this one. */
+static void refused(struct tt_shm *w, struct tt_shm_peer *peer, int err)
+{
+    tt_log(TT_LOG_INFO, "shm: connect to rank %u: %s", peer->rank, strerror(err));
+    if (!peer->first) {
+        tt_shm_link_lost(w, peer, TUTTI_ERR_PEER_LOST);
+        return;
+    }
+    peer->state = TT_SHM_NONE;
+    w->nwanted--;
+    w->base.unreached = "no process listens at its shared-memory socket (it ended, or runs on another host)";
+}
+
+/* Begins (again) to connect. */
 static void try_connect(struct tt_shm *w, struct tt_shm_peer *peer)
 {
     int fd;
@@ -279,8 +292,7 @@ static void try_connect(struct tt_shm *w, struct tt_shm_peer *peer)
             peer->retry_ns = tt_now_ns() + RETRY_NS;
             return;
         }
-        tt_log(TT_LOG_INFO, "shm: connect to rank %u: %s", peer->rank, strerror(err));
-        tt_shm_link_lost(w, peer, TUTTI_ERR_PEER_LOST);
+        refused(w, peer, err);
         return;
     }
     peer->fd = fd;
@@ -303,13 +315,17 @@ tutti_status tt_shm_connect(struct tt_wire *base, uint32_t rank, const struct tt
     struct tt_shm_peer *peer;
     struct tt_reader r;
     uint8_t name[16];
+    uint64_t host;
     tutti_status st;
 
     tt_reader_init(&r, address->data, address->bytes);
-    if (tt_read_u32(&r) != TT_SHM_MAGIC || tt_read_u64(&r) != w->host)
+    w->base.unreached = NULL;
+    if (tt_read_u32(&r) != TT_SHM_MAGIC)
         return TUTTI_ERR_UNSUPPORTED;
+    host = tt_read_u64(&r);
     tt_read_bytes(&r, name, sizeof name);
-    if (r.bad || rank >= w->conf.nranks || rank == w->conf.rank)
+    if (r.bad || rank >= w->conf.nranks || rank == w->conf.rank ||
+        !tt_wire_shares_host(&w->conf, rank, host == w->host))
         return TUTTI_ERR_UNSUPPORTED;
     peer = tt_shm_peer_make(w, rank);
     if (!peer)
@@ -326,8 +342,10 @@ tutti_status tt_shm_connect(struct tt_wire *base, uint32_t rank, const struct tt
     peer->addr_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 7 + 32);
     peer->state = TT_SHM_WANTED;
     w->nwanted++;
+    peer->first = true;
     try_connect(w, peer);
-    return TUTTI_OK;
+    peer->first = false;
+    return peer->state == TT_SHM_NONE ? TUTTI_ERR_UNSUPPORTED : TUTTI_OK;
 }
 
 /* A stranger said a valid hello as `rank`: it becomes that peer's link unless another one stands or is preferred. Owns fd and fds. */

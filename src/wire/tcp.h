@@ -331,7 +331,7 @@ void tt_tcp_rails_address(const struct tt_tcp *t, struct tt_tcp_address *a);
 /* The rail that our lane to a peer shall go over; TT_TCP_NO_RAIL: there is no choice. */
 uint8_t tt_tcp_rail_of(const struct tt_tcp *t, uint32_t peer, uint32_t lane);
 /* The peer's endpoint that a lane over this rail goes to; -1: none suits. */
-int tt_tcp_rail_endpoint(const struct tt_tcp *t, const struct tt_tcp_address *a, uint8_t rail);
+int tt_tcp_rail_endpoint(const struct tt_tcp *t, uint32_t peer, const struct tt_tcp_address *a, uint8_t rail);
 /* Makes a socket start from the rail. False: it cannot. */
 bool tt_tcp_rail_bind(const struct tt_tcp *t, int fd, uint8_t rail);
 

@@ -277,7 +277,7 @@ static struct tt_tcp_way way_of(const struct tt_tcp_greeting *g)
     const struct tt_tcp_link *link = g->link;
     const struct tt_tcp_way first = link->order[link->candidate];
     const uint8_t rail = g->lane > 0 && !g->plain ? tt_tcp_rail_of(g->tcp, link->peer, g->lane) : TT_TCP_NO_RAIL;
-    const int endpoint = rail == TT_TCP_NO_RAIL ? -1 : tt_tcp_rail_endpoint(g->tcp, &link->address, rail);
+    const int endpoint = rail == TT_TCP_NO_RAIL ? -1 : tt_tcp_rail_endpoint(g->tcp, link->peer, &link->address, rail);
 
     return endpoint < 0 ? first : (struct tt_tcp_way){ .rail = rail, .endpoint = (uint8_t)endpoint };
 }
@@ -474,10 +474,10 @@ static bool is_elsewhere(const struct tt_tcp *t, const struct tt_tcp_address *a)
 
 /* How good a candidate is, 0 best; -1: not at all. Whoever is reached from outside is behind an address translation, where its own addresses are of use
  * to neighbours alone. */
-static int merit(const struct tt_tcp *t, const struct tt_tcp_address *a, const struct tt_tcp_endpoint *e)
+static int merit(const struct tt_tcp *t, uint32_t peer, const struct tt_tcp_address *a, const struct tt_tcp_endpoint *e)
 {
     const int family = e->family == 4 ? AF_INET : AF_INET6;
-    const bool here = a->host == t->host;
+    const bool here = tt_wire_shares_host(&t->conf, peer, a->host == t->host);
     bool near = false;
 
     if (is_loopback_endpoint(e))
@@ -496,14 +496,14 @@ static void rank_candidates(struct tt_tcp_link *link)
 {
     const struct tt_tcp_address *a = &link->address;
     const uint8_t rail = tt_tcp_rail_of(link->tcp, link->peer, 0);
-    const int endpoint = rail == TT_TCP_NO_RAIL ? -1 : tt_tcp_rail_endpoint(link->tcp, a, rail);
+    const int endpoint = rail == TT_TCP_NO_RAIL ? -1 : tt_tcp_rail_endpoint(link->tcp, link->peer, a, rail);
 
     link->ncandidates = 0;
     if (endpoint >= 0)
         link->order[link->ncandidates++] = (struct tt_tcp_way){ .rail = rail, .endpoint = (uint8_t)endpoint };
     for (int want = 0; want <= MERIT_WORST; want++)
         for (uint8_t i = 0; i < a->count; i++)
-            if (merit(link->tcp, a, &a->endpoints[i]) == want)
+            if (merit(link->tcp, link->peer, a, &a->endpoints[i]) == want)
                 link->order[link->ncandidates++] = (struct tt_tcp_way){ .rail = TT_TCP_NO_RAIL, .endpoint = i };
 }
 

@@ -69,13 +69,13 @@ uint8_t tt_tcp_rail_of(const struct tt_tcp *t, uint32_t peer, uint32_t lane)
     return t->alone ? (uint8_t)((t->conf.rank + peer + lane) % t->conf.rails->n) : t->rail;
 }
 
-int tt_tcp_rail_endpoint(const struct tt_tcp *t, const struct tt_tcp_address *a, uint8_t rail)
+int tt_tcp_rail_endpoint(const struct tt_tcp *t, uint32_t peer, const struct tt_tcp_address *a, uint8_t rail)
 {
     const struct tt_ifaddr *from = rail_address(t, rail);
     const uint8_t family = from && from->family == AF_INET ? 4 : 6;
     int near[TT_TCP_ENDPOINTS], n = 0;
 
-    if (!from || a->host == t->host)
+    if (!from || tt_wire_shares_host(&t->conf, peer, a->host == t->host))
         return -1;
     for (int i = 0; i < a->count; i++)
         if (a->endpoints[i].family == family && tt_ifaddr_near(from, from->family, a->endpoints[i].ip) &&

@@ -72,6 +72,14 @@ struct tt_wire_conf {
     const char *ofi_provider;       /* ofi: libfabric's provider, by name, alive during open; NULL or "": the first that serves */
 };
 
+/* Whether a peer is on this host: as the layout has it, or while that is not known, as it seems (`looks_so`: hashes agree). */
+static inline bool tt_wire_shares_host(const struct tt_wire_conf *conf, uint32_t peer, bool looks_so)
+{
+    const struct tt_layout *l = conf->layout;
+
+    return l && l->nranks ? tt_layout_host(l, conf->rank) == tt_layout_host(l, peer) : looks_so;
+}
+
 /* Registered memory of this process. key is what a peer imports to reach it. */
 struct tt_region {
     struct tt_wire *wire;

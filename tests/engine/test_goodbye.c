@@ -82,7 +82,7 @@ static struct scene scene_open(void)
     s.e->wire[0]->ops = &ops;
     assert_int_equal(tt_engine_card(s.e, card, sizeof card, &bytes), TUTTI_OK);
     for (uint32_t r = 0; r < NRANKS; r++)
-        assert_int_equal(tt_engine_add_card(s.e, r, card, bytes), TUTTI_OK);
+        assert_int_equal(tt_engine_add_card(s.e, r, NULL, card, bytes), TUTTI_OK);
     assert_int_equal(tt_context_open(s.e, CONTEXT, ranks, NRANKS, 0, &s.c), TUTTI_OK);
     begin_to_receive(&s);
     progress(&s);

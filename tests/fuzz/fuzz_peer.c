@@ -216,7 +216,7 @@ static void scene_open(struct scene *s)
         fake.link[r] = aligned_alloc(TT_UNIT, TT_LINK_BYTES);
         tt_assert(fake.link[r]);
         memset(fake.link[r], 0, TT_LINK_LONG + 4096);
-        tt_assert(tt_engine_add_card(s->e, r, card, bytes) == TUTTI_OK);
+        tt_assert(tt_engine_add_card(s->e, r, NULL, card, bytes) == TUTTI_OK);
     }
     tt_assert(tt_context_open(s->e, 1, ranks, NRANKS, 0, &s->c) == TUTTI_OK);
 }

@@ -132,7 +132,7 @@ static size_t prove_table(const struct tt_rdv_member *m, uint8_t *body, const ui
 
 static void attack_member(const uint8_t *data, size_t bytes, bool knows_token)
 {
-    static const uint8_t challenge[2 + TT_NONCE_BYTES] = { TT_RDV_VERSION };
+    static const uint8_t challenge[2 + 2 * TT_NONCE_BYTES] = { TT_RDV_VERSION };
     const struct tt_rdv_event open = { .kind = TT_RDV_EV_OPEN };
     const uint32_t nranks = 3;
     uint8_t body[8192];

@@ -1,0 +1,138 @@
+/* Finding out who shares a host, by names of Unix sockets. An abstract name exists in one network namespace of one kernel, and
+ * only there, and can be bound once. So of the ranks that share a host exactly one binds the job's name "first"; that rank
+ * stands for the host, and binds a second name that contains its number. Every other rank finds "first" taken, and looks for
+ * the number: it tries to connect to the second name of each rank, nearest ranks first. Connecting a datagram socket sends
+ * nothing and needs no answer, so a stopped or busy process is found all the same.
+ *
+ * Cost: three system calls for the first rank of a host, and one more for each rank between two ranks of a host.
+ *
+ * Two machines that were restored from one snapshot have the same boot id and namespace numbers, but not the same names. The
+ * names are derived from a number that the rendezvous server drew, and from the job's token: each start-up has its own. Another user who binds them can
+ * make ranks look as if they shared a host; connections are authenticated, and fall back to the network. */
+#include "boot/samehost.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "boot/auth.h"
+
+#define PATIENCE_NS (5 * TT_SECOND)     /* for a rank that bound one name and not yet the other: two system calls */
+#define FIRST UINT32_MAX                /* in place of a rank */
+
+struct search {
+    const struct tt_samehost_conf *conf;
+    uint8_t key[TT_MAC_BYTES];
+};
+
+static void make_key(struct search *s)
+{
+    tt_mac(s->key, s->conf->token, strlen(s->conf->token), "tutti host", s->conf->gathering, TT_NONCE_BYTES);
+}
+
+static socklen_t name_of(const struct search *s, uint32_t rank, struct sockaddr_un *out)
+{
+    char *at = out->sun_path + 1;
+    char *const end = out->sun_path + sizeof out->sun_path;
+
+    *out = (struct sockaddr_un){ .sun_family = AF_UNIX };
+    at += snprintf(at, (size_t)(end - at), "tutti-host-");
+    for (int i = 0; i < 16; i++)
+        at += snprintf(at, (size_t)(end - at), "%02x", s->key[i]);
+    at += rank == FIRST ? snprintf(at, (size_t)(end - at), "-first") : snprintf(at, (size_t)(end - at), "-%u", rank);
+    return (socklen_t)(at - (char *)out);
+}
+
+/* A socket that holds the name, or -1 and errno. */
+static int bind_name(const struct search *s, uint32_t rank)
+{
+    struct sockaddr_un name;
+    const socklen_t bytes = name_of(s, rank, &name);
+    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int err;
+
+    if (fd < 0 || bind(fd, (const struct sockaddr *)&name, bytes) == 0)
+        return fd;
+    err = errno;
+    close(fd);
+    errno = err;
+    return -1;
+}
+
+static bool is_bound(const struct search *s, int fd, uint32_t rank)
+{
+    struct sockaddr_un name;
+    const socklen_t bytes = name_of(s, rank, &name);
+
+    return rank < s->conf->nranks && rank != s->conf->rank && connect(fd, (const struct sockaddr *)&name, bytes) == 0;
+}
+
+/* The rank that holds "first"; our own if none shows. Ranks of a host have close numbers as a rule. */
+static uint32_t look(const struct search *s)
+{
+    const uint32_t rank = s->conf->rank, nranks = s->conf->nranks;
+    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    uint32_t found = rank;
+
+    for (uint32_t d = 1; fd >= 0 && d < nranks && found == rank; d++) {
+        if (d <= rank && is_bound(s, fd, rank - d))
+            found = rank - d;
+        else if (d < nranks - rank && is_bound(s, fd, rank + d))
+            found = rank + d;
+    }
+    if (fd >= 0)
+        close(fd);
+    return found;
+}
+
+/* Binds both names, or finds the rank that has. True once it is decided. */
+static bool step(const struct search *s, struct tt_samehost *out)
+{
+    out->first = bind_name(s, FIRST);
+    if (out->first >= 0) {
+        out->mark = bind_name(s, s->conf->rank);
+        return true;
+    }
+    if (errno != EADDRINUSE) {
+        tt_log(TT_LOG_INFO, "start-up: cannot bind an abstract Unix socket (%s): this rank counts as alone on its host",
+               strerror(errno));
+        return true;
+    }
+    out->holder = look(s);
+    return out->holder != s->conf->rank;
+}
+
+void tt_samehost_find(struct tt_samehost *out, const struct tt_samehost_conf *conf)
+{
+    struct search s = { .conf = conf };
+    const uint64_t patience_ns = tt_now_ns() + PATIENCE_NS;
+    const uint64_t until_ns = patience_ns < conf->deadline_ns ? patience_ns : conf->deadline_ns;
+
+    *out = (struct tt_samehost){ .first = -1, .mark = -1, .holder = conf->rank };
+    make_key(&s);
+    while (!step(&s, out)) {
+        if (tt_now_ns() >= until_ns) {
+            tt_log(TT_LOG_INFO,
+                   "start-up: a process holds this job's name on this host, but no rank's: this rank counts "
+                   "as alone on its host");
+            return;
+        }
+        poll(NULL, 0, 1);
+    }
+}
+
+void tt_samehost_fini(struct tt_samehost *s)
+{
+    if (s->first >= 0)
+        close(s->first);
+    if (s->mark >= 0)
+        close(s->mark);
+    s->first = s->mark = -1;
+}

@@ -1,0 +1,135 @@
+/* Which rank stands for a host, found by ranks that come one after the other and all at once. */
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/prng.h"
+#include "boot/auth.h"
+#include "boot/samehost.h"
+#include "support/unit.h"
+
+#define NRANKS 8
+
+struct rank {
+    pthread_t thread;
+    struct tt_samehost_conf conf;
+    struct tt_samehost found;
+};
+
+static void *find(void *arg)
+{
+    struct rank *r = arg;
+
+    tt_samehost_find(&r->found, &r->conf);
+    return NULL;
+}
+
+static void ranks_init(struct rank *ranks, const uint8_t *gathering)
+{
+    for (uint32_t i = 0; i < NRANKS; i++)
+        ranks[i] = (struct rank){
+            .conf = { .token = "t", .gathering = gathering, .rank = i, .nranks = NRANKS, .deadline_ns = TT_NEVER }
+        };
+}
+
+static void ranks_fini(struct rank *ranks)
+{
+    for (uint32_t i = 0; i < NRANKS; i++)
+        tt_samehost_fini(&ranks[i].found);
+}
+
+static void the_first_rank_of_a_host_stands_for_it(void **state)
+{
+    uint8_t gathering[TT_NONCE_BYTES];
+    struct rank ranks[NRANKS];
+
+    (void)state;
+    tt_random_bytes(gathering, sizeof gathering);
+    ranks_init(ranks, gathering);
+    for (uint32_t i = 0; i < NRANKS; i++) {
+        const uint32_t r = (i + 5) % NRANKS;
+
+        find(&ranks[r]);
+        assert_int_equal(ranks[r].found.holder, 5);
+    }
+    ranks_fini(ranks);
+    find(&ranks[2]);        /* the names are free again */
+    assert_int_equal(ranks[2].found.holder, 2);
+    tt_samehost_fini(&ranks[2].found);
+}
+
+static void ranks_that_come_at_once_agree(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 50; round++) {
+        uint8_t gathering[TT_NONCE_BYTES];
+        struct rank ranks[NRANKS];
+
+        tt_random_bytes(gathering, sizeof gathering);
+        ranks_init(ranks, gathering);
+        for (uint32_t i = 0; i < NRANKS; i++)
+            assert_int_equal(pthread_create(&ranks[i].thread, NULL, find, &ranks[i]), 0);
+        for (uint32_t i = 0; i < NRANKS; i++)
+            pthread_join(ranks[i].thread, NULL);
+        for (uint32_t i = 1; i < NRANKS; i++)
+            assert_int_equal(ranks[i].found.holder, ranks[0].found.holder);
+        ranks_fini(ranks);
+    }
+}
+
+static void another_start_up_or_token_has_a_host_of_its_own(void **state)
+{
+    uint8_t gathering[TT_NONCE_BYTES];
+    struct rank ranks[NRANKS];
+
+    (void)state;
+    tt_random_bytes(gathering, sizeof gathering);
+    ranks_init(ranks, gathering);
+    find(&ranks[0]);
+    ranks[1].conf.token = "u";
+    find(&ranks[1]);
+    assert_int_equal(ranks[1].found.holder, 1);
+    tt_samehost_fini(&ranks[0].found);
+    tt_samehost_fini(&ranks[1].found);
+}
+
+static void another_network_namespace_is_another_host(void **state)
+{
+    uint8_t gathering[TT_NONCE_BYTES];
+    struct rank ranks[NRANKS];
+    int status;
+    pid_t pid;
+
+    (void)state;
+    tt_random_bytes(gathering, sizeof gathering);
+    ranks_init(ranks, gathering);
+    find(&ranks[0]);
+    pid = fork();
+    if (pid == 0) {
+        if (unshare(CLONE_NEWNET) != 0)
+            _exit(77);
+        find(&ranks[1]);
+        _exit(ranks[1].found.holder == 1 ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    tt_samehost_fini(&ranks[0].found);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_rank_of_a_host_stands_for_it),
+        cmocka_unit_test(ranks_that_come_at_once_agree),
+        cmocka_unit_test(another_start_up_or_token_has_a_host_of_its_own),
+        cmocka_unit_test(another_network_namespace_is_another_host),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Hosts whose identity cannot be read, or reads the same as another's, as on virtual machines restored from one snapshot:
+
+      [host a]  eth0 10.213.17.1 ---------------- eth0 10.213.17.2  [host b]
+
+The hosts are network, UTS and mount namespaces. A directory that lies over /proc of both gives them the same boot id and the same
+network namespace; an empty one gives them none. Skipped where namespaces may not be made."""
+
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from cluster import CALLS, TUTTI, ClusterTest, environment, free_port
+from hosts import Hosts, HostsError
+
+HOSTS = ["hosta", "hostb"]
+ADDRESSES = ["10.213.17.1", "10.213.17.2"]
+
+
+def connect(hosts, *more):
+    """Draws the picture above."""
+    for i, host in enumerate(HOSTS):
+        lines = ["link set lo up", f"address add {ADDRESSES[i]}/24 dev eth0", "link set eth0 up"]
+        if i == 0:
+            lines.insert(0, f"link add eth0 type veth peer name eth0 netns {hosts.network_of(HOSTS[1])}")
+        hosts.batch(host, "ip", lines + list(more))
+
+
+class HostsAlike(ClusterTest):
+    def setUp(self):
+        self.hosts = Hosts(*HOSTS)
+        self.addCleanup(self.hosts.__exit__)
+        try:
+            self.hosts.__enter__()
+            connect(self.hosts)
+        except (OSError, HostsError) as why:
+            self.skipTest(f"network namespaces cannot be made here: {why}")
+        self.proc = tempfile.TemporaryDirectory()
+        self.addCleanup(self.proc.cleanup)
+
+    def cover_proc(self, **files):
+        """Lays one directory with these files over /proc of both hosts, until the test ends."""
+        for name, text in files.items():
+            path = Path(self.proc.name, name.replace("__", "/"))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        for host in HOSTS:
+            self.hosts.run(host, "mount", "--bind", self.proc.name, "/proc")
+
+    def look_alike(self):
+        self.cover_proc(sys__kernel__random__boot_id="11111111-2222-3333-4444-555555555555\n", self__ns__net="")
+
+    def run_ranks(self, hosts, program, *args, server=ADDRESSES[0], **more):
+        """One process a rank, on the hosts with these indices; returns what each printed. All must succeed."""
+        where = f"tcp://{server}:{free_port()}"
+        jobs = [subprocess.Popen(self.hosts.inside(HOSTS[host], program, *args), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT, text=True,
+                                 env=environment(TUTTI_RANK=str(r), TUTTI_SIZE=str(len(hosts)), TUTTI_TIMEOUT_MS="60000",
+                                                 TUTTI_RENDEZVOUS=where, **more)) for r, host in enumerate(hosts)]
+        outputs = [job.communicate(timeout=150)[0] for job in jobs]
+        for rank, (job, output) in enumerate(zip(jobs, outputs)):
+            self.assertEqual(job.returncode, 0, f"rank {rank}: {output}")
+        return outputs
+
+    def check_calls(self, hosts, **more):
+        for rank, output in enumerate(self.run_ranks(hosts, CALLS, **more)):
+            self.assertIn(f"rank {rank} of {len(hosts)} is right", output)
+
+    def layout(self, hosts):
+        """The hosts as rank 0 logs them."""
+        output = self.run_ranks(hosts, TUTTI, "perf", "allreduce", "--min", "8", "--max", "8", "--iters", "5", TUTTI_LOG="info")[0]
+        return next(line for line in output.splitlines() if " ranks on " in line)
+
+    def test_hosts_that_look_alike_connect_over_the_network(self):
+        self.look_alike()
+        self.check_calls([0, 1])
+
+    def test_ranks_that_share_one_of_two_hosts_that_look_alike_use_shared_memory(self):
+        self.look_alike()
+        self.check_calls([0, 1, 0, 1], TUTTI_LOG="info")
+        self.assertIn("4 ranks on 2 hosts", self.layout([0, 1, 0, 1]))
+
+    def test_ranks_of_one_host_without_proc_share_memory(self):
+        self.cover_proc()
+        self.check_calls([0, 0, 0], TUTTI_WIRES="shm")
+
+    def test_hosts_without_proc_connect_over_tcp(self):
+        self.cover_proc()
+        self.check_calls([0, 1, 1])
+        self.assertIn("3 ranks on 2 hosts", self.layout([0, 1, 1]))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
