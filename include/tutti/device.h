@@ -48,8 +48,8 @@
 extern "C" {
 #endif
 
-#define TUTTI_DEVICE_PENDING 1024   /* commands for one peer that the proxy keeps apart, so that other peers' need not wait */
-#define TUTTI_DEVICE_TICKETS 64     /* calls of quiet and flush under way at a time; more wait for each other */
+#define TUTTI_DEVICE_PENDING 8192   /* default of tutti_device_conf.pending */
+#define TUTTI_DEVICE_TICKETS 64     /* concurrent calls of quiet, and of flush, per peer; more wait for each other */
 #define TUTTI_DEVICE_ALL 0xffffffu  /* as a peer, for quiet and flush: all of them */
 
 typedef struct tutti_device tutti_device;
@@ -97,6 +97,9 @@ typedef struct tutti_device_conf {
     void *(*alloc)(size_t bytes, tutti_device_memory memory, void *arg);
     void (*free)(void *mem, tutti_device_memory memory, void *arg);
     void *arg;
+    uint32_t pending;           /* Maximum number of commands queued per peer, 1 to 2^20; 0: TUTTI_DEVICE_PENDING.
+                                 * At this bound only blocks that send to that peer wait. */
+    uint32_t pad2;
 } tutti_device_conf;
 
 /* What a device has done since it was made, or since tutti_device_counters_reset. Set `size` to sizeof before the call. */
@@ -110,6 +113,7 @@ typedef struct tutti_device_counters {
     uint64_t quiets;            /* calls of quiet and flush that were answered */
     uint64_t full_waits;        /* triggers for which a block found the FIFO full */
     uint64_t stalls;            /* passes in which the proxy had commands and the wire had no room */
+    uint64_t room_waits;        /* calls that waited because a peer had tutti_device_conf.pending commands queued */
 } tutti_device_counters;
 
 /* ---- for hosts ------------------------------------------------------------------------------------------ */
@@ -162,8 +166,13 @@ typedef struct tutti_device_view {
     const uint64_t *clock_ms;   /* written by the proxy every few milliseconds */
     uint64_t timeout_ms;        /* UINT64_MAX: none */
     uint64_t *pulse;            /* changes while blocks wait, if they cannot wake the proxy */
-    uint64_t *tickets;          /* given out, ever */
-    const uint64_t *answers;    /* [TUTTI_DEVICE_TICKETS]: ticket t is answered when word t mod that is at least t / that + 1 */
+    uint64_t *tickets;          /* [2][nranks + 1] calls of quiet, and of flush, per peer; the last is TUTTI_DEVICE_ALL */
+    const uint64_t *answers;    /* [2][nranks + 1] how many of them the proxy has answered */
+    uint32_t pending, pad;      /* maximum of entered - given, per peer */
+    uint64_t *entered;          /* [nranks] commands for that peer that blocks have reserved, ever */
+    uint64_t *given_seen;       /* [nranks] cached copy of `given` */
+    const uint64_t *given;      /* [nranks] commands for that peer that the proxy is done with, ever */
+    uint64_t *room_waits;
     uint64_t *groups;           /* [ngroups][8], the first word of each counts */
     uint64_t *flags;            /* [nflags][8], likewise */
     uint64_t *told;             /* [nranks] a trigger to wake that rank's host threads is on its way */
@@ -528,6 +537,42 @@ TUTTI_DEVICE void tutti_device_push(const tutti_device_view *v, uint64_t head, u
     tutti_device_push_all(v, &one, 1);
 }
 
+/* ---- for kernels: flow control per peer ------------------------------------------------------------------------- */
+
+/* Whether `n` more commands for `peer` may be entered without waiting: each put, put_signal, signal and fence is one
+ * command. n is at most v->pending. Exact where one block alone sends to that peer. By one thread. */
+TUTTI_DEVICE int tutti_device_has_room(const tutti_device_view *v, uint32_t peer, uint32_t n)
+{
+    const uint64_t behind = tutti_device_load_own(&v->entered[peer]) + n;
+    uint64_t given;
+
+    if ((int64_t)(behind - tutti_device_load_own(&v->given_seen[peer])) <= (int64_t)v->pending)
+        return 1;
+    given = tutti_device_load_acquire(&v->given[peer]);
+    tutti_device_store_own(&v->given_seen[peer], given);
+    return (int64_t)(behind - given) <= (int64_t)v->pending;
+}
+
+/* By one thread, before a command for `peer` enters the FIFO: waits until fewer than v->pending commands for that peer
+ * are queued. So the proxy always has room for what is in the FIFO, and a peer that takes nothing stops only the
+ * blocks that send to it. Returns early if the device has ended: the proxy then drops what it takes. */
+TUTTI_DEVICE void tutti_device_admit(const tutti_device_view *v, uint32_t peer)
+{
+    const uint64_t mine = tutti_device_reserve(&v->entered[peer], 1);
+    uint32_t turn = 0;
+
+    while ((int64_t)(mine - tutti_device_load_own(&v->given_seen[peer])) >= (int64_t)v->pending) {
+        const uint64_t given = tutti_device_load_acquire(&v->given[peer]);
+
+        tutti_device_store_own(&v->given_seen[peer], given);
+        if ((int64_t)(mine - given) < (int64_t)v->pending || tutti_device_ended(v))
+            return;
+        if (turn == 0)
+            tutti_device_reserve(v->room_waits, 1);
+        tutti_device_pause(v, turn++);
+    }
+}
+
 /* ---- for kernels: puts and signals ----------------------------------------------------------------------------- */
 
 /* Whether blocks store to that rank's memory themselves. */
@@ -600,6 +645,7 @@ TUTTI_DEVICE void tutti_device_raise(const tutti_device_view *v, uint32_t peer, 
     uint64_t *word = (uint64_t *)(void *)(v->direct[peer] + offset);
 
     if (v->asks) {
+        tutti_device_admit(v, peer);
         tutti_device_push(v, tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, (uint32_t)op, peer, offset / 8), value);
         return;
     }
@@ -637,8 +683,10 @@ TUTTI_DEVICE tutti_status tutti_device_put(const tutti_device_view *v, uint32_t 
         tutti_device_sync();
         return TUTTI_OK;
     }
-    if (tutti_device_thread() == 0 && bytes)
+    if (tutti_device_thread() == 0 && bytes) {
+        tutti_device_admit(v, peer);
         tutti_device_push_put(v, peer, offset, src, bytes, TUTTI_SIGNAL_NONE, 0, 0);
+    }
     return TUTTI_OK;
 }
 
@@ -660,10 +708,12 @@ TUTTI_DEVICE tutti_status tutti_device_put_signal(const tutti_device_view *v, ui
     }
     if (tutti_device_thread() != 0)
         return TUTTI_OK;
-    if (v->direct[peer])
+    if (v->direct[peer]) {
         tutti_device_raise(v, peer, op, signal_offset, value);
-    else
-        tutti_device_push_put(v, peer, offset, src, bytes, op, signal_offset, value);
+        return TUTTI_OK;
+    }
+    tutti_device_admit(v, peer);
+    tutti_device_push_put(v, peer, offset, src, bytes, op, signal_offset, value);
     return TUTTI_OK;
 }
 
@@ -677,10 +727,12 @@ TUTTI_DEVICE tutti_status tutti_device_signal(const tutti_device_view *v, uint32
         return st;
     if (tutti_device_thread() != 0)
         return TUTTI_OK;
-    if (v->direct[peer])
+    if (v->direct[peer]) {
         tutti_device_raise(v, peer, op, offset, value);
-    else
-        tutti_device_push(v, tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, (uint32_t)op, peer, offset / 8), value);
+        return TUTTI_OK;
+    }
+    tutti_device_admit(v, peer);
+    tutti_device_push(v, tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, (uint32_t)op, peer, offset / 8), value);
     return TUTTI_OK;
 }
 
@@ -692,10 +744,12 @@ TUTTI_DEVICE tutti_status tutti_device_fence(const tutti_device_view *v, uint32_
     if (st)
         return st;
     if (tutti_device_thread() == 0) {
-        if (v->direct[peer])
+        if (v->direct[peer]) {
             tutti_device_full_fence();
-        else
+        } else {
+            tutti_device_admit(v, peer);
             tutti_device_push(v, tutti_trigger_head(TUTTI_TRIGGER_FENCE, 0, peer, 0), 0);
+        }
     }
     return TUTTI_OK;
 }
@@ -747,18 +801,23 @@ TUTTI_DEVICE tutti_status tutti_device_wait_least(const tutti_device_view *v, co
     return st ? st : tutti_device_timeout(what, which, TUTTI_AT_LEAST, least, seen);
 }
 
-/* By one thread: asks the proxy, and waits for its answer. A device that has ended answers everything, whatever has become of the bytes. */
+/* By one thread: queries the proxy (QUIET or FLUSH), and waits for its answer. The proxy counts its answers, per peer and
+ * kind; the n-th call waits for n of them. The n-th trigger in the FIFO may be another call's: that one is behind what
+ * this call waits for all the same, as this call took its number, and so had pushed its puts, before that trigger was
+ * reserved. A device that has ended answers all queries, whether or not the bytes have landed. */
 TUTTI_DEVICE tutti_status tutti_device_ask(const tutti_device_view *v, uint32_t what, uint32_t peer)
 {
-    const uint64_t ticket = tutti_device_reserve(v->tickets, 1), lap = ticket / TUTTI_DEVICE_TICKETS;
-    const uint64_t *answer = &v->answers[ticket % TUTTI_DEVICE_TICKETS];
+    const uint32_t column = peer == TUTTI_DEVICE_ALL ? v->nranks : peer;
+    const uint32_t word = (what == TUTTI_TRIGGER_FLUSH) * (v->nranks + 1) + column;
+    const uint64_t ticket = tutti_device_reserve(&v->tickets[word], 1);
+    const uint64_t *answer = &v->answers[word];
     tutti_status st;
 
-    /* Who had this answer's word before may wait for a peer still. The ticket is asked for in any case, so that nobody waits for it in vain. */
-    while (tutti_device_load_acquire(answer) < lap)
+    /* Without a deadline: every number that was taken is pushed, so that later calls do not wait for it in vain. */
+    while ((int64_t)(ticket - tutti_device_load_acquire(answer)) >= TUTTI_DEVICE_TICKETS)
         tutti_device_pause(v, 64);
-    tutti_device_push(v, tutti_trigger_head(what, 0, peer, 0), ticket);
-    st = tutti_device_wait_least(v, answer, lap + 1,
+    tutti_device_push(v, tutti_trigger_head(what, 0, peer, 0), 0);
+    st = tutti_device_wait_least(v, answer, ticket + 1,
                                  what == TUTTI_TRIGGER_QUIET ? TUTTI_DEVICE_LATE_QUIET : TUTTI_DEVICE_LATE_FLUSH, peer);
     return st ? st : tutti_device_look(v);      /* it is written before answers are */
 }
@@ -927,10 +986,15 @@ TUTTI_DEVICE tutti_status tutti_device_group_publish(const tutti_device_view *v,
     return TUTTI_OK;
 }
 
-/* By one thread: a trigger into all[], which is pushed when it is full. */
-TUTTI_DEVICE void tutti_device_gather(const tutti_device_view *v, tutti_device_trigger *all, uint32_t *n, uint64_t head,
-                                      uint64_t body)
+/* By one thread: a trigger for `peer` into all[], which is pushed when it is full, and before waiting for room. */
+TUTTI_DEVICE void tutti_device_gather(const tutti_device_view *v, tutti_device_trigger *all, uint32_t *n, uint32_t peer,
+                                      uint64_t head, uint64_t body)
 {
+    if (*n > 0 && !tutti_device_has_room(v, peer, 1)) {
+        tutti_device_push_all(v, all, *n);
+        *n = 0;
+    }
+    tutti_device_admit(v, peer);
     all[*n].head = head;
     all[*n].body = body;
     if (++*n < TUTTI_DEVICE_AT_ONCE)
@@ -950,12 +1014,12 @@ TUTTI_DEVICE void tutti_device_push_signals(const tutti_device_view *v, const tu
         const uint32_t peer = signals[i].peer;
 
         if (peer != fenced && tutti_device_decouples(v, peer))
-            tutti_device_gather(v, all, &nall, tutti_trigger_head(TUTTI_TRIGGER_FENCE, 0, peer, 0), 0);
+            tutti_device_gather(v, all, &nall, peer, tutti_trigger_head(TUTTI_TRIGGER_FENCE, 0, peer, 0), 0);
         fenced = peer;
     }
     for (uint32_t i = 0; i < n; i++)
         if (tutti_device_decouples(v, signals[i].peer))
-            tutti_device_gather(v, all, &nall,
+            tutti_device_gather(v, all, &nall, signals[i].peer,
                                 tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, (uint32_t)signals[i].op, signals[i].peer,
                                                    signals[i].offset / 8),
                                 signals[i].value);

@@ -9,14 +9,14 @@
 #include "base/clock.h"
 #include "base/options.h"
 
-#define CONF_BYTES_FIRST sizeof(tutti_device_conf)      /* of the first release that has it */
-#define COUNTERS_BYTES_FIRST sizeof(tutti_device_counters)
+#define COUNTERS_BYTES_FIRST offsetof(tutti_device_counters, room_waits)
 #define SLOTS_DEFAULT 4096u
 #define SLOTS_MIN 8u
 _Static_assert(SLOTS_MIN >= TUTTI_DEVICE_AT_ONCE, "what is pushed at once finds room");
 #define SLOTS_MAX (1u << 20)
 #define GROUPS_MAX (1u << 20)
 #define FLAGS_MAX (1u << 16)
+#define PENDING_MAX (1u << 20)
 #define GROUP_WORDS 8u          /* a counter has a cache line, and so has a flag */
 #define WORDS_BYTES_MAX (1ull << 36)    /* of a window: tutti_trigger_head has room for offsets of words in it */
 
@@ -32,6 +32,9 @@ static tutti_status check_conf(const tutti_device_conf *c)
         return tt_fail(TUTTI_ERR_INVALID,
                        "tutti_device_create: fifo_slots is %u, but must be a power of two from %u to %u", c->fifo_slots,
                        SLOTS_MIN, SLOTS_MAX);
+    if (c->pending == 0 || c->pending > PENDING_MAX)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: conf.pending is %u, expected 1 to %u", c->pending,
+                       PENDING_MAX);
     if (c->groups > GROUPS_MAX)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: %u groups, but there can be %u", c->groups, GROUPS_MAX);
     if (c->flags > FLAGS_MAX)
@@ -48,11 +51,13 @@ static tutti_status take_conf(tutti_device *d, const tutti_device_conf *given)
 
     *c = (tutti_device_conf){ .size = sizeof *c };
     if (given)
-        st = tt_options_take(c, sizeof *c, CONF_BYTES_FIRST, given, "tutti_device_create", "conf", "tutti_device_conf");
+        st = tt_options_take(c, sizeof *c, TT_DEVICE_CONF_BYTES_FIRST, given, "tutti_device_create", "conf", "tutti_device_conf");
     if (st)
         return st;
     if (c->fifo_slots == 0)
         c->fifo_slots = SLOTS_DEFAULT;
+    if (c->pending == 0)
+        c->pending = TUTTI_DEVICE_PENDING;
     if (c->timeout_ms == 0)
         c->timeout_ms = d->window->comm->timeout_ms;
     if (c->alloc)
@@ -151,6 +156,7 @@ static tutti_status make_view(tutti_device *d)
         .mode = (uint32_t)c->mode,
         .wakes_hosts = c->wakes_hosts,
         .fifo_slots = c->fifo_slots,
+        .pending = c->pending,
         .ngroups = c->groups,
         .nflags = c->flags,
         .asks = c->polls,
@@ -162,7 +168,9 @@ static tutti_status make_view(tutti_device *d)
     v->taken = have(d, sizeof *v->taken, TUTTI_DEVICE_SHARED, "a counter");
     v->full_waits = have(d, sizeof *v->full_waits, TUTTI_DEVICE_SHARED, "a counter");
     v->pulse = have(d, sizeof *v->pulse, TUTTI_DEVICE_SHARED, "the pulse");
-    v->answers = have(d, TUTTI_DEVICE_TICKETS * sizeof *v->answers, TUTTI_DEVICE_SHARED, "answers");
+    v->answers = have(d, 2 * (v->nranks + 1ul) * sizeof *v->answers, TUTTI_DEVICE_SHARED, "answers");
+    v->given = have(d, v->nranks * sizeof *v->given, TUTTI_DEVICE_SHARED, "credits");
+    v->room_waits = have(d, sizeof *v->room_waits, TUTTI_DEVICE_SHARED, "a counter");
     v->told = have(d, v->nranks * sizeof *v->told, TUTTI_DEVICE_SHARED, "who was told");
     v->flags = have(d, (size_t)c->flags * GROUP_WORDS * sizeof *v->flags, TUTTI_DEVICE_SHARED, "flags");
     d->status = have(d, sizeof *d->status, TUTTI_DEVICE_SHARED, "the status");
@@ -170,11 +178,13 @@ static tutti_status make_view(tutti_device *d)
     v->ended = have(d, sizeof *v->ended, TUTTI_DEVICE_LOCAL, "what was seen of the status");
     v->reserved = have(d, sizeof *v->reserved, TUTTI_DEVICE_LOCAL, "a counter");
     v->taken_seen = have(d, sizeof *v->taken_seen, TUTTI_DEVICE_LOCAL, "a counter");
-    v->tickets = have(d, sizeof *v->tickets, TUTTI_DEVICE_LOCAL, "a counter");
+    v->tickets = have(d, 2 * (v->nranks + 1ul) * sizeof *v->tickets, TUTTI_DEVICE_LOCAL, "queries");
+    v->entered = have(d, v->nranks * sizeof *v->entered, TUTTI_DEVICE_LOCAL, "credits");
+    v->given_seen = have(d, v->nranks * sizeof *v->given_seen, TUTTI_DEVICE_LOCAL, "credits");
     v->groups = have(d, (size_t)c->groups * GROUP_WORDS * sizeof *v->groups, TUTTI_DEVICE_LOCAL, "groups");
     v->status = d->status;
     v->clock_ms = d->clock_ms;
-    if (d->npieces < 14)        /* one of them was not to be had */
+    if (d->npieces < 18)        /* one of them was not to be had */
         return TUTTI_ERR_NOMEM;
     return make_tables(d);
 }
@@ -208,6 +218,8 @@ static tutti_status make_proxy(tutti_device *d)
         .fifo_slots = v->fifo_slots,
         .taken = (uint64_t *)(uintptr_t)v->taken,
         .answers = (uint64_t *)(uintptr_t)v->answers,
+        .given = (uint64_t *)(uintptr_t)v->given,
+        .pending = v->pending,
         .told = v->told,
         .bytes = v->bytes,
         .words = v->words,
@@ -386,6 +398,7 @@ tutti_status tutti_device_read_counters(tutti_device *device, tutti_device_count
         .size = bytes, .triggers = c->triggers, .puts = c->puts, .put_bytes = c->put_bytes, .signals = c->signals,
         .drains = c->drains, .fences = c->fences, .quiets = c->quiets, .stalls = c->stalls,
         .full_waits = __atomic_load_n(device->view.full_waits, __ATOMIC_RELAXED),
+        .room_waits = __atomic_load_n(device->view.room_waits, __ATOMIC_RELAXED),
     };
     memcpy(out, &mine, bytes);
     return TUTTI_OK;
@@ -402,6 +415,7 @@ tutti_status tutti_device_counters_reset(tutti_device *device)
     c->triggers = c->puts = c->put_bytes = c->signals = 0;
     c->drains = c->fences = c->quiets = c->stalls = 0;
     __atomic_store_n(device->view.full_waits, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(device->view.room_waits, 0, __ATOMIC_RELAXED);
     return TUTTI_OK;
 }
 

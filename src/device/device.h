@@ -3,11 +3,13 @@
 #define TT_DEVICE_DEVICE_H
 
 #include <pthread.h>
+#include <stddef.h>
 
 #include "base/status.h"
 #include "device/sink.h"
 
-#define TT_DEVICE_PIECES 20     /* of memory that blocks see */
+#define TT_DEVICE_CONF_BYTES_FIRST offsetof(tutti_device_conf, pending) /* of the first release that has it */
+#define TT_DEVICE_PIECES 24     /* of memory that blocks see */
 
 struct tt_device_piece {
     void *mem;

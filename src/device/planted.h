@@ -9,6 +9,8 @@ enum tt_device_bug {
     TT_DEVICE_BUG_FENCE_WAITS,      /* a fence waits for its peer before anything else is taken */
     TT_DEVICE_BUG_PARITY_IGNORED,   /* a slot of the lap before is taken for one of this */
     TT_DEVICE_BUG_FLUSH_EARLY,      /* a source is given back before the wire has it */
+    TT_DEVICE_BUG_ROOM_OF_ALL,      /* a peer whose queue is at its bound stops the FIFO for all */
+    TT_DEVICE_BUG_CREDIT_LOST,      /* a fence does not give its credit back */
     TT_DEVICE_BUG_END
 };
 

@@ -43,18 +43,37 @@ void tt_proxy_fini(struct tt_proxy *p)
 
 /* ---- tickets ---- */
 
-static void answer(struct tt_proxy *p, uint64_t ticket)
+static uint32_t kind_of(const struct tt_command *c)
 {
-    __atomic_store_n(&p->conf.answers[ticket % TUTTI_DEVICE_TICKETS], ticket / TUTTI_DEVICE_TICKETS + 1,
-                     __ATOMIC_RELEASE);
+    return c->what == TUTTI_TRIGGER_FLUSH;
+}
+
+static void answer(struct tt_proxy *p, const struct tt_command *c)
+{
+    const uint32_t column = c->peer == TUTTI_DEVICE_ALL ? p->conf.nranks : c->peer;
+    uint64_t *word = &p->conf.answers[kind_of(c) * (p->conf.nranks + 1) + column];
+
+    __atomic_store_n(word, __atomic_load_n(word, __ATOMIC_RELAXED) + 1, __ATOMIC_RELEASE);
     count(&p->counters.quiets, 1);
 }
 
-/* One peer has answered; a ticket of all peers is answered by the last. */
-static void answer_part(struct tt_proxy *p, uint64_t ticket)
+/* One peer has answered; a query of all peers is answered by the last. */
+static void answer_part(struct tt_proxy *p, const struct tt_command *c)
 {
-    if (--p->parts[ticket % TUTTI_DEVICE_TICKETS] == 0)
-        answer(p, ticket);
+    if (c->peer != TUTTI_DEVICE_ALL || --p->parts[kind_of(c)][c->ticket % TUTTI_DEVICE_TICKETS] == 0)
+        answer(p, c);
+}
+
+/* ---- credits ---- */
+
+/* The proxy is done with the command: blocks may enter another one for that peer. */
+static void give_back(struct tt_proxy *p, const struct tt_command *c)
+{
+    uint64_t *given = &p->conf.given[c->peer];
+
+    if (!c->credited || (c->what == TUTTI_TRIGGER_FENCE && TT_DEVICE_PLANTED(TT_DEVICE_BUG_CREDIT_LOST)))
+        return;
+    __atomic_store_n(given, __atomic_load_n(given, __ATOMIC_RELAXED) + 1, __ATOMIC_RELEASE);
 }
 
 /* ---- queues ---- */
@@ -84,14 +103,29 @@ static bool grow(struct tt_proxy_peer *peer)
     return true;
 }
 
-/* Whether another command fits: NULL memory is as no room, which the timeout ends. */
+/* Commands that a peer's queue must hold: those with credits, all queries that may be under way, a wake, and the second half of a split put. */
+static uint32_t depth_max(const struct tt_proxy *p)
+{
+    return p->conf.pending + 4 * TUTTI_DEVICE_TICKETS + 2;
+}
+
+/* Whether another command fits. It does unless memory is short or a kernel writes what tutti/device.h does not; then the FIFO waits. */
 static bool has_room(struct tt_proxy *p, uint32_t rank)
 {
     struct tt_proxy_peer *peer = peer_of(p, rank);
 
-    if (!peer)
+    if (!peer || peer->tail - peer->head >= depth_max(p))
         return false;
-    return peer->tail - peer->head < peer->depth || (peer->depth < TUTTI_DEVICE_PENDING && grow(peer));
+    return peer->tail - peer->head < peer->depth || grow(peer);
+}
+
+/* For the planted mistake: whether some peer has as many commands as blocks may enter. */
+static bool is_one_full(const struct tt_proxy *p)
+{
+    for (const struct tt_proxy_peer *peer = p->busy; peer; peer = peer->next_busy)
+        if (peer->tail - peer->head >= p->conf.pending)
+            return true;
+    return false;
 }
 
 static void push(struct tt_proxy *p, uint32_t rank, const struct tt_command *c)
@@ -129,9 +163,11 @@ static void split(struct tt_proxy *p, const struct tt_command *c)
     struct tt_command bytes = *c;
     const struct tt_command signal = {
         .what = TUTTI_TRIGGER_SIGNAL, .op = c->op, .peer = c->peer, .word = c->word, .value = c->value,
+        .credited = c->credited,
     };
 
     bytes.op = TUTTI_SIGNAL_NONE;
+    bytes.credited = false;     /* the signal gives it back */
     if (c->bytes > 0)
         push(p, c->peer, &bytes);
     drain(p, &signal);
@@ -140,18 +176,35 @@ static void split(struct tt_proxy *p, const struct tt_command *c)
 /* A question to all peers that have had commands. */
 static bool accept_of_all(struct tt_proxy *p, const struct tt_command *c)
 {
-    uint32_t *parts = &p->parts[c->ticket % TUTTI_DEVICE_TICKETS];
+    struct tt_command part = *c;
+    uint32_t *parts;
 
+    part.ticket = p->next_ticket[kind_of(c)];
+    parts = &p->parts[kind_of(c)][part.ticket % TUTTI_DEVICE_TICKETS];
+    if (*parts > 0)             /* more are under way than blocks ask */
+        return false;
     for (uint32_t r = 0; r < p->conf.nranks; r++)
         if (p->peers[r] && !has_room(p, r))
             return false;
+    p->next_ticket[kind_of(c)]++;
     *parts = 1;
     for (uint32_t r = 0; r < p->conf.nranks; r++)
         if (p->peers[r]) {
             (*parts)++;
-            push(p, r, c);
+            push(p, r, &part);
         }
-    answer_part(p, c->ticket);
+    answer_part(p, &part);
+    return true;
+}
+
+/* Host threads of a peer are to look: one wake in its queue does for all signals that were stored before it leaves. */
+static bool accept_wake(struct tt_proxy *p, const struct tt_command *c)
+{
+    if (!has_room(p, c->peer))
+        return false;
+    if (!p->peers[c->peer]->wakes)
+        push(p, c->peer, c);
+    p->peers[c->peer]->wakes = true;
     return true;
 }
 
@@ -164,22 +217,24 @@ static bool accept(struct tt_proxy *p, const struct tt_command *c)
         __atomic_store_n(&p->conf.told[c->peer], 0, __ATOMIC_SEQ_CST);
     if (p->failed) {
         if (asks)
-            answer(p, c->ticket);
+            answer(p, c);
+        give_back(p, c);
         return true;
     }
-    if (p->drains)
+    if (p->drains || (TT_DEVICE_PLANTED(TT_DEVICE_BUG_ROOM_OF_ALL) && is_one_full(p)))
         return false;
     if (c->peer == TUTTI_DEVICE_ALL)
         return accept_of_all(p, c);
+    if (c->what == TUTTI_TRIGGER_WAKE)
+        return accept_wake(p, c);
     if (!has_room(p, c->peer))
         return false;
-    if (asks)
-        p->parts[c->ticket % TUTTI_DEVICE_TICKETS] = 1;
     if (c->what == TUTTI_TRIGGER_PUT && c->op && decides_by_drain(p))
         split(p, c);
-    else if (c->what == TUTTI_TRIGGER_FENCE && (decides_by_drain(p) || TT_DEVICE_PLANTED(TT_DEVICE_BUG_FENCE_WAITS)))
+    else if (c->what == TUTTI_TRIGGER_FENCE && (decides_by_drain(p) || TT_DEVICE_PLANTED(TT_DEVICE_BUG_FENCE_WAITS))) {
         drain(p, &(struct tt_command){ .what = TUTTI_TRIGGER_NONE });
-    else
+        give_back(p, c);
+    } else
         push(p, c->peer, c);
     return true;
 }
@@ -204,8 +259,9 @@ bool tt_proxy_has_trigger(const struct tt_proxy *p)
 }
 
 /* What a command of the FIFO comes to. */
-static tutti_status hear(struct tt_proxy *p, const struct tt_command *c)
+static tutti_status hear(struct tt_proxy *p, struct tt_command *c)
 {
+    c->credited = c->what == TUTTI_TRIGGER_PUT || c->what == TUTTI_TRIGGER_SIGNAL || c->what == TUTTI_TRIGGER_FENCE;
     if (!tt_command_fits(c, p->conf.rank, p->conf.nranks, p->conf.bytes, p->conf.words))
         return tt_fail(TUTTI_ERR_INVALID,
                        "the command before position %llu of the FIFO (kind %u, rank %u, %llu bytes at %llu, word %llu) "
@@ -282,18 +338,20 @@ static tutti_status give(struct tt_proxy *p, struct tt_proxy_peer *peer, const s
         peer->marked = true;
         return TUTTI_OK;
     case TUTTI_TRIGGER_WAKE:
-        return p->conf.sink.wake(p->conf.sink.arg, peer->rank);
+        st = p->conf.sink.wake(p->conf.sink.arg, peer->rank);
+        peer->wakes = st == TUTTI_PENDING;
+        return st;
     case TUTTI_TRIGGER_FLUSH:
         if (__atomic_load_n(&peer->done, __ATOMIC_ACQUIRE) != peer->given &&
             !TT_DEVICE_PLANTED(TT_DEVICE_BUG_FLUSH_EARLY))
             return TUTTI_PENDING;
-        answer_part(p, c->ticket);
+        answer_part(p, c);
         return TUTTI_OK;
     default:
         tt_assert(c->what == TUTTI_TRIGGER_QUIET);
         st = p->conf.sink.quiet(p->conf.sink.arg, peer->rank);
         if (!st)
-            answer_part(p, c->ticket);
+            answer_part(p, c);
         return st;
     }
 }
@@ -324,6 +382,7 @@ static tutti_status serve(struct tt_proxy *p, struct tt_proxy_peer *peer, uint64
         if (st)
             return st;
         peer->stuck_ns = 0;
+        give_back(p, c);
         peer->head++;
         *any = true;
     }
@@ -392,6 +451,8 @@ bool tt_proxy_is_idle(const struct tt_proxy *p)
 void tt_proxy_fail(struct tt_proxy *p, tutti_status status)
 {
     p->failed = status;
+    if (p->drains && p->behind.what)
+        give_back(p, &p->behind);
     p->drains = false;
     while (p->busy) {
         struct tt_proxy_peer *peer = p->busy;
@@ -400,7 +461,8 @@ void tt_proxy_fail(struct tt_proxy *p, tutti_status status)
             const struct tt_command *c = &peer->ring[peer->head & (peer->depth - 1)];
 
             if (c->what == TUTTI_TRIGGER_QUIET || c->what == TUTTI_TRIGGER_FLUSH)
-                answer_part(p, c->ticket);
+                answer_part(p, c);
+            give_back(p, c);
         }
         p->busy = peer->next_busy;
         peer->busy = false;

@@ -1,7 +1,9 @@
 /* The proxy: takes what blocks have written into the FIFO, and gives it to a sink, in an order in which no signal is seen before its bytes. It
  * has no thread, clock, lock or wire: who runs it brings them (thread.c, and tests). One thread at a time.
  *
- * Commands to one peer are in the order in which they were taken; each peer has a queue, so that one that takes nothing holds up no other. Modes
+ * Commands to one peer are in the order in which they were taken; each peer has a queue, so that one that takes nothing holds up no other. Queues
+ * are bounded by credits: blocks enter a command only while fewer than conf.pending of that peer are not done (tutti_device_admit), and `given` counts
+ * those that are. So what is in the FIFO always has room, and a stopped peer blocks only its own senders. Modes
  * (tutti_device_mode) differ in two places: in what comes between the bytes and the signal of a put_signal, and in what a fence is. Both are a drain, which
  * nothing passes, or a mark of the peer's, which goes with its next signal. */
 #ifndef TT_DEVICE_PROXY_H
@@ -27,10 +29,11 @@ struct tt_proxy_conf {
     tutti_device_mode mode;
     uint32_t rank, nranks;
     uint64_t timeout_ns;        /* a peer that takes nothing, or lets nothing land, for so long ends the device; TT_NEVER: none does */
+    uint32_t pending;           /* commands of one peer that blocks may have entered and that are not done */
     /* Memory that blocks see, as tutti_device_view has it. */
     tutti_device_trigger *fifo;
     uint32_t fifo_slots;
-    uint64_t *taken, *answers;
+    uint64_t *taken, *answers, *given;
     uint64_t *told;
     const uint64_t *bytes;
     const uint8_t *words;
@@ -47,6 +50,7 @@ struct tt_proxy_peer {
     struct tt_proxy_peer *next_busy;
     bool drained;               /* of the drain that is under way: all of it has landed */
     bool marked;                /* a fence was called: the next signal goes behind what is before */
+    bool wakes;                 /* a wake is in its queue: another one adds nothing */
     uint64_t given, done;       /* puts that the sink has taken; of these, those whose source may be used again */
     uint64_t stuck_ns;          /* since when its first command waits; 0: it does not */
     struct tt_command *ring;    /* [depth], a power of two; NULL: none yet */
@@ -65,7 +69,8 @@ struct tt_proxy {
     struct tt_command behind;   /* the signal that waits for the drain; what NONE: there is none */
     struct tt_proxy_peer **peers;   /* [nranks]; NULL: not used yet */
     struct tt_proxy_peer *busy;
-    uint32_t parts[TUTTI_DEVICE_TICKETS];   /* peers that have not answered the ticket of that number */
+    uint32_t parts[2][TUTTI_DEVICE_TICKETS];    /* quiets and flushes of all peers, by number: peers that have not answered; 0: answered */
+    uint32_t next_ticket[2];
     tutti_status failed;        /* everything is dropped */
 };
 

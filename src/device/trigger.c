@@ -38,8 +38,6 @@ static bool begins(struct tt_trigger_reader *r, uint64_t head, uint64_t body)
         return c->op == TUTTI_SIGNAL_SET || c->op == TUTTI_SIGNAL_ADD;
     case TUTTI_TRIGGER_QUIET:
     case TUTTI_TRIGGER_FLUSH:
-        c->ticket = body;
-        return c->op == 0 && word_of(head) == 0;
     case TUTTI_TRIGGER_FENCE:
     case TUTTI_TRIGGER_WAKE:
         return c->op == 0 && word_of(head) == 0 && body == 0;

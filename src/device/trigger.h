@@ -13,7 +13,8 @@ struct tt_command {
     uint64_t offset, bytes;     /* of a put */
     const void *src;
     uint64_t word, value;       /* of a signal: its offset */
-    uint64_t ticket;            /* of quiet and flush */
+    uint32_t ticket;            /* of quiet and flush of all peers: the proxy's number */
+    bool credited;              /* it counts against the peer's bound until the proxy is done with it */
 };
 
 /* A command whose last trigger has not come yet. Zeroed at first. */

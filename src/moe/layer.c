@@ -6,6 +6,7 @@
 
 #include "base/options.h"
 #include "base/status.h"
+#include "device/device.h"
 #include "moe/alike.h"
 
 #define CREATE "tutti_moe_create"
@@ -321,7 +322,7 @@ static tutti_status take_conf(tutti_moe_conf *mine, tutti_device_conf *device, c
 
     device->size = sizeof *device;
     if (!st && mine->form == TUTTI_MOE_TILES && mine->device)
-        st = tt_options_take(device, sizeof *device, sizeof *device, mine->device, CREATE, "conf.device", "tutti_device_conf");
+        st = tt_options_take(device, sizeof *device, TT_DEVICE_CONF_BYTES_FIRST, mine->device, CREATE, "conf.device", "tutti_device_conf");
     if (!st && !device->alloc != !device->free) {
         st = tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.device has %s and no %s; it must have both or none",
                      device->alloc ? "alloc" : "free", device->alloc ? "free" : "alloc");

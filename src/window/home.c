@@ -10,9 +10,10 @@
 
 /* What a cookie of ours says: a transfer's index and generation, or a mark of a peer. */
 #define COOKIE_MARK (1ull << 50)
-#define COOKIE_INDEX_BITS 10
+#define COOKIE_INDEX_BITS 18
 #define COOKIE_GENERATION_BITS 32
-_Static_assert(TT_WINDOW_TRANSFERS == 1u << COOKIE_INDEX_BITS, "an index fits");
+#define TRANSFERS_FIRST 64u     /* places of the table; it doubles */
+#define TRANSFERS_MAX (1u << COOKIE_INDEX_BITS)
 _Static_assert(COOKIE_INDEX_BITS + COOKIE_GENERATION_BITS <= 50 && 2 * TT_MARK_BITS <= 50, "a cookie fits");
 
 /* ---- transfers ---- */
@@ -34,17 +35,42 @@ static void unlist(struct tt_window_transfer *t)
     *(t->newer ? &t->newer->older : &p->newest) = t->older;
 }
 
+/* A free place of the table, which grows if there is none. UINT32_MAX: there is no room now, or (logged as NOMEM in *st) no memory. */
+static uint32_t place(struct tt_windows *home, tutti_status *st)
+{
+    const uint32_t n = home->ntransfers, more = n ? 2 * n : TRANSFERS_FIRST;
+    struct tt_window_transfer **grown;
+    uint32_t i = home->next_transfer;
+
+    if (home->transfers_busy < n) {
+        while (home->transfers[i])
+            i = (i + 1) % n;
+        return i;
+    }
+    if (more > TRANSFERS_MAX)
+        return UINT32_MAX;
+    grown = realloc(home->transfers, more * sizeof(struct tt_window_transfer *));
+    if (!grown) {
+        *st = tt_fail(TUTTI_ERR_NOMEM, "no memory for %u transfers", more);
+        return UINT32_MAX;
+    }
+    memset(grown + n, 0, (more - n) * sizeof(struct tt_window_transfer *));
+    home->transfers = grown;
+    home->ntransfers = more;
+    return n;
+}
+
 struct tt_window_transfer *tt_transfer_begin(struct tt_window *w, struct tt_window_peer *peer, tutti_status *failed,
                                              uint64_t *counter, tutti_status *st)
 {
     struct tt_windows *home = w->home;
     struct tt_window_transfer *t;
-    uint32_t i = home->next_transfer;
+    uint32_t i;
 
     *st = TUTTI_PENDING;
-    for (uint32_t n = 0; home->transfers[i]; n++, i = (i + 1) % TT_WINDOW_TRANSFERS)
-        if (n == TT_WINDOW_TRANSFERS)
-            return NULL;
+    i = peer->ntransfers < TT_WINDOW_TRANSFERS ? place(home, st) : UINT32_MAX;
+    if (i == UINT32_MAX)
+        return NULL;
     t = calloc(1, sizeof *t);
     if (!t) {
         *st = tt_fail(TUTTI_ERR_NOMEM, "no memory for a transfer");
@@ -55,7 +81,9 @@ struct tt_window_transfer *tt_transfer_begin(struct tt_window *w, struct tt_wind
         .waited = !counter, .counter = counter, .failed = failed,
     };
     home->transfers[i] = t;
-    home->next_transfer = (i + 1) % TT_WINDOW_TRANSFERS;
+    home->next_transfer = (i + 1) % home->ntransfers;
+    home->transfers_busy++;
+    peer->ntransfers++;
     list(t);
     *st = TUTTI_OK;
     return t;
@@ -85,6 +113,8 @@ uint64_t tt_transfer_cookie(const struct tt_window_transfer *t)
 static void free_transfer(struct tt_window_transfer *t)
 {
     t->window->home->transfers[t->index] = NULL;
+    t->window->home->transfers_busy--;
+    t->peer->ntransfers--;
     free(t);
 }
 
@@ -152,7 +182,7 @@ void tt_transfers_drop(struct tt_window *w)
                 a->failed = NULL;
             }
         }
-    for (uint32_t i = 0; i < TT_WINDOW_TRANSFERS; i++) {
+    for (uint32_t i = 0; i < home->ntransfers; i++) {
         struct tt_window_transfer *t = home->transfers[i];
 
         if (!t || t->window != w)
@@ -178,7 +208,7 @@ static void finished(void *arg, const struct tt_done *d)
             tt_marks_landed(&p->marks, (uint32_t)d->cookie & TT_MARK_MASK);
         return;
     }
-    t = home->transfers[d->cookie % TT_WINDOW_TRANSFERS];
+    t = d->cookie % TRANSFERS_MAX < home->ntransfers ? home->transfers[d->cookie % TRANSFERS_MAX] : NULL;
     if (t && d->kind == TT_DONE_LOCAL && t->generation == (uint32_t)(d->cookie >> COOKIE_INDEX_BITS) && t->left)
         tt_transfer_part(t, d->status);
 }
@@ -483,6 +513,7 @@ static void close_all(void *arg)
     for (uint32_t r = 0; r < home->nranks; r++)
         free(home->peers[r]);
     free(home->peers);
+    free(home->transfers);
     free(home);
 }
 

@@ -393,7 +393,7 @@ void tt_window_disown(struct tt_window *w, uint32_t rank, const uint64_t *counte
     for (uint32_t i = 0; p && i < TT_WINDOW_ASKS; i++)
         if (p->asked[i].busy && p->asked[i].failed == failed)
             p->asked[i].failed = hosts;
-    for (uint32_t i = 0; i < TT_WINDOW_TRANSFERS; i++) {
+    for (uint32_t i = 0; i < w->home->ntransfers; i++) {
         struct tt_window_transfer *t = w->home->transfers[i];
 
         if (t && t->failed == failed)

@@ -18,7 +18,7 @@
 
 #define TT_WINDOWS_MAX 1024u
 #define TT_WINDOW_ASKS 16u
-#define TT_WINDOW_TRANSFERS 1024u       /* under way, of a process */
+#define TT_WINDOW_TRANSFERS 1024u       /* under way to one peer */
 #define TT_WINDOW_SLICE_BYTES (1u << 20)    /* of what a wire carries in one descriptor, so that several lanes share a long one */
 
 /* ---- a window ---- */
@@ -107,6 +107,7 @@ struct tt_window_peer {
     bool no_direct;             /* found out once: it cannot be given bytes in memory that its wire did not allocate */
     struct tt_marks marks;      /* by which quiet waits for what the wire took */
     struct tt_window_transfer *oldest, *newest;     /* that are not over, in the order in which they began */
+    uint32_t ntransfers;        /* of these, and those that are over and not freed */
     uint32_t nasked, nmail_puts, next_token;
     struct tt_window_asked asked[TT_WINDOW_ASKS];   /* by token */
     struct tt_window_message answers[TT_WINDOW_ASKS];   /* to it, that had no room; a ring */
@@ -134,8 +135,8 @@ struct tt_windows {
     uint32_t rank, nranks;      /* in the job */
     struct tt_window *first;
     struct tt_window_peer **peers;  /* [nranks]; NULL: not used yet */
-    struct tt_window_transfer *transfers[TT_WINDOW_TRANSFERS];  /* NULL: free */
-    uint32_t next_transfer, generation;
+    struct tt_window_transfer **transfers;  /* [ntransfers], which grows; NULL: free */
+    uint32_t ntransfers, transfers_busy, next_transfer, generation;
     struct tt_window_waiter *waiters;
     uint32_t fences;            /* of all ranks */
     uint64_t tick;              /* quiets that have begun: marks.h */

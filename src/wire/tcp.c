@@ -46,6 +46,7 @@ static tutti_status tcp_furnish(struct tt_tcp *t)
     struct epoll_event ev = { .events = EPOLLIN, .data.ptr = &t->timer };
 
     t->dones = malloc(TT_TCP_DONES * sizeof *t->dones);
+    t->ndones = TT_TCP_DONES;
     t->trash = malloc(TT_TCP_TRASH_BYTES);
     if (!t->dones || !t->trash)
         return tt_fail(TUTTI_ERR_NOMEM, "tcp: no memory for the tables of %u ranks", t->conf.nranks);
@@ -256,13 +257,31 @@ static void spare_epoll(struct tt_tcp *t)
         tt_tcp_lanes_watch(t, false);
 }
 
+bool tt_tcp_dones_reserve(struct tt_tcp *t, uint32_t n)
+{
+    if (t->reserved + n > t->ndones) {
+        const uint32_t more = 2 * t->ndones;
+        struct tt_tcp_done *grown = malloc(more * sizeof *grown);
+
+        if (!grown)
+            return false;
+        for (uint32_t i = t->done_head; i != t->done_tail; i++)
+            grown[i & (more - 1)] = t->dones[i & (t->ndones - 1)];
+        free(t->dones);
+        t->dones = grown;
+        t->ndones = more;
+    }
+    t->reserved += n;
+    return true;
+}
+
 void tt_tcp_tell(struct tt_tcp_link *link, uint8_t kind, uint64_t cookie, tutti_status status)
 {
     struct tt_tcp *t = link->tcp;
 
     tt_assert(link->owed > 0);
     link->owed--;
-    t->dones[t->done_tail++ % TT_TCP_DONES] =
+    t->dones[t->done_tail++ & (t->ndones - 1)] =
         (struct tt_tcp_done){ .kind = kind, .peer = link->peer, .cookie = cookie, .status = status };
 }
 
@@ -287,7 +306,7 @@ static int report(struct tt_tcp *t, struct tt_done *done, int max)
     int n = 0;
 
     for (; n < max && t->done_head != t->done_tail; n++) {
-        const struct tt_tcp_done *d = &t->dones[t->done_head++ % TT_TCP_DONES];
+        const struct tt_tcp_done *d = &t->dones[t->done_head++ & (t->ndones - 1)];
 
         t->reserved--;
         done[n] = (struct tt_done){ .kind = d->kind, .peer = d->peer, .cookie = d->cookie, .status = d->status };

@@ -47,7 +47,7 @@
 #define TT_TCP_REMOTES 1024             /* puts per link whose remote completion is awaited */
 #define TT_TCP_WINDOW 1024              /* messages per link that may overtake each other; several lanes only */
 #define TT_TCP_AHEAD (1u << 20)         /* messages of one lane that are not acknowledged: far below half of the numbers */
-#define TT_TCP_DONES 4096               /* completions that wait for poll */
+#define TT_TCP_DONES 4096               /* completions that wait for poll, at first; a power of two */
 
 struct tt_tcp;
 struct tt_tcp_link;
@@ -263,8 +263,8 @@ struct tt_tcp {
     bool armed;
     bool starved;                       /* it was said that no descriptor is left to connect with */
 
-    struct tt_tcp_done *dones;          /* [TT_TCP_DONES] */
-    uint32_t done_head, done_tail;
+    struct tt_tcp_done *dones;          /* [ndones], a power of two, which grows: what links may owe is bounded by link, so that none takes others' room */
+    uint32_t ndones, done_head, done_tail;
     uint32_t reserved;                  /* entries that are in dones, or will be */
 
     struct tt_tcp_slot *slots;          /* [nslots]; the first is never used: 0 names the link region */
@@ -290,6 +290,8 @@ static inline uint32_t tt_tcp_ahead(const struct tt_tcp_link *link)
 }
 
 /* tcp.c */
+/* Room for n more completions. False: there is no memory. */
+bool tt_tcp_dones_reserve(struct tt_tcp *t, uint32_t n);
 /* Puts a completion where poll finds it. Room was reserved in link->owed when the descriptor was taken. */
 void tt_tcp_tell(struct tt_tcp_link *link, uint8_t kind, uint64_t cookie, tutti_status status);
 

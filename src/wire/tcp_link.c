@@ -427,7 +427,7 @@ void tt_tcp_memory(const struct tt_wire *w, tutti_memory *m)
     tutti_memory_part links = { .purpose = "tcp: links", .shared = 1, .peer_bytes = tt_sparse_bytes(&t->links) };
     const tutti_memory_part own = { .purpose = "tcp: the wire",
                                     .shared = 1,
-                                    .fixed_bytes = sizeof *t + TT_TCP_DONES * sizeof *t->dones + TT_TCP_TRASH_BYTES +
+                                    .fixed_bytes = sizeof *t + t->ndones * sizeof *t->dones + TT_TCP_TRASH_BYTES +
                                                    t->nslots * sizeof *t->slots };
     const struct tt_tcp_link *link;
     uint32_t at = 0;

@@ -338,11 +338,8 @@ uint64_t tt_tcp_lane_flush(struct tt_tcp_lane *lane, uint64_t most)
 /* Reserves n completions for the link. */
 static bool owe(struct tt_tcp_link *link, uint32_t n)
 {
-    struct tt_tcp *t = link->tcp;
-
-    if (t->reserved + n > TT_TCP_DONES)
+    if (!tt_tcp_dones_reserve(link->tcp, n))
         return false;
-    t->reserved += n;
     link->owed += n;
     return true;
 }

@@ -234,6 +234,105 @@ static void a_fence_of_one_rank_lets_no_other_wait(void **state)
     over_ways(fences_role, 3, job_go_on_after);
 }
 
+/* ---- a stopped rank ---- */
+
+#define TILES 4096u
+#define TILE_BYTES 16384u
+#define TILE_SLOTS 256u
+#define RALLIES 200u
+
+/* Rank 1 is stopped. Block 0 queues tiles for it; blocks 1 and 2 exchange with ranks 2 and 3 meanwhile, and raise the flag
+ * that lets rank 1 go on when both are done. */
+struct tiles {
+    struct rank *rank;
+    const uint8_t *src;         /* [TILE_SLOTS][TILE_BYTES] */
+    atomic_uint done;
+};
+
+static uint64_t tile_at(uint32_t slot) { return 64 + (uint64_t)slot * TILE_BYTES; }
+
+static tutti_status queue_tiles(const tutti_device_view *v, const struct tiles *t)
+{
+    tutti_status st = TUTTI_OK;
+
+    for (uint32_t i = 0; i < TILES && !st; i++) {
+        const uint32_t slot = i % TILE_SLOTS;
+
+        st = tutti_device_put_signal(v, 1, tile_at(slot), t->src + (size_t)slot * TILE_BYTES, TILE_BYTES,
+                                     TUTTI_SIGNAL_ADD, 0, 1);
+    }
+    return st;
+}
+
+/* By rank 0 with rank 1 + block, and by that rank: one round after the other. */
+static tutti_status rally(const tutti_device_view *v, uint32_t peer, uint64_t out, uint64_t in, const uint8_t *src)
+{
+    tutti_status st = TUTTI_OK;
+
+    for (uint64_t i = 1; i <= RALLIES && !st; i++) {
+        if (v->rank > 0)
+            st = tutti_device_wait(v, in, TUTTI_EQUAL, i, NULL);
+        if (!st)
+            st = tutti_device_put_signal(v, peer, tile_at(0), src, 4096, TUTTI_SIGNAL_SET, out, i);
+        if (!st && v->rank == 0)
+            st = tutti_device_wait(v, in, TUTTI_EQUAL, i, NULL);
+    }
+    return st ? st : tutti_device_quiet(v, peer);
+}
+
+static tutti_status tiles_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+{
+    struct tiles *t = arg;
+    tutti_status st;
+
+    (void)nblocks;
+    if (v->rank == 0 && block == 0)
+        return queue_tiles(v, t);
+    if (v->rank > 0)
+        return rally(v, 0, 8 * v->rank, 8, t->src);
+    st = rally(v, 1 + block, 8, 8 * (1 + block), t->src);
+    if (!st && atomic_fetch_add(&t->done, 1) == 1)
+        job_raise(t->rank->board, FLAG_B);
+    return st;
+}
+
+/* seed odd: the bound on commands of a peer is far below the number of tiles, so block 0 waits. */
+static void stopped_role(struct rank *r)
+{
+    const tutti_device_conf conf = { .wakes_hosts = 1, .fifo_slots = 64, .pending = r->job->seed % 2 ? 64 : 0 };
+    uint8_t *src = job_have(r, malloc((size_t)TILE_SLOTS * TILE_BYTES));
+    struct tiles t = { .rank = r, .src = src };
+    struct here h;
+
+    here_init(r, &h, tile_at(TILE_SLOTS), &conf);
+    pattern_fill(src, (size_t)TILE_SLOTS * TILE_BYTES, 11);
+    for (int to = 1; r->rank == 0 && to <= 3; to++)
+        CHECK_OK(r, tutti_window_signal(h.window, to, 56, TUTTI_SIGNAL_SET, 1));
+    CHECK_OK(r, r->rank == 0 ? TUTTI_OK : tutti_window_wait(h.window, 56, TUTTI_EQUAL, 1, 0, NULL));
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    job_meet(r);
+    if (r->rank == 1) {
+        job_step(r, "stand still");
+        kill(getpid(), SIGSTOP);
+        CHECK(r, r->board->flag[FLAG_B] == 1);
+        CHECK_OK(r, tutti_window_wait(h.window, 0, TUTTI_EQUAL, TILES, 0, NULL));
+        CHECK(r, memcmp(h.mem + tile_at(0), src, (size_t)TILE_SLOTS * TILE_BYTES) == 0);
+    } else {
+        CHECK(r, job_await(r->board, 0, 1));
+        job_step(r, "exchange beside a stopped rank");
+        CHECK_OK(r, tutti_device_run(h.device, r->rank == 0 ? 3 : 1, tiles_kernel, &t));
+    }
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    here_fini(r, &h);
+    free(src);
+}
+
+static void stopped_rank_stops_only_its_senders(void **state)
+{
+    (void)state;
+    over_ways(stopped_role, 4, job_go_on_after);
+}
+
 /* ---- many blocks ---- */
 
 #define CROWD 64u
@@ -705,6 +804,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(no_signal_is_seen_before_its_bytes),
         cmocka_unit_test(nor_is_one_where_lanes_are_held_up),
         cmocka_unit_test(a_fence_of_one_rank_lets_no_other_wait),
+        cmocka_unit_test(stopped_rank_stops_only_its_senders),
         cmocka_unit_test(sixty_four_blocks_share_eight_slots),
         cmocka_unit_test(no_addition_to_a_word_is_lost),
         cmocka_unit_test(mistakes_are_told_and_touch_nothing),

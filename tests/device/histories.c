@@ -28,6 +28,7 @@ struct history {
     char *why;
     size_t why_bytes;
     bool wrong;
+    uint32_t stopped, stopped_for;  /* a rank takes nothing for so many turns */
 };
 
 static uint64_t place_of(uint32_t m, uint32_t tile) { return (m * TILES + tile) * 32ull; }
@@ -67,9 +68,24 @@ static void raised(void *arg, uint32_t peer, uint64_t word)
     look_at(h, m);
 }
 
+/* Now and then one rank takes nothing for a while. */
+static void stop_and_go(struct history *h)
+{
+    struct net *net = h->b->net;
+
+    if (h->stopped_for > 0 && --h->stopped_for == 0)
+        net->peers[h->stopped].takes = UINT32_MAX;
+    if (h->stopped_for > 0 || tt_prng_below(&net->prng, 100) > 0)
+        return;
+    h->stopped = 1 + (uint32_t)tt_prng_below(&net->prng, NET_RANKS - 1);
+    h->stopped_for = 1 + (uint32_t)tt_prng_below(&net->prng, 100);
+    net->peers[h->stopped].takes = (uint32_t)tt_prng_below(&net->prng, 3);
+}
+
 /* A few things happen; sources that were flushed are somebody else's from then on. */
 static void turn(struct history *h)
 {
+    stop_and_go(h);
     if (bench_turn(h->b) && !h->wrong) {
         snprintf(h->why, h->why_bytes, "the proxy ended: %s", tutti_last_error());
         h->wrong = true;
@@ -86,15 +102,15 @@ static void turn(struct history *h)
     }
 }
 
-/* Until n triggers have room. */
-static bool room(struct history *h, uint32_t n)
+/* Until n triggers have room, and as many commands for the peer. */
+static bool room(struct history *h, uint32_t peer, uint32_t n)
 {
     for (uint32_t i = 0; i < TURNS_MAX && !h->wrong; i++) {
-        if (bench_has_room(h->b, n))
+        if (bench_has_room(h->b, peer, n))
             return true;
         turn(h);
     }
-    blame(h, "the FIFO is full for ever", h->nmessages - 1, 0);
+    blame(h, "there is no room for ever", h->nmessages - 1, 0);
     return false;
 }
 
@@ -103,7 +119,7 @@ static void put_tile(struct history *h, uint32_t m, uint32_t t, const tutti_devi
     const struct message *e = &h->messages[m];
     const tutti_device_view *v = &h->b->view;
 
-    if (!room(h, 3))
+    if (!room(h, e->peer, 3))
         return;
     if (way == 1 && t == e->tiles - 1)
         tutti_device_put_signal(v, e->peer, place_of(m, t), e->src[t], e->bytes[t], s->op, s->offset, s->value);
@@ -126,18 +142,18 @@ static void send(struct history *h, uint32_t m)
 
     if (way == 2) {             /* each tile is a signal of its own where modes do not decouple: one tile then */
         e->tiles = v->mode == TUTTI_DEVICE_FULL || v->mode == TUTTI_DEVICE_DECOUPLED ? e->tiles : 1;
-        for (uint32_t t = 0; t < e->tiles && room(h, 3); t++) {
+        for (uint32_t t = 0; t < e->tiles && room(h, e->peer, 3); t++) {
             tutti_device_group_put(v, place_of(m, t), e->src[t], e->bytes[t], &s);
             tutti_device_group_publish(v, group);
         }
-        if (room(h, 2))
+        if (room(h, e->peer, 2))
             tutti_device_group_signal(v, group, h->b->groups[group * 8], &s, 1);
         return;
     }
     e->first = way == 1 ? e->tiles - 1 : 0;
     for (uint32_t t = 0; t < e->tiles; t++)
         put_tile(h, m, t, &s, way);
-    if (way == 0 && room(h, 2)) {
+    if (way == 0 && room(h, e->peer, 2)) {
         tutti_device_fence(v, e->peer);
         tutti_device_signal(v, e->peer, s.op, s.offset, s.value);
     }
@@ -191,7 +207,9 @@ static void check_counters(struct history *h, tutti_device_mode mode)
 
 bool history_play(uint64_t seed, tutti_device_mode mode, char *why, size_t why_bytes)
 {
-    struct history h = { .b = bench_create(seed, mode, 8u << seed % 3, TT_NEVER), .why = why, .why_bytes = why_bytes };
+    struct history h = { .b = bench_create(seed, mode, 8u << seed % 3, 3 + seed % 5, TT_NEVER),
+                         .why = why,
+                         .why_bytes = why_bytes };
     struct net *net = h.b->net;
     bool done = false;
 
@@ -202,7 +220,7 @@ bool history_play(uint64_t seed, tutti_device_mode mode, char *why, size_t why_b
         draw(&h, m);
         h.nmessages = m + 1;
         send(&h, m);
-        if (!h.wrong && tt_prng_below(&net->prng, 3) == 0 && room(&h, 1)) {
+        if (!h.wrong && tt_prng_below(&net->prng, 3) == 0 && room(&h, TUTTI_DEVICE_ALL, 1)) {
             h.messages[m].ticket = bench_ask(h.b, TUTTI_TRIGGER_FLUSH,
                                              tt_prng_below(&net->prng, 4) ? h.messages[m].peer : TUTTI_DEVICE_ALL);
             h.messages[m].flushes = true;
@@ -228,7 +246,7 @@ bool history_play(uint64_t seed, tutti_device_mode mode, char *why, size_t why_b
 bool history_delayed(tutti_device_mode mode, char *why, size_t why_bytes)
 {
     static uint8_t bytes[TILE_BYTES] = { 1, 2, 3 };
-    struct bench *b = bench_create(5, mode, 64, TT_NEVER);
+    struct bench *b = bench_create(5, mode, 64, 0, TT_NEVER);
     const tutti_device_view *v = &b->view;
     const uint64_t word = SIGNALS;
     bool right;
@@ -257,6 +275,65 @@ bool history_delayed(tutti_device_mode mode, char *why, size_t why_bytes)
     }
     if (right && net_word(b->net, 1, word) != 1) {
         snprintf(why, why_bytes, "rank 1 goes on, and its signal does not come");
+        right = false;
+    }
+    bench_destroy(b);
+    return right;
+}
+
+#define PENDING 24u
+#define ROUNDS 200u
+
+/* Whether a block that pushes now would come back: the proxy has taken what was written, once. */
+static bool may_push(const struct bench *b, uint32_t peer, uint32_t n)
+{
+    return b->status == TUTTI_OK && b->taken <= b->reserved && bench_has_room(b, peer, n);
+}
+
+static void few_turns(struct bench *b, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        bench_turn(b);
+        net_turn(b->net);
+    }
+}
+
+bool history_stopped(tutti_device_mode mode, char *why, size_t why_bytes)
+{
+    static const uint8_t bytes[TILE_BYTES] = { 1, 2, 3 };
+    struct bench *b = bench_create(9, mode, 8, PENDING, TT_NEVER);
+    const tutti_device_view *v = &b->view;
+    uint32_t queued = 0, signalled = 0;
+    uint64_t asked;
+    bool right;
+
+    b->net->peers[1].takes = 0;
+    for (; queued < 10 * PENDING && may_push(b, 1, 2); queued++) {
+        tutti_device_put_signal(v, 1, 0, bytes, sizeof bytes, TUTTI_SIGNAL_ADD, SIGNALS, 1);
+        tutti_device_fence(v, 1);
+        few_turns(b, 2);
+    }
+    for (uint32_t i = 0; i < 2 && may_push(b, TUTTI_DEVICE_ALL, 1); i++)
+        bench_ask(b, i ? TUTTI_TRIGGER_FLUSH : TUTTI_TRIGGER_QUIET, i ? TUTTI_DEVICE_ALL : 1);
+    for (uint32_t i = 0; i < ROUNDS; i++, signalled++) {
+        for (uint32_t k = 0; k < 1000 && !may_push(b, 2 + i % 2, 3); k++)
+            few_turns(b, 1);
+        if (!may_push(b, 2 + i % 2, 3))
+            break;
+        tutti_device_put_signal(v, 2 + i % 2, 0, bytes, sizeof bytes, TUTTI_SIGNAL_ADD, SIGNALS, 1);
+        few_turns(b, 2);
+    }
+    asked = signalled == ROUNDS ? bench_ask(b, TUTTI_TRIGGER_QUIET, 2) : 0;
+    few_turns(b, 4000);
+    right = queued == PENDING / 2 && net_word(b->net, 1, SIGNALS) == 0 && signalled == ROUNDS &&
+            net_word(b->net, 2, SIGNALS) + net_word(b->net, 3, SIGNALS) == ROUNDS && bench_is_answered(b, asked);
+    snprintf(why, why_bytes, "while rank 1 is stopped, with %u messages queued, %llu of %u signals came elsewhere",
+             queued, (unsigned long long)(net_word(b->net, 2, SIGNALS) + net_word(b->net, 3, SIGNALS)), ROUNDS);
+    b->net->peers[1].takes = UINT32_MAX;
+    few_turns(b, 4000);
+    if (right && (net_word(b->net, 1, SIGNALS) != queued || !tutti_device_has_room(v, 1, PENDING))) {
+        snprintf(why, why_bytes, "rank 1 goes on, and gets %llu of %u signals, or not all %u commands have room",
+                 (unsigned long long)net_word(b->net, 1, SIGNALS), queued, PENDING);
         right = false;
     }
     bench_destroy(b);

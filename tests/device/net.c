@@ -53,7 +53,11 @@ static tutti_status quiet(void *arg, uint32_t peer)
 
 static tutti_status wake(void *arg, uint32_t peer)
 {
-    ((struct net *)arg)->peers[peer].wakes++;
+    struct net *n = arg;
+
+    if (n->peers[peer].deaf)
+        return TUTTI_PENDING;
+    n->peers[peer].wakes++;
     return TUTTI_OK;
 }
 
@@ -128,7 +132,7 @@ uint64_t net_word(const struct net *n, uint32_t peer, uint64_t offset)
 
 /* ---- the device ---- */
 
-struct bench *bench_create(uint64_t seed, tutti_device_mode mode, uint32_t slots, uint64_t timeout_ns)
+struct bench *bench_create(uint64_t seed, tutti_device_mode mode, uint32_t slots, uint32_t pending, uint64_t timeout_ns)
 {
     struct bench *b = calloc(1, sizeof *b);
 
@@ -140,17 +144,50 @@ struct bench *bench_create(uint64_t seed, tutti_device_mode mode, uint32_t slots
         b->bytes[r] = NET_BYTES;
         b->words[r] = 1;
     }
+    if (pending == 0)
+        pending = TUTTI_DEVICE_PENDING;
     b->direct[0] = b->net->peers[0].mem;
     b->view = (tutti_device_view){
-        .nranks = NET_RANKS, .mode = (uint32_t)mode, .fifo_slots = slots, .ngroups = NET_RANKS, .fifo = b->fifo,
-        .reserved = &b->reserved, .taken_seen = &b->taken_seen, .taken = &b->taken, .full_waits = &b->full_waits,
-        .status = &b->status, .clock_ms = &b->clock_ms, .timeout_ms = UINT64_MAX, .pulse = &b->pulse,
-        .tickets = &b->tickets, .answers = b->answers, .groups = b->groups, .told = b->told,
-        .mine = b->net->peers[0].mem, .direct = b->direct, .bytes = b->bytes, .words = b->words,
+        .nranks = NET_RANKS,
+        .mode = (uint32_t)mode,
+        .fifo_slots = slots,
+        .ngroups = NET_RANKS,
+        .fifo = b->fifo,
+        .reserved = &b->reserved,
+        .taken_seen = &b->taken_seen,
+        .taken = &b->taken,
+        .full_waits = &b->full_waits,
+        .status = &b->status,
+        .clock_ms = &b->clock_ms,
+        .timeout_ms = UINT64_MAX,
+        .pulse = &b->pulse,
+        .tickets = b->tickets,
+        .pending = pending,
+        .entered = b->entered,
+        .given_seen = b->given_seen,
+        .given = b->given,
+        .room_waits = &b->room_waits,
+        .answers = b->answers,
+        .groups = b->groups,
+        .told = b->told,
+        .mine = b->net->peers[0].mem,
+        .direct = b->direct,
+        .bytes = b->bytes,
+        .words = b->words,
     };
     const struct tt_proxy_conf conf = {
-        .sink = net_sink(b->net), .mode = mode, .nranks = NET_RANKS, .timeout_ns = timeout_ns, .fifo = b->fifo,
-        .fifo_slots = slots, .taken = &b->taken, .answers = b->answers, .told = b->told, .bytes = b->bytes,
+        .sink = net_sink(b->net),
+        .mode = mode,
+        .nranks = NET_RANKS,
+        .timeout_ns = timeout_ns,
+        .fifo = b->fifo,
+        .fifo_slots = slots,
+        .taken = &b->taken,
+        .answers = b->answers,
+        .given = b->given,
+        .pending = pending,
+        .told = b->told,
+        .bytes = b->bytes,
         .words = b->words,
     };
 
@@ -182,20 +219,23 @@ tutti_status bench_turn(struct bench *b)
     return st;
 }
 
-bool bench_has_room(const struct bench *b, uint32_t n)
+bool bench_has_room(const struct bench *b, uint32_t peer, uint32_t n)
 {
+    if (peer != TUTTI_DEVICE_ALL && !tutti_device_has_room(&b->view, peer, n))
+        return false;
     return b->reserved - b->taken + n <= b->view.fifo_slots;
 }
 
 uint64_t bench_ask(struct bench *b, uint32_t what, uint32_t peer)
 {
-    const uint64_t ticket = b->tickets++;
+    const uint64_t word =
+        (what == TUTTI_TRIGGER_FLUSH) * (NET_RANKS + 1) + (peer == TUTTI_DEVICE_ALL ? NET_RANKS : peer);
 
-    tutti_device_push(&b->view, tutti_trigger_head(what, 0, peer, 0), ticket);
-    return ticket;
+    tutti_device_push(&b->view, tutti_trigger_head(what, 0, peer, 0), 0);
+    return word << 32 | b->tickets[word]++;
 }
 
 bool bench_is_answered(const struct bench *b, uint64_t ticket)
 {
-    return b->answers[ticket % TUTTI_DEVICE_TICKETS] > ticket / TUTTI_DEVICE_TICKETS;
+    return b->answers[ticket >> 32] > (uint32_t)ticket;
 }

@@ -23,6 +23,7 @@ struct net_peer {
     uint32_t nitems;
     uint32_t takes;             /* it takes so many more; UINT32_MAX: any number */
     bool stopped;               /* nothing lands */
+    bool deaf;                  /* there is no room for wakes */
     uint32_t wakes;
 };
 
@@ -54,20 +55,23 @@ struct bench {
     uint64_t now_ns;
     /* what the view shows */
     tutti_device_trigger *fifo;
-    uint64_t reserved, taken_seen, taken, full_waits, status, clock_ms, pulse, tickets;
-    uint64_t answers[TUTTI_DEVICE_TICKETS], groups[8 * NET_RANKS];
+    uint64_t reserved, taken_seen, taken, full_waits, room_waits, status, clock_ms, pulse;
+    uint64_t tickets[2 * (NET_RANKS + 1)], answers[2 * (NET_RANKS + 1)];
+    uint64_t entered[NET_RANKS], given_seen[NET_RANKS], given[NET_RANKS];
+    uint64_t groups[8 * NET_RANKS];
     uint64_t told[NET_RANKS];
     uint64_t bytes[NET_RANKS];
     uint8_t words[NET_RANKS], *direct[NET_RANKS];
 };
 
-/* Asserts that it works. Ends with bench_destroy. */
-struct bench *bench_create(uint64_t seed, tutti_device_mode mode, uint32_t slots, uint64_t timeout_ns);
+/* `pending` commands per peer; 0: as by default. Asserts that it works. Ends with bench_destroy. */
+struct bench *bench_create(uint64_t seed, tutti_device_mode mode, uint32_t slots, uint32_t pending,
+                           uint64_t timeout_ns);
 void bench_destroy(struct bench *b);
 /* Takes what is in the FIFO, and steps once; what came of it. */
 tutti_status bench_turn(struct bench *b);
-/* Whether n triggers fit into the FIFO. */
-bool bench_has_room(const struct bench *b, uint32_t n);
+/* Whether n triggers fit into the FIFO, and n commands for the peer may enter (TUTTI_DEVICE_ALL: none will). */
+bool bench_has_room(const struct bench *b, uint32_t peer, uint32_t n);
 /* Asks without waiting; whether that ticket is answered. */
 uint64_t bench_ask(struct bench *b, uint32_t what, uint32_t peer);
 bool bench_is_answered(const struct bench *b, uint64_t ticket);

@@ -16,12 +16,15 @@ static const struct {
     [TT_DEVICE_BUG_DRAIN_SKIPPED] = { "a drain is skipped", TUTTI_DEVICE_COUPLED },
     [TT_DEVICE_BUG_FENCE_WAITS] = { "a fence waits for its rank", TUTTI_DEVICE_ORDERED },
     [TT_DEVICE_BUG_PARITY_IGNORED] = { "a slot of the lap before is taken again", TUTTI_DEVICE_FULL },
+    [TT_DEVICE_BUG_ROOM_OF_ALL] = { "a rank at its bound stops all", TUTTI_DEVICE_FULL },
+    [TT_DEVICE_BUG_CREDIT_LOST] = { "a fence keeps its credit", TUTTI_DEVICE_ORDERED },
     [TT_DEVICE_BUG_FLUSH_EARLY] = { "a flush is answered at once", TUTTI_DEVICE_FULL },
 };
 
 static bool finds_nothing(uint64_t seed, tutti_device_mode mode, char *why, size_t why_bytes)
 {
-    return (seed > 1 || mode == TUTTI_DEVICE_COUPLED || history_delayed(mode, why, why_bytes)) &&
+    return (seed > 1 || mode == TUTTI_DEVICE_COUPLED ||
+            (history_delayed(mode, why, why_bytes) && history_stopped(mode, why, why_bytes))) &&
            history_play(seed, mode, why, why_bytes);
 }
 

@@ -37,7 +37,7 @@ static void a_fence_of_one_rank_lets_no_other_wait(void **state)
 static void count_group(tutti_device_mode mode, uint32_t n, uint64_t *drains, uint64_t *fences)
 {
     static const uint8_t tile[16] = { 1 };
-    struct bench *b = bench_create(1, mode, 1024, TT_NEVER);
+    struct bench *b = bench_create(1, mode, 1024, 0, TT_NEVER);
     tutti_device_signal_to signals[2][32];
 
     for (uint32_t peer = 1; peer <= 2; peer++)
@@ -82,7 +82,7 @@ static void questions_are_answered_in_time(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 60; seed++) {
-        struct bench *b = bench_create(seed, (tutti_device_mode)(seed % TUTTI_DEVICE_MODES), 64, TT_NEVER);
+        struct bench *b = bench_create(seed, (tutti_device_mode)(seed % TUTTI_DEVICE_MODES), 64, 0, TT_NEVER);
         uint8_t bytes[8] = { 9, 9, 9, 9, 9, 9, 9, 9 };
         const uint32_t of = seed % 3 ? 1 + (uint32_t)(seed % 2) : TUTTI_DEVICE_ALL;
         uint64_t ticket, empty;
@@ -109,38 +109,75 @@ static void questions_are_answered_in_time(void **state)
     }
 }
 
-/* The peer takes nothing: commands for it gather, the others' go on; when it has as many as it may have the FIFO fills, and nothing is lost. */
-static void what_a_peer_does_not_take_holds_up_the_others_late(void **state)
+static void stopped_rank_stops_only_its_senders(void **state)
 {
-    static const uint8_t bytes[4] = { 1, 2, 3, 4 };
-    struct bench *b = bench_create(3, TUTTI_DEVICE_FULL, 16, TT_NEVER);
-    uint32_t put = 0;
+    char why[300];
 
     (void)state;
-    b->net->peers[1].takes = 0;
-    for (uint32_t i = 0; bench_has_room(b, 3) && i < 10 * TUTTI_DEVICE_PENDING; i++, put++) {
-        tutti_device_put(&b->view, 1, 0, bytes, sizeof bytes);
-        bench_turn(b);
-    }
-    assert_in_range(put, TUTTI_DEVICE_PENDING, TUTTI_DEVICE_PENDING + 16);
-    bench_destroy(b);
+    if (!history_stopped(TUTTI_DEVICE_FULL, why, sizeof why) || !history_stopped(TUTTI_DEVICE_ORDERED, why, sizeof why))
+        fail_msg("%s", why);
+}
 
-    b = bench_create(3, TUTTI_DEVICE_FULL, 16, TT_NEVER);
-    b->net->peers[1].takes = 0;
-    for (uint32_t i = 0; i < TUTTI_DEVICE_PENDING; i++) {
-        tutti_device_put(&b->view, 1, 0, bytes, sizeof bytes);
-        tutti_device_put_signal(&b->view, 2, 0, bytes, sizeof bytes, TUTTI_SIGNAL_ADD, 8192, 1);
-        for (int k = 0; k < 3; k++) {
+/* A block that sends to a stopped rank. */
+static void *send_beyond_the_bound(void *arg)
+{
+    static const uint8_t bytes[4] = { 1, 2, 3, 4 };
+    struct bench *b = arg;
+
+    for (uint32_t i = 0; i < 12; i++)
+        tutti_device_put_signal(&b->view, 1, 0, bytes, sizeof bytes, TUTTI_SIGNAL_ADD, 8192, 1);
+    return NULL;
+}
+
+/* Of 12 commands 4 enter; the block waits outside of the FIFO, and goes on with the rank, or when the device ends. */
+static void block_waits_for_room_outside_of_the_fifo(void **state)
+{
+    (void)state;
+    for (uint32_t ends = 0; ends < 2; ends++) {
+        struct bench *b = bench_create(1, TUTTI_DEVICE_FULL, 64, 4, TT_NEVER);
+        pthread_t thread;
+
+        b->net->peers[1].takes = 0;
+        assert_int_equal(pthread_create(&thread, NULL, send_beyond_the_bound, b), 0);
+        while (!__atomic_load_n(&b->room_waits, __ATOMIC_RELAXED))
+            bench_turn(b);
+        bench_turn(b);
+        assert_int_equal(b->taken, 4 * 3);
+        assert_int_equal(__atomic_load_n(&b->reserved, __ATOMIC_RELAXED), 4 * 3);
+        if (ends) {
+            __atomic_store_n(&b->status, TUTTI_ERR_ABORTED, __ATOMIC_RELEASE);
+            tt_proxy_fail(&b->proxy, TUTTI_ERR_ABORTED);
+        }
+        b->net->peers[1].takes = UINT32_MAX;
+        while (!ends && net_word(b->net, 1, 8192) < 12) {
             bench_turn(b);
             net_turn(b->net);
         }
-    }
-    for (int i = 0; i < 100000 && net_word(b->net, 2, 8192) < TUTTI_DEVICE_PENDING; i++) {
+        pthread_join(thread, NULL);
         bench_turn(b);
-        net_turn(b->net);
+        assert_int_equal(b->taken, b->reserved);
+        assert_int_equal(b->net->peers[1].nitems, ends ? 0 : 12);
+        assert_true(tutti_device_has_room(&b->view, 1, 4) && !tutti_device_has_room(&b->view, 1, 5));
+        bench_destroy(b);
     }
-    assert_int_equal(net_word(b->net, 2, 8192), TUTTI_DEVICE_PENDING);
-    assert_int_equal(b->net->peers[1].nitems, 0);
+}
+
+/* A wake that finds no room is queued once, however many blocks ask for one. */
+static void wakes_of_a_stopped_rank_do_not_gather(void **state)
+{
+    struct bench *b = bench_create(4, TUTTI_DEVICE_FULL, 8, 4, TT_NEVER);
+
+    (void)state;
+    b->net->peers[1].deaf = true;
+    for (uint32_t i = 0; i < 1000; i++) {
+        tutti_device_push(&b->view, tutti_trigger_head(TUTTI_TRIGGER_WAKE, 0, 1, 0), 0);
+        bench_turn(b);
+    }
+    assert_int_equal(b->taken, b->reserved);
+    b->net->peers[1].deaf = false;
+    bench_turn(b);
+    bench_turn(b);
+    assert_int_equal(b->net->peers[1].wakes, 1);
     bench_destroy(b);
 }
 
@@ -150,7 +187,7 @@ static void a_peer_that_takes_nothing_for_too_long_ends_the_device(void **state)
 
     (void)state;
     for (uint32_t what = 0; what < 3; what++) {         /* a put; a quiet; a drain */
-        struct bench *b = bench_create(4, what == 2 ? TUTTI_DEVICE_COUPLED : TUTTI_DEVICE_FULL, 64, 50 * TT_MS);
+        struct bench *b = bench_create(4, what == 2 ? TUTTI_DEVICE_COUPLED : TUTTI_DEVICE_FULL, 64, 0, 50 * TT_MS);
         tutti_status st = TUTTI_OK;
         uint64_t quiet, later;
         uint32_t turns = 0;
@@ -178,14 +215,14 @@ static void a_peer_that_takes_nothing_for_too_long_ends_the_device(void **state)
 
 static void a_trigger_that_is_none_ends_the_device(void **state)
 {
-    struct bench *b = bench_create(4, TUTTI_DEVICE_FULL, 64, TT_NEVER);
+    struct bench *b = bench_create(4, TUTTI_DEVICE_FULL, 64, 0, TT_NEVER);
 
     (void)state;
     tutti_device_push(&b->view, tutti_trigger_head(TUTTI_TRIGGER_FENCE, 0, 99, 0), 0);
     assert_int_equal(bench_turn(b), TUTTI_ERR_INVALID);
     assert_non_null(strstr(tutti_last_error(), "rank 99"));
     bench_destroy(b);
-    b = bench_create(4, TUTTI_DEVICE_FULL, 64, TT_NEVER);
+    b = bench_create(4, TUTTI_DEVICE_FULL, 64, 0, TT_NEVER);
     tutti_device_push(&b->view, tutti_trigger_head(TUTTI_TRIGGER_SOURCE, 0, 1, 0), 7);
     assert_int_equal(bench_turn(b), TUTTI_ERR_INVALID);
     assert_non_null(strstr(tutti_last_error(), "position 0"));
@@ -195,7 +232,7 @@ static void a_trigger_that_is_none_ends_the_device(void **state)
 /* Signals that blocks store themselves: one trigger tells of many. */
 static void hosts_are_woken_once_for_many_signals(void **state)
 {
-    struct bench *b = bench_create(4, TUTTI_DEVICE_FULL, 8, TT_NEVER);
+    struct bench *b = bench_create(4, TUTTI_DEVICE_FULL, 8, 0, TT_NEVER);
 
     (void)state;
     b->direct[1] = b->net->peers[1].mem;
@@ -264,7 +301,7 @@ static tutti_status hear(void *arg, const struct tt_command *c, bool ordered, ui
 
 static void sixty_four_blocks_fill_eight_slots(void **state)
 {
-    struct bench *b = bench_create(1, TUTTI_DEVICE_FULL, 8, TT_NEVER);
+    struct bench *b = bench_create(1, TUTTI_DEVICE_FULL, 8, 0, TT_NEVER);
     struct producer producers[PRODUCERS];
     struct heard h = { 0 };
     uint64_t total = 0, found = 0;
@@ -304,7 +341,7 @@ static void sixty_four_blocks_fill_eight_slots(void **state)
 /* Without a proxy a block fills the slots that there are, and not one more. */
 static void a_full_fifo_holds_a_block_up(void **state)
 {
-    struct bench *b = bench_create(1, TUTTI_DEVICE_FULL, 8, TT_NEVER);
+    struct bench *b = bench_create(1, TUTTI_DEVICE_FULL, 8, 0, TT_NEVER);
     struct producer p = { .b = b, .number = 5 };
     struct heard h = { 0 };
     uint64_t head[8];
@@ -339,7 +376,9 @@ int main(void)
         cmocka_unit_test(a_fence_of_one_rank_lets_no_other_wait),
         cmocka_unit_test(modes_drain_and_mark_as_often_as_they_say),
         cmocka_unit_test(questions_are_answered_in_time),
-        cmocka_unit_test(what_a_peer_does_not_take_holds_up_the_others_late),
+        cmocka_unit_test(stopped_rank_stops_only_its_senders),
+        cmocka_unit_test(block_waits_for_room_outside_of_the_fifo),
+        cmocka_unit_test(wakes_of_a_stopped_rank_do_not_gather),
         cmocka_unit_test(a_peer_that_takes_nothing_for_too_long_ends_the_device),
         cmocka_unit_test(a_trigger_that_is_none_ends_the_device),
         cmocka_unit_test(hosts_are_woken_once_for_many_signals),

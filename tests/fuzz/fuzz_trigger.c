@@ -15,7 +15,7 @@
 
 struct world {
     tutti_device_trigger fifo[SLOTS];
-    uint64_t taken, answers[TUTTI_DEVICE_TICKETS], bytes[RANKS];
+    uint64_t taken, answers[2 * (RANKS + 1)], given[RANKS], bytes[RANKS];
     uint64_t told[RANKS];
     uint32_t calls;
     uint8_t words[RANKS];
@@ -55,16 +55,25 @@ static void check_read_back(uint64_t head, uint64_t body)
     if (tt_trigger_take(&r, head, body, &c) != TT_TRIGGER_WHOLE)
         return;
     tt_assert(tutti_trigger_head(c.what, c.op, c.peer, c.word / 8) == (head & ~1ull));
-    tt_assert(body == (c.what == TUTTI_TRIGGER_SIGNAL ? c.value : c.ticket));
+    tt_assert(body == (c.what == TUTTI_TRIGGER_SIGNAL ? c.value : 0));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     struct world w = { .bytes = { PART_BYTES, PART_BYTES, PART_BYTES }, .words = { 1, 1, 0 } };
     struct tt_proxy_conf conf = {
-        .sink = { .arg = &w, .put = put, .quiet = quiet, .wake = quiet }, .nranks = RANKS, .timeout_ns = TT_NEVER,
-        .fifo = w.fifo, .fifo_slots = SLOTS, .taken = &w.taken, .answers = w.answers, .told = w.told,
-        .bytes = w.bytes, .words = w.words,
+        .sink = { .arg = &w, .put = put, .quiet = quiet, .wake = quiet },
+        .nranks = RANKS,
+        .timeout_ns = TT_NEVER,
+        .fifo = w.fifo,
+        .fifo_slots = SLOTS,
+        .taken = &w.taken,
+        .answers = w.answers,
+        .given = w.given,
+        .pending = 8,
+        .told = w.told,
+        .bytes = w.bytes,
+        .words = w.words,
     };
     struct tt_proxy p;
     uint64_t at = 0;
