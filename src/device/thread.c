@@ -73,7 +73,9 @@ static tutti_status move(tutti_device *d, uint64_t now_ns, bool *any)
     tutti_status st;
 
     tt_guest_enter(engine_of(d));
+    tt_guest_gather(engine_of(d), true);    /* the signals of a group are short, and follow each other */
     st = tt_proxy_step(&d->proxy, now_ns, &moved);
+    tt_guest_gather(engine_of(d), false);
     set_stuck(d, d->proxy.busy != NULL);
     tt_guest_leave(engine_of(d));
     if (!moved)

@@ -91,6 +91,14 @@ void tt_guest_wake(struct tt_engine *e)
     tt_engine_wake(e);
 }
 
+void tt_guest_gather(struct tt_engine *e, bool begins)
+{
+    for (uint32_t i = 0; i < e->nwires; i++)
+        e->wire[i]->together = e->wire[i]->gathers = begins;
+    for (uint32_t i = 0; i < e->nwires && !begins; i++)
+        e->wire[i]->ops->post(e->wire[i], NULL, 0);
+}
+
 struct tt_wire *tt_guest_wire(struct tt_engine *e, uint32_t i)
 {
     return i < e->nwires ? e->wire[i] : NULL;

@@ -62,6 +62,8 @@ void tt_guest_progress(struct tt_engine *e);
 void tt_guest_wake(struct tt_engine *e);
 /* The wires, preferred first; NULL: there are no more. */
 struct tt_wire *tt_guest_wire(struct tt_engine *e, uint32_t i);
+/* Until it ends with false, what is posted may wait for what is posted next, so that one system call takes several short puts. */
+void tt_guest_gather(struct tt_engine *e, bool begins);
 /* OK: *out says how job rank `rank` (not this one) is reached. PENDING: not yet, a connection has begun; or it has left, and may yet have told why. PEER_LOST (not
  * logged): it has left or was lost. */
 tutti_status tt_guest_reach(struct tt_engine *e, uint32_t rank, struct tt_guest_link *out);

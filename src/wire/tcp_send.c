@@ -612,7 +612,8 @@ static bool may_wait(const struct tt_tcp *t, const struct tt_desc *desc, int n)
     if (!t->wire.together)
         return false;
     for (int i = 0; i < n; i++)
-        if (desc[i].flags & TT_DESC_INLINE || (desc[i].kind != TT_DESC_PUT && desc[i].kind != TT_DESC_FENCE))
+        if ((desc[i].flags & TT_DESC_INLINE && !(t->wire.gathers && desc[i].bytes < BORROW_BYTES_MIN)) ||
+            (desc[i].kind != TT_DESC_PUT && desc[i].kind != TT_DESC_FENCE))
             return false;
     return n > 0;
 }

@@ -172,6 +172,8 @@ struct tt_wire {
     bool crowded;                   /* ranks outnumber cores: poll does not do what peers can do alone. Its user's to set */
     bool unheard;                   /* what comes wakes nobody who sleeps, before arm has been called again. The wire's to set */
     bool together;                  /* who posts goes on posting, and then posts nothing (n = 0): puts that are not inline may wait for that. Its user's to set */
+    bool gathers;                   /* with `together`: short puts that are inline may wait, too, once the wire has a copy of them.
+                                       Its user's to set */
     bool busy;                      /* who polls has other things to do at once (what came may want an answer): long work of poll may wait a few polls */
 };
 

@@ -22,6 +22,7 @@ static struct {
 static atomic_bool holds_up;
 static _Atomic uint64_t draws;
 static _Thread_local uint32_t calls;    /* that have sent */
+static _Atomic uint32_t all_calls;      /* likewise, of all threads */
 
 void held_lanes_begin(const struct rank *r)
 {
@@ -33,6 +34,11 @@ void held_lanes_begin(const struct rank *r)
 uint32_t held_lanes_calls(void)
 {
     return calls;
+}
+
+uint32_t held_lanes_all_calls(void)
+{
+    return all_calls;
 }
 
 uint64_t held_lanes_draw(uint64_t n)
@@ -84,6 +90,7 @@ static ssize_t sent(int fd, ssize_t bytes)
 ssize_t send(int fd, const void *data, size_t bytes, int flags)
 {
     calls++;
+    all_calls++;
     return is_held(fd) ? -1 : sent(fd, syscall(SYS_sendto, fd, data, cut(fd, bytes), flags, NULL, 0));
 }
 
@@ -93,6 +100,7 @@ ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
     struct msghdr part = *msg;
 
     calls++;
+    all_calls++;
     if (is_held(fd))
         return -1;
     if (msg->msg_iovlen > 0 && msg->msg_controllen == 0) {

@@ -11,5 +11,7 @@ void held_lanes_begin(const struct rank *r);
 uint64_t held_lanes_draw(uint64_t n);
 /* How often this thread has called send or sendmsg. */
 uint32_t held_lanes_calls(void);
+/* The same of all threads of this process. */
+uint32_t held_lanes_all_calls(void);
 
 #endif

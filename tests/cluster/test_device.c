@@ -708,6 +708,59 @@ static void another_mode_is_not_waited_for_without_end(void **state)
     over_ways(patience_role, 2, NULL);
 }
 
+/* ---- system calls ---- */
+
+#define SIGNALS 64u
+
+static tutti_status signals_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+{
+    tutti_status st = TUTTI_OK;
+
+    (void)block, (void)nblocks, (void)arg;
+    for (uint32_t i = 0; i < SIGNALS && !st; i++)
+        st = tutti_device_signal(v, 1, TUTTI_SIGNAL_SET, 8ull * i, 1);
+    return st;
+}
+
+/* Signals that are in the FIFO at once go out by few system calls, as those of a group do in mode FULL. */
+static void signals_role(struct rank *r)
+{
+    const tutti_device_conf conf = { 0 };
+    struct here h;
+
+    here_init(r, &h, 8 * SIGNALS, &conf);
+    CHECK_OK(r, tutti_window_signal(h.window, !r->rank, 0, TUTTI_SIGNAL_SET, 2));
+    CHECK_OK(r, tutti_window_wait(h.window, 0, TUTTI_EQUAL, 2, 0, NULL));
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    if (r->rank == 0) {
+        struct holder holder;
+        uint32_t before;
+
+        holder_init(r, &holder);
+        CHECK_OK(r, tutti_device_run(h.device, 1, signals_kernel, NULL));
+        before = held_lanes_all_calls();
+        holder_fini(&holder);
+        CHECK_OK(r, tutti_device_run(h.device, 1, asking_kernel, NULL));
+        if (held_lanes_all_calls() - before > SIGNALS / 2)
+            job_fail(r, __FILE__, __LINE__, "%u signals took %u calls", SIGNALS, held_lanes_all_calls() - before);
+    }
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    for (uint32_t i = 0; i < SIGNALS && r->rank == 1; i++)
+        CHECK_OK(r, tutti_window_wait(h.window, 8ull * i, TUTTI_EQUAL, 1, 0, NULL));
+    here_fini(r, &h);
+}
+
+static void signals_of_a_group_share_system_calls(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < NWAYS; i++) {
+        const struct job job = { .wires = ways[i].wires, .nranks = 2, .seed = job_seed(SEED) + i, .arg = &ways[i] };
+
+        if (strcmp(ways[i].wires, "tcp") == 0 && !getenv("TUTTI_TEST_IN_PLACE_OF_TCP"))
+            job_run(&job, signals_role);
+    }
+}
+
 /* ---- hashes that kernels compute ---- */
 
 /* The hash by `nblocks` blocks of the device of data[bytes]. */
@@ -812,6 +865,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_device_is_ended_by_hand),
         cmocka_unit_test(who_put_hears_what_was_not_done),
         cmocka_unit_test(another_mode_is_not_waited_for_without_end),
+        cmocka_unit_test(signals_of_a_group_share_system_calls),
         cmocka_unit_test(blocks_hash_as_processors_do),
     };
 
