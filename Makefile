@@ -5,11 +5,12 @@
 PRESET ?= release
 JOBS ?= $(shell nproc)
 
-.PHONY: help demo test conformance build format format-check clean
+.PHONY: help demo test test-long conformance build format format-check clean
 
 help:
 	@echo 'make demo            start 4 ranks, run every collective over shared memory and TCP, check every byte; train while members come and go'
-	@echo 'make test            all tests'
+	@echo 'make test            all tests; those with thousands of similar cases try a quarter of these'
+	@echo 'make test-long       all cases of those tests'
 	@echo 'make conformance     what wires must do, over every provider of libfabric and in virtual machines with RDMA devices: long'
 	@echo 'make build           the libraries, the tutti command and the tests, in build/$(PRESET)'
 	@echo 'make format          lay out all C sources (make format-check only looks)'
@@ -25,9 +26,14 @@ demo:
 	cmake --build --preset $(PRESET) -j $(JOBS)
 	@scripts/demo.sh build/$(PRESET)
 
+test: export TUTTI_TEST_SHARE ?= 4
 test:
 	@$(MAKE) --no-print-directory build
 	ctest --preset $(PRESET) -j $(JOBS) $(CTEST_FLAGS)
+
+test-long:
+	@$(MAKE) --no-print-directory build
+	ctest --preset $(PRESET) -L '^long$$' -j $(JOBS) $(CTEST_FLAGS)
 
 conformance:
 	@$(MAKE) --no-print-directory build

@@ -11,6 +11,9 @@
 #   tests/<folder>/plugin_<what>.c      a shared object that tests load
 #   tests/<room>/test_planted.c     has the room's sources compiled in once more, with TT_PLANTED_BUGS; not under sanitizers
 #
+# A test that ranges over many similar cases tries a share of them in `make test`, another one with each turn, and all of them in `make test-long`:
+# programs by unit_draw, unit_has_turn or unit_share (tests/support/unit.h), scripts by of_turn (tests/support/share.py). Their ctest label is "long".
+#
 # A test must bear that others run beside it. One that needs longer than TUTTI_TEST_TIMEOUT_S is too long; what takes more than a few seconds
 # stands in tests/seconds.txt. Scripts find the build in TUTTI_BUILD_DIR and the sources in TUTTI_SOURCE_DIR.
 
@@ -69,6 +72,14 @@ if(TUTTI_SANITIZE MATCHES thread)
     set_source_files_properties(tests/cluster/calls.c tests/reduce/reference.c tests/support/pattern.c PROPERTIES
         COMPILE_OPTIONS -fno-sanitize=thread)
 endif()
+
+# Whether the test in this file has shares. over_all_ways, in tests/cluster/windows.c, takes a share of the ways.
+function(tutti_label_long test source)
+    file(STRINGS ${source} found LIMIT_COUNT 1 REGEX "unit_draw\\(|unit_has_turn\\(|unit_share\\(|over_all_ways\\(|import .*(of_turn|share)")
+    if(found)
+        set_property(TEST ${test} APPEND PROPERTY LABELS long)
+    endif()
+endfunction()
 
 # What every test has in common, whatever it is written in.
 function(tutti_test_properties test folder)
@@ -136,6 +147,7 @@ function(tutti_add_c_tests folder)
             set(test ${folder}.${CMAKE_MATCH_1})
             add_test(NAME ${test} COMMAND ${target})
             tutti_test_properties(${test} ${folder})
+            tutti_label_long(${test} ${source})
             set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77)
         endif()
     endforeach()
@@ -201,6 +213,7 @@ function(tutti_add_script_tests)
         endif()
         add_test(NAME ${folder}.${name} COMMAND ${interpreter} ${script})
         tutti_test_properties(${folder}.${name} ${folder})
+        tutti_label_long(${folder}.${name} ${script})
         set_tests_properties(${folder}.${name} PROPERTIES SKIP_RETURN_CODE 77)  # not for fuzzers: libFuzzer fails with it
     endforeach()
 endfunction()

@@ -21,9 +21,9 @@ for folder in ("support", "cluster"):
 import cluster          # noqa: E402
 import hosts            # noqa: E402
 import scratch          # noqa: E402
+import share            # noqa: E402
 
-LONG = bool(os.environ.get("TUTTI_TEST_LONG"))
-KEEPERS = 200 if LONG else 24
+KEEPERS = 200 // min(share.SHARE, 8)
 REMOVALS = 200          # of each remover, before it looks whether all keepers have ended
 LOOKS = 300
 EXECS = 64

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from cluster import BUILD, CALLS, SLOW, TUTTI, ClusterTest, environment
 from hosts import HostsError
+from share import of_turn
 from wan import Wan, why_not
 
 NAMES = [f"host{i}" for i in range(6)]
@@ -171,7 +172,7 @@ class Levels(ClusterTest):
 
 class OnOneHost(ClusterTest):
     def test_collectives_are_right_after_ranks_have_measured(self):
-        for wires in ("shm", "tcp"):
+        for wires in of_turn(("shm", "tcp")):
             with self.subTest(wires=wires):
                 env = environment(TUTTI_TOPO_MEASURE="1", TUTTI_WIRES=wires, TUTTI_TIMEOUT_MS="100000")
                 done = self.run_tutti("-n", 2 if SLOW else 4, CALLS, env=env, timeout=200)

@@ -44,7 +44,7 @@ static void no_bound_is_above_the_best_ring(void **state)
     }
     free(exact);
     free(memory);
-    assert_true(looked_at > 0 && (UNIT_SHARE > 1 || tight * 10 >= looked_at * 9));     /* a share has too few to count */
+    assert_true(looked_at > 0 && (unit_share() > 1 || tight * 10 >= looked_at * 9));     /* a share has too few to count */
 }
 
 struct brute {
@@ -159,7 +159,7 @@ static void digging_finds_a_ring_exactly_where_there_is_one(void **state)
     }
     free(exact);
     print_message("%u rings, %u without, of which %u are not seen by the bound\n", found, none, missed);
-    assert_true(found > 20 / UNIT_SHARE && none > 20 / UNIT_SHARE && missed < none);
+    assert_true(found > 20 / unit_share() && none > 20 / unit_share() && missed < none);
 }
 
 int main(void)

@@ -103,7 +103,7 @@ static void no_order_is_better_than_the_exact_one(void **state)
             none++;
     }
     free(memory);
-    assert_true(rings > 100 / UNIT_SHARE && none > 20 / UNIT_SHARE);
+    assert_true(rings > 100 / unit_share() && none > 20 / unit_share());
 }
 
 /* As many as are always ordered exactly. */

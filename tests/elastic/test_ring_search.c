@@ -125,7 +125,7 @@ static void rings_of_13_to_18_peers_are_within_5_percent_of_the_best(void **stat
     free(memory);
     print_message("%u matrices: %u with the best slowest link (worst 1.%04d of it), %u the best (worst sum 1.%04d)\n",
                   looked_at, same_slow, (int)((worst_slow - 1) * 10000), same, (int)((worst_sum - 1) * 10000));
-    assert_true(looked_at > 200 / UNIT_SHARE / 2);
+    assert_true(looked_at > 200 / unit_share() / 2);
 }
 
 /* So many peers, so many matrices: of the kinds in turn, each size beginning with another one. */

@@ -479,7 +479,7 @@ static void no_value_is_farther_from_its_number_than_the_bound(void **state)
         check_bounds(&c, data, decoded, &worst[c.q.codec]);
     }
     for (int codec = 0; codec < TT_QUANT_CODEC_COUNT; codec++)
-        if (worst[codec] < (UNIT_SHARE == 1 ? 0.9 : 0.5))  /* the bounds are no guesses: of all cases some element comes near each */
+        if (worst[codec] < (unit_share() == 1 ? 0.9 : 0.5))  /* the bounds are no guesses: of all cases some element comes near each */
             fail_msg("%s: the largest error is only %.3f of its bound", tt_quant_name((enum tt_quant_codec)codec),
                      worst[codec]);
 }

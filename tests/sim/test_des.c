@@ -360,7 +360,7 @@ static void every_algorithm_ends_and_ends_alike_again(void **state)
                 assert_memory_equal(&first, &again, sizeof first);
                 ran++;
             }
-    assert_in_range(ran, 200 / UNIT_SHARE, UINT32_MAX);
+    assert_in_range(ran, 200 / unit_share(), UINT32_MAX);
 }
 
 /* ---- faults ------------------------------------------------------------------------------------------------------ */

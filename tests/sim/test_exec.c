@@ -346,7 +346,7 @@ static void crooked_programs_are_noticed(void **state)
     (void)state;
     runs = 0;
     case_for_each(5, counts, 3, 1, check_crooked);
-    assert_in_range(runs, 400 / UNIT_SHARE, UINT64_MAX);
+    assert_in_range(runs, 400 / unit_share(), UINT64_MAX);
 }
 
 /* A broadcast from rank 1 to rank 0 that parks its bytes in WORK while others, sent after them, use DST: right only if nothing lands

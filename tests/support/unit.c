@@ -23,28 +23,44 @@ bool unit_part(uint64_t n)
     return tt_mix64(n) % parts == part - 1;
 }
 
-uint64_t unit_turn(void)
+static uint64_t number_of(const char *name, uint64_t otherwise)
 {
-    const char *text = getenv("TUTTI_TEST_TURN");
+    const char *text = getenv(name);
     char *end;
-    uint64_t n = text ? strtoull(text, &end, 10) : 0;
+    uint64_t n = text ? strtoull(text, &end, 10) : otherwise;
 
     if (text && (*text < '0' || *text > '9' || *end))
-        fail_msg("TUTTI_TEST_TURN=%s: it must be a number", text);
+        fail_msg("%s=%s: it must be a number", name, text);
     return n;
+}
+
+uint64_t unit_turn(void)
+{
+    return number_of("TUTTI_TEST_TURN", 0);
+}
+
+uint32_t unit_share(void)
+{
+    const uint64_t n = UNIT_SHARE > 1 ? UNIT_SHARE : number_of("TUTTI_TEST_SHARE", 1);
+
+    if (n < 1 || n > UINT32_MAX)
+        fail_msg("TUTTI_TEST_SHARE=%llu: it must be at least 1", (unsigned long long)n);
+    return (uint32_t)n;
 }
 
 bool unit_draw(void)
 {
     static uint64_t asked;
-    const uint64_t n = asked++;
+    const uint64_t n = asked++, share = unit_share();
 
-    return n % UNIT_SHARE == (tt_mix64(n / UNIT_SHARE) + unit_turn()) % UNIT_SHARE;
+    return n % share == (tt_mix64(n / share) + unit_turn()) % share;
 }
 
 bool unit_has_turn(uint64_t i, uint32_t in)
 {
-    return UNIT_SHARE == 1 || (i + unit_turn()) % in == 0;
+    const uint32_t share = unit_share();
+
+    return (i + unit_turn()) % (share < in ? share : in) == 0;
 }
 
 void unit_stderr_catch(struct unit_stderr *c)

@@ -10,9 +10,9 @@
 #include <sys/resource.h>
 #include <cmocka.h>
 
-/* Tests without threads that range over thousands of cases run one in UNIT_SHARE of them: under the thread sanitizer, which
- * makes them ten times slower and has nothing to find in them, few; under the address sanitizer some; else all. Which ones, TUTTI_TEST_TURN
- * says, a number: as many turns are all cases. .ci/run takes another with each commit, and says which. To see what a share does
+/* Under a sanitizer, tests that range over thousands of cases run one in UNIT_SHARE of them: few
+ * under the thread sanitizer, which makes them ten times slower and finds nothing in tests without
+ * threads; more under the address sanitizer. In other builds UNIT_SHARE is 1. To try a share
  * without a sanitizer, compile with -DUNIT_SHARE=24. */
 #ifdef UNIT_SHARE
 #elif defined(__SANITIZE_THREAD__)
@@ -27,11 +27,18 @@
 bool unit_part(uint64_t n);
 /* TUTTI_TEST_TURN, or 0: for tests that draw their cases from seeds of their own. */
 uint64_t unit_turn(void);
-/* Whether this case is one of them: one of each UNIT_SHARE calls, which one is drawn afresh; the same in each run of a turn. Ask only where
- * the case would be tried: then n calls try n / UNIT_SHARE, whatever the turn. */
+/* One in how many cases is run: UNIT_SHARE under a sanitizer, else TUTTI_TEST_SHARE, or 1 without
+ * it. `make test` sets 4; `make test-long` runs all cases of each test that has shares. The turn
+ * (TUTTI_TEST_TURN, a number) selects the cases; as many turns are all cases. .ci/run takes another
+ * turn with each commit, and prints it. */
+uint32_t unit_share(void);
+/* Whether to run this case: one of each unit_share() calls, drawn afresh; the same in each run of a
+ * turn. Call it only where the case would be run: then n calls run n / unit_share(), in any turn. */
 bool unit_draw(void);
-/* Whether case i of a test that has few and slow ones is tried: always, or under a sanitizer in one of `in` turns. A pure function of its
- * arguments, so that the ranks of a job agree. Where cases vary in several ways at once, i is their sum, so that each way is tried in each turn. */
+/* Whether to run case i of a test that has few and slow ones: always, or, where only a share is run,
+ * in one of `in` turns (of unit_share(), if that is less). A pure function of its arguments, so that
+ * the ranks of a job agree. Where cases vary in several ways at once, i is their sum, so that each
+ * way is tried in each turn. */
 bool unit_has_turn(uint64_t i, uint32_t in);
 
 /* Descriptor 2 caught in a file; unit tests of what is printed. */
