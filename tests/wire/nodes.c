@@ -71,9 +71,10 @@ static _Noreturn void child(struct node *n, void (*role)(struct node *))
 /* Waits for one child; after the deadline it is killed. True if it ended as it should. */
 static bool reap(const struct board *board, uint32_t rank, uint64_t deadline_ns)
 {
-    int status;
+    int status = 0;
+    pid_t ended;
 
-    while (waitpid(board->pid[rank], &status, WNOHANG) == 0) {
+    while ((ended = waitpid(board->pid[rank], &status, WNOHANG)) == 0) {
         if (tt_now_ns() > deadline_ns) {
             fprintf(stderr, "rank %u does not end\n", rank);
             kill(board->pid[rank], SIGKILL);
@@ -81,6 +82,10 @@ static bool reap(const struct board *board, uint32_t rank, uint64_t deadline_ns)
             return false;
         }
         usleep(500);
+    }
+    if (ended < 0) {        /* ECHILD: where SIGCHLD is ignored, the status is lost */
+        fprintf(stderr, "rank %u ended, and its exit status is lost\n", rank);
+        return false;
     }
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return true;
