@@ -234,13 +234,13 @@ static void a_round_of_131072_ranks_is_emitted_alone(void **state)
         if (case_is_v(c.kind) || !tt_algos[a]->fits(&c))
             continue;
         nrounds = tt_algos[a]->nrounds(&c);
-        for (uint64_t k = 0; k < nrounds; k += UNIT_SHARE + nrounds / 100000)
+        for (uint64_t k = 0; k < nrounds; k += unit_share() + nrounds / 100000)
             for (c.rank = 0; c.rank < c.nranks; c.rank += 13107) {
                 round_emit(&round, tt_algos[a], &c, k);
                 emitted += round.s.n;
             }
     }
-    assert_in_range(emitted, 1000000 / UNIT_SHARE, UINT64_MAX);
+    assert_in_range(emitted, 1000000 / unit_share(), UINT64_MAX);
 }
 
 int main(void)

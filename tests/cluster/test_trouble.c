@@ -424,7 +424,7 @@ static void an_abort_ends_all_requests_and_leaves_no_thread_or_descriptor_a_hund
 
 /* ---- aborts within one start-up ---- */
 
-#define LONG_ROUNDS (UNIT_SHARE > 1 ? 50 : 100)
+#define LONG_ROUNDS (unit_share() > 1 ? 50 : 100)
 #define LONG_OPS 8              /* of a round; half of them make two flows with each peer */
 #define LONG_COUNT 100000
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)   /* freed memory stays mapped for a while */
@@ -532,7 +532,7 @@ static void aborted_operations_give_back_what_they_took_once_their_peers_have_he
 
 /* ---- nothing writes after return ---- */
 
-#define LATE_ROUNDS (UNIT_SHARE > 1 ? 4 : 12)   /* fewer where each is slow */
+#define LATE_ROUNDS (unit_share() > 1 ? 4 : 12)   /* fewer where each is slow */
 #define LATE_BYTES (24 * MIB)
 #define LATE_FEWER_BYTES (3 * MIB)      /* fetched in a single copy where that is possible */
 
@@ -754,7 +754,7 @@ static void what_an_abort_takes_back_is_missed_by_no_other_communicator(void **s
 
 #define NEXT_COUNT ((1u << 17) + 100)   /* the next one begins in the page where this ends */
 #define NEXT_OPS 4u
-#define NEXT_ROUNDS (UNIT_SHARE > 1 ? 5 : 25)
+#define NEXT_ROUNDS (unit_share() > 1 ? 5 : 25)
 
 /* Several operations of one communicator in adjacent memory, in place, aborted somewhere. */
 static void adjacent_role(struct rank *r)
@@ -833,7 +833,7 @@ static void ranks_without_a_common_wire_are_told(void **state)
 
 /* ---- the ordinary end ---- */
 
-#define LEAVE_ROUNDS (UNIT_SHARE > 1 ? 6 : 15)  /* a start-up each; six are all kinds */
+#define LEAVE_ROUNDS (unit_share() > 1 ? 6 : 15)  /* a start-up each; six are all kinds */
 
 /* Each leaves when its own part is over; nobody waits for the others, which may still be in their last call. */
 static void leave_role(struct rank *r)
