@@ -9,8 +9,10 @@
  *  - A put promises no order. Its source is reusable at *local completion*; it has landed at *remote completion*, which tutti_window_quiet waits for.
  *  - A put with a signal: who sees the signal's value (tutti_window_wait or _test, or an acquire load) sees all bytes of that put, also where it has many
  *    pieces. A put of no bytes still signals.
- *  - After tutti_window_fence, signals to that rank are seen after all puts to it before the fence. Constant time; waits for nobody.
- *  - Gets and atomics are ordered with nothing but themselves by quiet: what a get is to see must have landed before it is called.
+ *  - tutti_window_fence orders puts and atomics to one rank before the signals, gets and atomics that are called later: a
+ *    signal is seen after them, a get or atomic sees what they wrote. It takes constant time and never waits. Later puts
+ *    without a signal are not ordered.
+ *  - Without a fence or tutti_window_quiet, a get or atomic may read before earlier puts have landed.
  * docs/one-sided.md tells how each wire keeps this, and what it costs.
  *
  * Offsets and sizes are bytes; `rank` is one of the window's communicator, this rank itself too. What lies outside the window of that rank is
@@ -109,8 +111,9 @@ TUTTI_API tutti_status tutti_window_wait_counter(tutti_window *window, const uin
 
 /* ---- order --------------------------------------------------------------------------------------------- */
 
-/* The next signals to `rank` (or TUTTI_ALL_RANKS) are seen there after all puts of this process to it that were called before. Never waits. Of one rank it
- * says nothing about another. */
+/* Orders operations of this process to `rank` (or to each of TUTTI_ALL_RANKS). Puts and atomics before the call take effect
+ * before signals, gets and atomics after it. Takes constant time and never waits; a later get or atomic may wait for the
+ * earlier puts. Ranks are independent: operations to one rank never wait for another rank. */
 TUTTI_API tutti_status tutti_window_fence(tutti_window *window, int rank);
 /* Waits until all that this process has put to `rank` (or TUTTI_ALL_RANKS: of the window's communicator) before the call has landed, and its gets and atomics
  * are done. What other threads put meanwhile it does not wait for. The only call that drains. */

@@ -20,32 +20,62 @@ struct get {
     bool begun, by_wire;
 };
 
-/* OK: it is done, as the memory is mapped. PENDING: it has begun, or has to wait for that. */
+/* The rank as a peer, with all fences noted. *st is not OK: NULL. */
+static struct tt_window_peer *reach(struct tt_window *w, uint32_t rank, struct tt_window_way **way,
+                                    struct tt_guest_link *link, tutti_status *st)
+{
+    struct tt_window_peer *p;
+
+    *st = tt_window_reach(w, rank, way, link);
+    if (*st)
+        return NULL;
+    p = tt_window_peer_of(w->home, tt_window_job_rank(w, rank));
+    if (p)
+        tt_window_see_fences(w->home, p);
+    else
+        *st = TUTTI_ERR_NOMEM;
+    return p;
+}
+
+/* OK: the get is complete, as the memory is mapped. PENDING: it has begun, or cannot begin yet. */
 static tutti_status begin(struct get *g)
 {
     struct tt_window *w = g->attempt.window;
-    tutti_status st = tt_window_reach(w, g->attempt.rank, &g->way, &g->link);
+    tutti_status st;
 
+    g->peer = reach(w, g->attempt.rank, &g->way, &g->link, &st);
     if (st)
         return st;
     if (!g->way->by_mail && g->way->key.mapped) {
+        if (!tt_window_may_load(w->home, g->peer, &g->link))
+            return TUTTI_PENDING;
         tt_copy(g->dst, NULL, (uint8_t *)g->way->key.mapped + g->offset, g->bytes, 0);
         return TUTTI_OK;
     }
-    g->peer = tt_window_peer_of(w->home, tt_window_job_rank(w, g->attempt.rank));
-    if (!g->peer)
-        return TUTTI_ERR_NOMEM;
     g->transfer = tt_transfer_begin(w, g->peer, &g->way->failed, g->rma.counter, &st);
     if (!g->transfer)
         return st;
-    g->by_wire = !g->way->by_mail && g->link.wire->caps & TT_WIRE_CAP_GET;
+    g->by_wire = !g->way->by_mail && g->link.wire->caps & TT_WIRE_CAP_GET && !g->peer->mail_fenced;
     if (g->by_wire)
         st = tt_transfer_register(g->transfer, g->link.wire, g->dst, g->bytes);
     g->begun = true;
     return st ? st : TUTTI_PENDING;
 }
 
-/* Asks for the next part. False: there was no room. */
+/* Posts the get, behind a fence if there was one. False: there was no room. */
+static bool post(struct get *g, const struct tt_desc *get)
+{
+    const bool fence = g->peer->fenced && !(g->link.wire->caps & TT_WIRE_CAP_ORDERED);
+    const struct tt_desc d[2] = { { .kind = TT_DESC_FENCE, .peer = g->peer->rank }, *get };
+
+    if (g->link.wire->ops->post(g->link.wire, fence ? d : get, 1 + fence) != 1 + fence)
+        return false;
+    g->peer->fenced = false;
+    g->transfer->left++;
+    return true;
+}
+
+/* Requests the next part. False: there was no room. */
 static bool ask(struct get *g)
 {
     struct tt_window *w = g->attempt.window;
@@ -59,14 +89,10 @@ static bool ask(struct get *g)
         .offset = g->offset + g->at, .cookie = tt_transfer_cookie(g->transfer),
     };
 
-    if (!g->by_wire) {
-        if (!tt_window_ask(w->home, g->peer, &m, NULL, g->dst + g->at, g->transfer, &g->way->failed))
-            return false;
-    } else {
-        if (g->link.wire->ops->post(g->link.wire, &d, 1) != 1)
-            return false;
-        g->transfer->left++;
-    }
+    if (g->by_wire ? !post(g, &d)
+                   : !tt_window_hold_mail(w->home, g->peer) ||
+                         !tt_window_ask(w->home, g->peer, &m, NULL, g->dst + g->at, g->transfer, &g->way->failed))
+        return false;
     g->at += bytes;
     return true;
 }
@@ -157,21 +183,20 @@ static tutti_status atomic_step(struct tt_attempt *a)
     struct tt_window_peer *p;
     struct tt_window_way *way;
     struct tt_guest_link link;
-    tutti_status st = tt_window_reach(w, a->rank, &way, &link);
+    tutti_status st;
 
+    p = reach(w, a->rank, &way, &link, &st);
     if (st)
         return st;
     if (!way->by_mail && way->key.mapped)
-        return change_mapped(c, way->key.mapped, &link);
-    p = tt_window_peer_of(w->home, tt_window_job_rank(w, a->rank));
-    if (!p)
-        return TUTTI_ERR_NOMEM;
+        return tt_window_may_load(w->home, p, &link) ? change_mapped(c, way->key.mapped, &link) : TUTTI_PENDING;
     if (c->fetch && !c->transfer) {
         c->transfer = tt_transfer_begin(w, p, &way->failed, NULL, &st);
         if (!c->transfer)
             return st;
     }
-    if (!c->asked && !tt_window_ask(w->home, p, &c->m, NULL, NULL, c->transfer, &way->failed))
+    if (!c->asked &&
+        (!tt_window_hold_mail(w->home, p) || !tt_window_ask(w->home, p, &c->m, NULL, NULL, c->transfer, &way->failed)))
         return TUTTI_PENDING;
     c->asked = true;
     if (!c->fetch)

@@ -234,6 +234,53 @@ bool tt_window_mark(struct tt_windows *home, struct tt_window_peer *p, const str
     return true;
 }
 
+/* Puts older than their mark have landed, but their local completion may not have been reported yet. */
+bool tt_window_is_under_way(const struct tt_window_peer *p, uint64_t tick)
+{
+    if (p->oldest && p->oldest->tick < tick)
+        return true;
+    for (uint32_t i = 0; p->nasked && i < TT_WINDOW_ASKS; i++)
+        if (p->asked[i].busy && p->asked[i].tick < tick)
+            return true;
+    return false;
+}
+
+/* ---- fences ---- */
+
+void tt_window_peer_fence(struct tt_windows *home, struct tt_window_peer *p)
+{
+    p->fenced = p->wire_fenced = true;
+    p->mail_fenced = p->nmail_changes > 0;
+    p->fence_tick = ++home->tick;
+}
+
+void tt_window_see_fences(struct tt_windows *home, struct tt_window_peer *p)
+{
+    if (p->fences_seen == home->fences)
+        return;
+    p->fences_seen = home->fences;
+    tt_window_peer_fence(home, p);
+}
+
+bool tt_window_hold_mail(struct tt_windows *home, struct tt_window_peer *p)
+{
+    if (p->wire_fenced && !tt_marks_is_quiet(&p->marks, UINT64_MAX) &&      /* something may be under way */
+        !tt_guest_fence(home->engine, p->rank))
+        return false;
+    p->wire_fenced = false;
+    return true;
+}
+
+bool tt_window_may_load(struct tt_windows *home, struct tt_window_peer *p, const struct tt_guest_link *link)
+{
+    if (p->fence_tick && tt_marks_wants(&p->marks, p->fence_tick))
+        tt_window_mark(home, p, link);
+    if (p->fence_tick && (!tt_marks_is_quiet(&p->marks, p->fence_tick) || tt_window_is_under_way(p, p->fence_tick)))
+        return false;
+    p->fence_tick = 0;
+    return true;
+}
+
 /* ---- asking ---- */
 
 bool tt_window_ask(struct tt_windows *home, struct tt_window_peer *p, struct tt_window_message *m, const void *payload,
@@ -256,7 +303,7 @@ bool tt_window_ask(struct tt_windows *home, struct tt_window_peer *p, struct tt_
     };
     p->next_token++;
     p->nasked++;
-    p->nmail_puts += m->verb == TT_WINDOW_PUT;
+    p->nmail_changes += m->verb != TT_WINDOW_GET;
     if (t)
         t->left++;
     return true;
@@ -283,9 +330,9 @@ static bool take_answer(struct tt_window_peer *p, const struct tt_window_message
         tt_copy(a->to, NULL, payload, m->bytes, 0);
     a->busy = false;
     p->nasked--;
-    if (a->verb == TT_WINDOW_PUT) {
-        p->nmail_puts--;
-        p->mail_fenced &= p->nmail_puts > 0;
+    if (a->verb != TT_WINDOW_GET) {
+        p->nmail_changes--;
+        p->mail_fenced &= p->nmail_changes > 0;
     }
     if (m->gone && a->failed)
         *a->failed = TUTTI_ERR_ABORTED;

@@ -9,7 +9,7 @@ tutti_status tt_window_fence_rank(struct tt_window *w, uint32_t rank)
 
     if (!p)
         return TUTTI_ERR_NOMEM;
-    tt_window_peer_fence(p);
+    tt_window_peer_fence(w->home, p);
     return TUTTI_OK;
 }
 
@@ -36,18 +36,6 @@ struct quiet {
     uint64_t tick;              /* 0: it has not begun */
 };
 
-/* Whether something that was begun before the tick is under way: puts of before have landed with their mark, but their completion may be
- * yet to be told; gets and messages wait for answers. */
-static bool is_under_way(const struct tt_window_peer *p, uint64_t tick)
-{
-    if (p->oldest && p->oldest->tick < tick)
-        return true;
-    for (uint32_t i = 0; p->nasked && i < TT_WINDOW_ASKS; i++)
-        if (p->asked[i].busy && p->asked[i].tick < tick)
-            return true;
-    return false;
-}
-
 /* One rank: posts a mark if there is none behind all that was put before the tick, and looks for what is under way. *failed is told once. */
 static tutti_status quiet_one(struct tt_window *w, uint32_t rank, uint64_t tick, tutti_status *failed)
 {
@@ -57,7 +45,7 @@ static tutti_status quiet_one(struct tt_window *w, uint32_t rank, uint64_t tick,
 
     if (!p || rank == w->comm->rank)
         return TUTTI_OK;
-    if (tt_marks_is_quiet(&p->marks, tick) && !is_under_way(p, tick)) {
+    if (tt_marks_is_quiet(&p->marks, tick) && !tt_window_is_under_way(p, tick)) {
         st = *failed;
         *failed = TUTTI_OK;
         return st ? tt_fail(st, "rank %u had taken its window back: something was not done there", rank) : TUTTI_OK;

@@ -54,15 +54,6 @@ static tutti_status register_sources(struct tt_window_put *p)
     return st;
 }
 
-/* A fence of all ranks is one of this, when it is next looked at. */
-static void see_fences(struct tt_windows *home, struct tt_window_peer *p)
-{
-    if (p->fences_seen == home->fences)
-        return;
-    p->fences_seen = home->fences;
-    tt_window_peer_fence(p);
-}
-
 static tutti_status *failed_of(const struct tt_window_put *p)
 {
     return p->failed ? p->failed : &p->way->failed;
@@ -105,7 +96,7 @@ static tutti_status begin(struct tt_window_put *p)
     p->peer = tt_window_peer_of(w->home, tt_window_job_rank(w, p->attempt.rank));
     if (!p->peer)
         return TUTTI_ERR_NOMEM;
-    see_fences(w->home, p->peer);
+    tt_window_see_fences(w->home, p->peer);
     p->signalled = !signal;
     p->by_mail = (bytes && p->way->by_mail) || (signal && p->signal_way->by_mail);
     if (p->direct && (p->by_mail || !(p->link.wire->caps & TT_WIRE_CAP_DEVICE)))
@@ -238,16 +229,6 @@ static tutti_status post(struct tt_window_put *p, bool *any)
 
 /* ---- by message ---- */
 
-/* After a fence the message with the signal overtakes nothing of what the wire had taken, nor do those behind it. False: there is no room now. */
-static bool hold_behind_wire(const struct tt_window_put *p)
-{
-    if (p->peer->wire_fenced && !tt_marks_is_quiet(&p->peer->marks, UINT64_MAX) &&      /* something may be under way */
-        !tt_guest_fence(p->attempt.window->home->engine, p->peer->rank))
-        return false;
-    p->peer->wire_fenced = false;
-    return true;
-}
-
 static tutti_status send(struct tt_window_put *p, bool *any)
 {
     struct tt_window *w = p->attempt.window;
@@ -267,7 +248,7 @@ static tutti_status send(struct tt_window_put *p, bool *any)
         m.bytes = left < TT_WINDOW_CHUNK_BYTES ? left : TT_WINDOW_CHUNK_BYTES;
     } else if (p->signalled) {
         return TUTTI_OK;
-    } else if (!hold_behind_wire(p)) {
+    } else if (!tt_window_hold_mail(w->home, p->peer)) {
         return TUTTI_PENDING;
     } else {                    /* behind all bytes: messages are executed in order */
         m.signal_op = (uint8_t)p->rma.signal_op;

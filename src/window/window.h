@@ -100,26 +100,20 @@ struct tt_window_asked {
 /* A process of the job. */
 struct tt_window_peer {
     uint32_t rank;              /* in the job */
-    bool fenced;                /* the next signal is after all puts before */
+    bool fenced;                /* the wire needs a fence before the next signal or get */
+    bool mail_fenced;           /* messages sent before a fence are unanswered: signals and gets must be messages, too */
+    bool wire_fenced;           /* the next message must stay behind the puts that the wire had taken */
     uint32_t fences_seen;       /* of home->fences */
-    bool mail_fenced;           /* what was put by message must be there before */
-    bool wire_fenced;           /* a signal by message must be behind what the wire had taken */
+    uint64_t fence_tick;        /* the processor may load and change mapped memory when what is older has landed; 0: at once */
     bool no_direct;             /* found out once: it cannot be given bytes in memory that its wire did not allocate */
     struct tt_marks marks;      /* by which quiet waits for what the wire took */
     struct tt_window_transfer *oldest, *newest;     /* that are not over, in the order in which they began */
     uint32_t ntransfers;        /* of these, and those that are over and not freed */
-    uint32_t nasked, nmail_puts, next_token;
+    uint32_t nasked, nmail_changes, next_token;     /* changes: unanswered puts and atomics */
     struct tt_window_asked asked[TT_WINDOW_ASKS];   /* by token */
     struct tt_window_message answers[TT_WINDOW_ASKS];   /* to it, that had no room; a ring */
     uint32_t answers_head, answers_tail;
 };
-
-/* A fence to that peer: marks alone, whatever the ways are by which it is reached. */
-static inline void tt_window_peer_fence(struct tt_window_peer *p)
-{
-    p->fenced = p->wire_fenced = true;
-    p->mail_fenced = p->nmail_puts > 0;
-}
 
 /* A call that waits for a word. The list is under the baton; the rest is the caller's. */
 struct tt_window_waiter {
@@ -179,6 +173,16 @@ static inline bool tt_window_may_ask(const struct tt_window_peer *p)
  * is no room now. */
 bool tt_window_ask(struct tt_windows *home, struct tt_window_peer *p, struct tt_window_message *m, const void *payload,
                    void *to, struct tt_window_transfer *t, tutti_status *failed);
+/* Fences a peer: sets flags for each way by which it may be reached. Constant time. */
+void tt_window_peer_fence(struct tt_windows *home, struct tt_window_peer *p);
+/* Fences the peer if a fence of all ranks was called since the last look at this peer. */
+void tt_window_see_fences(struct tt_windows *home, struct tt_window_peer *p);
+/* After a fence, keeps the next messages to the peer, and all behind them, after the puts that the wire had taken. False: there is no room now. */
+bool tt_window_hold_mail(struct tt_windows *home, struct tt_window_peer *p);
+/* Whether the processor may load and change memory of the peer that is mapped: what was put before a fence has landed. Sees to it that it will. */
+bool tt_window_may_load(struct tt_windows *home, struct tt_window_peer *p, const struct tt_guest_link *link);
+/* Whether a transfer or message to the peer is incomplete that began before the tick. */
+bool tt_window_is_under_way(const struct tt_window_peer *p, uint64_t tick);
 /* Puts the mark by which quiet knows that all before it has landed. False: there is no room now. */
 bool tt_window_mark(struct tt_windows *home, struct tt_window_peer *p, const struct tt_guest_link *link);
 /* Sends a message that has no answer. False: there is no room now. */

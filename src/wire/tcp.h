@@ -188,7 +188,7 @@ struct tt_tcp_link {
     /* out */
     struct tt_dqplb_lanes load;         /* of its lanes: frames in their bulk queues, and all bytes that are not yet the kernel's */
     uint64_t next_number, acked;        /* everything before acked has landed there */
-    uint64_t fence;                     /* everything before it, before any later signal */
+    uint64_t fence;                     /* everything before it lands before any later signal or get takes effect */
     bool fenced;
     struct tt_tcp_remote *remotes;      /* [TT_TCP_REMOTES] */
     uint32_t remote_head, remote_tail;
@@ -205,6 +205,8 @@ struct tt_tcp_link {
     bool ack_queued;
     struct tt_tcp_parked *window;       /* [TT_TCP_WINDOW]; NULL with one lane */
     uint32_t parked;                    /* the one with the lowest number, or TT_TCP_NOBODY */
+    struct tt_frame *held_gets;         /* [TT_TCP_REQUESTS] ring of gets that wait for puts before a fence; NULL with one lane */
+    uint32_t held_head, held_tail;
 
     /* while opening */
     struct tt_tcp_address address;

@@ -77,9 +77,10 @@ static bool honest(const struct tt_frame *f)
         return false;
     if (f->flags & TT_FRAME_GONE && f->kind != TT_FRAME_GOT && f->kind != TT_FRAME_OLD)
         return false;
-    if (f->flags & TT_FRAME_FENCED && f->signal_op == TT_SIGNAL_NONE)
+    if (f->flags & TT_FRAME_FENCED && f->signal_op == TT_SIGNAL_NONE && f->kind != TT_FRAME_GET)
         return false;
-    if (f->flags & TT_FRAME_FENCED && ((f->word - f->after) & TT_DQPLB_SEQ_MASK) > TT_DQPLB_WINDOW_MAX)
+    if (f->flags & TT_FRAME_FENCED && f->kind != TT_FRAME_GET &&
+        ((f->word - f->after) & TT_DQPLB_SEQ_MASK) > TT_DQPLB_WINDOW_MAX)
         return false; /* would wait for itself, or for what has long been there */
     if (f->signal_offset % 8 || f->signal_offset > UINT64_MAX - 8)
         return false;
@@ -117,7 +118,7 @@ uint64_t tt_frame_payload(const struct tt_frame *f)
 /* ---- the handshake ---- */
 
 #define HELLO_MAGIC 0x49545554u /* "TUTI" */
-#define HELLO_VERSION 2
+#define HELLO_VERSION 3
 
 void tt_hello_write(const struct tt_hello *h, const uint8_t secret[16], uint8_t out[TT_HELLO_BYTES])
 {

@@ -27,7 +27,7 @@ enum tt_frame_kind {
 
 enum {
     TT_FRAME_WANT_ACK = 1u << 0,
-    TT_FRAME_FENCED = 1u << 1,  /* the signal waits until everything before `after` has landed */
+    TT_FRAME_FENCED = 1u << 1,  /* the signal, or the get, waits until everything before `after` has landed */
     TT_FRAME_GONE = 1u << 2,
     TT_FRAME_FLAGS = 7
 };

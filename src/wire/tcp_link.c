@@ -152,7 +152,8 @@ bool tt_tcp_link_furnish(struct tt_tcp_link *link, uint32_t nlanes)
         return false;
     if (nlanes > 1) {
         link->window = calloc(TT_TCP_WINDOW, sizeof *link->window);
-        if (!link->window || !queue_init(&link->lanes[0].queues[TT_TCP_URGENT], TT_TCP_QUEUE_DEPTH))
+        link->held_gets = calloc(TT_TCP_REQUESTS, sizeof *link->held_gets);
+        if (!link->window || !link->held_gets || !queue_init(&link->lanes[0].queues[TT_TCP_URGENT], TT_TCP_QUEUE_DEPTH))
             return false;
     }
     link->mine = calloc(1, link->tcp->conf.link_bytes + 1);
@@ -183,6 +184,7 @@ static void link_free(struct tt_tcp_link *link)
     }
     free(link->lanes);
     free(link->window);
+    free(link->held_gets);
     free(link->mine);
     free(link->inline_ring);
     free(link->remotes);
@@ -418,7 +420,9 @@ static uint64_t link_bytes(const struct tt_tcp_link *link)
             bytes += link->lanes[i].queues[c].depth * sizeof *link->lanes[i].queues[c].ring;
     if (link->mine)
         bytes += link->tcp->conf.link_bytes + TT_TCP_INLINE_BYTES + TT_TCP_REMOTES * sizeof *link->remotes;
-    return link->window ? bytes + TT_TCP_WINDOW * sizeof *link->window : bytes;
+    if (!link->window)
+        return bytes;
+    return bytes + TT_TCP_WINDOW * sizeof *link->window + TT_TCP_REQUESTS * sizeof *link->held_gets;
 }
 
 void tt_tcp_memory(const struct tt_wire *w, tutti_memory *m)

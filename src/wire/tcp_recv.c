@@ -4,7 +4,8 @@
  *
  * Which messages have landed DQPLB's receiver notes (dqplb.h): those of one lane in order, those of several in any. A put alone promises no order, so a
  * signal is raised as its message lands; one behind a fence whose prefix is not complete is parked in its message's own place of the window, so
- * nothing can overflow: the sender never has more than the window under way. */
+ * nothing can overflow: the sender never has more than the window under way. A get behind a fence is held in the same way, in a ring that has
+ * room for all gets of a peer. */
 #include "wire/tcp.h"
 
 #include <errno.h>
@@ -91,7 +92,50 @@ static void park(struct tt_tcp_link *link, const struct tt_frame *f)
     *at = place;
 }
 
-/* Raises what the prefix lets go. `after` grows with the number, so the list's front is always the next. */
+static bool serve_get(struct tt_tcp_link *link, const struct tt_frame *f)
+{
+    struct tt_frame answer = { .kind = TT_FRAME_GOT, .token = f->token };
+    uint8_t *mem = NULL;
+    const enum reach found = reach(link, f->region, f->generation, f->offset, f->bytes, &mem, NULL);
+
+    if (found == REACH_OK)
+        answer.bytes = f->bytes;
+    else
+        answer.flags = TT_FRAME_GONE;
+    return found != REACH_BROKEN && tt_tcp_reply(link, &answer, mem, answer.bytes);
+}
+
+/* Serves a get, at once or when what it must see has landed. Gets come in order over one lane, so `after` grows from one
+ * to the next. False: the peer is broken. */
+static bool take_get(struct tt_tcp_link *link, const struct tt_frame *f)
+{
+    const int32_t ahead = f->flags & TT_FRAME_FENCED ? tt_dqplb_ahead(link->receiver.expected, f->after) : 0;
+
+    if (ahead <= 0)
+        return serve_get(link, f);
+    if (!link->held_gets || ahead > (int32_t)TT_DQPLB_WINDOW_MAX ||
+        link->held_tail - link->held_head == TT_TCP_REQUESTS)
+        return false;
+    link->held_gets[link->held_tail++ % TT_TCP_REQUESTS] = *f;
+    return true;
+}
+
+/* Serves the held gets that the prefix releases. False: the peer is broken. */
+static bool release_gets(struct tt_tcp_link *link)
+{
+    while (link->held_head != link->held_tail) {
+        const struct tt_frame *f = &link->held_gets[link->held_head % TT_TCP_REQUESTS];
+
+        if (tt_dqplb_ahead(link->receiver.expected, f->after) > 0)
+            break;
+        link->held_head++;
+        if (!serve_get(link, f))
+            return false;
+    }
+    return true;
+}
+
+/* Raises the signals, and serves the gets, that the prefix releases. `after` grows with the number, so the list's front is always the next. */
 static bool unpark(struct tt_tcp_link *link)
 {
     while (link->parked != TT_TCP_NOBODY) {
@@ -103,7 +147,7 @@ static bool unpark(struct tt_tcp_link *link)
         if (!raise_signal(link, &p->frame))
             return false;
     }
-    return true;
+    return release_gets(link);
 }
 
 /* A numbered message has landed over the lane (or was dropped, then without its signal). False: the peer is broken. */
@@ -158,19 +202,6 @@ static void request_end(struct tt_tcp_link *link, struct tt_tcp_request *q, tutt
     tt_tcp_tell(link, TT_DONE_LOCAL, q->cookie, status);
     if (q->remote)
         tt_tcp_tell(link, TT_DONE_REMOTE, q->cookie, status);
-}
-
-static bool serve_get(struct tt_tcp_link *link, const struct tt_frame *f)
-{
-    struct tt_frame answer = { .kind = TT_FRAME_GOT, .token = f->token };
-    uint8_t *mem = NULL;
-    const enum reach found = reach(link, f->region, f->generation, f->offset, f->bytes, &mem, NULL);
-
-    if (found == REACH_OK)
-        answer.bytes = f->bytes;
-    else
-        answer.flags = TT_FRAME_GONE;
-    return found != REACH_BROKEN && tt_tcp_reply(link, &answer, mem, answer.bytes);
 }
 
 static bool serve_atomic(const struct tt_tcp_lane *lane, const struct tt_frame *f)
@@ -243,7 +274,7 @@ static bool frame_begin(struct tt_tcp_lane *lane)
     case TT_FRAME_ACK:
         return tt_tcp_acknowledged(lane->link, f->word);
     case TT_FRAME_GET:
-        return serve_get(lane->link, f);
+        return take_get(lane->link, f);
     case TT_FRAME_ATOMIC:
         return serve_atomic(lane, f);
     case TT_FRAME_BYE:

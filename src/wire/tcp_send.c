@@ -366,6 +366,15 @@ static bool numbers_left(const struct tt_tcp_link *link, const struct tt_desc *d
     return !(d->flags & TT_DESC_REMOTE) || link->remote_tail - link->remote_head < TT_TCP_REMOTES;
 }
 
+/* Lets the frame's signal, or get, wait for what was put before the fence. One lane is in order without that. */
+static void frame_fence(const struct tt_tcp_link *link, struct tt_frame *f)
+{
+    if (!link->fenced || link->nlanes == 1)
+        return;
+    f->flags |= TT_FRAME_FENCED;
+    f->after = tt_dqplb_word(link->fence, false, false);
+}
+
 /* Numbers the message, which goes over the lane, and fills in its signal. Nothing can fail after this. */
 static void frame_number(const struct tt_tcp_lane *lane, const struct tt_desc *d, enum tt_tcp_class class,
                          struct tt_frame *f)
@@ -389,10 +398,7 @@ static void frame_number(const struct tt_tcp_lane *lane, const struct tt_desc *d
     f->signal_generation = (uint32_t)d->signal_key->handle[1];
     f->signal_offset = d->signal_offset;
     f->signal_value = d->signal_value;
-    if (link->fenced && link->nlanes > 1) {
-        f->flags |= TT_FRAME_FENCED;
-        f->after = tt_dqplb_word(link->fence, false, false);
-    }
+    frame_fence(link, f);
 }
 
 static enum tt_tcp_class inline_class(const struct tt_tcp_link *link)
@@ -518,6 +524,8 @@ static bool take_request(struct tt_tcp_link *link, const struct tt_desc *d)
     tt_assert(get ? d->signal_op == TT_SIGNAL_NONE : d->offset % 8 == 0);
     if (q->busy || !numbers_left(link, d) || !owe(link, 1 + remote))
         return false;
+    if (get)
+        frame_fence(link, &f);
     if (!take_inline(link, d, &f)) {
         link->owed -= 1 + remote;
         link->tcp->reserved -= 1 + remote;

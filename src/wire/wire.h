@@ -7,8 +7,9 @@
  *  - A put promises no order. Its source is reusable at local completion.
  *  - A put with a signal: whoever observes the signal's value at the target with an acquire load sees this put's bytes.
  *    A zero-length put still signals. A signal is a 64-bit word in a region of the target, SET or ADD, and a value.
- *  - FENCE is constant time and never waits: the next signal posted to that peer becomes visible only after all puts posted
- *    to that peer before the fence have landed. Fences of different peers do not touch each other.
+ *  - FENCE is constant time and never waits. Signals posted to that peer later become visible only after all puts posted
+ *    to it before the fence have landed, and gets posted to it later read after that. Fences of different peers are
+ *    independent of each other.
  *  - A put with TT_DESC_REMOTE also reports remote completion (it has landed); draining is waiting for those.
  * What arrives is seen in memory: the owner of a region polls its own signal words. For wires that the CPU itself carries
  * (tcp), poll is what applies arrivals, so a waiter calls poll between looks. */
@@ -30,7 +31,7 @@ struct tt_wire;
 enum {
     TT_WIRE_CAP_INSTANT = 1u << 0,  /* a taken put to a mapped key is locally complete when post returns, and has no LOCAL entry in
                                        poll (tt_put_is_instant) */
-    TT_WIRE_CAP_ORDERED = 1u << 1,  /* signals to a peer always become visible in post order, after earlier puts: fences are free */
+    TT_WIRE_CAP_ORDERED = 1u << 1,  /* signals and gets always take effect in post order, after earlier puts: no fence is needed */
     TT_WIRE_CAP_MAPPED = 1u << 2,   /* imported keys of wire-allocated memory carry a pointer (tt_rkey.mapped): the caller
                                        may write there itself and then post a zero-length put with the signal */
     TT_WIRE_CAP_GET = 1u << 3,

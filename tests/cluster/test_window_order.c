@@ -256,6 +256,165 @@ static void a_fence_of_one_rank_lets_no_other_wait(void **state)
     over_all_ways(fence_role, 3, job_go_on_after);
 }
 
+/* ---- gets and atomics behind a fence ---- */
+
+#define FETCH_BYTES ((size_t)2 * MIB)
+#define FETCH_ROUNDS (UNIT_SHARE > 1 ? 200u : 2000u)
+#define FETCH_ROUNDS_SLOW (UNIT_SHARE > 1 ? 20u : 200u)      /* verbs: software devices are slow */
+
+static const struct window_way two_lanes = { "tcp, 2 lanes", "tcp", "0", "2", true };
+
+/* Sizes that grow and shrink from round to round, all multiples of 8. */
+static size_t fetch_bytes(struct tt_prng *p, uint32_t round)
+{
+    static const size_t most[] = { 64, FETCH_BYTES, 4096, 300000, 8, 40000 };
+
+    return 8 + tt_prng_below(p, most[round % 6]) / 8 * 8;
+}
+
+/* Puts src[bytes] to the start of rank 1's window in `nparts` parts, the longest first. *counter counts those that are locally complete;
+ * NULL: each call waits for that. */
+static void put_parts(struct rank *r, tutti_window *w, const uint8_t *src, size_t bytes, uint32_t nparts,
+                      uint64_t *counter)
+{
+    const tutti_rma rma = { .size = sizeof rma, .counter = counter };
+    size_t at = 0;
+
+    for (uint32_t k = 1; k <= nparts; k++) {
+        const size_t part = k < nparts ? (bytes - at) / 16 * 8 : bytes - at;
+
+        CHECK_OK(r, tutti_window_put(w, 1, at, src + at, part, &rma));
+        at += part;
+    }
+}
+
+/* Reads back what was put before the fence: by a get, by a get that counts, or only its last word by an atomic. */
+static void fetch_back(struct rank *r, tutti_window *w, const uint8_t *src, uint8_t *dst, size_t bytes, uint32_t kind)
+{
+    uint64_t counter = 0, old = 0;
+    const tutti_rma rma = { .size = sizeof rma, .counter = &counter };
+
+    if (kind == 2) {
+        CHECK_OK(r, tutti_window_atomic(w, 1, bytes - 8, 8, TUTTI_ATOMIC_ADD, 0, 0, &old));
+        CHECK(r, memcmp(&old, src + bytes - 8, sizeof old) == 0);
+        return;
+    }
+    CHECK_OK(r, tutti_window_get(w, 1, 0, dst, bytes, kind == 1 ? &rma : NULL));
+    if (kind == 1)
+        CHECK_OK(r, tutti_window_wait_counter(w, &counter, 1, 0));
+    CHECK(r, memcmp(src, dst, bytes) == 0);
+}
+
+/* Rank 0 puts to rank 1, fences, and reads the same bytes back, in the second half with lanes that are held up. */
+static void fetch_role(struct rank *r)
+{
+    const struct window_way *way = r->job->arg;
+    const uint32_t rounds = strcmp(way->wires, "verbs") == 0 ? FETCH_ROUNDS_SLOW : FETCH_ROUNDS;
+    uint8_t *src = job_have(r, malloc(FETCH_BYTES + 8)), *dst = job_have(r, calloc(1, FETCH_BYTES + 8));
+    struct window_side s;
+
+    window_job_open(r);
+    window_side_init(r, &s, FETCH_BYTES + 8);
+    for (uint32_t i = 0; r->rank == 0 && i < rounds; i++) {
+        const size_t bytes = fetch_bytes(&r->prng, i);
+        uint64_t sent = 0;
+        const uint32_t kind = (uint32_t)tt_prng_below(&r->prng, 3);
+
+        if (i == rounds / 2 && strcmp(way->wires, "shm") != 0)
+            held_lanes_begin(r);
+        job_step(r, "round %u of %zu bytes, kind %u", i, bytes, kind);
+        pattern_fill(src, bytes, i);
+        put_parts(r, s.window, src, bytes, 1 + i % 3, i % 5 ? &sent : NULL);
+        CHECK_OK(r, tutti_window_fence(s.window, i % 2 ? 1 : TUTTI_ALL_RANKS));
+        if (i % 4 == 3)         /* the fence still holds for what comes after this */
+            CHECK_OK(r, tutti_window_signal(s.window, 1, FETCH_BYTES, TUTTI_SIGNAL_ADD, 1));
+        fetch_back(r, s.window, src, dst, bytes, kind);
+        if (i % 5)
+            CHECK_OK(r, tutti_window_wait_counter(s.window, &sent, 1 + i % 3, 0));
+    }
+    window_side_fini(r, &s);
+    free(src);
+    free(dst);
+}
+
+static void a_get_behind_a_fence_sees_all_earlier_puts(void **state)
+{
+    const struct job job = {
+        .wires = two_lanes.wires, .nranks = 2, .seed = job_seed(WINDOW_SEED), .arg = &two_lanes,
+    };
+    const char *lanes = getenv("TUTTI_LANES");
+
+    (void)state;
+    if (!lanes || strcmp(lanes, two_lanes.lanes) != 0)
+        over_all_ways(fetch_role, 2, NULL);
+    if (window_way_is_wanted(&two_lanes)) {
+        print_message("%s\n", two_lanes.name);
+        job_run(&job, fetch_role);
+    }
+}
+
+#define LOAD_BYTES 20000
+
+/* Rank 1 stands still. A put to its own memory, which no processor but its own can reach, cannot land; so neither a get
+ * nor an atomic behind a fence can complete, although the memory that they go to is mapped. */
+static void load_role(struct rank *r)
+{
+    uint8_t *src = job_have(r, calloc(1, LOAD_BYTES));
+    const tutti_rma brief = { .size = sizeof brief, .timeout_ms = 50 };
+    struct window_way far = *(const struct window_way *)r->job->arg;
+    struct window_side s;
+    tutti_window *mapped;
+    uint64_t word = 7;
+    void *at = NULL;
+
+    window_job_open(r);
+    window_side_init(r, &s, LOAD_BYTES);
+    CHECK_OK(r, tutti_window_create(r->comm, NULL, 64, &mapped));
+    if (r->rank == 0) {
+        CHECK_OK(r, tutti_window_pointer(mapped, 1, &at));
+        CHECK_OK(r, tutti_window_get(mapped, 1, 0, &word, sizeof word, NULL));
+        CHECK(r, at && far.own && word == 0);
+    }
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    job_meet(r);
+    if (r->rank == 1) {
+        job_step(r, "stand still");
+        kill(getpid(), SIGSTOP);
+    } else {
+        CHECK(r, job_await(r->board, 0, 1));
+        CHECK_OK(r, tutti_window_put(s.window, 1, 0, src, LOAD_BYTES, NULL));
+        CHECK_OK(r, tutti_window_get(mapped, 1, 0, &word, sizeof word, &brief));    /* no fence yet */
+        CHECK_OK(r, tutti_window_fence(s.window, 1));
+        CHECK(r, tutti_window_get(mapped, 1, 0, &word, sizeof word, &brief) == TUTTI_ERR_TIMEOUT);
+        job_raise(r->board, FLAG_B);
+        CHECK_OK(r, tutti_window_atomic(mapped, 1, 0, 8, TUTTI_ATOMIC_ADD, 3, 0, &word));
+        CHECK_OK(r, tutti_window_get(mapped, 1, 0, &word, sizeof word, &brief));
+        CHECK(r, word == 3);
+    }
+    CHECK_OK(r, tutti_window_free(mapped));
+    window_side_fini(r, &s);
+    free(src);
+}
+
+static void a_load_behind_a_fence_waits_for_puts_to_other_memory_of_that_rank(void **state)
+{
+    uint32_t wanted = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < WINDOW_WAYS; i++) {
+        const struct job job = {
+            .wires = "shm", .nranks = 2, .seed = job_seed(WINDOW_SEED) + i, .arg = &window_ways[i],
+            .direct = job_go_on_after,
+        };
+
+        if (strcmp(window_ways[i].wires, "shm") != 0 || !window_ways[i].own || !window_way_is_wanted(&window_ways[i]))
+            continue;
+        wanted++;
+        job_run(&job, load_role);
+    }
+    if (!wanted)
+        skip();
+}
 
 /* ---- a rank that stands still ---- */
 
@@ -494,6 +653,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(no_signal_is_seen_before_its_bytes),
         cmocka_unit_test(nor_is_one_where_lanes_are_held_up),
         cmocka_unit_test(a_fence_of_one_rank_lets_no_other_wait),
+        cmocka_unit_test(a_get_behind_a_fence_sees_all_earlier_puts),
+        cmocka_unit_test(a_load_behind_a_fence_waits_for_puts_to_other_memory_of_that_rank),
         cmocka_unit_test(a_rank_that_stands_still_delays_no_signal_to_others),
         cmocka_unit_test(many_pieces_leave_in_one_system_call),
         cmocka_unit_test(quiet_waits_for_what_was_put_before_it_and_for_no_more),

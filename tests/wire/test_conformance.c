@@ -665,6 +665,47 @@ static void gets_and_atomics_bring_back_what_was_there(void **state)
     nodes_run(*state, 3, get_role);
 }
 
+/* A get behind a fence reads what was put before it, however many lanes carried that. */
+static void get_behind_role(struct node *n)
+{
+    const uint64_t rounds = 20;
+    struct tt_region *source, *back;
+    struct tt_rkey theirs;
+    uint32_t cookie = 0;
+
+    node_open(n);
+    node_connect_all(n);
+    region_shared(n, FENCE_LARGE);
+    source = region(n, NULL, FENCE_LARGE);
+    back = region(n, NULL, FENCE_LARGE);
+    theirs = node_import(n, !n->rank, 0);
+    for (uint64_t round = 1; has(n, TT_WIRE_CAP_GET) && n->rank == 0 && round <= rounds; round++) {
+        const uint64_t bytes = 1 + tt_prng_below(&n->prng, round % 2 ? FENCE_LARGE : 100000);
+        struct tt_desc d = {
+            .kind = TT_DESC_GET, .local = back->mem, .bytes = bytes, .key = &theirs, .cookie = 1000 + cookie,
+        };
+
+        fence_put_all(n, &theirs, source->mem, bytes, 0, round);
+        node_fence(n, 1);
+        node_post(n, &d);
+        UNTIL(n, n->local[1000 + cookie] == 1);
+        CHECK(n, pattern_differs(back->mem, bytes, round) == bytes);
+        cookie++;
+        node_fence(n, 1);
+        d = node_put(&theirs, 0, source->mem, 0);   /* all of the round has landed, so its source is free */
+        d.flags = TT_DESC_REMOTE | TT_DESC_INLINE;
+        d.cookie = 2000 + cookie;
+        node_post(n, &d);
+        UNTIL(n, n->remote[2000 + cookie] == 1);
+    }
+    node_barrier(n);
+}
+
+static void a_get_behind_a_fence_reads_what_was_put_before(void **state)
+{
+    nodes_run(*state, 2, get_behind_role);
+}
+
 /* ---- registration ---- */
 
 /* A put that comes after dereg lands nowhere, and the link lives on. */
@@ -1332,6 +1373,7 @@ static const struct {
     PROPERTY(control_has_room_when_bulk_has_none),
     PROPERTY(remote_completion_means_landed),
     PROPERTY(gets_and_atomics_bring_back_what_was_there),
+    PROPERTY(a_get_behind_a_fence_reads_what_was_put_before),
     PROPERTY(a_put_after_dereg_lands_nowhere),
     PROPERTY(dereg_cuts_a_put_that_is_arriving),
     PROPERTY(dereg_of_a_source_keeps_the_link_in_step),
