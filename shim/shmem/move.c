@@ -59,7 +59,7 @@ static bool put_word(const char *call, const struct sh_place *to, const void *sr
     if (bytes != sizeof value || to->offset % sizeof value)
         return false;
     memcpy(&value, src, sizeof value);
-    sh_order_before_signal(call, pe);
+    sh_order_pass(call, pe);
     sh_check(call, tutti_window_signal(to->segment->window, pe, to->offset, TUTTI_SIGNAL_SET, value));
     return true;
 }
@@ -94,21 +94,24 @@ void sh_put(const char *call, shmem_ctx_t ctx, void *dest, const void *src, size
     else if (!bytes || put_word(call, &to, src, bytes, at))
         return;
     if (bytes)
-        sh_order_before_put(call, at);
+        sh_order_drain(call, at);
     else
-        sh_order_before_signal(call, at);
+        sh_order_pass(call, at);
     sh_check(call, tutti_window_put(to.segment->window, at, to.offset, src, bytes, &rma));
 }
 
 /* ---- gets ---- */
 
-/* Where this process can load it itself; NULL: it cannot. */
-static const char *loadable(const struct sh_place *from, int pe)
+/* Where this process can load it itself, in the order that fences require; NULL: it cannot, and a get of the window is in order. */
+static const char *loadable(const char *call, const struct sh_place *from, int pe)
 {
     if (pe == sh_job.me)
         return from->segment->base + from->offset;
-    if (from->segment != &sh_job.heap || !sh_job.heap_at[pe])
+    if (from->segment != &sh_job.heap || !sh_job.heap_at[pe]) {
+        sh_order_pass(call, pe);
         return NULL;
+    }
+    sh_order_drain(call, pe);
     return sh_job.heap_at[pe] + from->offset;
 }
 
@@ -124,7 +127,7 @@ void sh_get(const char *call, shmem_ctx_t ctx, void *dest, const void *src, size
     if (!bytes)
         return;
     from = sh_place_of(call, "source", src, bytes);
-    there = loadable(&from, at);
+    there = loadable(call, &from, at);
     if (there)
         memmove(dest, there, bytes);
     else
@@ -155,7 +158,7 @@ void sh_iput(const char *call, shmem_ctx_t ctx, void *dest, const void *src, con
     span(call, "sst", s, s->sst);
     rows.stride = (size_t)s->dst * s->bytes;
     rows.src_stride = (size_t)s->sst * s->bytes;
-    sh_order_before_put(call, at);
+    sh_order_drain(call, at);
     sh_check(call, tutti_window_put_rows(to.segment->window, at, to.offset, src, &rows, NULL));
 }
 
@@ -173,7 +176,7 @@ void sh_iget(const char *call, shmem_ctx_t ctx, void *dest, const void *src, con
         return;
     from = sh_place_of(call, "source", src, span(call, "sst", s, s->sst));
     span(call, "dst", s, s->dst);
-    there = loadable(&from, at);
+    there = loadable(call, &from, at);
     for (size_t i = 0; i < s->nelems; i++) {
         char *to = (char *)dest + i * (size_t)s->dst * s->bytes;
         const size_t offset = i * (size_t)s->sst * s->bytes;
@@ -205,7 +208,7 @@ uint64_t sh_fetch(const char *call, shmem_ctx_t ctx, const void *dest, size_t by
     const int at = sh_pe(call, ctx, pe);
     uint64_t old = 0;
 
-    sh_order_before_put(call, at);
+    sh_order_pass(call, at);
     sh_check(call, tutti_window_atomic(word.segment->window, at, word.offset, bytes, op, operand, compare, &old));
     return old;
 }
@@ -216,13 +219,11 @@ void sh_change(const char *call, shmem_ctx_t ctx, void *dest, size_t bytes, tutt
     const struct sh_place word = word_of(call, dest, bytes);
     const int at = sh_pe(call, ctx, pe);
 
+    sh_order_pass(call, at);
     if (bytes == sizeof operand && (op == TUTTI_ATOMIC_ADD || op == TUTTI_ATOMIC_SWAP)) {   /* these can be signals */
-        sh_order_before_signal(call, at);
         sh_check(call, tutti_window_signal(word.segment->window, at, word.offset,
                                            op == TUTTI_ATOMIC_ADD ? TUTTI_SIGNAL_ADD : TUTTI_SIGNAL_SET, operand));
         return;
     }
-    sh_order_before_put(call, at);
     sh_check(call, tutti_window_atomic(word.segment->window, at, word.offset, bytes, op, operand, 0, NULL));
-    sh_order_asked(at);
 }

@@ -1,17 +1,19 @@
-/* What fence and quiet mean here.
+/* Fence and quiet.
  *
- * The windows' fence orders signals after puts. The one of OpenSHMEM orders all that comes after it, so here a fence is a number that grows. Who puts to a PE for which
- * it has grown since, waits until all that went there before has landed; a signal takes the windows' fence along instead, and waits for nobody. */
+ * OpenSHMEM 1.5 orders all operations to a PE before a fence before "any subsequent operations" to it. The fence of windows
+ * does the same, except for puts that are longer than a word. So a fence here only increments a number. The next signal, get
+ * or atomic to a PE passes the fence on to the window and waits for nothing. The next put first waits until everything
+ * before the fence has landed. */
 #include "order.h"
 
 #include <stdlib.h>
 
 #include "move.h"
 
-static uint32_t fences;         /* so many were called */
+static uint32_t fences;         /* calls of fence, of this process */
 static struct peer {
-    uint32_t seen;              /* all that went there before this fence has landed */
-    bool asked;                 /* a change without a result may be on its way, which no signal waits for */
+    uint32_t passed;            /* the last fence that the window was given for this PE */
+    uint32_t landed;            /* everything before this fence has landed there */
 } *peers;
 
 void sh_order_init(int npes)
@@ -26,37 +28,31 @@ void sh_order_fini(void)
     peers = NULL;
 }
 
-void sh_order_asked(int pe)
-{
-    __atomic_store_n(&peers[pe].asked, true, __ATOMIC_RELEASE);
-}
-
-void sh_order_before_put(const char *call, int pe)
+void sh_order_drain(const char *call, int pe)
 {
     const uint32_t now = __atomic_load_n(&fences, __ATOMIC_ACQUIRE);
 
-    if (pe == sh_job.me || __atomic_load_n(&peers[pe].seen, __ATOMIC_ACQUIRE) == now)
+    if (pe == sh_job.me || __atomic_load_n(&peers[pe].landed, __ATOMIC_ACQUIRE) == now)
         return;
-    __atomic_store_n(&peers[pe].asked, false, __ATOMIC_RELEASE);
     sh_check(call, tutti_window_quiet(sh_job.heap.window, pe, 0));
-    __atomic_store_n(&peers[pe].seen, now, __ATOMIC_RELEASE);
+    __atomic_store_n(&peers[pe].landed, now, __ATOMIC_RELEASE);
 }
 
-void sh_order_before_signal(const char *call, int pe)
+void sh_order_pass(const char *call, int pe)
 {
-    if (pe == sh_job.me ||
-        __atomic_load_n(&peers[pe].seen, __ATOMIC_ACQUIRE) == __atomic_load_n(&fences, __ATOMIC_ACQUIRE))
+    const uint32_t now = __atomic_load_n(&fences, __ATOMIC_ACQUIRE);
+
+    if (pe == sh_job.me || __atomic_load_n(&peers[pe].passed, __ATOMIC_ACQUIRE) == now ||
+        __atomic_load_n(&peers[pe].landed, __ATOMIC_ACQUIRE) == now)
         return;
-    if (__atomic_load_n(&peers[pe].asked, __ATOMIC_ACQUIRE))
-        sh_order_before_put(call, pe);
-    else
-        sh_check(call, tutti_window_fence(sh_job.heap.window, pe));
+    sh_check(call, tutti_window_fence(sh_job.heap.window, pe));
+    __atomic_store_n(&peers[pe].passed, now, __ATOMIC_RELEASE);
 }
 
 void shmem_fence(void)
 {
     sh_need(__func__);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);    /* of what was stored through shmem_ptr, too */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);    /* stores through shmem_ptr are ordered, too */
     __atomic_fetch_add(&fences, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -74,14 +70,16 @@ void shmem_quiet(void)
 
 void shmem_ctx_fence(shmem_ctx_t ctx)
 {
-    (void)ctx;
-    shmem_fence();
+    sh_need(__func__);
+    if (ctx != SHMEM_CTX_INVALID)
+        shmem_fence();
 }
 
 void shmem_ctx_quiet(shmem_ctx_t ctx)
 {
-    (void)ctx;
-    shmem_quiet();
+    sh_need(__func__);
+    if (ctx != SHMEM_CTX_INVALID)
+        shmem_quiet();
 }
 
 static void sync_all(const char *call)

@@ -1,15 +1,13 @@
-/* The order that fences ask for. Threads: any. */
+/* The order that fences require. Threads: any. */
 #ifndef TUTTI_SHIM_SHMEM_ORDER_H
 #define TUTTI_SHIM_SHMEM_ORDER_H
 
 /* Records for so many PEs; and their end. */
 void sh_order_init(int npes);
 void sh_order_fini(void);
-/* Before a put or an atomic to the PE: what was before a fence has landed there. */
-void sh_order_before_put(const char *call, int pe);
-/* Before a signal without a put: it is seen after what was before a fence. */
-void sh_order_before_signal(const char *call, int pe);
-/* A change without a result has gone to the PE, perhaps by message. */
-void sh_order_asked(int pe);
+/* Before a put to the PE, or a load of its memory: waits until everything before a fence has landed there. */
+void sh_order_drain(const char *call, int pe);
+/* Before a signal, get or atomic of the window to the PE: it stays behind everything before a fence. Never waits. */
+void sh_order_pass(const char *call, int pe);
 
 #endif

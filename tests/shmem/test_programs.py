@@ -19,13 +19,16 @@ WAYS = {
     "shm": ("shm", {}),
     "shm by messages": ("shm", {"TUTTI_CMA": "0"}),
     "tcp": ("tcp", {"TUTTI_LANES": "1"}),
+    "tcp, 2 lanes": ("tcp", {"TUTTI_LANES": "2"}),
     "tcp, 4 lanes": ("tcp", {"TUTTI_LANES": "4"}),
     "ofi": ("ofi", {}),
+    "ofi, 4 lanes": ("ofi", {"TUTTI_LANES": "4"}),
 }
 
 # program: (way, number of PEs); every way with every program, and every number
 RUNS = {
     "moves": [("shm", 1), ("shm", 2), ("shm by messages", 3), ("tcp", 2), ("tcp, 4 lanes", 3), ("ofi", 3)],
+    "order": [("shm", 1), ("shm", 2), ("shm by messages", 2), ("tcp, 4 lanes", 2), ("tcp", 2), ("tcp, 2 lanes", 3), ("ofi", 2), ("ofi, 4 lanes", 2)],
     "atomics": [("shm", 1), ("shm", 5), ("shm by messages", 3), ("tcp", 4), ("tcp, 4 lanes", 2), ("ofi", 2)],
     "waits": [("shm", 1), ("shm", 4), ("shm by messages", 2), ("tcp", 3), ("tcp, 4 lanes", 5), ("ofi", 3)],
     "teams": [("shm", 1), ("shm", 5), ("shm by messages", 2), ("tcp", 4), ("tcp, 4 lanes", 3), ("ofi", 3)],
