@@ -170,8 +170,11 @@ int shmem_team_split_2d(shmem_team_t parent_team, int xrange, const shmem_team_c
 
 void shmem_team_destroy(shmem_team_t team)
 {
-    struct sh_team *t = sh_team_of(__func__, team), **at = &first;
+    struct sh_team *t = sh_team_find(team), **at = &first;
 
+    sh_need(__func__);
+    if (!t)
+        return;
     if (t == &world || t == &shared)
         sh_die(__func__, "the predefined teams are not destroyed");
     sh_check(__func__, tutti_window_quiet(sh_job.heap.window, TUTTI_ALL_RANKS, 0));    /* its contexts end */

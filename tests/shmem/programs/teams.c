@@ -97,6 +97,31 @@ static void check_strided(void)
     barrier();
 }
 
+/* The calls that OpenSHMEM 1.5 defines for SHMEM_TEAM_INVALID and SHMEM_CTX_INVALID do nothing, or return what it says. */
+static void check_invalid(void)
+{
+    shmem_team_config_t config = { .num_contexts = 7 };
+    shmem_team_t x = SHMEM_TEAM_WORLD, y = SHMEM_TEAM_WORLD, team = SHMEM_TEAM_WORLD;
+    shmem_ctx_t ctx = SHMEM_CTX_DEFAULT;
+
+    shmem_team_destroy(SHMEM_TEAM_INVALID);
+    EXPECT(shmem_team_my_pe(SHMEM_TEAM_INVALID) == -1 && shmem_team_n_pes(SHMEM_TEAM_INVALID) == -1);
+    EXPECT(shmem_team_translate_pe(SHMEM_TEAM_INVALID, 0, SHMEM_TEAM_WORLD) == -1);
+    EXPECT(shmem_team_translate_pe(SHMEM_TEAM_WORLD, 0, SHMEM_TEAM_INVALID) == -1);
+    EXPECT(shmem_team_get_config(SHMEM_TEAM_INVALID, SHMEM_TEAM_NUM_CONTEXTS, &config) != 0 &&
+           config.num_contexts == 7);
+    EXPECT(shmem_team_split_strided(SHMEM_TEAM_INVALID, 0, 1, 1, NULL, 0, &team) != 0 && team == SHMEM_TEAM_INVALID);
+    EXPECT(shmem_team_split_2d(SHMEM_TEAM_INVALID, 1, NULL, 0, &x, NULL, 0, &y) != 0);
+    EXPECT(x == SHMEM_TEAM_INVALID && y == SHMEM_TEAM_INVALID);
+    EXPECT(shmem_team_create_ctx(SHMEM_TEAM_INVALID, 0, &ctx) != 0 && ctx == SHMEM_CTX_INVALID);
+    team = SHMEM_TEAM_WORLD;
+    EXPECT(shmem_ctx_get_team(SHMEM_CTX_INVALID, &team) != 0 && team == SHMEM_TEAM_INVALID);
+    EXPECT(shmem_ctx_get_team(SHMEM_CTX_DEFAULT, &team) == 0 && team == SHMEM_TEAM_WORLD);
+    shmem_ctx_destroy(SHMEM_CTX_INVALID);
+    shmem_ctx_fence(SHMEM_CTX_INVALID);
+    shmem_ctx_quiet(SHMEM_CTX_INVALID);
+}
+
 static void check_2d(void)
 {
     shmem_team_t x, y;
@@ -155,6 +180,7 @@ int main(void)
     EXPECT(shmem_team_n_pes(SHMEM_TEAM_WORLD) == npes && shmem_team_my_pe(SHMEM_TEAM_WORLD) == me);
     check_collectives(SHMEM_TEAM_WORLD);
     check_collectives(SHMEM_TEAM_SHARED);
+    check_invalid();
     check_strided();
     check_2d();
     check_active_set(0);
