@@ -20,13 +20,48 @@ static bool all_hold(const struct sh_watch *w)
     return true;
 }
 
-/* SIZE_MAX: none does. */
-static size_t one_that_holds(const struct sh_watch *w)
+/* The first that holds, looked for from `from` (less than nelems) on and around; SIZE_MAX: none does. */
+static size_t one_that_holds(const struct sh_watch *w, size_t from)
 {
-    for (size_t i = 0; i < w->nelems; i++)
+    for (size_t k = 0, i = from; k < w->nelems; k++, i = i + 1 < w->nelems ? i + 1 : 0)
         if (!is_left_out(w, i) && holds(w, i))
             return i;
     return SIZE_MAX;
+}
+
+/* ---- turns ---- */
+
+/* OpenSHMEM 1.5 requires that repeated calls return each word that holds in the end. So a call begins to look behind the word
+ * that the last call for the same array returned. Each slot remembers one array: a hash of its address (upper half) and where
+ * to begin (lower half). Where two arrays take a slot from each other, calls begin at pseudo-random places, so that no pattern
+ * of calls can leave a word out. All threads of a process share the slots, and a lost update only changes where a call begins. */
+#define TURNS 256u
+#define TURN_BITS 32
+
+static uint64_t turns[TURNS], nturns;
+
+static uint64_t mix(uint64_t x)     /* the finalizer of SplitMix64 */
+{
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+    return x ^ x >> 31;
+}
+
+/* The index that is returned, by turns; SIZE_MAX: no word holds. */
+static size_t next_that_holds(const struct sh_watch *w)
+{
+    const uint64_t hash = mix((uintptr_t)w->ivars + 0x9e3779b97f4a7c15ull), tag = hash >> TURN_BITS;
+    uint64_t *slot = &turns[hash % TURNS], turn = __atomic_load_n(slot, __ATOMIC_RELAXED);
+    size_t i;
+
+    if (w->nelems == 0)
+        return SIZE_MAX;
+    if (turn >> TURN_BITS != tag)
+        turn = turn ? mix(__atomic_add_fetch(&nturns, 1, __ATOMIC_RELAXED)) : 0;
+    i = one_that_holds(w, (uint32_t)turn % w->nelems);
+    if (i != SIZE_MAX)
+        __atomic_store_n(slot, tag << TURN_BITS | (uint32_t)(i + 1), __ATOMIC_RELAXED);
+    return i;
 }
 
 static size_t those_that_hold(const struct sh_watch *w, size_t *indices)
@@ -69,7 +104,7 @@ static int is_ended(void)
 }
 
 static int is_all_there(const void *arg) { return all_hold(arg) || is_ended(); }
-static int is_one_there(const void *arg) { return one_that_holds(arg) != SIZE_MAX || is_ended(); }
+static int is_one_there(const void *arg) { return one_that_holds(arg, 0) != SIZE_MAX || is_ended(); }
 
 /* The first word that does not compare so, what it is, and what it should be. */
 SHMEM_NORETURN static void die_late(const struct sh_watch *w)
@@ -112,7 +147,7 @@ size_t sh_wait_any(const struct sh_watch *w)
     if (!has_words(w))
         return SIZE_MAX;
     for (;;) {                  /* a word may have changed once more since it was seen */
-        const size_t index = one_that_holds(w);
+        const size_t index = next_that_holds(w);
 
         if (index != SIZE_MAX)
             return index;
@@ -156,11 +191,11 @@ size_t sh_test_any(const struct sh_watch *w)
     size_t index;
 
     check(w);
-    index = one_that_holds(w);
+    index = next_that_holds(w);
     if (index != SIZE_MAX)
         return index;
     progress(w->call);
-    return one_that_holds(w);
+    return next_that_holds(w);
 }
 
 size_t sh_test_some(const struct sh_watch *w, size_t *indices)

@@ -85,6 +85,56 @@ static void check_all(void)
     }
 /* clang-format on */
 
+/* clang-format off */
+/* All four words hold: every index is returned within a few calls by each form that returns one, also where calls for another
+ * array come in between, and where a word is left out. Those that return some return all. */
+#define CHECK_TURNS(NAME, T)                                                                                           \
+    {                                                                                                                  \
+        static T four[4] = { 5, 5, 5, 5 }, single = 5;                                                                 \
+        const T values[4] = { 5, 5, 5, 5 };                                                                            \
+        const int out[4] = { 0, 0, 1, 0 };                                                                             \
+        size_t some[4];                                                                                                \
+        unsigned got[5] = { 0 };                                                                                       \
+                                                                                                                       \
+        for (int k = 0; k < 4; k++)                                                                                    \
+            got[0] |= 1u << shmem_##NAME##_test_any(four, 4, NULL, SHMEM_CMP_EQ, 5);                                   \
+        for (int k = 0; k < 4; k++)                                                                                    \
+            got[1] |= 1u << shmem_##NAME##_test_any_vector(four, 4, NULL, SHMEM_CMP_EQ, values);                       \
+        for (int k = 0; k < 4; k++)                                                                                    \
+            got[2] |= 1u << shmem_##NAME##_wait_until_any(four, 4, NULL, SHMEM_CMP_EQ, 5);                             \
+        for (int k = 0; k < 4; k++)                                                                                    \
+            got[3] |= 1u << shmem_##NAME##_wait_until_any_vector(four, 4, NULL, SHMEM_CMP_EQ, values);                 \
+        for (int k = 0; k < 8; k++) {                                                                                  \
+            got[4] |= 1u << shmem_##NAME##_wait_until_any(four, 4, out, SHMEM_CMP_EQ, 5);                              \
+            EXPECT(shmem_##NAME##_test_any(&single, 1, NULL, SHMEM_CMP_EQ, 5) == 0);                                   \
+        }                                                                                                              \
+        EXPECT(got[0] == 15 && got[1] == 15 && got[2] == 15 && got[3] == 15 && got[4] == 11);                          \
+        EXPECT(shmem_##NAME##_test_some(four, 4, some, NULL, SHMEM_CMP_EQ, 5) == 4);                                   \
+        EXPECT(shmem_##NAME##_wait_until_some_vector(four, 4, some, out, SHMEM_CMP_EQ, values) == 3 && some[2] == 3);  \
+    }
+/* clang-format on */
+
+/* Programs wait for many arrays: more than are remembered, alternately, and yet each word is returned. */
+static void check_many_turns(void)
+{
+    enum { ARRAYS = 1000 };
+    static int many[ARRAYS][4];
+    static unsigned char got[ARRAYS];
+    int left = ARRAYS;
+
+    for (int a = 0; a < ARRAYS; a++)
+        for (int i = 0; i < 4; i++)
+            many[a][i] = 1;
+    for (int k = 0; k < 1000 && left > 0; k++) {
+        left = ARRAYS;
+        for (int a = 0; a < ARRAYS; a++) {
+            got[a] |= (unsigned char)(1u << shmem_test_any(many[a], 4, NULL, SHMEM_CMP_EQ, 1));
+            left -= got[a] == 15;
+        }
+    }
+    EXPECT(left == 0);
+}
+
 int main(void)
 {
     shmem_init();
@@ -96,6 +146,13 @@ int main(void)
     CHECK_RING(uint32, uint32_t)
     CHECK_RING(long, long)
     CHECK_RING(ulonglong, unsigned long long)
+    CHECK_TURNS(int, int)
+    CHECK_TURNS(long, long)
+    CHECK_TURNS(uint32, uint32_t)
+    CHECK_TURNS(uint64, uint64_t)
+    CHECK_TURNS(size, size_t)
+    CHECK_TURNS(ptrdiff, ptrdiff_t)
+    check_many_turns();
     while (!shmem_test(&status[0], SHMEM_CMP_EQ, status[0]))
         ;
     shmem_finalize();
