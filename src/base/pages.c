@@ -43,6 +43,35 @@ void tt_pages_huge(void *memory, size_t bytes)
         madvise((void *)first, end - first, MADV_HUGEPAGE); /* where the kernel has none, it is as it was */
 }
 
+void *tt_pages_map_aligned(size_t bytes, int flags, int fd)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), rounded = (bytes + page - 1) / page * page;
+    size_t alignment = page, span, before;
+    char *all, *at;
+
+    while (alignment <= bytes / 2)
+        alignment *= 2;
+    if (alignment == page || __builtin_add_overflow(rounded, alignment - page, &span))
+        return mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+    all = mmap(NULL, span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (all == MAP_FAILED)
+        return mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+    before = -(uintptr_t)all & (alignment - 1);
+    at = mmap(all + before, bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, 0);
+    if (at == MAP_FAILED) {
+        const int err = errno;
+
+        munmap(all, span);
+        errno = err;
+        return MAP_FAILED;
+    }
+    if (before)
+        munmap(all, before);
+    if (span > before + rounded)
+        munmap(at + rounded, span - before - rounded);
+    return at;
+}
+
 /* ---- buffers that come again ---- */
 
 static bool read_line(const char *path, char *line, int cap)

@@ -11,6 +11,11 @@
  * them: they save the walks through page tables that most visits to a table of many megabytes begin with. Best before it is touched. */
 void tt_pages_huge(void *memory, size_t bytes);
 
+/* mmap of bytes > 0 for reading and writing, at an address that is a multiple of the largest power of two not above `bytes` (at
+ * least of a page), so that offsets into it are aligned as addresses are. Only page aligned where the address space has no room
+ * for that. `flags` and `fd` as mmap has them. MAP_FAILED and errno as of mmap. The caller ends it with munmap. */
+void *tt_pages_map_aligned(size_t bytes, int flags, int fd);
+
 #define TT_PAGES_RANGES 16u
 
 /* Memory that a program has passed to calls. */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include "base/pages.h"
 #include "base/status.h"
 #include "wire/ofi.h"
 
@@ -31,7 +32,7 @@ static uint32_t id_take(struct tt_ofi *o)
 static tutti_status region_map(struct tt_ofi_region *r, void *mem, size_t bytes)
 {
     if (!mem && bytes > 0) {
-        mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mem = tt_pages_map_aligned(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
         if (mem == MAP_FAILED)
             return tt_fail_errno(errno, "ofi: map a region of %zu bytes", bytes);
         r->owned = true;

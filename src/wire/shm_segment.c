@@ -82,7 +82,7 @@ tutti_status tt_segment_create(struct tt_segment *seg, size_t bytes)
         goto close;
     }
     fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK);      /* a peer must not be able to pull memory from under us */
-    base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    base = tt_pages_map_aligned(bytes, MAP_SHARED, fd);
     if (base == MAP_FAILED) {
         st = tt_fail_errno(errno, "shm: map %zu bytes", bytes);
         goto close;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include "base/pages.h"
 #include "base/status.h"
 
 #define SLOTS_MAX (1u << 24)
@@ -40,7 +41,7 @@ tutti_status tt_tcp_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_re
     if (!r)
         return tt_fail(TUTTI_ERR_NOMEM, "tcp: no memory to register a region");
     if (!mem && bytes > 0) {
-        mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mem = tt_pages_map_aligned(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
         if (mem == MAP_FAILED) {
             free(r);
             return tt_fail_errno(errno, "tcp: map a region of %zu bytes", bytes);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include "base/log.h"
+#include "base/pages.h"
 #include "base/status.h"
 #include "wire/verbs.h"
 
@@ -119,7 +120,7 @@ static tutti_status furnish_own(struct tt_verbs *v, struct tt_verbs_region *r)
 
     if (r->public.bytes == 0)
         return TUTTI_OK;
-    mem = mmap(NULL, r->public.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mem = tt_pages_map_aligned(r->public.bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
     if (mem == MAP_FAILED)
         return tt_fail_errno(errno, "verbs: map a region of %zu bytes", r->public.bytes);
     mrs = calloc(1, sizeof *mrs);

@@ -55,6 +55,27 @@ static void anew(uint8_t *p, size_t bytes)
         p[i] = 1;
 }
 
+static void mapped_memory_is_aligned_to_its_size(void **state)
+{
+    static const size_t sizes[] = { 1, 4096, 4097, 12288, MIB - 1, MIB, 3 * MIB + 5, 64 * MIB + 4096 };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+        size_t alignment = page;
+        uint8_t *p = tt_pages_map_aligned(sizes[i], MAP_PRIVATE | MAP_ANONYMOUS, -1);
+
+        while (alignment <= sizes[i] / 2)
+            alignment *= 2;
+        assert_ptr_not_equal(p, MAP_FAILED);
+        if ((uintptr_t)p % alignment)
+            fail_msg("%zu bytes at %p", sizes[i], (void *)p);
+        p[0] = p[sizes[i] - 1] = 1;
+        assert_int_equal(munmap(p, sizes[i]), 0);
+    }
+    assert_ptr_equal(tt_pages_map_aligned(SIZE_MAX / 2, MAP_PRIVATE | MAP_ANONYMOUS, -1), MAP_FAILED);
+}
+
 static void what_is_used_again_and_again_is_moved_piece_by_piece_and_stays_what_it_was(void **state)
 {
     struct tt_pages_hot h;
@@ -179,6 +200,7 @@ static void whatever_is_there_is_left_alone_where_it_cannot_be_moved(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mapped_memory_is_aligned_to_its_size),
         cmocka_unit_test(what_is_used_again_and_again_is_moved_piece_by_piece_and_stays_what_it_was),
         cmocka_unit_test(other_memory_at_its_address_is_moved_too),
         cmocka_unit_test(short_ones_and_what_nobody_wants_stay_as_they_are),
