@@ -1,6 +1,7 @@
 #include "heap.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,11 +11,17 @@
 #define ALIGNMENT 64u           /* a cache line */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct sh_pieces pieces; /* offsets behind the head */
+static struct sh_pieces pieces; /* the first one is the head */
+static size_t alignment_max;    /* beyond it aligned offsets are not aligned addresses */
+static bool was_full;           /* it was logged */
 
-void sh_heap_init(size_t bytes)
+void sh_heap_init(size_t bytes, size_t alignment)
 {
-    sh_pieces_init(&pieces, bytes - SH_HEAD_BYTES);
+    sh_pieces_init(&pieces, bytes);
+    if (sh_pieces_take(&pieces, SH_HEAD_BYTES, ALIGNMENT) != 0)
+        sh_die("shmem_init", "cannot set up the symmetric heap: out of memory");
+    alignment_max = alignment;
+    was_full = false;
 }
 
 void sh_heap_fini(void)
@@ -24,22 +31,22 @@ void sh_heap_fini(void)
 
 static char *address(size_t offset)
 {
-    return offset == SH_PIECES_NONE ? NULL : sh_job.heap.base + SH_HEAD_BYTES + offset;
+    return offset == SH_PIECES_NONE ? NULL : sh_job.heap.base + offset;
 }
 
 static size_t offset_of(const char *call, const void *ptr)
 {
-    const uintptr_t first = (uintptr_t)sh_job.heap.base + SH_HEAD_BYTES;
+    const uintptr_t base = (uintptr_t)sh_job.heap.base;
     size_t bytes = 0;
 
-    if ((uintptr_t)ptr >= first) {
+    if ((uintptr_t)ptr >= base + SH_HEAD_BYTES) {
         pthread_mutex_lock(&lock);
-        bytes = sh_pieces_bytes(&pieces, (uintptr_t)ptr - first);
+        bytes = sh_pieces_bytes(&pieces, (uintptr_t)ptr - base);
         pthread_mutex_unlock(&lock);
     }
     if (!bytes)
-        sh_die(call, "%p is not what shmem_malloc and its like have returned, or was freed", ptr);
-    return (uintptr_t)ptr - first;
+        sh_die(call, "ptr = %p is not allocated in the symmetric heap, or was already freed", ptr);
+    return (uintptr_t)ptr - base;
 }
 
 /* All PEs call with the same value; waits for all, after all that was put. Without this a wrong size would show much later, as wrong data. */
@@ -54,16 +61,53 @@ static void agree(const char *call, const char *what, uint64_t value)
                (unsigned long long)~both[1], (unsigned long long)both[0]);
 }
 
-/* Local: every PE takes the same piece. */
-static void *take(size_t bytes, size_t alignment)
+/* MiB of a heap that has room for twice the bytes of this one, and for `bytes` more. */
+static size_t enough_mib(size_t bytes)
+{
+    const size_t mib = (sh_job.heap.bytes - SH_HEAD_BYTES) >> 20;
+
+    return 2 * (mib + 1) + (bytes >> 20);
+}
+
+/* PE 0 logs the first allocation that does not fit, for all PEs. */
+static void log_full(const char *call, size_t bytes, size_t alignment)
+{
+    const char *log = getenv("TUTTI_LOG");
+    size_t free_bytes, largest;
+    bool again;
+
+    if (bytes > SIZE_MAX / 4)
+        return;                 /* no heap has so much */
+    if (sh_job.me != 0 || (log && (!strcmp(log, "none") || !strcmp(log, "error"))))
+        return;
+    pthread_mutex_lock(&lock);
+    free_bytes = sh_pieces_free(&pieces, &largest);
+    again = was_full;
+    was_full = true;
+    pthread_mutex_unlock(&lock);
+    if (again)
+        return;
+    fprintf(
+        stderr,
+        "shmem: PE 0: %s: the symmetric heap is full: %zu bytes aligned to %zu do not fit; %zu of %zu bytes are free, at "
+        "most %zu in one piece (set SHMEM_SYMMETRIC_SIZE to a larger size on all PEs, for example %zuM)\n",
+        call, bytes, alignment, free_bytes, sh_job.heap.bytes - SH_HEAD_BYTES, largest, enough_mib(bytes));
+}
+
+/* Local: every PE takes the same piece. NULL (logged once): there is none. */
+static void *take(const char *call, size_t bytes, size_t alignment)
 {
     size_t offset = SH_PIECES_NONE;
 
-    if (bytes) {
+    if (!bytes)
+        return NULL;
+    if (alignment <= alignment_max) {
         pthread_mutex_lock(&lock);
         offset = sh_pieces_take(&pieces, bytes, alignment);
         pthread_mutex_unlock(&lock);
     }
+    if (offset == SH_PIECES_NONE)
+        log_full(call, bytes, alignment);
     return address(offset);
 }
 
@@ -79,7 +123,7 @@ void *shmem_malloc(size_t size)
     void *mem;
 
     sh_need(__func__);
-    mem = take(size, ALIGNMENT);
+    mem = take(__func__, size, ALIGNMENT);
     agree(__func__, "the size", size);
     return mem;
 }
@@ -98,7 +142,7 @@ void *shmem_calloc(size_t count, size_t size)
     sh_need(__func__);
     if (__builtin_mul_overflow(count, size, &bytes))
         bytes = SIZE_MAX;
-    mem = take(bytes, ALIGNMENT);
+    mem = take(__func__, bytes, ALIGNMENT);
     if (mem)
         memset(mem, 0, bytes);
     agree(__func__, "the size", bytes);
@@ -110,8 +154,8 @@ void *shmem_align(size_t alignment, size_t size)
     void *mem = NULL;
 
     sh_need(__func__);
-    if (alignment >= sizeof(void *) && alignment <= SH_HEAD_BYTES && (alignment & (alignment - 1)) == 0)
-        mem = take(size, alignment);
+    if (alignment >= sizeof(void *) && (alignment & (alignment - 1)) == 0)
+        mem = take(__func__, size, alignment);
     agree(__func__, "the size", size);
     return mem;
 }
@@ -129,7 +173,7 @@ static void *resize(size_t offset, size_t size)
     pthread_mutex_unlock(&lock);
     if (fits)
         return address(offset);
-    mem = take(size, ALIGNMENT);
+    mem = take("shmem_realloc", size, ALIGNMENT);
     if (!mem)
         return NULL;
     memcpy(mem, address(offset), had < size ? had : size);

@@ -4,8 +4,9 @@
 
 #include <stddef.h>
 
-/* Offsets from SH_HEAD_BYTES to `bytes` are free. */
-void sh_heap_init(size_t bytes);
+/* The heap has `bytes` and begins with SH_HEAD_BYTES that are not allocated. On each PE it begins at a multiple of `alignment`, a
+ * power of two. */
+void sh_heap_init(size_t bytes, size_t alignment);
 void sh_heap_fini(void);
 
 #endif

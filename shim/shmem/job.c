@@ -167,6 +167,16 @@ static void find_heaps(const struct card *cards)
     }
 }
 
+/* The largest power of two of which the heap of every PE begins at a multiple. */
+static size_t alignment_of_heaps(void)
+{
+    const uint64_t base = (uintptr_t)sh_job.heap.base;
+    uint64_t alignment = base & -base;
+
+    sh_check("shmem_init", tutti_allreduce(&alignment, &alignment, 1, TUTTI_U64, TUTTI_MIN, sh_job.comm, NULL));
+    return alignment;
+}
+
 static void init(int level)
 {
     struct sh_globals globals;
@@ -187,7 +197,7 @@ static void init(int level)
     expose_globals(&globals, cards);
     find_heaps(cards);
     free(cards);
-    sh_heap_init(sh_job.heap.bytes);
+    sh_heap_init(sh_job.heap.bytes, alignment_of_heaps());
     sh_order_init(sh_job.n);
     sh_job.up = true;
     sh_teams_init();

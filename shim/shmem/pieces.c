@@ -63,6 +63,22 @@ size_t sh_pieces_bytes(const struct sh_pieces *p, size_t offset)
     return piece ? piece->bytes : 0;
 }
 
+size_t sh_pieces_free(const struct sh_pieces *p, size_t *largest)
+{
+    size_t at = 0, all = 0;
+
+    *largest = 0;
+    for (const struct sh_piece *piece = p->first;; piece = piece->next) {
+        const size_t gap = (piece ? piece->offset : p->bytes) - at;
+
+        all += gap;
+        *largest = gap > *largest ? gap : *largest;
+        if (!piece)
+            return all;
+        at = piece->offset + piece->bytes;
+    }
+}
+
 bool sh_pieces_give(struct sh_pieces *p, size_t offset)
 {
     struct sh_piece **at = link_to(p, offset), *gone = *at;

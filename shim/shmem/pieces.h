@@ -18,6 +18,8 @@ void sh_pieces_fini(struct sh_pieces *p);
 /* The offset of `bytes` (at least 1) that are free, at a multiple of `alignment` (a power of two), and now taken. SH_PIECES_NONE: there are none, or there is no memory
  * for the record. */
 size_t sh_pieces_take(struct sh_pieces *p, size_t bytes, size_t alignment);
+/* How many bytes are free: *largest of them (not NULL) are in one piece. */
+size_t sh_pieces_free(const struct sh_pieces *p, size_t *largest);
 /* How large the piece that begins at the offset is; 0: none does. */
 size_t sh_pieces_bytes(const struct sh_pieces *p, size_t offset);
 /* Gives it back. False: no piece begins there. */

@@ -53,7 +53,13 @@ static void pieces_do_not_overlap(void **state)
     }
     for (uint32_t i = 1; i < 256; i++)
         assert_true(!bytes[i] || sh_pieces_give(&p, at[i]));
+    assert_int_equal(sh_pieces_take(&p, 100, 64), 0);
+    assert_int_equal(sh_pieces_take(&p, 8, 1024), 1024);
+    assert_int_equal(sh_pieces_free(&p, at), HEAP - 108);
+    assert_int_equal(at[0], HEAP - 1032);                   /* the largest */
+    assert_true(sh_pieces_give(&p, 0) && sh_pieces_give(&p, 1024));
     assert_int_equal(sh_pieces_take(&p, HEAP, 64), 0);      /* nothing was lost */
+    assert_int_equal(sh_pieces_free(&p, at), 0);
     assert_int_equal(sh_pieces_take(&p, 1, 1), SH_PIECES_NONE);
     assert_false(sh_pieces_give(&p, 8));
     assert_false(sh_pieces_resize(&p, 8, 1));

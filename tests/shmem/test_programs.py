@@ -28,6 +28,7 @@ WAYS = {
 # program: (way, number of PEs); every way with every program, and every number
 RUNS = {
     "moves": [("shm", 1), ("shm", 2), ("shm by messages", 3), ("tcp", 2), ("tcp, 4 lanes", 3), ("ofi", 3)],
+    "heap": [("shm", 1), ("shm", 3), ("shm by messages", 2), ("tcp", 2), ("tcp, 4 lanes", 4), ("ofi", 2)],
     "order": [("shm", 1), ("shm", 2), ("shm by messages", 2), ("tcp, 4 lanes", 2), ("tcp", 2), ("tcp, 2 lanes", 3), ("ofi", 2), ("ofi, 4 lanes", 2)],
     "atomics": [("shm", 1), ("shm", 5), ("shm by messages", 3), ("tcp", 4), ("tcp, 4 lanes", 2), ("ofi", 2)],
     "waits": [("shm", 1), ("shm", 4), ("shm by messages", 2), ("tcp", 3), ("tcp, 4 lanes", 5), ("ofi", 3)],
@@ -117,9 +118,22 @@ def check_mistakes():
     print(f"ok: {len(MISTAKES)} mistakes")
 
 
+def check_full_heap():
+    """It is logged once, by one PE, with the numbers and the variable that makes the heap larger."""
+    said = end(start("heap", 3, "shm", {}), "a full heap")
+    lines = [line for line in said.splitlines() if "the symmetric heap is full: " in line]
+    if len(lines) != 1 or "4194304 bytes are free" not in lines[0] or "SHMEM_SYMMETRIC_SIZE" not in lines[0]:
+        raise SystemExit(f"FAILED: a full heap: {said}")
+    said = end(start("heap", 3, "shm", {"TUTTI_LOG": "none"}), "a full heap, with a log of none")
+    if said:
+        raise SystemExit(f"FAILED: a full heap, with a log of none: {said}")
+    print("ok: a full heap")
+
+
 def main():
     check_programs()
     check_mistakes()
+    check_full_heap()
 
 
 if __name__ == "__main__":
