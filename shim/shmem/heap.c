@@ -57,8 +57,8 @@ static void agree(const char *call, const char *what, uint64_t value)
     shmem_quiet();
     sh_check(call, tutti_allreduce(both, both, 2, TUTTI_U64, TUTTI_MAX, sh_job.comm, NULL));
     if (both[0] != ~both[1])
-        sh_die(call, "%s is not the same on all PEs: %llu here, %llu to %llu in all", what, (unsigned long long)value,
-               (unsigned long long)~both[1], (unsigned long long)both[0]);
+        sh_die(call, "%s differs between PEs: %llu here, from %llu to %llu on all PEs (all PEs must pass the same)",
+               what, (unsigned long long)value, (unsigned long long)~both[1], (unsigned long long)both[0]);
 }
 
 /* MiB of a heap that has room for twice the bytes of this one, and for `bytes` more. */
@@ -76,7 +76,7 @@ static void log_full(const char *call, size_t bytes, size_t alignment)
     size_t free_bytes, largest;
     bool again;
 
-    if (bytes > SIZE_MAX / 4)
+    if (bytes > SIZE_MAX / 4 || alignment > SIZE_MAX / 4)
         return;                 /* no heap has so much */
     if (sh_job.me != 0 || (log && (!strcmp(log, "none") || !strcmp(log, "error"))))
         return;
@@ -91,7 +91,7 @@ static void log_full(const char *call, size_t bytes, size_t alignment)
         stderr,
         "shmem: PE 0: %s: the symmetric heap is full: %zu bytes aligned to %zu do not fit; %zu of %zu bytes are free, at "
         "most %zu in one piece (set SHMEM_SYMMETRIC_SIZE to a larger size on all PEs, for example %zuM)\n",
-        call, bytes, alignment, free_bytes, sh_job.heap.bytes - SH_HEAD_BYTES, largest, enough_mib(bytes));
+        call, bytes, alignment, free_bytes, sh_job.heap.bytes - SH_HEAD_BYTES, largest, enough_mib(bytes + alignment));
 }
 
 /* Local: every PE takes the same piece. NULL (logged once): there is none. */
@@ -124,7 +124,7 @@ void *shmem_malloc(size_t size)
 
     sh_need(__func__);
     mem = take(__func__, size, ALIGNMENT);
-    agree(__func__, "the size", size);
+    agree(__func__, "size", size);
     return mem;
 }
 
@@ -145,7 +145,7 @@ void *shmem_calloc(size_t count, size_t size)
     mem = take(__func__, bytes, ALIGNMENT);
     if (mem)
         memset(mem, 0, bytes);
-    agree(__func__, "the size", bytes);
+    agree(__func__, "size", bytes);
     return mem;
 }
 
@@ -156,7 +156,7 @@ void *shmem_align(size_t alignment, size_t size)
     sh_need(__func__);
     if (alignment >= sizeof(void *) && (alignment & (alignment - 1)) == 0)
         mem = take(__func__, size, alignment);
-    agree(__func__, "the size", size);
+    agree(__func__, "size", size);
     return mem;
 }
 
@@ -190,12 +190,12 @@ void *shmem_realloc(void *ptr, size_t size)
     if (!ptr)
         return shmem_malloc(size);
     offset = offset_of(__func__, ptr);
-    agree(__func__, "the memory", offset);
+    agree(__func__, "the offset of ptr in the heap", offset);
     if (size)
         mem = resize(offset, size);
     else
         give(offset);
-    agree(__func__, "the size", size);
+    agree(__func__, "size", size);
     return mem;
 }
 
@@ -207,6 +207,6 @@ void shmem_free(void *ptr)
     if (!ptr)
         return;
     offset = offset_of(__func__, ptr);
-    agree(__func__, "the memory", offset);
+    agree(__func__, "the offset of ptr in the heap", offset);
     give(offset);
 }

@@ -62,7 +62,7 @@ void sh_check(const char *call, tutti_status status)
 void sh_need(const char *call)
 {
     if (!sh_job.up)
-        sh_die(call, "called before shmem_init, or after shmem_finalize");
+        sh_die(call, "the library is not initialized (call shmem_init first, and nothing after shmem_finalize)");
 }
 
 void *sh_alloc(const char *call, size_t bytes)
@@ -70,7 +70,7 @@ void *sh_alloc(const char *call, size_t bytes)
     void *mem = calloc(1, bytes ? bytes : 1);
 
     if (!mem)
-        sh_die(call, "no memory for %zu bytes", bytes);
+        sh_die(call, "out of memory: cannot allocate %zu bytes", bytes);
     return mem;
 }
 
@@ -110,9 +110,9 @@ static size_t heap_bytes(void)
     if (!text)
         text = getenv("SMA_SYMMETRIC_SIZE");
     if (text && !sh_size_parse(text, &bytes))
-        sh_die("shmem_init", "SHMEM_SYMMETRIC_SIZE is \"%s\": must be a number of bytes, perhaps with K, M, G or T", text);
+        sh_die("shmem_init", "SHMEM_SYMMETRIC_SIZE is \"%s\": not a size (use bytes, or a number with K, M, G or T, such as 512M)", text);
     if (bytes > SIZE_MAX / 4)
-        sh_die("shmem_init", "SHMEM_SYMMETRIC_SIZE is \"%s\": that is more than memory has", text);
+        sh_die("shmem_init", "SHMEM_SYMMETRIC_SIZE is \"%s\": too large for the address space", text);
     return bytes;
 }
 
@@ -192,7 +192,11 @@ static void init(int level)
     sh_check("shmem_init", tutti_allgather(&mine, cards, sizeof mine, TUTTI_U8, sh_job.comm, NULL));
     for (int pe = 0; pe < sh_job.n; pe++)
         if (cards[pe].heap_bytes != mine.heap_bytes)
-            sh_die("shmem_init", "SHMEM_SYMMETRIC_SIZE is not the same on PE %d and PE %d", sh_job.me, pe);
+            sh_die(
+                "shmem_init",
+                "SHMEM_SYMMETRIC_SIZE differs: %llu bytes on PE %d, %llu bytes on PE %d (set the same size on all PEs)",
+                (unsigned long long)(mine.heap_bytes - SH_HEAD_BYTES), sh_job.me,
+                (unsigned long long)(cards[pe].heap_bytes - SH_HEAD_BYTES), pe);
     expose(&sh_job.heap, NULL, mine.heap_bytes);
     expose_globals(&globals, cards);
     find_heaps(cards);

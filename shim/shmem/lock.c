@@ -23,7 +23,7 @@ static struct word *word_of(const char *call, long *lock)
 {
     sh_place_of(call, "lock", lock, sizeof *lock);
     if ((uintptr_t)lock % sizeof *lock)
-        sh_die(call, "lock = %p is not a multiple of %zu", (void *)lock, sizeof *lock);
+        sh_die(call, "lock = %p is misaligned: must be a multiple of %zu", (void *)lock, sizeof *lock);
     return (struct word *)(void *)lock;
 }
 
@@ -148,7 +148,7 @@ void shmem_clear_lock(long *lock)
     uint32_t next = __atomic_and_fetch(&w->link, ~HANDED, __ATOMIC_ACQ_REL);
 
     if (!(next & TAKEN))
-        sh_die(__func__, "lock = %p is not held", (void *)lock);
+        sh_die(__func__, "lock = %p is not held by this PE", (void *)lock);
     next &= NEXT;
     shmem_quiet();
     if (!next) {

@@ -32,11 +32,11 @@ struct sh_place sh_place_of(const char *call, const char *what, const void *addr
     if (!sh_job.globals.window)
         sh_die(
             call,
-            "%s = %p with %zu bytes is not in the symmetric heap; and global variables are not symmetric here, as PEs run different programs",
+            "%s = %p with %zu bytes is not in the symmetric heap (global variables are not symmetric here: PEs run different programs)",
             what, addr, bytes);
     sh_die(
         call,
-        "%s = %p with %zu bytes is not symmetric: it is neither in the symmetric heap (%p to %p) nor a global variable of the program",
+        "%s = %p with %zu bytes is not symmetric: neither in the symmetric heap (%p to %p) nor a global variable of the program",
         what, addr, bytes, (void *)(sh_job.heap.base + SH_HEAD_BYTES), (void *)(sh_job.heap.base + sh_job.heap.bytes));
 }
 
@@ -45,7 +45,7 @@ size_t sh_bytes(const char *call, size_t nelems, size_t bytes)
     size_t all;
 
     if (__builtin_mul_overflow(nelems, bytes, &all))
-        sh_die(call, "%zu elements of %zu bytes are more than memory has", nelems, bytes);
+        sh_die(call, "nelems = %zu is too large: elements of %zu bytes exceed the address space", nelems, bytes);
     return all;
 }
 
@@ -69,9 +69,9 @@ static void add_signal(const char *call, tutti_rma *rma, const struct sh_signal 
     const struct sh_place at = sh_place_of(call, "sig_addr", signal->addr, sizeof *signal->addr);
 
     if (signal->op != SHMEM_SIGNAL_SET && signal->op != SHMEM_SIGNAL_ADD)
-        sh_die(call, "sig_op = %d is neither SHMEM_SIGNAL_SET nor SHMEM_SIGNAL_ADD", signal->op);
+        sh_die(call, "sig_op = %d is invalid: must be SHMEM_SIGNAL_SET or SHMEM_SIGNAL_ADD", signal->op);
     if (at.offset % sizeof *signal->addr)
-        sh_die(call, "sig_addr = %p is not a multiple of 8", (void *)signal->addr);
+        sh_die(call, "sig_addr = %p is misaligned: must be a multiple of 8", (void *)signal->addr);
     rma->signal_op = signal->op == SHMEM_SIGNAL_SET ? TUTTI_SIGNAL_SET : TUTTI_SIGNAL_ADD;
     rma->signal_value = signal->value;
     rma->signal_offset = at.offset;
@@ -140,7 +140,7 @@ void sh_get(const char *call, shmem_ctx_t ctx, void *dest, const void *src, size
 static size_t span(const char *call, const char *what, const struct sh_stride *s, ptrdiff_t stride)
 {
     if (stride < 1)
-        sh_die(call, "%s = %td: strides are at least 1", what, stride);
+        sh_die(call, "%s = %td is invalid: a stride must be at least 1", what, stride);
     return sh_bytes(call, sh_bytes(call, s->nelems - 1, (size_t)stride) + 1, s->bytes);
 }
 
@@ -197,7 +197,7 @@ static struct sh_place word_of(const char *call, const void *dest, size_t bytes)
     const struct sh_place at = sh_place_of(call, "dest", dest, bytes);
 
     if (at.offset % bytes)
-        sh_die(call, "dest = %p is not a multiple of %zu", dest, bytes);
+        sh_die(call, "dest = %p is misaligned: must be a multiple of %zu", dest, bytes);
     return at;
 }
 

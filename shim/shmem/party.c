@@ -24,14 +24,14 @@ struct sh_party sh_party_of_set(const char *call, int start, int log_stride, int
 
     sh_need(call);
     if (log_stride < 0 || log_stride > 30 || size < 1 || start < 0)
-        sh_die(call, "PE_start = %d, logPE_stride = %d, PE_size = %d is no active set", start, log_stride, size);
+        sh_die(call, "invalid active set: PE_start = %d, logPE_stride = %d, PE_size = %d", start, log_stride, size);
     p.stride = 1 << log_stride;
     last = start + (int64_t)p.stride * (size - 1);
     if (last >= sh_job.n)
-        sh_die(call, "the active set goes to PE %lld, and there are %d", (long long)last, sh_job.n);
+        sh_die(call, "invalid active set: its last PE is %lld, but the job has %d PEs", (long long)last, sh_job.n);
     p.me = (sh_job.me - start) / p.stride;
     if (sh_job.me < start || sh_job.me > last || (sh_job.me - start) % p.stride)
-        sh_die(call, "this PE is not of the active set PE_start = %d, logPE_stride = %d, PE_size = %d", start,
+        sh_die(call, "this PE is not in the active set PE_start = %d, logPE_stride = %d, PE_size = %d", start,
                log_stride, size);
     p.whole = size == sh_job.n;
     return p;
@@ -150,7 +150,7 @@ void sh_party_broadcast(const struct sh_party *p, void *dest, const void *src, s
     void *buf = am_root ? (void *)(uintptr_t)src : dest;
 
     if (root < 0 || root >= p->n)
-        sh_die(p->call, "there is no PE %d of %d to be the root", root, p->n);
+        sh_die(p->call, "PE_root = %d is out of range: the team or active set has %d PEs", root, p->n);
     if (p->whole)
         sh_check(p->call, tutti_broadcast(buf, buf, bytes, TUTTI_U8, root, p->comm, NULL));
     else
@@ -199,7 +199,7 @@ void sh_party_collect(const struct sh_party *p, void *dest, const void *src, siz
     sh_party_fcollect(p, sizes, &bytes, sizeof bytes);
     for (int i = 0; i < p->n; i++)
         if (__builtin_add_overflow(all, sizes[i], &all))
-            sh_die(p->call, "the blocks of all PEs are more than memory has");
+            sh_die(p->call, "the blocks of all PEs together exceed the address space");
     check(p, "dest", dest, 1, all);
     check(p, "source", src, 1, bytes);
     copy = copy_of(p, dest, all, src, bytes);
@@ -234,7 +234,7 @@ void sh_party_alltoalls(const struct sh_party *p, void *dest, const void *src, p
     char *to, *from;
 
     if (dst < 1 || sst < 1)
-        sh_die(p->call, "dst = %td, sst = %td: strides are at least 1", dst, sst);
+        sh_die(p->call, "dst = %td, sst = %td: a stride must be at least 1", dst, sst);
     if (all) {
         check(p, "dest", dest, 1, sh_bytes(p->call, (all / bytes - 1) * (size_t)dst + 1, bytes));
         check(p, "source", src, 1, sh_bytes(p->call, (all / bytes - 1) * (size_t)sst + 1, bytes));

@@ -48,7 +48,7 @@ int sh_pe(const char *call, shmem_ctx_t ctx, int pe)
     if (!t)
         sh_die(call, "the context is SHMEM_CTX_INVALID");
     if (pe < 0 || pe >= t->n)
-        sh_die(call, "there is no PE %d of %d", pe, t->n);
+        sh_die(call, "pe = %d is out of range: the team has %d PEs", pe, t->n);
     return t->pes[pe];
 }
 
@@ -176,7 +176,7 @@ void shmem_team_destroy(shmem_team_t team)
     if (!t)
         return;
     if (t == &world || t == &shared)
-        sh_die(__func__, "the predefined teams are not destroyed");
+        sh_die(__func__, "predefined teams (SHMEM_TEAM_WORLD, SHMEM_TEAM_SHARED) cannot be destroyed");
     sh_check(__func__, tutti_window_quiet(sh_job.heap.window, TUTTI_ALL_RANKS, 0));    /* its contexts end */
     sh_check(__func__, tutti_barrier(t->comm, NULL));
     pthread_mutex_lock(&lock);
@@ -286,7 +286,7 @@ void shmem_ctx_destroy(shmem_ctx_t ctx)
     if (!ctx)
         return;
     if (ctx == SHMEM_CTX_DEFAULT)
-        sh_die(__func__, "the default context is not destroyed");
+        sh_die(__func__, "SHMEM_CTX_DEFAULT cannot be destroyed");
     shmem_quiet();
     pthread_mutex_lock(&lock);
     at = &ctx->team->contexts;

@@ -86,12 +86,12 @@ static void check(const struct sh_watch *w)
 {
     sh_need(w->call);
     if (w->cmp < SHMEM_CMP_EQ || w->cmp > SHMEM_CMP_LE)
-        sh_die(w->call, "cmp = %d is none of SHMEM_CMP_*", w->cmp);
+        sh_die(w->call, "cmp = %d is invalid: must be one of SHMEM_CMP_*", w->cmp);
     if (!w->nelems)
         return;
     sh_place_of(w->call, "ivar", (const void *)(uintptr_t)w->ivars, sh_bytes(w->call, w->nelems, w->bytes));
     if ((uintptr_t)w->ivars % w->bytes)
-        sh_die(w->call, "ivar = %p is not a multiple of %zu", (const void *)(uintptr_t)w->ivars, w->bytes);
+        sh_die(w->call, "ivar = %p is misaligned: must be a multiple of %zu", (const void *)(uintptr_t)w->ivars, w->bytes);
 }
 
 /* ---- waiting ---- */
@@ -120,7 +120,7 @@ SHMEM_NORETURN static void die_late(const struct sh_watch *w)
         i++;
     w->print((const volatile char *)w->ivars + i * w->bytes, is, sizeof is);
     w->print((const char *)w->values + (w->vector ? i * w->bytes : 0), wanted, sizeof wanted);
-    sh_die(w->call, "TIMEOUT: word %zu of %zu, at %p, was %s at the deadline; %s %s was waited for", i, w->nelems,
+    sh_die(w->call, "TIMEOUT: word %zu of %zu, at %p, was %s at the deadline, expected %s %s", i, w->nelems,
            (const char *)(uintptr_t)w->ivars + i * w->bytes, is, signs[w->cmp], wanted);
 }
 

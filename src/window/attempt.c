@@ -47,9 +47,9 @@ tutti_status tt_attempt_run(struct tt_attempt *a)
     if (a->status == TUTTI_ERR_PEER_LOST)
         return tt_fail(a->status, "%s: rank %u has ended its communicator", a->call, a->rank);
     if (a->status == TUTTI_ERR_TIMEOUT && a->rank == UINT32_MAX)
-        return tt_fail(a->status, "%s: not so far by the deadline", a->call);
+        return tt_fail(a->status, "%s: not complete at the deadline", a->call);
     if (a->status == TUTTI_ERR_TIMEOUT)
-        return tt_fail(a->status, "%s: rank %u did not do its part by the deadline", a->call, a->rank);
+        return tt_fail(a->status, "%s: rank %u did not complete the operation before the deadline (is it stopped, or is its network down?)", a->call, a->rank);
     return a->status;
 }
 
@@ -67,6 +67,6 @@ tutti_status tt_attempt_run_transfer(struct tt_attempt *a, struct tt_window_tran
         *t = NULL;
     }
     if (st == TUTTI_ERR_ABORTED && !a->failed)
-        return tt_fail(st, "%s: rank %u had taken its window back", a->call, a->rank);
+        return tt_fail(st, "%s: rank %u has freed its window", a->call, a->rank);
     return st;
 }

@@ -132,13 +132,13 @@ tutti_status tutti_window_get(tutti_window *window, int rank, size_t offset, voi
     if (!st)
         st = tt_rma_take(rma, &g.rma, call);
     if (!st && (g.rma.signal_op != TUTTI_SIGNAL_NONE || g.rma.signal_window))
-        st = tt_fail(TUTTI_ERR_INVALID, "%s: a get has no signal", call);
+        st = tt_fail(TUTTI_ERR_INVALID, "%s: rma.signal_op and rma.signal_window are not supported for a get", call);
     if (!st && !dst && bytes)
         st = tt_fail(TUTTI_ERR_INVALID, "%s: dst is NULL", call);
     if (!st)
         st = tt_window_check(w, (uint32_t)rank, offset, bytes, call);
     if (!st && bytes && (w->cards[rank].device || tt_registry_is_device(dst, bytes)))
-        st = tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: gets are made by processors, which may not touch memory of a device", call);
+        st = tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: device memory is not supported for a get, neither as source nor as destination", call);
     if (st)
         return st;
     g.attempt.window = w;
@@ -239,9 +239,9 @@ tutti_status tutti_window_atomic(tutti_window *window, int rank, size_t offset, 
     if (st)
         return st;
     if ((int)op < TUTTI_ATOMIC_ADD || op > TUTTI_ATOMIC_XOR)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %d is no operation", call, (int)op);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: op = %d is not a tutti_atomic_op", call, (int)op);
     if (bytes != 4 && bytes != 8)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: words have 4 or 8 bytes, not %zu", call, bytes);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: bytes = %zu is invalid: must be 4 or 8", call, bytes);
     st = tt_window_check_word(w, (uint32_t)rank, offset, bytes, call);
     if (st)
         return st;

@@ -73,7 +73,7 @@ struct tt_window_transfer *tt_transfer_begin(struct tt_window *w, struct tt_wind
         return NULL;
     t = calloc(1, sizeof *t);
     if (!t) {
-        *st = tt_fail(TUTTI_ERR_NOMEM, "no memory for a transfer");
+        *st = tt_fail(TUTTI_ERR_NOMEM, "window: out of memory for a transfer");
         return NULL;
     }
     *t = (struct tt_window_transfer){
@@ -95,7 +95,7 @@ tutti_status tt_transfer_register(struct tt_window_transfer *t, struct tt_wire *
     tutti_status st;
 
     if (!more)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a transfer");
+        return tt_fail(TUTTI_ERR_NOMEM, "window: out of memory for a transfer");
     t->regions = more;
     st = wire->caps & TT_WIRE_CAP_PINS ? tt_registry_admits(mem, bytes) : TUTTI_OK;
     if (st == TUTTI_OK)
@@ -436,31 +436,33 @@ static bool hear(void *arg, uint32_t from, const void *payload, uint32_t bytes)
     if (!p)
         return false;
     if (!tt_window_message_read(&m, payload, bytes)) {
-        tt_fail(TUTTI_ERR_PROTOCOL, "rank %u sent a message of %u bytes that windows do not have", from, bytes);
+        tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank %u sent an invalid window message of %u bytes", from, bytes);
         return false;
     }
     if (m.verb == TT_WINDOW_ANSWER) {
         if (!take_answer(p, &m, follows)) {
-            tt_fail(TUTTI_ERR_PROTOCOL, "rank %u answered what was not asked", from);
+            tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank %u sent a window reply without a request", from);
             return false;
         }
         return true;
     }
     if (m.verb == TT_WINDOW_LEAVE) {
         if (!take_leave(home, from, &m)) {
-            tt_fail(TUTTI_ERR_PROTOCOL, "rank %u leaves window %u, in which it has no part", from, m.window);
+            tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank %u sent LEAVE for window %u, of which it is not a member", from, m.window);
             return false;
         }
         return true;
     }
     if (p->answers_tail - p->answers_head == TT_WINDOW_ASKS) {
-        tt_fail(TUTTI_ERR_PROTOCOL, "rank %u asked more than %u things of windows at a time", from, TT_WINDOW_ASKS);
+        tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank %u has more than %u window requests outstanding", from, TT_WINDOW_ASKS);
         return false;
     }
     if (!execute(home, &m, follows)) {
-        tt_fail(TUTTI_ERR_PROTOCOL, "rank %u reached past window %u: %llu bytes at %llu, or its signal at %llu", from,
-                m.window, (unsigned long long)m.bytes, (unsigned long long)m.offset,
-                (unsigned long long)m.signal_offset);
+        tt_fail(
+            TUTTI_ERR_PROTOCOL,
+            "protocol error: rank %u accessed window %u out of bounds: %llu bytes at offset %llu, signal at offset %llu",
+            from, m.window, (unsigned long long)m.bytes, (unsigned long long)m.offset,
+            (unsigned long long)m.signal_offset);
         return false;
     }
     p->answers[p->answers_tail++ % TT_WINDOW_ASKS] = m;
@@ -518,7 +520,7 @@ static bool is_stuck(void *arg)
 static void end(struct tt_window *w)
 {
     if (w->ndevices > 0)
-        tt_log(TT_LOG_ERROR, "a window, or its communicator, is destroyed while a device uses it: tutti_device_destroy comes first");
+        tt_log(TT_LOG_ERROR, "a window, or its communicator, was destroyed while a device uses it (call tutti_device_destroy first)");
     tt_assert(w->ndevices == 0);
     tt_window_forget(w);
     tt_transfers_drop(w);
@@ -574,13 +576,13 @@ tutti_status tt_windows_of(struct tt_world *world, struct tt_windows **out)
         return TUTTI_OK;
     }
     if (world->nranks > TT_MARK_MASK)
-        return tt_fail(TUTTI_ERR_UNSUPPORTED, "windows are for jobs of at most %u ranks", TT_MARK_MASK);
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "tutti_window_create: a job of %u ranks is too large: windows support at most %u", world->nranks, TT_MARK_MASK);
     home = calloc(1, sizeof *home);
     if (home)
         home->peers = calloc(world->nranks, sizeof(struct tt_window_peer *));
     if (!home || !home->peers) {
         free(home);
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for windows of %u ranks", world->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "window: out of memory for a job of %u ranks", world->nranks);
     }
     home->engine = world->engine;
     home->rank = world->rank;
@@ -603,7 +605,7 @@ struct tt_window_peer *tt_window_peer_of(struct tt_windows *home, uint32_t rank)
     if (!home->peers[rank]) {
         home->peers[rank] = calloc(1, sizeof(struct tt_window_peer));
         if (!home->peers[rank])
-            tt_fail(TUTTI_ERR_NOMEM, "no memory for what goes to and from rank %u", rank);
+            tt_fail(TUTTI_ERR_NOMEM, "window: out of memory for the state of rank %u", rank);
         else
             home->peers[rank]->rank = rank;
     }

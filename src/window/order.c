@@ -48,7 +48,7 @@ static tutti_status quiet_one(struct tt_window *w, uint32_t rank, uint64_t tick,
     if (tt_marks_is_quiet(&p->marks, tick) && !tt_window_is_under_way(p, tick)) {
         st = *failed;
         *failed = TUTTI_OK;
-        return st ? tt_fail(st, "rank %u had taken its window back: something was not done there", rank) : TUTTI_OK;
+        return st ? tt_fail(st, "tutti_window_quiet: rank %u freed its window before all operations to it were complete", rank) : TUTTI_OK;
     }
     st = tt_guest_reach(w->home->engine, p->rank, &link);
     if (!st && tt_marks_wants(&p->marks, tick))

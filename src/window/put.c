@@ -100,8 +100,8 @@ static tutti_status begin(struct tt_window_put *p)
     p->signalled = !signal;
     p->by_mail = (bytes && p->way->by_mail) || (signal && p->signal_way->by_mail);
     if (p->direct && (p->by_mail || !(p->link.wire->caps & TT_WIRE_CAP_DEVICE)))
-        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: memory of a device cannot go to rank %u by %s", p->attempt.call,
-                       p->attempt.rank, p->by_mail ? "messages, and no wire reaches its window" : p->link.wire->ops->name);
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: device memory cannot be put to rank %u: %s", p->attempt.call,
+                       p->attempt.rank, p->by_mail ? "no wire reaches its window" : "the wire to it does not support device memory");
     if (signal && p->peer->mail_fenced) {
         if (p->direct)
             return TUTTI_PENDING;   /* no message can carry its bytes: it goes when those that its signal must stay behind are answered */
@@ -332,7 +332,7 @@ static tutti_status run(struct tt_window_put *p)
 
     p->direct = is_direct(p);
     if (p->attempt.rank == w->comm->rank && p->direct)
-        st = tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: this rank's puts to itself are made by the processor, which may not touch memory of a device", p->attempt.call);
+        st = tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: device memory is not supported for a put to the own rank", p->attempt.call);
     else if (p->attempt.rank == w->comm->rank)
         put_self(p);
     else if (has_bytes(&p->shape) || p->rma.signal_op != TUTTI_SIGNAL_NONE)
@@ -411,7 +411,7 @@ tutti_status tt_rma_take(const tutti_rma *rma, tutti_rma *out, const char *call)
     if (rma)
         st = tt_options_take(out, sizeof *out, RMA_BYTES_FIRST, rma, call, "rma", "tutti_rma");
     if (!st && out->counter && (uintptr_t)out->counter % sizeof *out->counter)
-        st = tt_fail(TUTTI_ERR_INVALID, "%s: rma.counter at %p is not a multiple of 8", call, (void *)out->counter);
+        st = tt_fail(TUTTI_ERR_INVALID, "%s: rma.counter = %p is misaligned: must be a multiple of 8", call, (void *)out->counter);
     return st;
 }
 
@@ -425,7 +425,7 @@ static tutti_status take_signal(struct tt_window_put *p)
 
     p->signals = w;
     if ((int)p->rma.signal_op < TUTTI_SIGNAL_NONE || p->rma.signal_op > TUTTI_SIGNAL_ADD)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %d is no signal operation", call, (int)p->rma.signal_op);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: rma.signal_op = %d is not a tutti_signal_op", call, (int)p->rma.signal_op);
     if (p->rma.signal_op == TUTTI_SIGNAL_NONE)
         return TUTTI_OK;
     if (p->rma.signal_window) {
@@ -433,9 +433,9 @@ static tutti_status take_signal(struct tt_window_put *p)
         if (st)
             return st;
         if (p->signals->comm != w->comm)
-            return tt_fail(TUTTI_ERR_INVALID, "%s: the window of the signal is of another communicator", call);
+            return tt_fail(TUTTI_ERR_INVALID, "%s: rma.signal_window belongs to another communicator", call);
     }
-    snprintf(word, sizeof word, "%s: the word to signal (rma.signal_offset)", call);
+    snprintf(word, sizeof word, "%s: rma.signal_offset", call);
     return tt_window_check_word(p->signals, p->attempt.rank, p->rma.signal_offset, sizeof(uint64_t), word);
 }
 
@@ -495,8 +495,8 @@ static tutti_status check_rows(const struct tt_window_put *p, const tutti_rows *
     if (__builtin_mul_overflow(rows->rows - 1, rows->stride, &last) ||
         __builtin_add_overflow(last, rows->row_bytes, &end) ||
         __builtin_mul_overflow(rows->rows - 1, rows->src_stride, &ignored))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %zu rows, %zu and %zu bytes apart, are more than memory has", call,
-                       rows->rows, rows->src_stride, rows->stride);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %zu rows with strides of %zu and %zu bytes exceed the address space",
+                       call, rows->rows, rows->src_stride, rows->stride);
     return tt_window_check(p->attempt.window, p->attempt.rank, offset, end, call);
 }
 
@@ -529,7 +529,7 @@ tutti_status tutti_window_put_pieces(tutti_window *window, int rank, const tutti
         st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_put_pieces: pieces is NULL");
     for (size_t i = 0; i < n && !st; i++) {
         if (!pieces[i].src && pieces[i].bytes)
-            st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_put_pieces: src of piece %zu is NULL", i);
+            st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_put_pieces: pieces[%zu].src is NULL", i);
         else
             st = tt_window_check(p.attempt.window, p.attempt.rank, pieces[i].offset, pieces[i].bytes, p.attempt.call);
     }
@@ -545,6 +545,6 @@ tutti_status tutti_window_signal(tutti_window *window, int rank, size_t offset, 
     tutti_status st = take(&p, window, rank, &rma, "tutti_window_signal");
 
     if (!st && op == TUTTI_SIGNAL_NONE)
-        st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_signal: TUTTI_SIGNAL_NONE is no signal");
+        st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_signal: op is TUTTI_SIGNAL_NONE (pass TUTTI_SIGNAL_SET or TUTTI_SIGNAL_ADD)");
     return st ? st : run(&p);
 }

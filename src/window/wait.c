@@ -70,7 +70,7 @@ static bool is_ready(const struct tt_window_waiter *waiter)
 static tutti_status fail_deserted(const struct wait *w, const char *call)
 {
     return tt_fail(TUTTI_ERR_PEER_LOST,
-                   "%s: all other ranks free the window: nobody raises the signal at offset %zu%s of rank %u any more",
+                   "%s: all other ranks have called tutti_window_free, so no signal can arrive at offset %zu%s of rank %u",
                    call, w->offsets[0], w->n > 1 ? " (or others)" : "", w->window->comm->rank);
 }
 
@@ -108,9 +108,9 @@ static tutti_status check(const struct tt_window *w, const size_t *offsets, size
     tutti_status st = TUTTI_OK;
 
     if ((int)compare < TUTTI_EQUAL || compare > TUTTI_NOT_EQUAL)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %d is no comparison", call, (int)compare);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: compare = %d is not a tutti_compare", call, (int)compare);
     if (!offsets || n == 0)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no word to wait for", call);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: no word to wait for: offsets is NULL or n is 0", call);
     for (size_t i = 0; i < n && !st; i++)
         st = tt_window_check_word(w, w->comm->rank, offsets[i], sizeof(uint64_t), call);
     return st;
@@ -130,10 +130,10 @@ static tutti_status end_late(const struct wait *w, size_t *index, uint64_t *seen
     }
     if (w->n == 1)
         return tt_fail(TUTTI_ERR_TIMEOUT,
-                       "%s: the word at offset %zu of rank %u was %llu at the deadline; it was waited for to be %s%llu",
-                       call, w->offsets[0], rank, (unsigned long long)first, prefix, (unsigned long long)w->value);
+                       "%s: the word at offset %zu of rank %u was %llu at the deadline, expected %s%llu", call,
+                       w->offsets[0], rank, (unsigned long long)first, prefix, (unsigned long long)w->value);
     return tt_fail(TUTTI_ERR_TIMEOUT,
-                   "%s: none of %zu words of rank %u was %s%llu at the deadline; the first, at offset %zu, was %llu",
+                   "%s: none of %zu words of rank %u was %s%llu at the deadline (the first, at offset %zu, was %llu)",
                    call, w->n, rank, prefix, (unsigned long long)w->value, w->offsets[0], (unsigned long long)first);
 }
 
@@ -243,7 +243,7 @@ tutti_status tutti_window_wait_until(tutti_window *window, int (*is_there)(const
         return TUTTI_OK;
     st = tt_window_status(of);
     return st ? st
-              : tt_fail(TUTTI_ERR_TIMEOUT, "%s: what rank %u waits for did not come by the deadline", call,
+              : tt_fail(TUTTI_ERR_TIMEOUT, "%s: the condition of rank %u did not hold at the deadline", call,
                         of->comm->rank);
 }
 
@@ -272,7 +272,7 @@ tutti_status tutti_window_wait_counter(tutti_window *window, const uint64_t *cou
     tutti_status st = tt_window_take(window, c.attempt.call, &c.attempt.window);
 
     if (!st && (!counter || (uintptr_t)counter % sizeof *counter))
-        st = tt_fail(TUTTI_ERR_INVALID, "%s: %p is no counter", c.attempt.call, (const void *)counter);
+        st = tt_fail(TUTTI_ERR_INVALID, "%s: counter = %p is invalid: NULL, or not a multiple of 8", c.attempt.call, (const void *)counter);
     if (st)
         return st;
     c.attempt.rank = UINT32_MAX;

@@ -37,7 +37,7 @@ static tutti_status enter(struct tt_window *w)
             st = TUTTI_OK;
         }
     pthread_mutex_unlock(&slots_lock);
-    return st ? tt_fail(st, "tutti_window_create: there are %u windows already", TT_WINDOWS_MAX) : TUTTI_OK;
+    return st ? tt_fail(st, "tutti_window_create: too many windows: this process has %u already", TT_WINDOWS_MAX) : TUTTI_OK;
 }
 
 void tt_window_forget(struct tt_window *w)
@@ -53,9 +53,9 @@ static tutti_status find(tutti_window *handle, const char *call, struct tt_windo
     struct slot *s = &slots[number_of(handle) >> 1 & (TT_WINDOWS_MAX - 1)];
 
     if (!handle)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: the window is NULL", call);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: window is NULL", call);
     if (atomic_load(&s->handle) != number_of(handle))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: the window was freed, or never was one", call);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: invalid window handle: already freed, or not from tutti_window_create", call);
     *out = s->window;
     return tt_comm_check(s->window->comm, call);
 }
@@ -91,7 +91,7 @@ tutti_status tt_window_take_rank(tutti_window *handle, int rank, const char *cal
     if (st)
         return st;
     if (rank < 0 || (uint32_t)rank >= w->comm->nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no rank %d of %u", call, rank, w->comm->nranks);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %d is out of range: the communicator has %u ranks", call, rank, w->comm->nranks);
     *out = w;
     return TUTTI_OK;
 }
@@ -104,8 +104,8 @@ tutti_status tt_window_check(const struct tt_window *w, uint32_t rank, uint64_t 
     if (tt_window_holds(w->cards[rank].bytes, offset, bytes))
         return TUTTI_OK;
     return tt_fail(
-        TUTTI_ERR_INVALID, "%s: %llu bytes at offset %llu are not in the window of rank %u, which has %llu bytes", call,
-        (unsigned long long)bytes, (unsigned long long)offset, rank, (unsigned long long)w->cards[rank].bytes);
+        TUTTI_ERR_INVALID, "%s: %llu bytes at offset %llu are outside of the window of rank %u, which has %llu bytes",
+        call, (unsigned long long)bytes, (unsigned long long)offset, rank, (unsigned long long)w->cards[rank].bytes);
 }
 
 tutti_status tt_window_check_word(const struct tt_window *w, uint32_t rank, uint64_t offset, uint64_t width,
@@ -118,17 +118,17 @@ tutti_status tt_window_check_word(const struct tt_window *w, uint32_t rank, uint
     if (w->cards[rank].device)
         return tt_fail(
             TUTTI_ERR_UNSUPPORTED,
-            "%s: the window of rank %u is memory of a device, and signals and atomics are made by processors: they go to a window of the host's "
-            "memory (tutti_rma.signal_window)",
+            "%s: the window of rank %u is device memory, which signals and atomics do not support (use a window of host memory: "
+            "tutti_rma.signal_window)",
             call, rank);
     if (offset % width)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: offset %llu is not a multiple of %llu", call, (unsigned long long)offset,
-                       (unsigned long long)width);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: offset %llu is misaligned: must be a multiple of %llu", call,
+                       (unsigned long long)offset, (unsigned long long)width);
     if (!w->cards[rank].aligned)
         return tt_fail(
             TUTTI_ERR_INVALID,
-            "%s: the window of rank %u does not begin at a multiple of 8, so it has no words for signals and atomics",
-            call, rank);
+            "%s: the memory of rank %u is misaligned for signals and atomics: it must begin at a multiple of 8", call,
+            rank);
     return TUTTI_OK;
 }
 
@@ -160,8 +160,8 @@ static tutti_status find_way(struct tt_window *w, uint32_t rank, struct tt_wire 
     memcpy(blob.data, key->data, key->bytes);
     st = p->no_direct ? TUTTI_ERR_UNSUPPORTED : wire->ops->import(wire, p->rank, &blob, &way->key);
     if (st == TUTTI_OK && way->key.bytes < w->cards[rank].bytes)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "rank %u gave a key of %llu bytes for a window of %llu", rank,
-                       (unsigned long long)way->key.bytes, (unsigned long long)w->cards[rank].bytes);
+        return tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank %u sent a key of %llu bytes for a window of %llu",
+                       rank, (unsigned long long)way->key.bytes, (unsigned long long)w->cards[rank].bytes);
     if (st && st != TUTTI_ERR_UNSUPPORTED)
         return st;
     p->no_direct = way->by_mail = st == TUTTI_ERR_UNSUPPORTED;
@@ -214,7 +214,7 @@ static tutti_status expose(struct tt_window *w, void *mem)
         any |= !st;
     }
     if (w->device && !any)
-        return tt_fail(TUTTI_ERR_UNSUPPORTED, "tutti_window_create: no wire has registered %llu bytes of device memory at %p",
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "tutti_window_create: no wire could register %llu bytes of device memory at %p",
                        (unsigned long long)w->bytes, mem);
     w->mem = mem;
     return TUTTI_OK;
@@ -245,15 +245,15 @@ static tutti_status look_at_cards(struct tt_window *w, tutti_status st)
 
         if (st == TUTTI_OK && c->status)
             st = tt_fail(c->status < TUTTI_STATUS_COUNT ? (tutti_status)c->status : TUTTI_ERR_PROTOCOL,
-                         "tutti_window_create: rank %u could not make its part", r);
+                         "tutti_window_create: rank %u could not create its part (its own log says why)", r);
         for (uint32_t i = 0; i < TT_ENGINE_WIRES_MAX; i++)
             if (st == TUTTI_OK && c->keys[i].bytes > TT_KEY_BYTES)
-                st = tt_fail(TUTTI_ERR_PROTOCOL, "tutti_window_create: rank %u gave a key of %u bytes", r,
+                st = tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank %u sent a window key of %u bytes", r,
                              c->keys[i].bytes);
     }
     w->id = w->cards[0].id;
     if (st == TUTTI_OK && !w->id)
-        st = tt_fail(TUTTI_ERR_NOMEM, "tutti_window_create: there were more windows than can be told apart");
+        st = tt_fail(TUTTI_ERR_NOMEM, "tutti_window_create: window ids are exhausted");
     return st;
 }
 
@@ -321,7 +321,7 @@ static tutti_status prepare(struct tt_window *w, void *mem)
     if (st)
         return st;
     if (w->bytes > SIZE_MAX / 2)
-        return tt_fail(TUTTI_ERR_NOMEM, "tutti_window_create: %llu bytes do not fit the address space",
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_window_create: bytes = %llu exceeds the address space",
                        (unsigned long long)w->bytes);
     w->device = tt_registry_is_device(mem, w->bytes);
     tt_guest_enter(w->home->engine);
@@ -345,7 +345,7 @@ static tutti_status create(tutti_comm *comm, void *mem, size_t bytes, tutti_wind
         return st;
     w = make(home, comm, bytes);
     if (!w)
-        return tt_fail(TUTTI_ERR_NOMEM, "tutti_window_create: no memory for a window of %u ranks", comm->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_window_create: out of memory for a window of %u ranks", comm->nranks);
     st = prepare(w, mem);
     fill_card(w, st, &mine);
     if (tutti_allgather(&mine, w->cards, sizeof mine, TUTTI_U8, comm, NULL) == TUTTI_OK)
@@ -414,7 +414,7 @@ static void fail_for_all(const struct tt_window *w, tutti_status st)
 
     if (tt_context_status(w->comm->context, NULL, 0))
         return;
-    snprintf(why, sizeof why, "rank %u freed a window without the others: %.300s", w->comm->rank, tutti_last_error());
+    snprintf(why, sizeof why, "rank %u could not free a window together with the other ranks: %.300s", w->comm->rank, tutti_last_error());
     tt_context_fail(w->comm->context, st, why);
 }
 
@@ -447,7 +447,7 @@ tutti_status tutti_window_free(tutti_window *handle)
         return TUTTI_OK;
     st = find(handle, "tutti_window_free", &w);
     if (!st && w->ndevices > 0)
-        st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_free: %u devices use the window: tutti_device_destroy comes first", w->ndevices);
+        st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_free: %u devices still use the window (call tutti_device_destroy first)", w->ndevices);
     comm = st ? NULL : w->comm;
     if (!st)
         st = tt_comm_enter(comm, "tutti_window_free");

@@ -534,7 +534,7 @@ static void abort_role(struct rank *r)
 
     here_init(r, &h, 64, &conf);
     CHECK_STATUS(r, tutti_device_run(h.device, 4, aborting_kernel, h.device), TUTTI_ERR_ABORTED);
-    CHECK_SAYS(r, tutti_window_free(h.window), TUTTI_ERR_INVALID, "1 devices use the window");
+    CHECK_SAYS(r, tutti_window_free(h.window), TUTTI_ERR_INVALID, "1 devices still use the window");
     CHECK_STATUS(r, tutti_device_destroy(h.device), TUTTI_ERR_ABORTED);
     h.device = NULL;
     CHECK_OK(r, tutti_window_signal(h.window, !r->rank, 0, TUTTI_SIGNAL_SET, 1));
@@ -603,7 +603,7 @@ static void whose_role(struct rank *r)
         CHECK_OK(r, tutti_window_put(h.window, 1, 0, &src, 8, NULL));
         CHECK_OK(r, tutti_device_run(h.device, 1, asking_kernel, NULL));
         CHECK_OK(r, tutti_window_quiet(other, 1, 0));
-        CHECK_SAYS(r, tutti_window_quiet(h.window, 1, 0), TUTTI_ERR_ABORTED, "rank 1 had taken its window back");
+        CHECK_SAYS(r, tutti_window_quiet(h.window, 1, 0), TUTTI_ERR_ABORTED, "rank 1 freed its window");
         CHECK_OK(r, tutti_window_quiet(h.window, 1, 0));        /* it is told once */
         job_step(r, "the device's put is not done");
         CHECK_STATUS(r, tutti_device_run(h.device, 1, asking_kernel, &src), TUTTI_ERR_ABORTED);

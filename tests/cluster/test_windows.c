@@ -413,11 +413,11 @@ static void waiting_role(struct rank *r)
     window_side_init(r, &s, 64);
     CHECK_STATUS(r, tutti_window_test(s.window, 0, TUTTI_NOT_EQUAL, 0, NULL), TUTTI_PENDING);
     CHECK_SAYS(r, tutti_window_wait(s.window, 0, TUTTI_NOT_EQUAL, 0, 20, NULL), TUTTI_ERR_TIMEOUT,
-               "was 0 at the deadline; it was waited for to be other than 0");
+               "was 0 at the deadline, expected other than 0");
     CHECK_SAYS(r, tutti_window_wait(s.window, 8, TUTTI_EQUAL, 7, 20, NULL), TUTTI_ERR_TIMEOUT,
-               "was 0 at the deadline; it was waited for to be 7");
+               "was 0 at the deadline, expected 7");
     CHECK_SAYS(r, tutti_window_wait_any(s.window, words, 3, TUTTI_AT_LEAST, 40, 20, &index, &seen), TUTTI_ERR_TIMEOUT,
-               "was at least 40 at the deadline; the first, at offset 16, was 0");
+               "was at least 40 at the deadline (the first, at offset 16, was 0)");
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     if (r->rank == 0) {
         CHECK_OK(r, tutti_window_signal(s.window, 1, 8, TUTTI_SIGNAL_SET, 44));
@@ -540,26 +540,26 @@ static void mistakes_role(struct rank *r)
     CHECK_SAYS(r, tutti_window_put(w, other, theirs - 7, out, 8, NULL), TUTTI_ERR_INVALID, other ? "40 bytes" : "32 bytes");
     CHECK_SAYS(r, tutti_window_put(w, other, SIZE_MAX, out, 8, NULL), TUTTI_ERR_INVALID, "offset");
     CHECK_SAYS(r, tutti_window_put(w, other, 0, out, SIZE_MAX, NULL), TUTTI_ERR_INVALID, "bytes");
-    CHECK_SAYS(r, tutti_window_put(w, 2, 0, out, 8, NULL), TUTTI_ERR_INVALID, "no rank 2");
-    CHECK_SAYS(r, tutti_window_put(w, -1, 0, out, 8, NULL), TUTTI_ERR_INVALID, "no rank -1");
+    CHECK_SAYS(r, tutti_window_put(w, 2, 0, out, 8, NULL), TUTTI_ERR_INVALID, "rank 2 is out of range");
+    CHECK_SAYS(r, tutti_window_put(w, -1, 0, out, 8, NULL), TUTTI_ERR_INVALID, "rank -1 is out of range");
     CHECK_SAYS(r, tutti_window_put(w, other, 0, NULL, 8, NULL), TUTTI_ERR_INVALID, "NULL");
     CHECK_SAYS(r, tutti_window_put(NULL, other, 0, out, 8, NULL), TUTTI_ERR_INVALID, "NULL");
-    CHECK_SAYS(r, tutti_window_put(w, other, 0, out, 8, &outside), TUTTI_ERR_INVALID, "(rma.signal_offset): 8 bytes at offset");
-    CHECK_SAYS(r, tutti_window_put(w, other, 0, out, 8, &odd), TUTTI_ERR_INVALID, "(rma.signal_offset): offset 4 is not a multiple of 8");
+    CHECK_SAYS(r, tutti_window_put(w, other, 0, out, 8, &outside), TUTTI_ERR_INVALID, "rma.signal_offset: 8 bytes at offset");
+    CHECK_SAYS(r, tutti_window_put(w, other, 0, out, 8, &odd), TUTTI_ERR_INVALID, "rma.signal_offset: offset 4 is misaligned: must be a multiple of 8");
     CHECK_SAYS(r, tutti_window_put(w, other, 0, out, 8, &strange), TUTTI_ERR_INVALID, "9");
     CHECK_SAYS(r, tutti_window_put_rows(w, other, 0, out, &many, NULL), TUTTI_ERR_INVALID, "rows");
     CHECK_SAYS(r, tutti_window_put_rows(w, other, 0, out, &folded, NULL), TUTTI_ERR_INVALID, "overlap");
     CHECK_SAYS(r, tutti_window_put_rows(w, other, 8, out, &beyond, NULL), TUTTI_ERR_INVALID, "offset 8");
     CHECK_SAYS(r, tutti_window_put_pieces(w, 0, pieces, 2, NULL), TUTTI_ERR_INVALID, "offset 33");
     CHECK_SAYS(r, tutti_window_get(w, other, theirs, out, 1, NULL), TUTTI_ERR_INVALID, "1 bytes");
-    CHECK_SAYS(r, tutti_window_signal(w, other, 0, TUTTI_SIGNAL_NONE, 1), TUTTI_ERR_INVALID, "no signal");
+    CHECK_SAYS(r, tutti_window_signal(w, other, 0, TUTTI_SIGNAL_NONE, 1), TUTTI_ERR_INVALID, "op is TUTTI_SIGNAL_NONE");
     CHECK_SAYS(r, tutti_window_wait(w, 40, TUTTI_EQUAL, 0, 0, NULL), TUTTI_ERR_INVALID, "offset 40");
     CHECK_SAYS(r, tutti_window_wait(w, 0, (tutti_compare)7, 0, 0, NULL), TUTTI_ERR_INVALID, "7");
     CHECK_SAYS(r, tutti_window_atomic(w, other, 0, 2, TUTTI_ATOMIC_ADD, 1, 0, &old), TUTTI_ERR_INVALID, "4 or 8");
     CHECK_SAYS(r, tutti_window_atomic(w, other, 4, 8, TUTTI_ATOMIC_ADD, 1, 0, &old), TUTTI_ERR_INVALID, "multiple");
     CHECK_SAYS(r, tutti_window_atomic(w, other, 0, 8, (tutti_atomic_op)6, 1, 0, &old), TUTTI_ERR_INVALID, "6");
-    CHECK_SAYS(r, tutti_window_fence(w, 7), TUTTI_ERR_INVALID, "no rank 7");
-    CHECK_SAYS(r, tutti_window_quiet(w, -2, 0), TUTTI_ERR_INVALID, "no rank -2");
+    CHECK_SAYS(r, tutti_window_fence(w, 7), TUTTI_ERR_INVALID, "rank 7 is out of range");
+    CHECK_SAYS(r, tutti_window_quiet(w, -2, 0), TUTTI_ERR_INVALID, "rank -2 is out of range");
     CHECK(r, old == 5);
     CHECK_OK(r, tutti_window_create(r->comm, NULL, 0, &freed));
     CHECK_SAYS(r, tutti_window_put(freed, other, 0, out, 1, NULL), TUTTI_ERR_INVALID, "0 bytes");
@@ -573,7 +573,7 @@ static void mistakes_role(struct rank *r)
     CHECK_OK(r, tutti_window_free(odd_window));
     free(odd_memory);
     CHECK_SAYS(r, tutti_window_create(r->comm, NULL, r->rank ? SIZE_MAX : 64, &freed), TUTTI_ERR_NOMEM,
-               r->rank ? "do not fit the address space" : "rank 1 could not make its part");
+               r->rank ? "exceeds the address space" : "rank 1 could not create its part");
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     job_check_all(r, s.mem, s.bytes, 0);
     window_side_fini(r, &s);
@@ -966,7 +966,7 @@ static void deserted_role(struct rank *r)
     }
     CHECK_OK(r, tutti_window_wait(s.window, 0, TUTTI_EQUAL, 2, -1, NULL));
     job_step(r, "wait for a third signal");
-    CHECK_SAYS(r, tutti_window_wait(s.window, 0, TUTTI_EQUAL, 3, -1, NULL), TUTTI_ERR_PEER_LOST, "free the window");
+    CHECK_SAYS(r, tutti_window_wait(s.window, 0, TUTTI_EQUAL, 3, -1, NULL), TUTTI_ERR_PEER_LOST, "have called tutti_window_free");
     CHECK_SAYS(r, tutti_window_wait_any(s.window, words, 2, TUTTI_AT_LEAST, 3, -1, &index, &seen), TUTTI_ERR_PEER_LOST,
                "offset 8 (or others)");
     do
