@@ -78,6 +78,9 @@ typedef struct tutti_rma {
     uint64_t *counter;          /* 1 is added (atomically) at local completion: the source of a put is reusable, the bytes of a get are there. NULL: the call
                                    waits for that. It must live until then */
     int64_t timeout_ms;
+    uint32_t no_wait;           /* Puts with a counter only. 1: if the queue of that rank is full the call returns
+                                 * TUTTI_PENDING, and nothing was sent; 0: it waits for room. */
+    uint32_t pad;
 } tutti_rma;
 
 /* src[bytes] to the window of `rank` at `offset`. Up to 32 KiB, and to memory that is mapped, its source is reusable at once. Waits only for room: a

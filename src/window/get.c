@@ -30,10 +30,13 @@ static struct tt_window_peer *reach(struct tt_window *w, uint32_t rank, struct t
     if (*st)
         return NULL;
     p = tt_window_peer_of(w->home, tt_window_job_rank(w, rank));
-    if (p)
-        tt_window_see_fences(w->home, p);
-    else
+    if (!p) {
         *st = TUTTI_ERR_NOMEM;
+        return NULL;
+    }
+    tt_window_see_fences(w->home, p);
+    if (p->fence_left > 0)      /* puts that were queued before a fence are not posted yet */
+        *st = TUTTI_PENDING;
     return p;
 }
 
@@ -52,7 +55,7 @@ static tutti_status begin(struct get *g)
         tt_copy(g->dst, NULL, (uint8_t *)g->way->key.mapped + g->offset, g->bytes, 0);
         return TUTTI_OK;
     }
-    g->transfer = tt_transfer_begin(w, g->peer, &g->way->failed, g->rma.counter, &st);
+    g->transfer = tt_transfer_begin(w, g->peer, &g->way->failed, g->rma.counter, w->home->tick, &st);
     if (!g->transfer)
         return st;
     g->by_wire = !g->way->by_mail && g->link.wire->caps & TT_WIRE_CAP_GET && !g->peer->mail_fenced;
@@ -191,7 +194,7 @@ static tutti_status atomic_step(struct tt_attempt *a)
     if (!way->by_mail && way->key.mapped)
         return tt_window_may_load(w->home, p, &link) ? change_mapped(c, way->key.mapped, &link) : TUTTI_PENDING;
     if (c->fetch && !c->transfer) {
-        c->transfer = tt_transfer_begin(w, p, &way->failed, NULL, &st);
+        c->transfer = tt_transfer_begin(w, p, &way->failed, NULL, w->home->tick, &st);
         if (!c->transfer)
             return st;
     }

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "reduce/reduce.h"
+#include "window/queue.h"
 #include "window/window.h"
 #include "wire/registry.h"
 
@@ -21,10 +22,14 @@ _Static_assert(COOKIE_INDEX_BITS + COOKIE_GENERATION_BITS <= 50 && 2 * TT_MARK_B
 static void list(struct tt_window_transfer *t)
 {
     struct tt_window_peer *p = t->peer;
+    struct tt_window_transfer *older = p->newest;
 
-    t->older = p->newest;
-    *(p->newest ? &p->newest->newer : &p->oldest) = t;
-    p->newest = t;
+    while (older && older->tick > t->tick)      /* a put that was queued begins late */
+        older = older->older;
+    t->older = older;
+    t->newer = older ? older->newer : p->oldest;
+    *(older ? &older->newer : &p->oldest) = t;
+    *(t->newer ? &t->newer->older : &p->newest) = t;
 }
 
 static void unlist(struct tt_window_transfer *t)
@@ -61,7 +66,7 @@ static uint32_t place(struct tt_windows *home, tutti_status *st)
 }
 
 struct tt_window_transfer *tt_transfer_begin(struct tt_window *w, struct tt_window_peer *peer, tutti_status *failed,
-                                             uint64_t *counter, tutti_status *st)
+                                             uint64_t *counter, uint64_t tick, tutti_status *st)
 {
     struct tt_windows *home = w->home;
     struct tt_window_transfer *t;
@@ -77,7 +82,7 @@ struct tt_window_transfer *tt_transfer_begin(struct tt_window *w, struct tt_wind
         return NULL;
     }
     *t = (struct tt_window_transfer){
-        .window = w, .peer = peer, .tick = home->tick, .index = i, .generation = home->generation++, .open = true,
+        .window = w, .peer = peer, .tick = tick, .index = i, .generation = home->generation++, .open = true,
         .waited = !counter, .counter = counter, .failed = failed,
     };
     home->transfers[i] = t;
@@ -172,6 +177,7 @@ void tt_transfers_drop(struct tt_window *w)
 {
     struct tt_windows *home = w->home;
 
+    tt_window_queue_drop(w);
     for (uint32_t r = 0; r < home->nranks; r++)
         for (uint32_t i = 0; home->peers[r] && i < TT_WINDOW_ASKS; i++) {
             struct tt_window_asked *a = &home->peers[r]->asked[i];
@@ -230,7 +236,7 @@ bool tt_window_mark(struct tt_windows *home, struct tt_window_peer *p, const str
 
     if (w->ops->post(w, d, 2) != 2)
         return false;
-    tt_marks_posted(&p->marks, home->tick);
+    tt_marks_posted(&p->marks, p->oldest_queued < home->tick ? p->oldest_queued : home->tick);     /* it is before what is queued */
     return true;
 }
 
@@ -247,10 +253,16 @@ bool tt_window_is_under_way(const struct tt_window_peer *p, uint64_t tick)
 
 /* ---- fences ---- */
 
-void tt_window_peer_fence(struct tt_windows *home, struct tt_window_peer *p)
+void tt_window_peer_mark(struct tt_window_peer *p)
 {
     p->fenced = p->wire_fenced = true;
     p->mail_fenced = p->nmail_changes > 0;
+}
+
+void tt_window_peer_fence(struct tt_windows *home, struct tt_window_peer *p)
+{
+    tt_window_peer_mark(p);
+    p->fence_left = p->nqueued;
     p->fence_tick = ++home->tick;
 }
 
@@ -494,6 +506,8 @@ static bool run(void *arg)
     struct tt_windows *home = arg;
     bool any = tell_waiters(home);
 
+    any |= tt_window_queue_run(home);
+
     for (uint32_t r = 0; home->nanswers > 0 && r < home->nranks; r++)
         if (home->peers[r])
             any |= send_answers(home, home->peers[r]);
@@ -514,7 +528,7 @@ static bool is_stuck(void *arg)
 {
     const struct tt_windows *home = arg;
 
-    return home->nattempts > 0 || home->nanswers > 0;
+    return home->nattempts > 0 || home->nanswers > 0 || home->nqueued > 0;
 }
 
 static void end(struct tt_window *w)
@@ -607,7 +621,7 @@ struct tt_window_peer *tt_window_peer_of(struct tt_windows *home, uint32_t rank)
         if (!home->peers[rank])
             tt_fail(TUTTI_ERR_NOMEM, "window: out of memory for the state of rank %u", rank);
         else
-            home->peers[rank]->rank = rank;
+            *home->peers[rank] = (struct tt_window_peer){ .rank = rank, .oldest_queued = UINT64_MAX };
     }
     return home->peers[rank];
 }

@@ -8,7 +8,7 @@ static bool is_idle(const struct tt_marks *m) { return !m->unmarked && on_their_
 
 void tt_marks_put(struct tt_marks *m, uint64_t tick)
 {
-    if (is_idle(m))
+    if (is_idle(m) || tick < m->busy_since)     /* one that was queued is put late */
         m->busy_since = tick;
     m->unmarked = true;
 }

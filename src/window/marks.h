@@ -22,7 +22,7 @@ struct tt_marks {
     uint64_t busy_since;        /* the tick in which the first was put of what is on its way */
 };
 
-/* Something was put in this tick that may take its time. */
+/* Something was put that may take its time, and was called in this tick: the current one, or an earlier one in which no mark is posted any more. */
 void tt_marks_put(struct tt_marks *m, uint64_t tick);
 /* Whether a quiet of that tick is over. */
 bool tt_marks_is_quiet(const struct tt_marks *m, uint64_t tick);

@@ -42,16 +42,18 @@ static tutti_status quiet_one(struct tt_window *w, uint32_t rank, uint64_t tick,
     struct tt_window_peer *p = w->home->peers[tt_window_job_rank(w, rank)];
     struct tt_guest_link link;
     tutti_status st;
+    bool queued;
 
     if (!p || rank == w->comm->rank)
         return TUTTI_OK;
-    if (tt_marks_is_quiet(&p->marks, tick) && !tt_window_is_under_way(p, tick)) {
+    queued = p->oldest_queued < tick;
+    if (!queued && tt_marks_is_quiet(&p->marks, tick) && !tt_window_is_under_way(p, tick)) {
         st = *failed;
         *failed = TUTTI_OK;
         return st ? tt_fail(st, "tutti_window_quiet: rank %u freed its window before all operations to it were complete", rank) : TUTTI_OK;
     }
     st = tt_guest_reach(w->home->engine, p->rank, &link);
-    if (!st && tt_marks_wants(&p->marks, tick))
+    if (!st && !queued && tt_marks_wants(&p->marks, tick))
         tt_window_mark(w->home, p, &link);
     return st ? st : TUTTI_PENDING;
 }

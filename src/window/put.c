@@ -5,17 +5,18 @@
 
 #include "base/options.h"
 #include "base/status.h"
+#include "window/queue.h"
 #include "wire/registry.h"
 
 /* Descriptors that carry bytes, of one doorbell. With the signal's they are as many as verbs chains. Over TCP a row of 64 bytes costs 1.0 us of processor where 8 go at once,
  * 0.5 us where 16 do, 0.4 us where 32 do, and hardly less where 64 or 128 do (1,024 rows, an Intel Xeon). */
 #define BATCH 31
-#define RMA_BYTES_FIRST sizeof(tutti_rma)   /* of the first release that has it */
+#define RMA_BYTES_FIRST offsetof(tutti_rma, no_wait)   /* of the first release that has it */
 
 _Static_assert((int)TUTTI_SIGNAL_SET == (int)TT_SIGNAL_SET && (int)TUTTI_SIGNAL_ADD == (int)TT_SIGNAL_ADD,
                "public signals are the wire's");
 
-static tutti_piece piece_of(const struct tt_window_shape *s, size_t i)
+tutti_piece tt_window_piece_of(const struct tt_window_shape *s, size_t i)
 {
     if (s->pieces)
         return s->pieces[i];
@@ -54,15 +55,31 @@ static tutti_status register_sources(struct tt_window_put *p)
     return st;
 }
 
+/* A queued put has seen the fences before it, and is behind no other. */
+static void see_fences_of(const struct tt_window_put *p)
+{
+    const struct tt_window *w = p->attempt.window;
+    struct tt_window_peer *peer = w->home->peers[tt_window_job_rank(w, p->attempt.rank)];
+
+    if (!p->queued && peer)
+        tt_window_see_fences(w->home, peer);
+}
+
 static tutti_status *failed_of(const struct tt_window_put *p)
 {
     return p->failed ? p->failed : &p->way->failed;
 }
 
+/* The quiets that wait for it. */
+static uint64_t tick_of(const struct tt_window_put *p)
+{
+    return p->queued ? p->tick : p->attempt.window->home->tick;
+}
+
 static bool has_bytes(const struct tt_window_shape *s)
 {
     for (size_t i = 0; i < s->n; i++)
-        if (piece_of(s, i).bytes)
+        if (tt_window_piece_of(s, i).bytes)
             return true;
     return false;
 }
@@ -96,7 +113,7 @@ static tutti_status begin(struct tt_window_put *p)
     p->peer = tt_window_peer_of(w->home, tt_window_job_rank(w, p->attempt.rank));
     if (!p->peer)
         return TUTTI_ERR_NOMEM;
-    tt_window_see_fences(w->home, p->peer);
+    see_fences_of(p);
     p->signalled = !signal;
     p->by_mail = (bytes && p->way->by_mail) || (signal && p->signal_way->by_mail);
     if (p->direct && (p->by_mail || !(p->link.wire->caps & TT_WIRE_CAP_DEVICE)))
@@ -108,9 +125,9 @@ static tutti_status begin(struct tt_window_put *p)
         p->by_mail = true;
     }
     for (size_t i = 0; i < p->shape.n && bytes && !p->by_mail && !late; i++)
-        late = outlasts(p, piece_of(&p->shape, i).bytes);
+        late = outlasts(p, tt_window_piece_of(&p->shape, i).bytes);
     if (late) {
-        p->transfer = tt_transfer_begin(w, p->peer, failed_of(p), p->rma.counter, &st);
+        p->transfer = tt_transfer_begin(w, p->peer, failed_of(p), p->rma.counter, tick_of(p), &st);
         if (p->transfer)
             st = register_sources(p);
     }
@@ -124,7 +141,7 @@ static tutti_status begin(struct tt_window_put *p)
 static bool next_desc(const struct tt_window_put *p, size_t *at, uint64_t *within, struct tt_desc *d)
 {
     for (; *at < p->shape.n; (*at)++, *within = 0) {
-        const tutti_piece piece = piece_of(&p->shape, *at);
+        const tutti_piece piece = tt_window_piece_of(&p->shape, *at);
         const uint64_t left = piece.bytes - *within;
         const bool instant = is_instant(p);
 
@@ -185,7 +202,7 @@ static void taken(struct tt_window_put *p, const struct tt_desc *d)
     if (d->kind == TT_DESC_FENCE)
         return;
     if (!instant || d->signal_op != TT_SIGNAL_NONE)
-        tt_marks_put(&p->peer->marks, p->attempt.window->home->tick);
+        tt_marks_put(&p->peer->marks, tick_of(p));
     if (d->bytes && !instant && !(d->flags & TT_DESC_INLINE))
         p->transfer->left++;
     if (d->signal_op != TT_SIGNAL_NONE) {
@@ -235,12 +252,12 @@ static tutti_status send(struct tt_window_put *p, bool *any)
     struct tt_window_message m = { .verb = TT_WINDOW_PUT, .window = w->id };
     const uint8_t *from = NULL;
 
-    while (p->at < p->shape.n && p->within == piece_of(&p->shape, p->at).bytes) {
+    while (p->at < p->shape.n && p->within == tt_window_piece_of(&p->shape, p->at).bytes) {
         p->at++;
         p->within = 0;
     }
     if (p->at < p->shape.n) {
-        const tutti_piece piece = piece_of(&p->shape, p->at);
+        const tutti_piece piece = tt_window_piece_of(&p->shape, p->at);
         const uint64_t left = piece.bytes - p->within;
 
         from = (const uint8_t *)piece.src + p->within;
@@ -258,6 +275,7 @@ static tutti_status send(struct tt_window_put *p, bool *any)
     }
     if (!tt_window_ask(w->home, p->peer, &m, from, NULL, NULL, failed_of(p)))
         return TUTTI_PENDING;
+    p->peer->asked[m.token % TT_WINDOW_ASKS].tick = tick_of(p);
     p->within += m.bytes;
     p->signalled |= m.signal_op != 0;
     *any = true;
@@ -272,6 +290,9 @@ static tutti_status put_step(struct tt_attempt *a)
     tutti_status st = TUTTI_PENDING;
     bool any = true;
 
+    see_fences_of(p);
+    if (tt_window_queue_precedes(p))
+        return TUTTI_PENDING;
     if (!p->begun)
         st = begin(p);
     else
@@ -297,6 +318,27 @@ static tutti_status put_step(struct tt_attempt *a)
     return p->transfer->over ? p->transfer->status : TUTTI_PENDING;
 }
 
+tutti_status tt_window_put_go_on(struct tt_window_put *p)
+{
+    return put_step(&p->attempt);
+}
+
+/* A call with a counter does not wait for room in the wire: the rest of the put is queued. */
+static tutti_status put_or_queue_step(struct tt_attempt *a)
+{
+    struct tt_window_put *p = (struct tt_window_put *)a;
+    const tutti_status st = put_step(a);
+
+    if (st != TUTTI_PENDING)
+        return st;
+    if (tt_window_queue_add(p)) {
+        p->rma.counter = NULL;  /* the queue counts */
+        return TUTTI_OK;
+    }
+    p->full = p->rma.no_wait && !p->begun;
+    return p->full ? TUTTI_OK : TUTTI_PENDING;
+}
+
 static void raise_own(struct tt_window *w, uint64_t offset, uint8_t op, uint64_t value)
 {
     tt_window_raise((uint64_t *)(void *)(w->mem + offset), op, value);
@@ -315,7 +357,7 @@ static void put_self(struct tt_window_put *p)
     struct tt_window *w = p->attempt.window;
 
     for (size_t i = 0; i < p->shape.n; i++) {
-        const tutti_piece piece = piece_of(&p->shape, i);
+        const tutti_piece piece = tt_window_piece_of(&p->shape, i);
 
         if (piece.bytes)
             memmove(w->mem + piece.offset, piece.src, piece.bytes);
@@ -331,12 +373,16 @@ static tutti_status run(struct tt_window_put *p)
     tutti_status st = TUTTI_OK;
 
     p->direct = is_direct(p);
+    if (p->rma.counter)
+        p->attempt.step = put_or_queue_step;
     if (p->attempt.rank == w->comm->rank && p->direct)
         st = tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: device memory is not supported for a put to the own rank", p->attempt.call);
     else if (p->attempt.rank == w->comm->rank)
         put_self(p);
     else if (has_bytes(&p->shape) || p->rma.signal_op != TUTTI_SIGNAL_NONE)
         st = tt_attempt_run_transfer(&p->attempt, &p->transfer);
+    if (p->full)
+        return TUTTI_PENDING;
     if (!st && p->rma.counter)
         tt_window_count(p->rma.counter);
     return st;

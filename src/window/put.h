@@ -25,6 +25,9 @@ struct tt_window_put {
     bool direct;                /* its source or its target is memory of a device: no processor may touch the bytes */
     bool split;                 /* some bytes went without the signal */
     bool signalled;             /* or there is none */
+    bool queued;                /* its caller has gone on (queue.h) */
+    bool full;                  /* there was no room, and the caller does not wait */
+    uint64_t tick;              /* of a queued one: in which it was called */
     size_t at;                  /* piece, … */
     uint64_t within;            /* … and byte of it: all before has been taken */
     struct tt_window_transfer *transfer;    /* NULL: nothing of it outlasts the call */
@@ -37,6 +40,9 @@ void tt_window_put_init(struct tt_window_put *p, struct tt_window *w, uint32_t r
                         uint64_t bytes, const tutti_rma *rma, uint8_t lane, tutti_status *failed, const char *call);
 /* As far as there is room. OK: all has been taken; PENDING: call again; else (with a sentence) it has failed, and leaves nothing behind. Under the baton. */
 tutti_status tt_window_put_step(struct tt_window_put *p);
+/* The same without looking at the communicator, and without counting what has no transfer: for the queue. */
+tutti_status tt_window_put_go_on(struct tt_window_put *p);
+tutti_piece tt_window_piece_of(const struct tt_window_shape *s, size_t i);
 /* One that was begun is not stepped any more. Under the baton. */
 void tt_window_put_leave(struct tt_window_put *p);
 /* A signal to a word of this rank's own; who waits for it looks. Under the baton. */

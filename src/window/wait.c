@@ -69,9 +69,10 @@ static bool is_ready(const struct tt_window_waiter *waiter)
 
 static tutti_status fail_deserted(const struct wait *w, const char *call)
 {
-    return tt_fail(TUTTI_ERR_PEER_LOST,
-                   "%s: all other ranks have called tutti_window_free, so no signal can arrive at offset %zu%s of rank %u",
-                   call, w->offsets[0], w->n > 1 ? " (or others)" : "", w->window->comm->rank);
+    return tt_fail(
+        TUTTI_ERR_PEER_LOST,
+        "%s: all other ranks have called tutti_window_free, so no signal can arrive at offset %zu%s of rank %u", call,
+        w->offsets[0], w->n > 1 ? " (or others)" : "", w->window->comm->rank);
 }
 
 static bool is_over(void *arg)

@@ -19,6 +19,7 @@
 #define TT_WINDOWS_MAX 1024u
 #define TT_WINDOW_ASKS 16u
 #define TT_WINDOW_TRANSFERS 1024u       /* under way to one peer */
+#define TT_WINDOW_QUEUED 1024u          /* non-blocking puts to one peer that wait for room */
 #define TT_WINDOW_SLICE_BYTES (1u << 20)    /* of what a wire carries in one descriptor, so that several lanes share a long one */
 
 /* ---- a window ---- */
@@ -105,6 +106,9 @@ struct tt_window_peer {
     bool wire_fenced;           /* the next message must stay behind the puts that the wire had taken */
     uint32_t fences_seen;       /* of home->fences */
     uint64_t fence_tick;        /* the processor may load and change mapped memory when what is older has landed; 0: at once */
+    struct tt_window_queued *queue, *queue_last;    /* queue.h */
+    uint64_t oldest_queued, queued_bytes;   /* oldest_queued: the tick of the first; UINT64_MAX: there is none */
+    uint32_t nqueued, fence_left;   /* fence_left: queued puts that came before the last fence */
     bool no_direct;             /* found out once: it cannot be given bytes in memory that its wire did not allocate */
     struct tt_marks marks;      /* by which quiet waits for what the wire took */
     struct tt_window_transfer *oldest, *newest;     /* that are not over, in the order in which they began */
@@ -136,6 +140,7 @@ struct tt_windows {
     uint64_t tick;              /* quiets that have begun: marks.h */
     uint32_t nattempts;         /* calls that may wait for room */
     uint32_t nanswers;          /* that do */
+    uint32_t nqueued;           /* puts, of all peers */
     uint8_t message[TT_WINDOW_HEADER_BYTES + TT_WINDOW_CHUNK_BYTES];    /* to build one in */
 };
 
@@ -147,10 +152,10 @@ tutti_status tt_windows_of(struct tt_world *world, struct tt_windows **out);
 struct tt_window_peer *tt_window_peer_of(struct tt_windows *home, uint32_t rank);
 struct tt_window *tt_window_find(const struct tt_windows *home, uint32_t id);
 
-/* A transfer with nothing under way yet; open. *failed and *counter stay until it is over, or tt_window_disown. NULL: there are too many now (or, logged
+/* A transfer with nothing under way yet, of that tick; open. *failed and *counter stay until it is over, or tt_window_disown. NULL: there are too many now (or, logged
  * as NOMEM in *st, no memory). */
 struct tt_window_transfer *tt_transfer_begin(struct tt_window *w, struct tt_window_peer *peer, tutti_status *failed,
-                                             uint64_t *counter, tutti_status *st);
+                                             uint64_t *counter, uint64_t tick, tutti_status *st);
 /* Registers mem[bytes] for it with the wire. */
 tutti_status tt_transfer_register(struct tt_window_transfer *t, struct tt_wire *wire, const void *mem, uint64_t bytes);
 /* The cookie of its descriptors. */
@@ -175,6 +180,8 @@ bool tt_window_ask(struct tt_windows *home, struct tt_window_peer *p, struct tt_
                    void *to, struct tt_window_transfer *t, tutti_status *failed);
 /* Fences a peer: sets flags for each way by which it may be reached. Constant time. */
 void tt_window_peer_fence(struct tt_windows *home, struct tt_window_peer *p);
+/* Sets these flags once more: the last put that was queued before the fence has been posted only now. */
+void tt_window_peer_mark(struct tt_window_peer *p);
 /* Fences the peer if a fence of all ranks was called since the last look at this peer. */
 void tt_window_see_fences(struct tt_windows *home, struct tt_window_peer *p);
 /* After a fence, keeps the next messages to the peer, and all behind them, after the puts that the wire had taken. False: there is no room now. */

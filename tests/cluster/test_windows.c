@@ -710,6 +710,84 @@ static void a_fence_holds_a_message_behind_what_the_wire_has(void **state)
     over_all_ways(mixed_role, 2, NULL);
 }
 
+/* ---- a stopped rank ---- */
+
+#define LONG_BYTES (64 * MIB)
+#define SHORT_AT (64 + LONG_BYTES)
+#define SHORTS_MAX 5000u        /* more than a queue holds */
+#define FLAG_GO_ON 1            /* job_go_on_after waits for it */
+
+/* Rank 1 is stopped. Puts with a counter return nevertheless, also 64 MiB, and once the queue is full with no_wait they
+ * are PENDING; rank 2 is served meanwhile. Then all of it arrives, and no signal before what the fence put before it. */
+static void stopped_role(struct rank *r)
+{
+    uint8_t *src = job_have(r, malloc(LONG_BYTES));
+    uint64_t counter = 0, puts = 1, value = 0;
+    tutti_rma later = { .size = sizeof later, .counter = &counter };
+    struct window_side s;
+
+    window_job_open(r);
+    window_side_init(r, &s, SHORT_AT + 8 * SHORTS_MAX);
+    pattern_fill(src, LONG_BYTES, 3);
+    for (int to = 1; r->rank == 0 && to <= 2; to++)
+        CHECK_OK(r, tutti_window_signal(s.window, to, 56, TUTTI_SIGNAL_SET, 1));
+    CHECK_OK(r, r->rank == 0 ? TUTTI_OK : tutti_window_wait(s.window, 56, TUTTI_EQUAL, 1, 0, NULL));
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    job_meet(r);
+    if (r->rank == 1) {
+        job_step(r, "stand still");
+        kill(getpid(), SIGSTOP);
+        CHECK(r, r->board->flag[FLAG_GO_ON] == 1);
+        CHECK_OK(r, tutti_window_wait(s.window, 8, TUTTI_EQUAL, 1, 0, NULL));
+        window_check_pattern(r, s.mem + 64, LONG_BYTES, 3, "put before a fence");
+        CHECK_OK(r, tutti_barrier(r->comm, NULL));
+        for (uint64_t i = 2; i <= r->board->word[0][0]; i++)
+            CHECK(r, ((const uint64_t *)(const void *)(s.mem + SHORT_AT))[i] == i);
+    } else if (r->rank == 2) {
+        CHECK_OK(r, tutti_window_wait(s.window, 8, TUTTI_EQUAL, 1, 0, NULL));
+        CHECK_OK(r, tutti_window_signal(s.window, 0, 8, TUTTI_SIGNAL_SET, 1));
+        CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    } else {
+        tutti_status st = TUTTI_OK;
+
+        CHECK(r, job_await(r->board, 0, 1));
+        job_step(r, "a long put to a stopped rank");
+        CHECK_OK(r, tutti_window_put(s.window, 1, 64, src, LONG_BYTES, &later));
+        CHECK_OK(r, tutti_window_fence(s.window, r->job->seed % 2 ? 1 : TUTTI_ALL_RANKS));
+        later.signal_op = TUTTI_SIGNAL_SET;
+        later.signal_value = 1;
+        later.signal_offset = 8;
+        CHECK_OK(r, tutti_window_put(s.window, 1, SHORT_AT, &value, sizeof value, &later));
+        puts++;
+        later.signal_op = TUTTI_SIGNAL_NONE;
+        later.no_wait = 1;
+        for (; puts < SHORTS_MAX && st == TUTTI_OK; puts += st == TUTTI_OK) {
+            value = puts;
+            st = tutti_window_put(s.window, 1, SHORT_AT + 8 * puts, &value, sizeof value, &later);
+        }
+        CHECK(r, st == TUTTI_OK || st == TUTTI_PENDING);
+        r->board->word[0][0] = puts - 1;
+        value = 0;              /* short sources are reusable at once */
+        job_step(r, "another rank meanwhile");
+        CHECK_OK(r, tutti_window_signal(s.window, 2, 8, TUTTI_SIGNAL_SET, 1));
+        CHECK_OK(r, tutti_window_wait(s.window, 8, TUTTI_EQUAL, 1, 0, NULL));
+        job_raise(r->board, FLAG_GO_ON);
+        job_step(r, "all of it arrives");
+        CHECK_OK(r, tutti_window_wait_counter(s.window, &counter, puts, 0));
+        CHECK_OK(r, tutti_window_quiet(s.window, r->job->seed % 2 ? 1 : TUTTI_ALL_RANKS, 0));
+        CHECK(r, counter == puts);
+        CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    }
+    window_side_fini(r, &s);
+    free(src);
+}
+
+static void nonblocking_put_to_stopped_rank_returns(void **state)
+{
+    (void)state;
+    over_all_ways(stopped_role, 3, job_go_on_after);
+}
+
 /* The signal of a put of a device's memory waits for messages that a fence has put before it: none can carry its bytes. Rank 1 answers none while
  * it has the baton itself. */
 static void check_waits_behind_messages(struct rank *r, tutti_window *window, tutti_window *signals,
@@ -1031,6 +1109,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(threads_use_a_window_at_once),
         cmocka_unit_test(mistakes_are_told_and_touch_nothing),
         cmocka_unit_test(a_fence_holds_a_message_behind_what_the_wire_has),
+        cmocka_unit_test(nonblocking_put_to_stopped_rank_returns),
         cmocka_unit_test(memory_of_devices_is_put_to_and_from_without_a_processor_or_refused),
         cmocka_unit_test(a_lost_rank_ends_what_waits_for_it),
         cmocka_unit_test(an_abort_ends_what_waits),
