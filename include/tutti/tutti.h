@@ -229,8 +229,10 @@ typedef struct tutti_call {
     size_t size;
     tutti_request **request;    /* not NULL: non-blocking. The call returns at once; *request is the
                                    caller's, who must complete it with one of the waits below */
-    int64_t timeout_ms;         /* 0: the communicator's; negative: none. If a rank has just stopped
-                                   responding, it takes up to 500 ms more to identify that rank */
+    int64_t timeout_ms;         /* 0: the communicator's; negative: none. The call ends within 5 ms of it
+                                   on an idle machine. Before it fails, it queries the ranks that it
+                                   waits for: a round trip each. If one has stopped responding, it
+                                   takes 500 ms to blame it, and up to 5 s on a busy machine */
     const char *algo;           /* forces an algorithm by name (`tutti info --algos`):
                                    "allreduce_ring", or short "ring"; the same on all ranks */
     uint32_t tag;               /* send and recv only: matched in order per (peer, tag). Each tag

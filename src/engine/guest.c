@@ -78,6 +78,14 @@ void tt_guest_wait(struct tt_engine *e, bool (*is_over)(void *arg), void *arg)
     tt_engine_wait(e, is_over, arg);
 }
 
+void tt_guest_due(struct tt_engine *e, uint64_t deadline_ns)
+{
+    uint64_t due_ns = atomic_load_explicit(&e->guest_due_ns, memory_order_relaxed);
+
+    while (deadline_ns < due_ns && !atomic_compare_exchange_weak(&e->guest_due_ns, &due_ns, deadline_ns))
+        ;
+}
+
 void tt_guest_progress(struct tt_engine *e)
 {
     if (!tt_baton_try(e))

@@ -55,6 +55,8 @@ void tt_guest_touch(struct tt_engine *e);
 void tt_guest_until(struct tt_engine *e, bool (*attempt)(void *arg), void *arg);
 /* The same where looking needs no baton: is_over only reads what is atomic. Threads that wait like this do not wake each other. */
 void tt_guest_wait(struct tt_engine *e, bool (*is_over)(void *arg), void *arg);
+/* For attempt and is_over, each time: the wait ends at that time at the latest, so nobody sleeps beyond it. */
+void tt_guest_due(struct tt_engine *e, uint64_t deadline_ns);
 /* A little progress, if nobody else makes some. Without the baton. */
 void tt_guest_progress(struct tt_engine *e);
 

@@ -32,6 +32,7 @@
 #define PAY_EVERY 4096                  /* the same between payments of the little that we owe: whoever we wait for may need it, but seldom
                                            does, and it wakes who sleeps */
 #define SHARE_BYTES (128u << 10)        /* moved in memory by a rank that others wait behind, before it offers them the core */
+#define WAIT_NS (20 * TT_MS)            /* a safety net, too, for who waits without the baton */
 #define FIRST_MS 2                      /* so the first sleep of a wait is short */
 #define YIELDS 400                      /* of a waiter, after spinning, before it blocks */
 #define YIELDS_CROWDED 20                /* the same where ranks outnumber cores and a look at the wires costs system calls */
@@ -47,6 +48,24 @@
 #define QUIET_EVERY 16                  /* passes between polls of a wire that has little to say */
 
 /* ---- the baton --------------------------------------------------------------------------------------- */
+
+/* How long a thread may sleep until due_ns, and most_ns at most; a little where that has passed, as what it ends is being looked at. */
+static uint64_t sleep_ns(uint64_t now_ns, uint64_t due_ns, uint64_t most_ns)
+{
+    const uint64_t left_ns = due_ns > now_ns ? due_ns - now_ns : TT_MS;
+
+    return left_ns < most_ns ? left_ns : most_ns;
+}
+
+/* When the first wait of the guest ends. Once that has passed, those that are left name theirs again. */
+static uint64_t guest_due_ns(struct tt_engine *e, uint64_t now_ns)
+{
+    uint64_t due_ns = atomic_load_explicit(&e->guest_due_ns, memory_order_relaxed), due = due_ns;
+
+    if (due_ns <= now_ns)
+        atomic_compare_exchange_strong(&e->guest_due_ns, &due, TT_NEVER);
+    return due_ns;
+}
 
 static void futex_wait(atomic_uint *word, uint32_t seen, uint64_t timeout_ns)
 {
@@ -461,9 +480,9 @@ static int nap_ms(const struct tt_engine *e, int ms)
     return all < BLOCK_MS_MAX ? (int)all : BLOCK_MS_MAX;
 }
 
-/* How long a sleeper may sleep: what an operation could not do (no credit, no room in a mailbox) becomes possible without a sign
- * that wakes, if seldom. */
-static int patience_ms(const struct tt_engine *e, bool first)
+/* How long a sleeper may sleep apart from deadlines: what an operation could not do (no credit, no room in a mailbox) becomes possible without a
+ * sign that wakes, if seldom. */
+static int undisturbed_ms(const struct tt_engine *e, bool first)
 {
     for (const struct tt_context *c = e->contexts; c; c = c->next)
         for (const struct tt_op *op = c->active; op; op = op->next)
@@ -474,6 +493,17 @@ static int patience_ms(const struct tt_engine *e, bool first)
     if (e->endings_due)
         return e->endings_nap_ms;
     return first ? nap_ms(e, FIRST_MS) : BLOCK_MS_MAX;
+}
+
+/* The same until the next deadline at most, at which they are then looked at. */
+static int patience_ms(struct tt_engine *e, bool first)
+{
+    const uint64_t most_ns = (uint64_t)undisturbed_ms(e, first) * TT_MS, now_ns = tt_now_ns();
+    const uint64_t op_ns = tt_next_deadline_ns(e, now_ns), guest_ns = guest_due_ns(e, now_ns);
+
+    if (op_ns < e->timer_ns)
+        e->timer_ns = op_ns;
+    return (int)((sleep_ns(now_ns, op_ns < guest_ns ? op_ns : guest_ns, most_ns) + TT_MS - 1) / TT_MS);
 }
 
 /* Sleeps, with the baton, until a wire, another thread or time calls. first: nothing has been paid yet of the little that we owe. */
@@ -487,7 +517,10 @@ static void block(struct tt_engine *e, bool first)
         n = epoll_wait(e->all_epoll, ev, 4, patience_ms(e, first));
     atomic_store(&e->blocked, false);
     for (int i = 0; i < n; i++)
-        e->alerted |= ev[i].data.fd == e->watch_fd;
+        if (ev[i].data.fd == e->watch_fd) {
+            e->alerted = true;
+            e->timer_ns = 0;    /* it may be the answer that a late operation waits for */
+        }
     drain_kick(e);
 }
 
@@ -585,6 +618,14 @@ bool tt_engine_work(struct tt_engine *e, bool (*done)(void *arg), void *arg)
     return true;
 }
 
+/* How long a waiter sleeps that does not hold the baton; deadlines of operations are the holder's affair. */
+static uint64_t wait_ns(struct tt_engine *e)
+{
+    const uint64_t now_ns = tt_now_ns();
+
+    return sleep_ns(now_ns, guest_due_ns(e, now_ns), WAIT_NS);
+}
+
 void tt_engine_wait(struct tt_engine *e, bool (*done)(void *arg), void *arg)
 {
     while (!done(arg)) {
@@ -602,7 +643,7 @@ void tt_engine_wait(struct tt_engine *e, bool (*done)(void *arg), void *arg)
         const uint32_t seen = atomic_load(&e->events);
 
         if (!done(arg) && atomic_load(&e->baton))
-            futex_wait(&e->events, seen, 20 * TT_MS);
+            futex_wait(&e->events, seen, wait_ns(e));
         count_out(e);
     }
 }
@@ -807,6 +848,7 @@ tutti_status tt_progress_init(struct tt_engine *e)
     e->nudge_ns = (uint64_t)nudge_ms * TT_MS;
     e->spins = (uint32_t)spin_us * 20;      /* a poll takes about 50 ns */
     e->now_ns = tt_now_ns();
+    atomic_store(&e->guest_due_ns, TT_NEVER);
     return TUTTI_OK;
 }
 

@@ -314,6 +314,7 @@ struct tt_engine {
     uint32_t passes;            /* of progress, to look at quiet wires only now and then */
     uint64_t now_ns;            /* as of the last look at the clock */
     uint64_t timer_ns;          /* when deadlines are looked at next */
+    _Atomic uint64_t guest_due_ns;      /* the first deadline of the guest's waits, at most; TT_NEVER: none */
     uint64_t looked_ns, looked_cpu_ns;  /* when they were last, and what this process had worked until then */
     uint64_t nudge_ns;          /* how long an operation waits before it asks */
 

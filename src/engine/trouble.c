@@ -152,6 +152,7 @@ void tt_peer_lost(struct tt_engine *e, uint32_t rank, const char *how)
 #define LEFT_GRACE_NS (250 * TT_MS)
 #define ASKING_NS (2 * TT_SECOND)       /* before a deadline: enough to follow a chain of waiting ranks to one that is silent */
 #define INQUIRY_NS (5 * TT_SECOND)      /* after it, at most, for ranks that were asked and have not answered: on a busy machine an answer takes a while, and there is a chain of them */
+#define LATE_NS (2 * TT_MS)             /* between looks for answers after a deadline, which also wake */
 #define JUMP_NS (2 * TT_SECOND)         /* longer than any sleeper sleeps */
 
 /* A rank that gives up, because another was lost or of its own will, says so over the control overlay before it leaves, but its goodbye may be faster: the true
@@ -374,6 +375,29 @@ static bool is_late(const struct tt_engine *e, struct tt_op *op)
     if (!op->deadline_ns)
         op->deadline_ns = tt_deadline_ns(e->now_ns, op->conf.timeout_ms);
     return e->now_ns >= op->deadline_ns;
+}
+
+static uint64_t earlier_of(struct tt_engine *e, struct tt_op *op, uint64_t due_ns, uint64_t now_ns)
+{
+    const uint64_t soon_ns = now_ns + LATE_NS;
+
+    e->now_ns = now_ns;
+    if (is_late(e, op))
+        return soon_ns < due_ns ? soon_ns : due_ns;
+    return op->deadline_ns < due_ns ? op->deadline_ns : due_ns;
+}
+
+uint64_t tt_next_deadline_ns(struct tt_engine *e, uint64_t now_ns)
+{
+    uint64_t due_ns = TT_NEVER;
+
+    for (const struct tt_context *c = e->contexts; c; c = c->next) {
+        for (struct tt_op *op = c->active; op; op = op->next)
+            due_ns = earlier_of(e, op, due_ns, now_ns);
+        for (struct tt_op *op = c->waiting; op; op = op->next)
+            due_ns = earlier_of(e, op, due_ns, now_ns);
+    }
+    return due_ns;
 }
 
 /* Whether it is time to find out whom to blame. Not earlier: a question goes to all ranks, as does its answer, so asking

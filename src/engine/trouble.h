@@ -18,6 +18,9 @@ void tt_op_has_succeeded(const struct tt_op *op);
 void tt_context_has_refused(const struct tt_context *c);
 /* Takes what other threads have told. */
 void tt_take_trouble(struct tt_engine *e);
+/* The next deadline of an operation after now; soon, where one has passed and somebody is asked why. Sets the deadlines of those that have
+ * none yet. */
+uint64_t tt_next_deadline_ns(struct tt_engine *e, uint64_t now_ns);
 /* Ends operations whose deadline has passed, and asks the ranks that the others wait for. */
 void tt_check_deadlines(struct tt_engine *e);
 

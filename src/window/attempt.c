@@ -21,6 +21,7 @@ static bool is_over(struct tt_attempt *a)
         a->deadline_ns = tt_window_deadline_ns(a->window, a->timeout_ms);
         a->window->home->nattempts++;
     }
+    tt_guest_due(a->window->home->engine, a->deadline_ns);
     if (tt_now_ns() < a->deadline_ns)
         return false;
     a->status = TUTTI_ERR_TIMEOUT;

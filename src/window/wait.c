@@ -80,6 +80,7 @@ static bool is_over(void *arg)
     struct wait *w = arg;
 
     w->there = look(w, &w->index, &w->seen);
+    tt_guest_due(w->window->home->engine, w->deadline_ns);
     return w->there || is_vain(w) || tt_now_ns() >= w->deadline_ns;
 }
 
