@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "engine/link.h"
@@ -76,7 +77,7 @@ tutti_status tt_attempt_count(struct tt_attempt *t, size_t count)
     struct tt_coll *c = &t->conf.coll;
 
     if (count > TT_DESC_COUNT_MAX / c->elem_bytes || count > (SIZE_MAX >> 1) / c->elem_bytes / c->nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: count %zu does not fit the address space", t->name, count);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: count %zu exceed the address space", t->name, count);
     c->bytes = (uint64_t)count * c->elem_bytes;
     t->conf.count = count;
     return TUTTI_OK;
@@ -84,7 +85,13 @@ tutti_status tt_attempt_count(struct tt_attempt *t, size_t count)
 
 tutti_status tt_attempt_need(const struct tt_attempt *t, const void *buf, uint64_t bytes, const char *what)
 {
-    return buf || !bytes ? TUTTI_OK : tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL, and %llu bytes belong there", t->name, what, (unsigned long long)bytes);
+    if (!buf && bytes)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL, and %llu bytes belong there", t->name, what,
+                       (unsigned long long)bytes);
+    if (!tt_memory_can_be(buf, bytes))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s is %p with %llu bytes, which exceed the address space", t->name,
+                       what, buf, (unsigned long long)bytes);
+    return TUTTI_OK;
 }
 
 /* ---- running ---------------------------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/status.h"
@@ -25,13 +26,18 @@ tutti_status tutti_mem_free(tutti_comm *comm, void *mem)
 }
 
 /* Wires that only copy gain nothing from knowing memory beforehand; those that register it with a device do. */
+static bool is_memory(const void *mem, size_t bytes)
+{
+    return mem && bytes && tt_memory_can_be(mem, bytes);
+}
+
 tutti_status tutti_mem_register(tutti_comm *comm, void *mem, size_t bytes)
 {
     const tutti_status st = tt_comm_check(comm, "tutti_mem_register");
 
     if (st)
         return st;
-    if (!mem || !bytes)
+    if (!is_memory(mem, bytes))
         return tt_fail(TUTTI_ERR_INVALID, "tutti_mem_register: %zu bytes at %p are no memory", bytes, mem);
     return tt_engine_tell(comm->world->engine, mem, bytes);
 }
@@ -43,7 +49,7 @@ tutti_status tutti_mem_register_device(tutti_comm *comm, void *mem, size_t bytes
     tutti_mem_device mine = { .size = sizeof mine };
     tutti_status st = tt_comm_check(comm, call);
 
-    if (!st && (!mem || !bytes))
+    if (!st && !is_memory(mem, bytes))
         st = tt_fail(TUTTI_ERR_INVALID, "%s: %zu bytes at %p are no memory", call, bytes, mem);
     if (!st && !what)
         st = tt_fail(TUTTI_ERR_INVALID, "%s: what is NULL", call);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "base/status.h"
 #include "comm/attempt.h"
 
@@ -112,6 +113,8 @@ static tutti_status run_group(const tutti_p2p *ops, size_t n, tutti_comm *comm, 
         return st;
     if (n && !ops)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_group: ops is NULL");
+    if (!tt_array_can_be(ops, n, sizeof *ops))
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_group: %zu members exceed the address space", n);
     st = start_group(&group, ops, n, comm, call);
     if (st)
         return st;

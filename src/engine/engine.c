@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/fork.h"
 #include "base/host.h"
 #include "base/log.h"
@@ -464,8 +465,8 @@ tutti_status tt_engine_alloc(struct tt_engine *e, size_t bytes, void **out)
     struct tt_region *r;
     tutti_status st;
 
-    if (bytes > SIZE_MAX / 2)
-        return tt_fail(TUTTI_ERR_NOMEM, "tutti_mem_alloc: %zu bytes do not fit the address space", bytes);
+    if (!tt_memory_can_be(NULL, bytes))
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_mem_alloc: %zu bytes exceed the address space", bytes);
     tt_baton_take(e);
     if (e->nallocated == TT_ENGINE_ALLOCATED_MAX) {
         st = tt_fail(TUTTI_ERR_NOMEM, "tutti_mem_alloc: there are %u allocations already", TT_ENGINE_ALLOCATED_MAX);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/names.h"
 #include "comm/tuner.h"
 #include "session/run.h"
@@ -82,6 +83,7 @@ static tutti_status check_partial(const tutti_elastic *op, const char *name)
 tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, uint32_t tag)
 {
     const char *name = call_name;
+    uint64_t bytes;
     tutti_status st;
     static const char *const modes[] = { "TUTTI_ABORT", "TUTTI_RETRY", "TUTTI_PARTIAL" };
 
@@ -92,6 +94,8 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
                        "%s: op.coll is %d: must be from TUTTI_ALLREDUCE (0) to TUTTI_ALLTOALLV "
                        "(%d)",
                        name, (int)op->coll, TUTTI_COLL_COUNT - 1);
+    if (!tt_bytes_of(op->count, sizeof(uint64_t), &bytes))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: op.count %zu exceeds the address space", name, op->count);
     if ((unsigned)op->mode > TUTTI_PARTIAL)
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: op.mode is %d (%s): must be TUTTI_ABORT (%d), TUTTI_RETRY (%d) or "

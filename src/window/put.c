@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "window/queue.h"
@@ -529,7 +530,7 @@ tutti_status tutti_window_put(tutti_window *window, int rank, size_t offset, con
 static tutti_status check_rows(const struct tt_window_put *p, const tutti_rows *rows, size_t offset, const void *src)
 {
     const char *call = p->attempt.call;
-    size_t last = 0, end = 0, ignored;
+    size_t last = 0, end = 0, src_end = 0;
 
     if (rows->rows > 1 && (rows->stride < rows->row_bytes || rows->src_stride < rows->row_bytes))
         return tt_fail(TUTTI_ERR_INVALID, "%s: rows of %zu bytes overlap with strides of %zu and %zu", call,
@@ -540,7 +541,8 @@ static tutti_status check_rows(const struct tt_window_put *p, const tutti_rows *
         return tt_fail(TUTTI_ERR_INVALID, "%s: src is NULL", call);
     if (__builtin_mul_overflow(rows->rows - 1, rows->stride, &last) ||
         __builtin_add_overflow(last, rows->row_bytes, &end) ||
-        __builtin_mul_overflow(rows->rows - 1, rows->src_stride, &ignored))
+        __builtin_mul_overflow(rows->rows - 1, rows->src_stride, &src_end) ||
+        __builtin_add_overflow(src_end, rows->row_bytes, &src_end) || !tt_memory_can_be(src, src_end))
         return tt_fail(TUTTI_ERR_INVALID, "%s: %zu rows with strides of %zu and %zu bytes exceed the address space",
                        call, rows->rows, rows->src_stride, rows->stride);
     return tt_window_check(p->attempt.window, p->attempt.rank, offset, end, call);
@@ -573,6 +575,8 @@ tutti_status tutti_window_put_pieces(tutti_window *window, int rank, const tutti
 
     if (!st && !pieces && n)
         st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_put_pieces: pieces is NULL");
+    if (!st && !tt_array_can_be(pieces, n, sizeof *pieces))
+        st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_put_pieces: %zu pieces exceed the address space", n);
     for (size_t i = 0; i < n && !st; i++) {
         if (!pieces[i].src && pieces[i].bytes)
             st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_put_pieces: pieces[%zu].src is NULL", i);

@@ -1,4 +1,5 @@
 /* Waiting for words of one's own memory, and for counters. */
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "window/window.h"
@@ -113,6 +114,8 @@ static tutti_status check(const struct tt_window *w, const size_t *offsets, size
         return tt_fail(TUTTI_ERR_INVALID, "%s: compare = %d is not a tutti_compare", call, (int)compare);
     if (!offsets || n == 0)
         return tt_fail(TUTTI_ERR_INVALID, "%s: no word to wait for: offsets is NULL or n is 0", call);
+    if (!tt_array_can_be(offsets, n, sizeof *offsets))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %zu offsets exceed the address space", call, n);
     for (size_t i = 0; i < n && !st; i++)
         st = tt_window_check_word(w, w->comm->rank, offsets[i], sizeof(uint64_t), call);
     return st;

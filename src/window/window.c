@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/status.h"
 #include "wire/registry.h"
 
@@ -320,9 +321,9 @@ static tutti_status prepare(struct tt_window *w, void *mem)
 
     if (st)
         return st;
-    if (w->bytes > SIZE_MAX / 2)
-        return tt_fail(TUTTI_ERR_NOMEM, "tutti_window_create: bytes = %llu exceeds the address space",
-                       (unsigned long long)w->bytes);
+    if (!tt_memory_can_be(mem, w->bytes))
+        return tt_fail(mem ? TUTTI_ERR_INVALID : TUTTI_ERR_NOMEM,
+                       "tutti_window_create: bytes = %llu exceeds the address space", (unsigned long long)w->bytes);
     w->device = tt_registry_is_device(mem, w->bytes);
     tt_guest_enter(w->home->engine);
     st = expose(w, mem);

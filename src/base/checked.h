@@ -1,0 +1,33 @@
+/* Sizes that come from a program: the one place that multiplies them and adds them to addresses. */
+#ifndef TT_BASE_CHECKED_H
+#define TT_BASE_CHECKED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TT_ADDRESS_MAX ((uint64_t)1 << 57)      /* processes have no address from here on, with five levels of page tables either */
+
+/* *out = n * each. False: it does not fit, or no memory has so many bytes. */
+static inline bool tt_bytes_of(uint64_t n, uint64_t each, uint64_t *out)
+{
+    return !__builtin_mul_overflow(n, each, out) && *out <= TT_ADDRESS_MAX;
+}
+
+/* Whether a process can have mem[bytes]. */
+static inline bool tt_memory_can_be(const void *mem, uint64_t bytes)
+{
+    uint64_t end;
+
+    return !__builtin_add_overflow((uint64_t)(uintptr_t)mem, bytes, &end) && end <= TT_ADDRESS_MAX;
+}
+
+/* Whether a process can have an array of n elements of `each` bytes there. */
+static inline bool tt_array_can_be(const void *mem, uint64_t n, uint64_t each)
+{
+    uint64_t bytes;
+
+    return tt_bytes_of(n, each, &bytes) && tt_memory_can_be(mem, bytes);
+}
+
+#endif
