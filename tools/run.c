@@ -175,7 +175,8 @@ static int open_stream(const struct job *j, uint32_t rank, struct sink *ours, st
     if (j->opt->output == OUTPUT_DIR)
         return open_file(j, rank, ours->fd == STDOUT_FILENO ? "out" : "err");
     if (pipe2(ends, O_CLOEXEC) != 0) {
-        fprintf(stderr, "tutti run: cannot make a pipe: %s\n", strerror(errno));
+        fprintf(stderr, "tutti run: pipe2 failed: %s%s\n", strerror(errno),
+                errno == ENOSYS || errno == EPERM ? " (a sandbox refuses this system call: allow it there)" : "");
         return -1;
     }
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
@@ -428,6 +429,7 @@ static int open_signals(void)
     static const int passed[] = { SIGTERM, SIGUSR1, SIGUSR2, SIGINT, SIGHUP, SIGQUIT, SIGTSTP };
     struct sigaction now;
     sigset_t set;
+    int fd;
 
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
@@ -436,7 +438,14 @@ static int open_signals(void)
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGTTOU, SIG_IGN);
-    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (fd < 0) {
+        fprintf(stderr,
+                "tutti run: signalfd failed: %s (signals end the job at once; allow this system call in the sandbox)\n",
+                strerror(errno));
+        sigprocmask(SIG_UNBLOCK, &set, NULL);
+    }
+    return fd;
 }
 
 static void pass_signal(struct job *j, int sig)

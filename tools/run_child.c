@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -278,6 +279,63 @@ static int print_not_started(const char *program, int err)
     return err == ENOENT ? 127 : 126;
 }
 
+/* Of the thread that stands in for a pidfd. */
+struct watch {
+    pid_t pid;
+    int end;        /* of a pipe: closed when the process has ended */
+};
+
+static void *await_end(void *arg)
+{
+    struct watch *w = arg;
+    siginfo_t info;
+
+    while (waitid(P_PID, (id_t)w->pid, &info, WEXITED | WNOWAIT) != 0 && errno == EINTR)
+        ;
+    if (write(w->end, "", 1) < 0) {
+        /* nobody reads any more */
+    }
+    close(w->end);
+    free(w);
+    return NULL;
+}
+
+/* A pipe that becomes readable when the process ends, for kernels and sandboxes without pidfd_open. -1 with errno. */
+static int watch_by_thread(pid_t pid)
+{
+    struct watch *w = malloc(sizeof *w);
+    sigset_t all, before;
+    pthread_t thread;
+    int ends[2], err;
+
+    if (!w || pipe2(ends, O_CLOEXEC) != 0) {
+        free(w);
+        return -1;
+    }
+    *w = (struct watch){ .pid = pid, .end = ends[1] };
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    err = pthread_create(&thread, NULL, await_end, w);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (err) {
+        close(ends[0]);
+        close(ends[1]);
+        free(w);
+        errno = err;
+        return -1;
+    }
+    pthread_detach(thread);
+    return ends[0];
+}
+
+/* A descriptor that is readable when our child `pid` has ended; it can be waited for still. -1 with errno. */
+static int watch_end(pid_t pid)
+{
+    const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+    return fd >= 0 || errno == EMFILE || errno == ENFILE ? fd : watch_by_thread(pid);
+}
+
 int child_start(struct child *out, const struct child_conf *conf)
 {
     struct child c = { .pid = 0 };
@@ -287,9 +345,10 @@ int child_start(struct child *out, const struct child_conf *conf)
         fprintf(stderr, "tutti run: cannot start \"%s\": %s\n", conf->rsh, strerror(err));
     if (err)
         return !conf->host ? print_not_started(conf->argv[0], err) : err == ENOENT ? 127 : 126;
-    c.pidfd = (int)syscall(SYS_pidfd_open, c.pid, 0);
+    c.pidfd = watch_end(c.pid);
     if (c.pidfd < 0) {
-        fprintf(stderr, "tutti run: cannot watch process %d: %s\n", (int)c.pid, strerror(errno));
+        fprintf(stderr, "tutti run: cannot watch process %d: pidfd_open failed, and no thread can wait for it: %s\n",
+                (int)c.pid, strerror(errno));
         kill(-c.pid, SIGKILL);
         waitpid(c.pid, NULL, 0);
         if (c.control >= 0)

@@ -1,6 +1,7 @@
 #include "base/acceptor.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
@@ -19,7 +20,7 @@ tutti_status tt_acceptor_init(struct tt_acceptor *a, const char *what, int liste
     int err;
 
     if (timer < 0)
-        return tt_fail_errno(errno, "%s: create a timer", what);
+        return tt_fail_call(errno, what, "timerfd_create");
     if (epoll_ctl(epoll, EPOLL_CTL_ADD, timer, &ev) != 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &ev) != 0) {
         err = errno;
         close(timer);
@@ -68,6 +69,18 @@ static void pause_for(struct tt_acceptor *a, int err)
         watch_listener(a, false);
 }
 
+/* Where a sandbox refuses accept4. A fork in between inherits the descriptor; EPERM of a firewall stays what it is. */
+static int accept_plainly(int listener)
+{
+    const int fd = accept(listener, NULL, NULL);
+
+    if (fd >= 0) {
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+        fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    }
+    return fd;
+}
+
 int tt_acceptor_take(struct tt_acceptor *a)
 {
     int fd;
@@ -75,6 +88,8 @@ int tt_acceptor_take(struct tt_acceptor *a)
     if (is_pausing(a))
         return -1;
     fd = accept4(a->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+        fd = accept_plainly(a->listener);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE))
         pause_for(a, errno);
     return fd;

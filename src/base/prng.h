@@ -17,7 +17,7 @@ uint64_t tt_prng_below(struct tt_prng *p, uint64_t bound);
 uint64_t tt_mix64(uint64_t x);
 /* FNV-1a style hash over bytes, finished by tt_mix64; deterministic everywhere. */
 uint64_t tt_hash_bytes(const void *data, uint64_t bytes, uint64_t seed);
-/* Fills out[bytes] from the operating system (getrandom); for tokens and nonces. Aborts if there is none. */
+/* Fills out[bytes] from the operating system (getrandom, else /dev/urandom); for tokens and nonces. Aborts without both. */
 void tt_random_bytes(void *out, uint64_t bytes);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include "base/log.h"
 
 static _Thread_local char last_error[TT_ERROR_BYTES];
@@ -11,6 +12,30 @@ static _Thread_local char last_error[TT_ERROR_BYTES];
 const char *tutti_last_error(void)
 {
     return last_error;
+}
+
+/* What the user can change about an error of the system; empty if the error does not show it. */
+static void hint_of(int err, char *out, size_t cap)
+{
+    unsigned first = 0, last = 0;
+    struct rlimit limit;
+    FILE *f;
+
+    *out = '\0';
+    if (err == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0)
+        snprintf(out, cap, " (RLIMIT_NOFILE is %llu: raise it with ulimit -n)", (unsigned long long)limit.rlim_cur);
+    if (err == ENFILE)
+        snprintf(out, cap, " (the machine's limit of open files is reached: sysctl fs.file-max)");
+    if (err == ENOSYS)
+        snprintf(out, cap, " (a sandbox or an old kernel refuses the system call: allow it there)");
+    if (err != EADDRINUSE && err != EADDRNOTAVAIL)
+        return;
+    f = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+    if (f && fscanf(f, "%u %u", &first, &last) == 2)
+        snprintf(out, cap, " (the port is in use, or no port from %u to %u is free: net.ipv4.ip_local_port_range)",
+                 first, last);
+    if (f)
+        fclose(f);
 }
 
 /* Formats into a buffer of its own first: an argument may be the last error itself. */
@@ -42,14 +67,24 @@ tutti_status tt_fail(tutti_status status, const char *fmt, ...)
 tutti_status tt_fail_errno(int err, const char *fmt, ...)
 {
     const int saved = errno;
-    char text[128];
+    char text[128], hint[128], why[256];
     va_list ap;
 
+    hint_of(err, hint, sizeof hint);
+    snprintf(why, sizeof why, "%s%s", strerror_r(err, text, sizeof text), hint);
     va_start(ap, fmt);
-    record(fmt, ap, strerror_r(err, text, sizeof text));
+    record(fmt, ap, why);
     va_end(ap);
     errno = saved;
     return err == ENOMEM || err == EMFILE || err == ENFILE ? TUTTI_ERR_NOMEM : TUTTI_ERR_SYSTEM;
+}
+
+tutti_status tt_fail_call(int err, const char *what, const char *call)
+{
+    if (err != EPERM)
+        return tt_fail_errno(err, "%s: %s failed", what, call);
+    return tt_fail(TUTTI_ERR_SYSTEM, "%s: %s failed: Operation not permitted (a sandbox denies the system call: allow it there)", what,
+                   call);
 }
 
 tutti_status tt_fail_again(tutti_status status, const char *sentence)

@@ -12,6 +12,9 @@
 tutti_status tt_fail(tutti_status status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The same for a failed system call: appends ": strerror(err)". Returns NOMEM for ENOMEM/EMFILE/ENFILE, else SYSTEM. */
 tutti_status tt_fail_errno(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The system call `call`, without which `what` cannot be done, failed with err: names the call, and the remedy where a
+ * sandbox refuses it. */
+tutti_status tt_fail_call(int err, const char *what, const char *call);
 /* Makes `sentence` the calling thread's last error without logging: it was logged where it was discovered. */
 tutti_status tt_fail_again(tutti_status status, const char *sentence);
 

@@ -701,12 +701,12 @@ tutti_status tt_overlay_open(struct tt_overlay **out, const struct tt_overlay_co
     }
     o->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (o->epoll < 0) {
-        st = tt_fail_errno(errno, "overlay: create an epoll descriptor");
+        st = tt_fail_call(errno, "overlay", "epoll_create1");
         goto fini_flood;
     }
     o->backlog = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (o->backlog < 0) {
-        st = tt_fail_errno(errno, "overlay: create an event descriptor");
+        st = tt_fail_call(errno, "overlay", "eventfd");
         goto close_epoll;
     }
     watch(o, EPOLL_CTL_ADD, o->backlog, EPOLLIN, ON_BACKLOG);

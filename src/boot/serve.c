@@ -376,7 +376,7 @@ tutti_status tt_serve_open(struct tt_serve **out, const struct tt_serve_conf *co
     snprintf(s->token, sizeof s->token, "%s", conf->token);
     s->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (s->epoll < 0) {
-        st = tt_fail_errno(errno, "rendezvous: create an epoll descriptor");
+        st = tt_fail_call(errno, "rendezvous", "epoll_create1");
         goto free_s;
     }
     st = tt_acceptor_init(&s->acceptor, "rendezvous", conf->listener, s->epoll, (epoll_data_t){ .ptr = NULL });

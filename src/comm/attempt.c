@@ -77,7 +77,7 @@ tutti_status tt_attempt_count(struct tt_attempt *t, size_t count)
     struct tt_coll *c = &t->conf.coll;
 
     if (count > TT_DESC_COUNT_MAX / c->elem_bytes || count > (SIZE_MAX >> 1) / c->elem_bytes / c->nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: count %zu exceed the address space", t->name, count);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: count %zu exceeds the address space", t->name, count);
     c->bytes = (uint64_t)count * c->elem_bytes;
     t->conf.count = count;
     return TUTTI_OK;

@@ -178,7 +178,7 @@ static tutti_status take_counts(struct tt_attempt *t, const size_t *counts, cons
         const size_t displ = displs ? displs[r] : end / elem;
 
         if (counts[r] > (SIZE_MAX >> 2) / elem || displ > (SIZE_MAX >> 2) / elem)
-            return tt_fail(TUTTI_ERR_INVALID, "%s: %s[%u] = %zu at %zu exceed the address space", t->name, what, r, counts[r], displ);
+            return tt_fail(TUTTI_ERR_INVALID, "%s: %s[%u] = %zu at %zu exceeds the address space", t->name, what, r, counts[r], displ);
         bytes[r] = (uint64_t)counts[r] * elem;
         at[r] = (uint64_t)displ * elem;
         end = at[r] + bytes[r];

@@ -268,7 +268,7 @@ static tutti_status open_epoll(struct tt_coordinator *c)
     c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     c->ended = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (c->epoll < 0 || c->wake < 0 || c->ended < 0 || epoll_ctl(c->epoll, EPOLL_CTL_ADD, c->wake, &ev) != 0)
-        return tt_fail_errno(errno, "coordinator: create the event loop");
+        return tt_fail_call(errno, "coordinator", c->epoll < 0 ? "epoll_create1" : "eventfd");
     return TUTTI_OK;
 }
 

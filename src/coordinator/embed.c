@@ -95,7 +95,7 @@ static tutti_status timer_create_ms(int64_t wait_ms, int *out)
         return TUTTI_OK;
     *out = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
     if (*out < 0)
-        return tt_fail_errno(errno, "coordinator: create a timer");
+        return tt_fail_call(errno, "coordinator", "timerfd_create");
     timerfd_settime(*out, 0, &after, NULL);     /* an argument is right by construction, and nothing else can fail */
     return TUTTI_OK;
 }

@@ -335,7 +335,7 @@ static tutti_status start(struct tt_http *h, const char *address)
     h->epoll = epoll_create1(EPOLL_CLOEXEC);
     h->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (h->epoll < 0 || h->stop < 0 || epoll_ctl(h->epoll, EPOLL_CTL_ADD, h->stop, &ev) != 0)
-        return tt_fail_errno(errno, "http: create an epoll");
+        return tt_fail_call(errno, "http", h->epoll < 0 ? "epoll_create1" : "eventfd");
     st = open_listeners(h, address);
     st = st ? st : start_library(h);
     if (st)

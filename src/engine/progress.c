@@ -823,6 +823,10 @@ tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(vo
     pthread_sigmask(SIG_SETMASK, &all, &before);        /* signals are the application's */
     err = pthread_create(&e->thread, NULL, progress_thread, e);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (err == EPERM)
+        return tt_fail(TUTTI_ERR_SYSTEM,
+                       "start the progress thread: clone3 failed: Operation not permitted (the sandbox "
+                       "must answer ENOSYS for it, so that the C library uses clone)");
     if (err)
         return tt_fail_errno(err, "start the progress thread");
     e->thread_runs = true;
@@ -839,7 +843,7 @@ tutti_status tt_progress_init(struct tt_engine *e)
     e->all_epoll = epoll_create1(EPOLL_CLOEXEC);
     e->control_epoll = epoll_create1(EPOLL_CLOEXEC);
     if (e->kick_fd < 0 || e->all_epoll < 0 || e->control_epoll < 0 || !watch(e->all_epoll, e->kick_fd))
-        return tt_fail_errno(errno, "descriptors to wait on");
+        return tt_fail_call(errno, "progress", e->kick_fd < 0 ? "eventfd" : "epoll_create1");
     st = tt_param_get(TT_PARAM_NUDGE_MS, &nudge_ms);
     if (!st)
         st = tt_param_get(TT_PARAM_SPIN_US, &spin_us);

@@ -20,7 +20,7 @@ tutti_status tt_pieces_shape_take(struct tt_pieces_shape *out, uint32_t nranks, 
     if (max_total == 0)
         max_total = nsplits * max_length;
     if (max_total > (SIZE_MAX >> 2) / elem / nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: max_total of %zu elements exceed the address space", call, max_total);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: max_total of %zu elements exceeds the address space", call, max_total);
     *out = (struct tt_pieces_shape){
         .nranks = nranks, .nsplits = (uint32_t)nsplits, .elem_bytes = (uint32_t)elem, .max_length = max_length,
         .max_total = max_total,

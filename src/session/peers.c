@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/prng.h"
 #include "session/run.h"
 
 #define GREET_NS (5 * TT_SECOND)        /* to connect and prove oneself */
@@ -240,10 +240,7 @@ static void greet(tutti_run *run, struct tt_peer_conn *c)
 {
     struct tt_said s = { .kind = TT_SAID_GREETING, .id = run->m.id };
 
-    if (getrandom(c->own.nonce, sizeof c->own.nonce, 0) != sizeof c->own.nonce) {
-        end_conn(c);
-        return;
-    }
+    tt_random_bytes(c->own.nonce, sizeof c->own.nonce);
     c->own.id = run->m.id;
     memcpy(s.nonce, c->own.nonce, sizeof s.nonce);
     say(run, c, &s);

@@ -9,13 +9,13 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/prng.h"
 #include "secure/ending.h"
 
 #define TELL_NS TT_SECOND   /* what is waited for so long is told */
@@ -362,8 +362,7 @@ static tutti_status init_member(tutti_run *run, const tutti_run_conf *conf)
     if (strlen(name) >= sizeof mc.run)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: the run's name \"%.40s...\" is longer than %zu bytes", name, sizeof mc.run - 1);
     snprintf(mc.run, sizeof mc.run, "%s", name);
-    if (getrandom(mc.cookie, sizeof mc.cookie, 0) != sizeof mc.cookie)
-        return tt_fail_errno(errno, "tutti_run_join: draw a cookie");
+    tt_random_bytes(mc.cookie, sizeof mc.cookie);
     tt_member_card_write(&run->card, &mc.card);
     tt_member_init(&run->m, &mc, tt_now_ns());
     return TUTTI_OK;

@@ -5,12 +5,12 @@
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/hostport.h"
 #include "base/param.h"
+#include "base/prng.h"
 #include "base/resolve.h"
 #include "secure/security.h"
 #include "wire/wires.h"
@@ -161,7 +161,7 @@ static void card_of_one(struct tt_member_card *c, const struct tt_address *a, ui
     struct tt_endpoint *e = &c->inside;
 
     *e = (struct tt_endpoint){ .port = port, .naddrs = 1 };
-    getrandom(&e->host, sizeof e->host, 0); /* nobody's: one address is all that there is, also to those of this host */
+    tt_random_bytes(&e->host, sizeof e->host); /* nobody's: one address is all that there is, also to those of this host */
     if (a->storage.ss_family == AF_INET) {
         e->addrs[0].family = 4;
         e->addrs[0].prefix_bits = 32;

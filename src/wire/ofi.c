@@ -49,7 +49,7 @@ static tutti_status ofi_furnish(struct tt_ofi *o)
     o->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     o->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (o->epoll_fd < 0 || o->timer_fd < 0 || epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, o->timer_fd, &ev) != 0)
-        return tt_fail_errno(errno, "ofi: create an epoll");
+        return tt_fail_call(errno, "ofi", o->epoll_fd < 0 ? "epoll_create1" : "timerfd_create");
     conf.link_bytes = TT_OFI_TCP_LINK_BYTES;
     conf.lanes = 1;
     return tt_wire_tcp.open(&o->tcp, &conf);

@@ -271,7 +271,7 @@ static tutti_status shm_open(struct tt_wire **out, const struct tt_wire_conf *co
     w->epoll = epoll_create1(EPOLL_CLOEXEC);
     w->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->epoll < 0 || w->bell_fd < 0) {
-        st = tt_fail_errno(errno, "shm: descriptors to wait on");
+        st = tt_fail_call(errno, "shm", w->epoll < 0 ? "epoll_create1" : "eventfd");
         goto close;
     }
     if (conf->cma)

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,16 +18,30 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* Makes the memory exist. Populating honours the advice for huge pages; where the kernel cannot (before 5.14), allocate
- * through the file. */
+/* Allocates the pages of a new file by writing a byte to each: no memory is an error here, and SIGBUS later. */
+static int write_pages(int fd, size_t bytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    for (size_t at = 0; at < bytes; at += page)
+        if (pwrite(fd, "", 1, (off_t)at) != 1)
+            return errno;
+    return 0;
+}
+
+/* Makes the memory exist. Populating honours the advice for huge pages. Where the kernel cannot (before 5.14) or a
+ * sandbox refuses it, the pages are allocated through the file. */
 static int reserve(int fd, void *base, size_t bytes)
 {
+    int err;
+
     tt_pages_huge(base, bytes);
     if (madvise(base, bytes, MADV_POPULATE_WRITE) == 0)
         return 0;
-    if (errno != EINVAL)
+    if (errno != EINVAL && errno != ENOSYS && errno != EPERM)
         return errno;
-    return posix_fallocate(fd, 0, (off_t)bytes);
+    err = posix_fallocate(fd, 0, (off_t)bytes);
+    return err == ENOSYS || err == EPERM ? write_pages(fd, bytes) : err;
 }
 
 /* What the machine could give now: MemAvailable, or SIZE_MAX where the kernel does not tell. */
@@ -57,6 +72,18 @@ static tutti_status check_room(size_t bytes)
     return TUTTI_OK;
 }
 
+/* Beyond this limit the kernel ends the process by SIGXFSZ. */
+static tutti_status check_file_size(size_t bytes)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur)
+        return TUTTI_OK;
+    return tt_fail(TUTTI_ERR_UNSUPPORTED,
+                   "shm: cannot create a segment of %zu bytes: RLIMIT_FSIZE is %llu bytes (raise it with ulimit -f)",
+                   bytes, (unsigned long long)limit.rlim_cur);
+}
+
 static size_t page_rounded(size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -71,12 +98,16 @@ tutti_status tt_segment_create(struct tt_segment *seg, size_t bytes)
     int fd, err;
 
     bytes = page_rounded(bytes ? bytes : 1);
-    st = check_room(bytes);
+    st = check_file_size(bytes);
+    if (!st)
+        st = check_room(bytes);
     if (st)
         return st;
     fd = memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        return tt_fail_errno(errno, "shm: create a segment");
+    if (fd < 0) {
+        st = tt_fail_call(errno, "shm: create a segment", "memfd_create");
+        return errno == ENOSYS || errno == EPERM ? TUTTI_ERR_UNSUPPORTED : st;
+    }
     if (ftruncate(fd, (off_t)bytes) < 0) {
         st = tt_fail_errno(errno, "shm: size a segment of %zu bytes", bytes);
         goto close;

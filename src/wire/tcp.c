@@ -53,7 +53,7 @@ static tutti_status tcp_furnish(struct tt_tcp *t)
     t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     t->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (t->epoll_fd < 0 || t->timer_fd < 0 || epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, t->timer_fd, &ev) != 0)
-        return tt_fail_errno(errno, "tcp: create an epoll");
+        return tt_fail_call(errno, "tcp", t->epoll_fd < 0 ? "epoll_create1" : "timerfd_create");
     return TUTTI_OK;
 }
 

@@ -69,7 +69,7 @@ static tutti_status sleep_furnish(struct tt_verbs *v)
     good = v->epoll_fd >= 0 && v->timer_fd >= 0 && watch(v, v->timer_fd);
     for (uint32_t i = 0; i < v->nrails && good; i++)
         good = watch(v, v->rail[i].channel->fd) && watch(v, v->rail[i].context->async_fd);
-    return good ? TUTTI_OK : tt_fail_errno(errno, "verbs: create an epoll");
+    return good ? TUTTI_OK : tt_fail_call(errno, "verbs", v->epoll_fd < 0 ? "epoll_create1" : "timerfd_create");
 }
 
 static tutti_status verbs_open(struct tt_wire **out, const struct tt_wire_conf *conf)

@@ -1,0 +1,94 @@
+/* Runs a command for which system calls fail, as under a container's filter or on an old kernel:
+ *
+ *     prog_without NAME[=EPERM]... -- COMMAND [ARGUMENT]...
+ *
+ * NAME is a system call of the table below; it fails with ENOSYS, or with EPERM. The filter holds for all processes that
+ * the command starts. Exit status: the command's; 2 for a wrong argument; 77 where the kernel takes no filter. */
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { NAMES_MAX = 32, FILTER_MAX = 3 + 2 * NAMES_MAX };
+
+#define CALL(name) { #name, SYS_##name }
+static const struct {
+    const char *name;
+    int number;
+} calls[] = {
+    CALL(accept4),
+    CALL(epoll_create1),
+    CALL(eventfd2),
+    CALL(fallocate),
+    CALL(getrandom),
+    CALL(madvise),
+    CALL(membarrier),
+    CALL(memfd_create),
+    CALL(pidfd_open),
+    CALL(pipe2),
+    CALL(prctl),
+    CALL(process_vm_readv),
+    CALL(process_vm_writev),
+    CALL(sched_getaffinity),
+    CALL(sched_setaffinity),
+    CALL(setpgid),
+    CALL(setsid),
+    CALL(signalfd4),
+    CALL(timerfd_create),
+    CALL(userfaultfd),
+    CALL(kcmp),
+    CALL(getcpu),
+    CALL(clone3),
+    CALL(rseq),
+    CALL(prlimit64),
+    CALL(statx),
+};
+
+static int number_of(const char *name, size_t bytes)
+{
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (strlen(calls[i].name) == bytes && memcmp(calls[i].name, name, bytes) == 0)
+            return calls[i].number;
+    return -1;
+}
+
+int main(int argc, char **argv)
+{
+    struct sock_filter filter[FILTER_MAX] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+    };
+    struct sock_fprog program = { .filter = filter };
+    unsigned short n = 1;
+    int at;
+
+    for (at = 1; at < argc && strcmp(argv[at], "--") != 0; at++) {
+        const char *end = strchr(argv[at], '=');
+        const int number = number_of(argv[at], end ? (size_t)(end - argv[at]) : strlen(argv[at]));
+
+        if (number < 0 || (end && strcmp(end, "=EPERM") != 0) || n + 3 > FILTER_MAX) {
+            fprintf(stderr, "prog_without: \"%s\": not NAME or NAME=EPERM of a known system call\n", argv[at]);
+            return 2;
+        }
+        filter[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)number, 0, 1);
+        filter[n++] =
+            (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)(end ? EPERM : ENOSYS));
+    }
+    if (at + 1 >= argc) {
+        fprintf(stderr, "usage: prog_without NAME[=EPERM]... -- COMMAND [ARGUMENT]...\n");
+        return 2;
+    }
+    filter[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    program.len = n;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) {
+        perror("prog_without: the filter");
+        return 77;
+    }
+    execvp(argv[at + 1], argv + at + 1);
+    perror(argv[at + 1]);
+    return 127;
+}

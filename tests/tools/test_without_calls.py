@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Jobs where a system call is refused, as by a container's filter or an old kernel: they run without it, or fail with a
+sentence that names the call and the remedy. Likewise for limits of files and ports."""
+
+import os
+import subprocess
+import unittest
+from pathlib import Path
+
+BUILD = Path(os.environ["TUTTI_BUILD_DIR"])
+TUTTI, HELLO, WITHOUT = BUILD / "tutti", BUILD / "examples/hello", BUILD / "tests/tools/prog_without"
+RANKS = 2
+
+# Jobs run without these.
+OPTIONAL = ["pidfd_open", "getrandom", "memfd_create", "madvise", "fallocate", "membarrier", "process_vm_readv",
+            "process_vm_writev", "signalfd4", "accept4", "sched_getaffinity", "sched_setaffinity", "setpgid", "setsid", "rseq",
+            "prlimit64", "getcpu", "statx", "prctl", "userfaultfd"]
+# And not without these: what the sentence names.
+NEEDED = {"epoll_create1": "epoll_create1", "eventfd2": "eventfd", "timerfd_create": "timerfd_create", "pipe2": "pipe2"}
+
+
+def run(*command, **environment):
+    return subprocess.run([str(part) for part in command], env={**os.environ, **environment}, capture_output=True,
+                          text=True, timeout=240, check=False)
+
+
+def job(*before, program=(HELLO,), **environment):
+    return run(*before, TUTTI, "run", "-n", str(RANKS), "--", *program, **environment)
+
+
+def without(names, **environment):
+    return job(WITHOUT, *names, "--", **environment)
+
+
+class SystemCalls(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if run(WITHOUT, "statx", "--", "true").returncode == 77:
+            raise unittest.SkipTest("the kernel takes no filter of system calls")
+
+    def check_runs(self, done):
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count("the sum is 1"), RANKS, done.stdout)
+
+    def test_the_filter_refuses_what_it_names(self):
+        done = run(WITHOUT, "getrandom=EPERM", "--", "python3", "-c", "import os; os.getrandom(1)")
+        self.assertIn("Operation not permitted", done.stderr)
+        self.assertEqual(run(WITHOUT, "no_such_call", "--", "true").returncode, 2)
+
+    def test_jobs_run_without_optional_system_calls(self):
+        for name in OPTIONAL:
+            for how in ("", "=EPERM"):
+                with self.subTest(call=name + how):
+                    self.check_runs(without([name + how]))
+
+    def test_jobs_run_without_all_optional_system_calls_at_once(self):
+        self.check_runs(without(OPTIONAL))
+
+    def test_large_messages_pass_without_the_calls_of_shared_memory(self):
+        for names in (["madvise", "fallocate"], ["memfd_create=EPERM"], ["process_vm_readv=EPERM", "process_vm_writev=EPERM"]):
+            with self.subTest(calls=names):
+                done = run(WITHOUT, *names, "--", TUTTI, "perf", "allreduce", "-n", str(RANKS), "--min", "8M", "--max", "8M", "--check")
+                self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_without_clone3_jobs_run_or_the_sentence_names_it(self):
+        self.check_runs(without(["clone3"]))
+        done = without(["clone3=EPERM"])
+        if done.returncode:
+            self.assertRegex(done.stderr, "clone3 failed: Operation not permitted .*ENOSYS")
+
+    def test_the_sentence_names_a_needed_system_call_and_the_remedy(self):
+        for name, shown in NEEDED.items():
+            for how, cause in (("", "Function not implemented"), ("=EPERM", "Operation not permitted")):
+                with self.subTest(call=name + how):
+                    done = without([name + how])
+                    self.assertNotEqual(done.returncode, 0)
+                    self.assertRegex(done.stderr, rf"{shown} failed: {cause} \(a sandbox .*allow it there")
+
+    def test_where_shared_memory_alone_is_asked_for_the_sentence_says_why_it_cannot_be(self):
+        done = without(["memfd_create"], TUTTI_WIRES="shm")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, "no wire works here .*memfd_create failed: Function not implemented")
+
+
+class Limits(unittest.TestCase):
+    def test_under_a_small_limit_of_file_sizes_the_job_runs_over_tcp(self):
+        done = job("sh", "-c", 'ulimit -f 1; exec "$@"', "sh", TUTTI_LOG="info")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"RLIMIT_FSIZE is \d+ bytes \(raise it with ulimit -f\)")
+
+    def test_where_no_port_is_free_the_sentence_names_the_range(self):
+        script = ('ip link set lo up && echo 40000 40001 > /proc/sys/net/ipv4/ip_local_port_range || exit 77; exec "$@"')
+        done = job("unshare", "-n", "sh", "-c", script, "sh", TUTTI_WIRES="tcp", TUTTI_TIMEOUT_MS="8000")
+        if done.returncode == 77 or "unshare" in done.stderr:
+            self.skipTest("no network namespaces here")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"no port from 40000 to 40001 is free: net\.ipv4\.ip_local_port_range")
+
+
+if __name__ == "__main__":
+    unittest.main()
