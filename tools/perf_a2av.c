@@ -15,6 +15,7 @@
 #include "failed.h"
 #include "option_values.h"
 #include "perf_launch.h"
+#include "perf_rooms.h"
 #include "tutti/moe.h"
 
 #define RANKS_DEFAULT 4
@@ -200,6 +201,19 @@ static void *room(size_t n, size_t bytes)
         exit(1);
     }
     return mem;
+}
+
+/* The buffers that plan() makes, in bytes; UINT64_MAX if they are more. */
+static uint64_t buffer_bytes(const struct options *o, uint64_t n)
+{
+    const uint64_t per_home = o->experts / n, each = o->top < per_home ? o->top : per_home;
+    uint64_t token, sent, rows, out;
+
+    if (__builtin_mul_overflow((uint64_t)o->tokens, (uint64_t)o->bytes, &token) ||
+        __builtin_mul_overflow((n + 2) * o->top, token, &sent) || __builtin_mul_overflow(2 * n * each, token, &rows) ||
+        __builtin_add_overflow(sent, rows, &out))
+        return UINT64_MAX;
+    return out;
 }
 
 /* Sizes, lists and buffers. Known to every rank, as in a test, so that all can be checked. */
@@ -586,8 +600,11 @@ static int be_rank(struct options *o)
         tutti_comm_destroy(x.comm);
         return 2;
     }
-    plan(&x);
-    st = measure(&x);
+    st = perf_rooms_check(x.comm, buffer_bytes(o, x.nranks));
+    if (!st) {
+        plan(&x);
+        st = measure(&x);
+    }
     if (st)
         tool_failed("tutti perf a2av", NULL, st);
     forget(&x);

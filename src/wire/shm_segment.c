@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/pages.h"
+#include "base/room.h"
 #include "base/status.h"
 
 #define ASK_BYTES (64u << 20)
@@ -44,31 +45,15 @@ static int reserve(int fd, void *base, size_t bytes)
     return err == ENOSYS || err == EPERM ? write_pages(fd, bytes) : err;
 }
 
-/* What the machine could give now: MemAvailable, or SIZE_MAX where the kernel does not tell. */
-static size_t available_bytes(void)
-{
-    FILE *file = fopen("/proc/meminfo", "re");
-    unsigned long long kib;
-    char line[128];
-    size_t found = SIZE_MAX;
-
-    while (file && found == SIZE_MAX && fgets(line, sizeof line, file))
-        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
-            found = (size_t)kib * 1024;
-    if (file)
-        fclose(file);
-    return found;
-}
-
 /* Populating takes page after page until none is left, minutes later, and takes them from everybody: asks before. Small
  * segments are not worth the question. */
 static tutti_status check_room(size_t bytes)
 {
-    const size_t available = bytes >= ASK_BYTES ? available_bytes() : SIZE_MAX;
+    const uint64_t available = bytes >= ASK_BYTES ? tt_room_bytes("") : UINT64_MAX;
 
     if (bytes > available)
-        return tt_fail(TUTTI_ERR_NOMEM, "shm: a segment of %zu bytes is asked for, but this machine has %zu bytes left",
-                       bytes, available);
+        return tt_fail(TUTTI_ERR_NOMEM, "shm: cannot create a segment of %zu bytes: %llu bytes of memory are available",
+                       bytes, (unsigned long long)available);
     return TUTTI_OK;
 }
 

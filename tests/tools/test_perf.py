@@ -245,6 +245,23 @@ class Progress(unittest.TestCase):
         self.assertNotIn("2 of 2", table)
 
 
+class Memory(unittest.TestCase):
+    def test_buffers_that_do_not_fit_are_refused_with_both_numbers(self):
+        needed = 2 * 2 * 2**40      # two buffers in each of two ranks
+        for memory in ("malloc", "mem_alloc"):
+            done = perf("allreduce", "-n", "2", "--min", "1024G", "--max", "1024G", "--mem", memory)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertRegex(done.stderr, f"not enough memory: the buffers of 2 ranks on this host need {needed} bytes, "
+                                          r"and \d+ are available")
+            self.assertNotIn("SIGKILL", done.stderr)
+
+    def test_exchanges_that_do_not_fit_are_refused_with_both_numbers(self):
+        for size in ("64G", "1024G"):
+            done = perf("a2av", "-n", "2", "--bytes", size)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertRegex(done.stderr, r"not enough memory: the buffers of 2 ranks on this host need \d+ bytes, and \d+ are")
+
+
 class ExitStatus(unittest.TestCase):
     def test_wrong_elements_are_counted_over_all_ranks_and_fail(self):
         done = perf("allreduce", "--ranks", 3, "--min", "1K", "--max", "1K", "--iters", 1, "--check", "--spoil", 5, "--json")
