@@ -627,16 +627,26 @@ static bool prepare_output(const struct run_options *o)
     return true;
 }
 
-/* Four descriptors for each rank. */
-static void raise_descriptors(uint32_t nranks)
+/* Four descriptors for each rank. False, with a sentence: there cannot be enough. */
+static bool raise_descriptors(uint32_t nranks)
 {
+    enum { OWN = 12, A_RANK = 4 };      /* pipes, sockets and what starting takes; output, errors, end and a connection */
+    const rlim_t wanted = A_RANK * (rlim_t)nranks + 256, needed = A_RANK * (rlim_t)nranks + OWN;
     struct rlimit limit;
-    const rlim_t wanted = 4ul * nranks + 256;
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
-        return;
-    limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return true;
+    if (limit.rlim_cur < wanted) {
+        limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    if (limit.rlim_cur >= needed)
+        return true;
+    fprintf(
+        stderr,
+        "tutti run: cannot start %u ranks: RLIMIT_NOFILE is %llu, and at least %llu are needed (raise it with ulimit -n)\n",
+        nranks, (unsigned long long)limit.rlim_cur, (unsigned long long)needed);
+    return false;
 }
 
 /* Starts all; at the first that does not start, ends the others. */
@@ -678,8 +688,7 @@ static int run(const struct run_options *opt)
     if (!prepare_hosts(&j) || !prepare_output(opt))
         goto free_all;
     status = 126;
-    raise_descriptors(opt->nranks);
-    if (!serve_rendezvous(&j))
+    if (!raise_descriptors(opt->nranks) || !serve_rendezvous(&j))
         goto free_all;
     j.signals = open_signals();
     j.guard = guard_start();

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "base/watched.h"
 
+#define STARVED_NS (2 * TT_SECOND)
 #define PAUSE_NS (20 * TT_MS)   /* short against what a connection may take, long against the cost of looking */
 
 tutti_status tt_acceptor_init(struct tt_acceptor *a, const char *what, int listener, int epoll, epoll_data_t data)
@@ -81,6 +82,11 @@ static int accept_plainly(int listener)
     return fd;
 }
 
+bool tt_acceptor_is_starved(const struct tt_acceptor *a)
+{
+    return a->starved_ns && tt_now_ns() - a->starved_ns > STARVED_NS;
+}
+
 int tt_acceptor_take(struct tt_acceptor *a)
 {
     int fd;
@@ -90,7 +96,12 @@ int tt_acceptor_take(struct tt_acceptor *a)
     fd = accept4(a->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0 && (errno == ENOSYS || errno == EPERM))
         fd = accept_plainly(a->listener);
-    if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+        if (!a->starved_ns)
+            a->starved_ns = tt_now_ns();
         pause_for(a, errno);
+    } else {
+        a->starved_ns = 0;
+    }
     return fd;
 }

@@ -5,6 +5,7 @@
 #define TT_BASE_ACCEPTOR_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/epoll.h>
 #include "tutti/tutti.h"
 
@@ -15,6 +16,7 @@ struct tt_acceptor {
     int epoll;
     epoll_data_t data;
     bool paused, told;
+    uint64_t starved_ns;    /* since when no descriptor has been free; 0: there was one */
 };
 
 /* Watches `listener`, which must not block, in `epoll`; entries of it have `data`. On success *a owns the listener, on error it is
@@ -22,6 +24,9 @@ struct tt_acceptor {
 tutti_status tt_acceptor_init(struct tt_acceptor *a, const char *what, int listener, int epoll, epoll_data_t data);
 /* Closes the listener; also good for one that has { .listener = -1 }. */
 void tt_acceptor_fini(struct tt_acceptor *a);
+/* Whether no descriptor has been free for a caller for two seconds. What a connection holds while it is being made is
+ * closed long before, so then nothing will be. */
+bool tt_acceptor_is_starved(const struct tt_acceptor *a);
 /* Takes a connection, if there is one and a descriptor for it: non-blocking, closed on exec; the caller's. Else -1. When descriptors have
  * run out it says so, the first time (warn). */
 int tt_acceptor_take(struct tt_acceptor *a);

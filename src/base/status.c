@@ -79,6 +79,20 @@ tutti_status tt_fail_errno(int err, const char *fmt, ...)
     return err == ENOMEM || err == EMFILE || err == ENFILE ? TUTTI_ERR_NOMEM : TUTTI_ERR_SYSTEM;
 }
 
+tutti_status tt_fail_descriptors(const char *what, uint32_t missing)
+{
+    struct rlimit limit;
+    unsigned long long n;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: no descriptor is free (sysctl fs.file-max)", what);
+    n = limit.rlim_cur;
+    return tt_fail(
+        TUTTI_ERR_NOMEM,
+        "%s: no descriptor is free: RLIMIT_NOFILE is %llu, and at least %llu are needed (raise it with ulimit -n)",
+        what, n, n + missing);
+}
+
 tutti_status tt_fail_call(int err, const char *what, const char *call)
 {
     if (err != EPERM)

@@ -4,6 +4,7 @@
 #define TT_BASE_STATUS_H
 
 #include <stdarg.h>
+#include <stdint.h>
 #include "tutti/tutti.h"
 
 #define TT_ERROR_BYTES 1024
@@ -12,6 +13,8 @@
 tutti_status tt_fail(tutti_status status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The same for a failed system call: appends ": strerror(err)". Returns NOMEM for ENOMEM/EMFILE/ENFILE, else SYSTEM. */
 tutti_status tt_fail_errno(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* NOMEM: `what` fails because all descriptors are in use, and `missing` more are needed. */
+tutti_status tt_fail_descriptors(const char *what, uint32_t missing);
 /* The system call `call`, without which `what` cannot be done, failed with err: names the call, and the remedy where a
  * sandbox refuses it. */
 tutti_status tt_fail_call(int err, const char *what, const char *call);

@@ -89,8 +89,19 @@ static void take_fds(struct msghdr *msg, int fds[3])
     }
 }
 
+/* Descriptors are cut off where there is no room for them, and also where a peer sends too many. */
+static bool no_descriptor_is_free(void)
+{
+    const int fd = dup(STDERR_FILENO);
+    const bool none = fd < 0 && (errno == EMFILE || errno == ENFILE);
+
+    if (fd >= 0)
+        close(fd);
+    return none;
+}
+
 /* Receives one packet and up to 3 descriptors (-1 where none came). Returns 1: got one; 0: nothing now; -1: the end, or
- * garbage. All descriptors that came belong to the caller. A peer that closes without having read what we sent resets the
+ * garbage; -2: got one, but this process had no room for its descriptors. All descriptors that came belong to the caller. A peer that closes without having read what we sent resets the
  * connection: the system says so once, before it hands out what the peer had sent until then, its goodbye among it. */
 static int recv_packet(int fd, struct packet *p, int fds[3])
 {
@@ -112,9 +123,9 @@ static int recv_packet(int fd, struct packet *p, int fds[3])
     if (got < 0)
         return errno == EAGAIN ? 0 : -1;
     take_fds(&msg, fds);
-    if (got != (ssize_t)sizeof *p || p->magic != TT_SHM_MAGIC || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+    if (got != (ssize_t)sizeof *p || p->magic != TT_SHM_MAGIC || (msg.msg_flags & MSG_TRUNC))
         return -1;
-    return 1;
+    return msg.msg_flags & MSG_CTRUNC ? no_descriptor_is_free() ? -2 : -1 : 1;
 }
 
 static void close_fds(int fds[3])
@@ -193,6 +204,26 @@ void tt_shm_link_lost(struct tt_shm *w, struct tt_shm_peer *peer, tutti_status w
     tt_shm_asks_lost(w, peer);
     tt_shm_tell(
         w, &(struct tt_done){ .kind = TT_DONE_LINK_LOST, .peer = peer->rank, .status = peer->bye ? TUTTI_OK : why });
+}
+
+/* A link takes a socket, an eventfd and three segments. */
+enum { LINK_DESCRIPTORS = 5 };
+
+/* Links that are wanted and not up cannot be: no descriptor is free for them, and none will be. */
+static void lose_starved(struct tt_shm *w)
+{
+    struct tt_shm_peer *peer;
+    uint32_t missing = 0;
+    tutti_status st;
+
+    for (uint32_t at = 0; (peer = tt_sparse_next(&w->peers, &at));)
+        missing += peer->state == TT_SHM_WANTED || peer->state == TT_SHM_GREETING;
+    if (!missing)
+        return;
+    st = tt_fail_descriptors("shm: connect to ranks of this host", LINK_DESCRIPTORS * missing);
+    for (uint32_t at = 0; (peer = tt_sparse_next(&w->peers, &at));)
+        if (peer->state == TT_SHM_WANTED || peer->state == TT_SHM_GREETING)
+            tt_shm_link_lost(w, peer, st);
 }
 
 /* A valid hello came: maps what it brings. On error the descriptors are closed all the same. */
@@ -281,7 +312,9 @@ static void try_connect(struct tt_shm *w, struct tt_shm_peer *peer)
 
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
-        tt_shm_link_lost(w, peer, tt_fail_errno(errno, "shm: a socket to rank %u", peer->rank));
+        tt_shm_link_lost(w, peer,
+                         errno == EMFILE ? tt_fail_descriptors("shm: connect to a rank of this host", LINK_DESCRIPTORS)
+                                         : tt_fail_errno(errno, "shm: a socket to rank %u", peer->rank));
         return;
     }
     if (connect(fd, (struct sockaddr *)&peer->addr, peer->addr_len) < 0) {
@@ -394,6 +427,15 @@ static void hear_stranger(struct tt_shm *w, struct tt_shm_stranger *s)
         return;
     s->fd = -1;
     epoll_ctl(w->epoll, EPOLL_CTL_DEL, fd, NULL);
+    if (got == -2 && hello_is_valid(w, &p)) {
+        struct tt_shm_peer *const peer = tt_shm_peer_make(w, p.rank);
+
+        close_fds(fds);
+        close(fd);
+        if (peer && peer->state != TT_SHM_UP && peer->state != TT_SHM_LOST)
+            tt_shm_link_lost(w, peer, tt_fail_descriptors("shm: connect to a rank of this host", LINK_DESCRIPTORS));
+        return;
+    }
     if (got < 0 || !hello_is_valid(w, &p)) {
         tt_log(TT_LOG_WARN, "shm: dropped a connection that does not belong to this job");
         close_fds(fds);
@@ -459,6 +501,8 @@ static void keep_time(struct tt_shm *w)
             close(w->strangers[i].fd);
             w->strangers[i].fd = -1;
         }
+    if (tt_acceptor_is_starved(&w->acceptor))
+        lose_starved(w);
     for (uint32_t at = 0; w->nwanted && (peer = tt_sparse_next(&w->peers, &at));)
         if (peer->state == TT_SHM_WANTED && now > peer->retry_ns)
             try_connect(w, peer);
@@ -489,7 +533,9 @@ void tt_shm_hear(struct tt_shm *w, struct tt_shm_peer *peer)
 
         if (got == 0)
             return;
-        if (got < 0 && peer->state == TT_SHM_GREETING) {
+        if (got == -2) {
+            tt_shm_link_lost(w, peer, tt_fail_descriptors("shm: hear from a rank of this host", LINK_DESCRIPTORS));
+        } else if (got < 0 && peer->state == TT_SHM_GREETING) {
             greeting_ended(w, peer);
         } else if (got < 0) {
             tt_shm_link_lost(w, peer, TUTTI_ERR_PEER_LOST);

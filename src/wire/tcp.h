@@ -213,6 +213,7 @@ struct tt_tcp_link {
     struct tt_tcp_way order[1 + TT_TCP_ENDPOINTS];  /* candidates, best first */
     uint8_t ncandidates, candidate;
     uint32_t failures, patience;
+    uint64_t starved_ns;                /* since when no descriptor has been free to connect with; 0: there is one */
     bool refused;               /* it was said that TLS does not come about */
     uint64_t nonce;
 };

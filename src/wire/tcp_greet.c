@@ -26,6 +26,7 @@
 #define CONNECT_NS (3 * TT_SECOND)      /* for a candidate address to answer at all */
 #define WELCOME_NS (5 * TT_SECOND)      /* for it to say WELCOME, if there is another one; doubled each time around */
 #define PAUSE_NS (50 * TT_MS)           /* before all candidates are tried again */
+#define STARVED_NS (2 * TT_SECOND)
 #define ROUNDS_MAX 3                    /* of trying them, if they fail */
 
 enum greeting_state {
@@ -285,6 +286,17 @@ static struct tt_tcp_way way_of(const struct tt_tcp_greeting *g)
 /* No descriptor is left. That says nothing of the peer, and is no failed attempt: the same address is tried again when there may be one. */
 static void attempt_starved(struct tt_tcp_greeting *g, int err)
 {
+    struct tt_tcp_link *const link = g->link;
+    const uint64_t now_ns = tt_now_ns();
+
+    if (!link->starved_ns)
+        link->starved_ns = now_ns;
+    if (g->lane == 0 && now_ns - link->starved_ns > STARVED_NS) {   /* nothing of ours closes any more */
+        tt_fail_descriptors("tcp: connect to a rank", 1);
+        greeting_end(g);
+        tt_tcp_link_lose(link, TUTTI_ERR_NOMEM, "no descriptor is free (RLIMIT_NOFILE)");
+        return;
+    }
     if (!g->tcp->starved)
         tt_log(TT_LOG_WARN, "tcp: no descriptor is left to connect to rank %u (%s; ulimit -n): it waits until there is one",
                g->link->peer, strerror(err));
@@ -292,7 +304,8 @@ static void attempt_starved(struct tt_tcp_greeting *g, int err)
     set_state(g, PAUSED, tt_now_ns() + PAUSE_NS);
 }
 
-/* Starts connecting. */
+/* Starts connecting. Without a descriptor it tries again, for two seconds: what another connection holds while it is made
+ * is closed by then. */
 static void attempt_start(struct tt_tcp_greeting *g)
 {
     struct tt_tcp_link *link = g->link;
@@ -308,6 +321,7 @@ static void attempt_start(struct tt_tcp_greeting *g)
         attempt_starved(g, errno);
         return;
     }
+    link->starved_ns = 0;
     if (g->fd < 0) {
         tt_log(TT_LOG_WARN, "tcp: no socket to connect to rank %u: %s", link->peer, strerror(errno));
     } else if (way.rail != TT_TCP_NO_RAIL && !tt_tcp_rail_bind(g->tcp, g->fd, way.rail)) {
@@ -787,10 +801,28 @@ static void greeting_expire(struct tt_tcp_greeting *g)
     }
 }
 
+/* Peers wait to be accepted, and no descriptor is or will be free for them: links that are not up cannot be. */
+static void lose_starved(struct tt_tcp *t)
+{
+    bool told = false;
+
+    for (struct tt_tcp_greeting *g = t->greetings; g; g = g->next) {
+        if (!is_ours(g) || g->lane > 0)
+            continue;
+        if (!told)
+            tt_fail_descriptors("tcp: accept connections of ranks", t->nopening);
+        told = true;
+        greeting_end(g);
+        tt_tcp_link_lose(g->link, TUTTI_ERR_NOMEM, "no descriptor is free (RLIMIT_NOFILE)");
+    }
+}
+
 void tt_tcp_greetings_expire(struct tt_tcp *t, uint64_t now_ns)
 {
     struct tt_tcp_greeting **at = &t->greetings;
 
+    if (tt_acceptor_is_starved(&t->acceptor))
+        lose_starved(t);
     for (struct tt_tcp_greeting *g = t->greetings; g; g = g->next)
         if (g->deadline_ns <= now_ns)
             greeting_expire(g);
