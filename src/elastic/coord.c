@@ -152,6 +152,26 @@ void tt_coord_set(struct tt_coord *c, struct tt_coord_member *m, uint8_t to)
     m->state = to;
 }
 
+/* The revision that the member's program passed: who was in the last sync of the scope offers one more (tutti_state.revision). */
+static uint64_t passed_revision(const struct tt_coord_member *m)
+{
+    return m->value - ((m->synced & tt_coord_scope_bit(m->scope)) != 0);
+}
+
+/* The revision that the programs passed whose offer is the one that counts. */
+static uint64_t legal_revision(const struct tt_coord *c, uint16_t scope)
+{
+    const uint64_t legal = c->scopes[scope].next_revision;
+
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        const struct tt_coord_member *m = &c->conf.members[i];
+
+        if (tt_coord_is_in(m, scope) && m->scope == scope && m->value == legal)
+            return passed_revision(m);
+    }
+    return legal;
+}
+
 /* Ends its connection, with a sentence that says why if it is still there. */
 static void let_go(struct tt_coord *c, struct tt_coord_member *m, uint8_t loss)
 {
@@ -172,8 +192,8 @@ static void let_go(struct tt_coord *c, struct tt_coord_member *m, uint8_t loss)
         return;
     if (loss == TT_LOSS_AHEAD)
         snprintf(ahead, sizeof ahead,
-                 "the revision of your shared state, %" PRIu64 ", is ahead of that of the others, %" PRIu64, m->value,
-                 c->scopes[m->scope].next_revision);
+                 "the revision of your shared state, %" PRIu64 ", is ahead of that of the others, %" PRIu64,
+                 passed_revision(m), legal_revision(c, m->scope));
     tt_coord_refuse(c, m->conn,
                     loss == TT_LOSS_LEFT ? TUTTI_OK
                     : illegal            ? TUTTI_ERR_PROTOCOL

@@ -228,7 +228,7 @@ static void newcomers_receive_however_many_they_are(void **state)
 
 static void strays(struct guest *g)
 {
-    static const char *const why[] = { [2] = "another one won", [3] = "other arrays", [4] = "revision of your shared state, 5, is ahead of that of the others, 1" };
+    static const char *const why[] = { [2] = "another one won", [3] = "other arrays", [4] = "revision of your shared state, 4, is ahead of that of the others, 0" };
     struct model m;
 
     view_of(g, 5);
