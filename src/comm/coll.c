@@ -1,4 +1,5 @@
 /* The collectives of tutti.h: each says itself as a tt_coll, after its arguments were checked, and runs. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -186,6 +187,67 @@ static tutti_status take_counts(struct tt_attempt *t, const size_t *counts, cons
     return TUTTI_OK;
 }
 
+struct block {
+    uint64_t at, end;
+    uint32_t rank;
+};
+
+static int by_position(const void *a, const void *b)
+{
+    const struct block *x = a, *y = b;
+
+    if (x->at != y->at)
+        return x->at < y->at ? -1 : 1;
+    return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+static tutti_status fail_overlap(const struct tt_attempt *t, const struct block *a, const struct block *b)
+{
+    const uint64_t elem = t->conf.coll.elem_bytes;
+    const struct block *low = a->rank < b->rank ? a : b, *high = low == a ? b : a;
+
+    return tt_fail(TUTTI_ERR_INVALID,
+                   "%s: blocks of dst overlap: rank %u has elements %" PRIu64 " to %" PRIu64
+                   ", rank %u has elements %" PRIu64 " to %" PRIu64,
+                   t->name, low->rank, low->at / elem, low->end / elem - 1, high->rank, high->at / elem,
+                   high->end / elem - 1);
+}
+
+/* Blocks bytes[nranks] at[nranks] that do not ascend: sorts them, and fails where two overlap. */
+static tutti_status check_sorted(const struct tt_attempt *t, const uint64_t *bytes, const uint64_t *at)
+{
+    struct block *blocks = malloc(t->comm->nranks * sizeof *blocks);
+    tutti_status st = TUTTI_OK;
+    uint32_t n = 0;
+
+    if (!blocks)
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory to check %u blocks", t->name, t->comm->nranks);
+    for (uint32_t r = 0; r < t->comm->nranks; r++)
+        if (bytes[r])
+            blocks[n++] = (struct block){ .at = at[r], .end = at[r] + bytes[r], .rank = r };
+    qsort(blocks, n, sizeof *blocks, by_position);
+    for (uint32_t i = 1; i < n && !st; i++)
+        if (blocks[i].at < blocks[i - 1].end)
+            st = fail_overlap(t, &blocks[i - 1], &blocks[i]);
+    free(blocks);
+    return st;
+}
+
+/* INVALID if two of the blocks that dst receives overlap. Blocks in ascending order take one pass. */
+static tutti_status check_apart(const struct tt_attempt *t, const uint64_t *bytes, const uint64_t *at)
+{
+    uint64_t end = 0;
+
+    for (uint32_t r = 0; r < t->comm->nranks; r++) {
+        if (!bytes[r])
+            continue;
+        if (at[r] < end)
+            return check_sorted(t, bytes, at);
+        end = at[r] + bytes[r];
+    }
+    return TUTTI_OK;
+}
+
 /* What ranks must agree on where counts are many. */
 static uint64_t hash_counts(const struct tt_attempt *t, const uint64_t *bytes)
 {
@@ -202,6 +264,8 @@ static tutti_status take_blocks(struct tt_attempt *t, const void *src, void *dst
     tutti_status st;
 
     if ((st = need_arrays(t)) || (st = take_counts(t, counts, displs, t->arrays, t->arrays + n, "counts")))
+        return st;
+    if (in_place != DST_IN_SRC && (st = check_apart(t, t->arrays, t->arrays + n)))
         return st;
     *(in_place == DST_IN_SRC ? &c->send_bytes : &c->recv_bytes) = t->arrays;
     *(in_place == DST_IN_SRC ? &c->send_displs : &c->recv_displs) = t->arrays + n;
@@ -258,7 +322,8 @@ static tutti_status take_both_blocks(struct tt_attempt *t, const size_t *send_co
 
     if ((st = need_arrays(t)) ||
         (st = take_counts(t, send_counts, send_displs, t->arrays, t->arrays + n, "send_counts")) ||
-        (st = take_counts(t, recv_counts, recv_displs, t->arrays + 2 * n, t->arrays + 3 * n, "recv_counts")))
+        (st = take_counts(t, recv_counts, recv_displs, t->arrays + 2 * n, t->arrays + 3 * n, "recv_counts")) ||
+        (st = check_apart(t, t->arrays + 2 * n, t->arrays + 3 * n)))
         return st;
     c->send_bytes = t->arrays;
     c->send_displs = t->arrays + n;

@@ -256,6 +256,13 @@ static void spoil_buffers(const struct attempts *a)
         SPOILED(a, "counts[1]", g.displs = huge);
     if ((has & TYPE) && !(has & V))
         SPOILED(a, "count 4611686018427387904 does not fit", g.count = (size_t)1 << 62);
+    if ((has & DISPLS) && calls[a->which].go != go_scatterv) {  /* blocks that dst receives, in any order; one without elements is nowhere */
+        static const size_t some[RANKS] = { 3, 0, 2 }, all[RANKS] = { 1, 2, 1 };
+        static const size_t over[RANKS] = { 5, 6, 4 }, same[RANKS] = { 8, 9, 8 };
+
+        SPOILED(a, "blocks of dst overlap: rank 0 has elements 5 to 7, rank 2 has elements 4 to 5", g.counts = some, g.displs = over);
+        SPOILED(a, "blocks of dst overlap: rank 0 has elements 8 to 8, rank 2 has elements 8 to 8", g.counts = all, g.displs = same);
+    }
     if (reads && writes && !(has & P2P))
         SPOILED(a, "overlap", g.src = (const uint8_t *)g.dst + 1);
     if (calls[a->which].go == go_alltoallv)     /* what comes would not take the place of what goes */
