@@ -1,5 +1,6 @@
 #include "base/options.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 tutti_status tt_options_take(void *out, size_t bytes, size_t bytes_first, const void *given, const char *call,
@@ -21,4 +22,18 @@ tutti_status tt_options_take(void *out, size_t bytes, size_t bytes_first, const 
     memcpy(out, given, size < bytes ? size : bytes);
     memcpy(out, &bytes, sizeof bytes);
     return TUTTI_OK;
+}
+
+tutti_status tt_options_flag(const char *call, const char *field, int64_t value)
+{
+    if (value == 0 || value == 1)
+        return TUTTI_OK;
+    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is %" PRId64 "; 0 and 1 are possible", call, field, value);
+}
+
+tutti_status tt_options_enum(const char *call, const char *field, int64_t value, int64_t last)
+{
+    if (value >= 0 && value <= last)
+        return TUTTI_OK;
+    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is %" PRId64 "; 0 to %" PRId64 " are possible", call, field, value, last);
 }

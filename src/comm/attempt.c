@@ -183,7 +183,8 @@ static tutti_status quantize(struct tt_attempt *t)
     if (!call || (!call->quant && !call->error_feedback))
         return TUTTI_OK;
     if ((unsigned)call->quant >= TUTTI_QUANT_COUNT)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %d is no quantization", t->name, (int)call->quant);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: call.quant is %d, which is no quantization; 0 to %d are possible",
+                       t->name, (int)call->quant, TUTTI_QUANT_COUNT - 1);
     if (!call->quant)
         return tt_fail(TUTTI_ERR_INVALID, "%s: error_feedback is given, but quant is none", t->name);
     if (!tt_attempt_can_quantize(c->kind))

@@ -925,10 +925,8 @@ static tutti_status take_conf(const tutti_conf **of_caller, tutti_conf *mine, co
         return st;
     if (conf && (conf->lanes < 0 || conf->lanes > 16))
         return tt_fail(TUTTI_ERR_INVALID, "%s: conf.lanes is %d; 0 to 16 are possible", call, conf->lanes);
-    if (conf && conf->no_restore != 0 && conf->no_restore != 1)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: conf.no_restore is %d; 0 and 1 are possible", call, conf->no_restore);
     *of_caller = conf;
-    return TUTTI_OK;
+    return conf ? tt_options_flag(call, "conf.no_restore", conf->no_restore) : TUTTI_OK;
 }
 
 static const char *from_environment(const char *name) { return getenv(name); }

@@ -57,8 +57,13 @@ tutti_status tutti_mem_register_device(tutti_comm *comm, void *mem, size_t bytes
         st = tt_options_take(&mine, sizeof mine, sizeof mine, what, call, "what", "tutti_mem_device");
     if (st)
         return st;
-    if ((int)mine.kind < TUTTI_MEM_MAPPED || mine.kind > TUTTI_MEM_LEVEL_ZERO)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %d is no kind of memory", call, (int)mine.kind);
+    st = tt_options_enum(call, "what.kind", (int)mine.kind, TUTTI_MEM_LEVEL_ZERO);
+    if (!st)
+        st = tt_options_flag(call, "what.has_dmabuf", mine.has_dmabuf);
+    if (st)
+        return st;
+    if (mine.has_dmabuf && mine.dmabuf < 0)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: what.dmabuf is %d, which is no descriptor", call, mine.dmabuf);
     if (mine.device < 0)
         return tt_fail(TUTTI_ERR_INVALID, "%s: what.device is %d", call, mine.device);
     if ((uintptr_t)mem % page || bytes % page || (mine.has_dmabuf && mine.dmabuf_offset % page))

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
+#include "base/options.h"
 #include "base/status.h"
 #include "comm/attempt.h"
 
@@ -73,11 +74,14 @@ static tutti_status prepare_member(struct tt_op_conf *out, const tutti_p2p *op, 
 {
     const enum tt_coll_kind kind = op->is_recv ? TT_RECV : TT_SEND;
     struct tt_attempt t;
-    char name[48];
+    char name[48], field[48];
     tutti_status st;
 
     snprintf(name, sizeof name, "tutti_group: ops[%zu]", i);
-    st = tt_attempt_begin(&t, name, kind, comm, call, op->type);
+    snprintf(field, sizeof field, "ops[%zu].is_recv", i);
+    st = tt_options_flag("tutti_group", field, op->is_recv);
+    if (!st)
+        st = tt_attempt_begin(&t, name, kind, comm, call, op->type);
     if (!st)
         st = prepare_p2p(&t, kind, op->is_recv ? NULL : op->buf, op->is_recv ? op->buf : NULL, op->count, op->peer,
                          op->tag);

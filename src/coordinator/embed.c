@@ -62,7 +62,8 @@ static tutti_status set_security(struct tt_coordinator_conf *out, const tutti_co
 static tutti_status set_patience(struct tt_coordinator_conf *out, const tutti_coordinator_conf *conf)
 {
     if (conf->lease_ms < 0 || conf->lease_ms > LEASE_MS_MAX || conf->grace_ms < 0 || conf->grace_ms > LEASE_MS_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: lease is %lld ms and grace is %lld ms: must be 0 to 1 hour",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "coordinator: conf.lease_ms is %lld and conf.grace_ms is %lld: must be 0 to 3600000 (1 hour)",
                        (long long)conf->lease_ms, (long long)conf->grace_ms);
     out->lease_ns = (uint64_t)conf->lease_ms * TT_MS;
     out->grace_ns = (uint64_t)conf->grace_ms * TT_MS;
@@ -192,6 +193,10 @@ tutti_status tutti_coordinator_create(tutti_coordinator **out, const tutti_coord
     st = given ? tt_options_take(&conf, sizeof conf, CONF_BYTES_FIRST, given, "tutti_coordinator_create", "conf",
                                  "tutti_coordinator_conf")
                : TUTTI_OK;
+    if (!st)
+        st = tt_options_flag("tutti_coordinator_create", "conf.insecure", conf.insecure);
+    if (!st)
+        st = tt_options_flag("tutti_coordinator_create", "conf.store_plain", conf.store_plain);
     if (st)
         return st;
     c = calloc(1, sizeof *c);

@@ -24,21 +24,30 @@ _Static_assert(SLOTS_MIN >= TUTTI_DEVICE_AT_ONCE, "what is pushed at once finds 
 
 static tutti_status check_conf(const tutti_device_conf *c)
 {
-    if ((uint32_t)c->mode >= TUTTI_DEVICE_MODES)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: %u is no mode", (uint32_t)c->mode);
-    if ((uint32_t)c->lanes >= TUTTI_DEVICE_LANES)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: %u is no way to use lanes", (uint32_t)c->lanes);
+    static const char call[] = "tutti_device_create";
+    tutti_status st = tt_options_enum(call, "conf.mode", (int)c->mode, TUTTI_DEVICE_MODES - 1);
+
+    if (!st)
+        st = tt_options_enum(call, "conf.lanes", (int)c->lanes, TUTTI_DEVICE_LANES - 1);
+    if (!st)
+        st = tt_options_flag(call, "conf.no_direct", c->no_direct);
+    if (!st)
+        st = tt_options_flag(call, "conf.wakes_hosts", c->wakes_hosts);
+    if (!st)
+        st = tt_options_flag(call, "conf.polls", c->polls);
+    if (st)
+        return st;
     if (c->fifo_slots < SLOTS_MIN || c->fifo_slots > SLOTS_MAX || (c->fifo_slots & (c->fifo_slots - 1)))
         return tt_fail(TUTTI_ERR_INVALID,
-                       "tutti_device_create: fifo_slots is %u, but must be a power of two from %u to %u", c->fifo_slots,
-                       SLOTS_MIN, SLOTS_MAX);
+                       "tutti_device_create: conf.fifo_slots is %u: must be a power of two from %u to %u",
+                       c->fifo_slots, SLOTS_MIN, SLOTS_MAX);
     if (c->pending == 0 || c->pending > PENDING_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: conf.pending is %u, expected 1 to %u", c->pending,
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: conf.pending is %u: must be 1 to %u", c->pending,
                        PENDING_MAX);
     if (c->groups > GROUPS_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: %u groups, but there can be %u", c->groups, GROUPS_MAX);
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: conf.groups is %u: the maximum is %u", c->groups, GROUPS_MAX);
     if (c->flags > FLAGS_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: %u flags, but there can be %u", c->flags, FLAGS_MAX);
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: conf.flags is %u: the maximum is %u", c->flags, FLAGS_MAX);
     if (!c->alloc != !c->free)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: of alloc and free there must be both or none");
     return TUTTI_OK;
@@ -60,9 +69,10 @@ static tutti_status take_conf(tutti_device *d, const tutti_device_conf *given)
         c->pending = TUTTI_DEVICE_PENDING;
     if (c->timeout_ms == 0)
         c->timeout_ms = d->window->comm->timeout_ms;
+    st = check_conf(c);
     if (c->alloc)
         c->polls = 1;
-    return check_conf(c);
+    return st;
 }
 
 /* ---- memory that blocks see ---- */

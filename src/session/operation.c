@@ -11,6 +11,7 @@
 
 #include "base/checked.h"
 #include "base/names.h"
+#include "base/options.h"
 #include "comm/tuner.h"
 #include "session/run.h"
 
@@ -101,6 +102,13 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
                        "%s: op.mode is %d (%s): must be TUTTI_ABORT (%d), TUTTI_RETRY (%d) or "
 "TUTTI_PARTIAL (%d)",
                        name, (int)op->mode, tt_collective_name(op->coll), TUTTI_ABORT, TUTTI_RETRY, TUTTI_PARTIAL);
+    st = tt_options_flag(name, "op.withholds", op->withholds);
+    if (!st)
+        st = tt_options_flag(name, "op.tentative", op->tentative);
+    if (!st)
+        st = tt_options_enum(name, "op.quant", (int)op->quant, TUTTI_QUANT_COUNT - 1);
+    if (st)
+        return st;
     if (tag >= run->ntags)
         return tt_fail(TUTTI_ERR_INVALID, "%s: tag %u is out of range 0 to %u (tutti_run_conf.tags is %u)", name, tag,
                        run->ntags - 1, run->ntags);

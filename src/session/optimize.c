@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "base/prng.h"
 #include "session/run.h"
 
@@ -232,6 +233,8 @@ static tutti_status check(tutti_run *run, const tutti_ring *ring, const tutti_vi
                        "%s: ring.gain_percent is %u and ring.burst_ms is %u: must be 0 to 99, "
                        "and %u to %u",
                        name, ring->gain_percent, ring->burst_ms, BURST_MS_MIN, BURST_MS_MAX);
+    if (ring->background != 0 && ring->background != 1)
+        return tt_options_flag(name, "ring.background", ring->background);
     if (ring->background && out)
         return tt_fail(TUTTI_ERR_INVALID, "%s: out must be NULL when ring.background is set: no view is returned", name);
     return ring->background ? TUTTI_OK : tt_run_check_out(run, out, "tutti_view", sizeof *out, name);

@@ -404,6 +404,8 @@ tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *of_caller)
     if (of_caller)
         st = tt_options_take(&conf, sizeof conf, CONF_BYTES_FIRST, of_caller, "tutti_run_join", "conf", "tutti_run_conf");
     if (!st)
+        st = tt_options_flag("tutti_run_join", "conf.insecure", conf.insecure);
+    if (!st)
         st = tt_plugins_load();
     if (st)
         return st;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/options.h"
 #include "session/run.h"
 
 /* Whether a holder lives is not decided here: its connection is made again, and the coordinator loses who is silent. This is for one that lives
@@ -34,6 +35,8 @@ static tutti_status check_array(const tutti_array *a, size_t i)
                        "%s: memory of array \"%s\" must have size %zu "
                        "(sizeof(tutti_array_memory)), to_host and from_host",
                        name, a->name, sizeof *a->memory);
+    if (a->may_differ != 0 && a->may_differ != 1)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: arrays[%zu].may_differ is %d: must be 0 or 1", name, i, a->may_differ);
     if (a->count > PTRDIFF_MAX / bytes)
         return tt_fail(TUTTI_ERR_INVALID, "%s: array \"%s\" of %zu elements exceeds the address space", name, a->name, a->count);
     return TUTTI_OK;
@@ -124,6 +127,7 @@ static tutti_status check(const tutti_run *run, const tutti_state *s)
                        name, (int)s->strategy, (int)s->scope, TUTTI_SYNC_SEND, TUTTI_SYNC_ROLE);
     if (s->revision >= UINT64_MAX - 1)
         return tt_fail(TUTTI_ERR_INVALID, "%s: revision %" PRIu64 " exceeds the maximum", name, s->revision);
+    st = tt_options_flag(name, "state.instead", s->instead);
     for (size_t i = 0; i < s->narrays && !st; i++)
         st = check_array(&s->arrays[i], i);
     return st ? st : check_places(s);

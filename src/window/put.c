@@ -471,8 +471,11 @@ static tutti_status take_signal(struct tt_window_put *p)
     tutti_status st;
 
     p->signals = w;
-    if ((int)p->rma.signal_op < TUTTI_SIGNAL_NONE || p->rma.signal_op > TUTTI_SIGNAL_ADD)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rma.signal_op = %d is not a tutti_signal_op", call, (int)p->rma.signal_op);
+    st = tt_options_enum(call, "rma.signal_op", (int)p->rma.signal_op, TUTTI_SIGNAL_ADD);
+    if (!st)
+        st = tt_options_flag(call, "rma.no_wait", p->rma.no_wait);
+    if (st)
+        return st;
     if (p->rma.signal_op == TUTTI_SIGNAL_NONE)
         return TUTTI_OK;
     if (p->rma.signal_window) {

@@ -396,6 +396,10 @@ static void group_role(struct rank *r)
     CHECK_INVALID(r, tutti_group(ops, 3, r->comm, &(tutti_call){ .size = sizeof(tutti_call), .request = &request }),
                   "ops[2]: there is no rank -1 among 3");
     CHECK(r, !request);
+    ops[2] = (tutti_p2p){ .is_recv = 2, .peer = right, .buf = &out, .count = 1, .type = TUTTI_U32 };
+    CHECK_INVALID(r, tutti_group(ops, 3, r->comm, NULL), "tutti_group: ops[2].is_recv is 2; 0 and 1 are possible");
+    ops[2].is_recv = -1;
+    CHECK_INVALID(r, tutti_group(ops, 3, r->comm, NULL), "tutti_group: ops[2].is_recv is -1; 0 and 1 are possible");
     CHECK_INVALID(r, tutti_group(ops, 2, NULL, NULL), "the communicator is NULL");
     check_works(r, r->comm);
     for (uint32_t i = 0; i < 3; i++) {

@@ -452,15 +452,15 @@ static void mistakes_role(struct rank *r)
     bad = (tutti_device_conf){ .size = 3 };
     CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "sizeof(tutti_device_conf)");
     bad = (tutti_device_conf){ .size = sizeof bad, .lanes = TUTTI_DEVICE_LANES };
-    CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "3 is no way to use lanes");
+    CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "conf.lanes is 3; 0 to");
     bad = (tutti_device_conf){ .size = sizeof bad, .fifo_slots = 12 };
     CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "12");
     bad = (tutti_device_conf){ .size = sizeof bad, .mode = TUTTI_DEVICE_MODES };
-    CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "4 is no mode");
+    CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "conf.mode is 4; 0 to");
     bad = (tutti_device_conf){ .size = sizeof bad, .groups = 1u << 30 };
     CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "groups");
     bad = (tutti_device_conf){ .size = sizeof bad, .flags = (1u << 16) + 1 };
-    CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "65537 flags");
+    CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "conf.flags is 65537");
     bad = (tutti_device_conf){ .size = 3 };
     CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "conf");
     CHECK_SAYS(r, tutti_device_create(NULL, NULL, &d), TUTTI_ERR_INVALID, "NULL");
