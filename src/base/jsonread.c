@@ -8,15 +8,131 @@
 
 #include "base/status.h"
 
+#define NESTING_MAX 32
+#define PATH_BYTES 160
+
+/* json-c takes keys in either. */
+static bool is_quote(char c) { return c == '"' || c == '\''; }
+
+/* Where the string that begins at text[at] has its last quote; `bytes` if it has none. */
+static size_t string_end(const char *text, size_t bytes, size_t at)
+{
+    const char quote = text[at];
+
+    for (at++; at < bytes && text[at] != quote; at++)
+        at += text[at] == '\\';
+    return at < bytes ? at : bytes;
+}
+
+/* ---- lines ---- */
+
+/* Walks a good document, and compares the path of each key and element with the wanted one. */
+struct walk {
+    const char *text;
+    size_t bytes, at;
+    const char *wanted;
+    size_t found;               /* where it begins; `bytes`: nowhere so far */
+};
+
+static void skip_blanks(struct walk *w)
+{
+    while (w->at < w->bytes && w->text[w->at] && strchr(" \t\r\n", w->text[w->at]))
+        w->at++;
+}
+
+static void compare(struct walk *w, const char *path, size_t at)
+{
+    if (w->found == w->bytes && strcmp(path, w->wanted) == 0)
+        w->found = at;
+}
+
+static void walk_value(struct walk *w, const char *path, int depth);
+
+static void walk_member(struct walk *w, const char *path, int depth)
+{
+    const size_t begin = w->at, end = string_end(w->text, w->bytes, begin);
+    char below[PATH_BYTES];
+
+    if (w->at >= w->bytes || !is_quote(w->text[w->at]) || end == w->bytes) {
+        w->at = w->bytes;
+        return;
+    }
+    snprintf(below, sizeof below, "%.100s%s%.*s", path, *path ? "." : "",
+             (int)(end - begin - 1 < 50 ? end - begin - 1 : 50), w->text + begin + 1);
+    compare(w, below, begin);
+    w->at = end + 1;
+    skip_blanks(w);
+    w->at++;                    /* the colon */
+    walk_value(w, below, depth + 1);
+}
+
+static void walk_element(struct walk *w, const char *path, size_t i, int depth)
+{
+    char below[PATH_BYTES];
+
+    snprintf(below, sizeof below, "%.100s[%zu]", path, i);
+    compare(w, below, w->at);
+    walk_value(w, below, depth + 1);
+}
+
+static void walk_value(struct walk *w, const char *path, int depth)
+{
+    const char first = (skip_blanks(w), w->at < w->bytes ? w->text[w->at] : '\0');
+    const char last = first == '{' ? '}' : ']';
+
+    if (is_quote(first)) {
+        w->at = string_end(w->text, w->bytes, w->at) + 1;
+        return;
+    }
+    if ((first != '{' && first != '[') || depth > NESTING_MAX) {
+        do
+            w->at++;
+        while (w->at < w->bytes && !strchr(",]} \t\r\n", w->text[w->at]));
+        return;
+    }
+    w->at++;
+    skip_blanks(w);
+    for (size_t i = 0; w->at < w->bytes && w->text[w->at] != last && w->found == w->bytes; i++) {
+        if (first == '{')
+            walk_member(w, path, depth);
+        else
+            walk_element(w, path, i, depth);
+        skip_blanks(w);
+        w->at += w->at < w->bytes && w->text[w->at] == ',';
+        skip_blanks(w);
+    }
+    w->at++;
+}
+
+uint32_t tt_json_line_of(const char *text, size_t bytes, const char *path)
+{
+    struct walk w = { .text = text, .bytes = bytes, .wanted = path, .found = bytes };
+
+    walk_value(&w, "", 0);
+    return w.found < bytes ? tt_json_line(text, w.found) : 0;
+}
+
+const char *tt_json_locate(char *out, size_t cap, const char *from, const char *text, size_t bytes, const char *path)
+{
+    const uint32_t line = text && *path ? tt_json_line_of(text, bytes, path) : 0;
+
+    if (line)
+        snprintf(out, cap, "%s:%u", from, line);
+    else
+        snprintf(out, cap, "%s", from);
+    return out;
+}
+
 tutti_status tt_json_wrong(const struct tt_json_place *p, const char *fmt, ...)
 {
-    char what[256];
+    char what[256], from[320];
     va_list ap;
 
     va_start(ap, fmt);
     vsnprintf(what, sizeof what, fmt, ap);
     va_end(ap);
-    return tt_fail(TUTTI_ERR_INVALID, "%s%s%s%s: %s", p->kind, *p->kind ? " " : "", p->from, p->where, what);
+    tt_json_locate(from, sizeof from, p->from, p->text, p->bytes, p->where[0] == ':' ? p->where + 2 : "");
+    return tt_fail(TUTTI_ERR_INVALID, "%s%s%s%s: %s", p->kind, *p->kind ? " " : "", from, p->where, what);
 }
 
 /* "plan mine.json", or the name alone. */
@@ -78,21 +194,6 @@ static tutti_status no_json(const struct tt_json_place *p, const char *text, siz
 }
 
 /* ---- keys that an object has twice: json-c keeps the last value, and does not tell ---- */
-
-#define NESTING_MAX 32
-
-/* json-c takes keys in either. */
-static bool is_quote(char c) { return c == '"' || c == '\''; }
-
-/* Where the string that begins at text[at] has its last quote; `bytes` if it has none. */
-static size_t string_end(const char *text, size_t bytes, size_t at)
-{
-    const char quote = text[at];
-
-    for (at++; at < bytes && text[at] != quote; at++)
-        at += text[at] == '\\';
-    return at < bytes ? at : bytes;
-}
 
 /* How many keys a good document was written with. */
 static size_t keys_written(const char *text, size_t bytes)
@@ -219,6 +320,8 @@ tutti_status tt_json_parse(struct json_object **out, const struct tt_json_place 
 tutti_status tt_json_members(const struct tt_json_place *p, struct json_object *o, const char *what,
                              const char *const *names, size_t n)
 {
+    char from[320];
+
     if (!json_object_is_type(o, json_type_object))
         return tt_json_wrong(p, "%s is no object", what);
     json_object_object_foreach(o, key, value)
@@ -228,6 +331,10 @@ tutti_status tt_json_members(const struct tt_json_place *p, struct json_object *
         (void)value;
         while (i < n && strcmp(key, names[i]) != 0)
             i++;
+        if (i == n && p->where[0] == '\0')
+            return tt_fail(TUTTI_ERR_INVALID, "%s%s%s: %s has a member \"%.40s\", which is not known", p->kind,
+                           *p->kind ? " " : "", tt_json_locate(from, sizeof from, p->from, p->text, p->bytes, key),
+                           what, key);
         if (i == n)
             return tt_json_wrong(p, "%s has a member \"%.40s\", which is not known", what, key);
     }

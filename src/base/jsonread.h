@@ -11,6 +11,8 @@
 /* Whose sentences: "plan mine.json: ranks[1]: …". */
 struct tt_json_place {
     const char *kind, *from;            /* "plan", or "" where the name says enough; the file's name */
+    const char *text;                   /* [bytes] the document, by which sentences have lines; NULL: they have none */
+    size_t bytes;
     char where[96];                     /* in the document, as far as the reader has come: ": ranks[1]" or ", line 3"; "" for the whole */
 };
 
@@ -27,6 +29,12 @@ tutti_status tt_json_parse(struct json_object **out, const struct tt_json_place 
 
 /* The line, from 1, of text[at]. */
 uint32_t tt_json_line(const char *text, size_t at);
+
+/* The line, from 1, of the key or element that `path` names in text[bytes], a document that tt_json_parse took: "links.rack",
+ * "hosts[3].slots". 0: there is none. */
+uint32_t tt_json_line_of(const char *text, size_t bytes, const char *path);
+/* "lab.json:12", or "lab.json" where the path names nothing, to out[cap]. Returns out. */
+const char *tt_json_locate(char *out, size_t cap, const char *from, const char *text, size_t bytes, const char *path);
 
 /* `what` must be an object, each of whose members has one of the n names. */
 tutti_status tt_json_members(const struct tt_json_place *p, struct json_object *o, const char *what,

@@ -330,6 +330,8 @@ tutti_status tt_plan_file_read(struct tt_plan_file **out, const char *text, size
 
     if (!p)
         return tt_fail(TUTTI_ERR_NOMEM, "plan %s: no memory", from);
+    r.at.text = text;
+    r.at.bytes = bytes;
     st = tt_json_parse(&doc, &r.at, text, bytes, TT_PLAN_FILE_BYTES_MAX, DEPTH_MAX);
     if (st) {
         free(p);

@@ -10,12 +10,15 @@
 
 #define FILE_BYTES_MAX (32u << 20)
 #define DEPTH_MAX 8
+#define LOCATION_BYTES 320
+#define PATH_BYTES 96
 #define MBIT 125000.0       /* bytes/s */
 #define MS 1000000.0        /* ns */
 
 /* Where we are in which file. */
 struct reading {
-    const char *from;
+    const char *from, *text;            /* the file's name, and what is in it */
+    size_t bytes;
     struct json_object *whole;
     uint32_t n;
 };
@@ -25,9 +28,17 @@ static const char *text_of(struct json_object *v)
     return v ? json_object_to_json_string_ext(v, JSON_C_TO_STRING_PLAIN) : "null";
 }
 
+/* "t.json:3", where the key or element is in the file. */
+static const char *locate(const struct reading *r, const char *path, char out[LOCATION_BYTES])
+{
+    return tt_json_locate(out, LOCATION_BYTES, r->from, r->text, r->bytes, path);
+}
+
 static tutti_status check_keys(const struct reading *r)
 {
     static const char *const known[] = { "peers", "bandwidth_mbit_s", "latency_ms", "up_mbit_s", "down_mbit_s", "comment" };
+
+    char line[LOCATION_BYTES];
 
     if (!json_object_is_type(r->whole, json_type_object))
         return tt_fail(TUTTI_ERR_INVALID, "%s: the document is %.64s: must be an object {...}", r->from, text_of(r->whole));
@@ -42,7 +53,7 @@ static tutti_status check_keys(const struct reading *r)
             return tt_fail(TUTTI_ERR_INVALID,
                            "%s: unknown key \"%.64s\" (known: peers, bandwidth_mbit_s, latency_ms, "
                            "up_mbit_s, down_mbit_s, comment)",
-                           r->from, key);
+                           locate(r, key, line), key);
     }
     return TUTTI_OK;
 }
@@ -67,20 +78,27 @@ static bool read_number(struct json_object *v, double unit, uint64_t max, uint64
 static tutti_status read_rows(const struct reading *r, const char *key, double unit, uint64_t max, uint64_t *out)
 {
     struct json_object *rows = json_object_object_get(r->whole, key);
+    char line[LOCATION_BYTES], path[PATH_BYTES];
 
     if (!json_object_is_type(rows, json_type_array) || json_object_array_length(rows) != r->n)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %s must be an array of %u row%s, one per peer", r->from, key, r->n, TT_PLURAL(r->n));
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s must be an array of %u row%s, one per peer", locate(r, key, line),
+                       key, r->n, TT_PLURAL(r->n));
     for (uint32_t i = 0; i < r->n; i++) {
         struct json_object *row = json_object_array_get_idx(rows, i);
 
+        snprintf(path, sizeof path, "%s[%u]", key, i);
         if (!json_object_is_type(row, json_type_array) || json_object_array_length(row) != r->n)
-            return tt_fail(TUTTI_ERR_INVALID, "%s: row %u of %s must be an array of %u numbers, one per peer", r->from, i, key, r->n);
+            return tt_fail(TUTTI_ERR_INVALID, "%s: row %u of %s must be an array of %u numbers, one per peer",
+                           locate(r, path, line), i, key, r->n);
         for (uint32_t k = 0; k < r->n; k++)
-            if (!read_number(json_object_array_get_idx(row, k), unit, max, &out[(size_t)i * r->n + k]))
+            if (!read_number(json_object_array_get_idx(row, k), unit, max, &out[(size_t)i * r->n + k])) {
+                snprintf(path, sizeof path, "%s[%u][%u]", key, i, k);
                 return tt_fail(TUTTI_ERR_INVALID,
                                "%s: %s from peer %u to peer %u is %.64s: must be a number from 0 to %g, "
 "or null",
-                               r->from, key, i, k, text_of(json_object_array_get_idx(row, k)), (double)max / unit);
+                               locate(r, path, line), key, i, k, text_of(json_object_array_get_idx(row, k)),
+                               (double)max / unit);
+            }
     }
     return TUTTI_OK;
 }
@@ -88,18 +106,22 @@ static tutti_status read_rows(const struct reading *r, const char *key, double u
 /* *there: whether the key is. */
 static tutti_status read_caps(const struct reading *r, const char *key, uint64_t *out, bool *there)
 {
+    char line[LOCATION_BYTES], path[PATH_BYTES];
     struct json_object *caps;
 
     *there = json_object_object_get_ex(r->whole, key, &caps);
     if (!*there)
         return TUTTI_OK;
     if (!json_object_is_type(caps, json_type_array) || json_object_array_length(caps) != r->n)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %s must be an array of %u numbers, one per peer", r->from, key, r->n);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s must be an array of %u numbers, one per peer", locate(r, key, line),
+                       key, r->n);
     for (uint32_t k = 0; k < r->n; k++)
-        if (!read_number(json_object_array_get_idx(caps, k), MBIT, TT_RING_RATE_MAX, &out[k]))
+        if (!read_number(json_object_array_get_idx(caps, k), MBIT, TT_RING_RATE_MAX, &out[k])) {
+            snprintf(path, sizeof path, "%s[%u]", key, k);
             return tt_fail(TUTTI_ERR_INVALID, "%s: %s of peer %u is %.64s: must be a number from 0 to %g, or null",
-                           r->from, key, k, text_of(json_object_array_get_idx(caps, k)),
+                           locate(r, path, line), key, k, text_of(json_object_array_get_idx(caps, k)),
                            (double)TT_RING_RATE_MAX / MBIT);
+        }
     return TUTTI_OK;
 }
 
@@ -107,6 +129,7 @@ static tutti_status read_caps(const struct reading *r, const char *key, uint64_t
 
 static tutti_status read_names(const struct reading *r, char (*name)[TT_RING_NAME_BYTES])
 {
+    char line[LOCATION_BYTES], path[PATH_BYTES];
     struct json_object *names;
 
     for (uint32_t k = 0; k < r->n; k++)
@@ -114,7 +137,8 @@ static tutti_status read_names(const struct reading *r, char (*name)[TT_RING_NAM
     if (!json_object_object_get_ex(r->whole, "peers", &names))
         return TUTTI_OK;
     if (!json_object_is_type(names, json_type_array) || json_object_array_length(names) != r->n)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: peers must be an array of %u names, one per row of bandwidth_mbit_s", r->from, r->n);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: peers must be an array of %u names, one per row of bandwidth_mbit_s",
+                       locate(r, "peers", line), r->n);
     for (uint32_t k = 0; k < r->n; k++) {
         struct json_object *v = json_object_array_get_idx(names, k);
         const char *s = json_object_is_type(v, json_type_string) ? json_object_get_string(v) : "";
@@ -122,11 +146,12 @@ static tutti_status read_names(const struct reading *r, char (*name)[TT_RING_NAM
 
         for (const char *c = s; *c; c++)
             bad |= (unsigned char)*c < ' ' || *c == 0x7f;
+        snprintf(path, sizeof path, "peers[%u]", k);
         if (bad)
             return tt_fail(TUTTI_ERR_INVALID,
                            "%s: name of peer %u is %.80s: must be a string of 1 to %d bytes without "
                            "control characters",
-                           r->from, k, text_of(v), TT_RING_NAME_BYTES - 1);
+                           locate(r, path, line), k, text_of(v), TT_RING_NAME_BYTES - 1);
         memcpy(name[k], s, strlen(s) + 1);
     }
     return TUTTI_OK;
@@ -166,7 +191,7 @@ static tutti_status read_whole(const struct reading *r, struct tt_ring_file *f)
 tutti_status tt_ring_file_parse(struct tt_ring_file *out, const char *text, size_t bytes, const char *from)
 {
     const struct tt_json_place place = { .kind = "", .from = from };
-    struct reading r = { .from = from };
+    struct reading r = { .from = from, .text = text, .bytes = bytes };
     struct json_object *rows;
     struct tt_ring_file f;
     tutti_status st;

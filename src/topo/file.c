@@ -20,16 +20,24 @@
 #define OVERSUBSCRIPTION_MAX 1e6
 #define RAILS_MAX 64
 #define PATH_BYTES 160
+#define LOCATION_BYTES 320
 
 /* Where we are: "lab.json: links.rack". */
 struct place {
-    const char *from;
+    const char *from, *text;            /* the file's name, and what is in it */
+    size_t bytes;
     char path[PATH_BYTES];
 };
 
+/* "lab.json:3", where the path is in the file. */
+static const char *locate(const struct place *p, const char *path, char out[LOCATION_BYTES])
+{
+    return tt_json_locate(out, LOCATION_BYTES, p->from, p->text, p->bytes, path);
+}
+
 static struct place below(const struct place *p, const char *key)
 {
-    struct place b = { .from = p->from };
+    struct place b = { .from = p->from, .text = p->text, .bytes = p->bytes };
 
     snprintf(b.path, sizeof b.path, "%.100s%s%.50s", p->path, *p->path ? "." : "", key);
     return b;
@@ -37,21 +45,24 @@ static struct place below(const struct place *p, const char *key)
 
 static tutti_status wrong(const struct place *p, struct json_object *v, const char *expected)
 {
-    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is %.64s, but must be %s", p->from, *p->path ? p->path : "the whole",
+    char at[LOCATION_BYTES];
+
+    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is %.64s, but must be %s", locate(p, p->path, at), *p->path ? p->path : "the whole",
                    v ? json_object_to_json_string_ext(v, JSON_C_TO_STRING_PLAIN) : "null", expected);
 }
 
 static tutti_status missing(const struct place *p, const char *key, const char *expected)
 {
     const struct place at = below(p, key);
+    char line[LOCATION_BYTES];
 
-    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is missing; it must be %s", p->from, at.path, expected);
+    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is missing; it must be %s", locate(p, p->path, line), at.path, expected);
 }
 
 /* Every key of the object is one of known[], which ends in NULL. */
 static tutti_status check_keys(const struct place *p, struct json_object *o, const char *const known[])
 {
-    char all[256] = "";
+    char all[256] = "", line[LOCATION_BYTES];
     size_t n = 0;
 
     if (!json_object_is_type(o, json_type_object))
@@ -67,7 +78,7 @@ static tutti_status check_keys(const struct place *p, struct json_object *o, con
         for (int i = 0; known[i]; i++)
             found |= strcmp(key, known[i]) == 0;
         if (!found)
-            return tt_fail(TUTTI_ERR_INVALID, "%s: %s is no key that is known here; these are: %s", p->from, at.path, all);
+            return tt_fail(TUTTI_ERR_INVALID, "%s: unknown key %s (known here: %s)", locate(p, at.path, line), at.path, all);
     }
     return TUTTI_OK;
 }
@@ -206,6 +217,7 @@ static tutti_status read_shape(const struct place *p, struct json_object *o, str
     const struct place at = below(p, "machine");
     uint32_t *const fields[] = { &t->host_ranks, &t->host_sockets,   &t->rack_hosts,
                                  &t->zone_racks, &t->building_zones, &t->buildings };
+    char line[LOCATION_BYTES];
     uint64_t ranks = 1;
     tutti_status st;
 
@@ -219,10 +231,11 @@ static tutti_status read_shape(const struct place *p, struct json_object *o, str
         return st;
     if (t->host_ranks % t->host_sockets)
         return tt_fail(TUTTI_ERR_INVALID, "%s: machine.ranks_per_host is %u, but must be a multiple of sockets_per_host, which is %u",
-                       p->from, t->host_ranks, t->host_sockets);
+                       locate(p, "machine.ranks_per_host", line), t->host_ranks, t->host_sockets);
     for (int i = 0; known[i]; i++)
         if (i != 1 && (ranks *= *fields[i]) > TT_TOPO_RANKS_MAX)
-            return tt_fail(TUTTI_ERR_INVALID, "%s: machine has more than %u ranks", p->from, TT_TOPO_RANKS_MAX);
+            return tt_fail(TUTTI_ERR_INVALID, "%s: machine has more than %u ranks", locate(p, "machine", line),
+                           TT_TOPO_RANKS_MAX);
     return TUTTI_OK;
 }
 
@@ -230,10 +243,14 @@ static tutti_status read_shape(const struct place *p, struct json_object *o, str
 static tutti_status check_stars(const struct place *p, const struct tt_topo_rule *r, enum tt_distance d,
                                 unsigned nstars)
 {
+    char line[LOCATION_BYTES];
+
     for (const char *at = strchr(r->label[d], '$'); at; at = strchr(at + 1, '$'))
         if (at[1] >= '1' && at[1] <= '9' && (unsigned)(at[1] - '0') > nstars)
-            return tt_fail(TUTTI_ERR_INVALID, "%s: %s.%s is \"%s\", but the number of stars in \"%s\", for $1 to $9 to stand for, is %u",
-                           p->from, p->path, tt_distance_name(d), r->label[d], r->host, nstars);
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "%s: %s.%s is \"%s\", but the number of stars in \"%s\", for $1 to $9 to stand for, is %u",
+                           locate(p, below(p, tt_distance_name(d)).path, line), p->path, tt_distance_name(d),
+                           r->label[d], r->host, nstars);
     return TUTTI_OK;
 }
 
@@ -242,13 +259,15 @@ static tutti_status read_rule(const struct place *p, struct json_object *o, stru
     static const char *const known[] = { "host", "slots", "rack", "zone", "building", "fabric", NULL };
     tutti_status st = check_keys(p, o, known);
     struct tt_pattern_stars stars;
+    char line[LOCATION_BYTES];
 
     if (!st)
         st = read_text(p, o, "host", r->host, sizeof r->host);
     if (!st && !r->host[0])
         st = missing(p, "host", "the name of a host, or a pattern of names");
     if (!st && !tt_pattern_match(r->host, r->host, &stars))
-        st = tt_fail(TUTTI_ERR_INVALID, "%s: %s.host has more than %d stars", p->from, p->path, TT_PATTERN_STARS);
+        st = tt_fail(TUTTI_ERR_INVALID, "%s: %s.host has more than %d stars", locate(p, below(p, "host").path, line),
+                     p->path, TT_PATTERN_STARS);
     if (!st)
         st = read_u32(p, o, "slots", TT_TOPO_RANKS_MAX, &r->slots);
     for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN && !st; d++) {
@@ -263,6 +282,7 @@ static tutti_status read_rules(const struct place *p, struct json_object *o, str
 {
     const struct place at = below(p, "hosts");
     tutti_status st = TUTTI_OK;
+    char line[LOCATION_BYTES];
     size_t n;
 
     if (!json_object_object_get_ex(o, "hosts", &o))
@@ -271,14 +291,15 @@ static tutti_status read_rules(const struct place *p, struct json_object *o, str
         return wrong(&at, o, "a list: [...]");
     n = json_object_array_length(o);
     if (n > TT_TOPO_HOSTS_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: hosts has %zu entries, at most %u are possible (a pattern can stand for many)", p->from, n,
-                       TT_TOPO_HOSTS_MAX);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: hosts has %zu entries, at most %u are possible (a pattern can stand for many)",
+                       locate(p, "hosts", line), n, TT_TOPO_HOSTS_MAX);
     t->rules = calloc(n + 1, sizeof *t->rules);
     if (!t->rules)
         return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory for %zu hosts", p->from, n);
     t->nrules = (uint32_t)n;
     for (size_t i = 0; i < n && !st; i++) {
-        struct place one = { .from = p->from };
+        struct place one = { .from = p->from, .text = p->text, .bytes = p->bytes };
 
         snprintf(one.path, sizeof one.path, "hosts[%zu]", i);
         st = read_rule(&one, json_object_array_get_idx(o, i), &t->rules[i]);
@@ -286,10 +307,11 @@ static tutti_status read_rules(const struct place *p, struct json_object *o, str
     return st;
 }
 
-static tutti_status read_whole(struct tt_topo *t, struct json_object *o, const char *from)
+static tutti_status read_whole(struct tt_topo *t, struct json_object *o, const char *from, const char *text,
+                               size_t bytes)
 {
     static const char *const known[] = { "name", "about", "node", "rails", "links", "machine", "hosts", NULL };
-    const struct place top = { .from = from };
+    const struct place top = { .from = from, .text = text, .bytes = bytes };
     char about[1024];
     tutti_status st = check_keys(&top, o, known);
 
@@ -331,7 +353,7 @@ tutti_status tt_topo_parse(struct tt_topo *out, const char *text, size_t bytes, 
     st = tt_json_parse(&o, &place, text, bytes, FILE_BYTES_MAX, DEPTH_MAX);
     if (st)
         return st;
-    st = read_whole(&t, o, from);
+    st = read_whole(&t, o, from, text, bytes);
     json_object_put(o);
     if (st)
         tt_topo_fini(&t);

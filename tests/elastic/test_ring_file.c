@@ -34,7 +34,7 @@ static void what_is_wrong_is_said_with_its_place(void **state)
         { "{\n\"a\":,}", "t, line 2, column 5: it is no JSON" },
         { "{} {}", "t, line 1, column 4: it is no JSON: unexpected character" },
         { "[1]", "t: the document is [1]: must be an object" },
-        { "{\"bandwith\": 1}", "t: unknown key \"bandwith\"" },
+        { "{\"bandwith\": 1}", "t:1: unknown key \"bandwith\" (known: peers" },
         { "{}", "bandwidth_mbit_s must be an array of 1 to 512 rows" },
         { "{\"bandwidth_mbit_s\": []}", "bandwidth_mbit_s must be an array of 1 to 512 rows" },
         { "{\"bandwidth_mbit_s\": [[1]]}", "latency_ms must be an array of 1 row," },
