@@ -2,20 +2,45 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/prng.h"
 
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71      /* Linux 5.14 */
+#endif
+
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static uint64_t hash;
 
+struct identity {
+    char boot[64];              /* or the host's name */
+    uint64_t device, inode;     /* of the network namespace, or 0 and its cookie */
+};
+
+/* Without /proc: the name of the host, and the number of the network namespace. */
+static void find_without_proc(struct identity *is)
+{
+    struct utsname host;
+    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    socklen_t bytes = sizeof is->inode;
+
+    *is = (struct identity){ 0 };
+    if (uname(&host) == 0)
+        memcpy(is->boot, host.nodename, strnlen(host.nodename, sizeof is->boot - 1));
+    if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &is->inode, &bytes) != 0)
+        is->inode = 0;
+    if (fd >= 0)
+        close(fd);
+}
+
 static void find_out(void)
 {
-    struct {
-        char boot[64];
-        uint64_t device, inode;
-    } is = { 0 };
+    struct identity is = { 0 };
     struct stat ns;
     const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 
@@ -28,6 +53,8 @@ static void find_out(void)
         is.device = ns.st_dev;
         is.inode = ns.st_ino;
     }
+    if (!is.boot[0] || !is.inode)
+        find_without_proc(&is);
     if (!is.boot[0] || !is.inode)
         tt_random_bytes(&is, sizeof is);        /* unknown: then nobody is on our host */
     hash = tt_hash_bytes(&is, sizeof is, 0);

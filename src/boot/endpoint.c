@@ -13,13 +13,14 @@
 #define BACKLOG 4096    /* thousands of ranks may come at once; the kernel cuts it to somaxconn */
 
 #define IFADDRS_MAX 32
+#define CANDIDATES_MAX (1 + TT_ENDPOINT_ADDRS)
 
-/* Takes over what others can use: no link-local address (it means nothing without its interface), and loopback only if
- * `loopback`. */
-static void add_addresses(struct tt_endpoint *e, const struct tt_ifaddr *found, size_t n, bool loopback)
+/* Adds the addresses of one scope. */
+static void add_addresses(struct tt_endpoint *e, const struct tt_ifaddr *found, size_t n, bool link_local,
+                          bool loopback)
 {
     for (size_t i = 0; i < n && e->naddrs < TT_ENDPOINT_ADDRS; i++) {
-        if (found[i].link_local || found[i].loopback != loopback)
+        if (found[i].link_local != link_local || found[i].loopback != loopback)
             continue;
         e->addrs[e->naddrs].family = found[i].family == AF_INET ? 4 : 6;
         e->addrs[e->naddrs].prefix_bits = (uint8_t)found[i].prefix_bits;
@@ -38,9 +39,11 @@ tutti_status tt_endpoint_init(struct tt_endpoint *out, uint16_t port, const char
     st = tt_ifaddr_list(rule, found, IFADDRS_MAX, &n);
     if (st)
         return st;
-    add_addresses(&e, found, n, false);
+    add_addresses(&e, found, n, false, false);
     if (e.naddrs == 0)
-        add_addresses(&e, found, n, true);
+        add_addresses(&e, found, n, true, false);       /* peers try each of their own links */
+    if (e.naddrs == 0)
+        add_addresses(&e, found, n, false, true);       /* for ranks of this host alone */
     if (e.naddrs == 0 && rule && *rule)
         return tt_fail(TUTTI_ERR_INVALID, "no network interface that is up and has an address matches \"%s\" (conf.interfaces, TUTTI_INTERFACES)", rule);
     *out = e;
@@ -114,19 +117,51 @@ static bool is_near(const struct tt_endpoint *own, const struct tt_endpoint *pee
     return false;
 }
 
+static bool is_loopback(const struct tt_endpoint *e, size_t i)
+{
+    static const uint8_t one[16] = { [15] = 1 };
+
+    return e->addrs[i].family == 4 ? e->addrs[i].bytes[0] == 127 : memcmp(e->addrs[i].bytes, one, sizeof one) == 0;
+}
+
+static bool is_link_local(const struct tt_endpoint *e, size_t i)
+{
+    return e->addrs[i].family == 6 && e->addrs[i].bytes[0] == 0xfe && (e->addrs[i].bytes[1] & 0xc0) == 0x80;
+}
+
+/* The link-local address i of `peer` on each of our links, into out[n..CANDIDATES_MAX); it means nothing without the link. Returns
+ * n with what was added. */
+static size_t add_links(const struct tt_endpoint *peer, size_t i, struct tt_address *out, size_t n)
+{
+    struct tt_ifaddr found[IFADDRS_MAX];
+    size_t nfound = 0;
+
+    if (tt_ifaddr_list(NULL, found, IFADDRS_MAX, &nfound))
+        return n;
+    for (size_t k = 0; k < nfound && n < CANDIDATES_MAX; k++)
+        if (found[k].link_local) {
+            out[n] = address_of(6, peer->addrs[i].bytes, peer->port);
+            ((struct sockaddr_in6 *)&out[n++].storage)->sin6_scope_id = found[k].index;
+        }
+    return n;
+}
+
 size_t tt_endpoint_candidates(const struct tt_endpoint *own, const struct tt_endpoint *peer, struct tt_address *out)
 {
     static const uint8_t loopback[4] = { 127, 0, 0, 1 };
     size_t n = 0;
 
-    if (own->host == peer->host) {
-        out[0] = address_of(4, loopback, peer->port);
-        return 1;
-    }
+    if (own->host == peer->host)
+        out[n++] = address_of(4, loopback, peer->port);
     for (int near = 1; near >= 0; near--)
-        for (size_t i = 0; i < peer->naddrs; i++)
-            if (is_near(own, peer, i) == near)
+        for (size_t i = 0; i < peer->naddrs && n < CANDIDATES_MAX; i++) {
+            if (is_loopback(peer, i) || is_near(own, peer, i) != near)
+                continue;
+            if (is_link_local(peer, i))
+                n = add_links(peer, i, out, n);
+            else
                 out[n++] = address_of(peer->addrs[i].family, peer->addrs[i].bytes, peer->port);
+        }
     return n;
 }
 
@@ -137,7 +172,7 @@ size_t tt_endpoint_near(const struct tt_endpoint *own, const struct tt_endpoint 
     if (own->host == peer->host)
         return 1;
     for (size_t i = 0; i < peer->naddrs; i++)
-        n += is_near(own, peer, i);
+        n += !is_loopback(peer, i) && is_near(own, peer, i);
     return n;
 }
 

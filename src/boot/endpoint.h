@@ -37,8 +37,9 @@ tutti_status tt_endpoint_init(struct tt_endpoint *out, uint16_t port, const char
 void tt_endpoint_write(struct tt_writer *w, const struct tt_endpoint *e);
 /* A foreign encoding that makes no sense makes the reader bad. */
 void tt_endpoint_read(struct tt_reader *r, struct tt_endpoint *out);
-/* In which order `own` had better try to reach `peer`: loopback alone on the same host, else addresses on a common subnet
- * first. Fills out[1 + TT_ENDPOINT_ADDRS] and returns how many. */
+/* The addresses at which `own` should try to reach `peer`, in this order: loopback if the hosts seem to be the same, then addresses
+ * on a common subnet, then others. Loopback addresses of the peer are left out; a link-local one is tried on each link of this host.
+ * Fills out[1 + TT_ENDPOINT_ADDRS] and returns how many, which may be 0. */
 size_t tt_endpoint_candidates(const struct tt_endpoint *own, const struct tt_endpoint *peer, struct tt_address *out);
 
 /* How many of these, the first ones, are on the same host or a common subnet. */

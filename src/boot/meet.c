@@ -113,6 +113,8 @@ static tutti_status use_id(struct meet *m)
     if (st)
         return st;
     m->naddresses = tt_endpoint_candidates(&m->own, &server, m->addresses);
+    if (m->naddresses == 0)
+        snprintf(m->why, sizeof m->why, "the server's host has no address that another host can connect to");
     return tt_id_join_token(m->member.token, m->launch->token, token);
 }
 

@@ -96,10 +96,11 @@ size_t tt_member_card_candidates(const struct tt_member_card *own, const struct 
 {
     const size_t n = tt_endpoint_candidates(&own->inside, &peer->inside, out);
     const bool elsewhere = own->inside.host != peer->inside.host && is_elsewhere(own, peer);
-    const size_t near = elsewhere ? 0 : tt_endpoint_near(&own->inside, &peer->inside);
+    size_t near = elsewhere ? 0 : tt_endpoint_near(&own->inside, &peer->inside);
 
     if (!peer->has_outside)
         return n;
+    near = near < n ? near : n;
     memmove(out + near + 1, out + near, (n - near) * sizeof *out);
     out[near] = peer->outside;
     return n + 1;

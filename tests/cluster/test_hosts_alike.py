@@ -11,7 +11,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from cluster import CALLS, TUTTI, ClusterTest, environment, free_port
+from cluster import CALLS, MEET, TUTTI, ClusterTest, environment, free_port, wait_until
 from hosts import Hosts, HostsError
 
 HOSTS = ["hosta", "hostb"]
@@ -63,6 +63,16 @@ class HostsAlike(ClusterTest):
             self.assertEqual(job.returncode, 0, f"rank {rank}: {output}")
         return outputs
 
+    def run_by_file(self, hosts, program, timeout_ms, **more):
+        """The same with a file that all hosts see; returns (exit status, output) of each."""
+        where = Path(self.proc.name, "rendezvous")
+        jobs = [subprocess.Popen(self.hosts.inside(HOSTS[host], program), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT, text=True,
+                                 env=environment(TUTTI_RANK=str(r), TUTTI_SIZE=str(len(hosts)), TUTTI_TIMEOUT_MS=str(timeout_ms),
+                                                 TUTTI_RENDEZVOUS=f"file://{where}", **more)) for r, host in enumerate(hosts)]
+        outputs = [job.communicate(timeout=150)[0] for job in jobs]
+        return [(job.returncode, output) for job, output in zip(jobs, outputs)]
+
     def check_calls(self, hosts, **more):
         for rank, output in enumerate(self.run_ranks(hosts, CALLS, **more)):
             self.assertIn(f"rank {rank} of {len(hosts)} is right", output)
@@ -89,6 +99,22 @@ class HostsAlike(ClusterTest):
         self.cover_proc()
         self.check_calls([0, 1, 1])
         self.assertIn("3 ranks on 2 hosts", self.layout([0, 1, 1]))
+
+    def test_hosts_with_link_local_addresses_alone_connect_by_them(self):
+        for i, host in enumerate(HOSTS):
+            self.hosts.run(host, "ip", "address", "del", f"{ADDRESSES[i]}/24", "dev", "eth0")
+        wait_until(lambda: all("inet6 fe80" in text and "tentative" not in text for text in
+                               (self.hosts.run(host, "ip", "address", "show", "dev", "eth0") for host in HOSTS)), "no fe80:: address")
+        for rank, (status, output) in enumerate(self.run_by_file([0, 1, 1], CALLS, 60000)):
+            self.assertEqual(status, 0, output)
+            self.assertIn(f"rank {rank} of 3 is right", output)
+
+    def test_a_host_with_loopback_alone_is_not_looked_for_at_this_hosts_loopback(self):
+        self.hosts.run(HOSTS[0], "ip", "link", "set", "eth0", "down")
+        status, output = self.run_by_file([0, 1], MEET, 3000)[1]
+        self.assertNotEqual(status, 0)
+        self.assertIn("the server's host has no address that another host can connect to", output)
+        self.assertNotIn("127.0.0.1", output)
 
 
 if __name__ == "__main__":
