@@ -3,8 +3,10 @@
 
 import os
 import re
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -61,6 +63,18 @@ class FailedOutput(unittest.TestCase):
                                   stdout=file, stderr=subprocess.PIPE, text=True, check=False, timeout=PATIENCE_S)
             self.assertGreater(os.fstat(file.fileno()).st_size, 0)
         self.assert_reported(done, "cannot write standard output: File too large (a file size limit is set: ulimit -f)")
+
+    def test_a_coordinator_goes_on_without_a_reader_and_ends_well(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        with tempfile.TemporaryDirectory() as folder, \
+                subprocess.Popen([TUTTI, "coordinator", "--listen", "127.0.0.1:0", "--journal", f"{folder}/journal"],
+                                 stdin=subprocess.DEVNULL, stdout=writer, stderr=subprocess.PIPE, text=True) as coordinator:
+            os.close(writer)
+            while not os.path.exists(f"{folder}/journal") and coordinator.poll() is None:
+                time.sleep(0.01)
+            coordinator.send_signal(signal.SIGTERM)
+            self.assertEqual((coordinator.wait(PATIENCE_S), coordinator.stderr.read()), (0, ""))
 
 
 if __name__ == "__main__":
