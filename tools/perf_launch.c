@@ -8,13 +8,11 @@
 #include <unistd.h>
 #include "boot/boot.h"
 
-static const char *from_environment(const char *name) { return getenv(name); }
-
 static struct tt_launch read_launch(void)
 {
     struct tt_launch launch;
 
-    if (tt_launch_read(&launch, NULL, from_environment) != TUTTI_OK)
+    if (tt_boot_launch(&launch, NULL) != TUTTI_OK)
         exit(2);
     return launch;
 }

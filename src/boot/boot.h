@@ -10,9 +10,17 @@
 #include <stdint.h>
 #include "tutti/tutti.h"
 
-/* Who and where, completed from a tutti_conf and the environment. Strings are owned by the struct. */
+/* What the environment leaves open, because only the launcher's server knows it. */
+enum tt_launch_query {
+    TT_QUERY_NONE,
+    TT_QUERY_PMIX,              /* nranks, from the PMIx server */
+    TT_QUERY_PMI_PORT           /* rank and nranks, from the PMI-1 server at PMI_PORT */
+};
+
+/* Rank, size and rendezvous, completed from a tutti_conf and the environment. Strings are owned by the struct. */
 struct tt_launch {
     uint32_t rank, nranks;
+    enum tt_launch_query query; /* not NONE: nranks is 0 until tt_boot_launch has asked */
     char rendezvous[256];       /* "tcp://…" or "file://…"; "" if the launcher gives a key-value space (pmi) instead */
     const char *rendezvous_from;    /* what said so: "TUTTI_RENDEZVOUS", "conf.rendezvous", …; NULL: the launcher */
     char token[128];            /* "" for none */
@@ -20,12 +28,16 @@ struct tt_launch {
     char wires[64];
     char security[16];          /* as the user says it; "" for none */
     int64_t timeout_ms;
-    const char *launcher;       /* "tutti", "openmpi", "mpich", "slurm", "torchrun", "conf" */
+    const char *launcher;       /* "tutti", "openmpi", "mpich", "prrte", "pmix", "slurm", "torchrun", "conf", "single" */
 };
 
-/* Fills *out from conf (may be NULL) and getenv-like `get`. INVALID with the names and values where they are missing or
- * contradict each other. */
+/* Fills *out from conf (may be NULL) and getenv-like `get`, without any other input. INVALID with names and values
+ * where variables are missing or contradict each other. out->query says what is still unknown. */
 tutti_status tt_launch_read(struct tt_launch *out, const tutti_conf *conf, const char *(*get)(const char *name));
+
+/* As above, from the environment of this process; then queries the launcher's server for what that leaves open.
+ * Waits for the server until the launch's own timeout. The query happens once per process; any thread may call. */
+tutti_status tt_boot_launch(struct tt_launch *out, const tutti_conf *conf);
 
 #define TT_CARD_BYTES 1152
 

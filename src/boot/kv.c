@@ -1,8 +1,6 @@
 #include "boot/kv.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,108 +12,15 @@
 #include "base/status.h"
 #include "boot/endpoint.h"
 #include "boot/id.h"
-#include "boot/pmi1.h"
+#include "boot/pmi1_link.h"
 #include "boot/pmix.h"
 
-#define COUNT_NS (3 * TT_SECOND)    /* those who wait for one that does not come give up within that time of each other, and meet */
+#define COUNT_NS (3 * TT_SECOND)    /* after a timeout: long enough for all that came to meet and count each other */
 
-/* A launcher's space can be used once per process, so what it told us is kept: a second communicator meets at the same address. */
+/* A launcher's space can be used once per process, so its answers are kept: a second communicator uses the same address. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char told[TT_ID_TEXT_BYTES];
-
-/* ---- PMI-1 over PMI_FD ---- */
-
-/* Reads one line, without its newline; waits until the deadline. barrier: it comes when all ranks are there. */
-static tutti_status read_line(int fd, char *line, size_t cap, uint64_t deadline_ns, bool barrier)
-{
-    size_t n = 0;
-
-    for (;;) {
-        struct pollfd p = { .fd = fd, .events = POLLIN };
-        const uint64_t now_ns = tt_now_ns();
-        ssize_t got;
-
-        if (now_ns >= deadline_ns)
-            return barrier ? tt_fail(TUTTI_ERR_TIMEOUT,
-                                     "start-up through PMI: not every rank came within the deadline; who did "
-                                     "not, PMI does not tell (TUTTI_RENDEZVOUS would)")
-                           : tt_fail(TUTTI_ERR_TIMEOUT,
-                                     "start-up through PMI: the launcher did not answer within the deadline");
-        if (poll(&p, 1, 100) <= 0)
-            continue;
-        got = read(fd, line + n, 1);    /* byte by byte: what follows the line may be for somebody else */
-        if (got < 0 && (errno == EINTR || errno == EAGAIN))
-            continue;
-        if (got <= 0)
-            return tt_fail(TUTTI_ERR_SYSTEM, "start-up through PMI: the launcher closed PMI_FD");
-        if (line[n] == '\n') {
-            line[n] = '\0';
-            return TUTTI_OK;
-        }
-        if (++n == cap)
-            return tt_fail(TUTTI_ERR_PROTOCOL, "start-up through PMI: the launcher sent a line of more than %zu bytes", cap);
-    }
-}
-
-static tutti_status write_line(int fd, const char *line)
-{
-    size_t bytes = strlen(line);
-
-    while (bytes > 0) {
-        const ssize_t n = write(fd, line, bytes);
-
-        if (n < 0 && errno != EINTR && errno != EAGAIN)
-            return tt_fail_errno(errno, "start-up through PMI: write to PMI_FD");
-        if (n > 0) {
-            line += n;
-            bytes -= (size_t)n;
-        }
-    }
-    return TUTTI_OK;
-}
-
-/* MPI uses the same descriptor, and PMI cannot be begun twice. */
-static bool mpi_is_linked(void)
-{
-    return dlsym(RTLD_DEFAULT, "MPI_Initialized") != NULL;
-}
-
-static tutti_status tell_by_pmi1(int fd, uint32_t rank, char *value, size_t cap, uint64_t deadline_ns)
-{
-    char out[TT_PMI1_LINE_BYTES], in[TT_PMI1_LINE_BYTES];
-    struct tt_pmi1 p;
-    tutti_status st;
-
-    if (mpi_is_linked())
-        return tt_fail(
-            TUTTI_ERR_UNSUPPORTED,
-            "this program uses MPI, which needs the launcher's PMI for itself: make the communicator from an id "
-            "(tutti_id_create, then MPI_Bcast), or set TUTTI_RENDEZVOUS");
-    tt_pmi1_begin(&p, rank == 0 ? value : NULL, out);
-    while (p.state != TT_PMI1_DONE) {
-        st = write_line(fd, out);
-        if (!st)
-            st = read_line(fd, in, sizeof in, deadline_ns, p.state == TT_PMI1_BARRIER);
-        if (st)
-            return st;
-        tt_pmi1_step(&p, in, out);
-        if (p.state == TT_PMI1_FAILED)
-            return tt_fail(TUTTI_ERR_PROTOCOL, "start-up through PMI: the launcher's answer does not help: %s", p.why);
-    }
-    if (strlen(p.value) >= cap)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "start-up through PMI: what rank 0 published is no address");
-    memcpy(value, p.value, strlen(p.value) + 1);
-    return TUTTI_OK;
-}
-
-static int pmi_fd(void)
-{
-    const char *text = getenv("PMI_FD");
-
-    return text && *text ? atoi(text) : -1;
-}
-
-/* ---- all of them ---- */
+static uint32_t queried_rank, queried_nranks;   /* nranks 0: not yet */
 
 static unsigned seconds_left(uint64_t deadline_ns)
 {
@@ -136,13 +41,13 @@ static tutti_status tell(uint32_t rank, char *value, size_t cap, uint64_t *deadl
         st = tt_pmix_tell(rank, value, cap, seconds_left(*deadline_ns), &not_all);
     if (not_all && !st)
         *deadline_ns = tt_now_ns() + COUNT_NS;
-    if (st == TUTTI_ERR_UNSUPPORTED && pmi_fd() >= 0)
-        st = tell_by_pmi1(pmi_fd(), rank, value, cap, *deadline_ns);
+    if (st == TUTTI_ERR_UNSUPPORTED && tt_pmi1_is_offered())
+        st = tt_pmi1_tell(rank, value, cap, *deadline_ns);
     return st;
 }
 
-/* Open MPI without PMIx, all ranks on one host: its session directory is a place that all of them know and that it removes, and
- * its key for network transports is a secret of the job. */
+/* Open MPI 4 without PMIx, all ranks on one host: all of them know its session directory, which it removes afterwards, and its
+ * key for network transports is a secret of the job. */
 static bool use_session_directory(struct tt_launch *launch)
 {
     const char *dir = getenv("OMPI_MCA_orte_jobfam_session_dir"), *job = getenv("OMPI_MCA_ess_base_jobid");
@@ -159,7 +64,7 @@ static bool use_session_directory(struct tt_launch *launch)
     return true;
 }
 
-/* The first meeting: rank 0 opens a listener, and everybody learns where. */
+/* The first time: rank 0 opens a listener and publishes its address; the others read it. */
 static tutti_status exchange(struct tt_launch *launch, int *listener, uint64_t *deadline_ns)
 {
     char value[TT_ID_TEXT_BYTES] = "";
@@ -192,7 +97,7 @@ close_fd:
     return st;
 }
 
-/* A later meeting: rank 0 listens at the same port again. */
+/* Later: rank 0 listens at the same port again. */
 static tutti_status listen_again(int *listener)
 {
     uint8_t token[TT_ID_TOKEN_BYTES];
@@ -202,7 +107,7 @@ static tutti_status listen_again(int *listener)
     int fd;
 
     if (!tt_id_from_text(&id, told) || tt_id_parse(&id, &endpoint, token) != TUTTI_OK)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "start-up: what rank 0 published is no address");
+        return tt_fail(TUTTI_ERR_PROTOCOL, "start-up: the value that rank 0 published is not an address");
     fd = tt_listen(NULL, endpoint.port, &port);
     if (fd < 0)
         return tt_fail_errno(errno, "rendezvous: listen again at port %u", endpoint.port);
@@ -226,11 +131,80 @@ tutti_status tt_kv_meet(struct tt_launch *launch, int *listener, uint64_t *deadl
 
     if (st != TUTTI_ERR_UNSUPPORTED || use_session_directory(launch))
         return st == TUTTI_ERR_UNSUPPORTED ? TUTTI_OK : st;
-    return tt_fail(
-        st,
-        "rank %u of %u was started by %s, which offers neither PMIx nor PMI here: set TUTTI_RENDEZVOUS to an "
-        "address at which rank 0 can listen",
-        launch->rank, launch->nranks, launch->launcher);
+    return tt_fail(st,
+                   "rank %u of %u: %s started this process, and offers neither PMIx nor PMI here%s%s (set "
+                   "TUTTI_RENDEZVOUS=tcp://host:port, where rank 0 listens)",
+                   launch->rank, launch->nranks, launch->launcher, getenv("PMIX_NAMESPACE") ? ": " : "",
+                   getenv("PMIX_NAMESPACE") ? tt_pmix_why() : "");
+}
+
+/* ---- what only the launcher's server knows ---- */
+
+static tutti_status query_pmix(const struct tt_launch *launch)
+{
+    uint32_t nranks = 0;
+    tutti_status st = tt_pmix_size(&nranks);
+
+    if (st == TUTTI_ERR_UNSUPPORTED)
+        return tt_fail(
+            st,
+            "PMIX_RANK is %u: a PMIx launcher started this process, and its number of ranks cannot be queried: "
+            "%s (or set TUTTI_RANK and TUTTI_SIZE, and TUTTI_RENDEZVOUS=tcp://host:port, where rank 0 listens)",
+            launch->rank, tt_pmix_why());
+    if (!st && launch->rank >= nranks)
+        st = tt_fail(TUTTI_ERR_INVALID, "PMIX_RANK is %u, but PMIx says that there are %u ranks", launch->rank, nranks);
+    if (st)
+        return st;
+    queried_rank = launch->rank;
+    queried_nranks = nranks;
+    return TUTTI_OK;
+}
+
+/* If no address will be exchanged, the connection ends here. */
+static tutti_status query_pmi_port(const struct tt_launch *launch)
+{
+    const uint64_t deadline_ns = tt_deadline_ns(tt_now_ns(), launch->timeout_ms);
+    uint32_t rank = 0, nranks = 0;
+    tutti_status st = tt_pmi1_join(&rank, &nranks, deadline_ns);
+
+    if (!st && (nranks == 1 || *launch->rendezvous))
+        st = tt_pmi1_leave(deadline_ns);
+    if (st)
+        return st;
+    queried_rank = rank;
+    queried_nranks = nranks;
+    return TUTTI_OK;
+}
+
+/* Fills rank and nranks from the first answer, which is the answer for ever. */
+static tutti_status query(struct tt_launch *launch)
+{
+    tutti_status st = TUTTI_OK;
+
+    pthread_mutex_lock(&lock);
+    if (!queried_nranks)
+        st = launch->query == TT_QUERY_PMIX ? query_pmix(launch) : query_pmi_port(launch);
+    launch->rank = queried_rank;
+    launch->nranks = queried_nranks;
+    pthread_mutex_unlock(&lock);
+    return st;
+}
+
+static const char *from_environment(const char *name)
+{
+    return getenv(name);
+}
+
+tutti_status tt_boot_launch(struct tt_launch *out, const tutti_conf *conf)
+{
+    struct tt_launch launch;
+    tutti_status st = tt_launch_read(&launch, conf, from_environment);
+
+    if (!st && launch.query != TT_QUERY_NONE)
+        st = query(&launch);
+    if (!st)
+        *out = launch;
+    return st;
 }
 
 void tt_kv_forget(void)

@@ -1,21 +1,26 @@
-/* Who am I, and where do we meet: read from the conf and from the environment of whatever started us. Pure over `get`.
+/* Reads rank, number of ranks and rendezvous from the conf and from the environment of the launcher.
+ * Pure over `get`. docs/launchers.md is the table for users; a change here changes it too.
  *
- * Who (rank and nranks), the first that says it:
+ * Rank and number of ranks come from the first of these that is complete:
  *   conf                 nranks > 0
  *   tutti, or by hand    TUTTI_RANK, TUTTI_SIZE
- *   Open MPI             OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE
- *   torchrun             RANK, WORLD_SIZE, and TORCHELASTIC_RUN_ID (torchrun may itself run under srun)
+ *   torchrun             RANK, WORLD_SIZE, with TORCHELASTIC_RUN_ID (torchrun may run under srun or mpirun)
+ *   Open MPI's mpirun    OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE
  *   PMI (MPICH's hydra)  PMI_RANK, PMI_SIZE
- *   Slurm's srun         SLURM_PROCID, SLURM_STEP_NUM_TASKS, and SLURM_STEP_ID (a batch script has no step)
+ *   PMI over a port      PMI_ID, with PMI_PORT; the server knows rank and size
+ *   PRRTE's prterun      PMIX_RANK, with PRTE_LAUNCHED; the PMIx server knows the size
+ *   Slurm's srun         SLURM_PROCID, SLURM_STEP_NUM_TASKS, with SLURM_STEP_ID
+ *   another PMIx server  PMIX_RANK, with PMIX_NAMESPACE; the server knows the size
  *   torch's variables    RANK, WORLD_SIZE
- *   nobody               a single rank
+ * Otherwise the process is a job of one rank, unless a variable shows that a launcher started it.
+ * Such a process fails: each rank would take itself for the only one, and nobody would notice.
  *
- * Where: conf, then TUTTI_RENDEZVOUS, then what the launcher gives:
- *   Open MPI, PMI        its key-value space (rendezvous is then "")
- *   Slurm                the same if srun offers PMIx or PMI; else the first node of the step, at a port and with a token made
- *                        from the ids of job and step
- *   torchrun             MASTER_ADDR, at a port made from MASTER_PORT, the run id and the restart count: torch's own store is
- *                        listening at MASTER_PORT, and at the ports around it other jobs' stores are */
+ * The rendezvous comes from conf, then TUTTI_RENDEZVOUS, then the launcher:
+ *   Open MPI, PMI, PMIx  its key-value space (rendezvous is then "")
+ *   Slurm                the same if srun offers PMIx or PMI; else the first node of the step, with a port
+ *                        and a token derived from the ids of job and step
+ *   torchrun             MASTER_ADDR, with a port derived from MASTER_PORT, run id and restart count.
+ *                        torch's own store listens at MASTER_PORT, and other jobs' stores near it. */
 #include "boot/boot.h"
 
 #include <errno.h>
@@ -41,18 +46,69 @@ static const char *var(getter get, const char *name)
     return text && *text ? text : NULL;
 }
 
-/* A pair of variables that says who we are, and a third that must be there too for the pair to count. */
+/* A hint that names the form; an address without tcp:// is refused. */
+#define SET_RENDEZVOUS "set TUTTI_RENDEZVOUS=tcp://host:port, where rank 0 listens"
+#define SET_BOTH "set TUTTI_RANK and TUTTI_SIZE, and TUTTI_RENDEZVOUS=tcp://host:port, where rank 0 listens"
+#define SET_ALONE "for a process on its own set TUTTI_RANK=0 and TUTTI_SIZE=1"
+
+/* Variables that give rank and number of ranks. nranks NULL: the launcher's server knows the number.
+ * `needs`: a variable that must be set too, or the row does not count. */
 struct who {
     const char *launcher, *rank, *nranks, *needs;
+    enum tt_launch_query query;
 };
 
 static const struct who launchers[] = {
-    { "tutti", "TUTTI_RANK", "TUTTI_SIZE", NULL },
-    { "openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL },
-    { "torchrun", "RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID" },
-    { "mpich", "PMI_RANK", "PMI_SIZE", NULL },
-    { "slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID" },
-    { "torchrun", "RANK", "WORLD_SIZE", NULL },
+    { "tutti", "TUTTI_RANK", "TUTTI_SIZE", NULL, TT_QUERY_NONE },
+    { "torchrun", "RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID", TT_QUERY_NONE },
+    { "openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL, TT_QUERY_NONE },
+    { "mpich", "PMI_RANK", "PMI_SIZE", NULL, TT_QUERY_NONE },
+    { "mpich", "PMI_ID", NULL, "PMI_PORT", TT_QUERY_PMI_PORT },
+    { "prrte", "PMIX_RANK", NULL, "PRTE_LAUNCHED", TT_QUERY_PMIX },
+    { "slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID", TT_QUERY_NONE },
+    { "pmix", "PMIX_RANK", NULL, "PMIX_NAMESPACE", TT_QUERY_PMIX },
+    { "torchrun", "RANK", "WORLD_SIZE", NULL, TT_QUERY_NONE },
+};
+
+/* Which values of a variable show that a launcher started this process. */
+enum shows { SHOWS_ANY, SHOWS_NUMBER, SHOWS_NOT_ONE, SHOWS_NOT_ZERO };
+
+/* A launcher's variable that is not enough. It counts only where no row of `launchers` is complete.
+ * `lacks` is missing then, or, if it is NULL, this launcher never gives the number of ranks.
+ *
+ * Slurm: the script of a batch job has SLURM_PROCID=0 and SLURM_NTASKS, but no step; srun alone starts
+ * steps. So such a script is a single process, however many tasks its job may have. The same holds for
+ * the shell of salloc. RANK and WORLD_SIZE are short names that others use, too: only numbers count. */
+static const struct sign {
+    const char *launcher, *set, *lacks;
+    enum shows shows;
+} signs[] = {
+    { "tutti run", "TUTTI_RANK", "TUTTI_SIZE", SHOWS_ANY },
+    { "tutti run", "TUTTI_SIZE", "TUTTI_RANK", SHOWS_ANY },
+    { "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", SHOWS_ANY },
+    { "Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", SHOWS_ANY },
+    { "a PMI launcher", "PMI_RANK", "PMI_SIZE", SHOWS_ANY },
+    { "a PMI launcher", "PMI_SIZE", "PMI_RANK", SHOWS_ANY },
+    { "a PMI launcher", "PMI_ID", "PMI_PORT", SHOWS_ANY },
+    { "a PMI launcher", "PMI_PORT", "PMI_ID", SHOWS_ANY },
+    { "a PMI launcher", "PMI_FD", "PMI_RANK", SHOWS_ANY },
+    { "a PMIx launcher", "PMIX_RANK", "PMIX_NAMESPACE", SHOWS_ANY },
+    { "a PMIx launcher", "PMIX_NAMESPACE", "PMIX_RANK", SHOWS_ANY },
+    { "srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", SHOWS_NOT_ONE },
+    { "srun", "SLURM_PROCID", "SLURM_STEP_ID", SHOWS_NOT_ZERO },
+    { "srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", SHOWS_NOT_ZERO },
+    { "torchrun", "TORCHELASTIC_RUN_ID", "RANK", SHOWS_ANY },
+    { "torchrun", "RANK", "WORLD_SIZE", SHOWS_NUMBER },
+    { "torchrun", "WORLD_SIZE", "RANK", SHOWS_NOT_ONE },
+    { "Cray PALS", "PALS_RANKID", NULL, SHOWS_ANY },
+    { "Cray ALPS", "ALPS_APP_PE", NULL, SHOWS_ANY },
+    { "mpirun_rsh of MVAPICH", "MV2_COMM_WORLD_RANK", NULL, SHOWS_ANY },
+    { "mpirun_rsh of MVAPICH", "MPIRUN_RANK", NULL, SHOWS_ANY },
+    { "jsrun", "JSM_NAMESPACE_RANK", NULL, SHOWS_ANY },
+    { "Flux", "FLUX_TASK_RANK", NULL, SHOWS_ANY },
+    { "horovodrun", "HOROVOD_RANK", NULL, SHOWS_ANY },
+    { "MPICH's hydra", "MPI_LOCALRANKID", NULL, SHOWS_ANY },
+    { "an indexed Job of Kubernetes", "JOB_COMPLETION_INDEX", NULL, SHOWS_ANY },
 };
 
 static tutti_status read_number(getter get, const char *name, int64_t min, int64_t max, int64_t *out)
@@ -64,74 +120,120 @@ static tutti_status read_number(getter get, const char *name, int64_t min, int64
     errno = 0;
     v = strtoll(text, &end, 10);
     if (end == text || *end != '\0' || errno != 0 || v < min || v > max)
-        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\", but must be a number from %" PRId64 " to %" PRId64, name, text,
-                       min, max);
+        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": not a number from %" PRId64 " to %" PRId64, name, text, min,
+                       max);
     *out = v;
     return TUTTI_OK;
 }
 
-static tutti_status read_pair(struct tt_launch *out, const struct who *who, getter get)
+/* The row is complete. With a query, nranks stays 0, and so does rank where only the server knows it. */
+static tutti_status read_row(struct tt_launch *out, const struct who *who, getter get)
 {
-    const char *rank_text = var(get, who->rank), *nranks_text = var(get, who->nranks);
     int64_t rank = 0, nranks = 0;
-    tutti_status st;
+    tutti_status st = TUTTI_OK;
 
-    if (!rank_text || !nranks_text)
-        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\", but %s is not set: both are needed",
-                       rank_text ? who->rank : who->nranks, rank_text ? rank_text : nranks_text,
-                       rank_text ? who->nranks : who->rank);
-    st = read_number(get, who->nranks, 1, NRANKS_MAX, &nranks);
+    if (who->nranks)
+        st = read_number(get, who->nranks, 1, NRANKS_MAX, &nranks);
+    if (!st)
+        st = read_number(get, who->rank, 0, NRANKS_MAX - 1, &rank);
     if (st)
         return st;
-    st = read_number(get, who->rank, 0, NRANKS_MAX - 1, &rank);
-    if (st)
-        return st;
-    if (rank >= nranks)
+    if (who->nranks && rank >= nranks)
         return tt_fail(TUTTI_ERR_INVALID, "%s is %" PRId64 ", but %s is %" PRId64 ": ranks go from 0 to %" PRId64,
                        who->rank, rank, who->nranks, nranks, nranks - 1);
     out->rank = (uint32_t)rank;
     out->nranks = (uint32_t)nranks;
     out->launcher = who->launcher;
+    out->query = who->query;
     return TUTTI_OK;
 }
 
-/* Half a pair of ours is a mistake worth telling; half a pair of another launcher may be anybody's variable (RANK). */
-static bool is_said(const struct who *who, getter get)
+static bool is_complete(const struct who *who, getter get)
 {
-    const bool rank = var(get, who->rank), nranks = var(get, who->nranks);
+    return var(get, who->rank) && (!who->nranks || var(get, who->nranks)) && (!who->needs || var(get, who->needs));
+}
 
-    if (who->needs && !var(get, who->needs))
-        return false;
-    return who == &launchers[0] ? rank || nranks : rank && nranks;
+static bool shows(enum shows what, const char *text)
+{
+    const size_t digits = strspn(text, "0123456789");
+    const bool number = digits > 0 && text[digits] == '\0';
+
+    switch (what) {
+    case SHOWS_NUMBER:
+        return number;
+    case SHOWS_NOT_ONE:
+        return number && strcmp(text, "1") != 0;
+    case SHOWS_NOT_ZERO:
+        return strcmp(text, "0") != 0;
+    case SHOWS_ANY:
+        break;
+    }
+    return true;
+}
+
+/* Slurm's first rank: the number of a step marks what srun started, and SLURM_PROCID=0 then counts. */
+static bool is_first_of_step(const struct sign *sign, getter get)
+{
+    return sign->lacks && strcmp(sign->lacks, "SLURM_STEP_NUM_TASKS") == 0 && var(get, "SLURM_STEP_ID");
+}
+
+static tutti_status check_sign(const struct sign *sign, getter get)
+{
+    const char *text = var(get, sign->set);
+
+    if (!text || (sign->lacks && var(get, sign->lacks)))
+        return TUTTI_OK;
+    if (!shows(sign->shows, text) && !is_first_of_step(sign, get))
+        return TUTTI_OK;
+    if (sign->lacks)
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s is \"%s\", but %s is not set: %s started this process, and both are needed (" SET_BOTH
+                       "; " SET_ALONE ")",
+                       sign->set, text, sign->lacks, sign->launcher);
+    return tt_fail(TUTTI_ERR_INVALID,
+                   "%s is \"%s\": %s started this process, and no variable gives rank and number of ranks (" SET_BOTH
+                   "; " SET_ALONE ")",
+                   sign->set, text, sign->launcher);
 }
 
 static tutti_status read_who(struct tt_launch *out, const tutti_conf *conf, getter get)
 {
+    tutti_status st = TUTTI_OK;
+
     if (conf && conf->nranks != 0) {
         if (conf->nranks < 0 || (uint32_t)conf->nranks > NRANKS_MAX || conf->rank < 0 || conf->rank >= conf->nranks)
-            return tt_fail(TUTTI_ERR_INVALID, "rank %d of %d rank%s: there must be 1 to %u ranks, counted from 0",
-                           conf->rank, conf->nranks, TT_PLURAL(conf->nranks), NRANKS_MAX);
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "conf.rank is %d and conf.nranks is %d: nranks must be 1 to %u, rank 0 to nranks - 1",
+                           conf->rank, conf->nranks, NRANKS_MAX);
         out->rank = (uint32_t)conf->rank;
         out->nranks = (uint32_t)conf->nranks;
         out->launcher = "conf";
         return TUTTI_OK;
     }
+    for (size_t i = 0; i < 2; i++)      /* half a pair of Tutti's own is a mistake, whoever started us */
+        st = st ? st : check_sign(&signs[i], get);
+    if (st)
+        return st;
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
-        if (is_said(&launchers[i], get))
-            return read_pair(out, &launchers[i], get);
+        if (is_complete(&launchers[i], get))
+            return read_row(out, &launchers[i], get);
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        st = st ? st : check_sign(&signs[i], get);
+    if (st)
+        return st;
     out->rank = 0;
     out->nranks = 1;
     out->launcher = "single";
     return TUTTI_OK;
 }
 
-/* Copies the first of the two that is there, or "". `what` is how a user calls it. */
+/* Copies the first of the two that is set, or "". `what` is its name for users. */
 static tutti_status read_text(char *out, size_t cap, const char *from_conf, const char *from_env, const char *what)
 {
     const char *text = from_conf ? from_conf : from_env ? from_env : "";
 
     if (strlen(text) >= cap)
-        return tt_fail(TUTTI_ERR_INVALID, "%s has %zu characters, but may have at most %zu", what, strlen(text), cap - 1);
+        return tt_fail(TUTTI_ERR_INVALID, "%s has %zu characters: at most %zu are possible", what, strlen(text), cap - 1);
     memcpy(out, text, strlen(text) + 1);
     return TUTTI_OK;
 }
@@ -141,7 +243,7 @@ static unsigned derived_port(const char *text)
     return DERIVED_PORT_FIRST + (unsigned)(tt_hash_bytes(text, strlen(text), 0) % DERIVED_PORT_COUNT);
 }
 
-/* The first name of Slurm's compressed list: "node[03-07,09],other" is node03. False if it is none that we understand. */
+/* The first name of Slurm's compressed list: "node[03-07,09],other" is node03. False: not such a list. */
 static bool first_node(const char *list, char *out, size_t cap)
 {
     const size_t stem = strcspn(list, "[,");
@@ -166,11 +268,12 @@ static tutti_status put_tcp(struct tt_launch *out, const char *host, unsigned po
     const int n = snprintf(out->rendezvous, sizeof out->rendezvous, v6 ? "tcp://[%s]:%u" : "tcp://%s:%u", host, port);
 
     if (n < 0 || (size_t)n >= sizeof out->rendezvous)
-        return tt_fail(TUTTI_ERR_INVALID, "the host name \"%s\" is too long", host);
+        return tt_fail(TUTTI_ERR_INVALID, "the host name \"%s\" is too long: at most %zu characters are possible", host,
+                       sizeof out->rendezvous - sizeof "tcp://[]:65535");
     return TUTTI_OK;
 }
 
-/* Not a secret, but keeps apart two jobs that meet at one port. */
+/* Not a secret. It keeps two jobs apart that use the same port. */
 static void default_token(struct tt_launch *out, const char *text)
 {
     if (!*out->token)
@@ -182,11 +285,11 @@ static tutti_status derive_slurm(struct tt_launch *out, getter get)
     const char *nodes = var(get, "SLURM_STEP_NODELIST");
     char text[256], node[200];
 
-    if (var(get, "PMI_FD") || var(get, "PMIX_NAMESPACE"))
+    if (var(get, "PMI_FD") || var(get, "PMI_PORT") || var(get, "PMIX_NAMESPACE"))
         return TUTTI_OK;
     if (!nodes || !first_node(nodes, node, sizeof node))
         return tt_fail(TUTTI_ERR_INVALID,
-                       "srun gives neither PMIx nor PMI, and SLURM_STEP_NODELIST is \"%s\": set TUTTI_RENDEZVOUS",
+                       "srun offers neither PMIx nor PMI, and SLURM_STEP_NODELIST is \"%s\" (" SET_RENDEZVOUS ")",
                        or_empty(nodes));
     snprintf(text, sizeof text, "slurm %s %s", or_empty(var(get, "SLURM_JOB_ID")), var(get, "SLURM_STEP_ID"));
     default_token(out, text);
@@ -202,7 +305,7 @@ static tutti_status derive_torchrun(struct tt_launch *out, getter get)
     char text[256];
 
     if (!host || !var(get, "MASTER_PORT"))
-        return tt_fail(TUTTI_ERR_INVALID, "RANK and WORLD_SIZE are set, but %s is not: set it, or TUTTI_RENDEZVOUS",
+        return tt_fail(TUTTI_ERR_INVALID, "RANK and WORLD_SIZE are set, but %s is not (set it, or " SET_RENDEZVOUS ")",
                        host ? "MASTER_PORT" : "MASTER_ADDR");
     st = read_number(get, "MASTER_PORT", 1, 65535, &port);
     if (st)
@@ -221,6 +324,7 @@ static bool has_prefix(const char *text, const char *prefix)
 
 static tutti_status read_where(struct tt_launch *out, const tutti_conf *conf, getter get)
 {
+    static const char *const with_space[] = { "openmpi", "mpich", "prrte", "pmix" };
     const char *asked = conf ? conf->rendezvous : NULL;
     tutti_status st;
 
@@ -231,11 +335,11 @@ static tutti_status read_where(struct tt_launch *out, const tutti_conf *conf, ge
         out->rendezvous_from = asked ? "conf.rendezvous" : "TUTTI_RENDEZVOUS";
         if (!has_prefix(out->rendezvous, "tcp://") && !has_prefix(out->rendezvous, "file://") &&
             !has_prefix(out->rendezvous, "id:"))
-            return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\", which is neither tcp://host:port nor file:///path",
+            return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": neither tcp://host:port nor file:///path",
                            out->rendezvous_from, out->rendezvous);
         if (strcmp(out->launcher, "single") == 0)
             return tt_fail(TUTTI_ERR_INVALID,
-                           "%s is \"%s\", but nothing says the rank: set TUTTI_RANK and TUTTI_SIZE",
+                           "%s is \"%s\", but this process has no rank (set TUTTI_RANK and TUTTI_SIZE)",
                            out->rendezvous_from, out->rendezvous);
         return TUTTI_OK;
     }
@@ -245,10 +349,11 @@ static tutti_status read_where(struct tt_launch *out, const tutti_conf *conf, ge
         return derive_slurm(out, get);
     if (strcmp(out->launcher, "torchrun") == 0)
         return derive_torchrun(out, get);
-    if (strcmp(out->launcher, "openmpi") == 0 || strcmp(out->launcher, "mpich") == 0)
-        return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_INVALID, "rank %u of %u does not know where to meet the others: set TUTTI_RENDEZVOUS",
-                   out->rank, out->nranks);
+    for (size_t i = 0; i < sizeof with_space / sizeof *with_space; i++)
+        if (strcmp(out->launcher, with_space[i]) == 0)
+            return TUTTI_OK;
+    return tt_fail(TUTTI_ERR_INVALID, "rank %u of %u has no rendezvous address (" SET_RENDEZVOUS ")", out->rank,
+                   out->nranks);
 }
 
 static tutti_status read_timeout(struct tt_launch *out, const tutti_conf *conf, getter get)

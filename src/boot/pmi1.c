@@ -7,7 +7,7 @@
 
 #define KEY "tutti-rendezvous"
 
-/* What each state expects, and asks to be there. */
+/* The answer that each state expects, and whether it has a result code. */
 static const struct {
     const char *answer;
     bool has_rc;
@@ -53,7 +53,7 @@ static bool is_success(const char *answer)
     return tt_pmi1_field(answer, "rc", rc, sizeof rc) && strcmp(rc, "0") == 0;
 }
 
-/* Whether a value of ours fits into what the server allows. */
+/* Whether our key and value are within the server's limits. */
 static bool fits(const struct tt_pmi1 *p, const char *answer)
 {
     char keylen[16], vallen[16];
@@ -63,7 +63,7 @@ static bool fits(const struct tt_pmi1 *p, const char *answer)
            strtoul(vallen, NULL, 10) > strlen(p->value);
 }
 
-/* Goes to a state and writes what is said to get its answer. */
+/* Enters a state and writes the line to which the server answers in it. */
 static void ask(struct tt_pmi1 *p, enum tt_pmi1_state state, char *line)
 {
     int n = 0;
@@ -108,24 +108,30 @@ void tt_pmi1_begin(struct tt_pmi1 *p, const char *value, char *line)
     ask(p, TT_PMI1_INIT, line);
 }
 
-/* The answer is the expected one: takes what is in it and asks the next question. */
+void tt_pmi1_begin_leave(struct tt_pmi1 *p, char *line)
+{
+    *p = (struct tt_pmi1){ .leaves = true };
+    ask(p, TT_PMI1_INIT, line);
+}
+
+/* The answer is the expected one: takes its values and sends the next line. */
 static void go_on(struct tt_pmi1 *p, const char *answer, char *line)
 {
     switch ((enum tt_pmi1_state)p->state) {
     case TT_PMI1_INIT:
-        ask(p, TT_PMI1_MAXES, line);
+        ask(p, p->leaves ? TT_PMI1_FINALIZE : TT_PMI1_MAXES, line);
         break;
     case TT_PMI1_MAXES:
         if (fits(p, answer))
             ask(p, TT_PMI1_NAME, line);
         else
-            fail(p, "its values are too short for an address", answer);
+            fail(p, "its limits are too small for an address", answer);
         break;
     case TT_PMI1_NAME:
         if (tt_pmi1_field(answer, "kvsname", p->name, sizeof p->name))
             ask(p, p->publishes ? TT_PMI1_PUT : TT_PMI1_BARRIER, line);
         else
-            fail(p, "it names no key-value space", answer);
+            fail(p, "no key-value space is named", answer);
         break;
     case TT_PMI1_PUT:
         ask(p, TT_PMI1_BARRIER, line);
@@ -137,7 +143,7 @@ static void go_on(struct tt_pmi1 *p, const char *answer, char *line)
         if (tt_pmi1_field(answer, "value", p->value, sizeof p->value))
             ask(p, TT_PMI1_FINALIZE, line);
         else
-            fail(p, "it has no value of rank 0", answer);
+            fail(p, "there is no value of rank 0", answer);
         break;
     default:
         p->state = TT_PMI1_DONE;
@@ -153,9 +159,66 @@ void tt_pmi1_step(struct tt_pmi1 *p, const char *answer, char *line)
     if (p->state >= TT_PMI1_DONE)
         return;
     if (!tt_pmi1_field(answer, "cmd", cmd, sizeof cmd) || strcmp(cmd, expected[p->state].answer) != 0)
-        fail(p, "an unexpected answer", answer);
+        fail(p, "unexpected answer", answer);
     else if (expected[p->state].has_rc && !is_success(answer))
-        fail(p, "it refused", answer);
+        fail(p, "refused", answer);
     else
         go_on(p, answer, line);
+}
+
+/* ---- PMI_PORT ---- */
+
+#define JOIN_LINES_MAX 16   /* a server that has not said rank and size by then never will */
+#define NRANKS_MAX (1u << 20)
+
+void tt_pmi1_join_begin(struct tt_pmi1_join *j, uint32_t id, char *line)
+{
+    *j = (struct tt_pmi1_join){ .done = false };
+    snprintf(line, TT_PMI1_LINE_BYTES, "cmd=initack pmiid=%u\n", id);
+}
+
+static void fail_join(struct tt_pmi1_join *j, const char *what, const char *answer)
+{
+    j->failed = true;
+    snprintf(j->why, sizeof j->why, "%s: \"%.100s\"", what, answer);
+}
+
+/* Takes the number `name` of a line, if it is there. False: it is there and is no number up to max. */
+static bool take_number(const char *answer, const char *name, uint32_t max, uint32_t *out, bool *has)
+{
+    char text[16], *end;
+    unsigned long v;
+
+    if (!tt_pmi1_field(answer, name, text, sizeof text))
+        return true;
+    v = strtoul(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || v > max)
+        return false;
+    *out = (uint32_t)v;
+    *has = true;
+    return true;
+}
+
+void tt_pmi1_join_step(struct tt_pmi1_join *j, const char *answer)
+{
+    char cmd[32], word[16];
+
+    if (j->done || j->failed)
+        return;
+    if (!tt_pmi1_field(answer, "cmd", cmd, sizeof cmd) || strcmp(cmd, j->greeted ? "set" : "initack") != 0)
+        fail_join(j, "unexpected answer", answer);
+    else if (tt_pmi1_field(answer, "rc", word, sizeof word) && !is_success(answer))
+        fail_join(j, "refused", answer);
+    else if (j->greeted && (!take_number(answer, "size", NRANKS_MAX, &j->nranks, &j->has_nranks) ||
+                            !take_number(answer, "rank", NRANKS_MAX, &j->rank, &j->has_rank)))
+        fail_join(j, "not a number of ranks", answer);
+    else if (j->greeted && tt_pmi1_field(answer, "debug", word, sizeof word)) {     /* the last line */
+        if (!j->has_rank || !j->has_nranks || j->rank >= j->nranks)
+            fail_join(j, "no rank below the number of ranks came before", answer);
+        else
+            j->done = true;
+    } else if (++j->nlines == JOIN_LINES_MAX) {
+        fail_join(j, "no end of the handshake", answer);
+    }
+    j->greeted = true;
 }

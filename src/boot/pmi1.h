@@ -1,5 +1,5 @@
-/* The client's side of PMI-1, the line protocol of MPICH's hydra (and of srun's pmi2 plugin) over the descriptor PMI_FD, as a pure
- * state machine: as much of it as is needed to tell everybody one value of rank 0.
+/* The client of PMI-1, the line protocol of MPICH's hydra (and of srun's pmi2 plugin), as pure state machines. It does
+ * what start-up needs: every rank learns one value of rank 0.
  *
  *   cmd=init pmi_version=1 pmi_subversion=1      cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0
  *   cmd=get_maxes                                cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024
@@ -8,6 +8,14 @@
  *   cmd=barrier_in                               cmd=barrier_out
  *   cmd=get kvsname=... key=...                  cmd=get_result rc=0 value=...          (the others)
  *   cmd=finalize                                 cmd=finalize_ack
+ *
+ * The lines go over the inherited descriptor PMI_FD, or over a connection to PMI_PORT. On such a connection the
+ * client first names its PMI_ID, and learns its rank and the number of ranks:
+ *
+ *   cmd=initack pmiid=0                          cmd=initack
+ *                                                cmd=set size=2
+ *                                                cmd=set rank=0
+ *                                                cmd=set debug=0
  *
  * Source: MPICH, "PMI v1 wire protocol" (src/pmi in its distribution). */
 #ifndef TT_BOOT_PMI1_H
@@ -30,16 +38,33 @@ enum tt_pmi1_state {
 struct tt_pmi1 {
     uint8_t state;              /* what we are waiting for the answer to */
     bool publishes;             /* rank 0 */
+    bool leaves;                /* init and finalize are all */
     char name[TT_PMI1_NAME_BYTES];
-    char value[TT_PMI1_VALUE_BYTES];    /* rank 0: to be told; else: what was told, once DONE */
+    char value[TT_PMI1_VALUE_BYTES];    /* rank 0: to publish; else: the published one, once DONE */
     char why[160];
 };
 
-/* Begins: value is what rank 0 tells, NULL for the others. Writes the first line to send, with its newline, to
+/* The handshake of a connection to PMI_PORT. */
+struct tt_pmi1_join {
+    bool done, failed;
+    bool greeted, has_rank, has_nranks;
+    uint8_t nlines;
+    uint32_t rank, nranks;      /* once done: rank < nranks */
+    char why[160];              /* once failed */
+};
+
+/* Begins. value: what rank 0 publishes; NULL for the others. Writes the first line to send, with its newline, to
  * line[TT_PMI1_LINE_BYTES]. */
 void tt_pmi1_begin(struct tt_pmi1 *p, const char *value, char *line);
+/* As above, for a rank that has nothing to exchange: the server takes a connection that ends without these for a crash. */
+void tt_pmi1_begin_leave(struct tt_pmi1 *p, char *line);
 /* Takes one line of the server's, without its newline, and writes the next line to send ("" if none) to line. */
 void tt_pmi1_step(struct tt_pmi1 *p, const char *answer, char *line);
+
+/* Begins the handshake: writes the line to send to line[TT_PMI1_LINE_BYTES]. */
+void tt_pmi1_join_begin(struct tt_pmi1_join *j, uint32_t id, char *line);
+/* Takes one line of the server's, without its newline. */
+void tt_pmi1_join_step(struct tt_pmi1_join *j, const char *answer);
 
 /* Finds name=VALUE among the words of a line and copies VALUE to out[cap]. False if it is missing or too long. */
 bool tt_pmi1_field(const char *line, const char *name, char *out, size_t cap);

@@ -7,6 +7,17 @@ bool tt_pmix_is_built(void)
     return false;
 }
 
+const char *tt_pmix_why(void)
+{
+    return "this build has no PMIx";
+}
+
+tutti_status tt_pmix_size(uint32_t *nranks)
+{
+    (void)nranks;
+    return TUTTI_ERR_UNSUPPORTED;
+}
+
 tutti_status tt_pmix_tell(uint32_t rank, char *value, size_t cap, unsigned timeout_s, bool *not_all)
 {
     (void)rank;
@@ -20,24 +31,36 @@ tutti_status tt_pmix_tell(uint32_t rank, char *value, size_t cap, unsigned timeo
 #else
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <pmix.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/log.h"
 #include "base/status.h"
+#include "boot/mpi.h"
 
 #define KEY "tutti-rendezvous"
-#define LATE_S 1        /* for what rank 0 has published, when all have waited in vain for somebody */
+#define LATE_S 1        /* to get what rank 0 published, after a barrier that not all ranks reached */
+#define LIBRARY "libpmix.so.2"
 
 bool tt_pmix_is_built(void)
 {
     return true;
 }
 
-/* What we call of libpmix. Its types are the header's, so the compiler checks our calls. */
-struct pmix {
+/* The session with the launcher's server. Not every libpmix survives a second PMIx_Init after PMIx_Finalize, so there is one
+ * session in a process: from the first question until the exchange is over, or until exit if that never comes. */
+static struct {
+    pid_t process;          /* that opened it; 0: nobody has */
+    pmix_proc_t self;
+    char why[256];
+} session;
+
+/* The functions of libpmix. Their types are the header's, so the compiler checks our calls. */
+static struct pmix {
     __typeof__(PMIx_Init) *init;
     __typeof__(PMIx_Finalize) *finalize;
     __typeof__(PMIx_Put) *put;
@@ -45,15 +68,79 @@ struct pmix {
     __typeof__(PMIx_Fence) *fence;
     __typeof__(PMIx_Get) *get;
     __typeof__(PMIx_Error_string) *error_string;
-};
+} pmix;
+
+const char *tt_pmix_why(void)
+{
+    return session.why;
+}
+
+static void *open_below(const char *prefix)
+{
+    static const char *const folders[] = { "lib", "lib/openmpi" };
+    void *library = NULL;
+
+    for (size_t i = 0; i < 2 && !library; i++) {
+        char path[PATH_MAX];
+        const int n = snprintf(path, sizeof path, "%s/%s/" LIBRARY, prefix, folders[i]);
+
+        if (n > 0 && (size_t)n < sizeof path)
+            library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    }
+    return library;
+}
+
+/* The prefix of PRRTE's prterun or prted, if that is our parent: prterun sets no variable that names it. */
+static bool parent_prefix(char out[PATH_MAX])
+{
+    char link[32], *name, *folder;
+    ssize_t n;
+
+    snprintf(link, sizeof link, "/proc/%d/exe", (int)getppid());
+    n = readlink(link, out, PATH_MAX - 1);
+    if (n <= 0)
+        return false;
+    out[n] = '\0';
+    name = strrchr(out, '/');
+    if (!name || strncmp(name, "/prte", 5) != 0)
+        return false;
+    *name = '\0';
+    folder = strrchr(out, '/');
+    if (!folder)
+        return false;
+    *folder = '\0';
+    return true;
+}
+
+/* The library that fits the server. MPI may have loaded one already: two copies in a process would share symbols. Else the
+ * launcher's own goes before the system's, whose release may be another one: then the server prints errors. A program with
+ * the privileges of another user takes the system's. */
+static void *open_library(void)
+{
+    static const char *const prefixes[] = { "PMIX_PREFIX", "OPAL_PREFIX" };
+    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
+    char parent[PATH_MAX];
+
+    for (size_t i = 0; i < 2 && !library; i++) {
+        const char *prefix = secure_getenv(prefixes[i]);
+
+        if (prefix && *prefix)
+            library = open_below(prefix);
+    }
+    if (!library && secure_getenv("PMIX_NAMESPACE") && parent_prefix(parent))
+        library = open_below(parent);
+    return library ? library : dlopen(LIBRARY, RTLD_NOW | RTLD_GLOBAL);
+}
 
 /* The library stays loaded: MPI may be using the same one. */
 static bool load(struct pmix *p)
 {
-    void *library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_GLOBAL);
+    void *library = p->init ? NULL : open_library();
 
+    if (p->init)
+        return true;
     if (!library) {
-        tt_log(TT_LOG_INFO, "boot: no PMIx: %s", dlerror());
+        snprintf(session.why, sizeof session.why, "PMIx: %.150s; set PMIX_PREFIX to where the launcher is installed", dlerror());
         return false;
     }
     p->init = (__typeof__(p->init))dlsym(library, "PMIx_Init");
@@ -63,7 +150,44 @@ static bool load(struct pmix *p)
     p->fence = (__typeof__(p->fence))dlsym(library, "PMIx_Fence");
     p->get = (__typeof__(p->get))dlsym(library, "PMIx_Get");
     p->error_string = (__typeof__(p->error_string))dlsym(library, "PMIx_Error_string");
-    return p->init && p->finalize && p->put && p->commit && p->fence && p->get && p->error_string;
+    if (p->init && p->finalize && p->put && p->commit && p->fence && p->get && p->error_string)
+        return true;
+    snprintf(session.why, sizeof session.why, "PMIx: " LIBRARY " lacks functions of PMIx 2");
+    p->init = NULL;
+    return false;
+}
+
+static void close_session(void)
+{
+    if (session.process == getpid())
+        pmix.finalize(NULL, 0);
+    session.process = 0;
+}
+
+/* Opens the session, if it is not open. */
+static bool open_session(void)
+{
+    static bool watched;
+    pmix_status_t rc;
+
+    if (session.process == getpid())
+        return true;
+    if (session.process) {
+        snprintf(session.why, sizeof session.why, "PMIx: this process is a fork of one that uses it");
+        return false;
+    }
+    if (!load(&pmix))
+        return false;
+    rc = pmix.init(&session.self, NULL, 0);
+    if (rc != PMIX_SUCCESS) {
+        snprintf(session.why, sizeof session.why, "PMIx_Init: %s", pmix.error_string(rc));
+        return false;
+    }
+    session.process = getpid();
+    if (!watched)
+        atexit(close_session);
+    watched = true;
+    return true;
 }
 
 static tutti_status fail(const struct pmix *p, const char *call, pmix_status_t rc)
@@ -92,7 +216,7 @@ static pmix_info_t timeout_info(unsigned timeout_s)
     return info;
 }
 
-/* All ranks pass, and what was published before is known after. TIMEOUT is not logged. */
+/* A barrier of all ranks. Values published before it can be read after it. TIMEOUT is not logged. */
 static tutti_status fence(const struct pmix *p, unsigned timeout_s)
 {
     pmix_info_t info[2] = { { .flags = 0 }, timeout_info(timeout_s) };
@@ -120,42 +244,63 @@ static tutti_status look_up(const struct pmix *p, const pmix_proc_t *self, char 
     if (rc != PMIX_SUCCESS)
         return fail(p, "PMIx_Get", rc);
     if (v->type != PMIX_STRING || !v->data.string || strlen(v->data.string) >= cap)
-        st = tt_fail(TUTTI_ERR_PROTOCOL, "start-up through PMIx: what rank 0 published is no address");
+        st = tt_fail(TUTTI_ERR_PROTOCOL, "start-up through PMIx: the value that rank 0 published is not an address");
     else
         memcpy(value, v->data.string, strlen(v->data.string) + 1);
     if (v->type == PMIX_STRING)
         free(v->data.string);
-    free(v);        /* what the header's PMIX_VALUE_RELEASE does, without linking to it */
+    free(v);        /* as the header's PMIX_VALUE_RELEASE, which would need linking */
+    return st;
+}
+
+tutti_status tt_pmix_size(uint32_t *nranks)
+{
+    pmix_value_t *v = NULL;
+    pmix_proc_t all;
+    pmix_status_t rc;
+    tutti_status st = TUTTI_OK;
+
+    if (!open_session())
+        return TUTTI_ERR_UNSUPPORTED;
+    all = session.self;
+    all.rank = PMIX_RANK_WILDCARD;
+    rc = pmix.get(&all, PMIX_JOB_SIZE, NULL, 0, &v);
+    if (rc != PMIX_SUCCESS)
+        return fail(&pmix, "PMIx_Get(" PMIX_JOB_SIZE ")", rc);
+    if (v->type != PMIX_UINT32 || v->data.uint32 == 0)
+        st = tt_fail(TUTTI_ERR_PROTOCOL, "start-up through PMIx: " PMIX_JOB_SIZE " is not a number of ranks");
+    else
+        *nranks = v->data.uint32;
+    if (v->type == PMIX_STRING)
+        free(v->data.string);
+    free(v);
+    if (!st && *nranks == 1)
+        close_session();        /* nothing will be exchanged */
     return st;
 }
 
 tutti_status tt_pmix_tell(uint32_t rank, char *value, size_t cap, unsigned timeout_s, bool *not_all)
 {
-    struct pmix p;
-    pmix_proc_t self;
-    pmix_status_t rc;
     tutti_status st = TUTTI_OK;
 
-    if (!load(&p))
-        return TUTTI_ERR_UNSUPPORTED;
-    rc = p.init(&self, NULL, 0);
-    if (rc != PMIX_SUCCESS) {
-        tt_log(TT_LOG_INFO, "boot: no PMIx: PMIx_Init: %s", p.error_string(rc));
+    if (!open_session()) {
+        tt_log(TT_LOG_INFO, "boot: %s", session.why);
         return TUTTI_ERR_UNSUPPORTED;
     }
     if (rank == 0)
-        st = publish(&p, value);
+        st = publish(&pmix, value);
     if (!st)
-        st = fence(&p, timeout_s);
+        st = fence(&pmix, timeout_s);
     *not_all = st == TUTTI_ERR_TIMEOUT;
     if ((!st || *not_all) && rank != 0)
-        st = look_up(&p, &self, value, cap, *not_all ? LATE_S : 0);
+        st = look_up(&pmix, &session.self, value, cap, *not_all ? LATE_S : 0);
     else if (*not_all)
         st = TUTTI_OK;
     if (st && *not_all)
         st = tt_fail(TUTTI_ERR_TIMEOUT,
-                     "start-up through PMIx: not every rank came within %u s, and rank 0 published nothing", timeout_s);
-    p.finalize(NULL, 0);
+                     "start-up through PMIx: not every rank came within %u s, and rank 0 published no address", timeout_s);
+    if (!st && !*not_all && !tt_mpi_is_linked())    /* MPI may still open a session of its own */
+        close_session();
     return st;
 }
 

@@ -929,8 +929,6 @@ static tutti_status take_conf(const tutti_conf **of_caller, tutti_conf *mine, co
     return conf ? tt_options_flag(call, "conf.no_restore", conf->no_restore) : TUTTI_OK;
 }
 
-static const char *from_environment(const char *name) { return getenv(name); }
-
 tutti_status tutti_comm_create(tutti_comm **out, const tutti_conf *conf)
 {
     struct tt_launch launch;
@@ -941,7 +939,7 @@ tutti_status tutti_comm_create(tutti_comm **out, const tutti_conf *conf)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_comm_create: out is NULL");
     st = take_conf(&conf, &mine, "tutti_comm_create");
     if (!st)
-        st = tt_launch_read(&launch, conf, from_environment);
+        st = tt_boot_launch(&launch, conf);
     return st ? st : create(out, &launch, conf);
 }
 
@@ -960,7 +958,7 @@ tutti_status tutti_id_create(tutti_id *out, const tutti_conf *conf)
         alone = *conf;
     alone.nranks = 1;
     alone.rank = 0;
-    st = tt_launch_read(&launch, &alone, from_environment);
+    st = tt_boot_launch(&launch, &alone);
     if (st)
         return st;
     return tt_id_serve(out, &launch, tt_deadline_ns(tt_now_ns(), launch.timeout_ms));
@@ -987,7 +985,7 @@ tutti_status tutti_comm_create_id(tutti_comm **out, const tutti_id *id, int nran
     full.nranks = nranks;
     full.rank = rank;
     full.rendezvous = place.rendezvous;     /* whatever else is said of where to meet, the id replaces it */
-    st = tt_launch_read(&launch, &full, from_environment);
+    st = tt_boot_launch(&launch, &full);
     return st ? st : create(out, &launch, conf);
 }
 

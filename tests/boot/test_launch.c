@@ -42,7 +42,15 @@ static void every_launchers_variables_say_who_we_are(void **state)
         { { "SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_ID=0", "PMI_FD=7" }, "slurm", 1, 2, "" },
         { { "SLURM_PROCID=0", "SLURM_NTASKS=2" }, "single", 0, 1, "" },     /* a batch script, no step */
         { { "RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=10.0.0.7", "MASTER_PORT=29500" }, "torchrun", 1, 2, NULL },
-        { { "RANK=7" }, "single", 0, 1, "" },                                /* may be anybody's */
+        { { "RANK=captain" }, "single", 0, 1, "" },                          /* names that others use, too */
+        { { "WORLD_SIZE=1" }, "single", 0, 1, "" },
+        { { "SLURM_NTASKS=4", "SLURM_JOB_ID=7" }, "single", 0, 1, "" },     /* the shell of salloc */
+        { { "SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=1", "SLURM_STEP_ID=4294967290", "SLURM_NTASKS=8" }, "slurm", 0, 1, "" },
+        { { "MASTER_ADDR=h", "MASTER_PORT=29500" }, "single", 0, 1, "" },
+        { { "OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=2", "RANK=5", "WORLD_SIZE=8", "TORCHELASTIC_RUN_ID=x",
+            "MASTER_ADDR=h", "MASTER_PORT=29500" },
+          "torchrun", 5, 8, NULL },                                           /* torchrun under mpirun */
+        { { "JOB_COMPLETION_INDEX=3", "TUTTI_RANK=0", "TUTTI_SIZE=1" }, "tutti", 0, 1, "" },
         { { "SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_ID=0", "RANK=5", "WORLD_SIZE=8",
             "TORCHELASTIC_RUN_ID=x", "MASTER_ADDR=h", "MASTER_PORT=29500" },
           "torchrun", 5, 8, NULL },                                           /* torchrun under srun */
@@ -58,9 +66,87 @@ static void every_launchers_variables_say_who_we_are(void **state)
         assert_string_equal(l.launcher, cases[i].launcher);
         assert_int_equal(l.rank, cases[i].rank);
         assert_int_equal(l.nranks, cases[i].nranks);
+        assert_int_equal(l.query, TT_QUERY_NONE);
         assert_int_equal(l.timeout_ms, 300000);
         if (cases[i].rendezvous)
             assert_string_equal(l.rendezvous, cases[i].rendezvous);
+    }
+}
+
+static void some_launchers_server_alone_knows_the_number_of_ranks(void **state)
+{
+    static const struct {
+        const char *vars[VARS_MAX];
+        const char *launcher;
+        uint32_t rank;
+        enum tt_launch_query query;
+        const char *rendezvous;
+    } cases[] = {
+        { { "PMIX_NAMESPACE=p@1", "PMIX_RANK=3", "PRTE_LAUNCHED=1" }, "prrte", 3, TT_QUERY_PMIX, "" },
+        { { "PMIX_NAMESPACE=p@1", "PMIX_RANK=3" }, "pmix", 3, TT_QUERY_PMIX, "" },
+        { { "PMIX_NAMESPACE=p@1", "PMIX_RANK=3", "TUTTI_RENDEZVOUS=tcp://h:1" }, "pmix", 3, TT_QUERY_PMIX, "tcp://h:1" },
+        { { "PMI_PORT=h:4711", "PMI_ID=2" }, "mpich", 2, TT_QUERY_PMI_PORT, "" },
+        /* prterun starts its daemons by srun: the variables of Slurm are theirs */
+        { { "PMIX_NAMESPACE=p@1", "PMIX_RANK=3", "PRTE_LAUNCHED=1", "SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2",
+            "SLURM_STEP_ID=0" },
+          "prrte", 3, TT_QUERY_PMIX, "" },
+    };
+    struct tt_launch l;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        print_message("case %zu\n", i);
+        assert_int_equal(read_in(cases[i].vars, NULL, &l), TUTTI_OK);
+        assert_string_equal(l.launcher, cases[i].launcher);
+        assert_int_equal(l.rank, cases[i].rank);
+        assert_int_equal(l.nranks, 0);
+        assert_int_equal(l.query, cases[i].query);
+        assert_string_equal(l.rendezvous, cases[i].rendezvous);
+    }
+}
+
+/* A silent world of one on each rank would be the worst answer. */
+static void variables_of_a_launcher_that_are_not_enough_are_refused(void **state)
+{
+    static const struct {
+        const char *vars[VARS_MAX];
+        const char *says[3];
+    } cases[] = {
+        { { "OMPI_COMM_WORLD_RANK=0" }, { "OMPI_COMM_WORLD_RANK is \"0\"", "OMPI_COMM_WORLD_SIZE is not set", "Open MPI" } },
+        { { "OMPI_COMM_WORLD_SIZE=2" }, { "OMPI_COMM_WORLD_SIZE is \"2\"", "OMPI_COMM_WORLD_RANK is not set", "Open MPI" } },
+        { { "PMI_RANK=0", "PMI_FD=7" }, { "PMI_RANK is \"0\"", "PMI_SIZE is not set", "PMI" } },
+        { { "PMI_SIZE=4" }, { "PMI_SIZE is \"4\"", "PMI_RANK is not set", "PMI" } },
+        { { "PMI_FD=7" }, { "PMI_FD is \"7\"", "PMI_RANK is not set", "PMI" } },
+        { { "PMI_ID=0" }, { "PMI_ID is \"0\"", "PMI_PORT is not set", "PMI" } },
+        { { "PMI_PORT=h:1" }, { "PMI_PORT is \"h:1\"", "PMI_ID is not set", "PMI" } },
+        { { "PMIX_RANK=0", }, { "PMIX_RANK is \"0\"", "PMIX_NAMESPACE is not set", "PMIx" } },
+        { { "PMIX_NAMESPACE=n" }, { "PMIX_NAMESPACE is \"n\"", "PMIX_RANK is not set", "PMIx" } },
+        { { "SLURM_PROCID=3", "SLURM_NTASKS=4" }, { "SLURM_PROCID is \"3\"", "SLURM_STEP_ID is not set", "srun" } },
+        { { "SLURM_PROCID=0", "SLURM_STEP_ID=0" }, { "SLURM_PROCID is \"0\"", "SLURM_STEP_NUM_TASKS is not set", "srun" } },
+        { { "SLURM_STEP_NUM_TASKS=4" }, { "SLURM_STEP_NUM_TASKS is \"4\"", "SLURM_PROCID is not set", "srun" } },
+        { { "RANK=0" }, { "RANK is \"0\"", "WORLD_SIZE is not set", "torchrun" } },
+        { { "WORLD_SIZE=2" }, { "WORLD_SIZE is \"2\"", "RANK is not set", "torchrun" } },
+        { { "TORCHELASTIC_RUN_ID=x" }, { "TORCHELASTIC_RUN_ID is \"x\"", "RANK is not set", "torchrun" } },
+        { { "PALS_RANKID=0" }, { "PALS_RANKID is \"0\"", "Cray PALS", "TUTTI_SIZE" } },
+        { { "ALPS_APP_PE=0" }, { "ALPS_APP_PE is \"0\"", "Cray ALPS", "TUTTI_SIZE" } },
+        { { "MV2_COMM_WORLD_RANK=0" }, { "MV2_COMM_WORLD_RANK is \"0\"", "mpirun_rsh", "TUTTI_SIZE" } },
+        { { "MPIRUN_RANK=0" }, { "MPIRUN_RANK is \"0\"", "mpirun_rsh", "TUTTI_SIZE" } },
+        { { "JSM_NAMESPACE_RANK=0" }, { "JSM_NAMESPACE_RANK is \"0\"", "jsrun", "TUTTI_SIZE" } },
+        { { "FLUX_TASK_RANK=0" }, { "FLUX_TASK_RANK is \"0\"", "Flux", "TUTTI_SIZE" } },
+        { { "HOROVOD_RANK=0" }, { "HOROVOD_RANK is \"0\"", "horovodrun", "TUTTI_SIZE" } },
+        { { "MPI_LOCALRANKID=0" }, { "MPI_LOCALRANKID is \"0\"", "hydra", "TUTTI_SIZE" } },
+        { { "JOB_COMPLETION_INDEX=0" }, { "JOB_COMPLETION_INDEX is \"0\"", "Kubernetes", "TUTTI_SIZE" } },
+    };
+    struct tt_launch l;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        print_message("%s\n", cases[i].vars[0]);
+        assert_int_equal(read_in(cases[i].vars, NULL, &l), TUTTI_ERR_INVALID);
+        for (size_t k = 0; k < 3; k++)
+            if (!strstr(tutti_last_error(), cases[i].says[k]))
+                fail_msg("\"%s\" does not say \"%s\"", tutti_last_error(), cases[i].says[k]);
+        assert_non_null(strstr(tutti_last_error(), "TUTTI_RENDEZVOUS=tcp://host:port"));
     }
 }
 
@@ -77,7 +163,8 @@ static void a_contradiction_is_refused_with_names_and_values(void **state)
         { { "TUTTI_RANK=-1", "TUTTI_SIZE=4" }, { "TUTTI_RANK", "\"-1\"", "number" } },
         { { "TUTTI_RANK=0", "TUTTI_SIZE=0" }, { "TUTTI_SIZE", "\"0\"", "number" } },
         { { "TUTTI_RANK=0", "TUTTI_SIZE=99999999999999999999" }, { "TUTTI_SIZE", "9999", "number" } },
-        { { "TUTTI_RANK=0", "TUTTI_SIZE=2" }, { "rank 0 of 2", "TUTTI_RENDEZVOUS", "meet" } },
+        { { "TUTTI_RANK=0", "TUTTI_SIZE=2" }, { "rank 0 of 2", "TUTTI_RENDEZVOUS=tcp://host:port", "no rendezvous address" } },
+        { { "TUTTI_RANK=0", "TUTTI_SIZE=2", "TUTTI_RENDEZVOUS=h:1" }, { "\"h:1\"", "tcp://host:port", "file:///path" } },
         { { "TUTTI_RENDEZVOUS=tcp://h:1" }, { "tcp://h:1", "TUTTI_RANK", "TUTTI_SIZE" } },
         { { "TUTTI_RANK=0", "TUTTI_SIZE=2", "TUTTI_RENDEZVOUS=http://h" }, { "http://h", "tcp://", "file://" } },
         { { "TUTTI_RANK=0", "TUTTI_SIZE=1", "TUTTI_TIMEOUT_MS=soon" }, { "TUTTI_TIMEOUT_MS", "\"soon\"", "number" } },
@@ -195,6 +282,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_launchers_variables_say_who_we_are),
+        cmocka_unit_test(some_launchers_server_alone_knows_the_number_of_ranks),
+        cmocka_unit_test(variables_of_a_launcher_that_are_not_enough_are_refused),
         cmocka_unit_test(a_contradiction_is_refused_with_names_and_values),
         cmocka_unit_test(the_conf_wins_over_the_environment),
         cmocka_unit_test(under_torchrun_the_port_is_not_torchs_and_changes_with_each_restart),

@@ -86,6 +86,87 @@ static void a_space_whose_values_are_too_short_is_refused(void **state)
     assert_int_equal(p.state, TT_PMI1_FAILED);
 }
 
+static void a_rank_with_nothing_to_exchange_says_hello_and_goodbye(void **state)
+{
+    char line[TT_PMI1_LINE_BYTES];
+    struct tt_pmi1 p;
+
+    (void)state;
+    tt_pmi1_begin_leave(&p, line);
+    assert_string_equal(line, "cmd=init pmi_version=1 pmi_subversion=1\n");
+    tt_pmi1_step(&p, "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2", line);
+    assert_string_equal(line, "cmd=finalize\n");
+    tt_pmi1_step(&p, "cmd=finalize_ack rc=0", line);
+    assert_int_equal(p.state, TT_PMI1_DONE);
+}
+
+/* Plays the server's lines, up to a NULL. */
+static void play_join(const char *const *answers, struct tt_pmi1_join *j)
+{
+    char line[TT_PMI1_LINE_BYTES];
+
+    tt_pmi1_join_begin(j, 7, line);
+    assert_string_equal(line, "cmd=initack pmiid=7\n");
+    for (; *answers; answers++)
+        tt_pmi1_join_step(j, *answers);
+}
+
+static void over_pmi_port_the_server_gives_rank_and_size(void **state)
+{
+    static const char *const servers[][5] = {
+        { "cmd=initack", "cmd=set size=4", "cmd=set rank=2", "cmd=set debug=0" },
+        { "cmd=initack rc=0 rank=2 size=4 appnum=0 debug=0", "cmd=set size=4", "cmd=set rank=2", "cmd=set debug=0" },
+    };
+    struct tt_pmi1_join j;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof servers / sizeof *servers; i++) {
+        play_join(servers[i], &j);
+        assert_true(j.done && !j.failed);
+        assert_int_equal(j.rank, 2);
+        assert_int_equal(j.nranks, 4);
+    }
+}
+
+static void over_pmi_port_a_bad_answer_ends_the_handshake_with_a_reason(void **state)
+{
+    static const char *const servers[][5] = {
+        { "cmd=initack rc=1" },
+        { "cmd=set size=4" },
+        { "cmd=initack", "cmd=initack" },
+        { "cmd=initack", "cmd=set size=x" },
+        { "cmd=initack", "cmd=set size=-4" },
+        { "cmd=initack", "cmd=set size=1048577" },
+        { "cmd=initack", "cmd=set size=4", "cmd=set debug=0" },
+        { "cmd=initack", "cmd=set rank=0", "cmd=set debug=0" },
+        { "cmd=initack", "cmd=set size=4", "cmd=set rank=4", "cmd=set debug=0" },
+        { "cmd=initack", "cmd=set size=0", "cmd=set rank=0", "cmd=set debug=0" },
+        { "" },
+    };
+    struct tt_pmi1_join j;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof servers / sizeof *servers; i++) {
+        print_message("case %zu\n", i);
+        play_join(servers[i], &j);
+        assert_true(j.failed && !j.done);
+        assert_string_not_equal(j.why, "");
+    }
+}
+
+static void over_pmi_port_a_handshake_without_end_is_refused(void **state)
+{
+    char line[TT_PMI1_LINE_BYTES];
+    struct tt_pmi1_join j;
+
+    (void)state;
+    tt_pmi1_join_begin(&j, 0, line);
+    tt_pmi1_join_step(&j, "cmd=initack");
+    for (int i = 0; i < 100 && !j.failed; i++)
+        tt_pmi1_join_step(&j, "cmd=set size=4");
+    assert_true(j.failed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -93,6 +174,10 @@ int main(void)
         cmocka_unit_test(the_others_get_it_after_the_barrier),
         cmocka_unit_test(whatever_else_the_server_says_ends_it_with_a_reason),
         cmocka_unit_test(a_space_whose_values_are_too_short_is_refused),
+        cmocka_unit_test(a_rank_with_nothing_to_exchange_says_hello_and_goodbye),
+        cmocka_unit_test(over_pmi_port_the_server_gives_rank_and_size),
+        cmocka_unit_test(over_pmi_port_a_bad_answer_ends_the_handshake_with_a_reason),
+        cmocka_unit_test(over_pmi_port_a_handshake_without_end_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,7 +26,8 @@ SLOW = "=thread" in os.environ.get("CFLAGS", "")    # the thread sanitizer: fewe
 
 def environment(**more):
     """Ours without what an outer launcher may have set, and with a fresh mark."""
-    foreign = ("TUTTI_RANK", "TUTTI_SIZE", "TUTTI_REND", "TUTTI_TOKEN", "OMPI_", "PMI", "SLURM_", "RANK", "WORLD_SIZE", "MASTER_")
+    foreign = ("TUTTI_RANK", "TUTTI_SIZE", "TUTTI_REND", "TUTTI_TOKEN", "OMPI_", "OPAL_", "PMI", "PRTE_", "SLURM_", "RANK", "WORLD_SIZE", "MASTER_",
+               "TORCHELASTIC_", "MPI_LOCAL", "PALS_", "ALPS_", "MV2_", "MPIRUN_", "JSM_", "FLUX_", "HOROVOD_", "JOB_COMPLETION_INDEX")
     env = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
     env["TUTTI_TEST_MARK"] = uuid.uuid4().hex
     env["LSAN_OPTIONS"] = f"suppressions={Path(__file__).with_name('leaks.txt')}:print_suppressions=0"

@@ -20,11 +20,6 @@ struct card {
     uint32_t pid;
 };
 
-static const char *get(const char *name)
-{
-    return getenv(name);
-}
-
 static void die(const char *what)
 {
     printf("failed: %s: %s\n", what, tutti_last_error());
@@ -112,7 +107,7 @@ int main(int argc, char **argv)
     const char *how = argc > 1 ? argv[1] : "";
     struct tt_launch launch;
 
-    if (tt_launch_read(&launch, NULL, get) != TUTTI_OK)
+    if (tt_boot_launch(&launch, NULL) != TUTTI_OK)
         die("launch");
     tt_log_rank((int)launch.rank);
     meet_once(&launch, how);

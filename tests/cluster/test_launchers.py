@@ -10,11 +10,32 @@ import subprocess
 import tempfile
 import unittest
 
+from pathlib import Path
+
 from cluster import CALLS, MEET, TUTTI, ClusterTest, environment, free_port
 from slurm import Slurm, why_not as why_no_slurm
 
 
+SOURCE = Path(os.environ.get("TUTTI_SOURCE_DIR", Path(__file__).resolve().parents[2]))
+HIDE = """for library in $(ldconfig -p | sed -n 's/^.*libpmix[.]so[.]2 .*=> //p'); do mount --bind /dev/null "$(realpath "$library")" || exit 125; done
+exec "$@" """
+
+
+def has_pmix():
+    """Whether this build has PMIx."""
+    info = subprocess.run([TUTTI, "info", "--json"], env=environment(), capture_output=True, text=True, check=True, timeout=100)
+    return json.loads(info.stdout)["build"]["pmix"]
+
+
 class LauncherTest(ClusterTest):
+    def check_quiet(self, command, n, launcher, env=None):
+        """As check, and nothing is on stderr: no complaint of the launcher's, either."""
+        env = env or environment()
+        env.setdefault("TUTTI_TIMEOUT_MS", "30000")
+        done = subprocess.run([*command, MEET], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        self.assertEqual(sorted(done.stdout.splitlines()), [f"rank {rank} of {n} met ({launcher})" for rank in range(n)])
+
     def check(self, command, n, launcher, env=None, times=1):
         env = env or environment()
         env.setdefault("TUTTI_TIMEOUT_MS", "30000")
@@ -167,9 +188,107 @@ class Launchers(LauncherTest):
                 self.assertIn(says if rank == refusing else f"rank {refusing} cannot start: ", output)
                 self.assertIn(says, output)
 
+    def test_variables_that_are_not_enough_are_told(self):
+        """The table of all of them is in tests/boot/test_launch.c."""
+        for name, value, says in (("PMI_RANK", "0", "PMI_SIZE is not set"), ("RANK", "1", "WORLD_SIZE is not set"),
+                                  ("SLURM_PROCID", "1", "SLURM_STEP_ID is not set"), ("JOB_COMPLETION_INDEX", "0", "Kubernetes"),
+                                  ("PMI_PORT", "localhost:1", "PMI_ID is not set"), ("PMIX_RANK", "0", "PMIX_NAMESPACE is not set")):
+            with self.subTest(name=name):
+                (status, output), = self.start_by_hand([environment(**{name: value})])
+                self.assertEqual(status, 1, output)
+                self.assertIn(f'{name} is "{value}"', output)
+                self.assertIn(says, output)
+
+    def test_an_address_that_a_hint_shows_is_accepted(self):
+        (status, output), = self.start_by_hand([environment(TUTTI_RANK="0", TUTTI_SIZE="2")])
+        self.assertEqual(status, 1, output)
+        shown = re.search(r"TUTTI_RENDEZVOUS=(\S+:)port\b", output)[1]
+        self.assertEqual(shown, "tcp://host:")
+        where = shown.replace("host", "127.0.0.1") + str(free_port())
+        for status, output in self.start_by_hand(self.by_hand(where, 2, TUTTI_TIMEOUT_MS="30000")):
+            self.assertEqual(status, 0, output)
+
     def test_a_single_process_is_a_job_of_one(self):
         (status, output), = self.start_by_hand([environment()])
         self.assertEqual((status, output), (0, "rank 0 of 1 met (single)\n"))
+
+
+class Wheels(LauncherTest):
+    """Launchers of today, from PyPI: Open MPI 5 with its PRRTE, and MPICH 5, whose hydra is Intel MPI's, too."""
+
+    @classmethod
+    def setUpClass(cls):
+        try:
+            done = subprocess.run([SOURCE / "scripts" / "install-launchers.sh"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=200)
+            why = done.stderr.strip() if done.returncode else ""
+        except (OSError, subprocess.TimeoutExpired) as error:
+            why = str(error)
+        if why:
+            raise unittest.SkipTest(f"scripts/install-launchers.sh: {why}")
+
+    def openmpi(self, n):
+        if not has_pmix():
+            self.skipTest("PMIx is not compiled in")
+        return [str(SOURCE / "build/launchers/openmpi/bin/mpirun"), "--allow-run-as-root", "--oversubscribe", "-n", str(n)]
+
+    def prterun(self, n):
+        return [self.openmpi(n)[0].replace("mpirun", "prterun"), "--allow-run-as-root", "--map-by", ":OVERSUBSCRIBE", "-n", str(n)]
+
+    def mpich(self, n, *more, program="mpiexec"):
+        return [str(SOURCE / "build/launchers/mpich/bin" / program), *more, "-n", str(n)]
+
+    def hidden(self):
+        """What runs a command where the system has no libpmix."""
+        command = ["unshare", "--mount", "sh", "-c", HIDE, "hidden"]
+        if os.geteuid() or subprocess.run([*command, "true"], capture_output=True).returncode:
+            self.skipTest("hiding a file needs root and a mount namespace")
+        return command
+
+    def test_mpirun_of_open_mpi(self):
+        self.check([*self.openmpi(3), MEET, "twice"], 3, "openmpi", times=2)
+        self.check_quiet(self.openmpi(4), 4, "openmpi")
+        self.check_calls(self.openmpi(2), 2)
+
+    def test_mpirun_of_open_mpi_without_a_pmix_of_the_system(self):
+        self.check_quiet([*self.hidden(), *self.openmpi(4)], 4, "openmpi")
+
+    def test_prterun(self):
+        self.check_quiet(self.prterun(4), 4, "prrte")
+        self.check_quiet(self.prterun(1), 1, "prrte")
+        self.check_quiet([*self.prterun(2), "env", "-u", "PRTE_LAUNCHED"], 2, "pmix")
+        self.check([*self.prterun(3), MEET, "twice"], 3, "prrte", times=2)
+        self.check_calls(self.prterun(2), 2)
+
+    def test_prterun_without_a_pmix_of_the_system(self):
+        self.check_quiet([*self.hidden(), *self.prterun(4)], 4, "prrte")
+
+    def test_prterun_with_an_address_of_ones_own(self):
+        self.check([*self.prterun(3), MEET], 3, "prrte", environment(TUTTI_RENDEZVOUS=f"tcp://127.0.0.1:{free_port()}"))
+
+    def test_prterun_fails_where_no_pmix_can_be_loaded(self):
+        """A shell is between prterun and each rank, and no variable leads to its library."""
+        command = [*self.hidden(), *self.prterun(2), "sh", "-c", f"{MEET}; exit $?"]
+        done = subprocess.run(command, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100)
+        self.assertNotEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertNotIn(" met ", done.stdout)
+        self.assertRegex(done.stdout + done.stderr, r"PMIX_RANK is \d: a PMIx launcher started this process, .*libpmix.so.2.*set PMIX_PREFIX")
+        self.check([*self.hidden(), *self.prterun(2), "-x", "PMIX_PREFIX", *command[-3:]], 2, "prrte",
+                   environment(PMIX_PREFIX=str(SOURCE / "build/launchers/openmpi")))
+
+    def test_mpiexec_of_mpich(self):
+        self.check_quiet(self.mpich(4), 4, "mpich")
+        self.check([*self.mpich(3), MEET, "twice"], 3, "mpich", times=2)
+        self.check_calls(self.mpich(2), 2)
+        self.check_quiet(self.mpich(3, program="mpiexec.gforker"), 3, "mpich")
+
+    def test_mpiexec_of_mpich_over_a_port(self):
+        self.check_quiet(self.mpich(4, "-pmi-port"), 4, "mpich")
+        self.check_quiet(self.mpich(1, "-pmi-port"), 1, "mpich")
+        self.check([*self.mpich(3, "-pmi-port"), MEET, "twice"], 3, "mpich", times=2)
+        self.check_calls(self.mpich(2, "-pmi-port"), 2)
+
+    def test_mpiexec_of_mpich_over_a_port_with_an_address_of_ones_own(self):
+        self.check_quiet(self.mpich(3, "-pmi-port"), 3, "mpich", environment(TUTTI_RENDEZVOUS=f"tcp://127.0.0.1:{free_port()}"))
 
 
 class RealSlurm(LauncherTest):
@@ -189,13 +308,24 @@ class RealSlurm(LauncherTest):
     def test_srun_that_offers_nothing(self):
         self.check_srun("none", "slurm")
 
+    def test_a_batch_script_is_a_single_process(self):
+        """Its job has four tasks, and no step."""
+        with tempfile.TemporaryDirectory() as tmp:
+            script = Path(tmp) / "script"
+            script.write_text(f"#!/bin/sh\nenv | grep ^SLURM_; exec {MEET}\n")
+            command = ["sbatch", "--wait", "--ntasks=4", f"--chdir={tmp}", f"--output={tmp}/output", str(script)]
+            done = subprocess.run(command, env=self.slurm.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100)
+            output = (Path(tmp) / "output").read_text()
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr + output)
+        self.assertIn("SLURM_NTASKS=4\n", output)
+        self.assertIn("rank 0 of 1 met (single)\n", output)
+
     def test_srun_with_pmi(self):
         self.check_srun("pmi2", "mpich")        # the same variables as MPICH's mpirun sets
 
     def test_srun_with_pmix(self):
-        info = json.loads(subprocess.run([TUTTI, "info", "--json"], env=environment(), capture_output=True, text=True, check=True, timeout=100).stdout)
         offers = subprocess.run(["srun", "--mpi=list"], env=self.slurm.env, capture_output=True, text=True, check=True, timeout=100)
-        if not info["build"]["pmix"] or "pmix" not in (offers.stdout + offers.stderr).split():
+        if not has_pmix() or "pmix" not in (offers.stdout + offers.stderr).split():
             self.skipTest("PMIx is not compiled in, or this Slurm does not have it")
         self.check_srun("pmix", "slurm")
 

@@ -41,7 +41,11 @@ static void check_launch(const struct tt_launch *l)
 {
     const char *where = l->rendezvous;
 
-    tt_assert(l->rank < l->nranks && l->nranks <= 1u << 20 && l->launcher);
+    if (l->query == TT_QUERY_NONE)
+        tt_assert(l->rank < l->nranks && l->nranks <= 1u << 20);
+    else
+        tt_assert(l->nranks == 0 && l->rank < 1u << 20);
+    tt_assert(l->launcher);
     tt_assert(memchr(l->rendezvous, 0, sizeof l->rendezvous) && memchr(l->token, 0, sizeof l->token));
     tt_assert(memchr(l->interfaces, 0, sizeof l->interfaces) && memchr(l->wires, 0, sizeof l->wires));
     tt_assert(!*where || begins(where, "tcp://") || begins(where, "file://") || begins(where, "id:"));
