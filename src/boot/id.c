@@ -52,9 +52,9 @@ tutti_status tt_id_parse(const tutti_id *id, struct tt_endpoint *endpoint, uint8
 
     if (memcmp(id, &zeros, sizeof zeros) == 0)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "the id is all zeros: nothing was written to it, or it did not reach this rank");
+                       "invalid id: all zeros (call tutti_id_create on one rank, and send its bytes to this one)");
     if (!parse(id, endpoint, token))
-        return tt_fail(TUTTI_ERR_INVALID, "the id is none: its bytes must come from tutti_id_create unchanged");
+        return tt_fail(TUTTI_ERR_INVALID, "invalid id: pass the bytes returned by tutti_id_create unmodified");
     return TUTTI_OK;
 }
 
@@ -101,7 +101,7 @@ tutti_status tt_id_join_token(char out[TT_TOKEN_BYTES], const char *users, const
     size_t n = strlen(users);
 
     if (n + 2 * TT_ID_TOKEN_BYTES >= TT_TOKEN_BYTES)
-        return tt_fail(TUTTI_ERR_INVALID, "the token has %zu characters, but here it may have at most %d", n,
+        return tt_fail(TUTTI_ERR_INVALID, "the token has %zu characters: with an id at most %d are possible", n,
                        TT_TOKEN_BYTES - 1 - 2 * TT_ID_TOKEN_BYTES);
     memcpy(out, users, n + 1);
     for (size_t i = 0; i < TT_ID_TOKEN_BYTES; i++, n += 2)

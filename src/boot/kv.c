@@ -131,11 +131,12 @@ tutti_status tt_kv_meet(struct tt_launch *launch, int *listener, uint64_t *deadl
 
     if (st != TUTTI_ERR_UNSUPPORTED || use_session_directory(launch))
         return st == TUTTI_ERR_UNSUPPORTED ? TUTTI_OK : st;
-    return tt_fail(st,
-                   "rank %u of %u: %s started this process, and offers neither PMIx nor PMI here%s%s (set "
-                   "TUTTI_RENDEZVOUS=tcp://host:port, where rank 0 listens)",
-                   launch->rank, launch->nranks, launch->launcher, getenv("PMIX_NAMESPACE") ? ": " : "",
-                   getenv("PMIX_NAMESPACE") ? tt_pmix_why() : "");
+    return tt_fail(
+        st,
+        "rank %u of %u has no rendezvous address: %s started it, and offers neither PMIx nor PMI here%s%s (set "
+        "TUTTI_RENDEZVOUS=tcp://host:port, where rank 0 listens)",
+        launch->rank, launch->nranks, launch->launcher, getenv("PMIX_NAMESPACE") ? ": " : "",
+        getenv("PMIX_NAMESPACE") ? tt_pmix_why() : "");
 }
 
 /* ---- what only the launcher's server knows ---- */
@@ -152,7 +153,7 @@ static tutti_status query_pmix(const struct tt_launch *launch)
             "%s (or set TUTTI_RANK and TUTTI_SIZE, and TUTTI_RENDEZVOUS=tcp://host:port, where rank 0 listens)",
             launch->rank, tt_pmix_why());
     if (!st && launch->rank >= nranks)
-        st = tt_fail(TUTTI_ERR_INVALID, "PMIX_RANK is %u, but PMIx says that there are %u ranks", launch->rank, nranks);
+        st = tt_fail(TUTTI_ERR_INVALID, "PMIX_RANK is %u, but the PMIx server has %u ranks", launch->rank, nranks);
     if (st)
         return st;
     queried_rank = launch->rank;

@@ -93,11 +93,11 @@ static tutti_status parse_tcp(struct meet *m, const char *text)
     const char *address = text + strlen("tcp://"), *why = tt_hostport_parse(&m->at, address, strlen(address));
 
     if (why)
-        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\"; what follows tcp:// is no address: %s", source_of(m), text, why);
+        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": invalid address after tcp://: %s", source_of(m), text, why);
     if (!m->at.host[0])
-        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\", but there is no host before the port", source_of(m), text);
+        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": no host before the port (use tcp://host:port)", source_of(m), text);
     if (!m->at.number)
-        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\", but nobody can be called at port 0", source_of(m), text);
+        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": port 0 cannot be connected to (use 1 to 65535)", source_of(m), text);
     m->serve_port = m->at.number;
     return TUTTI_OK;
 }
@@ -128,12 +128,12 @@ static tutti_status parse_where(struct meet *m, const char *text)
         m->where = AT_FILE;
         m->path = text + strlen("file://");
         if (*m->path != '/')
-            return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\", but must be file:///path", source_of(m), text);
+            return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": the path is not absolute (use file:///path)", source_of(m), text);
         return TUTTI_OK;
     }
     m->where = AT_ID;
     if (!tt_id_from_text(&m->id, text))
-        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\", which is no address", source_of(m), text);
+        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": not the text of an id", source_of(m), text);
     return use_id(m);
 }
 
@@ -156,7 +156,7 @@ static bool read_file(struct meet *m)
     text[n > 0 ? n : 0] = '\0';
     text[strcspn(text, "\n")] = '\0';
     if (!tt_id_from_text(&m->id, text)) {
-        snprintf(m->why, sizeof m->why, "it holds no address");
+        snprintf(m->why, sizeof m->why, "the file contains no address");
         return false;
     }
     return use_id(m) == TUTTI_OK;
@@ -259,13 +259,13 @@ static bool resolve(struct meet *m, uint64_t now_ns)
     return true;
 }
 
-/* Rank 0 finds that nobody will find it: says so at once, as the others know only that nobody answers them. */
+/* Rank 0 logs at once why it cannot be found: the other ranks only see that no server answers. */
 static void say_cannot_serve(struct meet *m, const char *why)
 {
     if (strcmp(m->cannot, why) == 0)
         return;
     snprintf(m->cannot, sizeof m->cannot, "%s", why);
-    tt_log(TT_LOG_WARN, "start-up: rank 0 should serve at %s (%s), but %s", m->launch->rendezvous, source_of(m), m->cannot);
+    tt_log(TT_LOG_WARN, "start-up: rank 0 cannot listen at %s (%s): %s", m->launch->rendezvous, source_of(m), m->cannot);
 }
 
 /* Tries to listen where the others will look. A port that is taken is not an error: whoever has it may be serving. An address that
@@ -293,7 +293,7 @@ static tutti_status try_to_serve_tcp(struct meet *m)
         char why[2 * WHY_BYTES + 256];
 
         snprintf(why, sizeof why,
-                 "\"%s\" is none of this machine's addresses; it listens at port %u of all that are its own", host,
+                 "\"%s\" is not an address of this machine; it listens on port %u of all its addresses", host,
                  m->serve_port);
         say_cannot_serve(m, why);
     }
@@ -398,7 +398,7 @@ static tutti_status find_server(struct meet *m)
     if (m->naddresses == 0) {
         char why[2 * WHY_BYTES + 256];
 
-        snprintf(why, sizeof why, "the name \"%s\" cannot be resolved here: %s", m->at.host, m->why);
+        snprintf(why, sizeof why, "cannot resolve the name \"%s\" here: %s", m->at.host, m->why);
         say_cannot_serve(m, why);
     } else if (!m->translated) {
         m->cannot[0] = '\0';
@@ -459,7 +459,7 @@ static void receive(struct meet *m)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
-        hang_up(m, n < 0 ? strerror(errno) : "the connection was closed");
+        hang_up(m, n < 0 ? strerror(errno) : "connection closed by the server");
         return;
     }
     tt_framer_added(&m->in, (size_t)n);
@@ -468,12 +468,12 @@ static void receive(struct meet *m)
         if (m->member.state == TT_RDV_TURNED_AWAY)
             return;
         if (m->member.state == TT_RDV_AWAY) {
-            hang_up(m, "whoever listens there is no rendezvous server");
+            hang_up(m, "protocol error: not a rendezvous server");
             return;
         }
     }
     if (m->in.bad)
-        hang_up(m, "whoever listens there is no rendezvous server");
+        hang_up(m, "protocol error: not a rendezvous server");
 }
 
 static void watch_call(struct meet *m, short revents, uint64_t now_ns)
@@ -487,7 +487,7 @@ static void watch_call(struct meet *m, short revents, uint64_t now_ns)
     else if (!m->connected && now_ns - m->attempt_ns > CONNECT_NS)
         hang_up(m, strerror(ETIMEDOUT));
     else if (m->member.state == TT_RDV_GREETED && now_ns - m->attempt_ns > CHALLENGE_NS)
-        hang_up(m, "whoever listens there says nothing");
+        hang_up(m, "no message from the server after connecting");
 }
 
 /* ---- the loop ---- */
@@ -517,7 +517,7 @@ static void wait_a_little(struct meet *m, int other_fd, uint64_t wake_ns)
         tt_serve_step(m->serve, tt_now_ns());
 }
 
-/* Nobody answered for us: says whom we looked for, where, how long, and what came back. */
+/* No server answered: names the address, the time and the last error. */
 static tutti_status fail_unreached(const struct meet *m)
 {
     const double waited_s = (double)(tt_now_ns() - m->began_ns) / 1e9;
@@ -530,8 +530,10 @@ static tutti_status fail_unreached(const struct meet *m)
         where = address;
     }
     if (m->member.state == TT_RDV_WAITING)
-        return tt_fail(TUTTI_ERR_TIMEOUT, "rank %u: the rendezvous server at %s took us in, but said nothing more for %.1f s",
-                       m->launch->rank, where, waited_s);
+        return tt_fail(
+            TUTTI_ERR_TIMEOUT,
+            "rank %u: no answer from the rendezvous server at %s: it accepted this rank, and sent nothing more within %.1f s",
+            m->launch->rank, where, waited_s);
     if (m->lookup && m->naddresses == 0 && !*m->cannot)
         return tt_fail(
             TUTTI_ERR_TIMEOUT,
@@ -539,18 +541,18 @@ static tutti_status fail_unreached(const struct meet *m)
             "servers, or set an IP address)",
             m->launch->rank, source_of(m), where, m->at.host, waited_s);
     if (*m->cannot)
-        return tt_fail(TUTTI_ERR_TIMEOUT, "rank 0 should serve at %s (%s), and nobody came within %.1f s: %s", where,
-                       source_of(m), waited_s, m->cannot);
+        return tt_fail(TUTTI_ERR_TIMEOUT, "rank 0 cannot listen at %s (%s), and no rank connected within %.1f s: %s",
+                       where, source_of(m), waited_s, m->cannot);
     if (m->where == AT_ID)
         return tt_fail(
             TUTTI_ERR_TIMEOUT,
-            "rank %u: cannot reach the rendezvous server of the id at %s for %.1f s (%u attempts; the last: %s)",
+            "rank %u: no rendezvous server at %s, the address of the id, within %.1f s (%u attempts, last error: %s)",
             m->launch->rank, where, waited_s, m->attempts, why);
     return tt_fail(
         TUTTI_ERR_TIMEOUT,
-        "rank %u: rank 0 did not come: within %.1f s there was no rendezvous server at %s%s%s%s, which it is to serve (%u attempts; "
-        "the last: %s). Rank 0 counts who comes, so of the others nothing is known",
-        m->launch->rank, waited_s, where, from ? " (" : "", from ? from : "", from ? ")" : "", m->attempts, why);
+        "rank %u: rank 0 is missing: no rendezvous server at %s%s%s%s, where rank 0 listens, within %.1f s (%u attempts, last error: "
+        "%s). Rank 0 counts the ranks, so nothing is known of the others",
+        m->launch->rank, where, from ? " (" : "", from ? from : "", from ? ")" : "", waited_s, m->attempts, why);
 }
 
 /* Calls until there is a table, or a final answer, or the deadline. */
@@ -566,7 +568,7 @@ static tutti_status call(struct meet *m)
         if (m->member.state == TT_RDV_HAVE_TABLE)
             return TUTTI_OK;
         if (m->member.state == TT_RDV_TURNED_AWAY && (m->member.final || m->where != AT_FILE))
-            return tt_fail(m->member.status, "start-up, rank %u: %s", m->launch->rank, m->member.sentence);
+            return tt_fail(m->member.status, "start-up of rank %u: %s", m->launch->rank, m->member.sentence);
         if (m->member.state == TT_RDV_TURNED_AWAY && m->fd >= 0)
             hang_up(m, m->member.sentence);     /* the file may be an earlier run's */
         if (m->deadline_ns != TT_NEVER && now_ns >= m->deadline_ns + grace_ns)
@@ -657,7 +659,7 @@ static tutti_status read_cards(struct meet *m, struct tt_table *t, struct tt_ove
         endpoint.host = m->own.host + (t->holders[r] != m->samehost.holder);     /* what is proven counts, not what looks alike */
         rest = (size_t)(card.end - card.at);
         if (card.bad || rest > TT_CARD_BYTES || t->holders[r] >= t->nranks)
-            return tt_fail(TUTTI_ERR_PROTOCOL, "start-up: rank %u gave a card that makes no sense", r);
+            return tt_fail(TUTTI_ERR_PROTOCOL, "start-up: protocol error: invalid card of rank %u", r);
         t->card_bytes[r] = (uint16_t)rest;
         memcpy(t->cards[r], card.at, rest);
         if (is_neighbour(peers, n, r))

@@ -55,11 +55,12 @@ static tutti_status read_line(int fd, char *line, size_t cap, uint64_t deadline_
         ssize_t got;
 
         if (now_ns >= deadline_ns)
-            return barrier ? tt_fail(TUTTI_ERR_TIMEOUT,
-                                     "start-up through PMI: not every rank came before the deadline, and PMI does not "
-                                     "say which are missing (TUTTI_RENDEZVOUS=tcp://host:port would)")
-                           : tt_fail(TUTTI_ERR_TIMEOUT,
-                                     "start-up through PMI: no answer from the launcher before the deadline");
+            return barrier
+                       ? tt_fail(TUTTI_ERR_TIMEOUT,
+                                 "start-up through PMI: not every rank joined before the deadline, and PMI does not "
+                                 "report the missing ones (with TUTTI_RENDEZVOUS=tcp://host:port Tutti does)")
+                       : tt_fail(TUTTI_ERR_TIMEOUT,
+                                 "start-up through PMI: no answer from the launcher before the deadline");
         if (poll(&p, 1, 100) <= 0)
             continue;
         got = read(fd, line + n, 1);    /* byte by byte: what follows the line may be for somebody else */

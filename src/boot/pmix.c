@@ -298,7 +298,7 @@ tutti_status tt_pmix_tell(uint32_t rank, char *value, size_t cap, unsigned timeo
         st = TUTTI_OK;
     if (st && *not_all)
         st = tt_fail(TUTTI_ERR_TIMEOUT,
-                     "start-up through PMIx: not every rank came within %u s, and rank 0 published no address", timeout_s);
+                     "start-up through PMIx: not every rank joined within %u s, and rank 0 published no address", timeout_s);
     if (!st && !*not_all && !tt_mpi_is_linked())    /* MPI may still open a session of its own */
         close_session();
     return st;

@@ -183,11 +183,11 @@ static bool admit(struct tt_rdv_server *s, struct tt_rdv_conn *c, const struct t
     tt_rdv_prove(expected, s->token, "tutti rendezvous hello", c->server_nonce, c->member_nonce, said,
                  f->bytes - TT_NONCE_BYTES - TT_MAC_BYTES);
     if (!tt_mac_equal(expected, proof)) {
-        turn_down(s, c, TUTTI_ERR_INVALID, "the token is wrong");
+        turn_down(s, c, TUTTI_ERR_INVALID, "wrong token");
         return false;
     }
     if (!read_hello(said, f->bytes - TT_NONCE_BYTES - TT_MAC_BYTES, out)) {
-        turn_down(s, c, TUTTI_ERR_PROTOCOL, "the hello makes no sense");
+        turn_down(s, c, TUTTI_ERR_PROTOCOL, "protocol error: invalid hello");
         return false;
     }
     return true;
@@ -199,16 +199,15 @@ static bool agree_nranks(struct tt_rdv_server *s, struct tt_rdv_conn *c, const s
     char sentence[TT_RDV_REFUSAL_BYTES];
 
     if (s->nranks != 0 && s->nranks != h->nranks) {
-        snprintf(sentence, sizeof sentence,
-                 "rank %" PRIu32 " says that there %s %" PRIu32 " rank%s, but the job has %" PRIu32, h->rank,
-                 h->nranks == 1 ? "is" : "are", h->nranks, TT_PLURAL(h->nranks), s->nranks);
+        snprintf(sentence, sizeof sentence, "rank %" PRIu32 " expects %" PRIu32 " rank%s, but the job has %" PRIu32,
+                 h->rank, h->nranks, TT_PLURAL(h->nranks), s->nranks);
         turn_down(s, c, TUTTI_ERR_INVALID, sentence);
         return false;
     }
     if (!s->seats)
         s->seats = calloc(h->nranks, sizeof *s->seats);
     if (!s->seats) {
-        turn_down(s, c, TUTTI_ERR_NOMEM, "the rendezvous has no memory for so many ranks");
+        turn_down(s, c, TUTTI_ERR_NOMEM, "no memory in the rendezvous server for so many ranks");
         return false;
     }
     s->nranks = h->nranks;
@@ -223,13 +222,13 @@ static bool take_seat(struct tt_rdv_server *s, struct tt_rdv_conn *c, const stru
     uint8_t *card;
 
     if (seat->conn && seat->process != h->process) {
-        snprintf(sentence, sizeof sentence, "rank %" PRIu32 " came twice: two processes were started with it", h->rank);
+        snprintf(sentence, sizeof sentence, "rank %" PRIu32 " joined twice: two processes have this rank", h->rank);
         turn_down(s, c, TUTTI_ERR_INVALID, sentence);
         return false;
     }
     card = malloc(h->card_bytes ? h->card_bytes : 1);
     if (!card) {
-        turn_down(s, c, TUTTI_ERR_NOMEM, "the rendezvous has no memory for another card");
+        turn_down(s, c, TUTTI_ERR_NOMEM, "no memory in the rendezvous server for another card");
         return false;
     }
     if (seat->conn)
@@ -307,7 +306,7 @@ static void complete(struct tt_rdv_server *s)
     s->state = TT_RDV_COMPLETE;
     s->table = malloc(bytes);
     if (!s->table) {
-        tell_members(s, tell_failure, "the rendezvous has no memory for the table");
+        tell_members(s, tell_failure, "no memory in the rendezvous server for the table");
         return;
     }
     s->table_bytes = bytes;
@@ -345,9 +344,10 @@ static void expire(struct tt_rdv_server *s, uint64_t now_ns)
     tt_rdv_name_ranks(missing, sizeof missing, s->nranks, is_missing, s);
     tt_rdv_name_ranks(left, sizeof left, s->nranks, has_left, s);
     snprintf(sentence, sizeof sentence,
-             "%" PRIu32 " of %" PRIu32 " ranks came within %" PRIu64 ".%" PRIu64 " s; missing: %s%s%s%s%s%s", s->ncame,
-             s->nranks, waited_ms / 1000, waited_ms % 1000 / 100, missing, *left ? " (came, but left again: " : "",
-             left, *left ? ")" : "", s->nrefused ? "; the last that was refused: " : "", s->refusal);
+             "%" PRIu32 " of %" PRIu32 " ranks joined within %" PRIu64 ".%" PRIu64 " s; missing: %s%s%s%s%s%s",
+             s->ncame, s->nranks, waited_ms / 1000, waited_ms % 1000 / 100, missing,
+             *left ? " (joined, but left again: " : "", left, *left ? ")" : "",
+             s->nrefused ? "; last refused process: " : "", s->refusal);
     s->state = TT_RDV_EXPIRED;
     tell_members(s, tell_failure, sentence);
 }

@@ -207,8 +207,8 @@ static void log_refusal(const struct tt_serve *s, const struct conn *c)
         return;
     if (getpeername(c->fd, (struct sockaddr *)&from.storage, &from.bytes) == 0)
         tt_address_text(&from, text);
-    tt_log(TT_LOG_WARN, "start-up: refused a process that came from %s: %s%s", text, s->machine.refusal,
-           s->machine.nrefused == REFUSALS_LOGGED ? " (more will not be told)" : "");
+    tt_log(TT_LOG_WARN, "start-up: refused a process from %s: %s%s", text, s->machine.refusal,
+           s->machine.nrefused == REFUSALS_LOGGED ? " (further ones are not logged)" : "");
 }
 
 /* Reads what is there and feeds it, frame by frame. */
@@ -271,7 +271,7 @@ static void say_who_is_missing(struct tt_serve *s, uint64_t now_ns)
         return;
     s->say_ns = now_ns + SAY_AGAIN_NS;
     tt_rdv_server_name_missing(&s->machine, missing, sizeof missing);
-    tt_log(TT_LOG_WARN, "start-up: %u of %u ranks came within %.0f s; waiting for: %s", s->machine.ncame,
+    tt_log(TT_LOG_WARN, "start-up: %u of %u ranks joined within %.0f s; missing: %s", s->machine.ncame,
            s->machine.nranks, (double)(now_ns - s->waits_ns) / 1e9, missing);
 }
 

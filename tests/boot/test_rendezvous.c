@@ -414,7 +414,7 @@ static void expect_sentence(uint32_t nranks, const bool *gone, const char *sente
                 n += (size_t)snprintf(list + n, sizeof list - n, "-%u", last);
         }
     }
-    snprintf(expected, sizeof expected, "%u of %u ranks came within ", came, nranks);
+    snprintf(expected, sizeof expected, "%u of %u ranks joined within ", came, nranks);
     assert_non_null(strstr(sentence, expected));
     snprintf(expected, sizeof expected, "missing: %s", list);
     assert_non_null(strstr(sentence, expected));
@@ -484,7 +484,7 @@ static void a_second_process_with_the_same_rank_is_refused_and_the_job_goes_on(v
 
             met += m->state == TT_RDV_HAVE_TABLE;
             if (m->state == TT_RDV_TURNED_AWAY) {
-                assert_non_null(strstr(m->sentence, "came twice"));
+                assert_non_null(strstr(m->sentence, "joined twice"));
                 assert_int_equal(m->rank, twice);
                 refused++;
             }

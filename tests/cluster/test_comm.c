@@ -688,9 +688,9 @@ static const struct {
     { "conf.rendezvous is \"tcp://nowhere\"", { .rendezvous = "tcp://nowhere", .nranks = 2 }, NULL, NULL },
     { "its port must be a number from 0 to 65535", { .rendezvous = "tcp://here:66000", .nranks = 2 }, NULL, NULL },
     { "conf.rendezvous is \"file://meet\"", { .rendezvous = "file://meet", .nranks = 2 }, NULL, NULL },
-    { "rank 0 of -1 ranks", { .nranks = -1 }, NULL, NULL },
-    { "rank 2 of 2 ranks", { .nranks = 2, .rank = 2 }, NULL, NULL },
-    { "rank -1 of 2 ranks", { .nranks = 2, .rank = -1 }, NULL, NULL },
+    { "conf.nranks is -1", { .nranks = -1 }, NULL, NULL },
+    { "conf.rank is 2 and conf.nranks is 2", { .nranks = 2, .rank = 2 }, NULL, NULL },
+    { "conf.rank is -1 and conf.nranks is 2", { .nranks = 2, .rank = -1 }, NULL, NULL },
     { "the token has 130 characters", { .token = long_text }, NULL, NULL },
     { "the list of wires has 130 characters", { .wires = long_text }, NULL, NULL },
     { "\"pigeon\" in the list of wires", { .wires = "shm,pigeon" }, NULL, NULL },
@@ -755,7 +755,7 @@ static void bad_conf_role(struct rank *r)
     CHECK_SAYS(r, tutti_comm_create_id(&comm, NULL, 1, 0, NULL), TUTTI_ERR_INVALID, "id is NULL");
     CHECK_SAYS(r, tutti_comm_create_id(&comm, &id, 2, 2, NULL), TUTTI_ERR_INVALID, "rank 2 of 2");
     CHECK_SAYS(r, tutti_comm_create_id(&comm, &id, 0, 0, NULL), TUTTI_ERR_INVALID, "rank 0 of 0");
-    CHECK_SAYS(r, tutti_comm_create_id(&comm, &id, 1, 0, NULL), TUTTI_ERR_INVALID, "the id is none");
+    CHECK_SAYS(r, tutti_comm_create_id(&comm, &id, 1, 0, NULL), TUTTI_ERR_INVALID, "invalid id: pass the bytes");
     CHECK(r, comm == untouched);
     for (int32_t lanes = 0; lanes <= 16; lanes += 4) {
         const tutti_conf conf = { .size = sizeof conf, .lanes = lanes, .timeout_ms = lanes % 8 ? INT64_MAX : -1 };

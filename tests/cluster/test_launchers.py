@@ -108,7 +108,7 @@ class Launchers(LauncherTest):
 
     def test_that_not_all_came_is_told_under_mpirun(self):
         """Under Open MPI's: MPICH's kills all ranks when the first one gives up."""
-        self.check_that_not_all_came(self.openmpi(4), "OMPI_COMM_WORLD_RANK", r"3 of 4 ranks came within \d+\.\d s; missing: 2\b", 5000)
+        self.check_that_not_all_came(self.openmpi(4), "OMPI_COMM_WORLD_RANK", r"3 of 4 ranks joined within \d+\.\d s; missing: 2\b", 5000)
 
     def test_a_rendezvous_of_ones_own_under_mpirun(self):
         self.check([*self.openmpi(3), MEET], 3, "openmpi", environment(TUTTI_RENDEZVOUS=f"tcp://127.0.0.1:{free_port()}"))
@@ -170,11 +170,11 @@ class Launchers(LauncherTest):
                     for rank, (status, output) in zip(came, self.end_by_hand(job)):
                         self.assertEqual(status, 1)
                         if missing:
-                            self.assertRegex(output, rf"3 of 4 ranks came within \d+\.\d s; missing: {missing}\b")
+                            self.assertRegex(output, rf"3 of 4 ranks joined within \d+\.\d s; missing: {missing}\b")
                             continue
-                        self.assertRegex(output, rf"rank {rank}: rank 0 did not come: within \d+\.\d s there was no rendezvous server at "
-                                                 rf"{re.escape(address)} \(TUTTI_RENDEZVOUS\), which it is to serve \(\d+ attempts")
-                        self.assertIn("Rank 0 counts who comes, so of the others nothing is known", output)
+                        self.assertRegex(output, rf"rank {rank}: rank 0 is missing: no rendezvous server at {re.escape(address)} \(TUTTI_RENDEZVOUS\), "
+                                                 r"where rank 0 listens, within \d+\.\d s \(\d+ attempts")
+                        self.assertIn("Rank 0 counts the ranks, so nothing is known of the others", output)
 
     def test_why_a_rank_cannot_start_is_told_to_all_at_once(self):
         for refusing, wrong, says in ((0, {"TUTTI_TUNE_FILE": "/nowhere.json"}, "tune file /nowhere.json: No such file"),
@@ -330,7 +330,7 @@ class RealSlurm(LauncherTest):
         self.check_srun("pmix", "slurm")
 
     def test_a_rank_that_does_not_come_is_named_under_srun(self):
-        self.check_that_not_all_came(["srun", "--ntasks=4", "--mpi=none"], "SLURM_PROCID", r"3 of 4 ranks came within \d+\.\d s; missing: 2\b",
+        self.check_that_not_all_came(["srun", "--ntasks=4", "--mpi=none"], "SLURM_PROCID", r"3 of 4 ranks joined within \d+\.\d s; missing: 2\b",
                                      5000, self.slurm.env)     # whoever is there comes in time
 
 

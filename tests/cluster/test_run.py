@@ -329,7 +329,7 @@ class Failure(ClusterTest):
             self.assertNotEqual(done.returncode, 0)
             self.assertEqual(done.stderr.count(f"tutti run: rank 2 {says} without joining; the others wait for it"), 1, done.stderr)
             for rank in range(2):
-                self.assertIn(f"start-up, rank {rank}: rank 2 {says} without joining", done.stderr)
+                self.assertIn(f"start-up of rank {rank}: rank 2 {says} without joining", done.stderr)
 
     def test_ranks_that_meet_learn_of_each_death_also_of_rank_0s(self):
         env = environment()
