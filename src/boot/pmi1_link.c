@@ -1,5 +1,6 @@
 #include "boot/pmi1_link.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,7 +13,6 @@
 #include "base/resolve.h"
 #include "base/status.h"
 #include "boot/endpoint.h"
-#include "boot/mpi.h"
 #include "boot/pmi1.h"
 
 static int joined_fd = -1;      /* the connection to PMI_PORT */
@@ -119,7 +119,7 @@ static tutti_status converse(int fd, struct tt_pmi1 *p, char out[TT_PMI1_LINE_BY
 /* MPI uses the same launcher's server, and PMI cannot be started twice in a process. */
 static tutti_status refuse_mpi(void)
 {
-    if (!tt_mpi_is_linked())
+    if (!dlsym(RTLD_DEFAULT, "MPI_Initialized"))
         return TUTTI_OK;
     return tt_fail(
         TUTTI_ERR_UNSUPPORTED,

@@ -40,7 +40,6 @@ tutti_status tt_pmix_tell(uint32_t rank, char *value, size_t cap, unsigned timeo
 #include <unistd.h>
 #include "base/log.h"
 #include "base/status.h"
-#include "boot/mpi.h"
 
 #define KEY "tutti-rendezvous"
 #define LATE_S 1        /* to get what rank 0 published, after a barrier that not all ranks reached */
@@ -299,7 +298,7 @@ tutti_status tt_pmix_tell(uint32_t rank, char *value, size_t cap, unsigned timeo
     if (st && *not_all)
         st = tt_fail(TUTTI_ERR_TIMEOUT,
                      "start-up through PMIx: not every rank joined within %u s, and rank 0 published no address", timeout_s);
-    if (!st && !*not_all && !tt_mpi_is_linked())    /* MPI may still open a session of its own */
+    if (!st && !*not_all)
         close_session();
     return st;
 }
