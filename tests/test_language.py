@@ -43,7 +43,7 @@ WORDS = [
     (r"\b(what|that) c[ao]mes? of (it|this|them)\b", "its result"),
     (r"\b(is|are|was|were) to be\b", "must"),
     (r"(?<!there )\b(is|are|was|were) none\b", "is invalid, does not exist"),
-    (r"\b(is|are) no (kind|memory|number|type|operation|name|file|address|plan|certificate|size|algorithm)\b",
+    (r"(?<!there )\b(is|are) no (kind|memory|number|type|operation|name|file|address|plan|certificate|size|algorithm)\b",
      "is not a, is invalid"),
     (r"\bmakes? no sense\b", "is invalid"),
     (r"\b(nobody|somebody)\b", "no rank, another process"),
@@ -62,7 +62,25 @@ WORDS = [
 ]
 
 # Folder -> findings that its errors and log lines still have. Remove an entry when its folder is clean.
-ALLOWED = {}
+ALLOWED = {
+    "include/tutti/device.h": 205,
+    "include/tutti/moe.h": 106,
+    "include/tutti/moe_device.h": 76,
+    "include/tutti/rma.h": 69,
+    "src/algo": 1,
+    "src/base": 2,
+    "src/boot": 16,
+    "src/comm": 18,
+    "src/coordinator": 20,
+    "src/device": 2,
+    "src/engine": 4,
+    "src/moe": 9,
+    "src/secure": 1,
+    "src/session": 18,
+    "src/window": 6,
+    "src/wire": 15,
+    "tools": 1,
+}
 
 # Names of functions whose string arguments are errors or log lines.
 CALL = re.compile(r"\b(tt_fail\w*|tt_log|tt_context_fail\w*|tt_stream_fail|tt_\w+_fail\w*|tool_failed|"
@@ -97,7 +115,7 @@ def prose_of(markdown):
 
 def long_sentences_in(markdown, where):
     for paragraph in prose_of(markdown):
-        for sentence in re.split(r"(?<=[.!?:;])\s+", paragraph):
+        for sentence in re.split(r"(?<=[.!?:])\s+", paragraph):
             n = len(sentence.split())
             if n > SENTENCE_WORDS:
                 yield f'{where}: {n} words, at most {SENTENCE_WORDS}: "{sentence}"'
