@@ -99,7 +99,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case 'l':
         if (o->conf.nlisten == LISTEN_MAX)
-            argp_error(state, "--listen %s: at most %d addresses", arg, LISTEN_MAX);
+            argp_error(state, "too many addresses: --listen %s (at most %d)", arg, LISTEN_MAX);
         o->listen[o->conf.nlisten++] = arg;
         return 0;
     case 'j':
@@ -191,7 +191,7 @@ static int read_token(struct options *o)
 
     if (!f || !fgets(o->token, sizeof o->token, f)) {
         fprintf(stderr, "tutti coordinator: --token-file \"%s\": %s\n", o->token_file,
-                f ? "there is no token in it" : strerror(errno));
+                f ? "no token in the file" : strerror(errno));
         if (f)
             fclose(f);
         return STATUS_ARGUMENTS;
@@ -216,11 +216,11 @@ static int choose_security(struct options *o)
     const int files = !!s->certificate + !!s->key + !!s->authority;
 
     if (o->conf.insecure && (files || o->token_file))
-        return complain("--insecure and a token or certificates: which is it to be?");
+        return complain("conflicting options: --insecure excludes a token and certificates");
     if (files && o->token_file)
-        return complain("--token-file and certificates: which is it to be?");
+        return complain("conflicting options: --token-file excludes certificates");
     if (files && files < 3)
-        return complain("--cert, --key and --ca go together");
+        return complain("incomplete options: --cert, --key and --ca require each other");
     if (files) {
         s->mode = TT_SECURE_CERTIFICATE;
     } else if (o->token_file) {
@@ -267,16 +267,16 @@ static int set_defaults(struct options *o)
         return STATUS_ARGUMENTS;
     }
     if (o->store_plain && !o->store)
-        return complain("--store-plain says how --store is reached, and there is none");
+        return complain("missing option: --store-plain needs --store");
     if (o->journal && o->store)
-        return complain("--journal and --store: which is it to be?");
+        return complain("conflicting options: --journal excludes --store");
     if (o->journal && !*o->journal)
-        return complain("--journal is empty: say a file, or " NO_JOURNAL);
+        return complain("--journal is empty (use a file name, or " NO_JOURNAL ")");
     if (!o->journal && !o->store) {
         if (strchr(o->conf.run, '/'))
-            return complain("the run's name has a \"/\": say --journal FILE");
+            return complain("the run's name contains \"/\" (use --journal FILE)");
         if (snprintf(o->journal_default, sizeof o->journal_default, "%s.journal", o->conf.run) >= (int)sizeof o->journal_default)
-            return complain("the run's name is too long for a file: say --journal FILE");
+            return complain("the run's name is too long for a file name (use --journal FILE)");
         o->journal = o->journal_default;
     }
     status = choose_security(o);

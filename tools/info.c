@@ -97,16 +97,16 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (o->coll)
-            argp_error(state, "one collective at a time: what is \"%s\"?", arg);
+            argp_error(state, "unexpected argument \"%s\" (one collective at a time)", arg);
         if (!tt_coll_parse(arg, &kind))
-            argp_error(state, "what is \"%s\"? Only a collective may stand there, with --algos", arg);
+            argp_error(state, "unexpected argument \"%s\" (only a collective, with --algos)", arg);
         o->coll = arg;
         return 0;
     case ARGP_KEY_END:
         if (o->coll && o->what != WHAT_ALGOS)
-            argp_error(state, "\"%s\" is a collective: did you mean --algos %s?", o->coll, o->coll);
+            argp_error(state, "missing option: collective \"%s\" needs --algos (--algos %s)", o->coll, o->coll);
         if (o->nranks && o->what != WHAT_MEMORY)
-            argp_error(state, "--ranks goes with --memory");
+            argp_error(state, "missing option: --ranks needs --memory");
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }

@@ -63,11 +63,11 @@ static uint32_t list_of(struct argp_state *state, const char *option, char *arg,
 
     for (char *word = strtok_r(arg, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
         if (n == LIST_MAX)
-            argp_error(state, "%s: more than %d numbers", option, LIST_MAX);
+            argp_error(state, "%s: too many numbers (at most %d)", option, LIST_MAX);
         out[n++] = option_real(state, option, word, min, max);
     }
     if (n == 0)
-        argp_error(state, "%s: no number", option);
+        argp_error(state, "%s: no number given", option);
     return n;
 }
 

@@ -18,7 +18,7 @@ unsigned long long option_number(struct argp_state *state, const char *option, c
     errno = 0;
     v = strtoull(arg, &end, 10);
     if (*end || *arg < '0' || *arg > '9' || errno || v < min || v > max)
-        argp_error(state, "%s %s: it must be a whole number from %llu to %llu", option, arg, min, max);
+        argp_error(state, "%s %s: must be an integer from %llu to %llu", option, arg, min, max);
     return v;
 }
 
@@ -28,7 +28,7 @@ double option_real(struct argp_state *state, const char *option, const char *arg
     const double v = strtod(arg, &end);
 
     if (end == arg || isspace((unsigned char)*arg) || *end || !isfinite(v) || v < min || v > max)
-        argp_error(state, "%s %s: it must be a number from %g to %g", option, arg, min, max);
+        argp_error(state, "%s %s: must be a number from %g to %g", option, arg, min, max);
     return v;
 }
 
@@ -61,7 +61,7 @@ const char *option_size_until(struct argp_state *state, const char *option, cons
     const char *end = "";
 
     if (!scan(at, true, out, &end) || (*end && *end != stop))
-        argp_error(state, "%s %s: it must be a size like 4096, 4K, 16M or 1G", option, arg);
+        argp_error(state, "%s %s: must be a size like 4096, 4K, 16M or 1G", option, arg);
     return end;
 }
 
@@ -78,7 +78,7 @@ size_t option_size(struct argp_state *state, const char *option, const char *arg
     const size_t v = option_size_or_none(state, option, arg);
 
     if (v == 0)
-        argp_error(state, "%s %s: sizes begin at 1 byte", option, arg);
+        argp_error(state, "%s %s: must be at least 1 byte", option, arg);
     return v;
 }
 
@@ -96,13 +96,13 @@ uint32_t option_list(struct argp_state *state, const char *option, const char *a
         if (good && strncmp(at, "..", 2) == 0)
             good = scan(at + 2, of_sizes, &last, &at);
         if (!good || (*at && *at != ','))
-            argp_error(state, "%s %s: it must be a list like %s", option, arg, of_sizes ? "4K..4M or 64,1K" : "1..128 or 8,96");
+            argp_error(state, "%s %s: must be a list like %s", option, arg, of_sizes ? "4K..4M or 64,1K" : "1..128 or 8,96");
         if (v < min || last > max || v > last)
-            argp_error(state, "%s %s: its values must be from %llu to %llu, and ranges go up", option, arg,
+            argp_error(state, "%s %s: values must be from %llu to %llu, and ranges ascending", option, arg,
                        (unsigned long long)min, (unsigned long long)max);
         for (;; v = v > last / factor ? last : v * factor) {
             if (n == most)
-                argp_error(state, "%s %s: these are more than %u", option, arg, most);
+                argp_error(state, "%s %s: too many values (at most %u)", option, arg, most);
             out[n++] = v;
             if (v == last)
                 break;
@@ -121,7 +121,7 @@ void option_check_wires_of(struct argp_state *state, const char *option, const c
 
         snprintf(name, sizeof name, "%.*s", (int)n, at);
         if (n == 0 || n >= sizeof name || !tt_wire_find(name))
-            argp_error(state, "%s %s: there is no wire \"%.*s\"; there are: %s", option, arg, (int)n, at, tt_wire_names());
+            argp_error(state, "%s %s: unknown transport \"%.*s\" (available: %s)", option, arg, (int)n, at, tt_wire_names());
         at += n;
         if (*at == '\0')
             return;

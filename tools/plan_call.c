@@ -86,19 +86,19 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
             return 0;
         }
         if (o->algo || (o->any_algo && o->coll))
-            argp_error(state, "\"%s\" is one word too many: a collective and %s are wanted", arg,
+            argp_error(state, "unexpected argument \"%s\" (needed: a collective and %s)", arg,
                        o->any_algo ? "a size" : "an algorithm");
         *(o->coll ? &o->algo : &o->coll) = arg;
         return 0;
     case ARGP_KEY_END:
         if (o->any_algo && !o->coll)
-            argp_error(state, "a collective is wanted, and a size, as: allreduce 1M");
+            argp_error(state, "missing argument: needs a collective and a size, e.g. allreduce 1M");
         if (!o->any_algo && !o->algo)
-            argp_error(state, "a collective and an algorithm are wanted, as: allgather ring");
+            argp_error(state, "missing argument: needs a collective and an algorithm, e.g. allgather ring");
         if (o->elem_bytes & (o->elem_bytes - 1))
-            argp_error(state, "--elem-bytes %u: it must be 1, 2, 4 or 8", o->elem_bytes);
+            argp_error(state, "--elem-bytes %u: must be 1, 2, 4 or 8", o->elem_bytes);
         if (o->topo && (o->hosts || o->host_ranks || o->sockets))
-            argp_error(state, "--topo says already what --hosts, --ranks-per-host and --sockets say");
+            argp_error(state, "conflicting options: --topo excludes --hosts, --ranks-per-host and --sockets");
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -131,7 +131,7 @@ static bool layout_of_options(struct plan *p, const struct plan_options *o)
     if (o->nranks)
         p->nranks = o->nranks;
     else if (o->hosts && (uint64_t)o->hosts * (each ? each : 1) > TT_TOPO_RANKS_MAX)
-        return COMPLAIN("%u hosts of %u ranks are more ranks than there can be", o->hosts, each);
+        return COMPLAIN("too many ranks: %u hosts of %u ranks", o->hosts, each);
     else
         p->nranks = o->hosts ? o->hosts * (each ? each : 1) : each ? each : RANKS_DEFAULT;
     if (!each)
@@ -153,7 +153,7 @@ static bool find_algo(struct plan *p, const struct plan_options *o)
     enum tt_coll_kind kind;
 
     if (!tt_coll_parse(o->coll, &kind))
-        return COMPLAIN("there is no collective \"%s\"; `tutti perf --help` lists them", o->coll);
+        return COMPLAIN("unknown collective \"%s\" (`tutti perf --help` lists them)", o->coll);
     p->algo = tt_algo_named(kind, o->algo);
     if (p->algo)
         return true;
@@ -237,13 +237,13 @@ static bool check_call(const struct plan *p, const struct plan_options *o, uint6
     const enum tt_coll_kind kind = p->algo->kind;
 
     if (is_one_way(kind) && p->nranks != 2)
-        return COMPLAIN("%s is between 2 ranks, not %u", o->coll, p->nranks);
+        return COMPLAIN("invalid number of ranks: %s needs 2 ranks, not %u", o->coll, p->nranks);
     if (o->root >= p->nranks)
-        return COMPLAIN("there is no rank %u of %u to be root", o->root, p->nranks);
+        return COMPLAIN("invalid root: rank %u of %u", o->root, p->nranks);
     if (o->in_place && (kind == TT_BARRIER || is_one_way(kind)))
-        return COMPLAIN("%s is never in place", o->coll);
+        return COMPLAIN("--in-place: %s has no in-place form", o->coll);
     if (bytes % elem_bytes)
-        return COMPLAIN("%" PRIu64 " B are no whole number of elements of %u B", bytes, elem_bytes);
+        return COMPLAIN("%" PRIu64 " B: not a multiple of the element size %u B", bytes, elem_bytes);
     if (!tt_algo_fits_named(p->algo, &p->coll[0]))
         return COMPLAIN("%s cannot do this call (%u rank%s, %" PRIu64 " B), as it needs %s", p->algo->name, p->nranks,
                         TT_PLURAL(p->nranks), bytes, p->algo->needs ? p->algo->needs : "another one");
@@ -257,7 +257,7 @@ bool plan_place(struct plan *p, const struct plan_options *o, uint32_t nranks_ma
     if (p->nranks <= nranks_max)
         return true;
     tt_layout_fini(&p->layout);
-    return COMPLAIN("%u ranks are more than this is for: at most %u", p->nranks, nranks_max);
+    return COMPLAIN("too many ranks: %u (at most %u)", p->nranks, nranks_max);
 }
 
 bool plan_open(struct plan *p, const struct plan_options *o, uint32_t nranks_max)

@@ -33,7 +33,7 @@ static void parse_rounds(struct draw_options *o, const char *arg, struct argp_st
     int used = 0;
 
     if (sscanf(arg, "%9u-%9u%n", &first, &last, &used) != 2 || arg[used] || first > last)
-        argp_error(state, "--rounds %s: it must be two round numbers, as 0-7", arg);
+        argp_error(state, "--rounds %s: must be two round numbers, e.g. 0-7", arg);
     o->first = first;
     o->end = last + 1;
 }
@@ -49,9 +49,9 @@ static void parse_output(struct draw_options *o, struct argp_state *state)
     if (strcmp(ending, ".html") == 0)
         o->html = true;
     else if (strcmp(ending, ".svg") != 0)
-        argp_error(state, "-o %s: pictures are written as .svg, or as .html, not as %s", o->out, ending);
+        argp_error(state, "-o %s: unknown file type (.svg or .html, not %s)", o->out, ending);
     else if (o->html)
-        argp_error(state, "-o %s: --html writes a page, which is no .svg", o->out);
+        argp_error(state, "-o %s: --html needs a .html file", o->out);
 }
 
 static error_t parse_one(int key, char *arg, struct argp_state *state)
@@ -142,13 +142,13 @@ static int write_picture(const void *arg, const struct plan *p, const struct tt_
     uint32_t arrows = 0;
 
     if (o->first >= end) {
-        fprintf(stderr, "tutti plan: there is no round %u: there are %u\n", o->first, t->nrounds);
+        fprintf(stderr, "tutti plan: invalid round %u: the plan has %u\n", o->first, t->nrounds);
         return 1;
     }
     for (uint32_t i = 0; i < t->ntransfers; i++)
         arrows += t->transfer[i].round >= o->first && t->transfer[i].round < end;
     if (arrows > ARROWS_MAX) {
-        fprintf(stderr, "tutti plan: %u arrows are too many to see: draw fewer rounds of the %u (--rounds)\n", arrows,
+        fprintf(stderr, "tutti plan: too many arrows: %u (draw fewer of the %u rounds: --rounds)\n", arrows,
                 t->nrounds);
         return 1;
     }

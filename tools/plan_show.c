@@ -58,9 +58,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (o->json && o->rank_said)
-            argp_error(state, "--json is of all ranks: it does not go with --rank");
+            argp_error(state, "conflicting options: --json prints all ranks and excludes --rank");
         if (o->name && !o->json)
-            argp_error(state, "--name goes with --json");
+            argp_error(state, "missing option: --name needs --json");
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -208,7 +208,7 @@ static bool show_rank(const struct plan *p, const struct show_options *o)
     bool fine;
 
     if (o->rank >= p->nranks) {
-        fprintf(stderr, "tutti plan: there is no rank %u of %u\n", o->rank, p->nranks);
+        fprintf(stderr, "tutti plan: invalid rank: %u of %u\n", o->rank, p->nranks);
         return false;
     }
     if (p->nranks > RANKS_TOLD_MAX) {
@@ -231,13 +231,13 @@ static bool show_json(const struct plan *p, const char *name)
     struct tt_program program;
 
     if (!tt_plan_has_json(p->algo->kind)) {
-        fprintf(stderr, "tutti plan: plans of %s are not written as JSON: its counts, or its two ends, have no place in it\n",
+        fprintf(stderr, "tutti plan: %s: not supported as JSON (counts per rank and send/recv have no JSON form)\n",
                 tt_coll_name(p->algo->kind));
         return false;
     }
     if (name && !tt_plan_name_is_fine(name, p->algo->kind)) {
         fprintf(stderr,
-                "tutti plan: --name %s: it must be \"%s_\" and then letters, digits and _, in all fewer than %u\n",
+                "tutti plan: --name %s: must be \"%s_\" followed by letters, digits and _, shorter than %u in all\n",
                 name, tt_coll_name(p->algo->kind), TT_PLAN_NAME_BYTES);
         return false;
     }

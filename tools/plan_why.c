@@ -138,18 +138,18 @@ static bool make_coll(struct why *w, const struct plan_options *o, const struct 
     if (tt_chunks_get(&chunks))
         return false;       /* what is wrong has been said */
     if (!tt_coll_parse(o->coll, &kind))
-        return COMPLAIN("there is no collective \"%s\"; `tutti perf --help` lists them", o->coll);
+        return COMPLAIN("unknown collective \"%s\" (`tutti perf --help` lists them)", o->coll);
     if (!tt_predict_knows(kind) && kind != TT_BARRIER)
-        return COMPLAIN("%s has counts of its own in each call, or two ends: its algorithm is chosen by closed forms, call by call", o->coll);
+        return COMPLAIN("%s: not supported, because its algorithm is selected per call by closed forms", o->coll);
     if (o->root >= layout->nranks)
-        return COMPLAIN("there is no rank %u of %u to be root", o->root, layout->nranks);
+        return COMPLAIN("invalid root: rank %u of %u", o->root, layout->nranks);
     w->coll = (struct tt_coll){
         .kind = kind, .nranks = layout->nranks, .root = o->root, .layout = layout, .in_place = o->in_place,
         .elem_bytes = o->elem_bytes ? o->elem_bytes : bytes % 4 ? 1 : 4, .bytes = kind == TT_BARRIER ? 0 : bytes,
     };
     tt_chunks_tell(&chunks, &w->coll);
     if (w->coll.bytes % w->coll.elem_bytes)
-        return COMPLAIN("%" PRIu64 " B are no whole number of elements of %u B", bytes, w->coll.elem_bytes);
+        return COMPLAIN("%" PRIu64 " B: not a multiple of the element size %u B", bytes, w->coll.elem_bytes);
     return true;
 }
 
@@ -225,7 +225,7 @@ static int why_planned(const struct why_options *o)
     int status = 1;
 
     if (!fine) {
-        fprintf(stderr, "tutti plan why: --wire %s: it must be shm or tcp where there is no job\n", o->wire);
+        fprintf(stderr, "tutti plan why: --wire %s: must be shm or tcp outside a job\n", o->wire);
         return 2;
     }
     if (!plan_place(&p, &o->plan, RANKS_MAX))

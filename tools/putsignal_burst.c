@@ -84,7 +84,7 @@ static tutti_status find_shape(struct putsignal_burst *b, const struct putsignal
         const uint32_t ndestinations = destinations_of(b, npeers);
 
         if (npeers == 0)
-            return tt_fail(TUTTI_ERR_INVALID, "rank %u has nobody to send to", s);
+            return tt_fail(TUTTI_ERR_INVALID, "rank %u has no rank to send to", s);
         if (s == 0)
             b->c.ndestinations = ndestinations;
         if (tiles_of(b, ndestinations, 0) > b->source_slots)

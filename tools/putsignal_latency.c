@@ -85,7 +85,7 @@ static tutti_status rally_device(const tutti_device_view *view, uint32_t block, 
     if (!st)
         st = tutti_device_flush(view, other);
     if (!st && r->g->mine[word_of(r->ball) + 1] != sent)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "the bytes of put %llu are not those that were sent", (unsigned long long)sent);
+        return tt_fail(TUTTI_ERR_PROTOCOL, "wrong data: put %llu differs from the sent bytes", (unsigned long long)sent);
     return st;
 }
 
@@ -126,7 +126,7 @@ static tutti_status prepare(struct game *g)
     if (!st && plays)
         st = tutti_window_pointer(g->window, 1 - (int)g->comm->rank, &theirs);
     if (!st && plays && !theirs)
-        st = tt_fail(TUTTI_ERR_UNSUPPORTED, "ranks 0 and 1 do not have each other's memory mapped, which a flag needs");
+        st = tt_fail(TUTTI_ERR_UNSUPPORTED, "a flag needs mapped memory between ranks 0 and 1, which is not available");
     g->mine = mine;
     g->theirs = theirs;
     return st || !plays ? st : make_devices(g);

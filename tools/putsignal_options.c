@@ -44,8 +44,8 @@ static void take_modes(struct putsignal_options *o, struct argp_state *state, co
                (strlen(tt_putsignal_mode_name(m)) != n || strncmp(tt_putsignal_mode_name(m), at, n) != 0))
             m++;
         if (m == TT_PUTSIGNAL_MODES)
-            argp_error(state, "--mode %s: there is no mode \"%.*s\"; there are put-only, coupled, decoupled, ordered and full",
-                       arg, (int)n, at);
+            argp_error(state, "--mode %s: unknown mode \"%.*s\" (put-only, coupled, decoupled, ordered or full)", arg,
+                       (int)n, at);
         o->modes[m] = true;
         at += n;
         if (!*at)
@@ -58,7 +58,7 @@ static void check_group(const struct putsignal_options *o, struct argp_state *st
 {
     for (uint32_t i = 0; i < o->ntransfers && o->group; i++)
         if (o->transfers[i] % o->group)
-            argp_error(state, "--group %u: %llu transfers cannot be cut into groups of so many", o->group,
+            argp_error(state, "--group %u: does not divide the %llu transfers of --concurrency", o->group,
                        (unsigned long long)o->transfers[i]);
 }
 

@@ -232,7 +232,7 @@ static tutti_status check_memory(const struct sim_run *run, const struct sim_cas
 
     if (needs <= run->memory_bytes)
         return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_NOMEM, "%s on %u ranks needs %.1f GiB to simulate, and this machine has %.1f",
+    return tt_fail(TUTTI_ERR_NOMEM, "%s on %u ranks: the simulation needs %.1f GiB, this machine has %.1f GiB",
                    c->algo->name, c->coll.nranks, (double)needs / (1 << 30), (double)run->memory_bytes / (1 << 30));
 }
 

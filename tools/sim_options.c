@@ -82,11 +82,11 @@ static void take_sweep(struct sim_options *o, struct argp_state *state, char *ar
     const char *at = option_size_until(state, "--sweep", arg, arg, ':', &o->min);
 
     if (*at != ':')
-        argp_error(state, "--sweep %s: it must be like 1K:64M or 1K:64M:2", arg);
+        argp_error(state, "--sweep %s: must be like 1K:64M or 1K:64M:2", arg);
     at = option_size_until(state, "--sweep", arg, at + 1, ':', &o->max);
     o->factor = *at ? option_number(state, "--sweep", at + 1, 2, 1u << 20) : 4;
     if (o->min < 1 || o->min > o->max)
-        argp_error(state, "--sweep %s: the sizes must go up, from at least 1", arg);
+        argp_error(state, "--sweep %s: sizes must be ascending, from at least 1", arg);
     o->sweeps = true;
 }
 
@@ -95,36 +95,36 @@ static void take_sweep(struct sim_options *o, struct argp_state *state, char *ar
 static void take_coll(struct sim_options *o, struct argp_state *state, const char *arg)
 {
     if (o->coll)
-        argp_error(state, "one collective at a time: what is \"%s\"?", arg);
+        argp_error(state, "unexpected argument \"%s\" (one collective at a time)", arg);
     o->coll = perf_coll_find(arg);
     if (!o->coll)
-        argp_error(state, "there is no collective \"%s\"; `tutti perf --help` lists them", arg);
+        argp_error(state, "unknown collective \"%s\" (`tutti perf --help` lists them)", arg);
     if (o->coll->uneven || o->coll->kind >= TT_COLL_KINDS || o->coll->kind == TT_SEND || o->coll->kind == TT_RECV)
-        argp_error(state, "%s: only collectives in which all ranks have equal blocks can be simulated", arg);
+        argp_error(state, "%s: not supported (only collectives with equal blocks)", arg);
 }
 
 static void check_together(struct sim_options *o, struct argp_state *state)
 {
     if (!o->coll)
-        argp_error(state, "which collective? For instance: tutti sim allgather --ranks 4096 --topo four-buildings");
+        argp_error(state, "missing collective, e.g.: tutti sim allgather --ranks 4096 --topo four-buildings");
     if (o->bytes && o->block)
-        argp_error(state, "--bytes or --block, not both");
+        argp_error(state, "conflicting options: --bytes excludes --block");
     if (o->block && !o->coll->cut && o->coll->kind != TT_BARRIER)
-        argp_error(state, "--block: %s has no block of each rank; --bytes is its size", o->coll->name);
+        argp_error(state, "--block: %s has no block per rank (use --bytes)", o->coll->name);
     if (o->sweeps && o->coll->kind == TT_BARRIER)
         argp_error(state, "--sweep: a barrier has no size");
     if (o->plot && !o->sweeps)
-        argp_error(state, "--plot: only a --sweep is drawn");
+        argp_error(state, "missing option: --plot needs --sweep");
     if (o->sweeps && !o->plot)
         o->plot = "sim.svg";
     if (!o->bytes && !o->block)
         o->bytes = 1u << 20;
     if (o->segment_bytes &&
         (o->segment_bytes < 8 || (o->segment_bytes & (o->segment_bytes - 1)) || o->segment_bytes < o->eager_bytes))
-        argp_error(state, "--segment %llu: it must be a power of two, and at least --eager (%llu)",
+        argp_error(state, "--segment %llu: must be a power of two, and at least --eager (%llu)",
                    (unsigned long long)o->segment_bytes, (unsigned long long)o->eager_bytes);
     if (o->depth & (o->depth - 1))
-        argp_error(state, "--depth %u: it must be a power of two", o->depth);
+        argp_error(state, "--depth %u: must be a power of two", o->depth);
 }
 
 static error_t parse_one(int key, char *arg, struct argp_state *state)
@@ -164,7 +164,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_FAULT:
         if (o->nfaults == SIM_FAULTS_MAX)
-            argp_error(state, "--fault: at most %d", SIM_FAULTS_MAX);
+            argp_error(state, "too many faults: --fault may be given %d times", SIM_FAULTS_MAX);
         sim_fault_parse(state, arg, &o->faults[o->nfaults++]);
         return 0;
     case OPT_SEGMENT:

@@ -69,18 +69,20 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     case 'n':
         o->nranks = (uint32_t)option_number(state, "--ranks", arg, 1, TOPO_RANKS_MAX);
         return 0;
-    case ARGP_KEY_ARG: argp_error(state, "there is no \"tutti topo %s\"; `tutti topo place` orders ranks", arg); return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unknown verb \"%s\" (available: place)", arg);
+        return 0;
     case ARGP_KEY_END:
         if (o->topo && o->nranks)
-            argp_error(state, "--ranks is about this host, --topo about another machine: choose one");
+            argp_error(state, "conflicting options: --ranks (this host) excludes --topo (another machine)");
         if ((o->measure || o->write) && (o->topo || o->nranks))
-            argp_error(state, "--%s is about a job, %s is not", o->measure ? "measure" : "write", o->topo ? "--topo" : "--ranks");
+            argp_error(state, "conflicting options: --%s needs a job and excludes %s", o->measure ? "measure" : "write", o->topo ? "--topo" : "--ranks");
         if ((o->hosts || o->hostfile) && !o->measure)
-            argp_error(state, "--%s goes with --measure", o->hosts ? "hosts" : "hostfile");
+            argp_error(state, "missing option: --%s needs --measure", o->hosts ? "hosts" : "hostfile");
         if (o->hosts && o->hostfile)
-            argp_error(state, "--hosts and --hostfile cannot both be given");
+            argp_error(state, "conflicting options: --hosts excludes --hostfile");
         if (o->rsh && !o->hosts && !o->hostfile)
-            argp_error(state, "--rsh goes with --hosts or --hostfile");
+            argp_error(state, "missing option: --rsh needs --hosts or --hostfile");
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -218,9 +220,9 @@ static int show_here(const struct options *o, const struct tt_topo *description)
     if (!topo_here_find(&here, description, o->nranks, o->measure))
         return 1;
     if (!here.in_job && (o->measure || o->write)) {
-        fprintf(stderr, "tutti topo: --%s is about a job, and this is none: tutti run ... -- tutti topo --%s%s\n",
+        fprintf(stderr, "tutti topo: --%s needs a job (tutti run ... -- tutti topo --%s%s)\n",
                 o->measure ? "measure" : "write", o->measure ? "measure" : "write FILE",
-                o->measure ? ", or say --hosts" : "");
+                o->measure ? ", or --hosts" : "");
         ok = false;
     } else if (!here.in_job || here.rank == 0) {
         if (o->json)

@@ -119,7 +119,7 @@ bool topo_here_find(struct topo_here *out, const struct tt_topo *description, ui
         free(places);
     }
     if (!ok) {
-        fprintf(stderr, "tutti topo: the ranks cannot be told\n");
+        fprintf(stderr, "tutti topo: cannot lay out the ranks (no memory)\n");
         topo_here_free(h);
     }
     return ok;

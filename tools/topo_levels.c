@@ -292,7 +292,7 @@ static bool names_differ(const struct topo_here *h)
     for (uint32_t a = 0; a < h->layout.nhosts; a++)
         for (uint32_t b = 0; b < a; b++)
             if (strcmp(topo_host_first(h, a)->host, topo_host_first(h, b)->host) == 0) {
-                fprintf(stderr, "tutti topo: two hosts are called %s: a description could not tell them apart\n", topo_host_first(h, a)->host);
+                fprintf(stderr, "tutti topo: cannot write a description: two hosts have the name %s\n", topo_host_first(h, a)->host);
                 return false;
             }
     return true;
@@ -303,7 +303,7 @@ struct json_object *topo_levels_description(const struct topo_here *h)
     struct json_object *o = json_object_new_object(), *hosts = json_object_new_array();
 
     if (h->layout.nhosts > TT_TOPO_HOSTS_MAX)
-        fprintf(stderr, "tutti topo: a description has at most %u hosts, these are %u: let patterns stand for many\n",
+        fprintf(stderr, "tutti topo: cannot write a description: at most %u hosts, not %u (use patterns)\n",
                 TT_TOPO_HOSTS_MAX, h->layout.nhosts);
     if (h->layout.nhosts > TT_TOPO_HOSTS_MAX || !names_differ(h)) {
         json_object_put(o);

@@ -41,9 +41,9 @@ static void parse_within(struct options *o, const char *arg, struct argp_state *
     enum tt_distance d = TT_NEAR_SELF;
 
     if (!o->group_open)
-        argp_error(state, "--within %s: --group must come before it", arg);
+        argp_error(state, "--within %s: no preceding --group", arg);
     if (!tt_distance_parse(arg, &d) || d < TT_NEAR_HOST || d >= TT_NEAR_WAN)
-        argp_error(state, "--within %s: it must be host, rack, zone, building or fabric", arg);
+        argp_error(state, "--within %s: must be host, rack, zone, building or fabric", arg);
     o->rules[o->nrules++].within = d;
     o->group_open = false;
 }
@@ -73,18 +73,18 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_GROUP:
         if (o->group_open || o->nrules == TT_ORDER_RULES_MAX)
-            argp_error(state, "--group %s: %s", arg, o->group_open ? "the one before it has no --within" : "there are too many");
+            argp_error(state, "--group %s: %s", arg, o->group_open ? "the preceding --group has no --within" : "too many groups");
         o->rules[o->nrules].ranks = (uint32_t)option_number(state, "--group", arg, 1, RANKS_MAX);
         o->group_open = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "\"%s\" is not understood", arg);
+        argp_error(state, "unexpected argument \"%s\"", arg);
         return 0;
     case ARGP_KEY_END:
         if (o->group_open)
             argp_error(state, "--group %u has no --within", o->rules[o->nrules].ranks);
         if (o->hosts && o->hostfile)
-            argp_error(state, "--hosts and --hostfile cannot both be given");
+            argp_error(state, "conflicting options: --hosts excludes --hostfile");
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -120,7 +120,7 @@ static bool list_hosts(const struct options *o, const struct tt_topo *t, struct 
         fclose(f);
     ok = list && *list && hosts_parse(out, "tutti topo place", list);
     if (!ok && !(list && *list))
-        fprintf(stderr, "tutti topo place: there are no hosts: say --hosts, --hostfile, or --topo with a description that names some\n");
+        fprintf(stderr, "tutti topo place: no hosts given (--hosts, --hostfile, or --topo with a description of hosts)\n");
     free(list);
     return ok;
 }
@@ -139,13 +139,13 @@ static bool find_slots(struct hosts *h, const struct tt_topo *t)
             h->at[i].slots = t->host_ranks;
         if (h->at[i].slots == 0) {
             fprintf(stderr,
-                    "tutti topo place: how many slots %s has is not told (\"%s:4\", or \"slots\" in the description)\n",
+                    "tutti topo place: no slots given for host %s (\"%s:4\", or \"slots\" in the description)\n",
                     h->at[i].name, h->at[i].name);
             return false;
         }
         for (uint32_t k = 0; k < i; k++)
             if (strcmp(h->at[k].name, h->at[i].name) == 0) {
-                fprintf(stderr, "tutti topo place: the host %s is there twice\n", h->at[i].name);
+                fprintf(stderr, "tutti topo place: duplicate host %s\n", h->at[i].name);
                 return false;
             }
     }
@@ -172,7 +172,7 @@ static bool find_groups(const struct options *o, const struct tt_topo *t, const 
     }
     for (uint32_t i = 0; i < o->nrules; i++)
         if (!told[o->rules[i].within]) {
-            fprintf(stderr, "tutti topo place: no host has a label for \"%s\": a description (--topo) must tell them\n",
+            fprintf(stderr, "tutti topo place: no host has a label for \"%s\": give a description with labels (--topo)\n",
                     tt_distance_name(o->rules[i].within));
             free(places);
             return false;

@@ -60,9 +60,9 @@ static bool can_write(const char *path)
     const size_t n = strlen(path);
 
     if (n + sizeof ".part" > sizeof copy)
-        fprintf(stderr, "tutti tune: --output has a path of %zu bytes\n", n);
+        fprintf(stderr, "tutti tune: --output: path too long: %zu bytes\n", n);
     else if (path[n - 1] == '/')
-        fprintf(stderr, "tutti tune: --output %s: it is a folder\n", path);
+        fprintf(stderr, "tutti tune: --output %s: is a directory\n", path);
     else if (access(dirname(strcpy(copy, path)), W_OK | X_OK) != 0)
         fprintf(stderr, "tutti tune: --output %s: cannot write into %s: %s\n", path, copy, strerror(errno));
     else
@@ -176,7 +176,7 @@ static tutti_status add_rows(struct tuning *t, struct tune_race *race)
     const uint32_t n = tune_race_rows(race, f->row + f->nrows);
 
     if (f->nrows + n > TT_TUNE_ROWS_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "a tune file has at most %u rows: fewer sizes, please", TT_TUNE_ROWS_MAX);
+        return tt_fail(TUTTI_ERR_INVALID, "too many rows: a tune file has at most %u (use fewer sizes)", TT_TUNE_ROWS_MAX);
     clear_progress(t);
     if (t->rank == 0)
         tune_show_size(f->row + f->nrows, n, t->nranks, stdout);

@@ -37,12 +37,12 @@ static void take_colls(struct tune_options *o, struct argp_state *state, const c
 
         snprintf(name, sizeof name, "%.*s", (int)n, at);
         if (n >= sizeof name || !tt_coll_parse(name, &kind))
-            argp_error(state, "--colls %s: there is no collective \"%.*s\"", arg, (int)n, at);
+            argp_error(state, "--colls %s: unknown collective \"%.*s\"", arg, (int)n, at);
         if (!tt_tunefile_has(kind))
             argp_error(
                 state,
-                "--colls %s: %s cannot be tuned; what can: allreduce reduce reduce_scatter allgather broadcast gather "
-                "scatter alltoall",
+                "--colls %s: %s cannot be tuned (only allreduce reduce reduce_scatter allgather broadcast gather "
+                "scatter alltoall)",
                 arg, name);
         o->nwanted += !o->wanted[kind];
         o->wanted[kind] = true;
@@ -56,9 +56,9 @@ static void take_colls(struct tune_options *o, struct argp_state *state, const c
 static void check_together(struct tune_options *o, struct argp_state *state)
 {
     if (o->min_bytes > o->max_bytes)
-        argp_error(state, "--min %zu is more than --max %zu", o->min_bytes, o->max_bytes);
+        argp_error(state, "invalid sizes: --min %zu exceeds --max %zu", o->min_bytes, o->max_bytes);
     if (o->plot && (!o->show || o->nwanted != 1))
-        argp_error(state, "--plot %s: it goes with --show FILE and --colls COLLECTIVE, which is drawn", o->plot);
+        argp_error(state, "missing option: --plot %s needs --show FILE and one collective in --colls", o->plot);
     for (int kind = 0; kind < TT_COLL_KINDS && o->nwanted == 0; kind++)
         o->wanted[kind] = tt_tunefile_has((enum tt_coll_kind)kind);
 }
@@ -92,7 +92,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case 'o':
         if (!*arg)
-            argp_error(state, "--output: the name of the file is empty");
+            argp_error(state, "--output: empty file name");
         o->out = arg;
         return 0;
     case OPT_SHOW:
@@ -102,7 +102,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         o->plot = arg;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "what is \"%s\"? Collectives are named with --colls", arg);
+        argp_error(state, "unexpected argument \"%s\" (collectives: --colls)", arg);
         return 0;
     case ARGP_KEY_END:
         check_together(o, state);

@@ -605,7 +605,7 @@ static void tell_progress(const struct des *s)
 
 static tutti_status too_late(void)
 {
-    return tt_fail(TUTTI_ERR_INVALID, "it takes longer than the %.0f days that can be simulated",
+    return tt_fail(TUTTI_ERR_INVALID, "simulated time too long: more than %.0f days",
                    (double)TT_NET_TIME_MAX_PS / (86400 * 1e12));
 }
 
@@ -772,18 +772,18 @@ static tutti_status check(const struct tt_des_conf *c)
     if (c->coll->kind == TT_SEND || c->coll->kind == TT_RECV || c->coll->kind == TT_ALLTOALLV)
         return tt_fail(TUTTI_ERR_INVALID, "%s cannot be simulated: ranks' calls differ", tt_coll_name(c->coll->kind));
     if (c->net->layout->nranks != c->coll->nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "%u rank%s on a network of %u", c->coll->nranks, TT_PLURAL(c->coll->nranks), c->net->layout->nranks);
+        return tt_fail(TUTTI_ERR_INVALID, "too many ranks: %u rank%s on a network of %u", c->coll->nranks, TT_PLURAL(c->coll->nranks), c->net->layout->nranks);
     if (seg < 8 || (seg & (seg - 1)) || seg < c->eager_bytes)
-        return tt_fail(TUTTI_ERR_INVALID, "segments of %llu bytes: it must be a power of two, at least 8 and the eager limit (%llu)",
+        return tt_fail(TUTTI_ERR_INVALID, "invalid segment size %llu: must be a power of two, at least 8 and the eager limit (%llu)",
                        (unsigned long long)seg, (unsigned long long)c->eager_bytes);
     if (c->streams < 1 || c->streams > TT_EXEC_STREAMS_MAX || c->depth < 1 || c->depth > TT_EXEC_DEPTH_MAX ||
         (c->depth & (c->depth - 1)))
-        return tt_fail(TUTTI_ERR_INVALID, "%u streams of depth %u: at most %u of a power of two up to %u", c->streams,
-                       c->depth, TT_EXEC_STREAMS_MAX, TT_EXEC_DEPTH_MAX);
+        return tt_fail(TUTTI_ERR_INVALID, "invalid streams: %u of depth %u (at most %u, of a power of two up to %u)",
+                       c->streams, c->depth, TT_EXEC_STREAMS_MAX, TT_EXEC_DEPTH_MAX);
     if (!(c->reduce_byte_ns >= 0 && c->copy_byte_ns >= 0 && c->came_reduce_byte_ns >= 0 && c->came_copy_byte_ns >= 0 &&
           c->jitter_ns >= 0 && c->skew_ns >= 0 && c->plan_ns >= 0 && c->step_ns >= 0 && c->wake_ns >= 0 &&
           c->idle_ns >= 0 && is_way(&c->way) && (!c->near || is_way(c->near))))
-        return tt_fail(TUTTI_ERR_INVALID, "a cost is negative or no number");
+        return tt_fail(TUTTI_ERR_INVALID, "invalid cost: negative or not a number");
     return TUTTI_OK;
 }
 
@@ -803,7 +803,7 @@ static tutti_status prepare(struct des *s)
         s->coll[r].rank = r;
     }
     if (!s->rank || !s->coll || !s->work_ps || !make_peers(s) || !des_cores_init(s))
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory to simulate %u ranks (%llu MiB)", n,
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for the simulation of %u ranks (%llu MiB)", n,
                        (unsigned long long)(tt_des_memory(c->algo, c->coll, c->net) >> 20));
     make_ranks(s);
     return TUTTI_OK;

@@ -52,7 +52,7 @@ static tutti_status need(const struct tt_net_conf *conf, enum tt_distance d)
 {
     if (conf->link[d].bytes_per_s > 0)
         return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_INVALID, "the rate of links at distance \"%s\" is %g bytes per second: it must be positive",
+    return tt_fail(TUTTI_ERR_INVALID, "invalid link rate at distance \"%s\": %g bytes per second (must be positive)",
                    tt_distance_name(d), conf->link[d].bytes_per_s);
 }
 
@@ -135,10 +135,10 @@ static tutti_status slow_uplink(struct tt_net *net, const struct tt_fault *f)
     const enum tt_distance d = (enum tt_distance)(f->index + 1);
 
     if (f->index < TT_NEAR_RACK || f->index > TT_NEAR_FABRIC || !net->shared_up[d])
-        return tt_fail(TUTTI_ERR_INVALID, "a fault names the uplink of a %s, but that layer is not over-subscribed here, or not used",
+        return tt_fail(TUTTI_ERR_INVALID, "invalid fault: the uplink of a %s is not oversubscribed here, or not used",
                        tt_distance_name((enum tt_distance)f->index));
     if (f->where >= tt_layout_groups(net->layout, (enum tt_distance)f->index))
-        return tt_fail(TUTTI_ERR_INVALID, "a fault names the uplink of %s %u, but there are %u",
+        return tt_fail(TUTTI_ERR_INVALID, "invalid fault: the uplink of %s %u of %u",
                        tt_distance_name((enum tt_distance)f->index), f->where,
                        tt_layout_groups(net->layout, (enum tt_distance)f->index));
     for (int way = 0; way < 2; way++)
@@ -154,7 +154,7 @@ static tutti_status slow_rank(const struct tt_net *net, const struct tt_fault *f
     float slow = 1;
 
     if (f->where >= net->layout->nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "a fault names rank %u of %u", f->where, net->layout->nranks);
+        return tt_fail(TUTTI_ERR_INVALID, "invalid fault: rank %u of %u", f->where, net->layout->nranks);
     for (uint32_t k = 0; f->kind == TT_FAULT_SLOW_RANK && k <= i; k++)
         if (faults[k].kind == f->kind && faults[k].where == f->where && !tt_fault_slow(&slow, faults[k].factor))
             return too_much(f);
@@ -168,7 +168,7 @@ static tutti_status break_things(struct tt_net *net, const struct tt_fault *faul
     for (uint32_t i = 0; i < nfaults && !st; i++) {
         if (!(faults[i].factor >= 0) ||
             (faults[i].kind != TT_FAULT_DEAD_RAIL && faults[i].kind != TT_FAULT_LATE_RANK && faults[i].factor <= 0))
-            return tt_fail(TUTTI_ERR_INVALID, "a fault's factor is %g: it must be positive", faults[i].factor);
+            return tt_fail(TUTTI_ERR_INVALID, "invalid fault: factor %g (must be positive)", faults[i].factor);
         if (faults[i].kind == TT_FAULT_SLOW_RAIL || faults[i].kind == TT_FAULT_DEAD_RAIL)
             st = slow_rail(net, &faults[i]);
         else if (faults[i].kind == TT_FAULT_SLOW_UPLINK)

@@ -243,14 +243,14 @@ static tutti_status check(const struct tt_putsignal_conf *c)
     uint32_t ignored;
 
     if (!tt_layout_is_even(c->net->layout, &ignored))
-        return tt_fail(TUTTI_ERR_INVALID, "putsignal: hosts must have equally many ranks, one host after another");
+        return tt_fail(TUTTI_ERR_INVALID, "putsignal: hosts must have equal numbers of consecutive ranks");
     if (c->senders < 1 || c->senders > nranks)
         return tt_fail(TUTTI_ERR_INVALID, "putsignal: %u sender%s of %u rank%s", c->senders, TT_PLURAL(c->senders), nranks, TT_PLURAL(nranks));
     if (c->transfers < 1 || c->transfers > TT_PUTSIGNAL_MESSAGES_MAX / 2 / c->senders)
         return tt_fail(TUTTI_ERR_INVALID, "putsignal: %u transfers of each of %u senders; together they may be 1 to %u",
                        c->transfers, c->senders, TT_PUTSIGNAL_MESSAGES_MAX / 2);
     if (c->group && c->transfers % c->group)
-        return tt_fail(TUTTI_ERR_INVALID, "putsignal: %u transfers cannot be cut into groups of %u", c->transfers, c->group);
+        return tt_fail(TUTTI_ERR_INVALID, "putsignal: %u transfers are not a multiple of groups of %u", c->transfers, c->group);
     if (c->header_bytes < 1 || c->bytes > UINT64_MAX / 2 || !(c->op_ns >= 0))
         return tt_fail(TUTTI_ERR_INVALID, "putsignal: puts of %llu bytes behind %llu of header, %g ns each",
                        (unsigned long long)c->bytes, (unsigned long long)c->header_bytes, c->op_ns);

@@ -292,7 +292,7 @@ static tutti_status read_rules(const struct place *p, struct json_object *o, str
     n = json_object_array_length(o);
     if (n > TT_TOPO_HOSTS_MAX)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: hosts has %zu entries, at most %u are possible (a pattern can stand for many)",
+                       "%s: hosts has %zu entries: the maximum is %u (a pattern can match many hosts)",
                        locate(p, "hosts", line), n, TT_TOPO_HOSTS_MAX);
     t->rules = calloc(n + 1, sizeof *t->rules);
     if (!t->rules)
@@ -370,7 +370,7 @@ static tutti_status no_such(const char *word)
 
     for (size_t i = 0; n < sizeof names && tt_topo_builtin(i, &name, &summary); i++)
         n += (size_t)snprintf(&names[n], sizeof names - n, "%s%s", i ? ", " : "", name);
-    return tt_fail(TUTTI_ERR_INVALID, "there is no topology \"%s\": neither a built-in one (%s) nor a file", word, names);
+    return tt_fail(TUTTI_ERR_INVALID, "unknown topology \"%s\": neither built in (%s) nor a file", word, names);
 }
 
 tutti_status tt_topo_load(struct tt_topo *out, const char *name_or_path)

@@ -56,11 +56,10 @@ static tutti_status check_rules(const struct ordering *o, uint32_t nranks)
         if (whole % o->rules[i].ranks == 0)
             continue;
         if (i + 1 < o->nrules)
-            return tt_fail(
-                TUTTI_ERR_INVALID,
-                "groups of %u and groups of %u cannot both be kept together: the first do not divide the second",
-                o->rules[i].ranks, whole);
-        return tt_fail(TUTTI_ERR_INVALID, "%u rank%s no whole number of groups of %u", nranks, nranks == 1 ? " is" : "s are", o->rules[i].ranks);
+            return tt_fail(TUTTI_ERR_INVALID, "conflicting groups: groups of %u do not divide groups of %u",
+                           o->rules[i].ranks, whole);
+        return tt_fail(TUTTI_ERR_INVALID, "%u rank%s no whole number of groups of %u", nranks,
+                       nranks == 1 ? " is" : "s are", o->rules[i].ranks);
     }
     return TUTTI_OK;
 }
@@ -244,12 +243,11 @@ tutti_status tt_order_ranks(const struct tt_order_host *hosts, uint32_t n, uint3
     fill_in_order(&o, nranks);
     if (!keeps_rules(&o, &rule, &first, torn)) {
         if (!reorder)
-            return tt_fail(
-                TUTTI_ERR_INVALID,
-                "in this order ranks %u to %u, which shall be inside one %s, are on %s and on %s, which are in different "
-                "ones; another order was not asked for",
-                first, first + o.rules[rule].ranks - 1, tt_distance_name(o.rules[rule].within), hosts[torn[0]].name,
-                hosts[torn[1]].name);
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "ranks %u to %u must be inside one %s, but are on %s and on %s, which are in different "
+                           "ones (--reorder allows another order)",
+                           first, first + o.rules[rule].ranks - 1, tt_distance_name(o.rules[rule].within),
+                           hosts[torn[0]].name, hosts[torn[1]].name);
         o.sorted = malloc(n * sizeof *o.sorted);
         st = o.sorted ? reorder_hosts(&o, nranks) : tt_fail(TUTTI_ERR_NOMEM, "no memory for %u hosts", n);
         free(o.sorted);

@@ -34,9 +34,9 @@ uint32_t tt_topo_nranks(const struct tt_topo *t)
 static tutti_status check_room(const struct tt_topo *t, uint32_t nranks)
 {
     if (!t->has_shape)
-        return tt_fail(TUTTI_ERR_INVALID, "the topology \"%s\" has no \"machine\": it labels hosts, but does not say how many ranks there are where", t->name);
+        return tt_fail(TUTTI_ERR_INVALID, "the topology \"%s\" has no \"machine\" (it has labels of hosts only, without the number of ranks)", t->name);
     if (nranks < 1 || nranks > tt_topo_nranks(t))
-        return tt_fail(TUTTI_ERR_INVALID, "%u ranks do not fit the topology \"%s\", which has %u", nranks, t->name, tt_topo_nranks(t));
+        return tt_fail(TUTTI_ERR_INVALID, "too many ranks: %u, but the topology \"%s\" has %u", nranks, t->name, tt_topo_nranks(t));
     return TUTTI_OK;
 }
 
@@ -67,7 +67,7 @@ static tutti_status check_link(const struct tt_topo *t, enum tt_distance d, bool
 
     if (l->latency_ns == 0 || (rate && l->bytes_per_s <= 0))
         return tt_fail(TUTTI_ERR_INVALID,
-                       "the topology \"%s\" does not tell links.%s.%s, without which no time can be computed", t->name,
+                       "the topology \"%s\" lacks links.%s.%s, which the simulation needs", t->name,
                        tt_distance_name(d), l->latency_ns == 0 ? "latency_ns" : "gbit_s");
     return TUTTI_OK;
 }
@@ -85,6 +85,6 @@ tutti_status tt_topo_is_complete(const struct tt_topo *t, uint32_t nranks)
         below = size;
     }
     if (!st && nranks > t->host_ranks && t->link[TT_NEAR_RACK].bytes_per_s <= 0)
-        st = tt_fail(TUTTI_ERR_INVALID, "the topology \"%s\" does not tell links.rack.gbit_s, the rate of a rail", t->name);
+        st = tt_fail(TUTTI_ERR_INVALID, "the topology \"%s\" lacks links.rack.gbit_s, the rate of a rail", t->name);
     return st;
 }

@@ -16,7 +16,7 @@ tutti_status tt_trace_ring_init(struct tt_trace_ring *r, uint32_t depth)
     tt_assert(depth > 0 && (depth & (depth - 1)) == 0);
     slots = calloc(depth, sizeof *slots);
     if (!slots)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory to keep %u events of a trace", depth);
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a trace of %u events", depth);
     *r = (struct tt_trace_ring){ .slots = slots, .depth = depth };
     return TUTTI_OK;
 }
@@ -106,7 +106,7 @@ tutti_status tt_trace_start(uint32_t depth)
     tutti_status st;
 
     if (atomic_flag_test_and_set(&begun))
-        return tt_fail(TUTTI_ERR_INVALID, "this process has been traced before");
+        return tt_fail(TUTTI_ERR_INVALID, "cannot trace: this process was traced before");
     st = tt_trace_ring_init(&ring, depth);
     if (st)
         atomic_flag_clear(&begun);
