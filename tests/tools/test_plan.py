@@ -160,7 +160,7 @@ class Json(unittest.TestCase):
     def test_what_has_no_plan_says_so(self):
         result = plan("show", "allgatherv", "ring", "--json")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("allgatherv : not supported as JSON", result.stderr)
+        self.assertIn("allgatherv: not supported as JSON", result.stderr)
 
 
 class Show(unittest.TestCase):
