@@ -56,7 +56,7 @@ static tutti_status check_rules(const struct ordering *o, uint32_t nranks)
         if (whole % o->rules[i].ranks == 0)
             continue;
         if (i + 1 < o->nrules)
-            return tt_fail(TUTTI_ERR_INVALID, "conflicting groups: groups of %u do not divide groups of %u",
+            return tt_fail(TUTTI_ERR_INVALID, "cannot keep groups of %u and groups of %u together: the first do not divide the second",
                            o->rules[i].ranks, whole);
         return tt_fail(TUTTI_ERR_INVALID, "%u rank%s no whole number of groups of %u", nranks,
                        nranks == 1 ? " is" : "s are", o->rules[i].ranks);

@@ -38,13 +38,13 @@ class Case(unittest.TestCase):
 class Arguments(Case):
     BOTH = [
         (["--concurrency", "0"], "--concurrency 0"),
-        (["--concurrency", "5..4"], "ranges go up"),
+        (["--concurrency", "5..4"], "ranges ascending"),
         (["--concurrency", "many"], "--concurrency many"),
         (["--concurrency", "1,,2"], "--concurrency 1,,2"),
         (["--concurrency", "4K"], "--concurrency 4K"),
         (["--concurrency", "1..2..3"], "1..2..3"),
         (["--concurrency", "1025"], "1 to 1024"),
-        (["--concurrency", "1..1024,1..1024"], "more than 16"),
+        (["--concurrency", "1..1024,1..1024"], "at most 16"),
         (["--bytes", "4"], "8 to"),
         (["--bytes", "4K..1Q"], "4K..1Q"),
         (["--bytes", "999999999999G"], "999999999999G"),
@@ -52,9 +52,9 @@ class Arguments(Case):
         (["--mode", "full,"], '""'),
         (["--sources", "0"], "--sources 0"),
         (["--group", "0"], "--group 0"),
-        (["--group", "5"], "--group 5: 96 transfers"),
-        (["--group", "4", "--concurrency", "8,6"], "--group 4: 6 transfers"),
-        (["--group", "16", "--concurrency", "8"], "--group 16: 8 transfers"),
+        (["--group", "5"], "--group 5: does not divide the 96 transfers"),
+        (["--group", "4", "--concurrency", "8,6"], "--group 4: does not divide the 6 transfers"),
+        (["--group", "16", "--concurrency", "8"], "--group 16: does not divide the 8 transfers"),
         (["--sideways"], "--sideways"),
         (["sideways"], "Too many arguments"),
     ]

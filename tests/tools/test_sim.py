@@ -147,9 +147,9 @@ class Sim(unittest.TestCase):
 
     def test_mistakes_are_told(self):
         for arguments, said in (
-                ((), "which collective"),
+                ((), "missing collective"),
                 (("allgather", "broadcast"), "one collective"),
-                (("gossip",), "no collective \"gossip\""),
+                (("gossip",), "unknown collective \"gossip\""),
                 (("alltoallv",), "equal blocks"),
                 (("allgather", "--ranks", "0"), "--ranks 0"),
                 (("allgather", "--ranks", "999999999"), "--ranks"),

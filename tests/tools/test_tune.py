@@ -146,7 +146,7 @@ class Measuring(TuneTest):
         for args, word in ((["--ranks", "1"], "--ranks 1"), (["--colls", "alltoallv"], "alltoallv cannot be tuned"),
                            (["--colls", "broadcats"], "broadcats"), (["--min", "2K", "--max", "1K"], "2048"), (["--rounds", "0"], "--rounds 0"),
                            (["--plot", "x.svg"], "--show"), (["--wire", "pigeon"], "pigeon"), (["allreduce"], "--colls"),
-                           (["-o", "/nowhere/tune.json"], "/nowhere"), (["-o", self.place.name + "/"], "folder")):
+                           (["-o", "/nowhere/tune.json"], "/nowhere"), (["-o", self.place.name + "/"], "is a directory")):
             with self.subTest(args=args):
                 done = tutti("tune", *args)
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
