@@ -21,9 +21,9 @@
  *    started, neither could continue. After half a lease all members get TUTTI_ERR_MISMATCH, which
  *    names both calls. The group call had no effect, the operation is restored and not retried, and
  *    the epoch is over.
- *  - Calls that may change the view (epoch, shrink, optimize) are INVALID while a call on the
- *    view's communicator runs or one of its requests is open. A call on that communicator is
- *    INVALID while one of them runs. After a change of view, no call begins on the old
+ *  - epoch, shrink and optimize may change the view. They are INVALID while a call on the view's
+ *    communicator runs or one of its requests is open. A call on that communicator is INVALID while
+ *    one of them runs. After a change of view, no call begins on the old
  *    communicator (tutti_run_comm).
  *  - tutti_run_poll, _revoke, _leave and _stats may be called by any thread at any time.
  *  - A run belongs to the process that joined it. In the child of a fork all calls return
@@ -81,8 +81,8 @@ typedef struct tutti_run_conf {
                                        of `group`; nroles 0 or 1: no groups. A view has a group
                                        completely or not at all. A group is admitted when it is
                                        complete. After the loss of a member the next view is without
-                                       the group, and its other members wait in tutti_run_epoch,
-                                       like newcomers, for a replacement */
+                                       the group. Its other members wait for a replacement in
+                                       tutti_run_epoch, like newcomers */
     const char *listen;         /* "address:port", "[v6]:port" or ":port" for connections of other
                                    members; NULL: TUTTI_LISTEN, else any port on all addresses
                                    (without any access setting: on loopback) */
@@ -274,8 +274,8 @@ typedef enum tutti_scope {
 
 /* One operation. Zero means default; set `size` to sizeof. All members of a scope pass the same
  * scope, and the same coll, count, type, op, root, quant, divisor, tag, mode and (as in tutti.h)
- * counts. This is checked: MISMATCH. Exception: members in operations of different tags wait until
- * the deadline, whose message names these tags. */
+ * counts. Otherwise they get MISMATCH. Exception: members in operations of different tags wait
+ * until the deadline, whose message names these tags. */
 typedef struct tutti_elastic {
     size_t size;
     tutti_coll coll;
@@ -286,9 +286,8 @@ typedef struct tutti_elastic {
     tutti_redop op;
     /* v collectives, as in tutti.h: elements of each rank's block, and displacements (NULL:
      * packed); for alltoallv of the sent blocks. These arrays and root use the ranks (in the scope)
-     * of the view that the last tutti_run_epoch returned, even if retried operations have shrunk it
-     * since. allgatherv and gatherv then omit the blocks of lost members; others return PEER_LOST.
-     * */
+     * of the view that tutti_run_epoch last returned, even if retries have shrunk it since. Then
+     * allgatherv and gatherv omit the blocks of lost members, and others return PEER_LOST. */
     const size_t *counts, *displs;
     const size_t *recv_counts, *recv_displs;    /* alltoallv: of the received blocks */
     int32_t root;
@@ -317,11 +316,11 @@ typedef struct tutti_elastic {
 
 /* Runs one operation until its verdict, which is the same on all live members, and returns it. The
  * verdict is also in op->status.
- * The verdict costs one more exchange of a few bytes, except for *small operations*: an all-reduce
- * or allgather with a result of up to 1 KiB, or a barrier, in mode TUTTI_ABORT or TUTTI_RETRY,
- * neither quantized nor tentative, in a run without replica groups. A member with the result then
- * returns TUTTI_OK. If the epoch ends, members without it get it from those that have it
- * (docs/elastic-protocol.md).
+ * The verdict costs one more exchange of a few bytes, except for *small operations*. These are an
+ * all-reduce or allgather with a result of up to 1 KiB, or a barrier. Their mode is TUTTI_ABORT or
+ * TUTTI_RETRY, they are neither quantized nor tentative, and the run has no replica groups. A
+ * member with the result then returns TUTTI_OK. If the epoch ends, members without it get it from
+ * those that have it (docs/elastic-protocol.md).
  * INVALID, without any effect: an argument is wrong, the tag is in use, this member is in no view,
  * or a group call is in progress.
  *
@@ -338,7 +337,7 @@ typedef struct tutti_elastic {
  * may be overwritten with the original input. If dst is separate, the run uses neither any more. To
  * repeat the operation after a loss, the program must keep src.
  * With replica groups, completion in one role or group implies nothing about the others. Therefore
- * a tentative operation in the scope of a role or group must not be followed by another one with
+ * a tentative operation in the scope of a role or group must not follow another tentative one with
  * the same tag (INVALID, without any effect): use one tag for each, and commit the step. If the
  * collective itself rejects the arguments of such an operation, the epoch ends, and results of
  * other scopes are undone. An operation that is rejected before it begins changes nothing; a commit
@@ -434,9 +433,11 @@ typedef struct tutti_state {
  * returns. A receiver temporarily needs as much memory as it receives.
  * TUTTI_OK: all live members have the same content. Otherwise no member's arrays have changed.
  * After INVALID, TIMEOUT, MISMATCH and NOMEM the call may be repeated unchanged.
- * A member is removed (ABORTED, with the reason) if its arrays (names, types, counts) differ from
- * those of the first sync, if its revision is ahead of the others, or if it only sends and its
- * content did not win. The other members' call continues; as after any loss, their epoch is over.
+ * A member is removed (ABORTED, with the reason) in three cases:
+ *   - its arrays (names, types, counts) differ from those of the first sync,
+ *   - its revision is ahead of the others,
+ *   - it only sends, and its content did not win.
+ * The other members' call continues; as after any loss, their epoch is over.
  * INVALID:     an argument is wrong (overlap: names both arrays); a call or operation is in
  *              progress; or no member is willing to send the successor of the last sync.
  * MISMATCH:    members made different calls, or only some use POPULAR.
@@ -446,9 +447,9 @@ typedef struct tutti_state {
  *              `instead`.
  * NOMEM:       a member, named in the message, has no memory to receive.
  * TIMEOUT:     names the members that had not called, or whose deadline passed.
- * SYSTEM:      an array could not be hashed or read before it was offered; no effect. If it cannot
- *              be read later or written at the end, this member has left the run (ABORTED, with the
- *              reason), and the arrays to be written are undefined.
+ * SYSTEM:      an array could not be hashed or read before it was offered; no effect.
+ * ABORTED:     also if an array cannot be read later, or written at the end. This member has then
+ *              left the run, and the arrays to write are undefined.
  * Source: PCCL (technical report, 2025), synchronizeSharedState. */
 TUTTI_API tutti_status tutti_run_sync(tutti_run *run, tutti_state *state, int64_t timeout_ms);
 

@@ -92,7 +92,8 @@ typedef enum tutti_dtype {
 /* Reduction operations.
  * A reduction step on 16-bit or 8-bit floats adds in f32 and rounds the result once, to nearest
  * even. With n ranks there are at most n - 1 steps. For values of equal sign, the relative error of
- * the sum is at most (n - 1) * u. u is 2^-11 (f16), 2^-8 (bf16), 2^-4 (e4m3) or 2^-3 (e5m2). Integer sums and products wrap. MIN and MAX return NaN if an operand is NaN. */
+ * the sum is at most (n - 1) * u. u is 2^-11 (f16), 2^-8 (bf16), 2^-4 (e4m3) or 2^-3 (e5m2).
+ * Integer sums and products wrap. MIN and MAX return NaN if an operand is NaN. */
 typedef enum tutti_redop {
     TUTTI_SUM = 0,
     TUTTI_PROD,
