@@ -225,6 +225,7 @@ class Language(unittest.TestCase):
         texts = re.findall(r'"((?:\\.|[^"\\])*)"', (ROOT / "src" / "base" / "param.c").read_text())
         self.assertGreater(len(texts), 40)
         self.check(finding for text in texts for finding in words_in(text, "src/base/param.c"))
+        self.check(long_lines_in(tutti("info", "--params"), "tutti info --params"))
 
     def test_errors_are_plain(self):
         seen = 0

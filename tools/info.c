@@ -485,11 +485,29 @@ static void print_registration(struct json_object *r)
         return;
     }
     printf("  %-22s %s%s\n", "is registered", text_of(r, "mode"),
-           bool_of(r, "dynamic") ? "" : "; only what Tutti is told of (TUTTI_REGISTER_DYNAMIC=0)");
+           bool_of(r, "dynamic") ? "" : "; only memory of tutti_mem_register and tutti_mem_alloc (TUTTI_REGISTER_DYNAMIC=0)");
     printf("  %-22s %lld bytes, %lld registrations\n", "is kept registered", (long long)integer_of(r, "bytes_max"),
            (long long)integer_of(r, "count_max"));
-    printf("  %-22s %s%s\n", "changes are noticed", bool_of(r, "watches") ? "yes (userfaultfd)" : "no, so only what Tutti is told of is kept: ",
+    printf("  %-22s %s%s\n", "changes are detected", bool_of(r, "watches") ? "yes (userfaultfd)" : "no, so only memory of tutti_mem_register is kept: ",
            text_of(r, "watches_why_not"));
+}
+
+/* Prints words in lines of at most 100 columns, indented by 4. A longer word has a line of its own. */
+static void print_wrapped(const char *text)
+{
+    size_t at = 0;
+
+    while (*text) {
+        const size_t n = strcspn(text, " ");
+
+        if (at > 0 && at + 1 + n > 100) {
+            putchar('\n');
+            at = 0;
+        }
+        at += (size_t)printf("%s%.*s", at > 0 ? " " : "    ", (int)n, text);
+        text += n + (text[n] == ' ');
+    }
+    putchar('\n');
 }
 
 static void print_params(struct json_object *params)
@@ -500,11 +518,13 @@ static void print_params(struct json_object *params)
         const char *value = text_of(p, "value");
 
         if (!json_object_object_get(p, "unit")) {
-            printf("%-26s %12s\n    %s\n", text_of(p, "name"), value ? value : "not set", text_of(p, "summary"));
+            printf("%-26s %12s\n", text_of(p, "name"), value ? value : "not set");
+            print_wrapped(text_of(p, "summary"));
             continue;
         }
-        printf("%-26s %12s %12s %12s %12s  %s\n    %s\n", text_of(p, "name"), value ? value : "invalid",
-               text_of(p, "default"), text_of(p, "min"), text_of(p, "max"), text_of(p, "unit"), text_of(p, "summary"));
+        printf("%-26s %12s %12s %12s %12s  %s\n", text_of(p, "name"), value ? value : "invalid", text_of(p, "default"),
+               text_of(p, "min"), text_of(p, "max"), text_of(p, "unit"));
+        print_wrapped(text_of(p, "summary"));
     }
 }
 
