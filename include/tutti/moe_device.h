@@ -94,6 +94,9 @@ TUTTI_API tutti_status tutti_moe_begin(tutti_moe *moe, const tutti_moe_routing *
 TUTTI_API tutti_status tutti_moe_end(tutti_moe *moe, tutti_status kernel, int64_t timeout_ms);
 /* The layer's device, for tutti_device_run and _set_mode between runs; NULL: it has none. The layer keeps owning it. */
 TUTTI_API tutti_device *tutti_moe_device(tutti_moe *moe);
+/* Called by tutti_moe_check on the CPU device: writes the sentence of `status`, which it returns. */
+TUTTI_API tutti_status tutti_moe_refuse(const tutti_moe_view *view, const uint8_t *tile, uint32_t ntiles,
+                                        tutti_status status);
 
 #ifdef __cplusplus
 }
@@ -379,7 +382,7 @@ TUTTI_DEVICE tutti_status tutti_moe_poll(const tutti_moe_view *v, uint32_t sourc
 
 /* OK if a tile that has come can be worked on: its rows are no more than there can be, for experts that this rank holds. TUTTI_ERR_INVALID: the routing of its sender is
  * wrong, and the run with it. TUTTI_ERR_PROTOCOL: no layer writes such a tile. ntiles is what tutti_moe_poll said. For one thread, or for all. */
-TUTTI_DEVICE tutti_status tutti_moe_check(const tutti_moe_view *v, const uint8_t *tile, uint32_t ntiles)
+TUTTI_DEVICE tutti_status tutti_moe_check_tile(const tutti_moe_view *v, const uint8_t *tile, uint32_t ntiles)
 {
     const tutti_moe_head *head = (const tutti_moe_head *)(const void *)tile;
     const uint32_t *experts = tutti_moe_tile_experts(tile);
@@ -394,6 +397,18 @@ TUTTI_DEVICE tutti_status tutti_moe_check(const tutti_moe_view *v, const uint8_t
         if (experts[r] >= v->experts || v->held_at[experts[r]] == TUTTI_MOE_NONE)
             return TUTTI_ERR_PROTOCOL;
     return TUTTI_OK;
+}
+
+/* The same; on the CPU device an error leaves a sentence. */
+TUTTI_DEVICE tutti_status tutti_moe_check(const tutti_moe_view *v, const uint8_t *tile, uint32_t ntiles)
+{
+    const tutti_status st = tutti_moe_check_tile(v, tile, ntiles);
+
+#if defined(__CUDA_ARCH__)
+    return st;
+#else
+    return st ? tutti_moe_refuse(v, tile, ntiles, st) : TUTTI_OK;
+#endif
 }
 
 /* ---- results ----------------------------------------------------------------------------------------------------------- */

@@ -55,7 +55,7 @@ static tutti_status result(const struct launch *l, tutti_device *d)
         snprintf(why, sizeof why, "%s", tutti_last_error());
     if (!why[0])
         return tt_fail(l->status, "block %u of %u returned %s: %s", l->failed, l->nblocks, name,
-                       l->status == TUTTI_ERR_TIMEOUT ? "it waited until its time was up" : "it does not say why");
+                       l->status == TUTTI_ERR_TIMEOUT ? "timed out" : "no cause was recorded by the kernel");
     snprintf(sentence, sizeof sentence, "block %u of %u returned %s: %s", l->failed, l->nblocks, name, why);
     return tt_fail_again(l->status, sentence);
 }
@@ -69,7 +69,7 @@ static tutti_status start(struct launch *l, struct block *blocks, uint32_t *star
         blocks[i] = (struct block){ .launch = l, .number = i };
         err = pthread_create(&blocks[i].thread, NULL, run_block, &blocks[i]);
         if (err)
-            return tt_fail_errno(err, "start block %u of %u", i, l->nblocks);
+            return tt_fail_errno(err, "tutti_device_run: start block %u of %u", i, l->nblocks);
         *started = i + 1;
     }
     return TUTTI_OK;
@@ -83,14 +83,14 @@ tutti_status tutti_device_run(tutti_device *device, uint32_t nblocks, tutti_devi
     tutti_status st;
 
     if (!device || !kernel)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_run: the %s is NULL", device ? "kernel" : "device");
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_run: %s is NULL", device ? "kernel" : "device");
     if (nblocks == 0 || nblocks > BLOCKS_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_run: %u blocks, but there can be 1 to %u", nblocks, BLOCKS_MAX);
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_run: invalid nblocks %u (expected 1 to %u)", nblocks, BLOCKS_MAX);
     if (device->conf.alloc)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_run: the device's memory is another's: its kernels run there");
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_run: the device uses conf.alloc: launch its kernels with the GPU runtime");
     blocks = calloc(nblocks, sizeof *blocks);
     if (!blocks)
-        return tt_fail(TUTTI_ERR_NOMEM, "tutti_device_run: no memory for %u blocks", nblocks);
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_device_run: out of memory for %u blocks", nblocks);
     l.view = &device->view;
     st = start(&l, blocks, &started);
     if (st)

@@ -22,6 +22,13 @@ _Static_assert(SLOTS_MIN >= TUTTI_DEVICE_AT_ONCE, "what is pushed at once finds 
 
 /* ---- options ---- */
 
+static tutti_status check_mode(tutti_device_mode mode, tutti_device_lanes lanes, const char *call)
+{
+    const tutti_status st = tt_options_enum(call, "mode", (int)mode, TUTTI_DEVICE_MODES - 1);
+
+    return st ? st : tt_options_enum(call, "lanes", (int)lanes, TUTTI_DEVICE_LANES - 1);
+}
+
 static tutti_status check_conf(const tutti_device_conf *c)
 {
     static const char call[] = "tutti_device_create";
@@ -49,7 +56,7 @@ static tutti_status check_conf(const tutti_device_conf *c)
     if (c->flags > FLAGS_MAX)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: conf.flags is %u: the maximum is %u", c->flags, FLAGS_MAX);
     if (!c->alloc != !c->free)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: of alloc and free there must be both or none");
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: conf.alloc and conf.free must both be set or both be NULL");
     return TUTTI_OK;
 }
 
@@ -92,7 +99,7 @@ static void *have(tutti_device *d, size_t bytes, tutti_device_memory memory, con
             memset(mem, 0, rounded);
     }
     if (!mem) {
-        tt_fail(TUTTI_ERR_NOMEM, "tutti_device_create: no memory for %s, %zu bytes", what, rounded);
+        tt_fail(TUTTI_ERR_NOMEM, "tutti_device_create: out of memory: %zu bytes for %s", rounded, what);
         return NULL;
     }
     d->pieces[d->npieces++] = (struct tt_device_piece){ mem, memory };
@@ -132,9 +139,9 @@ static tutti_status find_direct(const tutti_device *d, uint32_t rank, uint8_t **
 static tutti_status make_tables(tutti_device *d)
 {
     tutti_device_view *v = &d->view;
-    uint8_t **direct = have(d, v->nranks * sizeof *direct, TUTTI_DEVICE_SHARED, "addresses");
-    uint64_t *bytes = have(d, v->nranks * sizeof *bytes, TUTTI_DEVICE_SHARED, "sizes");
-    uint8_t *words = have(d, v->nranks, TUTTI_DEVICE_SHARED, "what has words");
+    uint8_t **direct = have(d, v->nranks * sizeof *direct, TUTTI_DEVICE_SHARED, "peer addresses");
+    uint64_t *bytes = have(d, v->nranks * sizeof *bytes, TUTTI_DEVICE_SHARED, "peer window sizes");
+    uint8_t *words = have(d, v->nranks, TUTTI_DEVICE_SHARED, "peer alignment flags");
     tutti_status st = direct && bytes && words ? TUTTI_OK : TUTTI_ERR_NOMEM;
 
     for (uint32_t r = 0; r < v->nranks && !st; r++) {
@@ -142,7 +149,7 @@ static tutti_status make_tables(tutti_device *d)
         words[r] = d->window->cards[r].aligned && !d->window->cards[r].device;
         if (bytes[r] > WORDS_BYTES_MAX)
             st = tt_fail(TUTTI_ERR_UNSUPPORTED,
-                         "tutti_device_create: rank %u has %llu bytes, more than devices reach (%llu)", r,
+                         "tutti_device_create: the window of rank %u has %llu bytes (maximum %llu)", r,
                          (unsigned long long)bytes[r], WORDS_BYTES_MAX);
         else
             st = find_direct(d, r, &direct[r]);
@@ -181,11 +188,11 @@ static tutti_status make_view(tutti_device *d)
     v->answers = have(d, 2 * (v->nranks + 1ul) * sizeof *v->answers, TUTTI_DEVICE_SHARED, "answers");
     v->given = have(d, v->nranks * sizeof *v->given, TUTTI_DEVICE_SHARED, "credits");
     v->room_waits = have(d, sizeof *v->room_waits, TUTTI_DEVICE_SHARED, "a counter");
-    v->told = have(d, v->nranks * sizeof *v->told, TUTTI_DEVICE_SHARED, "who was told");
+    v->told = have(d, v->nranks * sizeof *v->told, TUTTI_DEVICE_SHARED, "wake-up flags");
     v->flags = have(d, (size_t)c->flags * GROUP_WORDS * sizeof *v->flags, TUTTI_DEVICE_SHARED, "flags");
     d->status = have(d, sizeof *d->status, TUTTI_DEVICE_SHARED, "the status");
     d->clock_ms = have(d, sizeof *d->clock_ms, TUTTI_DEVICE_SHARED, "the clock");
-    v->ended = have(d, sizeof *v->ended, TUTTI_DEVICE_LOCAL, "what was seen of the status");
+    v->ended = have(d, sizeof *v->ended, TUTTI_DEVICE_LOCAL, "the cached status");
     v->reserved = have(d, sizeof *v->reserved, TUTTI_DEVICE_LOCAL, "a counter");
     v->taken_seen = have(d, sizeof *v->taken_seen, TUTTI_DEVICE_LOCAL, "a counter");
     v->tickets = have(d, 2 * (v->nranks + 1ul) * sizeof *v->tickets, TUTTI_DEVICE_LOCAL, "queries");
@@ -251,7 +258,7 @@ tutti_status tutti_device_create(tutti_window *window, const tutti_device_conf *
         return st;
     d = calloc(1, sizeof *d);
     if (!d)
-        return tt_fail(TUTTI_ERR_NOMEM, "tutti_device_create: no memory");
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_device_create: out of memory: %zu bytes", sizeof *d);
     d->window = w;
     atomic_store(&w->signals_itself, true);     /* blocks store to this rank's words themselves */
     pthread_mutex_init(&d->lock, NULL);
@@ -275,7 +282,7 @@ tutti_status tutti_device_create(tutti_window *window, const tutti_device_conf *
 
 static tutti_status check(const tutti_device *d, const char *call)
 {
-    return d ? TUTTI_OK : tt_fail(TUTTI_ERR_INVALID, "%s: the device is NULL", call);
+    return d ? TUTTI_OK : tt_fail(TUTTI_ERR_INVALID, "%s: device is NULL", call);
 }
 
 tutti_status tutti_device_status(tutti_device *device)
@@ -353,7 +360,7 @@ tutti_status tutti_device_flag(tutti_device *device, uint32_t flag, uint64_t **o
     if (st)
         return st;
     if (flag >= device->conf.flags)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_flag: there is no flag %u of %u", flag, device->conf.flags);
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_flag: invalid flag %u (the device has %u)", flag, device->conf.flags);
     if (!out)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_device_flag: out is NULL");
     *out = &device->view.flags[flag * GROUP_WORDS];
@@ -364,14 +371,9 @@ tutti_status tutti_device_set_mode(tutti_device *device, tutti_device_mode mode,
 {
     const uint32_t change = tt_device_change(mode, lanes);
     tutti_status st = check(device, "tutti_device_set_mode");
-    tutti_device_conf wanted;
 
-    if (st)
-        return st;
-    wanted = device->conf;
-    wanted.mode = mode;
-    wanted.lanes = lanes;
-    st = check_conf(&wanted);
+    if (!st)
+        st = check_mode(mode, lanes, "tutti_device_set_mode");
     if (st)
         return st;
     atomic_store(&device->change, change);
@@ -381,7 +383,7 @@ tutti_status tutti_device_set_mode(tutti_device *device, tutti_device_mode mode,
         return st ? st
                   : tt_fail(
                         TUTTI_ERR_TIMEOUT,
-                        "tutti_device_set_mode: what was put before has not all been taken within %lld ms; the mode is still %s",
+                        "tutti_device_set_mode: timed out after %lld ms: earlier puts are still queued (mode remains %s)",
                         (long long)device->conf.timeout_ms, tutti_device_mode_name(device->conf.mode));
     }
     device->conf.mode = mode;
@@ -401,7 +403,7 @@ tutti_status tutti_device_read_counters(tutti_device *device, tutti_device_count
         return st;
     if (!out || out->size < COUNTERS_BYTES_FIRST)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_device_read_counters: %s",
-                       out ? "out->size must be sizeof(tutti_device_counters)" : "out is NULL");
+                       out ? "invalid out->size (expected sizeof(tutti_device_counters))" : "out is NULL");
     c = &device->proxy.counters;
     bytes = out->size < sizeof mine ? out->size : sizeof mine;
     mine = (tutti_device_counters){
@@ -450,13 +452,13 @@ tutti_status tutti_device_refuse(tutti_device *device, const char *call, uint32_
     tutti_status st;
 
     if (what == 2)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no group %u of %u", call, peer, device->conf.groups);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: invalid group %u (the device has %u)", call, peer, device->conf.groups);
     if (what == 3)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no flag %u of %u", call, peer, device->conf.flags);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: invalid flag %u (the device has %u)", call, peer, device->conf.flags);
     if (peer >= device->view.nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no rank %u of %u", call, peer, device->view.nranks);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: invalid rank %u (the window has %u ranks)", call, peer, device->view.nranks);
     st = what == 1 ? tt_window_check_word(w, peer, offset, 8, call) : tt_window_check(w, peer, offset, bytes, call);
-    return st ? st : tt_fail(TUTTI_ERR_INVALID, "%s: that is no operation of a signal", call);
+    return st ? st : tt_fail(TUTTI_ERR_INVALID, "%s: invalid signal operation (expected TUTTI_SIGNAL_SET or TUTTI_SIGNAL_ADD)", call);
 }
 
 tutti_status tutti_device_late(int what, uint64_t which, tutti_compare compare, uint64_t value, uint64_t seen)
@@ -471,12 +473,12 @@ tutti_status tutti_device_late(int what, uint64_t which, tutti_compare compare, 
     char rank[32] = "other ranks";
 
     if (what >= 0 && what <= TUTTI_DEVICE_LATE_FLAG)
-        return tt_fail(TUTTI_ERR_TIMEOUT, "%s: the %s %llu was %llu at the deadline; it was waited for to be %s%llu",
+        return tt_fail(TUTTI_ERR_TIMEOUT, "%s: timed out: the %s %llu is %llu, expected %s%llu",
                        words[what].call, words[what].whose, (unsigned long long)which, (unsigned long long)seen,
                        tt_compare_prefix(compare), (unsigned long long)value);
     if (which != TUTTI_DEVICE_ALL)
         snprintf(rank, sizeof rank, "rank %llu", (unsigned long long)which);
-    return tt_fail(TUTTI_ERR_TIMEOUT, "%s: what was put to %s %s by the deadline",
+    return tt_fail(TUTTI_ERR_TIMEOUT, "%s: timed out: puts to %s %s",
                    what == TUTTI_DEVICE_LATE_QUIET ? "tutti_device_quiet" : "tutti_device_flush", rank,
-                   what == TUTTI_DEVICE_LATE_QUIET ? "has not landed" : "has not left its sources");
+                   what == TUTTI_DEVICE_LATE_QUIET ? "have not completed" : "still use their source buffers");
 }

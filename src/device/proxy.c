@@ -26,7 +26,7 @@ tutti_status tt_proxy_init(struct tt_proxy *p, const struct tt_proxy_conf *conf)
     p->conf = *conf;
     p->peers = calloc(conf->nranks, sizeof(struct tt_proxy_peer *));
     if (!p->peers)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a proxy of %u ranks", conf->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "device proxy: out of memory for %u ranks", conf->nranks);
     return TUTTI_OK;
 }
 
@@ -263,11 +263,12 @@ static tutti_status hear(struct tt_proxy *p, struct tt_command *c)
 {
     c->credited = c->what == TUTTI_TRIGGER_PUT || c->what == TUTTI_TRIGGER_SIGNAL || c->what == TUTTI_TRIGGER_FENCE;
     if (!tt_command_fits(c, p->conf.rank, p->conf.nranks, p->conf.bytes, p->conf.words))
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "the command before position %llu of the FIFO (kind %u, rank %u, %llu bytes at %llu, word %llu) "
-                       "is not of this window",
-                       (unsigned long long)p->at, c->what, c->peer, (unsigned long long)c->bytes,
-                       (unsigned long long)c->offset, (unsigned long long)c->word);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "device FIFO: the command before position %llu is outside the window (kind %u, rank %u, %llu bytes at "
+            "offset %llu, word %llu)",
+            (unsigned long long)p->at, c->what, c->peer, (unsigned long long)c->bytes, (unsigned long long)c->offset,
+            (unsigned long long)c->word);
     p->holds = !accept(p, c);
     if (p->holds)
         p->held = *c;
@@ -292,7 +293,7 @@ uint32_t tt_proxy_take(struct tt_proxy *p, tutti_status *st)
         if (found == TT_TRIGGER_WHOLE)
             *st = hear(p, &c);
         else if (found == TT_TRIGGER_BAD && !p->failed)
-            *st = tt_fail(TUTTI_ERR_INVALID, "position %llu of the FIFO (%#llx, %#llx) holds no trigger",
+            *st = tt_fail(TUTTI_ERR_INVALID, "device FIFO: invalid trigger at position %llu (%#llx, %#llx)",
                           (unsigned long long)p->at - 1, (unsigned long long)head, (unsigned long long)body);
     }
     if (p->at == began)
@@ -376,7 +377,7 @@ static tutti_status serve(struct tt_proxy *p, struct tt_proxy_peer *peer, uint64
             if (!is_late(p, &peer->stuck_ns, now_ns))
                 return TUTTI_OK;
             return tt_fail(TUTTI_ERR_TIMEOUT,
-                           "rank %u has taken nothing of what this rank's device puts to it for %llu ms", peer->rank,
+                           "device put timed out: rank %u accepted no data for %llu ms", peer->rank,
                            (unsigned long long)(p->conf.timeout_ns / TT_MS));
         }
         if (st)
@@ -409,7 +410,7 @@ static tutti_status go_on_draining(struct tt_proxy *p, uint64_t now_ns, bool *an
             p->peers[r]->drained = true;
     }
     if (waits_for != UINT32_MAX && is_late(p, &p->drain_ns, now_ns))
-        return tt_fail(TUTTI_ERR_TIMEOUT, "what this rank's device put to rank %u did not land within %llu ms",
+        return tt_fail(TUTTI_ERR_TIMEOUT, "device drain timed out: puts to rank %u did not complete within %llu ms",
                        waits_for, (unsigned long long)(p->conf.timeout_ns / TT_MS));
     if (waits_for != UINT32_MAX)
         return TUTTI_OK;

@@ -20,7 +20,7 @@ tutti_status tt_sink_init(struct tt_sink *s, struct tt_window *window, tutti_dev
     *s = (struct tt_sink){ .window = window, .lanes = lanes };
     s->peers = calloc(window->comm->nranks, sizeof(struct tt_sink_peer *));
     if (!s->peers)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for what a device puts to %u ranks", window->comm->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "device: out of memory for puts to %u ranks", window->comm->nranks);
     return TUTTI_OK;
 }
 
@@ -67,7 +67,7 @@ static tutti_status sink_put(void *arg, const struct tt_command *c, bool ordered
     if (!p)
         p = s->peers[c->peer] = calloc(1, sizeof *p);
     if (!p)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for what a device puts to rank %u", c->peer);
+        return tt_fail(TUTTI_ERR_NOMEM, "device: out of memory for puts to rank %u", c->peer);
     if (!p->begun) {
         const tutti_rma rma = {
             .size = sizeof rma, .signal_op = (tutti_signal_op)c->op, .signal_offset = c->word,
@@ -79,7 +79,7 @@ static tutti_status sink_put(void *arg, const struct tt_command *c, bool ordered
         if (st)
             return st;
         tt_window_put_init(&p->put, s->window, c->peer, c->offset, c->src, c->bytes, &rma, lane_of(s, c->peer),
-                           &p->failed, "a device's put");
+                           &p->failed, "device put");
         p->begun = true;
     }
     st = tt_window_put_step(&p->put);
@@ -91,7 +91,7 @@ static tutti_status sink_put(void *arg, const struct tt_command *c, bool ordered
 static tutti_status told(tutti_status st, uint32_t peer)
 {
     if (st == TUTTI_ERR_PEER_LOST)
-        return tt_fail(st, "a device's rank %u has ended its communicator", peer);
+        return tt_fail(st, "device: rank %u has destroyed its communicator", peer);
     return st;
 }
 

@@ -62,7 +62,7 @@ static void end_device(tutti_device *d, tutti_status st)
 static tutti_status look_around(const tutti_device *d)
 {
     if (atomic_load_explicit(&d->aborted, memory_order_relaxed))
-        return tt_fail(TUTTI_ERR_ABORTED, "tutti_device_abort was called");
+        return tt_fail(TUTTI_ERR_ABORTED, "device aborted: tutti_device_abort was called");
     return tt_window_status(d->window);
 }
 
@@ -185,7 +185,7 @@ tutti_status tt_device_start(tutti_device *d)
     err = pthread_create(&d->thread, NULL, run, d);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (err)
-        return tt_fail_errno(err, "start the proxy of a device");
+        return tt_fail_errno(err, "device: start the proxy thread");
     d->runs = true;
     return TUTTI_OK;
 }

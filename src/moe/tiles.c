@@ -3,6 +3,7 @@
  *
  * Why nothing is overwritten before its time: see tutti/moe_device.h. A run with a flaw ends like any other one when a word of every rank has been seen; and before
  * that everything that was put in it has landed, so that nothing of it comes later. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -399,6 +400,21 @@ const struct tt_moe_ops tt_moe_tiles = {
 tutti_device *tutti_moe_device(tutti_moe *m)
 {
     return m && m->ops == &tt_moe_tiles ? own(m)->device : NULL;
+}
+
+tutti_status tutti_moe_refuse(const tutti_moe_view *view, const uint8_t *tile, uint32_t ntiles, tutti_status status)
+{
+    const uint64_t at = (uint64_t)(tile - (view->device.mine + view->tiles_at));
+    const uint32_t source = (uint32_t)(at / ((uint64_t)view->tiles_max * view->tile_bytes));
+    const tutti_moe_head *head = (const tutti_moe_head *)(const void *)tile;
+    char why[TT_ERROR_BYTES];
+
+    if (status == TUTTI_ERR_INVALID) {  /* the end of the run names the token, and logs it */
+        snprintf(why, sizeof why, "tutti_moe_check: the routing of rank %u is invalid", source);
+        return tt_fail_again(status, why);
+    }
+    return tt_fail(status, "tutti_moe_check: invalid tile from rank %u (%u tiles, maximum %u; %u rows, maximum %u)",
+                   source, ntiles, view->tiles_max, head->rows, view->tile_tokens);
 }
 
 tutti_status tutti_moe_begin(tutti_moe *m, const tutti_moe_routing *routing, void *out, tutti_moe_view *view,

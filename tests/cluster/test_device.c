@@ -416,7 +416,7 @@ static tutti_status wrong_kernel(const tutti_device_view *v, uint32_t block, uin
     const volatile uint64_t endless = UINT64_MAX;       /* compilers would look into it */
 
     (void)block, (void)nblocks;
-    CHECK_SAYS(r, tutti_device_put(v, 2, 0, bytes, 8), TUTTI_ERR_INVALID, "no rank 2");
+    CHECK_SAYS(r, tutti_device_put(v, 2, 0, bytes, 8), TUTTI_ERR_INVALID, "invalid rank 2");
     CHECK_SAYS(r, tutti_device_put(v, 1, 57, bytes, 8), TUTTI_ERR_INVALID, "8 bytes at offset 57");
     CHECK_SAYS(r, tutti_device_put(v, 1, UINT64_MAX, bytes, 8), TUTTI_ERR_INVALID, "offset");
     CHECK_SAYS(r, tutti_device_put(v, 1, 8, bytes, endless), TUTTI_ERR_INVALID, "bytes");
@@ -424,19 +424,19 @@ static tutti_status wrong_kernel(const tutti_device_view *v, uint32_t block, uin
     CHECK_SAYS(r, tutti_device_put_signal(v, 1, 0, bytes, 8, TUTTI_SIGNAL_NONE, 0, 1), TUTTI_ERR_INVALID, "signal");
     CHECK_SAYS(r, tutti_device_signal(v, 1, TUTTI_SIGNAL_SET, 4, 1), TUTTI_ERR_INVALID, "multiple of 8");
     CHECK_SAYS(r, tutti_device_signal(v, 1, (tutti_signal_op)7, 8, 1), TUTTI_ERR_INVALID, "operation");
-    CHECK_SAYS(r, tutti_device_fence(v, 77), TUTTI_ERR_INVALID, "no rank 77");
-    CHECK_SAYS(r, tutti_device_quiet(v, 77), TUTTI_ERR_INVALID, "no rank 77");
+    CHECK_SAYS(r, tutti_device_fence(v, 77), TUTTI_ERR_INVALID, "invalid rank 77");
+    CHECK_SAYS(r, tutti_device_quiet(v, 77), TUTTI_ERR_INVALID, "invalid rank 77");
     CHECK_SAYS(r, tutti_device_wait(v, 64, TUTTI_EQUAL, 1, NULL), TUTTI_ERR_INVALID, "offset 64");
-    CHECK_SAYS(r, tutti_device_group_put(v, 0, bytes, 8, &nobody), TUTTI_ERR_INVALID, "no rank 9");
-    CHECK_SAYS(r, tutti_device_group_publish(v, 3), TUTTI_ERR_INVALID, "no group 3 of 1");
-    CHECK_SAYS(r, tutti_device_group_signal(v, 1, 0, &nobody, 1), TUTTI_ERR_INVALID, "no group 1 of 1");
-    CHECK_SAYS(r, tutti_device_raise_flag(v, 2, 1), TUTTI_ERR_INVALID, "no flag 2 of 2");
-    CHECK_SAYS(r, tutti_device_await_flag(v, 2, 1), TUTTI_ERR_INVALID, "no flag 2 of 2");
-    CHECK_SAYS(r, tutti_device_await_flag(v, 1, 1), TUTTI_ERR_TIMEOUT, "flag 1 was 0 at the deadline; it was waited for to be at least 1");
-    CHECK_SAYS(r, tutti_device_group_signal(v, 0, 3, NULL, 0), TUTTI_ERR_TIMEOUT, "group 0 was 0 at the deadline; it was waited for to be at least 3");
+    CHECK_SAYS(r, tutti_device_group_put(v, 0, bytes, 8, &nobody), TUTTI_ERR_INVALID, "invalid rank 9");
+    CHECK_SAYS(r, tutti_device_group_publish(v, 3), TUTTI_ERR_INVALID, "invalid group 3");
+    CHECK_SAYS(r, tutti_device_group_signal(v, 1, 0, &nobody, 1), TUTTI_ERR_INVALID, "invalid group 1");
+    CHECK_SAYS(r, tutti_device_raise_flag(v, 2, 1), TUTTI_ERR_INVALID, "invalid flag 2");
+    CHECK_SAYS(r, tutti_device_await_flag(v, 2, 1), TUTTI_ERR_INVALID, "invalid flag 2");
+    CHECK_SAYS(r, tutti_device_await_flag(v, 1, 1), TUTTI_ERR_TIMEOUT, "timed out: the flag 1 is 0, expected at least 1");
+    CHECK_SAYS(r, tutti_device_group_signal(v, 0, 3, NULL, 0), TUTTI_ERR_TIMEOUT, "group 0 is 0, expected at least 3");
     CHECK(r, tutti_device_poll(v, 0, TUTTI_EQUAL, 1, NULL) == TUTTI_PENDING);
     CHECK_SAYS(r, tutti_device_wait(v, 8, TUTTI_NOT_EQUAL, 0, NULL), TUTTI_ERR_TIMEOUT,     /* of 50 ms */
-               "offset 8 was 0 at the deadline; it was waited for to be other than 0");
+               "offset 8 is 0, expected other than 0");
     return TUTTI_ERR_TIMEOUT;
 }
 
@@ -466,11 +466,11 @@ static void mistakes_role(struct rank *r)
     CHECK_SAYS(r, tutti_device_create(NULL, NULL, &d), TUTTI_ERR_INVALID, "NULL");
     CHECK_SAYS(r, tutti_device_set_mode(h.device, TUTTI_DEVICE_FULL, TUTTI_DEVICE_LANES), TUTTI_ERR_INVALID, "lanes");
     CHECK_SAYS(r, tutti_device_read_counters(h.device, &few), TUTTI_ERR_INVALID, "size");
-    CHECK_SAYS(r, tutti_device_run(h.device, 0, wrong_kernel, r), TUTTI_ERR_INVALID, "0 blocks");
+    CHECK_SAYS(r, tutti_device_run(h.device, 0, wrong_kernel, r), TUTTI_ERR_INVALID, "invalid nblocks 0");
     CHECK_OK(r, tutti_device_destroy(NULL));
     if (r->rank == 0)
         CHECK_SAYS(r, tutti_device_run(h.device, 1, wrong_kernel, r), TUTTI_ERR_TIMEOUT,
-                   "block 0 of 1 returned TIMEOUT: tutti_device_wait: the word at offset 8");
+                   "block 0 of 1 returned TIMEOUT: tutti_device_wait: timed out: the word at offset 8");
     CHECK_OK(r, tutti_device_status(h.device));
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     job_check_all(r, h.mem, 64, 0);

@@ -705,7 +705,7 @@ static void router_init(struct rank *r, struct router *x)
     CHECK_OK(r, tutti_device_create(x->window, &conf, &x->device));
     CHECK_OK(r, tutti_device_flag(x->device, START, &x->start));
     CHECK_OK(r, tutti_device_flag(x->device, OVER, &x->over));
-    CHECK_SAYS(r, tutti_device_flag(x->device, 2, &x->over), TUTTI_ERR_INVALID, "no flag 2 of 2");
+    CHECK_SAYS(r, tutti_device_flag(x->device, 2, &x->over), TUTTI_ERR_INVALID, "invalid flag 2");
     CHECK(r, *x->start == 0 && *x->over == 0);
 }
 

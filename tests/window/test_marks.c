@@ -164,12 +164,26 @@ static void numbers_that_are_not_on_their_way_change_nothing(void **state)
     assert_true(tt_marks_is_quiet(&m, 6) && tt_marks_is_quiet(&m, 7));
 }
 
+/* A put that was queued is given to the wire later than one that was called after it: quiets between the two wait for it. */
+static void queued_put_counts_from_its_call(void **state)
+{
+    struct tt_marks m = { 0 };
+
+    (void)state;
+    tt_marks_put(&m, 6);
+    assert_true(tt_marks_is_quiet(&m, 6));
+    tt_marks_put(&m, 5);
+    assert_false(tt_marks_is_quiet(&m, 6));
+    assert_true(tt_marks_is_quiet(&m, 5));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_quiet_waits_for_what_was_put_before_and_for_no_more),
         cmocka_unit_test(marks_are_bounded_and_every_quiet_ends),
         cmocka_unit_test(numbers_that_are_not_on_their_way_change_nothing),
+        cmocka_unit_test(queued_put_counts_from_its_call),
     };
 
     if (argc > 1)
