@@ -1,44 +1,58 @@
-/* Tutti, from devices: put, signal, fence, quiet and wait, called by the blocks of a running kernel.
+/* Tutti, device-initiated communication: put, signal, fence, quiet and wait, called by the blocks of
+ * a running kernel.
  *
- * One source for two kinds of devices. Functions marked TUTTI_DEVICE are called by kernels; they are all in this header, and compile as C, as C++ and as CUDA
- * (nvcc, for sm_70 and newer). On a CUDA device a block is a thread block. On the CPU "device" a block is a thread
- * (tutti_device_run starts them), so that a kernel runs, and is tested, where there is no GPU.
+ * One source serves two kinds of devices. Functions marked TUTTI_DEVICE are called by kernels; they
+ * are all in this header and compile as C, C++ and CUDA (nvcc, sm_70 and newer). On a CUDA device a
+ * block is a thread block. On the CPU device a block is a thread started by tutti_device_run, so
+ * that kernels run, and are tested, without a GPU.
  *
- *     create (host, one device for a window) -> view -> kernels put, signal and wait by the view -> destroy
+ *     create (host, per window) -> view -> kernels put, signal and wait with the view -> destroy
  *
- * How it works. Memory of ranks on this host that is mapped here is stored to by the block itself (a GPU's blocks store bytes there, and not signals). All else goes by a *FIFO* in host memory: a ring of 16-byte
- * triggers that any number of blocks fill and one *proxy*, a thread of this process, drains onto the window. A full FIFO holds blocks up until the
- * proxy has taken something; a peer that takes nothing does not hold up what goes to others, until TUTTI_DEVICE_PENDING commands wait for it.
+ * How it works. A block stores directly to memory of ranks on this host that is mapped here (a GPU
+ * stores data there, but no signals). Everything else goes through a FIFO in host memory: a ring of
+ * 16-byte triggers, written by any number of blocks and read by one proxy thread of this process,
+ * which issues the puts.
  *
- * What holds, towards any peer, in every mode:
- *  - A put promises no order. Its source is the device's again when tutti_device_quiet returns, or tutti_device_flush.
- *  - Who sees a signal raised by put_signal sees the bytes of that put; who sees one raised after a fence sees the bytes of all puts to that peer that
- *    were called before the fence: by this block, or by others whose calls this one knows of (a group's counter, a barrier of the kernel).
- *  - A fence does not wait, and says nothing of other peers. Only quiet and flush wait for the network; full FIFOs hold blocks up.
- * Sets and adds of a signal are as tutti_window_signal's. Words and bytes are those of the window, so host code may wait for what a device signals and the other
- * way round (see tutti_device_conf.wakes_hosts).
+ * Flow control. A block waits while the FIFO is full; the proxy always drains it. In addition each
+ * peer has credits: at most tutti_device_conf.pending commands per peer may be entered and not yet
+ * accepted by the wire. At this bound a block that sends to that peer waits before it enters the
+ * command, so that a stopped peer blocks its own senders only. tutti_device_has_room queries it.
  *
- * Modes say how the proxy keeps a signal behind the bytes before it; programs are the same in all:
- *     mode        put_signal (and group_put)              fence                     of a group of n tiles to one peer
- *     COUPLED     put, drain, signal                      drain                     n drains
- *     DECOUPLED   group_put: put; else as COUPLED         drain                     1 drain, by the leader's fence
- *     ORDERED     put, mark, signal                       mark                      n marks, 0 drains
- *     FULL        group_put: put; else as ORDERED         mark                      1 mark, 0 drains
- * To *drain* is to stop until everything that this device has in flight, to any peer, has landed: what proxies do whose network keeps no order for
- * them. A *mark* says that the next signal to that peer goes behind what is before it; the wire sees to that (one lane: in order; several: sequence
- * numbers, and the receiver holds the signal), and the proxy goes on. A put_signal whose bytes and signal the wire carries as one costs nothing more.
+ * Guarantees towards any peer, in every mode:
+ *  - Puts are unordered. A source is reusable after tutti_device_quiet or tutti_device_flush.
+ *  - A signal of put_signal is visible after the data of that put. A signal raised after a fence is
+ *    visible after the data of all puts to that peer called before the fence: by this block, or by
+ *    blocks it has synchronized with (a group's counter, a barrier of the kernel).
+ *  - A fence does not wait and does not affect other peers. Only quiet and flush wait for the
+ *    network; a full FIFO and missing credits delay blocks.
+ * SET and ADD signals are those of tutti_window_signal, on the words of the same window: host code
+ * can wait for a signal of a device and vice versa (see tutti_device_conf.wakes_hosts).
  *
- * Blocks. Every TUTTI_DEVICE function is called by all threads of a block together, with the same arguments, like __syncthreads; on the CPU a block has one
- * thread. What other threads of the block wrote to the source of a put before the call is seen by it. Different blocks call at the same time as they like.
+ * The mode selects how the proxy orders a signal behind data; kernels are the same in all modes.
+ *     mode       put_signal (and group_put)           fence   a group of n tiles to one peer
+ *     COUPLED    put, drain, signal                   drain   n drains
+ *     DECOUPLED  group_put: put; else as COUPLED      drain   1 drain, by the leader's fence
+ *     ORDERED    put, mark, signal                    mark    n marks, 0 drains
+ *     FULL       group_put: put; else as ORDERED      mark    1 mark, 0 drains
+ * A drain stops the proxy until all data of this device, to any peer, is complete: what a proxy does
+ * on a network without ordering. A stopped peer therefore blocks all others in COUPLED and
+ * DECOUPLED. A mark orders the next signal to that peer behind earlier data; the wire implements it
+ * (in-order lane, or sequence numbers with several lanes), and the proxy continues.
  *
- * Errors. What a call can see is wrong (a rank or range that is not there, an offset that is no word) it returns as TUTTI_ERR_INVALID, and
- * sends nothing. What the proxy meets (a peer was lost, or takes nothing, or lets nothing land, for the whole timeout) ends the device: from then
- * on its calls, those that wait too, return that status, and tutti_device_status returns it with a sentence. (A GPU's blocks hear of it when they wait, and after
- * some 256 triggers: what they put until then goes nowhere.) A wait whose time is up returns
- * TUTTI_ERR_TIMEOUT and leaves the device as it is; on the CPU device a sentence names the word, what was waited for, and what it was.
+ * Blocks. All threads of a block call a TUTTI_DEVICE function together, with the same arguments, as
+ * for __syncthreads; a block of the CPU device has one thread. Writes of the block's threads to the
+ * source of a put before the call are included. Blocks may call concurrently.
  *
- * Source: "Eliminating Hidden Serialization in Multi-Node Megakernel Communication" (2026), decoupled signaling and ordering by the NIC; lap parity
- * and 16-byte triggers as in MSCCL++ (arXiv 2504.09014). docs/one-sided.md tells more. */
+ * Errors. Invalid arguments return TUTTI_ERR_INVALID, and nothing is sent. Errors of the proxy (a
+ * lost peer, or a peer that accepts or completes nothing for the whole timeout) end the device: all
+ * later and pending calls return that status, and tutti_device_status returns it with a sentence. A
+ * GPU's blocks notice it when they wait, and after some 256 triggers; puts until then are dropped. A
+ * wait that exceeds its timeout returns TUTTI_ERR_TIMEOUT and leaves the device usable; on the CPU
+ * device the sentence names the word, the expected and the actual value.
+ *
+ * Sources: "Eliminating Hidden Serialization in Multi-Node Megakernel Communication" (2026) for
+ * decoupled signaling and ordering by the NIC; MSCCL++ (arXiv 2504.09014) for lap parity and 16-byte
+ * triggers. Details: docs/one-sided.md. */
 #ifndef TUTTI_DEVICE_H
 #define TUTTI_DEVICE_H
 
@@ -62,15 +76,15 @@ typedef enum tutti_device_mode {
     TUTTI_DEVICE_MODES
 } tutti_device_mode;
 
-/* Which of a wire's lanes (TCP connections) to a peer carries what the device puts there. Order is kept in all three. */
+/* Which lane (TCP connection, queue pair) carries a put. All policies preserve ordering. */
 typedef enum tutti_device_lanes {
-    TUTTI_DEVICE_SEQUENCED = 0, /* any lane, the one that drains fastest; per-peer sequence numbers */
-    TUTTI_DEVICE_PINNED,        /* lane = peer mod lanes, for all traffic to the peer: one lane is in order by itself */
-    TUTTI_DEVICE_ROUND_ROBIN,   /* lanes in turn, however they drain; per-peer sequence numbers */
+    TUTTI_DEVICE_SEQUENCED = 0, /* the fastest lane at the time; per-peer sequence numbers */
+    TUTTI_DEVICE_PINNED,        /* lane = peer mod lanes for all traffic to that peer */
+    TUTTI_DEVICE_ROUND_ROBIN,   /* lanes in turn; per-peer sequence numbers */
     TUTTI_DEVICE_LANES
 } tutti_device_lanes;
 
-/* Who uses memory of the device that `alloc` is to give. */
+/* The kind of memory that conf.alloc returns. */
 typedef enum tutti_device_memory {
     TUTTI_DEVICE_SHARED = 0,    /* kernels and the host: pinned host memory, at one address for both */
     TUTTI_DEVICE_LOCAL          /* kernels only: the device's own memory, zeroed */
@@ -81,19 +95,24 @@ typedef struct tutti_device_conf {
     size_t size;
     tutti_device_mode mode;
     tutti_device_lanes lanes;
-    uint32_t fifo_slots;        /* triggers, a power of two from 8 to 2^20; 0: 4096. A put takes 2, a put_signal 3 (1 where blocks store its bytes themselves), all else 1 */
-    uint32_t groups;            /* counters for tutti_device_group_*, numbered from 0; at most 2^20 */
-    int64_t timeout_ms;         /* of calls that wait, and how long a peer may take nothing; 0: the communicator's; negative: none */
-    uint8_t no_direct;          /* 1: mapped memory of this host's ranks goes through the FIFO, too; bytes for this rank's own part do not */
-    uint8_t wakes_hosts;        /* 1: a signal that a block stores itself is told to its owner, who may sleep in tutti_window_wait. Else only device code,
-                                   and host code that looks (tutti_window_test), is sure to see it soon. Where `polls` is set hosts are told in any case */
-    uint8_t polls;              /* 1: blocks are as those of a GPU. They cannot wake the proxy: it looks at the FIFO, without a pause while blocks wait and for a
-                                   millisecond after they have put, else every 50 us. They make no progress, which it does for them. And no atomic instruction of theirs is one for CPUs: so it changes
-                                   words for them, also where they store bytes themselves. With alloc it is so anyway */
+    uint32_t fifo_slots;        /* Triggers, a power of two from 8 to 2^20; 0: 4096. A put takes 2,
+                                 * a put_signal 3 (1 if blocks store its data), all else 1. */
+    uint32_t groups;            /* Counters for tutti_device_group_*, numbered from 0; max. 2^20 */
+    int64_t timeout_ms;         /* Of waiting calls and of unresponsive peers; 0: the
+                                 * communicator's; negative: none */
+    uint8_t no_direct;          /* 1: data for other ranks of this host uses the FIFO, too */
+    uint8_t wakes_hosts;        /* 1: a signal that a block stores itself also wakes host threads in
+                                 * tutti_window_wait. 0: only device code and tutti_window_test
+                                 * are sure to see it soon. Always 1 where `polls` is set. */
+    uint8_t polls;              /* 1: blocks behave like those of a GPU: they cannot wake the proxy
+                                 * and make no progress, and the proxy changes words for them. The
+                                 * proxy polls the FIFO: continuously while blocks wait and for
+                                 * 1 ms after a put, else every 50 us. Implied by alloc. */
     uint8_t pad[1];
-    uint32_t flags;             /* words that kernels and this process share beside the window, numbered from 0; at most 2^16: tutti_device_flag */
-    /* Where kernels run on a GPU: memory zeroed and aligned to 64 bytes, or NULL; and its end. Both or neither; both NULL: of this process.
-     * tutti_device_cuda_alloc and _free (below, where CUDA is) are such. */
+    uint32_t flags;             /* Words shared by kernels and this process, numbered from 0; at
+                                 * most 2^16: tutti_device_flag */
+    /* For kernels on a GPU: returns zeroed memory aligned to 64 bytes, or NULL; and its release.
+     * Set both or neither. tutti_device_cuda_alloc and _free (below) are such functions. */
     void *(*alloc)(size_t bytes, tutti_device_memory memory, void *arg);
     void (*free)(void *mem, tutti_device_memory memory, void *arg);
     void *arg;
@@ -116,32 +135,38 @@ typedef struct tutti_device_counters {
     uint64_t room_waits;        /* calls that waited because a peer had tutti_device_conf.pending commands queued */
 } tutti_device_counters;
 
-/* ---- for hosts ------------------------------------------------------------------------------------------ */
+/* ---- for hosts ------------------------------------------------------------------------------- */
 
-/* A device over a window: its puts go to parts of the window, its signals to words of it. Not collective: ranks may have devices of different kinds, or
- * none; a rank may have several on one window. conf NULL: defaults. Connects to ranks of this host. Caller owns *out: tutti_device_destroy, before the
- * window is freed (else TUTTI_ERR_INVALID) or its communicator destroyed (else the process ends). Any thread. The window must begin at a multiple of 8 on ranks that are signalled, and have at most 64 GiB on each rank. */
+/* Creates a device on a window, to which its puts and signals go. Not collective: ranks may have no
+ * device, or several. conf NULL: defaults. Connects to ranks of this host. The window must start at
+ * a multiple of 8 on ranks that receive signals and have at most 64 GiB per rank. The caller owns
+ * *out: destroy it before the window is freed (else TUTTI_ERR_INVALID) or the communicator is
+ * destroyed (else the process aborts). Any thread. */
 TUTTI_API tutti_status tutti_device_create(tutti_window *window, const tutti_device_conf *conf, tutti_device **out);
-/* Kernels must have returned. Takes what is in the FIFO to the window (as long as the timeout), then ends the proxy; does not wait for bytes to land:
- * tutti_window_quiet. NULL is fine. Returns what had ended the device. */
+/* Destroys the device; no kernel may be running. Issues what is in the FIFO (up to the timeout) and
+ * ends the proxy. Does not wait for completion: tutti_window_quiet. Returns the status that had
+ * ended the device. NULL is a no-op. */
 TUTTI_API tutti_status tutti_device_destroy(tutti_device *device);
-/* OK, or what has ended the device, with its sentence. */
+/* Returns TUTTI_OK, or the status that ended the device, with its sentence. Any thread. */
 TUTTI_API tutti_status tutti_device_status(tutti_device *device);
-/* Ends the device by hand: calls of kernels return TUTTI_ERR_ABORTED. Any thread. */
+/* Aborts the device: calls of kernels return TUTTI_ERR_ABORTED. Any thread. */
 TUTTI_API tutti_status tutti_device_abort(tutti_device *device);
-/* Another mode, or other lanes, from here on: no kernel may be running. Waits until the proxy has given the window what was put before; if that takes longer than the device's
- * timeout_ms it is TUTTI_ERR_TIMEOUT, and mode and lanes are what they were. Views taken before are out of date. */
+/* Changes mode and lanes; no kernel may be running. Waits until the proxy has issued earlier puts,
+ * at most conf.timeout_ms: then TUTTI_ERR_TIMEOUT, and nothing changed. Views taken before are
+ * stale. */
 TUTTI_API tutti_status tutti_device_set_mode(tutti_device *device, tutti_device_mode mode, tutti_device_lanes lanes);
-/* Any thread; what running kernels add meanwhile may be in or not. */
+/* Reads the counters. Any thread; concurrent operations may or may not be included. */
 TUTTI_API tutti_status tutti_device_read_counters(tutti_device *device, tutti_device_counters *out);
-/* All become 0. No kernel may be running. */
+/* Resets all counters to 0; no kernel may be running. */
 TUTTI_API tutti_status tutti_device_counters_reset(tutti_device *device);
 /* "full", "coupled", "decoupled", "ordered"; "sequenced", "pinned", "round-robin"; "?" for none. */
 TUTTI_API const char *tutti_device_mode_name(tutti_device_mode mode);
 TUTTI_API const char *tutti_device_lanes_name(tutti_device_lanes lanes);
 
-/* Flag `flag` of the device, zero at first: a word that kernels raise (tutti_device_raise_flag) or wait for (tutti_device_await_flag), and hosts read and write by atomic instructions. It
- * can be the start and the end of an exchange (tutti_dynamic, tutti/moe.h). The device's memory; any thread. */
+/* Returns flag `flag` of the device, initially 0: a word that kernels raise
+ * (tutti_device_raise_flag) or wait for (tutti_device_await_flag), and that hosts access with atomic
+ * instructions. It can start and end an exchange (tutti_dynamic, tutti/moe.h). The device owns the
+ * memory. Any thread. */
 TUTTI_API tutti_status tutti_device_flag(tutti_device *device, uint32_t flag, uint64_t **out);
 
 /* A slot of the FIFO. The lowest bit of `head` is the lap's parity, written last: the slot is filled when it is that of the reader's lap. */
@@ -185,8 +210,9 @@ typedef struct tutti_device_view {
 
 TUTTI_API tutti_status tutti_device_view_of(tutti_device *device, tutti_device_view *out);
 
-/* The CPU device: runs kernel(view, block, nblocks, arg) in nblocks threads, 1 to 1024, and returns when all have. The first status that is not TUTTI_OK
- * is returned, with block and sentence; others go on. Not for a device with `alloc`. */
+/* CPU device: runs kernel(view, block, nblocks, arg) in nblocks threads, 1 to 1024, and returns when
+ * all have returned. Returns the first status other than TUTTI_OK, with block number and sentence.
+ * INVALID for a device with conf.alloc. */
 typedef tutti_status tutti_device_kernel(const tutti_device_view *view, uint32_t block, uint32_t nblocks, void *arg);
 TUTTI_API tutti_status tutti_device_run(tutti_device *device, uint32_t nblocks, tutti_device_kernel *kernel, void *arg);
 
@@ -214,7 +240,7 @@ TUTTI_API tutti_status tutti_device_late(int what, uint64_t which, tutti_compare
 }
 #endif
 
-/* ---- for kernels: what CPUs and GPUs do differently ------------------------------------------------------- */
+/* ---- for kernels: what CPUs and GPUs do differently ------------------------------------------ */
 
 #if defined(__CUDACC__)
 #define TUTTI_DEVICE static __host__ __device__ inline
@@ -454,7 +480,7 @@ TUTTI_DEVICE tutti_status tutti_device_timeout(int what, uint64_t which, tutti_c
 #endif
 }
 
-/* ---- for kernels: the FIFO ----------------------------------------------------------------------------------- */
+/* ---- for kernels: the FIFO ------------------------------------------------------------------- */
 
 /* head: bit 0 parity, 1 to 3 what, 4 and 5 the signal's operation, 6 to 29 the peer, 30 to 63 (a signal) its offset / 8; a source's bytes from bit 6 on.
  * body: a put's offset, a source's address, a signal's value, a ticket. */
@@ -537,7 +563,7 @@ TUTTI_DEVICE void tutti_device_push(const tutti_device_view *v, uint64_t head, u
     tutti_device_push_all(v, &one, 1);
 }
 
-/* ---- for kernels: flow control per peer ------------------------------------------------------------------------- */
+/* ---- for kernels: flow control per peer ------------------------------------------------------ */
 
 /* Whether `n` more commands for `peer` may be entered without waiting: each put, put_signal, signal and fence is one
  * command. n is at most v->pending. Exact where one block alone sends to that peer. By one thread. */
@@ -573,7 +599,7 @@ TUTTI_DEVICE void tutti_device_admit(const tutti_device_view *v, uint32_t peer)
     }
 }
 
-/* ---- for kernels: puts and signals ----------------------------------------------------------------------------- */
+/* ---- for kernels: puts and signals ----------------------------------------------------------- */
 
 /* Whether blocks store to that rank's memory themselves. */
 TUTTI_DEVICE int tutti_device_is_direct(const tutti_device_view *v, uint32_t peer)
@@ -754,7 +780,7 @@ TUTTI_DEVICE tutti_status tutti_device_fence(const tutti_device_view *v, uint32_
     return TUTTI_OK;
 }
 
-/* ---- for kernels: waiting ---------------------------------------------------------------------------------------- */
+/* ---- for kernels: waiting -------------------------------------------------------------------- */
 
 /* When a call that begins now ends. */
 TUTTI_DEVICE uint64_t tutti_device_deadline_ms(const tutti_device_view *v)
@@ -912,7 +938,7 @@ TUTTI_DEVICE tutti_status tutti_device_wait(const tutti_device_view *v, uint64_t
     return tutti_device_agree(st);
 }
 
-/* ---- for kernels: flags, by which the host hears of kernels and they of it ------------------------------------------ */
+/* ---- for kernels: flags, by which the host hears of kernels and they of it ------------------- */
 
 TUTTI_DEVICE tutti_status tutti_device_check_flag(const tutti_device_view *v, const char *call, uint32_t flag)
 {
@@ -944,7 +970,7 @@ TUTTI_DEVICE tutti_status tutti_device_await_flag(const tutti_device_view *v, ui
     return tutti_device_agree(st);
 }
 
-/* ---- for kernels: groups, the two phases of decoupled signaling -------------------------------------------------- */
+/* ---- for kernels: groups, the two phases of decoupled signaling ------------------------------ */
 
 /* A group is some number of blocks whose tiles go to one destination (or a few), and one leader among them.
  *
@@ -1049,7 +1075,7 @@ TUTTI_DEVICE tutti_status tutti_device_group_signal(const tutti_device_view *v, 
     return tutti_device_agree(st);
 }
 
-/* ---- CUDA: flags in the order of a stream ---------------------------------------------------------------------------- */
+/* ---- CUDA: flags in the order of a stream ---------------------------------------------------- */
 
 #if defined(__CUDACC__)
 /* A template, so that sources which do not use it have no such kernel. */
@@ -1080,7 +1106,7 @@ static inline cudaError_t tutti_device_await_flag_on(cudaStream_t stream, const 
 }
 #endif
 
-/* ---- CUDA: memory for tutti_device_conf --------------------------------------------------------------------------- */
+/* ---- CUDA: memory for tutti_device_conf ------------------------------------------------------ */
 
 #if defined(__CUDACC__)
 static inline void *tutti_device_cuda_alloc(size_t bytes, tutti_device_memory memory, void *arg)
