@@ -369,8 +369,13 @@ TUTTI_API tutti_status tutti_mem_free(tutti_comm *comm, void *mem);
  * outlive the registration, which tutti_mem_deregister ends with the same `mem`. Local; valid for
  * all communicators. RDMA devices register the whole range: at once, in the background or at first
  * use, as TUTTI_REGISTER selects (docs/rdma.md); memory of tutti_mem_alloc likewise. Other
- * transports ignore it. Deregister memory only when no call uses it: peers lose access to it.
- * NOMEM: a device could not register it at once. Source: ncclCommRegister. */
+ * transports gain nothing from it. A buffer may span several adjacent registrations.
+ * NOMEM: a device could not register it at once. Source: ncclCommRegister.
+ *
+ * Deregister returns INVALID and changes nothing for an address that is not the start of a
+ * registration, or is deregistered already, and while an operation uses the memory. If an RDMA
+ * device has registered it, that holds also while a window or a put uses it. Memory must be
+ * deregistered before it is unmapped. */
 TUTTI_API tutti_status tutti_mem_register(tutti_comm *comm, void *mem, size_t bytes);
 TUTTI_API tutti_status tutti_mem_deregister(tutti_comm *comm, void *mem);
 

@@ -85,8 +85,7 @@ tutti_status tutti_mem_deregister(tutti_comm *comm, void *mem)
         return st;
     if (!mem)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_mem_deregister: mem is NULL");
-    tt_engine_untell(comm->world->engine, mem);
-    return TUTTI_OK;
+    return tt_engine_untell(comm->world->engine, mem);
 }
 
 tutti_status tutti_mem_registered(tutti_registered *out)

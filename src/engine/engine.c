@@ -13,6 +13,7 @@
 #include "engine/ended.h"
 #include "engine/op.h"
 #include "engine/progress.h"
+#include "engine/quantized.h"
 #include "engine/state.h"
 #include "engine/stream.h"
 #include "engine/trouble.h"
@@ -421,19 +422,10 @@ uint32_t tt_engine_waitings(struct tt_engine *e, uint32_t context, uint64_t op, 
 
 /* ---- memory ---------------------------------------------------------------------------------------------- */
 
-/* Whether some wire of ours registers memory at a price. */
-static bool pins(const struct tt_engine *e)
-{
-    uint32_t caps = 0;
-
-    for (uint32_t i = 0; i < e->nwires; i++)
-        caps |= e->wire[i]->caps;
-    return caps & TT_WIRE_CAP_PINS;
-}
-
 tutti_status tt_engine_tell(struct tt_engine *e, void *mem, size_t bytes)
 {
-    return pins(e) ? tt_registry_tell(mem, bytes) : TUTTI_OK;
+    (void)e;
+    return tt_registry_tell(mem, bytes);
 }
 
 tutti_status tt_engine_tell_device(struct tt_engine *e, void *mem, size_t bytes, const struct tt_device_memory *what)
@@ -454,10 +446,59 @@ tutti_status tt_engine_tell_device(struct tt_engine *e, void *mem, size_t bytes,
         "memory of devices is carried by RDMA devices, and this job's wires are %s (TUTTI_WIRES=verbs or ofi)", names);
 }
 
-void tt_engine_untell(struct tt_engine *e, const void *mem)
+static bool overlaps(const void *buf, uint64_t bytes, const void *mem, uint64_t mem_bytes)
 {
-    if (pins(e))
-        tt_registry_untell(mem);
+    return buf && bytes && (uintptr_t)buf < (uintptr_t)mem + mem_bytes && (uintptr_t)mem < (uintptr_t)buf + bytes;
+}
+
+/* A quantized operation's conf has packed buffers, which are Tutti's. */
+static bool uses(const struct tt_op *op, const void *mem, size_t bytes)
+{
+    const struct tt_coll *c = &op->conf.coll;
+    const uint64_t row = op->conf.quant.count * tutti_dtype_bytes(op->conf.dtype);
+
+    if (!tt_op_is_quantized(op))
+        return overlaps(op->conf.src, tt_coll_src_bytes(c), mem, bytes) ||
+               overlaps(op->conf.dst, tt_coll_dst_bytes(c), mem, bytes);
+    return overlaps(op->own_src, c->kind == TT_REDUCE_SCATTER ? c->nranks * row : row, mem, bytes) ||
+           overlaps(op->own_dst, c->kind == TT_ALLGATHER ? c->nranks * row : row, mem, bytes);
+}
+
+/* Whether an operation that is under way reads or writes some of mem[bytes]. */
+static bool is_in_use(struct tt_engine *e, const void *mem, size_t bytes)
+{
+    bool in_use = false;
+
+    tt_baton_take(e);
+    for (const struct tt_context *c = e->contexts; c && !in_use; c = c->next) {
+        for (const struct tt_op *op = c->active; op && !in_use; op = op->next)
+            in_use = uses(op, mem, bytes);
+        for (const struct tt_op *op = c->waiting; op && !in_use; op = op->next)
+            in_use = uses(op, mem, bytes);
+    }
+    tt_baton_give(e);
+    return in_use;
+}
+
+tutti_status tt_engine_untell(struct tt_engine *e, const void *mem)
+{
+    const size_t bytes = tt_registry_told_bytes(mem);
+    enum tt_untold was = TT_UNTOLD_UNKNOWN;
+
+    if (bytes)
+        was = is_in_use(e, mem, bytes) ? TT_UNTOLD_BUSY : tt_registry_try_untell(mem);
+    if (was == TT_UNTOLD_UNKNOWN)
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "tutti_mem_deregister: no registered memory begins at %p (it was not registered, was deregistered "
+            "before, or has been unmapped)",
+            mem);
+    if (was == TT_UNTOLD_BUSY)
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_mem_deregister: an operation or a window uses some of the %zu bytes at %p (wait for the "
+                       "operation, or free the window, before)",
+                       bytes, mem);
+    return TUTTI_OK;
 }
 
 tutti_status tt_engine_alloc(struct tt_engine *e, size_t bytes, void **out)
@@ -494,7 +535,7 @@ tutti_status tt_engine_free(struct tt_engine *e, void *mem)
     tt_baton_take(e);
     for (uint32_t i = 0; i < e->nallocated && st; i++)
         if (e->allocated[i]->mem == mem) {
-            tt_engine_untell(e, mem);
+            tt_registry_untell(mem);
             e->wire[0]->ops->dereg(e->allocated[i]);
             e->allocated[i] = e->allocated[--e->nallocated];
             st = TUTTI_OK;

@@ -295,10 +295,11 @@ void tt_engine_timers(struct tt_engine *e, struct tt_timers *out);
 tutti_status tt_engine_alloc(struct tt_engine *e, size_t bytes, void **out);
 tutti_status tt_engine_free(struct tt_engine *e, void *mem);
 /* mem[bytes], the caller's, will be used often, until untell: wires for which registering takes long may do it now (then NOMEM if that fails), or
- * in the background. What was not told of, or was unmapped since, may be untold. Any thread. */
+ * in the background. Remembered also where no wire registers. Any thread. */
 tutti_status tt_engine_tell(struct tt_engine *e, void *mem, size_t bytes);
 /* The same of memory of a device; UNSUPPORTED where no wire carries it. */
 tutti_status tt_engine_tell_device(struct tt_engine *e, void *mem, size_t bytes, const struct tt_device_memory *what);
-void tt_engine_untell(struct tt_engine *e, const void *mem);
+/* INVALID: no told memory begins there, or an operation of e, or whoever uses its registration, needs it. */
+tutti_status tt_engine_untell(struct tt_engine *e, const void *mem);
 
 #endif

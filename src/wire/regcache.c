@@ -202,6 +202,23 @@ uint64_t tt_regcache_invalidate(struct tt_regcache *c, const void *domain, uint6
     return n;
 }
 
+static bool lies_within(const struct tt_span *s, const void *arg)
+{
+    const struct tt_reg *r = (const struct tt_reg *)s, *around = arg;
+
+    return r != around && r->domain == around->domain && r->state == TT_REG_LIVE && s->begin >= around->span.begin &&
+           s->end <= around->span.end;
+}
+
+void tt_regcache_supersede(struct tt_regcache *c, struct tt_reg *r)
+{
+    struct tt_span *s;
+
+    tt_assert(r->state == TT_REG_LIVE && r->kept);
+    while ((s = tt_spans_touching(c->tree, r->span.begin, r->span.end, lies_within, r)))
+        make_stale(c, (struct tt_reg *)s);
+}
+
 void tt_regcache_trim(struct tt_regcache *c, uint64_t bytes_max, uint64_t count_max)
 {
     struct tt_reg *r = TT_PLANTED(TT_REGCACHE_BUG_NOT_RECENT) ? c->newest : c->oldest;

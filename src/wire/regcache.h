@@ -71,6 +71,8 @@ bool tt_regcache_put(struct tt_regcache *c, struct tt_reg *r, bool exposed);
 void tt_regcache_revoke(struct tt_regcache *c, struct tt_reg *r);
 /* All that have some of [begin, end) become stale; of the domain, or of all (NULL). Returns how many. */
 uint64_t tt_regcache_invalidate(struct tt_regcache *c, const void *domain, uint64_t begin, uint64_t end);
+/* r, which is live and kept, takes the place of those of its domain that lie within it: they become stale. */
+void tt_regcache_supersede(struct tt_regcache *c, struct tt_reg *r);
 /* Ends idle ones, the least recently used first, till all are at most so much or none is left that may end. */
 void tt_regcache_trim(struct tt_regcache *c, uint64_t bytes_max, uint64_t count_max);
 /* The next one that ended otherwise: the caller's, to be undone. NULL: there is none. */

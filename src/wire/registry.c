@@ -30,6 +30,7 @@ static const char *const mode_names[MODES] = { "none", "lazy", "eager", "async" 
 struct told {
     struct tt_span span;        /* whole pages; the first member */
     uint64_t mem;               /* where it begins */
+    size_t bytes;               /* as they were told */
     struct told *next;          /* of all, the newest first; or of those that are gone */
     struct told *next_awaited;  /* of those that are to be registered in the background */
     struct tt_device_memory device;     /* the descriptor is ours; if is_device */
@@ -46,7 +47,8 @@ struct tt_domain {
 enum made_for {
     FOR_CALL,                   /* memory that nobody has told of */
     FOR_PART,                   /* of what was told of */
-    FOR_TOLD                    /* all that one tell says: it lasts */
+    FOR_TOLD,                   /* all that one tell says: it lasts */
+    FOR_SEVERAL                 /* all of several tells, in place of theirs: it lasts */
 };
 
 struct settings {
@@ -118,6 +120,24 @@ static bool is_of_device(const struct tt_span *s, const void *arg)
 {
     (void)arg;
     return ((const struct told *)s)->is_device;
+}
+
+static bool is_of_host(const struct tt_span *s, const void *arg)
+{
+    (void)arg;
+    return !((const struct told *)s)->is_device;
+}
+
+/* Whether one tell has all of [begin, end), or several of the host's memory do. *from and *till: what these have. */
+static bool is_told(uint64_t begin, uint64_t end, uint64_t *from, uint64_t *till)
+{
+    const struct tt_span *s = tt_spans_covering(registry.told_tree, begin, end, NULL, NULL);
+
+    if (!s)
+        return tt_spans_cover(registry.told_tree, begin, end, is_of_host, NULL, from, till);
+    *from = s->begin;
+    *till = s->end;
+    return true;
 }
 
 /* Whether pages [begin, end) are of one device; then *out is what it is of them. Its descriptor is good until untold. */
@@ -243,7 +263,7 @@ static int try_make(struct tt_domain *d, uint64_t begin, uint64_t end, bool expo
 {
     struct tt_reg *r = calloc(1, sizeof *r);
     struct tt_device_memory what;
-    uint64_t began_ns, took_ns;
+    uint64_t began_ns, took_ns, from, till;
     void *handle = NULL;
     bool writable = false, watched, device;
     int err;
@@ -252,7 +272,7 @@ static int try_make(struct tt_domain *d, uint64_t begin, uint64_t end, bool expo
         return ENOMEM;
     lock();
     tt_regcache_enter(&registry.cache, r, d, begin, end, expose);
-    r->lasting = why == FOR_TOLD;
+    r->lasting = why >= FOR_TOLD;
     device = device_of(begin, end, &what);
     watched = r->watched = registry.watches && !device;     /* before it is, so that nobody ends the watch of its pages from here on */
     unlock();
@@ -272,10 +292,12 @@ static int try_make(struct tt_domain *d, uint64_t begin, uint64_t end, bool expo
         free(r);
         return err;
     }
-    if (why != FOR_CALL && !tt_spans_covering(registry.told_tree, begin, end, NULL, NULL) && r->state == TT_REG_MAKING)
+    if (why != FOR_CALL && !is_told(begin, end, &from, &till) && r->state == TT_REG_MAKING)
         tt_regcache_revoke(&registry.cache, r);     /* it has been untold meanwhile */
     tt_regcache_ready(&registry.cache, r, handle, writable,
                       writable && (registry.set.mode != MODE_NONE || device) && (watched || why != FOR_CALL));
+    if (why == FOR_SEVERAL && r->state == TT_REG_LIVE && r->kept)
+        tt_regcache_supersede(&registry.cache, r);
     count_made(why, took_ns);
     if (out)
         *out = r;
@@ -300,13 +322,13 @@ static int make(struct tt_domain *d, uint64_t begin, uint64_t end, bool expose, 
     return try_make(d, begin, end, expose, why, out);
 }
 
-/* The whole of what was told of, if the pages are some of it and it is not registered yet; else these pages. */
+/* The whole of what was told of, by one tell or several, if the pages are some of it and it is not registered yet; else these pages. */
 static int make_for(struct tt_domain *d, uint64_t begin, uint64_t end, bool expose, struct tt_reg **out)
 {
     struct tt_device_memory what;
     const struct tt_span *told;
     uint64_t told_begin = 0, told_end = 0;
-    enum made_for why;
+    enum made_for why, as = FOR_TOLD;
     bool whole, device;
 
     lock();
@@ -317,10 +339,14 @@ static int make_for(struct tt_domain *d, uint64_t begin, uint64_t end, bool expo
     if (whole) {
         told_begin = told->begin;
         told_end = told->end;
-        whole = !tt_regcache_has(&registry.cache, d, told_begin, told_end);
+    } else if (!told && !device && is_told(begin, end, &told_begin, &told_end)) {
+        why = FOR_PART;
+        as = FOR_SEVERAL;
+        whole = registry.set.mode != MODE_NONE;
     }
+    whole = whole && !tt_regcache_has(&registry.cache, d, told_begin, told_end);
     unlock();
-    if (whole && try_make(d, told_begin, told_end, expose, FOR_TOLD, out) == 0)
+    if (whole && try_make(d, told_begin, told_end, expose, as, out) == 0)
         return 0;
     return make(d, begin, end, expose, why, out);
 }
@@ -678,17 +704,20 @@ void tt_registry_revoke(struct tt_reg *r)
 /* Takes the device's descriptor over. */
 static tutti_status tell(void *mem, size_t bytes, const struct tt_device_memory *device)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct told *t = calloc(1, sizeof *t);
     char failed[NAME_BYTES];
     tutti_status st;
     int err = 0;
 
+    pthread_once(&once, handle_forks);
     if (!t) {
         if (device && device->dmabuf >= 0)
             close(device->dmabuf);
         return tt_fail(TUTTI_ERR_NOMEM, "no memory to remember %zu bytes at %p", bytes, mem);
     }
     t->mem = (uintptr_t)mem;
+    t->bytes = bytes;
     t->is_device = device;
     if (device)
         t->device = *device;
@@ -749,34 +778,120 @@ bool tt_registry_is_device(const void *mem, size_t bytes)
     return is;
 }
 
-bool tt_registry_untell(const void *mem)
+static struct told *newest_at(const void *mem)
 {
+    struct told *t = registry.told;
+
+    while (t && t->mem != (uintptr_t)mem)
+        t = t->next;
+    return t;
+}
+
+static bool is_used_within(const struct tt_span *s, const void *arg)
+{
+    const struct tt_reg *r = (const struct tt_reg *)s;
+    const struct tt_span *within = arg;
+
+    return r->users > 0 && r->state == TT_REG_LIVE && s->begin >= within->begin && s->end <= within->end;
+}
+
+static bool reaches_beyond(const struct tt_span *s, const void *arg)
+{
+    const struct tt_span *of = arg;
+
+    return s->begin < of->begin || s->end > of->end;
+}
+
+static bool is_awaited(const struct told *t)
+{
+    const struct told *at = registry.awaited;
+
+    while (at && at != t)
+        at = at->next_awaited;
+    return at;
+}
+
+/* What was registered together with a tell that has ended loses its registration: the settings that register early have it made again in the
+ * background. */
+static void await_rest(void)
+{
+    if (!registry.works || (registry.set.mode != MODE_EAGER && registry.set.mode != MODE_ASYNC))
+        return;
+    for (struct told *t = registry.told; t; t = t->next) {
+        if (t->is_device || is_awaited(t) ||
+            tt_spans_covering(registry.cache.tree, t->span.begin, t->span.end, NULL, NULL))
+            continue;
+        t->next_awaited = registry.awaited;
+        registry.awaited = t;
+        pthread_cond_signal(&registry.work);
+    }
+}
+
+/* Ends the registrations of a tell that has ended, unless other tells have all of it. */
+static void unregister(const struct tt_span *of)
+{
+    uint64_t from, till;
+    bool beyond;
+
+    if (is_told(of->begin, of->end, &from, &till))
+        return;
+    beyond = tt_spans_touching(registry.cache.tree, of->begin, of->end, reaches_beyond, of);
+    tt_regcache_invalidate(&registry.cache, NULL, of->begin, of->end);
+    if (beyond)
+        await_rest();
+}
+
+static enum tt_untold end_tell(const void *mem, bool force)
+{
+    struct tt_span of;
     struct told *t;
 
     lock();
-    for (t = registry.told; t && t->mem != (uintptr_t)mem;)
-        t = t->next;
-    if (!t) {
+    t = newest_at(mem);
+    if (!t ||
+        (!force && tt_spans_touching(registry.cache.tree, t->span.begin, t->span.end, is_used_within, &t->span))) {
         unlock();
-        return false;
+        return t ? TT_UNTOLD_BUSY : TT_UNTOLD_UNKNOWN;
     }
+    of = t->span;
     untell(t);
-    if (!tt_spans_covering(registry.told_tree, t->span.begin, t->span.end, NULL, NULL))
-        tt_regcache_invalidate(&registry.cache, NULL, t->span.begin, t->span.end);
+    unregister(&of);
     for (reap(); registry.undoing > 0; reap())      /* by other threads */
         pthread_cond_wait(&registry.calm, &registry.lock);
     unlock();
-    return true;
+    return TT_UNTOLD;
+}
+
+bool tt_registry_untell(const void *mem)
+{
+    return end_tell(mem, true) == TT_UNTOLD;
+}
+
+enum tt_untold tt_registry_try_untell(const void *mem)
+{
+    return end_tell(mem, false);
+}
+
+size_t tt_registry_told_bytes(const void *mem)
+{
+    const struct told *t;
+    size_t bytes;
+
+    lock();
+    t = newest_at(mem);
+    bytes = t ? t->bytes : 0;
+    unlock();
+    return bytes;
 }
 
 tutti_status tt_registry_admits(const void *mem, size_t bytes)
 {
-    uint64_t begin, end;
+    uint64_t begin, end, from, till;
     bool good;
 
     pages_of(mem, bytes, &begin, &end);
     lock();
-    good = !registry.started || registry.set.dynamic || tt_spans_covering(registry.told_tree, begin, end, NULL, NULL);
+    good = !registry.started || registry.set.dynamic || is_told(begin, end, &from, &till);
     unlock();
     if (good)
         return TUTTI_OK;

@@ -10,6 +10,10 @@
  *   TUTTI_REGISTER_BYTES     how much is kept registered, TUTTI_REGISTER_COUNT in how many registrations
  *   TUTTI_REGISTER_DYNAMIC   0: a call may use only memory that the application has told of
  *
+ * A buffer that lies in several tells of the host's memory is covered by them. A wire has one key for a buffer: so the first such use registers
+ * all of these tells as one, which takes the place of their own registrations, until one of them ends. Memory of a device has a registration
+ * for each tell, and a buffer lies in one.
+ *
  * What is not in use is kept only if a change of it would be noticed (memwatch.h), or the application vouches for it (it told of it).
  *
  * Threads: any, unless said otherwise. Two of the registry's own, from the first domain that keeps anything: one reads what the kernel tells, and
@@ -72,7 +76,12 @@ bool tt_registry_is_device(const void *mem, size_t bytes);
 /* Ends the newest tell of a place that begins there; the memory is not registered any more when it returns, unless a call uses it. False: none
  * begins there (its memory may have been unmapped). */
 bool tt_registry_untell(const void *mem);
-/* OK, or INVALID where calls may use only what was told of, and that memory was not. */
+/* The same unless a call uses a registration of that memory: BUSY. Other users of a registration that reaches beyond it do not count. */
+enum tt_untold { TT_UNTOLD, TT_UNTOLD_UNKNOWN, TT_UNTOLD_BUSY };
+enum tt_untold tt_registry_try_untell(const void *mem);
+/* Bytes of the newest tell that begins there; 0: none does. */
+size_t tt_registry_told_bytes(const void *mem);
+/* OK, or INVALID where calls may use only what was told of, and some of that memory was not. Adjacent tells count together. */
 tutti_status tt_registry_admits(const void *mem, size_t bytes);
 
 struct tt_registry_counts {

@@ -127,3 +127,23 @@ struct tt_span *tt_spans_touching(struct tt_span *tree, uint64_t begin, uint64_t
         return tree;
     return tt_spans_touching(tree->right, begin, end, fits, arg);
 }
+
+bool tt_spans_cover(struct tt_span *tree, uint64_t begin, uint64_t end,
+                    bool (*fits)(const struct tt_span *s, const void *arg), const void *arg, uint64_t *from,
+                    uint64_t *till)
+{
+    uint64_t first = begin, at = begin;
+
+    while (at < end) {
+        const struct tt_span *s = tt_spans_touching(tree, at, at + 1, fits, arg);
+
+        if (!s)
+            return false;
+        if (at == begin)
+            first = s->begin;
+        at = s->end;
+    }
+    *from = first;
+    *till = at;
+    return true;
+}

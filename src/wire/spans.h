@@ -24,6 +24,10 @@ void tt_spans_remove(struct tt_span **tree, struct tt_span *s);
 /* One that has all of [begin, end) and for which `fits` holds; NULL: there is none. fits may be NULL. */
 struct tt_span *tt_spans_covering(struct tt_span *tree, uint64_t begin, uint64_t end,
                                   bool (*fits)(const struct tt_span *s, const void *arg), const void *arg);
+/* Whether those for which `fits` holds have all of [begin, end) together. *from and *till: what the ones have that were needed for that. */
+bool tt_spans_cover(struct tt_span *tree, uint64_t begin, uint64_t end,
+                    bool (*fits)(const struct tt_span *s, const void *arg), const void *arg, uint64_t *from,
+                    uint64_t *till);
 /* The one that begins first of those that have some of [begin, end) and for which `fits` holds; NULL: there is none. */
 struct tt_span *tt_spans_touching(struct tt_span *tree, uint64_t begin, uint64_t end,
                                   bool (*fits)(const struct tt_span *s, const void *arg), const void *arg);

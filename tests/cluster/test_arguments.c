@@ -689,6 +689,44 @@ static void memory_of_every_kind_can_be_used(void **state)
     over_wires(RANKS, kinds_role);
 }
 
+/* ---- registered memory ---- */
+
+/* A receive is under way on it. */
+static void deregister_role(struct rank *r)
+{
+    enum { BYTES = 8192 };
+    uint8_t *mem = job_have(r, calloc(2, BYTES)), byte = (uint8_t)r->rank;
+    tutti_request *request;
+    const tutti_call later = { .size = sizeof later, .request = &request };
+    const int left = (int)((r->rank + r->nranks - 1) % r->nranks), right = (int)((r->rank + 1) % r->nranks);
+
+    setenv("TUTTI_LOG", "none", 1);
+    job_open(r);
+    CHECK_INVALID(r, tutti_mem_deregister(r->comm, mem), "no registered memory begins at");
+    CHECK_OK(r, tutti_mem_register(r->comm, mem, BYTES));
+    CHECK_INVALID(r, tutti_mem_deregister(r->comm, mem + 64), "no registered memory begins at");
+    CHECK_OK(r, tutti_recv(mem + BYTES - 1, 1, TUTTI_U8, left, r->comm, &later));
+    CHECK_INVALID(r, tutti_mem_deregister(r->comm, mem), "an operation or a window uses");
+    job_meet(r);
+    CHECK_OK(r, tutti_send(&byte, 1, TUTTI_U8, right, r->comm, NULL));
+    CHECK_OK(r, tutti_wait(request));
+    CHECK(r, mem[BYTES - 1] == (uint8_t)left);
+    CHECK_OK(r, tutti_recv(mem + BYTES, 1, TUTTI_U8, left, r->comm, &later));      /* beside it */
+    CHECK_OK(r, tutti_mem_deregister(r->comm, mem));
+    CHECK_INVALID(r, tutti_mem_deregister(r->comm, mem), "no registered memory begins at");
+    CHECK_OK(r, tutti_send(&byte, 1, TUTTI_U8, right, r->comm, NULL));
+    CHECK_OK(r, tutti_wait(request));
+    check_works(r, r->comm);
+    job_close(r);
+    free(mem);
+}
+
+static void memory_is_deregistered_once_at_its_address_and_not_in_use(void **state)
+{
+    (void)state;
+    over_wires(RANKS, deregister_role);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -701,6 +739,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(options_of_a_newer_release_are_taken_if_what_is_new_is_zero),
         cmocka_unit_test(memory_that_cannot_be_is_told_and_what_is_freed_is_gone),
         cmocka_unit_test(memory_of_every_kind_can_be_used),
+        cmocka_unit_test(memory_is_deregistered_once_at_its_address_and_not_in_use),
     };
 
     if (argc > 1)

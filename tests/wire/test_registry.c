@@ -433,6 +433,75 @@ static void what_is_told_of_is_registered_once(void **state)
     in_process(told_role, "TUTTI_REGISTER=async", NULL);
 }
 
+/* Of two tells side by side. */
+static void adjacent_role(void)
+{
+    const char *mode = getenv("TUTTI_REGISTER");
+    const bool eager = strcmp(mode, "eager") == 0;
+    struct pipe_device d = { .readonly = false };
+    uint8_t *mem = mapped(BYTES), *second = mem + BYTES / 2;
+    struct tt_registry_counts c;
+    unsigned pins;
+    struct tt_reg *one;
+
+    CHECK(pipe_device_open(&d));
+    CHECK(tt_registry_tell(mem, BYTES / 2) == TUTTI_OK && tt_registry_tell(second, BYTES / 2) == TUTTI_OK);
+    use(&d, mem, PAGE);
+    use(&d, second, PAGE);
+    CHECK(d.pins == 2);
+    use(&d, second - PAGE, 2 * PAGE);
+    CHECK(d.pins == 3 && d.unpins == 2 && d.bytes == BYTES);    /* both as one, in place of them */
+    for (uint32_t i = 0; i < 16; i++)
+        use(&d, mem + i * PAGE, PAGE);
+    use(&d, mem, BYTES);
+    CHECK(d.pins == 3);
+    tt_registry_counts(&c);
+    CHECK(c.dynamic == 0 && c.registrations == 1 && c.registered_bytes == BYTES);
+    one = get(&d, second, PAGE, true);          /* uses the registration of both: the first tell may go */
+    CHECK(tt_registry_try_untell(mem) == TT_UNTOLD);
+    tt_registry_put(d.domain, one, true);
+    if (eager)
+        wait_for_pins(&d, 4);   /* the second one again, in the background */
+    pins = d.pins;
+    use(&d, second, BYTES / 2);
+    CHECK(d.pins <= pins + 1);
+    CHECK(tt_registry_untell(second));
+    CHECK(d.bytes == 0 && d.pins == d.unpins);
+    pipe_device_close(&d);
+}
+
+static void a_buffer_in_two_adjacent_tells_is_registered_with_both_and_once(void **state)
+{
+    (void)state;
+    in_process(adjacent_role, "TUTTI_REGISTER=lazy", NULL);
+    in_process(adjacent_role, "TUTTI_REGISTER=eager", NULL);
+}
+
+static void untold_role(void)
+{
+    struct pipe_device d = { .readonly = false };
+    uint8_t *mem = mapped(BYTES);
+    struct tt_reg *one;
+
+    CHECK(tt_registry_tell(mem, BYTES) == TUTTI_OK);    /* before there is a device */
+    CHECK(tt_registry_told_bytes(mem) == BYTES && tt_registry_told_bytes(mem + PAGE) == 0);
+    CHECK(pipe_device_open(&d));
+    CHECK(tt_registry_try_untell(mem + PAGE) == TT_UNTOLD_UNKNOWN);
+    one = get(&d, mem + PAGE, PAGE, false);
+    CHECK(tt_registry_try_untell(mem) == TT_UNTOLD_BUSY);
+    CHECK(tt_registry_told_bytes(mem) == BYTES && d.unpins == 0);
+    tt_registry_put(d.domain, one, false);
+    CHECK(tt_registry_try_untell(mem) == TT_UNTOLD && d.unpins == d.pins);
+    CHECK(tt_registry_try_untell(mem) == TT_UNTOLD_UNKNOWN);
+    pipe_device_close(&d);
+}
+
+static void a_tell_ends_once_and_not_while_its_memory_is_used(void **state)
+{
+    (void)state;
+    in_process(untold_role, NULL, NULL);
+}
+
 static void told_bounds_role(void)
 {
     struct pipe_device d = { .bytes_max = 2 * BYTES };
@@ -491,6 +560,13 @@ static void dynamic_role(void)
     CHECK(tt_registry_admits(mem, BYTES / 2) == TUTTI_OK);
     CHECK(tt_registry_admits(mem, BYTES) == TUTTI_ERR_INVALID);
     CHECK(strstr(tutti_last_error(), "65536 bytes") && strstr(tutti_last_error(), "TUTTI_REGISTER_DYNAMIC"));
+    CHECK(tt_registry_tell(mem + BYTES / 2, PAGE) == TUTTI_OK);     /* the next pages: together they have it */
+    CHECK(tt_registry_admits(mem, BYTES / 2 + PAGE) == TUTTI_OK);
+    CHECK(tt_registry_admits(mem + BYTES / 2 - 1, 2) == TUTTI_OK);
+    CHECK(tt_registry_admits(mem, BYTES / 2 + PAGE + 1) == TUTTI_ERR_INVALID);
+    CHECK(tt_registry_tell(mem + BYTES / 2 + 2 * PAGE, PAGE) == TUTTI_OK);
+    CHECK(tt_registry_admits(mem, BYTES / 2 + 3 * PAGE) == TUTTI_ERR_INVALID);      /* a page between is not told of */
+    CHECK(tt_registry_untell(mem + BYTES / 2) && tt_registry_untell(mem + BYTES / 2 + 2 * PAGE));
     tt_registry_untell(mem);
     CHECK(tt_registry_admits(mem, BYTES / 2) == TUTTI_ERR_INVALID);
     pipe_device_close(&d);
@@ -728,6 +804,8 @@ int main(void)
         cmocka_unit_test(what_is_revoked_ends_with_its_last_user),
         cmocka_unit_test(each_device_has_its_own_and_takes_them_along),
         cmocka_unit_test(what_is_told_of_is_registered_once),
+        cmocka_unit_test(a_buffer_in_two_adjacent_tells_is_registered_with_both_and_once),
+        cmocka_unit_test(a_tell_ends_once_and_not_while_its_memory_is_used),
         cmocka_unit_test(what_is_told_of_outlasts_the_bounds_and_too_much_is_an_error),
         cmocka_unit_test(a_tell_goes_with_its_memory),
         cmocka_unit_test(registering_for_a_call_can_be_made_an_error),
