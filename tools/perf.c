@@ -274,9 +274,9 @@ static bool suits(const struct perf_options *o, uint32_t nranks, bool speak)
     const bool no_root = o->root >= nranks, alone = pairs && nranks < 2;
 
     if (no_root && speak)
-        fprintf(stderr, "tutti perf: --root %u: there is no such rank; ranks go from 0 to %u\n", o->root, nranks - 1);
+        fprintf(stderr, "tutti perf: --root %u: no such rank (ranks are 0 to %u)\n", o->root, nranks - 1);
     else if (alone && speak)
-        fprintf(stderr, "tutti perf: 1 rank: this takes at least two\n");
+        fprintf(stderr, "tutti perf: too few ranks: 1 (use at least 2)\n");
     return !no_root && !alone;
 }
 

@@ -74,10 +74,10 @@ static const struct argp_option argp_options[] = {
 static void take_coll(struct perf_options *o, struct argp_state *state, const char *arg)
 {
     if (state->arg_num > 0)
-        argp_error(state, "one collective at a time: what is \"%s\"?", arg);
+        argp_error(state, "unexpected argument \"%s\": name one collective", arg);
     o->coll = perf_coll_find(arg);
     if (!o->coll && strcmp(arg, "all") != 0)
-        argp_error(state, "there is no collective \"%s\"; `%s --help` lists them", arg, state->name);
+        argp_error(state, "unknown collective \"%s\" (`%s --help` lists them)", arg, state->name);
 }
 
 static void check_quant(const struct perf_options *o, struct argp_state *state)
@@ -103,13 +103,13 @@ static void check_together(const struct perf_options *o, struct argp_state *stat
     bool algo_exists = false;
 
     if (state->arg_num == 0 && !o->interactive)
-        argp_error(state, "which collective? One of those that --help lists, or all");
+        argp_error(state, "no collective given (name one that --help lists, or all)");
     if (o->min_bytes > o->max_bytes)
         argp_error(state, "--min %zu is more than --max %zu", o->min_bytes, o->max_bytes);
     if (!tt_reduce_defined(o->dtype, o->op))
         argp_error(state, "--op %s is not defined for --dtype %s", tutti_redop_name(o->op), tutti_dtype_name(o->dtype));
     if (o->coll && o->in_place && !o->out_of_place && !o->coll->in_place)
-        argp_error(state, "--in-place: %s has no form in place", o->coll->name);
+        argp_error(state, "--in-place: %s does not support it", o->coll->name);
     if (o->trace && o->interactive)
         argp_error(state, "--trace and --interactive exclude each other");
     check_quant(o, state);
@@ -146,15 +146,15 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_DTYPE:
         if (!tt_dtype_parse(arg, &o->dtype))
-            argp_error(state, "--dtype %s: there is no such type (i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 f8e4m3 f8e5m2)", arg);
+            argp_error(state, "--dtype %s: unknown type (use one of i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 f8e4m3 f8e5m2)", arg);
         return 0;
     case OPT_OP:
         if (!tt_redop_parse(arg, &o->op))
-            argp_error(state, "--op %s: there is no such operation (sum prod min max avg band bor bxor premul_sum)", arg);
+            argp_error(state, "--op %s: unknown operation (use one of sum prod min max avg band bor bxor premul_sum)", arg);
         return 0;
     case OPT_QUANT:
         if (!tt_quant_parse(arg, &o->quant))
-            argp_error(state, "--quant %s: there is no such way (none minmax8 minmax4 zero8 zero4 e4m3 e5m2)", arg);
+            argp_error(state, "--quant %s: unknown quantization (use one of none minmax8 minmax4 zero8 zero4 e4m3 e5m2)", arg);
         return 0;
     case OPT_ROOT:
         o->root = (uint32_t)option_number(state, "--root", arg, 0, 65535);

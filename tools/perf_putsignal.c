@@ -325,9 +325,9 @@ static tutti_status latency(const struct options *o, tutti_comm *comm)
 static bool suits(const struct options *o, uint32_t nranks, bool speak)
 {
     if (nranks < 2 && speak)
-        fprintf(stderr, "tutti perf putsignal: 1 rank: this takes at least two\n");
+        fprintf(stderr, "tutti perf putsignal: too few ranks: 1 (use at least 2)\n");
     if (nranks >= 2 && o->common.nsources > nranks && speak)
-        fprintf(stderr, "tutti perf putsignal: --sources %u: there are %u ranks\n", o->common.nsources, nranks);
+        fprintf(stderr, "tutti perf putsignal: --sources %u: more than the %u ranks\n", o->common.nsources, nranks);
     return nranks >= 2 && o->common.nsources <= nranks;
 }
 

@@ -160,7 +160,7 @@ static tutti_status write_file(const struct perf_trace *t, const struct report *
     if (!st)
         st = tt_timeline_init(&timeline, ranks, nranks);
     if (!st && timeline.nsegments == 0)
-        fprintf(stderr, "tutti perf: --trace %s: there is nothing in it: no wire that has lanes (tcp, verbs, ofi) carried anything\n", t->file);
+        fprintf(stderr, "tutti perf: --trace %s: the trace is empty: no wire with lanes (tcp, verbs, ofi) carried data\n", t->file);
     if (!st && is_picture(t->file))
         st = tt_timeline_write_svg(&timeline, what, t->to);
     else if (!st)

@@ -63,7 +63,7 @@ static void pause_for(struct tt_acceptor *a, int err)
     const struct itimerspec when = { .it_value = { .tv_nsec = (long)PAUSE_NS } };
 
     if (!a->told)
-        tt_log(TT_LOG_WARN, "%s: no descriptor is left for who connects (%s; ulimit -n): they wait until there is one",
+        tt_log(TT_LOG_WARN, "%s: cannot accept a connection: %s: trying again (raise RLIMIT_NOFILE with ulimit -n)",
                a->what, strerror(err));
     a->told = true;
     if (timerfd_settime(a->timer, 0, &when, NULL) == 0)

@@ -120,13 +120,12 @@ static tutti_status check_block(const struct tt_quant *q, const uint8_t *from, s
 
     if (!tt_quant_read_head(&b, from, q->codec, type)) {
         tt_reader_init(&r, from, tt_quant_head_bytes(q->codec));
-        return tt_fail(
-            TUTTI_ERR_PROTOCOL,
-            "quantized data: the %s block of elements %zu to %zu begins with 0x%08x, which are no parameters",
-            tt_quant_name(q->codec), at, at + n - 1, tt_read_u32(&r));
+        return tt_fail(TUTTI_ERR_PROTOCOL,
+                       "quantized data: the %s block of elements %zu to %zu has invalid parameters: 0x%08x",
+                       tt_quant_name(q->codec), at, at + n - 1, tt_read_u32(&r));
     }
     if (tt_quant_is_half_bytes(q->codec) && n % 2 && from[tt_quant_head_bytes(q->codec) + n / 2] >> 4)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "quantized data: half a byte after element %zu, the last, is not zero",
+        return tt_fail(TUTTI_ERR_PROTOCOL, "quantized data: the padding after the last element, %zu, is not zero",
                        at + n - 1);
     return TUTTI_OK;
 }
@@ -138,9 +137,10 @@ static tutti_status check(const struct tt_quant *q, const uint8_t *in, size_t by
     tutti_status st = TUTTI_OK;
 
     if (bytes != tt_quant_bytes(q, count))
-        return tt_fail(TUTTI_ERR_PROTOCOL,
-                       "quantized data: %zu bytes, where %zu elements as %s in blocks of %u have %zu", bytes, count,
-                       tt_quant_name(q->codec), q->block, tt_quant_bytes(q, count));
+        return tt_fail(
+            TUTTI_ERR_PROTOCOL,
+            "quantized data: wrong length: %zu bytes received, but %zu elements as %s in blocks of %u take %zu", bytes,
+            count, tt_quant_name(q->codec), q->block, tt_quant_bytes(q, count));
     for (size_t at = 0; at < count && st == TUTTI_OK; at += q->block, in += stride)
         st = check_block(q, in, at, block_of(q, at, count), type);
     return st;

@@ -34,7 +34,7 @@ static const struct tt_kernels *choose(void)
     if (strcmp(wanted, "portable") == 0)
         return &tt_kernels_portable;
     tt_log(TT_LOG_WARN, "TUTTI_SIMD=%s: %s; using %s", wanted,
-           strcmp(wanted, "avx2") == 0 ? "this processor has none" : "it is \"portable\" or \"avx2\"", best()->name);
+           strcmp(wanted, "avx2") == 0 ? "this processor lacks AVX2 or F16C" : "unknown value (use \"portable\" or \"avx2\")", best()->name);
     return best();
 }
 

@@ -632,9 +632,9 @@ static void bytes_of_another_length_are_refused(void **state)
             const size_t bytes = tt_quant_bytes(&q, count);
 
             memset(expected, 0, sizeof expected);
-            check_refused(&q, expected, bytes + 1, count, "bytes, where");
+            check_refused(&q, expected, bytes + 1, count, "wrong length");
             if (bytes)
-                check_refused(&q, expected, bytes - 1, count, "bytes, where");
+                check_refused(&q, expected, bytes - 1, count, "wrong length");
         }
 }
 
@@ -688,7 +688,7 @@ static void half_a_byte_that_is_left_over_must_be_zero(void **state)
     (void)state;
     tt_quant_encode(&q, expected, data, 33, TUTTI_F32);
     expected[bytes - 1] |= 0x10;
-    check_refused(&q, expected, bytes, 33, "half a byte after element 32");
+    check_refused(&q, expected, bytes, 33, "the padding after the last element, 32, is not zero");
 }
 
 /* ---- the rest ------------------------------------------------------------------------------------------------------------------ */
