@@ -410,6 +410,25 @@ static tutti_status find_server(struct meet *m)
     return try_to_serve_tcp(m);
 }
 
+static void say_open(struct meet *m)
+{
+    struct tt_rdv_event ev = { .kind = TT_RDV_EV_OPEN };
+
+    m->connected = true;
+    tt_random_bytes(ev.nonce, sizeof ev.nonce);
+    step_member(m, ev);
+}
+
+/* This process serves where the others look: no network is between, and loopback may be down. */
+static void call_ourselves(struct meet *m)
+{
+    m->fd = tt_serve_connect(m->serve);
+    if (m->fd < 0)
+        hang_up(m, strerror(errno));
+    else
+        say_open(m);
+}
+
 static tutti_status begin_call(struct meet *m, uint64_t now_ns)
 {
     tutti_status st = TUTTI_OK;
@@ -420,15 +439,19 @@ static tutti_status begin_call(struct meet *m, uint64_t now_ns)
         m->next = 0;        /* no answer yet: the addresses of the answer before, if there was one */
     if (st || (m->naddresses == 0 && m->lookup))
         return st;
-    if (m->naddresses == 0) {
+    if (m->naddresses == 0 && (!m->serve || m->translated)) {
         m->retry_ns = now_ns + m->backoff_ns;
         m->backoff_ns = 2 * m->backoff_ns < RETRY_LAST_NS ? 2 * m->backoff_ns : RETRY_LAST_NS;
         return TUTTI_OK;
     }
     m->attempts++;
     m->attempt_ns = now_ns;
-    m->fd = tt_connect_begin(&m->addresses[m->next]);
     tt_framer_init(&m->in, tt_rdv_table_bytes_max(m->launch->nranks));
+    if (m->serve && !m->translated) {
+        call_ourselves(m);
+        return TUTTI_OK;
+    }
+    m->fd = tt_connect_begin(&m->addresses[m->next]);
     if (m->fd < 0)
         hang_up(m, strerror(errno));
     return TUTTI_OK;
@@ -436,16 +459,12 @@ static tutti_status begin_call(struct meet *m, uint64_t now_ns)
 
 static void answer_call(struct meet *m)
 {
-    struct tt_rdv_event ev = { .kind = TT_RDV_EV_OPEN };
     const int err = tt_connect_result(m->fd);
 
-    if (err) {
+    if (err)
         hang_up(m, strerror(err));
-        return;
-    }
-    m->connected = true;
-    tt_random_bytes(ev.nonce, sizeof ev.nonce);
-    step_member(m, ev);
+    else
+        say_open(m);
 }
 
 /* Reads and steps; the frame of a table stays in the framer, where member.cards points. */

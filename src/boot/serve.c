@@ -173,28 +173,47 @@ static struct conn *oldest_stranger(struct tt_serve *s)
     return c;
 }
 
+/* Owns fd. False: no memory. */
+static bool greet(struct tt_serve *s, int fd, uint64_t now_ns)
+{
+    struct tt_rdv_event ev = { .kind = TT_RDV_EV_OPEN };
+    struct conn *c = add(s, fd);
+
+    if (!c) {
+        close(fd);
+        return false;
+    }
+    tt_random_bytes(ev.nonce, sizeof ev.nonce);
+    step_machine(s, c, ev, now_ns);
+    if (s->nstrangers > STRANGERS_MAX) {
+        c = oldest_stranger(s);
+        if (c)
+            lose(s, c, now_ns);
+    }
+    return true;
+}
+
 static void accept_some(struct tt_serve *s, uint64_t now_ns)
 {
     for (int i = 0; i < EVENTS_PER_STEP; i++) {
-        struct tt_rdv_event ev = { .kind = TT_RDV_EV_OPEN };
         const int fd = tt_accept(&s->acceptor);
-        struct conn *c;
 
-        if (fd < 0)
+        if (fd < 0 || !greet(s, fd, now_ns))
             return;
-        c = add(s, fd);
-        if (!c) {
-            close(fd);
-            return;
-        }
-        tt_random_bytes(ev.nonce, sizeof ev.nonce);
-        step_machine(s, c, ev, now_ns);
-        if (s->nstrangers > STRANGERS_MAX) {
-            c = oldest_stranger(s);
-            if (c)
-                lose(s, c, now_ns);
-        }
     }
+}
+
+int tt_serve_connect(struct tt_serve *s)
+{
+    int fd[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) != 0)
+        return -1;
+    if (greet(s, fd[1], tt_now_ns()))
+        return fd[0];
+    close(fd[0]);
+    errno = ENOMEM;
+    return -1;
 }
 
 /* The machine turned this one down: says so here too, for whoever looks only at those that wait. */

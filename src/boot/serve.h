@@ -24,6 +24,8 @@ int tt_serve_fd(const struct tt_serve *s);
 /* When tt_serve_step must be called even if nothing is readable. */
 uint64_t tt_serve_wake_ns(const struct tt_serve *s);
 void tt_serve_step(struct tt_serve *s, uint64_t now_ns);
+/* A connection of this process to the server, which needs no network; -1 and errno. The caller owns the descriptor. */
+int tt_serve_connect(struct tt_serve *s);
 /* How many ranks are here now. */
 uint32_t tt_serve_ncame(const struct tt_serve *s);
 /* Whether ranks wait there for others, `rank` among them, and agree that they are nranks. */

@@ -109,6 +109,11 @@ class HostsAlike(ClusterTest):
             self.assertEqual(status, 0, output)
             self.assertIn(f"rank {rank} of 3 is right", output)
 
+    def test_hosts_whose_loopback_is_down_connect(self):
+        for host in HOSTS:
+            self.hosts.run(host, "ip", "link", "set", "lo", "down")
+        self.check_calls([0, 1])
+
     def test_a_host_with_loopback_alone_is_not_looked_for_at_this_hosts_loopback(self):
         self.hosts.run(HOSTS[0], "ip", "link", "set", "eth0", "down")
         status, output = self.run_by_file([0, 1], MEET, 3000)[1]
