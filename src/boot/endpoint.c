@@ -127,6 +127,16 @@ static bool is_loopback(const struct tt_endpoint *e, size_t i)
     return e->addrs[i].family == 4 ? e->addrs[i].bytes[0] == 127 : memcmp(e->addrs[i].bytes, one, sizeof one) == 0;
 }
 
+void tt_endpoint_without_loopback(struct tt_endpoint *e)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < e->naddrs; i++)
+        if (!is_loopback(e, i))
+            e->addrs[n++] = e->addrs[i];
+    e->naddrs = (uint8_t)n;
+}
+
 static bool is_link_local(const struct tt_endpoint *e, size_t i)
 {
     return e->addrs[i].family == 6 && e->addrs[i].bytes[0] == 0xfe && (e->addrs[i].bytes[1] & 0xc0) == 0x80;
@@ -158,7 +168,7 @@ size_t tt_endpoint_candidates(const struct tt_endpoint *own, const struct tt_end
         out[n++] = address_of(4, loopback, peer->port);
     for (int near = 1; near >= 0; near--)
         for (size_t i = 0; i < peer->naddrs && n < CANDIDATES_MAX; i++) {
-            if (is_loopback(peer, i) || is_near(own, peer, i) != near)
+            if (is_near(own, peer, i) != near)
                 continue;
             if (is_link_local(peer, i))
                 n = add_links(peer, i, out, n);
@@ -175,7 +185,7 @@ size_t tt_endpoint_near(const struct tt_endpoint *own, const struct tt_endpoint 
     if (own->host == peer->host)
         return 1;
     for (size_t i = 0; i < peer->naddrs; i++)
-        n += !is_loopback(peer, i) && is_near(own, peer, i);
+        n += is_near(own, peer, i);
     return n;
 }
 

@@ -38,9 +38,12 @@ void tt_endpoint_write(struct tt_writer *w, const struct tt_endpoint *e);
 /* A foreign encoding that makes no sense makes the reader bad. */
 void tt_endpoint_read(struct tt_reader *r, struct tt_endpoint *out);
 /* The addresses at which `own` should try to reach `peer`, in this order: loopback if the hosts seem to be the same, then addresses
- * on a common subnet, then others. Loopback addresses of the peer are left out; a link-local one is tried on each link of this host.
+ * on a common subnet, then others. A link-local one is tried on each link of this host.
  * Fills out[1 + TT_ENDPOINT_ADDRS] and returns how many, which may be 0. */
 size_t tt_endpoint_candidates(const struct tt_endpoint *own, const struct tt_endpoint *peer, struct tt_address *out);
+
+/* Removes loopback addresses, which lead nowhere from another host. */
+void tt_endpoint_without_loopback(struct tt_endpoint *e);
 
 /* How many of these, the first ones, are on the same host or a common subnet. */
 size_t tt_endpoint_near(const struct tt_endpoint *own, const struct tt_endpoint *peer);

@@ -112,6 +112,8 @@ static tutti_status use_id(struct meet *m)
     st = tt_id_parse(&m->id, &server, token);
     if (st)
         return st;
+    if (server.host != m->own.host)
+        tt_endpoint_without_loopback(&server);
     m->naddresses = tt_endpoint_candidates(&m->own, &server, m->addresses);
     if (m->naddresses == 0)
         snprintf(m->why, sizeof m->why, "the server's host has no address that another host can connect to");
@@ -676,6 +678,8 @@ static tutti_status read_cards(struct meet *m, struct tt_table *t, struct tt_ove
         t->holders[r] = tt_read_u32(&card);
         tt_endpoint_read(&card, &endpoint);
         endpoint.host = m->own.host + (t->holders[r] != m->samehost.holder);     /* what is proven counts, not what looks alike */
+        if (endpoint.host != m->own.host)
+            tt_endpoint_without_loopback(&endpoint);
         rest = (size_t)(card.end - card.at);
         if (card.bad || rest > TT_CARD_BYTES || t->holders[r] >= t->nranks)
             return tt_fail(TUTTI_ERR_PROTOCOL, "start-up: protocol error: invalid card of rank %u", r);

@@ -94,8 +94,10 @@ static bool is_elsewhere(const struct tt_member_card *own, const struct tt_membe
 size_t tt_member_card_candidates(const struct tt_member_card *own, const struct tt_member_card *peer,
                                  struct tt_address *out)
 {
-    const size_t n = tt_endpoint_candidates(&own->inside, &peer->inside, out);
-    const bool elsewhere = own->inside.host != peer->inside.host && is_elsewhere(own, peer);
+    const bool here = own->inside.host == peer->inside.host;
+    const size_t all = tt_endpoint_candidates(&own->inside, &peer->inside, out);
+    const size_t n = here && all > 1 ? 1 : all;     /* refused at loopback is gone (peers.c) */
+    const bool elsewhere = !here && is_elsewhere(own, peer);
     size_t near = elsewhere ? 0 : tt_endpoint_near(&own->inside, &peer->inside);
 
     if (!peer->has_outside)
