@@ -89,8 +89,8 @@ tutti_status tt_attempt_need(const struct tt_attempt *t, const void *buf, uint64
         return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL, and %llu bytes belong there", t->name, what,
                        (unsigned long long)bytes);
     if (!tt_memory_can_be(buf, bytes))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %s is %p with %llu bytes, which exceed the address space", t->name,
-                       what, buf, (unsigned long long)bytes);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s is %p with %llu bytes, which exceed the address space", t->name, what,
+                       buf, (unsigned long long)bytes);
     return TUTTI_OK;
 }
 

@@ -52,7 +52,7 @@ static void fill(uint32_t *src, uint32_t rank, bool nan)
     for (uint32_t i = 0; i < COUNT; i++)
         src[i] = nan && i % 50 == 7   ? 0x7fa00001 + i      /* a signalling NaN */
                  : i % 2              ? 0x00000100 + 3 * i + rank     /* denormal */
-                                      : 0x3f800001 + 77 * i + 5 * rank;    /* sums are inexact */
+                                    : 0x3f800001 + 77 * i + 5 * rank;      /* sums are inexact */
 }
 
 static const struct setting *setting_of(const struct rank *r) { return r->job->arg; }

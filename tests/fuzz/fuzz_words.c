@@ -79,7 +79,7 @@ static void hear_all(struct tt_world *w, const uint8_t *data, size_t bytes)
     while (r.at < r.end) {
         struct tt_overlay_event ev = { .kind = TT_OVERLAY_FRAME };
         struct tt_waiting of = { .context = 7 };
-        uint32_t guilty = 0;
+        struct tt_blamed guilty = { 0 };
         const size_t left = (size_t)(r.end - r.at) < 2 ? 0 : (size_t)(r.end - r.at) - 2;
 
         ev.origin = tt_read_u8(&r) % NRANKS;
@@ -90,7 +90,7 @@ static void hear_all(struct tt_world *w, const uint8_t *data, size_t bytes)
         hear_words(w, &ev);
         of.rank = ev.origin;
         of.op = ev.data[0];
-        tt_assert(who_is_silent(w, &of, tt_now_ns(), &guilty) != TT_BLAME_RANK || guilty < NRANKS);
+        tt_assert(who_is_silent(w, &of, tt_now_ns(), &guilty) != TT_BLAME_RANK || guilty.silent < NRANKS);
     }
     tt_baton_take(w->engine);
     tt_engine_progress(w->engine);
