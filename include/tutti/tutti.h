@@ -195,8 +195,8 @@ TUTTI_API tutti_status tutti_comm_create(tutti_comm **out, const tutti_conf *con
  * in the background until all ranks have connected or the deadline has passed. conf may be NULL. */
 TUTTI_API tutti_status tutti_id_create(tutti_id *out, const tutti_conf *conf);
 /* Like tutti_comm_create, but the id replaces conf->rendezvous and conf->token. */
-TUTTI_API tutti_status tutti_comm_create_id(tutti_comm **out, const tutti_id *id, int nranks, int rank,
-                                            const tutti_conf *conf);
+TUTTI_API tutti_status tutti_comm_create_id(tutti_comm **out, const tutti_id *id, int nranks,
+                                            int rank, const tutti_conf *conf);
 
 /* Splits `parent` by colour; within a colour, ranks are ordered by key, then by parent rank. A rank
  * with a negative colour participates and gets *out = NULL. Collective over parent. The new
@@ -229,10 +229,11 @@ typedef struct tutti_call {
     size_t size;
     tutti_request **request;    /* not NULL: non-blocking. The call returns at once; *request is the
                                    caller's, who must complete it with one of the waits below */
-    int64_t timeout_ms;         /* 0: the communicator's; negative: none. On an idle machine the call
-                                   ends within 5 ms of it. Before it fails, it queries the ranks that
-                                   it waits for: a round trip each. If one has stopped responding, it
-                                   takes 500 ms to identify it, and up to 5 s on a busy machine */
+    int64_t timeout_ms;         /* 0: the communicator's; negative: none. On an idle
+                                   machine the call ends within 5 ms of it. Before it fails, it
+                                   queries the ranks that it waits for, one round trip each. If one
+                                   has stopped responding, it takes 500 ms to identify it, and up to
+                                   5 s on a busy machine */
     const char *algo;           /* forces an algorithm by name (`tutti info --algos`):
                                    "allreduce_ring", or short "ring"; the same on all ranks */
     uint32_t tag;               /* send and recv only: matched in order per (peer, tag). Each tag
@@ -269,53 +270,60 @@ TUTTI_API tutti_status tutti_wait_any(tutti_request **requests, size_t n, size_t
 /* ---- collectives ----------------------------------------------------------------------------- */
 
 /* dst[i] = op over all ranks r of src_r[i]. Shapes: src[count], dst[count], on every rank. */
-TUTTI_API tutti_status tutti_allreduce(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op,
-                                       tutti_comm *comm, const tutti_call *call);
+TUTTI_API tutti_status tutti_allreduce(const void *src, void *dst, size_t count, tutti_dtype type,
+                                       tutti_redop op, tutti_comm *comm, const tutti_call *call);
 /* As allreduce, with the result on `root` only; dst is ignored on other ranks. */
-TUTTI_API tutti_status tutti_reduce(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op,
-                                    int root, tutti_comm *comm, const tutti_call *call);
+TUTTI_API tutti_status tutti_reduce(const void *src, void *dst, size_t count, tutti_dtype type,
+                                    tutti_redop op, int root, tutti_comm *comm,
+                                    const tutti_call *call);
 /* Reduces src[nranks][count]; dst[count] is row `rank` of the result. */
-TUTTI_API tutti_status tutti_reduce_scatter(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op,
-                                            tutti_comm *comm, const tutti_call *call);
+TUTTI_API tutti_status tutti_reduce_scatter(const void *src, void *dst, size_t count,
+                                            tutti_dtype type, tutti_redop op, tutti_comm *comm,
+                                            const tutti_call *call);
 /* As reduce_scatter, with rows of counts[r] elements packed in rank order, and dst[counts[rank]].
  * counts[nranks] is the same on all ranks. */
-TUTTI_API tutti_status tutti_reduce_scatterv(const void *src, void *dst, const size_t *counts, tutti_dtype type,
-                                             tutti_redop op, tutti_comm *comm, const tutti_call *call);
+TUTTI_API tutti_status tutti_reduce_scatterv(const void *src, void *dst, const size_t *counts,
+                                             tutti_dtype type, tutti_redop op, tutti_comm *comm,
+                                             const tutti_call *call);
 /* dst[r] = src of rank r. Shapes: src[count], dst[nranks][count]. */
-TUTTI_API tutti_status tutti_allgather(const void *src, void *dst, size_t count, tutti_dtype type, tutti_comm *comm,
-                                       const tutti_call *call);
+TUTTI_API tutti_status tutti_allgather(const void *src, void *dst, size_t count, tutti_dtype type,
+                                       tutti_comm *comm, const tutti_call *call);
 /* As allgather, with counts[r] elements of rank r at dst + displs[r]. counts[nranks] and
  * displs[nranks] are the same on all ranks. displs NULL: packed in rank order. */
-TUTTI_API tutti_status tutti_allgatherv(const void *src, void *dst, const size_t *counts, const size_t *displs,
-                                        tutti_dtype type, tutti_comm *comm, const tutti_call *call);
+TUTTI_API tutti_status tutti_allgatherv(const void *src, void *dst, const size_t *counts,
+                                        const size_t *displs, tutti_dtype type, tutti_comm *comm,
+                                        const tutti_call *call);
 /* dst[count] on every rank = src[count] of root; src is ignored on other ranks. */
-TUTTI_API tutti_status tutti_broadcast(const void *src, void *dst, size_t count, tutti_dtype type, int root,
-                                       tutti_comm *comm, const tutti_call *call);
+TUTTI_API tutti_status tutti_broadcast(const void *src, void *dst, size_t count, tutti_dtype type,
+                                       int root, tutti_comm *comm, const tutti_call *call);
 /* dst[r] on root = src of rank r. Shapes: src[count], dst[nranks][count] on root; dst is ignored on
  * other ranks. */
-TUTTI_API tutti_status tutti_gather(const void *src, void *dst, size_t count, tutti_dtype type, int root,
-                                    tutti_comm *comm, const tutti_call *call);
+TUTTI_API tutti_status tutti_gather(const void *src, void *dst, size_t count, tutti_dtype type,
+                                    int root, tutti_comm *comm, const tutti_call *call);
 /* As gather, with counts and displs as in tutti_allgatherv. */
-TUTTI_API tutti_status tutti_gatherv(const void *src, void *dst, const size_t *counts, const size_t *displs,
-                                     tutti_dtype type, int root, tutti_comm *comm, const tutti_call *call);
+TUTTI_API tutti_status tutti_gatherv(const void *src, void *dst, const size_t *counts,
+                                     const size_t *displs, tutti_dtype type, int root,
+                                     tutti_comm *comm, const tutti_call *call);
 /* dst of rank r = src[r] of root. Shapes: src[nranks][count] on root, dst[count]; src is ignored on
  * other ranks. */
-TUTTI_API tutti_status tutti_scatter(const void *src, void *dst, size_t count, tutti_dtype type, int root,
-                                     tutti_comm *comm, const tutti_call *call);
+TUTTI_API tutti_status tutti_scatter(const void *src, void *dst, size_t count, tutti_dtype type,
+                                     int root, tutti_comm *comm, const tutti_call *call);
 /* As scatter, with counts[r] elements for rank r at src + displs[r]; arrays as in
  * tutti_allgatherv. */
-TUTTI_API tutti_status tutti_scatterv(const void *src, void *dst, const size_t *counts, const size_t *displs,
-                                      tutti_dtype type, int root, tutti_comm *comm, const tutti_call *call);
+TUTTI_API tutti_status tutti_scatterv(const void *src, void *dst, const size_t *counts,
+                                      const size_t *displs, tutti_dtype type, int root,
+                                      tutti_comm *comm, const tutti_call *call);
 /* dst[r] on this rank = src[rank] of rank r. Shapes: src[nranks][count], dst[nranks][count]. */
-TUTTI_API tutti_status tutti_alltoall(const void *src, void *dst, size_t count, tutti_dtype type, tutti_comm *comm,
-                                      const tutti_call *call);
+TUTTI_API tutti_status tutti_alltoall(const void *src, void *dst, size_t count, tutti_dtype type,
+                                      tutti_comm *comm, const tutti_call *call);
 /* As alltoall, with this rank's own counts and displacements, each [nranks]; displs NULL: packed.
  * recv_counts[r] here must equal send_counts of rank r for this rank.
  * In place: src == dst, with equal counts and equal displacements. The row received from r replaces
  * the row sent to r. Rows must not overlap. */
-TUTTI_API tutti_status tutti_alltoallv(const void *src, const size_t *send_counts, const size_t *send_displs, void *dst,
-                                       const size_t *recv_counts, const size_t *recv_displs, tutti_dtype type,
-                                       tutti_comm *comm, const tutti_call *call);
+TUTTI_API tutti_status tutti_alltoallv(const void *src, const size_t *send_counts,
+                                       const size_t *send_displs, void *dst,
+                                       const size_t *recv_counts, const size_t *recv_displs,
+                                       tutti_dtype type, tutti_comm *comm, const tutti_call *call);
 /* Returns TUTTI_OK on a rank only after all ranks have called it. */
 TUTTI_API tutti_status tutti_barrier(tutti_comm *comm, const tutti_call *call);
 
@@ -326,10 +334,10 @@ TUTTI_API tutti_status tutti_barrier(tutti_comm *comm, const tutti_call *call);
  * I8 and U8 stand for bytes: with one of them on either side, only the sizes in bytes must be
  * equal. The peer may be this rank; then start one of the two with a request first, or put both
  * into a group. INVALID: a blocking call to this rank itself whose counterpart was not started. */
-TUTTI_API tutti_status tutti_send(const void *buf, size_t count, tutti_dtype type, int peer, tutti_comm *comm,
-                                  const tutti_call *call);
-TUTTI_API tutti_status tutti_recv(void *buf, size_t count, tutti_dtype type, int peer, tutti_comm *comm,
-                                  const tutti_call *call);
+TUTTI_API tutti_status tutti_send(const void *buf, size_t count, tutti_dtype type, int peer,
+                                  tutti_comm *comm, const tutti_call *call);
+TUTTI_API tutti_status tutti_recv(void *buf, size_t count, tutti_dtype type, int peer,
+                                  tutti_comm *comm, const tutti_call *call);
 
 /* One send or receive of a group. */
 typedef struct tutti_p2p {
@@ -347,7 +355,8 @@ typedef struct tutti_p2p {
  * call->timeout_ms is the deadline of each op; call->tag and call->algo are ignored.
  * ops[n] may be freed when the call returns. Returns the first error by index.
  * Source: ncclGroupStart and ncclGroupEnd; MPI_Isend, MPI_Irecv and MPI_Waitall. */
-TUTTI_API tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *comm, const tutti_call *call);
+TUTTI_API tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *comm,
+                                   const tutti_call *call);
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 

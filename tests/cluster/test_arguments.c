@@ -255,7 +255,7 @@ static void spoil_buffers(const struct attempts *a)
     if (has & DISPLS)
         SPOILED(a, "counts[1]", g.displs = huge);
     if ((has & TYPE) && !(has & V))
-        SPOILED(a, "count 4611686018427387904 does not fit", g.count = (size_t)1 << 62);
+        SPOILED(a, "count 4611686018427387904 exceeds", g.count = (size_t)1 << 62);
     if ((has & DISPLS) && calls[a->which].go != go_scatterv) {  /* blocks that dst receives, in any order; one without elements is nowhere */
         static const size_t some[RANKS] = { 3, 0, 2 }, all[RANKS] = { 1, 2, 1 };
         static const size_t over[RANKS] = { 5, 6, 4 }, same[RANKS] = { 8, 9, 8 };
@@ -588,7 +588,7 @@ static void memory_role(struct rank *r)
     CHECK_SAYS(r, tutti_mem_alloc(r->comm, (size_t)1 << 50, &mem[0]), TUTTI_ERR_NOMEM, "1125899906842624 bytes");
     CHECK_SAYS(r, tutti_mem_alloc(r->comm, SIZE_MAX, &mem[0]), TUTTI_ERR_NOMEM, "18446744073709551615 bytes");
     if (strcmp(r->job->wires, "shm") == 0)      /* populated, so it would take what there is first */
-        CHECK_SAYS(r, tutti_mem_alloc(r->comm, (size_t)1 << 42, &mem[0]), TUTTI_ERR_NOMEM, "4398046511104 bytes is asked for, but");
+        CHECK_SAYS(r, tutti_mem_alloc(r->comm, (size_t)1 << 42, &mem[0]), TUTTI_ERR_NOMEM, "4398046511104 bytes");
     CHECK(r, !mem[0]);
     job_step(r, "too many");
     for (size_t i = 0; i < ALLOCATED_MAX; i++)

@@ -209,7 +209,7 @@ static const struct {
     FIELD(go_device, device, mode, TUTTI_DEVICE_MODES, "tutti_device_create: conf.mode is"),
     FIELD(go_device, device, mode, -1, "tutti_device_create: conf.mode is -1;"),
     FIELD(go_device, device, lanes, TUTTI_DEVICE_LANES, "tutti_device_create: conf.lanes is"),
-    FIELD(go_device, device, fifo_slots, 7, "tutti_device_create: conf.fifo_slots is 7,"),
+    FIELD(go_device, device, fifo_slots, 7, "tutti_device_create: conf.fifo_slots is 7"),
     FIELD(go_device, device, groups, (1 << 20) + 1, "tutti_device_create: conf.groups is 1048577;"),
     FIELD(go_device, device, flags, (1 << 16) + 1, "tutti_device_create: conf.flags is 65537;"),
     FIELD(go_device, device, no_direct, 2, "tutti_device_create: conf.no_direct is 2;"),

@@ -202,7 +202,7 @@ class Mistakes(ClusterTest):
     def test_an_unknown_wire_is_refused_with_those_there_are(self):
         done = self.run_tutti("-n", 2, "--wires", "pigeon", "true")
         self.assertEqual(done.returncode, 2)
-        self.assertIn('"pigeon"; there are: shm, verbs, ofi, tcp', done.stderr)
+        self.assertIn('unknown transport "pigeon" (available: shm, verbs, ofi, tcp)', done.stderr)
 
     def test_bad_options_are_refused_before_anything_starts(self):
         for args, says in ((["-n", "0", "true"], "-n 0"), (["-n", "x", "true"], "-n x"), (["-n", "-3", "true"], "-n -3"),

@@ -86,7 +86,7 @@ static void what_makes_no_sense_is_told(void **state)
         { { .size = 3 }, "size" },
         { { .size = sizeof cases[0].conf, .token = "x", .insecure = 1 }, "mutually exclusive" },
         { { .size = sizeof cases[0].conf, .key = "k" }, "set together" },
-        { { .size = sizeof cases[0].conf, .lease_ms = -1 }, "lease is -1 ms" },
+        { { .size = sizeof cases[0].conf, .lease_ms = -1 }, "conf.lease_ms is -1" },
         { { .size = sizeof cases[0].conf, .journal = "/nowhere/at/all" }, "/nowhere/at/all" },
         { { .size = sizeof cases[0].conf, .journal = "" }, "conf.journal is empty" },
         { { .size = sizeof cases[0].conf, .listen = "here" }, "\"here\"" },
