@@ -24,11 +24,11 @@
  * TUTTI_PENDING). Fences, signals and quiets take queued puts into account. A non-blocking get
  * waits for room in the wire.
  *
- * Offsets and sizes are in bytes. `rank` is a rank of the window's communicator; the own rank is
- * allowed. An access outside the window of that rank, or a freed window, is TUTTI_ERR_INVALID, and
- * nothing is sent. After a rank failure or an abort of the communicator every call, including
- * pending waits, returns that status. If a rank destroys its communicator while it has windows,
- * the other ranks get TUTTI_ERR_PEER_LOST.
+ * Offsets and sizes are in bytes. `rank` is a rank of the window's communicator, which may be the
+ * calling rank. An access outside the window of that rank, or a freed window, is TUTTI_ERR_INVALID,
+ * and nothing is sent. After a rank failure or an abort of the communicator every call, including
+ * pending waits, returns that status. If a rank destroys its communicator while it has windows, the
+ * other ranks get TUTTI_ERR_PEER_LOST.
  *
  * Threads: all calls except create and free are thread-safe. Words that several ranks or threads
  * update concurrently must be updated with atomics or signals. Not usable in a forked child.
@@ -49,7 +49,7 @@
 extern "C" {
 #endif
 
-/* A handle, valid from create to free; later uses return TUTTI_ERR_INVALID. */
+/* A handle, valid from create to free; later calls with it return TUTTI_ERR_INVALID. */
 typedef struct tutti_window tutti_window;
 
 #define TUTTI_ALL_RANKS (-1)        /* for fence and quiet */
@@ -62,7 +62,8 @@ typedef struct tutti_window tutti_window;
  * signals and atomics need an address that is a multiple of 8. On return all ranks have the
  * window. A failure on one rank is a failure on all. The caller owns *out: free it with
  * tutti_window_free before the communicator is destroyed. At most 1,024 windows per process. */
-TUTTI_API tutti_status tutti_window_create(tutti_comm *comm, void *mem, size_t bytes, tutti_window **out);
+TUTTI_API tutti_status tutti_window_create(tutti_comm *comm, void *mem, size_t bytes,
+                                           tutti_window **out);
 
 /* Frees the window. Collective: returns when this rank's puts are complete and all ranks have
  * called it. The window is freed even if an error is returned; no rank accesses this rank's memory
@@ -82,15 +83,19 @@ TUTTI_API tutti_status tutti_window_pointer(tutti_window *window, int rank, void
 
 /* ---- puts and gets --------------------------------------------------------------------------- */
 
-typedef enum tutti_signal_op { TUTTI_SIGNAL_NONE = 0, TUTTI_SIGNAL_SET, TUTTI_SIGNAL_ADD } tutti_signal_op;
+typedef enum tutti_signal_op {
+    TUTTI_SIGNAL_NONE = 0,
+    TUTTI_SIGNAL_SET,
+    TUTTI_SIGNAL_ADD
+} tutti_signal_op;
 
 /* Options of a put or get. Zero (or NULL) means default; set `size` to sizeof. */
 typedef struct tutti_rma {
     size_t size;
-    tutti_signal_op signal_op;  /* puts only: what is done to the signal when the bytes are there */
+    tutti_signal_op signal_op;  /* puts only: update of the signal after the data */
     uint64_t signal_value;
     size_t signal_offset;       /* a multiple of 8 */
-    tutti_window *signal_window;    /* of the signal, same communicator; NULL: the put's window */
+    tutti_window *signal_window;    /* window of the signal, same communicator; NULL: the put's */
     uint64_t *counter;          /* Non-NULL: the call is non-blocking, and 1 is added atomically
                                  * at local completion. Must stay valid until then. */
     int64_t timeout_ms;
@@ -103,33 +108,35 @@ typedef struct tutti_rma {
 /* Puts src[bytes] into the window of `rank` at `offset`. A source of up to 32 KiB is reusable on
  * return; a longer one at local completion. Blocking puts wait until the wire has accepted all
  * data; see "Blocking and non-blocking" above for puts with a counter. */
-TUTTI_API tutti_status tutti_window_put(tutti_window *window, int rank, size_t offset, const void *src, size_t bytes,
-                                        const tutti_rma *rma);
+TUTTI_API tutti_status tutti_window_put(tutti_window *window, int rank, size_t offset,
+                                        const void *src, size_t bytes, const tutti_rma *rma);
 /* Gets dst[bytes] from the window of `rank` at `offset`. */
-TUTTI_API tutti_status tutti_window_get(tutti_window *window, int rank, size_t offset, void *dst, size_t bytes,
-                                        const tutti_rma *rma);
+TUTTI_API tutti_status tutti_window_get(tutti_window *window, int rank, size_t offset, void *dst,
+                                        size_t bytes, const tutti_rma *rma);
 
 /* Puts `rows` rows of row_bytes; rows are src_stride bytes apart in src and stride bytes apart in
  * the window, each at least row_bytes. One put: one signal after all rows, one local completion. */
 typedef struct tutti_rows {
     size_t rows, row_bytes, src_stride, stride;
 } tutti_rows;
-TUTTI_API tutti_status tutti_window_put_rows(tutti_window *window, int rank, size_t offset, const void *src,
-                                             const tutti_rows *rows, const tutti_rma *rma);
+TUTTI_API tutti_status tutti_window_put_rows(tutti_window *window, int rank, size_t offset,
+                                             const void *src, const tutti_rows *rows,
+                                             const tutti_rma *rma);
 
-/* Puts pieces[n], each with its own source and offset, as one put. All pieces are checked before the
- * first is sent. The array is read during the call only. */
+/* Puts pieces[n], each with its own source and offset, as one put. All pieces are checked before
+ * the first is sent. The array is read during the call only. */
 typedef struct tutti_piece {
     size_t offset;              /* in the window */
     const void *src;
     size_t bytes;
 } tutti_piece;
-TUTTI_API tutti_status tutti_window_put_pieces(tutti_window *window, int rank, const tutti_piece *pieces, size_t n,
+TUTTI_API tutti_status tutti_window_put_pieces(tutti_window *window, int rank,
+                                               const tutti_piece *pieces, size_t n,
                                                const tutti_rma *rma);
 
 /* Waits until *counter (see tutti_rma) is at least `value`. Makes progress. */
-TUTTI_API tutti_status tutti_window_wait_counter(tutti_window *window, const uint64_t *counter, uint64_t value,
-                                                 int64_t timeout_ms);
+TUTTI_API tutti_status tutti_window_wait_counter(tutti_window *window, const uint64_t *counter,
+                                                 uint64_t value, int64_t timeout_ms);
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
@@ -145,8 +152,8 @@ TUTTI_API tutti_status tutti_window_quiet(tutti_window *window, int rank, int64_
 /* ---- signals --------------------------------------------------------------------------------- */
 
 /* Signals without data: a put of 0 bytes. */
-TUTTI_API tutti_status tutti_window_signal(tutti_window *window, int rank, size_t offset, tutti_signal_op op,
-                                           uint64_t value);
+TUTTI_API tutti_status tutti_window_signal(tutti_window *window, int rank, size_t offset,
+                                           tutti_signal_op op, uint64_t value);
 
 typedef enum tutti_compare {
     TUTTI_EQUAL = 0,
@@ -157,23 +164,25 @@ typedef enum tutti_compare {
 /* Waits until the word at `offset` of this rank's own window satisfies the comparison; *seen (or
  * NULL) receives its value. Data that was put before the signal is then visible.
  * TUTTI_ERR_PEER_LOST if all other ranks have called tutti_window_free meanwhile and this rank has
- * never signalled itself. A rank without a link to this one is noticed only at the deadline. */
-TUTTI_API tutti_status tutti_window_wait(tutti_window *window, size_t offset, tutti_compare compare, uint64_t value,
-                                         int64_t timeout_ms, uint64_t *seen);
+ * never raised a signal in its own window. A rank that is not connected to this one is detected
+ * only at the deadline. */
+TUTTI_API tutti_status tutti_window_wait(tutti_window *window, size_t offset, tutti_compare compare,
+                                         uint64_t value, int64_t timeout_ms, uint64_t *seen);
 /* The same for any of offsets[n], n >= 1; *index receives the lowest index that satisfies it. */
 TUTTI_API tutti_status tutti_window_wait_any(tutti_window *window, const size_t *offsets, size_t n,
-                                             tutti_compare compare, uint64_t value, int64_t timeout_ms, size_t *index,
-                                             uint64_t *seen);
+                                             tutti_compare compare, uint64_t value,
+                                             int64_t timeout_ms, size_t *index, uint64_t *seen);
 /* Waits until is_there(arg) returns nonzero. It reads words of this rank's windows with acquire
  * loads, and is called again after each put, signal or atomic that may have arrived. Any thread
  * that makes progress may call it until this call returns; it must be short and must not call
  * Tutti. */
-TUTTI_API tutti_status tutti_window_wait_until(tutti_window *window, int (*is_there)(const void *arg), const void *arg,
+TUTTI_API tutti_status tutti_window_wait_until(tutti_window *window,
+                                               int (*is_there)(const void *arg), const void *arg,
                                                int64_t timeout_ms);
 /* Tests without waiting: TUTTI_OK, TUTTI_PENDING, or an error as of tutti_window_wait. Makes a
  * little progress. */
-TUTTI_API tutti_status tutti_window_test(tutti_window *window, size_t offset, tutti_compare compare, uint64_t value,
-                                         uint64_t *seen);
+TUTTI_API tutti_status tutti_window_test(tutti_window *window, size_t offset, tutti_compare compare,
+                                         uint64_t value, uint64_t *seen);
 
 /* ---- atomics --------------------------------------------------------------------------------- */
 
@@ -189,8 +198,9 @@ typedef enum tutti_atomic_op {
  * update is complete after tutti_window_quiet. With 4 bytes the low halves of operand, compare and
  * *old are used. Atomic with respect to all atomics and ADD signals of the same width on that word,
  * and to atomic instructions of its owner and through tutti_window_pointer. */
-TUTTI_API tutti_status tutti_window_atomic(tutti_window *window, int rank, size_t offset, size_t bytes,
-                                           tutti_atomic_op op, uint64_t operand, uint64_t compare, uint64_t *old);
+TUTTI_API tutti_status tutti_window_atomic(tutti_window *window, int rank, size_t offset,
+                                           size_t bytes, tutti_atomic_op op, uint64_t operand,
+                                           uint64_t compare, uint64_t *old);
 
 #ifdef __cplusplus
 }
