@@ -1,5 +1,5 @@
-/* Tutti, device-initiated communication: put, signal, fence, quiet and wait, called by the blocks of
- * a running kernel.
+/* Tutti, device-initiated communication: put, signal, fence, quiet and wait, called by the blocks
+ * of a running kernel.
  *
  * One source serves two kinds of devices. Functions marked TUTTI_DEVICE are called by kernels; they
  * are all in this header and compile as C, C++ and CUDA (nvcc, sm_70 and newer). On a CUDA device a
@@ -34,8 +34,8 @@
  *     DECOUPLED  group_put: put; else as COUPLED      drain   1 drain, by the leader's fence
  *     ORDERED    put, mark, signal                    mark    n marks, 0 drains
  *     FULL       group_put: put; else as ORDERED      mark    1 mark, 0 drains
- * A drain stops the proxy until all data of this device, to any peer, is complete: what a proxy does
- * on a network without ordering. A stopped peer therefore blocks all others in COUPLED and
+ * A drain stops the proxy until all data of this device, to any peer, is complete: what a proxy
+ * does on a network without ordering. A stopped peer therefore blocks all others in COUPLED and
  * DECOUPLED. A mark orders the next signal to that peer behind earlier data; the wire implements it
  * (in-order lane, or sequence numbers with several lanes), and the proxy continues.
  *
@@ -45,14 +45,14 @@
  *
  * Errors. Invalid arguments return TUTTI_ERR_INVALID, and nothing is sent. Errors of the proxy (a
  * lost peer, or a peer that accepts or completes nothing for the whole timeout) end the device: all
- * later and pending calls return that status, and tutti_device_status returns it with a sentence. A
- * GPU's blocks notice it when they wait, and after some 256 triggers; puts until then are dropped. A
- * wait that exceeds its timeout returns TUTTI_ERR_TIMEOUT and leaves the device usable; on the CPU
- * device the sentence names the word, the expected and the actual value.
+ * later and pending calls return that status, and tutti_device_status returns it with a message.
+ * Blocks of a GPU notice it when they wait, and after about 256 triggers; puts until then are
+ * dropped. A wait that exceeds its timeout returns TUTTI_ERR_TIMEOUT and leaves the device usable;
+ * on the CPU device the message names the word, the expected and the actual value.
  *
  * Sources: "Eliminating Hidden Serialization in Multi-Node Megakernel Communication" (2026) for
- * decoupled signaling and ordering by the NIC; MSCCL++ (arXiv 2504.09014) for lap parity and 16-byte
- * triggers. Details: docs/one-sided.md. */
+ * decoupled signaling and ordering by the NIC; MSCCL++ (arXiv 2504.09014) for lap parity and
+ * 16-byte triggers. Details: docs/one-sided.md. */
 #ifndef TUTTI_DEVICE_H
 #define TUTTI_DEVICE_H
 
@@ -63,8 +63,8 @@ extern "C" {
 #endif
 
 #define TUTTI_DEVICE_PENDING 8192   /* default of tutti_device_conf.pending */
-#define TUTTI_DEVICE_TICKETS 64     /* concurrent calls of quiet, and of flush, per peer; more wait for each other */
-#define TUTTI_DEVICE_ALL 0xffffffu  /* as a peer, for quiet and flush: all of them */
+#define TUTTI_DEVICE_TICKETS 64     /* concurrent calls of quiet and of flush per peer */
+#define TUTTI_DEVICE_ALL 0xffffffu  /* as a peer of quiet and flush: all peers */
 
 typedef struct tutti_device tutti_device;
 
@@ -86,7 +86,7 @@ typedef enum tutti_device_lanes {
 
 /* The kind of memory that conf.alloc returns. */
 typedef enum tutti_device_memory {
-    TUTTI_DEVICE_SHARED = 0,    /* kernels and the host: pinned host memory, at one address for both */
+    TUTTI_DEVICE_SHARED = 0,    /* kernels and the host: pinned, at one address for both */
     TUTTI_DEVICE_LOCAL          /* kernels only: the device's own memory, zeroed */
 } tutti_device_memory;
 
@@ -116,23 +116,25 @@ typedef struct tutti_device_conf {
     void *(*alloc)(size_t bytes, tutti_device_memory memory, void *arg);
     void (*free)(void *mem, tutti_device_memory memory, void *arg);
     void *arg;
-    uint32_t pending;           /* Maximum number of commands queued per peer, 1 to 2^20; 0: TUTTI_DEVICE_PENDING.
-                                 * At this bound only blocks that send to that peer wait. */
+    uint32_t pending;           /* Maximum number of commands queued per peer, 1 to 2^20; 0:
+                                 * TUTTI_DEVICE_PENDING. At this bound only blocks that send to
+                                 * that peer wait. */
     uint32_t pad2;
 } tutti_device_conf;
 
-/* What a device has done since it was made, or since tutti_device_counters_reset. Set `size` to sizeof before the call. */
+/* Counters of a device since its creation or tutti_device_counters_reset. Set `size` to sizeof
+ * before the call. */
 typedef struct tutti_device_counters {
     size_t size;
-    uint64_t triggers;          /* that the proxy took from the FIFO */
-    uint64_t puts, put_bytes;   /* that went through the proxy; those of put_signal too */
-    uint64_t signals;           /* likewise */
-    uint64_t drains;            /* times the proxy stood still until everything had landed, to keep order */
-    uint64_t fences;            /* signals that went behind a mark instead */
-    uint64_t quiets;            /* calls of quiet and flush that were answered */
-    uint64_t full_waits;        /* triggers for which a block found the FIFO full */
-    uint64_t stalls;            /* passes in which the proxy had commands and the wire had no room */
-    uint64_t room_waits;        /* calls that waited because a peer had tutti_device_conf.pending commands queued */
+    uint64_t triggers;          /* triggers that the proxy read from the FIFO */
+    uint64_t puts, put_bytes;   /* puts issued by the proxy, including those of put_signal */
+    uint64_t signals;           /* signals issued by the proxy, including those of put_signal */
+    uint64_t drains;            /* times the proxy stopped until all data was complete */
+    uint64_t fences;            /* signals that were ordered by a mark instead of a drain */
+    uint64_t quiets;            /* completed calls of quiet and flush */
+    uint64_t full_waits;        /* triggers that waited because the FIFO was full */
+    uint64_t stalls;            /* passes of the proxy with commands and no room in the wire */
+    uint64_t room_waits;        /* commands that waited for credits (conf.pending) of their peer */
 } tutti_device_counters;
 
 /* ---- for hosts ------------------------------------------------------------------------------- */
@@ -142,90 +144,107 @@ typedef struct tutti_device_counters {
  * a multiple of 8 on ranks that receive signals and have at most 64 GiB per rank. The caller owns
  * *out: destroy it before the window is freed (else TUTTI_ERR_INVALID) or the communicator is
  * destroyed (else the process aborts). Any thread. */
-TUTTI_API tutti_status tutti_device_create(tutti_window *window, const tutti_device_conf *conf, tutti_device **out);
+TUTTI_API tutti_status tutti_device_create(tutti_window *window, const tutti_device_conf *conf,
+                                           tutti_device **out);
 /* Destroys the device; no kernel may be running. Issues what is in the FIFO (up to the timeout) and
  * ends the proxy. Does not wait for completion: tutti_window_quiet. Returns the status that had
  * ended the device. NULL is a no-op. */
 TUTTI_API tutti_status tutti_device_destroy(tutti_device *device);
-/* Returns TUTTI_OK, or the status that ended the device, with its sentence. Any thread. */
+/* Returns TUTTI_OK, or the status that ended the device, with its message. Any thread. */
 TUTTI_API tutti_status tutti_device_status(tutti_device *device);
 /* Aborts the device: calls of kernels return TUTTI_ERR_ABORTED. Any thread. */
 TUTTI_API tutti_status tutti_device_abort(tutti_device *device);
 /* Changes mode and lanes; no kernel may be running. Waits until the proxy has issued earlier puts,
  * at most conf.timeout_ms: then TUTTI_ERR_TIMEOUT, and nothing changed. Views taken before are
  * stale. */
-TUTTI_API tutti_status tutti_device_set_mode(tutti_device *device, tutti_device_mode mode, tutti_device_lanes lanes);
+TUTTI_API tutti_status tutti_device_set_mode(tutti_device *device, tutti_device_mode mode,
+                                             tutti_device_lanes lanes);
 /* Reads the counters. Any thread; concurrent operations may or may not be included. */
 TUTTI_API tutti_status tutti_device_read_counters(tutti_device *device, tutti_device_counters *out);
 /* Resets all counters to 0; no kernel may be running. */
 TUTTI_API tutti_status tutti_device_counters_reset(tutti_device *device);
-/* "full", "coupled", "decoupled", "ordered"; "sequenced", "pinned", "round-robin"; "?" for none. */
+/* "full", "coupled", "decoupled", "ordered"; "sequenced", "pinned", "round-robin"; "?" for an
+ * unknown value. */
 TUTTI_API const char *tutti_device_mode_name(tutti_device_mode mode);
 TUTTI_API const char *tutti_device_lanes_name(tutti_device_lanes lanes);
 
 /* Returns flag `flag` of the device, initially 0: a word that kernels raise
- * (tutti_device_raise_flag) or wait for (tutti_device_await_flag), and that hosts access with atomic
- * instructions. It can start and end an exchange (tutti_dynamic, tutti/moe.h). The device owns the
- * memory. Any thread. */
+ * (tutti_device_raise_flag) or wait for (tutti_device_await_flag), and that hosts access with
+ * atomic instructions. It can start and end an exchange (tutti_dynamic, tutti/moe.h). The device
+ * owns the memory. Any thread. */
 TUTTI_API tutti_status tutti_device_flag(tutti_device *device, uint32_t flag, uint64_t **out);
 
-/* A slot of the FIFO. The lowest bit of `head` is the lap's parity, written last: the slot is filled when it is that of the reader's lap. */
+/* A slot of the FIFO. The lowest bit of `head` is the parity of the writer's lap. `head` is written
+ * last: the slot is filled if its parity is that of the reader's lap. */
 typedef struct tutti_device_trigger {
     uint64_t head, body;
 } tutti_device_trigger;
 
-/* What a kernel needs, given to it by value; of the same version as the library. Fields are for the functions below; all memory is the device's. */
+/* The view of a device that kernels use, passed by value. The program and the library must have the
+ * same version. Fields are private to the functions below. The device owns all memory. "Total"
+ * counts from the creation of the device. */
 typedef struct tutti_device_view {
     uint32_t rank, nranks;      /* of the window */
     uint32_t mode, wakes_hosts;
     uint32_t fifo_slots, ngroups, nflags;
-    uint32_t asks;              /* 1: words of the window are the proxy's to change, as this device's atomic instructions are none to the host */
+    uint32_t asks;              /* 1: blocks cannot update words of host memory atomically with
+                                 * respect to the host, so all signals go through the proxy */
     tutti_device_trigger *fifo; /* [fifo_slots] */
-    uint64_t *reserved;         /* triggers that blocks have reserved, ever */
-    uint64_t *taken_seen;       /* what blocks know of `taken` */
-    const uint64_t *taken;      /* triggers that the proxy has taken, ever */
+    uint64_t *reserved;         /* total triggers that blocks have reserved */
+    uint64_t *taken_seen;       /* the blocks' cached copy of `taken` */
+    const uint64_t *taken;      /* total triggers that the proxy has read */
     uint64_t *full_waits;
-    uint32_t *asleep;           /* the proxy sleeps: wake it. NULL: it looks by itself */
-    const uint64_t *status;     /* tutti_status that ended it; 0: none has */
-    uint64_t *ended;            /* what blocks of a GPU have seen of that */
-    const uint64_t *clock_ms;   /* written by the proxy every few milliseconds */
+    uint32_t *asleep;           /* 1: the proxy sleeps, and must be woken. NULL: it polls */
+    const uint64_t *status;     /* the tutti_status that ended the device, or 0 */
+    uint64_t *ended;            /* GPU: the blocks' cached copy of `status` */
+    const uint64_t *clock_ms;   /* time; the proxy updates it every few milliseconds */
     uint64_t timeout_ms;        /* UINT64_MAX: none */
-    uint64_t *pulse;            /* changes while blocks wait, if they cannot wake the proxy */
-    uint64_t *tickets;          /* [2][nranks + 1] calls of quiet, and of flush, per peer; the last is TUTTI_DEVICE_ALL */
-    const uint64_t *answers;    /* [2][nranks + 1] how many of them the proxy has answered */
+    uint64_t *pulse;            /* changes while blocks wait that cannot wake the proxy */
+    uint64_t *tickets;          /* [2][nranks + 1] total calls of quiet and of flush, per peer; the
+                                 * last entry is for TUTTI_DEVICE_ALL */
+    const uint64_t *answers;    /* [2][nranks + 1] calls of these that the proxy has completed */
     uint32_t pending, pad;      /* maximum of entered - given, per peer */
-    uint64_t *entered;          /* [nranks] commands for that peer that blocks have reserved, ever */
-    uint64_t *given_seen;       /* [nranks] cached copy of `given` */
-    const uint64_t *given;      /* [nranks] commands for that peer that the proxy is done with, ever */
+    uint64_t *entered;          /* [nranks] total commands for that peer from blocks */
+    uint64_t *given_seen;       /* [nranks] the blocks' cached copy of `given` */
+    const uint64_t *given;      /* [nranks] total commands for that peer that were issued, or
+                                 * dropped after the device has ended */
     uint64_t *room_waits;
-    uint64_t *groups;           /* [ngroups][8], the first word of each counts */
-    uint64_t *flags;            /* [nflags][8], likewise */
-    uint64_t *told;             /* [nranks] a trigger to wake that rank's host threads is on its way */
-    uint8_t *mine;              /* this rank's part of the window */
-    uint8_t *const *direct;     /* [nranks] parts that blocks store to themselves; NULL: through the FIFO */
-    const uint64_t *bytes;      /* [nranks] of parts */
-    const uint8_t *words;       /* [nranks] 1: the part has words for signals */
-    tutti_device *device;       /* for the host's functions */
+    uint64_t *groups;           /* [ngroups][8] counters, each the first word of a cache line */
+    uint64_t *flags;            /* [nflags][8] flags, likewise */
+    uint64_t *told;             /* [nranks] 1: a trigger that wakes the host threads of that rank is
+                                 * in the FIFO */
+    uint8_t *mine;              /* this rank's memory of the window */
+    uint8_t *const *direct;     /* [nranks] memory that blocks store to directly; NULL: FIFO */
+    const uint64_t *bytes;      /* [nranks] size of that rank's window */
+    const uint8_t *words;       /* [nranks] 1: that rank's window supports signals */
+    tutti_device *device;       /* for the host functions */
 } tutti_device_view;
 
+/* Returns the view of the device. Valid until tutti_device_set_mode or destroy. Any thread. */
 TUTTI_API tutti_status tutti_device_view_of(tutti_device *device, tutti_device_view *out);
 
-/* CPU device: runs kernel(view, block, nblocks, arg) in nblocks threads, 1 to 1024, and returns when
- * all have returned. Returns the first status other than TUTTI_OK, with block number and sentence.
- * INVALID for a device with conf.alloc. */
-typedef tutti_status tutti_device_kernel(const tutti_device_view *view, uint32_t block, uint32_t nblocks, void *arg);
-TUTTI_API tutti_status tutti_device_run(tutti_device *device, uint32_t nblocks, tutti_device_kernel *kernel, void *arg);
+/* CPU device: runs kernel(view, block, nblocks, arg) in nblocks threads, 1 to 1024, and returns
+ * when all have returned. Returns the first status other than TUTTI_OK, with block number and
+ * message. INVALID for a device with conf.alloc. */
+typedef tutti_status tutti_device_kernel(const tutti_device_view *view, uint32_t block,
+                                         uint32_t nblocks, void *arg);
+TUTTI_API tutti_status tutti_device_run(tutti_device *device, uint32_t nblocks,
+                                        tutti_device_kernel *kernel, void *arg);
 
-/* Called by the functions below on the CPU device: rests between looks at memory (turn counts them from 0) and makes progress (device NULL: there is none
- * to make); wakes the proxy; writes the sentence of a TUTTI_ERR_INVALID, which it returns (what 0: of a range, 1: of a word for a signal, 2: peer is the
- * number of a group, 3: of a flag). */
+/* For the functions below, on the CPU device; not for programs.
+ * _rest: pauses between two polls of memory and makes progress; `turn` counts the polls from 0.
+ * device NULL: only pauses.
+ * _wake: wakes the proxy.
+ * _refuse: returns TUTTI_ERR_INVALID with a message about an argument of `call`. `what` is 0 for a
+ * range, 1 for a signal word, 2 for the number of a group and 3 for that of a flag (in `peer`). */
 TUTTI_API void tutti_device_rest(tutti_device *device, uint32_t turn);
 TUTTI_API void tutti_device_wake(tutti_device *device);
-TUTTI_API tutti_status tutti_device_refuse(tutti_device *device, const char *call, uint32_t peer, uint64_t offset,
-                                           uint64_t bytes, int what);
+TUTTI_API tutti_status tutti_device_refuse(tutti_device *device, const char *call, uint32_t peer,
+                                           uint64_t offset, uint64_t bytes, int what);
 
-/* Likewise of a TUTTI_ERR_TIMEOUT: what was waited for (TUTTI_DEVICE_LATE_*), which (an offset, a group, a flag or a rank), and of a word what it should have
- * been and was. */
+/* Likewise for a timeout: returns TUTTI_ERR_TIMEOUT with a message. `what` is the kind of the wait
+ * (TUTTI_DEVICE_LATE_*), `which` the offset, group, flag or rank; `value` is the expected value of
+ * a word, `seen` its actual value. */
 enum {
     TUTTI_DEVICE_LATE_WORD = 0,
     TUTTI_DEVICE_LATE_GROUP,
@@ -233,14 +252,14 @@ enum {
     TUTTI_DEVICE_LATE_QUIET,
     TUTTI_DEVICE_LATE_FLUSH
 };
-TUTTI_API tutti_status tutti_device_late(int what, uint64_t which, tutti_compare compare, uint64_t value,
-                                         uint64_t seen);
+TUTTI_API tutti_status tutti_device_late(int what, uint64_t which, tutti_compare compare,
+                                         uint64_t value, uint64_t seen);
 
 #ifdef __cplusplus
 }
 #endif
 
-/* ---- for kernels: what CPUs and GPUs do differently ------------------------------------------ */
+/* ---- for kernels: primitives of CPUs and GPUs ------------------------------------------------ */
 
 #if defined(__CUDACC__)
 #define TUTTI_DEVICE static __host__ __device__ inline
@@ -248,7 +267,7 @@ TUTTI_API tutti_status tutti_device_late(int what, uint64_t which, tutti_compare
 #define TUTTI_DEVICE static inline
 #endif
 
-/* Loads, stores and adds that blocks, the proxy and other ranks see: at the scope of the whole system. */
+/* Loads, stores and adds with system scope: visible to blocks, the proxy and other ranks. */
 TUTTI_DEVICE uint64_t tutti_device_load_acquire(const uint64_t *at)
 {
 #if defined(__CUDA_ARCH__)
@@ -270,39 +289,49 @@ TUTTI_DEVICE void tutti_device_store_release(uint64_t *at, uint64_t value)
 #endif
 }
 
-/* Acquire and release; returns what was there. */
+/* Adds with acquire and release order; returns the previous value. */
 TUTTI_DEVICE uint64_t tutti_device_add(uint64_t *at, uint64_t value)
 {
 #if defined(__CUDA_ARCH__)
     uint64_t before;
 
-    asm volatile("atom.add.acq_rel.sys.u64 %0, [%1], %2;" : "=l"(before) : "l"(at), "l"(value) : "memory");
+    asm volatile("atom.add.acq_rel.sys.u64 %0, [%1], %2;"
+                 : "=l"(before)
+                 : "l"(at), "l"(value)
+                 : "memory");
     return before;
 #else
     return __atomic_fetch_add(at, value, __ATOMIC_ACQ_REL);
 #endif
 }
 
-/* The same of a word that only blocks of this device use. */
+/* The same, for a word that only blocks of this device access (device scope). */
 TUTTI_DEVICE uint64_t tutti_device_add_own(uint64_t *at, uint64_t value)
 {
 #if defined(__CUDA_ARCH__)
     uint64_t before;
 
-    asm volatile("atom.add.acq_rel.gpu.u64 %0, [%1], %2;" : "=l"(before) : "l"(at), "l"(value) : "memory");
+    asm volatile("atom.add.acq_rel.gpu.u64 %0, [%1], %2;"
+                 : "=l"(before)
+                 : "l"(at), "l"(value)
+                 : "memory");
     return before;
 #else
     return __atomic_fetch_add(at, value, __ATOMIC_ACQ_REL);
 #endif
 }
 
-/* Likewise; a GPU's blocks need no order of these three, a CPU has it for nothing. */
+/* The next three access words of this device only. They are relaxed on a GPU. On a CPU they have
+ * acquire or release order, at no extra cost. */
 TUTTI_DEVICE uint64_t tutti_device_reserve(uint64_t *at, uint64_t n)
 {
 #if defined(__CUDA_ARCH__)
     uint64_t before;
 
-    asm volatile("atom.add.relaxed.gpu.u64 %0, [%1], %2;" : "=l"(before) : "l"(at), "l"(n) : "memory");
+    asm volatile("atom.add.relaxed.gpu.u64 %0, [%1], %2;"
+                 : "=l"(before)
+                 : "l"(at), "l"(n)
+                 : "memory");
     return before;
 #else
     return __atomic_fetch_add(at, n, __ATOMIC_ACQ_REL);
@@ -330,7 +359,8 @@ TUTTI_DEVICE void tutti_device_store_own(uint64_t *at, uint64_t value)
 #endif
 }
 
-/* What the whole system sees: a GPU's behind a tutti_device_release before it; a CPU's needs none. */
+/* Stores with system scope. On a GPU, call tutti_device_release before, to order earlier writes; on
+ * a CPU the store itself has release order. */
 TUTTI_DEVICE void tutti_device_store(uint64_t *at, uint64_t value)
 {
 #if defined(__CUDA_ARCH__)
@@ -340,7 +370,7 @@ TUTTI_DEVICE void tutti_device_store(uint64_t *at, uint64_t value)
 #endif
 }
 
-/* What was written before is seen by whoever sees what tutti_device_store stores behind it. */
+/* Release fence: a reader that observes a later tutti_device_store also sees all earlier writes. */
 TUTTI_DEVICE void tutti_device_release(void)
 {
 #if defined(__CUDA_ARCH__)
@@ -348,7 +378,7 @@ TUTTI_DEVICE void tutti_device_release(void)
 #endif
 }
 
-/* Everything before is seen by the whole system before anything behind. */
+/* Sequentially consistent fence with system scope. */
 TUTTI_DEVICE void tutti_device_full_fence(void)
 {
 #if defined(__CUDA_ARCH__)
@@ -358,7 +388,7 @@ TUTTI_DEVICE void tutti_device_full_fence(void)
 #endif
 }
 
-/* This thread's number in its block, and how many there are. */
+/* Returns the index of this thread in its block. */
 TUTTI_DEVICE uint32_t tutti_device_thread(void)
 {
 #if defined(__CUDA_ARCH__)
@@ -368,6 +398,7 @@ TUTTI_DEVICE uint32_t tutti_device_thread(void)
 #endif
 }
 
+/* Returns the number of threads of the block. */
 TUTTI_DEVICE uint32_t tutti_device_threads(void)
 {
 #if defined(__CUDA_ARCH__)
@@ -377,6 +408,7 @@ TUTTI_DEVICE uint32_t tutti_device_threads(void)
 #endif
 }
 
+/* Barrier of the threads of the block. */
 TUTTI_DEVICE void tutti_device_sync(void)
 {
 #if defined(__CUDA_ARCH__)
@@ -384,7 +416,7 @@ TUTTI_DEVICE void tutti_device_sync(void)
 #endif
 }
 
-/* The status that thread 0 came to, for all threads of the block. */
+/* Returns the status of thread 0 to all threads of the block. */
 TUTTI_DEVICE tutti_status tutti_device_agree(tutti_status mine)
 {
 #if defined(__CUDA_ARCH__)
@@ -400,7 +432,9 @@ TUTTI_DEVICE tutti_status tutti_device_agree(tutti_status mine)
 #endif
 }
 
-/* Waits look at more than their word in one of so many turns: for a GPU each look is a way to the host and back. And they show that they wait: a CPU's turns may be naps. */
+/* While a block waits, it checks the status and the clock once per LOOK_TURNS polls, and changes
+ * the pulse once per PULSE_TURNS polls. On a GPU each check is a round trip to host memory. On a
+ * CPU each poll counts, as it may include a sleep. */
 #if defined(__CUDA_ARCH__)
 #define TUTTI_DEVICE_LOOK_TURNS 16
 #define TUTTI_DEVICE_PULSE_TURNS 32
@@ -409,7 +443,7 @@ TUTTI_DEVICE tutti_status tutti_device_agree(tutti_status mine)
 #define TUTTI_DEVICE_PULSE_TURNS 1
 #endif
 
-/* What has ended the device, if anything has; of a GPU, what blocks have seen of that. */
+/* Returns the status that ended the device, or TUTTI_OK. On a GPU: the cached copy. */
 TUTTI_DEVICE tutti_status tutti_device_ended(const tutti_device_view *v)
 {
 #if defined(__CUDA_ARCH__)
@@ -419,7 +453,7 @@ TUTTI_DEVICE tutti_status tutti_device_ended(const tutti_device_view *v)
 #endif
 }
 
-/* Looks where the host writes it. */
+/* The same, read from host memory; updates the cached copy of a GPU. */
 TUTTI_DEVICE tutti_status tutti_device_look(const tutti_device_view *v)
 {
     const uint64_t st = tutti_device_load_acquire(v->status);
@@ -431,7 +465,7 @@ TUTTI_DEVICE tutti_status tutti_device_look(const tutti_device_view *v)
     return (tutti_status)st;
 }
 
-/* Shows a proxy that nobody wakes that somebody waits: a store, which nobody waits for. */
+/* Changes the pulse: a polling proxy then polls without pauses. Does not wait for the store. */
 TUTTI_DEVICE void tutti_device_show(const tutti_device_view *v)
 {
 #if defined(__CUDA_ARCH__)
@@ -444,22 +478,26 @@ TUTTI_DEVICE void tutti_device_show(const tutti_device_view *v)
 #endif
 }
 
-/* Between two looks at memory, turn counts them from 0. Whoever waits calls it: blocks that cannot wake the proxy cannot make progress either, and the proxy does while it is called. */
+/* Pauses between two polls of memory; `turn` counts the polls from 0. Every waiting loop must call
+ * it: blocks that cannot wake the proxy make no progress themselves, and this call keeps the proxy
+ * polling. */
 TUTTI_DEVICE void tutti_device_pause(const tutti_device_view *v, uint32_t turn)
 {
     if (!v->asleep && turn % TUTTI_DEVICE_PULSE_TURNS == 0)
         tutti_device_show(v);
 #if defined(__CUDA_ARCH__)
     if ((turn + 1) % TUTTI_DEVICE_LOOK_TURNS == 0)
-        tutti_device_look(v);       /* who only polls hears of the end, too */
+        tutti_device_look(v);       /* so that a polling block notices the end */
     __nanosleep(turn < 64 ? 20 : 500);
 #else
     tutti_device_rest(v->device, turn);
 #endif
 }
 
-TUTTI_DEVICE tutti_status tutti_device_invalid(const tutti_device_view *v, const char *call, uint32_t peer,
-                                               uint64_t offset, uint64_t bytes, int what)
+/* Returns TUTTI_ERR_INVALID; on the CPU device with a message (tutti_device_refuse). */
+TUTTI_DEVICE tutti_status tutti_device_invalid(const tutti_device_view *v, const char *call,
+                                               uint32_t peer, uint64_t offset, uint64_t bytes,
+                                               int what)
 {
 #if defined(__CUDA_ARCH__)
     (void)v, (void)call, (void)peer, (void)offset, (void)bytes, (void)what;
@@ -469,8 +507,9 @@ TUTTI_DEVICE tutti_status tutti_device_invalid(const tutti_device_view *v, const
 #endif
 }
 
-TUTTI_DEVICE tutti_status tutti_device_timeout(int what, uint64_t which, tutti_compare compare, uint64_t value,
-                                               uint64_t seen)
+/* Returns TUTTI_ERR_TIMEOUT; on the CPU device with a message (tutti_device_late). */
+TUTTI_DEVICE tutti_status tutti_device_timeout(int what, uint64_t which, tutti_compare compare,
+                                               uint64_t value, uint64_t seen)
 {
 #if defined(__CUDA_ARCH__)
     (void)what, (void)which, (void)compare, (void)value, (void)seen;
@@ -482,11 +521,12 @@ TUTTI_DEVICE tutti_status tutti_device_timeout(int what, uint64_t which, tutti_c
 
 /* ---- for kernels: the FIFO ------------------------------------------------------------------- */
 
-/* head: bit 0 parity, 1 to 3 what, 4 and 5 the signal's operation, 6 to 29 the peer, 30 to 63 (a signal) its offset / 8; a source's bytes from bit 6 on.
- * body: a put's offset, a source's address, a signal's value, a ticket. */
+/* Kinds of triggers. Bits of `head`: 0 parity, 1 to 3 the kind, 4 and 5 the signal operation, 6 to
+ * 29 the peer, 30 to 63 the offset / 8 of a signal; of a SOURCE, its size in bytes from bit 6 on.
+ * `body`: the offset of a PUT, the address of a SOURCE, the value of a SIGNAL; else 0. */
 enum {
     TUTTI_TRIGGER_NONE = 0,
-    TUTTI_TRIGGER_PUT,          /* a source follows; with an operation of a signal that, too: a put_signal */
+    TUTTI_TRIGGER_PUT,          /* a SOURCE follows; with a signal operation, then a SIGNAL */
     TUTTI_TRIGGER_SOURCE,
     TUTTI_TRIGGER_SIGNAL,
     TUTTI_TRIGGER_FENCE,
@@ -497,13 +537,15 @@ enum {
 #define TUTTI_TRIGGER_PEER_SHIFT 6
 #define TUTTI_TRIGGER_WORD_SHIFT 30
 
+/* Returns the head of a trigger, without parity; `word` is the offset / 8 of a signal. */
 TUTTI_DEVICE uint64_t tutti_trigger_head(uint32_t what, uint32_t op, uint32_t peer, uint64_t word)
 {
     return (uint64_t)what << 1 | (uint64_t)op << 4 | (uint64_t)peer << TUTTI_TRIGGER_PEER_SHIFT |
            word << TUTTI_TRIGGER_WORD_SHIFT;
 }
 
-/* By one thread: waits until the proxy has taken what was at that position a lap ago, which it always does. */
+/* Waits until the proxy has read the trigger that occupied this position one lap before. The proxy
+ * always drains the FIFO, so the wait has no deadline. Called by one thread. */
 TUTTI_DEVICE void tutti_device_await_slot(const tutti_device_view *v, uint64_t position)
 {
     uint32_t turn = 0;
@@ -520,7 +562,8 @@ TUTTI_DEVICE void tutti_device_await_slot(const tutti_device_view *v, uint64_t p
     }
 }
 
-/* Behind what was filled. The proxy marks itself as asleep, then looks once more. */
+/* Wakes the proxy if it sleeps; called after slots were filled. The full fence pairs with that of
+ * the proxy, which sets `asleep` and then checks the FIFO once more. */
 TUTTI_DEVICE void tutti_device_ring(const tutti_device_view *v)
 {
 #if defined(__CUDA_ARCH__)
@@ -534,11 +577,14 @@ TUTTI_DEVICE void tutti_device_ring(const tutti_device_view *v)
 #endif
 }
 
-#define TUTTI_DEVICE_AT_ONCE 8      /* triggers that any FIFO has room for */
-#define TUTTI_DEVICE_LOOK_SLOTS 256 /* after so many a GPU's blocks look at the status */
+#define TUTTI_DEVICE_AT_ONCE 8      /* maximum triggers per push: the slots of the smallest FIFO */
+#define TUTTI_DEVICE_LOOK_SLOTS 256 /* triggers between two checks of the status on a GPU */
 
-/* By one thread: n triggers, at most TUTTI_DEVICE_AT_ONCE, one behind the other, and behind all that was written before. Bodies first: one fence does for all. */
-TUTTI_DEVICE void tutti_device_push_all(const tutti_device_view *v, const tutti_device_trigger *triggers, uint32_t n)
+/* Enters triggers[n] into consecutive slots, n <= TUTTI_DEVICE_AT_ONCE. Earlier writes of the
+ * thread are visible to the proxy when it reads them. All bodies are written before all heads, so
+ * one fence is sufficient. Called by one thread. */
+TUTTI_DEVICE void tutti_device_push_all(const tutti_device_view *v,
+                                        const tutti_device_trigger *triggers, uint32_t n)
 {
     const uint64_t at = tutti_device_reserve(v->reserved, n);
 
@@ -552,10 +598,11 @@ TUTTI_DEVICE void tutti_device_push_all(const tutti_device_view *v, const tutti_
     tutti_device_ring(v);
 #if defined(__CUDA_ARCH__)
     if (at / TUTTI_DEVICE_LOOK_SLOTS != (at + n) / TUTTI_DEVICE_LOOK_SLOTS)
-        tutti_device_look(v);       /* who only puts hears of the end, too */
+        tutti_device_look(v);       /* so that a block that only puts notices the end */
 #endif
 }
 
+/* Enters one trigger. Called by one thread. */
 TUTTI_DEVICE void tutti_device_push(const tutti_device_view *v, uint64_t head, uint64_t body)
 {
     const tutti_device_trigger one = { head, body };
@@ -565,8 +612,9 @@ TUTTI_DEVICE void tutti_device_push(const tutti_device_view *v, uint64_t head, u
 
 /* ---- for kernels: flow control per peer ------------------------------------------------------ */
 
-/* Whether `n` more commands for `peer` may be entered without waiting: each put, put_signal, signal and fence is one
- * command. n is at most v->pending. Exact where one block alone sends to that peer. By one thread. */
+/* Returns 1 if `n` more commands for `peer` can be entered without waiting, else 0. Each put,
+ * put_signal, signal and fence is one command. n is at most v->pending. Exact if only one block
+ * sends to that peer. Called by one thread. */
 TUTTI_DEVICE int tutti_device_has_room(const tutti_device_view *v, uint32_t peer, uint32_t n)
 {
     const uint64_t behind = tutti_device_load_own(&v->entered[peer]) + n;
@@ -579,9 +627,10 @@ TUTTI_DEVICE int tutti_device_has_room(const tutti_device_view *v, uint32_t peer
     return (int64_t)(behind - given) <= (int64_t)v->pending;
 }
 
-/* By one thread, before a command for `peer` enters the FIFO: waits until fewer than v->pending commands for that peer
- * are queued. So the proxy always has room for what is in the FIFO, and a peer that takes nothing stops only the
- * blocks that send to it. Returns early if the device has ended: the proxy then drops what it takes. */
+/* Takes a credit before a command for `peer` enters the FIFO: waits until fewer than v->pending
+ * commands for that peer are queued. The proxy therefore always has room for the contents of the
+ * FIFO, and a peer that accepts no data blocks its own senders only. Returns early if the device
+ * has ended: the proxy then drops all commands. Called by one thread. */
 TUTTI_DEVICE void tutti_device_admit(const tutti_device_view *v, uint32_t peer)
 {
     const uint64_t mine = tutti_device_reserve(&v->entered[peer], 1);
@@ -601,48 +650,54 @@ TUTTI_DEVICE void tutti_device_admit(const tutti_device_view *v, uint32_t peer)
 
 /* ---- for kernels: puts and signals ----------------------------------------------------------- */
 
-/* Whether blocks store to that rank's memory themselves. */
+/* Returns 1 if blocks store data directly to the memory of that rank. */
 TUTTI_DEVICE int tutti_device_is_direct(const tutti_device_view *v, uint32_t peer)
 {
     return peer < v->nranks && v->direct[peer] != NULL;
 }
 
-/* Whether nothing for that rank goes through the FIFO. */
+/* Returns 1 if neither data nor signals for that rank use the FIFO. */
 TUTTI_DEVICE int tutti_device_is_alone(const tutti_device_view *v, uint32_t peer)
 {
     return tutti_device_is_direct(v, peer) && !v->asks;
 }
 
-/* OK or INVALID. */
-TUTTI_DEVICE tutti_status tutti_device_check(const tutti_device_view *v, const char *call, uint32_t peer,
-                                             uint64_t offset, uint64_t bytes)
+/* Checks a range of the window of `peer`: TUTTI_OK or TUTTI_ERR_INVALID. */
+TUTTI_DEVICE tutti_status tutti_device_check(const tutti_device_view *v, const char *call,
+                                             uint32_t peer, uint64_t offset, uint64_t bytes)
 {
     if (peer >= v->nranks || offset > v->bytes[peer] || bytes > v->bytes[peer] - offset)
         return tutti_device_invalid(v, call, peer, offset, bytes, 0);
     return TUTTI_OK;
 }
 
-TUTTI_DEVICE tutti_status tutti_device_check_word(const tutti_device_view *v, const char *call, uint32_t peer,
-                                                  tutti_signal_op op, uint64_t offset)
+/* Checks a signal word and its operation: TUTTI_OK or TUTTI_ERR_INVALID. */
+TUTTI_DEVICE tutti_status tutti_device_check_word(const tutti_device_view *v, const char *call,
+                                                  uint32_t peer, tutti_signal_op op,
+                                                  uint64_t offset)
 {
-    if (peer >= v->nranks || v->bytes[peer] < 8 || offset > v->bytes[peer] - 8 || offset % 8 || !v->words[peer] ||
-        (op != TUTTI_SIGNAL_SET && op != TUTTI_SIGNAL_ADD))
+    if (peer >= v->nranks || v->bytes[peer] < 8 || offset > v->bytes[peer] - 8 || offset % 8 ||
+        !v->words[peer] || (op != TUTTI_SIGNAL_SET && op != TUTTI_SIGNAL_ADD))
         return tutti_device_invalid(v, call, peer, offset, 8, 1);
     return TUTTI_OK;
 }
 
-/* What all threads do before thread 0 goes on: OK if the arguments were right and the device has not ended. What all have written is seen by thread 0. */
+/* Called by all threads of the block before thread 0 continues. Returns the error of the arguments,
+ * or the status that ended the device. Writes of all threads are then visible to thread 0. */
 TUTTI_DEVICE tutti_status tutti_device_begin(const tutti_device_view *v, tutti_status arguments)
 {
-    return arguments ? arguments : tutti_device_agree(tutti_device_thread() == 0 ? tutti_device_ended(v) : TUTTI_OK);
+    return arguments
+               ? arguments
+               : tutti_device_agree(tutti_device_thread() == 0 ? tutti_device_ended(v) : TUTTI_OK);
 }
 
-/* By all threads: to memory that this block can store to. */
+/* Copies src[bytes] to mapped memory. Called by all threads of the block. */
 TUTTI_DEVICE void tutti_device_copy(uint8_t *to, const void *src, uint64_t bytes)
 {
 #if defined(__CUDA_ARCH__)
     const uint8_t *from = (const uint8_t *)src;
-    const uint64_t words = (((uint64_t)(uintptr_t)to | (uint64_t)(uintptr_t)from) & 15) == 0 ? bytes / 16 : 0;
+    const uint64_t words =
+        (((uint64_t)(uintptr_t)to | (uint64_t)(uintptr_t)from) & 15) == 0 ? bytes / 16 : 0;
 
     for (uint64_t i = tutti_device_thread(); i < words; i += tutti_device_threads())
         ((uint4 *)to)[i] = ((const uint4 *)from)[i];
@@ -654,7 +709,8 @@ TUTTI_DEVICE void tutti_device_copy(uint8_t *to, const void *src, uint64_t bytes
 #endif
 }
 
-/* By one thread: host threads of that rank that sleep look at memory, if nobody has told them yet. Two blocks may both tell. */
+/* Wakes host threads of that rank that wait for a word, unless a trigger for this is already in the
+ * FIFO. Concurrent blocks may enter it twice. Called by one thread. */
 TUTTI_DEVICE void tutti_device_wake_hosts(const tutti_device_view *v, uint32_t peer)
 {
     tutti_device_full_fence();
@@ -664,15 +720,16 @@ TUTTI_DEVICE void tutti_device_wake_hosts(const tutti_device_view *v, uint32_t p
     tutti_device_push(v, tutti_trigger_head(TUTTI_TRIGGER_WAKE, 0, peer, 0), 0);
 }
 
-/* By one thread: behind what all threads of the block stored. */
-TUTTI_DEVICE void tutti_device_raise(const tutti_device_view *v, uint32_t peer, tutti_signal_op op, uint64_t offset,
-                                     uint64_t value)
+/* Raises a signal of a directly mapped rank, after the block's stores. Called by one thread. */
+TUTTI_DEVICE void tutti_device_raise(const tutti_device_view *v, uint32_t peer, tutti_signal_op op,
+                                     uint64_t offset, uint64_t value)
 {
     uint64_t *word = (uint64_t *)(void *)(v->direct[peer] + offset);
 
     if (v->asks) {
         tutti_device_admit(v, peer);
-        tutti_device_push(v, tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, (uint32_t)op, peer, offset / 8), value);
+        tutti_device_push(
+            v, tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, (uint32_t)op, peer, offset / 8), value);
         return;
     }
     if (op == TUTTI_SIGNAL_SET)
@@ -683,24 +740,28 @@ TUTTI_DEVICE void tutti_device_raise(const tutti_device_view *v, uint32_t peer, 
         tutti_device_wake_hosts(v, peer);
 }
 
-/* A put that is not stored, with a signal or (op NONE) without. By one thread. */
-TUTTI_DEVICE void tutti_device_push_put(const tutti_device_view *v, uint32_t peer, uint64_t offset, const void *src,
-                                        uint64_t bytes, tutti_signal_op op, uint64_t signal_offset, uint64_t value)
+/* Enters a put, with a signal unless op is TUTTI_SIGNAL_NONE. Called by one thread. */
+TUTTI_DEVICE void tutti_device_push_put(const tutti_device_view *v, uint32_t peer, uint64_t offset,
+                                        const void *src, uint64_t bytes, tutti_signal_op op,
+                                        uint64_t signal_offset, uint64_t value)
 {
     const tutti_device_trigger all[3] = {
         { tutti_trigger_head(TUTTI_TRIGGER_PUT, (uint32_t)op, peer, 0), offset },
-        { (uint64_t)TUTTI_TRIGGER_SOURCE << 1 | bytes << TUTTI_TRIGGER_PEER_SHIFT, (uint64_t)(uintptr_t)src },
+        { (uint64_t)TUTTI_TRIGGER_SOURCE << 1 | bytes << TUTTI_TRIGGER_PEER_SHIFT,
+          (uint64_t)(uintptr_t)src },
         { tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, (uint32_t)op, peer, signal_offset / 8), value },
     };
 
     tutti_device_push_all(v, all, op == TUTTI_SIGNAL_NONE ? 2 : 3);
 }
 
-/* src[bytes] to the part of `peer` at `offset`. It may be reused after tutti_device_flush or _quiet; at once where tutti_device_is_direct. */
-TUTTI_DEVICE tutti_status tutti_device_put(const tutti_device_view *v, uint32_t peer, uint64_t offset, const void *src,
-                                           uint64_t bytes)
+/* Puts src[bytes] into the window of `peer` at `offset`. The source is reusable after
+ * tutti_device_flush or tutti_device_quiet, or on return if tutti_device_is_direct. */
+TUTTI_DEVICE tutti_status tutti_device_put(const tutti_device_view *v, uint32_t peer,
+                                           uint64_t offset, const void *src, uint64_t bytes)
 {
-    const tutti_status st = tutti_device_begin(v, tutti_device_check(v, "tutti_device_put", peer, offset, bytes));
+    const tutti_status st =
+        tutti_device_begin(v, tutti_device_check(v, "tutti_device_put", peer, offset, bytes));
 
     if (st)
         return st;
@@ -716,10 +777,12 @@ TUTTI_DEVICE tutti_status tutti_device_put(const tutti_device_view *v, uint32_t 
     return TUTTI_OK;
 }
 
-/* The same, and then op and value are applied to the word of the peer at signal_offset (a multiple of 8): who sees that, sees the bytes. bytes may be 0. */
-TUTTI_DEVICE tutti_status tutti_device_put_signal(const tutti_device_view *v, uint32_t peer, uint64_t offset,
-                                                  const void *src, uint64_t bytes, tutti_signal_op op,
-                                                  uint64_t signal_offset, uint64_t value)
+/* The same, with a signal: after the data, op and value are applied to the peer's word at
+ * signal_offset, a multiple of 8. A reader that observes it sees the data. bytes may be 0. */
+TUTTI_DEVICE tutti_status tutti_device_put_signal(const tutti_device_view *v, uint32_t peer,
+                                                  uint64_t offset, const void *src, uint64_t bytes,
+                                                  tutti_signal_op op, uint64_t signal_offset,
+                                                  uint64_t value)
 {
     tutti_status st = tutti_device_check(v, "tutti_device_put_signal", peer, offset, bytes);
 
@@ -743,11 +806,13 @@ TUTTI_DEVICE tutti_status tutti_device_put_signal(const tutti_device_view *v, ui
     return TUTTI_OK;
 }
 
-/* Applies op and value to that word. Ordered behind puts only by a fence between them. */
-TUTTI_DEVICE tutti_status tutti_device_signal(const tutti_device_view *v, uint32_t peer, tutti_signal_op op,
-                                              uint64_t offset, uint64_t value)
+/* Applies op and value to the word of `peer` at `offset`. Not ordered after earlier puts, unless
+ * tutti_device_fence is called in between. */
+TUTTI_DEVICE tutti_status tutti_device_signal(const tutti_device_view *v, uint32_t peer,
+                                              tutti_signal_op op, uint64_t offset, uint64_t value)
 {
-    const tutti_status st = tutti_device_begin(v, tutti_device_check_word(v, "tutti_device_signal", peer, op, offset));
+    const tutti_status st =
+        tutti_device_begin(v, tutti_device_check_word(v, "tutti_device_signal", peer, op, offset));
 
     if (st)
         return st;
@@ -758,14 +823,16 @@ TUTTI_DEVICE tutti_status tutti_device_signal(const tutti_device_view *v, uint32
         return TUTTI_OK;
     }
     tutti_device_admit(v, peer);
-    tutti_device_push(v, tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, (uint32_t)op, peer, offset / 8), value);
+    tutti_device_push(v, tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, (uint32_t)op, peer, offset / 8),
+                      value);
     return TUTTI_OK;
 }
 
-/* Signals to `peer` from here on are seen behind all puts to it before. Never waits for the network. */
+/* Orders earlier puts to `peer` before later signals to it. Does not wait for the network. */
 TUTTI_DEVICE tutti_status tutti_device_fence(const tutti_device_view *v, uint32_t peer)
 {
-    const tutti_status st = tutti_device_begin(v, tutti_device_check(v, "tutti_device_fence", peer, 0, 0));
+    const tutti_status st =
+        tutti_device_begin(v, tutti_device_check(v, "tutti_device_fence", peer, 0, 0));
 
     if (st)
         return st;
@@ -782,7 +849,7 @@ TUTTI_DEVICE tutti_status tutti_device_fence(const tutti_device_view *v, uint32_
 
 /* ---- for kernels: waiting -------------------------------------------------------------------- */
 
-/* When a call that begins now ends. */
+/* Returns the deadline of a call that begins now, in milliseconds of clock_ms. */
 TUTTI_DEVICE uint64_t tutti_device_deadline_ms(const tutti_device_view *v)
 {
     const uint64_t now_ms = tutti_device_load_acquire(v->clock_ms);
@@ -790,9 +857,11 @@ TUTTI_DEVICE uint64_t tutti_device_deadline_ms(const tutti_device_view *v)
     return v->timeout_ms > UINT64_MAX - now_ms ? UINT64_MAX : now_ms + v->timeout_ms;
 }
 
-/* By one thread that waits, between looks at its word, turn counts them from 0: OK, TIMEOUT, or what has ended the device. *deadline_ms is when the wait is to end, and is set at the first turn
- * that looks at the clock if it is 0. */
-TUTTI_DEVICE tutti_status tutti_device_linger(const tutti_device_view *v, uint32_t turn, uint64_t *deadline_ms)
+/* Pauses between two polls of a word; `turn` counts the polls from 0. Returns TUTTI_OK,
+ * TUTTI_ERR_TIMEOUT, or the status that ended the device. *deadline_ms must be 0 at first; it is
+ * set at the first check of the clock. Called by one thread. */
+TUTTI_DEVICE tutti_status tutti_device_linger(const tutti_device_view *v, uint32_t turn,
+                                              uint64_t *deadline_ms)
 {
     tutti_status st = TUTTI_OK;
 
@@ -808,9 +877,10 @@ TUTTI_DEVICE tutti_status tutti_device_linger(const tutti_device_view *v, uint32
     return st;
 }
 
-/* By one thread: until the word is at least `least`; what and which: see TUTTI_DEVICE_LATE_*. */
-TUTTI_DEVICE tutti_status tutti_device_wait_least(const tutti_device_view *v, const uint64_t *word, uint64_t least,
-                                                  int what, uint64_t which)
+/* Waits until the word is at least `least`. `what` and `which` are for the message of a timeout
+ * (tutti_device_late). Called by one thread. */
+TUTTI_DEVICE tutti_status tutti_device_wait_least(const tutti_device_view *v, const uint64_t *word,
+                                                  uint64_t least, int what, uint64_t which)
 {
     uint64_t seen = tutti_device_load_acquire(word), deadline_ms = 0;
     tutti_status st = TUTTI_OK;
@@ -827,10 +897,11 @@ TUTTI_DEVICE tutti_status tutti_device_wait_least(const tutti_device_view *v, co
     return st ? st : tutti_device_timeout(what, which, TUTTI_AT_LEAST, least, seen);
 }
 
-/* By one thread: queries the proxy (QUIET or FLUSH), and waits for its answer. The proxy counts its answers, per peer and
- * kind; the n-th call waits for n of them. The n-th trigger in the FIFO may be another call's: that one is behind what
- * this call waits for all the same, as this call took its number, and so had pushed its puts, before that trigger was
- * reserved. A device that has ended answers all queries, whether or not the bytes have landed. */
+/* Enters a QUIET or FLUSH trigger and waits for its answer. The proxy counts its answers per peer
+ * and kind, and the n-th call waits for n answers. The n-th trigger in the FIFO may be that of
+ * another call. It still follows the puts of this call: this call took its ticket, and so had
+ * entered its puts, before that trigger was reserved. The proxy of a device that has ended answers
+ * all queries, whether or not the data has arrived. Called by one thread. */
 TUTTI_DEVICE tutti_status tutti_device_ask(const tutti_device_view *v, uint32_t what, uint32_t peer)
 {
     const uint32_t column = peer == TUTTI_DEVICE_ALL ? v->nranks : peer;
@@ -839,19 +910,22 @@ TUTTI_DEVICE tutti_status tutti_device_ask(const tutti_device_view *v, uint32_t 
     const uint64_t *answer = &v->answers[word];
     tutti_status st;
 
-    /* Without a deadline: every number that was taken is pushed, so that later calls do not wait for it in vain. */
+    /* No deadline: a ticket without its trigger would block later calls forever. */
     while ((int64_t)(ticket - tutti_device_load_acquire(answer)) >= TUTTI_DEVICE_TICKETS)
         tutti_device_pause(v, 64);
     tutti_device_push(v, tutti_trigger_head(what, 0, peer, 0), 0);
-    st = tutti_device_wait_least(v, answer, ticket + 1,
-                                 what == TUTTI_TRIGGER_QUIET ? TUTTI_DEVICE_LATE_QUIET : TUTTI_DEVICE_LATE_FLUSH, peer);
-    return st ? st : tutti_device_look(v);      /* it is written before answers are */
+    st = tutti_device_wait_least(
+        v, answer, ticket + 1,
+        what == TUTTI_TRIGGER_QUIET ? TUTTI_DEVICE_LATE_QUIET : TUTTI_DEVICE_LATE_FLUSH, peer);
+    return st ? st : tutti_device_look(v);      /* the status is written before answers */
 }
 
-/* Waits until all that this device has put to `peer` before (TUTTI_DEVICE_ALL: to all) has landed. */
+/* Waits for remote completion of this device's earlier puts to `peer` (or TUTTI_DEVICE_ALL). */
 TUTTI_DEVICE tutti_status tutti_device_quiet(const tutti_device_view *v, uint32_t peer)
 {
-    tutti_status st = peer == TUTTI_DEVICE_ALL ? TUTTI_OK : tutti_device_check(v, "tutti_device_quiet", peer, 0, 0);
+    tutti_status st = peer == TUTTI_DEVICE_ALL
+                          ? TUTTI_OK
+                          : tutti_device_check(v, "tutti_device_quiet", peer, 0, 0);
 
     st = tutti_device_begin(v, st);
     if (st)
@@ -864,10 +938,13 @@ TUTTI_DEVICE tutti_status tutti_device_quiet(const tutti_device_view *v, uint32_
     return tutti_device_agree(st);
 }
 
-/* Waits until the sources of all that this device has put to `peer` before (TUTTI_DEVICE_ALL: to all) may be reused: local completion. */
+/* Waits for local completion of this device's earlier puts to `peer` (or TUTTI_DEVICE_ALL): their
+ * sources are reusable. */
 TUTTI_DEVICE tutti_status tutti_device_flush(const tutti_device_view *v, uint32_t peer)
 {
-    tutti_status st = peer == TUTTI_DEVICE_ALL ? TUTTI_OK : tutti_device_check(v, "tutti_device_flush", peer, 0, 0);
+    tutti_status st = peer == TUTTI_DEVICE_ALL
+                          ? TUTTI_OK
+                          : tutti_device_check(v, "tutti_device_flush", peer, 0, 0);
 
     st = tutti_device_begin(v, st);
     if (st)
@@ -877,17 +954,23 @@ TUTTI_DEVICE tutti_status tutti_device_flush(const tutti_device_view *v, uint32_
     return tutti_device_agree(st);
 }
 
+/* Returns 1 if the value of `word` satisfies the comparison. */
 TUTTI_DEVICE int tutti_device_compares(uint64_t word, tutti_compare compare, uint64_t value)
 {
-    return compare == TUTTI_EQUAL ? word == value : compare == TUTTI_AT_LEAST ? word >= value : word != value;
+    return compare == TUTTI_EQUAL      ? word == value
+           : compare == TUTTI_AT_LEAST ? word >= value
+                                       : word != value;
 }
 
-/* TUTTI_OK if the word at `offset` of this rank's own part compares so, else TUTTI_PENDING. *seen (or NULL) is what it was. What was put before the signal
- * is seen then. For one thread, or for all. */
-TUTTI_DEVICE tutti_status tutti_device_poll(const tutti_device_view *v, uint64_t offset, tutti_compare compare,
-                                            uint64_t value, uint64_t *seen)
+/* Tests the word at `offset` of this rank's own window. Returns TUTTI_OK if it satisfies the
+ * comparison, else TUTTI_PENDING or the status that ended the device. On TUTTI_OK, *seen (or NULL)
+ * receives its value, and data that was put before the signal is visible. May be called by one
+ * thread or by all threads of a block. */
+TUTTI_DEVICE tutti_status tutti_device_poll(const tutti_device_view *v, uint64_t offset,
+                                            tutti_compare compare, uint64_t value, uint64_t *seen)
 {
-    tutti_status st = tutti_device_check_word(v, "tutti_device_poll", v->rank, TUTTI_SIGNAL_SET, offset);
+    tutti_status st =
+        tutti_device_check_word(v, "tutti_device_poll", v->rank, TUTTI_SIGNAL_SET, offset);
     uint64_t word;
 
     if (st)
@@ -902,9 +985,11 @@ TUTTI_DEVICE tutti_status tutti_device_poll(const tutti_device_view *v, uint64_t
     return TUTTI_OK;
 }
 
-/* By one thread: the same until it does, or the device's timeout. */
-TUTTI_DEVICE tutti_status tutti_device_poll_until(const tutti_device_view *v, uint64_t offset, tutti_compare compare,
-                                                  uint64_t value, uint64_t *seen)
+/* The same, but waits until the comparison holds, or for the device's timeout. Called by one
+ * thread; `offset` must be valid. */
+TUTTI_DEVICE tutti_status tutti_device_poll_until(const tutti_device_view *v, uint64_t offset,
+                                                  tutti_compare compare, uint64_t value,
+                                                  uint64_t *seen)
 {
     const uint64_t *at = (const uint64_t *)(const void *)(v->mine + offset);
     uint64_t word = tutti_device_load_acquire(at), deadline_ms = 0;
@@ -924,9 +1009,10 @@ TUTTI_DEVICE tutti_status tutti_device_poll_until(const tutti_device_view *v, ui
     return TUTTI_OK;
 }
 
-/* Waits until it does. */
-TUTTI_DEVICE tutti_status tutti_device_wait(const tutti_device_view *v, uint64_t offset, tutti_compare compare,
-                                            uint64_t value, uint64_t *seen)
+/* Waits until the word at `offset` of this rank's own window satisfies the comparison. *seen (or
+ * NULL) receives its value; data that was put before the signal is then visible. */
+TUTTI_DEVICE tutti_status tutti_device_wait(const tutti_device_view *v, uint64_t offset,
+                                            tutti_compare compare, uint64_t value, uint64_t *seen)
 {
     tutti_status st = TUTTI_OK;
 
@@ -938,18 +1024,23 @@ TUTTI_DEVICE tutti_status tutti_device_wait(const tutti_device_view *v, uint64_t
     return tutti_device_agree(st);
 }
 
-/* ---- for kernels: flags, by which the host hears of kernels and they of it ------------------- */
+/* ---- for kernels: flags between kernels and the host ----------------------------------------- */
 
-TUTTI_DEVICE tutti_status tutti_device_check_flag(const tutti_device_view *v, const char *call, uint32_t flag)
+/* Checks the number of a flag: TUTTI_OK or TUTTI_ERR_INVALID. */
+TUTTI_DEVICE tutti_status tutti_device_check_flag(const tutti_device_view *v, const char *call,
+                                                  uint32_t flag)
 {
     return flag < v->nflags ? TUTTI_OK : tutti_device_invalid(v, call, flag, 0, 0, 3);
 }
 
-/* Sets a flag of this rank's own device to `value`. Who sees that, sees what the block wrote before; host threads of this process that sleep look. So
- * an exchange whose start the flag is (tutti_dynamic) begins, with the lists that kernels have written. */
-TUTTI_DEVICE tutti_status tutti_device_raise_flag(const tutti_device_view *v, uint32_t flag, uint64_t value)
+/* Sets a flag of this device to `value`. A reader that observes it sees all earlier writes of the
+ * block. Wakes waiting host threads of this process: an exchange whose `start` is this flag
+ * (tutti_dynamic) then begins, with the lists that kernels have written. */
+TUTTI_DEVICE tutti_status tutti_device_raise_flag(const tutti_device_view *v, uint32_t flag,
+                                                  uint64_t value)
 {
-    const tutti_status st = tutti_device_begin(v, tutti_device_check_flag(v, "tutti_device_raise_flag", flag));
+    const tutti_status st =
+        tutti_device_begin(v, tutti_device_check_flag(v, "tutti_device_raise_flag", flag));
 
     if (!st && tutti_device_thread() == 0) {
         tutti_device_store_release(&v->flags[flag * 8ull], value);
@@ -958,50 +1049,63 @@ TUTTI_DEVICE tutti_status tutti_device_raise_flag(const tutti_device_view *v, ui
     return st;
 }
 
-/* Waits until a flag is at least `value`; what was written before it was set is seen then. */
-TUTTI_DEVICE tutti_status tutti_device_await_flag(const tutti_device_view *v, uint32_t flag, uint64_t value)
+/* Waits until a flag is at least `value`; writes before it was set are then visible. */
+TUTTI_DEVICE tutti_status tutti_device_await_flag(const tutti_device_view *v, uint32_t flag,
+                                                  uint64_t value)
 {
-    tutti_status st = tutti_device_begin(v, tutti_device_check_flag(v, "tutti_device_await_flag", flag));
+    tutti_status st =
+        tutti_device_begin(v, tutti_device_check_flag(v, "tutti_device_await_flag", flag));
 
     if (st)
         return st;
     if (tutti_device_thread() == 0)
-        st = tutti_device_wait_least(v, &v->flags[flag * 8ull], value, TUTTI_DEVICE_LATE_FLAG, flag);
+        st =
+            tutti_device_wait_least(v, &v->flags[flag * 8ull], value, TUTTI_DEVICE_LATE_FLAG, flag);
     return tutti_device_agree(st);
 }
 
 /* ---- for kernels: groups, the two phases of decoupled signaling ------------------------------ */
 
-/* A group is some number of blocks whose tiles go to one destination (or a few), and one leader among them.
+/* A group is a set of blocks that put tiles to one destination (or a few), with one leader block.
  *
- *     each block:      tutti_device_group_put(&v, ...);  tutti_device_group_publish(&v, group);      goes back to computing
+ *     each block:      tutti_device_group_put(&v, ...);  tutti_device_group_publish(&v, group);
  *     the leader:      tutti_device_group_signal(&v, group, blocks * round, signals, n);
  *
- * Phase 1: blocks put without signals, and count themselves in: their puts are in the FIFO, which says nothing of where the bytes are. Phase 2: the leader
- * waits until all have, fences each destination once, and then signals for all. So signals cost one fence, not one each. In modes that do not decouple,
- * and for ranks that are stored to, group_put signals itself and the leader has nothing left to do: kernels need not know. */
+ * Phase 1: each block puts its tiles without signals and adds 1 to the group's counter. Its puts
+ * are then in the FIFO, but not necessarily complete. Phase 2: the leader waits until all blocks
+ * have done so, fences each destination once, and then raises all signals. The group therefore
+ * costs one fence per destination, not one per tile.
+ *
+ * In modes without decoupling, and for directly mapped ranks, group_put raises the signal itself,
+ * and the leader raises none for that destination. Kernels are the same in all cases. */
+
+/* A signal: op and value are applied to the word of `peer` at `offset`. */
 typedef struct tutti_device_signal_to {
     uint32_t peer;
     tutti_signal_op op;
     uint64_t offset, value;
 } tutti_device_signal_to;
 
-/* Whether signals to that peer are the leader's. */
+/* Returns 1 if the leader raises the signals to that peer. */
 TUTTI_DEVICE int tutti_device_decouples(const tutti_device_view *v, uint32_t peer)
 {
-    return (v->mode == TUTTI_DEVICE_FULL || v->mode == TUTTI_DEVICE_DECOUPLED) && !tutti_device_is_direct(v, peer);
+    return (v->mode == TUTTI_DEVICE_FULL || v->mode == TUTTI_DEVICE_DECOUPLED) &&
+           !tutti_device_is_direct(v, peer);
 }
 
-/* One tile: src[bytes] to s->peer at `offset`; its signal is *s, then or later. The leader must have the same s in its list. */
-TUTTI_DEVICE tutti_status tutti_device_group_put(const tutti_device_view *v, uint64_t offset, const void *src,
-                                                 uint64_t bytes, const tutti_device_signal_to *s)
+/* Puts a tile: src[bytes] to s->peer at `offset`. Its signal *s is raised here or by the leader,
+ * whose list must contain the same signal. */
+TUTTI_DEVICE tutti_status tutti_device_group_put(const tutti_device_view *v, uint64_t offset,
+                                                 const void *src, uint64_t bytes,
+                                                 const tutti_device_signal_to *s)
 {
     if (tutti_device_decouples(v, s->peer))
         return tutti_device_put(v, s->peer, offset, src, bytes);
     return tutti_device_put_signal(v, s->peer, offset, src, bytes, s->op, s->offset, s->value);
 }
 
-/* This block has called group_put for all its tiles of this round. Counters only grow: round r of a group of n blocks is complete at n * r. */
+/* Adds 1 to the group's counter, after group_put of all tiles of this block in this round. Counters
+ * are never reset: round r (from 1) of a group of n blocks is complete at n * r. */
 TUTTI_DEVICE tutti_status tutti_device_group_publish(const tutti_device_view *v, uint32_t group)
 {
     if (group >= v->ngroups)
@@ -1012,9 +1116,10 @@ TUTTI_DEVICE tutti_status tutti_device_group_publish(const tutti_device_view *v,
     return TUTTI_OK;
 }
 
-/* By one thread: a trigger for `peer` into all[], which is pushed when it is full, and before waiting for room. */
-TUTTI_DEVICE void tutti_device_gather(const tutti_device_view *v, tutti_device_trigger *all, uint32_t *n, uint32_t peer,
-                                      uint64_t head, uint64_t body)
+/* Appends a trigger for `peer` to all[], and enters them if all[] is full, and before it waits for
+ * credits. Called by one thread. */
+TUTTI_DEVICE void tutti_device_gather(const tutti_device_view *v, tutti_device_trigger *all,
+                                      uint32_t *n, uint32_t peer, uint64_t head, uint64_t body)
 {
     if (*n > 0 && !tutti_device_has_room(v, peer, 1)) {
         tutti_device_push_all(v, all, *n);
@@ -1029,9 +1134,9 @@ TUTTI_DEVICE void tutti_device_gather(const tutti_device_view *v, tutti_device_t
     *n = 0;
 }
 
-/* By one thread: a fence for each run of one peer, then all signals. */
-TUTTI_DEVICE void tutti_device_push_signals(const tutti_device_view *v, const tutti_device_signal_to *signals,
-                                            uint32_t n)
+/* Enters a fence per sequence of signals to one peer, then all signals. Called by one thread. */
+TUTTI_DEVICE void tutti_device_push_signals(const tutti_device_view *v,
+                                            const tutti_device_signal_to *signals, uint32_t n)
 {
     tutti_device_trigger all[TUTTI_DEVICE_AT_ONCE];
     uint32_t fenced = TUTTI_DEVICE_ALL, nall = 0;
@@ -1040,33 +1145,40 @@ TUTTI_DEVICE void tutti_device_push_signals(const tutti_device_view *v, const tu
         const uint32_t peer = signals[i].peer;
 
         if (peer != fenced && tutti_device_decouples(v, peer))
-            tutti_device_gather(v, all, &nall, peer, tutti_trigger_head(TUTTI_TRIGGER_FENCE, 0, peer, 0), 0);
+            tutti_device_gather(v, all, &nall, peer,
+                                tutti_trigger_head(TUTTI_TRIGGER_FENCE, 0, peer, 0), 0);
         fenced = peer;
     }
     for (uint32_t i = 0; i < n; i++)
         if (tutti_device_decouples(v, signals[i].peer))
             tutti_device_gather(v, all, &nall, signals[i].peer,
-                                tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, (uint32_t)signals[i].op, signals[i].peer,
-                                                   signals[i].offset / 8),
+                                tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, (uint32_t)signals[i].op,
+                                                   signals[i].peer, signals[i].offset / 8),
                                 signals[i].value);
     if (nall > 0)
         tutti_device_push_all(v, all, nall);
 }
 
-/* By the leader, one block, which has published too if it has tiles: waits until the group's counter is `complete`, then fences and signals. signals[n] of all
- * tiles of the round, those of one peer together: there is one fence for each run of one peer. All fences come before all signals: where a fence is a
- * drain, the first has waited for everything, and the others find nothing under way. A signal that is none is INVALID, and nothing is sent. */
-TUTTI_DEVICE tutti_status tutti_device_group_signal(const tutti_device_view *v, uint32_t group, uint64_t complete,
-                                                    const tutti_device_signal_to *signals, uint32_t n)
+/* Waits until the group's counter is at least `complete`, then fences each destination and raises
+ * signals[n], those of all tiles of the round. Called by one block, the leader, after its own
+ * publish if it has tiles. Signals to the same peer should be adjacent: there is one fence per
+ * sequence. All fences precede all signals: where a fence is a drain, only the first one waits.
+ * TUTTI_ERR_INVALID if a signal is invalid, and nothing is sent. */
+TUTTI_DEVICE tutti_status tutti_device_group_signal(const tutti_device_view *v, uint32_t group,
+                                                    uint64_t complete,
+                                                    const tutti_device_signal_to *signals,
+                                                    uint32_t n)
 {
     tutti_status st = TUTTI_OK;
 
     if (group >= v->ngroups)
         return tutti_device_invalid(v, "tutti_device_group_signal", group, 0, 0, 2);
     if (tutti_device_thread() == 0) {
-        st = tutti_device_wait_least(v, &v->groups[group * 8ull], complete, TUTTI_DEVICE_LATE_GROUP, group);
+        st = tutti_device_wait_least(v, &v->groups[group * 8ull], complete, TUTTI_DEVICE_LATE_GROUP,
+                                     group);
         for (uint32_t i = 0; i < n && !st; i++)
-            st = tutti_device_check_word(v, "tutti_device_group_signal", signals[i].peer, signals[i].op, signals[i].offset);
+            st = tutti_device_check_word(v, "tutti_device_group_signal", signals[i].peer,
+                                         signals[i].op, signals[i].offset);
         if (!st)
             st = tutti_device_ended(v);
         if (!st)
@@ -1078,9 +1190,10 @@ TUTTI_DEVICE tutti_status tutti_device_group_signal(const tutti_device_view *v, 
 /* ---- CUDA: flags in the order of a stream ---------------------------------------------------- */
 
 #if defined(__CUDACC__)
-/* A template, so that sources which do not use it have no such kernel. */
+/* A template, so that it is instantiated only in sources that use it. */
 template <int threads>
-__global__ void tutti_device_flag_kernel(tutti_device_view v, uint32_t flag, uint64_t value, int waits)
+__global__ void tutti_device_flag_kernel(tutti_device_view v, uint32_t flag, uint64_t value,
+                                         int waits)
 {
     if (waits)
         tutti_device_await_flag(&v, flag, value);
@@ -1088,17 +1201,20 @@ __global__ void tutti_device_flag_kernel(tutti_device_view v, uint32_t flag, uin
         tutti_device_raise_flag(&v, flag, value);
 }
 
-/* The flag is raised when all that was launched on the stream before is done: what starts by it does so in the stream's order. */
-static inline cudaError_t tutti_device_raise_flag_on(cudaStream_t stream, const tutti_device_view *v, uint32_t flag,
+/* Raises a flag in stream order: after all earlier work of the stream has completed. */
+static inline cudaError_t tutti_device_raise_flag_on(cudaStream_t stream,
+                                                     const tutti_device_view *v, uint32_t flag,
                                                      uint64_t value)
 {
     tutti_device_flag_kernel<1><<<1, 1, 0, stream>>>(*v, flag, value, 0);
     return cudaGetLastError();
 }
 
-/* What is launched on the stream from here on begins when the flag is at least `value`; or at the device's end or timeout, of which
- * tutti_device_status and the next call of a kernel tell. */
-static inline cudaError_t tutti_device_await_flag_on(cudaStream_t stream, const tutti_device_view *v, uint32_t flag,
+/* Waits in stream order: later work of the stream begins when the flag is at least `value`. It also
+ * begins if the device ends or the wait times out. An ended device is reported by
+ * tutti_device_status and by the next call of a kernel; a timeout is not reported. */
+static inline cudaError_t tutti_device_await_flag_on(cudaStream_t stream,
+                                                     const tutti_device_view *v, uint32_t flag,
                                                      uint64_t value)
 {
     tutti_device_flag_kernel<1><<<1, 1, 0, stream>>>(*v, flag, value, 1);
@@ -1109,6 +1225,8 @@ static inline cudaError_t tutti_device_await_flag_on(cudaStream_t stream, const 
 /* ---- CUDA: memory for tutti_device_conf ------------------------------------------------------ */
 
 #if defined(__CUDACC__)
+/* Allocates zeroed memory of the current GPU, or pinned host memory; NULL if there is none. For
+ * tutti_device_conf.alloc; arg is ignored. */
 static inline void *tutti_device_cuda_alloc(size_t bytes, tutti_device_memory memory, void *arg)
 {
     void *mem = NULL;
@@ -1128,6 +1246,7 @@ static inline void *tutti_device_cuda_alloc(size_t bytes, tutti_device_memory me
     return mem;
 }
 
+/* Frees memory of tutti_device_cuda_alloc. For tutti_device_conf.free. */
 static inline void tutti_device_cuda_free(void *mem, tutti_device_memory memory, void *arg)
 {
     (void)arg;
