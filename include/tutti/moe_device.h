@@ -1,26 +1,35 @@
-/* Tutti, experts from devices: what kernels call to dispatch tokens, to see which tiles have come, to send results back and to combine them.
+/* Tutti, mixtures of experts in kernels: dispatch tokens, poll for received tiles, send results
+ * back and combine them.
  *
- * A layer of the form TUTTI_MOE_TILES (<tutti/moe.h>) has a window and a device (<tutti/device.h>). A run is begun by the host, done by one kernel whose blocks share its
- * work as they like, and ended by the host:
+ * A layer of form TUTTI_MOE_TILES (<tutti/moe.h>) has a window and a device (<tutti/device.h>). The
+ * host begins a run, one kernel executes it, and the host ends it. The blocks of the kernel divide
+ * the work among themselves in any way:
  *
  *     host      tutti_moe_begin(moe, &routing, out, &view, 0);
- *     kernel    each of nsends:                     tutti_moe_send(&view, i)
- *               each source, tile by tile:          tutti_moe_poll(...) until there, tutti_moe_check, compute, tutti_moe_result_write, tutti_moe_give_back
- *               each rank that has tiles of ours:   tutti_moe_poll_result(...) until there
- *               each token whose results are here:  tutti_moe_combine_token
- *               who polls in vain:                  tutti_device_pause, between two polls
- *               each block, at its end:             tutti_moe_close
- *     host      tutti_moe_end(moe, what the kernel returned, 0);
+ *     kernel    for each i in [0, nsends):             tutti_moe_send(&view, i)
+ *               for each source, tile by tile:         tutti_moe_poll(...) until TUTTI_OK,
+ *                                                      tutti_moe_check, compute,
+ *                                                      tutti_moe_result_write for each row,
+ *                                                      tutti_moe_give_back
+ *               for each tile sent, with rows:         tutti_moe_poll_result(...) until TUTTI_OK
+ *               for each token with all results:       tutti_moe_combine_token
+ *               between two unsuccessful polls:        tutti_device_pause
+ *               each block, before it returns:         tutti_moe_close
+ *     host      tutti_moe_end(moe, status of the kernel, 0);
  *
- * examples/moe is such a kernel. Functions marked TUTTI_DEVICE are called by all threads of a block together, unless they say otherwise; on the CPU device a block is one
- * thread. They are one source for C, C++ and CUDA, as those of <tutti/device.h>.
+ * examples/moe contains such a kernel. All threads of a block call a function marked TUTTI_DEVICE
+ * together, unless its comment states otherwise; a block of the CPU device has one thread. Like
+ * <tutti/device.h>, this header compiles as C, C++ and CUDA.
  *
- * The window has two sets, which runs take in turn. In each set, for each rank and each number of a tile:
- *     tiles      from that rank: a head (struct tutti_moe_head, then the expert of each row), and rows
- *     results    of this rank's tile of that number to that rank: rows
- *     two words  run << 32 | tiles of that rank in this run, when the tile is there; run << 32 | 1, when the results are
- * A rank without tiles raises the word of tile 0 alone. Who begins run k + 2 has seen such a word of run k + 1 from all, and these were raised by ranks that had
- * ended run k: nobody waits for a barrier. */
+ * The window contains two sets of memory, which runs use in turn. Each set has, for each rank and
+ * tile number:
+ *     tile          received from that rank: struct tutti_moe_head, the expert of each row, rows
+ *     results       received from that rank for this rank's tile of that number: rows
+ *     tile word     run << 32 | number of tiles from that rank in this run, once the tile is here
+ *     results word  run << 32 | 1, once the results are here
+ * A rank without tiles sets the word of tile 0 only. No barrier is needed: a rank begins run k + 2
+ * after it has seen a word of run k + 1 from every rank, and each rank sets these words after it
+ * has ended run k. */
 #ifndef TUTTI_MOE_DEVICE_H
 #define TUTTI_MOE_DEVICE_H
 
@@ -33,77 +42,95 @@
 extern "C" {
 #endif
 
-/* One row as it travels. */
+/* The layout of an encoded row (see tutti_moe, <tutti/moe.h>). */
 typedef struct tutti_moe_row {
     uint32_t type;              /* tutti_dtype: F32, BF16, F8E4M3 */
     uint32_t elems;
-    uint32_t scale_elems;       /* elements that share a scale; of F32 and BF16 all do, and it is 1 and does not travel */
-    uint32_t scales_at;         /* bytes from the row's beginning */
-    uint64_t bytes;
+    uint32_t scale_elems;       /* elements per scale; F32 and BF16: elems, without a scale */
+    uint32_t scales_at;         /* offset of the scales in the row, in bytes */
+    uint64_t bytes;             /* size of the row */
 } tutti_moe_row;
 
-/* What a tile begins with; behind it the expert of each of its tile_tokens rows, then, from tutti_moe_view.head_bytes on, rows. */
+/* The beginning of a tile. It is followed by the expert of each of its tile_tokens rows, and by the
+ * rows at offset tutti_moe_view.head_bytes. */
 typedef struct tutti_moe_head {
     uint32_t rows;
-    uint32_t flaw;              /* not 0: the sender's routing is wrong; then there are no rows, and the others say what is wrong */
+    uint32_t flaw;              /* nonzero: the sender's routing is invalid, and there are no rows;
+                                 * the next three fields describe the error */
     uint32_t token, choice, value, pad[3];
 } tutti_moe_head;
 
 /* A tile that this rank sends. */
 typedef struct tutti_moe_send_tile {
-    uint32_t peer, number;      /* to whom, and which of those for it */
-    uint32_t first, rows;       /* in tutti_moe_view.rows; 0 rows: nothing goes there in this run */
-    uint32_t group;             /* of the device's groups */
+    uint32_t peer, number;      /* destination, and index among the tiles for it */
+    uint32_t first, rows;       /* range of tutti_moe_view.rows; 0 rows: signal only */
+    uint32_t group;             /* group of the device */
 } tutti_moe_send_tile;
 
-/* What a kernel needs of a run, given to it by value. Fields may be read; all memory but tokens and out is the layer's. */
+/* The view of a run that kernels use, passed by value. Kernels may read its fields. The layer owns
+ * all memory except tokens and out, which belong to the caller. */
 typedef struct tutti_moe_view {
     tutti_device_view device;
     uint32_t run;
     uint32_t hidden, experts, top_k, nheld, ntokens;
-    uint32_t tile_tokens, tiles_max;    /* rows of a tile, and tiles of one rank for another, at most */
+    uint32_t tile_tokens, tiles_max;    /* maximum rows of a tile, and tiles per pair of ranks */
     uint32_t type;                      /* tutti_dtype of tokens and out */
-    tutti_moe_row there, back;
+    tutti_moe_row there, back;          /* layouts of rows to experts, and of results */
     uint64_t head_bytes, tile_bytes;
-    uint64_t words_at, result_words_at, tiles_at, results_at;   /* in the window: of the run's set */
+    /* offsets in the window, of this run's set */
+    uint64_t words_at, result_words_at, tiles_at, results_at;
     const void *tokens;                 /* [ntokens][hidden] of type */
     const float *weights;               /* [ntokens][top_k] */
-    void *out;                          /* likewise as tokens */
+    void *out;                          /* [ntokens][hidden] of type */
     uint32_t nsends;
-    const tutti_moe_send_tile *sends;   /* [nsends], those of one rank together; each rank has one at least */
-    const tutti_device_signal_to *signals;      /* [nsends] */
-    const uint32_t *first_send;         /* [nranks + 1] */
-    const uint32_t *rows;               /* token * top_k + choice of each row that is sent, tile by tile */
-    const uint32_t *row_experts;        /* likewise: its expert */
-    const uint32_t *places;             /* [ntokens][top_k]: which row of `results` is its result; TUTTI_MOE_NONE: there is none */
-    const uint32_t *held_at;            /* [experts]: the number of an expert among those that this rank holds; TUTTI_MOE_NONE: it does not */
-    const uint32_t *group_first;        /* [groups + 1]: the tiles of group g are sends[group_first[g]] to sends[group_first[g + 1]]; none is fine */
-    const uint64_t *complete;           /* [groups]: of the device's groups */
-    uint64_t *staged;                   /* [groups]: tiles of the run that have been put */
-    uint8_t *staging;                   /* [nsends][tile_bytes] */
-    uint8_t *giving;                    /* [nranks][tiles_max][tile_tokens][back.bytes] */
-    const uint8_t *results;             /* [nranks][tiles_max][tile_tokens][back.bytes]: what came back */
+    const tutti_moe_send_tile *sends;   /* [nsends] tiles to send, by peer; at least one each */
+    const tutti_device_signal_to *signals;      /* [nsends] their signals */
+    const uint32_t *first_send;         /* [nranks + 1] tiles of peer p: sends[first_send[p]] up to
+                                         * sends[first_send[p + 1]], exclusive */
+    const uint32_t *rows;               /* token * top_k + choice of each sent row, tile by tile */
+    const uint32_t *row_experts;        /* the expert of each sent row */
+    const uint32_t *places;             /* [ntokens][top_k] row of `results` for each choice, or
+                                         * TUTTI_MOE_NONE */
+    const uint32_t *held_at;            /* [experts] index of an expert among those of this rank, or
+                                         * TUTTI_MOE_NONE */
+    const uint32_t *group_first;        /* [groups + 1] tiles of group g: sends[group_first[g]] up
+                                         * to sends[group_first[g + 1]], exclusive; may be empty */
+    const uint64_t *complete;           /* [groups] counter of the device's group when all tiles of
+                                         * the run are published */
+    uint64_t *staged;                   /* [groups] number of tiles put in this run */
+    uint8_t *staging;                   /* [nsends][tile_bytes] sources of the tiles' puts */
+    uint8_t *giving;                    /* [nranks][tiles_max][tile_tokens][back.bytes] sources of
+                                         * the results' puts */
+    const uint8_t *results;             /* [nranks][tiles_max][tile_tokens][back.bytes] as received */
 } tutti_moe_view;
 
-/* Begins a run for a kernel, and takes the plan of what goes where from the routing, which the host reads: the kernel reads tokens[ntokens][hidden], and writes out (the same). Both
- * must stay until tutti_moe_end. Errors as tutti_moe_dispatch: after TUTTI_ERR_INVALID the run is over. */
+/* Begins a run for a kernel. The host reads experts and weights of `routing` here and plans the
+ * tiles. The kernel reads tokens[ntokens][hidden] and writes out[ntokens][hidden], both of
+ * conf.type; they must stay valid until tutti_moe_end. Errors: as for tutti_moe_dispatch; after
+ * TUTTI_ERR_INVALID for the routing the run has ended. */
 TUTTI_API tutti_status tutti_moe_begin(tutti_moe *moe, const tutti_moe_routing *routing, void *out,
                                        tutti_moe_view *view, int64_t timeout_ms);
-/* Ends a run whose kernel has returned `kernel`. TUTTI_ERR_INVALID if that says so, with the sentence of the rank whose routing is wrong; or, and then the layer is
- * good only for tutti_moe_free, if the kernel has returned TUTTI_OK without having seen how many tiles come from each rank. */
+/* Ends a run; `kernel` is the status that its kernel returned. If that is TUTTI_ERR_INVALID,
+ * returns the same, with a message about the rank whose routing is invalid, and the layer stays
+ * usable. Also TUTTI_ERR_INVALID if the kernel returned TUTTI_OK before a tile or signal of every
+ * rank had arrived; the layer can then only be freed. */
 TUTTI_API tutti_status tutti_moe_end(tutti_moe *moe, tutti_status kernel, int64_t timeout_ms);
-/* The layer's device, for tutti_device_run and _set_mode between runs; NULL: it has none. The layer keeps owning it. */
+/* Returns the device of the layer, or NULL if it has none. The layer owns it. For tutti_device_run,
+ * and for tutti_device_set_mode between runs. */
 TUTTI_API tutti_device *tutti_moe_device(tutti_moe *moe);
-/* Called by tutti_moe_check on the CPU device: writes the sentence of `status`, which it returns. */
-TUTTI_API tutti_status tutti_moe_refuse(const tutti_moe_view *view, const uint8_t *tile, uint32_t ntiles,
-                                        tutti_status status);
+/* For tutti_moe_check on the CPU device: returns `status` with a message. */
+TUTTI_API tutti_status tutti_moe_refuse(const tutti_moe_view *view, const uint8_t *tile,
+                                        uint32_t ntiles, tutti_status status);
 
 #ifdef __cplusplus
 }
 #endif
 
-/* ---- numbers ------------------------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
+/* All functions of this section are called by single threads. */
+
+/* Converts between a float and its bits. */
 TUTTI_DEVICE float tutti_moe_float(uint32_t bits)
 {
     float x;
@@ -120,11 +147,12 @@ TUTTI_DEVICE uint32_t tutti_moe_bits(float x)
     return bits;
 }
 
-/* To the nearest bf16, ties to even. */
+/* Rounds to the nearest bf16, ties to even. */
 TUTTI_DEVICE uint16_t tutti_moe_to_bf16(float x)
 {
     const uint32_t bits = tutti_moe_bits(x);
-    const uint32_t quiet = (bits >> 16) | 0x40, rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    const uint32_t quiet = (bits >> 16) | 0x40,
+                   rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
 
     return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
 }
@@ -134,7 +162,8 @@ TUTTI_DEVICE float tutti_moe_from_bf16(uint16_t h)
     return tutti_moe_float((uint32_t)h << 16);
 }
 
-/* To the nearest e4m3, ties to even; what is larger than 448 is 448. Below 2^-6, the smallest normal one, an addition to 2^14, whose last bit is worth 2^-9, rounds. */
+/* Rounds to the nearest e4m3, ties to even; saturates at 448. Below 2^-6, the smallest normal
+ * number, it rounds by adding 2^14, whose last bit has the value 2^-9. */
 TUTTI_DEVICE uint8_t tutti_moe_to_e4m3(float x)
 {
     const uint32_t bits = tutti_moe_bits(x), magnitude = bits & 0x7fffffff;
@@ -150,12 +179,14 @@ TUTTI_DEVICE uint8_t tutti_moe_to_e4m3(float x)
 TUTTI_DEVICE float tutti_moe_from_e4m3(uint8_t v)
 {
     const uint32_t magnitude = (uint32_t)(v & 0x7f) << 20, sign = (uint32_t)(v & 0x80) << 24;
-    const uint32_t finite = tutti_moe_bits(tutti_moe_float(magnitude) * tutti_moe_float(247u << 23));
+    const uint32_t finite =
+        tutti_moe_bits(tutti_moe_float(magnitude) * tutti_moe_float(247u << 23));
 
     return tutti_moe_float(sign | (magnitude == 0x07f00000 ? 0x7fc00000u : finite));
 }
 
-/* The scale of elements whose largest magnitude that is, as a biased exponent: largest / 2^(scale - 127) is in (224, 448], unless the scale would be below 2^-126. 0: NaN. */
+/* Returns the scale of elements with this largest magnitude, as a biased exponent e:
+ * largest / 2^(e - 127) is in (224, 448], or e is 1 (2^-126). Returns 0 for a NaN or infinity. */
 TUTTI_DEVICE uint32_t tutti_moe_scale_exponent(float largest)
 {
     const uint32_t bits = tutti_moe_bits(largest), exponent = bits >> 23;
@@ -166,9 +197,9 @@ TUTTI_DEVICE uint32_t tutti_moe_scale_exponent(float largest)
     return wanted > 9 ? wanted - 8 : 1;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Element i of values of a type that is F32, BF16 or F8E4M3. */
+/* Returns element i of an array of type F32, BF16 or F8E4M3. Called by single threads. */
 TUTTI_DEVICE float tutti_moe_get(uint32_t type, const void *from, uint64_t i)
 {
     if (type == TUTTI_F32)
@@ -177,6 +208,7 @@ TUTTI_DEVICE float tutti_moe_get(uint32_t type, const void *from, uint64_t i)
                               : tutti_moe_from_e4m3(((const uint8_t *)from)[i]);
 }
 
+/* Writes element i of an array of type F32, BF16 or F8E4M3. Called by single threads. */
 TUTTI_DEVICE void tutti_moe_set(uint32_t type, void *to, uint64_t i, float x)
 {
     if (type == TUTTI_F32)
@@ -187,10 +219,11 @@ TUTTI_DEVICE void tutti_moe_set(uint32_t type, void *to, uint64_t i, float x)
         ((uint8_t *)to)[i] = tutti_moe_to_e4m3(x);
 }
 
-/* How rows of so many elements travel as that type. scale_elems 0: all. */
+/* Returns the layout of rows of `elems` elements, encoded as `type`. scale_elems 0: elems. */
 TUTTI_DEVICE tutti_moe_row tutti_moe_row_of(uint32_t type, uint32_t elems, uint32_t scale_elems)
 {
-    const uint32_t share = type != TUTTI_F8E4M3 || scale_elems == 0 || scale_elems > elems ? elems : scale_elems;
+    const uint32_t share =
+        type != TUTTI_F8E4M3 || scale_elems == 0 || scale_elems > elems ? elems : scale_elems;
     const uint64_t each = type == TUTTI_F32 ? 4 : type == TUTTI_BF16 ? 2 : 1;
     const uint64_t scales_at = (elems * each + 3) / 4 * 4;
     const uint64_t nscales = type == TUTTI_F8E4M3 ? (elems + (uint64_t)share - 1) / share : 0;
@@ -204,11 +237,12 @@ TUTTI_DEVICE tutti_moe_row tutti_moe_row_of(uint32_t type, uint32_t elems, uint3
     return row;
 }
 
-/* Elements of a row that share a scale: [at, end). */
+/* Elements [at, end) of a row, which share a scale. */
 typedef struct tutti_moe_span {
     uint32_t at, end;
 } tutti_moe_span;
 
+/* Returns the span that begins at element `at`, a multiple of scale_elems. */
 TUTTI_DEVICE tutti_moe_span tutti_moe_span_of(const tutti_moe_row *row, uint32_t at)
 {
     tutti_moe_span s;
@@ -218,39 +252,44 @@ TUTTI_DEVICE tutti_moe_span tutti_moe_span_of(const tutti_moe_row *row, uint32_t
     return s;
 }
 
+/* Returns the address of the scale of element `at`. */
 TUTTI_DEVICE float *tutti_moe_scale_at(const tutti_moe_row *row, const uint8_t *from, uint32_t at)
 {
     return (float *)(uintptr_t)(from + row->scales_at) + at / row->scale_elems;
 }
 
-/* Writes a row of x[elems] of a type (F32 or BF16). x and `to` do not overlap. */
-TUTTI_DEVICE void tutti_moe_row_write(const tutti_moe_row *row, uint8_t *to, const void *x, uint32_t type)
+/* Encodes x[elems] of `type` (F32 or BF16) as a row at `to`. x and `to` must not overlap. */
+TUTTI_DEVICE void tutti_moe_row_write(const tutti_moe_row *row, uint8_t *to, const void *x,
+                                      uint32_t type)
 {
-    for (tutti_moe_span s = tutti_moe_span_of(row, 0); s.at < row->elems; s = tutti_moe_span_of(row, s.end)) {
+    for (tutti_moe_span s = tutti_moe_span_of(row, 0); s.at < row->elems;
+         s = tutti_moe_span_of(row, s.end)) {
         float by = 1;
 
         if (row->type == TUTTI_F8E4M3) {
             uint32_t largest = 0, exponent;
 
-            for (uint32_t i = s.at; i < s.end; i++) {       /* by each thread: the reference's way */
+            for (uint32_t i = s.at; i < s.end; i++) {       /* each thread, as in the reference */
                 const uint32_t magnitude = tutti_moe_bits(tutti_moe_get(type, x, i)) & 0x7fffffff;
 
-                largest = magnitude > largest ? magnitude : largest;    /* those of a NaN are the largest */
+                largest = magnitude > largest ? magnitude : largest;    /* a NaN is the largest */
             }
             exponent = tutti_moe_scale_exponent(tutti_moe_float(largest));
             by = tutti_moe_float(exponent ? (254 - exponent) << 23 : 0x7fc00000);
             if (tutti_device_thread() == 0)
-                *tutti_moe_scale_at(row, to, s.at) = tutti_moe_float(exponent ? exponent << 23 : 0x7fc00000);
+                *tutti_moe_scale_at(row, to, s.at) =
+                    tutti_moe_float(exponent ? exponent << 23 : 0x7fc00000);
         }
         for (uint32_t i = s.at + tutti_device_thread(); i < s.end; i += tutti_device_threads())
             tutti_moe_set(row->type, to, i, tutti_moe_get(type, x, i) * by);
     }
 }
 
-/* out[elems] of a row. */
+/* Decodes a row to out[elems]. */
 TUTTI_DEVICE void tutti_moe_row_read(const tutti_moe_row *row, const uint8_t *from, float *out)
 {
-    for (tutti_moe_span s = tutti_moe_span_of(row, 0); s.at < row->elems; s = tutti_moe_span_of(row, s.end)) {
+    for (tutti_moe_span s = tutti_moe_span_of(row, 0); s.at < row->elems;
+         s = tutti_moe_span_of(row, s.end)) {
         const float by = row->type == TUTTI_F8E4M3 ? *tutti_moe_scale_at(row, from, s.at) : 1;
 
         for (uint32_t i = s.at + tutti_device_thread(); i < s.end; i += tutti_device_threads())
@@ -258,10 +297,12 @@ TUTTI_DEVICE void tutti_moe_row_read(const tutti_moe_row *row, const uint8_t *fr
     }
 }
 
-/* sum[elems] += weight * a row. */
-TUTTI_DEVICE void tutti_moe_row_add(const tutti_moe_row *row, const uint8_t *from, float weight, float *sum)
+/* Adds a row: sum[elems] += weight * row. */
+TUTTI_DEVICE void tutti_moe_row_add(const tutti_moe_row *row, const uint8_t *from, float weight,
+                                    float *sum)
 {
-    for (tutti_moe_span s = tutti_moe_span_of(row, 0); s.at < row->elems; s = tutti_moe_span_of(row, s.end)) {
+    for (tutti_moe_span s = tutti_moe_span_of(row, 0); s.at < row->elems;
+         s = tutti_moe_span_of(row, s.end)) {
         const float by = row->type == TUTTI_F8E4M3 ? *tutti_moe_scale_at(row, from, s.at) : 1;
 
         for (uint32_t i = s.at + tutti_device_thread(); i < s.end; i += tutti_device_threads())
@@ -269,40 +310,43 @@ TUTTI_DEVICE void tutti_moe_row_add(const tutti_moe_row *row, const uint8_t *fro
     }
 }
 
-/* ---- where things are ------------------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
-/* Which of the n * tiles_max places is that of a tile of, or for, a rank. */
+/* Returns the index of a tile of (or for) `rank` in arrays of [nranks][tiles_max]. */
 TUTTI_DEVICE uint64_t tutti_moe_place(const tutti_moe_view *v, uint32_t rank, uint32_t tile)
 {
     return (uint64_t)rank * v->tiles_max + tile;
 }
 
-/* A tile that has come; its rows. */
-TUTTI_DEVICE const uint8_t *tutti_moe_tile_at(const tutti_moe_view *v, uint32_t source, uint32_t tile)
+/* Returns the address of a received tile. */
+TUTTI_DEVICE const uint8_t *tutti_moe_tile_at(const tutti_moe_view *v, uint32_t source,
+                                              uint32_t tile)
 {
     return v->device.mine + v->tiles_at + tutti_moe_place(v, source, tile) * v->tile_bytes;
 }
 
-TUTTI_DEVICE const uint8_t *tutti_moe_row_at(const tutti_moe_view *v, const uint8_t *tile, uint32_t row)
+/* Returns the address of a row of a tile. */
+TUTTI_DEVICE const uint8_t *tutti_moe_row_at(const tutti_moe_view *v, const uint8_t *tile,
+                                             uint32_t row)
 {
     return tile + v->head_bytes + row * v->there.bytes;
 }
 
-/* [rows] of a tile: for which experts its rows are. */
+/* Returns experts[rows] of a tile: the expert of each row. */
 TUTTI_DEVICE const uint32_t *tutti_moe_tile_experts(const uint8_t *tile)
 {
     return (const uint32_t *)(const void *)(tile + sizeof(tutti_moe_head));
 }
 
-/* Where the results of a tile that has come are made ready to be given back. */
+/* Returns the address of the buffer for the results of a received tile. */
 TUTTI_DEVICE uint8_t *tutti_moe_giving_at(const tutti_moe_view *v, uint32_t source, uint32_t tile)
 {
     return v->giving + tutti_moe_place(v, source, tile) * v->tile_tokens * v->back.bytes;
 }
 
-/* ---- dispatch ------------------------------------------------------------------------------------------------------ */
+/* ---- dispatch -------------------------------------------------------------------------------- */
 
-/* The value that thread 0 has, for all threads of the block. */
+/* Returns the value of thread 0 to all threads of the block. */
 TUTTI_DEVICE uint64_t tutti_moe_share(uint64_t mine)
 {
 #if defined(__CUDA_ARCH__)
@@ -318,7 +362,7 @@ TUTTI_DEVICE uint64_t tutti_moe_share(uint64_t mine)
 #endif
 }
 
-/* Writes tile i of the plan where it is put from. Returns its bytes. */
+/* Writes tile i of the plan to the staging buffer. Returns its size in bytes. */
 TUTTI_DEVICE uint64_t tutti_moe_stage(const tutti_moe_view *v, uint32_t i)
 {
     const tutti_moe_send_tile *s = &v->sends[i];
@@ -335,13 +379,14 @@ TUTTI_DEVICE uint64_t tutti_moe_stage(const tutti_moe_view *v, uint32_t i)
     for (uint32_t r = tutti_device_thread(); r < s->rows; r += tutti_device_threads())
         experts[r] = v->row_experts[s->first + r];
     for (uint32_t r = 0; r < s->rows; r++)
-        tutti_moe_row_write(&v->there, tile + v->head_bytes + r * v->there.bytes,
-                            (const uint8_t *)v->tokens + v->rows[s->first + r] / v->top_k * token_bytes, v->type);
+        tutti_moe_row_write(
+            &v->there, tile + v->head_bytes + r * v->there.bytes,
+            (const uint8_t *)v->tokens + v->rows[s->first + r] / v->top_k * token_bytes, v->type);
     return v->head_bytes + s->rows * v->there.bytes;
 }
 
-/* Puts tile i of the plan. Every tile of the plan once, by any block; the one that completes a group's signals for it, where signals are the leader's (groups,
- * <tutti/device.h>). */
+/* Puts tile i of the plan. Each tile must be sent once, by any block. The block that completes a
+ * group acts as its leader and raises its signals (see groups in <tutti/device.h>). */
 TUTTI_DEVICE tutti_status tutti_moe_send(const tutti_moe_view *v, uint32_t i)
 {
     const tutti_moe_send_tile *s = &v->sends[i];
@@ -353,7 +398,8 @@ TUTTI_DEVICE tutti_status tutti_moe_send(const tutti_moe_view *v, uint32_t i)
     if (s->rows)
         bytes = tutti_moe_stage(v, i);
     tutti_device_sync();
-    st = tutti_device_group_put(&v->device, at, v->staging + i * v->tile_bytes, bytes, &v->signals[i]);
+    st = tutti_device_group_put(&v->device, at, v->staging + i * v->tile_bytes, bytes,
+                                &v->signals[i]);
     if (!st)
         st = tutti_device_group_publish(&v->device, s->group);
     if (st)
@@ -362,27 +408,35 @@ TUTTI_DEVICE tutti_status tutti_moe_send(const tutti_moe_view *v, uint32_t i)
         before = tutti_device_add_own(&v->staged[s->group], 1);
     if (tutti_moe_share(before) + 1 < n)
         return TUTTI_OK;
-    return tutti_device_group_signal(&v->device, s->group, v->complete[s->group], &v->signals[first], n);
+    return tutti_device_group_signal(&v->device, s->group, v->complete[s->group],
+                                     &v->signals[first], n);
 }
 
-/* ---- what has come --------------------------------------------------------------------------------------------------- */
+/* ---- received tiles -------------------------------------------------------------------------- */
 
-/* OK if that tile of the source has come, and with it *ntiles: how many come from there in this run. How many, tile 0 tells, whose word is raised by all. Else TUTTI_PENDING, or what has ended the device. For one thread,
- * or for all. */
-TUTTI_DEVICE tutti_status tutti_moe_poll(const tutti_moe_view *v, uint32_t source, uint32_t tile, uint32_t *ntiles)
+/* Tests whether a tile of `source` has arrived. Returns TUTTI_OK, TUTTI_PENDING, or the status that
+ * ended the device. On TUTTI_OK *ntiles is the number of tiles of that source in this run. Every
+ * rank sets the word of tile 0, also if it has no tiles: *ntiles is then 0. May be called by one
+ * thread or by all threads of a block. */
+TUTTI_DEVICE tutti_status tutti_moe_poll(const tutti_moe_view *v, uint32_t source, uint32_t tile,
+                                         uint32_t *ntiles)
 {
     uint64_t seen = 0;
-    const tutti_status st = tutti_device_poll(&v->device, v->words_at + 8 * tutti_moe_place(v, source, tile),
-                                              TUTTI_AT_LEAST, (uint64_t)v->run << 32, &seen);
+    const tutti_status st =
+        tutti_device_poll(&v->device, v->words_at + 8 * tutti_moe_place(v, source, tile),
+                          TUTTI_AT_LEAST, (uint64_t)v->run << 32, &seen);
 
     if (!st)
         *ntiles = (uint32_t)seen;
     return st;
 }
 
-/* OK if a tile that has come can be worked on: its rows are no more than there can be, for experts that this rank holds. TUTTI_ERR_INVALID: the routing of its sender is
- * wrong, and the run with it. TUTTI_ERR_PROTOCOL: no layer writes such a tile. ntiles is what tutti_moe_poll said. For one thread, or for all. */
-TUTTI_DEVICE tutti_status tutti_moe_check_tile(const tutti_moe_view *v, const uint8_t *tile, uint32_t ntiles)
+/* Checks a received tile; ntiles is the value from tutti_moe_poll. TUTTI_OK: the number of rows is
+ * valid, and this rank holds their experts. TUTTI_ERR_INVALID: the routing of the sender is
+ * invalid, so the run has failed. TUTTI_ERR_PROTOCOL: the tile is malformed. May be called by one
+ * thread or by all threads of a block. */
+TUTTI_DEVICE tutti_status tutti_moe_check_tile(const tutti_moe_view *v, const uint8_t *tile,
+                                               uint32_t ntiles)
 {
     const tutti_moe_head *head = (const tutti_moe_head *)(const void *)tile;
     const uint32_t *experts = tutti_moe_tile_experts(tile);
@@ -399,8 +453,9 @@ TUTTI_DEVICE tutti_status tutti_moe_check_tile(const tutti_moe_view *v, const ui
     return TUTTI_OK;
 }
 
-/* The same; on the CPU device an error leaves a sentence. */
-TUTTI_DEVICE tutti_status tutti_moe_check(const tutti_moe_view *v, const uint8_t *tile, uint32_t ntiles)
+/* The same; on the CPU device an error has a message. */
+TUTTI_DEVICE tutti_status tutti_moe_check(const tutti_moe_view *v, const uint8_t *tile,
+                                          uint32_t ntiles)
 {
     const tutti_status st = tutti_moe_check_tile(v, tile, ntiles);
 
@@ -411,35 +466,41 @@ TUTTI_DEVICE tutti_status tutti_moe_check(const tutti_moe_view *v, const uint8_t
 #endif
 }
 
-/* ---- results ----------------------------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
-/* The result x[hidden] of one row of a tile that has come, made ready to be given back. */
-TUTTI_DEVICE void tutti_moe_result_write(const tutti_moe_view *v, uint32_t source, uint32_t tile, uint32_t row,
-                                         const float *x)
+/* Encodes x[hidden], the result of one row of a received tile, into its result buffer. */
+TUTTI_DEVICE void tutti_moe_result_write(const tutti_moe_view *v, uint32_t source, uint32_t tile,
+                                         uint32_t row, const float *x)
 {
-    tutti_moe_row_write(&v->back, tutti_moe_giving_at(v, source, tile) + row * v->back.bytes, x, TUTTI_F32);
+    tutti_moe_row_write(&v->back, tutti_moe_giving_at(v, source, tile) + row * v->back.bytes, x,
+                        TUTTI_F32);
 }
 
-/* Puts the results of all rows of a tile, which have been written, back to its source. */
-TUTTI_DEVICE tutti_status tutti_moe_give_back(const tutti_moe_view *v, uint32_t source, uint32_t tile, uint32_t rows)
+/* Puts the results of a received tile to its source, after tutti_moe_result_write of all rows. */
+TUTTI_DEVICE tutti_status tutti_moe_give_back(const tutti_moe_view *v, uint32_t source,
+                                              uint32_t tile, uint32_t rows)
 {
     const uint64_t place = tutti_moe_place(v, v->device.rank, tile);
 
     tutti_device_sync();
-    return tutti_device_put_signal(&v->device, source, v->results_at + place * v->tile_tokens * v->back.bytes,
-                                   tutti_moe_giving_at(v, source, tile), rows * v->back.bytes, TUTTI_SIGNAL_SET,
-                                   v->result_words_at + 8 * place, (uint64_t)v->run << 32 | 1);
+    return tutti_device_put_signal(
+        &v->device, source, v->results_at + place * v->tile_tokens * v->back.bytes,
+        tutti_moe_giving_at(v, source, tile), rows * v->back.bytes, TUTTI_SIGNAL_SET,
+        v->result_words_at + 8 * place, (uint64_t)v->run << 32 | 1);
 }
 
-/* OK if the results of this rank's tile for `peer` have come back; as tutti_moe_poll. */
-TUTTI_DEVICE tutti_status tutti_moe_poll_result(const tutti_moe_view *v, uint32_t peer, uint32_t tile)
+/* Tests whether the results of this rank's tile for `peer` have arrived. Returns the same statuses
+ * as tutti_moe_poll. */
+TUTTI_DEVICE tutti_status tutti_moe_poll_result(const tutti_moe_view *v, uint32_t peer,
+                                                uint32_t tile)
 {
-    return tutti_device_poll(&v->device, v->result_words_at + 8 * tutti_moe_place(v, peer, tile), TUTTI_AT_LEAST,
-                             (uint64_t)v->run << 32, NULL);
+    return tutti_device_poll(&v->device, v->result_words_at + 8 * tutti_moe_place(v, peer, tile),
+                             TUTTI_AT_LEAST, (uint64_t)v->run << 32, NULL);
 }
 
-/* By every block before it returns, with what it came to, which it returns: the sources of all that it has put are free again; after TUTTI_ERR_INVALID, of a run
- * whose routing is wrong, all of it has landed. */
+/* Called by every block before it returns, with its status `st`, which is returned unless closing
+ * fails. After TUTTI_OK, waits for local completion of all puts: their sources are reusable. After
+ * TUTTI_ERR_INVALID (invalid routing), waits for their remote completion. */
 TUTTI_DEVICE tutti_status tutti_moe_close(const tutti_moe_view *v, tutti_status st)
 {
     const int flawed = st == TUTTI_ERR_INVALID;
@@ -452,7 +513,8 @@ TUTTI_DEVICE tutti_status tutti_moe_close(const tutti_moe_view *v, tutti_status 
     return closed ? closed : st;
 }
 
-/* Writes out[token], all of whose results are here. sum[hidden] is the block's own memory. */
+/* Combines the results of a token into out[token]; all of them must have arrived. sum[hidden] is
+ * scratch memory of the block. */
 TUTTI_DEVICE void tutti_moe_combine_token(const tutti_moe_view *v, uint32_t token, float *sum)
 {
     const uint64_t token_bytes = (uint64_t)v->hidden * (v->type == TUTTI_F32 ? 4 : 2);
@@ -465,8 +527,8 @@ TUTTI_DEVICE void tutti_moe_combine_token(const tutti_moe_view *v, uint32_t toke
         const uint32_t place = v->places[token * (uint64_t)v->top_k + c];
 
         if (place != TUTTI_MOE_NONE)
-            tutti_moe_row_add(&v->back, v->results + place * v->back.bytes, v->weights[token * (uint64_t)v->top_k + c],
-                              sum);
+            tutti_moe_row_add(&v->back, v->results + place * v->back.bytes,
+                              v->weights[token * (uint64_t)v->top_k + c], sum);
     }
     tutti_device_sync();
     for (uint32_t i = tutti_device_thread(); i < v->hidden; i += tutti_device_threads())
