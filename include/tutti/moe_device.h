@@ -101,7 +101,7 @@ typedef struct tutti_moe_view {
     uint8_t *staging;                   /* [nsends][tile_bytes] sources of the tiles' puts */
     uint8_t *giving;                    /* [nranks][tiles_max][tile_tokens][back.bytes] sources of
                                          * the results' puts */
-    const uint8_t *results;             /* [nranks][tiles_max][tile_tokens][back.bytes] as received */
+    const uint8_t *results;             /* [nranks][tiles_max][tile_tokens][back.bytes] received */
 } tutti_moe_view;
 
 /* Begins a run for a kernel. The host reads experts and weights of `routing` here and plans the
