@@ -19,8 +19,8 @@ tutti_status tt_alike_check(const char *call, const struct tt_alike *fields, siz
 
     for (size_t i = 0; i < n; i++)
         if (fields[i].mine != fields[i].theirs)
-            return tt_fail(TUTTI_ERR_INVALID, "%s: conf.%s is %s on rank %u and %s on rank %u; it must be the same", call, fields[i].name,
-                           text_of(&fields[i], fields[i].theirs, theirs), rank,
+            return tt_fail(TUTTI_ERR_INVALID, "%s: conf.%s differs between ranks: %s on rank %u, %s on rank %u", call,
+                           fields[i].name, text_of(&fields[i], fields[i].theirs, theirs), rank,
                            text_of(&fields[i], fields[i].mine, mine), own_rank);
     return TUTTI_OK;
 }

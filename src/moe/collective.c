@@ -32,11 +32,11 @@ static tutti_status init(tutti_moe *m)
     struct gathering *g = calloc(1, sizeof *g);
 
     if (!g)
-        return tt_fail(TUTTI_ERR_NOMEM, "tutti_moe_create: no memory");
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_moe_create: out of memory for a layer");
     m->own = g;
     g->max_total = m->route.nrows_max * m->view.there.bytes + sizeof(struct tt_route_flaw);
     g->send = tt_moe_have(m, g->max_total, 1, "tokens to send");
-    g->recv = tt_moe_have(m, n, g->max_total, "tokens that come");
+    g->recv = tt_moe_have(m, n, g->max_total, "received tokens");
     g->lengths = tt_moe_have(m, h->nslots + 1ull, sizeof *g->lengths, "lengths");
     g->all_lengths = tt_moe_have(m, n * (h->nslots + 1ull), sizeof *g->all_lengths, "lengths");
     g->indices = tt_moe_have(m, (uint64_t)h->nslots + n, sizeof *g->indices, "indices");
@@ -44,7 +44,7 @@ static tutti_status init(tutti_moe *m)
     g->recvbuffs = tt_moe_have(m, n, sizeof *g->recvbuffs, "receive buffers");
     g->begins = tt_moe_have(m, n, sizeof *g->begins, "ranks");
     g->experts = tt_moe_have(m, (uint64_t)n * m->stride, sizeof *g->experts, "experts of rows");
-    g->results = tt_moe_have(m, (uint64_t)n * m->stride, m->view.back.bytes, "results that come back");
+    g->results = tt_moe_have(m, (uint64_t)n * m->stride, m->view.back.bytes, "received results");
     g->send_counts = tt_moe_have(m, 4ull * n, sizeof *g->send_counts, "counts");
     if (!g->send || !g->recv || !g->lengths || !g->all_lengths || !g->indices || !g->block_lens || !g->recvbuffs ||
         !g->begins || !g->experts || !g->results || !g->send_counts)
@@ -109,13 +109,14 @@ static tutti_status take_source(tutti_moe *m, uint32_t source)
         const uint64_t rows = lengths[i] / v->there.bytes;
 
         if (lengths[i] % v->there.bytes || rows > m->stride - s->nrows)
-            return tt_fail(TUTTI_ERR_PROTOCOL, "tutti_moe_dispatch: rank %u sent %zu bytes for expert %u", source,
+            return tt_fail(TUTTI_ERR_PROTOCOL,
+                           "tutti_moe_dispatch: protocol error: rank %u sent %zu bytes for expert %u", source,
                            lengths[i], h->expert[i]);
         for (uint64_t k = 0; k < rows; k++)
             experts[s->nrows++] = h->expert[i];
     }
     if (g->begins[source] % v->there.bytes)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "tutti_moe_dispatch: rank %u sent what are no rows", source);
+        return tt_fail(TUTTI_ERR_PROTOCOL, "tutti_moe_dispatch: protocol error: rank %u sent incomplete rows", source);
     s->ntiles = (s->nrows + v->tile_tokens - 1) / v->tile_tokens;
     return TUTTI_OK;
 }

@@ -138,7 +138,7 @@ static tutti_status read_heads(struct tt_exchange *x, uint64_t *most)
 
         if (r != x->rank && !tt_head_read(s, x->in + r * x->slot_bytes, x->slot_bytes, h,
                                           x->lengths + (size_t)r * s->nsplits, &x->wanted_in[r], &x->pieces_in[r]))
-            return tt_fail(TUTTI_ERR_PROTOCOL, CALL ": rank %u sent a head that is none", r);
+            return tt_fail(TUTTI_ERR_PROTOCOL, CALL ": protocol error: rank %u sent an invalid head", r);
         *most = h->most > *most ? h->most : *most;
     }
     for (uint32_t r = 0; r < s->nranks && !st; r++)
@@ -274,7 +274,7 @@ static tutti_status then(void *arg, struct tt_op_conf *conf)
     if (most == 0)
         return TUTTI_OK;
     if (!list_stretches(x, most))
-        return tt_fail(TUTTI_ERR_NOMEM, CALL ": no memory for lists of stretches");
+        return tt_fail(TUTTI_ERR_NOMEM, CALL ": out of memory for lists of stretches");
     exchange_stretches(x, conf);
     conf->src = x->what.sendbuff;
     conf->dst = place_buffers(x);
@@ -339,10 +339,10 @@ static tutti_status check(const tutti_dynamic *what, const struct tt_attempt *t)
                                                  : "recvbuffs");
     if ((what->start && (uintptr_t)what->start % sizeof *what->start) ||
         (what->over && (uintptr_t)what->over % sizeof *what->over))
-        return tt_fail(TUTTI_ERR_INVALID, CALL ": start at %p or over at %p is not a multiple of 8",
+        return tt_fail(TUTTI_ERR_INVALID, CALL ": start = %p or over = %p is misaligned: must be a multiple of 8",
                        (const void *)what->start, (void *)what->over);
     if (call && (call->quant || call->error_feedback || call->divisor || call->scale != 0))
-        return tt_fail(TUTTI_ERR_INVALID, CALL ": of call.%s it knows nothing",
+        return tt_fail(TUTTI_ERR_INVALID, CALL ": call.%s is not supported",
                        call->divisor      ? "divisor"
                        : call->scale != 0 ? "scale"
                                           : "quant");
@@ -407,7 +407,7 @@ static tutti_status check_processor_may(const tutti_dynamic *what, uint32_t nran
 
     for (uint32_t r = 0; r < nranks; r++)
         device |= tt_registry_is_device(what->recvbuffs[r], 1);
-    return device ? tt_fail(TUTTI_ERR_UNSUPPORTED, CALL ": a buffer is memory of a device (tutti_mem_register_device)") : TUTTI_OK;
+    return device ? tt_fail(TUTTI_ERR_UNSUPPORTED, CALL ": device memory is not supported for buffers") : TUTTI_OK;
 }
 
 /* One to use, with the caller's receive buffers. */
@@ -430,7 +430,8 @@ static tutti_status prepare(const tutti_dynamic *what, const char *algo, struct 
     packs = !shape->to_all && head_bytes <= eager_bytes;
     x = tt_exchange_get(of, shape, packs ? eager_bytes : head_bytes);
     if (!x)
-        return tt_fail(TUTTI_ERR_NOMEM, CALL ": no memory for an exchange of %u ranks and %u pieces", shape->nranks, shape->nsplits);
+        return tt_fail(TUTTI_ERR_NOMEM, CALL ": out of memory for an exchange of %u ranks and %u pieces", shape->nranks,
+                       shape->nsplits);
     x->packs = packs;
     x->gathering = gathering;
     x->rank = comm->rank;

@@ -157,7 +157,7 @@ static tutti_status choose_segments(tutti_comm *comm, struct tt_exchanges *of)
     tutti_status st;
 
     if (!none)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for %u ranks", comm->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_alltoallv_dynamic: out of memory for %u ranks", comm->nranks);
     st = tt_plan_of(comm, &c, NULL, &plan);
     if (!st) {
         of->segment_bytes = plan->segment_bytes;
@@ -235,7 +235,8 @@ static tutti_status gathering_pays(tutti_comm *comm, const struct tt_pieces_shap
     simulated = gathered.simulated_ns > 0 && direct.simulated_ns > 0;
     *out = simulated ? gathered.simulated_ns < direct.simulated_ns : gathered.model_ns < direct.model_ns;
     tt_log(TT_LOG_INFO,
-           "alltoallv_dynamic of %u pieces on %u ranks: heads %s; gathered by %s %.1f us, direct %.1f us by %s",
+           "alltoallv_dynamic of %u pieces on %u ranks: heads %s "
+           "(gathered by %s: %.1f us, direct: %.1f us, predicted by %s)",
            shape->nsplits, shape->nranks, *out ? "gathered" : "direct", gathered.algo->name,
            (simulated ? gathered.simulated_ns : gathered.model_ns) / 1000,
            (simulated ? direct.simulated_ns : direct.model_ns) / 1000, simulated ? "the simulator" : "closed forms");
@@ -279,7 +280,9 @@ tutti_status tt_exchange_choose_heads(tutti_comm *comm, struct tt_exchanges *of,
     else if (strcmp(algo, "heads_gathered") == 0)
         to_all = true;
     else if (strcmp(algo, "heads_direct") != 0)
-        st = tt_fail(TUTTI_ERR_INVALID, "tutti_alltoallv_dynamic: there is no algorithm \"%s\"; there are heads_direct and heads_gathered", algo);
+        st = tt_fail(TUTTI_ERR_INVALID,
+                     "tutti_alltoallv_dynamic: unknown algorithm \"%s\" (expected heads_direct or heads_gathered)",
+                     algo);
     if (!st && to_all)
         st = plan_gathering(comm, shape, &c, &made);
     if (st)
@@ -299,7 +302,7 @@ tutti_status tt_exchanges_of(tutti_comm *comm, struct tt_exchanges **out)
     if (!of) {
         of = calloc(1, sizeof *of);
         if (!of)
-            return tt_fail(TUTTI_ERR_NOMEM, "no memory for exchanges");
+            return tt_fail(TUTTI_ERR_NOMEM, "tutti_alltoallv_dynamic: out of memory for exchanges");
         st = choose_segments(comm, of);
         if (st) {
             free(of);

@@ -28,7 +28,7 @@ void *tt_moe_have(tutti_moe *m, uint64_t n, uint64_t bytes, const char *what)
     if (n <= SIZE_MAX / 2 / bytes)
         mem = m->device.alloc ? m->device.alloc(n * bytes, TUTTI_DEVICE_SHARED, m->device.arg) : calloc(n, bytes);
     if (!mem) {
-        tt_fail(TUTTI_ERR_NOMEM, CREATE ": no memory for %s, %llu times %llu bytes", what, (unsigned long long)n,
+        tt_fail(TUTTI_ERR_NOMEM, CREATE ": out of memory for %s: %llu times %llu bytes", what, (unsigned long long)n,
                 (unsigned long long)bytes);
         return NULL;
     }
@@ -61,11 +61,11 @@ static tutti_status make_plan_memory(tutti_moe *m)
     m->rows = tt_moe_have(m, nrows, sizeof *m->rows, "rows");
     m->row_experts = tt_moe_have(m, nrows, sizeof *m->row_experts, "experts of rows");
     m->places = tt_moe_have(m, nrows, sizeof *m->places, "places of results");
-    m->held_at = tt_moe_have(m, v->experts, sizeof *m->held_at, "who holds what");
+    m->held_at = tt_moe_have(m, v->experts, sizeof *m->held_at, "the experts of this rank");
     m->sum = tt_moe_have(m, v->hidden, sizeof *m->sum, "a token");
     m->sources = tt_moe_have(m, n, sizeof *m->sources, "ranks");
     m->tiles = tt_moe_have(m, (uint64_t)n * v->tiles_max, 1, "tiles");
-    v->giving = tt_moe_have(m, (uint64_t)n * m->stride, v->back.bytes, "results that are given back");
+    v->giving = tt_moe_have(m, (uint64_t)n * m->stride, v->back.bytes, "results to send");
     if (!m->weights || !m->rows || !m->row_experts || !m->places || !m->held_at || !m->sum || !m->sources ||
         !m->tiles || !v->giving)
         return TUTTI_ERR_NOMEM;
@@ -87,7 +87,7 @@ static tutti_status check_number(const char *name, uint32_t value, uint32_t max)
 {
     return value >= 1 && value <= max
                ? TUTTI_OK
-               : tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.%s is %u; 1 to %u are possible", name, value, max);
+               : tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.%s is %u: must be 1 to %u", name, value, max);
 }
 
 /* A type of the conf; INVALID (logged) unless it is f32, bf16 or, where tokens travel, f8e4m3. */
@@ -95,9 +95,9 @@ static tutti_status check_type(const char *name, tutti_dtype type, bool travels)
 {
     if (type == TUTTI_F32 || type == TUTTI_BF16 || (travels && type == TUTTI_F8E4M3))
         return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.%s is %d (%s); TUTTI_F32%s are possible", name, (int)type,
-                   tutti_dtype_bytes(type) ? tutti_dtype_name(type) : "no type",
-                   travels ? ", TUTTI_BF16 and TUTTI_F8E4M3" : " and TUTTI_BF16");
+    return tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.%s is %d (%s): must be TUTTI_F32%s", name, (int)type,
+                   tutti_dtype_bytes(type) ? tutti_dtype_name(type) : "invalid type",
+                   travels ? ", TUTTI_BF16 or TUTTI_F8E4M3" : " or TUTTI_BF16");
 }
 
 /* Whether a conf is good whose defaults have been filled in; INVALID (logged). */
@@ -106,7 +106,8 @@ static tutti_status check_conf(const tutti_moe_conf *c)
     tutti_status st = TUTTI_OK;
 
     if ((uint32_t)c->form >= TUTTI_MOE_FORMS)
-        return tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.form is %d; TUTTI_MOE_TILES (%d) and TUTTI_MOE_COLLECTIVE (%d) are possible",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       CREATE ": conf.form is %d: must be TUTTI_MOE_TILES (%d) or TUTTI_MOE_COLLECTIVE (%d)",
                        (int)c->form, TUTTI_MOE_TILES, TUTTI_MOE_COLLECTIVE);
     st = check_number("hidden", c->hidden, HIDDEN_MAX);
     if (!st)
@@ -126,8 +127,11 @@ static tutti_status check_conf(const tutti_moe_conf *c)
     if (st)
         return st;
     if (c->nheld > c->experts)
-        return tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.nheld is %u, and conf.experts %u: it can hold no more", c->nheld, c->experts);
-    return c->nheld && !c->held ? tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.nheld is %u, and conf.held is NULL", c->nheld) : TUTTI_OK;
+        return tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.nheld is %u: the maximum is %u (conf.experts)", c->nheld,
+                       c->experts);
+    return c->nheld && !c->held
+               ? tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.nheld is %u, but conf.held is NULL", c->nheld)
+               : TUTTI_OK;
 }
 
 /* What ranks must have declared alike, but for nheld; and whether each could. */
@@ -176,7 +180,8 @@ static tutti_status compare_with(const struct declared *mine, const struct decla
     const tutti_status st = tt_alike_check(CREATE, fields, sizeof fields / sizeof *fields, own_rank, rank);
 
     if (!st && theirs->nheld > mine->experts)
-        return tt_fail(TUTTI_ERR_PROTOCOL, CREATE ": rank %u says that it holds %u experts, and there are %u", rank, theirs->nheld, mine->experts);
+        return tt_fail(TUTTI_ERR_PROTOCOL, CREATE ": protocol error: rank %u declares %u experts (maximum %u)", rank,
+                       theirs->nheld, mine->experts);
     return st;
 }
 
@@ -187,7 +192,7 @@ static tutti_status compare(tutti_comm *comm, const struct declared *mine, uint3
     tutti_status st;
 
     if (!all)
-        return tt_fail(TUTTI_ERR_NOMEM, CREATE ": no memory for %u ranks", comm->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, CREATE ": out of memory for %u ranks", comm->nranks);
     st = tutti_allgather(mine, all, sizeof *mine, TUTTI_U8, comm, NULL);
     for (uint32_t r = 0; r < comm->nranks && !st; r++) {
         const struct declared *theirs = &all[r];
@@ -197,7 +202,7 @@ static tutti_status compare(tutti_comm *comm, const struct declared *mine, uint3
             st = (tutti_status)mine->status;
         else if (theirs->status)
             st = tt_fail(theirs->status < TUTTI_STATUS_COUNT ? (tutti_status)theirs->status : TUTTI_ERR_PROTOCOL,
-                         CREATE ": rank %u could not make its part", r);
+                         CREATE ": rank %u failed to create its part (see the log of that rank)", r);
         else
             st = compare_with(mine, theirs, comm->rank, r);
     }
@@ -212,7 +217,7 @@ static tutti_status gather_held(tutti_comm *comm, const uint32_t *mine, const ui
     tutti_status st;
 
     if (!counts)
-        return tt_fail(TUTTI_ERR_NOMEM, CREATE ": no memory for %u ranks", comm->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, CREATE ": out of memory for %u ranks", comm->nranks);
     for (uint32_t r = 0; r < comm->nranks; r++) {
         counts[r] = nheld[r];
         displs[r] = r ? displs[r - 1] + counts[r - 1] : 0;
@@ -228,17 +233,18 @@ static tutti_status make_holding(tutti_moe *m, const struct declared *declared, 
     const uint32_t n = m->comm->nranks;
     uint32_t *nheld = calloc(n, sizeof *nheld), *all = NULL;
     uint64_t sum = 0;
-    tutti_status st = nheld ? compare(m->comm, declared, nheld) : tt_fail(TUTTI_ERR_NOMEM, CREATE ": no memory");
+    tutti_status st =
+        nheld ? compare(m->comm, declared, nheld) : tt_fail(TUTTI_ERR_NOMEM, CREATE ": out of memory for %u ranks", n);
 
     for (uint32_t r = 0; r < n && !st; r++)
         sum += nheld[r];
     if (!st && sum >= TT_EXPERTS_MAX)
-        st = tt_fail(TUTTI_ERR_INVALID, CREATE ": all ranks together hold %llu experts; at most %u are possible",
+        st = tt_fail(TUTTI_ERR_INVALID, CREATE ": all ranks together hold %llu experts: the maximum is %u",
                      (unsigned long long)sum, TT_EXPERTS_MAX - 1);
     if (!st)
         all = calloc(sum + 1, sizeof *all);
     if (!st && !all)
-        st = tt_fail(TUTTI_ERR_NOMEM, CREATE ": no memory for %llu experts", (unsigned long long)sum);
+        st = tt_fail(TUTTI_ERR_NOMEM, CREATE ": out of memory for %llu experts", (unsigned long long)sum);
     if (!st)
         st = gather_held(m->comm, mine, nheld, all);
     if (!st)
@@ -269,8 +275,8 @@ static tutti_status make_shape(tutti_moe *m, const tutti_moe_conf *c)
     const uint64_t tiles = (nrows + c->tile_tokens - 1) / c->tile_tokens;
 
     if (n * tiles * c->tile_tokens >= UINT32_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, CREATE ": %u ranks of %u tokens, each for %u experts, are more than 2^32 rows", n, c->max_tokens,
-                       c->top_k);
+        return tt_fail(TUTTI_ERR_INVALID, CREATE ": %u ranks of %u tokens, each for %u experts, exceed 2^32 rows", n,
+                       c->max_tokens, c->top_k);
     m->max_tokens = c->max_tokens;
     m->group_experts = c->group_experts;
     m->stride = (uint32_t)tiles * c->tile_tokens;
@@ -289,7 +295,7 @@ static tutti_status make_shape(tutti_moe *m, const tutti_moe_conf *c)
     };
     m->view.tile_bytes = m->view.head_bytes + c->tile_tokens * m->view.there.bytes;
     if (!tt_route_init(&m->route, &m->holding, c->max_tokens * c->top_k))
-        return tt_fail(TUTTI_ERR_NOMEM, CREATE ": no memory for routes");
+        return tt_fail(TUTTI_ERR_NOMEM, CREATE ": out of memory for routes");
     return make_plan_memory(m);
 }
 
@@ -302,7 +308,7 @@ static tutti_status agree(tutti_comm *comm, tutti_status mine)
     if (mine || got)
         return mine ? mine : got;
     return worst ? tt_fail(worst < TUTTI_STATUS_COUNT ? (tutti_status)worst : TUTTI_ERR_PROTOCOL,
-                           CREATE ": another rank could not make its part")
+                           CREATE ": another rank failed to create its part (see the log of that rank)")
                  : TUTTI_OK;
 }
 
@@ -324,7 +330,7 @@ static tutti_status take_conf(tutti_moe_conf *mine, tutti_device_conf *device, c
     if (!st && mine->form == TUTTI_MOE_TILES && mine->device)
         st = tt_options_take(device, sizeof *device, TT_DEVICE_CONF_BYTES_FIRST, mine->device, CREATE, "conf.device", "tutti_device_conf");
     if (!st && !device->alloc != !device->free) {
-        st = tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.device has %s and no %s; it must have both or none",
+        st = tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.device has %s, but not %s: set both or neither",
                      device->alloc ? "alloc" : "free", device->alloc ? "free" : "alloc");
         device->alloc = NULL;
         device->free = NULL;
@@ -351,7 +357,7 @@ tutti_status tutti_moe_create(tutti_comm *comm, const tutti_moe_conf *conf, tutt
         return st;
     m = calloc(1, sizeof *m);
     if (!m)
-        return tt_fail(TUTTI_ERR_NOMEM, CREATE ": no memory");
+        return tt_fail(TUTTI_ERR_NOMEM, CREATE ": out of memory for a layer");
     m->comm = comm;
     st = take_conf(&mine, &m->device, conf);
     held = mine.held;
@@ -359,7 +365,7 @@ tutti_status tutti_moe_create(tutti_comm *comm, const tutti_moe_conf *conf, tutt
     if (!st && !held) {
         held = named = default_held(comm, &mine, &nheld);
         if (!named)
-            st = tt_fail(TUTTI_ERR_NOMEM, CREATE ": no memory for %u experts", nheld);
+            st = tt_fail(TUTTI_ERR_NOMEM, CREATE ": out of memory for %u experts", nheld);
     }
     declared = declare(&mine, nheld, st);
     st = make_holding(m, &declared, held);      /* the others hear of it if this rank cannot */

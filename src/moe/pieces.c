@@ -12,11 +12,11 @@ tutti_status tt_pieces_shape_take(struct tt_pieces_shape *out, uint32_t nranks, 
     const size_t elem = tutti_dtype_bytes(type);
 
     if (!elem)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %d is no type", call, (int)type);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: invalid type %d", call, (int)type);
     if (nsplits < 1 || nsplits > TT_PIECES_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: nsplits is %zu; 1 to %u are possible", call, nsplits, TT_PIECES_MAX);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: nsplits is %zu: must be 1 to %u", call, nsplits, TT_PIECES_MAX);
     if (max_length > TT_PIECE_LENGTH_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: max_length is %zu; at most 2^40 elements are possible", call, max_length);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: max_length is %zu: the maximum is 2^40", call, max_length);
     if (max_total == 0)
         max_total = nsplits * max_length;
     if (max_total > (SIZE_MAX >> 2) / elem / nranks)
@@ -274,21 +274,22 @@ tutti_status tt_head_status(const struct tt_pieces_shape *s, const struct tt_hea
 
     switch ((enum tt_flaw)h->flaw) {
     case TT_FLAW_LENGTH:
-        return tt_fail(TUTTI_ERR_RANGE, "%s: rank %u has split_lengths[%llu] = %llu, and max_length is %llu", call,
+        return tt_fail(TUTTI_ERR_RANGE, "%s: rank %u has split_lengths[%llu] = %llu, but max_length is %llu", call,
                        rank, at, value, (unsigned long long)s->max_length);
     case TT_FLAW_TOTAL:
-        return tt_fail(TUTTI_ERR_RANGE, "%s: rank %u has pieces of %llu element%s in all, and max_total is %llu", call,
-                       rank, value, TT_PLURAL(value), (unsigned long long)s->max_total);
+        return tt_fail(TUTTI_ERR_RANGE, "%s: rank %u has pieces of %llu element%s in total, but max_total is %llu",
+                       call, rank, value, TT_PLURAL(value), (unsigned long long)s->max_total);
     case TT_FLAW_SUM:
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has %llu indices, and its index_block_lens add up to %llu", call,
+        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has %llu indices, but its index_block_lens add up to %llu", call,
                        rank, value, at);
     case TT_FLAW_INDEX:
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has indices[%llu] = %llu, and there %s %u piece%s", call, rank,
-                       at, value, s->nsplits == 1 ? "is" : "are", s->nsplits, TT_PLURAL(s->nsplits));
+        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has indices[%llu] = %llu, but only %u piece%s", call, rank, at,
+                       value, s->nsplits, TT_PLURAL(s->nsplits));
     case TT_FLAW_OVERLAP:
         return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has a sendbuff that overlaps its recvbuffs[%llu]", call, rank, at);
     case TT_FLAW_NULL:
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has pieces of %llu element%s, and its sendbuff is NULL", call, rank, value, TT_PLURAL(value));
+        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has pieces of %llu element%s, but its sendbuff is NULL", call,
+                       rank, value, TT_PLURAL(value));
     default:
         return TUTTI_OK;
     }

@@ -155,14 +155,14 @@ static tutti_status compare(tutti_comm *comm, const tutti_replay_conf *conf, tut
     tutti_status got;
 
     if (!all)
-        return tt_fail(TUTTI_ERR_NOMEM, "tutti_replay_create: no memory for %u ranks", comm->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_replay_create: out of memory for %u ranks", comm->nranks);
     got = tutti_allgather(&mine, all, sizeof mine, TUTTI_U8, comm, NULL);
     st = st ? st : got;
     mine.status = TUTTI_OK;
     for (uint32_t r = 0; r < comm->nranks && !st; r++) {
         if (all[r].status)
             st = tt_fail(all[r].status < TUTTI_STATUS_COUNT ? (tutti_status)all[r].status : TUTTI_ERR_PROTOCOL,
-                         "tutti_replay_create: rank %u could not make its part", r);
+                         "tutti_replay_create: rank %u failed to create its part (see the log of that rank)", r);
         else
             st = compare_with(&mine, &all[r], comm->rank, r);
     }
@@ -173,9 +173,10 @@ static tutti_status compare(tutti_comm *comm, const tutti_replay_conf *conf, tut
 static tutti_status check_conf(const tutti_replay_conf *conf)
 {
     if (conf->depth == 1 || conf->depth > DEPTH_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_create: conf.depth is %u; 2 to %u are possible", conf->depth, DEPTH_MAX);
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_create: conf.depth is %u: must be 2 to %u", conf->depth,
+                       DEPTH_MAX);
     if (conf->without & ~(uint32_t)WITHOUT_ALL)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_create: conf.without is %u; the bits of %u are known",
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_create: unknown bits in conf.without = %u (valid bits: %u)",
                        conf->without, (unsigned)WITHOUT_ALL);
     return TUTTI_OK;
 }
@@ -215,7 +216,8 @@ tutti_status tutti_replay_create(tutti_comm *comm, const tutti_replay_conf *conf
         return st;
     y = make(comm, &shape, &mine);
     if (!y)
-        st = tt_fail(TUTTI_ERR_NOMEM, "tutti_replay_create: no memory for %u ranks and %u pieces", shape.nranks, shape.nsplits);
+        st = tt_fail(TUTTI_ERR_NOMEM, "tutti_replay_create: out of memory for %u ranks and %u pieces", shape.nranks,
+                     shape.nsplits);
     st = compare(comm, &mine, st);
     if (!st)
         st = open_window(y);
@@ -397,13 +399,14 @@ static tutti_status put_all(struct tutti_replay *y, struct tt_window *w, const t
 static tutti_status check(const struct tutti_replay *y, const tutti_dynamic *what)
 {
     if (y->started)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_start: run %llu has not been waited for", (unsigned long long)y->run);
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_start: run %llu is not complete (call tutti_replay_wait first)",
+                       (unsigned long long)y->run);
     if (!what->split_lengths || !what->index_block_lens)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_start: %s is NULL",
                        what->split_lengths ? "index_block_lens" : "split_lengths");
     if (what->nsplits || what->recvbuffs || what->recv_all_split_lengths || what->max_length || what->max_total ||
         what->over)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_start: %s is the replay's, and must be zero",
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_start: %s must be zero: the replay defines it",
                        what->nsplits                  ? "nsplits"
                        : what->recvbuffs              ? "recvbuffs"
                        : what->recv_all_split_lengths ? "recv_all_split_lengths"
@@ -411,7 +414,8 @@ static tutti_status check(const struct tutti_replay *y, const tutti_dynamic *wha
                        : what->max_total              ? "max_total"
                                                       : "over");
     if (what->start && (uintptr_t)what->start % sizeof *what->start)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_start: start at %p is not a multiple of 8", (const void *)what->start);
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_start: start = %p is misaligned: must be a multiple of 8",
+                       (const void *)what->start);
     return TUTTI_OK;
 }
 
@@ -430,7 +434,7 @@ tutti_status tutti_replay_start(tutti_replay *y, const tutti_dynamic *what, int6
     tutti_status st;
 
     if (!y || !what)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_start: %s is NULL", y ? "what" : "the replay");
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_start: %s is NULL", y ? "what" : "replay");
     st = tt_window_take(y->handle, "tutti_replay_start", &w);
     if (!st && y->broken)
         st = tt_fail(y->broken, "tutti_replay_start: run %llu of this replay has failed", (unsigned long long)y->run);
@@ -465,7 +469,7 @@ static tutti_status take_head(struct tutti_replay *y, uint32_t sender, struct tt
         *pieces = slot + head_bytes;
         return TUTTI_OK;
     }
-    return tt_fail(TUTTI_ERR_PROTOCOL, "tutti_replay_wait: rank %u sent a head that is none", sender);
+    return tt_fail(TUTTI_ERR_PROTOCOL, "tutti_replay_wait: protocol error: rank %u sent an invalid head", sender);
 }
 
 /* Reads all heads. What is packed is taken to its place when all are known to be good. */
@@ -492,11 +496,14 @@ tutti_status tutti_replay_wait(tutti_replay *y, tutti_arrived *out, int64_t time
     size_t *lengths;
 
     if (!y || !out || out->size != sizeof *out)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_wait: %s", !y ? "the replay is NULL" : !out ? "out is NULL" : "out->size is not that of a tutti_arrived");
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_wait: %s",
+                       !y     ? "replay is NULL"
+                       : !out ? "out is NULL"
+                              : "invalid out->size (expected sizeof(tutti_arrived))");
     if (y->broken)
         return tt_fail(y->broken, "tutti_replay_wait: run %llu of this replay has failed", (unsigned long long)y->run);
     if (!y->started)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_wait: no run has been started");
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_wait: no run is in progress (call tutti_replay_start first)");
     for (uint32_t r = 0; r < y->shape.nranks && !st; r++)
         st = broke(y, tutti_window_wait(y->handle, word_at(y, r), TUTTI_EQUAL, y->run, timeout_ms, NULL));
     if (st)

@@ -18,11 +18,12 @@ static tutti_status check_held(const struct tt_holding *h, const uint32_t *held,
     tutti_status st = TUTTI_OK;
 
     if (!by)
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory for %u experts", call, h->nexperts);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for %u experts", call, h->nexperts);
     for (uint32_t r = 0; r < h->nranks && !st; r++)
         for (uint32_t s = h->first[r]; s < h->first[r + 1] && !st; s++) {
             if (held[s] >= h->nexperts)
-                st = tt_fail(TUTTI_ERR_INVALID, "%s: rank %u holds expert %u, and there are %u", call, r, held[s], h->nexperts);
+                st = tt_fail(TUTTI_ERR_INVALID, "%s: rank %u holds expert %u, but there are only %u", call, r, held[s],
+                             h->nexperts);
             else if (by[held[s]] == r + 1)
                 st = tt_fail(TUTTI_ERR_INVALID, "%s: rank %u holds expert %u twice", call, r, held[s]);
             else
@@ -57,7 +58,7 @@ tutti_status tt_holding_init(struct tt_holding *h, uint32_t nranks, uint32_t nex
     }
     h->nslots = h->first ? h->first[nranks] : 0;
     if (!h->first || !make_tables(h))
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory for %u ranks and %u experts", call, nranks, nexperts);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for %u ranks and %u experts", call, nranks, nexperts);
     st = check_held(h, held, call);
     if (st)
         return st;
@@ -153,23 +154,25 @@ tutti_status tt_route_flaw_status(const struct tt_route_flaw *f, uint32_t nexper
     const char *weight;
 
     if (!tt_route_flaw_sound(f))
-        return tt_fail(TUTTI_ERR_PROTOCOL, "%s: rank %u says that its routing is wrong, and not how", call, rank);
+        return tt_fail(TUTTI_ERR_PROTOCOL, "%s: protocol error: rank %u reports an unknown routing error", call, rank);
     switch ((enum tt_route_flaw_kind)f->kind) {
     case TT_ROUTE_MANY:
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has %u tokens, and conf.max_tokens is %u", call, rank, f->value, max_tokens);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has %u tokens, but conf.max_tokens is %u", call, rank, f->value,
+                       max_tokens);
     case TT_ROUTE_NULL:
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has %u token%s, and its routing.%s is NULL", call, rank,
+        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has %u token%s, but its routing.%s is NULL", call, rank,
                        f->token, TT_PLURAL(f->token), names[f->value]);
     case TT_ROUTE_EXPERT:
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u routes token %u by choice %u to expert %u; there are 0 to %u",
+        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u routes token %u by choice %u to expert %u: must be 0 to %u",
                        call, rank, f->token, f->choice, f->value, nexperts - 1);
     case TT_ROUTE_TWICE:
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u routes token %u by choice %u to expert %u, to which it goes already", call, rank,
-                       f->token, f->choice, f->value);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: rank %u routes token %u by choice %u to expert %u again: its experts must differ", call,
+                       rank, f->token, f->choice, f->value);
     default:
         weight = (f->value & 0x7fffffff) > 0x7f800000 ? "nan" : f->value >> 31 ? "-inf" : "inf";
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has token %u with a weight of %s for choice %u; weights are finite", call, rank,
-                       f->token, weight, f->choice);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has token %u with a weight of %s for choice %u: must be finite",
+                       call, rank, f->token, weight, f->choice);
     }
 }
 

@@ -23,13 +23,13 @@ uint64_t tt_moe_deadline_ns(const tutti_moe *m, int64_t timeout_ms)
 static tutti_status check(const tutti_moe *m, enum tt_moe_state state, const char *call)
 {
     static const char *const whys[] = {
-        [TT_MOE_IDLE] = "the last run has not been ended",
+        [TT_MOE_IDLE] = "the last run has not ended",
         [TT_MOE_RUNS] = "no run has been dispatched",
-        [TT_MOE_KERNEL] = "no run has been begun",
+        [TT_MOE_KERNEL] = "no run has begun",
     };
 
     if (!m)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: the layer is NULL", call);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: moe is NULL", call);
     if (m->broken)
         return tt_fail(m->broken, "%s: run %u of this layer has failed", call, m->view.run);
     return m->state == state ? TUTTI_OK : tt_fail(TUTTI_ERR_INVALID, "%s: %s", call, whys[state]);
@@ -69,7 +69,9 @@ tutti_status tutti_moe_dispatch(tutti_moe *m, const tutti_moe_routing *routing, 
     tutti_status st;
 
     if (m && m->device.alloc)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_moe_dispatch: the device's memory is another's: its kernels dispatch (tutti_moe_begin)");
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "tutti_moe_dispatch: the layer uses conf.device.alloc: dispatch from its kernels (tutti_moe_begin)");
     st = tt_moe_take(m, routing, &flaw, "tutti_moe_dispatch");
     if (st)
         return st;
@@ -134,7 +136,8 @@ static tutti_status fail_tile(const char *call, const char *name, const tutti_mo
 {
     if (!tile)
         return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL", call, name);
-    return tt_fail(TUTTI_ERR_INVALID, "%s: %s->size is %zu, not %zu: set it to sizeof(tutti_moe_tile)", call, name, tile->size, sizeof *tile);
+    return tt_fail(TUTTI_ERR_INVALID, "%s: invalid %s->size %zu (expected %zu: sizeof(tutti_moe_tile))", call, name,
+                   tile->size, sizeof *tile);
 }
 
 tutti_status tutti_moe_next(tutti_moe *m, tutti_moe_tile *out, int64_t timeout_ms)
@@ -159,7 +162,8 @@ tutti_status tutti_moe_next(tutti_moe *m, tutti_moe_tile *out, int64_t timeout_m
             return TUTTI_OK;
         }
         if (tt_now_ns() >= deadline_ns)
-            return tt_moe_broke(m, tt_fail(TUTTI_ERR_TIMEOUT, "tutti_moe_next: no tile has come in time in run %u", m->view.run));
+            return tt_moe_broke(
+                m, tt_fail(TUTTI_ERR_TIMEOUT, "tutti_moe_next: timed out: no tile arrived in run %u", m->view.run));
         tutti_device_rest(tutti_moe_device(m), turn);
     }
 }
@@ -175,7 +179,8 @@ static tutti_status check_tile(const tutti_moe *m, const tutti_moe_tile *tile, c
         return fail_tile(call, "tile", tile);
     if (tile->source >= m->view.device.nranks || tile->number >= m->view.tiles_max ||
         m->tiles[tutti_moe_place(&m->view, tile->source, tile->number)] != TT_TILE_TAKEN)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: tile %u of rank %u is none that was taken and not given back", call,
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: tile %u of rank %u was not returned by tutti_moe_next, or is already given back", call,
                        tile->number, tile->source);
     return TUTTI_OK;
 }
@@ -222,7 +227,10 @@ static tutti_status check_given(const tutti_moe *m)
         const struct tt_moe_source *s = &m->sources[r];
 
         if (s->ntiles == TT_MOE_UNKNOWN)
-            return tt_fail(TUTTI_ERR_INVALID, "tutti_moe_combine: it is not known yet which tiles come from rank %u: call tutti_moe_next until nothing is left", r);
+            return tt_fail(
+                TUTTI_ERR_INVALID,
+                "tutti_moe_combine: not all tiles of rank %u have arrived (call tutti_moe_next until no tile is left)",
+                r);
         for (uint32_t t = 0; t < s->ntiles; t++)
             if (m->tiles[tutti_moe_place(&m->view, r, t)] != TT_TILE_GIVEN)
                 return tt_fail(TUTTI_ERR_INVALID, "tutti_moe_combine: tile %u of rank %u has not been given back", t, r);
@@ -236,7 +244,7 @@ tutti_status tutti_moe_combine(tutti_moe *m, void *out, int64_t timeout_ms)
     tt_float_env kept;
 
     if (!st && !out && m->view.ntokens)
-        st = tt_fail(TUTTI_ERR_INVALID, "tutti_moe_combine: out is NULL, and there are results of %u token%s",
+        st = tt_fail(TUTTI_ERR_INVALID, "tutti_moe_combine: out is NULL, but there are results of %u token%s",
                      m->view.ntokens, TT_PLURAL(m->view.ntokens));
     if (!st)
         st = check_given(m);

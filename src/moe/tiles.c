@@ -65,12 +65,12 @@ static tutti_status make_memory(tutti_moe *m, struct tiles *t)
     tutti_moe_view *v = &m->view;
 
     t->sends = tt_moe_have(m, nsends, sizeof *t->sends, "tiles to send");
-    t->signals = tt_moe_have(m, nsends, sizeof *t->signals, "their signals");
-    t->first_send = tt_moe_have(m, n + 1, sizeof *t->first_send, "who gets which tiles");
+    t->signals = tt_moe_have(m, nsends, sizeof *t->signals, "signals");
+    t->first_send = tt_moe_have(m, n + 1, sizeof *t->first_send, "destinations of tiles");
     t->group_first = tt_moe_have(m, t->ngroups + 1ull, sizeof *t->group_first, "groups");
     t->complete = tt_moe_have(m, t->ngroups, sizeof *t->complete, "counters");
     t->staged = tt_moe_have(m, t->ngroups, sizeof *t->staged, "counters");
-    v->staging = tt_moe_have(m, nsends, v->tile_bytes, "tiles before they are put");
+    v->staging = tt_moe_have(m, nsends, v->tile_bytes, "staged tiles");
     if (!t->sends || !t->signals || !t->first_send || !t->group_first || !t->complete || !t->staged || !v->staging)
         return TUTTI_ERR_NOMEM;
     v->sends = t->sends;
@@ -88,7 +88,8 @@ static tutti_status make_window_memory(tutti_moe *m, struct tiles *t)
     const uint64_t bytes = 2 * t->set_bytes;
 
     if (bytes > WINDOW_BYTES_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_moe_create: tiles of all ranks take %llu bytes, more than devices reach (%llu)",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_moe_create: the tiles of all ranks need %llu bytes: the maximum is %llu",
                        (unsigned long long)bytes, WINDOW_BYTES_MAX);
     if (m->device.alloc) {
         t->owned = tt_moe_have(m, bytes, 1, "a window");
@@ -105,7 +106,7 @@ static tutti_status init(tutti_moe *m)
     tutti_status st, got;
 
     if (!t)
-        return tt_fail(TUTTI_ERR_NOMEM, "tutti_moe_create: no memory");
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_moe_create: out of memory for a layer");
     m->own = t;
     m->device.groups = t->ngroups = group_of(m, m->view.device.nranks - 1, m->holding.nslots) + 1;
     place(m, t);
@@ -117,7 +118,8 @@ static tutti_status init(tutti_moe *m)
     if (st || got)
         return st ? st : got;
     if (worst)
-        return tt_fail(TUTTI_ERR_NOMEM, "tutti_moe_create: another rank could not make its part");
+        return tt_fail(TUTTI_ERR_NOMEM,
+                       "tutti_moe_create: another rank failed to create its part (see the log of that rank)");
     st = tutti_window_create(m->comm, t->owned, 2 * t->set_bytes, &t->window);
     return st ? st : tutti_device_create(t->window, &m->device, &t->device);
 }
@@ -266,7 +268,7 @@ static tutti_status await_all(tutti_moe *m, int64_t timeout_ms)
         if (st)
             return st;
         if (tt_now_ns() >= deadline_ns)
-            return tt_fail(TUTTI_ERR_TIMEOUT, "rank %u has not begun run %u in time", r, m->view.run);
+            return tt_fail(TUTTI_ERR_TIMEOUT, "timed out: rank %u has not begun run %u", r, m->view.run);
         tutti_device_rest(own(m)->device, turn);
     }
     return TUTTI_OK;
@@ -298,7 +300,10 @@ static tutti_status end_flawed(tutti_moe *m, const char *call, int64_t timeout_m
         return tt_moe_broke(m, st);
     m->state = TT_MOE_IDLE;
     st = find_flaw(m, call);
-    return st ? st : tt_moe_broke(m, tt_fail(TUTTI_ERR_PROTOCOL, "%s: run %u has a flaw that no rank tells of", call, m->view.run));
+    return st ? st
+              : tt_moe_broke(m, tt_fail(TUTTI_ERR_PROTOCOL,
+                                        "%s: protocol error: run %u failed, but no rank reports an invalid routing",
+                                        call, m->view.run));
 }
 
 static tutti_status refuse(tutti_moe *m, int64_t timeout_ms)
@@ -340,7 +345,7 @@ static tutti_status look(tutti_moe *m, uint32_t source, uint32_t tile)
         return told(m, st, "tutti_moe_next");
     st = ntiles || tile ? tutti_moe_check(&m->view, tutti_moe_tile_at(&m->view, source, tile), ntiles) : TUTTI_OK;
     if (st == TUTTI_ERR_PROTOCOL)
-        return tt_fail(st, "tutti_moe_next: rank %u sent a tile %u that is none", source, tile);
+        return tt_fail(st, "tutti_moe_next: protocol error: rank %u sent an invalid tile %u", source, tile);
     if (!st && s->ntiles == TT_MOE_UNKNOWN)
         s->ntiles = ntiles;
     return st;
@@ -378,7 +383,8 @@ static tutti_status collect(tutti_moe *m, int64_t timeout_ms)
         if (st != TUTTI_PENDING)
             return told(m, st, "tutti_moe_combine");
         if (tt_now_ns() >= deadline_ns)
-            return tt_fail(TUTTI_ERR_TIMEOUT, "tutti_moe_combine: rank %u has not given tile %u back in time", s->peer, s->number);
+            return tt_fail(TUTTI_ERR_TIMEOUT, "tutti_moe_combine: timed out: rank %u has not given back tile %u",
+                           s->peer, s->number);
         tutti_device_rest(own(m)->device, turn);
     }
     return told(m, tutti_device_flush(&v->device, TUTTI_DEVICE_ALL), "tutti_moe_combine");
@@ -445,7 +451,7 @@ tutti_status tutti_moe_begin(tutti_moe *m, const tutti_moe_routing *routing, voi
 tutti_status tutti_moe_end(tutti_moe *m, tutti_status kernel, int64_t timeout_ms)
 {
     if (!tutti_moe_device(m) || m->state != TT_MOE_KERNEL)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_moe_end: no run has been begun");
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_moe_end: no run has begun");
     if (m->broken)
         return tt_fail(m->broken, "tutti_moe_end: run %u of this layer has failed", m->view.run);
     if (kernel == TUTTI_ERR_INVALID)
@@ -454,7 +460,7 @@ tutti_status tutti_moe_end(tutti_moe *m, tutti_status kernel, int64_t timeout_ms
         return tt_moe_broke(m, told(m, kernel, "tutti_moe_end"));
     for (uint32_t r = 0; r < m->view.device.nranks; r++)
         if (!is_begun(m, r))
-            return tt_moe_broke(m, tt_fail(TUTTI_ERR_INVALID, "tutti_moe_end: the kernel has not awaited rank %u", r));
+            return tt_moe_broke(m, tt_fail(TUTTI_ERR_INVALID, "tutti_moe_end: the kernel did not wait for rank %u", r));
     m->state = TT_MOE_IDLE;
     return TUTTI_OK;
 }

@@ -503,7 +503,7 @@ static void mistakes_role(struct rank *r)
     CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, TUTTI_F32, NULL, NULL), TUTTI_ERR_INVALID, "communicator is NULL");
     CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, (tutti_dtype)99, r->comm, NULL), TUTTI_ERR_INVALID, "99");
     CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, TUTTI_F32, r->comm, &forced), TUTTI_ERR_INVALID,
-               "there is no algorithm \"direct\"; there are heads_direct and heads_gathered");
+               "unknown algorithm \"direct\" (expected heads_direct or heads_gathered)");
     CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, TUTTI_F32, r->comm, &scaled), TUTTI_ERR_INVALID, "call.scale");
     bad = e.what;
     bad.size = 8;
@@ -534,14 +534,17 @@ static void mistakes_role(struct rank *r)
     CHECK_SAYS(r, tutti_replay_create(r->comm, &conf, &replay), TUTTI_ERR_INVALID, "depth is 1");
     conf.depth = 0;
     conf.without = 8;
-    CHECK_SAYS(r, tutti_replay_create(r->comm, &conf, &replay), TUTTI_ERR_INVALID, "without is 8");
+    CHECK_SAYS(r, tutti_replay_create(r->comm, &conf, &replay), TUTTI_ERR_INVALID, "unknown bits in conf.without = 8");
     conf.without = 0;
     conf.max_length = 4 + r->rank;
-    CHECK_SAYS(r, tutti_replay_create(r->comm, &conf, &replay), TUTTI_ERR_INVALID, r->rank ? "conf.max_length is 4 on rank 0 and" : "conf.max_length is 5 on rank 1 and 4 on rank 0");
+    CHECK_SAYS(r, tutti_replay_create(r->comm, &conf, &replay), TUTTI_ERR_INVALID,
+               r->rank ? "conf.max_length differs between ranks: 4 on rank 0"
+                       : "conf.max_length differs between ranks: 5 on rank 1, 4 on rank 0");
     conf.max_length = 4;
     CHECK_OK(r, tutti_replay_create(r->comm, &conf, &replay));
     CHECK_SAYS(r, tutti_replay_wait(replay, &arrived, 0), TUTTI_ERR_INVALID, "no run");
-    CHECK_SAYS(r, tutti_replay_start(replay, &e.what, 0), TUTTI_ERR_INVALID, "nsplits is the replay's");
+    CHECK_SAYS(r, tutti_replay_start(replay, &e.what, 0), TUTTI_ERR_INVALID,
+               "nsplits must be zero: the replay defines it");
     CHECK_SAYS(r, tutti_replay_start(NULL, &e.what, 0), TUTTI_ERR_INVALID, "NULL");
     CHECK_OK(r, tutti_replay_free(replay));
     CHECK_OK(r, tutti_replay_free(NULL));
@@ -869,7 +872,8 @@ static void replay_role(struct rank *r)
             w.start = k % 2 ? &e.start : NULL;
             CHECK_OK(r, tutti_replay_start(replay, &w, 0));
             memset(e.send, 0xff, e.shape.max_total * e.shape.elem);     /* it is this rank's again */
-            CHECK_SAYS(r, tutti_replay_start(replay, &w, 0), TUTTI_ERR_INVALID, "has not been waited for");
+            CHECK_SAYS(r, tutti_replay_start(replay, &w, 0), TUTTI_ERR_INVALID,
+                       "is not complete (call tutti_replay_wait first)");
             if (conf.depth == 3 && k > 0 && k != 6)
                 check_arrived(r, &run[k - 1], &before);
             if (k == 5)

@@ -421,8 +421,11 @@ static void groups_are_of_as_many_experts_as_are_wanted(void **state)
 enum wrong { MANY, NULL_TOKENS, EXPERT, TWICE, WEIGHT, WRONGS };
 
 static const char *const says[WRONGS] = {
-    [MANY] = "has 13 tokens, and conf.max_tokens is 12", [NULL_TOKENS] = " tokens, and its routing.tokens is NULL",
-    [EXPERT] = "token 1 by choice 1 to expert 99; there are 0 to 7", [TWICE] = "to which it goes already", [WEIGHT] = "a weight of",
+    [MANY] = "has 13 tokens, but conf.max_tokens is 12",
+    [NULL_TOKENS] = " tokens, but its routing.tokens is NULL",
+    [EXPERT] = "token 1 by choice 1 to expert 99: must be 0 to 7",
+    [TWICE] = "again: its experts must differ",
+    [WEIGHT] = "a weight of",
 };
 
 static void spoil(const struct layer *l, struct part *p, enum wrong w)
@@ -507,57 +510,59 @@ static void bad_confs(struct rank *r, const tutti_moe_conf *good)
     tutti_moe_conf c = *good;
 
     c.hidden = 0;
-    refused(r, &c, "conf.hidden is 0; 1 to 65536 are possible");
+    refused(r, &c, "conf.hidden is 0: must be 1 to 65536");
     c = *good;
     c.top_k = 5;
-    refused(r, &c, "conf.top_k is 5; 1 to 4 are possible");
+    refused(r, &c, "conf.top_k is 5: must be 1 to 4");
     c = *good;
     c.form = (tutti_moe_form)7;
-    refused(r, &c, "conf.form is 7; TUTTI_MOE_TILES (0)");
+    refused(r, &c, "conf.form is 7: must be TUTTI_MOE_TILES (0)");
     c = *good;
     c.experts = 65536;
-    refused(r, &c, "conf.experts is 65536; 1 to 65535 are possible");
+    refused(r, &c, "conf.experts is 65536: must be 1 to 65535");
     c = *good;
     c.max_tokens = (1u << 20) + 1;
-    refused(r, &c, "conf.max_tokens is 1048577; 1 to 1048576 are possible");
+    refused(r, &c, "conf.max_tokens is 1048577: must be 1 to 1048576");
     c = *good;
     c.tile_tokens = 4097;
-    refused(r, &c, "conf.tile_tokens is 4097; 1 to 4096 are possible");
+    refused(r, &c, "conf.tile_tokens is 4097: must be 1 to 4096");
     c = *good;
     c.type = TUTTI_F8E4M3;
-    refused(r, &c, "conf.type is 12 (f8e4m3); TUTTI_F32 and TUTTI_BF16 are possible");
+    refused(r, &c, "conf.type is 12 (f8e4m3): must be TUTTI_F32 or TUTTI_BF16");
     c = *good;
     c.there = TUTTI_F16;
-    refused(r, &c, "conf.there is 8 (f16); TUTTI_F32, TUTTI_BF16 and TUTTI_F8E4M3 are possible");
+    refused(r, &c, "conf.there is 8 (f16): must be TUTTI_F32, TUTTI_BF16 or TUTTI_F8E4M3");
     c = *good;
     c.back = (tutti_dtype)99;
-    refused(r, &c, "conf.back is 99 (no type)");
+    refused(r, &c, "conf.back is 99 (invalid type)");
     c = *good;
     c.nheld = 1;
-    refused(r, &c, "conf.nheld is 1, and conf.held is NULL");
+    refused(r, &c, "conf.nheld is 1, but conf.held is NULL");
     c.nheld = 2;
     c.held = twice;
     refused(r, &c, "holds expert 0 twice");
     c.nheld = 5;
-    refused(r, &c, "conf.nheld is 5, and conf.experts 4");
+    refused(r, &c, "conf.nheld is 5: the maximum is 4");
     c.nheld = 1;
     c.held = far;
-    refused(r, &c, "holds expert 7, and there are 4");
+    refused(r, &c, "holds expert 7, but there are only 4");
     c.nheld = 3;
     c.held = few;
     refused(r, &c, "no rank holds expert 3");
     c = *good;
     c.max_tokens += r->rank;
-    refused(r, &c, r->rank ? "conf.max_tokens is 3 on rank 0 and" : "conf.max_tokens is 4 on rank 1 and 3 on rank 0");
+    refused(r, &c,
+            r->rank ? "conf.max_tokens differs between ranks: 3 on rank 0"
+                    : "conf.max_tokens differs between ranks: 4 on rank 1, 3 on rank 0");
     c = *good;
     c.back = r->rank == 1 ? TUTTI_BF16 : TUTTI_F32;
-    refused(r, &c, r->rank == 1 ? "conf.back is f32 on rank 0 and bf16 on rank 1" : "conf.back is bf16 on rank 1 and f32 on rank");
+    refused(r, &c, r->rank == 1 ? "conf.back differs between ranks: f32 on rank 0, bf16 on rank 1" : "conf.back differs between ranks: bf16 on rank 1, f32 on rank");
     c = *good;
     c.form = r->rank == 1 ? (tutti_moe_form)!good->form : good->form;
-    refused(r, &c, "conf.form is ");
+    refused(r, &c, "conf.form differs between ranks: ");
     c = *good;
     c.hidden = r->rank == 1 ? 0 : 4;        /* and one has a bad one */
-    refused(r, &c, r->rank == 1 ? "hidden" : "rank 1 could not");
+    refused(r, &c, r->rank == 1 ? "hidden" : "rank 1 failed");
 }
 
 static void mistakes_role(struct rank *r)
@@ -589,15 +594,16 @@ static void mistakes_role(struct rank *r)
     CHECK_OK(r, tutti_moe_create(r->comm, &good, &moe));
     CHECK_SAYS(r, tutti_moe_next(moe, &tile, 0), TUTTI_ERR_INVALID, "no run has been dispatched");
     CHECK_SAYS(r, tutti_moe_dispatch(moe, NULL, 0), TUTTI_ERR_INVALID, "routing is NULL");
-    CHECK_SAYS(r, tutti_moe_dispatch(NULL, &routing, 0), TUTTI_ERR_INVALID, "the layer is NULL");
-    CHECK_SAYS(r, tutti_moe_end(moe, TUTTI_OK, 0), TUTTI_ERR_INVALID, "no run has been begun");
+    CHECK_SAYS(r, tutti_moe_dispatch(NULL, &routing, 0), TUTTI_ERR_INVALID, "moe is NULL");
+    CHECK_SAYS(r, tutti_moe_end(moe, TUTTI_OK, 0), TUTTI_ERR_INVALID, "no run has begun");
     CHECK_OK(r, tutti_moe_dispatch(moe, &routing, 0));
     tile.size = 3;
-    CHECK_SAYS(r, tutti_moe_next(moe, &tile, 0), TUTTI_ERR_INVALID, "out->size is 3, not ");
-    CHECK_SAYS(r, tutti_moe_read(moe, &tile, x), TUTTI_ERR_INVALID, "tile->size is 3, not ");
+    CHECK_SAYS(r, tutti_moe_next(moe, &tile, 0), TUTTI_ERR_INVALID, "invalid out->size 3 (expected ");
+    CHECK_SAYS(r, tutti_moe_read(moe, &tile, x), TUTTI_ERR_INVALID, "invalid tile->size 3 (expected ");
     tile.size = sizeof tile;
-    CHECK_SAYS(r, tutti_moe_dispatch(moe, &routing, 0), TUTTI_ERR_INVALID, "has not been ended");
-    CHECK_SAYS(r, tutti_moe_read(moe, &tile, x), TUTTI_ERR_INVALID, "tile 0 of rank 0 is none");
+    CHECK_SAYS(r, tutti_moe_dispatch(moe, &routing, 0), TUTTI_ERR_INVALID, "the last run has not ended");
+    CHECK_SAYS(r, tutti_moe_read(moe, &tile, x), TUTTI_ERR_INVALID,
+               "tile 0 of rank 0 was not returned by tutti_moe_next");
     for (;;) {
         CHECK_OK(r, tutti_moe_next(moe, &tile, 0));
         if (!tile.rows)
@@ -610,15 +616,15 @@ static void mistakes_role(struct rank *r)
         other.number = 1;
         CHECK_SAYS(r, tutti_moe_give(moe, &other, x), TUTTI_ERR_INVALID, "tile 1 of rank");
         CHECK_OK(r, tutti_moe_give(moe, &tile, x));
-        CHECK_SAYS(r, tutti_moe_give(moe, &tile, x), TUTTI_ERR_INVALID, "not given back");
+        CHECK_SAYS(r, tutti_moe_give(moe, &tile, x), TUTTI_ERR_INVALID, "already given back");
     }
-    CHECK_SAYS(r, tutti_moe_combine(moe, NULL, 0), TUTTI_ERR_INVALID, "out is NULL, and there are results of 1 token");
+    CHECK_SAYS(r, tutti_moe_combine(moe, NULL, 0), TUTTI_ERR_INVALID, "out is NULL, but there are results of 1 token");
     CHECK_OK(r, tutti_moe_combine(moe, out, 0));
     CHECK(r, memcmp(out, tokens, sizeof out) == 0);
     CHECK_STATUS(r, tutti_moe_begin(moe, &routing, out, &view, 0),
                  good.form == TUTTI_MOE_TILES ? TUTTI_OK : TUTTI_ERR_INVALID);
     if (good.form == TUTTI_MOE_TILES) {         /* a kernel that does nothing */
-        CHECK_SAYS(r, tutti_moe_end(moe, TUTTI_OK, 0), TUTTI_ERR_INVALID, "has not awaited rank 0");
+        CHECK_SAYS(r, tutti_moe_end(moe, TUTTI_OK, 0), TUTTI_ERR_INVALID, "did not wait for rank 0");
         CHECK_SAYS(r, tutti_moe_dispatch(moe, &routing, 0), TUTTI_ERR_INVALID, "has failed");
     }
     CHECK_OK(r, tutti_moe_free(moe));
