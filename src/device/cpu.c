@@ -69,7 +69,7 @@ static tutti_status start(struct launch *l, struct block *blocks, uint32_t *star
         blocks[i] = (struct block){ .launch = l, .number = i };
         err = pthread_create(&blocks[i].thread, NULL, run_block, &blocks[i]);
         if (err)
-            return tt_fail_errno(err, "tutti_device_run: start block %u of %u", i, l->nblocks);
+            return tt_fail_errno(err, "tutti_device_run: cannot start block %u of %u", i, l->nblocks);
         *started = i + 1;
     }
     return TUTTI_OK;

@@ -99,7 +99,7 @@ static void *have(tutti_device *d, size_t bytes, tutti_device_memory memory, con
             memset(mem, 0, rounded);
     }
     if (!mem) {
-        tt_fail(TUTTI_ERR_NOMEM, "tutti_device_create: out of memory: %zu bytes for %s", rounded, what);
+        tt_fail(TUTTI_ERR_NOMEM, "tutti_device_create: out of memory for %s: %zu bytes", what, rounded);
         return NULL;
     }
     d->pieces[d->npieces++] = (struct tt_device_piece){ mem, memory };
@@ -258,7 +258,7 @@ tutti_status tutti_device_create(tutti_window *window, const tutti_device_conf *
         return st;
     d = calloc(1, sizeof *d);
     if (!d)
-        return tt_fail(TUTTI_ERR_NOMEM, "tutti_device_create: out of memory: %zu bytes", sizeof *d);
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_device_create: out of memory for a device of %zu bytes", sizeof *d);
     d->window = w;
     atomic_store(&w->signals_itself, true);     /* blocks store to this rank's words themselves */
     pthread_mutex_init(&d->lock, NULL);

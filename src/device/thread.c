@@ -185,7 +185,7 @@ tutti_status tt_device_start(tutti_device *d)
     err = pthread_create(&d->thread, NULL, run, d);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (err)
-        return tt_fail_errno(err, "device: start the proxy thread");
+        return tt_fail_errno(err, "device: cannot start the proxy thread");
     d->runs = true;
     return TUTTI_OK;
 }

@@ -56,7 +56,7 @@ static uint32_t place(struct tt_windows *home, tutti_status *st)
         return UINT32_MAX;
     grown = realloc(home->transfers, more * sizeof(struct tt_window_transfer *));
     if (!grown) {
-        *st = tt_fail(TUTTI_ERR_NOMEM, "no memory for %u transfers", more);
+        *st = tt_fail(TUTTI_ERR_NOMEM, "window: out of memory for %u transfers", more);
         return UINT32_MAX;
     }
     memset(grown + n, 0, (more - n) * sizeof(struct tt_window_transfer *));

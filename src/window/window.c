@@ -246,7 +246,7 @@ static tutti_status look_at_cards(struct tt_window *w, tutti_status st)
 
         if (st == TUTTI_OK && c->status)
             st = tt_fail(c->status < TUTTI_STATUS_COUNT ? (tutti_status)c->status : TUTTI_ERR_PROTOCOL,
-                         "tutti_window_create: rank %u could not create its part (its own log says why)", r);
+                         "tutti_window_create: rank %u failed to create its part (see the log of that rank)", r);
         for (uint32_t i = 0; i < TT_ENGINE_WIRES_MAX; i++)
             if (st == TUTTI_OK && c->keys[i].bytes > TT_KEY_BYTES)
                 st = tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank %u sent a window key of %u bytes", r,
