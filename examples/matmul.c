@@ -149,7 +149,7 @@ static int run(tutti_comm *comm, size_t n, const char *algo)
     tutti_status st;
 
     if (matrices_init(&m, n, (size_t)rank, (size_t)tutti_comm_size(comm))) {
-        fprintf(stderr, "matmul: no memory for matrices of %zu x %zu\n", n, n);
+        fprintf(stderr, "matmul: out of memory for matrices of %zu x %zu\n", n, n);
         goto free;
     }
     st = compute(&m, comm, &how, ms);
@@ -188,7 +188,7 @@ int main(int argc, char **argv)
         status = run(comm, (size_t)n, argc > 2 ? argv[2] : NULL);
     } else {
         if (tutti_comm_rank(comm) == 0)
-            fprintf(stderr, "matmul: %ld rows cannot be spread evenly over %d ranks\n", n, tutti_comm_size(comm));
+            fprintf(stderr, "matmul: N = %ld is not a multiple of the number of ranks, %d\n", n, tutti_comm_size(comm));
         status = 2;
     }
     tutti_comm_destroy(comm);

@@ -187,7 +187,7 @@ static void make_taken(struct work *w)
     w->x = rank_have(rows * s->hidden, sizeof *w->x);
     w->y = rank_have(rows * s->hidden, sizeof *w->y);
     if (!padded_init(&w->padded, w->me.comm, tokens, s->top_k, s->experts, s->hidden, w->me.o->there, w->me.o->back)) {
-        fprintf(stderr, "moe: no memory for padded blocks\n");
+        fprintf(stderr, "moe: out of memory for padded blocks\n");
         exit(1);
     }
 }

@@ -53,7 +53,7 @@ static bool take_number(const char *name, const char *text, long min, long max, 
     *out = strtol(text, &end, 10);
     if (*text && !*end && *out >= min && *out <= max)
         return true;
-    fprintf(stderr, "moe: --%s %s: it must be a whole number from %ld to %ld\n", name, text, min, max);
+    fprintf(stderr, "moe: --%s %s: must be a whole number from %ld to %ld\n", name, text, min, max);
     return false;
 }
 
@@ -64,7 +64,7 @@ static bool take_real(const char *name, const char *text, double max, double *ou
     *out = strtod(text, &end);
     if (*text && !*end && *out >= 0 && *out <= max)
         return true;
-    fprintf(stderr, "moe: --%s %s: it must be a number from 0 to %g\n", name, text, max);
+    fprintf(stderr, "moe: --%s %s: must be a number from 0 to %g\n", name, text, max);
     return false;
 }
 
@@ -73,7 +73,7 @@ static bool take_type(const char *name, const char *text, tutti_dtype *out)
     *out = strcmp(text, "f32") == 0 ? TUTTI_F32 : strcmp(text, "bf16") == 0 ? TUTTI_BF16 : TUTTI_F8E4M3;
     if (*out != TUTTI_F8E4M3 || strcmp(text, "fp8") == 0)
         return true;
-    fprintf(stderr, "moe: --%s %s: it must be f32, bf16 or fp8\n", name, text);
+    fprintf(stderr, "moe: --%s %s: must be f32, bf16 or fp8\n", name, text);
     return false;
 }
 
@@ -87,7 +87,10 @@ static bool take_forms(const char *name, const char *text, uint32_t *out)
         while (form < FORMS && (strlen(options_forms[form]) != n || strncmp(options_forms[form], at, n) != 0))
             form++;
         if (form == FORMS) {
-            fprintf(stderr, "moe: --%s %s: \"%.*s\" is none of collective, padded, coupled, decoupled, ordered and full\n", name, text, (int)n, at);
+            fprintf(
+                stderr,
+                "moe: --%s %s: unknown form \"%.*s\" (expected collective, padded, coupled, decoupled, ordered or full)\n",
+                name, text, (int)n, at);
             return false;
         }
         *out |= 1u << form;
@@ -145,7 +148,7 @@ static bool make_shape(const struct options *o, struct shape *out)
     while (s->name && strcmp(s->name, o->shape) != 0)
         s++;
     if (!s->name) {
-        fprintf(stderr, "moe: --shape %s: it must be", o->shape);
+        fprintf(stderr, "moe: --shape %s: must be", o->shape);
         for (s = shapes; s->name; s++)
             fprintf(stderr, "%s %s", s == shapes ? "" : s[1].name ? "," : " or", s->name);
         fprintf(stderr, "\n");
@@ -157,7 +160,7 @@ static bool make_shape(const struct options *o, struct shape *out)
     out->inner = s->inner / out->scale;
     if (out->hidden && out->inner)
         return true;
-    fprintf(stderr, "moe: --scale %ld: it must be at most %u, the smaller of the widths of %s\n", o->scale,
+    fprintf(stderr, "moe: --scale %ld: the maximum is %u, the smaller width of %s\n", o->scale,
             s->hidden < s->inner ? s->hidden : s->inner, s->name);
     return false;
 }
@@ -188,7 +191,7 @@ bool options_take(int argc, char **argv, struct options *o, struct shape *shape,
             return false;
     }
     if (optind < argc) {
-        fprintf(stderr, "moe: \"%s\" is no option; moe --help tells which there are\n", argv[optind]);
+        fprintf(stderr, "moe: unexpected argument \"%s\" (see moe --help)\n", argv[optind]);
         return false;
     }
     return make_shape(o, shape);

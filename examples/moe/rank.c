@@ -17,7 +17,7 @@ const struct reach reach_host = { .have = host_have, .drop = free, .copy = host_
 static void *must(void *mem, size_t n, size_t bytes)
 {
     if (!mem) {
-        fprintf(stderr, "moe: no memory for %zu times %zu bytes\n", n, bytes);
+        fprintf(stderr, "moe: out of memory for %zu times %zu bytes\n", n, bytes);
         exit(1);
     }
     return mem;
@@ -144,7 +144,7 @@ static void make_tokens(struct rank *me)
     me->reach->copy(me->tokens, me->got, elems * sizeof *me->tokens);
     if (!model_route(&me->model, me->rank, tokens, me->experts, me->weights) ||
         !model_reference(&me->model, me->rank, tokens, me->experts, me->weights, &there, &back, me->reference)) {
-        fprintf(stderr, "moe: no memory for the reference\n");
+        fprintf(stderr, "moe: out of memory for the reference\n");
         exit(1);
     }
 }

@@ -39,7 +39,7 @@ static size_t count_wrong(const struct rank *me, enum form form)
             continue;
         if (wrong++ == 0)
             fprintf(stderr,
-                    "moe: %s: token %zu of rank %u has %.9g (%#x) as element %zu, and the reference %.9g (%#x)\n",
+                    "moe: %s: token %zu of rank %u has %.9g (%#x) as element %zu, but the reference is %.9g (%#x)\n",
                     options_forms[form], i / hidden, me->rank, (double)me->got[i], tutti_moe_bits(me->got[i]),
                     i % hidden, (double)me->reference[i], tutti_moe_bits(me->reference[i]));
     }
@@ -104,7 +104,7 @@ bool rank_is_refused(struct rank *me)
             st = run_form(me, (enum form)form);
         good = st == TUTTI_ERR_INVALID;
         if (!good)
-            fprintf(stderr, "moe: rank %u, %s: a wrong routing is %s\n", me->rank, options_forms[form], tutti_status_name(st));
+            fprintf(stderr, "moe: rank %u, %s: an invalid routing returned %s\n", me->rank, options_forms[form], tutti_status_name(st));
     }
     me->experts[0] = first;
     return good;
@@ -129,7 +129,7 @@ int rank_measure(struct rank *me, double *times)
             }
             if (wrong) {
                 if (me->rank == 0)
-                    fprintf(stderr, "moe: %s: %lld elements are not those of the reference\n", options_forms[form], (long long)wrong);
+                    fprintf(stderr, "moe: %s: %lld elements differ from the reference\n", options_forms[form], (long long)wrong);
                 return 1;
             }
         }

@@ -37,7 +37,7 @@ const char *gemm_choose(const char *name, const char **why)
     const char *found = NULL;
 
     if (strcmp(name, "own") != 0 && strcmp(name, "openblas") != 0 && strcmp(name, "auto") != 0) {
-        *why = "it is none of auto, openblas and own";
+        *why = "must be auto, openblas or own";
         return NULL;
     }
     if (strcmp(name, "own") != 0)

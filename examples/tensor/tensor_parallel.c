@@ -271,7 +271,7 @@ static tutti_status measure(const struct kind *kind, struct work *k, enum form f
 static int fail(const struct layer *l, const char *what, tutti_status st)
 {
     fprintf(stderr, "tensor_parallel: rank %zu: %s: %s\n", l->rank, what,
-            st == TUTTI_ERR_NOMEM ? "there is not enough memory" : tutti_status_name(st));
+            st == TUTTI_ERR_NOMEM ? "out of memory" : tutti_status_name(st));
     return 1;
 }
 
@@ -429,10 +429,10 @@ static bool take_options(int argc, char **argv, struct options *o, int *status)
             return false;
         }
         if (!good)
-            fprintf(stderr, "tensor_parallel: %s is not possible there\n", optarg);
+            fprintf(stderr, "tensor_parallel: invalid option value %s (see --help)\n", optarg);
     }
     if (good && optind < argc) {
-        fprintf(stderr, "tensor_parallel: %s is no option\n", argv[optind]);
+        fprintf(stderr, "tensor_parallel: unexpected argument %s (see --help)\n", argv[optind]);
         good = false;
     }
     *status = 2;
@@ -447,7 +447,7 @@ static const char *make_layer(struct layer *l, tutti_comm *comm, const struct op
     const size_t host = rank / per_host, nhosts = n / per_host;
 
     if (per_host & (per_host - 1) || per_host > 1 << STEPS_MAX || n % per_host || nhosts > 2 || !nhosts)
-        return "there must be one host or two, with as many ranks on each, a power of two up to 64";
+        return "there must be one or two hosts, each with the same number of ranks, a power of two up to 64";
     *l = (struct layer){
         .comm = comm,
         .rank = rank,

@@ -61,7 +61,7 @@ int text_load(struct text *t, const char *path)
     good = read_all(f, &t->symbol, &t->n);
     fclose(f);
     if (!good || t->n < CONTEXT + 1 || t->n > TEXT_MAX) {
-        fprintf(stderr, "%s: it must be a text of %d to %u bytes\n", path, CONTEXT + 1, TEXT_MAX);
+        fprintf(stderr, "%s: must be a text of %d to %u bytes\n", path, CONTEXT + 1, TEXT_MAX);
         free(t->symbol);
         return 0;
     }

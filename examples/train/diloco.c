@@ -10,7 +10,7 @@ int outer_init(struct outer *u, const struct worker *w)
     u->global = malloc(u->n * sizeof(real));
     u->velocity = calloc(u->n, sizeof(real));
     if (!u->global || !u->velocity) {
-        fprintf(stderr, "no memory for %zu parameters\n", u->n);
+        fprintf(stderr, "out of memory for %zu parameters\n", u->n);
         outer_free(u);
         return 0;
     }

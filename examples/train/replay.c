@@ -51,22 +51,22 @@ static int is_number(const char *w)
 static int parse(struct replay *r, char *line, struct exchange *e)
 {
     if (!whole(word(&line), &e->step) || e->step <= r->step || e->step > STEP_MAX)
-        return bad(r, "it must begin with a step, and steps rise, to 10000000 at most");
+        return bad(r, "must begin with a step that exceeds the last one, at most 10000000");
     if (!is_number(word(&line)))
-        return bad(r, "behind the step there must be a loss");
+        return bad(r, "the loss after the step is missing or invalid");
     e->n = 0;
     for (const char *w = word(&line); w; w = word(&line)) {
         if (e->n == WORKERS_MAX)
-            return bad(r, "more than 1024 members");
+            return bad(r, "too many members: the maximum is 1024");
         if (!whole(w, &e->worker[e->n]))
-            return bad(r, "behind the loss there must be numbers of members");
+            return bad(r, "invalid member number after the loss");
         for (size_t i = 0; i < e->n; i++)
             if (e->worker[i] == e->worker[e->n])
-                return bad(r, "a member that took part twice");
+                return bad(r, "a member is listed twice");
         e->n++;
     }
     if (e->n == 0)
-        return bad(r, "nobody took part");
+        return bad(r, "no member is listed");
     r->step = e->step;
     return 1;
 }
@@ -82,7 +82,7 @@ static int read_line(struct replay *r, char *line, int room)
     }
     r->line++;
     if (!strchr(line, '\n') && !feof(r->file))
-        return bad(r, "it is longer than 16384 bytes, or holds a byte of 0");
+        return bad(r, "longer than 16384 bytes, or contains a zero byte");
     return 1;
 }
 

@@ -43,7 +43,7 @@ static uint64_t number(struct argp_state *state, const char *what, const char *a
     errno = 0;
     v = strtoull(arg, &end, 10);
     if (*arg < '0' || *arg > '9' || *end || errno || v < min || v > max)
-        argp_error(state, "--%s %s: it must be a number from %" PRIu64 " to %" PRIu64, what, arg, min, max);
+        argp_error(state, "--%s %s: must be a number from %" PRIu64 " to %" PRIu64, what, arg, min, max);
     return v;
 }
 
@@ -53,7 +53,7 @@ static double fraction(struct argp_state *state, const char *what, const char *a
     const double v = strtod(arg, &end);
 
     if (end == arg || *end || !(v >= 0) || v > max)
-        argp_error(state, "--%s %s: it must be a number from 0 to %g", what, arg, max);
+        argp_error(state, "--%s %s: must be a number from 0 to %g", what, arg, max);
     return v;
 }
 
@@ -109,16 +109,16 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (o->text)
-            argp_error(state, "one text at a time: what is \"%s\"?", arg);
+            argp_error(state, "unexpected argument \"%s\": only one text is possible", arg);
         o->text = arg;
         return 0;
     case ARGP_KEY_END:
         if (!o->text)
-            argp_error(state, "which text?");
+            argp_error(state, "the text is missing");
         if (o->workers && o->replay)
-            argp_error(state, "--workers and --replay: the file says who the workers are");
+            argp_error(state, "--workers and --replay cannot be combined: the file lists the workers");
         if (o->role >= o->roles)
-            argp_error(state, "--role %" PRIu64 ": of --roles %" PRIu64 " the last is %" PRIu64, o->role, o->roles,
+            argp_error(state, "--role %" PRIu64 ": with --roles %" PRIu64 " the maximum is %" PRIu64, o->role, o->roles,
                        o->roles - 1);
         return 0;
     default: return ARGP_ERR_UNKNOWN;
@@ -159,7 +159,7 @@ int worker_room(struct worker *w, size_t n)
     w->gradient = calloc(n + 1, sizeof(real));
     if (w->param && w->velocity && w->gradient)
         return 1;
-    fprintf(stderr, "no memory for %zu parameters\n", n);
+    fprintf(stderr, "out of memory for %zu parameters\n", n);
     worker_free(w);
     return 0;
 }

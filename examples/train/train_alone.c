@@ -43,7 +43,7 @@ static struct worker *find_worker(struct play *p, uint64_t number)
         if (p->number[k] == number)
             return &p->worker[k];
     if (p->nworkers == WORKERS_MAX) {
-        fprintf(stderr, "more than %d workers\n", WORKERS_MAX);
+        fprintf(stderr, "too many workers: the maximum is %d\n", WORKERS_MAX);
         return NULL;
     }
     if (!worker_init(&p->worker[p->nworkers], p->t, p->o->seed))
@@ -138,7 +138,7 @@ static int play_init(struct play *p, const struct options *o, const struct text 
     p->sum = calloc(n, sizeof *p->sum);
     if (p->mean[0] && p->mean[1] && p->sum)
         return 1;
-    fprintf(stderr, "no memory for %zu parameters\n", n);
+    fprintf(stderr, "out of memory for %zu parameters\n", n);
     return 0;
 }
 
@@ -149,7 +149,7 @@ static int run_apart(const struct options *o, const struct text *t)
     int good = 0;
 
     if (!p) {
-        fprintf(stderr, "no memory\n");
+        fprintf(stderr, "out of memory for workers\n");
         return 0;
     }
     if (play_init(p, o, t) && worker_init(&first, t, o->seed)) {

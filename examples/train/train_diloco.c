@@ -45,7 +45,7 @@ static tutti_status run(const struct options *o, const struct text *t, struct wo
     tutti_comm *comm;
 
     if (!delta)
-        fprintf(stderr, "no memory for %zu parameters\n", w->n);
+        fprintf(stderr, "out of memory for %zu parameters\n", w->n);
     else if (outer_init(&u, w)) {
         st = tutti_comm_create(&comm, NULL);
         if (!st) {

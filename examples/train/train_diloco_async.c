@@ -45,7 +45,7 @@ static tutti_status launch(struct rounds *r)
     const int err = pthread_create(&r->thread, NULL, fly, r);
 
     if (err) {
-        fprintf(stderr, "a thread for the exchange: %s\n", strerror(err));
+        fprintf(stderr, "cannot start the exchange thread: %s\n", strerror(err));
         return TUTTI_ERR_SYSTEM;
     }
     r->flies = 1;
@@ -159,7 +159,7 @@ static tutti_status train(struct member *m)
     tutti_status st;
 
     if (!delta) {
-        fprintf(stderr, "no memory for %zu parameters\n", m->u.n);
+        fprintf(stderr, "out of memory for %zu parameters\n", m->u.n);
         return TUTTI_ERR_NOMEM;
     }
     st = train_rounds(&r);

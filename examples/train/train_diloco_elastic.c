@@ -37,7 +37,7 @@ static tutti_status train(struct member *m)
     int meet = 1;
 
     if (!delta) {
-        fprintf(stderr, "no memory for %zu parameters\n", m->u.n);
+        fprintf(stderr, "out of memory for %zu parameters\n", m->u.n);
         return TUTTI_ERR_NOMEM;
     }
     while (!st && m->step < m->o.steps) {

@@ -143,7 +143,7 @@ static tutti_status check_parts(struct training *x)
     if (st || steps[0] == ~steps[1])
         return st;
     fprintf(stderr,
-            "the part of some role was lost with the last group: parts are of steps %" PRIu64 " to %" PRIu64 "\n",
+            "the state of a role was lost with the last group: states are of steps %" PRIu64 " to %" PRIu64 "\n",
             ~steps[1], steps[0]);
     return TUTTI_ERR_ABORTED;
 }
@@ -220,7 +220,7 @@ static int share_out(struct training *x)
     if (!worker_room(&x->part, x->params[role]))
         return 0;
     if (!x->whole.param || !x->whole.gradient) {
-        fprintf(stderr, "no memory for %zu parameters\n", n);
+        fprintf(stderr, "out of memory for %zu parameters\n", n);
         return 0;
     }
     model_draw(x->whole.param, x->t.nsymbols, x->o.seed);
@@ -262,7 +262,7 @@ int main(int argc, char **argv)
     if (!share_out(&x)) {
         /* it has said why */
     } else if (pthread_create(&ender, NULL, await_end, &x) != 0) {
-        fprintf(stderr, "no thread that waits for signals\n");
+        fprintf(stderr, "cannot start the signal thread\n");
     } else {
         st = join(&x);
         pthread_cancel(ender);

@@ -124,7 +124,7 @@ static int run(struct here *h)
     h->out = (tutti_status *)gpu_have(h->me.nblocks * sizeof *h->out);
     h->came_to = (tutti_status *)rank_have(h->me.nblocks, sizeof *h->came_to);
     if (!h->mega || !h->out) {
-        fprintf(stderr, "moe: no memory on the GPU\n");
+        fprintf(stderr, "moe: out of GPU memory\n");
         exit(1);
     }
     st = make_layer(h);

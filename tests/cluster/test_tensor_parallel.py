@@ -38,8 +38,8 @@ class TensorParallel(ClusterTest):
                               "--gemm", "own")
 
     def test_what_cannot_be_is_told(self):
-        for options, said in ((("--rows", "0"), "0 is not possible"), (("--rows", "8x"), "8x is not possible"), (("--panels", "65"), "65 is not possible"), (("--layer", "both"), "both is not possible"),
-                              (("--gemm", "mine"), "--gemm mine"), (("more",), "more is no option"), (("--rows", "1023"), "multiples"),
+        for options, said in ((("--rows", "0"), "invalid option value 0 "), (("--rows", "8x"), "invalid option value 8x "), (("--panels", "65"), "invalid option value 65 "), (("--layer", "both"), "invalid option value both "),
+                              (("--gemm", "mine"), "--gemm mine"), (("more",), "unexpected argument more"), (("--rows", "1023"), "multiples"),
                               (("--panels", "7"), "multiple of the panels"), (("--per-host", "3"), "power of two")):
             with self.subTest(options=options):
                 done = self.run_tutti("-n", 2, "--", PROGRAM, *options)

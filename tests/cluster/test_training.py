@@ -62,9 +62,9 @@ class Training(ClusterTest):
     def test_what_says_who_took_part_is_read_with_care(self):
         with tempfile.TemporaryDirectory() as folder:
             run = Path(folder, "run")
-            for text, what in (("20 1.5 1\n20 1.5 1\n", "line 2: it must begin with a step"), ("20 x 1\n", "line 1: behind the step"),
-                               ("# a run\n20 1.5\n", "line 2: nobody"), ("20 1.5 1 2 1\n", "line 1: a member that took part twice"),
-                               ("20 1.5 1 -2\n", "line 1: behind the loss"), ("20 1.5" + " 1" * 9000, "line 1: it is longer than")):
+            for text, what in (("20 1.5 1\n20 1.5 1\n", "line 2: must begin with a step"), ("20 x 1\n", "line 1: the loss after the step"),
+                               ("# a run\n20 1.5\n", "line 2: no member"), ("20 1.5 1 2 1\n", "line 1: a member is listed twice"),
+                               ("20 1.5 1 -2\n", "line 1: invalid member number"), ("20 1.5" + " 1" * 9000, "line 1: longer than")):
                 run.write_text(text, encoding="ascii")
                 done = subprocess.run([EXAMPLES / "train_alone", TEXT, "--replay", run], capture_output=True, text=True, timeout=60, check=False)
                 self.assertEqual(done.returncode, 1, text[:40])
@@ -93,14 +93,14 @@ class Training(ClusterTest):
 
     def test_what_cannot_be_trained_with_is_said(self):
         for program in ("train_alone", "train_ddp", "train_diloco", "train_diloco_async", "train_hsdp"):
-            for args, what in ((["/nowhere"], "/nowhere"), ([os.devnull], "a text of"), ([], "which text"),
+            for args, what in ((["/nowhere"], "/nowhere"), ([os.devnull], "a text of"), ([], "the text is missing"),
                                ([TEXT, "--steps", "0"], "--steps 0"), ([TEXT, "--rate", "x"], "--rate x")):
                 done = subprocess.run([EXAMPLES / program, *args], capture_output=True, text=True, timeout=60, check=False)
                 self.assertEqual(done.returncode, 2, f"{program} {args}")
                 self.assertIn(what, done.stderr)
         done = subprocess.run([EXAMPLES / "train_hsdp", TEXT, "--role", "2"], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 2)
-        self.assertIn("--role 2: of --roles 2 the last is 1", done.stderr)
+        self.assertIn("--role 2: with --roles 2 the maximum is 1", done.stderr)
 
 
 if __name__ == "__main__":
