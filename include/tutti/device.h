@@ -197,7 +197,7 @@ typedef struct tutti_device_view {
     uint32_t *asleep;           /* 1: the proxy sleeps, and must be woken. NULL: it polls */
     const uint64_t *status;     /* the tutti_status that ended the device, or 0 */
     uint64_t *ended;            /* GPU: the blocks' cached copy of `status` */
-    const uint64_t *clock_ms;   /* time; the proxy updates it every few milliseconds */
+    const uint64_t *clock_ms;   /* time in milliseconds; the proxy updates it every few of them */
     uint64_t timeout_ms;        /* UINT64_MAX: none */
     uint64_t *pulse;            /* changes while blocks wait that cannot wake the proxy */
     uint64_t *tickets;          /* [2][nranks + 1] total calls of quiet and of flush, per peer; the

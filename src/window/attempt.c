@@ -46,7 +46,7 @@ tutti_status tt_attempt_run(struct tt_attempt *a)
     if (a->failed)
         return tt_window_status(a->window);
     if (a->status == TUTTI_ERR_PEER_LOST)
-        return tt_fail(a->status, "%s: rank %u has ended its communicator", a->call, a->rank);
+        return tt_fail(a->status, "%s: rank %u has destroyed its communicator", a->call, a->rank);
     if (a->status == TUTTI_ERR_TIMEOUT && a->rank == UINT32_MAX)
         return tt_fail(a->status, "%s: not complete at the deadline", a->call);
     if (a->status == TUTTI_ERR_TIMEOUT)

@@ -438,7 +438,7 @@ tutti_status tt_window_put_step(struct tt_window_put *p)
     if (!st) {
         st = put_step(&p->attempt);
         if (st == TUTTI_ERR_PEER_LOST)
-            tt_fail(st, "%s: rank %u has ended its communicator", p->attempt.call, p->attempt.rank);
+            tt_fail(st, "%s: rank %u has destroyed its communicator", p->attempt.call, p->attempt.rank);
     }
     if (st == TUTTI_PENDING)
         return st;
