@@ -22,7 +22,7 @@ tutti_status tt_attempt_begin(struct tt_attempt *t, const char *name, enum tt_co
     if (st)
         return st;
     if (!elem)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %d is no type", name, (int)type);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: unknown type %d", name, (int)type);
     *t = (struct tt_attempt){ .name = name, .comm = comm, .call = call, .op = TUTTI_SUM };
     if (call && call->size != sizeof *call) {
         st = tt_options_take(&t->mine, sizeof t->mine, CALL_BYTES_FIRST, call, name, "call", "tutti_call");
@@ -41,7 +41,7 @@ tutti_status tt_attempt_begin(struct tt_attempt *t, const char *name, enum tt_co
 tutti_status tt_attempt_root(struct tt_attempt *t, int root)
 {
     if (root < 0 || (uint32_t)root >= t->comm->nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no rank %d among %u", t->name, root, t->comm->nranks);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %d is out of range: the communicator has %u ranks", t->name, root, t->comm->nranks);
     t->conf.coll.root = (uint32_t)root;
     return TUTTI_OK;
 }
@@ -56,16 +56,17 @@ bool tt_attempt_is_with_oneself(const struct tt_attempt *t)
 tutti_status tt_attempt_op(struct tt_attempt *t, tutti_redop op)
 {
     if ((unsigned)op >= TUTTI_REDOP_COUNT)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %d is no operation", t->name, (int)op);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: unknown operation %d", t->name, (int)op);
     if (!tt_reduce_defined(t->conf.dtype, op))
         return tt_fail(TUTTI_ERR_INVALID, "%s: %s is not defined for type %s", t->name, tutti_redop_name(op),
                        tutti_dtype_name(t->conf.dtype));
     if (op == TUTTI_PREMUL_SUM && (!t->call || tt_reduce_scale_is_zero(t->call->scale)))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: premul_sum multiplies by tutti_call.scale, %s", t->name,
-                       t->call ? "which is 0" : "and no tutti_call is given");
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s: premul_sum multiplies the input by tutti_call.scale", t->name,
+                       t->call ? "tutti_call.scale is 0" : "no tutti_call is given");
     if (t->call && t->call->divisor && (op != TUTTI_AVG || t->call->divisor > UINT32_MAX))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: tutti_call.divisor is %llu, and op %s; it is of avg only, and at most 2^32 - 1", t->name,
-                       (unsigned long long)t->call->divisor, tutti_redop_name(op));
+        return tt_fail(TUTTI_ERR_INVALID, "%s: tutti_call.divisor is %llu with op %s: it must be at most 2^32 - 1, and 0 "
+                       "unless op is avg",
+                       t->name, (unsigned long long)t->call->divisor, tutti_redop_name(op));
     t->conf.divisor = t->call ? (uint32_t)t->call->divisor : 0;
     t->op = op;
     t->conf.redop = op;
@@ -86,11 +87,11 @@ tutti_status tt_attempt_count(struct tt_attempt *t, size_t count)
 tutti_status tt_attempt_need(const struct tt_attempt *t, const void *buf, uint64_t bytes, const char *what)
 {
     if (!buf && bytes)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL, and %llu bytes belong there", t->name, what,
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL: %llu bytes are required", t->name, what,
                        (unsigned long long)bytes);
     if (!tt_memory_can_be(buf, bytes))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %s is %p with %llu bytes, which exceed the address space", t->name, what,
-                       buf, (unsigned long long)bytes);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s at %p with %llu bytes exceeds the address space", t->name, what, buf,
+                       (unsigned long long)bytes);
     return TUTTI_OK;
 }
 
@@ -108,7 +109,7 @@ static tutti_status scale_input(struct tt_attempt *t, void **scaled)
         return TUTTI_OK;
     room = malloc(bytes);
     if (!room)
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory for %llu scaled bytes", t->name, (unsigned long long)bytes);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for %llu scaled bytes", t->name, (unsigned long long)bytes);
     tt_reduce_scale(room, t->conf.src, bytes / c->elem_bytes, t->conf.dtype, t->call->scale);
     t->conf.src = room;
     c->in_place = false;
@@ -129,7 +130,7 @@ static tutti_status divide_input(struct tt_attempt *t, void **divided)
         return TUTTI_OK;
     room = malloc(bytes);
     if (!room)
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory for %llu divided bytes", t->name, (unsigned long long)bytes);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for %llu divided bytes", t->name, (unsigned long long)bytes);
     for (uint64_t at = 0, n; at < bytes; at += n) {
         n = bytes - at < sizeof zeros ? bytes - at : sizeof zeros;
         tt_reduce_kernel(t->conf.dtype, TUTTI_AVG, true)(room + at, NULL, (const uint8_t *)t->conf.src + at, zeros,
@@ -183,18 +184,18 @@ static tutti_status quantize(struct tt_attempt *t)
     if (!call || (!call->quant && !call->error_feedback))
         return TUTTI_OK;
     if ((unsigned)call->quant >= TUTTI_QUANT_COUNT)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: call.quant is %d, which is no quantization; 0 to %d are possible",
-                       t->name, (int)call->quant, TUTTI_QUANT_COUNT - 1);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: call.quant is %d: must be 0 to %d", t->name, (int)call->quant,
+                       TUTTI_QUANT_COUNT - 1);
     if (!call->quant)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: error_feedback is given, but quant is none", t->name);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: error_feedback is set, but quant is TUTTI_QUANT_NONE", t->name);
     if (!tt_attempt_can_quantize(c->kind))
-        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: it has no quantized form (%s was asked for)", t->name,
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: this call cannot be quantized (quant is %s)", t->name,
                        tutti_quant_name(call->quant));
     if (tt_coll_reduces(c->kind) && t->op != TUTTI_SUM && t->op != TUTTI_AVG)
-        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: quantized as %s there are sum and avg, not %s", t->name,
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: quantization %s supports only sum and avg, not %s", t->name,
                        tutti_quant_name(call->quant), tutti_redop_name(t->op));
     if (!tt_packed_init(&q->packed, (enum tt_quant_codec)(call->quant - 1), t->conf.dtype))
-        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: type %s cannot be quantized; f16, bf16, f32 and f64 can", t->name,
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: type %s cannot be quantized: must be f16, bf16, f32 or f64", t->name,
                        tutti_dtype_name(t->conf.dtype));
     if (call->error_feedback && (st = check_feedback(t)))
         return st;
@@ -315,7 +316,10 @@ static tutti_status refuse_device(const struct tt_attempt *t)
 {
     if (!is_of_device(&t->conf))
         return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: a buffer is memory of a device (tutti_mem_register_device), which windows carry (tutti/rma.h)", t->name);
+    return tt_fail(TUTTI_ERR_UNSUPPORTED,
+                   "%s: a buffer is device memory (tutti_mem_register_device): only windows can transfer it "
+                   "(tutti/rma.h)",
+                   t->name);
 }
 
 /* How the call goes, as the plan of its shape says, is written into its operation. */

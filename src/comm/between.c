@@ -216,7 +216,7 @@ static tutti_status place_others(tutti_comm *comm, struct tt_between *b, const s
         group_host[i] = tt_levels_core(b->nhosts, first[i]);
     }
     if (!other || !ns) {
-        st = tt_fail(TUTTI_ERR_NOMEM, "no memory to measure between %u hosts", b->nhosts);
+        st = tt_fail(TUTTI_ERR_NOMEM, "out of memory for the measurement between %u hosts", b->nhosts);
     } else if (nothers) {
         list_others(b->nhosts, other);
         st = meet_others(comm, other, nothers, group_host, ngroups, ns);
@@ -241,7 +241,7 @@ tutti_status tt_between_hosts(tutti_comm *comm, struct tt_between *out)
     b.groups = calloc(nhosts + 1u, sizeof *b.groups);
     b.core_ns = calloc((size_t)n * n + 1, sizeof *b.core_ns);
     if (!b.groups || !b.core_ns)
-        st = tt_fail(TUTTI_ERR_NOMEM, "no memory to measure between %u hosts", nhosts);
+        st = tt_fail(TUTTI_ERR_NOMEM, "out of memory for the measurement between %u hosts", nhosts);
     else
         st = meet_core(comm, b.core_ns);
     if (!st) {
@@ -373,7 +373,7 @@ tutti_status tt_between_links(tutti_comm *comm, const struct tt_between *b, stru
     tutti_status st = TUTTI_OK;
 
     if (!mem)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory to measure a rate");
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the measurement of a rate");
     memset(mem, 1, STREAM_LAST_BYTES);      /* its pages are there before anybody looks at the clock */
     for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES && !st; d++) {
         uint32_t pair[2] = { 0 };

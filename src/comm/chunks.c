@@ -25,7 +25,7 @@ tutti_status tt_chunks_get(struct tt_chunks *out)
     if (st)
         return st;
     if (!is_size((uint64_t)reduce))
-        return tt_fail(TUTTI_ERR_INVALID, "%s is %lld; it must be 0, or a power of two from %u on",
+        return tt_fail(TUTTI_ERR_INVALID, "%s is %lld: must be 0, or a power of two of at least %u",
                        tt_params[TT_PARAM_FTAR_REDUCE_BYTES].name, (long long)reduce, TT_REDUCE_BYTES_MIN);
     *out = (struct tt_chunks){ .bytes = (uint64_t)bytes,
                                .count = (uint32_t)count,

@@ -29,7 +29,7 @@ static tutti_status take_buffers(struct tt_attempt *t, const void *src, void *ds
         return TUTTI_OK;
     c->in_place = how != NEVER && s + (how == DST_IN_SRC ? own_at : 0) == d + (how == SRC_IN_DST ? own_at : 0);
     if (!c->in_place && s < d + dst_bytes && d < s + src_bytes)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: src (%llu bytes) and dst (%llu bytes) overlap other than in place",
+        return tt_fail(TUTTI_ERR_INVALID, "%s: src (%llu bytes) and dst (%llu bytes) overlap, but are not in place",
                        t->name, (unsigned long long)src_bytes, (unsigned long long)dst_bytes);
     return TUTTI_OK;
 }
@@ -163,7 +163,7 @@ tutti_status tutti_barrier(tutti_comm *comm, const tutti_call *call)
 static tutti_status need_arrays(struct tt_attempt *t)
 {
     t->arrays = calloc(4 * (size_t)t->comm->nranks, sizeof *t->arrays);
-    return t->arrays ? TUTTI_OK : tt_fail(TUTTI_ERR_NOMEM, "%s: no memory for counts", t->name);
+    return t->arrays ? TUTTI_OK : tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for counts", t->name);
 }
 
 /* Takes counts and displacements (NULL: packed) in elements to bytes, at bytes[nranks] and displs[nranks]. */
@@ -221,7 +221,7 @@ static tutti_status check_sorted(const struct tt_attempt *t, const uint64_t *byt
     uint32_t n = 0;
 
     if (!blocks)
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory to check %u blocks", t->name, t->comm->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for the check of %u blocks", t->name, t->comm->nranks);
     for (uint32_t r = 0; r < t->comm->nranks; r++)
         if (bytes[r])
             blocks[n++] = (struct block){ .at = at[r], .end = at[r] + bytes[r], .rank = r };

@@ -36,7 +36,7 @@ tutti_status tt_comm_check(const tutti_comm *comm, const char *call)
     if (!comm)
         return tt_fail(TUTTI_ERR_INVALID, "%s: the communicator is NULL", call);
     if (tt_engine_is_inherited(comm->world->engine))
-        return tt_fail(TUTTI_ERR_FORKED, "%s: this process is the child of a fork; communicators stay with the parent", call);
+        return tt_fail(TUTTI_ERR_FORKED, "%s: this process is a forked child: communicators stay with the parent", call);
     return TUTTI_OK;
 }
 
@@ -228,7 +228,7 @@ static void hear_words(struct tt_world *w, const struct tt_overlay_event *ev)
     else if (kind == WORD_PAIR && ev->origin == 0)
         w->pair_ns = to;
     if (r.bad)
-        tt_log(TT_LOG_WARN, "rank %u sent a control frame that cannot be", ev->origin);
+        tt_log(TT_LOG_WARN, "protocol error: rank %u sent an invalid control frame", ev->origin);
 }
 
 static void hear_loss(struct tt_world *w, const struct tt_overlay_event *ev)
@@ -240,9 +240,9 @@ static void hear_loss(struct tt_world *w, const struct tt_overlay_event *ev)
     else if (!ev->error)
         snprintf(how, sizeof how, "no control connection to it was established before the deadline");
     else if (ev->error == EADDRNOTAVAIL)
-        snprintf(how, sizeof how, "its host has no address that this host could connect to (conf.interfaces, TUTTI_INTERFACES)");
+        snprintf(how, sizeof how, "its host has no address that this host can reach (conf.interfaces, TUTTI_INTERFACES)");
     else
-        snprintf(how, sizeof how, "the control connection to it failed at each of its addresses; at the last: %s",
+        snprintf(how, sizeof how, "the control connection to it failed at each of its addresses, the last with: %s",
                  strerror(ev->error));
     tt_engine_lost(w->engine, ev->origin, how);
 }
@@ -396,7 +396,7 @@ static tutti_status tell_refusal(uint32_t rank, uint8_t status, struct tt_reader
 
     tt_read_string(r, sentence, sizeof sentence);
     if (r->bad || status <= TUTTI_PENDING || status >= TUTTI_STATUS_COUNT)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "the card of rank %u is none of this version's", rank);
+        return tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: invalid start-up card of rank %u (another version of Tutti?)", rank);
     return tt_fail((tutti_status)status, "rank %u cannot start: %s", rank, sentence);
 }
 
@@ -452,11 +452,11 @@ tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t 
     told_bytes = tt_read_u32(&r);
     if (r.bad || measures > TT_MEASURE_PAIR || !cores || simulates > 1 || security > TT_SECURE_CERTIFICATE ||
         told_bytes > TT_TUNES_TOLD_MAX)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "the card of rank %u, %zu bytes, is none of this version's", rank, bytes);
+        return tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: invalid start-up card of rank %u, %zu bytes (another version of Tutti?)", rank, bytes);
     if (security != w->security)
         return tt_fail(
             TUTTI_ERR_INVALID,
-            "TUTTI_SECURITY (or conf.security) is \"%s\" on rank %u and \"%s\" on rank %u; it must be the same",
+            "TUTTI_SECURITY (or conf.security) is \"%s\" on rank %u and \"%s\" on rank %u: it must be equal on all ranks",
             tt_security_name(security), rank, tt_security_name(w->security), w->rank);
     if (w->proven)
         place.host = w->proven[rank];
@@ -488,7 +488,7 @@ static tutti_status derive_layout(struct tt_world *w)
     CPU_AND(&w->cache_cores, &w->cache_cores, &w->cores_here);
     tt_engine_set_cache(w->engine, w->cache_mine.bytes, (uint32_t)CPU_COUNT(&w->cache_cores));
     if (!tt_layout_derive(&w->layout, w->places, w->nranks))
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for the layout of %u ranks", w->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the layout of %u ranks", w->nranks);
     tt_lane_facts_know(&w->lanes, w->here.links, w->layout.nrails);
     for (uint32_t r = 0; r < w->nranks; r++)
         w->labelled |= tt_told_is_labelled(&w->places[r]);
@@ -605,7 +605,7 @@ tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf 
     tutti_status st;
 
     if (!w)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a communicator");
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a communicator");
     pthread_mutex_init(&w->overlay_lock, NULL);
     init_heard(w);
     pthread_mutex_init(&w->probe_lock, NULL);
@@ -614,7 +614,7 @@ tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf 
     w->places = calloc(conf->nranks, sizeof *w->places);
     if (!asked || !w->places) {
         free(asked);
-        st = tt_fail(TUTTI_ERR_NOMEM, "no memory for %u ranks", conf->nranks);
+        st = tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u ranks", conf->nranks);
         goto destroy;
     }
     tt_probe_init(&w->probe, asked, conf->nranks);
@@ -687,12 +687,12 @@ static void log_layout(const struct tt_world *w)
     tt_log(TT_LOG_INFO, "%s", text);
     tt_links_describe(w->here.links, text, sizeof text);
     if (*text)
-        tt_log(TT_LOG_INFO, "between ranks (%s): %s",
-               w->measures == TT_MEASURE_ALL ? "measured, where it is not told" : "as the description tells", text);
+        tt_log(TT_LOG_INFO, "links between ranks (%s): %s",
+               w->measures == TT_MEASURE_ALL ? "measured where not described" : "as described", text);
     if (w->constants.hosts.way_ns > 0)
-        tt_log(TT_LOG_INFO, "between two hosts a short message took %.4g us", w->constants.hosts.way_ns / 1e3);
+        tt_log(TT_LOG_INFO, "a short message between two hosts took %.4g us", w->constants.hosts.way_ns / 1e3);
     if (w->constants.hosts.rail_byte_ns > 0)
-        tt_log(TT_LOG_INFO, "the NICs of rank 0's host say %.4g Gbit/s", 8 / w->constants.hosts.rail_byte_ns);
+        tt_log(TT_LOG_INFO, "the NICs of rank 0's host report %.4g Gbit/s", 8 / w->constants.hosts.rail_byte_ns);
     tt_float_env_leave(kept);
 }
 
@@ -718,13 +718,13 @@ tutti_status tt_comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, con
     tutti_status st;
 
     if (!c)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a communicator");
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a communicator");
     *c = (tutti_comm){ .world = w, .rank = rank, .nranks = nranks, .timeout_ms = timeout_ms, .restore = restore };
     c->all_local = tt_engine_all_local(w->engine, ranks, nranks);
     c->sizes = c->all_local ? w->shm_sizes : w->tcp_sizes;
     c->links = w->here.links;
     if (!tt_layout_part(&c->layout, &w->layout, ranks, nranks))
-        st = tt_fail(TUTTI_ERR_NOMEM, "no memory for the layout of %u ranks", nranks);
+        st = tt_fail(TUTTI_ERR_NOMEM, "out of memory for the layout of %u ranks", nranks);
     else
         st = tt_context_open(w->engine, id, ranks, nranks, rank, &c->context);
     if (st) {
@@ -760,10 +760,10 @@ static tutti_status relabel(tutti_comm *comm)
             w->here.labels = labels;
     }
     if (!tt_layout_derive(&whole, w->places, w->nranks))
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for the layout of %u ranks", w->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the layout of %u ranks", w->nranks);
     if (!tt_layout_part(&part, &whole, comm->ranks, comm->nranks)) {
         tt_layout_fini(&whole);
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for the layout of %u ranks", comm->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the layout of %u ranks", comm->nranks);
     }
     tt_engine_exchange_layout(w->engine, &w->layout, &whole);
     tt_layout_fini(&whole);
@@ -815,7 +815,7 @@ static tutti_status hear_pair(tutti_comm *comm, uint32_t *ns)
     if (*ns)
         return TUTTI_OK;
     return st ? tt_fail_again(st, why)
-              : tt_fail(TUTTI_ERR_TIMEOUT, "rank 0 did not tell in time how far it is from another host");
+              : tt_fail(TUTTI_ERR_TIMEOUT, "rank 0 did not send the latency between hosts before the deadline");
 }
 
 /* One pair of ranks measures how long a message takes from host to host, and rank 0 tells all over the overlay, so that nobody else needs a connection. */
@@ -885,7 +885,7 @@ static tutti_status create(tutti_comm **out, const struct tt_launch *launch, con
     ranks = malloc(w->nranks * sizeof *ranks);
     if (!ranks) {
         tt_world_discard(w);
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for %u ranks", launch->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u ranks", launch->nranks);
     }
     for (uint32_t r = 0; r < w->nranks; r++)
         ranks[r] = r;
@@ -924,7 +924,7 @@ static tutti_status take_conf(const tutti_conf **of_caller, tutti_conf *mine, co
     if (st)
         return st;
     if (conf && (conf->lanes < 0 || conf->lanes > 16))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: conf.lanes is %d; 0 to 16 are possible", call, conf->lanes);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: conf.lanes is %d: must be 0 to 16", call, conf->lanes);
     *of_caller = conf;
     return conf ? tt_options_flag(call, "conf.no_restore", conf->no_restore) : TUTTI_OK;
 }
@@ -973,7 +973,7 @@ tutti_status tutti_comm_create_id(tutti_comm **out, const tutti_id *id, int nran
     if (!out || !id)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_comm_create_id: %s is NULL", out ? "id" : "out");
     if (nranks < 1 || rank < 0 || rank >= nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_comm_create_id: there is no rank %d of %d", rank, nranks);
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_comm_create_id: rank %d is out of range: nranks is %d", rank, nranks);
     st = take_conf(&conf, &mine, "tutti_comm_create_id");
     if (st)
         return st;
@@ -1014,7 +1014,7 @@ static tutti_status open_part(tutti_comm *parent, const struct ticket *tickets, 
     tutti_status st;
 
     if (!ranks)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a communicator of %u ranks", parent->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a communicator of %u ranks", parent->nranks);
     for (uint32_t i = 0; i < parent->nranks; i++) {
         if (tickets[i].colour != colour)
             continue;
@@ -1027,7 +1027,7 @@ static tutti_status open_part(tutti_comm *parent, const struct ticket *tickets, 
     if (id)
         st = tt_comm_open(out, parent->world, id, ranks, n, rank, parent->timeout_ms, parent->restore);
     else
-        st = tt_fail(TUTTI_ERR_NOMEM, "there were more communicators than can be told apart");
+        st = tt_fail(TUTTI_ERR_NOMEM, "too many communicators: no communicator number is left");
     free(ranks);
     return st;
 }
@@ -1042,7 +1042,7 @@ static tutti_status agree(tutti_comm *parent, tutti_status mine, const char *cal
 
     if (st || mine)
         return st ? st : mine;
-    return failed ? tt_fail(failed, "%s: rank %u could not make its part", call, (uint32_t)worst) : TUTTI_OK;
+    return failed ? tt_fail(failed, "%s: rank %u failed to create its communicator", call, (uint32_t)worst) : TUTTI_OK;
 }
 
 static tutti_status split(tutti_comm *parent, int32_t colour, int32_t key, tutti_comm **out, const char *call)
@@ -1057,7 +1057,7 @@ static tutti_status split(tutti_comm *parent, int32_t colour, int32_t key, tutti
         return tt_fail(TUTTI_ERR_INVALID, "%s: out is NULL", call);
     tickets = malloc(parent->nranks * sizeof *tickets);
     if (!tickets)
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory for %u ranks", call, parent->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for %u ranks", call, parent->nranks);
     mine.id = tt_engine_new_context(parent->world->engine);
     mine.index = parent->rank;
     st = tutti_allgather(&mine, tickets, sizeof mine, TUTTI_U8, parent, NULL);
@@ -1145,8 +1145,8 @@ static tutti_status refuse_second(const tutti_comm *comm, const char *call, cons
 
     return st ? st
               : tt_fail(TUTTI_ERR_INVALID,
-                        "%s: another thread is in %s on this communicator (one thread at a time may call on it; "
-                        "tutti_comm_dup makes another one)",
+                        "%s: another thread is in %s on this communicator (only one thread at a time can use "
+                        "it: create another one with tutti_comm_dup)",
                         call, other);
 }
 

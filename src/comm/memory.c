@@ -38,7 +38,7 @@ tutti_status tutti_mem_register(tutti_comm *comm, void *mem, size_t bytes)
     if (st)
         return st;
     if (!is_memory(mem, bytes))
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_mem_register: %zu bytes at %p are no memory", bytes, mem);
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_mem_register: invalid memory: %zu bytes at %p", bytes, mem);
     return tt_engine_tell(comm->world->engine, mem, bytes);
 }
 
@@ -50,7 +50,7 @@ tutti_status tutti_mem_register_device(tutti_comm *comm, void *mem, size_t bytes
     tutti_status st = tt_comm_check(comm, call);
 
     if (!st && !is_memory(mem, bytes))
-        st = tt_fail(TUTTI_ERR_INVALID, "%s: %zu bytes at %p are no memory", call, bytes, mem);
+        st = tt_fail(TUTTI_ERR_INVALID, "%s: invalid memory: %zu bytes at %p", call, bytes, mem);
     if (!st && !what)
         st = tt_fail(TUTTI_ERR_INVALID, "%s: what is NULL", call);
     if (!st)
@@ -63,11 +63,13 @@ tutti_status tutti_mem_register_device(tutti_comm *comm, void *mem, size_t bytes
     if (st)
         return st;
     if (mine.has_dmabuf && mine.dmabuf < 0)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: what.dmabuf is %d, which is no descriptor", call, mine.dmabuf);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: what.dmabuf is %d: must be a file descriptor", call, mine.dmabuf);
     if (mine.device < 0)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: what.device is %d", call, mine.device);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: what.device is %d: must be at least 0", call, mine.device);
     if ((uintptr_t)mem % page || bytes % page || (mine.has_dmabuf && mine.dmabuf_offset % page))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %zu bytes at %p, at %zu in the dma-buf, are no whole pages of %zu bytes",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: %zu bytes at %p, at offset %zu in the dma-buf: all must be multiples of the page size "
+                       "(%zu bytes)",
                        call, bytes, mem, mine.has_dmabuf ? mine.dmabuf_offset : 0, page);
     return tt_engine_tell_device(
         comm->world->engine, mem, bytes,

@@ -36,8 +36,8 @@ static tutti_status prepare_single(struct tt_attempt *t, enum tt_coll_kind kind,
         return st;
     return tt_fail(
         TUTTI_ERR_INVALID,
-        "%s: rank %d is this rank, which has not started the %s with tag %u that this call would wait for: start one of the two "
-        "with a request before, or both in a group",
+        "%s: rank %d is this rank, which has not started the matching %s with tag %u (start one of them with a request "
+        "first, or both in a group)",
         t->name, peer, kind == TT_SEND ? "receive" : "send", tag);
 }
 
@@ -99,7 +99,7 @@ static tutti_status start_group(struct tt_op **out, const tutti_p2p *ops, size_t
     tutti_status st = TUTTI_OK;
 
     if (n && !conf)
-        return tt_fail(TUTTI_ERR_NOMEM, "tutti_group: no memory for %zu members", n);
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_group: out of memory for %zu members", n);
     for (size_t i = 0; i < n && !st; i++)
         st = prepare_member(&conf[i], &ops[i], i, comm, call);
     if (!st)

@@ -143,7 +143,7 @@ static tutti_status prove(const struct tt_algo *algo, struct tt_coll *coll, uint
     tt_program_fini(&program);
     if (!st)
         st = tt_rounds_check(algo, coll, nranks, why, sizeof why);
-    return st ? tt_fail(st, "plan %s is wrong: %s%s", from, tt_placement_text(placement), why) : TUTTI_OK;
+    return st ? tt_fail(st, "plan %s is invalid: %s%s", from, tt_placement_text(placement), why) : TUTTI_OK;
 }
 
 static tutti_status prove_all(const struct tt_algo *algo, const struct tt_plan_file *p, const char *from)
@@ -152,7 +152,7 @@ static tutti_status prove_all(const struct tt_algo *algo, const struct tt_plan_f
     tutti_status st = TUTTI_OK;
 
     if (!coll)
-        return tt_fail(TUTTI_ERR_NOMEM, "plan %s: no memory to prove it", from);
+        return tt_fail(TUTTI_ERR_NOMEM, "plan %s: out of memory for its verification", from);
     for (uint32_t r = 0; r < p->nranks; r++)
         coll[r] = (struct tt_coll){
             .kind = p->kind,
@@ -182,11 +182,11 @@ tutti_status tt_plan_file_add(struct tt_plan_file *p, const char *from)
     root[0] = 0;
     if (tt_plan_has_root(p->kind))
         snprintf(root, sizeof root, ", root %u", p->root);
-    snprintf(p->needs, sizeof p->needs, "%u rank%s%s, and a multiple of %llu bytes that leaves elements whole",
+    snprintf(p->needs, sizeof p->needs, "%u rank%s%s, and a multiple of %llu bytes that is a whole number of elements",
              p->nranks, TT_PLURAL(p->nranks), root, (unsigned long long)p->bytes);
     algo = tt_slot_take(&like, &ops, p);
     if (!algo)
-        return tt_fail(TUTTI_ERR_NOMEM, "plan %s: there is room for %d algorithms from outside", from, TT_SLOTS);
+        return tt_fail(TUTTI_ERR_NOMEM, "plan %s: too many external algorithms: the maximum is %d", from, TT_SLOTS);
     st = tt_algo_add(algo, from);       /* first, as it is quick: a proof is not */
     if (!st) {
         st = prove_all(algo, p, from);

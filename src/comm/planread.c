@@ -73,7 +73,7 @@ static tutti_status read_ref(const struct reader *r, struct json_object *step, c
     while (buf && ref.buf <= TT_BUF_THERE && strcmp(buf, bufs[ref.buf]) != 0)
         ref.buf++;
     if (!buf || ref.buf > TT_BUF_THERE || (ref.buf == TT_BUF_THERE && !may_be_there))
-        return tt_json_wrong(&r->at, "\"%s\" is in no buffer that it may be in", key);
+        return tt_json_wrong(&r->at, "invalid buffer of \"%s\"", key);
     st = read_number(r, o, "offset", ref.buf != TT_BUF_THERE, NUMBER_MAX, &ref.offset);
     if (!st)
         st = read_number(r, o, "block", false, NUMBER_MAX, &ref.block);
@@ -83,7 +83,7 @@ static tutti_status read_ref(const struct reader *r, struct json_object *step, c
         return tt_json_wrong(&r->at, "\"%s\" cannot have pieces of %llu bytes, %llu apart", key,
                              (unsigned long long)ref.block, (unsigned long long)ref.stride);
     if (!st && ref.buf == TT_BUF_THERE && ref.offset)
-        return tt_json_wrong(&r->at, "\"%s\" is THERE, and has an offset", key);
+        return tt_json_wrong(&r->at, "\"%s\" is THERE and must not have an offset", key);
     if (!st)
         *out = ref;
     return st;
@@ -122,7 +122,7 @@ static tutti_status read_step(const struct reader *r, struct json_object *o, str
     while (op && s.opcode <= TT_COPY && strcmp(op, kinds[s.opcode].op) != 0)
         s.opcode++;
     if (!op || s.opcode > TT_COPY)
-        return tt_json_wrong(&r->at, "\"op\" is none of put, wait, reduce and copy");
+        return tt_json_wrong(&r->at, "\"op\" must be put, wait, reduce or copy");
     st = tt_json_members(&r->at, o, "the step", kinds[s.opcode].members, kinds[s.opcode].n);
     if (!st)
         st = read_number(r, o, "bytes", true, NUMBER_MAX, &s.bytes);
@@ -149,12 +149,12 @@ static tutti_status add_step(const struct reader *r, const struct tt_step *s)
     struct tt_step *more;
 
     if (p->nsteps == TT_PLAN_STEPS_MAX)
-        return tt_json_wrong(&r->at, "a plan has at most %u steps", TT_PLAN_STEPS_MAX);
+        return tt_json_wrong(&r->at, "too many steps: the maximum is %u", TT_PLAN_STEPS_MAX);
     if (p->nsteps == p->steps_cap) {
         p->steps_cap = p->steps_cap ? 2 * p->steps_cap : 256;
         more = realloc(p->step, p->steps_cap * sizeof *more);
         if (!more)
-            return tt_fail(TUTTI_ERR_NOMEM, "plan %s: no memory for %llu steps", r->at.from, (unsigned long long)p->steps_cap);
+            return tt_fail(TUTTI_ERR_NOMEM, "plan %s: out of memory for %llu steps", r->at.from, (unsigned long long)p->steps_cap);
         p->step = more;
     }
     p->step[p->nsteps++] = *s;
@@ -166,7 +166,7 @@ static tutti_status read_round(struct reader *r, struct json_object *round)
     tutti_status st = TUTTI_OK;
 
     if (!json_object_is_type(round, json_type_array) || json_object_array_length(round) > TT_ROUND_STEPS_MAX)
-        return tt_json_wrong(&r->at, "a round is an array of at most %d steps", TT_ROUND_STEPS_MAX);
+        return tt_json_wrong(&r->at, "a round must be an array of at most %d steps", TT_ROUND_STEPS_MAX);
     for (size_t i = 0; i < json_object_array_length(round) && !st; i++) {
         struct tt_step step;
 
@@ -200,20 +200,20 @@ static tutti_status read_rank(struct reader *r, struct json_object *o)
     const uint64_t begin = p->nsteps;
     struct json_object *rounds;
     uint64_t rank = 0;
-    tutti_status st = tt_json_members(&r->at, o, "it", members, 3);
+    tutti_status st = tt_json_members(&r->at, o, "the rank", members, 3);
 
     if (!st)
         st = read_number(r, o, "rank", true, NUMBER_MAX, &rank);
     if (!st && rank != (uint64_t)r->rank)
-        st = tt_json_wrong(&r->at, "its rank is %llu; ranks come in order", (unsigned long long)rank);
+        st = tt_json_wrong(&r->at, "invalid \"rank\" %llu: ranks must be in ascending order", (unsigned long long)rank);
     if (!st)
         st = read_number(r, o, "work_bytes", false, TT_PLAN_WORK_BYTES_MAX, &p->work_bytes[r->rank]);
     if (st)
         return st;
     if (!json_object_object_get_ex(o, "rounds", &rounds) || !json_object_is_type(rounds, json_type_array))
-        return tt_json_wrong(&r->at, "\"rounds\" is no array");
+        return tt_json_wrong(&r->at, "\"rounds\" must be an array");
     if (json_object_array_length(rounds) != p->nrounds)
-        return tt_json_wrong(&r->at, "it has %zu round%s, and rank 0 %llu", json_object_array_length(rounds),
+        return tt_json_wrong(&r->at, "%zu round%s, but rank 0 has %llu", json_object_array_length(rounds),
                              TT_PLURAL(json_object_array_length(rounds)), (unsigned long long)p->nrounds);
     for (size_t k = 0; k < p->nrounds && !st; k++) {
         go_to(r, r->rank, (int64_t)k, -1);
@@ -234,17 +234,17 @@ static tutti_status read_ranks(struct reader *r, struct json_object *doc)
 
     if (!json_object_object_get_ex(doc, "ranks", &ranks) || !json_object_is_type(ranks, json_type_array) ||
         json_object_array_length(ranks) != p->nranks)
-        return tt_json_wrong(&r->at, "\"ranks\" is no array of %u rank%s", p->nranks, TT_PLURAL(p->nranks));
+        return tt_json_wrong(&r->at, "\"ranks\" must be an array of %u rank%s", p->nranks, TT_PLURAL(p->nranks));
     if (json_object_object_get_ex(json_object_array_get_idx(ranks, 0), "rounds", &rounds) &&
         json_object_is_type(rounds, json_type_array))
         p->nrounds = json_object_array_length(rounds);
     if (p->nrounds > TT_PLAN_STEPS_MAX / p->nranks)
-        return tt_json_wrong(&r->at, "%llu rounds of %u ranks are too many", (unsigned long long)p->nrounds, p->nranks);
+        return tt_json_wrong(&r->at, "too many rounds: %llu of %u ranks", (unsigned long long)p->nrounds, p->nranks);
     p->work_bytes = calloc(p->nranks, sizeof *p->work_bytes);
     p->npeers = calloc(p->nranks, sizeof *p->npeers);
     p->first = calloc(p->nranks * (p->nrounds + 1), sizeof *p->first);
     if (!p->work_bytes || !p->npeers || !p->first)
-        return tt_fail(TUTTI_ERR_NOMEM, "plan %s: no memory for %u ranks", r->at.from, p->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "plan %s: out of memory for %u ranks", r->at.from, p->nranks);
     for (uint32_t i = 0; i < p->nranks && !st; i++) {
         go_to(r, i, -1, -1);
         st = read_rank(r, json_object_array_get_idx(ranks, i));
@@ -273,9 +273,10 @@ static tutti_status read_name(struct reader *r, struct json_object *doc)
     struct tt_plan_file *p = r->p;
 
     if (!coll || !tt_coll_parse(coll, &p->kind) || !tt_plan_has_json(p->kind))
-        return tt_json_wrong(&r->at, "\"coll\" names no collective that has plans");
+        return tt_json_wrong(&r->at, "\"coll\" must be a collective that supports plans");
     if (!name || !tt_plan_name_is_fine(name, p->kind))
-        return tt_json_wrong(&r->at, "\"name\" is not \"%s_\" and then letters, digits and _, in all fewer than %u", coll, TT_PLAN_NAME_BYTES);
+        return tt_json_wrong(&r->at, "\"name\" must be \"%s_\" followed by letters, digits and _, in all fewer than %u",
+                             coll, TT_PLAN_NAME_BYTES);
     memcpy(p->name, name, strlen(name) + 1);
     return TUTTI_OK;
 }
@@ -293,28 +294,28 @@ static tutti_status read_call(struct reader *r, struct json_object *doc)
         return st;
     format = text_of(doc, "format");
     if (!format || strcmp(format, TT_PLAN_FORMAT) != 0)
-        return tt_json_wrong(&r->at, "\"format\" is not \"%s\"", TT_PLAN_FORMAT);
+        return tt_json_wrong(&r->at, "\"format\" must be \"%s\"", TT_PLAN_FORMAT);
     st = read_name(r, doc);
     if (!st)
         st = read_number(r, doc, "nranks", true, TT_PLAN_RANKS_MAX, &nranks);
     if (!st && nranks == 0)
-        st = tt_json_wrong(&r->at, "\"nranks\" is 0");
+        st = tt_json_wrong(&r->at, "\"nranks\" is 0: must be 1 or more");
     if (!st)
         st = read_number(r, doc, "root", false, nranks - 1, &root);
     if (!st)
         st = read_number(r, doc, "elem_bytes", false, 8, &elem_bytes);
     if (!st && (elem_bytes == 0 || (elem_bytes & (elem_bytes - 1)) != 0))
-        st = tt_json_wrong(&r->at, "\"elem_bytes\" is none of 1, 2, 4 and 8");
+        st = tt_json_wrong(&r->at, "\"elem_bytes\" must be 1, 2, 4 or 8");
     if (!st)
         st = read_number(r, doc, "bytes", p->kind != TT_BARRIER, TT_PLAN_BYTES_MAX, &p->bytes);
     if (!st && p->kind != TT_BARRIER && (p->bytes == 0 || p->bytes % elem_bytes != 0))
-        st = tt_json_wrong(&r->at, "\"bytes\" is no whole number of elements, at least one");
+        st = tt_json_wrong(&r->at, "\"bytes\" must be a whole number of elements, at least one");
     if (!st && p->kind == TT_BARRIER && p->bytes != 0)
-        st = tt_json_wrong(&r->at, "a barrier has no bytes");
+        st = tt_json_wrong(&r->at, "\"bytes\" of a barrier must be 0");
     if (!st)
         st = tt_json_flag(&r->at, doc, "in_place", &in_place);
     if (!st && in_place)
-        st = tt_json_wrong(&r->at, "it is for calls in place only; which ranks call so, the others do not know");
+        st = tt_json_wrong(&r->at, "\"in_place\" must be false: a rank cannot detect which others call in place");
     p->nranks = (uint32_t)nranks;
     p->root = (uint32_t)root;
     p->elem_bytes = (uint32_t)elem_bytes;
@@ -329,7 +330,7 @@ tutti_status tt_plan_file_read(struct tt_plan_file **out, const char *text, size
     tutti_status st;
 
     if (!p)
-        return tt_fail(TUTTI_ERR_NOMEM, "plan %s: no memory", from);
+        return tt_fail(TUTTI_ERR_NOMEM, "plan %s: out of memory", from);
     r.at.text = text;
     r.at.bytes = bytes;
     st = tt_json_parse(&doc, &r.at, text, bytes, TT_PLAN_FILE_BYTES_MAX, DEPTH_MAX);

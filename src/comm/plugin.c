@@ -90,17 +90,17 @@ static const char *ref_flaw(const struct emitter *e, const struct tt_ref *ref, u
     uint64_t begin, end;
 
     if (ref->buf > TT_BUF_PIPE)
-        return "names no buffer of this rank";
+        return "uses an invalid buffer of this rank";
     if (written && ref->buf == TT_BUF_SRC)
         return "writes SRC";
     if (bytes > most || ref->block > most || ref->stride > most)
-        return "has absurd numbers";
+        return "has numbers out of range";
     if (ref->buf == TT_BUF_PIPE)
         return ref->block ? "has a strided pipe" : NULL;
     if (ref->offset > most || (ref->block && bytes && ref->stride && (bytes - 1) / ref->block > most / ref->stride))
-        return "has absurd numbers";
+        return "has numbers out of range";
     if (ref->block && ref->stride < ref->block && bytes > ref->block)
-        return "has pieces that overlap";
+        return "has overlapping pieces";
     tt_ref_extent(ref, bytes, &begin, &end);
     return bytes && end > size_of(e, ref) ? "is out of bounds" : NULL;
 }
@@ -109,9 +109,9 @@ static const char *ref_flaw(const struct emitter *e, const struct tt_ref *ref, u
 static bool accepts(struct emitter *e, uint32_t peer, const char *flaw)
 {
     if (!flaw && e->to->n == e->to->cap)
-        flaw = "is one more than a round may have";
+        flaw = "exceeds the maximum number of steps in a round";
     if (!flaw && peer != UINT32_MAX && (peer >= e->c->nranks || peer == e->c->rank))
-        flaw = "has no such peer";
+        flaw = "has an invalid peer";
     if (flaw && !e->flaw) {
         e->flaw = flaw;
         e->step = e->to->n;
@@ -126,7 +126,7 @@ static void emit_put(tutti_schedule *s, uint32_t peer, tutti_ref from, tutti_ref
     const char *flaw = ref_flaw(e, &a, bytes, false);
 
     if (!flaw && out.buf > TT_BUF_THERE)
-        flaw = "names no buffer of the peer";
+        flaw = "uses an invalid buffer of the peer";
     if (!flaw && out.buf == TT_BUF_SRC)
         flaw = "writes the peer's SRC";
     if (accepts(e, peer, flaw))
@@ -271,7 +271,7 @@ static const char *try_rank(const tutti_algorithm *a, const struct tt_coll *c, u
     if (n > ROUNDS_MAX)
         return "has more than 2^24 rounds";
     if (work_bytes(a, c) > TUTTI_ALGORITHM_WORK)
-        return "asks for more than 1 MiB of WORK";
+        return "requests more than 1 MiB of WORK";
     for (*round = 0; *round < n; (*round)++) {
         struct tt_step steps[TT_ROUND_STEPS_MAX];
         struct tt_sched s = { .steps = steps, .cap = TT_ROUND_STEPS_MAX };
@@ -286,7 +286,7 @@ static const char *try_rank(const tutti_algorithm *a, const struct tt_coll *c, u
 
 static tutti_status refuse(const struct tt_algo *algo, const struct tt_coll *c, const char *why)
 {
-    return tt_fail(TUTTI_ERR_INVALID, "algorithm \"%s\" is wrong for %s of %llu bytes on %u rank%s: %s", algo->name,
+    return tt_fail(TUTTI_ERR_INVALID, "algorithm \"%s\" is invalid for %s of %llu bytes on %u rank%s: %s", algo->name,
                    tt_coll_name(c->kind), (unsigned long long)c->bytes, c->nranks, TT_PLURAL(c->nranks), why);
 }
 
@@ -299,11 +299,11 @@ static tutti_status prove(const struct tt_algo *algo, struct tt_coll *coll, enum
     tutti_status st;
 
     if (nsteps > PROVEN_STEPS_MAX) {
-        tt_log(
-            TT_LOG_INFO,
-            "algorithm \"%s\" runs unproven for %s of %llu bytes on %u ranks: its programs have %llu steps, more than %u",
-            algo->name, tt_coll_name(coll->kind), (unsigned long long)coll->bytes, coll->nranks,
-            (unsigned long long)nsteps, PROVEN_STEPS_MAX);
+        tt_log(TT_LOG_INFO,
+               "algorithm \"%s\" runs unverified for %s of %llu bytes on %u ranks: its programs have %llu steps, the "
+               "verifier's maximum is %u",
+               algo->name, tt_coll_name(coll->kind), (unsigned long long)coll->bytes, coll->nranks,
+               (unsigned long long)nsteps, PROVEN_STEPS_MAX);
         return TUTTI_OK;
     }
     st = tt_program_init(&p, algo, coll, coll->nranks);
@@ -397,7 +397,7 @@ static const char *needs_of(const tutti_algorithm *a)
 
     if (a->collective != TUTTI_COLL_ALLTOALLV)
         return a->needs;
-    snprintf(needs, NEEDS_BYTES, "%s%ssrc and dst that are not the same memory", a->needs ? a->needs : "", a->needs ? ", and " : "");
+    snprintf(needs, NEEDS_BYTES, "%s%ssrc and dst in separate memory", a->needs ? a->needs : "", a->needs ? ", and " : "");
     return needs;
 }
 
@@ -406,14 +406,14 @@ static tutti_status add(const char *path, size_t index, const tutti_algorithm *a
     const struct tt_algo *algo;
 
     if (a->size < SIZE_FIRST || a->version != TUTTI_ALGORITHM_VERSION)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: algorithm %zu is of version %u with %zu bytes; this Tutti takes version %u with %zu",
+        return tt_fail(TUTTI_ERR_INVALID, "%s: algorithm %zu has version %u with %zu bytes: this Tutti supports version %u with %zu",
                        path, index, a->size >= offsetof(tutti_algorithm, collective) ? a->version : 0, a->size,
                        TUTTI_ALGORITHM_VERSION, SIZE_FIRST);
     if (!is_word(a->name))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: algorithm %zu has no name of up to %u letters, digits and _", path,
-                       index, NAME_BYTES_MAX);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: invalid name of algorithm %zu: must be 1 to %u letters, digits and _",
+                       path, index, NAME_BYTES_MAX);
     if (a->collective >= TUTTI_COLL_COUNT)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: algorithm \"%s\" is of collective %u, which is none", path, a->name, a->collective);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: algorithm \"%s\" has unknown collective %u", path, a->name, a->collective);
     if (!a->nrounds || !a->round || !a->summary)
         return tt_fail(TUTTI_ERR_INVALID, "%s: algorithm \"%s\" has no %s", path, a->name,
                        !a->nrounds ? "nrounds"
@@ -427,7 +427,7 @@ static tutti_status add(const char *path, size_t index, const tutti_algorithm *a
         },
         &ops, (void *)(uintptr_t)a);
     if (!algo)
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: there is room for %d algorithms from outside", path, TT_SLOTS);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: too many external algorithms: the maximum is %d", path, TT_SLOTS);
     *hash = tt_hash_bytes(a->name, strlen(a->name), tt_mix64(*hash ^ a->revision));
     return tt_algo_add(algo, path);
 }
@@ -441,10 +441,11 @@ tutti_status tt_plugin_load(const char *path, uint64_t *hash)
     size_t i = 0;
 
     if (!object)
-        return tt_fail(TUTTI_ERR_INVALID, "TUTTI_ALGORITHMS names %s, which cannot be loaded: %s", path, dlerror());
+        return tt_fail(TUTTI_ERR_INVALID, "TUTTI_ALGORITHMS: cannot load %s: %s", path, dlerror());
     symbol = dlsym(object, "tutti_algorithm_at");
     if (!symbol)
-        return tt_fail(TUTTI_ERR_INVALID, "%s is no plug-in: it defines no tutti_algorithm_at (tutti/algorithm.h)", path);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s is not a plug-in: it does not define tutti_algorithm_at (tutti/algorithm.h)", path);
     memcpy(&at, &symbol, sizeof at);
     for (const tutti_algorithm *a; !st && i < ALGORITHMS_MAX && (a = at(i)) != NULL; i++)
         st = add(path, i, a, hash);

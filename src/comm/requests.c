@@ -10,7 +10,7 @@ static tutti_status check_request(const tutti_request *request, const char *call
     if (!request)
         return tt_fail(TUTTI_ERR_INVALID, "%s: the request is NULL", call);
     if (tt_op_is_inherited((const struct tt_op *)request))
-        return tt_fail(TUTTI_ERR_FORKED, "%s: this process is the child of a fork; requests stay with the parent", call);
+        return tt_fail(TUTTI_ERR_FORKED, "%s: this process is a forked child: requests stay with the parent", call);
     return TUTTI_OK;
 }
 
@@ -79,7 +79,7 @@ tutti_status tutti_wait_any(tutti_request **requests, size_t n, size_t *index)
         any |= requests[i] != NULL;
     }
     if (!any)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_wait_any: there is no request");
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_wait_any: all requests are NULL");
     i = tt_op_wait_any((struct tt_op **)requests, n);
     *index = i;
     over = requests[i];

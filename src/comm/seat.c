@@ -36,11 +36,10 @@ static tutti_status read_description(struct tt_surroundings *out, uint8_t *node)
         tt_topo_fini(&t);
     }
     if (text && !tt_labels_parse(&out->labels, text, &bad_at))
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "TUTTI_TOPO_LABELS is \"%s\", which is not understood from \"%s\" on; it must be like \"rack=r1,zone=a\" "
-            "(rack, zone, building, fabric)",
-            text, text + bad_at);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "invalid TUTTI_TOPO_LABELS \"%s\" from \"%s\" on: must be like \"rack=r1,zone=a\" "
+                       "(rack, zone, building, fabric)",
+                       text, text + bad_at);
     return TUTTI_OK;
 }
 
@@ -55,7 +54,7 @@ static const struct tt_gpu *find_gpu(const struct tt_machine *m)
     for (size_t i = 0; i < sizeof visible / sizeof *visible && gpu == TT_UNKNOWN; i++)
         gpu = tt_machine_gpu(m, getenv("TUTTI_GPU"), getenv(visible[i]), order && strcmp(order, "PCI_BUS_ID") == 0);
     if (gpu == TT_UNKNOWN && getenv("TUTTI_GPU") && *getenv("TUTTI_GPU"))
-        tt_log(TT_LOG_WARN, "TUTTI_GPU is \"%s\", which is no GPU that is seen here", getenv("TUTTI_GPU"));
+        tt_log(TT_LOG_WARN, "TUTTI_GPU \"%s\" is not a visible GPU of this host", getenv("TUTTI_GPU"));
     return gpu == TT_UNKNOWN ? NULL : &m->gpu[gpu];
 }
 
@@ -120,7 +119,7 @@ tutti_status tt_seat_find(const char *interfaces, struct tt_surroundings *out, s
     if (st)
         return st;
     if (gpu && *gpu && !is_bus(gpu))
-        return tt_fail(TUTTI_ERR_INVALID, "TUTTI_GPU is \"%s\", which is no bus of a GPU: it must be like \"0000:3b:00.0\"", gpu);
+        return tt_fail(TUTTI_ERR_INVALID, "invalid TUTTI_GPU \"%s\": must be the bus of a GPU, like \"0000:3b:00.0\"", gpu);
     look_around(interfaces, rails, &seat);
     tt_told_init(place, tt_host_hash(), seat.socket, rails->n, seat.near, &out->labels, node);
     for (uint32_t i = 0; i < rails->n; i++)

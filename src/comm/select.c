@@ -60,7 +60,7 @@ static void log_plan(tutti_comm *comm, const struct tt_coll *c, const struct tt_
 {
     const bool uneven = c->send_bytes || c->recv_bytes;
     const bool p2p = c->kind == TT_SEND || c->kind == TT_RECV;
-    char size[32] = "counts of its own", lanes[32] = "";
+    char size[32] = "different counts", lanes[32] = "";
 
     if (uneven && comm->kinds_told & 1u << c->kind)
         return;
@@ -72,8 +72,8 @@ static void log_plan(tutti_comm *comm, const struct tt_coll *c, const struct tt_
         snprintf(lanes, sizeof lanes, " over %u lane%s", p->lanes, p->lanes == 1 ? "" : "s");
     tt_log(p2p ? TT_LOG_DEBUG : TT_LOG_INFO, "%s of %s%s on %u rank%s (%s): %s%s, segments of %llu bytes%s",
            tt_coll_name(c->kind), size, c->quantized ? ", quantized," : "", c->nranks, TT_PLURAL(c->nranks),
-           comm->all_local ? "in shared memory" : "over TCP, or some of them", p->algo->name,
-           p->forced  ? " as asked for"
+           comm->all_local ? "in shared memory" : "over TCP, at least in part", p->algo->name,
+           p->forced  ? " as requested"
            : p->tuned ? " as measured"
                       : "",
            (unsigned long long)p->segment_bytes, lanes);

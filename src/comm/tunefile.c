@@ -61,7 +61,7 @@ static tutti_status read_time(const struct reader *r, struct json_object *o, con
     if (json_object_is_type(value, json_type_double) || json_object_is_type(value, json_type_int))
         time = json_object_get_double(value);
     if (!isfinite(time) || time < 0 || time > 1e12)
-        return tt_json_wrong(&r->at, "\"%s\" is no time in microseconds", key);
+        return tt_json_wrong(&r->at, "\"%s\" must be a time in microseconds", key);
     *out = time;
     return TUTTI_OK;
 }
@@ -78,10 +78,10 @@ static tutti_status read_text(const struct reader *r, struct json_object *o, con
     text = json_object_is_type(value, json_type_string) ? json_object_get_string(value) : "";
     n = strlen(text);
     if (n == 0 || n >= cap)
-        return tt_json_wrong(&r->at, "\"%s\" is no text of 1 to %zu bytes", key, cap - 1);
+        return tt_json_wrong(&r->at, "\"%s\" must be a text of 1 to %zu bytes", key, cap - 1);
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)text[i] < ' ' || text[i] == 127)
-            return tt_json_wrong(&r->at, "\"%s\" holds what cannot be printed", key);
+            return tt_json_wrong(&r->at, "\"%s\" contains unprintable characters", key);
     memcpy(out, text, n + 1);
     return TUTTI_OK;
 }
@@ -95,16 +95,16 @@ static tutti_status read_hosts(const struct reader *r, struct json_object *doc)
 
     if (!json_object_object_get_ex(doc, "hosts", &hosts) || !json_object_is_type(hosts, json_type_array) ||
         json_object_array_length(hosts) != f->nranks)
-        return tt_json_wrong(&r->at, "\"hosts\" is no array of the hosts of %u ranks", f->nranks);
+        return tt_json_wrong(&r->at, "\"hosts\" must be an array with the hosts of %u ranks", f->nranks);
     f->host_of = calloc(f->nranks, sizeof *f->host_of);
     if (!f->host_of)
-        return tt_fail(TUTTI_ERR_NOMEM, "tune file %s: no memory for %u ranks", r->at.from, f->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "tune file %s: out of memory for %u ranks", r->at.from, f->nranks);
     for (uint32_t i = 0; i < f->nranks; i++) {
         struct json_object *host = json_object_array_get_idx(hosts, i);
         const int64_t number = json_object_is_type(host, json_type_int) ? json_object_get_int64(host) : -1;
 
         if (number < 0 || number > nhosts)
-            return tt_json_wrong(&r->at, "\"hosts\"[%u] is no number from 0 to %u; they are numbered as they first appear", i, nhosts);
+            return tt_json_wrong(&r->at, "\"hosts\"[%u] must be 0 to %u: hosts are numbered as they first appear", i, nhosts);
         f->host_of[i] = (uint32_t)number;
         nhosts += number == nhosts;
     }
@@ -122,7 +122,7 @@ static tutti_status read_head(const struct reader *r, struct json_object *doc)
     if (!st)
         st = read_text(r, doc, "format", format, sizeof format);
     if (!st && strcmp(format, FORMAT) != 0)
-        st = tt_json_wrong(&r->at, "\"format\" is not \"%s\"", FORMAT);
+        st = tt_json_wrong(&r->at, "\"format\" must be \"%s\"", FORMAT);
     if (!st)
         st = read_text(r, doc, "tutti", f->tutti, sizeof f->tutti);
     if (!st)
@@ -132,7 +132,7 @@ static tutti_status read_head(const struct reader *r, struct json_object *doc)
     if (!st)
         st = read_text(r, doc, "wires", f->wires, sizeof f->wires);
     if (!st && strcmp(f->wires, "shm") != 0 && strcmp(f->wires, "tcp") != 0 && strcmp(f->wires, "shm+tcp") != 0)
-        st = tt_json_wrong(&r->at, "\"wires\" is none of shm, tcp and shm+tcp");
+        st = tt_json_wrong(&r->at, "\"wires\" must be shm, tcp or shm+tcp");
     if (!st)
         st = tt_json_flag(&r->at, doc, "complete", &f->complete);
     if (!st)
@@ -147,7 +147,7 @@ static tutti_status read_segments(const struct reader *r, struct json_object *o,
     tutti_status st = tt_json_number(&r->at, o, "segment_bytes", SEGMENT_MIN, TT_TUNE_SEGMENT_MAX, &segment);
 
     if (!st && (segment & (segment - 1)) != 0)
-        st = tt_json_wrong(&r->at, "\"segment_bytes\" is no power of two");
+        st = tt_json_wrong(&r->at, "\"segment_bytes\" must be a power of two");
     if (!st)
         st = tt_json_number(&r->at, o, "streams", 1, TT_EXEC_STREAMS_MAX, &streams);
     if (!st)
@@ -167,7 +167,7 @@ static tutti_status read_algo(const struct reader *r, struct json_object *o, str
     tutti_status st = read_text(r, o, "coll", coll, sizeof coll);
 
     if (!st && (!tt_coll_parse(coll, &row->kind) || !tt_tunefile_has(row->kind)))
-        st = tt_json_wrong(&r->at, "\"coll\" is \"%s\", which is no collective that can be tuned", coll);
+        st = tt_json_wrong(&r->at, "\"coll\" is \"%s\": must be a collective that can be tuned", coll);
     if (!st)
         st = read_text(r, o, "algo", row->name, sizeof row->name);
     if (!st)
@@ -226,13 +226,13 @@ static tutti_status read_rows(struct reader *r, struct json_object *doc, const c
     tutti_status st = TUTTI_OK;
 
     if (!json_object_object_get_ex(doc, "rows", &rows) || !json_object_is_type(rows, json_type_array))
-        return tt_json_wrong(&r->at, "\"rows\" is no array");
+        return tt_json_wrong(&r->at, "\"rows\" must be an array");
     n = json_object_array_length(rows);
     if (n > TT_TUNE_ROWS_MAX)
-        return tt_json_wrong(&r->at, "it has %zu rows; %u are possible", n, TT_TUNE_ROWS_MAX);
+        return tt_json_wrong(&r->at, "too many rows: %zu, the maximum is %u", n, TT_TUNE_ROWS_MAX);
     f->row = calloc(n ? n : 1, sizeof *f->row);
     if (!f->row)
-        return tt_fail(TUTTI_ERR_NOMEM, "tune file %s: no memory for %zu rows", r->at.from, n);
+        return tt_fail(TUTTI_ERR_NOMEM, "tune file %s: out of memory for %zu rows", r->at.from, n);
     for (uint32_t i = 0; i < n && !st; i++) {
         if (next_row(text, bytes, &at, &depth)) {
             line += tt_json_line(text + seen, at - seen) - 1;
@@ -256,7 +256,7 @@ tutti_status tt_tunefile_read(struct tt_tunefile **out, const char *text, size_t
 
     if (!f || !(f->path = strdup(path))) {
         free(f);
-        return tt_fail(TUTTI_ERR_NOMEM, "tune file %s: no memory", path);
+        return tt_fail(TUTTI_ERR_NOMEM, "tune file %s: out of memory", path);
     }
     st = tt_json_parse(&doc, &r.at, text, bytes, TT_TUNEFILE_BYTES_MAX, NESTING_MAX);
     if (st) {
@@ -398,16 +398,16 @@ bool tt_tunefile_is_for(const struct tt_tunefile *f, const struct tt_layout *l, 
                         size_t cap)
 {
     if (f->nranks != l->nranks) {
-        snprintf(why, cap, "it is of %u ranks, and these are %u", f->nranks, l->nranks);
+        snprintf(why, cap, "it was measured with %u ranks, not %u", f->nranks, l->nranks);
         return false;
     }
     if (strcmp(f->wires, wires) != 0) {
-        snprintf(why, cap, "it is of ranks that use %s, and these use %s", f->wires, wires);
+        snprintf(why, cap, "it was measured over %s, not %s", f->wires, wires);
         return false;
     }
     for (uint32_t r = 0; r < l->nranks; r++)
         if (f->host_of[r] != tt_layout_host(l, r)) {
-            snprintf(why, cap, "there rank %u was on host %u, and here it is on host %u", r, f->host_of[r], tt_layout_host(l, r));
+            snprintf(why, cap, "it was measured with rank %u on host %u, not %u", r, f->host_of[r], tt_layout_host(l, r));
             return false;
         }
     return true;

@@ -50,7 +50,7 @@ tutti_status tt_tune_mode(bool *simulates)
     const char *text = getenv("TUTTI_TUNE");
 
     if (text && *text && strcmp(text, "sim") != 0 && strcmp(text, "model") != 0)
-        return tt_fail(TUTTI_ERR_INVALID, "TUTTI_TUNE is \"%s\", but must be \"sim\" or \"model\"", text);
+        return tt_fail(TUTTI_ERR_INVALID, "invalid TUTTI_TUNE \"%s\": must be \"sim\" or \"model\"", text);
     *simulates = !text || strcmp(text, "model") != 0;
     return TUTTI_OK;
 }

@@ -21,10 +21,8 @@ static void warn_of_strangers(const struct tt_tunefile *f)
         if (!f->row[i].algo && n++ == 0)
             first = &f->row[i];
     if (first)
-        tt_log(
-            TT_LOG_WARN,
-            "tune file %s: %u of %u rows %s passed over, as the algorithm is not there: the first names \"%s\" of %s",
-            f->path, n, f->nrows, n == 1 ? "is" : "are", first->name, tt_coll_name(first->kind));
+        tt_log(TT_LOG_WARN, "tune file %s: %u of %u rows %s ignored: unknown algorithm (the first is \"%s\" of %s)",
+               f->path, n, f->nrows, n == 1 ? "is" : "are", first->name, tt_coll_name(first->kind));
 }
 
 /* Adds a file to what is told: path, length, text. */
@@ -54,13 +52,13 @@ static tutti_status load_one(void *arg, const char *path)
     tutti_status st;
 
     if (t->n == TT_TUNES_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "TUTTI_TUNE_FILE names more than %d files", TT_TUNES_MAX);
+        return tt_fail(TUTTI_ERR_INVALID, "TUTTI_TUNE_FILE: too many files: the maximum is %d", TT_TUNES_MAX);
     st = tt_tunefile_load(&t->file[t->n], path, &text, &bytes);
     if (st)
         return st;
     warn_of_strangers(t->file[t->n++]);
     if (!add_told(t, path, text, bytes))
-        st = tt_fail(TUTTI_ERR_NOMEM, "tune file %s: no memory to tell the other ranks", path);
+        st = tt_fail(TUTTI_ERR_NOMEM, "tune file %s: out of memory for a message to the other ranks", path);
     free(text);
     return st;
 }
@@ -94,10 +92,10 @@ tutti_status tt_tunes_take(struct tt_tunes *t, const uint8_t *told, size_t bytes
         tt_read_string(&r, path, sizeof path);
         n = tt_read_u32(&r);
         if (r.bad || n > (size_t)(r.end - r.at) || t->n == TT_TUNES_MAX)
-            return tt_fail(TUTTI_ERR_PROTOCOL, "what rank 0 told of its tune files, %zu bytes, cannot be", bytes);
+            return tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank 0 sent invalid tune files, %zu bytes", bytes);
         text = malloc((size_t)n + 1);
         if (!text)
-            return tt_fail(TUTTI_ERR_NOMEM, "no memory for the tune file %s", path);
+            return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the tune file %s", path);
         memcpy(text, r.at, n);
         text[n] = 0;
         r.at += n;
@@ -119,7 +117,7 @@ static tutti_status agree(tutti_comm *comm, tutti_status mine)
 
     if (st || mine)
         return st ? st : mine;
-    return worst >> 32 ? tt_fail((tutti_status)(worst >> 32), "rank %u could not take the tune files of rank 0", (uint32_t)worst)
+    return worst >> 32 ? tt_fail((tutti_status)(worst >> 32), "rank %u could not read the tune files of rank 0", (uint32_t)worst)
                        : TUTTI_OK;
 }
 
@@ -136,7 +134,7 @@ tutti_status tt_tunes_share(tutti_comm *comm)
 
         /* Without memory for it, this rank must not leave the others waiting. */
         if (!told) {
-            st = tt_fail(TUTTI_ERR_NOMEM, "no memory for %u bytes of tune files", t->told_bytes);
+            st = tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u bytes of tune files", t->told_bytes);
             tt_context_fail(comm->context, st, tutti_last_error());
             return st;
         }
@@ -185,7 +183,7 @@ static void say_unused(tutti_comm *comm, const char *why)
     if (comm->rank != 0 || (!whole && atomic_exchange(&t->said, true)))
         return;
     tt_log(whole ? TT_LOG_WARN : TT_LOG_INFO, "tune file %s is not used for %s of %u rank%s: %s%s", t->file[0]->path,
-           whole ? "the job" : "a communicator", comm->nranks, TT_PLURAL(comm->nranks), why, t->n > 1 ? "; nor are the others" : "");
+           whole ? "the job" : "a communicator", comm->nranks, TT_PLURAL(comm->nranks), why, t->n > 1 ? "; the other tune files are not used either" : "");
 }
 
 void tt_tunes_choose(tutti_comm *comm)

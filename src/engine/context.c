@@ -82,7 +82,7 @@ struct tt_tag_counter *tt_context_counter(struct tt_context_peer *cp, uint32_t t
         return t;
     if (2 * (cp->ntags + 1) > cp->tags_cap) {
         if (!grow_tags(cp)) {
-            tt_fail(TUTTI_ERR_NOMEM, "no memory for tag %u", tag);
+            tt_fail(TUTTI_ERR_NOMEM, "out of memory for tag %u", tag);
             return NULL;
         }
         t = place_of(cp->tags, cp->tags_cap, tag, is_recv);
@@ -99,13 +99,13 @@ tutti_status tt_early_keep(struct tt_context_peer *cp, const struct tt_mail *mai
     struct tt_early *m;
 
     if (!~cp->kept)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "rank %u sent more messages ahead than it has credit for", cp->peer->rank);
+        return tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank %u sent more unexpected messages than its credit allows", cp->peer->rank);
     m = &cp->early[__builtin_ctzll(~cp->kept)];
     if (mail->bytes > m->payload_cap) {
         uint8_t *more = realloc(m->payload, mail->bytes);   /* once per size: kept for the next message */
 
         if (!more)
-            return tt_fail(TUTTI_ERR_NOMEM, "no memory for a message of %u bytes", mail->bytes);
+            return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a message of %u bytes", mail->bytes);
         m->payload = more;
         m->payload_cap = mail->bytes;
     }
@@ -198,7 +198,7 @@ tutti_status tt_context_open(struct tt_engine *e, uint32_t id, const uint32_t *r
     uint32_t n = 0;
 
     if (!made)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a communicator of %u ranks", nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a communicator of %u ranks", nranks);
     made->id = id;
     made->rank = rank;
     tt_baton_take(e);
@@ -212,7 +212,7 @@ tutti_status tt_context_open(struct tt_engine *e, uint32_t id, const uint32_t *r
     if (n == TT_CONTEXTS_MAX) {
         free(made->ranks);
         free(made);
-        return tt_fail(TUTTI_ERR_NOMEM, "no room for another communicator: there are %u", n);
+        return tt_fail(TUTTI_ERR_NOMEM, "too many communicators: the maximum is %u", n);
     }
     *out = made;
     return TUTTI_OK;
@@ -280,8 +280,9 @@ tutti_status tt_context_enter(struct tt_context *c, const char *call)
     if (!(atomic_fetch_add(&c->inside, 1) & TT_CONTEXT_SEALED))
         return TUTTI_OK;
     st = (tutti_status)atomic_load(&c->status);     /* while it is counted: who closes c waits for it */
-    st = st ? tt_fail_again(st, c->why)
-            : tt_fail(TUTTI_ERR_INVALID, "%s: a call that changes the communicator's view is under way", call);
+    st =
+        st ? tt_fail_again(st, c->why)
+           : tt_fail(TUTTI_ERR_INVALID, "%s: a call that changes the communicator's view is already in progress", call);
     tt_context_leave(c);
     return st;
 }
@@ -321,7 +322,7 @@ void tt_context_clear(struct tt_context *c)
 {
     atomic_fetch_or(&c->inside, TT_CONTEXT_SEALED);
     if (tt_context_is_used(c))
-        tt_context_fail(c, TUTTI_ERR_ABORTED, "the communicator ended while a call was under way on it");
+        tt_context_fail(c, TUTTI_ERR_ABORTED, "the communicator ended during a call");
     while (tt_context_is_used(c))
         nanosleep(&(struct timespec){ .tv_nsec = STEP_NS }, NULL);
 }
@@ -344,11 +345,11 @@ void tt_context_close(struct tt_context *c)
     if (e->guest && e->guest->close_context(e->guest->arg, c)) {
         char why[96];
 
-        snprintf(why, sizeof why, "rank %u destroyed its communicator before the windows of it", e->rank);
+        snprintf(why, sizeof why, "rank %u destroyed a communicator before its windows", e->rank);
         tt_context_fail_here(c, TUTTI_ERR_PEER_LOST, why, true);
     }
     if (c->active || c->waiting)
-        tt_context_fail_here(c, TUTTI_ERR_ABORTED, "the communicator was destroyed while the operation ran", true);
+        tt_context_fail_here(c, TUTTI_ERR_ABORTED, "the communicator was destroyed during the operation", true);
     tt_context_ended(c);
     let_go_of_requests(c);
     tt_context_free(c);

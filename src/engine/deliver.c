@@ -209,7 +209,7 @@ void tt_op_take_early(struct tt_op *op)
             }
             tt_early_drop(f->cp, m);
             if (st) {
-                op_mismatch(op, op->exec_peers[i].rank, &m->desc, ": its offer of memory is not valid");
+                op_mismatch(op, op->exec_peers[i].rank, &m->desc, ": invalid memory offer");
                 return;         /* the operation is over, and its flows with it */
             }
         }
@@ -231,7 +231,7 @@ void tt_op_take_early(struct tt_op *op)
             st = tt_exec_eager(&op->exec, (uint16_t)i, m->tag, m->bytes);
             m->claimed = st == TUTTI_OK;
             if (st == TUTTI_ERR_MISMATCH) {
-                op_mismatch(op, op->exec_peers[i].rank, &m->desc, ": the sizes between the two differ");
+                op_mismatch(op, op->exec_peers[i].rank, &m->desc, ": their message sizes differ");
                 return;
             }
         }
@@ -356,7 +356,7 @@ static bool deliver_eager(struct tt_op *op, struct tt_context_peer *cp, uint32_t
     if (i >= 0 && tt_op_flow(op, (uint16_t)i))
         st = tt_exec_eager(&op->exec, (uint16_t)i, mail->cell.tag, mail->bytes);
     if (st == TUTTI_ERR_MISMATCH) {
-        op_mismatch(op, index, &mail->cell.desc, ": the sizes between the two differ");
+        op_mismatch(op, index, &mail->cell.desc, ": their message sizes differ");
         return true;
     }
     if (st == TUTTI_OK) {
@@ -446,14 +446,14 @@ static bool deliver_to_context(struct tt_engine *e, struct tt_peer *p, const str
     if (!c)
         return true;            /* it was closed here: what its peers still say is of no use */
     if (!cp) {
-        tt_fail(TUTTI_ERR_NOMEM, "no memory for what rank %u sends", p->rank);
+        tt_fail(TUTTI_ERR_NOMEM, "out of memory for messages from rank %u", p->rank);
         return false;
     }
     cp->eager_out -= mail->credits < cp->eager_out ? mail->credits : cp->eager_out;
     if (mail->type == TT_CELL_CREDIT || atomic_load(&c->status))
         return true;
     if (mail->type < TT_CELL_EAGER || mail->type > TT_CELL_NUDGE || mail->cell.desc.kind >= TT_COLL_KINDS) {
-        tt_fail(TUTTI_ERR_PROTOCOL, "rank %u sent a message of unknown type %u", p->rank, mail->type);
+        tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank %u sent a message of unknown type %u", p->rank, mail->type);
         return false;
     }
     cp->opens |= mail->type == TT_CELL_READY;

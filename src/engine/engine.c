@@ -81,12 +81,12 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
         }
         if (st)
             return st;
-        tt_log(TT_LOG_INFO, "wire %s is open", tt_wires[i]->name);
+        tt_log(TT_LOG_INFO, "transport %s is open", tt_wires[i]->name);
         e->pool[e->nwires] = tt_landing_pool_create(e->wire[e->nwires]);
         e->nwires++;
     }
     if (!e->nwires)
-        return tt_fail(TUTTI_ERR_UNSUPPORTED, "no wire works here (asked for: %s): %s", conf->wires && *conf->wires ? conf->wires : "any",
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "no transport is available on this host (requested: %s): %s", conf->wires && *conf->wires ? conf->wires : "any",
                        e->unusable ? e->unusable : tutti_last_error());
     return TUTTI_OK;
 }
@@ -113,7 +113,7 @@ struct tt_peer *tt_peer_of(struct tt_engine *e, uint32_t rank)
         return p;
     p = tt_slab_take(&e->peer_slab);
     if (!p || !tt_sparse_set(&e->peers, rank, p)) {
-        tt_fail(TUTTI_ERR_NOMEM, "no memory for rank %u", rank);
+        tt_fail(TUTTI_ERR_NOMEM, "out of memory for rank %u", rank);
         return NULL;            /* what was taken is freed with the slab */
     }
     p->rank = rank;
@@ -128,7 +128,7 @@ static tutti_status copy_members(struct tt_engine *e, const uint64_t *members)
         return TUTTI_OK;
     e->members = malloc(e->nranks * sizeof *e->members);
     if (!e->members)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for the names of %u ranks", e->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the member numbers of %u ranks", e->nranks);
     memcpy(e->members, members, e->nranks * sizeof *members);
     return TUTTI_OK;
 }
@@ -139,7 +139,7 @@ tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_con
     tutti_status st = TUTTI_ERR_NOMEM;
 
     if (!e)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for the engine");
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the engine");
     e->kick_fd = e->all_epoll = e->control_epoll = -1;
     e->forks = tt_forks();
     e->rank = conf->rank;
@@ -153,7 +153,7 @@ tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_con
     e->peer_slab.bytes = sizeof(struct tt_peer);
     e->ops = calloc(e->ops_cap, sizeof *e->ops);
     if (!e->ops) {
-        tt_fail(st, "no memory for the operations of %u ranks", e->nranks);
+        tt_fail(st, "out of memory for the operations of %u ranks", e->nranks);
         goto destroy;
     }
     st = copy_members(e, conf->members);
@@ -229,7 +229,7 @@ tutti_status tt_engine_card(struct tt_engine *e, void *card, size_t cap, size_t 
         tt_write_bytes(&w, address.data, address.bytes);
     }
     if (w.bad)
-        return tt_fail(TUTTI_ERR_NOMEM, "the addresses of %u wires do not fit %zu bytes", e->nwires, cap);
+        return tt_fail(TUTTI_ERR_NOMEM, "the addresses of %u transports exceed %zu bytes", e->nwires, cap);
     *bytes = tt_writer_bytes(&w);
     return TUTTI_OK;
 }
@@ -285,7 +285,7 @@ tutti_status tt_engine_add_card(struct tt_engine *e, uint32_t rank, const uint64
     tutti_status st;
 
     if (bytes > TT_ENGINE_CARD_BYTES)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "the card of rank %u has %zu bytes, at most %u", rank, bytes, TT_ENGINE_CARD_BYTES);
+        return tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: the address card of rank %u has %zu bytes: the maximum is %u", rank, bytes, TT_ENGINE_CARD_BYTES);
     memcpy(kept, card, bytes);
     if (host) {
         tt_writer_init(&w, kept, bytes);
@@ -441,9 +441,9 @@ tutti_status tt_engine_tell_device(struct tt_engine *e, void *mem, size_t bytes,
     }
     if (caps & TT_WIRE_CAP_DEVICE)
         return tt_registry_tell_device(mem, bytes, what);
-    return tt_fail(
-        TUTTI_ERR_UNSUPPORTED,
-        "memory of devices is carried by RDMA devices, and this job's wires are %s (TUTTI_WIRES=verbs or ofi)", names);
+    return tt_fail(TUTTI_ERR_UNSUPPORTED,
+                   "device memory requires an RDMA transport, but this job uses %s (set TUTTI_WIRES=verbs or ofi)",
+                   names);
 }
 
 static bool overlaps(const void *buf, uint64_t bytes, const void *mem, uint64_t mem_bytes)
@@ -495,8 +495,8 @@ tutti_status tt_engine_untell(struct tt_engine *e, const void *mem)
             mem);
     if (was == TT_UNTOLD_BUSY)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "tutti_mem_deregister: an operation or a window uses some of the %zu bytes at %p (wait for the "
-                       "operation, or free the window, before)",
+                       "tutti_mem_deregister: an operation or a window uses part of the %zu bytes at %p "
+                       "(wait for the operation, or free the window, first)",
                        bytes, mem);
     return TUTTI_OK;
 }
@@ -510,7 +510,7 @@ tutti_status tt_engine_alloc(struct tt_engine *e, size_t bytes, void **out)
         return tt_fail(TUTTI_ERR_NOMEM, "tutti_mem_alloc: %zu bytes exceed the address space", bytes);
     tt_baton_take(e);
     if (e->nallocated == TT_ENGINE_ALLOCATED_MAX) {
-        st = tt_fail(TUTTI_ERR_NOMEM, "tutti_mem_alloc: there are %u allocations already", TT_ENGINE_ALLOCATED_MAX);
+        st = tt_fail(TUTTI_ERR_NOMEM, "tutti_mem_alloc: too many allocations: the maximum is %u", TT_ENGINE_ALLOCATED_MAX);
         goto give;
     }
     st = e->wire[0]->ops->reg(e->wire[0], NULL, bytes ? bytes : 1, &r);
@@ -541,5 +541,5 @@ tutti_status tt_engine_free(struct tt_engine *e, void *mem)
             st = TUTTI_OK;
         }
     tt_baton_give(e);
-    return st ? tt_fail(st, "tutti_mem_free: %p was not allocated here", mem) : TUTTI_OK;
+    return st ? tt_fail(st, "tutti_mem_free: %p was not allocated by tutti_mem_alloc of this job", mem) : TUTTI_OK;
 }

@@ -60,7 +60,7 @@ static void fail_rest(struct tt_context *c)
 {
     char why[TT_ERROR_BYTES];
 
-    snprintf(why, sizeof why, "a member of a group could not be started: %s", tutti_last_error());
+    snprintf(why, sizeof why, "a member of a group failed to start: %s", tutti_last_error());
     tt_context_fail_here(c, TUTTI_ERR_ABORTED, why, true);
 }
 
@@ -84,12 +84,12 @@ tutti_status tt_op_start_group(struct tt_context *c, const struct tt_op_conf *co
     tutti_status st;
 
     if (n && !members)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a group of %zu operations", n);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a group of %zu operations", n);
     tt_baton_take(c->engine);
     group = tt_op_blank(c);
     if (!group) {
         free(members);
-        st = tt_fail(TUTTI_ERR_NOMEM, "no memory for an operation");
+        st = tt_fail(TUTTI_ERR_NOMEM, "out of memory for an operation");
         goto give;
     }
     group->members = members;

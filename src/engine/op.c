@@ -109,7 +109,7 @@ static void fail_neighbours(const struct tt_op *op, const struct tt_region *r)
             if (mapped_target(other) == r && share_a_page(op, other)) {
                 tt_context_fail_here(
                     c, TUTTI_ERR_ABORTED,
-                    "an operation of another communicator failed that received into the same page of memory", true);
+                    "an operation of another communicator that receives into the same memory page failed", true);
                 break;
             }
 }
@@ -125,7 +125,7 @@ static void fend_off(struct tt_op *op)
         return;
     if (r->wire->ops->withdraw(r, (uint64_t)((uint8_t *)op->conf.dst - (uint8_t *)r->mem),
                                tt_coll_dst_bytes(&op->conf.coll)))
-        tt_log(TT_LOG_WARN, "a late writer may still reach the buffer of a failed operation");
+        tt_log(TT_LOG_WARN, "a late write of a peer may still reach the buffer of a failed operation");
     r->key.bytes = 0;
     fail_neighbours(op, r);
 }
@@ -402,7 +402,7 @@ static void back_up(struct tt_op *op)
         op->backup = malloc(op->backup_bytes);
         op->backup_cap = op->backup ? op->backup_bytes : 0;
         if (!op->backup) {
-            tt_log(TT_LOG_WARN, "no memory to keep %llu bytes of in-place input: a failure will not restore it",
+            tt_log(TT_LOG_WARN, "out of memory for a copy of %llu bytes of in-place input: a failure will not restore it",
                    (unsigned long long)op->backup_bytes);
             op->backup_bytes = 0;
         }
@@ -596,7 +596,7 @@ static tutti_status assign_key(struct tt_op *op)
     }
     cp = tt_context_peer_of(c, c->ranks[op->conf.coll.root]);
     if (!cp)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a peer");
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a peer");
     counter = tt_context_counter(cp, op->conf.tag, op->conf.coll.kind == TT_RECV);
     if (!counter)
         return TUTTI_ERR_NOMEM;
@@ -626,11 +626,11 @@ tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *con
         return tt_fail_again(st, c->why);
     }
     if (c->nwaiting >= TT_OPS_WAITING)
-        return tt_fail(TUTTI_ERR_NOMEM, "%u operations of one communicator are waiting already", TT_OPS_WAITING);
+        return tt_fail(TUTTI_ERR_NOMEM, "too many waiting operations on a communicator: the maximum is %u", TT_OPS_WAITING);
     work_bytes = conf->algo->work_bytes(&conf->coll);
     op = get_op(c->engine, peers_max_of(conf), work_bytes);
     if (!op)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for an operation (with %llu bytes to work in)", (unsigned long long)work_bytes);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for an operation with %llu bytes of working memory", (unsigned long long)work_bytes);
     if (conf->coll.kind == TT_BARRIER && work_bytes)
         memset(op->work, 0, work_bytes);    /* all others read of it what they have written */
     op->context = c;
@@ -641,15 +641,15 @@ tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *con
     op->group = NULL;
     op->oneself = tt_op_is_with_oneself(c, conf);
     if (!copy_arrays(op)) {
-        st = tt_fail(TUTTI_ERR_NOMEM, "no memory for the counts of an operation");
+        st = tt_fail(TUTTI_ERR_NOMEM, "out of memory for the counts of an operation");
         goto put;
     }
     if (tt_op_is_quantized(op) && !tt_op_quantized_begin(op)) {
-        st = tt_fail(TUTTI_ERR_NOMEM, "no memory for the packed buffers of a quantized operation");
+        st = tt_fail(TUTTI_ERR_NOMEM, "out of memory for the packed buffers of a quantized operation");
         goto put;
     }
     if (!take_slot(c->engine, op)) {
-        st = tt_fail(TUTTI_ERR_NOMEM, "%u operations run or wait already", c->engine->ops_cap);
+        st = tt_fail(TUTTI_ERR_NOMEM, "too many running or waiting operations: the maximum is %u", c->engine->ops_cap);
         goto put;
     }
     st = assign_key(op);        /* nothing may fail after this: the peers count on an operation with this key */
@@ -781,7 +781,7 @@ static bool is_met(const struct tt_op *op)
 void tt_op_stream(struct tt_op *op)
 {
     if (op->kept && !take_slot(op->context->engine, op)) {
-        tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "too many operations run for a message that must be streamed", true);
+        tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "too many running operations to stream a message", true);
         return;
     }
     op->kept = op->chooses_stores = false;

@@ -194,7 +194,7 @@ struct tt_flow *tt_op_flow(struct tt_op *op, uint16_t i)
     memset(f->gathered, 0, sizeof f->gathered);
     f->cp = tt_context_peer_of(op->context, op->context->ranks[op->exec_peers[i].rank]);
     if (!f->cp) {
-        tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "no memory for a peer", true);
+        tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "out of memory for a peer", true);
         return NULL;
     }
     if (f->cp->peer->state == TT_PEER_NONE)
@@ -283,7 +283,7 @@ static tutti_status need_regions(struct tt_op *op, struct tt_wire *w)
 
     if (r->made)
         return TUTTI_OK;
-    st = stage_of(op) ? admits(op, w) : tt_fail(TUTTI_ERR_NOMEM, "no memory for an operation's own buffers");
+    st = stage_of(op) ? admits(op, w) : tt_fail(TUTTI_ERR_NOMEM, "out of memory for the internal buffers of an operation");
     if (!st && op->conf.src && tt_coll_src_bytes(c))
         st = tt_wire_source(w, (void *)(uintptr_t)op->conf.src, tt_coll_src_bytes(c), &r->src);
     if (!st && op->conf.dst && tt_coll_dst_bytes(c) && !is_scattered(c))
@@ -486,7 +486,7 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
         depth = own ? tt_exec_depth_of(&op->exec, t->s.bytes, p->wire->whole_bytes) : depth_for(op, p);
         if (tt_landing_get(e->pool[tt_op_wire_index(e, p->wire)], tt_op_landing_bytes(op, depth), own, &f->landing)) {
             tt_op_give_handle(p, handle);
-            tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "no memory for arriving segments", true);
+            tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "out of memory for arriving segments", true);
             return false;
         }
         f->in_handle = (int16_t)handle;
@@ -633,7 +633,7 @@ static bool do_put(struct tt_op *op, const struct tt_action *a)
         d.key = &f->direct_key;
         d.offset = f->direct_offset + (is_placed(op, &a->out.ref) ? 0 : a->out.ref.offset) + a->out.skip;
         if (d.offset > f->direct_key.bytes || a->bytes > f->direct_key.bytes - d.offset) {
-            tt_context_fail_here(op->context, TUTTI_ERR_MISMATCH, "a peer's buffer is smaller than what is sent to it", true);
+            tt_context_fail_here(op->context, TUTTI_ERR_MISMATCH, "the buffer of a peer is smaller than the data sent to it", true);
             return false;
         }
         if (arrives_hot(op) && !f->direct_key.mapped)
@@ -805,7 +805,7 @@ bool tt_op_perform(struct tt_op *op, const struct tt_action *a)
     if (tt_op_is_quantized(op))
         pack_source(op, a);
     if (uses_stage(a) && !stage_of(op)) {
-        tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "no memory for segments on their way", true);
+        tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "out of memory for segments in transit", true);
         return false;
     }
     switch (a->kind) {

@@ -181,7 +181,7 @@ static void say_unreachable(struct tt_engine *e, const struct tt_peer *p, const 
 
     for (uint32_t i = 0; i < e->nwires; i++)
         add_name(ours, sizeof ours, e->wire[i]->ops->name);
-    snprintf(how, sizeof how, "no wire of this process reaches it: %s has %s, %s has %s%s%s",
+    snprintf(how, sizeof how, "no transport of this process reaches it: %s has %s, %s has %s%s%s",
              tt_rank_text(e, e->rank, own), ours, tt_rank_text(e, p->rank, other), *theirs ? theirs : "none",
              *why ? ": " : "", why);
     tt_peer_lost(e, p->rank, how);
@@ -201,7 +201,7 @@ static void tell_unusable(struct tt_engine *e)
         add_name(ours, sizeof ours, e->wire[i]->ops->name);
     first = e->rank == e->first_here && !atomic_flag_test_and_set(&told);
     tt_log(first ? TT_LOG_WARN : TT_LOG_INFO,
-           "of the wires that may be used (TUTTI_WIRES) only %s can be on this host; %s", ours, e->unusable);
+           "of the allowed transports (TUTTI_WIRES) only %s can be used on this host: %s", ours, e->unusable);
     free(e->unusable);
     e->unusable = NULL;
 }
@@ -234,7 +234,7 @@ void tt_peer_connect(struct tt_engine *e, struct tt_peer *p)
                 return;
             }
             if (e->wire[i]->unreached) {
-                tt_log(TT_LOG_INFO, "rank %u is not reached over %s: %s", p->rank, name, e->wire[i]->unreached);
+                tt_log(TT_LOG_INFO, "rank %u is not reachable over %s: %s", p->rank, name, e->wire[i]->unreached);
                 add_name(why, sizeof why, e->wire[i]->unreached);
             }
         }
@@ -247,11 +247,11 @@ static void link_up(struct tt_engine *e, struct tt_wire *w, const struct tt_done
     struct tt_peer *p = tt_peer_of(e, d->peer);
 
     if (!p)
-        tt_peer_lost(e, d->peer, "there is no memory for it");
+        tt_peer_lost(e, d->peer, "out of memory for this peer");
     if (!p || (p->state != TT_PEER_NONE && p->state != TT_PEER_CONNECTING))
         return;
     if (d->link.theirs.bytes != TT_LINK_BYTES) {
-        tt_peer_lost(e, d->peer, "it runs another build of Tutti, whose links are laid out otherwise");
+        tt_peer_lost(e, d->peer, "it runs another build of Tutti with a different link layout");
         return;
     }
     p->wire = w;
@@ -259,7 +259,7 @@ static void link_up(struct tt_engine *e, struct tt_wire *w, const struct tt_done
     p->anymem = d->link.anymem;
     p->round_trip_ns = d->link.round_trip_ns;
     if (p->round_trip_ns >= TT_MS)
-        tt_log(TT_LOG_INFO, "rank %u is %.3f ms away, there and back", p->rank, (double)p->round_trip_ns / 1e6);
+        tt_log(TT_LOG_INFO, "rank %u has a round-trip time of %.3f ms", p->rank, (double)p->round_trip_ns / 1e6);
     for (uint32_t i = 0; i < e->nwires; i++)
         e->nlinks[i] += e->wire[i] == w;
     tt_mailbox_init(&p->mail, &d->link);
@@ -279,7 +279,7 @@ static bool read_mail(struct tt_engine *e, struct tt_peer *p)
         if (st == TUTTI_PENDING)
             break;
         if (st || !tt_deliver(e, p, &mail)) {
-            tt_peer_lost(e, p->rank, "it sent what it must not");
+            tt_peer_lost(e, p->rank, "a message from it was rejected");
             return true;
         }
         tt_mail_drop(&p->mail, &mail);
@@ -312,7 +312,7 @@ static void link_ended(struct tt_engine *e, const struct tt_done *d)
     struct tt_peer *p = tt_peer_of(e, d->peer);
 
     if (!p) {
-        tt_peer_lost(e, d->peer, "there is no memory for it");
+        tt_peer_lost(e, d->peer, "out of memory for this peer");
         return;
     }
     if (p->state == TT_PEER_UP) {
@@ -328,7 +328,7 @@ static void link_ended(struct tt_engine *e, const struct tt_done *d)
     } else {
         tt_engine_hear(e);      /* if it has said why it goes, that is the reason */
         tt_take_trouble(e);
-        tt_peer_lost(e, p->rank, "its connection ended");
+        tt_peer_lost(e, p->rank, "its connection closed");
     }
 }
 
@@ -817,7 +817,7 @@ tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(vo
             fd = e->wire[i]->ops->arm(e->wire[i]);
         }
         if (fd < 0 || !watch(e->all_epoll, fd))
-            return tt_fail(TUTTI_ERR_SYSTEM, "watch the wire %s", e->wire[i]->ops->name);
+            return tt_fail(TUTTI_ERR_SYSTEM, "cannot watch the transport %s", e->wire[i]->ops->name);
     }
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);        /* signals are the application's */

@@ -71,7 +71,7 @@ static const char *mode_of(const struct tt_opdesc *d)
                                               [TT_MODE_TENTATIVE] = ", tentative",
                                               [TT_MODE_VERDICT] = ", verdict" };
 
-    return d->mode < TT_MODES ? of[d->mode] : ", of no mode";
+    return d->mode < TT_MODES ? of[d->mode] : ", unknown mode";
 }
 
 _Static_assert(TT_DYNAMIC_TOTAL_BITS <= TT_DESC_COUNT_BITS, "a descriptor has room for it");
@@ -108,11 +108,11 @@ void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
         return;
     }
     if (d->mode == TT_MODE_PARTIAL && d->kind == TT_ALLGATHER) { /* what goes before the all-reduce that the program called */
-        snprintf(out, cap, "allreduce(mode partial, who contributes)");
+        snprintf(out, cap, "allreduce(mode partial, contributors)");
         return;
     }
     if (d->mode == TT_MODE_VERDICT) { /* what follows on it */
-        snprintf(out, cap, "an operation that is over, and the exchange for its verdict");
+        snprintf(out, cap, "the verdict exchange of a completed operation");
         return;
     }
     if (tt_is_p2p(d->kind) || d->kind == TT_BARRIER) {
@@ -151,11 +151,11 @@ void tt_op_describe(const struct tt_op *op, char *out, size_t cap)
 {
     const struct tt_step *t = op->exposed ? tt_exec_at(&op->exec) : NULL;
     const uint32_t peer = tt_op_waits_for(op);
-    char what[240], step[96] = "its end", whom[48] = "nobody", name[TT_RANK_TEXT_BYTES], number[TT_OP_NUMBER_BYTES];
+    char what[240], step[96] = "completion", whom[48] = "no rank", name[TT_RANK_TEXT_BYTES], number[TT_OP_NUMBER_BYTES];
 
     tt_opdesc_print(&op->desc, what, sizeof what);
     if (!op->exposed) {
-        snprintf(out, cap, "%s, %s, which has not begun", what, tt_op_number(op, number));
+        snprintf(out, cap, "%s, %s, not started", what, tt_op_number(op, number));
         return;
     }
     if (t)
@@ -166,7 +166,7 @@ void tt_op_describe(const struct tt_op *op, char *out, size_t cap)
                  (unsigned long long)t->bytes, TT_PLURAL(t->bytes), (unsigned long long)tt_exec_round_at(&op->exec),
                  (unsigned long long)op->exec.nrounds);
     if (op->oneself)
-        snprintf(whom, sizeof whom, "a %s of its own", op->desc.kind == TT_SEND ? "recv" : "send");
+        snprintf(whom, sizeof whom, "its own %s", op->desc.kind == TT_SEND ? "recv" : "send");
     else if (peer != UINT32_MAX)
         snprintf(whom, sizeof whom, "%s", tt_rank_text(op->context->engine, peer, name));
     snprintf(out, cap, "%s, %s, in %s, waiting for %s", what, tt_op_number(op, number), step, whom);

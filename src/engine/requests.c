@@ -184,7 +184,7 @@ void tt_op_free(struct tt_op *op)
     }
     tt_baton_take(c->engine);
     if (!tt_op_is_over(op))
-        tt_context_fail_here(c, TUTTI_ERR_ABORTED, "an operation was cancelled while it ran", true);
+        tt_context_fail_here(c, TUTTI_ERR_ABORTED, "an operation was cancelled before it completed", true);
     tt_op_free_here(op);
     tt_baton_give(c->engine);
     unpin(c, guarded);

@@ -177,7 +177,7 @@ static void check_left(struct tt_engine *e)
 
             if (!p || !tt_peer_is_gone(e, p))
                 continue;
-            snprintf(why, sizeof why, "%s has ended its communicator, and is needed%s", tt_rank_text(e, r, who),
+            snprintf(why, sizeof why, "%s has closed its communicator, but is still needed%s", tt_rank_text(e, r, who),
                      report_text(e, r, told));
             tt_context_fail_here(c, TUTTI_ERR_PEER_LOST, why, true);
             break;
@@ -256,7 +256,7 @@ void tt_take_trouble(struct tt_engine *e)
     pthread_mutex_unlock(&e->trouble_lock);
     for (struct tt_context *c = e->contexts, *next; missed && c; c = next) {
         next = c->next;
-        tt_context_fail_here(c, TUTTI_ERR_NOMEM, "no memory to hear what was lost", true);
+        tt_context_fail_here(c, TUTTI_ERR_NOMEM, "out of memory for a failure report", true);
     }
     while ((t = list)) {
         list = t->next;
@@ -333,15 +333,15 @@ static void print_blamed(struct tt_engine *e, uint32_t waits_for, const struct t
 
     out[0] = 0;
     if (b->idle != UINT32_MAX) {
-        snprintf(out, BLAME_TEXT_BYTES, "; %s answers, and was in no collective, send or receive",
+        snprintf(out, BLAME_TEXT_BYTES, "; %s responds, but was in no collective, send or receive",
                  tt_rank_text(e, b->idle, who));
     } else if (b->gone != UINT32_MAX) {
-        snprintf(out, BLAME_TEXT_BYTES, "; %s does not answer any more%s", tt_rank_text(e, b->gone, who),
+        snprintf(out, BLAME_TEXT_BYTES, "; %s no longer responds%s", tt_rank_text(e, b->gone, who),
                  report_text(e, b->gone, report));
     } else if (b->next_ended && b->next == UINT32_MAX) {
         snprintf(out, BLAME_TEXT_BYTES, "; the last call of %s failed", tt_rank_text(e, waits_for, who));
     } else if (b->next != UINT32_MAX) {
-        snprintf(out, BLAME_TEXT_BYTES, b->next_ended ? "; the last call of %s failed, waiting for %s" : "; %s waits for %s",
+        snprintf(out, BLAME_TEXT_BYTES, b->next_ended ? "; the last call of %s failed while waiting for %s" : "; %s waits for %s",
                  tt_rank_text(e, waits_for, who), tt_rank_text(e, b->next, whom));
     }
 }
@@ -360,7 +360,7 @@ static bool timed_out(struct tt_engine *e, struct tt_op *op)
     tt_op_describe(op, what, sizeof what);
     tt_rank_text(e, e->rank, own);
     if (blame == TT_BLAME_RANK) {
-        snprintf(why, sizeof why, "%s does not answer: %s reached its deadline in %s", tt_rank_text(e, b.silent, other), own, what);
+        snprintf(why, sizeof why, "%s does not respond: %s reached its deadline in %s", tt_rank_text(e, b.silent, other), own, what);
     } else {
         print_blamed(e, w.rank, &b, blamed);
         snprintf(why, sizeof why, "%s reached its deadline in %.*s%s", own, TT_ERROR_BYTES - BLAME_TEXT_BYTES - 60, what, blamed);

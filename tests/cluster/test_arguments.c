@@ -199,35 +199,35 @@ static void spoil_values(const struct attempts *a)
                      too_far = { .size = sizeof too_far, .divisor = 1ull << 32 };
 
     if (has & TYPE) {
-        SPOILED(a, "14 is no type", g.type = TUTTI_DTYPE_COUNT);
-        SPOILED(a, "-1 is no type", g.type = (tutti_dtype)-1);
+        SPOILED(a, "unknown type 14", g.type = TUTTI_DTYPE_COUNT);
+        SPOILED(a, "unknown type -1", g.type = (tutti_dtype)-1);
     }
     if (has & OP) {
-        SPOILED(a, "9 is no operation", g.op = TUTTI_REDOP_COUNT);
-        SPOILED(a, "-1 is no operation", g.op = (tutti_redop)-1);
+        SPOILED(a, "unknown operation 9", g.op = TUTTI_REDOP_COUNT);
+        SPOILED(a, "unknown operation -1", g.op = (tutti_redop)-1);
         SPOILED(a, "bor is not defined for type f32", {
             g.op = TUTTI_BOR;
             g.type = TUTTI_F32;
         });
-        SPOILED(a, "premul_sum multiplies by tutti_call.scale, and no tutti_call is given", g.op = TUTTI_PREMUL_SUM);
-        SPOILED(a, "premul_sum multiplies by tutti_call.scale, which is 0", {
+        SPOILED(a, "no tutti_call is given: premul_sum multiplies the input by tutti_call.scale", g.op = TUTTI_PREMUL_SUM);
+        SPOILED(a, "tutti_call.scale is 0: premul_sum multiplies the input by tutti_call.scale", {
             g.op = TUTTI_PREMUL_SUM;
             g.call = &unscaled;
         });
-        SPOILED(a, "premul_sum multiplies by tutti_call.scale, which is 0", {
+        SPOILED(a, "tutti_call.scale is 0: premul_sum multiplies the input by tutti_call.scale", {
             g.op = TUTTI_PREMUL_SUM;
             g.count = 0;
             g.call = &unscaled;
         });
-        SPOILED(a, "tutti_call.divisor is 4, and op sum; it is of avg only", g.call = &divided);
-        SPOILED(a, "tutti_call.divisor is 4294967296, and op avg; it is of avg only, and at most 2^32 - 1", {
+        SPOILED(a, "tutti_call.divisor is 4 with op sum: it must be at most 2^32 - 1, and 0 unless op is avg", g.call = &divided);
+        SPOILED(a, "tutti_call.divisor is 4294967296 with op avg: it must be at most 2^32 - 1", {
             g.op = TUTTI_AVG;
             g.call = &too_far;
         });
     }
     if (has & ROOT) {
-        SPOILED(a, "there is no rank 3 among 3", g.root = RANKS);
-        SPOILED(a, "there is no rank -1 among 3", g.root = -1);
+        SPOILED(a, "rank 3 is out of range: the communicator has 3 ranks", g.root = RANKS);
+        SPOILED(a, "rank -1 is out of range: the communicator has 3 ranks", g.root = -1);
     }
     if (has & P2P && calls[a->which].go != go_group)
         SPOILED(a, "is this rank", g.root = (int)a->r->rank);
@@ -255,7 +255,7 @@ static void spoil_buffers(const struct attempts *a)
     if (has & DISPLS)
         SPOILED(a, "counts[1]", g.displs = huge);
     if ((has & TYPE) && !(has & V))
-        SPOILED(a, "count 4611686018427387904 exceeds", g.count = (size_t)1 << 62);
+        SPOILED(a, "count 4611686018427387904 exceeds the address space", g.count = (size_t)1 << 62);
     if ((has & DISPLS) && calls[a->which].go != go_scatterv) {  /* blocks that dst receives, in any order; one without elements is nowhere */
         static const size_t some[RANKS] = { 3, 0, 2 }, all[RANKS] = { 1, 2, 1 };
         static const size_t over[RANKS] = { 5, 6, 4 }, same[RANKS] = { 8, 9, 8 };
@@ -269,7 +269,7 @@ static void spoil_buffers(const struct attempts *a)
         CHECK_INVALID(a->r,
                       tutti_alltoallv(a->right.dst, a->right.counts, apart, a->right.dst, a->right.counts, NULL,
                                       a->right.type, a->right.comm, NULL),
-                      "overlap other than in place");
+                      "overlap, but are not in place");
 }
 
 /* No such algorithm; one of another collective; one that cannot do blocks in this order. */
@@ -388,13 +388,13 @@ static void group_role(struct rank *r)
     };
 
     job_open(r);
-    CHECK_INVALID(r, tutti_group(ops, 3, r->comm, NULL), "ops[2]: there is no rank 9 among 3");
+    CHECK_INVALID(r, tutti_group(ops, 3, r->comm, NULL), "ops[2]: rank 9 is out of range: the communicator has 3 ranks");
     ops[2] = (tutti_p2p){ .peer = right, .buf = NULL, .count = 1, .type = TUTTI_U32 };
     CHECK_INVALID(r, tutti_group(ops, 3, r->comm, NULL), "ops[2]: buf is NULL");
     CHECK_INVALID(r, tutti_group(NULL, 1, r->comm, NULL), "ops is NULL");
     ops[2] = (tutti_p2p){ .peer = -1, .buf = &out, .count = 1, .type = TUTTI_U32 };
     CHECK_INVALID(r, tutti_group(ops, 3, r->comm, &(tutti_call){ .size = sizeof(tutti_call), .request = &request }),
-                  "ops[2]: there is no rank -1 among 3");
+                  "ops[2]: rank -1 is out of range: the communicator has 3 ranks");
     CHECK(r, !request);
     ops[2] = (tutti_p2p){ .is_recv = 2, .peer = right, .buf = &out, .count = 1, .type = TUTTI_U32 };
     CHECK_INVALID(r, tutti_group(ops, 3, r->comm, NULL), "tutti_group: ops[2].is_recv is 2; 0 and 1 are possible");
@@ -441,8 +441,8 @@ static void null_role(struct rank *r)
     CHECK_INVALID(r, tutti_wait_all(NULL, 1), "requests is NULL");
     CHECK_INVALID(r, tutti_wait_any(NULL, 1, &index), "requests is NULL");
     CHECK_INVALID(r, tutti_wait_any(none, 2, NULL), "index is NULL");
-    CHECK_INVALID(r, tutti_wait_any(none, 2, &index), "there is no request");
-    CHECK_INVALID(r, tutti_wait_any(none, 0, &index), "there is no request");
+    CHECK_INVALID(r, tutti_wait_any(none, 2, &index), "all requests are NULL");
+    CHECK_INVALID(r, tutti_wait_any(none, 0, &index), "all requests are NULL");
     CHECK_OK(r, tutti_wait_all(NULL, 0));
     CHECK_OK(r, tutti_wait_all(none, 2));
     job_open(r);
@@ -577,11 +577,11 @@ static void memory_role(struct rank *r)
     bytes = mem[0];
     CHECK(r, (uintptr_t)bytes % page == 0 && bytes[0] == 0 && memcmp(bytes, bytes + 1, 3 * page + 4) == 0);
     memset(bytes, 1, 3 * page + 5);
-    CHECK_INVALID(r, tutti_mem_free(r->comm, bytes + page), "was not allocated here");
-    CHECK_INVALID(r, tutti_mem_free(r->comm, mem), "was not allocated here");
+    CHECK_INVALID(r, tutti_mem_free(r->comm, bytes + page), "was not allocated by tutti_mem_alloc");
+    CHECK_INVALID(r, tutti_mem_free(r->comm, mem), "was not allocated by tutti_mem_alloc");
     CHECK_INVALID(r, tutti_mem_free(r->comm, NULL), "tutti_mem_free");
     CHECK_OK(r, tutti_mem_free(r->comm, bytes));
-    CHECK_INVALID(r, tutti_mem_free(r->comm, bytes), "was not allocated here");
+    CHECK_INVALID(r, tutti_mem_free(r->comm, bytes), "was not allocated by tutti_mem_alloc");
     CHECK_OK(r, tutti_mem_alloc(r->comm, 0, &mem[0]));
     CHECK_OK(r, tutti_mem_free(r->comm, mem[0]));
     mem[0] = NULL;

@@ -57,7 +57,7 @@ static void check_blame(struct rank *r, tutti_status st, uint32_t victim, const 
     const char *why = tutti_last_error();
 
     CHECK_STATUS(r, st, TUTTI_ERR_PEER_LOST);
-    snprintf(guilty, sizeof guilty, "rank %u does not answer: ", victim);
+    snprintf(guilty, sizeof guilty, "rank %u does not respond: ", victim);
     snprintf(was, sizeof was, "rank %u was in %s(", r->rank, in);
     snprintf(late, sizeof late, "rank %u reached its deadline in %s(", r->rank, in);
     if (strncmp(why, guilty, strlen(guilty)) != 0 || (!strstr(why, was) && !strstr(why, late)) || !strstr(why, ", operation "))
@@ -307,7 +307,7 @@ static void innocent_role(struct rank *r)
         job_raise(r->board, FLAG_BEGUN);
         CHECK_STATUS(r, tutti_wait(request), TUTTI_ERR_TIMEOUT);
         CHECK(r, strstr(tutti_last_error(), "rank 2 reached its deadline in broadcast("));
-        CHECK(r, strstr(tutti_last_error(), "waiting for rank 1; rank 0 answers, and was in no collective, send or receive") && !job_names(tutti_last_error(), s->victim));
+        CHECK(r, strstr(tutti_last_error(), "waiting for rank 1; rank 0 responds, but was in no collective, send or receive") && !job_names(tutti_last_error(), s->victim));
         CHECK(r, r->rank != 1 || strstr(tutti_last_error(), "rank 1 was in broadcast("));
     }
     tutti_comm_destroy(other);
@@ -356,7 +356,7 @@ static int64_t deadline_of(const struct round *d, uint32_t rank)
 /* Nobody but the absent rank is said to be in nothing or not to answer, and it is. */
 static void check_absent(struct rank *r, const char *why)
 {
-    static const char in_nothing[] = " answers, and was in no collective, send or receive";
+    static const char in_nothing[] = " responds, but was in no collective, send or receive";
     char absent[80];
 
     snprintf(absent, sizeof absent, "rank %u%s", ABSENT, in_nothing);
@@ -366,7 +366,7 @@ static void check_absent(struct rank *r, const char *why)
         char other[80], mute[40];
 
         snprintf(other, sizeof other, "rank %u%s", i, in_nothing);
-        snprintf(mute, sizeof mute, "rank %u does not answer:", i);
+        snprintf(mute, sizeof mute, "rank %u does not respond:", i);
         if (strstr(why, other) || strstr(why, mute))
             job_fail(r, __FILE__, __LINE__, "\"%s\" names rank %u, which is innocent", why, i);
     }

@@ -753,8 +753,8 @@ static void bad_conf_role(struct rank *r)
     memset(&id, 0x5a, sizeof id);
     CHECK_SAYS(r, tutti_comm_create_id(NULL, &id, 1, 0, NULL), TUTTI_ERR_INVALID, "out is NULL");
     CHECK_SAYS(r, tutti_comm_create_id(&comm, NULL, 1, 0, NULL), TUTTI_ERR_INVALID, "id is NULL");
-    CHECK_SAYS(r, tutti_comm_create_id(&comm, &id, 2, 2, NULL), TUTTI_ERR_INVALID, "rank 2 of 2");
-    CHECK_SAYS(r, tutti_comm_create_id(&comm, &id, 0, 0, NULL), TUTTI_ERR_INVALID, "rank 0 of 0");
+    CHECK_SAYS(r, tutti_comm_create_id(&comm, &id, 2, 2, NULL), TUTTI_ERR_INVALID, "rank 2 is out of range: nranks is 2");
+    CHECK_SAYS(r, tutti_comm_create_id(&comm, &id, 0, 0, NULL), TUTTI_ERR_INVALID, "rank 0 is out of range: nranks is 0");
     CHECK_SAYS(r, tutti_comm_create_id(&comm, &id, 1, 0, NULL), TUTTI_ERR_INVALID, "invalid id: pass the bytes");
     CHECK(r, comm == untouched);
     for (int32_t lanes = 0; lanes <= 16; lanes += 4) {

@@ -179,7 +179,7 @@ class Launchers(LauncherTest):
     def test_why_a_rank_cannot_start_is_told_to_all_at_once(self):
         for refusing, wrong, says in ((0, {"TUTTI_TUNE_FILE": "/nowhere.json"}, "tune file /nowhere.json: No such file"),
                                       (2, {"TUTTI_EAGER_BYTES": "x"}, 'TUTTI_EAGER_BYTES is "x"'),
-                                      (1, {"TUTTI_ALGORITHMS": "x.so"}, 'names "x.so", which is no path')):
+                                      (1, {"TUTTI_ALGORITHMS": "x.so"}, 'TUTTI_ALGORITHMS: "x.so" is not a path')):
             there = {"TUTTI_SIZE": "3", "TUTTI_RENDEZVOUS": f"tcp://127.0.0.1:{free_port()}", "TUTTI_TIMEOUT_MS": "1000000"}    # beyond our own patience
             ended = self.start_by_hand([environment(**there, TUTTI_RANK=str(r), **(wrong if r == refusing else {})) for r in range(3)],
                                        program=CALLS)

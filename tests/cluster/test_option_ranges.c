@@ -192,8 +192,8 @@ static const struct {
 } cases[] = {
     FIELD(go_comm, conf, nranks, -1, "-1"),
     FIELD(go_comm, conf, rank, 1, "1"),
-    FIELD(go_comm, conf, lanes, 17, "tutti_comm_create: conf.lanes is 17;"),
-    FIELD(go_comm, conf, lanes, -1, "tutti_comm_create: conf.lanes is -1;"),
+    FIELD(go_comm, conf, lanes, 17, "tutti_comm_create: conf.lanes is 17:"),
+    FIELD(go_comm, conf, lanes, -1, "tutti_comm_create: conf.lanes is -1:"),
     FIELD(go_comm, conf, no_restore, 2, "tutti_comm_create: conf.no_restore is 2;"),
     FIELD(go_comm, conf, no_restore, -1, "tutti_comm_create: conf.no_restore is -1;"),
     FIELD(go_allreduce, call, quant, TUTTI_QUANT_COUNT, "tutti_allreduce: call.quant is 7"),

@@ -430,7 +430,7 @@ static void oneself_differs_role(struct rank *r)
         CHECK_SAYS(r, tutti_barrier(r->comm, NULL), TUTTI_ERR_MISMATCH, "rank 0 called send(4 bytes, type u32) where rank 0 called recv(8 bytes, type u32)");
     CHECK(r, in[0] == 0);
     CHECK_SAYS(r, tutti_group(ops, 1, dup, &(tutti_call){ .size = sizeof(tutti_call), .timeout_ms = 50 }),
-               TUTTI_ERR_TIMEOUT, "waiting for a recv of its own");
+               TUTTI_ERR_TIMEOUT, "waiting for its own recv");
     tutti_comm_destroy(dup);
 }
 
@@ -508,7 +508,7 @@ static void refused_role(struct rank *r)
     if (r->rank == 1) {
         const tutti_call how = { .size = sizeof how, .request = &request[n] };
 
-        CHECK_SAYS(r, st, TUTTI_ERR_NOMEM, "operations run or wait already");
+        CHECK_SAYS(r, st, TUTTI_ERR_NOMEM, "too many running or waiting operations");
         CHECK_STATUS(r, tutti_allreduce(&n, &sum, 1, TUTTI_U32, TUTTI_MAX, r->comm, &how), TUTTI_ERR_NOMEM);
         CHECK_OK(r, tutti_comm_status(r->comm));
         r->board->word[1][0] = n;

@@ -241,7 +241,7 @@ class Wires(ClusterTest):
         self.assertEqual(done.stdout.count("the sum is 3"), 3)
         warnings = done.stderr.splitlines()
         self.assertEqual(len(warnings), 1, warnings)
-        self.assertRegex(warnings[0], r"^\[0\] tutti\[0\] warn: of the wires that may be used \(TUTTI_WIRES\) only shm, tcp can be on this host; verbs: .")
+        self.assertRegex(warnings[0], r"^\[0\] tutti\[0\] warn: of the allowed transports \(TUTTI_WIRES\) only shm, tcp can be used on this host: verbs: .")
 
     def test_where_all_named_wires_can_be_used_nothing_is_told(self):
         done = self.run_tutti("-n", 2, "--wires", "shm,tcp", HELLO, env=environment(**self.NONE))
@@ -252,7 +252,7 @@ class Wires(ClusterTest):
         self.assertEqual(done.returncode, 1)
         told = [line for line in done.stderr.splitlines() if "error" in line]
         self.assertEqual(len(told), 1, done.stderr)
-        self.assertRegex(told[0], r'no wire works here \(asked for: verbs,tcp\): verbs: .*; tcp: no interface that is up is allowed by "=nosuch0"')
+        self.assertRegex(told[0], r'no transport is available on this host \(requested: verbs,tcp\): verbs: .*; tcp: no interface that is up is allowed by "=nosuch0"')
 
 
 class Failure(ClusterTest):

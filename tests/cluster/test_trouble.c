@@ -820,7 +820,7 @@ static void no_wire_role(struct rank *r)
 
     setenv("TUTTI_WIRES", r->rank ? "tcp" : "shm", 1);
     job_open(r);
-    CHECK_SAYS(r, tutti_broadcast(&byte, &byte, 1, TUTTI_U8, 0, r->comm, NULL), TUTTI_ERR_PEER_LOST, "no wire");
+    CHECK_SAYS(r, tutti_broadcast(&byte, &byte, 1, TUTTI_U8, 0, r->comm, NULL), TUTTI_ERR_PEER_LOST, "no transport");
 }
 
 static void ranks_without_a_common_wire_are_told(void **state)

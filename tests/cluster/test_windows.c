@@ -618,7 +618,7 @@ static void check_refusals(struct rank *r, tutti_window *window, uint8_t *device
     CHECK_STATUS(r, tutti_window_atomic(window, other, 0, 8, TUTTI_ATOMIC_ADD, 1, 0, &word), TUTTI_ERR_UNSUPPORTED);
     CHECK_STATUS(r, tutti_window_wait(window, 0, TUTTI_EQUAL, 0, 0, NULL), TUTTI_ERR_UNSUPPORTED);
     CHECK_STATUS(r, tutti_allreduce(device, device, 16, TUTTI_F32, TUTTI_SUM, r->comm, NULL), TUTTI_ERR_UNSUPPORTED);
-    CHECK(r, strstr(tutti_last_error(), "memory of a device"));
+    CHECK(r, strstr(tutti_last_error(), "is device memory"));
 }
 
 /* A file is no dma-buf: verbs asks the device's driver, which says so, or that it takes none at all; and a part of a page is none. */
@@ -636,7 +636,7 @@ static void check_dmabuf_refusal(struct rank *r, uint8_t *pages, const tutti_mem
         CHECK(r, strstr(tutti_last_error(), "by its dma-buf"));
     }
     close(file.dmabuf);
-    CHECK_SAYS(r, tutti_mem_register_device(r->comm, pages + 8, DEVICE_BYTES - 8, what), TUTTI_ERR_INVALID, "whole pages");
+    CHECK_SAYS(r, tutti_mem_register_device(r->comm, pages + 8, DEVICE_BYTES - 8, what), TUTTI_ERR_INVALID, "must be multiples of the page size");
     CHECK_SAYS(r, tutti_mem_register_device(r->comm, pages, 0, what), TUTTI_ERR_INVALID, "0 bytes");
     CHECK_SAYS(r, tutti_mem_register_device(r->comm, pages, DEVICE_BYTES, NULL), TUTTI_ERR_INVALID, "NULL");
     file = *what;
@@ -1083,8 +1083,8 @@ static void destroyed_role(struct rank *r)
         return;
     }
     CHECK_SAYS(r, tutti_window_wait(w, 0, TUTTI_EQUAL, 1, -1, NULL), TUTTI_ERR_PEER_LOST,
-               "rank 2 destroyed its communicator before the windows");
-    CHECK_SAYS(r, tutti_window_free(w), TUTTI_ERR_PEER_LOST, "rank 2 destroyed its communicator");
+               "rank 2 destroyed a communicator before its windows");
+    CHECK_SAYS(r, tutti_window_free(w), TUTTI_ERR_PEER_LOST, "rank 2 destroyed a communicator");
     CHECK_OK(r, tutti_comm_status(r->comm));            /* the other communicator goes on */
     tutti_comm_destroy(comm);
 }

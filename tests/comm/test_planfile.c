@@ -142,24 +142,24 @@ struct wrong {
 static void documents_that_are_wrong_are_refused_saying_where(void **state)
 {
     static const struct wrong cases[] = {
-        { "", "tutti-plan-1", "tutti-plan-2", "\"format\" is not" },
-        { "", "\"coll\": \"allgather\"", "\"coll\": \"allgatherv\"", "\"coll\" names no collective" },
-        { "", "allgather_sockets4", "broadcast_x", "\"name\" is not \"allgather_\"" },
+        { "", "tutti-plan-1", "tutti-plan-2", "\"format\" must be" },
+        { "", "\"coll\": \"allgather\"", "\"coll\": \"allgatherv\"", "\"coll\" must be a collective" },
+        { "", "allgather_sockets4", "broadcast_x", "\"name\" must be \"allgather_\"" },
         { "", "allgather_sockets4", "allgather_ring", "here: there is an algorithm \"allgather_ring\" already" },
-        { "", "\"nranks\": 4", "\"nranks\": 5", "no array of 5 ranks" },
+        { "", "\"nranks\": 4", "\"nranks\": 5", "must be an array of 5 ranks" },
         { "", "\"nranks\": 4", "\"nranks\": 4000000000", "\"nranks\" is no whole number from 0 to 1024" },
         { "", "\"bytes\": 1", "\"bytes\": 1, \"bytes\": 2", "the key \"bytes\" is there for the second time" },
         { "", "\"bytes\": 1", "\"bytes\": -1", "\"bytes\" is no whole number" },
         { "", "\"bytes\": 1", "\"bytes\": 0.5", "\"bytes\" is no whole number" },
-        { "", "\"bytes\": 1", "\"bytes\": 0", "no whole number of elements" },
+        { "", "\"bytes\": 1", "\"bytes\": 0", "must be a whole number of elements" },
         { "", "\"bytes\": 1", "\"bytes\": 1, \"colour\": 3", "\"colour\"" },
-        { "\"rank\": 2", "\"op\": \"put\"", "\"op\": \"push\"", "ranks[2].rounds[0][0]: \"op\" is none of" },
+        { "\"rank\": 2", "\"op\": \"put\"", "\"op\": \"push\"", "ranks[2].rounds[0][0]: \"op\" must be" },
         { "\"rank\": 2", "\"peer\": 3", "\"peer\": 4", "ranks[2].rounds[0][0]: \"peer\"" },
         { "\"rank\": 2", "\"peer\": 3", "\"peer\": 2", "the rank itself" },
-        { "\"rank\": 3", "\"SRC\"", "\"HEAP\"", "ranks[3].rounds[0][0]: \"from\" is in no buffer" },
+        { "\"rank\": 3", "\"SRC\"", "\"HEAP\"", "ranks[3].rounds[0][0]: invalid buffer of \"from\"" },
         { "\"rank\": 3", "\"offset\": 0", "\"offset\": 0, \"block\": 2, \"stride\": 1", "pieces of 2 bytes, 1 apart" },
         { "\"rank\": 3", "\"op\": \"wait\"", "\"op\": \"wait\", \"from\": 1", "has a member \"from\"" },
-        { "\"rank\": 1", "\"rank\": 1", "\"rank\": 2", "ranks come in order" },
+        { "\"rank\": 1", "\"rank\": 1", "\"rank\": 2", "ranks must be in ascending order" },
         { "", "]\n}", "]", "it ends in the middle" },
         { "", "]\n}", "]\n} x", "is no JSON" },
     };
@@ -188,7 +188,7 @@ static void plans_that_are_wrong_are_refused_with_the_finding(void **state)
         const struct wrong *w = &cases[i];
 
         if (take(altered(w->after, w->from, w->to)) != TUTTI_ERR_INVALID || !strstr(tutti_last_error(), w->said) ||
-            !strstr(tutti_last_error(), "plan here is wrong: "))
+            !strstr(tutti_last_error(), "plan here is invalid: "))
             fail_msg("%s instead of %s: %s", w->to, w->from, tutti_last_error());
         assert_int_equal(tt_slots_taken(), 0);
     }

@@ -78,10 +78,10 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         { "{\n\n\"format\": tutti}", "line 3, column " },
         { "{\n\"rows\": [", "ends in the middle" },
         { "[]", "the document is no object" },
-        { "{\"format\": \"tutti-tune-9\"}", "\"format\" is not \"tutti-tune-1\"" },
+        { "{\"format\": \"tutti-tune-9\"}", "\"format\" must be \"tutti-tune-1\"" },
         { "{\"formats\": 1}", "member \"formats\"" },
         { HEAD "\"rows\": [\n" ROW("allreduce", "8", "ring", ", \"depth\": 4") "]}", "line 6: the key \"depth\" is there for the second time" },
-        { HEAD "\"rows\": 7}", "\"rows\" is no array" },
+        { HEAD "\"rows\": 7}", "\"rows\" must be an array" },
         { HEAD "\"rows\": [7]}", "a row is no object" },
         { HEAD "\"rows\": [" ROW("allreduce", "64", "allreduce_ring", "") ",\n\n" ROW("alltoallv", "64", "alltoallv_direct", "") "]}",
           "line 7: \"coll\" is \"alltoallv\"" },
@@ -90,16 +90,16 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         { HEAD "\"rows\": [\n" ROW("allreduce", "8", "", "") "]}", "line 6: \"algo\"" },
         { HEAD "\"rows\": [\n" ROW("allreduce", "8", "ring", ", \"fast\": 1") "]}", "member \"fast\"" },
         { HEAD "\"rows\": [\n" ROW("allreduce", "8", "ring", ", \"untuned\": 1") "]}", "neither true nor false" },
-        { HEAD "\"rows\": [\n" ROW_OF("allreduce", "8", "ring", "10000", "2", "4", "5.5", "") "]}", "no power of two" },
+        { HEAD "\"rows\": [\n" ROW_OF("allreduce", "8", "ring", "10000", "2", "4", "5.5", "") "]}", "must be a power of two" },
         { HEAD "\"rows\": [\n" ROW_OF("allreduce", "8", "ring", "16384", "5", "4", "5.5", "") "]}", "\"streams\"" },
         { HEAD "\"rows\": [\n" ROW_OF("allreduce", "8", "ring", "16384", "2", "0", "5.5", "") "]}", "\"depth\"" },
         { HEAD "\"rows\": [\n" ROW("allreduce", "8", "ring", ", \"lanes\": 0") "]}", "\"lanes\"" },
-        { HEAD "\"rows\": [\n" ROW_OF("allreduce", "8", "ring", "16384", "2", "4", "\"fast\"", "") "]}", "\"median_us\" is no time" },
+        { HEAD "\"rows\": [\n" ROW_OF("allreduce", "8", "ring", "16384", "2", "4", "\"fast\"", "") "]}", "\"median_us\" must be a time" },
         { HEAD_OF("lab", "shm", "4", "0, 0, 2, 1") "\"rows\": []}", "\"hosts\"[2]" },
         { HEAD_OF("lab", "shm", "4", "0, 0, 0") "\"rows\": []}", "4 ranks" },
         { HEAD_OF("lab", "shm", "1", "0") "\"rows\": []}", "\"ranks\" is no whole number from 2" },
         { HEAD_OF("lab", "string", "4", "0, 0, 1, 1") "\"rows\": []}", "\"wires\"" },
-        { HEAD_OF("a\\nb", "shm", "4", "0, 0, 1, 1") "\"rows\": []}", "\"host\" holds what cannot be printed" },
+        { HEAD_OF("a\\nb", "shm", "4", "0, 0, 1, 1") "\"rows\": []}", "\"host\" contains unprintable characters" },
     };
 
     (void)state;
@@ -191,10 +191,10 @@ static void it_is_for_ranks_placed_alike_that_use_the_same_wires(void **state)
     assert_non_null(strstr(why, "use tcp"));
     tt_layout_regular(&layout, 4, 4, 1, 1, TT_NODE_MESH);
     assert_false(tt_tunefile_is_for(f, &layout, "shm", why, sizeof why));
-    assert_non_null(strstr(why, "rank 2 was on host 1"));
+    assert_non_null(strstr(why, "rank 2 on host 1"));
     tt_layout_regular(&layout, 6, 2, 1, 1, TT_NODE_MESH);
     assert_false(tt_tunefile_is_for(f, &layout, "shm", why, sizeof why));
-    assert_non_null(strstr(why, "4 ranks, and these are 6"));
+    assert_non_null(strstr(why, "4 ranks, not 6"));
     tt_tunefile_free(f);
 }
 

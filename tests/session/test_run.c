@@ -307,7 +307,7 @@ static void all_kinds(struct guest *g)
             MUST(tutti_run_collective(g->run, &ops[0]));
         op = tentative(v, 0);
         op.type = (tutti_dtype)99;
-        CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "99 is no type"));
+        CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "unknown type 99"));
         CHECK(tutti_run_agree(g->run, 1, 0, &flags) == (before ? TUTTI_ERR_INVALID : TUTTI_OK));
         if (before)
             MUST(tutti_run_commit(g->run, 1, 0, &verdict));
@@ -1843,7 +1843,7 @@ static void one_has_ended_what_another_begins(struct guest *g)
 
     first_view(g, 2);
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_MISMATCH);
-    if (says("called an operation that is over, and the exchange for its verdict") && says("called allreduce(count 3, "))
+    if (says("called the verdict exchange of a completed operation") && says("called allreduce(count 3, "))
         party_reach(g->party, 1);       /* who finds it is told so; the other may hear of it first */
     else
         CHECK(says("found that members called different operations"));
@@ -2190,7 +2190,7 @@ static void one_is_partial(struct guest *g)
     first_view(g, 2);
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_MISMATCH && v == 1);
     if (says(" where member ")) /* else the other has found it */
-        CHECK(says("called allreduce(mode partial, who contributes)") && says("called allreduce(count 1, ") && says("mode retry)"));
+        CHECK(says("called allreduce(mode partial, contributors)") && says("called allreduce(count 1, ") && says("mode retry)"));
     MUST(tutti_run_epoch(g->run, 0, 2, 0, 0, &view));
     MUST(tutti_run_agree(g->run, 1, 0, &(uint64_t){ 0 }));
 }

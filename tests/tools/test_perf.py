@@ -223,7 +223,7 @@ class Timers(unittest.TestCase):
             self.assertEqual([row["wrong"] for row in map(json.loads, done.stdout.splitlines())], [0, 0])
         refused = perf("allreduce", "-n", 2, "--min", 8, "--max", 8, environment={"TUTTI_FTAR_REDUCE_BYTES": "10000"})
         self.assertNotEqual(refused.returncode, 0)
-        self.assertIn("TUTTI_FTAR_REDUCE_BYTES is 10000; it must be 0, or a power of two from 8192 on", refused.stderr)
+        self.assertIn("TUTTI_FTAR_REDUCE_BYTES is 10000: must be 0, or a power of two of at least 8192", refused.stderr)
 
     def test_what_is_over_before_a_clock_could_tell_has_none(self):
         done = perf("allreduce", "-n", 2, "--min", 8, "--max", 8, "--iters", 3, "--timers")

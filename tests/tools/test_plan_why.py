@@ -153,7 +153,7 @@ class Why(unittest.TestCase):
             self.assertNotEqual(done.returncode, 0, args)
             self.assertIn(word, done.stderr, args)
         done = run(TUTTI, "perf", "barrier", "-n", "2", env={"TUTTI_TUNE": "maybe"}, expect=1)
-        self.assertIn('TUTTI_TUNE is "maybe"', done.stderr)
+        self.assertIn('invalid TUTTI_TUNE "maybe"', done.stderr)
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ class Measuring(TuneTest):
         text = tutti("plan", "why", "allreduce", "64K", "--ranks", 2, TUTTI_TUNE_FILE=self.file).stdout
         self.assertIn("without the file: ", text)
         text = tutti("plan", "why", "allreduce", "64K", "--ranks", 3, TUTTI_TUNE_FILE=self.file).stdout
-        self.assertIn("no file of TUTTI_TUNE_FILE is for these ranks: it is of 2 ranks, and these are 3", text)
+        self.assertIn("no file of TUTTI_TUNE_FILE is for these ranks: it was measured with 2 ranks, not 3", text)
         self.assertIn("the shortest simulated time", text)
         self.assertEqual(tutti("plan", "why", "allreduce", "8", TUTTI_TUNE_FILE="/nowhere.json").returncode, 1)
 
@@ -176,7 +176,7 @@ class Using(TuneTest):
         said, _ = self.chosen("allreduce", 2, "--algo", "ring", "--min", "1K", "--max", "1K")
         self.assertEqual(set(said[1024]), {0, 1})
         for what in said[1024].values():
-            self.assertIn("allreduce_ring as asked for", what)
+            self.assertIn("allreduce_ring as requested", what)
 
     def test_an_algorithm_that_cannot_do_the_call_is_passed_over(self):
         self.write(2, [row("reduce", 65536, "binomial"), row("reduce", 65536, "chain")])
@@ -192,7 +192,7 @@ class Using(TuneTest):
 
     def test_other_ranks_or_wires_are_told_once_and_go_without(self):
         self.write(4, [row("allreduce", 1024, "dtree")])
-        for ranks, wire, word in ((2, "shm", "it is of 4 ranks, and these are 2"), (4, "tcp", "use shm, and these use tcp")):
+        for ranks, wire, word in ((2, "shm", "it was measured with 4 ranks, not 2"), (4, "tcp", "measured over shm, not tcp")):
             with self.subTest(ranks=ranks, wire=wire):
                 said, stderr = self.chosen("allreduce", ranks, "--wire", wire, "--min", "1K", "--max", "1K")
                 self.assertNotIn("as measured", said[1024][0])
@@ -212,7 +212,7 @@ class Using(TuneTest):
         self.write(2, [row("allreduce", 1024, "nowhere"), row("allreduce", 1024, "dtree")])
         said, stderr = self.chosen("allreduce", 2, "--min", "1K", "--max", "1K")
         self.assertIn("allreduce_dtree as measured", said[1024][1])
-        self.assertEqual(len(re.findall("1 of 2 rows is passed over.*allreduce_nowhere", stderr)), 1)
+        self.assertEqual(len(re.findall("1 of 2 rows is ignored.*allreduce_nowhere", stderr)), 1)
 
     def test_a_file_that_is_missing_or_wrong_ends_the_start_with_file_line_and_what(self):
         self.file.write_text(json.dumps(document(2, [row("allreduce", 64, "ring"), row("allreduce", "many", "ring")]), indent=1))

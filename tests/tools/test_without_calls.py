@@ -79,7 +79,7 @@ class SystemCalls(unittest.TestCase):
     def test_where_shared_memory_alone_is_asked_for_the_sentence_says_why_it_cannot_be(self):
         done = without(["memfd_create"], TUTTI_WIRES="shm")
         self.assertNotEqual(done.returncode, 0)
-        self.assertRegex(done.stderr, "no wire works here .*memfd_create failed: Function not implemented")
+        self.assertRegex(done.stderr, "no transport is available on this host .*memfd_create failed: Function not implemented")
 
 
 class Limits(unittest.TestCase):
