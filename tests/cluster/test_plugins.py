@@ -37,8 +37,8 @@ class Plugins(ClusterTest):
         for ranks, case in ((2, "forgets its own"), (4, "forgets its own"), (2, "short")):
             done = perf("-n", ranks, "--algo", "star", "--min", "8", "--max", "1K", "broadcast", TUTTI_ALGORITHMS=CASES, TUTTI_TEST_PLUGIN=case)
             self.assertEqual(done.returncode, 1, done.stderr)
-            self.assertEqual(done.stderr.count('"broadcast_star" is wrong for broadcast of 8 bytes'), 1, done.stderr)
-            self.assertEqual(done.stderr.count(" is wrong for "), 1, done.stderr)
+            self.assertEqual(done.stderr.count('"broadcast_star" is invalid for broadcast of 8 bytes'), 1, done.stderr)
+            self.assertEqual(done.stderr.count(" is invalid for "), 1, done.stderr)
             self.assertEqual(done.stdout.count("cannot do this call"), 8)      # in each size, in place and out of place
 
     def test_they_are_listed_with_what_they_need(self):

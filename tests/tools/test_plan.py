@@ -323,7 +323,7 @@ class Outside(unittest.TestCase):
             wrong.write_text(json.dumps(doc))
             result = plan("show", "allgather", "sockets4", algorithms=wrong)
         self.assertEqual((result.returncode, result.stdout), (1, ""))
-        self.assertRegex(result.stderr, r"wrong\.json is wrong: rank \d")
+        self.assertRegex(result.stderr, r"wrong\.json is invalid: rank \d")
 
     def test_a_plan_for_other_ranks_says_what_it_needs(self):
         result = plan("show", "allgather", "sockets4", "--ranks", "3", algorithms=PLAN)
