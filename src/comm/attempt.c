@@ -41,7 +41,8 @@ tutti_status tt_attempt_begin(struct tt_attempt *t, const char *name, enum tt_co
 tutti_status tt_attempt_root(struct tt_attempt *t, int root)
 {
     if (root < 0 || (uint32_t)root >= t->comm->nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %d is out of range: the communicator has %u ranks", t->name, root, t->comm->nranks);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %d is out of range: the communicator has %u ranks", t->name, root,
+                       t->comm->nranks);
     t->conf.coll.root = (uint32_t)root;
     return TUTTI_OK;
 }
@@ -61,11 +62,13 @@ tutti_status tt_attempt_op(struct tt_attempt *t, tutti_redop op)
         return tt_fail(TUTTI_ERR_INVALID, "%s: %s is not defined for type %s", t->name, tutti_redop_name(op),
                        tutti_dtype_name(t->conf.dtype));
     if (op == TUTTI_PREMUL_SUM && (!t->call || tt_reduce_scale_is_zero(t->call->scale)))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %s: premul_sum multiplies the input by tutti_call.scale", t->name,
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: %s: premul_sum multiplies the input by tutti_call.scale", t->name,
                        t->call ? "tutti_call.scale is 0" : "no tutti_call is given");
     if (t->call && t->call->divisor && (op != TUTTI_AVG || t->call->divisor > UINT32_MAX))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: tutti_call.divisor is %llu with op %s: it must be at most 2^32 - 1, and 0 "
-                       "unless op is avg",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: tutti_call.divisor is %llu with op %s: it must be at most 2^32 - 1, "
+                       "and 0 unless op is avg",
                        t->name, (unsigned long long)t->call->divisor, tutti_redop_name(op));
     t->conf.divisor = t->call ? (uint32_t)t->call->divisor : 0;
     t->op = op;
@@ -90,7 +93,8 @@ tutti_status tt_attempt_need(const struct tt_attempt *t, const void *buf, uint64
         return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL: %llu bytes are required", t->name, what,
                        (unsigned long long)bytes);
     if (!tt_memory_can_be(buf, bytes))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %s at %p with %llu bytes exceeds the address space", t->name, what, buf,
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s at %p with %llu bytes exceeds the address space",
+                       t->name, what, buf,
                        (unsigned long long)bytes);
     return TUTTI_OK;
 }
@@ -184,18 +188,22 @@ static tutti_status quantize(struct tt_attempt *t)
     if (!call || (!call->quant && !call->error_feedback))
         return TUTTI_OK;
     if ((unsigned)call->quant >= TUTTI_QUANT_COUNT)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: call.quant is %d: must be 0 to %d", t->name, (int)call->quant,
+        return tt_fail(TUTTI_ERR_INVALID, "%s: call.quant is %d: must be 0 to %d",
+                       t->name, (int)call->quant,
                        TUTTI_QUANT_COUNT - 1);
     if (!call->quant)
         return tt_fail(TUTTI_ERR_INVALID, "%s: error_feedback is set, but quant is TUTTI_QUANT_NONE", t->name);
     if (!tt_attempt_can_quantize(c->kind))
-        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: this call cannot be quantized (quant is %s)", t->name,
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: this call cannot be quantized (quant is %s)",
+                       t->name,
                        tutti_quant_name(call->quant));
     if (tt_coll_reduces(c->kind) && t->op != TUTTI_SUM && t->op != TUTTI_AVG)
-        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: quantization %s supports only sum and avg, not %s", t->name,
+        return tt_fail(TUTTI_ERR_UNSUPPORTED,
+                       "%s: quantization %s supports only sum and avg, not %s", t->name,
                        tutti_quant_name(call->quant), tutti_redop_name(t->op));
     if (!tt_packed_init(&q->packed, (enum tt_quant_codec)(call->quant - 1), t->conf.dtype))
-        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: type %s cannot be quantized: must be f16, bf16, f32 or f64", t->name,
+        return tt_fail(TUTTI_ERR_UNSUPPORTED,
+                       "%s: type %s cannot be quantized: must be f16, bf16, f32 or f64", t->name,
                        tutti_dtype_name(t->conf.dtype));
     if (call->error_feedback && (st = check_feedback(t)))
         return st;
@@ -317,8 +325,8 @@ static tutti_status refuse_device(const struct tt_attempt *t)
     if (!is_of_device(&t->conf))
         return TUTTI_OK;
     return tt_fail(TUTTI_ERR_UNSUPPORTED,
-                   "%s: a buffer is device memory (tutti_mem_register_device): only windows can transfer it "
-                   "(tutti/rma.h)",
+                   "%s: a buffer is device memory (tutti_mem_register_device): only windows can "
+                   "transfer it (tutti/rma.h)",
                    t->name);
 }
 

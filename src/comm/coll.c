@@ -29,7 +29,8 @@ static tutti_status take_buffers(struct tt_attempt *t, const void *src, void *ds
         return TUTTI_OK;
     c->in_place = how != NEVER && s + (how == DST_IN_SRC ? own_at : 0) == d + (how == SRC_IN_DST ? own_at : 0);
     if (!c->in_place && s < d + dst_bytes && d < s + src_bytes)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: src (%llu bytes) and dst (%llu bytes) overlap, but are not in place",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: src (%llu bytes) and dst (%llu bytes) overlap, but are not in place",
                        t->name, (unsigned long long)src_bytes, (unsigned long long)dst_bytes);
     return TUTTI_OK;
 }

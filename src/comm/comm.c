@@ -36,7 +36,9 @@ tutti_status tt_comm_check(const tutti_comm *comm, const char *call)
     if (!comm)
         return tt_fail(TUTTI_ERR_INVALID, "%s: the communicator is NULL", call);
     if (tt_engine_is_inherited(comm->world->engine))
-        return tt_fail(TUTTI_ERR_FORKED, "%s: this process is a forked child: communicators stay with the parent", call);
+        return tt_fail(TUTTI_ERR_FORKED,
+                       "%s: this process is a forked child: communicators stay with the parent",
+                       call);
     return TUTTI_OK;
 }
 
@@ -240,9 +242,10 @@ static void hear_loss(struct tt_world *w, const struct tt_overlay_event *ev)
     else if (!ev->error)
         snprintf(how, sizeof how, "no control connection to it was established before the deadline");
     else if (ev->error == EADDRNOTAVAIL)
-        snprintf(how, sizeof how, "its host has no address that this host can reach (conf.interfaces, TUTTI_INTERFACES)");
+        snprintf(how, sizeof how, "this host can reach no address of its host (conf.interfaces, TUTTI_INTERFACES)");
     else
-        snprintf(how, sizeof how, "the control connection to it failed at each of its addresses, the last with: %s",
+        snprintf(how, sizeof how,
+                 "the control connection to it failed at each of its addresses, the last with: %s",
                  strerror(ev->error));
     tt_engine_lost(w->engine, ev->origin, how);
 }
@@ -396,7 +399,10 @@ static tutti_status tell_refusal(uint32_t rank, uint8_t status, struct tt_reader
 
     tt_read_string(r, sentence, sizeof sentence);
     if (r->bad || status <= TUTTI_PENDING || status >= TUTTI_STATUS_COUNT)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: invalid start-up card of rank %u (another version of Tutti?)", rank);
+        return tt_fail(TUTTI_ERR_PROTOCOL,
+                       "protocol error: invalid start-up card of rank %u (another version of "
+                       "Tutti?)",
+                       rank);
     return tt_fail((tutti_status)status, "rank %u cannot start: %s", rank, sentence);
 }
 
@@ -452,12 +458,15 @@ tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t 
     told_bytes = tt_read_u32(&r);
     if (r.bad || measures > TT_MEASURE_PAIR || !cores || simulates > 1 || security > TT_SECURE_CERTIFICATE ||
         told_bytes > TT_TUNES_TOLD_MAX)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: invalid start-up card of rank %u, %zu bytes (another version of Tutti?)", rank, bytes);
+        return tt_fail(TUTTI_ERR_PROTOCOL,
+                       "protocol error: invalid start-up card of rank %u, %zu bytes (another "
+                       "version of Tutti?)",
+                       rank, bytes);
     if (security != w->security)
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "TUTTI_SECURITY (or conf.security) is \"%s\" on rank %u and \"%s\" on rank %u: it must be equal on all ranks",
-            tt_security_name(security), rank, tt_security_name(w->security), w->rank);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "TUTTI_SECURITY (or conf.security) is \"%s\" on rank %u and \"%s\" on rank "
+                       "%u: it must be equal on all ranks",
+                       tt_security_name(security), rank, tt_security_name(w->security), w->rank);
     if (w->proven)
         place.host = w->proven[rank];
     w->places[rank] = place;
@@ -1145,8 +1154,8 @@ static tutti_status refuse_second(const tutti_comm *comm, const char *call, cons
 
     return st ? st
               : tt_fail(TUTTI_ERR_INVALID,
-                        "%s: another thread is in %s on this communicator (only one thread at a time can use "
-                        "it: create another one with tutti_comm_dup)",
+                        "%s: another thread is in %s on this communicator (only one thread at a "
+                        "time can use it: create another one with tutti_comm_dup)",
                         call, other);
 }
 

@@ -68,8 +68,8 @@ tutti_status tutti_mem_register_device(tutti_comm *comm, void *mem, size_t bytes
         return tt_fail(TUTTI_ERR_INVALID, "%s: what.device is %d: must be at least 0", call, mine.device);
     if ((uintptr_t)mem % page || bytes % page || (mine.has_dmabuf && mine.dmabuf_offset % page))
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: %zu bytes at %p, at offset %zu in the dma-buf: all must be multiples of the page size "
-                       "(%zu bytes)",
+                       "%s: %zu bytes at %p, at offset %zu in the dma-buf: all must be multiples "
+                       "of the page size (%zu bytes)",
                        call, bytes, mem, mine.has_dmabuf ? mine.dmabuf_offset : 0, page);
     return tt_engine_tell_device(
         comm->world->engine, mem, bytes,

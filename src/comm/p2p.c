@@ -34,11 +34,10 @@ static tutti_status prepare_single(struct tt_attempt *t, enum tt_coll_kind kind,
     if (st || (t->call && t->call->request) || !tt_attempt_is_with_oneself(t) ||
         tt_op_would_meet_oneself(t->comm->context, kind, tag))
         return st;
-    return tt_fail(
-        TUTTI_ERR_INVALID,
-        "%s: rank %d is this rank, which has not started the matching %s with tag %u (start one of them with a request "
-        "first, or both in a group)",
-        t->name, peer, kind == TT_SEND ? "receive" : "send", tag);
+    return tt_fail(TUTTI_ERR_INVALID,
+                   "%s: rank %d is this rank, which has not started the matching %s with tag %u "
+                   "(start one of them with a request first, or both in a group)",
+                   t->name, peer, kind == TT_SEND ? "receive" : "send", tag);
 }
 
 static tutti_status run(const char *name, enum tt_coll_kind kind, const void *src, void *dst, size_t count,

@@ -182,7 +182,8 @@ tutti_status tt_plan_file_add(struct tt_plan_file *p, const char *from)
     root[0] = 0;
     if (tt_plan_has_root(p->kind))
         snprintf(root, sizeof root, ", root %u", p->root);
-    snprintf(p->needs, sizeof p->needs, "%u rank%s%s, and a multiple of %llu bytes that is a whole number of elements",
+    snprintf(p->needs, sizeof p->needs,
+             "%u rank%s%s, and a multiple of %llu bytes that is a whole number of elements",
              p->nranks, TT_PLURAL(p->nranks), root, (unsigned long long)p->bytes);
     algo = tt_slot_take(&like, &ops, p);
     if (!algo)

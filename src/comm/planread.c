@@ -154,7 +154,8 @@ static tutti_status add_step(const struct reader *r, const struct tt_step *s)
         p->steps_cap = p->steps_cap ? 2 * p->steps_cap : 256;
         more = realloc(p->step, p->steps_cap * sizeof *more);
         if (!more)
-            return tt_fail(TUTTI_ERR_NOMEM, "plan %s: out of memory for %llu steps", r->at.from, (unsigned long long)p->steps_cap);
+            return tt_fail(TUTTI_ERR_NOMEM, "plan %s: out of memory for %llu steps", r->at.from,
+                           (unsigned long long)p->steps_cap);
         p->step = more;
     }
     p->step[p->nsteps++] = *s;
@@ -213,7 +214,8 @@ static tutti_status read_rank(struct reader *r, struct json_object *o)
     if (!json_object_object_get_ex(o, "rounds", &rounds) || !json_object_is_type(rounds, json_type_array))
         return tt_json_wrong(&r->at, "\"rounds\" must be an array");
     if (json_object_array_length(rounds) != p->nrounds)
-        return tt_json_wrong(&r->at, "%zu round%s, but rank 0 has %llu", json_object_array_length(rounds),
+        return tt_json_wrong(&r->at, "%zu round%s, but rank 0 has %llu",
+                             json_object_array_length(rounds),
                              TT_PLURAL(json_object_array_length(rounds)), (unsigned long long)p->nrounds);
     for (size_t k = 0; k < p->nrounds && !st; k++) {
         go_to(r, r->rank, (int64_t)k, -1);
@@ -275,7 +277,9 @@ static tutti_status read_name(struct reader *r, struct json_object *doc)
     if (!coll || !tt_coll_parse(coll, &p->kind) || !tt_plan_has_json(p->kind))
         return tt_json_wrong(&r->at, "\"coll\" must be a collective that supports plans");
     if (!name || !tt_plan_name_is_fine(name, p->kind))
-        return tt_json_wrong(&r->at, "\"name\" must be \"%s_\" followed by letters, digits and _, in all fewer than %u",
+        return tt_json_wrong(&r->at,
+                             "\"name\" must be \"%s_\" followed by letters, digits and _, in all "
+                             "fewer than %u",
                              coll, TT_PLAN_NAME_BYTES);
     memcpy(p->name, name, strlen(name) + 1);
     return TUTTI_OK;
@@ -315,7 +319,7 @@ static tutti_status read_call(struct reader *r, struct json_object *doc)
     if (!st)
         st = tt_json_flag(&r->at, doc, "in_place", &in_place);
     if (!st && in_place)
-        st = tt_json_wrong(&r->at, "\"in_place\" must be false: a rank cannot detect which others call in place");
+        st = tt_json_wrong(&r->at, "\"in_place\" must be false: ranks cannot detect which others use it");
     p->nranks = (uint32_t)nranks;
     p->root = (uint32_t)root;
     p->elem_bytes = (uint32_t)elem_bytes;

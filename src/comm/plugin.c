@@ -286,7 +286,8 @@ static const char *try_rank(const tutti_algorithm *a, const struct tt_coll *c, u
 
 static tutti_status refuse(const struct tt_algo *algo, const struct tt_coll *c, const char *why)
 {
-    return tt_fail(TUTTI_ERR_INVALID, "algorithm \"%s\" is invalid for %s of %llu bytes on %u rank%s: %s", algo->name,
+    return tt_fail(TUTTI_ERR_INVALID,
+                   "algorithm \"%s\" is invalid for %s of %llu bytes on %u rank%s: %s", algo->name,
                    tt_coll_name(c->kind), (unsigned long long)c->bytes, c->nranks, TT_PLURAL(c->nranks), why);
 }
 
@@ -300,8 +301,8 @@ static tutti_status prove(const struct tt_algo *algo, struct tt_coll *coll, enum
 
     if (nsteps > PROVEN_STEPS_MAX) {
         tt_log(TT_LOG_INFO,
-               "algorithm \"%s\" runs unverified for %s of %llu bytes on %u ranks: its programs have %llu steps, the "
-               "verifier's maximum is %u",
+               "algorithm \"%s\" runs unverified for %s of %llu bytes on %u ranks: its programs "
+               "have %llu steps, the verifier's maximum is %u",
                algo->name, tt_coll_name(coll->kind), (unsigned long long)coll->bytes, coll->nranks,
                (unsigned long long)nsteps, PROVEN_STEPS_MAX);
         return TUTTI_OK;
@@ -397,7 +398,8 @@ static const char *needs_of(const tutti_algorithm *a)
 
     if (a->collective != TUTTI_COLL_ALLTOALLV)
         return a->needs;
-    snprintf(needs, NEEDS_BYTES, "%s%ssrc and dst in separate memory", a->needs ? a->needs : "", a->needs ? ", and " : "");
+    snprintf(needs, NEEDS_BYTES, "%s%ssrc and dst in separate memory", a->needs ? a->needs : "",
+             a->needs ? ", and " : "");
     return needs;
 }
 
@@ -406,14 +408,18 @@ static tutti_status add(const char *path, size_t index, const tutti_algorithm *a
     const struct tt_algo *algo;
 
     if (a->size < SIZE_FIRST || a->version != TUTTI_ALGORITHM_VERSION)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: algorithm %zu has version %u with %zu bytes: this Tutti supports version %u with %zu",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: algorithm %zu has version %u with %zu bytes: this Tutti supports "
+                       "version %u with %zu",
                        path, index, a->size >= offsetof(tutti_algorithm, collective) ? a->version : 0, a->size,
                        TUTTI_ALGORITHM_VERSION, SIZE_FIRST);
     if (!is_word(a->name))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: invalid name of algorithm %zu: must be 1 to %u letters, digits and _",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: invalid name of algorithm %zu: must be 1 to %u letters, digits and _",
                        path, index, NAME_BYTES_MAX);
     if (a->collective >= TUTTI_COLL_COUNT)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: algorithm \"%s\" has unknown collective %u", path, a->name, a->collective);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: algorithm \"%s\" has unknown collective %u", path, a->name,
+                       a->collective);
     if (!a->nrounds || !a->round || !a->summary)
         return tt_fail(TUTTI_ERR_INVALID, "%s: algorithm \"%s\" has no %s", path, a->name,
                        !a->nrounds ? "nrounds"
@@ -445,7 +451,9 @@ tutti_status tt_plugin_load(const char *path, uint64_t *hash)
     symbol = dlsym(object, "tutti_algorithm_at");
     if (!symbol)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s is not a plug-in: it does not define tutti_algorithm_at (tutti/algorithm.h)", path);
+                       "%s is not a plug-in: it does not define tutti_algorithm_at "
+                       "(tutti/algorithm.h)",
+                       path);
     memcpy(&at, &symbol, sizeof at);
     for (const tutti_algorithm *a; !st && i < ALGORITHMS_MAX && (a = at(i)) != NULL; i++)
         st = add(path, i, a, hash);

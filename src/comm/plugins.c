@@ -29,7 +29,8 @@ static tutti_status load_one(void *hash, const char *path)
     if (ends_with(path, ".json"))
         return tt_plan_file_load(path, hash);
     if (!strchr(path, '/'))
-        return tt_fail(TUTTI_ERR_INVALID, "TUTTI_ALGORITHMS: \"%s\" is not a path: it has no \"/\" (./%s?)", path, path);
+        return tt_fail(TUTTI_ERR_INVALID, "TUTTI_ALGORITHMS: \"%s\" is not a path: it has no \"/\" (./%s?)", path,
+                       path);
     return tt_plugin_load(path, hash);
 }
 

@@ -104,7 +104,10 @@ static tutti_status read_hosts(const struct reader *r, struct json_object *doc)
         const int64_t number = json_object_is_type(host, json_type_int) ? json_object_get_int64(host) : -1;
 
         if (number < 0 || number > nhosts)
-            return tt_json_wrong(&r->at, "\"hosts\"[%u] must be 0 to %u: hosts are numbered as they first appear", i, nhosts);
+            return tt_json_wrong(&r->at,
+                                 "\"hosts\"[%u] must be 0 to %u: hosts are numbered as they first "
+                                 "appear",
+                                 i, nhosts);
         f->host_of[i] = (uint32_t)number;
         nhosts += number == nhosts;
     }
@@ -407,7 +410,8 @@ bool tt_tunefile_is_for(const struct tt_tunefile *f, const struct tt_layout *l, 
     }
     for (uint32_t r = 0; r < l->nranks; r++)
         if (f->host_of[r] != tt_layout_host(l, r)) {
-            snprintf(why, cap, "it was measured with rank %u on host %u, not %u", r, f->host_of[r], tt_layout_host(l, r));
+            snprintf(why, cap, "it was measured with rank %u on host %u, not %u", r, f->host_of[r],
+                     tt_layout_host(l, r));
             return false;
         }
     return true;

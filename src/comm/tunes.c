@@ -21,7 +21,9 @@ static void warn_of_strangers(const struct tt_tunefile *f)
         if (!f->row[i].algo && n++ == 0)
             first = &f->row[i];
     if (first)
-        tt_log(TT_LOG_WARN, "tune file %s: %u of %u rows %s ignored: unknown algorithm (the first is \"%s\" of %s)",
+        tt_log(TT_LOG_WARN,
+               "tune file %s: %u of %u rows %s ignored: unknown algorithm (the first is \"%s\" of "
+               "%s)",
                f->path, n, f->nrows, n == 1 ? "is" : "are", first->name, tt_coll_name(first->kind));
 }
 
@@ -117,7 +119,8 @@ static tutti_status agree(tutti_comm *comm, tutti_status mine)
 
     if (st || mine)
         return st ? st : mine;
-    return worst >> 32 ? tt_fail((tutti_status)(worst >> 32), "rank %u could not read the tune files of rank 0", (uint32_t)worst)
+    return worst >> 32 ? tt_fail((tutti_status)(worst >> 32), "rank %u could not read the tune files of rank 0",
+                                 (uint32_t)worst)
                        : TUTTI_OK;
 }
 
@@ -183,7 +186,8 @@ static void say_unused(tutti_comm *comm, const char *why)
     if (comm->rank != 0 || (!whole && atomic_exchange(&t->said, true)))
         return;
     tt_log(whole ? TT_LOG_WARN : TT_LOG_INFO, "tune file %s is not used for %s of %u rank%s: %s%s", t->file[0]->path,
-           whole ? "the job" : "a communicator", comm->nranks, TT_PLURAL(comm->nranks), why, t->n > 1 ? "; the other tune files are not used either" : "");
+           whole ? "the job" : "a communicator", comm->nranks, TT_PLURAL(comm->nranks), why,
+           t->n > 1 ? "; the other tune files are not used either" : "");
 }
 
 void tt_tunes_choose(tutti_comm *comm)

@@ -99,7 +99,9 @@ tutti_status tt_early_keep(struct tt_context_peer *cp, const struct tt_mail *mai
     struct tt_early *m;
 
     if (!~cp->kept)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank %u sent more unexpected messages than its credit allows", cp->peer->rank);
+        return tt_fail(TUTTI_ERR_PROTOCOL,
+                       "protocol error: rank %u exceeded its credit for unexpected messages",
+                       cp->peer->rank);
     m = &cp->early[__builtin_ctzll(~cp->kept)];
     if (mail->bytes > m->payload_cap) {
         uint8_t *more = realloc(m->payload, mail->bytes);   /* once per size: kept for the next message */

@@ -104,7 +104,7 @@ void tt_tell_ended(struct tt_engine *e, struct tt_peer *p, uint32_t id)
         e->endings_due = true;
         e->endings_nap_ms = 1;
     } else {
-        tt_log(TT_LOG_WARN, "out of memory for a notification: rank %u keeps some memory of an ended communicator", p->rank);
+        tt_log(TT_LOG_WARN, "out of memory for a notification: rank %u keeps memory of an ended communicator", p->rank);
     }
 }
 

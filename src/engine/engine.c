@@ -86,7 +86,9 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
         e->nwires++;
     }
     if (!e->nwires)
-        return tt_fail(TUTTI_ERR_UNSUPPORTED, "no transport is available on this host (requested: %s): %s", conf->wires && *conf->wires ? conf->wires : "any",
+        return tt_fail(TUTTI_ERR_UNSUPPORTED,
+                       "no transport is available on this host (requested: %s): %s",
+                       conf->wires && *conf->wires ? conf->wires : "any",
                        e->unusable ? e->unusable : tutti_last_error());
     return TUTTI_OK;
 }
@@ -285,7 +287,9 @@ tutti_status tt_engine_add_card(struct tt_engine *e, uint32_t rank, const uint64
     tutti_status st;
 
     if (bytes > TT_ENGINE_CARD_BYTES)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: the address card of rank %u has %zu bytes: the maximum is %u", rank, bytes, TT_ENGINE_CARD_BYTES);
+        return tt_fail(TUTTI_ERR_PROTOCOL,
+                       "protocol error: address card of rank %u has %zu bytes: the maximum is %u",
+                       rank, bytes, TT_ENGINE_CARD_BYTES);
     memcpy(kept, card, bytes);
     if (host) {
         tt_writer_init(&w, kept, bytes);
@@ -442,7 +446,8 @@ tutti_status tt_engine_tell_device(struct tt_engine *e, void *mem, size_t bytes,
     if (caps & TT_WIRE_CAP_DEVICE)
         return tt_registry_tell_device(mem, bytes, what);
     return tt_fail(TUTTI_ERR_UNSUPPORTED,
-                   "device memory requires an RDMA transport, but this job uses %s (set TUTTI_WIRES=verbs or ofi)",
+                   "device memory requires an RDMA transport, but this job uses %s (set "
+                   "TUTTI_WIRES=verbs or ofi)",
                    names);
 }
 
@@ -495,8 +500,8 @@ tutti_status tt_engine_untell(struct tt_engine *e, const void *mem)
             mem);
     if (was == TT_UNTOLD_BUSY)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "tutti_mem_deregister: an operation or a window uses part of the %zu bytes at %p "
-                       "(wait for the operation, or free the window, first)",
+                       "tutti_mem_deregister: an operation or a window uses part of the %zu bytes "
+                       "at %p (wait for the operation, or free the window, first)",
                        bytes, mem);
     return TUTTI_OK;
 }
@@ -510,7 +515,8 @@ tutti_status tt_engine_alloc(struct tt_engine *e, size_t bytes, void **out)
         return tt_fail(TUTTI_ERR_NOMEM, "tutti_mem_alloc: %zu bytes exceed the address space", bytes);
     tt_baton_take(e);
     if (e->nallocated == TT_ENGINE_ALLOCATED_MAX) {
-        st = tt_fail(TUTTI_ERR_NOMEM, "tutti_mem_alloc: too many allocations: the maximum is %u", TT_ENGINE_ALLOCATED_MAX);
+        st = tt_fail(TUTTI_ERR_NOMEM, "tutti_mem_alloc: too many allocations: the maximum is %u",
+                     TT_ENGINE_ALLOCATED_MAX);
         goto give;
     }
     st = e->wire[0]->ops->reg(e->wire[0], NULL, bytes ? bytes : 1, &r);

@@ -88,7 +88,8 @@ static tutti_status add_region(struct tt_landing_pool *p, uint64_t bytes, bool o
         o->mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (o->mem == MAP_FAILED) {
             free(o);
-            return tt_fail(TUTTI_ERR_NOMEM, "out of address space for %llu bytes of landing memory", (unsigned long long)bytes);
+            return tt_fail(TUTTI_ERR_NOMEM, "out of address space for %llu bytes of landing memory",
+                           (unsigned long long)bytes);
         }
     }
     st = p->wire->ops->reg(p->wire, own ? o->mem : NULL, bytes, &region);

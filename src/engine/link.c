@@ -323,7 +323,8 @@ tutti_status tt_mail_next(const struct tt_mailbox *m, struct tt_mail *out)
     out->in_long = state & IN_LONG;
     t = take(m, &m->got, out->bytes, out->in_long);
     if (out->bytes > TT_INLINE_BYTES)       /* no wire takes that */
-        return tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank %u sent a message of %u bytes: the maximum is %u",
+        return tt_fail(TUTTI_ERR_PROTOCOL,
+                       "protocol error: rank %u sent a message of %u bytes: the maximum is %u",
                        m->theirs.peer, out->bytes, (unsigned)TT_INLINE_BYTES);
     if (t.units)
         out->payload = m->mine + t.at;

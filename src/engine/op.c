@@ -107,9 +107,10 @@ static void fail_neighbours(const struct tt_op *op, const struct tt_region *r)
     for (struct tt_context *c = op->context->engine->contexts; c; c = c->next)
         for (const struct tt_op *other = c->active; c != op->context && other; other = other->next)
             if (mapped_target(other) == r && share_a_page(op, other)) {
-                tt_context_fail_here(
-                    c, TUTTI_ERR_ABORTED,
-                    "an operation of another communicator that receives into the same memory page failed", true);
+                tt_context_fail_here(c, TUTTI_ERR_ABORTED,
+                                     "an operation of another communicator that receives into the "
+                                     "same memory page failed",
+                                     true);
                 break;
             }
 }
@@ -402,7 +403,9 @@ static void back_up(struct tt_op *op)
         op->backup = malloc(op->backup_bytes);
         op->backup_cap = op->backup ? op->backup_bytes : 0;
         if (!op->backup) {
-            tt_log(TT_LOG_WARN, "out of memory for a copy of %llu bytes of in-place input: a failure will not restore it",
+            tt_log(TT_LOG_WARN,
+                   "out of memory for a copy of %llu bytes of in-place input: a failure will not "
+                   "restore it",
                    (unsigned long long)op->backup_bytes);
             op->backup_bytes = 0;
         }
@@ -626,11 +629,15 @@ tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *con
         return tt_fail_again(st, c->why);
     }
     if (c->nwaiting >= TT_OPS_WAITING)
-        return tt_fail(TUTTI_ERR_NOMEM, "too many waiting operations on a communicator: the maximum is %u", TT_OPS_WAITING);
+        return tt_fail(TUTTI_ERR_NOMEM,
+                       "too many waiting operations on a communicator: the maximum is %u",
+                       TT_OPS_WAITING);
     work_bytes = conf->algo->work_bytes(&conf->coll);
     op = get_op(c->engine, peers_max_of(conf), work_bytes);
     if (!op)
-        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for an operation with %llu bytes of working memory", (unsigned long long)work_bytes);
+        return tt_fail(TUTTI_ERR_NOMEM,
+                       "out of memory for an operation with %llu bytes of working memory",
+                       (unsigned long long)work_bytes);
     if (conf->coll.kind == TT_BARRIER && work_bytes)
         memset(op->work, 0, work_bytes);    /* all others read of it what they have written */
     op->context = c;

@@ -283,7 +283,7 @@ static tutti_status need_regions(struct tt_op *op, struct tt_wire *w)
 
     if (r->made)
         return TUTTI_OK;
-    st = stage_of(op) ? admits(op, w) : tt_fail(TUTTI_ERR_NOMEM, "out of memory for the internal buffers of an operation");
+    st = stage_of(op) ? admits(op, w) : tt_fail(TUTTI_ERR_NOMEM, "out of memory for the buffers of an operation");
     if (!st && op->conf.src && tt_coll_src_bytes(c))
         st = tt_wire_source(w, (void *)(uintptr_t)op->conf.src, tt_coll_src_bytes(c), &r->src);
     if (!st && op->conf.dst && tt_coll_dst_bytes(c) && !is_scattered(c))
@@ -633,7 +633,8 @@ static bool do_put(struct tt_op *op, const struct tt_action *a)
         d.key = &f->direct_key;
         d.offset = f->direct_offset + (is_placed(op, &a->out.ref) ? 0 : a->out.ref.offset) + a->out.skip;
         if (d.offset > f->direct_key.bytes || a->bytes > f->direct_key.bytes - d.offset) {
-            tt_context_fail_here(op->context, TUTTI_ERR_MISMATCH, "the buffer of a peer is smaller than the data sent to it", true);
+            tt_context_fail_here(op->context, TUTTI_ERR_MISMATCH,
+                                 "the buffer of a peer is smaller than the data sent to it", true);
             return false;
         }
         if (arrives_hot(op) && !f->direct_key.mapped)

@@ -177,7 +177,8 @@ static void check_left(struct tt_engine *e)
 
             if (!p || !tt_peer_is_gone(e, p))
                 continue;
-            snprintf(why, sizeof why, "%s has closed its communicator, but is still needed%s", tt_rank_text(e, r, who),
+            snprintf(why, sizeof why, "%s has closed its communicator, but is still needed%s",
+                     tt_rank_text(e, r, who),
                      report_text(e, r, told));
             tt_context_fail_here(c, TUTTI_ERR_PEER_LOST, why, true);
             break;
@@ -341,7 +342,8 @@ static void print_blamed(struct tt_engine *e, uint32_t waits_for, const struct t
     } else if (b->next_ended && b->next == UINT32_MAX) {
         snprintf(out, BLAME_TEXT_BYTES, "; the last call of %s failed", tt_rank_text(e, waits_for, who));
     } else if (b->next != UINT32_MAX) {
-        snprintf(out, BLAME_TEXT_BYTES, b->next_ended ? "; the last call of %s failed while waiting for %s" : "; %s waits for %s",
+        snprintf(out, BLAME_TEXT_BYTES,
+                 b->next_ended ? "; the last call of %s failed while waiting for %s" : "; %s waits for %s",
                  tt_rank_text(e, waits_for, who), tt_rank_text(e, b->next, whom));
     }
 }
@@ -360,7 +362,8 @@ static bool timed_out(struct tt_engine *e, struct tt_op *op)
     tt_op_describe(op, what, sizeof what);
     tt_rank_text(e, e->rank, own);
     if (blame == TT_BLAME_RANK) {
-        snprintf(why, sizeof why, "%s does not respond: %s reached its deadline in %s", tt_rank_text(e, b.silent, other), own, what);
+        snprintf(why, sizeof why, "%s does not respond: %s reached its deadline in %s",
+                 tt_rank_text(e, b.silent, other), own, what);
     } else {
         print_blamed(e, w.rank, &b, blamed);
         snprintf(why, sizeof why, "%s reached its deadline in %.*s%s", own, TT_ERROR_BYTES - BLAME_TEXT_BYTES - 60, what, blamed);

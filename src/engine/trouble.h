@@ -4,7 +4,8 @@
 
 #include "engine/state.h"
 
-/* Job rank `rank` is gone: fails every context that holds it. `how` is half a sentence ("its connection closed"). */
+/* Job rank `rank` is gone: fails every context that holds it.
+ * `how` is half a sentence ("its connection closed"). */
 void tt_peer_lost(struct tt_engine *e, uint32_t rank, const char *how);
 /* It closed in order: only operations that still need it fail. */
 void tt_peer_left(struct tt_engine *e, struct tt_peer *p);
