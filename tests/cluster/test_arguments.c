@@ -255,7 +255,7 @@ static void spoil_buffers(const struct attempts *a)
     if (has & DISPLS)
         SPOILED(a, "counts[1]", g.displs = huge);
     if ((has & TYPE) && !(has & V))
-        SPOILED(a, "count 4611686018427387904 exceeds the address space", g.count = (size_t)1 << 62);
+        SPOILED(a, "count 4611686018427387904 exceeds", g.count = (size_t)1 << 62);
     if ((has & DISPLS) && calls[a->which].go != go_scatterv) {  /* blocks that dst receives, in any order; one without elements is nowhere */
         static const size_t some[RANKS] = { 3, 0, 2 }, all[RANKS] = { 1, 2, 1 };
         static const size_t over[RANKS] = { 5, 6, 4 }, same[RANKS] = { 8, 9, 8 };

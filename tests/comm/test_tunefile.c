@@ -188,7 +188,7 @@ static void it_is_for_ranks_placed_alike_that_use_the_same_wires(void **state)
     tt_layout_regular(&layout, 4, 2, 1, 1, TT_NODE_MESH);
     assert_true(tt_tunefile_is_for(f, &layout, "shm", why, sizeof why));
     assert_false(tt_tunefile_is_for(f, &layout, "tcp", why, sizeof why));
-    assert_non_null(strstr(why, "use tcp"));
+    assert_non_null(strstr(why, "over shm, not tcp"));
     tt_layout_regular(&layout, 4, 4, 1, 1, TT_NODE_MESH);
     assert_false(tt_tunefile_is_for(f, &layout, "shm", why, sizeof why));
     assert_non_null(strstr(why, "rank 2 on host 1"));
