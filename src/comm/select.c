@@ -60,7 +60,7 @@ static void log_plan(tutti_comm *comm, const struct tt_coll *c, const struct tt_
 {
     const bool uneven = c->send_bytes || c->recv_bytes;
     const bool p2p = c->kind == TT_SEND || c->kind == TT_RECV;
-    char size[32] = "different counts", lanes[32] = "";
+    char size[32] = "per-rank counts", lanes[32] = "";
 
     if (uneven && comm->kinds_told & 1u << c->kind)
         return;
