@@ -48,7 +48,7 @@ class Plugins(ClusterTest):
         self.assertRegex(done.stdout, r"allgather_sockets4[^\n]*\n +needs 4 ranks")
 
     def test_what_cannot_be_loaded_is_told_before_anything_starts(self):
-        for what, said in (("/nowhere.so", "/nowhere.so"), ("/nowhere.json", "/nowhere.json"), ("mine.so", "no path"),
+        for what, said in (("/nowhere.so", "/nowhere.so"), ("/nowhere.json", "/nowhere.json"), ("mine.so", "is not a path"),
                            (f"{PLUGIN},{PLUGIN}", "already")):
             done = self.run_tutti("-n", 2, "--", BUILD / "examples" / "hello", env=environment(TUTTI_ALGORITHMS=what))
             self.assertNotEqual(done.returncode, 0)
