@@ -215,17 +215,17 @@ static void play_refusals(struct here *h)
 
     signal.size = sizeof signal;
     signal.signal_op = TUTTI_SIGNAL_SET;
-    CHECK_SAYS(tutti_window_put(w, h->rank, 0, &word, 8, NULL), TUTTI_ERR_UNSUPPORTED, "is device memory");
-    CHECK_SAYS(tutti_window_put(w, h->other, 0, &word, 8, &signal), TUTTI_ERR_UNSUPPORTED, "is device memory");
-    CHECK_SAYS(tutti_window_signal(w, h->other, 0, TUTTI_SIGNAL_ADD, 1), TUTTI_ERR_UNSUPPORTED, "is device memory");
-    CHECK_SAYS(tutti_window_get(w, h->other, 0, &word, 8, NULL), TUTTI_ERR_UNSUPPORTED, "is device memory");
+    CHECK_SAYS(tutti_window_put(w, h->rank, 0, &word, 8, NULL), TUTTI_ERR_UNSUPPORTED, "device memory");
+    CHECK_SAYS(tutti_window_put(w, h->other, 0, &word, 8, &signal), TUTTI_ERR_UNSUPPORTED, "device memory");
+    CHECK_SAYS(tutti_window_signal(w, h->other, 0, TUTTI_SIGNAL_ADD, 1), TUTTI_ERR_UNSUPPORTED, "device memory");
+    CHECK_SAYS(tutti_window_get(w, h->other, 0, &word, 8, NULL), TUTTI_ERR_UNSUPPORTED, "device memory");
     CHECK_SAYS(tutti_window_get(h->host_window, h->other, 0, h->gpu_source, 8, NULL), TUTTI_ERR_UNSUPPORTED,
-               "is device memory");
+               "device memory");
     CHECK_SAYS(tutti_window_atomic(w, h->other, 0, 8, TUTTI_ATOMIC_ADD, 1, 0, &word), TUTTI_ERR_UNSUPPORTED,
-               "is device memory");
-    CHECK_SAYS(tutti_window_wait(w, 0, TUTTI_EQUAL, 0, 0, NULL), TUTTI_ERR_UNSUPPORTED, "is device memory");
+               "device memory");
+    CHECK_SAYS(tutti_window_wait(w, 0, TUTTI_EQUAL, 0, 0, NULL), TUTTI_ERR_UNSUPPORTED, "device memory");
     CHECK_SAYS(tutti_allreduce(h->gpu_source, h->gpu_source, 16, TUTTI_F32, TUTTI_SUM, h->comm, NULL), TUTTI_ERR_UNSUPPORTED,
-               "is device memory");
+               "device memory");
 }
 
 static tutti_rma signal_of(const struct here *h, uint64_t value)
