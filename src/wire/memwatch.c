@@ -25,15 +25,16 @@ bool tt_memwatch_open(struct tt_memwatch *w, const char **why)
     if (fd < 0 && errno == EINVAL)  /* older kernels know no such flag; they may still allow it */
         fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
-        *why = errno == EPERM    ? "userfaultfd is not allowed to this process (a seccomp filter, as containers have it)"
+        *why = errno == EPERM    ? "userfaultfd is not permitted (a seccomp filter, e.g. of a "
+                                   "container, denies it)"
                : errno == ENOSYS ? "this kernel has no userfaultfd"
-                                 : "userfaultfd fails here";
+                                 : "userfaultfd failed";
         return false;
     }
     if (ioctl(fd, UFFDIO_API, &api) != 0 || (api.features & EVENTS) != EVENTS ||
         !(api.features & UFFD_FEATURE_PAGEFAULT_FLAG_WP)) {
         close(fd);
-        *why = "this kernel's userfaultfd lacks events, or write protection";
+        *why = "this kernel's userfaultfd lacks events or write protection";
         return false;
     }
     w->fd = fd;

@@ -62,16 +62,17 @@ static tutti_status ofi_open(struct tt_wire **out, const struct tt_wire_conf *co
     tutti_status st;
 
     if (!tt_secure_is_plain(conf->secure))
-        why = "ofi: libfabric does not encrypt what it sends, and connections are to be secured";
+        why = "ofi: not usable with secured connections: libfabric does not encrypt data";
     else if (conf->outside && (conf->outside->family || conf->outside->port_first))
-        why = "ofi: members that are reached at forwarded or chosen ports have no fabric in common";
+        why = "ofi: not usable with forwarded or configured ports: libfabric cannot use them";
     else if (conf->outside && conf->outside->near)
-        why = "ofi: a fabric is no loopback, and neither secured nor plain connections over the network were asked for";
+        why = "ofi: not usable on loopback only (connections over the network require a token, or "
+              "plain security)";
     if (why)
         return tt_fail_again(TUTTI_ERR_UNSUPPORTED, why);
     o = calloc(1, sizeof *o);
     if (!o)
-        return tt_fail(TUTTI_ERR_NOMEM, "ofi: no memory");
+        return tt_fail(TUTTI_ERR_NOMEM, "ofi: out of memory for the transport");
     o->conf = *conf;
     o->limits = conf->lane_limits ? *conf->lane_limits : tt_lane_limits_default;
     o->wire.ops = &tt_wire_ofi;
@@ -241,7 +242,7 @@ static int ofi_arm(struct tt_wire *w)
 static void ofi_memory(const struct tt_wire *w, tutti_memory *m)
 {
     const struct tt_ofi *o = (const struct tt_ofi *)w;
-    tutti_memory_part own = { .purpose = "ofi: the wire",
+    tutti_memory_part own = { .purpose = "ofi: transport",
                               .shared = 1,
                               .fixed_bytes = sizeof *o + o->nregions * sizeof *o->regions };
 

@@ -15,7 +15,7 @@ void tt_ofi_close(struct fid *fid)
     const int err = fid ? fi_close(fid) : 0;
 
     if (err)
-        tt_log(TT_LOG_DEBUG, "ofi: an object does not close: %s", tt_ofi_strerror(err));
+        tt_log(TT_LOG_DEBUG, "ofi: cannot close an object: %s", tt_ofi_strerror(err));
 }
 
 struct fid_cq *tt_ofi_cq_open(const struct tt_ofi_provider *p, int *fd)
@@ -34,7 +34,7 @@ struct fid_cq *tt_ofi_cq_open(const struct tt_ofi_provider *p, int *fd)
         err = fi_cq_open(p->domain, &attr, &cq, NULL);
     }
     if (err) {
-        tt_log(TT_LOG_INFO, "ofi: %s has no completion queue: %s", p->name, tt_ofi_strerror(err));
+        tt_log(TT_LOG_INFO, "ofi: %s: cannot open a completion queue: %s", p->name, tt_ofi_strerror(err));
         return NULL;
     }
     if (attr.wait_obj == FI_WAIT_FD && fi_control(&cq->fid, FI_GETWAIT, fd) != 0)
@@ -55,7 +55,7 @@ struct fid_ep *tt_ofi_ep_open(const struct tt_ofi_provider *p, struct fid_cq *cq
         err = fi_enable(ep);
     if (!err)
         return ep;
-    tt_log(TT_LOG_INFO, "ofi: %s has no endpoint: %s", p->name, tt_ofi_strerror(err));
+    tt_log(TT_LOG_INFO, "ofi: %s: cannot open an endpoint: %s", p->name, tt_ofi_strerror(err));
     tt_ofi_close(ep ? &ep->fid : NULL);
     return NULL;
 }
@@ -137,8 +137,10 @@ struct fid_mr *tt_ofi_mr_open(const struct tt_ofi_provider *p, void *mem, size_t
             tt_ofi_close(&mr->fid);
     }
     if (err)
-        tt_fail(TUTTI_ERR_NOMEM, "ofi: %s does not register %zu bytes: %s%s", p->name, bytes, tt_ofi_strerror(err),
-                err == -FI_ENOMEM ? " (no memory, or more than may be locked: ulimit -l)" : "");
+        tt_fail(TUTTI_ERR_NOMEM, "ofi: %s: cannot register %zu bytes: %s%s", p->name, bytes, tt_ofi_strerror(err),
+                err == -FI_ENOMEM ? " (out of memory, or above the limit of locked "
+                                    "memory: ulimit -l)"
+                                  : "");
     return err ? NULL : mr;
 }
 
@@ -262,7 +264,7 @@ tutti_status tt_ofi_ends_open(struct tt_ofi_link *link)
     if (good && !link->broken)
         return TUTTI_OK;
     tt_ofi_ends_close(link);
-    return tt_fail(TUTTI_ERR_NOMEM, "ofi: %s has no endpoints for a link to rank %u", p->name, link->peer);
+    return tt_fail(TUTTI_ERR_NOMEM, "ofi: %s: cannot open endpoints for the link to rank %u", p->name, link->peer);
 }
 
 void tt_ofi_ends_close(struct tt_ofi_link *link)
@@ -358,7 +360,7 @@ static bool posted(struct tt_ofi_op *op, ssize_t err)
         lane->stuck = true;
         return false;
     }
-    tt_log(TT_LOG_DEBUG, "ofi: an endpoint for rank %u takes nothing any more: %s", lane->link->peer, tt_ofi_strerror(err));
+    tt_log(TT_LOG_DEBUG, "ofi: an endpoint for rank %u failed: %s", lane->link->peer, tt_ofi_strerror(err));
     lane->link->setbacks += !lane->link->broken;
     lane->link->broken = true;
     return false;
@@ -495,7 +497,7 @@ static void failed(struct tt_ofi_link *link)
         return;
     }
     if (!link->broken)
-        tt_log(TT_LOG_DEBUG, "ofi: an operation with rank %u fails: %s", link->peer, tt_ofi_strerror(e.err));
+        tt_log(TT_LOG_DEBUG, "ofi: an operation with rank %u failed: %s", link->peer, tt_ofi_strerror(e.err));
     link->setbacks += !link->broken;
     link->broken = true;
 }

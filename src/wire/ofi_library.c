@@ -19,7 +19,7 @@ static bool resolve(void *handle, const char *symbol, void *function)
     void *const found = dlsym(handle, symbol);
 
     if (!found)
-        snprintf(why_not, sizeof why_not, "ofi: %s has no %s", NAME, symbol);
+        snprintf(why_not, sizeof why_not, "ofi: %s lacks the function %s", NAME, symbol);
     memcpy(function, &found, sizeof found);
     return found;
 }
@@ -50,7 +50,7 @@ static void load(void)
     setenv("FI_SOCKETS_PE_WAITTIME", "0", 0);   /* else its threads spin for 10 ms behind each message, on cores that ranks wait for */
     handle = open_quietly();
     if (!handle) {
-        snprintf(why_not, sizeof why_not, "ofi: libfabric cannot be loaded: %s", dlerror());
+        snprintf(why_not, sizeof why_not, "ofi: cannot load libfabric: %s", dlerror());
         return;
     }
     if (!resolve(handle, "fi_getinfo", &library.getinfo) || !resolve(handle, "fi_freeinfo", &library.freeinfo) ||

@@ -93,7 +93,7 @@ static tutti_status lane_furnish(struct tt_ofi_lane *lane, struct tt_ofi_link *l
     lane->receives = calloc(TT_OFI_RECEIVES, sizeof *lane->receives);
     lane->end = calloc(lane->nends, sizeof *lane->end);
     if (!lane->out || !lane->sends || !lane->receives || !lane->end)
-        return tt_fail(TUTTI_ERR_NOMEM, "ofi: no memory for a link to rank %u", link->peer);
+        return tt_fail(TUTTI_ERR_NOMEM, "ofi: out of memory for a link to rank %u", link->peer);
     for (uint32_t i = 1; i < lane->nends; i++)
         lane->end[i].meeting = link->local + TT_OFI_LANES * (size_t)LANE_BYTES + (i - 1) * (size_t)TT_OFI_MEET_BYTES;
     for (uint32_t i = 0; i < TT_OFI_RECEIVES; i++)
@@ -236,12 +236,12 @@ static void link_lose(struct tt_ofi_link *link, tutti_status status, const char 
     if (link->state == TT_OFI_LOST)
         return;
     tt_log(status == TUTTI_ERR_PEER_LOST || status == TUTTI_OK ? TT_LOG_INFO : TT_LOG_WARN,
-           "ofi: the link to rank %u is lost: %s", link->peer, why);
+           "ofi: the link to rank %u ended: %s", link->peer, why);
     link->owes_refusal = status != TUTTI_OK && link->tcp.mine;     /* or else the peer would wait for us */
     link->owes_hello = link->owes_ready = false;
     link_say(link);
     if (link->owes_refusal)     /* nobody looks after this link any more */
-        tcp_end(o, link->peer, "a refusal had no room");
+        tcp_end(o, link->peer, "no room for a refusal");
     enter(link, TT_OFI_LOST);
     link_strip(link);
     for (uint32_t i = 0; i < o->nactive; i++)
@@ -276,7 +276,7 @@ static struct tt_ofi_link *link_create(struct tt_ofi *o, uint32_t peer)
         link = NULL;
     }
     if (!link) {
-        tt_log(TT_LOG_WARN, "ofi: no memory for a link to rank %u", peer);
+        tt_log(TT_LOG_WARN, "ofi: out of memory for a link to rank %u", peer);
         return NULL;
     }
     *link = (struct tt_ofi_link){ .ofi = o, .peer = peer, .state = TT_OFI_LOST, .incarnation = 1, .cq_fd = -1 };
@@ -300,12 +300,12 @@ static void link_begin(struct tt_ofi *o, uint32_t peer, const struct tt_link *tc
     struct tt_ofi_link *link = link_create(o, peer);
 
     if (!link) {        /* when the connection's end is told, there may be memory to tell of it */
-        tcp_end(o, peer, "the wire ofi has no memory for it");
+        tcp_end(o, peer, "out of memory for the link of ofi");
         return;
     }
     link->tcp = *tcp;
     if (link_furnish(link) != TUTTI_OK) {
-        link_lose(link, TUTTI_ERR_NOMEM, "what it needs cannot be had");
+        link_lose(link, TUTTI_ERR_NOMEM, "cannot allocate its resources");
         return;
     }
     link_watch(link);
@@ -322,17 +322,19 @@ static bool understands(struct tt_ofi *o, uint32_t peer, const struct tt_ofi_add
     tt_ofi_provider_address(&o->provider, &ours);
     if (strcmp(ours.provider, theirs->provider) != 0)
         snprintf(o->unreached, sizeof o->unreached,
-                 "libfabric's provider is %s at rank %u, and %s at rank %u (TUTTI_OFI_PROVIDER)", ours.provider, rank,
-                 theirs->provider, peer);
+                 "libfabric's provider is %s on rank %u, but %s on rank %u (set TUTTI_OFI_PROVIDER)", ours.provider,
+                 rank, theirs->provider, peer);
     else if (ours.format != theirs->format)
-        snprintf(
-            o->unreached, sizeof o->unreached,
-            "libfabric's provider %s has addresses of one kind at rank %u, and of another at rank %u (TUTTI_INTERFACES)",
-            ours.provider, rank, peer);
+        snprintf(o->unreached, sizeof o->unreached,
+                 "libfabric's provider %s has addresses of different formats on ranks %u and %u "
+                 "(set TUTTI_INTERFACES)",
+                 ours.provider, rank, peer);
     else if (o->provider.local ? !tt_wire_shares_host(&o->conf, peer, ours.host == theirs->host)
                                : ours.host != theirs->host)
         snprintf(o->unreached, sizeof o->unreached,
-                 "libfabric's provider %s serves one host only, and ranks %u and %u are on two", ours.provider, rank, peer);
+                 "libfabric's provider %s supports one host only, but ranks %u and %u are on "
+                 "different hosts",
+                 ours.provider, rank, peer);
     else
         return true;
     o->wire.unreached = o->unreached;
@@ -357,23 +359,23 @@ void tt_ofi_link_break(struct tt_ofi_link *link)
     if (link->state == TT_OFI_LOST)
         return;
     if (link->status) {
-        link_lose(link, link->status, "it sends what no honest peer does");
+        link_lose(link, link->status, "protocol error: invalid message");
         return;
     }
     if (link->setbacks > SETBACKS_MAX) {
-        link_lose(link, TUTTI_ERR_PEER_LOST, "its endpoints fail again and again");
+        link_lose(link, TUTTI_ERR_PEER_LOST, "its endpoints failed repeatedly");
         return;
     }
     tt_ofi_ends_close(link);
     for (uint32_t i = 0; i < TT_OFI_LANES; i++)
         tt_ofi_lane_halt(&link->lanes[i]);
-    tt_log(TT_LOG_DEBUG, "ofi: new endpoints for rank %u, after %u", link->peer, link->incarnation);
+    tt_log(TT_LOG_DEBUG, "ofi: new endpoints for rank %u, after incarnation %u", link->peer, link->incarnation);
     link->broken = link->connected = false;
     link->incarnation++;
     link->owes_ready = false;
     enter(link, TT_OFI_GREETING);
     if (tt_ofi_ends_open(link) != TUTTI_OK) {
-        link_lose(link, TUTTI_ERR_NOMEM, "there are no more endpoints");
+        link_lose(link, TUTTI_ERR_NOMEM, "cannot open new endpoints");
         return;
     }
     link_watch(link);
@@ -400,18 +402,18 @@ static void link_connect(struct tt_ofi_link *link)
 
     memcpy(in, box->hellos[link->incarnation % 2], sizeof in);
     if (!tt_ofi_hello_read(&h, in) || h.incarnation != link->incarnation) {
-        link_lose(link, TUTTI_ERR_PROTOCOL, "its hello is none of this wire's");
+        link_lose(link, TUTTI_ERR_PROTOCOL, "protocol error: invalid hello");
         return;
     }
     for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
         if (!tt_ofi_lane_again(&link->lanes[i], h.lanes[i].applied)) {
-            link_lose(link, TUTTI_ERR_PROTOCOL, "it claims messages that were never sent");
+            link_lose(link, TUTTI_ERR_PROTOCOL, "protocol error: it acknowledged messages that were not sent");
             return;
         }
         link->theirs_key[i] = h.lanes[i].key;
     }
     if (!tt_ofi_ends_connect(link, &h)) {
-        link_lose(link, TUTTI_ERR_SYSTEM, "its endpoints are not known to the provider");
+        link_lose(link, TUTTI_ERR_SYSTEM, "the provider rejects the addresses of its endpoints");
         return;
     }
     link->theirs_token = h.token;
@@ -443,11 +445,11 @@ static void link_step(struct tt_ofi_link *link)
 
     link_say(link);
     if (heard(&box->refusal)) {
-        link_lose(link, TUTTI_ERR_PEER_LOST, "the peer gave it up");
+        link_lose(link, TUTTI_ERR_PEER_LOST, "the peer ended the link");
         return;
     }
     if (hello > link->incarnation + 1ull) {
-        link_lose(link, TUTTI_ERR_PROTOCOL, "it is further than it can be");
+        link_lose(link, TUTTI_ERR_PROTOCOL, "protocol error: its incarnation is ahead of this rank");
         return;
     }
     if (hello > link->incarnation)      /* the peer has new endpoints: ours are of no use any more */
@@ -471,7 +473,7 @@ static void tcp_lost(struct tt_ofi *o, const struct tt_done *d)
     while (link->state != TT_OFI_LOST && tt_ofi_collect(link) > 0)
         continue;
     link->tcp.mine = NULL;      /* nothing can be told any more */
-    link_lose(link, d->status, d->status ? "its process is gone, or cannot be reached" : "the peer closed it in order");
+    link_lose(link, d->status, d->status ? "the peer has ended, or is unreachable" : "closed by the peer");
 }
 
 void tt_ofi_links_step(struct tt_ofi *o)

@@ -204,7 +204,7 @@ static bool open_one(struct tt_ofi_provider *p, const struct search *s, const st
     *p = (struct tt_ofi_provider){ .info = tt_ofi_library()->dupinfo(info),
                                    .ordered = ordered,
                                    .local = is_local(info) };
-    *why = "cannot be used: no memory";
+    *why = "cannot be used: out of memory";
     if (!p->info)
         return false;
     p->hmem = p->info->caps & FI_HMEM;
@@ -213,23 +213,23 @@ static bool open_one(struct tt_ofi_provider *p, const struct search *s, const st
         p->delivers = !p->per_endpoint && says_it_delivers(info);
         p->one_lane = p->delivers       ? NULL
                       : p->per_endpoint ? "registrations are per endpoint"
-                                        : "it does not tell when writes have landed";
+                                        : "it does not report remote completions";
     }
     p->segment_bytes =
         p->info->ep_attr->max_msg_size < TT_OFI_SEGMENT_BYTES ? p->info->ep_attr->max_msg_size : TT_OFI_SEGMENT_BYTES;
     snprintf(p->name, sizeof p->name, "%s", name_of(info));
     snprintf(p->device, sizeof p->device, "%s", info->domain_attr->name);
-    *why = "cannot be used: its messages are too short";
+    *why = "cannot be used: its maximum message size is too small";
     if (p->segment_bytes < TT_OFI_SLOT_BYTES)
         goto close;
-    *why = "cannot be used: it does not open";
+    *why = "cannot be used: opening failed";
     err = tt_ofi_library()->fabric(p->info->fabric_attr, &p->fabric, NULL);
     if (!err)
         err = fi_domain(p->fabric, p->info, &p->domain, NULL);
     if (!err)
         err = fi_av_open(p->domain, &av, &p->av, NULL);
     if (err) {
-        tt_log(TT_LOG_DEBUG, "ofi: %s does not open: %s", p->name, tt_ofi_strerror(err));
+        tt_log(TT_LOG_DEBUG, "ofi: cannot open %s: %s", p->name, tt_ofi_strerror(err));
         goto close;
     }
     if (tt_ofi_trial(p, why))
@@ -258,11 +258,11 @@ static bool choose(struct tt_ofi_provider *p, struct search *s, const struct fi_
         if (was_told(s, name) || (wanted && *wanted && !is_named(wanted, name)))
             continue;
         if (!(wanted && *wanted) && is_local(info)) {
-            refuse(s, name, "serves one host only (TUTTI_OFI_PROVIDER may name it)");
+            refuse(s, name, "supports one host only (select it with TUTTI_OFI_PROVIDER)");
             continue;
         }
         best = best_of(s, list, name);
-        why = "has no address that TUTTI_INTERFACES and TUTTI_RDMA_DEVICES allow";
+        why = "has no address allowed by TUTTI_INTERFACES and TUTTI_RDMA_DEVICES";
         if (best && open_one(p, s, best, ordered, &why))
             return true;
         refuse(s, name, why);
@@ -284,9 +284,10 @@ static void describe(struct tt_ofi_provider *p, const struct search *s)
     const uint32_t version = tt_ofi_library()->version();
 
     snprintf(p->about, sizeof p->about, "libfabric %u.%u, %s on %s: messages %s%s%s%s%s%s%s%s%s", FI_MAJOR(version),
-             FI_MINOR(version), p->name, p->device, p->ordered ? "come after writes" : "wait until writes have landed",
+             FI_MINOR(version), p->name, p->device,
+             p->ordered ? "are ordered after writes" : "wait for remote completion of writes",
              p->one_lane ? ", one lane: " : "", p->one_lane ? p->one_lane : "", p->copies ? ", sources are copied" : "",
-             p->hmem ? ", knows memory of devices" : "", p->unwoken ? ", looked at every ms: " : "",
+             p->hmem ? ", supports device memory" : "", p->unwoken ? ", polled every millisecond: " : "",
              p->unwoken ? p->unwoken : "", *s->reasons ? "; not used: " : "", s->reasons);
 }
 
@@ -294,19 +295,21 @@ static void describe(struct tt_ofi_provider *p, const struct search *s)
 static tutti_status none(const struct search *s)
 {
     const char *wanted = s->conf->ofi_provider;
-    const char *hmem = s->conf->ofi_hmem ? ", and memory of devices (TUTTI_OFI_HMEM)" : "";
+    const char *hmem = s->conf->ofi_hmem ? ", and device memory (TUTTI_OFI_HMEM)" : "";
     char sentence[1024];
 
     if (*s->reasons)
         snprintf(sentence, sizeof sentence, "ofi: %s", s->reasons);
     else if (wanted && *wanted)
-        snprintf(
-            sentence, sizeof sentence,
-            "ofi: libfabric has no provider \"%s\" (TUTTI_OFI_PROVIDER) with reliable datagrams, messages in order and RMA writes%s",
-            wanted, hmem);
+        snprintf(sentence, sizeof sentence,
+                 "ofi: libfabric has no provider \"%s\" (TUTTI_OFI_PROVIDER) with reliable "
+                 "datagrams, ordered messages and RMA writes%s",
+                 wanted, hmem);
     else
         snprintf(sentence, sizeof sentence,
-                 "ofi: libfabric has no provider with reliable datagrams, messages in order and RMA writes%s", hmem);
+                 "ofi: libfabric has no provider with reliable datagrams, ordered messages and "
+                 "RMA writes%s",
+                 hmem);
     return tt_fail_again(TUTTI_ERR_UNSUPPORTED, sentence);
 }
 
@@ -327,8 +330,10 @@ tutti_status tt_ofi_provider_open(struct tt_ofi_provider *out, const struct tt_w
         found = choose(out, &s, others, false);
     }
     if (found) {
-        tell_others(&s, out, ordered, conf->ofi_provider && *conf->ofi_provider ? "is not named by TUTTI_OFI_PROVIDER" : "comes later in libfabric's list");
-        tell_others(&s, out, others, "keeps no order between writes and messages");
+        tell_others(&s, out, ordered,
+                    conf->ofi_provider && *conf->ofi_provider ? "is not selected by TUTTI_OFI_PROVIDER"
+                                                              : "comes later in libfabric's list");
+        tell_others(&s, out, others, "does not order messages after writes");
         describe(out, &s);
         tt_log(TT_LOG_INFO, "ofi: %s", out->about);
     } else {

@@ -122,7 +122,7 @@ static tutti_status make_region(struct tt_wire *w, void *mem, size_t bytes, bool
     tutti_status st;
 
     if (!r)
-        return tt_fail(TUTTI_ERR_NOMEM, "ofi: no memory to register a region");
+        return tt_fail(TUTTI_ERR_NOMEM, "ofi: out of memory for a region");
     r->public.wire = w;
     r->exposed = exposed;
     r->device = tt_registry_is_device(mem, bytes);
@@ -132,7 +132,7 @@ static tutti_status make_region(struct tt_wire *w, void *mem, size_t bytes, bool
     st = TUTTI_ERR_NOMEM;
     r->id = id_take(o);
     if (r->id == 0) {
-        tt_fail(st, "ofi: no memory for more than %u regions", o->nregions);
+        tt_fail(st, "ofi: out of memory for more than %u regions", o->nregions);
         goto free;
     }
     st = region_register(o, r);
@@ -267,7 +267,8 @@ tutti_status tt_ofi_import(struct tt_wire *w, uint32_t peer, const struct tt_blo
     struct tt_ofi_key k;
 
     if (!tt_ofi_key_read(&k, key) || k.region == 0)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "ofi: rank %u sent a key of %u bytes that is none of this wire's", peer, key->bytes);
+        return tt_fail(TUTTI_ERR_PROTOCOL, "ofi: protocol error: rank %u sent an invalid key of %u bytes", peer,
+                       key->bytes);
     *out = (struct tt_rkey){ .wire = w, .peer = peer, .bytes = k.bytes, .handle = { k.region, k.generation } };
     return TUTTI_OK;
 }

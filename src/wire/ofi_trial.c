@@ -87,13 +87,13 @@ static bool trial_open(struct trial *t)
     const struct tt_ofi_provider *p = t->provider;
     struct fid_ep *per_endpoint;
 
-    t->why = "cannot be used: it gives no endpoints";
+    t->why = "cannot be used: cannot open endpoints";
     if (!side_open(p, &t->from) || !side_open(p, &t->at))
         return false;
-    t->why = "failed its trial: its endpoints have no names for others";
+    t->why = "failed its trial: its endpoints have no addresses";
     if (!side_learn(p, &t->from, &t->at) || !side_learn(p, &t->at, &t->from))
         return false;
-    t->why = "cannot be used: it registers no memory";
+    t->why = "cannot be used: memory registration failed";
     t->source = calloc(1, BYTES);
     t->target = calloc(1, BYTES);
     t->note = calloc(2, SMALL_BYTES);
@@ -138,7 +138,7 @@ static void progress(struct trial *t, struct side *s)
     for (ssize_t i = 0; i < n; i++)
         ((struct pending *)e[i].op_context)->over = true;
     if (n == -FI_EAVAIL && fi_cq_readerr(s->cq, &err, 0) >= 0) {
-        tt_log(TT_LOG_DEBUG, "ofi: an operation of the trial of %s fails: %s", t->provider->name, tt_ofi_strerror(err.err));
+        tt_log(TT_LOG_DEBUG, "ofi: an operation in the trial of %s failed: %s", t->provider->name, tt_ofi_strerror(err.err));
         t->failed = true;
     }
 }
@@ -341,10 +341,10 @@ static bool writes_wake(struct trial *t)
 static const char *try_waking(struct trial *t)
 {
     if (t->at.fd < 0)
-        return "it has nothing to sleep on";
+        return "it has no wait descriptor";
     if (!note_wakes(t))
-        return "messages do not wake who sleeps";
-    return writes_wake(t) ? NULL : "writes do not wake who sleeps";
+        return "messages do not wake a waiting thread";
+    return writes_wake(t) ? NULL : "writes do not wake a waiting thread";
 }
 
 /* As write_landed. */
@@ -378,24 +378,25 @@ static bool run(struct tt_ofi_provider *p, struct trial *t)
 
     if (!trial_open(t))
         return false;
-    t->why = "failed its trial: two endpoints in one process do not reach each other";
+    t->why = "failed its trial: two endpoints of one process cannot communicate";
     for (uint32_t i = 0; i < ROUNDS; i++) {
         if (!try_order(t, (uint8_t)(16 + i), &before, &landed))
             return false;
         if (p->ordered && !before) {
-            t->why = "failed its trial: it says that messages come after writes, and they do not";
+            t->why = "failed its trial: it claims to order messages after writes, but does not";
             return false;
         }
     }
     if (!p->ordered && !landed) {
-        t->why = "failed its trial: it says that writes are over at the target, and they are not";
+        t->why = "failed its trial: it reports remote completion of writes that have not arrived";
         return false;
     }
-    t->why = "failed its trial: asked to (TUTTI_LANES), it does not tell when writes have landed, as it says it does";
+    t->why = "failed its trial: it claims to report remote completions (needed for TUTTI_LANES), "
+             "but does not";
     for (uint32_t i = 0; i < ROUNDS && p->delivers; i++)
         if (!try_delivery(t, (uint8_t)(32 + i)))
             return false;
-    t->why = "failed its trial: messages get lost";
+    t->why = "failed its trial: it lost messages";
     p->unwoken = try_waking(t);
     if (t->failed)
         return false;

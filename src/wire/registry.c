@@ -358,9 +358,12 @@ static tutti_status fail_device(const char *name, int err, const void *mem, uint
                             : err == EBADF || err == EINVAL ? TUTTI_ERR_INVALID
                                                             : TUTTI_ERR_UNSUPPORTED;
 
-    return tt_fail(st, "%s does not register %" PRIu64 " bytes of device memory at %p by %s: %s%s", name, bytes, mem,
-                   what->dmabuf >= 0 ? "its dma-buf" : "its address", strerror(err),
-                   what->dmabuf < 0 && err == EFAULT ? " (that takes a kernel module like nvidia-peermem)" : "");
+    return tt_fail(st,
+                   "%s cannot register %" PRIu64 " bytes of device memory at %p by %s: %s%s",
+                   name, bytes, mem, what->dmabuf >= 0 ? "its dma-buf" : "its address", strerror(err),
+                   what->dmabuf < 0 && err == EFAULT ? " (a kernel module like nvidia-peermem "
+                                                       "is required)"
+                                                     : "");
 }
 
 static tutti_status fail_to_register(const char *name, int err, const void *mem, uint64_t bytes)
@@ -377,8 +380,9 @@ static tutti_status fail_to_register(const char *name, int err, const void *mem,
         return fail_device(name, err, mem, bytes, &what);
     if (err == ENOMEM)
         return tt_fail(TUTTI_ERR_NOMEM,
-                       "%s cannot register %" PRIu64 " bytes: no memory, or more than may be locked (ulimit -l)", name,
-                       bytes);
+                       "%s cannot register %" PRIu64 " bytes: out of memory, or above the limit of "
+                                                     "locked memory (ulimit -l)",
+                       name, bytes);
     return tt_fail_errno(err, "%s: register %" PRIu64 " bytes at %p", name, bytes, mem);
 }
 
@@ -392,8 +396,8 @@ static void watch_lost(void)
     registry.counts.invalidated += tt_regcache_invalidate(&registry.cache, NULL, 0, UINT64_MAX);
     pthread_cond_signal(&registry.work);
     unlock();
-    tt_log(TT_LOG_WARN, "registered memory is kept only where the application has told of it from here on: "
-                        "this program has closed the descriptor by which memory was watched");
+    tt_log(TT_LOG_WARN, "registrations are kept only for memory of tutti_mem_register from now on: "
+                        "this program has closed the userfaultfd descriptor that detects changes");
 }
 
 /* Reads what the kernel tells, so that who changes watched memory goes on. */
@@ -512,7 +516,7 @@ static tutti_status read_settings(struct settings *out)
         for (s.mode = MODE_NONE; s.mode < MODES && strcmp(text, mode_names[s.mode]) != 0;)
             s.mode++;
         if (s.mode == MODES)
-            return tt_fail(TUTTI_ERR_INVALID, "TUTTI_REGISTER is \"%s\", but must be none, lazy, eager or async", text);
+            return tt_fail(TUTTI_ERR_INVALID, "TUTTI_REGISTER is \"%s\": must be none, lazy, eager or async", text);
     }
     st = tt_param_get(TT_PARAM_REGISTER_BYTES, &s.bytes_max);
     if (!st)
@@ -535,7 +539,7 @@ tutti_status tt_registry_check(void)
 static void start_watch(void)
 {
     struct tt_memwatch watch;
-    const char *why = "there is no thread for it";
+    const char *why = "cannot start its threads";
     bool works, watches = tt_memwatch_open(&watch, &why);
 
     if (watches)
@@ -546,7 +550,7 @@ static void start_watch(void)
         watches = false;
     }
     if (!watches)
-        tt_log(TT_LOG_INFO, "registered memory is kept only where the application has told of it: %s", why);
+        tt_log(TT_LOG_INFO, "registrations are kept only for memory of tutti_mem_register: %s", why);
     lock();
     registry.works = works;
     registry.watches = watches;
@@ -622,7 +626,7 @@ tutti_status tt_registry_join(struct tt_domain **out, const struct tt_registrar 
 
     pthread_once(&once, handle_forks);
     if (!d)
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory for a domain", registrar->name);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for a domain", registrar->name);
     st = start();
     if (st) {
         free(d);
@@ -714,7 +718,7 @@ static tutti_status tell(void *mem, size_t bytes, const struct tt_device_memory 
     if (!t) {
         if (device && device->dmabuf >= 0)
             close(device->dmabuf);
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory to remember %zu bytes at %p", bytes, mem);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the registration of %zu bytes at %p", bytes, mem);
     }
     t->mem = (uintptr_t)mem;
     t->bytes = bytes;
@@ -757,9 +761,9 @@ tutti_status tt_registry_tell_device(void *mem, size_t bytes, const struct tt_de
     if (mine.dmabuf >= 0) {
         mine.dmabuf = fcntl(what->dmabuf, F_DUPFD_CLOEXEC, 0);      /* the caller may close its own */
         if (mine.dmabuf < 0 && errno == EBADF)
-            return tt_fail(TUTTI_ERR_INVALID, "%d is no descriptor of a dma-buf", what->dmabuf);
+            return tt_fail(TUTTI_ERR_INVALID, "invalid dma-buf descriptor: %d", what->dmabuf);
         if (mine.dmabuf < 0)
-            return tt_fail_errno(errno, "keep the descriptor of a dma-buf");
+            return tt_fail_errno(errno, "duplicate the descriptor of a dma-buf");
     }
     return tell(mem, bytes, &mine);
 }
@@ -895,11 +899,10 @@ tutti_status tt_registry_admits(const void *mem, size_t bytes)
     unlock();
     if (good)
         return TUTTI_OK;
-    return tt_fail(
-        TUTTI_ERR_INVALID,
-        "%zu bytes at %p are to be registered, but Tutti was not told of them (tutti_mem_register, tutti_mem_alloc), "
-        "and TUTTI_REGISTER_DYNAMIC is 0",
-        bytes, mem);
+    return tt_fail(TUTTI_ERR_INVALID,
+                   "cannot use %zu bytes at %p: not registered (use tutti_mem_register or "
+                   "tutti_mem_alloc, or set TUTTI_REGISTER_DYNAMIC=1)",
+                   bytes, mem);
 }
 
 void tt_registry_counts(struct tt_registry_counts *out)

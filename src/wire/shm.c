@@ -67,7 +67,7 @@ struct tt_shm_peer *tt_shm_peer_make(struct tt_shm *w, uint32_t rank)
         return peer;
     peer = make_room(w) ? tt_slab_take(&w->peer_slab) : NULL;
     if (!peer || !tt_sparse_set(&w->peers, rank, peer)) {
-        tt_fail(TUTTI_ERR_NOMEM, "shm: no memory for rank %u", rank);
+        tt_fail(TUTTI_ERR_NOMEM, "shm: out of memory for rank %u", rank);
         return NULL;
     }
     peer->rank = rank;
@@ -249,7 +249,7 @@ static tutti_status shm_open(struct tt_wire **out, const struct tt_wire_conf *co
     tutti_status st;
 
     if (!w)
-        return tt_fail(TUTTI_ERR_NOMEM, "shm: no memory");
+        return tt_fail(TUTTI_ERR_NOMEM, "shm: out of memory for the transport");
     w->base.caps = TT_WIRE_CAP_INSTANT | TT_WIRE_CAP_ORDERED | TT_WIRE_CAP_MAPPED;
     w->conf = *conf;
     w->acceptor.listener = w->epoll = w->bell_fd = -1;
@@ -260,7 +260,7 @@ static tutti_status shm_open(struct tt_wire **out, const struct tt_wire_conf *co
     w->done = calloc(w->done_cap, sizeof *w->done);
     w->shared = calloc(TT_SHM_SEGMENTS_MAX, sizeof *w->shared);    /* regions are handed out by address: never moved */
     if (!w->done || !w->shared) {
-        st = tt_fail(TUTTI_ERR_NOMEM, "shm: no memory");
+        st = tt_fail(TUTTI_ERR_NOMEM, "shm: out of memory for the transport");
         goto close;
     }
     st = tt_segment_create(&w->bell, sizeof(struct tt_shm_bell));

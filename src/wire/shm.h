@@ -56,7 +56,7 @@ struct tt_shm_ask_line {
     _Atomic uint64_t state;         /* number << 2 | enum tt_shm_ask_state */
     struct tt_shm_ask ask;
 };
-_Static_assert(sizeof(struct tt_shm_ask_line) == 64, "an ask is a cache line");
+_Static_assert(sizeof(struct tt_shm_ask_line) == 64, "a request is a cache line");
 
 /* A struct iovec that another process may change. */
 struct tt_shm_vector {

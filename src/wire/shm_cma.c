@@ -107,8 +107,8 @@ void tt_shm_cma_meet(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t nonce_
     else
         err = read_process(who.pid, nonce_at, nonce, NULL, 0, 0);
     if (err) {
-        tt_log(TT_LOG_INFO, "shm: the memory of rank %u cannot be read (%s): what it sends here is copied twice",
-               peer->rank, strerror(err));
+        tt_log(TT_LOG_INFO, "shm: cannot read the memory of rank %u (%s): its data is copied twice", peer->rank,
+               strerror(err));
         return;
     }
     peer->pid = who.pid;
@@ -348,7 +348,9 @@ static enum outcome fetch_piece(struct tt_shm *w, struct tt_shm_peer *peer, cons
         return LATER;
     }
     if (err) {
-        tt_fail_errno(err, "shm: read %llu bytes of rank %u, which could be read before (TUTTI_CMA=0 does without)",
+        tt_fail_errno(err,
+                      "shm: read %llu bytes of rank %u, whose memory was readable before "
+                      "(TUTTI_CMA=0 disables direct copies)",
                       (unsigned long long)n, peer->rank);
         tt_shm_link_lost(w, peer, TUTTI_ERR_SYSTEM);
         return LATER;

@@ -235,7 +235,8 @@ static tutti_status take_hello(struct tt_shm *w, struct tt_shm_peer *peer, const
     if (fds[0] < 0 || fds[1] < 0 || fds[2] < 0 || p->bytes != w->conf.link_bytes) {
         close_fds(fds);
         return tt_fail(TUTTI_ERR_PROTOCOL,
-                       "shm: rank %u greets without its descriptors, or with a link of %llu bytes, not %llu",
+                       "shm: protocol error: the hello of rank %u lacks descriptors, or has a link "
+                       "of %llu bytes, not %llu",
                        peer->rank, (unsigned long long)p->bytes, (unsigned long long)w->conf.link_bytes);
     }
     fd = fds[0];
@@ -295,14 +296,15 @@ static void greeting_ended(struct tt_shm *w, struct tt_shm_peer *peer)
 /* Nobody listens at the peer's name. Once it did: the peer is gone. Else it may be on another host that looks like this one. */
 static void refused(struct tt_shm *w, struct tt_shm_peer *peer, int err)
 {
-    tt_log(TT_LOG_INFO, "shm: connect to rank %u: %s", peer->rank, strerror(err));
+    tt_log(TT_LOG_INFO, "shm: cannot connect to rank %u: %s", peer->rank, strerror(err));
     if (!peer->first) {
         tt_shm_link_lost(w, peer, TUTTI_ERR_PEER_LOST);
         return;
     }
     peer->state = TT_SHM_NONE;
     w->nwanted--;
-    w->base.unreached = "no process listens at its shared-memory socket (it ended, or runs on another host)";
+    w->base.unreached = "no process listens on its shared-memory socket (it has ended, or runs on "
+                        "another host)";
 }
 
 /* Begins (again) to connect. */
@@ -314,7 +316,7 @@ static void try_connect(struct tt_shm *w, struct tt_shm_peer *peer)
     if (fd < 0) {
         tt_shm_link_lost(w, peer,
                          errno == EMFILE ? tt_fail_descriptors("shm: connect to a rank of this host", LINK_DESCRIPTORS)
-                                         : tt_fail_errno(errno, "shm: a socket to rank %u", peer->rank));
+                                         : tt_fail_errno(errno, "shm: create a socket for rank %u", peer->rank));
         return;
     }
     if (connect(fd, (struct sockaddr *)&peer->addr, peer->addr_len) < 0) {
@@ -336,7 +338,7 @@ static void try_connect(struct tt_shm *w, struct tt_shm_peer *peer)
         if (errno == EPIPE || errno == ECONNRESET)
             greeting_ended(w, peer);    /* it had too many strangers */
         else
-            tt_shm_link_lost(w, peer, tt_fail_errno(errno, "shm: greet rank %u", peer->rank));
+            tt_shm_link_lost(w, peer, tt_fail_errno(errno, "shm: send a hello to rank %u", peer->rank));
         return;
     }
     watch(w, fd, peer->rank, EPOLLIN);
@@ -437,7 +439,7 @@ static void hear_stranger(struct tt_shm *w, struct tt_shm_stranger *s)
         return;
     }
     if (got < 0 || !hello_is_valid(w, &p)) {
-        tt_log(TT_LOG_WARN, "shm: dropped a connection that does not belong to this job");
+        tt_log(TT_LOG_WARN, "shm: closed a connection from outside this job");
         close_fds(fds);
         close(fd);
         return;
@@ -517,7 +519,8 @@ static void add_segment(struct tt_shm *w, struct tt_shm_peer *peer, const struct
 
     fds[0] = -1;
     if (fd < 0)
-        st = tt_fail(TUTTI_ERR_PROTOCOL, "shm: rank %u shares a segment without memory", peer->rank);
+        st =
+            tt_fail(TUTTI_ERR_PROTOCOL, "shm: protocol error: rank %u sent a segment without a descriptor", peer->rank);
     else
         st = tt_shm_segment_add(w, peer, p->id, p->slot, fd, p->bytes);
     if (st)
@@ -534,7 +537,7 @@ void tt_shm_hear(struct tt_shm *w, struct tt_shm_peer *peer)
         if (got == 0)
             return;
         if (got == -2) {
-            tt_shm_link_lost(w, peer, tt_fail_descriptors("shm: hear from a rank of this host", LINK_DESCRIPTORS));
+            tt_shm_link_lost(w, peer, tt_fail_descriptors("shm: receive from a rank of this host", LINK_DESCRIPTORS));
         } else if (got < 0 && peer->state == TT_SHM_GREETING) {
             greeting_ended(w, peer);
         } else if (got < 0) {
@@ -597,7 +600,7 @@ tutti_status tt_shm_listen(struct tt_shm *w)
         snprintf(addr.sun_path + 7 + 2 * i, 3, "%02x", w->name[i]);
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
-        return tt_fail_errno(errno, "shm: a socket to listen on");
+        return tt_fail_errno(errno, "shm: create a socket for listening");
     if (bind(fd, (struct sockaddr *)&addr, len) < 0 || listen(fd, 128) < 0)
         st = tt_fail_errno(errno, "shm: listen on a Unix socket");
     else
@@ -614,7 +617,7 @@ void tt_shm_memory(const struct tt_wire *base, tutti_memory *m)
 {
     const struct tt_shm *w = (const struct tt_shm *)base;
     const tutti_memory_part own = {
-        .purpose = "shm: the wire",
+        .purpose = "shm: transport",
         .shared = 1,
         .fixed_bytes = sizeof *w + TT_SHM_SEGMENTS_MAX * sizeof *w->shared +
                        w->own_cap * sizeof(struct tt_shm_shared *) + w->gone_cap * sizeof *w->gone + w->bell.bytes,

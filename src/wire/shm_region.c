@@ -51,7 +51,9 @@ tutti_status tt_shm_segment_add(struct tt_shm *w, struct tt_shm_peer *peer, uint
 
     if (slot >= TT_SHM_SEGMENTS_MAX) {
         close(fd);
-        return tt_fail(TUTTI_ERR_PROTOCOL, "shm: rank %u shares more than %u segments", peer->rank, TT_SHM_SEGMENTS_MAX);
+        return tt_fail(TUTTI_ERR_PROTOCOL,
+                       "shm: protocol error: too many segments of rank %u: the maximum is %u",
+                       peer->rank, TT_SHM_SEGMENTS_MAX);
     }
     st = tt_segment_attach(&seg, fd, bytes);
     if (st)
@@ -62,7 +64,7 @@ tutti_status tt_shm_segment_add(struct tt_shm *w, struct tt_shm_peer *peer, uint
 
         if (!more) {
             tt_segment_fini(&seg);
-            return tt_fail(TUTTI_ERR_NOMEM, "shm: no memory for the segments of rank %u", peer->rank);
+            return tt_fail(TUTTI_ERR_NOMEM, "shm: out of memory for the segments of rank %u", peer->rank);
         }
         memset(more + peer->nsegments, 0, (n - peer->nsegments) * sizeof *more);
         peer->segments = more;
@@ -129,7 +131,7 @@ static tutti_status reg_own(struct tt_shm *w, void *mem, size_t bytes, struct tt
         return TUTTI_ERR_UNSUPPORTED;
     s = own_get(w);
     if (!s)
-        return tt_fail(TUTTI_ERR_NOMEM, "shm: no memory to register a region");
+        return tt_fail(TUTTI_ERR_NOMEM, "shm: out of memory for a region");
     s->used = true;
     s->region = (struct tt_region){ .wire = &w->base, .mem = mem, .bytes = bytes };
     write_key(s);
@@ -156,7 +158,7 @@ tutti_status tt_shm_reg(struct tt_wire *base, void *mem, size_t bytes, struct tt
         return reg_own(w, mem, bytes, out);
     s = w->free_shared ? w->free_shared : &w->shared[w->nshared];
     if (s == &w->shared[TT_SHM_SEGMENTS_MAX] || w->newest + 1 == ID_OF_CALLER)
-        return tt_fail(TUTTI_ERR_NOMEM, "shm: more than %u segments", TT_SHM_SEGMENTS_MAX);
+        return tt_fail(TUTTI_ERR_NOMEM, "shm: too many segments: the maximum is %u", TT_SHM_SEGMENTS_MAX);
     st = tt_segment_create(&s->seg, bytes);
     if (st)
         return st;
@@ -228,13 +230,15 @@ tutti_status tt_shm_withdraw(struct tt_region *region, uint64_t offset, uint64_t
     if (!s->private)
         s->private = calloc(s->seg.bytes / page / 64 + 1, sizeof *s->private);
     if (!s->private)
-        return tt_fail(TUTTI_ERR_NOMEM, "shm: no memory to take %llu bytes back from peers", (unsigned long long)bytes);
+        return tt_fail(TUTTI_ERR_NOMEM,
+                       "shm: out of memory for the withdrawal of %llu bytes from peers",
+                       (unsigned long long)bytes);
     for (size_t from = offset / page, to; from < end; from = to) {
         to = from + 1;
         while (to < end && is_private(s, to) == is_private(s, from))
             to++;
         if (!is_private(s, from) && !take_pages(s, from, to - from, page))
-            return tt_fail_errno(errno, "shm: take %zu bytes back from peers", (to - from) * page);
+            return tt_fail_errno(errno, "shm: withdraw %zu bytes from peers", (to - from) * page);
     }
     return TUTTI_OK;
 }
@@ -304,7 +308,7 @@ tutti_status tt_shm_import(struct tt_wire *base, uint32_t rank, const struct tt_
     id = tt_read_u64(&r);
     bytes = tt_read_u64(&r);
     if (r.bad || id == 0)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "shm: rank %u sent a key that is none of shared memory", rank);
+        return tt_fail(TUTTI_ERR_PROTOCOL, "shm: protocol error: rank %u sent an invalid key", rank);
     if (id >= ID_OF_CALLER)
         return import_own(w, rank, id, bytes, out);
     if (!peer)
@@ -313,7 +317,9 @@ tutti_status tt_shm_import(struct tt_wire *base, uint32_t rank, const struct tt_
         for (uint32_t i = 0; i < peer->nsegments; i++)
             if (peer->segments[i].seg.base && peer->segments[i].id == id) {
                 if (bytes > peer->segments[i].seg.bytes)
-                    return tt_fail(TUTTI_ERR_PROTOCOL, "shm: rank %u claims more of a segment than there is", rank);
+                    return tt_fail(TUTTI_ERR_PROTOCOL,
+                                   "shm: protocol error: the key of rank %u exceeds its segment",
+                                   rank);
                 *out = (struct tt_rkey){
                     .wire = base, .peer = rank, .mapped = peer->segments[i].seg.base,
                     .past_cache = &peer->stores.best, .bytes = bytes, .handle = { id },

@@ -126,16 +126,21 @@ tutti_status tt_segment_attach(struct tt_segment *seg, int fd, size_t bytes)
     int seals;
 
     if (fstat(fd, &sb) < 0) {
-        st = tt_fail_errno(errno, "shm: look at a peer's segment");
+        st = tt_fail_errno(errno, "shm: stat a peer's segment");
         goto close;
     }
     if (bytes == 0 || (uint64_t)sb.st_size < bytes) {
-        st = tt_fail(TUTTI_ERR_PROTOCOL, "shm: a peer's segment has %lld bytes, not %zu", (long long)sb.st_size, bytes);
+        st = tt_fail(TUTTI_ERR_PROTOCOL,
+                     "shm: protocol error: a peer's segment has %lld bytes, not %zu",
+                     (long long)sb.st_size, bytes);
         goto close;
     }
     seals = fcntl(fd, F_GET_SEALS);     /* -1: it is no memory file */
     if (seals < 0 || !(seals & F_SEAL_SHRINK)) {
-        st = tt_fail(TUTTI_ERR_PROTOCOL, "shm: a peer's segment of %zu bytes can be cut off", bytes);
+        st = tt_fail(TUTTI_ERR_PROTOCOL,
+                     "shm: protocol error: a peer's segment of %zu bytes is not sealed "
+                     "against truncation",
+                     bytes);
         goto close;
     }
     base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

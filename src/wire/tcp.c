@@ -49,7 +49,7 @@ static tutti_status tcp_furnish(struct tt_tcp *t)
     t->ndones = TT_TCP_DONES;
     t->trash = malloc(TT_TCP_TRASH_BYTES);
     if (!t->dones || !t->trash)
-        return tt_fail(TUTTI_ERR_NOMEM, "tcp: no memory for the tables of %u ranks", t->conf.nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "tcp: out of memory for the tables of %u ranks", t->conf.nranks);
     t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     t->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (t->epoll_fd < 0 || t->timer_fd < 0 || epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, t->timer_fd, &ev) != 0)
@@ -63,7 +63,7 @@ static void log_addresses(const struct tt_tcp *t)
         char text[INET6_ADDRSTRLEN] = "?";
 
         inet_ntop(t->ifaddrs[i].family, t->ifaddrs[i].ip, text, sizeof text);
-        tt_log(TT_LOG_INFO, "tcp: may be reached at %s (%s)", text, t->ifaddrs[i].name);
+        tt_log(TT_LOG_INFO, "tcp: address for peers: %s (%s)", text, t->ifaddrs[i].name);
     }
 }
 
@@ -72,9 +72,10 @@ static tutti_status no_interface(const char *rule)
     char sentence[512];
 
     if (rule && *rule)
-        snprintf(sentence, sizeof sentence, "tcp: no interface that is up is allowed by \"%s\" (TUTTI_INTERFACES or conf.interfaces)", rule);
+        snprintf(sentence, sizeof sentence,
+                 "tcp: no active interface matches \"%s\" (set TUTTI_INTERFACES or conf.interfaces)", rule);
     else
-        snprintf(sentence, sizeof sentence, "tcp: no interface is up");
+        snprintf(sentence, sizeof sentence, "tcp: no interface is active");
     return tt_fail_again(TUTTI_ERR_UNSUPPORTED, sentence);
 }
 
@@ -102,7 +103,7 @@ static tutti_status tcp_open(struct tt_wire **out, const struct tt_wire_conf *co
     tutti_status st;
 
     if (!t)
-        return tt_fail(TUTTI_ERR_NOMEM, "tcp: no memory");
+        return tt_fail(TUTTI_ERR_NOMEM, "tcp: out of memory for the transport");
     t->conf = *conf;
     if (tt_secure_is_plain(conf->secure))
         t->conf.secure = NULL;
@@ -179,7 +180,8 @@ static tutti_status tcp_import(struct tt_wire *w, uint32_t peer, const struct tt
     struct tt_tcp_key k;
 
     if (!tt_tcp_key_read(&k, key) || k.region == 0)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "tcp: rank %u sent a key of %u bytes that is none of this wire's", peer, key->bytes);
+        return tt_fail(TUTTI_ERR_PROTOCOL, "tcp: protocol error: rank %u sent an invalid key of %u bytes", peer,
+                       key->bytes);
     *out = (struct tt_rkey){ .wire = w, .peer = peer, .bytes = k.bytes, .handle = { k.region, k.generation } };
     return TUTTI_OK;
 }

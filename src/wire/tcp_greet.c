@@ -223,7 +223,11 @@ static void link_establish(struct tt_tcp_link *link, struct tt_tcp_greeting *g)
     link->nonce = g->hello.nonce;
     link->theirs_bytes = g->hello.link_bytes;
     if (!tt_tcp_link_furnish(link, lanes) || !greeting_adopt(g, &link->lanes[0])) {
-        tt_tcp_link_lose(link, tt_fail(TUTTI_ERR_NOMEM, "tcp: no memory for the link to rank %u", link->peer), "no memory");
+        tt_tcp_link_lose(link,
+                         tt_fail(TUTTI_ERR_NOMEM,
+                                 "tcp: out of memory for the link to rank %u",
+                                 link->peer),
+                         "out of memory");
         return;
     }
     tt_tcp_link_up(link);
@@ -298,7 +302,9 @@ static void attempt_starved(struct tt_tcp_greeting *g, int err)
         return;
     }
     if (!g->tcp->starved)
-        tt_log(TT_LOG_WARN, "tcp: no descriptor is left to connect to rank %u (%s; ulimit -n): it waits until there is one",
+        tt_log(TT_LOG_WARN,
+               "tcp: cannot connect to rank %u yet: %s (raise RLIMIT_NOFILE with ulimit -n): "
+               "waiting for a free descriptor",
                g->link->peer, strerror(err));
     g->tcp->starved = true;
     set_state(g, PAUSED, tt_now_ns() + PAUSE_NS);
@@ -323,9 +329,9 @@ static void attempt_start(struct tt_tcp_greeting *g)
     }
     link->starved_ns = 0;
     if (g->fd < 0) {
-        tt_log(TT_LOG_WARN, "tcp: no socket to connect to rank %u: %s", link->peer, strerror(errno));
+        tt_log(TT_LOG_WARN, "tcp: cannot create a socket for rank %u: %s", link->peer, strerror(errno));
     } else if (way.rail != TT_TCP_NO_RAIL && !tt_tcp_rail_bind(g->tcp, g->fd, way.rail)) {
-        tt_log(TT_LOG_INFO, "tcp: lane %u to rank %u cannot start from %s: %s", g->lane, link->peer,
+        tt_log(TT_LOG_INFO, "tcp: cannot bind lane %u to rank %u to %s: %s", g->lane, link->peer,
                g->tcp->conf.rails->rail[way.rail].name, strerror(errno));
     } else if (connect(g->fd, (struct sockaddr *)&to, bytes) == 0 || errno == EINPROGRESS) {
         if (tt_tcp_watch(g->tcp, g->fd, EPOLLOUT, g))
@@ -352,12 +358,12 @@ static void attempts_over(struct tt_tcp_greeting *g)
 
     greeting_end(g);
     if (g->lane > 0) {
-        tt_log(TT_LOG_INFO, "tcp: lane %u to rank %u could not be opened", g->lane, link->peer);
+        tt_log(TT_LOG_INFO, "tcp: cannot connect lane %u to rank %u", g->lane, link->peer);
         return;
     }
     if (other && (other->state == WELCOMED || greeting_welcome(other)))
         return;
-    tt_tcp_link_lose(link, TUTTI_ERR_PEER_LOST, "none of its addresses connects");
+    tt_tcp_link_lose(link, TUTTI_ERR_PEER_LOST, "cannot connect to any of its addresses");
 }
 
 /* Says, once for a link, why the peer and we do not believe each other. */
@@ -366,7 +372,7 @@ static void say_refusal(struct tt_tcp_greeting *g)
     const bool refused = g->stream && *tt_stream_why(g->stream);
 
     if (refused && !g->link->refused)
-        tt_log(TT_LOG_WARN, "tcp: the connection to rank %u cannot be secured: %s", g->link->peer, tt_stream_why(g->stream));
+        tt_log(TT_LOG_WARN, "tcp: cannot secure the connection to rank %u: %s", g->link->peer, tt_stream_why(g->stream));
     g->link->refused |= refused;
 }
 
@@ -528,7 +534,8 @@ tutti_status tt_tcp_connect(struct tt_wire *w, uint32_t peer, const struct tt_bl
     struct tt_tcp_address parsed;
 
     if (peer >= t->conf.nranks || peer == t->conf.rank)
-        return tt_fail(TUTTI_ERR_INVALID, "tcp: rank %u of %u cannot connect to rank %u", t->conf.rank, t->conf.nranks, peer);
+        return tt_fail(TUTTI_ERR_INVALID, "tcp: invalid peer: rank %u of %u cannot connect to rank %u", t->conf.rank,
+                       t->conf.nranks, peer);
     if (!tt_tcp_address_read(&parsed, address))
         return TUTTI_ERR_UNSUPPORTED;
     if (!t->settled)
@@ -539,7 +546,7 @@ tutti_status tt_tcp_connect(struct tt_wire *w, uint32_t peer, const struct tt_bl
     if (!link)
         link = tt_tcp_link_create(t, peer);
     if (!link)
-        return tt_fail(TUTTI_ERR_NOMEM, "tcp: no memory for a link to rank %u", peer);
+        return tt_fail(TUTTI_ERR_NOMEM, "tcp: out of memory for a link to rank %u", peer);
     link->address = parsed;
     rank_candidates(link);
     if (link->ncandidates == 0)
@@ -607,7 +614,7 @@ static void stranger_heard(struct tt_tcp_greeting *g)
     if (heard == HEARD_NOTHING)
         return;
     if (heard == HEARD_ENOUGH) {
-        tt_log(TT_LOG_INFO, "tcp: dropped a connection that is none of this job's%s%s", g->stream ? ": " : "",
+        tt_log(TT_LOG_INFO, "tcp: closed a connection from outside this job%s%s", g->stream ? ": " : "",
                g->stream ? tt_stream_why(g->stream) : "");
         greeting_end(g);
         return;

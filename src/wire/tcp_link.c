@@ -268,7 +268,7 @@ void tt_tcp_link_lose(struct tt_tcp_link *link, tutti_status status, const char 
 
     if (link->state == TT_TCP_LOST)
         return;
-    tt_log(status == TUTTI_ERR_PEER_LOST || status == TUTTI_OK ? TT_LOG_INFO : TT_LOG_WARN, "tcp: the link to rank %u is lost: %s", link->peer, why);
+    tt_log(status == TUTTI_ERR_PEER_LOST || status == TUTTI_OK ? TT_LOG_INFO : TT_LOG_WARN, "tcp: the link to rank %u ended: %s", link->peer, why);
     for (uint32_t i = 0; i < link->nlanes; i++)
         lane_close(&link->lanes[i]);
     tt_tcp_greetings_end(link);
@@ -295,7 +295,7 @@ void tt_tcp_lane_ended(struct tt_tcp_lane *lane)
                     t->active[k] = t->active[--t->nactive];
             return;
         }
-    tt_tcp_link_lose(link, TUTTI_OK, "the peer closed it in order");
+    tt_tcp_link_lose(link, TUTTI_OK, "closed by the peer");
 }
 
 /* Whether the other end has reset it: what was not acknowledged then will never be, and still counts as pending. */
@@ -327,7 +327,7 @@ void tt_tcp_links_expire(struct tt_tcp *t, uint64_t now_ns)
     for (uint32_t i = t->nactive; i-- > 0;) {
         if (i >= t->nactive || !is_silent(t->active[i]))
             continue;           /* losing a link changes the list */
-        tt_tcp_link_lose(t->active[i]->link, TUTTI_ERR_PEER_LOST, "its host answers nothing any more");
+        tt_tcp_link_lose(t->active[i]->link, TUTTI_ERR_PEER_LOST, "its host does not respond");
     }
 }
 
@@ -429,7 +429,7 @@ void tt_tcp_memory(const struct tt_wire *w, tutti_memory *m)
 {
     const struct tt_tcp *t = (const struct tt_tcp *)w;
     tutti_memory_part links = { .purpose = "tcp: links", .shared = 1, .peer_bytes = tt_sparse_bytes(&t->links) };
-    const tutti_memory_part own = { .purpose = "tcp: the wire",
+    const tutti_memory_part own = { .purpose = "tcp: transport",
                                     .shared = 1,
                                     .fixed_bytes = sizeof *t + t->ndones * sizeof *t->dones + TT_TCP_TRASH_BYTES +
                                                    t->nslots * sizeof *t->slots };

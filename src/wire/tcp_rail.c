@@ -57,9 +57,9 @@ void tt_tcp_settle(struct tt_tcp *t)
     if (t->conf.lanes > 1)
         t->wire.caps &= ~(uint32_t)TT_WIRE_CAP_ORDERED;
     if (t->alone && l->nranks > 1)
-        tt_log(TT_LOG_INFO, "tcp: alone on its host: lanes go over all %u rails", nrails);
+        tt_log(TT_LOG_INFO, "tcp: alone on its host: lanes use all %u rails", nrails);
     else if (t->rail != TT_TCP_NO_RAIL && nrails > 1)
-        tt_log(TT_LOG_INFO, "tcp: lanes go over rail %u, %s", t->rail, t->conf.rails->rail[t->rail].name);
+        tt_log(TT_LOG_INFO, "tcp: lanes use rail %u, %s", t->rail, t->conf.rails->rail[t->rail].name);
 }
 
 uint8_t tt_tcp_rail_of(const struct tt_tcp *t, uint32_t peer, uint32_t lane)

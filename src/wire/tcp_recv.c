@@ -416,12 +416,13 @@ void tt_tcp_lane_receive(struct tt_tcp_lane *lane)
             return;
         }
         if (n <= 0) {
-            tt_tcp_link_lose(link, TUTTI_ERR_PEER_LOST, n == 0 ? "the peer closed it" : reason(lane));
+            tt_tcp_link_lose(link, TUTTI_ERR_PEER_LOST,
+                             n == 0 ? "connection closed by the peer without a teardown" : reason(lane));
             return;
         }
         tt_tcp_lane_takes(lane, (uint64_t)n);
         if (!sort_out(lane, (uint64_t)n)) {
-            tt_tcp_link_lose(link, TUTTI_ERR_PROTOCOL, "a frame that no honest peer sends");
+            tt_tcp_link_lose(link, TUTTI_ERR_PROTOCOL, "protocol error: invalid frame");
             return;
         }
         if (link->state == TT_TCP_LOST)

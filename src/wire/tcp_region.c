@@ -39,7 +39,7 @@ tutti_status tt_tcp_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_re
     struct tt_tcp_key key;
 
     if (!r)
-        return tt_fail(TUTTI_ERR_NOMEM, "tcp: no memory to register a region");
+        return tt_fail(TUTTI_ERR_NOMEM, "tcp: out of memory for a region");
     if (!mem && bytes > 0) {
         mem = tt_pages_map_aligned(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
         if (mem == MAP_FAILED) {
@@ -53,7 +53,7 @@ tutti_status tt_tcp_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_re
         if (r->owned)
             munmap(mem, bytes);
         free(r);
-        return tt_fail(TUTTI_ERR_NOMEM, "tcp: no memory for more than %u regions", t->nslots);
+        return tt_fail(TUTTI_ERR_NOMEM, "tcp: out of memory for more than %u regions", t->nslots);
     }
     r->generation = t->slots[r->id].generation;
     t->slots[r->id].region = r;

@@ -720,7 +720,8 @@ static void out_copy(struct tt_tcp_lane *lane, struct tt_tcp_out *out)
     void *copy = malloc(rest);
 
     if (!copy) {
-        tt_tcp_link_lose(lane->link, TUTTI_ERR_NOMEM, "no memory to finish a put whose source is deregistered");
+        tt_tcp_link_lose(lane->link, TUTTI_ERR_NOMEM,
+                         "out of memory for the rest of a put whose source was deregistered");
         return;
     }
     memcpy(copy, out->data + gone, rest);

@@ -78,14 +78,18 @@ static tutti_status verbs_open(struct tt_wire **out, const struct tt_wire_conf *
     tutti_status st;
 
     if (!tt_secure_is_plain(conf->secure))
-        return tt_fail_again(TUTTI_ERR_UNSUPPORTED, "verbs: RDMA devices do not encrypt what they send, and connections are to be secured");
+        return tt_fail_again(TUTTI_ERR_UNSUPPORTED, "verbs: not usable with secured connections: "
+                                                    "RDMA devices do not encrypt data");
     if (conf->outside && (conf->outside->family || conf->outside->port_first))
-        return tt_fail_again(TUTTI_ERR_UNSUPPORTED, "verbs: members that are reached at forwarded or chosen ports have no RDMA network in common");
+        return tt_fail_again(TUTTI_ERR_UNSUPPORTED, "verbs: not usable with forwarded or "
+                                                    "configured ports: RDMA devices cannot use them");
     if (conf->outside && conf->outside->near)
-        return tt_fail_again(TUTTI_ERR_UNSUPPORTED, "verbs: an RDMA network is no loopback, and neither secured nor plain connections over the network were asked for");
+        return tt_fail_again(TUTTI_ERR_UNSUPPORTED, "verbs: not usable on loopback only "
+                                                    "(connections over the network require a "
+                                                    "token, or plain security)");
     v = calloc(1, sizeof *v);
     if (!v)
-        return tt_fail(TUTTI_ERR_NOMEM, "verbs: no memory");
+        return tt_fail(TUTTI_ERR_NOMEM, "verbs: out of memory for the transport");
     v->conf = *conf;
     v->limits = conf->lane_limits ? *conf->lane_limits : tt_lane_limits_default;
     v->wire.ops = &tt_wire_verbs;
@@ -247,7 +251,7 @@ static void disarm(struct tt_verbs *v)
         while (ibv_get_cq_event(v->rail[i].channel, &cq, &context) == 0)
             ibv_ack_cq_events(cq, 1);
     if (read(v->timer_fd, &times, sizeof times) < 0 && errno != EAGAIN)
-        tt_log(TT_LOG_WARN, "verbs: a timer cannot be read: %s", strerror(errno));
+        tt_log(TT_LOG_WARN, "verbs: cannot read the timer: %s", strerror(errno));
     v->armed = false;
 }
 
@@ -301,7 +305,7 @@ static int verbs_arm(struct tt_wire *w)
 static void verbs_memory(const struct tt_wire *w, tutti_memory *m)
 {
     const struct tt_verbs *v = (const struct tt_verbs *)w;
-    tutti_memory_part own = { .purpose = "verbs: the wire",
+    tutti_memory_part own = { .purpose = "verbs: transport",
                               .shared = 1,
                               .fixed_bytes = sizeof *v + v->nregions * sizeof *v->regions };
 

@@ -59,11 +59,10 @@ static tutti_status gid_parse(struct tt_verbs_choice *c, const char *text)
         return TUTTI_OK;
     }
     if (!network_parse(c, text))
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "TUTTI_RDMA_GID is \"%s\", but must be a number from 0 to %d, or an address or a network like \"10.77.0.0/16\" or "
-            "\"fd00:1::/32\"",
-            text, TT_VERBS_GIDS_MAX - 1);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "TUTTI_RDMA_GID is \"%s\": must be a number from 0 to %d, or an address or "
+                       "a network like \"10.77.0.0/16\" or \"fd00:1::/32\"",
+                       text, TT_VERBS_GIDS_MAX - 1);
     c->gid_by = TT_VERBS_GID_NETWORK;
     return TUTTI_OK;
 }
@@ -75,7 +74,10 @@ static tutti_status pkey_parse(struct tt_verbs_choice *c, const char *text)
     if (!text || !*text)
         return TUTTI_OK;
     if (!whole_number(text, strncmp(text, "0x", 2) == 0 ? 16 : 10, UINT16_MAX, &key) || (key & ~PKEY_FULL) == 0)
-        return tt_fail(TUTTI_ERR_INVALID, "TUTTI_RDMA_PKEY is \"%s\", but must be a partition key like \"0x8001\", of 1 to 0x7fff without its highest bit", text);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "TUTTI_RDMA_PKEY is \"%s\": must be a partition key like \"0x8001\", 1 to "
+                       "0x7fff without its highest bit",
+                       text);
     c->has_pkey = true;
     c->pkey = (uint16_t)key;
     return TUTTI_OK;

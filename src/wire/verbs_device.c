@@ -117,20 +117,21 @@ static bool port_look(struct tt_verbs_rail *rail, uint8_t number, const char **w
 {
     struct ibv_port_attr port;
 
-    *why = "has no port that is up";
+    *why = "has no active port";
     if (ibv_query_port(rail->context, number, &port) != 0 || port.state != IBV_PORT_ACTIVE)
         return false;
     rail->port = number;
     rail->lid = port.lid;
     rail->mtu = (uint8_t)port.active_mtu;
     rail->infiniband = port.link_layer != IBV_LINK_LAYER_ETHERNET;
-    *why = "is not in the partition that TUTTI_RDMA_PKEY says";
+    *why = "is not in the partition of TUTTI_RDMA_PKEY";
     if (!choose_pkey(rail, port.pkey_tbl_len))
         return false;
     *why = rail->choice.gid_by == TT_VERBS_GID_BEST    ? "has no GID that is an address of this network namespace"
            : rail->choice.gid_by == TT_VERBS_GID_INDEX
-               ? "has no GID of the index that TUTTI_RDMA_GID says"
-               : "has no GID that is what TUTTI_RDMA_GID says, and an address of this network namespace";
+               ? "has no usable GID at the index of TUTTI_RDMA_GID"
+               : "has no GID that matches TUTTI_RDMA_GID and is an address of this "
+                 "network namespace";
     return choose_gid(rail);
 }
 
@@ -139,8 +140,8 @@ static bool choose_port(struct tt_verbs_rail *rail, uint8_t behind, const char *
 {
     const char *of_port;
 
-    *why = rail->choice.port > rail->attr.phys_port_cnt ? "has no port of the number that TUTTI_RDMA_PORT says"
-                                                        : "has no port that is up";
+    *why = rail->choice.port > rail->attr.phys_port_cnt ? "has no port with the number of TUTTI_RDMA_PORT"
+                                                        : "has no active port";
     for (uint32_t i = behind + 1u; i <= rail->attr.phys_port_cnt; i++) {
         if (rail->choice.port && rail->choice.port != i)
             continue;
@@ -188,16 +189,16 @@ static bool open_one(struct tt_verbs_rail *out, struct ibv_device *from, uint8_t
     *why = "cannot be opened";
     if (!rail.context)
         return false;
-    *why = "does not tell what it can";
+    *why = "cannot be queried";
     if (ibv_query_device(rail.context, &rail.attr) != 0)
         goto close;
     if (!choose_port(&rail, behind, why))
         goto close;
-    *why = "has no shared receive queues, or no queues that are long enough";
+    *why = "has no shared receive queues, or too short queues";
     if (rail.attr.max_srq <= 0 || rail.attr.max_srq_wr < (int)TT_VERBS_LINK_RECEIVES ||
         rail.attr.max_cqe < (int)LINK_COMPLETIONS)
         goto close;
-    *why = "gives this process no protection domain or channel";
+    *why = "failed to allocate a protection domain or completion channel";
     if (!furnish(&rail))
         goto close;
     rail.up = true;
@@ -327,7 +328,7 @@ static void open_some(struct tt_verbs_rail rail[TT_VERBS_RAILS], uint32_t *nrail
         if ((named || is_near(name)) != near || (behind > 0) != again)
             continue;
         if (*nrails == TT_VERBS_RAILS) {
-            tt_log(TT_LOG_DEBUG, "verbs: %s is not used: there are %u already", name, *nrails);
+            tt_log(TT_LOG_DEBUG, "verbs: %s is not used: already %u rails", name, *nrails);
             continue;
         }
         if (!tt_ifaddr_allows(rule, name) || !open_one(&rail[*nrails], list[i], behind, choice, &why)) {
@@ -335,7 +336,7 @@ static void open_some(struct tt_verbs_rail rail[TT_VERBS_RAILS], uint32_t *nrail
                 reason_add(reasons, name, why);
         } else if (*nrails > 0 && rail[*nrails].infiniband != rail[0].infiniband) {
             tt_verbs_rail_close(&rail[*nrails]);
-            reason_add(reasons, name, "is of another network than the first");
+            reason_add(reasons, name, "has another link layer than the first device");
         } else {
             tt_log(TT_LOG_INFO, "verbs: device %s, port %u, %s%s%s, GID %u", rail[*nrails].name, rail[*nrails].port,
                    rail[*nrails].infiniband ? "InfiniBand" : "RoCE", *rail[*nrails].interface ? " on " : "",

@@ -128,7 +128,7 @@ tutti_status tt_verbs_lane_begin(struct tt_verbs_lane *lane)
                          : 2 * lane->stream->sender.limits.outstanding + TT_VERBS_WRS_TO_ASK;
     lane->wrs = calloc(lane->wr_depth, sizeof *lane->wrs);
     if (!lane->wrs)
-        return tt_fail(TUTTI_ERR_NOMEM, "verbs: no memory for a lane to rank %u", lane->link->peer);
+        return tt_fail(TUTTI_ERR_NOMEM, "verbs: out of memory for a lane to rank %u", lane->link->peer);
     tt_dqplb_lane_down(&lane->stream->sender, lane->index);
     open_next(lane);
     return TUTTI_OK;
@@ -251,11 +251,12 @@ static void hear(struct tt_verbs_lane *lane)
 
     memcpy(in, box->hellos[lane->number][lane->incarnation % 2], sizeof in);
     if (!tt_verbs_hello_read(&h, in) || h.incarnation != lane->incarnation) {
-        tt_verbs_link_lose(lane->link, TUTTI_ERR_PROTOCOL, "its hello is none of this wire's");
+        tt_verbs_link_lose(lane->link, TUTTI_ERR_PROTOCOL, "protocol error: invalid hello");
         return;
     }
     if (!take_report(lane, h.report)) {
-        tt_verbs_link_lose(lane->link, TUTTI_ERR_PROTOCOL, "it claims segments that were never sent");
+        tt_verbs_link_lose(lane->link, TUTTI_ERR_PROTOCOL,
+                           "protocol error: it acknowledged segments that were not sent");
         return;
     }
     lane->heard = true;
@@ -289,7 +290,7 @@ void tt_verbs_lane_step(struct tt_verbs_lane *lane)
 
     say(lane);
     if (hello > lane->incarnation + 1ull) {
-        tt_verbs_link_lose(link, TUTTI_ERR_PROTOCOL, "it is further than it can be");
+        tt_verbs_link_lose(link, TUTTI_ERR_PROTOCOL, "protocol error: its incarnation is ahead of this rank");
         return;
     }
     if (hello > lane->incarnation)      /* the peer has a new queue pair: ours is of no use any more */

@@ -63,7 +63,7 @@ static tutti_status stream_init(struct tt_verbs_stream *s, struct tt_verbs_link 
     s->out = calloc(TT_VERBS_DEPTH, sizeof *s->out);
     s->segments = calloc(TT_VERBS_WINDOW, sizeof *s->segments);
     if (!s->out || !s->segments)
-        return tt_fail(TUTTI_ERR_NOMEM, "verbs: no memory for a link to rank %u", link->peer);
+        return tt_fail(TUTTI_ERR_NOMEM, "verbs: out of memory for a link to rank %u", link->peer);
     return TUTTI_OK;
 }
 
@@ -230,12 +230,12 @@ void tt_verbs_link_lose(struct tt_verbs_link *link, tutti_status status, const c
     if (link->state == TT_VERBS_LOST)
         return;
     tt_log(status == TUTTI_ERR_PEER_LOST || status == TUTTI_OK ? TT_LOG_INFO : TT_LOG_WARN,
-           "verbs: the link to rank %u is lost: %s", link->peer, why);
+           "verbs: the link to rank %u ended: %s", link->peer, why);
     link->owes_greeting = false;
     link->owes_refusal = status != TUTTI_OK && link->tcp.mine;     /* or else the peer would wait for us */
     link_say(link);
     if (link->owes_refusal)     /* there is no room for it, and nobody looks after this link any more: the connection's end says it */
-        tt_tcp_link_lose(tt_sparse_get(&tt_tcp_of(v->tcp)->links, link->peer), TUTTI_ERR_PEER_LOST, "a refusal had no room");
+        tt_tcp_link_lose(tt_sparse_get(&tt_tcp_of(v->tcp)->links, link->peer), TUTTI_ERR_PEER_LOST, "no room for a refusal");
     link->state = TT_VERBS_LOST;
     link_strip(link);
     for (uint32_t i = 0; i < v->nactive; i++)
@@ -261,13 +261,13 @@ static void link_begin(struct tt_verbs *v, uint32_t peer, const struct tt_link *
     }
     if (!link || !grown || !tt_sparse_set(&v->links, peer, link)) {
         free(link);
-        tt_log(TT_LOG_WARN, "verbs: no memory for a link to rank %u", peer);
+        tt_log(TT_LOG_WARN, "verbs: out of memory for a link to rank %u", peer);
         return;
     }
     *link = (struct tt_verbs_link){ .verbs = v, .peer = peer, .tcp = *tcp };
     v->active[v->nactive++] = link;
     if (link_furnish(link) != TUTTI_OK) {
-        tt_verbs_link_lose(link, TUTTI_ERR_NOMEM, "what it needs cannot be had");
+        tt_verbs_link_lose(link, TUTTI_ERR_NOMEM, "cannot allocate its resources");
         return;
     }
     link->owes_greeting = true;
@@ -282,7 +282,7 @@ static tutti_status lanes_begin(struct tt_verbs_link *link, uint32_t ndata)
 
     link->lanes = calloc(1 + ndata, sizeof *link->lanes);
     if (!link->lanes)
-        return tt_fail(TUTTI_ERR_NOMEM, "verbs: no memory for %u lanes to rank %u", 1 + ndata, link->peer);
+        return tt_fail(TUTTI_ERR_NOMEM, "verbs: out of memory for %u lanes to rank %u", 1 + ndata, link->peer);
     control->lane = link->lanes;
     control->nlanes = 1;
     data->lane = link->lanes + 1;
@@ -292,7 +292,8 @@ static tutti_status lanes_begin(struct tt_verbs_link *link, uint32_t ndata)
         stream_bound(&link->streams[i], link->streams[i].nlanes);
     }
     tt_log(TT_LOG_DEBUG,
-           "verbs: %u lane%s to rank %u, in segments of %llu bytes, of which %llu may be outstanding on each", ndata, TT_PLURAL(ndata),
+           "verbs: %u lane%s to rank %u: segments of %llu bytes, at most %llu bytes "
+           "outstanding per lane", ndata, TT_PLURAL(ndata),
            link->peer, (unsigned long long)data->sender.limits.segment_bytes,
            (unsigned long long)data->sender.limits.lane_bytes);
     for (uint32_t i = 0; i < 1 + ndata && !st; i++) {
@@ -313,13 +314,13 @@ static void link_greeted(struct tt_verbs_link *link)
 
     memcpy(in, box->greeting, sizeof in);
     if (!tt_verbs_greeting_read(&link->theirs, in)) {
-        tt_verbs_link_lose(link, TUTTI_ERR_PROTOCOL, "its greeting is none of this wire's");
+        tt_verbs_link_lose(link, TUTTI_ERR_PROTOCOL, "protocol error: invalid handshake");
         return;
     }
     link->greeted = true;
     link->nrails = link->theirs.rails < link->verbs->nrails ? link->theirs.rails : link->verbs->nrails;
     if (lanes_begin(link, wanted < link->theirs.data_lanes ? wanted : link->theirs.data_lanes) != TUTTI_OK)
-        tt_verbs_link_lose(link, TUTTI_ERR_NOMEM, "what it needs cannot be had");
+        tt_verbs_link_lose(link, TUTTI_ERR_NOMEM, "cannot allocate its resources");
 }
 
 static bool has_lane_up(const struct tt_verbs_stream *s)
@@ -387,16 +388,15 @@ void tt_verbs_links_break(struct tt_verbs *v)
 
         if (link->status) {
             tt_verbs_link_lose(link, link->status,
-                               link->status == TUTTI_ERR_NOMEM
-                                   ? "what is to be sent over it could not be registered anew"
-                                   : "it writes what no honest peer does");
+                               link->status == TUTTI_ERR_NOMEM ? "cannot register a source again"
+                                                               : "protocol error: invalid write");
             continue;
         }
         for (uint32_t k = 0; k < link->nlanes; k++)
             if (link->lanes[k].broken)
                 tt_verbs_lane_break(&link->lanes[k]);
         if (is_exhausted(link))
-            tt_verbs_link_lose(link, TUTTI_ERR_PEER_LOST, "its device answers nothing any more");
+            tt_verbs_link_lose(link, TUTTI_ERR_PEER_LOST, "its device does not respond");
     }
 }
 
@@ -405,7 +405,7 @@ static void link_step(struct tt_verbs_link *link)
 {
     link_say(link);
     if (tt_verbs_heard(link, offsetof(struct tt_verbs_mailbox, refusal))) {
-        tt_verbs_link_lose(link, TUTTI_ERR_PEER_LOST, "the peer gave it up");
+        tt_verbs_link_lose(link, TUTTI_ERR_PEER_LOST, "the peer ended the link");
         return;
     }
     if (!link->greeted && tt_verbs_heard(link, offsetof(struct tt_verbs_mailbox, greeted)))
@@ -416,9 +416,9 @@ static void link_step(struct tt_verbs_link *link)
     for (uint32_t i = 0; i < link->nlanes; i++)
         tt_verbs_lane_step(&link->lanes[i]);
     if (is_exhausted(link))
-        tt_verbs_link_lose(link, TUTTI_ERR_PEER_LOST, "its device cannot be reached");
+        tt_verbs_link_lose(link, TUTTI_ERR_PEER_LOST, "its device is unreachable");
     else if (is_portless(link))
-        tt_verbs_link_lose(link, TUTTI_ERR_PEER_LOST, "no port of this process's devices is up any more");
+        tt_verbs_link_lose(link, TUTTI_ERR_PEER_LOST, "no port of the local devices is active");
 }
 
 /* The tcp connection is over: what had come by then is applied. */
@@ -437,7 +437,7 @@ static void tcp_lost(struct tt_verbs *v, const struct tt_done *d)
         *link = (struct tt_verbs_link){ .verbs = v, .peer = d->peer };
     }
     link->tcp.mine = NULL;      /* nothing can be told any more */
-    tt_verbs_link_lose(link, d->status, d->status ? "its process is gone, or cannot be reached" : "the peer closed it in order");
+    tt_verbs_link_lose(link, d->status, d->status ? "the peer has ended, or is unreachable" : "closed by the peer");
 }
 
 static void each_lane(struct tt_verbs *v, uint32_t rail, void (*act)(struct tt_verbs_lane *))

@@ -6,7 +6,8 @@ static tutti_status none_open(struct tt_wire **out, const struct tt_wire_conf *c
 {
     (void)out;
     (void)conf;
-    return tt_fail_again(TUTTI_ERR_UNSUPPORTED, "verbs: this build has no libibverbs (package libibverbs-dev; then configure again)");
+    return tt_fail_again(TUTTI_ERR_UNSUPPORTED, "verbs: this build has no libibverbs (install the "
+                                                "package libibverbs-dev and configure again)");
 }
 
 const struct tt_wire_ops tt_wire_verbs = {

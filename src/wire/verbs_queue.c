@@ -55,14 +55,15 @@ tutti_status tt_verbs_group_join(struct tt_verbs_link *link, uint32_t number)
     if (!g) {
         g = group_create(rail);
         if (!g)
-            return tt_fail(TUTTI_ERR_NOMEM, "verbs: %s has no queues for more peers: %s", rail->name, strerror(errno));
+            return tt_fail(TUTTI_ERR_NOMEM, "verbs: %s: cannot create queues for more peers: %s", rail->name,
+                           strerror(errno));
         g->next = rail->groups;
         rail->groups = g;
     }
     if (g->wanted < (g->nlinks + 1) * TT_VERBS_LINK_RECEIVES)
         g->wanted = (g->nlinks + 1) * TT_VERBS_LINK_RECEIVES;
     if (!tt_verbs_receives(g))
-        return tt_fail(TUTTI_ERR_NOMEM, "verbs: %s takes no more receives: %s", rail->name, strerror(errno));
+        return tt_fail(TUTTI_ERR_NOMEM, "verbs: %s: cannot post more receives: %s", rail->name, strerror(errno));
     g->nlinks++;
     link->group[number] = g;
     return TUTTI_OK;
@@ -157,7 +158,7 @@ tutti_status tt_verbs_qp_connect(struct tt_verbs_lane *lane, const struct tt_ver
     if (ibv_modify_qp(lane->qp, &attr,
                       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                           IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) != 0)
-        return tt_fail_errno(errno, "verbs: %s has no way to rank %u", rail->name, lane->link->peer);
+        return tt_fail_errno(errno, "verbs: %s cannot connect to rank %u", rail->name, lane->link->peer);
 
     attr = (struct ibv_qp_attr){
         .qp_state = IBV_QPS_RTS,

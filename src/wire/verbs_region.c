@@ -33,8 +33,9 @@ struct ibv_mr *tt_verbs_pin(struct tt_verbs_rail *rail, void *mem, size_t bytes,
 
     if (!mr && errno == ENOMEM)
         tt_fail(TUTTI_ERR_NOMEM,
-                "verbs: %s cannot register %zu bytes: no memory, or more than may be locked (ulimit -l)", rail->name,
-                bytes);
+                "verbs: %s cannot register %zu bytes: out of memory, or above the limit of locked "
+                "memory (ulimit -l)",
+                rail->name, bytes);
     else if (!mr)
         tt_fail_errno(errno, "verbs: register %zu bytes with %s", bytes, rail->name);
     return mr;
@@ -160,10 +161,10 @@ static tutti_status make_region(struct tt_verbs *v, void *mem, size_t bytes, boo
     struct tt_verbs_key key;
 
     if (!r)
-        return tt_fail(st, "verbs: no memory to register a region");
+        return tt_fail(st, "verbs: out of memory for a region");
     r->id = id_take(v);
     if (r->id == 0) {
-        tt_fail(st, "verbs: no memory for more than %u regions", v->nregions);
+        tt_fail(st, "verbs: out of memory for more than %u regions", v->nregions);
         goto free;
     }
     r->public = (struct tt_region){ .wire = &v->wire, .mem = mem, .bytes = bytes };
@@ -211,7 +212,8 @@ static void part_with(struct tt_verbs *v, const struct tt_verbs_region *r)
         if (!other || other == r || other->pin != shared)
             continue;
         if (furnish(v, other))
-            tt_log(TT_LOG_WARN, "verbs: a source could not be registered anew; links are lost that have something of it to send");
+            tt_log(TT_LOG_WARN, "verbs: cannot register a source again: links that still send from "
+                                "it will end");
         tt_registry_put(v->domain, shared, false);
     }
 }
@@ -253,7 +255,7 @@ tutti_status tt_verbs_import(struct tt_wire *w, uint32_t peer, const struct tt_b
     struct tt_verbs_key k;
 
     if (!tt_verbs_key_read(&k, key) || k.region == 0)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "verbs: rank %u sent a key of %u bytes that is none of this wire's", peer,
+        return tt_fail(TUTTI_ERR_PROTOCOL, "verbs: protocol error: rank %u sent an invalid key of %u bytes", peer,
                        key->bytes);
     *out = (struct tt_rkey){
         .wire = w,

@@ -303,7 +303,7 @@ void tt_verbs_sent(struct tt_verbs_lane *lane, const struct ibv_wc *wc)
         return;
     }
     if (wc->status != IBV_WC_WR_FLUSH_ERR) {
-        tt_log(TT_LOG_DEBUG, "verbs: lane %u to rank %u on %s ends: %s", lane->number, lane->link->peer,
+        tt_log(TT_LOG_DEBUG, "verbs: lane %u to rank %u on %s failed: %s", lane->number, lane->link->peer,
                lane->link->verbs->rail[lane->rail].name, ibv_wc_status_str(wc->status));
         if (is_of_message(wc->status) && w->payload)
             lane->culprit = w->message;

@@ -59,7 +59,9 @@ tutti_status tt_wire_check_list(const char *list)
 
         snprintf(name, sizeof name, "%.*s", len, at);
         if (!tt_wire_find(name))
-            return tt_fail(TUTTI_ERR_INVALID, "\"%s\" in the list of wires \"%s\" is no wire; TUTTI_WIRES (and conf.wires) may list: %s",
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "unknown transport \"%s\" in the list \"%s\" (TUTTI_WIRES and "
+                           "conf.wires accept: %s)",
                            name, list, tt_wire_names());
     }
     return TUTTI_OK;

@@ -693,7 +693,7 @@ static const struct {
     { "conf.rank is -1 and conf.nranks is 2", { .nranks = 2, .rank = -1 }, NULL, NULL },
     { "the token has 130 characters", { .token = long_text }, NULL, NULL },
     { "the list of wires has 130 characters", { .wires = long_text }, NULL, NULL },
-    { "\"pigeon\" in the list of wires", { .wires = "shm,pigeon" }, NULL, NULL },
+    { "unknown transport \"pigeon\" in the list", { .wires = "shm,pigeon" }, NULL, NULL },
     { "nosuch0", { .wires = "tcp", .interfaces = "=nosuch0" }, NULL, NULL },
     { "conf.lanes is -1", { .lanes = -1 }, NULL, NULL },
     { "conf.lanes is 17", { .lanes = 17 }, NULL, NULL },
@@ -705,7 +705,7 @@ static const struct {
     { "TUTTI_RDMA_GID is \"10.77\"", { .nranks = 0 }, "TUTTI_RDMA_GID", "10.77" },
     { "TUTTI_RDMA_PKEY is \"0x8000\"", { .nranks = 0 }, "TUTTI_RDMA_PKEY", "0x8000" },
     { "TUTTI_RANK is \"7\", but TUTTI_SIZE is not set", { .nranks = 0 }, "TUTTI_SIZE", "" },
-    { "\"pigeon\" in the list of wires", { .nranks = 0 }, "TUTTI_WIRES", "pigeon" },
+    { "unknown transport \"pigeon\" in the list", { .nranks = 0 }, "TUTTI_WIRES", "pigeon" },
 };
 
 static void bad_conf_role(struct rank *r)

@@ -14,7 +14,7 @@ import unittest
 from cluster import CALLS, ClusterTest, environment
 
 ANOTHER = "unshare --pid --fork --kill-child"
-UNREADABLE = re.compile(r"tutti\[(\d)\] info: shm: the memory of rank (\d) cannot be read")
+UNREADABLE = re.compile(r"tutti\[(\d)\] info: shm: cannot read the memory of rank (\d)")
 
 
 class PidNamespaces(ClusterTest):

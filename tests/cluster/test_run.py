@@ -252,7 +252,7 @@ class Wires(ClusterTest):
         self.assertEqual(done.returncode, 1)
         told = [line for line in done.stderr.splitlines() if "error" in line]
         self.assertEqual(len(told), 1, done.stderr)
-        self.assertRegex(told[0], r'no transport is available on this host \(requested: verbs,tcp\): verbs: .*; tcp: no interface that is up is allowed by "=nosuch0"')
+        self.assertRegex(told[0], r'no transport is available on this host \(requested: verbs,tcp\): verbs: .*; tcp: no active interface matches "=nosuch0"')
 
 
 class Failure(ClusterTest):

@@ -364,7 +364,9 @@ static void addresses_and_wires_that_are_none_are_told(void **state)
         { { .data_ports = "40000-40007 " }, "conf.data_ports" },
         { { .data_ports = " 40000-40007" }, "conf.data_ports" },
         { { .data_ports = "40000-+40007" }, "conf.data_ports" },
-        { { .wires = "shm,smoke" }, "\"smoke\" in the list of wires \"shm,smoke\" is no wire; TUTTI_WIRES (and conf.wires) may list: shm, " },
+        { { .wires = "shm,smoke" },
+          "unknown transport \"smoke\" in the list \"shm,smoke\" (TUTTI_WIRES and conf.wires "
+          "accept: shm, " },
         { { .interfaces = "no0" }, "no network interface matches \"no0\"" },
     };
     struct party p;

@@ -64,7 +64,7 @@ class Machine(unittest.TestCase):
             self.assertEqual(jobs, {"wires_setting": setting or None, "wires": wires, "why_not": ""})
             said = f'TUTTI_WIRES is "{setting}"' if setting else "TUTTI_WIRES is not set"
             self.assertIn(f"\n  jobs use {', '.join(wires)} ({said})\n", info(TUTTI_WIRES=setting, **none).stdout)
-        for setting, why in (("shm,pigeon", '"pigeon" in the list of wires "shm,pigeon" is no wire'), ("verbs", "no wire that may be used")):
+        for setting, why in (("shm,pigeon", 'unknown transport "pigeon" in the list "shm,pigeon"'), ("verbs", "no wire that may be used")):
             jobs = document(self, TUTTI_WIRES=setting, **none)["jobs"]
             self.assertEqual(jobs["wires"], [])
             self.assertIn(why, jobs["why_not"])

@@ -494,8 +494,8 @@ static void deaf_role(struct node *n)
 
     CHECK(n, tt_ofi_provider_open(&p, &conf) == TUTTI_OK);
     CHECK(n, !tried(&p, HONEST, MESSAGES | WRITES) && !p.unwoken);
-    CHECK(n, !tried(&p, HONEST, WRITES) && strcmp(p.unwoken, "messages do not wake who sleeps") == 0);
-    CHECK(n, !tried(&p, HONEST, MESSAGES) && strcmp(p.unwoken, "writes do not wake who sleeps") == 0);
+    CHECK(n, !tried(&p, HONEST, WRITES) && strcmp(p.unwoken, "messages do not wake a waiting thread") == 0);
+    CHECK(n, !tried(&p, HONEST, MESSAGES) && strcmp(p.unwoken, "writes do not wake a waiting thread") == 0);
     tt_ofi_provider_close(&p);
 }
 
@@ -525,12 +525,14 @@ static void lying_role(struct node *n)
 
     CHECK(n, tt_ofi_provider_open(&p, &conf) == TUTTI_OK);
     CHECK(n, p.ordered && !p.delivers);
-    CHECK(n, is_found(&p, LATE_WRITES, "it says that messages come after writes, and they do not"));
+    CHECK(n, is_found(&p, LATE_WRITES, "it claims to order messages after writes, but does not"));
     p.delivers = true;
-    CHECK(n, is_found(&p, EARLY_DELIVERY, "it does not tell when writes have landed, as it says it does"));
+    CHECK(n, is_found(&p, EARLY_DELIVERY, "it claims to report remote completions"));
     p.ordered = p.delivers = false;
     p.info->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
-    CHECK(n, is_found(&p, EARLY_WRITES, "it says that writes are over at the target, and they are not"));
+    CHECK(n, is_found(&p, EARLY_WRITES,
+                      "it reports remote completion of writes that have "
+                      "not arrived"));
     tt_ofi_provider_close(&p);
 }
 
