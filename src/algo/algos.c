@@ -100,12 +100,14 @@ tutti_status tt_algo_add(const struct tt_algo *algo, const char *from)
     const size_t n = strlen(tt_coll_name(algo->kind));
 
     if (strncmp(algo->name, tt_coll_name(algo->kind), n) != 0 || algo->name[n] != '_' || !algo->name[n + 1])
-        return tt_fail(TUTTI_ERR_INVALID, "%s: algorithm \"%s\": its name does not begin with \"%s_\", as it is one of that collective",
-                       from, algo->name, tt_coll_name(algo->kind));
+        return tt_fail(TUTTI_ERR_INVALID, "%s: invalid name of algorithm \"%s\": must begin with \"%s_\"", from,
+                       algo->name, tt_coll_name(algo->kind));
     if (tt_algo_named(algo->kind, algo->name))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: there is an algorithm \"%s\" already; it needs a name of its own", from, algo->name);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: duplicate name of algorithm \"%s\" (choose another name)", from,
+                       algo->name);
     if (tt_nalgos == TT_ALGOS_MAX)
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: algorithm \"%s\": there is room for %d algorithms", from, algo->name, TT_ALGOS_MAX);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: algorithm \"%s\": too many algorithms: the maximum is %d", from,
+                       algo->name, TT_ALGOS_MAX);
     tt_algos[tt_nalgos++] = algo;
     return TUTTI_OK;
 }
@@ -157,7 +159,7 @@ bool tt_algo_fits_named(const struct tt_algo *algo, const struct tt_coll *c)
 
 const char *tt_algo_if_named(const struct tt_algo *algo)
 {
-    return algo->fits_named ? "; asked for by name, it takes any number of bytes" : "";
+    return algo->fits_named ? "; any number of bytes if selected by name" : "";
 }
 
 const struct tt_algo *tt_algo_choose(const struct tt_coll *c, const struct tt_cost_model *m)
@@ -211,14 +213,18 @@ tutti_status tt_algo_refuse(const struct tt_coll *c, const char *name)
     const char *coll = tt_coll_name(c->kind);
 
     if (!algo)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no algorithm \"%s\" (`tutti info --algos %s` lists them)", coll,
+        return tt_fail(TUTTI_ERR_INVALID, "%s: unknown algorithm \"%s\" (`tutti info --algos %s` lists them)", coll,
                        name, coll);
     if (fits_named(algo, c) && !takes_form(algo, c))
-        return tt_fail(TUTTI_ERR_INVALID, "%s, quantized%s: algorithm \"%s\" cannot do it, as %s", coll,
-                       c->quantized == TT_QUANTIZED_FEEDBACK ? " with error feedback" : "", algo->name,
-                       algo->quantizes ? "its ranks do not know whose errors they make"
-                                       : "ranks would have sums that differ");
-    return tt_fail(TUTTI_ERR_INVALID, "%s of %llu bytes on %u rank%s: algorithm \"%s\" cannot do it, as it needs %s%s",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s, quantized%s: algorithm \"%s\" does not support it: %s",
+                       coll, c->quantized == TT_QUANTIZED_FEEDBACK ? " with error feedback" : "", algo->name,
+                       algo->quantizes ? "its ranks cannot attribute the quantization errors "
+                                         "to an input"
+                                       : "the results of its ranks would differ");
+    return tt_fail(TUTTI_ERR_INVALID,
+                   "%s of %llu bytes on %u rank%s: algorithm \"%s\" does not support it: "
+                   "it needs %s%s",
                    coll, (unsigned long long)c->bytes, c->nranks, TT_PLURAL(c->nranks), algo->name,
                    algo->needs ? algo->needs : "another call", tt_algo_if_named(algo));
 }

@@ -78,9 +78,15 @@ static struct tt_cost cost_far(const struct tt_coll *c) { return cost_of(c, TT_F
 static struct tt_cost cost_hybrid(const struct tt_coll *c) { return cost_of(c, TT_HYBRID); }
 
 const struct tt_algo tt_algo_allgather_far = {
-    .name = "allgather_far", .summary = "short blocks, where far ranks are dear; best with a power of two ranks",
-    .kind = TT_ALLGATHER, .fits = tt_fits_always, .nrounds = nrounds, .round = round_far,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_tree, .cost = cost_far,
+    .name = "allgather_far",
+    .summary = "short blocks, if distant ranks are slow to reach; best with a power of two ranks",
+    .kind = TT_ALLGATHER,
+    .fits = tt_fits_always,
+    .nrounds = nrounds,
+    .round = round_far,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_tree,
+    .cost = cost_far,
 };
 
 const struct tt_algo tt_algo_allgather_hybrid = {

@@ -73,14 +73,15 @@ static struct tt_cost cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_allgather_parallel_rings = {
-    .name = "allgather_parallel_rings", .summary = "long blocks, several ranks to a host",
+    .name = "allgather_parallel_rings", .summary = "long blocks, several ranks per host",
     .needs = "fewer than 2^29 rounds",
     .kind = TT_ALLGATHER, .fits = fits, .nrounds = nrounds, .round = round_k,
     .work_bytes = tt_work_none, .npeers = npeers, .cost = cost,
 };
 
 const struct tt_algo tt_algo_allgatherv_parallel_rings = {
-    .name = "allgatherv_parallel_rings", .summary = "long blocks of like sizes, several ranks to a host",
+    .name = "allgatherv_parallel_rings",
+    .summary = "long blocks of similar sizes, several ranks per host",
     .needs = "fewer than 2^29 rounds",
     .kind = TT_ALLGATHERV, .fits = fits, .nrounds = nrounds, .round = round_k,
     .work_bytes = tt_work_none, .npeers = npeers, .cost = cost,
@@ -104,7 +105,7 @@ static struct tt_cost linear_cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_allgather_parallel_rings_linear = {
-    .name = "allgather_parallel_rings_linear", .summary = "parallel rings; in hosts each to all others",
+    .name = "allgather_parallel_rings_linear", .summary = "parallel rings; within hosts each to all others",
     .needs = "fewer than 2^29 rounds",
     .kind = TT_ALLGATHER, .fits = fits, .nrounds = linear_nrounds, .round = linear_round,
     .work_bytes = tt_work_none, .npeers = npeers, .cost = linear_cost,
@@ -126,7 +127,8 @@ static struct tt_cost doubling_cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_allgather_parallel_rings_doubling = {
-    .name = "allgather_parallel_rings_doubling", .summary = "parallel rings; in hosts binomial trees, near ones first",
+    .name = "allgather_parallel_rings_doubling",
+    .summary = "parallel rings; within hosts binomial trees, near ones first",
     .needs = "fewer than 2^29 rounds",
     .kind = TT_ALLGATHER, .fits = fits, .nrounds = doubling_nrounds, .round = doubling_round,
     .work_bytes = tt_work_none, .npeers = npeers, .cost = doubling_cost,
@@ -148,7 +150,8 @@ static struct tt_cost halving_cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_allgather_parallel_rings_halving = {
-    .name = "allgather_parallel_rings_halving", .summary = "parallel rings; in hosts binomial trees, far ones first",
+    .name = "allgather_parallel_rings_halving",
+    .summary = "parallel rings; within hosts binomial trees, far ones first",
     .needs = "fewer than 2^29 rounds",
     .kind = TT_ALLGATHER, .fits = fits, .nrounds = halving_nrounds, .round = halving_round,
     .work_bytes = tt_work_none, .npeers = npeers, .cost = halving_cost,
@@ -170,7 +173,8 @@ static struct tt_cost knomial_cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_allgather_parallel_rings_knomial = {
-    .name = "allgather_parallel_rings_knomial", .summary = "parallel rings; in hosts trees of four branches",
+    .name = "allgather_parallel_rings_knomial",
+    .summary = "parallel rings; within hosts trees of four branches",
     .needs = "fewer than 2^29 rounds",
     .kind = TT_ALLGATHER, .fits = fits, .nrounds = knomial_nrounds, .round = knomial_round,
     .work_bytes = tt_work_none, .npeers = npeers, .cost = knomial_cost,

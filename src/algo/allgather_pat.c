@@ -118,13 +118,25 @@ static struct tt_cost cost_bounded(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_allgather_pat = {
-    .name = "allgather_pat", .summary = "short blocks, where far ranks are dear; any number of ranks",
-    .kind = TT_ALLGATHER, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_log, .cost = cost,
+    .name = "allgather_pat",
+    .summary = "short blocks, if distant ranks are slow to reach; any number of ranks",
+    .kind = TT_ALLGATHER,
+    .fits = tt_fits_always,
+    .nrounds = nrounds,
+    .round = round_k,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_log,
+    .cost = cost,
 };
 
 const struct tt_algo tt_algo_allgather_pat_bounded = {
-    .name = "allgather_pat_bounded", .summary = "longer blocks, where far ranks are dear; any number of ranks",
-    .kind = TT_ALLGATHER, .fits = tt_fits_always, .nrounds = nrounds_bounded, .round = round_bounded,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_log, .cost = cost_bounded,
+    .name = "allgather_pat_bounded",
+    .summary = "longer blocks, if distant ranks are slow to reach; any number of ranks",
+    .kind = TT_ALLGATHER,
+    .fits = tt_fits_always,
+    .nrounds = nrounds_bounded,
+    .round = round_bounded,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_log,
+    .cost = cost_bounded,
 };

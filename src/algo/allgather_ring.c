@@ -29,7 +29,7 @@ const struct tt_algo tt_algo_allgather_ring = {
 };
 
 const struct tt_algo tt_algo_allgatherv_ring = {
-    .name = "allgatherv_ring", .summary = "long blocks of like sizes, any number of ranks",
+    .name = "allgatherv_ring", .summary = "long blocks of similar sizes, any number of ranks",
     .kind = TT_ALLGATHERV, .fits = tt_fits_always, .nrounds = tt_rounds_linear, .round = round_k,
     .work_bytes = tt_work_none, .npeers = tt_npeers_two, .cost = cost,
 };

@@ -176,7 +176,7 @@ static struct tt_cost cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_allreduce_hierarchical = {
-    .name = "allreduce_hierarchical", .summary = "short vectors, several ranks to a host",
+    .name = "allreduce_hierarchical", .summary = "short vectors, several ranks per host",
     .kind = TT_ALLREDUCE, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
     .work_bytes = tt_work_none, .npeers = npeers, .cost = cost,
 };

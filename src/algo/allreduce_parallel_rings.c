@@ -66,7 +66,7 @@ static struct tt_cost cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_allreduce_parallel_rings = {
-    .name = "allreduce_parallel_rings", .summary = "long vectors, several ranks to a host",
+    .name = "allreduce_parallel_rings", .summary = "long vectors, several ranks per host",
     .needs = "fewer than 2^29 rounds",
     .quantizes = TT_QUANTIZED_FEEDBACK,
     .kind = TT_ALLREDUCE, .fits = fits, .nrounds = nrounds, .round = round_k,

@@ -117,8 +117,16 @@ static bool fits(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_allreduce_two_rings = {
-    .name = "allreduce_two_rings", .summary = "long vectors, where ways are slower than what a rank sends in all",
-    .needs = "fewer than 2^31 rounds", .quantizes = TT_QUANTIZED_FEEDBACK,
-    .kind = TT_ALLREDUCE, .fits = fits, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_two, .cost = cost, .by_name = true,
+    .name = "allreduce_two_rings",
+    .summary = "long vectors, if a link is slower than the total rate of a rank",
+    .needs = "fewer than 2^31 rounds",
+    .quantizes = TT_QUANTIZED_FEEDBACK,
+    .kind = TT_ALLREDUCE,
+    .fits = fits,
+    .nrounds = nrounds,
+    .round = round_k,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_two,
+    .cost = cost,
+    .by_name = true,
 };

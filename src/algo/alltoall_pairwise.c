@@ -30,7 +30,7 @@ static struct tt_cost cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_alltoall_pairwise = {
-    .name = "alltoall_pairwise", .summary = "long blocks, several ranks to a host",
+    .name = "alltoall_pairwise", .summary = "long blocks, several ranks per host",
     .kind = TT_ALLTOALL, .fits = tt_fits_always, .nrounds = tt_phase_partner_rounds, .round = round_k,
     .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = cost,
 };

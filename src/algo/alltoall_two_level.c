@@ -288,8 +288,8 @@ static struct tt_cost cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_alltoall_two_level = {
-    .name = "alltoall_two_level", .summary = "short blocks, several ranks to a host",
-    .needs = "several hosts, and blocks of which those of all ranks fit into 256 KiB of WORK, twice where hosts differ",
+    .name = "alltoall_two_level", .summary = "short blocks, several ranks per host",
+    .needs = "several hosts, and all blocks within 256 KiB of WORK (stored twice if hosts differ)",
     .kind = TT_ALLTOALL, .fits = fits, .fits_named = tt_fits_always, .nrounds = nrounds, .round = round_k,
     .work_bytes = work_bytes, .npeers = npeers, .cost = cost,
 };

@@ -55,7 +55,7 @@ static struct tt_cost cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_alltoallv_by_hosts = {
-    .name = "alltoallv_by_hosts", .summary = "any sizes, several ranks to a host",
+    .name = "alltoallv_by_hosts", .summary = "any sizes, several ranks per host",
     .kind = TT_ALLTOALLV, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
     .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = cost,
 };

@@ -25,7 +25,7 @@ static struct tt_cost cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_alltoallv_pairwise = {
-    .name = "alltoallv_pairwise", .summary = "any sizes, several ranks to a host",
+    .name = "alltoallv_pairwise", .summary = "any sizes, several ranks per host",
     .kind = TT_ALLTOALLV, .fits = tt_fits_always, .nrounds = tt_phase_partner_rounds, .round = round_k,
     .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = cost,
 };

@@ -257,7 +257,7 @@ static struct tt_cost cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_alltoallv_two_level = {
-    .name = "alltoallv_two_level", .summary = "short rows, several ranks to a host",
+    .name = "alltoallv_two_level", .summary = "short rows, several ranks per host",
     .kind = TT_ALLTOALLV, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
     .work_bytes = work_bytes, .npeers = tt_npeers_all, .cost = cost, .by_name = true, .pads = true,
     .length_at = length_at, .length_rounds = length_rounds,

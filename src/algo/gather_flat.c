@@ -40,7 +40,7 @@ static struct tt_cost cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_gather_flat = {
-    .name = "gather_flat", .summary = "always good unless blocks are short and ranks many",
+    .name = "gather_flat", .summary = "all blocks, except short ones on many ranks",
     .kind = TT_GATHER, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
     .work_bytes = tt_work_none, .npeers = tt_npeers_flat, .cost = cost,
 };

@@ -114,10 +114,18 @@ static struct tt_cost cost_near(const struct tt_coll *c) { return cost_of(c, TT_
 static struct tt_cost cost_hybrid(const struct tt_coll *c) { return cost_of(c, TT_HYBRID); }
 
 const struct tt_algo tt_algo_reduce_scatter_near = {
-    .name = "reduce_scatter_near", .summary = "short rows, where far ranks are dear; best with a power of two ranks",
-    .needs = "all rows together within " TT_WORK_MAX_TEXT, .quantizes = TT_QUANTIZED,
-    .kind = TT_REDUCE_SCATTER, .fits = fits, .fits_named = tt_fits_always, .nrounds = nrounds,
-    .round = round_near, .work_bytes = work_bytes, .npeers = tt_npeers_tree, .cost = cost_near,
+    .name = "reduce_scatter_near",
+    .summary = "short rows, if distant ranks are slow to reach; best with a power of two ranks",
+    .needs = "all rows together within " TT_WORK_MAX_TEXT,
+    .quantizes = TT_QUANTIZED,
+    .kind = TT_REDUCE_SCATTER,
+    .fits = fits,
+    .fits_named = tt_fits_always,
+    .nrounds = nrounds,
+    .round = round_near,
+    .work_bytes = work_bytes,
+    .npeers = tt_npeers_tree,
+    .cost = cost_near,
 };
 
 const struct tt_algo tt_algo_reduce_scatter_hybrid = {

@@ -99,16 +99,17 @@ static struct tt_cost cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_reduce_scatter_parallel_rings = {
-    .name = "reduce_scatter_parallel_rings", .summary = "long rows, several ranks to a host",
-    .needs = "hosts of which no rank adds up more than 512 values at once, and fewer than 2^29 rounds",
+    .name = "reduce_scatter_parallel_rings", .summary = "long rows, several ranks per host",
+    .needs = "at most 512 values added by a rank at once, and fewer than 2^29 rounds",
     .quantizes = TT_QUANTIZED,
     .kind = TT_REDUCE_SCATTER, .fits = fits, .nrounds = nrounds, .round = round_k,
     .work_bytes = work_bytes, .npeers = npeers, .cost = cost,
 };
 
 const struct tt_algo tt_algo_reduce_scatterv_parallel_rings = {
-    .name = "reduce_scatterv_parallel_rings", .summary = "long rows of like sizes, several ranks to a host",
-    .needs = "hosts of which no rank adds up more than 512 values at once, and fewer than 2^29 rounds",
+    .name = "reduce_scatterv_parallel_rings",
+    .summary = "long rows of similar sizes, several ranks per host",
+    .needs = "at most 512 values added by a rank at once, and fewer than 2^29 rounds",
     .kind = TT_REDUCE_SCATTERV, .fits = fits, .nrounds = nrounds, .round = round_k,
     .work_bytes = work_bytes, .npeers = npeers, .cost = cost,
 };

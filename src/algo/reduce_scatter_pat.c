@@ -271,8 +271,10 @@ static struct tt_cost cost_bounded(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_reduce_scatter_pat = {
-    .name = "reduce_scatter_pat", .summary = "short rows, where far ranks are dear; any number of ranks",
-    .needs = "all rows together, ranks rounded up to a power of two, within " TT_WORK_MAX_TEXT, .quantizes = TT_QUANTIZED,
+    .name = "reduce_scatter_pat",
+    .summary = "short rows, if distant ranks are slow to reach; any number of ranks",
+    .needs = "all rows together, ranks rounded up to a power of two, within " TT_WORK_MAX_TEXT,
+    .quantizes = TT_QUANTIZED,
     .kind = TT_REDUCE_SCATTER,
     .fits = fits,
     .fits_named = tt_fits_always,
@@ -284,9 +286,15 @@ const struct tt_algo tt_algo_reduce_scatter_pat = {
 };
 
 const struct tt_algo tt_algo_reduce_scatter_pat_bounded = {
-    .name = "reduce_scatter_pat_bounded", .summary = "rows of any size, where far ranks are dear; any number of ranks",
-    .needs = "fewer than 2^29 steps of a slab of all rows", .quantizes = TT_QUANTIZED,
-    .kind = TT_REDUCE_SCATTER, .fits = fits_bounded,
-    .nrounds = nrounds_bounded, .round = round_bounded, .work_bytes = work_bounded, .npeers = tt_npeers_log,
+    .name = "reduce_scatter_pat_bounded",
+    .summary = "rows of any size, if distant ranks are slow to reach; any number of ranks",
+    .needs = "fewer than 2^29 steps of a slab of all rows",
+    .quantizes = TT_QUANTIZED,
+    .kind = TT_REDUCE_SCATTER,
+    .fits = fits_bounded,
+    .nrounds = nrounds_bounded,
+    .round = round_bounded,
+    .work_bytes = work_bounded,
+    .npeers = tt_npeers_log,
     .cost = cost_bounded,
 };

@@ -88,15 +88,15 @@ static struct tt_cost cost(const struct tt_coll *c)
 
 const struct tt_algo tt_algo_reduce_scatter_ring = {
     .name = "reduce_scatter_ring", .summary = "long rows, any number of ranks",
-    .needs = "rows that are passed on in fewer than 2^32 messages",
+    .needs = "rows that are forwarded in fewer than 2^32 messages",
     .quantizes = TT_QUANTIZED_FEEDBACK,
     .kind = TT_REDUCE_SCATTER, .fits = fits, .nrounds = nrounds, .round = round_k,
     .work_bytes = work_bytes, .npeers = tt_npeers_two, .cost = cost,
 };
 
 const struct tt_algo tt_algo_reduce_scatterv_ring = {
-    .name = "reduce_scatterv_ring", .summary = "long rows of like sizes, any number of ranks",
-    .needs = "rows that are passed on in fewer than 2^32 messages",
+    .name = "reduce_scatterv_ring", .summary = "long rows of similar sizes, any number of ranks",
+    .needs = "rows that are forwarded in fewer than 2^32 messages",
     .kind = TT_REDUCE_SCATTERV, .fits = fits, .nrounds = nrounds, .round = round_k,
     .work_bytes = work_bytes, .npeers = tt_npeers_two, .cost = cost,
 };

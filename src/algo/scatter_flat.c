@@ -39,7 +39,7 @@ static struct tt_cost cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_scatter_flat = {
-    .name = "scatter_flat", .summary = "always good unless blocks are short and ranks many",
+    .name = "scatter_flat", .summary = "all blocks, except short ones on many ranks",
     .kind = TT_SCATTER, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
     .work_bytes = tt_work_none, .npeers = tt_npeers_flat, .cost = cost,
 };

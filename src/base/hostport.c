@@ -38,7 +38,7 @@ static bool is_ipv6(const char *host)
 
 const char *tt_hostport_parse(struct tt_hostport *out, const char *text, size_t bytes)
 {
-    static const char example[] = "it must be like host:29401, 192.0.2.7:29401 or [2001:db8::7]:29401";
+    static const char example[] = "must be like host:29401, 192.0.2.7:29401 or [2001:db8::7]:29401";
     const char *colon = memrchr(text, ':', bytes);
     size_t host_bytes = colon ? (size_t)(colon - text) : 0;
     const size_t port_bytes = colon ? bytes - host_bytes - 1 : 0;
@@ -52,15 +52,16 @@ const char *tt_hostport_parse(struct tt_hostport *out, const char *text, size_t 
         text++;
         host_bytes -= 2;
     } else if (memchr(text, ':', host_bytes) && !memchr(text, ']', bytes)) {
-        return "an IPv6 address goes in brackets, like [2001:db8::7]:29401";
+        return "an IPv6 address must be in brackets, like [2001:db8::7]:29401";
     }
     if (host_bytes >= TT_HOST_BYTES)
-        return "its name is too long";
+        return "the host name is too long";
     memcpy(parsed.host, text, host_bytes);
     if (in_brackets != is_ipv6(parsed.host) || strpbrk(parsed.host, "[]"))
-        return "only an IPv6 address goes in brackets, and its port after them, like [2001:db8::7]:29401";
+        return "only an IPv6 address can be in brackets, followed by its port, like "
+               "[2001:db8::7]:29401";
     if (number < 0)
-        return "its port must be a number from 0 to 65535";
+        return "the port must be 0 to 65535";
     memcpy(parsed.port, colon + 1, port_bytes);
     *out = parsed;
     return NULL;

@@ -184,11 +184,12 @@ static tutti_status no_json(const struct tt_json_place *p, const char *text, siz
     while (column <= at && text[at - column] != '\n')
         column++;
     snprintf(what, sizeof what, ", line %u, column %u: %s%s", tt_json_line(text, at), column,
-             error == json_tokener_error_depth ? "" : "it is no JSON: ",
-             is_one                           ? "something follows the end"
-             : error == json_tokener_continue ? "it ends in the middle"
-             : error == json_tokener_success  ? "an object was expected: {...}"
-             : error == json_tokener_error_depth ? "objects and arrays within others, deeper than the format has them"
+             error == json_tokener_error_depth ? "" : "invalid JSON: ",
+             is_one                           ? "data after the end"
+             : error == json_tokener_continue ? "unexpected end"
+             : error == json_tokener_success  ? "must be an object: {...}"
+             : error == json_tokener_error_depth ? "objects and arrays are nested deeper than the "
+                                                   "format allows"
                                                  : json_tokener_error_desc(error));
     return fail_whole(p, TUTTI_ERR_INVALID, what);
 }
@@ -279,9 +280,9 @@ static tutti_status check_keys(const struct tt_json_place *p, struct json_object
     if (keys_written(text, bytes) == keys_kept(doc))
         return TUTTI_OK;
     if (!find_twice(text, bytes, &at, &n))
-        return tt_json_wrong(p, "an object has a key twice, written in two ways");
-    return tt_json_wrong(p, "line %u: the key \"%.*s\" is there for the second time in one object",
-                         tt_json_line(text, at), (int)(n < 40 ? n : 40), text + at);
+        return tt_json_wrong(p, "duplicate key in an object, with two spellings");
+    return tt_json_wrong(p, "line %u: duplicate key \"%.*s\" in an object", tt_json_line(text, at),
+                         (int)(n < 40 ? n : 40), text + at);
 }
 
 tutti_status tt_json_parse(struct json_object **out, const struct tt_json_place *p, const char *text, size_t bytes,
@@ -295,10 +296,10 @@ tutti_status tt_json_parse(struct json_object **out, const struct tt_json_place 
 
     tt_assert(nesting <= NESTING_MAX);
     if (bytes > most)
-        return tt_json_wrong(p, "it has %zu bytes or more; %zu are possible", bytes, most);
+        return tt_json_wrong(p, "%zu bytes or more: the maximum is %zu", bytes, most);
     tokener = json_tokener_new_ex(nesting);
     if (!tokener)
-        return fail_whole(p, TUTTI_ERR_NOMEM, ": no memory to read it");
+        return fail_whole(p, TUTTI_ERR_NOMEM, ": out of memory");
     json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
     doc = json_tokener_parse_ex(tokener, text, (int)bytes);
     error = json_tokener_get_error(tokener);
@@ -323,7 +324,7 @@ tutti_status tt_json_members(const struct tt_json_place *p, struct json_object *
     char from[320];
 
     if (!json_object_is_type(o, json_type_object))
-        return tt_json_wrong(p, "%s is no object", what);
+        return tt_json_wrong(p, "%s must be an object", what);
     json_object_object_foreach(o, key, value)
     {
         size_t i = 0;
@@ -332,11 +333,11 @@ tutti_status tt_json_members(const struct tt_json_place *p, struct json_object *
         while (i < n && strcmp(key, names[i]) != 0)
             i++;
         if (i == n && p->where[0] == '\0')
-            return tt_fail(TUTTI_ERR_INVALID, "%s%s%s: %s has a member \"%.40s\", which is not known", p->kind,
+            return tt_fail(TUTTI_ERR_INVALID, "%s%s%s: %s has an unknown member \"%.40s\"", p->kind,
                            *p->kind ? " " : "", tt_json_locate(from, sizeof from, p->from, p->text, p->bytes, key),
                            what, key);
         if (i == n)
-            return tt_json_wrong(p, "%s has a member \"%.40s\", which is not known", what, key);
+            return tt_json_wrong(p, "%s has an unknown member \"%.40s\"", what, key);
     }
     return TUTTI_OK;
 }
@@ -351,7 +352,7 @@ tutti_status tt_json_number(const struct tt_json_place *p, struct json_object *o
         return tt_json_wrong(p, "\"%s\" is missing", key);
     number = json_object_is_type(value, json_type_int) ? json_object_get_int64(value) : -1;
     if (number < 0 || (uint64_t)number < least || (uint64_t)number > most)
-        return tt_json_wrong(p, "\"%s\" is no whole number from %llu to %llu", key, (unsigned long long)least,
+        return tt_json_wrong(p, "\"%s\" must be a whole number from %llu to %llu", key, (unsigned long long)least,
                              (unsigned long long)most);
     *out = (uint64_t)number;
     return TUTTI_OK;
@@ -364,7 +365,7 @@ tutti_status tt_json_flag(const struct tt_json_place *p, struct json_object *o, 
     if (!json_object_object_get_ex(o, key, &value))
         return TUTTI_OK;
     if (!json_object_is_type(value, json_type_boolean))
-        return tt_json_wrong(p, "\"%s\" is neither true nor false", key);
+        return tt_json_wrong(p, "\"%s\" must be true or false", key);
     *out = json_object_get_boolean(value);
     return TUTTI_OK;
 }

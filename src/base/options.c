@@ -28,12 +28,12 @@ tutti_status tt_options_flag(const char *call, const char *field, int64_t value)
 {
     if (value == 0 || value == 1)
         return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is %" PRId64 "; 0 and 1 are possible", call, field, value);
+    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is %" PRId64 ": must be 0 or 1", call, field, value);
 }
 
 tutti_status tt_options_enum(const char *call, const char *field, int64_t value, int64_t last)
 {
     if (value >= 0 && value <= last)
         return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is %" PRId64 "; 0 to %" PRId64 " are possible", call, field, value, last);
+    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is %" PRId64 ": must be 0 to %" PRId64, call, field, value, last);
 }

@@ -151,8 +151,8 @@ tutti_status tt_param_read(enum tt_param_id id, const char *text, int64_t *out)
     v = strtoll(text, &end, 10);
     if ((!isdigit((unsigned char)*text) && *text != '-') || end == text || *end != '\0' || errno != 0 ||
         v < p->value_min || v > p->value_max || (none && v == 0))
-        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\", but must be %sa number from %" PRId64 " to %" PRId64 " (%s)",
-                       p->name, text, none ? "-1 (none) or " : "", none ? 1 : p->value_min, p->value_max, p->unit);
+        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": must be %s%" PRId64 " to %" PRId64 " (%s)", p->name, text,
+                       none ? "-1 (none) or " : "", none ? 1 : p->value_min, p->value_max, p->unit);
     *out = v;
     return TUTTI_OK;
 }

@@ -237,7 +237,7 @@ tutti_status tt_resolve(const char *host, const char *port, int flags, bool retr
         struct tt_lookup *l = tt_lookup_begin(host, port, flags, now_ns);
         int err;
 
-        *why = l ? "no answer before the deadline" : "no memory";
+        *why = l ? "no answer before the deadline" : "out of memory";
         if (!l)
             return TUTTI_ERR_NOMEM;
         if (!await(l, deadline_ns)) {

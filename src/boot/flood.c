@@ -35,7 +35,7 @@ tutti_status tt_flood_init(struct tt_flood *f, uint32_t rank, uint32_t nranks)
     f->lost = calloc(nranks, sizeof *f->lost);
     if (!f->seen || !f->lost) {
         tt_flood_fini(f);
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for the control overlay of %u ranks", nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the control overlay of %u ranks", nranks);
     }
     return TUTTI_OK;
 }

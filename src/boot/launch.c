@@ -233,7 +233,7 @@ static tutti_status read_text(char *out, size_t cap, const char *from_conf, cons
     const char *text = from_conf ? from_conf : from_env ? from_env : "";
 
     if (strlen(text) >= cap)
-        return tt_fail(TUTTI_ERR_INVALID, "%s has %zu characters: at most %zu are possible", what, strlen(text), cap - 1);
+        return tt_fail(TUTTI_ERR_INVALID, "%s has %zu characters: the maximum is %zu", what, strlen(text), cap - 1);
     memcpy(out, text, strlen(text) + 1);
     return TUTTI_OK;
 }
@@ -268,7 +268,7 @@ static tutti_status put_tcp(struct tt_launch *out, const char *host, unsigned po
     const int n = snprintf(out->rendezvous, sizeof out->rendezvous, v6 ? "tcp://[%s]:%u" : "tcp://%s:%u", host, port);
 
     if (n < 0 || (size_t)n >= sizeof out->rendezvous)
-        return tt_fail(TUTTI_ERR_INVALID, "the host name \"%s\" is too long: at most %zu characters are possible", host,
+        return tt_fail(TUTTI_ERR_INVALID, "the host name \"%s\" is too long: the maximum is %zu characters", host,
                        sizeof out->rendezvous - sizeof "tcp://[]:65535");
     return TUTTI_OK;
 }
@@ -381,11 +381,11 @@ tutti_status tt_launch_read(struct tt_launch *out, const tutti_conf *conf, const
         st = read_where(&l, conf, get);
     if (!st)
         st = read_text(l.interfaces, sizeof l.interfaces, conf ? conf->interfaces : NULL, var(get, "TUTTI_INTERFACES"),
-                       "the choice of interfaces");
+                       "the list of interfaces");
     if (!st)
-        st = read_text(l.wires, sizeof l.wires, conf ? conf->wires : NULL, var(get, "TUTTI_WIRES"), "the list of wires");
+        st = read_text(l.wires, sizeof l.wires, conf ? conf->wires : NULL, var(get, "TUTTI_WIRES"), "the list of transports");
     if (!st)
-        st = read_text(l.security, sizeof l.security, conf ? conf->security : NULL, var(get, "TUTTI_SECURITY"), "the kind of security");
+        st = read_text(l.security, sizeof l.security, conf ? conf->security : NULL, var(get, "TUTTI_SECURITY"), "the security mode");
     if (!st)
         st = read_timeout(&l, conf, get);
     if (st)

@@ -240,7 +240,7 @@ static void end_lookup(struct meet *m)
 static bool resolve(struct meet *m, uint64_t now_ns)
 {
     struct addrinfo *found = NULL;
-    const char *why = "no memory";
+    const char *why = "out of memory";
 
     if (!m->lookup)
         m->lookup = tt_lookup_begin(m->at.host, m->at.port, 0, now_ns);
@@ -623,7 +623,7 @@ static tutti_status alloc_table(struct tt_table *t, uint32_t rank, uint32_t nran
     t->cards = calloc(nranks, sizeof *t->cards);
     if (!t->holders || !t->card_bytes || !t->cards) {
         tt_table_fini(t);
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for the cards of %u ranks", nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the cards of %u ranks", nranks);
     }
     return TUTTI_OK;
 }

@@ -197,7 +197,7 @@ static void queue(struct tt_overlay *o, uint32_t i, const uint8_t *frame, size_t
     if (l->state == LINK_ENDED || l->state == LINK_GONE)
         return;
     if (!reserve(l, bytes)) {
-        end_link(o, i, "it does not take what is sent to it");
+        end_link(o, i, "it does not receive data");
         return;
     }
     memcpy(l->out + l->out_end, frame, bytes);
@@ -634,7 +634,7 @@ static void keep(struct tt_overlay *o, const struct tt_overlay_event *ev)
         struct tt_overlay_event *early = realloc(o->early, cap * sizeof *early);
 
         if (!early) {
-            tt_log(TT_LOG_ERROR, "overlay: no memory for an event from rank %u", ev->origin);
+            tt_log(TT_LOG_ERROR, "overlay: out of memory for an event from rank %u", ev->origin);
             return;
         }
         o->early = early;
@@ -685,7 +685,7 @@ tutti_status tt_overlay_open(struct tt_overlay **out, const struct tt_overlay_co
     tutti_status st;
 
     if (!o)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for the control overlay");
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the control overlay");
     st = tt_flood_init(&o->flood, conf->rank, conf->nranks);
     if (st)
         goto free_o;

@@ -143,7 +143,7 @@ static void go_on(struct tt_pmi1 *p, const char *answer, char *line)
         if (tt_pmi1_field(answer, "value", p->value, sizeof p->value))
             ask(p, TT_PMI1_FINALIZE, line);
         else
-            fail(p, "there is no value of rank 0", answer);
+            fail(p, "rank 0 has no value", answer);
         break;
     default:
         p->state = TT_PMI1_DONE;
@@ -211,14 +211,14 @@ void tt_pmi1_join_step(struct tt_pmi1_join *j, const char *answer)
         fail_join(j, "refused", answer);
     else if (j->greeted && (!take_number(answer, "size", NRANKS_MAX, &j->nranks, &j->has_nranks) ||
                             !take_number(answer, "rank", NRANKS_MAX, &j->rank, &j->has_rank)))
-        fail_join(j, "not a number of ranks", answer);
+        fail_join(j, "invalid rank or number of ranks", answer);
     else if (j->greeted && tt_pmi1_field(answer, "debug", word, sizeof word)) {     /* the last line */
         if (!j->has_rank || !j->has_nranks || j->rank >= j->nranks)
-            fail_join(j, "no rank below the number of ranks came before", answer);
+            fail_join(j, "the rank is missing, or not below the number of ranks", answer);
         else
             j->done = true;
     } else if (++j->nlines == JOIN_LINES_MAX) {
-        fail_join(j, "no end of the handshake", answer);
+        fail_join(j, "the handshake does not end", answer);
     }
     j->greeted = true;
 }

@@ -207,7 +207,7 @@ static bool agree_nranks(struct tt_rdv_server *s, struct tt_rdv_conn *c, const s
     if (!s->seats)
         s->seats = calloc(h->nranks, sizeof *s->seats);
     if (!s->seats) {
-        turn_down(s, c, TUTTI_ERR_NOMEM, "no memory in the rendezvous server for so many ranks");
+        turn_down(s, c, TUTTI_ERR_NOMEM, "out of memory in the rendezvous server for all ranks");
         return false;
     }
     s->nranks = h->nranks;
@@ -228,7 +228,7 @@ static bool take_seat(struct tt_rdv_server *s, struct tt_rdv_conn *c, const stru
     }
     card = malloc(h->card_bytes ? h->card_bytes : 1);
     if (!card) {
-        turn_down(s, c, TUTTI_ERR_NOMEM, "no memory in the rendezvous server for another card");
+        turn_down(s, c, TUTTI_ERR_NOMEM, "out of memory in the rendezvous server for another card");
         return false;
     }
     if (seat->conn)
@@ -306,7 +306,7 @@ static void complete(struct tt_rdv_server *s)
     s->state = TT_RDV_COMPLETE;
     s->table = malloc(bytes);
     if (!s->table) {
-        tell_members(s, tell_failure, "no memory in the rendezvous server for the table");
+        tell_members(s, tell_failure, "out of memory in the rendezvous server for the table");
         return;
     }
     s->table_bytes = bytes;

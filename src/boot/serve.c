@@ -390,7 +390,7 @@ tutti_status tt_serve_open(struct tt_serve **out, const struct tt_serve_conf *co
     tutti_status st;
 
     if (!s)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for the rendezvous server");
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the rendezvous server");
     s->conf = *conf;
     snprintf(s->token, sizeof s->token, "%s", conf->token);
     s->epoll = epoll_create1(EPOLL_CLOEXEC);

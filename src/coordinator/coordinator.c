@@ -350,7 +350,7 @@ tutti_status tt_coordinator_create(struct tt_coordinator **out, const struct tt_
         return st;
     c = calloc(1, sizeof *c);
     if (!c)
-        return tt_fail(TUTTI_ERR_NOMEM, "coordinator: no memory");
+        return tt_fail(TUTTI_ERR_NOMEM, "coordinator: out of memory");
     c->conf = conf;
     c->journal = journal;
     c->epoll = c->wake = c->ended = -1;

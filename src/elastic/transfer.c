@@ -209,7 +209,7 @@ static struct tt_transfer_slot *next_slot(struct tt_transfer *t, uint32_t source
     if (!item->stage)
         item->stage = t->conf.stage(t->conf.context, array, item->bytes);
     if (!item->stage) {
-        vote(t, TT_SYNC_UNABLE, "no memory to receive the state into");
+        vote(t, TT_SYNC_UNABLE, "out of memory for the received state");
         return NULL;
     }
     left = item->bytes - item->next;

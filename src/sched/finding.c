@@ -34,6 +34,6 @@ tutti_status tt_finding_rank(const struct tt_finding *f, uint32_t rank, const ch
 
 tutti_status tt_finding_nomem(const struct tt_finding *f)
 {
-    snprintf(f->text, f->bytes, "no memory to verify %u ranks", f->program->nranks);
+    snprintf(f->text, f->bytes, "out of memory for the verification of %u ranks", f->program->nranks);
     return TUTTI_ERR_NOMEM;
 }

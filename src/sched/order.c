@@ -223,8 +223,7 @@ static tutti_status deadlock(const struct builder *b, const uint32_t *waiting)
     }
     free(first);
     free(before);
-    return tt_finding_step(b->f, b->s->piece[at].rank, b->s->piece[at].step,
-                           "deadlock: it waits, in a circle, for itself");
+    return tt_finding_step(b->f, b->s->piece[at].rank, b->s->piece[at].step, "deadlock: circular wait");
 }
 
 static tutti_status sequence(const struct builder *b, struct tt_order *o)
@@ -440,7 +439,7 @@ tutti_status tt_order_meets(const struct tt_order *o, const struct tt_finding *f
     for (uint32_t rank = 0; rank < nranks && nranks > 1 && st == TUTTI_OK; rank++)
         for (uint32_t other = 0; other < nranks && st == TUTTI_OK; other++)
             if (!(ended[rank * words + other / 64] >> other % 64 & 1))
-                st = tt_finding_rank(f, rank, "may end before rank %u has begun", other);
+                st = tt_finding_rank(f, rank, "may end before rank %u has started", other);
 
 free_all:
     free(begun);

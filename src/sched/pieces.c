@@ -43,7 +43,7 @@ struct cutter {
 
 static tutti_status too_many(const struct tt_finding *f)
 {
-    return tt_finding_rank(f, 0, "ranges lie in too many pieces, or overlap in too many ways, to follow");
+    return tt_finding_rank(f, 0, "too many pieces or overlaps of ranges to verify");
 }
 
 /* ---- the address space ------------------------------------------------------------------------------ */

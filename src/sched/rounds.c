@@ -35,7 +35,7 @@ tutti_status tt_rounds_check(const struct tt_algo *algo, const struct tt_coll *c
     tutti_status st = TUTTI_OK;
 
     if (!met) {
-        snprintf(why, why_bytes, "no memory to check %u ranks", nranks);
+        snprintf(why, why_bytes, "out of memory for the check of %u ranks", nranks);
         return TUTTI_ERR_NOMEM;
     }
     for (uint32_t r = 0; r < nranks && st == TUTTI_OK; r++) {
@@ -45,7 +45,7 @@ tutti_status tt_rounds_check(const struct tt_algo *algo, const struct tt_coll *c
         if (rounds != nrounds)
             snprintf(why, why_bytes, "rank 0 has %" PRIu64 " round%s, rank %u %" PRIu64, nrounds, TT_PLURAL(nrounds), r, rounds);
         else if (n > said)
-            snprintf(why, why_bytes, "rank %u exchanges with %u rank%s, and says at most %u", r, n, TT_PLURAL(n), said);
+            snprintf(why, why_bytes, "rank %u exchanges with %u rank%s, but declares at most %u", r, n, TT_PLURAL(n), said);
         else
             continue;
         st = TUTTI_ERR_INVALID;

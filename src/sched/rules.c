@@ -23,9 +23,9 @@ static const char *ref_flaw(const struct tt_program *p, uint32_t rank, const str
     uint64_t begin, end, size;
 
     if (ref->offset > BYTES_MAX || ref->block > BYTES_MAX || ref->stride > BYTES_MAX)
-        return "absurd numbers";
+        return "too many bytes";
     if (ref->block > 0 && (bytes - 1) / ref->block > 0 && ref->stride > BYTES_MAX / ((bytes - 1) / ref->block))
-        return "absurd numbers";
+        return "too many bytes";
     switch (ref->buf) {
     case TT_BUF_SRC:
         size = tt_coll_src_bytes(&p->coll[rank]);
@@ -37,9 +37,9 @@ static const char *ref_flaw(const struct tt_program *p, uint32_t rank, const str
         size = p->work_bytes[rank];
         break;
     case TT_BUF_PIPE:
-        return ref->block > 0 ? "a pipe is never strided" : NULL;
+        return ref->block > 0 ? "a pipe cannot be strided" : NULL;
     default:
-        return "no such buffer here";
+        return "invalid buffer";
     }
     tt_ref_extent(ref, bytes, &begin, &end);
     return end > size ? "out of bounds" : NULL;
@@ -57,11 +57,11 @@ static const char *step_flaw(const struct tt_program *p, uint32_t rank, const st
     const char *flaw = NULL;
 
     if (s->opcode > TT_COPY)
-        return "no such opcode";
+        return "invalid opcode";
     if ((s->opcode == TT_PUT || s->opcode == TT_WAIT) && (s->peer >= p->nranks || s->peer == rank))
-        return "no such peer";
+        return "invalid peer";
     if (s->bytes > BYTES_MAX)
-        return "absurd numbers";
+        return "too many bytes";
     if (s->bytes == 0)
         return NULL;
     for (uint32_t i = 0; i < tt_step_nreads(s) && !flaw; i++)
@@ -167,14 +167,15 @@ static bool goes_there(const struct tt_program *p, const struct end *put, const 
 static tutti_status match(const struct end *put, const struct end *wait, const struct tt_finding *f)
 {
     if (put->s->tag != wait->s->tag)
-        return tt_finding_step(f, wait->rank, wait->step, "the peer's put in its place has tag %u", put->s->tag);
+        return tt_finding_step(f, wait->rank, wait->step, "the matching put has tag %u", put->s->tag);
     if (put->s->bytes != wait->s->bytes && !(wait->s->at_most && put->s->bytes < wait->s->bytes))
-        return tt_finding_step(f, wait->rank, wait->step, "the peer puts %" PRIu64 " B", put->s->bytes);
+        return tt_finding_step(f, wait->rank, wait->step, "the matching put has %" PRIu64 " B", put->s->bytes);
     if (put->s->round != wait->s->round)
-        return tt_finding_step(f, wait->rank, wait->step, "in round %u, but put in round %u", wait->s->round,
-                               put->s->round);
+        return tt_finding_step(f, wait->rank, wait->step,
+                               "waits in round %u, but the matching put is in round %u",
+                               wait->s->round, put->s->round);
     if (put->s->bytes > 0 && !goes_there(f->program, put, wait))
-        return tt_finding_step(f, put->rank, put->step, "the peer waits for it elsewhere");
+        return tt_finding_step(f, put->rank, put->step, "the matching wait has another destination");
     return TUTTI_OK;
 }
 
@@ -183,9 +184,9 @@ static tutti_status match_all(const struct end *put, uint32_t nputs, const struc
 {
     for (uint32_t i = 0; i < nputs || i < nwaits; i++) {
         if (i == nwaits || (i < nputs && !same_pair(&put[i], &wait[i]) && by_pair(&put[i], &wait[i]) < 0))
-            return tt_finding_step(f, put[i].rank, put[i].step, "nobody waits for it");
+            return tt_finding_step(f, put[i].rank, put[i].step, "no matching wait");
         if (i == nputs || !same_pair(&put[i], &wait[i]))
-            return tt_finding_step(f, wait[i].rank, wait[i].step, "nobody puts it");
+            return tt_finding_step(f, wait[i].rank, wait[i].step, "no matching put");
 
         const tutti_status st = match(&put[i], &wait[i], f);
 
@@ -193,7 +194,7 @@ static tutti_status match_all(const struct end *put, uint32_t nputs, const struc
             return st;
         if (put[i].s->out.buf == TT_BUF_THERE && !f->program->coll[put[i].from].stretches &&
             ((i > 0 && same_pair(&put[i], &put[i - 1])) || (i + 1 < nputs && same_pair(&put[i], &put[i + 1]))))
-            return tt_finding_step(f, put[i].rank, put[i].step, "THERE, but not the pair's only put");
+            return tt_finding_step(f, put[i].rank, put[i].step, "put to THERE, but not the only put of the pair");
     }
     return TUTTI_OK;
 }
@@ -219,7 +220,7 @@ static tutti_status link_pairs(struct tt_links *l, const struct tt_program *p, u
     qsort(put, nputs, sizeof *put, by_tag);
     for (uint32_t i = 1; i < nputs; i++)
         if (same_pair(&put[i - 1], &put[i]) && put[i - 1].s->tag == put[i].s->tag) {
-            st = tt_finding_step(f, put[i].rank, put[i].step, "the pair has that tag twice");
+            st = tt_finding_step(f, put[i].rank, put[i].step, "duplicate tag within the pair");
             goto free_ends;
         }
 
@@ -275,13 +276,13 @@ static tutti_status link_pipes_of(struct tt_links *l, const struct tt_program *p
         const struct use *w = &use[i], *r = &use[i + 1];
 
         if (w->slot != WRITTEN)
-            return tt_finding_step(f, rank, w->step, "nobody wrote that pipe before");
+            return tt_finding_step(f, rank, w->step, "reads a pipe before it is written");
         if (i + 1 == n || r->name != w->name)
-            return tt_finding_step(f, rank, w->step, "nobody reads that pipe");
+            return tt_finding_step(f, rank, w->step, "the pipe is not read");
         if (r->slot == WRITTEN || r->step == w->step)
             return tt_finding_step(f, rank, r->step, "the pipe is written twice");
         if (i + 2 < n && use[i + 2].name == w->name)
-            return tt_finding_step(f, rank, use[i + 2].step, "the pipe was used before");
+            return tt_finding_step(f, rank, use[i + 2].step, "the pipe is used a second time");
         if (steps[w->step].bytes != steps[r->step].bytes)
             return tt_finding_step(f, rank, r->step, "%" PRIu64 " B were written to the pipe", steps[w->step].bytes);
         if (steps[w->step].round != steps[r->step].round)

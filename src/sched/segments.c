@@ -306,8 +306,8 @@ static tutti_status find_circles(const struct graph *g, bool room, const struct 
     for (size_t e = 0; e < g->nedges && st == TUTTI_OK; e++)
         if (s.circle[g->edge[e].from] == s.circle[g->edge[e].to] && g->edge[e].what == (room ? END : AS_FAR))
             st = found(g, g->edge[e].to, f,
-                       room ? "deadlock, once cut into segments: it waits for the end of what cannot end before it"
-                            : "deadlock, unless cut into segments: it waits, in a circle, for itself");
+                       room ? "deadlock with segments: it waits for a step that depends on it"
+                            : "deadlock without segments: circular wait");
 
 free_all:
     free(s.first);

@@ -30,7 +30,7 @@ static tutti_status circle(const struct tt_program *p, const struct tt_links *li
 {
     for (uint32_t i = 0; i < p->nranks; i++)
         put_of(p, links, rank, at[rank], &rank);
-    return tt_finding_step(f, rank, at[rank], "step by step it waits, in a circle, for itself: put before you wait");
+    return tt_finding_step(f, rank, at[rank], "deadlock in program order: circular wait (put before waiting)");
 }
 
 tutti_status tt_straight_check(const struct tt_program *p, const struct tt_links *links, const struct tt_finding *f)

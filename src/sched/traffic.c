@@ -224,7 +224,7 @@ tutti_status tt_traffic_init(struct tt_traffic *out, const struct tt_program *p,
     if (t.ntransfers > 0)
         qsort(t.transfer, t.ntransfers, sizeof *t.transfer, by_round);
     if (g.out_of_memory || !label_all(&t, l)) {
-        snprintf(why, why_bytes, "no memory for the traffic of %u ranks", p->nranks);
+        snprintf(why, why_bytes, "out of memory for the traffic of %u ranks", p->nranks);
         st = TUTTI_ERR_NOMEM;
         goto fini_traffic;
     }

@@ -62,7 +62,7 @@ tutti_status tt_program_init(struct tt_program *p, const struct tt_algo *algo, c
 
 free_made:
     tt_program_fini(&made);
-    return tt_fail(TUTTI_ERR_NOMEM, "no memory for the programs of %u ranks of %s", nranks, algo->name);
+    return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the programs of %u ranks of %s", nranks, algo->name);
 }
 
 void tt_program_fini(struct tt_program *p)
@@ -159,16 +159,16 @@ static tutti_status run_reduce(struct values *v, const struct tt_piece *piece, b
     bool full;
 
     if (!v->reduces)
-        return flaw(v, piece, piece->out, "reduces in a collective that only moves");
+        return flaw(v, piece, piece->out, "reduces in a collective without reduction");
     if (a->finished || b->finished)
-        return flaw(v, piece, a->finished ? piece->a : piece->b, "reduces what is finished");
+        return flaw(v, piece, a->finished ? piece->a : piece->b, "reduces a finished result");
     if (a->offset != b->offset)
         return flaw(v, piece, piece->out, "reduces different elements");
     for (size_t i = 0; i < v->words; i++)
         if (set_a[i] & set_b[i])
-            return flaw(v, piece, piece->out, "takes a contribution twice");
+            return flaw(v, piece, piece->out, "reduces a contribution twice");
     if (lowest(set_a, v->words) > lowest(set_b, v->words))
-        return flaw(v, piece, piece->out, "has the lower rank on the right");
+        return flaw(v, piece, piece->out, "its right operand has the lowest rank");
     full = count(set_a, v->words) + count(set_b, v->words) == v->p->nranks;
     if (finish && !full)
         return flaw(v, piece, piece->out, "finishes too early");
@@ -183,10 +183,10 @@ static tutti_status run_piece(struct values *v, const struct tt_piece *piece)
     const struct tt_step *s = &v->p->steps[piece->rank][piece->step];
 
     if (!v->value[piece->a].known)
-        return flaw(v, piece, piece->a, "reads bytes that nobody wrote");
+        return flaw(v, piece, piece->a, "reads unwritten bytes");
     if (s->opcode == TT_REDUCE_STEP) {
         if (!v->value[piece->b].known)
-            return flaw(v, piece, piece->b, "reads bytes that nobody wrote");
+            return flaw(v, piece, piece->b, "reads unwritten bytes");
         return run_reduce(v, piece, s->finish);
     }
     v->value[piece->out] = v->value[piece->a];
@@ -206,7 +206,7 @@ static tutti_status check_cell(const struct values *v, uint32_t rank, uint32_t c
     const uint64_t *set = set_of(v, cell), at = v->s->cell[cell].offset, end = at + v->s->cell[cell].bytes;
 
     if (!got->known)
-        return tt_finding_rank(v->f, rank, "nobody wrote " RANGE " of its result", at, end);
+        return tt_finding_rank(v->f, rank, RANGE " of its result is not written", at, end);
     if (got->offset != offset)
         return tt_finding_rank(v->f, rank, RANGE " of its result comes from %" PRIu64 ", not from %" PRIu64, at, end,
                                got->offset, offset);
@@ -215,7 +215,7 @@ static tutti_status check_cell(const struct values *v, uint32_t rank, uint32_t c
                                lowest(set, v->words), origin);
     for (uint32_t r = 0; r < v->p->nranks && v->reduces; r++)
         if (!(set[r / 64] >> r % 64 & 1))
-            return tt_finding_rank(v->f, rank, RANGE " of its result misses rank %u", at, end, r);
+            return tt_finding_rank(v->f, rank, RANGE " of its result lacks rank %u", at, end, r);
     if (v->reduces && !got->finished)
         return tt_finding_rank(v->f, rank, RANGE " of its result is not finished", at, end);
     return TUTTI_OK;
@@ -251,8 +251,8 @@ static tutti_status check_rest(const struct values *v)
         const struct tt_cell *cell = &v->s->cell[i];
 
         if ((cell->of == TT_CELL_SRC || cell->of == TT_CELL_DST) && v->value[i].written)
-            return tt_finding_rank(v->f, cell->rank, RANGE " of %s is written, but is not of the result", cell->offset,
-                                   cell->offset + cell->bytes, cell->of == TT_CELL_SRC ? "SRC" : "DST");
+            return tt_finding_rank(v->f, cell->rank, RANGE " of %s is written, but is not part of the result",
+                                   cell->offset, cell->offset + cell->bytes, cell->of == TT_CELL_SRC ? "SRC" : "DST");
     }
     return TUTTI_OK;
 }
@@ -418,9 +418,9 @@ static tutti_status verify(const struct tt_program *p, const struct listener *li
 
     if (st != TUTTI_OK || early.unsafe == 0 || p->direct_unsafe)
         return st;
-    return tt_finding_step(
-        &f, early.rank, early.step,
-        "its bytes may land before earlier steps are done with theirs, and the algorithm does not say direct_unsafe");
+    return tt_finding_step(&f, early.rank, early.step,
+                           "its bytes may arrive while earlier steps use the destination, and the "
+                           "algorithm does not set direct_unsafe");
 }
 
 tutti_status tt_verify(const struct tt_program *p, char *why, size_t why_bytes)

@@ -803,7 +803,7 @@ static tutti_status prepare(struct des *s)
         s->coll[r].rank = r;
     }
     if (!s->rank || !s->coll || !s->work_ps || !make_peers(s) || !des_cores_init(s))
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for the simulation of %u ranks (%llu MiB)", n,
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the simulation of %u ranks (%llu MiB)", n,
                        (unsigned long long)(tt_des_memory(c->algo, c->coll, c->net) >> 20));
     make_ranks(s);
     return TUTTI_OK;

@@ -250,18 +250,20 @@ bool tt_lanes_run(const struct tt_lanes_case *c, struct tt_lanes_result *out)
     uint64_t told = 0, told_ps = 0;
 
     if (!is_sound(c)) {
-        tt_fail(
-            TUTTI_ERR_INVALID,
-            "lanes: at least 1 and at most %u senders, %u ways and %u lanes; rates, messages and their bytes above 0",
-            TT_LANES_SENDERS_MAX, TT_LANES_WAYS_MAX, TT_DQPLB_LANES_MAX);
+        tt_fail(TUTTI_ERR_INVALID,
+                "lanes: invalid case: must be 1 to %u senders, %u paths and %u lanes, with rates, "
+                "messages and sizes above 0",
+                TT_LANES_SENDERS_MAX, TT_LANES_WAYS_MAX, TT_DQPLB_LANES_MAX);
         return false;
     }
     if (c->how == TT_LANES_STATIC)
         s.limits =
             (struct tt_dqplb_limits){ .lanes = c->limits.lanes, .outstanding = 1, .window = 1, .segment_bytes = 1 };
     if (c->how == TT_LANES_UNLIMITED && !unlimited(c, &s.limits)) {
-        tt_fail(TUTTI_ERR_INVALID, "lanes: %u messages of %llu bytes are more than %u segments of %llu bytes", c->depth,
-                (unsigned long long)c->message_bytes, TT_DQPLB_WINDOW_MAX, (unsigned long long)c->limits.segment_bytes);
+        tt_fail(TUTTI_ERR_INVALID,
+                "lanes: %u messages of %llu bytes exceed the maximum of %u segments of %llu bytes",
+                c->depth, (unsigned long long)c->message_bytes, TT_DQPLB_WINDOW_MAX,
+                (unsigned long long)c->limits.segment_bytes);
         return false;
     }
     s.connection = calloc(c->senders, sizeof *s.connection);

@@ -104,10 +104,10 @@ bool tt_fault_slow(float *slow, double factor)
 
 static tutti_status too_much(const struct tt_fault *f)
 {
-    return tt_fail(
-        TUTTI_ERR_INVALID,
-        "a fault's factor is %g: all that slow one thing together must make it take from %g to %g times as long",
-        f->factor, TT_FAULT_FACTOR_MIN, TT_FAULT_FACTOR_MAX);
+    return tt_fail(TUTTI_ERR_INVALID,
+                   "invalid fault: factor %g: the product of all factors of one part must "
+                   "be %g to %g",
+                   f->factor, TT_FAULT_FACTOR_MIN, TT_FAULT_FACTOR_MAX);
 }
 
 static tutti_status slow_rail(struct tt_net *net, const struct tt_fault *f)
@@ -115,7 +115,8 @@ static tutti_status slow_rail(struct tt_net *net, const struct tt_fault *f)
     const bool dead = f->kind == TT_FAULT_DEAD_RAIL;
 
     if (f->where >= net->layout->nhosts || f->index >= net->nrails)
-        return tt_fail(TUTTI_ERR_INVALID, "a fault names rail %u of host %u, but there %s %u host%s with %u rail%s",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "invalid fault: rail %u of host %u: there %s %u host%s with %u rail%s",
                        f->index, f->where, net->layout->nhosts == 1 ? "is" : "are", net->layout->nhosts,
                        TT_PLURAL(net->layout->nhosts), net->nrails, TT_PLURAL(net->nrails));
     for (int way = 0; way < 2; way++) {
@@ -268,14 +269,15 @@ tutti_status tt_net_init(struct tt_net *out, const struct tt_net_conf *conf, con
     nservers = number_servers(&net, conf);
     if (nservers >= UINT32_MAX)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%u ranks on %u hosts: that is %llu links beside those of pairs; at most %u can be simulated",
+                       "too many links: %u ranks on %u hosts have %llu besides those of pairs: the "
+                       "maximum is %u",
                        conf->layout->nranks, conf->layout->nhosts, (unsigned long long)nservers, UINT32_MAX - 1);
     net.nservers = net.servers_cap = (uint32_t)nservers;
     net.server = malloc(((size_t)net.nservers + 1) * sizeof *net.server);
     net.rail_ranks = calloc((size_t)conf->layout->nhosts * net.nrails, 1);
     if (!net.server || !net.rail_ranks) {
         tt_net_fini(&net);
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a simulated network of %u servers", net.nservers);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a simulated network of %u servers", net.nservers);
     }
     tt_pages_huge(net.server, net.nservers * sizeof *net.server);
     for (uint32_t i = 0; i < net.nservers; i++)

@@ -245,14 +245,17 @@ static tutti_status check(const struct tt_putsignal_conf *c)
     if (!tt_layout_is_even(c->net->layout, &ignored))
         return tt_fail(TUTTI_ERR_INVALID, "putsignal: hosts must have equal numbers of consecutive ranks");
     if (c->senders < 1 || c->senders > nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "putsignal: %u sender%s of %u rank%s", c->senders, TT_PLURAL(c->senders), nranks, TT_PLURAL(nranks));
+        return tt_fail(TUTTI_ERR_INVALID, "putsignal: invalid number of senders: %u sender%s of %u rank%s", c->senders,
+                       TT_PLURAL(c->senders), nranks, TT_PLURAL(nranks));
     if (c->transfers < 1 || c->transfers > TT_PUTSIGNAL_MESSAGES_MAX / 2 / c->senders)
-        return tt_fail(TUTTI_ERR_INVALID, "putsignal: %u transfers of each of %u senders; together they may be 1 to %u",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "putsignal: %u transfers of each of %u senders: the total must be 1 to %u",
                        c->transfers, c->senders, TT_PUTSIGNAL_MESSAGES_MAX / 2);
     if (c->group && c->transfers % c->group)
         return tt_fail(TUTTI_ERR_INVALID, "putsignal: %u transfers are not a multiple of groups of %u", c->transfers, c->group);
     if (c->header_bytes < 1 || c->bytes > UINT64_MAX / 2 || !(c->op_ns >= 0))
-        return tt_fail(TUTTI_ERR_INVALID, "putsignal: puts of %llu bytes behind %llu of header, %g ns each",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "putsignal: invalid puts: %llu bytes after %llu header bytes, %g ns each",
                        (unsigned long long)c->bytes, (unsigned long long)c->header_bytes, c->op_ns);
     return TUTTI_OK;
 }
@@ -297,8 +300,9 @@ tutti_status tt_putsignal_run(const struct tt_putsignal_conf *conf, struct tt_pu
     b.sender = calloc(conf->senders, sizeof *b.sender);
     b.message = calloc(2 * (size_t)conf->transfers * conf->senders, sizeof *b.message);
     if (!b.sender || !b.message)
-        st = tt_fail(TUTTI_ERR_NOMEM, "putsignal: no memory for %u transfers of each of %u senders", conf->transfers,
-                     conf->senders);
+        st = tt_fail(TUTTI_ERR_NOMEM,
+                     "putsignal: out of memory for %u transfers of each of %u senders",
+                     conf->transfers, conf->senders);
     for (uint32_t s = 0; s < conf->senders && !st; s++)
         if (!place(conf->net->layout, s, &b.sender[s]))
             st = tt_fail(TUTTI_ERR_INVALID, "putsignal: all %u ranks are on one host", conf->net->layout->nranks);

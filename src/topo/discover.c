@@ -27,7 +27,7 @@ static tutti_status load(hwloc_topology_t *out)
     hwloc_topology_t t;
 
     if (hwloc_topology_init(&t) != 0)
-        return tt_fail(TUTTI_ERR_NOMEM, "hwloc: no memory");
+        return tt_fail(TUTTI_ERR_NOMEM, "hwloc: out of memory for the topology");
     hwloc_topology_set_all_types_filter(t, HWLOC_TYPE_FILTER_KEEP_NONE);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         hwloc_topology_set_type_filter(t, kept[i], HWLOC_TYPE_FILTER_KEEP_ALL);

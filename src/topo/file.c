@@ -47,7 +47,7 @@ static tutti_status wrong(const struct place *p, struct json_object *v, const ch
 {
     char at[LOCATION_BYTES];
 
-    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is %.64s, but must be %s", locate(p, p->path, at), *p->path ? p->path : "the whole",
+    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is %.64s: must be %s", locate(p, p->path, at), *p->path ? p->path : "the whole",
                    v ? json_object_to_json_string_ext(v, JSON_C_TO_STRING_PLAIN) : "null", expected);
 }
 
@@ -56,7 +56,7 @@ static tutti_status missing(const struct place *p, const char *key, const char *
     const struct place at = below(p, key);
     char line[LOCATION_BYTES];
 
-    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is missing; it must be %s", locate(p, p->path, line), at.path, expected);
+    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is missing: must be %s", locate(p, p->path, line), at.path, expected);
 }
 
 /* Every key of the object is one of known[], which ends in NULL. */
@@ -230,7 +230,9 @@ static tutti_status read_shape(const struct place *p, struct json_object *o, str
     if (st)
         return st;
     if (t->host_ranks % t->host_sockets)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: machine.ranks_per_host is %u, but must be a multiple of sockets_per_host, which is %u",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: machine.ranks_per_host is %u: must be a multiple of sockets_per_host, "
+                       "which is %u",
                        locate(p, "machine.ranks_per_host", line), t->host_ranks, t->host_sockets);
     for (int i = 0; known[i]; i++)
         if (i != 1 && (ranks *= *fields[i]) > TT_TOPO_RANKS_MAX)
@@ -296,7 +298,7 @@ static tutti_status read_rules(const struct place *p, struct json_object *o, str
                        locate(p, "hosts", line), n, TT_TOPO_HOSTS_MAX);
     t->rules = calloc(n + 1, sizeof *t->rules);
     if (!t->rules)
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory for %zu hosts", p->from, n);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for %zu hosts", p->from, n);
     t->nrules = (uint32_t)n;
     for (size_t i = 0; i < n && !st; i++) {
         struct place one = { .from = p->from, .text = p->text, .bytes = p->bytes };

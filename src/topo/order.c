@@ -58,7 +58,7 @@ static tutti_status check_rules(const struct ordering *o, uint32_t nranks)
         if (i + 1 < o->nrules)
             return tt_fail(TUTTI_ERR_INVALID, "cannot keep groups of %u and groups of %u together: the first do not divide the second",
                            o->rules[i].ranks, whole);
-        return tt_fail(TUTTI_ERR_INVALID, "%u rank%s no whole number of groups of %u", nranks,
+        return tt_fail(TUTTI_ERR_INVALID, "%u rank%s not a multiple of groups of %u", nranks,
                        nranks == 1 ? " is" : "s are", o->rules[i].ranks);
     }
     return TUTTI_OK;
@@ -249,7 +249,7 @@ tutti_status tt_order_ranks(const struct tt_order_host *hosts, uint32_t n, uint3
                            first, first + o.rules[rule].ranks - 1, tt_distance_name(o.rules[rule].within),
                            hosts[torn[0]].name, hosts[torn[1]].name);
         o.sorted = malloc(n * sizeof *o.sorted);
-        st = o.sorted ? reorder_hosts(&o, nranks) : tt_fail(TUTTI_ERR_NOMEM, "no memory for %u hosts", n);
+        st = o.sorted ? reorder_hosts(&o, nranks) : tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u hosts", n);
         free(o.sorted);
     }
     if (!st)

@@ -168,7 +168,7 @@ tutti_status tt_timeline_write_svg(const struct tt_timeline *t, const char *titl
 
     p.drawn = calloc(t->nsegments + 1, sizeof *p.drawn);
     if (!p.drawn)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory to draw %zu segments", t->nsegments);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the drawing of %zu segments", t->nsegments);
     for (size_t i = 0; i < t->nsegments; i++)
         p.drawn[i] = &t->segments[i];
     qsort(p.drawn, t->nsegments, sizeof *p.drawn, newest_first);

@@ -145,7 +145,7 @@ tutti_status tt_timeline_init(struct tt_timeline *t, const struct tt_timeline_ra
     if (!all || !new.rows || !new.segments) {
         free(all);
         tt_timeline_fini(&new);
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a timeline of %zu events", n);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a timeline of %zu events", n);
     }
     for (size_t i = 0; i < n; i++) {
         if (i == 0 || by_lane(&all[i - 1], &all[i]) != 0)

@@ -16,7 +16,7 @@ tutti_status tt_trace_ring_init(struct tt_trace_ring *r, uint32_t depth)
     tt_assert(depth > 0 && (depth & (depth - 1)) == 0);
     slots = calloc(depth, sizeof *slots);
     if (!slots)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a trace of %u events", depth);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a trace of %u events", depth);
     *r = (struct tt_trace_ring){ .slots = slots, .depth = depth };
     return TUTTI_OK;
 }

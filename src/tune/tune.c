@@ -340,15 +340,15 @@ static struct tt_coll shortened(const struct tt_tune_conf *conf, const struct tt
 static const char *why_not_simulated(const struct tt_tune_conf *conf, const struct tt_coll *call, bool simulate)
 {
     if (!simulate)
-        return "it was asked for";
+        return "simulation is turned off";
     if (!tt_predict_knows(call->kind))
         return "calls of this kind are not simulated";
     if (call->nranks < 2 || !call->bytes)
-        return "there is nothing to send";
+        return "no data is sent";
     if (conf->layout->nranks != call->nranks)
-        return "it is not known where the ranks are";
+        return "the placement of the ranks is unknown";
     if (call->nranks > TT_TUNE_RANKS_MAX && conf->layout->nhosts == 1 && tt_predict_crowded(conf))
-        return "there are more ranks than are simulated before a call, on one host, and they share its cores";
+        return "too many ranks on one host with shared cores for a simulation before the call";
     return NULL;
 }
 

@@ -246,7 +246,7 @@ static void try_mutation(const struct case_spec *spec, enum mutation how, struct
         tally->tried++;
         tally->harmful += harmful;
         tally->caught += harmful && refused;
-        tally->straight += harmful && refused && strstr(finding, "step by step");
+        tally->straight += harmful && refused && strstr(finding, "program order");
         tally->harmless_refused += !harmful && refused;
     }
     tt_program_fini(&p);

@@ -23,11 +23,12 @@ static void a_key_that_an_object_has_twice_is_named(void **state)
         { "{\"a\": \"a\", \"b\": \"\\\"a\\\": 1, \\\\\", \"c\": [\"a\", \"a\", \":\"]}", NULL },
         { "{\"a:\": 1, \"a\": {}, \"\\\"\": []}", NULL },
         { "{'a\"': 1, 'b:': 2, \"c'\": {'a\"': 1}}", NULL },        /* no JSON, but json-c takes it */
-        { "{'a\"': 1, \"b'\": {'c': 1, 'c': 2}}", "line 1: the key \"c\"" },
-        { "{\"a\": 1,\n \"b\": 2,\n \"a\" : 1}", "plan mine.json: line 3: the key \"a\" is there for the second time in one object" },
-        { "{\"x\": [1, {\"b\": {\"a\": 1}, \"a\": 2, \"b\": 3}]}", "line 1: the key \"b\"" },
-        { "{\"x\": {\"a\": 1, \"a\": {\"a\": [1, 2]}}}", "line 1: the key \"a\"" },
-        { "{\"a\": 1, \"\\u0061\": 1}", "an object has a key twice, written in two ways" },
+        { "{'a\"': 1, \"b'\": {'c': 1, 'c': 2}}", "line 1: duplicate key \"c\"" },
+        { "{\"a\": 1,\n \"b\": 2,\n \"a\" : 1}", "plan mine.json: line 3: duplicate key \"a\" "
+                                                 "in an object" },
+        { "{\"x\": [1, {\"b\": {\"a\": 1}, \"a\": 2, \"b\": 3}]}", "line 1: duplicate key \"b\"" },
+        { "{\"x\": {\"a\": 1, \"a\": {\"a\": [1, 2]}}}", "line 1: duplicate key \"a\"" },
+        { "{\"a\": 1, \"\\u0061\": 1}", "duplicate key in an object, with two spellings" },
     };
 
     (void)state;

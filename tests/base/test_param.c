@@ -85,11 +85,11 @@ static void the_refusal_names_the_parameter_the_value_and_the_bounds(void **stat
     (void)state;
     setenv("TUTTI_LANES", "17", 1);
     assert_int_equal(tt_param_get(TT_PARAM_LANES, &v), TUTTI_ERR_INVALID);
-    assert_string_equal(tutti_last_error(), "TUTTI_LANES is \"17\", but must be a number from 0 to 16 (connections)");
+    assert_string_equal(tutti_last_error(), "TUTTI_LANES is \"17\": must be 0 to 16 (connections)");
     setenv("TUTTI_TIMEOUT_MS", "0", 1);
     assert_int_equal(tt_param_get(TT_PARAM_TIMEOUT_MS, &v), TUTTI_ERR_INVALID);
-    assert_string_equal(tutti_last_error(),
-                        "TUTTI_TIMEOUT_MS is \"0\", but must be -1 (none) or a number from 1 to 2147483647 (ms)");
+    assert_string_equal(tutti_last_error(), "TUTTI_TIMEOUT_MS is \"0\": must be -1 (none) or 1 to "
+                                            "2147483647 (ms)");
 }
 
 static void a_variable_that_is_no_setting_is_told_once(void **state)

@@ -368,13 +368,13 @@ static void rank_0_says_why_it_cannot_serve_and_what_said_where(void **state)
     } cases[] = {
         { "tcp://nosuch.invalid:4711", "cannot resolve the name \"nosuch.invalid\" here", TUTTI_ERR_TIMEOUT },
         { "tcp://192.0.2.1:4711", "\"192.0.2.1\" is not an address of this machine", TUTTI_ERR_TIMEOUT },
-        { "tcp://127.0.0.1:65536", "its port must be a number from 0 to 65535", TUTTI_ERR_INVALID },
+        { "tcp://127.0.0.1:65536", "the port must be 0 to 65535", TUTTI_ERR_INVALID },
         { "tcp://127.0.0.1:0", "port 0 cannot be connected to", TUTTI_ERR_INVALID },
-        { "tcp://127.0.0.1:http", "its port must be a number", TUTTI_ERR_INVALID },
+        { "tcp://127.0.0.1:http", "the port must be 0 to 65535", TUTTI_ERR_INVALID },
         { "tcp://127.0.0.1", "must be like host:29401", TUTTI_ERR_INVALID },
         { "tcp://:4711", "no host before the port", TUTTI_ERR_INVALID },
-        { "tcp://::1:4711", "an IPv6 address goes in brackets", TUTTI_ERR_INVALID },
-        { "tcp://[::1:4711", "an IPv6 address goes in brackets", TUTTI_ERR_INVALID },
+        { "tcp://::1:4711", "an IPv6 address must be in brackets", TUTTI_ERR_INVALID },
+        { "tcp://[::1:4711", "an IPv6 address must be in brackets", TUTTI_ERR_INVALID },
         { "file://here", "use file:///path", TUTTI_ERR_INVALID },
     };
 

@@ -287,9 +287,11 @@ static void spoil_algo(const struct attempts *a)
             continue;
         g.call = &how;
         g.displs = backwards;
-        snprintf(text, sizeof text, "there is no algorithm \"%s\"", names[i]);
+        snprintf(text, sizeof text, "unknown algorithm \"%s\"", names[i]);
         CHECK_INVALID(a->r, calls[a->which].go(&g),
-                      strcmp(names[i], "bruck") == 0 ? "\"allgatherv_bruck\" cannot do it, as it needs packed blocks" : text);
+                      strcmp(names[i], "bruck") == 0 ? "\"allgatherv_bruck\" does not support it: "
+                                                       "it needs packed blocks"
+                                                     : text);
     }
 }
 
@@ -397,9 +399,9 @@ static void group_role(struct rank *r)
                   "ops[2]: rank -1 is out of range: the communicator has 3 ranks");
     CHECK(r, !request);
     ops[2] = (tutti_p2p){ .is_recv = 2, .peer = right, .buf = &out, .count = 1, .type = TUTTI_U32 };
-    CHECK_INVALID(r, tutti_group(ops, 3, r->comm, NULL), "tutti_group: ops[2].is_recv is 2; 0 and 1 are possible");
+    CHECK_INVALID(r, tutti_group(ops, 3, r->comm, NULL), "tutti_group: ops[2].is_recv is 2: must be 0 or 1");
     ops[2].is_recv = -1;
-    CHECK_INVALID(r, tutti_group(ops, 3, r->comm, NULL), "tutti_group: ops[2].is_recv is -1; 0 and 1 are possible");
+    CHECK_INVALID(r, tutti_group(ops, 3, r->comm, NULL), "tutti_group: ops[2].is_recv is -1: must be 0 or 1");
     CHECK_INVALID(r, tutti_group(ops, 2, NULL, NULL), "the communicator is NULL");
     check_works(r, r->comm);
     for (uint32_t i = 0; i < 3; i++) {

@@ -599,7 +599,7 @@ static void refusals_role(struct rank *r)
     CHECK_SAYS(r, tutti_allreduce(src, dst, 4, TUTTI_F32, TUTTI_SUM, r->comm, &how), TUTTI_ERR_INVALID, "overlaps");
     how.error_feedback = residual;
     how.algo = "doubling";
-    CHECK_SAYS(r, tutti_allreduce(src, dst, 8, TUTTI_F32, TUTTI_SUM, r->comm, &how), TUTTI_ERR_INVALID, "sums that differ");
+    CHECK_SAYS(r, tutti_allreduce(src, dst, 8, TUTTI_F32, TUTTI_SUM, r->comm, &how), TUTTI_ERR_INVALID, "results of its ranks would differ");
     how.algo = "dtree";
     CHECK_SAYS(r, tutti_allreduce(src, dst, 8, TUTTI_F32, TUTTI_SUM, r->comm, &how), TUTTI_ERR_INVALID, "error feedback");
     how.algo = NULL;

@@ -259,7 +259,7 @@ class Matrices(WanTest):
     def test_mistakes_are_told_and_nothing_is_made(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "m.json"
-            for text, sentence in (("", "it is no JSON"), ('{"hosts": 3}', "hosts must be a list of 2 to 64 hosts"),
+            for text, sentence in (("", "invalid JSON"), ('{"hosts": 3}', "hosts must be a list of 2 to 64 hosts"),
                                    ('{"hosts": [{"name": "a"}, {"name": "b"}], "loss": [[0, 2], [0, 0]]}',
                                     "loss[0][1]: loss is 2, but must be from 0 to 1")):
                 path.write_text(text)

@@ -641,7 +641,7 @@ static void check_dmabuf_refusal(struct rank *r, uint8_t *pages, const tutti_mem
     CHECK_SAYS(r, tutti_mem_register_device(r->comm, pages, DEVICE_BYTES, NULL), TUTTI_ERR_INVALID, "NULL");
     file = *what;
     file.kind = (tutti_mem_kind)9;
-    CHECK_SAYS(r, tutti_mem_register_device(r->comm, pages, DEVICE_BYTES, &file), TUTTI_ERR_INVALID, "what.kind is 9; 0 to 3 are possible");
+    CHECK_SAYS(r, tutti_mem_register_device(r->comm, pages, DEVICE_BYTES, &file), TUTTI_ERR_INVALID, "what.kind is 9: must be 0 to 3");
 }
 
 /* A window that no wire reaches, as where its memory may not be locked: what is put there goes by messages. */

@@ -589,7 +589,7 @@ static void settings_that_make_no_sense_are_told(void **state)
         { { .run = "test", .listen = &loopback, .nlisten = 1, .members_max = 5000 }, "the maximum is 4096" },
         { { .run = "test", .listen = &everywhere, .nlisten = 1 }, "without authentication" },
         { { .run = "test", .listen = &nowhere, .nlisten = 1, .insecure = true }, "192.0.2.1:1" },
-        { { .run = "test", .listen = &noport, .nlisten = 1 }, "it must be like host:29401" },
+        { { .run = "test", .listen = &noport, .nlisten = 1 }, "must be like host:29401" },
         { { .run = "test", .listen = &bare, .nlisten = 1 }, "brackets" },
         { { .run = "test", .listen = &highport, .nlisten = 1 }, "\"127.0.0.1:99999\" (--listen; " },
         { { .run = "test", .listen = &loopback, .nlisten = 1, .secure = { .mode = TT_SECURE_TOKEN, .token = "abc" } }, "TUTTI_TOKEN" },

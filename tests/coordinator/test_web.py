@@ -145,7 +145,7 @@ class Pages(unittest.TestCase):
                 self.assertIn("onerror=alert(1)>\"'&amp;\\\ufffdtutti_epoch 666", dict(labels)["run"])
 
     def test_an_address_that_is_none_is_told(self):
-        for address, word in (("nowhere", "it must be like host:29401"), ("127.0.0.1:99999999", "99999999"), ("[::1:80", "[::1:80"),
+        for address, word in (("nowhere", "must be like host:29401"), ("127.0.0.1:99999999", "99999999"), ("[::1:80", "[::1:80"),
                               ("no.such.host.invalid:80", "no.such.host.invalid"), ("192.0.2.1:80", "192.0.2.1:80")):
             done = subprocess.run([PROGRAM, "--run", address], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
             self.assertNotEqual(done.returncode, 0)

@@ -404,7 +404,7 @@ static void a_wrong_plan_has_no_traffic(void **state)
     tt_layout_regular(&l, RANKS, RANKS, 2, 1, TT_NODE_SOCKETS);
     write_out(&h, lines, 1);
     assert_int_equal(tt_traffic_init(&t, &h.p, &l, why, sizeof why), TUTTI_ERR_INVALID);
-    assert_non_null(strstr(why, "nobody wrote"));
+    assert_non_null(strstr(why, "is not written"));
 }
 
 int main(void)

@@ -96,33 +96,33 @@ static void puts_and_waits_must_match(void **state)
     (void)state;
     begin_allgather(&h);
     h.s[0].n = 0;
-    finds(&h, "nobody");
+    finds(&h, "no matching");
     begin_allgather(&h);
     h.steps[1][1].opcode = TT_COPY;
     h.steps[1][1].a = tt_src(0);
-    finds(&h, "nobody waits for it");
+    finds(&h, "no matching wait");
     begin_allgather(&h);
     h.steps[1][0].opcode = TT_COPY;
     h.steps[1][0].out = tt_dst(8);
-    finds(&h, "nobody puts it");
+    finds(&h, "no matching put");
     begin_allgather(&h);
     h.steps[1][1].tag = 6;
     finds(&h, "has tag 5");
     begin_allgather(&h);
     h.steps[1][1].bytes = 4;
-    finds(&h, "the peer puts 8 B");
+    finds(&h, "the matching put has 8 B");
     begin_allgather(&h);
     h.steps[1][1].round = 1;
-    finds(&h, "in round 1, but put in round 0");
+    finds(&h, "waits in round 1, but the matching put is in round 0");
     begin_allgather(&h);
     h.steps[1][1].out = tt_dst(4);
     finds(&h, "elsewhere");
     begin_allgather(&h);
     h.steps[1][0].peer = 1;
-    finds(&h, "no such peer");
+    finds(&h, "invalid peer");
     begin_allgather(&h);
     h.steps[1][0].peer = 2;
-    finds(&h, "no such peer");
+    finds(&h, "invalid peer");
 }
 
 /* It stands for what its put has. */
@@ -133,17 +133,17 @@ static void a_wait_for_at_most_so_much_takes_less_and_no_more(void **state)
     (void)state;
     begin_allgather(&h);
     h.steps[1][1].bytes = 12;           /* of which the copy behind it overwrites what does not come */
-    finds(&h, "the peer puts 8 B");
+    finds(&h, "the matching put has 8 B");
     h.steps[1][1].at_most = true;
     assert_string_equal(finding(&h), "");
     h.steps[1][1].bytes = 20;
     finds(&h, "out of bounds");
     h.steps[1][1].bytes = 4;
-    finds(&h, "the peer puts 8 B");
+    finds(&h, "the matching put has 8 B");
     begin_allgather(&h);
     h.steps[1][1].at_most = true;
     h.steps[0][0].bytes = 4;
-    finds(&h, "nobody wrote [4, 8) of its result");
+    finds(&h, "[4, 8) of its result is not written");
 }
 
 /* Rank 0 sends rank 1 two stretches of a block, at 4 and 12. */
@@ -163,10 +163,10 @@ static void stretches_lie_where_their_lists_say(void **state)
         const char *finding;
     } cases[] = {
         { 0, 0, 0, 8, "" },
-        { 0, 4, 0, 8, "the peer waits for it elsewhere" },
-        { 0, 0, -4, 8, "the peer waits for it elsewhere" },
-        { -4, -4, -4, 12, "[28, 32) of DST is written, but is not of the result" },
-        { 0, 0, 0, 0, "nobody wrote [32, 40) of its result" },
+        { 0, 4, 0, 8, "the matching wait has another destination" },
+        { 0, 0, -4, 8, "the matching wait has another destination" },
+        { -4, -4, -4, 12, "[28, 32) of DST is written, but is not part of the result" },
+        { 0, 0, 0, 0, "[32, 40) of its result is not written" },
         { -4, 0, 0, 8, "comes from 28, not from 32" },
     };
     struct hand h;
@@ -209,7 +209,7 @@ static void a_pair_uses_a_tag_once_and_in_the_same_order(void **state)
     }
     assert_string_equal(finding(&h), "");
     h.steps[0][1].tag = h.steps[1][1].tag = 0;
-    finds(&h, "that tag twice");
+    finds(&h, "duplicate tag");
     h.steps[0][1].tag = 1;
     h.steps[1][1].tag = 2;
     finds(&h, "has tag 1");
@@ -240,10 +240,10 @@ static void steps_stay_in_bounds_and_off_the_input(void **state)
     finds(&h, "writes SRC");
     begin_allgather(&h);
     h.steps[0][2].a = tt_there();
-    finds(&h, "no such buffer");
+    finds(&h, "invalid buffer");
     begin_allgather(&h);
     h.steps[0][2].opcode = 77;
-    finds(&h, "no such opcode");
+    finds(&h, "invalid opcode");
     begin_allreduce(&h);
     h.steps[0][2].out = tt_dst(2);
     h.steps[0][2].bytes = 6;
@@ -267,19 +267,19 @@ static void a_pipe_is_written_once_and_then_read_once_as_a_whole(void **state)
     finds(&h, "8 B were written to the pipe");
     begin_allreduce(&h);
     tt_sched_copy(&h.s[0], tt_work(0), tt_pipe(1), 8);
-    finds(&h, "the pipe was used before");
+    finds(&h, "the pipe is used a second time");
     begin_allreduce(&h);
     h.steps[0][2].b = tt_src(0);
-    finds(&h, "nobody reads that pipe");
+    finds(&h, "the pipe is not read");
     begin_allreduce(&h);
     tt_sched_copy(&h.s[0], tt_work(0), tt_pipe(7), 8);
-    finds(&h, "nobody wrote that pipe before");
+    finds(&h, "reads a pipe before it is written");
     begin_allreduce(&h);
     h.steps[0][2].round = 1;
     finds(&h, "the pipe was written in another round, 0");
     begin_allreduce(&h);
     h.steps[0][1].out = h.steps[1][0].out = tt_strided(tt_pipe(1), 4, 8);
-    finds(&h, "never strided");
+    finds(&h, "cannot be strided");
 }
 
 static void every_byte_must_come_from_where_it_should(void **state)
@@ -289,10 +289,10 @@ static void every_byte_must_come_from_where_it_should(void **state)
     (void)state;
     begin_allgather(&h);
     h.s[1].n = 2;
-    finds(&h, "nobody wrote [8, 16)");
+    finds(&h, "[8, 16) of its result is not written");
     begin_allgather(&h);
     h.steps[1][2].bytes = 4;
-    finds(&h, "nobody wrote [12, 16)");
+    finds(&h, "[12, 16) of its result is not written");
     begin_allgather(&h);
     h.steps[1][2].a = tt_dst(0);
     finds(&h, "comes from rank 0, not from rank 1");
@@ -301,7 +301,7 @@ static void every_byte_must_come_from_where_it_should(void **state)
     finds(&h, "absurd");
     begin_allgather(&h);
     h.steps[1][2].a = tt_work(0);
-    finds(&h, "nobody wrote");
+    finds(&h, "is not written");
     begin(&h, TT_BROADCAST, 2, 8, true);
     for (uint32_t i = 0; i < 2; i++) {
         tt_sched_put(&h.s[0], 1, tt_src(4 * i), tt_dst(4 - 4 * i), 4, i);
@@ -325,7 +325,7 @@ static void what_is_not_of_the_result_is_not_written(void **state)
     }
     assert_string_equal(finding(&h), "");
     tt_sched_copy(&h.s[0], tt_dst(8), tt_src(0), 4);
-    finds(&h, "[8, 12) of DST is written, but is not of the result");
+    finds(&h, "[8, 12) of DST is written, but is not part of the result");
 }
 
 static void reductions_take_each_rank_once_lower_left_and_finish_once(void **state)
@@ -336,20 +336,20 @@ static void reductions_take_each_rank_once_lower_left_and_finish_once(void **sta
     begin_allreduce(&h);
     h.steps[1][2].a = tt_src(0);
     h.steps[1][2].b = tt_pipe(1);
-    finds(&h, "lower rank on the right");
+    finds(&h, "right operand has the lowest rank");
     begin_allreduce(&h);
     h.steps[1][2].finish = false;
     finds(&h, "not finished");
     begin_allreduce(&h);
     tt_sched_copy(&h.s[1], tt_work(0), tt_src(0), 8);
     tt_sched_reduce(&h.s[1], tt_work(0), tt_src(0), tt_work(0), 8, false);
-    finds(&h, "takes a contribution twice");
+    finds(&h, "reduces a contribution twice");
     begin_allreduce(&h);
     tt_sched_reduce(&h.s[1], tt_dst(0), tt_dst(0), tt_src(0), 8, false);
-    finds(&h, "what is finished");
+    finds(&h, "finished result");
     begin_allreduce(&h);
     h.steps[1][2].opcode = TT_COPY;
-    finds(&h, "misses rank 1");
+    finds(&h, "lacks rank 1");
     begin_allreduce(&h);
     h.steps[1][2].bytes = h.steps[1][1].bytes = h.steps[0][0].bytes = 4;
     tt_sched_reduce(&h.s[1], tt_dst(4), tt_dst(0), tt_src(4), 4, true);
@@ -357,7 +357,7 @@ static void reductions_take_each_rank_once_lower_left_and_finish_once(void **sta
     finds(&h, "different elements");
     begin_allgather(&h);
     tt_sched_reduce(&h.s[0], tt_dst(0), tt_dst(0), tt_dst(8), 8, false);
-    finds(&h, "only moves");
+    finds(&h, "without reduction");
 }
 
 static void finishing_before_everybody_is_in_is_noticed(void **state)
@@ -403,7 +403,7 @@ static void waiting_before_putting_is_found_if_all_do_it(void **state)
 
         h.steps[r][0] = h.steps[r][1];
         h.steps[r][1] = put;
-        finds(&h, r == 0 ? "" : "step by step it waits, in a circle");
+        finds(&h, r == 0 ? "" : "deadlock in program order: circular wait");
         if (r == 0)
             assert_string_equal(finding(&h), "");       /* rank 1 still puts first */
     }
@@ -417,7 +417,7 @@ static void waiting_before_putting_is_found_if_all_do_it(void **state)
         tt_sched_put(&h.s[r], left[r], tt_src(0), tt_dst(4 * r), 4, 0);
     }
     finds(&h, "step 1 (");
-    finds(&h, "step by step it waits, in a circle");
+    finds(&h, "deadlock in program order: circular wait");
     h.s[2].n = 1;
     for (uint32_t i = 0; i < 2; i++)    /* one that puts first lets all others through */
         tt_sched_put(&h.s[2], i, tt_src(0), tt_dst(8), 4, 0);
@@ -460,7 +460,7 @@ static void a_ring_of_pipes_is_a_deadlock_once_it_is_cut(void **state)
         tt_sched_wait(&h.s[r], (r + 2) % 3, tt_pipe(2), 8, 1);
         tt_sched_reduce(&h.s[r], tt_dst(0), tt_pipe(2), tt_src(0), 8, true);
     }
-    finds(&h, "once cut into segments");
+    finds(&h, "deadlock with segments");
 }
 
 /* The first half of what each rank sends is its own, the second is the first half of what the other sends: byte by byte in order, but
@@ -477,7 +477,7 @@ static void messages_that_wait_for_each_others_halves_are_a_deadlock_unless_they
         tt_sched_copy(&h.s[r], tt_work(8), tt_work(16), 8);
         tt_sched_put(&h.s[r], 1 - r, tt_work(0), tt_work(16), 16, 0);
     }
-    finds(&h, "unless cut into segments");
+    finds(&h, "deadlock without segments");
 }
 
 /* Rank 1 uses DST as scratch where rank 0's block will come; nothing tells rank 0 when it is done with that. */
@@ -494,7 +494,7 @@ static void landing_on_scratch_is_noticed(void **state)
     tt_sched_copy(&h.s[1], tt_dst(0), tt_src(0), 8);
     tt_sched_copy(&h.s[1], tt_dst(8), tt_dst(0), 8);
     tt_sched_wait(&h.s[1], 0, tt_dst(0), 8, 5);
-    finds(&h, "may land before earlier steps");
+    finds(&h, "may arrive while earlier steps");
     assert_int_equal(tt_verify_early(&h.p, &early, why, sizeof why), TUTTI_OK);
     assert_int_equal(early.unsafe, 1);
     assert_int_equal(early.rank, 1);
@@ -545,7 +545,7 @@ static void order_is_told_by_bytes_and_not_by_steps(void **state)
     tt_sched_copy(&h.s[0], tt_dst(0), tt_src(0), 8);
     tt_sched_put(&h.s[0], 1, tt_dst(0), tt_dst(0), 16, 0);
     tt_sched_wait(&h.s[1], 0, tt_dst(0), 16, 0);
-    finds(&h, "may land before earlier steps");
+    finds(&h, "may arrive while earlier steps");
 }
 
 static void a_barrier_must_hear_of_everybody(void **state)

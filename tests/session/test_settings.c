@@ -353,7 +353,7 @@ static void addresses_and_wires_that_are_none_are_told(void **state)
         { { .listen = "::1:4" }, "conf.listen (TUTTI_LISTEN) \"::1:4\": an IPv6 address goes in brackets" },
         { { .announce = "2001:db8::7:4711" }, "\"2001:db8::7:4711\": an IPv6 address goes in brackets" },
         { { .coordinators = "127.0.0.1:1,::1:4" }, "coordinator address \"::1:4\" (conf.coordinators, TUTTI_COORDINATOR): an IPv6 address goes in brackets" },
-        { { .coordinators = "[127.0.0.1]:1" }, "only an IPv6 address goes in brackets" },
+        { { .coordinators = "[127.0.0.1]:1" }, "only an IPv6 address can be in brackets" },
         { { .coordinators = "127.0.0.1:1,,127.0.0.1:2" }, "coordinator address \"\"" },
         { { .announce = "0.0.0.0:4711" }, "is not reachable from other hosts" },
         { { .announce = "203.0.113.1:0" }, "is not reachable from other hosts" },

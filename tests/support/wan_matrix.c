@@ -194,7 +194,7 @@ static tutti_status take_hosts(const struct tt_json_place *p, struct json_object
     if (!json_object_object_get_ex(o, "hosts", &v) || !json_object_is_type(v, json_type_array))
         return tt_json_wrong(p, "hosts must be a list of 2 to %d hosts", WAN_HOSTS_MAX);
     if (json_object_array_length(v) < 2 || json_object_array_length(v) > WAN_HOSTS_MAX)
-        return tt_json_wrong(p, "hosts has %zu entries, but 2 to %d are possible", json_object_array_length(v), WAN_HOSTS_MAX);
+        return tt_json_wrong(p, "hosts has %zu entries: must be 2 to %d", json_object_array_length(v), WAN_HOSTS_MAX);
     m->nhosts = (uint32_t)json_object_array_length(v);
     for (uint32_t h = 0; h < m->nhosts && !st; h++) {
         snprintf(at.where, sizeof at.where, ": hosts[%u]", h);
@@ -292,7 +292,7 @@ tutti_status wan_matrix_parse(struct wan_matrix *out, const char *text, size_t b
     if (st)
         return st;
     m = calloc(1, sizeof *m);
-    st = m ? take_whole(&place, o, m) : tt_fail(TUTTI_ERR_NOMEM, "%s %s: no memory to read it", KIND, from);
+    st = m ? take_whole(&place, o, m) : tt_fail(TUTTI_ERR_NOMEM, "%s %s: out of memory", KIND, from);
     json_object_put(o);
     if (!st)
         *out = *m;

@@ -52,7 +52,7 @@ tutti_status wan_net_create(struct wan_net **out, const struct wan_matrix *m, ui
     struct wan_net *net = calloc(1, sizeof *net);
 
     if (!net)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a net of %u hosts", m->nhosts);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a net of %u hosts", m->nhosts);
     net->matrix = *m;
     net->room_bytes = room_bytes;
     *out = net;

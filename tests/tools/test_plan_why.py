@@ -64,7 +64,7 @@ class Why(unittest.TestCase):
         self.assertEqual(why("allreduce", "1M", env={"TUTTI_TUNE": "model"})["by"], "formula")
         many = why("allreduce", "1M", "--ranks", "65", "--cores", "4")
         self.assertEqual(many["by"], "formula")
-        self.assertIn("more ranks", many["reason"])
+        self.assertIn("too many ranks", many["reason"])
         self.assertEqual(why("allgather", "4K", "--topo", "four-buildings", "--ranks", "1024", env={"TUTTI_TUNE": "model"})["by"], "formula")
 
     def test_what_was_not_simulated_is_not_said_to_be(self):

@@ -219,7 +219,7 @@ class Using(TuneTest):
         line = 1 + self.file.read_text().splitlines().index('   "bytes": "many",') - 2
         broken = Path(self.place.name) / "broken.json"
         broken.write_text('{\n"format": ')
-        for what, said in ((self.file, rf"tune\.json, line {line}: \"bytes\" is no whole number"), (broken, r"broken\.json, line 2, column \d+: it is no JSON"),
+        for what, said in ((self.file, rf"tune\.json, line {line}: \"bytes\" must be a whole number"), (broken, r"broken\.json, line 2, column \d+: invalid JSON"),
                            ("/nowhere.json", r"/nowhere\.json: No such file"), (self.place.name, "Is a directory")):
             with self.subTest(file=what):
                 done = tutti("perf", "-n", 2, "allreduce", "--max", 8, TUTTI_TUNE_FILE=what, TUTTI_TIMEOUT_MS=10000 * TIMEOUT_S)

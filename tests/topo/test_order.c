@@ -64,13 +64,13 @@ static void what_cannot_be_says_how_much_room_there_is_where(void **state)
     assert_int_equal(tt_order_ranks(hosts, 3, 24, &rule, 1, true, order, take, &used), TUTTI_ERR_INVALID);
     assert_non_null(strstr(tutti_last_error(), "have 23 slots"));
     assert_int_equal(tt_order_ranks(hosts, 3, 12, &rule, 1, true, order, take, &used), TUTTI_ERR_INVALID);
-    assert_non_null(strstr(tutti_last_error(), "12 ranks are no whole number of groups of 8"));
+    assert_non_null(strstr(tutti_last_error(), "12 ranks are not a multiple of groups of 8"));
     assert_int_equal(tt_order_ranks(hosts, 1, 8, &rule, 1, true, order, take, &used), TUTTI_ERR_INVALID);
     assert_non_null(strstr(tutti_last_error(), "8 ranks do not fit: the 1 host has 7 slots"));
     assert_int_equal(tt_order_ranks(hosts, 2, 8, &rule, 1, true, order, take, &used), TUTTI_ERR_INVALID);
     assert_non_null(strstr(tutti_last_error(), "1 group of 8 ranks, each inside one rack, does not fit: there is room for 0"));
     assert_int_equal(tt_order_ranks(hosts, 3, 1, &rule, 1, true, order, take, &used), TUTTI_ERR_INVALID);
-    assert_non_null(strstr(tutti_last_error(), "1 rank is no whole number of groups of 8"));
+    assert_non_null(strstr(tutti_last_error(), "1 rank is not a multiple of groups of 8"));
     assert_int_equal(tt_order_ranks(hosts, 3, 12, odd, 2, true, order, take, &used), TUTTI_ERR_INVALID);
     assert_non_null(strstr(tutti_last_error(), "groups of 8 and groups of 12"));
 }

@@ -71,21 +71,21 @@ static void what_is_written_says_all_that_was_read(void **state)
 static const struct {
     const char *text, *sentence;
 } mistakes[] = {
-    { "", "it is no JSON" },
-    { "{" TWO, "it ends in the middle" },
-    { "{" TWO "} x", "it is no JSON: unexpected character" },
-    { "[]", "it is no object" },
+    { "", "invalid JSON" },
+    { "{" TWO, "unexpected end" },
+    { "{" TWO "} x", "invalid JSON: unexpected character" },
+    { "[]", "it must be an object" },
     { "{}", "hosts must be a list of 2 to 64 hosts" },
-    { "{\"hosts\": [{\"name\": \"a\"}]}", "hosts has 1 entries, but 2 to 64 are possible" },
+    { "{\"hosts\": [{\"name\": \"a\"}]}", "hosts has 1 entries: must be 2 to 64" },
     { "{\"hosts\": [{\"name\": \"a\"}, {}]}", "hosts[1]: name must be a text" },
     { "{\"hosts\": [{\"name\": \"a\"}, {\"name\": \"B\"}]}", "hosts[1]: name must be a text" },
     { "{\"hosts\": [{\"name\": \"a\"}, {\"name\": \"x;y\"}]}", "hosts[1]: name must be a text" },
     { "{\"hosts\": [{\"name\": \"a\"}, {\"name\": \"a\\u0000\"}]}", "hosts[1]: name must be a text" },
     { "{\"hosts\": [{\"name\": \"a\"}, {\"name\": \"abcdefghijklmnopqrstuvwxyz012345\"}]}", "of up to 31 characters" },
     { "{\"hosts\": [{\"name\": \"a\"}, {\"name\": \"a\"}]}", "hosts[0] has the name a, too" },
-    { "{\"hosts\": [{\"name\": \"a\", \"upload\": 3}, {\"name\": \"b\"}]}", "hosts[0]: the host has a member \"upload\"" },
+    { "{\"hosts\": [{\"name\": \"a\", \"upload\": 3}, {\"name\": \"b\"}]}", "hosts[0]: the host has an unknown member \"upload\"" },
     { "{\"hosts\": [{\"name\": \"a\", \"up_mbit\": -1}, {\"name\": \"b\"}]}", "up_mbit is -1, but must be from 0.001 to 1e+06" },
-    { "{" TWO ", \"delay\": 3}", "it has a member \"delay\", which is not known" },
+    { "{" TWO ", \"delay\": 3}", "it has an unknown member \"delay\"" },
     { "{" TWO ", \"delay_ms\": \"3\"}", "delay_ms is \"3\", but must be a number" },
     { "{" TWO ", \"delay_ms\": null}", "delay_ms is null, but must be a number" },
     { "{" TWO ", \"delay_ms\": 1e9}", "delay_ms is 1e+09, but must be from 0 to 60000" },
@@ -97,8 +97,9 @@ static const struct {
     { "{" TWO ", \"rate_mbit\": 0}", "rate_mbit is 0, but must be from 0.001 to 1e+06" },
     { "{" TWO ", \"queue_ms\": 10, \"queue_bdp\": 1}", "only one is possible" },
     { "{" TWO ", \"queue_bytes\": 1000}", "queue_bytes is 1000, but must be from 16384" },
-    { "{" TWO ", \"seed\": -1}", "\"seed\" is no whole number" },
-    { "{" TWO ", \"delay_ms\": [[[[[[1]]]]]]}", "line 1, column 59: objects and arrays within others, deeper than the format has them" },
+    { "{" TWO ", \"seed\": -1}", "\"seed\" must be a whole number" },
+    { "{" TWO ", \"delay_ms\": [[[[[[1]]]]]]}", "line 1, column 59: objects and arrays are nested "
+                                                "deeper than the format allows" },
 };
 
 static void each_mistake_is_told_with_its_place(void **state)
