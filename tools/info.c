@@ -213,7 +213,7 @@ static struct json_object *gather_jobs(struct json_object *wires)
             json_object_get_boolean(json_object_object_get(json_object_array_get_idx(wires, i), "usable")))
             json_object_array_add(used, json_object_new_string(tt_wires[i]->name));
     if (!*why && json_object_array_length(used) == 0)
-        why = "no wire that may be used can be used here";
+        why = "no allowed transport is usable";
     json_object_object_add(o, "wires_setting", asked ? json_object_new_string(asked) : NULL);
     json_object_object_add(o, "wires", used);
     put_string(o, "why_not", why);
@@ -423,7 +423,7 @@ static void print_wires(struct json_object *wires)
 
         printf("  %-6s %-10s %s%s\n", text_of(w, "name"), bool_of(w, "usable") ? "usable" : "not usable",
                bool_of(w, "usable") ? text_of(w, "summary") : text_of(w, "why_not"),
-               bool_of(w, "by_name") ? "; used only where TUTTI_WIRES names it" : "");
+               bool_of(w, "by_name") ? "; used only if TUTTI_WIRES lists it" : "");
         if (*text_of(w, "about"))
             printf("         %s\n", text_of(w, "about"));
     }
@@ -450,7 +450,7 @@ static void print_interfaces(struct json_object *interfaces)
 {
     printf("\ninterfaces, preferred first\n");
     if (json_object_array_length(interfaces) == 0)
-        printf("  none%s\n", getenv("TUTTI_INTERFACES") ? " that TUTTI_INTERFACES allows" : "");
+        printf("  none%s\n", getenv("TUTTI_INTERFACES") ? " allowed by TUTTI_INTERFACES" : "");
     for (size_t i = 0; i < json_object_array_length(interfaces); i++) {
         struct json_object *f = json_object_array_get_idx(interfaces, i);
 
@@ -471,7 +471,7 @@ static void print_machine(struct json_object *m)
            text_of(m, "huge_pages_shm"), (long long)integer_of(m, "huge_pages_reserved"));
     printf("  %-22s %s%s%s\n", "cross-memory attach",
            bool_of(m, "cma") ? "allowed between ranks" : "not allowed: ", text_of(m, "cma_why_not"),
-           bool_of(m, "cma_wanted") ? "" : "; turned off (TUTTI_CMA=0)");
+           bool_of(m, "cma_wanted") ? "" : "; disabled (TUTTI_CMA=0)");
     printf("  %-22s %s%s\n", "TLS by the kernel", bool_of(m, "kernel_tls") ? "yes" : "no: ", text_of(m, "kernel_tls_why_not"));
     printf("  %-22s %s (may be chosen: %s)\n", "tcp congestion control", text_of(m, "tcp_congestion"),
            text_of(m, "tcp_congestion_allowed"));

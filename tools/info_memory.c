@@ -62,7 +62,7 @@ static tutti_status use(tutti_comm *comm, tutti_memory *m)
     tutti_status st;
 
     if (!buf)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for %u floats", FLOATS);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u floats", FLOATS);
     st = go_round(comm, buf);
     if (!st)
         st = tutti_comm_memory(comm, m);

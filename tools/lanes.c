@@ -99,7 +99,7 @@ static void check(struct argp_state *state, struct options *o)
     if (c->limits.window & (c->limits.window - 1))
         argp_error(state, "--window %u: not a power of two", c->limits.window);
     if (c->slow_ways > c->ways)
-        argp_error(state, "--slow-ways %u: more than the %u ways of --ways", c->slow_ways, c->ways);
+        argp_error(state, "--slow-ways %u: exceeds the %u paths of --ways", c->slow_ways, c->ways);
     if (c->way_bytes_per_s == 0)
         c->way_bytes_per_s = c->nic_bytes_per_s * c->senders / c->ways;
 }

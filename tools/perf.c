@@ -119,7 +119,7 @@ static tutti_status measure(const struct sweep *s, const struct perf_case *c, st
         return st;
     us = malloc(((size_t)effort.iters + 1) * sizeof *us);
     if (!us)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for %ld samples", effort.iters);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for %ld samples", effort.iters);
     st = s->o->timers ? perf_sample_timed(c, s->comm, &effort, us, &row->where, &row->timed)
                       : perf_sample(c, s->comm, &effort, us);
     if (!st && s->o->check && !c->in_place)
@@ -150,7 +150,7 @@ static tutti_status pass(struct sweep *s, struct perf_case *c, size_t bytes, str
     tutti_status st;
 
     if (!perf_case_init(c, bytes))
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for the counts of %u ranks", c->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the counts of %u ranks", c->nranks);
     *row = (struct perf_row){ .c = c, .wire = s->wire, .algo = perf_case_algo(c, s->comm, &s->refused) };
     perf_case_place(c, s->rooms.one, s->rooms.other);
     if (s->rank == 0)
@@ -223,7 +223,7 @@ static tutti_status print_start(struct sweep *s)
     tutti_status st;
 
     if (!all)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for %u ranks", s->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u ranks", s->nranks);
     memset(mine, 0, sizeof mine);
     gethostname(host, sizeof host - 1);
     snprintf(mine, sizeof mine, "Pid %6d on %s", (int)getpid(), host);

@@ -197,7 +197,7 @@ static void *room(size_t n, size_t bytes)
     void *mem = calloc(n ? n : 1, bytes);
 
     if (!mem) {
-        fprintf(stderr, "tutti perf a2av: no memory for %zu times %zu bytes\n", n, bytes);
+        fprintf(stderr, "tutti perf a2av: out of memory for %zu times %zu bytes\n", n, bytes);
         exit(1);
     }
     return mem;
@@ -389,8 +389,11 @@ static void take_ways(struct options *o, struct argp_state *state, const char *a
         while (w < WAYS && (strlen(ways[w].name) != n || strncmp(ways[w].name, at, n) != 0))
             w++;
         if (w == WAYS)
-            argp_error(state, "--ways %s: there is no way \"%.*s\"; there are dynamic, known, padded, padded_seen, replay, replay_without_chain, "
-                              "replay_without_bypass, replay_without_handles, replay_without_chain_bypass and replay_without_all", arg, (int)n, at);
+            argp_error(state,
+                       "--ways %s: unknown method \"%.*s\"; must be one of dynamic, known, padded, "
+                       "padded_seen, replay, replay_without_chain, replay_without_bypass, "
+                       "replay_without_handles, replay_without_chain_bypass and replay_without_all",
+                       arg, (int)n, at);
         o->ways |= 1u << w;
     }
 }
@@ -593,10 +596,11 @@ static int be_rank(struct options *o)
         o->experts = 8 * x.nranks;
     if (o->experts % x.nranks || o->experts > EXPERTS_MAX || o->top > o->experts) {
         if (x.rank == 0)
-            fprintf(
-                stderr,
-                "tutti perf a2av: %zu experts on %u ranks, %zu for each token: they must be a multiple of the ranks, at most %u, and as many as a token has at least\n",
-                o->experts, x.nranks, o->top, EXPERTS_MAX);
+            fprintf(stderr,
+                    "tutti perf a2av: invalid number of experts: %zu on %u ranks, %zu per token "
+                    "(must be a multiple of the ranks, at most %u, and at least the experts "
+                    "per token)\n",
+                    o->experts, x.nranks, o->top, EXPERTS_MAX);
         tutti_comm_destroy(x.comm);
         return 2;
     }

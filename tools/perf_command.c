@@ -21,7 +21,7 @@ const char *perf_command_parse(const char *line, int nranks, struct perf_command
     *out = (struct perf_command){ .bytes = 0 };
     if (sscanf(line, "%95s %zu %ld %ld %ld %15s", coll, &out->bytes, &out->effort.iters, &out->effort.warmup,
                &out->effort.loops, memory) != 6)
-        return "a command has six words: coll[/algo] bytes iters warmup loops memory";
+        return "must be six words: coll[/algo] bytes iters warmup loops memory";
     if (out->effort.iters < 1 || out->effort.iters > PERF_COMMAND_ITERS_MAX || out->effort.warmup < 0 ||
         out->effort.loops < 0)
         return "iters must be at least 1, warmup and loops at least 0";

@@ -173,7 +173,7 @@ static tutti_status serve(struct server *s, const char *line)
     c.in_place = c.coll->kind == TT_BROADCAST;      /* as MPI has no other form */
     us = malloc(((size_t)cmd.effort.iters + 1) * sizeof *us);
     if (!us || !perf_case_init(&c, cmd.bytes)) {
-        fprintf(stderr, "tutti perf: no memory for a command\n");
+        fprintf(stderr, "tutti perf: out of memory for a command\n");
         goto free;
     }
     algo = perf_case_algo(&c, s->comm, &refused);
@@ -181,7 +181,7 @@ static tutti_status serve(struct server *s, const char *line)
     if (algo)
         st = measure(s, &cmd, &c, algo, us);
     else
-        say_error(s, "there is no such algorithm for this call");
+        say_error(s, "unknown algorithm for this call");
     if (st)
         say_failed(&c, st);
     perf_case_fini(&c);

@@ -105,7 +105,7 @@ static void check_together(const struct perf_options *o, struct argp_state *stat
     if (state->arg_num == 0 && !o->interactive)
         argp_error(state, "no collective given (name one that --help lists, or all)");
     if (o->min_bytes > o->max_bytes)
-        argp_error(state, "--min %zu is more than --max %zu", o->min_bytes, o->max_bytes);
+        argp_error(state, "--min %zu exceeds --max %zu", o->min_bytes, o->max_bytes);
     if (!tt_reduce_defined(o->dtype, o->op))
         argp_error(state, "--op %s is not defined for --dtype %s", tutti_redop_name(o->op), tutti_dtype_name(o->dtype));
     if (o->coll && o->in_place && !o->out_of_place && !o->coll->in_place)
@@ -116,8 +116,8 @@ static void check_together(const struct perf_options *o, struct argp_state *stat
     for (size_t i = 0; o->algo && i < perf_ncolls; i++)
         algo_exists |= (!o->coll || o->coll == &perf_colls[i]) && perf_algo_exists(&perf_colls[i], o->algo);
     if (o->algo && !algo_exists)
-        argp_error(state, "--algo %s: %s%s such an algorithm; `tutti info --algos` lists them", o->algo,
-                   o->coll ? o->coll->name : "no collective", o->coll ? " does not have" : " has");
+        argp_error(state, "--algo %s: unknown algorithm%s%s (`tutti info --algos` lists them)", o->algo,
+                   o->coll ? " of " : "", o->coll ? o->coll->name : "");
 }
 
 static error_t parse_one(int key, char *arg, struct argp_state *state)
@@ -185,7 +185,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_MEM:
         if (strcmp(arg, "malloc") != 0 && strcmp(arg, "mem_alloc") != 0)
-            argp_error(state, "--mem %s: it must be malloc or mem_alloc", arg);
+            argp_error(state, "--mem %s: must be malloc or mem_alloc", arg);
         o->mem_alloc = strcmp(arg, "mem_alloc") == 0;
         return 0;
     case OPT_INTERACTIVE:

@@ -44,10 +44,11 @@ void perf_print_start(struct perf_printer *p, uint32_t nranks, const char *wire,
     if (o->effort.iters > 0)
         fprintf(p->out, "%ld", o->effort.iters);
     else
-        fprintf(p->out, "as they fit");
+        fprintf(p->out, "chosen by time");
     fprintf(p->out, "; time is the median over iterations of the slowest rank\n");
     if (o->quant)
-        fprintf(p->out, "# numbers travel quantized as %s; sizes and bandwidths are those of the numbers\n",
+        fprintf(p->out,
+                "# values are sent quantized as %s; sizes and bandwidths are those of the values\n",
                 tutti_quant_name(o->quant));
     fprintf(p->out, "#\n");
     for (uint32_t r = 0; r < nranks && r < 16; r++)
@@ -126,7 +127,7 @@ static void print_where(const struct perf_printer *p, const struct perf_row *row
         row->c->in_place ? "in place" : "out of place", w->call_us, w->send_us, w->forward_us, w->reduce_us, w->copy_us,
         w->wire_us, w->wait_us);
     if (w->most_in_flight > 0)
-        fprintf(p->out, "; at most %.0f B were on their way to one peer", w->most_in_flight);
+        fprintf(p->out, "; at most %.0f B in flight to one peer", w->most_in_flight);
     fputc('\n', p->out);
 }
 
@@ -220,8 +221,9 @@ void perf_print_skipped(struct perf_printer *p, const struct perf_case *c)
     const char *needs = algo ? algo->needs : NULL;
 
     clear_progress(p);
-    fprintf(p->o->json ? stderr : p->out, "# %s, %zu bytes: the algorithm %s cannot do this call%s%s\n", c->coll->name,
-            perf_case_bytes(c), c->algo, needs ? ", as it needs " : "", needs ? needs : "");
+    fprintf(p->o->json ? stderr : p->out,
+            "# %s, %zu bytes: algorithm %s does not support this call%s%s\n",
+            c->coll->name, perf_case_bytes(c), c->algo, needs ? ": it needs " : "", needs ? needs : "");
     fflush(p->out);
 }
 
@@ -230,8 +232,8 @@ static void print_nothing(const struct perf_options *o)
     const struct tt_algo *algo = o->coll && o->algo ? tt_algo_named((enum tt_coll_kind)o->coll->kind, o->algo) : NULL;
     const char *needs = algo ? algo->needs : NULL;
 
-    fprintf(stderr, "tutti perf: nothing was measured: the algorithm %s can do none of these calls%s%s\n",
-            o->algo ? o->algo : "that was chosen", needs ? ", as it needs " : "", needs ? needs : "");
+    fprintf(stderr, "tutti perf: nothing was measured: %s supports none of these calls%s%s\n",
+            o->algo ? o->algo : "the selected algorithm", needs ? ": it needs " : "", needs ? needs : "");
 }
 
 /* What rank 0 registered with RDMA devices, if it did. */
@@ -241,11 +243,11 @@ static void print_registered(const struct perf_printer *p)
 
     if (tutti_mem_registered(&r) != TUTTI_OK || r.misses == 0)
         return;
-    fprintf(
-        p->out,
-        "# Registered memory    : at most %.1f MiB; found %llu times, made %llu times in %.1f ms, gone with its memory %llu times\n",
-        (double)r.bytes_most / (1 << 20), (unsigned long long)r.hits, (unsigned long long)r.misses,
-        (double)r.registering_ns / 1e6, (unsigned long long)r.invalidated);
+    fprintf(p->out,
+            "# Registered memory    : at most %.1f MiB; %llu hits, %llu registrations in %.1f ms, "
+            "%llu invalidations\n",
+            (double)r.bytes_most / (1 << 20), (unsigned long long)r.hits, (unsigned long long)r.misses,
+            (double)r.registering_ns / 1e6, (unsigned long long)r.invalidated);
 }
 
 void perf_print_end(struct perf_printer *p)

@@ -70,7 +70,7 @@ static tutti_device_lanes lanes_of(struct argp_state *state, const char *arg)
     for (int l = 0; l < TUTTI_DEVICE_LANES; l++)
         if (strcmp(arg, tutti_device_lanes_name((tutti_device_lanes)l)) == 0)
             return (tutti_device_lanes)l;
-    argp_error(state, "--lanes %s: it must be sequenced, pinned or round-robin", arg);
+    argp_error(state, "--lanes %s: must be sequenced, pinned or round-robin", arg);
     return TUTTI_DEVICE_SEQUENCED;
 }
 
@@ -158,7 +158,8 @@ static void print_few(const struct putsignal_options *c, uint32_t nblocks)
 
     for (uint32_t i = 0; i < c->ntransfers; i++)
         if (c->transfers[i] < nblocks)
-            printf("%s%llu", n++ ? ", " : "# as many blocks as transfers where these are fewer: ", (unsigned long long)c->transfers[i]);
+            printf("%s%llu", n++ ? ", " : "# fewer transfers than blocks: as many blocks as transfers: ",
+                   (unsigned long long)c->transfers[i]);
     if (n)
         putchar('\n');
 }
@@ -261,7 +262,7 @@ static tutti_status all_cases(struct sweep *s)
 
     s->rows = calloc((size_t)c->ntransfers * c->nbytes * TT_PUTSIGNAL_MODES, sizeof *s->rows);
     if (!s->rows)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for the results");
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the results");
     for (uint32_t t = 0; t < c->ntransfers && !st; t++)
         for (uint32_t i = 0; i < c->nbytes && !st; i++)
             st = one_case(s, (uint32_t)c->transfers[t], c->bytes[i]);
@@ -327,7 +328,9 @@ static bool suits(const struct options *o, uint32_t nranks, bool speak)
     if (nranks < 2 && speak)
         fprintf(stderr, "tutti perf putsignal: too few ranks: 1 (use at least 2)\n");
     if (nranks >= 2 && o->common.nsources > nranks && speak)
-        fprintf(stderr, "tutti perf putsignal: --sources %u: more than the %u ranks\n", o->common.nsources, nranks);
+        fprintf(stderr,
+                "tutti perf putsignal: --sources %u: the maximum is the number of ranks, %u\n",
+                o->common.nsources, nranks);
     return nranks >= 2 && o->common.nsources <= nranks;
 }
 

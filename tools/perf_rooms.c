@@ -22,13 +22,13 @@ tutti_status perf_rooms_check(tutti_comm *comm, uint64_t rank_bytes)
     if (st || !worst[0])
         return st;
     if (needed > free_bytes)
-        return tt_fail(
-            TUTTI_ERR_NOMEM,
-            "not enough memory: the buffers of %u rank%s on this host need %llu bytes, and %llu are available "
-            "(choose a smaller --max, or fewer ranks)",
-            here, TT_PLURAL(here), (unsigned long long)needed, (unsigned long long)free_bytes);
+        return tt_fail(TUTTI_ERR_NOMEM,
+                       "out of memory: the buffers of %u rank%s on this host need %llu bytes, and "
+                       "%llu are available (choose a smaller --max, or fewer ranks)",
+                       here, TT_PLURAL(here), (unsigned long long)needed, (unsigned long long)free_bytes);
     return tt_fail(TUTTI_ERR_NOMEM,
-                   "not enough memory on another host: this one needs %llu bytes, and %llu are available",
+                   "out of memory on another host: this one needs %llu bytes, and %llu "
+                   "are available",
                    (unsigned long long)needed, (unsigned long long)free_bytes);
 }
 
@@ -37,7 +37,7 @@ static tutti_status room_init(void **out, tutti_comm *comm, size_t bytes, bool m
     if (mem_alloc)
         return tutti_mem_alloc(comm, bytes, out);
     *out = malloc(bytes);
-    return *out ? TUTTI_OK : tt_fail(TUTTI_ERR_NOMEM, "no memory for a buffer of %zu bytes", bytes);
+    return *out ? TUTTI_OK : tt_fail(TUTTI_ERR_NOMEM, "out of memory for a buffer of %zu bytes", bytes);
 }
 
 static void room_fini(const struct perf_rooms *r, void *room)

@@ -103,7 +103,7 @@ static tutti_status gather(const struct perf_trace *t, const struct tt_trace_eve
 
     *events = NULL;
     if (!counts)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for the counts of %u ranks", t->comm->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the counts of %u ranks", t->comm->nranks);
     for (uint32_t r = 0; r < t->comm->nranks; r++) {
         counts[r] = reports[r].nevents * sizeof **events;
         all += counts[r];
@@ -111,7 +111,7 @@ static tutti_status gather(const struct perf_trace *t, const struct tt_trace_eve
     if (t->comm->rank == 0)
         *events = malloc(all + 1);
     if (t->comm->rank == 0 && !*events)
-        st = tt_fail(TUTTI_ERR_NOMEM, "no memory for %zu bytes of events", all);
+        st = tt_fail(TUTTI_ERR_NOMEM, "out of memory for %zu bytes of events", all);
     else
         st = tutti_gatherv(mine, *events, counts, NULL, TUTTI_U8, 0, t->comm, NULL);
     free(counts);
@@ -127,11 +127,11 @@ static void tell_lost(const struct perf_trace *t, const struct report *reports)
     for (uint32_t r = 0; r < t->comm->nranks; r++)
         most = reports[r].lost > most ? reports[r].lost : most;
     if (most)
-        fprintf(
-            stderr,
-            "tutti perf: --trace %s: a rank keeps its newest %u events; up to %llu older ones of a rank are not in it: "
-            "fewer sizes and iterations (--min, --max, --iters) make fewer\n",
-            t->file, PERF_TRACE_DEPTH, (unsigned long long)most);
+        fprintf(stderr,
+                "tutti perf: --trace %s: each rank keeps its newest %u events; up to %llu older "
+                "ones per rank are missing (reduce the sizes and iterations: --min, "
+                "--max, --iters)\n",
+                t->file, PERF_TRACE_DEPTH, (unsigned long long)most);
 }
 
 static bool is_picture(const char *file)
@@ -149,7 +149,7 @@ static tutti_status write_file(const struct perf_trace *t, const struct report *
     struct tt_timeline_rank *ranks = calloc(nranks, sizeof *ranks);
     uint64_t *lost = calloc(nranks, sizeof *lost);
     struct tt_timeline timeline = { .rows = NULL };
-    tutti_status st = ranks && lost ? TUTTI_OK : tt_fail(TUTTI_ERR_NOMEM, "no memory for %u ranks", nranks);
+    tutti_status st = ranks && lost ? TUTTI_OK : tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u ranks", nranks);
 
     for (uint32_t r = 0; r < nranks && !st; r++) {
         ranks[r] = (struct tt_timeline_rank){ .events = events, .nevents = (uint32_t)reports[r].nevents,
@@ -166,7 +166,7 @@ static tutti_status write_file(const struct perf_trace *t, const struct report *
     else if (!st)
         tt_timeline_write_json(&timeline, lost, nranks, t->to);
     if (!st && (fflush(t->to) != 0 || ferror(t->to)))
-        st = tt_fail_errno(errno, "%s cannot be written", t->file);
+        st = tt_fail_errno(errno, "cannot write %s", t->file);
     tt_timeline_fini(&timeline);
     free(ranks);
     free(lost);
@@ -186,7 +186,7 @@ bool perf_trace_end(struct perf_trace *t, const char *what)
     events = malloc(PERF_TRACE_DEPTH * sizeof *events);
     reports = calloc(t->comm->nranks, sizeof *reports);
     if (!st && (!events || !reports))
-        st = tt_fail(TUTTI_ERR_NOMEM, "no memory for a trace");
+        st = tt_fail(TUTTI_ERR_NOMEM, "out of memory for a trace");
     if (!st) {
         mine.host = tt_layout_host(&t->comm->layout, t->comm->rank);
         mine.nevents = tt_trace_read(events, &mine.lost);

@@ -157,11 +157,11 @@ static bool find_algo(struct plan *p, const struct plan_options *o)
     p->algo = tt_algo_named(kind, o->algo);
     if (p->algo)
         return true;
-    fprintf(stderr, "tutti plan: %s has no algorithm \"%s\", but", o->coll, o->algo);
+    fprintf(stderr, "tutti plan: %s: unknown algorithm \"%s\" (available:", o->coll, o->algo);
     for (size_t i = 0, n = 0; i < tt_nalgos; i++)
         if (tt_algos[i]->kind == kind)
             fprintf(stderr, "%s %s", n++ ? "," : "", tt_algos[i]->name + strlen(o->coll) + 1);
-    fputc('\n', stderr);
+    fputs(")\n", stderr);
     return false;
 }
 
@@ -245,8 +245,8 @@ static bool check_call(const struct plan *p, const struct plan_options *o, uint6
     if (bytes % elem_bytes)
         return COMPLAIN("%" PRIu64 " B: not a multiple of the element size %u B", bytes, elem_bytes);
     if (!tt_algo_fits_named(p->algo, &p->coll[0]))
-        return COMPLAIN("%s cannot do this call (%u rank%s, %" PRIu64 " B), as it needs %s", p->algo->name, p->nranks,
-                        TT_PLURAL(p->nranks), bytes, p->algo->needs ? p->algo->needs : "another one");
+        return COMPLAIN("%s does not support this call (%u rank%s, %" PRIu64 " B): it needs %s", p->algo->name,
+                        p->nranks, TT_PLURAL(p->nranks), bytes, p->algo->needs ? p->algo->needs : "another call");
     return tt_plugin_check(p->algo, &p->coll[0]) == TUTTI_OK;       /* what is wrong has been said */
 }
 
@@ -275,13 +275,13 @@ bool plan_open(struct plan *p, const struct plan_options *o, uint32_t nranks_max
     p->displs = calloc(p->nranks, sizeof *p->displs);
     if (!p->coll || !p->counts || !p->displs) {
         plan_close(p);
-        return COMPLAIN("no memory for %u ranks", p->nranks);
+        return COMPLAIN("out of memory for %u ranks", p->nranks);
     }
     for (uint32_t r = 0; r < p->nranks; r++)
         make_coll(p, o, &chunks, r, bytes, elem_bytes);
     if (p->algo->by_stretches && !make_stretches(p, bytes, elem_bytes)) {
         plan_close(p);
-        return COMPLAIN("no memory for %u ranks", p->nranks);
+        return COMPLAIN("out of memory for %u ranks", p->nranks);
     }
     if (!check_call(p, o, bytes, elem_bytes)) {
         plan_close(p);

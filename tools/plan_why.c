@@ -160,7 +160,7 @@ static void choose(struct why *w)
     w->choice = tt_tune_choose(&w->conf, &w->coll, NULL, w->simulates, &w->report);
     if (!w->choice.algo->fits(&w->coll)) {
         w->choice = tt_tune_recall(&memory, &w->conf, &w->coll, NULL, w->simulates);
-        w->report.why_model = "what is best for its class does not fit this very call";
+        w->report.why_model = "the best algorithm of its class does not support this call";
         for (uint32_t i = 0; i < w->report.ncandidates; i++)
             if (w->report.candidate[i].algo == w->choice.algo)
                 w->report.chosen = i;
@@ -301,7 +301,7 @@ static const char *bound_text(const struct tt_prediction *p, char *text, size_t 
         snprintf(text, bytes, "links %s, %.0f %% of the time", plan_link_name(p->link), 100 * p->busy);
         break;
     default:
-        snprintf(text, bytes, "messages that wait for one another");
+        snprintf(text, bytes, "messages that wait for each other");
     }
     return text;
 }
@@ -310,10 +310,10 @@ static const char *bound_text(const struct tt_prediction *p, char *text, size_t 
 static const char *state_text(const struct why *w, enum tt_candidate_state state, char *text, size_t bytes)
 {
     static const char *const texts[] = {
-        [TT_SAME] = ": another name for the program of one that was",
+        [TT_SAME] = ": same program as an algorithm that was",
         [TT_TOO_FAR] = ": too far behind by its formula",
         [TT_TOO_LONG] = ": it would take too long",
-        [TT_NOT_WALKED] = ": it hangs on ranks that are not",
+        [TT_NOT_WALKED] = ": it depends on ranks that are not",
         [TT_DOES_NOT_FIT] = ": it does not fit the shorter call that is simulated",
         [TT_NO_SIMULATION] = "",
     };
@@ -353,17 +353,19 @@ static void reason_text(const struct why *w, char *text, size_t bytes)
     double next = 0;
 
     if (w->tuned.row) {
-        snprintf(text, bytes, "row %u of the tune file %s says so: %.2f us at %" PRIu64 " B, the median of %u round%s%s",
+        snprintf(text, bytes, "selected by row %u of the tune file %s: %.2f us at %" PRIu64 " B, the median of %u round%s%s",
                  w->tuned.row->index + 1, w->tune->path, w->tuned.row->median_us, w->tuned.row->bytes,
                  w->tuned.row->rounds, TT_PLURAL(w->tuned.row->rounds), w->tune->complete ? "" : " (it is incomplete)");
         return;
     }
     if (r->why_model) {
-        snprintf(text, bytes, "closed forms decide, as %s", r->why_model);
+        snprintf(text, bytes, "selected by closed forms: %s", r->why_model);
         return;
     }
     if (c->state == TT_NOT_WALKED || (r->walked && c->state == TT_TOO_LONG)) {
-        snprintf(text, bytes, "it is shorter by its closed form than what takes the shortest walked time, and %s",
+        snprintf(text, bytes,
+                 "its closed form is below that of the algorithm with the shortest walked "
+                 "time, and it %s",
                  c->state == TT_NOT_WALKED ? "cannot be walked" : "would take too long to walk");
         return;
     }
@@ -377,7 +379,7 @@ static void reason_text(const struct why *w, char *text, size_t bytes)
         snprintf(text, bytes, "the shortest %s time; the next algorithm takes %.0f %% longer", how,
                  100 * (next / c->prediction.time_ns - 1));
     else if (next > 0)
-        snprintf(text, bytes, "the shortest %s time; others take as long, and come later in the register", how);
+        snprintf(text, bytes, "the shortest %s time, together with others, and the first of them in the register", how);
     else
         snprintf(text, bytes, "no other algorithm was %s", how);
 }
@@ -429,7 +431,7 @@ static void print_far(const struct why *w)
     if (l->rail_byte_ns > 0)
         printf(", a rail of %.4g Gbit/s\n", 8 / l->rail_byte_ns);
     else
-        printf("; no rail bounds anything\n");
+        printf("; no rail is a bound\n");
 }
 
 /* Its time, walked or simulated, and, where it was both, the other one. */
@@ -510,14 +512,14 @@ static void print_text(const struct why *w)
     printf(": %s\n", segments);
     if (w->tuned.row)
         printf("without the file: %s, ", r->candidate[r->chosen].algo->name);
-    printf("chosen alike for all of its class, up to %" PRIu64 " B", r->class_bytes);
+    printf("selected for its whole class, up to %" PRIu64 " B", r->class_bytes);
     if (!r->why_model)
         printf("; %s with %" PRIu64 " B", r->walked ? "walked" : "simulated", r->bytes);
     putchar('\n');
     print_costs(&w->conf.costs);
     print_far(w);
     printf("\n  %-24s %7s  %s  %2s  %12s %12s%s  %s\n", "candidate", "segment", "s", "l", "formula us",
-           r->walked ? "walked us" : "simulated us", w->also_simulated ? " simulated us" : "", "what bounds it");
+           r->walked ? "walked us" : "simulated us", w->also_simulated ? " simulated us" : "", "bound by");
     for (uint32_t i = 0; i < r->ncandidates; i++)
         print_candidate(w, sorted[i], is_chosen(w, (uint32_t)(sorted[i] - r->candidate)));
 }
@@ -556,7 +558,7 @@ static struct json_object *candidate_json(const struct why *w, const struct tt_c
     add_number(o, c->state == TT_WALKED ? "walked_us" : "simulated_us", c->prediction.time_ns / 1000);
     json_object_object_add(o, "single_copies", json_object_new_boolean(c->prediction.fetched));
     add_count(o, c->state == TT_WALKED ? "steps" : "events", c->prediction.events);
-    add_text(o, "bound", bound_text(&c->prediction, bound, sizeof bound));
+    add_text(o, "bound by", bound_text(&c->prediction, bound, sizeof bound));
     add_number(o, "busy", c->prediction.busy);
     return o;
 }

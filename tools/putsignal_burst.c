@@ -84,7 +84,7 @@ static tutti_status find_shape(struct putsignal_burst *b, const struct putsignal
         const uint32_t ndestinations = destinations_of(b, npeers);
 
         if (npeers == 0)
-            return tt_fail(TUTTI_ERR_INVALID, "rank %u has no rank to send to", s);
+            return tt_fail(TUTTI_ERR_INVALID, "rank %u has no peer on another host", s);
         if (s == 0)
             b->c.ndestinations = ndestinations;
         if (tiles_of(b, ndestinations, 0) > b->source_slots)
@@ -129,7 +129,7 @@ tutti_status putsignal_burst_init(struct putsignal_burst *b, tutti_comm *comm, c
     b->signals = calloc(conf->c.transfers, sizeof *b->signals);
     b->src = malloc(src_bytes);
     if (!b->peers || !b->signals || !b->src)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for %u transfers of %llu bytes", conf->c.transfers,
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u transfers of %llu bytes", conf->c.transfers,
                        (unsigned long long)conf->c.bytes);
     fill(b->src, src_bytes);
     st = find_shape(b, conf);
@@ -310,7 +310,7 @@ tutti_status putsignal_turn(struct putsignal_burst *b, enum tt_putsignal_mode mo
     tt_assert(n >= 1 && n <= PUTSIGNAL_ROUNDS_MAX);
     us = calloc(n + 1, sizeof *us);
     if (!us)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for %u samples", n);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u samples", n);
     st = bursts(b, mode, n + 1, us);
     if (!st && b->device) {
         st = tutti_device_read_counters(b->device, &counters);

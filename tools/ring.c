@@ -127,7 +127,7 @@ static bool find_order(const struct options *o, const struct tt_ring_matrix *m, 
     double told = seconds();
 
     if (!memory) {
-        fprintf(stderr, "tutti ring order: no memory for %u peers\n", m->n);
+        fprintf(stderr, "tutti ring order: out of memory for %u peers\n", m->n);
         return false;
     }
     search = tt_ring_order_init(memory, m, &o->load, now, o->seed);
@@ -155,7 +155,7 @@ static bool find_all(const struct options *o, struct result *r)
         return false;
     r->search_s = seconds() - begin;
     if (!r->first.any) {
-        fprintf(stderr, "tutti ring order: %s: %s of links that exist\n", o->matrix, r->first.none ? "there is no ring" : "no ring was found");
+        fprintf(stderr, "tutti ring order: %s: %s\n", o->matrix, r->first.none ? "the existing links form no ring" : "no ring of the existing links was found");
         return false;
     }
     for (int shape = TT_RING_ONE; shape < TT_RING_SHAPES; shape++)
@@ -298,7 +298,7 @@ static int order_main(int argc, char **argv)
             r.now[k] = k;
         ok = find_all(&o, &r);
     } else {
-        fprintf(stderr, "tutti ring order: no memory for %u peers\n", r.file.m.n);
+        fprintf(stderr, "tutti ring order: out of memory for %u peers\n", r.file.m.n);
     }
     if (ok && o.json)
         print_json(&o, &r);

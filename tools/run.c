@@ -679,7 +679,7 @@ static int run(const struct run_options *opt)
     j.local_of = calloc(opt->nranks, sizeof *j.local_of);
     j.ranks = calloc(opt->nranks, sizeof *j.ranks);
     if (!p || !j.host_of || !j.local_of || !j.ranks) {
-        fprintf(stderr, "tutti run: no memory for %u ranks\n", opt->nranks);
+        fprintf(stderr, "tutti run: out of memory for %u ranks\n", opt->nranks);
         goto free_all;
     }
     for (uint32_t r = 0; r < opt->nranks; r++)

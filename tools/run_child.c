@@ -267,14 +267,14 @@ static int print_not_started(const char *program, int err)
     if (err == EACCES && !strchr(program, '/') && !there)
         err = ENOENT;
     if (is_folder(program))
-        why = "it is a folder";
+        why = "it is a directory";
     else if (err == ENOENT)
         why = there ? "its interpreter was not found" : "not found";
     fprintf(stderr, "tutti run: cannot start \"%s\": %s", program, why);
     if (err == ENOENT && !there && !strchr(program, '/'))
         fputs(" in PATH", stderr);
     if (err == ENOENT && !there && is_file(program))
-        fprintf(stderr, "; \"./%s\" is in this folder", program);
+        fprintf(stderr, "; \"./%s\" is in the current directory", program);
     fputc('\n', stderr);
     return err == ENOENT ? 127 : 126;
 }
@@ -458,7 +458,7 @@ void guard_add(int guard_fd, const struct child *c)
     const struct guarded one = { .pid = c->pid, .elsewhere = c->control >= 0 };
 
     if (guard_fd >= 0 && write(guard_fd, &one, sizeof one) < 0)
-        fprintf(stderr, "tutti run: the guard is gone: %s\n", strerror(errno));
+        fprintf(stderr, "tutti run: the guard process has ended: %s\n", strerror(errno));
 }
 
 void guard_dismiss(int guard_fd)

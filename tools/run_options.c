@@ -93,7 +93,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     switch (key) {
     case 'n':
         if (strcmp(arg, "p") == 0)
-            argp_error(state, "-np is what other launchers call it: here it is -n N");
+            argp_error(state, "unknown option -np (use -n N)");
         o->nranks = (uint32_t)option_number(state, "-n", arg, 1, RANKS_MAX);
         return 0;
     case 'H':
@@ -118,15 +118,15 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case 'o':
         if (parse_output(o, arg))
-            argp_error(state, "--output %s: it must be prefix, plain or dir=PATH", arg);
+            argp_error(state, "--output %s: must be prefix, plain or dir=PATH", arg);
         return 0;
     case 'x':
         if (add_env(o, arg))
-            argp_error(state, "-x %s: it must be NAME=VALUE or NAME, at most %d times", arg, RUN_ENV_MAX);
+            argp_error(state, "-x %s: must be NAME=VALUE or NAME, at most %d times", arg, RUN_ENV_MAX);
         return 0;
     case OPT_BIND:
         if (parse_bind(o, arg))
-            argp_error(state, "--bind %s: it must be share, core or none", arg);
+            argp_error(state, "--bind %s: must be share, core or none", arg);
         return 0;
     case OPT_SURVIVE:
         o->survive = true;

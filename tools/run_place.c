@@ -19,12 +19,12 @@ static bool add_host(struct hosts *h, const char *name, size_t bytes, uint32_t s
     struct host *at;
 
     if (bytes == 0 || bytes >= HOST_BYTES || h->n == HOSTS_MAX) {
-        fprintf(stderr, "%s: \"%.*s\" is no host name, or there are more than %u hosts\n", h->tool, (int)bytes, name, HOSTS_MAX);
+        fprintf(stderr, "%s: invalid host name \"%.*s\", or more than %u hosts\n", h->tool, (int)bytes, name, HOSTS_MAX);
         return false;
     }
     at = realloc(h->at, (h->n + 1) * sizeof *at);
     if (!at) {
-        fprintf(stderr, "%s: no memory\n", h->tool);
+        fprintf(stderr, "%s: out of memory for the list of hosts\n", h->tool);
         return false;
     }
     h->at = at;
@@ -42,7 +42,7 @@ static bool parse_slots(const struct hosts *h, const char *text, uint32_t *out)
     const unsigned long v = strtoul(text, &end, 10);
 
     if (end == text || *end || v == 0 || v > RANKS_MAX) {
-        fprintf(stderr, "%s: \"%s\" is no number of slots (1 to %u)\n", h->tool, text, RANKS_MAX);
+        fprintf(stderr, "%s: invalid number of slots \"%s\": must be 1 to %u\n", h->tool, text, RANKS_MAX);
         return false;
     }
     *out = (uint32_t)v;
@@ -57,7 +57,7 @@ static bool parse_host(struct hosts *h, char *text)
 
     if (*text == '[') {
         if (!end || (end[1] != '\0' && end[1] != ':')) {
-            fprintf(stderr, "%s: \"%s\" is no host\n", h->tool, text);
+            fprintf(stderr, "%s: invalid host \"%s\"\n", h->tool, text);
             return false;
         }
         *end++ = '\0';
@@ -104,7 +104,7 @@ static bool parse_line(struct hosts *h, char *line)
         more = strtok_r(NULL, " \t\r", &save);
     }
     if (more)
-        fprintf(stderr, "%s: \"%s\" is not understood; a line is \"host\" or \"host slots=N\"\n", h->tool, more);
+        fprintf(stderr, "%s: invalid line \"%s\": must be \"host\" or \"host slots=N\"\n", h->tool, more);
     return !more;
 }
 
@@ -132,7 +132,7 @@ bool hosts_read(struct hosts *out, const char *tool, const char *path)
     }
     fclose(f);
     if (ok && out->n == 0) {
-        fprintf(stderr, "%s: the host file %s names no host\n", tool, path);
+        fprintf(stderr, "%s: the host file %s contains no host\n", tool, path);
         ok = false;
     }
     return ok;

@@ -360,7 +360,7 @@ static void tell_left_out(struct sim_run *run, const struct tt_coll *c, uint64_t
     if (run->o.json)
         return;
     print_head(run);
-    printf("# %llu bytes: %s is left out, as it needs %s%s\n", (unsigned long long)bytes, name,
+    printf("# %llu bytes: %s is omitted: it needs %s%s\n", (unsigned long long)bytes, name,
            algo && algo->needs ? algo->needs : "another call", algo ? tt_algo_if_named(algo) : "");
 }
 

@@ -165,7 +165,7 @@ int sim_putsignal_main(int argc, char **argv)
         return 2;
     rows = calloc((size_t)o.nnodes * o.common.ntransfers * o.common.nbytes * TT_PUTSIGNAL_MODES, sizeof *rows);
     if (!rows) {
-        tt_fail(TUTTI_ERR_NOMEM, "tutti sim putsignal: no memory for the rows");
+        tt_fail(TUTTI_ERR_NOMEM, "tutti sim putsignal: out of memory for the rows");
         return 1;
     }
     if (!o.common.json) {

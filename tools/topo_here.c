@@ -21,10 +21,10 @@ static bool read_labels(struct topo_here *h, const struct tt_topo *description)
         tt_labels_of(&h->labels, description, h->machine.host);
     if (!text || tt_labels_parse(&h->labels, text, &bad_at))
         return true;
-    fprintf(
-        stderr,
-        "tutti topo: TUTTI_TOPO_LABELS is \"%s\", which is not understood from \"%s\" on; it must be like \"rack=r1,zone=a\"\n",
-        text, text + bad_at);
+    fprintf(stderr,
+            "tutti topo: invalid TUTTI_TOPO_LABELS \"%s\", from \"%s\" on (must be like "
+            "\"rack=r1,zone=a\")\n",
+            text, text + bad_at);
     return false;
 }
 
@@ -119,7 +119,7 @@ bool topo_here_find(struct topo_here *out, const struct tt_topo *description, ui
         free(places);
     }
     if (!ok) {
-        fprintf(stderr, "tutti topo: cannot lay out the ranks (no memory)\n");
+        fprintf(stderr, "tutti topo: out of memory for the layout of the ranks\n");
         topo_here_free(h);
     }
     return ok;

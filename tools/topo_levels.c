@@ -148,10 +148,10 @@ static void print_measured(const struct topo_here *h)
     const struct tt_levels *l = &h->between.levels;
 
     if (h->between.nhosts < 2) {
-        printf("\none host: nothing is between hosts\n");
+        printf("\none host: nothing to measure between hosts\n");
         return;
     }
-    printf("\nmeasured between %u hosts: %u pair%s met, in %.3g s\n", h->between.nhosts, h->between.npairs,
+    printf("\nmeasured between %u hosts: %u pair%s, in %.3g s\n", h->between.nhosts, h->between.npairs,
            h->between.npairs == 1 ? "" : "s", (double)h->between.took_ns / 1e9);
     for (uint32_t i = 0; i < l->n; i++) {
         char low[32], typical[32], high[32];
@@ -159,13 +159,13 @@ static void print_measured(const struct topo_here *h)
         topo_latency(l->level[i].least_ns, low);
         topo_latency(l->level[i].typical_ns, typical);
         topo_latency(l->level[i].most_ns, high);
-        printf("  %4u pair%s %s apart (%s to %s): such as %s\n", l->level[i].npairs,
+        printf("  %4u pair%s %s apart (%s to %s): distance %s\n", l->level[i].npairs,
                l->level[i].npairs == 1 ? " " : "s", typical, low, high, tt_distance_name(l->level[i].distance));
     }
     if (l->n == 1 && h->between.nhosts > 2)
-        printf("  no gap among them: all hosts are alike near\n");
+        printf("  no gap among them: all hosts are equally near\n");
     if (h->labelled && l->n)
-        printf("  labels were told, and hold\n");
+        printf("  labels are set, and take precedence\n");
 }
 
 static void print_links(const struct topo_here *h)

@@ -178,7 +178,7 @@ static bool find_groups(const struct options *o, const struct tt_topo *t, const 
             return false;
         }
     if (!places || !tt_layout_derive(&l, places, h->n)) {
-        fprintf(stderr, "tutti topo place: no memory for %u hosts\n", h->n);
+        fprintf(stderr, "tutti topo place: out of memory for %u hosts\n", h->n);
         free(places);
         return false;
     }

@@ -198,7 +198,7 @@ static double draw_table(FILE *f, const struct tt_topo *t, double x, double y)
     static const char *const heads[] = { "distance", "latency", "rate", "uplink of a group" };
 
     if (tells_nothing(t)) {
-        topo_svg_label(f, x, y, 13, "start", "no latency and no rate is told");
+        topo_svg_label(f, x, y, 13, "start", "latency and rate are not set");
         return y;
     }
     for (int i = 0; i < 4; i++)

@@ -109,7 +109,7 @@ static tutti_status begin_file(struct tuning *t)
 
     *f = (struct tt_tunefile){ .nranks = t->nranks, .host_of = calloc(t->nranks, sizeof *f->host_of) };
     if (!f->host_of)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for %u ranks", t->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u ranks", t->nranks);
     for (uint32_t r = 0; r < t->nranks; r++)
         f->host_of[r] = tt_layout_host(&t->comm->layout, r);
     snprintf(f->tutti, sizeof f->tutti, "%s", tutti_version());
@@ -169,7 +169,7 @@ static tutti_status add_rows(struct tuning *t, struct tune_race *race)
         struct tt_tune_row *row = realloc(f->row, cap * sizeof *row);
 
         if (!row)
-            return tt_fail(TUTTI_ERR_NOMEM, "no memory for %u rows", cap);
+            return tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u rows", cap);
         f->row = row;
         t->rows_cap = cap;
     }
@@ -190,7 +190,7 @@ static tutti_status one_size(struct tuning *t, struct perf_case *c)
     tutti_status st;
 
     if (!race)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a measurement");
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a measurement");
     race->c = t->now = c;
     race->comm = t->comm;
     race->rounds = t->o->rounds;
@@ -237,7 +237,7 @@ static tutti_status sweep(struct tuning *t, tutti_status (*visit)(struct tuning 
                 continue;
             last = rounded;
             if (!perf_case_init(&c, bytes))
-                return tt_fail(TUTTI_ERR_NOMEM, "no memory for the counts of %u ranks", t->nranks);
+                return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the counts of %u ranks", t->nranks);
             st = visit(t, &c);
             perf_case_fini(&c);
         }

@@ -207,7 +207,7 @@ tutti_status tune_race_run(struct tune_race *r, bool *over)
     tutti_status st;
 
     if (!us)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for %d samples", ITERS_MAX);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for %d samples", ITERS_MAX);
     r->coll = perf_case_call(r->c, r->comm);
     r->n = 0;
     *over = false;

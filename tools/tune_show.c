@@ -172,7 +172,7 @@ tutti_status tune_plot(const struct tt_tunefile *f, enum tt_coll_kind kind, cons
     tutti_status st;
 
     if (!points)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for %u points", f->nrows);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u points", f->nrows);
     for (const struct tt_tune_row *row = f->row; row < f->row + f->nrows; row++)
         if (row->kind == kind && is_first_of_its_name(f, row))
             n += add_series(f, row, points + n);

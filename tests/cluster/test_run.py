@@ -187,7 +187,7 @@ class Mistakes(ClusterTest):
             program.chmod(0o755)
             done = self.run_tutti("-n", 1, "here", inside=("env", "-C", folder))
         self.assertEqual(done.returncode, 127)
-        self.assertIn('"here": not found in PATH; "./here" is in this folder', done.stderr)
+        self.assertIn('"here": not found in PATH; "./here" is in the current directory', done.stderr)
 
     def test_a_program_that_may_not_run_is_named(self):
         done = self.run_tutti("-n", 1, "/etc/passwd")
@@ -197,7 +197,7 @@ class Mistakes(ClusterTest):
     def test_a_folder_is_no_program(self):
         done = self.run_tutti("-n", 1, "/etc")
         self.assertEqual(done.returncode, 126)
-        self.assertIn('cannot start "/etc": it is a folder\n', done.stderr)
+        self.assertIn('cannot start "/etc": it is a directory\n', done.stderr)
 
     def test_an_unknown_wire_is_refused_with_those_there_are(self):
         done = self.run_tutti("-n", 2, "--wires", "pigeon", "true")
@@ -219,7 +219,7 @@ class Mistakes(ClusterTest):
     def test_a_line_of_a_hostfile_that_is_not_understood_is_named(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "hosts")
-            for line, says in (("b slots=zwei", '"zwei" is no number of slots'), ("b slots=2 max_slots=4", '"max_slots=4" is not understood')):
+            for line, says in (("b slots=zwei", 'invalid number of slots "zwei"'), ("b slots=2 max_slots=4", 'invalid line "max_slots=4"')):
                 path.write_text(f"a slots=1\n{line}\n")
                 done = self.run_tutti("-n", 2, "--hostfile", path, "true")
                 self.assertEqual(done.returncode, 2)

@@ -42,7 +42,7 @@ static void objects_that_cannot_be_taken_are_refused_with_the_reason(void **stat
         { "version", "has version 7" },
         { "short struct", "with 24" },
         { "collective", "has unknown collective 99" },
-        { "duplicate", "there is an algorithm \"broadcast_flat\" already" },
+        { "duplicate", "duplicate name of algorithm \"broadcast_flat\"" },
         { "other name", "does not begin with \"broadcast_\"" },
         { "bad name", "invalid name of algorithm" },
         { "no round", "has no round" },

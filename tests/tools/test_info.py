@@ -55,7 +55,7 @@ class Machine(unittest.TestCase):
             self.assertEqual(wire["usable"], wire["why_not"] == "", wire)
             self.assertIs(wire["by_name"], wire["name"] in ("verbs", "ofi"))
             self.assertIn(wire["name"], info().stdout)
-        self.assertRegex(info().stdout, "(?m)^  verbs .*; used only where TUTTI_WIRES names it$")
+        self.assertRegex(info().stdout, "(?m)^  verbs .*; used only if TUTTI_WIRES lists it$")
 
     def test_which_wires_jobs_use_follows_the_setting(self):
         none = {"TUTTI_RDMA_DEVICES": "=nosuch0"}       # no verbs, whatever this machine has
@@ -64,7 +64,7 @@ class Machine(unittest.TestCase):
             self.assertEqual(jobs, {"wires_setting": setting or None, "wires": wires, "why_not": ""})
             said = f'TUTTI_WIRES is "{setting}"' if setting else "TUTTI_WIRES is not set"
             self.assertIn(f"\n  jobs use {', '.join(wires)} ({said})\n", info(TUTTI_WIRES=setting, **none).stdout)
-        for setting, why in (("shm,pigeon", 'unknown transport "pigeon" in the list "shm,pigeon"'), ("verbs", "no wire that may be used")):
+        for setting, why in (("shm,pigeon", 'unknown transport "pigeon" in the list "shm,pigeon"'), ("verbs", "no allowed transport is usable")):
             jobs = document(self, TUTTI_WIRES=setting, **none)["jobs"]
             self.assertEqual(jobs["wires"], [])
             self.assertIn(why, jobs["why_not"])
@@ -97,9 +97,9 @@ class Machine(unittest.TestCase):
         self.assertEqual(machine["cma"], machine["cma_why_not"] == "")
         self.assertEqual(machine["kernel_tls"], machine["kernel_tls_why_not"] == "")
         self.assertTrue(machine["cma_wanted"])
-        self.assertNotIn("turned off", info().stdout)
+        self.assertNotIn("disabled", info().stdout)
         self.assertFalse(document(self, TUTTI_CMA="0")["machine"]["cma_wanted"])
-        self.assertIn("turned off", info(TUTTI_CMA="0").stdout)
+        self.assertIn("disabled", info(TUTTI_CMA="0").stdout)
         limited = subprocess.run(["bash", "-c", f"ulimit -Sn 100; {TUTTI} info --json"], capture_output=True, text=True,
                                  timeout=60, check=True)
         self.assertEqual(json.loads(limited.stdout)["machine"]["nofile"], 100)

@@ -251,7 +251,7 @@ class Memory(unittest.TestCase):
         for memory in ("malloc", "mem_alloc"):
             done = perf("allreduce", "-n", "2", "--min", "1024G", "--max", "1024G", "--mem", memory)
             self.assertNotEqual(done.returncode, 0)
-            self.assertRegex(done.stderr, f"not enough memory: the buffers of 2 ranks on this host need {needed} bytes, "
+            self.assertRegex(done.stderr, f"out of memory: the buffers of 2 ranks on this host need {needed} bytes, "
                                           r"and \d+ are available")
             self.assertNotIn("SIGKILL", done.stderr)
 
@@ -259,7 +259,7 @@ class Memory(unittest.TestCase):
         for size in ("64G", "1024G"):
             done = perf("a2av", "-n", "2", "--bytes", size)
             self.assertNotEqual(done.returncode, 0)
-            self.assertRegex(done.stderr, r"not enough memory: the buffers of 2 ranks on this host need \d+ bytes, and \d+ are")
+            self.assertRegex(done.stderr, r"out of memory: the buffers of 2 ranks on this host need \d+ bytes, and \d+ are")
 
 
 class ExitStatus(unittest.TestCase):
@@ -321,7 +321,7 @@ class Exchanges(unittest.TestCase):
         self.assertGreater(rows["replay"]["cpu_us"], rows["replay"]["tc_us"])
 
     def test_what_makes_no_sense_is_status_2(self):
-        for args, says in ((["--ways", "dynamic,late"], "late"), (["--top", "0"], "--top 0"), (["--ranks", "1", "--experts", "2", "--top", "3"], "as many as a token has")):
+        for args, says in ((["--ways", "dynamic,late"], "late"), (["--top", "0"], "--top 0"), (["--ranks", "1", "--experts", "2", "--top", "3"], "at least the experts per token")):
             done = perf("a2av", *args)
             self.assertEqual(done.returncode, 2, args)
             self.assertIn(says, done.stderr)

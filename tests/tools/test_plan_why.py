@@ -70,7 +70,7 @@ class Why(unittest.TestCase):
     def test_what_was_not_simulated_is_not_said_to_be(self):
         for args in (("allreduce", "1M", "--ranks", "1"), ("barrier", "--ranks", "4"), ("allreduce", "1M", "--ranks", "65", "--cores", "4")):
             told = run(TUTTI, "plan", "why", *args).stdout
-            self.assertIn("closed forms decide", told)
+            self.assertIn("selected by closed forms", told)
             self.assertNotIn("; simulated with", told)
         self.assertIn("; simulated with 1024 B", run(TUTTI, "plan", "why", "allreduce", "1K", "--ranks", "4").stdout)
 

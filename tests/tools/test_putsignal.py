@@ -141,7 +141,7 @@ class Real(Case):
         words = ["perf", "putsignal", "-n", 2, "--wire", "tcp", "--concurrency", "1..8", "--bytes", 8, "--mode", "full", "--rounds", 1, "--iters", 1]
         blocks = {row["transfers"]: row["blocks"] for row in self.bursts(self.lines(*words, "--blocks", 4))}
         self.assertEqual(blocks, {1: 1, 2: 2, 4: 4, 8: 4})
-        for asked, said in ((4, "# as many blocks as transfers where these are fewer: 1, 2\n"), (1, "")):
+        for asked, said in ((4, "# fewer transfers than blocks: as many blocks as transfers: 1, 2\n"), (1, "")):
             head = tutti(*words, "--blocks", asked).stdout
             self.assertIn(f"# 1 source with {asked} block{'' if asked == 1 else 's'}, rounds", head)
             self.assertEqual("as many blocks as" in head, bool(said), head)

@@ -83,7 +83,7 @@ class Ring(unittest.TestCase):
 
     def test_what_cannot_be_is_said(self):
         one_way = {"bandwidth_mbit_s": [[0, 5], [0, 0]], "latency_ms": [[0, 0], [0, 0]]}
-        for text, says in ((json.dumps(one_way), "there is no ring of links that exist"), ("{", "ends in the middle"), ('{"x": 1}', ':1: unknown key "x"')):
+        for text, says in ((json.dumps(one_way), "the existing links form no ring"), ("{", "unexpected end"), ('{"x": 1}', ':1: unknown key "x"')):
             done = order("--matrix", "-", text=text)
             self.assertEqual((done.returncode, done.stdout), (1, ""))
             self.assertIn(says, done.stderr)

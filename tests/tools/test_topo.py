@@ -131,7 +131,7 @@ class Topo(unittest.TestCase):
                                     (["--hosts", "a:4,a:4"], 1, ["duplicate host a"]), (["--within", "rack"], 2, ["no preceding --group"]),
                                     (["--hosts", "a:4", "--group", "2", "--within", "shelf"], 2, ["shelf"]),
                                     (["--hosts", "a:4", "--group", "2", "--within", "rack"], 1, ['no host has a label for "rack"']),
-                                    (["--hosts", "a:0"], 1, ["tutti topo place: ", "no number of slots"]),
+                                    (["--hosts", "a:0"], 1, ["tutti topo place: ", "invalid number of slots"]),
                                     (["--hostfile", "/nowhere"], 1, ["tutti topo place: ", "/nowhere"]),
                                     (["--hosts", "a:4", "-n", "5"], 1, ["do not fit"])):
             with self.subTest(args=args):
