@@ -558,7 +558,7 @@ static struct json_object *candidate_json(const struct why *w, const struct tt_c
     add_number(o, c->state == TT_WALKED ? "walked_us" : "simulated_us", c->prediction.time_ns / 1000);
     json_object_object_add(o, "single_copies", json_object_new_boolean(c->prediction.fetched));
     add_count(o, c->state == TT_WALKED ? "steps" : "events", c->prediction.events);
-    add_text(o, "bound by", bound_text(&c->prediction, bound, sizeof bound));
+    add_text(o, "bound", bound_text(&c->prediction, bound, sizeof bound));
     add_number(o, "busy", c->prediction.busy);
     return o;
 }

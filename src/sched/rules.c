@@ -23,9 +23,9 @@ static const char *ref_flaw(const struct tt_program *p, uint32_t rank, const str
     uint64_t begin, end, size;
 
     if (ref->offset > BYTES_MAX || ref->block > BYTES_MAX || ref->stride > BYTES_MAX)
-        return "too many bytes";
+        return "a value is out of range";
     if (ref->block > 0 && (bytes - 1) / ref->block > 0 && ref->stride > BYTES_MAX / ((bytes - 1) / ref->block))
-        return "too many bytes";
+        return "a value is out of range";
     switch (ref->buf) {
     case TT_BUF_SRC:
         size = tt_coll_src_bytes(&p->coll[rank]);
@@ -61,7 +61,7 @@ static const char *step_flaw(const struct tt_program *p, uint32_t rank, const st
     if ((s->opcode == TT_PUT || s->opcode == TT_WAIT) && (s->peer >= p->nranks || s->peer == rank))
         return "invalid peer";
     if (s->bytes > BYTES_MAX)
-        return "too many bytes";
+        return "a value is out of range";
     if (s->bytes == 0)
         return NULL;
     for (uint32_t i = 0; i < tt_step_nreads(s) && !flaw; i++)

@@ -167,7 +167,7 @@ static void a_contradiction_is_refused_with_names_and_values(void **state)
         { { "TUTTI_RANK=0", "TUTTI_SIZE=2", "TUTTI_RENDEZVOUS=h:1" }, { "\"h:1\"", "tcp://host:port", "file:///path" } },
         { { "TUTTI_RENDEZVOUS=tcp://h:1" }, { "tcp://h:1", "TUTTI_RANK", "TUTTI_SIZE" } },
         { { "TUTTI_RANK=0", "TUTTI_SIZE=2", "TUTTI_RENDEZVOUS=http://h" }, { "http://h", "tcp://", "file://" } },
-        { { "TUTTI_RANK=0", "TUTTI_SIZE=1", "TUTTI_TIMEOUT_MS=soon" }, { "TUTTI_TIMEOUT_MS", "\"soon\"", "number" } },
+        { { "TUTTI_RANK=0", "TUTTI_SIZE=1", "TUTTI_TIMEOUT_MS=soon" }, { "TUTTI_TIMEOUT_MS", "\"soon\"", "must be" } },
         { { "TUTTI_RANK=0", "TUTTI_SIZE=1", "TUTTI_TIMEOUT_MS=0" }, { "TUTTI_TIMEOUT_MS", "\"0\"", "-1 (none)" } },
         { { "RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=h" }, { "RANK", "MASTER_PORT", "TUTTI_RENDEZVOUS" } },
         { { "SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_ID=0" }, { "srun", "SLURM_STEP_NODELIST", "TUTTI_RENDEZVOUS" } },

@@ -177,7 +177,7 @@ static void documents_that_are_wrong_are_refused_saying_where(void **state)
 static void plans_that_are_wrong_are_refused_with_the_finding(void **state)
 {
     static const struct wrong cases[] = {
-        { "\"rank\": 2", "\"offset\": 2", "\"offset\": 1", "elsewhere" },
+        { "\"rank\": 2", "\"offset\": 2", "\"offset\": 1", "another destination" },
         { "\"rank\": 0", "\"tag\": 2", "\"tag\": 5", "tag" },
         { "\"rank\": 1", "\"offset\": 3", "\"offset\": 9", "out of bounds" },
         { "\"rank\": 0", "\"op\": \"copy\", \"bytes\": 1", "\"op\": \"copy\", \"bytes\": 0", "rank 0" },

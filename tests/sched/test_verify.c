@@ -116,7 +116,7 @@ static void puts_and_waits_must_match(void **state)
     finds(&h, "waits in round 1, but the matching put is in round 0");
     begin_allgather(&h);
     h.steps[1][1].out = tt_dst(4);
-    finds(&h, "elsewhere");
+    finds(&h, "another destination");
     begin_allgather(&h);
     h.steps[1][0].peer = 1;
     finds(&h, "invalid peer");
@@ -231,10 +231,10 @@ static void steps_stay_in_bounds_and_off_the_input(void **state)
     finds(&h, "out of bounds");
     begin_allgather(&h);
     h.steps[0][2].out = tt_strided(tt_dst(0), 4, UINT64_MAX);
-    finds(&h, "absurd");
+    finds(&h, "a value is out of range");
     begin_allgather(&h);
     h.steps[0][2].bytes = UINT64_MAX;
-    finds(&h, "absurd");
+    finds(&h, "a value is out of range");
     begin_allgather(&h);
     h.steps[0][2].out = tt_src(0);
     finds(&h, "writes SRC");
@@ -298,10 +298,10 @@ static void every_byte_must_come_from_where_it_should(void **state)
     finds(&h, "comes from rank 0, not from rank 1");
     begin_allgather(&h);
     h.steps[1][2].a = tt_strided(tt_src(4), 4, -4ull);
-    finds(&h, "absurd");
+    finds(&h, "a value is out of range");
     begin_allgather(&h);
     h.steps[1][2].a = tt_work(0);
-    finds(&h, "is not written");
+    finds(&h, "reads unwritten bytes");
     begin(&h, TT_BROADCAST, 2, 8, true);
     for (uint32_t i = 0; i < 2; i++) {
         tt_sched_put(&h.s[0], 1, tt_src(4 * i), tt_dst(4 - 4 * i), 4, i);
@@ -558,7 +558,7 @@ static void a_barrier_must_hear_of_everybody(void **state)
         tt_sched_put(&h.s[r], (r + 1) % 3, tt_work(0), tt_work(1), 1, 0);
         tt_sched_wait(&h.s[r], (r + 2) % 3, tt_work(1), 1, 0);
     }
-    finds(&h, "may end before rank 1 has begun");
+    finds(&h, "may end before rank 1 has started");
     for (uint32_t r = 0; r < 3; r++) {
         tt_sched_put(&h.s[r], (r + 1) % 3, tt_work(1), tt_work(2), 1, 1);
         tt_sched_wait(&h.s[r], (r + 2) % 3, tt_work(2), 1, 1);

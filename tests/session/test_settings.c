@@ -345,14 +345,19 @@ static void addresses_and_wires_that_are_none_are_told(void **state)
         tutti_run_conf conf;
         const char *told;
     } cases[] = {
-        { { .listen = "nowhere" }, "conf.listen (TUTTI_LISTEN) \"nowhere\": it must be like host:29401" },
+        { { .listen = "nowhere" }, "conf.listen (TUTTI_LISTEN) \"nowhere\": must be like host:29401" },
         { { .listen = "127.0.0.1:" }, "conf.listen (TUTTI_LISTEN)" },
         { { .listen = "192.0.2.7:1" }, "listen for members on \"192.0.2.7:1\"" },
-        { { .announce = "203.0.113.1" }, "conf.announce (TUTTI_ANNOUNCE) \"203.0.113.1\": it must be like host:29401" },
+        { { .announce = "203.0.113.1" },
+          "conf.announce (TUTTI_ANNOUNCE) \"203.0.113.1\": must be like host:29401" },
         { { .announce = ":4711" }, "conf.announce (TUTTI_ANNOUNCE) \":4711\": it must name a host, like host:29401" },
-        { { .listen = "::1:4" }, "conf.listen (TUTTI_LISTEN) \"::1:4\": an IPv6 address goes in brackets" },
-        { { .announce = "2001:db8::7:4711" }, "\"2001:db8::7:4711\": an IPv6 address goes in brackets" },
-        { { .coordinators = "127.0.0.1:1,::1:4" }, "coordinator address \"::1:4\" (conf.coordinators, TUTTI_COORDINATOR): an IPv6 address goes in brackets" },
+        { { .listen = "::1:4" },
+          "conf.listen (TUTTI_LISTEN) \"::1:4\": an IPv6 address must be in brackets" },
+        { { .announce = "2001:db8::7:4711" },
+          "\"2001:db8::7:4711\": an IPv6 address must be in brackets" },
+        { { .coordinators = "127.0.0.1:1,::1:4" },
+          "coordinator address \"::1:4\" (conf.coordinators, TUTTI_COORDINATOR): an IPv6 address "
+          "must be in brackets" },
         { { .coordinators = "[127.0.0.1]:1" }, "only an IPv6 address can be in brackets" },
         { { .coordinators = "127.0.0.1:1,,127.0.0.1:2" }, "coordinator address \"\"" },
         { { .announce = "0.0.0.0:4711" }, "is not reachable from other hosts" },

@@ -92,7 +92,7 @@ static void wrong_descriptions_are_told_with_place_and_expectation(void **state)
         { "{} {}", { "line 1, column 4", "" } },
         { "[1]", { "the whole is [1]", "an object" } },
         { "null\n", { "object" } },
-        { "{\"rails\": 2,\n\"rails\": 3}", { "lab.json: line 2: the key \"rails\"", "second time" } },
+        { "{\"rails\": 2,\n\"rails\": 3}", { "lab.json: line 2: duplicate key \"rails\"" } },
         { "{\"rail\": 2}", { "lab.json:1: unknown key rail (known here: name", "rails" } },
         { "{\"rails\": 0}", { "rails is 0", "from 1 to 64" } },
         { "{\"rails\": 2.5}", { "rails is 2.5", "whole number" } },
