@@ -128,7 +128,7 @@ class Elastic(unittest.TestCase):
                                          (2, ("--cert", "/none.pem", "--key", token, "--ca", token), ("/none.pem", "No such file")),
                                          (2, ("--cert", token, "--key", token, "--ca", token), (str(token), "in PEM")),
                                          (2, ("--store-plain",), ("--store-plain", "needs --store")),
-                                         (2, ("--listen", "127.0.0.1"), ("--listen", '"127.0.0.1"', "it must be like host:29401")),
+                                         (2, ("--listen", "127.0.0.1"), ("--listen", '"127.0.0.1"', "must be like host:29401")),
                                          (2, ("--listen", "127.0.0.1:99999"), ("--listen", '99999"', "0 to 65535")),
                                          (2, ("--http", "127.0.0.1:99999"), ("--http", '99999"', "0 to 65535")),
                                          (2, ("--http", ":99999"), ("--http", '99999"', "0 to 65535")),

@@ -226,7 +226,7 @@ static const struct {
     FIELD(go_moe, moe, back, TUTTI_DTYPE_COUNT, "tutti_moe_create: conf.back is 14"),
     FIELD(go_replay, replay, depth, 9, "tutti_replay_create: conf.depth is 9:"),
     FIELD(go_replay, replay, depth, 1, "tutti_replay_create: conf.depth is 1:"),
-    FIELD(go_replay, replay, without, 1 << 30, "tutti_replay_create: conf.without is"),
+    FIELD(go_replay, replay, without, 1 << 30, "unknown bits in conf.without"),
     FIELD(go_coordinator, coordinator, insecure, 2, "tutti_coordinator_create: conf.insecure is 2:"),
     FIELD(go_coordinator, coordinator, insecure, -1, "tutti_coordinator_create: conf.insecure is -1:"),
     FIELD(go_coordinator, coordinator, store_plain, 2, "tutti_coordinator_create: conf.store_plain is 2:"),

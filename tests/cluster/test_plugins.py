@@ -29,9 +29,9 @@ class Plugins(ClusterTest):
 
     def test_a_plan_for_other_ranks_is_not_used(self):
         done = perf("-n", 3, "--algo", "sockets4", "--max", "1K", "allgather", TUTTI_ALGORITHMS=PLAN)
-        self.assertIn("sockets4 cannot do this call", done.stdout)
+        self.assertIn("sockets4 does not support this call", done.stdout)
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertRegex(done.stderr, "nothing was measured: the algorithm sockets4 can do none of these calls, as it needs 4 ranks")
+        self.assertRegex(done.stderr, "nothing was measured: sockets4 supports none of these calls: it needs 4 ranks")
 
     def test_what_is_wrong_with_one_is_said_once(self):
         for ranks, case in ((2, "forgets its own"), (4, "forgets its own"), (2, "short")):
@@ -49,7 +49,7 @@ class Plugins(ClusterTest):
 
     def test_what_cannot_be_loaded_is_told_before_anything_starts(self):
         for what, said in (("/nowhere.so", "/nowhere.so"), ("/nowhere.json", "/nowhere.json"), ("mine.so", "is not a path"),
-                           (f"{PLUGIN},{PLUGIN}", "already")):
+                           (f"{PLUGIN},{PLUGIN}", "duplicate name")):
             done = self.run_tutti("-n", 2, "--", BUILD / "examples" / "hello", env=environment(TUTTI_ALGORITHMS=what))
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(said, done.stderr)

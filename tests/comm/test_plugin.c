@@ -39,12 +39,12 @@ struct wrong {
 static void objects_that_cannot_be_taken_are_refused_with_the_reason(void **state)
 {
     static const struct wrong cases[] = {
-        { "version", "is of version 7" },
+        { "version", "has version 7" },
         { "short struct", "with 24" },
-        { "collective", "is of collective 99" },
+        { "collective", "has unknown collective 99" },
         { "duplicate", "duplicate name of algorithm \"broadcast_flat\"" },
         { "other name", "must begin with \"broadcast_\"" },
-        { "bad name", "has no name" },
+        { "bad name", "invalid name of algorithm" },
         { "no round", "has no round" },
         { "empty", "has no algorithms" },
     };
@@ -66,11 +66,11 @@ static void objects_that_cannot_be_taken_are_refused_with_the_reason(void **stat
 static void programs_that_break_a_bound_or_are_wrong_are_refused(void **state)
 {
     static const struct wrong cases[] = {
-        { "no peer", "has no such peer" },
+        { "no peer", "has an invalid peer" },
         { "out of bounds", "is out of bounds" },
         { "writes input", "writes SRC" },
-        { "no buffer", "names no buffer" },
-        { "too many", "one more than a round may have" },
+        { "no buffer", "uses an invalid buffer" },
+        { "too many", "exceeds the maximum number of steps" },
         { "short", "the matching put has" },
         { "forgets its own", "rank 0" },
         { "rounds", "more than 2^24 rounds" },
@@ -137,9 +137,8 @@ static void a_right_one_is_taken_fits_as_it_says_and_brings_the_bytes(void **sta
 static void no_alltoallv_fits_a_call_in_place_or_is_chosen_unnamed(void **state)
 {
     static const struct wrong cases[] = {
-        { "alltoallv", "it needs src and dst that are not the same memory" },
-        { "alltoallv, even", "it needs an even number of ranks, and src and dst that are not the "
-                             "same memory" },
+        { "alltoallv", "it needs src and dst in separate memory" },
+        { "alltoallv, even", "it needs an even number of ranks, and src and dst in separate memory" },
     };
     static const uint64_t bytes[] = { 4, 4, 4, 4 }, displs[] = { 0, 4, 8, 12 };
     const size_t nalgos = tt_nalgos;
