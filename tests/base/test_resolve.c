@@ -213,6 +213,7 @@ static void the_child_of_a_fork_has_its_own_helpers(void **state)
     assert_true(child >= 0);
     if (child == 0) {
         silent = false;
+        pthread_cond_init(&change, NULL);   /* the copy counts waiters that the child lacks, and may block */
         alarm(120);
         _exit(resolve_within(-1, false, &list, &why) == TUTTI_OK ? 0 : 1);
     }
