@@ -452,11 +452,11 @@ static void mistakes_role(struct rank *r)
     bad = (tutti_device_conf){ .size = 3 };
     CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "sizeof(tutti_device_conf)");
     bad = (tutti_device_conf){ .size = sizeof bad, .lanes = TUTTI_DEVICE_LANES };
-    CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "conf.lanes is 3; 0 to");
+    CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "conf.lanes is 3: must be 0 to");
     bad = (tutti_device_conf){ .size = sizeof bad, .fifo_slots = 12 };
     CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "12");
     bad = (tutti_device_conf){ .size = sizeof bad, .mode = TUTTI_DEVICE_MODES };
-    CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "conf.mode is 4; 0 to");
+    CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "conf.mode is 4: must be 0 to");
     bad = (tutti_device_conf){ .size = sizeof bad, .groups = 1u << 30 };
     CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "groups");
     bad = (tutti_device_conf){ .size = sizeof bad, .flags = (1u << 16) + 1 };

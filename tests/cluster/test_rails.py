@@ -108,14 +108,14 @@ class Rails(ClusterTest):
         total = carried["rail0"] + carried["rail1"]
         self.assertGreater(min(carried["rail0"], carried["rail1"]), total / 5, carried)
         for rank, output in enumerate(told):
-            self.assertIn(f"lanes go over rail {rank % 2}, rail{rank % 2}", output)
+            self.assertIn(f"lanes use rail {rank % 2}, rail{rank % 2}", output)
 
     def test_ranks_use_the_rail_of_their_socket(self):
         if os.cpu_count() < 2:
             self.skipTest("two processors are needed to bind two ranks")
         _, told = self.calls(2, "rail0,rail1", pin=True, HWLOC_XMLFILE=self.machine)
         for rank, output in enumerate(told):
-            self.assertIn(f"lanes go over rail {1 - rank % 2}, rail{1 - rank % 2}", output)
+            self.assertIn(f"lanes use rail {1 - rank % 2}, rail{1 - rank % 2}", output)
 
     def test_the_rule_of_interfaces_says_what_may_be_a_rail(self):
         carried, told = self.calls(2, "=rail1")
