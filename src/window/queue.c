@@ -128,7 +128,7 @@ static void count_down(struct tt_window_peer *peer)
 }
 
 /* Steps the oldest put of the peer. PENDING: it is not over. What failed is noted where the rank's quiet looks; a failed
- * communicator tells by itself. */
+ * communicator is reported by its own calls. */
 static tutti_status step_first(struct tt_windows *home, struct tt_window_peer *peer)
 {
     struct tt_window_put *p = &peer->queue->put;

@@ -30,7 +30,7 @@ static const char *const mode_names[MODES] = { "none", "lazy", "eager", "async" 
 struct told {
     struct tt_span span;        /* whole pages; the first member */
     uint64_t mem;               /* where it begins */
-    size_t bytes;               /* as they were told */
+    size_t bytes;               /* as passed by the caller */
     struct told *next;          /* of all, the newest first; or of those that are gone */
     struct told *next_awaited;  /* of those that are to be registered in the background */
     struct tt_device_memory device;     /* the descriptor is ours; if is_device */
@@ -47,8 +47,8 @@ struct tt_domain {
 enum made_for {
     FOR_CALL,                   /* memory that nobody has told of */
     FOR_PART,                   /* of what was told of */
-    FOR_TOLD,                   /* all that one tell says: it lasts */
-    FOR_SEVERAL                 /* all of several tells, in place of theirs: it lasts */
+    FOR_TOLD,                   /* one whole registration of the caller: it lasts */
+    FOR_SEVERAL                 /* the union of several of them, in their place: it lasts */
 };
 
 struct settings {
@@ -128,7 +128,8 @@ static bool is_of_host(const struct tt_span *s, const void *arg)
     return !((const struct told *)s)->is_device;
 }
 
-/* Whether one tell has all of [begin, end), or several of the host's memory do. *from and *till: what these have. */
+/* Whether one registration of the caller covers [begin, end), or several of host memory together do.
+ * *from and *till: the range that these cover. */
 static bool is_told(uint64_t begin, uint64_t end, uint64_t *from, uint64_t *till)
 {
     const struct tt_span *s = tt_spans_covering(registry.told_tree, begin, end, NULL, NULL);
