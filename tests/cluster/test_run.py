@@ -383,7 +383,8 @@ class Signals(ClusterTest):
         self.assertEqual((job.returncode, sorted(out.splitlines())), (0, ["[0] usr1", "[1] usr1"]))
 
     def test_settings_of_signals_are_not_inherited(self):
-        """Ignored SIGCHLD, everything blocked: the launcher ends, and ranks start with nothing ignored or blocked."""
+        """Ignored SIGCHLD, everything blocked: the launcher ends, and ranks start with nothing ignored or blocked. The C
+        library keeps the signals between SIGSYS and SIGRTMIN for itself: whoever started this test may ignore those, too."""
         def spoil():
             for sig in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
                 signal.signal(sig, signal.SIG_IGN)
@@ -394,8 +395,10 @@ class Signals(ClusterTest):
         done = subprocess.run([TUTTI, "run", "-n", "2", "sh", "-c", script], env=environment(), stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, timeout=PATIENCE_S, check=False, preexec_fn=spoil, restore_signals=False)
         self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertEqual(sorted(done.stdout.splitlines()),
-                         [f"[{rank}] Sig{what}:\t{0:016x}" for rank in range(2) for what in ("Blk", "Ign")])
+        reserved = sum(1 << (sig - 1) for sig in range(signal.SIGSYS + 1, signal.SIGRTMIN))
+        lines = [line.split() for line in done.stdout.splitlines()]
+        self.assertEqual(sorted((rank, what, int(mask, 16) & ~reserved) for rank, what, mask in lines),
+                         [(f"[{rank}]", f"Sig{what}:", 0) for rank in range(2) for what in ("Blk", "Ign")])
 
     def test_an_exit_status_that_is_lost_is_a_failure(self):
         if SANITIZED:
