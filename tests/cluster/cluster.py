@@ -30,6 +30,8 @@ def environment(**more):
                "TORCHELASTIC_", "MPI_LOCAL", "PALS_", "ALPS_", "MV2_", "MPIRUN_", "JSM_", "FLUX_", "HOROVOD_", "JOB_COMPLETION_INDEX")
     env = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
     env["TUTTI_TEST_MARK"] = uuid.uuid4().hex
+    if SANITIZED:
+        env["PMIX_MCA_gds"] = "hash"    # the default maps memory at addresses that a sanitizer may use itself
     env["LSAN_OPTIONS"] = f"suppressions={Path(__file__).with_name('leaks.txt')}:print_suppressions=0"
     env.update(more)
     return env

@@ -28,6 +28,8 @@ def has_pmix():
 
 
 class LauncherTest(ClusterTest):
+    maxDiff = None
+
     def check_quiet(self, command, n, launcher, env=None):
         """As check, and nothing is on stderr: no complaint of the launcher's, either."""
         env = env or environment()
