@@ -6,6 +6,7 @@
 The hosts are network, UTS and mount namespaces. A directory that lies over /proc of both gives them the same boot id and the same
 network namespace; an empty one gives them none. Skipped where namespaces may not be made."""
 
+import os
 import subprocess
 import tempfile
 import unittest
@@ -36,6 +37,7 @@ class HostsAlike(ClusterTest):
             connect(self.hosts)
         except (OSError, HostsError) as why:
             self.skipTest(f"network namespaces cannot be made here: {why}")
+        self.more = {}      # environment of all ranks
         self.proc = tempfile.TemporaryDirectory()
         self.addCleanup(self.proc.cleanup)
 
@@ -47,6 +49,7 @@ class HostsAlike(ClusterTest):
             path.write_text(text)
         for host in HOSTS:
             self.hosts.run(host, "mount", "--bind", self.proc.name, "/proc")
+        self.more["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"     # that reads /proc
 
     def look_alike(self):
         self.cover_proc(sys__kernel__random__boot_id="11111111-2222-3333-4444-555555555555\n", self__ns__net="")
@@ -57,7 +60,7 @@ class HostsAlike(ClusterTest):
         jobs = [subprocess.Popen(self.hosts.inside(HOSTS[host], program, *args), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT, text=True,
                                  env=environment(TUTTI_RANK=str(r), TUTTI_SIZE=str(len(hosts)), TUTTI_TIMEOUT_MS="60000",
-                                                 TUTTI_RENDEZVOUS=where, **more)) for r, host in enumerate(hosts)]
+                                                 TUTTI_RENDEZVOUS=where, **self.more, **more)) for r, host in enumerate(hosts)]
         outputs = [job.communicate(timeout=150)[0] for job in jobs]
         for rank, (job, output) in enumerate(zip(jobs, outputs)):
             self.assertEqual(job.returncode, 0, f"rank {rank}: {output}")
@@ -69,7 +72,7 @@ class HostsAlike(ClusterTest):
         jobs = [subprocess.Popen(self.hosts.inside(HOSTS[host], program), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT, text=True,
                                  env=environment(TUTTI_RANK=str(r), TUTTI_SIZE=str(len(hosts)), TUTTI_TIMEOUT_MS=str(timeout_ms),
-                                                 TUTTI_RENDEZVOUS=f"file://{where}", **more)) for r, host in enumerate(hosts)]
+                                                 TUTTI_RENDEZVOUS=f"file://{where}", **self.more, **more)) for r, host in enumerate(hosts)]
         outputs = [job.communicate(timeout=150)[0] for job in jobs]
         return [(job.returncode, output) for job, output in zip(jobs, outputs)]
 
