@@ -1,5 +1,5 @@
-/* Tutti, mixtures of experts in kernels: dispatch tokens, poll for received tiles, send results
- * back and combine them.
+/* Tutti, mixtures of experts in kernels: dispatch tokens, poll for received tiles, return results
+ * and combine them.
  *
  * A layer of form TUTTI_MOE_TILES (<tutti/moe.h>) has a window and a device (<tutti/device.h>). The
  * host begins a run, one kernel executes it, and the host ends it. The blocks of the kernel divide
@@ -21,12 +21,12 @@
  * together, unless its comment states otherwise; a block of the CPU device has one thread. Like
  * <tutti/device.h>, this header compiles as C, C++ and CUDA.
  *
- * The window contains two sets of memory, which runs use in turn. Each set has, for each rank and
- * tile number:
- *     tile          received from that rank: struct tutti_moe_head, the expert of each row, rows
- *     results       received from that rank for this rank's tile of that number: rows
- *     tile word     run << 32 | number of tiles from that rank in this run, once the tile is here
- *     results word  run << 32 | 1, once the results are here
+ * The window contains two sets of memory, which runs use in turn. Each set contains, for each rank
+ * and tile number:
+ *     tile          the tile from that rank: tutti_moe_head, the expert of each row, the rows
+ *     results       the rows that this rank receives as results of its own tile for that rank
+ *     tile word     run << 32 | number of tiles from that rank in this run; set after the tile
+ *     results word  run << 32 | 1; set after the results
  * A rank without tiles sets the word of tile 0 only. No barrier is needed: a rank begins run k + 2
  * after it has seen a word of run k + 1 from every rank, and each rank sets these words after it
  * has ended run k. */
@@ -46,7 +46,7 @@ extern "C" {
 typedef struct tutti_moe_row {
     uint32_t type;              /* tutti_dtype: F32, BF16, F8E4M3 */
     uint32_t elems;
-    uint32_t scale_elems;       /* elements per scale; F32 and BF16: elems, without a scale */
+    uint32_t scale_elems;       /* elements per scale; F32 and BF16 have no scale: elems */
     uint32_t scales_at;         /* offset of the scales in the row, in bytes */
     uint64_t bytes;             /* size of the row */
 } tutti_moe_row;
@@ -55,16 +55,16 @@ typedef struct tutti_moe_row {
  * rows at offset tutti_moe_view.head_bytes. */
 typedef struct tutti_moe_head {
     uint32_t rows;
-    uint32_t flaw;              /* nonzero: the sender's routing is invalid, and there are no rows;
-                                 * the next three fields describe the error */
+    uint32_t flaw;              /* nonzero: the sender's routing is invalid; the tile has no rows,
+                                 * and the next three fields describe the error */
     uint32_t token, choice, value, pad[3];
 } tutti_moe_head;
 
 /* A tile that this rank sends. */
 typedef struct tutti_moe_send_tile {
-    uint32_t peer, number;      /* destination, and index among the tiles for it */
+    uint32_t peer, number;      /* destination rank, and index among the tiles for that rank */
     uint32_t first, rows;       /* range of tutti_moe_view.rows; 0 rows: signal only */
-    uint32_t group;             /* group of the device */
+    uint32_t group;             /* device group that counts this tile (tutti_device_group_*) */
 } tutti_moe_send_tile;
 
 /* The view of a run that kernels use, passed by value. Kernels may read its fields. The layer owns
@@ -77,48 +77,50 @@ typedef struct tutti_moe_view {
     uint32_t type;                      /* tutti_dtype of tokens and out */
     tutti_moe_row there, back;          /* layouts of rows to experts, and of results */
     uint64_t head_bytes, tile_bytes;
-    /* offsets in the window, of this run's set */
+    /* offsets of this run's set in the window */
     uint64_t words_at, result_words_at, tiles_at, results_at;
     const void *tokens;                 /* [ntokens][hidden] of type */
     const float *weights;               /* [ntokens][top_k] */
     void *out;                          /* [ntokens][hidden] of type */
     uint32_t nsends;
-    const tutti_moe_send_tile *sends;   /* [nsends] tiles to send, by peer; at least one each */
-    const tutti_device_signal_to *signals;      /* [nsends] their signals */
-    const uint32_t *first_send;         /* [nranks + 1] tiles of peer p: sends[first_send[p]] up to
-                                         * sends[first_send[p + 1]], exclusive */
+    const tutti_moe_send_tile *sends;   /* [nsends] tiles to send, by peer; at least one per peer */
+    const tutti_device_signal_to *signals;      /* [nsends] the signal of each of these tiles */
+    const uint32_t *first_send;         /* [nranks + 1] the tiles for peer p are
+                                         * sends[first_send[p]] to sends[first_send[p + 1] - 1] */
     const uint32_t *rows;               /* token * top_k + choice of each sent row, tile by tile */
     const uint32_t *row_experts;        /* the expert of each sent row */
     const uint32_t *places;             /* [ntokens][top_k] row of `results` for each choice, or
                                          * TUTTI_MOE_NONE */
-    const uint32_t *held_at;            /* [experts] index of an expert among those of this rank, or
-                                         * TUTTI_MOE_NONE */
-    const uint32_t *group_first;        /* [groups + 1] tiles of group g: sends[group_first[g]] up
-                                         * to sends[group_first[g + 1]], exclusive; may be empty */
-    const uint64_t *complete;           /* [groups] counter of the device's group when all tiles of
-                                         * the run are published */
+    const uint32_t *held_at;            /* [experts] index of each expert among those of this rank,
+                                         * or TUTTI_MOE_NONE */
+    const uint32_t *group_first;        /* [groups + 1] the tiles of group g are
+                                         * sends[group_first[g]] to sends[group_first[g + 1] - 1];
+                                         * a group may be empty */
+    const uint64_t *complete;           /* [groups] value of the counter of the device group when
+                                         * all tiles of the run are published */
     uint64_t *staged;                   /* [groups] number of tiles put in this run */
-    uint8_t *staging;                   /* [nsends][tile_bytes] sources of the tiles' puts */
-    uint8_t *giving;                    /* [nranks][tiles_max][tile_tokens][back.bytes] sources of
-                                         * the results' puts */
-    const uint8_t *results;             /* [nranks][tiles_max][tile_tokens][back.bytes] received */
+    uint8_t *staging;                   /* [nsends][tile_bytes] source buffers of the tiles */
+    uint8_t *giving;                    /* [nranks][tiles_max][tile_tokens][back.bytes] source
+                                         * buffers of the results to send */
+    const uint8_t *results;             /* [nranks][tiles_max][tile_tokens][back.bytes] received
+                                         * results */
 } tutti_moe_view;
 
-/* Begins a run for a kernel. The host reads experts and weights of `routing` here and plans the
+/* Begins a run for a kernel. This call reads the experts and weights of `routing` and plans the
  * tiles. The kernel reads tokens[ntokens][hidden] and writes out[ntokens][hidden], both of
- * conf.type; they must stay valid until tutti_moe_end. Errors: as for tutti_moe_dispatch; after
- * TUTTI_ERR_INVALID for the routing the run has ended. */
+ * conf.type; they must stay valid until tutti_moe_end. Errors: as for tutti_moe_dispatch. If the
+ * routing is invalid, the run has already ended. */
 TUTTI_API tutti_status tutti_moe_begin(tutti_moe *moe, const tutti_moe_routing *routing, void *out,
                                        tutti_moe_view *view, int64_t timeout_ms);
-/* Ends a run; `kernel` is the status that its kernel returned. If that is TUTTI_ERR_INVALID,
- * returns the same, with a message about the rank whose routing is invalid, and the layer stays
- * usable. Also TUTTI_ERR_INVALID if the kernel returned TUTTI_OK before a tile or signal of every
- * rank had arrived; the layer can then only be freed. */
+/* Ends a run; `kernel` is the status that its kernel returned. If it is TUTTI_ERR_INVALID, returns
+ * the same with a message that names the rank with the invalid routing, and the layer stays usable.
+ * Also returns TUTTI_ERR_INVALID if the kernel returned TUTTI_OK before a tile, or the signal of a
+ * rank without tiles, had arrived from every rank; the layer can then only be freed. */
 TUTTI_API tutti_status tutti_moe_end(tutti_moe *moe, tutti_status kernel, int64_t timeout_ms);
-/* Returns the device of the layer, or NULL if it has none. The layer owns it. For tutti_device_run,
- * and for tutti_device_set_mode between runs. */
+/* Returns the device of the layer, or NULL if it has none. The layer owns it. It can be passed to
+ * tutti_device_run and, between runs, to tutti_device_set_mode. */
 TUTTI_API tutti_device *tutti_moe_device(tutti_moe *moe);
-/* For tutti_moe_check on the CPU device: returns `status` with a message. */
+/* Used by tutti_moe_check on the CPU device: returns `status` and sets the error message. */
 TUTTI_API tutti_status tutti_moe_refuse(const tutti_moe_view *view, const uint8_t *tile,
                                         uint32_t ntiles, tutti_status status);
 
@@ -128,9 +130,9 @@ TUTTI_API tutti_status tutti_moe_refuse(const tutti_moe_view *view, const uint8_
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* All functions of this section are called by single threads. */
+/* Each thread calls the functions of this section independently. */
 
-/* Converts between a float and its bits. */
+/* Returns the float with these bits. tutti_moe_bits is the inverse. */
 TUTTI_DEVICE float tutti_moe_float(uint32_t bits)
 {
     float x;
@@ -162,8 +164,8 @@ TUTTI_DEVICE float tutti_moe_from_bf16(uint16_t h)
     return tutti_moe_float((uint32_t)h << 16);
 }
 
-/* Rounds to the nearest e4m3, ties to even; saturates at 448. Below 2^-6, the smallest normal
- * number, it rounds by adding 2^14, whose last bit has the value 2^-9. */
+/* Rounds to the nearest e4m3, ties to even; saturates at 448. Magnitudes below 2^-6, the smallest
+ * normal number, are rounded by adding 2^14, a float whose last bit has the value 2^-9. */
 TUTTI_DEVICE uint8_t tutti_moe_to_e4m3(float x)
 {
     const uint32_t bits = tutti_moe_bits(x), magnitude = bits & 0x7fffffff;
@@ -185,7 +187,7 @@ TUTTI_DEVICE float tutti_moe_from_e4m3(uint8_t v)
     return tutti_moe_float(sign | (magnitude == 0x07f00000 ? 0x7fc00000u : finite));
 }
 
-/* Returns the scale of elements with this largest magnitude, as a biased exponent e:
+/* Returns the scale for elements with this largest magnitude, as a biased exponent e:
  * largest / 2^(e - 127) is in (224, 448], or e is 1 (2^-126). Returns 0 for a NaN or infinity. */
 TUTTI_DEVICE uint32_t tutti_moe_scale_exponent(float largest)
 {
@@ -199,7 +201,7 @@ TUTTI_DEVICE uint32_t tutti_moe_scale_exponent(float largest)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Returns element i of an array of type F32, BF16 or F8E4M3. Called by single threads. */
+/* Returns element i of an array of type F32, BF16 or F8E4M3. Each thread calls it independently. */
 TUTTI_DEVICE float tutti_moe_get(uint32_t type, const void *from, uint64_t i)
 {
     if (type == TUTTI_F32)
@@ -208,7 +210,7 @@ TUTTI_DEVICE float tutti_moe_get(uint32_t type, const void *from, uint64_t i)
                               : tutti_moe_from_e4m3(((const uint8_t *)from)[i]);
 }
 
-/* Writes element i of an array of type F32, BF16 or F8E4M3. Called by single threads. */
+/* Writes element i of an array of type F32, BF16 or F8E4M3. Each thread calls it independently. */
 TUTTI_DEVICE void tutti_moe_set(uint32_t type, void *to, uint64_t i, float x)
 {
     if (type == TUTTI_F32)
@@ -269,10 +271,10 @@ TUTTI_DEVICE void tutti_moe_row_write(const tutti_moe_row *row, uint8_t *to, con
         if (row->type == TUTTI_F8E4M3) {
             uint32_t largest = 0, exponent;
 
-            for (uint32_t i = s.at; i < s.end; i++) {       /* each thread, as in the reference */
+            for (uint32_t i = s.at; i < s.end; i++) {       /* each thread computes the maximum */
                 const uint32_t magnitude = tutti_moe_bits(tutti_moe_get(type, x, i)) & 0x7fffffff;
 
-                largest = magnitude > largest ? magnitude : largest;    /* a NaN is the largest */
+                largest = magnitude > largest ? magnitude : largest;    /* NaN is the largest */
             }
             exponent = tutti_moe_scale_exponent(tutti_moe_float(largest));
             by = tutti_moe_float(exponent ? (254 - exponent) << 23 : 0x7fc00000);
@@ -312,7 +314,7 @@ TUTTI_DEVICE void tutti_moe_row_add(const tutti_moe_row *row, const uint8_t *fro
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-/* Returns the index of a tile of (or for) `rank` in arrays of [nranks][tiles_max]. */
+/* Returns the index of a tile from or for `rank` in an array [nranks][tiles_max]. */
 TUTTI_DEVICE uint64_t tutti_moe_place(const tutti_moe_view *v, uint32_t rank, uint32_t tile)
 {
     return (uint64_t)rank * v->tiles_max + tile;
@@ -346,7 +348,7 @@ TUTTI_DEVICE uint8_t *tutti_moe_giving_at(const tutti_moe_view *v, uint32_t sour
 
 /* ---- dispatch -------------------------------------------------------------------------------- */
 
-/* Returns the value of thread 0 to all threads of the block. */
+/* Returns the value that thread 0 passed, in all threads of the block. */
 TUTTI_DEVICE uint64_t tutti_moe_share(uint64_t mine)
 {
 #if defined(__CUDA_ARCH__)
@@ -362,7 +364,7 @@ TUTTI_DEVICE uint64_t tutti_moe_share(uint64_t mine)
 #endif
 }
 
-/* Writes tile i of the plan to the staging buffer. Returns its size in bytes. */
+/* Writes tile i of tutti_moe_view.sends to its staging buffer. Returns its size in bytes. */
 TUTTI_DEVICE uint64_t tutti_moe_stage(const tutti_moe_view *v, uint32_t i)
 {
     const tutti_moe_send_tile *s = &v->sends[i];
@@ -385,8 +387,8 @@ TUTTI_DEVICE uint64_t tutti_moe_stage(const tutti_moe_view *v, uint32_t i)
     return v->head_bytes + s->rows * v->there.bytes;
 }
 
-/* Puts tile i of the plan. Each tile must be sent once, by any block. The block that completes a
- * group acts as its leader and raises its signals (see groups in <tutti/device.h>). */
+/* Puts tile i of tutti_moe_view.sends. Each tile must be sent once, by any block. The block that
+ * puts the last tile of a group is its leader and raises its signals (see <tutti/device.h>). */
 TUTTI_DEVICE tutti_status tutti_moe_send(const tutti_moe_view *v, uint32_t i)
 {
     const tutti_moe_send_tile *s = &v->sends[i];
@@ -453,7 +455,7 @@ TUTTI_DEVICE tutti_status tutti_moe_check_tile(const tutti_moe_view *v, const ui
     return TUTTI_OK;
 }
 
-/* The same; on the CPU device an error has a message. */
+/* Like tutti_moe_check_tile; on the CPU device an error also sets the error message. */
 TUTTI_DEVICE tutti_status tutti_moe_check(const tutti_moe_view *v, const uint8_t *tile,
                                           uint32_t ntiles)
 {
@@ -476,7 +478,8 @@ TUTTI_DEVICE void tutti_moe_result_write(const tutti_moe_view *v, uint32_t sourc
                         TUTTI_F32);
 }
 
-/* Puts the results of a received tile to its source, after tutti_moe_result_write of all rows. */
+/* Puts the results of a received tile to its source. tutti_moe_result_write must have been called
+ * for all rows. */
 TUTTI_DEVICE tutti_status tutti_moe_give_back(const tutti_moe_view *v, uint32_t source,
                                               uint32_t tile, uint32_t rows)
 {
@@ -498,9 +501,9 @@ TUTTI_DEVICE tutti_status tutti_moe_poll_result(const tutti_moe_view *v, uint32_
                              TUTTI_AT_LEAST, (uint64_t)v->run << 32, NULL);
 }
 
-/* Called by every block before it returns, with its status `st`, which is returned unless closing
- * fails. After TUTTI_OK, waits for local completion of all puts: their sources are reusable. After
- * TUTTI_ERR_INVALID (invalid routing), waits for their remote completion. */
+/* Every block must call it before it returns, with its status `st`. Returns `st`, or the error of
+ * the wait. If `st` is TUTTI_OK, waits for local completion of all puts, so that their sources are
+ * reusable. If it is TUTTI_ERR_INVALID (invalid routing), waits for their remote completion. */
 TUTTI_DEVICE tutti_status tutti_moe_close(const tutti_moe_view *v, tutti_status st)
 {
     const int flawed = st == TUTTI_ERR_INVALID;
