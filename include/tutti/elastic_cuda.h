@@ -1,14 +1,14 @@
 /* Shared state (tutti/elastic.h) in the memory of a CUDA device: callbacks for tutti_array.memory.
- * For sources compiled by nvcc, because the hash is a kernel (tutti/hash_device.h). The library
- * itself does not use CUDA.
+ * Sources that include this header must be compiled by nvcc, because the hash is a kernel
+ * (tutti/hash_device.h). The library itself does not use CUDA.
  *
  *     tutti_array_cuda where = { device, stream };
  *     tutti_array_memory memory = tutti_array_memory_cuda(&where);
  *     tutti_array weights = { sizeof weights, "weights", on_device, n, TUTTI_F32, 0, &memory };
  *
- * Copies and hashes run on that stream, after the program's earlier work on it. Work on other
- * streams must be complete before tutti_run_sync. The functions return a cudaError_t as int and
- * restore the calling thread's current device. */
+ * Copies and hashes run on `stream`, after the program's earlier work on it. Work on other streams
+ * must be complete before tutti_run_sync. The callbacks return a cudaError_t as int and restore the
+ * calling thread's current device. */
 #ifndef TUTTI_ELASTIC_CUDA_H
 #define TUTTI_ELASTIC_CUDA_H
 
@@ -22,10 +22,10 @@
 /* Device and stream of the arrays. Must outlive the tutti_array_memory that points to it. */
 typedef struct tutti_array_cuda {
     int device;
-    cudaStream_t stream;        /* of that device; 0: its default stream */
+    cudaStream_t stream;        /* a stream of `device`; 0: its default stream */
 } tutti_array_cuda;
 
-/* Makes the device current for the calling thread; *before is the previous one. */
+/* Makes the device current for the calling thread; *before receives the previous device. */
 static inline cudaError_t tutti_array_cuda_enter(const tutti_array_cuda *where, int *before)
 {
     const cudaError_t err = cudaGetDevice(before);
@@ -33,7 +33,7 @@ static inline cudaError_t tutti_array_cuda_enter(const tutti_array_cuda *where, 
     return err == cudaSuccess ? cudaSetDevice(where->device) : err;
 }
 
-/* Restores the previous device. Returns err, or if that is cudaSuccess the error of the restore. */
+/* Makes the previous device current again. Returns err, or if it is cudaSuccess, the result. */
 static inline int tutti_array_cuda_leave(int before, cudaError_t err)
 {
     const cudaError_t back = cudaSetDevice(before);
@@ -41,7 +41,7 @@ static inline int tutti_array_cuda_leave(int before, cudaError_t err)
     return (int)(err != cudaSuccess ? err : back);
 }
 
-/* Copies bytes on the stream and waits for the copy. */
+/* Copies from[bytes] to `to` on the stream and waits until the copy is complete. */
 static inline int tutti_array_cuda_copy(const tutti_array_cuda *where, void *to, const void *from,
                                         size_t bytes, cudaMemcpyKind kind)
 {
