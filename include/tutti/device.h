@@ -1,54 +1,55 @@
 /* Tutti, device-initiated communication: put, signal, fence, quiet and wait, called by the blocks
  * of a running kernel.
  *
- * One source serves two kinds of devices. Functions marked TUTTI_DEVICE are called by kernels; they
- * are all in this header and compile as C, C++ and CUDA (nvcc, sm_70 and newer). On a CUDA device a
- * block is a thread block. On the CPU device a block is a thread started by tutti_device_run, so
- * that kernels run, and are tested, without a GPU.
+ * The same kernel source runs on two kinds of devices. Functions marked TUTTI_DEVICE are called by
+ * kernels; they are all in this header and compile as C, C++ and CUDA (nvcc, sm_70 and newer). On a
+ * CUDA device a block is a thread block. On the CPU device a block is a thread started by
+ * tutti_device_run, so kernels can run and be tested without a GPU.
  *
  *     create (host, per window) -> view -> kernels put, signal and wait with the view -> destroy
  *
- * How it works. A block stores directly to memory of ranks on this host that is mapped here (a GPU
- * stores data there, but no signals). Everything else goes through a FIFO in host memory: a ring of
- * 16-byte triggers, written by any number of blocks and read by one proxy thread of this process,
- * which issues the puts.
+ * How it works. A block stores directly to the memory of ranks on this host if it is mapped here (a
+ * GPU stores only data directly, no signals). All other commands pass through a FIFO in host
+ * memory: a ring of 16-byte triggers, written by any number of blocks and read by one proxy thread
+ * of this process, which issues the puts.
  *
- * Flow control. A block waits while the FIFO is full; the proxy always drains it. In addition each
- * peer has credits: at most tutti_device_conf.pending commands per peer may be entered and not yet
- * accepted by the wire. At this bound a block that sends to that peer waits before it enters the
- * command, so that a stopped peer blocks its own senders only. tutti_device_has_room queries it.
+ * Flow control. A block waits while the FIFO is full; the proxy empties it continuously. In
+ * addition each peer has credits: at most tutti_device_conf.pending commands per peer may be in the
+ * FIFO or wait for the transport. Without a credit, a block that sends to that peer waits before it
+ * enters the command, so a stopped peer blocks its own senders only. tutti_device_has_room queries
+ * the credits.
  *
- * Guarantees towards any peer, in every mode:
+ * Guarantees for each peer, in every mode:
  *  - Puts are unordered. A source is reusable after tutti_device_quiet or tutti_device_flush.
  *  - A signal of put_signal is visible after the data of that put. A signal raised after a fence is
- *    visible after the data of all puts to that peer called before the fence: by this block, or by
- *    blocks it has synchronized with (a group's counter, a barrier of the kernel).
+ *    visible after the data of all puts to that peer that were issued before the fence, by this
+ *    block or by blocks that it has synchronized with (a group's counter, a barrier of the kernel).
  *  - A fence does not wait and does not affect other peers. Only quiet and flush wait for the
- *    network; a full FIFO and missing credits delay blocks.
- * SET and ADD signals are those of tutti_window_signal, on the words of the same window: host code
- * can wait for a signal of a device and vice versa (see tutti_device_conf.wakes_hosts).
+ *    network. Blocks also wait if the FIFO is full or a peer has no credits.
+ * SET and ADD act on the same words as tutti_window_signal, so host code can wait for a signal of a
+ * device and vice versa (see tutti_device_conf.wakes_hosts).
  *
- * The mode selects how the proxy orders a signal behind data; kernels are the same in all modes.
+ * The mode selects how the proxy orders a signal after data; kernels are the same in all modes.
  *     mode       put_signal (and group_put)           fence   a group of n tiles to one peer
  *     COUPLED    put, drain, signal                   drain   n drains
  *     DECOUPLED  group_put: put; else as COUPLED      drain   1 drain, by the leader's fence
  *     ORDERED    put, mark, signal                    mark    n marks, 0 drains
  *     FULL       group_put: put; else as ORDERED      mark    1 mark, 0 drains
- * A drain stops the proxy until all data of this device, to any peer, is complete: what a proxy
- * does on a network without ordering. A stopped peer therefore blocks all others in COUPLED and
- * DECOUPLED. A mark orders the next signal to that peer behind earlier data; the wire implements it
- * (in-order lane, or sequence numbers with several lanes), and the proxy continues.
+ * A drain stops the proxy until all data of this device, to any peer, is complete. It is needed on
+ * networks that do not guarantee ordering. In COUPLED and DECOUPLED a stopped peer therefore blocks
+ * all others. A mark orders the next signal to that peer after earlier data; the transport
+ * implements it (in-order lane, or sequence numbers with several lanes), and the proxy continues.
  *
  * Blocks. All threads of a block call a TUTTI_DEVICE function together, with the same arguments, as
- * for __syncthreads; a block of the CPU device has one thread. Writes of the block's threads to the
- * source of a put before the call are included. Blocks may call concurrently.
+ * for __syncthreads; a block of the CPU device has one thread. A put includes all writes to its
+ * source that threads of the block made before the call. Blocks may call concurrently.
  *
  * Errors. Invalid arguments return TUTTI_ERR_INVALID, and nothing is sent. Errors of the proxy (a
  * lost peer, or a peer that accepts or completes nothing for the whole timeout) end the device: all
  * later and pending calls return that status, and tutti_device_status returns it with a message.
- * Blocks of a GPU notice it when they wait, and after about 256 triggers; puts until then are
- * dropped. A wait that exceeds its timeout returns TUTTI_ERR_TIMEOUT and leaves the device usable;
- * on the CPU device the message names the word, the expected and the actual value.
+ * GPU blocks detect the error when they wait, or after about 256 triggers; until then their puts
+ * are dropped. A wait that exceeds its timeout returns TUTTI_ERR_TIMEOUT, and the device stays
+ * usable; on the CPU device the message gives the word, its expected and its actual value.
  *
  * Sources: "Eliminating Hidden Serialization in Multi-Node Megakernel Communication" (2026) for
  * decoupled signaling and ordering by the NIC; MSCCL++ (arXiv 2504.09014) for lap parity and
@@ -63,8 +64,8 @@ extern "C" {
 #endif
 
 #define TUTTI_DEVICE_PENDING 8192   /* default of tutti_device_conf.pending */
-#define TUTTI_DEVICE_TICKETS 64     /* concurrent calls of quiet and of flush per peer */
-#define TUTTI_DEVICE_ALL 0xffffffu  /* as a peer of quiet and flush: all peers */
+#define TUTTI_DEVICE_TICKETS 64     /* maximum of concurrent quiets, and of flushes, per peer */
+#define TUTTI_DEVICE_ALL 0xffffffu  /* `peer` of quiet and flush: all peers */
 
 typedef struct tutti_device tutti_device;
 
@@ -76,48 +77,49 @@ typedef enum tutti_device_mode {
     TUTTI_DEVICE_MODES
 } tutti_device_mode;
 
-/* Which lane (TCP connection, queue pair) carries a put. All policies preserve ordering. */
+/* Selects the lane (TCP connection, queue pair) of a put. All policies preserve ordering. */
 typedef enum tutti_device_lanes {
-    TUTTI_DEVICE_SEQUENCED = 0, /* the fastest lane at the time; per-peer sequence numbers */
-    TUTTI_DEVICE_PINNED,        /* lane = peer mod lanes for all traffic to that peer */
-    TUTTI_DEVICE_ROUND_ROBIN,   /* lanes in turn; per-peer sequence numbers */
+    TUTTI_DEVICE_SEQUENCED = 0, /* the currently fastest lane; uses per-peer sequence numbers */
+    TUTTI_DEVICE_PINNED,        /* lane (peer mod number of lanes) for all traffic to that peer */
+    TUTTI_DEVICE_ROUND_ROBIN,   /* each lane in turn; uses per-peer sequence numbers */
     TUTTI_DEVICE_LANES
 } tutti_device_lanes;
 
 /* The kind of memory that conf.alloc returns. */
 typedef enum tutti_device_memory {
-    TUTTI_DEVICE_SHARED = 0,    /* kernels and the host: pinned, at one address for both */
-    TUTTI_DEVICE_LOCAL          /* kernels only: the device's own memory, zeroed */
+    TUTTI_DEVICE_SHARED = 0,    /* for kernels and the host: pinned, at the same address for both */
+    TUTTI_DEVICE_LOCAL          /* for kernels only: the device's own memory, zeroed */
 } tutti_device_memory;
 
-/* Options. Zero means default everywhere; set `size` to sizeof. */
+/* Options of tutti_device_create. Zero means default; set `size` to sizeof. */
 typedef struct tutti_device_conf {
     size_t size;
     tutti_device_mode mode;
     tutti_device_lanes lanes;
-    uint32_t fifo_slots;        /* Triggers, a power of two from 8 to 2^20; 0: 4096. A put takes 2,
-                                 * a put_signal 3 (1 if blocks store its data), all else 1. */
-    uint32_t groups;            /* Counters for tutti_device_group_*, numbered from 0; max. 2^20 */
-    int64_t timeout_ms;         /* Of waiting calls and of unresponsive peers; 0: the
-                                 * communicator's; negative: none */
-    uint8_t no_direct;          /* 1: data for other ranks of this host uses the FIFO, too */
-    uint8_t wakes_hosts;        /* 1: a signal that a block stores itself also wakes host threads in
-                                 * tutti_window_wait. 0: only device code and tutti_window_test
-                                 * are sure to see it soon. Always 1 where `polls` is set. */
-    uint8_t polls;              /* 1: blocks behave like those of a GPU: they cannot wake the proxy
-                                 * and make no progress, and the proxy changes words for them. The
-                                 * proxy polls the FIFO: continuously while blocks wait and for
+    uint32_t fifo_slots;        /* Size of the FIFO in triggers, a power of two from 8 to 2^20; 0:
+                                 * 4096. A put needs 2 triggers, a put_signal 3 (1 if blocks store
+                                 * its data directly), any other command 1. */
+    uint32_t groups;            /* Number of counters for tutti_device_group_*, at most 2^20 */
+    int64_t timeout_ms;         /* Timeout of waiting calls and of unresponsive peers; 0: that of
+                                 * the communicator; negative: none */
+    uint8_t no_direct;          /* 1: data for other ranks of this host also uses the FIFO */
+    uint8_t wakes_hosts;        /* 1: a signal that a block stores directly also wakes host threads
+                                 * in tutti_window_wait. 0: only device code and tutti_window_test
+                                 * detect it without delay. Always 1 if `polls` is set. */
+    uint8_t polls;              /* 1: treats blocks like GPU blocks: they cannot wake the proxy or
+                                 * make progress, and the proxy performs all their signal updates.
+                                 * The proxy polls the FIFO: continuously while blocks wait and for
                                  * 1 ms after a put, else every 50 us. Implied by alloc. */
     uint8_t pad[1];
-    uint32_t flags;             /* Words shared by kernels and this process, numbered from 0; at
-                                 * most 2^16: tutti_device_flag */
-    /* For kernels on a GPU: returns zeroed memory aligned to 64 bytes, or NULL; and its release.
-     * Set both or neither. tutti_device_cuda_alloc and _free (below) are such functions. */
+    uint32_t flags;             /* Number of words shared by kernels and this process, at most 2^16
+                                 * (tutti_device_flag) */
+    /* For kernels on a GPU: alloc returns zeroed memory aligned to 64 bytes, or NULL; free releases
+     * it. Set both or neither, e.g. to tutti_device_cuda_alloc and _free (below). */
     void *(*alloc)(size_t bytes, tutti_device_memory memory, void *arg);
     void (*free)(void *mem, tutti_device_memory memory, void *arg);
     void *arg;
     uint32_t pending;           /* Maximum number of commands queued per peer, 1 to 2^20; 0:
-                                 * TUTTI_DEVICE_PENDING. At this bound only blocks that send to
+                                 * TUTTI_DEVICE_PENDING. If it is reached, only blocks that send to
                                  * that peer wait. */
     uint32_t pad2;
 } tutti_device_conf;
@@ -133,56 +135,56 @@ typedef struct tutti_device_counters {
     uint64_t fences;            /* signals that were ordered by a mark instead of a drain */
     uint64_t quiets;            /* completed calls of quiet and flush */
     uint64_t full_waits;        /* triggers that waited because the FIFO was full */
-    uint64_t stalls;            /* passes of the proxy with commands and no room in the wire */
+    uint64_t stalls;            /* passes of the proxy in which the transport had no room */
     uint64_t room_waits;        /* commands that waited for credits (conf.pending) of their peer */
 } tutti_device_counters;
 
 /* ---- for hosts ------------------------------------------------------------------------------- */
 
-/* Creates a device on a window, to which its puts and signals go. Not collective: ranks may have no
- * device, or several. conf NULL: defaults. Connects to ranks of this host. The window must start at
- * a multiple of 8 on ranks that receive signals and have at most 64 GiB per rank. The caller owns
- * *out: destroy it before the window is freed (else TUTTI_ERR_INVALID) or the communicator is
- * destroyed (else the process aborts). Any thread. */
+/* Creates a device for puts and signals to a window. Not collective: a rank may create none or
+ * several. conf NULL: defaults. Connects to the ranks of this host. The window must be 8-byte
+ * aligned on ranks that receive signals. Its size is at most 64 GiB on each rank. The caller owns
+ * *out: destroy it before tutti_window_free (which otherwise returns TUTTI_ERR_INVALID) and before
+ * the communicator (or the process aborts). Any thread. */
 TUTTI_API tutti_status tutti_device_create(tutti_window *window, const tutti_device_conf *conf,
                                            tutti_device **out);
-/* Destroys the device; no kernel may be running. Issues what is in the FIFO (up to the timeout) and
- * ends the proxy. Does not wait for completion: tutti_window_quiet. Returns the status that had
- * ended the device. NULL is a no-op. */
+/* Destroys the device; no kernel may be running. Issues the commands in the FIFO (at most until the
+ * timeout) and stops the proxy. Does not wait for remote completion; use tutti_window_quiet for
+ * that. Returns TUTTI_OK, or the status that had ended the device. NULL is a no-op. */
 TUTTI_API tutti_status tutti_device_destroy(tutti_device *device);
 /* Returns TUTTI_OK, or the status that ended the device, with its message. Any thread. */
 TUTTI_API tutti_status tutti_device_status(tutti_device *device);
 /* Aborts the device: calls of kernels return TUTTI_ERR_ABORTED. Any thread. */
 TUTTI_API tutti_status tutti_device_abort(tutti_device *device);
-/* Changes mode and lanes; no kernel may be running. Waits until the proxy has issued earlier puts,
- * at most conf.timeout_ms: then TUTTI_ERR_TIMEOUT, and nothing changed. Views taken before are
- * stale. */
+/* Changes mode and lanes; no kernel may be running. Waits until the proxy has issued earlier puts.
+ * After conf.timeout_ms it returns TUTTI_ERR_TIMEOUT, and nothing has changed. Earlier views of the
+ * device become invalid. */
 TUTTI_API tutti_status tutti_device_set_mode(tutti_device *device, tutti_device_mode mode,
                                              tutti_device_lanes lanes);
 /* Reads the counters. Any thread; concurrent operations may or may not be included. */
 TUTTI_API tutti_status tutti_device_read_counters(tutti_device *device, tutti_device_counters *out);
 /* Resets all counters to 0; no kernel may be running. */
 TUTTI_API tutti_status tutti_device_counters_reset(tutti_device *device);
-/* "full", "coupled", "decoupled", "ordered"; "sequenced", "pinned", "round-robin"; "?" for an
- * unknown value. */
+/* Return the name of a mode ("full", "coupled", "decoupled", "ordered") or of a lane policy
+ * ("sequenced", "pinned", "round-robin"); "?" for an unknown value. */
 TUTTI_API const char *tutti_device_mode_name(tutti_device_mode mode);
 TUTTI_API const char *tutti_device_lanes_name(tutti_device_lanes lanes);
 
-/* Returns flag `flag` of the device, initially 0: a word that kernels raise
- * (tutti_device_raise_flag) or wait for (tutti_device_await_flag), and that hosts access with
- * atomic instructions. It can start and end an exchange (tutti_dynamic, tutti/moe.h). The device
- * owns the memory. Any thread. */
+/* Returns the address of flag `flag` (from 0) of the device, a word that is initially 0. Kernels
+ * set it (tutti_device_raise_flag) or wait for it (tutti_device_await_flag), and hosts access it
+ * with atomic instructions. It can start an exchange or report its end (tutti_dynamic,
+ * tutti/moe.h). The device owns the memory. Any thread. */
 TUTTI_API tutti_status tutti_device_flag(tutti_device *device, uint32_t flag, uint64_t **out);
 
 /* A slot of the FIFO. The lowest bit of `head` is the parity of the writer's lap. `head` is written
- * last: the slot is filled if its parity is that of the reader's lap. */
+ * last: the slot is filled if this bit equals the parity of the reader's lap. */
 typedef struct tutti_device_trigger {
     uint64_t head, body;
 } tutti_device_trigger;
 
-/* The view of a device that kernels use, passed by value. The program and the library must have the
- * same version. Fields are private to the functions below. The device owns all memory. "Total"
- * counts from the creation of the device. */
+/* The view of a device that kernels use, passed by value. The header and the library must have the
+ * same version. Fields are private to the functions below. The device owns all memory. Totals count
+ * from the creation of the device. */
 typedef struct tutti_device_view {
     uint32_t rank, nranks;      /* of the window */
     uint32_t mode, wakes_hosts;
@@ -194,57 +196,59 @@ typedef struct tutti_device_view {
     uint64_t *taken_seen;       /* the blocks' cached copy of `taken` */
     const uint64_t *taken;      /* total triggers that the proxy has read */
     uint64_t *full_waits;
-    uint32_t *asleep;           /* 1: the proxy sleeps, and must be woken. NULL: it polls */
+    uint32_t *asleep;           /* 1: the proxy sleeps and must be woken. NULL: it polls */
     const uint64_t *status;     /* the tutti_status that ended the device, or 0 */
     uint64_t *ended;            /* GPU: the blocks' cached copy of `status` */
-    const uint64_t *clock_ms;   /* time in milliseconds; the proxy updates it every few of them */
+    const uint64_t *clock_ms;   /* time in ms, updated by the proxy every few milliseconds */
     uint64_t timeout_ms;        /* UINT64_MAX: none */
-    uint64_t *pulse;            /* changes while blocks wait that cannot wake the proxy */
+    uint64_t *pulse;            /* heartbeat of waiting blocks that cannot wake the proxy, which
+                                 * polls continuously while it changes */
     uint64_t *tickets;          /* [2][nranks + 1] total calls of quiet and of flush, per peer; the
-                                 * last entry is for TUTTI_DEVICE_ALL */
-    const uint64_t *answers;    /* [2][nranks + 1] calls of these that the proxy has completed */
+                                 * last column is for TUTTI_DEVICE_ALL */
+    const uint64_t *answers;    /* [2][nranks + 1] number of them that the proxy has completed */
     uint32_t pending, pad;      /* maximum of entered - given, per peer */
     uint64_t *entered;          /* [nranks] total commands for that peer from blocks */
     uint64_t *given_seen;       /* [nranks] the blocks' cached copy of `given` */
-    const uint64_t *given;      /* [nranks] total commands for that peer that were issued, or
-                                 * dropped after the device has ended */
+    const uint64_t *given;      /* [nranks] total commands for that peer that the proxy has issued,
+                                 * or dropped because the device has ended */
     uint64_t *room_waits;
     uint64_t *groups;           /* [ngroups][8] counters, each the first word of a cache line */
-    uint64_t *flags;            /* [nflags][8] flags, likewise */
-    uint64_t *told;             /* [nranks] 1: a trigger that wakes the host threads of that rank is
-                                 * in the FIFO */
+    uint64_t *flags;            /* [nflags][8] flags, each the first word of a cache line */
+    uint64_t *told;             /* [nranks] 1: the FIFO contains a trigger that wakes the host
+                                 * threads of that rank */
     uint8_t *mine;              /* this rank's memory of the window */
-    uint8_t *const *direct;     /* [nranks] memory that blocks store to directly; NULL: FIFO */
+    uint8_t *const *direct;     /* [nranks] memory that blocks store to directly; NULL: none */
     const uint64_t *bytes;      /* [nranks] size of that rank's window */
     const uint8_t *words;       /* [nranks] 1: that rank's window supports signals */
     tutti_device *device;       /* for the host functions */
 } tutti_device_view;
 
-/* Returns the view of the device. Valid until tutti_device_set_mode or destroy. Any thread. */
+/* Writes the view of the device to *out. Valid until tutti_device_set_mode or
+ * tutti_device_destroy. Any thread. */
 TUTTI_API tutti_status tutti_device_view_of(tutti_device *device, tutti_device_view *out);
 
-/* CPU device: runs kernel(view, block, nblocks, arg) in nblocks threads, 1 to 1024, and returns
- * when all have returned. Returns the first status other than TUTTI_OK, with block number and
- * message. INVALID for a device with conf.alloc. */
+/* CPU device: runs kernel(view, block, nblocks, arg) in nblocks threads, 1 to 1024, and waits until
+ * all of them have ended. Returns TUTTI_OK, or the first other status with a message that names the
+ * block. TUTTI_ERR_INVALID for a device with conf.alloc. */
 typedef tutti_status tutti_device_kernel(const tutti_device_view *view, uint32_t block,
                                          uint32_t nblocks, void *arg);
 TUTTI_API tutti_status tutti_device_run(tutti_device *device, uint32_t nblocks,
                                         tutti_device_kernel *kernel, void *arg);
 
-/* For the functions below, on the CPU device; not for programs.
- * _rest: pauses between two polls of memory and makes progress; `turn` counts the polls from 0.
- * device NULL: only pauses.
+/* Called by the functions below on the CPU device; not for programs.
+ * _rest: pauses between two polls of memory and makes progress; `turn` counts the polls from 0. If
+ * `device` is NULL, only pauses.
  * _wake: wakes the proxy.
  * _refuse: returns TUTTI_ERR_INVALID with a message about an argument of `call`. `what` is 0 for a
- * range, 1 for a signal word, 2 for the number of a group and 3 for that of a flag (in `peer`). */
+ * range, 1 for a signal word, and 2 or 3 for a group or flag, whose number is in `peer`. */
 TUTTI_API void tutti_device_rest(tutti_device *device, uint32_t turn);
 TUTTI_API void tutti_device_wake(tutti_device *device);
 TUTTI_API tutti_status tutti_device_refuse(tutti_device *device, const char *call, uint32_t peer,
                                            uint64_t offset, uint64_t bytes, int what);
 
-/* Likewise for a timeout: returns TUTTI_ERR_TIMEOUT with a message. `what` is the kind of the wait
- * (TUTTI_DEVICE_LATE_*), `which` the offset, group, flag or rank; `value` is the expected value of
- * a word, `seen` its actual value. */
+/* Called likewise: returns TUTTI_ERR_TIMEOUT with a message. `what` is the kind of the wait
+ * (TUTTI_DEVICE_LATE_*), `which` the offset, group, flag or rank, `value` the expected and `seen`
+ * the actual value of a word. */
 enum {
     TUTTI_DEVICE_LATE_WORD = 0,
     TUTTI_DEVICE_LATE_GROUP,
@@ -267,7 +271,8 @@ TUTTI_API tutti_status tutti_device_late(int what, uint64_t which, tutti_compare
 #define TUTTI_DEVICE static inline
 #endif
 
-/* Loads, stores and adds with system scope: visible to blocks, the proxy and other ranks. */
+/* The next three functions load, store and add with system scope: their effects are visible to
+ * blocks, the proxy and other ranks. */
 TUTTI_DEVICE uint64_t tutti_device_load_acquire(const uint64_t *at)
 {
 #if defined(__CUDA_ARCH__)
@@ -305,7 +310,7 @@ TUTTI_DEVICE uint64_t tutti_device_add(uint64_t *at, uint64_t value)
 #endif
 }
 
-/* The same, for a word that only blocks of this device access (device scope). */
+/* Like tutti_device_add, for a word that only blocks of this device access (device scope). */
 TUTTI_DEVICE uint64_t tutti_device_add_own(uint64_t *at, uint64_t value)
 {
 #if defined(__CUDA_ARCH__)
@@ -321,8 +326,8 @@ TUTTI_DEVICE uint64_t tutti_device_add_own(uint64_t *at, uint64_t value)
 #endif
 }
 
-/* The next three access words of this device only. They are relaxed on a GPU. On a CPU they have
- * acquire or release order, at no extra cost. */
+/* The next three functions access words that only blocks of this device use. They are relaxed on a
+ * GPU. On a CPU they have acquire or release order, at no extra cost. */
 TUTTI_DEVICE uint64_t tutti_device_reserve(uint64_t *at, uint64_t n)
 {
 #if defined(__CUDA_ARCH__)
@@ -359,8 +364,8 @@ TUTTI_DEVICE void tutti_device_store_own(uint64_t *at, uint64_t value)
 #endif
 }
 
-/* Stores with system scope. On a GPU, call tutti_device_release before, to order earlier writes; on
- * a CPU the store itself has release order. */
+/* Stores with system scope. On a GPU, call tutti_device_release first to order earlier writes; on a
+ * CPU the store itself has release order. */
 TUTTI_DEVICE void tutti_device_store(uint64_t *at, uint64_t value)
 {
 #if defined(__CUDA_ARCH__)
@@ -416,7 +421,7 @@ TUTTI_DEVICE void tutti_device_sync(void)
 #endif
 }
 
-/* Returns the status of thread 0 to all threads of the block. */
+/* Returns the status that thread 0 passed, in all threads of the block. */
 TUTTI_DEVICE tutti_status tutti_device_agree(tutti_status mine)
 {
 #if defined(__CUDA_ARCH__)
@@ -434,7 +439,7 @@ TUTTI_DEVICE tutti_status tutti_device_agree(tutti_status mine)
 
 /* While a block waits, it checks the status and the clock once per LOOK_TURNS polls, and changes
  * the pulse once per PULSE_TURNS polls. On a GPU each check is a round trip to host memory. On a
- * CPU each poll counts, as it may include a sleep. */
+ * CPU it does both at every poll, because a poll may include a sleep. */
 #if defined(__CUDA_ARCH__)
 #define TUTTI_DEVICE_LOOK_TURNS 16
 #define TUTTI_DEVICE_PULSE_TURNS 32
@@ -443,7 +448,7 @@ TUTTI_DEVICE tutti_status tutti_device_agree(tutti_status mine)
 #define TUTTI_DEVICE_PULSE_TURNS 1
 #endif
 
-/* Returns the status that ended the device, or TUTTI_OK. On a GPU: the cached copy. */
+/* Returns the status that ended the device, or TUTTI_OK. On a GPU, reads the cached copy. */
 TUTTI_DEVICE tutti_status tutti_device_ended(const tutti_device_view *v)
 {
 #if defined(__CUDA_ARCH__)
@@ -453,7 +458,7 @@ TUTTI_DEVICE tutti_status tutti_device_ended(const tutti_device_view *v)
 #endif
 }
 
-/* The same, read from host memory; updates the cached copy of a GPU. */
+/* Like tutti_device_ended, but reads host memory. On a GPU, also updates the cached copy. */
 TUTTI_DEVICE tutti_status tutti_device_look(const tutti_device_view *v)
 {
     const uint64_t st = tutti_device_load_acquire(v->status);
@@ -465,7 +470,7 @@ TUTTI_DEVICE tutti_status tutti_device_look(const tutti_device_view *v)
     return (tutti_status)st;
 }
 
-/* Changes the pulse: a polling proxy then polls without pauses. Does not wait for the store. */
+/* Changes the pulse, so that a polling proxy polls without pauses. Does not wait for the store. */
 TUTTI_DEVICE void tutti_device_show(const tutti_device_view *v)
 {
 #if defined(__CUDA_ARCH__)
@@ -487,7 +492,7 @@ TUTTI_DEVICE void tutti_device_pause(const tutti_device_view *v, uint32_t turn)
         tutti_device_show(v);
 #if defined(__CUDA_ARCH__)
     if ((turn + 1) % TUTTI_DEVICE_LOOK_TURNS == 0)
-        tutti_device_look(v);       /* so that a polling block notices the end */
+        tutti_device_look(v);       /* a polling block then detects the end of the device */
     __nanosleep(turn < 64 ? 20 : 500);
 #else
     tutti_device_rest(v->device, turn);
@@ -521,12 +526,12 @@ TUTTI_DEVICE tutti_status tutti_device_timeout(int what, uint64_t which, tutti_c
 
 /* ---- for kernels: the FIFO ------------------------------------------------------------------- */
 
-/* Kinds of triggers. Bits of `head`: 0 parity, 1 to 3 the kind, 4 and 5 the signal operation, 6 to
- * 29 the peer, 30 to 63 the offset / 8 of a signal; of a SOURCE, its size in bytes from bit 6 on.
- * `body`: the offset of a PUT, the address of a SOURCE, the value of a SIGNAL; else 0. */
+/* Kinds of triggers. Bits of `head`: 0 the parity, 1 to 3 the kind, 4 and 5 the signal operation, 6
+ * to 29 the peer, 30 to 63 the signal's offset / 8. For a SOURCE, bits 6 to 63 are its size.
+ * `body` is the offset of a PUT, the address of a SOURCE or the value of a SIGNAL, else 0. */
 enum {
     TUTTI_TRIGGER_NONE = 0,
-    TUTTI_TRIGGER_PUT,          /* a SOURCE follows; with a signal operation, then a SIGNAL */
+    TUTTI_TRIGGER_PUT,          /* followed by a SOURCE and, with a signal operation, a SIGNAL */
     TUTTI_TRIGGER_SOURCE,
     TUTTI_TRIGGER_SIGNAL,
     TUTTI_TRIGGER_FENCE,
@@ -537,15 +542,15 @@ enum {
 #define TUTTI_TRIGGER_PEER_SHIFT 6
 #define TUTTI_TRIGGER_WORD_SHIFT 30
 
-/* Returns the head of a trigger, without parity; `word` is the offset / 8 of a signal. */
+/* Returns the head of a trigger with parity bit 0. `word` is the signal's offset divided by 8. */
 TUTTI_DEVICE uint64_t tutti_trigger_head(uint32_t what, uint32_t op, uint32_t peer, uint64_t word)
 {
     return (uint64_t)what << 1 | (uint64_t)op << 4 | (uint64_t)peer << TUTTI_TRIGGER_PEER_SHIFT |
            word << TUTTI_TRIGGER_WORD_SHIFT;
 }
 
-/* Waits until the proxy has read the trigger that occupied this position one lap before. The proxy
- * always drains the FIFO, so the wait has no deadline. Called by one thread. */
+/* Waits until the proxy has read the trigger that was in this slot one lap before. The proxy always
+ * empties the FIFO, so the wait needs no deadline. Called by one thread. */
 TUTTI_DEVICE void tutti_device_await_slot(const tutti_device_view *v, uint64_t position)
 {
     uint32_t turn = 0;
@@ -562,8 +567,8 @@ TUTTI_DEVICE void tutti_device_await_slot(const tutti_device_view *v, uint64_t p
     }
 }
 
-/* Wakes the proxy if it sleeps; called after slots were filled. The full fence pairs with that of
- * the proxy, which sets `asleep` and then checks the FIFO once more. */
+/* Wakes the proxy if it sleeps; called after slots have been filled. The full fence pairs with that
+ * of the proxy, which sets `asleep` and then checks the FIFO once more. */
 TUTTI_DEVICE void tutti_device_ring(const tutti_device_view *v)
 {
 #if defined(__CUDA_ARCH__)
@@ -577,12 +582,12 @@ TUTTI_DEVICE void tutti_device_ring(const tutti_device_view *v)
 #endif
 }
 
-#define TUTTI_DEVICE_AT_ONCE 8      /* maximum triggers per push: the slots of the smallest FIFO */
-#define TUTTI_DEVICE_LOOK_SLOTS 256 /* triggers between two checks of the status on a GPU */
+#define TUTTI_DEVICE_AT_ONCE 8      /* maximum triggers per push: the size of the smallest FIFO */
+#define TUTTI_DEVICE_LOOK_SLOTS 256 /* number of triggers between status checks on a GPU */
 
-/* Enters triggers[n] into consecutive slots, n <= TUTTI_DEVICE_AT_ONCE. Earlier writes of the
- * thread are visible to the proxy when it reads them. All bodies are written before all heads, so
- * one fence is sufficient. Called by one thread. */
+/* Enters triggers[n] into consecutive slots, n <= TUTTI_DEVICE_AT_ONCE. When the proxy reads the
+ * triggers, earlier writes of the thread are visible to it. All bodies are written before all
+ * heads, so one fence is sufficient. Called by one thread. */
 TUTTI_DEVICE void tutti_device_push_all(const tutti_device_view *v,
                                         const tutti_device_trigger *triggers, uint32_t n)
 {
@@ -598,7 +603,7 @@ TUTTI_DEVICE void tutti_device_push_all(const tutti_device_view *v,
     tutti_device_ring(v);
 #if defined(__CUDA_ARCH__)
     if (at / TUTTI_DEVICE_LOOK_SLOTS != (at + n) / TUTTI_DEVICE_LOOK_SLOTS)
-        tutti_device_look(v);       /* so that a block that only puts notices the end */
+        tutti_device_look(v);       /* a block that only puts then detects the end of the device */
 #endif
 }
 
@@ -613,8 +618,8 @@ TUTTI_DEVICE void tutti_device_push(const tutti_device_view *v, uint64_t head, u
 /* ---- for kernels: flow control per peer ------------------------------------------------------ */
 
 /* Returns 1 if `n` more commands for `peer` can be entered without waiting, else 0. Each put,
- * put_signal, signal and fence is one command. n is at most v->pending. Exact if only one block
- * sends to that peer. Called by one thread. */
+ * put_signal, signal and fence is one command. n is at most v->pending. The result is exact if only
+ * one block sends to that peer. Called by one thread. */
 TUTTI_DEVICE int tutti_device_has_room(const tutti_device_view *v, uint32_t peer, uint32_t n)
 {
     const uint64_t behind = tutti_device_load_own(&v->entered[peer]) + n;
@@ -662,7 +667,7 @@ TUTTI_DEVICE int tutti_device_is_alone(const tutti_device_view *v, uint32_t peer
     return tutti_device_is_direct(v, peer) && !v->asks;
 }
 
-/* Checks a range of the window of `peer`: TUTTI_OK or TUTTI_ERR_INVALID. */
+/* Returns TUTTI_OK if a range is inside the window of `peer`, else TUTTI_ERR_INVALID. */
 TUTTI_DEVICE tutti_status tutti_device_check(const tutti_device_view *v, const char *call,
                                              uint32_t peer, uint64_t offset, uint64_t bytes)
 {
@@ -671,7 +676,7 @@ TUTTI_DEVICE tutti_status tutti_device_check(const tutti_device_view *v, const c
     return TUTTI_OK;
 }
 
-/* Checks a signal word and its operation: TUTTI_OK or TUTTI_ERR_INVALID. */
+/* Returns TUTTI_OK if a signal word and its operation are valid, else TUTTI_ERR_INVALID. */
 TUTTI_DEVICE tutti_status tutti_device_check_word(const tutti_device_view *v, const char *call,
                                                   uint32_t peer, tutti_signal_op op,
                                                   uint64_t offset)
@@ -682,8 +687,9 @@ TUTTI_DEVICE tutti_status tutti_device_check_word(const tutti_device_view *v, co
     return TUTTI_OK;
 }
 
-/* Called by all threads of the block before thread 0 continues. Returns the error of the arguments,
- * or the status that ended the device. Writes of all threads are then visible to thread 0. */
+/* Called by all threads of the block before thread 0 continues. Returns `arguments` if it is an
+ * error, else the status that ended the device, or TUTTI_OK. Earlier writes of all threads are then
+ * visible to thread 0. */
 TUTTI_DEVICE tutti_status tutti_device_begin(const tutti_device_view *v, tutti_status arguments)
 {
     return arguments
@@ -709,8 +715,8 @@ TUTTI_DEVICE void tutti_device_copy(uint8_t *to, const void *src, uint64_t bytes
 #endif
 }
 
-/* Wakes host threads of that rank that wait for a word, unless a trigger for this is already in the
- * FIFO. Concurrent blocks may enter it twice. Called by one thread. */
+/* Enters a trigger that wakes host threads of that rank which wait for a word, unless the FIFO
+ * already contains one. Concurrent blocks may enter two. Called by one thread. */
 TUTTI_DEVICE void tutti_device_wake_hosts(const tutti_device_view *v, uint32_t peer)
 {
     tutti_device_full_fence();
@@ -720,7 +726,7 @@ TUTTI_DEVICE void tutti_device_wake_hosts(const tutti_device_view *v, uint32_t p
     tutti_device_push(v, tutti_trigger_head(TUTTI_TRIGGER_WAKE, 0, peer, 0), 0);
 }
 
-/* Raises a signal of a directly mapped rank, after the block's stores. Called by one thread. */
+/* Raises a signal at a directly mapped rank, after the block's stores. Called by one thread. */
 TUTTI_DEVICE void tutti_device_raise(const tutti_device_view *v, uint32_t peer, tutti_signal_op op,
                                      uint64_t offset, uint64_t value)
 {
@@ -777,8 +783,9 @@ TUTTI_DEVICE tutti_status tutti_device_put(const tutti_device_view *v, uint32_t 
     return TUTTI_OK;
 }
 
-/* The same, with a signal: after the data, op and value are applied to the peer's word at
- * signal_offset, a multiple of 8. A reader that observes it sees the data. bytes may be 0. */
+/* Like tutti_device_put, with a signal: after the data, op and value are applied to the peer's word
+ * at signal_offset, a multiple of 8. A reader that observes the new value also sees the data. bytes
+ * may be 0. */
 TUTTI_DEVICE tutti_status tutti_device_put_signal(const tutti_device_view *v, uint32_t peer,
                                                   uint64_t offset, const void *src, uint64_t bytes,
                                                   tutti_signal_op op, uint64_t signal_offset,
@@ -858,8 +865,8 @@ TUTTI_DEVICE uint64_t tutti_device_deadline_ms(const tutti_device_view *v)
 }
 
 /* Pauses between two polls of a word; `turn` counts the polls from 0. Returns TUTTI_OK,
- * TUTTI_ERR_TIMEOUT, or the status that ended the device. *deadline_ms must be 0 at first; it is
- * set at the first check of the clock. Called by one thread. */
+ * TUTTI_ERR_TIMEOUT, or the status that ended the device. *deadline_ms must initially be 0; the
+ * first check of the clock sets it. Called by one thread. */
 TUTTI_DEVICE tutti_status tutti_device_linger(const tutti_device_view *v, uint32_t turn,
                                               uint64_t *deadline_ms)
 {
@@ -877,7 +884,7 @@ TUTTI_DEVICE tutti_status tutti_device_linger(const tutti_device_view *v, uint32
     return st;
 }
 
-/* Waits until the word is at least `least`. `what` and `which` are for the message of a timeout
+/* Waits until the word is at least `least`. `what` and `which` are used in the message of a timeout
  * (tutti_device_late). Called by one thread. */
 TUTTI_DEVICE tutti_status tutti_device_wait_least(const tutti_device_view *v, const uint64_t *word,
                                                   uint64_t least, int what, uint64_t which)
@@ -899,9 +906,9 @@ TUTTI_DEVICE tutti_status tutti_device_wait_least(const tutti_device_view *v, co
 
 /* Enters a QUIET or FLUSH trigger and waits for its answer. The proxy counts its answers per peer
  * and kind, and the n-th call waits for n answers. The n-th trigger in the FIFO may be that of
- * another call. It still follows the puts of this call: this call took its ticket, and so had
- * entered its puts, before that trigger was reserved. The proxy of a device that has ended answers
- * all queries, whether or not the data has arrived. Called by one thread. */
+ * another call. It still follows the puts of this call: they were entered before this call took its
+ * ticket, and that trigger was reserved afterwards. If the device has ended, the proxy answers all
+ * queries, whether or not the data has arrived. Called by one thread. */
 TUTTI_DEVICE tutti_status tutti_device_ask(const tutti_device_view *v, uint32_t what, uint32_t peer)
 {
     const uint32_t column = peer == TUTTI_DEVICE_ALL ? v->nranks : peer;
@@ -962,10 +969,10 @@ TUTTI_DEVICE int tutti_device_compares(uint64_t word, tutti_compare compare, uin
                                        : word != value;
 }
 
-/* Tests the word at `offset` of this rank's own window. Returns TUTTI_OK if it satisfies the
- * comparison, else TUTTI_PENDING or the status that ended the device. On TUTTI_OK, *seen (or NULL)
- * receives its value, and data that was put before the signal is visible. May be called by one
- * thread or by all threads of a block. */
+/* Tests the word at `offset` in this rank's window. Returns TUTTI_OK if it satisfies the
+ * comparison, else TUTTI_PENDING or the status that ended the device. On TUTTI_OK, *seen receives
+ * its value (seen may be NULL), and data that was put before the signal is visible. May be called
+ * by one thread or by all threads of a block. */
 TUTTI_DEVICE tutti_status tutti_device_poll(const tutti_device_view *v, uint64_t offset,
                                             tutti_compare compare, uint64_t value, uint64_t *seen)
 {
@@ -985,8 +992,8 @@ TUTTI_DEVICE tutti_status tutti_device_poll(const tutti_device_view *v, uint64_t
     return TUTTI_OK;
 }
 
-/* The same, but waits until the comparison holds, or for the device's timeout. Called by one
- * thread; `offset` must be valid. */
+/* Like tutti_device_poll, but waits until the comparison holds, at most for the device's timeout.
+ * Called by one thread; `offset` must be valid. */
 TUTTI_DEVICE tutti_status tutti_device_poll_until(const tutti_device_view *v, uint64_t offset,
                                                   tutti_compare compare, uint64_t value,
                                                   uint64_t *seen)
@@ -1009,8 +1016,8 @@ TUTTI_DEVICE tutti_status tutti_device_poll_until(const tutti_device_view *v, ui
     return TUTTI_OK;
 }
 
-/* Waits until the word at `offset` of this rank's own window satisfies the comparison. *seen (or
- * NULL) receives its value; data that was put before the signal is then visible. */
+/* Waits until the word at `offset` in this rank's window satisfies the comparison. *seen receives
+ * its value (seen may be NULL); data that was put before the signal is then visible. */
 TUTTI_DEVICE tutti_status tutti_device_wait(const tutti_device_view *v, uint64_t offset,
                                             tutti_compare compare, uint64_t value, uint64_t *seen)
 {
@@ -1026,16 +1033,16 @@ TUTTI_DEVICE tutti_status tutti_device_wait(const tutti_device_view *v, uint64_t
 
 /* ---- for kernels: flags between kernels and the host ----------------------------------------- */
 
-/* Checks the number of a flag: TUTTI_OK or TUTTI_ERR_INVALID. */
+/* Returns TUTTI_OK if the number of a flag is valid, else TUTTI_ERR_INVALID. */
 TUTTI_DEVICE tutti_status tutti_device_check_flag(const tutti_device_view *v, const char *call,
                                                   uint32_t flag)
 {
     return flag < v->nflags ? TUTTI_OK : tutti_device_invalid(v, call, flag, 0, 0, 3);
 }
 
-/* Sets a flag of this device to `value`. A reader that observes it sees all earlier writes of the
- * block. Wakes waiting host threads of this process: an exchange whose `start` is this flag
- * (tutti_dynamic) then begins, with the lists that kernels have written. */
+/* Sets a flag of this device to `value`. A reader that observes the value sees all earlier writes
+ * of the block. Wakes waiting host threads of this process: an exchange whose `start` is this flag
+ * (tutti_dynamic) then starts, and reads the lists that kernels have written. */
 TUTTI_DEVICE tutti_status tutti_device_raise_flag(const tutti_device_view *v, uint32_t flag,
                                                   uint64_t value)
 {
@@ -1049,7 +1056,7 @@ TUTTI_DEVICE tutti_status tutti_device_raise_flag(const tutti_device_view *v, ui
     return st;
 }
 
-/* Waits until a flag is at least `value`; writes before it was set are then visible. */
+/* Waits until a flag is at least `value`; writes made before the flag was set are then visible. */
 TUTTI_DEVICE tutti_status tutti_device_await_flag(const tutti_device_view *v, uint32_t flag,
                                                   uint64_t value)
 {
@@ -1073,8 +1080,8 @@ TUTTI_DEVICE tutti_status tutti_device_await_flag(const tutti_device_view *v, ui
  *
  * Phase 1: each block puts its tiles without signals and adds 1 to the group's counter. Its puts
  * are then in the FIFO, but not necessarily complete. Phase 2: the leader waits until all blocks
- * have done so, fences each destination once, and then raises all signals. The group therefore
- * costs one fence per destination, not one per tile.
+ * have done so, fences each destination once, and then raises all signals. A group therefore needs
+ * one fence per destination, not one per tile.
  *
  * In modes without decoupling, and for directly mapped ranks, group_put raises the signal itself,
  * and the leader raises none for that destination. Kernels are the same in all cases. */
@@ -1093,8 +1100,8 @@ TUTTI_DEVICE int tutti_device_decouples(const tutti_device_view *v, uint32_t pee
            !tutti_device_is_direct(v, peer);
 }
 
-/* Puts a tile: src[bytes] to s->peer at `offset`. Its signal *s is raised here or by the leader,
- * whose list must contain the same signal. */
+/* Puts a tile: src[bytes] to s->peer at `offset`. Its signal *s is raised by this call or by the
+ * leader, whose list must contain the same signal. */
 TUTTI_DEVICE tutti_status tutti_device_group_put(const tutti_device_view *v, uint64_t offset,
                                                  const void *src, uint64_t bytes,
                                                  const tutti_device_signal_to *s)
@@ -1104,8 +1111,8 @@ TUTTI_DEVICE tutti_status tutti_device_group_put(const tutti_device_view *v, uin
     return tutti_device_put_signal(v, s->peer, offset, src, bytes, s->op, s->offset, s->value);
 }
 
-/* Adds 1 to the group's counter, after group_put of all tiles of this block in this round. Counters
- * are never reset: round r (from 1) of a group of n blocks is complete at n * r. */
+/* Adds 1 to the group's counter. Call it after group_put of all tiles of this block in this round.
+ * Counters are never reset: with n blocks, round r (from 1) is complete at the value n * r. */
 TUTTI_DEVICE tutti_status tutti_device_group_publish(const tutti_device_view *v, uint32_t group)
 {
     if (group >= v->ngroups)
@@ -1116,8 +1123,8 @@ TUTTI_DEVICE tutti_status tutti_device_group_publish(const tutti_device_view *v,
     return TUTTI_OK;
 }
 
-/* Appends a trigger for `peer` to all[], and enters them if all[] is full, and before it waits for
- * credits. Called by one thread. */
+/* Appends a trigger for `peer` to all[]. Enters all[] into the FIFO when it is full, and before
+ * waiting for credits. Called by one thread. */
 TUTTI_DEVICE void tutti_device_gather(const tutti_device_view *v, tutti_device_trigger *all,
                                       uint32_t *n, uint32_t peer, uint64_t head, uint64_t body)
 {
@@ -1134,7 +1141,8 @@ TUTTI_DEVICE void tutti_device_gather(const tutti_device_view *v, tutti_device_t
     *n = 0;
 }
 
-/* Enters a fence per sequence of signals to one peer, then all signals. Called by one thread. */
+/* Enters one fence for each sequence of adjacent signals to the same peer, then all signals. Called
+ * by one thread. */
 TUTTI_DEVICE void tutti_device_push_signals(const tutti_device_view *v,
                                             const tutti_device_signal_to *signals, uint32_t n)
 {
@@ -1160,10 +1168,10 @@ TUTTI_DEVICE void tutti_device_push_signals(const tutti_device_view *v,
 }
 
 /* Waits until the group's counter is at least `complete`, then fences each destination and raises
- * signals[n], those of all tiles of the round. Called by one block, the leader, after its own
- * publish if it has tiles. Signals to the same peer should be adjacent: there is one fence per
- * sequence. All fences precede all signals: where a fence is a drain, only the first one waits.
- * TUTTI_ERR_INVALID if a signal is invalid, and nothing is sent. */
+ * signals[n], the signals of all tiles of the round. Called by one block, the leader; if it has
+ * tiles, after its own publish. Signals to the same peer should be adjacent, because each sequence
+ * of them needs a fence. All fences precede all signals: if fences are drains, only the first one
+ * waits. If a signal is invalid, returns TUTTI_ERR_INVALID, and nothing is sent. */
 TUTTI_DEVICE tutti_status tutti_device_group_signal(const tutti_device_view *v, uint32_t group,
                                                     uint64_t complete,
                                                     const tutti_device_signal_to *signals,
@@ -1225,8 +1233,8 @@ static inline cudaError_t tutti_device_await_flag_on(cudaStream_t stream,
 /* ---- CUDA: memory for tutti_device_conf ------------------------------------------------------ */
 
 #if defined(__CUDACC__)
-/* Allocates zeroed memory of the current GPU, or pinned host memory; NULL if there is none. For
- * tutti_device_conf.alloc; arg is ignored. */
+/* For tutti_device_conf.alloc: allocates zeroed memory of the current GPU (TUTTI_DEVICE_LOCAL) or
+ * pinned host memory. Returns NULL on failure. arg is ignored. */
 static inline void *tutti_device_cuda_alloc(size_t bytes, tutti_device_memory memory, void *arg)
 {
     void *mem = NULL;
@@ -1246,7 +1254,7 @@ static inline void *tutti_device_cuda_alloc(size_t bytes, tutti_device_memory me
     return mem;
 }
 
-/* Frees memory of tutti_device_cuda_alloc. For tutti_device_conf.free. */
+/* For tutti_device_conf.free: frees memory that tutti_device_cuda_alloc returned. */
 static inline void tutti_device_cuda_free(void *mem, tutti_device_memory memory, void *arg)
 {
     (void)arg;

@@ -33,7 +33,7 @@ static inline cudaError_t tutti_array_cuda_enter(const tutti_array_cuda *where, 
     return err == cudaSuccess ? cudaSetDevice(where->device) : err;
 }
 
-/* Makes the previous device current again. Returns err, or if it is cudaSuccess, the result. */
+/* Makes the previous device current again. Returns err, or if that is cudaSuccess, this status. */
 static inline int tutti_array_cuda_leave(int before, cudaError_t err)
 {
     const cudaError_t back = cudaSetDevice(before);
