@@ -118,8 +118,8 @@ typedef struct tutti_run_conf {
  * While no coordinator responds, now or later, a warning is logged after one second and then at
  * growing intervals. */
 TUTTI_API tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *conf);
-/* Announces that this member leaves; tutti_run_poll reports this on all members. This member must
- * also call the next tutti_run_epoch, whose view excludes it. Does not wait. Any thread. */
+/* Announces that this member leaves; tutti_run_poll reports this on all members. The next
+ * tutti_run_epoch, which this member also calls, excludes it. Does not wait. Any thread. */
 TUTTI_API tutti_status tutti_run_leave(tutti_run *run);
 /* Leaves the run if necessary, and frees it with its communicators. No call or operation of the run
  * may be in progress. Operations of other members that need this member are restored. Operations
@@ -182,7 +182,7 @@ enum tutti_epoch_flags {
  * it also admits newcomers, up to `most` members in total (0: unlimited). All members of the view
  * call it with the same arguments. Newcomers call it too, and wait until they are admitted. If the
  * membership is unchanged, the view stays. *out is written on success.
- * least  with TUTTI_ADMIT, waits for newcomers until there are this many members (0: 1)
+ * least  minimum number of members (0: 1); with TUTTI_ADMIT, waits for newcomers until it is met
  * A newcomer's own `most` and `least` restrict its admission: it joins no view of more than `most`
  * members. Its `least` applies only to the first view, which newcomers form among themselves.
  * A newcomer that cannot be admitted waits, without delaying others.
@@ -220,8 +220,8 @@ TUTTI_API tutti_comm *tutti_run_comm(tutti_run *run);
 
 /* ---- agreement ------------------------------------------------------------------------------- */
 
-/* *out = bitwise AND of all members' flags. PEER_LOST: members were lost in this epoch; *out is
- * written nevertheless, with the AND of the remaining members' flags. */
+/* Sets *out to the bitwise AND of all members' flags. PEER_LOST: members were lost in this epoch;
+ * *out is written nevertheless, with the AND of the remaining members' flags. */
 TUTTI_API tutti_status tutti_run_agree(tutti_run *run, uint64_t flags, int64_t timeout_ms,
                                        uint64_t *out);
 /* Decides one verdict on a step for all members and groups. *verdict is 1 if all members passed
@@ -322,32 +322,33 @@ typedef struct tutti_elastic {
     /* Results: */
     tutti_status status;    /* TUTTI_PENDING: tentative, without a verdict yet */
     uint32_t contributors;  /* members of the scope whose input is in the result; TUTTI_OK only */
-    uint32_t attempts;
+    uint32_t attempts;      /* number of attempts */
     uint64_t epoch;         /* the epoch in which the operation ended */
 } tutti_elastic;
 
 /* Runs one operation and returns its verdict, which is the same on all live members. op->status
  * receives the same value.
- * The verdict costs one more exchange of a few bytes, except for *small operations*. These are an
- * all-reduce or allgather with a result of up to 1 KiB, or a barrier. Their mode is TUTTI_ABORT or
- * TUTTI_RETRY, they are neither quantized nor tentative, and the run has no replica groups. A
- * member then returns TUTTI_OK as soon as it has the result. If the epoch ends, members without the
- * result get it from those that have it (docs/elastic-protocol.md).
+ * The verdict costs one more exchange of a few bytes, except for *small operations*. These are
+ * all-reduces and allgathers with a result of up to 1 KiB, and barriers. Their mode is TUTTI_ABORT
+ * or TUTTI_RETRY, they are neither quantized nor tentative, and the run has no replica groups. A
+ * small operation returns TUTTI_OK as soon as this member has the result. If the epoch ends,
+ * members without the result get it from members that have it (docs/elastic-protocol.md).
  * INVALID, without any effect: an argument is wrong, the tag is in use, this member is in no view,
  * or a group call is in progress.
  *
- * Tentative operations (op->tentative) save that exchange. Allowed for allreduce, reduce_scatter,
- * allgather, alltoall and barrier, in any scope, in mode TUTTI_ABORT, not in a batch. The call
- * returns TUTTI_OK as soon as this member has the result, with op->status TUTTI_PENDING. The result
- * may be used, but the operation may still be undone. Its verdict, TUTTI_OK or TUTTI_ERR_PEER_LOST,
- * is the same on all live members. It is written to op->status by one of these calls:
+ * Tentative operations (op->tentative) save that exchange. They are valid for allreduce,
+ * reduce_scatter, allgather, alltoall and barrier, in any scope, in mode TUTTI_ABORT, not in a
+ * batch. The call returns TUTTI_OK as soon as this member has the result, and sets op->status to
+ * TUTTI_PENDING. The result may be used, but the operation may still be undone. Its verdict,
+ * TUTTI_OK or TUTTI_ERR_PEER_LOST, is the same on all live members. It is written to op->status by
+ * one of these calls:
  *   - the next operation of the same tag, tentative or not. If that succeeds, this one is FINAL. If
  *     it fails, either this one is FINAL or both are restored.
  *   - tutti_run_commit. Its own verdict is 0 if this operation is not FINAL.
  *   - tutti_run_epoch or tutti_run_shrink, which first commit with good = 0.
  * Until then the caller must keep *op valid, and for an in-place operation src and dst, which the
- * run may overwrite with the original input. Otherwise both are reusable on return; the program
- * must keep src itself if it wants to repeat the operation after a loss.
+ * run may overwrite with the original input. Otherwise both are reusable on return; to repeat the
+ * operation after a loss, the program must keep the contents of src.
  * With replica groups, completion in one role or group implies nothing about the others. Therefore
  * a tentative operation in the scope of a role or group must not follow another tentative one with
  * the same tag (INVALID, without any effect): use one tag for each, and commit the step. If the
@@ -529,7 +530,7 @@ typedef struct tutti_run_stats_t {
     size_t size;
     uint64_t id;                    /* id of this member; 0: none yet */
     uint64_t final, restored;       /* operations by verdict */
-    uint64_t retries;
+    uint64_t retries;               /* number of times that operations were retried */
     uint64_t views;                 /* views that contained this member */
     uint64_t worlds;                /* views for which the members made new data connections */
     uint64_t connects;              /* successful connections to a coordinator */
