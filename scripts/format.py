@@ -19,6 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("include", "src", "tools", "examples", "bench", "tests", "python", "shim")
 COLUMNS = 120
+PUBLIC = ("include", "shim/shmem/include")
 PUBLIC_COLUMNS = 100        # of public headers: as soon as all lines of one fit, it keeps to them
 ONE_LINE = re.compile(r"""$                         # blank, or
     | static\ [^;]*\)\ \{\ [^;]*;\ \}$            # a whole function, or
@@ -64,7 +65,8 @@ def is_laid_out(lines):
 
 def style_of(path, lines):
     """Returns the style to format with: the file .clang-format, with the columns of a public header."""
-    if path.is_relative_to(ROOT / "include") and all(len(line.rstrip("\n")) <= PUBLIC_COLUMNS for line in lines):
+    is_public = any(path.is_relative_to(ROOT / folder) for folder in PUBLIC)
+    if is_public and all(len(line.rstrip("\n")) <= PUBLIC_COLUMNS for line in lines):
         text = (ROOT / ".clang-format").read_text()
         rules = [line for line in text.splitlines() if line and not line.startswith(("#", "ColumnLimit"))]
         return "{" + ", ".join([*rules, f"ColumnLimit: {PUBLIC_COLUMNS}"]) + "}"

@@ -1,4 +1,4 @@
-/* The global variables of the program, as the loader placed them. */
+/* The global variables of the program in memory. */
 #ifndef TUTTI_SHIM_SHMEM_GLOBALS_H
 #define TUTTI_SHIM_SHMEM_GLOBALS_H
 
@@ -6,12 +6,13 @@
 #include <stdint.h>
 
 struct sh_globals {
-    void *base;                 /* at a multiple of 8 */
-    size_t bytes;               /* data and bss; 0: there is none */
-    uint64_t program;           /* the same in processes that run the same program */
+    void *base;                 /* 8-byte aligned */
+    size_t bytes;               /* of data and bss; 0: the program has neither */
+    uint64_t program;           /* hash of the segment layout: equal if the program is the same */
 };
 
-/* The writable segment of the executable, without what the loader makes read-only. Wherever it is loaded, the offsets in it are those of the file. */
+/* Finds the writable segment of the executable, without the part that the loader makes read-only
+ * (RELRO). Offsets in it do not depend on the load address. */
 void sh_globals_find(struct sh_globals *out);
 
 #endif

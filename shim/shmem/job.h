@@ -1,4 +1,5 @@
-/* What a process has from shmem_init to shmem_finalize: the job, its symmetric memory, and how mistakes end it. */
+/* State of a process from shmem_init to shmem_finalize: the job and its symmetric memory. Also the
+ * handling of errors. */
 #ifndef TUTTI_SHIM_SHMEM_JOB_H
 #define TUTTI_SHIM_SHMEM_JOB_H
 
@@ -8,9 +9,9 @@
 #include "shmem.h"
 #include "tutti/rma.h"
 
-/* Memory that every PE has, as large on all of them. */
+/* Symmetric memory: every PE exposes a window of the same size. */
 struct sh_segment {
-    tutti_window *window;       /* NULL: there is none */
+    tutti_window *window;       /* NULL: no such memory */
     char *base;
     size_t bytes;
 };
@@ -21,26 +22,28 @@ struct sh_job {
     tutti_comm *comm;           /* of all PEs */
     struct sh_segment heap;     /* begins with a struct sh_head */
     struct sh_segment globals;
-    char **heap_at;             /* [n]: where the heap of a PE is mapped here; NULL: it is not */
-    uint64_t nbi;               /* counts local completions, of which nobody wants to know */
+    char **heap_at;             /* [n]: local address of the heap of each PE; NULL: not mapped */
+    uint64_t nbi;               /* counter of local completions for nbi calls; never read */
 };
 extern struct sh_job sh_job;
 
-/* What others tell this PE, before what is allocated. */
+/* Start of the heap, before the allocated blocks. Other PEs write to it. */
 #define SH_HEAD_BYTES 4096u
 struct sh_head {
-    uint64_t exit;              /* not 0: shmem_global_exit was called; the low byte is the status */
+    uint64_t exit;              /* nonzero after shmem_global_exit; the low byte is the status */
 };
 
-/* Tells what is wrong, with the call's name and this PE's number before it, and ends the process. */
+/* Logs the error, prefixed with this PE's number and the call, and exits. */
 SHMEM_NORETURN void sh_die(const char *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same for a status that is not OK, by its name: its sentence was printed already, unless TUTTI_LOG is none: then with it. If another PE has called shmem_global_exit this ends as that says. */
+/* Calls sh_die with the name of the status if it is an error. Tutti has already logged the error
+ * message, except with TUTTI_LOG=none; then it is included. If a PE has called shmem_global_exit,
+ * exits with its status instead. */
 void sh_check(const char *call, tutti_status status);
-/* Dies unless shmem_init was called. */
+/* Calls sh_die unless the library is initialized. */
 void sh_need(const char *call);
-/* Ends the process if shmem_global_exit was called somewhere. */
+/* Exits if a PE has called shmem_global_exit. */
 void sh_heed_exit(void);
-/* Memory of this process's own; dies if there is none. */
+/* Allocates zeroed private memory; calls sh_die if out of memory. */
 void *sh_alloc(const char *call, size_t bytes);
 
 #endif

@@ -1,38 +1,41 @@
-/* Puts, gets and atomics without their types: addresses to windows and offsets, PEs of teams to those of the job. */
+/* Untyped puts, gets and atomics. Translates addresses to windows and offsets, and PEs of a team to
+ * PEs of the job. */
 #ifndef TUTTI_SHIM_SHMEM_MOVE_H
 #define TUTTI_SHIM_SHMEM_MOVE_H
 
 #include "job.h"
 
-/* ---- where ---- */
+/* ---- symmetric addresses ---- */
 
 struct sh_place {
     const struct sh_segment *segment;
     size_t offset;
 };
 
-/* Where addr[bytes] is in symmetric memory. False: it is not, or not as a whole. */
+/* Finds addr[bytes] in symmetric memory. Returns false if it is not entirely in one segment. */
 bool sh_find(const void *addr, size_t bytes, struct sh_place *out);
-/* The same; dies where it is not. `what` names the argument. */
+/* The same, but calls sh_die if it is not found. `what` is the argument's name for the error
+ * message. */
 struct sh_place sh_place_of(const char *call, const char *what, const void *addr, size_t bytes);
-/* nelems * bytes; dies if no memory has so much. */
+/* Returns nelems * bytes; calls sh_die on overflow. */
 size_t sh_bytes(const char *call, size_t nelems, size_t bytes);
 
-/* ---- what is done ---- */
+/* ---- operations ---- */
 
-/* A signal behind a put. */
+/* The signal of a put. */
 struct sh_signal {
     uint64_t *addr;
     uint64_t value;
     int op;                     /* SHMEM_SIGNAL_* */
 };
 
-/* src[bytes] to dest of the PE of the context; signal NULL: none. nbi: the source stays until quiet. */
+/* Puts src[bytes] to dest on PE `pe` of the context's team. signal may be NULL. With nbi, src must
+ * stay valid until quiet. */
 void sh_put(const char *call, shmem_ctx_t ctx, void *dest, const void *src, size_t bytes, int pe, bool nbi,
             const struct sh_signal *signal);
 void sh_get(const char *call, shmem_ctx_t ctx, void *dest, const void *src, size_t bytes, int pe, bool nbi);
 
-/* nelems elements of `bytes`, whose strides are elements. */
+/* nelems elements of `bytes` each. Strides are in elements. */
 struct sh_stride {
     size_t nelems, bytes;
     ptrdiff_t dst, sst;
@@ -40,10 +43,11 @@ struct sh_stride {
 void sh_iput(const char *call, shmem_ctx_t ctx, void *dest, const void *src, const struct sh_stride *s, int pe);
 void sh_iget(const char *call, shmem_ctx_t ctx, void *dest, const void *src, const struct sh_stride *s, int pe);
 
-/* The word of `bytes` (4 or 8) at dest of that PE: returns what it was. Of 4 bytes the lower half of the values counts. */
+/* Updates the word of `bytes` (4 or 8) at dest on `pe` and returns its previous value. With 4
+ * bytes, the lower halves of operand and compare are used. */
 uint64_t sh_fetch(const char *call, shmem_ctx_t ctx, const void *dest, size_t bytes, tutti_atomic_op op,
                   uint64_t operand, uint64_t compare, int pe);
-/* The same without a result. */
+/* The same without a result; does not wait for completion. */
 void sh_change(const char *call, shmem_ctx_t ctx, void *dest, size_t bytes, tutti_atomic_op op, uint64_t operand,
                int pe);
 

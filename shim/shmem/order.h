@@ -1,13 +1,15 @@
-/* The order that fences require. Threads: any. */
+/* Ordering of operations after a fence. Any thread. */
 #ifndef TUTTI_SHIM_SHMEM_ORDER_H
 #define TUTTI_SHIM_SHMEM_ORDER_H
 
-/* Records for so many PEs; and their end. */
+/* Create and free the state for npes PEs. */
 void sh_order_init(int npes);
 void sh_order_fini(void);
-/* Before a put to the PE, or a load of its memory: waits until everything before a fence has landed there. */
+/* Call before a put to the PE, or a load from its memory: waits for remote completion of all
+ * operations before the last fence. */
 void sh_order_drain(const char *call, int pe);
-/* Before a signal, get or atomic of the window to the PE: it stays behind everything before a fence. Never waits. */
+/* Call before a signal, get or atomic of the window to the PE: orders it after all operations
+ * before the last fence. Never waits. */
 void sh_order_pass(const char *call, int pe);
 
 #endif

@@ -1,5 +1,6 @@
-/* The PEs of a collective, and collectives of bytes among them: a team's own communicator, or sends and receives among the PEs of an active set, who
- * alone know of it. Sources and destinations may be the same memory. */
+/* A party is the set of PEs of a collective: a team or an active set. Collectives of a team use its
+ * communicator; those of an active set use sends and receives, because only its members call them.
+ * src and dest may be the same memory. */
 #ifndef TUTTI_SHIM_SHMEM_PARTY_H
 #define TUTTI_SHIM_SHMEM_PARTY_H
 
@@ -13,24 +14,28 @@ struct sh_party {
     int me, n;
 };
 
-/* The PEs of a team; dies if it is none. */
+/* Returns the party of a team; calls sh_die if the team is invalid. */
 struct sh_party sh_party_of_team(const char *call, shmem_team_t team);
-/* An active set, which has this PE; dies if it is none. */
+/* Returns the party of an active set; calls sh_die if the set is invalid or does not contain this
+ * PE. */
 struct sh_party sh_party_of_set(const char *call, int start, int log_stride, int size);
-/* Dies unless dest[dest_blocks][bytes] and source[source_blocks][bytes] are symmetric. */
+/* Calls sh_die unless dest[dest_blocks][bytes] and source[source_blocks][bytes] are symmetric. */
 void sh_party_buffers(const struct sh_party *p, const void *dest, int dest_blocks, const void *source,
                       int source_blocks, size_t bytes);
 
 void sh_party_sync(const struct sh_party *p);
-/* dest[bytes] = src[bytes] of the root. Everywhere; or, to_root false, not at the root itself. */
+/* dest[bytes] = src[bytes] of the root, on all PEs; if to_root is false, on all PEs except the
+ * root. */
 void sh_party_broadcast(const struct sh_party *p, void *dest, const void *src, size_t bytes, int root, bool to_root);
-/* dest[n][bytes]. */
+/* dest[n][bytes] = src[bytes] of all PEs. */
 void sh_party_fcollect(const struct sh_party *p, void *dest, const void *src, size_t bytes);
-/* dest = one after the other, each of its own `bytes`; symmetric. */
+/* dest = src of all PEs, concatenated in PE order; `bytes` may differ between PEs. Checks that the
+ * buffers are symmetric. */
 void sh_party_collect(const struct sh_party *p, void *dest, const void *src, size_t bytes);
-/* dest[n][bytes], src[n][bytes]. */
+/* dest[i] = src[me] of PE i. Shapes: dest[n][bytes], src[n][bytes]. */
 void sh_party_alltoall(const struct sh_party *p, void *dest, const void *src, size_t bytes);
-/* The same of nelems elements of `bytes` in each block, dst and sst elements apart; symmetric. */
+/* The same for blocks of nelems elements of `bytes`, with strides of dst and sst elements. Checks
+ * that the buffers are symmetric. */
 void sh_party_alltoalls(const struct sh_party *p, void *dest, const void *src, ptrdiff_t dst, ptrdiff_t sst,
                         size_t nelems, size_t bytes);
 

@@ -1,17 +1,19 @@
-/* Reductions: by Tutti where it has the type and the PEs have a communicator, else here. */
+/* Reductions. Tutti performs them if it supports the type and the PEs have a communicator; else
+ * this file does. */
 #ifndef TUTTI_SHIM_SHMEM_REDUCE_H
 #define TUTTI_SHIM_SHMEM_REDUCE_H
 
 #include <limits.h>
 #include "party.h"
 
-/* Those of Tutti's that C has, and those that Tutti has not. */
+/* The types of Tutti that exist in C, and types that Tutti does not support. */
 enum sh_type {
     SH_I8, SH_U8, SH_I16, SH_U16, SH_I32, SH_U32, SH_I64, SH_U64, SH_F32, SH_F64, SH_LONG_DOUBLE, SH_COMPLEX_FLOAT,
     SH_COMPLEX_DOUBLE, SH_TYPES
 };
 
-/* The enum of a C type. Integers are what they are as large as; char is signed or not, as the compiler has it. */
+/* Returns the sh_type of a C type. Integer types are mapped by size and sign; char is signed or
+ * unsigned as in the compiler. */
 /* clang-format off */
 #define SH_SIGNED(T) (sizeof(T) == 1 ? SH_I8 : sizeof(T) == 2 ? SH_I16 : sizeof(T) == 4 ? SH_I32 : SH_I64)
 #define SH_UNSIGNED(T) (sizeof(T) == 1 ? SH_U8 : sizeof(T) == 2 ? SH_U16 : sizeof(T) == 4 ? SH_U32 : SH_U64)
@@ -24,7 +26,8 @@ enum sh_type {
 
 enum sh_op { SH_AND, SH_OR, SH_XOR, SH_MAX, SH_MIN, SH_SUM, SH_PROD, SH_OPS };
 
-/* dest[n] = op over the PEs of src[n], in the order of the PEs where it is done here: the same bits on all. */
+/* dest[n] = op over the PEs of src[n]. The result is bitwise identical on all PEs: reductions in
+ * this file are computed in PE order. */
 void sh_reduce(const struct sh_party *p, void *dest, const void *src, size_t n, enum sh_type type, enum sh_op op);
 
 #endif

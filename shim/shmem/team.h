@@ -1,4 +1,4 @@
-/* Teams, and contexts, which number PEs as their team does. */
+/* Teams and contexts. A context uses the PE numbers of its team. */
 #ifndef TUTTI_SHIM_SHMEM_TEAM_H
 #define TUTTI_SHIM_SHMEM_TEAM_H
 
@@ -7,20 +7,21 @@
 struct sh_team {
     tutti_comm *comm;
     int me, n;
-    int *pes;                   /* [n]: of the job */
+    int *pes;                   /* [n]: PE numbers in the job */
     shmem_team_config_t config;
-    struct shmemi_ctx *contexts;    /* that were made of it */
-    struct sh_team *next;       /* of all that were split */
+    struct shmemi_ctx *contexts;    /* list of contexts of this team */
+    struct sh_team *next;       /* in the list of all teams except the predefined ones */
 };
 
-/* The predefined teams; and the end of all. */
+/* Create the predefined teams, and free all teams. */
 void sh_teams_init(void);
 void sh_teams_fini(void);
-/* NULL: it is SHMEM_TEAM_INVALID. */
+/* Returns NULL for SHMEM_TEAM_INVALID. */
 struct sh_team *sh_team_find(shmem_team_t team);
-/* The same; dies where that is NULL. */
+/* The same, but calls sh_die for SHMEM_TEAM_INVALID. */
 struct sh_team *sh_team_of(const char *call, shmem_team_t team);
-/* The number in the job of PE `pe` of the context's team; dies if there is no such context or PE. */
+/* Returns the job's number of PE `pe` of the context's team; calls sh_die if the context or PE is
+ * invalid. */
 int sh_pe(const char *call, shmem_ctx_t ctx, int pe);
 
 #endif

@@ -1,2 +1,2 @@
-/* Where older programs look for it. */
+/* Older programs include <mpp/shmem.h>. */
 #include <shmem.h>

@@ -1,38 +1,44 @@
-/* OpenSHMEM: the C11 names without a type, which choose by the type of an argument (by what it points to, whatever its qualifiers). Those that a context may
- * precede choose by the number of arguments, too. Exact-width types, size_t and ptrdiff_t are one of the standard types each. */
+/* OpenSHMEM: type-generic macros (C11). They select a function by the type that an argument points
+ * to, without qualifiers. Macros with an optional context also select by their number of
+ * arguments. int32_t, size_t, ptrdiff_t and similar types are aliases of standard types. */
 #ifndef TUTTI_SHMEM_GENERIC_H
 #define TUTTI_SHMEM_GENERIC_H
 
-/* ---- the choice by type: PRE_<type>_OP ---- */
+/* ---- selection by type: PRE_<type>_OP ---- */
 
 /* clang-format off */
-#define SHMEMI_AMO_CHOICES(PRE, OP)                                                                                    \
-    int: PRE##_int_##OP, long: PRE##_long_##OP, long long: PRE##_longlong_##OP, unsigned int: PRE##_uint_##OP,         \
-    unsigned long: PRE##_ulong_##OP, unsigned long long: PRE##_ulonglong_##OP
-#define SHMEMI_RMA_CHOICES(PRE, OP)                                                                                    \
-    SHMEMI_AMO_CHOICES(PRE, OP), float: PRE##_float_##OP, double: PRE##_double_##OP,                                   \
-    long double: PRE##_longdouble_##OP, char: PRE##_char_##OP, signed char: PRE##_schar_##OP,                          \
+#define SHMEMI_AMO_CHOICES(PRE, OP)                                                                \
+    int: PRE##_int_##OP, long: PRE##_long_##OP, long long: PRE##_longlong_##OP,                    \
+    unsigned int: PRE##_uint_##OP, unsigned long: PRE##_ulong_##OP,                                \
+    unsigned long long: PRE##_ulonglong_##OP
+#define SHMEMI_RMA_CHOICES(PRE, OP)                                                                \
+    SHMEMI_AMO_CHOICES(PRE, OP), float: PRE##_float_##OP, double: PRE##_double_##OP,               \
+    long double: PRE##_longdouble_##OP, char: PRE##_char_##OP, signed char: PRE##_schar_##OP,      \
     short: PRE##_short_##OP, unsigned char: PRE##_uchar_##OP, unsigned short: PRE##_ushort_##OP
 
 #define SHMEMI_BY_AMO(PRE, OP, x) _Generic(*(x), SHMEMI_AMO_CHOICES(PRE, OP))
-#define SHMEMI_BY_EXTENDED_AMO(PRE, OP, x)                                                                             \
-    _Generic(*(x), SHMEMI_AMO_CHOICES(PRE, OP), float: PRE##_float_##OP, double: PRE##_double_##OP)
-#define SHMEMI_BY_WAIT(PRE, OP, x)                                                                                     \
-    _Generic(*(x), SHMEMI_AMO_CHOICES(PRE, OP), short: PRE##_short_##OP, unsigned short: PRE##_ushort_##OP)
+#define SHMEMI_BY_EXTENDED_AMO(PRE, OP, x)                                                         \
+    _Generic(*(x), SHMEMI_AMO_CHOICES(PRE, OP), float: PRE##_float_##OP,                           \
+             double: PRE##_double_##OP)
+#define SHMEMI_BY_WAIT(PRE, OP, x)                                                                 \
+    _Generic(*(x), SHMEMI_AMO_CHOICES(PRE, OP), short: PRE##_short_##OP,                           \
+             unsigned short: PRE##_ushort_##OP)
 #define SHMEMI_BY_RMA(PRE, OP, x) _Generic(*(x), SHMEMI_RMA_CHOICES(PRE, OP))
-#define SHMEMI_BY_SUM(PRE, OP, x)                                                                                      \
-    _Generic(*(x), SHMEMI_RMA_CHOICES(PRE, OP), shmemi_complexf: PRE##_complexf_##OP,                                  \
+#define SHMEMI_BY_SUM(PRE, OP, x)                                                                  \
+    _Generic(*(x), SHMEMI_RMA_CHOICES(PRE, OP), shmemi_complexf: PRE##_complexf_##OP,              \
              shmemi_complexd: PRE##_complexd_##OP)
-/* Of signed integers only those with exact widths have bitwise operations. */
-#define SHMEMI_BY_BITWISE_AMO(PRE, OP, x)                                                                              \
-    _Generic(*(x), int32_t: PRE##_int32_##OP, int64_t: PRE##_int64_##OP, unsigned int: PRE##_uint_##OP,                \
+/* Of the signed integers, only the exact-width types support bitwise operations. */
+#define SHMEMI_BY_BITWISE_AMO(PRE, OP, x)                                                          \
+    _Generic(*(x), int32_t: PRE##_int32_##OP, int64_t: PRE##_int64_##OP,                           \
+             unsigned int: PRE##_uint_##OP, unsigned long: PRE##_ulong_##OP,                       \
+             unsigned long long: PRE##_ulonglong_##OP)
+#define SHMEMI_BY_BITS(PRE, OP, x)                                                                 \
+    _Generic(*(x), int8_t: PRE##_int8_##OP, int16_t: PRE##_int16_##OP, int32_t: PRE##_int32_##OP,  \
+             int64_t: PRE##_int64_##OP, unsigned char: PRE##_uchar_##OP,                           \
+             unsigned short: PRE##_ushort_##OP, unsigned int: PRE##_uint_##OP,                     \
              unsigned long: PRE##_ulong_##OP, unsigned long long: PRE##_ulonglong_##OP)
-#define SHMEMI_BY_BITS(PRE, OP, x)                                                                                     \
-    _Generic(*(x), int8_t: PRE##_int8_##OP, int16_t: PRE##_int16_##OP, int32_t: PRE##_int32_##OP,                      \
-             int64_t: PRE##_int64_##OP, unsigned char: PRE##_uchar_##OP, unsigned short: PRE##_ushort_##OP,            \
-             unsigned int: PRE##_uint_##OP, unsigned long: PRE##_ulong_##OP, unsigned long long: PRE##_ulonglong_##OP)
 
-/* ---- the choice by number: with a context there is one argument more ---- */
+/* ---- selection by number of arguments: a context is an additional first argument ---- */
 
 #define SHMEMI_PLAIN(BY, OP, x, ...) BY(shmem, OP, x)(x, __VA_ARGS__)
 #define SHMEMI_CTX(BY, OP, ctx, x, ...) BY(shmem_ctx, OP, x)(ctx, x, __VA_ARGS__)
@@ -42,12 +48,18 @@
 #define SHMEMI_PICK6(a, b, c, d, e, f, name, ...) name
 #define SHMEMI_PICK7(a, b, c, d, e, f, g, name, ...) name
 #define SHMEMI_PICK8(a, b, c, d, e, f, g, h, name, ...) name
-#define SHMEMI_CALL2(BY, OP, ...) SHMEMI_PICK3(__VA_ARGS__, SHMEMI_CTX, SHMEMI_PLAIN, 0)(BY, OP, __VA_ARGS__)
-#define SHMEMI_CALL3(BY, OP, ...) SHMEMI_PICK4(__VA_ARGS__, SHMEMI_CTX, SHMEMI_PLAIN, 0)(BY, OP, __VA_ARGS__)
-#define SHMEMI_CALL4(BY, OP, ...) SHMEMI_PICK5(__VA_ARGS__, SHMEMI_CTX, SHMEMI_PLAIN, 0)(BY, OP, __VA_ARGS__)
-#define SHMEMI_CALL5(BY, OP, ...) SHMEMI_PICK6(__VA_ARGS__, SHMEMI_CTX, SHMEMI_PLAIN, 0)(BY, OP, __VA_ARGS__)
-#define SHMEMI_CALL6(BY, OP, ...) SHMEMI_PICK7(__VA_ARGS__, SHMEMI_CTX, SHMEMI_PLAIN, 0)(BY, OP, __VA_ARGS__)
-#define SHMEMI_CALL7(BY, OP, ...) SHMEMI_PICK8(__VA_ARGS__, SHMEMI_CTX, SHMEMI_PLAIN, 0)(BY, OP, __VA_ARGS__)
+#define SHMEMI_CALL2(BY, OP, ...)                                                                  \
+    SHMEMI_PICK3(__VA_ARGS__, SHMEMI_CTX, SHMEMI_PLAIN, 0)(BY, OP, __VA_ARGS__)
+#define SHMEMI_CALL3(BY, OP, ...)                                                                  \
+    SHMEMI_PICK4(__VA_ARGS__, SHMEMI_CTX, SHMEMI_PLAIN, 0)(BY, OP, __VA_ARGS__)
+#define SHMEMI_CALL4(BY, OP, ...)                                                                  \
+    SHMEMI_PICK5(__VA_ARGS__, SHMEMI_CTX, SHMEMI_PLAIN, 0)(BY, OP, __VA_ARGS__)
+#define SHMEMI_CALL5(BY, OP, ...)                                                                  \
+    SHMEMI_PICK6(__VA_ARGS__, SHMEMI_CTX, SHMEMI_PLAIN, 0)(BY, OP, __VA_ARGS__)
+#define SHMEMI_CALL6(BY, OP, ...)                                                                  \
+    SHMEMI_PICK7(__VA_ARGS__, SHMEMI_CTX, SHMEMI_PLAIN, 0)(BY, OP, __VA_ARGS__)
+#define SHMEMI_CALL7(BY, OP, ...)                                                                  \
+    SHMEMI_PICK8(__VA_ARGS__, SHMEMI_CTX, SHMEMI_PLAIN, 0)(BY, OP, __VA_ARGS__)
 
 /* ---- remote memory access ---- */
 
@@ -73,36 +85,55 @@
 #define shmem_atomic_add(...) SHMEMI_CALL3(SHMEMI_BY_AMO, atomic_add, __VA_ARGS__)
 #define shmem_atomic_fetch_add(...) SHMEMI_CALL3(SHMEMI_BY_AMO, atomic_fetch_add, __VA_ARGS__)
 #define shmem_atomic_and(...) SHMEMI_CALL3(SHMEMI_BY_BITWISE_AMO, atomic_and, __VA_ARGS__)
-#define shmem_atomic_fetch_and(...) SHMEMI_CALL3(SHMEMI_BY_BITWISE_AMO, atomic_fetch_and, __VA_ARGS__)
+#define shmem_atomic_fetch_and(...)                                                                \
+    SHMEMI_CALL3(SHMEMI_BY_BITWISE_AMO, atomic_fetch_and, __VA_ARGS__)
 #define shmem_atomic_or(...) SHMEMI_CALL3(SHMEMI_BY_BITWISE_AMO, atomic_or, __VA_ARGS__)
 #define shmem_atomic_fetch_or(...) SHMEMI_CALL3(SHMEMI_BY_BITWISE_AMO, atomic_fetch_or, __VA_ARGS__)
 #define shmem_atomic_xor(...) SHMEMI_CALL3(SHMEMI_BY_BITWISE_AMO, atomic_xor, __VA_ARGS__)
-#define shmem_atomic_fetch_xor(...) SHMEMI_CALL3(SHMEMI_BY_BITWISE_AMO, atomic_fetch_xor, __VA_ARGS__)
-#define shmem_atomic_fetch_nbi(...) SHMEMI_CALL3(SHMEMI_BY_EXTENDED_AMO, atomic_fetch_nbi, __VA_ARGS__)
-#define shmem_atomic_swap_nbi(...) SHMEMI_CALL4(SHMEMI_BY_EXTENDED_AMO, atomic_swap_nbi, __VA_ARGS__)
-#define shmem_atomic_compare_swap_nbi(...) SHMEMI_CALL5(SHMEMI_BY_AMO, atomic_compare_swap_nbi, __VA_ARGS__)
-#define shmem_atomic_fetch_inc_nbi(...) SHMEMI_CALL3(SHMEMI_BY_AMO, atomic_fetch_inc_nbi, __VA_ARGS__)
-#define shmem_atomic_fetch_add_nbi(...) SHMEMI_CALL4(SHMEMI_BY_AMO, atomic_fetch_add_nbi, __VA_ARGS__)
-#define shmem_atomic_fetch_and_nbi(...) SHMEMI_CALL4(SHMEMI_BY_BITWISE_AMO, atomic_fetch_and_nbi, __VA_ARGS__)
-#define shmem_atomic_fetch_or_nbi(...) SHMEMI_CALL4(SHMEMI_BY_BITWISE_AMO, atomic_fetch_or_nbi, __VA_ARGS__)
-#define shmem_atomic_fetch_xor_nbi(...) SHMEMI_CALL4(SHMEMI_BY_BITWISE_AMO, atomic_fetch_xor_nbi, __VA_ARGS__)
+#define shmem_atomic_fetch_xor(...)                                                                \
+    SHMEMI_CALL3(SHMEMI_BY_BITWISE_AMO, atomic_fetch_xor, __VA_ARGS__)
+#define shmem_atomic_fetch_nbi(...)                                                                \
+    SHMEMI_CALL3(SHMEMI_BY_EXTENDED_AMO, atomic_fetch_nbi, __VA_ARGS__)
+#define shmem_atomic_swap_nbi(...)                                                                 \
+    SHMEMI_CALL4(SHMEMI_BY_EXTENDED_AMO, atomic_swap_nbi, __VA_ARGS__)
+#define shmem_atomic_compare_swap_nbi(...)                                                         \
+    SHMEMI_CALL5(SHMEMI_BY_AMO, atomic_compare_swap_nbi, __VA_ARGS__)
+#define shmem_atomic_fetch_inc_nbi(...)                                                            \
+    SHMEMI_CALL3(SHMEMI_BY_AMO, atomic_fetch_inc_nbi, __VA_ARGS__)
+#define shmem_atomic_fetch_add_nbi(...)                                                            \
+    SHMEMI_CALL4(SHMEMI_BY_AMO, atomic_fetch_add_nbi, __VA_ARGS__)
+#define shmem_atomic_fetch_and_nbi(...)                                                            \
+    SHMEMI_CALL4(SHMEMI_BY_BITWISE_AMO, atomic_fetch_and_nbi, __VA_ARGS__)
+#define shmem_atomic_fetch_or_nbi(...)                                                             \
+    SHMEMI_CALL4(SHMEMI_BY_BITWISE_AMO, atomic_fetch_or_nbi, __VA_ARGS__)
+#define shmem_atomic_fetch_xor_nbi(...)                                                            \
+    SHMEMI_CALL4(SHMEMI_BY_BITWISE_AMO, atomic_fetch_xor_nbi, __VA_ARGS__)
 
 /* ---- waiting ---- */
 
 #define shmem_wait_until(ivar, ...) SHMEMI_BY_WAIT(shmem, wait_until, ivar)(ivar, __VA_ARGS__)
-#define shmem_wait_until_all(ivars, ...) SHMEMI_BY_AMO(shmem, wait_until_all, ivars)(ivars, __VA_ARGS__)
-#define shmem_wait_until_any(ivars, ...) SHMEMI_BY_AMO(shmem, wait_until_any, ivars)(ivars, __VA_ARGS__)
-#define shmem_wait_until_some(ivars, ...) SHMEMI_BY_AMO(shmem, wait_until_some, ivars)(ivars, __VA_ARGS__)
-#define shmem_wait_until_all_vector(ivars, ...) SHMEMI_BY_AMO(shmem, wait_until_all_vector, ivars)(ivars, __VA_ARGS__)
-#define shmem_wait_until_any_vector(ivars, ...) SHMEMI_BY_AMO(shmem, wait_until_any_vector, ivars)(ivars, __VA_ARGS__)
-#define shmem_wait_until_some_vector(ivars, ...) SHMEMI_BY_AMO(shmem, wait_until_some_vector, ivars)(ivars, __VA_ARGS__)
+#define shmem_wait_until_all(ivars, ...)                                                           \
+    SHMEMI_BY_AMO(shmem, wait_until_all, ivars)(ivars, __VA_ARGS__)
+#define shmem_wait_until_any(ivars, ...)                                                           \
+    SHMEMI_BY_AMO(shmem, wait_until_any, ivars)(ivars, __VA_ARGS__)
+#define shmem_wait_until_some(ivars, ...)                                                          \
+    SHMEMI_BY_AMO(shmem, wait_until_some, ivars)(ivars, __VA_ARGS__)
+#define shmem_wait_until_all_vector(ivars, ...)                                                    \
+    SHMEMI_BY_AMO(shmem, wait_until_all_vector, ivars)(ivars, __VA_ARGS__)
+#define shmem_wait_until_any_vector(ivars, ...)                                                    \
+    SHMEMI_BY_AMO(shmem, wait_until_any_vector, ivars)(ivars, __VA_ARGS__)
+#define shmem_wait_until_some_vector(ivars, ...)                                                   \
+    SHMEMI_BY_AMO(shmem, wait_until_some_vector, ivars)(ivars, __VA_ARGS__)
 #define shmem_test(ivar, ...) SHMEMI_BY_WAIT(shmem, test, ivar)(ivar, __VA_ARGS__)
 #define shmem_test_all(ivars, ...) SHMEMI_BY_AMO(shmem, test_all, ivars)(ivars, __VA_ARGS__)
 #define shmem_test_any(ivars, ...) SHMEMI_BY_AMO(shmem, test_any, ivars)(ivars, __VA_ARGS__)
 #define shmem_test_some(ivars, ...) SHMEMI_BY_AMO(shmem, test_some, ivars)(ivars, __VA_ARGS__)
-#define shmem_test_all_vector(ivars, ...) SHMEMI_BY_AMO(shmem, test_all_vector, ivars)(ivars, __VA_ARGS__)
-#define shmem_test_any_vector(ivars, ...) SHMEMI_BY_AMO(shmem, test_any_vector, ivars)(ivars, __VA_ARGS__)
-#define shmem_test_some_vector(ivars, ...) SHMEMI_BY_AMO(shmem, test_some_vector, ivars)(ivars, __VA_ARGS__)
+#define shmem_test_all_vector(ivars, ...)                                                          \
+    SHMEMI_BY_AMO(shmem, test_all_vector, ivars)(ivars, __VA_ARGS__)
+#define shmem_test_any_vector(ivars, ...)                                                          \
+    SHMEMI_BY_AMO(shmem, test_any_vector, ivars)(ivars, __VA_ARGS__)
+#define shmem_test_some_vector(ivars, ...)                                                         \
+    SHMEMI_BY_AMO(shmem, test_some_vector, ivars)(ivars, __VA_ARGS__)
 
 /* ---- collectives ---- */
 
@@ -119,7 +150,7 @@
 #define shmem_min_reduce(...) SHMEMI_TEAM_CALL(SHMEMI_BY_RMA, min_reduce, __VA_ARGS__)
 #define shmem_sum_reduce(...) SHMEMI_TEAM_CALL(SHMEMI_BY_SUM, sum_reduce, __VA_ARGS__)
 #define shmem_prod_reduce(...) SHMEMI_TEAM_CALL(SHMEMI_BY_SUM, prod_reduce, __VA_ARGS__)
-/* Of a team, or the deprecated one of an active set. */
+/* With one argument shmem_team_sync, else the deprecated shmem_sync of an active set. */
 #define shmem_sync(...) SHMEMI_PICK4(__VA_ARGS__, shmem_sync, 0, 0, shmem_team_sync)(__VA_ARGS__)
 
 /* ---- deprecated ---- */
@@ -133,13 +164,14 @@
 #define shmem_fadd(dest, value, pe) SHMEMI_BY_OLD(fadd, dest)(dest, value, pe)
 #define shmem_add(dest, value, pe) SHMEMI_BY_OLD(add, dest)(dest, value, pe)
 #define shmem_wait(ivar, cmp_value) SHMEMI_BY_OLD_WAIT(ivar)(ivar, cmp_value)
-#define SHMEMI_BY_OLD(OP, x)                                                                                           \
+#define SHMEMI_BY_OLD(OP, x)                                                                       \
     _Generic(*(x), int: shmem_int_##OP, long: shmem_long_##OP, long long: shmem_longlong_##OP)
-#define SHMEMI_BY_OLD_EXTENDED(OP, x)                                                                                  \
-    _Generic(*(x), float: shmem_float_##OP, double: shmem_double_##OP, int: shmem_int_##OP, long: shmem_long_##OP,     \
-             long long: shmem_longlong_##OP)
-#define SHMEMI_BY_OLD_WAIT(x)                                                                                          \
-    _Generic(*(x), short: shmem_short_wait, int: shmem_int_wait, long: shmem_long_wait, long long: shmem_longlong_wait)
+#define SHMEMI_BY_OLD_EXTENDED(OP, x)                                                              \
+    _Generic(*(x), float: shmem_float_##OP, double: shmem_double_##OP, int: shmem_int_##OP,        \
+             long: shmem_long_##OP, long long: shmem_longlong_##OP)
+#define SHMEMI_BY_OLD_WAIT(x)                                                                      \
+    _Generic(*(x), short: shmem_short_wait, int: shmem_int_wait, long: shmem_long_wait,            \
+             long long: shmem_longlong_wait)
 /* clang-format on */
 
 #endif
