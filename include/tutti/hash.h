@@ -1,13 +1,14 @@
-/* The 128-bit content hash by which members of an elastic run compare their shared state
- * (docs/hash.md). The library on CPUs and kernels (tutti/hash_device.h) use the same functions:
- * pure arithmetic on 32-bit words, valid as C, C++ and CUDA. Not cryptographic.
+/* The 128-bit content hash with which members of an elastic run compare their shared state
+ * (docs/hash.md). The library and GPU kernels (tutti/hash_device.h) use the same functions: pure
+ * arithmetic on 32-bit words, valid in C, C++ and CUDA. The hash is not cryptographic.
  *
- * The content consists of blocks of TUTTI_HASH_BLOCK_BYTES, and a block of rows of
+ * The content is divided into blocks of TUTTI_HASH_BLOCK_BYTES, and each block into rows of
  * TUTTI_HASH_ROW_BYTES. Word l of each row, little-endian, belongs to lane l. Zeros pad the last
- * row.
- *   per lane      tutti_hash_lane_begin, _take for each word, _end, which adds to the digest
+ * row. Calls:
+ *   per lane      tutti_hash_lane_begin; tutti_hash_lane_take for each word; tutti_hash_lane_end,
+ *                 which adds the lane to the digest of the block
  *   per block     tutti_hash_block_end, which adds the digest to the sum
- *   per content   tutti_hash_end
+ *   at the end    tutti_hash_end
  * Lanes and blocks may be processed in any order and in parallel: their results are added. */
 #ifndef TUTTI_HASH_H
 #define TUTTI_HASH_H
@@ -18,11 +19,11 @@
 #define TUTTI_HASH_ROW_BYTES 128
 #define TUTTI_HASH_BLOCK_BYTES 16384
 
-/* Odd multipliers: hexadecimal digits of the fractions of pi and e. */
+/* Odd multipliers, from the hexadecimal digits of the fractions of pi and e. */
 #define TUTTI_HASH_MULTIPLY_A 0x85a308d3u
 #define TUTTI_HASH_MULTIPLY_B 0xec4e6c89u
 #define TUTTI_HASH_MULTIPLY_MIX 0x9cf4f3c7u
-/* Constants that are mixed into the two words of a lane, and into the sum of all blocks. */
+/* Constants that are mixed with the state of each lane, and with the sum of all blocks. */
 #define TUTTI_HASH_LANE_2 0x243f6a88u
 #define TUTTI_HASH_LANE_3 0x13198a2eu
 #define TUTTI_HASH_VALUE_2 0xb7e15162u
@@ -44,7 +45,7 @@ TUTTI_HASH_CODE uint32_t tutti_hash_rotate(uint32_t x, int left)
     return x << left | x >> (32 - left);
 }
 
-/* Mixes 128 bits; a permutation. */
+/* Mixes 128 bits. This is a permutation. */
 TUTTI_HASH_CODE void tutti_hash_mix(uint32_t x[4])
 {
     for (int pass = 0; pass < TUTTI_HASH_MIX_PASSES; pass++)
@@ -73,7 +74,7 @@ TUTTI_HASH_CODE void tutti_hash_lane_take(uint32_t *a, uint32_t *b, uint32_t wor
     *b = tutti_hash_rotate(*b + *a, TUTTI_HASH_ROTATE_B) * TUTTI_HASH_MULTIPLY_B;
 }
 
-/* Adds the final state of a lane to the digest of its block, initially zeros. */
+/* Adds the final state of a lane to the digest of its block, which is initially zero. */
 TUTTI_HASH_CODE void tutti_hash_lane_end(uint32_t digest[4], uint32_t a, uint32_t b)
 {
     uint32_t x[4] = { a, b, TUTTI_HASH_LANE_2, TUTTI_HASH_LANE_3 };
@@ -85,7 +86,7 @@ TUTTI_HASH_CODE void tutti_hash_lane_end(uint32_t digest[4], uint32_t a, uint32_
 
 /* ---- blocks and content ---- */
 
-/* Adds the digest of block `block` to the sum of the content, initially zeros. */
+/* Adds the digest of block `block` to the sum of the content, which is initially zero. */
 TUTTI_HASH_CODE void tutti_hash_block_end(uint32_t sum[4], const uint32_t digest[4], uint64_t block)
 {
     uint32_t x[4] = { digest[0] ^ (uint32_t)block, digest[1] ^ (uint32_t)(block >> 32), digest[2],
@@ -96,8 +97,8 @@ TUTTI_HASH_CODE void tutti_hash_block_end(uint32_t sum[4], const uint32_t digest
         sum[i] += x[i];
 }
 
-/* Writes the hash of a content of `bytes` bytes whose blocks have the given sum. Messages carry it
- * as four little-endian words. */
+/* Computes the hash of a content of `bytes` bytes from the sum of its blocks. Messages contain the
+ * hash as four little-endian words. */
 TUTTI_HASH_CODE void tutti_hash_end(uint32_t value[4], const uint32_t sum[4], uint64_t bytes)
 {
     value[0] = sum[0] ^ (uint32_t)bytes;

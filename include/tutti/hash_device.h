@@ -1,10 +1,11 @@
 /* The content hash of tutti/hash.h for kernels, distributed over the thread blocks of a device.
  *
- * One source for CUDA and the CPU device (tutti/device.h). On a GPU a warp processes a block of the
- * content: each thread is a lane, and a row is one access of 128 bytes. The warp adds its lanes,
- * keeps the sum of its blocks in registers, and adds that to the common sum once, at the end. On
- * the CPU device a thread block is one thread, which processes all lanes in turn. The hash is the
- * same as on the host, for any alignment and any number of thread blocks. */
+ * The source is the same for CUDA and the CPU device (tutti/device.h). On a GPU a warp processes a
+ * block of the content: each thread processes one lane, and a row is read with one access of 128
+ * bytes. The warp adds its lanes, accumulates its blocks in registers, and adds the result to the
+ * common sum once, at the end. On the CPU device a thread block is one thread, which processes all
+ * lanes one after the other. The hash is the same as on the host, for any alignment and any number
+ * of thread blocks. */
 #ifndef TUTTI_HASH_DEVICE_H
 #define TUTTI_HASH_DEVICE_H
 
@@ -16,8 +17,8 @@
 /* A word that may alias any type of content. */
 typedef uint32_t tutti_hash_aligned __attribute__((may_alias));
 
-/* Returns the word at byte `at` of data[bytes], at any alignment, padded with zeros behind the end.
- * Reads nothing outside the content. */
+/* Returns the word at byte `at` of data[bytes], padded with zeros after the end. Any alignment.
+ * Does not read outside the content. */
 TUTTI_DEVICE uint32_t tutti_hash_word(const uint8_t *data, uint64_t bytes, uint64_t at)
 {
     const uint32_t odd = (uint32_t)((uintptr_t)(data + at) % 4);
@@ -35,10 +36,10 @@ TUTTI_DEVICE uint32_t tutti_hash_word(const uint8_t *data, uint64_t bytes, uint6
     return word;
 }
 
-/* Words of a lane that are loaded before the first one is used, to hide the memory latency. */
+/* Number of words of a lane that are loaded before the first is used, to hide memory latency. */
 #define TUTTI_HASH_AHEAD 16
 
-/* Adds all words of a lane of a whole block, which is aligned to 4 bytes. */
+/* Adds all words of a lane of a full block, which is 4-byte aligned. */
 TUTTI_DEVICE void tutti_hash_lane_take_all(uint32_t *a, uint32_t *b, const uint8_t *block,
                                            uint32_t lane)
 {
@@ -60,7 +61,7 @@ TUTTI_DEVICE void tutti_hash_lane_take_all(uint32_t *a, uint32_t *b, const uint8
     }
 }
 
-/* Adds lane `lane` of the content's block block[bytes] to the digest of the block. */
+/* Adds lane `lane` of block[bytes] to the digest of that block. */
 TUTTI_DEVICE void tutti_hash_lane(uint32_t digest[4], const uint8_t *block, uint64_t bytes,
                                   uint32_t lane)
 {
@@ -79,7 +80,7 @@ TUTTI_DEVICE void tutti_hash_lane(uint32_t digest[4], const uint8_t *block, uint
     tutti_hash_lane_end(digest, a, b);
 }
 
-/* Sums the digests of all lanes of a warp; each thread gets the result. */
+/* Adds the digests of all lanes of a warp. Each thread receives the sum. */
 TUTTI_DEVICE void tutti_hash_warp_sum(uint32_t digest[4])
 {
 #if defined(__CUDA_ARCH__)
@@ -101,12 +102,13 @@ TUTTI_DEVICE void tutti_hash_add(uint32_t *at, uint32_t value)
 #endif
 }
 
-/* Adds the share of thread block `block` of `nblocks` to sum[4], initially zeros. All threads of
- * all thread blocks call it; a thread block is one thread or whole warps. When all have returned,
- * tutti_hash_end(value, sum, bytes) gives the hash of data[bytes] (any alignment).
- * data may also be a range of a longer content. It begins at block `first_block` of the content and
- * ends at the end of a block or of the content; the sums of ranges are added word by word.
- * INVALID: a thread block is neither one thread nor whole warps; nothing was added. */
+/* Hashes the share of thread block `block` of `nblocks` and adds it to sum[4], which is initially
+ * zero. All threads of all thread blocks call it; a thread block is one thread or consists of full
+ * warps. After all have returned, tutti_hash_end(value, sum, bytes) computes the hash of
+ * data[bytes]. data may have any alignment.
+ * data may also be a range of a longer content. The range begins at block `first_block` of the
+ * content and ends at the end of a block or of the content. Sums of ranges are added word by word.
+ * INVALID: a thread block is neither one thread nor full warps; sum is unchanged. */
 TUTTI_DEVICE tutti_status tutti_hash_blocks(uint32_t block, uint32_t nblocks, const void *data,
                                             uint64_t bytes, uint64_t first_block, uint32_t sum[4])
 {
@@ -137,7 +139,7 @@ TUTTI_DEVICE tutti_status tutti_hash_blocks(uint32_t block, uint32_t nblocks, co
 /* ---- CUDA: in stream order ------------------------------------------------------------------- */
 
 #if defined(__CUDACC__)
-/* A template, so that only sources that use it contain the kernel. */
+/* This is a template, so that the kernel is compiled only where it is used. */
 template <int threads>
 __global__ void tutti_hash_kernel(const void *data, uint64_t bytes, uint64_t first_block,
                                   uint32_t *sum)
@@ -145,7 +147,7 @@ __global__ void tutti_hash_kernel(const void *data, uint64_t bytes, uint64_t fir
     tutti_hash_blocks(blockIdx.x, gridDim.x, data, bytes, first_block, sum);
 }
 
-/* Adds a range to sum[4] in device memory, in stream order; arguments as in tutti_hash_blocks. */
+/* Adds a range to sum[4] in device memory, in stream order. Arguments as in tutti_hash_blocks. */
 static inline cudaError_t tutti_hash_on(cudaStream_t stream, const void *data, uint64_t bytes,
                                         uint64_t first_block, uint32_t *sum)
 {
@@ -160,8 +162,8 @@ static inline cudaError_t tutti_hash_on(cudaStream_t stream, const void *data, u
     return cudaGetLastError();
 }
 
-/* Hashes data[bytes] in device memory, in stream order, and waits for the result. Writes value on
- * success only. */
+/* Hashes data[bytes] in device memory, in stream order, and waits for the result. Writes value only
+ * on success. */
 static inline cudaError_t tutti_hash_cuda(cudaStream_t stream, const void *data, uint64_t bytes,
                                           uint32_t value[4])
 {
