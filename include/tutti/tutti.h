@@ -1,20 +1,21 @@
 /* Tutti: collective communication for machine learning, in C.
  *
- * Conventions of all calls below:
+ * Conventions for all calls below:
  *  - Shapes: `src[count]` and `dst[nranks][count]` are contiguous arrays of `type`, row-major.
- *  - Units: counts, displacements and offsets are `size_t` elements. Names in _bytes are bytes,
- *    names in _ms and _ns are milliseconds and nanoseconds.
+ *  - Units: counts, displacements and offsets are `size_t`, in elements. A suffix gives any other
+ *    unit: _bytes, _ms (milliseconds) or _ns (nanoseconds).
  *  - Errors: every call returns a tutti_status and writes its outputs only on TUTTI_OK. The error
  *    message is in tutti_last_error() of the calling thread, and on stderr (see TUTTI_LOG).
  *  - Order: all ranks of a communicator call its collectives in the same order.
- *  - Threads: one thread at a time may call on a communicator. A second one gets TUTTI_ERR_INVALID
- *    at once, and nothing is started; if that leaves ranks out of step, they get
+ *  - Threads: only one thread at a time may use a communicator. A concurrent call returns
+ *    TUTTI_ERR_INVALID at once and starts nothing. If the ranks then make different calls, they get
  *    TUTTI_ERR_MISMATCH or TUTTI_ERR_TIMEOUT. Different threads may use different communicators.
  *    Calls marked "any thread" have no such restriction.
- *  - Blocking: with `call` NULL, a call blocks and uses the communicator's deadline.
+ *  - Local: calls marked "local" do not communicate with other ranks.
+ *  - Blocking: with `call` NULL, a call blocks and uses the communicator's timeout.
  *  - Structs: set `size` to sizeof the struct and zero the rest; zero (or NULL) means default.
- *    Structs grow at their end. The library reads fields that an older program lacks as zero, from
- *    release 0.1 on. An older library accepts unknown fields only if they are zero; otherwise it
+ *    New releases add fields at the end. Fields that an older program (0.1 or later) does not have
+ *    are read as zero. An older library accepts unknown fields only if they are zero; otherwise it
  *    returns TUTTI_ERR_INVALID.
  *  - Ownership: buffers belong to the caller. Tutti reads and writes them until the call returns
  *    (blocking) or its request completes, with any status, and does not touch them afterwards.
@@ -22,8 +23,8 @@
  *    allgather and gather with src == dst[rank]; reduce_scatter and scatter with dst == src[rank].
  *    Any other overlap of src and dst is an error.
  *
- * Any collective, send, receive or wait may return the errors of tutti_status below. Comments name
- * only errors that need more explanation.
+ * Any collective, send, receive or wait may return the errors of tutti_status below. Comments on
+ * calls describe only errors that need more explanation.
  *
  * Sources: NCCL 2.x user guide (names, argument order, in-place rules, busbw); MPI 4.0, chapters 5
  * and 6 (definitions of the operations); NCCLX (arXiv 2510.20171). */
@@ -62,16 +63,17 @@ typedef enum tutti_status {
     TUTTI_ERR_UNSUPPORTED = 9,  /* valid, but not supported by this build or machine */
     TUTTI_ERR_PROTOCOL = 10,    /* a remote process violated the protocol */
     TUTTI_ERR_FORKED = 11,      /* object of the parent process, used in the child of a fork */
-    TUTTI_ERR_RANGE = 12,       /* a late-decided size exceeds its declared maximum; the same on
-                                   all ranks; nothing was written */
+    TUTTI_ERR_RANGE = 12,       /* a size read when an exchange started exceeds its declared maximum
+                                   (tutti_alltoallv_dynamic); returned on all ranks; nothing was
+                                   written */
     TUTTI_STATUS_COUNT = 13
 } tutti_status;
 
 /* Returns the name of a status, e.g. "PEER_LOST", or "?" for an unknown value. Any thread. */
 TUTTI_API const char *tutti_status_name(tutti_status status);
 
-/* Returns the message of the calling thread's last failed call, or "" if none has failed. The
- * string is valid until the thread's next failing call. */
+/* Returns the message of the calling thread's last failed call, or "" if no call has failed. The
+ * string is valid until the thread's next failed call. */
 TUTTI_API const char *tutti_last_error(void);
 
 /* Returns the library's version, e.g. "0.1.0". Any thread. */
@@ -92,7 +94,7 @@ typedef enum tutti_dtype {
 /* Reduction operations.
  * A reduction step on 16-bit or 8-bit floats adds in f32 and rounds the result once, to nearest
  * even. With n ranks there are at most n - 1 steps. For values of equal sign, the relative error of
- * the sum is at most (n - 1) * u. u is 2^-11 (f16), 2^-8 (bf16), 2^-4 (e4m3) or 2^-3 (e5m2).
+ * the sum is at most (n - 1) * u, where u is 2^-11 (f16), 2^-8 (bf16), 2^-4 (e4m3) or 2^-3 (e5m2).
  * Integer sums and products wrap. MIN and MAX return NaN if an operand is NaN. */
 typedef enum tutti_redop {
     TUTTI_SUM = 0,
@@ -109,28 +111,28 @@ typedef enum tutti_redop {
 } tutti_redop;
 
 /* Encodings of quantized collectives (tutti_call.quant).
- * Values are sent in blocks of 256 bytes, or of 128 bytes with 4-bit codes. A block has parameters
- * and one code for each of 248 elements (F8*: 252; U4: 240). N is 255 or 15. For the elements x of
- * a block:
+ * Values are sent in blocks of 256 bytes, or of 128 bytes with 4-bit codes. A block contains its
+ * parameters and one code for each of 248 elements (F8*: 252; U4: 240). N is 255 (U8) or 15 (U4).
+ * For the elements x of a block:
  *   MINMAX  q = round((x - min) / (max - min) * N), decoded as min + q / N * (max - min).
  *           The minimum, the maximum and constant blocks are exact.
- *   ZERO    q = round(x / scale) + zero. The range is extended to include 0,
- *           scale = (max - min) / N, and zero is the code of 0. Zeros are exact.
- *   F8      q = x / scale as an 8-bit float. scale is a power of two that brings the largest
+ *   ZERO    q = round(x / scale) + zero, with min and max extended to include 0,
+ *           scale = (max - min) / N, and zero the code of 0. Zeros are exact.
+ *   F8      q = x / scale as an 8-bit float. scale is the power of two that brings the largest
  *           magnitude into the range of the type.
- * Each rank adds its own input, unquantized, to the received values in f32. It quantizes what it
- * sends. A finished result is forwarded unchanged, and its rank keeps the value that it sent.
- * Therefore all ranks, and all runs, produce the same bits.
+ * Each rank adds its own input, unquantized, to the received values in f32, and quantizes the sum
+ * that it sends. A final result is forwarded unchanged. The rank that computed it keeps the decoded
+ * value that it sent. Therefore results are bitwise identical on all ranks and in all runs.
  *
- * Error. Let S and R be the sums, over the ranks, of a block's largest magnitude and of its range
- * (ZERO: the extended range, R <= 2 S). A sum is quantized m times: nranks times in a ring,
+ * Error. Let S and R be the sums, over all ranks, of a block's largest magnitude and of its range
+ * (ZERO: the extended range, R <= 2 S). A sum is quantized m times: m = nranks in a ring,
  * m <= 2 (nranks - 1) in general, and m = 1 without a reduction. Then
  *   MINMAX, ZERO   |error| <= m (R / 2N + 2^-20 S) + m N 2^-149
  *   F8             |error| <= ((1 + e)^m - 1) S + m 2^-135, e = 2^-4 (E4M3), 2^-3 (E5M2)
  * plus the rounding to the type (f64 is sent as f32). AVG divides the bound by nranks. Negative
- * and denormal numbers have the same bounds. A block with an infinity, a NaN or an overflowing f32
- * sum becomes NaN as a whole; other blocks are unaffected. A result beyond the range of f16 or
- * bf16 becomes the largest finite number of the type. */
+ * and denormal numbers have the same bounds. If a block contains an infinity, a NaN or an f32 sum
+ * that overflows, all its elements become NaN; other blocks are unaffected. Results outside the
+ * range of f16 or bf16 become the largest finite number of the type. */
 typedef enum tutti_quant {
     TUTTI_QUANT_NONE = 0,
     TUTTI_QUANT_MINMAX_U8,
@@ -142,7 +144,7 @@ typedef enum tutti_quant {
     TUTTI_QUANT_COUNT
 } tutti_quant;
 
-/* Returns the bytes of one element, or 0 for an unknown type. Any thread. */
+/* Returns the size of one element in bytes, or 0 for an unknown type. Any thread. */
 TUTTI_API size_t tutti_dtype_bytes(tutti_dtype type);
 /* Return the names that the tools print and accept, or "?" for an unknown value. Any thread. */
 TUTTI_API const char *tutti_dtype_name(tutti_dtype type);       /* "f32" */
@@ -161,65 +163,67 @@ typedef struct tutti_conf {
                                NULL: from the environment */
     int32_t nranks;         /* 0: nranks and rank are taken from the environment */
     int32_t rank;           /* read only if nranks > 0 */
-    const char *token;      /* shared secret of the job; NULL: TUTTI_TOKEN, else none */
-    int64_t timeout_ms;     /* deadline of start-up and default deadline of every call;
+    const char *token;      /* shared secret of the job; NULL: TUTTI_TOKEN, else no token */
+    int64_t timeout_ms;     /* timeout of start-up, and default timeout of every call;
                                0: TUTTI_TIMEOUT_MS (default 300000); negative: none */
     const char *wires;      /* allowed transports, e.g. "shm,verbs,tcp";
                                NULL: TUTTI_WIRES, else all usable ones except verbs and ofi */
-    const char *interfaces; /* network interfaces: "eth", "=eth0", "^docker,lo";
-                               NULL: TUTTI_INTERFACES, else chosen by route */
-    int32_t lanes;          /* 1..16 per peer: TCP connections, or RDMA queue pairs or endpoints for
-                               bulk data; 0: TUTTI_LANES, else chosen */
-    int32_t no_restore;     /* 1: do not restore in-place input after a failure (saves one copy) */
-    const char *security;   /* of connections between hosts: "plain"; "token" or "certificate" for
-                               TLS 1.3 (TUTTI_CERTIFICATE, TUTTI_KEY, TUTTI_AUTHORITY);
-                               NULL: TUTTI_SECURITY, else plain. The same on all ranks */
+    const char *interfaces; /* network interfaces: by prefix "eth", by name "=eth0", all but
+                               "^docker,lo"; NULL: TUTTI_INTERFACES, else selected by the
+                               routing table */
+    int32_t lanes;          /* 1 to 16 per peer: TCP connections, or for bulk data RDMA queue pairs
+                               or endpoints; 0: TUTTI_LANES, else automatic */
+    int32_t no_restore;     /* 1: do not restore in-place input after a failure; saves a copy */
+    const char *security;   /* connections between hosts: "plain" (unencrypted), or TLS 1.3 with a
+                               "token" or a "certificate" (TUTTI_CERTIFICATE, TUTTI_KEY,
+                               TUTTI_AUTHORITY); NULL: TUTTI_SECURITY, else plain. Must be the
+                               same on all ranks */
 } tutti_conf;
 
-/* Rendezvous address that the application itself distributes to the other ranks. */
+/* Rendezvous id that the application distributes to all ranks (tutti_id_create). */
 typedef struct tutti_id {
     char bytes[128];
 } tutti_id;
 
 /* Creates the communicator of all ranks of the job. Collective: blocks until all ranks have
  * connected, or until the deadline.
- * conf   rank, size and rendezvous; NULL or zero fields: from the environment
- *        (TUTTI_RANK/TUTTI_SIZE/TUTTI_RENDEZVOUS, `tutti run`, mpirun of Open MPI or MPICH, srun,
- *        torchrun)
- * *out   owned by the caller, who frees it with tutti_comm_destroy
- * TIMEOUT: ranks are missing. The message names them on every rank that connected. If rank 0 is
- * missing, which serves tcp:// and file://, the message names rank 0 only. */
+ * conf   rank, size and rendezvous; if it is NULL or has zero fields, they are read from the
+ *        environment (TUTTI_RANK, TUTTI_SIZE and TUTTI_RENDEZVOUS, or the variables of `tutti run`,
+ *        mpirun of Open MPI or MPICH, srun, torchrun)
+ * *out   is owned by the caller and freed with tutti_comm_destroy
+ * TIMEOUT: ranks are missing. The message names them on every rank that connected. Rank 0 serves
+ * tcp:// and file:// rendezvous; if it is missing, the message names rank 0 only. */
 TUTTI_API tutti_status tutti_comm_create(tutti_comm **out, const tutti_conf *conf);
 
-/* Creates an id in one process, which need not become rank 0. The process then serves the start-up
- * in the background until all ranks have connected or the deadline has passed. conf may be NULL. */
+/* Creates an id in one process, which need not be rank 0. Until all ranks have connected, or the
+ * timeout has expired, this process serves their start-up in the background. conf may be NULL. */
 TUTTI_API tutti_status tutti_id_create(tutti_id *out, const tutti_conf *conf);
-/* Like tutti_comm_create, but the id replaces conf->rendezvous and conf->token. */
+/* Like tutti_comm_create, but uses the id instead of conf->rendezvous and conf->token. */
 TUTTI_API tutti_status tutti_comm_create_id(tutti_comm **out, const tutti_id *id, int nranks,
                                             int rank, const tutti_conf *conf);
 
-/* Splits `parent` by colour; within a colour, ranks are ordered by key, then by parent rank. A rank
- * with a negative colour participates and gets *out = NULL. Collective over parent. The new
+/* Splits `parent` by colour; within a colour, ranks are ordered by key, then by parent rank. Ranks
+ * with a negative colour also call it, and get *out = NULL. Collective over parent. The new
  * communicator shares the parent's connections. Source: MPI_Comm_split. */
 TUTTI_API tutti_status tutti_comm_split(tutti_comm *parent, int colour, int key, tutti_comm **out);
-/* Creates a communicator of the same ranks, whose messages never match those of `parent`.
- * Collective over parent. Source: MPI_Comm_dup. */
+/* Creates a communicator with the same ranks and separate message matching. Collective over parent.
+ * Source: MPI_Comm_dup. */
 TUTTI_API tutti_status tutti_comm_dup(tutti_comm *parent, tutti_comm **out);
 
-/* Return this process's rank and the number of ranks; -1 if comm is NULL. Any thread. */
+/* Return this process's rank, and the number of ranks; -1 if comm is NULL. Any thread. */
 TUTTI_API int tutti_comm_rank(const tutti_comm *comm);
 TUTTI_API int tutti_comm_size(const tutti_comm *comm);
 
-/* Returns TUTTI_OK if the communicator is usable, else the error that ended it. Never blocks.
- * Any thread. */
+/* Returns TUTTI_OK if the communicator is usable, else the error that made it unusable. Does not
+ * block. Any thread. */
 TUTTI_API tutti_status tutti_comm_status(const tutti_comm *comm);
 
-/* Aborts all calls on `comm` on all of its ranks: they return TUTTI_ERR_ABORTED soon. Does not
- * wait. Afterwards only tutti_comm_destroy is useful. Any thread. Source: ncclCommAbort. */
+/* Aborts the communicator on all its ranks: current and later calls return TUTTI_ERR_ABORTED. Does
+ * not wait for them. Then destroy the communicator. Any thread. Source: ncclCommAbort. */
 TUTTI_API tutti_status tutti_comm_abort(tutti_comm *comm);
 
-/* Frees the communicator. Not collective. Aborts pending requests first; the caller must still wait
- * for each of them. comm may be NULL. */
+/* Frees the communicator. Not collective. Pending requests are aborted first; the caller must still
+ * free each of them with a wait. comm may be NULL. */
 TUTTI_API void tutti_comm_destroy(tutti_comm *comm);
 
 /* ---- call options ---------------------------------------------------------------------------- */
@@ -227,44 +231,46 @@ TUTTI_API void tutti_comm_destroy(tutti_comm *comm);
 /* Options of one call. Zero means default; set `size` to sizeof. */
 typedef struct tutti_call {
     size_t size;
-    tutti_request **request;    /* not NULL: non-blocking. The call returns at once; *request is the
-                                   caller's, who must complete it with one of the waits below */
-    int64_t timeout_ms;         /* 0: the communicator's; negative: none. On an idle
-                                   machine the call ends within 5 ms of it. Before it fails, it
-                                   queries the ranks that it waits for, one round trip each. If one
-                                   has stopped responding, it takes 500 ms to identify it, and up to
-                                   5 s on a busy machine */
-    const char *algo;           /* forces an algorithm by name (`tutti info --algos`):
-                                   "allreduce_ring", or short "ring"; the same on all ranks */
-    uint32_t tag;               /* send and recv only: matched in order per (peer, tag). Each tag
-                                   used in a direction takes up to 48 bytes until the communicator
-                                   is destroyed */
-    double scale;               /* TUTTI_PREMUL_SUM only: the factor; 0 is TUTTI_ERR_INVALID. May
-                                   differ between ranks */
-    tutti_quant quant;          /* quantized transfer. For allreduce, reduce, reduce_scatter,
+    tutti_request **request;    /* non-NULL: the call does not block; it returns at once. The caller
+                                   owns *request and must free it with one of the waits below */
+    int64_t timeout_ms;         /* 0: the communicator's timeout; negative: none. On an idle machine
+                                   a call returns within 5 ms of its deadline. Before it returns, it
+                                   queries the ranks that it waits for, with one round trip each. If
+                                   a rank does not respond, identifying it takes another 500 ms, and
+                                   on a busy machine up to 5 s */
+    const char *algo;           /* name of the algorithm to use (`tutti info --algos`), e.g.
+                                   "allreduce_ring", or just "ring"; must be the same on all ranks.
+                                   NULL: automatic */
+    uint32_t tag;               /* send and recv only: calls match in order per (peer, tag). Each
+                                   (direction, tag) in use takes up to 48 bytes until the
+                                   communicator is destroyed */
+    double scale;               /* TUTTI_PREMUL_SUM only: factor of this rank's input, which may
+                                   differ between ranks; must not be 0 */
+    tutti_quant quant;          /* quantized transfer, for allreduce, reduce, reduce_scatter,
                                    allgather and broadcast of f16, bf16, f32 and f64; reductions
-                                   with SUM or AVG. TUTTI_ERR_UNSUPPORTED for everything else. The
-                                   same on all ranks */
-    float *error_feedback;      /* with quant only, on all ranks or none: [elements of src], zeros
-                                   before the first call, kept by the caller between calls. The
-                                   quantization error of this rank is added to src in the next call,
-                                   so that errors do not accumulate. Unchanged if the call fails */
-    uint64_t divisor;           /* TUTTI_AVG only: divides the sum instead of nranks, at most
-                                   2^32 - 1; 0: nranks. For a fixed world size in which some ranks
-                                   contribute nothing. The same on all ranks, which is checked */
+                                   only with SUM or AVG. Other calls return TUTTI_ERR_UNSUPPORTED.
+                                   Must be the same on all ranks */
+    float *error_feedback;      /* with quant only, on all ranks or none: array [elements of src],
+                                   zeroed before the first call and passed to all later calls. It
+                                   receives the quantization error of this rank, which the next call
+                                   adds to src, so that errors do not accumulate. Unchanged if the
+                                   call fails */
+    uint64_t divisor;           /* TUTTI_AVG only: divisor of the sum, at most 2^32 - 1; 0: nranks.
+                                   Useful if some ranks contribute nothing, or if the number of
+                                   ranks varies. Must be the same on all ranks, which is checked */
 } tutti_call;
 
-/* Makes progress and returns TUTTI_PENDING while the request runs, else its final status. Does not
- * free the request. */
+/* Makes progress. Returns TUTTI_PENDING while the request is pending, else its final status. Does
+ * not free the request. */
 TUTTI_API tutti_status tutti_test(tutti_request *request);
 /* Blocks until the request completes, frees it and returns its status.
  * INVALID: request is NULL. */
 TUTTI_API tutti_status tutti_wait(tutti_request *request);
-/* Waits for requests[n] and frees all of them; skips NULL entries. Returns the first error by
- * index, or TUTTI_OK. */
+/* Waits for requests[n] and frees all of them; skips NULL entries. Returns the error of the request
+ * with the lowest index, or TUTTI_OK. */
 TUTTI_API tutti_status tutti_wait_all(tutti_request **requests, size_t n);
-/* Waits until one of requests[n] completes, frees it, sets its entry to NULL and *index to its
- * index, and returns its status. INVALID: all entries are NULL. */
+/* Waits until one of requests[n] completes and frees it. Sets its entry to NULL and *index to its
+ * index, and returns its status. Skips NULL entries. INVALID: all entries are NULL. */
 TUTTI_API tutti_status tutti_wait_any(tutti_request **requests, size_t n, size_t *index);
 
 /* ---- collectives ----------------------------------------------------------------------------- */
@@ -272,24 +278,24 @@ TUTTI_API tutti_status tutti_wait_any(tutti_request **requests, size_t n, size_t
 /* dst[i] = op over all ranks r of src_r[i]. Shapes: src[count], dst[count], on every rank. */
 TUTTI_API tutti_status tutti_allreduce(const void *src, void *dst, size_t count, tutti_dtype type,
                                        tutti_redop op, tutti_comm *comm, const tutti_call *call);
-/* As allreduce, with the result on `root` only; dst is ignored on other ranks. */
+/* Like allreduce, with the result only on `root`; dst is ignored on other ranks. */
 TUTTI_API tutti_status tutti_reduce(const void *src, void *dst, size_t count, tutti_dtype type,
                                     tutti_redop op, int root, tutti_comm *comm,
                                     const tutti_call *call);
-/* Reduces src[nranks][count]; dst[count] is row `rank` of the result. */
+/* Reduces src[nranks][count] over all ranks; dst[count] is row `rank` of the result. */
 TUTTI_API tutti_status tutti_reduce_scatter(const void *src, void *dst, size_t count,
                                             tutti_dtype type, tutti_redop op, tutti_comm *comm,
                                             const tutti_call *call);
-/* As reduce_scatter, with rows of counts[r] elements packed in rank order, and dst[counts[rank]].
- * counts[nranks] is the same on all ranks. */
+/* Like reduce_scatter, with rows of counts[r] elements in src, packed in rank order, and
+ * dst[counts[rank]]. counts[nranks] must be the same on all ranks. */
 TUTTI_API tutti_status tutti_reduce_scatterv(const void *src, void *dst, const size_t *counts,
                                              tutti_dtype type, tutti_redop op, tutti_comm *comm,
                                              const tutti_call *call);
 /* dst[r] = src of rank r. Shapes: src[count], dst[nranks][count]. */
 TUTTI_API tutti_status tutti_allgather(const void *src, void *dst, size_t count, tutti_dtype type,
                                        tutti_comm *comm, const tutti_call *call);
-/* As allgather, with counts[r] elements of rank r at dst + displs[r]. counts[nranks] and
- * displs[nranks] are the same on all ranks. displs NULL: packed in rank order. */
+/* Like allgather, with counts[r] elements of rank r at dst + displs[r]. counts[nranks] and
+ * displs[nranks] must be the same on all ranks. displs NULL: packed in rank order. */
 TUTTI_API tutti_status tutti_allgatherv(const void *src, void *dst, const size_t *counts,
                                         const size_t *displs, tutti_dtype type, tutti_comm *comm,
                                         const tutti_call *call);
@@ -300,7 +306,7 @@ TUTTI_API tutti_status tutti_broadcast(const void *src, void *dst, size_t count,
  * other ranks. */
 TUTTI_API tutti_status tutti_gather(const void *src, void *dst, size_t count, tutti_dtype type,
                                     int root, tutti_comm *comm, const tutti_call *call);
-/* As gather, with counts and displs as in tutti_allgatherv. */
+/* Like gather, with counts and displs as in tutti_allgatherv. */
 TUTTI_API tutti_status tutti_gatherv(const void *src, void *dst, const size_t *counts,
                                      const size_t *displs, tutti_dtype type, int root,
                                      tutti_comm *comm, const tutti_call *call);
@@ -308,7 +314,7 @@ TUTTI_API tutti_status tutti_gatherv(const void *src, void *dst, const size_t *c
  * other ranks. */
 TUTTI_API tutti_status tutti_scatter(const void *src, void *dst, size_t count, tutti_dtype type,
                                      int root, tutti_comm *comm, const tutti_call *call);
-/* As scatter, with counts[r] elements for rank r at src + displs[r]; arrays as in
+/* Like scatter, with counts[r] elements for rank r at src + displs[r]; the arrays are as in
  * tutti_allgatherv. */
 TUTTI_API tutti_status tutti_scatterv(const void *src, void *dst, const size_t *counts,
                                       const size_t *displs, tutti_dtype type, int root,
@@ -316,8 +322,8 @@ TUTTI_API tutti_status tutti_scatterv(const void *src, void *dst, const size_t *
 /* dst[r] on this rank = src[rank] of rank r. Shapes: src[nranks][count], dst[nranks][count]. */
 TUTTI_API tutti_status tutti_alltoall(const void *src, void *dst, size_t count, tutti_dtype type,
                                       tutti_comm *comm, const tutti_call *call);
-/* As alltoall, with this rank's own counts and displacements, each [nranks]; displs NULL: packed.
- * recv_counts[r] here must equal send_counts of rank r for this rank.
+/* Like alltoall, with counts and displacements of this rank, each [nranks]; displs NULL: packed.
+ * recv_counts[r] on this rank must equal send_counts[rank] on rank r.
  * In place: src == dst, with equal counts and equal displacements. The row received from r replaces
  * the row sent to r. Rows must not overlap. */
 TUTTI_API tutti_status tutti_alltoallv(const void *src, const size_t *send_counts,
@@ -329,17 +335,17 @@ TUTTI_API tutti_status tutti_barrier(tutti_comm *comm, const tutti_call *call);
 
 /* ---- point to point -------------------------------------------------------------------------- */
 
-/* Send and receive buf[count]. They match in call order per (pair, direction, tag). Type and count
- * must be equal on both ranks, else both return MISMATCH, and the message shows both calls.
- * I8 and U8 stand for bytes: with one of them on either side, only the sizes in bytes must be
- * equal. The peer may be this rank; then start one of the two with a request first, or put both
- * into a group. INVALID: a blocking call to this rank itself whose counterpart was not started. */
+/* Send and receive buf[count]. Calls match in order per (pair, direction, tag). Type and count must
+ * be equal on both ranks; otherwise both return MISMATCH, and the message shows both calls. If one
+ * of the types is I8 or U8, only the sizes in bytes must be equal. The peer may be this rank: then
+ * start the first of the two calls with a request, or use a group. INVALID: the peer is this rank,
+ * the call blocks, and its counterpart has not been started. */
 TUTTI_API tutti_status tutti_send(const void *buf, size_t count, tutti_dtype type, int peer,
                                   tutti_comm *comm, const tutti_call *call);
 TUTTI_API tutti_status tutti_recv(void *buf, size_t count, tutti_dtype type, int peer,
                                   tutti_comm *comm, const tutti_call *call);
 
-/* One send or receive of a group. */
+/* A send or receive in a group. */
 typedef struct tutti_p2p {
     int is_recv;        /* 0: send from buf; 1: receive into buf */
     int peer;
@@ -349,11 +355,11 @@ typedef struct tutti_p2p {
     uint32_t tag;
 } tutti_p2p;
 
-/* Runs the sends and receives ops[n] together. No order among them can deadlock; sends between one
- * pair still match in list order. All ops are checked before the first one is started.
- * call->request is one request for the whole group and completes with its last op.
- * call->timeout_ms is the deadline of each op; call->tag and call->algo are ignored.
- * ops[n] may be freed when the call returns. Returns the first error by index.
+/* Runs the sends and receives ops[n] concurrently. They cannot deadlock, whatever their order in
+ * ops[]; operations of the same pair, direction and tag match in list order. All ops are checked
+ * before the first one is started. call->request is one request for the whole group and completes
+ * with its last op. call->timeout_ms applies to each op; call->tag and call->algo are ignored.
+ * ops[n] may be freed when the call returns. Returns the error with the lowest index.
  * Source: ncclGroupStart and ncclGroupEnd; MPI_Isend, MPI_Irecv and MPI_Waitall. */
 TUTTI_API tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *comm,
                                    const tutti_call *call);
@@ -361,28 +367,26 @@ TUTTI_API tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *c
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Allocates zeroed, page-aligned memory that other ranks of this host can map, so that a transfer
- * to it needs one copy. Local. At most 256 allocations at a time for all communicators of one
- * start-up; NOMEM beyond. The caller frees *out with tutti_mem_free, before the communicator is
- * destroyed, when no call uses it. */
+ * to it needs one copy. Local. The maximum is 256 allocations at a time for all communicators of a
+ * start-up; beyond it the call returns NOMEM. The caller frees *out with tutti_mem_free, after the
+ * last call that uses it and before the communicator is destroyed. */
 TUTTI_API tutti_status tutti_mem_alloc(tutti_comm *comm, size_t bytes, void **out);
 TUTTI_API tutti_status tutti_mem_free(tutti_comm *comm, void *mem);
-/* Registers mem[bytes] of the caller for frequent use. The memory stays the caller's and must
- * outlive the registration, which tutti_mem_deregister ends with the same `mem`. Local; valid for
- * all communicators. RDMA devices register the whole range: at once, in the background or at first
- * use, as TUTTI_REGISTER selects (docs/rdma.md); memory of tutti_mem_alloc likewise. Other
- * transports gain nothing from it. A buffer may span several adjacent registrations.
- * NOMEM: a device could not register it at once. Source: ncclCommRegister.
+/* Registers mem[bytes] of the caller, who keeps owning it, for frequent use. Local; valid for all
+ * communicators. RDMA transports register the whole range at once, in the background or at first
+ * use, as set by TUTTI_REGISTER (docs/rdma.md). The same applies to memory from tutti_mem_alloc.
+ * Registration has no effect on other transports. A buffer may span several adjacent registrations.
+ * NOMEM: a device could not register the memory at once. Source: ncclCommRegister.
  *
- * Deregister returns INVALID and changes nothing for an address that is not the start of a
- * registration, or is deregistered already, and while an operation uses the memory. If an RDMA
- * device has registered it, that holds also while a window or a put uses it. Memory must be
- * deregistered before it is unmapped. */
+ * tutti_mem_deregister ends the registration that starts at `mem`; call it before the memory is
+ * unmapped. It returns INVALID, without any effect, if no registration starts at `mem`, or if an
+ * operation uses the memory (with RDMA also: if a window or a put uses it). */
 TUTTI_API tutti_status tutti_mem_register(tutti_comm *comm, void *mem, size_t bytes);
 TUTTI_API tutti_status tutti_mem_deregister(tutti_comm *comm, void *mem);
 
-/* Kind of device memory. libfabric needs it; libibverbs does not. */
+/* Kind of device memory. Used by libfabric; ignored by libibverbs. */
 typedef enum tutti_mem_kind {
-    TUTTI_MEM_MAPPED = 0,       /* device memory mapped into this process and usable by its CPU */
+    TUTTI_MEM_MAPPED = 0,       /* device memory that is mapped into this process for the CPU */
     TUTTI_MEM_CUDA,
     TUTTI_MEM_ROCM,
     TUTTI_MEM_LEVEL_ZERO
@@ -393,68 +397,68 @@ typedef struct tutti_mem_device {
     size_t size;
     tutti_mem_kind kind;
     int device;                 /* device number in the runtime of `kind` (CUDA: its ordinal) */
-    int has_dmabuf;             /* 1: dmabuf and dmabuf_offset are set; 0: RDMA devices register the
-                                   address, which needs a kernel module like nvidia-peermem */
-    int dmabuf;                 /* descriptor, e.g. of cuMemGetHandleForAddressRange or
-                                   hsa_amd_portable_export_dmabuf; the caller's, who may close it
-                                   after the call */
-    size_t dmabuf_offset;       /* bytes: where mem begins in the dma-buf */
+    int has_dmabuf;             /* 1: dmabuf and dmabuf_offset are set; 0: memory is registered by
+                                   address, which requires a kernel module like nvidia-peermem */
+    int dmabuf;                 /* file descriptor, e.g. from cuMemGetHandleForAddressRange or
+                                   hsa_amd_portable_export_dmabuf; owned by the caller, and may be
+                                   closed after the call */
+    size_t dmabuf_offset;       /* offset of mem in the dma-buf, in bytes */
 } tutti_mem_device;
 
-/* Registers mem[bytes] as device (GPU) memory. Tutti then never accesses it by CPU, only by RDMA.
- * It may back a window (tutti_window_create) and be the source of a put. Signals
- * (tutti_rma.signal_window), gets, atomics, puts to the own rank, collectives and messages need
- * host memory and return UNSUPPORTED for it. Both ends of a put need a transport that supports
- * device memory: verbs, or ofi with a provider that neither copies nor registers per endpoint
- * (docs/rdma.md).
- * mem, bytes and dmabuf_offset are multiples of the page size. The registration ends with
- * tutti_mem_deregister, which must come before the memory is freed. Local; valid for all
- * communicators. UNSUPPORTED: no transport of this job supports it, or no device can register it.
+/* Registers mem[bytes] as device (GPU) memory. Tutti accesses it only with RDMA, not with the CPU.
+ * It can be the memory of a window (tutti_window_create) and the source of a put. Signals
+ * (tutti_rma.signal_window), gets, atomics, puts to the calling rank, collectives and messages
+ * require host memory and return UNSUPPORTED for device memory. A put requires a transport that
+ * supports device memory at both ends: verbs, or ofi with a provider that neither copies nor
+ * registers per endpoint (docs/rdma.md).
+ * mem, bytes and dmabuf_offset must be multiples of the page size. tutti_mem_deregister ends the
+ * registration; call it before the memory is freed. Local; valid for all communicators.
+ * UNSUPPORTED: no transport of this job supports device memory, or no device can register it.
  * Sources: dma-buf (kernel.org, driver-api/dma-buf), ibv_reg_dmabuf_mr(3), fi_mr(3). */
 TUTTI_API tutti_status tutti_mem_register_device(tutti_comm *comm, void *mem, size_t bytes,
                                                  const tutti_mem_device *what);
 
-/* RDMA registrations of this process, over all communicators (docs/rdma.md). Set `size` to
- * sizeof. */
+/* Statistics of the RDMA registrations of this process, for all communicators (docs/rdma.md). Set
+ * `size` to sizeof. */
 typedef struct tutti_registered {
     size_t size;
     uint64_t hits;              /* uses of memory that was already registered */
-    uint64_t misses;            /* registrations made at a use or by tutti_mem_register */
-    uint64_t dynamic;           /* of these, of memory that the program did not register itself */
+    uint64_t misses;            /* new registrations, at a use or by tutti_mem_register */
+    uint64_t dynamic;           /* misses for memory that the program did not register */
     uint64_t evicted;           /* registrations ended by TUTTI_REGISTER_BYTES, by
                                    TUTTI_REGISTER_COUNT or by a limit of the device */
     uint64_t invalidated;       /* registrations ended because the memory was unmapped, remapped or
                                    released */
     uint64_t count, bytes;      /* current registrations and their bytes */
     uint64_t bytes_most;        /* highest value of `bytes` */
-    uint64_t told_bytes;        /* bytes registered by tutti_mem_register and not deregistered */
-    uint64_t registering_ns, undoing_ns;    /* time in the devices' libraries, registering and
-                                               deregistering */
+    uint64_t told_bytes;        /* bytes that are currently registered by tutti_mem_register */
+    uint64_t registering_ns, undoing_ns;    /* time spent in the device libraries for
+                                               registration and deregistration */
 } tutti_registered;
 
-/* Writes the numbers of this process to *out. Any thread, at any time. INVALID: out is NULL, or
+/* Writes the statistics of this process to *out. Any thread, at any time. INVALID: out is NULL, or
  * out->size is wrong. */
 TUTTI_API tutti_status tutti_mem_registered(tutti_registered *out);
 
 /* Memory that Tutti uses for one purpose. */
 typedef struct tutti_memory_part {
     const char *purpose;        /* e.g. "engine: peers"; static storage */
-    int shared;                 /* 1: shared by all communicators of one start-up; 0: of this one */
+    int shared;                 /* 1: shared by all communicators of one start-up; 0: not */
     uint64_t fixed_bytes;       /* independent of the number of ranks */
-    uint64_t rank_bytes;        /* of tables with an entry for each rank, connected or not */
-    uint64_t peer_bytes;        /* for ranks with which this rank has communicated */
+    uint64_t rank_bytes;        /* tables with an entry for each rank, connected or not */
+    uint64_t peer_bytes;        /* state of the ranks with which this rank has communicated */
 } tutti_memory_part;
 
 /* Memory of a communicator in this process, without the overhead of allocators and the kernel. Set
- * `size` to sizeof. An idle rank, with which nothing was exchanged, costs idle_bytes: the sum of
- * rank_bytes / nranks. This assumes a job with as many ranks as the communicator. */
+ * `size` to sizeof. An idle rank is one with which this rank has not communicated. It takes
+ * idle_bytes: the sum of rank_bytes / nranks (with job_ranks for shared parts). */
 typedef struct tutti_memory {
     size_t size;
-    uint32_t nranks;            /* of the communicator */
-    uint32_t job_ranks;         /* of the start-up; determines the size of shared tables */
+    uint32_t nranks;            /* ranks of the communicator */
+    uint32_t job_ranks;         /* ranks of the start-up; determines the size of shared tables */
     uint32_t connected;         /* ranks with a connection to this one */
     uint32_t nparts;
-    double idle_bytes;          /* per idle rank */
+    double idle_bytes;          /* bytes per idle rank */
     uint64_t bytes;             /* total */
     tutti_memory_part parts[40];
 } tutti_memory;
@@ -463,30 +467,31 @@ typedef struct tutti_memory {
  * being destroyed. INVALID: out is NULL, or out->size is wrong. */
 TUTTI_API tutti_status tutti_comm_memory(tutti_comm *comm, tutti_memory *out);
 
-/* Time of operations in this process by phase, in nanoseconds, over all communicators of one
- * start-up. In an elastic run, the times of tutti_run_comm include the run's own operations since
- * its members last connected (tutti_run_stats_t.worlds). Time in no phase was waiting. Set `size`
- * to sizeof. Source of the phases: "Collective Communication for 100k+ GPUs", 2025, section 5.3. */
+/* Time of operations in this process by phase, for all communicators of one start-up. In an elastic
+ * run, the times of tutti_run_comm include the run's own operations since the members last
+ * reconnected (tutti_run_stats_t.worlds). The remaining time of an operation was spent waiting. Set
+ * `size` to sizeof.
+ * Source of the phases: "Collective Communication for 100k+ GPUs", 2025, section 5.3. */
 typedef struct tutti_times {
     size_t size;
-    uint64_t calls;             /* completed operations; very short ones are not timed */
-    uint64_t call_ns;           /* from begin to end */
-    uint64_t send_ns;           /* copy out: from the caller's memory to a peer or a transport */
-    uint64_t forward_ns;        /* reduce and forward in one pass, without a local store */
+    uint64_t calls;             /* completed operations; very short operations are not timed */
+    uint64_t call_ns;           /* from start to completion */
+    uint64_t send_ns;           /* copies from the caller's memory to a peer or a transport */
+    uint64_t forward_ns;        /* reductions that forward the result without storing it locally */
     uint64_t reduce_ns;         /* reductions that store their result */
-    uint64_t copy_ns;           /* copy in: from the landing buffer to the destination, including a
-                                   copy to the next peer in the same pass */
-    uint64_t wire_ns;           /* transfers done by this process's CPU (tcp) */
-    uint64_t most_in_flight;    /* maximum bytes in flight to one peer, for algorithms that bound
-                                   them ("ftar") */
+    uint64_t copy_ns;           /* copies from the receive buffer to the destination, with copies to
+                                   the next peer in the same pass */
+    uint64_t wire_ns;           /* transfers by the CPU of this process (tcp) */
+    uint64_t most_in_flight;    /* maximum bytes in flight to a peer, for algorithms that limit them
+                                   (e.g. "ftar") */
 } tutti_times;
 
-/* Starts the timers from zero (on != 0) or stops them. They cost a few clock readings per segment.
- * Operations in progress are not timed, or not completely. Local; any thread. INVALID: comm is NULL
- * or is being destroyed. */
+/* Resets and starts the timers (on != 0), or stops them. Timing costs a few clock readings per
+ * segment. Operations in progress are timed only partly or not at all. Local; any thread. INVALID:
+ * comm is NULL or is being destroyed. */
 TUTTI_API tutti_status tutti_comm_time(tutti_comm *comm, int on);
-/* Writes the timers to *out; all zero unless they run. Local; any thread. INVALID: an argument is
- * NULL, or out->size is wrong. */
+/* Writes the times to *out, or zeros if the timers are stopped. Local; any thread. INVALID: an
+ * argument is NULL, or out->size is wrong. */
 TUTTI_API tutti_status tutti_comm_times(tutti_comm *comm, tutti_times *out);
 
 #ifdef __cplusplus
