@@ -160,16 +160,16 @@ typedef struct tutti_request tutti_request;
 typedef struct tutti_conf {
     size_t size;
     const char *rendezvous; /* "tcp://host:port", "tcp://[v6]:port" or "file:///path";
-                               NULL: from the environment */
-    int32_t nranks;         /* 0: nranks and rank are taken from the environment */
+                               NULL: read from the environment */
+    int32_t nranks;         /* 0: nranks and rank are read from the environment */
     int32_t rank;           /* read only if nranks > 0 */
     const char *token;      /* shared secret of the job; NULL: TUTTI_TOKEN, else no token */
     int64_t timeout_ms;     /* timeout of start-up, and default timeout of every call;
                                0: TUTTI_TIMEOUT_MS (default 300000); negative: none */
     const char *wires;      /* allowed transports, e.g. "shm,verbs,tcp";
-                               NULL: TUTTI_WIRES, else all usable ones except verbs and ofi */
-    const char *interfaces; /* network interfaces: by prefix "eth", by name "=eth0", all but
-                               "^docker,lo"; NULL: TUTTI_INTERFACES, else selected by the
+                               NULL: TUTTI_WIRES, else all usable transports except verbs and ofi */
+    const char *interfaces; /* network interfaces: "eth" (prefix), "=eth0" (exact name), "^docker,lo"
+                               (all except these); NULL: TUTTI_INTERFACES, else selected by the
                                routing table */
     int32_t lanes;          /* 1 to 16 per peer: TCP connections, or for bulk data RDMA queue pairs
                                or endpoints; 0: TUTTI_LANES, else automatic */
@@ -219,7 +219,8 @@ TUTTI_API int tutti_comm_size(const tutti_comm *comm);
 TUTTI_API tutti_status tutti_comm_status(const tutti_comm *comm);
 
 /* Aborts the communicator on all its ranks: current and later calls return TUTTI_ERR_ABORTED. Does
- * not wait for them. Then destroy the communicator. Any thread. Source: ncclCommAbort. */
+ * not wait for them. Afterwards the communicator can only be destroyed. Any thread.
+ * Source: ncclCommAbort. */
 TUTTI_API tutti_status tutti_comm_abort(tutti_comm *comm);
 
 /* Frees the communicator. Not collective. Pending requests are aborted first; the caller must still
@@ -255,9 +256,9 @@ typedef struct tutti_call {
                                    receives the quantization error of this rank, which the next call
                                    adds to src, so that errors do not accumulate. Unchanged if the
                                    call fails */
-    uint64_t divisor;           /* TUTTI_AVG only: divisor of the sum, at most 2^32 - 1; 0: nranks.
-                                   Useful if some ranks contribute nothing, or if the number of
-                                   ranks varies. Must be the same on all ranks, which is checked */
+    uint64_t divisor;           /* TUTTI_AVG only: divisor of the sum, at most 2^32 - 1; 0: nranks. For
+                                   a fixed divisor while some ranks contribute nothing. Must be the
+                                   same on all ranks, which is checked */
 } tutti_call;
 
 /* Makes progress. Returns TUTTI_PENDING while the request is pending, else its final status. Does
