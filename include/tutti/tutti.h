@@ -168,9 +168,9 @@ typedef struct tutti_conf {
                                0: TUTTI_TIMEOUT_MS (default 300000); negative: none */
     const char *wires;      /* allowed transports, e.g. "shm,verbs,tcp";
                                NULL: TUTTI_WIRES, else all usable transports except verbs and ofi */
-    const char *interfaces; /* network interfaces: "eth" (prefix), "=eth0" (exact name), "^docker,lo"
-                               (all except these); NULL: TUTTI_INTERFACES, else selected by the
-                               routing table */
+    const char *interfaces; /* network interfaces: "eth" (prefix), "=eth0" (exact name) or
+                               "^docker,lo" (all except these); NULL: TUTTI_INTERFACES, else
+                               selected by the routing table */
     int32_t lanes;          /* 1 to 16 per peer: TCP connections, or for bulk data RDMA queue pairs
                                or endpoints; 0: TUTTI_LANES, else automatic */
     int32_t no_restore;     /* 1: do not restore in-place input after a failure; saves a copy */
@@ -256,9 +256,9 @@ typedef struct tutti_call {
                                    receives the quantization error of this rank, which the next call
                                    adds to src, so that errors do not accumulate. Unchanged if the
                                    call fails */
-    uint64_t divisor;           /* TUTTI_AVG only: divisor of the sum, at most 2^32 - 1; 0: nranks. For
-                                   a fixed divisor while some ranks contribute nothing. Must be the
-                                   same on all ranks, which is checked */
+    uint64_t divisor;           /* TUTTI_AVG only: divisor of the sum, at most 2^32 - 1; 0: nranks.
+                                   Set it if some ranks contribute nothing to the average. Must be
+                                   the same on all ranks, which is checked */
 } tutti_call;
 
 /* Makes progress. Returns TUTTI_PENDING while the request is pending, else its final status. Does
