@@ -634,6 +634,10 @@ tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf 
         st = take_security(w, conf, &engine);
     if (!st)
         st = tt_engine_create(&w->engine, &engine);
+    if (!st && conf->host) {
+        w->places[w->rank].host = conf->host;
+        tt_engine_set_host(w->engine, conf->host);
+    }
     if (!st && w->rank == 0 && conf->tune_files)
         st = tt_tunes_load(&w->tunes, conf->tune_files);
     if (!st)
@@ -678,12 +682,6 @@ static tutti_status world_create(struct tt_world **out, const struct tt_launch *
     return TUTTI_OK;
 }
 
-tutti_status tt_world_start(struct tt_world *w, const struct tt_engine_hooks *hooks)
-{
-    tt_engine_set_hooks(w->engine, hooks);
-    return tt_engine_start(w->engine, w->overlay ? tt_overlay_fd(w->overlay) : -1, listen_to_overlay, w);
-}
-
 static void log_layout(const struct tt_world *w)
 {
     char text[400];
@@ -703,6 +701,14 @@ static void log_layout(const struct tt_world *w)
     if (w->constants.hosts.rail_byte_ns > 0)
         tt_log(TT_LOG_INFO, "the NICs of rank 0's host report %.4g Gbit/s", 8 / w->constants.hosts.rail_byte_ns);
     tt_float_env_leave(kept);
+}
+
+tutti_status tt_world_start(struct tt_world *w, const struct tt_engine_hooks *hooks)
+{
+    if (!w->overlay && w->nranks > 1)     /* a session; start-up logs it later */
+        log_layout(w);
+    tt_engine_set_hooks(w->engine, hooks);
+    return tt_engine_start(w->engine, w->overlay ? tt_overlay_fd(w->overlay) : -1, listen_to_overlay, w);
 }
 
 /* ---- communicators --------------------------------------------------------------------------------------------- */

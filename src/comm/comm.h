@@ -81,6 +81,7 @@ struct tt_world_conf {
     const char *tune_files;                 /* that rank 0 reads; NULL: none */
     const struct tt_constants *constants;   /* of this host, as they were measured before; NULL: rank 0 measures */
     const uint64_t *members;                /* [nranks], as tt_engine_conf has it */
+    uint64_t host;                          /* equal for ranks that share a host; 0: start-up proves it */
 };
 
 /* What calls have in common that can share an operation. */

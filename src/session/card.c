@@ -5,9 +5,9 @@
 
 #include "base/status.h"
 
-_Static_assert(1 + TT_ENDPOINT_BYTES + 1 + 2 + 16 <= TT_BLOB_BYTES, "a card fits a seat");
+_Static_assert(1 + TT_ENDPOINT_BYTES + 1 + 2 + 16 + 8 <= TT_BLOB_BYTES, "a card fits a seat");
 
-#define VERSION 1
+#define VERSION 2
 
 /* u8 family (0: none), u16 port, ip. */
 static void write_address(struct tt_writer *w, const struct tt_member_card *c)
@@ -60,6 +60,7 @@ void tt_member_card_write(const struct tt_member_card *c, struct tt_blob *out)
     tt_write_u8(&w, VERSION);
     tt_endpoint_write(&w, &c->inside);
     write_address(&w, c);
+    tt_write_u64(&w, c->mark);
     tt_assert(!w.bad);
     out->bytes = (uint16_t)tt_writer_bytes(&w);
 }
@@ -74,6 +75,7 @@ bool tt_member_card_read(struct tt_member_card *c, const struct tt_blob *blob)
         return false;
     tt_endpoint_read(&r, &c->inside);
     read_address(&r, c);
+    c->mark = tt_read_u64(&r);
     return !r.bad && r.at == r.end;
 }
 
@@ -91,15 +93,28 @@ static bool is_elsewhere(const struct tt_member_card *own, const struct tt_membe
     return memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr, &((const struct sockaddr_in6 *)b)->sin6_addr, 16) != 0;
 }
 
-size_t tt_member_card_candidates(const struct tt_member_card *own, const struct tt_member_card *peer,
-                                 struct tt_address *out)
+bool tt_member_card_is_here(const struct tt_member_card *own, const struct tt_member_card *peer,
+                            enum tt_mark_place place)
 {
-    const bool here = own->inside.host == peer->inside.host;
-    const size_t all = tt_endpoint_candidates(&own->inside, &peer->inside, out);
-    const size_t n = here && all > 1 ? 1 : all;     /* refused at loopback is gone (peers.c) */
-    const bool elsewhere = !here && is_elsewhere(own, peer);
-    size_t near = elsewhere ? 0 : tt_endpoint_near(&own->inside, &peer->inside);
+    return place == TT_MARK_HERE || (place == TT_MARK_UNKNOWN && own->inside.host == peer->inside.host);
+}
 
+size_t tt_member_card_candidates(const struct tt_member_card *own, const struct tt_member_card *peer,
+                                 enum tt_mark_place place, struct tt_address *out)
+{
+    struct tt_endpoint inside = peer->inside;
+    size_t n, near;
+    bool here;
+
+    if (place == TT_MARK_ELSEWHERE && inside.host == own->inside.host) {    /* it only looks the same */
+        inside.host++;
+        tt_endpoint_without_loopback(&inside);
+    }
+    here = inside.host == own->inside.host;
+    n = tt_endpoint_candidates(&own->inside, &inside, out);
+    if (here && place == TT_MARK_HERE && n > 1)
+        n = 1;      /* refused at loopback is gone (peers.c) */
+    near = !here && is_elsewhere(own, peer) ? 0 : tt_endpoint_near(&own->inside, &inside);
     if (!peer->has_outside)
         return n;
     near = near < n ? near : n;

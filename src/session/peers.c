@@ -10,6 +10,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/host.h"
 #include "base/log.h"
 #include "base/prng.h"
 #include "session/run.h"
@@ -64,6 +65,7 @@ static void want(tutti_run *run, const struct tt_seat *seat, uint64_t now_ns)
     p->wanted = true;
     if (!tt_member_card_read(&p->card, &seat->card))
         tt_log(TT_LOG_WARN, "invalid address card of member %llu", (unsigned long long)p->id);
+    p->place = tt_mark_find(p->card.mark);
     if (p->conn)
         return;
     p->away_ns = now_ns;
@@ -113,6 +115,19 @@ void tt_peers_want(tutti_run *run, uint64_t now_ns)
         if (!wanted && !run->reach) /* a proposal may come again with the same */
             unwant(run, p);
     }
+}
+
+uint64_t tt_peers_host(const tutti_run *run)
+{
+    uint64_t first = run->m.id, mark = run->mark.number;
+
+    for (const struct tt_peer_link *p = run->peers; p; p = p->next)
+        if (p->id < first && tt_run_rank_of(run, p->id) != UINT32_MAX &&
+            tt_member_card_is_here(&run->card, &p->card, p->place)) {
+            first = p->id;
+            mark = p->card.mark;
+        }
+    return mark ? mark : tt_host_hash();
 }
 
 /* ---- saying ---- */
@@ -392,7 +407,8 @@ static void failed(tutti_run *run, struct tt_peer_link *p, int err, uint64_t now
     struct tt_address at[TT_CARD_ADDRESSES];
 
     p->refusals = err == ECONNREFUSED ? p->refusals + 1 : 0;
-    if (!p->was_there || p->refusals < tt_member_card_candidates(&run->card, &p->card, at) || now_ns < p->gone_ns)
+    if (!p->was_there || p->refusals < tt_member_card_candidates(&run->card, &p->card, p->place, at) ||
+        now_ns < p->gone_ns)
         return;
     p->gone_ns = now_ns + run->m.lease_ns / 4;
     if (is_in_view(run, p))
@@ -402,7 +418,7 @@ static void failed(tutti_run *run, struct tt_peer_link *p, int err, uint64_t now
 static void try_address(tutti_run *run, struct tt_peer_link *p, uint64_t now_ns)
 {
     struct tt_address at[TT_CARD_ADDRESSES];
-    const size_t n = tt_member_card_candidates(&run->card, &p->card, at);
+    const size_t n = tt_member_card_candidates(&run->card, &p->card, p->place, at);
     int fd;
 
     if (n == 0) {

@@ -296,6 +296,7 @@ static void fini(tutti_run *run)
     tt_link_close(run);
     tt_peers_close(run);
     tt_acceptor_fini(&run->acceptor);
+    tt_mark_fini(&run->mark);
     if (run->wake_fd >= 0)
         close(run->wake_fd);
     if (run->epoll >= 0)
@@ -335,6 +336,7 @@ static tutti_run *make(void)
     pthread_condattr_destroy(&clock);
     run->forks = tt_forks();
     run->acceptor = (struct tt_acceptor){ .listener = -1, .timer = -1 };
+    run->mark = (struct tt_mark){ .fd = -1 };
     run->link.fd = -1;
     run->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     run->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -363,6 +365,8 @@ static tutti_status init_member(tutti_run *run, const tutti_run_conf *conf)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: the run's name \"%.40s...\" is longer than %zu bytes", name, sizeof mc.run - 1);
     snprintf(mc.run, sizeof mc.run, "%s", name);
     tt_random_bytes(mc.cookie, sizeof mc.cookie);
+    tt_mark_init(&run->mark);
+    run->card.mark = run->mark.number;
     tt_member_card_write(&run->card, &mc.card);
     tt_member_init(&run->m, &mc, tt_now_ns());
     return TUTTI_OK;

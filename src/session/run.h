@@ -86,6 +86,7 @@ struct tt_peer_link {
     struct tt_peer_link *next;
     uint64_t id;
     struct tt_member_card card;
+    enum tt_mark_place place;           /* where its mark was when it became wanted */
     bool wanted;                        /* in the view, or proposed */
     struct tt_peer_conn *conn;          /* the last that proved itself; NULL: none */
     struct tt_peer_conn *trying;        /* ours that has not yet, the latest */
@@ -209,6 +210,7 @@ struct tutti_run {
     struct tt_address coordinators[TT_RUN_COORDINATORS];
     uint32_t ncoordinators;
     struct tt_member_card card;
+    struct tt_mark mark;                /* whose number the card has */
     struct tt_outside outside;          /* of its data connections */
     uint32_t forks;                     /* before it was joined */
 
@@ -344,6 +346,8 @@ void tt_peers_want(tutti_run *run, uint64_t now_ns);
 /* Begins to reach who is proposed. */
 void tt_peers_reach(tutti_run *run, uint64_t now_ns);
 struct tt_peer_link *tt_peers_find(tutti_run *run, uint64_t id);
+/* The number of this host in a new world: equal for two members of the view exactly if they share a host, as their marks prove. */
+uint64_t tt_peers_host(const tutti_run *run);
 /* To everybody in the view. */
 void tt_peers_say(tutti_run *run, const struct tt_said *s);
 /* One message of both parts, to one of the view that is connected now; else it is lost. What there is to say is bounded: control messages, requests,

@@ -104,6 +104,7 @@ static tutti_status prepare(tutti_run *run, struct meeting *g)
                                   .outside = &run->outside,
                                   .secure = run->secure,
                                         .constants = tt_space_constants(),
+                                  .host = tt_peers_host(run),
                                         .members = g->ids };
     tutti_status st;
 

@@ -7,16 +7,20 @@ The hosts are network, UTS and mount namespaces. A directory that lies over /pro
 network namespace; an empty one gives them none. Skipped where namespaces may not be made."""
 
 import os
+import re
+import signal
 import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
-from cluster import CALLS, MEET, TUTTI, ClusterTest, environment, free_port, wait_until
+from cluster import BUILD, CALLS, MEET, TUTTI, ClusterTest, environment, free_port, wait_until
 from hosts import Hosts, HostsError
 
 HOSTS = ["hosta", "hostb"]
 ADDRESSES = ["10.213.17.1", "10.213.17.2"]
+MEMBER = str(BUILD / "tests" / "cluster" / "prog_member")
+TOKEN = "6f1d2c48f0b04c0c9d9f"
 
 
 def connect(hosts, *more):
@@ -28,7 +32,9 @@ def connect(hosts, *more):
         hosts.batch(host, "ip", lines + list(more))
 
 
-class HostsAlike(ClusterTest):
+class TwoHosts(ClusterTest):
+    """The picture above."""
+
     def setUp(self):
         self.hosts = Hosts(*HOSTS)
         self.addCleanup(self.hosts.__exit__)
@@ -53,6 +59,10 @@ class HostsAlike(ClusterTest):
 
     def look_alike(self):
         self.cover_proc(sys__kernel__random__boot_id="11111111-2222-3333-4444-555555555555\n", self__ns__net="")
+
+
+class RanksAlike(TwoHosts):
+    """A job's."""
 
     def run_ranks(self, hosts, program, *args, server=ADDRESSES[0], **more):
         """One process a rank, on the hosts with these indices; returns what each printed. All must succeed."""
@@ -123,6 +133,85 @@ class HostsAlike(ClusterTest):
         self.assertNotEqual(status, 0)
         self.assertIn("the server's host has no address that another host can connect to", output)
         self.assertNotIn("127.0.0.1", output)
+
+
+class MembersAlike(TwoHosts):
+    """An elastic run's. The lease is longer than the test's patience: a member that is not reached is never taken for dead."""
+
+    def setUp(self):
+        super().setUp()
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.processes = []
+        self.addCleanup(self.end)
+
+    def end(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+    def start(self, host, *args, **more):
+        """A process on the host with this index; its output goes to the file .out of what is returned."""
+        out = Path(self.folder.name, str(len(self.processes)))
+        with open(out, "w", encoding="ascii") as file:
+            process = subprocess.Popen(self.hosts.inside(HOSTS[host], *map(str, args)), stdin=subprocess.DEVNULL, stdout=file, stderr=file,
+                                       env=environment(TUTTI_TOKEN=TOKEN, **self.more, **more))
+        process.out = out
+        self.processes.append(process)
+        return process
+
+    def await_line(self, process, pattern):
+        wait_until(lambda: re.search(pattern, process.out.read_text()) or process.poll() is not None, f"a line like {pattern}")
+        self.assertRegex(process.out.read_text(), pattern)
+
+    def coordinator(self, host=0):
+        """Where it listens."""
+        at = f"{ADDRESSES[host]}:{free_port()}"
+        self.await_line(self.start(host, TUTTI, "coordinator", "--journal", "none", "--lease", 120000, "--listen", at), "listening on")
+        return at
+
+    def members(self, hosts, at, **more):
+        """One on each host with these indices; they reduce together."""
+        members = [self.start(host, MEMBER, at, 20000, len(hosts), TUTTI_LOG="info", **more) for host in hosts]
+        for member in members:
+            self.await_line(member, f"members {len(hosts)} ms")
+        return members
+
+    def leave(self, members):
+        for member in members:
+            member.send_signal(signal.SIGTERM)
+        for member in members:
+            self.assertEqual(member.wait(60), 0, member.out.read_text())
+
+    def test_members_on_hosts_that_look_alike_connect_over_the_network(self):
+        self.look_alike()
+        self.leave(self.members([0, 1], self.coordinator()))
+
+    def test_a_member_that_listens_at_the_same_port_of_a_host_that_looks_alike_is_not_taken_for_another(self):
+        self.look_alike()
+        self.leave(self.members([0, 1], self.coordinator(), TUTTI_LISTEN=f":{free_port()}"))
+
+    def test_members_that_share_one_of_two_hosts_that_look_alike_use_shared_memory(self):
+        self.look_alike()
+        members = self.members([0, 1, 0, 1], self.coordinator())
+        self.assertIn("4 ranks on 2 hosts", "".join(member.out.read_text() for member in members))
+        self.leave(members)
+
+    def test_members_of_one_host_without_proc_share_memory(self):
+        self.cover_proc()
+        self.leave(self.members([0, 0, 0], self.coordinator(), TUTTI_WIRES="shm"))
+
+    def test_members_on_hosts_without_proc_connect_over_tcp(self):
+        self.cover_proc()
+        self.leave(self.members([0, 1, 1], self.coordinator()))
+
+    def test_a_member_that_is_killed_on_a_host_that_looks_alike_is_lost_at_once(self):
+        self.look_alike()
+        members = self.members([0, 1, 0, 1], self.coordinator())
+        members[1].kill()
+        for member in members[:1] + members[2:]:
+            self.await_line(member, "members 3 ms")
+        self.leave(members[:1] + members[2:])
 
 
 if __name__ == "__main__":

@@ -30,7 +30,8 @@ static void read_card(const uint8_t *data, size_t bytes)
         return;
     tt_member_card_write(&card, &out);
     tt_assert(out.bytes == bytes && memcmp(out.data, data, bytes) == 0);
-    tt_assert(tt_member_card_candidates(&card, &card, at) <= TT_CARD_ADDRESSES);
+    for (enum tt_mark_place place = TT_MARK_HERE; place <= TT_MARK_UNKNOWN; place++)
+        tt_assert(tt_member_card_candidates(&card, &card, place, at) <= TT_CARD_ADDRESSES);
 }
 
 /* A number that this member knows, and what others say: any words make news, within bounds, and what they mean is written as it was read. */

@@ -440,10 +440,11 @@ static void announce(struct tt_member_card *c, const char *ip)
     c->has_outside = true;
 }
 
-static void in_order(const struct tt_member_card *own, const struct tt_member_card *peer, const char *expected)
+static void in_order(const struct tt_member_card *own, const struct tt_member_card *peer, enum tt_mark_place place,
+                     const char *expected)
 {
     struct tt_address at[TT_CARD_ADDRESSES];
-    const size_t n = tt_member_card_candidates(own, peer, at);
+    const size_t n = tt_member_card_candidates(own, peer, place, at);
     char all[TT_CARD_ADDRESSES * TT_ADDRESS_TEXT_BYTES] = "", one[TT_ADDRESS_TEXT_BYTES];
 
     for (size_t i = 0; i < n; i++) {
@@ -461,15 +462,34 @@ static void neighbours_come_first_then_what_is_announced(void **state)
     add(&own, "192.168.1.2");
     add(&peer, "10.9.9.9");
     add(&peer, "192.168.1.3");
-    in_order(&own, &peer, "192.168.1.3:2 10.9.9.9:2 ");
+    in_order(&own, &peer, TT_MARK_ELSEWHERE, "192.168.1.3:2 10.9.9.9:2 ");
     announce(&peer, "203.0.113.1");
-    in_order(&own, &peer, "192.168.1.3:2 203.0.113.1:4711 10.9.9.9:2 ");
+    in_order(&own, &peer, TT_MARK_ELSEWHERE, "192.168.1.3:2 203.0.113.1:4711 10.9.9.9:2 ");
     announce(&own, "203.0.113.1"); /* behind the same address translation */
-    in_order(&own, &peer, "192.168.1.3:2 203.0.113.1:4711 10.9.9.9:2 ");
+    in_order(&own, &peer, TT_MARK_ELSEWHERE, "192.168.1.3:2 203.0.113.1:4711 10.9.9.9:2 ");
     announce(&own, "203.0.113.2"); /* behind another one, in a house that looks the same */
-    in_order(&own, &peer, "203.0.113.1:4711 192.168.1.3:2 10.9.9.9:2 ");
+    in_order(&own, &peer, TT_MARK_ELSEWHERE, "203.0.113.1:4711 192.168.1.3:2 10.9.9.9:2 ");
     peer.inside.host = 1;
-    in_order(&own, &peer, "127.0.0.1:2 203.0.113.1:4711 ");
+    in_order(&own, &peer, TT_MARK_HERE, "127.0.0.1:2 203.0.113.1:4711 ");
+}
+
+static void a_host_that_looks_the_same_is_tried_at_its_other_addresses_too(void **state)
+{
+    struct tt_member_card own = { .inside = { .host = 1, .port = 1 } }, peer = { .inside = { .host = 1, .port = 2 } };
+
+    (void)state;
+    add(&own, "192.168.1.2");
+    add(&peer, "192.168.1.3");
+    in_order(&own, &peer, TT_MARK_HERE, "127.0.0.1:2 ");
+    in_order(&own, &peer, TT_MARK_UNKNOWN, "127.0.0.1:2 192.168.1.3:2 ");
+    in_order(&own, &peer, TT_MARK_ELSEWHERE, "192.168.1.3:2 ");
+    announce(&peer, "203.0.113.1");
+    in_order(&own, &peer, TT_MARK_UNKNOWN, "127.0.0.1:2 203.0.113.1:4711 192.168.1.3:2 ");
+    assert_true(tt_member_card_is_here(&own, &peer, TT_MARK_HERE));
+    assert_true(tt_member_card_is_here(&own, &peer, TT_MARK_UNKNOWN));
+    assert_false(tt_member_card_is_here(&own, &peer, TT_MARK_ELSEWHERE));
+    peer.inside.host = 3;
+    assert_false(tt_member_card_is_here(&own, &peer, TT_MARK_UNKNOWN));
 }
 
 /* ---- the coordinator's families ---- */
@@ -508,6 +528,7 @@ int main(void)
         cmocka_unit_test(addresses_and_wires_that_are_none_are_told),
         cmocka_unit_test(ports_that_are_all_taken_are_told),
         cmocka_unit_test(neighbours_come_first_then_what_is_announced),
+        cmocka_unit_test(a_host_that_looks_the_same_is_tried_at_its_other_addresses_too),
         cmocka_unit_test(members_come_by_ipv4_and_ipv6),
     };
 
