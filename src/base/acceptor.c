@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/near.h"
 #include "base/status.h"
 #include "base/watched.h"
 
@@ -27,7 +28,16 @@ tutti_status tt_acceptor_init(struct tt_acceptor *a, const char *what, int liste
         close(timer);
         return tt_fail_errno(err, "%s: watch the listener", what);
     }
-    *a = (struct tt_acceptor){ .what = what, .listener = listener, .timer = timer, .epoll = epoll, .data = data };
+    *a = (struct tt_acceptor){ .what = what,
+                               .listener = listener,
+                               .near = tt_near_listen(listener),
+                               .timer = timer,
+                               .epoll = epoll,
+                               .data = data };
+    if (a->near >= 0 && epoll_ctl(epoll, EPOLL_CTL_ADD, a->near, &ev) != 0) {
+        close(a->near);
+        a->near = -1;
+    }
     return TUTTI_OK;
 }
 
@@ -37,7 +47,9 @@ void tt_acceptor_fini(struct tt_acceptor *a)
         return;
     tt_watched_close(a->epoll, a->timer);
     tt_watched_close(a->epoll, a->listener);
-    a->listener = -1;
+    if (a->near >= 0)
+        tt_watched_close(a->epoll, a->near);
+    a->listener = a->near = -1;
 }
 
 static void watch_listener(struct tt_acceptor *a, bool on)
@@ -46,6 +58,8 @@ static void watch_listener(struct tt_acceptor *a, bool on)
 
     if (epoll_ctl(a->epoll, EPOLL_CTL_MOD, a->listener, &ev) == 0)
         a->paused = !on;
+    if (a->near >= 0)
+        epoll_ctl(a->epoll, EPOLL_CTL_MOD, a->near, &ev);
 }
 
 /* True while it is left alone. */
@@ -87,15 +101,22 @@ bool tt_acceptor_is_starved(const struct tt_acceptor *a)
     return a->starved_ns && tt_now_ns() - a->starved_ns > STARVED_NS;
 }
 
+static int take_from(int listener)
+{
+    const int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+    return fd < 0 && (errno == ENOSYS || errno == EPERM) ? accept_plainly(listener) : fd;
+}
+
 int tt_acceptor_take(struct tt_acceptor *a)
 {
     int fd;
 
     if (is_pausing(a))
         return -1;
-    fd = accept4(a->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0 && (errno == ENOSYS || errno == EPERM))
-        fd = accept_plainly(a->listener);
+    fd = take_from(a->listener);
+    if (fd < 0 && a->near >= 0 && errno != EMFILE && errno != ENFILE)
+        fd = take_from(a->near);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
         if (!a->starved_ns)
             a->starved_ns = tt_now_ns();

@@ -12,6 +12,7 @@
 struct tt_acceptor {
     const char *what;       /* begins the sentence that is logged: "tcp" */
     int listener;           /* -1: none */
+    int near;               /* its second one (base/near.h), or -1 */
     int timer;              /* fires when a listener that was left alone is to be tried again */
     int epoll;
     epoll_data_t data;

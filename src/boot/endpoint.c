@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/host.h"
+#include "base/near.h"
 #include "base/status.h"
 #include "wire/ifaddr.h"
 
@@ -198,6 +199,8 @@ void tt_address_text(const struct tt_address *a, char out[TT_ADDRESS_TEXT_BYTES]
 
         inet_ntop(AF_INET, &in->sin_addr, text, sizeof text);
         snprintf(out, TT_ADDRESS_TEXT_BYTES, "%s:%u", text, ntohs(in->sin_port));
+    } else if (a->storage.ss_family == AF_UNIX) {
+        snprintf(out, TT_ADDRESS_TEXT_BYTES, "this host");
     } else {
         const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&a->storage;
 
@@ -228,7 +231,7 @@ static int listen_at(const struct tt_address *a, uint16_t *port_out)
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     if (a->storage.ss_family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
-    if (bind(fd, (const struct sockaddr *)&a->storage, a->bytes) != 0 || listen(fd, BACKLOG) != 0)
+    if (tt_near_bind(fd, (const struct sockaddr *)&a->storage, a->bytes) != 0 || listen(fd, BACKLOG) != 0)
         goto fail;
     *port_out = port_of(fd);
     return fd;
@@ -283,6 +286,8 @@ int tt_connect_begin(const struct tt_address *a)
 {
     int fd, err;
 
+    if (tt_near_applies((const struct sockaddr *)&a->storage))
+        return tt_near_connect((const struct sockaddr *)&a->storage);
     fd = socket(a->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/hostport.h"
 #include "base/log.h"
+#include "base/near.h"
 #include "base/prng.h"
 #include "base/resolve.h"
 #include "base/status.h"
@@ -53,7 +54,7 @@ struct meet {
     bool published;
 
     struct tt_endpoint own;             /* of the overlay's listener */
-    int overlay_listener;
+    int overlay_listener, overlay_near;     /* the second one while lo is down (base/near.h), or -1 */
     int listener;                       /* given by the launcher's exchange: rank 0 is to serve there */
     uint16_t serve_port;
     struct tt_serve *serve;
@@ -705,12 +706,17 @@ static void settle(struct meet *m, struct tt_overlay *o)
 static tutti_status open_overlay(struct meet *m, struct tt_table *t, struct tt_overlay **out)
 {
     const struct tt_overlay_conf conf = {
-        .rank = t->rank, .nranks = t->nranks, .secret = t->secret, .listener = m->overlay_listener, .own = &m->own
+        .rank = t->rank,
+        .nranks = t->nranks,
+        .secret = t->secret,
+        .listener = m->overlay_listener,
+        .near = m->overlay_near,
+        .own = &m->own,
     };
     const tutti_status st = tt_overlay_open(out, &conf);
 
     if (!st)
-        m->overlay_listener = -1;
+        m->overlay_listener = m->overlay_near = -1;
     return st;
 }
 
@@ -721,7 +727,7 @@ static tutti_status meet_nobody(const void *card, size_t card_bytes, struct tt_t
                                 struct tt_overlay **overlay)
 {
     static const struct tt_endpoint nowhere;
-    struct tt_overlay_conf conf = { .nranks = 1, .listener = -1, .own = &nowhere };
+    struct tt_overlay_conf conf = { .nranks = 1, .listener = -1, .near = -1, .own = &nowhere };
     struct tt_table t;
     tutti_status st;
 
@@ -752,6 +758,7 @@ static tutti_status prepare(struct meet *m, struct tt_launch *launch, const void
     m->overlay_listener = tt_listen(NULL, 0, &port);
     if (m->overlay_listener < 0)
         return tt_fail_errno(errno, "overlay: listen");
+    m->overlay_near = tt_near_listen(m->overlay_listener);      /* at once: neighbours may connect before the overlay is open */
     st = tt_endpoint_init(&m->own, port, launch->interfaces);
     if (st)
         return st;
@@ -826,6 +833,7 @@ tutti_status tt_boot_meet(const struct tt_launch *launch, const void *card, size
                       .began_ns = tt_now_ns(),
                       .deadline_ns = deadline_ns,
                       .overlay_listener = -1,
+                      .overlay_near = -1,
                       .listener = -1,
                       .fd = -1,
                       .samehost = { .first = -1, .mark = -1 },
@@ -854,5 +862,7 @@ tutti_status tt_boot_meet(const struct tt_launch *launch, const void *card, size
         close(m.listener);
     if (m.overlay_listener >= 0)
         close(m.overlay_listener);
+    if (m.overlay_near >= 0)
+        close(m.overlay_near);
     return st;
 }

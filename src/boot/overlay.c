@@ -84,6 +84,7 @@ struct tt_overlay {
     uint8_t secret[SECRET_BYTES];
     int epoll, backlog;
     struct tt_acceptor acceptor;        /* none once every neighbour is decided */
+    struct tt_acceptor near;            /* likewise; while lo is down */
     bool backlogged;            /* the backlog descriptor is readable: there is more than epoll knows of */
     struct link links[TT_FLOOD_LINKS_MAX];
     struct guest guests[GUESTS_MAX];
@@ -373,10 +374,17 @@ static struct guest *free_guest(struct tt_overlay *o)
     return free_guest(o);
 }
 
+static int accept_one(struct tt_overlay *o)
+{
+    const int fd = tt_accept(&o->acceptor);
+
+    return fd < 0 && o->near.listener >= 0 ? tt_accept(&o->near) : fd;
+}
+
 static void accept_some(struct tt_overlay *o, uint64_t now_ns)
 {
     for (int n = 0; n < EVENTS_PER_ROUND; n++) {
-        const int fd = tt_accept(&o->acceptor);
+        const int fd = accept_one(o);
         struct guest *g;
 
         if (fd < 0)
@@ -655,6 +663,7 @@ void tt_overlay_settle(struct tt_overlay *o, bool give_up)
         keep(o, &ev);
     if (tt_overlay_is_settled(o) && o->acceptor.listener >= 0) {
         tt_acceptor_fini(&o->acceptor);
+        tt_acceptor_fini(&o->near);
         for (struct guest *g = o->guests; g < o->guests + GUESTS_MAX; g++)
             if (g->fd >= 0)
                 close_guest(o, g);
@@ -690,7 +699,7 @@ tutti_status tt_overlay_open(struct tt_overlay **out, const struct tt_overlay_co
     if (st)
         goto free_o;
     o->own = *conf->own;
-    o->acceptor.listener = -1;
+    o->acceptor.listener = o->near.listener = -1;
     memcpy(o->secret, conf->secret, SECRET_BYTES);
     for (struct guest *g = o->guests; g < o->guests + GUESTS_MAX; g++)
         g->fd = -1;
@@ -715,6 +724,9 @@ tutti_status tt_overlay_open(struct tt_overlay **out, const struct tt_overlay_co
         if (st)
             goto close_backlog;
     }
+    if (conf->near >= 0 &&
+        tt_acceptor_init(&o->near, "overlay", conf->near, o->epoll, (epoll_data_t){ .u32 = ON_LISTENER }) != TUTTI_OK)
+        close(conf->near);      /* logged; ranks of other hosts still connect */
     *out = o;
     return TUTTI_OK;
 
@@ -817,6 +829,7 @@ void tt_overlay_close(struct tt_overlay *o)
         if (g->fd >= 0)
             close_guest(o, g);
     tt_acceptor_fini(&o->acceptor);
+    tt_acceptor_fini(&o->near);
     close(o->backlog);
     close(o->epoll);
     tt_flood_fini(&o->flood);

@@ -11,6 +11,7 @@ struct tt_overlay_conf {
     uint32_t rank, nranks;
     const uint8_t *secret;              /* [16]; copied */
     int listener;                       /* taken over, on success only; closed once every neighbour is decided */
+    int near;                           /* its second one (base/near.h), or -1; likewise */
     const struct tt_endpoint *own;      /* copied */
 };
 

@@ -6,6 +6,7 @@
  *               read either, and ended when too much waits for it
  *   garbage     ends its connection, and nothing else */
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -202,6 +203,9 @@ static void admit(struct tt_coordinator *c, int fd)
         close(fd);
         return;
     }
+    if (at.ss_family == AF_UNIX)        /* base/near.h */
+        *(struct sockaddr_in *)&at =
+            (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     tt_listen_origin(&at, origin);
     conn = make_room(c, origin) ? conn_new(c, fd) : (close(fd), NULL);
     if (!conn)

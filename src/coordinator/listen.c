@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/hostport.h"
+#include "base/near.h"
 #include "base/param.h"
 #include "base/resolve.h"
 #include "base/status.h"
@@ -147,7 +148,7 @@ static int listen_one(struct tt_listener *out, const struct addrinfo *a, uint16_
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
     if (a->ai_family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
-    if (bind(fd, (const struct sockaddr *)&at, a->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0 ||
+    if (tt_near_bind(fd, (const struct sockaddr *)&at, a->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0 ||
         getsockname(fd, (struct sockaddr *)&at, &bytes) != 0) {
         err = errno;
         close(fd);

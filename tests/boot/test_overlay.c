@@ -39,7 +39,8 @@ static void net_open(struct net *net)
     }
     for (uint32_t r = 0; r < net->n; r++) {
         const struct tt_overlay_conf conf = {
-            .rank = r, .nranks = net->n, .secret = net->secrets[r], .listener = listeners[r], .own = &net->endpoints[r]
+            .rank = r, .nranks = net->n, .secret = net->secrets[r], .listener = listeners[r], .near = -1,
+            .own = &net->endpoints[r],
         };
 
         if (net->absent[r]) {

@@ -127,6 +127,27 @@ class RanksAlike(TwoHosts):
             self.hosts.run(host, "ip", "link", "set", "lo", "down")
         self.check_calls([0, 1])
 
+    def test_ranks_of_one_host_whose_loopback_is_down_connect(self):
+        self.hosts.run(HOSTS[0], "ip", "link", "set", "lo", "down")
+        self.check_calls([0, 0])
+        self.check_calls([0, 1, 0, 0, 1])
+
+    def test_ranks_of_one_host_whose_loopback_is_down_meet_at_a_loopback_address(self):
+        self.hosts.batch(HOSTS[0], "ip", ["link set lo down", "address del 127.0.0.1/8 dev lo"])
+        self.check_calls([0, 0], server="127.0.0.1")
+
+    def test_the_launcher_starts_ranks_where_loopback_is_down(self):
+        self.hosts.batch(HOSTS[0], "ip", ["link set lo down", "address del 127.0.0.1/8 dev lo"])
+        done = self.run_tutti("-n", 6, CALLS, inside=self.hosts.inside(HOSTS[0]))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("rank 5 of 6 is right", done.stdout)
+
+    def test_tcp_alone_within_a_host_whose_loopback_is_down_fails_with_the_remedy(self):
+        self.hosts.run(HOSTS[0], "ip", "link", "set", "lo", "down")
+        outputs = self.run_by_file([0, 0], CALLS, 60000, TUTTI_WIRES="tcp")
+        self.assertTrue(any(status for status, _ in outputs), outputs)
+        self.assertIn("the loopback interface lo, which is down (run ip link set lo up)", "".join(output for _, output in outputs))
+
     def test_a_host_with_loopback_alone_is_not_looked_for_at_this_hosts_loopback(self):
         self.hosts.run(HOSTS[0], "ip", "link", "set", "eth0", "down")
         status, output = self.run_by_file([0, 1], MEET, 3000)[1]
@@ -204,6 +225,14 @@ class MembersAlike(TwoHosts):
     def test_members_on_hosts_without_proc_connect_over_tcp(self):
         self.cover_proc()
         self.leave(self.members([0, 1, 1], self.coordinator()))
+
+    def test_members_of_one_host_whose_loopback_is_down_connect(self):
+        self.hosts.run(HOSTS[0], "ip", "link", "set", "lo", "down")
+        members = self.members([0, 0, 1], self.coordinator())
+        members[1].kill()
+        for member in members[::2]:
+            self.await_line(member, "members 2 ms")
+        self.leave(members[::2])
 
     def test_a_member_that_is_killed_on_a_host_that_looks_alike_is_lost_at_once(self):
         self.look_alike()

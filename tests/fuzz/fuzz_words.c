@@ -16,7 +16,7 @@ static struct tt_world *make_world(void)
     static const uint8_t secret[16];
     struct tt_world *w = calloc(1, sizeof *w);
     const struct tt_engine_conf conf = { .rank = 2, .nranks = NRANKS, .wires = "tcp", .interfaces = "=lo" };
-    struct tt_overlay_conf alone = { .nranks = 1, .secret = secret };
+    struct tt_overlay_conf alone = { .nranks = 1, .secret = secret, .near = -1 };
     struct tt_endpoint own;
     uint16_t port = 0;
 
