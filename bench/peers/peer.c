@@ -241,7 +241,7 @@ static void serve_line(struct server *s, const char *line, struct peer_job *job)
     fresh = !buffers_fit || strcmp(next.algo, job->algo);
     times = malloc(((size_t)next.iters + EXTRA_TIMES) * sizeof(*times));
     if (!times || (!buffers_fit && buffers_renew(&next))) {
-        fprintf(stderr, "no memory for %zu bytes\n", next.bytes);
+        fprintf(stderr, "out of memory for %zu bytes\n", next.bytes);
         exit(1);
     }
     if (fresh)

@@ -123,16 +123,40 @@ const char *tt_json_locate(char *out, size_t cap, const char *from, const char *
     return out;
 }
 
+/* key: NULL for the place itself. */
+static tutti_status wrong_at(const struct tt_json_place *p, const char *key, const char *fmt, va_list ap)
+{
+    const char *where = p->where[0] == ':' ? p->where + 2 : "";
+    char what[256], from[320], path[PATH_BYTES];
+
+    vsnprintf(what, sizeof what, fmt, ap);
+    snprintf(path, sizeof path, "%.100s%s%.50s", where, key && *where ? "." : "", key ? key : "");
+    if (!p->text || !tt_json_line_of(p->text, p->bytes, path))
+        snprintf(path, sizeof path, "%.100s", where);
+    tt_json_locate(from, sizeof from, p->from, p->text, p->bytes, path);
+    return tt_fail(TUTTI_ERR_INVALID, "%s%s%s%s: %s", p->kind, *p->kind ? " " : "", from, p->where, what);
+}
+
 tutti_status tt_json_wrong(const struct tt_json_place *p, const char *fmt, ...)
 {
-    char what[256], from[320];
+    tutti_status st;
     va_list ap;
 
     va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
+    st = wrong_at(p, NULL, fmt, ap);
     va_end(ap);
-    tt_json_locate(from, sizeof from, p->from, p->text, p->bytes, p->where[0] == ':' ? p->where + 2 : "");
-    return tt_fail(TUTTI_ERR_INVALID, "%s%s%s%s: %s", p->kind, *p->kind ? " " : "", from, p->where, what);
+    return st;
+}
+
+tutti_status tt_json_wrong_key(const struct tt_json_place *p, const char *key, const char *fmt, ...)
+{
+    tutti_status st;
+    va_list ap;
+
+    va_start(ap, fmt);
+    st = wrong_at(p, key, fmt, ap);
+    va_end(ap);
+    return st;
 }
 
 /* "plan mine.json", or the name alone. */
@@ -183,7 +207,7 @@ static tutti_status no_json(const struct tt_json_place *p, const char *text, siz
 
     while (column <= at && text[at - column] != '\n')
         column++;
-    snprintf(what, sizeof what, ", line %u, column %u: %s%s", tt_json_line(text, at), column,
+    snprintf(what, sizeof what, ":%u:%u: %s%s", tt_json_line(text, at), column,
              error == json_tokener_error_depth ? "" : "invalid JSON: ",
              is_one                           ? "data after the end"
              : error == json_tokener_continue ? "unexpected end"
@@ -276,13 +300,15 @@ static bool find_twice(const char *text, size_t bytes, size_t *at, size_t *key_b
 static tutti_status check_keys(const struct tt_json_place *p, struct json_object *doc, const char *text, size_t bytes)
 {
     size_t at = 0, n = 0;
+    char what[96];
 
     if (keys_written(text, bytes) == keys_kept(doc))
         return TUTTI_OK;
     if (!find_twice(text, bytes, &at, &n))
         return tt_json_wrong(p, "duplicate key in an object, with two spellings");
-    return tt_json_wrong(p, "line %u: duplicate key \"%.*s\" in an object", tt_json_line(text, at),
-                         (int)(n < 40 ? n : 40), text + at);
+    snprintf(what, sizeof what, ":%u: duplicate key \"%.*s\" in an object", tt_json_line(text, at),
+             (int)(n < 40 ? n : 40), text + at);
+    return fail_whole(p, TUTTI_ERR_INVALID, what);
 }
 
 tutti_status tt_json_parse(struct json_object **out, const struct tt_json_place *p, const char *text, size_t bytes,
@@ -321,8 +347,6 @@ tutti_status tt_json_parse(struct json_object **out, const struct tt_json_place 
 tutti_status tt_json_members(const struct tt_json_place *p, struct json_object *o, const char *what,
                              const char *const *names, size_t n)
 {
-    char from[320];
-
     if (!json_object_is_type(o, json_type_object))
         return tt_json_wrong(p, "%s must be an object", what);
     json_object_object_foreach(o, key, value)
@@ -332,12 +356,8 @@ tutti_status tt_json_members(const struct tt_json_place *p, struct json_object *
         (void)value;
         while (i < n && strcmp(key, names[i]) != 0)
             i++;
-        if (i == n && p->where[0] == '\0')
-            return tt_fail(TUTTI_ERR_INVALID, "%s%s%s: %s has an unknown member \"%.40s\"", p->kind,
-                           *p->kind ? " " : "", tt_json_locate(from, sizeof from, p->from, p->text, p->bytes, key),
-                           what, key);
         if (i == n)
-            return tt_json_wrong(p, "%s has an unknown member \"%.40s\"", what, key);
+            return tt_json_wrong_key(p, key, "%s has an unknown member \"%.40s\"", what, key);
     }
     return TUTTI_OK;
 }
@@ -352,8 +372,8 @@ tutti_status tt_json_number(const struct tt_json_place *p, struct json_object *o
         return tt_json_wrong(p, "\"%s\" is missing", key);
     number = json_object_is_type(value, json_type_int) ? json_object_get_int64(value) : -1;
     if (number < 0 || (uint64_t)number < least || (uint64_t)number > most)
-        return tt_json_wrong(p, "\"%s\" must be a whole number from %llu to %llu", key, (unsigned long long)least,
-                             (unsigned long long)most);
+        return tt_json_wrong_key(p, key, "\"%s\" must be a whole number from %llu to %llu", key,
+                                 (unsigned long long)least, (unsigned long long)most);
     *out = (uint64_t)number;
     return TUTTI_OK;
 }
@@ -365,7 +385,7 @@ tutti_status tt_json_flag(const struct tt_json_place *p, struct json_object *o, 
     if (!json_object_object_get_ex(o, key, &value))
         return TUTTI_OK;
     if (!json_object_is_type(value, json_type_boolean))
-        return tt_json_wrong(p, "\"%s\" must be true or false", key);
+        return tt_json_wrong_key(p, key, "\"%s\" must be true or false", key);
     *out = json_object_get_boolean(value);
     return TUTTI_OK;
 }

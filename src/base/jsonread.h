@@ -13,11 +13,14 @@ struct tt_json_place {
     const char *kind, *from;            /* "plan", or "" where the name says enough; the file's name */
     const char *text;                   /* [bytes] the document, by which sentences have lines; NULL: they have none */
     size_t bytes;
-    char where[96];                     /* in the document, as far as the reader has come: ": ranks[1]" or ", line 3"; "" for the whole */
+    char where[96];                     /* in the document, as far as the reader has come: ": ranks[1]"; "" for the whole */
 };
 
-/* INVALID (logged): the place, and then the sentence. */
+/* INVALID (logged): the place with its line, and then the sentence. */
 tutti_status tt_json_wrong(const struct tt_json_place *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same with the line of the member `key` of that place, if there is one. */
+tutti_status tt_json_wrong_key(const struct tt_json_place *p, const char *key, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* The whole file ("-": standard input) of up to most bytes, and one more where it is longer, with a NUL behind; the caller frees *text. */
 tutti_status tt_json_load(char **text, size_t *bytes, const char *kind, const char *path, size_t most);

@@ -73,17 +73,17 @@ static tutti_status read_ref(const struct reader *r, struct json_object *step, c
     while (buf && ref.buf <= TT_BUF_THERE && strcmp(buf, bufs[ref.buf]) != 0)
         ref.buf++;
     if (!buf || ref.buf > TT_BUF_THERE || (ref.buf == TT_BUF_THERE && !may_be_there))
-        return tt_json_wrong(&r->at, "invalid buffer of \"%s\"", key);
+        return tt_json_wrong_key(&r->at, key, "invalid buffer of \"%s\"", key);
     st = read_number(r, o, "offset", ref.buf != TT_BUF_THERE, NUMBER_MAX, &ref.offset);
     if (!st)
         st = read_number(r, o, "block", false, NUMBER_MAX, &ref.block);
     if (!st)
         st = read_number(r, o, "stride", ref.block > 0, NUMBER_MAX, &ref.stride);
     if (!st && ref.block > 0 && (ref.stride < ref.block || ref.buf >= TT_BUF_PIPE))
-        return tt_json_wrong(&r->at, "\"%s\" cannot have pieces of %llu bytes, %llu apart", key,
-                             (unsigned long long)ref.block, (unsigned long long)ref.stride);
+        return tt_json_wrong_key(&r->at, key, "\"%s\" cannot have pieces of %llu bytes, %llu apart", key,
+                                 (unsigned long long)ref.block, (unsigned long long)ref.stride);
     if (!st && ref.buf == TT_BUF_THERE && ref.offset)
-        return tt_json_wrong(&r->at, "\"%s\" is THERE and must not have an offset", key);
+        return tt_json_wrong_key(&r->at, key, "\"%s\" is THERE and must not have an offset", key);
     if (!st)
         *out = ref;
     return st;
@@ -95,7 +95,7 @@ static tutti_status read_message(const struct reader *r, struct json_object *o, 
     tutti_status st = read_number(r, o, "peer", true, r->p->nranks - 1, &peer);
 
     if (!st && peer == (uint64_t)r->rank)
-        st = tt_json_wrong(&r->at, "the peer is the rank itself");
+        st = tt_json_wrong_key(&r->at, "peer", "the peer is the rank itself");
     if (!st)
         st = read_number(r, o, "tag", false, UINT32_MAX, &tag);
     s->peer = (uint32_t)peer;
@@ -122,7 +122,7 @@ static tutti_status read_step(const struct reader *r, struct json_object *o, str
     while (op && s.opcode <= TT_COPY && strcmp(op, kinds[s.opcode].op) != 0)
         s.opcode++;
     if (!op || s.opcode > TT_COPY)
-        return tt_json_wrong(&r->at, "\"op\" must be put, wait, reduce or copy");
+        return tt_json_wrong_key(&r->at, "op", "\"op\" must be put, wait, reduce or copy");
     st = tt_json_members(&r->at, o, "the step", kinds[s.opcode].members, kinds[s.opcode].n);
     if (!st)
         st = read_number(r, o, "bytes", true, NUMBER_MAX, &s.bytes);
@@ -212,7 +212,7 @@ static tutti_status read_rank(struct reader *r, struct json_object *o)
     if (st)
         return st;
     if (!json_object_object_get_ex(o, "rounds", &rounds) || !json_object_is_type(rounds, json_type_array))
-        return tt_json_wrong(&r->at, "\"rounds\" must be an array");
+        return tt_json_wrong_key(&r->at, "rounds", "\"rounds\" must be an array");
     if (json_object_array_length(rounds) != p->nrounds)
         return tt_json_wrong(&r->at, "%zu round%s, but rank 0 has %llu",
                              json_object_array_length(rounds),
@@ -236,7 +236,7 @@ static tutti_status read_ranks(struct reader *r, struct json_object *doc)
 
     if (!json_object_object_get_ex(doc, "ranks", &ranks) || !json_object_is_type(ranks, json_type_array) ||
         json_object_array_length(ranks) != p->nranks)
-        return tt_json_wrong(&r->at, "\"ranks\" must be an array of %u rank%s", p->nranks, TT_PLURAL(p->nranks));
+        return tt_json_wrong_key(&r->at, "ranks", "\"ranks\" must be an array of %u rank%s", p->nranks, TT_PLURAL(p->nranks));
     if (json_object_object_get_ex(json_object_array_get_idx(ranks, 0), "rounds", &rounds) &&
         json_object_is_type(rounds, json_type_array))
         p->nrounds = json_object_array_length(rounds);
@@ -275,12 +275,12 @@ static tutti_status read_name(struct reader *r, struct json_object *doc)
     struct tt_plan_file *p = r->p;
 
     if (!coll || !tt_coll_parse(coll, &p->kind) || !tt_plan_has_json(p->kind))
-        return tt_json_wrong(&r->at, "\"coll\" must be a collective that supports plans");
+        return tt_json_wrong_key(&r->at, "coll", "\"coll\" must be a collective that supports plans");
     if (!name || !tt_plan_name_is_fine(name, p->kind))
-        return tt_json_wrong(&r->at,
-                             "\"name\" must be \"%s_\" followed by letters, digits and _, in all "
-                             "fewer than %u",
-                             coll, TT_PLAN_NAME_BYTES);
+        return tt_json_wrong_key(&r->at, "name",
+                                 "\"name\" must be \"%s_\" followed by letters, digits and _, in all "
+                                 "fewer than %u",
+                                 coll, TT_PLAN_NAME_BYTES);
     memcpy(p->name, name, strlen(name) + 1);
     return TUTTI_OK;
 }
@@ -298,28 +298,28 @@ static tutti_status read_call(struct reader *r, struct json_object *doc)
         return st;
     format = text_of(doc, "format");
     if (!format || strcmp(format, TT_PLAN_FORMAT) != 0)
-        return tt_json_wrong(&r->at, "\"format\" must be \"%s\"", TT_PLAN_FORMAT);
+        return tt_json_wrong_key(&r->at, "format", "\"format\" must be \"%s\"", TT_PLAN_FORMAT);
     st = read_name(r, doc);
     if (!st)
         st = read_number(r, doc, "nranks", true, TT_PLAN_RANKS_MAX, &nranks);
     if (!st && nranks == 0)
-        st = tt_json_wrong(&r->at, "\"nranks\" is 0: must be 1 or more");
+        st = tt_json_wrong_key(&r->at, "nranks", "\"nranks\" is 0: must be 1 or more");
     if (!st)
         st = read_number(r, doc, "root", false, nranks - 1, &root);
     if (!st)
         st = read_number(r, doc, "elem_bytes", false, 8, &elem_bytes);
     if (!st && (elem_bytes == 0 || (elem_bytes & (elem_bytes - 1)) != 0))
-        st = tt_json_wrong(&r->at, "\"elem_bytes\" must be 1, 2, 4 or 8");
+        st = tt_json_wrong_key(&r->at, "elem_bytes", "\"elem_bytes\" must be 1, 2, 4 or 8");
     if (!st)
         st = read_number(r, doc, "bytes", p->kind != TT_BARRIER, TT_PLAN_BYTES_MAX, &p->bytes);
     if (!st && p->kind != TT_BARRIER && (p->bytes == 0 || p->bytes % elem_bytes != 0))
-        st = tt_json_wrong(&r->at, "\"bytes\" must be a whole number of elements, at least one");
+        st = tt_json_wrong_key(&r->at, "bytes", "\"bytes\" must be a whole number of elements, at least one");
     if (!st && p->kind == TT_BARRIER && p->bytes != 0)
-        st = tt_json_wrong(&r->at, "\"bytes\" of a barrier must be 0");
+        st = tt_json_wrong_key(&r->at, "bytes", "\"bytes\" of a barrier must be 0");
     if (!st)
         st = tt_json_flag(&r->at, doc, "in_place", &in_place);
     if (!st && in_place)
-        st = tt_json_wrong(&r->at, "\"in_place\" must be false: ranks cannot detect which others use it");
+        st = tt_json_wrong_key(&r->at, "in_place", "\"in_place\" must be false: ranks cannot detect which others use it");
     p->nranks = (uint32_t)nranks;
     p->root = (uint32_t)root;
     p->elem_bytes = (uint32_t)elem_bytes;

@@ -24,33 +24,6 @@ struct reader {
     struct tt_tunefile *f;
 };
 
-/* From *at on, finds where the next object in an array of the document begins, and leaves *at behind its brace; *depth goes along. False:
- * there is none. The text is JSON, and the rows are its only objects in an array. */
-static bool next_row(const char *text, size_t bytes, size_t *at, int *depth)
-{
-    bool quoted = false;
-
-    for (size_t i = *at; i < bytes; i++) {
-        const char c = text[i];
-
-        if (quoted) {
-            i += c == '\\';
-            quoted = c != '"';
-        } else if (c == '"') {
-            quoted = true;
-        } else if (c == '{' || c == '[') {
-            (*depth)++;
-            if (c == '{' && *depth == 3) {
-                *at = i + 1;
-                return true;
-            }
-        } else if (c == '}' || c == ']') {
-            (*depth)--;
-        }
-    }
-    return false;
-}
-
 static tutti_status read_time(const struct reader *r, struct json_object *o, const char *key, double *out)
 {
     struct json_object *value;
@@ -61,7 +34,7 @@ static tutti_status read_time(const struct reader *r, struct json_object *o, con
     if (json_object_is_type(value, json_type_double) || json_object_is_type(value, json_type_int))
         time = json_object_get_double(value);
     if (!isfinite(time) || time < 0 || time > 1e12)
-        return tt_json_wrong(&r->at, "\"%s\" must be a time in microseconds", key);
+        return tt_json_wrong_key(&r->at, key, "\"%s\" must be a time in microseconds", key);
     *out = time;
     return TUTTI_OK;
 }
@@ -78,10 +51,10 @@ static tutti_status read_text(const struct reader *r, struct json_object *o, con
     text = json_object_is_type(value, json_type_string) ? json_object_get_string(value) : "";
     n = strlen(text);
     if (n == 0 || n >= cap)
-        return tt_json_wrong(&r->at, "\"%s\" must be a text of 1 to %zu bytes", key, cap - 1);
+        return tt_json_wrong_key(&r->at, key, "\"%s\" must be a text of 1 to %zu bytes", key, cap - 1);
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)text[i] < ' ' || text[i] == 127)
-            return tt_json_wrong(&r->at, "\"%s\" contains unprintable characters", key);
+            return tt_json_wrong_key(&r->at, key, "\"%s\" contains unprintable characters", key);
     memcpy(out, text, n + 1);
     return TUTTI_OK;
 }
@@ -95,7 +68,7 @@ static tutti_status read_hosts(const struct reader *r, struct json_object *doc)
 
     if (!json_object_object_get_ex(doc, "hosts", &hosts) || !json_object_is_type(hosts, json_type_array) ||
         json_object_array_length(hosts) != f->nranks)
-        return tt_json_wrong(&r->at, "\"hosts\" must be an array with the hosts of %u ranks", f->nranks);
+        return tt_json_wrong_key(&r->at, "hosts", "\"hosts\" must be an array with the hosts of %u ranks", f->nranks);
     f->host_of = calloc(f->nranks, sizeof *f->host_of);
     if (!f->host_of)
         return tt_fail(TUTTI_ERR_NOMEM, "tune file %s: out of memory for %u ranks", r->at.from, f->nranks);
@@ -104,10 +77,10 @@ static tutti_status read_hosts(const struct reader *r, struct json_object *doc)
         const int64_t number = json_object_is_type(host, json_type_int) ? json_object_get_int64(host) : -1;
 
         if (number < 0 || number > nhosts)
-            return tt_json_wrong(&r->at,
-                                 "\"hosts\"[%u] must be 0 to %u: hosts are numbered as they first "
-                                 "appear",
-                                 i, nhosts);
+            return tt_json_wrong_key(&r->at, "hosts",
+                                     "\"hosts\"[%u] must be 0 to %u: hosts are numbered as they first "
+                                     "appear",
+                                     i, nhosts);
         f->host_of[i] = (uint32_t)number;
         nhosts += number == nhosts;
     }
@@ -125,7 +98,7 @@ static tutti_status read_head(const struct reader *r, struct json_object *doc)
     if (!st)
         st = read_text(r, doc, "format", format, sizeof format);
     if (!st && strcmp(format, FORMAT) != 0)
-        st = tt_json_wrong(&r->at, "\"format\" must be \"%s\"", FORMAT);
+        st = tt_json_wrong_key(&r->at, "format", "\"format\" must be \"%s\"", FORMAT);
     if (!st)
         st = read_text(r, doc, "tutti", f->tutti, sizeof f->tutti);
     if (!st)
@@ -135,7 +108,7 @@ static tutti_status read_head(const struct reader *r, struct json_object *doc)
     if (!st)
         st = read_text(r, doc, "wires", f->wires, sizeof f->wires);
     if (!st && strcmp(f->wires, "shm") != 0 && strcmp(f->wires, "tcp") != 0 && strcmp(f->wires, "shm+tcp") != 0)
-        st = tt_json_wrong(&r->at, "\"wires\" must be shm, tcp or shm+tcp");
+        st = tt_json_wrong_key(&r->at, "wires", "\"wires\" must be shm, tcp or shm+tcp");
     if (!st)
         st = tt_json_flag(&r->at, doc, "complete", &f->complete);
     if (!st)
@@ -150,7 +123,7 @@ static tutti_status read_segments(const struct reader *r, struct json_object *o,
     tutti_status st = tt_json_number(&r->at, o, "segment_bytes", SEGMENT_MIN, TT_TUNE_SEGMENT_MAX, &segment);
 
     if (!st && (segment & (segment - 1)) != 0)
-        st = tt_json_wrong(&r->at, "\"segment_bytes\" must be a power of two");
+        st = tt_json_wrong_key(&r->at, "segment_bytes", "\"segment_bytes\" must be a power of two");
     if (!st)
         st = tt_json_number(&r->at, o, "streams", 1, TT_EXEC_STREAMS_MAX, &streams);
     if (!st)
@@ -170,7 +143,7 @@ static tutti_status read_algo(const struct reader *r, struct json_object *o, str
     tutti_status st = read_text(r, o, "coll", coll, sizeof coll);
 
     if (!st && (!tt_coll_parse(coll, &row->kind) || !tt_tunefile_has(row->kind)))
-        st = tt_json_wrong(&r->at, "\"coll\" is \"%s\": must be a collective that can be tuned", coll);
+        st = tt_json_wrong_key(&r->at, "coll", "\"coll\" is \"%s\": must be a collective that can be tuned", coll);
     if (!st)
         st = read_text(r, o, "algo", row->name, sizeof row->name);
     if (!st)
@@ -219,17 +192,15 @@ static int by_call(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-static tutti_status read_rows(struct reader *r, struct json_object *doc, const char *text, size_t bytes)
+static tutti_status read_rows(struct reader *r, struct json_object *doc)
 {
     struct tt_tunefile *f = r->f;
     struct json_object *rows;
-    size_t n, at = 0, seen = 0;
-    uint32_t line = 1;
-    int depth = 0;
     tutti_status st = TUTTI_OK;
+    size_t n;
 
     if (!json_object_object_get_ex(doc, "rows", &rows) || !json_object_is_type(rows, json_type_array))
-        return tt_json_wrong(&r->at, "\"rows\" must be an array");
+        return tt_json_wrong_key(&r->at, "rows", "\"rows\" must be an array");
     n = json_object_array_length(rows);
     if (n > TT_TUNE_ROWS_MAX)
         return tt_json_wrong(&r->at, "too many rows: %zu, the maximum is %u", n, TT_TUNE_ROWS_MAX);
@@ -237,11 +208,7 @@ static tutti_status read_rows(struct reader *r, struct json_object *doc, const c
     if (!f->row)
         return tt_fail(TUTTI_ERR_NOMEM, "tune file %s: out of memory for %zu rows", r->at.from, n);
     for (uint32_t i = 0; i < n && !st; i++) {
-        if (next_row(text, bytes, &at, &depth)) {
-            line += tt_json_line(text + seen, at - seen) - 1;
-            seen = at;
-        }
-        snprintf(r->at.where, sizeof r->at.where, ", line %u", line);
+        snprintf(r->at.where, sizeof r->at.where, ": rows[%u]", i);
         f->row[i].index = i;
         st = read_row(r, json_object_array_get_idx(rows, i), &f->row[i]);
     }
@@ -253,7 +220,7 @@ static tutti_status read_rows(struct reader *r, struct json_object *doc, const c
 tutti_status tt_tunefile_read(struct tt_tunefile **out, const char *text, size_t bytes, const char *path)
 {
     struct tt_tunefile *f = calloc(1, sizeof *f);
-    struct reader r = { .at = { .kind = "tune file", .from = path }, .f = f };
+    struct reader r = { .at = { .kind = "tune file", .from = path, .text = text, .bytes = bytes }, .f = f };
     struct json_object *doc;
     tutti_status st;
 
@@ -268,7 +235,7 @@ tutti_status tt_tunefile_read(struct tt_tunefile **out, const char *text, size_t
     }
     st = read_head(&r, doc);
     if (!st)
-        st = read_rows(&r, doc, text, bytes);
+        st = read_rows(&r, doc);
     json_object_put(doc);
     if (st)
         tt_tunefile_free(f);

@@ -23,11 +23,11 @@ static void a_key_that_an_object_has_twice_is_named(void **state)
         { "{\"a\": \"a\", \"b\": \"\\\"a\\\": 1, \\\\\", \"c\": [\"a\", \"a\", \":\"]}", NULL },
         { "{\"a:\": 1, \"a\": {}, \"\\\"\": []}", NULL },
         { "{'a\"': 1, 'b:': 2, \"c'\": {'a\"': 1}}", NULL },        /* no JSON, but json-c takes it */
-        { "{'a\"': 1, \"b'\": {'c': 1, 'c': 2}}", "line 1: duplicate key \"c\"" },
-        { "{\"a\": 1,\n \"b\": 2,\n \"a\" : 1}", "plan mine.json: line 3: duplicate key \"a\" "
+        { "{'a\"': 1, \"b'\": {'c': 1, 'c': 2}}", "mine.json:1: duplicate key \"c\"" },
+        { "{\"a\": 1,\n \"b\": 2,\n \"a\" : 1}", "plan mine.json:3: duplicate key \"a\" "
                                                  "in an object" },
-        { "{\"x\": [1, {\"b\": {\"a\": 1}, \"a\": 2, \"b\": 3}]}", "line 1: duplicate key \"b\"" },
-        { "{\"x\": {\"a\": 1, \"a\": {\"a\": [1, 2]}}}", "line 1: duplicate key \"a\"" },
+        { "{\"x\": [1, {\"b\": {\"a\": 1}, \"a\": 2, \"b\": 3}]}", "mine.json:1: duplicate key \"b\"" },
+        { "{\"x\": {\"a\": 1, \"a\": {\"a\": [1, 2]}}}", "mine.json:1: duplicate key \"a\"" },
         { "{\"a\": 1, \"\\u0061\": 1}", "duplicate key in an object, with two spellings" },
     };
 
@@ -41,10 +41,41 @@ static void a_key_that_an_object_has_twice_is_named(void **state)
     }
 }
 
+static void a_sentence_names_the_line_of_the_member_or_of_its_place(void **state)
+{
+    static const char text[] = "{\n \"a\": [\n  {\n   \"b\": -1,\n   \"c\": 2 }],\n \"d\": 7 }";
+    static const char *const known[] = { "b" };
+    struct tt_json_place at = { .kind = "plan", .from = "mine.json", .text = text, .bytes = sizeof text - 1 };
+    struct json_object *doc = NULL, *first;
+    uint64_t out;
+    bool flag;
+
+    (void)state;
+    tt_log_set(TT_LOG_NONE);
+    assert_int_equal(tt_json_parse(&doc, &at, text, sizeof text - 1, 1000, 5), TUTTI_OK);
+    tt_json_flag(&at, doc, "d", &flag);
+    assert_string_equal(tutti_last_error(), "plan mine.json:6: \"d\" must be true or false");
+    tt_json_number(&at, doc, "e", 0, 9, &out);
+    assert_string_equal(tutti_last_error(), "plan mine.json: \"e\" is missing");
+
+    first = json_object_array_get_idx(json_object_object_get(doc, "a"), 0);
+    strcpy(at.where, ": a[0]");
+    tt_json_number(&at, first, "b", 0, 9, &out);
+    assert_string_equal(tutti_last_error(), "plan mine.json:4: a[0]: \"b\" must be a whole number from 0 to 9");
+    tt_json_number(&at, first, "e", 0, 9, &out);
+    assert_string_equal(tutti_last_error(), "plan mine.json:3: a[0]: \"e\" is missing");
+    tt_json_members(&at, first, "it", known, 1);
+    assert_string_equal(tutti_last_error(), "plan mine.json:5: a[0]: it has an unknown member \"c\"");
+    tt_json_wrong(&at, "useless");
+    assert_string_equal(tutti_last_error(), "plan mine.json:3: a[0]: useless");
+    json_object_put(doc);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_key_that_an_object_has_twice_is_named),
+        cmocka_unit_test(a_sentence_names_the_line_of_the_member_or_of_its_place),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -139,29 +139,29 @@ struct wrong {
     const char *after, *from, *to, *said;
 };
 
-static void documents_that_are_wrong_are_refused_saying_where(void **state)
+static void documents_that_are_wrong_are_refused_with_file_and_line(void **state)
 {
     static const struct wrong cases[] = {
-        { "", "tutti-plan-1", "tutti-plan-2", "\"format\" must be" },
-        { "", "\"coll\": \"allgather\"", "\"coll\": \"allgatherv\"", "\"coll\" must be a collective" },
-        { "", "allgather_sockets4", "broadcast_x", "\"name\" must be \"allgather_\"" },
+        { "", "tutti-plan-1", "tutti-plan-2", "here:2: \"format\" must be" },
+        { "", "\"coll\": \"allgather\"", "\"coll\": \"allgatherv\"", "here:2: \"coll\" must be a collective" },
+        { "", "allgather_sockets4", "broadcast_x", "here:2: \"name\" must be \"allgather_\"" },
         { "", "allgather_sockets4", "allgather_ring", "here: duplicate name of algorithm \"allgather_ring\"" },
-        { "", "\"nranks\": 4", "\"nranks\": 5", "must be an array of 5 ranks" },
-        { "", "\"nranks\": 4", "\"nranks\": 4000000000", "\"nranks\" must be a whole number from 0 to 1024" },
-        { "", "\"bytes\": 1", "\"bytes\": 1, \"bytes\": 2", "duplicate key \"bytes\"" },
-        { "", "\"bytes\": 1", "\"bytes\": -1", "\"bytes\" must be a whole number" },
-        { "", "\"bytes\": 1", "\"bytes\": 0.5", "\"bytes\" must be a whole number" },
-        { "", "\"bytes\": 1", "\"bytes\": 0", "must be a whole number of elements" },
-        { "", "\"bytes\": 1", "\"bytes\": 1, \"colour\": 3", "\"colour\"" },
-        { "\"rank\": 2", "\"op\": \"put\"", "\"op\": \"push\"", "ranks[2].rounds[0][0]: \"op\" must be" },
-        { "\"rank\": 2", "\"peer\": 3", "\"peer\": 4", "ranks[2].rounds[0][0]: \"peer\"" },
-        { "\"rank\": 2", "\"peer\": 3", "\"peer\": 2", "the rank itself" },
-        { "\"rank\": 3", "\"SRC\"", "\"HEAP\"", "ranks[3].rounds[0][0]: invalid buffer of \"from\"" },
-        { "\"rank\": 3", "\"offset\": 0", "\"offset\": 0, \"block\": 2, \"stride\": 1", "pieces of 2 bytes, 1 apart" },
-        { "\"rank\": 3", "\"op\": \"wait\"", "\"op\": \"wait\", \"from\": 1", "unknown member \"from\"" },
-        { "\"rank\": 1", "\"rank\": 1", "\"rank\": 2", "ranks must be in ascending order" },
-        { "", "]\n}", "]", "unexpected end" },
-        { "", "]\n}", "]\n} x", "invalid JSON" },
+        { "", "\"nranks\": 4", "\"nranks\": 5", "here:3: \"ranks\" must be an array of 5 ranks" },
+        { "", "\"nranks\": 4", "\"nranks\": 4000000000", "here:2: \"nranks\" must be a whole number from 0 to 1024" },
+        { "", "\"bytes\": 1", "\"bytes\": 1, \"bytes\": 2", "here:2: duplicate key \"bytes\"" },
+        { "", "\"bytes\": 1", "\"bytes\": -1", "here:2: \"bytes\" must be a whole number" },
+        { "", "\"bytes\": 1", "\"bytes\": 0.5", "here:2: \"bytes\" must be a whole number" },
+        { "", "\"bytes\": 1", "\"bytes\": 0", "here:2: \"bytes\" must be a whole number of elements" },
+        { "", "\"bytes\": 1", "\"bytes\": 1, \"colour\": 3", "here:2: the plan has an unknown member \"colour\"" },
+        { "\"rank\": 2", "\"op\": \"put\"", "\"op\": \"push\"", "here:21: ranks[2].rounds[0][0]: \"op\" must be" },
+        { "\"rank\": 2", "\"peer\": 3", "\"peer\": 4", "here:21: ranks[2].rounds[0][0]: \"peer\"" },
+        { "\"rank\": 2", "\"peer\": 3", "\"peer\": 2", "here:21: ranks[2].rounds[0][0]: the peer is the rank itself" },
+        { "\"rank\": 3", "\"SRC\"", "\"HEAP\"", "here:29: ranks[3].rounds[0][0]: invalid buffer of \"from\"" },
+        { "\"rank\": 3", "\"offset\": 0", "\"offset\": 0, \"block\": 2, \"stride\": 1", "here:29: ranks[3].rounds[0][0]: \"from\" cannot have pieces of 2 bytes, 1 apart" },
+        { "\"rank\": 3", "\"op\": \"wait\"", "\"op\": \"wait\", \"from\": 1", "here:30: ranks[3].rounds[0][1]: the step has an unknown member \"from\"" },
+        { "\"rank\": 1", "\"rank\": 1", "\"rank\": 2", "here:12: ranks[1]: invalid \"rank\" 2: ranks must be in ascending order" },
+        { "", "]\n}", "]", "here:37:1: invalid JSON: unexpected end" },
+        { "", "]\n}", "]\n} x", "here:37:3: invalid JSON" },
     };
 
     (void)state;
@@ -211,7 +211,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_example_is_read_and_gathers_at_any_size),
         cmocka_unit_test(a_plan_for_many_bytes_fits_their_multiples_only),
-        cmocka_unit_test(documents_that_are_wrong_are_refused_saying_where),
+        cmocka_unit_test(documents_that_are_wrong_are_refused_with_file_and_line),
         cmocka_unit_test(plans_that_are_wrong_are_refused_with_the_finding),
         cmocka_unit_test(a_plan_in_more_pieces_than_can_be_followed_is_refused),
     };

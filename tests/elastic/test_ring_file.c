@@ -30,9 +30,9 @@ static void what_is_wrong_is_said_with_its_place(void **state)
     static const struct {
         const char *text, *says;
     } cases[] = {
-        { "", "t, line 1, column 1: invalid JSON: unexpected end" },
-        { "{\n\"a\":,}", "t, line 2, column 5: invalid JSON" },
-        { "{} {}", "t, line 1, column 4: invalid JSON: unexpected character" },
+        { "", "t:1:1: invalid JSON: unexpected end" },
+        { "{\n\"a\":,}", "t:2:5: invalid JSON" },
+        { "{} {}", "t:1:4: invalid JSON: unexpected character" },
         { "[1]", "t: the document is [1]: must be an object" },
         { "{\"bandwith\": 1}", "t:1: unknown key \"bandwith\" (known: peers" },
         { "{}", "bandwidth_mbit_s must be an array of 1 to 512 rows" },

@@ -48,7 +48,7 @@ static tutti_status check_range(const struct tt_json_place *p, const struct rang
 {
     if (isfinite(value) && value >= r->min && value <= r->max)
         return TUTTI_OK;
-    return tt_json_wrong(p, "%s is %g, but must be from %g to %g", r->key, value, r->min, r->max);
+    return tt_json_wrong_key(p, r->key, "%s is %g, but must be from %g to %g", r->key, value, r->min, r->max);
 }
 
 /* The value, or 0 where it is null and may be. */
@@ -63,8 +63,9 @@ static tutti_status take_number(const struct tt_json_place *p, const struct rang
         return TUTTI_OK;
     }
     if (!json_object_is_type(v, json_type_int) && !json_object_is_type(v, json_type_double))
-        return tt_json_wrong(p, "%s is %.40s, but must be a number%s", r->key, v ? json_object_to_json_string(v) : "null",
-                             r->may_be_null ? ", or null for no limit" : "");
+        return tt_json_wrong_key(p, r->key, "%s is %.40s, but must be a number%s", r->key,
+                                 v ? json_object_to_json_string(v) : "null",
+                                 r->may_be_null ? ", or null for no limit" : "");
     value = json_object_get_double(v);
     st = check_range(p, r, value);
     if (!st)
@@ -131,7 +132,7 @@ static tutti_status take_square(const struct tt_json_place *p, const struct rang
         return st;
     }
     if (json_object_array_length(v) != m->nhosts)
-        return tt_json_wrong(p, "%s has %zu rows, but there are %u hosts", r->key, json_object_array_length(v), m->nhosts);
+        return tt_json_wrong_key(p, r->key, "%s has %zu rows, but there are %u hosts", r->key, json_object_array_length(v), m->nhosts);
     for (uint32_t from = 0; from < m->nhosts && !st; from++)
         st = take_row(p, r, json_object_array_get_idx(v, from), m, from);
     return st;
@@ -157,13 +158,13 @@ static tutti_status take_name(const struct tt_json_place *p, struct json_object 
 
     if (!json_object_object_get_ex(o, "name", &v) || !json_object_is_type(v, json_type_string) ||
         !is_name(json_object_get_string(v), (size_t)json_object_get_string_len(v)))
-        return tt_json_wrong(
-            p, "name must be a text of a to z, 0 to 9 and -, that begins with a letter, of up to %d characters",
+        return tt_json_wrong_key(
+            p, "name", "name must be a text of a to z, 0 to 9 and -, that begins with a letter, of up to %d characters",
             WAN_NAME_BYTES - 1);
     text = json_object_get_string(v);
     for (uint32_t other = 0; other < h; other++)
         if (strcmp(m->host[other].name, text) == 0)
-            return tt_json_wrong(p, "hosts[%u] has the name %s, too", other, text);
+            return tt_json_wrong_key(p, "name", "hosts[%u] has the name %s, too", other, text);
     strcpy(m->host[h].name, text);
     return TUTTI_OK;
 }
@@ -192,9 +193,9 @@ static tutti_status take_hosts(const struct tt_json_place *p, struct json_object
     tutti_status st = TUTTI_OK;
 
     if (!json_object_object_get_ex(o, "hosts", &v) || !json_object_is_type(v, json_type_array))
-        return tt_json_wrong(p, "hosts must be a list of 2 to %d hosts", WAN_HOSTS_MAX);
+        return tt_json_wrong_key(p, "hosts", "hosts must be a list of 2 to %d hosts", WAN_HOSTS_MAX);
     if (json_object_array_length(v) < 2 || json_object_array_length(v) > WAN_HOSTS_MAX)
-        return tt_json_wrong(p, "hosts has %zu entries: must be 2 to %d", json_object_array_length(v), WAN_HOSTS_MAX);
+        return tt_json_wrong_key(p, "hosts", "hosts has %zu entries: must be 2 to %d", json_object_array_length(v), WAN_HOSTS_MAX);
     m->nhosts = (uint32_t)json_object_array_length(v);
     for (uint32_t h = 0; h < m->nhosts && !st; h++) {
         snprintf(at.where, sizeof at.where, ": hosts[%u]", h);
@@ -219,7 +220,9 @@ static tutti_status take_queue_rule(const struct tt_json_place *p, struct json_o
         said += *values[i] > 0;
     }
     if (!st && said > 1)
-        st = tt_json_wrong(p, "queue_bytes, queue_ms and queue_bdp say the same in different ways: only one is possible");
+        st = tt_json_wrong_key(
+            p, q->bdp > 0 ? "queue_bdp" : "queue_ms",
+            "queue_bytes, queue_ms and queue_bdp say the same in different ways: only one is possible");
     if (!said)
         q->bdp = 1;
     return st;
@@ -284,7 +287,7 @@ static tutti_status take_whole(const struct tt_json_place *p, struct json_object
 
 tutti_status wan_matrix_parse(struct wan_matrix *out, const char *text, size_t bytes, const char *from)
 {
-    const struct tt_json_place place = { .kind = KIND, .from = from };
+    const struct tt_json_place place = { .kind = KIND, .from = from, .text = text, .bytes = bytes };
     struct wan_matrix *m;
     struct json_object *o;
     tutti_status st = tt_json_parse(&o, &place, text, bytes, WAN_MATRIX_BYTES_MAX, NESTING_MAX);
@@ -292,7 +295,7 @@ tutti_status wan_matrix_parse(struct wan_matrix *out, const char *text, size_t b
     if (st)
         return st;
     m = calloc(1, sizeof *m);
-    st = m ? take_whole(&place, o, m) : tt_fail(TUTTI_ERR_NOMEM, "%s %s: out of memory", KIND, from);
+    st = m ? take_whole(&place, o, m) : tt_fail(TUTTI_ERR_NOMEM, "%s %s: out of memory for %zu bytes", KIND, from, sizeof *m);
     json_object_put(o);
     if (!st)
         *out = *m;

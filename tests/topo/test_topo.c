@@ -87,12 +87,12 @@ static void wrong_descriptions_are_told_with_place_and_expectation(void **state)
     static const struct {
         const char *text, *says[3];
     } cases[] = {
-        { "", { "lab.json, line 1, column 1", "unexpected end" } },
-        { "{\n \"rails\": 2,\n \"node\" 3 }", { "line 3, column 9" } },
-        { "{} {}", { "line 1, column 4", "" } },
+        { "", { "lab.json:1:1: ", "unexpected end" } },
+        { "{\n \"rails\": 2,\n \"node\" 3 }", { "lab.json:3:9: " } },
+        { "{} {}", { "lab.json:1:4: ", "" } },
         { "[1]", { "the whole is [1]", "an object" } },
         { "null\n", { "object" } },
-        { "{\"rails\": 2,\n\"rails\": 3}", { "lab.json: line 2: duplicate key \"rails\"" } },
+        { "{\"rails\": 2,\n\"rails\": 3}", { "lab.json:2: duplicate key \"rails\"" } },
         { "{\"rail\": 2}", { "lab.json:1: unknown key rail (known here: name", "rails" } },
         { "{\"rails\": 0}", { "rails is 0", "from 1 to 64" } },
         { "{\"rails\": 2.5}", { "rails is 2.5", "whole number" } },
@@ -112,12 +112,16 @@ static void wrong_descriptions_are_told_with_place_and_expectation(void **state)
         { "{\"hosts\": [\n {\"host\": \"a, \\\" {b\"},\n {\"host\": \"b\",\n  \"slot\": 1}]}", { "lab.json:4: unknown key hosts[1].slot (" } },
         { "{\"hosts\": [\n {\"host\": \"a\"},\n {\"host\": \"b\",\n  \"slots\": 0}]}", { "lab.json:4: hosts[1].slots is 0" } },
         { "{\"hosts\": [\n {\"rack\": \"a\"}]}", { "lab.json:2: hosts[0].host is missing" } },
-        { "{\"hosts\": {}}", { "hosts is {", "a list" } },
+        { "{\"hosts\": [\n {\"host\": \"a*\",\n  \"rack\": \"$1\",\n  \"zone\": \"$2\"}]}", { "lab.json:4: hosts[0].zone is \"$2\"" } },
+        { "{\"hosts\": [\n {\"host\": \"a\",\n  \"rack\": 7}]}", { "lab.json:3: hosts[0].rack is 7" } },
+        { "{\"hosts\": [\n {\"rack\": \"a\",\n  \"host\": \"**********\"}]}", { "lab.json:3: hosts[0].host has more than 9 stars" } },
+        { "{\"hosts\": [\n {\"host\": \"a\"},\n 7]}", { "lab.json:3: hosts[1] is 7" } },
+        { "{\n \"hosts\": {}}", { "lab.json:2: hosts is {", "a list" } },
         { "{\"hosts\": [{\"rack\": \"a\"}]}", { "hosts[0].host is missing" } },
         { "{\"hosts\": [{\"host\": \"a\"}, {\"host\": \"b\", \"slots\": 0}]}", { "hosts[1].slots is 0" } },
         { "{\"hosts\": [{\"host\": \"**********\"}]}", { "hosts[0].host has more than 9 stars" } },
         { "{\"hosts\": [{\"host\": \"a*\", \"rack\": \"r$1\"}, {\"host\": \"b*\", \"rack\": \"r$1\", \"zone\": \"$2\"}]}",
-          { "hosts[1].zone is \"$2\"", "\"b*\", for $1 to $9 to stand for, is 1" } },
+          { "lab.json:1: hosts[1].zone is \"$2\"", "\"b*\", for $1 to $9 to stand for, is 1" } },
     };
 
     (void)state;

@@ -74,6 +74,18 @@ static const struct {
     { "", "invalid JSON" },
     { "{" TWO, "unexpected end" },
     { "{" TWO "} x", "invalid JSON: unexpected character" },
+    { "{\n" TWO ",\n \"delay_ms\": -1}", "m.json:3: delay_ms is -1" },
+    { "{\n" TWO ",\n \"loss\": [[0, 0],\n  [2, 0]]}", "m.json:4: loss[1][0]: loss is 2" },
+    { "{\n" TWO ",\n \"loss\": [[0, 0],\n  [2]]}", "m.json:4: loss[1]: a row must be" },
+    { "{\n" TWO ",\n \"loss\":\n []}", "m.json:3: loss has 0 rows" },
+    { "{\n" TWO ",\n \"seed\": 0.5}", "m.json:3: \"seed\" must be" },
+    { "{\n" TWO ",\n \"queue_ms\": 1,\n \"queue_bdp\": 1}", "m.json:4: queue_bytes, queue_ms and" },
+    { "{\n \"speed\": 1}", "m.json:2: it has an unknown member \"speed\"" },
+    { "{\n \"loss\": 1,\n \"loss\": 1}", "m.json:3: duplicate key \"loss\"" },
+    { "{\n \"hosts\": 1}", "m.json:2: hosts must be a list" },
+    { "{\"hosts\": [{\"name\": \"a\"},\n {\n  \"name\": \"b\",\n  \"up_mbit\": 0}]}", "m.json:4: hosts[1]: up_mbit is 0" },
+    { "{\"hosts\": [{\"name\": \"a\"},\n {\n  \"name\": \"a\"}]}", "m.json:3: hosts[1]: hosts[0] has the name a, too" },
+    { "{\"hosts\": [{\"name\": \"a\"},\n {}]}", "m.json:2: hosts[1]: name must be a text" },
     { "[]", "it must be an object" },
     { "{}", "hosts must be a list of 2 to 64 hosts" },
     { "{\"hosts\": [{\"name\": \"a\"}]}", "hosts has 1 entries: must be 2 to 64" },
@@ -98,7 +110,7 @@ static const struct {
     { "{" TWO ", \"queue_ms\": 10, \"queue_bdp\": 1}", "only one is possible" },
     { "{" TWO ", \"queue_bytes\": 1000}", "queue_bytes is 1000, but must be from 16384" },
     { "{" TWO ", \"seed\": -1}", "\"seed\" must be a whole number" },
-    { "{" TWO ", \"delay_ms\": [[[[[[1]]]]]]}", "line 1, column 59: objects and arrays are nested "
+    { "{" TWO ", \"delay_ms\": [[[[[[1]]]]]]}", "m.json:1:59: objects and arrays are nested "
                                                 "deeper than the format allows" },
 };
 
