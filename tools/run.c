@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,7 @@
 #define GRACE_NS (3 * TT_SECOND)
 #define JUDGE_NS (200 * TT_MS)  /* after the first end that was seen: one that came before it may be seen after it */
 #define DYING_NS TT_SECOND      /* the same while somebody is about to end who began with it earlier */
+#define WAIT_MS 50              /* between two looks at the clock, for a stream that is not read */
 #define ENV_BYTES 512
 
 enum { RANK_RUNNING, RANK_ENDED };
@@ -60,7 +62,23 @@ struct job {
     bool ending;                /* the ranks were told to end */
     bool killed;
     uint64_t kill_ns;           /* when those that did not end are killed */
+    uint64_t give_up_ns;        /* when output that is not read is given up; 0: never, no signal has told us to end */
+    int told_by;                /* that signal */
 };
+
+static bool wait_writable(void *job, int fd);
+
+/* Writes a sentence to our standard error. */
+__attribute__((format(printf, 2, 3))) static void say(struct job *j, const char *fmt, ...)
+{
+    char sentence[1024];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(sentence, sizeof sentence, fmt, ap);
+    va_end(ap);
+    sink_write(&j->err, sentence, strlen(sentence));
+}
 
 /* ---- the rendezvous that we serve ---- */
 
@@ -164,13 +182,15 @@ static int open_file(const struct job *j, uint32_t rank, const char *suffix)
     return fd;
 }
 
-/* Opens what the rank writes to: our own stream, a file, or a pipe that we read. Returns the rank's end, or -1. */
+/* Opens what the rank writes to: our own stream, a file, or a pipe that we read. Plain output to a pipe passes through us, too:
+ * where its reader is gone, all ranks must end before one of them sees another end. Returns the rank's end, or -1. */
 static int open_stream(const struct job *j, uint32_t rank, struct sink *ours, struct output *o)
 {
     int ends[2];
 
     *o = (struct output){ .from = -1, .to = ours, .rank = rank };
-    if (j->opt->output == OUTPUT_PLAIN)
+    o->plain = j->opt->output == OUTPUT_PLAIN;
+    if (o->plain && (!ours->is_pipe || ours->fd == STDERR_FILENO))
         return fcntl(ours->fd, F_DUPFD_CLOEXEC, 3);
     if (j->opt->output == OUTPUT_DIR)
         return open_file(j, rank, ours->fd == STDOUT_FILENO ? "out" : "err");
@@ -251,6 +271,13 @@ static void begin_ending(struct job *j, int sig)
     j->ending = true;
 }
 
+/* Ends the ranks so that none of them runs again, unless it handles SIGTERM: none reports the loss of another. */
+static void end_silently(struct job *j)
+{
+    signal_all(j, SIGSTOP);
+    begin_ending(j, SIGTERM);
+}
+
 /* The grace is over. A remote shell that does not end its rank within another one is killed itself. */
 static void kill_all(struct job *j)
 {
@@ -277,7 +304,7 @@ static int signal_of(const struct rank *r)
                                                                       : 0;
 }
 
-static void print_failure(const struct job *j, uint32_t rank)
+static void print_failure(struct job *j, uint32_t rank)
 {
     const char *host = j->hosts.at[j->host_of[rank]].name, *after = j->opt->survive || j->nrunning == 0 ? "" : "; ending the others";
     const int status = j->ranks[rank].ended, code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
@@ -286,13 +313,13 @@ static void print_failure(const struct job *j, uint32_t rank)
     const int pid = (int)j->ranks[rank].child.pid;
 
     if (sig)
-        fprintf(stderr, "tutti run: rank %u (pid %d) on host %s was killed by signal %d (SIG%s)%s\n", rank, pid, host,
-                sig, sigabbrev_np(sig) ? sigabbrev_np(sig) : "?", after);
+        say(j, "tutti run: rank %u (pid %d) on host %s was killed by signal %d (SIG%s)%s\n", rank, pid, host, sig,
+            sigabbrev_np(sig) ? sigabbrev_np(sig) : "?", after);
     else if (elsewhere && code == 255)
-        fprintf(stderr, "tutti run: rank %u on host %s ended with status 255: the rank, or \"%s\" could not reach the host%s\n",
-                rank, host, j->opt->rsh, after);
+        say(j, "tutti run: rank %u on host %s ended with status 255: the rank, or \"%s\" could not reach the host%s\n",
+            rank, host, j->opt->rsh, after);
     else
-        fprintf(stderr, "tutti run: rank %u (pid %d) on host %s exited with status %d%s\n", rank, pid, host, code, after);
+        say(j, "tutti run: rank %u (pid %d) on host %s exited with status %d%s\n", rank, pid, host, code, after);
 }
 
 static void note_status(struct job *j, int status)
@@ -353,14 +380,14 @@ static void judge(struct job *j)
 
 /* Gets the wait status of a rank whose descriptor is readable. False: it has not ended. If the
  * status was lost (ECHILD), the rank has ended, and failed. */
-static bool read_status(const struct job *j, uint32_t rank, int *status)
+static bool read_status(struct job *j, uint32_t rank, int *status)
 {
     const struct child *c = &j->ranks[rank].child;
     siginfo_t info = { .si_pid = 0 };
 
     if (waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
-        fprintf(stderr, "tutti run: cannot get the exit status of rank %u (pid %d): %s (taken as 1)\n", rank,
-                (int)c->pid, strerror(errno));
+        say(j, "tutti run: cannot get the exit status of rank %u (pid %d): %s (taken as 1)\n", rank, (int)c->pid,
+            strerror(errno));
         *status = 1 << 8;
         return true;
     }
@@ -404,13 +431,13 @@ static void check_sink(struct job *j, const struct sink *to, bool *told)
     if (to->error == EPIPE) {
         note_status(j, SIGPIPE);
         if (!j->ending)
-            begin_ending(j, SIGTERM);   /* some programs ignore SIGPIPE */
+            end_silently(j);
         return;
     }
-    fprintf(stderr, "tutti run: cannot write standard %s: %s%s; the rest of it is lost\n",
-            to->fd == STDOUT_FILENO ? "output" : "error", strerror(to->error),
-            to->error == EFBIG ? FILE_SIZE_HINT : "");
-    note_status(j, 1 << 8);
+    say(j, "tutti run: cannot write standard %s: %s%s; the rest of it is lost\n",
+        to->fd == STDOUT_FILENO ? "output" : "error", to->error == EAGAIN ? "it is not read" : strerror(to->error),
+        to->error == EFBIG ? FILE_SIZE_HINT : "");
+    note_status(j, to->error == EAGAIN ? j->told_by : 1 << 8);
 }
 
 static void check_sinks(struct job *j)
@@ -461,10 +488,16 @@ static void pass_signal(struct job *j, int sig)
         signal_all(j, sig);
         break;
     default:
-        if (sig == SIGINT && j->ending)
+        if (!j->give_up_ns) {
+            j->give_up_ns = tt_now_ns() + GRACE_NS;
+            j->told_by = sig;
+        }
+        if (sig == SIGINT && j->ending) {
+            j->give_up_ns = tt_now_ns();
             kill_all(j);
-        else
+        } else {
             begin_ending(j, sig);
+        }
         break;
     }
 }
@@ -475,6 +508,29 @@ static void take_signals(struct job *j)
 
     while (read(j->signals, &info, sizeof info) == sizeof info)
         pass_signal(j, (int)info.ssi_signo);
+}
+
+/* Waits until one of our streams is writable, and handles signals meanwhile. False: we were told to end, and the grace is over. */
+static bool wait_writable(void *job, int fd)
+{
+    struct job *j = job;
+
+    for (;;) {
+        struct pollfd p[] = { { .fd = fd, .events = POLLOUT }, { .fd = j->signals, .events = POLLIN } };
+        uint64_t now_ns;
+
+        if (poll(p, 2, j->ending || j->give_up_ns ? WAIT_MS : -1) < 0 && errno != EINTR)
+            return true;
+        if (p[0].revents)
+            return true;
+        if (p[1].revents)
+            take_signals(j);
+        now_ns = tt_now_ns();
+        if (j->ending && now_ns >= j->kill_ns)
+            kill_all(j);
+        if (j->give_up_ns && now_ns >= j->give_up_ns)
+            return false;
+    }
 }
 
 /* ---- the loop ---- */
@@ -551,7 +607,7 @@ static void tell_who_will_not_join(struct job *j)
     else
         snprintf(sentence, sizeof sentence, "rank %u was killed by signal %d without joining", rank, WTERMSIG(status));
     if (rank != j->missed && !j->ending)
-        fprintf(stderr, "tutti run: %s; the others wait for it\n", sentence);
+        say(j, "tutti run: %s; the others wait for it\n", sentence);
     j->missed = rank;
     tt_serve_give_up(j->serve, sentence, tt_now_ns());
 }
@@ -665,16 +721,12 @@ static int start_all(struct job *j)
 
 static int run(const struct run_options *opt)
 {
-    struct job j = { .opt = opt,
-                     .missed = opt->nranks,
-                     .out.fd = STDOUT_FILENO,
-                     .err.fd = STDERR_FILENO,
-                     .terminal = { -1, -1 },
-                     .signals = -1,
-                     .guard = -1 };
+    struct job j = { .opt = opt, .missed = opt->nranks, .terminal = { -1, -1 }, .signals = -1, .guard = -1 };
     struct pollfd *p = calloc(FIXED_FDS + (size_t)FDS_PER_RANK * opt->nranks, sizeof *p);
     int status = 126;
 
+    sink_init(&j.out, STDOUT_FILENO, wait_writable, &j);
+    sink_init(&j.err, STDERR_FILENO, wait_writable, &j);
     j.host_of = calloc(opt->nranks, sizeof *j.host_of);
     j.local_of = calloc(opt->nranks, sizeof *j.local_of);
     j.ranks = calloc(opt->nranks, sizeof *j.ranks);

@@ -1,52 +1,86 @@
 #include "run_output.h"
 
 #include <errno.h>
-#include <poll.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #define FIRST_BYTES 8192u
+#define PARTS 3
 
-/* Writes all of text[bytes], and waits if the reader is slow. */
-static void write_all(struct sink *to, const char *text, size_t bytes)
+void sink_init(struct sink *to, int fd, bool (*wait)(void *arg, int fd), void *arg)
 {
-    while (bytes > 0 && !to->error) {
-        const ssize_t n = write(to->fd, text, bytes);
+    struct stat st;
 
-        if (n >= 0) {
-            text += n;
-            bytes -= (size_t)n;
-        } else if (errno == EAGAIN) {
-            poll(&(struct pollfd){ .fd = to->fd, .events = POLLOUT }, 1, -1);
-        } else if (errno != EINTR) {
+    *to = (struct sink){ .fd = fd, .wait = wait, .arg = arg };
+    to->is_pipe = fstat(fd, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
+}
+
+/* A pipe that is writable takes PIPE_BUF bytes without blocking. */
+static ssize_t write_some(const struct sink *to, const struct iovec *parts, int n)
+{
+    size_t left = to->is_pipe ? PIPE_BUF : SIZE_MAX;
+    struct iovec some[PARTS];
+    int k = 0;
+
+    for (; k < n && left > 0; k++) {
+        some[k] = parts[k];
+        if (some[k].iov_len > left)
+            some[k].iov_len = left;
+        left -= some[k].iov_len;
+    }
+    return writev(to->fd, some, k);
+}
+
+/* Writes all parts, if possible in one call: the file may have other writers. */
+static void write_parts(struct sink *to, struct iovec *parts, int n)
+{
+    while (n > 0 && !to->error) {
+        ssize_t done;
+
+        if (!to->wait(to->arg, to->fd)) {
+            to->error = EAGAIN;
+            return;
+        }
+        done = write_some(to, parts, n);
+        if (done < 0 && errno != EAGAIN && errno != EINTR)
             to->error = errno;
+        for (; n > 0 && done >= (ssize_t)parts->iov_len; parts++, n--)
+            done -= (ssize_t)parts->iov_len;
+        if (n > 0 && done > 0) {
+            parts->iov_base = (char *)parts->iov_base + done;
+            parts->iov_len -= (size_t)done;
         }
     }
 }
 
-/* Writes prefix, text[bytes] and end, if possible in one call: the file may have other writers. */
+void sink_write(struct sink *to, const char *text, size_t bytes)
+{
+    struct iovec part = { (char *)text, bytes };
+
+    write_parts(to, &part, 1);
+}
+
+/* Writes prefix, text[bytes] and end. */
 static void write_line(struct output *o, const char *text, size_t bytes, const char *end)
 {
     char prefix[32];
-    const size_t nprefix = (size_t)snprintf(prefix, sizeof prefix, o->cut ? "[%u]+" : "[%u] ", o->rank), nend = strlen(end);
-    const struct iovec parts[] = { { prefix, nprefix }, { (char *)text, bytes }, { (char *)end, nend } };
-    size_t skip;
-    ssize_t n = -1;
+    const size_t nprefix = (size_t)snprintf(prefix, sizeof prefix, o->cut ? "[%u]+" : "[%u] ", o->rank);
+    struct iovec parts[PARTS] = { { prefix, nprefix }, { (char *)text, bytes }, { (char *)end, strlen(end) } };
 
-    if (!o->to->error)
-        n = writev(o->to->fd, parts, 3);
-    if (n < 0 && errno != EAGAIN && errno != EINTR && !o->to->error)
-        o->to->error = errno;
-    skip = n > 0 ? (size_t)n : 0;
-    for (size_t i = 0; i < 3; i++) {
-        const size_t done = skip < parts[i].iov_len ? skip : parts[i].iov_len;
+    write_parts(o->to, parts, PARTS);
+}
 
-        write_all(o->to, (const char *)parts[i].iov_base + done, parts[i].iov_len - done);
-        skip -= done;
-    }
+/* Writes the first bytes of what was read. */
+static void pass_plain(struct output *o, size_t bytes)
+{
+    sink_write(o->to, o->line, bytes);
+    o->bytes -= bytes;
+    memmove(o->line, o->line + bytes, o->bytes);
 }
 
 /* Makes room for more of the line. False: the line has its maximum length, or there is no memory. */
@@ -79,6 +113,15 @@ static void shrink(struct output *o)
     o->capacity = FIRST_BYTES;
 }
 
+/* Writes the complete lines in one call: a line is cut only where its rank pauses inside it. */
+static void pass_plain_lines(struct output *o)
+{
+    const char *newline = memrchr(o->line, '\n', o->bytes);
+
+    if (newline)
+        pass_plain(o, (size_t)(newline - o->line) + 1);
+}
+
 /* Writes the lines that are complete; bytes from `fresh` on are new. */
 static void pass_lines(struct output *o, size_t fresh)
 {
@@ -98,7 +141,9 @@ static void pass_lines(struct output *o, size_t fresh)
 
 static void close_output(struct output *o)
 {
-    if (o->bytes > 0 || o->cut)
+    if (o->plain)
+        pass_plain(o, o->bytes);
+    else if (o->bytes > 0 || o->cut)
         write_line(o, o->line, o->bytes, "\n");
     free(o->line);
     o->line = NULL;
@@ -120,20 +165,31 @@ static bool pump_once(struct output *o)
             close_output(o);
             return false;
         }
-        write_line(o, o->line, before, "\\\n");
-        o->cut = true;
+        if (!o->plain)
+            write_line(o, o->line, before, "\\\n");
+        else
+            pass_plain(o, before);
+        o->cut = !o->plain;
         o->bytes = 0;
         return true;
     }
     n = read(o->from, o->line + before, o->capacity - before);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return errno == EINTR;
+    if (n < 0 && errno == EINTR)
+        return true;
+    if (n < 0 && errno == EAGAIN) {
+        if (o->plain)
+            pass_plain(o, before);
+        return false;
+    }
     if (n <= 0) {
         close_output(o);
         return false;
     }
     o->bytes += (size_t)n;
-    pass_lines(o, before);
+    if (o->plain)
+        pass_plain_lines(o);
+    else
+        pass_lines(o, before);
     return true;
 }
 

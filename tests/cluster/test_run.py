@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """tutti run: output, exit status, signals, and that nothing it started outlives it."""
 
+import array
+import fcntl
 import os
+import select
 import signal
 import stat
 import subprocess
 import tempfile
+import termios
 import time
 import unittest
 from collections import Counter
@@ -32,6 +36,13 @@ for line in range(8):
         time.sleep(0.001)
     print(rank * 10000, flush=True)
 """
+
+
+def unread(pipe):
+    """Bytes that the pipe holds."""
+    count = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, count)
+    return count[0]
 
 
 class Output(ClusterTest):
@@ -142,6 +153,47 @@ class FailedOutput(ClusterTest):
                         job.kill()
                     self.assertEqual(job.stderr.read(), "")
                 wait_until(lambda e=env: not marked(e), "processes are left")
+
+
+    def test_ranks_that_need_each_other_say_nothing_when_the_reader_is_gone(self):
+        for args in (["perf", "allreduce", "--ranks", "2", "--max", "64K"], ["run", "-n", "2", HELLO]):
+            for tries in range(5):
+                with self.subTest(args=args, tries=tries):
+                    env = environment()
+                    read, write = os.pipe()
+                    os.close(read)
+                    done = subprocess.run([TUTTI, *args], env=env, stdin=subprocess.DEVNULL, stdout=write, stderr=subprocess.PIPE,
+                                          text=True, timeout=PATIENCE_S, check=False)
+                    os.close(write)
+                    self.assertEqual((done.returncode, done.stderr), (128 + signal.SIGPIPE, ""))
+
+    def test_sigterm_ends_a_launcher_whose_output_is_not_read(self):
+        endless, ended = "yes", "yes | head -c 400000"
+        for words, both in ((endless, False), (endless, True), (ended, False)):
+            with self.subTest(words=words, both=both):
+                env = environment()
+                read, write = os.pipe()
+                room = fcntl.fcntl(write, fcntl.F_GETPIPE_SZ)
+                with subprocess.Popen([TUTTI, "run", "-n", "2", "sh", "-c", words], env=env, stdin=subprocess.DEVNULL, stdout=write,
+                                      stderr=write if both else subprocess.PIPE, start_new_session=True) as job:
+                    os.close(write)
+                    try:
+                        wait_until(lambda: unread(read) > room - 2 * select.PIPE_BUF, "the pipe never fills")
+                        job.terminate()
+                        self.assertEqual(job.wait(PATIENCE_S), 128 + signal.SIGTERM)
+                    finally:
+                        job.kill()
+                        os.close(read)
+                wait_until(lambda e=env: not marked(e), "processes are left")
+
+    def test_plain_output_passes_before_its_line_ends(self):
+        command = [TUTTI, "run", "-n", "1", "--output", "plain", "sh", "-c", "printf question; read answer; printf $answer"]
+        with subprocess.Popen(command, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as job:
+            self.assertEqual(job.stdout.read(len("question")), "question")
+            job.stdin.write("yes\n")
+            job.stdin.close()
+            self.assertEqual(job.stdout.read(), "yes")
+            self.assertEqual(job.wait(PATIENCE_S), 0)
 
 
 class Environment(ClusterTest):
