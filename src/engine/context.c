@@ -188,6 +188,8 @@ static struct tt_context *make(struct tt_engine *e, const uint32_t *ranks, uint3
     memcpy(c->ranks, ranks, nranks * sizeof *ranks);
     c->nranks = nranks;
     c->engine = e;
+    c->active_end = &c->active;
+    c->awake_end = &c->awake;
     c->waiting_end = &c->waiting;
     c->failed_by = UINT32_MAX;
     return c;

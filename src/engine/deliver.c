@@ -183,6 +183,7 @@ static void look_again(struct tt_op *op)
 {
     op->scanned = UINT32_MAX;
     op->retry = true;
+    tt_op_awaken(op);
 }
 
 /* Looks through the kept messages for what this operation can use now. */

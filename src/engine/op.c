@@ -131,11 +131,57 @@ static void fend_off(struct tt_op *op)
     fail_neighbours(op, r);
 }
 
-static void unlink_op(struct tt_op **at, struct tt_op *op)
+void tt_op_awaken(struct tt_op *op)
 {
-    while (*at != op)
-        at = &(*at)->next;
-    *at = op->next;
+    struct tt_context *c = op->context;
+
+    if (op->awake_at || !op->exposed || tt_op_is_over(op))
+        return;
+    op->next_awake = NULL;
+    op->awake_at = c->awake_end;
+    *op->awake_at = op;
+    c->awake_end = &op->next_awake;
+}
+
+/* next_awake stays: who walks the list may stand here. */
+static void leave_awake(struct tt_op *op)
+{
+    if (!op->awake_at)
+        return;
+    *op->awake_at = op->next_awake;
+    if (op->next_awake)
+        op->next_awake->awake_at = op->awake_at;
+    else
+        op->context->awake_end = op->awake_at;
+    op->awake_at = NULL;
+}
+
+/* Whether memory can hold news of it, which no message announces. */
+static bool is_open(const struct tt_op *op)
+{
+    for (uint32_t i = 0; i < op->exec.npeers; i++)
+        if (op->flow[i].cp && (op->flow[i].ready || op->flow[i].in_handle >= 0))
+            return true;
+    return false;
+}
+
+/* Sends and receives only: there may be thousands of them, and few collectives. */
+void tt_op_doze(struct tt_op *op)
+{
+    if (op->p2p && !op->retry && !op->exec.progress && !op->exec.credit_due && !op->in_flight && !is_open(op))
+        leave_awake(op);
+}
+
+static void leave_active(struct tt_op *op)
+{
+    struct tt_context *c = op->context;
+
+    leave_awake(op);
+    *op->at = op->next;
+    if (op->next)
+        op->next->at = op->at;
+    else
+        c->active_end = op->at;
 }
 
 /* A collective that is over can still turn out to be another than a peer's. */
@@ -152,7 +198,7 @@ void tt_op_end(struct tt_op *op, tutti_status status, const char *why)
     struct tt_context *c = op->context;
 
     if (op->exposed) {
-        unlink_op(&c->active, op);
+        leave_active(op);
         c->engine->nexposed--;
         c->nactive -= !op->p2p;
         end_nudges(op);
@@ -319,6 +365,7 @@ bool tt_op_run(struct tt_op *op)
 
     if (op->oneself)
         return false;           /* its counterpart does it */
+    tt_op_awaken(op);
     if (!x->straight)
         tt_op_look_at_flows(op);
     if (!x->progress && !x->credit_due && !op->retry)
@@ -418,14 +465,15 @@ static void back_up(struct tt_op *op)
 static void join_active(struct tt_op *op)
 {
     struct tt_context *c = op->context;
-    struct tt_op **at = &c->active;
 
     op->exposed = true;
     look_afresh(op);
     op->next = NULL;
-    while (*at)
-        at = &(*at)->next;
-    *at = op;
+    op->at = c->active_end;
+    *op->at = op;
+    c->active_end = &op->next;
+    op->awake_at = NULL;
+    tt_op_awaken(op);
     c->nactive += !op->p2p;
     c->engine->nexposed++;
 }
@@ -794,6 +842,7 @@ void tt_op_stream(struct tt_op *op)
     op->kept = op->chooses_stores = false;
     tt_exec_stream(&op->exec);
     op->retry = true;
+    tt_op_awaken(op);
 }
 
 /* After its end: keeps it for the next call, or frees it. */

@@ -11,6 +11,10 @@ static inline bool tt_op_is_over(const struct tt_op *op)
 }
 /* Advances an exposed operation as far as it goes; true if anything happened. May end it. */
 bool tt_op_run(struct tt_op *op);
+/* From now on passes of progress look at the exposed operation again. */
+void tt_op_awaken(struct tt_op *op);
+/* After a run in vain: passes need not look at it until a message for it comes. */
+void tt_op_doze(struct tt_op *op);
 /* Exposes waiting operations of c while there is room, and runs them. */
 void tt_ops_expose(struct tt_context *c);
 /* Ends all operations of a failed context with its status. */

@@ -297,11 +297,16 @@ static bool run_ops(struct tt_engine *e)
         next = c->next;
         if (e->nunbegun)
             tt_ops_expose(c);
-        for (struct tt_op *op = c->active, *after; op; op = after) {
-            after = op->next;
-            any |= tt_op_run(op);
+        for (struct tt_op *op = c->awake, *after; op; op = after) {
+            const bool ran = tt_op_run(op);
+
+            any |= ran;
+            e->looks++;
             if (atomic_load_explicit(&c->status, memory_order_relaxed))
                 break;          /* the list is gone */
+            after = op->next_awake;
+            if (!ran && !tt_op_is_over(op))
+                tt_op_doze(op);
         }
     }
     return any;
@@ -435,7 +440,7 @@ static bool has_arrivals(const struct tt_engine *e)
         if (p->state == TT_PEER_UP && tt_mail_waits(&p->mail))
             return true;
     for (const struct tt_context *c = e->contexts; c; c = c->next)
-        for (const struct tt_op *op = c->active; op; op = op->next)
+        for (const struct tt_op *op = c->awake; op; op = op->next_awake)
             if (tt_op_has_news(op))
                 return true;
     return e->guest && e->guest->has_news(e->guest->arg);
@@ -485,7 +490,7 @@ static int nap_ms(const struct tt_engine *e, int ms)
 static int undisturbed_ms(const struct tt_engine *e, bool first)
 {
     for (const struct tt_context *c = e->contexts; c; c = c->next)
-        for (const struct tt_op *op = c->active; op; op = op->next)
+        for (const struct tt_op *op = c->awake; op; op = op->next_awake)
             if (op->retry)
                 return NAP_MS;
     if (e->nunbegun || (e->guest && e->guest->is_stuck(e->guest->arg)))

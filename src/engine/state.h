@@ -135,7 +135,8 @@ struct tt_context {
     enum tt_op_mode mode;       /* of calls from here on; NONE: it is of no elastic run, or the program's */
     uint32_t tag;               /* else: they are of operation n of this tag */
     uint64_t n;
-    struct tt_op *active;       /* exposed ones, oldest first */
+    struct tt_op *active, **active_end;     /* exposed ones, oldest first */
+    struct tt_op *awake, **awake_end;       /* of them those that each pass looks at */
     struct tt_op *waiting, **waiting_end;
     uint32_t nactive, nwaiting; /* collectives */
     uint32_t nkept;             /* messages before their time, of all peers */
@@ -177,7 +178,8 @@ struct tt_op_regions {
 };
 
 struct tt_op {
-    struct tt_op *next;         /* active or waiting list of the context */
+    struct tt_op *next, **at;   /* active or waiting list of the context; at: what points at an active one */
+    struct tt_op *next_awake, **awake_at;   /* the same in the context's list of those awake; awake_at NULL: it is not in there */
     struct tt_op *next_request, **request_at;   /* list of the context's requests */
     struct tt_context *context; /* NULL: it was closed; what is left is the status */
     bool guarded;               /* its context is, or was */
@@ -311,6 +313,7 @@ struct tt_engine {
 
     bool armed;                 /* the wires were armed: the next pass polls them all */
     bool busy;                  /* the last pass had something to do */
+    uint64_t looks;             /* at operations, in passes of progress */
     uint32_t passes;            /* of progress, to look at quiet wires only now and then */
     uint64_t now_ns;            /* as of the last look at the clock */
     uint64_t timer_ns;          /* when deadlines are looked at next */

@@ -484,6 +484,53 @@ static void wait_any_returns_each_of_many_requests_once(void **state)
     over_wires(2, many_role);
 }
 
+#define PASSES 100u
+
+/* Rank 1 starts receives before anything is sent. A pass of progress after the first looks at few of them. */
+static void dozing_role(struct rank *r)
+{
+    enum { N = 1000 };
+    tutti_request *request[N];
+    uint32_t in[N];
+    struct tt_engine *e;
+    uint64_t looks;
+
+    job_open(r);
+    e = r->comm->context->engine;
+    for (uint32_t i = 0; i < N && r->rank == 1; i++) {
+        const tutti_call how = { .size = sizeof how, .request = &request[i], .tag = i % 3 };
+
+        CHECK_OK(r, tutti_recv(&in[i], 1, TUTTI_U32, 0, r->comm, &how));
+    }
+    if (r->rank == 1) {
+        tt_baton_take(e);
+        tt_engine_progress(e);
+        looks = e->looks;
+        for (uint32_t i = 0; i < PASSES; i++)
+            tt_engine_progress(e);
+        looks = e->looks - looks;
+        tt_baton_give(e);
+        if (looks >= PASSES * N / 10)
+            job_fail(r, __FILE__, __LINE__, "%u passes looked at operations %llu times", PASSES, (unsigned long long)looks);
+    }
+    job_meet(r);
+    for (uint32_t i = 0; i < N && r->rank == 0; i++) {
+        const tutti_call how = { .size = sizeof how, .tag = i % 3 };
+
+        CHECK_OK(r, tutti_send(&i, 1, TUTTI_U32, 1, r->comm, &how));
+    }
+    for (uint32_t i = N; i-- > 0 && r->rank == 1;)      /* which end from the first on */
+        CHECK_OK(r, tutti_wait(request[i]));
+    for (uint32_t i = 0; i < N && r->rank == 1; i++)
+        CHECK(r, in[i] == i);
+}
+
+static void passes_do_not_look_at_receives_that_nothing_has_come_for(void **state)
+{
+    (void)state;
+    over_wires(2, dozing_role);
+}
+
 #define REFUSED_BY 20000
 
 /* Rank 1 starts receives until one is refused. That one has taken nothing: called again, it gets the message that it was for. */
@@ -880,6 +927,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_a_rank_sends_to_itself_keeps_its_order),
         cmocka_unit_test(sizes_that_differ_with_oneself_are_told_as_between_ranks),
         cmocka_unit_test(wait_any_returns_each_of_many_requests_once),
+        cmocka_unit_test(passes_do_not_look_at_receives_that_nothing_has_come_for),
         cmocka_unit_test(an_operation_that_is_refused_may_be_called_again),
         cmocka_unit_test(a_request_is_pending_until_it_is_over_and_test_makes_progress),
         cmocka_unit_test(a_started_receive_ends_though_its_rank_calls_nothing),
