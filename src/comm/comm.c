@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/param.h"
@@ -886,6 +887,7 @@ static tutti_status create(tutti_comm **out, const struct tt_launch *launch, con
     tutti_status st;
 
     tt_log_rank((int)launch->rank);
+    tt_descriptors_raise();
     if (launch->rank == 0)      /* the others have the same environment, most often */
         tt_param_warn_unknown();
     tt_log(TT_LOG_INFO, "rank %u of %u, started by: %s", launch->rank, launch->nranks, launch->launcher);

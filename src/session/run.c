@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/options.h"
@@ -413,6 +414,7 @@ tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *of_caller)
         st = tt_plugins_load();
     if (st)
         return st;
+    tt_descriptors_raise();
     tt_space_constants();
     began_ns = tt_now_ns(); /* names are looked up from here on, too */
     run = make();

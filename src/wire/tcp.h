@@ -216,6 +216,8 @@ struct tt_tcp_link {
     uint64_t starved_ns;                /* since when no descriptor has been free to connect with; 0: there is one */
     bool refused;               /* it was said that TLS does not come about */
     uint64_t nonce;
+    uint32_t offer;             /* how many lanes this end can have, as it says in the handshake; 0: not said yet */
+    uint32_t promised;          /* further lanes that are agreed, or at most, and not there yet */
 };
 #define TT_TCP_NOBODY UINT32_MAX
 
@@ -249,6 +251,8 @@ struct tt_tcp {
     size_t nifaddrs;
 
     struct tt_sparse links;             /* struct tt_tcp_link, by rank */
+    uint32_t noffers;                   /* of them those that have made an offer */
+    uint32_t promised;                  /* of all links */
     struct tt_tcp_lane **active;        /* [nactive] lanes that are up */
     uint32_t nactive, active_depth;
     uint32_t nblocked, nmore;           /* of them */
@@ -339,6 +343,14 @@ uint8_t tt_tcp_rail_of(const struct tt_tcp *t, uint32_t peer, uint32_t lane);
 int tt_tcp_rail_endpoint(const struct tt_tcp *t, uint32_t peer, const struct tt_tcp_address *a, uint8_t rail);
 /* Makes a socket start from the rail. False: it cannot. */
 bool tt_tcp_rail_bind(const struct tt_tcp *t, int fd, uint8_t rail);
+
+/* tcp_offer.c */
+/* How many lanes we offer a peer: fewer than conf.lanes where few descriptors are free. The same for a link, whenever it is called. */
+uint32_t tt_tcp_offer(struct tt_tcp_link *link);
+/* So many lanes of the link are still to come. */
+void tt_tcp_promise(struct tt_tcp_link *link, uint32_t lanes);
+/* Whether another lane leaves the reserve of descriptors. */
+bool tt_tcp_may_have_lane(void);
 
 /* tcp_greet.c */
 tutti_status tt_tcp_listen(struct tt_tcp *t);

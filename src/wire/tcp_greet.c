@@ -59,6 +59,7 @@ struct tt_tcp_greeting {
 };
 
 static void attempt_failed(struct tt_tcp_greeting *g);
+static void attempts_over(struct tt_tcp_greeting *g);
 
 static bool is_ours(const struct tt_tcp_greeting *g)
 {
@@ -126,13 +127,13 @@ static void greeting_watch(struct tt_tcp_greeting *g)
 }
 
 /* Says it, or owes it while TLS has not come so far. False: the connection is of no use. */
-static bool greeting_say(struct tt_tcp_greeting *g, enum tt_hello_kind kind, uint32_t lanes)
+static bool greeting_say(struct tt_tcp_greeting *g, enum tt_hello_kind kind)
 {
     const struct tt_wire_conf *conf = &g->tcp->conf;
     const struct tt_hello h = {
         .kind = (uint8_t)kind,
         .lane = (uint16_t)g->lane,
-        .lanes = (uint16_t)lanes,
+        .lanes = (uint16_t)tt_tcp_offer(g->link),
         .from = conf->rank,
         .to = g->link->peer,
         .nranks = conf->nranks,
@@ -177,7 +178,7 @@ static enum heard greeting_hear(struct tt_tcp_greeting *g, enum tt_hello_kind ki
 
 static bool greeting_welcome(struct tt_tcp_greeting *g)
 {
-    if (!greeting_say(g, TT_WELCOME, g->tcp->conf.lanes))
+    if (!greeting_say(g, TT_WELCOME))
         return false;
     set_state(g, WELCOMED, TT_NEVER);
     return true;
@@ -188,6 +189,8 @@ static bool greeting_adopt(struct tt_tcp_greeting *g, struct tt_tcp_lane *lane)
 {
     if (!tt_tcp_lane_open(lane, g->fd, g->stream))
         return false;
+    if (lane->number > 0 && g->link->promised > 0)
+        tt_tcp_promise(g->link, g->link->promised - 1);
     g->fd = -1;
     g->stream = NULL;
     set_state(g, OVER, TT_NEVER);
@@ -218,7 +221,8 @@ static void lanes_open(struct tt_tcp_link *link);
 static void link_establish(struct tt_tcp_link *link, struct tt_tcp_greeting *g)
 {
     struct tt_tcp *t = link->tcp;
-    const uint32_t lanes = g->hello.lanes < t->conf.lanes ? g->hello.lanes : t->conf.lanes;
+    const uint32_t ours_at_most = tt_tcp_offer(link),
+                   lanes = g->hello.lanes < ours_at_most ? g->hello.lanes : ours_at_most;
     const bool ours = is_ours(g);
 
     link->nonce = g->hello.nonce;
@@ -231,6 +235,7 @@ static void link_establish(struct tt_tcp_link *link, struct tt_tcp_greeting *g)
                          "out of memory");
         return;
     }
+    tt_tcp_promise(link, lanes - 1);
     tt_tcp_link_up(link);
 
     for (struct tt_tcp_greeting *o = t->greetings; o; o = o->next) {
@@ -296,7 +301,11 @@ static void attempt_starved(struct tt_tcp_greeting *g, int err)
 
     if (!link->starved_ns)
         link->starved_ns = now_ns;
-    if (g->lane == 0 && now_ns - link->starved_ns > STARVED_NS) {   /* nothing of ours closes any more */
+    if (g->lane > 0) {
+        attempts_over(g);
+        return;
+    }
+    if (now_ns - link->starved_ns > STARVED_NS) {   /* nothing of ours closes any more */
         tt_fail_descriptors("tcp: connect to a rank", 1);
         greeting_end(g);
         tt_tcp_link_lose(link, TUTTI_ERR_NOMEM, "no descriptor is free (RLIMIT_NOFILE)");
@@ -321,6 +330,10 @@ static void attempt_start(struct tt_tcp_greeting *g)
     struct sockaddr_storage to;
     const socklen_t bytes = endpoint_sockaddr(g->tcp, e, link->address.port, &to);
 
+    if (g->lane > 0 && !tt_tcp_may_have_lane()) {
+        attempts_over(g);       /* the link has others */
+        return;
+    }
     g->have = 0;
     set_state(g, CONNECTING, tt_now_ns() + CONNECT_NS);
     g->fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -360,6 +373,8 @@ static void attempts_over(struct tt_tcp_greeting *g)
     greeting_end(g);
     if (g->lane > 0) {
         tt_log(TT_LOG_INFO, "tcp: cannot connect lane %u to rank %u", g->lane, link->peer);
+        if (link->promised > 0)
+            tt_tcp_promise(link, link->promised - 1);
         return;
     }
     if (other && (other->state == WELCOMED || greeting_welcome(other)))
@@ -426,7 +441,7 @@ static void attempt_connected(struct tt_tcp_greeting *g)
     }
     tt_tcp_tune(g->tcp, g->fd, false);
     set_state(g, SAID_HELLO, choice ? tt_now_ns() + (WELCOME_NS << (doublings < 6 ? doublings : 6)) : TT_NEVER);
-    if (!greeting_say(g, TT_HELLO, g->tcp->conf.lanes))
+    if (!greeting_say(g, TT_HELLO))
         attempt_failed(g);
 }
 
@@ -435,14 +450,14 @@ static void attempt_heard(struct tt_tcp_greeting *g)
     struct tt_tcp_link *link = g->link;
     enum heard heard;
 
-    if (g->owes && !greeting_say(g, TT_HELLO, g->tcp->conf.lanes)) {
+    if (g->owes && !greeting_say(g, TT_HELLO)) {
         attempt_failed(g);
         return;
     }
     heard = greeting_hear(g, TT_WELCOME);
     if (heard == HEARD_NOTHING)
         return;
-    if (heard == HEARD_ENOUGH || g->hello.nonce != link->nonce || !greeting_say(g, TT_CONFIRM, g->tcp->conf.lanes)) {
+    if (heard == HEARD_ENOUGH || g->hello.nonce != link->nonce || !greeting_say(g, TT_CONFIRM)) {
         attempt_failed(g);
         return;
     }
@@ -606,8 +621,8 @@ static bool lane_hello(struct tt_tcp_greeting *g)
         set_state(g, STANDBY, tt_now_ns() + STRANGER_NS);
         return true;
     }
-    return link->state == TT_TCP_UP && g->lane < link->nlanes && link->lanes[g->lane].fd < 0 &&
-           g->hello.nonce == link->nonce && greeting_welcome(g);
+    return link->state == TT_TCP_UP && tt_tcp_may_have_lane() && g->lane < link->nlanes &&
+           link->lanes[g->lane].fd < 0 && g->hello.nonce == link->nonce && greeting_welcome(g);
 }
 
 static void stranger_heard(struct tt_tcp_greeting *g)

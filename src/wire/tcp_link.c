@@ -272,6 +272,7 @@ void tt_tcp_link_lose(struct tt_tcp_link *link, tutti_status status, const char 
     for (uint32_t i = 0; i < link->nlanes; i++)
         lane_close(&link->lanes[i]);
     tt_tcp_greetings_end(link);
+    tt_tcp_promise(link, 0);
     t->reserved -= link->owed;
     link->owed = 0;
     link->state = TT_TCP_LOST;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Jobs under a small RLIMIT_NOFILE: they run, or fail at once with the limit and the number needed. They never wait for a
-descriptor until the deadline of five minutes."""
+descriptor until the deadline of five minutes. Lanes leave descriptors for control connections."""
 
 import os
 import re
@@ -11,6 +11,9 @@ from pathlib import Path
 BUILD = Path(os.environ["TUTTI_BUILD_DIR"])
 RANKS = 4
 LIMITS = [16, 20, 22, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 36, 40, 48, 64]
+LANES = 16
+CONTROL = 3         # connections of a rank's control overlay
+SPARE = 24          # descriptors that lanes leave, of the 32 of src/wire/tcp_offer.c
 PROMPT_S = 120      # far below the deadline of the job, which is 300 s
 
 
@@ -41,6 +44,36 @@ class FewDescriptors(unittest.TestCase):
 
     def test_over_tcp_each_job_runs_or_names_the_limit_and_the_number_needed(self):
         self.check("tcp")
+
+
+class Lanes(unittest.TestCase):
+    """Many lanes to each peer, and a second communicator while the lanes of the first are open."""
+
+    def free(self, limit, connections=0):
+        script = f'{limit}; exec "$@"'
+        done = subprocess.run([BUILD / "tutti", "run", "-n", str(RANKS), "sh", "-c", script, "sh",
+                               BUILD / "tests/cluster/prog_few_descriptors", str(connections)],
+                              env={**os.environ, "TUTTI_WIRES": "tcp", "TUTTI_LANES": str(LANES)}, capture_output=True, text=True,
+                              timeout=PROMPT_S, check=False)
+        self.assertEqual((done.returncode, done.stdout.count("both")), (0, RANKS), done.stderr)
+        return [int(free) for free in re.findall(r"free (\d+)", done.stdout)]
+
+    def test_lanes_leave_descriptors_for_control_connections_and_another_communicator(self):
+        for limit in (48, 56, 64, 72, 80, 96):
+            with self.subTest(limit=limit):
+                self.assertGreaterEqual(min(self.free(f"ulimit -n {limit}")), SPARE)
+
+    def test_a_rank_with_few_descriptors_gets_few_lanes_from_peers_with_many(self):
+        self.assertGreaterEqual(min(self.free('if [ $TUTTI_RANK = 0 ]; then ulimit -n 48; fi')), SPARE)
+
+    def test_peers_share_the_lanes_that_there_are(self):
+        self.free("ulimit -n 84", CONTROL + 2 * (RANKS - 1))
+
+    def test_all_lanes_are_open_where_descriptors_suffice(self):
+        self.free("ulimit -n 256", CONTROL + LANES * (RANKS - 1))
+
+    def test_the_soft_limit_is_raised_to_the_hard_one(self):
+        self.assertGreater(min(self.free("ulimit -Hn 500; ulimit -Sn 40", CONTROL + LANES * (RANKS - 1))), 300)
 
 
 if __name__ == "__main__":
