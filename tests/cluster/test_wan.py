@@ -271,7 +271,7 @@ class Matrices(WanTest):
             self.assertEqual(done.returncode, 1)
             self.assertIn("there is no file", done.stderr)
             self.assertIn("europe-6", done.stderr)
-        with self.assertRaisesRegex(HostsError, r"matrix of standard input: hosts\[1\]: hosts\[0\] has the name x, too"):
+        with self.assertRaisesRegex(HostsError, r"matrix of standard input:1: hosts\[1\]: hosts\[0\] has the name x, too"):
             wan.Wan({"hosts": [{"name": "x"}, {"name": "x"}]})
 
     def test_a_command_runs_on_the_first_host_and_its_status_comes_back(self):
