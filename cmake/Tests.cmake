@@ -230,7 +230,7 @@ function(tutti_add_worked_example)
     target_link_libraries(tutti_with_example PRIVATE tutti_inside PkgConfig::json_c)
 endfunction()
 
-# Tests of windows, of puts with signals, and (not under sanitizers, which see their code elsewhere) of devices, with few rounds and in all modes, and of exchanges whose
+# Tests of windows, of puts with signals, of registered memory and sizes, and (not under sanitizers, which see their code elsewhere) of devices, with few rounds and in all modes, and of exchanges whose
 # sizes are decided late and what is on top of them, with few rounds, over libfabric.
 function(tutti_add_ofi_tests)
     if(NOT TUTTI_SANITIZE)
@@ -242,7 +242,7 @@ function(tutti_add_ofi_tests)
         add_test(NAME ofi.modes COMMAND ${CMAKE_SOURCE_DIR}/scripts/conformance --modes ofi --build ${CMAKE_BINARY_DIR})
         tutti_test_properties(ofi.modes cluster)
     endif()
-    foreach(test windows window_order)
+    foreach(test deregister sizes windows window_order)
         add_test(NAME ofi.${test} COMMAND cluster_test_${test})
         tutti_test_properties(ofi.${test} cluster)
         set_property(TEST ofi.${test} APPEND PROPERTY ENVIRONMENT "TUTTI_TEST_IN_PLACE_OF_TCP=ofi")

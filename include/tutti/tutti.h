@@ -381,7 +381,7 @@ TUTTI_API tutti_status tutti_mem_free(tutti_comm *comm, void *mem);
  *
  * tutti_mem_deregister ends the registration that starts at `mem`; call it before the memory is
  * unmapped. It returns INVALID, without any effect, if no registration starts at `mem`, or if an
- * operation uses the memory (with RDMA also: if a window or a put uses it). */
+ * operation, a window, a put or a get uses part of the memory. */
 TUTTI_API tutti_status tutti_mem_register(tutti_comm *comm, void *mem, size_t bytes);
 TUTTI_API tutti_status tutti_mem_deregister(tutti_comm *comm, void *mem);
 

@@ -30,4 +30,14 @@ static inline bool tt_array_can_be(const void *mem, uint64_t n, uint64_t each)
     return tt_bytes_of(n, each, &bytes) && tt_memory_can_be(mem, bytes);
 }
 
+/* Whether a[a_bytes] and b[b_bytes] share a byte. NULL has none. */
+static inline bool tt_overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
+{
+    const uint64_t from = (uintptr_t)a, other = (uintptr_t)b;
+
+    if (!a || !b || !a_bytes || !b_bytes)
+        return false;
+    return from < other ? other - from < a_bytes : from - other < b_bytes;
+}
+
 #endif

@@ -87,7 +87,7 @@ tutti_status tutti_mem_deregister(tutti_comm *comm, void *mem)
         return st;
     if (!mem)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_mem_deregister: mem is NULL");
-    return tt_engine_untell(comm->world->engine, mem);
+    return tt_engine_untell(mem);
 }
 
 tutti_status tutti_mem_registered(tutti_registered *out)

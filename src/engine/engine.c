@@ -11,6 +11,7 @@
 #include "base/param.h"
 #include "engine/context.h"
 #include "engine/ended.h"
+#include "engine/engines.h"
 #include "engine/op.h"
 #include "engine/progress.h"
 #include "engine/quantized.h"
@@ -168,6 +169,7 @@ tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_con
     st = open_wires(e, conf);
     if (st)
         goto destroy;
+    tt_engines_add(e);
     *out = e;
     return TUTTI_OK;
 
@@ -181,6 +183,7 @@ void tt_engine_destroy(struct tt_engine *e)
     struct tt_peer *p;
     uint32_t at = 0;
 
+    tt_engines_remove(e);
     tt_progress_fini(e);
     tt_take_trouble(e);         /* what came last */
     if (e->guest)
@@ -188,7 +191,7 @@ void tt_engine_destroy(struct tt_engine *e)
     while (e->contexts)
         tt_context_free(e->contexts);
     for (uint32_t i = 0; i < e->nallocated; i++)
-        tt_engine_untell(e, e->allocated[i]->mem);
+        tt_registry_untell(e->allocated[i]->mem);
     for (uint32_t i = 0; i < e->nwires; i++) {
         e->wire[i]->ops->close(e->wire[i]);
         tt_landing_pool_destroy(e->pool[i]);
@@ -451,58 +454,21 @@ tutti_status tt_engine_tell_device(struct tt_engine *e, void *mem, size_t bytes,
                    names);
 }
 
-static bool overlaps(const void *buf, uint64_t bytes, const void *mem, uint64_t mem_bytes)
-{
-    return buf && bytes && (uintptr_t)buf < (uintptr_t)mem + mem_bytes && (uintptr_t)mem < (uintptr_t)buf + bytes;
-}
-
-/* A quantized operation's conf has packed buffers, which are Tutti's. */
-static bool uses(const struct tt_op *op, const void *mem, size_t bytes)
-{
-    const struct tt_coll *c = &op->conf.coll;
-    const uint64_t row = op->conf.quant.count * tutti_dtype_bytes(op->conf.dtype);
-
-    if (!tt_op_is_quantized(op))
-        return overlaps(op->conf.src, tt_coll_src_bytes(c), mem, bytes) ||
-               overlaps(op->conf.dst, tt_coll_dst_bytes(c), mem, bytes);
-    return overlaps(op->own_src, c->kind == TT_REDUCE_SCATTER ? c->nranks * row : row, mem, bytes) ||
-           overlaps(op->own_dst, c->kind == TT_ALLGATHER ? c->nranks * row : row, mem, bytes);
-}
-
-/* Whether an operation that is under way reads or writes some of mem[bytes]. */
-static bool is_in_use(struct tt_engine *e, const void *mem, size_t bytes)
-{
-    bool in_use = false;
-
-    tt_baton_take(e);
-    for (const struct tt_context *c = e->contexts; c && !in_use; c = c->next) {
-        for (const struct tt_op *op = c->active; op && !in_use; op = op->next)
-            in_use = uses(op, mem, bytes);
-        for (const struct tt_op *op = c->waiting; op && !in_use; op = op->next)
-            in_use = uses(op, mem, bytes);
-    }
-    tt_baton_give(e);
-    return in_use;
-}
-
-tutti_status tt_engine_untell(struct tt_engine *e, const void *mem)
+tutti_status tt_engine_untell(const void *mem)
 {
     const size_t bytes = tt_registry_told_bytes(mem);
-    enum tt_untold was = TT_UNTOLD_UNKNOWN;
 
-    if (bytes)
-        was = is_in_use(e, mem, bytes) ? TT_UNTOLD_BUSY : tt_registry_try_untell(mem);
-    if (was == TT_UNTOLD_UNKNOWN)
+    if (bytes && tt_engines_use(mem, bytes))
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_mem_deregister: an operation or a window uses part of the %zu bytes "
+                       "at %p (wait for the operation, or free the window, first)",
+                       bytes, mem);
+    if (!tt_registry_untell(mem))
         return tt_fail(
             TUTTI_ERR_INVALID,
             "tutti_mem_deregister: no registered memory begins at %p (it was not registered, was deregistered "
             "before, or has been unmapped)",
             mem);
-    if (was == TT_UNTOLD_BUSY)
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "tutti_mem_deregister: an operation or a window uses part of the %zu bytes "
-                       "at %p (wait for the operation, or free the window, first)",
-                       bytes, mem);
     return TUTTI_OK;
 }
 

@@ -299,7 +299,7 @@ tutti_status tt_engine_free(struct tt_engine *e, void *mem);
 tutti_status tt_engine_tell(struct tt_engine *e, void *mem, size_t bytes);
 /* The same of memory of a device; UNSUPPORTED where no wire carries it. */
 tutti_status tt_engine_tell_device(struct tt_engine *e, void *mem, size_t bytes, const struct tt_device_memory *what);
-/* INVALID: no told memory begins there, or an operation of e, or whoever uses its registration, needs it. */
-tutti_status tt_engine_untell(struct tt_engine *e, const void *mem);
+/* INVALID: no told memory begins there, or an engine of this process uses it (engines.h). Without any baton. */
+tutti_status tt_engine_untell(const void *mem);
 
 #endif

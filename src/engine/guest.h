@@ -26,6 +26,8 @@ struct tt_guest {
      * that an honest peer sends. */
     bool (*mail)(void *arg, uint32_t from, const void *payload, uint32_t bytes);
     void (*done)(void *arg, const struct tt_done *done);
+    /* Whether it uses some of mem[bytes]: exposed to peers, or read or written by what is under way. */
+    bool (*uses)(void *arg, const void *mem, size_t bytes);
     /* The context is being closed. True: the guest still had something of it, which is gone now. */
     bool (*close_context)(void *arg, const struct tt_context *c);
     /* The engine is being destroyed; nothing else runs any more, and the wires are still open. */

@@ -261,6 +261,7 @@ struct tt_report {
 };
 
 struct tt_engine {
+    struct tt_engine *next_here;    /* of this process: engines.h */
     uint32_t rank, nranks, local_ranks;
     uint64_t host;              /* ours, as cards have it */
     uint32_t first_here;        /* the lowest rank of this host */

@@ -7,6 +7,28 @@ uint64_t tt_window_deadline_ns(const struct tt_window *w, int64_t timeout_ms)
     return tt_deadline_ns(tt_now_ns(), timeout_ms ? timeout_ms : w->comm->timeout_ms);
 }
 
+/* ---- calls that wait ---- */
+
+static void list(struct tt_attempt *a)
+{
+    struct tt_windows *home = a->window->home;
+
+    a->next = home->attempts;
+    home->attempts = a;
+    home->nattempts++;
+}
+
+static void unlist(struct tt_attempt *a)
+{
+    struct tt_windows *home = a->window->home;
+    struct tt_attempt **at = &home->attempts;
+
+    while (*at != a)
+        at = &(*at)->next;
+    *at = a->next;
+    home->nattempts--;
+}
+
 /* Whether it is over. The clock is first looked at when it is not over at once. */
 static bool is_over(struct tt_attempt *a)
 {
@@ -19,7 +41,7 @@ static bool is_over(struct tt_attempt *a)
         return true;
     if (!a->deadline_ns) {
         a->deadline_ns = tt_window_deadline_ns(a->window, a->timeout_ms);
-        a->window->home->nattempts++;
+        list(a);
     }
     tt_guest_due(a->window->home->engine, a->deadline_ns);
     if (tt_now_ns() < a->deadline_ns)
@@ -35,7 +57,7 @@ static bool go(void *arg)
     if (!is_over(a))
         return false;
     if (a->deadline_ns)
-        a->window->home->nattempts--;
+        unlist(a);
     return true;
 }
 

@@ -1,6 +1,7 @@
 /* Gets and atomics: by the processor where the memory is mapped, by the wire where that can, else by message. */
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/status.h"
 #include "reduce/reduce.h"
 #include "window/window.h"
@@ -100,6 +101,13 @@ static bool ask(struct get *g)
     return true;
 }
 
+static bool get_uses(const struct tt_attempt *a, const void *mem, size_t bytes)
+{
+    const struct get *g = (const struct get *)a;
+
+    return tt_overlap(g->dst, g->bytes, mem, bytes);
+}
+
 static tutti_status get_step(struct tt_attempt *a)
 {
     struct get *g = (struct get *)a;
@@ -125,7 +133,7 @@ tutti_status tutti_window_get(tutti_window *window, int rank, size_t offset, voi
                               const tutti_rma *rma)
 {
     struct get g = {
-        .attempt = { .call = "tutti_window_get", .rank = (uint32_t)rank, .step = get_step },
+        .attempt = { .call = "tutti_window_get", .rank = (uint32_t)rank, .step = get_step, .uses = get_uses },
         .offset = offset, .bytes = bytes, .dst = dst,
     };
     const char *call = g.attempt.call;

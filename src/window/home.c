@@ -531,6 +531,11 @@ static bool is_stuck(void *arg)
     return home->nattempts > 0 || home->nanswers > 0 || home->nqueued > 0;
 }
 
+static bool uses(void *arg, const void *mem, size_t bytes)
+{
+    return tt_windows_use(arg, mem, bytes);
+}
+
 static void end(struct tt_window *w)
 {
     if (w->ndevices > 0)
@@ -603,7 +608,7 @@ tutti_status tt_windows_of(struct tt_world *world, struct tt_windows **out)
     home->nranks = world->nranks;
     home->guest = (struct tt_guest){
         .arg = home, .run = run, .has_news = has_news, .is_stuck = is_stuck, .mail = hear, .done = finished,
-        .close_context = close_context, .close = close_all,
+        .uses = uses, .close_context = close_context, .close = close_all,
     };
     there = tt_engine_invite(world->engine, &home->guest);
     if (there != &home->guest) {    /* another thread was faster */

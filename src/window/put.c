@@ -319,6 +319,22 @@ static tutti_status put_step(struct tt_attempt *a)
     return p->transfer->over ? p->transfer->status : TUTTI_PENDING;
 }
 
+bool tt_window_put_uses(const struct tt_window_put *p, const void *mem, size_t bytes)
+{
+    for (size_t i = p->at; i < p->shape.n; i++) {
+        const tutti_piece piece = tt_window_piece_of(&p->shape, i);
+
+        if (tt_overlap(piece.src, piece.bytes, mem, bytes))
+            return true;
+    }
+    return false;
+}
+
+static bool put_uses(const struct tt_attempt *a, const void *mem, size_t bytes)
+{
+    return tt_window_put_uses((const struct tt_window_put *)a, mem, bytes);
+}
+
 tutti_status tt_window_put_go_on(struct tt_window_put *p)
 {
     return put_step(&p->attempt);
@@ -498,6 +514,7 @@ static tutti_status take(struct tt_window_put *p, tutti_window *handle, int rank
     p->attempt.call = call;
     p->attempt.rank = (uint32_t)rank;
     p->attempt.step = put_step;
+    p->attempt.uses = put_uses;
     if (!st)
         st = tt_rma_take(rma, &p->rma, call);
     p->attempt.timeout_ms = p->rma.timeout_ms;

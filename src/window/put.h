@@ -42,6 +42,8 @@ void tt_window_put_init(struct tt_window_put *p, struct tt_window *w, uint32_t r
 tutti_status tt_window_put_step(struct tt_window_put *p);
 /* The same without looking at the communicator, and without counting what has no transfer: for the queue. */
 tutti_status tt_window_put_go_on(struct tt_window_put *p);
+/* Whether it will read some of mem[bytes]. */
+bool tt_window_put_uses(const struct tt_window_put *p, const void *mem, size_t bytes);
 tutti_piece tt_window_piece_of(const struct tt_window_shape *s, size_t i);
 /* One that was begun is not stepped any more. Under the baton. */
 void tt_window_put_leave(struct tt_window_put *p);

@@ -162,6 +162,15 @@ bool tt_window_queue_run(struct tt_windows *home)
     return any;
 }
 
+bool tt_window_queue_uses(const struct tt_window_peer *peer, const void *mem, size_t bytes)
+{
+    const struct tt_window_queued *q = peer->queue;
+
+    while (q && !tt_window_put_uses(&q->put, mem, bytes))
+        q = q->next;
+    return q;
+}
+
 void tt_window_queue_drop(struct tt_window *w)
 {
     struct tt_windows *home = w->home;

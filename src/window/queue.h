@@ -13,6 +13,8 @@ bool tt_window_queue_add(struct tt_window_put *p);
 bool tt_window_queue_precedes(const struct tt_window_put *p);
 /* Steps the queues of all peers. True: something was taken. */
 bool tt_window_queue_run(struct tt_windows *home);
+/* Whether a queued put will read some of the caller's mem[bytes]. */
+bool tt_window_queue_uses(const struct tt_window_peer *peer, const void *mem, size_t bytes);
 /* Drops what goes to the window, or signals there. */
 void tt_window_queue_drop(struct tt_window *w);
 

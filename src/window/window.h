@@ -138,7 +138,8 @@ struct tt_windows {
     struct tt_window_waiter *waiters;
     uint32_t fences;            /* of all ranks */
     uint64_t tick;              /* quiets that have begun: marks.h */
-    uint32_t nattempts;         /* calls that may wait for room */
+    uint32_t nattempts;         /* calls that may wait for room, and devices */
+    struct tt_attempt *attempts;    /* of them the calls */
     uint32_t nanswers;          /* that do */
     uint32_t nqueued;           /* puts, of all peers */
     uint8_t message[TT_WINDOW_HEADER_BYTES + TT_WINDOW_CHUNK_BYTES];    /* to build one in */
@@ -195,6 +196,11 @@ bool tt_window_mark(struct tt_windows *home, struct tt_window_peer *p, const str
 /* Sends a message that has no answer. False: there is no room now. */
 bool tt_window_tell(struct tt_windows *home, uint32_t rank, const struct tt_window_message *m);
 
+/* ---- uses.c ---- */
+
+/* Whether some of this process' mem[bytes] is exposed by a window, or is read or written by a put or get that is not complete. */
+bool tt_windows_use(const struct tt_windows *home, const void *mem, size_t bytes);
+
 /* ---- window.c ---- */
 
 /* The window of that handle. INVALID if it is none, or freed; FORKED; or what ended the communicator. Any thread, without the baton. */
@@ -238,7 +244,10 @@ struct tt_attempt {
     uint64_t deadline_ns;       /* 0: not set yet */
     tutti_status status;
     bool failed;                /* the communicator has: it says why */
+    struct tt_attempt *next;    /* of home->attempts */
     tutti_status (*step)(struct tt_attempt *a);     /* under the baton; PENDING: not yet */
+    bool (*uses)(const struct tt_attempt *a, const void *mem, size_t bytes);    /* under the baton: whether it reads or writes some of the
+                                                       caller's mem[bytes]. NULL: never */
 };
 
 /* Runs step until it says something else than PENDING, the communicator fails, or the deadline passes. Logs what step does not. */

@@ -792,14 +792,6 @@ static struct told *newest_at(const void *mem)
     return t;
 }
 
-static bool is_used_within(const struct tt_span *s, const void *arg)
-{
-    const struct tt_reg *r = (const struct tt_reg *)s;
-    const struct tt_span *within = arg;
-
-    return r->users > 0 && r->state == TT_REG_LIVE && s->begin >= within->begin && s->end <= within->end;
-}
-
 static bool reaches_beyond(const struct tt_span *s, const void *arg)
 {
     const struct tt_span *of = arg;
@@ -846,17 +838,16 @@ static void unregister(const struct tt_span *of)
         await_rest();
 }
 
-static enum tt_untold end_tell(const void *mem, bool force)
+bool tt_registry_untell(const void *mem)
 {
     struct tt_span of;
     struct told *t;
 
     lock();
     t = newest_at(mem);
-    if (!t ||
-        (!force && tt_spans_touching(registry.cache.tree, t->span.begin, t->span.end, is_used_within, &t->span))) {
+    if (!t) {
         unlock();
-        return t ? TT_UNTOLD_BUSY : TT_UNTOLD_UNKNOWN;
+        return false;
     }
     of = t->span;
     untell(t);
@@ -864,17 +855,7 @@ static enum tt_untold end_tell(const void *mem, bool force)
     for (reap(); registry.undoing > 0; reap())      /* by other threads */
         pthread_cond_wait(&registry.calm, &registry.lock);
     unlock();
-    return TT_UNTOLD;
-}
-
-bool tt_registry_untell(const void *mem)
-{
-    return end_tell(mem, true) == TT_UNTOLD;
-}
-
-enum tt_untold tt_registry_try_untell(const void *mem)
-{
-    return end_tell(mem, false);
+    return true;
 }
 
 size_t tt_registry_told_bytes(const void *mem)

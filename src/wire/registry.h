@@ -73,12 +73,9 @@ tutti_status tt_registry_tell(void *mem, size_t bytes);
 tutti_status tt_registry_tell_device(void *mem, size_t bytes, const struct tt_device_memory *what);
 /* Whether some of mem[bytes] was told to be of a device. Costs next to nothing where nothing was. */
 bool tt_registry_is_device(const void *mem, size_t bytes);
-/* Ends the newest tell of a place that begins there; the memory is not registered any more when it returns, unless a call uses it. False: none
- * begins there (its memory may have been unmapped). */
+/* Ends the newest tell of a place that begins there. The memory is not registered any more when it returns; what still uses a registration
+ * keeps that until its put. False: no tell begins there (its memory may have been unmapped). */
 bool tt_registry_untell(const void *mem);
-/* The same unless a call uses a registration of that memory: BUSY. Other users of a registration that reaches beyond it do not count. */
-enum tt_untold { TT_UNTOLD, TT_UNTOLD_UNKNOWN, TT_UNTOLD_BUSY };
-enum tt_untold tt_registry_try_untell(const void *mem);
 /* Bytes of the newest tell that begins there; 0: none does. */
 size_t tt_registry_told_bytes(const void *mem);
 /* OK, or INVALID where calls may use only what was told of, and some of that memory was not. Adjacent tells count together. */

@@ -458,7 +458,7 @@ static void adjacent_role(void)
     tt_registry_counts(&c);
     CHECK(c.dynamic == 0 && c.registrations == 1 && c.registered_bytes == BYTES);
     one = get(&d, second, PAGE, true);          /* uses the registration of both: the first tell may go */
-    CHECK(tt_registry_try_untell(mem) == TT_UNTOLD);
+    CHECK(tt_registry_untell(mem));
     tt_registry_put(d.domain, one, true);
     if (eager)
         wait_for_pins(&d, 4);   /* the second one again, in the background */
@@ -486,17 +486,16 @@ static void untold_role(void)
     CHECK(tt_registry_tell(mem, BYTES) == TUTTI_OK);    /* before there is a device */
     CHECK(tt_registry_told_bytes(mem) == BYTES && tt_registry_told_bytes(mem + PAGE) == 0);
     CHECK(pipe_device_open(&d));
-    CHECK(tt_registry_try_untell(mem + PAGE) == TT_UNTOLD_UNKNOWN);
+    CHECK(!tt_registry_untell(mem + PAGE));
     one = get(&d, mem + PAGE, PAGE, false);
-    CHECK(tt_registry_try_untell(mem) == TT_UNTOLD_BUSY);
-    CHECK(tt_registry_told_bytes(mem) == BYTES && d.unpins == 0);
+    CHECK(tt_registry_untell(mem) && !tt_registry_untell(mem));
+    CHECK(tt_registry_told_bytes(mem) == 0 && d.unpins == 0);   /* the user keeps its registration */
     tt_registry_put(d.domain, one, false);
-    CHECK(tt_registry_try_untell(mem) == TT_UNTOLD && d.unpins == d.pins);
-    CHECK(tt_registry_try_untell(mem) == TT_UNTOLD_UNKNOWN);
+    CHECK(d.unpins == d.pins);
     pipe_device_close(&d);
 }
 
-static void a_tell_ends_once_and_not_while_its_memory_is_used(void **state)
+static void a_tell_ends_once_and_its_registration_with_the_last_user(void **state)
 {
     (void)state;
     in_process(untold_role, NULL, NULL);
@@ -805,7 +804,7 @@ int main(void)
         cmocka_unit_test(each_device_has_its_own_and_takes_them_along),
         cmocka_unit_test(what_is_told_of_is_registered_once),
         cmocka_unit_test(a_buffer_in_two_adjacent_tells_is_registered_with_both_and_once),
-        cmocka_unit_test(a_tell_ends_once_and_not_while_its_memory_is_used),
+        cmocka_unit_test(a_tell_ends_once_and_its_registration_with_the_last_user),
         cmocka_unit_test(what_is_told_of_outlasts_the_bounds_and_too_much_is_an_error),
         cmocka_unit_test(a_tell_goes_with_its_memory),
         cmocka_unit_test(registering_for_a_call_can_be_made_an_error),

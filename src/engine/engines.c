@@ -1,0 +1,93 @@
+#include "engine/engines.h"
+
+#include <pthread.h>
+
+#include "base/checked.h"
+#include "engine/guest.h"
+#include "engine/progress.h"
+#include "engine/quantized.h"
+#include "engine/state.h"
+
+/* A thread that holds a baton never takes the lock. */
+static struct {
+    pthread_mutex_t lock;
+    struct tt_engine *first;
+} engines = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* In the child of a fork: the parent's engines, whose batons may be taken, are not its own. */
+static void forget(void)
+{
+    pthread_mutex_init(&engines.lock, NULL);
+    engines.first = NULL;
+}
+
+static void handle_forks(void)
+{
+    pthread_atfork(NULL, NULL, forget);
+}
+
+void tt_engines_add(struct tt_engine *e)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, handle_forks);
+    pthread_mutex_lock(&engines.lock);
+    e->next_here = engines.first;
+    engines.first = e;
+    pthread_mutex_unlock(&engines.lock);
+}
+
+void tt_engines_remove(struct tt_engine *e)
+{
+    struct tt_engine **at = &engines.first;
+
+    pthread_mutex_lock(&engines.lock);
+    while (*at && *at != e)
+        at = &(*at)->next_here;
+    if (*at)
+        *at = e->next_here;
+    pthread_mutex_unlock(&engines.lock);
+}
+
+/* A quantized operation's conf has packed buffers, which are Tutti's. */
+static bool op_uses(const struct tt_op *op, const void *mem, size_t bytes)
+{
+    const struct tt_coll *c = &op->conf.coll;
+    const uint64_t row = op->conf.quant.count * tutti_dtype_bytes(op->conf.dtype);
+
+    if (!tt_op_is_quantized(op))
+        return tt_overlap(op->conf.src, tt_coll_src_bytes(c), mem, bytes) ||
+               tt_overlap(op->conf.dst, tt_coll_dst_bytes(c), mem, bytes);
+    return tt_overlap(op->own_src, c->kind == TT_REDUCE_SCATTER ? c->nranks * row : row, mem, bytes) ||
+           tt_overlap(op->own_dst, c->kind == TT_ALLGATHER ? c->nranks * row : row, mem, bytes);
+}
+
+static bool list_uses(const struct tt_op *op, const void *mem, size_t bytes)
+{
+    while (op && !op_uses(op, mem, bytes))
+        op = op->next;
+    return op;
+}
+
+static bool engine_uses(struct tt_engine *e, const void *mem, size_t bytes)
+{
+    bool uses;
+
+    tt_baton_take(e);
+    uses = e->guest && e->guest->uses(e->guest->arg, mem, bytes);
+    for (const struct tt_context *c = e->contexts; c && !uses; c = c->next)
+        uses = list_uses(c->active, mem, bytes) || list_uses(c->waiting, mem, bytes);
+    tt_baton_give(e);
+    return uses;
+}
+
+bool tt_engines_use(const void *mem, size_t bytes)
+{
+    bool uses = false;
+
+    pthread_mutex_lock(&engines.lock);
+    for (struct tt_engine *e = engines.first; e && !uses; e = e->next_here)
+        uses = engine_uses(e, mem, bytes);
+    pthread_mutex_unlock(&engines.lock);
+    return uses;
+}
