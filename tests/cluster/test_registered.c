@@ -1,5 +1,6 @@
-/* tutti_mem_deregister refuses memory that anything uses, with the same answer on every wire: operations, windows, puts and
- * gets; whoever started them, and whatever registrations it lies in. */
+/* Memory of tutti_mem_register. Buffers may span adjacent registrations. tutti_mem_deregister refuses memory that anything
+ * uses, with the same answer on every wire: operations, windows, puts and gets; whoever started them, and whatever
+ * registrations it lies in. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -35,6 +36,38 @@ static void halves_init(struct rank *r, struct halves *h)
 static bool is_mapped(const struct rank *r)
 {
     return r->job->arg == &window_ways[0];
+}
+
+/* ---- buffers that span registrations ---- */
+
+/* Nothing but registered memory may be used. */
+static void across_role(struct rank *r)
+{
+    enum { BYTES = 131072 };
+    struct halves h;
+    uint8_t *across;
+
+    setenv("TUTTI_REGISTER_DYNAMIC", "0", 1);
+    window_job_open(r);
+    halves_init(r, &h);
+    across = h.second - BYTES / 2;
+    memset(across, 1 + (int)r->rank, BYTES);
+    CHECK_OK(r, tutti_allreduce(across, across, BYTES, TUTTI_U8, TUTTI_SUM, r->comm, NULL));
+    job_check_all(r, across, BYTES, 3);
+    if (r->rank == 0)
+        CHECK_OK(r, tutti_send(across, BYTES, TUTTI_U8, 1, r->comm, NULL));
+    else
+        CHECK_OK(r, tutti_recv(across - 1, BYTES, TUTTI_U8, 0, r->comm, NULL));
+    job_check_all(r, across, BYTES - 1, 3);
+    CHECK_OK(r, tutti_mem_deregister(r->comm, h.second));
+    CHECK_OK(r, tutti_mem_deregister(r->comm, h.mem));
+    free(h.mem);
+}
+
+static void a_buffer_in_two_adjacent_registrations_is_registered(void **state)
+{
+    (void)state;
+    over_all_ways(across_role, 2, NULL);
 }
 
 /* ---- windows ---- */
@@ -288,6 +321,7 @@ static void an_operation_of_any_communicator_uses_its_buffers(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_buffer_in_two_adjacent_registrations_is_registered),
         cmocka_unit_test(an_open_window_uses_its_memory),
         cmocka_unit_test(a_put_under_way_uses_its_source),
         cmocka_unit_test(a_queued_put_uses_its_sources),
