@@ -19,37 +19,71 @@ static struct tt_desc desc_of(const struct several *s, const struct tt_window_sh
     };
 }
 
-/* The next ones of one wire. Returns how many there are from s->at on. PENDING in *st: the first cannot be reached yet. */
-static int gather(struct several *s, struct tt_desc *d, struct tt_wire **wire, tutti_status *st)
+/* The rank of a put as a peer, with all fences noted. PENDING in *st also while puts are queued for it that a fence has to keep before this one. */
+static struct tt_window_peer *reach(const struct several *s, const struct tt_window_short *p, struct tt_window_way **way,
+                                    struct tt_wire **wire, tutti_status *st)
 {
     struct tt_window *w = s->attempt.window;
+    struct tt_guest_link link;
+    struct tt_window_peer *peer;
+
+    *st = tt_window_reach(w, p->rank, way, &link);
+    if (*st)
+        return NULL;
+    peer = tt_window_peer_of(w->home, tt_window_job_rank(w, p->rank));
+    if (!peer) {
+        *st = TUTTI_ERR_NOMEM;
+        return NULL;
+    }
+    *wire = link.wire;
+    tt_window_see_fences(w->home, peer);
+    if (peer->fence_left > 0)
+        *st = TUTTI_PENDING;
+    return peer;
+}
+
+/* Descriptors of the next puts of one wire, from s->at on, each behind a fence if it needs one. Returns how many. PENDING in *st: the first put
+ * cannot go yet. OK and 0: it must go by message. */
+static int gather(struct several *s, struct tt_desc d[BATCH], struct tt_wire **wire, tutti_status *st)
+{
     int n = 0;
 
     *st = TUTTI_OK;
     *wire = NULL;
-    for (uint32_t i = s->at; i < s->n && n < BATCH; i++) {
-        struct tt_window_way *way;
-        struct tt_guest_link link;
-        tutti_status here = tt_window_reach(w, s->puts[i].rank, &way, &link);
+    for (uint32_t i = s->at; i < s->n && n + 2 <= BATCH; i++) {
+        struct tt_window_way *way = NULL;
+        struct tt_wire *its = NULL;
+        tutti_status here;
+        const struct tt_window_peer *peer = reach(s, &s->puts[i], &way, &its, &here);
 
-        if (!here && !tt_window_peer_of(w->home, tt_window_job_rank(w, s->puts[i].rank)))
-            here = TUTTI_ERR_NOMEM;
-        if (n == 0) {
+        if (i == s->at) {
             s->attempt.rank = s->puts[i].rank;
             *st = here;
         }
-        if (here || (*wire && link.wire != *wire) || way->by_mail)
+        if (here || (*wire && its != *wire) || way->by_mail || peer->mail_fenced)
             break;
-        *wire = link.wire;
+        *wire = its;
+        if (peer->fenced && !(its->caps & TT_WIRE_CAP_ORDERED))
+            d[n++] = (struct tt_desc){ .kind = TT_DESC_FENCE, .peer = peer->rank };
         d[n++] = desc_of(s, &s->puts[i], way);
     }
     return n;
 }
 
+/* Notes that the wire has taken the put of this descriptor. */
+static void gone(struct several *s, const struct tt_desc *d)
+{
+    struct tt_windows *home = s->attempt.window->home;
+    struct tt_window_peer *peer = home->peers[d->peer];
+
+    s->puts[s->at++].gone = true;
+    peer->fenced = false;
+    tt_marks_put(&peer->marks, home->tick);
+}
+
 static tutti_status step(struct tt_attempt *a)
 {
     struct several *s = (struct several *)a;
-    struct tt_window *w = a->window;
 
     while (s->at < s->n) {
         struct tt_desc d[BATCH];
@@ -61,14 +95,13 @@ static tutti_status step(struct tt_attempt *a)
         if (st)
             return st;
         if (n == 0) {
-            s->at++;            /* by message: the caller's */
+            s->at++;            /* the caller's */
             continue;
         }
         taken = wire->ops->post(wire, d, n);
-        for (int i = 0; i < taken; i++, s->at++) {
-            s->puts[s->at].gone = true;
-            tt_marks_put(&tt_window_peer_of(w->home, d[i].peer)->marks, w->home->tick);
-        }
+        for (int i = 0; i < taken; i++)
+            if (d[i].kind == TT_DESC_PUT)
+                gone(s, &d[i]);
         if (taken < n)
             return TUTTI_PENDING;
     }

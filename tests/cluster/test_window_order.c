@@ -8,6 +8,7 @@
 #include "held_lanes.h"
 #include "support/pattern.h"
 #include "support/unit.h"
+#include "tutti/moe.h"
 #include "windows.h"
 
 #define MIB ((size_t)1 << 20)
@@ -354,6 +355,141 @@ static void a_get_behind_a_fence_sees_all_earlier_puts(void **state)
     }
 }
 
+/* ---- gets and atomics behind queued puts ---- */
+
+#define QUEUED_BYTES 65536
+#define QUEUED_PUTS 320u        /* more than what the connections to a rank that stands still take */
+
+/* Rank 0 queues puts for rank 1, which stands still, with some to rank 2 between them, and fences both. What it gets from rank 2 and changes there
+ * does not wait for rank 1. What it gets from rank 1 and changes there completes when that goes on, and sees all puts. */
+static void queued_role(struct rank *r)
+{
+    enum { ALL = QUEUED_PUTS * QUEUED_BYTES };
+    const bool mapped = r->job->arg == &window_ways[0], counts = tt_prng_below(&r->common, 2);
+    const int fenced = tt_prng_below(&r->common, 2) ? TUTTI_ALL_RANKS : 1;
+    uint8_t *src = job_have(r, malloc(ALL)), *dst = job_have(r, calloc(1, ALL));
+    uint64_t sent[3] = { 0 }, after = 0, got = 0, old = 0, wanted[3] = { 0 };
+    const tutti_rma brief = { .size = sizeof brief, .timeout_ms = 20 };
+    const tutti_rma late = { .size = sizeof late, .counter = &after }, get = { .size = sizeof get, .counter = &got };
+    struct window_side s;
+
+    window_job_open(r);
+    window_side_init(r, &s, ALL + QUEUED_BYTES + 8);
+    pattern_fill(src, ALL, 12);
+    for (int to = 1; r->rank == 0 && to <= 2; to++)     /* links are made on first use */
+        CHECK_OK(r, tutti_window_get(s.window, to, 0, &old, sizeof old, NULL));
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    job_meet(r);
+    if (r->rank == 1) {
+        job_step(r, "stand still");
+        kill(getpid(), SIGSTOP);
+    }
+    if (r->rank == 0) {
+        CHECK(r, job_await(r->board, 0, 1));
+        if (strcmp(r->job->wires, "shm") != 0)
+            held_lanes_begin(r);
+        for (uint32_t i = 0; i < QUEUED_PUTS; i++)
+            for (int to = 1; to <= 2; to++) {
+                const size_t at = i * (size_t)QUEUED_BYTES;
+                const tutti_rma rma = {
+                    .size = sizeof rma, .counter = &sent[to], .signal_offset = ALL + QUEUED_BYTES, .signal_value = 1,
+                    .signal_op = i % 8 == 1 ? TUTTI_SIGNAL_ADD : TUTTI_SIGNAL_NONE,     /* it takes its own fence along */
+                };
+
+                if (to == 2 && i % 16 != 0)
+                    continue;
+                job_step(r, "put %u to rank %d", i, to);
+                CHECK_OK(r, tutti_window_put(s.window, to, at, src + at, QUEUED_BYTES, &rma));
+                wanted[to]++;
+            }
+        CHECK(r, mapped || sent[1] < wanted[1]);
+        CHECK_OK(r, tutti_window_fence(s.window, fenced));
+        if (fenced == 1)
+            CHECK_OK(r, tutti_window_fence(s.window, 2));
+        CHECK_OK(r, tutti_window_put(s.window, 1, ALL, src, QUEUED_BYTES, &late));      /* the fence is not behind this one */
+        job_step(r, "get from rank 2");
+        CHECK_OK(r, tutti_window_get(s.window, 2, 0, dst, QUEUED_BYTES, NULL));
+        CHECK(r, memcmp(dst, src, QUEUED_BYTES) == 0);
+        CHECK_OK(r, tutti_window_atomic(s.window, 2, QUEUED_BYTES - 8, 8, TUTTI_ATOMIC_ADD, 0, 0, &old));
+        CHECK(r, memcmp(&old, src + QUEUED_BYTES - 8, sizeof old) == 0);
+        job_step(r, "get from rank 1, which stands still");
+        CHECK_STATUS(r, tutti_window_get(s.window, 1, ALL - 64, dst, 64, &brief), mapped ? TUTTI_OK : TUTTI_ERR_TIMEOUT);
+        job_raise(r->board, FLAG_B);
+        job_step(r, "get from rank 1, which goes on");
+        if (tt_prng_below(&r->common, 2)) {
+            CHECK_OK(r, tutti_window_atomic(s.window, 1, ALL - 8, 8, TUTTI_ATOMIC_ADD, 0, 0, &old));
+            CHECK(r, memcmp(&old, src + ALL - 8, sizeof old) == 0);
+        } else {
+            CHECK_OK(r, tutti_window_get(s.window, 1, ALL - 64, dst, 64, NULL));
+            CHECK(r, memcmp(dst, src + ALL - 64, 64) == 0);
+        }
+        CHECK_OK(r, tutti_window_get(s.window, 1, 0, dst, ALL, counts ? &get : NULL));
+        if (counts)
+            CHECK_OK(r, tutti_window_wait_counter(s.window, &got, 1, 0));
+        CHECK(r, memcmp(dst, src, ALL) == 0);
+        for (int to = 1; to <= 2; to++)
+            CHECK_OK(r, tutti_window_wait_counter(s.window, &sent[to], wanted[to], 0));
+        CHECK_OK(r, tutti_window_wait_counter(s.window, &after, 1, 0));
+    }
+    window_side_fini(r, &s);
+    free(src);
+    free(dst);
+}
+
+static void a_get_behind_a_fence_sees_queued_puts_and_waits_for_no_other_rank(void **state)
+{
+    (void)state;
+    over_all_ways(queued_role, 3, job_go_on_after);
+}
+
+/* Rank 0 puts, fences and starts a run of a replay, whose short data goes to several ranks at once: who has that also has what was put. */
+static void replay_role(struct rank *r)
+{
+    enum { RUNS = UNIT_SHARE > 1 ? 20 : 200, BYTES = 300000 };
+    static const size_t length = 8, indices[3] = { 0, 0, 0 }, lens[3] = { 1, 1, 1 };
+    const tutti_replay_conf conf = { .size = sizeof conf, .nsplits = 1, .max_length = 8, .type = TUTTI_U8 };
+    uint8_t *src = job_have(r, malloc(BYTES)), piece[8] = { 0 };
+    const tutti_dynamic what = {
+        .size = sizeof what, .sendbuff = piece, .split_lengths = &length, .indices = indices, .index_block_lens = lens,
+    };
+    tutti_arrived arrived = { .size = sizeof arrived };
+    tutti_replay *replay;
+    struct window_side s;
+
+    window_job_open(r);
+    window_side_init(r, &s, BYTES);
+    CHECK_OK(r, tutti_replay_create(r->comm, &conf, &replay));
+    if (r->rank == 0 && strcmp(r->job->wires, "shm") != 0)
+        held_lanes_begin(r);
+    for (uint32_t i = 0; i < RUNS; i++) {
+        uint64_t sent = 0;
+        const tutti_rma rma = { .size = sizeof rma, .counter = &sent };
+
+        job_step(r, "run %u", i);
+        pattern_fill(src, BYTES, i);
+        for (int to = 1; r->rank == 0 && to <= 2; to++)
+            CHECK_OK(r, tutti_window_put(s.window, to, 0, src, BYTES, &rma));
+        if (r->rank == 0)
+            CHECK_OK(r, tutti_window_fence(s.window, TUTTI_ALL_RANKS));
+        CHECK_OK(r, tutti_replay_start(replay, &what, 0));
+        CHECK_OK(r, tutti_replay_wait(replay, &arrived, 0));
+        if (r->rank != 0)
+            window_check_pattern(r, s.mem, BYTES, i, "put before the run");
+        else
+            CHECK_OK(r, tutti_window_wait_counter(s.window, &sent, 2, 0));
+        CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    }
+    CHECK_OK(r, tutti_replay_free(replay));
+    window_side_fini(r, &s);
+    free(src);
+}
+
+static void what_goes_to_several_ranks_keeps_behind_a_fence(void **state)
+{
+    (void)state;
+    over_all_ways(replay_role, 3, NULL);
+}
+
 #define LOAD_BYTES 20000
 
 /* Rank 1 stands still. A put to its own memory, which no processor but its own can reach, cannot land; so neither a get
@@ -655,6 +791,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(nor_is_one_where_lanes_are_held_up),
         cmocka_unit_test(a_fence_of_one_rank_lets_no_other_wait),
         cmocka_unit_test(a_get_behind_a_fence_sees_all_earlier_puts),
+        cmocka_unit_test(a_get_behind_a_fence_sees_queued_puts_and_waits_for_no_other_rank),
+        cmocka_unit_test(what_goes_to_several_ranks_keeps_behind_a_fence),
         cmocka_unit_test(a_load_behind_a_fence_waits_for_puts_to_other_memory_of_that_rank),
         cmocka_unit_test(a_rank_that_stands_still_delays_no_signal_to_others),
         cmocka_unit_test(many_pieces_leave_in_one_system_call),
