@@ -20,8 +20,8 @@ static struct tt_desc desc_of(const struct several *s, const struct tt_window_sh
 }
 
 /* The rank of a put as a peer, with all fences noted. PENDING in *st also while puts are queued for it that a fence has to keep before this one. */
-static struct tt_window_peer *reach(const struct several *s, const struct tt_window_short *p, struct tt_window_way **way,
-                                    struct tt_wire **wire, tutti_status *st)
+static struct tt_window_peer *reach(const struct several *s, const struct tt_window_short *p,
+                                    struct tt_window_way **way, struct tt_wire **wire, tutti_status *st)
 {
     struct tt_window *w = s->attempt.window;
     struct tt_guest_link link;

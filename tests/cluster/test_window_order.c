@@ -413,7 +413,8 @@ static void queued_role(struct rank *r)
         CHECK_OK(r, tutti_window_atomic(s.window, 2, QUEUED_BYTES - 8, 8, TUTTI_ATOMIC_ADD, 0, 0, &old));
         CHECK(r, memcmp(&old, src + QUEUED_BYTES - 8, sizeof old) == 0);
         job_step(r, "get from rank 1, which stands still");
-        CHECK_STATUS(r, tutti_window_get(s.window, 1, ALL - 64, dst, 64, &brief), mapped ? TUTTI_OK : TUTTI_ERR_TIMEOUT);
+        CHECK_STATUS(r, tutti_window_get(s.window, 1, ALL - 64, dst, 64, &brief),
+                     mapped ? TUTTI_OK : TUTTI_ERR_TIMEOUT);
         job_raise(r->board, FLAG_B);
         job_step(r, "get from rank 1, which goes on");
         if (tt_prng_below(&r->common, 2)) {
