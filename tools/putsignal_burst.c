@@ -8,6 +8,7 @@
 #include "base/prng.h"
 #include "base/status.h"
 #include "comm/comm.h"
+#include "perf_rooms.h"
 
 #define CACHE_LINE 64u
 #define SRC_STEPS 4096u     /* places in the source that transfers begin at, a word apart */
@@ -118,24 +119,51 @@ static tutti_status make_device(struct putsignal_burst *b)
     return tutti_device_create(b->window, &conf, &b->device);
 }
 
+/* Bytes of a rank's part of the window; UINT64_MAX: they have no number. */
+static uint64_t window_bytes(const struct putsignal_burst *b)
+{
+    uint64_t slots, bytes;
+
+    if (__builtin_mul_overflow((uint64_t)b->c.nsources * b->source_slots, (uint64_t)b->slot_bytes, &slots) ||
+        __builtin_add_overflow(slots, (uint64_t)b->slots_at, &bytes))
+        return UINT64_MAX;
+    return bytes;
+}
+
+/* The window, and what is sent from. Refused on all ranks alike where they do not fit in memory. */
+static tutti_status make_rooms(struct putsignal_burst *b)
+{
+    const uint64_t src_bytes = b->c.bytes + SRC_STEPS * sizeof(uint64_t);
+    uint64_t needed;
+    tutti_status st;
+
+    if (__builtin_add_overflow(window_bytes(b), src_bytes, &needed))
+        needed = UINT64_MAX;
+    st = perf_rooms_check(b->comm, needed);
+    if (st)
+        return st;
+    b->src = malloc(src_bytes);
+    if (!b->src)
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u transfers of %llu bytes", b->c.transfers,
+                       (unsigned long long)b->c.bytes);
+    fill(b->src, src_bytes);
+    return tutti_window_create(b->comm, NULL, window_bytes(b), &b->window);
+}
+
 tutti_status putsignal_burst_init(struct putsignal_burst *b, tutti_comm *comm, const struct putsignal_conf *conf)
 {
-    size_t src_bytes = conf->c.bytes + SRC_STEPS * sizeof(uint64_t);
-    tutti_status st = TUTTI_OK;
+    tutti_status st;
 
     *b = (struct putsignal_burst){ .comm = comm, .rank = comm->rank, .lanes = conf->lanes };
     b->nblocks = conf->nblocks < conf->c.transfers ? conf->nblocks : conf->c.transfers;
     b->peers = calloc(comm->nranks, sizeof *b->peers);
     b->signals = calloc(conf->c.transfers, sizeof *b->signals);
-    b->src = malloc(src_bytes);
-    if (!b->peers || !b->signals || !b->src)
+    if (!b->peers || !b->signals)
         return tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u transfers of %llu bytes", conf->c.transfers,
                        (unsigned long long)conf->c.bytes);
-    fill(b->src, src_bytes);
     st = find_shape(b, conf);
     if (!st)
-        st = tutti_window_create(comm, NULL, b->slots_at + (size_t)b->c.nsources * b->source_slots * b->slot_bytes,
-                                 &b->window);
+        st = make_rooms(b);
     if (!st && b->rank < b->c.nsources)
         st = make_device(b);
     return st;

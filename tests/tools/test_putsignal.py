@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -177,6 +178,16 @@ class Real(Case):
             self.assertEqual(len(line["samples_us"]), 2)
             self.assertGreater(min(line["samples_us"]), 0)
         self.assertEqual(lines[0]["ratio"], 1)
+
+    def test_windows_that_do_not_fit_are_refused_with_both_numbers(self):
+        for wire in ("shm", "tcp"):
+            done = tutti("perf", "putsignal", "-n", 2, "--wire", wire, "--concurrency", 1024, "--sources", "all", "--bytes", "1G", "--rounds", 1, "--iters", 1)
+            self.assertEqual(done.returncode, 1)
+            said = re.search(r"out of memory: the buffers of 2 ranks on this host need (\d+) bytes, and (\d+) are available", done.stderr)
+            self.assertTrue(said, done.stderr)
+            self.assertGreaterEqual(int(said[1]), 2 * (2 * 1024 + 1) * 2**30)
+            self.assertLess(int(said[2]), int(said[1]))
+            self.assertNotIn("SIGKILL", done.stderr)
 
     def test_latency_without_shared_memory_is_refused(self):
         done = tutti("perf", "putsignal", "--latency", "-n", 2, "--wire", "tcp", "--rounds", 1, "--trips", 1)
