@@ -108,7 +108,8 @@ TUTTI_DEVICE void tutti_hash_add(uint32_t *at, uint32_t value)
  * data[bytes]. data may have any alignment.
  * data may also be a range of a longer content. The range begins at block `first_block` of the
  * content and ends at the end of a block or of the content. Sums of ranges are added word by word.
- * INVALID: a thread block is neither one thread nor full warps; sum is unchanged. */
+ * INVALID: a thread block is neither one thread nor full warps, block is not below nblocks, or
+ * data[bytes] exceeds the address space; sum is unchanged. */
 TUTTI_DEVICE tutti_status tutti_hash_blocks(uint32_t block, uint32_t nblocks, const void *data,
                                             uint64_t bytes, uint64_t first_block, uint32_t sum[4])
 {
@@ -118,7 +119,7 @@ TUTTI_DEVICE tutti_status tutti_hash_blocks(uint32_t block, uint32_t nblocks, co
     const uint64_t n = bytes / TUTTI_HASH_BLOCK_BYTES + (bytes % TUTTI_HASH_BLOCK_BYTES != 0);
     uint32_t mine[4] = { 0, 0, 0, 0 };
 
-    if (threads % width != 0)
+    if (threads % width != 0 || block >= nblocks || (uint64_t)(uintptr_t)data > UINT64_MAX - bytes)
         return TUTTI_ERR_INVALID;
     for (uint64_t k = (uint64_t)block * nteams + team; k < n; k += (uint64_t)nblocks * nteams) {
         const uint64_t from = k * TUTTI_HASH_BLOCK_BYTES, left = bytes - from;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/options.h"
 #include "base/prng.h"
 #include "base/status.h"
@@ -27,24 +28,15 @@ static bool may_begin(void *arg)
     return !w->start || __atomic_load_n(w->start, __ATOMIC_ACQUIRE) >= w->start_value;
 }
 
-static bool overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
-{
-    return a_bytes && b_bytes && (uintptr_t)a < (uintptr_t)b + b_bytes && (uintptr_t)b < (uintptr_t)a + a_bytes;
-}
-
 /* What is wrong with sendbuff, now that it is known how long it is. */
 static void look_at_buffers(const struct tt_exchange *x, const uint64_t *lengths, struct tt_head *h)
 {
     const struct tt_pieces_shape *s = &x->shape;
     const uint64_t total = tt_pieces_total(s, lengths, NULL);
 
-    if (total && !x->what.sendbuff) {
-        h->flaw = TT_FLAW_NULL;
-        h->value = total;
-        return;
-    }
+    tt_pieces_read_src(s, &x->what, lengths, h);
     for (uint32_t r = 0; r < s->nranks && !h->flaw; r++)
-        if (overlap(x->what.sendbuff, total * s->elem_bytes, x->recvbuffs[r], s->max_total * s->elem_bytes)) {
+        if (tt_overlap(x->what.sendbuff, total * s->elem_bytes, x->recvbuffs[r], s->max_total * s->elem_bytes)) {
             h->flaw = TT_FLAW_OVERLAP;
             h->at = r;
         }
@@ -318,6 +310,10 @@ static tutti_status check_recvbuffs(const tutti_dynamic *what, const struct tt_p
         sorted[r] = (uintptr_t)what->recvbuffs[r];
         if (!sorted[r] && bytes)
             return tt_fail(TUTTI_ERR_INVALID, CALL ": recvbuffs[%u] is NULL", r);
+        if (!tt_memory_can_be(what->recvbuffs[r], bytes))
+            return tt_fail(TUTTI_ERR_INVALID,
+                           CALL ": recvbuffs[%u] at %p with %llu bytes (max_total) exceeds the address space", r,
+                           what->recvbuffs[r], (unsigned long long)bytes);
     }
     qsort(sorted, s->nranks, sizeof *sorted, by_address);
     for (uint32_t r = 1; r < s->nranks; r++)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/checked.h"
 #include "base/status.h"
 #include "reduce/reduce.h"
 
@@ -10,6 +11,7 @@ tutti_status tt_pieces_shape_take(struct tt_pieces_shape *out, uint32_t nranks, 
                                   size_t max_length, size_t max_total, const char *call)
 {
     const size_t elem = tutti_dtype_bytes(type);
+    uint64_t bytes;
 
     if (!elem)
         return tt_fail(TUTTI_ERR_INVALID, "%s: invalid type %d", call, (int)type);
@@ -19,7 +21,7 @@ tutti_status tt_pieces_shape_take(struct tt_pieces_shape *out, uint32_t nranks, 
         return tt_fail(TUTTI_ERR_INVALID, "%s: max_length is %zu: the maximum is 2^40", call, max_length);
     if (max_total == 0)
         max_total = nsplits * max_length;
-    if (max_total > (SIZE_MAX >> 2) / elem / nranks)
+    if (!tt_bytes_of(max_total, (uint64_t)elem * nranks, &bytes))
         return tt_fail(TUTTI_ERR_INVALID, "%s: max_total of %zu elements exceeds the address space", call, max_total);
     *out = (struct tt_pieces_shape){
         .nranks = nranks, .nsplits = (uint32_t)nsplits, .elem_bytes = (uint32_t)elem, .max_length = max_length,
@@ -84,7 +86,10 @@ static bool add_up(const struct tt_pieces_shape *s, const tutti_dynamic *what, s
             return flawed(h, TT_FLAW_SUM, UINT64_MAX, what->nindices ? *what->nindices : 0);
     if (what->nindices && *what->nindices != sum)
         return flawed(h, TT_FLAW_SUM, sum, *what->nindices);
-    return sum == 0 || what->indices || flawed(h, TT_FLAW_SUM, sum, 0);
+    if (sum > 0 && !what->indices)
+        return flawed(h, TT_FLAW_SUM, sum, 0);
+    return tt_array_can_be(what->indices, sum, sizeof *what->indices) ||
+           flawed(h, TT_FLAW_SPACE, TT_SPACE_INDICES, sum);
 }
 
 void tt_pieces_read(const struct tt_pieces_shape *s, const tutti_dynamic *what, uint64_t *lengths, uint8_t *wanted,
@@ -107,6 +112,17 @@ void tt_pieces_read(const struct tt_pieces_shape *s, const tutti_dynamic *what, 
             }
             wanted[r * bytes + i / 8] |= (uint8_t)(1u << i % 8);
         }
+}
+
+void tt_pieces_read_src(const struct tt_pieces_shape *s, const tutti_dynamic *what, const uint64_t *lengths,
+                        struct tt_head *head)
+{
+    const uint64_t total = tt_pieces_total(s, lengths, NULL);
+
+    if (total && !what->sendbuff)
+        flawed(head, TT_FLAW_NULL, 0, total);
+    else if (!tt_array_can_be(what->sendbuff, total, s->elem_bytes))
+        flawed(head, TT_FLAW_SPACE, TT_SPACE_SENDBUFF, total);
 }
 
 /* ---- what follows from them ----------------------------------------------------------------------------- */
@@ -225,6 +241,8 @@ static bool is_sound_flaw(const struct tt_pieces_shape *s, const struct tt_head 
         return h->at < s->nranks;
     case TT_FLAW_NULL:
         return h->value > 0;
+    case TT_FLAW_SPACE:
+        return h->at <= TT_SPACE_SENDBUFF && h->value > 0;
     default:
         return false;
     }
@@ -290,6 +308,9 @@ tutti_status tt_head_status(const struct tt_pieces_shape *s, const struct tt_hea
     case TT_FLAW_NULL:
         return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has pieces of %llu element%s, but its sendbuff is NULL", call,
                        rank, value, TT_PLURAL(value));
+    case TT_FLAW_SPACE:
+        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has %llu %s, which exceed the address space", call, rank, value,
+                       at == TT_SPACE_INDICES ? "indices" : "elements in its sendbuff");
     default:
         return TUTTI_OK;
     }

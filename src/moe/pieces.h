@@ -38,8 +38,11 @@ enum tt_flaw {
     TT_FLAW_INDEX,              /* at: which of the indices, value: what it is */
     TT_FLAW_OVERLAP,            /* at: the rank whose receive buffer it is */
     TT_FLAW_NULL,               /* value: elements that sendbuff should have */
+    TT_FLAW_SPACE,              /* at: which list, value: elements, which have no room at its address */
     TT_FLAWS
 };
+
+enum { TT_SPACE_INDICES, TT_SPACE_SENDBUFF };    /* lists of TT_FLAW_SPACE */
 
 struct tt_head {
     uint8_t flaw;               /* enum tt_flaw */
@@ -62,6 +65,10 @@ size_t tt_pieces_head_bytes(const struct tt_pieces_shape *s);
  * (the first by the order of enum tt_flaw); what it looked at then means nothing. */
 void tt_pieces_read(const struct tt_pieces_shape *s, const tutti_dynamic *what, uint64_t *lengths, uint8_t *wanted,
                     struct tt_head *head);
+
+/* The same of sendbuff, once the lists have no flaw and its length is known. */
+void tt_pieces_read_src(const struct tt_pieces_shape *s, const tutti_dynamic *what, const uint64_t *lengths,
+                        struct tt_head *head);
 
 /* Elements of the pieces of a bitmap (NULL: of all). */
 uint64_t tt_pieces_total(const struct tt_pieces_shape *s, const uint64_t *lengths, const uint8_t *wanted);

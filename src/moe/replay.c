@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "moe/alike.h"
@@ -181,6 +182,18 @@ static tutti_status check_conf(const tutti_replay_conf *conf)
     return TUTTI_OK;
 }
 
+/* All sets of receive buffers together. */
+static tutti_status check_sets(const struct tt_pieces_shape *s, uint32_t depth)
+{
+    uint64_t bytes;
+
+    if (tt_bytes_of(s->max_total, (uint64_t)s->elem_bytes * s->nranks * (depth ? depth : 2), &bytes))
+        return TUTTI_OK;
+    return tt_fail(TUTTI_ERR_INVALID,
+                   "tutti_replay_create: conf.max_total of %llu elements with conf.depth %u exceeds the address space",
+                   (unsigned long long)s->max_total, depth);
+}
+
 /* The window, and where receive buffers are in it. */
 static tutti_status open_window(struct tutti_replay *y)
 {
@@ -212,6 +225,8 @@ tutti_status tutti_replay_create(tutti_comm *comm, const tutti_replay_conf *conf
     if (!st)
         st = tt_pieces_shape_take(&shape, comm->nranks, mine.type, mine.nsplits, mine.max_length, mine.max_total,
                                   "tutti_replay_create");
+    if (!st)
+        st = check_sets(&shape, mine.depth);
     if (st)
         return st;
     y = make(comm, &shape, &mine);
@@ -288,10 +303,8 @@ static void read_lists(struct tutti_replay *y, const struct tt_window *w, const 
     uint64_t most = 0;
 
     tt_pieces_read(s, what, lengths, y->wanted, &y->own);
-    if (!y->own.flaw && !what->sendbuff && tt_pieces_total(s, lengths, NULL)) {
-        y->own.flaw = TT_FLAW_NULL;
-        y->own.value = tt_pieces_total(s, lengths, NULL);
-    }
+    if (!y->own.flaw)
+        tt_pieces_read_src(s, what, lengths, &y->own);
     for (uint32_t r = 0; r < s->nranks && !y->own.flaw; r++) {
         const uint8_t *wanted = y->wanted + r * tt_pieces_wanted_bytes(s);
         uint64_t n;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "session/run.h"
 
 #define IN_FLIGHT 4u
@@ -234,6 +235,8 @@ static tutti_status run_batch(tutti_run *run, tutti_elastic *ops, size_t n, uint
     };
     tutti_status st = tt_run_check_call(run, n > 0 ? ops : (const void *)run, "ops", "tutti_run_batch");
 
+    if (!st && !tt_array_can_be(ops, n, sizeof *ops))
+        st = tt_fail(TUTTI_ERR_INVALID, "tutti_run_batch: %zu operations exceed the address space", n);
     if (st)
         return st;
     st = check(&b);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "session/run.h"
@@ -21,6 +22,7 @@ static const char name[] = "tutti_run_sync";
 static tutti_status check_array(const tutti_array *a, size_t i)
 {
     const size_t bytes = tutti_dtype_bytes(a->type);
+    uintptr_t end;
 
     if (a->size != sizeof *a)
         return tt_fail(TUTTI_ERR_INVALID, "%s: arrays[%zu].size is %zu; it must be sizeof(tutti_array), %zu", name, i, a->size, sizeof *a);
@@ -37,7 +39,8 @@ static tutti_status check_array(const tutti_array *a, size_t i)
                        name, a->name, sizeof *a->memory);
     if (a->may_differ != 0 && a->may_differ != 1)
         return tt_fail(TUTTI_ERR_INVALID, "%s: arrays[%zu].may_differ is %d: must be 0 or 1", name, i, a->may_differ);
-    if (a->count > PTRDIFF_MAX / bytes)
+    if (!tt_array_can_be(a->memory ? NULL : a->data, a->count, bytes) ||
+        __builtin_add_overflow((uintptr_t)a->data, a->count * bytes, &end))
         return tt_fail(TUTTI_ERR_INVALID, "%s: array \"%s\" of %zu elements exceeds the address space", name, a->name, a->count);
     return TUTTI_OK;
 }
@@ -120,6 +123,9 @@ static tutti_status check(const tutti_run *run, const tutti_state *s)
     if (!s->arrays || s->narrays == 0 || s->narrays > TT_SYNC_ARRAYS_MAX)
         return tt_fail(TUTTI_ERR_INVALID, "%s: state.narrays must be 1 to %u, not %zu%s", name, TT_SYNC_ARRAYS_MAX,
                        s->narrays, s->arrays ? "" : " (state.arrays is NULL)");
+    if (!tt_array_can_be(s->arrays, s->narrays, sizeof *s->arrays))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: state.arrays: %zu arrays at %p exceed the address space", name,
+                       s->narrays, (void *)s->arrays);
     if ((unsigned)s->strategy > TUTTI_SYNC_SEND || (unsigned)s->scope > TUTTI_SYNC_ROLE)
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: state.strategy is %d and state.scope is %d: must be 0 to %d, and 0 "

@@ -147,6 +147,8 @@ tutti_status tutti_window_get(tutti_window *window, int rank, size_t offset, voi
     if (!st && !dst && bytes)
         st = tt_fail(TUTTI_ERR_INVALID, "%s: dst is NULL", call);
     if (!st)
+        st = tt_window_check_own(dst, bytes, "tutti_window_get: dst");
+    if (!st)
         st = tt_window_check(w, (uint32_t)rank, offset, bytes, call);
     if (!st && bytes && (w->cards[rank].device || tt_registry_is_device(dst, bytes)))
         st = tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: device memory is not supported for a get, neither as source nor as destination", call);

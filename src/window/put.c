@@ -542,6 +542,8 @@ tutti_status tutti_window_put(tutti_window *window, int rank, size_t offset, con
     if (!st && !src && bytes)
         st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_put: src is NULL");
     if (!st)
+        st = tt_window_check_own(src, bytes, "tutti_window_put: src");
+    if (!st)
         st = tt_window_check(p.attempt.window, p.attempt.rank, offset, bytes, p.attempt.call);
     return st ? st : run(&p);
 }
@@ -601,6 +603,8 @@ tutti_status tutti_window_put_pieces(tutti_window *window, int rank, const tutti
         if (!pieces[i].src && pieces[i].bytes)
             st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_put_pieces: pieces[%zu].src is NULL", i);
         else
+            st = tt_window_check_own(pieces[i].src, pieces[i].bytes, "tutti_window_put_pieces: a piece's src");
+        if (!st)
             st = tt_window_check(p.attempt.window, p.attempt.rank, pieces[i].offset, pieces[i].bytes, p.attempt.call);
     }
     return st ? st : run(&p);

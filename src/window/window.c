@@ -109,6 +109,14 @@ tutti_status tt_window_check(const struct tt_window *w, uint32_t rank, uint64_t 
         call, (unsigned long long)bytes, (unsigned long long)offset, rank, (unsigned long long)w->cards[rank].bytes);
 }
 
+tutti_status tt_window_check_own(const void *mem, uint64_t bytes, const char *what)
+{
+    if (tt_memory_can_be(mem, bytes))
+        return TUTTI_OK;
+    return tt_fail(TUTTI_ERR_INVALID, "%s: %llu bytes at %p exceed the address space", what, (unsigned long long)bytes,
+                   mem);
+}
+
 tutti_status tt_window_check_word(const struct tt_window *w, uint32_t rank, uint64_t offset, uint64_t width,
                                   const char *call)
 {

@@ -212,6 +212,8 @@ tutti_status tt_window_status(const struct tt_window *w);
 /* INVALID (logged) unless the part of `rank` holds the bytes. */
 tutti_status tt_window_check(const struct tt_window *w, uint32_t rank, uint64_t offset, uint64_t bytes,
                              const char *call);
+/* INVALID (logged) unless a process can have mem[bytes]; `what` is the call and its argument. */
+tutti_status tt_window_check_own(const void *mem, uint64_t bytes, const char *what);
 /* INVALID (logged) unless it has a word of `width` there. */
 tutti_status tt_window_check_word(const struct tt_window *w, uint32_t rank, uint64_t offset, uint64_t width,
                                   const char *call);

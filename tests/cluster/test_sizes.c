@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include "job.h"
 #include "support/unit.h"
-#include "tutti/rma.h"
+#include "tutti/hash_device.h"
+#include "tutti/moe.h"
 
 #define SEED 20261130
 #define WINDOW_BYTES 4096
@@ -20,6 +21,8 @@ struct given {
     struct rank *r;
     tutti_comm *comm;
     tutti_window *window;
+    tutti_device *device;       /* of the window */
+    tutti_moe *moe;
     tutti_dtype type;
     size_t n;                   /* the size */
     double src[64], dst[64];
@@ -188,6 +191,203 @@ static tutti_status go_wait_any(struct given *g)
     return tutti_wait_any(&none, g->n, &index);
 }
 
+/* Addresses at the end of what there are, for sizes that are good. */
+static void *far_away(const struct given *g) { return (void *)(uintptr_t)(SIZE_MAX - g->n % 1024); }
+static tutti_status go_put_from_far(struct given *g)
+{
+    return tutti_window_put(g->window, 0, 0, far_away(g), WINDOW_BYTES, NULL);
+}
+static tutti_status go_get_to_far(struct given *g)
+{
+    return tutti_window_get(g->window, 0, 0, far_away(g), WINDOW_BYTES, NULL);
+}
+static tutti_status go_piece_from_far(struct given *g)
+{
+    const tutti_piece piece = { .src = far_away(g), .bytes = WINDOW_BYTES };
+
+    return tutti_window_put_pieces(g->window, 0, &piece, 1, NULL);
+}
+static tutti_status go_register_far(struct given *g) { return tutti_mem_register(g->comm, far_away(g), 1025); }
+
+/* ---- exchanges and layers ---- */
+
+static tutti_status dynamic(struct given *g, const tutti_dynamic *what)
+{
+    static const size_t length = 1, indices[2] = { 0, 0 }, lens[2] = { 1, 1 };
+    void *const recvbuffs[2] = { g->dst, g->dst + 32 };
+    tutti_dynamic mine = *what;
+
+    mine.size = sizeof mine;
+    mine.sendbuff = what->sendbuff ? what->sendbuff : g->src;
+    mine.split_lengths = what->split_lengths ? what->split_lengths : &length;
+    mine.nsplits = what->nsplits ? what->nsplits : 1;
+    mine.indices = indices;
+    mine.index_block_lens = what->index_block_lens ? what->index_block_lens : lens;
+    mine.recvbuffs = what->recvbuffs ? what->recvbuffs : recvbuffs;
+    mine.max_length = what->max_length ? what->max_length : 1;
+    return tutti_alltoallv_dynamic(&mine, g->type, g->comm, NULL);
+}
+static tutti_status go_nsplits(struct given *g) { return dynamic(g, &(tutti_dynamic){ .nsplits = g->n }); }
+static tutti_status go_max_length(struct given *g) { return dynamic(g, &(tutti_dynamic){ .max_length = g->n }); }
+static tutti_status go_max_total(struct given *g) { return dynamic(g, &(tutti_dynamic){ .max_total = g->n }); }
+static tutti_status go_index_lens(struct given *g)
+{
+    const size_t lens[2] = { g->n, 1 };
+
+    return dynamic(g, &(tutti_dynamic){ .index_block_lens = lens });
+}
+static tutti_status go_far_recvbuff(struct given *g)
+{
+    void *const recvbuffs[2] = { g->dst, far_away(g) };
+
+    return dynamic(g, &(tutti_dynamic){ .recvbuffs = recvbuffs, .max_length = 1025 });
+}
+static tutti_status go_far_sendbuff(struct given *g)
+{
+    static double room[2][1025];
+    static const size_t length = 1025;
+    void *const recvbuffs[2] = { room[0], room[1] };
+
+    return dynamic(g,
+                   &(tutti_dynamic){
+                       .sendbuff = far_away(g), .split_lengths = &length, .recvbuffs = recvbuffs, .max_length = 1025 });
+}
+
+static tutti_status replay(struct given *g, size_t nsplits, size_t max_length, size_t max_total)
+{
+    const tutti_replay_conf conf = {
+        .size = sizeof conf, .nsplits = nsplits, .max_length = max_length, .max_total = max_total, .type = g->type,
+        .depth = 8,
+    };
+    tutti_replay *out;
+
+    return tutti_replay_create(g->comm, &conf, &out);
+}
+static tutti_status go_replay_nsplits(struct given *g) { return replay(g, g->n, 1, 0); }
+static tutti_status go_replay_length(struct given *g) { return replay(g, 1, g->n, 0); }
+static tutti_status go_replay_total(struct given *g) { return replay(g, 1, 1, g->n); }
+static tutti_status go_replay_sets(struct given *g)     /* one set fits */
+{
+    return replay(g, 1, 1, ((size_t)1 << 57) / tutti_dtype_bytes(g->type) / 2 / (1 + g->n % 4));
+}
+
+/* ---- devices ---- */
+
+struct device_call {
+    const struct given *g;
+    int which;
+};
+
+static tutti_status device_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+{
+    const struct device_call *c = arg;
+    const uint64_t n = c->g->n, word = n & ~7ull;
+    uint32_t sum[4] = { 0 };
+
+    switch (c->which) {
+    case 0:
+        return tutti_device_put(v, 0, 8, c->g->src, n);
+    case 1:
+        return tutti_device_put(v, 0, n, c->g->src, 8);
+    case 2:
+        return tutti_device_put_signal(v, 0, 0, c->g->src, 8, TUTTI_SIGNAL_ADD, word, 1);
+    case 3:
+        return tutti_device_put_signal(v, 0, n, c->g->src, 8, TUTTI_SIGNAL_ADD, 0, 1);
+    case 4:
+        return tutti_device_signal(v, 0, TUTTI_SIGNAL_ADD, word, 1);
+    case 5:
+        return tutti_device_poll(v, word, TUTTI_EQUAL, 1, NULL);
+    case 6:
+        return tutti_device_wait(v, word, TUTTI_EQUAL, 1, NULL);
+    case 7:
+        return tutti_device_group_publish(v, (uint32_t)(n | 1));
+    case 8:
+        return tutti_device_raise_flag(v, (uint32_t)(n | 1), 1);
+    case 9:
+        return tutti_hash_blocks(block, nblocks, (const void *)UINTPTR_MAX, n, 0, sum);
+    default:
+        return tutti_hash_blocks(0, 0, c->g->src, 64, 0, sum);
+    }
+}
+static tutti_status device(struct given *g, int which)
+{
+    struct device_call c = { .g = g, .which = which };
+
+    return tutti_device_run(g->device, 1, device_kernel, &c);
+}
+static tutti_status go_device_put(struct given *g) { return device(g, 0); }
+static tutti_status go_device_put_far(struct given *g) { return device(g, 1); }
+static tutti_status go_device_put_word(struct given *g) { return device(g, 2); }
+static tutti_status go_device_put_signal(struct given *g) { return device(g, 3); }
+static tutti_status go_device_signal(struct given *g) { return device(g, 4); }
+static tutti_status go_device_poll(struct given *g) { return device(g, 5); }
+static tutti_status go_device_wait(struct given *g) { return device(g, 6); }
+static tutti_status go_device_group(struct given *g) { return device(g, 7); }
+static tutti_status go_device_raise(struct given *g) { return device(g, 8); }
+static tutti_status go_hash_far(struct given *g) { return device(g, 9); }
+static tutti_status go_hash_no_blocks(struct given *g) { return device(g, 10); }
+
+static uint32_t beyond(const struct given *g) { return (uint32_t)g->n | 1u << 31; }
+static tutti_status go_device_run(struct given *g)
+{
+    return tutti_device_run(g->device, beyond(g), device_kernel, NULL);
+}
+static tutti_status go_device_flag(struct given *g)
+{
+    uint64_t *flag;
+
+    return tutti_device_flag(g->device, beyond(g), &flag);
+}
+static tutti_status open_device(struct given *g, tutti_device_conf conf)
+{
+    tutti_device *out;
+
+    conf.size = sizeof conf;
+    return tutti_device_create(g->window, &conf, &out);
+}
+static tutti_status go_fifo(struct given *g)
+{
+    return open_device(g, (tutti_device_conf){ .fifo_slots = beyond(g) & 1u << 31 });
+}
+static tutti_status go_groups(struct given *g) { return open_device(g, (tutti_device_conf){ .groups = beyond(g) }); }
+static tutti_status go_flags(struct given *g) { return open_device(g, (tutti_device_conf){ .flags = beyond(g) }); }
+static tutti_status go_pending(struct given *g) { return open_device(g, (tutti_device_conf){ .pending = beyond(g) }); }
+
+static tutti_status layer(struct given *g, tutti_moe_conf change)
+{
+    const tutti_moe_conf conf = {
+        .size = sizeof conf,
+        .hidden = change.hidden ? change.hidden : 4,
+        .experts = change.experts ? change.experts : 4,
+        .top_k = change.top_k ? change.top_k : 1,
+        .max_tokens = change.max_tokens ? change.max_tokens : 4,
+        .tile_tokens = change.tile_tokens,
+        .nheld = change.nheld,
+        .held = (const uint32_t *)(const void *)g->src,
+        .type = TUTTI_F32,
+        .there = TUTTI_F32,
+        .back = TUTTI_F32,
+    };
+    tutti_moe *out;
+
+    return tutti_moe_create(g->comm, &conf, &out);
+}
+static tutti_status go_hidden(struct given *g) { return layer(g, (tutti_moe_conf){ .hidden = beyond(g) }); }
+static tutti_status go_experts(struct given *g) { return layer(g, (tutti_moe_conf){ .experts = beyond(g) }); }
+static tutti_status go_top_k(struct given *g) { return layer(g, (tutti_moe_conf){ .top_k = beyond(g) }); }
+static tutti_status go_max_tokens(struct given *g) { return layer(g, (tutti_moe_conf){ .max_tokens = beyond(g) }); }
+static tutti_status go_tile_tokens(struct given *g) { return layer(g, (tutti_moe_conf){ .tile_tokens = beyond(g) }); }
+static tutti_status go_nheld(struct given *g) { return layer(g, (tutti_moe_conf){ .nheld = beyond(g) }); }
+static tutti_status go_tokens(struct given *g)          /* on all ranks, and the layer stays good */
+{
+    const tutti_moe_routing routing = {
+        .size = sizeof routing, .tokens = g->src, .ntokens = g->n, .experts = (const uint32_t *)(const void *)g->src,
+        .weights = (const float *)(const void *)g->src,
+    };
+
+    return tutti_moe_dispatch(g->moe, &routing, 0);
+}
+
 static const struct {
     const char *name;
     tutti_status (*go)(struct given *g);
@@ -227,11 +427,53 @@ static const struct {
     { "wait_any: n", go_words },
     { "tutti_wait_all: n", go_wait_all },
     { "tutti_wait_any: n", go_wait_any },
+    { "put: src", go_put_from_far },
+    { "get: dst", go_get_to_far },
+    { "put_pieces: src", go_piece_from_far },
+    { "mem_register: mem", go_register_far },
+    { "dynamic: nsplits", go_nsplits },
+    { "dynamic: max_length", go_max_length },
+    { "dynamic: max_total", go_max_total },
+    { "dynamic: index_block_lens", go_index_lens },
+    { "dynamic: recvbuffs", go_far_recvbuff },
+    { "dynamic: sendbuff", go_far_sendbuff },
+    { "replay: nsplits", go_replay_nsplits },
+    { "replay: max_length", go_replay_length },
+    { "replay: max_total", go_replay_total },
+    { "replay: depth", go_replay_sets },
+    { "device_put: bytes", go_device_put },
+    { "device_put: offset", go_device_put_far },
+    { "device_put_signal: word", go_device_put_word },
+    { "device_put_signal: offset", go_device_put_signal },
+    { "device_signal", go_device_signal },
+    { "device_poll", go_device_poll },
+    { "device_wait", go_device_wait },
+    { "device_group_publish", go_device_group },
+    { "device_raise_flag", go_device_raise },
+    { "device_flag", go_device_flag },
+    { "device_run: nblocks", go_device_run },
+    { "hash_blocks: data", go_hash_far },
+    { "hash_blocks: nblocks", go_hash_no_blocks },
+    { "device: fifo_slots", go_fifo },
+    { "device: groups", go_groups },
+    { "device: flags", go_flags },
+    { "device: pending", go_pending },
+    { "moe: hidden", go_hidden },
+    { "moe: experts", go_experts },
+    { "moe: top_k", go_top_k },
+    { "moe: max_tokens", go_max_tokens },
+    { "moe: tile_tokens", go_tile_tokens },
+    { "moe: nheld", go_nheld },
+    { "moe_dispatch: ntokens", go_tokens },
 };
 
 static void sizes_role(struct rank *r)
 {
     static const tutti_dtype types[] = { TUTTI_U8, TUTTI_F64 };
+    const tutti_moe_conf layer_conf = {
+        .size = sizeof layer_conf, .form = TUTTI_MOE_COLLECTIVE, .hidden = 4, .experts = 4, .top_k = 1, .max_tokens = 4,
+        .type = TUTTI_F32, .there = TUTTI_F32, .back = TUTTI_F32,
+    };
     struct given g = { .r = r };
     uint32_t mine = 1, sum = 0;
     void *mem;
@@ -240,6 +482,8 @@ static void sizes_role(struct rank *r)
     job_open(r);
     g.comm = r->comm;
     CHECK_OK(r, tutti_window_create(r->comm, NULL, WINDOW_BYTES, &g.window));
+    CHECK_OK(r, tutti_device_create(g.window, NULL, &g.device));
+    CHECK_OK(r, tutti_moe_create(r->comm, &layer_conf, &g.moe));
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
             for (size_t t = 0; t < 2; t++) {
@@ -255,6 +499,8 @@ static void sizes_role(struct rank *r)
     }
     CHECK_OK(r, tutti_allreduce(&mine, &sum, 1, TUTTI_U32, TUTTI_SUM, r->comm, NULL));
     CHECK(r, sum == r->nranks);
+    CHECK_OK(r, tutti_moe_free(g.moe));
+    CHECK_OK(r, tutti_device_destroy(g.device));
     CHECK_OK(r, tutti_window_free(g.window));
     job_close(r);
 }

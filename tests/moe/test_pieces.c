@@ -167,6 +167,8 @@ static void what_no_honest_rank_says_is_refused(void **state)
         { { .flaw = TT_FLAW_INDEX, .value = 2 }, { 0 }, 0 },
         { { .flaw = TT_FLAW_OVERLAP, .at = 2 }, { 0 }, 0 },
         { { .flaw = TT_FLAW_NULL }, { 0 }, 0 },
+        { { .flaw = TT_FLAW_SPACE, .at = 2, .value = 1 }, { 0 }, 0 },
+        { { .flaw = TT_FLAW_SPACE }, { 0 }, 0 },
         { { .most = 3 }, { 0 }, 0 },
         { { .most = 1 }, { 11, 0, 0 }, 1 },
         { { .most = 1 }, { 10, 10, 1 }, 7 },
@@ -198,6 +200,8 @@ static void a_flaw_says_what_and_where(void **state)
         { { 10, 10, 6 }, { 9, 2 }, { 1, 1 }, 7, { .flaw = TT_FLAW_TOTAL, .value = 26 } },
         { { 1, 1, 1 }, { 9, 2 }, { 1, 1 }, 3, { .flaw = TT_FLAW_SUM, .at = 2, .value = 3 } },
         { { 1, 1, 1 }, { 9, 2 }, { SIZE_MAX, 1 }, 0, { .flaw = TT_FLAW_SUM, .at = UINT64_MAX } },
+        { { 1, 1, 1 }, { 2, 3 }, { SIZE_MAX / 2, 1 }, SIZE_MAX / 2 + 1,
+          { .flaw = TT_FLAW_SPACE, .at = TT_SPACE_INDICES, .value = SIZE_MAX / 2 + 1 } },
         { { 1, 1, 1 }, { 2, 3 }, { 1, 1 }, 2, { .flaw = TT_FLAW_INDEX, .at = 1, .value = 3 } },
     };
     uint64_t lengths[3];

@@ -512,6 +512,9 @@ static void arrays_that_overlap_are_refused_unless_neither_is_written(void **sta
 static void wrong_calls(struct guest *g)
 {
     static const tutti_array_memory one_way = { .size = sizeof one_way, .to_host = copy_nothing };
+    static const size_t sizes[] = { SIZE_MAX, SIZE_MAX / 2, SIZE_MAX / 8 + 1, PTRDIFF_MAX / 8, (size_t)1 << 55 };
+    tutti_elastic op = { .size = sizeof op };
+    void *data;
     tutti_view view = { .size = sizeof view };
     struct model m;
     uint64_t flags;
@@ -527,6 +530,26 @@ static void wrong_calls(struct guest *g)
     CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
     CHECK(strstr(tutti_last_error(), "memory of array \"step\" must have") != NULL);
     m.arrays[1].memory = NULL;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        m.arrays[1].count = sizes[i];
+        CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
+        CHECK(strstr(tutti_last_error(), "exceeds the address space") != NULL);
+    }
+    m.arrays[1].count = 1;
+    data = m.arrays[1].data;
+    m.arrays[1].data = (void *)(UINTPTR_MAX - 7);
+    CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
+    CHECK(strstr(tutti_last_error(), "\"step\" of 1 elements exceeds the address space") != NULL);
+    m.arrays[1].data = data;
+    m.state.arrays = (void *)(UINTPTR_MAX - 7);
+    CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
+    CHECK(strstr(tutti_last_error(), "state.arrays: 3 arrays at") != NULL);
+    m.state.arrays = m.arrays;
+    m.state.narrays = SIZE_MAX;
+    CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
+    m.state.narrays = 3;
+    CHECK(tutti_run_batch(g->run, &op, SIZE_MAX / 8, 0, 1) == TUTTI_ERR_INVALID);
+    CHECK(strstr(tutti_last_error(), "operations exceed the address space") != NULL);
     m.state.strategy = 9;
     CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
     CHECK(strstr(tutti_last_error(), "state.strategy is 9 and state.scope is 0: must be 0 to 2, and 0 to 1") != NULL);
