@@ -18,14 +18,14 @@ SUMMARY = "lanes with bounds (DQPLB) over a simulated network; the ofi wire besi
 
 SLOW = (0.5, 0.25)
 OUTSTANDING = 4
-SENDERS = ("--senders", "64", "--way", "50", "--slow-ways", "0", "--slow", "1", "--latency", "20", "--messages", "20")
+SENDERS = ("--senders", "64", "--path-rate", "50", "--slow-paths", "0", "--slow", "1", "--latency", "20", "--messages", "20")
 AT_FOUR = ("--outstanding", str(OUTSTANDING))
 FAR_US = 30         # one way
 # Who sets the bounds: of lanes to peers in the same fabric, and in the same rack
 BOUNDS = {
     "4 outstanding": (AT_FOUR, (*AT_FOUR, "--lanes", "2")),
     "limits of the wire": (("--distance", "fabric", "--latency", str(FAR_US)), ("--distance", "rack")),
-    "limits of the wire, link told": (("--distance", "fabric", "--latency", str(FAR_US), "--told"), ("--distance", "rack", "--told")),
+    "limits of the wire, link told": (("--distance", "fabric", "--latency", str(FAR_US), "--described"), ("--distance", "rack", "--described")),
 }
 
 

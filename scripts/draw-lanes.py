@@ -18,7 +18,7 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 460, 320, 62, 20, 40, 48
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 SLOW = (1, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08)
 BOUNDS = (1, 2, 4, 8, 16, 32, 64)
-RACK = ("--senders", 64, "--lanes", 2, "--way", 50, "--slow-ways", 0, "--slow", 1, "--latency", 20, "--messages", 20)
+RACK = ("--senders", 64, "--lanes", 2, "--path-rate", 50, "--slow-paths", 0, "--slow", 1, "--latency", 20, "--messages", 20)
 
 
 def lanes(tutti, *options):

@@ -1,4 +1,4 @@
-/* tutti coordinator: decides who is in an elastic run. */
+/* tutti coordinator: decides the membership of an elastic run. */
 #include <argp.h>
 #include <errno.h>
 #include <limits.h>
@@ -25,7 +25,7 @@
 #define LEASE_MS_MAX 3600000
 #define DEFAULT_LISTEN "localhost:29401"
 #define NO_JOURNAL "none"
-#define STATUS_ARGUMENTS 2  /* the arguments make no sense */
+#define STATUS_ARGUMENTS 2  /* exit status after a usage error */
 
 struct options {
     const char *journal, *store, *token_file, *http;
@@ -51,33 +51,37 @@ enum {
 };
 
 static const struct argp_option argp_options[] = {
-    { "run", 'r', "NAME", 0, "name of the run; members of other runs are refused (default: TUTTI_RUN, else \"tutti\")",
-      0 },
+    { "run", 'r', "NAME", 0, "name of the run; members of other runs are rejected (default: the variable TUTTI_RUN, else "
+      "\"tutti\")", 0 },
     { "listen", 'l', "HOST:PORT", 0,
-      "address for members; may be repeated. \":PORT\" is every address of this host, port 0 any free one "
-      "(default " DEFAULT_LISTEN ")",
+      "address at which members connect; may be repeated. \":PORT\" selects all addresses of this "
+      "host, port 0 a free port (default " DEFAULT_LISTEN ")",
       0 },
     { "journal", 'j', "FILE", 0,
-      "file for the state that must survive this process; \"" NO_JOURNAL "\": none, and the run ends with "
-      "this process (default NAME.journal in the current directory)",
+      "file that keeps the state of the run across restarts of this process (default NAME.journal in "
+      "the current directory); \"" NO_JOURNAL "\": keep no state, so that the run ends with this process",
       0 },
     { "store", OPT_STORE, "URL", 0,
-      "keep the journal in etcd, at etcd://HOST:PORT[,HOST:PORT...]/PREFIX. Of several coordinators with the same store one leads; the "
-      "others are standbys and take over when it fails", 0 },
+      "keep the journal in etcd, at etcd://HOST:PORT[,HOST:PORT...]/PREFIX. If several coordinators "
+      "use the same store, one leads; the others are standbys, and one takes over when the leader "
+      "fails", 0 },
     { "store-plain", OPT_STORE_PLAIN, NULL, 0,
-      "allow unencrypted connections to store servers on other hosts", 0 },
+      "allow unencrypted connections to etcd servers on other hosts", 0 },
     { "http", OPT_HTTP, "HOST:PORT", 0,
-      "serve the status: a web page, /status.json, and /metrics for Prometheus. There is no "
-      "access control", 0 },
-    { NULL, 0, NULL, 0, "Access (one is required if other hosts can connect):", 1 },
+      "serve the status of the run at this address, without access control: a web page, "
+      "/status.json, and /metrics for Prometheus", 0 },
+    { NULL, 0, NULL, 0, 
+      "Access control (required if other hosts can connect: --token-file, or --cert with --key and "
+      "--ca, or --insecure):", 1 },
     { "token-file", OPT_TOKEN_FILE, "FILE", 0,
-      "accept members with the token in the file's first line (default: TUTTI_SECURITY, or "
-      "TUTTI_TOKEN)", 1 },
+      "accept members that present the token on the first line of FILE (default: as set by the "
+      "variables TUTTI_SECURITY and TUTTI_TOKEN)", 1 },
     { "cert", OPT_CERT, "FILE", 0,
-      "with --key and --ca: accept members with a certificate of the authority; PEM", 1 },
-    { "key", OPT_KEY, "FILE", 0, "private key of this coordinator's certificate; PEM", 1 },
-    { "ca", OPT_CA, "FILE", 0, "certificate of the authority; PEM", 1 },
-    { "insecure", OPT_INSECURE, NULL, 0, "accept any process, over plain connections", 1 },
+      "certificate of this coordinator (PEM). With --key and --ca, members must present a certificate "
+      "signed by the CA", 1 },
+    { "key", OPT_KEY, "FILE", 0, "private key of this coordinator's certificate (PEM)", 1 },
+    { "ca", OPT_CA, "FILE", 0, "certificate of the certificate authority, CA (PEM)", 1 },
+    { "insecure", OPT_INSECURE, NULL, 0, "accept any process, over unencrypted, unauthenticated connections", 1 },
     { NULL, 0, NULL, 0, "Limits:", 2 },
     { "lease", OPT_LEASE, "MS", 0,
       "a member that is silent for MS milliseconds is lost (default 1000)", 2 },
@@ -149,14 +153,14 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
-    .doc = "Runs the coordinator of an elastic run, which decides its membership.\vMembers contact "
-           "it when one of them joins, fails or leaves, but not for collectives. After a restart "
-           "with the same journal the run continues. The coordinator prints a line \"listening on "
-           "ADDRESS...\" when members can connect. SIGTERM and SIGINT end it; members then wait for "
-           "the next coordinator.\n\n"
+    .doc = "Runs the coordinator of an elastic run. It decides which processes are members.\vMembers "
+           "contact the coordinator when one of them joins, fails or leaves, but not during "
+           "collectives. After a restart with the same journal the run continues. The coordinator "
+           "prints a line \"listening on ADDRESS...\" when members can connect. SIGTERM or SIGINT ends "
+           "the coordinator; members then wait until another one is started.\n\n"
            "Exit status: 0 after SIGTERM or SIGINT; 1 if it cannot start or continue (address in "
-           "use, journal damaged or not writable); 2 on a usage error. docs/coordinator.md has "
-           "more.\n\n"
+           "use, journal damaged or not writable); 2 on a usage error. See also "
+           "docs/coordinator.md.\n\n"
            "Examples:\n"
            "  tutti coordinator --listen :29401 --token-file token --http localhost:9090\n",
 };
@@ -169,14 +173,14 @@ static int complain(const char *what)
     return STATUS_ARGUMENTS;
 }
 
-/* The library's own log has said it. */
+/* Reports the failure unless the library has logged it. Returns the exit status. */
 static int fail(tutti_status st)
 {
     tool_failed("tutti coordinator", NULL, st);
     return 1;
 }
 
-/* The same of what was checked before anything began: a setting that is wrong is one of the arguments, or of the environment. */
+/* As fail, for the checks before the start: an invalid option or variable is a usage error. */
 static int refuse(tutti_status st)
 {
     const int status = fail(st);
@@ -190,8 +194,8 @@ static int read_token(struct options *o)
     size_t bytes;
 
     if (!f || !fgets(o->token, sizeof o->token, f)) {
-        fprintf(stderr, "tutti coordinator: --token-file \"%s\": %s\n", o->token_file,
-                f ? "no token in the file" : strerror(errno));
+        fprintf(stderr, "tutti coordinator: cannot read the token file \"%s\": %s\n", o->token_file,
+                f && !ferror(f) ? "it is empty" : strerror(errno));
         if (f)
             fclose(f);
         return STATUS_ARGUMENTS;
@@ -199,7 +203,7 @@ static int read_token(struct options *o)
     fclose(f);
     bytes = strcspn(o->token, "\r\n");
     if (bytes == sizeof o->token - 1 || bytes < TT_SECURE_TOKEN_MIN) {
-        fprintf(stderr, "tutti coordinator: --token-file %s: its first line has %zu%s characters; a token has %d to %zu\n",
+        fprintf(stderr, "tutti coordinator: invalid token in %s: the first line has %zu%s characters (must be %d to %zu)\n",
                 o->token_file, bytes, bytes < TT_SECURE_TOKEN_MIN ? "" : " or more", TT_SECURE_TOKEN_MIN, sizeof o->token - 2);
         return STATUS_ARGUMENTS;
     }
@@ -208,7 +212,7 @@ static int read_token(struct options *o)
     return 0;
 }
 
-/* Which of token, certificates and nothing it is to be. */
+/* Selects the access control: certificates, a token or none. Returns 0, or the exit status. */
 static int choose_security(struct options *o)
 {
     struct tt_secure_conf *s = &o->conf.secure;
@@ -216,9 +220,9 @@ static int choose_security(struct options *o)
     const int files = !!s->certificate + !!s->key + !!s->authority;
 
     if (o->conf.insecure && (files || o->token_file))
-        return complain("conflicting options: --insecure excludes a token and certificates");
+        return complain("conflicting options: --insecure excludes --token-file, --cert, --key and --ca");
     if (files && o->token_file)
-        return complain("conflicting options: --token-file excludes certificates");
+        return complain("conflicting options: --token-file excludes --cert, --key and --ca");
     if (files && files < 3)
         return complain("incomplete options: --cert, --key and --ca require each other");
     if (files) {
@@ -236,7 +240,7 @@ static int choose_security(struct options *o)
     return 0;
 }
 
-/* Before anything is opened or made: 0, or the exit status. */
+/* Checks the settings before anything is opened or created. Returns 0, or the exit status. */
 static int check(const struct options *o)
 {
     tutti_status st = tt_coordinator_check(&o->conf);
@@ -249,7 +253,7 @@ static int check(const struct options *o)
     return st ? refuse(st) : 0;
 }
 
-/* 0, or the exit status. */
+/* Sets defaults and checks the options. Returns 0, or the exit status. */
 static int set_defaults(struct options *o)
 {
     const uint64_t lease_ns = o->conf.lease_ns ? o->conf.lease_ns : TT_COORDINATOR_LEASE_NS;
@@ -262,7 +266,7 @@ static int set_defaults(struct options *o)
         o->listen[o->conf.nlisten++] = DEFAULT_LISTEN;
     o->conf.listen = o->listen;
     if (o->conf.grace_ns > lease_ns) {
-        fprintf(stderr, "tutti coordinator: --grace %llu ms is longer than the lease (--lease), %llu ms\n",
+        fprintf(stderr, "tutti coordinator: invalid --grace: %llu ms exceeds the lease of %llu ms (--lease)\n",
                 o->conf.grace_ns / TT_MS, lease_ns / TT_MS);
         return STATUS_ARGUMENTS;
     }
@@ -271,12 +275,12 @@ static int set_defaults(struct options *o)
     if (o->journal && o->store)
         return complain("conflicting options: --journal excludes --store");
     if (o->journal && !*o->journal)
-        return complain("--journal is empty (use a file name, or " NO_JOURNAL ")");
+        return complain("invalid --journal: the name is empty (use a file name, or " NO_JOURNAL ")");
     if (!o->journal && !o->store) {
         if (strchr(o->conf.run, '/'))
-            return complain("the run's name contains \"/\" (use --journal FILE)");
+            return complain("cannot name the journal after the run: its name contains \"/\" (use --journal FILE)");
         if (snprintf(o->journal_default, sizeof o->journal_default, "%s.journal", o->conf.run) >= (int)sizeof o->journal_default)
-            return complain("the run's name is too long for a file name (use --journal FILE)");
+            return complain("cannot name the journal after the run: its name is too long (use --journal FILE)");
         o->journal = o->journal_default;
     }
     status = choose_security(o);
@@ -285,7 +289,7 @@ static int set_defaults(struct options *o)
 
 /* ---- running ---- */
 
-/* Each member is a descriptor. */
+/* Raises the limit of open files: each member needs a descriptor. */
 static void allow_descriptors(void)
 {
     struct rlimit most;
@@ -296,13 +300,13 @@ static void allow_descriptors(void)
     }
 }
 
-/* Its page. */
+/* The status page. */
 struct shown {
-    struct tt_web *web;     /* NULL: it shows nothing */
-    bool told;              /* where */
+    struct tt_web *web;     /* NULL: there is no page */
+    bool told;              /* its address was printed */
 };
 
-/* No browser can open the address that stands for all of the host's: one of them stands in its place. */
+/* Prints the address of the page, once. Browsers cannot open a wildcard address; loopback replaces it. */
 static void announce_web(struct shown *shown)
 {
     static const char four[] = "0.0.0.0:", six[] = "[::]:", others[] = ", and at the other addresses of this host";
@@ -312,11 +316,11 @@ static void announce_web(struct shown *shown)
         return;
     at = tt_web_address(shown->web);
     if (strncmp(at, four, strlen(four)) == 0)
-        printf("its state is shown at http://127.0.0.1:%s/%s\n", at + strlen(four), others);
+        printf("status page: http://127.0.0.1:%s/%s\n", at + strlen(four), others);
     else if (strncmp(at, six, strlen(six)) == 0)
-        printf("its state is shown at http://[::1]:%s/%s\n", at + strlen(six), others);
+        printf("status page: http://[::1]:%s/%s\n", at + strlen(six), others);
     else
-        printf("its state is shown at http://%s/\n", at);
+        printf("status page: http://%s/\n", at);
     fflush(stdout);
     shown->told = true;
 }
@@ -333,7 +337,7 @@ static void announce(const struct tt_coordinator *c, struct shown *shown)
 
 #define STAND_BY (-1)
 
-/* Until a signal (0) or its own end: 1, or STAND_BY where another one may lead now. */
+/* Waits until a signal arrives (returns 0) or the coordinator ends (1, or STAND_BY if another one may lead now). */
 static int wait_for_end(const struct options *o, struct tt_coordinator *c, int signals)
 {
     struct pollfd fds[] = { { .fd = signals, .events = POLLIN },
@@ -346,12 +350,12 @@ static int wait_for_end(const struct options *o, struct tt_coordinator *c, int s
     if (fds[1].revents == 0)
         return 0;
     st = tt_coordinator_why(c, why, sizeof why);
-    if (!tt_log_on(TT_LOG_ERROR)) /* else the library's own log has said it */
+    if (!tt_log_on(TT_LOG_ERROR)) /* otherwise the library has logged it */
         fprintf(stderr, "tutti coordinator: %s\n", why);
     return o->store && (st == TUTTI_ERR_ABORTED || st == TUTTI_ERR_SYSTEM) ? STAND_BY : 1;
 }
 
-/* Another one leads. */
+/* Called when another coordinator leads. */
 static void stands_by(void *context, const char *leader)
 {
     struct shown *shown = context;
@@ -362,7 +366,7 @@ static void stands_by(void *context, const char *leader)
         announce_web(shown);
 }
 
-/* again: it has had the journal before, and waits however long it takes to get it back. */
+/* `again`: this process has led before, and waits without limit until it gets the journal again. */
 static tutti_status open_journal(const struct options *o, int signals, bool again, struct shown *shown,
                                  struct tt_journal **out)
 {
@@ -410,7 +414,7 @@ static int serve(const struct options *o, int signals, struct shown *shown)
 
     do {
         st = open_journal(o, signals, status == STAND_BY, shown, &journal);
-        if (st == TUTTI_ERR_ABORTED)    /* told to end while it stood by */
+        if (st == TUTTI_ERR_ABORTED)    /* a signal ended the standby */
             return 0;
         if (st)
             return fail(st);
@@ -447,7 +451,7 @@ int tool_coordinator_main(int argc, char **argv)
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGINT);
     sigprocmask(SIG_BLOCK, &ends, NULL);
-    signal(SIGPIPE, SIG_IGN);   /* whoever read where it listens may read no more */
+    signal(SIGPIPE, SIG_IGN);   /* the reader of the printed address may have exited */
     signals = signalfd(-1, &ends, SFD_CLOEXEC);
     if (signals < 0) {
         perror("tutti coordinator: cannot wait for signals");

@@ -3,8 +3,8 @@
 #include <math.h>
 
 struct sums {
-    double w, x, y, xx, xy;     /* the weights; the means; moments about them */
-    double low, high;           /* of x */
+    double w, x, y, xx, xy;     /* sum of the weights; weighted means; moments about the means */
+    double low, high;           /* range of x */
 };
 
 static bool sum_up(const double *x, const double *y, size_t n, struct sums *s)

@@ -1,5 +1,5 @@
-/* tutti info: what this build is and what this machine lets it do, for a human or as JSON. Everything is first gathered as one
- * JSON document; the text is a view of it, so the two cannot disagree. */
+/* tutti info: this build and the limits of this machine, as text or JSON. All data is first gathered in one
+ * JSON document, and the text is generated from it, so that both always agree. */
 #include "tool.h"
 
 #include <argp.h>
@@ -30,7 +30,7 @@
 #define RANKS_MAX 4096u
 #define RANKS_DEFAULT 2
 
-/* gcc says it by a macro, clang by a feature. */
+/* gcc defines a macro, clang a feature. */
 #if defined(__has_feature)
 #define HAS_FEATURE(name) __has_feature(name)
 #else
@@ -49,8 +49,8 @@ enum what { WHAT_MACHINE, WHAT_PARAMS, WHAT_ALGOS, WHAT_MEMORY, WHAT_STATES };
 struct options {
     enum what what;
     bool json;
-    const char *coll;       /* of the algorithms; NULL: all */
-    uint32_t nranks;        /* of the job whose memory it is; 0: not said */
+    const char *coll;       /* list its algorithms; NULL: of all collectives */
+    uint32_t nranks;        /* of the job that --memory starts; 0: not given */
 };
 
 /* ---- options ---- */
@@ -61,9 +61,9 @@ static const struct argp_option argp_options[] = {
     { "params", OPT_PARAMS, NULL, 0, "list all environment variables with their values, units, defaults and bounds", 0 },
     { "algos", OPT_ALGOS, NULL, 0, "list the algorithms of COLLECTIVE, or of all collectives", 0 },
     { "memory", OPT_MEMORY, NULL, 0,
-      "show the memory of a communicator by purpose, on rank 0, after one ring all-reduce", 0 },
+      "show by purpose how much memory rank 0 uses for a communicator after one ring all-reduce", 0 },
     { "ranks", OPT_RANKS, "N", 0,
-      "with --memory: ranks to start on this host (default 2); in a job, its ranks are used", 0 },
+      "with --memory: number of ranks to start on this host (default 2); not used in a job", 0 },
     { "states", OPT_STATES, NULL, 0,
       "list the protocol states of members, rounds, syncs and operations in elastic runs, with all "
       "legal transitions", 0 },
@@ -97,9 +97,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (o->coll)
-            argp_error(state, "unexpected argument \"%s\" (one collective at a time)", arg);
+            argp_error(state, "unexpected argument \"%s\" (give one collective)", arg);
         if (!tt_coll_parse(arg, &kind))
-            argp_error(state, "unexpected argument \"%s\" (only a collective, with --algos)", arg);
+            argp_error(state, "unexpected argument \"%s\" (only --algos takes an argument, a collective)", arg);
         o->coll = arg;
         return 0;
     case ARGP_KEY_END:
@@ -117,7 +117,7 @@ static const struct argp argp = {
     .parser = parse_one,
     .args_doc = "[--algos [COLLECTIVE]]",
     .doc = "Shows this build of Tutti, its usable transports and the limits of this machine.\vFor "
-           "each unusable transport it prints the cause.\n\n"
+           "each unusable transport the tool prints the cause.\n\n"
            "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
            "Examples:\n"
            "  tutti info --params\n"
@@ -157,7 +157,7 @@ static struct json_object *gather_build(void)
     return o;
 }
 
-/* A wire is usable if it opens, as the only rank of a job. */
+/* A wire is usable if it can be opened by a job of one rank. */
 static struct json_object *gather_wire(const struct tt_wire_ops *ops)
 {
     static const uint8_t secret[16] = { 0 };
@@ -174,7 +174,7 @@ static struct json_object *gather_wire(const struct tt_wire_ops *ops)
     int64_t hmem = 0;
     tutti_status st;
 
-    tt_log_set(TT_LOG_NONE);        /* it is told below */
+    tt_log_set(TT_LOG_NONE);        /* the document contains the error */
     tt_param_get(TT_PARAM_OFI_HMEM, &hmem);
     conf.ofi_hmem = hmem;
     st = ops->open(&w, &conf);
@@ -198,7 +198,7 @@ static struct json_object *gather_wires(void)
     return all;
 }
 
-/* Which of them jobs use with the present setting, preferred first; or why they cannot start. */
+/* The wires that jobs use with the current settings, preferred first; or why jobs cannot start. */
 static struct json_object *gather_jobs(struct json_object *wires)
 {
     struct json_object *o = json_object_new_object(), *used = json_object_new_array();
@@ -270,7 +270,7 @@ static struct json_object *gather_machine(void)
     return o;
 }
 
-/* What becomes of memory that RDMA devices use. */
+/* The settings of memory registration with RDMA devices. */
 static struct json_object *gather_registration(void)
 {
     struct json_object *o = json_object_new_object();
@@ -390,7 +390,7 @@ static struct json_object *gather(const struct options *opt)
     return o;
 }
 
-/* ---- the view for people ---- */
+/* ---- text ---- */
 
 static const char *text_of(struct json_object *o, const char *key)
 {
@@ -417,7 +417,7 @@ static void print_limit(const char *title, int64_t value, const char *unit)
 
 static void print_wires(struct json_object *wires)
 {
-    printf("\nwires, preferred first\n");
+    printf("\ntransports, preferred first\n");
     for (size_t i = 0; i < json_object_array_length(wires); i++) {
         struct json_object *w = json_object_array_get_idx(wires, i);
 
@@ -470,29 +470,29 @@ static void print_machine(struct json_object *m)
     printf("  %-22s transparent %s; for shared memory %s; %lld reserved\n", "huge pages", text_of(m, "huge_pages"),
            text_of(m, "huge_pages_shm"), (long long)integer_of(m, "huge_pages_reserved"));
     printf("  %-22s %s%s%s\n", "cross-memory attach",
-           bool_of(m, "cma") ? "allowed between ranks" : "not allowed: ", text_of(m, "cma_why_not"),
+           bool_of(m, "cma") ? "allowed between ranks" : "not available: ", text_of(m, "cma_why_not"),
            bool_of(m, "cma_wanted") ? "" : "; disabled (TUTTI_CMA=0)");
-    printf("  %-22s %s%s\n", "TLS by the kernel", bool_of(m, "kernel_tls") ? "yes" : "no: ", text_of(m, "kernel_tls_why_not"));
-    printf("  %-22s %s (may be chosen: %s)\n", "tcp congestion control", text_of(m, "tcp_congestion"),
+    printf("  %-22s %s%s\n", "kernel TLS", bool_of(m, "kernel_tls") ? "yes" : "no: ", text_of(m, "kernel_tls_why_not"));
+    printf("  %-22s %s (allowed: %s)\n", "TCP congestion control", text_of(m, "tcp_congestion"),
            text_of(m, "tcp_congestion_allowed"));
 }
 
 static void print_registration(struct json_object *r)
 {
-    printf("\nmemory that RDMA devices use\n");
+    printf("\nmemory registration with RDMA devices\n");
     if (*text_of(r, "wrong")) {
         printf("  %s\n", text_of(r, "wrong"));
         return;
     }
-    printf("  %-22s %s%s\n", "is registered", text_of(r, "mode"),
-           bool_of(r, "dynamic") ? "" : "; only memory of tutti_mem_register and tutti_mem_alloc (TUTTI_REGISTER_DYNAMIC=0)");
-    printf("  %-22s %lld bytes, %lld registrations\n", "is kept registered", (long long)integer_of(r, "bytes_max"),
+    printf("  %-22s %s%s\n", "mode", text_of(r, "mode"),
+           bool_of(r, "dynamic") ? "" : "; only for memory of tutti_mem_register and tutti_mem_alloc (TUTTI_REGISTER_DYNAMIC=0)");
+    printf("  %-22s %lld bytes, %lld registrations\n", "cache limits", (long long)integer_of(r, "bytes_max"),
            (long long)integer_of(r, "count_max"));
-    printf("  %-22s %s%s\n", "changes are detected", bool_of(r, "watches") ? "yes (userfaultfd)" : "no, so only memory of tutti_mem_register is kept: ",
+    printf("  %-22s %s%s\n", "change detection", bool_of(r, "watches") ? "yes (userfaultfd)" : "no, so only memory of tutti_mem_register is cached: ",
            text_of(r, "watches_why_not"));
 }
 
-/* Prints words in lines of at most 100 columns, indented by 4. A longer word has a line of its own. */
+/* Prints words in lines of at most 100 columns, indented by 4. A longer word is on a line by itself. */
 static void print_wrapped(const char *text)
 {
     size_t at = 0;
@@ -572,7 +572,7 @@ static void print_text(const struct options *opt, struct json_object *o)
     printf("tutti %s\n", text_of(build, "version"));
     printf("  %-22s %s\n", "compiler", text_of(build, "compiler"));
     printf("  %-22s %s\n", "sanitizer", text_of(build, "sanitizer"));
-    printf("  %-22s %s\n", "reductions use", text_of(build, "simd"));
+    printf("  %-22s %s\n", "reduction kernels", text_of(build, "simd"));
     printf("  %-22s %s\n", "PMIx", bool_of(build, "pmix") ? "compiled in" : "not compiled in");
     print_wires(json_object_object_get(o, "wires"));
     print_jobs(json_object_object_get(o, "jobs"));
@@ -586,7 +586,7 @@ static int tell_memory(const struct options *opt, int argc, char **argv)
     const uint32_t there = perf_job_ranks(), nranks = opt->nranks ? opt->nranks : RANKS_DEFAULT;
 
     if (there && opt->nranks && opt->nranks != there) {
-        fprintf(stderr, "tutti info: --ranks %u, but this is a job of %u rank%s already\n", opt->nranks, there, TT_PLURAL(there));
+        fprintf(stderr, "tutti info: --ranks %u differs from the %u rank%s of the current job\n", opt->nranks, there, TT_PLURAL(there));
         return 2;
     }
     return there || nranks == 1 ? info_memory(opt->json) : perf_launch(nranks, argc, argv);

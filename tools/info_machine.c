@@ -52,9 +52,9 @@ static int count_allowed(void)
 
 /* ---- reading another process's memory ---- */
 
-static volatile uint64_t place;     /* at the same address in all children */
+static volatile uint64_t place;     /* has the same address in all children */
 
-/* A child that holds `nonce` at `place` until the pipe's end closes. */
+/* Starts a child that keeps `nonce` at `place` until the writing end of the pipe is closed. */
 static pid_t start_holder(uint64_t nonce, const int until[2])
 {
     const pid_t pid = fork();
@@ -69,8 +69,8 @@ static pid_t start_holder(uint64_t nonce, const int until[2])
     _exit(0);
 }
 
-/* Another child, which reads it as one rank would read another's memory: a parent may read its children where brothers may not,
- * so the parent's own success would prove nothing. Exit status: 0, or the errno. */
+/* Starts another child, which reads `place` of the first as a rank reads memory of another rank. A parent may be allowed to
+ * read its children where siblings are not, so a test in the parent would prove nothing. Exit status: 0, or the errno. */
 static pid_t start_reader(pid_t holder, uint64_t nonce)
 {
     const pid_t pid = fork();
@@ -84,7 +84,7 @@ static pid_t start_reader(pid_t holder, uint64_t nonce)
             _exit(errno ? errno : EIO);
         if (got == nonce)
             _exit(0);
-        usleep(1000);       /* the holder has not come to write it */
+        usleep(1000);       /* the holder has not written it yet */
     }
     _exit(ESRCH);
 }
@@ -95,7 +95,7 @@ static void try_cma(struct info_machine *m)
     pid_t holder, reader;
     int until[2], status = 0;
 
-    snprintf(m->cma_why, sizeof m->cma_why, "cannot be tried: no more processes or descriptors");
+    snprintf(m->cma_why, sizeof m->cma_why, "cannot create a pipe or processes for the test");
     if (pipe(until) != 0)
         return;
     tt_random_bytes(&nonce, sizeof nonce);

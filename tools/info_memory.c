@@ -35,9 +35,9 @@ static void print_json(const tutti_memory *m)
 
 static void print_text(const tutti_memory *m)
 {
-    printf("memory of rank 0 of %u after one ring all-reduce, in bytes; %u peer%s connected\n\n", m->nranks,
-           m->connected, m->connected == 1 ? " is" : "s are");
-    printf("  %-32s %12s %12s %12s %12s\n", "what for", "fixed", "all ranks", "each", "used peers");
+    printf("memory of rank 0 of %u after one ring all-reduce, in bytes; connected peers: %u\n\n", m->nranks,
+           m->connected);
+    printf("  %-32s %12s %12s %12s %12s\n", "purpose", "fixed", "all ranks", "per rank", "connected");
     for (uint32_t i = 0; i < m->nparts; i++) {
         const tutti_memory_part *p = &m->parts[i];
 
@@ -45,7 +45,7 @@ static void print_text(const tutti_memory *m)
                (unsigned long long)p->rank_bytes, (double)p->rank_bytes / (p->shared ? m->job_ranks : m->nranks),
                (unsigned long long)p->peer_bytes);
     }
-    printf("\n  an idle rank costs %.1f bytes; all of it is %.1f KiB\n", m->idle_bytes, (double)m->bytes / 1024);
+    printf("\n  each idle rank uses %.1f bytes; in total %.1f KiB are used\n", m->idle_bytes, (double)m->bytes / 1024);
 }
 
 static tutti_status go_round(tutti_comm *comm, float *buf)
@@ -55,7 +55,7 @@ static tutti_status go_round(tutti_comm *comm, float *buf)
     return tutti_allreduce(buf, buf, FLOATS, TUTTI_F32, TUTTI_SUM, comm, &call);
 }
 
-/* One ring all-reduce, and what is there after it. Once more, so that no rank leaves, and its connections with it, before all have looked. */
+/* Runs one ring all-reduce and reads the memory. A second one keeps all ranks and their connections until all have read it. */
 static tutti_status use(tutti_comm *comm, tutti_memory *m)
 {
     float *buf = calloc(FLOATS, sizeof *buf);

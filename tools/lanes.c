@@ -1,4 +1,4 @@
-/* tutti lanes: what bounds on lanes do to throughput and to the queues in switches, simulated. */
+/* tutti lanes: simulates the effect of limits on outstanding segments per lane on throughput and on switch queues. */
 #include <argp.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -18,44 +18,47 @@ struct options {
     uint32_t outstanding[LIST_MAX], noutstanding;
     double slow[LIST_MAX];
     uint32_t nslow;
-    enum tt_distance distance; /* whose limits to take; SELF: none */
-    bool bound;                /* lanes, segment, window or bound are given */
-    bool told, json;
+    enum tt_distance distance; /* use its limits; SELF: not given */
+    bool bound;                /* --lanes, --segment, --window or --outstanding was given */
+    bool described, json;
 };
 
 static const struct argp_option argp_options[] = {
     { "lanes", 'l', "N", 0, "lanes per connection, 1 to 16 (default 16)", 0 },
     { "outstanding", 'm', "LIST", 0,
-      "bounds to simulate: outstanding segments per lane (default 1,2,4,8,16)", 0 },
+      "limits of outstanding segments per lane to simulate (default 1,2,4,8,16)", 0 },
     { "window", 'w', "N", 0,
-      "segments in flight on all lanes, a power of two up to 4096 (default: 8 times the bound "
-      "of all lanes)", 0 },
+      "maximum of segments in flight on all lanes, a power of two up to 4096 (default: 8 times "
+      "the limit of all lanes)", 0 },
     { "segment", 's', "SIZE", 0, "segment size in bytes, or with K, M or G (default 128K)", 0 },
     { "distance", 'D', "LEVEL", 0,
-      "use lanes, segment size and bound of the verbs transport for a peer at this distance: "
+      "use the lanes, segment size and limit of the verbs transport for a peer at this distance: "
       "socket, host, rack, zone, building, fabric or wan", 0 },
-    { "told", 'T', NULL, 0,
-      "with --distance: as if a description (TUTTI_TOPO) had set --nic and --latency", 0 },
+    { "described", 'T', NULL, 0,
+      "with --distance: as if a topology description (TUTTI_TOPO) contained --nic and --latency", 0 },
+    { "told", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0 },
     { "senders", 'n', "N", 0, "senders, each connected to its own receiver (default 1)", 0 },
-    { "ways", 'p', "N", 0, "paths through the network, assigned to lanes in turn (default 16)", 0 },
-    { "slow-ways", 'k', "N", 0, "number of slow paths (default 1)", 0 },
+    { "paths", 'p', "N", 0, "paths through the network, assigned to lanes round-robin (default 16)", 0 },
+    { "ways", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0 },
+    { "slow-paths", 'k', "N", 0, "number of slow paths (default 1)", 0 },
+    { "slow-ways", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0 },
     { "slow", 'r', "LIST", 0,
       "rate of a slow path relative to the others (default 1,0.5,0.25)", 0 },
     { "nic", 'g', "GBYTES/S", 0, "rate of a sender's NIC, GB/s (default 50)", 0 },
-    { "way", 'y', "GBYTES/S", 0,
+    { "path-rate", 'y', "GBYTES/S", 0,
       "rate of a path, GB/s (default: rate of all NICs / number of paths)", 0 },
+    { "way", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0 },
     { "latency", 'd', "US", 0, "one-way latency, us (default 5)", 0 },
     { "bytes", 'b', "SIZE", 0, "bytes per message, or with K, M or G (default 16M)", 0 },
     { "messages", 'c', "N", 0, "messages per sender (default 100)", 0 },
-    { "depth", 'q', "N", 0, "messages that a sender has posted at a time (default 4)", 0 },
+    { "depth", 'q', "N", 0, "messages that a sender posts ahead (default 4)", 0 },
     { "emptiest", 'e', NULL, 0,
-      "send each segment on the lane with the fewest outstanding bytes, not on the next one in "
-      "turn", 0 },
+      "send each segment on the lane with the fewest outstanding bytes, not round-robin", 0 },
     { "json", 'j', NULL, 0, "print one JSON document", 0 },
     { 0 },
 };
 
-/* Numbers with commas between them; how many. */
+/* Reads numbers separated by commas. Returns their number. */
 static uint32_t list_of(struct argp_state *state, const char *option, char *arg, double min, double max, double *out)
 {
     uint32_t n = 0;
@@ -63,15 +66,15 @@ static uint32_t list_of(struct argp_state *state, const char *option, char *arg,
 
     for (char *word = strtok_r(arg, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
         if (n == LIST_MAX)
-            argp_error(state, "%s: too many numbers (at most %d)", option, LIST_MAX);
+            argp_error(state, "%s: too many numbers (the maximum is %d)", option, LIST_MAX);
         out[n++] = option_real(state, option, word, min, max);
     }
     if (n == 0)
-        argp_error(state, "%s: no number given", option);
+        argp_error(state, "%s: must be a list of numbers separated by commas", option);
     return n;
 }
 
-/* Those of the wire: one bound, and what it takes. */
+/* Takes the limits of the verbs wire, one of them for outstanding segments. */
 static void take_limits(struct options *o)
 {
     struct tt_lanes_case *c = &o->base;
@@ -81,7 +84,7 @@ static void take_limits(struct options *o)
     links[o->distance].latency_ns = c->latency_ns;
     links[TT_NEAR_RACK].latency_ns = c->latency_ns;
     c->limits = tt_lane_limits_queues(&tt_lane_limits_default, o->distance, tt_dqplb_lane_count(o->distance),
-                                      TT_VERBS_WINDOW, o->told ? links : NULL, 1);
+                                      TT_VERBS_WINDOW, o->described ? links : NULL, 1);
     o->outstanding[0] = c->limits.outstanding;
     o->noutstanding = 1;
 }
@@ -90,16 +93,16 @@ static void check(struct argp_state *state, struct options *o)
 {
     struct tt_lanes_case *c = &o->base;
 
-    if (o->told && o->distance == TT_NEAR_SELF)
-        argp_error(state, "--told needs --distance");
+    if (o->described && o->distance == TT_NEAR_SELF)
+        argp_error(state, "missing option: --described needs --distance");
     if (o->distance != TT_NEAR_SELF && o->bound)
-        argp_error(state, "--distance excludes --lanes, --segment, --window and --outstanding, which it sets");
+        argp_error(state, "conflicting options: --distance sets, and so excludes, --lanes, --segment, --window and --outstanding");
     if (o->distance != TT_NEAR_SELF)
         take_limits(o);
     if (c->limits.window & (c->limits.window - 1))
-        argp_error(state, "--window %u: not a power of two", c->limits.window);
+        argp_error(state, "--window %u: must be a power of two", c->limits.window);
     if (c->slow_ways > c->ways)
-        argp_error(state, "--slow-ways %u: exceeds the %u paths of --ways", c->slow_ways, c->ways);
+        argp_error(state, "--slow-paths %u exceeds --paths %u", c->slow_ways, c->ways);
     if (c->way_bytes_per_s == 0)
         c->way_bytes_per_s = c->nic_bytes_per_s * c->senders / c->ways;
 }
@@ -134,16 +137,16 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
             argp_error(state, "--distance %s: unknown distance (socket, host, rack, zone, building, fabric or wan)", arg);
         return 0;
     case 'T':
-        o->told = true;
+        o->described = true;
         return 0;
     case 'n':
         c->senders = (uint32_t)option_number(state, "--senders", arg, 1, TT_LANES_SENDERS_MAX);
         return 0;
     case 'p':
-        c->ways = (uint32_t)option_number(state, "--ways", arg, 1, TT_LANES_WAYS_MAX);
+        c->ways = (uint32_t)option_number(state, "--paths", arg, 1, TT_LANES_WAYS_MAX);
         return 0;
     case 'k':
-        c->slow_ways = (uint32_t)option_number(state, "--slow-ways", arg, 0, TT_LANES_WAYS_MAX);
+        c->slow_ways = (uint32_t)option_number(state, "--slow-paths", arg, 0, TT_LANES_WAYS_MAX);
         return 0;
     case 'r':
         o->nslow = list_of(state, "--slow", arg, 0.001, 1, o->slow);
@@ -152,7 +155,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         c->nic_bytes_per_s = 1e9 * option_real(state, "--nic", arg, 1e-3, 1e4);
         return 0;
     case 'y':
-        c->way_bytes_per_s = 1e9 * option_real(state, "--way", arg, 1e-3, 1e6);
+        c->way_bytes_per_s = 1e9 * option_real(state, "--path-rate", arg, 1e-3, 1e6);
         return 0;
     case 'd':
         c->latency_ns = (uint64_t)(1e3 * option_real(state, "--latency", arg, 0, 1e6));
@@ -186,13 +189,13 @@ static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
     .doc = "Simulates multi-lane connections through a network with several paths.\vSegments are "
-           "distributed by DQPLB with each bound of --outstanding, by DQPLB without a bound, and as "
+           "distributed by DQPLB with each limit of --outstanding, by DQPLB without a limit, and in "
            "one fixed stripe per lane. The tool prints the achieved share of the capacity of NICs "
            "and paths, and the queue lengths at the paths (docs/lanes.md).\n\n"
            "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
            "Examples:\n"
            "  tutti lanes --distance zone --slow 0.5\n"
-           "  tutti lanes --outstanding 1,4 --ways 8 --json\n",
+           "  tutti lanes --outstanding 1,4 --paths 8 --json\n",
 };
 
 static const char *const how_names[] = { [TT_LANES_DQPLB] = "dqplb", [TT_LANES_UNLIMITED] = "unlimited", [TT_LANES_STATIC] = "static" };
@@ -274,7 +277,7 @@ int tool_lanes_main(int argc, char **argv)
     argp_parse(&argp, argc, argv, 0, NULL, &o);
     rows = json_object_new_array();
     if (!o.json)
-        printf("%8s  %-10s %11s  %10s  %7s  %14s  %14s\n", "slow", "how", "outstanding", "GB/s", "share", "queue mean MB", "queue most MB");
+        printf("%8s  %-10s %11s  %10s  %7s  %14s  %14s\n", "slow", "how", "outstanding", "GB/s", "share", "queue mean MB", "queue max. MB");
     ok = run_all(&o, rows);
     if (ok && o.json)
         puts(json_object_to_json_string_ext(rows, JSON_C_TO_STRING_PRETTY));

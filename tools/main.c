@@ -19,16 +19,16 @@ static const struct tool tools[] = {
     { "perf", "measure and check collectives", tool_perf_main, false },
     { "tune", "measure the fastest algorithms and write a tune file", tool_tune_main, false },
     { "info", "show this build, its transports, parameters and algorithms", tool_info_main, false },
-    { "sim", "simulate a collective on a described machine", tool_sim_main, false },
-    { "topo", "show the topology; measure it; place ranks on hosts", tool_topo_main, false },
+    { "sim", "simulate a collective on a machine given by a description", tool_sim_main, false },
+    { "topo", "show or measure the topology; place ranks on hosts", tool_topo_main, false },
     { "plan", "show, draw and explain the schedule of a collective", tool_plan_main, false },
-    { "ring", "find the best order of peers in a ring over measured links", tool_ring_main, false },
-    { "lanes", "simulate bounds on the lanes to a peer", tool_lanes_main, false },
+    { "ring", "find the fastest ring order of peers from measured links", tool_ring_main, false },
+    { "lanes", "simulate limits on outstanding segments per lane", tool_lanes_main, false },
     { "coordinator", "run the coordinator of an elastic run", tool_coordinator_main, true },
 };
 #define NTOOLS (sizeof tools / sizeof *tools)
 
-#define USAGE_STATUS 2 /* of every tool, where the command line is wrong */
+#define USAGE_STATUS 2 /* exit status of every command after a usage error */
 
 static char running[64] = "tutti"; /* the command, for finish_output */
 static bool reader_may_leave;
@@ -47,8 +47,8 @@ static void reset_signals(void)
     signal(SIGXFSZ, SIG_IGN);
 }
 
-/* Opens what the parent closed of the standard streams, so that no socket or pipe of ours gets one
- * of these numbers. A write to an output opened here still fails with EBADF. */
+/* Opens /dev/null for standard streams that the parent closed, so that no socket or pipe of this
+ * process gets their numbers. A write to an output opened here still fails with EBADF. */
 static void open_standard_streams(void)
 {
     int fd;
@@ -60,7 +60,7 @@ static void open_standard_streams(void)
         close(fd);
 }
 
-/* What standard output writes with: stdio does not keep the errno of a failed write. */
+/* Writes for standard output and records the errno of a failure, which stdio does not keep. */
 static ssize_t write_output(void *unused, const char *text, size_t bytes)
 {
     size_t done = 0;
@@ -91,9 +91,9 @@ static void watch_output(void)
     stdout = out;
 }
 
-/* At exit: a failed write of standard output is reported, and makes the exit status 1. Some file
- * systems report a write only when a descriptor is closed. A copy is closed here, as other threads
- * may still run. */
+/* Runs at exit. If a write of standard output failed, reports it and exits with status 1. Some file
+ * systems report a failed write only when a descriptor is closed. This function closes a copy,
+ * because other threads may still run. */
 static void finish_output(void)
 {
     const bool failed = fflush(stdout) != 0 || ferror(stdout);

@@ -32,7 +32,7 @@ double option_real(struct argp_state *state, const char *option, const char *arg
     return v;
 }
 
-/* The number, or size, at `at`, and what follows it. False: there is none, or it is more than OPTION_SIZE_MAX. */
+/* Reads the number, or size, at `at`; *end points behind it. Returns false if there is none, or it exceeds OPTION_SIZE_MAX. */
 static bool scan(const char *at, bool is_size, uint64_t *out, const char **end)
 {
     static const char units[] = "KMG";
@@ -102,7 +102,7 @@ uint32_t option_list(struct argp_state *state, const char *option, const char *a
                        (unsigned long long)min, (unsigned long long)max);
         for (;; v = v > last / factor ? last : v * factor) {
             if (n == most)
-                argp_error(state, "%s %s: too many values (at most %u)", option, arg, most);
+                argp_error(state, "%s %s: too many values (the maximum is %u)", option, arg, most);
             out[n++] = v;
             if (v == last)
                 break;

@@ -122,7 +122,7 @@ class Elastic(unittest.TestCase):
         for status, arguments, words in ((2, ("--grace", "2000"), ("2000 ms", "1000 ms", "--lease")),
                                          (2, ("--lease", "300", "--grace", "301"), ("301 ms", "300 ms")),
                                          (2, ("--token-file", token), (str(token), "5 characters", "16")),
-                                         (2, ("--token-file", ""), ('--token-file ""', "No such file")),
+                                         (2, ("--token-file", ""), ('cannot read the token file ""', "No such file")),
                                          (2, ("--lease", "soon"), ("soon",)),
                                          (2, ("--cert", token), ("--ca",)),
                                          (2, ("--cert", "/none.pem", "--key", token, "--ca", token), ("/none.pem", "No such file")),
@@ -134,7 +134,7 @@ class Elastic(unittest.TestCase):
                                          (2, ("--http", ":99999"), ("--http", '99999"', "0 to 65535")),
                                          (2, ("--run", ""), ("--run", "1 to ")),
                                          (2, ("--listen", "0.0.0.0:0"), ("--listen", "0.0.0.0:0", "token", "--insecure")),
-                                         (2, ("--journal", ""), ("--journal is empty", "none")),
+                                         (2, ("--journal", ""), ("invalid --journal: the name is empty", "none")),
                                          (1, ("--listen", self.address), (self.address,)),
                                          (1, ("--journal", self.tmp.name), (self.tmp.name,))):
             done = subprocess.run([TUTTI, "coordinator", "--journal", "none", "--listen", "127.0.0.1:0", *map(str, arguments)],
@@ -175,7 +175,7 @@ class Elastic(unittest.TestCase):
     def test_a_coordinator_says_an_address_that_a_browser_can_open(self):
         for address, words in (("127.0.0.1:0", r"http://127\.0\.0\.1:\d+/$"), ("0.0.0.0:0", r"http://127\.0\.0\.1:\d+/, and at the other addresses of this host$")):
             coordinator = self.start(TUTTI, "coordinator", "--journal", "none", "--listen", "127.0.0.1:0", "--http", address)
-            coordinator.await_line("its state is shown at " + words)
+            coordinator.await_line("status page: " + words)
             page = re.search("http://[^,]*/", "\n".join(coordinator.lines)).group()
             with urllib.request.urlopen(page + "healthz", timeout=PATIENCE_S) as answer:
                 self.assertEqual(answer.read(), b"ok\n")

@@ -104,7 +104,7 @@ class Namespaces(ClusterTest):
             done = self.run_tutti("-n", 2 * each, "--hosts", f"localhost:{each},{HOSTS[1]}:{each}", "--rsh", self.rsh,
                                   "--interfaces", "=eth0", TUTTI, "info", "--memory", inside=self.inside)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            total.append(2 * each * float(re.search(r"an idle rank costs ([0-9.]+) bytes", done.stdout)[1]))
+            total.append(2 * each * float(re.search(r"each idle rank uses ([0-9.]+) bytes", done.stdout)[1]))
         self.assertLessEqual(total[1] - total[0], 8 * 64 + 1)
         self.assertGreater(total[1], total[0])
 

@@ -227,7 +227,7 @@ static void a_standby_shows_who_leads_and_then_that_it_does(void **state)
     start(&a, 5, "127.0.0.1:0");
     assert_true(leads(&a, WAIT_MS));
     start_showing(&b, 5, "127.0.0.1:0", "127.0.0.1:0");
-    await_line(&b, "its state is shown at http://%63[^/]/", page);
+    await_line(&b, "status page: http://%63[^/]/", page);
     snprintf(leader, sizeof leader, "\"leader\":\"process %d on ", (int)a.pid);
     shown_await(page, "/status.json", leader);
     shown_await(page, "/status.json", "\"standing_by\":true");

@@ -126,7 +126,7 @@ class Machine(unittest.TestCase):
                 self.assertGreater(parts[purpose]["peer_bytes"], 0)
             self.assertAlmostEqual(m["idle_bytes"], sum(part["rank_bytes"] for part in m["parts"]) / 6, places=3)
             self.assertEqual(m["bytes"], sum(part[kind] for part in m["parts"] for kind in ("fixed_bytes", "rank_bytes", "peer_bytes")))
-        self.assertIn("an idle rank costs", info("--memory", TUTTI_WIRES="tcp").stdout)
+        self.assertIn("each idle rank uses", info("--memory", TUTTI_WIRES="tcp").stdout)
 
     def test_an_idle_rank_costs_at_most_64_bytes(self):
         """What eight more ranks take, with which nothing is exchanged; layouts in order are nothing by rank."""
