@@ -115,7 +115,7 @@ def listing(options):
 def perf(options, program, args, nranks, bed=None):
     """The rows of one turn, by way."""
     argv = [*(ON_SHARED_CORES if bed else []), program, "perf", "a2av", "--json", *map(str, args)]
-    return {row["way"]: row for row in jobs.rows(argv, nranks, bed, options.lock, PORT, TURN_S)}
+    return {row["method"]: row for row in jobs.rows(argv, nranks, bed, options.lock, PORT, TURN_S)}
 
 
 def rows_of(options, case, turns):
@@ -145,7 +145,7 @@ def on_links(options, program, case):
         turns = []
         for number in range(options.rounds):
             turns.append(perf(options, program, ["--tokens", options.tokens, "--bytes", options.bytes, "--experts", 8 * nranks, "--top", top, "--skew", skew,
-                                                 "--seed", number + 1, "--iters", ITERS if nranks <= 8 else SLOW_ITERS, "--ways", "dynamic,known,padded,padded_seen"], nranks, bed))
+                                                 "--seed", number + 1, "--iters", ITERS if nranks <= 8 else SLOW_ITERS, "--methods", "dynamic,known,padded,padded_seen"], nranks, bed))
             say.progress(f"round {number + 1} of {options.rounds}: {case_text(options, case)}")
     yield from rows_of(options, case, turns)
 
@@ -181,7 +181,7 @@ def senders_cost(options, program, wire):
     turns = []
     for number in range(options.rounds if whats else 0):
         turns.append(perf(options, program, ["--wire", wire, "--tokens", 64, "--bytes", 64, "--experts", 64, "--top", 2, "--dealt", "--iters", 20,
-                                             "--ways", ",".join(["replay", *SAVINGS])], 16))
+                                             "--methods", ",".join(["replay", *SAVINGS])], 16))
         say.progress(f"round {number + 1} of {options.rounds}: sender's cost, {wire}")
     for way, what in whats.items():
         ratios = [turn[way]["tc_us"] / turn["replay"]["tc_us"] for turn in turns]

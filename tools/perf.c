@@ -29,10 +29,10 @@ struct sweep {
     char wire[32];
     struct perf_rooms rooms;
     struct perf_printer printer;
-    bool refused;               /* an algorithm from outside was, and what is wrong with it has been said */
+    bool refused;               /* a loaded algorithm was rejected, and the error was reported */
 };
 
-/* ---- what is to be done ---- */
+/* ---- selection of measurements ---- */
 
 static bool is_wanted(const struct perf_options *o, const struct perf_coll *coll)
 {
@@ -46,7 +46,7 @@ static bool is_pass_wanted(const struct perf_options *o, const struct perf_coll 
     return in_place ? o->in_place && coll->in_place : o->out_of_place;
 }
 
-/* The sizes of the larger buffer, each once after rounding. Returns how many. */
+/* Lists the sizes of the larger buffer after rounding, without duplicates. Returns their number. */
 static uint32_t sizes_of(const struct sweep *s, const struct perf_coll *coll, size_t sizes[SIZES_MAX])
 {
     uint32_t n = 0;
@@ -62,7 +62,7 @@ static uint32_t sizes_of(const struct sweep *s, const struct perf_coll *coll, si
     return n;
 }
 
-/* How many measurements there will be, and the largest buffer. */
+/* Counts the measurements, and finds the size of the largest buffer. */
 static void look_ahead(struct sweep *s, size_t *largest)
 {
     size_t sizes[SIZES_MAX];
@@ -83,7 +83,7 @@ static void look_ahead(struct sweep *s, size_t *largest)
 
 /* ---- measuring ---- */
 
-/* Adds up over ranks. */
+/* *wrong: the number of wrong elements on all ranks. */
 static tutti_status check(const struct sweep *s, const struct perf_case *c, uint64_t *wrong)
 {
     const uint64_t mine = perf_check_wrong(c);
@@ -91,7 +91,7 @@ static tutti_status check(const struct sweep *s, const struct perf_case *c, uint
     return tutti_allreduce(&mine, wrong, 1, TUTTI_U64, TUTTI_SUM, s->comm, NULL);
 }
 
-/* One run from known input, and what it got wrong. */
+/* Runs the call once on known input, and counts the wrong elements. */
 static tutti_status first_run(const struct sweep *s, const struct perf_case *c, uint64_t *wrong)
 {
     tutti_status st;
@@ -104,7 +104,7 @@ static tutti_status first_run(const struct sweep *s, const struct perf_case *c, 
     return check(s, c, wrong);
 }
 
-/* Checks before and, as out of place the input stays what it was, after: the back-to-back runs must leave the right result too. */
+/* Measures a case, with a check before. Out of place, the input is unchanged, so the result is also checked afterwards. */
 static tutti_status measure(const struct sweep *s, const struct perf_case *c, struct perf_row *row)
 {
     struct perf_effort effort = s->o->effort;
@@ -144,7 +144,7 @@ static void say_failed(const struct sweep *s, const struct perf_case *c, tutti_s
     tool_failed(who, what, st);
 }
 
-/* One size, one way. *row stays unmeasured if the forced algorithm cannot do it. */
+/* Measures one size, in place or out of place. *row stays unmeasured if the forced algorithm does not support the call. */
 static tutti_status pass(struct sweep *s, struct perf_case *c, size_t bytes, struct perf_row *row)
 {
     tutti_status st;
@@ -201,9 +201,9 @@ static tutti_status all_sizes(struct sweep *s, const struct perf_coll *coll)
     return st;
 }
 
-/* ---- around it ---- */
+/* ---- a rank ---- */
 
-/* "shm", "tcp", "shm+tcp" if peers are reached by different ones, "self" if there are none. */
+/* Names the wires to all peers: "shm", "tcp", or "shm+tcp" if they differ; "self" without peers. */
 static void name_wires(struct sweep *s)
 {
     snprintf(s->wire, sizeof s->wire, "%s", s->nranks == 1 ? "self" : "");
@@ -263,18 +263,18 @@ static int sweep(const struct perf_options *o, tutti_comm *comm)
     if (!st && traced && s.rank == 0)
         perf_print_end(&s.printer);
     perf_rooms_fini(&s.rooms);
-    /* What is wrong, and that nothing was measured, rank 0 alone knows and tells. */
+    /* Only rank 0 has the wrong elements and the number of measurements, and returns their status. */
     return st || !traced || s.printer.wrong || (s.rank == 0 && s.printer.ntotal && !s.printer.nmeasured) ? 1 : 0;
 }
 
-/* What depends on the number of ranks. */
+/* Checks the options that depend on the number of ranks. */
 static bool suits(const struct perf_options *o, uint32_t nranks, bool speak)
 {
     const bool pairs = o->coll && o->coll->kind >= TT_COLL_KINDS;
     const bool no_root = o->root >= nranks, alone = pairs && nranks < 2;
 
     if (no_root && speak)
-        fprintf(stderr, "tutti perf: --root %u: no such rank (ranks are 0 to %u)\n", o->root, nranks - 1);
+        fprintf(stderr, "tutti perf: --root %u: must be a rank from 0 to %u\n", o->root, nranks - 1);
     else if (alone && speak)
         fprintf(stderr, "tutti perf: too few ranks: 1 (use at least 2)\n");
     return !no_root && !alone;
@@ -310,13 +310,13 @@ int tool_perf_main(int argc, char **argv)
         return perf_putsignal_main(argc, argv);
     if (argc > 1 && strcmp(argv[1], "a2av") == 0)
         return perf_a2av_main(argc, argv);
-    if (tt_plugins_load() != TUTTI_OK)      /* their names are options, too */
+    if (tt_plugins_load() != TUTTI_OK)      /* their names are values of --algo */
         return 2;
     perf_options_parse(&o, argc, argv);
     nranks = o.nranks ? o.nranks : NRANKS_DEFAULT;
     there = perf_job_ranks();
     if (there && o.nranks && o.nranks != there) {
-        fprintf(stderr, "tutti perf: --ranks %u, but this is a job of %u rank%s already\n", o.nranks, there, TT_PLURAL(there));
+        fprintf(stderr, "tutti perf: --ranks %u differs from the %u rank%s of the current job\n", o.nranks, there, TT_PLURAL(there));
         return 2;
     }
     if (there)

@@ -1,5 +1,6 @@
-/* Tokens are routed to experts, each to k different ones, drawn by Zipf's law or evenly; experts are dealt to ranks. A rank's send buffer has its tokens
- * sorted by expert: a piece for each. The same exchange then goes in all ways, in turn, and each result is compared with what was routed. */
+/* Each token is routed to k different experts, which are drawn from a Zipf or uniform distribution. Experts are assigned to
+ * ranks. The send buffer of a rank contains its tokens sorted by expert, one piece per expert. The same exchange is then
+ * performed by all methods, in turn, and each result is compared with the routing. */
 #include "perf_a2av.h"
 
 #include <argp.h>
@@ -20,7 +21,7 @@
 
 #define RANKS_DEFAULT 4
 #define EXPERTS_MAX 4096
-#define WAYS 10
+#define METHODS 10
 
 enum {
     OPT_WIRE = 256,
@@ -30,7 +31,7 @@ enum {
     OPT_TOP,
     OPT_SKEW,
     OPT_DEALT,
-    OPT_WAYS,
+    OPT_METHODS,
     OPT_ITERS,
     OPT_SEED,
     OPT_JSON
@@ -38,8 +39,8 @@ enum {
 
 static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0,
-      "ranks to start on this host (default 4). In a job, its ranks are used, and N must be "
-      "their number", 1 },
+      "number of ranks to start on this host (default 4). In a job, the job's ranks are used, and "
+      "N must equal their number", 1 },
     { "wire", OPT_WIRE, "shm,tcp", 0,
       "allowed transports (default: all usable ones except verbs and ofi)", 1 },
     { "tokens", OPT_TOKENS, "N", 0, "tokens per rank (default 256)", 2 },
@@ -48,14 +49,15 @@ static const struct argp_option argp_options[] = {
       "experts in total, a multiple of the number of ranks (default 8 per rank)", 2 },
     { "top", OPT_TOP, "K", 0, "experts per token (default 1)", 2 },
     { "skew", OPT_SKEW, "S", 0,
-      "exponent of the Zipf distribution of experts; 0: uniform (default 0)", 2 },
+      "exponent of the Zipf distribution of tokens over experts; 0: uniform (default 0)", 2 },
     { "dealt", OPT_DEALT, NULL, 0,
-      "assign experts to ranks round-robin, so that the data for a rank is in many pieces "
-      "(default: in blocks)", 2 },
-    { "ways", OPT_WAYS, "LIST", 0,
+      "assign experts to ranks round-robin, so that the data for each rank consists of many "
+      "pieces (default: consecutive experts per rank, one piece)", 2 },
+    { "methods", OPT_METHODS, "LIST", 0,
       "methods, separated by commas: dynamic, known, padded, padded_seen, replay, "
       "replay_without_chain, ... (default: all)", 3 },
-    { "iters", OPT_ITERS, "N", 0, "measured rounds of all methods (default 20)", 3 },
+    { "ways", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 3 },
+    { "iters", OPT_ITERS, "N", 0, "measured rounds; each runs all methods (default 20)", 3 },
     { "seed", OPT_SEED, "N", 0, "seed of the routing (default 1)", 3 },
     { "json", OPT_JSON, NULL, 0, "print one JSON object per line", 4 },
     { 0 },
@@ -63,7 +65,7 @@ static const struct argp_option argp_options[] = {
 
 struct options {
     uint32_t nranks;
-    uint32_t ways;              /* bits; 0: all */
+    uint32_t methods;           /* bits; 0: all */
     const char *wire;
     size_t tokens, bytes, experts, top, iters;
     uint64_t seed;
@@ -71,7 +73,7 @@ struct options {
     bool dealt, json;
 };
 
-static void take_ways(struct options *o, struct argp_state *state, const char *arg);
+static void take_methods(struct options *o, struct argp_state *state, const char *arg);
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -103,8 +105,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case OPT_DEALT:
         o->dealt = true;
         break;
-    case OPT_WAYS:
-        take_ways(o, state, arg);
+    case OPT_METHODS:
+        take_methods(o, state, arg);
         break;
     case OPT_ITERS:
         o->iters = option_number(state, "--iters", arg, 1, 1000000);
@@ -127,18 +129,18 @@ struct exchange {
     const struct options *o;
     tutti_comm *comm;
     uint32_t rank, nranks;
-    size_t *lengths;            /* [nranks][experts] bytes, of all ranks: for the known sizes, and to check */
+    size_t *lengths;            /* [nranks][experts] bytes of all ranks, for the method `known` and the check */
     size_t *indices, *block_lens;
-    size_t max_length, max_total;   /* bytes: a token goes to an expert once */
-    size_t pad_bytes, seen_bytes;   /* of a padded block: the most that a rank can be sent by another, and the most that it is */
+    size_t max_length, max_total;   /* bytes; a token is sent to an expert at most once */
+    size_t pad_bytes, seen_bytes;   /* of a padded block: the largest possible, and the largest actual size from one rank to another */
     uint8_t *send, *recv, *packed, *padded, *padded_in;
     void **recvbuffs;
     size_t *all_lengths, *gathered;
     size_t *send_counts, *recv_counts, *send_displs, *recv_displs;
     tutti_dynamic what;
-    tutti_replay *replay[8];    /* by what they go without */
+    tutti_replay *replay[8];    /* by the optimizations that are disabled */
     tutti_arrived arrived;
-    double start_cpu_us;        /* of the last replay's start */
+    double start_cpu_us;        /* CPU time to start the last replay */
 };
 
 static uint32_t home_of(const struct exchange *x, size_t expert)
@@ -148,7 +150,7 @@ static uint32_t home_of(const struct exchange *x, size_t expert)
     return (uint32_t)(x->o->dealt ? expert % x->nranks : expert / each);
 }
 
-/* How many bytes rank `rank` sends to each expert. */
+/* lengths[experts]: the bytes that `rank` sends to each expert. */
 static void route(const struct exchange *x, uint32_t rank, size_t *lengths)
 {
     const struct options *o = x->o;
@@ -169,7 +171,7 @@ static void route(const struct exchange *x, uint32_t rank, size_t *lengths)
 
             while (e + 1 < o->experts && until[e] <= at)
                 e++;
-            place = e * 7919 % o->experts;      /* who is in demand is not the first rank alone */
+            place = e * 7919 % o->experts;      /* spreads popular experts over all ranks */
             if (has[place])
                 continue;
             has[place] = true;
@@ -203,7 +205,7 @@ static void *room(size_t n, size_t bytes)
     return mem;
 }
 
-/* The buffers that plan() makes, in bytes; UINT64_MAX if they are more. */
+/* The bytes of all buffers that plan() allocates; UINT64_MAX on overflow. */
 static uint64_t buffer_bytes(const struct options *o, uint64_t n)
 {
     const uint64_t per_home = o->experts / n, each = o->top < per_home ? o->top : per_home;
@@ -216,7 +218,7 @@ static uint64_t buffer_bytes(const struct options *o, uint64_t n)
     return out;
 }
 
-/* Sizes, lists and buffers. Known to every rank, as in a test, so that all can be checked. */
+/* Computes sizes and lists, and allocates buffers. Every rank has the sizes of all ranks, so that it can check its results. */
 static void plan(struct exchange *x)
 {
     const struct options *o = x->o;
@@ -287,9 +289,9 @@ static void forget(struct exchange *x)
     free(x->send_counts);
 }
 
-/* ---- the ways ---------------------------------------------------------------------------------------------- */
+/* ---- methods ---------------------------------------------------------------------------------------------- */
 
-/* Brings the pieces of each rank together, `stride` bytes from one rank to the next (0: one behind the other), unless they lie so. */
+/* Copies the pieces of each rank together into out[], the ranks `stride` bytes apart (0: contiguous). */
 static void gather_pieces(const struct exchange *x, uint8_t *out, size_t stride)
 {
     const size_t *lengths = x->what.split_lengths;
@@ -307,13 +309,13 @@ static void gather_pieces(const struct exchange *x, uint8_t *out, size_t stride)
     }
 }
 
-static tutti_status late(struct exchange *x, uint32_t arg)
+static tutti_status dynamic(struct exchange *x, uint32_t arg)
 {
     (void)arg;
     return tutti_alltoallv_dynamic(&x->what, TUTTI_U8, x->comm, NULL);
 }
 
-/* What is compared is the exchange: pieces that are dealt are brought together before. */
+/* Only the exchange is measured: with --dealt, the pieces were copied together before. */
 static tutti_status known(struct exchange *x, uint32_t arg)
 {
     (void)arg;
@@ -321,7 +323,7 @@ static tutti_status known(struct exchange *x, uint32_t arg)
                            x->recv_displs, TUTTI_U8, x->comm, NULL);
 }
 
-/* Lengths and indices are gathered, then blocks of the most that there may be (or, with arg, that there is) go to all. */
+/* Gathers lengths and indices, then exchanges blocks of the largest possible size (with arg: of the largest actual size). */
 static tutti_status padded(struct exchange *x, uint32_t arg)
 {
     const size_t bytes = arg ? x->seen_bytes : x->pad_bytes;
@@ -357,13 +359,13 @@ static tutti_status replayed(struct exchange *x, uint32_t without)
     return st ? st : tutti_replay_wait(x->replay[without], &x->arrived, 0);
 }
 
-static const struct way {
+static const struct method {
     const char *name;
     tutti_status (*run)(struct exchange *x, uint32_t arg);
     uint32_t arg;
     bool replays, padded;
-} ways[WAYS] = {
-    { "dynamic", late, 0, false, false },
+} methods[METHODS] = {
+    { "dynamic", dynamic, 0, false, false },
     { "known", known, 0, false, false },
     { "padded", padded, 0, false, true },
     { "padded_seen", padded, 1, false, true },
@@ -375,40 +377,40 @@ static const struct way {
     { "replay_without_all", replayed, TUTTI_REPLAY_NO_CHAIN | TUTTI_REPLAY_NO_BYPASS | TUTTI_REPLAY_NO_HANDLES, true, false },
 };
 
-static bool is_wanted(const struct options *o, int way)
+static bool is_wanted(const struct options *o, int method)
 {
-    return !o->ways || o->ways >> way & 1;
+    return !o->methods || o->methods >> method & 1;
 }
 
-static void take_ways(struct options *o, struct argp_state *state, const char *arg)
+static void take_methods(struct options *o, struct argp_state *state, const char *arg)
 {
     for (const char *at = arg; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
         const size_t n = strcspn(at, ",");
-        int w = 0;
+        int m = 0;
 
-        while (w < WAYS && (strlen(ways[w].name) != n || strncmp(ways[w].name, at, n) != 0))
-            w++;
-        if (w == WAYS)
+        while (m < METHODS && (strlen(methods[m].name) != n || strncmp(methods[m].name, at, n) != 0))
+            m++;
+        if (m == METHODS)
             argp_error(state,
-                       "--ways %s: unknown method \"%.*s\"; must be one of dynamic, known, padded, "
+                       "--methods %s: unknown method \"%.*s\" (use dynamic, known, padded, "
                        "padded_seen, replay, replay_without_chain, replay_without_bypass, "
-                       "replay_without_handles, replay_without_chain_bypass and replay_without_all",
+                       "replay_without_handles, replay_without_chain_bypass or replay_without_all)",
                        arg, (int)n, at);
-        o->ways |= 1u << w;
+        o->methods |= 1u << m;
     }
 }
 
-/* ---- what came ------------------------------------------------------------------------------------------------ */
+/* ---- received data ------------------------------------------------------------------------------------------------ */
 
-static const uint8_t *came_from(const struct exchange *x, const struct way *w, uint32_t sender)
+static const uint8_t *came_from(const struct exchange *x, const struct method *w, uint32_t sender)
 {
     if (w->padded)
         return x->padded_in + sender * (w->arg ? x->seen_bytes : x->pad_bytes);
     return w->replays ? x->arrived.recvbuffs[sender] : x->recvbuffs[sender];
 }
 
-/* Bytes that are not what their sender sent, of this rank. Pieces lie where they lay, or (known, padded) one behind the other. */
-static uint64_t wrong_bytes(const struct exchange *x, const struct way *w)
+/* The number of received bytes that differ from the sent ones. Pieces keep their offsets, or (known, padded) are contiguous. */
+static uint64_t wrong_bytes(const struct exchange *x, const struct method *w)
 {
     const bool packed = w->padded || w->run == known;
     uint64_t wrong = 0;
@@ -431,7 +433,7 @@ static uint64_t wrong_bytes(const struct exchange *x, const struct way *w)
     return wrong;
 }
 
-static tutti_status check(struct exchange *x, const struct way *w)
+static tutti_status check(struct exchange *x, const struct method *w)
 {
     uint64_t mine = 0, all = 0;
     tutti_status st;
@@ -443,7 +445,7 @@ static tutti_status check(struct exchange *x, const struct way *w)
         mine = wrong_bytes(x, w);
         st = tutti_allreduce(&mine, &all, 1, TUTTI_U64, TUTTI_SUM, x->comm, NULL);
     }
-    return st || !all ? st : tt_fail(TUTTI_ERR_PROTOCOL, "%s: %llu bytes are wrong", w->name, (unsigned long long)all);
+    return st || !all ? st : tt_fail(TUTTI_ERR_PROTOCOL, "wrong data: %s: %llu received bytes differ from the sent bytes", w->name, (unsigned long long)all);
 }
 
 /* ---- measuring -------------------------------------------------------------------------------------------------- */
@@ -452,8 +454,8 @@ struct sample {
     double us, cpu_us, start_cpu_us;
 };
 
-/* One round: the slowest rank's time, and processor time of the mean rank, for all of it and for its start. */
-static tutti_status round_of(struct exchange *x, const struct way *w, struct sample *out)
+/* Runs one round: the time of the slowest rank, and the CPU time of the exchange and of its start, mean over ranks. */
+static tutti_status round_of(struct exchange *x, const struct method *w, struct sample *out)
 {
     double mine, cpu[2], mean[2] = { 0 };
     uint64_t began;
@@ -489,14 +491,14 @@ static double median(double *of, size_t n)
     return n % 2 ? of[n / 2] : (of[n / 2 - 1] + of[n / 2]) / 2;
 }
 
-/* What one rank sends another this way. */
-static uint64_t sent_to(const struct exchange *x, const struct way *w, uint32_t from, uint32_t to)
+/* The bytes that one rank sends to another with method w. */
+static uint64_t sent_to(const struct exchange *x, const struct method *w, uint32_t from, uint32_t to)
 {
     return from == to ? 0 : !w->padded ? to_rank(x, from, to) : w->arg ? x->seen_bytes : x->pad_bytes;
 }
 
-/* Through the busiest link: the most that one rank sends or receives. */
-static uint64_t busiest_bytes(const struct exchange *x, const struct way *w)
+/* The largest number of bytes that any rank sends or receives. */
+static uint64_t busiest_bytes(const struct exchange *x, const struct method *w)
 {
     uint64_t most = 0;
 
@@ -513,7 +515,7 @@ static uint64_t busiest_bytes(const struct exchange *x, const struct way *w)
     return most;
 }
 
-static void print(const struct exchange *x, const struct way *w, const struct sample *samples)
+static void print(const struct exchange *x, const struct method *w, const struct sample *samples)
 {
     const size_t n = x->o->iters;
     double *us = room(n, sizeof *us), *cpu = room(n, sizeof *cpu), *start = room(n, sizeof *start), tc;
@@ -531,7 +533,7 @@ static void print(const struct exchange *x, const struct way *w, const struct sa
     tc = median(start, n) / (x->nranks > 1 ? x->nranks - 1 : 1);
     if (x->o->json)
         printf(
-            "{\"way\": \"%s\", \"ranks\": %u, \"tokens\": %zu, \"bytes\": %zu, \"experts\": %zu, \"top\": %zu, \"skew\": %g, "
+            "{\"method\": \"%s\", \"ranks\": %u, \"tokens\": %zu, \"bytes\": %zu, \"experts\": %zu, \"top\": %zu, \"skew\": %g, "
             "\"dealt\": %s, \"sent_bytes\": %llu, \"busiest_bytes\": %llu, \"time_us\": %.2f, \"cpu_us\": %.2f, \"tc_us\": %.3f, \"held_bytes\": %zu}\n",
             w->name, x->nranks, x->o->tokens, x->o->bytes, x->o->experts, x->o->top, x->o->skew,
             x->o->dealt ? "true" : "false", (unsigned long long)sent, (unsigned long long)busiest_bytes(x, w),
@@ -548,33 +550,33 @@ static void print(const struct exchange *x, const struct way *w, const struct sa
 static tutti_status measure(struct exchange *x)
 {
     const size_t iters = x->o->iters;
-    struct sample *samples = room(WAYS * iters, sizeof *samples);
+    struct sample *samples = room(METHODS * iters, sizeof *samples);
     tutti_status st = TUTTI_OK;
 
     gather_pieces(x, x->packed, 0);
-    for (int w = 0; w < WAYS && !st; w++) {
+    for (int m = 0; m < METHODS && !st; m++) {
         const tutti_replay_conf conf = {
             .size = sizeof conf, .nsplits = x->o->experts, .max_length = x->max_length, .max_total = x->max_total,
-            .type = TUTTI_U8, .without = ways[w].arg,
+            .type = TUTTI_U8, .without = methods[m].arg,
         };
 
-        if (!is_wanted(x->o, w))
+        if (!is_wanted(x->o, m))
             continue;
-        if (ways[w].replays)
-            st = tutti_replay_create(x->comm, &conf, &x->replay[ways[w].arg]);
+        if (methods[m].replays)
+            st = tutti_replay_create(x->comm, &conf, &x->replay[methods[m].arg]);
         for (int k = 0; k < 2 && !st; k++)
-            st = check(x, &ways[w]);
+            st = check(x, &methods[m]);
     }
-    for (size_t i = 0; i < iters && !st; i++)       /* in turn: what drifts, drifts for all */
-        for (int w = 0; w < WAYS && !st; w++)
-            if (is_wanted(x->o, w))
-                st = round_of(x, &ways[w], &samples[(size_t)w * iters + i]);
+    for (size_t i = 0; i < iters && !st; i++)       /* in turn, so that drift affects all methods alike */
+        for (int m = 0; m < METHODS && !st; m++)
+            if (is_wanted(x->o, m))
+                st = round_of(x, &methods[m], &samples[(size_t)m * iters + i]);
     if (!st && x->rank == 0) {
         if (!x->o->json)
-            printf("%-28s %12s %12s %12s %10s\n", "way", "bytes sent", "time us", "cpu us", "Tc us");
-        for (int w = 0; w < WAYS; w++)
-            if (is_wanted(x->o, w))
-                print(x, &ways[w], samples + (size_t)w * iters);
+            printf("%-28s %12s %12s %12s %10s\n", "method", "bytes sent", "time us", "cpu us", "Tc us");
+        for (int m = 0; m < METHODS; m++)
+            if (is_wanted(x->o, m))
+                print(x, &methods[m], samples + (size_t)m * iters);
     }
     free(samples);
     return st;
@@ -598,8 +600,8 @@ static int be_rank(struct options *o)
         if (x.rank == 0)
             fprintf(stderr,
                     "tutti perf a2av: invalid number of experts: %zu on %u ranks, %zu per token "
-                    "(must be a multiple of the ranks, at most %u, and at least the experts "
-                    "per token)\n",
+                    "(must be a multiple of the number of ranks, at most %u, and at least "
+                    "--top)\n",
                     o->experts, x.nranks, o->top, EXPERTS_MAX);
         tutti_comm_destroy(x.comm);
         return 2;
@@ -620,15 +622,16 @@ int perf_a2av_main(int argc, char **argv)
 {
     static const struct argp argp = {
         argp_options, parse, NULL,
-        "Measures the exchange of a mixture of experts by several methods.\vMethods:\n"
+        "Measures several methods for the all-to-all exchange of a mixture of experts.\vMethods:\n"
         "  dynamic      tutti_alltoallv_dynamic\n"
-        "  known        tutti_alltoallv, as if all ranks had the sizes in advance\n"
-        "  padded       two allgathers, and an alltoall padded to the largest possible size\n"
+        "  known        tutti_alltoallv, with sizes that all ranks know in advance\n"
+        "  padded       two allgathers, then alltoall padded to the largest possible\n"
+        "               size\n"
         "  padded_seen  the same, padded to the largest actual size\n"
         "  replay       tutti_replay, with and without its optimizations\n\n"
-        "Columns: bytes sent by rank 0 to others; cpu: processor time per exchange, mean over "
-        "ranks; Tc: processor time to start a replay, per other rank, mean over ranks. Times are "
-        "medians of the slowest rank's times.\n\n"
+        "Columns: `bytes sent` by rank 0 to other ranks; `time`: of the slowest rank; `cpu`: CPU time "
+        "per exchange, mean over ranks; `Tc`: CPU time to start a replay, divided by the number of "
+        "other ranks, mean over ranks. All times are medians over rounds.\n\n"
         "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
         "Examples:\n"
         "  tutti perf a2av -n 4 --tokens 1024 --top 2\n",
@@ -642,7 +645,7 @@ int perf_a2av_main(int argc, char **argv)
     argp_parse(&argp, argc - 1, argv + 1, 0, NULL, &o);
     there = perf_job_ranks();
     if (there && o.nranks && o.nranks != there) {
-        fprintf(stderr, "tutti perf a2av: --ranks %u, but this is a job of %u rank%s already\n", o.nranks, there, TT_PLURAL(there));
+        fprintf(stderr, "tutti perf a2av: --ranks %u differs from the %u rank%s of the current job\n", o.nranks, there, TT_PLURAL(there));
         return 2;
     }
     if (there || o.nranks == 1)

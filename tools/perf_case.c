@@ -47,8 +47,8 @@ double perf_bus_factor(const struct perf_coll *coll, uint32_t nranks)
 
 /* ---- shapes ---- */
 
-/* Blocks alternate between half and one and a half times the average, and begin with the long one in the rows of odd ranks,
- * so that what r sends to s is as long as what s sends to r. Without a neighbour, the last is as long as the average. */
+/* Blocks alternate between 0.5 and 1.5 times the mean length. Rows of odd ranks begin with the long block, so that r sends
+ * as much to s as s to r. An unpaired last block has the mean length. */
 static size_t uneven_count(const struct perf_case *c, uint32_t row, uint32_t r)
 {
     const uint32_t paired = c->nranks & ~1u;
@@ -64,7 +64,7 @@ static size_t part_count(const struct perf_case *c, uint32_t row, uint32_t r)
     return c->coll->uneven ? uneven_count(c, c->coll->kind == TT_ALLTOALLV ? row : 0, r) : c->block;
 }
 
-/* Pairs of blocks are as long as two even ones: only the second of a pair begins elsewhere. */
+/* A pair of blocks is as long as two equal blocks, so only the second block of a pair has another offset. */
 static size_t part_displ(const struct perf_case *c, uint32_t row, uint32_t r)
 {
     return r % 2 == 0 ? r * c->block : (r - 1) * c->block + part_count(c, row, r - 1);
@@ -289,7 +289,7 @@ tutti_status perf_case_run(const struct perf_case *c, tutti_comm *comm)
 
 /* ---- algorithms ---- */
 
-/* The part of an algorithm's name after its collective's. */
+/* The algorithm's name without the prefix of its collective. */
 static const char *idea_of(const struct tt_algo *algo)
 {
     return algo->name + strlen(tt_coll_name(algo->kind)) + 1;
@@ -314,7 +314,7 @@ struct tt_coll perf_case_call(const struct perf_case *c, const tutti_comm *comm)
     return coll;
 }
 
-/* The library's plan of the call. */
+/* The library's plan for the call; NULL on an error, which rank 0 has reported. */
 static struct tt_plan *plan_of(const struct perf_case *c, tutti_comm *comm, const struct tt_coll *coll, bool *refused)
 {
     struct tt_plan *plan = NULL;

@@ -1,11 +1,11 @@
-/* Element i of a rank's input belongs to one of 256 classes, by a hash of i; all elements of a class are equal. So a table of
- * 256 values describes any input and any result, a class costs a multiplication and a look-up, and data that is displaced by
- * whatever distance, or comes from another rank, differs in all but one of 256 elements.
+/* A hash of i assigns element i of a rank's input to one of 256 classes; all elements of a class are equal. A table of 256
+ * values then describes any input and any result, at the cost of a multiplication and a look-up per element. Data at a wrong
+ * offset or from another rank differs in all but one of 256 elements.
  *
- * Moved data is random bits. Reduced data is small whole numbers, which floats add exactly as long as the sum fits their
- * mantissa: the result is then known to the last bit, whatever order the algorithm adds in.
+ * Moved data consists of random bits. Reduced data consists of small integers, which floats add exactly while the sum fits
+ * the mantissa; the result then does not depend on the order of additions.
  *
- * What travels quantized is whole numbers, too, and may be off by what tutti.h states, for the range that all classes have together. */
+ * Quantized data also consists of integers. Its error bound is that of tutti.h, for the value range of all classes. */
 #include "perf_check.h"
 
 #include <math.h>
@@ -18,11 +18,11 @@
 #define CLASSES 256u
 #define RUBBISH 0xa5
 
-/* What elements must be, by class. */
+/* The expected elements, by class. */
 struct table {
     bool exact;
-    double slack;               /* else: relative error that is allowed, */
-    double off[CLASSES];        /* or, if quantized, this one */
+    double slack;               /* not exact: allowed relative error, */
+    double off[CLASSES];        /* or, if quantized, allowed absolute error */
     uint64_t bits[CLASSES];     /* exact */
     double value[CLASSES];      /* not exact */
 };
@@ -32,7 +32,7 @@ static size_t class_of(uint64_t i)
     return i * 0x9e3779b97f4a7c15ull >> 56;
 }
 
-/* Inputs of sums go from 0 to input_max; up to exact_max the type holds every whole number; its unit roundoff. */
+/* Inputs of sums are 0 to input_max. The type represents all integers up to exact_max. `roundoff` is its unit roundoff. */
 static const struct {
     int64_t input_max;
     double exact_max, roundoff;
@@ -48,7 +48,7 @@ static const struct {
 
 static bool is_float(tutti_dtype type) { return type >= TUTTI_F16; }
 
-/* The bits of a value; rounds once, as the kernels do. */
+/* The bits of a value, rounded once, as in the kernels. */
 static uint64_t encode(tutti_dtype type, double value)
 {
     const float f = (float)value;
@@ -88,7 +88,7 @@ static double f64_of(uint64_t bits)
     return d;
 }
 
-/* The number of a float's bits. */
+/* The value of a float with these bits. */
 static double decode(tutti_dtype type, uint64_t bits)
 {
     switch (type) {
@@ -101,7 +101,7 @@ static double decode(tutti_dtype type, uint64_t bits)
     }
 }
 
-/* An integer cut to the type's width and back, with its sign. */
+/* An integer truncated to the type's width, and extended again with its sign. */
 static int64_t wrapped(tutti_dtype type, uint64_t v)
 {
     switch (type) {
@@ -124,8 +124,8 @@ static uint64_t bits_of(tutti_dtype type, int64_t value)
     return bytes == 8 ? (uint64_t)value : (uint64_t)value & ((1ull << 8 * bytes) - 1);
 }
 
-/* What `rank` puts into class k of a reduction; such that results differ from class to class however many ranks there are, and
- * every rank decides some of them. */
+/* The input of `rank` in class k of a reduction. For any number of ranks, results differ between classes, and every rank
+ * affects some of them. */
 static int64_t input_of(const struct perf_case *c, uint32_t rank, size_t k)
 {
     const uint64_t h = tt_mix64((uint64_t)rank << 32 | k), common = tt_mix64(~(uint64_t)k);
@@ -170,7 +170,7 @@ static int64_t folded(tutti_redop op, int64_t a, int64_t b)
     }
 }
 
-/* Class k of the reduction over all ranks, before the division of an average. */
+/* Class k of the reduction over all ranks, before the division of TUTTI_AVG. */
 static int64_t reduced(const struct perf_case *c, size_t k)
 {
     const bool scaled = c->op == TUTTI_PREMUL_SUM;
@@ -184,7 +184,7 @@ static int64_t reduced(const struct perf_case *c, size_t k)
     return all;
 }
 
-/* The quotient rounds in f32 (in f64 only where the type is), and once more into the type. */
+/* The quotient, rounded to f32 (to f64 for f64 only); the caller rounds it to the type. */
 static double divided(const struct perf_case *c, int64_t sum)
 {
     return c->dtype == TUTTI_F64 ? (double)sum / c->nranks : (double)((float)sum / (float)c->nranks);
@@ -212,7 +212,7 @@ static void expect_reduction(struct table *t, const struct perf_case *c)
     }
 }
 
-/* How far values that traveled quantized may be off: parts of the ranks from `first` to `last` - 1 were summed up in them. */
+/* Sets the error bounds of quantized values that are sums over the ranks `first` to `last` - 1. */
 static void allow_quantized(struct table *t, const struct perf_case *c, uint32_t first, uint32_t last)
 {
     const bool zero = c->quant == TUTTI_QUANT_ZERO_U8 || c->quant == TUTTI_QUANT_ZERO_U4;

@@ -21,10 +21,10 @@ const char *perf_command_parse(const char *line, int nranks, struct perf_command
     *out = (struct perf_command){ .bytes = 0 };
     if (sscanf(line, "%95s %zu %ld %ld %ld %15s", coll, &out->bytes, &out->effort.iters, &out->effort.warmup,
                &out->effort.loops, memory) != 6)
-        return "must be six words: coll[/algo] bytes iters warmup loops memory";
+        return "invalid command (must be six words: coll[/algo] bytes iters warmup loops memory)";
     if (out->effort.iters < 1 || out->effort.iters > PERF_COMMAND_ITERS_MAX || out->effort.warmup < 0 ||
         out->effort.loops < 0)
-        return "iters must be at least 1, warmup and loops at least 0";
+        return "invalid counts (iters must be 1 to 10000000, warmup and loops at least 0)";
     slash = strchr(coll, '/');
     if (slash) {
         *slash = '\0';
@@ -34,9 +34,9 @@ const char *perf_command_parse(const char *line, int nranks, struct perf_command
     if (!out->coll)
         return "unknown collective";
     if (out->coll->kind == PERF_PINGPONG && nranks < 2)
-        return "pingpong needs two ranks";
+        return "pingpong needs at least 2 ranks";
     if (strcmp(memory, "malloc") != 0 && strcmp(memory, "mem_alloc") != 0)
-        return "memory must be malloc or mem_alloc";
+        return "unknown memory (must be malloc or mem_alloc)";
     out->mem_alloc = strcmp(memory, "mem_alloc") == 0;
     return NULL;
 }

@@ -1,5 +1,5 @@
-/* Every rank has a pipe of its own and gets the same commands, so nothing has to be told from rank to rank; between commands a
- * rank sleeps in read. What is wrong with a command shows on every rank alike, and then no rank runs anything. */
+/* Each rank reads the same commands from a separate pipe, so that ranks need not distribute commands, and sleeps in read between
+ * them. All ranks detect an invalid command alike, and none runs it. */
 #include "perf_interactive.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 struct server {
     tutti_comm *comm;
     FILE *control, *reply;      /* reply: rank 0 only */
-    struct perf_command last;        /* what the rooms were made for; coll NULL: none */
+    struct perf_command last;        /* the command that the rooms were allocated for; coll NULL: none */
     struct perf_rooms rooms;
     struct perf_start start;
 };
@@ -62,9 +62,9 @@ static struct json_object *number(double us)
     return json_object_new_double_s(us, text);
 }
 
-/* What the first run of a case came to, on the worst rank. */
+/* The result of the first run of a case, on the worst rank. */
 struct first_run {
-    uint64_t wrong, ns; /* elements; ns 0: there was none */
+    uint64_t wrong, ns; /* wrong elements; ns 0: there was no first run */
 };
 
 static void say_result(const struct server *s, const struct perf_command *cmd, const struct perf_case *c,
@@ -89,7 +89,7 @@ static void say_result(const struct server *s, const struct perf_command *cmd, c
 
 /* ---- running ---- */
 
-/* One run of a case, after a barrier. */
+/* Runs a case once after a barrier, and checks the result. */
 static tutti_status check(const struct server *s, const struct perf_case *c, struct first_run *out)
 {
     uint64_t worst[2], began_ns;
@@ -108,7 +108,7 @@ static tutti_status check(const struct server *s, const struct perf_case *c, str
     return st;
 }
 
-/* The rooms of the last command are good for another with the same collective, bytes and memory. */
+/* Allocates rooms, unless the last command had the same collective, bytes and memory. */
 static tutti_status renew_rooms(struct server *s, const struct perf_command *cmd, size_t bytes)
 {
     const struct perf_command *last = &s->last;
@@ -153,7 +153,7 @@ static void say_failed(const struct perf_case *c, tutti_status st)
     tool_failed(who, what, st);
 }
 
-/* What goes wrong here is told, and ends the group: its other ranks cannot know how far this one came. */
+/* A failed call is reported and ends this rank, because the other ranks may be in another call. */
 static tutti_status serve(struct server *s, const char *line)
 {
     struct perf_command cmd;
@@ -170,7 +170,7 @@ static tutti_status serve(struct server *s, const char *line)
         return TUTTI_OK;
     }
     cmd.effort.start = &s->start;
-    c.in_place = c.coll->kind == TT_BROADCAST;      /* as MPI has no other form */
+    c.in_place = c.coll->kind == TT_BROADCAST;      /* MPI has no other form */
     us = malloc(((size_t)cmd.effort.iters + 1) * sizeof *us);
     if (!us || !perf_case_init(&c, cmd.bytes)) {
         fprintf(stderr, "tutti perf: out of memory for a command\n");
@@ -190,8 +190,8 @@ free:
     return st;
 }
 
-/* Opens a pipe of the driver without waiting for its other end: if the driver is gone, reading finds the end of the pipe and
- * writing fails, instead of open waiting for ever. */
+/* Opens a pipe of the driver without waiting for its other end. If the driver has exited, reads return end of file and writes
+ * fail, whereas a blocking open would hang. */
 static FILE *open_pipe(const char *dir, const char *name, int flags)
 {
     char path[4096];
@@ -222,7 +222,7 @@ int perf_interactive(const char *dir, tutti_comm *comm)
     if (!s.control)
         return 1;
     if (perf_start_open(&s.start, dir, (uint32_t)tutti_comm_size(comm)) != 0) {
-        fprintf(stderr, "tutti perf: cannot use %s/start: %s\n", dir, strerror(errno));
+        fprintf(stderr, "tutti perf: cannot map %s/start: %s\n", dir, strerror(errno));
         goto close_control;
     }
     s.reply = rank == 0 ? open_pipe(dir, "reply", O_WRONLY) : NULL;

@@ -46,7 +46,7 @@ int perf_launch(uint32_t nranks, int argc, char **argv)
     memcpy(all, head, sizeof head);
     for (int i = 1; i < argc; i++)
         all[nhead + (size_t)i - 1] = argv[i];
-    execv(self, (char *const *)all);    /* which does not write to them */
+    execv(self, (char *const *)all);    /* execv does not modify them */
     fprintf(stderr, "%s: cannot run %s: %s\n", argv[0], self, strerror(errno));
     free(all);
     return 126;

@@ -3,16 +3,16 @@
 #include <stdlib.h>
 #include "base/clock.h"
 
-#define TRIAL_NS (5 * TT_MS)        /* long enough to tell the pace */
+#define TRIAL_NS (5 * TT_MS)        /* long enough to estimate the time of a call */
 #define SAMPLES_NS (60 * TT_MS)
 #define LOOPS_NS (30 * TT_MS)
 #define ITERS_MIN 5
 #define ITERS_MAX 10000
 #define LOOPS_MIN 2
-#define WARM_RUNS 16                /* of a long case in all: buffers have been moved to huge pages by then (docs/memory.md), … */
-#define WARM_NS (1000 * TT_MS)      /* … or what fits into this */
+#define WARM_RUNS 16                /* total for a long case: buffers are then in huge pages (docs/memory.md), … */
+#define WARM_NS (1000 * TT_MS)      /* … or fewer, as fit into this time */
 
-/* Of n iterations with their barriers: how long they took on rank 0, told to all. */
+/* Runs n iterations with their barriers. *took_ns: the time on rank 0, broadcast to all ranks. */
 static tutti_status trial(const struct perf_case *c, tutti_comm *comm, long n, uint64_t *took_ns)
 {
     const uint64_t began_ns = tt_now_ns();
@@ -34,7 +34,7 @@ static long fitting(uint64_t budget_ns, uint64_t each_ns, long min)
     return n < (uint64_t)min ? min : n > ITERS_MAX ? ITERS_MAX : (long)n;
 }
 
-/* After so many runs. */
+/* The number of warm-up runs that are still needed after `runs` runs. */
 static long warming(long runs, uint64_t each_ns)
 {
     const long fit = fitting(WARM_NS, each_ns, 0), left = WARM_RUNS - runs;
@@ -53,7 +53,7 @@ tutti_status perf_choose(const struct perf_case *c, tutti_comm *comm, struct per
         e->loops = e->iters;
         return TUTTI_OK;
     }
-    for (;; n *= 2) {       /* which warms up as well */
+    for (;; n *= 2) {       /* also serves as warm-up */
         st = trial(c, comm, n, &took_ns);
         if (st)
             return st;
@@ -67,7 +67,7 @@ tutti_status perf_choose(const struct perf_case *c, tutti_comm *comm, struct per
     return TUTTI_OK;
 }
 
-/* In a ping-pong only rank 0 sees the round trip, of which half counts. */
+/* In a pingpong, rank 0 measures the round trip, and half of it counts. */
 static double share_of(const struct perf_case *c)
 {
     if (c->coll->kind != PERF_PINGPONG)
@@ -75,7 +75,7 @@ static double share_of(const struct perf_case *c)
     return c->rank == 0 ? 0.5 : 0;
 }
 
-/* A barrier, then n runs: how long these took in microseconds, all together. */
+/* Runs a barrier, then n calls. *us: the total time of the calls in microseconds. */
 static tutti_status timed(const struct perf_case *c, tutti_comm *comm, long n, struct perf_start *start, double *us)
 {
     tutti_status st = tutti_barrier(comm, NULL);

@@ -32,11 +32,11 @@ enum {
 
 static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0,
-      "ranks to start on this host (default 2). In a job, its ranks are used, and N must be "
-      "their number", 1 },
+      "number of ranks to start on this host (default 2). In a job, the job's ranks are used, and "
+      "N must equal their number", 1 },
     { "wire", OPT_WIRE, "shm,tcp", 0,
       "allowed transports (default: all usable ones except verbs and ofi)", 1 },
-    { "algo", OPT_ALGO, "NAME", 0, "force an algorithm (see `tutti info --algos`)", 1 },
+    { "algo", OPT_ALGO, "NAME", 0, "use this algorithm (`tutti info --algos` lists them)", 1 },
     { "min", OPT_MIN, "SIZE", 0, "smallest size: bytes, or with K, M or G (default 8)", 2 },
     { "max", OPT_MAX, "SIZE", 0, "largest size (default 128M)", 2 },
     { "factor", OPT_FACTOR, "F", 0, "ratio of successive sizes (default 4)", 2 },
@@ -49,17 +49,17 @@ static const struct argp_option argp_options[] = {
     { "iters", OPT_ITERS, "N", 0,
       "measured iterations (default: as many as fit into 0.1 s, at least 5)", 3 },
     { "warmup", OPT_WARMUP, "N", 0,
-      "unmeasured iterations before them (default: up to 16 for long calls, including trials "
-      "of alternatives; 5 with --iters)", 3 },
-    { "in-place", OPT_IN_PLACE, NULL, 0, "measure in place only (default: both)", 3 },
+      "unmeasured iterations before the measured ones (default: up to 16 for long calls, including "
+      "those that estimate the time of a call; 5 with --iters)", 3 },
+    { "in-place", OPT_IN_PLACE, NULL, 0, "measure in place only (default: in place and out of place)", 3 },
     { "out-of-place", OPT_OUT_OF_PLACE, NULL, 0, "measure out of place only", 3 },
     { "mem", OPT_MEM, "malloc|mem_alloc", 0,
-      "buffer memory: malloc (default), or tutti_mem_alloc, which peers can map", 3 },
+      "memory of the buffers: malloc (default), or tutti_mem_alloc, which peers can map", 3 },
     { "check", OPT_CHECK, NULL, 0,
       "compare every element with the definition of the collective", 4 },
     { "timers", OPT_TIMERS, NULL, 0,
-      "print the time per phase of a call, as mean over ranks and calls. Short calls, which "
-      "are sent as one message, have no phases", 4 },
+      "print the time of a call by phase, mean over ranks and calls. Very short calls are "
+      "not timed", 4 },
     { "trace", OPT_TRACE, "FILE", 0,
       "write a timeline of every segment on every lane (TCP connection or queue pair) of all "
       "ranks: JSON for ui.perfetto.dev, or a picture if FILE ends in .svg", 4 },
@@ -74,7 +74,7 @@ static const struct argp_option argp_options[] = {
 static void take_coll(struct perf_options *o, struct argp_state *state, const char *arg)
 {
     if (state->arg_num > 0)
-        argp_error(state, "unexpected argument \"%s\": name one collective", arg);
+        argp_error(state, "unexpected argument \"%s\" (give one collective)", arg);
     o->coll = perf_coll_find(arg);
     if (!o->coll && strcmp(arg, "all") != 0)
         argp_error(state, "unknown collective \"%s\" (`%s --help` lists them)", arg, state->name);
@@ -91,27 +91,27 @@ static void check_quant(const struct perf_options *o, struct argp_state *state)
         argp_error(state, "--quant %s: only allreduce, reduce, reduce_scatter, allgather and broadcast can be quantized",
                    tutti_quant_name(o->quant));
     if (!tt_packed_init(&packed, (enum tt_quant_codec)(o->quant - 1), o->dtype) || !is_sum)
-        argp_error(state, "--quant %s: numbers must be f16, bf16, f32 or f64, and --op sum or avg, not %s and %s",
+        argp_error(state, "--quant %s: requires --dtype f16, bf16, f32 or f64 and --op sum or avg (not --dtype %s --op %s)",
                    tutti_quant_name(o->quant), tutti_dtype_name(o->dtype), tutti_redop_name(o->op));
     if (o->interactive)
-        argp_error(state, "--quant and --interactive exclude each other");
+        argp_error(state, "conflicting options: --quant excludes --interactive");
 }
 
-/* What only shows when all options are known. */
+/* Checks combinations of options. */
 static void check_together(const struct perf_options *o, struct argp_state *state)
 {
     bool algo_exists = false;
 
     if (state->arg_num == 0 && !o->interactive)
-        argp_error(state, "no collective given (name one that --help lists, or all)");
+        argp_error(state, "missing argument: a collective, or all (`%s --help` lists them)", state->name);
     if (o->min_bytes > o->max_bytes)
         argp_error(state, "--min %zu exceeds --max %zu", o->min_bytes, o->max_bytes);
     if (!tt_reduce_defined(o->dtype, o->op))
         argp_error(state, "--op %s is not defined for --dtype %s", tutti_redop_name(o->op), tutti_dtype_name(o->dtype));
     if (o->coll && o->in_place && !o->out_of_place && !o->coll->in_place)
-        argp_error(state, "--in-place: %s does not support it", o->coll->name);
+        argp_error(state, "--in-place: %s has no in-place form", o->coll->name);
     if (o->trace && o->interactive)
-        argp_error(state, "--trace and --interactive exclude each other");
+        argp_error(state, "conflicting options: --trace excludes --interactive");
     check_quant(o, state);
     for (size_t i = 0; o->algo && i < perf_ncolls; i++)
         algo_exists |= (!o->coll || o->coll == &perf_colls[i]) && perf_algo_exists(&perf_colls[i], o->algo);
@@ -199,7 +199,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (!o->in_place && !o->out_of_place)
-            argp_error(state, "--in-place and --out-of-place exclude each other");
+            argp_error(state, "conflicting options: --in-place excludes --out-of-place");
         check_together(o, state);
         return 0;
     default: return ARGP_ERR_UNKNOWN;
@@ -214,15 +214,15 @@ static const struct argp argp = {
            "job.\vCollectives: allreduce reduce reduce_scatter reduce_scatterv allgather allgatherv "
            "broadcast gather gatherv scatter scatterv alltoall alltoallv barrier.\n\n"
            "A size is that of the larger buffer. An iteration is a barrier followed by one call. "
-           "Its time is that of the slowest rank; the printed time is the median. algbw is size / "
-           "time. busbw is algbw times 2(n-1)/n for allreduce, (n-1)/n for collectives with one "
+           "Its time is the call's time on the slowest rank; the printed time is the median over "
+           "iterations. algbw is size / time. busbw is algbw times 2(n-1)/n for allreduce, (n-1)/n for collectives with one "
            "block per rank, and 1 for others, as in nccl-tests. The time of a pingpong is half of "
-           "the round trip. In v calls, the blocks alternate between half and one and a half times "
-           "the mean length.\n\n"
-           "See also `tutti perf putsignal --help` (put with signal from devices) and `tutti perf "
-           "a2av --help` (exchange of a mixture of experts).\n\n"
+           "the round trip. In calls with counts per rank (allgatherv, ...), blocks alternate "
+           "between 0.5 and 1.5 times the mean length.\n\n"
+           "See also `tutti perf putsignal --help` (puts with signals from devices) and `tutti perf "
+           "a2av --help` (all-to-all exchange of a mixture of experts).\n\n"
            "Exit status: 0 on success, 1 if a call failed, an element was wrong or nothing was "
-           "measured, 2 on a usage error. If a rank was killed: as `tutti run`.\n\n"
+           "measured, 2 on a usage error. If a rank was killed, it is that of `tutti run`.\n\n"
            "Examples:\n"
            "  tutti perf allreduce -n 4 --check\n"
            "  tutti perf all -n 4 --wire tcp --max 16M --json\n",

@@ -37,7 +37,7 @@ void perf_print_start(struct perf_printer *p, uint32_t nranks, const char *wire,
         return;
     while (last <= o->max_bytes / o->factor)
         last *= o->factor;
-    fprintf(p->out, "# tutti %s perf: %u rank%s, wire %s, %s memory, %s\n", tutti_version(), nranks,
+    fprintf(p->out, "# tutti %s perf: %u rank%s, transport %s, %s memory, %s\n", tutti_version(), nranks,
             nranks == 1 ? "" : "s", wire, o->mem_alloc ? "mem_alloc" : "malloc",
             o->check ? "every element checked" : "not checked (--check)");
     fprintf(p->out, "# sizes %zu to %zu, factor %zu; iterations ", o->min_bytes, last, o->factor);
@@ -45,16 +45,16 @@ void perf_print_start(struct perf_printer *p, uint32_t nranks, const char *wire,
         fprintf(p->out, "%ld", o->effort.iters);
     else
         fprintf(p->out, "chosen by time");
-    fprintf(p->out, "; time is the median over iterations of the slowest rank\n");
+    fprintf(p->out, "; time of the slowest rank, median over iterations\n");
     if (o->quant)
         fprintf(p->out,
-                "# values are sent quantized as %s; sizes and bandwidths are those of the values\n",
+                "# values are sent quantized as %s; sizes and bandwidths refer to unquantized values\n",
                 tutti_quant_name(o->quant));
     fprintf(p->out, "#\n");
     for (uint32_t r = 0; r < nranks && r < 16; r++)
         fprintf(p->out, "#  Rank %2u %s\n", r, places[r]);
     if (nranks > 16)
-        fprintf(p->out, "#  and %u more\n", nranks - 16);
+        fprintf(p->out, "#  and %u more ranks\n", nranks - 16);
     fflush(p->out);
 }
 
@@ -81,7 +81,7 @@ void perf_print_progress(struct perf_printer *p, const struct perf_case *c)
             c->in_place ? "in place" : "out of place");
 }
 
-/* Four columns. */
+/* Prints the four columns of one form, in place or out of place. */
 static void print_half(const struct perf_printer *p, const struct perf_row *row)
 {
     if (!row->measured) {
@@ -112,18 +112,18 @@ static void print_line(const struct perf_printer *p, const struct perf_row rows[
     fputc('\n', p->out);
 }
 
-/* Below its line. */
+/* Prints the phases, below the row. */
 static void print_where(const struct perf_printer *p, const struct perf_row *row)
 {
     const struct perf_where *w = &row->where;
 
     if (!row->timed) {
-        fprintf(p->out, "#   %s: too short for timers\n", row->c->in_place ? "in place" : "out of place");
+        fprintf(p->out, "#   %s: no phases: the call is too short\n", row->c->in_place ? "in place" : "out of place");
         return;
     }
     fprintf(
         p->out,
-        "#   %s: of %.1f us a rank spent %.1f sending, %.1f reducing and forwarding, %.1f reducing, %.1f copying, %.1f in wires, %.1f waiting",
+        "#   %s: of %.1f us, a rank spent %.1f sending, %.1f reducing and forwarding, %.1f reducing, %.1f copying, %.1f in transports, %.1f waiting",
         row->c->in_place ? "in place" : "out of place", w->call_us, w->send_us, w->forward_us, w->reduce_us, w->copy_us,
         w->wire_us, w->wait_us);
     if (w->most_in_flight > 0)
@@ -222,8 +222,8 @@ void perf_print_skipped(struct perf_printer *p, const struct perf_case *c)
 
     clear_progress(p);
     fprintf(p->o->json ? stderr : p->out,
-            "# %s, %zu bytes: algorithm %s does not support this call%s%s\n",
-            c->coll->name, perf_case_bytes(c), c->algo, needs ? ": it needs " : "", needs ? needs : "");
+            "# %s, %zu bytes: algorithm %s does not support this call%s%s%s\n",
+            c->coll->name, perf_case_bytes(c), c->algo, needs ? " (it needs " : "", needs ? needs : "", needs ? ")" : "");
     fflush(p->out);
 }
 
@@ -232,11 +232,11 @@ static void print_nothing(const struct perf_options *o)
     const struct tt_algo *algo = o->coll && o->algo ? tt_algo_named((enum tt_coll_kind)o->coll->kind, o->algo) : NULL;
     const char *needs = algo ? algo->needs : NULL;
 
-    fprintf(stderr, "tutti perf: nothing was measured: %s supports none of these calls%s%s\n",
-            o->algo ? o->algo : "the selected algorithm", needs ? ": it needs " : "", needs ? needs : "");
+    fprintf(stderr, "tutti perf: nothing was measured: %s supports none of these calls%s%s%s\n",
+            o->algo ? o->algo : "the selected algorithm", needs ? " (it needs " : "", needs ? needs : "", needs ? ")" : "");
 }
 
-/* What rank 0 registered with RDMA devices, if it did. */
+/* Prints the memory that rank 0 registered with RDMA devices, if any. */
 static void print_registered(const struct perf_printer *p)
 {
     tutti_registered r = { .size = sizeof r };

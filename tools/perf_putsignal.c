@@ -16,8 +16,8 @@
 
 struct options {
     struct putsignal_options common;
-    uint32_t nranks;            /* 0: not said */
-    const char *wire, *trace;   /* NULL: the library chooses; none */
+    uint32_t nranks;            /* 0: not given */
+    const char *wire, *trace;   /* NULL: the library selects; no trace */
     tutti_device_lanes lanes;
     uint32_t nblocks, nrounds, iters, trips, spoil;
     bool check, latency;
@@ -38,23 +38,23 @@ enum {
 
 static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0,
-      "ranks to start on this host (default 2). In a job, its ranks are used, and N must be "
-      "their number", 1 },
+      "number of ranks to start on this host (default 2). In a job, the job's ranks are used, and "
+      "N must equal their number", 1 },
     { "wire", OPT_WIRE, "shm,tcp", 0,
       "allowed transports (default: all usable ones except verbs and ofi)", 1 },
     { "lanes", OPT_LANES, "POLICY", 0,
       "distribution of transfers over lanes: sequenced (default), pinned or round-robin", 2 },
     { "blocks", OPT_BLOCKS, "N", 0,
-      "threads that emulate device blocks and share the transfers of a source (default 4, at "
-      "most one per transfer)", 2 },
-    { "rounds", OPT_ROUNDS, "N", 0, "rounds, each with one turn per mode (default 5)", 2 },
+      "threads that emulate device blocks and share the transfers of a source (default 4; at "
+      "most one per transfer is used)", 2 },
+    { "rounds", OPT_ROUNDS, "N", 0, "rounds; each measures every mode once (default 5)", 2 },
     { "iters", OPT_ITERS, "N", 0,
-      "timed bursts per turn, after an untimed one; the median counts (default 3)", 2 },
+      "timed bursts per mode and round, after one untimed burst; their median counts (default 3)", 2 },
     { "check", OPT_CHECK, NULL, 0,
-      "before each turn, run one more burst and compare its bytes when their signals arrive", 3 },
+      "before each measurement of a mode, run an extra burst and verify its data as signals arrive", 3 },
     { "latency", OPT_LATENCY, NULL, 0,
-      "measure half a round trip of 8 bytes with a signal between ranks 0 and 1, next to a "
-      "plain flag in the same memory", 4 },
+      "measure half of the round trip of 8 bytes with a signal between ranks 0 and 1, and that of "
+      "a plain flag in the same memory", 4 },
     { "trips", OPT_TRIPS, "N", 0, "with --latency: round trips per round (default 10000)", 4 },
     { "trace", OPT_TRACE, "FILE", 0,
       "write a timeline of every segment on every lane, as in `tutti perf`", 4 },
@@ -125,14 +125,14 @@ static const struct argp argp = {
     .parser = parse_one,
     .children = children,
     .doc = "Measures bursts of puts with signals from devices through their proxies, in each "
-           "mode.\vThe ranks are new, or those of the current job. In a burst, each source puts to "
+           "mode.\vStarts new ranks, or uses those of the current job. In a burst, each source puts to "
            "the ranks of other hosts in turn (on a single host: to the other ranks). Each put is "
-           "followed by a signal. The burst ends when all data has arrived. Its time is that of the "
-           "slowest source, and the time of a turn is the median of its bursts. The tool prints the "
-           "median over rounds, and the speed relative to puts without signals in the same round. "
-           "Drains, fences and signals are counted at the proxy of rank 0, per burst. With two or "
-           "more sizes, the time per transfer is fitted as alpha + beta * bytes. docs/one-sided.md "
-           "explains the modes.\n\n"
+           "followed by a signal. A burst ends when all data has arrived; its time is that of the "
+           "slowest source. The time of a mode in a round is the median of its bursts. The tool "
+           "prints the median over rounds, and the speed relative to puts without signals in the "
+           "same round (median and range). Drains, fences and signals are counted at the proxy of "
+           "rank 0, per burst. With two or more sizes, the time per transfer is fitted as alpha + "
+           "beta * bytes. docs/one-sided.md explains the modes.\n\n"
            "Exit status: 0 on success, 1 if a call failed or a byte was wrong, 2 on a usage "
            "error.\n\n"
            "Examples:\n"
@@ -145,20 +145,20 @@ static const struct argp argp = {
 struct sweep {
     const struct options *o;
     tutti_comm *comm;
-    struct putsignal_row *rows; /* of all cases */
+    struct putsignal_row *rows; /* of all cases so far */
     uint32_t nrows;
     uint64_t wrong;
     bool headed;
 };
 
-/* A block has a transfer at least: which numbers of transfers are too few for those that were asked for. */
+/* Prints the --concurrency values that are below --blocks. Each block needs at least one transfer. */
 static void print_few(const struct putsignal_options *c, uint32_t nblocks)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < c->ntransfers; i++)
         if (c->transfers[i] < nblocks)
-            printf("%s%llu", n++ ? ", " : "# fewer transfers than blocks: as many blocks as transfers: ",
+            printf("%s%llu", n++ ? ", " : "# fewer transfers than --blocks, so only one block per transfer is used: --concurrency ",
                    (unsigned long long)c->transfers[i]);
     if (n)
         putchar('\n');
@@ -169,17 +169,17 @@ static void print_head(struct sweep *s, const struct putsignal_burst *b)
     if (s->headed || s->o->common.json)
         return;
     s->headed = true;
-    printf("# tutti %s perf putsignal: %u ranks on %u host%s, wire %s, lanes %s\n", tutti_version(), b->c.nranks,
+    printf("# tutti %s perf putsignal: %u ranks on %u host%s, transport %s, lanes %s\n", tutti_version(), b->c.nranks,
            b->c.nhosts, b->c.nhosts == 1 ? "" : "s", putsignal_wire(b), tutti_device_lanes_name(b->lanes));
     printf(
-        "# %u source%s with %u block%s, rounds %u, bursts of a turn %u; share and rounds are of puts without signals\n",
+        "# %u source%s with %u block%s, %u round%s, %u burst%s per mode and round; speed is relative to puts without signals\n",
         b->c.nsources, b->c.nsources == 1 ? "" : "s", s->o->nblocks, s->o->nblocks == 1 ? "" : "s", s->o->nrounds,
-        s->o->iters);
+        TT_PLURAL(s->o->nrounds), s->o->iters, TT_PLURAL(s->o->iters));
     print_few(&s->o->common, s->o->nblocks);
     putsignal_print_columns(stdout);
 }
 
-/* The bursts that are compared, and those that are timed, of one mode in one round. */
+/* Runs the checked burst and the timed bursts of one mode in one round. */
 static tutti_status one_turn(struct sweep *s, struct putsignal_burst *b, struct putsignal_row *row,
                              enum tt_putsignal_mode mode)
 {
@@ -202,7 +202,7 @@ static tutti_status one_turn(struct sweep *s, struct putsignal_burst *b, struct 
     return TUTTI_OK;
 }
 
-/* All rounds of all modes; each begins with another one. */
+/* Runs all rounds of all modes. Each round begins with a different mode. */
 static tutti_status all_turns(struct sweep *s, struct putsignal_burst *b, struct putsignal_row *rows)
 {
     const bool *wanted = s->o->common.modes;
@@ -312,17 +312,17 @@ static tutti_status latency(const struct options *o, tutti_comm *comm)
         return st;
     if (!o->common.json)
         printf(
-            "# tutti %s perf putsignal --latency: 8 bytes and a signal, %u round%s of %u trip%s; of a flag: median of each round's ratio\n"
+            "# tutti %s perf putsignal --latency: 8 bytes and a signal, %u round%s of %u round trip%s; ratio: time relative to a flag, median over rounds\n"
             "#%-7s %12s %12s\n",
-            tutti_version(), o->nrounds, TT_PLURAL(o->nrounds), o->trips, TT_PLURAL(o->trips), "how", "half trip us", "of a flag");
+            tutti_version(), o->nrounds, TT_PLURAL(o->nrounds), o->trips, TT_PLURAL(o->trips), "how", "half trip us", "ratio");
     for (int ball = 0; ball < PUTSIGNAL_BALLS; ball++)
         print_ball(o, &l, (enum putsignal_ball)ball);
     return TUTTI_OK;
 }
 
-/* ---- around it ------------------------------------------------------------------------------------------------------------- */
+/* ---- a rank ------------------------------------------------------------------------------------------------------------- */
 
-/* What depends on the number of ranks. */
+/* Checks the options that depend on the number of ranks. */
 static bool suits(const struct options *o, uint32_t nranks, bool speak)
 {
     if (nranks < 2 && speak)
@@ -374,11 +374,11 @@ int perf_putsignal_main(int argc, char **argv)
     argv[1] = name;
     if (argp_parse(&argp, argc - 1, argv + 1, 0, NULL, &o) != 0)
         return 2;
-    argv[1] = verb;             /* ranks that are started here read it again */
+    argv[1] = verb;             /* the started ranks parse it again */
     nranks = o.nranks ? o.nranks : NRANKS_DEFAULT;
     there = perf_job_ranks();
     if (there && o.nranks && o.nranks != there) {
-        fprintf(stderr, "tutti perf putsignal: --ranks %u, but this is a job of %u rank%s already\n", o.nranks, there, TT_PLURAL(there));
+        fprintf(stderr, "tutti perf putsignal: --ranks %u differs from the %u rank%s of the current job\n", o.nranks, there, TT_PLURAL(there));
         return 2;
     }
     if (there)

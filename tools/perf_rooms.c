@@ -24,11 +24,11 @@ tutti_status perf_rooms_check(tutti_comm *comm, uint64_t rank_bytes)
     if (needed > free_bytes)
         return tt_fail(TUTTI_ERR_NOMEM,
                        "out of memory: the buffers of %u rank%s on this host need %llu bytes, and "
-                       "%llu are available (choose smaller sizes, or fewer ranks)",
+                       "%llu are available (use smaller buffers or fewer ranks)",
                        here, TT_PLURAL(here), (unsigned long long)needed, (unsigned long long)free_bytes);
     return tt_fail(TUTTI_ERR_NOMEM,
-                   "out of memory on another host: this one needs %llu bytes, and %llu "
-                   "are available",
+                   "out of memory for the buffers of another host: this host needs %llu bytes, and "
+                   "%llu are available",
                    (unsigned long long)needed, (unsigned long long)free_bytes);
 }
 

@@ -13,13 +13,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define AHEAD_NS 1000       /* until everybody has read the instant */
-#define LOOKS 100000        /* before resting: a rank that does not come is somebody's fault, and the core may be what it waits for */
-#define GIVE_UP_NS 30000000000U     /* it is gone, and the call that follows tells so */
+#define AHEAD_NS 1000       /* time for all ranks to read the instant */
+#define LOOKS 100000        /* polls before yielding: a missing rank may be waiting for this core */
+#define GIVE_UP_NS 30000000000U     /* the missing rank has failed, which the next call reports */
 
 struct perf_start_memory {
-    _Atomic uint64_t arrived;       /* over all rounds */
-    _Atomic uint64_t instant_ns;    /* of the last round */
+    _Atomic uint64_t arrived;       /* ranks, summed over all rounds */
+    _Atomic uint64_t instant_ns;    /* start time of the last round */
 };
 
 static uint64_t now_ns(void)
@@ -70,7 +70,7 @@ uint64_t perf_start_wait(struct perf_start *s)
 
     if (!s || !s->memory)
         return now_ns();
-    before = atomic_load(&s->memory->instant_ns);   /* nobody sets the next one before this rank has come */
+    before = atomic_load(&s->memory->instant_ns);   /* it is not set again before this rank has arrived */
     if (atomic_fetch_add(&s->memory->arrived, 1) + 1 == ++s->rounds * s->nranks)
         atomic_store(&s->memory->instant_ns, now_ns() + AHEAD_NS);
     until_ns = now_ns() + GIVE_UP_NS;

@@ -9,9 +9,9 @@
 #include "trace/json.h"
 #include "trace/svg.h"
 
-#define BARRIERS 9          /* by which clocks of hosts are compared */
+#define BARRIERS 9          /* to compare the clocks of hosts */
 
-/* What each rank tells of its events. */
+/* What each rank reports to all. */
 struct report {
     uint64_t nevents, lost;
     uint64_t host;
@@ -20,7 +20,7 @@ struct report {
 
 static bool say(const struct perf_trace *t, tutti_status st)
 {
-    fprintf(stderr, "tutti perf: rank %u: --trace: %s: %s\n", t->comm->rank, tutti_status_name(st), tutti_last_error());
+    fprintf(stderr, "tutti perf: rank %u: --trace failed: %s: %s\n", t->comm->rank, tutti_status_name(st), tutti_last_error());
     return false;
 }
 
@@ -36,13 +36,13 @@ bool perf_trace_begin(struct perf_trace *t, tutti_comm *comm, const char *file)
         t->to = fopen(file, "w");
         err = t->to ? 0 : errno;
         if (err)
-            fprintf(stderr, "tutti perf: --trace %s: %s\n", file, strerror(err));
+            fprintf(stderr, "tutti perf: --trace: cannot write %s: %s\n", file, strerror(err));
     }
     st = tutti_broadcast(&err, &err, 1, TUTTI_I32, 0, comm, NULL);
     if (!st && !err)
         st = tt_trace_start(PERF_TRACE_DEPTH);
     if (!st && !err)
-        st = tutti_barrier(comm, NULL);     /* what comes after it is seen at both ends */
+        st = tutti_barrier(comm, NULL);     /* messages after it are traced at both ends */
     if (st)
         say(t, st);
     if (st || err)
@@ -60,7 +60,7 @@ void perf_trace_leave(struct perf_trace *t)
 
 /* ---- clocks ---- */
 
-/* All ranks leave a barrier at about the same time: so are clocks of other hosts compared, as good as a latency or two. */
+/* Compares the clocks of hosts: all ranks leave a barrier at about the same time, within one or two latencies. */
 static tutti_status take_times(const struct perf_trace *t, uint64_t after_ns[BARRIERS])
 {
     tutti_status st = TUTTI_OK;
@@ -79,7 +79,7 @@ static int ascending(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* How far its clock is ahead of rank 0's; processes of one host have the same. */
+/* The offset of its clock from that of rank 0. Processes of one host use the same clock. */
 static int64_t ahead_of(const struct report *r, const struct report *zero)
 {
     int64_t ahead[BARRIERS];
@@ -92,9 +92,9 @@ static int64_t ahead_of(const struct report *r, const struct report *zero)
     return ahead[BARRIERS / 2];
 }
 
-/* ---- all events to rank 0 ---- */
+/* ---- gathering the events ---- */
 
-/* Of all ranks, to rank 0: *events is its own to free, and the ranks' are one after the other. */
+/* Gathers the events of all ranks on rank 0, in rank order. The caller frees *events. */
 static tutti_status gather(const struct perf_trace *t, const struct tt_trace_event *mine, const struct report *reports,
                            struct tt_trace_event **events)
 {
@@ -128,10 +128,9 @@ static void tell_lost(const struct perf_trace *t, const struct report *reports)
         most = reports[r].lost > most ? reports[r].lost : most;
     if (most)
         fprintf(stderr,
-                "tutti perf: --trace %s: each rank keeps its newest %u events; up to %llu older "
-                "ones per rank are missing (reduce the sizes and iterations: --min, "
-                "--max, --iters)\n",
-                t->file, PERF_TRACE_DEPTH, (unsigned long long)most);
+                "tutti perf: --trace %s: incomplete trace: up to %llu events per rank are missing "
+                "(a rank keeps its newest %u events; reduce --max or --iters)\n",
+                t->file, (unsigned long long)most, PERF_TRACE_DEPTH);
 }
 
 static bool is_picture(const char *file)
@@ -141,7 +140,7 @@ static bool is_picture(const char *file)
     return n >= 4 && strcmp(file + n - 4, ".svg") == 0;
 }
 
-/* Rank 0's part. */
+/* Writes the file, on rank 0. */
 static tutti_status write_file(const struct perf_trace *t, const struct report *reports,
                                const struct tt_trace_event *events, const char *what)
 {
@@ -160,7 +159,7 @@ static tutti_status write_file(const struct perf_trace *t, const struct report *
     if (!st)
         st = tt_timeline_init(&timeline, ranks, nranks);
     if (!st && timeline.nsegments == 0)
-        fprintf(stderr, "tutti perf: --trace %s: the trace is empty: no wire with lanes (tcp, verbs, ofi) carried data\n", t->file);
+        fprintf(stderr, "tutti perf: --trace %s: empty trace: no transport with lanes (tcp, verbs, ofi) carried data\n", t->file);
     if (!st && is_picture(t->file))
         st = tt_timeline_write_svg(&timeline, what, t->to);
     else if (!st)
@@ -181,7 +180,7 @@ bool perf_trace_end(struct perf_trace *t, const char *what)
 
     if (!t->file)
         return true;
-    st = tutti_barrier(t->comm, NULL);      /* what was before it is seen at both ends */
+    st = tutti_barrier(t->comm, NULL);      /* messages before it are traced at both ends */
     tt_trace_stop();
     events = malloc(PERF_TRACE_DEPTH * sizeof *events);
     reports = calloc(t->comm->nranks, sizeof *reports);

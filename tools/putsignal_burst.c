@@ -11,11 +11,11 @@
 #include "perf_rooms.h"
 
 #define CACHE_LINE 64u
-#define SRC_STEPS 4096u     /* places in the source that transfers begin at, a word apart */
+#define SRC_STEPS 4096u     /* offsets in the source buffer at which transfers begin, one word apart */
 
-/* ---- who sends what where ------------------------------------------------------------------------------------------ */
+/* ---- transfers ------------------------------------------------------------------------------------------ */
 
-/* The ranks that a source sends to, from the one after it on; returns how many. */
+/* Lists the ranks that a source sends to, beginning behind it. Returns their number. */
 static uint32_t list_peers(const tutti_comm *comm, uint32_t source, uint32_t *peers)
 {
     const uint32_t host = tt_layout_host(&comm->layout, source);
@@ -36,13 +36,13 @@ static uint32_t destinations_of(const struct putsignal_burst *b, uint32_t npeers
     return b->c.transfers < npeers ? b->c.transfers : npeers;
 }
 
-/* How many transfers go to destination d of so many: d, d + ndestinations, ... of all. */
+/* The number of transfers to destination d: transfers d, d + ndestinations, ... */
 static uint32_t tiles_of(const struct putsignal_burst *b, uint32_t ndestinations, uint32_t d)
 {
     return (b->c.transfers - d + ndestinations - 1) / ndestinations;
 }
 
-/* Where the transfers to destination d begin, in the order of destinations. */
+/* Index of the first transfer to destination d, in the order of destinations. */
 static uint32_t first_of(const struct putsignal_burst *b, uint32_t ndestinations, uint32_t d)
 {
     const uint32_t more = b->c.transfers % ndestinations;
@@ -65,13 +65,13 @@ static size_t slot_of(const struct putsignal_burst *b, uint32_t source, uint32_t
     return b->slots_at + ((size_t)source * b->source_slots + transfer / ndestinations) * b->slot_bytes;
 }
 
-/* What transfer `transfer` of a burst sends. */
+/* The data that transfer `transfer` of a burst sends. */
 static const uint8_t *src_of(const struct putsignal_burst *b, uint32_t transfer, uint64_t number)
 {
     return b->src + (transfer + 97 * number) % SRC_STEPS * sizeof(uint64_t);
 }
 
-/* ---- beginning and end ------------------------------------------------------------------------------------------------- */
+/* ---- creation and destruction ------------------------------------------------------------------------------------------------- */
 
 static tutti_status find_shape(struct putsignal_burst *b, const struct putsignal_conf *conf)
 {
@@ -94,7 +94,7 @@ static tutti_status find_shape(struct putsignal_burst *b, const struct putsignal
     return TUTTI_OK;
 }
 
-/* The same on all ranks, so that receivers know what comes. */
+/* Fills src with the same data on all ranks, so that receivers can check it. */
 static void fill(uint8_t *src, size_t bytes)
 {
     for (size_t i = 0; i + sizeof(uint64_t) <= bytes; i += sizeof(uint64_t)) {
@@ -104,7 +104,7 @@ static void fill(uint8_t *src, size_t bytes)
     }
 }
 
-/* This rank's device, if it is a source, and the signals of its bursts. */
+/* Creates the device of a source, and the signals of its bursts. */
 static tutti_status make_device(struct putsignal_burst *b)
 {
     const uint32_t npeers = list_peers(b->comm, b->rank, b->peers), ndestinations = destinations_of(b, npeers);
@@ -185,7 +185,7 @@ const char *putsignal_wire(const struct putsignal_burst *b)
 
 /* ---- the kernel ----------------------------------------------------------------------------------------------------------- */
 
-/* Where blocks meet. They sleep there, so that cores are the proxy's; pthread_barrier_t would hold them for ever if some could not be started. */
+/* A barrier of blocks, which sleep in it to leave the cores to the proxy. With pthread_barrier_t they would hang if a block failed to start. */
 struct meeting {
     pthread_mutex_t lock;
     pthread_cond_t over;
@@ -196,12 +196,12 @@ struct meeting {
 struct run {
     struct putsignal_burst *b;
     enum tt_putsignal_mode mode;
-    uint32_t ndestinations, n;  /* bursts; us[n] */
+    uint32_t ndestinations, n;  /* n: number of bursts; us[n] */
     struct meeting all;
     double *us;
 };
 
-/* Until all blocks are there, or the device has ended. */
+/* Waits until all blocks have arrived, or the device has ended. */
 static void meet(struct meeting *m, const tutti_device_view *view, uint32_t nblocks)
 {
     uint64_t round;
@@ -223,7 +223,7 @@ static void meet(struct meeting *m, const tutti_device_view *view, uint32_t nblo
     pthread_mutex_unlock(&m->lock);
 }
 
-/* Group `group` has the transfers [*first, *first + *n) in the order of destinations. */
+/* Group `group` consists of transfers [*first, *first + *n) in the order of destinations. */
 static void group_at(const struct run *run, uint32_t group, uint32_t *first, uint32_t *n)
 {
     const struct putsignal_burst *b = run->b;
@@ -232,7 +232,7 @@ static void group_at(const struct run *run, uint32_t group, uint32_t *first, uin
     *n = b->c.group ? b->c.group : tiles_of(b, run->ndestinations, group);
 }
 
-/* This block's transfers, and then what it leads; nothing waits for bytes to land. */
+/* Issues the transfers of this block, then the signals of the groups that it leads. Does not wait for completion. */
 static tutti_status publish(const tutti_device_view *view, const struct run *run, uint32_t block, uint32_t nblocks,
                             uint32_t round)
 {
@@ -263,7 +263,7 @@ static tutti_status publish(const tutti_device_view *view, const struct run *run
     return st;
 }
 
-/* Blocks whose calls fail go on meeting the others. */
+/* Blocks whose calls fail still take part in the barriers. */
 static tutti_status kernel(const tutti_device_view *view, uint32_t block, uint32_t nblocks, void *arg)
 {
     struct run *run = arg;
@@ -295,7 +295,7 @@ static tutti_device_mode device_mode(enum tt_putsignal_mode mode)
     }
 }
 
-/* This source's n bursts. */
+/* Runs n bursts of this source. */
 static tutti_status send(struct putsignal_burst *b, enum tt_putsignal_mode mode, uint32_t n, double *us)
 {
     struct run run = {
@@ -313,7 +313,7 @@ static tutti_status send(struct putsignal_burst *b, enum tt_putsignal_mode mode,
     return st ? st : tutti_device_run(b->device, b->nblocks, kernel, &run);
 }
 
-/* All ranks, whether they send or not. */
+/* Called on all ranks, including those that do not send. */
 static tutti_status bursts(struct putsignal_burst *b, enum tt_putsignal_mode mode, uint32_t n, double *us)
 {
     tutti_status st = tutti_barrier(b->comm, NULL);
@@ -325,13 +325,13 @@ static tutti_status bursts(struct putsignal_burst *b, enum tt_putsignal_mode mod
     return st;
 }
 
-/* ---- turns ------------------------------------------------------------------------------------------------------------------ */
+/* ---- measurement ------------------------------------------------------------------------------------------------------------------ */
 
 tutti_status putsignal_turn(struct putsignal_burst *b, enum tt_putsignal_mode mode, uint32_t n,
                             struct putsignal_turn *out)
 {
     tutti_device_counters counters = { .size = sizeof counters };
-    double told[4] = { 0 };     /* the time and the counts */
+    double told[4] = { 0 };     /* the time and the three counts */
     tutti_status st;
     double *us;
 
@@ -359,7 +359,7 @@ tutti_status putsignal_turn(struct putsignal_burst *b, enum tt_putsignal_mode mo
 
 /* ---- checks -------------------------------------------------------------------------------------------------------------------- */
 
-/* One transfer that came here: its signal, then at once its bytes. */
+/* Checks one transfer to this rank: waits for its signal, then compares its data at once. */
 static tutti_status check_one(struct putsignal_burst *b, enum tt_putsignal_mode mode, uint32_t source,
                               uint32_t ndestinations, uint32_t transfer, uint64_t *wrong, uint32_t *spoil)
 {
@@ -391,7 +391,7 @@ tutti_status putsignal_check(struct putsignal_burst *b, enum tt_putsignal_mode m
 
     *wrong = 0;
     if (!st && mode == TT_PUTSIGNAL_PUT_ONLY)
-        st = tutti_barrier(b->comm, NULL);      /* sources have quieted */
+        st = tutti_barrier(b->comm, NULL);      /* the puts of all sources are complete */
     for (uint32_t s = 0; s < b->c.nsources && !st; s++) {
         const uint32_t ndestinations = destinations_of(b, list_peers(b->comm, s, b->peers));
 

@@ -5,21 +5,21 @@
 #include "base/status.h"
 #include "comm/comm.h"
 
-/* Each kind has a cache line: first its flag or signal, then the 8 bytes, so that both travel in one. */
+/* Each kind uses one cache line: its flag or signal, followed by the 8 bytes, so that both are transferred in one line. */
 #define LINE_BYTES 64u
 #define BYTES sizeof(uint64_t)
-#define LOOKS 20000u        /* of a thread, before it lets another one have its core */
+#define LOOKS 20000u        /* polls of a thread before it yields its core */
 
 struct game {
     tutti_comm *comm;
     tutti_window *window;
-    tutti_device *device[PUTSIGNAL_BALLS];  /* NULL: of FLAG, and on ranks that do not play */
-    uint64_t *mine, *theirs;                /* the windows of this rank and of the other */
-    uint64_t turn[PUTSIGNAL_BALLS];         /* what the words have come to */
+    tutti_device *device[PUTSIGNAL_BALLS];  /* NULL for FLAG, and on ranks other than 0 and 1 */
+    uint64_t *mine, *theirs;                /* the windows of this rank and of the other rank */
+    uint64_t turn[PUTSIGNAL_BALLS];         /* the current values of the words */
     uint32_t trips;
 };
 
-/* Of one round of one kind. The first trip is not timed: it meets the other. */
+/* One round of one kind. The first trip synchronizes both ranks and is not timed. */
 struct rally {
     const struct game *g;
     enum putsignal_ball ball;
@@ -29,7 +29,7 @@ struct rally {
 
 static uint32_t word_of(enum putsignal_ball ball) { return ball * LINE_BYTES / (uint32_t)sizeof(uint64_t); }
 
-/* ---- the bare flag ----------------------------------------------------------------------------------------- */
+/* ---- the plain flag ----------------------------------------------------------------------------------------- */
 
 static void await(const uint64_t *word, uint64_t value)
 {
@@ -59,7 +59,8 @@ static void rally_flag(struct rally *r)
 
 /* ---- devices --------------------------------------------------------------------------------------------------- */
 
-/* A put of the 8 bytes behind the signal, which becomes their number. Whoever hears of a put knows that its own one before has landed. */
+/* Puts the 8 bytes behind the signal, which is set to the number of the put. A signal from the other rank implies that
+ * the preceding put of this rank has arrived. */
 static tutti_status rally_device(const tutti_device_view *view, uint32_t block, uint32_t nblocks, void *arg)
 {
     struct rally *r = arg;
@@ -89,7 +90,7 @@ static tutti_status rally_device(const tutti_device_view *view, uint32_t block, 
     return st;
 }
 
-/* One round of one kind, by the two that play: half a trip in microseconds. */
+/* Runs one round of one kind between ranks 0 and 1. *us: half of a round trip, in microseconds. */
 static tutti_status rally(struct game *g, enum putsignal_ball ball, double *us)
 {
     struct rally r = { .g = g, .ball = ball, .first = g->turn[ball] + 1, .end = g->turn[ball] + g->trips + 2 };
@@ -104,7 +105,7 @@ static tutti_status rally(struct game *g, enum putsignal_ball ball, double *us)
     return st;
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------------------------- */
+/* ---- all rounds ---------------------------------------------------------------------------------------------------- */
 
 static tutti_status make_devices(struct game *g)
 {
@@ -126,7 +127,7 @@ static tutti_status prepare(struct game *g)
     if (!st && plays)
         st = tutti_window_pointer(g->window, 1 - (int)g->comm->rank, &theirs);
     if (!st && plays && !theirs)
-        st = tt_fail(TUTTI_ERR_UNSUPPORTED, "a flag needs mapped memory between ranks 0 and 1, which is not available");
+        st = tt_fail(TUTTI_ERR_UNSUPPORTED, "--latency needs memory that ranks 0 and 1 can both map (use ranks of one host and shm)");
     g->mine = mine;
     g->theirs = theirs;
     return st || !plays ? st : make_devices(g);

@@ -11,12 +11,12 @@ static const struct argp_option argp_options[] = {
     { "bytes", OPT_BYTES, "LIST", 0,
       "bytes per transfer, with K, M or G: 4K, or 4K..4M in steps of factor 4 (default 4K..1M)", 1 },
     { "mode", OPT_MODE, "LIST", 0,
-      "any of put-only, coupled, decoupled, ordered and full (default: all)", 1 },
+      "modes to measure: put-only, coupled, decoupled, ordered, full (default: all)", 1 },
     { "sources", OPT_SOURCES, "N|all", 0,
-      "the first N ranks send at the same time (default 1)", 1 },
+      "number of sources: the first N ranks send at the same time (default 1)", 1 },
     { "group", OPT_GROUP, "N", 0,
       "transfers per group in modes full and decoupled. The signals of a group follow its last "
-      "put. N divides --concurrency (default: all transfers to one rank)", 1 },
+      "put. N must divide --concurrency (default: one group per destination rank)", 1 },
     { "json", OPT_JSON, NULL, 0, "print one JSON object per line", 3 },
     { 0 },
 };
@@ -53,12 +53,12 @@ static void take_modes(struct putsignal_options *o, struct argp_state *state, co
     }
 }
 
-/* A group is as long as the others. */
+/* All groups have the same length. */
 static void check_group(const struct putsignal_options *o, struct argp_state *state)
 {
     for (uint32_t i = 0; i < o->ntransfers && o->group; i++)
         if (o->transfers[i] % o->group)
-            argp_error(state, "--group %u: does not divide the %llu transfers of --concurrency", o->group,
+            argp_error(state, "--group %u: must divide --concurrency (%llu)", o->group,
                        (unsigned long long)o->transfers[i]);
 }
 

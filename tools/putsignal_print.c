@@ -5,7 +5,7 @@
 #include <string.h>
 #include "fit.h"
 
-/* ---- what rows come to ---- */
+/* ---- statistics ---- */
 
 double putsignal_median(const double *us, uint32_t n)
 {
@@ -21,7 +21,7 @@ double putsignal_median(const double *us, uint32_t n)
     return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
 }
 
-/* Of what puts alone reach; median, lowest and highest round. False: they were not measured. */
+/* Speed relative to puts without signals: median, minimum and maximum over rounds. False: those were not measured. */
 static bool share_of(const struct putsignal_row *r, double *share, double *low, double *high)
 {
     double shares[PUTSIGNAL_ROUNDS_MAX];
@@ -114,7 +114,7 @@ static void print_json(FILE *to, const struct putsignal_row *r)
 void putsignal_print_columns(FILE *to)
 {
     fprintf(to, "#%5s %9s %10s %-10s %12s %10s %9s %17s %8s %8s %8s %7s\n", "ranks", "transfers", "bytes", "mode",
-            "burst us", "MB/s", "of puts", "rounds", "drains", "fences", "signals", "#wrong");
+            "burst us", "MB/s", "speed", "range", "drains", "fences", "signals", "#wrong");
 }
 
 void putsignal_print_row(FILE *to, const struct putsignal_row *r, bool json)
@@ -142,7 +142,7 @@ void putsignal_print_row(FILE *to, const struct putsignal_row *r, bool json)
     fflush(to);
 }
 
-/* ---- lines ---- */
+/* ---- fits ---- */
 
 static bool is_of_one_line(const struct putsignal_row *a, const struct putsignal_row *b)
 {
@@ -194,7 +194,7 @@ void putsignal_print_fits(FILE *to, const struct putsignal_row *rows, uint32_t n
         if (!headed)
             fprintf(
                 to,
-                "#\n# time of a transfer = alpha + beta * bytes, fitted over sizes\n#%5s %9s %-10s %12s %12s %14s %14s %10s\n",
+                "#\n# time of a transfer = alpha + beta * bytes, fitted over all sizes\n#%5s %9s %-10s %12s %12s %14s %14s %10s\n",
                 "ranks", "transfers", "mode", "alpha us", "+-", "beta us/byte", "+-", "MB/s");
         headed = true;
         print_fit(to, &rows[i], &f, nsizes, json);

@@ -40,7 +40,7 @@ def rows_of(test, *args):
 class Arguments(unittest.TestCase):
     def test_what_makes_no_sense_is_said_once_with_status_2(self):
         cases = [
-            ([], "no collective given"),
+            ([], "missing argument: a collective"),
             (["alreduce"], "alreduce"),
             (["allreduce", "reduce"], "reduce"),
             (["send"], "send"),
@@ -65,7 +65,7 @@ class Arguments(unittest.TestCase):
             (["allreduce", "--iters", "0"], "--iters 0"),
             (["allreduce", "--mem", "stone"], "stone"),
             (["allreduce", "--in-place", "--out-of-place"], "exclude"),
-            (["sendrecv", "--in-place"], "does not support it"),
+            (["sendrecv", "--in-place"], "has no in-place form"),
             (["pingpong", "--ranks", "1"], "at least 2"),
             (["allreduce", "--fast"], "--fast"),
         ]
@@ -227,7 +227,7 @@ class Timers(unittest.TestCase):
 
     def test_what_is_over_before_a_clock_could_tell_has_none(self):
         done = perf("allreduce", "-n", 2, "--min", 8, "--max", 8, "--iters", 3, "--timers")
-        self.assertIn("out of place: too short for timers", done.stdout)
+        self.assertIn("out of place: no phases: the call is too short", done.stdout)
         self.assertNotIn("call_us", rows_of(self, "allreduce", "-n", 2, "--min", 8, "--max", 8, "--iters", 3, "--timers")[0])
 
 
@@ -291,7 +291,7 @@ class Starting(unittest.TestCase):
     def test_inside_a_job_another_number_of_ranks_is_status_2(self):
         done = perf("allreduce", "--ranks", 4, environment={"TUTTI_RANK": "1", "TUTTI_SIZE": "3", "TUTTI_RENDEZVOUS": "tcp://127.0.0.1:1"})
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertEqual(done.stderr, "tutti perf: --ranks 4, but this is a job of 3 ranks already\n")
+        self.assertEqual(done.stderr, "tutti perf: --ranks 4, differs from the 3 ranks of the current job\n")
 
     def test_inside_a_job_its_ranks_are_taken(self):
         with tempfile.TemporaryDirectory() as place:
@@ -306,10 +306,10 @@ class Starting(unittest.TestCase):
 
 
 class Exchanges(unittest.TestCase):
-    def test_every_way_brings_what_was_routed(self):
+    def test_every_method_delivers_what_was_routed(self):
         done = perf("a2av", "--ranks", 3, "--tokens", 20, "--bytes", 100, "--experts", 6, "--top", 2, "--skew", 1, "--dealt", "--iters", 1, "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
-        rows = {row["way"]: row for row in map(json.loads, done.stdout.splitlines())}
+        rows = {row["method"]: row for row in map(json.loads, done.stdout.splitlines())}
         self.assertEqual(len(rows), 10)
         self.assertLess(rows["dynamic"]["sent_bytes"], rows["padded"]["sent_bytes"])
         self.assertEqual(rows["dynamic"]["sent_bytes"], rows["replay"]["sent_bytes"])
@@ -321,7 +321,7 @@ class Exchanges(unittest.TestCase):
         self.assertGreater(rows["replay"]["cpu_us"], rows["replay"]["tc_us"])
 
     def test_what_makes_no_sense_is_status_2(self):
-        for args, says in ((["--ways", "dynamic,late"], "late"), (["--top", "0"], "--top 0"), (["--ranks", "1", "--experts", "2", "--top", "3"], "at least the experts per token")):
+        for args, says in ((["--methods", "dynamic,late"], "late"), (["--top", "0"], "--top 0"), (["--ranks", "1", "--experts", "2", "--top", "3"], "at least --top")):
             done = perf("a2av", *args)
             self.assertEqual(done.returncode, 2, args)
             self.assertIn(says, done.stderr)

@@ -45,7 +45,7 @@ class Arguments(Case):
         (["--concurrency", "4K"], "--concurrency 4K"),
         (["--concurrency", "1..2..3"], "1..2..3"),
         (["--concurrency", "1025"], "1 to 1024"),
-        (["--concurrency", "1..1024,1..1024"], "at most 16"),
+        (["--concurrency", "1..1024,1..1024"], "the maximum is 16"),
         (["--bytes", "4"], "8 to"),
         (["--bytes", "4K..1Q"], "4K..1Q"),
         (["--bytes", "999999999999G"], "999999999999G"),
@@ -53,9 +53,9 @@ class Arguments(Case):
         (["--mode", "full,"], '""'),
         (["--sources", "0"], "--sources 0"),
         (["--group", "0"], "--group 0"),
-        (["--group", "5"], "--group 5: does not divide the 96 transfers"),
-        (["--group", "4", "--concurrency", "8,6"], "--group 4: does not divide the 6 transfers"),
-        (["--group", "16", "--concurrency", "8"], "--group 16: does not divide the 8 transfers"),
+        (["--group", "5"], "--group 5: must divide --concurrency (96)"),
+        (["--group", "4", "--concurrency", "8,6"], "--group 4: must divide --concurrency (6)"),
+        (["--group", "16", "--concurrency", "8"], "--group 16: must divide --concurrency (8)"),
         (["--sideways"], "--sideways"),
         (["sideways"], "Too many arguments"),
     ]
@@ -142,10 +142,10 @@ class Real(Case):
         words = ["perf", "putsignal", "-n", 2, "--wire", "tcp", "--concurrency", "1..8", "--bytes", 8, "--mode", "full", "--rounds", 1, "--iters", 1]
         blocks = {row["transfers"]: row["blocks"] for row in self.bursts(self.lines(*words, "--blocks", 4))}
         self.assertEqual(blocks, {1: 1, 2: 2, 4: 4, 8: 4})
-        for asked, said in ((4, "# fewer transfers than blocks: as many blocks as transfers: 1, 2\n"), (1, "")):
+        for asked, said in ((4, "# fewer transfers than --blocks, so only one block per transfer is used: --concurrency 1, 2\n"), (1, "")):
             head = tutti(*words, "--blocks", asked).stdout
-            self.assertIn(f"# 1 source with {asked} block{'' if asked == 1 else 's'}, rounds", head)
-            self.assertEqual("as many blocks as" in head, bool(said), head)
+            self.assertIn(f"# 1 source with {asked} block{'' if asked == 1 else 's'}, 1 round, 1 burst per mode", head)
+            self.assertEqual("one block per transfer" in head, bool(said), head)
             self.assertIn(said, head)
 
     def test_a_group_may_be_a_part_of_a_destination_or_several(self):
