@@ -1,4 +1,4 @@
-/* The call that a plan is for: from options to programs and traffic. */
+/* The call of a plan: from options to its programs and traffic. */
 #include "plan.h"
 
 #include <inttypes.h>
@@ -24,18 +24,18 @@ static const struct argp_option options[] = {
     { "ranks", 'n', "N", 0,
       "number of ranks (default: all ranks of --topo, or --hosts times --ranks-per-host, or 4)", 1 },
     { "bytes", 'b', "SIZE", 0,
-      "bytes of `count` elements as in tutti.h: 4096, 64K, 1M (default 1K)", 1 },
+      "bytes of the call's `count` elements (see tutti.h): 4096, 64K, 1M (default 1K)", 1 },
     { "root", OPT_ROOT, "RANK", 0, "root of rooted collectives (default 0)", 1 },
     { "elem-bytes", OPT_ELEM, "N", 0,
       "bytes per element: 1, 2, 4 or 8 (default 4, or 1 if SIZE is not a multiple of 4)", 1 },
     { "in-place", OPT_IN_PLACE, NULL, 0, "use the in-place form of the call", 1 },
     { "topo", OPT_TOPO, "NAME|FILE", 0,
-      "topology: a built-in name or a file, as in `tutti topo`", 2 },
+      "topology: a built-in name or a file, as for `tutti topo`", 2 },
     { "hosts", OPT_HOSTS, "N", 0, "number of hosts (default 1)", 2 },
     { "ranks-per-host", OPT_HOST_RANKS, "N", 0,
       "consecutive ranks per host (default: all ranks on one host)", 2 },
     { "sockets", OPT_SOCKETS, "N", 0,
-      "sockets per host, with one link between each two (default 1)", 2 },
+      "sockets per host, with one link between each pair of them (default 1)", 2 },
     { 0 },
 };
 
@@ -44,7 +44,7 @@ static uint64_t read_size(struct argp_state *state, const char *what, const char
     const uint64_t bytes = option_size(state, what, arg);
 
     if (bytes > BYTES_MAX)
-        argp_error(state, "%s %s: at most 1024G", what, arg);
+        argp_error(state, "%s %s: the maximum is 1024G", what, arg);
     return bytes;
 }
 
@@ -86,15 +86,15 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
             return 0;
         }
         if (o->algo || (o->any_algo && o->coll))
-            argp_error(state, "unexpected argument \"%s\" (needed: a collective and %s)", arg,
+            argp_error(state, "unexpected argument \"%s\" (the arguments are a collective and %s)", arg,
                        o->any_algo ? "a size" : "an algorithm");
         *(o->coll ? &o->algo : &o->coll) = arg;
         return 0;
     case ARGP_KEY_END:
         if (o->any_algo && !o->coll)
-            argp_error(state, "missing argument: needs a collective and a size, e.g. allreduce 1M");
+            argp_error(state, "missing argument: a collective and a size are needed, e.g. allreduce 1M");
         if (!o->any_algo && !o->algo)
-            argp_error(state, "missing argument: needs a collective and an algorithm, e.g. allgather ring");
+            argp_error(state, "missing argument: a collective and an algorithm are needed, e.g. allgather ring");
         if (o->elem_bytes & (o->elem_bytes - 1))
             argp_error(state, "--elem-bytes %u: must be 1, 2, 4 or 8", o->elem_bytes);
         if (o->topo && (o->hosts || o->host_ranks || o->sockets))
@@ -116,7 +116,7 @@ static bool layout_of_topo(struct plan *p, const struct plan_options *o)
     bool fine;
 
     if (tt_topo_load(&topo, o->topo) != TUTTI_OK)
-        return false;       /* it has been said */
+        return false;       /* the library has logged the error */
     p->nranks = o->nranks ? o->nranks : tt_topo_nranks(&topo);
     fine = tt_topo_layout(&topo, p->nranks, &p->layout) == TUTTI_OK;
     tt_topo_fini(&topo);
@@ -131,17 +131,18 @@ static bool layout_of_options(struct plan *p, const struct plan_options *o)
     if (o->nranks)
         p->nranks = o->nranks;
     else if (o->hosts && (uint64_t)o->hosts * (each ? each : 1) > TT_TOPO_RANKS_MAX)
-        return COMPLAIN("too many ranks: %u hosts of %u ranks", o->hosts, each);
+        return COMPLAIN("too many ranks: %u hosts with %u rank%s each (the maximum is %u in all)", o->hosts, each ? each : 1,
+                        TT_PLURAL(each ? each : 1), TT_TOPO_RANKS_MAX);
     else
         p->nranks = o->hosts ? o->hosts * (each ? each : 1) : each ? each : RANKS_DEFAULT;
     if (!each)
         each = o->hosts ? (p->nranks + o->hosts - 1) / o->hosts : p->nranks;
     if (o->hosts && (p->nranks + each - 1) / each != o->hosts)
-        return COMPLAIN("%u rank%s, %u to a host, fill%s %u host%s, not %u", p->nranks, TT_PLURAL(p->nranks), each,
-                        p->nranks == 1 ? "s" : "", (p->nranks + each - 1) / each,
-                        TT_PLURAL((p->nranks + each - 1) / each), o->hosts);
+        return COMPLAIN("invalid number of hosts: %u (%u rank%s with %u per host use%s %u host%s)", o->hosts, p->nranks,
+                        TT_PLURAL(p->nranks), each, p->nranks == 1 ? "s" : "", (p->nranks + each - 1) / each,
+                        TT_PLURAL((p->nranks + each - 1) / each));
     if (each % sockets)
-        return COMPLAIN("%u rank%s of a host %s not fill %u sockets evenly", each, TT_PLURAL(each), each == 1 ? "does" : "do", sockets);
+        return COMPLAIN("invalid number of ranks per host: %u (must be a multiple of the %u sockets)", each, sockets);
     tt_layout_regular(&p->layout, p->nranks, each, sockets, 1, sockets > 1 ? TT_NODE_SOCKETS : TT_NODE_MESH);
     return true;
 }
@@ -176,8 +177,9 @@ static bool is_one_way(enum tt_coll_kind kind)
     return kind == TT_SEND || kind == TT_RECV;
 }
 
-/* Each block travels but for its middle third. All blocks are alike, so one list serves all pairs of all ranks. What ranks receive is numbered 0, 2, 4, ..., with one number twice where a rank
- * would have something from itself: each rank's numbers are a part of one row that has that in its middle. */
+/* Each block is sent without its middle third. All blocks are alike, so one list serves all pairs of ranks. Received stretches
+ * are numbered 0, 2, 4, ..., with a repeated number at the rank itself, which receives nothing from itself: the numbers of each
+ * rank are a part of one row with the repeated number in its middle. */
 static bool make_stretches(struct plan *p, uint64_t bytes, uint32_t elem_bytes)
 {
     const uint64_t n = p->nranks, third = bytes / elem_bytes / 3 * elem_bytes;
@@ -231,23 +233,23 @@ static void make_coll(struct plan *p, const struct plan_options *o, const struct
     }
 }
 
-/* Whether there is such a call, and the algorithm takes it. */
+/* Checks that the call is valid, and that the algorithm supports it. */
 static bool check_call(const struct plan *p, const struct plan_options *o, uint64_t bytes, uint32_t elem_bytes)
 {
     const enum tt_coll_kind kind = p->algo->kind;
 
     if (is_one_way(kind) && p->nranks != 2)
-        return COMPLAIN("invalid number of ranks: %s needs 2 ranks, not %u", o->coll, p->nranks);
+        return COMPLAIN("invalid number of ranks: %u (%s needs 2)", p->nranks, o->coll);
     if (o->root >= p->nranks)
-        return COMPLAIN("invalid root: rank %u of %u", o->root, p->nranks);
+        return COMPLAIN("invalid root: %u (must be a rank from 0 to %u)", o->root, p->nranks - 1);
     if (o->in_place && (kind == TT_BARRIER || is_one_way(kind)))
         return COMPLAIN("--in-place: %s has no in-place form", o->coll);
     if (bytes % elem_bytes)
-        return COMPLAIN("%" PRIu64 " B: not a multiple of the element size %u B", bytes, elem_bytes);
+        return COMPLAIN("invalid size: %" PRIu64 " B (must be a multiple of the element size, %u B)", bytes, elem_bytes);
     if (!tt_algo_fits_named(p->algo, &p->coll[0]))
-        return COMPLAIN("%s does not support this call (%u rank%s, %" PRIu64 " B): it needs %s", p->algo->name,
-                        p->nranks, TT_PLURAL(p->nranks), bytes, p->algo->needs ? p->algo->needs : "another call");
-    return tt_plugin_check(p->algo, &p->coll[0]) == TUTTI_OK;       /* what is wrong has been said */
+        return COMPLAIN("%s does not support this call of %u rank%s and %" PRIu64 " B (it needs %s)", p->algo->name,
+                        p->nranks, TT_PLURAL(p->nranks), bytes, p->algo->needs ? p->algo->needs : "a different call");
+    return tt_plugin_check(p->algo, &p->coll[0]) == TUTTI_OK;       /* the library has logged the error */
 }
 
 bool plan_place(struct plan *p, const struct plan_options *o, uint32_t nranks_max)
@@ -257,7 +259,7 @@ bool plan_place(struct plan *p, const struct plan_options *o, uint32_t nranks_ma
     if (p->nranks <= nranks_max)
         return true;
     tt_layout_fini(&p->layout);
-    return COMPLAIN("too many ranks: %u (at most %u)", p->nranks, nranks_max);
+    return COMPLAIN("too many ranks: %u (the maximum is %u)", p->nranks, nranks_max);
 }
 
 bool plan_open(struct plan *p, const struct plan_options *o, uint32_t nranks_max)
@@ -328,14 +330,14 @@ const char *plan_title(const struct plan *p, char *text, size_t bytes)
         snprintf(text, bytes, "%s: %u %s, %" PRIu64 " B%s", p->algo->name, p->nranks, ranks, p->counts[0],
                  c->kind == TT_ALLREDUCE || c->kind == TT_REDUCE || c->kind == TT_BROADCAST || is_one_way(c->kind)
                      ? ""
-                     : " a block");
+                     : " per block");
     return text;
 }
 
 const char *plan_link_name(enum tt_distance d)
 {
     static const char *const names[TT_DISTANCES] = {
-        [TT_NEAR_SELF] = "itself",          [TT_NEAR_SOCKET] = "within a socket", [TT_NEAR_HOST] = "between sockets",
+        [TT_NEAR_SELF] = "within a rank",          [TT_NEAR_SOCKET] = "within a socket", [TT_NEAR_HOST] = "between sockets",
         [TT_NEAR_RACK] = "between hosts",   [TT_NEAR_ZONE] = "between racks",     [TT_NEAR_BUILDING] = "between zones",
         [TT_NEAR_FABRIC] = "between buildings", [TT_NEAR_WAN] = "over the WAN",
     };
@@ -349,7 +351,7 @@ const char *plan_carried(const struct tt_traffic *t, const struct tt_transfer *t
     bool reduced;
 
     tt_traffic_origins(t, transfer, origins, sizeof origins, &reduced);
-    snprintf(text, bytes, reduced ? "sum of %s" : "from %s", *origins ? origins : "nobody");
+    snprintf(text, bytes, reduced ? "sum of %s" : "from %s", *origins ? origins : "no rank");
     return text;
 }
 

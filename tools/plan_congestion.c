@@ -1,4 +1,4 @@
-/* tutti plan congestion: every transfer of every step, and whether others are in its way. */
+/* tutti plan congestion: all transfers of each step, labelled by their congestion. */
 #include "plan.h"
 
 #include <inttypes.h>
@@ -43,9 +43,10 @@ static const struct argp argp = {
     .children = children,
     .doc = "Labels each transfer of each step by its congestion on the links of a host.\vA step is "
            "the round in which a put is emitted. The first matching label applies:\n"
-           "  serialized       its sender has several transfers over one class of links\n"
-           "  incast           its receiver has several arrivals from other sockets\n"
-           "  duplicate        its data enters a socket more than once, now or before\n"
+           "  serialized       the sender has several transfers over links of one class\n"
+           "  incast           the receiver has several arrivals from other sockets\n"
+           "  duplicate        the data enters a socket more than once, in this step\n"
+           "                   or an earlier one\n"
            "  congestion-free  none of these\n\n"
            "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
            "Examples:\n"
@@ -68,7 +69,7 @@ static void print_text(const struct plan *p, const struct tt_traffic *t)
                plan_carried(t, x, carried, sizeof carried));
         n[x->congestion]++;
     }
-    printf("\nof %u transfers", t->ntransfers);
+    printf("\n%u transfers:", t->ntransfers);
     for (int c = 0; c < TT_CONGESTIONS; c++)
         printf("%s %u %s", c ? "," : "", n[c], tt_congestion_name((enum tt_congestion)c));
     printf("\n");

@@ -1,4 +1,4 @@
-/* tutti plan draw: a plan as a picture, alone or in a page that tells more where one points. */
+/* tutti plan draw: draws a plan as a picture, or as an HTML page with details of the element under the pointer. */
 #include "plan.h"
 
 #include <errno.h>
@@ -20,9 +20,9 @@ enum { OPT_ROUNDS = 256, OPT_HTML };
 
 static const struct argp_option options[] = {
     { "output", 'o', "FILE", 0,
-      "output file, .svg, or .html for a page (default: standard output)", 3 },
+      "output file: .svg, or .html for an HTML page (default: standard output)", 3 },
     { "html", OPT_HTML, NULL, 0,
-      "write a page with the picture; it shows details of the arrow or rank under the pointer", 3 },
+      "write an HTML page, which also shows details of the arrow or rank under the pointer", 3 },
     { "rounds", OPT_ROUNDS, "FIRST-LAST", 0, "draw only these rounds", 3 },
     { 0 },
 };
@@ -38,7 +38,7 @@ static void parse_rounds(struct draw_options *o, const char *arg, struct argp_st
     o->end = last + 1;
 }
 
-/* The name's ending says what is written; one that says something else is refused, not served with an SVG. */
+/* The extension selects the format. Unknown extensions are rejected. */
 static void parse_output(struct draw_options *o, struct argp_state *state)
 {
     const char *slash = o->out ? strrchr(o->out, '/') : NULL, *name = slash ? slash + 1 : o->out;
@@ -49,7 +49,7 @@ static void parse_output(struct draw_options *o, struct argp_state *state)
     if (strcmp(ending, ".html") == 0)
         o->html = true;
     else if (strcmp(ending, ".svg") != 0)
-        argp_error(state, "-o %s: unknown file type (.svg or .html, not %s)", o->out, ending);
+        argp_error(state, "-o %s: unknown file type %s (use .svg or .html)", o->out, ending);
     else if (o->html)
         argp_error(state, "-o %s: --html needs a .html file", o->out);
 }
@@ -92,7 +92,7 @@ static const struct argp argp = {
            "  tutti plan draw allreduce ring -n 8 -o ring.svg\n",
 };
 
-/* What is pointed at stands out, and is told below the picture. */
+/* Writes a page that highlights the element under the pointer and describes it below the picture. */
 static void write_page(FILE *to, const struct plan *p, const struct tt_program *program, const struct tt_traffic *t,
                        uint32_t first, uint32_t end)
 {
@@ -104,7 +104,7 @@ static void write_page(FILE *to, const struct plan *p, const struct tt_program *
         to);
     plan_svg(to, p, program, t, first, end);
     fputs(
-        "<p id=\"told\">Point at an arrow, or at the number of a rank.</p>\n<script>\n"
+        "<p id=\"told\">Move the pointer to an arrow or to a rank number for details.</p>\n<script>\n"
         "const svg = document.querySelector('svg'), told = document.getElementById('told');\n"
         "const arrows = [...svg.querySelectorAll('.t[data-from]')];\n"
         "function show(on, text) {\n"
@@ -142,14 +142,14 @@ static int write_picture(const void *arg, const struct plan *p, const struct tt_
     uint32_t arrows = 0;
 
     if (o->first >= end) {
-        fprintf(stderr, "tutti plan: invalid round %u: the plan has %u\n", o->first, t->nrounds);
+        fprintf(stderr, "tutti plan: invalid round: %u (the plan has %u rounds, numbered from 0)\n", o->first, t->nrounds);
         return 1;
     }
     for (uint32_t i = 0; i < t->ntransfers; i++)
         arrows += t->transfer[i].round >= o->first && t->transfer[i].round < end;
     if (arrows > ARROWS_MAX) {
-        fprintf(stderr, "tutti plan: too many arrows: %u (draw fewer of the %u rounds: --rounds)\n", arrows,
-                t->nrounds);
+        fprintf(stderr, "tutti plan: too many arrows: %u (the maximum is %u; draw fewer of the %u rounds with --rounds)\n", arrows,
+                ARROWS_MAX, t->nrounds);
         return 1;
     }
     if (o->out && !(to = fopen(o->out, "w")))

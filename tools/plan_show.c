@@ -1,4 +1,4 @@
-/* tutti plan show: one rank's program for people, all ranks' for machines. */
+/* tutti plan show: the program of one rank as text, or those of all ranks as JSON. */
 #include "plan.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include "option_values.h"
 #include "sched/json.h"
 
-#define RANKS_TOLD_MAX 128u         /* up to so many, what messages carry is told, for which all programs are proven */
+#define RANKS_TOLD_MAX 128u         /* for more ranks, the origins of data are not shown, as that needs the programs of all ranks */
 #define RANKS_JSON_MAX 1024u
 #define RANKS_MAX 131072u
 #define ROUNDS_DEFAULT 1000u
@@ -29,8 +29,8 @@ static const struct argp_option options[] = {
     { "json", OPT_JSON, NULL, 0,
       "print the programs of all ranks as a JSON plan (docs/plan-format.md)", 3 },
     { "name", OPT_NAME, "NAME", 0,
-      "with --json: name of the plan, e.g. \"allgather_mine\"; a plan to load needs a unique "
-      "name", 3 },
+      "with --json: name of the plan, e.g. \"allgather_mine\"; must be unique if the plan is to be "
+      "loaded", 3 },
     { 0 },
 };
 
@@ -73,8 +73,8 @@ static const struct argp argp = {
     .args_doc = PLAN_ARGS_DOC,
     .children = children,
     .doc = "Prints the program of a rank, round by round.\vA step runs as soon as the bytes that it "
-           "uses are available. It does not wait for other steps of its own or earlier rounds. The "
-           "end of a line shows whose data a message carries.\n\n"
+           "uses are available. It does not wait for other steps of the same or earlier rounds. The "
+           "end of a put or wait line shows the ranks whose data the message contains.\n\n"
            "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
            "Examples:\n"
            "  tutti plan show allreduce ring -n 4 --rank 1\n"
@@ -92,7 +92,7 @@ static const char *ref_text(const struct tt_ref *ref, uint64_t bytes, char *out)
 
     tt_ref_extent(ref, bytes, &begin, &end);
     if (ref->buf == TT_BUF_THERE)
-        snprintf(out, REF_BYTES, "where it waits");
+        snprintf(out, REF_BYTES, "as in its wait");
     else if (ref->buf == TT_BUF_PIPE)
         snprintf(out, REF_BYTES, "PIPE %" PRIu64, ref->offset);
     else if (ref->block == 0)
@@ -103,7 +103,7 @@ static const char *ref_text(const struct tt_ref *ref, uint64_t bytes, char *out)
     return out;
 }
 
-/* Columns: what is done, here, with whom, there, how much; then `carried`. */
+/* Columns: operation, local memory, peer, memory of the peer, bytes; then `carried`. */
 static void print_step(const struct tt_step *s, const char *carried)
 {
     char out[REF_BYTES], a[REF_BYTES], b[REF_BYTES], peer[16], right[2 * REF_BYTES + 16];
@@ -143,7 +143,7 @@ static const struct tt_transfer *transfer_of(const struct tt_traffic *t, const s
 
 static void print_round(const struct tt_sched *s, uint64_t k, uint32_t rank, const struct tt_traffic *t)
 {
-    printf("\nround %" PRIu64 "%s\n", k, s->n ? "" : ": nothing");
+    printf("\nround %" PRIu64 "%s\n", k, s->n ? "" : ": no steps");
     for (uint32_t i = 0; i < s->n; i++) {
         const struct tt_step *step = &s->steps[i];
         const bool message = step->opcode == TT_PUT || step->opcode == TT_WAIT;
@@ -154,7 +154,7 @@ static void print_round(const struct tt_sched *s, uint64_t k, uint32_t rank, con
     }
 }
 
-/* ---- what it comes to ---- */
+/* ---- totals ---- */
 
 struct sums {
     uint64_t puts, put_bytes, waits, wait_bytes, reduces, reduced_bytes, copies, copied_bytes;
@@ -177,7 +177,7 @@ static void print_program(const struct plan *p, const struct show_options *o, co
     struct sums sums = { 0 };
     char title[160];
 
-    printf("%s: the program of rank %u\n%s; WORK %" PRIu64 " B\n", plan_title(p, title, sizeof title), o->rank,
+    printf("%s: program of rank %u\n%s; WORK %" PRIu64 " B\n", plan_title(p, title, sizeof title), o->rank,
            p->algo->summary, p->algo->work_bytes(c));
     if (p->algo->needs)
         printf("needs %s%s\n", p->algo->needs, tt_algo_if_named(p->algo));
@@ -190,9 +190,9 @@ static void print_program(const struct plan *p, const struct show_options *o, co
             add(&sums, &steps[i]);
     }
     if (nrounds > o->rounds_max)
-        printf("\n... and %" PRIu64 " more of %" PRIu64 " rounds; the sums are of those shown\n",
+        printf("\n... %" PRIu64 " more of %" PRIu64 " rounds are not shown and not in the totals\n",
                nrounds - o->rounds_max, nrounds);
-    printf("\nin all: sends %" PRIu64 " B in %" PRIu64 ", receives %" PRIu64 " B in %" PRIu64 ", reduces %" PRIu64
+    printf("\ntotal: sends %" PRIu64 " B in %" PRIu64 ", receives %" PRIu64 " B in %" PRIu64 ", reduces %" PRIu64
            " B in %" PRIu64 ", copies %" PRIu64 " B in %" PRIu64 " steps\n",
            sums.put_bytes, sums.puts, sums.wait_bytes, sums.waits, sums.reduced_bytes, sums.reduces, sums.copied_bytes,
            sums.copies);
@@ -200,7 +200,7 @@ static void print_program(const struct plan *p, const struct show_options *o, co
 
 /* ---- the verb ---- */
 
-/* The program of a rank, with what messages carry if ranks are few enough. */
+/* Shows the program of a rank; with few enough ranks, also the origins of the data in its messages. */
 static bool show_rank(const struct plan *p, const struct show_options *o)
 {
     struct tt_program program;
@@ -208,7 +208,7 @@ static bool show_rank(const struct plan *p, const struct show_options *o)
     bool fine;
 
     if (o->rank >= p->nranks) {
-        fprintf(stderr, "tutti plan: invalid rank: %u of %u\n", o->rank, p->nranks);
+        fprintf(stderr, "tutti plan: invalid rank: %u (must be 0 to %u)\n", o->rank, p->nranks - 1);
         return false;
     }
     if (p->nranks > RANKS_TOLD_MAX) {
@@ -231,13 +231,13 @@ static bool show_json(const struct plan *p, const char *name)
     struct tt_program program;
 
     if (!tt_plan_has_json(p->algo->kind)) {
-        fprintf(stderr, "tutti plan: %s: not supported as JSON (counts per rank and send/recv have no JSON form)\n",
+        fprintf(stderr, "tutti plan: cannot print %s as JSON: calls with counts per rank, and send/recv, have no JSON form\n",
                 tt_coll_name(p->algo->kind));
         return false;
     }
     if (name && !tt_plan_name_is_fine(name, p->algo->kind)) {
         fprintf(stderr,
-                "tutti plan: --name %s: must be \"%s_\" followed by letters, digits and _, shorter than %u in all\n",
+                "tutti plan: --name %s: must be \"%s_\" followed by letters, digits and _, with fewer than %u characters in all\n",
                 name, tt_coll_name(p->algo->kind), TT_PLAN_NAME_BYTES);
         return false;
     }

@@ -7,8 +7,8 @@
 #include "base/xml.h"
 
 /* All in pixels. */
-#define LEFT 104            /* of the first column */
-#define TOP 62              /* of the first rank's line */
+#define LEFT 104            /* x of the first column */
+#define TOP 62              /* y of the first rank */
 #define LEGEND_LINE 18
 #define COLUMN_GAP 12
 #define MARGIN 12
@@ -24,16 +24,16 @@ struct picture {
     const struct tt_program *program;
     const struct tt_traffic *t;
     uint32_t first, end;        /* rounds */
-    double line, slot;          /* from one rank to the next; from one transfer of a rank in a round to the next */
-    bool labels;                /* whether arrows say whose data they carry */
-    uint32_t *row;              /* [nranks] the line of a rank, from the top: ranks of a host and a socket are together */
-    uint32_t *rank_at;          /* [nranks] and back */
-    double *y;                  /* [nranks] of rank */
-    double *x, *width;          /* [end - first] of a round's column */
+    double line, slot;          /* distance between ranks; between transfers of a rank in a round */
+    bool labels;                /* whether arrows show the origins of their data */
+    uint32_t *row;              /* [nranks] row of a rank, from the top; ranks of a host and of a socket are adjacent */
+    uint32_t *rank_at;          /* [nranks] rank of a row */
+    double *y;                  /* [nranks] y of a rank */
+    double *x, *width;          /* [end - first] x and width of a round's column */
     double right, bottom;
 };
 
-/* ---- where things are ---- */
+/* ---- layout of the picture ---- */
 
 /* Orders ranks by host, socket and number. */
 static const struct tt_layout *sorted_by;
@@ -74,7 +74,7 @@ static void place_ranks(struct picture *d)
     d->bottom = y;
 }
 
-/* A column is as wide as its busiest rank needs. */
+/* The width of a column depends on its rank with the most transfers. */
 static void place_rounds(struct picture *d)
 {
     double x = LEFT;
@@ -141,7 +141,7 @@ static void draw_columns(const struct picture *d)
     }
 }
 
-/* The names of hosts (or sockets, of one host), beside their ranks. */
+/* Draws the names of hosts (of sockets, if there is one host) beside their ranks. */
 static void draw_groups(const struct picture *d)
 {
     const struct tt_layout *l = &d->p->layout;
@@ -155,7 +155,7 @@ static void draw_groups(const struct picture *d)
             if ((hosts ? tt_layout_host(l, d->rank_at[end]) : tt_layout_socket(l, d->rank_at[end])) != group)
                 break;
         if (end - i == d->p->nranks)
-            return;         /* all together: nothing to tell apart */
+            return;         /* one group: no names are needed */
 
         const double from = d->y[r] - 0.4 * d->line, to = d->y[d->rank_at[end - 1]] + 0.4 * d->line;
 
@@ -179,7 +179,7 @@ static void draw_ranks(const struct picture *d)
     }
 }
 
-/* What a rank does by itself in a round: a square where it reduces, a ring where it copies. */
+/* Draws the local steps of a rank: a square in rounds with reductions, a ring in rounds with copies. */
 static void draw_local(const struct picture *d, uint32_t rank)
 {
     const struct tt_step *steps = d->program->steps[rank];
@@ -241,11 +241,11 @@ static void draw_transfer(const struct picture *d, const struct tt_transfer *t)
 enum { NOTE_LABELS, NOTE_SUMS, NOTE_COPIES, NOTE_REDUCES, NOTE_ROUNDS, NOTES };
 
 static const char *const notes[NOTES] = {
-    [NOTE_LABELS] = "At an arrow: whose data it carries",
-    [NOTE_SUMS] = "\xce\xa3: the sum of their data",
+    [NOTE_LABELS] = "Number at an arrow: the ranks whose data it carries",
+    [NOTE_SUMS] = "\xce\xa3: sum of the data of these ranks",
     [NOTE_COPIES] = "Ring: the rank copies",
     [NOTE_REDUCES] = "Square: the rank reduces",
-    [NOTE_ROUNDS] = "The numbers above are of all rounds, drawn or not",
+    [NOTE_ROUNDS] = "The numbers above include rounds that are not drawn",
 };
 
 static bool has_step(const struct picture *d, enum tt_opcode opcode)
@@ -268,7 +268,7 @@ static bool note_holds(const struct picture *d, int note)
     }
 }
 
-/* Each kind of link that is used, with what went over it. Returns how many lines; draws if `draw`. */
+/* Lists the classes of links in use, with their transfers and bytes. Draws them if `draw`. Returns the number of lines. */
 static uint32_t legend(const struct picture *d, double y, bool draw)
 {
     uint32_t n[TT_DISTANCES] = { 0 }, lines = 0;

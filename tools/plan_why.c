@@ -1,4 +1,4 @@
-/* tutti plan why: the choice that the library makes for a call, and what it was made of. */
+/* tutti plan why: the algorithm that the library selects for a call, and the reasons. */
 #include "option_values.h"
 #include "plan.h"
 
@@ -20,28 +20,28 @@
 #include "tune/memory.h"
 
 #define RANKS_MAX 131072u
-#define REASON_BYTES 4352u      /* a path is among them */
+#define REASON_BYTES 4352u      /* includes a path */
 
 struct why_options {
     struct plan_options plan;
     const char *wire;
     bool json;
-    bool simulates;             /* what was walked, too, however long that takes */
-    uint32_t cores;             /* 0: not said */
+    bool simulates;             /* also simulate walked candidates */
+    uint32_t cores;             /* 0: not given */
 };
 
-/* What is told about: the call, and all that its choice depends on. */
+/* The call, and all that its selection depends on. */
 struct why {
     struct tt_tune_conf conf;
     struct tt_coll coll;
     bool simulates;
     struct tt_tune_report report;
     struct tt_tune_choice choice;
-    bool also_simulated;                        /* what was walked was simulated, too: */
-    double simulated_ns[TT_TUNE_CANDIDATES];    /* 0: not this one */
-    const struct tt_tunefile *tune;     /* the tune file for these ranks; NULL: none is */
-    struct tt_tuned tuned;              /* what it says of the call; row NULL: nothing, so it was not asked */
-    const char *unused;                 /* why no tune file that is named is for these ranks; NULL: one is, or none is named */
+    bool also_simulated;                        /* walked candidates were also simulated: */
+    double simulated_ns[TT_TUNE_CANDIDATES];    /* 0: not simulated */
+    const struct tt_tunefile *tune;     /* the tune file for these ranks; NULL: there is no such file */
+    struct tt_tuned tuned;              /* its entry for the call; row NULL: no entry */
+    const char *unused;                 /* why no given tune file matches these ranks; NULL: one matches, or none is given */
 };
 
 enum { OPT_JSON = 256, OPT_WIRE, OPT_CORES, OPT_SIMULATE };
@@ -50,10 +50,10 @@ static const struct argp_option options[] = {
     { "wire", OPT_WIRE, "shm|tcp", 0,
       "transport between ranks of one host (default shm; in a job: the allowed transports)", 3 },
     { "cores", OPT_CORES, "N", 0,
-      "cores per host (default: as this host; with --topo: one per rank)", 3 },
+      "cores per host (default: those of this host; with --topo: one per rank)", 3 },
     { "simulate", OPT_SIMULATE, NULL, 0,
-      "also simulate the candidates where the library only walks their programs because of "
-      "many ranks; may take minutes", 3 },
+      "also simulate the candidates if there are too many ranks for the library to do so (it then "
+      "only walks their programs); may take minutes", 3 },
     { "json", OPT_JSON, NULL, 0, "print one JSON document", 3 },
     { 0 },
 };
@@ -91,15 +91,15 @@ static const struct argp argp = {
     .doc = "Shows which algorithm the library selects for a call of SIZE bytes, and why.\vAll "
            "candidates are listed with their predicted times and their bottlenecks. In a job, "
            "without --ranks, --hosts and --topo, the selection is that of the job's communicator. "
-           "Otherwise the tool measures the costs of a rank on this host, and assumes N ranks of "
-           "this host or a described machine. docs/tuning.md explains the output.\n\n"
+           "Otherwise the tool measures the costs of a rank on this host, and assumes N ranks on "
+           "this host, or on the machine of --topo. docs/tuning.md explains the output.\n\n"
            "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
            "Examples:\n"
            "  tutti plan why allreduce 1M -n 4\n"
            "  tutti run -n 4 -- tutti plan why allreduce 64K\n",
 };
 
-/* ---- what the choice depends on ---- */
+/* ---- inputs of the selection ---- */
 
 #define COMPLAIN(...) (fprintf(stderr, "tutti plan why: " __VA_ARGS__), fputc('\n', stderr), false)
 
@@ -136,20 +136,20 @@ static bool make_coll(struct why *w, const struct plan_options *o, const struct 
     enum tt_coll_kind kind;
 
     if (tt_chunks_get(&chunks))
-        return false;       /* what is wrong has been said */
+        return false;       /* the library has logged the error */
     if (!tt_coll_parse(o->coll, &kind))
         return COMPLAIN("unknown collective \"%s\" (`tutti perf --help` lists them)", o->coll);
     if (!tt_predict_knows(kind) && kind != TT_BARRIER)
-        return COMPLAIN("%s: not supported, because its algorithm is selected per call by closed forms", o->coll);
+        return COMPLAIN("%s is not supported: its algorithm is selected per call by closed forms", o->coll);
     if (o->root >= layout->nranks)
-        return COMPLAIN("invalid root: rank %u of %u", o->root, layout->nranks);
+        return COMPLAIN("invalid root: %u (must be a rank from 0 to %u)", o->root, layout->nranks - 1);
     w->coll = (struct tt_coll){
         .kind = kind, .nranks = layout->nranks, .root = o->root, .layout = layout, .in_place = o->in_place,
         .elem_bytes = o->elem_bytes ? o->elem_bytes : bytes % 4 ? 1 : 4, .bytes = kind == TT_BARRIER ? 0 : bytes,
     };
     tt_chunks_tell(&chunks, &w->coll);
     if (w->coll.bytes % w->coll.elem_bytes)
-        return COMPLAIN("%" PRIu64 " B: not a multiple of the element size %u B", bytes, w->coll.elem_bytes);
+        return COMPLAIN("invalid size: %" PRIu64 " B (must be a multiple of the element size, %u B)", bytes, w->coll.elem_bytes);
     return true;
 }
 
@@ -169,7 +169,7 @@ static void choose(struct why *w)
         w->choice = (struct tt_tune_choice){ .algo = w->tuned.algo, .segments = w->tuned.segments };
 }
 
-/* What those that were walked take when they are simulated. */
+/* Simulates the walked candidates. */
 static void simulate_walked(struct why *w)
 {
     struct tt_coll of_class = w->coll;
@@ -185,7 +185,7 @@ static void simulate_walked(struct why *w)
     }
 }
 
-/* Whether a candidate is what is chosen: of what was measured, the algorithm alone, as the file has its own segments. */
+/* Whether a candidate is the selected one. With a tune file, only the algorithm is compared, because the file contains the segments. */
 static bool is_chosen(const struct why *w, uint32_t i)
 {
     return w->tuned.row ? w->report.candidate[i].algo == w->choice.algo : i == w->report.chosen;
@@ -193,7 +193,7 @@ static bool is_chosen(const struct why *w, uint32_t i)
 
 static int tell(const struct why *w, const struct why_options *o);
 
-/* Of what TUTTI_TUNE_FILE names the first file for ranks that are placed like these; the caller ends *t. False: some file is wrong. */
+/* Finds the first file of TUTTI_TUNE_FILE that matches these ranks. The caller ends *t. False: a file is invalid. */
 static bool find_tune(struct why *w, struct tt_tunes *t, bool shm)
 {
     static char why[160];
@@ -210,7 +210,7 @@ static bool find_tune(struct why *w, struct tt_tunes *t, bool shm)
     return true;
 }
 
-/* Ranks that nobody has started: constants of this machine. */
+/* Outside a job: uses the measured constants of this machine. */
 static int why_planned(const struct why_options *o)
 {
     static struct tt_constants constants;
@@ -261,7 +261,7 @@ end:
     return status;
 }
 
-/* A rank of a job: all make the communicator, rank 0 tells. */
+/* In a job: all ranks create the communicator, rank 0 prints. */
 static int why_in_job(const struct why_options *o)
 {
     const tutti_conf conf = { .size = sizeof conf, .wires = o->wire };
@@ -270,7 +270,7 @@ static int why_in_job(const struct why_options *o)
     int status = 1;
 
     if (tutti_comm_create(&comm, &conf))
-        return 1;           /* it has been said */
+        return 1;           /* the library has logged the error */
     w.simulates = comm->world->simulates;
     w.tune = comm->tune;
     tt_comm_tune_conf(comm, &w.conf);
@@ -301,20 +301,20 @@ static const char *bound_text(const struct tt_prediction *p, char *text, size_t 
         snprintf(text, bytes, "links %s, %.0f %% of the time", plan_link_name(p->link), 100 * p->busy);
         break;
     default:
-        snprintf(text, bytes, "messages that wait for each other");
+        snprintf(text, bytes, "dependencies between messages");
     }
     return text;
 }
 
-/* Why it has no time. */
+/* How the candidate was evaluated, or why not. */
 static const char *state_text(const struct why *w, enum tt_candidate_state state, char *text, size_t bytes)
 {
     static const char *const texts[] = {
-        [TT_SAME] = ": same program as an algorithm that was",
-        [TT_TOO_FAR] = ": too far behind by its formula",
-        [TT_TOO_LONG] = ": it would take too long",
-        [TT_NOT_WALKED] = ": it depends on ranks that are not",
-        [TT_DOES_NOT_FIT] = ": it does not fit the shorter call that is simulated",
+        [TT_SAME] = ": it has the program of another candidate",
+        [TT_TOO_FAR] = ": its formula gives a much longer time",
+        [TT_TOO_LONG] = ": that would take too long",
+        [TT_NOT_WALKED] = ": it depends on ranks that are not walked",
+        [TT_DOES_NOT_FIT] = ": it does not support the shorter call that is simulated",
         [TT_NO_SIMULATION] = "",
     };
     const char *how = w->report.walked ? "walked" : "simulated";
@@ -364,7 +364,7 @@ static void reason_text(const struct why *w, char *text, size_t bytes)
     }
     if (c->state == TT_NOT_WALKED || (r->walked && c->state == TT_TOO_LONG)) {
         snprintf(text, bytes,
-                 "its closed form is below that of the algorithm with the shortest walked "
+                 "its time by closed form is below that of the algorithm with the shortest walked "
                  "time, and it %s",
                  c->state == TT_NOT_WALKED ? "cannot be walked" : "would take too long to walk");
         return;
@@ -379,18 +379,18 @@ static void reason_text(const struct why *w, char *text, size_t bytes)
         snprintf(text, bytes, "the shortest %s time; the next algorithm takes %.0f %% longer", how,
                  100 * (next / c->prediction.time_ns - 1));
     else if (next > 0)
-        snprintf(text, bytes, "the shortest %s time, together with others, and the first of them in the register", how);
+        snprintf(text, bytes, "the shortest %s time, shared with other algorithms; the first of them in `tutti info --algos`", how);
     else
         snprintf(text, bytes, "no other algorithm was %s", how);
 }
 
-/* How many lanes to a peer segments go over. */
+/* The number of lanes to a peer that segments use. */
 static uint32_t lanes_of(const struct why *w, const struct tt_segments *s)
 {
     return s->lanes ? s->lanes : w->conf.lanes ? w->conf.lanes : 1;
 }
 
-/* Why the segments, streams and lanes are what they are. */
+/* Why these segments, streams and lanes were selected. */
 static void segments_text(const struct why *w, char *text, size_t bytes)
 {
     const struct tt_tune_report *r = &w->report;
@@ -406,35 +406,35 @@ static void segments_text(const struct why *w, char *text, size_t bytes)
             other = same;
     }
     if (w->tuned.row)
-        snprintf(text, bytes, "as they were measured");
+        snprintf(text, bytes, "as measured");
     else if (c->variant)
         snprintf(text, bytes, "%.0f %% less time than by the rule (%" PRIu64 " B, %u stream%s, lanes: %u)",
                  100 * (1 - c->prediction.time_ns / ruled->prediction.time_ns), ruled->segments.segment_bytes,
                  ruled->segments.streams, TT_PLURAL(ruled->segments.streams), lanes_of(w, &ruled->segments));
     else if (!other)
-        snprintf(text, bytes, "by the rule; no others were tried");
+        snprintf(text, bytes, "by the rule; no alternatives were tried");
     else if (other->prediction.time_ns < c->prediction.time_ns)
-        snprintf(text, bytes, "by the rule; the best of the others takes %.1f %% less time, and must take %.0f %% less",
+        snprintf(text, bytes, "by the rule; the best alternative takes %.1f %% less time (must be at least %.0f %%)",
                  100 * (1 - other->prediction.time_ns / c->prediction.time_ns), 100 * TT_TUNE_WORTH);
     else
-        snprintf(text, bytes, "by the rule; none of the others that were tried is faster");
+        snprintf(text, bytes, "by the rule; no alternative that was tried is faster");
 }
 
-/* What lies between hosts, as it is told, or else found. */
+/* Prints the latency and rate between hosts, as described or measured. */
 static void print_far(const struct why *w)
 {
     const struct tt_segment_limits *l = &w->conf.limits;
 
     if (w->conf.layout->nhosts == 1)
         return;
-    printf("between hosts, beside that: %.2f us", l->far_latency_ns / 1000);
+    printf("network between hosts: latency %.2f us", l->far_latency_ns / 1000);
     if (l->rail_byte_ns > 0)
-        printf(", a rail of %.4g Gbit/s\n", 8 / l->rail_byte_ns);
+        printf(", rate of a rail %.4g Gbit/s\n", 8 / l->rail_byte_ns);
     else
-        printf("; no rail is a bound\n");
+        printf("; the rate of a rail is not a limit\n");
 }
 
-/* Its time, walked or simulated, and, where it was both, the other one. */
+/* Prints the walked or simulated time, and both if the candidate was also simulated. */
 static void print_times(const struct why *w, const struct tt_candidate *c)
 {
     const double simulated_ns = w->simulated_ns[c - w->report.candidate];
@@ -453,39 +453,40 @@ static void print_candidate(const struct why *w, const struct tt_candidate *c, b
 {
     char bound[96];
 
-    printf("%c %-24s %7" PRIu64 "  %u  %2u  %12.2f", chosen ? '*' : ' ', name_of(c), c->segments.segment_bytes,
+    printf("%c %-24s %7" PRIu64 " %7u %5u %12.2f", chosen ? '*' : ' ', name_of(c), c->segments.segment_bytes,
            c->segments.streams, lanes_of(w, &c->segments), c->model_ns / 1000);
     print_times(w, c);
     if (has_time(c))
         printf("  %s%s\n", bound_text(&c->prediction, bound, sizeof bound),
-               c->prediction.fetched ? "; in single copies" : "");
+               c->prediction.fetched ? "; with single copies" : "");
     else
         printf("  %s\n", state_text(w, c->state, bound, sizeof bound));
 }
 
 static void print_costs(const struct tt_tune_costs *c)
 {
-    printf(
-        "costs, ns: a message within a host %.0f + %.0f (and %.3f + %.3f a byte), between hosts %.0f + %.0f (%.3f + %.3f); "
-        "copying %.3f and adding %.3f a byte; a call that is no straight program %.0f, and %.0f for each step",
-        c->near.send_ns, c->near.receive_ns, c->near.send_byte_ns, c->near.receive_byte_ns, c->far.send_ns,
-        c->far.receive_ns, c->far.send_byte_ns, c->far.receive_byte_ns, c->copy_byte_ns, c->reduce_byte_ns, c->plan_ns,
-        c->step_ns);
+    printf("costs in ns:\n"
+           "  message within a host: send %.0f + %.3f per byte, receive %.0f + %.3f per byte\n"
+           "  message between hosts: send %.0f + %.3f per byte, receive %.0f + %.3f per byte\n"
+           "  per byte: copy %.3f, reduce %.3f\n"
+           "  executor (calls without a straight program): %.0f per call, %.0f per step\n",
+           c->near.send_ns, c->near.send_byte_ns, c->near.receive_ns, c->near.receive_byte_ns, c->far.send_ns,
+           c->far.send_byte_ns, c->far.receive_ns, c->far.receive_byte_ns, c->copy_byte_ns, c->reduce_byte_ns,
+           c->plan_ns, c->step_ns);
     if (c->apart.copy_byte_ns > 0)
-        printf(
-            "; between cores that ranks have to themselves, %.3f a byte to fill a slot, %.3f to copy and %.3f to add what is in it",
-            c->apart.send_byte_ns, c->apart.copy_byte_ns, c->apart.reduce_byte_ns);
+        printf("  slots, if each rank has a core, per byte: fill %.3f, copy out %.3f, reduce %.3f\n",
+               c->apart.send_byte_ns, c->apart.copy_byte_ns, c->apart.reduce_byte_ns);
     if (c->cores && c->near.single_bytes)
-        printf("; from %" PRIu64 " KiB on, where ranks outnumber cores, %.0f and %.3f a byte to fetch",
+        printf("  single copies from %" PRIu64 " KiB, if ranks outnumber cores: %.0f + %.3f per byte\n",
                c->near.single_bytes >> 10, c->near.single_ns, c->near.single_byte_ns);
     if (c->fetched.single_bytes)
-        printf("; from %" PRIu64 " KiB on, where they do not and that takes less, %.0f and %.3f a byte",
+        printf("  single copies from %" PRIu64 " KiB, if each rank has a core and they are faster: %.0f + %.3f per byte\n",
                c->fetched.single_bytes >> 10, c->fetched.single_ns, c->fetched.single_byte_ns);
     if (c->cores)
-        printf("; %u core%s a host, which turn%s to another rank in %.0f, and %.0f for each that waits\n", c->cores,
-               TT_PLURAL(c->cores), c->cores == 1 ? "s" : "", c->wake_ns, c->idle_ns);
+        printf("  %u core%s per host; a switch to another rank takes %.0f, plus %.0f per waiting rank\n", c->cores,
+               TT_PLURAL(c->cores), c->wake_ns, c->idle_ns);
     else
-        printf("; a core for each rank\n");
+        printf("  one core per rank\n");
 }
 
 static void print_text(const struct why *w)
@@ -504,21 +505,21 @@ static void print_text(const struct why *w)
            w->choice.algo->name);
     printf("because: %s\n", reason);
     if (w->unused)
-        printf("no file of TUTTI_TUNE_FILE is for these ranks: %s\n", w->unused);
+        printf("no tune file of TUTTI_TUNE_FILE matches these ranks: %s\n", w->unused);
     printf("segments of %" PRIu64 " B, %u stream%s", w->choice.segments.segment_bytes, w->choice.segments.streams,
            TT_PLURAL(w->choice.segments.streams));
     if (w->conf.lanes > 1)
         printf(", over %u of %u lanes to a peer", lanes_of(w, &w->choice.segments), w->conf.lanes);
     printf(": %s\n", segments);
     if (w->tuned.row)
-        printf("without the file: %s, ", r->candidate[r->chosen].algo->name);
-    printf("selected for its whole class, up to %" PRIu64 " B", r->class_bytes);
+        printf("without the tune file: %s, ", r->candidate[r->chosen].algo->name);
+    printf("selected for the size class up to %" PRIu64 " B", r->class_bytes);
     if (!r->why_model)
         printf("; %s with %" PRIu64 " B", r->walked ? "walked" : "simulated", r->bytes);
     putchar('\n');
     print_costs(&w->conf.costs);
     print_far(w);
-    printf("\n  %-24s %7s  %s  %2s  %12s %12s%s  %s\n", "candidate", "segment", "s", "l", "formula us",
+    printf("\n  %-24s %7s %7s %5s %12s %12s%s  %s\n", "candidate", "segment", "streams", "lanes", "formula us",
            r->walked ? "walked us" : "simulated us", w->also_simulated ? " simulated us" : "", "bound by");
     for (uint32_t i = 0; i < r->ncandidates; i++)
         print_candidate(w, sorted[i], is_chosen(w, (uint32_t)(sorted[i] - r->candidate)));
@@ -615,5 +616,5 @@ int plan_why_main(int argc, char **argv)
         return 2;
     if (perf_job_ranks() && !o.plan.topo && !o.plan.nranks && !o.plan.hosts)
         return why_in_job(&o);
-    return perf_job_speaks() ? why_planned(&o) : 0;     /* all ranks would say the same */
+    return perf_job_speaks() ? why_planned(&o) : 0;     /* the output of all ranks would be the same */
 }

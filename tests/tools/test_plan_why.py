@@ -146,7 +146,7 @@ class Why(unittest.TestCase):
         self.assertNotRegex(told, r"\b1 (ranks|streams|hosts|cores|rounds)\b")
 
     def test_what_makes_no_sense_is_said(self):
-        for args, word in (((), "needs a collective and a size"), (("allreduce", "x"), "must be a size"), (("sum", "8"), "unknown collective"),
+        for args, word in (((), "a collective and a size are needed"), (("allreduce", "x"), "must be a size"), (("sum", "8"), "unknown collective"),
                            (("allgatherv", "8"), "not supported"), (("broadcast", "8", "--root", "9"), "rank 9 of"),
                            (("allreduce", "8", "--wire", "smoke"), "shm or tcp"), (("allreduce", "8", "ring"), 'unexpected argument "ring"')):
             done = subprocess.run([TUTTI, "plan", "why", *args], capture_output=True, text=True, timeout=60, check=False)

@@ -104,9 +104,9 @@ class Measuring(TuneTest):
             self.assertIn(f"row 2 of the tune file {self.file}", told["reason"])
             self.assertEqual({one["algo"] for one in told["candidates"] if one["chosen"]}, {"allreduce_doubling"})
         text = tutti("plan", "why", "allreduce", "64K", "--ranks", 2, TUTTI_TUNE_FILE=self.file).stdout
-        self.assertIn("without the file: ", text)
+        self.assertIn("without the tune file: ", text)
         text = tutti("plan", "why", "allreduce", "64K", "--ranks", 3, TUTTI_TUNE_FILE=self.file).stdout
-        self.assertIn("no file of TUTTI_TUNE_FILE is for these ranks: it was measured with 2 ranks, not 3", text)
+        self.assertIn("no tune file of TUTTI_TUNE_FILE matches these ranks: it was measured with 2 ranks, not 3", text)
         self.assertIn("the shortest simulated time", text)
         self.assertEqual(tutti("plan", "why", "allreduce", "8", TUTTI_TUNE_FILE="/nowhere.json").returncode, 1)
 
