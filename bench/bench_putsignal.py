@@ -281,7 +281,7 @@ def lanes_rows(options, reaches):
 
 def simulated_rows(options, reaches):
     sizes = ",".join(map(str, sizes_of(options)))
-    lines = told([build.tutti(options.tutti), "sim", "putsignal", "--json", "--nodes", ",".join(map(str, NODES)), "--per-node", PER_HOST, "--concurrency",
+    lines = told([build.tutti(options.tutti), "sim", "putsignal", "--json", "--hosts", ",".join(map(str, NODES)), "--ranks-per-host", PER_HOST, "--concurrency",
                   TRANSFERS, "--bytes", sizes, "--latency-us", options.delay_ms * 1000, "--gbit-s", options.mbit / 1000])
     for nodes in NODES:
         only = find(lines, what="burst", mode="put-only", hosts=nodes, bytes=SMALL)

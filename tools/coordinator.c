@@ -51,8 +51,10 @@ enum {
 };
 
 static const struct argp_option argp_options[] = {
-    { "run", 'r', "NAME", 0, "name of the run; members of other runs are rejected (default: the variable TUTTI_RUN, else "
-      "\"tutti\")", 0 },
+    { "run", 'r', "NAME", 0,
+      "name of the run; members of other runs are rejected (default: the variable TUTTI_RUN, else "
+      "\"tutti\")",
+      0 },
     { "listen", 'l', "HOST:PORT", 0,
       "address at which members connect; may be repeated. \":PORT\" selects all addresses of this "
       "host, port 0 a free port (default " DEFAULT_LISTEN ")",
@@ -70,7 +72,7 @@ static const struct argp_option argp_options[] = {
     { "http", OPT_HTTP, "HOST:PORT", 0,
       "serve the status of the run at this address, without access control: a web page, "
       "/status.json, and /metrics for Prometheus", 0 },
-    { NULL, 0, NULL, 0, 
+    { NULL, 0, NULL, 0,
       "Access control (required if other hosts can connect: --token-file, or --cert with --key and "
       "--ca, or --insecure):", 1 },
     { "token-file", OPT_TOKEN_FILE, "FILE", 0,

@@ -210,22 +210,23 @@ static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
     .args_doc = "COLLECTIVE|all|sendrecv|pingpong",
-    .doc = "Measures and checks collectives, on new ranks or on the ranks of the current "
-           "job.\vCollectives: allreduce reduce reduce_scatter reduce_scatterv allgather allgatherv "
-           "broadcast gather gatherv scatter scatterv alltoall alltoallv barrier.\n\n"
-           "A size is that of the larger buffer. An iteration is a barrier followed by one call. "
-           "Its time is the call's time on the slowest rank; the printed time is the median over "
-           "iterations. algbw is size / time. busbw is algbw times 2(n-1)/n for allreduce, (n-1)/n for collectives with one "
-           "block per rank, and 1 for others, as in nccl-tests. The time of a pingpong is half of "
-           "the round trip. In calls with counts per rank (allgatherv, ...), blocks alternate "
-           "between 0.5 and 1.5 times the mean length.\n\n"
-           "See also `tutti perf putsignal --help` (puts with signals from devices) and `tutti perf "
-           "a2av --help` (all-to-all exchange of a mixture of experts).\n\n"
-           "Exit status: 0 on success, 1 if a call failed, an element was wrong or nothing was "
-           "measured, 2 on a usage error. If a rank was killed, it is that of `tutti run`.\n\n"
-           "Examples:\n"
-           "  tutti perf allreduce -n 4 --check\n"
-           "  tutti perf all -n 4 --wire tcp --max 16M --json\n",
+    .doc =
+        "Measures and checks collectives, on new ranks or on the ranks of the current "
+        "job.\vCollectives: allreduce reduce reduce_scatter reduce_scatterv allgather allgatherv "
+        "broadcast gather gatherv scatter scatterv alltoall alltoallv barrier.\n\n"
+        "A size is that of the larger buffer. An iteration is a barrier followed by one call. "
+        "Its time is the call's time on the slowest rank; the printed time is the median over "
+        "iterations. algbw is size / time. busbw is algbw times 2(n-1)/n for allreduce, (n-1)/n for collectives with one "
+        "block per rank, and 1 for others, as in nccl-tests. The time of a pingpong is half of "
+        "the round trip. In calls with counts per rank (allgatherv, ...), blocks alternate "
+        "between 0.5 and 1.5 times the mean length.\n\n"
+        "See also `tutti perf putsignal --help` (puts with signals from devices) and `tutti perf "
+        "a2av --help` (all-to-all exchange of a mixture of experts).\n\n"
+        "Exit status: 0 on success, 1 if a call failed, an element was wrong or nothing was "
+        "measured, 2 on a usage error. If a rank was killed, it is that of `tutti run`.\n\n"
+        "Examples:\n"
+        "  tutti perf allreduce -n 4 --check\n"
+        "  tutti perf all -n 4 --wire tcp --max 16M --json\n",
 };
 
 void perf_options_parse(struct perf_options *o, int argc, char **argv)

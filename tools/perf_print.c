@@ -221,9 +221,9 @@ void perf_print_skipped(struct perf_printer *p, const struct perf_case *c)
     const char *needs = algo ? algo->needs : NULL;
 
     clear_progress(p);
-    fprintf(p->o->json ? stderr : p->out,
-            "# %s, %zu bytes: algorithm %s does not support this call%s%s%s\n",
-            c->coll->name, perf_case_bytes(c), c->algo, needs ? " (it needs " : "", needs ? needs : "", needs ? ")" : "");
+    fprintf(p->o->json ? stderr : p->out, "# %s, %zu bytes: algorithm %s does not support this call%s%s%s\n",
+            c->coll->name, perf_case_bytes(c), c->algo, needs ? " (it needs " : "", needs ? needs : "",
+            needs ? ")" : "");
     fflush(p->out);
 }
 

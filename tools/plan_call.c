@@ -131,8 +131,8 @@ static bool layout_of_options(struct plan *p, const struct plan_options *o)
     if (o->nranks)
         p->nranks = o->nranks;
     else if (o->hosts && (uint64_t)o->hosts * (each ? each : 1) > TT_TOPO_RANKS_MAX)
-        return COMPLAIN("too many ranks: %u hosts with %u rank%s each (the maximum is %u in all)", o->hosts, each ? each : 1,
-                        TT_PLURAL(each ? each : 1), TT_TOPO_RANKS_MAX);
+        return COMPLAIN("too many ranks: %u hosts with %u rank%s each (the maximum is %u in all)", o->hosts,
+                        each ? each : 1, TT_PLURAL(each ? each : 1), TT_TOPO_RANKS_MAX);
     else
         p->nranks = o->hosts ? o->hosts * (each ? each : 1) : each ? each : RANKS_DEFAULT;
     if (!each)
@@ -239,7 +239,7 @@ static bool check_call(const struct plan *p, const struct plan_options *o, uint6
     const enum tt_coll_kind kind = p->algo->kind;
 
     if (is_one_way(kind) && p->nranks != 2)
-        return COMPLAIN("invalid number of ranks: %u (%s needs 2)", p->nranks, o->coll);
+        return COMPLAIN("invalid number of ranks: %u (%s needs 2 ranks)", p->nranks, o->coll);
     if (o->root >= p->nranks)
         return COMPLAIN("invalid root: %u (must be a rank from 0 to %u)", o->root, p->nranks - 1);
     if (o->in_place && (kind == TT_BARRIER || is_one_way(kind)))

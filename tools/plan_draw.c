@@ -148,8 +148,9 @@ static int write_picture(const void *arg, const struct plan *p, const struct tt_
     for (uint32_t i = 0; i < t->ntransfers; i++)
         arrows += t->transfer[i].round >= o->first && t->transfer[i].round < end;
     if (arrows > ARROWS_MAX) {
-        fprintf(stderr, "tutti plan: too many arrows: %u (the maximum is %u; draw fewer of the %u rounds with --rounds)\n", arrows,
-                ARROWS_MAX, t->nrounds);
+        fprintf(stderr,
+                "tutti plan: too many arrows: %u (the maximum is %u; draw fewer of the %u rounds with --rounds)\n",
+                arrows, ARROWS_MAX, t->nrounds);
         return 1;
     }
     if (o->out && !(to = fopen(o->out, "w")))

@@ -11,7 +11,7 @@ static const struct argp_option argp_options[] = {
     { "bytes", OPT_BYTES, "LIST", 0,
       "bytes per transfer, with K, M or G: 4K, or 4K..4M in steps of factor 4 (default 4K..1M)", 1 },
     { "mode", OPT_MODE, "LIST", 0,
-      "modes to measure: put-only, coupled, decoupled, ordered, full (default: all)", 1 },
+      "modes: put-only, coupled, decoupled, ordered, full (default: all)", 1 },
     { "sources", OPT_SOURCES, "N|all", 0,
       "number of sources: the first N ranks send at the same time (default 1)", 1 },
     { "group", OPT_GROUP, "N", 0,

@@ -1,4 +1,4 @@
-/* tutti ring order: the order of peers in a ring, and the shape of an all-reduce, over links as they were measured. */
+/* tutti ring order: the fastest order of peers in a ring, and shape of an all-reduce, from measured links. */
 #include <argp.h>
 #include <errno.h>
 #include <json-c/json.h>
@@ -32,14 +32,15 @@ static const struct argp_option argp_options[] = {
       "input", 0 },
     { "bytes", 'b', "SIZE", 0, "bytes of one all-reduce, or with K, M or G (default 64M)", 0 },
     { "segment", OPT_SEGMENT, "SIZE", 0,
-      "segment size of a block; 0: whole blocks (default 1M)", 0 },
-    { "steps", OPT_STEPS, "N", 0, "steps of the search (default: by the number of peers)", 0 },
+      "segment size within a block; 0: whole blocks (default 1M)", 0 },
+    { "steps", OPT_STEPS, "N", 0, "steps of the search (default: depends on the number of peers)", 0 },
     { "seed", OPT_SEED, "N", 0,
-      "seed of the search (default 1); equal seeds find the same order", 0 },
+      "seed of the search (default 1); the same seed finds the same order", 0 },
     { "expected", OPT_EXPECTED, "N", 0,
-      "expected all-reduces, to decide whether a change pays off (default 1000)", 0 },
+      "expected number of all-reduces in the new order, to decide whether the change pays off "
+      "(default 1000)", 0 },
     { "json", OPT_JSON, NULL, 0, "print one JSON document", 0 },
-    { "svg", OPT_SVG, "FILE", 0, "draw the ring on the matrix", 0 },
+    { "svg", OPT_SVG, "FILE", 0, "write an SVG picture of the matrix with the ring", 0 },
     { "quiet", 'q', NULL, 0, "print no progress on standard error", 0 },
     { 0 },
 };
@@ -81,7 +82,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (!o->matrix)
-            argp_error(state, "--matrix is missing (--matrix FILE)");
+            argp_error(state, "missing option: --matrix FILE");
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -90,16 +91,16 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
-    .doc = "Finds the order of peers in which a ring all-reduce is predicted to be fastest.\vThe "
-           "search minimizes the slowest link first, then the sum of all links. The tool also "
-           "predicts two half-size rings in opposite directions, and two trees. It reports whether "
-           "a change from the order in the file pays off.\n\n"
+    .doc = "Finds the order of peers for which a ring all-reduce is predicted to be fastest.\vThe "
+           "search first minimizes the time of the slowest link, then the sum over all links. The "
+           "tool also predicts the times of two half-size rings in opposite directions, and of two "
+           "trees. It reports whether a change from the order in the file pays off.\n\n"
            "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
            "Examples:\n"
            "  tutti ring order --matrix links.json --svg ring.svg\n",
 };
 
-/* ---- what was found ---- */
+/* ---- search ---- */
 
 struct result {
     struct tt_ring_file file;
@@ -155,7 +156,7 @@ static bool find_all(const struct options *o, struct result *r)
         return false;
     r->search_s = seconds() - begin;
     if (!r->first.any) {
-        fprintf(stderr, "tutti ring order: %s: %s\n", o->matrix, r->first.none ? "the existing links form no ring" : "no ring of the existing links was found");
+        fprintf(stderr, "tutti ring order: %s: %s\n", o->matrix, r->first.none ? "no ring exists over the given links" : "no ring was found over the given links (use more --steps)");
         return false;
     }
     for (int shape = TT_RING_ONE; shape < TT_RING_SHAPES; shape++)
@@ -201,7 +202,7 @@ static void print_order(const struct result *r)
 static void print_shape(const char *name, uint64_t ns, bool fastest)
 {
     if (ns == TT_RING_NONE)
-        printf("  %-10s cannot be\n", name);
+        printf("  %-10s not possible\n", name);
     else
         printf("  %-10s %10.3f ms%s\n", name, (double)ns / 1e6, fastest ? "   <- fastest" : "");
 }
@@ -219,10 +220,10 @@ static void print_text(const struct options *o, const struct result *r)
     printf("predicted for %llu bytes:\n", (unsigned long long)o->load.bytes);
     for (int k = 0; k < TT_RING_SHAPES; k++)
         print_shape(tt_ring_shape_name((enum tt_ring_shape)k), r->shape_ns[k], k == (int)fastest);
-    printf("no single ring takes less than %.3f ms%s\n", (double)r->first.bound_ns / 1e6, r->first.best ? "; this one is proven best" : "");
+    printf("lower bound of a single ring: %.3f ms%s\n", (double)r->first.bound_ns / 1e6, r->first.best ? "; this order is proven optimal" : "");
     print_shape("as listed", r->now_ns, false);
-    printf("changing from that: %s (reconnecting takes %.1f ms, %llu all-reduces to come)\n",
-           r->worth ? "worth it" : "not worth it", (double)r->reconnect_ns / 1e6, (unsigned long long)o->expected);
+    printf("change of the order: %s (reconnection takes %.1f ms; %llu all-reduces are expected)\n",
+           r->worth ? "pays off" : "does not pay off", (double)r->reconnect_ns / 1e6, (unsigned long long)o->expected);
 }
 
 static struct json_object *json_order(const struct result *r, const uint32_t *order)
@@ -312,9 +313,10 @@ static int order_main(int argc, char **argv)
 
 static void usage(FILE *to)
 {
-    fprintf(to, "Usage: tutti ring VERB [OPTION...]\nOrders peers in a ring over measured links.\n\nVerbs:\n"
-                "  order    find the fastest order of the peers\n\n"
-                "`tutti ring VERB --help` describes a verb.\n");
+    fprintf(to,
+            "Usage: tutti ring VERB [OPTION...]\nOrders peers in a ring by the measured links between them.\n\nVerbs:\n"
+            "  order    find the fastest order of the peers\n\n"
+            "`tutti ring VERB --help` describes a verb.\n");
 }
 
 int tool_ring_main(int argc, char **argv)

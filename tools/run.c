@@ -1,5 +1,5 @@
-/* tutti run: starts the ranks of a job, passes their output and signals on, and ends them together. It also serves the ranks'
- * rendezvous, so no port has to be chosen, and a rank 0 that never comes is told like any other. */
+/* tutti run: starts the ranks of a job, forwards their output and signals, and ends them together. It also serves the rendezvous
+ * of the ranks, so that no port must be chosen, and a missing rank 0 is reported like any other. */
 #include "tool.h"
 
 #include <errno.h>
@@ -27,19 +27,19 @@
 #include "run_place.h"
 
 #define GRACE_NS (3 * TT_SECOND)
-#define JUDGE_NS (200 * TT_MS)  /* after the first end that was seen: one that came before it may be seen after it */
-#define DYING_NS TT_SECOND      /* the same while somebody is about to end who began with it earlier */
-#define WAIT_MS 50              /* between two looks at the clock, for a stream that is not read */
+#define JUDGE_NS (200 * TT_MS)  /* wait after the first detected failure: an earlier one may be detected later */
+#define DYING_NS TT_SECOND      /* the same while another rank is ending that closed its output earlier */
+#define WAIT_MS 50              /* interval of checks while a stream is not read */
 #define ENV_BYTES 512
 
 enum { RANK_RUNNING, RANK_ENDED };
 
 struct rank {
     struct child child;
-    int state, ended;           /* RANK_...; the status of waitpid of one that ended */
-    uint32_t place;             /* as whose number its end was seen */
-    uint64_t closed;            /* in which turn of the loop its output ended, which is the first that a process gives up; 0: it has not */
-    bool told;                  /* that it failed, or there is nothing to tell: we ended it */
+    int state, ended;           /* RANK_...; wait status of an ended rank */
+    uint32_t place;             /* position in the order of detected ends */
+    uint64_t closed;            /* iteration in which its output ended, which happens first when a process exits; 0: open */
+    bool told;                  /* its failure was reported, or was caused by this process */
     struct output out, err;
 };
 
@@ -49,26 +49,26 @@ struct job {
     uint32_t *host_of, *local_of;
     struct rank *ranks;
     uint32_t nstarted, nrunning, nended;
-    uint64_t turns;             /* of the loop */
-    uint64_t judge_ns;          /* when it is said who failed first; 0: nobody has, or it was */
-    uint32_t missed;            /* the first rank that ended while others waited for it to join; nranks: none */
+    uint64_t turns;             /* iterations of the loop */
+    uint64_t judge_ns;          /* when to report the first failure; 0: there is none, or it was reported */
+    uint32_t missed;            /* first rank that exited while others waited for it to join; nranks: none */
     struct tt_serve *serve;
     char rendezvous[320], token[40];
-    struct sink out, err;       /* our own streams */
-    bool told_out, told_err;    /* that they failed */
+    struct sink out, err;       /* the launcher's streams */
+    bool told_out, told_err;    /* their failure was reported */
     int signals, guard;
-    int terminal[2];            /* to rank 0's standard input, if ours is a terminal; else -1 */
-    int status;                 /* exit status: of the first that failed */
-    bool ending;                /* the ranks were told to end */
+    int terminal[2];            /* pipe to rank 0's standard input, if the launcher's is a terminal; else -1 */
+    int status;                 /* exit status, of the first failed rank */
+    bool ending;                /* the ranks have been signalled to end */
     bool killed;
-    uint64_t kill_ns;           /* when those that did not end are killed */
-    uint64_t give_up_ns;        /* when output that is not read is given up; 0: never, no signal has told us to end */
+    uint64_t kill_ns;           /* when the remaining ranks are killed */
+    uint64_t give_up_ns;        /* when output that is not read is discarded; 0: never, no signal has ended the job */
     int told_by;                /* that signal */
 };
 
 static bool wait_writable(void *job, int fd);
 
-/* Writes a sentence to our standard error. */
+/* Writes a sentence to the launcher's standard error. */
 __attribute__((format(printf, 2, 3))) static void say(struct job *j, const char *fmt, ...)
 {
     char sentence[1024];
@@ -80,7 +80,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct job *j, const char 
     sink_write(&j->err, sentence, strlen(sentence));
 }
 
-/* ---- the rendezvous that we serve ---- */
+/* ---- rendezvous ---- */
 
 static bool all_here(const struct job *j)
 {
@@ -90,7 +90,7 @@ static bool all_here(const struct job *j)
     return true;
 }
 
-/* For ranks of this host a loopback address, which nobody else reaches; else an id with all of our addresses. */
+/* Listens on a loopback address if all ranks are on this host; else creates an id with all addresses of this host. */
 static int open_listener(struct job *j, char token[TT_TOKEN_BYTES])
 {
     struct sockaddr_in loopback = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -104,7 +104,7 @@ static int open_listener(struct job *j, char token[TT_TOKEN_BYTES])
     memcpy(&here.storage, &loopback, sizeof loopback);
     fd = tt_listen(all_here(j) ? &here : NULL, 0, &port);
     if (fd < 0) {
-        fprintf(stderr, "tutti run: cannot listen: %s\n", strerror(errno));
+        fprintf(stderr, "tutti run: cannot listen for the rendezvous: %s\n", strerror(errno));
         return -1;
     }
     snprintf(token, TT_TOKEN_BYTES, "%s", j->token);
@@ -144,7 +144,7 @@ static bool serve_rendezvous(struct job *j)
 
 /* ---- starting ---- */
 
-/* The variables of one rank, written into text[ENV_MAX][ENV_BYTES]; the user's come last and win. */
+/* Writes the variables of one rank into text[ENV_MAX][ENV_BYTES]. Those of the user are last and take precedence. */
 static size_t write_env(const struct job *j, uint32_t rank, char (*text)[ENV_BYTES], const char **env)
 {
     const struct run_options *o = j->opt;
@@ -182,8 +182,8 @@ static int open_file(const struct job *j, uint32_t rank, const char *suffix)
     return fd;
 }
 
-/* Opens what the rank writes to: our own stream, a file, or a pipe that we read. Plain output to a pipe passes through us, too:
- * where its reader is gone, all ranks must end before one of them sees another end. Returns the rank's end, or -1. */
+/* Opens an output of the rank: the launcher's stream, a file, or a pipe to the launcher. Plain output to a pipe goes through the
+ * launcher, too: when its reader has exited, all ranks must end before one of them sees another end. Returns the rank's end, or -1. */
 static int open_stream(const struct job *j, uint32_t rank, struct sink *ours, struct output *o)
 {
     int ends[2];
@@ -195,8 +195,8 @@ static int open_stream(const struct job *j, uint32_t rank, struct sink *ours, st
     if (j->opt->output == OUTPUT_DIR)
         return open_file(j, rank, ours->fd == STDOUT_FILENO ? "out" : "err");
     if (pipe2(ends, O_CLOEXEC) != 0) {
-        fprintf(stderr, "tutti run: pipe2 failed: %s%s\n", strerror(errno),
-                errno == ENOSYS || errno == EPERM ? " (a sandbox refuses this system call: allow it there)" : "");
+        fprintf(stderr, "tutti run: cannot create a pipe (pipe2): %s%s\n", strerror(errno),
+                errno == ENOSYS || errno == EPERM ? " (if a sandbox rejects this system call, allow it there)" : "");
         return -1;
     }
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
@@ -204,7 +204,7 @@ static int open_stream(const struct job *j, uint32_t rank, struct sink *ours, st
     return ends[1];
 }
 
-/* Rank 0 gets our standard input; through a pipe if it is a terminal, which only the foreground group may read. */
+/* Rank 0 gets the launcher's standard input: through a pipe if it is a terminal, which only the foreground group may read. */
 static int open_input(struct job *j, uint32_t rank)
 {
     if (rank == 0 && !isatty(STDIN_FILENO) && fcntl(STDIN_FILENO, F_GETFD) >= 0)
@@ -219,7 +219,7 @@ static int open_input(struct job *j, uint32_t rank)
     return open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* Starts one rank; 0, or the exit status that says why not. */
+/* Starts one rank. Returns 0, or the exit status on an error. */
 static int start_rank(struct job *j, uint32_t rank)
 {
     const struct host *host = &j->hosts.at[j->host_of[rank]];
@@ -261,11 +261,11 @@ static void signal_all(struct job *j, int sig)
             child_signal(&j->ranks[r].child, sig);
 }
 
-/* Tells the ranks to end by `sig`; those that do not within the grace are killed. */
+/* Sends `sig` to the ranks. Those that do not end within the grace period are killed. */
 static void begin_ending(struct job *j, int sig)
 {
     signal_all(j, sig);
-    signal_all(j, SIGCONT);     /* one that is stopped could not hear it */
+    signal_all(j, SIGCONT);     /* a stopped process handles the signal only when continued */
     if (!j->ending)
         j->kill_ns = tt_now_ns() + GRACE_NS;
     j->ending = true;
@@ -278,7 +278,7 @@ static void end_silently(struct job *j)
     begin_ending(j, SIGTERM);
 }
 
-/* The grace is over. A remote shell that does not end its rank within another one is killed itself. */
+/* Kills the ranks after the grace period. A remote shell that does not end its rank within another such period is killed too. */
 static void kill_all(struct job *j)
 {
     for (uint32_t r = 0; r < j->nstarted; r++) {
@@ -294,7 +294,7 @@ static void kill_all(struct job *j)
     j->kill_ns = tt_now_ns() + GRACE_NS;
 }
 
-/* The signal that killed a rank that ended; 0: none. A remote shell tells it as a status. */
+/* The signal that killed a rank; 0: none. A remote shell reports it in its exit status. */
 static int signal_of(const struct rank *r)
 {
     const int code = WIFEXITED(r->ended) ? WEXITSTATUS(r->ended) : 0;
@@ -316,7 +316,7 @@ static void print_failure(struct job *j, uint32_t rank)
         say(j, "tutti run: rank %u (pid %d) on host %s was killed by signal %d (SIG%s)%s\n", rank, pid, host, sig,
             sigabbrev_np(sig) ? sigabbrev_np(sig) : "?", after);
     else if (elsewhere && code == 255)
-        say(j, "tutti run: rank %u on host %s ended with status 255: the rank, or \"%s\" could not reach the host%s\n",
+        say(j, "tutti run: rank %u on host %s exited with status 255 (of the rank, or of \"%s\", which could not reach the host)%s\n",
             rank, host, j->opt->rsh, after);
     else
         say(j, "tutti run: rank %u (pid %d) on host %s exited with status %d%s\n", rank, pid, host, code, after);
@@ -328,7 +328,7 @@ static void note_status(struct job *j, int status)
         j->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Which of two failures was the earlier one, as far as can be known: who was killed did not die of the other one; else whose output ended earlier. */
+/* Whether failure a was earlier than b, as far as is known: a killed rank did not fail because of the other; else by the end of output. */
 static bool is_earlier(const struct rank *a, const struct rank *b)
 {
     const bool killed = signal_of(a), b_killed = signal_of(b);
@@ -340,7 +340,7 @@ static bool is_earlier(const struct rank *a, const struct rank *b)
     return a->place < b->place;
 }
 
-/* Of those that failed and of whom that was not said; nranks: nobody. */
+/* The first failed rank that was not reported; nranks: none. */
 static uint32_t first_failure(const struct job *j)
 {
     uint32_t first = j->opt->nranks;
@@ -357,8 +357,8 @@ static bool is_dying(const struct job *j, uint32_t rank)
     return j->ranks[rank].closed && j->ranks[rank].state == RANK_RUNNING;
 }
 
-/* Says who failed first, and ends the others; where these are to go on, says all. A rank that dies takes a while from when others see its connections close
- * to when we can see its end. */
+/* Reports the first failure and ends the other ranks; with --survive, reports all failures. Waits a little, because other ranks
+ * may detect the closed connections of a failed rank before this process detects its end. */
 static void judge(struct job *j)
 {
     const uint64_t now_ns = tt_now_ns();
@@ -395,8 +395,8 @@ static bool read_status(struct job *j, uint32_t rank, int *status)
     return info.si_pid != 0;
 }
 
-/* A rank ended: its last words, and if it failed, the consequences. It stays a zombie until the job is over, so that
- * the number of its group stays its own. */
+/* Handles the end of a rank: forwards its last output, and records a failure. The rank stays a zombie until the job ends, so that
+ * the number of its process group is not reused. */
 static void rank_ended(struct job *j, uint32_t rank)
 {
     struct rank *r = &j->ranks[rank];
@@ -419,7 +419,7 @@ static void rank_ended(struct job *j, uint32_t rank)
         note_status(j, status);
 }
 
-/* ---- our own output ---- */
+/* ---- output of the launcher ---- */
 
 /* Handles a failed write to one of our streams, once. Without a reader the job ends as SIGPIPE
  * would end it. After any other error the job continues, and its exit status is not 0. */
@@ -434,7 +434,7 @@ static void check_sink(struct job *j, const struct sink *to, bool *told)
             end_silently(j);
         return;
     }
-    say(j, "tutti run: cannot write standard %s: %s%s; the rest of it is lost\n",
+    say(j, "tutti run: cannot write standard %s: %s%s (further output is lost)\n",
         to->fd == STDOUT_FILENO ? "output" : "error", to->error == EAGAIN ? "it is not read" : strerror(to->error),
         to->error == EFBIG ? FILE_SIZE_HINT : "");
     note_status(j, to->error == EAGAIN ? j->told_by : 1 << 8);
@@ -448,9 +448,9 @@ static void check_sinks(struct job *j)
 
 /* ---- signals ---- */
 
-/* The signals that we pass on: SIGTERM, SIGUSR1 and SIGUSR2 always. The others stay ignored if they
- * are: nohup ignores SIGHUP; a shell without job control ignores SIGINT and SIGQUIT of background
- * jobs, and SIGTSTP. */
+/* Opens the signals that are forwarded: always SIGTERM, SIGUSR1 and SIGUSR2. The others stay ignored
+ * if they are: nohup ignores SIGHUP; a shell without job control ignores SIGINT and SIGQUIT of
+ * background jobs, and SIGTSTP. */
 static int open_signals(void)
 {
     static const int passed[] = { SIGTERM, SIGUSR1, SIGUSR2, SIGINT, SIGHUP, SIGQUIT, SIGTSTP };
@@ -467,9 +467,10 @@ static int open_signals(void)
     signal(SIGTTOU, SIG_IGN);
     fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (fd < 0) {
-        fprintf(stderr,
-                "tutti run: signalfd failed: %s (signals end the job at once; allow this system call in the sandbox)\n",
-                strerror(errno));
+        fprintf(
+            stderr,
+            "tutti run: cannot receive signals (signalfd): %s (signals will end the job at once; if a sandbox rejects this system call, allow it there)\n",
+            strerror(errno));
         sigprocmask(SIG_UNBLOCK, &set, NULL);
     }
     return fd;
@@ -478,7 +479,7 @@ static int open_signals(void)
 static void pass_signal(struct job *j, int sig)
 {
     switch (sig) {
-    case SIGTSTP:       /* the whole job stops, and goes on, with us */
+    case SIGTSTP:       /* the job stops and continues with the launcher */
         signal_all(j, SIGSTOP);
         raise(SIGSTOP);
         signal_all(j, SIGCONT);
@@ -535,7 +536,7 @@ static bool wait_writable(void *job, int fd)
 
 /* ---- the loop ---- */
 
-/* Terminal to rank 0. What it does not take now, it does not get: nobody types that fast. */
+/* Forwards terminal input to rank 0. Input that does not fit into the pipe is dropped. */
 static void pump_terminal(struct job *j)
 {
     char data[4096];
@@ -588,8 +589,8 @@ static bool is_missed(const struct job *j, uint32_t rank)
            tt_serve_waits_for(j->serve, j->opt->nranks, rank);
 }
 
-/* Ranks that wait for one which has ended would wait until their deadline: says so, to them too. Those that come later hear
- * of the same rank: that others have failed since follows from it. */
+/* Reports a rank that exited before it joined, also to the ranks that wait for it, which would otherwise wait until their
+ * deadline. Ranks that arrive later get the same rank, because later failures may follow from it. */
 static void tell_who_will_not_join(struct job *j)
 {
     uint32_t rank = j->missed;
@@ -603,11 +604,11 @@ static void tell_who_will_not_join(struct job *j)
         return;
     status = j->ranks[rank].ended;
     if (WIFEXITED(status))
-        snprintf(sentence, sizeof sentence, "rank %u ended with status %d without joining", rank, WEXITSTATUS(status));
+        snprintf(sentence, sizeof sentence, "rank %u exited with status %d before joining", rank, WEXITSTATUS(status));
     else
-        snprintf(sentence, sizeof sentence, "rank %u was killed by signal %d without joining", rank, WTERMSIG(status));
+        snprintf(sentence, sizeof sentence, "rank %u was killed by signal %d before joining", rank, WTERMSIG(status));
     if (rank != j->missed && !j->ending)
-        say(j, "tutti run: %s; the others wait for it\n", sentence);
+        say(j, "tutti run: %s; the other ranks wait for it\n", sentence);
     j->missed = rank;
     tt_serve_give_up(j->serve, sentence, tt_now_ns());
 }
@@ -639,14 +640,14 @@ static void run_job(struct job *j, struct pollfd *p)
         if (j->judge_ns)
             judge(j);
         tt_serve_step(j->serve, tt_now_ns());
-        if (!j->judge_ns)       /* else the reason comes first */
+        if (!j->judge_ns)       /* else the first failure is reported before */
             tell_who_will_not_join(j);
         if (j->ending && tt_now_ns() >= j->kill_ns)
             kill_all(j);
     }
 }
 
-/* Everything that ranks left behind goes, then what they still said is told. */
+/* Kills remaining processes of the ranks, then forwards the rest of their output. */
 static void clean_up(struct job *j)
 {
     for (uint32_t r = 0; r < j->nstarted; r++)
@@ -683,10 +684,10 @@ static bool prepare_output(const struct run_options *o)
     return true;
 }
 
-/* Four descriptors for each rank. False, with a sentence: there cannot be enough. */
+/* Raises the limit of open files to four per rank. False, with a message: the limit is too low. */
 static bool raise_descriptors(uint32_t nranks)
 {
-    enum { OWN = 12, A_RANK = 4 };      /* pipes, sockets and what starting takes; output, errors, end and a connection */
+    enum { OWN = 12, A_RANK = 4 };      /* pipes, sockets and those used at start; per rank: output, errors, end, connection */
     const rlim_t wanted = A_RANK * (rlim_t)nranks + 256, needed = A_RANK * (rlim_t)nranks + OWN;
     struct rlimit limit;
 
@@ -700,12 +701,12 @@ static bool raise_descriptors(uint32_t nranks)
         return true;
     fprintf(
         stderr,
-        "tutti run: cannot start %u ranks: RLIMIT_NOFILE is %llu, and at least %llu are needed (raise it with ulimit -n)\n",
+        "tutti run: cannot start %u ranks: RLIMIT_NOFILE is %llu (must be at least %llu; raise it with ulimit -n)\n",
         nranks, (unsigned long long)limit.rlim_cur, (unsigned long long)needed);
     return false;
 }
 
-/* Starts all; at the first that does not start, ends the others. */
+/* Starts all ranks. If one cannot be started, ends the others. */
 static int start_all(struct job *j)
 {
     for (uint32_t r = 0; r < j->opt->nranks; r++) {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The hardware threads of the core that `cpu` belongs to, as the kernel lists them ("0,32" or "0-1"); itself if unknown. */
+/* Reads the hardware threads of the core of `cpu` from the kernel's list ("0,32" or "0-1"). If unknown: only `cpu`. */
 static void read_siblings(int cpu, cpu_set_t *out)
 {
     char path[96];
@@ -31,7 +31,7 @@ static void read_siblings(int cpu, cpu_set_t *out)
     fclose(f);
 }
 
-/* The cores we may use, in order of their first hardware thread. Returns how many. */
+/* Lists the cores that this process may use, in order of their first hardware thread. Returns their number. */
 static uint32_t list_cores(cpu_set_t cores[CPU_SETSIZE])
 {
     cpu_set_t allowed;

@@ -15,7 +15,7 @@
 
 extern char **environ;
 
-/* ---- what is executed ---- */
+/* ---- command lines ---- */
 
 static void quote(FILE *to, const char *text)
 {
@@ -28,8 +28,8 @@ static void quote(FILE *to, const char *text)
     fputc('\'', to);
 }
 
-/* What the far side runs. The rank gets a session of its own; names of signals come over standard input, and its end means that
- * we are gone, or the connection is: then the rank ends too. */
+/* Writes the script for the remote host. It runs the rank in a new session, and reads names of signals from standard input. If
+ * that ends, the launcher or the connection has ended, and the script ends the rank. */
 static void write_script(FILE *to, const struct child_conf *conf, const char *cwd)
 {
     fputs("exec 3<&0 </dev/null; cd ", to);
@@ -54,7 +54,7 @@ static void write_script(FILE *to, const struct child_conf *conf, const char *cw
           to);
 }
 
-/* "/bin/sh -c 'script'" as one argument: whatever shell the far side logs in with, sh runs the script. NULL without memory. */
+/* "/bin/sh -c 'script'" as one argument, so that sh runs the script whatever the login shell is. NULL: out of memory. */
 static char *remote_command(const struct child_conf *conf)
 {
     char *script = NULL, *command = NULL, *cwd = getcwd(NULL, 0);
@@ -78,7 +78,7 @@ static char *remote_command(const struct child_conf *conf)
 
 #define RSH_WORDS 32
 
-/* Cuts the remote shell into words, in place, and adds host and command. */
+/* Splits the remote shell into words, in place, and appends host and command. */
 static bool remote_argv(char *argv[RSH_WORDS + 3], char *rsh, const char *host, char *command)
 {
     char *save, *word = strtok_r(rsh, " \t", &save);
@@ -94,7 +94,7 @@ static bool remote_argv(char *argv[RSH_WORDS + 3], char *rsh, const char *host, 
     return true;
 }
 
-/* Our environment with conf's on top. */
+/* The environment of this process, overridden by that of conf. */
 static char **merge_environment(const struct child_conf *conf)
 {
     size_t n = 0;
@@ -124,8 +124,8 @@ static char **merge_environment(const struct child_conf *conf)
 
 /* ---- in the child ---- */
 
-/* Between fork and exec: only what is safe there. Does not return. Signals get their default
- * dispositions, except that an ignored SIGHUP (nohup) stays ignored. */
+/* Runs between fork and exec, and uses only async-signal-safe calls. Does not return. Signals get
+ * their default dispositions, except that an ignored SIGHUP (nohup) stays ignored. */
 static void become(const struct child_conf *conf, char *const *argv, char *const *env, int in, int failed, pid_t parent)
 {
     const bool here = !conf->host;
@@ -134,7 +134,7 @@ static void become(const struct child_conf *conf, char *const *argv, char *const
     int err;
 
     setpgid(0, 0);
-    if (here) {     /* a remote shell must live a little longer, to end its rank */
+    if (here) {     /* a remote shell must outlive the launcher, to end its rank */
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent)
             _exit(127);
@@ -156,7 +156,7 @@ static void become(const struct child_conf *conf, char *const *argv, char *const
 
 /* ---- in the parent ---- */
 
-/* Forks; returns 0 once the program runs, else the errno with which it does not. */
+/* Forks and executes. Returns 0 when the program runs, else the errno. */
 static int spawn(struct child *out, const struct child_conf *conf, char *const *argv, char *const *env, int in)
 {
     const pid_t parent = getpid();
@@ -172,7 +172,7 @@ static int spawn(struct child *out, const struct child_conf *conf, char *const *
     if (pid < 0) {
         err = errno;
     } else {
-        setpgid(pid, pid);      /* whoever comes first: the group exists before anybody signals it */
+        setpgid(pid, pid);      /* also called by the child: the group must exist before it is signalled */
         if (read(failed[0], &err, sizeof err) == sizeof err)
             waitpid(pid, NULL, 0);
         else
@@ -235,7 +235,7 @@ static bool is_folder(const char *path)
     return strchr(path, '/') && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Whether there is such a file where exec looks for it: at that path, or in a folder of PATH. */
+/* Whether the file exists where exec looks for it: at that path, or in a directory of PATH. */
 static bool is_there(const char *program)
 {
     const char *path = getenv("PATH");
@@ -257,8 +257,8 @@ static bool is_there(const char *program)
     }
 }
 
-/* Says why the program did not start; returns the exit status. exec says EACCES for a program that is nowhere, too, if a folder of
- * PATH may not be read; and ENOENT for one that is there, but not what should interpret it. */
+/* Reports why the program did not start. Returns the exit status. exec also returns EACCES for a missing program if a directory
+ * of PATH is not readable, and ENOENT if the program exists, but its interpreter does not. */
 static int print_not_started(const char *program, int err)
 {
     const bool there = is_there(program);
@@ -274,15 +274,15 @@ static int print_not_started(const char *program, int err)
     if (err == ENOENT && !there && !strchr(program, '/'))
         fputs(" in PATH", stderr);
     if (err == ENOENT && !there && is_file(program))
-        fprintf(stderr, "; \"./%s\" is in the current directory", program);
+        fprintf(stderr, " (use \"./%s\" for the file in the current directory)", program);
     fputc('\n', stderr);
     return err == ENOENT ? 127 : 126;
 }
 
-/* Of the thread that stands in for a pidfd. */
+/* The state of a thread that replaces a pidfd. */
 struct watch {
     pid_t pid;
-    int end;        /* of a pipe: closed when the process has ended */
+    int end;        /* end of a pipe, closed when the process has ended */
 };
 
 static void *await_end(void *arg)
@@ -293,7 +293,7 @@ static void *await_end(void *arg)
     while (waitid(P_PID, (id_t)w->pid, &info, WEXITED | WNOWAIT) != 0 && errno == EINTR)
         ;
     if (write(w->end, "", 1) < 0) {
-        /* nobody reads any more */
+        /* the reading end is closed */
     }
     close(w->end);
     free(w);
@@ -328,7 +328,7 @@ static int watch_by_thread(pid_t pid)
     return ends[0];
 }
 
-/* A descriptor that is readable when our child `pid` has ended; it can be waited for still. -1 with errno. */
+/* A descriptor that becomes readable when the child `pid` has ended, and does not reap it. -1 with errno. */
 static int watch_end(pid_t pid)
 {
     const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -347,7 +347,7 @@ int child_start(struct child *out, const struct child_conf *conf)
         return !conf->host ? print_not_started(conf->argv[0], err) : err == ENOENT ? 127 : 126;
     c.pidfd = watch_end(c.pid);
     if (c.pidfd < 0) {
-        fprintf(stderr, "tutti run: cannot watch process %d: pidfd_open failed, and no thread can wait for it: %s\n",
+        fprintf(stderr, "tutti run: cannot watch process %d: pidfd_open failed, and no thread could be started instead: %s\n",
                 (int)c.pid, strerror(errno));
         kill(-c.pid, SIGKILL);
         waitpid(c.pid, NULL, 0);
@@ -373,7 +373,7 @@ void child_signal(const struct child *c, int sig)
         kill(-c->pid, sig);
 }
 
-/* The leader is still a zombie when its group is killed, so the group's number cannot be anybody else's. */
+/* The leader is a zombie while its group is killed, so the number of the group has not been reused. */
 int child_reap(struct child *c)
 {
     int status = 0;
@@ -401,8 +401,8 @@ static void kill_all(const struct guarded *all, size_t n, int sig, bool elsewher
             kill(-all[i].pid, sig);
 }
 
-/* Reads who is to be guarded. Pid 0 dismisses; the end without it means that the launcher was killed: ranks here had their
- * SIGKILL from the kernel, but what they started did not; remote shells get the time to end theirs. */
+/* Reads the processes to guard. Pid 0 ends the guard. End of file without it means that the launcher was killed: the kernel has
+ * killed the local ranks, but not their children, and remote shells need time to end their ranks. */
 static void guard(int from)
 {
     struct guarded *all = NULL, one;
@@ -458,7 +458,7 @@ void guard_add(int guard_fd, const struct child *c)
     const struct guarded one = { .pid = c->pid, .elsewhere = c->control >= 0 };
 
     if (guard_fd >= 0 && write(guard_fd, &one, sizeof one) < 0)
-        fprintf(stderr, "tutti run: the guard process has ended: %s\n", strerror(errno));
+        fprintf(stderr, "tutti run: cannot write to the guard process: %s (ranks may survive if tutti run is killed)\n", strerror(errno));
 }
 
 void guard_dismiss(int guard_fd)
@@ -468,6 +468,6 @@ void guard_dismiss(int guard_fd)
     if (guard_fd < 0)
         return;
     if (write(guard_fd, &nobody, sizeof nobody) < 0)
-        errno = 0;      /* gone already */
+        errno = 0;      /* the guard has already ended */
     close(guard_fd);
 }

@@ -12,25 +12,28 @@ enum { OPT_HOSTFILE = 256, OPT_WIRES, OPT_INTERFACES, OPT_TIMEOUT, OPT_SURVIVE, 
 
 static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0, "number of ranks (default 1)", 0 },
-    { "hosts", 'H', "a,b:4", 0, "hosts, with the number of ranks on each (default: this host)", 0 },
+    { "hosts", 'H', "a,b:4", 0, "hosts, each with its number of ranks (default: this host)", 0 },
     { "hostfile", OPT_HOSTFILE, "FILE", 0,
       "hosts as in --hosts, from a file with lines \"host\" or \"host slots=4\"", 0 },
     { "rsh", OPT_RSH, "COMMAND", 0,
-      "remote shell, called as COMMAND host command (default \"ssh -o BatchMode=yes\")", 0 },
+      "remote shell, run as COMMAND host command (default \"ssh -o BatchMode=yes\")", 0 },
     { "wires", OPT_WIRES, "shm,tcp", 0, "allowed transports (sets TUTTI_WIRES)", 0 },
     { "interfaces", OPT_INTERFACES, "RULE", 0,
-      "network interfaces: \"eth\", \"=eth0\", \"^docker,lo\" (sets TUTTI_INTERFACES)", 0 },
+      "network interfaces: by prefix \"eth\", by name \"=eth0\", all except \"^docker,lo\" (sets "
+      "TUTTI_INTERFACES)", 0 },
     { "timeout", OPT_TIMEOUT, "SECONDS", 0,
-      "deadline of start-up and of every call (sets TUTTI_TIMEOUT_MS)", 0 },
+      "timeout of start-up and of every call (sets TUTTI_TIMEOUT_MS)", 0 },
     { "output", 'o', "prefix|plain|dir=PATH", 0,
       "output of the ranks: with \"[rank] \" before each line (default), unchanged, or in "
       "files rank.N.out and rank.N.err in PATH", 0 },
     { "env", 'x', "NAME[=VALUE]", 0,
-      "set a variable for the ranks; without a value, copy it from here (for remote ranks)", 0 },
+      "set an environment variable of the ranks; without a value, pass on its current value "
+      "(needed for remote ranks)", 0 },
     { "bind", OPT_BIND, "share|core|none", 0,
-      "binding of local ranks to cores. share (default): equal shares; one core per rank, in "
-      "turn, if the ranks are a multiple of the cores; otherwise unbound. core: one core per "
-      "rank; unbound if ranks outnumber cores. none: unbound", 0 },
+      "binding of local ranks to cores. share (default): equal shares of the cores; with "
+      "more ranks than cores, one core per rank (round-robin) if the number of ranks is a "
+      "multiple of that of the cores, else unbound. core: one core per rank; unbound if ranks outnumber cores. none: "
+      "unbound", 0 },
     { "survive", OPT_SURVIVE, NULL, 0, "keep the other ranks running after a rank has failed", 0 },
     { "no-kill", OPT_SURVIVE, NULL, OPTION_ALIAS, NULL, 0 },
     { 0 },
@@ -70,7 +73,7 @@ static bool is_name(const char *text, size_t bytes)
     return bytes > 0 && (text[0] < '0' || text[0] > '9');
 }
 
-/* Keeps NAME=VALUE; NAME alone becomes NAME=our value, and nothing if we have none. */
+/* Stores NAME=VALUE. NAME alone gets its value from the environment, and is ignored if it is not set. */
 static error_t add_env(struct run_options *o, const char *arg)
 {
     const char *value = strchr(arg, '=') ? NULL : getenv(arg);
@@ -107,7 +110,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_WIRES:
         if (*arg)
-            option_check_wires_of(state, "--wires", arg);     /* as ranks would find out, each by itself */
+            option_check_wires_of(state, "--wires", arg);     /* otherwise each rank would report the error */
         o->wires = arg;
         return 0;
     case OPT_INTERFACES:
@@ -137,9 +140,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (!o->argv)
-            argp_error(state, "which program?");
+            argp_error(state, "missing argument: the program to start");
         if (o->hosts && o->hostfile)
-            argp_error(state, "--hosts and --hostfile exclude each other");
+            argp_error(state, "conflicting options: --hosts excludes --hostfile");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -150,19 +153,19 @@ static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
     .args_doc = "[--] PROGRAM [ARGUMENT...]",
-    .doc = "Starts N ranks of PROGRAM and waits for them.\vA rank fails if it ends with a status "
-           "other than 0 or by a signal. Then all processes of the other ranks get SIGTERM, and "
-           "SIGKILL after 3 s.\n\n"
+    .doc = "Starts N ranks of PROGRAM and waits for them.\vA rank fails if it exits with a status "
+           "other than 0 or is killed by a signal. Then all processes of the other ranks get SIGTERM, "
+           "and SIGKILL after 3 s.\n\n"
            "SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are forwarded to the ranks; a second "
            "SIGINT kills them. SIGHUP, SIGINT and SIGQUIT stay ignored if they are ignored at start "
-           "(nohup, background jobs of a script). Ranks start with default signal handling, except "
-           "for an ignored SIGHUP.\n\n"
-           "Standard input goes to rank 0 if it runs on this host. A line of output longer than 1 MiB "
-           "is split: each part but the last ends with \"\\\", and the following part begins with "
+           "(with nohup, or as a background job of a script). Ranks start with default signal "
+           "handling, except for an ignored SIGHUP.\n\n"
+           "Rank 0 reads standard input if it runs on this host. A line of output longer than 1 MiB is "
+           "split: each part but the last ends with \"\\\", and the following part begins with "
            "\"[rank]+\". If output cannot be written, the error is reported once, the job continues, "
-           "and the exit status is at least 1. If the reader of the output is gone, the job ends "
-           "with status 141, as for SIGPIPE. Output that is not read is discarded 3 s after a signal "
-           "that ends the job.\n\n"
+            "and the exit status is not 0. If the reader of the output has exited, the job ends with "
+            "status 141, as for SIGPIPE. Output that is not read is discarded 3 s after a signal "
+            "that ends the job.\n\n"
            "Exit status: 0 on success; otherwise that of the first failed rank, or 128 + N for "
            "signal N; 2 on a usage error.\n\n"
            "Examples:\n"

@@ -160,7 +160,7 @@ static bool pump_once(struct output *o)
     ssize_t n;
 
     if (before == o->capacity && !grow(o)) {
-        if (before == 0) {      /* no memory at all: the rank must not wait for us */
+        if (before == 0) {      /* out of memory: the rank must not be blocked */
             o->to->error = o->to->error ? o->to->error : ENOMEM;
             close_output(o);
             return false;

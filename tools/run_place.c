@@ -18,8 +18,13 @@ static bool add_host(struct hosts *h, const char *name, size_t bytes, uint32_t s
 {
     struct host *at;
 
-    if (bytes == 0 || bytes >= HOST_BYTES || h->n == HOSTS_MAX) {
-        fprintf(stderr, "%s: invalid host name \"%.*s\", or more than %u hosts\n", h->tool, (int)bytes, name, HOSTS_MAX);
+    if (bytes == 0 || bytes >= HOST_BYTES) {
+        fprintf(stderr, "%s: invalid host name \"%.*s\" (must have 1 to %d characters)\n", h->tool, (int)bytes, name,
+                HOST_BYTES - 1);
+        return false;
+    }
+    if (h->n == HOSTS_MAX) {
+        fprintf(stderr, "%s: too many hosts: \"%s\" (the maximum is %u)\n", h->tool, name, HOSTS_MAX);
         return false;
     }
     at = realloc(h->at, (h->n + 1) * sizeof *at);
@@ -57,7 +62,7 @@ static bool parse_host(struct hosts *h, char *text)
 
     if (*text == '[') {
         if (!end || (end[1] != '\0' && end[1] != ':')) {
-            fprintf(stderr, "%s: invalid host \"%s\"\n", h->tool, text);
+            fprintf(stderr, "%s: invalid host \"%s\": must be like [ADDRESS] or [ADDRESS]:SLOTS\n", h->tool, text);
             return false;
         }
         *end++ = '\0';
@@ -125,7 +130,7 @@ bool hosts_read(struct hosts *out, const char *tool, const char *path)
         number++;
     }
     if (!ok)
-        fprintf(stderr, "%s: that is line %u of the host file %s\n", tool, number, path);
+        fprintf(stderr, "%s: the error is in line %u of the host file %s\n", tool, number, path);
     if (ferror(f)) {
         fprintf(stderr, "%s: cannot read the host file %s: %s\n", tool, path, strerror(errno));
         ok = false;
@@ -160,15 +165,15 @@ bool hosts_place(struct hosts *h, uint32_t nranks, uint32_t *host_of, uint32_t *
         unsaid += h->at[i].slots == 0;
     }
     if (unsaid == 0 && slots < nranks) {
-        fprintf(stderr, "%s: %u rank%s not fit: the hosts have %llu slot%s\n", h->tool, nranks,
-                nranks == 1 ? " does" : "s do", (unsigned long long)slots, slots == 1 ? "" : "s");
+        fprintf(stderr, "%s: too many ranks: %u (the hosts have %llu slot%s)\n", h->tool, nranks,
+                (unsigned long long)slots, slots == 1 ? "" : "s");
         return false;
     }
     for (uint32_t i = 0; i < h->n; i++) {
         struct host *at = &h->at[i];
         uint32_t take = at->slots;
 
-        if (take == 0) {    /* an equal share of what the hosts with slots leave over */
+        if (take == 0) {    /* an equal share of the ranks beyond the given slots */
             take = slots < nranks ? (uint32_t)((nranks - slots + unsaid - 1) / unsaid) : 0;
         }
         for (; at->nlocal < take && rank < nranks; rank++) {

@@ -1,4 +1,4 @@
-/* tutti sim: how long a collective takes on a machine that is only described. */
+/* tutti sim: simulates a collective on a machine given by a description. */
 #include "tool.h"
 
 #include <json-c/json.h>
@@ -23,10 +23,10 @@
 #include "sim_putsignal.h"
 
 #define ELEM_BYTES 4u
-#define SIZES_MAX 64    /* of a sweep that doubles, from 1 byte */
+#define SIZES_MAX 64    /* of a sweep from 1 byte in steps of factor 2 */
 #define NAME_BYTES 128
 
-/* All that the cases of a run have in common. */
+/* State shared by all cases of a run. */
 struct sim_run {
     struct sim_options o;
     struct tt_topo topo;
@@ -35,8 +35,8 @@ struct sim_run {
     struct tt_net_conf net;
     struct sim_point *points;
     uint32_t npoints;
-    uint64_t memory_bytes;      /* of this machine */
-    bool shown;                 /* the progress bar is on the screen */
+    uint64_t memory_bytes;      /* memory of this machine */
+    bool shown;                 /* the progress bar is visible */
     bool headed;                /* the table's head is printed */
     uint64_t began_ns, told_ns;
     const char *algo_name;
@@ -61,7 +61,7 @@ static void clear_bar(struct sim_run *run)
     run->shown = false;
 }
 
-#define MANY_RANKS 16384        /* take seconds before the first of them does anything, and may be more than somebody meant: told at once */
+#define MANY_RANKS 16384        /* progress is shown at once, because the start takes seconds */
 
 static void tell_progress(struct sim_run *run, double share)
 {
@@ -78,7 +78,7 @@ static void tell_progress(struct sim_run *run, double share)
     run->shown = terminal;
 }
 
-/* On a terminal a bar, elsewhere a line every ten seconds, but for the first of many ranks. */
+/* Shows a bar on a terminal, and a line every ten seconds elsewhere. */
 static void show_progress(void *arg, double share)
 {
     struct sim_run *run = arg;
@@ -159,7 +159,7 @@ static void print_json(const struct sim_run *run, const struct sim_case *c)
     json_object_put(o);
 }
 
-/* Above the first line of the table. */
+/* Prints the head of the table, once. */
 static void print_head(struct sim_run *run)
 {
     const struct sim_options *o = &run->o;
@@ -167,23 +167,23 @@ static void print_head(struct sim_run *run)
     if (run->headed)
         return;
     run->headed = true;
-    printf("# tutti sim: %s, %u rank%s of %s; software %g + %g ns a message, adds at %g GB/s, copies at %g GB/s\n",
+    printf("# tutti sim: %s, %u rank%s of %s; software %g + %g ns per message, reduces at %g GB/s, copies at %g GB/s\n",
            o->coll->name, run->layout.nranks, TT_PLURAL(run->layout.nranks), run->topo.name, o->send_ns, o->receive_ns,
            o->reduce_gbs, o->copy_gbs);
     printf("#%13s %-32s %14s %9s %9s %9s %11s %11s %8s\n", "bytes", "algorithm", "time us", "algbw", "busbw", "segment",
            "messages", "events", "M ev/s");
 }
 
-/* Of a layer that is not over-subscribed there is nothing that could be busy: it has no links of its own in the model. */
+/* Layers without over-subscription have no links in the model, so "-" replaces their load. */
 static void print_links(const struct tt_des_result *r)
 {
     for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++) {
         if (!r->puts[d] && r->busiest[d] <= 0)
             continue;
-        printf("#   %-9s %15llu bytes in %11llu messages; its links: ", tt_distance_name((enum tt_distance)d),
+        printf("#   %-9s %15llu bytes in %11llu messages; links: ", tt_distance_name((enum tt_distance)d),
                (unsigned long long)r->bytes[d], (unsigned long long)r->puts[d]);
         if (r->queues[d])
-            printf("busiest %5.1f %%, at most %llu bytes waiting\n", 100 * r->busiest[d],
+            printf("busiest %5.1f %%, at most %llu bytes queued\n", 100 * r->busiest[d],
                    (unsigned long long)r->peak_queue_bytes[d]);
         else
             printf("-\n");
@@ -232,7 +232,7 @@ static tutti_status check_memory(const struct sim_run *run, const struct sim_cas
 
     if (needs <= run->memory_bytes)
         return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_NOMEM, "%s on %u ranks: the simulation needs %.1f GiB, this machine has %.1f GiB",
+    return tt_fail(TUTTI_ERR_NOMEM, "out of memory: the simulation of %s on %u ranks needs %.1f GiB (this machine has %.1f GiB)",
                    c->algo->name, c->coll.nranks, (double)needs / (1 << 30), (double)run->memory_bytes / (1 << 30));
 }
 
@@ -301,7 +301,7 @@ static tutti_status run_case(struct sim_run *run, const struct tt_algo *algo, co
     return TUTTI_OK;
 }
 
-/* The call of rank 0 at a size; bytes: of the larger buffer, rounded down to whole elements and equal blocks. */
+/* The call of rank 0 at a size. *bytes: size of the larger buffer, which is rounded down to whole elements and equal blocks. */
 static struct tt_coll coll_of(const struct sim_run *run, uint64_t *bytes, uint64_t block)
 {
     const struct sim_options *o = &run->o;
@@ -325,7 +325,7 @@ static struct tt_coll coll_of(const struct sim_run *run, uint64_t *bytes, uint64
     return c;
 }
 
-/* The slowest of the links from `nearest` to `farthest` that there are: their latency, and the time of a byte. */
+/* The highest latency, and the longest time of a byte, of the links from `nearest` to `farthest`. */
 static void slowest_link(const struct sim_run *run, enum tt_distance nearest, enum tt_distance farthest,
                          double *latency_ns, double *byte_ns)
 {
@@ -337,7 +337,7 @@ static void slowest_link(const struct sim_run *run, enum tt_distance nearest, en
     }
 }
 
-/* What the formulas say is cheapest here: where some messages leave hosts, those that stay cost what the links inside do. */
+/* The cheapest algorithm by formulas. Messages within hosts have the cost of the links within hosts. */
 static const struct tt_algo *cheapest(const struct sim_run *run, const struct tt_coll *c)
 {
     const double software_ns = run->o.send_ns + run->o.receive_ns;
@@ -352,7 +352,7 @@ static const struct tt_algo *cheapest(const struct sim_run *run, const struct tt
     return tt_algo_choose(c, &m);
 }
 
-/* Of "all", one that does not fit. */
+/* Reports an algorithm of "all" that does not support the call. */
 static void tell_left_out(struct sim_run *run, const struct tt_coll *c, uint64_t bytes, const char *name)
 {
     const struct tt_algo *algo = tt_algo_named(c->kind, name);
@@ -360,12 +360,12 @@ static void tell_left_out(struct sim_run *run, const struct tt_coll *c, uint64_t
     if (run->o.json)
         return;
     print_head(run);
-    printf("# %llu bytes: %s is omitted: it needs %s%s\n", (unsigned long long)bytes, name,
-           algo && algo->needs ? algo->needs : "another call", algo ? tt_algo_if_named(algo) : "");
+    printf("# %llu bytes: %s is omitted (it needs %s%s)\n", (unsigned long long)bytes, name,
+           algo && algo->needs ? algo->needs : "a different call", algo ? tt_algo_if_named(algo) : "");
 }
 
-/* The calls of the run, one of each size, at most SIZES_MAX; bytes[]: of their larger buffers. Sizes of a sweep that are rounded to one
- * call, as those below an element for each rank, are one. Returns how many. */
+/* Lists the calls of the run, one per size, at most SIZES_MAX; bytes[]: sizes of their larger buffers. Sizes of a sweep that are
+ * rounded to the same call are listed once. Returns their number. */
 static uint32_t calls_of(const struct sim_run *run, struct tt_coll calls[SIZES_MAX], uint64_t bytes[SIZES_MAX])
 {
     const struct sim_options *o = &run->o;
@@ -382,7 +382,8 @@ static uint32_t calls_of(const struct sim_run *run, struct tt_coll calls[SIZES_M
     return n;
 }
 
-/* What runs a call: of that name, or NULL for the cheapest. NULL: it does not fit; of "all", also what would have to be named. */
+/* The algorithm of a call: of that name, or the cheapest if `name` is NULL. Returns NULL if it does not support the call; with
+ * "all", also if it is used only by name. */
 static const struct tt_algo *algo_of(const struct sim_run *run, const struct tt_coll *c, const char *name)
 {
     const struct tt_algo *algo = name ? tt_algo_find(c, name) : cheapest(run, c);
@@ -390,7 +391,7 @@ static const struct tt_algo *algo_of(const struct sim_run *run, const struct tt_
     return algo && run->o.algos && strcmp(run->o.algos, "all") == 0 && !tt_algo_fits(algo, c) ? NULL : algo;
 }
 
-/* All sizes of one algorithm: a name, or NULL for the cheapest of each size. What does not fit a size leaves it out. */
+/* Runs all sizes of one algorithm, or of the cheapest one of each size if `name` is NULL. Omits calls that are not supported. */
 static tutti_status run_sizes(struct sim_run *run, const char *name)
 {
     struct tt_coll calls[SIZES_MAX];
@@ -412,7 +413,7 @@ static tutti_status run_sizes(struct sim_run *run, const char *name)
     return st;
 }
 
-/* What is asked for by name must fit all sizes. */
+/* Checks that a named algorithm supports all sizes. */
 static tutti_status check_named(struct sim_run *run, const char *name)
 {
     struct tt_coll calls[SIZES_MAX];
@@ -426,7 +427,7 @@ static tutti_status check_named(struct sim_run *run, const char *name)
     return TUTTI_OK;
 }
 
-/* Does `what` with each name of the list. */
+/* Calls `what` for each name of the list. */
 static tutti_status each_named(struct sim_run *run, tutti_status (*what)(struct sim_run *, const char *))
 {
     tutti_status st = TUTTI_OK;
@@ -444,7 +445,7 @@ static tutti_status each_named(struct sim_run *run, tutti_status (*what)(struct 
     return st;
 }
 
-/* Nothing runs before all names are known to be right. */
+/* Checks all names before the first simulation. */
 static tutti_status run_named(struct sim_run *run)
 {
     const tutti_status st = each_named(run, check_named);
@@ -468,7 +469,7 @@ static tutti_status draw(const struct sim_run *run)
 
     snprintf(title, sizeof title, "%s on %u rank%s of %s, simulated", run->o.coll->name, run->layout.nranks,
              TT_PLURAL(run->layout.nranks), run->topo.name);
-    snprintf(subtitle, sizeof subtitle, "time over the bytes of the larger buffer; software %g + %g ns a message",
+    snprintf(subtitle, sizeof subtitle, "time by size of the larger buffer; software %g + %g ns per message",
              run->o.send_ns, run->o.receive_ns);
     return sim_plot(run->o.plot, title, subtitle, run->points, run->npoints);
 }
@@ -484,10 +485,10 @@ static tutti_status prepare(struct sim_run *run)
     if (!st)
         st = tt_net_of_topo(&run->net, &run->topo, &run->layout);
     if (!st && run->o.block > OPTION_SIZE_MAX / n)
-        st = tt_fail(TUTTI_ERR_INVALID, "--block %llu on %u ranks: the larger buffer would have more than %llu bytes",
+        st = tt_fail(TUTTI_ERR_INVALID, "--block %llu on %u ranks: the larger buffer would exceed %llu bytes",
                      (unsigned long long)run->o.block, n, OPTION_SIZE_MAX);
     if (!st && run->o.root >= n)
-        st = tt_fail(TUTTI_ERR_INVALID, "--root %u: there %s %u rank%s", run->o.root, n == 1 ? "is" : "are", n, TT_PLURAL(n));
+        st = tt_fail(TUTTI_ERR_INVALID, "--root %u: must be a rank from 0 to %u", run->o.root, n - 1);
     run->memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     return st;
 }

@@ -7,12 +7,12 @@
 
 #define LATE_US_MAX 1e9
 
-/* What follows the name of a fault: [LEVEL.]WHERE[.INDEX][:FACTOR]. */
+/* The name of a fault is followed by [LEVEL.]WHERE[.INDEX][:FACTOR]. */
 static const struct form {
     const char *name, *text;
     enum tt_fault_kind kind;
     bool has_level, has_index;
-    double factor_min, factor_max;      /* both 0: it has none */
+    double factor_min, factor_max;      /* both 0: no factor */
 } forms[] = {
     { "slow-rail=", "slow-rail=HOST.RAIL:FACTOR", TT_FAULT_SLOW_RAIL, false, true, TT_FAULT_FACTOR_MIN, TT_FAULT_FACTOR_MAX },
     { "dead-rail=", "dead-rail=HOST.RAIL", TT_FAULT_DEAD_RAIL, false, true, 0, 0 },
@@ -24,7 +24,7 @@ static const struct form {
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Digits at *at, which moves past them. */
+/* Reads digits at *at, and moves *at behind them. */
 static bool read_whole(const char **at, uint32_t *out)
 {
     unsigned long long v;
@@ -41,7 +41,7 @@ static bool read_whole(const char **at, uint32_t *out)
     return true;
 }
 
-/* A number without a sign, up to the end. */
+/* Reads a number without a sign, up to the end. */
 static bool read_factor(const char *at, double *out)
 {
     char *end;
@@ -52,7 +52,7 @@ static bool read_factor(const char *at, double *out)
     return end != at && !*end;
 }
 
-/* "LEVEL." */
+/* Reads "LEVEL.". */
 static bool read_level(const char **at, uint32_t *out)
 {
     const size_t n = strcspn(*at, ".");
@@ -69,7 +69,7 @@ static bool read_level(const char **at, uint32_t *out)
     return true;
 }
 
-/* Whether `at`, which follows the name, is as the form wants it; the factor may still be out of bounds. */
+/* Parses the text behind the name. False if it does not match the form. The caller checks the bounds of the factor. */
 static bool read_fault(const struct form *form, const char *at, struct tt_fault *f)
 {
     *f = (struct tt_fault){ .kind = form->kind, .factor = 1 };

@@ -36,13 +36,13 @@ enum {
 static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0, "simulate the first N ranks of the machine (default: all)", 1 },
     { "topo", OPT_TOPO, "NAME|FILE", 0,
-      "machine: a built-in description or a file (docs/topology.md; default uniform)", 1 },
+      "description of the machine: a built-in name or a file (docs/topology.md; default uniform)", 1 },
     { "algo", OPT_ALGO, "A,B,...", 0,
-      "algorithms, or \"all\" applicable ones (default: the cheapest one by its cost formula)", 1 },
+      "algorithms, or \"all\" that support the call (default: the fastest by cost formula)", 1 },
     { "bytes", OPT_BYTES, "SIZE", 0,
       "bytes of the larger buffer, as in `tutti perf`, or with K, M or G (default 1M)", 1 },
     { "block", OPT_BLOCK, "SIZE", 0,
-      "bytes of each rank's block instead, for collectives with one block per rank", 1 },
+      "bytes of each rank's block, instead of --bytes, for collectives with one block per rank", 1 },
     { "root", OPT_ROOT, "RANK", 0, "root of rooted collectives (default 0)", 1 },
     { "sweep", OPT_SWEEP, "MIN:MAX[:F]", 0,
       "simulate all sizes from MIN to MAX, in steps of factor F (default 4), instead of --bytes", 2 },
@@ -51,12 +51,12 @@ static const struct argp_option argp_options[] = {
     { "quiet", OPT_QUIET, NULL, 0, "print no progress on standard error", 2 },
     { "fault", OPT_FAULT, "WHAT", 0, "inject a fault (see below); may be repeated", 3 },
     { "segment", OPT_SEGMENT, "SIZE", 0,
-      "segment size of streamed puts (default: as the library)", 4 },
+      "segment size of streamed puts (default: as in the library)", 4 },
     { "eager", OPT_EAGER, "SIZE", 0, "longest eager message, in bytes (default 32K)", 4 },
-    { "streams", OPT_STREAMS, "N", 0, "streams per pair of ranks (default: as the library)", 4 },
-    { "depth", OPT_DEPTH, "N", 0, "slots per stream (default: as the library)", 4 },
+    { "streams", OPT_STREAMS, "N", 0, "streams per pair of ranks (default: as in the library)", 4 },
+    { "depth", OPT_DEPTH, "N", 0, "slots per stream (default: as in the library)", 4 },
     { "slots", OPT_SLOTS, NULL, 0,
-      "send everything through slots, nothing directly to its destination", 4 },
+      "send all data through slots, not directly to its destination", 4 },
     { "lane-bytes", OPT_LANE_BYTES, "SIZE", 0,
       "maximum unacknowledged bytes on one lane (default: unlimited)", 4 },
     { "lanes", OPT_LANES, "N", 0,
@@ -73,7 +73,7 @@ static const struct argp_option argp_options[] = {
     { "skew-ns", OPT_SKEW, "T", 0, "maximum random delay of each rank's start, ns (default 0)", 5 },
     { "seed", OPT_SEED, "N", 0, "seed of jitter and skew (default 1)", 5 },
     { "whole", OPT_WHOLE, NULL, 0,
-      "simulate each segment as an event, without merging segments that move together", 5 },
+      "simulate each segment as a separate event (default: consecutive segments are merged)", 5 },
     { 0 },
 };
 
@@ -86,7 +86,7 @@ static void take_sweep(struct sim_options *o, struct argp_state *state, char *ar
     at = option_size_until(state, "--sweep", arg, at + 1, ':', &o->max);
     o->factor = *at ? option_number(state, "--sweep", at + 1, 2, 1u << 20) : 4;
     if (o->min < 1 || o->min > o->max)
-        argp_error(state, "--sweep %s: sizes must be ascending, from at least 1", arg);
+        argp_error(state, "--sweep %s: sizes must be ascending and at least 1", arg);
     o->sweeps = true;
 }
 
@@ -95,7 +95,7 @@ static void take_sweep(struct sim_options *o, struct argp_state *state, char *ar
 static void take_coll(struct sim_options *o, struct argp_state *state, const char *arg)
 {
     if (o->coll)
-        argp_error(state, "unexpected argument \"%s\" (one collective at a time)", arg);
+        argp_error(state, "unexpected argument \"%s\" (give one collective)", arg);
     o->coll = perf_coll_find(arg);
     if (!o->coll)
         argp_error(state, "unknown collective \"%s\" (`tutti perf --help` lists them)", arg);
@@ -106,7 +106,7 @@ static void take_coll(struct sim_options *o, struct argp_state *state, const cha
 static void check_together(struct sim_options *o, struct argp_state *state)
 {
     if (!o->coll)
-        argp_error(state, "missing collective, e.g.: tutti sim allgather --ranks 4096 --topo four-buildings");
+        argp_error(state, "missing argument: a collective, e.g. tutti sim allgather --ranks 4096 --topo four-buildings");
     if (o->bytes && o->block)
         argp_error(state, "conflicting options: --bytes excludes --block");
     if (o->block && !o->coll->cut && o->coll->kind != TT_BARRIER)
@@ -164,7 +164,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_FAULT:
         if (o->nfaults == SIM_FAULTS_MAX)
-            argp_error(state, "too many faults: --fault may be given %d times", SIM_FAULTS_MAX);
+            argp_error(state, "too many faults: --fault %s (the maximum is %d)", arg, SIM_FAULTS_MAX);
         sim_fault_parse(state, arg, &o->faults[o->nfaults++]);
         return 0;
     case OPT_SEGMENT:
@@ -227,16 +227,18 @@ static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
     .args_doc = "COLLECTIVE",
-    .doc = "Simulates a collective on a described machine, in virtual time.\vThe simulator runs the "
-           "schedules and executors of all ranks, without data (docs/simulation.md). A printed time "
-           "ends when the last rank has finished. algbw and busbw are defined as in `tutti "
+    .doc = "Simulates a collective in virtual time, on a machine given by a description.\vThe simulator runs the "
+           "schedules and executors of all ranks, without data (docs/simulation.md). A printed time is "
+           "that at which the last rank finishes. algbw and busbw are defined as in `tutti "
            "perf`.\n\n"
            "Faults:\n"
-           "  slow-rail=HOST.RAIL:FACTOR      slower by FACTOR, 1e-6 to 1e6\n"
-           "  dead-rail=HOST.RAIL             its ranks use the host's next rail\n"
-           "  slow-uplink=LEVEL.GROUP:FACTOR  of a switch layer: rack, zone, building\n"
-           "  slow-rank=RANK:FACTOR           slower in all of its own work\n"
-           "  late-rank=RANK:MICROSECONDS     starts late\n\n"
+           "  slow-rail=HOST.RAIL:FACTOR      divide the rate of a rail by FACTOR\n"
+           "  dead-rail=HOST.RAIL             move its ranks to the next rail of the host\n"
+           "  slow-uplink=LEVEL.GROUP:FACTOR  divide the rate of an uplink (LEVEL: rack,\n"
+           "                                  zone or building)\n"
+           "  slow-rank=RANK:FACTOR           multiply all software times of a rank\n"
+           "  late-rank=RANK:MICROSECONDS     delay the start of a rank\n"
+           "FACTOR is 1e-6 to 1e6.\n\n"
            "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
            "Examples:\n"
            "  tutti sim allgather --ranks 4096 --topo four-buildings\n"

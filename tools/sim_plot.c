@@ -11,7 +11,7 @@
 #define WIDTH 760.0
 #define HEIGHT 440.0
 #define LEFT 74.0
-#define RIGHT 220.0     /* the legend is there */
+#define RIGHT 220.0     /* space for the legend */
 #define TOP 60.0
 #define BOTTOM 46.0
 

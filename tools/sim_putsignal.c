@@ -5,26 +5,28 @@
 #include "option_values.h"
 #include "putsignal_options.h"
 
-#define NODES_MAX 4096u
-#define PER_NODE_MAX 64u
+#define HOSTS_MAX 4096u
+#define HOST_RANKS_MAX 64u
 
 struct options {
     struct putsignal_options common;
-    uint64_t nodes[PUTSIGNAL_LIST_MAX];
-    uint32_t nnodes, per_node;
+    uint64_t hosts[PUTSIGNAL_LIST_MAX];
+    uint32_t nhosts, host_ranks;
     uint64_t header_bytes;
     double latency_us, gbit_s, op_ns;
 };
 
-enum { OPT_NODES = 256, OPT_PER_NODE, OPT_LATENCY, OPT_RATE, OPT_OP, OPT_HEADER };
+enum { OPT_HOSTS = 256, OPT_HOST_RANKS, OPT_LATENCY, OPT_RATE, OPT_OP, OPT_HEADER };
 
 static const struct argp_option argp_options[] = {
-    { "nodes", OPT_NODES, "LIST", 0,
-      "numbers of nodes: 8, or 2..16 in steps of factor 2 (default 2..16)", 2 },
-    { "per-node", OPT_PER_NODE, "N", 0, "ranks per node, which share its link (default 4)", 2 },
-    { "latency-us", OPT_LATENCY, "T", 0, "one-way latency between nodes, us (default 1000)", 2 },
+    { "hosts", OPT_HOSTS, "LIST", 0,
+      "numbers of hosts: 8, or 2..16 in steps of factor 2 (default 2..16)", 2 },
+    { "nodes", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 2 },
+    { "ranks-per-host", OPT_HOST_RANKS, "N", 0, "ranks per host, which share its link (default 4)", 2 },
+    { "per-node", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 2 },
+    { "latency-us", OPT_LATENCY, "T", 0, "one-way latency between hosts, us (default 1000)", 2 },
     { "gbit-s", OPT_RATE, "R", 0,
-      "rate of a node's link in each direction, Gbit/s (default 0.4)", 2 },
+      "rate of a host's link in each direction, Gbit/s (default 0.4)", 2 },
     { "op-ns", OPT_OP, "T", 0, "time of the proxy per descriptor, ns (default 1000)", 2 },
     { "header", OPT_HEADER, "SIZE", 0,
       "header bytes per message; a signal is one header (default 64)", 2 },
@@ -38,11 +40,11 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     struct options *o = state->input;
 
     switch (key) {
-    case OPT_NODES:
-        o->nnodes = option_list(state, "--nodes", arg, false, 2, 2, NODES_MAX, o->nodes, PUTSIGNAL_LIST_MAX);
+    case OPT_HOSTS:
+        o->nhosts = option_list(state, "--hosts", arg, false, 2, 2, HOSTS_MAX, o->hosts, PUTSIGNAL_LIST_MAX);
         return 0;
-    case OPT_PER_NODE:
-        o->per_node = (uint32_t)option_number(state, "--per-node", arg, 1, PER_NODE_MAX);
+    case OPT_HOST_RANKS:
+        o->host_ranks = (uint32_t)option_number(state, "--ranks-per-host", arg, 1, HOST_RANKS_MAX);
         return 0;
     case OPT_LATENCY:
         o->latency_us = option_real(state, "--latency-us", arg, 0, 1e7);
@@ -67,13 +69,13 @@ static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
     .children = children,
-    .doc = "Simulates bursts of puts with signals to other nodes through a CPU proxy, in each "
+    .doc = "Simulates bursts of puts with signals to other hosts through a CPU proxy, in each "
            "mode.\vColumns are those of `tutti perf putsignal`. The model includes the proxy's time "
-           "per descriptor, links with a rate and a latency, and drains, which block until "
-           "everything sent is acknowledged. docs/one-sided.md explains the modes.\n\n"
+           "per descriptor, links with a rate and a latency, and drains, which block until all sent "
+           "data is acknowledged. docs/one-sided.md explains the modes.\n\n"
            "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
            "Examples:\n"
-           "  tutti sim putsignal --nodes 2..16 --mode full\n",
+           "  tutti sim putsignal --hosts 2..16 --mode full\n",
 };
 
 static tutti_status run_mode(const struct options *o, const struct tt_putsignal_conf *conf, double only_us,
@@ -86,7 +88,7 @@ static tutti_status run_mode(const struct options *o, const struct tt_putsignal_
     if (st)
         return st;
     *row = (struct putsignal_row){
-        .c = { .nranks = nranks, .nhosts = nranks / o->per_node, .nsources = conf->senders,
+        .c = { .nranks = nranks, .nhosts = nranks / o->host_ranks, .nsources = conf->senders,
                .ndestinations = (uint32_t)r.destinations, .transfers = conf->transfers, .group = conf->group,
                .bytes = conf->bytes },
         .mode = tt_putsignal_mode_name(conf->mode),
@@ -101,7 +103,7 @@ static tutti_status run_mode(const struct options *o, const struct tt_putsignal_
     return TUTTI_OK;
 }
 
-/* All modes of one number of nodes, number of transfers and size; put-only is the first of them. */
+/* Runs all modes for one number of hosts, number of transfers and size. The first mode is put-only. */
 static tutti_status run_case(const struct options *o, struct tt_putsignal_conf *conf, struct putsignal_row *rows,
                              uint32_t *nrows)
 {
@@ -120,9 +122,9 @@ static tutti_status run_case(const struct options *o, struct tt_putsignal_conf *
     return st;
 }
 
-static tutti_status run_nodes(const struct options *o, uint32_t nodes, struct putsignal_row *rows, uint32_t *nrows)
+static tutti_status run_hosts(const struct options *o, uint32_t nhosts, struct putsignal_row *rows, uint32_t *nrows)
 {
-    const uint32_t nranks = nodes * o->per_node;
+    const uint32_t nranks = nhosts * o->host_ranks;
     struct tt_putsignal_conf conf = {
         .senders = o->common.nsources ? o->common.nsources : nranks, .group = o->common.group,
         .header_bytes = o->header_bytes, .op_ns = o->op_ns,
@@ -131,9 +133,9 @@ static tutti_status run_nodes(const struct options *o, uint32_t nodes, struct pu
     struct tt_layout layout;
     tutti_status st = TUTTI_OK;
 
-    tt_layout_regular(&layout, nranks, o->per_node, 1, 1, TT_NODE_MESH);
+    tt_layout_regular(&layout, nranks, o->host_ranks, 1, 1, TT_NODE_MESH);
     net.layout = &layout;
-    for (int d = TT_NEAR_SOCKET; d <= TT_NEAR_RACK; d++) {      /* those inside a node carry nothing here */
+    for (int d = TT_NEAR_SOCKET; d <= TT_NEAR_RACK; d++) {      /* links within a host are not used */
         net.link[d].latency_ns = o->latency_us * 1e3;
         net.link[d].bytes_per_s = o->gbit_s * 1e9 / 8;
     }
@@ -150,9 +152,9 @@ static tutti_status run_nodes(const struct options *o, uint32_t nodes, struct pu
 int sim_putsignal_main(int argc, char **argv)
 {
     struct options o = { .common = putsignal_defaults(),
-                         .nodes = { 2, 4, 8, 16 },
-                         .nnodes = 4,
-                         .per_node = 4,
+                         .hosts = { 2, 4, 8, 16 },
+                         .nhosts = 4,
+                         .host_ranks = 4,
                          .header_bytes = 64,
                          .latency_us = 1000,
                          .gbit_s = 0.4,
@@ -163,18 +165,19 @@ int sim_putsignal_main(int argc, char **argv)
 
     if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
         return 2;
-    rows = calloc((size_t)o.nnodes * o.common.ntransfers * o.common.nbytes * TT_PUTSIGNAL_MODES, sizeof *rows);
+    rows = calloc((size_t)o.nhosts * o.common.ntransfers * o.common.nbytes * TT_PUTSIGNAL_MODES, sizeof *rows);
     if (!rows) {
         tt_fail(TUTTI_ERR_NOMEM, "tutti sim putsignal: out of memory for the rows");
         return 1;
     }
     if (!o.common.json) {
-        printf("# tutti sim putsignal: %u rank%s a node, %g us one way, %g Gbit/s of a node, %g ns a descriptor\n",
-               o.per_node, TT_PLURAL(o.per_node), o.latency_us, o.gbit_s, o.op_ns);
+        printf(
+            "# tutti sim putsignal: %u rank%s per host, one-way latency %g us, %g Gbit/s per host, %g ns per descriptor\n",
+            o.host_ranks, TT_PLURAL(o.host_ranks), o.latency_us, o.gbit_s, o.op_ns);
         putsignal_print_columns(stdout);
     }
-    for (uint32_t i = 0; i < o.nnodes && !st; i++)
-        st = run_nodes(&o, (uint32_t)o.nodes[i], rows, &nrows);
+    for (uint32_t i = 0; i < o.nhosts && !st; i++)
+        st = run_hosts(&o, (uint32_t)o.hosts[i], rows, &nrows);
     if (!st)
         putsignal_print_fits(stdout, rows, nrows, o.common.json);
     free(rows);

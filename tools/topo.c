@@ -1,4 +1,4 @@
-/* tutti topo: where ranks are and what joins them; of this host, of the job that it runs in, or of a described machine. */
+/* tutti topo: shows the topology of this host, of the current job, or of a machine given by a description. */
 #include "topo.h"
 
 #include <stdlib.h>
@@ -18,16 +18,16 @@ enum { OPT_TOPO = 256, OPT_JSON, OPT_SVG, OPT_MEASURE, OPT_WRITE, OPT_HOSTS, OPT
 
 static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0,
-      "show the rail of each of N ranks on this host, bound as by `tutti run`", 0 },
+      "show the rail of each of N ranks on this host, with the binding of `tutti run`", 0 },
     { "topo", OPT_TOPO, "NAME|FILE", 0,
-      "show this description instead: a built-in name (listed below) or a file", 0 },
+      "show this description instead of this host: a built-in name (listed below) or a file", 0 },
     { "json", OPT_JSON, NULL, 0, "print one JSON document", 0 },
-    { "svg", OPT_SVG, "FILE", 0, "draw an SVG picture", 0 },
+    { "svg", OPT_SVG, "FILE", 0, "write an SVG picture", 0 },
     { "measure", OPT_MEASURE, NULL, 0,
-      "in a job: measure latencies and rates between its ranks. Without labels, also find "
-      "which hosts are near each other", 1 },
+      "in a job: measure latencies and rates between its ranks. If hosts have no labels, also "
+      "group them by latency", 1 },
     { "write", OPT_WRITE, "FILE", 0,
-      "in a job: write a description of its hosts for TUTTI_TOPO; \"-\": to standard output, "
+      "in a job: write a description of its hosts, for TUTTI_TOPO; \"-\": to standard output, "
       "without other output", 1 },
     { "hosts", OPT_HOSTS, "a,b:4", 0,
       "with --measure: start a job on these hosts, one rank per slot; rank 0 writes the files", 1 },
@@ -74,7 +74,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (o->topo && o->nranks)
-            argp_error(state, "conflicting options: --ranks (this host) excludes --topo (another machine)");
+            argp_error(state, "conflicting options: --ranks excludes --topo");
         if ((o->measure || o->write) && (o->topo || o->nranks))
             argp_error(state, "conflicting options: --%s needs a job and excludes %s", o->measure ? "measure" : "write", o->topo ? "--topo" : "--ranks");
         if ((o->hosts || o->hostfile) && !o->measure)
@@ -102,7 +102,7 @@ static char *help_filter(int key, const char *text, void *input)
     f = open_memstream(&all, &bytes);
     if (!f)
         return NULL;
-    fprintf(f, "See also `tutti topo place --help` (order ranks over hosts).\n\nBuilt-in descriptions:\n");
+    fprintf(f, "See also `tutti topo place --help` (order of hosts for groups of ranks).\n\nBuilt-in descriptions:\n");
     for (size_t i = 0; tt_topo_builtin(i, &name, &summary); i++)
         fprintf(f, "  %-16s %s\n", name, summary);
     fprintf(f, "\nExit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
@@ -115,8 +115,8 @@ static char *help_filter(int key, const char *text, void *input)
 static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
-    .doc = "Shows the topology: sockets, NICs and GPUs of this host, or a described machine.\n"
-           "Started as the program of a job, it also shows which rail each rank uses, and why.\v",
+    .doc = "Shows the topology: sockets, NICs and GPUs of this host, or a machine given by a description.\n"
+           "As the program of a job, it also shows which rail each rank uses, and why.\v",
     .help_filter = help_filter,
 };
 
@@ -144,7 +144,7 @@ static void print_json(struct json_object *o)
     json_object_put(o);
 }
 
-/* The machine; or, where only hosts are described, those. */
+/* Draws the machine, or the hosts if the description contains only hosts. */
 static void draw_machine(const struct tt_topo *t, FILE *f)
 {
     static struct topo_here hosts;
@@ -211,7 +211,7 @@ static bool write_description(const char *path, const struct topo_here *here)
     return ok;
 }
 
-/* Of a job, its rank 0 speaks for all. */
+/* In a job, only rank 0 prints. */
 static int show_here(const struct options *o, const struct tt_topo *description)
 {
     static struct topo_here here;
@@ -220,7 +220,7 @@ static int show_here(const struct options *o, const struct tt_topo *description)
     if (!topo_here_find(&here, description, o->nranks, o->measure))
         return 1;
     if (!here.in_job && (o->measure || o->write)) {
-        fprintf(stderr, "tutti topo: --%s needs a job (tutti run ... -- tutti topo --%s%s)\n",
+        fprintf(stderr, "tutti topo: --%s needs a job (use tutti run ... -- tutti topo --%s%s)\n",
                 o->measure ? "measure" : "write", o->measure ? "measure" : "write FILE",
                 o->measure ? ", or --hosts" : "");
         ok = false;

@@ -1,4 +1,4 @@
-/* This host, and where ranks are on it: those that --ranks asks for, or those of the job that we are in. */
+/* This host and the placement of ranks on it: the N ranks of --ranks, or those of the current job. */
 #include "topo.h"
 
 #include <arpa/inet.h>
@@ -22,13 +22,13 @@ static bool read_labels(struct topo_here *h, const struct tt_topo *description)
     if (!text || tt_labels_parse(&h->labels, text, &bad_at))
         return true;
     fprintf(stderr,
-            "tutti topo: invalid TUTTI_TOPO_LABELS \"%s\", from \"%s\" on (must be like "
+            "tutti topo: invalid TUTTI_TOPO_LABELS \"%s\" at \"%s\" (must be like "
             "\"rack=r1,zone=a\")\n",
             text, text + bad_at);
     return false;
 }
 
-/* A rank that may use the cpus of the set; NULL: not bound, or not known. `ours`: it has the GPU that this process was given. */
+/* Describes a rank that may use the CPUs of the set (NULL: not bound, or unknown). `ours`: it uses the GPU of this process. */
 static void tell(const struct topo_here *h, const cpu_set_t *set, bool ours, enum tt_node_kind node,
                  struct topo_rank *out)
 {
@@ -51,7 +51,7 @@ static void tell(const struct topo_here *h, const cpu_set_t *set, bool ours, enu
     out->labels = h->labels;
 }
 
-/* Ranks as `tutti run` binds them; where it does not, they may use what we may. */
+/* Assumes ranks bound as by `tutti run`. Unbound ranks may use the CPUs of this process. */
 static void guess_ranks(struct topo_here *h, enum tt_node_kind node)
 {
     for (uint32_t i = 0; i < h->nranks; i++) {
@@ -144,7 +144,7 @@ uint32_t topo_rail_of(const struct topo_here *h, uint32_t rank, const char **nam
     return rail;
 }
 
-/* ---- JSON; what is unknown is null ---------------------------------------------------------------------------- */
+/* ---- JSON; unknown values are null ---------------------------------------------------------------------------- */
 
 static struct json_object *number(int64_t v, bool known)
 {
@@ -272,7 +272,7 @@ static void print_ranks(const struct topo_here *h)
     char text[160];
 
     tt_layout_describe(&h->layout, text, sizeof text);
-    printf("\n%s%s\n", text, h->in_job ? "" : ", bound as tutti run would");
+    printf("\n%s%s\n", text, h->in_job ? "" : ", with the binding of tutti run");
     for (uint32_t r = 0; r < h->nranks; r++) {
         const struct topo_rank *k = &h->ranks[r];
         enum tt_rail_why why;
@@ -303,7 +303,7 @@ void topo_here_print(const struct topo_here *h)
         }
     printf("%s\n", labelled ? "" : " none (TUTTI_TOPO, TUTTI_TOPO_LABELS)");
     print_nics(h);
-    printf("\nGPUs\n%s", m->ngpus ? "" : "  none seen\n");
+    printf("\nGPUs\n%s", m->ngpus ? "" : "  none found\n");
     for (uint32_t i = 0; i < m->ngpus; i++)
         printf("  %-16s %-16s %s\n", m->gpu[i].bus, socket_text(m->gpu[i].socket, a), m->gpu[i].name);
     if (h->nranks)

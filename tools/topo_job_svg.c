@@ -1,5 +1,4 @@
-/* A picture of a job's hosts: the groups that they are in, one in another, their ranks with the rail that each uses, and what lies between
- * them. */
+/* A picture of a job's hosts: their nested groups, their ranks with the rail of each, and the latencies and rates between them. */
 #include "topo.h"
 
 #include <stdlib.h>
@@ -9,14 +8,14 @@
 #define HEAD 24.0
 #define ROW 20.0
 #define HOST_W 190.0
-#define ROWS_MAX 16u        /* of ranks that are drawn of one host */
-#define HOSTS_MAX 256u      /* that are drawn */
-#define WIDTH_MAX 1300.0    /* then what stands side by side goes on below */
+#define ROWS_MAX 16u        /* maximum of ranks drawn per host */
+#define HOSTS_MAX 256u      /* maximum of hosts drawn */
+#define WIDTH_MAX 1300.0    /* wider rows continue below */
 
 struct drawing {
-    FILE *f;                /* NULL: only the size is asked for */
+    FILE *f;                /* NULL: only compute the size */
     const struct topo_here *h;
-    const uint32_t *hosts;  /* those of a group together */
+    const uint32_t *hosts;  /* sorted: hosts of a group are adjacent */
 };
 
 struct size {
@@ -58,7 +57,7 @@ static struct size draw_host(const struct drawing *d, uint32_t host, double x, d
 
 static struct size draw_groups(const struct drawing *d, uint32_t first, uint32_t end, int level, double x, double y);
 
-/* What is inside a group of `level`: hosts[first .. end). */
+/* Draws a group of `level`, which consists of hosts[first .. end). */
 static struct size draw_group(const struct drawing *d, uint32_t first, uint32_t end, int level, double x, double y)
 {
     struct size s;
@@ -80,7 +79,7 @@ static struct size draw_group(const struct drawing *d, uint32_t first, uint32_t 
     return s;
 }
 
-/* The groups of `level` that hosts[first .. end) fall into, side by side. */
+/* Draws the groups of `level` that contain hosts[first .. end), side by side. */
 static struct size draw_groups(const struct drawing *d, uint32_t first, uint32_t end, int level, double x, double y)
 {
     struct size all = { 0, 0 };
@@ -108,7 +107,7 @@ static struct size draw_groups(const struct drawing *d, uint32_t first, uint32_t
     return all;
 }
 
-/* Rows of distance, latency, rate. Returns its height. */
+/* Draws a table of distance, latency and rate. Returns its height. */
 static double draw_links(FILE *f, const struct topo_here *h, double x, double y)
 {
     static const char *const heads[] = { "distance", "latency", "rate" };
@@ -132,7 +131,7 @@ static double draw_links(FILE *f, const struct topo_here *h, double x, double y)
         topo_svg_box(f, x, y, 14, 14, topo_level_colours[d], "#888");
         topo_svg_label(f, x + 22, y + 12, 13, "start", tt_distance_name((enum tt_distance)d));
         topo_svg_label(f, x + 130, y + 12, 13, "start", latency);
-        topo_svg_label(f, x + 260, y + 12, 13, "start", d > TT_NEAR_RACK && l->bytes_per_s <= 0 ? "its rails'" : rate);
+        topo_svg_label(f, x + 260, y + 12, 13, "start", d > TT_NEAR_RACK && l->bytes_per_s <= 0 ? "rail rate" : rate);
     }
     return any ? y + ROW - top : 0;
 }
@@ -147,7 +146,7 @@ void topo_job_draw(const struct topo_here *h, FILE *f)
 
     tt_layout_describe(&h->layout, text, sizeof text);
     if (shown < h->layout.nhosts)
-        snprintf(text + strlen(text), sizeof text - strlen(text), "; the first %u hosts are drawn", shown);
+        snprintf(text + strlen(text), sizeof text - strlen(text), "; only the first %u hosts are drawn", shown);
     topo_svg_begin(f, w + 2 * PAD, HEAD + s.h + table + 4 * PAD);
     topo_svg_label(f, PAD, PAD + 10, 14, "start", text);
     draw_groups(&real, 0, shown, TT_NEAR_WAN - 1, PAD, PAD + HEAD);

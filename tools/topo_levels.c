@@ -1,4 +1,4 @@
-/* The hosts of a job: in which groups they are, what lies between them, and that as a description for jobs to come. */
+/* The hosts of a job: their groups, the links between them, and their description for later jobs. */
 #include "topo.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@ static uint32_t host_group(const struct tt_layout *l, uint32_t host, int level)
     return tt_layout_group(l, tt_layout_rank(l, host, 0), (enum tt_distance)level);
 }
 
-/* Hosts so that those of one group stand together, else in the order of ranks. */
+/* Order of hosts: hosts of a group are adjacent; otherwise by rank. */
 static const struct tt_layout *sorted_by;
 
 static int by_groups(const void *a, const void *b)
@@ -91,7 +91,7 @@ static uint32_t slots_of(const struct tt_topo_rule *r)
     return r->slots ? r->slots : 1;
 }
 
-/* The ranks that fill the slots of the hosts that it names, with rails by their numbers. */
+/* Creates one rank per slot of the named hosts, with numbered rails. */
 static void fill_ranks(struct topo_here *h, const struct tt_topo *t, struct tt_told *places)
 {
     uint32_t n = 0;
@@ -148,10 +148,10 @@ static void print_measured(const struct topo_here *h)
     const struct tt_levels *l = &h->between.levels;
 
     if (h->between.nhosts < 2) {
-        printf("\none host: nothing to measure between hosts\n");
+        printf("\none host, so no latencies between hosts were measured\n");
         return;
     }
-    printf("\nmeasured between %u hosts: %u pair%s, in %.3g s\n", h->between.nhosts, h->between.npairs,
+    printf("\nlatencies between %u hosts: measured for %u pair%s in %.3g s\n", h->between.nhosts, h->between.npairs,
            h->between.npairs == 1 ? "" : "s", (double)h->between.took_ns / 1e9);
     for (uint32_t i = 0; i < l->n; i++) {
         char low[32], typical[32], high[32];
@@ -159,13 +159,13 @@ static void print_measured(const struct topo_here *h)
         topo_latency(l->level[i].least_ns, low);
         topo_latency(l->level[i].typical_ns, typical);
         topo_latency(l->level[i].most_ns, high);
-        printf("  %4u pair%s %s apart (%s to %s): distance %s\n", l->level[i].npairs,
-               l->level[i].npairs == 1 ? " " : "s", typical, low, high, tt_distance_name(l->level[i].distance));
+        printf("  %4u pair%s %s (%s to %s): distance %s\n", l->level[i].npairs, l->level[i].npairs == 1 ? " " : "s",
+               typical, low, high, tt_distance_name(l->level[i].distance));
     }
     if (l->n == 1 && h->between.nhosts > 2)
-        printf("  no gap among them: all hosts are equally near\n");
+        printf("  all latencies are similar, so all hosts have the same distance\n");
     if (h->labelled && l->n)
-        printf("  labels are set, and take precedence\n");
+        printf("  hosts have labels, which take precedence\n");
 }
 
 static void print_links(const struct topo_here *h)
@@ -186,7 +186,7 @@ static void print_links(const struct topo_here *h)
         if (l->oversubscription > 1)
             snprintf(over, sizeof over, "  over-subscribed 1:%.4g", l->oversubscription);
         printf("%-10s %12s %14s%s\n", tt_distance_name((enum tt_distance)d), latency,
-               d > TT_NEAR_RACK && l->bytes_per_s <= 0 ? "its rails'" : rate, over);
+               d > TT_NEAR_RACK && l->bytes_per_s <= 0 ? "rail rate" : rate, over);
     }
 }
 
@@ -303,8 +303,8 @@ struct json_object *topo_levels_description(const struct topo_here *h)
     struct json_object *o = json_object_new_object(), *hosts = json_object_new_array();
 
     if (h->layout.nhosts > TT_TOPO_HOSTS_MAX)
-        fprintf(stderr, "tutti topo: cannot write a description: at most %u hosts, not %u (use patterns)\n",
-                TT_TOPO_HOSTS_MAX, h->layout.nhosts);
+        fprintf(stderr, "tutti topo: cannot write a description: too many hosts: %u (the maximum is %u; use patterns)\n",
+                h->layout.nhosts, TT_TOPO_HOSTS_MAX);
     if (h->layout.nhosts > TT_TOPO_HOSTS_MAX || !names_differ(h)) {
         json_object_put(o);
         json_object_put(hosts);
@@ -318,7 +318,7 @@ struct json_object *topo_levels_description(const struct topo_here *h)
         json_object_object_add(one, "slots", json_object_new_int64(tt_layout_host_ranks(&h->layout, i)));
         json_object_array_add(hosts, one);
     }
-    json_object_object_add(o, "about", json_object_new_string(h->measured ? "measured by tutti topo --measure" : "as a job had it"));
+    json_object_object_add(o, "about", json_object_new_string(h->measured ? "measured by tutti topo --measure" : "written by tutti topo --write"));
     json_object_object_add(o, "node", json_object_new_string(h->layout.node == TT_NODE_MESH ? "mesh" : "sockets"));
     json_object_object_add(o, "rails", json_object_new_int64(h->layout.nrails));
     json_object_object_add(o, "links", links_json(h));

@@ -1,4 +1,4 @@
-/* A described machine, in text and as JSON. The JSON is a description again. */
+/* A described machine, as text and as JSON. The JSON is a valid description. */
 #include "topo.h"
 
 #include <string.h>
@@ -45,7 +45,7 @@ void topo_latency(uint64_t ns, char out[32])
         snprintf(out, 32, "%.4g ms", (double)ns / 1e6);
 }
 
-/* In as few digits as anybody measures. */
+/* With six significant digits, which suffice for measurements. */
 static struct json_object *real_json(double v)
 {
     struct json_object *o = json_object_new_double(v);
@@ -120,7 +120,7 @@ struct json_object *topo_machine_json(const struct tt_topo *t)
     return o;
 }
 
-/* Whether some of its ranks are at that distance. */
+/* Whether some ranks of the machine are at distance d. */
 static bool spans(const struct tt_topo *t, int d)
 {
     const uint32_t below = d > TT_NEAR_SOCKET ? tt_topo_group_ranks(t, (enum tt_distance)(d - 1)) : 1;
@@ -130,7 +130,7 @@ static bool spans(const struct tt_topo *t, int d)
 
 static void print_links(const struct tt_topo *t)
 {
-    printf("\n  %-10s %12s %12s %14s %16s\n", "distance", "ranks", "latency", "rate", "uplink of a part");
+    printf("\n  %-10s %12s %12s %14s %16s\n", "distance", "ranks", "latency", "rate", "subgroup uplink");
     for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++) {
         const struct tt_topo_link *l = &t->link[d];
         char ranks[32] = "", latency[32], rate[32], uplink[32] = "", over[48] = "";
@@ -142,7 +142,7 @@ static void print_links(const struct tt_topo *t)
         topo_latency(l->latency_ns, latency);
         topo_rate(l->bytes_per_s, rate);
         if (d > TT_NEAR_RACK && l->bytes_per_s <= 0)
-            strcpy(rate, "its rails'");
+            strcpy(rate, "rail rate");
         if (d > TT_NEAR_RACK && t->has_shape)
             topo_rate(tt_topo_uplink(t, (enum tt_distance)d), uplink);
         if (l->oversubscription > 1)
@@ -161,7 +161,7 @@ void topo_machine_print(const struct tt_topo *t)
         printf(
             "  %s ranks; per host %u, sockets %u (%s), rails %u; hosts per rack %u, racks per zone %u, zones per building %u, buildings %u\n",
             ranks, t->host_ranks, t->host_sockets,
-            t->node == TT_NODE_MESH ? "each pair of ranks on its own" : "sockets share a link", t->nrails,
+            t->node == TT_NODE_MESH ? "one link per pair of ranks" : "one link per pair of sockets", t->nrails,
             t->rack_hosts, t->zone_racks, t->building_zones, t->buildings);
     }
     print_links(t);

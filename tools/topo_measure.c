@@ -1,4 +1,4 @@
-/* tutti topo --measure outside of a job: becomes one. */
+/* tutti topo --measure outside a job: starts a job. */
 #include "topo.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 #define WORDS_MAX 32
 
-/* As many ranks as there are slots. 0, after saying why: no hosts, or too many. */
+/* Counts the slots of the hosts. Returns 0, after an error message, if there are no hosts or too many slots. */
 static uint32_t count_ranks(const char *list, const char *file)
 {
     struct hosts h = { .at = NULL };
@@ -21,7 +21,7 @@ static uint32_t count_ranks(const char *list, const char *file)
             n += h.at[i].slots ? h.at[i].slots : 1;
     free(h.at);
     if (n > TOPO_RANKS_MAX) {
-        fprintf(stderr, "tutti topo: too many slots: %llu, at most %u ranks can measure (one per host suffices)\n",
+        fprintf(stderr, "tutti topo: too many slots: %llu (the maximum is %u; one per host suffices)\n",
                 (unsigned long long)n, TOPO_RANKS_MAX);
         return 0;
     }
@@ -51,7 +51,7 @@ int topo_measure_start(const char *hosts, const char *hostfile, const char *rsh,
     words[n++] = "topo";
     while (*options && n < WORDS_MAX - 1)
         words[n++] = *options++;
-    execv(self, (char *const *)words);      /* which does not write to them */
+    execv(self, (char *const *)words);      /* execv does not modify them */
     fprintf(stderr, "tutti topo: cannot run %s: %s\n", self, strerror(errno));
     return 126;
 }

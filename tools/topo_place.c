@@ -1,4 +1,4 @@
-/* tutti topo place: an order of hosts, as a host file for `tutti run`, in which groups of ranks stay together. */
+/* tutti topo place: orders hosts, for `tutti run --hostfile`, so that groups of ranks stay together. */
 #include "topo.h"
 
 #include <stdlib.h>
@@ -20,19 +20,21 @@ enum { OPT_TOPO = 256, OPT_HOSTS, OPT_HOSTFILE, OPT_GROUP, OPT_WITHIN, OPT_REORD
 
 static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0, "number of ranks (default: the number of slots)", 0 },
-    { "hosts", OPT_HOSTS, "LIST", 0, "hosts in order, with slots: a:4,b:4", 0 },
+    { "hosts", OPT_HOSTS, "LIST", 0, "hosts in their order, each with its number of slots: a:4,b:4", 0 },
     { "hostfile", OPT_HOSTFILE, "FILE", 0,
       "hosts as in --hosts, from a file with lines \"host slots=4\"", 0 },
     { "topo", OPT_TOPO, "NAME|FILE", 0,
-      "description with the hosts' labels (default TUTTI_TOPO). Without --hosts and "
-      "--hostfile, its entries without asterisks are the hosts", 0 },
+      "topology description with labels of the hosts (default: the variable TUTTI_TOPO). If "
+      "neither --hosts nor --hostfile is given, the hosts are its entries without wildcards", 0 },
     { "group", OPT_GROUP, "G", 0,
-      "keep each G consecutive ranks, starting at rank 0, inside one LEVEL", 1 },
+      "place each group of G consecutive ranks (from rank 0) within a single host, rack, ... (the "
+      "LEVEL of --within)", 1 },
     { "within", OPT_WITHIN, "LEVEL", 0,
-      "the LEVEL of the preceding --group: host, rack, zone, building or fabric. The pair may "
-      "be repeated", 1 },
+      "LEVEL of the preceding --group: host, rack, zone, building or fabric. The pair of options "
+      "may be repeated", 1 },
     { "reorder", OPT_REORDER, NULL, 0,
-      "allow another order of the hosts; without it, the order is kept or the command fails", 1 },
+      "allow a different order of the hosts; without it, the command fails if the given order does "
+      "not suffice", 1 },
     { 0 },
 };
 
@@ -93,14 +95,14 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
-    .doc = "Orders ranks over hosts so that groups of consecutive ranks stay together.\vPrints a "
-           "host file for `tutti run --hostfile`.\n\n"
+    .doc = "Orders hosts so that groups of consecutive ranks stay together.\vPrints a host file for "
+           "`tutti run --hostfile`.\n\n"
            "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
            "Examples:\n"
            "  tutti topo place --topo lab.json --group 8 --within rack > placed\n",
 };
 
-/* Hosts of the options; their slots from the list, else from the description. */
+/* Lists the hosts of the options, or else of the description. */
 static bool list_hosts(const struct options *o, const struct tt_topo *t, struct hosts *out)
 {
     char *list = NULL;
@@ -120,7 +122,7 @@ static bool list_hosts(const struct options *o, const struct tt_topo *t, struct 
         fclose(f);
     ok = list && *list && hosts_parse(out, "tutti topo place", list);
     if (!ok && !(list && *list))
-        fprintf(stderr, "tutti topo place: no hosts given (--hosts, --hostfile, or --topo with a description of hosts)\n");
+        fprintf(stderr, "tutti topo place: no hosts given (use --hosts, --hostfile, or --topo with a description of hosts)\n");
     free(list);
     return ok;
 }
@@ -139,7 +141,7 @@ static bool find_slots(struct hosts *h, const struct tt_topo *t)
             h->at[i].slots = t->host_ranks;
         if (h->at[i].slots == 0) {
             fprintf(stderr,
-                    "tutti topo place: no slots given for host %s (\"%s:4\", or \"slots\" in the description)\n",
+                    "tutti topo place: no slots given for host %s (use \"%s:4\", or \"slots\" in the description)\n",
                     h->at[i].name, h->at[i].name);
             return false;
         }
@@ -152,8 +154,8 @@ static bool find_slots(struct hosts *h, const struct tt_topo *t)
     return true;
 }
 
-/* The groups of hosts at each level, by the same rules as those of ranks. False, after saying why: no memory, or a rule is about a level of
- * which nothing is told. */
+/* Finds the groups of hosts at each level, as for ranks. False, after an error message: out of memory, or no host has a label for the
+ * level of a rule. */
 static bool find_groups(const struct options *o, const struct tt_topo *t, const struct hosts *h,
                         struct tt_order_host *out)
 {
@@ -172,8 +174,10 @@ static bool find_groups(const struct options *o, const struct tt_topo *t, const 
     }
     for (uint32_t i = 0; i < o->nrules; i++)
         if (!told[o->rules[i].within]) {
-            fprintf(stderr, "tutti topo place: no host has a label for \"%s\": give a description with labels (--topo)\n",
-                    tt_distance_name(o->rules[i].within));
+            fprintf(
+                stderr,
+                "tutti topo place: no host has a label for \"%s\" (use --topo with a description that contains labels)\n",
+                tt_distance_name(o->rules[i].within));
             free(places);
             return false;
         }

@@ -9,7 +9,7 @@
 #define FONT "font-family='Helvetica,Arial,sans-serif'"
 
 const char *const topo_level_colours[TT_DISTANCES] = { "#ffffff", "#eef4fb", "#dfeaf6", "#e9f3e4", "#f6efd9", "#f8e6d4", "#f3dddd", "#eeeeee" };
-/* Told apart also by who sees few colours (Okabe and Ito). */
+/* A palette for colour-blind readers (Okabe and Ito). */
 static const char *const rail_colours[] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a7a00", "#444444" };
 #define NRAIL_COLOURS (sizeof rail_colours / sizeof *rail_colours)
 
@@ -31,7 +31,7 @@ void topo_svg_begin(FILE *f, double w, double h)
     fprintf(f, "<rect width='100%%' height='100%%' fill='white'/>\n");
 }
 
-/* ---- a described machine: one group of each level opened, its brothers closed beside it ---- */
+/* ---- a described machine: one open group of each level, and the other groups closed beside it ---- */
 
 #define CLOSED_W 132.0
 #define CLOSED_H 34.0
@@ -79,13 +79,13 @@ static struct size group_size(const struct tt_topo *t, int level)
     if (!is_shown(t, level))
         return s;
     if (level == TT_NEAR_HOST)
-        s.h += HEAD;        /* its rails */
+        s.h += HEAD;        /* space for its rails */
     s.w = (s.w > title ? s.w : title) + 2 * PAD;
     s.h += HEAD + PAD;
     return s;
 }
 
-/* What a group holds: ranks, or an open group of the level below with closed ones beside it; sockets are all open. */
+/* Draws the contents of a group: ranks, or an open group of the level below with closed ones beside it. All sockets are open. */
 static struct size inner_size(const struct tt_topo *t, int level)
 {
     struct size s;
@@ -248,7 +248,7 @@ void topo_machine_draw(const struct tt_topo *t, FILE *f)
 #define SOCKET_W 330.0
 #define ROW 34.0
 
-/* Things of a socket (TT_UNKNOWN: those of which none is told), counted while drawn: ranks, NICs, GPUs, from top to bottom. */
+/* Draws ranks, NICs and GPUs of a socket (TT_UNKNOWN: those without a known socket), from top to bottom. */
 static bool is_here(const struct topo_here *h, uint32_t rank)
 {
     return tt_layout_host(&h->layout, rank) == tt_layout_host(&h->layout, 0);
@@ -329,7 +329,7 @@ static void draw_socket(FILE *f, const struct topo_here *h, int socket, double x
     }
 }
 
-/* The sockets that have processors, by their numbers; as many as fit. */
+/* Lists the numbers of the sockets with processors, as many as fit. */
 static int list_sockets(const struct tt_machine *m, int sockets[SOCKETS_DRAWN])
 {
     int n = 0;

@@ -1,4 +1,4 @@
-/* tutti tune: measures which algorithms and segments are fastest here, and writes it down for jobs to load. */
+/* tutti tune: measures which algorithms and segments are fastest, and writes a tune file for later jobs. */
 #include "tool.h"
 
 #include <errno.h>
@@ -30,10 +30,10 @@ struct tuning {
     tutti_comm *comm;
     uint32_t rank, nranks;
     struct perf_rooms rooms;
-    struct tt_tunefile file;        /* what is known so far; the same on all ranks */
+    struct tt_tunefile file;        /* the results so far; the same on all ranks */
     uint32_t rows_cap;
     bool over, progress;
-    /* For the estimate: sizes that are done, and what all are expected to take. */
+    /* For the estimate of the remaining time: finished sizes, and expected times. */
     uint32_t ndone, ntotal;
     double weight_done, weight_total, weight_now;
     uint64_t began_ns;
@@ -50,21 +50,21 @@ static void on_signal(int signal)
 
 /* ---- the file ------------------------------------------------------------------------------------------- */
 
-/* Where it is written before it has its name. */
+/* The name of the file until it is complete. */
 static void name_part(char out[PATH_MAX], const char *path) { snprintf(out, PATH_MAX, "%s.part", path); }
 
-/* Whether it could be written, before anything is measured. */
+/* Checks before the measurement that the file can be written. */
 static bool can_write(const char *path)
 {
     char copy[PATH_MAX];
     const size_t n = strlen(path);
 
     if (n + sizeof ".part" > sizeof copy)
-        fprintf(stderr, "tutti tune: --output: path too long: %zu bytes\n", n);
+        fprintf(stderr, "tutti tune: --output: the path is too long: %zu bytes (the maximum is %zu)\n", n, sizeof copy - sizeof ".part");
     else if (path[n - 1] == '/')
-        fprintf(stderr, "tutti tune: --output %s: is a directory\n", path);
+        fprintf(stderr, "tutti tune: --output %s: it is a directory (use a file name)\n", path);
     else if (access(dirname(strcpy(copy, path)), W_OK | X_OK) != 0)
-        fprintf(stderr, "tutti tune: --output %s: cannot write into %s: %s\n", path, copy, strerror(errno));
+        fprintf(stderr, "tutti tune: --output %s: cannot write to directory %s: %s\n", path, copy, strerror(errno));
     else
         return true;
     return false;
@@ -86,7 +86,7 @@ static tutti_status write_part(const struct tuning *t)
     return st;
 }
 
-/* What is there gets its name in one step, so that no job ever reads a half of it. */
+/* Writes the file under a temporary name and renames it, so that no job reads an incomplete file. */
 static tutti_status write_file(const struct tuning *t)
 {
     tutti_status st = write_part(t);
@@ -213,7 +213,7 @@ static size_t next_size(const struct tune_options *o, size_t bytes)
     return bytes > SIZE_MAX / o->factor ? SIZE_MAX : bytes * o->factor;
 }
 
-/* Calls visit for each collective and size that is wanted, until it fails. Sizes that round to the same come once. */
+/* Calls visit for each selected collective and size, until it fails. Sizes that round to the same value are visited once. */
 static tutti_status sweep(struct tuning *t, tutti_status (*visit)(struct tuning *t, struct perf_case *c),
                           void (*begin)(const struct tuning *t, const struct perf_coll *coll))
 {
@@ -286,14 +286,14 @@ static tutti_status measure_all(struct tuning *t)
     return st;
 }
 
-/* What has been measured is written, whatever has happened since. */
+/* Measures, and writes the results so far even after a failure. */
 static tutti_status tune(struct tuning *t)
 {
     tutti_status st = begin_file(t), written = TUTTI_OK;
 
     if (st)
         return st;
-    t->file.complete = true;        /* as far as the head says */
+    t->file.complete = true;        /* the head must not print "INCOMPLETE" */
     if (t->rank == 0)
         tune_show_head(&t->file, stdout);
     t->file.complete = false;
@@ -324,7 +324,7 @@ static int be_rank(const struct tune_options *o)
     tutti_status st;
     int status;
 
-    unsetenv("TUTTI_TUNE_FILE");    /* what is untuned here is without */
+    unsetenv("TUTTI_TUNE_FILE");    /* the untuned choice is the one without a tune file */
     st = tutti_comm_create(&t.comm, &conf);
     if (st) {
         tool_failed("tutti tune", NULL, st);
@@ -368,15 +368,19 @@ int tool_tune_main(int argc, char **argv)
     struct tune_options o;
     uint32_t nranks, there;
 
-    if (tt_plugins_load() != TUTTI_OK)      /* they are candidates, too */
+    if (tt_plugins_load() != TUTTI_OK)      /* loaded algorithms are also candidates */
         return 2;
     tune_options_parse(&o, argc, argv);
     if (o.show)
         return show(&o);
     nranks = o.nranks ? o.nranks : NRANKS_DEFAULT;
     there = perf_job_ranks();
-    if (there == 1 || (there && o.nranks && o.nranks != there)) {
-        fprintf(stderr, "tutti tune: --ranks %u, but this is a job of %u rank%s already\n", nranks, there, there == 1 ? "" : "s");
+    if (there == 1) {
+        fprintf(stderr, "tutti tune: too few ranks: 1 (use at least 2)\n");
+        return 2;
+    }
+    if (there && o.nranks && o.nranks != there) {
+        fprintf(stderr, "tutti tune: --ranks %u differs from the %u ranks of the current job\n", o.nranks, there);
         return 2;
     }
     if (there)

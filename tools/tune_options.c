@@ -10,8 +10,8 @@ enum { OPT_WIRE = 256, OPT_COLLS, OPT_MIN, OPT_MAX, OPT_FACTOR, OPT_ROUNDS, OPT_
 
 static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0,
-      "ranks to start on this host (default 2). In a job, its ranks are used, and N must be "
-      "their number", 1 },
+      "number of ranks to start on this host (default 2). In a job, the job's ranks are used, and "
+      "N must equal their number", 1 },
     { "wire", OPT_WIRE, "shm,tcp", 0,
       "allowed transports (default: all usable ones except verbs and ofi)", 1 },
     { "colls", OPT_COLLS, "A,B,...", 0, "collectives (default: all that can be tuned)", 2 },
@@ -19,11 +19,11 @@ static const struct argp_option argp_options[] = {
     { "max", OPT_MAX, "SIZE", 0, "largest size (default 32M)", 2 },
     { "factor", OPT_FACTOR, "F", 0, "ratio of successive sizes (default 4)", 2 },
     { "rounds", OPT_ROUNDS, "R", 0,
-      "rounds in which all candidates are measured in turn (default 5)", 2 },
+      "rounds; each measures all candidates in turn (default 5)", 2 },
     { "output", 'o', "FILE", 0, "output file (default tutti-tune.json)", 3 },
-    { "show", OPT_SHOW, "FILE", 0, "print a tune file, without measuring", 4 },
+    { "show", OPT_SHOW, "FILE", 0, "print a tune file instead of measuring", 4 },
     { "plot", OPT_PLOT, "SVG", 0,
-      "with --show and one of --colls: plot it, one line per algorithm", 4 },
+      "with --show and one collective in --colls: write a plot with one line per algorithm", 4 },
     { 0 },
 };
 
@@ -39,11 +39,10 @@ static void take_colls(struct tune_options *o, struct argp_state *state, const c
         if (n >= sizeof name || !tt_coll_parse(name, &kind))
             argp_error(state, "--colls %s: unknown collective \"%.*s\"", arg, (int)n, at);
         if (!tt_tunefile_has(kind))
-            argp_error(
-                state,
-                "--colls %s: %s cannot be tuned (only allreduce reduce reduce_scatter allgather broadcast gather "
-                "scatter alltoall)",
-                arg, name);
+            argp_error(state,
+                       "--colls %s: %s cannot be tuned (use allreduce reduce reduce_scatter allgather broadcast gather "
+                       "scatter alltoall)",
+                       arg, name);
         o->nwanted += !o->wanted[kind];
         o->wanted[kind] = true;
         at += n;
@@ -52,7 +51,7 @@ static void take_colls(struct tune_options *o, struct argp_state *state, const c
     }
 }
 
-/* What only shows when all options are known. */
+/* Checks combinations of options. */
 static void check_together(struct tune_options *o, struct argp_state *state)
 {
     if (o->min_bytes > o->max_bytes)
@@ -92,7 +91,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case 'o':
         if (!*arg)
-            argp_error(state, "--output: empty file name");
+            argp_error(state, "--output: the file name is empty");
         o->out = arg;
         return 0;
     case OPT_SHOW:
@@ -102,7 +101,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         o->plot = arg;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument \"%s\" (collectives: --colls)", arg);
+        argp_error(state, "unexpected argument \"%s\" (use --colls to select collectives)", arg);
         return 0;
     case ARGP_KEY_END:
         check_together(o, state);
@@ -114,14 +113,15 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
-    .doc = "Measures which algorithms and segment sizes are fastest, and writes a tune file.\vThe "
-           "ranks are new, or those of the current job. A job with TUTTI_TUNE_FILE=FILE selects by "
-           "the tune file (docs/tune-file.md).\n\n"
+    .doc = "Measures which algorithms and segment sizes are fastest, and writes a tune "
+           "file.\vStarts new ranks, or uses those of the current job. Jobs with TUTTI_TUNE_FILE=FILE "
+           "select algorithms from that file (docs/tune-file.md).\n\n"
            "A size is that of the larger buffer, as in `tutti perf`. For each collective and size, "
            "all applicable algorithms run two rounds, and slow ones are dropped. The best three are "
            "also tried with other segment sizes. The remaining candidates then run in turn for R "
-           "rounds. The result is the median of the rounds' medians. Other load on the machine "
-           "distorts the measurement. When interrupted, the tool writes what it has measured.\n\n"
+           "rounds. The result is the median over rounds of the medians within a round. Other load on "
+           "the machine distorts the measurements. If interrupted, the tool writes the results so "
+           "far.\n\n"
            "Exit status: 0 on success, 1 if a call failed or the file cannot be written, 2 on a "
            "usage error, 130 if interrupted.\n\n"
            "Examples:\n"

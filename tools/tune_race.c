@@ -9,11 +9,11 @@
 #include "comm/tuner.h"
 #include "perf_measure.h"
 
-#define SAMPLE_US 3000.0        /* what a candidate may take of a round, unless one call takes longer */
+#define SAMPLE_US 3000.0        /* time of a candidate per round, unless one call takes longer */
 #define ITERS_MIN 2
 #define ITERS_MAX 200
-#define FAR_BEHIND 1.5          /* times the best of its first rounds: dropped */
-#define VARIED 3                /* so many of the best algorithms are tried with other segments */
+#define FAR_BEHIND 1.5          /* times the best: slower candidates are dropped */
+#define VARIED 3                /* number of the best algorithms that are tried with other segments */
 #define SEGMENT_MIN 4096u
 #define SEGMENT_MAX (4u << 20)
 
@@ -42,7 +42,7 @@ static void add(struct tune_race *r, const struct tt_algo *algo, struct tt_segme
         r->candidate[r->n++] = (struct tune_candidate){ .algo = algo, .segments = s };
 }
 
-/* What is chosen without a file, and all algorithms that can do it with the segments they get by default. */
+/* Adds the choice without a tune file, and all algorithms that support the call, with their default segments. */
 static tutti_status enter_all(struct tune_race *r)
 {
     const struct tt_segment_limits limits = conf_of(r->comm).limits;
@@ -66,7 +66,7 @@ static tutti_status enter_all(struct tune_race *r)
     return TUTTI_OK;
 }
 
-/* Segments a quarter, half, twice and four times as long, another number of streams, and fewer lanes; where that makes any difference. */
+/* Adds variants with 1/4, 1/2, 2 and 4 times the segment size, another number of streams, and fewer lanes, if they differ. */
 static void vary(struct tune_race *r, const struct tune_candidate *of)
 {
     const struct tt_tune_conf conf = conf_of(r->comm);
@@ -92,8 +92,8 @@ static void vary(struct tune_race *r, const struct tune_candidate *of)
 
 /* ---- measuring ------------------------------------------------------------------------------------------ */
 
-/* From here on the communicator does the call as this candidate: by a tune file of one row, so that what is measured is what a job
- * with the file will do. */
+/* Makes the communicator run the call as this candidate, by a tune file of one row, so that the measurement matches a job that
+ * uses the file. */
 static void become(struct tune_race *r, const struct tune_candidate *c, struct tt_tune_row *row,
                    struct tt_tunefile *file)
 {
@@ -109,7 +109,7 @@ static tutti_status sample(struct tune_race *r, struct tune_candidate *c, double
     struct perf_effort effort = { .warmup = 1, .iters = c->iters ? c->iters : 1 };
     tutti_status st = perf_sample(r->c, r->comm, &effort, us);
 
-    if (!st && !c->iters) {     /* how many fit */
+    if (!st && !c->iters) {     /* number of iterations that fit into the time */
         c->iters = us[0] > 0 && us[0] * ITERS_MAX > SAMPLE_US ? (long)(SAMPLE_US / us[0]) : ITERS_MAX;
         c->iters = c->iters < ITERS_MIN ? ITERS_MIN : c->iters;
         effort.iters = c->iters;
@@ -120,7 +120,7 @@ static tutti_status sample(struct tune_race *r, struct tune_candidate *c, double
     return st;
 }
 
-/* Whether any rank wants to end. */
+/* *over: whether any rank was interrupted. */
 static tutti_status ask_over(struct tune_race *r, bool *over)
 {
     uint64_t wish = r->is_over(r->arg);
@@ -130,7 +130,7 @@ static tutti_status ask_over(struct tune_race *r, bool *over)
     return st;
 }
 
-/* One round of all that are left; each begins with another one, so that nobody always comes after the same. */
+/* Runs one round of all remaining candidates. Each round begins with a different one, so that their order changes. */
 static tutti_status run_round(struct tune_race *r, uint32_t round, double *us, bool *over)
 {
     struct tt_tunefile file;
@@ -152,7 +152,7 @@ static tutti_status run_round(struct tune_race *r, uint32_t round, double *us, b
     return st;
 }
 
-/* Of its rounds since the start. */
+/* The fastest of its rounds. */
 static double fastest_us(const struct tune_candidate *c)
 {
     double us = INFINITY;
@@ -173,8 +173,8 @@ static void drop_slow(struct tune_race *r)
         r->candidate[i].dropped |= fastest_us(&r->candidate[i]) > FAR_BEHIND * best;
 }
 
-/* The best of the algorithms get company, and all who are left start anew. */
-static void start_anew(struct tune_race *r)
+/* Adds variants of the best algorithms, and discards the times of all remaining candidates. */
+static void add_variants(struct tune_race *r)
 {
     const uint32_t n = r->n;
     uint32_t better;
@@ -214,7 +214,7 @@ tutti_status tune_race_run(struct tune_race *r, bool *over)
     st = enter_all(r);
     for (uint32_t k = 0; k < all && !st && !*over; k++) {
         if (k == TUNE_SCOUTING)
-            start_anew(r);
+            add_variants(r);
         r->round(r->arg, k, all, nleft(r));
         st = run_round(r, k, us, over);
         if (k + 1 == TUNE_SCOUTING || k + 1 == 2 * TUNE_SCOUTING)
@@ -249,7 +249,7 @@ double tune_race_weight(const struct perf_case *c, const tutti_comm *comm, uint3
     return weight + n * rounds * fmax(SAMPLE_US, (ITERS_MIN + 1) * best);
 }
 
-/* ---- what was found ------------------------------------------------------------------------------------- */
+/* ---- results -------------------------------------------------------------------------------------------- */
 
 static int ascending(const void *a, const void *b)
 {
@@ -258,7 +258,7 @@ static int ascending(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* As a file has it. */
+/* Rounded as in the file. */
 static double whole_ns(double us) { return round(us * 1000) / 1000; }
 
 static struct tt_tune_row row_of(const struct tune_race *r, struct tune_candidate *c)
@@ -276,7 +276,7 @@ static struct tt_tune_row row_of(const struct tune_race *r, struct tune_candidat
     return row;
 }
 
-/* Those that were measured in all rounds come first. */
+/* Candidates that were not dropped come first. */
 static int best_first(const void *a, const void *b)
 {
     const struct tt_tune_row *x = a, *y = b;

@@ -15,7 +15,7 @@ static uint32_t nhosts_of(const struct tt_tunefile *f)
     return most + 1;
 }
 
-/* Of the larger buffer, which holds a block of each rank in some collectives. */
+/* The size of the larger buffer, which contains a block per rank in some collectives. */
 static uint64_t larger_bytes(const struct tt_tune_row *row, uint32_t nranks)
 {
     switch (row->kind) {
@@ -24,7 +24,7 @@ static uint64_t larger_bytes(const struct tt_tune_row *row, uint32_t nranks)
     }
 }
 
-/* The algorithm's name without the collective's. */
+/* The algorithm's name without the prefix of its collective. */
 static const char *idea_of(const struct tt_tune_row *row)
 {
     const size_t n = strlen(tt_coll_name(row->kind));
@@ -40,7 +40,7 @@ static const struct tt_tune_row *untuned_of(const struct tt_tune_row *rows, uint
     return NULL;
 }
 
-/* How many times as long as the best: what is chosen untuned. 0: that is not known. */
+/* Time of the choice without a tune file, divided by the best time. 0: unknown. */
 static double ratio_of(const struct tt_tune_row *rows, uint32_t n)
 {
     const struct tt_tune_row *untuned = untuned_of(rows, n);
@@ -67,20 +67,20 @@ void tune_show_head(const struct tt_tunefile *f, FILE *to)
 
 void tune_show_columns(enum tt_coll_kind kind, FILE *to)
 {
-    fprintf(to, "#\n# %s\n#%11s %11s  %-24s %9s %3s %2s %11s   %-24s %11s %6s   %-24s %11s\n", tt_coll_name(kind),
-            "size", "call's", "best", "segment", "st", "l", "time (us)", "untuned", "time (us)", "ratio", "next",
-            "time (us)");
+    fprintf(to, "#\n# %s\n#%11s %11s  %-24s %9s %7s %5s %11s   %-24s %11s %6s   %-24s %11s\n", tt_coll_name(kind),
+            "size (B)", "count (B)", "best", "segment", "streams", "lanes", "time (us)", "untuned", "time (us)",
+            "ratio", "next", "time (us)");
 }
 
 void tune_show_size(const struct tt_tune_row *rows, uint32_t n, uint32_t nranks, FILE *to)
 {
     const struct tt_tune_row *untuned = untuned_of(rows, n);
-    char lanes[8] = "-";        /* all that there are */
+    char lanes[8] = "-";        /* all lanes */
     uint32_t next = 1;
 
     if (rows->segments.lanes)
         snprintf(lanes, sizeof lanes, "%u", rows->segments.lanes);
-    fprintf(to, " %11llu %11llu  %-24s %9llu %3u %2s %11.2f", (unsigned long long)larger_bytes(rows, nranks),
+    fprintf(to, " %11llu %11llu  %-24s %9llu %7u %5s %11.2f", (unsigned long long)larger_bytes(rows, nranks),
             (unsigned long long)rows->bytes, idea_of(rows), (unsigned long long)rows->segments.segment_bytes,
             rows->segments.streams, lanes, rows->median_us);
     if (untuned)
@@ -117,7 +117,7 @@ void tune_show_summary(const struct tt_tunefile *f, FILE *to)
     }
     fputs("#\n", to);
     if (n)
-        fprintf(to, "# untuned over best: %.3f in the geometric mean of %u, at most %.2f (%s of %llu bytes)\n",
+        fprintf(to, "# untuned time / best time: geometric mean %.3f over %u calls, maximum %.2f (%s of %llu bytes)\n",
                 exp(logs / n), n, highest, tt_coll_name(worst->kind),
                 (unsigned long long)larger_bytes(worst, f->nranks));
 }
@@ -139,7 +139,7 @@ void tune_show(const struct tt_tunefile *f, FILE *to)
 
 /* ---- the drawing ---------------------------------------------------------------------------------------- */
 
-/* The best segments of each size of the algorithm that `of` names. */
+/* Adds the fastest row of each size for the algorithm of row `of`. */
 static uint32_t add_series(const struct tt_tunefile *f, const struct tt_tune_row *of, struct sim_point *points)
 {
     uint64_t last = 0;
@@ -177,9 +177,9 @@ tutti_status tune_plot(const struct tt_tunefile *f, enum tt_coll_kind kind, cons
         if (row->kind == kind && is_first_of_its_name(f, row))
             n += add_series(f, row, points + n);
     snprintf(title, sizeof title, "%s on %u ranks over %s, measured", tt_coll_name(kind), f->nranks, f->wires);
-    snprintf(subtitle, sizeof subtitle, "time over the bytes of the larger buffer; %s, %s", f->host, f->date);
+    snprintf(subtitle, sizeof subtitle, "time by size of the larger buffer; %s, %s", f->host, f->date);
     st = n ? sim_plot(path, title, subtitle, points, n)
-           : tt_fail(TUTTI_ERR_INVALID, "tune file %s has no rows of %s", f->path, tt_coll_name(kind));
+           : tt_fail(TUTTI_ERR_INVALID, "tune file %s contains no rows of %s", f->path, tt_coll_name(kind));
     free(points);
     return st;
 }

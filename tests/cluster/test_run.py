@@ -111,7 +111,7 @@ class FailedOutput(ClusterTest):
     def test_a_full_device_is_reported_once_and_fails(self):
         with open("/dev/full", "w") as full:
             done = self.run_into(full, "-n", 2, "sh", "-c", "seq 5; seq 1000")
-        self.assertEqual(done.stderr, "tutti run: cannot write standard output: No space left on device; the rest of it is lost\n")
+        self.assertEqual(done.stderr, "tutti run: cannot write standard output: No space left on device (further output is lost)\n")
         self.assertEqual(done.returncode, 1)
 
     def test_a_failed_rank_keeps_its_exit_status_on_a_full_device(self):
@@ -239,7 +239,7 @@ class Mistakes(ClusterTest):
             program.chmod(0o755)
             done = self.run_tutti("-n", 1, "here", inside=("env", "-C", folder))
         self.assertEqual(done.returncode, 127)
-        self.assertIn('"here": not found in PATH; "./here" is in the current directory', done.stderr)
+        self.assertIn('"here": not found in PATH (use "./here" for the file in the current directory)', done.stderr)
 
     def test_a_program_that_may_not_run_is_named(self):
         done = self.run_tutti("-n", 1, "/etc/passwd")
@@ -276,7 +276,7 @@ class Mistakes(ClusterTest):
                 done = self.run_tutti("-n", 2, "--hostfile", path, "true")
                 self.assertEqual(done.returncode, 2)
                 self.assertIn(says, done.stderr)
-                self.assertIn(f"that is line 2 of the host file {path}\n", done.stderr)
+                self.assertIn(f"the error is in line 2 of the host file {path}\n", done.stderr)
             done = self.run_tutti("-n", 2, "--hostfile", folder, "true")
             self.assertEqual(done.returncode, 2)
             self.assertIn(f"cannot read the host file {folder}", done.stderr)
@@ -375,13 +375,13 @@ class Failure(ClusterTest):
         self.assertIn("rank 1", done.stderr)
 
     def test_who_waits_for_a_rank_that_ended_without_joining_is_told_at_once(self):
-        for end, says in (("exit 0", "ended with status 0"), ("kill -9 $$", "was killed by signal 9")):
+        for end, says in (("exit 0", "exited with status 0"), ("kill -9 $$", "was killed by signal 9")):
             done = self.run_tutti("-n", 3, "--survive", "--timeout", 10 * PATIENCE_S, "sh", "-c",      # far beyond our own patience
                                   f"[ $TUTTI_RANK = 2 ] && {end}; exec {MEET} twice")
             self.assertNotEqual(done.returncode, 0)
-            self.assertEqual(done.stderr.count(f"tutti run: rank 2 {says} without joining; the others wait for it"), 1, done.stderr)
+            self.assertEqual(done.stderr.count(f"tutti run: rank 2 {says} before joining; the other ranks wait for it"), 1, done.stderr)
             for rank in range(2):
-                self.assertIn(f"start-up of rank {rank}: rank 2 {says} without joining", done.stderr)
+                self.assertIn(f"start-up of rank {rank}: rank 2 {says} before joining", done.stderr)
 
     def test_ranks_that_meet_learn_of_each_death_also_of_rank_0s(self):
         env = environment()

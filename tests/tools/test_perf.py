@@ -291,7 +291,7 @@ class Starting(unittest.TestCase):
     def test_inside_a_job_another_number_of_ranks_is_status_2(self):
         done = perf("allreduce", "--ranks", 4, environment={"TUTTI_RANK": "1", "TUTTI_SIZE": "3", "TUTTI_RENDEZVOUS": "tcp://127.0.0.1:1"})
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertEqual(done.stderr, "tutti perf: --ranks 4, differs from the 3 ranks of the current job\n")
+        self.assertEqual(done.stderr, "tutti perf: --ranks 4 differs from the 3 ranks of the current job\n")
 
     def test_inside_a_job_its_ranks_are_taken(self):
         with tempfile.TemporaryDirectory() as place:

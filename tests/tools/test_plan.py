@@ -178,7 +178,7 @@ class Show(unittest.TestCase):
 
     def test_131072_ranks_are_shown_a_few_rounds_at_a_time(self):
         text = done(self, "show", "allgather", "ring", "--ranks", "131072", "--rank", "70000", "--rounds", "2")
-        self.assertIn("and 131069 more of 131071 rounds", text)
+        self.assertIn("... 131069 more of 131071 rounds are not shown", text)
 
     def test_every_algorithm_is_shown(self):
         for coll, name in of_turn(algos()):
@@ -278,7 +278,7 @@ class Outside(unittest.TestCase):
             self.assertIn("\nneeds 4 ranks", shown.stdout)
             self.assertRegex(shown.stdout, r"put +.* -> +1 .* from 2")
             looked = plan("congestion", "allgather", "sockets4", "--sockets", "2", algorithms=PLAN)
-            self.assertIn("of 12 transfers 12 congestion-free", looked.stdout)
+            self.assertIn("12 transfers: 12 congestion-free", looked.stdout)
             drawn = plan("draw", "allgather", "sockets4", "-o", f"{folder}/plan.svg", algorithms=PLAN)
             self.assertEqual((drawn.returncode, drawn.stderr), (0, ""))
             self.assertEqual(Path(folder, "plan.svg").read_text().count('data-from="'), 12)
@@ -337,7 +337,7 @@ class Needs(unittest.TestCase):
     def test_an_algorithm_that_cannot_do_a_call_says_what_it_needs(self):
         result = plan("show", "barrier", "onestep", "--ranks", "16")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("it needs 8 ranks or fewer\n", result.stderr)
+        self.assertIn("(it needs 8 ranks or fewer)\n", result.stderr)
 
     def test_what_is_chosen_for_short_calls_only_does_any_where_it_is_named(self):
         named = [a for a in listed() if a["needs"].endswith("; any number of bytes if selected by name")]
@@ -363,7 +363,7 @@ class Needs(unittest.TestCase):
         self.assertIn("it needs 4 ranks", named.stderr)
         perf = subprocess.run([TUTTI, "perf", "-n", "2", "allgather", "--algo", "sockets4", "--max", "8"], env=env,
                               capture_output=True, text=True, timeout=60, check=False)
-        self.assertIn("does not support this call (it needs 4 ranks)", perf.stdout)
+        self.assertIn("does not support this call (it needs 4 ranks", perf.stdout)
 
     def test_a_name_lets_an_algorithm_have_the_memory_that_it_needs(self):
         needs = {a["name"]: a["needs"] for a in listed()}["alltoall_bruck"]
@@ -371,7 +371,7 @@ class Needs(unittest.TestCase):
         named = subprocess.run([*sim, "bruck"], capture_output=True, text=True, timeout=60, check=True)
         self.assertRegex(named.stdout, r"alltoall_bruck +\d")
         of_all = subprocess.run([*sim, "all"], capture_output=True, text=True, timeout=60, check=True)
-        self.assertIn(f"alltoall_bruck is omitted: it needs {needs}", of_all.stdout)
+        self.assertIn(f"alltoall_bruck is omitted (it needs {needs}", of_all.stdout)
         for coll, algo in (("alltoall", "bruck"), ("reduce_scatter", "halving"), ("reduce", "binomial")):
             perf = subprocess.run([TUTTI, "perf", "-n", "3", coll, "--algo", algo, "--min", "4M", "--max", "4M", "--iters", "1",
                                    "--warmup", "0", "--check"], capture_output=True, text=True, timeout=120, check=True)

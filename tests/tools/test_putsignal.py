@@ -70,8 +70,8 @@ class Arguments(Case):
         (["--trips", "0"], "--trips 0"),
     ]
     SIM = [
-        (["--nodes", "1"], "--nodes 1"),
-        (["--per-node", "0"], "--per-node 0"),
+        (["--hosts", "1"], "--hosts 1"),
+        (["--ranks-per-host", "0"], "--ranks-per-host 0"),
         (["--latency-us", "-1"], "--latency-us"),
         (["--gbit-s", "0"], "--gbit-s 0"),
         (["--op-ns", "nan"], "--op-ns nan"),
@@ -96,14 +96,14 @@ class Arguments(Case):
 
 class Simulated(Case):
     def test_lists_and_ranges_are_all_simulated(self):
-        lines = self.lines("sim", "putsignal", "--nodes", "2..5", "--concurrency", "1..6", "--bytes", "4K..20K", "--mode", "full")
+        lines = self.lines("sim", "putsignal", "--hosts", "2..5", "--concurrency", "1..6", "--bytes", "4K..20K", "--mode", "full")
         self.assertEqual({line["hosts"] for line in lines}, {2, 4, 5})
         self.assertEqual({line["transfers"] for line in lines}, {1, 2, 4, 6})
         self.assertEqual({line["bytes"] for line in self.bursts(lines)}, {4096, 16384, 20480})
         self.assertTrue(all(line["share"] is None for line in self.bursts(lines)))      # put-only was not asked for
 
     def test_shares_and_fits_are_those_of_the_model(self):
-        lines = self.lines("sim", "putsignal", "--nodes", 8, "--bytes", "4K..4M", "--latency-us", 1000, "--gbit-s", 0.4)
+        lines = self.lines("sim", "putsignal", "--hosts", 8, "--bytes", "4K..4M", "--latency-us", 1000, "--gbit-s", 0.4)
         for mode in MODES:
             only, = self.bursts(lines, mode="put-only", bytes=4096)
             row, = self.bursts(lines, mode=mode, bytes=4096)
@@ -156,7 +156,7 @@ class Real(Case):
                                               "--group", group, "--rounds", 1, "--iters", 1, "--check"))
                 said = {row["mode"]: (row["group"], row["wrong"], row["signals"], row["drains"], row["fences"]) for row in rows}
                 self.assertEqual(said, {"decoupled": (group, 0, 6, each, 0), "full": (group, 0, 6, 0, each)})
-                model = self.bursts(self.lines("sim", "putsignal", "--nodes", 3, "--per-node", 1, "--concurrency", 6, "--bytes", 3000, "--mode",
+                model = self.bursts(self.lines("sim", "putsignal", "--hosts", 3, "--ranks-per-host", 1, "--concurrency", 6, "--bytes", 3000, "--mode",
                                                "decoupled,full", "--group", group))
                 self.assertEqual({row["mode"]: (row["drains"], row["fences"]) for row in model}, {"decoupled": (each, 0), "full": (0, each)})
 
@@ -192,7 +192,7 @@ class Real(Case):
     def test_latency_without_shared_memory_is_refused(self):
         done = tutti("perf", "putsignal", "--latency", "-n", 2, "--wire", "tcp", "--rounds", 1, "--trips", 1)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("mapped", done.stderr)
+        self.assertIn("ranks 0 and 1 can both map", done.stderr)
 
     def test_between_hosts_only_ranks_of_others_are_sent_to(self):
         why = wan.why_not()

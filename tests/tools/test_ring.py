@@ -73,7 +73,7 @@ class Ring(unittest.TestCase):
             done = order("--matrix", path, "--svg", Path(folder) / "ring.svg")
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertIn("order: a d b c & co\n", done.stdout)
-            self.assertIn("worth it", done.stdout)
+            self.assertIn("change of the order: pays off", done.stdout)
             drawn = ET.parse(Path(folder) / "ring.svg").getroot()
             framed = [e for e in drawn.iter("{http://www.w3.org/2000/svg}rect") if e.get("stroke") == "#d55e00"]
             self.assertEqual(len(framed), 4)
@@ -83,7 +83,7 @@ class Ring(unittest.TestCase):
 
     def test_what_cannot_be_is_said(self):
         one_way = {"bandwidth_mbit_s": [[0, 5], [0, 0]], "latency_ms": [[0, 0], [0, 0]]}
-        for text, says in ((json.dumps(one_way), "the existing links form no ring"), ("{", "unexpected end"), ('{"x": 1}', ':1: unknown key "x"')):
+        for text, says in ((json.dumps(one_way), "no ring exists over the given links"), ("{", "unexpected end"), ('{"x": 1}', ':1: unknown key "x"')):
             done = order("--matrix", "-", text=text)
             self.assertEqual((done.returncode, done.stdout), (1, ""))
             self.assertIn(says, done.stderr)

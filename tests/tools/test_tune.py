@@ -115,7 +115,7 @@ class Measuring(TuneTest):
         shown = tutti("tune", "--show", self.file)
         self.assertEqual((shown.returncode, shown.stderr), (0, ""))
         self.assertEqual([line for line in done.stdout.splitlines() if "tune.json" not in line], shown.stdout.splitlines())
-        self.assertIn("untuned over best", shown.stdout)
+        self.assertIn("untuned time / best time", shown.stdout)
 
     def test_plot_draws_a_line_for_each_algorithm(self):
         self.write(4, [row("reduce", size, algo, median_us=size / 10) for algo in ("flat", "chain") for size in (8, 80, 800)])
