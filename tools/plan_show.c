@@ -29,7 +29,7 @@ static const struct argp_option options[] = {
     { "json", OPT_JSON, NULL, 0,
       "print the programs of all ranks as a JSON plan (docs/plan-format.md)", 3 },
     { "name", OPT_NAME, "NAME", 0,
-      "with --json: name of the plan, e.g. \"allgather_mine\"; must be unique if the plan is to be "
+      "with --json: name of the plan, e.g. \"allgather_mine\"; must be unique if the plan will be "
       "loaded", 3 },
     { 0 },
 };

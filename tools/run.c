@@ -195,8 +195,8 @@ static int open_stream(const struct job *j, uint32_t rank, struct sink *ours, st
     if (j->opt->output == OUTPUT_DIR)
         return open_file(j, rank, ours->fd == STDOUT_FILENO ? "out" : "err");
     if (pipe2(ends, O_CLOEXEC) != 0) {
-        fprintf(stderr, "tutti run: cannot create a pipe (pipe2): %s%s\n", strerror(errno),
-                errno == ENOSYS || errno == EPERM ? " (if a sandbox rejects this system call, allow it there)" : "");
+        fprintf(stderr, "tutti run: pipe2 failed: %s%s\n", strerror(errno),
+                errno == ENOSYS || errno == EPERM ? " (a sandbox denies the system call: allow it there)" : "");
         return -1;
     }
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
@@ -469,7 +469,7 @@ static int open_signals(void)
     if (fd < 0) {
         fprintf(
             stderr,
-            "tutti run: cannot receive signals (signalfd): %s (signals will end the job at once; if a sandbox rejects this system call, allow it there)\n",
+            "tutti run: signalfd failed: %s (signals end the job at once; if a sandbox denies the system call, allow it there)\n",
             strerror(errno));
         sigprocmask(SIG_UNBLOCK, &set, NULL);
     }

@@ -251,7 +251,7 @@ class Congestion(unittest.TestCase):
     def test_text_says_the_same(self):
         text = done(self, "congestion", "allgather", "doubling", "--ranks", "4", "--sockets", "2")
         self.assertEqual(len(re.findall(r"-> .*duplicate", text)), 4)
-        self.assertIn("of 8 transfers 4 congestion-free, 0 serialized, 0 incast, 4 duplicate", text)
+        self.assertIn("8 transfers: 4 congestion-free, 0 serialized, 0 incast, 4 duplicate", text)
 
 
     def test_what_runs_on_four_gpus_in_two_sockets_are_the_three_phases(self):
@@ -403,7 +403,7 @@ class Mistakes(unittest.TestCase):
             (("show", "barrier", "dissemination", "--in-place"), 1, "no in-place form"),
             (("show", "send", "direct"), 1, "needs 2 ranks"),
             (("show", "allgather", "ring", "--json", "--rank", "1"), 2, "excludes --rank"),
-            (("draw", "allgather", "ring", "--ranks", "100000"), 1, "at most 128"),
+            (("draw", "allgather", "ring", "--ranks", "100000"), 1, "the maximum is 128"),
             (("draw", "allgather", "ring", "--rounds", "9-12"), 1, "invalid round: 9 (the plan has"),
             (("draw", "allgather", "ring", "--rounds", "x"), 2, "two round numbers"),
             (("draw", "allgather", "ring", "-o", "/nowhere/plan.svg"), 1, "cannot write /nowhere/plan.svg"),
