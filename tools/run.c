@@ -701,7 +701,7 @@ static bool raise_descriptors(uint32_t nranks)
         return true;
     fprintf(
         stderr,
-        "tutti run: cannot start %u ranks: RLIMIT_NOFILE is %llu (must be at least %llu; raise it with ulimit -n)\n",
+        "tutti run: cannot start %u ranks: RLIMIT_NOFILE is %llu, and at least %llu are needed (raise it with ulimit -n)\n",
         nranks, (unsigned long long)limit.rlim_cur, (unsigned long long)needed);
     return false;
 }

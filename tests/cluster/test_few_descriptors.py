@@ -33,7 +33,7 @@ class FewDescriptors(unittest.TestCase):
                     self.assertEqual(done.stdout.count("the sum is 6"), RANKS, done.stdout)
                     ran += 1
                     continue
-                found = re.search(r"RLIMIT_NOFILE is (\d+) \(must be at least (\d+);", done.stderr)
+                found = re.search(r"RLIMIT_NOFILE is (\d+), and at least (\d+) are needed", done.stderr)
                 self.assertIsNotNone(found, done.stderr)
                 self.assertEqual(int(found[1]), limit)
                 self.assertGreater(int(found[2]), limit)

@@ -412,7 +412,7 @@ class Mistakes(unittest.TestCase):
             (("draw", "allreduce", "ring", "--ranks", "128"), 1, "too many arrows"),
             (("show", "allgather", "ring", "--name", "allgather_mine"), 2, "--name needs --json"),
             (("show", "allgather", "ring", "--json", "--name", "mine"), 1, 'must be "allgather_"'),
-            (("draw", "alltoall", "direct", "--ranks", "8", "--ranks-per-host", "4", "--hosts", "3"), 1, "fill 2 hosts, not 3"),
+            (("draw", "alltoall", "direct", "--ranks", "8", "--ranks-per-host", "4", "--hosts", "3"), 1, "invalid number of hosts: 3 (8 ranks with 4 per host use 2 hosts)"),
             (("congestion", "allgather", "ring", "--ranks", "6", "--sockets", "4"), 1, "must be a multiple of the 4 sockets"),
             (("congestion", "allgather", "ring", "--topo", "x", "--hosts", "2"), 2, "excludes --hosts"),
             (("congestion", "allgather", "ring", "--topo", "/nowhere/topo.json"), 1, "/nowhere/topo.json"),
