@@ -104,7 +104,8 @@ static tutti_status first_run(const struct sweep *s, const struct perf_case *c, 
     return check(s, c, wrong);
 }
 
-/* Measures a case, with a check before. Out of place, the input is unchanged, so the result is also checked afterwards. */
+/* Measures a case, with a check before. Out of place, the input is unchanged, so the result is also checked
+ * afterwards. */
 static tutti_status measure(const struct sweep *s, const struct perf_case *c, struct perf_row *row)
 {
     struct perf_effort effort = s->o->effort;
@@ -144,7 +145,8 @@ static void say_failed(const struct sweep *s, const struct perf_case *c, tutti_s
     tool_failed(who, what, st);
 }
 
-/* Measures one size, in place or out of place. *row stays unmeasured if the forced algorithm does not support the call. */
+/* Measures one size, in place or out of place. *row stays unmeasured if the forced algorithm does not support the
+ * call. */
 static tutti_status pass(struct sweep *s, struct perf_case *c, size_t bytes, struct perf_row *row)
 {
     tutti_status st;

@@ -1,6 +1,6 @@
-/* Each token is routed to k different experts, which are drawn from a Zipf or uniform distribution. Experts are assigned to
- * ranks. The send buffer of a rank contains its tokens sorted by expert, one piece per expert. The same exchange is then
- * performed by all methods, in turn, and each result is compared with the routing. */
+/* Each token is routed to k different experts, which are drawn from a Zipf or uniform distribution. Experts are
+ * assigned to ranks. The send buffer of a rank contains its tokens sorted by expert, one piece per expert. The same
+ * exchange is then performed by all methods, in turn, and each result is compared with the routing. */
 #include "perf_a2av.h"
 
 #include <argp.h>
@@ -132,7 +132,7 @@ struct exchange {
     size_t *lengths;            /* [nranks][experts] bytes of all ranks, for the method `known` and the check */
     size_t *indices, *block_lens;
     size_t max_length, max_total;   /* bytes; a token is sent to an expert at most once */
-    size_t pad_bytes, seen_bytes;   /* of a padded block: the largest possible, and the largest actual size from one rank to another */
+    size_t pad_bytes, seen_bytes;   /* largest possible and largest actual size from one rank to another */
     uint8_t *send, *recv, *packed, *padded, *padded_in;
     void **recvbuffs;
     size_t *all_lengths, *gathered;
@@ -218,7 +218,8 @@ static uint64_t buffer_bytes(const struct options *o, uint64_t n)
     return out;
 }
 
-/* Computes sizes and lists, and allocates buffers. Every rank has the sizes of all ranks, so that it can check its results. */
+/* Computes sizes and lists, and allocates buffers. Every rank has the sizes of all ranks, so that it can check its
+ * results. */
 static void plan(struct exchange *x)
 {
     const struct options *o = x->o;
@@ -323,7 +324,8 @@ static tutti_status known(struct exchange *x, uint32_t arg)
                            x->recv_displs, TUTTI_U8, x->comm, NULL);
 }
 
-/* Gathers lengths and indices, then exchanges blocks of the largest possible size (with arg: of the largest actual size). */
+/* Gathers lengths and indices, then exchanges blocks of the largest possible size (with arg: of the largest actual
+ * size). */
 static tutti_status padded(struct exchange *x, uint32_t arg)
 {
     const size_t bytes = arg ? x->seen_bytes : x->pad_bytes;
@@ -400,7 +402,7 @@ static void take_methods(struct options *o, struct argp_state *state, const char
     }
 }
 
-/* ---- received data ------------------------------------------------------------------------------------------------ */
+/* ---- received data ------------------------------------------------------------------------------------------ */
 
 static const uint8_t *came_from(const struct exchange *x, const struct method *w, uint32_t sender)
 {
@@ -409,7 +411,8 @@ static const uint8_t *came_from(const struct exchange *x, const struct method *w
     return w->replays ? x->arrived.recvbuffs[sender] : x->recvbuffs[sender];
 }
 
-/* The number of received bytes that differ from the sent ones. Pieces keep their offsets, or (known, padded) are contiguous. */
+/* The number of received bytes that differ from the sent ones. Pieces keep their offsets, or (known, padded) are
+ * contiguous. */
 static uint64_t wrong_bytes(const struct exchange *x, const struct method *w)
 {
     const bool packed = w->padded || w->run == known;

@@ -1,5 +1,5 @@
-/* Each rank reads the same commands from a separate pipe, so that ranks need not distribute commands, and sleeps in read between
- * them. All ranks detect an invalid command alike, and none runs it. */
+/* Each rank reads the same commands from a separate pipe, so that ranks need not distribute commands, and sleeps in
+ * read between them. All ranks detect an invalid command alike, and none runs it. */
 #include "perf_interactive.h"
 
 #include <errno.h>
@@ -190,8 +190,8 @@ free:
     return st;
 }
 
-/* Opens a pipe of the driver without waiting for its other end. If the driver has exited, reads return end of file and writes
- * fail, whereas a blocking open would hang. */
+/* Opens a pipe of the driver without waiting for its other end. If the driver has exited, reads return end of file
+ * and writes fail, whereas a blocking open would hang. */
 static FILE *open_pipe(const char *dir, const char *name, int flags)
 {
     char path[4096];

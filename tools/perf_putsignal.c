@@ -140,7 +140,7 @@ static const struct argp argp = {
            "  tutti perf putsignal --latency\n",
 };
 
-/* ---- bursts ------------------------------------------------------------------------------------------------------------ */
+/* ---- bursts ------------------------------------------------------------------------------------------------- */
 
 struct sweep {
     const struct options *o;
@@ -272,7 +272,7 @@ static tutti_status all_cases(struct sweep *s)
     return st;
 }
 
-/* ---- latency ------------------------------------------------------------------------------------------------------------ */
+/* ---- latency ------------------------------------------------------------------------------------------------ */
 
 static void print_ball(const struct options *o, const struct putsignal_latency *l, enum putsignal_ball ball)
 {
@@ -320,7 +320,7 @@ static tutti_status latency(const struct options *o, tutti_comm *comm)
     return TUTTI_OK;
 }
 
-/* ---- a rank ------------------------------------------------------------------------------------------------------------- */
+/* ---- a rank ------------------------------------------------------------------------------------------------- */
 
 /* Checks the options that depend on the number of ranks. */
 static bool suits(const struct options *o, uint32_t nranks, bool speak)

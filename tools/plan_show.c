@@ -8,7 +8,7 @@
 #include "option_values.h"
 #include "sched/json.h"
 
-#define RANKS_TOLD_MAX 128u         /* for more ranks, the origins of data are not shown, as that needs the programs of all ranks */
+#define RANKS_TOLD_MAX 128u         /* maximum for showing the origins of data, which needs all programs */
 #define RANKS_JSON_MAX 1024u
 #define RANKS_MAX 131072u
 #define ROUNDS_DEFAULT 1000u

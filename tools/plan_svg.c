@@ -268,7 +268,8 @@ static bool note_holds(const struct picture *d, int note)
     }
 }
 
-/* Lists the classes of links in use, with their transfers and bytes. Draws them if `draw`. Returns the number of lines. */
+/* Lists the classes of links in use, with their transfers and bytes. Draws them if `draw`. Returns the number of
+ * lines. */
 static uint32_t legend(const struct picture *d, double y, bool draw)
 {
     uint32_t n[TT_DISTANCES] = { 0 }, lines = 0;

@@ -41,7 +41,7 @@ struct why {
     double simulated_ns[TT_TUNE_CANDIDATES];    /* 0: not simulated */
     const struct tt_tunefile *tune;     /* the tune file for these ranks; NULL: there is no such file */
     struct tt_tuned tuned;              /* its entry for the call; row NULL: no entry */
-    const char *unused;                 /* why no given tune file matches these ranks; NULL: one matches, or none is given */
+    const char *unused;                 /* why no given tune file matches these ranks; NULL: not so */
 };
 
 enum { OPT_JSON = 256, OPT_WIRE, OPT_CORES, OPT_SIMULATE };
@@ -185,7 +185,8 @@ static void simulate_walked(struct why *w)
     }
 }
 
-/* Whether a candidate is the selected one. With a tune file, only the algorithm is compared, because the file contains the segments. */
+/* Whether a candidate is the selected one. With a tune file, only the algorithm is compared, because the file
+ * contains the segments. */
 static bool is_chosen(const struct why *w, uint32_t i)
 {
     return w->tuned.row ? w->report.candidate[i].algo == w->choice.algo : i == w->report.chosen;

@@ -71,7 +71,7 @@ static const uint8_t *src_of(const struct putsignal_burst *b, uint32_t transfer,
     return b->src + (transfer + 97 * number) % SRC_STEPS * sizeof(uint64_t);
 }
 
-/* ---- creation and destruction ------------------------------------------------------------------------------------------------- */
+/* ---- creation and destruction ------------------------------------------------------------------------------- */
 
 static tutti_status find_shape(struct putsignal_burst *b, const struct putsignal_conf *conf)
 {
@@ -183,9 +183,10 @@ const char *putsignal_wire(const struct putsignal_burst *b)
     return b->device ? tt_engine_wire_of(b->comm->world->engine, b->comm->ranks[b->signals[0].peer]) : "?";
 }
 
-/* ---- the kernel ----------------------------------------------------------------------------------------------------------- */
+/* ---- the kernel --------------------------------------------------------------------------------------------- */
 
-/* A barrier of blocks, which sleep in it to leave the cores to the proxy. With pthread_barrier_t they would hang if a block failed to start. */
+/* A barrier of blocks, which sleep in it to leave the cores to the proxy. With pthread_barrier_t they would hang if
+ * a block failed to start. */
 struct meeting {
     pthread_mutex_t lock;
     pthread_cond_t over;
@@ -325,7 +326,7 @@ static tutti_status bursts(struct putsignal_burst *b, enum tt_putsignal_mode mod
     return st;
 }
 
-/* ---- measurement ------------------------------------------------------------------------------------------------------------------ */
+/* ---- measurement -------------------------------------------------------------------------------------------- */
 
 tutti_status putsignal_turn(struct putsignal_burst *b, enum tt_putsignal_mode mode, uint32_t n,
                             struct putsignal_turn *out)
@@ -357,7 +358,7 @@ tutti_status putsignal_turn(struct putsignal_burst *b, enum tt_putsignal_mode mo
     return st;
 }
 
-/* ---- checks -------------------------------------------------------------------------------------------------------------------- */
+/* ---- checks ------------------------------------------------------------------------------------------------- */
 
 /* Checks one transfer to this rank: waits for its signal, then compares its data at once. */
 static tutti_status check_one(struct putsignal_burst *b, enum tt_putsignal_mode mode, uint32_t source,

@@ -5,7 +5,8 @@
 #include "base/status.h"
 #include "comm/comm.h"
 
-/* Each kind uses one cache line: its flag or signal, followed by the 8 bytes, so that both are transferred in one line. */
+/* Each kind uses one cache line: its flag or signal, followed by the 8 bytes, so that both are transferred in one
+ * line. */
 #define LINE_BYTES 64u
 #define BYTES sizeof(uint64_t)
 #define LOOKS 20000u        /* polls of a thread before it yields its core */
@@ -105,7 +106,7 @@ static tutti_status rally(struct game *g, enum putsignal_ball ball, double *us)
     return st;
 }
 
-/* ---- all rounds ---------------------------------------------------------------------------------------------------- */
+/* ---- all rounds --------------------------------------------------------------------------------------------- */
 
 static tutti_status make_devices(struct game *g)
 {

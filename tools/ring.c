@@ -14,7 +14,7 @@
 #include "tool.h"
 
 #define SLICE_STEPS 20000u
-#define HANDSHAKE_ROUND_TRIPS 3u    /* TCP's, and two of TLS with the name and the token */
+#define HANDSHAKE_ROUND_TRIPS 3u    /* one of TCP, and two of TLS with name and token */
 #define GAIN_PERCENT 5u
 
 struct options {

@@ -1,5 +1,5 @@
-/* tutti run: starts the ranks of a job, forwards their output and signals, and ends them together. It also serves the rendezvous
- * of the ranks, so that no port must be chosen, and a missing rank 0 is reported like any other. */
+/* tutti run: starts the ranks of a job, forwards their output and signals, and ends them together. It also serves
+ * the rendezvous of the ranks, so that no port must be chosen, and a missing rank 0 is reported like any other. */
 #include "tool.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ struct rank {
     struct child child;
     int state, ended;           /* RANK_...; wait status of an ended rank */
     uint32_t place;             /* position in the order of detected ends */
-    uint64_t closed;            /* iteration in which its output ended, which happens first when a process exits; 0: open */
+    uint64_t closed;            /* iteration in which its output was closed; 0: open */
     bool told;                  /* its failure was reported, or was caused by this process */
     struct output out, err;
 };
@@ -204,7 +204,8 @@ static int open_stream(const struct job *j, uint32_t rank, struct sink *ours, st
     return ends[1];
 }
 
-/* Rank 0 gets the launcher's standard input: through a pipe if it is a terminal, which only the foreground group may read. */
+/* Rank 0 gets the launcher's standard input: through a pipe if it is a terminal, which only the foreground group may
+ * read. */
 static int open_input(struct job *j, uint32_t rank)
 {
     if (rank == 0 && !isatty(STDIN_FILENO) && fcntl(STDIN_FILENO, F_GETFD) >= 0)
@@ -328,7 +329,8 @@ static void note_status(struct job *j, int status)
         j->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Whether failure a was earlier than b, as far as is known: a killed rank did not fail because of the other; else by the end of output. */
+/* Whether failure a was earlier than b, as far as is known: a killed rank did not fail because of the other; else by
+ * the end of output. */
 static bool is_earlier(const struct rank *a, const struct rank *b)
 {
     const bool killed = signal_of(a), b_killed = signal_of(b);
@@ -357,8 +359,8 @@ static bool is_dying(const struct job *j, uint32_t rank)
     return j->ranks[rank].closed && j->ranks[rank].state == RANK_RUNNING;
 }
 
-/* Reports the first failure and ends the other ranks; with --survive, reports all failures. Waits a little, because other ranks
- * may detect the closed connections of a failed rank before this process detects its end. */
+/* Reports the first failure and ends the other ranks; with --survive, reports all failures. Waits a little, because
+ * other ranks may detect the closed connections of a failed rank before this process detects its end. */
 static void judge(struct job *j)
 {
     const uint64_t now_ns = tt_now_ns();
@@ -395,8 +397,8 @@ static bool read_status(struct job *j, uint32_t rank, int *status)
     return info.si_pid != 0;
 }
 
-/* Handles the end of a rank: forwards its last output, and records a failure. The rank stays a zombie until the job ends, so that
- * the number of its process group is not reused. */
+/* Handles the end of a rank: forwards its last output, and records a failure. The rank stays a zombie until the job
+ * ends, so that the number of its process group is not reused. */
 static void rank_ended(struct job *j, uint32_t rank)
 {
     struct rank *r = &j->ranks[rank];
@@ -589,8 +591,8 @@ static bool is_missed(const struct job *j, uint32_t rank)
            tt_serve_waits_for(j->serve, j->opt->nranks, rank);
 }
 
-/* Reports a rank that exited before it joined, also to the ranks that wait for it, which would otherwise wait until their
- * deadline. Ranks that arrive later get the same rank, because later failures may follow from it. */
+/* Reports a rank that exited before it joined, also to the ranks that wait for it, which would otherwise wait until
+ * their deadline. Ranks that arrive later get the same rank, because later failures may follow from it. */
 static void tell_who_will_not_join(struct job *j)
 {
     uint32_t rank = j->missed;
@@ -687,7 +689,7 @@ static bool prepare_output(const struct run_options *o)
 /* Raises the limit of open files to four per rank. False, with a message: the limit is too low. */
 static bool raise_descriptors(uint32_t nranks)
 {
-    enum { OWN = 12, A_RANK = 4 };      /* pipes, sockets and those used at start; per rank: output, errors, end, connection */
+    enum { OWN = 12, A_RANK = 4 };      /* of the launcher; per rank: output, errors, end, connection */
     const rlim_t wanted = A_RANK * (rlim_t)nranks + 256, needed = A_RANK * (rlim_t)nranks + OWN;
     struct rlimit limit;
 

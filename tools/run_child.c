@@ -28,8 +28,8 @@ static void quote(FILE *to, const char *text)
     fputc('\'', to);
 }
 
-/* Writes the script for the remote host. It runs the rank in a new session, and reads names of signals from standard input. If
- * that ends, the launcher or the connection has ended, and the script ends the rank. */
+/* Writes the script for the remote host. It runs the rank in a new session, and reads names of signals from standard
+ * input. If that ends, the launcher or the connection has ended, and the script ends the rank. */
 static void write_script(FILE *to, const struct child_conf *conf, const char *cwd)
 {
     fputs("exec 3<&0 </dev/null; cd ", to);
@@ -54,7 +54,8 @@ static void write_script(FILE *to, const struct child_conf *conf, const char *cw
           to);
 }
 
-/* "/bin/sh -c 'script'" as one argument, so that sh runs the script whatever the login shell is. NULL: out of memory. */
+/* "/bin/sh -c 'script'" as one argument, so that sh runs the script whatever the login shell is. NULL: out of
+ * memory. */
 static char *remote_command(const struct child_conf *conf)
 {
     char *script = NULL, *command = NULL, *cwd = getcwd(NULL, 0);
@@ -257,8 +258,8 @@ static bool is_there(const char *program)
     }
 }
 
-/* Reports why the program did not start. Returns the exit status. exec also returns EACCES for a missing program if a directory
- * of PATH is not readable, and ENOENT if the program exists, but its interpreter does not. */
+/* Reports why the program did not start. Returns the exit status. exec also returns EACCES for a missing program if
+ * a directory of PATH is not readable, and ENOENT if the program exists, but its interpreter does not. */
 static int print_not_started(const char *program, int err)
 {
     const bool there = is_there(program);
@@ -401,8 +402,8 @@ static void kill_all(const struct guarded *all, size_t n, int sig, bool elsewher
             kill(-all[i].pid, sig);
 }
 
-/* Reads the processes to guard. Pid 0 ends the guard. End of file without it means that the launcher was killed: the kernel has
- * killed the local ranks, but not their children, and remote shells need time to end their ranks. */
+/* Reads the processes to guard. Pid 0 ends the guard. End of file without it means that the launcher was killed: the
+ * kernel has killed the local ranks, but not their children, and remote shells need time to end their ranks. */
 static void guard(int from)
 {
     struct guarded *all = NULL, one;

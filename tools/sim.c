@@ -301,7 +301,8 @@ static tutti_status run_case(struct sim_run *run, const struct tt_algo *algo, co
     return TUTTI_OK;
 }
 
-/* The call of rank 0 at a size. *bytes: size of the larger buffer, which is rounded down to whole elements and equal blocks. */
+/* The call of rank 0 at a size. *bytes: size of the larger buffer, which is rounded down to whole elements and equal
+ * blocks. */
 static struct tt_coll coll_of(const struct sim_run *run, uint64_t *bytes, uint64_t block)
 {
     const struct sim_options *o = &run->o;
@@ -364,8 +365,8 @@ static void tell_left_out(struct sim_run *run, const struct tt_coll *c, uint64_t
            algo && algo->needs ? algo->needs : "a different call", algo ? tt_algo_if_named(algo) : "");
 }
 
-/* Lists the calls of the run, one per size, at most SIZES_MAX; bytes[]: sizes of their larger buffers. Sizes of a sweep that are
- * rounded to the same call are listed once. Returns their number. */
+/* Lists the calls of the run, one per size, at most SIZES_MAX; bytes[]: sizes of their larger buffers. Sizes of a
+ * sweep that are rounded to the same call are listed once. Returns their number. */
 static uint32_t calls_of(const struct sim_run *run, struct tt_coll calls[SIZES_MAX], uint64_t bytes[SIZES_MAX])
 {
     const struct sim_options *o = &run->o;
@@ -382,8 +383,8 @@ static uint32_t calls_of(const struct sim_run *run, struct tt_coll calls[SIZES_M
     return n;
 }
 
-/* The algorithm of a call: of that name, or the cheapest if `name` is NULL. Returns NULL if it does not support the call; with
- * "all", also if it is used only by name. */
+/* The algorithm of a call: of that name, or the cheapest if `name` is NULL. Returns NULL if it does not support the
+ * call; with "all", also if it is used only by name. */
 static const struct tt_algo *algo_of(const struct sim_run *run, const struct tt_coll *c, const char *name)
 {
     const struct tt_algo *algo = name ? tt_algo_find(c, name) : cheapest(run, c);
@@ -391,7 +392,8 @@ static const struct tt_algo *algo_of(const struct sim_run *run, const struct tt_
     return algo && run->o.algos && strcmp(run->o.algos, "all") == 0 && !tt_algo_fits(algo, c) ? NULL : algo;
 }
 
-/* Runs all sizes of one algorithm, or of the cheapest one of each size if `name` is NULL. Omits calls that are not supported. */
+/* Runs all sizes of one algorithm, or of the cheapest one of each size if `name` is NULL. Omits calls that are not
+ * supported. */
 static tutti_status run_sizes(struct sim_run *run, const char *name)
 {
     struct tt_coll calls[SIZES_MAX];

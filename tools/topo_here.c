@@ -28,7 +28,8 @@ static bool read_labels(struct topo_here *h, const struct tt_topo *description)
     return false;
 }
 
-/* Describes a rank that may use the CPUs of the set (NULL: not bound, or unknown). `ours`: it uses the GPU of this process. */
+/* Describes a rank that may use the CPUs of the set (NULL: not bound, or unknown). `ours`: it uses the GPU of this
+ * process. */
 static void tell(const struct topo_here *h, const cpu_set_t *set, bool ours, enum tt_node_kind node,
                  struct topo_rank *out)
 {

@@ -285,7 +285,7 @@ void topo_levels_json(const struct topo_here *h, struct json_object *out)
         json_object_object_add(out, "measured", measured_json(h));
 }
 
-/* ---- a description --------------------------------------------------------------------------------------------------- */
+/* ---- a description ------------------------------------------------------------------------------------------ */
 
 static bool names_differ(const struct topo_here *h)
 {

@@ -154,8 +154,8 @@ static bool find_slots(struct hosts *h, const struct tt_topo *t)
     return true;
 }
 
-/* Finds the groups of hosts at each level, as for ranks. False, after an error message: out of memory, or no host has a label for the
- * level of a rule. */
+/* Finds the groups of hosts at each level, as for ranks. False, after an error message: out of memory, or no host
+ * has a label for the level of a rule. */
 static bool find_groups(const struct options *o, const struct tt_topo *t, const struct hosts *h,
                         struct tt_order_host *out)
 {

@@ -85,7 +85,8 @@ static struct size group_size(const struct tt_topo *t, int level)
     return s;
 }
 
-/* Draws the contents of a group: ranks, or an open group of the level below with closed ones beside it. All sockets are open. */
+/* Draws the contents of a group: ranks, or an open group of the level below with closed ones beside it. All sockets
+ * are open. */
 static struct size inner_size(const struct tt_topo *t, int level)
 {
     struct size s;

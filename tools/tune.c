@@ -213,7 +213,8 @@ static size_t next_size(const struct tune_options *o, size_t bytes)
     return bytes > SIZE_MAX / o->factor ? SIZE_MAX : bytes * o->factor;
 }
 
-/* Calls visit for each selected collective and size, until it fails. Sizes that round to the same value are visited once. */
+/* Calls visit for each selected collective and size, until it fails. Sizes that round to the same value are visited
+ * once. */
 static tutti_status sweep(struct tuning *t, tutti_status (*visit)(struct tuning *t, struct perf_case *c),
                           void (*begin)(const struct tuning *t, const struct perf_coll *coll))
 {

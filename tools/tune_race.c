@@ -66,7 +66,8 @@ static tutti_status enter_all(struct tune_race *r)
     return TUTTI_OK;
 }
 
-/* Adds variants with 1/4, 1/2, 2 and 4 times the segment size, another number of streams, and fewer lanes, if they differ. */
+/* Adds variants with 1/4, 1/2, 2 and 4 times the segment size, another number of streams, and fewer lanes, if they
+ * differ. */
 static void vary(struct tune_race *r, const struct tune_candidate *of)
 {
     const struct tt_tune_conf conf = conf_of(r->comm);
@@ -92,8 +93,8 @@ static void vary(struct tune_race *r, const struct tune_candidate *of)
 
 /* ---- measuring ------------------------------------------------------------------------------------------ */
 
-/* Makes the communicator run the call as this candidate, by a tune file of one row, so that the measurement matches a job that
- * uses the file. */
+/* Makes the communicator run the call as this candidate, by a tune file of one row, so that the measurement matches
+ * a job that uses the file. */
 static void become(struct tune_race *r, const struct tune_candidate *c, struct tt_tune_row *row,
                    struct tt_tunefile *file)
 {
