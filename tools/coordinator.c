@@ -105,7 +105,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case 'l':
         if (o->conf.nlisten == LISTEN_MAX)
-            argp_error(state, "too many addresses: --listen %s (at most %d)", arg, LISTEN_MAX);
+            argp_error(state, "too many addresses: --listen %s (the maximum is %d)", arg, LISTEN_MAX);
         o->listen[o->conf.nlisten++] = arg;
         return 0;
     case 'j':

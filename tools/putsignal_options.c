@@ -9,7 +9,7 @@ static const struct argp_option argp_options[] = {
     { "concurrency", 'c', "LIST", 0,
       "transfers in flight per source: 96, or 8,96, or 1..128 in steps of factor 2 (default 96)", 1 },
     { "bytes", OPT_BYTES, "LIST", 0,
-      "bytes per transfer, with K, M or G: 4K, or 4K..4M in steps of factor 4 (default 4K..1M)", 1 },
+      "bytes per transfer: 4K, or 4K..4M in steps of factor 4 (default 4K..1M)", 1 },
     { "mode", OPT_MODE, "LIST", 0,
       "modes: put-only, coupled, decoupled, ordered, full (default: all)", 1 },
     { "sources", OPT_SOURCES, "N|all", 0,

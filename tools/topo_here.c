@@ -63,6 +63,12 @@ static void guess_ranks(struct topo_here *h, enum tt_node_kind node)
     }
 }
 
+static void out_of_memory(uint32_t nranks)
+{
+    fprintf(stderr, "tutti topo: out of memory for the layout of %u rank%s\n", nranks, TT_PLURAL(nranks));
+}
+
+/* Gathers the ranks of the job. False: an error was reported. */
 static bool gather_ranks(struct topo_here *h, enum tt_node_kind node)
 {
     const struct tt_world *w;
@@ -86,6 +92,8 @@ static bool gather_ranks(struct topo_here *h, enum tt_node_kind node)
     tell(h, known ? &set : NULL, true, node, &mine);
     h->nranks = (uint32_t)tutti_comm_size(comm);
     h->ranks = calloc(h->nranks, sizeof *h->ranks);
+    if (!h->ranks)
+        out_of_memory(h->nranks);
     ok = h->ranks && tutti_allgather(&mine, h->ranks, sizeof mine, TUTTI_U8, comm, NULL) == TUTTI_OK;
     tutti_comm_destroy(comm);
     return ok;
@@ -110,6 +118,8 @@ bool topo_here_find(struct topo_here *out, const struct tt_topo *description, ui
         ok = h->ranks;
         if (ok)
             guess_ranks(h, node);
+        else
+            out_of_memory(nranks);
     }
     if (ok && h->nranks) {
         struct tt_told *places = calloc(h->nranks, sizeof *places);
@@ -118,11 +128,11 @@ bool topo_here_find(struct topo_here *out, const struct tt_topo *description, ui
             places[r] = h->ranks[r].place;
         ok = places && tt_layout_derive(&h->layout, places, h->nranks);
         free(places);
+        if (!ok)
+            out_of_memory(h->nranks);
     }
-    if (!ok) {
-        fprintf(stderr, "tutti topo: out of memory for the layout of the ranks\n");
+    if (!ok)
         topo_here_free(h);
-    }
     return ok;
 }
 

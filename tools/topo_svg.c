@@ -196,7 +196,7 @@ static bool tells_nothing(const struct tt_topo *t)
 static double draw_table(FILE *f, const struct tt_topo *t, double x, double y)
 {
     static const double columns[] = { 0, 130, 235, 370 };
-    static const char *const heads[] = { "distance", "latency", "rate", "uplink of a group" };
+    static const char *const heads[] = { "distance", "latency", "rate", "subgroup uplink" };
 
     if (tells_nothing(t)) {
         topo_svg_label(f, x, y, 13, "start", "latency and rate are not set");
@@ -221,7 +221,7 @@ static double draw_table(FILE *f, const struct tt_topo *t, double x, double y)
         topo_svg_box(f, x, y - 13, 16, 16, topo_level_colours[d], "#888");
         topo_svg_label(f, x + 24, y, 13, "start", tt_distance_name((enum tt_distance)d));
         topo_svg_label(f, x + columns[1], y, 13, "start", latency);
-        topo_svg_label(f, x + columns[2], y, 13, "start", d > TT_NEAR_RACK && l->bytes_per_s <= 0 ? "its rails'" : rate);
+        topo_svg_label(f, x + columns[2], y, 13, "start", d > TT_NEAR_RACK && l->bytes_per_s <= 0 ? "rail rate" : rate);
         topo_svg_label(f, x + columns[3], y, 13, "start", uplink);
     }
     return y;
@@ -360,7 +360,7 @@ void topo_here_draw(const struct topo_here *h, FILE *f)
     uint32_t rows = rows_of(h, TT_UNKNOWN);
     const double boxes = nsockets + unknown > 0 ? nsockets + unknown : 1;
     double height, w;
-    char title[320], cores[32] = "number unknown";
+    char title[320], cores[32] = "unknown";
 
     if (h->machine.ncores)
         snprintf(cores, sizeof cores, "%u", h->machine.ncores);

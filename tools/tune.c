@@ -176,7 +176,7 @@ static tutti_status add_rows(struct tuning *t, struct tune_race *race)
     const uint32_t n = tune_race_rows(race, f->row + f->nrows);
 
     if (f->nrows + n > TT_TUNE_ROWS_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "too many rows: a tune file has at most %u (use fewer sizes)", TT_TUNE_ROWS_MAX);
+        return tt_fail(TUTTI_ERR_INVALID, "too many rows for a tune file (the maximum is %u; use fewer sizes)", TT_TUNE_ROWS_MAX);
     clear_progress(t);
     if (t->rank == 0)
         tune_show_size(f->row + f->nrows, n, t->nranks, stdout);

@@ -61,7 +61,7 @@ void tune_show_head(const struct tt_tunefile *f, FILE *to)
 {
     const uint32_t nhosts = nhosts_of(f);
 
-    fprintf(to, "# tutti %s tune: %u ranks on %u host%s, wire %s, measured on %s at %s%s\n", f->tutti, f->nranks,
+    fprintf(to, "# tutti %s tune: %u ranks on %u host%s, transport %s, measured on %s at %s%s\n", f->tutti, f->nranks,
             nhosts, nhosts == 1 ? "" : "s", f->wires, f->host, f->date, f->complete ? "" : "; INCOMPLETE");
 }
 

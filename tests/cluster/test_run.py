@@ -459,7 +459,7 @@ class Signals(ClusterTest):
         done = self.run_tutti("-n", 2, "true", env=env)
         self.assertEqual(done.returncode, 1)
         self.assertIn("tutti run: cannot get the exit status of rank 0", done.stderr)
-        self.assertIn("No child processes (taken as 1)", done.stderr)
+        self.assertIn("No child processes (status 1 is assumed)", done.stderr)
 
     def test_what_nohup_and_background_jobs_ignore_stays_ignored(self):
         env = environment()

@@ -85,6 +85,13 @@ class Topo(unittest.TestCase):
         self.assertIn("rank 2, all rails", texts)
         self.assertIn("and 25 more", texts)
 
+    def test_a_job_that_cannot_start_reports_its_own_cause_alone(self):
+        done = subprocess.run([TUTTI, "run", "-n", "2", "-x", "TUTTI_WIRES=nosuch", "--", TUTTI, "topo"], capture_output=True, text=True,
+                              timeout=60, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn('unknown transport "nosuch"', done.stderr)
+        self.assertNotIn("out of memory", done.stderr)
+
     def test_wrong_files_and_arguments_are_told(self):
         for args, status, words in ((["--measure"], 1, ["--measure", "job"]), (["--write", "x"], 1, ["--write", "job"]),
                                     (["--measure", "--topo", "uniform"], 2, ["--measure", "--topo"]),
