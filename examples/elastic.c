@@ -1,5 +1,5 @@
-/* A run whose members come and go: each adds 1 with all others, five times a second, and prints the sum, until it is ended. Start a coordinator, then
- * as many of these as you like; end one with Ctrl-C or SIGTERM (it leaves), or kill it (the others go on).
+/* An elastic run: five times a second, each member contributes 1 to an all-reduce and prints the sum. Start a coordinator, then
+ * any number of members. Ctrl-C or SIGTERM makes a member leave; if one is killed, the others continue.
  *
  *     tutti coordinator --journal none &
  *     TUTTI_COORDINATOR=localhost:29401 elastic */
@@ -14,7 +14,7 @@ static volatile sig_atomic_t leaving;
 static void leave(int sig)
 {
     leaving = sig;
-    signal(sig, SIG_DFL);   /* once more ends it at once */
+    signal(sig, SIG_DFL);   /* a second signal ends the process at once */
 }
 
 int main(int argc, char **argv)
@@ -26,12 +26,12 @@ int main(int argc, char **argv)
     int told = 0;
 
     if (argc > 1) {
-        printf("%s: adds 1 with all members of the run at TUTTI_COORDINATOR, over and over, until Ctrl-C or SIGTERM: then it leaves\n", argv[0]);
+        printf("%s: repeatedly sums 1 over all members of the run at TUTTI_COORDINATOR, until Ctrl-C or SIGTERM makes it leave\n", argv[0]);
         return 0;
     }
-    setvbuf(stdout, NULL, _IOLBF, 0);   /* each line at once, into a pipe too */
+    setvbuf(stdout, NULL, _IOLBF, 0);   /* line buffering, also for a pipe */
     if (tutti_run_join(&run, NULL))
-        return 1;       /* Tutti has said why */
+        return 1;       /* Tutti has logged the error */
     signal(SIGINT, leave);
     signal(SIGTERM, leave);
     while (!(st = tutti_run_epoch(run, TUTTI_ADMIT, 0, 0, -1, &view)) && view.nranks > 0) {
@@ -41,7 +41,7 @@ int main(int argc, char **argv)
 
             if (leaving && !told++)
                 tutti_run_leave(run);
-            st = tutti_run_allreduce(run, &mine, &sum, 1, TUTTI_F32, TUTTI_SUM, 0);   /* again with who is left, if need be */
+            st = tutti_run_allreduce(run, &mine, &sum, 1, TUTTI_F32, TUTTI_SUM, 0);   /* repeated with the remaining members if one fails */
             if (st)
                 break;
             printf("the sum is %g\n", sum);

@@ -1,4 +1,4 @@
-/* Every rank contributes its number; every rank learns the sum. Run it: tutti run -n 4 -- ./hello */
+/* All ranks compute the sum of their rank numbers. Run it: tutti run -n 4 -- ./hello */
 #include <stdio.h>
 #include <tutti/tutti.h>
 
@@ -7,8 +7,8 @@ int main(void)
     tutti_comm *comm;
     float mine, sum;
 
-    if (tutti_comm_create(&comm, NULL))     /* who and where: from the launcher's environment */
-        return 1;                           /* Tutti has said why on stderr; tutti_last_error() has the sentence, too */
+    if (tutti_comm_create(&comm, NULL))     /* rank and addresses: from the launcher's environment */
+        return 1;                           /* Tutti has logged the error to stderr; tutti_last_error() returns it */
     mine = (float)tutti_comm_rank(comm);
     if (tutti_allreduce(&mine, &sum, 1, TUTTI_F32, TUTTI_SUM, comm, NULL))
         return 1;

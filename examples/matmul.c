@@ -1,8 +1,8 @@
-/* C = A B, with the rows of A, of B and of C spread over the ranks: an all-gather of B, the product of the own rows, and an all-gather of
- * C, so that in the end everybody has all of it. Tells how long each part took. Elements are small whole numbers, so every sum is exact
- * and the result can be checked.
+/* C = A B, with the rows of A, B and C distributed over the ranks: an all-gather of B, the product of this rank's rows, and an
+ * all-gather of C, so that all ranks have all of C. Prints the time of each part. Elements are small integers, so every sum is
+ * exact and the result can be checked.
  *
- *     tutti run -n 4 -- ./matmul [N [ALGORITHM]]       N x N floats (default 1024); which all-gather (default: Tutti chooses) */
+ *     tutti run -n 4 -- ./matmul [N [ALGORITHM]]       N x N floats (default 1024); algorithm of the all-gathers (default: selected by Tutti) */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +12,12 @@
 
 #define N_DEFAULT 1024
 #define N_MAX 16384
-#define TILE 64         /* of the product: TILE rows of B stay in the cache while rows of A pass */
+#define TILE 64         /* rows of B that stay in the cache while all rows of A are processed */
 
 struct matrices {
     size_t n, rows;     /* n x n, of which this rank has `rows` rows, from row `first` */
     size_t first;
-    float *a, *b, *c;   /* a[rows][n]; b[n][n] and c[n][n], at first only with the own rows */
+    float *a, *b, *c;   /* a[rows][n]; b[n][n] and c[n][n], initially only this rank's rows */
 };
 
 enum { GATHER_B, PRODUCT, GATHER_C, PARTS };
@@ -47,7 +47,7 @@ static int matrices_init(struct matrices *m, size_t n, size_t rank, size_t nrank
     m->c = malloc(n * n * sizeof *m->c);
     if (!m->a || !m->b || !m->c)
         return -1;
-    memset(m->b, 0, n * n * sizeof *m->b);      /* the pages are there before the clock runs */
+    memset(m->b, 0, n * n * sizeof *m->b);      /* maps the pages before the measurement */
     memset(m->c, 0, n * n * sizeof *m->c);
     for (size_t i = 0; i < m->rows; i++)
         for (size_t j = 0; j < n; j++) {
@@ -64,7 +64,7 @@ static void matrices_fini(struct matrices *m)
     free(m->c);
 }
 
-/* The own rows of C. */
+/* Computes this rank's rows of C. */
 static void multiply(const struct matrices *m)
 {
     const size_t n = m->n;
@@ -86,13 +86,13 @@ static void multiply(const struct matrices *m)
     }
 }
 
-/* The own rows are in their place already: in-place all-gather. */
+/* In-place all-gather: this rank's rows are already in place. */
 static tutti_status gather(const struct matrices *m, float *matrix, tutti_comm *comm, const tutti_call *how)
 {
     return tutti_allgather(matrix + m->first * m->n, matrix, m->rows * m->n, TUTTI_F32, comm, how);
 }
 
-/* ms[PARTS] of this rank. A barrier before each part, so that no part pays for another's imbalance. */
+/* ms[PARTS]: times on this rank. A barrier before each part separates it from imbalance in other parts. */
 static tutti_status compute(const struct matrices *m, tutti_comm *comm, const tutti_call *how, double ms[PARTS])
 {
     double began;
@@ -112,7 +112,7 @@ static tutti_status compute(const struct matrices *m, tutti_comm *comm, const tu
     return st;
 }
 
-/* Whether C x = A (B x) for a vector x of small whole numbers: a wrong element does not hide but by chance. */
+/* Whether C x = A (B x) for a vector x of small integers, which detects a wrong element with high probability. */
 static int is_right(const struct matrices *m)
 {
     const size_t n = m->n;
@@ -138,7 +138,7 @@ static int is_right(const struct matrices *m)
     return right;
 }
 
-/* Everybody's result is checked; everybody's slowest time counts. */
+/* Checks the result on all ranks. Times are those of the slowest rank. */
 static int run(tutti_comm *comm, size_t n, const char *algo)
 {
     const tutti_call how = { .size = sizeof how, .algo = algo };
@@ -158,7 +158,7 @@ static int run(tutti_comm *comm, size_t n, const char *algo)
         st = tutti_allreduce(ms, slowest, PARTS, TUTTI_F64, TUTTI_MAX, comm, NULL);
     if (!st)
         st = tutti_allreduce(&wrong, &any_wrong, 1, TUTTI_I32, TUTTI_SUM, comm, NULL);
-    if (st)             /* Tutti has said why */
+    if (st)             /* Tutti has logged the error */
         goto free;
     status = any_wrong > 0;
     if (status && rank == 0)
@@ -183,12 +183,12 @@ int main(int argc, char **argv)
         return 2;
     }
     if (tutti_comm_create(&comm, NULL))
-        return 1;       /* Tutti has said why */
+        return 1;       /* Tutti has logged the error */
     if (n % tutti_comm_size(comm) == 0) {
         status = run(comm, (size_t)n, argc > 2 ? argv[2] : NULL);
     } else {
         if (tutti_comm_rank(comm) == 0)
-            fprintf(stderr, "matmul: N = %ld is not a multiple of the number of ranks, %d\n", n, tutti_comm_size(comm));
+            fprintf(stderr, "matmul: invalid N: %ld (must be a multiple of the number of ranks, %d)\n", n, tutti_comm_size(comm));
         status = 2;
     }
     tutti_comm_destroy(comm);

@@ -6,23 +6,23 @@
 #include <string.h>
 
 #define USAGE \
-    "usage: moe [options], as rank of a job: tutti run -n 4 -- moe\n" \
+    "usage: moe [options], as the program of a job: tutti run -n 4 -- moe\n" \
     "  --shape NAME     qwen3-30b (default), deepseek-v3 or gpt-oss-120b\n" \
-    "  --scale N        divides the shape's hidden and intermediate sizes (default 8 for qwen3-30b, else 16)\n" \
-    "  --tokens N       tokens of each rank (default 64)\n" \
-    "  --skew S         experts are drawn by Zipf's law, 0 to 4, 0: evenly (default: balanced, as many tokens for each)\n" \
-    "  --there TYPE     as which tokens travel: f32, bf16 or fp8 (default bf16)\n" \
-    "  --back TYPE      as which results do (default bf16)\n" \
-    "  --tile N         tokens of a tile (default 16)\n" \
-    "  --group N        experts whose tiles are one group, with one fence for each rank when all are put (default: those of a rank)\n" \
-    "  --processors N   blocks that compute; 0 (default): the block that looks and hands out does, too\n" \
-    "  --forms LIST     of collective, padded, coupled, decoupled, ordered, full (default: all)\n" \
-    "  --proxied        tiles for ranks of the same host go through the proxy, too\n" \
-    "  --wrong          first each form has a run in which the last rank's routing is wrong, which all ranks must be told\n" \
-    "  --rounds N       times each form is timed (default 3)\n" \
-    "  --seed N         of weights, tokens and routes (default 1)\n" \
-    "  --json           prints one line of JSON, with the times of all rounds\n" \
-    "  --help           this text\n"
+    "  --scale N        divisor of the shape's hidden and intermediate sizes (default 8 for qwen3-30b, else 16)\n" \
+    "  --tokens N       tokens per rank (default 64)\n" \
+    "  --skew S         exponent of the Zipf distribution of experts, 0 to 4 (default: balanced, equal tokens per expert)\n" \
+    "  --there TYPE     encoding of dispatched tokens: f32, bf16 or fp8 (default bf16)\n" \
+    "  --back TYPE      encoding of returned results (default bf16)\n" \
+    "  --tile N         tokens per tile (default 16)\n" \
+    "  --group N        experts per group of tiles; a group has one fence per rank, after its last put (default: experts of a rank)\n" \
+    "  --processors N   computing blocks; 0 (default): the scheduling block also computes\n" \
+    "  --forms LIST     collective, padded, coupled, decoupled, ordered, full (default: all)\n" \
+    "  --proxied        also send tiles to ranks of the same host through the proxy\n" \
+    "  --wrong          first run each form with an invalid routing on the last rank, which all ranks must report\n" \
+    "  --rounds N       measured rounds of each form (default 3)\n" \
+    "  --seed N         seed of weights, tokens and routes (default 1)\n" \
+    "  --json           print one line of JSON, with the times of all rounds\n" \
+    "  --help           print this text\n"
 
 #define NUMBER_MAX 65536
 #define PROCESSORS_MAX 64

@@ -6,15 +6,15 @@
 
 static size_t rounds_of(const struct report *r) { return (size_t)r->o->rounds; }
 
-/* ---- for people ---- */
+/* ---- text ---- */
 
 static const char *const what_forms_are[FORMS] = {
-    [COLLECTIVE] = "an exchange, the experts, an exchange back",
-    [PADDED] = "two allgathers, an alltoall padded to the most that may come, the experts, and the same alltoall back",
-    [FULL] = "one kernel; its proxy sets a mark for a group of tiles, behind which their signals go",
+    [COLLECTIVE] = "dispatch, experts, combine, as separate calls",
+    [PADDED] = "two allgathers, an alltoall padded to the largest possible size, the experts, and an alltoall of the results",
+    [FULL] = "one kernel; its proxy fences once per group of tiles, before their signals",
     [COUPLED] = "one kernel; its proxy drains before each tile's signal",
-    [DECOUPLED] = "one kernel; its proxy drains once for a group of tiles",
-    [ORDERED] = "one kernel; its proxy sets a mark for each tile's signal",
+    [DECOUPLED] = "one kernel; its proxy drains once per group of tiles",
+    [ORDERED] = "one kernel; its proxy fences before each tile's signal",
 };
 
 static int by_value(const void *a, const void *b)
@@ -24,7 +24,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median, the least and the most of one line's rounds. */
+/* Prints median, minimum and maximum over rounds. */
 static void print_spread(const struct report *r, const char *name, int line)
 {
     const size_t n = rounds_of(r);
@@ -40,14 +40,14 @@ void report_table(const struct report *r)
 {
     const struct shape *s = r->shape;
 
-    printf("%s at 1/%u of its widths: hidden %u, intermediate %u; %u experts, %u for each token\n", s->name, s->scale,
+    printf("%s with widths scaled by 1/%u: hidden %u, intermediate %u; %u experts, %u per token\n", s->name, s->scale,
            s->hidden, s->inner, s->experts, s->top_k);
     printf(
-        "%u ranks of %ld tokens; tokens travel as %s, results as %s; kernels of %u blocks; most bytes that a proxy puts in a round: %llu\n",
+        "%u ranks with %ld tokens each; encoding of tokens %s, of results %s; %u blocks per kernel; at most %llu bytes put by a proxy per round\n",
         r->nranks, r->o->tokens, tutti_dtype_name(r->o->there), tutti_dtype_name(r->o->back), r->nblocks,
         (unsigned long long)r->put_bytes);
-    printf("every result was that of a dense reference, bit by bit\n\n");
-    printf("%-14s %10s %10s %10s %8s %8s %8s\n", "form", "median ms", "least ms", "most ms", "puts", "drains", "marks");
+    printf("all results are bitwise equal to a dense reference\n\n");
+    printf("%-14s %10s %10s %10s %8s %8s %8s\n", "form", "median ms", "min ms", "max ms", "puts", "drains", "fences");
     for (int form = 0; form < FORMS; form++) {
         const tutti_device_counters *c = &r->proxy[form];
 
@@ -63,8 +63,8 @@ void report_table(const struct report *r)
         printf("\n");
     }
     printf(
-        "\nms: what a round takes the slowest rank, of %ld rounds. puts, drains, marks: by the proxy of rank 0 in the last round; a drain stands\n"
-        "still until all puts have landed, a mark keeps the next signal to a rank behind the puts before it\n",
+        "\nms: time of a round on the slowest rank, over %ld rounds. puts, drains, fences: by the proxy of rank 0 in the last round. A drain\n"
+        "waits until all puts are complete. A fence orders the next signal to a rank after earlier puts.\n",
         r->o->rounds);
     for (int form = 0; form < FORMS; form++)
         if (options_want(r->o, form))

@@ -14,17 +14,17 @@
 #include "tensor.h"
 
 #define USAGE \
-    "usage: tensor_parallel [options], as rank of a job: tutti run -n 8 --hosts a:4,b:4 -- tensor_parallel\n" \
+    "usage: tensor_parallel [options], as the program of a job: tutti run -n 8 --hosts a:4,b:4 -- tensor_parallel\n" \
     "  --rows N       rows of X (default 1024)\n" \
     "  --inner N      columns of X and rows of W (default 1024)\n" \
-    "  --columns N    columns of W (default 1024); all three multiples of the number of ranks\n" \
-    "  --panels N     parts in which a chunk crosses the link, 1 to 64 (default 4)\n" \
-    "  --per-host N   ranks of each host: a power of two, of which there are once or twice as many\n" \
-    "                 (default: half of them); ranks are numbered host by host\n" \
-    "  --rounds N     times each form is timed (default 3)\n" \
-    "  --layer NAME   allgather or reduce_scatter alone (default both)\n" \
-    "  --gemm NAME    openblas, own (a plain loop), or auto: OpenBLAS where it is (default auto)\n" \
-    "  --help         this text\n"
+    "  --columns N    columns of W (default 1024); rows, inner and columns must be multiples of the number of ranks\n" \
+    "  --panels N     parts in which a chunk is sent between hosts, 1 to 64 (default 4)\n" \
+    "  --per-host N   ranks per host, a power of two: half of the ranks (default) or all;\n" \
+    "                 ranks are numbered host by host\n" \
+    "  --rounds N     measured rounds of each form (default 3)\n" \
+    "  --layer NAME   only allgather or only reduce_scatter (default both)\n" \
+    "  --gemm NAME    openblas, own (a plain loop), or auto: OpenBLAS if available (default auto)\n" \
+    "  --help         print this text\n"
 
 #define SIZE_MAX_ARG 65536
 #define ROUNDS_MAX 1000
@@ -297,8 +297,8 @@ static int time_kind(const struct kind *kind, const struct layer *l, size_t roun
             } else if (wrong) {
                 status = 1;
                 if (l->rank == 0)
-                    fprintf(stderr, "tensor_parallel: %s, %s: %lld elements are wrong\n", kind->name, form_names[form],
-                            (long long)wrong);
+                    fprintf(stderr, "tensor_parallel: %s, %s: %lld elements differ from the reference\n", kind->name,
+                            form_names[form], (long long)wrong);
             }
         }
     kind->fini(&k);
@@ -439,7 +439,7 @@ static bool take_options(int argc, char **argv, struct options *o, int *status)
     return good;
 }
 
-/* The shape, or why there is none of these sizes. */
+/* Computes the shape. Returns NULL, or an error message. */
 static const char *make_layer(struct layer *l, tutti_comm *comm, const struct options *o)
 {
     const size_t n = (size_t)tutti_comm_size(comm), rank = (size_t)tutti_comm_rank(comm);
@@ -447,7 +447,7 @@ static const char *make_layer(struct layer *l, tutti_comm *comm, const struct op
     const size_t host = rank / per_host, nhosts = n / per_host;
 
     if (per_host & (per_host - 1) || per_host > 1 << STEPS_MAX || n % per_host || nhosts > 2 || !nhosts)
-        return "there must be one or two hosts, each with the same number of ranks, a power of two up to 64";
+        return "invalid number of ranks: must be one or two hosts with equal numbers of ranks, a power of two up to 64";
     *l = (struct layer){
         .comm = comm,
         .rank = rank,

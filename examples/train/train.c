@@ -11,27 +11,27 @@
 
 enum { OPT_RATE = 256, OPT_MOMENTUM, OPT_OUTER_RATE, OPT_OUTER_MOMENTUM, OPT_GROUP, OPT_ROLE, OPT_ROLES };
 
-/* Each option, and the kinds of program that have it. */
+/* Each option, and the kinds of programs that accept it. */
 static const struct {
     unsigned of;
     struct argp_option option;
 } known[] = {
-    { TRAINS, { "steps", 's', "N", 0, "steps of training (default 300)", 0 } },
-    { TRAINS_TOGETHER, { "batch", 'b', "N", 0, "examples of a step, of all together (default 64)", 0 } },
-    { TRAINS_APART, { "batch", 'b', "N", 0, "examples of a step, of each worker (default 64)", 0 } },
-    { TRAINS, { "seed", 'r', "N", 0, "of the first parameters and of the examples (default 1)", 0 } },
-    { TRAINS_APART, { "inner", 'i', "N", 0, "steps of each worker between two exchanges (default 20)", 0 } },
-    { TRAINS_ALONE, { "workers", 'w', "N", 0, "how many DiLoCo workers are played; 0: plain training (default 0)", 0 } },
-    { TRAINS_ALONE, { "replay", 'p', "FILE", 0, "play the DiLoCo run that printed FILE (lines of step, loss, members)", 0 } },
+    { TRAINS, { "steps", 's', "N", 0, "training steps (default 300)", 0 } },
+    { TRAINS_TOGETHER, { "batch", 'b', "N", 0, "examples per step, over all workers (default 64)", 0 } },
+    { TRAINS_APART, { "batch", 'b', "N", 0, "examples per step and worker (default 64)", 0 } },
+    { TRAINS, { "seed", 'r', "N", 0, "seed of initial parameters and examples (default 1)", 0 } },
+    { TRAINS_APART, { "inner", 'i', "N", 0, "steps per worker between two exchanges (default 20)", 0 } },
+    { TRAINS_ALONE, { "workers", 'w', "N", 0, "number of simulated DiLoCo workers; 0: plain training (default 0)", 0 } },
+    { TRAINS_ALONE, { "replay", 'p', "FILE", 0, "simulate the DiLoCo run that printed FILE (lines of step, loss, members)", 0 } },
     { TRAINS_ALONE, { "delay", 'd', NULL, 0, "apply each mean one exchange late, as train_diloco_async does", 0 } },
-    { TRAINS_ELASTIC, { "members", 'm', "N", 0, "begin when so many are there (default: with whoever comes)", 0 } },
+    { TRAINS_ELASTIC, { "members", 'm', "N", 0, "wait for this number of members before the first step (default: do not wait)", 0 } },
     { TRAINS_IN_GROUPS, { "group", OPT_GROUP, "N", 0, "this member's replica group (default 0)", 0 } },
-    { TRAINS_IN_GROUPS, { "role", OPT_ROLE, "N", 0, "which part of the model it keeps, from 0 on (default 0)", 0 } },
-    { TRAINS_IN_GROUPS, { "roles", OPT_ROLES, "N", 0, "parts of the model, which are the members of a group (default 2)", 0 } },
+    { TRAINS_IN_GROUPS, { "role", OPT_ROLE, "N", 0, "part of the model on this member, from 0 (default 0)", 0 } },
+    { TRAINS_IN_GROUPS, { "roles", OPT_ROLES, "N", 0, "parts of the model, and members per group (default 2)", 0 } },
     { TRAINS, { "rate", OPT_RATE, "R", 0, "learning rate (default 0.1)", 0 } },
     { TRAINS, { "momentum", OPT_MOMENTUM, "M", 0, "momentum (default 0.9)", 0 } },
     { TRAINS_APART, { "outer-rate", OPT_OUTER_RATE, "R", 0, "learning rate of the outer step (default 0.7)", 0 } },
-    { TRAINS_APART, { "outer-momentum", OPT_OUTER_MOMENTUM, "M", 0, "its Nesterov momentum (default 0.6)", 0 } },
+    { TRAINS_APART, { "outer-momentum", OPT_OUTER_MOMENTUM, "M", 0, "Nesterov momentum of the outer step (default 0.6)", 0 } },
 };
 #define NKNOWN (sizeof known / sizeof *known)
 
@@ -109,16 +109,16 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (o->text)
-            argp_error(state, "unexpected argument \"%s\": only one text is possible", arg);
+            argp_error(state, "unexpected argument \"%s\" (give one text)", arg);
         o->text = arg;
         return 0;
     case ARGP_KEY_END:
         if (!o->text)
-            argp_error(state, "the text is missing");
+            argp_error(state, "missing argument: a text file");
         if (o->workers && o->replay)
-            argp_error(state, "--workers and --replay cannot be combined: the file lists the workers");
+            argp_error(state, "conflicting options: --workers excludes --replay, whose file lists the workers");
         if (o->role >= o->roles)
-            argp_error(state, "--role %" PRIu64 ": with --roles %" PRIu64 " the maximum is %" PRIu64, o->role, o->roles,
+            argp_error(state, "--role %" PRIu64 ": the maximum with --roles %" PRIu64 " is %" PRIu64, o->role, o->roles,
                        o->roles - 1);
         return 0;
     default: return ARGP_ERR_UNKNOWN;

@@ -7,7 +7,7 @@
 #include <tutti/tutti.h>
 #include "train.h"
 
-static const char about[] = "Trains a character model of a text on all ranks, one all-reduce of gradients a step.";
+static const char about[] = "Trains a character model of a text on all ranks, with one all-reduce of gradients per step.";
 
 static tutti_status train(const struct options *o, const struct text *t, struct worker *w, tutti_comm *comm)
 {

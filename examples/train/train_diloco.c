@@ -10,7 +10,7 @@
 #include <tutti/tutti.h>
 #include "diloco.h"
 
-static const char about[] = "Trains a character model of a text on all ranks, which exchange what they learnt every --inner steps.";
+static const char about[] = "Trains a character model of a text on all ranks, which average their parameters every --inner steps (DiLoCo).";
 
 /* delta[n + 1]: the loss is behind it. */
 static tutti_status train(const struct options *o, const struct text *t, struct worker *w, struct outer *u, real *delta,

@@ -18,7 +18,7 @@
 #include "member.h"
 
 static const char about[] =
-    "Trains a character model of a text by asynchronous DiLoCo in a run whose members come, fail and leave (TUTTI_COORDINATOR, TUTTI_RUN).";
+    "Trains a character model of a text by asynchronous DiLoCo in a run whose members join, fail and leave (TUTTI_COORDINATOR, TUTTI_RUN).";
 
 struct rounds {
     struct member *m;

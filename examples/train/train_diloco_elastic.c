@@ -1,4 +1,4 @@
-/* train_diloco in a run whose members come, fail and leave: the mean is of those who are there.
+/* train_diloco in a run whose members join, fail and leave: the mean is of those who are there.
  *
  *     tutti coordinator --journal none &
  *     TUTTI_COORDINATOR=localhost:29401 ./train_diloco_elastic TEXT [--steps N] [--inner H] ...      as many as you like, whenever you like
@@ -11,7 +11,7 @@
 #include "member.h"
 
 static const char about[] =
-    "Trains a character model of a text by DiLoCo in a run whose members come, fail and leave (TUTTI_COORDINATOR, TUTTI_RUN).";
+    "Trains a character model of a text by DiLoCo in a run whose members join, fail and leave (TUTTI_COORDINATOR, TUTTI_RUN).";
 
 /* One round: H steps and their exchange. */
 static tutti_status exchange(struct member *m, real *delta)

@@ -1,4 +1,4 @@
-/* train_ddp in a run whose members come, fail and leave: the examples of a step are shared out among whoever is there.
+/* train_ddp in a run whose members join, fail and leave: the examples of a step are shared out among whoever is there.
  *
  *     tutti coordinator --journal none &
  *     TUTTI_COORDINATOR=localhost:29401 ./train_elastic TEXT [--steps N] ...        as many as you like, whenever you like; once
@@ -17,7 +17,7 @@
 #include <tutti/elastic.h>
 #include "train.h"
 
-static const char about[] = "Trains a character model of a text in a run whose members come, fail and leave (TUTTI_COORDINATOR, TUTTI_RUN).";
+static const char about[] = "Trains a character model of a text in a run whose members join, fail and leave (TUTTI_COORDINATOR, TUTTI_RUN).";
 
 static volatile sig_atomic_t stopped;
 

@@ -27,7 +27,7 @@
 #include "train.h"
 
 static const char about[] =
-    "Trains a character model of a text, sharded over the members of replica groups that come, fail and leave (TUTTI_COORDINATOR, TUTTI_RUN).";
+    "Trains a character model of a text, sharded over the members of replica groups that join, fail and leave (TUTTI_COORDINATOR, TUTTI_RUN).";
 
 struct training {
     struct options o;
@@ -143,7 +143,7 @@ static tutti_status check_parts(struct training *x)
     if (st || steps[0] == ~steps[1])
         return st;
     fprintf(stderr,
-            "the state of a role was lost with the last group: states are of steps %" PRIu64 " to %" PRIu64 "\n",
+            "the state of a role is lost: no group was complete (the states are of steps %" PRIu64 " to %" PRIu64 ")\n",
             ~steps[1], steps[0]);
     return TUTTI_ERR_ABORTED;
 }

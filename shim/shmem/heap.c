@@ -57,7 +57,7 @@ static void agree(const char *call, const char *what, uint64_t value)
     shmem_quiet();
     sh_check(call, tutti_allreduce(both, both, 2, TUTTI_U64, TUTTI_MAX, sh_job.comm, NULL));
     if (both[0] != ~both[1])
-        sh_die(call, "%s differs between PEs: %llu here, from %llu to %llu on all PEs (all PEs must pass the same)",
+        sh_die(call, "%s differs between PEs: %llu on this PE, %llu to %llu on all PEs (all PEs must pass the same value)",
                what, (unsigned long long)value, (unsigned long long)~both[1], (unsigned long long)both[0]);
 }
 

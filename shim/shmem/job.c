@@ -110,9 +110,9 @@ static size_t heap_bytes(void)
     if (!text)
         text = getenv("SMA_SYMMETRIC_SIZE");
     if (text && !sh_size_parse(text, &bytes))
-        sh_die("shmem_init", "SHMEM_SYMMETRIC_SIZE is \"%s\": not a size (use bytes, or a number with K, M, G or T, such as 512M)", text);
+        sh_die("shmem_init", "invalid SHMEM_SYMMETRIC_SIZE \"%s\" (use bytes, or a number with K, M, G or T, such as 512M)", text);
     if (bytes > SIZE_MAX / 4)
-        sh_die("shmem_init", "SHMEM_SYMMETRIC_SIZE is \"%s\": too large for the address space", text);
+        sh_die("shmem_init", "invalid SHMEM_SYMMETRIC_SIZE \"%s\": exceeds the address space", text);
     return bytes;
 }
 

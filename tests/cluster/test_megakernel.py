@@ -59,15 +59,15 @@ class Megakernel(ClusterTest):
                               "--forms", "collective,full", timeout=150)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         lines = done.stdout.splitlines()
-        self.assertEqual(lines[0], "qwen3-30b at 1/64 of its widths: hidden 32, intermediate 12; 128 experts, 8 for each token")
-        self.assertIn("2 ranks of 4 tokens; tokens travel as bf16, results as bf16", lines[1])
+        self.assertEqual(lines[0], "qwen3-30b with widths scaled by 1/64: hidden 32, intermediate 12; 128 experts, 8 per token")
+        self.assertIn("2 ranks with 4 tokens each; encoding of tokens bf16, of results bf16", lines[1])
         columns = lines[4].split()
-        self.assertEqual(columns, "form median ms least ms most ms puts drains marks".split())
+        self.assertEqual(columns, "form median ms min ms max ms puts drains fences".split())
         for line, name, numbers in zip(lines[5:8], ("collective", "computation", "full"), (3, 3, 6)):
             self.assertEqual((line.split()[0], len(line.split())), (name, 1 + numbers), line)
             median, least, most = map(float, line.split()[1:4])
             self.assertTrue(0 < least <= median <= most, line)
-        for said in ("ms: what a round takes the slowest rank, of 2 rounds", "collective: ", "full: "):
+        for said in ("ms: time of a round on the slowest rank, over 2 rounds", "collective: ", "full: "):
             self.assertIn(f"\n{said}", done.stdout)
         self.assertNotIn("coupled", done.stdout)
 

@@ -93,14 +93,14 @@ class Training(ClusterTest):
 
     def test_what_cannot_be_trained_with_is_said(self):
         for program in ("train_alone", "train_ddp", "train_diloco", "train_diloco_async", "train_hsdp"):
-            for args, what in ((["/nowhere"], "/nowhere"), ([os.devnull], "a text of"), ([], "the text is missing"),
+            for args, what in ((["/nowhere"], "/nowhere"), ([os.devnull], "a text of"), ([], "missing argument: a text file"),
                                ([TEXT, "--steps", "0"], "--steps 0"), ([TEXT, "--rate", "x"], "--rate x")):
                 done = subprocess.run([EXAMPLES / program, *args], capture_output=True, text=True, timeout=60, check=False)
                 self.assertEqual(done.returncode, 2, f"{program} {args}")
                 self.assertIn(what, done.stderr)
         done = subprocess.run([EXAMPLES / "train_hsdp", TEXT, "--role", "2"], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 2)
-        self.assertIn("--role 2: with --roles 2 the maximum is 1", done.stderr)
+        self.assertIn("--role 2: the maximum with --roles 2 is 1", done.stderr)
 
 
 if __name__ == "__main__":

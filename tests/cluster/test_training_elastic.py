@@ -148,7 +148,7 @@ class Sharded(Members):
             self.assertEqual(member.process.wait(timeout=60), 1, member.errors[-5:])
             for reader in member.readers:
                 reader.join()
-            self.assertRegex(member.errors[-1], "lost with the last group: states are of steps 0 to [1-9]")
+            self.assertRegex(member.errors[-1], "a role is lost: no group was complete .the states are of steps 0 to [1-9]")
 
     def test_groups_that_train_to_the_end_have_the_curve_of_one_process(self):
         members = self.groups("--steps", self.STEPS)

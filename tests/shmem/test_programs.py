@@ -123,7 +123,7 @@ def check_mistakes():
         raise SystemExit(f"FAILED: nobody says why:\n{said}")
     for size, good in (("x", False), ("1.5Q", False), ("-1", False), ("3m", True), ("0.5G", True)):
         said = end(start("mistakes", 1, "shm", {"SHMEM_SYMMETRIC_SIZE": size}), f"a heap of {size}", 0 if good else 1)
-        if ("still here" in said) != good or (f'is "{size}"' in said) == good:
+        if ("still here" in said) != good or (f'invalid SHMEM_SYMMETRIC_SIZE "{size}"' in said) == good:
             raise SystemExit(f"FAILED: a heap of {size}: {said}")
     print(f"ok: {len(MISTAKES)} mistakes")
 
