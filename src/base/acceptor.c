@@ -26,7 +26,7 @@ tutti_status tt_acceptor_init(struct tt_acceptor *a, const char *what, int liste
     if (epoll_ctl(epoll, EPOLL_CTL_ADD, timer, &ev) != 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &ev) != 0) {
         err = errno;
         close(timer);
-        return tt_fail_errno(err, "%s: watch the listener", what);
+        return tt_fail_errno(err, "%s: cannot watch the listener", what);
     }
     *a = (struct tt_acceptor){ .what = what,
                                .listener = listener,
@@ -77,7 +77,7 @@ static void pause_for(struct tt_acceptor *a, int err)
     const struct itimerspec when = { .it_value = { .tv_nsec = (long)PAUSE_NS } };
 
     if (!a->told)
-        tt_log(TT_LOG_WARN, "%s: cannot accept a connection: %s: trying again (raise RLIMIT_NOFILE with ulimit -n)",
+        tt_log(TT_LOG_WARN, "%s: cannot accept a connection: %s; retrying (raise RLIMIT_NOFILE with ulimit -n)",
                a->what, strerror(err));
     a->told = true;
     if (timerfd_settime(a->timer, 0, &when, NULL) == 0)

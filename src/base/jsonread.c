@@ -209,9 +209,9 @@ static tutti_status no_json(const struct tt_json_place *p, const char *text, siz
         column++;
     snprintf(what, sizeof what, ":%u:%u: %s%s", tt_json_line(text, at), column,
              error == json_tokener_error_depth ? "" : "invalid JSON: ",
-             is_one                           ? "data after the end"
-             : error == json_tokener_continue ? "unexpected end"
-             : error == json_tokener_success  ? "must be an object: {...}"
+             is_one                           ? "data after the end of the document"
+             : error == json_tokener_continue ? "unexpected end of the document"
+             : error == json_tokener_success  ? "the document must be an object: {...}"
              : error == json_tokener_error_depth ? "objects and arrays are nested deeper than the "
                                                    "format allows"
                                                  : json_tokener_error_desc(error));
@@ -305,7 +305,7 @@ static tutti_status check_keys(const struct tt_json_place *p, struct json_object
     if (keys_written(text, bytes) == keys_kept(doc))
         return TUTTI_OK;
     if (!find_twice(text, bytes, &at, &n))
-        return tt_json_wrong(p, "duplicate key in an object, with two spellings");
+        return tt_json_wrong(p, "duplicate key in an object, spelled in two ways");
     snprintf(what, sizeof what, ":%u: duplicate key \"%.*s\" in an object", tt_json_line(text, at),
              (int)(n < 40 ? n : 40), text + at);
     return fail_whole(p, TUTTI_ERR_INVALID, what);
@@ -322,7 +322,7 @@ tutti_status tt_json_parse(struct json_object **out, const struct tt_json_place 
 
     tt_assert(nesting <= NESTING_MAX);
     if (bytes > most)
-        return tt_json_wrong(p, "%zu bytes or more: the maximum is %zu", bytes, most);
+        return tt_json_wrong(p, "too large: %zu bytes or more, the maximum is %zu", bytes, most);
     tokener = json_tokener_new_ex(nesting);
     if (!tokener)
         return fail_whole(p, TUTTI_ERR_NOMEM, ": out of memory");

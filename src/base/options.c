@@ -16,7 +16,8 @@ tutti_status tt_options_take(void *out, size_t bytes, size_t bytes_first, const 
         if (from[i])
             return tt_fail(
                 TUTTI_ERR_INVALID,
-                "%s: %s.size is %zu, this library (%s) supports %zu, and byte %zu is not zero: the program was built for a newer Tutti",
+                "%s: %s.size is %zu, but this library (Tutti %s) supports %zu bytes, and byte %zu is not zero: the "
+                "program was built for a newer Tutti",
                 call, what, size, tutti_version(), bytes, i);
     memset(out, 0, bytes);
     memcpy(out, given, size < bytes ? size : bytes);

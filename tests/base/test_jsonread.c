@@ -28,7 +28,7 @@ static void a_key_that_an_object_has_twice_is_named(void **state)
                                                  "in an object" },
         { "{\"x\": [1, {\"b\": {\"a\": 1}, \"a\": 2, \"b\": 3}]}", "mine.json:1: duplicate key \"b\"" },
         { "{\"x\": {\"a\": 1, \"a\": {\"a\": [1, 2]}}}", "mine.json:1: duplicate key \"a\"" },
-        { "{\"a\": 1, \"\\u0061\": 1}", "duplicate key in an object, with two spellings" },
+        { "{\"a\": 1, \"\\u0061\": 1}", "duplicate key in an object, spelled in two ways" },
     };
 
     (void)state;
