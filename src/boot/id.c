@@ -52,7 +52,7 @@ tutti_status tt_id_parse(const tutti_id *id, struct tt_endpoint *endpoint, uint8
 
     if (memcmp(id, &zeros, sizeof zeros) == 0)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "invalid id: all zeros (call tutti_id_create on one rank, and send its bytes to this one)");
+                       "invalid id: all zeros (call tutti_id_create on one rank, and send the id to all others)");
     if (!parse(id, endpoint, token))
         return tt_fail(TUTTI_ERR_INVALID, "invalid id: pass the bytes returned by tutti_id_create unmodified");
     return TUTTI_OK;
@@ -137,7 +137,7 @@ tutti_status tt_id_serve(tutti_id *out, const struct tt_launch *launch, uint64_t
 
     conf.listener = tt_listen(NULL, 0, &port);
     if (conf.listener < 0)
-        return tt_fail_errno(errno, "rendezvous: listen");
+        return tt_fail_errno(errno, "rendezvous: cannot listen");
     st = tt_endpoint_init(&endpoint, port, launch->interfaces);
     if (st)
         goto close_listener;

@@ -77,7 +77,7 @@ static tutti_status exchange(struct tt_launch *launch, int *listener, uint64_t *
     if (launch->rank == 0) {
         fd = tt_listen(NULL, 0, &port);
         if (fd < 0)
-            return tt_fail_errno(errno, "rendezvous: listen");
+            return tt_fail_errno(errno, "rendezvous: cannot listen");
         st = tt_endpoint_init(&endpoint, port, launch->interfaces);
         if (st)
             goto close_fd;
@@ -110,7 +110,7 @@ static tutti_status listen_again(int *listener)
         return tt_fail(TUTTI_ERR_PROTOCOL, "start-up: the value that rank 0 published is not an address");
     fd = tt_listen(NULL, endpoint.port, &port);
     if (fd < 0)
-        return tt_fail_errno(errno, "rendezvous: listen again at port %u", endpoint.port);
+        return tt_fail_errno(errno, "rendezvous: cannot listen again at port %u", endpoint.port);
     *listener = fd;
     return TUTTI_OK;
 }
@@ -133,7 +133,7 @@ tutti_status tt_kv_meet(struct tt_launch *launch, int *listener, uint64_t *deadl
         return st == TUTTI_ERR_UNSUPPORTED ? TUTTI_OK : st;
     return tt_fail(
         st,
-        "rank %u of %u has no rendezvous address: %s started it, and offers neither PMIx nor PMI here%s%s (set "
+        "rank %u of %u has no rendezvous address: its launcher (%s) provides neither PMIx nor PMI here%s%s (set "
         "TUTTI_RENDEZVOUS=tcp://host:port, where rank 0 listens)",
         launch->rank, launch->nranks, launch->launcher, getenv("PMIX_NAMESPACE") ? ": " : "",
         getenv("PMIX_NAMESPACE") ? tt_pmix_why() : "");
@@ -147,11 +147,10 @@ static tutti_status query_pmix(const struct tt_launch *launch)
     tutti_status st = tt_pmix_size(&nranks);
 
     if (st == TUTTI_ERR_UNSUPPORTED)
-        return tt_fail(
-            st,
-            "PMIX_RANK is %u: a PMIx launcher started this process, and its number of ranks cannot be queried: "
-            "%s (or set TUTTI_RANK and TUTTI_SIZE, and TUTTI_RENDEZVOUS=tcp://host:port, where rank 0 listens)",
-            launch->rank, tt_pmix_why());
+        return tt_fail(st,
+                       "PMIX_RANK is %u, but the number of ranks cannot be queried from the PMIx launcher: %s (or set "
+                       "TUTTI_RANK and TUTTI_SIZE, and TUTTI_RENDEZVOUS=tcp://host:port, where rank 0 listens)",
+                       launch->rank, tt_pmix_why());
     if (!st && launch->rank >= nranks)
         st = tt_fail(TUTTI_ERR_INVALID, "PMIX_RANK is %u, but the PMIx server has %u ranks", launch->rank, nranks);
     if (st)

@@ -49,7 +49,7 @@ static const char *var(getter get, const char *name)
 /* A hint that names the form; an address without tcp:// is refused. */
 #define SET_RENDEZVOUS "set TUTTI_RENDEZVOUS=tcp://host:port, where rank 0 listens"
 #define SET_BOTH "set TUTTI_RANK and TUTTI_SIZE, and TUTTI_RENDEZVOUS=tcp://host:port, where rank 0 listens"
-#define SET_ALONE "for a process on its own set TUTTI_RANK=0 and TUTTI_SIZE=1"
+#define SET_ALONE "for a single process set TUTTI_RANK=0 and TUTTI_SIZE=1"
 
 /* Variables that give rank and number of ranks. nranks NULL: the launcher's server knows the number.
  * `needs`: a variable that must be set too, or the row does not count. */
@@ -120,8 +120,8 @@ static tutti_status read_number(getter get, const char *name, int64_t min, int64
     errno = 0;
     v = strtoll(text, &end, 10);
     if (end == text || *end != '\0' || errno != 0 || v < min || v > max)
-        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": not a number from %" PRId64 " to %" PRId64, name, text, min,
-                       max);
+        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": must be a number from %" PRId64 " to %" PRId64, name, text,
+                       min, max);
     *out = v;
     return TUTTI_OK;
 }
@@ -139,8 +139,8 @@ static tutti_status read_row(struct tt_launch *out, const struct who *who, gette
     if (st)
         return st;
     if (who->nranks && rank >= nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "%s is %" PRId64 ", but %s is %" PRId64 ": ranks go from 0 to %" PRId64,
-                       who->rank, rank, who->nranks, nranks, nranks - 1);
+        return tt_fail(TUTTI_ERR_INVALID, "%s is %" PRId64 ", but %s is %" PRId64 ": must be 0 to %" PRId64, who->rank,
+                       rank, who->nranks, nranks, nranks - 1);
     out->rank = (uint32_t)rank;
     out->nranks = (uint32_t)nranks;
     out->launcher = who->launcher;
@@ -190,10 +190,11 @@ static tutti_status check_sign(const struct sign *sign, getter get)
                        "%s is \"%s\", but %s is not set: %s started this process, and both are needed (" SET_BOTH
                        "; " SET_ALONE ")",
                        sign->set, text, sign->lacks, sign->launcher);
-    return tt_fail(TUTTI_ERR_INVALID,
-                   "%s is \"%s\": %s started this process, and no variable gives rank and number of ranks (" SET_BOTH
-                   "; " SET_ALONE ")",
-                   sign->set, text, sign->launcher);
+    return tt_fail(
+        TUTTI_ERR_INVALID,
+        "%s is \"%s\": %s started this process, and no variable contains the rank and the number of ranks (" SET_BOTH
+        "; " SET_ALONE ")",
+        sign->set, text, sign->launcher);
 }
 
 static tutti_status read_who(struct tt_launch *out, const tutti_conf *conf, getter get)
@@ -289,7 +290,7 @@ static tutti_status derive_slurm(struct tt_launch *out, getter get)
         return TUTTI_OK;
     if (!nodes || !first_node(nodes, node, sizeof node))
         return tt_fail(TUTTI_ERR_INVALID,
-                       "srun offers neither PMIx nor PMI, and SLURM_STEP_NODELIST is \"%s\" (" SET_RENDEZVOUS ")",
+                       "srun provides neither PMIx nor PMI, and SLURM_STEP_NODELIST is \"%s\" (" SET_RENDEZVOUS ")",
                        or_empty(nodes));
     snprintf(text, sizeof text, "slurm %s %s", or_empty(var(get, "SLURM_JOB_ID")), var(get, "SLURM_STEP_ID"));
     default_token(out, text);
@@ -335,7 +336,7 @@ static tutti_status read_where(struct tt_launch *out, const tutti_conf *conf, ge
         out->rendezvous_from = asked ? "conf.rendezvous" : "TUTTI_RENDEZVOUS";
         if (!has_prefix(out->rendezvous, "tcp://") && !has_prefix(out->rendezvous, "file://") &&
             !has_prefix(out->rendezvous, "id:"))
-            return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": neither tcp://host:port nor file:///path",
+            return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": must be tcp://host:port, file:///path or id:HEX",
                            out->rendezvous_from, out->rendezvous);
         if (strcmp(out->launcher, "single") == 0)
             return tt_fail(TUTTI_ERR_INVALID,

@@ -98,7 +98,7 @@ static tutti_status parse_tcp(struct meet *m, const char *text)
     if (!m->at.host[0])
         return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": no host before the port (use tcp://host:port)", source_of(m), text);
     if (!m->at.number)
-        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": port 0 cannot be connected to (use 1 to 65535)", source_of(m), text);
+        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": invalid port 0: must be 1 to 65535", source_of(m), text);
     m->serve_port = m->at.number;
     return TUTTI_OK;
 }
@@ -117,7 +117,7 @@ static tutti_status use_id(struct meet *m)
         tt_endpoint_without_loopback(&server);
     m->naddresses = tt_endpoint_candidates(&m->own, &server, m->addresses);
     if (m->naddresses == 0)
-        snprintf(m->why, sizeof m->why, "the server's host has no address that another host can connect to");
+        snprintf(m->why, sizeof m->why, "the rendezvous server has no address that another host can reach");
     return tt_id_join_token(m->member.token, m->launch->token, token);
 }
 
@@ -136,7 +136,10 @@ static tutti_status parse_where(struct meet *m, const char *text)
     }
     m->where = AT_ID;
     if (!tt_id_from_text(&m->id, text))
-        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": not the text of an id", source_of(m), text);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s is \"%s\": invalid rendezvous: must be tcp://host:port, file:///path "
+                       "or id:HEX",
+                       source_of(m), text);
     return use_id(m);
 }
 
@@ -181,7 +184,7 @@ static tutti_status write_file(const char *path, const tutti_id *id)
     text[n++] = '\n';
     fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
-        return tt_fail_errno(errno, "rendezvous: create %s", temporary);
+        return tt_fail_errno(errno, "rendezvous: cannot create %s", temporary);
     written = write(fd, text, n);
     err = written == (ssize_t)n ? 0 : errno ? errno : ENOSPC;
     if (close(fd) != 0 && !err)
@@ -190,7 +193,7 @@ static tutti_status write_file(const char *path, const tutti_id *id)
         err = errno;
     if (err) {
         unlink(temporary);
-        return tt_fail_errno(err, "rendezvous: write %s", path);
+        return tt_fail_errno(err, "rendezvous: cannot write %s", path);
     }
     return TUTTI_OK;
 }
@@ -295,15 +298,14 @@ static tutti_status try_to_serve_tcp(struct meet *m)
     if (m->translated) {
         char why[2 * WHY_BYTES + 256];
 
-        snprintf(why, sizeof why,
-                 "\"%s\" is not an address of this machine; it listens on port %u of all its addresses", host,
-                 m->serve_port);
+        snprintf(why, sizeof why, "\"%s\" is not an address of this host; rank 0 listens on port %u of all addresses",
+                 host, m->serve_port);
         say_cannot_serve(m, why);
     }
     if (fd < 0 && (errno == EADDRINUSE || errno == EADDRNOTAVAIL))
         return TUTTI_OK;
     if (fd < 0)
-        return tt_fail_errno(errno, "rendezvous: listen at %s", m->launch->rendezvous);
+        return tt_fail_errno(errno, "rendezvous: cannot listen at %s", m->launch->rendezvous);
     return begin_serving(m, fd);
 }
 
@@ -315,7 +317,7 @@ static tutti_status serve_file(struct meet *m)
     const int fd = tt_listen(NULL, 0, &port);
 
     if (fd < 0)
-        return tt_fail_errno(errno, "rendezvous: listen");
+        return tt_fail_errno(errno, "rendezvous: cannot listen");
     st = tt_endpoint_init(&endpoint, port, m->launch->interfaces);
     if (!st) {
         tt_id_init(&m->id, &endpoint);
@@ -401,7 +403,7 @@ static tutti_status find_server(struct meet *m)
     if (m->naddresses == 0) {
         char why[2 * WHY_BYTES + 256];
 
-        snprintf(why, sizeof why, "cannot resolve the name \"%s\" here: %s", m->at.host, m->why);
+        snprintf(why, sizeof why, "this host cannot resolve the name \"%s\": %s", m->at.host, m->why);
         say_cannot_serve(m, why);
     } else if (!m->translated) {
         m->cannot[0] = '\0';
@@ -554,7 +556,8 @@ static tutti_status fail_unreached(const struct meet *m)
     if (m->member.state == TT_RDV_WAITING)
         return tt_fail(
             TUTTI_ERR_TIMEOUT,
-            "rank %u: no answer from the rendezvous server at %s: it accepted this rank, and sent nothing more within %.1f s",
+            "rank %u: no answer from the rendezvous server at %s: it accepted this rank, but sent nothing more "
+            "within %.1f s",
             m->launch->rank, where, waited_s);
     if (m->lookup && m->naddresses == 0 && !*m->cannot)
         return tt_fail(
@@ -568,12 +571,12 @@ static tutti_status fail_unreached(const struct meet *m)
     if (m->where == AT_ID)
         return tt_fail(
             TUTTI_ERR_TIMEOUT,
-            "rank %u: no rendezvous server at %s, the address of the id, within %.1f s (%u attempts, last error: %s)",
+            "rank %u: no rendezvous server at %s (the address in the id) within %.1f s (%u attempts, last error: %s)",
             m->launch->rank, where, waited_s, m->attempts, why);
     return tt_fail(
         TUTTI_ERR_TIMEOUT,
-        "rank %u: rank 0 is missing: no rendezvous server at %s%s%s%s, where rank 0 listens, within %.1f s (%u attempts, last error: "
-        "%s). Rank 0 counts the ranks, so nothing is known of the others",
+        "rank %u: rank 0 is missing: no rendezvous server at %s%s%s%s, where rank 0 listens, within %.1f s (%u "
+        "attempts, last error: %s); only rank 0 can report other missing ranks",
         m->launch->rank, where, from ? " (" : "", from ? from : "", from ? ")" : "", waited_s, m->attempts, why);
 }
 
@@ -624,7 +627,7 @@ static tutti_status alloc_table(struct tt_table *t, uint32_t rank, uint32_t nran
     t->cards = calloc(nranks, sizeof *t->cards);
     if (!t->holders || !t->card_bytes || !t->cards) {
         tt_table_fini(t);
-        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the cards of %u ranks", nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the address cards of %u ranks", nranks);
     }
     return TUTTI_OK;
 }
@@ -757,7 +760,7 @@ static tutti_status prepare(struct meet *m, struct tt_launch *launch, const void
 
     m->overlay_listener = tt_listen(NULL, 0, &port);
     if (m->overlay_listener < 0)
-        return tt_fail_errno(errno, "overlay: listen");
+        return tt_fail_errno(errno, "overlay: cannot listen");
     m->overlay_near = tt_near_listen(m->overlay_listener);      /* at once: neighbours may connect before the overlay is open */
     st = tt_endpoint_init(&m->own, port, launch->interfaces);
     if (st)

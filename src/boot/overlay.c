@@ -198,7 +198,7 @@ static void queue(struct tt_overlay *o, uint32_t i, const uint8_t *frame, size_t
     if (l->state == LINK_ENDED || l->state == LINK_GONE)
         return;
     if (!reserve(l, bytes)) {
-        end_link(o, i, "it does not receive data");
+        end_link(o, i, "the peer does not receive data");
         return;
     }
     memcpy(l->out + l->out_end, frame, bytes);
@@ -658,7 +658,7 @@ void tt_overlay_settle(struct tt_overlay *o, bool give_up)
     keep_time(o, tt_now_ns());
     for (uint32_t i = 0; give_up && i < o->flood.nlinks; i++)
         if (!is_decided(&o->links[i]))
-            end_link(o, i, "not connected within the deadline");
+            end_link(o, i, "not connected before the deadline");
     while (next_event(o, &ev))
         keep(o, &ev);
     if (tt_overlay_is_settled(o) && o->acceptor.listener >= 0) {
@@ -752,7 +752,7 @@ void tt_overlay_neighbour(struct tt_overlay *o, uint32_t peer, const struct tt_e
         l->retry_ns = l->state == LINK_CALLED ? tt_now_ns() + PROBE_NS : 0;
         if (l->naddresses == 0) {
             l->error = EADDRNOTAVAIL;
-            end_link(o, i, "it has no address that another host can reach");
+            end_link(o, i, "the peer has no address that another host can reach");
         }
     }
 }

@@ -125,13 +125,13 @@ static void go_on(struct tt_pmi1 *p, const char *answer, char *line)
         if (fits(p, answer))
             ask(p, TT_PMI1_NAME, line);
         else
-            fail(p, "its limits are too small for an address", answer);
+            fail(p, "its length limits are too small for an address", answer);
         break;
     case TT_PMI1_NAME:
         if (tt_pmi1_field(answer, "kvsname", p->name, sizeof p->name))
             ask(p, p->publishes ? TT_PMI1_PUT : TT_PMI1_BARRIER, line);
         else
-            fail(p, "no key-value space is named", answer);
+            fail(p, "the name of the key-value space is missing", answer);
         break;
     case TT_PMI1_PUT:
         ask(p, TT_PMI1_BARRIER, line);
@@ -143,7 +143,7 @@ static void go_on(struct tt_pmi1 *p, const char *answer, char *line)
         if (tt_pmi1_field(answer, "value", p->value, sizeof p->value))
             ask(p, TT_PMI1_FINALIZE, line);
         else
-            fail(p, "rank 0 has no value", answer);
+            fail(p, "rank 0 published no value", answer);
         break;
     default:
         p->state = TT_PMI1_DONE;
@@ -161,7 +161,7 @@ void tt_pmi1_step(struct tt_pmi1 *p, const char *answer, char *line)
     if (!tt_pmi1_field(answer, "cmd", cmd, sizeof cmd) || strcmp(cmd, expected[p->state].answer) != 0)
         fail(p, "unexpected answer", answer);
     else if (expected[p->state].has_rc && !is_success(answer))
-        fail(p, "refused", answer);
+        fail(p, "request rejected", answer);
     else
         go_on(p, answer, line);
 }
@@ -208,7 +208,7 @@ void tt_pmi1_join_step(struct tt_pmi1_join *j, const char *answer)
     if (!tt_pmi1_field(answer, "cmd", cmd, sizeof cmd) || strcmp(cmd, j->greeted ? "set" : "initack") != 0)
         fail_join(j, "unexpected answer", answer);
     else if (tt_pmi1_field(answer, "rc", word, sizeof word) && !is_success(answer))
-        fail_join(j, "refused", answer);
+        fail_join(j, "request rejected", answer);
     else if (j->greeted && (!take_number(answer, "size", NRANKS_MAX, &j->nranks, &j->has_nranks) ||
                             !take_number(answer, "rank", NRANKS_MAX, &j->rank, &j->has_rank)))
         fail_join(j, "invalid rank or number of ranks", answer);
@@ -218,7 +218,7 @@ void tt_pmi1_join_step(struct tt_pmi1_join *j, const char *answer)
         else
             j->done = true;
     } else if (++j->nlines == JOIN_LINES_MAX) {
-        fail_join(j, "the handshake does not end", answer);
+        fail_join(j, "the handshake has too many messages", answer);
     }
     j->greeted = true;
 }

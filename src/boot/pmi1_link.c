@@ -58,7 +58,7 @@ static tutti_status read_line(int fd, char *line, size_t cap, uint64_t deadline_
             return barrier
                        ? tt_fail(TUTTI_ERR_TIMEOUT,
                                  "start-up through PMI: not every rank joined before the deadline, and PMI does not "
-                                 "report the missing ones (with TUTTI_RENDEZVOUS=tcp://host:port Tutti does)")
+                                 "report the missing ones (Tutti does if TUTTI_RENDEZVOUS=tcp://host:port is set)")
                        : tt_fail(TUTTI_ERR_TIMEOUT,
                                  "start-up through PMI: no answer from the launcher before the deadline");
         if (poll(&p, 1, 100) <= 0)
@@ -86,7 +86,7 @@ static tutti_status write_line(int fd, const char *line)
         const ssize_t n = write(fd, line, bytes);
 
         if (n < 0 && errno != EINTR && errno != EAGAIN)
-            return tt_fail_errno(errno, "start-up through PMI: write to the launcher");
+            return tt_fail_errno(errno, "start-up through PMI: cannot write to the launcher");
         if (n > 0) {
             line += n;
             bytes -= (size_t)n;
@@ -109,7 +109,7 @@ static tutti_status converse(int fd, struct tt_pmi1 *p, char out[TT_PMI1_LINE_BY
             return st;
         tt_pmi1_step(p, in, out);
         if (p->state == TT_PMI1_FAILED)
-            return tt_fail(TUTTI_ERR_PROTOCOL, "start-up through PMI: bad answer from the launcher: %s", p->why);
+            return tt_fail(TUTTI_ERR_PROTOCOL, "start-up through PMI: invalid answer from the launcher: %s", p->why);
     }
     return TUTTI_OK;
 }
@@ -123,7 +123,7 @@ static tutti_status refuse_mpi(void)
         return TUTTI_OK;
     return tt_fail(
         TUTTI_ERR_UNSUPPORTED,
-        "start-up through PMI: this program uses MPI, which needs the launcher's PMI for itself (create the "
+        "start-up through PMI: this program uses MPI, which requires the launcher's PMI connection (create the "
         "communicator from an id: tutti_id_create, then MPI_Bcast; or set TUTTI_RENDEZVOUS=tcp://host:port)");
 }
 
@@ -173,7 +173,7 @@ static tutti_status connect_to_port(const char *text, uint64_t deadline_ns, int 
             break;
     }
     freeaddrinfo(list);
-    return err ? tt_fail_errno(err, "start-up through PMI: connect to PMI_PORT (%s)", text) : TUTTI_OK;
+    return err ? tt_fail_errno(err, "start-up through PMI: cannot connect to PMI_PORT (%s)", text) : TUTTI_OK;
 }
 
 tutti_status tt_pmi1_join(uint32_t *rank, uint32_t *nranks, uint64_t deadline_ns)
@@ -185,7 +185,7 @@ tutti_status tt_pmi1_join(uint32_t *rank, uint32_t *nranks, uint64_t deadline_ns
     int fd = -1;
 
     if (!st && !port)
-        st = tt_fail(TUTTI_ERR_INVALID, "start-up through PMI: PMI_ID is \"%s\": not a number", getenv("PMI_ID"));
+        st = tt_fail(TUTTI_ERR_INVALID, "start-up through PMI: PMI_ID is \"%s\": must be a number", getenv("PMI_ID"));
     if (!st)
         st = connect_to_port(port, deadline_ns, &fd);
     if (st)
@@ -198,7 +198,7 @@ tutti_status tt_pmi1_join(uint32_t *rank, uint32_t *nranks, uint64_t deadline_ns
             tt_pmi1_join_step(&j, line);
     }
     if (!st && j.failed)
-        st = tt_fail(TUTTI_ERR_PROTOCOL, "start-up through PMI: bad answer from the launcher at PMI_PORT (%s): %s",
+        st = tt_fail(TUTTI_ERR_PROTOCOL, "start-up through PMI: invalid answer from the launcher at PMI_PORT (%s): %s",
                      port, j.why);
     if (st) {
         close(fd);

@@ -139,7 +139,10 @@ static bool load(struct pmix *p)
     if (p->init)
         return true;
     if (!library) {
-        snprintf(session.why, sizeof session.why, "PMIx: %.150s; set PMIX_PREFIX to where the launcher is installed", dlerror());
+        snprintf(session.why, sizeof session.why,
+                 "PMIx: %.150s; set PMIX_PREFIX to the installation directory of "
+                 "the launcher",
+                 dlerror());
         return false;
     }
     p->init = (__typeof__(p->init))dlsym(library, "PMIx_Init");
@@ -172,7 +175,7 @@ static bool open_session(void)
     if (session.process == getpid())
         return true;
     if (session.process) {
-        snprintf(session.why, sizeof session.why, "PMIx: this process is a fork of one that uses it");
+        snprintf(session.why, sizeof session.why, "PMIx: this process is a forked child of a process that uses PMIx");
         return false;
     }
     if (!load(&pmix))
@@ -267,7 +270,7 @@ tutti_status tt_pmix_size(uint32_t *nranks)
     if (rc != PMIX_SUCCESS)
         return fail(&pmix, "PMIx_Get(" PMIX_JOB_SIZE ")", rc);
     if (v->type != PMIX_UINT32 || v->data.uint32 == 0)
-        st = tt_fail(TUTTI_ERR_PROTOCOL, "start-up through PMIx: " PMIX_JOB_SIZE " is not a number of ranks");
+        st = tt_fail(TUTTI_ERR_PROTOCOL, "start-up through PMIx: " PMIX_JOB_SIZE " is not a valid number of ranks");
     else
         *nranks = v->data.uint32;
     if (v->type == PMIX_STRING)

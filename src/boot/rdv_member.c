@@ -79,7 +79,7 @@ static void read_challenge(struct tt_rdv_member *m, const struct tt_frame *f, ui
     tt_read_bytes(&r, gathering, sizeof gathering);
     if (version != TT_RDV_VERSION) {
         snprintf(sentence, sizeof sentence,
-                 "the server has version %u of the rendezvous protocol, this rank version %u", version, TT_RDV_VERSION);
+                 "rendezvous protocol mismatch: the server has version %u, this rank has version %u", version, TT_RDV_VERSION);
         turn_away(m, true, TUTTI_ERR_PROTOCOL, sentence);
     } else if (r.bad) {
         m->state = TT_RDV_AWAY;
@@ -110,7 +110,7 @@ static void read_refused(struct tt_rdv_member *m, const struct tt_frame *f)
     }
     tt_rdv_prove(expected, m->token, "tutti rendezvous refused", m->server_nonce, m->member_nonce, said, (size_t)(r.end - said));
     if (!tt_mac_equal(proof, expected) || status < TUTTI_ERR_INVALID || status >= TUTTI_STATUS_COUNT)
-        turn_away(m, false, TUTTI_ERR_INVALID, "the server refused this rank's token");
+        turn_away(m, false, TUTTI_ERR_INVALID, "the server rejected this rank's token");
     else
         turn_away(m, true, (tutti_status)status, sentence);
 }
@@ -147,7 +147,7 @@ static void read_table(struct tt_rdv_member *m, const struct tt_frame *f)
     tt_rdv_prove_table(expected, m->token, m->server_nonce, m->member_nonce, masked, digest);
     nranks = tt_read_u32(&r);
     if (!tt_mac_equal(proof, expected)) {
-        turn_away(m, false, TUTTI_ERR_INVALID, "the server does not have this rank's token");
+        turn_away(m, false, TUTTI_ERR_INVALID, "the server has a different token than this rank");
         return;
     }
     if (r.bad || nranks != m->nranks || !read_cards(&r, nranks)) {

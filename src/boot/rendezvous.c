@@ -207,7 +207,7 @@ static bool agree_nranks(struct tt_rdv_server *s, struct tt_rdv_conn *c, const s
     if (!s->seats)
         s->seats = calloc(h->nranks, sizeof *s->seats);
     if (!s->seats) {
-        turn_down(s, c, TUTTI_ERR_NOMEM, "out of memory in the rendezvous server for all ranks");
+        turn_down(s, c, TUTTI_ERR_NOMEM, "out of memory in the rendezvous server for the cards of all ranks");
         return false;
     }
     s->nranks = h->nranks;
@@ -228,7 +228,7 @@ static bool take_seat(struct tt_rdv_server *s, struct tt_rdv_conn *c, const stru
     }
     card = malloc(h->card_bytes ? h->card_bytes : 1);
     if (!card) {
-        turn_down(s, c, TUTTI_ERR_NOMEM, "out of memory in the rendezvous server for another card");
+        turn_down(s, c, TUTTI_ERR_NOMEM, "out of memory in the rendezvous server for another address card");
         return false;
     }
     if (seat->conn)

@@ -120,8 +120,8 @@ void tt_samehost_find(struct tt_samehost *out, const struct tt_samehost_conf *co
     while (!step(&s, out)) {
         if (tt_now_ns() >= until_ns) {
             tt_log(TT_LOG_INFO,
-                   "start-up: a process holds this job's name on this host, but no rank's: this rank counts "
-                   "as alone on its host");
+                   "start-up: a process on this host has bound this job's socket name, but no rank's: this rank "
+                   "counts as alone on its host");
             return;
         }
         poll(NULL, 0, 1);

@@ -227,7 +227,7 @@ static void log_refusal(const struct tt_serve *s, const struct conn *c)
     if (getpeername(c->fd, (struct sockaddr *)&from.storage, &from.bytes) == 0)
         tt_address_text(&from, text);
     tt_log(TT_LOG_WARN, "start-up: refused a process from %s: %s%s", text, s->machine.refusal,
-           s->machine.nrefused == REFUSALS_LOGGED ? " (further ones are not logged)" : "");
+           s->machine.nrefused == REFUSALS_LOGGED ? " (further refusals are not logged)" : "");
 }
 
 /* Reads what is there and feeds it, frame by frame. */
@@ -454,7 +454,7 @@ tutti_status tt_serve_in_background(struct tt_serve *s)
     err = pthread_create(&thread, NULL, serve, s);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (err)
-        return tt_fail_errno(err, "rendezvous: start the server's thread");
+        return tt_fail_errno(err, "rendezvous: cannot start the server's thread");
     pthread_detach(thread);
     return TUTTI_OK;
 }

@@ -163,7 +163,7 @@ class RanksAlike(TwoHosts):
             server.kill()
             server.communicate()
         self.assertNotEqual(job.returncode, 0)
-        self.assertIn("the server's host has no address that another host can connect to", output)
+        self.assertIn("the rendezvous server has no address that another host can reach", output)
         self.assertNotIn("127.0.0.1", output)
 
 

@@ -176,7 +176,7 @@ class Launchers(LauncherTest):
                             continue
                         self.assertRegex(output, rf"rank {rank}: rank 0 is missing: no rendezvous server at {re.escape(address)} \(TUTTI_RENDEZVOUS\), "
                                                  r"where rank 0 listens, within \d+\.\d s \(\d+ attempts")
-                        self.assertIn("Rank 0 counts the ranks, so nothing is known of the others", output)
+                        self.assertIn("only rank 0 can report other missing ranks", output)
 
     def test_why_a_rank_cannot_start_is_told_to_all_at_once(self):
         for refusing, wrong, says in ((0, {"TUTTI_TUNE_FILE": "/nowhere.json"}, "tune file /nowhere.json: No such file"),
@@ -273,7 +273,7 @@ class Wheels(LauncherTest):
         done = subprocess.run(command, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100)
         self.assertNotEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertNotIn(" met ", done.stdout)
-        self.assertRegex(done.stdout + done.stderr, r"PMIX_RANK is \d: a PMIx launcher started this process, .*libpmix.so.2.*set PMIX_PREFIX")
+        self.assertRegex(done.stdout + done.stderr, r"PMIX_RANK is \d, but the number of ranks cannot be queried from the PMIx launcher: .*libpmix.so.2.*set PMIX_PREFIX")
         self.check([*self.hidden(), *self.prterun(2), "-x", "PMIX_PREFIX", *command[-3:]], 2, "prrte",
                    environment(PMIX_PREFIX=str(SOURCE / "build/launchers/openmpi")))
 
