@@ -82,7 +82,7 @@ struct tt_tag_counter *tt_context_counter(struct tt_context_peer *cp, uint32_t t
         return t;
     if (2 * (cp->ntags + 1) > cp->tags_cap) {
         if (!grow_tags(cp)) {
-            tt_fail(TUTTI_ERR_NOMEM, "out of memory for tag %u", tag);
+            tt_fail(TUTTI_ERR_NOMEM, "out of memory for the counters of tag %u", tag);
             return NULL;
         }
         t = place_of(cp->tags, cp->tags_cap, tag, is_recv);
@@ -107,7 +107,7 @@ tutti_status tt_early_keep(struct tt_context_peer *cp, const struct tt_mail *mai
         uint8_t *more = realloc(m->payload, mail->bytes);   /* once per size: kept for the next message */
 
         if (!more)
-            return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a message of %u bytes", mail->bytes);
+            return tt_fail(TUTTI_ERR_NOMEM, "out of memory for an unexpected message of %u bytes", mail->bytes);
         m->payload = more;
         m->payload_cap = mail->bytes;
     }
@@ -326,7 +326,7 @@ void tt_context_clear(struct tt_context *c)
 {
     atomic_fetch_or(&c->inside, TT_CONTEXT_SEALED);
     if (tt_context_is_used(c))
-        tt_context_fail(c, TUTTI_ERR_ABORTED, "the communicator ended during a call");
+        tt_context_fail(c, TUTTI_ERR_ABORTED, "the communicator was closed during a call");
     while (tt_context_is_used(c))
         nanosleep(&(struct timespec){ .tv_nsec = STEP_NS }, NULL);
 }
@@ -349,7 +349,7 @@ void tt_context_close(struct tt_context *c)
     if (e->guest && e->guest->close_context(e->guest->arg, c)) {
         char why[96];
 
-        snprintf(why, sizeof why, "rank %u destroyed a communicator before its windows", e->rank);
+        snprintf(why, sizeof why, "rank %u destroyed a communicator before freeing its windows", e->rank);
         tt_context_fail_here(c, TUTTI_ERR_PEER_LOST, why, true);
     }
     if (c->active || c->waiting)

@@ -210,7 +210,7 @@ void tt_op_take_early(struct tt_op *op)
             }
             tt_early_drop(f->cp, m);
             if (st) {
-                op_mismatch(op, op->exec_peers[i].rank, &m->desc, ": invalid memory offer");
+                op_mismatch(op, op->exec_peers[i].rank, &m->desc, ": protocol error: invalid READY message");
                 return;         /* the operation is over, and its flows with it */
             }
         }

@@ -116,7 +116,7 @@ struct tt_peer *tt_peer_of(struct tt_engine *e, uint32_t rank)
         return p;
     p = tt_slab_take(&e->peer_slab);
     if (!p || !tt_sparse_set(&e->peers, rank, p)) {
-        tt_fail(TUTTI_ERR_NOMEM, "out of memory for rank %u", rank);
+        tt_fail(TUTTI_ERR_NOMEM, "out of memory for the state of peer rank %u", rank);
         return NULL;            /* what was taken is freed with the slab */
     }
     p->rank = rank;

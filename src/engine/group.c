@@ -60,7 +60,7 @@ static void fail_rest(struct tt_context *c)
 {
     char why[TT_ERROR_BYTES];
 
-    snprintf(why, sizeof why, "a member of a group failed to start: %s", tutti_last_error());
+    snprintf(why, sizeof why, "an operation of a group failed to start: %s", tutti_last_error());
     tt_context_fail_here(c, TUTTI_ERR_ABORTED, why, true);
 }
 

@@ -83,7 +83,7 @@ static tutti_status add_region(struct tt_landing_pool *p, uint64_t bytes, bool o
     if (own) {
         o = calloc(1, sizeof *o);
         if (!o)
-            return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a record of landing memory");
+            return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the record of a landing region");
         o->bytes = bytes;
         o->mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (o->mem == MAP_FAILED) {

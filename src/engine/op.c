@@ -108,8 +108,8 @@ static void fail_neighbours(const struct tt_op *op, const struct tt_region *r)
         for (const struct tt_op *other = c->active; c != op->context && other; other = other->next)
             if (mapped_target(other) == r && share_a_page(op, other)) {
                 tt_context_fail_here(c, TUTTI_ERR_ABORTED,
-                                     "an operation of another communicator that receives into the "
-                                     "same memory page failed",
+                                     "an operation of another communicator failed, which receives into the same "
+                                     "memory page",
                                      true);
                 break;
             }
@@ -451,8 +451,7 @@ static void back_up(struct tt_op *op)
         op->backup_cap = op->backup ? op->backup_bytes : 0;
         if (!op->backup) {
             tt_log(TT_LOG_WARN,
-                   "out of memory for a copy of %llu bytes of in-place input: a failure will not "
-                   "restore it",
+                   "out of memory for a copy of in-place input (%llu bytes): it will not be restored after a failure",
                    (unsigned long long)op->backup_bytes);
             op->backup_bytes = 0;
         }
@@ -647,7 +646,7 @@ static tutti_status assign_key(struct tt_op *op)
     }
     cp = tt_context_peer_of(c, c->ranks[op->conf.coll.root]);
     if (!cp)
-        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a peer");
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the state of a peer");
     counter = tt_context_counter(cp, op->conf.tag, op->conf.coll.kind == TT_RECV);
     if (!counter)
         return TUTTI_ERR_NOMEM;
@@ -836,7 +835,7 @@ static bool is_met(const struct tt_op *op)
 void tt_op_stream(struct tt_op *op)
 {
     if (op->kept && !take_slot(op->context->engine, op)) {
-        tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "too many running operations to stream a message", true);
+        tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "too many running operations: cannot stream a message", true);
         return;
     }
     op->kept = op->chooses_stores = false;

@@ -194,7 +194,7 @@ struct tt_flow *tt_op_flow(struct tt_op *op, uint16_t i)
     memset(f->gathered, 0, sizeof f->gathered);
     f->cp = tt_context_peer_of(op->context, op->context->ranks[op->exec_peers[i].rank]);
     if (!f->cp) {
-        tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "out of memory for a peer", true);
+        tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "out of memory for the state of a peer", true);
         return NULL;
     }
     if (f->cp->peer->state == TT_PEER_NONE)

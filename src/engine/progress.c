@@ -109,7 +109,7 @@ static void kick(struct tt_engine *e)
     const uint64_t one = 1;
 
     if (write(e->kick_fd, &one, sizeof one) < 0 && errno != EAGAIN)
-        tt_fail_errno(errno, "wake the progress thread");
+        tt_fail_errno(errno, "cannot wake the progress thread");
 }
 
 bool tt_baton_try(struct tt_engine *e)
@@ -201,7 +201,7 @@ static void tell_unusable(struct tt_engine *e)
         add_name(ours, sizeof ours, e->wire[i]->ops->name);
     first = e->rank == e->first_here && !atomic_flag_test_and_set(&told);
     tt_log(first ? TT_LOG_WARN : TT_LOG_INFO,
-           "of the allowed transports (TUTTI_WIRES) only %s can be used on this host: %s", ours, e->unusable);
+           "of the allowed transports (TUTTI_WIRES), only %s can be used on this host: %s", ours, e->unusable);
     free(e->unusable);
     e->unusable = NULL;
 }
@@ -468,7 +468,7 @@ static void drain_kick(struct tt_engine *e)
     uint64_t n;
 
     if (read(e->kick_fd, &n, sizeof n) < 0 && errno != EAGAIN)
-        tt_fail_errno(errno, "read the wake-up descriptor");
+        tt_fail_errno(errno, "cannot read the wake-up descriptor");
 }
 
 /* How many times as many ranks as CROWD share a core. */
@@ -811,7 +811,7 @@ tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(vo
     e->alert = alert;
     e->alert_arg = arg;
     if (!watch(e->control_epoll, watch_fd) || !watch(e->all_epoll, watch_fd))
-        return tt_fail_errno(errno, "watch the control overlay");
+        return tt_fail_errno(errno, "cannot watch the control overlay");
     for (uint32_t i = 0; i < e->nwires; i++) {
         struct tt_done done[1];
         int fd;
@@ -830,10 +830,10 @@ tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(vo
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (err == EPERM)
         return tt_fail(TUTTI_ERR_SYSTEM,
-                       "start the progress thread: clone3 failed: Operation not permitted (the sandbox "
-                       "must answer ENOSYS for it, so that the C library uses clone)");
+                       "cannot start the progress thread: clone3 failed: Operation not permitted (the sandbox must "
+                       "return ENOSYS for clone3, so that the C library falls back to clone)");
     if (err)
-        return tt_fail_errno(err, "start the progress thread");
+        return tt_fail_errno(err, "cannot start the progress thread");
     e->thread_runs = true;
     return TUTTI_OK;
 }

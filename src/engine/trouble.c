@@ -177,9 +177,8 @@ static void check_left(struct tt_engine *e)
 
             if (!p || !tt_peer_is_gone(e, p))
                 continue;
-            snprintf(why, sizeof why, "%s has closed its communicator, but is still needed%s",
-                     tt_rank_text(e, r, who),
-                     report_text(e, r, told));
+            snprintf(why, sizeof why, "%s has closed its communicator, but an operation still waits for it%s",
+                     tt_rank_text(e, r, who), report_text(e, r, told));
             tt_context_fail_here(c, TUTTI_ERR_PEER_LOST, why, true);
             break;
         }

@@ -293,7 +293,7 @@ class Wires(ClusterTest):
         self.assertEqual(done.stdout.count("the sum is 3"), 3)
         warnings = done.stderr.splitlines()
         self.assertEqual(len(warnings), 1, warnings)
-        self.assertRegex(warnings[0], r"^\[0\] tutti\[0\] warn: of the allowed transports \(TUTTI_WIRES\) only shm, tcp can be used on this host: verbs: .")
+        self.assertRegex(warnings[0], r"^\[0\] tutti\[0\] warn: of the allowed transports \(TUTTI_WIRES\), only shm, tcp can be used on this host: verbs: .")
 
     def test_where_all_named_wires_can_be_used_nothing_is_told(self):
         done = self.run_tutti("-n", 2, "--wires", "shm,tcp", HELLO, env=environment(**self.NONE))
