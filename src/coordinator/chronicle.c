@@ -34,14 +34,14 @@ void tt_chronicle_tell(struct tt_chronicle *c, const char *fmt, ...)
 static void tell_loss(struct tt_chronicle *c, const struct tt_elmsg *m)
 {
     static const char *const texts[] = {
-        [TT_LOSS_DIED] = "its connection ended, and it did not come back",
+        [TT_LOSS_DIED] = "its connection closed, and it did not reconnect",
         [TT_LOSS_SILENT] = "it was silent for longer than the lease",
-        [TT_LOSS_CUT] = "others could not reach it",
-        [TT_LOSS_ILLEGAL] = "it broke the protocol",
-        [TT_LOSS_AHEAD] = "the revision of its shared state is ahead of that of the others",
-        [TT_LOSS_KEYS] = "its shared state has other arrays than the others agreed on",
-        [TT_LOSS_NOT_TAKEN] = "it would only send its shared state, and another one won",
-        [TT_LOSS_FALSE] = "what it said of its shared state was not so",
+        [TT_LOSS_CUT] = "other members could not reach it",
+        [TT_LOSS_ILLEGAL] = "it violated the protocol",
+        [TT_LOSS_AHEAD] = "the revision of its shared state is ahead of that of the other members",
+        [TT_LOSS_KEYS] = "the arrays of its shared state differ from those of the other members",
+        [TT_LOSS_NOT_TAKEN] = "it could only send its shared state (strategy send), but another state was selected",
+        [TT_LOSS_FALSE] = "the shared state that it sent did not match its offer",
     };
 
     _Static_assert(sizeof texts / sizeof *texts == TT_LOSSES, "each has its sentence");
@@ -64,7 +64,7 @@ static void tell_result(struct tt_chronicle *c, const struct tt_elmsg *m)
     if (m->what == TT_ROUND_MISMATCH)
         tt_chronicle_tell(c, "round %" PRIu64 ": %s", m->number, tt_mismatch_text(text, &mismatch));
     else if (m->what == TT_ROUND_TOO_FEW)
-        tt_chronicle_tell(c, "round %" PRIu64 ": only %" PRIu64 " would be left, fewer than were asked for", m->number,
+        tt_chronicle_tell(c, "round %" PRIu64 ": only %" PRIu64 " members would remain, fewer than `least`", m->number,
                           m->value);
 }
 
@@ -105,14 +105,14 @@ void tt_chronicle_record(struct tt_chronicle *c, const void *data, size_t bytes,
         return;
     switch (m.kind) {
     case TT_ELMSG_LOG_START:
-        tt_chronicle_tell(c, "the coordinator of run \"%s\" started; it is start %" PRIu64, m.text, m.number);
+        tt_chronicle_tell(c, "the coordinator of run \"%s\" started; start number %" PRIu64, m.text, m.number);
         return;
     case TT_ELMSG_LOG_MEMBER:
         tt_chronicle_tell(c, "member %" PRIu64 " joined from %s (group %" PRIu32 ", role %" PRIu32 ")", m.id, from,
                           m.group, m.role);
         return;
     case TT_ELMSG_LOG_GONE:
-        tt_chronicle_tell(c, "member %" PRIu64 ", which waited to be admitted, is gone", m.id);
+        tt_chronicle_tell(c, "member %" PRIu64 " was removed before its admission", m.id);
         return;
     case TT_ELMSG_LOG_LOST:
         tell_loss(c, &m);

@@ -70,7 +70,7 @@ static void refuse(struct tt_coordinator *c, struct tt_conn *conn, enum tt_snaps
     const bool first = c->chronicle.counters.refused[why]++ == 0 && why == TT_REFUSAL_STRANGER;
 
     tt_log(first ? TT_LOG_WARN : TT_LOG_INFO, "coordinator: closed the connection from %s: %s%s", conn->address, text,
-           first ? "; further ones are only counted (TUTTI_LOG=info logs each)" : "");
+           first ? "; further ones are only counted (TUTTI_LOG=info logs all)" : "");
     end(c, conn);
 }
 
@@ -82,11 +82,11 @@ static void end_for(struct tt_coordinator *c, struct tt_conn *conn, int err)
     if (err == -EPROTO && *why)
         refuse(c, conn, conn->state == TT_CONN_STRANGER ? TT_REFUSAL_STRANGER : TT_REFUSAL_GARBAGE, why);
     else if (err == -EPROTO)
-        refuse(c, conn, TT_REFUSAL_GARBAGE, "it broke the framing of messages");
+        refuse(c, conn, TT_REFUSAL_GARBAGE, "invalid message framing");
     else if (err == -EMSGSIZE)
-        refuse(c, conn, TT_REFUSAL_GARBAGE, "a message longer than any may be");
+        refuse(c, conn, TT_REFUSAL_GARBAGE, "a message exceeds the maximum length");
     else if (err == -ENOBUFS)
-        refuse(c, conn, TT_REFUSAL_UNREAD, "it does not read what is sent to it");
+        refuse(c, conn, TT_REFUSAL_UNREAD, "the peer does not receive its messages");
     else
         end(c, conn);
 }
@@ -165,7 +165,7 @@ static bool make_room(struct tt_coordinator *c, const uint8_t who[16])
         c->chronicle.counters.refused[TT_REFUSAL_CROWD]++;
         return false;
     }
-    refuse(c, worst, TT_REFUSAL_CROWD, "too many have not joined, most of them from there");
+    refuse(c, worst, TT_REFUSAL_CROWD, "too many connections have not joined, most of them from this address");
     return true;
 }
 
@@ -403,7 +403,7 @@ void tt_conns_due(struct tt_coordinator *c)
     struct tt_conn *conn, *next;
 
     while (deadline_ns(c, TT_CONN_STRANGER) <= c->clock_ns)
-        refuse(c, TAILQ_FIRST(&c->conns[TT_CONN_STRANGER]), TT_REFUSAL_SLOW, "it has not joined in time");
+        refuse(c, TAILQ_FIRST(&c->conns[TT_CONN_STRANGER]), TT_REFUSAL_SLOW, "it did not join before the deadline");
     while (deadline_ns(c, TT_CONN_LEAVER) <= c->clock_ns)
         end(c, TAILQ_FIRST(&c->conns[TT_CONN_LEAVER]));
     for (conn = TAILQ_FIRST(&c->waiting); conn; conn = next) {

@@ -37,7 +37,7 @@ static void fail(struct tt_coordinator *c)
     snprintf(c->why_text, sizeof c->why_text, "%.*s", (int)sizeof c->why_text - 1, tutti_last_error());
     pthread_mutex_unlock(&c->lock);
     if (write(c->ended, &one, sizeof one) != sizeof one)
-        tt_log(TT_LOG_ERROR, "coordinator: cannot log the end of the run");
+        tt_log(TT_LOG_ERROR, "coordinator: cannot signal its failure to the program");
 }
 
 static void wake(void *context)
@@ -59,7 +59,7 @@ static void look_at_clock(struct tt_coordinator *c)
     c->core_ns += passed_ns < worth_ns ? passed_ns : worth_ns;
     if (passed_ns > 2 * worth_ns) {
         c->chronicle.counters.stalls++;
-        tt_chronicle_tell(&c->chronicle, "the coordinator itself stood still for %llu ms; nobody is blamed for that",
+        tt_chronicle_tell(&c->chronicle, "the coordinator was stalled for %llu ms, which do not count towards leases",
                           (unsigned long long)(passed_ns / TT_MS));
     }
 }
@@ -100,7 +100,7 @@ static void turn(struct tt_coordinator *c)
     const int n = epoll_wait(c->epoll, c->events, c->nevents_max, timeout_ms(c));
 
     if (n < 0 && errno != EINTR) {
-        c->failed = tt_fail_errno(errno, "coordinator: wait for connections");
+        c->failed = tt_fail_errno(errno, "coordinator: cannot wait for connections");
         return;
     }
     look_at_clock(c);
@@ -308,7 +308,7 @@ static tutti_status start_thread(struct tt_coordinator *c)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     err = pthread_create(&c->thread, NULL, loop, c);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return err ? tt_fail_errno(err, "coordinator: start the thread") : TUTTI_OK;
+    return err ? tt_fail_errno(err, "coordinator: cannot start its thread") : TUTTI_OK;
 }
 
 /* What there is of it, but for the thread and the journal. */

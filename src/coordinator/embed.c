@@ -132,7 +132,11 @@ static tutti_status open_store(struct tt_journal **out, tutti_coordinator *c, co
     if (timer >= 0)
         close(timer);
     if (st == TUTTI_ERR_ABORTED)
-        return tt_fail(TUTTI_ERR_TIMEOUT, "coordinator: after %" PRId64 " ms another coordinator still leads at %s, or the store does not respond", wait_ms, conf->store);
+        return tt_fail(TUTTI_ERR_TIMEOUT,
+                       "coordinator: timed out after %" PRId64 " ms: another coordinator still "
+                       "leads at %s, or the store does "
+                       "not respond",
+                       wait_ms, conf->store);
     return st;
 }
 

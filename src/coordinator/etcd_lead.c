@@ -266,7 +266,7 @@ static tutti_status start_thread(struct tt_etcd_lead *l)
     err = pthread_create(&l->thread, NULL, keep, l);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     l->threaded = err == 0;
-    return err ? tt_fail_errno(err, "etcd: start a thread") : TUTTI_OK;
+    return err ? tt_fail_errno(err, "etcd: cannot start a thread") : TUTTI_OK;
 }
 
 /* Whether etcd is there at all. */
@@ -354,7 +354,7 @@ tutti_status tt_etcd_lead_check(struct tt_etcd_lead *l)
     lost = l->lost;
     late = clock_ns() >= l->until_ns;
     pthread_mutex_unlock(&l->lock);
-    return lost || late ? tt_etcd_lead_lose(l, "etcd did not respond in time to renew the lease") : TUTTI_OK;
+    return lost || late ? tt_etcd_lead_lose(l, "etcd did not renew the lease in time") : TUTTI_OK;
 }
 
 struct json_object *tt_etcd_lead_condition(const struct tt_etcd_lead *l)

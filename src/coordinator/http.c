@@ -140,13 +140,13 @@ static enum MHD_Result answer(void *server, struct MHD_Connection *c, const char
     (void)upload_bytes;
     (void)request;
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
-        return say(c, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are answered here\n");
+        return say(c, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are supported\n");
     if (h->is_loopback && !is_for_loopback(c))
-        return say(c, MHD_HTTP_MISDIRECTED_REQUEST, "this address is answered for as localhost only\n");
+        return say(c, MHD_HTTP_MISDIRECTED_REQUEST, "invalid Host header: use localhost or an IP address\n");
     for (uint32_t i = 0; i < h->npages; i++)
         if (strcmp(path, h->pages[i].path) == 0)
             return refresh(h, i) ? MHD_queue_response(c, h->kept[i].status, h->kept[i].response) : MHD_NO;
-    return say(c, MHD_HTTP_NOT_FOUND, "there is no such page\n");
+    return say(c, MHD_HTTP_NOT_FOUND, "page not found\n");
 }
 
 /* Paths are compared as they came. */
@@ -303,7 +303,7 @@ static tutti_status start_library(struct tt_http *h)
                                   MHD_OPTION_END);
     info = h->library ? MHD_get_daemon_info(h->library, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
     if (!info || epoll_ctl(h->epoll, EPOLL_CTL_ADD, info->epoll_fd, &ev) != 0)
-        return tt_fail(TUTTI_ERR_SYSTEM, "http: start libmicrohttpd: %s", strerror(errno));
+        return tt_fail(TUTTI_ERR_SYSTEM, "http: cannot start libmicrohttpd: %s", strerror(errno));
     return TUTTI_OK;
 }
 
@@ -344,7 +344,7 @@ static tutti_status start(struct tt_http *h, const char *address)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     err = pthread_create(&h->thread, NULL, serve, h);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return err ? tt_fail_errno(err, "http: start a thread") : TUTTI_OK;
+    return err ? tt_fail_errno(err, "http: cannot start a thread") : TUTTI_OK;
 }
 
 tutti_status tt_http_create(struct tt_http **out, const struct tt_http_conf *conf)

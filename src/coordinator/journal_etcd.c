@@ -116,7 +116,7 @@ static tutti_status read_head(struct etcd_journal *j)
         text = tt_etcd_bytes(kv, "value", &bytes);
         j->meta_revision = tt_etcd_number(kv, "mod_revision");
         if (!text || !read_meta(j, text))
-            st = damaged(j, "not a coordinator's journal, or one of another version");
+            st = damaged(j, "not a coordinator's journal, or from another version");
         free(text);
     }
     json_object_put(answer);

@@ -48,10 +48,10 @@ static tutti_status fail(const struct sqlite_journal *j, const char *what)
     case SQLITE_NOTADB:
         return tt_fail(TUTTI_ERR_INVALID, "journal %s: not a coordinator's journal", j->path);
     case SQLITE_CORRUPT:
-        return tt_fail(TUTTI_ERR_INVALID, "journal %s: the file is damaged (%s: %s)", j->path, what,
+        return tt_fail(TUTTI_ERR_INVALID, "journal %s: the file is damaged (cannot %s: %s)", j->path, what,
                        sqlite3_errmsg(j->db));
     case SQLITE_NOMEM:
-        return tt_fail(TUTTI_ERR_NOMEM, "journal %s: out of memory to %s", j->path, what);
+        return tt_fail(TUTTI_ERR_NOMEM, "journal %s: cannot %s: out of memory", j->path, what);
     default:
         err = sqlite3_system_errno(j->db);
         return tt_fail(TUTTI_ERR_SYSTEM, "journal %s: cannot %s: %s%s%s%s", j->path, what, sqlite3_errmsg(j->db),
@@ -158,7 +158,7 @@ static tutti_status sqlite_replace(struct tt_journal *journal)
         return st;
     j->n = 0;
     j->hash = SEED;
-    return run(j, "DELETE FROM record", "make room in it");
+    return run(j, "DELETE FROM record", "delete its old records");
 }
 
 static tutti_status sqlite_commit(struct tt_journal *journal)
@@ -207,7 +207,7 @@ static tutti_status make_file(const char *path)
     if (fd >= 0)
         close(fd);
     else if (errno != EEXIST)
-        return tt_fail_errno(errno, "create journal %s", path);
+        return tt_fail_errno(errno, "cannot create journal %s", path);
     return TUTTI_OK;
 }
 
@@ -217,9 +217,9 @@ static tutti_status keep_to_owner(const char *path)
     struct stat file;
 
     if (lstat(path, &file) != 0)
-        return errno == ENOENT ? TUTTI_OK : tt_fail_errno(errno, "stat journal %s", path);
+        return errno == ENOENT ? TUTTI_OK : tt_fail_errno(errno, "cannot stat journal %s", path);
     if ((file.st_mode & 077) && chmod(path, 0600) != 0)
-        return tt_fail_errno(errno, "restrict permissions of journal %s", path);
+        return tt_fail_errno(errno, "cannot restrict the permissions of journal %s", path);
     return TUTTI_OK;
 }
 
@@ -240,7 +240,7 @@ static tutti_status make_tables(struct sqlite_journal *j)
              "BEGIN IMMEDIATE; CREATE TABLE record(n INTEGER PRIMARY KEY, data BLOB NOT NULL, hash INTEGER NOT NULL);"
              "PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT",
              APPLICATION_ID, FORMAT);
-    return run(j, sql, "begin it");
+    return run(j, sql, "create its table");
 }
 
 /* Whether it is one of ours, before anything is written to it. */
@@ -277,7 +277,7 @@ static tutti_status set_up(struct sqlite_journal *j)
     if (st == TUTTI_OK)
         st = keep_both_to_owner(j);
     if (st == TUTTI_OK)
-        st = run(j, "PRAGMA journal_mode=WAL", "write ahead to it");
+        st = run(j, "PRAGMA journal_mode=WAL", "enable write-ahead logging");
     if (st == TUTTI_OK)
         st = run(j, "PRAGMA synchronous=FULL; BEGIN EXCLUSIVE; COMMIT", "lock it");
     if (st == TUTTI_OK && is_new)

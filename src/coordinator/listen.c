@@ -204,7 +204,7 @@ tutti_status tt_listen_open(struct tt_listener *out, uint32_t max, uint32_t *n, 
     }
     freeaddrinfo(list);
     if (err || count == 0)
-        return tt_fail_errno(err ? err : EADDRNOTAVAIL, "coordinator: listen on \"%s\" (%s)", text, given);
+        return tt_fail_errno(err ? err : EADDRNOTAVAIL, "coordinator: cannot listen on \"%s\" (%s)", text, given);
     *n = count;
     return TUTTI_OK;
 }

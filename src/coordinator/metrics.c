@@ -37,24 +37,24 @@ static void put_label(FILE *to, const char *text)
 
 static void write_coordinator(const char *run, bool stands_by, FILE *to)
 {
-    begin(to, "coordinator_info", "gauge", "The run, and the version of the coordinator.");
+    begin(to, "coordinator_info", "gauge", "Name of the run, and version of the coordinator.");
     fputs("tutti_coordinator_info{run=\"", to);
     put_label(to, run);
     fprintf(to, "\",version=\"%s\"} 1\n", tutti_version());
-    put_count(to, "coordinator_standing_by", "gauge", "1 while another coordinator leads, and this one waits.", stands_by);
+    put_count(to, "coordinator_standing_by", "gauge", "1 while this coordinator stands by for another one.", stands_by);
 }
 
 static void write_run(const struct tt_snapshot *s, FILE *to)
 {
     write_coordinator(s->run, false, to);
-    put_real(to, "coordinator_start_time_seconds", "When this coordinator started, since 1970.", (double)s->started_unix_ms / 1e3);
-    put_count(to, "coordinator_starts", "gauge", "Coordinators that the run has had, this one counted in.", s->starts);
-    put_count(to, "epoch", "gauge", "The epoch of the view; 0: there is none yet.", s->epoch);
-    put_count(to, "round", "gauge", "The round that is under way.", s->round);
+    put_real(to, "coordinator_start_time_seconds", "Start time of this coordinator, in seconds since 1970.", (double)s->started_unix_ms / 1e3);
+    put_count(to, "coordinator_starts", "gauge", "Starts of coordinators in this run, including this one.", s->starts);
+    put_count(to, "epoch", "gauge", "Epoch of the view; 0: no view yet.", s->epoch);
+    put_count(to, "round", "gauge", "Number of the current round.", s->round);
     put_count(to, "proposing", "gauge", "1 while a view with newcomers is proposed.", s->proposing);
-    put_count(to, "asking", "gauge", "1 while members are asked where they stand, after a loss.", s->asking);
+    put_count(to, "asking", "gauge", "1 while the coordinator queries the members' operations after a loss.", s->asking);
     put_count(to, "revoked", "gauge", "1 if the epoch is revoked.", s->revoked);
-    put_real(to, "lease_seconds", "A member that is silent for so long is lost.", (double)s->lease_ns / 1e9);
+    put_real(to, "lease_seconds", "Silence after which a member is lost.", (double)s->lease_ns / 1e9);
 }
 
 static void write_lost(const uint64_t lost[TT_LOSSES], FILE *to)
@@ -83,11 +83,14 @@ static void write_members(const struct tt_snapshot *s, FILE *to)
         fprintf(to, "tutti_members{state=\"%s\"} %" PRIu32 "\n", tt_status_state(state), tt_status_count(s, state));
     fprintf(to, "tutti_members{state=\"" TT_STATUS_LEFT "\"} %" PRIu32 "\n", tt_status_left(s));
     write_lost(s->counters.lost, to);
-    put_count(to, "members_connected", "gauge", "Members that have a connection now.", connected);
-    put_count(to, "members_leaving", "gauge", "Members that gave notice.", leaving);
-    put_count(to, "members_limit", "gauge", "Members that the run may have at once.", s->members_max);
-    put_count(to, "newcomers", "gauge", "Newcomers that an epoch would admit.", s->news.newcomers);
-    put_real(to, "member_longest_silence_seconds", "Since the most silent member that has not left, and is not lost, was heard of.", (double)silent_ns / 1e9);
+    put_count(to, "members_connected", "gauge", "Members with an open connection.", connected);
+    put_count(to, "members_leaving", "gauge", "Members that announced leaving.", leaving);
+    put_count(to, "members_limit", "gauge", "Maximum number of members in the run.", s->members_max);
+    put_count(to, "newcomers", "gauge", "Newcomers that wait for admission.", s->news.newcomers);
+    put_real(to, "member_longest_silence_seconds",
+             "Longest time since the last message of a member that has not "
+             "left and is not lost.",
+             (double)silent_ns / 1e9);
 }
 
 static void write_connections(const struct tt_snapshot *s, FILE *to)
@@ -96,12 +99,16 @@ static void write_connections(const struct tt_snapshot *s, FILE *to)
 
     put_count(to, "connections", "gauge", "Open connections.", s->connections);
     put_count(to, "strangers", "gauge", "Open connections that have not joined.", s->strangers);
-    put_count(to, "connections_accepted_total", "counter", "Connections that were accepted.", c->accepted);
-    begin(to, "connections_refused_total", "counter", "Connections that the coordinator ended, by reason.");
+    put_count(to, "connections_accepted_total", "counter", "Accepted connections.", c->accepted);
+    begin(to, "connections_refused_total", "counter", "Connections that the coordinator closed, by reason.");
     for (uint8_t i = 0; i < TT_REFUSAL_KINDS; i++)
-        fprintf(to, "tutti_connections_refused_total{reason=\"%s\"} %" PRIu64 "\n", tt_status_refusal(i), c->refused[i]);
-    put_count(to, "connections_slowed_total", "counter", "Times that a connection had to wait for its rate.", c->slowed);
-    put_count(to, "coordinator_stalls_total", "counter", "Times that the coordinator itself stood still.", c->stalls);
+        fprintf(to, "tutti_connections_refused_total{reason=\"%s\"} %" PRIu64 "\n", tt_status_refusal(i),
+                c->refused[i]);
+    put_count(to, "connections_slowed_total", "counter",
+              "Number of times that a connection exceeded its rate limit "
+              "and was delayed.",
+              c->slowed);
+    put_count(to, "coordinator_stalls_total", "counter", "Number of stalls of the coordinator itself.", c->stalls);
 }
 
 static void write_kinds(FILE *to, const char *direction, const uint64_t *counts)
@@ -114,7 +121,7 @@ static void write_kinds(FILE *to, const char *direction, const uint64_t *counts)
 
 static void write_messages(const struct tt_snapshot_counters *c, FILE *to)
 {
-    begin(to, "messages_total", "counter", "Messages by kind; \"none\": those that were none.");
+    begin(to, "messages_total", "counter", "Messages by kind; \"none\": invalid messages.");
     write_kinds(to, "taken", c->taken);
     write_kinds(to, "sent", c->sent);
     begin(to, "message_bytes_total", "counter", "Bytes of messages.");
@@ -126,10 +133,13 @@ static void write_journal(const struct tt_snapshot_counters *c, FILE *to)
 {
     uint64_t sum = 0;
 
-    put_count(to, "journal_records_total", "counter", "Records that were written to the journal.", c->records);
-    put_count(to, "journal_bytes_total", "counter", "Bytes that were written to the journal.", c->record_bytes);
-    put_count(to, "journal_replaced_total", "counter", "Times a shorter journal took the place of a long one.", c->replaced);
-    begin(to, "journal_commit_seconds", "histogram", "How long making the journal durable took.");
+    put_count(to, "journal_records_total", "counter", "Records written to the journal.", c->records);
+    put_count(to, "journal_bytes_total", "counter", "Bytes written to the journal.", c->record_bytes);
+    put_count(to, "journal_replaced_total", "counter",
+              "Number of times that the journal was replaced by a shorter "
+              "one.",
+              c->replaced);
+    begin(to, "journal_commit_seconds", "histogram", "Time to make the journal durable.");
     for (uint32_t i = 0; i < TT_SNAPSHOT_BUCKETS; i++) {
         sum += c->commit_buckets[i];
         fprintf(to, "tutti_journal_commit_seconds_bucket{le=\"%g\"} %" PRIu64 "\n", (double)tt_snapshot_bucket_ns[i] / 1e9, sum);
@@ -137,14 +147,16 @@ static void write_journal(const struct tt_snapshot_counters *c, FILE *to)
     sum += c->commit_buckets[TT_SNAPSHOT_BUCKETS];
     fprintf(to, "tutti_journal_commit_seconds_bucket{le=\"+Inf\"} %" PRIu64 "\n", sum);
     fprintf(to, "tutti_journal_commit_seconds_sum %.9f\ntutti_journal_commit_seconds_count %" PRIu64 "\n", (double)c->commit_ns / 1e9, sum);
-    put_real(to, "journal_longest_commit_seconds", "The longest of them.", (double)c->commit_most_ns / 1e9);
+    put_real(to, "journal_longest_commit_seconds", "Longest time to make the journal durable.", (double)c->commit_most_ns / 1e9);
 }
 
 static void write_states(const struct tt_snapshot *s, FILE *to)
 {
     if (s->nstates == 0)
         return;
-    begin(to, "shared_state_revision", "gauge", "Of the shared state, after its last sync; role \"all\": that of the whole view.");
+    begin(to, "shared_state_revision", "gauge",
+          "Revision of the shared state after its last sync; role \"all\": of "
+          "the whole view.");
     for (uint32_t i = 0; i < s->nstates; i++) {
         fputs("tutti_shared_state_revision{role=\"", to);
         if (s->states[i].scope)
@@ -157,10 +169,14 @@ static void write_states(const struct tt_snapshot *s, FILE *to)
 
 static void write_ring(const struct tt_snapshot_links *l, FILE *to)
 {
-    put_real(to, "ring_slowest_link_bytes_per_second", "The slowest link of the measured ring.", tt_status_slowest(l));
-    begin(to, "ring_predicted_seconds", "gauge", "What an all-reduce is predicted to take; as it was when that was measured, and in the order of the ring.");
-    fprintf(to, "tutti_ring_predicted_seconds{order=\"was\"} %.9g\ntutti_ring_predicted_seconds{order=\"ring\"} %.9g\n", l->was_s, l->now_s);
-    put_count(to, "ring_waits", "gauge", "1 while that order waits for an epoch, which adopts it.", l->waits);
+    put_real(to, "ring_slowest_link_bytes_per_second", "Rate of the slowest link of the measured ring.",
+             tt_status_slowest(l));
+    begin(to, "ring_predicted_seconds", "gauge",
+          "Predicted time of an all-reduce: in the order at the time of the "
+          "measurement (was), and in the order of the ring (ring).");
+    fprintf(to, "tutti_ring_predicted_seconds{order=\"was\"} %.9g\ntutti_ring_predicted_seconds{order=\"ring\"} %.9g\n",
+            l->was_s, l->now_s);
+    put_count(to, "ring_waits", "gauge", "1 while the order of the ring waits for the epoch that adopts it.", l->waits);
 }
 
 void tt_metrics_write(const struct tt_snapshot *s, FILE *to)

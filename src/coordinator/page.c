@@ -87,27 +87,27 @@ static void write_sentence(const struct tt_snapshot *s, FILE *to)
     for (uint32_t i = 0; i < s->nmembers; i++)
         away += s->members[i].state == TT_COORD_IN_VIEW && !s->members[i].connected;
     if (s->nmembers == 0)
-        fputs("<p class=\"soft\">Nobody has joined yet.</p>\n", to);
+        fputs("<p class=\"soft\">No member has joined yet.</p>\n", to);
     else if (s->asking && !nlost && !nleft)
-        fprintf(to, "<p class=\"wait\">%s; all are asked where they stand.</p>\n", who_revoked(who, s));
+        fprintf(to, "<p class=\"wait\">%s; the coordinator is querying all members.</p>\n", who_revoked(who, s));
     else if (s->asking)
-        fprintf(to, "<p class=\"wait\">Members %s; the others are asked where they stand.</p>\n", nlost ? "were lost" : "left");
+        fprintf(to, "<p class=\"wait\">Members %s; the coordinator is querying the others.</p>\n", nlost ? "were lost" : "left");
     else if (s->proposing)
-        fputs("<p class=\"wait\">A view with newcomers is proposed; all are connecting to them.</p>\n", to);
+        fputs("<p class=\"wait\">A view with newcomers is proposed; the members are connecting to them.</p>\n", to);
     else if (away)
-        fprintf(to, "<p class=\"wait\">%" PRIu32 " of the view have no connection now.</p>\n", away);
+        fprintf(to, "<p class=\"wait\">%" PRIu32 " members of the view are disconnected.</p>\n", away);
     else if (nlost)
-        fprintf(to, "<p class=\"wait\">%s lost; the next epoch is without %s.</p>\n",
+        fprintf(to, "<p class=\"wait\">%s lost; the next epoch excludes %s.</p>\n",
                 nlost == 1 ? "A member was" : "Members were", nlost == 1 ? "it" : "them");
     else if (nleft)
-        fprintf(to, "<p class=\"wait\">%s left; the next epoch is without %s.</p>\n",
-                nleft == 1 ? "A member" : "Members", nleft == 1 ? "it" : "them");
+        fprintf(to, "<p class=\"wait\">%s left; the next epoch excludes %s.</p>\n", nleft == 1 ? "A member" : "Members",
+                nleft == 1 ? "it" : "them");
     else if (s->revoked)
-        fprintf(to, "<p class=\"wait\">%s: nothing begins before the next one.</p>\n", who_revoked(who, s));
+        fprintf(to, "<p class=\"wait\">%s: no operation starts before the next epoch.</p>\n", who_revoked(who, s));
     else if (nview == 0)
         fputs("<p class=\"wait\">All members wait for the first view.</p>\n", to);
     else
-        fputs("<p class=\"good\">All members of the view are there.</p>\n", to);
+        fputs("<p class=\"good\">All members of the view are connected.</p>\n", to);
 }
 
 /* Nothing where it is not known. */
@@ -116,7 +116,7 @@ static void write_cause(const struct tt_snapshot *s, FILE *to)
     char why[TT_STATUS_CAUSE_BYTES];
 
     if (*tt_status_cause(why, &s->cause))
-        fprintf(to, "<p class=\"soft\">Epoch %" PRIu64 " began because: %s.</p>\n", s->epoch, why);
+        fprintf(to, "<p class=\"soft\">Epoch %" PRIu64 " began; cause: %s.</p>\n", s->epoch, why);
 }
 
 static void begin_figure(FILE *to, const char *what)
@@ -152,7 +152,10 @@ static void write_member(const struct tt_snapshot_member *m, FILE *to)
 
     fprintf(to, "<tr><td class=\"n\">%" PRIu64 "</td><td class=\"%s\">%s%s%s</td><td class=\"n\">", m->id,
             m->left ? "soft" : colours[m->state < TT_COORD_STATES ? m->state : 0], tt_status_of(m),
-            m->leaving && m->state != TT_COORD_LOST ? ", leaving" : "", m->connected || m->state == TT_COORD_LOST ? "" : ", away");
+            m->leaving && m->state != TT_COORD_LOST ? ", leaving" : "",
+            m->connected || m->state == TT_COORD_LOST ? ""
+                                                      : ", "
+                                                        "disconnected");
     if (m->rank != TT_COORD_NO_RANK)
         fprintf(to, "%" PRIu32, m->rank);
     fprintf(to, "</td><td class=\"n\">%" PRIu32 "</td><td class=\"n\">%" PRIu32 "</td><td class=\"n\">", m->group, m->role);
@@ -170,10 +173,10 @@ static void write_members(const struct tt_snapshot *s, FILE *to)
     put_span(to, s->lease_ns);
     fputs("</small></h2>\n", to);
     if (n) {
-        fputs(
-            "<div class=\"wide tall\"><table><thead><tr><th class=\"n\">id</th><th>state</th><th class=\"n\">rank</th><th class=\"n\">group</th>"
-            "<th class=\"n\">role</th><th class=\"n\">last heard</th><th>waits in</th><th>address</th></tr></thead><tbody>\n",
-            to);
+        fputs("<div class=\"wide tall\"><table><thead><tr><th class=\"n\">id</th><th>state</th><th "
+              "class=\"n\">rank</th><th class=\"n\">group</th><th class=\"n\">role</th><th class=\"n\">last "
+              "message</th><th>waits in</th><th>address</th></tr></thead><tbody>\n",
+              to);
         for (uint32_t i = 0; i < n; i++)
             write_member(&s->members[i], to);
         fputs("</tbody></table></div>\n", to);
@@ -181,7 +184,7 @@ static void write_members(const struct tt_snapshot *s, FILE *to)
         fputs("<p class=\"soft\">none</p>\n", to);
     }
     if (n < s->nmembers)
-        fprintf(to, "<p class=\"soft\">and %" PRIu32 " more: <a href=\"status.json\">status.json</a> has all</p>\n", s->nmembers - n);
+        fprintf(to, "<p class=\"soft\">and %" PRIu32 " more: <a href=\"status.json\">status.json</a> lists all</p>\n", s->nmembers - n);
     fputs("</section>\n", to);
 }
 
@@ -213,12 +216,12 @@ static void write_ring(const struct tt_snapshot_links *l, FILE *to)
         fprintf(to, " <small>%" PRIu32 " members, slowest link %.3g Mbit/s</small>", l->n, tt_status_slowest(l) / 125000);
     fputs("</h2>\n", to);
     if (l->was_s > 0 && l->now_s > 0 && l->now_s < l->was_s)
-        fprintf(
-            to,
-            "<p class=\"soft\">An all-reduce is predicted to take %.3g s in this order, as %s, and %.3g s in the one before.%s</p>\n",
-            l->now_s, l->shape, l->was_s, l->waits ? " It waits for an epoch." : "");
+        fprintf(to,
+                "<p class=\"soft\">An all-reduce is predicted to take %.3g s in this order, as %s, and %.3g s in the "
+                "previous one.%s</p>\n",
+                l->now_s, l->shape, l->was_s, l->waits ? " The next epoch adopts it." : "");
     if (l->n == 0)
-        fputs("<p class=\"soft\">The bandwidth between members is not measured yet.</p>\n", to);
+        fputs("<p class=\"soft\">The bandwidth between members has not been measured yet.</p>\n", to);
     else if (l->n > TT_PAGE_RING_MEMBERS || !tt_picture_ring(l, to))
         fputs("<p><a href=\"ring.svg\">the ring on the measured bandwidth</a></p>\n", to);
     fputs("</section>\n", to);
@@ -344,9 +347,9 @@ static void write_standby(const struct tt_standby *s, FILE *to)
         put(to, s->leader);
         fputs("</b> leads.</p>\n", to);
     } else {
-        fputs("; it does not know who leads.</p>\n", to);
+        fputs("; the leader is unknown.</p>\n", to);
     }
-    fputs("<p class=\"soft\">How the run is, the one that leads shows.</p>\n", to);
+    fputs("<p class=\"soft\">The leading coordinator shows the state of the run.</p>\n", to);
     fprintf(to, "<footer>Tutti %s, standing by for ", tutti_version());
     put_span(to, s->unix_ms > s->since_unix_ms ? (uint64_t)(s->unix_ms - s->since_unix_ms) / 1000 * 1000000000ull : 0);
     end_live(s->unix_ms, to);

@@ -46,7 +46,7 @@ const char *tt_status_outcome(uint8_t round_status)
         [TT_ROUND_TIMEOUT] = "timeout",
         [TT_ROUND_MISMATCH] = "mismatch",
         [TT_ROUND_TOO_FEW] = "too few",
-        [TT_ROUND_LOST] = "of those who are left",
+        [TT_ROUND_LOST] = "of the remaining members",
     };
 
     return WORD(words, round_status);
@@ -84,19 +84,19 @@ const char *tt_status_cause(char out[TT_STATUS_CAUSE_BYTES], const struct tt_coo
 {
     out[0] = '\0';
     if (cause->came)
-        append(out, "%" PRIu32 " came", cause->came);
+        append(out, "%" PRIu32 " joined", cause->came);
     if (cause->lost)
         append(out, "%" PRIu32 " %s lost", cause->lost, was(cause->lost));
     if (cause->left)
         append(out, "%" PRIu32 " left", cause->left);
     if (cause->out)
-        append(out, "%" PRIu32 " %s of a group that broke", cause->out, was(cause->out));
+        append(out, "%" PRIu32 " %s in an incomplete group", cause->out, was(cause->out));
     if (cause->revoker)
-        append(out, "member %" PRIu64 " had revoked the one before", cause->revoker);
+        append(out, "member %" PRIu64 " revoked the previous epoch", cause->revoker);
     else if (cause->revoked)
-        append(out, "the one before had been revoked");
+        append(out, "the previous epoch was revoked");
     if (cause->ordered)
-        append(out, "the ring in a better order");
+        append(out, "a better order of the ring");
     return out;
 }
 

@@ -58,7 +58,7 @@ static unsigned health_of(const struct tt_snapshot *s, FILE *to)
     const int64_t age_ms = tt_chronicle_unix_ms() - s->unix_ms;
 
     if (age_ms > STALE_MS)
-        fprintf(to, "the coordinator has shown nothing new for %.0f s\n", (double)age_ms / 1e3);
+        fprintf(to, "the coordinator has not updated its status for %.0f s\n", (double)age_ms / 1e3);
     else
         fputs("ok\n", to);
     return age_ms > STALE_MS ? 503 : 200;
@@ -86,14 +86,14 @@ static unsigned metrics_of_standby(const struct tt_standby *s, FILE *to)
 static unsigned ring_of_standby(const struct tt_standby *s, FILE *to)
 {
     (void)s;
-    fputs("this coordinator stands by; the one that leads shows the ring\n", to);
+    fputs("this coordinator stands by; the leading coordinator shows the ring\n", to);
     return 503;
 }
 
 /* Well, if it knows who leads: then it sees the store. */
 static unsigned health_of_standby(const struct tt_standby *s, FILE *to)
 {
-    fputs(*s->leader ? "ok, standing by\n" : "standing by, and it is not known who leads\n", to);
+    fputs(*s->leader ? "ok, standing by\n" : "standing by; the leader is unknown\n", to);
     return *s->leader ? 200 : 503;
 }
 
@@ -113,7 +113,7 @@ static unsigned write_one(struct tt_web *w, FILE *to, unsigned (*of_leader)(cons
         status = of_leader(s, to);
         tt_board_put(w->board, s);
     } else {
-        fputs("the coordinator has shown nothing yet\n", to);
+        fputs("the coordinator has no status yet\n", to);
         status = 503;
     }
     pthread_mutex_unlock(&w->lock);

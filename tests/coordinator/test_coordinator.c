@@ -157,7 +157,7 @@ static void a_newcomer_that_is_not_reached_is_refused_and_the_run_goes_on(void *
     for (uint32_t i = 0; i < 3; i++)
         hive_epoch(h, i, 0);
     assert_true(hive_until(h, hive_light_over, 3, WAIT_MS));
-    assert_non_null(strstr(h->lights[3].text, "could not reach you"));
+    assert_non_null(strstr(h->lights[3].text, "could not reach this member"));
     assert_true(hive_until(h, hive_all_called, 2, WAIT_MS));
     assert_int_equal(h->lights[0].what, TT_ROUND_SAME);
     hive_destroy(h);
@@ -447,7 +447,7 @@ static void its_snapshot_tells_who_is_there_and_what_happened(void **state)
         assert_true(s->members[i].connected);
         assert_memory_equal(s->members[i].address, "127.0.0.1:", 10);
     }
-    assert_non_null(strstr(s->events[0].text, "started; it is start 1"));
+    assert_non_null(strstr(s->events[0].text, "started; start number 1"));
     for (uint32_t i = 0; i < s->nevents; i++) {
         joined |= strstr(s->events[i].text, "member 2 joined from 127.0.0.1:") != NULL;
         viewed |= strstr(s->events[i].text, "epoch 1 begins with 3 members") != NULL;
@@ -490,7 +490,7 @@ static void it_tells_why_an_epoch_began_and_who_revoked_the_one_before(void **st
 
     (void)state;
     assert_true(hive_gather(h, WAIT_MS));
-    tt_board_put(tt_coordinator_board(c), snapshot_with(c, h, "epoch 1 begins with 4 members: 4 came"));
+    tt_board_put(tt_coordinator_board(c), snapshot_with(c, h, "epoch 1 begins with 4 members: 4 joined"));
     tt_member_revoke(&h->lights[2].m, tt_now_ns());
     snprintf(event, sizeof event, "member %llu revoked epoch 1", (unsigned long long)h->lights[2].m.id);
     s = snapshot_with(c, h, event);
@@ -507,7 +507,7 @@ static void it_tells_why_an_epoch_began_and_who_revoked_the_one_before(void **st
     for (uint32_t i = 0; i < 3; i++)
         hive_epoch(h, i, 0);
     assert_true(hive_until(h, hive_all_in_epoch, 2, WAIT_MS));
-    snprintf(event, sizeof event, "epoch 2 begins with 3 members: 1 left, member %llu had revoked",
+    snprintf(event, sizeof event, "epoch 2 begins with 3 members: 1 left, member %llu revoked",
              (unsigned long long)h->lights[2].m.id);
     s = snapshot_with(c, h, event);
     assert_false(s->revoked);

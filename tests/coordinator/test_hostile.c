@@ -416,7 +416,7 @@ static void who_speaks_another_version_is_told_so_in_its_own(void **state)
     assert_true(got > 5);
     assert_int_equal(tt_elmsg_version(data + 4, got - 4), 1);
     assert_true(tt_elmsg_read_refusal(&told, data + 4, got - 4));
-    assert_non_null(strstr(told.text, "you speak version 1 "));
+    assert_non_null(strstr(told.text, "the member has version 1,"));
     close(fd);
     close_scene(&s);
 }

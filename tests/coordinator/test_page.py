@@ -118,13 +118,13 @@ class Page(unittest.TestCase):
             address = coordinator.stdout.readline().split()[-1]
             page = self.browser.open(coordinator.stdout.readline().split()[-1])
             self.addCleanup(page.close)
-            self.assertIn("Nobody has joined yet.", page.evaluate("document.body.textContent"))
+            self.assertIn("No member has joined yet.", page.evaluate("document.body.textContent"))
             members = subprocess.Popen([build / "tests/coordinator/prog_members", name, "5", address], stdin=subprocess.PIPE,
                                        stdout=subprocess.PIPE, text=True)
             self.assertEqual(members.stdout.readline(), "gathered\n")
             page.wait_for(f"{ROWS} === 5 && {EPOCH} === '1'", "five members in the first epoch")
             self.assertIn(name, page.evaluate("document.querySelector('h1').textContent"))
-            self.assertIn("All members of the view are there.", page.evaluate("document.getElementById('live').textContent"))
+            self.assertIn("All members of the view are connected.", page.evaluate("document.getElementById('live').textContent"))
             self.keep(page, "real")
             members.stdin.close()
             members.stdout.close()

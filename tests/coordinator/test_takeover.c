@@ -240,7 +240,7 @@ static void a_standby_shows_who_leads_and_then_that_it_does(void **state)
     shown_await(page, "/status.json", "\"standing_by\":false");
     shown_await(page, "/metrics", "\ntutti_coordinator_standing_by 0\n");
     shown_await(page, "/healthz", "ok");
-    shown_await(page, "/", "Nobody has joined yet.");
+    shown_await(page, "/", "No member has joined yet.");
     end_well(&b);
 }
 

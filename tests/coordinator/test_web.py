@@ -116,7 +116,7 @@ class Pages(unittest.TestCase):
         with Server(arguments=["--empty"]) as server:
             for path in ("/", "/status.json", "/metrics", "/healthz", "/ring.svg"):
                 answer, text = server.ask(path)
-                self.assertEqual((answer.status, text), (503, b"the coordinator has shown nothing yet\n"))
+                self.assertEqual((answer.status, text), (503, b"the coordinator has no status yet\n"))
             server.say("run 1 a")
             deadline = time.monotonic() + PATIENCE_S
             while server.ask("/healthz")[0].status != 200:
