@@ -86,7 +86,7 @@ def picture(machine):
 
 def table(machine):
     rows = [f"| {change['from']} | {change['to']} | {change['when']} |" for change in machine["changes"]]
-    return "\n".join(["| from | to | when it |", "| --- | --- | --- |", *rows])
+    return "\n".join(["| from | to | when |", "| --- | --- | --- |", *rows])
 
 
 def with_tables(page, machines):

@@ -15,14 +15,14 @@ static const char *const states[] = {
     [TT_COORD_IN_VIEW] = "in the view", [TT_COORD_LOST] = "lost",
 };
 static const struct tt_state_change changes[] = {
-    { TT_COORD_UNKNOWN, TT_COORD_WAITING, "joins" },
+    { TT_COORD_UNKNOWN, TT_COORD_WAITING, "it joins" },
     { TT_COORD_WAITING, TT_COORD_CANDIDATE, "a view with it is proposed" },
     { TT_COORD_CANDIDATE, TT_COORD_WAITING, "the proposal is abandoned" },
-    { TT_COORD_CANDIDATE, TT_COORD_IN_VIEW, "all have reached each other" },
-    { TT_COORD_WAITING, TT_COORD_UNKNOWN, "leaves, is lost, or is refused" },
-    { TT_COORD_CANDIDATE, TT_COORD_UNKNOWN, "leaves, is lost, or is refused" },
-    { TT_COORD_IN_VIEW, TT_COORD_LOST, "dies, is silent, is cut off, leaves, or breaks the protocol" },
-    { TT_COORD_IN_VIEW, TT_COORD_WAITING, "its group is not complete any longer" },
+    { TT_COORD_CANDIDATE, TT_COORD_IN_VIEW, "all members of the proposed view are connected" },
+    { TT_COORD_WAITING, TT_COORD_UNKNOWN, "it leaves, is lost, or is refused" },
+    { TT_COORD_CANDIDATE, TT_COORD_UNKNOWN, "it leaves, is lost, or is refused" },
+    { TT_COORD_IN_VIEW, TT_COORD_LOST, "it disconnects, is silent, is unreachable, leaves, or violates the protocol" },
+    { TT_COORD_IN_VIEW, TT_COORD_WAITING, "its group becomes incomplete" },
     { TT_COORD_LOST, TT_COORD_UNKNOWN, "the view changes" },
 };
 const struct tt_states tt_coord_member_states = {
@@ -134,10 +134,10 @@ static void refuse_stranger(struct tt_coord *c, struct tt_coord_conn *conn, cons
     char text[TT_ELASTIC_TEXT_BYTES];
 
     if (bytes < 2 || version == TT_ELASTIC_VERSION || ((const uint8_t *)data)[1] != TT_ELMSG_JOIN) {
-        tt_coord_refuse(c, conn, TUTTI_ERR_PROTOCOL, "a connection begins with a JOIN");
+        tt_coord_refuse(c, conn, TUTTI_ERR_PROTOCOL, "protocol error: the first message of a connection must be JOIN");
         return;
     }
-    snprintf(text, sizeof text, "you speak version %u of the protocol of elastic runs, and this coordinator version %u",
+    snprintf(text, sizeof text, "elastic protocol mismatch: the member has version %u, this coordinator has version %u",
              version, TT_ELASTIC_VERSION);
     refuse_in(c, conn, version, TUTTI_ERR_PROTOCOL, text);
 }
@@ -176,14 +176,14 @@ static uint64_t legal_revision(const struct tt_coord *c, uint16_t scope)
 static void let_go(struct tt_coord *c, struct tt_coord_member *m, uint8_t loss)
 {
     static const char *const why[] = {
-        [TT_LOSS_DIED] = "the coordinator took you for dead: your connection had ended",
-        [TT_LOSS_SILENT] = "the coordinator took you for dead: you were silent for longer than the lease",
-        [TT_LOSS_CUT] = "members of your view could not reach you",
-        [TT_LOSS_LEFT] = "you left",
-        [TT_LOSS_ILLEGAL] = "you broke the protocol",
-        [TT_LOSS_KEYS] = "your shared state has other arrays than the others agreed on",
-        [TT_LOSS_NOT_TAKEN] = "you would only send your shared state, and another one won",
-        [TT_LOSS_FALSE] = "what you said of your shared state was not so",
+        [TT_LOSS_DIED] = "the coordinator declared this member lost: its connection had closed",
+        [TT_LOSS_SILENT] = "the coordinator declared this member lost: it was silent for longer than the lease",
+        [TT_LOSS_CUT] = "members of the view could not reach this member",
+        [TT_LOSS_LEFT] = "the coordinator confirmed that this member left",
+        [TT_LOSS_ILLEGAL] = "this member violated the protocol",
+        [TT_LOSS_KEYS] = "the arrays of this member's shared state differ from those of the other members",
+        [TT_LOSS_NOT_TAKEN] = "this member could only send its shared state (strategy send), but another state was selected",
+        [TT_LOSS_FALSE] = "the shared state that this member sent did not match its offer",
     };
     const bool illegal = loss == TT_LOSS_ILLEGAL || loss == TT_LOSS_FALSE;
     char ahead[TT_ELASTIC_TEXT_BYTES];
@@ -192,7 +192,7 @@ static void let_go(struct tt_coord *c, struct tt_coord_member *m, uint8_t loss)
         return;
     if (loss == TT_LOSS_AHEAD)
         snprintf(ahead, sizeof ahead,
-                 "the revision of your shared state, %" PRIu64 ", is ahead of that of the others, %" PRIu64,
+                 "the revision of this member's shared state, %" PRIu64 ", is ahead of that of the other members, %" PRIu64,
                  passed_revision(m), legal_revision(c, m->scope));
     tt_coord_refuse(c, m->conn,
                     loss == TT_LOSS_LEFT ? TUTTI_OK
@@ -301,13 +301,13 @@ static bool is_refused(const struct tt_coord *c, const struct tt_elmsg *msg, cha
     if (strcmp(msg->text, c->conf.run) != 0)
         snprintf(why, bytes, "this coordinator leads the run \"%.60s\", not \"%.60s\"", c->conf.run, msg->text);
     else if (c->nmembers == c->conf.members_max)
-        snprintf(why, bytes, "the run has as many members as its coordinator can hold: %" PRIu32, c->nmembers);
+        snprintf(why, bytes, "too many members: the run has reached its maximum of %" PRIu32, c->nmembers);
     else if (memcmp(msg->cookie, none, TT_COOKIE_BYTES) == 0)
-        snprintf(why, bytes, "a cookie of zeros is anybody's");
+        snprintf(why, bytes, "invalid cookie: all zeros");
     else if (msg->nroles != c->nroles && has_roles(c))
-        snprintf(why, bytes, "nroles is %" PRIu32 " in the run, and %" PRIu32 " for this member: it must be the same", c->nroles, msg->nroles);
+        snprintf(why, bytes, "nroles differs: it is %" PRIu32 " in the run, and %" PRIu32 " for this member", c->nroles, msg->nroles);
     else if (holder)
-        snprintf(why, bytes, "role %" PRIu32 " of group %" PRIu32 " is taken: member %" PRIu64 " has it", msg->role, msg->group, holder);
+        snprintf(why, bytes, "role %" PRIu32 " of group %" PRIu32 " is taken by member %" PRIu64, msg->role, msg->group, holder);
     else
         return false;
     return true;
@@ -324,7 +324,7 @@ static void join(struct tt_coord *c, struct tt_coord_conn *conn, const struct tt
             continue;
         m->heard_ns = c->now_ns;
         if (m->state == TT_COORD_LOST)
-            tt_coord_refuse(c, conn, TUTTI_ERR_ABORTED, "the coordinator took you for dead");
+            tt_coord_refuse(c, conn, TUTTI_ERR_ABORTED, "the coordinator declared this member lost");
         else
             take_up(c, m, conn, msg);
         return;

@@ -19,14 +19,18 @@ static const char *const states[] = {
     [TT_COORD_ROUND_PROPOSED] = "proposed", [TT_COORD_ROUND_DECIDED] = "decided",
 };
 static const struct tt_state_change changes[] = {
-    { TT_COORD_ROUND_NONE, TT_COORD_ROUND_OPEN, "is the next, or the run begins" },
-    { TT_COORD_ROUND_NONE, TT_COORD_ROUND_UNSURE, "was the next when a coordinator died, and another one starts" },
-    { TT_COORD_ROUND_UNSURE, TT_COORD_ROUND_OPEN, "is still to come for all who live and have come back" },
-    { TT_COORD_ROUND_UNSURE, TT_COORD_ROUND_DECIDED, "came to SAME, as some have heard who have come back" },
-    { TT_COORD_ROUND_OPEN, TT_COORD_ROUND_PROPOSED, "is an epoch that all call, which newcomers may enter" },
-    { TT_COORD_ROUND_PROPOSED, TT_COORD_ROUND_OPEN, "is to be proposed anew: somebody was lost, not reached, or took its call back" },
-    { TT_COORD_ROUND_OPEN, TT_COORD_ROUND_DECIDED, "has all calls: a result, or a view without newcomers" },
-    { TT_COORD_ROUND_PROPOSED, TT_COORD_ROUND_DECIDED, "has a view whose members have all reached each other" },
+    { TT_COORD_ROUND_NONE, TT_COORD_ROUND_OPEN, "the previous round is decided, or the run begins" },
+    { TT_COORD_ROUND_NONE, TT_COORD_ROUND_UNSURE,
+      "a new coordinator starts after a failure, and this is the next "
+      "round" },
+    { TT_COORD_ROUND_UNSURE, TT_COORD_ROUND_OPEN, "no member that reconnected has received a result of it" },
+    { TT_COORD_ROUND_UNSURE, TT_COORD_ROUND_DECIDED, "a member that reconnected has received the result SAME" },
+    { TT_COORD_ROUND_OPEN, TT_COORD_ROUND_PROPOSED, "all members call an epoch that admits newcomers" },
+    { TT_COORD_ROUND_PROPOSED, TT_COORD_ROUND_OPEN,
+      "the proposal fails: a member was lost, was not reached, or "
+      "cancelled its call" },
+    { TT_COORD_ROUND_OPEN, TT_COORD_ROUND_DECIDED, "all members have called: a result, or a view without newcomers" },
+    { TT_COORD_ROUND_PROPOSED, TT_COORD_ROUND_DECIDED, "all members of the proposed view are connected" },
 };
 const struct tt_states tt_coord_round_states = {
     .name = "rounds",

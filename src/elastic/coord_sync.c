@@ -9,11 +9,15 @@ static const char *const states[] = {
     [TT_COORD_SYNC_NONE] = "not begun", [TT_COORD_SYNC_OFFERED] = "offered", [TT_COORD_SYNC_MOVING] = "moving"
 };
 static const struct tt_state_change changes[] = {
-    { TT_COORD_SYNC_NONE, TT_COORD_SYNC_OFFERED, "has its first offer" },
-    { TT_COORD_SYNC_OFFERED, TT_COORD_SYNC_NONE, "ends, as nobody must receive or nothing can win; comes to a MISMATCH; or a view is decided" },
-    { TT_COORD_SYNC_OFFERED, TT_COORD_SYNC_MOVING, "has all offers, and some must receive" },
-    { TT_COORD_SYNC_MOVING, TT_COORD_SYNC_NONE, "ends, as all have it or not all can; or a view is decided" },
-    { TT_COORD_SYNC_NONE, TT_COORD_SYNC_MOVING, "is read in the journal of a coordinator that died, by another one" },
+    { TT_COORD_SYNC_NONE, TT_COORD_SYNC_OFFERED, "the first offer arrives" },
+    { TT_COORD_SYNC_OFFERED, TT_COORD_SYNC_NONE,
+      "no member must receive, no state can be selected, the calls "
+      "mismatch, or a view is decided" },
+    { TT_COORD_SYNC_OFFERED, TT_COORD_SYNC_MOVING, "all offers have arrived, and some members must receive" },
+    { TT_COORD_SYNC_MOVING, TT_COORD_SYNC_NONE,
+      "all members have the state, one cannot receive it, or a view is "
+      "decided" },
+    { TT_COORD_SYNC_NONE, TT_COORD_SYNC_MOVING, "a new coordinator reads it from the journal of a failed one" },
 };
 const struct tt_states tt_coord_sync_states = {
     .name = "syncs",

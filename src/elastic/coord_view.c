@@ -349,7 +349,7 @@ static bool has_failed(struct tt_coord *c)
         tt_coord_log_gone(c, m);
         if (m->conn)
             tt_coord_refuse(c, m->conn, TUTTI_ERR_ABORTED,
-                            "members of the run could not reach you, or you could not reach them");
+                            "members of the run could not reach this member, or it could not reach them");
         m->conn = NULL;
     }
     return failed;

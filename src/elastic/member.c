@@ -117,7 +117,8 @@ void tt_member_tick(struct tt_member *m, uint64_t now_ns)
     at(m, now_ns);
     if (m->parting && !m->over && now_ns >= m->part_ns)
         tt_member_end(m, TUTTI_ERR_TIMEOUT,
-                      "no coordinator heard that this member leaves: others may take back its last operations");
+                      "no coordinator was notified that this member leaves: other members may restore its last "
+                      "operations");
     if (m->over || !m->connected)
         return;
     if (now_ns - m->heard_ns >= m->lease_ns) {
@@ -269,7 +270,7 @@ static void on_view(struct tt_member *m, struct tt_elmsg *msg)
     }
     if (rank == UINT32_MAX || (m->conf.nroles > 1 && msg->nlist % m->conf.nroles != 0) || !m->calling ||
         tt_member_is_syncing(m) || m->call.what != TT_CALL_EPOCH) {
-        tt_member_end(m, TUTTI_ERR_PROTOCOL, "the coordinator told of a view that is not ours");
+        tt_member_end(m, TUTTI_ERR_PROTOCOL, "protocol error: the coordinator sent an unexpected view");
         return;
     }
     m->epoch = msg->epoch;
@@ -324,7 +325,7 @@ void tt_member_leave(struct tt_member *m, uint8_t how, uint64_t now_ns)
     if (m->welcome)
         tt_member_send_leave(m, how);
     if (how == TT_LEAVE_NOW)
-        tt_member_end(m, TUTTI_OK, "we left");
+        tt_member_end(m, TUTTI_OK, "this member left the run");
 }
 
 void tt_member_part(struct tt_member *m, uint64_t now_ns)
@@ -396,9 +397,11 @@ static void on_welcome(struct tt_member *m, const struct tt_elmsg *msg)
 {
     if (is_forgotten(m, msg)) {
         if (m->leaving)
-            tt_member_end(m, TUTTI_OK, "we left");
+            tt_member_end(m, TUTTI_OK, "this member left the run");
         else
-            tt_member_end(m, TUTTI_ERR_ABORTED, "the coordinator has forgotten us: we were away for too long");
+            tt_member_end(m, TUTTI_ERR_ABORTED,
+                          "the coordinator no longer has this member: it was disconnected for "
+                          "too long");
         return;
     }
     m->id = msg->id;
@@ -434,10 +437,10 @@ static bool is_foreign(struct tt_member *m, const void *data, size_t bytes)
 
     if (m->welcome || version == TT_ELASTIC_VERSION || !tt_elmsg_read_refusal(&msg, data, bytes))
         return false;
-    snprintf(
-        why, sizeof why,
-        "the coordinator speaks version %u of the protocol of elastic runs, and this member version %u; it says: %s",
-        version, TT_ELASTIC_VERSION, msg.text);
+    snprintf(why, sizeof why,
+             "elastic protocol mismatch: the coordinator has version %u, this member has version %u; message of the "
+             "coordinator: %s",
+             version, TT_ELASTIC_VERSION, msg.text);
     tt_member_end(m, TUTTI_ERR_PROTOCOL, why);
     return true;
 }
@@ -459,7 +462,7 @@ void tt_member_frame(struct tt_member *m, const void *data, size_t bytes, uint64
     if (m->parting && msg.kind != TT_ELMSG_WELCOME && msg.kind != TT_ELMSG_REFUSED)
         return; /* it is as if it had left already */
     if ((msg.kind == TT_ELMSG_PROPOSE || msg.kind == TT_ELMSG_VIEW) && msg.nlist > m->conf.members_max) {
-        tt_member_end(m, TUTTI_ERR_NOMEM, "the run has more members than this one has room for");
+        tt_member_end(m, TUTTI_ERR_NOMEM, "the run has more members than this member supports");
         return;
     }
     switch (msg.kind) {

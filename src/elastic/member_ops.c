@@ -11,14 +11,14 @@ static const char *const states[] = {
     [TT_OP_SETTLED] = "SETTLED", [TT_OP_FINAL] = "FINAL",    [TT_OP_RESTORED] = "RESTORED",
 };
 static const struct tt_state_change changes[] = {
-    { TT_OP_NONE, TT_OP_PENDING, "begins" },
-    { TT_OP_PENDING, TT_OP_NONE, "is taken back: it could not be started" },
-    { TT_OP_PENDING, TT_OP_COMPLETE, "has done its own part" },
-    { TT_OP_PENDING, TT_OP_SETTLED, "is small, and its result is here: by its own part, or by a verdict" },
-    { TT_OP_COMPLETE, TT_OP_FINAL, "is known to be complete at all members" },
-    { TT_OP_SETTLED, TT_OP_FINAL, "is known to be complete at all members, as the next one is complete here" },
-    { TT_OP_PENDING, TT_OP_RESTORED, "is open when somebody is lost, and the verdict is on one before it" },
-    { TT_OP_COMPLETE, TT_OP_RESTORED, "is open when somebody is lost, and the verdict is on one before it" },
+    { TT_OP_NONE, TT_OP_PENDING, "it begins" },
+    { TT_OP_PENDING, TT_OP_NONE, "it could not be started" },
+    { TT_OP_PENDING, TT_OP_COMPLETE, "this member's part of it is complete" },
+    { TT_OP_PENDING, TT_OP_SETTLED, "it is small, and its result has arrived, from its own part or by a verdict" },
+    { TT_OP_COMPLETE, TT_OP_FINAL, "it is complete on all members" },
+    { TT_OP_SETTLED, TT_OP_FINAL, "it is complete on all members, because the next one is complete on this member" },
+    { TT_OP_PENDING, TT_OP_RESTORED, "it is pending when a member is lost, and the verdict is on an earlier one" },
+    { TT_OP_COMPLETE, TT_OP_RESTORED, "it is pending when a member is lost, and the verdict is on an earlier one" },
 };
 const struct tt_states tt_op_states = {
     .name = "operations",
@@ -530,7 +530,9 @@ void tt_member_on_verdicts(struct tt_member *m, struct tt_elmsg *msg)
     for (uint32_t i = 0; i < msg->nlist; i++) {
         tt_elmsg_next_op(msg, &e);
         if (!take_verdict(m, &e)) {
-            tt_member_end(m, TUTTI_ERR_PROTOCOL, "an operation that we had not completed is said to be final");
+            tt_member_end(m, TUTTI_ERR_PROTOCOL,
+                          "protocol error: the coordinator reported an operation as FINAL "
+                          "that this member has not completed");
             return;
         }
     }

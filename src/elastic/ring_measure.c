@@ -29,21 +29,21 @@ static tutti_status check_samples(const struct tt_ring_sample *s, uint32_t n)
     uint64_t duration;
 
     if (n < TT_RING_SAMPLES_MIN)
-        return tt_fail(TUTTI_ERR_INVALID, "the burst has %u samples: at least %u are needed", n, TT_RING_SAMPLES_MIN);
+        return tt_fail(TUTTI_ERR_INVALID, "invalid burst: %u samples (must be at least %u)", n, TT_RING_SAMPLES_MIN);
     if (n > TT_RING_SAMPLES_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "the burst has %u samples: the maximum is %u", n, TT_RING_SAMPLES_MAX);
+        return tt_fail(TUTTI_ERR_INVALID, "invalid burst: %u samples (the maximum is %u)", n, TT_RING_SAMPLES_MAX);
     for (uint32_t k = 1; k < n; k++)
         if (s[k].at_ns < s[k - 1].at_ns || s[k].bytes < s[k - 1].bytes)
             return tt_fail(TUTTI_ERR_INVALID,
-                           "sample %u of the burst (%llu bytes at %llu ns) precedes its predecessor "
-                           "(%llu bytes at %llu ns)",
+                           "invalid burst: sample %u (%llu bytes at %llu ns) is before the previous sample (%llu "
+                           "bytes at %llu ns)",
                            k, (ull)s[k].bytes, (ull)s[k].at_ns, (ull)s[k - 1].bytes, (ull)s[k - 1].at_ns);
     duration = s[n - 1].at_ns - s[0].at_ns;
     if (duration < TT_RING_BURST_NS_MIN || duration > TT_RING_BURST_NS_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "the burst lasted %llu ns: must be %u to %llu", (ull)duration,
+        return tt_fail(TUTTI_ERR_INVALID, "invalid burst: duration of %llu ns (must be %u to %llu)", (ull)duration,
                        TT_RING_BURST_NS_MIN, TT_RING_BURST_NS_MAX);
     if (s[n - 1].bytes - s[0].bytes > TT_RING_RATE_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "a burst of %llu bytes", (ull)(s[n - 1].bytes - s[0].bytes));
+        return tt_fail(TUTTI_ERR_INVALID, "invalid burst: %llu bytes (the maximum is %llu)", (ull)(s[n - 1].bytes - s[0].bytes), TT_RING_RATE_MAX);
     return TUTTI_OK;
 }
 
@@ -71,16 +71,15 @@ tutti_status tt_ring_estimate_rate(const struct tt_ring_sample *sample, uint32_t
     }
     if (count < TT_RING_HALF_SAMPLES_MIN)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "the burst has %llu of %u samples in its second half: at least %u are "
-"needed",
-                       (ull)count, n, TT_RING_HALF_SAMPLES_MIN);
+                       "invalid burst: %llu of %u samples are in its second half (must be at least %u)", (ull)count, n,
+                       TT_RING_HALF_SAMPLES_MIN);
     over = count * tb - t * b;
     under = count * tt - t * t;
     slope = under ? over / under * 1000000 + over % under * 1000000 / under : 0;
     if (slope == 0 || slope > TT_RING_RATE_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "the burst of %llu bytes in %llu ns is %s", (ull)(sample[n - 1].bytes - sample[0].bytes),
+        return tt_fail(TUTTI_ERR_INVALID, "invalid burst: %llu bytes in %llu ns: %s", (ull)(sample[n - 1].bytes - sample[0].bytes),
                        (ull)(sample[n - 1].at_ns - sample[0].at_ns),
-                       slope ? "faster than any link" : "empty in its second half");
+                       slope ? "faster than any link" : "no progress in its second half");
     *rate = (uint64_t)slope;
     return TUTTI_OK;
 }
@@ -90,11 +89,11 @@ tutti_status tt_ring_estimate_latency(const uint64_t *round_trip_ns, uint32_t n,
     uint64_t least = UINT64_MAX;
 
     if (n == 0)
-        return tt_fail(TUTTI_ERR_INVALID, "no round trips to compute a latency from");
+        return tt_fail(TUTTI_ERR_INVALID, "cannot compute a latency: no round trips");
     for (uint32_t k = 0; k < n; k++) {
         if (round_trip_ns[k] == 0 || round_trip_ns[k] > 2 * TT_RING_LATENCY_MAX)
-            return tt_fail(TUTTI_ERR_INVALID, "round trip %u took %llu ns: must be 1 to %llu", k, (ull)round_trip_ns[k],
-                           2 * TT_RING_LATENCY_MAX);
+            return tt_fail(TUTTI_ERR_INVALID, "invalid round trip %u: %llu ns (must be 1 to %llu)", k,
+                           (ull)round_trip_ns[k], 2 * TT_RING_LATENCY_MAX);
         least = round_trip_ns[k] < least ? round_trip_ns[k] : least;
     }
     *latency_ns = (least + 1) / 2;

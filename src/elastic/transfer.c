@@ -228,9 +228,9 @@ static void give_up(struct tt_transfer *t)
     for (uint32_t i = 0; i < t->nsources; i++)
         bad &= !t->sources[i].now || t->sources[i].bad;
     if (bad || t->impossible)
-        vote(t, TT_SYNC_BAD, "what was sent is not the state that was offered");
+        vote(t, TT_SYNC_BAD, "the received data does not match the offered state");
     else
-        vote(t, TT_SYNC_UNABLE, "nobody who has the state answers");
+        vote(t, TT_SYNC_UNABLE, "no member that has the state responds");
 }
 
 /* Asks for as much as may be: a piece of each in turn. */

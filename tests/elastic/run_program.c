@@ -978,7 +978,7 @@ void on_member_act(void *context, const struct tt_member_act *act)
     case TT_MEMBER_ACT_OVER:
         p->over = true;
         picture_mark(r, index_of(r, p), PICTURE_DOWN, "%s", act->text ? act->text : "is over");
-        if (p->m.parting && act->status == TUTTI_OK && strcmp(act->text, "you left") == 0)
+        if (p->m.parting && act->status == TUTTI_OK && strcmp(act->text, "the coordinator confirmed that this member left") == 0)
             on_parted(r, p);
         if (act->status == TUTTI_ERR_ABORTED && act->text && strstr(act->text, "shared state") &&
             !may_be_out(r, p, act->text))
@@ -986,7 +986,7 @@ void on_member_act(void *context, const struct tt_member_act *act)
         if (act->status == TUTTI_ERR_PROTOCOL && !p->liar && liars_of(r, p) == 0)
             broken(r, "member %llu is out, among members who all speak the truth: %s", (unsigned long long)p->m.id,
                    act->text);
-        if (!p->liar && act->text && strstr(act->text, "had not completed"))
+        if (!p->liar && act->text && strstr(act->text, "has not completed"))
             broken(r, "a lie made member %llu go", (unsigned long long)p->m.id);
         p->phase = OUT;
         return;

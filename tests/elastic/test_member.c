@@ -177,7 +177,7 @@ static void who_leaves_waits_no_longer_than_a_lease(void **state)
         tick_at(1 + LEASE_NS);
         assert_true(f.over);
         assert_int_equal(f.status, TUTTI_ERR_TIMEOUT);
-        assert_non_null(strstr(f.why, "no coordinator heard that this member leaves"));
+        assert_non_null(strstr(f.why, "no coordinator was notified that this member leaves"));
         assert_true(tt_member_next_ns(&f.m) == TT_NEVER);
     }
 }
@@ -454,9 +454,8 @@ static void a_coordinator_of_another_version_ends_a_member_with_a_sentence(void 
     tt_member_frame(&f.m, data, bytes, f.now_ns);
     assert_true(f.over);
     assert_int_equal(f.status, TUTTI_ERR_PROTOCOL);
-    assert_string_equal(
-        f.why, "the coordinator speaks version 11 of the protocol of elastic runs, and this member version 10; "
-               "it says: it is not for you");
+    assert_string_equal(f.why, "elastic protocol mismatch: the coordinator has version 11, this member has version 10; "
+                               "message of the coordinator: it is not for you");
 }
 
 static int tear_down(void **state)

@@ -79,27 +79,27 @@ static void bursts_that_make_no_sense_are_refused_with_the_reason(void **state)
     refused(good, TT_RING_SAMPLES_MAX + 1, "65537 samples");
     memcpy(s, good, sizeof s);
     s[9].at_ns = 1;
-    refused(s, 20, "sample 9 of the burst");
+    refused(s, 20, "invalid burst: sample 9 (");
     memcpy(s, good, sizeof s);
     s[5].bytes = 0;
-    refused(s, 20, "sample 5 of the burst");
+    refused(s, 20, "invalid burst: sample 5 (");
     for (uint32_t k = 0; k < 20; k++)
         s[k] = (struct tt_ring_sample){ k, k };
-    refused(s, 20, "the burst lasted 19 ns");
+    refused(s, 20, "invalid burst: duration of 19 ns");
     for (uint32_t k = 0; k < 20; k++)
         s[k] = (struct tt_ring_sample){ k * 10000000000ull, k };
-    refused(s, 20, "the burst lasted 190000000000 ns");
+    refused(s, 20, "invalid burst: duration of 190000000000 ns");
     for (uint32_t k = 0; k < 20; k++)
         s[k] = (struct tt_ring_sample){ k * 1000000ull, k < 5 ? k : 5 };
-    refused(s, 20, "empty in its second half");
+    refused(s, 20, "no progress in its second half");
     for (uint32_t k = 0; k < 20; k++)
         s[k] = (struct tt_ring_sample){ k < 19 ? k * 1000ull : 2000000, k };
-    refused(s, 20, "1 of 20 samples in its second half");
+    refused(s, 20, "1 of 20 samples are in its second half");
     for (uint32_t k = 0; k < 20; k++)
         s[k] = (struct tt_ring_sample){ k * 100000ull, k * (TT_RING_RATE_MAX / 20) };
     refused(s, 20, "faster than any link");
     s[19].bytes = UINT64_MAX;
-    refused(s, 20, "a burst of 18446744073709551615 bytes");
+    refused(s, 20, "invalid burst: 18446744073709551615 bytes");
 }
 
 static void the_shortest_round_trip_counts_and_nonsense_does_not(void **state)
