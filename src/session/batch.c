@@ -211,7 +211,8 @@ static tutti_status run_all(struct batch *b)
 static tutti_status check(struct batch *b)
 {
     if (b->nslots > TT_ELASTIC_TAGS || b->first_tag > TT_ELASTIC_TAGS)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_batch: tag range out of bounds: %u tags from %u", b->nslots, b->first_tag);
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_batch: invalid tags: %u tags from tag %u exceed the maximum of %u",
+                       b->nslots, b->first_tag, TT_ELASTIC_TAGS);
     for (size_t i = 0; i < b->n; i++) {
         const tutti_status st = tt_operation_check(b->run, &b->ops[i], b->first_tag + b->nslots - 1);
 
@@ -221,8 +222,8 @@ static tutti_status check(struct batch *b)
             return tt_fail(TUTTI_ERR_INVALID, "tutti_run_batch: operation %zu has a different mode than operation 0", i);
         if (b->ops[i].tentative)
             return tt_fail(TUTTI_ERR_INVALID,
-                           "tutti_run_batch: operation %zu is tentative: operations of a batch are "
-                           "final when the call returns",
+                           "tutti_run_batch: operation %zu is tentative, but operations of a batch must be final "
+                           "when the call returns",
                            i);
     }
     return TUTTI_OK;

@@ -51,7 +51,7 @@ static void move_on(tutti_run *run, const char *how)
 void tt_link_disconnect(tutti_run *run)
 {
     if (!run->m.over && run->link.channel) /* it hangs, and its system goes on accepting connections */
-        move_on(run, "it said nothing for a whole lease, or what is not understood");
+        move_on(run, "no message within the lease, or an invalid message");
     drop(run);
     run->link.state = TT_LINK_DOWN;
 }
@@ -223,7 +223,7 @@ void tt_link_tick(tutti_run *run, uint64_t now_ns)
     if (l->state == TT_LINK_WAITS && now_ns >= l->connect_ns)
         begin(run, now_ns);
     else if (l->state == TT_LINK_CONNECTS && now_ns >= l->give_up_ns)
-        broke(run, "it does not answer");
+        broke(run, "it does not respond");
 }
 
 uint64_t tt_link_next_ns(const tutti_run *run)

@@ -57,7 +57,7 @@ static tutti_status check_reduction(const tutti_elastic *op, const char *name)
     if (!reduces || (unsigned)op->op >= TUTTI_REDOP_COUNT)
         return TUTTI_OK;
     if (op->op == TUTTI_PREMUL_SUM && tt_reduce_scale_is_zero(op->scale))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: op.scale is 0: TUTTI_PREMUL_SUM multiplies the input by it", name);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: TUTTI_PREMUL_SUM requires op.scale: it is 0", name);
     if (op->divisor && (op->op != TUTTI_AVG || op->divisor > UINT32_MAX))
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: op.divisor is %" PRIu64 " with op.op %s: it must be at most 2^32 - 1, and 0 unless op.op is avg",
@@ -89,7 +89,7 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
     static const char *const modes[] = { "TUTTI_ABORT", "TUTTI_RETRY", "TUTTI_PARTIAL" };
 
     if (op->size != sizeof *op)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: op.size is %zu; it must be sizeof(tutti_elastic), %zu", name, op->size, sizeof *op);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: op.size is %zu: must be sizeof(tutti_elastic), %zu", name, op->size, sizeof *op);
     if ((unsigned)op->coll >= TUTTI_COLL_COUNT)
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: op.coll is %d: must be from TUTTI_ALLREDUCE (0) to TUTTI_ALLTOALLV "
@@ -124,15 +124,15 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
                        name, (int)op->scope, TUTTI_SCOPE_ALL, TUTTI_SCOPE_ROLE, TUTTI_SCOPE_GROUP);
     if (op->scope == TUTTI_SCOPE_GROUP && run->m.conf.nroles <= 1)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: op.scope needs replica groups: the run has none (set "
+                       "%s: TUTTI_SCOPE_GROUP requires replica groups, but the run has none (set "
                        "tutti_run_conf.nroles)",
                        name);
     if (has_counts(op->coll) && (!op->counts || (op->coll == TUTTI_ALLTOALLV && !op->recv_counts)))
         return tt_fail(TUTTI_ERR_INVALID, "%s: op.%s is NULL", name, op->counts ? "recv_counts" : "counts");
     if (op->mode == TUTTI_RETRY && op->scope != TUTTI_SCOPE_GROUP && !can_shrink(op->coll))
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: op.mode is TUTTI_RETRY: %s cannot be retried with fewer ranks, as "
-                       "its buffers depend on their number",
+                       "%s: op.mode is TUTTI_RETRY: %s cannot be retried with fewer ranks, because its buffer sizes "
+                       "depend on the number of ranks",
                        name, tt_collective_name(op->coll));
     st = check_reduction(op, name);
     return st ? st : check_partial(op, name);
@@ -241,8 +241,8 @@ static tutti_status epoch_is_over(const tutti_run *run)
 {
     char why[TT_ERROR_BYTES];
 
-    snprintf(why, sizeof why, "epoch %" PRIu64 " is over%s%s; tutti_run_epoch brings the next view", run->space.epoch,
-             *run->stop_why ? ": " : "", run->stop_why);
+    snprintf(why, sizeof why, "epoch %" PRIu64 " is over%s%s (call tutti_run_epoch for the next view)",
+             run->space.epoch, *run->stop_why ? ": " : "", run->stop_why);
     return tt_fail_again(TUTTI_ERR_PEER_LOST, why);
 }
 
@@ -702,7 +702,7 @@ tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint6
     if (st == TUTTI_ERR_MISMATCH) /* their deadlines may have passed before this one's */
         st = tt_run_epoch_over(
             run, call_name,
-            "; others do not try it again, and have called other things: tutti_run_epoch brings the next view");
+            "; other members did not retry, and called other operations (call tutti_run_epoch for the next view)");
     run->recovering = run->calling = false;
     run->stats.retries += !st;
     final = result.too_few || run->dropped;

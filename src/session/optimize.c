@@ -226,7 +226,7 @@ static tutti_status check(tutti_run *run, const tutti_ring *ring, const tutti_vi
     if (st)
         return st;
     if (ring->size != sizeof *ring)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: ring.size is %zu; it must be sizeof(tutti_ring), %zu", name, ring->size,
+        return tt_fail(TUTTI_ERR_INVALID, "%s: ring.size is %zu: must be sizeof(tutti_ring), %zu", name, ring->size,
                        sizeof *ring);
     if (ring->gain_percent > 99 || (ring->burst_ms && (ring->burst_ms < BURST_MS_MIN || ring->burst_ms > BURST_MS_MAX)))
         return tt_fail(TUTTI_ERR_INVALID,

@@ -82,7 +82,7 @@ static tutti_status mismatch(const tutti_run *run, const char *name, const struc
     if (!run->result_over)
         return tt_fail(
             TUTTI_ERR_MISMATCH, "%s: %s; this is member %" PRIu64 "%s", name, tt_mismatch_text(text, &m), run->m.id,
-            r->differs == TT_DIFFERS_OPERATIONS ? "(to roll back tentative operations, call tutti_run_revoke, then "
+            r->differs == TT_DIFFERS_OPERATIONS ? " (to roll back tentative operations, call tutti_run_revoke, then "
                                                   "tutti_run_epoch)"
             : r->differs == (TT_DIFFERS_INSIDE | TT_DIFFERS_BACK)
                 ? "; the epoch has ended (call tutti_run_epoch for the next view)"
@@ -124,7 +124,8 @@ static tutti_status no_view(const tutti_run *run, const char *name, const struct
                    "; least: %u; waiting newcomers: %" PRIu64 ")%s",
                    name, r->value, least, r->other,
                    r->other > 0 || r->value >= least
-                       ? "; not all members have seen them, or their `most` or group excludes this view"
+                       ? "; not all members can see the newcomers yet, or the `most` or group of a newcomer prevents "
+                         "this view"
                        : "");
 }
 
@@ -147,14 +148,14 @@ static tutti_status timed_out(const tutti_run *run, const char *name, const stru
     if (measures_in_vain(run))
         return tt_run_epoch_over(run, name, " (call tutti_run_epoch for the next view)");
     if (r->id)
-        return tt_fail(TUTTI_ERR_TIMEOUT, "%s: member %" PRIu64 " did not call it before this member's deadline", name,
-                       r->id);
+        return tt_fail(TUTTI_ERR_TIMEOUT, "%s: member %" PRIu64 " did not make this call before this member's deadline",
+                       name, r->id);
     if (optimizes(run))
         return not_measured(run, name, r);
     if (run->m.call.kind == TT_ELMSG_CALL && run->m.call.what == TT_CALL_EPOCH &&
         (run->m.epoch == 0 || run->m.call.flags & TT_EPOCH_ADMIT))
         return no_view(run, name, r);
-    return tt_fail(TUTTI_ERR_TIMEOUT, "%s: not all members called it before this member's deadline%s%s", name,
+    return tt_fail(TUTTI_ERR_TIMEOUT, "%s: not all members made this call before this member's deadline%s%s", name,
                    run->link.state == TT_LINK_UP ? "" : "; the coordinator is unreachable: ",
                    run->link.state == TT_LINK_UP ? "" : run->link.why);
 }
@@ -244,7 +245,7 @@ static tutti_status agreed(const tutti_run *run, const struct tt_member_act *res
 
     if (result->what != TT_ROUND_LOST)
         return TUTTI_OK;
-    snprintf(left, sizeof left, "; those who are left agree on %#" PRIx64, result->value);
+    snprintf(left, sizeof left, "; the remaining members agree on %#" PRIx64, result->value);
     return tt_run_epoch_over(run, "tutti_run_agree", left);
 }
 

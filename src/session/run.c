@@ -86,7 +86,7 @@ tutti_status tt_run_check_call(const tutti_run *run, const void *given, const ch
     if (!run || !given)
         return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL", name, run ? argument : "run");
     if (is_inherited(run))
-        return tt_fail(TUTTI_ERR_FORKED, "%s: this process is a forked child: runs stay with the parent", name);
+        return tt_fail(TUTTI_ERR_FORKED, "%s: this process is a forked child: runs belong to the parent", name);
     return TUTTI_OK;
 }
 
@@ -134,7 +134,7 @@ void tt_run_break(tutti_run *run, tutti_status status, const char *format, ...)
 void tt_run_give_up(tutti_run *run, const char *what)
 {
     tt_run_break(run, TUTTI_ERR_TIMEOUT,
-                 "no coordinator told before the deadline what became of %s, so this member left the run: %s", what,
+                 "no coordinator reported the result of %s before the deadline, so this member left the run: %s", what,
                  run->link.why);
 }
 
@@ -167,11 +167,11 @@ static void enter_view(tutti_run *run)
 static void say_why(tutti_run *run, const struct tt_member_act *act)
 {
     static const char *const revoked[TT_REVOCATIONS] = {
-        [TT_REVOKED_ASKED] = "revoked it",
-        [TT_REVOKED_CUT] = "could not reach another one any longer",
+        [TT_REVOKED_ASKED] = "revoked the epoch",
+        [TT_REVOKED_CUT] = "lost its connection to another member",
         [TT_REVOKED_LATE] = "reached a deadline",
         [TT_REVOKED_MISMATCH] = "found that members called different operations",
-        [TT_REVOKED_FAILED] = "could not go on in it",
+        [TT_REVOKED_FAILED] = "could not continue in the epoch",
     };
     const struct tt_mismatch apart = {
         .differs = TT_DIFFERS_INSIDE, .id = act->other, .value = act->value, .other = act->also, .op = act->op
@@ -188,13 +188,13 @@ static void say_why(tutti_run *run, const struct tt_member_act *act)
     else if (act->n == 0 && act->what == TT_REVOKED_UNSAID)
         snprintf(run->stop_why, cap, "it was revoked");
     else if (act->n == 0 && act->what == TT_REVOKED_CUT && act->also)
-        snprintf(run->stop_why, cap, "member %" PRIu64 " could not reach member %" PRIu64 " any longer", act->other, act->also);
+        snprintf(run->stop_why, cap, "member %" PRIu64 " lost its connection to member %" PRIu64, act->other, act->also);
     else if (act->n == 0)
         snprintf(run->stop_why, cap, "member %" PRIu64 " %s", act->other, revoked[act->what]);
     else if (act->n == 1)
-        snprintf(run->stop_why, cap, "member %" PRIu64 " was lost, or left", act->id);
+        snprintf(run->stop_why, cap, "member %" PRIu64 " was lost or left", act->id);
     else
-        snprintf(run->stop_why, cap, "%" PRIu64 " members were lost, or left, member %" PRIu64 " among them", act->n, act->id);
+        snprintf(run->stop_why, cap, "%" PRIu64 " members were lost or left, including member %" PRIu64, act->n, act->id);
 }
 
 /* Nothing of the epoch may go on: whoever is in the engine for it comes back. */
@@ -508,7 +508,7 @@ tutti_status tt_run_check_out(const tutti_run *run, const void *out, const char 
         return st;
     memcpy(&size, out, sizeof size);
     if (size != wanted)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: out.size is %zu; it must be sizeof(%s), %zu", name, size, type, wanted);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: out.size is %zu: must be sizeof(%s), %zu", name, size, type, wanted);
     return TUTTI_OK;
 }
 

@@ -122,13 +122,13 @@ tutti_status tt_service_start(tutti_run *run)
     int err;
 
     if (!tt_service_watch(run, run->wake_fd, EPOLLIN, &run->wake_fd))
-        return tt_fail_errno(errno, "watch the run's wake-up");
+        return tt_fail_errno(errno, "cannot watch the run's wake-up descriptor");
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the application's */
     err = pthread_create(&run->thread, NULL, serve, run);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (err)
-        return tt_fail_errno(err, "start the run's thread");
+        return tt_fail_errno(err, "cannot start the run's thread");
     run->thread_runs = true;
     return TUTTI_OK;
 }

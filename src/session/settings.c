@@ -35,7 +35,7 @@ static tutti_status look_up(const char *text, size_t bytes, int flags, uint64_t 
 
     *why = tt_hostport_parse(&at, text, bytes);
     if (!*why && !*at.host && !(flags & AI_PASSIVE))
-        *why = "it must name a host, like host:29401";
+        *why = "it must contain a host, like host:29401";
     if (*why)
         return TUTTI_ERR_INVALID;
     return tt_resolve(*at.host ? at.host : NULL, at.port, flags, true, deadline_ns, found, why);
@@ -237,7 +237,7 @@ static tutti_status listen_for_members(tutti_run *run, const char *listen, const
     port = port_of(&at);
     fd = tt_listen(one ? &at : NULL, port, &port);
     if (fd < 0)
-        return tt_fail_errno(errno, "tutti_run_join: listen for members on \"%s\"", listen ? listen : "any port");
+        return tt_fail_errno(errno, "tutti_run_join: cannot listen for members on \"%s\"", listen ? listen : "any port");
     st = tt_acceptor_init(&run->acceptor, "session", fd, run->epoll, (epoll_data_t){ .ptr = &run->acceptor });
     if (st) {
         close(fd);

@@ -25,7 +25,7 @@ static tutti_status check_array(const tutti_array *a, size_t i)
     uintptr_t end;
 
     if (a->size != sizeof *a)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: arrays[%zu].size is %zu; it must be sizeof(tutti_array), %zu", name, i, a->size, sizeof *a);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: arrays[%zu].size is %zu: must be sizeof(tutti_array), %zu", name, i, a->size, sizeof *a);
     if (!a->name || !*a->name)
         return tt_fail(TUTTI_ERR_INVALID, "%s: arrays[%zu] has no name", name, i);
     if (bytes == 0)
@@ -119,7 +119,7 @@ static tutti_status check(const tutti_run *run, const tutti_state *s)
     if (st)
         return st;
     if (s->size != sizeof *s)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: state.size is %zu; it must be sizeof(tutti_state), %zu", name, s->size, sizeof *s);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: state.size is %zu: must be sizeof(tutti_state), %zu", name, s->size, sizeof *s);
     if (!s->arrays || s->narrays == 0 || s->narrays > TT_SYNC_ARRAYS_MAX)
         return tt_fail(TUTTI_ERR_INVALID, "%s: state.narrays must be 1 to %u, not %zu%s", name, TT_SYNC_ARRAYS_MAX,
                        s->narrays, s->arrays ? "" : " (state.arrays is NULL)");
@@ -262,7 +262,8 @@ static const void *read_ours(void *context, uint32_t array, uint64_t offset, uin
     if (!error)
         return s->piece;
     tt_run_break(s->run, TUTTI_ERR_ABORTED,
-                 "%s: \"%s\" cannot be read for others: its memory callbacks returned %d; this member left the run",
+                 "%s: array \"%s\" cannot be read for other members: its memory callbacks returned %d; this member "
+                 "left the run",
                  name, a->name, error);
     return NULL;
 }
@@ -329,11 +330,11 @@ static tutti_status outcome(tutti_run *run, const struct tt_run_sync *s, const s
         return !received || s->transfer.vote == TT_SYNC_GOT
                    ? TUTTI_OK
                    : tt_fail(TUTTI_ERR_PROTOCOL,
-                             "%s: protocol error: the coordinator selected this member as the source "
-                             "of a state that it does not have",
+                             "%s: protocol error: the coordinator reported the sync as complete, but this member has "
+                             "not received the state",
                              name);
     case TT_ROUND_NOBODY:
-        return tt_fail(TUTTI_ERR_INVALID, "%s: no member offers to send a state of the revision after %" PRIu64, name, r->value);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: no member offers a state with a revision after %" PRIu64, name, r->value);
     case TT_ROUND_OTHER_STATE:
         return tt_fail(TUTTI_ERR_UNSUPPORTED,
                        "%s: no present member holds the state of this run, which is at revision "
@@ -341,8 +342,9 @@ static tutti_status outcome(tutti_run *run, const struct tt_run_sync *s, const s
                        name, r->value);
     case TT_ROUND_LOST:
         return tt_run_lost("%s: %s", name,
-                           run->m.epoch == 0 ? "this member is in no view any longer, as its group is not complete"
-                                             : "all who had the state were lost");
+                           run->m.epoch == 0 ? "this member is no longer in the view: its replica group is "
+                                               "incomplete (call tutti_run_epoch)"
+                                             : "all members that held the state are lost");
     case TT_ROUND_ABANDONED:
         return tt_fail(TUTTI_ERR_TIMEOUT, "%s: the deadline of member %" PRIu64 " passed during the state transfer", name, r->id);
     case TT_ROUND_NOT_RECEIVED:
@@ -392,7 +394,7 @@ static tutti_status exchange(tutti_run *run, struct tt_run_sync *s, uint64_t dea
     st = tt_round_finish(run, deadline_ns, name, &result);
     run->sync = NULL;
     if (st == TUTTI_ERR_MISMATCH && run->result_over && !run->over) /* they have gone on to the next view */
-        return tt_run_epoch_over(run, name, "; other members have left it");
+        return tt_run_epoch_over(run, name, "; other members have left this epoch");
     if (!st)
         st = outcome(run, s, &result);
     if (st)
@@ -423,8 +425,8 @@ static tutti_status take(struct tt_run_sync *s)
             continue;
         tt_run_lock(run);
         tt_run_break(run, TUTTI_ERR_ABORTED,
-                     "%s: \"%s\" cannot be written: its memory callbacks returned %d; this member left the run", name,
-                     a->name, error);
+                     "%s: array \"%s\" cannot be written: its memory callbacks returned %d; this member left the run",
+                     name, a->name, error);
         st = tt_run_check(run);
         tt_run_unlock(run);
         return st;

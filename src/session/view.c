@@ -75,7 +75,7 @@ static tutti_status over(tutti_run *run, const char *name)
 {
     const tutti_status st = tt_run_check(run);
 
-    return st ? st : tt_run_epoch_over(run, name, "; its members were not all connected");
+    return st ? st : tt_run_epoch_over(run, name, "; not all of its members were connected");
 }
 
 static void offer(tutti_run *run, const struct meeting *g)
@@ -269,7 +269,7 @@ static void part(const tutti_run *run, const struct meeting *g)
         while (i < g->n && g->ids[i] != run->home.ids[r])
             i++;
         if (i == g->n)
-            tt_engine_lost(run->home.world->engine, r, "it is no member of the view any longer");
+            tt_engine_lost(run->home.world->engine, r, "it is no longer a member of the view");
     }
 }
 
@@ -474,8 +474,8 @@ tutti_status tt_view_call(tutti_run *run, uint32_t flags, uint32_t least, uint32
         st = tt_view_again(run, least, deadline_ns, name, &result);
         if (st == TUTTI_ERR_MISMATCH)
             st = tt_run_epoch_over(run, name,
-                                   "; its members were not all connected, and have called other things "
-                                   "since: call it again");
+                                   "; not all of its members were connected, and they have made other calls since "
+                                   "(repeat the call)");
     }
     if (st && has_left(run)) {
         *out = (tutti_view){ .size = sizeof *out, .rank = -1, .changed = 1 };

@@ -142,7 +142,7 @@ class Elastic(unittest.TestCase):
             self.assertEqual(done.returncode, status, (arguments, done.stderr))
             for word in words:
                 self.assertIn(word, done.stderr)
-        for arguments, env, words in ((("--journal", "none"), {"TUTTI_TOKEN": "abc"}, "at least 16 characters are needed, not 3 .*TUTTI_TOKEN"),
+        for arguments, env, words in ((("--journal", "none"), {"TUTTI_TOKEN": "abc"}, "must have at least 16 characters, but has 3 .*TUTTI_TOKEN"),
                                       (("--journal", "none"), {"TUTTI_SECURITY": "secret"}, 'TUTTI_SECURITY .* is "secret"'),
                                       (("--store", "file:///a"), {}, '"file:///a" .--store.* is an invalid store'),
                                       (("--run", "a/b"), {}, "--journal FILE")):
@@ -241,7 +241,7 @@ class Elastic(unittest.TestCase):
         self.assertEqual(members[2].process.wait(timeout=60), 3)
         for reader in members[2].readers:
             reader.join()
-        self.assertRegex("\n".join(members[2].errors), "(?m)^(all-reduce|epoch): .*ABORTED: .*(forgotten|took you for dead)")
+        self.assertRegex("\n".join(members[2].errors), "(?m)^(all-reduce|epoch): .*ABORTED: .*(no longer has this member|declared this member lost)")
         self.leave(members[:2])
 
     def test_a_newcomer_is_let_in_and_one_leaves(self):

@@ -504,7 +504,7 @@ static void alone_by_a_divisor(struct guest *g)
           strstr(tutti_last_error(), "tutti_run_batch: op.divisor is 4294967296 with op.op avg"));
     op.op = TUTTI_PREMUL_SUM;
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID &&
-          strstr(tutti_last_error(), "tutti_run_collective: op.scale is 0"));
+          strstr(tutti_last_error(), "tutti_run_collective: TUTTI_PREMUL_SUM requires op.scale: it is 0"));
 }
 
 static void an_average_over_a_fixed_number_is_one_also_where_one_is_left(void **state)
@@ -879,7 +879,7 @@ static void without_groups(struct guest *g)
 
     enter(g, 2, &view);
     op.scope = TUTTI_SCOPE_GROUP;
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "needs replica groups"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "requires replica groups"));
     op.scope = (tutti_scope)3;
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "op.scope is 3"));
     op.scope = TUTTI_SCOPE_ROLE;

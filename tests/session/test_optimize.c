@@ -214,7 +214,7 @@ static void one_does_not_come(struct guest *g)
         party_await(g->party, 2);
     } else {
         CHECK(tutti_run_optimize(g->run, &ring, 200, &got) == TUTTI_ERR_TIMEOUT);
-        CHECK(strstr(tutti_last_error(), "did not call it") != NULL);
+        CHECK(strstr(tutti_last_error(), "did not make this call") != NULL);
         atomic_fetch_add(&g->party->step, 1);
         party_await(g->party, 2);
     }

@@ -1680,8 +1680,8 @@ static void wrong_calls(struct guest *g)
     first_view(g, 2);
     CHECK(tutti_run_shrink(g->run, 3, 0, &view) == TUTTI_ERR_PEER_LOST && says("only 2 members are left, but least is 3"));
     CHECK(tutti_run_view(g->run, &small) == TUTTI_ERR_INVALID && says("out.size is 4"));
-    CHECK(tutti_run_poll(g->run, &news) == TUTTI_ERR_INVALID && says("out.size is 5; it must be sizeof(tutti_news)"));
-    CHECK(tutti_run_stats(g->run, &stats) == TUTTI_ERR_INVALID && says("out.size is 6; it must be sizeof(tutti_run_stats_t)"));
+    CHECK(tutti_run_poll(g->run, &news) == TUTTI_ERR_INVALID && says("out.size is 5: must be sizeof(tutti_news)"));
+    CHECK(tutti_run_stats(g->run, &stats) == TUTTI_ERR_INVALID && says("out.size is 6: must be sizeof(tutti_run_stats_t)"));
     CHECK(tutti_run_epoch(g->run, 9, 0, 0, 0, &view) == TUTTI_ERR_INVALID && says("0x9 contain unknown bits 0x8"));
     CHECK(tutti_run_epoch(g->run, 0, 3, 2, 0, &view) == TUTTI_ERR_INVALID && says("least (3) is larger than most (2)"));
     op.coll = (tutti_coll)99;
@@ -1885,7 +1885,7 @@ static void one_ends_the_epoch(struct guest *g)
     first_view(g, 3);
     MUST(tutti_run_view(g->run, &view));
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
-    snprintf(what, sizeof what, "is over: member %llu revoked it", (unsigned long long)view.members[0].id);
+    snprintf(what, sizeof what, "is over: member %llu revoked the epoch", (unsigned long long)view.members[0].id);
     if (view.rank == 0)
         MUST(tutti_run_revoke(g->run));
     while (tutti_run_collective(g->run, &op) == TUTTI_OK)
@@ -2003,7 +2003,7 @@ static void one_is_killed(struct guest *g)
     first_view(g, 3);
     MUST(tutti_run_view(g->run, &view));
     CHECK(view.members[0].id == killed.id); /* it was there first */
-    snprintf(told, sizeof told, "member %llu could not reach member %llu any longer",
+    snprintf(told, sizeof told, "member %llu lost its connection to member %llu",
              (unsigned long long)view.members[1].id, (unsigned long long)killed.id);
     snprintf(lost, sizeof lost, "member %llu was lost", (unsigned long long)killed.id);
     if (view.rank == 1) {

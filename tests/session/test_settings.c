@@ -350,7 +350,7 @@ static void addresses_and_wires_that_are_none_are_told(void **state)
         { { .listen = "192.0.2.7:1" }, "listen for members on \"192.0.2.7:1\"" },
         { { .announce = "203.0.113.1" },
           "conf.announce (TUTTI_ANNOUNCE) \"203.0.113.1\": must be like host:29401" },
-        { { .announce = ":4711" }, "conf.announce (TUTTI_ANNOUNCE) \":4711\": it must name a host, like host:29401" },
+        { { .announce = ":4711" }, "conf.announce (TUTTI_ANNOUNCE) \":4711\": it must contain a host, like host:29401" },
         { { .listen = "::1:4" },
           "conf.listen (TUTTI_LISTEN) \"::1:4\": an IPv6 address must be in brackets" },
         { { .announce = "2001:db8::7:4711" },
@@ -372,7 +372,7 @@ static void addresses_and_wires_that_are_none_are_told(void **state)
         { { .wires = "shm,smoke" },
           "unknown transport \"smoke\" in the list \"shm,smoke\" (TUTTI_WIRES and conf.wires "
           "accept: shm, " },
-        { { .interfaces = "no0" }, "no network interface matches \"no0\"" },
+        { { .interfaces = "no0" }, "no network interface that matches \"no0\"" },
     };
     struct party p;
     tutti_run *run;
@@ -410,7 +410,7 @@ static void ports_that_are_all_taken_are_told(void **state)
     conf.data_ports = ports;
     MUST(tutti_run_join(&run, &conf));
     assert_int_not_equal(tutti_run_epoch(run, TUTTI_ADMIT, 1, 0, 0, &view), TUTTI_OK);
-    if (!strstr(tutti_last_error(), "listen for peers at one of the ports"))
+    if (!strstr(tutti_last_error(), "cannot listen for peers at any port"))
         fail_msg("\"%s\" does not tell of the ports", tutti_last_error());
     tutti_run_destroy(run);
     party_end(&p);

@@ -228,7 +228,7 @@ static void newcomers_receive_however_many_they_are(void **state)
 
 static void strays(struct guest *g)
 {
-    static const char *const why[] = { [2] = "another one won", [3] = "other arrays", [4] = "revision of your shared state, 4, is ahead of that of the others, 0" };
+    static const char *const why[] = { [2] = "another state was selected", [3] = "the arrays of this member's shared state differ", [4] = "revision of this member's shared state, 4, is ahead of that of the other members, 0" };
     struct model m;
 
     view_of(g, 5);
@@ -569,7 +569,7 @@ static void wrong_calls(struct guest *g)
         bool syncs = false;
 
         CHECK(tutti_run_sync(g->run, &m.state, 50) == TUTTI_ERR_TIMEOUT);
-        CHECK(strstr(tutti_last_error(), "did not call") != NULL);
+        CHECK(strstr(tutti_last_error(), "did not make this call") != NULL);
         CHECK(pthread_create(&thread, NULL, sync_alone, arg) == 0);
         while (!syncs) {
             tt_run_lock(g->run);
@@ -823,8 +823,8 @@ static void arrays_in_other_memory_are_synced_by_its_functions_alone(void **stat
 /* Member 0 cannot be read when others ask, 3 not written at the end: they go, and the others have what 1 has. */
 static void memory_fails(struct guest *g)
 {
-    static const char *const why[] = { "\"weights\" cannot be read for others: its memory callbacks returned 5", NULL,
-                                       NULL, "\"weights\" cannot be written: its memory callbacks returned 6" };
+    static const char *const why[] = { "\"weights\" cannot be read for other members: its memory callbacks returned 5",
+                                       NULL, NULL, "\"weights\" cannot be written: its memory callbacks returned 6" };
     struct far_model f;
 
     view_of(g, 4);
