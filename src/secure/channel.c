@@ -252,7 +252,7 @@ static ssize_t front(struct tt_channel *c)
         return turn_away(c);
     if (bytes <= c->conf.frame_max)
         return (ssize_t)(LENGTH_BYTES + (size_t)bytes);
-    return tt_stream_fail(c->stream, -EMSGSIZE, "the other end sends a message that is longer than allowed");
+    return tt_stream_fail(c->stream, -EMSGSIZE, "the peer sent a message longer than allowed");
 }
 
 /* Makes room behind what has arrived, for a message of `whole` bytes: as it arrives, not as it was announced. */
@@ -293,7 +293,7 @@ static int read_ended(struct tt_channel *c, ssize_t n)
         return c->ended = (int)n;
     if (c->have == c->at)
         return c->ended = -EPIPE;
-    return c->ended = tt_stream_fail(c->stream, -EPROTO, "the other end stopped in the middle of a message");
+    return c->ended = tt_stream_fail(c->stream, -EPROTO, "the peer closed the connection within a message");
 }
 
 int tt_channel_next(struct tt_channel *c, const void **data, size_t *bytes)

@@ -90,8 +90,8 @@ tutti_status tt_secure_check_token(const char *token)
 {
     if (!token || strlen(token) < TT_SECURE_TOKEN_MIN)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "secure: token too short: at least %d characters are needed, not %zu "
-                       "(conf.token, TUTTI_TOKEN)",
+                       "secure: token too short: it must have at least %d characters, but has %zu (conf.token, "
+                       "TUTTI_TOKEN)",
                        TT_SECURE_TOKEN_MIN, token ? strlen(token) : 0);
     return TUTTI_OK;
 }
@@ -123,8 +123,8 @@ static tutti_status fail_file(const char *what, const char *path, const char *sh
     const char *text = ERR_SYSTEM_ERROR(first) ? strerror(ERR_GET_REASON(first)) : ERR_reason_error_string(first);
 
     ERR_clear_error();
-    return tt_fail(TUTTI_ERR_INVALID, "secure: %s %s: %s%s", what, path, text ? text : "unspecified OpenSSL error",
-                   ERR_SYSTEM_ERROR(first) ? "" : should);
+    return tt_fail(TUTTI_ERR_INVALID, "secure: cannot load %s %s: %s%s", what, path,
+                   text ? text : "unspecified OpenSSL error", ERR_SYSTEM_ERROR(first) ? "" : should);
 }
 
 /* Whether the others will accept it as `use` ("ssl_server": of who accepts; "ssl_client": of who connects), so that a mistake shows here and
@@ -174,11 +174,11 @@ static tutti_status use_certificate(struct tt_secure *s, const struct tt_secure_
     SSL_CTX_set_client_hello_cb(s->tls, on_hello, NULL);
     SSL_CTX_set_default_passwd_cb(s->tls, no_passphrase);
     if (SSL_CTX_use_certificate_chain_file(s->tls, conf->certificate) != 1)
-        return fail_file("certificate", conf->certificate, "; it must be a certificate in PEM");
+        return fail_file("certificate", conf->certificate, "; must be a certificate in PEM");
     if (SSL_CTX_use_PrivateKey_file(s->tls, conf->key, SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(s->tls) != 1)
-        return fail_file("key", conf->key, "; it must be the certificate's private key in PEM, without passphrase");
+        return fail_file("key", conf->key, "; must be the certificate's private key in PEM, without passphrase");
     if (SSL_CTX_load_verify_file(s->tls, conf->authority) != 1)
-        return fail_file("authority", conf->authority, "; it must be a certificate in PEM");
+        return fail_file("authority", conf->authority, "; must be a certificate in PEM");
     SSL_CTX_set_max_cert_list(s->tls, CERTIFICATES_BYTES_MAX);
     st = check_own(s, conf, "ssl_server");
     return st ? st : check_own(s, conf, "ssl_client");

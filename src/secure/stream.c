@@ -120,7 +120,7 @@ static int result_of(struct tt_stream *s, int result)
             return tt_stream_fail(s, -s->held.error, strerror(s->held.error));
         if (errno && errno != EAGAIN)
             return tt_stream_fail(s, -errno, strerror(errno));
-        return tt_stream_fail(s, -ECONNRESET, "the connection was cut");
+        return tt_stream_fail(s, -ECONNRESET, "the connection was reset");
     default:
         s->error = tt_why(s->why, s->ssl, s->secure->mode);
         s->state = TT_STREAM_FAILED;
@@ -153,7 +153,7 @@ static int begin(struct tt_stream *s)
         if (n < 0)
             return errno == EAGAIN || errno == EINTR ? -EAGAIN : tt_stream_fail(s, -errno, strerror(errno));
         if (n == 0)
-            return tt_stream_fail(s, -ECONNRESET, "the other end left without a word");
+            return tt_stream_fail(s, -ECONNRESET, "the peer closed the connection before the handshake");
         if (first != RECORD_HANDSHAKE)
             return turn_away(s);
     }
@@ -176,7 +176,7 @@ static int begin(struct tt_stream *s)
 static int complete(struct tt_stream *s)
 {
     if (s->secure->mode == TT_SECURE_TOKEN && !SSL_session_reused(s->ssl))
-        return tt_stream_fail(s, -EPROTO, "the other end does not take part by a token");
+        return tt_stream_fail(s, -EPROTO, "the peer did not authenticate with a token");
     s->state = TT_STREAM_READY;
     s->kernel_sends = BIO_get_ktls_send(SSL_get_wbio(s->ssl)) != 0;
     return 0;
@@ -203,7 +203,7 @@ static int drive(struct tt_stream *s)
     if (n == 1)
         return complete(s);
     n = result_of(s, n);
-    return n == 0 ? tt_stream_fail(s, -ECONNRESET, "the other end ended the handshake") : n;
+    return n == 0 ? tt_stream_fail(s, -ECONNRESET, "the peer ended the handshake") : n;
 }
 
 /* Before each use of OpenSSL. False: it is over, and the stream has failed for it. */
@@ -211,7 +211,7 @@ static bool enter(struct tt_stream *s)
 {
     if (tt_openssl_enter())
         return true;
-    tt_stream_fail(s, -ESHUTDOWN, "OpenSSL has ended, as the process does");
+    tt_stream_fail(s, -ESHUTDOWN, "OpenSSL is already shut down (the process is exiting)");
     return false;
 }
 

@@ -29,7 +29,7 @@ static const struct meaning meanings[] = {
     { SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE, unlike_token, unlike_certificate },
     { SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM, unlike_token, unlike_certificate },
     { SSL_R_NO_SHARED_CIPHER, unlike_token, unlike_certificate },
-    { SSL_R_NO_SHARED_GROUPS, "no key exchange in common with the peer", NULL },
+    { SSL_R_NO_SHARED_GROUPS, "no key exchange method in common with the peer", NULL },
     { SSL_R_CERTIFICATE_VERIFY_FAILED, unlike_token, NULL },
     { SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE, unlike_token, "the peer sent no certificate" },
     { SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED, unlike_token, "the peer requires a certificate" },

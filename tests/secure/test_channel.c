@@ -164,8 +164,8 @@ static void breaking_the_rules_ends_a_channel_and_is_said(void **state)
         { "a byte longer than allowed", "\x71\x11\1\0", "longer than allowed", 4, -EMSGSIZE, false },
         { "as long as there are numbers", "\xff\xff\xff\xff", "longer than allowed", 4, -EMSGSIZE, false },
         { "TLS", "\x16\3\1\2\0", "uses TLS", 5, -EPROTO, false },
-        { "an end in a length", "\1\0", "middle of a message", 2, -EPROTO, true },
-        { "an end in a message", "\2\0\0\0a", "middle of a message", 5, -EPROTO, true },
+        { "an end in a length", "\1\0", "within a message", 2, -EPROTO, true },
+        { "an end in a message", "\2\0\0\0a", "within a message", 5, -EPROTO, true },
         { "half a length", "\1\0", "", 2, 0, false },
         { "half of the longest message", "\x70\x11\1\0a", "", 5, 0, false },
     };

@@ -47,7 +47,7 @@ if TUTTI_SECURITY=token TUTTI_TOKEN=short TUTTI_RANK=0 TUTTI_SIZE=1 TUTTI_RENDEZ
     echo "a short token was taken"
     exit 1
 fi
-grep -q "at least 16 characters are needed, not 5" short.out || { cat short.out; exit 1; }
+grep -q "must have at least 16 characters, but has 5" short.out || { cat short.out; exit 1; }
 
 # An elastic run by the same settings: its coordinator and members come together, and who has none is kept out.
 members="$TUTTI_BUILD_DIR/tests/cluster/prog_member"
