@@ -55,7 +55,7 @@ static tutti_status result(const struct launch *l, tutti_device *d)
         snprintf(why, sizeof why, "%s", tutti_last_error());
     if (!why[0])
         return tt_fail(l->status, "block %u of %u returned %s: %s", l->failed, l->nblocks, name,
-                       l->status == TUTTI_ERR_TIMEOUT ? "timed out" : "no cause was recorded by the kernel");
+                       l->status == TUTTI_ERR_TIMEOUT ? "timed out" : "the kernel recorded no cause");
     snprintf(sentence, sizeof sentence, "block %u of %u returned %s: %s", l->failed, l->nblocks, name, why);
     return tt_fail_again(l->status, sentence);
 }
@@ -85,7 +85,7 @@ tutti_status tutti_device_run(tutti_device *device, uint32_t nblocks, tutti_devi
     if (!device || !kernel)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_device_run: %s is NULL", device ? "kernel" : "device");
     if (nblocks == 0 || nblocks > BLOCKS_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_run: invalid nblocks %u (expected 1 to %u)", nblocks, BLOCKS_MAX);
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_run: invalid nblocks %u: must be 1 to %u", nblocks, BLOCKS_MAX);
     if (device->conf.alloc)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_device_run: the device uses conf.alloc: launch its kernels with the GPU runtime");
     blocks = calloc(nblocks, sizeof *blocks);

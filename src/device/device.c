@@ -149,7 +149,7 @@ static tutti_status make_tables(tutti_device *d)
         words[r] = d->window->cards[r].aligned && !d->window->cards[r].device;
         if (bytes[r] > WORDS_BYTES_MAX)
             st = tt_fail(TUTTI_ERR_UNSUPPORTED,
-                         "tutti_device_create: the window of rank %u has %llu bytes (maximum %llu)", r,
+                         "tutti_device_create: the window of rank %u has %llu bytes: the maximum is %llu", r,
                          (unsigned long long)bytes[r], WORDS_BYTES_MAX);
         else
             st = find_direct(d, r, &direct[r]);
@@ -184,7 +184,7 @@ static tutti_status make_view(tutti_device *d)
     v->fifo = have(d, c->fifo_slots * sizeof *v->fifo, TUTTI_DEVICE_SHARED, "the FIFO");
     v->taken = have(d, sizeof *v->taken, TUTTI_DEVICE_SHARED, "a counter");
     v->full_waits = have(d, sizeof *v->full_waits, TUTTI_DEVICE_SHARED, "a counter");
-    v->pulse = have(d, sizeof *v->pulse, TUTTI_DEVICE_SHARED, "the pulse");
+    v->pulse = have(d, sizeof *v->pulse, TUTTI_DEVICE_SHARED, "the heartbeat");
     v->answers = have(d, 2 * (v->nranks + 1ul) * sizeof *v->answers, TUTTI_DEVICE_SHARED, "answers");
     v->given = have(d, v->nranks * sizeof *v->given, TUTTI_DEVICE_SHARED, "credits");
     v->room_waits = have(d, sizeof *v->room_waits, TUTTI_DEVICE_SHARED, "a counter");
@@ -360,7 +360,7 @@ tutti_status tutti_device_flag(tutti_device *device, uint32_t flag, uint64_t **o
     if (st)
         return st;
     if (flag >= device->conf.flags)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_flag: invalid flag %u (the device has %u)", flag, device->conf.flags);
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_flag: invalid flag %u: the device has %u flags", flag, device->conf.flags);
     if (!out)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_device_flag: out is NULL");
     *out = &device->view.flags[flag * GROUP_WORDS];
@@ -403,7 +403,7 @@ tutti_status tutti_device_read_counters(tutti_device *device, tutti_device_count
         return st;
     if (!out || out->size < COUNTERS_BYTES_FIRST)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_device_read_counters: %s",
-                       out ? "invalid out->size (expected sizeof(tutti_device_counters))" : "out is NULL");
+                       out ? "invalid out->size: must be sizeof(tutti_device_counters)" : "out is NULL");
     c = &device->proxy.counters;
     bytes = out->size < sizeof mine ? out->size : sizeof mine;
     mine = (tutti_device_counters){
@@ -452,13 +452,17 @@ tutti_status tutti_device_refuse(tutti_device *device, const char *call, uint32_
     tutti_status st;
 
     if (what == 2)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: invalid group %u (the device has %u)", call, peer, device->conf.groups);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: invalid group %u: the device has %u groups", call, peer, device->conf.groups);
     if (what == 3)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: invalid flag %u (the device has %u)", call, peer, device->conf.flags);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: invalid flag %u: the device has %u flags", call, peer, device->conf.flags);
     if (peer >= device->view.nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: invalid rank %u (the window has %u ranks)", call, peer, device->view.nranks);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: invalid rank %u: the window has %u ranks", call, peer, device->view.nranks);
     st = what == 1 ? tt_window_check_word(w, peer, offset, 8, call) : tt_window_check(w, peer, offset, bytes, call);
-    return st ? st : tt_fail(TUTTI_ERR_INVALID, "%s: invalid signal operation (expected TUTTI_SIGNAL_SET or TUTTI_SIGNAL_ADD)", call);
+    return st ? st
+              : tt_fail(TUTTI_ERR_INVALID,
+                        "%s: invalid signal operation: must be TUTTI_SIGNAL_SET or "
+                        "TUTTI_SIGNAL_ADD",
+                        call);
 }
 
 tutti_status tutti_device_late(int what, uint64_t which, tutti_compare compare, uint64_t value, uint64_t seen)

@@ -265,7 +265,7 @@ static tutti_status hear(struct tt_proxy *p, struct tt_command *c)
     if (!tt_command_fits(c, p->conf.rank, p->conf.nranks, p->conf.bytes, p->conf.words))
         return tt_fail(
             TUTTI_ERR_INVALID,
-            "device FIFO: the command before position %llu is outside the window (kind %u, rank %u, %llu bytes at "
+            "device FIFO: invalid command before position %llu: outside the window (kind %u, rank %u, %llu bytes at "
             "offset %llu, word %llu)",
             (unsigned long long)p->at, c->what, c->peer, (unsigned long long)c->bytes, (unsigned long long)c->offset,
             (unsigned long long)c->word);

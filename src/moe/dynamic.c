@@ -335,7 +335,7 @@ static tutti_status check(const tutti_dynamic *what, const struct tt_attempt *t)
                                                  : "recvbuffs");
     if ((what->start && (uintptr_t)what->start % sizeof *what->start) ||
         (what->over && (uintptr_t)what->over % sizeof *what->over))
-        return tt_fail(TUTTI_ERR_INVALID, CALL ": start = %p or over = %p is misaligned: must be a multiple of 8",
+        return tt_fail(TUTTI_ERR_INVALID, CALL ": start = %p or over = %p is misaligned: both must be 8-byte aligned",
                        (const void *)what->start, (void *)what->over);
     if (call && (call->quant || call->error_feedback || call->divisor || call->scale != 0))
         return tt_fail(TUTTI_ERR_INVALID, CALL ": call.%s is not supported",

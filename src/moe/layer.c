@@ -180,8 +180,8 @@ static tutti_status compare_with(const struct declared *mine, const struct decla
     const tutti_status st = tt_alike_check(CREATE, fields, sizeof fields / sizeof *fields, own_rank, rank);
 
     if (!st && theirs->nheld > mine->experts)
-        return tt_fail(TUTTI_ERR_PROTOCOL, CREATE ": protocol error: rank %u declares %u experts (maximum %u)", rank,
-                       theirs->nheld, mine->experts);
+        return tt_fail(TUTTI_ERR_PROTOCOL, CREATE ": protocol error: rank %u declares %u experts: the maximum is %u",
+                       rank, theirs->nheld, mine->experts);
     return st;
 }
 
@@ -275,8 +275,10 @@ static tutti_status make_shape(tutti_moe *m, const tutti_moe_conf *c)
     const uint64_t tiles = (nrows + c->tile_tokens - 1) / c->tile_tokens;
 
     if (n * tiles * c->tile_tokens >= UINT32_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, CREATE ": %u ranks of %u tokens, each for %u experts, exceed 2^32 rows", n,
-                       c->max_tokens, c->top_k);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       CREATE ": too many rows: %u ranks with %u tokens each and %u experts per "
+                              "token exceed 2^32 rows",
+                       n, c->max_tokens, c->top_k);
     m->max_tokens = c->max_tokens;
     m->group_experts = c->group_experts;
     m->stride = (uint32_t)tiles * c->tile_tokens;

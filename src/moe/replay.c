@@ -427,7 +427,7 @@ static tutti_status check(const struct tutti_replay *y, const tutti_dynamic *wha
                        : what->max_total              ? "max_total"
                                                       : "over");
     if (what->start && (uintptr_t)what->start % sizeof *what->start)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_start: start = %p is misaligned: must be a multiple of 8",
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_start: start = %p is misaligned: must be 8-byte aligned",
                        (const void *)what->start);
     return TUTTI_OK;
 }
@@ -512,7 +512,7 @@ tutti_status tutti_replay_wait(tutti_replay *y, tutti_arrived *out, int64_t time
         return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_wait: %s",
                        !y     ? "replay is NULL"
                        : !out ? "out is NULL"
-                              : "invalid out->size (expected sizeof(tutti_arrived))");
+                              : "invalid out->size: must be sizeof(tutti_arrived)");
     if (y->broken)
         return tt_fail(y->broken, "tutti_replay_wait: run %llu of this replay has failed", (unsigned long long)y->run);
     if (!y->started)

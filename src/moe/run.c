@@ -136,7 +136,7 @@ static tutti_status fail_tile(const char *call, const char *name, const tutti_mo
 {
     if (!tile)
         return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL", call, name);
-    return tt_fail(TUTTI_ERR_INVALID, "%s: invalid %s->size %zu (expected %zu: sizeof(tutti_moe_tile))", call, name,
+    return tt_fail(TUTTI_ERR_INVALID, "%s: invalid %s->size %zu: must be %zu (sizeof(tutti_moe_tile))", call, name,
                    tile->size, sizeof *tile);
 }
 
@@ -180,8 +180,8 @@ static tutti_status check_tile(const tutti_moe *m, const tutti_moe_tile *tile, c
     if (tile->source >= m->view.device.nranks || tile->number >= m->view.tiles_max ||
         m->tiles[tutti_moe_place(&m->view, tile->source, tile->number)] != TT_TILE_TAKEN)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: tile %u of rank %u was not returned by tutti_moe_next, or is already given back", call,
-                       tile->number, tile->source);
+                       "%s: tile %u of rank %u was not returned by tutti_moe_next, or its results were already sent",
+                       call, tile->number, tile->source);
     return TUTTI_OK;
 }
 
@@ -233,7 +233,10 @@ static tutti_status check_given(const tutti_moe *m)
                 r);
         for (uint32_t t = 0; t < s->ntiles; t++)
             if (m->tiles[tutti_moe_place(&m->view, r, t)] != TT_TILE_GIVEN)
-                return tt_fail(TUTTI_ERR_INVALID, "tutti_moe_combine: tile %u of rank %u has not been given back", t, r);
+                return tt_fail(TUTTI_ERR_INVALID,
+                               "tutti_moe_combine: the results of tile %u of rank %u have not "
+                               "been sent (call tutti_moe_give)",
+                               t, r);
     }
     return TUTTI_OK;
 }

@@ -144,7 +144,7 @@ static tutti_status told(const tutti_moe *m, tutti_status st, const char *call)
 {
     if (!st || st == TUTTI_PENDING || tutti_device_status(own(m)->device) == st)
         return st;
-    return tt_fail(st, "%s: %s in run %u", call, tutti_status_name(st), m->view.run);
+    return tt_fail(st, "%s: device code returned %s in run %u", call, tutti_status_name(st), m->view.run);
 }
 
 /* This run's view: its set, and a fresh device's view, as modes may have changed. */
@@ -383,7 +383,9 @@ static tutti_status collect(tutti_moe *m, int64_t timeout_ms)
         if (st != TUTTI_PENDING)
             return told(m, st, "tutti_moe_combine");
         if (tt_now_ns() >= deadline_ns)
-            return tt_fail(TUTTI_ERR_TIMEOUT, "tutti_moe_combine: timed out: rank %u has not given back tile %u",
+            return tt_fail(TUTTI_ERR_TIMEOUT,
+                           "tutti_moe_combine: timed out: rank %u has not sent the results of "
+                           "tile %u",
                            s->peer, s->number);
         tutti_device_rest(own(m)->device, turn);
     }
@@ -430,7 +432,10 @@ tutti_status tutti_moe_begin(tutti_moe *m, const tutti_moe_routing *routing, voi
     tutti_status st;
 
     if (!tutti_moe_device(m) || !view)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_moe_begin: %s", view ? "only a layer of TUTTI_MOE_TILES has a device" : "view is NULL");
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_moe_begin: %s",
+                       view ? "only layers of form TUTTI_MOE_TILES have a "
+                              "device"
+                            : "view is NULL");
     st = tt_moe_take(m, routing, &flaw, "tutti_moe_begin");
     if (st)
         return st;

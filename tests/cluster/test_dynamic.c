@@ -524,7 +524,7 @@ static void mistakes_role(struct rank *r)
     CHECK_SAYS(r, tutti_alltoallv_dynamic(&bad, TUTTI_F32, r->comm, NULL), TUTTI_ERR_INVALID, "split_lengths is NULL");
     bad = e.what;
     bad.start = (const uint64_t *)((uintptr_t)&e.start + 4);
-    CHECK_SAYS(r, tutti_alltoallv_dynamic(&bad, TUTTI_F32, r->comm, NULL), TUTTI_ERR_INVALID, "multiple of 8");
+    CHECK_SAYS(r, tutti_alltoallv_dynamic(&bad, TUTTI_F32, r->comm, NULL), TUTTI_ERR_INVALID, "8-byte aligned");
     e.recvbuffs[0] = NULL;
     CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, TUTTI_F32, r->comm, NULL), TUTTI_ERR_INVALID, "recvbuffs[0] is NULL");
     e.recvbuffs[0] = (uint8_t *)e.recvbuffs[1] + 31;

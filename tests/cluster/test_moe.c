@@ -423,9 +423,9 @@ enum wrong { MANY, NULL_TOKENS, EXPERT, TWICE, WEIGHT, WRONGS };
 static const char *const says[WRONGS] = {
     [MANY] = "has 13 tokens, but conf.max_tokens is 12",
     [NULL_TOKENS] = " tokens, but its routing.tokens is NULL",
-    [EXPERT] = "token 1 by choice 1 to expert 99: must be 0 to 7",
-    [TWICE] = "again: its experts must differ",
-    [WEIGHT] = "a weight of",
+    [EXPERT] = "token 1, choice 1, to expert 99 (must be 0 to 7)",
+    [TWICE] = "again (the experts of a token must differ)",
+    [WEIGHT] = " with weight ",
 };
 
 static void spoil(const struct layer *l, struct part *p, enum wrong w)
@@ -598,8 +598,8 @@ static void mistakes_role(struct rank *r)
     CHECK_SAYS(r, tutti_moe_end(moe, TUTTI_OK, 0), TUTTI_ERR_INVALID, "no run has begun");
     CHECK_OK(r, tutti_moe_dispatch(moe, &routing, 0));
     tile.size = 3;
-    CHECK_SAYS(r, tutti_moe_next(moe, &tile, 0), TUTTI_ERR_INVALID, "invalid out->size 3 (expected ");
-    CHECK_SAYS(r, tutti_moe_read(moe, &tile, x), TUTTI_ERR_INVALID, "invalid tile->size 3 (expected ");
+    CHECK_SAYS(r, tutti_moe_next(moe, &tile, 0), TUTTI_ERR_INVALID, "invalid out->size 3: must be ");
+    CHECK_SAYS(r, tutti_moe_read(moe, &tile, x), TUTTI_ERR_INVALID, "invalid tile->size 3: must be ");
     tile.size = sizeof tile;
     CHECK_SAYS(r, tutti_moe_dispatch(moe, &routing, 0), TUTTI_ERR_INVALID, "the last run has not ended");
     CHECK_SAYS(r, tutti_moe_read(moe, &tile, x), TUTTI_ERR_INVALID,
@@ -616,7 +616,7 @@ static void mistakes_role(struct rank *r)
         other.number = 1;
         CHECK_SAYS(r, tutti_moe_give(moe, &other, x), TUTTI_ERR_INVALID, "tile 1 of rank");
         CHECK_OK(r, tutti_moe_give(moe, &tile, x));
-        CHECK_SAYS(r, tutti_moe_give(moe, &tile, x), TUTTI_ERR_INVALID, "already given back");
+        CHECK_SAYS(r, tutti_moe_give(moe, &tile, x), TUTTI_ERR_INVALID, "results were already sent");
     }
     CHECK_SAYS(r, tutti_moe_combine(moe, NULL, 0), TUTTI_ERR_INVALID, "out is NULL, but there are results of 1 token");
     CHECK_OK(r, tutti_moe_combine(moe, out, 0));
