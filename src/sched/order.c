@@ -58,7 +58,7 @@ static uint32_t done_by(const struct builder *b, uint32_t piece)
 
 static tutti_status overlap(const struct builder *b, uint32_t piece)
 {
-    return tt_finding_step(b->f, b->s->piece[piece].rank, b->s->piece[piece].step, "its operands overlap");
+    return tt_finding_step(b->f, b->s->piece[piece].rank, b->s->piece[piece].step, "the operands overlap");
 }
 
 static tutti_status read_cell(struct builder *b, uint32_t piece, uint32_t cell)

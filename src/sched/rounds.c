@@ -43,9 +43,9 @@ tutti_status tt_rounds_check(const struct tt_algo *algo, const struct tt_coll *c
         const uint32_t said = algo->npeers(&coll[r]), n = meet(algo, &coll[r], met);
 
         if (rounds != nrounds)
-            snprintf(why, why_bytes, "rank 0 has %" PRIu64 " round%s, rank %u %" PRIu64, nrounds, TT_PLURAL(nrounds), r, rounds);
+            snprintf(why, why_bytes, "rank 0 has %" PRIu64 " round%s, but rank %u has %" PRIu64, nrounds, TT_PLURAL(nrounds), r, rounds);
         else if (n > said)
-            snprintf(why, why_bytes, "rank %u exchanges with %u rank%s, but declares at most %u", r, n, TT_PLURAL(n), said);
+            snprintf(why, why_bytes, "rank %u exchanges data with %u rank%s, but declares at most %u", r, n, TT_PLURAL(n), said);
         else
             continue;
         st = TUTTI_ERR_INVALID;

@@ -168,10 +168,10 @@ static tutti_status run_reduce(struct values *v, const struct tt_piece *piece, b
         if (set_a[i] & set_b[i])
             return flaw(v, piece, piece->out, "reduces a contribution twice");
     if (lowest(set_a, v->words) > lowest(set_b, v->words))
-        return flaw(v, piece, piece->out, "its right operand has the lowest rank");
+        return flaw(v, piece, piece->out, "the right operand has the lowest rank");
     full = count(set_a, v->words) + count(set_b, v->words) == v->p->nranks;
     if (finish && !full)
-        return flaw(v, piece, piece->out, "finishes too early");
+        return flaw(v, piece, piece->out, "finishes before all contributions are reduced");
     for (size_t i = 0; i < v->words; i++)
         out[i] = set_a[i] | set_b[i];
     v->value[piece->out] = (struct value){ .offset = a->offset, .known = true, .finished = finish, .written = true };
@@ -215,7 +215,7 @@ static tutti_status check_cell(const struct values *v, uint32_t rank, uint32_t c
                                lowest(set, v->words), origin);
     for (uint32_t r = 0; r < v->p->nranks && v->reduces; r++)
         if (!(set[r / 64] >> r % 64 & 1))
-            return tt_finding_rank(v->f, rank, RANGE " of its result lacks rank %u", at, end, r);
+            return tt_finding_rank(v->f, rank, RANGE " of its result lacks the contribution of rank %u", at, end, r);
     if (v->reduces && !got->finished)
         return tt_finding_rank(v->f, rank, RANGE " of its result is not finished", at, end);
     return TUTTI_OK;

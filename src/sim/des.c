@@ -770,15 +770,17 @@ static tutti_status check(const struct tt_des_conf *c)
     const uint64_t seg = c->segment_bytes;
 
     if (c->coll->kind == TT_SEND || c->coll->kind == TT_RECV || c->coll->kind == TT_ALLTOALLV)
-        return tt_fail(TUTTI_ERR_INVALID, "%s cannot be simulated: ranks' calls differ", tt_coll_name(c->coll->kind));
+        return tt_fail(TUTTI_ERR_INVALID, "%s cannot be simulated: the calls of its ranks differ", tt_coll_name(c->coll->kind));
     if (c->net->layout->nranks != c->coll->nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "too many ranks: %u rank%s on a network of %u", c->coll->nranks, TT_PLURAL(c->coll->nranks), c->net->layout->nranks);
+        return tt_fail(TUTTI_ERR_INVALID, "rank count mismatch: the call has %u rank%s, the network has %u", c->coll->nranks, TT_PLURAL(c->coll->nranks), c->net->layout->nranks);
     if (seg < 8 || (seg & (seg - 1)) || seg < c->eager_bytes)
         return tt_fail(TUTTI_ERR_INVALID, "invalid segment size %llu: must be a power of two, at least 8 and the eager limit (%llu)",
                        (unsigned long long)seg, (unsigned long long)c->eager_bytes);
     if (c->streams < 1 || c->streams > TT_EXEC_STREAMS_MAX || c->depth < 1 || c->depth > TT_EXEC_DEPTH_MAX ||
         (c->depth & (c->depth - 1)))
-        return tt_fail(TUTTI_ERR_INVALID, "invalid streams: %u of depth %u (at most %u, of a power of two up to %u)",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "invalid streams: %u of depth %u (must be 1 to %u; the depth must be a "
+                       "power of two up to %u)",
                        c->streams, c->depth, TT_EXEC_STREAMS_MAX, TT_EXEC_DEPTH_MAX);
     if (!(c->reduce_byte_ns >= 0 && c->copy_byte_ns >= 0 && c->came_reduce_byte_ns >= 0 && c->came_copy_byte_ns >= 0 &&
           c->jitter_ns >= 0 && c->skew_ns >= 0 && c->plan_ns >= 0 && c->step_ns >= 0 && c->wake_ns >= 0 &&

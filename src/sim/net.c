@@ -116,7 +116,7 @@ static tutti_status slow_rail(struct tt_net *net, const struct tt_fault *f)
 
     if (f->where >= net->layout->nhosts || f->index >= net->nrails)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "invalid fault: rail %u of host %u: there %s %u host%s with %u rail%s",
+                       "invalid fault: rail %u of host %u, but there %s %u host%s with %u rail%s",
                        f->index, f->where, net->layout->nhosts == 1 ? "is" : "are", net->layout->nhosts,
                        TT_PLURAL(net->layout->nhosts), net->nrails, TT_PLURAL(net->nrails));
     for (int way = 0; way < 2; way++) {
@@ -136,10 +136,12 @@ static tutti_status slow_uplink(struct tt_net *net, const struct tt_fault *f)
     const enum tt_distance d = (enum tt_distance)(f->index + 1);
 
     if (f->index < TT_NEAR_RACK || f->index > TT_NEAR_FABRIC || !net->shared_up[d])
-        return tt_fail(TUTTI_ERR_INVALID, "invalid fault: the uplink of a %s is not oversubscribed here, or not used",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "invalid fault: the uplink of a %s is not oversubscribed in this network, "
+                       "or not used",
                        tt_distance_name((enum tt_distance)f->index));
     if (f->where >= tt_layout_groups(net->layout, (enum tt_distance)f->index))
-        return tt_fail(TUTTI_ERR_INVALID, "invalid fault: the uplink of %s %u of %u",
+        return tt_fail(TUTTI_ERR_INVALID, "invalid fault: uplink of %s %u (must be below %u)",
                        tt_distance_name((enum tt_distance)f->index), f->where,
                        tt_layout_groups(net->layout, (enum tt_distance)f->index));
     for (int way = 0; way < 2; way++)
@@ -155,7 +157,7 @@ static tutti_status slow_rank(const struct tt_net *net, const struct tt_fault *f
     float slow = 1;
 
     if (f->where >= net->layout->nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "invalid fault: rank %u of %u", f->where, net->layout->nranks);
+        return tt_fail(TUTTI_ERR_INVALID, "invalid fault: rank %u (must be below %u)", f->where, net->layout->nranks);
     for (uint32_t k = 0; f->kind == TT_FAULT_SLOW_RANK && k <= i; k++)
         if (faults[k].kind == f->kind && faults[k].where == f->where && !tt_fault_slow(&slow, faults[k].factor))
             return too_much(f);
@@ -169,7 +171,10 @@ static tutti_status break_things(struct tt_net *net, const struct tt_fault *faul
     for (uint32_t i = 0; i < nfaults && !st; i++) {
         if (!(faults[i].factor >= 0) ||
             (faults[i].kind != TT_FAULT_DEAD_RAIL && faults[i].kind != TT_FAULT_LATE_RANK && faults[i].factor <= 0))
-            return tt_fail(TUTTI_ERR_INVALID, "invalid fault: factor %g (must be positive)", faults[i].factor);
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "invalid fault %u: factor %g (must be positive, or at least 0 for dead "
+                           "rails and late ranks)",
+                           i, faults[i].factor);
         if (faults[i].kind == TT_FAULT_SLOW_RAIL || faults[i].kind == TT_FAULT_DEAD_RAIL)
             st = slow_rail(net, &faults[i]);
         else if (faults[i].kind == TT_FAULT_SLOW_UPLINK)
@@ -269,7 +274,7 @@ tutti_status tt_net_init(struct tt_net *out, const struct tt_net_conf *conf, con
     nservers = number_servers(&net, conf);
     if (nservers >= UINT32_MAX)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "too many links: %u ranks on %u hosts have %llu besides those of pairs: the "
+                       "too many links: %u ranks on %u hosts have %llu links besides those between pairs: the "
                        "maximum is %u",
                        conf->layout->nranks, conf->layout->nhosts, (unsigned long long)nservers, UINT32_MAX - 1);
     net.nservers = net.servers_cap = (uint32_t)nservers;

@@ -245,8 +245,8 @@ static tutti_status check(const struct tt_putsignal_conf *c)
     if (!tt_layout_is_even(c->net->layout, &ignored))
         return tt_fail(TUTTI_ERR_INVALID, "putsignal: hosts must have equal numbers of consecutive ranks");
     if (c->senders < 1 || c->senders > nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "putsignal: invalid number of senders: %u sender%s of %u rank%s", c->senders,
-                       TT_PLURAL(c->senders), nranks, TT_PLURAL(nranks));
+        return tt_fail(TUTTI_ERR_INVALID, "putsignal: invalid number of senders: %u sender%s with %u rank%s",
+                       c->senders, TT_PLURAL(c->senders), nranks, TT_PLURAL(nranks));
     if (c->transfers < 1 || c->transfers > TT_PUTSIGNAL_MESSAGES_MAX / 2 / c->senders)
         return tt_fail(TUTTI_ERR_INVALID,
                        "putsignal: %u transfers of each of %u senders: the total must be 1 to %u",

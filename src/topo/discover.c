@@ -40,7 +40,7 @@ static tutti_status load(hwloc_topology_t *out)
         const int err = errno;
 
         hwloc_topology_destroy(t);
-        return tt_fail_errno(err, "hwloc: discover this host");
+        return tt_fail_errno(err, "hwloc: cannot discover this host");
     }
     *out = t;
     return TUTTI_OK;

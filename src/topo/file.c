@@ -47,7 +47,10 @@ static tutti_status wrong(const struct place *p, struct json_object *v, const ch
 {
     char at[LOCATION_BYTES];
 
-    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is %.64s: must be %s", locate(p, p->path, at), *p->path ? p->path : "the whole",
+    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is %.64s: must be %s", locate(p, p->path, at),
+                   *p->path ? p->path
+                            : "the "
+                              "document",
                    v ? json_object_to_json_string_ext(v, JSON_C_TO_STRING_PLAIN) : "null", expected);
 }
 
@@ -78,7 +81,7 @@ static tutti_status check_keys(const struct place *p, struct json_object *o, con
         for (int i = 0; known[i]; i++)
             found |= strcmp(key, known[i]) == 0;
         if (!found)
-            return tt_fail(TUTTI_ERR_INVALID, "%s: unknown key %s (known here: %s)", locate(p, at.path, line), at.path, all);
+            return tt_fail(TUTTI_ERR_INVALID, "%s: unknown key %s (known keys: %s)", locate(p, at.path, line), at.path, all);
     }
     return TUTTI_OK;
 }
@@ -139,7 +142,7 @@ static tutti_status read_text(const struct place *p, struct json_object *o, cons
 
     if (!json_object_object_get_ex(o, key, &v))
         return TUTTI_OK;
-    snprintf(expected, sizeof expected, "a text of 1 to %zu bytes without control characters", cap - 1);
+    snprintf(expected, sizeof expected, "a string of 1 to %zu bytes without control characters", cap - 1);
     if (!json_object_is_type(v, json_type_string))
         return wrong(&at, v, expected);
     text = json_object_get_string(v);
@@ -250,7 +253,7 @@ static tutti_status check_stars(const struct place *p, const struct tt_topo_rule
     for (const char *at = strchr(r->label[d], '$'); at; at = strchr(at + 1, '$'))
         if (at[1] >= '1' && at[1] <= '9' && (unsigned)(at[1] - '0') > nstars)
             return tt_fail(TUTTI_ERR_INVALID,
-                           "%s: %s.%s is \"%s\", but the number of stars in \"%s\", for $1 to $9 to stand for, is %u",
+                           "%s: %s.%s is \"%s\", but \"%s\", to whose asterisks $1 to $9 refer, has only %u",
                            locate(p, below(p, tt_distance_name(d)).path, line), p->path, tt_distance_name(d),
                            r->label[d], r->host, nstars);
     return TUTTI_OK;
@@ -268,8 +271,8 @@ static tutti_status read_rule(const struct place *p, struct json_object *o, stru
     if (!st && !r->host[0])
         st = missing(p, "host", "the name of a host, or a pattern of names");
     if (!st && !tt_pattern_match(r->host, r->host, &stars))
-        st = tt_fail(TUTTI_ERR_INVALID, "%s: %s.host has more than %d stars", locate(p, below(p, "host").path, line),
-                     p->path, TT_PATTERN_STARS);
+        st = tt_fail(TUTTI_ERR_INVALID, "%s: %s.host has more than %d asterisks",
+                     locate(p, below(p, "host").path, line), p->path, TT_PATTERN_STARS);
     if (!st)
         st = read_u32(p, o, "slots", TT_TOPO_RANKS_MAX, &r->slots);
     for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN && !st; d++) {
@@ -290,7 +293,7 @@ static tutti_status read_rules(const struct place *p, struct json_object *o, str
     if (!json_object_object_get_ex(o, "hosts", &o))
         return TUTTI_OK;
     if (!json_object_is_type(o, json_type_array))
-        return wrong(&at, o, "a list: [...]");
+        return wrong(&at, o, "an array: [...]");
     n = json_object_array_length(o);
     if (n > TT_TOPO_HOSTS_MAX)
         return tt_fail(TUTTI_ERR_INVALID,

@@ -56,9 +56,11 @@ static tutti_status check_rules(const struct ordering *o, uint32_t nranks)
         if (whole % o->rules[i].ranks == 0)
             continue;
         if (i + 1 < o->nrules)
-            return tt_fail(TUTTI_ERR_INVALID, "cannot keep groups of %u and groups of %u together: the first do not divide the second",
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "cannot keep groups of %u ranks within groups of %u ranks: the second "
+                           "size is not a multiple of the first",
                            o->rules[i].ranks, whole);
-        return tt_fail(TUTTI_ERR_INVALID, "%u rank%s not a multiple of groups of %u", nranks,
+        return tt_fail(TUTTI_ERR_INVALID, "%u rank%s not a multiple of the group size %u", nranks,
                        nranks == 1 ? " is" : "s are", o->rules[i].ranks);
     }
     return TUTTI_OK;
@@ -209,7 +211,7 @@ static tutti_status reorder_hosts(struct ordering *o, uint32_t nranks)
             continue;
         explain(o, i, reason);
         return tt_fail(
-            TUTTI_ERR_INVALID, "%llu group%s of %u rank%s, each inside one %s, %s not fit: there is room for %llu: %s",
+            TUTTI_ERR_INVALID, "%llu group%s of %u rank%s, each within one %s, %s not fit: there is room for %llu: %s",
             (unsigned long long)must, TT_PLURAL(must), o->rules[i].ranks, TT_PLURAL(o->rules[i].ranks),
             tt_distance_name(o->rules[i].within), must == 1 ? "does" : "do", (unsigned long long)can, reason);
     }
@@ -244,7 +246,7 @@ tutti_status tt_order_ranks(const struct tt_order_host *hosts, uint32_t n, uint3
     if (!keeps_rules(&o, &rule, &first, torn)) {
         if (!reorder)
             return tt_fail(TUTTI_ERR_INVALID,
-                           "ranks %u to %u must be inside one %s, but are on %s and on %s, which are in different "
+                           "ranks %u to %u must be within one %s, but are on hosts %s and %s, which are in different "
                            "ones (--reorder allows another order)",
                            first, first + o.rules[rule].ranks - 1, tt_distance_name(o.rules[rule].within),
                            hosts[torn[0]].name, hosts[torn[1]].name);

@@ -131,10 +131,10 @@ enum tt_rail_why tt_rail_why(struct tt_rails_near near, uint32_t nlocal, uint32_
 const char *tt_rail_why_text(enum tt_rail_why why)
 {
     static const char *const texts[] = {
-        [TT_RAIL_NONE] = "no rail here: whatever connects",
+        [TT_RAIL_NONE] = "no rail here: any interface that connects",
         [TT_RAIL_ONLY] = "the only rail",
-        [TT_RAIL_IN_TURN] = "in turn: no rail is known to be nearer",
-        [TT_RAIL_PCI] = "nearest: below one PCI bridge with its GPU",
+        [TT_RAIL_IN_TURN] = "assigned in turn: no rail is known to be nearer",
+        [TT_RAIL_PCI] = "nearest: below the same PCI bridge as its GPU",
         [TT_RAIL_NUMA] = "nearest: on the same NUMA node",
         [TT_RAIL_SOCKET] = "nearest: on the same socket",
         [TT_RAIL_ALL] = "all: alone on its host",

@@ -106,7 +106,7 @@ tutti_status tt_trace_start(uint32_t depth)
     tutti_status st;
 
     if (atomic_flag_test_and_set(&begun))
-        return tt_fail(TUTTI_ERR_INVALID, "cannot trace: this process was traced before");
+        return tt_fail(TUTTI_ERR_INVALID, "cannot trace: a process can be traced only once");
     st = tt_trace_ring_init(&ring, depth);
     if (st)
         atomic_flag_clear(&begun);

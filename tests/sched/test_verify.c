@@ -349,7 +349,7 @@ static void reductions_take_each_rank_once_lower_left_and_finish_once(void **sta
     finds(&h, "finished result");
     begin_allreduce(&h);
     h.steps[1][2].opcode = TT_COPY;
-    finds(&h, "lacks rank 1");
+    finds(&h, "lacks the contribution of rank 1");
     begin_allreduce(&h);
     h.steps[1][2].bytes = h.steps[1][1].bytes = h.steps[0][0].bytes = 4;
     tt_sched_reduce(&h.s[1], tt_dst(4), tt_dst(0), tt_src(4), 4, true);
@@ -373,7 +373,7 @@ static void finishing_before_everybody_is_in_is_noticed(void **state)
     }
     assert_string_equal(finding(&h), "");
     h.steps[0][1].finish = true;
-    finds(&h, "finishes too early");
+    finds(&h, "finishes before all contributions are reduced");
 }
 
 /* Each waits for the other's message before it sends its own. */

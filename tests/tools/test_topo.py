@@ -121,7 +121,7 @@ class Topo(unittest.TestCase):
         self.assertEqual([line.split()[0] for line in done.stdout.splitlines()], ["r1-n1", "r1-n2", "r2-n1", "r2-n2"])
         none = self.place(*args, "--reorder", "--group", 16, "--within", "rack")
         self.assertEqual(none.returncode, 1)
-        self.assertIn("1 group of 16 ranks, each inside one rack, does not fit", none.stderr)
+        self.assertIn("1 group of 16 ranks, each within one rack, does not fit", none.stderr)
 
     def test_what_is_placed_is_what_tutti_run_takes(self):
         done = self.place("--hosts", "localhost:3")

@@ -44,7 +44,7 @@ static void a_torn_group_is_told_and_mended_only_when_asked(void **state)
     (void)state;
     assert_int_equal(tt_order_ranks(hosts, 4, 16, &rule, 1, false, order, take, &used), TUTTI_ERR_INVALID);
     assert_non_null(strstr(tutti_last_error(), "ranks 0 to 7"));
-    assert_non_null(strstr(tutti_last_error(), "on a and on b"));
+    assert_non_null(strstr(tutti_last_error(), "on hosts a and b"));
     assert_int_equal(used, 99);
     assert_int_equal(tt_order_ranks(hosts, 4, 16, &rule, 1, true, order, take, &used), TUTTI_OK);
     assert_int_equal(used, 4);
@@ -59,20 +59,20 @@ static void what_cannot_be_says_how_much_room_there_is_where(void **state)
 
     (void)state;
     assert_int_equal(tt_order_ranks(hosts, 3, 16, &rule, 1, true, order, take, &used), TUTTI_ERR_INVALID);
-    assert_non_null(strstr(tutti_last_error(), "2 groups of 8 ranks, each inside one rack, do not fit: there is room for 1"));
+    assert_non_null(strstr(tutti_last_error(), "2 groups of 8 ranks, each within one rack, do not fit: there is room for 1"));
     assert_non_null(strstr(tutti_last_error(), "the rack of b holds 0, with 7 slots on 1 host"));
     assert_int_equal(tt_order_ranks(hosts, 3, 24, &rule, 1, true, order, take, &used), TUTTI_ERR_INVALID);
     assert_non_null(strstr(tutti_last_error(), "have 23 slots"));
     assert_int_equal(tt_order_ranks(hosts, 3, 12, &rule, 1, true, order, take, &used), TUTTI_ERR_INVALID);
-    assert_non_null(strstr(tutti_last_error(), "12 ranks are not a multiple of groups of 8"));
+    assert_non_null(strstr(tutti_last_error(), "12 ranks are not a multiple of the group size 8"));
     assert_int_equal(tt_order_ranks(hosts, 1, 8, &rule, 1, true, order, take, &used), TUTTI_ERR_INVALID);
     assert_non_null(strstr(tutti_last_error(), "8 ranks do not fit: the 1 host has 7 slots"));
     assert_int_equal(tt_order_ranks(hosts, 2, 8, &rule, 1, true, order, take, &used), TUTTI_ERR_INVALID);
-    assert_non_null(strstr(tutti_last_error(), "1 group of 8 ranks, each inside one rack, does not fit: there is room for 0"));
+    assert_non_null(strstr(tutti_last_error(), "1 group of 8 ranks, each within one rack, does not fit: there is room for 0"));
     assert_int_equal(tt_order_ranks(hosts, 3, 1, &rule, 1, true, order, take, &used), TUTTI_ERR_INVALID);
-    assert_non_null(strstr(tutti_last_error(), "1 rank is not a multiple of groups of 8"));
+    assert_non_null(strstr(tutti_last_error(), "1 rank is not a multiple of the group size 8"));
     assert_int_equal(tt_order_ranks(hosts, 3, 12, odd, 2, true, order, take, &used), TUTTI_ERR_INVALID);
-    assert_non_null(strstr(tutti_last_error(), "groups of 8 and groups of 12"));
+    assert_non_null(strstr(tutti_last_error(), "groups of 8 ranks within groups of 12"));
 }
 
 /* ---- against trying every order of hosts, and every number of ranks on each ---- */
