@@ -119,7 +119,10 @@ static tutti_status begin(struct tt_window_put *p)
     p->by_mail = (bytes && p->way->by_mail) || (signal && p->signal_way->by_mail);
     if (p->direct && (p->by_mail || !(p->link.wire->caps & TT_WIRE_CAP_DEVICE)))
         return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: device memory cannot be put to rank %u: %s", p->attempt.call,
-                       p->attempt.rank, p->by_mail ? "no wire reaches its window" : "the wire to it does not support device memory");
+                       p->attempt.rank,
+                       p->by_mail ? "no transport reaches its window"
+                                  : "the transport to it does "
+                                    "not support device memory");
     if (signal && p->peer->mail_fenced) {
         if (p->direct)
             return TUTTI_PENDING;   /* no message can carry its bytes: it goes when those that its signal must stay behind are answered */
@@ -393,7 +396,7 @@ static tutti_status run(struct tt_window_put *p)
     if (p->rma.counter)
         p->attempt.step = put_or_queue_step;
     if (p->attempt.rank == w->comm->rank && p->direct)
-        st = tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: device memory is not supported for a put to the own rank", p->attempt.call);
+        st = tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: device memory is not supported for a put to the calling rank", p->attempt.call);
     else if (p->attempt.rank == w->comm->rank)
         put_self(p);
     else if (has_bytes(&p->shape) || p->rma.signal_op != TUTTI_SIGNAL_NONE)
@@ -474,7 +477,7 @@ tutti_status tt_rma_take(const tutti_rma *rma, tutti_rma *out, const char *call)
     if (rma)
         st = tt_options_take(out, sizeof *out, RMA_BYTES_FIRST, rma, call, "rma", "tutti_rma");
     if (!st && out->counter && (uintptr_t)out->counter % sizeof *out->counter)
-        st = tt_fail(TUTTI_ERR_INVALID, "%s: rma.counter = %p is misaligned: must be a multiple of 8", call, (void *)out->counter);
+        st = tt_fail(TUTTI_ERR_INVALID, "%s: rma.counter = %p is misaligned: must be 8-byte aligned", call, (void *)out->counter);
     return st;
 }
 

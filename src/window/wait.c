@@ -277,7 +277,7 @@ tutti_status tutti_window_wait_counter(tutti_window *window, const uint64_t *cou
     tutti_status st = tt_window_take(window, c.attempt.call, &c.attempt.window);
 
     if (!st && (!counter || (uintptr_t)counter % sizeof *counter))
-        st = tt_fail(TUTTI_ERR_INVALID, "%s: counter = %p is invalid: NULL, or not a multiple of 8", c.attempt.call, (const void *)counter);
+        st = tt_fail(TUTTI_ERR_INVALID, "%s: invalid counter %p: must be non-NULL and 8-byte aligned", c.attempt.call, (const void *)counter);
     if (st)
         return st;
     c.attempt.rank = UINT32_MAX;

@@ -105,7 +105,7 @@ tutti_status tt_window_check(const struct tt_window *w, uint32_t rank, uint64_t 
     if (tt_window_holds(w->cards[rank].bytes, offset, bytes))
         return TUTTI_OK;
     return tt_fail(
-        TUTTI_ERR_INVALID, "%s: %llu bytes at offset %llu are outside of the window of rank %u, which has %llu bytes",
+        TUTTI_ERR_INVALID, "%s: %llu bytes at offset %llu are outside the window of rank %u, which has %llu bytes",
         call, (unsigned long long)bytes, (unsigned long long)offset, rank, (unsigned long long)w->cards[rank].bytes);
 }
 
@@ -134,10 +134,9 @@ tutti_status tt_window_check_word(const struct tt_window *w, uint32_t rank, uint
         return tt_fail(TUTTI_ERR_INVALID, "%s: offset %llu is misaligned: must be a multiple of %llu", call,
                        (unsigned long long)offset, (unsigned long long)width);
     if (!w->cards[rank].aligned)
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "%s: the memory of rank %u is misaligned for signals and atomics: it must begin at a multiple of 8", call,
-            rank);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: the memory of rank %u is misaligned for signals and atomics: it must be 8-byte aligned",
+                       call, rank);
     return TUTTI_OK;
 }
 
@@ -223,7 +222,9 @@ static tutti_status expose(struct tt_window *w, void *mem)
         any |= !st;
     }
     if (w->device && !any)
-        return tt_fail(TUTTI_ERR_UNSUPPORTED, "tutti_window_create: no wire could register %llu bytes of device memory at %p",
+        return tt_fail(TUTTI_ERR_UNSUPPORTED,
+                       "tutti_window_create: no transport could register %llu bytes of device "
+                       "memory at %p",
                        (unsigned long long)w->bytes, mem);
     w->mem = mem;
     return TUTTI_OK;

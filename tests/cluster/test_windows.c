@@ -569,7 +569,7 @@ static void mistakes_role(struct rank *r)
     CHECK_SAYS(r, tutti_window_free(freed), TUTTI_ERR_INVALID, "freed");
     CHECK_OK(r, tutti_window_free(NULL));
     CHECK_OK(r, tutti_window_create(r->comm, odd_memory + 1, 39, &odd_window));
-    CHECK_SAYS(r, tutti_window_signal(odd_window, other, 8, TUTTI_SIGNAL_SET, 1), TUTTI_ERR_INVALID, "begin");
+    CHECK_SAYS(r, tutti_window_signal(odd_window, other, 8, TUTTI_SIGNAL_SET, 1), TUTTI_ERR_INVALID, "must be 8-byte aligned");
     CHECK_OK(r, tutti_window_free(odd_window));
     free(odd_memory);
     CHECK_SAYS(r, tutti_window_create(r->comm, NULL, r->rank ? SIZE_MAX : 64, &freed), TUTTI_ERR_NOMEM,
@@ -1083,7 +1083,7 @@ static void destroyed_role(struct rank *r)
         return;
     }
     CHECK_SAYS(r, tutti_window_wait(w, 0, TUTTI_EQUAL, 1, -1, NULL), TUTTI_ERR_PEER_LOST,
-               "rank 2 destroyed a communicator before its windows");
+               "rank 2 destroyed a communicator before freeing its windows");
     CHECK_SAYS(r, tutti_window_free(w), TUTTI_ERR_PEER_LOST, "rank 2 destroyed a communicator");
     CHECK_OK(r, tutti_comm_status(r->comm));            /* the other communicator goes on */
     tutti_comm_destroy(comm);
