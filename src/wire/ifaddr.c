@@ -149,7 +149,7 @@ tutti_status tt_ifaddr_list(const char *rule, struct tt_ifaddr *out, size_t max,
     size_t n = 0, kept = 0;
 
     if (getifaddrs(&all) != 0)
-        return tt_fail_errno(errno, "tcp: list the network interfaces");
+        return tt_fail_errno(errno, "tcp: cannot list the network interfaces");
     for (const struct ifaddrs *i = all; i && n < LISTED_MAX; i = i->ifa_next)
         n += usable(i, rule, &found[n]);
     freeifaddrs(all);

@@ -119,7 +119,7 @@ static tutti_status link_furnish(struct tt_ofi_link *link)
     link->mine = map(o->conf.link_bytes);
     link->local = map(local_bytes(o));
     if (!link->mine || !link->local)
-        return tt_fail_errno(errno, "ofi: map a link to rank %u", link->peer);
+        return tt_fail_errno(errno, "ofi: cannot map a link to rank %u", link->peer);
     if (!o->provider.per_endpoint) {
         link->mine_mr = tt_ofi_mr_open(&o->provider, link->mine, o->conf.link_bytes, FI_WRITE | FI_REMOTE_WRITE, NULL);
         link->local_mr = tt_ofi_mr_open(&o->provider, link->local, local_bytes(o), FI_SEND | FI_RECV | FI_WRITE, NULL);
@@ -241,7 +241,7 @@ static void link_lose(struct tt_ofi_link *link, tutti_status status, const char 
     link->owes_hello = link->owes_ready = false;
     link_say(link);
     if (link->owes_refusal)     /* nobody looks after this link any more */
-        tcp_end(o, link->peer, "no room for a refusal");
+        tcp_end(o, link->peer, "cannot send the refusal of a link");
     enter(link, TT_OFI_LOST);
     link_strip(link);
     for (uint32_t i = 0; i < o->nactive; i++)
@@ -300,7 +300,7 @@ static void link_begin(struct tt_ofi *o, uint32_t peer, const struct tt_link *tc
     struct tt_ofi_link *link = link_create(o, peer);
 
     if (!link) {        /* when the connection's end is told, there may be memory to tell of it */
-        tcp_end(o, peer, "out of memory for the link of ofi");
+        tcp_end(o, peer, "out of memory for the ofi link");
         return;
     }
     link->tcp = *tcp;
@@ -449,7 +449,7 @@ static void link_step(struct tt_ofi_link *link)
         return;
     }
     if (hello > link->incarnation + 1ull) {
-        link_lose(link, TUTTI_ERR_PROTOCOL, "protocol error: its incarnation is ahead of this rank");
+        link_lose(link, TUTTI_ERR_PROTOCOL, "protocol error: its incarnation is ahead of that of this rank");
         return;
     }
     if (hello > link->incarnation)      /* the peer has new endpoints: ours are of no use any more */

@@ -34,7 +34,7 @@ static tutti_status region_map(struct tt_ofi_region *r, void *mem, size_t bytes)
     if (!mem && bytes > 0) {
         mem = tt_pages_map_aligned(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
         if (mem == MAP_FAILED)
-            return tt_fail_errno(errno, "ofi: map a region of %zu bytes", bytes);
+            return tt_fail_errno(errno, "ofi: cannot map a region of %zu bytes", bytes);
         r->owned = true;
     }
     r->public.mem = mem;
@@ -132,7 +132,7 @@ static tutti_status make_region(struct tt_wire *w, void *mem, size_t bytes, bool
     st = TUTTI_ERR_NOMEM;
     r->id = id_take(o);
     if (r->id == 0) {
-        tt_fail(st, "ofi: out of memory for more than %u regions", o->nregions);
+        tt_fail(st, "ofi: cannot create more than %u regions: out of memory, or the maximum of %u is reached", o->nregions, REGIONS_MAX);
         goto free;
     }
     st = region_register(o, r);

@@ -360,7 +360,7 @@ static tutti_status fail_device(const char *name, int err, const void *mem, uint
                                                             : TUTTI_ERR_UNSUPPORTED;
 
     return tt_fail(st,
-                   "%s cannot register %" PRIu64 " bytes of device memory at %p by %s: %s%s",
+                   "%s: cannot register %" PRIu64 " bytes of device memory at %p by %s: %s%s",
                    name, bytes, mem, what->dmabuf >= 0 ? "its dma-buf" : "its address", strerror(err),
                    what->dmabuf < 0 && err == EFAULT ? " (a kernel module like nvidia-peermem "
                                                        "is required)"
@@ -381,10 +381,10 @@ static tutti_status fail_to_register(const char *name, int err, const void *mem,
         return fail_device(name, err, mem, bytes, &what);
     if (err == ENOMEM)
         return tt_fail(TUTTI_ERR_NOMEM,
-                       "%s cannot register %" PRIu64 " bytes: out of memory, or above the limit of "
+                       "%s: cannot register %" PRIu64 " bytes: out of memory, or above the limit of "
                                                      "locked memory (ulimit -l)",
                        name, bytes);
-    return tt_fail_errno(err, "%s: register %" PRIu64 " bytes at %p", name, bytes, mem);
+    return tt_fail_errno(err, "%s: cannot register %" PRIu64 " bytes at %p", name, bytes, mem);
 }
 
 /* ---- threads ---- */
@@ -397,8 +397,8 @@ static void watch_lost(void)
     registry.counts.invalidated += tt_regcache_invalidate(&registry.cache, NULL, 0, UINT64_MAX);
     pthread_cond_signal(&registry.work);
     unlock();
-    tt_log(TT_LOG_WARN, "registrations are kept only for memory of tutti_mem_register from now on: "
-                        "this program has closed the userfaultfd descriptor that detects changes");
+    tt_log(TT_LOG_WARN, "from now on, registrations are kept only for memory of tutti_mem_register: the program has "
+                        "closed the userfaultfd descriptor that detects changes");
 }
 
 /* Reads what the kernel tells, so that who changes watched memory goes on. */
@@ -540,7 +540,7 @@ tutti_status tt_registry_check(void)
 static void start_watch(void)
 {
     struct tt_memwatch watch;
-    const char *why = "cannot start its threads";
+    const char *why = "cannot start the threads";
     bool works, watches = tt_memwatch_open(&watch, &why);
 
     if (watches)
@@ -627,7 +627,7 @@ tutti_status tt_registry_join(struct tt_domain **out, const struct tt_registrar 
 
     pthread_once(&once, handle_forks);
     if (!d)
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for a domain", registrar->name);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for a registration domain", registrar->name);
     st = start();
     if (st) {
         free(d);
@@ -764,7 +764,7 @@ tutti_status tt_registry_tell_device(void *mem, size_t bytes, const struct tt_de
         if (mine.dmabuf < 0 && errno == EBADF)
             return tt_fail(TUTTI_ERR_INVALID, "invalid dma-buf descriptor: %d", what->dmabuf);
         if (mine.dmabuf < 0)
-            return tt_fail_errno(errno, "duplicate the descriptor of a dma-buf");
+            return tt_fail_errno(errno, "cannot duplicate the dma-buf descriptor %d", what->dmabuf);
     }
     return tell(mem, bytes, &mine);
 }

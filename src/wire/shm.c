@@ -67,7 +67,7 @@ struct tt_shm_peer *tt_shm_peer_make(struct tt_shm *w, uint32_t rank)
         return peer;
     peer = make_room(w) ? tt_slab_take(&w->peer_slab) : NULL;
     if (!peer || !tt_sparse_set(&w->peers, rank, peer)) {
-        tt_fail(TUTTI_ERR_NOMEM, "shm: out of memory for rank %u", rank);
+        tt_fail(TUTTI_ERR_NOMEM, "shm: out of memory for the link to rank %u", rank);
         return NULL;
     }
     peer->rank = rank;
@@ -132,7 +132,7 @@ void tt_shm_ring(struct tt_shm_peer *peer)
         return;
     if (atomic_exchange_explicit(&tt_shm_bell_of(&peer->bell)->asleep, 0, memory_order_relaxed))
         if (write(peer->bell_fd, &one, sizeof one) < 0 && errno != EAGAIN)
-            tt_fail_errno(errno, "shm: ring a bell");
+            tt_fail_errno(errno, "shm: cannot wake rank %u", peer->rank);
 }
 
 /* Which kind of store to use towards a peer, where the caller doesn't know better. Where the two processes share a cache, ordinary stores are best: the reader finds the

@@ -349,8 +349,8 @@ static enum outcome fetch_piece(struct tt_shm *w, struct tt_shm_peer *peer, cons
     }
     if (err) {
         tt_fail_errno(err,
-                      "shm: read %llu bytes of rank %u, whose memory was readable before "
-                      "(TUTTI_CMA=0 disables direct copies)",
+                      "shm: cannot read %llu bytes of rank %u, whose memory was readable before (TUTTI_CMA=0 "
+                      "disables direct copies)",
                       (unsigned long long)n, peer->rank);
         tt_shm_link_lost(w, peer, TUTTI_ERR_SYSTEM);
         return LATER;

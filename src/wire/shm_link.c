@@ -35,7 +35,7 @@ static void watch(struct tt_shm *w, int fd, uint64_t what, uint32_t events)
     struct epoll_event ev = { .events = events, .data.u64 = what };
 
     if (epoll_ctl(w->epoll, EPOLL_CTL_ADD, fd, &ev) < 0)
-        tt_fail_errno(errno, "shm: watch a socket");
+        tt_fail_errno(errno, "shm: cannot watch a socket");
 }
 
 /* What an epoll entry means: a peer's socket, a stranger, the listener, the bell. */
@@ -220,7 +220,7 @@ static void lose_starved(struct tt_shm *w)
         missing += peer->state == TT_SHM_WANTED || peer->state == TT_SHM_GREETING;
     if (!missing)
         return;
-    st = tt_fail_descriptors("shm: connect to ranks of this host", LINK_DESCRIPTORS * missing);
+    st = tt_fail_descriptors("shm: cannot connect to ranks on this host", LINK_DESCRIPTORS * missing);
     for (uint32_t at = 0; (peer = tt_sparse_next(&w->peers, &at));)
         if (peer->state == TT_SHM_WANTED || peer->state == TT_SHM_GREETING)
             tt_shm_link_lost(w, peer, st);
@@ -315,8 +315,9 @@ static void try_connect(struct tt_shm *w, struct tt_shm_peer *peer)
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
         tt_shm_link_lost(w, peer,
-                         errno == EMFILE ? tt_fail_descriptors("shm: connect to a rank of this host", LINK_DESCRIPTORS)
-                                         : tt_fail_errno(errno, "shm: create a socket for rank %u", peer->rank));
+                         errno == EMFILE
+                             ? tt_fail_descriptors("shm: cannot connect to a rank on this host", LINK_DESCRIPTORS)
+                             : tt_fail_errno(errno, "shm: cannot create a socket for rank %u", peer->rank));
         return;
     }
     if (connect(fd, (struct sockaddr *)&peer->addr, peer->addr_len) < 0) {
@@ -338,7 +339,7 @@ static void try_connect(struct tt_shm *w, struct tt_shm_peer *peer)
         if (errno == EPIPE || errno == ECONNRESET)
             greeting_ended(w, peer);    /* it had too many strangers */
         else
-            tt_shm_link_lost(w, peer, tt_fail_errno(errno, "shm: send a hello to rank %u", peer->rank));
+            tt_shm_link_lost(w, peer, tt_fail_errno(errno, "shm: cannot send a handshake to rank %u", peer->rank));
         return;
     }
     watch(w, fd, peer->rank, EPOLLIN);
@@ -435,7 +436,7 @@ static void hear_stranger(struct tt_shm *w, struct tt_shm_stranger *s)
         close_fds(fds);
         close(fd);
         if (peer && peer->state != TT_SHM_UP && peer->state != TT_SHM_LOST)
-            tt_shm_link_lost(w, peer, tt_fail_descriptors("shm: connect to a rank of this host", LINK_DESCRIPTORS));
+            tt_shm_link_lost(w, peer, tt_fail_descriptors("shm: cannot connect to a rank on this host", LINK_DESCRIPTORS));
         return;
     }
     if (got < 0 || !hello_is_valid(w, &p)) {
@@ -537,7 +538,7 @@ void tt_shm_hear(struct tt_shm *w, struct tt_shm_peer *peer)
         if (got == 0)
             return;
         if (got == -2) {
-            tt_shm_link_lost(w, peer, tt_fail_descriptors("shm: receive from a rank of this host", LINK_DESCRIPTORS));
+            tt_shm_link_lost(w, peer, tt_fail_descriptors("shm: cannot receive from a rank on this host", LINK_DESCRIPTORS));
         } else if (got < 0 && peer->state == TT_SHM_GREETING) {
             greeting_ended(w, peer);
         } else if (got < 0) {
@@ -574,7 +575,7 @@ void tt_shm_look(struct tt_shm *w)
             uint64_t rings;
 
             if (read(w->bell_fd, &rings, sizeof rings) < 0 && errno != EAGAIN)
-                tt_fail_errno(errno, "shm: read the bell");
+                tt_fail_errno(errno, "shm: cannot read the wake-up descriptor");
         } else if (what & WHAT_STRANGER) {
             if (w->strangers[what & 0xff].fd >= 0)
                 hear_stranger(w, &w->strangers[what & 0xff]);
@@ -600,9 +601,9 @@ tutti_status tt_shm_listen(struct tt_shm *w)
         snprintf(addr.sun_path + 7 + 2 * i, 3, "%02x", w->name[i]);
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
-        return tt_fail_errno(errno, "shm: create a socket for listening");
+        return tt_fail_errno(errno, "shm: cannot create a listening socket");
     if (bind(fd, (struct sockaddr *)&addr, len) < 0 || listen(fd, 128) < 0)
-        st = tt_fail_errno(errno, "shm: listen on a Unix socket");
+        st = tt_fail_errno(errno, "shm: cannot listen on a Unix socket");
     else
         st = tt_acceptor_init(&w->acceptor, "shm", fd, w->epoll, (epoll_data_t){ .u64 = WHAT_LISTENER });
     if (st) {

@@ -238,7 +238,7 @@ tutti_status tt_shm_withdraw(struct tt_region *region, uint64_t offset, uint64_t
         while (to < end && is_private(s, to) == is_private(s, from))
             to++;
         if (!is_private(s, from) && !take_pages(s, from, to - from, page))
-            return tt_fail_errno(errno, "shm: withdraw %zu bytes from peers", (to - from) * page);
+            return tt_fail_errno(errno, "shm: cannot withdraw %zu bytes from peers", (to - from) * page);
     }
     return TUTTI_OK;
 }

@@ -90,22 +90,22 @@ tutti_status tt_segment_create(struct tt_segment *seg, size_t bytes)
         return st;
     fd = memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) {
-        st = tt_fail_call(errno, "shm: create a segment", "memfd_create");
+        st = tt_fail_call(errno, "shm: cannot create a segment", "memfd_create");
         return errno == ENOSYS || errno == EPERM ? TUTTI_ERR_UNSUPPORTED : st;
     }
     if (ftruncate(fd, (off_t)bytes) < 0) {
-        st = tt_fail_errno(errno, "shm: size a segment of %zu bytes", bytes);
+        st = tt_fail_errno(errno, "shm: cannot set the size of a segment to %zu bytes", bytes);
         goto close;
     }
     fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK);      /* a peer must not be able to pull memory from under us */
     base = tt_pages_map_aligned(bytes, MAP_SHARED, fd);
     if (base == MAP_FAILED) {
-        st = tt_fail_errno(errno, "shm: map %zu bytes", bytes);
+        st = tt_fail_errno(errno, "shm: cannot map %zu bytes", bytes);
         goto close;
     }
     err = reserve(fd, base, bytes);
     if (err) {
-        st = tt_fail_errno(err, "shm: reserve %zu bytes", bytes);
+        st = tt_fail_errno(err, "shm: cannot reserve %zu bytes", bytes);
         goto unmap;
     }
     *seg = (struct tt_segment){ .fd = fd, .base = base, .bytes = bytes };
@@ -126,7 +126,7 @@ tutti_status tt_segment_attach(struct tt_segment *seg, int fd, size_t bytes)
     int seals;
 
     if (fstat(fd, &sb) < 0) {
-        st = tt_fail_errno(errno, "shm: stat a peer's segment");
+        st = tt_fail_errno(errno, "shm: cannot stat a peer's segment");
         goto close;
     }
     if (bytes == 0 || (uint64_t)sb.st_size < bytes) {
@@ -145,7 +145,7 @@ tutti_status tt_segment_attach(struct tt_segment *seg, int fd, size_t bytes)
     }
     base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) {
-        st = tt_fail_errno(errno, "shm: map %zu bytes of a peer", bytes);
+        st = tt_fail_errno(errno, "shm: cannot map %zu bytes of a peer", bytes);
         goto close;
     }
     tt_pages_huge(base, bytes);

@@ -306,7 +306,7 @@ static void attempt_starved(struct tt_tcp_greeting *g, int err)
         return;
     }
     if (now_ns - link->starved_ns > STARVED_NS) {   /* nothing of ours closes any more */
-        tt_fail_descriptors("tcp: connect to a rank", 1);
+        tt_fail_descriptors("tcp: cannot connect to a rank", 1);
         greeting_end(g);
         tt_tcp_link_lose(link, TUTTI_ERR_NOMEM, "no descriptor is free (RLIMIT_NOFILE)");
         return;
@@ -767,12 +767,12 @@ tutti_status tt_tcp_listen(struct tt_tcp *t)
     tutti_status st;
 
     if (fd < 0 && t->outside.port_first)
-        return tt_fail_errno(errno, "tcp: listen for peers at one of the ports %u to %u", t->outside.port_first,
+        return tt_fail_errno(errno, "tcp: cannot listen for peers at any port from %u to %u", t->outside.port_first,
                              t->outside.port_last);
     if (fd < 0)
-        return tt_fail_errno(errno, "tcp: listen for peers");
+        return tt_fail_errno(errno, "tcp: cannot listen for peers");
     if (getsockname(fd, (struct sockaddr *)&bound, &bytes) != 0)
-        st = tt_fail_errno(errno, "tcp: listen for peers");
+        st = tt_fail_errno(errno, "tcp: cannot listen for peers");
     else
         st = tt_acceptor_init(&t->acceptor, "tcp", fd, t->epoll_fd, (epoll_data_t){ .ptr = &t->listener });
     if (st) {
@@ -838,7 +838,7 @@ static void lose_starved(struct tt_tcp *t)
         if (!is_ours(g) || g->lane > 0)
             continue;
         if (!told)
-            tt_fail_descriptors("tcp: accept connections of ranks", t->nopening);
+            tt_fail_descriptors("tcp: cannot accept connections of ranks", t->nopening);
         told = true;
         greeting_end(g);
         tt_tcp_link_lose(g->link, TUTTI_ERR_NOMEM, "no descriptor is free (RLIMIT_NOFILE)");

@@ -44,7 +44,7 @@ tutti_status tt_tcp_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_re
         mem = tt_pages_map_aligned(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
         if (mem == MAP_FAILED) {
             free(r);
-            return tt_fail_errno(errno, "tcp: map a region of %zu bytes", bytes);
+            return tt_fail_errno(errno, "tcp: cannot map a region of %zu bytes", bytes);
         }
         r->owned = true;
     }
@@ -53,7 +53,10 @@ tutti_status tt_tcp_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_re
         if (r->owned)
             munmap(mem, bytes);
         free(r);
-        return tt_fail(TUTTI_ERR_NOMEM, "tcp: out of memory for more than %u regions", t->nslots);
+        return tt_fail(TUTTI_ERR_NOMEM,
+                       "tcp: cannot create more than %u regions: out of memory, or the maximum of "
+                       "%u is reached",
+                       t->nslots, SLOTS_MAX);
     }
     r->generation = t->slots[r->id].generation;
     t->slots[r->id].region = r;

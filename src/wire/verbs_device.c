@@ -194,7 +194,7 @@ static bool open_one(struct tt_verbs_rail *out, struct ibv_device *from, uint8_t
         goto close;
     if (!choose_port(&rail, behind, why))
         goto close;
-    *why = "has no shared receive queues, or too short queues";
+    *why = "has no shared receive queues, or its queues are too short";
     if (rail.attr.max_srq <= 0 || rail.attr.max_srq_wr < (int)TT_VERBS_LINK_RECEIVES ||
         rail.attr.max_cqe < (int)LINK_COMPLETIONS)
         goto close;
@@ -328,7 +328,7 @@ static void open_some(struct tt_verbs_rail rail[TT_VERBS_RAILS], uint32_t *nrail
         if ((named || is_near(name)) != near || (behind > 0) != again)
             continue;
         if (*nrails == TT_VERBS_RAILS) {
-            tt_log(TT_LOG_DEBUG, "verbs: %s is not used: already %u rails", name, *nrails);
+            tt_log(TT_LOG_DEBUG, "verbs: %s is not used: %u devices are already used", name, *nrails);
             continue;
         }
         if (!tt_ifaddr_allows(rule, name) || !open_one(&rail[*nrails], list[i], behind, choice, &why)) {

@@ -290,7 +290,7 @@ void tt_verbs_lane_step(struct tt_verbs_lane *lane)
 
     say(lane);
     if (hello > lane->incarnation + 1ull) {
-        tt_verbs_link_lose(link, TUTTI_ERR_PROTOCOL, "protocol error: its incarnation is ahead of this rank");
+        tt_verbs_link_lose(link, TUTTI_ERR_PROTOCOL, "protocol error: its incarnation is ahead of that of this rank");
         return;
     }
     if (hello > lane->incarnation)      /* the peer has a new queue pair: ours is of no use any more */

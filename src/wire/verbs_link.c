@@ -91,12 +91,12 @@ static tutti_status link_furnish(struct tt_verbs_link *link)
     link->mine = mmap(NULL, mine_bytes(v), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (link->mine == MAP_FAILED) {
         link->mine = NULL;
-        return tt_fail_errno(errno, "verbs: map a link to rank %u", link->peer);
+        return tt_fail_errno(errno, "verbs: cannot map a link to rank %u", link->peer);
     }
     link->local = mmap(NULL, LOCAL_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (link->local == MAP_FAILED) {
         link->local = NULL;
-        return tt_fail_errno(errno, "verbs: map a link to rank %u", link->peer);
+        return tt_fail_errno(errno, "verbs: cannot map a link to rank %u", link->peer);
     }
     for (uint32_t i = 0; i < TT_VERBS_STREAMS && !st; i++)
         st = stream_init(&link->streams[i], link, i);
@@ -235,7 +235,10 @@ void tt_verbs_link_lose(struct tt_verbs_link *link, tutti_status status, const c
     link->owes_refusal = status != TUTTI_OK && link->tcp.mine;     /* or else the peer would wait for us */
     link_say(link);
     if (link->owes_refusal)     /* there is no room for it, and nobody looks after this link any more: the connection's end says it */
-        tt_tcp_link_lose(tt_sparse_get(&tt_tcp_of(v->tcp)->links, link->peer), TUTTI_ERR_PEER_LOST, "no room for a refusal");
+        tt_tcp_link_lose(tt_sparse_get(&tt_tcp_of(v->tcp)->links, link->peer), TUTTI_ERR_PEER_LOST,
+                         "cannot send the "
+                         "refusal of a "
+                         "link");
     link->state = TT_VERBS_LOST;
     link_strip(link);
     for (uint32_t i = 0; i < v->nactive; i++)

@@ -121,9 +121,9 @@ tutti_status tt_verbs_qp_create(struct tt_verbs_lane *lane)
             break;
     }
     if (!lane->qp)
-        return tt_fail_errno(errno, "verbs: create a queue pair on %s for rank %u", rail->name, link->peer);
+        return tt_fail_errno(errno, "verbs: cannot create a queue pair on %s for rank %u", rail->name, link->peer);
     if (ibv_modify_qp(lane->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) != 0) {
-        const tutti_status st = tt_fail_errno(errno, "verbs: set up a queue pair on %s for rank %u", rail->name, link->peer);
+        const tutti_status st = tt_fail_errno(errno, "verbs: cannot set up a queue pair on %s for rank %u", rail->name, link->peer);
 
         ibv_destroy_qp(lane->qp);
         lane->qp = NULL;

@@ -37,7 +37,7 @@ struct ibv_mr *tt_verbs_pin(struct tt_verbs_rail *rail, void *mem, size_t bytes,
                 "memory (ulimit -l)",
                 rail->name, bytes);
     else if (!mr)
-        tt_fail_errno(errno, "verbs: register %zu bytes with %s", bytes, rail->name);
+        tt_fail_errno(errno, "verbs: cannot register %zu bytes with %s", bytes, rail->name);
     return mr;
 }
 
@@ -123,7 +123,7 @@ static tutti_status furnish_own(struct tt_verbs *v, struct tt_verbs_region *r)
         return TUTTI_OK;
     mem = tt_pages_map_aligned(r->public.bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
     if (mem == MAP_FAILED)
-        return tt_fail_errno(errno, "verbs: map a region of %zu bytes", r->public.bytes);
+        return tt_fail_errno(errno, "verbs: cannot map a region of %zu bytes", r->public.bytes);
     mrs = calloc(1, sizeof *mrs);
     for (uint32_t i = 0; mrs && i < v->nrails; i++) {
         mrs->rail[i] = tt_verbs_pin(&v->rail[i], mem, r->public.bytes, ACCESS);
@@ -164,7 +164,7 @@ static tutti_status make_region(struct tt_verbs *v, void *mem, size_t bytes, boo
         return tt_fail(st, "verbs: out of memory for a region");
     r->id = id_take(v);
     if (r->id == 0) {
-        tt_fail(st, "verbs: out of memory for more than %u regions", v->nregions);
+        tt_fail(st, "verbs: cannot create more than %u regions: out of memory, or the maximum of %u is reached", v->nregions, TT_VERBS_REGIONS_MAX);
         goto free;
     }
     r->public = (struct tt_region){ .wire = &v->wire, .mem = mem, .bytes = bytes };
@@ -212,8 +212,7 @@ static void part_with(struct tt_verbs *v, const struct tt_verbs_region *r)
         if (!other || other == r || other->pin != shared)
             continue;
         if (furnish(v, other))
-            tt_log(TT_LOG_WARN, "verbs: cannot register a source again: links that still send from "
-                                "it will end");
+            tt_log(TT_LOG_WARN, "verbs: cannot register a source again: links that still send from it will fail");
         tt_registry_put(v->domain, shared, false);
     }
 }

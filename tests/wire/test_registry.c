@@ -220,7 +220,7 @@ static void full_role(void)
     }
     held = get(&d, mem[0], BYTES, false);
     CHECK(tt_registry_get(d.domain, mapped(3 * BYTES), 3 * BYTES, false, &r) == TUTTI_ERR_NOMEM);
-    CHECK(strstr(tutti_last_error(), "pipe cannot register 196608 bytes"));
+    CHECK(strstr(tutti_last_error(), "pipe: cannot register 196608 bytes"));
     use(&d, mem[1], BYTES);
     tt_registry_put(d.domain, held, false);
     pipe_device_close(&d);
