@@ -57,14 +57,14 @@ bool tt_attempt_is_with_oneself(const struct tt_attempt *t)
 tutti_status tt_attempt_op(struct tt_attempt *t, tutti_redop op)
 {
     if ((unsigned)op >= TUTTI_REDOP_COUNT)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: unknown operation %d", t->name, (int)op);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: unknown reduction operation %d", t->name, (int)op);
     if (!tt_reduce_defined(t->conf.dtype, op))
         return tt_fail(TUTTI_ERR_INVALID, "%s: %s is not defined for type %s", t->name, tutti_redop_name(op),
                        tutti_dtype_name(t->conf.dtype));
     if (op == TUTTI_PREMUL_SUM && (!t->call || tt_reduce_scale_is_zero(t->call->scale)))
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: %s: premul_sum multiplies the input by tutti_call.scale", t->name,
-                       t->call ? "tutti_call.scale is 0" : "no tutti_call is given");
+                       "%s: premul_sum requires tutti_call.scale: %s", t->name,
+                       t->call ? "it is 0" : "call is NULL");
     if (t->call && t->call->divisor && (op != TUTTI_AVG || t->call->divisor > UINT32_MAX))
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: tutti_call.divisor is %llu with op %s: it must be at most 2^32 - 1, "
@@ -113,7 +113,7 @@ static tutti_status scale_input(struct tt_attempt *t, void **scaled)
         return TUTTI_OK;
     room = malloc(bytes);
     if (!room)
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for %llu scaled bytes", t->name, (unsigned long long)bytes);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for a scaled copy of the input (%llu bytes)", t->name, (unsigned long long)bytes);
     tt_reduce_scale(room, t->conf.src, bytes / c->elem_bytes, t->conf.dtype, t->call->scale);
     t->conf.src = room;
     c->in_place = false;
@@ -134,7 +134,7 @@ static tutti_status divide_input(struct tt_attempt *t, void **divided)
         return TUTTI_OK;
     room = malloc(bytes);
     if (!room)
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for %llu divided bytes", t->name, (unsigned long long)bytes);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for a divided copy of the input (%llu bytes)", t->name, (unsigned long long)bytes);
     for (uint64_t at = 0, n; at < bytes; at += n) {
         n = bytes - at < sizeof zeros ? bytes - at : sizeof zeros;
         tt_reduce_kernel(t->conf.dtype, TUTTI_AVG, true)(room + at, NULL, (const uint8_t *)t->conf.src + at, zeros,
@@ -192,9 +192,9 @@ static tutti_status quantize(struct tt_attempt *t)
                        t->name, (int)call->quant,
                        TUTTI_QUANT_COUNT - 1);
     if (!call->quant)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: error_feedback is set, but quant is TUTTI_QUANT_NONE", t->name);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: call.error_feedback is set, but call.quant is TUTTI_QUANT_NONE", t->name);
     if (!tt_attempt_can_quantize(c->kind))
-        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: this call cannot be quantized (quant is %s)",
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: this call does not support quantization (call.quant is %s)",
                        t->name,
                        tutti_quant_name(call->quant));
     if (tt_coll_reduces(c->kind) && t->op != TUTTI_SUM && t->op != TUTTI_AVG)
@@ -325,8 +325,8 @@ static tutti_status refuse_device(const struct tt_attempt *t)
     if (!is_of_device(&t->conf))
         return TUTTI_OK;
     return tt_fail(TUTTI_ERR_UNSUPPORTED,
-                   "%s: a buffer is device memory (tutti_mem_register_device): only windows can "
-                   "transfer it (tutti/rma.h)",
+                   "%s: a buffer is in device memory (tutti_mem_register_device), which only windows support "
+                   "(tutti/rma.h)",
                    t->name);
 }
 

@@ -373,7 +373,7 @@ tutti_status tt_between_links(tutti_comm *comm, const struct tt_between *b, stru
     tutti_status st = TUTTI_OK;
 
     if (!mem)
-        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the measurement of a rate");
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a bandwidth measurement");
     memset(mem, 1, STREAM_LAST_BYTES);      /* its pages are there before anybody looks at the clock */
     for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES && !st; d++) {
         uint32_t pair[2] = { 0 };

@@ -180,7 +180,7 @@ static tutti_status take_counts(struct tt_attempt *t, const size_t *counts, cons
         const size_t displ = displs ? displs[r] : end / elem;
 
         if (counts[r] > (SIZE_MAX >> 2) / elem || displ > (SIZE_MAX >> 2) / elem)
-            return tt_fail(TUTTI_ERR_INVALID, "%s: %s[%u] = %zu at %zu exceeds the address space", t->name, what, r, counts[r], displ);
+            return tt_fail(TUTTI_ERR_INVALID, "%s: %s[%u] is %zu, at displacement %zu: exceeds the address space", t->name, what, r, counts[r], displ);
         bytes[r] = (uint64_t)counts[r] * elem;
         at[r] = (uint64_t)displ * elem;
         end = at[r] + bytes[r];
@@ -331,8 +331,8 @@ static tutti_status take_both_blocks(struct tt_attempt *t, const size_t *send_co
     c->recv_bytes = t->arrays + 2 * n;
     c->recv_displs = t->arrays + 3 * n;
     if (c->send_bytes[c->rank] != c->recv_bytes[c->rank])
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_alltoallv: rank %u sends itself %llu bytes but receives %llu", c->rank,
-                       (unsigned long long)c->send_bytes[c->rank], (unsigned long long)c->recv_bytes[c->rank]);
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_alltoallv: rank %u sends %llu bytes to itself, but receives %llu",
+                       c->rank, (unsigned long long)c->send_bytes[c->rank], (unsigned long long)c->recv_bytes[c->rank]);
     return TUTTI_OK;
 }
 

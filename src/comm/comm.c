@@ -38,7 +38,7 @@ tutti_status tt_comm_check(const tutti_comm *comm, const char *call)
         return tt_fail(TUTTI_ERR_INVALID, "%s: the communicator is NULL", call);
     if (tt_engine_is_inherited(comm->world->engine))
         return tt_fail(TUTTI_ERR_FORKED,
-                       "%s: this process is a forked child: communicators stay with the parent",
+                       "%s: this process is a forked child: communicators belong to the parent",
                        call);
     return TUTTI_OK;
 }
@@ -243,10 +243,12 @@ static void hear_loss(struct tt_world *w, const struct tt_overlay_event *ev)
     else if (!ev->error)
         snprintf(how, sizeof how, "no control connection to it was established before the deadline");
     else if (ev->error == EADDRNOTAVAIL)
-        snprintf(how, sizeof how, "this host can reach no address of its host (conf.interfaces, TUTTI_INTERFACES)");
+        snprintf(how, sizeof how,
+                 "none of its addresses is reachable from this host (set conf.interfaces or "
+                 "TUTTI_INTERFACES)");
     else
         snprintf(how, sizeof how,
-                 "the control connection to it failed at each of its addresses, the last with: %s",
+                 "the control connection to each of its addresses failed (last error: %s)",
                  strerror(ev->error));
     tt_engine_lost(w->engine, ev->origin, how);
 }
@@ -465,8 +467,8 @@ tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t 
                        rank, bytes);
     if (security != w->security)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "TUTTI_SECURITY (or conf.security) is \"%s\" on rank %u and \"%s\" on rank "
-                       "%u: it must be equal on all ranks",
+                       "TUTTI_SECURITY (or conf.security) is \"%s\" on rank %u and \"%s\" on rank %u: it must be the "
+                       "same on all ranks",
                        tt_security_name(security), rank, tt_security_name(w->security), w->rank);
     if (w->proven)
         place.host = w->proven[rank];
@@ -696,9 +698,9 @@ static void log_layout(const struct tt_world *w)
     tt_links_describe(w->here.links, text, sizeof text);
     if (*text)
         tt_log(TT_LOG_INFO, "links between ranks (%s): %s",
-               w->measures == TT_MEASURE_ALL ? "measured where not described" : "as described", text);
+               w->measures == TT_MEASURE_ALL ? "described, otherwise measured" : "described", text);
     if (w->constants.hosts.way_ns > 0)
-        tt_log(TT_LOG_INFO, "a short message between two hosts took %.4g us", w->constants.hosts.way_ns / 1e3);
+        tt_log(TT_LOG_INFO, "the latency of a short message between two hosts is %.4g us", w->constants.hosts.way_ns / 1e3);
     if (w->constants.hosts.rail_byte_ns > 0)
         tt_log(TT_LOG_INFO, "the NICs of rank 0's host report %.4g Gbit/s", 8 / w->constants.hosts.rail_byte_ns);
     tt_float_env_leave(kept);
@@ -1044,7 +1046,7 @@ static tutti_status open_part(tutti_comm *parent, const struct ticket *tickets, 
     if (id)
         st = tt_comm_open(out, parent->world, id, ranks, n, rank, parent->timeout_ms, parent->restore);
     else
-        st = tt_fail(TUTTI_ERR_NOMEM, "too many communicators: no communicator number is left");
+        st = tt_fail(TUTTI_ERR_NOMEM, "too many communicators: all communicator numbers are in use");
     free(ranks);
     return st;
 }
@@ -1162,8 +1164,8 @@ static tutti_status refuse_second(const tutti_comm *comm, const char *call, cons
 
     return st ? st
               : tt_fail(TUTTI_ERR_INVALID,
-                        "%s: another thread is in %s on this communicator (only one thread at a "
-                        "time can use it: create another one with tutti_comm_dup)",
+                        "%s: another thread is in %s on this communicator, which only one thread can use at a time "
+                        "(duplicate it with tutti_comm_dup)",
                         call, other);
 }
 

@@ -38,7 +38,10 @@ tutti_status tutti_mem_register(tutti_comm *comm, void *mem, size_t bytes)
     if (st)
         return st;
     if (!is_memory(mem, bytes))
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_mem_register: invalid memory: %zu bytes at %p", bytes, mem);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_mem_register: invalid memory: %zu bytes at %p (must be non-NULL, "
+                       "not empty, and within the address space)",
+                       bytes, mem);
     return tt_engine_tell(comm->world->engine, mem, bytes);
 }
 
@@ -50,7 +53,10 @@ tutti_status tutti_mem_register_device(tutti_comm *comm, void *mem, size_t bytes
     tutti_status st = tt_comm_check(comm, call);
 
     if (!st && !is_memory(mem, bytes))
-        st = tt_fail(TUTTI_ERR_INVALID, "%s: invalid memory: %zu bytes at %p", call, bytes, mem);
+        st = tt_fail(TUTTI_ERR_INVALID,
+                     "%s: invalid memory: %zu bytes at %p (must be non-NULL, not empty, and "
+                     "within the address space)",
+                     call, bytes, mem);
     if (!st && !what)
         st = tt_fail(TUTTI_ERR_INVALID, "%s: what is NULL", call);
     if (!st)
@@ -68,8 +74,8 @@ tutti_status tutti_mem_register_device(tutti_comm *comm, void *mem, size_t bytes
         return tt_fail(TUTTI_ERR_INVALID, "%s: what.device is %d: must be at least 0", call, mine.device);
     if ((uintptr_t)mem % page || bytes % page || (mine.has_dmabuf && mine.dmabuf_offset % page))
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: %zu bytes at %p, at offset %zu in the dma-buf: all must be multiples "
-                       "of the page size (%zu bytes)",
+                       "%s: misaligned memory: %zu bytes at %p, offset %zu in the dma-buf (all must be multiples of "
+                       "the page size, %zu bytes)",
                        call, bytes, mem, mine.has_dmabuf ? mine.dmabuf_offset : 0, page);
     return tt_engine_tell_device(
         comm->world->engine, mem, bytes,

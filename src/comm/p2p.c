@@ -35,8 +35,8 @@ static tutti_status prepare_single(struct tt_attempt *t, enum tt_coll_kind kind,
         tt_op_would_meet_oneself(t->comm->context, kind, tag))
         return st;
     return tt_fail(TUTTI_ERR_INVALID,
-                   "%s: rank %d is this rank, which has not started the matching %s with tag %u "
-                   "(start one of them with a request first, or both in a group)",
+                   "%s: rank %d is the calling rank, which has not started the matching %s with tag %u (start one of "
+                   "the two with a request first, or both in a group)",
                    t->name, peer, kind == TT_SEND ? "receive" : "send", tag);
 }
 
@@ -98,7 +98,7 @@ static tutti_status start_group(struct tt_op **out, const tutti_p2p *ops, size_t
     tutti_status st = TUTTI_OK;
 
     if (n && !conf)
-        return tt_fail(TUTTI_ERR_NOMEM, "tutti_group: out of memory for %zu members", n);
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_group: out of memory for %zu operations", n);
     for (size_t i = 0; i < n && !st; i++)
         st = prepare_member(&conf[i], &ops[i], i, comm, call);
     if (!st)
@@ -117,7 +117,7 @@ static tutti_status run_group(const tutti_p2p *ops, size_t n, tutti_comm *comm, 
     if (n && !ops)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_group: ops is NULL");
     if (!tt_array_can_be(ops, n, sizeof *ops))
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_group: %zu members exceed the address space", n);
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_group: %zu operations exceed the address space", n);
     st = start_group(&group, ops, n, comm, call);
     if (st)
         return st;

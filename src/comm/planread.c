@@ -73,17 +73,19 @@ static tutti_status read_ref(const struct reader *r, struct json_object *step, c
     while (buf && ref.buf <= TT_BUF_THERE && strcmp(buf, bufs[ref.buf]) != 0)
         ref.buf++;
     if (!buf || ref.buf > TT_BUF_THERE || (ref.buf == TT_BUF_THERE && !may_be_there))
-        return tt_json_wrong_key(&r->at, key, "invalid buffer of \"%s\"", key);
+        return tt_json_wrong_key(&r->at, key, "\"%s\" has an invalid buffer", key);
     st = read_number(r, o, "offset", ref.buf != TT_BUF_THERE, NUMBER_MAX, &ref.offset);
     if (!st)
         st = read_number(r, o, "block", false, NUMBER_MAX, &ref.block);
     if (!st)
         st = read_number(r, o, "stride", ref.block > 0, NUMBER_MAX, &ref.stride);
     if (!st && ref.block > 0 && (ref.stride < ref.block || ref.buf >= TT_BUF_PIPE))
-        return tt_json_wrong_key(&r->at, key, "\"%s\" cannot have pieces of %llu bytes, %llu apart", key,
+        return tt_json_wrong_key(&r->at, key, 
+                                 "\"%s\" has an invalid block of %llu bytes with stride %llu: the stride must be "
+                                 "at least the block, and only SRC, DST and WORK can be strided", key,
                                  (unsigned long long)ref.block, (unsigned long long)ref.stride);
     if (!st && ref.buf == TT_BUF_THERE && ref.offset)
-        return tt_json_wrong_key(&r->at, key, "\"%s\" is THERE and must not have an offset", key);
+        return tt_json_wrong_key(&r->at, key, "\"%s\" has an offset, which THERE does not support", key);
     if (!st)
         *out = ref;
     return st;
@@ -95,7 +97,7 @@ static tutti_status read_message(const struct reader *r, struct json_object *o, 
     tutti_status st = read_number(r, o, "peer", true, r->p->nranks - 1, &peer);
 
     if (!st && peer == (uint64_t)r->rank)
-        st = tt_json_wrong_key(&r->at, "peer", "the peer is the rank itself");
+        st = tt_json_wrong_key(&r->at, "peer", "\"peer\" is the rank itself");
     if (!st)
         st = read_number(r, o, "tag", false, UINT32_MAX, &tag);
     s->peer = (uint32_t)peer;
@@ -214,7 +216,7 @@ static tutti_status read_rank(struct reader *r, struct json_object *o)
     if (!json_object_object_get_ex(o, "rounds", &rounds) || !json_object_is_type(rounds, json_type_array))
         return tt_json_wrong_key(&r->at, "rounds", "\"rounds\" must be an array");
     if (json_object_array_length(rounds) != p->nrounds)
-        return tt_json_wrong(&r->at, "%zu round%s, but rank 0 has %llu",
+        return tt_json_wrong(&r->at, "this rank has %zu round%s, but rank 0 has %llu",
                              json_object_array_length(rounds),
                              TT_PLURAL(json_object_array_length(rounds)), (unsigned long long)p->nrounds);
     for (size_t k = 0; k < p->nrounds && !st; k++) {
@@ -241,7 +243,7 @@ static tutti_status read_ranks(struct reader *r, struct json_object *doc)
         json_object_is_type(rounds, json_type_array))
         p->nrounds = json_object_array_length(rounds);
     if (p->nrounds > TT_PLAN_STEPS_MAX / p->nranks)
-        return tt_json_wrong(&r->at, "too many rounds: %llu of %u ranks", (unsigned long long)p->nrounds, p->nranks);
+        return tt_json_wrong(&r->at, "too many rounds: %llu on each of %u ranks", (unsigned long long)p->nrounds, p->nranks);
     p->work_bytes = calloc(p->nranks, sizeof *p->work_bytes);
     p->npeers = calloc(p->nranks, sizeof *p->npeers);
     p->first = calloc(p->nranks * (p->nrounds + 1), sizeof *p->first);
@@ -278,8 +280,8 @@ static tutti_status read_name(struct reader *r, struct json_object *doc)
         return tt_json_wrong_key(&r->at, "coll", "\"coll\" must be a collective that supports plans");
     if (!name || !tt_plan_name_is_fine(name, p->kind))
         return tt_json_wrong_key(&r->at, "name",
-                                 "\"name\" must be \"%s_\" followed by letters, digits and _, in all "
-                                 "fewer than %u",
+                                 "\"name\" must be \"%s_\" followed by letters, digits and _, with fewer "
+                                 "than %u characters in total",
                                  coll, TT_PLAN_NAME_BYTES);
     memcpy(p->name, name, strlen(name) + 1);
     return TUTTI_OK;
@@ -313,13 +315,13 @@ static tutti_status read_call(struct reader *r, struct json_object *doc)
     if (!st)
         st = read_number(r, doc, "bytes", p->kind != TT_BARRIER, TT_PLAN_BYTES_MAX, &p->bytes);
     if (!st && p->kind != TT_BARRIER && (p->bytes == 0 || p->bytes % elem_bytes != 0))
-        st = tt_json_wrong_key(&r->at, "bytes", "\"bytes\" must be a whole number of elements, at least one");
+        st = tt_json_wrong_key(&r->at, "bytes", "\"bytes\" must be a positive multiple of \"elem_bytes\"");
     if (!st && p->kind == TT_BARRIER && p->bytes != 0)
         st = tt_json_wrong_key(&r->at, "bytes", "\"bytes\" of a barrier must be 0");
     if (!st)
         st = tt_json_flag(&r->at, doc, "in_place", &in_place);
     if (!st && in_place)
-        st = tt_json_wrong_key(&r->at, "in_place", "\"in_place\" must be false: ranks cannot detect which others use it");
+        st = tt_json_wrong_key(&r->at, "in_place", "\"in_place\" must be false: a rank cannot detect whether others operate in place");
     p->nranks = (uint32_t)nranks;
     p->root = (uint32_t)root;
     p->elem_bytes = (uint32_t)elem_bytes;

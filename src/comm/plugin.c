@@ -90,28 +90,28 @@ static const char *ref_flaw(const struct emitter *e, const struct tt_ref *ref, u
     uint64_t begin, end;
 
     if (ref->buf > TT_BUF_PIPE)
-        return "uses an invalid buffer of this rank";
+        return "invalid buffer of this rank";
     if (written && ref->buf == TT_BUF_SRC)
         return "writes SRC";
     if (bytes > most || ref->block > most || ref->stride > most)
-        return "has numbers out of range";
+        return "a value is out of range";
     if (ref->buf == TT_BUF_PIPE)
-        return ref->block ? "has a strided pipe" : NULL;
+        return ref->block ? "a pipe cannot be strided" : NULL;
     if (ref->offset > most || (ref->block && bytes && ref->stride && (bytes - 1) / ref->block > most / ref->stride))
-        return "has numbers out of range";
+        return "a value is out of range";
     if (ref->block && ref->stride < ref->block && bytes > ref->block)
-        return "has overlapping pieces";
+        return "overlapping blocks";
     tt_ref_extent(ref, bytes, &begin, &end);
-    return bytes && end > size_of(e, ref) ? "is out of bounds" : NULL;
+    return bytes && end > size_of(e, ref) ? "out of bounds" : NULL;
 }
 
 /* Whether one more step of `peer` (or none: UINT32_MAX) may come. */
 static bool accepts(struct emitter *e, uint32_t peer, const char *flaw)
 {
     if (!flaw && e->to->n == e->to->cap)
-        flaw = "exceeds the maximum number of steps in a round";
+        flaw = "too many steps in a round";
     if (!flaw && peer != UINT32_MAX && (peer >= e->c->nranks || peer == e->c->rank))
-        flaw = "has an invalid peer";
+        flaw = "invalid peer";
     if (flaw && !e->flaw) {
         e->flaw = flaw;
         e->step = e->to->n;
@@ -126,7 +126,7 @@ static void emit_put(tutti_schedule *s, uint32_t peer, tutti_ref from, tutti_ref
     const char *flaw = ref_flaw(e, &a, bytes, false);
 
     if (!flaw && out.buf > TT_BUF_THERE)
-        flaw = "uses an invalid buffer of the peer";
+        flaw = "invalid buffer of the peer";
     if (!flaw && out.buf == TT_BUF_SRC)
         flaw = "writes the peer's SRC";
     if (accepts(e, peer, flaw))
@@ -269,9 +269,9 @@ static const char *try_rank(const tutti_algorithm *a, const struct tt_coll *c, u
     *round = 0;
     *step = 0;
     if (n > ROUNDS_MAX)
-        return "has more than 2^24 rounds";
+        return "more than 2^24 rounds";
     if (work_bytes(a, c) > TUTTI_ALGORITHM_WORK)
-        return "requests more than 1 MiB of WORK";
+        return "more than 1 MiB of WORK";
     for (*round = 0; *round < n; (*round)++) {
         struct tt_step steps[TT_ROUND_STEPS_MAX];
         struct tt_sched s = { .steps = steps, .cap = TT_ROUND_STEPS_MAX };
@@ -336,7 +336,7 @@ static tutti_status check_placement(const struct tt_algo *algo, const struct tt_
         coll[i].in_place = tt_placement_of(placement, first + i);
         flaw = try_rank(a, &coll[i], &nsteps, &round, &step);
         if (flaw) {
-            snprintf(why, sizeof why, "%srank %u, round %llu, step %u %s", tt_placement_text(placement), first + i,
+            snprintf(why, sizeof why, "%srank %u, round %llu, step %u: %s", tt_placement_text(placement), first + i,
                      (unsigned long long)round, step, flaw);
             return refuse(algo, c, why);
         }
@@ -409,8 +409,7 @@ static tutti_status add(const char *path, size_t index, const tutti_algorithm *a
 
     if (a->size < SIZE_FIRST || a->version != TUTTI_ALGORITHM_VERSION)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: algorithm %zu has version %u with %zu bytes: this Tutti supports "
-                       "version %u with %zu",
+                       "%s: algorithm %zu has version %u with %zu bytes: this library supports version %u with %zu",
                        path, index, a->size >= offsetof(tutti_algorithm, collective) ? a->version : 0, a->size,
                        TUTTI_ALGORITHM_VERSION, SIZE_FIRST);
     if (!is_word(a->name))

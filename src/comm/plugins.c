@@ -29,8 +29,8 @@ static tutti_status load_one(void *hash, const char *path)
     if (ends_with(path, ".json"))
         return tt_plan_file_load(path, hash);
     if (!strchr(path, '/'))
-        return tt_fail(TUTTI_ERR_INVALID, "TUTTI_ALGORITHMS: \"%s\" is not a path: it has no \"/\" (./%s?)", path,
-                       path);
+        return tt_fail(TUTTI_ERR_INVALID, "TUTTI_ALGORITHMS: \"%s\" is not a path: it contains no \"/\" (use ./%s)",
+                       path, path);
     return tt_plugin_load(path, hash);
 }
 
@@ -110,7 +110,9 @@ tutti_status tt_plugin_judge_end(const struct tt_plugin_judge *j)
 
     if (j->differing == 0)
         return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_MISMATCH, "all ranks must add the same algorithms (TUTTI_ALGORITHMS): rank 0 has %s; %s %s %s %s",
+    return tt_fail(TUTTI_ERR_MISMATCH,
+                   "TUTTI_ALGORITHMS differs between ranks, but must be the same: rank 0 has %s; "
+                   "%s %s %s %s",
                    text_of(&j->first), j->differing > 1 ? "ranks" : "rank", j->ranks, j->differing > 1 ? "have" : "has",
-                   same_names ? "different ones with these names" : text_of(&j->other));
+                   same_names ? "different algorithms with these names" : text_of(&j->other));
 }

@@ -10,7 +10,7 @@ static tutti_status check_request(const tutti_request *request, const char *call
     if (!request)
         return tt_fail(TUTTI_ERR_INVALID, "%s: the request is NULL", call);
     if (tt_op_is_inherited((const struct tt_op *)request))
-        return tt_fail(TUTTI_ERR_FORKED, "%s: this process is a forked child: requests stay with the parent", call);
+        return tt_fail(TUTTI_ERR_FORKED, "%s: this process is a forked child: requests belong to the parent", call);
     return TUTTI_OK;
 }
 

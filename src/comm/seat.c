@@ -37,8 +37,8 @@ static tutti_status read_description(struct tt_surroundings *out, uint8_t *node)
     }
     if (text && !tt_labels_parse(&out->labels, text, &bad_at))
         return tt_fail(TUTTI_ERR_INVALID,
-                       "invalid TUTTI_TOPO_LABELS \"%s\" from \"%s\" on: must be like "
-                       "\"rack=r1,zone=a\" (rack, zone, building, fabric)",
+                       "invalid TUTTI_TOPO_LABELS \"%s\" (at \"%s\"): must be like \"rack=r1,zone=a\" (rack, zone, "
+                       "building, fabric)",
                        text, text + bad_at);
     return TUTTI_OK;
 }
@@ -120,8 +120,7 @@ tutti_status tt_seat_find(const char *interfaces, struct tt_surroundings *out, s
         return st;
     if (gpu && *gpu && !is_bus(gpu))
         return tt_fail(TUTTI_ERR_INVALID,
-                       "invalid TUTTI_GPU \"%s\": must be the bus of a GPU, like \"0000:3b:00.0\"",
-                       gpu);
+                       "invalid TUTTI_GPU \"%s\": must be the PCI address of a GPU, like \"0000:3b:00.0\"", gpu);
     look_around(interfaces, rails, &seat);
     tt_told_init(place, tt_host_hash(), seat.socket, rails->n, seat.near, &out->labels, node);
     for (uint32_t i = 0; i < rails->n; i++)

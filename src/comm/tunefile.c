@@ -51,7 +51,7 @@ static tutti_status read_text(const struct reader *r, struct json_object *o, con
     text = json_object_is_type(value, json_type_string) ? json_object_get_string(value) : "";
     n = strlen(text);
     if (n == 0 || n >= cap)
-        return tt_json_wrong_key(&r->at, key, "\"%s\" must be a text of 1 to %zu bytes", key, cap - 1);
+        return tt_json_wrong_key(&r->at, key, "\"%s\" must be a string of 1 to %zu bytes", key, cap - 1);
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)text[i] < ' ' || text[i] == 127)
             return tt_json_wrong_key(&r->at, key, "\"%s\" contains unprintable characters", key);
@@ -68,7 +68,7 @@ static tutti_status read_hosts(const struct reader *r, struct json_object *doc)
 
     if (!json_object_object_get_ex(doc, "hosts", &hosts) || !json_object_is_type(hosts, json_type_array) ||
         json_object_array_length(hosts) != f->nranks)
-        return tt_json_wrong_key(&r->at, "hosts", "\"hosts\" must be an array with the hosts of %u ranks", f->nranks);
+        return tt_json_wrong_key(&r->at, "hosts", "\"hosts\" must be an array of %u host numbers, one per rank", f->nranks);
     f->host_of = calloc(f->nranks, sizeof *f->host_of);
     if (!f->host_of)
         return tt_fail(TUTTI_ERR_NOMEM, "tune file %s: out of memory for %u ranks", r->at.from, f->nranks);
@@ -78,8 +78,8 @@ static tutti_status read_hosts(const struct reader *r, struct json_object *doc)
 
         if (number < 0 || number > nhosts)
             return tt_json_wrong_key(&r->at, "hosts",
-                                     "\"hosts\"[%u] must be 0 to %u: hosts are numbered as they first "
-                                     "appear",
+                                     "\"hosts\"[%u] must be 0 to %u: hosts are numbered in the order of "
+                                     "their first ranks",
                                      i, nhosts);
         f->host_of[i] = (uint32_t)number;
         nhosts += number == nhosts;
@@ -203,7 +203,7 @@ static tutti_status read_rows(struct reader *r, struct json_object *doc)
         return tt_json_wrong_key(&r->at, "rows", "\"rows\" must be an array");
     n = json_object_array_length(rows);
     if (n > TT_TUNE_ROWS_MAX)
-        return tt_json_wrong(&r->at, "too many rows: %zu, the maximum is %u", n, TT_TUNE_ROWS_MAX);
+        return tt_json_wrong(&r->at, "too many rows: %zu (the maximum is %u)", n, TT_TUNE_ROWS_MAX);
     f->row = calloc(n ? n : 1, sizeof *f->row);
     if (!f->row)
         return tt_fail(TUTTI_ERR_NOMEM, "tune file %s: out of memory for %zu rows", r->at.from, n);

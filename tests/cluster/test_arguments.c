@@ -203,18 +203,18 @@ static void spoil_values(const struct attempts *a)
         SPOILED(a, "unknown type -1", g.type = (tutti_dtype)-1);
     }
     if (has & OP) {
-        SPOILED(a, "unknown operation 9", g.op = TUTTI_REDOP_COUNT);
-        SPOILED(a, "unknown operation -1", g.op = (tutti_redop)-1);
+        SPOILED(a, "unknown reduction operation 9", g.op = TUTTI_REDOP_COUNT);
+        SPOILED(a, "unknown reduction operation -1", g.op = (tutti_redop)-1);
         SPOILED(a, "bor is not defined for type f32", {
             g.op = TUTTI_BOR;
             g.type = TUTTI_F32;
         });
-        SPOILED(a, "no tutti_call is given: premul_sum multiplies the input by tutti_call.scale", g.op = TUTTI_PREMUL_SUM);
-        SPOILED(a, "tutti_call.scale is 0: premul_sum multiplies the input by tutti_call.scale", {
+        SPOILED(a, "premul_sum requires tutti_call.scale: call is NULL", g.op = TUTTI_PREMUL_SUM);
+        SPOILED(a, "premul_sum requires tutti_call.scale: it is 0", {
             g.op = TUTTI_PREMUL_SUM;
             g.call = &unscaled;
         });
-        SPOILED(a, "tutti_call.scale is 0: premul_sum multiplies the input by tutti_call.scale", {
+        SPOILED(a, "premul_sum requires tutti_call.scale: it is 0", {
             g.op = TUTTI_PREMUL_SUM;
             g.count = 0;
             g.call = &unscaled;
@@ -230,7 +230,7 @@ static void spoil_values(const struct attempts *a)
         SPOILED(a, "rank -1 is out of range: the communicator has 3 ranks", g.root = -1);
     }
     if (has & P2P && calls[a->which].go != go_group)
-        SPOILED(a, "is this rank", g.root = (int)a->r->rank);
+        SPOILED(a, "is the calling rank", g.root = (int)a->r->rank);
 }
 
 /* Buffers, of the root, where only the root has them. */
@@ -251,7 +251,7 @@ static void spoil_buffers(const struct attempts *a)
     if (has & V)
         SPOILED(a, "counts is NULL", g.counts = NULL);
     if (has & V)
-        SPOILED(a, "counts[1] = 9223372036854775807", g.counts = huge);
+        SPOILED(a, "counts[1] is 9223372036854775807", g.counts = huge);
     if (has & DISPLS)
         SPOILED(a, "counts[1]", g.displs = huge);
     if ((has & TYPE) && !(has & V))

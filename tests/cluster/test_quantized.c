@@ -591,10 +591,10 @@ static void refusals_role(struct rank *r)
     job_open(r);
     CHECK_SAYS(r, tutti_allreduce(src, dst, 8, TUTTI_F32, TUTTI_MAX, r->comm, &how), TUTTI_ERR_UNSUPPORTED, "not max");
     CHECK_SAYS(r, tutti_allreduce(src, dst, 8, TUTTI_I32, TUTTI_SUM, r->comm, &how), TUTTI_ERR_UNSUPPORTED, "type i32");
-    CHECK_SAYS(r, tutti_alltoall(src, dst, 2, TUTTI_F32, r->comm, &how), TUTTI_ERR_UNSUPPORTED, "cannot be quantized");
+    CHECK_SAYS(r, tutti_alltoall(src, dst, 2, TUTTI_F32, r->comm, &how), TUTTI_ERR_UNSUPPORTED, "does not support quantization");
     CHECK_SAYS(r, tutti_allgatherv(src, dst, counts, NULL, TUTTI_F32, r->comm, &how), TUTTI_ERR_UNSUPPORTED,
-               "cannot be quantized");
-    CHECK_SAYS(r, tutti_barrier(r->comm, &how), TUTTI_ERR_UNSUPPORTED, "cannot be quantized");
+               "does not support quantization");
+    CHECK_SAYS(r, tutti_barrier(r->comm, &how), TUTTI_ERR_UNSUPPORTED, "does not support quantization");
     how.error_feedback = src + 1;
     CHECK_SAYS(r, tutti_allreduce(src, dst, 4, TUTTI_F32, TUTTI_SUM, r->comm, &how), TUTTI_ERR_INVALID, "overlaps");
     how.error_feedback = residual;

@@ -66,18 +66,18 @@ static void objects_that_cannot_be_taken_are_refused_with_the_reason(void **stat
 static void programs_that_break_a_bound_or_are_wrong_are_refused(void **state)
 {
     static const struct wrong cases[] = {
-        { "no peer", "has an invalid peer" },
-        { "out of bounds", "is out of bounds" },
+        { "no peer", "invalid peer" },
+        { "out of bounds", "step 0: out of bounds" },
         { "writes input", "writes SRC" },
-        { "no buffer", "uses an invalid buffer" },
-        { "too many", "exceeds the maximum number of steps" },
+        { "no buffer", "invalid buffer" },
+        { "too many", "too many steps in a round" },
         { "short", "the matching put has" },
         { "forgets its own", "rank 0" },
         { "rounds", "more than 2^24 rounds" },
         { "work", "WORK" },
         { "peers", "declares at most 0" },
         { "wait first", "put before waiting" },
-        { "out of bounds in place", "in place, rank 0, round 0, step 0 is out of bounds" },
+        { "out of bounds in place", "in place, rank 0, round 0, step 0: out of bounds" },
         { "own tag in place", "odd ranks in place, " },
     };
     const size_t nalgos = tt_nalgos;

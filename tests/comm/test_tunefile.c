@@ -96,7 +96,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         { HEAD "\"rows\": [\n" ROW("allreduce", "8", "ring", ", \"lanes\": 0") "]}", "\"lanes\"" },
         { HEAD "\"rows\": [\n" ROW_OF("allreduce", "8", "ring", "16384", "2", "4", "\"fast\"", "") "]}", "\"median_us\" must be a time" },
         { HEAD_OF("lab", "shm", "4", "0, 0, 2, 1") "\"rows\": []}", "\"hosts\"[2]" },
-        { HEAD_OF("lab", "shm", "4", "0, 0, 0") "\"rows\": []}", "4 ranks" },
+        { HEAD_OF("lab", "shm", "4", "0, 0, 0") "\"rows\": []}", "4 host numbers" },
         { HEAD_OF("lab", "shm", "1", "0") "\"rows\": []}", "\"ranks\" must be a whole number from 2" },
         { HEAD_OF("lab", "string", "4", "0, 0, 1, 1") "\"rows\": []}", "\"wires\"" },
         { HEAD_OF("a\\nb", "shm", "4", "0, 0, 1, 1") "\"rows\": []}", "\"host\" contains unprintable characters" },
