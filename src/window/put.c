@@ -217,7 +217,8 @@ static void taken(struct tt_window_put *p, const struct tt_desc *d)
     }
 }
 
-/* One doorbell. PENDING: more is to come, or there was no room. *any: something was taken. */
+/* One doorbell. PENDING: more is to come, or there was no room. *any: bytes or a signal were taken. Fences do not count:
+ * a wire takes them without room, so a caller that repeats while *any is set would never end. */
 static tutti_status post(struct tt_window_put *p, bool *any)
 {
     struct tt_wire *wire = p->link.wire;
@@ -239,12 +240,12 @@ static tutti_status post(struct tt_window_put *p, bool *any)
     done = n ? wire->ops->post(wire, d, n) : 0;
     for (int i = 0; i < done; i++) {
         taken(p, &d[i]);
+        *any |= d[i].kind != TT_DESC_FENCE;
         if (!d[i].bytes)
             continue;
         p->at = behind[carried].at;
         p->within = behind[carried++].within;
     }
-    *any = done > 0;
     return !more && done == n ? TUTTI_OK : TUTTI_PENDING;
 }
 
