@@ -7,23 +7,18 @@
 #include "window/window.h"
 #include "wire/registry.h"
 
-/* ---- gets ---- */
+/* ---- which fence ---- */
 
-struct get {
-    struct tt_attempt attempt;
-    tutti_rma rma;
-    uint64_t offset, bytes, at;     /* at: all before has been asked for */
-    uint8_t *dst;
-    struct tt_window_peer *peer;
-    struct tt_window_way *way;
-    struct tt_guest_link link;
-    struct tt_window_transfer *transfer;
-    bool begun, by_wire;
+/* The last fence before the call. Later ones, of other threads, do not delay it. */
+struct behind {
+    bool known;                 /* the rank has been reached */
+    uint64_t fence_tick;        /* 0: none, or all that was put before it has landed */
 };
 
-/* The rank as a peer, with all fences noted. *st is not OK: NULL. */
-static struct tt_window_peer *reach(struct tt_window *w, uint32_t rank, struct tt_window_way **way,
-                                    struct tt_guest_link *link, tutti_status *st)
+/* The rank as a peer, with all fences noted. PENDING in *st also while puts are queued for it that a fence has put before
+ * the call. */
+static struct tt_window_peer *reach(struct tt_window *w, uint32_t rank, struct behind *behind,
+                                    struct tt_window_way **way, struct tt_guest_link *link, tutti_status *st)
 {
     struct tt_window_peer *p;
 
@@ -36,10 +31,27 @@ static struct tt_window_peer *reach(struct tt_window *w, uint32_t rank, struct t
         return NULL;
     }
     tt_window_see_fences(w->home, p);
-    if (p->fence_left > 0)      /* puts that were queued before a fence are not posted yet */
+    if (!behind->known)
+        *behind = (struct behind){ .known = true, .fence_tick = p->fence_tick };
+    if (tt_window_is_queued(p, behind->fence_tick))
         *st = TUTTI_PENDING;
     return p;
 }
+
+/* ---- gets ---- */
+
+struct get {
+    struct tt_attempt attempt;
+    struct behind behind;
+    tutti_rma rma;
+    uint64_t offset, bytes, at;     /* at: all before has been asked for */
+    uint8_t *dst;
+    struct tt_window_peer *peer;
+    struct tt_window_way *way;
+    struct tt_guest_link link;
+    struct tt_window_transfer *transfer;
+    bool begun, by_wire;
+};
 
 /* OK: the get is complete, as the memory is mapped. PENDING: it has begun, or cannot begin yet. */
 static tutti_status begin(struct get *g)
@@ -47,11 +59,11 @@ static tutti_status begin(struct get *g)
     struct tt_window *w = g->attempt.window;
     tutti_status st;
 
-    g->peer = reach(w, g->attempt.rank, &g->way, &g->link, &st);
+    g->peer = reach(w, g->attempt.rank, &g->behind, &g->way, &g->link, &st);
     if (st)
         return st;
     if (!g->way->by_mail && g->way->key.mapped) {
-        if (!tt_window_may_load(w->home, g->peer, &g->link))
+        if (!tt_window_may_load(w->home, g->peer, &g->link, g->behind.fence_tick))
             return TUTTI_PENDING;
         tt_copy(g->dst, NULL, (uint8_t *)g->way->key.mapped + g->offset, g->bytes, 0);
         return TUTTI_OK;
@@ -169,6 +181,7 @@ tutti_status tutti_window_get(tutti_window *window, int rank, size_t offset, voi
 
 struct atomic {
     struct tt_attempt attempt;
+    struct behind behind;
     struct tt_window_message m;
     bool fetch, asked;
     uint64_t old;
@@ -198,11 +211,12 @@ static tutti_status atomic_step(struct tt_attempt *a)
     struct tt_guest_link link;
     tutti_status st;
 
-    p = reach(w, a->rank, &way, &link, &st);
+    p = reach(w, a->rank, &c->behind, &way, &link, &st);
     if (st)
         return st;
     if (!way->by_mail && way->key.mapped)
-        return tt_window_may_load(w->home, p, &link) ? change_mapped(c, way->key.mapped, &link) : TUTTI_PENDING;
+        return tt_window_may_load(w->home, p, &link, c->behind.fence_tick) ? change_mapped(c, way->key.mapped, &link)
+                                                                           : TUTTI_PENDING;
     if (c->fetch && !c->transfer) {
         c->transfer = tt_transfer_begin(w, p, &way->failed, NULL, w->home->tick, &st);
         if (!c->transfer)

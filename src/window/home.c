@@ -262,7 +262,7 @@ void tt_window_peer_mark(struct tt_window_peer *p)
 void tt_window_peer_fence(struct tt_windows *home, struct tt_window_peer *p)
 {
     tt_window_peer_mark(p);
-    p->fence_left = p->nqueued;
+    tt_window_queue_fence(p);
     p->fence_tick = ++home->tick;
 }
 
@@ -283,13 +283,15 @@ bool tt_window_hold_mail(struct tt_windows *home, struct tt_window_peer *p)
     return true;
 }
 
-bool tt_window_may_load(struct tt_windows *home, struct tt_window_peer *p, const struct tt_guest_link *link)
+bool tt_window_may_load(struct tt_windows *home, struct tt_window_peer *p, const struct tt_guest_link *link,
+                        uint64_t fence_tick)
 {
-    if (p->fence_tick && tt_marks_wants(&p->marks, p->fence_tick))
+    if (fence_tick && tt_marks_wants(&p->marks, fence_tick))
         tt_window_mark(home, p, link);
-    if (p->fence_tick && (!tt_marks_is_quiet(&p->marks, p->fence_tick) || tt_window_is_under_way(p, p->fence_tick)))
+    if (fence_tick && (!tt_marks_is_quiet(&p->marks, fence_tick) || tt_window_is_under_way(p, fence_tick)))
         return false;
-    p->fence_tick = 0;
+    if (p->fence_tick == fence_tick)
+        p->fence_tick = 0;
     return true;
 }
 
@@ -528,7 +530,7 @@ static bool is_stuck(void *arg)
 {
     const struct tt_windows *home = arg;
 
-    return home->nattempts > 0 || home->nanswers > 0 || home->nqueued > 0;
+    return home->nattempts > 0 || home->nanswers > 0 || home->queued;
 }
 
 static bool uses(void *arg, const void *mem, size_t bytes)

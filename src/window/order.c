@@ -46,7 +46,7 @@ static tutti_status quiet_one(struct tt_window *w, uint32_t rank, uint64_t tick,
 
     if (!p || rank == w->comm->rank)
         return TUTTI_OK;
-    queued = p->oldest_queued < tick;
+    queued = tt_window_is_queued(p, tick);
     if (!queued && tt_marks_is_quiet(&p->marks, tick) && !tt_window_is_under_way(p, tick)) {
         st = *failed;
         *failed = TUTTI_OK;

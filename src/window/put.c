@@ -414,12 +414,17 @@ static tutti_status run(struct tt_window_put *p)
 void tt_window_put_init(struct tt_window_put *p, struct tt_window *w, uint32_t rank, uint64_t offset, const void *src,
                         uint64_t bytes, const tutti_rma *rma, uint8_t lane, tutti_status *failed, const char *call)
 {
+    const struct tt_window_peer *peer = w->home->peers[tt_window_job_rank(w, rank)];
+
     *p = (struct tt_window_put){
         .attempt = { .window = w, .call = call, .rank = rank },
         .shape = { .src = src, .n = 1, .bytes = bytes, .offset = offset },
         .rma = *rma, .signals = w, .lane = lane, .failed = failed,
     };
     p->direct = is_direct(p);
+    see_fences_of(p);
+    if (peer)
+        p->fence_tick = peer->fence_tick;
 }
 
 void tt_window_put_leave(struct tt_window_put *p)

@@ -28,6 +28,7 @@ struct tt_window_put {
     bool queued;                /* its caller has gone on (queue.h) */
     bool full;                  /* there was no room, and the caller does not wait */
     uint64_t tick;              /* of a queued one: in which it was called */
+    uint64_t fence_tick;        /* of a device's: that of the last fence before it; 0: none */
     size_t at;                  /* piece, … */
     uint64_t within;            /* … and byte of it: all before has been taken */
     struct tt_window_transfer *transfer;    /* NULL: nothing of it outlasts the call */

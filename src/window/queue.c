@@ -11,6 +11,7 @@ struct tt_window_queued {
     struct tt_window_queued *next;
     struct tt_window_put put;
     size_t bytes;               /* of this struct with its lists and copies */
+    bool fenced;                /* a fence came behind it, and before the next */
     tutti_piece pieces[];       /* what is left of the put; copies of short sources follow */
 };
 
@@ -65,6 +66,26 @@ static void fill(struct tt_window_queued *q, const struct tt_window_put *p)
     q->put.within = 0;
 }
 
+/* ---- the list of peers that have a queue ---- */
+
+static void list_peer(struct tt_windows *home, struct tt_window_peer *peer)
+{
+    peer->next_queued = home->queued;
+    peer->queued_at = &home->queued;
+    if (peer->next_queued)
+        peer->next_queued->queued_at = &peer->next_queued;
+    home->queued = peer;
+}
+
+static void unlist_peer(struct tt_window_peer *peer)
+{
+    *peer->queued_at = peer->next_queued;
+    if (peer->next_queued)
+        peer->next_queued->queued_at = peer->queued_at;
+}
+
+/* ---- adding ---- */
+
 bool tt_window_queue_add(struct tt_window_put *p)
 {
     struct tt_windows *home = p->attempt.window->home;
@@ -80,17 +101,26 @@ bool tt_window_queue_add(struct tt_window_put *p)
     fill(q, p);
     q->next = NULL;
     q->bytes = bytes;
+    q->fenced = false;
     q->put.queued = true;
     q->put.tick = home->tick;
+    if (!home->queued)
+        tt_guest_wake(home->engine);
+    if (!peer->queue)
+        list_peer(home, peer);
     *(peer->queue_last ? &peer->queue_last->next : &peer->queue) = q;
     peer->queue_last = q;
     peer->oldest_queued = peer->queue->put.tick;
     peer->nqueued++;
     peer->queued_bytes += bytes;
-    if (home->nqueued++ == 0)
-        tt_guest_wake(home->engine);
     p->transfer = NULL;         /* the queue's now */
     return true;
+}
+
+void tt_window_queue_fence(struct tt_window_peer *peer)
+{
+    if (peer->queue_last)
+        peer->queue_last->fenced = true;
 }
 
 bool tt_window_queue_precedes(const struct tt_window_put *p)
@@ -100,12 +130,14 @@ bool tt_window_queue_precedes(const struct tt_window_put *p)
 
     if (p->queued || p->begun || !peer || !peer->queue)
         return false;
-    return !p->failed || (p->rma.signal_op != TUTTI_SIGNAL_NONE && peer->fence_left > 0);
+    return !p->failed || (p->rma.signal_op != TUTTI_SIGNAL_NONE && tt_window_is_queued(peer, p->fence_tick));
 }
 
-/* Takes *at off the queue, whose entry before it is `before`. */
-static void take_off(struct tt_windows *home, struct tt_window_peer *peer, struct tt_window_queued **at,
-                     struct tt_window_queued *before)
+/* ---- taking off ---- */
+
+/* Takes *at off the queue, whose entry before it is `before`. A fence behind it now comes behind that one, or, if there is
+ * none, holds from here on. */
+static void take_off(struct tt_window_peer *peer, struct tt_window_queued **at, struct tt_window_queued *before)
 {
     struct tt_window_queued *q = *at;
 
@@ -115,21 +147,19 @@ static void take_off(struct tt_windows *home, struct tt_window_peer *peer, struc
     peer->oldest_queued = peer->queue ? peer->queue->put.tick : UINT64_MAX;
     peer->nqueued--;
     peer->queued_bytes -= q->bytes;
-    home->nqueued--;
+    if (!peer->queue)
+        unlist_peer(peer);
+    if (q->fenced && before)
+        before->fenced = true;
+    else if (q->fenced)
+        tt_window_peer_mark(peer);
     tt_window_put_leave(&q->put);
     free(q);
 }
 
-/* The fence that came behind queued puts holds from where the last of them has been posted. */
-static void count_down(struct tt_window_peer *peer)
-{
-    if (peer->fence_left > 0 && --peer->fence_left == 0)
-        tt_window_peer_mark(peer);
-}
-
 /* Steps the oldest put of the peer. PENDING: it is not over. What failed is noted where the rank's quiet looks; a failed
  * communicator is reported by its own calls. */
-static tutti_status step_first(struct tt_windows *home, struct tt_window_peer *peer)
+static tutti_status step_first(struct tt_window_peer *peer)
 {
     struct tt_window_put *p = &peer->queue->put;
     struct tt_window *w = p->attempt.window;
@@ -145,8 +175,7 @@ static tutti_status step_first(struct tt_windows *home, struct tt_window_peer *p
         w->ways[p->attempt.rank].failed = st;
     if (st && p->transfer)
         p->transfer->counter = NULL;
-    take_off(home, peer, &peer->queue, NULL);
-    count_down(peer);
+    take_off(peer, &peer->queue, NULL);
     return TUTTI_OK;
 }
 
@@ -154,9 +183,11 @@ bool tt_window_queue_run(struct tt_windows *home)
 {
     bool any = false;
 
-    for (uint32_t r = 0; home->nqueued > 0 && r < home->nranks; r++)
-        while (home->peers[r] && home->peers[r]->queue && step_first(home, home->peers[r]) == TUTTI_OK)
+    for (struct tt_window_peer *p = home->queued, *next; p; p = next) {
+        next = p->next_queued;
+        while (p->queue && step_first(p) == TUTTI_OK)
             any = true;
+    }
     if (any)
         tt_guest_wake(home->engine);
     return any;
@@ -173,27 +204,21 @@ bool tt_window_queue_uses(const struct tt_window_peer *peer, const void *mem, si
 
 void tt_window_queue_drop(struct tt_window *w)
 {
-    struct tt_windows *home = w->home;
+    for (struct tt_window_peer *peer = w->home->queued, *next; peer; peer = next) {
+        struct tt_window_queued **at = &peer->queue, *before = NULL;
 
-    for (uint32_t r = 0; home->nqueued > 0 && r < home->nranks; r++) {
-        struct tt_window_peer *peer = home->peers[r];
-        struct tt_window_queued **at = peer ? &peer->queue : NULL, *before = NULL;
-        uint32_t kept = 0;
-
-        while (at && *at) {
+        next = peer->next_queued;
+        while (*at) {
             struct tt_window_put *p = &(*at)->put;
 
             if (p->attempt.window != w && p->signals != w) {
                 before = *at;
                 at = &before->next;
-                kept++;
                 continue;
             }
             if (p->transfer)
                 p->transfer->counter = NULL;
-            take_off(home, peer, at, before);
-            if (kept < peer->fence_left)
-                count_down(peer);
+            take_off(peer, at, before);
         }
     }
 }

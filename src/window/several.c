@@ -37,7 +37,7 @@ static struct tt_window_peer *reach(const struct several *s, const struct tt_win
     }
     *wire = link.wire;
     tt_window_see_fences(w->home, peer);
-    if (peer->fence_left > 0)
+    if (tt_window_is_queued(peer, peer->fence_tick))
         *st = TUTTI_PENDING;
     return peer;
 }

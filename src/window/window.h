@@ -105,10 +105,11 @@ struct tt_window_peer {
     bool mail_fenced;           /* messages sent before a fence are unanswered: signals and gets must be messages, too */
     bool wire_fenced;           /* the next message must stay behind the puts that the wire had taken */
     uint32_t fences_seen;       /* of home->fences */
-    uint64_t fence_tick;        /* the processor may load and change mapped memory when what is older has landed; 0: at once */
+    uint64_t fence_tick;        /* begun by the last fence: what is older was put before it; 0: all that has landed */
     struct tt_window_queued *queue, *queue_last;    /* queue.h */
     uint64_t oldest_queued, queued_bytes;   /* oldest_queued: the tick of the first; UINT64_MAX: there is none */
-    uint32_t nqueued, fence_left;   /* fence_left: queued puts that came before the last fence */
+    uint32_t nqueued;
+    struct tt_window_peer *next_queued, **queued_at;    /* of home->queued, while it has a queue */
     bool no_direct;             /* found out once: it cannot be given bytes in memory that its wire did not allocate */
     struct tt_marks marks;      /* by which quiet waits for what the wire took */
     struct tt_window_transfer *oldest, *newest;     /* that are not over, in the order in which they began */
@@ -141,7 +142,7 @@ struct tt_windows {
     uint32_t nattempts;         /* calls that may wait for room, and devices */
     struct tt_attempt *attempts;    /* of them the calls */
     uint32_t nanswers;          /* that do */
-    uint32_t nqueued;           /* puts, of all peers */
+    struct tt_window_peer *queued;  /* the peers that have a queue */
     uint8_t message[TT_WINDOW_HEADER_BYTES + TT_WINDOW_CHUNK_BYTES];    /* to build one in */
 };
 
@@ -179,16 +180,23 @@ static inline bool tt_window_may_ask(const struct tt_window_peer *p)
  * is no room now. */
 bool tt_window_ask(struct tt_windows *home, struct tt_window_peer *p, struct tt_window_message *m, const void *payload,
                    void *to, struct tt_window_transfer *t, tutti_status *failed);
-/* Fences a peer: sets flags for each way by which it may be reached. Constant time. */
+/* Fences a peer: sets flags for each way by which it may be reached, and behind the last queued put. Constant time. */
 void tt_window_peer_fence(struct tt_windows *home, struct tt_window_peer *p);
-/* Sets these flags once more: the last put that was queued before the fence has been posted only now. */
+/* Sets these flags once more: the last put that was queued before a fence has been posted only now. */
 void tt_window_peer_mark(struct tt_window_peer *p);
 /* Fences the peer if a fence of all ranks was called since the last look at this peer. */
 void tt_window_see_fences(struct tt_windows *home, struct tt_window_peer *p);
 /* After a fence, keeps the next messages to the peer, and all behind them, after the puts that the wire had taken. False: there is no room now. */
 bool tt_window_hold_mail(struct tt_windows *home, struct tt_window_peer *p);
-/* Whether the processor may load and change memory of the peer that is mapped: what was put before a fence has landed. Sees to it that it will. */
-bool tt_window_may_load(struct tt_windows *home, struct tt_window_peer *p, const struct tt_guest_link *link);
+/* Whether puts are queued for the peer that were called before the tick. */
+static inline bool tt_window_is_queued(const struct tt_window_peer *p, uint64_t tick)
+{
+    return p->oldest_queued < tick;
+}
+/* Whether the processor may load and change memory of the peer that is mapped: what was put before the fence of that tick (0: none) has landed.
+ * Sees to it that it will. */
+bool tt_window_may_load(struct tt_windows *home, struct tt_window_peer *p, const struct tt_guest_link *link,
+                        uint64_t fence_tick);
 /* Whether a transfer or message to the peer is incomplete that began before the tick. */
 bool tt_window_is_under_way(const struct tt_window_peer *p, uint64_t tick);
 /* Puts the mark by which quiet knows that all before it has landed. False: there is no room now. */

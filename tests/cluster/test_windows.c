@@ -9,8 +9,10 @@
 #include <unistd.h>
 #include "comm/comm.h"
 #include "engine/guest.h"
+#include "engine/progress.h"
 #include "support/pattern.h"
 #include "support/unit.h"
+#include "window/window.h"
 #include "windows.h"
 
 #define MIB ((size_t)1 << 20)
@@ -710,6 +712,98 @@ static void a_fence_holds_a_message_behind_what_the_wire_has(void **state)
     over_all_ways(mixed_role, 2, NULL);
 }
 
+/* ---- several fences behind queued puts ---- */
+
+/* The bytes of one message more than may be unanswered, so the last one is queued. */
+#define FENCES_BYTES ((size_t)(TT_WINDOW_ASKS + 1) * TT_WINDOW_CHUNK_BYTES)
+#define FENCES_PASSES 100
+
+/* Rank 1 executes what has arrived, of which rank 0 hears nothing yet: both hold their batons. */
+static void execute_first_messages(struct rank *r, const uint8_t *host, const uint8_t *src)
+{
+    struct tt_engine *e = r->comm->world->engine;
+
+    job_meet(r);
+    if (r->rank == 1)
+        while (memcmp(host, src, TT_WINDOW_CHUNK_BYTES) != 0)
+            tt_engine_progress(e);
+    for (int i = 0; r->rank == 1 && i < FENCES_PASSES; i++)
+        tt_engine_progress(e);
+    job_meet(r);
+}
+
+/* Rank 0 puts by messages, of which the last is queued; behind that it queues signals by the wire, with a fence before and
+ * behind each. When the last message is sent, all others are answered; the signals wait for its answer nevertheless. */
+static void fences_role(struct rank *r)
+{
+    uint8_t *src = job_have(r, malloc(FENCES_BYTES)), *host = job_have(r, calloc(1, FENCES_BYTES));
+    const int fenced = tt_prng_below(&r->common, 2) ? TUTTI_ALL_RANKS : 1;
+    struct tt_engine *e;
+    tutti_window *unreached;
+    struct window_side s;
+    uint64_t sent = 0, told = 0;
+    const tutti_rma put = { .size = sizeof put, .counter = &sent };
+    tutti_rma tell = { .size = sizeof tell, .counter = &told, .signal_op = TUTTI_SIGNAL_SET, .signal_value = 1 };
+
+    window_job_open(r);
+    e = r->comm->world->engine;
+    window_side_init(r, &s, 64);
+    unreached = make_unreached(r, host, FENCES_BYTES);
+    pattern_fill(src, FENCES_BYTES, 13);
+    if (r->rank == 0) {         /* links are made on first use */
+        CHECK_OK(r, tutti_window_put(unreached, 1, 0, src, 1, NULL));
+        CHECK_OK(r, tutti_window_quiet(unreached, 1, 0));
+    }
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    job_meet(r);
+    if (r->rank == 1)
+        tt_guest_enter(e);
+    job_meet(r);
+    if (r->rank == 0) {
+        CHECK_OK(r, tutti_window_put(unreached, 1, 0, src, FENCES_BYTES, &put));
+        CHECK(r, sent == 0);
+        for (tell.signal_offset = 0; tell.signal_offset < 32; tell.signal_offset += 8) {
+            CHECK_OK(r, tutti_window_fence(s.window, fenced));
+            CHECK_OK(r, tutti_window_put(s.window, 1, 0, NULL, 0, &tell));
+        }
+        CHECK_OK(r, tutti_window_fence(s.window, fenced));
+        tt_guest_enter(e);
+    }
+    execute_first_messages(r, host, src);
+    if (r->rank == 0) {
+        tt_guest_leave(e);
+        job_step(r, "send the last message");
+        CHECK_OK(r, tutti_window_wait_counter(unreached, &sent, 1, 0));
+        tt_guest_enter(e);      /* the pass that sent it is over */
+        tt_guest_leave(e);
+    }
+    job_meet(r);
+    if (r->rank == 1) {
+        const uint64_t *word = (const uint64_t *)(const void *)s.mem;
+
+        for (int i = 0; i < 4; i++)
+            CHECK(r, __atomic_load_n(&word[i], __ATOMIC_ACQUIRE) == 0);
+        tt_guest_leave(e);
+        for (size_t i = 0; i < 4; i++)
+            CHECK_OK(r, tutti_window_wait(s.window, 8 * i, TUTTI_EQUAL, 1, 0, NULL));
+        window_check_pattern(r, host, FENCES_BYTES, 13, "put by messages, before fences");
+    } else {
+        CHECK_OK(r, tutti_window_wait_counter(s.window, &told, 4, 0));
+    }
+    CHECK_OK(r, tutti_window_quiet(s.window, TUTTI_ALL_RANKS, 0));
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    CHECK_OK(r, tutti_window_free(unreached));
+    window_side_fini(r, &s);
+    free(host);
+    free(src);
+}
+
+static void each_of_several_fences_holds_behind_queued_puts(void **state)
+{
+    (void)state;
+    over_all_ways(fences_role, 2, NULL);
+}
+
 /* ---- a stopped rank ---- */
 
 #define LONG_BYTES (64 * MIB)
@@ -786,6 +880,100 @@ static void nonblocking_put_to_stopped_rank_returns(void **state)
 {
     (void)state;
     over_all_ways(stopped_role, 3, job_go_on_after);
+}
+
+#define BLOCKED_AT (64 + LONG_BYTES)
+#define BLOCKED_PUTS 4
+#define BLOCKED_MS 200
+
+/* Makes progress while puts are queued, in a job that seems to be larger: behind the peers of the real one is memory that
+ * cannot be read. */
+static void check_looks_at_queues_only(struct rank *r, tutti_window *window)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = r->nranks * sizeof(struct tt_window_peer *);
+    uint8_t *mem = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct tt_engine *e = r->comm->world->engine;
+    struct tt_windows *home = tt_engine_guest(e)->arg;
+    struct tt_window_peer **peers = home->peers;
+    const uint64_t never = 0;
+
+    CHECK(r, mem != MAP_FAILED && mprotect(mem + page, page, PROT_NONE) == 0);
+    tt_guest_enter(e);
+    home->peers = memcpy(mem + page - bytes, peers, bytes);
+    home->nranks += 1000;
+    tt_guest_leave(e);
+    CHECK_STATUS(r, tutti_window_wait_counter(window, &never, 1, BLOCKED_MS), TUTTI_ERR_TIMEOUT);
+    tt_guest_enter(e);
+    memcpy(peers, home->peers, bytes);
+    home->peers = peers;
+    home->nranks -= 1000;
+    tt_guest_leave(e);
+    munmap(mem, 2 * page);
+}
+
+/* Rank 1 is stopped and the wire has no room. Puts with signals behind fences return nevertheless: one that waits at its
+ * deadline, one with a counter at once, and so does a wait while such ones are queued. Then those that were queued arrive,
+ * none of their signals before what the fences put before it. */
+static void blocked_role(struct rank *r)
+{
+    uint8_t *src = job_have(r, malloc(LONG_BYTES));
+    const int fenced = r->job->seed % 2 ? 1 : TUTTI_ALL_RANKS;
+    uint64_t counter = 0;
+    tutti_rma brief = { .size = sizeof brief, .timeout_ms = BLOCKED_MS };
+    tutti_rma later = {
+        .size = sizeof later, .counter = &counter, .signal_op = TUTTI_SIGNAL_SET, .signal_value = 1, .signal_offset = 0,
+    };
+    struct window_side s;
+    tutti_status st;
+
+    window_job_open(r);
+    window_side_init(r, &s, BLOCKED_AT + BLOCKED_PUTS * MIB);
+    pattern_fill(src, LONG_BYTES, 3);
+    CHECK_OK(r, r->rank == 0 ? tutti_window_signal(s.window, 1, 56, TUTTI_SIGNAL_SET, 1)
+                             : tutti_window_wait(s.window, 56, TUTTI_EQUAL, 1, 0, NULL));
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    job_meet(r);
+    if (r->rank == 1) {
+        job_step(r, "stand still");
+        kill(getpid(), SIGSTOP);
+        for (size_t i = BLOCKED_PUTS; i-- > 0;) {
+            CHECK_OK(r, tutti_window_wait(s.window, 8 * i, TUTTI_EQUAL, 1, 0, NULL));
+            for (size_t k = 0; k <= i; k++)
+                CHECK(r, memcmp(s.mem + BLOCKED_AT + k * MIB, src + k * MIB, MIB) == 0);
+        }
+    } else {
+        CHECK(r, job_await(r->board, 0, 1));
+        job_step(r, "a long put to a stopped rank");
+        st = tutti_window_put(s.window, 1, 64, src, LONG_BYTES, &brief);
+        CHECK(r, st == TUTTI_OK || st == TUTTI_ERR_TIMEOUT);
+        CHECK_OK(r, tutti_window_fence(s.window, fenced));
+        job_step(r, "a put with a signal behind a fence");
+        brief.signal_op = TUTTI_SIGNAL_SET;
+        brief.signal_offset = 48;
+        st = tutti_window_put(s.window, 1, BLOCKED_AT, src, MIB, &brief);
+        CHECK(r, st == TUTTI_OK || st == TUTTI_ERR_TIMEOUT);
+        for (size_t i = 0; i < BLOCKED_PUTS; i++) {
+            job_step(r, "put %zu with a counter", i);
+            later.signal_offset = 8 * i;
+            CHECK_OK(r, tutti_window_put(s.window, 1, BLOCKED_AT + i * MIB, src + i * MIB, MIB, &later));
+            CHECK_OK(r, tutti_window_fence(s.window, fenced));
+        }
+        job_step(r, "make progress while puts are queued");
+        check_looks_at_queues_only(r, s.window);
+        job_raise(r->board, FLAG_GO_ON);
+        job_step(r, "all of it arrives");
+        CHECK_OK(r, tutti_window_wait_counter(s.window, &counter, BLOCKED_PUTS, 0));
+        CHECK_OK(r, tutti_window_quiet(s.window, 1, 0));
+    }
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    window_side_fini(r, &s);
+    free(src);
+}
+
+static void signal_behind_a_fence_without_room_keeps_deadlines(void **state)
+{
+    (void)state;
+    over_all_ways(blocked_role, 2, job_go_on_after);
 }
 
 /* The signal of a put of a device's memory waits for messages that a fence has put before it: none can carry its bytes. Rank 1 answers none while
@@ -1109,7 +1297,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(threads_use_a_window_at_once),
         cmocka_unit_test(mistakes_are_told_and_touch_nothing),
         cmocka_unit_test(a_fence_holds_a_message_behind_what_the_wire_has),
+        cmocka_unit_test(each_of_several_fences_holds_behind_queued_puts),
         cmocka_unit_test(nonblocking_put_to_stopped_rank_returns),
+        cmocka_unit_test(signal_behind_a_fence_without_room_keeps_deadlines),
         cmocka_unit_test(memory_of_devices_is_put_to_and_from_without_a_processor_or_refused),
         cmocka_unit_test(a_lost_rank_ends_what_waits_for_it),
         cmocka_unit_test(an_abort_ends_what_waits),
