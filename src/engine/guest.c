@@ -94,6 +94,11 @@ void tt_guest_progress(struct tt_engine *e)
     tt_baton_give(e);
 }
 
+void tt_guest_left_unfinished(struct tt_engine *e)
+{
+    e->unfinished = true;
+}
+
 void tt_guest_wake(struct tt_engine *e)
 {
     tt_engine_wake(e);

@@ -62,6 +62,9 @@ void tt_guest_due(struct tt_engine *e, uint64_t deadline_ns);
 /* A little progress, if nobody else makes some. Without the baton. */
 void tt_guest_progress(struct tt_engine *e);
 
+/* Something was left under way, or waits for room, and the caller goes on: what ends it may wake no sleeper, so a sleeping progress thread
+ * is woken when the baton is given back. */
+void tt_guest_left_unfinished(struct tt_engine *e);
 /* Whoever waits shall look. */
 void tt_guest_wake(struct tt_engine *e);
 /* The wires, preferred first; NULL: there are no more. */

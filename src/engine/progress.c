@@ -157,7 +157,8 @@ static bool is_unheard(const struct tt_engine *e)
 void tt_baton_give(struct tt_engine *e)
 {
     const bool parked = atomic_load_explicit(&e->parked, memory_order_relaxed);
-    const bool busy = e->nexposed > 0 || e->nunbegun > 0 || (e->expected > 0 && !e->armed) || (parked && is_unheard(e));
+    const bool busy = e->nexposed > 0 || e->nunbegun > 0 || e->unfinished || (e->expected > 0 && !e->armed) ||
+                      (parked && is_unheard(e));
 
     atomic_store_explicit(&e->baton, 0, memory_order_release);
     tt_engine_wake(e);
@@ -359,7 +360,7 @@ static bool poll_wires(struct tt_engine *e)
     const bool look = e->passes++ % QUIET_EVERY == 0 || e->armed;
     bool any = false;
 
-    e->armed = false;
+    e->armed = e->unfinished = false;
     for (uint32_t i = 0; i < e->nwires; i++) {
         struct tt_wire *w = e->wire[i];
         uint64_t began_ns;

@@ -313,6 +313,7 @@ struct tt_engine {
     uint32_t nreports;          /* so far; the newest ones are kept */
 
     bool armed;                 /* the wires were armed: the next pass polls them all */
+    bool unfinished;            /* the guest left something under way since the last pass, whose end may wake no sleeper */
     bool busy;                  /* the last pass had something to do */
     uint64_t looks;             /* at operations, in passes of progress */
     uint32_t passes;            /* of progress, to look at quiet wires only now and then */

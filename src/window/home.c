@@ -159,6 +159,8 @@ void tt_transfer_part(struct tt_window_transfer *t, tutti_status status)
 void tt_transfer_close(struct tt_window_transfer *t)
 {
     t->open = false;
+    if (!t->waited && t->left > 0)
+        tt_guest_left_unfinished(t->window->home->engine);
     end_if_done(t);
 }
 

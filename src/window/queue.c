@@ -106,6 +106,7 @@ bool tt_window_queue_add(struct tt_window_put *p)
     q->put.tick = home->tick;
     if (!home->queued)
         tt_guest_wake(home->engine);
+    tt_guest_left_unfinished(home->engine);
     if (!peer->queue)
         list_peer(home, peer);
     *(peer->queue_last ? &peer->queue_last->next : &peer->queue) = q;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "comm/comm.h"
@@ -976,6 +977,65 @@ static void signal_behind_a_fence_without_room_keeps_deadlines(void **state)
     over_all_ways(blocked_role, 2, job_go_on_after);
 }
 
+/* ---- a process that computes ---- */
+
+#define PARKED_MS 1000          /* the progress thread sleeps this long, or longer, only while it waits for events alone */
+#define PARKED_ROUNDS (UNIT_SHARE > 1 ? 2 : 6)
+#define PARKED_BYTES (16 * MIB)
+
+static atomic_uint parked;      /* threads that sleep like this, or are about to */
+static atomic_bool parks_for_ever;
+
+/* The library is linked statically, and finds this in the place of the C library's. */
+int epoll_wait(int fd, struct epoll_event *events, int max, int timeout_ms)
+{
+    const bool parks = timeout_ms >= PARKED_MS;
+    int n;
+
+    parked += parks;
+    n = epoll_pwait(fd, events, max, parks && parks_for_ever ? -1 : timeout_ms, NULL);
+    parked -= parks;
+    return n;
+}
+
+/* Rank 0 puts while its progress thread sleeps, which no timeout wakes, and then makes no call: the counters grow. */
+static void parked_role(struct rank *r)
+{
+    static const size_t bytes[] = { 100000, PARKED_BYTES, 64 };
+    uint8_t *src = job_have(r, calloc(1, PARKED_BYTES));
+    struct window_side s;
+
+    window_job_open(r);
+    window_side_init(r, &s, 64 + PARKED_BYTES);
+    CHECK_OK(r, r->rank == 0 ? tutti_window_signal(s.window, 1, 0, TUTTI_SIGNAL_SET, 1)
+                             : tutti_window_wait(s.window, 0, TUTTI_EQUAL, 1, 0, NULL));
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    parks_for_ever = r->rank == 0;
+    for (size_t i = 0; r->rank == 0 && i < PARKED_ROUNDS * sizeof bytes / sizeof *bytes; i++) {
+        uint64_t counter = 0;
+        const tutti_rma rma = { .size = sizeof rma, .counter = &counter };
+
+        job_step(r, "round %zu: the progress thread falls asleep", i);
+        while (parked == 0)
+            usleep(1000);
+        CHECK_OK(r, tutti_window_put(s.window, 1, 64, src, bytes[i % 3], &rma));
+        job_step(r, "round %zu: the counter grows without further calls", i);
+        while (__atomic_load_n(&counter, __ATOMIC_ACQUIRE) == 0)
+            usleep(1000);
+    }
+    parks_for_ever = false;
+    job_step(r, "end");
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    window_side_fini(r, &s);
+    free(src);
+}
+
+static void counter_grows_while_the_process_makes_no_calls(void **state)
+{
+    (void)state;
+    over_all_ways(parked_role, 2, NULL);
+}
+
 /* The signal of a put of a device's memory waits for messages that a fence has put before it: none can carry its bytes. Rank 1 answers none while
  * it has the baton itself. */
 static void check_waits_behind_messages(struct rank *r, tutti_window *window, tutti_window *signals,
@@ -1300,6 +1360,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(each_of_several_fences_holds_behind_queued_puts),
         cmocka_unit_test(nonblocking_put_to_stopped_rank_returns),
         cmocka_unit_test(signal_behind_a_fence_without_room_keeps_deadlines),
+        cmocka_unit_test(counter_grows_while_the_process_makes_no_calls),
         cmocka_unit_test(memory_of_devices_is_put_to_and_from_without_a_processor_or_refused),
         cmocka_unit_test(a_lost_rank_ends_what_waits_for_it),
         cmocka_unit_test(an_abort_ends_what_waits),
