@@ -521,6 +521,30 @@ static void threads_use_a_window_at_once(void **state)
 
 /* ---- mistakes ---- */
 
+/* What failed after its call had returned is reported by quiet, once, with the sentence of its status. */
+static void check_quiet_says(struct rank *r, const struct window_side *s, int other)
+{
+    static const struct {
+        tutti_status status;
+        const char *text;
+    } cases[] = {
+        { TUTTI_ERR_ABORTED, "freed its window before all operations to it were complete" },
+        { TUTTI_ERR_NOMEM, "failed after its call had returned" },
+    };
+    struct tt_windows *home = tt_engine_guest(r->comm->world->engine)->arg;
+
+    CHECK_OK(r, tutti_window_signal(s->window, other, 0, TUTTI_SIGNAL_ADD, 0));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tt_guest_enter(home->engine);
+        for (struct tt_window *w = home->first; w; w = w->next)
+            if (w->handle == s->window)
+                w->ways[other].failed = cases[i].status;
+        tt_guest_leave(home->engine);
+        CHECK_SAYS(r, tutti_window_quiet(s->window, other, 0), cases[i].status, cases[i].text);
+        CHECK_OK(r, tutti_window_quiet(s->window, other, 0));
+    }
+}
+
 static void mistakes_role(struct rank *r)
 {
     const tutti_rma outside = { .size = sizeof outside,
@@ -563,6 +587,7 @@ static void mistakes_role(struct rank *r)
     CHECK_SAYS(r, tutti_window_atomic(w, other, 0, 8, (tutti_atomic_op)6, 1, 0, &old), TUTTI_ERR_INVALID, "6");
     CHECK_SAYS(r, tutti_window_fence(w, 7), TUTTI_ERR_INVALID, "rank 7 is out of range");
     CHECK_SAYS(r, tutti_window_quiet(w, -2, 0), TUTTI_ERR_INVALID, "rank -2 is out of range");
+    check_quiet_says(r, &s, other);
     CHECK(r, old == 5);
     CHECK_OK(r, tutti_window_create(r->comm, NULL, 0, &freed));
     CHECK_SAYS(r, tutti_window_put(freed, other, 0, out, 1, NULL), TUTTI_ERR_INVALID, "0 bytes");
