@@ -791,6 +791,7 @@ static void one_role_leaves_it_out(struct guest *g)
         MUST(tutti_run_collective(g->run, &op));
     CHECK(tutti_run_commit(g->run, 1, 0, &verdict) == TUTTI_ERR_MISMATCH && verdict == 7);
     CHECK(strstr(tutti_last_error(), "after different operations") != NULL);
+    CHECK(strstr(tutti_last_error(), " (to roll back tentative operations, call tutti_run_revoke") != NULL);
     CHECK(!makes || op.status == TUTTI_PENDING);
     MUST(tutti_run_revoke(g->run));
     MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view));
