@@ -505,6 +505,19 @@ static void forget(void)
                                   .calm = PTHREAD_COND_INITIALIZER };
 }
 
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, forget);
+}
+
+/* Once in a process, before it registers anything. */
+static void handle_forks(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, watch_forks);
+}
+
 /* ---- settings ---- */
 
 static tutti_status read_settings(struct settings *out)
@@ -614,18 +627,12 @@ tutti_status tt_registry_setting(struct tt_registry_setting *out)
 
 /* ---- domains ---- */
 
-static void handle_forks(void)
-{
-    pthread_atfork(NULL, NULL, forget);
-}
-
 tutti_status tt_registry_join(struct tt_domain **out, const struct tt_registrar *registrar)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct tt_domain *d = calloc(1, sizeof *d);
     tutti_status st;
 
-    pthread_once(&once, handle_forks);
+    handle_forks();
     if (!d)
         return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for a registration domain", registrar->name);
     st = start();
@@ -709,13 +716,12 @@ void tt_registry_revoke(struct tt_reg *r)
 /* Takes the device's descriptor over. */
 static tutti_status tell(void *mem, size_t bytes, const struct tt_device_memory *device)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct told *t = calloc(1, sizeof *t);
     char failed[NAME_BYTES];
     tutti_status st;
     int err = 0;
 
-    pthread_once(&once, handle_forks);
+    handle_forks();
     if (!t) {
         if (device && device->dmabuf >= 0)
             close(device->dmabuf);
