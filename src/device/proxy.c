@@ -69,10 +69,11 @@ static void answer_part(struct tt_proxy *p, const struct tt_command *c)
 /* The proxy is done with the command: blocks may enter another one for that peer. */
 static void give_back(struct tt_proxy *p, const struct tt_command *c)
 {
-    uint64_t *given = &p->conf.given[c->peer];
+    uint64_t *given;
 
     if (!c->credited || (c->what == TUTTI_TRIGGER_FENCE && TT_DEVICE_PLANTED(TT_DEVICE_BUG_CREDIT_LOST)))
         return;
+    given = &p->conf.given[c->peer];        /* one command for all peers has no credit, and no place there */
     __atomic_store_n(given, __atomic_load_n(given, __ATOMIC_RELAXED) + 1, __ATOMIC_RELEASE);
 }
 
