@@ -523,6 +523,13 @@ static int poll_ms(uint64_t now_ns, uint64_t wake_ns)
     return ms < 100 ? (int)ms : 100;
 }
 
+/* Only the lookup's answer allows the next call. Otherwise the next call takes that answer, and until then its descriptor
+ * may stay readable: poll would return at once. */
+static bool awaits_lookup(const struct meet *m)
+{
+    return m->fd < 0 && m->lookup && m->naddresses == 0;
+}
+
 /* Waits for the descriptor of the call, the server, the overlay or the lookup, whichever there are, and serves. */
 static void wait_a_little(struct meet *m, int other_fd, uint64_t wake_ns)
 {
@@ -530,7 +537,7 @@ static void wait_a_little(struct meet *m, int other_fd, uint64_t wake_ns)
         { .fd = m->fd, .events = m->connected ? POLLIN : POLLOUT },
         { .fd = m->serve ? tt_serve_fd(m->serve) : -1, .events = POLLIN },
         { .fd = other_fd, .events = POLLIN },
-        { .fd = m->lookup && m->fd < 0 ? tt_lookup_fd(m->lookup) : -1, .events = POLLIN },
+        { .fd = awaits_lookup(m) ? tt_lookup_fd(m->lookup) : -1, .events = POLLIN },
     };
 
     if (m->serve && tt_serve_wake_ns(m->serve) < wake_ns)
@@ -603,7 +610,7 @@ static tutti_status call(struct meet *m)
             if (st)
                 return st;
         }
-        wake_ns = m->fd >= 0 ? TT_NEVER : m->lookup ? tt_lookup_wake_ns(m->lookup) : m->retry_ns;
+        wake_ns = m->fd >= 0 ? TT_NEVER : awaits_lookup(m) ? tt_lookup_wake_ns(m->lookup) : m->retry_ns;
         wait_a_little(m, -1, wake_ns < m->deadline_ns ? wake_ns : m->deadline_ns + grace_ns);
     }
 }

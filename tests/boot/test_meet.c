@@ -10,6 +10,13 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* The waits of meet.c are counted. */
+static int counted_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
+#define poll counted_poll
+#include "boot/meet.c"
+#undef poll
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/prng.h"
@@ -21,6 +28,14 @@
 
 #define RANKS_MAX 16
 #define PATIENCE_MS 60000
+
+static atomic_uint npolls;
+
+static int counted_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
+{
+    atomic_fetch_add(&npolls, 1);
+    return poll(fds, n, timeout_ms);
+}
 
 struct rank {
     pthread_t thread;
@@ -412,6 +427,22 @@ static void without_rank_0_the_others_say_so_and_where_and_for_how_long(void **s
     }
 }
 
+/* A round of refused connections needs fewer than ten waits, and 1.5 s have about twelve rounds, however slow the machine is. */
+static void who_waits_for_rank_0_by_name_sleeps(void **state)
+{
+    struct rank rank = { .delay_ms = 0 };
+    char rendezvous[64];
+
+    (void)state;
+    snprintf(rendezvous, sizeof rendezvous, "tcp://localhost:%u", unit_free_port());
+    rank.launch = launch_of(1, 2, rendezvous, "t", 1500);
+    atomic_store(&npolls, 0);
+    start(&rank, 1);
+    join(&rank, 1);
+    assert_int_equal(rank.status, TUTTI_ERR_TIMEOUT);
+    assert_in_range(atomic_load(&npolls), 1, 500);
+}
+
 static void a_rank_with_another_token_is_told_so_and_the_others_meet(void **state)
 {
     struct rank ranks[4] = { { .delay_ms = 0 } };
@@ -525,6 +556,7 @@ int main(void)
         cmocka_unit_test(who_waits_in_vain_for_a_rank_that_was_refused_hears_why),
         cmocka_unit_test(rank_0_says_why_it_cannot_serve_and_what_said_where),
         cmocka_unit_test(without_rank_0_the_others_say_so_and_where_and_for_how_long),
+        cmocka_unit_test(who_waits_for_rank_0_by_name_sleeps),
         cmocka_unit_test(a_rank_with_another_token_is_told_so_and_the_others_meet),
         cmocka_unit_test(strangers_at_the_door_do_not_disturb_the_job),
     };
