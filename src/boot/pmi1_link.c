@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/hostport.h"
@@ -14,6 +15,8 @@
 #include "base/status.h"
 #include "boot/endpoint.h"
 #include "boot/pmi1.h"
+
+#define CONNECT_NS (3 * TT_SECOND)  /* per address of PMI_PORT and attempt */
 
 static int joined_fd = -1;      /* the connection to PMI_PORT */
 
@@ -78,18 +81,33 @@ static tutti_status read_line(int fd, char *line, size_t cap, uint64_t deadline_
     }
 }
 
-static tutti_status write_line(int fd, const char *line)
+/* A launcher that has closed its end must not end this process by SIGPIPE, and one that does not read must not block it. */
+static ssize_t write_some(int fd, const char *line, size_t bytes)
+{
+    const ssize_t n = send(fd, line, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+    return n < 0 && errno == ENOTSOCK ? write(fd, line, bytes) : n;
+}
+
+/* Waits until the deadline for room in the descriptor. */
+static tutti_status write_line(int fd, const char *line, uint64_t deadline_ns)
 {
     size_t bytes = strlen(line);
 
     while (bytes > 0) {
-        const ssize_t n = write(fd, line, bytes);
+        struct pollfd p = { .fd = fd, .events = POLLOUT };
+        const ssize_t n = write_some(fd, line, bytes);
 
-        if (n < 0 && errno != EINTR && errno != EAGAIN)
-            return tt_fail_errno(errno, "start-up through PMI: cannot write to the launcher");
         if (n > 0) {
             line += n;
             bytes -= (size_t)n;
+        } else if (n < 0 && errno != EINTR && errno != EAGAIN) {
+            return tt_fail_errno(errno, "start-up through PMI: cannot write to the launcher");
+        } else if (tt_now_ns() >= deadline_ns) {
+            return tt_fail(TUTTI_ERR_TIMEOUT,
+                           "start-up through PMI: write to the launcher: it did not read before the deadline");
+        } else {
+            poll(&p, 1, 100);
         }
     }
     return TUTTI_OK;
@@ -102,7 +120,7 @@ static tutti_status converse(int fd, struct tt_pmi1 *p, char out[TT_PMI1_LINE_BY
     tutti_status st;
 
     while (p->state != TT_PMI1_DONE) {
-        st = write_line(fd, out);
+        st = write_line(fd, out, deadline_ns);
         if (!st)
             st = read_line(fd, in, sizeof in, deadline_ns, p->state == TT_PMI1_BARRIER);
         if (st)
@@ -151,27 +169,44 @@ static int connect_until(const struct tt_address *a, uint64_t deadline_ns, int *
     return err;
 }
 
+/* Tries each address, and those that did not answer again until the deadline: a connection request may be lost. 0 and the
+ * connection, or an errno. */
+static int connect_to_any(const struct addrinfo *list, uint64_t deadline_ns, int *fd)
+{
+    bool again;
+    int err;
+
+    do {
+        again = false;
+        err = EADDRNOTAVAIL;
+        for (const struct addrinfo *a = list; a; a = a->ai_next) {
+            struct tt_address address = { .bytes = a->ai_addrlen };
+            const uint64_t until_ns = tt_now_ns() + CONNECT_NS;
+
+            memcpy(&address.storage, a->ai_addr, a->ai_addrlen);
+            err = connect_until(&address, until_ns < deadline_ns ? until_ns : deadline_ns, fd);
+            if (!err)
+                return 0;
+            again |= err == ETIMEDOUT;
+        }
+    } while (again && tt_now_ns() < deadline_ns);
+    return err;
+}
+
 static tutti_status connect_to_port(const char *text, uint64_t deadline_ns, int *fd)
 {
     struct addrinfo *list;
     struct tt_hostport at;
     const char *why = tt_hostport_parse(&at, text, strlen(text));
     tutti_status st;
-    int err = 0;
+    int err;
 
     if (why)
         return tt_fail(TUTTI_ERR_INVALID, "start-up through PMI: PMI_PORT is \"%s\": %s", text, why);
     st = tt_resolve(*at.host ? at.host : NULL, at.port, 0, true, deadline_ns, &list, &why);
     if (st)
         return tt_fail(st, "start-up through PMI: PMI_PORT is \"%s\": %s", text, why);
-    for (const struct addrinfo *a = list; a; a = a->ai_next) {
-        struct tt_address address = { .bytes = a->ai_addrlen };
-
-        memcpy(&address.storage, a->ai_addr, a->ai_addrlen);
-        err = connect_until(&address, deadline_ns, fd);
-        if (!err)
-            break;
-    }
+    err = connect_to_any(list, deadline_ns, fd);
     freeaddrinfo(list);
     return err ? tt_fail_errno(err, "start-up through PMI: cannot connect to PMI_PORT (%s)", text) : TUTTI_OK;
 }
@@ -191,7 +226,7 @@ tutti_status tt_pmi1_join(uint32_t *rank, uint32_t *nranks, uint64_t deadline_ns
     if (st)
         return st;
     tt_pmi1_join_begin(&j, (uint32_t)number_of("PMI_ID"), line);
-    st = write_line(fd, line);
+    st = write_line(fd, line, deadline_ns);
     while (!st && !j.done && !j.failed) {
         st = read_line(fd, line, sizeof line, deadline_ns, false);
         if (!st)
