@@ -19,7 +19,7 @@
 #define AGAIN_FIRST_NS TT_SECOND        /* another helper asks after this time, then after twice that, ... */
 #define AGAIN_LAST_NS (16 * TT_SECOND)
 #define BLIND_NS (10 * TT_MS)           /* without a descriptor the answer is looked for this often */
-#define PAUSE_NS (250 * TT_MS)          /* between temporary failures */
+#define PAUSE_NS (250 * TT_MS)          /* between temporary failures, and until a helper may be free */
 
 /* Shared by the caller and its helpers; the last of them frees it. */
 struct tt_lookup {
@@ -37,10 +37,9 @@ struct tt_lookup {
     uint64_t again_ns, pause_ns;        /* the caller's: when another helper asks */
 };
 
-/* Helper threads of this process that live. The child of a fork inherits the number, but no thread. */
-static struct {
-    atomic_uint count, forks;
-} helpers;
+/* Helper threads of this process that live, and in the upper half the tt_forks() at which they were counted: the child of a
+ * fork inherits the number, but no thread. One word, so that a thread of the child does not clear what another one counted. */
+static atomic_uint_least64_t helpers;
 
 static void drop(struct tt_lookup *l)
 {
@@ -93,7 +92,7 @@ static void *help(void *arg)
 
     ask_and_answer(l);
     drop(l);
-    atomic_fetch_sub(&helpers.count, 1);
+    atomic_fetch_sub(&helpers, 1);
     return NULL;
 }
 
@@ -109,20 +108,19 @@ static void stay_loaded(void)
 /* Counts one more thread, if the bound allows it. */
 static bool reserve_helper(void)
 {
-    const uint32_t forks = tt_forks();
-    unsigned n;
+    const uint64_t none = (uint64_t)tt_forks() << 32;
+    uint64_t before = atomic_load(&helpers), n;
 
-    if (atomic_exchange(&helpers.forks, forks) != forks)
-        atomic_store(&helpers.count, 0);
-    n = atomic_load(&helpers.count);
-    while (n < TT_LOOKUP_HELPERS_MAX)
-        if (atomic_compare_exchange_weak(&helpers.count, &n, n + 1))
-            return true;
-    return false;
+    do {
+        n = before >> 32 == none >> 32 ? before & UINT32_MAX : 0;
+        if (n >= TT_LOOKUP_HELPERS_MAX)
+            return false;
+    } while (!atomic_compare_exchange_weak(&helpers, &before, none | (n + 1)));
+    return true;
 }
 
-/* Starts a helper, or asks in this thread where none can be started: late is better than never. */
-static void send_helper(struct tt_lookup *l)
+/* Starts a helper, or asks in this thread where none can be started: late is better than never. False: all helpers are busy. */
+static bool send_helper(struct tt_lookup *l)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     sigset_t all, before;
@@ -130,7 +128,7 @@ static void send_helper(struct tt_lookup *l)
     int err;
 
     if (!reserve_helper())
-        return;                 /* tried again at again_ns */
+        return false;
     pthread_once(&once, stay_loaded);
     atomic_fetch_add(&l->owners, 1);
     sigfillset(&all);           /* signals are the program's, not this thread's */
@@ -139,11 +137,23 @@ static void send_helper(struct tt_lookup *l)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!err) {
         pthread_detach(thread);
-        return;
+        return true;
     }
     ask_and_answer(l);
     drop(l);
-    atomic_fetch_sub(&helpers.count, 1);
+    atomic_fetch_sub(&helpers, 1);
+    return true;
+}
+
+/* One more question, and when the next one is due. */
+static void ask_again(struct tt_lookup *l, uint64_t now_ns)
+{
+    if (!send_helper(l)) {
+        l->again_ns = now_ns + PAUSE_NS;
+        return;
+    }
+    l->again_ns = now_ns + l->pause_ns;
+    l->pause_ns = 2 * l->pause_ns < AGAIN_LAST_NS ? 2 * l->pause_ns : AGAIN_LAST_NS;
 }
 
 struct tt_lookup *tt_lookup_begin(const char *host, const char *port, int flags, uint64_t now_ns)
@@ -168,17 +178,14 @@ struct tt_lookup *tt_lookup_begin(const char *host, const char *port, int flags,
     if (!err || !host || (flags & AI_NUMERICHOST))
         answer(l, err, errno, found);
     else
-        send_helper(l);
+        ask_again(l, now_ns);
     return l;
 }
 
 bool tt_lookup_step(struct tt_lookup *l, uint64_t now_ns)
 {
-    if (!atomic_load(&l->ready) && now_ns >= l->again_ns) {
-        l->pause_ns = 2 * l->pause_ns < AGAIN_LAST_NS ? 2 * l->pause_ns : AGAIN_LAST_NS;
-        l->again_ns = now_ns + l->pause_ns;
-        send_helper(l);
-    }
+    if (!atomic_load(&l->ready) && now_ns >= l->again_ns)
+        ask_again(l, now_ns);
     return atomic_load(&l->ready);
 }
 
@@ -233,8 +240,8 @@ tutti_status tt_resolve(const char *host, const char *port, int flags, bool retr
                         struct addrinfo **list, const char **why)
 {
     for (;;) {
-        const uint64_t now_ns = tt_now_ns();
-        struct tt_lookup *l = tt_lookup_begin(host, port, flags, now_ns);
+        struct tt_lookup *l = tt_lookup_begin(host, port, flags, tt_now_ns());
+        uint64_t now_ns;
         int err;
 
         *why = l ? "no answer before the deadline" : "out of memory";
@@ -248,7 +255,8 @@ tutti_status tt_resolve(const char *host, const char *port, int flags, bool retr
         tt_lookup_end(l);
         if (!err)
             return TUTTI_OK;
-        if (err == EAI_AGAIN && retry && tt_now_ns() >= deadline_ns)
+        now_ns = tt_now_ns();
+        if (err == EAI_AGAIN && retry && now_ns >= deadline_ns)
             return TUTTI_ERR_TIMEOUT;
         if (err != EAI_AGAIN || !retry)
             return err == EAI_AGAIN || err == EAI_SYSTEM || err == EAI_MEMORY ? TUTTI_ERR_SYSTEM : TUTTI_ERR_INVALID;

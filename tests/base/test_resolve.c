@@ -1,16 +1,40 @@
 /* The resolver, with a getaddrinfo of this test: a question can be left unanswered until the test answers it. */
 #include <netdb.h>
+#include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/fork.h"
+
 static int fake_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **out);
+static uint32_t fake_forks(void);
+static uint64_t fake_now_ns(void);
+static int fake_poll(struct pollfd *p, nfds_t n, int timeout_ms);
+static void interfere(void);
+#undef atomic_load
+#undef atomic_store
+#undef atomic_exchange
+#undef atomic_compare_exchange_weak
+#define atomic_load(a) (interfere(), atomic_load_explicit(a, memory_order_seq_cst))
+#define atomic_store(a, v) (interfere(), atomic_store_explicit(a, v, memory_order_seq_cst))
+#define atomic_exchange(a, v) (interfere(), atomic_exchange_explicit(a, v, memory_order_seq_cst))
+#define atomic_compare_exchange_weak(a, e, v) \
+    (interfere(), atomic_compare_exchange_weak_explicit(a, e, v, memory_order_seq_cst, memory_order_seq_cst))
 #define getaddrinfo fake_getaddrinfo
+#define tt_forks fake_forks
+#define tt_now_ns fake_now_ns
+#define poll fake_poll
 #include "base/resolve.c"
 #undef getaddrinfo
+#undef tt_forks
+#undef tt_now_ns
+#undef poll
 
 #include "support/unit.h"
 
@@ -23,6 +47,45 @@ static bool silent;                 /* the name servers do not answer */
 static unsigned generation;         /* set_servers: what waits is answered as well */
 static int failure;                 /* else: their answer; 0: an address */
 static int failures_left = -1;      /* and how often they give it; -1: always */
+
+static atomic_uint more_forks;         /* as if the process were the child of so many more */
+static _Atomic uint64_t later_ns;       /* the clock is so much ahead */
+static _Atomic uint64_t question_ns;            /* a question takes so long by that clock */
+static uint64_t paused_ns;              /* and pauses without a descriptor last took so long, if skips_pauses */
+static bool skips_pauses;
+
+static uint32_t fake_forks(void)
+{
+    return tt_forks() + atomic_load(&more_forks);
+}
+
+static uint64_t fake_now_ns(void)
+{
+    return tt_now_ns() + atomic_load(&later_ns);
+}
+
+static int fake_poll(struct pollfd *p, nfds_t n, int timeout_ms)
+{
+    if (p || !skips_pauses)
+        return poll(p, n, timeout_ms);
+    paused_ns = (uint64_t)timeout_ms * TT_MS;
+    atomic_fetch_add(&later_ns, paused_ns);
+    return 0;
+}
+
+static _Thread_local unsigned interferes_at;    /* before so many more atomic operations of this thread; 0: never */
+
+/* What another thread would do at this moment. */
+static void interfere(void)
+{
+    if (interferes_at && --interferes_at == 0)
+        reserve_helper();
+}
+
+static unsigned nhelpers(void)
+{
+    return (unsigned)(atomic_load(&helpers) & UINT32_MAX);
+}
 
 static int literal(const char *port, const struct addrinfo *hints, struct addrinfo **out)
 {
@@ -51,6 +114,7 @@ static int fake_getaddrinfo(const char *host, const char *port, const struct add
     err = failures_left ? failure : 0;
     failures_left -= failures_left > 0;
     waiting--;
+    atomic_fetch_add(&later_ns, question_ns);
     pthread_mutex_unlock(&lock);
     return err ? err : literal(port, hints, out);
 }
@@ -82,7 +146,7 @@ static void await_no_helper(void)
 {
     const uint64_t end_ns = tt_now_ns() + PATIENCE_NS;
 
-    while (atomic_load(&helpers.count) > 0) {
+    while (nhelpers() > 0) {
         assert_true(tt_now_ns() < end_ns);
         poll(NULL, 0, 1);
     }
@@ -98,7 +162,7 @@ static int answer_all(void **state)
 
 static tutti_status resolve_within(int64_t ms, bool retry, struct addrinfo **list, const char **why)
 {
-    return tt_resolve("host", "4711", 0, retry, tt_deadline_ns(tt_now_ns(), ms), list, why);
+    return tt_resolve("host", "4711", 0, retry, tt_deadline_ns(fake_now_ns(), ms), list, why);
 }
 
 static void check_address(struct addrinfo *list)
@@ -134,7 +198,7 @@ static void literal_addresses_need_no_thread(void **state)
         assert_int_equal(tt_resolve(hosts[i], "1", AI_PASSIVE, false, 0, &list, &why), TUTTI_OK);
         freeaddrinfo(list);
     }
-    assert_int_equal(atomic_load(&helpers.count), 0);
+    assert_int_equal(nhelpers(), 0);
     assert_int_equal(questions(), before);
 }
 
@@ -172,7 +236,7 @@ static void a_name_that_appears_while_a_server_is_silent_is_found(void **state)
     set_servers(true, 0);
     before = questions();
     assert_int_equal(pthread_create(&thread, NULL, make_it_appear, NULL), 0);
-    assert_int_equal(tt_resolve("host", "4711", 0, false, tt_now_ns() + PATIENCE_NS, &list, &why), TUTTI_OK);
+    assert_int_equal(tt_resolve("host", "4711", 0, false, fake_now_ns() + PATIENCE_NS, &list, &why), TUTTI_OK);
     check_address(list);
     pthread_join(thread, NULL);
     assert_true(questions() >= before + 2);
@@ -187,7 +251,7 @@ static void the_number_of_helpers_is_bounded(void **state)
     set_servers(true, 0);
     for (unsigned i = 0; i < 3 * TT_LOOKUP_HELPERS_MAX; i++)
         assert_int_equal(resolve_within(1, false, &list, &why), TUTTI_ERR_TIMEOUT);
-    assert_int_equal(atomic_load(&helpers.count), TT_LOOKUP_HELPERS_MAX);
+    assert_int_equal(nhelpers(), TT_LOOKUP_HELPERS_MAX);
     set_servers(false, 0);
     await_no_helper();
     assert_int_equal(resolve_within(-1, false, &list, &why), TUTTI_OK);
@@ -221,6 +285,75 @@ static void the_child_of_a_fork_has_its_own_helpers(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 #endif
+
+/* In the child of a fork, threads begin to count at once: none may clear what another one has counted. The other one counts
+ * between two atomic operations of the first, in each place in turn. */
+static void threads_that_count_at_once_after_a_fork_are_all_counted(void **state)
+{
+    unsigned nplaces = 0, n;
+
+    (void)state;
+    for (bool all = false; !all; nplaces++) {
+        atomic_fetch_add(&more_forks, 1);
+        interferes_at = nplaces + 1;
+        assert_true(reserve_helper());
+        all = interferes_at > 0;        /* it has fewer operations: the other one comes afterwards */
+        interferes_at = 0;
+        if (all)
+            reserve_helper();
+        n = nhelpers();
+        atomic_fetch_sub(&helpers, n);
+        assert_int_equal(n, 2);
+    }
+    assert_true(nplaces > 2);
+}
+
+/* A lookup that could not ask has not been left unanswered: it looks for a free helper four times a second. */
+static void a_lookup_without_a_helper_tries_again_soon(void **state)
+{
+    struct addrinfo *list = NULL;
+    struct tt_lookup *l;
+    const char *why;
+    uint64_t now_ns = TT_SECOND;
+    unsigned before;
+
+    (void)state;
+    set_servers(true, 0);
+    for (unsigned i = 0; i < TT_LOOKUP_HELPERS_MAX; i++)
+        assert_int_equal(resolve_within(1, false, &list, &why), TUTTI_ERR_TIMEOUT);
+    l = tt_lookup_begin("host", "1", 0, now_ns);
+    assert_non_null(l);
+    for (int i = 0; i < 20; i++) {
+        assert_true(tt_lookup_wake_ns(l) <= now_ns + PAUSE_NS);
+        now_ns = tt_lookup_wake_ns(l);
+        assert_false(tt_lookup_step(l, now_ns));
+    }
+    set_servers(true, 0);       /* those that wait are answered */
+    await_no_helper();
+    before = questions();
+    now_ns = tt_lookup_wake_ns(l);
+    tt_lookup_step(l, now_ns);
+    assert_int_equal(tt_lookup_wake_ns(l), now_ns + AGAIN_FIRST_NS);    /* it has asked */
+    for (const uint64_t end_ns = tt_now_ns() + PATIENCE_NS; questions() == before;)
+        assert_true(tt_now_ns() < end_ns);
+    tt_lookup_end(l);
+}
+
+static void the_pause_after_a_slow_failure_ends_at_the_deadline(void **state)
+{
+    const uint64_t deadline_ns = fake_now_ns() + 100 * TT_SECOND;
+    struct addrinfo *list = NULL;
+    const char *why;
+
+    (void)state;
+    set_servers(false, EAI_AGAIN);
+    question_ns = 100 * TT_SECOND - 2 * PAUSE_NS / 3;
+    skips_pauses = true;
+    assert_int_equal(tt_resolve("host", "4711", 0, true, deadline_ns, &list, &why), TUTTI_ERR_TIMEOUT);
+    skips_pauses = false;
+    question_ns = 0;
+    assert_true(paused_ns <= 2 * PAUSE_NS / 3);
+}
 
 static void a_missing_name_is_an_answer_and_a_temporary_failure_is_tried_again(void **state)
 {
@@ -270,6 +403,9 @@ int main(void)
 #ifndef __SANITIZE_THREAD__     /* it ends the child of a fork that starts a thread */
         cmocka_unit_test_teardown(the_child_of_a_fork_has_its_own_helpers, answer_all),
 #endif
+        cmocka_unit_test_teardown(threads_that_count_at_once_after_a_fork_are_all_counted, answer_all),
+        cmocka_unit_test_teardown(a_lookup_without_a_helper_tries_again_soon, answer_all),
+        cmocka_unit_test_teardown(the_pause_after_a_slow_failure_ends_at_the_deadline, answer_all),
         cmocka_unit_test_teardown(a_missing_name_is_an_answer_and_a_temporary_failure_is_tried_again, answer_all),
         cmocka_unit_test_teardown(a_lookup_that_was_left_cleans_up_after_itself, answer_all),
     };
