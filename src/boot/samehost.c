@@ -92,19 +92,28 @@ static uint32_t look(const struct search *s)
     return found;
 }
 
-/* Binds both names, or finds the rank that has. True once it is decided. */
+static bool count_as_alone(enum tt_log_level level)
+{
+    tt_log(level, "start-up: cannot bind an abstract Unix socket (%s): this rank counts as alone on its host", strerror(errno));
+    return true;
+}
+
+/* Binds both names, or finds the rank that has. True once it is decided. A rank that got one name only leaves it to another
+ * rank: without the second name nobody finds who holds the first. */
 static bool step(const struct search *s, struct tt_samehost *out)
 {
     out->first = bind_name(s, FIRST);
     if (out->first >= 0) {
         out->mark = bind_name(s, s->conf->rank);
+        if (out->mark >= 0)
+            return true;
+        count_as_alone(TT_LOG_WARN);
+        close(out->first);
+        out->first = -1;
         return true;
     }
-    if (errno != EADDRINUSE) {
-        tt_log(TT_LOG_INFO, "start-up: cannot bind an abstract Unix socket (%s): this rank counts as alone on its host",
-               strerror(errno));
-        return true;
-    }
+    if (errno != EADDRINUSE)
+        return count_as_alone(TT_LOG_INFO);
     out->holder = look(s);
     return out->holder != s->conf->rank;
 }

@@ -205,12 +205,15 @@ static void accept_some(struct tt_serve *s, uint64_t now_ns)
 
 int tt_serve_connect(struct tt_serve *s)
 {
+    const uint64_t now_ns = tt_now_ns();
     int fd[2];
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) != 0)
         return -1;
-    if (greet(s, fd[1], tt_now_ns()))
+    if (greet(s, fd[1], now_ns)) {
+        flush_all(s, now_ns);       /* no event may lead to the next step for a while */
         return fd[0];
+    }
     close(fd[0]);
     errno = ENOMEM;
     return -1;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/prng.h"
 #include "boot/auth.h"
 #include "boot/samehost.h"
@@ -96,6 +97,38 @@ static void another_start_up_or_token_has_a_host_of_its_own(void **state)
     tt_samehost_fini(&ranks[1].found);
 }
 
+/* A rank that has one descriptor left binds the first name, and cannot bind its own. */
+static void a_rank_that_cannot_be_found_leaves_the_host_to_others(void **state)
+{
+    uint8_t gathering[TT_NONCE_BYTES];
+    struct rank ranks[NRANKS];
+    struct unit_stderr caught;
+    struct rlimit before, one;
+    char text[1024];
+
+    (void)state;
+    tt_random_bytes(gathering, sizeof gathering);
+    ranks_init(ranks, gathering);
+    unit_stderr_catch(&caught);
+    tt_log_set(TT_LOG_WARN);
+    before = unit_descriptors_end();
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &one), 0);
+    one.rlim_cur++;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &one), 0);
+    find(&ranks[0]);
+    unit_descriptors_again(&before);
+    tt_log_set(TT_LOG_NONE);
+    unit_stderr_release(&caught, text, sizeof text);
+    assert_int_equal(ranks[0].found.holder, 0);
+    find(&ranks[1]);
+    find(&ranks[2]);
+    assert_int_equal(ranks[1].found.holder, 1);
+    assert_int_equal(ranks[2].found.holder, 1);
+    assert_non_null(strstr(text, "cannot bind an abstract Unix socket (Too many open files)"));
+    for (uint32_t r = 0; r < 3; r++)
+        tt_samehost_fini(&ranks[r].found);
+}
+
 static void another_network_namespace_is_another_host(void **state)
 {
     uint8_t gathering[TT_NONCE_BYTES];
@@ -128,6 +161,7 @@ int main(void)
         cmocka_unit_test(the_first_rank_of_a_host_stands_for_it),
         cmocka_unit_test(ranks_that_come_at_once_agree),
         cmocka_unit_test(another_start_up_or_token_has_a_host_of_its_own),
+        cmocka_unit_test(a_rank_that_cannot_be_found_leaves_the_host_to_others),
         cmocka_unit_test(another_network_namespace_is_another_host),
     };
 

@@ -255,9 +255,24 @@ static void of_too_many_strangers_the_oldest_go_and_the_ranks_still_get_in(void 
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
+static void who_serves_has_its_own_challenge_at_once(void **state)
+{
+    struct pollfd p = { .events = POLLIN };
+
+    (void)state;
+    hall_open();
+    p.fd = tt_serve_connect(hall.serve);
+    assert_true(p.fd >= 0);
+    assert_int_equal(poll(&p, 1, 0), 1);
+    assert_int_equal(p.revents, POLLIN);
+    close(p.fd);
+    tt_serve_close(hall.serve);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_serves_has_its_own_challenge_at_once),
         cmocka_unit_test(who_does_not_prove_the_token_goes_in_time_however_busily_he_talks),
         cmocka_unit_test(half_open_connections_keep_nobody_waiting),
         cmocka_unit_test(of_too_many_strangers_the_oldest_go_and_the_ranks_still_get_in),
