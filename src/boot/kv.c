@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/log.h"
@@ -22,6 +23,19 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char told[TT_ID_TEXT_BYTES];
 static uint32_t queried_rank, queried_nranks;   /* nranks 0: not yet */
 
+/* An exchange holds the lock for as long as the launcher does not respond, and its deadline is that of the thread that began. */
+static tutti_status lock_until(uint64_t deadline_ns)
+{
+    const struct timespec end = { .tv_sec = (time_t)(deadline_ns / TT_SECOND), .tv_nsec = (long)(deadline_ns % TT_SECOND) };
+    const int err = deadline_ns == TT_NEVER ? pthread_mutex_lock(&lock)
+                                            : pthread_mutex_clocklock(&lock, CLOCK_MONOTONIC, &end);
+
+    return err ? tt_fail(TUTTI_ERR_TIMEOUT,
+                         "start-up: an exchange with the launcher is already in progress in another thread, and did not end before "
+                         "the deadline")
+               : TUTTI_OK;
+}
+
 static unsigned seconds_left(uint64_t deadline_ns)
 {
     const uint64_t now_ns = tt_now_ns();
@@ -31,13 +45,21 @@ static unsigned seconds_left(uint64_t deadline_ns)
     return deadline_ns > now_ns ? (unsigned)((deadline_ns - now_ns) / TT_SECOND) + 1 : 1;
 }
 
-/* UNSUPPORTED, not logged, if there is no such space here. */
-static tutti_status tell(uint32_t rank, char *value, size_t cap, uint64_t *deadline_ns)
+/* PMI-1 has given the rank, so the exchange is its, too: PMIx may be that of an outer launcher, and a connection to PMI_PORT
+ * that ends without an exchange counts as a crash. */
+static bool is_of_pmi1(const struct tt_launch *launch)
 {
+    return strcmp(launch->launcher, "mpich") == 0 && tt_pmi1_is_offered();
+}
+
+/* UNSUPPORTED, not logged, if there is no such space here. */
+static tutti_status tell(const struct tt_launch *launch, char *value, size_t cap, uint64_t *deadline_ns)
+{
+    const uint32_t rank = launch->rank;
     tutti_status st = TUTTI_ERR_UNSUPPORTED;
     bool not_all = false;
 
-    if (getenv("PMIX_NAMESPACE"))
+    if (getenv("PMIX_NAMESPACE") && !is_of_pmi1(launch))
         st = tt_pmix_tell(rank, value, cap, seconds_left(*deadline_ns), &not_all);
     if (not_all && !st)
         *deadline_ns = tt_now_ns() + COUNT_NS;
@@ -84,7 +106,7 @@ static tutti_status exchange(struct tt_launch *launch, int *listener, uint64_t *
         tt_id_init(&id, &endpoint);
         tt_id_text(&id, value);
     }
-    st = tell(launch->rank, value, sizeof value, deadline_ns);
+    st = tell(launch, value, sizeof value, deadline_ns);
     if (st)
         goto close_fd;
     memcpy(told, value, sizeof told);
@@ -117,10 +139,11 @@ static tutti_status listen_again(int *listener)
 
 tutti_status tt_kv_meet(struct tt_launch *launch, int *listener, uint64_t *deadline_ns)
 {
-    tutti_status st = TUTTI_OK;
+    tutti_status st = lock_until(*deadline_ns);
 
     *listener = -1;
-    pthread_mutex_lock(&lock);
+    if (st)
+        return st;
     if (!*told)
         st = exchange(launch, listener, deadline_ns);
     else if (launch->rank == 0)
@@ -161,9 +184,8 @@ static tutti_status query_pmix(const struct tt_launch *launch)
 }
 
 /* If no address will be exchanged, the connection ends here. */
-static tutti_status query_pmi_port(const struct tt_launch *launch)
+static tutti_status query_pmi_port(const struct tt_launch *launch, uint64_t deadline_ns)
 {
-    const uint64_t deadline_ns = tt_deadline_ns(tt_now_ns(), launch->timeout_ms);
     uint32_t rank = 0, nranks = 0;
     tutti_status st = tt_pmi1_join(&rank, &nranks, deadline_ns);
 
@@ -179,11 +201,13 @@ static tutti_status query_pmi_port(const struct tt_launch *launch)
 /* Fills rank and nranks from the first answer, which is the answer for ever. */
 static tutti_status query(struct tt_launch *launch)
 {
-    tutti_status st = TUTTI_OK;
+    const uint64_t deadline_ns = tt_deadline_ns(tt_now_ns(), launch->timeout_ms);
+    tutti_status st = lock_until(deadline_ns);
 
-    pthread_mutex_lock(&lock);
+    if (st)
+        return st;
     if (!queried_nranks)
-        st = launch->query == TT_QUERY_PMIX ? query_pmix(launch) : query_pmi_port(launch);
+        st = launch->query == TT_QUERY_PMIX ? query_pmix(launch) : query_pmi_port(launch, deadline_ns);
     launch->rank = queried_rank;
     launch->nranks = queried_nranks;
     pthread_mutex_unlock(&lock);
