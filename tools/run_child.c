@@ -447,8 +447,9 @@ int guard_start(void)
     }
     setsid();       /* out of reach of the terminal's signals */
     null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (int fd = 0; fd <= 2; fd++)
-        dup2(null, fd);
+    for (int fd = 0; fd <= 2; fd++)     /* who reads the launcher's output sees its end with the launcher's */
+        if (dup2(null, fd) < 0)
+            close(fd);
     close(ends[1]);
     guard(ends[0]);
     _exit(0);
