@@ -26,14 +26,16 @@ static uint32_t queried_rank, queried_nranks;   /* nranks 0: not yet */
 /* An exchange holds the lock for as long as the launcher does not respond, and its deadline is that of the thread that began. */
 static tutti_status lock_until(uint64_t deadline_ns)
 {
-    const struct timespec end = { .tv_sec = (time_t)(deadline_ns / TT_SECOND), .tv_nsec = (long)(deadline_ns % TT_SECOND) };
-    const int err = deadline_ns == TT_NEVER ? pthread_mutex_lock(&lock)
-                                            : pthread_mutex_clocklock(&lock, CLOCK_MONOTONIC, &end);
+    const struct timespec end = { .tv_sec = (time_t)(deadline_ns / TT_SECOND),
+                                  .tv_nsec = (long)(deadline_ns % TT_SECOND) };
+    const int err =
+        deadline_ns == TT_NEVER ? pthread_mutex_lock(&lock) : pthread_mutex_clocklock(&lock, CLOCK_MONOTONIC, &end);
 
-    return err ? tt_fail(TUTTI_ERR_TIMEOUT,
-                         "start-up: an exchange with the launcher is already in progress in another thread, and did not end before "
-                         "the deadline")
-               : TUTTI_OK;
+    if (!err)
+        return TUTTI_OK;
+    return tt_fail(TUTTI_ERR_TIMEOUT,
+                   "start-up: an exchange with the launcher is already in progress in another thread, and did not end "
+                   "before the deadline");
 }
 
 static unsigned seconds_left(uint64_t deadline_ns)

@@ -193,7 +193,7 @@ static bool take_record(void *context, const void *data, size_t bytes)
     else if (!tt_coord_replay(&r->c->core, data, bytes))
         r->st = tt_fail(TUTTI_ERR_INVALID,
                         "coordinator: journal damaged: record %llu is inconsistent with the "
-"records before it",
+                        "records before it",
                         (unsigned long long)r->n);
     return r->st == TUTTI_OK;
 }

@@ -95,7 +95,7 @@ static tutti_status read_rows(const struct reading *r, const char *key, double u
                 snprintf(path, sizeof path, "%s[%u][%u]", key, i, k);
                 return tt_fail(TUTTI_ERR_INVALID,
                                "%s: %s from peer %u to peer %u is %.64s: must be a number from 0 to %g, "
-"or null",
+                               "or null",
                                locate(r, path, line), key, i, k, text_of(json_object_array_get_idx(row, k)),
                                (double)max / unit);
             }

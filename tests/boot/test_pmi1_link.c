@@ -81,11 +81,15 @@ static tutti_status fake_resolve(const char *host, const char *port, int flags, 
 {
     static struct sockaddr_in hole, server;
     static struct addrinfo second = { .ai_addr = (struct sockaddr *)&server, .ai_addrlen = sizeof server };
-    static struct addrinfo first = { .ai_addr = (struct sockaddr *)&hole, .ai_addrlen = sizeof hole, .ai_next = &second };
+    static struct addrinfo first = { .ai_addr = (struct sockaddr *)&hole,
+                                     .ai_addrlen = sizeof hole,
+                                     .ai_next = &second };
 
     (void)host, (void)port, (void)flags, (void)retry, (void)deadline_ns, (void)why;
     hole = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr = { htonl(0xc0000207) } };
-    server = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(server_port), .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    server = (struct sockaddr_in){ .sin_family = AF_INET,
+                                   .sin_port = htons(server_port),
+                                   .sin_addr = { htonl(INADDR_LOOPBACK) } };
     *list = has_hole ? &first : &second;
     return TUTTI_OK;
 }
