@@ -19,23 +19,52 @@
 #define COUNT_NS (3 * TT_SECOND)    /* after a timeout: long enough for all that came to meet and count each other */
 
 /* A launcher's space can be used once per process, so its answers are kept: a second communicator uses the same address. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* of busy only */
+static pthread_cond_t freed;
+static bool busy;               /* a thread uses the following */
 static char told[TT_ID_TEXT_BYTES];
 static uint32_t queried_rank, queried_nranks;   /* nranks 0: not yet */
 
-/* An exchange holds the lock for as long as the launcher does not respond, and its deadline is that of the thread that began. */
-static tutti_status lock_until(uint64_t deadline_ns)
+static void init_freed(void)
 {
+    pthread_condattr_t clock;
+
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&freed, &clock);
+    pthread_condattr_destroy(&clock);
+}
+
+/* Waits until the deadline for the thread that is inside: its exchange has a deadline of its own, or none. A mutex with a
+ * timeout would do, but pthread_mutex_clocklock is unknown to the thread sanitizer. */
+static tutti_status enter(uint64_t deadline_ns)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     const struct timespec end = { .tv_sec = (time_t)(deadline_ns / TT_SECOND),
                                   .tv_nsec = (long)(deadline_ns % TT_SECOND) };
-    const int err =
-        deadline_ns == TT_NEVER ? pthread_mutex_lock(&lock) : pthread_mutex_clocklock(&lock, CLOCK_MONOTONIC, &end);
+    bool entered;
+    int err = 0;
 
-    if (!err)
+    pthread_once(&once, init_freed);
+    pthread_mutex_lock(&lock);
+    while (busy && !err)
+        err = deadline_ns == TT_NEVER ? pthread_cond_wait(&freed, &lock) : pthread_cond_timedwait(&freed, &lock, &end);
+    entered = !busy;
+    busy = true;
+    pthread_mutex_unlock(&lock);
+    if (entered)
         return TUTTI_OK;
     return tt_fail(TUTTI_ERR_TIMEOUT,
                    "start-up: an exchange with the launcher is already in progress in another thread, and did not end "
                    "before the deadline");
+}
+
+static void leave(void)
+{
+    pthread_mutex_lock(&lock);
+    busy = false;
+    pthread_cond_broadcast(&freed);
+    pthread_mutex_unlock(&lock);
 }
 
 static unsigned seconds_left(uint64_t deadline_ns)
@@ -141,7 +170,7 @@ static tutti_status listen_again(int *listener)
 
 tutti_status tt_kv_meet(struct tt_launch *launch, int *listener, uint64_t *deadline_ns)
 {
-    tutti_status st = lock_until(*deadline_ns);
+    tutti_status st = enter(*deadline_ns);
 
     *listener = -1;
     if (st)
@@ -152,7 +181,7 @@ tutti_status tt_kv_meet(struct tt_launch *launch, int *listener, uint64_t *deadl
         st = listen_again(listener);
     if (!st)
         snprintf(launch->rendezvous, sizeof launch->rendezvous, "%s", told);
-    pthread_mutex_unlock(&lock);
+    leave();
 
     if (st != TUTTI_ERR_UNSUPPORTED || use_session_directory(launch))
         return st == TUTTI_ERR_UNSUPPORTED ? TUTTI_OK : st;
@@ -204,7 +233,7 @@ static tutti_status query_pmi_port(const struct tt_launch *launch, uint64_t dead
 static tutti_status query(struct tt_launch *launch)
 {
     const uint64_t deadline_ns = tt_deadline_ns(tt_now_ns(), launch->timeout_ms);
-    tutti_status st = lock_until(deadline_ns);
+    tutti_status st = enter(deadline_ns);
 
     if (st)
         return st;
@@ -212,7 +241,7 @@ static tutti_status query(struct tt_launch *launch)
         st = launch->query == TT_QUERY_PMIX ? query_pmix(launch) : query_pmi_port(launch, deadline_ns);
     launch->rank = queried_rank;
     launch->nranks = queried_nranks;
-    pthread_mutex_unlock(&lock);
+    leave();
     return st;
 }
 
@@ -235,7 +264,7 @@ tutti_status tt_boot_launch(struct tt_launch *out, const tutti_conf *conf)
 
 void tt_kv_forget(void)
 {
-    pthread_mutex_lock(&lock);
+    (void)enter(TT_NEVER);
     *told = '\0';
-    pthread_mutex_unlock(&lock);
+    leave();
 }
