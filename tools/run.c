@@ -29,6 +29,7 @@
 #define GRACE_NS (3 * TT_SECOND)
 #define JUDGE_NS (200 * TT_MS)  /* wait after the first detected failure: an earlier one may be detected later */
 #define DYING_NS TT_SECOND      /* the same while another rank is ending that closed its output earlier */
+#define STOP_NS (200 * TT_MS)   /* for one rank to stop */
 #define WAIT_MS 50              /* interval of checks while a stream is not read */
 #define ENV_BYTES 512
 
@@ -272,10 +273,29 @@ static void begin_ending(struct job *j, int sig)
     j->ending = true;
 }
 
+/* Waits until a process that was sent SIGSTOP has stopped or exited; not for ever, as a system call can delay it. */
+static void await_stop(pid_t pid)
+{
+    const uint64_t end_ns = tt_now_ns() + STOP_NS;
+    const struct timespec pause = { .tv_nsec = TT_MS };
+    siginfo_t info;
+
+    for (;;) {
+        info.si_pid = 0;
+        if (waitid(P_PID, (id_t)pid, &info, WSTOPPED | WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0 ||
+            tt_now_ns() >= end_ns)
+            return;
+        nanosleep(&pause, NULL);
+    }
+}
+
 /* Ends the ranks so that none of them runs again, unless it handles SIGTERM: none reports the loss of another. */
 static void end_silently(struct job *j)
 {
     signal_all(j, SIGSTOP);
+    for (uint32_t r = 0; r < j->nstarted; r++)
+        if (j->ranks[r].state == RANK_RUNNING)
+            await_stop(j->ranks[r].child.pid);
     begin_ending(j, SIGTERM);
 }
 

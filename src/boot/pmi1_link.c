@@ -105,7 +105,7 @@ static tutti_status write_line(int fd, const char *line, uint64_t deadline_ns)
             return tt_fail_errno(errno, "start-up through PMI: cannot write to the launcher");
         } else if (tt_now_ns() >= deadline_ns) {
             return tt_fail(TUTTI_ERR_TIMEOUT,
-                           "start-up through PMI: write to the launcher: it did not read before the deadline");
+                           "start-up through PMI: cannot write to the launcher: it did not read before the deadline");
         } else {
             poll(&p, 1, 100);
         }

@@ -138,7 +138,7 @@ static void a_launcher_that_closed_the_descriptor_is_named(void **state)
     close(ends[1]);
     ends[1] = -1;
     assert_int_equal(tt_pmi1_tell(1, value, sizeof value, clock_ns + PATIENCE_NS), TUTTI_ERR_SYSTEM);
-    assert_string_equal(tutti_last_error(), "start-up through PMI: write to the launcher: Broken pipe");
+    assert_string_equal(tutti_last_error(), "start-up through PMI: cannot write to the launcher: Broken pipe");
 }
 
 static void a_launcher_that_does_not_read_is_left_at_the_deadline(void **state)
@@ -182,7 +182,7 @@ static void a_pmi_port_that_does_not_answer_is_left_at_the_deadline(void **state
     fill(ends[0]);
     holes_left = 1000;
     assert_int_equal(connect_to_port("host:4711", deadline_ns, &fd), TUTTI_ERR_SYSTEM);
-    assert_string_equal(tutti_last_error(), "start-up through PMI: connect to PMI_PORT (host:4711): Connection timed out");
+    assert_string_equal(tutti_last_error(), "start-up through PMI: cannot connect to PMI_PORT (host:4711): Connection timed out");
     assert_true(clock_ns >= deadline_ns && clock_ns < deadline_ns + TT_SECOND);
 }
 
