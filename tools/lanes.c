@@ -35,7 +35,8 @@ static const struct argp_option argp_options[] = {
       "use the lanes, segment size and limit of the verbs transport for a peer at this distance: "
       "socket, host, rack, zone, building, fabric or wan", 0 },
     { "described", 'T', NULL, 0,
-      "with --distance: as if a topology description (TUTTI_TOPO) contained --nic and --latency", 0 },
+      "with --distance: compute these limits from the values of --nic and --latency, as if a topology "
+      "description (TUTTI_TOPO) had specified them", 0 },
     { "told", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0 },
     { "senders", 'n', "N", 0, "senders, each connected to its own receiver (default 1)", 0 },
     { "paths", 'p', "N", 0, "paths through the network, assigned to lanes round-robin (default 16)", 0 },

@@ -12,7 +12,7 @@ enum { OPT_HOSTFILE = 256, OPT_WIRES, OPT_INTERFACES, OPT_TIMEOUT, OPT_SURVIVE, 
 
 static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0, "number of ranks (default 1)", 0 },
-    { "hosts", 'H', "a,b:4", 0, "hosts, each with its number of ranks (default: this host)", 0 },
+    { "hosts", 'H', "a,b:4", 0, "hosts, each optionally with its number of ranks (default: this host)", 0 },
     { "hostfile", OPT_HOSTFILE, "FILE", 0,
       "hosts as in --hosts, from a file with lines \"host\" or \"host slots=4\"", 0 },
     { "rsh", OPT_RSH, "COMMAND", 0,

@@ -106,8 +106,8 @@ typedef struct tutti_device_conf {
     uint8_t wakes_hosts;        /* 1: a signal that a block stores directly also wakes host threads
                                  * in tutti_window_wait. 0: only device code and tutti_window_test
                                  * detect it without delay. Always 1 if `polls` is set. */
-    uint8_t polls;              /* 1: treats blocks like GPU blocks: they cannot wake the proxy or
-                                 * make progress, and the proxy performs all their signal updates.
+    uint8_t polls;              /* 1: blocks are treated like GPU blocks: they cannot wake the proxy
+                                 * or drive progress, and the proxy performs all their signals.
                                  * The proxy polls the FIFO: continuously while blocks wait and for
                                  * 1 ms after a put, else every 50 us. Implied by alloc. */
     uint8_t pad[1];
@@ -263,7 +263,7 @@ TUTTI_API tutti_status tutti_device_late(int what, uint64_t which, tutti_compare
 }
 #endif
 
-/* ---- for kernels: primitives of CPUs and GPUs ------------------------------------------------ */
+/* ---- for kernels: memory primitives of CPU and GPU ------------------------------------------ */
 
 #if defined(__CUDACC__)
 #define TUTTI_DEVICE static __host__ __device__ inline
@@ -492,7 +492,7 @@ TUTTI_DEVICE void tutti_device_pause(const tutti_device_view *v, uint32_t turn)
         tutti_device_show(v);
 #if defined(__CUDA_ARCH__)
     if ((turn + 1) % TUTTI_DEVICE_LOOK_TURNS == 0)
-        tutti_device_look(v);       /* a polling block then detects the end of the device */
+        tutti_device_look(v);       /* so that a polling block notices a stopped device */
     __nanosleep(turn < 64 ? 20 : 500);
 #else
     tutti_device_rest(v->device, turn);
@@ -549,8 +549,8 @@ TUTTI_DEVICE uint64_t tutti_trigger_head(uint32_t what, uint32_t op, uint32_t pe
            word << TUTTI_TRIGGER_WORD_SHIFT;
 }
 
-/* Waits until the proxy has read the trigger that was in this slot one lap before. The proxy always
- * empties the FIFO, so the wait needs no deadline. Called by one thread. */
+/* Waits until the proxy has read the trigger that was in this slot one lap earlier. The proxy
+ * drains the FIFO even after an error, so the wait needs no deadline. Called by one thread. */
 TUTTI_DEVICE void tutti_device_await_slot(const tutti_device_view *v, uint64_t position)
 {
     uint32_t turn = 0;
@@ -603,7 +603,7 @@ TUTTI_DEVICE void tutti_device_push_all(const tutti_device_view *v,
     tutti_device_ring(v);
 #if defined(__CUDA_ARCH__)
     if (at / TUTTI_DEVICE_LOOK_SLOTS != (at + n) / TUTTI_DEVICE_LOOK_SLOTS)
-        tutti_device_look(v);       /* a block that only puts then detects the end of the device */
+        tutti_device_look(v);       /* so that a block that only puts notices a stopped device */
 #endif
 }
 

@@ -271,10 +271,10 @@ typedef enum tutti_mode {
                                number is returned. Costs one more exchange of a few bytes */
 } tutti_mode;
 
-/* The scope (set of participants) of an operation. Its shapes, root and counts use ranks within the
- * scope, in the order of the ranks in the view. All members of the view call the operation, each in
- * its own scope, and all scopes share one verdict. Counts and types may differ between scopes; tag
- * and mode may not. */
+/* The scope (set of participants) of an operation. The operation's shapes, root and counts use
+ * ranks within the scope, in the order of the ranks in the view. All members of the view call the
+ * operation, each in its own scope, and all scopes share one verdict. Counts and types may differ
+ * between scopes; tag and mode may not. */
 typedef enum tutti_scope {
     TUTTI_SCOPE_ALL = 0,    /* all members of the view */
     TUTTI_SCOPE_ROLE,       /* members with this member's role: rank k is in the k-th group of the
@@ -419,8 +419,9 @@ typedef enum tutti_sync_strategy {
 
 typedef enum tutti_sync_scope {
     TUTTI_SYNC_ALL = 0,     /* all members of the view share one state */
-    TUTTI_SYNC_ROLE         /* the members of each role (below 512) share one state, independently
-                               of other roles: for states sharded over the roles of a group */
+    TUTTI_SYNC_ROLE         /* members with the same role share one state, independently of other
+                               roles: for states sharded over the roles of a group. Role numbers
+                               must be below 512 */
 } tutti_sync_scope;
 
 typedef struct tutti_state {

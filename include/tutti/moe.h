@@ -155,8 +155,8 @@ typedef struct tutti_arrived {
 TUTTI_API tutti_status tutti_replay_wait(tutti_replay *replay, tutti_arrived *out,
                                          int64_t timeout_ms);
 
-/* Frees the replay, even if it returns an error, as for tutti_window_free. Collective. NULL is a
- * no-op. */
+/* Frees the replay. Collective. After any error except TUTTI_ERR_FORKED it has been freed as well.
+ * NULL is a no-op. */
 TUTTI_API tutti_status tutti_replay_free(tutti_replay *replay);
 
 /* ---- dispatch and combine -------------------------------------------------------------------- */
@@ -220,7 +220,7 @@ typedef struct tutti_moe_conf {
     uint32_t experts;           /* total number of experts, 1 to 65535 */
     uint32_t top_k;             /* experts per token, 1 to 64 and at most `experts` */
     uint32_t max_tokens;        /* maximum number of tokens of a rank per run, 1 to 2^20 */
-    uint32_t tile_tokens;       /* maximum number of tokens per tile, 1 to 4096; 0: 16 */
+    uint32_t tile_tokens;       /* maximum number of tokens per tile, 1 to 4096; 0: default, 16 */
     tutti_dtype type;           /* of tokens and combined results: TUTTI_F32 or TUTTI_BF16 */
     tutti_dtype there, back;    /* encodings of dispatched tokens and of results on the network:
                                  * TUTTI_F32, TUTTI_BF16 or TUTTI_F8E4M3 */
@@ -251,8 +251,8 @@ typedef struct tutti_moe_conf {
  *   COLLECTIVE  about n * max_tokens * top_k * b + 2n R c bytes; only used pages are touched */
 TUTTI_API tutti_status tutti_moe_create(tutti_comm *comm, const tutti_moe_conf *conf,
                                         tutti_moe **out);
-/* Frees the layer, even if it returns an error, as for tutti_window_free. Collective. NULL is a
- * no-op. */
+/* Frees the layer. Collective. After any error except TUTTI_ERR_FORKED it has been freed as well.
+ * NULL is a no-op. */
 TUTTI_API tutti_status tutti_moe_free(tutti_moe *moe);
 
 /* The tokens of this rank in a run, and their experts. Set `size` to sizeof. */

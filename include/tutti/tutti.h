@@ -451,8 +451,9 @@ typedef struct tutti_memory_part {
 } tutti_memory_part;
 
 /* Memory of a communicator in this process, without the overhead of allocators and the kernel. Set
- * `size` to sizeof. An idle rank is one with which this rank has not communicated. It takes
- * idle_bytes: the sum of rank_bytes / nranks (with job_ranks for shared parts). */
+ * `size` to sizeof. A rank with which this rank has not communicated is idle. Each idle rank
+ * costs this process idle_bytes: the sum over all parts of rank_bytes / nranks, or of
+ * rank_bytes / job_ranks for shared parts. */
 typedef struct tutti_memory {
     size_t size;
     uint32_t nranks;            /* ranks of the communicator */

@@ -822,8 +822,11 @@ tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(vo
             e->wire[i]->ops->poll(e->wire[i], done, 0);
             fd = e->wire[i]->ops->arm(e->wire[i]);
         }
-        if (fd < 0 || !watch(e->all_epoll, fd))
-            return tt_fail(TUTTI_ERR_SYSTEM, "cannot watch the transport %s", e->wire[i]->ops->name);
+        if (fd < 0)
+            return tt_fail(TUTTI_ERR_SYSTEM, "transport %s still reports events before the progress thread has started",
+                           e->wire[i]->ops->name);
+        if (!watch(e->all_epoll, fd))
+            return tt_fail_errno(errno, "transport %s: cannot add its descriptor to epoll", e->wire[i]->ops->name);
     }
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);        /* signals are the application's */

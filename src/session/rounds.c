@@ -60,7 +60,7 @@ tutti_status tt_round_refuse(tutti_run *run, const char *name)
     if (st)
         return st;
     if (run->m.epoch == 0)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: this member is in no view (call tutti_run_epoch to join one)", name);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: this member is not in a view (call tutti_run_epoch to join one)", name);
     return tt_round_collides(run, name);
 }
 
@@ -116,7 +116,7 @@ static tutti_status no_view(const tutti_run *run, const char *name, const struct
     if (run->m.epoch == 0)
         return tt_fail(TUTTI_ERR_TIMEOUT,
                        "%s: no view was formed before this member's deadline "
-                       "(waiting newcomers, including this one: %" PRIu64 "; least: %u)%s",
+                       "(waiting newcomers, including this one: %" PRIu64 "; `least` is %u)%s",
                        name, r->other, least,
                        r->other >= least ? "; a view must satisfy the `least`, `most` and group of each member" : "");
     return tt_fail(TUTTI_ERR_TIMEOUT,
