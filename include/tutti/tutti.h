@@ -210,6 +210,16 @@ TUTTI_API tutti_status tutti_comm_split(tutti_comm *parent, int colour, int key,
  * Source: MPI_Comm_dup. */
 TUTTI_API tutti_status tutti_comm_dup(tutti_comm *parent, tutti_comm **out);
 
+/* Creates a communicator of ranks[n] of `parent`, in this order. Collective over these ranks only:
+ * the others need not call it. All ranks of the list pass the same list and tag. It uses
+ * point-to-point messages on parent with this tag. Groups that have a rank in common and may be
+ * created in a different order on their ranks need different tags. The new communicator shares the
+ * parent's connections. Source: MPI_Comm_create_group.
+ * INVALID: a rank is out of range or listed twice, this rank is not listed, or n is not positive.
+ * MISMATCH or TIMEOUT: ranks passed different lists. TIMEOUT: a listed rank did not call it. */
+TUTTI_API tutti_status tutti_comm_create_group(tutti_comm *parent, const int *ranks, int n,
+                                               uint32_t tag, tutti_comm **out);
+
 /* Return this process's rank, and the number of ranks; -1 if comm is NULL. Any thread. */
 TUTTI_API int tutti_comm_rank(const tutti_comm *comm);
 TUTTI_API int tutti_comm_size(const tutti_comm *comm);
@@ -273,6 +283,14 @@ TUTTI_API tutti_status tutti_wait_all(tutti_request **requests, size_t n);
 /* Waits until one of requests[n] completes and frees it. Sets its entry to NULL and *index to its
  * index, and returns its status. Skips NULL entries. INVALID: all entries are NULL. */
 TUTTI_API tutti_status tutti_wait_any(tutti_request **requests, size_t n, size_t *index);
+
+/* Calls notify(arg) once, when the request completes with any status; at once if it has completed.
+ * The call comes from the thread that completes the request, which may be one of Tutti's own.
+ * `notify` must return soon and must not call Tutti: it sets a flag or wakes a thread. The request
+ * must be waited for as without it. Any thread, but not while another one waits for the request.
+ * INVALID: request or notify is NULL, or the request already has a notification. */
+TUTTI_API tutti_status tutti_request_notify(tutti_request *request, void (*notify)(void *arg),
+                                            void *arg);
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 

@@ -37,6 +37,19 @@ tutti_status tutti_wait(tutti_request *request)
     return st;
 }
 
+tutti_status tutti_request_notify(tutti_request *request, void (*notify)(void *arg), void *arg)
+{
+    const tutti_status st = check_request(request, "tutti_request_notify");
+
+    if (st)
+        return st;
+    if (!notify)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_request_notify: notify is NULL");
+    if (!tt_op_notify((struct tt_op *)request, notify, arg))
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_request_notify: the request already has a notification");
+    return TUTTI_OK;
+}
+
 tutti_status tutti_wait_all(tutti_request **requests, size_t n)
 {
     char why[TT_ERROR_BYTES];

@@ -265,6 +265,8 @@ bool tt_op_is_inherited(const struct tt_op *op);
 bool tt_op_test(struct tt_op *op);
 /* Until it is over. */
 void tt_op_wait(struct tt_op *op);
+/* Calls notify(arg) when it is over, under the baton, by the thread that ends it; at once, without the baton, if it is. False: it has one already. */
+bool tt_op_notify(struct tt_op *op, void (*notify)(void *arg), void *arg);
 /* Until one of ops[n] (NULLs skipped; at least one not NULL) is over: its index. */
 size_t tt_op_wait_any(struct tt_op **ops, size_t n);
 /* Final status (PENDING before); the sentence becomes the thread's last error. */

@@ -18,7 +18,7 @@ static void conclude(struct tt_op *group)
         if (st)
             snprintf(group->why, sizeof group->why, "%s", group->members[i]->why);
     }
-    atomic_store_explicit(&group->status, (int)st, memory_order_release);
+    tt_request_complete(group, st);
 }
 
 void tt_group_member_over(struct tt_op *member)

@@ -226,7 +226,7 @@ void tt_op_end(struct tt_op *op, tutti_status status, const char *why)
         tt_op_quantized_end(op);
     if (!status)
         tt_op_has_succeeded(op);
-    atomic_store_explicit(&op->status, (int)status, memory_order_release);
+    tt_request_complete(op, status);
     if (op->group)
         tt_group_member_over(op);
     tt_engine_wake(c->engine);

@@ -29,6 +29,63 @@ void tt_request_let_go(struct tt_op *op)
         op->next_request->request_at = op->request_at;
 }
 
+/* The context of a request, which stays until unpin if it is guarded; NULL: it was closed, and the request is over. */
+static struct tt_context *pin(struct tt_op *op)
+{
+    struct tt_context *c;
+
+    if (!op->guarded)
+        return op->context;
+    pthread_mutex_lock(&pinning);
+    c = op->context;
+    if (c)
+        atomic_fetch_add(&c->pins, 1);
+    pthread_mutex_unlock(&pinning);
+    return c;
+}
+
+/* guarded: of the request, as a context that is not may be gone by now. */
+static void unpin(struct tt_context *c, bool guarded)
+{
+    if (c && guarded)
+        atomic_fetch_sub(&c->pins, 1);
+}
+
+void tt_request_complete(struct tt_op *op, tutti_status status)
+{
+    void (*const notify)(void *arg) = op->notify;
+    void *const arg = op->notify_arg;
+
+    op->notify = NULL;
+    atomic_store_explicit(&op->status, (int)status, memory_order_release);
+    if (notify)
+        notify(arg);
+}
+
+bool tt_op_notify(struct tt_op *op, void (*notify)(void *arg), void *arg)
+{
+    const bool guarded = op->guarded;
+    struct tt_context *c = pin(op);
+    bool taken = false, over;
+
+    if (c)
+        tt_baton_take(c->engine);
+    over = tt_op_is_over(op);
+    if (!over) {
+        taken = op->notify != NULL;
+        if (!taken) {
+            op->notify = notify;
+            op->notify_arg = arg;
+        }
+    }
+    if (c)
+        tt_baton_give(c->engine);
+    unpin(c, guarded);
+    if (over)
+        notify(arg);
+    return !taken;
+}
+
 bool tt_request_is_over(void *arg)
 {
     return tt_op_is_over(arg);
@@ -63,28 +120,6 @@ bool tt_ops_orphan(struct tt_context *c)
     }
     pthread_mutex_unlock(&pinning);
     return idle;
-}
-
-/* The context of a request, which stays until unpin if it is guarded; NULL: it was closed, and the request is over. */
-static struct tt_context *pin(struct tt_op *op)
-{
-    struct tt_context *c;
-
-    if (!op->guarded)
-        return op->context;
-    pthread_mutex_lock(&pinning);
-    c = op->context;
-    if (c)
-        atomic_fetch_add(&c->pins, 1);
-    pthread_mutex_unlock(&pinning);
-    return c;
-}
-
-/* guarded: of the request, as a context that is not may be gone by now. */
-static void unpin(struct tt_context *c, bool guarded)
-{
-    if (c && guarded)
-        atomic_fetch_sub(&c->pins, 1);
 }
 
 bool tt_op_test(struct tt_op *op)

@@ -8,6 +8,9 @@
 /* The application holds the request; it has let it go. */
 void tt_request_hold(struct tt_op *op);
 void tt_request_let_go(struct tt_op *op);
+/* The operation is over: sets its final status, and calls what waits for it (tt_op_notify). The application may free it as soon as the
+ * baton is given. */
+void tt_request_complete(struct tt_op *op, tutti_status status);
 /* tt_op_is_over, for tt_engine_wait. Any thread. */
 bool tt_request_is_over(void *op);
 /* Frees it, which is over, under the baton. */

@@ -195,6 +195,8 @@ struct tt_op {
     struct tt_op **members;     /* a group: [nmembers], owned; NULL: it is none, or an empty one */
     size_t nmembers, nmembers_running;
     atomic_int status;          /* PENDING until over: written last */
+    void (*notify)(void *arg);  /* called once when it is over; NULL: nobody asked for it */
+    void *notify_arg;
     char why[TT_ERROR_BYTES];
     uint64_t began_ns;          /* for timers; 0: it is not timed */
     uint64_t deadline_ns, nudge_ns;     /* 0: not set yet: the first look at the clock does */

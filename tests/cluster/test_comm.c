@@ -44,6 +44,15 @@ static void check_members(struct rank *r, tutti_comm *comm, const uint32_t *expe
     CHECK(r, memcmp(got, expected, n * sizeof *got) == 0);
 }
 
+static void check_sum(struct rank *r, tutti_comm *comm)
+{
+    const uint32_t n = (uint32_t)tutti_comm_size(comm);
+    uint32_t mine = r->rank + 1, sum = 0;
+
+    CHECK_OK(r, tutti_allreduce(&mine, &sum, 1, TUTTI_U32, TUTTI_SUM, comm, NULL));
+    CHECK(r, sum == n * (n + 1) / 2);
+}
+
 /* ---- split ---- */
 
 #define SPLIT_RANKS 5
@@ -106,6 +115,109 @@ static void split_makes_the_parts_by_colour_and_orders_them_by_key_then_rank(voi
 {
     (void)state;
     over_wires(SPLIT_RANKS, NULL, split_role);
+}
+
+/* ---- groups of some ranks ---- */
+
+struct list {
+    int n, ranks[SPLIT_RANKS];
+};
+
+static const struct list lists[] = {
+    { 3, { 3, 1, 4 } }, { 2, { 2, 0 } }, { 1, { 4 } }, { 5, { 4, 3, 2, 1, 0 } }, { 4, { 0, 1, 2, 4 } }, { 2, { 0, 3 } },
+};
+#define NLISTS (sizeof lists / sizeof *lists)
+
+static bool lists_rank(const struct list *l, uint32_t rank)
+{
+    for (int i = 0; i < l->n; i++)
+        if (l->ranks[i] == (int)rank)
+            return true;
+    return false;
+}
+
+/* Each rank creates the groups that list it, and uses them once all are there. */
+static void some_role(struct rank *r)
+{
+    tutti_comm *part[NLISTS] = { NULL };
+    uint32_t expected[SPLIT_RANKS];
+
+    job_open(r);
+    for (size_t i = 0; i < NLISTS; i++) {
+        if (!lists_rank(&lists[i], r->rank))
+            continue;
+        job_step(r, "list %zu", i);
+        CHECK_OK(r, tutti_comm_create_group(r->comm, lists[i].ranks, lists[i].n, 7, &part[i]));
+    }
+    for (size_t i = 0; i < NLISTS; i++) {
+        if (!part[i])
+            continue;
+        for (int k = 0; k < lists[i].n; k++)
+            expected[k] = (uint32_t)lists[i].ranks[k];
+        check_members(r, part[i], expected, (uint32_t)lists[i].n);
+        tutti_comm_destroy(part[i]);
+    }
+    check_sum(r, r->comm);
+}
+
+static void a_group_is_created_by_the_listed_ranks_alone(void **state)
+{
+    (void)state;
+    over_wires(SPLIT_RANKS, NULL, some_role);
+}
+
+/* Two groups of the same ranks, in opposite orders. */
+static void tags_role(struct rank *r)
+{
+    static const int both[] = { 0, 1 }, turned[] = { 1, 0 };
+    tutti_comm *first, *second;
+
+    job_open(r);
+    CHECK_OK(r, tutti_comm_create_group(r->comm, both, 2, 1, &first));
+    CHECK_OK(r, tutti_comm_create_group(r->comm, turned, 2, 2, &second));
+    CHECK(r, tutti_comm_rank(first) == (int)r->rank && tutti_comm_rank(second) == 1 - (int)r->rank);
+    check_sum(r, first);
+    check_sum(r, second);
+    tutti_comm_destroy(first);
+    tutti_comm_destroy(second);
+}
+
+static void wrong_list_role(struct rank *r)
+{
+    static const int good[] = { 0, 1, 2 }, other[] = { 0, 2, 1 }, twice[] = { 0, 1, 0 }, beyond[] = { 0, 3 },
+                     below[] = { -1, 0 };
+    const int mine[] = { (int)r->rank }, next[] = { ((int)r->rank + 1) % 3 };
+    tutti_comm *out = (tutti_comm *)(uintptr_t)1;
+
+    job_open(r);
+    CHECK(r, tutti_comm_create_group(NULL, good, 3, 0, &out) == TUTTI_ERR_INVALID);
+    CHECK(r, tutti_comm_create_group(r->comm, NULL, 3, 0, &out) == TUTTI_ERR_INVALID);
+    CHECK(r, tutti_comm_create_group(r->comm, good, 3, 0, NULL) == TUTTI_ERR_INVALID);
+    CHECK(r, tutti_comm_create_group(r->comm, good, 0, 0, &out) == TUTTI_ERR_INVALID);
+    CHECK(r, tutti_comm_create_group(r->comm, good, 4, 0, &out) == TUTTI_ERR_INVALID);
+    CHECK(r, strstr(tutti_last_error(), "n is 4: must be 1 to 3"));
+    CHECK(r, tutti_comm_create_group(r->comm, twice, 3, 0, &out) == TUTTI_ERR_INVALID);
+    CHECK(r, strstr(tutti_last_error(), "ranks[2] is 0, which is listed twice"));
+    CHECK(r, tutti_comm_create_group(r->comm, beyond, 2, 0, &out) == TUTTI_ERR_INVALID);
+    CHECK(r, tutti_comm_create_group(r->comm, below, 2, 0, &out) == TUTTI_ERR_INVALID);
+    CHECK(r, tutti_comm_create_group(r->comm, next, 1, 0, &out) == TUTTI_ERR_INVALID);
+    CHECK(r, strstr(tutti_last_error(), "which calls it, is not listed"));
+    CHECK(r, out == (tutti_comm *)(uintptr_t)1);
+    CHECK_OK(r, tutti_comm_create_group(r->comm, mine, 1, 0, &out));
+    tutti_comm_destroy(out);
+    job_step(r, "lists that differ");
+    CHECK(r, tutti_comm_create_group(r->comm, r->rank == 2 ? other : good, 3, 5, &out) == TUTTI_ERR_MISMATCH);
+    CHECK(r, strstr(tutti_last_error(), "rank 2"));
+    CHECK_OK(r, tutti_comm_create_group(r->comm, good, 3, 5, &out));
+    check_sum(r, out);
+    tutti_comm_destroy(out);
+}
+
+static void a_list_that_cannot_be_creates_nothing(void **state)
+{
+    (void)state;
+    over_wires(3, NULL, wrong_list_role);
+    over_wires(2, NULL, tags_role);
 }
 
 /* Ranks of one host, of which the first alone says where that is: what it says holds for all, and so they are together. */
@@ -562,15 +674,6 @@ static void connections_are_made_on_first_use_and_shared(void **state)
 
 /* ---- ways to meet ---- */
 
-static void check_sum(struct rank *r, tutti_comm *comm)
-{
-    const uint32_t n = (uint32_t)tutti_comm_size(comm);
-    uint32_t mine = r->rank + 1, sum = 0;
-
-    CHECK_OK(r, tutti_allreduce(&mine, &sum, 1, TUTTI_U32, TUTTI_SUM, comm, NULL));
-    CHECK(r, sum == n * (n + 1) / 2);
-}
-
 #define PIPE_IDS 2
 
 static void id_role(struct rank *r)
@@ -943,6 +1046,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(split_makes_the_parts_by_colour_and_orders_them_by_key_then_rank),
+        cmocka_unit_test(a_group_is_created_by_the_listed_ranks_alone),
+        cmocka_unit_test(a_list_that_cannot_be_creates_nothing),
         cmocka_unit_test(every_communicator_knows_where_its_ranks_are),
         cmocka_unit_test(what_is_wrong_about_the_topology_is_told_at_start_up),
         cmocka_unit_test(parents_and_parts_are_used_at_once_in_any_order),

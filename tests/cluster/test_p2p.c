@@ -913,6 +913,79 @@ static void messages_and_collectives_of_one_communicator_keep_apart(void **state
     over_wires(3, mixed_role);
 }
 
+/* ---- notifications ---- */
+
+static atomic_uint notified;
+
+static void count_up(void *arg)
+{
+    atomic_fetch_add(&notified, *(const uint32_t *)arg);
+}
+
+static void await_notified(struct rank *r, uint32_t count)
+{
+    while (atomic_load(&notified) < count)      /* a rank that does not end is shown and killed */
+        usleep(100);
+    CHECK(r, atomic_load(&notified) == count);
+}
+
+/* Rank 1 waits for nothing until each of its requests has said that it is over. */
+static void notify_role(struct rank *r)
+{
+    const int peer = 1 - (int)r->rank;
+    const uint32_t one = 1, ten = 10, hundred = 100;
+    tutti_request *request = NULL;
+    const tutti_call how = { .size = sizeof how, .request = &request };
+    uint32_t in = 0, out = 40 + r->rank;
+    const tutti_p2p both[] = { { .peer = peer, .buf = &out, .count = 1, .type = TUTTI_U32 },
+                               { .is_recv = 1, .peer = peer, .buf = &in, .count = 1, .type = TUTTI_U32 } };
+
+    job_open(r);
+    CHECK(r, tutti_request_notify(NULL, count_up, NULL) == TUTTI_ERR_INVALID);
+    job_step(r, "a receive");
+    if (r->rank == 1) {
+        CHECK_OK(r, tutti_recv(&in, 1, TUTTI_U32, peer, r->comm, &how));
+        CHECK(r, tutti_request_notify(request, NULL, NULL) == TUTTI_ERR_INVALID);
+        CHECK_OK(r, tutti_request_notify(request, count_up, (void *)&one));
+        CHECK(r, tutti_request_notify(request, count_up, (void *)&one) == TUTTI_ERR_INVALID);
+        CHECK(r, atomic_load(&notified) == 0);
+    }
+    job_meet(r);
+    if (r->rank == 1) {
+        await_notified(r, 1);
+        CHECK_OK(r, tutti_wait(request));
+        CHECK(r, in == 40);
+    } else {
+        CHECK_OK(r, tutti_send(&out, 1, TUTTI_U32, peer, r->comm, NULL));
+        atomic_store(&notified, 1);
+    }
+    job_step(r, "a group, and a request that is over");
+    CHECK_OK(r, tutti_group(both, 2, r->comm, &how));
+    CHECK_OK(r, tutti_request_notify(request, count_up, (void *)&ten));
+    await_notified(r, 11);
+    CHECK_OK(r, tutti_wait(request));
+    CHECK_OK(r, tutti_allreduce(&out, &in, 1, TUTTI_U32, TUTTI_MAX, r->comm, &how));
+    while (tutti_test(request) == TUTTI_PENDING)
+        usleep(100);
+    CHECK_OK(r, tutti_request_notify(request, count_up, (void *)&hundred));
+    CHECK(r, atomic_load(&notified) == 111);
+    CHECK_OK(r, tutti_wait(request));
+    job_step(r, "a request that is aborted");
+    job_meet(r);
+    CHECK_OK(r, tutti_recv(&in, 1, TUTTI_U32, peer, r->comm, &how));
+    CHECK_OK(r, tutti_request_notify(request, count_up, (void *)&one));
+    job_meet(r);
+    CHECK_OK(r, tutti_comm_abort(r->comm));
+    await_notified(r, 112);
+    CHECK(r, tutti_wait(request) == TUTTI_ERR_ABORTED);
+}
+
+static void a_request_notifies_once_when_it_is_over(void **state)
+{
+    (void)state;
+    over_wires(2, notify_role);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -938,6 +1011,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_two_directions_of_a_pair_count_by_themselves),
         cmocka_unit_test(a_message_is_not_stuck_behind_others_that_nobody_receives),
         cmocka_unit_test(messages_and_collectives_of_one_communicator_keep_apart),
+        cmocka_unit_test(a_request_notifies_once_when_it_is_over),
     };
 
     if (argc > 1)
