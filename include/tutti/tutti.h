@@ -269,6 +269,9 @@ typedef struct tutti_call {
     uint64_t divisor;           /* TUTTI_AVG only: divisor of the sum, at most 2^32 - 1; 0: nranks.
                                    Set it if some ranks contribute nothing to the average. Must be
                                    the same on all ranks, which is checked */
+    int *source;                /* recv only: where the sender's rank is written when the receive
+                                   completes with TUTTI_OK, also with a named peer. Must stay valid
+                                   until then. NULL: not needed */
 } tutti_call;
 
 /* Makes progress. Returns TUTTI_PENDING while the request is pending, else its final status. Does
@@ -358,7 +361,20 @@ TUTTI_API tutti_status tutti_barrier(tutti_comm *comm, const tutti_call *call);
  * be equal on both ranks; otherwise both return MISMATCH, and the message shows both calls. If one
  * of the types is I8 or U8, only the sizes in bytes must be equal. The peer may be this rank: then
  * start the first of the two calls with a request, or use a group. INVALID: the peer is this rank,
- * the call blocks, and its counterpart has not been started. */
+ * the call blocks, and its counterpart has not been started.
+ *
+ * A receive with peer TUTTI_ANY_RANK takes the next unreceived message with its tag from any rank,
+ * including this one; tutti_call.source returns which. Messages of one sender are received in
+ * order. If several ranks have sent, they take turns. A message matches the receive that was
+ * started first among those that accept it, with or without a named peer. Therefore later receives
+ * with the same tag wait while such a receive waits. After a rank's first receive from any rank,
+ * each longer send to it on this communicator that finds no receive costs one more short message.
+ * The tag is then counted for each rank that sends with it.
+ * TIMEOUT: no rank sent. PEER_LOST: a rank of the communicator was lost, which might have been the
+ * sender, or all other ranks have closed the communicator.
+ * Source: MPI_ANY_SOURCE; MPI 4.0, section 3.5. */
+#define TUTTI_ANY_RANK (-1)
+
 TUTTI_API tutti_status tutti_send(const void *buf, size_t count, tutti_dtype type, int peer,
                                   tutti_comm *comm, const tutti_call *call);
 TUTTI_API tutti_status tutti_recv(void *buf, size_t count, tutti_dtype type, int peer,
@@ -367,7 +383,7 @@ TUTTI_API tutti_status tutti_recv(void *buf, size_t count, tutti_dtype type, int
 /* A send or receive in a group. */
 typedef struct tutti_p2p {
     int is_recv;        /* 0: send from buf; 1: receive into buf */
-    int peer;
+    int peer;           /* of a receive also TUTTI_ANY_RANK */
     void *buf;
     size_t count;
     tutti_dtype type;
@@ -377,7 +393,8 @@ typedef struct tutti_p2p {
 /* Runs the sends and receives ops[n] concurrently. They cannot deadlock, whatever their order in
  * ops[]; operations of the same pair, direction and tag match in list order. All ops are checked
  * before the first one is started. call->request is one request for the whole group and completes
- * with its last op. call->timeout_ms applies to each op; call->tag and call->algo are ignored.
+ * with its last op. call->timeout_ms applies to each op; call->tag, call->algo and
+ * call->source are ignored.
  * ops[n] may be freed when the call returns. Returns the error with the lowest index.
  * Source: ncclGroupStart and ncclGroupEnd; MPI_Isend, MPI_Irecv and MPI_Waitall. */
 TUTTI_API tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *comm,

@@ -10,9 +10,13 @@
 static tutti_status prepare_p2p(struct tt_attempt *t, enum tt_coll_kind kind, const void *src, void *dst, size_t count,
                                 int peer, uint32_t tag)
 {
-    tutti_status st;
+    tutti_status st = TUTTI_OK;
 
-    if ((st = tt_attempt_root(t, peer)) || (st = tt_attempt_count(t, count)))
+    if (kind == TT_RECV && peer == TUTTI_ANY_RANK)
+        t->conf.coll.root = TT_ROOT_ANY;
+    else
+        st = tt_attempt_root(t, peer);
+    if (st || (st = tt_attempt_count(t, count)))
         return st;
     st = tt_attempt_need(t, kind == TT_SEND ? src : dst, t->conf.coll.bytes, "buf");
     if (st)
@@ -24,6 +28,12 @@ static tutti_status prepare_p2p(struct tt_attempt *t, enum tt_coll_kind kind, co
     return TUTTI_OK;
 }
 
+/* Whether only this rank itself can do the other part. */
+static bool is_alone(const struct tt_attempt *t)
+{
+    return tt_attempt_is_with_oneself(t) || (t->conf.coll.root == TT_ROOT_ANY && t->comm->nranks == 1);
+}
+
 /* One call by itself. It may block for this rank itself only where that has done its part already. */
 static tutti_status prepare_single(struct tt_attempt *t, enum tt_coll_kind kind, const void *src, void *dst,
                                    size_t count, int peer)
@@ -31,13 +41,16 @@ static tutti_status prepare_single(struct tt_attempt *t, enum tt_coll_kind kind,
     const uint32_t tag = t->call ? t->call->tag : 0;
     const tutti_status st = prepare_p2p(t, kind, src, dst, count, peer, tag);
 
-    if (st || (t->call && t->call->request) || !tt_attempt_is_with_oneself(t) ||
-        tt_op_would_meet_oneself(t->comm->context, kind, tag))
+    if (st)
         return st;
+    if ((t->call && t->call->request) || peer == TUTTI_ANY_RANK)
+        t->conf.source = t->call && kind == TT_RECV ? t->call->source : NULL;
+    if ((t->call && t->call->request) || !is_alone(t) || tt_op_would_meet_oneself(t->comm->context, kind, tag))
+        return TUTTI_OK;
     return tt_fail(TUTTI_ERR_INVALID,
                    "%s: rank %d is the calling rank, which has not started the matching %s with tag %u (start one of "
                    "the two with a request first, or both in a group)",
-                   t->name, peer, kind == TT_SEND ? "receive" : "send", tag);
+                   t->name, (int)t->comm->rank, kind == TT_SEND ? "receive" : "send", tag);
 }
 
 static tutti_status run(const char *name, enum tt_coll_kind kind, const void *src, void *dst, size_t count,
@@ -50,8 +63,11 @@ static tutti_status run(const char *name, enum tt_coll_kind kind, const void *sr
         return st;
     if (!tt_attempt_again(&st, kind, src, dst, count, type, TUTTI_SUM, peer, comm, call)) {
         st = tt_attempt_begin(&t, name, kind, comm, call, type);
+        call = st ? NULL : t.call;
         st = st ? st : tt_attempt_finish(&t, prepare_single(&t, kind, src, dst, count, peer));
     }
+    if (!st && kind == TT_RECV && call && call->source && !call->request && peer != TUTTI_ANY_RANK)
+        *call->source = peer;   /* of the others the engine writes it */
     tt_comm_leave(comm);
     return st;
 }

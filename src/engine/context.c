@@ -41,6 +41,14 @@ struct tt_context_peer *tt_context_peer_of(struct tt_context *c, uint32_t rank)
     return cp;
 }
 
+uint32_t tt_context_index_of(const struct tt_context *c, struct tt_context_peer *cp)
+{
+    for (uint32_t i = 0; cp->index == UINT32_MAX && i < c->nranks; i++)
+        if (c->ranks[i] == cp->peer->rank)
+            cp->index = i;
+    return cp->index;
+}
+
 /* Where that counter is in a table, or belongs. */
 static struct tt_tag_counter *place_of(struct tt_tag_counter *tags, uint32_t cap, uint32_t tag, bool is_recv)
 {

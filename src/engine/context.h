@@ -10,6 +10,8 @@
 struct tt_context *tt_context_find(struct tt_engine *e, uint32_t id);
 /* What context c keeps of job rank `rank`, made at first use; NULL without memory. */
 struct tt_context_peer *tt_context_peer_of(struct tt_context *c, uint32_t rank);
+/* The peer's rank in the context; UINT32_MAX if it is not in it. */
+uint32_t tt_context_index_of(const struct tt_context *c, struct tt_context_peer *cp);
 /* The counter of the sends or receives with `tag`, from which the next one's key is made; NULL (logged) without memory.
  * Valid until the next call. find: NULL if there was none of that tag yet. */
 const struct tt_tag_counter *tt_context_counter_find(const struct tt_context_peer *cp, uint32_t tag, bool is_recv);

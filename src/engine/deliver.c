@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/any.h"
 #include "engine/context.h"
 #include "engine/ended.h"
 #include "engine/op.h"
@@ -105,15 +106,6 @@ static bool agrees_to_nudge(struct tt_op *op, uint32_t peer, const void *payload
         return true;            /* it says nothing of sizes */
     memcpy(&msg, payload, sizeof msg);
     return agrees_to_send(op, peer, msg.expects) && agrees_to_receive(op, peer, msg.sends);
-}
-
-/* The peer's rank in the context; UINT32_MAX if it is none of it. */
-static uint32_t index_in(const struct tt_context *c, struct tt_context_peer *cp)
-{
-    for (uint32_t i = 0; cp->index == UINT32_MAX && i < c->nranks; i++)
-        if (c->ranks[i] == cp->peer->rank)
-            cp->index = i;
-    return cp->index;
 }
 
 /* The peer has opened a flow to us; the operation may be over then. PENDING: the memory that it names is not here yet; PROTOCOL: what
@@ -306,7 +298,7 @@ bool tt_op_contradicted(struct tt_op *op)
     for (struct tt_peer *p = c->engine->up; p; p = p->next_up) {
         struct tt_context_peer *cp = tt_sparse_get(&c->peers, p->rank);
 
-        if (cp && op->p2p && index_in(c, cp) != op->conf.coll.root)
+        if (cp && op->p2p && tt_context_index_of(c, cp) != op->conf.coll.root)
             continue;           /* each pair counts for itself */
         for (uint64_t left = cp ? cp->kept : 0; left; left &= left - 1) {
             const struct tt_early *m = &cp->early[__builtin_ctzll(left)];
@@ -314,7 +306,7 @@ bool tt_op_contradicted(struct tt_op *op)
             if (m->opseq != op->seq || tt_is_p2p(m->desc.kind) != op->p2p || (op->p2p && m->desc.kind == op->desc.kind))
                 continue;
             if (!tt_same_desc(&m->desc, &op->desc)) {
-                tt_op_mismatch(op, index_in(c, cp), &m->desc);
+                tt_op_mismatch(op, tt_context_index_of(c, cp), &m->desc);
                 return true;
             }
         }
@@ -327,7 +319,8 @@ bool tt_op_contradicted(struct tt_op *op)
 struct tt_op *tt_op_find(struct tt_context *c, uint32_t from, uint64_t opseq, bool p2p, uint8_t kind)
 {
     for (struct tt_op *op = c->active; op; op = op->next)
-        if (op->seq == opseq && op->p2p == p2p && (!p2p || (op->desc.kind != kind && op->conf.coll.root == from)))
+        if (op->seq == opseq && op->p2p == p2p &&
+            (!p2p || (op->desc.kind != kind && op->conf.coll.root == from && !op->unmatched)))
             return op;
     return NULL;
 }
@@ -430,6 +423,13 @@ static bool has_begun(const struct tt_context_peer *cp, const struct tt_mail *ma
     return t && mail->cell.opseq < tt_tag_key(t);
 }
 
+static bool is_of_operation(const struct tt_mail *mail)
+{
+    if (mail->type == TT_CELL_STARTED)
+        return mail->cell.desc.kind == TT_SEND;
+    return mail->type >= TT_CELL_EAGER && mail->type <= TT_CELL_NUDGE && mail->cell.desc.kind < TT_COLL_KINDS;
+}
+
 static bool deliver_to_context(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *mail)
 {
     struct tt_context *c = tt_context_find(e, mail->cell.context);
@@ -453,13 +453,24 @@ static bool deliver_to_context(struct tt_engine *e, struct tt_peer *p, const str
     cp->eager_out -= mail->credits < cp->eager_out ? mail->credits : cp->eager_out;
     if (mail->type == TT_CELL_CREDIT || atomic_load(&c->status))
         return true;
-    if (mail->type < TT_CELL_EAGER || mail->type > TT_CELL_NUDGE || mail->cell.desc.kind >= TT_COLL_KINDS) {
+    if (mail->type == TT_CELL_RECEIVES_ANY) {
+        tt_any_peer_receives(c, cp);
+        return true;
+    }
+    if (!is_of_operation(mail)) {
         tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank %u sent a message of unknown type %u", p->rank, mail->type);
         return false;
     }
     cp->opens |= mail->type == TT_CELL_READY;
-    index = index_in(c, cp);
+    index = tt_context_index_of(c, cp);
     op = tt_op_find(c, index, mail->cell.opseq, p2p, mail->cell.desc.kind);
+    if (!op && c->receives_any && index != UINT32_MAX && mail->cell.desc.kind == TT_SEND) {
+        if (tt_any_started(c, cp, mail->cell.opseq))
+            return false;
+        if (atomic_load(&c->status))
+            return true;
+        op = tt_op_find(c, index, mail->cell.opseq, p2p, mail->cell.desc.kind);
+    }
     if (op && index != UINT32_MAX) {
         if (!tt_same_desc(&mail->cell.desc, &op->desc))
             tt_op_mismatch(op, index, &mail->cell.desc);
@@ -467,10 +478,12 @@ static bool deliver_to_context(struct tt_engine *e, struct tt_peer *p, const str
             return deliver_eager(op, cp, index, mail);
         else if (mail->type == TT_CELL_READY)
             return deliver_ready(op, index, cp, mail);
-        else
+        else if (mail->type == TT_CELL_NUDGE)
             deliver_nudge(op, index, mail);
         return true;
     }
+    if (mail->type == TT_CELL_STARTED)
+        return true;            /* it is noted */
     if (!p2p && mail->cell.opseq < c->next_seq && !is_waiting(c, mail->cell.opseq)) {
         check_history(c, index, mail);
         return true;

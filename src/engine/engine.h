@@ -218,6 +218,9 @@ struct tt_op_parts {
 #define TT_DYNAMIC_TOTAL_BITS 44u
 #define TT_DYNAMIC_LENGTH_BITS 32u
 
+/* As coll.root of a receive: it is from any rank (any.h). */
+#define TT_ROOT_ANY UINT32_MAX
+
 /* What is to be done. Copied, except the buffers; coll's arrays are copied too. */
 struct tt_op_conf {
     struct tt_coll coll;
@@ -227,6 +230,7 @@ struct tt_op_conf {
     tutti_redop redop;
     uint64_t count;                 /* for the descriptor */
     uint32_t tag;                   /* send and recv */
+    int *source;                    /* recv: the sender's rank is written there when it ends with OK; NULL: nowhere. Not with `kept` */
     struct tt_op_quant quant;
     const void *src;
     void *dst;
@@ -257,7 +261,7 @@ tutti_status tt_op_start(struct tt_context *c, const struct tt_op_conf *conf, st
 /* Starts n operations together; *out is over when all of them are, and has the status of the first one, by index, that failed. Each is checked
  * before: if one cannot be started though others were, the communicator fails as ABORTED, and nothing is left. None of them owns memory. */
 tutti_status tt_op_start_group(struct tt_context *c, const struct tt_op_conf *conf, size_t n, struct tt_op **out);
-/* Whether a send or receive of this rank with itself (coll.root is the context's rank) would end at once, as its counterpart has been started. */
+/* Whether a send to this rank itself, or a receive from it, would end at once, as its counterpart has been started. */
 bool tt_op_would_meet_oneself(struct tt_context *c, enum tt_coll_kind kind, uint32_t tag);
 /* Whether its engine is; one whose context was closed has none any more. */
 bool tt_op_is_inherited(const struct tt_op *op);

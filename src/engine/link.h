@@ -41,13 +41,17 @@
 #define TT_LONG_UNITS 4096u      /* 256 KiB */
 #define TT_MAIL_LONG_BYTES 8192u /* payloads from here on: tt_stores */
 
+/* Grows with each change of the messages that leaves the layout alike. It makes the region longer by a line, so that builds which differ in it refuse
+ * each other as if the layout had changed. */
+#define TT_LINK_REVISION 1u
+
 #define TT_LINK_HEAD 0u
 #define TT_LINK_ARRIVED TT_UNIT
 #define TT_LINK_CREDIT (TT_LINK_ARRIVED + TT_HANDLES * TT_FLOW_BYTES)
 #define TT_LINK_CELLS (TT_LINK_CREDIT + TT_HANDLES * TT_FLOW_BYTES)
 #define TT_LINK_SHORT (TT_LINK_CELLS + TT_CELLS_POSTED * TT_PLACE_POSTED)
 #define TT_LINK_LONG (TT_LINK_SHORT + TT_SHORT_UNITS * TT_UNIT)
-#define TT_LINK_BYTES (TT_LINK_LONG + TT_LONG_UNITS * TT_UNIT)
+#define TT_LINK_BYTES (TT_LINK_LONG + TT_LONG_UNITS * TT_UNIT + TT_LINK_REVISION * TT_UNIT)
 
 _Static_assert((TT_CELLS_MAPPED & (TT_CELLS_MAPPED - 1)) == 0 && (TT_CELLS_POSTED & (TT_CELLS_POSTED - 1)) == 0 &&
                    TT_CELLS_POSTED <= 1u << 15,
@@ -82,7 +86,9 @@ enum tt_cell_type {
     TT_CELL_NUDGE,              /* "I wait for you in this operation"; alltoallv: struct tt_nudge_msg follows */
     TT_CELL_ENDED,              /* "I put nothing more for this context" */
     TT_CELL_GUEST,              /* a message of the guest's: nothing but the payload */
-    TT_CELL_FENCE               /* nothing: what comes behind it speaks of puts before it */
+    TT_CELL_FENCE,              /* nothing: what comes behind it speaks of puts before it */
+    TT_CELL_RECEIVES_ANY,       /* "announce your sends to me in this context": any.h */
+    TT_CELL_STARTED             /* "I have started this send, and wait for you": after a RECEIVES_ANY only */
 };
 
 struct tt_cell {

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "engine/any.h"
 #include "engine/context.h"
 #include "engine/deliver.h"
 #include "engine/op.h"
@@ -18,6 +19,8 @@ void tt_op_meet_oneself(struct tt_op *op)
     struct tt_op *other = tt_op_find(c, c->rank, op->seq, true, op->desc.kind);
     const struct tt_op *send = op->desc.kind == TT_SEND ? op : other, *recv = op->desc.kind == TT_SEND ? other : op;
 
+    if (!other && op->desc.kind == TT_SEND && c->nunmatched)
+        tt_any_match(c, op->conf.tag, tt_sparse_get(&c->peers, c->ranks[c->rank]));     /* which comes here again */
     if (!other)
         return;
     if (!tt_same_desc(&op->desc, &other->desc)) {
@@ -43,6 +46,7 @@ bool tt_op_would_meet_oneself(struct tt_context *c, enum tt_coll_kind kind, uint
 
         would = others && (int32_t)(others->next - (mine ? mine->next : 0)) > 0;
     }
+    would |= kind == TT_SEND && tt_any_awaits(c, tag);
     tt_baton_give(c->engine);
     return would;
 }

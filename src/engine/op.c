@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "engine/any.h"
 #include "engine/context.h"
 #include "engine/deliver.h"
 #include "engine/ended.h"
@@ -201,6 +202,8 @@ void tt_op_end(struct tt_op *op, tutti_status status, const char *why)
         leave_active(op);
         c->engine->nexposed--;
         c->nactive -= !op->p2p;
+        c->nunmatched -= op->unmatched;
+        op->unmatched = false;
         end_nudges(op);
         tt_timers_end(op);
         tt_op_copies_end(op, !status);
@@ -226,6 +229,8 @@ void tt_op_end(struct tt_op *op, tutti_status status, const char *why)
         tt_op_quantized_end(op);
     if (!status)
         tt_op_has_succeeded(op);
+    if (!status && op->conf.source)
+        *op->conf.source = (int)op->conf.coll.root;
     tt_request_complete(op, status);
     if (op->group)
         tt_group_member_over(op);
@@ -363,8 +368,8 @@ bool tt_op_run(struct tt_op *op)
     struct tt_exec *x = &op->exec;
     bool any;
 
-    if (op->oneself)
-        return false;           /* its counterpart does it */
+    if (op->oneself || op->unmatched)
+        return false;           /* its counterpart does it, or the message that matches */
     tt_op_awaken(op);
     if (!x->straight)
         tt_op_look_at_flows(op);
@@ -477,6 +482,29 @@ static void join_active(struct tt_op *op)
     c->engine->nexposed++;
 }
 
+/* Its executor begins. It may end at once. */
+static void begin(struct tt_op *op)
+{
+    set_out(op);
+    tt_timers_begin(op);
+    if (op->oneself)
+        tt_op_meet_oneself(op);
+    else
+        tt_op_contradicted(op);
+}
+
+/* It has no number yet, and its executor nothing to do. */
+static void join_unmatched(struct tt_op *op)
+{
+    op->exec.npeers = 0;
+    op->in_flight = 0;
+    op->began_ns = 0;
+    op->context->nunmatched++;
+    join_active(op);
+    op->retry = false;
+    tt_any_match(op->context, op->conf.tag, NULL);
+}
+
 /* It runs in its turn, after the older ones. */
 static void expose(struct tt_op *op)
 {
@@ -485,13 +513,12 @@ static void expose(struct tt_op *op)
         op->conf.parts->begin(op->conf.parts_arg, &op->conf);
     }
     back_up(op);
+    if (op->unmatched) {
+        join_unmatched(op);
+        return;
+    }
     join_active(op);
-    set_out(op);
-    tt_timers_begin(op);
-    if (op->oneself)
-        tt_op_meet_oneself(op);
-    else
-        tt_op_contradicted(op);
+    begin(op);
 }
 
 static bool may_begin(const struct tt_op *op)
@@ -632,19 +659,13 @@ static bool copy_arrays(struct tt_op *op)
     return true;
 }
 
-static tutti_status assign_key(struct tt_op *op)
+/* Sends and receives have theirs from the counter of their tag. */
+static tutti_status assign_tag_key(struct tt_op *op)
 {
     struct tt_context *c = op->context;
-    struct tt_context_peer *cp;
+    struct tt_context_peer *cp = tt_context_peer_of(c, c->ranks[op->conf.coll.root]);
     struct tt_tag_counter *counter;
 
-    op->p2p = tt_is_p2p((uint8_t)op->conf.coll.kind);
-    if (!op->p2p) {
-        op->seq = c->next_seq;
-        c->next_seq += op->conf.parts ? 2 : 1;
-        return TUTTI_OK;
-    }
-    cp = tt_context_peer_of(c, c->ranks[op->conf.coll.root]);
     if (!cp)
         return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the state of a peer");
     counter = tt_context_counter(cp, op->conf.tag, op->conf.coll.kind == TT_RECV);
@@ -652,7 +673,44 @@ static tutti_status assign_key(struct tt_op *op)
         return TUTTI_ERR_NOMEM;
     op->seq = tt_tag_key(counter);
     counter->next++;
+    counter->untaken -= counter->untaken > 0;
     return TUTTI_OK;
+}
+
+static tutti_status assign_key(struct tt_op *op)
+{
+    struct tt_context *c = op->context;
+
+    op->p2p = tt_is_p2p((uint8_t)op->conf.coll.kind);
+    if (!op->p2p) {
+        op->seq = c->next_seq;
+        c->next_seq += op->conf.parts ? 2 : 1;
+        return TUTTI_OK;
+    }
+    op->unmatched = tt_any_defers(c, &op->conf);
+    if (!op->unmatched)
+        return assign_tag_key(op);
+    op->seq = 0;
+    return op->conf.coll.root == TT_ROOT_ANY ? tt_any_begin(c) : TUTTI_OK;
+}
+
+void tt_op_matched(struct tt_op *op, uint32_t from)
+{
+    struct tt_context *c = op->context;
+
+    op->unmatched = false;
+    c->nunmatched--;
+    op->conf.coll.root = from;
+    op->desc.root = from & 0xffffff;
+    op->oneself = from == c->rank;
+    if (assign_tag_key(op)) {
+        tt_context_fail_here(c, TUTTI_ERR_NOMEM, tutti_last_error(), true);
+        return;
+    }
+    look_afresh(op);
+    begin(op);
+    if (!tt_op_is_over(op))
+        tt_op_run(op);
 }
 
 _Static_assert(TT_COLL_KINDS <= 32 && TUTTI_DTYPE_COUNT <= 16 && TT_MODES <= 8, "they fit a descriptor");
@@ -663,6 +721,15 @@ static uint32_t peers_max_of(const struct tt_op_conf *conf)
                    second = conf->parts ? conf->parts->second->npeers(&conf->coll) : 0;
 
     return n > second ? n : second;
+}
+
+/* It has just begun. */
+static void run_first(struct tt_op *op)
+{
+    if (!tt_op_is_over(op))
+        tt_op_run(op);
+    if (!tt_op_is_over(op) && op->desc.kind == TT_SEND)
+        tt_any_announce(op);
 }
 
 tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *conf, struct tt_op **out)
@@ -694,6 +761,7 @@ tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *con
     op->exposed = false;
     op->group = NULL;
     op->oneself = tt_op_is_with_oneself(c, conf);
+    op->unmatched = op->unannounced = false;
     if (!copy_arrays(op)) {
         st = tt_fail(TUTTI_ERR_NOMEM, "out of memory for the counts of an operation");
         goto put;
@@ -734,8 +802,7 @@ tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *con
     *out = op;
     if (op->p2p || (c->nactive < TT_OPS_EXPOSED && !c->waiting && may_begin(op))) {
         expose(op);
-        if (!tt_op_is_over(op))
-            tt_op_run(op);
+        run_first(op);
         return TUTTI_OK;
     }
     op->next = NULL;
@@ -760,7 +827,7 @@ struct tt_op *tt_op_blank(struct tt_context *c)
     op->context = c;
     op->conf = (struct tt_op_conf){ .owned = NULL };
     op->guarded = c->guarded;
-    op->kept = op->exposed = op->oneself = op->chooses_stores = false;
+    op->kept = op->exposed = op->oneself = op->unmatched = op->unannounced = op->chooses_stores = false;
     op->group = NULL;
     op->why[0] = 0;
     atomic_store_explicit(&op->status, TUTTI_PENDING, memory_order_relaxed);
@@ -799,7 +866,7 @@ static void fall_in(struct tt_op *op)
     if (atomic_load(&op->context->status))
         tt_ops_fail(op->context);
     else if (!tt_op_contradicted(op))
-        tt_op_run(op);
+        run_first(op);
 }
 
 /* Whether there is nothing but this call to look after. Now and then there is, whatever it seems. */
@@ -905,7 +972,7 @@ tutti_status tt_op_again(struct tt_op **kept, const void *src, void *dst, uint32
 
     tt_baton_take(e);
     if (!atomic_load_explicit(&c->status, memory_order_relaxed) &&
-        (op->p2p || (c->nactive < TT_OPS_EXPOSED && !c->waiting))) {
+        (op->p2p ? op->desc.kind == TT_SEND || !c->nunmatched : c->nactive < TT_OPS_EXPOSED && !c->waiting)) {
         const bool at_once = alone(c);
 
         if (take_up(op, src, dst, tag, timeout_ms)) {

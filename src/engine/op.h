@@ -21,6 +21,8 @@ void tt_ops_expose(struct tt_context *c);
 void tt_ops_fail(struct tt_context *c);
 /* Starts one, under the baton; as tt_op_start. */
 tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *conf, struct tt_op **out);
+/* An unmatched receive gets the next message of rank `from` of the context, and begins. The context may have failed afterwards. */
+void tt_op_matched(struct tt_op *op, uint32_t from);
 /* An operation that is nothing yet but a request of c, which the application holds; NULL: no memory. */
 struct tt_op *tt_op_blank(struct tt_context *c);
 /* Ends an exposed or waiting operation. */

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/param.h"
+#include "engine/any.h"
 #include "engine/context.h"
 #include "engine/ended.h"
 #include "engine/op.h"
@@ -266,6 +267,7 @@ static void link_up(struct tt_engine *e, struct tt_wire *w, const struct tt_done
     tt_mailbox_init(&p->mail, &d->link);
     p->next_up = e->up;
     e->up = p;
+    tt_any_connected(e);
 }
 
 /* Reads what a peer has sent; bounded, so that one peer cannot keep the others waiting. */
@@ -426,6 +428,8 @@ bool tt_engine_progress(struct tt_engine *e)
         any |= e->guest->run(e->guest->arg);
     if (e->credit_due)
         pay_credit(e, TT_EAGER_CREDIT / 2);
+    if (e->any_due)
+        tt_any_send_due(e);
     if (e->endings_due)
         tt_tell_ended_again(e);
     e->busy = any;
@@ -494,7 +498,7 @@ static int undisturbed_ms(const struct tt_engine *e, bool first)
         for (const struct tt_op *op = c->awake; op; op = op->next_awake)
             if (op->retry)
                 return NAP_MS;
-    if (e->nunbegun || (e->guest && e->guest->is_stuck(e->guest->arg)))
+    if (e->nunbegun || e->any_due || (e->guest && e->guest->is_stuck(e->guest->arg)))
         return NAP_MS;
     if (e->endings_due)
         return e->endings_nap_ms;

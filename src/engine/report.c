@@ -5,6 +5,7 @@
 #include "algo/algos.h"
 #include "base/names.h"
 #include "base/status.h"
+#include "engine/any.h"
 #include "engine/context.h"
 #include "engine/op.h"
 #include "engine/perform.h"
@@ -32,8 +33,12 @@ const char *tt_op_number(const struct tt_op *op, char out[TT_OP_NUMBER_BYTES])
 
 uint32_t tt_op_waits_for(const struct tt_op *op)
 {
-    const uint32_t r = op->exposed && !op->oneself ? tt_exec_waits_for(&op->exec) : UINT32_MAX;
+    uint32_t r = UINT32_MAX;
 
+    if (op->unmatched && !op->oneself)
+        r = op->conf.coll.root;
+    else if (op->exposed && !op->oneself)
+        r = tt_exec_waits_for(&op->exec);
     return r == UINT32_MAX ? r : op->context->ranks[r];
 }
 
@@ -149,11 +154,15 @@ const char *tt_opdesc_differ_in(const struct tt_opdesc *a, const struct tt_opdes
 
 void tt_op_describe(const struct tt_op *op, char *out, size_t cap)
 {
-    const struct tt_step *t = op->exposed ? tt_exec_at(&op->exec) : NULL;
+    const struct tt_step *t = op->exposed && !op->unmatched ? tt_exec_at(&op->exec) : NULL;
     const uint32_t peer = tt_op_waits_for(op);
     char what[240], step[96] = "completion", whom[48] = "no rank", name[TT_RANK_TEXT_BYTES], number[TT_OP_NUMBER_BYTES];
 
     tt_opdesc_print(&op->desc, what, sizeof what);
+    if (op->unmatched) {
+        tt_any_describe(op, what, out, cap);
+        return;
+    }
     if (!op->exposed) {
         snprintf(out, cap, "%s, %s, not started", what, tt_op_number(op, number));
         return;
@@ -174,7 +183,7 @@ void tt_op_describe(const struct tt_op *op, char *out, size_t cap)
 
 void tt_op_nudge(struct tt_op *op)
 {
-    const uint32_t r = !op->exposed || op->oneself ? UINT32_MAX
+    const uint32_t r = !op->exposed || op->oneself || op->unmatched ? UINT32_MAX
                        : op->p2p                   ? op->conf.coll.root
                                                    : tt_exec_waits_for(&op->exec);
     const int i = r == UINT32_MAX ? -1 : tt_exec_peer_of(&op->exec, r);

@@ -80,6 +80,7 @@ struct tt_early {
 struct tt_tag_counter {
     uint32_t tag, next;
     bool is_recv, used;
+    uint16_t untaken;           /* recv: messages from `next` on that the peer is known to have started (any.h) */
 };
 
 #define TT_EARLY_MAX 64u        /* more than a peer's eager credit, and a ready and a nudge of each of its exposed operations */
@@ -97,6 +98,8 @@ struct tt_context_peer {
     uint16_t nudges;            /* operations that have nudged the peer and have not ended */
     bool opens;                 /* the peer has opened a flow to us: it must hear when the context ends here */
     bool ended;                 /* the context has ended there: it puts nothing more */
+    bool receives_any;          /* the peer receives from any rank: sends to it that wait are announced */
+    bool told_any;              /* the peer knows that we do */
     uint64_t kept;              /* bitmap of the records below that are in use */
     struct tt_early early[TT_EARLY_MAX];
     struct tt_tag_counter *tags;    /* hash table, [tags_cap]: a power of two, or 0; at least half of it is free */
@@ -140,6 +143,9 @@ struct tt_context {
     struct tt_op *waiting, **waiting_end;
     uint32_t nactive, nwaiting; /* collectives */
     uint32_t nkept;             /* messages before their time, of all peers */
+    bool receives_any;          /* this rank has received from any rank (any.h) */
+    uint32_t nunmatched;        /* receives that have no number yet */
+    uint32_t next_source;       /* rank of which the next one takes a message, if there are several */
     struct tt_history history[TT_HISTORY];
     struct tt_copies (*copies)[TT_COPIES_CLASSES];   /* [TT_COLL_KINDS]; NULL: no long message came from this host yet */
     atomic_int status;          /* tutti_status */
@@ -191,6 +197,8 @@ struct tt_op {
     bool second;                /* it is in its second part (tt_op_parts), which has the next seq */
     bool lengths_due;           /* those of its rows are still to be compared: lengths.c */
     bool oneself;               /* a send or receive of this rank with itself: oneself.c */
+    bool unmatched;             /* a receive without a number, which no peer sees: any.h */
+    bool unannounced;           /* a send that could not be announced yet: any.h */
     struct tt_op *group;        /* of which it is a running member: group.c. NULL: of none, or it is over */
     struct tt_op **members;     /* a group: [nmembers], owned; NULL: it is none, or an empty one */
     size_t nmembers, nmembers_running;
@@ -297,6 +305,7 @@ struct tt_engine {
     struct tt_region *allocated[TT_ENGINE_ALLOCATED_MAX];   /* tutti_mem_alloc */
     uint32_t nallocated;
     bool credit_due;            /* some context peer owes credit that had no room to go */
+    bool any_due;               /* something of receives from any rank is still to be sent (any.h) */
     int endings_nap_ms;         /* how long a sleeper sleeps then; grows */
     bool endings_due;           /* some peer is still to be told that a context ended */
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "engine/any.h"
 #include "engine/context.h"
 #include "engine/ended.h"
 #include "engine/op.h"
@@ -175,6 +176,12 @@ static void check_left(struct tt_engine *e)
             const struct tt_peer *p = r == UINT32_MAX ? NULL : tt_peer_get(e, r);
             char who[TT_RANK_TEXT_BYTES], why[128 + REPORT_TEXT_BYTES], told[REPORT_TEXT_BYTES];
 
+            if (tt_any_is_deserted(op)) {
+                tt_context_fail_here(c, TUTTI_ERR_PEER_LOST,
+                                     "all other ranks have closed the communicator, but a receive from any rank is pending",
+                                     true);
+                break;
+            }
             if (!p || !tt_peer_is_gone(e, p))
                 continue;
             snprintf(why, sizeof why, "%s has closed its communicator, but an operation still waits for it%s",
