@@ -368,8 +368,8 @@ TUTTI_API tutti_status tutti_barrier(tutti_comm *comm, const tutti_call *call);
  * order. If several ranks have sent, they take turns. A message matches the receive that was
  * started first among those that accept it, with or without a named peer. Therefore later receives
  * with the same tag wait while such a receive waits. After a rank's first receive from any rank,
- * each longer send to it on this communicator that finds no receive costs one more short message.
- * The tag is then counted for each rank that sends with it.
+ * each long send to it on this communicator costs one more short message, unless its receive is
+ * already there.
  * TIMEOUT: no rank sent. PEER_LOST: a rank of the communicator was lost, which might have been the
  * sender, or all other ranks have closed the communicator.
  * Source: MPI_ANY_SOURCE; MPI 4.0, section 3.5. */

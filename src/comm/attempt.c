@@ -396,8 +396,8 @@ static tutti_status submit(struct tt_attempt *t)
         return st;
     }
     t->conf.owned = own;
-    if (!request && plan->keeps && !tt_attempt_is_with_oneself(t) && t->conf.coll.root != TT_ROOT_ANY && !t->conf.divisor && t->op != TUTTI_PREMUL_SUM &&
-        !t->conf.quant.quant)
+    if (!request && plan->keeps && !tt_attempt_is_with_oneself(t) && t->conf.coll.root != TT_ROOT_ANY &&
+        !t->conf.divisor && t->op != TUTTI_PREMUL_SUM && !t->conf.quant.quant)
         return submit_kept(t, plan);
     if (!request)
         return tt_op_blocking(t->comm->context, &t->conf);

@@ -184,8 +184,8 @@ void tt_op_describe(const struct tt_op *op, char *out, size_t cap)
 void tt_op_nudge(struct tt_op *op)
 {
     const uint32_t r = !op->exposed || op->oneself || op->unmatched ? UINT32_MAX
-                       : op->p2p                   ? op->conf.coll.root
-                                                   : tt_exec_waits_for(&op->exec);
+                       : op->p2p                                    ? op->conf.coll.root
+                                                                    : tt_exec_waits_for(&op->exec);
     const int i = r == UINT32_MAX ? -1 : tt_exec_peer_of(&op->exec, r);
     struct tt_flow *f = i < 0 ? NULL : tt_op_flow(op, (uint16_t)i);
     struct tt_nudge_msg sizes = { 0 };

@@ -177,9 +177,9 @@ static void check_left(struct tt_engine *e)
             char who[TT_RANK_TEXT_BYTES], why[128 + REPORT_TEXT_BYTES], told[REPORT_TEXT_BYTES];
 
             if (tt_any_is_deserted(op)) {
-                tt_context_fail_here(c, TUTTI_ERR_PEER_LOST,
-                                     "all other ranks have closed the communicator, but a receive from any rank is pending",
-                                     true);
+                tt_context_fail_here(
+                    c, TUTTI_ERR_PEER_LOST,
+                    "all other ranks have closed the communicator, but a receive from any rank is pending", true);
                 break;
             }
             if (!p || !tt_peer_is_gone(e, p))

@@ -227,7 +227,7 @@ static void spoil_values(const struct attempts *a)
     }
     if (has & ROOT) {
         SPOILED(a, "rank 3 is out of range: the communicator has 3 ranks", g.root = RANKS);
-        SPOILED(a, "rank -1 is out of range: the communicator has 3 ranks", g.root = -1);
+        SPOILED(a, "rank -2 is out of range: the communicator has 3 ranks", g.root = -2);    /* -1 is TUTTI_ANY_RANK of a receive */
     }
     if (has & P2P && calls[a->which].go != go_group)
         SPOILED(a, "is the calling rank", g.root = (int)a->r->rank);
