@@ -31,7 +31,9 @@ etcd-server     | ci    | a real etcd that coordinators share a journal in
 slurmctld       | ci    | starts ranks under a real srun (with all it needs 3 MB)
 slurmd          | ci    | runs the ranks that srun starts
 slurm-client    | ci    | srun itself
-python3-venv    | ci    | makes the environments of scripts/install-launchers.sh
+python3-venv    | ci    | makes the environments of scripts/install-launchers.sh and scripts/install-python.sh
+python3-dev     | ci    | the headers that the Python package is built with
+g++             | ci    | the Python package is C++
 python3-prometheus-client | ci | reads the metrics of the coordinator as Prometheus does
 qemu-system-x86 | rdma  | the virtual machine that has soft-RoCE devices (scripts/rdma-vm)
 busybox-static  | rdma  | what that machine starts with

@@ -1,0 +1,223 @@
+#include "communicator.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+#include <cstring>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace tutti_core
+{
+
+using Text = std::optional<std::string>;
+
+int64_t timeout_ms(const std::optional<double> &seconds, const char *call)
+{
+    if (!seconds)
+        return 0;
+    if (std::isinf(*seconds) && *seconds > 0)
+        return -1;
+    if (!(*seconds > 0 && *seconds < 1e12))
+        fail(TUTTI_ERR_INVALID, std::string(call) + ": invalid timeout of " + std::to_string(*seconds) +
+                                    " s (must be positive; math.inf means no deadline)");
+    return (int64_t)std::ceil(*seconds * 1e3);
+}
+
+const std::shared_ptr<Handle> &Communicator::handle(const char *call) const
+{
+    if (!handle_)
+        fail(TUTTI_ERR_INVALID, std::string(call) + ": the communicator is destroyed");
+    return handle_;
+}
+
+void Communicator::destroy()
+{
+    if (!handle_)
+        return;
+    if (handle_->calls)
+        fail(TUTTI_ERR_INVALID, "destroy: another thread is in a call on this communicator (abort ends it)");
+    if (handle_.use_count() > 1 && handle_->pending)
+        tutti_comm_abort(handle_->comm); // windows or memory keep it: end what is pending, as destroying would
+    handle_.reset();
+}
+
+// The options of a new communicator, as the C library takes them; the texts stay the caller's.
+static tutti_conf conf_of(const Text &rendezvous, const Text &token, const std::optional<double> &timeout,
+                          const Text &transports, const Text &interfaces, int lanes, bool restore, const Text &security,
+                          const char *call)
+{
+    const auto text = [](const Text &t) { return t ? t->c_str() : nullptr; };
+    tutti_conf conf{};
+
+    conf.size = sizeof conf;
+    conf.rendezvous = text(rendezvous);
+    conf.token = text(token);
+    conf.timeout_ms = timeout_ms(timeout, call);
+    conf.wires = text(transports);
+    conf.interfaces = text(interfaces);
+    conf.lanes = lanes;
+    conf.no_restore = !restore;
+    conf.security = text(security);
+    return conf;
+}
+
+static void create(Communicator *self, std::optional<int> rank, std::optional<int> size, const Text &rendezvous,
+                   std::optional<nb::bytes> id, const Text &token, std::optional<double> timeout, const Text &transports,
+                   const Text &interfaces, int lanes, bool restore, const Text &security)
+{
+    static const char call[] = "Communicator";
+    tutti_conf conf = conf_of(rendezvous, token, timeout, transports, interfaces, lanes, restore, security, call);
+    tutti_comm *comm;
+    tutti_id c_id;
+    tutti_status st;
+
+    if (rank.has_value() != size.has_value())
+        fail(TUTTI_ERR_INVALID, "Communicator: rank and size must be given together");
+    if (size && *size < 1)
+        fail(TUTTI_ERR_INVALID, "Communicator: invalid size " + std::to_string(*size) + ": must be positive");
+    if (id && (!rank || rendezvous || token))
+        fail(TUTTI_ERR_INVALID, "Communicator: id needs rank and size, and replaces rendezvous and token");
+    if (id && id->size() != sizeof c_id.bytes)
+        fail(TUTTI_ERR_INVALID, "Communicator: invalid id of " + std::to_string(id->size()) + " bytes: create_id returns " +
+                                    std::to_string(sizeof c_id.bytes));
+    if (id)
+        memcpy(c_id.bytes, id->data(), sizeof c_id.bytes);
+    conf.nranks = size.value_or(0);
+    conf.rank = rank.value_or(0);
+    {
+        nb::gil_scoped_release release;
+
+        st = id ? tutti_comm_create_id(&comm, &c_id, *size, *rank, &conf) : tutti_comm_create(&comm, &conf);
+    }
+    check(st);
+    new (self) Communicator(comm);
+}
+
+static nb::bytes create_id(const Text &rendezvous, const Text &token, std::optional<double> timeout,
+                           const Text &interfaces)
+{
+    const tutti_conf conf = conf_of(rendezvous, token, timeout, {}, interfaces, 0, true, {}, "create_id");
+    tutti_id id;
+    tutti_status st;
+
+    {
+        nb::gil_scoped_release release;
+
+        st = tutti_id_create(&id, &conf);
+    }
+    check(st);
+    return nb::bytes(id.bytes, sizeof id.bytes);
+}
+
+// A new communicator that f(parent, &out) creates.
+template <class F> static std::unique_ptr<Communicator> derive(Communicator &self, const char *call, F &&f)
+{
+    const std::shared_ptr<Handle> handle = self.handle(call);
+    tutti_comm *out = nullptr;
+
+    run_blocking(*handle, [&](tutti_comm *comm) { return f(comm, &out); });
+    return out ? std::make_unique<Communicator>(out) : nullptr;
+}
+
+static std::unique_ptr<Communicator> split(Communicator &self, std::optional<int> colour, int key)
+{
+    if (colour && *colour < 0)
+        fail(TUTTI_ERR_INVALID, "split: invalid colour " + std::to_string(*colour) + ": must be 0 or more, or None");
+    return derive(self, "split",
+                  [&](tutti_comm *comm, tutti_comm **out) { return tutti_comm_split(comm, colour.value_or(-1), key, out); });
+}
+
+static std::unique_ptr<Communicator> create_group(Communicator &self, const std::vector<int> &ranks, uint32_t tag)
+{
+    return derive(self, "create_group", [&](tutti_comm *comm, tutti_comm **out) {
+        return tutti_comm_create_group(comm, ranks.data(), (int)ranks.size(), tag, out);
+    });
+}
+
+static const char communicator_doc[] =
+    R"(A set of ranks (processes) that communicate. Creating it is collective: it blocks until all ranks have connected.
+
+Communicator() takes rank, size and rendezvous from the environment of `tutti run`, mpirun, srun or torchrun
+(TUTTI_RANK, TUTTI_SIZE, TUTTI_RENDEZVOUS). Without these the process is a single-rank job.
+
+rank, size   this process and the number of ranks; both or neither
+rendezvous   "tcp://host:port", "tcp://[v6]:port" or "file:///path", where rank 0 listens
+id           bytes of create_id, in place of rendezvous and token
+token        shared secret of the job
+timeout      seconds: the deadline of start-up and the default deadline of every call; math.inf: none;
+             None: TUTTI_TIMEOUT_MS, or 300
+transports   allowed ones, e.g. "shm,tcp"; None: TUTTI_WIRES, or all except verbs and ofi
+interfaces   network interfaces, e.g. "eth", "=eth0", "^docker,lo"
+lanes        1 to 16 connections per peer; 0: chosen
+restore      restore in-place input after a failure, at the cost of a copy
+security     "plain", "token" or "certificate"
+
+Arrays of all methods are objects with the buffer protocol or DLPack: NumPy arrays, torch tensors, array.array,
+bytearray, memoryview. They must be C-contiguous and in host memory, and are not copied. NumPy arrays of bfloat16,
+float8_e4m3fn and float8_e5m2 (ml_dtypes) are accepted. Complex numbers are reduced as pairs of floats (sum, avg).
+Types that Tutti cannot reduce are moved as bytes. Counts and displacements are in items, timeouts in seconds.
+
+All ranks call the collectives of a communicator in the same order. One thread at a time may use a communicator;
+other Python threads run while a call blocks. A method whose name begins with "i" returns a Request at once.
+
+Raises: TypeError if an argument is not an array in host memory. InvalidError (a ValueError) for other invalid
+arguments; nothing is started. Else the subclass of tutti.Error of the status; see its `status` and `ranks`.
+
+A context manager: `with tutti.Communicator() as comm:` destroys it at the end.)";
+
+void bind_communicator(nb::module_ &m)
+{
+    nb::class_<Communicator> c(m, "Communicator", communicator_doc);
+
+    c.def("__init__", create, "rank"_a = nb::none(), "size"_a = nb::none(), "rendezvous"_a = nb::none(), nb::kw_only(),
+          "id"_a = nb::none(), "token"_a = nb::none(), "timeout"_a = nb::none(), "transports"_a = nb::none(),
+          "interfaces"_a = nb::none(), "lanes"_a = 0, "restore"_a = true, "security"_a = nb::none());
+    c.def_prop_ro("rank", [](Communicator &self) { return tutti_comm_rank(self.handle("rank")->comm); },
+                  "This process's rank, from 0.");
+    c.def_prop_ro("size", [](Communicator &self) { return tutti_comm_size(self.handle("size")->comm); },
+                  "The number of ranks.");
+    c.def("split", split, "colour"_a.none(), "key"_a = 0,
+          R"(Splits the communicator by colour. Collective. Within a colour, ranks are ordered by key, then by rank.
+
+Returns the new communicator, or None on a rank that passes colour=None.)");
+    c.def("dup", [](Communicator &self) { return derive(self, "dup", tutti_comm_dup); },
+          "Returns a communicator of the same ranks, whose messages never match those of this one. Collective.");
+    c.def("create_group", create_group, "ranks"_a, "tag"_a = 0,
+          R"(Returns a communicator of these ranks, in this order. Collective over these ranks only.
+
+All of them pass the same list and tag. Groups that have a rank in common need different tags, if their ranks may
+create them in a different order.)");
+    c.def("abort", [](Communicator &self) { check(tutti_comm_abort(self.handle("abort")->comm)); },
+          "Ends all calls on all ranks of the communicator with AbortedError. Does not wait. Any thread.");
+    c.def("destroy", &Communicator::destroy,
+          R"(Ends the communicator on this rank. Not collective. Pending requests fail with AbortedError.
+
+Its memory and windows remain valid, and keep its connections until they are gone.)");
+    c.def("check", [](Communicator &self) { check(tutti_comm_status(self.handle("check")->comm)); },
+          "Raises the error that ended the communicator, if one has. Never blocks. Any thread.");
+    c.def_prop_ro("destroyed", &Communicator::is_destroyed, "Whether destroy was called.");
+    c.def("__enter__", [](nb::handle self) { return nb::borrow(self); }, nb::sig("def __enter__(self) -> Communicator"));
+    c.def("__exit__", [](Communicator &self, nb::args) { self.destroy(); },
+          nb::sig("def __exit__(self, *args: object) -> None"));
+    c.def("__repr__", [](Communicator &self) {
+        if (self.is_destroyed())
+            return nb::str("<tutti.Communicator, destroyed>");
+        return nb::str("<tutti.Communicator, rank {} of {}>")
+            .format(tutti_comm_rank(self.handle("")->comm), tutti_comm_size(self.handle("")->comm));
+    });
+    bind_collectives(c);
+    bind_memory(m, c);
+    bind_window(m, c);
+
+    m.def("create_id", create_id, "rendezvous"_a = nb::none(), nb::kw_only(), "token"_a = nb::none(),
+          "timeout"_a = nb::none(), "interfaces"_a = nb::none(),
+          R"(Returns the rendezvous address of a new job as 128 bytes, which the application distributes to all ranks.
+
+This process serves the start-up in the background. It need not become rank 0.)");
+}
+
+} // namespace tutti_core

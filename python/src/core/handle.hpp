@@ -1,0 +1,64 @@
+// A communicator of the C library, shared by the Python objects that need it alive: the Communicator, its memory and
+// its windows. The last one destroys it. All of this under the GIL.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "array.hpp"
+#include "tutti/tutti.h"
+
+namespace tutti_core
+{
+
+// What a call uses until it completes.
+struct Buffers {
+    Array src, dst, feedback;
+    std::vector<size_t> counts[2], displs[2];
+    std::vector<std::unique_ptr<Array>> more; // of a group
+};
+
+// A non-blocking operation that has not completed.
+struct Pending {
+    tutti_request *request = nullptr;
+    Buffers buffers;
+};
+
+class Handle
+{
+  public:
+    explicit Handle(tutti_comm *comm) : comm(comm) {}
+    Handle(const Handle &) = delete;
+    ~Handle();
+
+    // Takes over an operation whose Request is gone, with its buffers, until it completes.
+    void adopt(std::unique_ptr<Pending> pending);
+    // Frees adopted operations that have completed.
+    void reap();
+
+    tutti_comm *const comm;
+    int calls = 0;    // calls in progress, of all threads
+    size_t pending = 0; // operations that have not completed
+
+  private:
+    std::vector<std::unique_ptr<Pending>> adopted_;
+};
+
+// Memory that the buffer protocol exports: of tutti_mem_alloc, or of a window.
+struct Region {
+    Region(std::shared_ptr<Handle> handle, void *data, size_t bytes, bool owned)
+        : handle(std::move(handle)), data(data), bytes(bytes), owned(owned)
+    {
+    }
+    Region(const Region &) = delete;
+    ~Region();
+
+    std::shared_ptr<Handle> handle;
+    void *data; // NULL once freed
+    size_t bytes;
+    bool owned; // by tutti_mem_free
+    size_t exports = 0;
+};
+
+} // namespace tutti_core
