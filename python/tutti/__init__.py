@@ -53,6 +53,4 @@ __all__ = [
 ]
 for _class in [Error, *Error.__subclasses__(), Status]:
     _class.__module__ = "tutti"
-for _name in ("Communicator", "Counter", "Memory", "Recv", "Registration", "Request", "Send", "Window"):
-    globals()[_name].__module__ = "tutti"
-del _class, _name
+del _class

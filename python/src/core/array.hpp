@@ -13,6 +13,12 @@ struct ArrayLike {
     nanobind::handle object;
 };
 
+// A str or None, which is NULL; valid during the call.
+struct OptionalText {
+    const char *text;
+    operator const char *() const { return text; }
+};
+
 enum class Kind : uint8_t {
     number,
     boolean,
@@ -78,6 +84,25 @@ template <> struct type_caster<tutti_core::ArrayLike> {
     }
 
     static handle from_cpp(tutti_core::ArrayLike src, rv_policy, cleanup_list *) noexcept { return src.object.inc_ref(); }
+};
+
+template <> struct type_caster<tutti_core::OptionalText> {
+    NB_TYPE_CASTER(tutti_core::OptionalText, const_name("str"))
+
+    bool from_python(handle src, uint32_t, cleanup_list *) noexcept
+    {
+        value.text = nullptr;
+        if (src.is_none())
+            return true;
+        if (!PyUnicode_Check(src.ptr()))
+            return false;
+        value.text = PyUnicode_AsUTF8(src.ptr());
+        if (!value.text)
+            PyErr_Clear();
+        return value.text;
+    }
+
+    static handle from_cpp(tutti_core::OptionalText, rv_policy, cleanup_list *) noexcept { return none_ref(); }
 };
 
 } // namespace nanobind::detail

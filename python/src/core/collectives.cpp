@@ -204,8 +204,8 @@ template <bool Async> class Call
 // ---- the calls ----
 
 template <bool A>
-static auto allreduce(Communicator &self, ArrayLike src, std::optional<ArrayLike> dst, const char *op, const char *algo,
-                      Seconds timeout, std::optional<double> scale, std::optional<uint64_t> divisor, const char *quant,
+static auto allreduce(Communicator &self, ArrayLike src, std::optional<ArrayLike> dst, const char *op, OptionalText algo,
+                      Seconds timeout, std::optional<double> scale, std::optional<uint64_t> divisor, OptionalText quant,
                       std::optional<ArrayLike> feedback)
 {
     Call<A> call(self, "allreduce", timeout, algo);
@@ -221,8 +221,8 @@ static auto allreduce(Communicator &self, ArrayLike src, std::optional<ArrayLike
 
 template <bool A>
 static auto reduce(Communicator &self, ArrayLike src, std::optional<ArrayLike> dst, const char *op, int root,
-                   const char *algo, Seconds timeout, std::optional<double> scale, std::optional<uint64_t> divisor,
-                   const char *quant, std::optional<ArrayLike> feedback)
+                   OptionalText algo, Seconds timeout, std::optional<double> scale, std::optional<uint64_t> divisor,
+                   OptionalText quant, std::optional<ArrayLike> feedback)
 {
     Call<A> call(self, "reduce", timeout, algo);
     void *out = nullptr;
@@ -240,9 +240,9 @@ static auto reduce(Communicator &self, ArrayLike src, std::optional<ArrayLike> d
 }
 
 template <bool A>
-static auto reduce_scatter(Communicator &self, ArrayLike src, ArrayLike dst, const char *op, const char *algo,
+static auto reduce_scatter(Communicator &self, ArrayLike src, ArrayLike dst, const char *op, OptionalText algo,
                            Seconds timeout, std::optional<double> scale, std::optional<uint64_t> divisor,
-                           const char *quant, std::optional<ArrayLike> feedback)
+                           OptionalText quant, std::optional<ArrayLike> feedback)
 {
     Call<A> call(self, "reduce_scatter", timeout, algo);
 
@@ -260,7 +260,7 @@ static auto reduce_scatter(Communicator &self, ArrayLike src, ArrayLike dst, con
 
 template <bool A>
 static auto reduce_scatterv(Communicator &self, ArrayLike src, ArrayLike dst, const Counts &counts, const char *op,
-                            const char *algo, Seconds timeout, std::optional<double> scale,
+                            OptionalText algo, Seconds timeout, std::optional<double> scale,
                             std::optional<uint64_t> divisor)
 {
     Call<A> call(self, "reduce_scatterv", timeout, algo);
@@ -278,8 +278,8 @@ static auto reduce_scatterv(Communicator &self, ArrayLike src, ArrayLike dst, co
 }
 
 template <bool A>
-static auto allgather(Communicator &self, ArrayLike src, ArrayLike dst, const char *algo, Seconds timeout,
-                      const char *quant, std::optional<ArrayLike> feedback)
+static auto allgather(Communicator &self, ArrayLike src, ArrayLike dst, OptionalText algo, Seconds timeout,
+                      OptionalText quant, std::optional<ArrayLike> feedback)
 {
     Call<A> call(self, "allgather", timeout, algo);
 
@@ -294,7 +294,7 @@ static auto allgather(Communicator &self, ArrayLike src, ArrayLike dst, const ch
 
 template <bool A>
 static auto allgatherv(Communicator &self, ArrayLike src, ArrayLike dst, const Counts &counts,
-                       const std::optional<Counts> &displs, const char *algo, Seconds timeout)
+                       const std::optional<Counts> &displs, OptionalText algo, Seconds timeout)
 {
     Call<A> call(self, "allgatherv", timeout, algo);
 
@@ -311,8 +311,8 @@ static auto allgatherv(Communicator &self, ArrayLike src, ArrayLike dst, const C
 }
 
 template <bool A>
-static auto broadcast(Communicator &self, ArrayLike src, std::optional<ArrayLike> dst, int root, const char *algo,
-                      Seconds timeout, const char *quant, std::optional<ArrayLike> feedback)
+static auto broadcast(Communicator &self, ArrayLike src, std::optional<ArrayLike> dst, int root, OptionalText algo,
+                      Seconds timeout, OptionalText quant, std::optional<ArrayLike> feedback)
 {
     Call<A> call(self, "broadcast", timeout, algo);
     void *out;
@@ -341,7 +341,7 @@ template <bool A> static void *take_root_dst(Call<A> &call, const std::optional<
 }
 
 template <bool A>
-static auto gather(Communicator &self, ArrayLike src, std::optional<ArrayLike> dst, int root, const char *algo,
+static auto gather(Communicator &self, ArrayLike src, std::optional<ArrayLike> dst, int root, OptionalText algo,
                    Seconds timeout)
 {
     Call<A> call(self, "gather", timeout, algo);
@@ -358,7 +358,7 @@ static auto gather(Communicator &self, ArrayLike src, std::optional<ArrayLike> d
 
 template <bool A>
 static auto gatherv(Communicator &self, ArrayLike src, std::optional<ArrayLike> dst, const Counts &counts,
-                    const std::optional<Counts> &displs, int root, const char *algo, Seconds timeout)
+                    const std::optional<Counts> &displs, int root, OptionalText algo, Seconds timeout)
 {
     Call<A> call(self, "gatherv", timeout, algo);
     void *out;
@@ -392,7 +392,7 @@ template <bool A> static const void *take_root_src(Call<A> &call, const std::opt
 }
 
 template <bool A>
-static auto scatter(Communicator &self, std::optional<ArrayLike> src, ArrayLike dst, int root, const char *algo,
+static auto scatter(Communicator &self, std::optional<ArrayLike> src, ArrayLike dst, int root, OptionalText algo,
                     Seconds timeout)
 {
     Call<A> call(self, "scatter", timeout, algo);
@@ -409,7 +409,7 @@ static auto scatter(Communicator &self, std::optional<ArrayLike> src, ArrayLike 
 
 template <bool A>
 static auto scatterv(Communicator &self, std::optional<ArrayLike> src, ArrayLike dst, const Counts &counts,
-                     const std::optional<Counts> &displs, int root, const char *algo, Seconds timeout)
+                     const std::optional<Counts> &displs, int root, OptionalText algo, Seconds timeout)
 {
     Call<A> call(self, "scatterv", timeout, algo);
     const void *in;
@@ -432,7 +432,7 @@ static auto scatterv(Communicator &self, std::optional<ArrayLike> src, ArrayLike
 }
 
 template <bool A>
-static auto alltoall(Communicator &self, ArrayLike src, std::optional<ArrayLike> dst, const char *algo, Seconds timeout)
+static auto alltoall(Communicator &self, ArrayLike src, std::optional<ArrayLike> dst, OptionalText algo, Seconds timeout)
 {
     Call<A> call(self, "alltoall", timeout, algo);
     void *const out = call.in_place(src, dst);
@@ -449,7 +449,7 @@ static auto alltoall(Communicator &self, ArrayLike src, std::optional<ArrayLike>
 template <bool A>
 static auto alltoallv(Communicator &self, ArrayLike src, const Counts &send_counts, ArrayLike dst,
                       const Counts &recv_counts, const std::optional<Counts> &send_displs,
-                      const std::optional<Counts> &recv_displs, const char *algo, Seconds timeout)
+                      const std::optional<Counts> &recv_displs, OptionalText algo, Seconds timeout)
 {
     Call<A> call(self, "alltoallv", timeout, algo);
     Buffers &b = call.buffers();
@@ -467,7 +467,7 @@ static auto alltoallv(Communicator &self, ArrayLike src, const Counts &send_coun
     });
 }
 
-template <bool A> static auto barrier(Communicator &self, const char *algo, Seconds timeout)
+template <bool A> static auto barrier(Communicator &self, OptionalText algo, Seconds timeout)
 {
     Call<A> call(self, "barrier", timeout, algo);
 
@@ -553,9 +553,9 @@ timeout         seconds; None: the communicator's; math.inf: none)";
     } while (0)
 
 #define REDUCTION                                                                                                         \
-    nb::kw_only(), "algo"_a.none() = nb::none(), "timeout"_a = nb::none(), "scale"_a = nb::none(), "divisor"_a = nb::none()
-#define MOVING nb::kw_only(), "algo"_a.none() = nb::none(), "timeout"_a = nb::none()
-#define QUANT "quant"_a.none() = nb::none(), "error_feedback"_a = nb::none()
+    nb::kw_only(), "algo"_a = nb::none(), "timeout"_a = nb::none(), "scale"_a = nb::none(), "divisor"_a = nb::none()
+#define MOVING nb::kw_only(), "algo"_a = nb::none(), "timeout"_a = nb::none()
+#define QUANT "quant"_a = nb::none(), "error_feedback"_a = nb::none()
 
 static void bind_reductions(nb::class_<Communicator> &c)
 {

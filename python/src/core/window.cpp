@@ -250,7 +250,7 @@ class Transfer
     std::vector<std::unique_ptr<Array>> arrays_;
 };
 
-static bool put(Window &self, int rank, size_t offset, ArrayLike src, const char *signal, uint64_t value,
+static bool put(Window &self, int rank, size_t offset, ArrayLike src, OptionalText signal, uint64_t value,
                 size_t signal_offset, Window *signal_window, Counter *counter, bool block, Seconds timeout)
 {
     Transfer t(self, "put", counter, timeout);
@@ -275,7 +275,7 @@ static void get(Window &self, int rank, size_t offset, ArrayLike dst, Counter *c
     });
 }
 
-static bool put_rows(Window &self, int rank, size_t offset, ArrayLike src, size_t stride, const char *signal,
+static bool put_rows(Window &self, int rank, size_t offset, ArrayLike src, size_t stride, OptionalText signal,
                      uint64_t value, size_t signal_offset, Window *signal_window, Counter *counter, bool block,
                      Seconds timeout)
 {
@@ -291,7 +291,7 @@ static bool put_rows(Window &self, int rank, size_t offset, ArrayLike src, size_
     });
 }
 
-static bool put_pieces(Window &self, int rank, nb::iterable pieces, const char *signal, uint64_t value,
+static bool put_pieces(Window &self, int rank, nb::iterable pieces, OptionalText signal, uint64_t value,
                        size_t signal_offset, Window *signal_window, Counter *counter, bool block, Seconds timeout)
 {
     Transfer t(self, "put_pieces", counter, timeout);
@@ -438,8 +438,8 @@ timeout         seconds; None: the communicator's; math.inf: none
 Without a counter it blocks until src may be changed again.)";
 
 #define PUT_OPTIONS                                                                                                      \
-    nb::kw_only(), "signal"_a.none() = nb::none(), "value"_a = 1, "signal_offset"_a = 0,                                 \
-        "signal_window"_a.none() = nb::none(), "counter"_a.none() = nb::none(), "block"_a = true, "timeout"_a = nb::none()
+    nb::kw_only(), "signal"_a = nb::none(), "value"_a = 1, "signal_offset"_a = 0,                                 \
+        "signal_window"_a = nb::none(), "counter"_a = nb::none(), "block"_a = true, "timeout"_a = nb::none()
 
 static void bind_transfers(nb::class_<Window> &c)
 {
@@ -450,7 +450,7 @@ static void bind_transfers(nb::class_<Window> &c)
 Rows must be contiguous, but may be apart in src, e.g. a slice of columns. One signal, after all rows.)");
     c.def("put_pieces", put_pieces, "rank"_a, "pieces"_a, PUT_OPTIONS,
           "Puts pieces, a list of (offset, src), as one put with one signal. The rest as in put.");
-    c.def("get", get, "rank"_a, "offset"_a, "dst"_a, nb::kw_only(), "counter"_a.none() = nb::none(), "timeout"_a = nb::none(),
+    c.def("get", get, "rank"_a, "offset"_a, "dst"_a, nb::kw_only(), "counter"_a = nb::none(), "timeout"_a = nb::none(),
           R"(Gets the bytes of dst from the window of `rank` at `offset`.
 
 With a counter it does not block, and the counter grows by 1 when dst is complete. timeout: seconds.)");
