@@ -184,6 +184,17 @@ static const dlpack::ExchangeApi *exchange_api(PyTypeObject *type)
     return api;
 }
 
+// The first line of the error that a producer has set, which is cleared.
+[[noreturn]] static void throw_unusable(nb::python_error &e)
+{
+    const std::string message = nb::str(e.value()).c_str();
+
+    if (!e.matches(PyExc_Exception))
+        throw e;
+    throw Unusable{ "cannot be exported by DLPack: " + message.substr(0, message.find('\n')) };
+}
+
+// The exchange API of the object's type, which calls no Python. False: the type has none.
 bool Array::take_exchange(nb::handle object, Layout &layout, bool hold)
 {
     const dlpack::ExchangeApi *api = exchange_api(Py_TYPE(object.ptr()));
@@ -194,12 +205,16 @@ bool Array::take_exchange(nb::handle object, Layout &layout, bool hold)
     if (!api)
         return false;
     if (!hold && api->tensor_of_object) {
-        if (api->tensor_of_object(object.ptr(), &lent))
-            throw nb::python_error();
+        if (api->tensor_of_object(object.ptr(), &lent)) {
+            nb::python_error e;
+            throw_unusable(e);
+        }
         object_ = object.inc_ref().ptr();
     } else {
-        if (api->managed_of_object(object.ptr(), &managed))
-            throw nb::python_error();
+        if (api->managed_of_object(object.ptr(), &managed)) {
+            nb::python_error e;
+            throw_unusable(e);
+        }
         versioned_ = managed;
         t = &managed->tensor;
         layout.read_only = managed->flags & dlpack::READ_ONLY;
@@ -243,11 +258,9 @@ bool Array::take_dlpack(nb::handle object, Layout &layout)
     try {
         capsule = dlpack_capsule(object);
     } catch (nb::python_error &e) {
-        if (!e.matches(PyExc_Exception))
-            throw;
-        if (nb::hasattr(object, "__array_interface__"))
+        if (e.matches(PyExc_Exception) && nb::hasattr(object, "__array_interface__"))
             return false;
-        throw Unusable{ "cannot be exported by DLPack: " + std::string(nb::str(e.value()).c_str()) };
+        throw_unusable(e);
     }
     if (!capsule.is_valid())
         return false;
