@@ -1,5 +1,6 @@
 #include "array.hpp"
 
+#include <cstring>
 #include <string>
 #include <unordered_map>
 
@@ -60,6 +61,18 @@ static void set_complex(tutti_dtype &type, Kind &kind, size_t bytes)
     kind = Kind::complex;
 }
 
+// References to Python objects and pointers mean nothing to another process. Names of fields stand between colons.
+static void refuse_pointers(const char *format)
+{
+    bool in_name = false;
+
+    for (const char *f = format; f && *f; f++) {
+        in_name ^= *f == ':';
+        if (!in_name && strchr("O&PX", *f))
+            throw Unusable{ "has pointers (format \"" + std::string(format) + "\"), which are valid in one process only" };
+    }
+}
+
 // By a format of the struct module. Others than numbers in this machine's byte order stay opaque.
 static void set_format(tutti_dtype &type, Kind &kind, const char *format, size_t bytes)
 {
@@ -104,6 +117,7 @@ static void set_dlpack(tutti_dtype &type, Kind &kind, const dlpack::Tensor &t)
         throw Unusable{ "has items of " + std::to_string(t.bits) + " bits x " + std::to_string(t.lanes) +
                         ", which are not whole bytes" };
     switch (t.code) {
+    case dlpack::OPAQUE: throw Unusable{ "has opaque handles, which are valid in one process only" };
     case dlpack::INT: set_int(type, kind, true, bytes); break;
     case dlpack::UINT: set_int(type, kind, false, bytes); break;
     case dlpack::FLOAT: set_float(type, kind, bytes); break;
@@ -146,6 +160,7 @@ bool Array::take_buffer(nb::handle object, Layout &layout)
     layout.strides = (const int64_t *)view_.strides;
     layout.item_bytes = (size_t)view_.itemsize;
     layout.read_only = view_.readonly;
+    refuse_pointers(view_.format);
     set_format(layout.type, layout.kind, view_.format, layout.item_bytes);
     return true;
 }

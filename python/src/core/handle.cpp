@@ -34,7 +34,7 @@ void Handle::reap()
 
 Region::~Region()
 {
-    if (owned && data)
+    if (owned && !freed)
         tutti_mem_free(handle->comm, data);
 }
 

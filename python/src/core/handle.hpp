@@ -53,11 +53,18 @@ struct Region {
     }
     Region(const Region &) = delete;
     ~Region();
+    void set_freed()
+    {
+        freed = true;
+        data = nullptr;
+        bytes = 0;
+    }
 
     std::shared_ptr<Handle> handle;
-    void *data; // NULL once freed
-    size_t bytes;
-    bool owned; // by tutti_mem_free
+    void *data;
+    size_t bytes; // 0 once freed
+    bool owned;   // by tutti_mem_free
+    bool freed = false;
     size_t exports = 0;
 };
 

@@ -17,7 +17,7 @@ static int get_buffer(PyObject *self, Py_buffer *view, int flags)
 {
     Region &region = *nb::inst_ptr<Memory>(self)->region;
 
-    if (!region.data && region.bytes) {
+    if (region.freed) {
         PyErr_SetString(PyExc_BufferError, "the memory is freed");
         view->obj = nullptr;
         return -1;
@@ -59,13 +59,12 @@ static void free_memory(Memory &self)
 
     if (!region.owned)
         fail(TUTTI_ERR_INVALID, "free: the memory belongs to a window");
-    if (!region.data)
+    if (region.freed)
         return;
     if (region.exports)
         throw nb::buffer_error(("free: " + std::to_string(region.exports) + " arrays use the memory").c_str());
     check(tutti_mem_free(region.handle->comm, region.data));
-    region.data = nullptr;
-    region.bytes = 0;
+    region.set_freed();
 }
 
 // tutti.Registration: memory of an array, registered until it is ended.

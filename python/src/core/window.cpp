@@ -128,13 +128,10 @@ void Window::free()
 
     std::unique_ptr<Open> o = std::move(open_);
 
-    o->memory->data = nullptr;
-    o->memory->bytes = 0;
+    o->memory->set_freed();
     for (const auto &peer : o->peers)
-        if (peer) {
-            peer->data = nullptr;
-            peer->bytes = 0;
-        }
+        if (peer)
+            peer->set_freed();
     {
         nb::gil_scoped_release release;
 

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Communicators and requests of the Python package: their lives, errors, threads."""
+
+import package
+
+import builtins
+import gc
+import os
+import subprocess
+import sys
+import threading
+import unittest
+
+import numpy as np
+
+import tutti
+
+
+@package.ranks(3)
+def communicators_derive_from_others(comm):
+    n, r = comm.size, comm.rank
+    assert repr(comm) == f"<tutti.Communicator, rank {r} of {n}>"
+    with comm.dup() as other:
+        assert (other.rank, other.size) == (r, n)
+    part = comm.split(0 if r < 2 else None, key=-r)
+    assert (part is None) == (r == 2)
+    if part:
+        assert (part.rank, part.size) == (1 - r, 2)
+    if r != 1:
+        group = comm.create_group([2, 0], tag=5)
+        assert (group.rank, group.size) == (0 if r == 2 else 1, 2)
+        x = np.array([r])
+        group.allreduce(x)
+        assert x[0] == 2
+        group.destroy()
+    package.raises(tutti.InvalidError, comm.create_group, [])
+    package.raises(tutti.InvalidError, comm.split, -1)
+
+
+@package.ranks(2)
+def a_destroyed_communicator_is_refused(comm):
+    part = comm.dup()
+    pending = part.irecv(np.zeros(3), 1 - comm.rank)
+    assert not pending.done and not pending.test() and "pending" in repr(pending)
+    comm.barrier()
+    part.destroy()
+    part.destroy()
+    assert part.destroyed and "destroyed" in repr(part)
+    for call in (part.barrier, part.dup, part.check, part.abort, lambda: part.rank, lambda: part.alloc(1), lambda: part.window(1)):
+        package.raises(tutti.InvalidError, call)
+    e = package.raises(tutti.Error, pending.wait)
+    assert isinstance(e, (tutti.AbortedError, tutti.PeerLostError)), e
+    package.raises(type(e), pending.wait)       # again the same
+    assert pending.done
+
+
+@package.ranks(2)
+def requests_may_be_dropped(comm):
+    other = 1 - comm.rank
+    x = np.full(100000, comm.rank, np.int64)
+    y = np.zeros(100000, np.int64)
+    comm.irecv(y, other)
+    comm.isend(x, other)
+    gc.collect()
+    comm.barrier()
+    comm.ibarrier()
+    comm.ibarrier().wait()
+    part = comm.dup()
+    part.irecv(np.zeros(3), other)      # never matched
+    del part
+    gc.collect()
+    comm.barrier()
+
+
+@package.ranks(2)
+def requests_complete_in_any_order(comm):
+    other = 1 - comm.rank
+    package.raises(tutti.InvalidError, tutti.wait_any, [])
+    got = [np.zeros(1) for _ in range(3)]
+    requests = [comm.irecv(got[i], other, tag=i) for i in range(3)]
+    package.raises(tutti.InvalidError, tutti.wait_any, [requests[0], requests[0]])
+    comm.send(np.ones(1), other, tag=1)
+    assert tutti.wait_any(requests) == 1
+    assert requests[1].done and tutti.wait_any(requests[1:]) == 0
+    for tag in (0, 2):
+        comm.send(np.ones(1), other, tag=tag)
+    tutti.wait_all(requests)
+    tutti.wait_all(requests)
+    tutti.wait_all([])
+    assert all(x[0] == 1 for x in got)
+
+
+@package.ranks(2)
+def errors_carry_status_ranks_and_message(comm):
+    x = np.zeros(4)
+    comm1 = comm.dup()
+    if comm.rank == 0:
+        e = package.raises(tutti.TimeoutError, comm1.recv, x, 1, timeout=0.05, tag=9)
+        assert e.status == tutti.Status.TIMEOUT and 1 in e.ranks and isinstance(e, builtins.TimeoutError), (e, e.ranks)
+    comm2 = comm.dup()
+    e = package.raises(tutti.MismatchError, comm2.allreduce, x[:comm.rank + 1])
+    assert e.status is tutti.Status.MISMATCH and set(e.ranks) == {0, 1}, (e, e.ranks)
+    package.raises(tutti.Error, comm2.check)
+    comm3 = comm.dup()
+    if comm.rank == 0:
+        comm3.abort()
+    package.raises(tutti.AbortedError, comm3.recv, x, 1 - comm.rank)
+    comm4 = comm.dup()
+    if comm.rank == 1:
+        comm4.destroy()
+    else:
+        e = package.raises(tutti.PeerLostError, comm4.recv, x, 1)
+        assert 1 in e.ranks and isinstance(e, ConnectionError), e
+    comm.barrier()
+
+
+@package.ranks(2)
+def other_threads_run_while_a_call_blocks(comm):
+    """The receiver sends, in another thread, what its blocked call waits for."""
+    mine = comm.dup()
+    x = np.zeros(1)
+    if comm.rank == 0:
+        thread = threading.Thread(target=lambda: comm.send(np.ones(1), 1))
+        entered = threading.Event()
+
+        def second():
+            entered.wait()
+            while True:         # refused while the first thread is in its call; nothing else can happen before
+                try:
+                    mine.destroy()
+                except tutti.InvalidError as e:
+                    assert "another thread" in str(e)
+                    break
+            thread.start()
+
+        helper = threading.Thread(target=second)
+        helper.start()
+        entered.set()
+        mine.recv(x, 1)
+        helper.join()
+        thread.join()
+        assert x[0] == 1
+    else:
+        comm.recv(x, 0)
+        mine.send(x, 0)
+    comm.barrier()
+
+
+@package.ranks(2)
+def an_id_starts_a_job(comm):
+    id_bytes = bytearray(tutti.create_id() if comm.rank == 1 else 128)
+    comm.broadcast(id_bytes, root=1)
+    with tutti.Communicator(1 - comm.rank, 2, id=bytes(id_bytes), timeout=60) as other:
+        assert (other.rank, other.size) == (1 - comm.rank, 2)
+        other.barrier()
+    for arguments in ({"rank": 1}, {"size": 2}, {"rank": 0, "size": 0}, {"id": bytes(128)}, {"rank": 0, "size": 1, "id": b"short"},
+                      {"timeout": 0}, {"timeout": float("nan")}, {"timeout": -1}):
+        package.raises(tutti.InvalidError, tutti.Communicator, **arguments)
+
+
+class Alone(unittest.TestCase):
+    def test_ranks_of_a_message(self):
+        for text, want in (("rank 3 died", (3,)), ("ranks 1, 2 and 5 are missing, see rank 2", (1, 2, 5)), ("no rank", ()),
+                           ("ranks 4 to 6 and 9", (4, 5, 6, 9)), ("4 ranks", ()), ("ranks 0 and 1: rank 1 of 4", (0, 1))):
+            self.assertEqual(tutti.Error(text).ranks, want, text)
+
+    def test_each_status_has_its_class(self):
+        classes = tutti.Error.__subclasses__()
+        self.assertEqual(sorted(c.status for c in classes), sorted(tutti.Status))
+        for c in classes:
+            self.assertTrue(issubclass(c, tutti.Error))
+            self.assertIs(getattr(tutti, c.__name__), c)
+            self.assertTrue(c.__doc__)
+
+    def test_a_process_may_end_with_everything_open(self):
+        """No call, no crash and no message at exit, whatever is alive; objects in cycles and in globals."""
+        code = ("import tutti, numpy as np; c = tutti.Communicator(); m = c.alloc(100); a = np.frombuffer(m, np.uint8)\n"
+                "r = c.irecv(np.zeros(3), 0); x = [c.dup()]; x.append(x); k = c.register(np.zeros(5))\n")
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60,
+                              env={k: v for k, v in os.environ.items() if k not in ("TUTTI_RANK", "TUTTI_SIZE")})
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+
+package.main()
