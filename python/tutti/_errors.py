@@ -25,8 +25,8 @@ class Status(enum.IntEnum):
 _RANKS = re.compile(r"\branks? (\d+(?:(?:, | and | to |-|\.\.)(?:rank )?\d+)*)")
 
 
-def _ranks_of(message):
-    found = {}      # a set in order
+def _ranks_of(message: str) -> "tuple[int, ...]":
+    found: "dict[int, None]" = {}        # a set in order
     for numbers in _RANKS.findall(message):
         for part in re.split(r", | and ", numbers.replace("rank ", "")):
             first, *last = re.split(r" to |-|\.\.", part)
@@ -38,11 +38,11 @@ def _ranks_of(message):
 class Error(Exception):
     """A call of Tutti failed. The message is "what failed: cause (hint)" and names ranks, sizes and addresses."""
 
-    status = None
+    status: "Status | None" = None
     """The Status of the subclass."""
 
     @property
-    def ranks(self):
+    def ranks(self) -> "tuple[int, ...]":
         """The ranks that the message names, in its order; () if it names none."""
         return _ranks_of(str(self))
 

@@ -506,7 +506,7 @@ struct Part {
 struct Send : Part {};
 struct Recv : Part {};
 
-template <bool A> static auto group(Communicator &self, nb::iterable parts, Seconds timeout)
+template <bool A> static auto group(Communicator &self, nb::typed<nb::iterable, nb::object> parts, Seconds timeout)
 {
     Call<A> call(self, "group", timeout);
     std::vector<tutti_p2p> ops;

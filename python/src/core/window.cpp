@@ -288,7 +288,7 @@ static bool put_rows(Window &self, int rank, size_t offset, ArrayLike src, size_
     });
 }
 
-static bool put_pieces(Window &self, int rank, nb::iterable pieces, OptionalText signal, uint64_t value,
+static bool put_pieces(Window &self, int rank, nb::typed<nb::iterable, nb::object> pieces, OptionalText signal, uint64_t value,
                        size_t signal_offset, Window *signal_window, Counter *counter, bool block, Seconds timeout)
 {
     Transfer t(self, "put_pieces", counter, timeout);
