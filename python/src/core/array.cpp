@@ -69,7 +69,8 @@ static void refuse_pointers(const char *format)
     for (const char *f = format; f && *f; f++) {
         in_name ^= *f == ':';
         if (!in_name && strchr("O&PX", *f))
-            throw Unusable{ "has pointers (format \"" + std::string(format) + "\"), which are valid in one process only" };
+            throw Unusable{ "has pointers (format \"" + std::string(format) +
+                            "\"), which are valid in one process only" };
     }
 }
 
@@ -88,16 +89,30 @@ static void set_format(tutti_dtype &type, Kind &kind, const char *format, size_t
     if (!f[0] || f[1])
         return;
     switch (*f) {
-    case 'b': case 'h': case 'i': case 'l': case 'q': case 'n':
+    case 'b':
+    case 'h':
+    case 'i':
+    case 'l':
+    case 'q':
+    case 'n':
         set_int(type, kind, true, bytes);
         break;
-    case 'B': case 'H': case 'I': case 'L': case 'Q': case 'N': case 'c':
+    case 'B':
+    case 'H':
+    case 'I':
+    case 'L':
+    case 'Q':
+    case 'N':
+    case 'c':
         set_int(type, kind, false, bytes);
         break;
-    case 'e': case 'f': case 'd':
+    case 'e':
+    case 'f':
+    case 'd':
         set_float(type, kind, bytes);
         break;
-    case 'F': case 'D':
+    case 'F':
+    case 'D':
         set_complex(type, kind, bytes);
         break;
     case '?':
@@ -117,11 +132,20 @@ static void set_dlpack(tutti_dtype &type, Kind &kind, const dlpack::Tensor &t)
         throw Unusable{ "has items of " + std::to_string(t.bits) + " bits x " + std::to_string(t.lanes) +
                         ", which are not whole bytes" };
     switch (t.code) {
-    case dlpack::OPAQUE: throw Unusable{ "has opaque handles, which are valid in one process only" };
-    case dlpack::INT: set_int(type, kind, true, bytes); break;
-    case dlpack::UINT: set_int(type, kind, false, bytes); break;
-    case dlpack::FLOAT: set_float(type, kind, bytes); break;
-    case dlpack::COMPLEX: set_complex(type, kind, bytes); break;
+    case dlpack::OPAQUE:
+        throw Unusable{ "has opaque handles, which are valid in one process only" };
+    case dlpack::INT:
+        set_int(type, kind, true, bytes);
+        break;
+    case dlpack::UINT:
+        set_int(type, kind, false, bytes);
+        break;
+    case dlpack::FLOAT:
+        set_float(type, kind, bytes);
+        break;
+    case dlpack::COMPLEX:
+        set_complex(type, kind, bytes);
+        break;
     case dlpack::BOOL:
         type = TUTTI_U8;
         kind = bytes == 1 ? Kind::boolean : Kind::opaque;
@@ -135,7 +159,8 @@ static void set_dlpack(tutti_dtype &type, Kind &kind, const dlpack::Tensor &t)
         type = t.code == dlpack::F8_E5M2 ? TUTTI_F8E5M2 : TUTTI_F8E4M3;
         kind = bytes == 1 ? Kind::number : Kind::opaque;
         break;
-    default: break;
+    default:
+        break;
     }
 }
 
@@ -373,7 +398,8 @@ void Array::find(nb::handle object, Layout &layout, const char *call, const char
         release();
         throw nb::type_error((where + e.why).c_str());
     }
-    throw nb::type_error((where + "must be an array in host memory (an object with the buffer protocol or DLPack), not " +
+    throw nb::type_error((where +
+                          "must be an array in host memory (an object with the buffer protocol or DLPack), not " +
                           Py_TYPE(object.ptr())->tp_name)
                              .c_str());
 }
@@ -398,11 +424,13 @@ void Array::take(ArrayLike object, const char *call, const char *name, bool writ
 
     find(object.object, layout, call, name, hold);
     if (!is_contiguous(layout.shape, layout.strides, layout.ndim, (int64_t)(layout.item_bytes / layout.stride_unit))) {
-        const std::string shape = dims_text(layout.shape, layout.ndim), strides = dims_text(layout.strides, layout.ndim);
+        const std::string shape = dims_text(layout.shape, layout.ndim),
+                          strides = dims_text(layout.strides, layout.ndim);
 
         release();
-        fail(TUTTI_ERR_INVALID, std::string(call) + ": " + name + " is not C-contiguous: shape " + shape + ", strides " +
-                                    strides + " (copy it with numpy.ascontiguousarray or .contiguous())");
+        fail(TUTTI_ERR_INVALID, std::string(call) + ": " + name + " is not C-contiguous: shape " + shape +
+                                    ", strides " + strides +
+                                    " (copy it with numpy.ascontiguousarray or .contiguous())");
     }
     if (writable && layout.read_only) {
         release();

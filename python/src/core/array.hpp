@@ -16,7 +16,10 @@ struct ArrayLike {
 // A str or None, which is NULL; valid during the call.
 struct OptionalText {
     const char *text;
-    operator const char *() const { return text; }
+    operator const char *() const
+    {
+        return text;
+    }
 };
 
 enum class Kind : uint8_t {
@@ -34,7 +37,10 @@ class Array
     Array() = default;
     Array(const Array &) = delete;
     Array &operator=(const Array &) = delete;
-    ~Array() { release(); }
+    ~Array()
+    {
+        release();
+    }
 
     // Takes the memory of `object`, which must be C-contiguous and, if `writable`, not read-only. `call` and `name`
     // (of the argument) are for messages. With `hold` the memory stays valid after the calling method has returned.
@@ -83,7 +89,10 @@ template <> struct type_caster<tutti_core::ArrayLike> {
         return !src.is_none();
     }
 
-    static handle from_cpp(tutti_core::ArrayLike src, rv_policy, cleanup_list *) noexcept { return src.object.inc_ref(); }
+    static handle from_cpp(tutti_core::ArrayLike src, rv_policy, cleanup_list *) noexcept
+    {
+        return src.object.inc_ref();
+    }
 };
 
 template <> struct type_caster<tutti_core::OptionalText> {
@@ -102,7 +111,10 @@ template <> struct type_caster<tutti_core::OptionalText> {
         return value.text;
     }
 
-    static handle from_cpp(tutti_core::OptionalText, rv_policy, cleanup_list *) noexcept { return none_ref(); }
+    static handle from_cpp(tutti_core::OptionalText, rv_policy, cleanup_list *) noexcept
+    {
+        return none_ref();
+    }
 };
 
 } // namespace nanobind::detail

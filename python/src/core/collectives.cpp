@@ -56,8 +56,8 @@ static tutti_quant quant_of(const char *name, const char *call)
 static void expect(const Array &a, const char *name, size_t items, const Array &like, const char *call)
 {
     if (a.type != like.type || a.units != like.units || a.kind != like.kind)
-        throw nb::type_error((std::string(call) + ": " + name + " has another type than src: " + tutti_dtype_name(a.type) +
-                              " and " + tutti_dtype_name(like.type))
+        throw nb::type_error((std::string(call) + ": " + name + " has another type than src: " +
+                              tutti_dtype_name(a.type) + " and " + tutti_dtype_name(like.type))
                                  .c_str());
     if (a.count != items * a.units)
         fail(TUTTI_ERR_INVALID, std::string(call) + ": " + name + " has " + std::to_string(a.count / a.units) +
@@ -80,19 +80,19 @@ static void expect_pieces(const Array &a, const char *name, const Counts &counts
     const std::string where = std::string(call) + ": ";
 
     if (counts.size() != (size_t)nranks || (displs && displs->size() != (size_t)nranks))
-        fail(TUTTI_ERR_INVALID, where + "counts and displacements must have one entry per rank (" +
-                                    std::to_string(nranks) + ")");
+        fail(TUTTI_ERR_INVALID,
+             where + "counts and displacements must have one entry per rank (" + std::to_string(nranks) + ")");
     for (size_t r = 0; displs && r < counts.size(); r++) {
         const size_t items = a.count / a.units;
 
         if ((*displs)[r] > items || counts[r] > items - (*displs)[r])
-            fail(TUTTI_ERR_INVALID, where + "the piece of rank " + std::to_string(r) + " (" + std::to_string(counts[r]) +
-                                        " items at " + std::to_string((*displs)[r]) + ") is outside " + name + " of " +
-                                        std::to_string(items) + " items");
+            fail(TUTTI_ERR_INVALID, where + "the piece of rank " + std::to_string(r) + " (" +
+                                        std::to_string(counts[r]) + " items at " + std::to_string((*displs)[r]) +
+                                        ") is outside " + name + " of " + std::to_string(items) + " items");
     }
     if (!displs && sum_of(counts) * a.units != a.count)
-        fail(TUTTI_ERR_INVALID, where + name + " has " + std::to_string(a.count / a.units) + " items, but counts add up to " +
-                                    std::to_string(sum_of(counts)));
+        fail(TUTTI_ERR_INVALID, where + name + " has " + std::to_string(a.count / a.units) +
+                                    " items, but counts add up to " + std::to_string(sum_of(counts)));
 }
 
 // The entries in elements of the C library.
@@ -128,12 +128,27 @@ template <bool Async> class Call
         rank = tutti_comm_rank(handle_->comm);
     }
 
-    Buffers &buffers() { return own_.buffers(); }
-    Array &src() { return buffers().src; }
-    Array &dst() { return buffers().dst; }
+    Buffers &buffers()
+    {
+        return own_.buffers();
+    }
+    Array &src()
+    {
+        return buffers().src;
+    }
+    Array &dst()
+    {
+        return buffers().dst;
+    }
 
-    void take_src(ArrayLike array, bool writable = false) { src().take(array, name, "src", writable, Async); }
-    void take_dst(ArrayLike array) { dst().take(array, name, "dst", true, Async); }
+    void take_src(ArrayLike array, bool writable = false)
+    {
+        src().take(array, name, "src", writable, Async);
+    }
+    void take_dst(ArrayLike array)
+    {
+        dst().take(array, name, "dst", true, Async);
+    }
 
     // In place without dst: the result replaces src.
     void *in_place(ArrayLike src_array, const std::optional<ArrayLike> &dst_array)
@@ -167,7 +182,10 @@ template <bool Async> class Call
         options.error_feedback = (float *)f.data;
     }
 
-    template <class F> Result run(F &&f) { return own_.run(*handle_, options, std::forward<F>(f)); }
+    template <class F> Result run(F &&f)
+    {
+        return own_.run(*handle_, options, std::forward<F>(f));
+    }
 
     const char *const name;
     tutti_call options{};
@@ -175,8 +193,13 @@ template <bool Async> class Call
 
   private:
     struct Sync {
-        explicit Sync(const std::shared_ptr<Handle> &) {}
-        Buffers &buffers() { return all; }
+        explicit Sync(const std::shared_ptr<Handle> &)
+        {
+        }
+        Buffers &buffers()
+        {
+            return all;
+        }
         template <class F> void run(Handle &handle, tutti_call &options, F &&f)
         {
             run_blocking(handle, [&](tutti_comm *comm) { return f(comm, &options); });
@@ -184,8 +207,13 @@ template <bool Async> class Call
         Buffers all;
     };
     struct Started {
-        explicit Started(const std::shared_ptr<Handle> &handle) : request(std::make_unique<Request>(handle)) {}
-        Buffers &buffers() { return request->buffers(); }
+        explicit Started(const std::shared_ptr<Handle> &handle) : request(std::make_unique<Request>(handle))
+        {
+        }
+        Buffers &buffers()
+        {
+            return request->buffers();
+        }
         template <class F> std::unique_ptr<Request> run(Handle &, tutti_call &options, F &&f)
         {
             request->start([&](tutti_comm *comm, tutti_request **out) {
@@ -204,9 +232,9 @@ template <bool Async> class Call
 // ---- the calls ----
 
 template <bool A>
-static auto allreduce(Communicator &self, ArrayLike src, std::optional<ArrayLike> dst, const char *op, OptionalText algo,
-                      Seconds timeout, std::optional<double> scale, std::optional<uint64_t> divisor, OptionalText quant,
-                      std::optional<ArrayLike> feedback)
+static auto allreduce(Communicator &self, ArrayLike src, std::optional<ArrayLike> dst, const char *op,
+                      OptionalText algo, Seconds timeout, std::optional<double> scale, std::optional<uint64_t> divisor,
+                      OptionalText quant, std::optional<ArrayLike> feedback)
 {
     Call<A> call(self, "allreduce", timeout, algo);
     void *const out = call.in_place(src, dst);
@@ -369,8 +397,8 @@ static auto gatherv(Communicator &self, ArrayLike src, std::optional<ArrayLike> 
         expect_pieces(call.dst(), "dst", counts, displs, call.nranks, call.name);
         expect(call.dst(), "dst", call.dst().count / call.dst().units, call.src(), call.name);
     } else if (counts.size() != (size_t)call.nranks || (displs && displs->size() != counts.size())) {
-        fail(TUTTI_ERR_INVALID, "gatherv: counts and displacements must have one entry per rank (" +
-                                    std::to_string(call.nranks) + ")");
+        fail(TUTTI_ERR_INVALID,
+             "gatherv: counts and displacements must have one entry per rank (" + std::to_string(call.nranks) + ")");
     }
     expect(call.src(), "src", counts[(size_t)call.rank], call.src(), call.name);
     const size_t *const c = scaled(call.buffers().counts[0], counts, call.src().units);
@@ -420,8 +448,8 @@ static auto scatterv(Communicator &self, std::optional<ArrayLike> src, ArrayLike
         expect_pieces(call.src(), "src", counts, displs, call.nranks, call.name);
         expect(call.src(), "src", call.src().count / call.src().units, call.dst(), call.name);
     } else if (counts.size() != (size_t)call.nranks || (displs && displs->size() != counts.size())) {
-        fail(TUTTI_ERR_INVALID, "scatterv: counts and displacements must have one entry per rank (" +
-                                    std::to_string(call.nranks) + ")");
+        fail(TUTTI_ERR_INVALID,
+             "scatterv: counts and displacements must have one entry per rank (" + std::to_string(call.nranks) + ")");
     }
     expect(call.dst(), "dst", counts[(size_t)call.rank], call.dst(), call.name);
     const size_t *const c = scaled(call.buffers().counts[0], counts, call.dst().units);
@@ -432,7 +460,8 @@ static auto scatterv(Communicator &self, std::optional<ArrayLike> src, ArrayLike
 }
 
 template <bool A>
-static auto alltoall(Communicator &self, ArrayLike src, std::optional<ArrayLike> dst, OptionalText algo, Seconds timeout)
+static auto alltoall(Communicator &self, ArrayLike src, std::optional<ArrayLike> dst, OptionalText algo,
+                     Seconds timeout)
 {
     Call<A> call(self, "alltoall", timeout, algo);
     void *const out = call.in_place(src, dst);
@@ -460,8 +489,10 @@ static auto alltoallv(Communicator &self, ArrayLike src, const Counts &send_coun
     expect_pieces(call.src(), "src", send_counts, send_displs, call.nranks, call.name);
     expect_pieces(call.dst(), "dst", recv_counts, recv_displs, call.nranks, call.name);
     const size_t units = call.src().units;
-    const size_t *const sc = scaled(b.counts[0], send_counts, units), *const sd = scaled(b.displs[0], send_displs, units);
-    const size_t *const rc = scaled(b.counts[1], recv_counts, units), *const rd = scaled(b.displs[1], recv_displs, units);
+    const size_t *const sc = scaled(b.counts[0], send_counts, units), *const sd =
+                                                                          scaled(b.displs[0], send_displs, units);
+    const size_t *const rc = scaled(b.counts[1], recv_counts, units), *const rd =
+                                                                          scaled(b.displs[1], recv_displs, units);
     return call.run([&](tutti_comm *comm, const tutti_call *options) {
         return tutti_alltoallv(call.src().data, sc, sd, call.dst().data, rc, rd, call.src().type, comm, options);
     });
@@ -503,8 +534,10 @@ struct Part {
     int peer;
     uint32_t tag;
 };
-struct Send : Part {};
-struct Recv : Part {};
+struct Send : Part {
+};
+struct Recv : Part {
+};
 
 template <bool A> static auto group(Communicator &self, nb::typed<nb::iterable, nb::object> parts, Seconds timeout)
 {
@@ -519,7 +552,8 @@ template <bool A> static auto group(Communicator &self, nb::typed<nb::iterable, 
             throw nb::type_error("group: each entry must be a tutti.Send or a tutti.Recv");
 
         auto &array = call.buffers().more.emplace_back(std::make_unique<Array>());
-        array->take({ p->array }, "group", p->is_recv ? "the array of a Recv" : "the array of a Send", p->is_recv, true);
+        array->take({ p->array }, "group", p->is_recv ? "the array of a Recv" : "the array of a Send", p->is_recv,
+                    true);
         ops.push_back({ p->is_recv, p->peer, array->data, array->count, array->type, p->tag });
     }
     return call.run([&](tutti_comm *comm, const tutti_call *options) {
@@ -545,32 +579,39 @@ algo            forces an algorithm; the same on all ranks (`tutti info --algos`
 timeout         seconds; None: the communicator's; math.inf: none)";
 
 // Adds a method and its non-blocking form.
-#define DEF_BOTH(function, doc, ...)                                                                                      \
-    do {                                                                                                                  \
-        const std::string text = doc;                                                                                     \
-        c.def(#function, function<false>, __VA_ARGS__, text.c_str());                                                     \
-        c.def("i" #function, function<true>, __VA_ARGS__, ("Non-blocking " #function ": returns a Request.\n\n" + text).c_str()); \
+#define DEF_BOTH(function, doc, ...)                                                  \
+    do {                                                                              \
+        const std::string text = doc;                                                 \
+        c.def(#function, function<false>, __VA_ARGS__, text.c_str());                 \
+        c.def("i" #function, function<true>, __VA_ARGS__,                             \
+              ("Non-blocking " #function ": returns a Request.\n\n" + text).c_str()); \
     } while (0)
 
-#define REDUCTION                                                                                                         \
+#define REDUCTION \
     nb::kw_only(), "algo"_a = nb::none(), "timeout"_a = nb::none(), "scale"_a = nb::none(), "divisor"_a = nb::none()
 #define MOVING nb::kw_only(), "algo"_a = nb::none(), "timeout"_a = nb::none()
 #define QUANT "quant"_a = nb::none(), "error_feedback"_a = nb::none()
 
 static void bind_reductions(nb::class_<Communicator> &c)
 {
-    DEF_BOTH(allreduce, std::string("dst = op over all ranks of src. Shapes: src[n], dst[n], on every rank.\n\n"
-                                    "Without dst the result replaces src.") + reduction_doc + quant_doc,
+    DEF_BOTH(allreduce,
+             std::string("dst = op over all ranks of src. Shapes: src[n], dst[n], on every rank.\n\n"
+                         "Without dst the result replaces src.") +
+                 reduction_doc + quant_doc,
              "src"_a, "dst"_a = nb::none(), "op"_a = "sum", REDUCTION, QUANT);
-    DEF_BOTH(reduce, std::string("As allreduce, with the result on `root` only; dst is ignored on other ranks.\n\n"
-                                 "Without dst the result replaces src on the root.") + reduction_doc + quant_doc,
+    DEF_BOTH(reduce,
+             std::string("As allreduce, with the result on `root` only; dst is ignored on other ranks.\n\n"
+                         "Without dst the result replaces src on the root.") +
+                 reduction_doc + quant_doc,
              "src"_a, "dst"_a = nb::none(), "op"_a = "sum", "root"_a = 0, REDUCTION, QUANT);
-    DEF_BOTH(reduce_scatter, std::string("Reduces src[size][n]; dst[n] is row `rank` of the result.") + reduction_doc +
-                                 quant_doc,
+    DEF_BOTH(reduce_scatter,
+             std::string("Reduces src[size][n]; dst[n] is row `rank` of the result.") + reduction_doc + quant_doc,
              "src"_a, "dst"_a, "op"_a = "sum", REDUCTION, QUANT);
-    DEF_BOTH(reduce_scatterv, std::string("As reduce_scatter, with rows of counts[r] items packed in rank order, and "
-                                          "dst[counts[rank]].\n\ncounts has an entry per rank and is the same on all "
-                                          "ranks.") + reduction_doc,
+    DEF_BOTH(reduce_scatterv,
+             std::string("As reduce_scatter, with rows of counts[r] items packed in rank order, and "
+                         "dst[counts[rank]].\n\ncounts has an entry per rank and is the same on all "
+                         "ranks.") +
+                 reduction_doc,
              "src"_a, "dst"_a, "counts"_a, "op"_a = "sum", REDUCTION);
 }
 
@@ -578,27 +619,37 @@ static void bind_moves(nb::class_<Communicator> &c)
 {
     DEF_BOTH(allgather, std::string("dst[r] = src of rank r. Shapes: src[n], dst[size][n].") + moving_doc + quant_doc,
              "src"_a, "dst"_a, MOVING, QUANT);
-    DEF_BOTH(allgatherv, std::string("As allgather, with counts[r] items of rank r at item displs[r] of dst.\n\n"
-                                     "counts and displs are the same on all ranks. Without displs: packed.") + moving_doc,
+    DEF_BOTH(allgatherv,
+             std::string("As allgather, with counts[r] items of rank r at item displs[r] of dst.\n\n"
+                         "counts and displs are the same on all ranks. Without displs: packed.") +
+                 moving_doc,
              "src"_a, "dst"_a, "counts"_a, "displs"_a = nb::none(), MOVING);
-    DEF_BOTH(broadcast, std::string("dst[n] on every rank = src[n] of root; src is ignored on other ranks.\n\n"
-                                    "Without dst, src is the array of every rank: input on the root, else output.") +
-                            moving_doc + quant_doc,
+    DEF_BOTH(broadcast,
+             std::string("dst[n] on every rank = src[n] of root; src is ignored on other ranks.\n\n"
+                         "Without dst, src is the array of every rank: input on the root, else output.") +
+                 moving_doc + quant_doc,
              "src"_a, "dst"_a = nb::none(), "root"_a = 0, MOVING, QUANT);
     DEF_BOTH(gather, std::string("dst[r] on root = src of rank r. Shapes: src[n], dst[size][n] on root.") + moving_doc,
              "src"_a, "dst"_a = nb::none(), "root"_a = 0, MOVING);
     DEF_BOTH(gatherv, std::string("As gather, with counts[r] items of rank r at item displs[r] of dst.") + moving_doc,
              "src"_a, "dst"_a.none(), "counts"_a, "displs"_a = nb::none(), "root"_a = 0, MOVING);
-    DEF_BOTH(scatter, std::string("dst of rank r = src[r] of root. Shapes: src[size][n] on root (None elsewhere), "
-                                  "dst[n].") + moving_doc,
+    DEF_BOTH(scatter,
+             std::string("dst of rank r = src[r] of root. Shapes: src[size][n] on root (None elsewhere), "
+                         "dst[n].") +
+                 moving_doc,
              "src"_a.none(), "dst"_a, "root"_a = 0, MOVING);
-    DEF_BOTH(scatterv, std::string("As scatter, with counts[r] items for rank r at item displs[r] of src.") + moving_doc,
+    DEF_BOTH(scatterv,
+             std::string("As scatter, with counts[r] items for rank r at item displs[r] of src.") + moving_doc,
              "src"_a.none(), "dst"_a, "counts"_a, "displs"_a = nb::none(), "root"_a = 0, MOVING);
-    DEF_BOTH(alltoall, std::string("dst[r] on this rank = src[rank] of rank r. Shapes: src[size][n], dst[size][n].\n\n"
-                                   "Without dst the result replaces src.") + moving_doc,
+    DEF_BOTH(alltoall,
+             std::string("dst[r] on this rank = src[rank] of rank r. Shapes: src[size][n], dst[size][n].\n\n"
+                         "Without dst the result replaces src.") +
+                 moving_doc,
              "src"_a, "dst"_a = nb::none(), MOVING);
-    DEF_BOTH(alltoallv, std::string("As alltoall, with this rank's own counts and displacements per rank, in items.\n\n"
-                                    "recv_counts[r] must equal send_counts of rank r for this rank.") + moving_doc,
+    DEF_BOTH(alltoallv,
+             std::string("As alltoall, with this rank's own counts and displacements per rank, in items.\n\n"
+                         "recv_counts[r] must equal send_counts of rank r for this rank.") +
+                 moving_doc,
              "src"_a, "send_counts"_a, "dst"_a, "recv_counts"_a, "send_displs"_a = nb::none(),
              "recv_displs"_a = nb::none(), MOVING);
     DEF_BOTH(barrier, std::string("Returns only after all ranks have called it.") + moving_doc, MOVING);
@@ -606,15 +657,18 @@ static void bind_moves(nb::class_<Communicator> &c)
 
 static void bind_messages(nb::class_<Communicator> &c)
 {
-    DEF_BOTH(send, std::string("Sends src[n] to rank `peer`, which receives it with the same type, n and tag.\n\n"
-                               "Messages of a pair of ranks match in call order per tag. timeout: seconds."),
+    DEF_BOTH(send,
+             std::string("Sends src[n] to rank `peer`, which receives it with the same type, n and tag.\n\n"
+                         "Messages of a pair of ranks match in call order per tag. timeout: seconds."),
              "src"_a, "peer"_a, nb::kw_only(), "tag"_a = 0, "timeout"_a = nb::none());
-    DEF_BOTH(recv, std::string("Receives dst[n] from rank `peer`. timeout: seconds.\n\n"
-                               "Raises: MismatchError if type or size differ from those of the send."),
+    DEF_BOTH(recv,
+             std::string("Receives dst[n] from rank `peer`. timeout: seconds.\n\n"
+                         "Raises: MismatchError if type or size differ from those of the send."),
              "dst"_a, "peer"_a, nb::kw_only(), "tag"_a = 0, "timeout"_a = nb::none());
-    DEF_BOTH(group, std::string("Runs sends and receives (a list of tutti.Send and tutti.Recv) together.\n\n"
-                                "No order among them can deadlock. Sends between one pair match in list order. timeout: "
-                                "seconds, of each."),
+    DEF_BOTH(group,
+             std::string("Runs sends and receives (a list of tutti.Send and tutti.Recv) together.\n\n"
+                         "No order among them can deadlock. Sends between one pair match in list order. timeout: "
+                         "seconds, of each."),
              "parts"_a, nb::kw_only(), "timeout"_a = nb::none());
 }
 
@@ -628,12 +682,14 @@ void bind_collectives(nb::class_<Communicator> &c)
 template <class T> static void bind_part(nb::module_ &m, const char *name, const char *doc, bool is_recv)
 {
     nb::class_<T>(m, name, doc)
-        .def("__init__",
-             [is_recv](T *self, ArrayLike array, int peer, uint32_t tag) {
-                 new (self) T{ { is_recv, nb::borrow(array.object), peer, tag } };
-             },
-             "array"_a, "peer"_a, "tag"_a = 0)
-        .def_prop_ro("array", [](T &self) { return self.array; }, "The array that is sent or received into.")
+        .def(
+            "__init__",
+            [is_recv](T *self, ArrayLike array, int peer, uint32_t tag) {
+                new (self) T{ { is_recv, nb::borrow(array.object), peer, tag } };
+            },
+            "array"_a, "peer"_a, "tag"_a = 0)
+        .def_prop_ro(
+            "array", [](T &self) { return self.array; }, "The array that is sent or received into.")
         .def_ro("peer", &T::peer, "The other rank.")
         .def_ro("tag", &T::tag, "Matched with the tag of the other side.");
 }

@@ -66,8 +66,8 @@ static tutti_conf conf_of(const Text &rendezvous, const Text &token, const std::
 }
 
 static void create(Communicator *self, std::optional<int> rank, std::optional<int> size, const Text &rendezvous,
-                   std::optional<nb::bytes> id, const Text &token, std::optional<double> timeout, const Text &transports,
-                   const Text &interfaces, int lanes, bool restore, const Text &security)
+                   std::optional<nb::bytes> id, const Text &token, std::optional<double> timeout,
+                   const Text &transports, const Text &interfaces, int lanes, bool restore, const Text &security)
 {
     static const char call[] = "Communicator";
     tutti_conf conf = conf_of(rendezvous, token, timeout, transports, interfaces, lanes, restore, security, call);
@@ -82,8 +82,8 @@ static void create(Communicator *self, std::optional<int> rank, std::optional<in
     if (id && (!rank || rendezvous || token))
         fail(TUTTI_ERR_INVALID, "Communicator: id needs rank and size, and replaces rendezvous and token");
     if (id && id->size() != sizeof c_id.bytes)
-        fail(TUTTI_ERR_INVALID, "Communicator: invalid id of " + std::to_string(id->size()) + " bytes: create_id returns " +
-                                    std::to_string(sizeof c_id.bytes));
+        fail(TUTTI_ERR_INVALID, "Communicator: invalid id of " + std::to_string(id->size()) +
+                                    " bytes: create_id returns " + std::to_string(sizeof c_id.bytes));
     if (id)
         memcpy(c_id.bytes, id->data(), sizeof c_id.bytes);
     conf.nranks = size.value_or(0);
@@ -127,8 +127,9 @@ static std::unique_ptr<Communicator> split(Communicator &self, std::optional<int
 {
     if (colour && *colour < 0)
         fail(TUTTI_ERR_INVALID, "split: invalid colour " + std::to_string(*colour) + ": must be 0 or more, or None");
-    return derive(self, "split",
-                  [&](tutti_comm *comm, tutti_comm **out) { return tutti_comm_split(comm, colour.value_or(-1), key, out); });
+    return derive(self, "split", [&](tutti_comm *comm, tutti_comm **out) {
+        return tutti_comm_split(comm, colour.value_or(-1), key, out);
+    });
 }
 
 static std::unique_ptr<Communicator> create_group(Communicator &self, const std::vector<int> &ranks, uint32_t tag)
@@ -176,33 +177,39 @@ void bind_communicator(nb::module_ &m)
     c.def("__init__", create, "rank"_a = nb::none(), "size"_a = nb::none(), "rendezvous"_a = nb::none(), nb::kw_only(),
           "id"_a = nb::none(), "token"_a = nb::none(), "timeout"_a = nb::none(), "transports"_a = nb::none(),
           "interfaces"_a = nb::none(), "lanes"_a = 0, "restore"_a = true, "security"_a = nb::none());
-    c.def_prop_ro("rank", [](Communicator &self) { return tutti_comm_rank(self.handle("rank")->comm); },
-                  "This process's rank, from 0.");
-    c.def_prop_ro("size", [](Communicator &self) { return tutti_comm_size(self.handle("size")->comm); },
-                  "The number of ranks.");
+    c.def_prop_ro(
+        "rank", [](Communicator &self) { return tutti_comm_rank(self.handle("rank")->comm); },
+        "This process's rank, from 0.");
+    c.def_prop_ro(
+        "size", [](Communicator &self) { return tutti_comm_size(self.handle("size")->comm); }, "The number of ranks.");
     c.def("split", split, "colour"_a.none(), "key"_a = 0,
           R"(Splits the communicator by colour. Collective. Within a colour, ranks are ordered by key, then by rank.
 
 Returns the new communicator, or None on a rank that passes colour=None.)");
-    c.def("dup", [](Communicator &self) { return derive(self, "dup", tutti_comm_dup); },
-          "Returns a communicator of the same ranks, whose messages never match those of this one. Collective.");
+    c.def(
+        "dup", [](Communicator &self) { return derive(self, "dup", tutti_comm_dup); },
+        "Returns a communicator of the same ranks, whose messages never match those of this one. Collective.");
     c.def("create_group", create_group, "ranks"_a, "tag"_a = 0,
           R"(Returns a communicator of these ranks, in this order. Collective over these ranks only.
 
 All of them pass the same list and tag. Groups that have a rank in common need different tags, if their ranks may
 create them in a different order.)");
-    c.def("abort", [](Communicator &self) { check(tutti_comm_abort(self.handle("abort")->comm)); },
-          "Ends all calls on all ranks of the communicator with AbortedError. Does not wait. Any thread.");
+    c.def(
+        "abort", [](Communicator &self) { check(tutti_comm_abort(self.handle("abort")->comm)); },
+        "Ends all calls on all ranks of the communicator with AbortedError. Does not wait. Any thread.");
     c.def("destroy", &Communicator::destroy,
           R"(Ends the communicator on this rank. Not collective. Pending requests fail with AbortedError.
 
 Its memory and windows remain valid, and keep its connections until they are gone.)");
-    c.def("check", [](Communicator &self) { check(tutti_comm_status(self.handle("check")->comm)); },
-          "Raises the error that ended the communicator, if one has. Never blocks. Any thread.");
+    c.def(
+        "check", [](Communicator &self) { check(tutti_comm_status(self.handle("check")->comm)); },
+        "Raises the error that ended the communicator, if one has. Never blocks. Any thread.");
     c.def_prop_ro("destroyed", &Communicator::is_destroyed, "Whether destroy was called.");
-    c.def("__enter__", [](nb::handle self) { return nb::borrow(self); }, nb::sig("def __enter__(self) -> Communicator"));
-    c.def("__exit__", [](Communicator &self, nb::args) { self.destroy(); },
-          nb::sig("def __exit__(self, *args: object) -> None"));
+    c.def(
+        "__enter__", [](nb::handle self) { return nb::borrow(self); }, nb::sig("def __enter__(self) -> Communicator"));
+    c.def(
+        "__exit__", [](Communicator &self, nb::args) { self.destroy(); },
+        nb::sig("def __exit__(self, *args: object) -> None"));
     c.def("__repr__", [](Communicator &self) {
         if (self.is_destroyed())
             return nb::str("<tutti.Communicator, destroyed>");

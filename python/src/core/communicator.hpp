@@ -20,12 +20,17 @@ int64_t timeout_ms(const std::optional<double> &seconds, const char *call);
 class Communicator
 {
   public:
-    explicit Communicator(tutti_comm *comm) : handle_(std::make_shared<Handle>(comm)) {}
+    explicit Communicator(tutti_comm *comm) : handle_(std::make_shared<Handle>(comm))
+    {
+    }
 
     // The handle, for a call that is named; InvalidError after destroy.
     const std::shared_ptr<Handle> &handle(const char *call) const;
     void destroy();
-    bool is_destroyed() const { return !handle_; }
+    bool is_destroyed() const
+    {
+        return !handle_;
+    }
 
   private:
     std::shared_ptr<Handle> handle_;
@@ -49,7 +54,9 @@ template <class F> void run_blocking(Handle &handle, F &&f)
 class Request
 {
   public:
-    explicit Request(const std::shared_ptr<Handle> &handle) : handle_(handle), pending_(std::make_unique<Pending>()) {}
+    explicit Request(const std::shared_ptr<Handle> &handle) : handle_(handle), pending_(std::make_unique<Pending>())
+    {
+    }
     Request(const Request &) = delete;
     ~Request();
 
@@ -71,7 +78,10 @@ class Request
     void wait();
     bool test();    // throws the operation's error
     bool is_done(); // does not
-    Buffers &buffers() { return pending_->buffers; }
+    Buffers &buffers()
+    {
+        return pending_->buffers;
+    }
 
     static void wait_all(const std::vector<Request *> &requests);
     static size_t wait_any(const std::vector<Request *> &requests);

@@ -10,8 +10,15 @@ namespace tutti_core::dlpack
 enum Device : int32_t { CPU = 1, CUDA_HOST = 3, ROCM_HOST = 11 };
 
 enum Code : uint8_t {
-    INT = 0, UINT = 1, FLOAT = 2, OPAQUE = 3, BFLOAT = 4, COMPLEX = 5, BOOL = 6,
-    F8_E4M3FN = 10, F8_E5M2 = 12,
+    INT = 0,
+    UINT = 1,
+    FLOAT = 2,
+    OPAQUE = 3,
+    BFLOAT = 4,
+    COMPLEX = 5,
+    BOOL = 6,
+    F8_E4M3FN = 10,
+    F8_E5M2 = 12,
 };
 
 constexpr uint64_t READ_ONLY = 1;

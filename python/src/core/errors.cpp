@@ -20,7 +20,8 @@ void errors_load()
 
 void fail(tutti_status status, const std::string &message)
 {
-    PyErr_SetString(PyTuple_GET_ITEM(classes, status < TUTTI_STATUS_COUNT ? status : TUTTI_ERR_SYSTEM), message.c_str());
+    PyErr_SetString(PyTuple_GET_ITEM(classes, status < TUTTI_STATUS_COUNT ? status : TUTTI_ERR_SYSTEM),
+                    message.c_str());
     throw nb::python_error();
 }
 

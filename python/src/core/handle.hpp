@@ -28,7 +28,9 @@ struct Pending {
 class Handle
 {
   public:
-    explicit Handle(tutti_comm *comm) : comm(comm) {}
+    explicit Handle(tutti_comm *comm) : comm(comm)
+    {
+    }
     Handle(const Handle &) = delete;
     ~Handle();
 
@@ -38,7 +40,7 @@ class Handle
     void reap();
 
     tutti_comm *const comm;
-    int calls = 0;    // calls in progress, of all threads
+    int calls = 0;      // calls in progress, of all threads
     size_t pending = 0; // operations that have not completed
 
   private:

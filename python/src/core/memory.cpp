@@ -115,16 +115,21 @@ void bind_memory(nb::module_ &m, nb::class_<Communicator> &c)
 
 Raises: BufferError while an array uses it. InvalidError for memory of a window.)")
         .def("__len__", [](Memory &self) { return self.region->bytes; })
-        .def_prop_ro("nbytes", [](Memory &self) { return self.region->bytes; }, "Size in bytes.")
-        .def_prop_ro("address", [](Memory &self) { return (uintptr_t)self.region->data; }, "Address; 0 once freed.");
+        .def_prop_ro(
+            "nbytes", [](Memory &self) { return self.region->bytes; }, "Size in bytes.")
+        .def_prop_ro(
+            "address", [](Memory &self) { return (uintptr_t)self.region->data; }, "Address; 0 once freed.");
 
-    nb::class_<Registration>(m, "Registration", "Memory that is registered for frequent use; see Communicator.register.")
+    nb::class_<Registration>(m, "Registration",
+                             "Memory that is registered for frequent use; see Communicator.register.")
         .def("deregister", &Registration::end,
              "Ends the registration. Raises: InvalidError while an operation uses the memory.")
-        .def("__enter__", [](nb::handle self) { return nb::borrow(self); },
-             nb::sig("def __enter__(self) -> Registration"))
-        .def("__exit__", [](Registration &self, nb::args) { self.end(); },
-             nb::sig("def __exit__(self, *args: object) -> None"));
+        .def(
+            "__enter__", [](nb::handle self) { return nb::borrow(self); },
+            nb::sig("def __enter__(self) -> Registration"))
+        .def(
+            "__exit__", [](Registration &self, nb::args) { self.end(); },
+            nb::sig("def __exit__(self, *args: object) -> None"));
 
     c.def("alloc", alloc, "nbytes"_a,
           R"(Allocates zeroed, page-aligned memory that other ranks of this host can map: transfers to it need one copy.

@@ -158,9 +158,8 @@ Raises: the error of the operation.)")
 Raises: the error of the operation, if it has failed.)")
         .def_prop_ro("done", &Request::is_done,
                      "Whether the operation has completed, with any status. Makes progress, does not block or raise.")
-        .def("__repr__", [](Request &r) {
-            return nb::str("<tutti.Request, {}>").format(r.is_done() ? "completed" : "pending");
-        });
+        .def("__repr__",
+             [](Request &r) { return nb::str("<tutti.Request, {}>").format(r.is_done() ? "completed" : "pending"); });
 
     m.def("wait_all", &Request::wait_all, "requests"_a,
           R"(Blocks until all requests have completed.

@@ -22,7 +22,10 @@ struct Count {
     uint64_t started = 0;
     std::vector<std::unique_ptr<Array>> arrays;
 
-    uint64_t completed() const { return __atomic_load_n(&value, __ATOMIC_ACQUIRE); }
+    uint64_t completed() const
+    {
+        return __atomic_load_n(&value, __ATOMIC_ACQUIRE);
+    }
     void forget()
     {
         if (completed() >= started)
@@ -73,7 +76,10 @@ class Window
         return st;
     }
     void free();
-    bool is_freed() const { return !open_; }
+    bool is_freed() const
+    {
+        return !open_;
+    }
 
   private:
     std::unique_ptr<Open> open_;
@@ -95,7 +101,8 @@ Window::Window(Communicator &comm, const std::variant<size_t, ArrayLike> &memory
     if (array)
         o.own.take(*array, "window", "memory", true, true);
     run_blocking(*o.handle, [&](tutti_comm *c) {
-        return tutti_window_create(c, array ? o.own.data : nullptr, array ? o.own.bytes : std::get<size_t>(memory), &o.window);
+        return tutti_window_create(c, array ? o.own.data : nullptr, array ? o.own.bytes : std::get<size_t>(memory),
+                                   &o.window);
     });
     check(tutti_window_memory(o.window, &data, &bytes));
     o.memory = std::make_shared<Region>(o.handle, data, bytes, false);
@@ -158,16 +165,17 @@ static T named(const char *name, const std::pair<const char *, T> (&names)[N], c
 
 static tutti_signal_op signal_of(const char *name, const char *call)
 {
-    static const std::pair<const char *, tutti_signal_op> names[] = { { "set", TUTTI_SIGNAL_SET }, { "add", TUTTI_SIGNAL_ADD } };
+    static const std::pair<const char *, tutti_signal_op> names[] = { { "set", TUTTI_SIGNAL_SET },
+                                                                      { "add", TUTTI_SIGNAL_ADD } };
 
     return name ? named(name, names, call, "signal") : TUTTI_SIGNAL_NONE;
 }
 
 static tutti_compare compare_of(const char *name, const char *call)
 {
-    static const std::pair<const char *, tutti_compare> names[] = {
-        { "equal", TUTTI_EQUAL }, { "at_least", TUTTI_AT_LEAST }, { "not_equal", TUTTI_NOT_EQUAL }
-    };
+    static const std::pair<const char *, tutti_compare> names[] = { { "equal", TUTTI_EQUAL },
+                                                                    { "at_least", TUTTI_AT_LEAST },
+                                                                    { "not_equal", TUTTI_NOT_EQUAL } };
 
     return named(name, names, call, "comparison");
 }
@@ -175,7 +183,8 @@ static tutti_compare compare_of(const char *name, const char *call)
 static int rank_of(std::optional<int> rank, const char *call)
 {
     if (rank && *rank < 0)
-        fail(TUTTI_ERR_INVALID, std::string(call) + ": invalid rank " + std::to_string(*rank) + " (None means all ranks)");
+        fail(TUTTI_ERR_INVALID,
+             std::string(call) + ": invalid rank " + std::to_string(*rank) + " (None means all ranks)");
     return rank.value_or(TUTTI_ALL_RANKS);
 }
 
@@ -200,7 +209,10 @@ class Transfer
         options.signal_offset = offset;
         options.signal_window = in ? in->open(call).window : nullptr;
     }
-    Array &array() { return *arrays_.emplace_back(std::make_unique<Array>()); }
+    Array &array()
+    {
+        return *arrays_.emplace_back(std::make_unique<Array>());
+    }
 
     // f(window, options). Arrays of an operation that goes on are kept.
     template <class F> bool run(F &&f)
@@ -288,8 +300,9 @@ static bool put_rows(Window &self, int rank, size_t offset, ArrayLike src, size_
     });
 }
 
-static bool put_pieces(Window &self, int rank, nb::typed<nb::iterable, nb::object> pieces, OptionalText signal, uint64_t value,
-                       size_t signal_offset, Window *signal_window, Counter *counter, bool block, Seconds timeout)
+static bool put_pieces(Window &self, int rank, nb::typed<nb::iterable, nb::object> pieces, OptionalText signal,
+                       uint64_t value, size_t signal_offset, Window *signal_window, Counter *counter, bool block,
+                       Seconds timeout)
 {
     Transfer t(self, "put_pieces", counter, timeout);
     std::vector<tutti_piece> list;
@@ -359,7 +372,7 @@ static std::optional<uint64_t> atomic(Window &self, int rank, size_t offset, con
 {
     static const std::pair<const char *, tutti_atomic_op> names[] = {
         { "add", TUTTI_ATOMIC_ADD }, { "swap", TUTTI_ATOMIC_SWAP }, { "compare_swap", TUTTI_ATOMIC_COMPARE_SWAP },
-        { "and", TUTTI_ATOMIC_AND }, { "or", TUTTI_ATOMIC_OR }, { "xor", TUTTI_ATOMIC_XOR }
+        { "and", TUTTI_ATOMIC_AND }, { "or", TUTTI_ATOMIC_OR },     { "xor", TUTTI_ATOMIC_XOR }
     };
     const tutti_atomic_op c_op = named(op, names, "atomic", "op");
     uint64_t old = 0;
@@ -434,9 +447,9 @@ timeout         seconds; None: the communicator's; math.inf: none
 
 Without a counter it blocks until src may be changed again.)";
 
-#define PUT_OPTIONS                                                                                                      \
-    nb::kw_only(), "signal"_a = nb::none(), "value"_a = 1, "signal_offset"_a = 0,                                 \
-        "signal_window"_a = nb::none(), "counter"_a = nb::none(), "block"_a = true, "timeout"_a = nb::none()
+#define PUT_OPTIONS                                                                                               \
+    nb::kw_only(), "signal"_a = nb::none(), "value"_a = 1, "signal_offset"_a = 0, "signal_window"_a = nb::none(), \
+                   "counter"_a = nb::none(), "block"_a = true, "timeout"_a = nb::none()
 
 static void bind_transfers(nb::class_<Window> &c)
 {
@@ -455,24 +468,30 @@ With a counter it does not block, and the counter grows by 1 when dst is complet
           R"(Blocks until the counter is at least `value`; None: until all its operations are complete.
 
 Raises: TimeoutError; the window stays usable, and the operations continue.)");
-    c.def("fence", [](Window &self, std::optional<int> rank) {
-        const int r = rank_of(rank, "fence");
+    c.def(
+        "fence",
+        [](Window &self, std::optional<int> rank) {
+            const int r = rank_of(rank, "fence");
 
-        self.run("fence", [&](tutti_window *w) { return tutti_window_fence(w, r); });
-    }, "rank"_a = nb::none(),
-          "Orders earlier puts and atomics to `rank` (None: all) before later signals, gets and atomics. Never waits.");
+            self.run("fence", [&](tutti_window *w) { return tutti_window_fence(w, r); });
+        },
+        "rank"_a = nb::none(),
+        "Orders earlier puts and atomics to `rank` (None: all) before later signals, gets and atomics. Never waits.");
     c.def("quiet", quiet, "rank"_a = nb::none(), "timeout"_a = nb::none(),
           "Blocks until all earlier puts, gets and atomics to `rank` (None: all) are complete at their targets.");
 }
 
 static void bind_signals(nb::class_<Window> &c)
 {
-    c.def("signal", [](Window &self, int rank, size_t offset, const char *op, uint64_t value) {
-        const tutti_signal_op s = signal_of(op, "signal");
+    c.def(
+        "signal",
+        [](Window &self, int rank, size_t offset, const char *op, uint64_t value) {
+            const tutti_signal_op s = signal_of(op, "signal");
 
-        self.run("signal", [&](tutti_window *w) { return tutti_window_signal(w, rank, offset, s, value); });
-    }, "rank"_a, "offset"_a, "op"_a = "set", "value"_a = 1,
-          R"(Sets, or adds to, the 64-bit word at `offset` (a multiple of 8) of the window of `rank`.)");
+            self.run("signal", [&](tutti_window *w) { return tutti_window_signal(w, rank, offset, s, value); });
+        },
+        "rank"_a, "offset"_a, "op"_a = "set", "value"_a = 1,
+        R"(Sets, or adds to, the 64-bit word at `offset` (a multiple of 8) of the window of `rank`.)");
     c.def("wait", wait, "offset"_a, "value"_a, "compare"_a = "at_least", "timeout"_a = nb::none(),
           R"(Blocks until the 64-bit word at `offset` of this rank's window satisfies the comparison; returns the word.
 
@@ -494,8 +513,10 @@ void bind_window(nb::module_ &m, nb::class_<Communicator> &comm)
     nb::class_<Counter>(m, "Counter",
                         R"(Counts operations of a window that completed locally. Keeps their arrays until then.)")
         .def("__init__", [](Counter *self) { new (self) Counter{ std::make_shared<Count>() }; })
-        .def_prop_ro("value", [](Counter &self) { return self.count->completed(); }, "Completed operations.")
-        .def_prop_ro("started", [](Counter &self) { return self.count->started; }, "Operations that were started.");
+        .def_prop_ro(
+            "value", [](Counter &self) { return self.count->completed(); }, "Completed operations.")
+        .def_prop_ro(
+            "started", [](Counter &self) { return self.count->started; }, "Operations that were started.");
 
     nb::class_<Window> c(m, "Window", window_doc);
     bind_transfers(c);
@@ -505,24 +526,32 @@ void bind_window(nb::module_ &m, nb::class_<Communicator> &comm)
           R"(The memory of `rank`, if this process can load and store it (same host, library memory), else None.
 
 A plain store does not wake waiting ranks: call signal afterwards.)");
-    c.def("nbytes_of", [](Window &self, int rank) {
-        size_t bytes;
+    c.def(
+        "nbytes_of",
+        [](Window &self, int rank) {
+            size_t bytes;
 
-        self.run("nbytes_of", [&](tutti_window *w) { return tutti_window_bytes(w, rank, &bytes); });
-        return bytes;
-    }, "rank"_a, "Size of the window of `rank` in bytes.");
+            self.run("nbytes_of", [&](tutti_window *w) { return tutti_window_bytes(w, rank, &bytes); });
+            return bytes;
+        },
+        "rank"_a, "Size of the window of `rank` in bytes.");
     c.def("free", &Window::free,
           R"(Frees the window. Collective. Arrays on its memory must be gone.
 
 Raises: BufferError while arrays use the memory.)");
     c.def_prop_ro("freed", &Window::is_freed, "Whether free was called.");
-    c.def("__enter__", [](nb::handle self) { return nb::borrow(self); }, nb::sig("def __enter__(self) -> Window"));
-    c.def("__exit__", [](Window &self, nb::args) { self.free(); }, nb::sig("def __exit__(self, *args: object) -> None"));
+    c.def(
+        "__enter__", [](nb::handle self) { return nb::borrow(self); }, nb::sig("def __enter__(self) -> Window"));
+    c.def(
+        "__exit__", [](Window &self, nb::args) { self.free(); }, nb::sig("def __exit__(self, *args: object) -> None"));
 
-    comm.def("window", [](Communicator &self, const std::variant<size_t, ArrayLike> &memory) {
-        return std::make_unique<Window>(self, memory);
-    }, "memory"_a,
-             R"(Creates a window. Collective; sizes may differ between ranks and may be 0.
+    comm.def(
+        "window",
+        [](Communicator &self, const std::variant<size_t, ArrayLike> &memory) {
+            return std::make_unique<Window>(self, memory);
+        },
+        "memory"_a,
+        R"(Creates a window. Collective; sizes may differ between ranks and may be 0.
 
 memory   bytes to allocate (zeroed, page-aligned, mapped by the ranks of this host), or a writable array, which the
          window keeps; signals and atomics need an address that is a multiple of 8)");
