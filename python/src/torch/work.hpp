@@ -1,0 +1,152 @@
+// Operations under way, as PyTorch holds them.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "tensors.hpp"
+
+namespace tutti_torch {
+
+// A communicator. One thread at a time may call on it: whoever does holds `lock`, and never waits for a peer with it.
+struct Link {
+    explicit Link(tutti_comm* comm) : comm(comm) {}
+    ~Link()
+    {
+        tutti_comm_destroy(comm);
+    }
+    Link(const Link&) = delete;
+    Link& operator=(const Link&) = delete;
+
+    tutti_comm* const comm;
+    std::mutex lock;
+};
+
+// What is reported of operations of one process group, and to whom.
+class Observers {
+  public:
+#ifdef C10D_BACKEND_HAS_HOOKS
+    void add_completion(int64_t id, c10d::CompletionHook hook);
+    void remove_completion(int64_t id);
+    void add_abort(int64_t id, c10d::AbortHook hook);
+    void remove_abort(int64_t id);
+#endif
+    bool any() const
+    {
+        return any_.load(std::memory_order_relaxed);
+    }
+    void completed(uint64_t key, float duration_ms);
+    // An operation failed: runs the abort hooks.
+    void failed();
+
+    // The first operation that failed, as Backend::getError tells it.
+    std::atomic<c10d::ErrorType> error{ c10d::ErrorType::SUCCESS };
+    // Timeout extensions that hold until the first operation after them completes.
+    std::chrono::milliseconds extension();
+    void extend(std::chrono::milliseconds by);
+
+  private:
+    friend class Operation;
+    std::mutex mutex_;
+    std::atomic<bool> any_{ false };
+#ifdef C10D_BACKEND_HAS_HOOKS
+    std::unordered_map<int64_t, c10d::CompletionHook> completion_;
+    std::unordered_map<int64_t, c10d::AbortHook> abort_;
+#endif
+    std::vector<std::pair<uint64_t, std::chrono::milliseconds>> extensions_;    // (operation that ends it, 0: not known yet)
+    std::atomic<bool> extended_{ false };
+};
+
+// An operation from its start to its end. It outlives the Work if that is dropped before the end: memory that Tutti uses must stay.
+class Operation : public std::enable_shared_from_this<Operation> {
+  public:
+    Operation(std::shared_ptr<Link> link, std::shared_ptr<Observers> observers, c10d::OpType type, uint64_t sequence,
+              std::chrono::milliseconds timeout);
+    ~Operation();
+
+    std::shared_ptr<Link> link;
+    std::shared_ptr<Observers> observers;
+    const c10d::OpType type;
+    const uint64_t sequence;
+    const std::chrono::milliseconds timeout;
+    const uint64_t key;                         // unique in this process
+    std::vector<tutti_request*> requests;
+    std::vector<at::Tensor> held;               // memory in use, besides the results
+    std::vector<at::Tensor> results;
+    Outputs outputs;
+    std::vector<std::function<void()>> after;   // run once all requests have completed well
+    int source = -1;                            // of a receive from any rank
+
+    // Returns when it has ended. Any thread.
+    void wait();
+    // Whether it has ended; makes a little progress.
+    bool poll();
+    bool is_over() const
+    {
+        return over_.load(std::memory_order_acquire);
+    }
+    // NULL unless it has ended with an error.
+    std::exception_ptr error() const
+    {
+        return is_over() ? error_ : nullptr;
+    }
+    // Waits at most so long. False: it has not ended.
+    bool wait_for(std::chrono::milliseconds limit);
+    // It ends without anybody waiting for it.
+    void end_by_itself();
+    c10::intrusive_ptr<c10::ivalue::Future> future();
+    float duration_ms() const;
+    // For an operation that failed to start, or that had nothing to do.
+    void end(std::exception_ptr error);
+
+  private:
+    void conclude();                            // requests have completed
+    static void notified(void* ticket);
+
+    std::mutex running_;                        // whoever waits for the requests, and ends it
+    mutable std::mutex state_;
+    std::condition_variable ended_;
+    std::atomic<bool> over_{ false };
+    std::exception_ptr error_;
+    bool ends_by_itself_ = false;               // under running_
+    std::atomic<size_t> notifications_{ 0 };
+    c10::intrusive_ptr<c10::ivalue::Future> future_;    // under state_
+    std::chrono::steady_clock::time_point begin_, finish_;
+};
+
+class Work : public c10d::Work {
+  public:
+    Work(std::shared_ptr<Operation> operation, int rank, const char* title, const std::vector<at::Tensor>& inputs);
+    ~Work() override;
+
+    bool isCompleted() override;
+    bool isSuccess() const override;
+    std::exception_ptr exception() const override;
+    int sourceRank() const override;
+    std::vector<at::Tensor> result() override;
+    void synchronize() override;
+    bool wait(std::chrono::milliseconds timeout) override;
+    void abort() override;
+    c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+    c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override;
+    float getDuration() const override;
+    uint64_t getSequencenumber() const override;
+#ifdef C10D_BACKEND_HAS_HOOKS
+    std::chrono::milliseconds getTimeout() const override;
+    uint64_t getCompletionKey() const override;
+#endif
+
+  private:
+    void end_recording();
+
+    std::shared_ptr<Operation> operation_;
+};
+
+}  // namespace tutti_torch
