@@ -1,0 +1,361 @@
+"""One rank of tests of the c10d backend: every collective over types, shapes, layouts and orders. What all ranks give is drawn from seeds, so each rank
+knows what must come out.
+
+    prog_torch.py INIT_FILE RANK SIZE [CASE...]     prints "ok: CASE" for each, and "rank R is right" """
+
+import datetime
+import sys
+import threading
+import time
+
+import torch
+import torch.distributed as dist
+
+REDUCED = [torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.uint32, torch.int64, torch.uint64, torch.float16,
+           torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128, torch.bool]
+MOVED = REDUCED + [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz]
+SHAPES = [(), (1,), (7,), (3, 5), (0,), (2, 0, 3), (1000,), (129, 513)]
+
+RANK, SIZE = int(sys.argv[2]), int(sys.argv[3])
+
+
+def draw(rank, shape, dtype, seed=0, small=True):
+    """Small integers, which every type holds and adds exactly."""
+    g = torch.Generator().manual_seed(1000 * seed + rank)
+    values = torch.randint(0, 4 if small else 2, shape, generator=g)
+    if dtype.is_complex:
+        return torch.complex(values.to(torch.float64), torch.randint(0, 4, shape, generator=g).to(torch.float64)).to(dtype)
+    return values.to(dtype)
+
+
+def same(a, b):
+    assert a.shape == b.shape and a.dtype == b.dtype, (a.shape, b.shape, a.dtype, b.dtype)
+    assert torch.equal(bits(a), bits(b)), f"{a.dtype}: {a} is not {b}"
+
+
+def bits(t):
+    t = t.reshape(-1).clone(memory_format=torch.contiguous_format)
+    return torch.view_as_real(t) if t.dtype.is_complex else t.view(torch.uint8)
+
+
+def strided(t):
+    """The same values in memory with gaps."""
+    if t.dim() == 0:
+        return torch.stack([t, t])[0]
+    wide = torch.zeros(*t.shape, 2, dtype=t.dtype)
+    wide[..., 0] = t
+    return wide[..., 0]
+
+
+def total(tensors, op, dtype):
+    wide = [t.to(torch.complex128) if dtype.is_complex else t.to(torch.int64) if dtype != torch.float64 else t for t in tensors]
+    stack = torch.stack(wide)
+    if op == "sum":
+        out = stack.sum(0)
+        if dtype == torch.bool:
+            out = out > 0
+    elif op == "product":
+        out = stack.prod(0)
+        if dtype == torch.bool:
+            out = out > 0
+    elif op == "min":
+        out = stack.amin(0)
+    elif op == "max":
+        out = stack.amax(0)
+    elif op == "avg":
+        out = stack.to(torch.float64).sum(0) / len(tensors) if not dtype.is_complex else stack.sum(0) / len(tensors)
+    return out.to(dtype)
+
+
+OPS = {"sum": dist.ReduceOp.SUM, "product": dist.ReduceOp.PRODUCT, "min": dist.ReduceOp.MIN, "max": dist.ReduceOp.MAX,
+       "avg": dist.ReduceOp.AVG}
+
+
+def each_layout(t):
+    yield t.clone()
+    if t.numel():
+        yield strided(t)
+
+
+def case_broadcast():
+    for root in range(SIZE):
+        for i, dtype in enumerate(MOVED):
+            shape = SHAPES[(i + root) % len(SHAPES)]
+            want = draw(root, shape, dtype, i)
+            for t in each_layout(draw(RANK, shape, dtype, i)):
+                dist.broadcast(t, root)
+                same(t, want)
+
+
+def case_all_reduce():
+    for i, dtype in enumerate(REDUCED):
+        for name, op in OPS.items():
+            if dtype.is_complex and name not in ("sum", "avg") or dtype == torch.bool and name == "avg":
+                continue
+            shape = SHAPES[i % len(SHAPES)]
+            parts = [draw(r, shape, dtype, i) for r in range(SIZE)]
+            if name == "avg" and not (dtype.is_floating_point or dtype.is_complex):
+                want = (torch.stack([p.to(torch.int64) for p in parts]).sum(0) // SIZE).to(dtype)
+            elif name == "avg":
+                parts = [p * SIZE for p in parts]
+                want = total(parts, name, dtype)
+            else:
+                want = total(parts, name, dtype)
+            for t in each_layout(parts[RANK]):
+                dist.all_reduce(t, op)
+                same(t, want)
+
+
+def case_bitwise():
+    for dtype in (torch.uint8, torch.int32, torch.int64, torch.bool):
+        parts = [draw(r, (50,), dtype, 3) for r in range(SIZE)]
+        for op, fn in ((dist.ReduceOp.BAND, torch.bitwise_and), (dist.ReduceOp.BOR, torch.bitwise_or),
+                       (dist.ReduceOp.BXOR, torch.bitwise_xor)):
+            want = parts[0]
+            for p in parts[1:]:
+                want = fn(want, p)
+            t = parts[RANK].clone()
+            dist.all_reduce(t, op)
+            same(t, want)
+
+
+def refused(what, *words):
+    try:
+        what()
+    except (ValueError, RuntimeError, TypeError) as error:
+        for word in words:
+            assert word in str(error), (word, str(error))
+        return
+    raise AssertionError(f"not refused: {words}")
+
+
+def case_refused():
+    f = torch.ones(3)
+    refused(lambda: dist.all_reduce(f, dist.ReduceOp.BAND), "BAND", "Float")
+    refused(lambda: dist.all_reduce(torch.ones(2, dtype=torch.bool), dist.ReduceOp.AVG), "AVG", "Bool")
+    refused(lambda: dist.all_gather_into_tensor(torch.zeros(3), f), "must be")
+    refused(lambda: dist.broadcast(torch.eye(3).to_sparse(), 0))
+    refused(lambda: dist.all_to_all_single(torch.zeros(3), f, [1] * (SIZE + 1), None))
+    dist.barrier()
+
+
+def case_nan():
+    for op in (dist.ReduceOp.MIN, dist.ReduceOp.MAX):
+        for where in range(SIZE):
+            for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+                t = torch.full((5,), float(RANK), dtype=dtype)
+                if RANK == where:
+                    t[2] = float("nan")
+                dist.all_reduce(t, op)
+                assert t[2].isnan() and not t[[0, 1, 3, 4]].isnan().any(), (op, where, t)
+
+
+def case_premul_sum():
+    t = torch.full((9,), float(RANK + 1))
+    dist.all_reduce(t, dist._make_nccl_premul_sum(0.5))
+    same(t, torch.full((9,), 0.5 * SIZE * (SIZE + 1) / 2))
+
+
+def case_reduce():
+    for root in range(SIZE):
+        parts = [draw(r, (3, 5), torch.float32, root) for r in range(SIZE)]
+        for t in each_layout(parts[RANK]):
+            dist.reduce(t, root)
+            same(t, total(parts, "sum", torch.float32) if root == RANK else parts[RANK])
+
+
+def case_all_gather():
+    for i, dtype in enumerate(MOVED):
+        for shape in SHAPES:
+            parts = [draw(r, shape, dtype, i) for r in range(SIZE)]
+            out = [torch.empty(shape, dtype=dtype) for _ in range(SIZE)]
+            dist.all_gather(out, parts[RANK])
+            for got, want in zip(out, parts):
+                same(got, want)
+    uneven = [draw(r, (r + 1, 3), torch.float32) for r in range(SIZE)]
+    out = [torch.empty(r + 1, 3) for r in range(SIZE)]
+    dist.all_gather(out, uneven[RANK])
+    for got, want in zip(out, uneven):
+        same(got, want)
+
+
+def case_all_gather_single():
+    for i, dtype in enumerate(MOVED):
+        part = draw(RANK, (4, 3), dtype, i)
+        parts = [draw(r, (4, 3), dtype, i) for r in range(SIZE)]
+        for shape in ((4 * SIZE, 3), (SIZE, 4, 3)):
+            for out in each_layout(torch.zeros(shape, dtype=torch.float32).to(dtype)):
+                dist.all_gather_into_tensor(out, part)
+                same(out.reshape(SIZE, 4, 3), torch.stack(parts))
+
+
+def case_reduce_scatter():
+    for dtype in (torch.int32, torch.float32, torch.bfloat16):
+        rows = [[draw(r, (k + 1, 2), dtype, k) for k in range(SIZE)] for r in range(SIZE)]
+        out = torch.empty(RANK + 1, 2, dtype=dtype)
+        dist.reduce_scatter(out, [t.clone() for t in rows[RANK]])
+        same(out, total([rows[r][RANK] for r in range(SIZE)], "sum", dtype))
+        even = [draw(r, (SIZE, 6), dtype, 9) for r in range(SIZE)]
+        for op in ("sum", "max"):
+            want = total([e[RANK] for e in even], op, dtype)
+            out = torch.empty(6, dtype=dtype)
+            dist.reduce_scatter_tensor(out, even[RANK].clone(), OPS[op])
+            same(out, want)
+            dist.reduce_scatter_tensor(out, even[RANK].reshape(-1).clone(), OPS[op])
+            same(out, want)
+
+
+def case_gather_scatter():
+    for root in range(SIZE):
+        for shape in ((3,), (2, 2), ()):
+            parts = [draw(r, shape, torch.int16, root) for r in range(SIZE)]
+            out = [torch.empty(shape, dtype=torch.int16) for _ in range(SIZE)] if RANK == root else None
+            dist.gather(parts[RANK], out, root)
+            for got, want in zip(out or [], parts):
+                same(got, want)
+            t = torch.empty(shape, dtype=torch.int16)
+            dist.scatter(t, [p.clone() for p in parts] if RANK == root else None, root)
+            same(t, parts[RANK])
+
+
+def case_all_to_all():
+    rows = [[draw(r, (r + 1, k + 2), torch.float64, k) for k in range(SIZE)] for r in range(SIZE)]
+    out = [torch.empty(r + 1, RANK + 2, dtype=torch.float64) for r in range(SIZE)]
+    dist.all_to_all(out, [t.clone() for t in rows[RANK]])
+    for r in range(SIZE):
+        same(out[r], rows[r][RANK])
+    for sizes in ([[(r + k) % 3 for k in range(SIZE)] for r in range(SIZE)], [[0] * SIZE for _ in range(SIZE)]):
+        inputs = [draw(r, (sum(sizes[r]), 4), torch.int32, 5) for r in range(SIZE)]
+        got = torch.empty(sum(sizes[r][RANK] for r in range(SIZE)), 4, dtype=torch.int32)
+        dist.all_to_all_single(got, inputs[RANK], [sizes[r][RANK] for r in range(SIZE)], sizes[RANK])
+        same(got, torch.cat([inputs[r].split(sizes[r])[RANK] for r in range(SIZE)]))
+    even = [draw(r, (2 * SIZE, 3), torch.float32, 6) for r in range(SIZE)]
+    got = torch.empty(2 * SIZE, 3)
+    dist.all_to_all_single(got, even[RANK])
+    same(got, torch.cat([e.chunk(SIZE)[RANK] for e in even]))
+
+
+def case_send_recv():
+    for step in range(1, SIZE):
+        to, source = (RANK + step) % SIZE, (RANK - step) % SIZE
+        for shape in ((3,), (70000,), (), (0,)):
+            out, got = draw(RANK, shape, torch.float32, step), torch.empty(shape)
+            work = dist.isend(out, to, tag=step)
+            dist.recv(got, source, tag=step)
+            work.wait()
+            same(got, draw(source, shape, torch.float32, step))
+
+
+def case_batch():
+    to, source = (RANK + 1) % SIZE, (RANK - 1) % SIZE
+    got, back = torch.empty(5), torch.empty(100000)
+    ops = [dist.P2POp(dist.irecv, got, source), dist.P2POp(dist.isend, torch.full((5,), float(RANK)), to),
+           dist.P2POp(dist.isend, torch.full((100000,), float(RANK)), source), dist.P2POp(dist.irecv, back, to)]
+    for work in dist.batch_isend_irecv(ops):
+        work.wait()
+    same(got, torch.full((5,), float(source)))
+    same(back, torch.full((100000,), float(to)))
+
+
+def case_coalesced():
+    tensors = [torch.full((k + 1,), float(RANK), dtype=torch.float32) for k in range(4)] + [torch.full((300000,), float(RANK))]
+    with dist._coalescing_manager(async_ops=True) as manager:
+        for t in tensors:
+            dist.all_reduce(t)
+    manager.wait()
+    for t in tensors:
+        assert (t == SIZE * (SIZE - 1) / 2).all()
+    outs, ins = [torch.empty(SIZE * 3), torch.empty(SIZE, 2)], [torch.full((3,), float(RANK)), torch.full((2,), float(RANK))]
+    with dist._coalescing_manager():
+        for o, t in zip(outs, ins):
+            dist.all_gather_into_tensor(o, t)
+    same(outs[0].reshape(SIZE, 3)[:, 0], torch.arange(SIZE).float())
+    same(outs[1][:, 0], torch.arange(SIZE).float())
+
+
+def case_futures():
+    works = [dist.all_reduce(torch.full((n,), float(RANK)), async_op=True) for n in (1, 1000, 200000)]
+    futures = [w.get_future().then(lambda f: f.value()[0].sum().item()) for w in works]
+    for future, n in zip(futures, (1, 1000, 200000)):
+        assert future.wait() == n * SIZE * (SIZE - 1) / 2
+    for work in works:
+        assert work.wait() and work.wait() and work.is_completed()
+    t = torch.full((3,), float(RANK))
+    work = dist.all_reduce(t, async_op=True)
+    waits = [threading.Thread(target=work.wait) for _ in range(4)]
+    for w in waits:
+        w.start()
+    for w in waits:
+        w.join()
+    assert t[0] == SIZE * (SIZE - 1) / 2
+    dist.all_reduce(torch.ones(100000), async_op=True)      # nobody waits for it, and its memory is dropped
+    work = dist.all_reduce(torch.ones(4), async_op=True)
+    while not work.is_completed():
+        time.sleep(0.001)
+
+
+def case_sparse():
+    def part(rank):
+        i = torch.tensor([[(rank + k) % 5 for k in range(3)], [k for k in range(3)]])
+        return torch.sparse_coo_tensor(i, torch.full((3, 2), float(rank + 1)), (5, 3, 2))
+    t = part(RANK)
+    dist.all_reduce(t)
+    want = sum((part(r).to_dense() for r in range(SIZE)), torch.zeros(5, 3, 2))
+    assert t.is_sparse
+    same(t.to_dense(), want)
+
+
+def case_groups():
+    evens, odds = list(range(0, SIZE, 2)), list(range(1, SIZE, 2))
+    for ranks in (evens, odds, list(range(SIZE)), [SIZE - 1]):
+        group = dist.new_group(ranks) if ranks else None
+        if not ranks or RANK not in ranks:
+            continue
+        t = torch.full((3,), float(RANK))
+        dist.all_reduce(t, group=group)
+        assert t[0] == sum(ranks), (ranks, t)
+        dist.broadcast(t, ranks[-1], group=group)
+        dist.destroy_process_group(group)
+    local = dist.new_group([0, SIZE - 1], use_local_synchronization=True) if RANK in (0, SIZE - 1) else None
+    if local is not None:
+        dist.barrier(local)
+    dist.barrier()
+
+
+def case_objects():
+    objects = [None] * SIZE
+    dist.all_gather_object(objects, {"rank": RANK, "data": list(range(RANK * 10))})
+    assert [o["rank"] for o in objects] == list(range(SIZE))
+    box = [("from", RANK)]
+    dist.broadcast_object_list(box, SIZE - 1)
+    assert box == [("from", SIZE - 1)]
+    out = [None] * SIZE if RANK == 0 else None
+    dist.gather_object(RANK, out, 0)
+    assert out is None or out == list(range(SIZE))
+    mine = [None]
+    dist.scatter_object_list(mine, [f"for {r}" for r in range(SIZE)] if RANK == 0 else None, 0)
+    assert mine == [f"for {RANK}"]
+
+
+def case_monitored_barrier():
+    dist.monitored_barrier()
+    dist.monitored_barrier(wait_all_ranks=True)
+
+
+CASES = {name[5:]: case for name, case in list(globals().items()) if name.startswith("case_")}
+
+
+def main():
+    dist.init_process_group("tutti", init_method=f"file://{sys.argv[1]}", rank=RANK, world_size=SIZE,
+                            timeout=datetime.timedelta(seconds=120))
+    for name in sys.argv[4:] or CASES:
+        CASES[name]()
+        if RANK == 0:
+            print(f"ok: {name}", flush=True)
+    dist.barrier()
+    dist.destroy_process_group()
+    print(f"rank {RANK} is right", flush=True)
+
+
+if __name__ == "__main__":
+    main()
