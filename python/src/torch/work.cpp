@@ -14,12 +14,22 @@ namespace {
 std::atomic<uint64_t> last_key{ 0 };
 
 // Ends operations that nobody waits for: those that have notified, and, while somebody observes, those that turn out to be over.
+// Callbacks of futures run here, and may wait for other operations: there is always a thread that is not in one.
 class Completer {
   public:
     static Completer& get()
     {
         static auto* completer = new Completer;     // never destroyed: operations may end while the process exits
         return *completer;
+    }
+
+    // Before anything is pushed: a thread cannot be started under Tutti's locks.
+    void prepare()
+    {
+        std::lock_guard lock(mutex_);
+
+        if (threads_ == 0)
+            start_thread();
     }
 
     void push(std::shared_ptr<Operation> operation)
@@ -33,6 +43,7 @@ class Completer {
 
     void watch(std::weak_ptr<Operation> operation)
     {
+        prepare();
         std::lock_guard lock(mutex_);
 
         if (watched_.empty())
@@ -42,9 +53,12 @@ class Completer {
 
   private:
     static constexpr auto look_every = std::chrono::milliseconds(50);
+    static constexpr int threads_max = 64;
 
-    Completer()
+    void start_thread()
     {
+        threads_++;
+        idle_++;
         std::thread([this] { run(); }).detach();
     }
 
@@ -58,6 +72,8 @@ class Completer {
                 wake_.wait(lock, [this] { return !over_.empty() || !watched_.empty(); });
             else
                 wake_.wait_for(lock, look_every, [this] { return !over_.empty(); });
+            if (--idle_ == 0 && threads_ < threads_max)
+                start_thread();
             if (over_.empty())
                 look(lock);
             while (!over_.empty()) {
@@ -69,6 +85,7 @@ class Completer {
                 operation.reset();
                 lock.lock();
             }
+            idle_++;
         }
     }
 
@@ -91,6 +108,7 @@ class Completer {
     std::condition_variable wake_;
     std::deque<std::shared_ptr<Operation>> over_;
     std::vector<std::weak_ptr<Operation>> watched_;
+    int threads_ = 0, idle_ = 0;
 };
 
 }  // namespace
@@ -323,7 +341,7 @@ void Operation::end_by_itself()
     if (!lock || is_over() || ends_by_itself_)
         return;
     ends_by_itself_ = true;
-    Completer::get();
+    Completer::get().prepare();
     notifications_ = requests.size();
     for (auto* request : requests) {
         auto ticket = std::make_unique<Ticket>(shared_from_this());
