@@ -14,6 +14,7 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/prng.h"
@@ -408,8 +409,8 @@ static bool read_status(struct job *j, uint32_t rank, int *status)
     siginfo_t info = { .si_pid = 0 };
 
     if (waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
-        say(j, "tutti run: cannot get the exit status of rank %u (pid %d): %s (status 1 is assumed)\n", rank, (int)c->pid,
-            strerror(errno));
+        say(j, "tutti run: cannot get the exit status of rank %u (pid %d): %s (status 1 is assumed)\n", rank,
+            (int)c->pid, strerror(errno));
         *status = 1 << 8;
         return true;
     }

@@ -91,8 +91,8 @@ static tutti_status open_offered(const struct group *g, const struct offer *mine
     tutti_comm *parent = g->parent;
 
     if (theirs->n != mine->n || theirs->list != mine->list)
-        return tt_fail(TUTTI_ERR_MISMATCH, "%s: rank %d passed another list of ranks than rank %d, which listed %u", name,
-                       (int)parent->rank, g->ranks[0], theirs->n);
+        return tt_fail(TUTTI_ERR_MISMATCH, "%s: rank %d passed another list of ranks than rank %d, which listed %u",
+                       name, (int)parent->rank, g->ranks[0], theirs->n);
     if (!theirs->context)
         return tt_fail(TUTTI_ERR_NOMEM, "too many communicators: no communicator number is left");
     return tt_comm_open(out, parent->world, theirs->context, g->job_ranks, g->n, g->at, parent->timeout_ms,
@@ -103,8 +103,8 @@ static tutti_status verdict_of(const struct group *g, const struct report *worst
 {
     if (mine)
         return mine;
-    return worst->status ? tt_fail((tutti_status)worst->status, "%s: rank %u failed to create its communicator (tag %u)",
-                                   name, worst->rank, g->tag)
+    return worst->status ? tt_fail((tutti_status)worst->status,
+                                   "%s: rank %u failed to create its communicator (tag %u)", name, worst->rank, g->tag)
                          : TUTTI_OK;
 }
 

@@ -80,10 +80,10 @@ static tutti_status read_ref(const struct reader *r, struct json_object *step, c
     if (!st)
         st = read_number(r, o, "stride", ref.block > 0, NUMBER_MAX, &ref.stride);
     if (!st && ref.block > 0 && (ref.stride < ref.block || ref.buf >= TT_BUF_PIPE))
-        return tt_json_wrong_key(&r->at, key, 
+        return tt_json_wrong_key(&r->at, key,
                                  "\"%s\" has an invalid block of %llu bytes with stride %llu: the stride must be "
-                                 "at least the block, and only SRC, DST and WORK can be strided", key,
-                                 (unsigned long long)ref.block, (unsigned long long)ref.stride);
+                                 "at least the block, and only SRC, DST and WORK can be strided",
+                                 key, (unsigned long long)ref.block, (unsigned long long)ref.stride);
     if (!st && ref.buf == TT_BUF_THERE && ref.offset)
         return tt_json_wrong_key(&r->at, key, "\"%s\" has an offset, which THERE does not support", key);
     if (!st)
