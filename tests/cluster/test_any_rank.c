@@ -460,7 +460,7 @@ static void oneself_role(struct rank *r)
     CHECK(r, in == 78);
     if (r->nranks == 1)
         CHECK_SAYS(r, tutti_recv(&in, 1, TUTTI_U64, TUTTI_ANY_RANK, r->comm, NULL), TUTTI_ERR_INVALID,
-                   "rank 0 is this rank, which has not started the matching send with tag 0");
+                   "rank 0 is the calling rank, which has not started the matching send with tag 0");
 }
 
 static void a_rank_may_be_the_source_itself(void **state)

@@ -246,6 +246,24 @@ def case_send_recv():
             same(got, draw(source, shape, torch.float32, step))
 
 
+def case_recv_any_source():
+    if RANK == 0:
+        seen = set()
+        for _ in range(2 * (SIZE - 1)):
+            got = torch.empty(4)
+            source = dist.recv(got, tag=3)
+            assert (got == source).all(), (got, source)
+            seen.add(source)
+        assert seen == set(range(1, SIZE))
+        large = torch.empty(300000)
+        sources = [dist.recv(large) for _ in range(1, SIZE)]
+        assert sorted(sources) == list(range(1, SIZE)) and (large == sources[-1]).all()
+    else:
+        for _ in range(2):
+            dist.send(torch.full((4,), float(RANK)), 0, tag=3)
+        dist.send(torch.full((300000,), float(RANK)), 0)
+
+
 def case_batch():
     to, source = (RANK + 1) % SIZE, (RANK - 1) % SIZE
     got, back = torch.empty(5), torch.empty(100000)

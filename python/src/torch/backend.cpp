@@ -860,8 +860,17 @@ c10::intrusive_ptr<c10d::Work> Backend::send(std::vector<at::Tensor>& tensors, i
 
 c10::intrusive_ptr<c10d::Work> Backend::recv(std::vector<at::Tensor>& tensors, int from, int tag)
 {
+    return receive(tensors, check_rank(from, "recv"), tag, c10d::OpType::RECV);
+}
+
+c10::intrusive_ptr<c10d::Work> Backend::recvAnysource(std::vector<at::Tensor>& tensors, int tag)
+{
+    return receive(tensors, TUTTI_ANY_RANK, tag, c10d::OpType::RECVANYSOURCE);
+}
+
+c10::intrusive_ptr<c10d::Work> Backend::receive(std::vector<at::Tensor>& tensors, int peer, int tag, c10d::OpType type)
+{
     at::Tensor& tensor = only(tensors, "recv", "tensors");
-    const int peer = check_rank(from, "recv");
 
     if (coalescing_) {
         const at::Tensor out = coalesced_->outputs.add(tensor, false);
@@ -871,13 +880,14 @@ c10::intrusive_ptr<c10d::Work> Backend::recv(std::vector<at::Tensor>& tensors, i
         coalesced_p2p_.push_back({ 1, peer, out.data_ptr(), bytes_of(out), TUTTI_U8, static_cast<uint32_t>(tag) });
         return nullptr;
     }
-    auto op = operation(c10d::OpType::RECV, c10d::kUnsetTimeout);
+    auto op = operation(type, c10d::kUnsetTimeout);
     const at::Tensor out = op->outputs.add(tensor, false);
     tutti_call call = call_of(*op);
 
     op->held = { out };
     op->results = tensors;
     op->source = peer;
+    call.source = &op->source;
     call.tag = static_cast<uint32_t>(tag);
     start(*op, call, [&](tutti_comm* comm, const tutti_call* c) {
         return tutti_recv(out.data_ptr(), bytes_of(out), TUTTI_U8, peer, comm, c);

@@ -95,6 +95,7 @@ class Backend : public c10d::Backend {
                                             const c10d::AllToAllOptions& how) override;
     c10::intrusive_ptr<c10d::Work> send(std::vector<at::Tensor>& tensors, int to, int tag) override;
     c10::intrusive_ptr<c10d::Work> recv(std::vector<at::Tensor>& tensors, int from, int tag) override;
+    c10::intrusive_ptr<c10d::Work> recvAnysource(std::vector<at::Tensor>& tensors, int tag) override;
     c10::intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions& how) override;
     void monitoredBarrier(const c10d::BarrierOptions& how, bool wait_all_ranks) override;
 
@@ -174,6 +175,7 @@ class Backend : public c10d::Backend {
     void start_allgather(Operation& operation, const at::Tensor& output, const at::Tensor& input, const char* call);
     void start_allgather_list(Operation& operation, std::vector<at::Tensor>& outputs, const at::Tensor& input, const char* call);
     void start_p2p(Operation& operation, std::vector<tutti_p2p> ops);
+    c10::intrusive_ptr<c10d::Work> receive(std::vector<at::Tensor>& tensors, int peer, int tag, c10d::OpType type);
     int check_rank(int64_t rank, const char* call) const;
 
     std::shared_ptr<Link> link_;

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Makes the environment that tutti.torch is tested in, below build/torch: PyTorch in one version, and the package tutti built for it from this checkout. PyTorch
+# comes from PyPI (5 GB with what it needs; a minute or two); it is not installed again while its version stays.
+#
+#   scripts/install-torch.sh [BUILD]            BUILD: the folder with libtutti.so and the tutti command (build/release)
+#   scripts/install-torch.sh --environment      without the package
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+wheels=(torch==2.15.0 numpy==2.4.6 expecttest==0.3.0 nanobind==3.1.0 scikit-build-core==1.1.2)
+
+folder=build/torch
+mkdir -p build
+exec 9>build/torch.lock
+flock 9
+pip=("$folder/bin/python" -m pip --disable-pip-version-check --quiet install)
+if [[ $(cat "$folder/wheels" 2>/dev/null || true) != "${wheels[*]}" ]]; then
+    rm -rf "$folder" build/torch-package
+    python3 -m venv "$folder"
+    "${pip[@]}" --retries 2 --timeout 20 --only-binary :all: "${wheels[@]}"
+    echo "${wheels[*]}" >"$folder/wheels"
+    echo "installed ${wheels[*]} in $folder"
+fi
+[[ ${1:-} != --environment ]] || exit 0
+library=$(realpath "${1:-build/release}")
+PATH=$(realpath "$folder/bin"):$PATH "${pip[@]}" --force-reinstall --no-deps --no-build-isolation ./python \
+    -C build-dir=build/torch-package -C cmake.define.TUTTI_BUILD="$library"
+echo "installed tutti in $folder"
