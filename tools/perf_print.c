@@ -123,7 +123,7 @@ static void print_where(const struct perf_printer *p, const struct perf_row *row
     }
     fprintf(
         p->out,
-        "#   %s: of %.1f us, a rank spent %.1f sending, %.1f reducing and forwarding, %.1f reducing, %.1f copying, %.1f in transports, %.1f waiting",
+        "#   %s: average per rank: %.1f us, of which %.1f sending, %.1f reducing and forwarding, %.1f reducing, %.1f copying, %.1f in transports, %.1f waiting",
         row->c->in_place ? "in place" : "out of place", w->call_us, w->send_us, w->forward_us, w->reduce_us, w->copy_us,
         w->wire_us, w->wait_us);
     if (w->most_in_flight > 0)

@@ -9,7 +9,7 @@ static const struct {
     const char *name, *summary;
     int (*main)(int argc, char **argv);
 } verbs[] = {
-    { "show", "print the program of a rank, or of all ranks as JSON", plan_show_main },
+    { "show", "print the schedule of a rank, or of all ranks as JSON", plan_show_main },
     { "draw", "draw the transfers of each round, as SVG or HTML", plan_draw_main },
     { "why", "show which algorithm the library selects for a call, and why", plan_why_main },
     { "congestion", "label transfers that compete for links of a host", plan_congestion_main },

@@ -90,9 +90,9 @@ static const struct argp argp = {
     .children = children,
     .doc = "Shows which algorithm the library selects for a call of SIZE bytes, and why.\vAll "
            "candidates are listed with their predicted times and their bottlenecks. In a job, "
-           "without --ranks, --hosts and --topo, the selection is that of the job's communicator. "
-           "Otherwise the tool measures the costs of a rank on this host, and assumes N ranks on "
-           "this host, or on the machine of --topo. docs/tuning.md explains the output.\n\n"
+           "without --ranks, --hosts or --topo, the selection is that of the job's communicator. "
+           "Otherwise the tool measures the cost parameters on this host, and assumes that all ranks "
+           "are on this host, or on the machine that --topo describes. docs/tuning.md explains the output.\n\n"
            "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
            "Examples:\n"
            "  tutti plan why allreduce 1M -n 4\n"

@@ -51,7 +51,7 @@ static const struct argp_option argp_options[] = {
     { "quiet", OPT_QUIET, NULL, 0, "print no progress on standard error", 2 },
     { "fault", OPT_FAULT, "WHAT", 0, "inject a fault (see below); may be repeated", 3 },
     { "segment", OPT_SEGMENT, "SIZE", 0,
-      "segment size of streamed puts (default: as in the library)", 4 },
+      "segment size of messages longer than --eager (default: as in the library)", 4 },
     { "eager", OPT_EAGER, "SIZE", 0, "longest eager message, in bytes (default 32K)", 4 },
     { "streams", OPT_STREAMS, "N", 0, "streams per pair of ranks (default: as in the library)", 4 },
     { "depth", OPT_DEPTH, "N", 0, "slots per stream (default: as in the library)", 4 },

@@ -20,7 +20,7 @@ enum { OPT_HOSTS = 256, OPT_HOST_RANKS, OPT_LATENCY, OPT_RATE, OPT_OP, OPT_HEADE
 
 static const struct argp_option argp_options[] = {
     { "hosts", OPT_HOSTS, "LIST", 0,
-      "numbers of hosts: 8, or 2..16 in steps of factor 2 (default 2..16)", 2 },
+      "numbers of hosts: 8, or 2..16 (doubling: 2, 4, 8, 16; default 2..16)", 2 },
     { "nodes", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 2 },
     { "ranks-per-host", OPT_HOST_RANKS, "N", 0, "ranks per host, which share its link (default 4)", 2 },
     { "per-node", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 2 },

@@ -85,7 +85,7 @@ typedef struct tutti_ref {
     uint32_t reserved;      /* 0 */
 } tutti_ref;
 
-/* Returns a contiguous reference. */
+/* Returns a reference to contiguous bytes from `offset` on. */
 static inline tutti_ref tutti_ref_of(tutti_buffer buffer, uint64_t offset)
 {
     tutti_ref ref = { 0, 0, 0, 0, 0 };
@@ -155,7 +155,7 @@ typedef struct tutti_algorithm {
     size_t size;            /* sizeof(tutti_algorithm) */
     uint32_t version;       /* TUTTI_ALGORITHM_VERSION */
     uint32_t collective;    /* tutti_collective */
-    const char *name;       /* unique, "<collective>_<idea>": at most 60 letters, digits and _ */
+    const char *name;       /* unique, "<collective>_<method>": at most 60 letters, digits and _ */
     const char *summary;    /* when to use it, in a few words */
     const char *needs;      /* requirement of `fits`, for the error message; NULL: none */
     uint64_t revision;      /* version of the algorithm; must be equal on all ranks */

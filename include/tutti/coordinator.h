@@ -22,8 +22,8 @@ typedef struct tutti_coordinator_conf {
                                    NULL: "127.0.0.1:0" */
     const char *journal;        /* file that stores the state for a restart; NULL: none, and the
                                    run ends with its coordinator */
-    /* Access control: set a token, or certificates, or insecure. By default it is configured by the
-     * environment: TUTTI_TOKEN, or TUTTI_SECURITY with TUTTI_TOKEN, or TUTTI_SECURITY with
+    /* Access control: set a token, or certificates, or insecure. By default the environment
+     * configures it: TUTTI_TOKEN (TUTTI_SECURITY is not needed then), or TUTTI_SECURITY with
      * TUTTI_CERTIFICATE, TUTTI_KEY and TUTTI_AUTHORITY. Required if other hosts can connect. */
     const char *token;          /* accept members that present this token */
     const char *certificate, *key, *authority;  /* PEM files: certificate and key of this

@@ -16,8 +16,8 @@
  * Flow control. A block waits while the FIFO is full; the proxy empties it continuously. In
  * addition each peer has credits: at most tutti_device_conf.pending commands per peer may be in the
  * FIFO or wait for the transport. Without a credit, a block that sends to that peer waits before it
- * enters the command, so a stopped peer blocks its own senders only. tutti_device_has_room queries
- * the credits.
+ * enqueues the command, so an unresponsive peer blocks its own senders only.
+ * tutti_device_has_room queries the credits.
  *
  * Guarantees for each peer, in every mode:
  *  - Puts are unordered. A source is reusable after tutti_device_quiet or tutti_device_flush.
@@ -617,7 +617,7 @@ TUTTI_DEVICE void tutti_device_push(const tutti_device_view *v, uint64_t head, u
 
 /* ---- for kernels: flow control per peer ------------------------------------------------------ */
 
-/* Returns 1 if `n` more commands for `peer` can be entered without waiting, else 0. Each put,
+/* Returns 1 if `n` more commands for `peer` can be enqueued without waiting, else 0. Each put,
  * put_signal, signal and fence is one command. n is at most v->pending. The result is exact if only
  * one block sends to that peer. Called by one thread. */
 TUTTI_DEVICE int tutti_device_has_room(const tutti_device_view *v, uint32_t peer, uint32_t n)
@@ -1093,7 +1093,7 @@ typedef struct tutti_device_signal_to {
     uint64_t offset, value;
 } tutti_device_signal_to;
 
-/* Returns 1 if the leader raises the signals to that peer. */
+/* Returns 1 if the leader, rather than group_put, raises the signals for `peer`. */
 TUTTI_DEVICE int tutti_device_decouples(const tutti_device_view *v, uint32_t peer)
 {
     return (v->mode == TUTTI_DEVICE_FULL || v->mode == TUTTI_DEVICE_DECOUPLED) &&
@@ -1195,7 +1195,7 @@ TUTTI_DEVICE tutti_status tutti_device_group_signal(const tutti_device_view *v, 
     return tutti_device_agree(st);
 }
 
-/* ---- CUDA: flags in the order of a stream ---------------------------------------------------- */
+/* ---- CUDA: stream-ordered flags -------------------------------------------------------------- */
 
 #if defined(__CUDACC__)
 /* A template, so that it is instantiated only in sources that use it. */

@@ -74,7 +74,7 @@ TUTTI_HASH_CODE void tutti_hash_lane_take(uint32_t *a, uint32_t *b, uint32_t wor
     *b = tutti_hash_rotate(*b + *a, TUTTI_HASH_ROTATE_B) * TUTTI_HASH_MULTIPLY_B;
 }
 
-/* Adds the final state of a lane to the digest of its block, which is initially zero. */
+/* Mixes the final state of a lane into the digest of its block. The digest is initially zero. */
 TUTTI_HASH_CODE void tutti_hash_lane_end(uint32_t digest[4], uint32_t a, uint32_t b)
 {
     uint32_t x[4] = { a, b, TUTTI_HASH_LANE_2, TUTTI_HASH_LANE_3 };

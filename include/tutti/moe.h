@@ -260,7 +260,8 @@ typedef struct tutti_moe_routing {
     size_t size;
     const void *tokens;         /* [ntokens][hidden] of conf.type */
     size_t ntokens;             /* 0 to max_tokens */
-    const uint32_t *experts;    /* [ntokens][top_k] distinct per token, or TUTTI_MOE_NONE */
+    const uint32_t *experts;    /* [ntokens][top_k], distinct for each token;
+                                 * TUTTI_MOE_NONE: unused */
     const float *weights;       /* [ntokens][top_k], finite */
 } tutti_moe_routing;
 

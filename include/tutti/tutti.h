@@ -409,10 +409,10 @@ TUTTI_API tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *c
 TUTTI_API tutti_status tutti_mem_alloc(tutti_comm *comm, size_t bytes, void **out);
 TUTTI_API tutti_status tutti_mem_free(tutti_comm *comm, void *mem);
 /* Registers mem[bytes] of the caller, who keeps owning it, for frequent use. Local; valid for all
- * communicators. RDMA transports register the whole range at once, in the background or at first
- * use, as set by TUTTI_REGISTER (docs/rdma.md). The same applies to memory from tutti_mem_alloc.
+ * communicators. TUTTI_REGISTER selects when RDMA transports register the range: in this call, in
+ * the background or at first use (docs/rdma.md). The same applies to memory from tutti_mem_alloc.
  * Registration has no effect on other transports. A buffer may span several adjacent registrations.
- * NOMEM: a device could not register the memory at once. Source: ncclCommRegister.
+ * NOMEM: a device could not register the memory in this call. Source: ncclCommRegister.
  *
  * tutti_mem_deregister ends the registration that starts at `mem`; call it before the memory is
  * unmapped. It returns INVALID, without any effect, if no registration starts at `mem`, or if an

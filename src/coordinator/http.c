@@ -363,7 +363,7 @@ tutti_status tt_http_create(struct tt_http **out, const struct tt_http_conf *con
     h->kept = calloc(conf->npages + 1u, sizeof *h->kept);
     for (uint32_t i = 0; i < TT_HTTP_CONNECTIONS; i++)
         h->open[i].fd = -1;
-    st = h->kept ? start(h, conf->address) : tt_fail(TUTTI_ERR_NOMEM, "http: out of memory for %u pages", conf->npages);
+    st = h->kept ? start(h, conf->address) : tt_fail(TUTTI_ERR_NOMEM, "http: out of memory for the contents of %u web pages", conf->npages);
     if (st) {
         release(h);
         return st;

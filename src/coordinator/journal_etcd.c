@@ -349,7 +349,7 @@ static tutti_status explain(struct etcd_journal *j, struct json_object *answer, 
     same = text && strcmp(text, meta) == 0;
     free(text);
     if (!same)
-        return tt_fail(TUTTI_ERR_SYSTEM, "journal in etcd, %s: modified by a client other than a coordinator", j->prefix);
+        return tt_fail(TUTTI_ERR_SYSTEM, "journal in etcd (prefix %s): modified by a client other than a coordinator", j->prefix);
     j->meta_revision = tt_etcd_number(there, "mod_revision");
     return TUTTI_OK;
 }

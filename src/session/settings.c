@@ -288,7 +288,7 @@ static tutti_status take_addresses(tutti_run *run, const tutti_run_conf *conf, u
     if (is_any(&run->card.outside) || port_of(&run->card.outside) == 0)
         return tt_fail(TUTTI_ERR_INVALID,
                        "tutti_run_join: conf.announce (TUTTI_ANNOUNCE) \"%s\" is not reachable "
-                       "from other hosts",
+                       "from other hosts: the address must not be a wildcard, nor the port 0",
                        announce);
     st = check_near(run, &run->card.outside, announce, "conf.announce (TUTTI_ANNOUNCE)");
     if (st)

@@ -105,7 +105,7 @@ bool tt_fault_slow(float *slow, double factor)
 static tutti_status too_much(const struct tt_fault *f)
 {
     return tt_fail(TUTTI_ERR_INVALID,
-                   "invalid fault: factor %g: the product of all factors of one part must "
+                   "invalid fault: factor %g: the product of the factors of one rail, uplink or rank must "
                    "be %g to %g",
                    f->factor, TT_FAULT_FACTOR_MIN, TT_FAULT_FACTOR_MAX);
 }

@@ -767,7 +767,7 @@ tutti_status tt_tcp_listen(struct tt_tcp *t)
     tutti_status st;
 
     if (fd < 0 && t->outside.port_first)
-        return tt_fail_errno(errno, "tcp: cannot listen for peers at any port from %u to %u", t->outside.port_first,
+        return tt_fail_errno(errno, "tcp: cannot listen for peers on any port from %u to %u", t->outside.port_first,
                              t->outside.port_last);
     if (fd < 0)
         return tt_fail_errno(errno, "tcp: cannot listen for peers");

@@ -410,7 +410,7 @@ static void ports_that_are_all_taken_are_told(void **state)
     conf.data_ports = ports;
     MUST(tutti_run_join(&run, &conf));
     assert_int_not_equal(tutti_run_epoch(run, TUTTI_ADMIT, 1, 0, 0, &view), TUTTI_OK);
-    if (!strstr(tutti_last_error(), "cannot listen for peers at any port"))
+    if (!strstr(tutti_last_error(), "cannot listen for peers on any port"))
         fail_msg("\"%s\" does not tell of the ports", tutti_last_error());
     tutti_run_destroy(run);
     party_end(&p);

@@ -1151,7 +1151,7 @@ static void the_ports_that_are_allowed_are_used_and_no_others(void **state)
         assert_int_not_equal(ports[0], ports[1]);
         outside.port_first = outside.port_last = ports[0];
         assert_int_not_equal(tt_wire_tcp.open(&w[2], &conf), TUTTI_OK);
-        assert_non_null(strstr(tutti_last_error(), "cannot listen for peers at any port"));
+        assert_non_null(strstr(tutti_last_error(), "cannot listen for peers on any port"));
         tt_wire_tcp.close(w[0]);
         tt_wire_tcp.close(w[1]);
         outside.port_first = outside.port_last = 0;
