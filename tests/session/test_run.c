@@ -1676,7 +1676,7 @@ static void wrong_calls(struct guest *g)
     CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_INVALID);
     CHECK(tutti_run_comm(g->run) == NULL);
     CHECK(tutti_run_epoch(g->run, TUTTI_ADMIT, 3, 0, 50, &view) == TUTTI_ERR_TIMEOUT);
-    CHECK(says("no view was formed") && says("least: 3"));
+    CHECK(says("no view was formed") && says("`least` is 3"));
     first_view(g, 2);
     CHECK(tutti_run_shrink(g->run, 3, 0, &view) == TUTTI_ERR_PEER_LOST && says("only 2 members are left, but least is 3"));
     CHECK(tutti_run_view(g->run, &small) == TUTTI_ERR_INVALID && says("out.size is 4"));
