@@ -291,6 +291,33 @@ def case_coalesced():
     same(outs[1][:, 0], torch.arange(SIZE).float())
 
 
+def case_coalesced_without_the_caller():
+    tensors = [torch.full((n,), float(RANK)) for n in (3, 200000)]
+    with dist._coalescing_manager(device=torch.device("cpu"), async_ops=True) as manager:
+        for t in tensors:
+            dist.all_gather_into_tensor(torch.empty(SIZE * t.numel()), t)
+    for work in manager.works:
+        while not work.is_completed():
+            time.sleep(0.001)
+    manager.wait()
+
+
+def case_inputs_may_be_dropped():
+    out = torch.empty(50000)
+    work = dist.reduce_scatter(out, list(torch.full((50000 * SIZE,), float(RANK)).chunk(SIZE)), async_op=True)
+    junk = [torch.full((50000 * SIZE,), 7.0) for _ in range(3)]     # takes memory that was freed too early
+    work.wait()
+    assert (out == SIZE * (SIZE - 1) / 2).all() and junk
+
+
+def case_equal_splits_as_list_or_not():
+    t = torch.arange(SIZE * 2).float()
+    out = torch.empty(SIZE * 2)
+    splits = [2] * SIZE if RANK == 0 else None
+    dist.all_to_all_single(out, t, splits, splits)
+    same(out, torch.cat([t[2 * RANK:2 * RANK + 2]] * SIZE))
+
+
 def case_futures():
     works = [dist.all_reduce(torch.full((n,), float(RANK)), async_op=True) for n in (1, 1000, 200000)]
     futures = [w.get_future().then(lambda f: f.value()[0].sum().item()) for w in works]

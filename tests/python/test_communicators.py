@@ -83,6 +83,7 @@ def requests_complete_in_any_order(comm):
     comm.send(np.ones(1), other, tag=1)
     assert tutti.wait_any(requests) == 1
     assert requests[1].done and tutti.wait_any(requests[1:]) == 0
+    comm.barrier()                      # the other rank has looked, too
     for tag in (0, 2):
         comm.send(np.ones(1), other, tag=tag)
     tutti.wait_all(requests)

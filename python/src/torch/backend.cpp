@@ -62,6 +62,11 @@ std::shared_ptr<Link> meet(const c10::intrusive_ptr<c10d::Store>& store, int ran
         std::memcpy(id.bytes, bytes.data(), sizeof id.bytes);
     }
     check(tutti_comm_create_id(&comm, &id, size, rank, &conf), "init");
+    if (rank == 0)          // all have read it: another start-up with the same store begins anew
+        try {
+            store->deleteKey("tutti");
+        } catch (const std::exception&) {       // stores that cannot delete are not used twice
+        }
     return std::make_shared<Link>(comm);
 }
 
@@ -136,7 +141,7 @@ at::Tensor as_one(Operation& operation, const std::vector<at::Tensor>& tensors, 
     for (const auto& t : tensors)
         elements += t.numel();
     if (!tensors.empty() && are_adjacent(tensors))
-        return at::from_blob(tensors[0].data_ptr(), { elements }, tensors[0].options());
+        return at::from_blob(tensors[0].data_ptr(), { elements }, [tensors](void*) {}, tensors[0].options());
     at::Tensor one = at::empty({ elements }, tensors[0].options());
 
     for (const auto& t : tensors) {
@@ -239,7 +244,17 @@ uint64_t Backend::getSequenceNumberForGroup()
 
 c10d::ErrorType Backend::getError()
 {
-    return observers_->error;
+    const c10d::ErrorType seen = observers_->error;
+
+    if (seen != c10d::ErrorType::SUCCESS)
+        return seen;
+    switch (tutti_comm_status(link_->comm)) {
+    case TUTTI_OK: return c10d::ErrorType::SUCCESS;
+    case TUTTI_ERR_TIMEOUT: return c10d::ErrorType::TIMEOUT;
+    case TUTTI_ERR_PEER_LOST:
+    case TUTTI_ERR_ABORTED: return c10d::ErrorType::REMOTE_ERROR;
+    default: return c10d::ErrorType::COMM_ERROR;
+    }
 }
 
 void Backend::abort()
@@ -250,9 +265,7 @@ void Backend::abort()
 // The communicator stays until the last operation on it is gone.
 void Backend::shutdown()
 {
-    std::lock_guard lock(link_->lock);
-
-    coalesced_.reset();
+    cancel_coalescing();
 }
 
 // ---- operations -----------------------------------------------------------------------------------------------------
@@ -297,14 +310,10 @@ void Backend::start(Operation& operation, const tutti_call& call,
 c10::intrusive_ptr<c10d::Work> Backend::work(std::shared_ptr<Operation> operation, const char* title,
                                              const std::vector<at::Tensor>& inputs)
 {
-    if (operation->requests.empty())
+    if (operation->requests.empty() && operation->parts.empty())
         operation->end(nullptr);
-    if (coalescing_ && coalesced_ && operation != coalesced_)
-        coalesced_->after.push_back([operation] {
-            operation->wait();
-            if (const auto error = operation->error())
-                std::rethrow_exception(error);
-        });
+    if (coalescing_ && operation != coalesced_)
+        coalesced_->parts.push_back(operation);
     return c10::make_intrusive<Work>(std::move(operation), rank_, title, inputs);
 }
 
@@ -317,10 +326,17 @@ int Backend::check_rank(int64_t rank, const char* call) const
 
 // ---- coalescing -----------------------------------------------------------------------------------------------------
 
+// Also what an exception left behind: PyTorch does not end a coalesced group then.
+void Backend::cancel_coalescing()
+{
+    coalescing_ = false;
+    coalesced_p2p_.clear();
+    coalesced_.reset();
+}
+
 void Backend::startCoalescing()
 {
-    if (coalescing_)
-        invalid("startCoalescing: a coalesced group is already being formed");
+    cancel_coalescing();
     coalesced_ = operation(c10d::OpType::COALESCED, c10d::kUnsetTimeout);
     coalescing_ = true;
 }
@@ -336,13 +352,6 @@ c10::intrusive_ptr<c10d::Work> Backend::endCoalescing()
     coalesced_p2p_.clear();
     if (!ops.empty())
         start_p2p(*all, std::move(ops));
-    if (all->requests.empty() && !all->after.empty()) {       // only collectives: one that ends when they have
-        auto steps = std::move(all->after);
-        auto parts = std::make_shared<Operation>(link_, observers_, c10d::OpType::COALESCED, all->sequence, all->timeout);
-
-        parts->after = std::move(steps);
-        return c10::make_intrusive<Work>(parts, rank_, nullptr, std::vector<at::Tensor>{});
-    }
     return work(all, nullptr, {});
 }
 
@@ -785,18 +794,16 @@ c10::intrusive_ptr<c10d::Work> Backend::alltoall_base(at::Tensor& output, at::Te
     const auto to = split_bytes(input, input_splits, size_, "input"), from = split_bytes(output, output_splits, size_, "output");
     const auto to_at = displacements(to), from_at = displacements(from);
     const at::Tensor in = dense_input(input), out = op->outputs.add(output, false);
-    const bool even = input_splits.empty() && output_splits.empty();
 
     op->held = { in, out };
     op->results = { output };
-    if (even && in.numel() != out.numel())
+    if (input_splits.empty() && output_splits.empty() && in.numel() != out.numel())
         invalid(c10::str("all_to_all_single: the input has ", in.numel(), " elements and the output ", out.numel()));
-    if (!even || in.numel())
-        start(*op, call_of(*op), [&](tutti_comm* comm, const tutti_call* call) {
-            return even ? tutti_alltoall(in.data_ptr(), out.data_ptr(), to[0], TUTTI_U8, comm, call)
-                        : tutti_alltoallv(in.data_ptr(), to.data(), to_at.data(), out.data_ptr(), from.data(), from_at.data(), TUTTI_U8,
-                                          comm, call);
-        });
+    // Ranks may pass equal sizes as lists or not at all: the call is the same.
+    start(*op, call_of(*op), [&](tutti_comm* comm, const tutti_call* call) {
+        return tutti_alltoallv(in.data_ptr(), to.data(), to_at.data(), out.data_ptr(), from.data(), from_at.data(), TUTTI_U8,
+                               comm, call);
+    });
     return work(op, "tutti:all_to_all_single", { input });
 }
 
@@ -831,6 +838,19 @@ c10::intrusive_ptr<c10d::Work> Backend::alltoall(std::vector<at::Tensor>& output
 
 // ---- point to point -------------------------------------------------------------------------------------------------
 
+// An error in a coalesced group is the end of the group.
+at::Tensor& Backend::check_p2p(std::vector<at::Tensor>& tensors, int64_t peer, const char* call)
+{
+    try {
+        if (peer != TUTTI_ANY_RANK)
+            check_rank(peer, call);
+        return only(tensors, call, "tensors");
+    } catch (...) {
+        cancel_coalescing();
+        throw;
+    }
+}
+
 void Backend::start_p2p(Operation& op, std::vector<tutti_p2p> ops)
 {
     start(op, call_of(op), [&](tutti_comm* comm, const tutti_call* call) { return tutti_group(ops.data(), ops.size(), comm, call); });
@@ -838,8 +858,8 @@ void Backend::start_p2p(Operation& op, std::vector<tutti_p2p> ops)
 
 c10::intrusive_ptr<c10d::Work> Backend::send(std::vector<at::Tensor>& tensors, int to, int tag)
 {
-    at::Tensor& tensor = only(tensors, "send", "tensors");
-    const int peer = check_rank(to, "send");
+    at::Tensor& tensor = check_p2p(tensors, to, "send");
+    const int peer = to;
     const at::Tensor in = dense_input(tensor);
 
     if (coalescing_) {
@@ -860,7 +880,8 @@ c10::intrusive_ptr<c10d::Work> Backend::send(std::vector<at::Tensor>& tensors, i
 
 c10::intrusive_ptr<c10d::Work> Backend::recv(std::vector<at::Tensor>& tensors, int from, int tag)
 {
-    return receive(tensors, check_rank(from, "recv"), tag, c10d::OpType::RECV);
+    check_p2p(tensors, from < 0 ? size_ : from, "recv");
+    return receive(tensors, from, tag, c10d::OpType::RECV);
 }
 
 c10::intrusive_ptr<c10d::Work> Backend::recvAnysource(std::vector<at::Tensor>& tensors, int tag)
@@ -870,7 +891,7 @@ c10::intrusive_ptr<c10d::Work> Backend::recvAnysource(std::vector<at::Tensor>& t
 
 c10::intrusive_ptr<c10d::Work> Backend::receive(std::vector<at::Tensor>& tensors, int peer, int tag, c10d::OpType type)
 {
-    at::Tensor& tensor = only(tensors, "recv", "tensors");
+    at::Tensor& tensor = check_p2p(tensors, peer, "recv");
 
     if (coalescing_) {
         const at::Tensor out = coalesced_->outputs.add(tensor, false);

@@ -176,6 +176,8 @@ class Backend : public c10d::Backend {
     void start_allgather_list(Operation& operation, std::vector<at::Tensor>& outputs, const at::Tensor& input, const char* call);
     void start_p2p(Operation& operation, std::vector<tutti_p2p> ops);
     c10::intrusive_ptr<c10d::Work> receive(std::vector<at::Tensor>& tensors, int peer, int tag, c10d::OpType type);
+    void cancel_coalescing();
+    at::Tensor& check_p2p(std::vector<at::Tensor>& tensors, int64_t peer, const char* call);
     int check_rank(int64_t rank, const char* call) const;
 
     std::shared_ptr<Link> link_;

@@ -243,9 +243,23 @@ bool Operation::poll()
         return true;
     for (auto* request : requests)
         if (tutti_test(request) == TUTTI_PENDING)
-            return false;
+            return leave_pending(lock);
+    for (const auto& part : parts)
+        if (!part->poll())
+            return leave_pending(lock);
     conclude();
     return true;
+}
+
+// False. Whoever wanted it to end by itself while the lock was held could not arrange that.
+bool Operation::leave_pending(std::unique_lock<std::mutex>& lock)
+{
+    const bool is_due = wanted_ && !ends_by_itself_;
+
+    lock.unlock();
+    if (is_due)
+        end_by_itself();
+    return false;
 }
 
 // Waits for the requests, and ends the operation.
@@ -265,6 +279,11 @@ void Operation::conclude()
     }
     requests.clear();
     try {
+        for (const auto& part : parts)
+            part->wait();
+        for (const auto& part : parts)
+            if (const auto failed = part->error())
+                std::rethrow_exception(failed);
         if (first != TUTTI_OK)
             fail(first, why, c10d::opTypeToString(type));
         for (const auto& step : after)
@@ -290,6 +309,7 @@ void Operation::end(std::exception_ptr error)
 
     held.clear();
     after.clear();
+    parts.clear();
     finish_ = std::chrono::steady_clock::now();
     {
         std::lock_guard lock(state_);
@@ -336,12 +356,18 @@ void Operation::end_by_itself()
 {
     if (is_over())
         return;
-    std::unique_lock lock(running_, std::try_to_lock);      // else somebody waits for it, and will end it
+    wanted_ = true;
+    std::unique_lock lock(running_, std::try_to_lock);      // else somebody waits for it, or polls it
 
     if (!lock || is_over() || ends_by_itself_)
         return;
     ends_by_itself_ = true;
     Completer::get().prepare();
+    if (requests.empty()) {
+        lock.unlock();
+        Completer::get().push(shared_from_this());
+        return;
+    }
     notifications_ = requests.size();
     for (auto* request : requests) {
         auto ticket = std::make_unique<Ticket>(shared_from_this());

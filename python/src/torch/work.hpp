@@ -81,6 +81,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
     std::vector<at::Tensor> held;               // memory in use, besides the results
     std::vector<at::Tensor> results;
     Outputs outputs;
+    std::vector<std::shared_ptr<Operation>> parts;  // operations that end before it does
     std::vector<std::function<void()>> after;   // run once all requests have completed well
     int source = -1;                            // of a receive from any rank
 
@@ -107,6 +108,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
     void end(std::exception_ptr error);
 
   private:
+    bool leave_pending(std::unique_lock<std::mutex>& lock);
     void conclude();                            // requests have completed
     static void notified(void* ticket);
 
@@ -116,6 +118,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
     std::atomic<bool> over_{ false };
     std::exception_ptr error_;
     bool ends_by_itself_ = false;               // under running_
+    std::atomic<bool> wanted_{ false };         // end_by_itself was called
     std::atomic<size_t> notifications_{ 0 };
     c10::intrusive_ptr<c10::ivalue::Future> future_;    // under state_
     std::chrono::steady_clock::time_point begin_, finish_;
