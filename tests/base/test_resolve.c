@@ -328,8 +328,9 @@ static void a_lookup_without_a_helper_tries_again_soon(void **state)
         now_ns = tt_lookup_wake_ns(l);
         assert_false(tt_lookup_step(l, now_ns));
     }
-    set_servers(true, 0);       /* those that wait are answered */
+    set_servers(false, 0);      /* also those that have not asked yet are answered */
     await_no_helper();
+    set_servers(true, 0);
     before = questions();
     now_ns = tt_lookup_wake_ns(l);
     tt_lookup_step(l, now_ns);

@@ -210,6 +210,7 @@ static void get_role(struct rank *r)
     halves_init(r, &h);
     window_side_init(r, &s, PART);
     memset(s.mem, 7, PART);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));      /* before puts change it */
     if (r->rank == 0)
         use_both(r, &h, s.window);
     stand_still(r);
