@@ -84,7 +84,7 @@ static bool is_of_pmi1(const struct tt_launch *launch)
 }
 
 /* UNSUPPORTED, not logged, if there is no such space here. */
-static tutti_status tell(const struct tt_launch *launch, char *value, size_t cap, uint64_t *deadline_ns)
+static tutti_status publish(const struct tt_launch *launch, char *value, size_t cap, uint64_t *deadline_ns)
 {
     const uint32_t rank = launch->rank;
     tutti_status st = TUTTI_ERR_UNSUPPORTED;
@@ -137,7 +137,7 @@ static tutti_status exchange(struct tt_launch *launch, int *listener, uint64_t *
         tt_id_init(&id, &endpoint);
         tt_id_text(&id, value);
     }
-    st = tell(launch, value, sizeof value, deadline_ns);
+    st = publish(launch, value, sizeof value, deadline_ns);
     if (st)
         goto close_fd;
     memcpy(told, value, sizeof told);

@@ -158,7 +158,7 @@ void tt_any_peer_receives(struct tt_context *c, struct tt_context_peer *cp)
             announce(op);
 }
 
-/* Tells the connected ranks that this one receives from any rank. */
+/* Notifies the connected ranks that this one receives from any rank. */
 static void send_receives_any(struct tt_context *c)
 {
     for (uint32_t i = 0; i < c->nranks; i++) {

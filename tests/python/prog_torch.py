@@ -318,6 +318,22 @@ def case_equal_splits_as_list_or_not():
     same(out, torch.cat([t[2 * RANK:2 * RANK + 2]] * SIZE))
 
 
+def case_quantized():
+    import tutti.torch
+    options = tutti.torch.Options()
+    options.quantization = "minmax8"
+    try:
+        options.quantization = "minmax9"
+        raise AssertionError("an unknown quantization was accepted")
+    except ValueError as error:
+        assert "minmax9" in str(error)
+    group = dist.new_group(pg_options=options)
+    t = torch.linspace(0, 1 + RANK, 5000)
+    want = torch.linspace(0, SIZE * (SIZE + 1) / 2, 5000)
+    dist.all_reduce(t, group=group)
+    assert not torch.equal(t, want) and (t - want).abs().max() < 0.01 * SIZE * SIZE, (t - want).abs().max()
+
+
 def case_futures():
     works = [dist.all_reduce(torch.full((n,), float(RANK)), async_op=True) for n in (1, 1000, 200000)]
     futures = [w.get_future().then(lambda f: f.value()[0].sum().item()) for w in works]

@@ -7,11 +7,13 @@
 #include <cstring>
 #include <numeric>
 
-namespace tutti_torch {
+namespace tutti_torch
+{
 
-namespace {
+namespace
+{
 
-[[noreturn]] void invalid(const std::string& message)
+[[noreturn]] void invalid(const std::string &message)
 {
     C10_THROW_ERROR(ValueError, "tutti: " + message);
 }
@@ -27,23 +29,24 @@ struct Job {
     std::weak_ptr<Link> control;
 };
 
-Job& job()
+Job &job()
 {
-    static auto* job = new Job;
+    static auto *job = new Job;
 
     return *job;
 }
 
-uint32_t tag_of(const std::string& name)
+uint32_t tag_of(const std::string &name)
 {
     return static_cast<uint32_t>(std::hash<std::string>{}(name));
 }
 
-std::shared_ptr<Link> meet(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const GroupOptions& options)
+std::shared_ptr<Link> meet(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
+                           const GroupOptions &options)
 {
     tutti_conf conf{};
     tutti_id id{};
-    tutti_comm* comm = nullptr;
+    tutti_comm *comm = nullptr;
 
     conf.size = sizeof conf;
     conf.timeout_ms = milliseconds(options.timeout);
@@ -57,29 +60,31 @@ std::shared_ptr<Link> meet(const c10::intrusive_ptr<c10d::Store>& store, int ran
         const auto bytes = store->get("tutti");
 
         if (bytes.size() != sizeof id.bytes)
-            TORCH_CHECK_WITH(DistBackendError, false, "tutti: init: the store has ", bytes.size(), " bytes of rank 0: must be ",
-                             sizeof id.bytes, " (is another version of Tutti in use there?)");
+            TORCH_CHECK_WITH(DistBackendError, false, "tutti: init: the store has ", bytes.size(),
+                             " bytes of rank 0: must be ", sizeof id.bytes,
+                             " (is another version of Tutti in use there?)");
         std::memcpy(id.bytes, bytes.data(), sizeof id.bytes);
     }
     check(tutti_comm_create_id(&comm, &id, size, rank, &conf), "init");
-    if (rank == 0)          // all have read it: another start-up with the same store begins anew
+    if (rank == 0) // all have read it: another start-up with the same store begins anew
         try {
             store->deleteKey("tutti");
-        } catch (const std::exception&) {       // stores that cannot delete are not used twice
+        } catch (const std::exception &) { // stores that cannot delete are not used twice
         }
     return std::make_shared<Link>(comm);
 }
 
-std::shared_ptr<Link> create_group(Link& parent, const std::vector<int>& ranks, const std::string& name)
+std::shared_ptr<Link> create_group(Link &parent, const std::vector<int> &ranks, const std::string &name)
 {
-    tutti_comm* comm = nullptr;
+    tutti_comm *comm = nullptr;
     std::lock_guard lock(parent.lock);
 
-    check(tutti_comm_create_group(parent.comm, ranks.data(), static_cast<int>(ranks.size()), tag_of(name), &comm), "new_group");
+    check(tutti_comm_create_group(parent.comm, ranks.data(), static_cast<int>(ranks.size()), tag_of(name), &comm),
+          "new_group");
     return std::make_shared<Link>(comm);
 }
 
-std::vector<size_t> displacements(const std::vector<size_t>& counts)
+std::vector<size_t> displacements(const std::vector<size_t> &counts)
 {
     std::vector<size_t> displs(counts.size());
 
@@ -88,7 +93,8 @@ std::vector<size_t> displacements(const std::vector<size_t>& counts)
 }
 
 // Counts, in bytes, of the rows that dimension 0 is split into. Empty splits: evenly.
-std::vector<size_t> split_bytes(const at::Tensor& tensor, const std::vector<int64_t>& splits, int size, const char* what)
+std::vector<size_t> split_bytes(const at::Tensor &tensor, const std::vector<int64_t> &splits, int size,
+                                const char *what)
 {
     const int64_t rows = tensor.dim() ? tensor.size(0) : 1;
     std::vector<size_t> counts(size);
@@ -104,28 +110,29 @@ std::vector<size_t> split_bytes(const at::Tensor& tensor, const std::vector<int6
         invalid(c10::str("all_to_all_single: ", splits.size(), " ", what, "_split_sizes for ", size, " ranks"));
     if (std::accumulate(splits.begin(), splits.end(), int64_t{ 0 }) != rows ||
         std::any_of(splits.begin(), splits.end(), [](int64_t n) { return n < 0; }))
-        invalid(c10::str("all_to_all_single: ", what, "_split_sizes ", splits, " do not add up to dimension 0 of ", what, ", ",
-                         rows));
+        invalid(c10::str("all_to_all_single: ", what, "_split_sizes ", splits, " do not add up to dimension 0 of ",
+                         what, ", ", rows));
     const size_t row = rows ? bytes_of(tensor) / rows : 0;
 
-    std::transform(splits.begin(), splits.end(), counts.begin(), [row](int64_t n) { return static_cast<size_t>(n) * row; });
+    std::transform(splits.begin(), splits.end(), counts.begin(),
+                   [row](int64_t n) { return static_cast<size_t>(n) * row; });
     return counts;
 }
 
-void check_same_type(const at::Tensor& a, const at::Tensor& b, const char* call)
+void check_same_type(const at::Tensor &a, const at::Tensor &b, const char *call)
 {
     if (a.scalar_type() != b.scalar_type())
         invalid(c10::str(call, ": tensors of ", a.scalar_type(), " and ", b.scalar_type(), " in one call"));
 }
 
 // Whether the tensors lie one after the other in memory.
-bool are_adjacent(const std::vector<at::Tensor>& tensors)
+bool are_adjacent(const std::vector<at::Tensor> &tensors)
 {
     for (size_t i = 0; i < tensors.size(); i++) {
         if (!tensors[i].is_contiguous() || tensors[i].is_conj() || tensors[i].is_neg())
             return false;
-        if (i && static_cast<char*>(tensors[i].data_ptr()) !=
-                     static_cast<char*>(tensors[i - 1].data_ptr()) + bytes_of(tensors[i - 1]))
+        if (i && static_cast<char *>(tensors[i].data_ptr()) !=
+                     static_cast<char *>(tensors[i - 1].data_ptr()) + bytes_of(tensors[i - 1]))
             return false;
     }
     return true;
@@ -133,18 +140,19 @@ bool are_adjacent(const std::vector<at::Tensor>& tensors)
 
 // The tensors as one contiguous tensor: their own memory where they are adjacent, else a new one, which is filled if they are inputs and
 // copied back if they are not.
-at::Tensor as_one(Operation& operation, const std::vector<at::Tensor>& tensors, bool is_input)
+at::Tensor as_one(Operation &operation, const std::vector<at::Tensor> &tensors, bool is_input)
 {
     at::AutoDispatchBelowAutograd guard;
     int64_t elements = 0, at = 0;
 
-    for (const auto& t : tensors)
+    for (const auto &t : tensors)
         elements += t.numel();
     if (!tensors.empty() && are_adjacent(tensors))
-        return at::from_blob(tensors[0].data_ptr(), { elements }, [tensors](void*) {}, tensors[0].options());
+        return at::from_blob(
+            tensors[0].data_ptr(), { elements }, [tensors](void *) {}, tensors[0].options());
     at::Tensor one = at::empty({ elements }, tensors[0].options());
 
-    for (const auto& t : tensors) {
+    for (const auto &t : tensors) {
         at::Tensor part = one.narrow(0, at, t.numel());
 
         at += t.numel();
@@ -156,19 +164,21 @@ at::Tensor as_one(Operation& operation, const std::vector<at::Tensor>& tensors, 
     return one;
 }
 
-}  // namespace
+} // namespace
 
 // ---- start and end --------------------------------------------------------------------------------------------------
 
 Backend::Backend(std::shared_ptr<Link> link, int rank, int size, c10::intrusive_ptr<GroupOptions> options)
-    : c10d::Backend(rank, size), link_(std::move(link)), options_(std::move(options)), timeout_ms_(milliseconds(options_->timeout))
+    : c10d::Backend(rank, size), link_(std::move(link)), options_(std::move(options)),
+      timeout_ms_(milliseconds(options_->timeout))
 {
     init();
 }
 
 Backend::~Backend() = default;
 
-c10::intrusive_ptr<Backend> Backend::create(const c10d::DistributedBackendOptions& how, c10::intrusive_ptr<GroupOptions> options)
+c10::intrusive_ptr<Backend> Backend::create(const c10d::DistributedBackendOptions &how,
+                                            c10::intrusive_ptr<GroupOptions> options)
 {
     const bool is_first = how.global_ranks_in_group.empty();
     std::shared_ptr<Link> control, link;
@@ -191,7 +201,7 @@ c10::intrusive_ptr<Backend> Backend::create(const c10d::DistributedBackendOption
     auto backend = c10::make_intrusive<Backend>(link, how.group_rank, how.group_size, std::move(options));
 
     if (is_first) {
-        tutti_comm* comm = nullptr;
+        tutti_comm *comm = nullptr;
 
         check(tutti_comm_dup(link->comm, &comm), "init");
         backend->control_ = std::make_shared<Link>(comm);
@@ -204,8 +214,9 @@ c10::intrusive_ptr<Backend> Backend::create(const c10d::DistributedBackendOption
     return backend;
 }
 
-c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::Store>& /* store */, const std::vector<int>& ranks,
-                                                 const c10::intrusive_ptr<c10d::Backend::Options>& options)
+c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::Store> & /* store */,
+                                                 const std::vector<int> &ranks,
+                                                 const c10::intrusive_ptr<c10d::Backend::Options> &options)
 {
     auto mine = c10::dynamic_intrusive_pointer_cast<GroupOptions>(options);
     const auto at = std::find(ranks.begin(), ranks.end(), rank_);
@@ -220,7 +231,8 @@ c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::
         }
     }
     auto link = create_group(*link_, ranks, mine->group_name);
-    auto backend = c10::make_intrusive<Backend>(link, static_cast<int>(at - ranks.begin()), static_cast<int>(ranks.size()), mine);
+    auto backend =
+        c10::make_intrusive<Backend>(link, static_cast<int>(at - ranks.begin()), static_cast<int>(ranks.size()), mine);
 
     backend->control_ = control_;
     return backend;
@@ -249,11 +261,15 @@ c10d::ErrorType Backend::getError()
     if (seen != c10d::ErrorType::SUCCESS)
         return seen;
     switch (tutti_comm_status(link_->comm)) {
-    case TUTTI_OK: return c10d::ErrorType::SUCCESS;
-    case TUTTI_ERR_TIMEOUT: return c10d::ErrorType::TIMEOUT;
+    case TUTTI_OK:
+        return c10d::ErrorType::SUCCESS;
+    case TUTTI_ERR_TIMEOUT:
+        return c10d::ErrorType::TIMEOUT;
     case TUTTI_ERR_PEER_LOST:
-    case TUTTI_ERR_ABORTED: return c10d::ErrorType::REMOTE_ERROR;
-    default: return c10d::ErrorType::COMM_ERROR;
+    case TUTTI_ERR_ABORTED:
+        return c10d::ErrorType::REMOTE_ERROR;
+    default:
+        return c10d::ErrorType::COMM_ERROR;
     }
 }
 
@@ -276,10 +292,11 @@ std::shared_ptr<Operation> Backend::operation(c10d::OpType type, std::chrono::mi
 
     if (limit.count() > 0)
         limit += observers_->extension();
-    return std::make_shared<Operation>(link_, observers_, type, c10d::isP2POp(type) ? sequence_.load() : ++sequence_, limit);
+    return std::make_shared<Operation>(link_, observers_, type, c10d::isP2POp(type) ? sequence_.load() : ++sequence_,
+                                       limit);
 }
 
-tutti_call Backend::call_of(const Operation& operation) const
+tutti_call Backend::call_of(const Operation &operation) const
 {
     tutti_call call{};
 
@@ -288,10 +305,10 @@ tutti_call Backend::call_of(const Operation& operation) const
     return call;
 }
 
-void Backend::start(Operation& operation, const tutti_call& call,
-                    c10::function_ref<tutti_status(tutti_comm*, const tutti_call*)> what)
+void Backend::start(Operation &operation, const tutti_call &call,
+                    c10::function_ref<tutti_status(tutti_comm *, const tutti_call *)> what)
 {
-    tutti_request* request = nullptr;
+    tutti_request *request = nullptr;
     tutti_call mine = call;
     tutti_status st;
 
@@ -307,8 +324,8 @@ void Backend::start(Operation& operation, const tutti_call& call,
     operation.requests.push_back(request);
 }
 
-c10::intrusive_ptr<c10d::Work> Backend::work(std::shared_ptr<Operation> operation, const char* title,
-                                             const std::vector<at::Tensor>& inputs)
+c10::intrusive_ptr<c10d::Work> Backend::work(std::shared_ptr<Operation> operation, const char *title,
+                                             const std::vector<at::Tensor> &inputs)
 {
     if (operation->requests.empty() && operation->parts.empty())
         operation->end(nullptr);
@@ -317,7 +334,7 @@ c10::intrusive_ptr<c10d::Work> Backend::work(std::shared_ptr<Operation> operatio
     return c10::make_intrusive<Work>(std::move(operation), rank_, title, inputs);
 }
 
-int Backend::check_rank(int64_t rank, const char* call) const
+int Backend::check_rank(int64_t rank, const char *call) const
 {
     if (rank < 0 || rank >= size_)
         invalid(c10::str(call, ": rank ", rank, " is out of range: the group has ", size_, " ranks"));
@@ -357,9 +374,9 @@ c10::intrusive_ptr<c10d::Work> Backend::endCoalescing()
 
 // ---- collectives ----------------------------------------------------------------------------------------------------
 
-c10::intrusive_ptr<c10d::Work> Backend::broadcast(std::vector<at::Tensor>& tensors, const c10d::BroadcastOptions& how)
+c10::intrusive_ptr<c10d::Work> Backend::broadcast(std::vector<at::Tensor> &tensors, const c10d::BroadcastOptions &how)
 {
-    at::Tensor& tensor = only(tensors, "broadcast", "tensors");
+    at::Tensor &tensor = only(tensors, "broadcast", "tensors");
     const int root = check_rank(how.rootRank, "broadcast");
     auto op = operation(c10d::OpType::BROADCAST, how.timeout);
     const bool is_root = root == rank_;
@@ -368,13 +385,13 @@ c10::intrusive_ptr<c10d::Work> Backend::broadcast(std::vector<at::Tensor>& tenso
     op->held = { own };
     op->results = tensors;
     if (own.numel())
-        start(*op, call_of(*op), [&](tutti_comm* comm, const tutti_call* call) {
+        start(*op, call_of(*op), [&](tutti_comm *comm, const tutti_call *call) {
             return tutti_broadcast(own.data_ptr(), own.data_ptr(), bytes_of(own), TUTTI_U8, root, comm, call);
         });
     return work(op, "tutti:broadcast", tensors);
 }
 
-void Backend::start_allreduce(Operation& op, at::Tensor& tensor, const c10d::ReduceOp& reduce)
+void Backend::start_allreduce(Operation &op, at::Tensor &tensor, const c10d::ReduceOp &reduce)
 {
     const Reduction r = reduction_of(tensor, reduce);
     const at::Tensor own = op.outputs.add(tensor, true);
@@ -386,33 +403,35 @@ void Backend::start_allreduce(Operation& op, at::Tensor& tensor, const c10d::Red
         return;
     call.scale = r.scale;
     call.algo = options_->algorithm.empty() ? nullptr : options_->algorithm.c_str();
-    if ((r.op == TUTTI_SUM || r.op == TUTTI_AVG) && at::isFloatingType(tensor.scalar_type()) && tensor.element_size() > 1)
+    if ((r.op == TUTTI_SUM || r.op == TUTTI_AVG) && at::isFloatingType(tensor.scalar_type()) &&
+        tensor.element_size() > 1)
         call.quant = options_->quantization;
-    start(op, call, [&](tutti_comm* comm, const tutti_call* c) {
-        return tutti_allreduce(own.data_ptr(), own.data_ptr(), own.numel() * r.element.per_element, r.element.type, r.op, comm, c);
+    start(op, call, [&](tutti_comm *comm, const tutti_call *c) {
+        return tutti_allreduce(own.data_ptr(), own.data_ptr(), own.numel() * r.element.per_element, r.element.type,
+                               r.op, comm, c);
     });
 }
 
-c10::intrusive_ptr<c10d::Work> Backend::allreduce(std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& how)
+c10::intrusive_ptr<c10d::Work> Backend::allreduce(std::vector<at::Tensor> &tensors, const c10d::AllreduceOptions &how)
 {
     if (tensors.size() == 1 && tensors[0].is_sparse())
         return allreduce_sparse(tensors, how);
-    at::Tensor& tensor = only(tensors, "all_reduce", "tensors");
+    at::Tensor &tensor = only(tensors, "all_reduce", "tensors");
     auto op = operation(c10d::OpType::ALLREDUCE, how.timeout);
 
     start_allreduce(*op, tensor, how.reduceOp);
     return work(op, "tutti:all_reduce", tensors);
 }
 
-c10::intrusive_ptr<c10d::Work> Backend::allreduce_coalesced(std::vector<at::Tensor>& tensors,
-                                                            const c10d::AllreduceCoalescedOptions& how)
+c10::intrusive_ptr<c10d::Work> Backend::allreduce_coalesced(std::vector<at::Tensor> &tensors,
+                                                            const c10d::AllreduceCoalescedOptions &how)
 {
     constexpr size_t flat_bytes_max = 256 << 10;
     auto op = operation(c10d::OpType::ALLREDUCE_COALESCED, how.timeout);
     size_t bytes = 0;
     bool alike = true;
 
-    for (auto& t : tensors) {
+    for (auto &t : tensors) {
         check_tensor(t, "all_reduce_coalesced", "tensors");
         bytes += bytes_of(t);
         alike = alike && t.scalar_type() == tensors[0].scalar_type();
@@ -423,7 +442,7 @@ c10::intrusive_ptr<c10d::Work> Backend::allreduce_coalesced(std::vector<at::Tens
         if (!are_adjacent(tensors)) {
             int64_t at = 0;
 
-            for (const auto& t : tensors) {
+            for (const auto &t : tensors) {
                 op->outputs.copy_later(one.narrow(0, at, t.numel()), t);
                 at += t.numel();
             }
@@ -431,14 +450,15 @@ c10::intrusive_ptr<c10d::Work> Backend::allreduce_coalesced(std::vector<at::Tens
         start_allreduce(*op, one, how.reduceOp);
         op->results = tensors;
     } else {
-        for (auto& t : tensors)
+        for (auto &t : tensors)
             start_allreduce(*op, t, how.reduceOp);
     }
     return work(op, "tutti:all_reduce_coalesced", tensors);
 }
 
 // Coordinates and values are gathered from all ranks, and added here: each rank does the same additions in the same order.
-c10::intrusive_ptr<c10d::Work> Backend::allreduce_sparse(std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& how)
+c10::intrusive_ptr<c10d::Work> Backend::allreduce_sparse(std::vector<at::Tensor> &tensors,
+                                                         const c10d::AllreduceOptions &how)
 {
     if (tensors.size() != 1 || !tensors[0].is_sparse() || !tensors[0].device().is_cpu())
         invalid("all_reduce of sparse tensors: must be one sparse COO tensor on the CPU");
@@ -455,7 +475,7 @@ c10::intrusive_ptr<c10d::Work> Backend::allreduce_sparse(std::vector<at::Tensor>
     {
         Operation sizes(link_, observers_, op->type, op->sequence, op->timeout);
 
-        start(sizes, call_of(sizes), [&](tutti_comm* comm, const tutti_call* call) {
+        start(sizes, call_of(sizes), [&](tutti_comm *comm, const tutti_call *call) {
             return tutti_allgather(&mine, lengths.data(), 1, TUTTI_I64, comm, call);
         });
         sizes.wait();
@@ -463,21 +483,23 @@ c10::intrusive_ptr<c10d::Work> Backend::allreduce_sparse(std::vector<at::Tensor>
             std::rethrow_exception(error);
     }
     const int64_t total = std::accumulate(lengths.begin(), lengths.end(), int64_t{ 0 });
-    const size_t value_bytes = mine ? bytes_of(values) / mine : values.element_size() *
-        std::accumulate(values.sizes().begin() + 1, values.sizes().end(), size_t{ 1 }, std::multiplies<>());
+    const size_t value_bytes =
+        mine ? bytes_of(values) / mine
+             : values.element_size() *
+                   std::accumulate(values.sizes().begin() + 1, values.sizes().end(), size_t{ 1 }, std::multiplies<>());
     std::vector<int64_t> shape = values.sizes().vec();
 
     shape[0] = total;
     const at::Tensor all_indices = at::empty({ total, indices.size(0) }, indices.options());
     const at::Tensor all_values = at::empty(shape, values.options());
-    const at::Tensor rows = indices.t().contiguous();       // one coordinate after the other
-    const auto gather = [&](const at::Tensor& from, const at::Tensor& to, size_t row_bytes) {
+    const at::Tensor rows = indices.t().contiguous(); // one coordinate after the other
+    const auto gather = [&](const at::Tensor &from, const at::Tensor &to, size_t row_bytes) {
         std::vector<size_t> counts(size_);
 
         std::transform(lengths.begin(), lengths.end(), counts.begin(), [&](int64_t n) { return n * row_bytes; });
         op->held.insert(op->held.end(), { from, to });
         if (total && row_bytes)
-            start(*op, call_of(*op), [&](tutti_comm* comm, const tutti_call* call) {
+            start(*op, call_of(*op), [&](tutti_comm *comm, const tutti_call *call) {
                 return tutti_allgatherv(from.data_ptr(), to.data_ptr(), counts.data(), nullptr, TUTTI_U8, comm, call);
             });
     };
@@ -488,16 +510,17 @@ c10::intrusive_ptr<c10d::Work> Backend::allreduce_sparse(std::vector<at::Tensor>
     op->after.push_back([tensor, all_indices, all_values] {
         at::AutoDispatchBelowAutograd below;
         const at::Tensor sum =
-            at::_sparse_coo_tensor_unsafe(all_indices.t().contiguous(), all_values, tensor.sizes(), tensor.options()).coalesce();
+            at::_sparse_coo_tensor_unsafe(all_indices.t().contiguous(), all_values, tensor.sizes(), tensor.options())
+                .coalesce();
 
         tensor.copy_(sum);
     });
     return work(op, "tutti:all_reduce_sparse", tensors);
 }
 
-c10::intrusive_ptr<c10d::Work> Backend::reduce(std::vector<at::Tensor>& tensors, const c10d::ReduceOptions& how)
+c10::intrusive_ptr<c10d::Work> Backend::reduce(std::vector<at::Tensor> &tensors, const c10d::ReduceOptions &how)
 {
-    at::Tensor& tensor = only(tensors, "reduce", "tensors");
+    at::Tensor &tensor = only(tensors, "reduce", "tensors");
     const int root = check_rank(how.rootRank, "reduce");
     const Reduction r = reduction_of(tensor, how.reduceOp);
     auto op = operation(c10d::OpType::REDUCE, how.timeout);
@@ -508,14 +531,14 @@ c10::intrusive_ptr<c10d::Work> Backend::reduce(std::vector<at::Tensor>& tensors,
     op->held = { own };
     op->results = tensors;
     if (own.numel())
-        start(*op, call, [&](tutti_comm* comm, const tutti_call* c) {
-            return tutti_reduce(own.data_ptr(), own.data_ptr(), own.numel() * r.element.per_element, r.element.type, r.op, root, comm,
-                                c);
+        start(*op, call, [&](tutti_comm *comm, const tutti_call *c) {
+            return tutti_reduce(own.data_ptr(), own.data_ptr(), own.numel() * r.element.per_element, r.element.type,
+                                r.op, root, comm, c);
         });
     return work(op, "tutti:reduce", tensors);
 }
 
-void Backend::start_allgather(Operation& op, const at::Tensor& output, const at::Tensor& input, const char* call)
+void Backend::start_allgather(Operation &op, const at::Tensor &output, const at::Tensor &input, const char *call)
 {
     check_tensor(output, call, "the output");
     check_tensor(input, call, "the input");
@@ -528,12 +551,13 @@ void Backend::start_allgather(Operation& op, const at::Tensor& output, const at:
     op.held.insert(op.held.end(), { in, out });
     op.results.push_back(output);
     if (in.numel())
-        start(op, call_of(op), [&](tutti_comm* comm, const tutti_call* c) {
+        start(op, call_of(op), [&](tutti_comm *comm, const tutti_call *c) {
             return tutti_allgather(in.data_ptr(), out.data_ptr(), bytes_of(in), TUTTI_U8, comm, c);
         });
 }
 
-void Backend::start_allgather_list(Operation& op, std::vector<at::Tensor>& outputs, const at::Tensor& input, const char* call)
+void Backend::start_allgather_list(Operation &op, std::vector<at::Tensor> &outputs, const at::Tensor &input,
+                                   const char *call)
 {
     std::vector<size_t> counts(size_);
     bool even = true;
@@ -548,24 +572,24 @@ void Backend::start_allgather_list(Operation& op, std::vector<at::Tensor>& outpu
         even = even && counts[r] == counts[0];
     }
     if (counts[rank_] != bytes_of(input))
-        invalid(c10::str(call, ": output tensor ", rank_, " has ", outputs[rank_].numel(), " elements: must be the input's ",
-                         input.numel()));
+        invalid(c10::str(call, ": output tensor ", rank_, " has ", outputs[rank_].numel(),
+                         " elements: must be the input's ", input.numel()));
     const at::Tensor in = dense_input(input), out = as_one(op, outputs, false);
 
     op.held.insert(op.held.end(), { in, out });
     op.results.insert(op.results.end(), outputs.begin(), outputs.end());
     if (!out.numel())
         return;
-    start(op, call_of(op), [&](tutti_comm* comm, const tutti_call* c) {
+    start(op, call_of(op), [&](tutti_comm *comm, const tutti_call *c) {
         return even ? tutti_allgather(in.data_ptr(), out.data_ptr(), counts[0], TUTTI_U8, comm, c)
                     : tutti_allgatherv(in.data_ptr(), out.data_ptr(), counts.data(), nullptr, TUTTI_U8, comm, c);
     });
 }
 
-c10::intrusive_ptr<c10d::Work> Backend::allgather(std::vector<std::vector<at::Tensor>>& outputs, std::vector<at::Tensor>& inputs,
-                                                  const c10d::AllgatherOptions& how)
+c10::intrusive_ptr<c10d::Work> Backend::allgather(std::vector<std::vector<at::Tensor>> &outputs,
+                                                  std::vector<at::Tensor> &inputs, const c10d::AllgatherOptions &how)
 {
-    at::Tensor& input = only(inputs, "all_gather", "input tensors");
+    at::Tensor &input = only(inputs, "all_gather", "input tensors");
 
     if (outputs.size() != 1)
         invalid(c10::str("all_gather: ", outputs.size(), " lists of outputs: must be 1"));
@@ -575,27 +599,30 @@ c10::intrusive_ptr<c10d::Work> Backend::allgather(std::vector<std::vector<at::Te
     return work(op, "tutti:all_gather", inputs);
 }
 
-c10::intrusive_ptr<c10d::Work> Backend::allgather_coalesced(std::vector<std::vector<at::Tensor>>& outputs,
-                                                            std::vector<at::Tensor>& inputs, const c10d::AllgatherOptions& how)
+c10::intrusive_ptr<c10d::Work> Backend::allgather_coalesced(std::vector<std::vector<at::Tensor>> &outputs,
+                                                            std::vector<at::Tensor> &inputs,
+                                                            const c10d::AllgatherOptions &how)
 {
     auto op = operation(c10d::OpType::ALLGATHER_COALESCED, how.timeout);
 
     if (outputs.size() != static_cast<size_t>(size_))
         invalid(c10::str("all_gather_coalesced: ", outputs.size(), " lists of outputs for ", size_, " ranks"));
-    for (const auto& list : outputs)
+    for (const auto &list : outputs)
         if (list.size() != inputs.size())
-            invalid(c10::str("all_gather_coalesced: a list of ", list.size(), " outputs for ", inputs.size(), " inputs"));
+            invalid(
+                c10::str("all_gather_coalesced: a list of ", list.size(), " outputs for ", inputs.size(), " inputs"));
     for (size_t i = 0; i < inputs.size(); i++) {
         std::vector<at::Tensor> of_ranks;
 
-        for (const auto& list : outputs)
+        for (const auto &list : outputs)
             of_ranks.push_back(list[i]);
         start_allgather_list(*op, of_ranks, inputs[i], "all_gather_coalesced");
     }
     return work(op, "tutti:all_gather_coalesced", inputs);
 }
 
-c10::intrusive_ptr<c10d::Work> Backend::_allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& how)
+c10::intrusive_ptr<c10d::Work> Backend::_allgather_base(at::Tensor &output, at::Tensor &input,
+                                                        const c10d::AllgatherOptions &how)
 {
     auto op = operation(c10d::OpType::_ALLGATHER_BASE, how.timeout);
 
@@ -603,9 +630,9 @@ c10::intrusive_ptr<c10d::Work> Backend::_allgather_base(at::Tensor& output, at::
     return work(op, "tutti:all_gather_single", { input });
 }
 
-c10::intrusive_ptr<c10d::Work> Backend::allgather_into_tensor_coalesced(std::vector<at::Tensor>& outputs,
-                                                                        std::vector<at::Tensor>& inputs,
-                                                                        const c10d::AllgatherOptions& how)
+c10::intrusive_ptr<c10d::Work> Backend::allgather_into_tensor_coalesced(std::vector<at::Tensor> &outputs,
+                                                                        std::vector<at::Tensor> &inputs,
+                                                                        const c10d::AllgatherOptions &how)
 {
     auto op = operation(c10d::OpType::ALLGATHER_INTO_TENSOR_COALESCED, how.timeout);
 
@@ -616,10 +643,10 @@ c10::intrusive_ptr<c10d::Work> Backend::allgather_into_tensor_coalesced(std::vec
     return work(op, "tutti:all_gather_single_coalesced", inputs);
 }
 
-c10::intrusive_ptr<c10d::Work> Backend::gather(std::vector<std::vector<at::Tensor>>& outputs, std::vector<at::Tensor>& inputs,
-                                               const c10d::GatherOptions& how)
+c10::intrusive_ptr<c10d::Work> Backend::gather(std::vector<std::vector<at::Tensor>> &outputs,
+                                               std::vector<at::Tensor> &inputs, const c10d::GatherOptions &how)
 {
-    at::Tensor& input = only(inputs, "gather", "input tensors");
+    at::Tensor &input = only(inputs, "gather", "input tensors");
     const int root = check_rank(how.rootRank, "gather");
     auto op = operation(c10d::OpType::GATHER, how.timeout);
     const at::Tensor in = dense_input(input);
@@ -628,11 +655,12 @@ c10::intrusive_ptr<c10d::Work> Backend::gather(std::vector<std::vector<at::Tenso
     if (root == rank_) {
         if (outputs.size() != 1 || outputs[0].size() != static_cast<size_t>(size_))
             invalid(c10::str("gather: the root needs one list of ", size_, " outputs"));
-        for (const auto& t : outputs[0]) {
+        for (const auto &t : outputs[0]) {
             check_tensor(t, "gather", "an output");
             check_same_type(t, input, "gather");
             if (t.numel() != input.numel())
-                invalid(c10::str("gather: an output has ", t.numel(), " elements: must be the input's ", input.numel()));
+                invalid(
+                    c10::str("gather: an output has ", t.numel(), " elements: must be the input's ", input.numel()));
         }
         out = as_one(*op, outputs[0], false);
         op->results = outputs[0];
@@ -641,14 +669,16 @@ c10::intrusive_ptr<c10d::Work> Backend::gather(std::vector<std::vector<at::Tenso
     }
     op->held = { in, out };
     if (in.numel())
-        start(*op, call_of(*op), [&](tutti_comm* comm, const tutti_call* call) {
-            return tutti_gather(in.data_ptr(), out.defined() ? out.data_ptr() : nullptr, bytes_of(in), TUTTI_U8, root, comm, call);
+        start(*op, call_of(*op), [&](tutti_comm *comm, const tutti_call *call) {
+            return tutti_gather(in.data_ptr(), out.defined() ? out.data_ptr() : nullptr, bytes_of(in), TUTTI_U8, root,
+                                comm, call);
         });
     return work(op, "tutti:gather", inputs);
 }
 
 #ifdef C10D_BACKEND_HAS_HOOKS
-c10::intrusive_ptr<c10d::Work> Backend::gather_single(at::Tensor& output, at::Tensor& input, const c10d::GatherOptions& how)
+c10::intrusive_ptr<c10d::Work> Backend::gather_single(at::Tensor &output, at::Tensor &input,
+                                                      const c10d::GatherOptions &how)
 {
     const int root = check_rank(how.rootRank, "gather_single");
     auto op = operation(c10d::OpType::GATHER, how.timeout);
@@ -661,24 +691,26 @@ c10::intrusive_ptr<c10d::Work> Backend::gather_single(at::Tensor& output, at::Te
         check_tensor(output, "gather_single", "the output");
         check_same_type(output, input, "gather_single");
         if (output.numel() != input.numel() * size_)
-            invalid(c10::str("gather_single: the output has ", output.numel(), " elements: must be ", size_, " times the input's ",
-                             input.numel()));
+            invalid(c10::str("gather_single: the output has ", output.numel(), " elements: must be ", size_,
+                             " times the input's ", input.numel()));
         out = op->outputs.add(output, false);
         op->results = { output };
     }
     op->held = { in, out };
     if (in.numel())
-        start(*op, call_of(*op), [&](tutti_comm* comm, const tutti_call* call) {
-            return tutti_gather(in.data_ptr(), out.defined() ? out.data_ptr() : nullptr, bytes_of(in), TUTTI_U8, root, comm, call);
+        start(*op, call_of(*op), [&](tutti_comm *comm, const tutti_call *call) {
+            return tutti_gather(in.data_ptr(), out.defined() ? out.data_ptr() : nullptr, bytes_of(in), TUTTI_U8, root,
+                                comm, call);
         });
     return work(op, "tutti:gather_single", { input });
 }
 #endif
 
-c10::intrusive_ptr<c10d::Work> Backend::scatter(std::vector<at::Tensor>& outputs, std::vector<std::vector<at::Tensor>>& inputs,
-                                                const c10d::ScatterOptions& how)
+c10::intrusive_ptr<c10d::Work> Backend::scatter(std::vector<at::Tensor> &outputs,
+                                                std::vector<std::vector<at::Tensor>> &inputs,
+                                                const c10d::ScatterOptions &how)
 {
-    at::Tensor& output = only(outputs, "scatter", "output tensors");
+    at::Tensor &output = only(outputs, "scatter", "output tensors");
     const int root = check_rank(how.rootRank, "scatter");
     auto op = operation(c10d::OpType::SCATTER, how.timeout);
     const at::Tensor out = op->outputs.add(output, false);
@@ -687,11 +719,12 @@ c10::intrusive_ptr<c10d::Work> Backend::scatter(std::vector<at::Tensor>& outputs
     if (root == rank_) {
         if (inputs.size() != 1 || inputs[0].size() != static_cast<size_t>(size_))
             invalid(c10::str("scatter: the root needs one list of ", size_, " inputs"));
-        for (const auto& t : inputs[0]) {
+        for (const auto &t : inputs[0]) {
             check_tensor(t, "scatter", "an input");
             check_same_type(t, output, "scatter");
             if (t.numel() != output.numel())
-                invalid(c10::str("scatter: an input has ", t.numel(), " elements: must be the output's ", output.numel()));
+                invalid(
+                    c10::str("scatter: an input has ", t.numel(), " elements: must be the output's ", output.numel()));
         }
         in = as_one(*op, inputs[0], true);
     } else if (!inputs.empty()) {
@@ -700,14 +733,15 @@ c10::intrusive_ptr<c10d::Work> Backend::scatter(std::vector<at::Tensor>& outputs
     op->held = { in, out };
     op->results = outputs;
     if (out.numel())
-        start(*op, call_of(*op), [&](tutti_comm* comm, const tutti_call* call) {
-            return tutti_scatter(in.defined() ? in.data_ptr() : nullptr, out.data_ptr(), bytes_of(out), TUTTI_U8, root, comm, call);
+        start(*op, call_of(*op), [&](tutti_comm *comm, const tutti_call *call) {
+            return tutti_scatter(in.defined() ? in.data_ptr() : nullptr, out.data_ptr(), bytes_of(out), TUTTI_U8, root,
+                                 comm, call);
         });
     return work(op, "tutti:scatter", outputs);
 }
 
-void Backend::start_reduce_scatter(Operation& op, const at::Tensor& output, const at::Tensor& input, const c10d::ReduceOp& reduce,
-                                   const char* name)
+void Backend::start_reduce_scatter(Operation &op, const at::Tensor &output, const at::Tensor &input,
+                                   const c10d::ReduceOp &reduce, const char *name)
 {
     check_tensor(output, name, "the output");
     check_tensor(input, name, "the input");
@@ -723,17 +757,17 @@ void Backend::start_reduce_scatter(Operation& op, const at::Tensor& output, cons
     op.held.insert(op.held.end(), { in, out });
     op.results.push_back(output);
     if (out.numel())
-        start(op, call, [&](tutti_comm* comm, const tutti_call* c) {
-            return tutti_reduce_scatter(in.data_ptr(), out.data_ptr(), out.numel() * r.element.per_element, r.element.type, r.op,
-                                        comm, c);
+        start(op, call, [&](tutti_comm *comm, const tutti_call *c) {
+            return tutti_reduce_scatter(in.data_ptr(), out.data_ptr(), out.numel() * r.element.per_element,
+                                        r.element.type, r.op, comm, c);
         });
 }
 
-c10::intrusive_ptr<c10d::Work> Backend::reduce_scatter(std::vector<at::Tensor>& outputs,
-                                                       std::vector<std::vector<at::Tensor>>& inputs,
-                                                       const c10d::ReduceScatterOptions& how)
+c10::intrusive_ptr<c10d::Work> Backend::reduce_scatter(std::vector<at::Tensor> &outputs,
+                                                       std::vector<std::vector<at::Tensor>> &inputs,
+                                                       const c10d::ReduceScatterOptions &how)
 {
-    at::Tensor& output = only(outputs, "reduce_scatter", "output tensors");
+    at::Tensor &output = only(outputs, "reduce_scatter", "output tensors");
 
     if (inputs.size() != 1 || inputs[0].size() != static_cast<size_t>(size_))
         invalid(c10::str("reduce_scatter: must have one list of ", size_, " inputs"));
@@ -748,22 +782,22 @@ c10::intrusive_ptr<c10d::Work> Backend::reduce_scatter(std::vector<at::Tensor>& 
         counts[i] = inputs[0][i].numel() * r.element.per_element;
     }
     if (inputs[0][rank_].numel() != output.numel())
-        invalid(c10::str("reduce_scatter: input ", rank_, " has ", inputs[0][rank_].numel(), " elements: must be the output's ",
-                         output.numel()));
+        invalid(c10::str("reduce_scatter: input ", rank_, " has ", inputs[0][rank_].numel(),
+                         " elements: must be the output's ", output.numel()));
     const at::Tensor in = as_one(*op, inputs[0], true), out = op->outputs.add(output, false);
 
     call.scale = r.scale;
     op->held = { in, out };
     op->results = outputs;
     if (in.numel())
-        start(*op, call, [&](tutti_comm* comm, const tutti_call* c) {
+        start(*op, call, [&](tutti_comm *comm, const tutti_call *c) {
             return tutti_reduce_scatterv(in.data_ptr(), out.data_ptr(), counts.data(), r.element.type, r.op, comm, c);
         });
     return work(op, "tutti:reduce_scatter", inputs[0]);
 }
 
-c10::intrusive_ptr<c10d::Work> Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
-                                                             const c10d::ReduceScatterOptions& how)
+c10::intrusive_ptr<c10d::Work> Backend::_reduce_scatter_base(at::Tensor &output, at::Tensor &input,
+                                                             const c10d::ReduceScatterOptions &how)
 {
     auto op = operation(c10d::OpType::_REDUCE_SCATTER_BASE, how.timeout);
 
@@ -771,27 +805,31 @@ c10::intrusive_ptr<c10d::Work> Backend::_reduce_scatter_base(at::Tensor& output,
     return work(op, "tutti:reduce_scatter_single", { input });
 }
 
-c10::intrusive_ptr<c10d::Work> Backend::reduce_scatter_tensor_coalesced(std::vector<at::Tensor>& outputs,
-                                                                        std::vector<at::Tensor>& inputs,
-                                                                        const c10d::ReduceScatterOptions& how)
+c10::intrusive_ptr<c10d::Work> Backend::reduce_scatter_tensor_coalesced(std::vector<at::Tensor> &outputs,
+                                                                        std::vector<at::Tensor> &inputs,
+                                                                        const c10d::ReduceScatterOptions &how)
 {
     auto op = operation(c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, how.timeout);
 
     if (outputs.size() != inputs.size())
-        invalid(c10::str("reduce_scatter_single_coalesced: ", outputs.size(), " outputs for ", inputs.size(), " inputs"));
+        invalid(
+            c10::str("reduce_scatter_single_coalesced: ", outputs.size(), " outputs for ", inputs.size(), " inputs"));
     for (size_t i = 0; i < inputs.size(); i++)
         start_reduce_scatter(*op, outputs[i], inputs[i], how.reduceOp, "reduce_scatter_single_coalesced");
     return work(op, "tutti:reduce_scatter_single_coalesced", inputs);
 }
 
-c10::intrusive_ptr<c10d::Work> Backend::alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
-                                                      std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& how)
+c10::intrusive_ptr<c10d::Work> Backend::alltoall_base(at::Tensor &output, at::Tensor &input,
+                                                      std::vector<int64_t> &output_splits,
+                                                      std::vector<int64_t> &input_splits,
+                                                      const c10d::AllToAllOptions &how)
 {
     check_tensor(output, "all_to_all_single", "the output");
     check_tensor(input, "all_to_all_single", "the input");
     check_same_type(output, input, "all_to_all_single");
     auto op = operation(c10d::OpType::ALLTOALL_BASE, how.timeout);
-    const auto to = split_bytes(input, input_splits, size_, "input"), from = split_bytes(output, output_splits, size_, "output");
+    const auto to = split_bytes(input, input_splits, size_, "input"),
+               from = split_bytes(output, output_splits, size_, "output");
     const auto to_at = displacements(to), from_at = displacements(from);
     const at::Tensor in = dense_input(input), out = op->outputs.add(output, false);
 
@@ -800,19 +838,20 @@ c10::intrusive_ptr<c10d::Work> Backend::alltoall_base(at::Tensor& output, at::Te
     if (input_splits.empty() && output_splits.empty() && in.numel() != out.numel())
         invalid(c10::str("all_to_all_single: the input has ", in.numel(), " elements and the output ", out.numel()));
     // Ranks may pass equal sizes as lists or not at all: the call is the same.
-    start(*op, call_of(*op), [&](tutti_comm* comm, const tutti_call* call) {
-        return tutti_alltoallv(in.data_ptr(), to.data(), to_at.data(), out.data_ptr(), from.data(), from_at.data(), TUTTI_U8,
-                               comm, call);
+    start(*op, call_of(*op), [&](tutti_comm *comm, const tutti_call *call) {
+        return tutti_alltoallv(in.data_ptr(), to.data(), to_at.data(), out.data_ptr(), from.data(), from_at.data(),
+                               TUTTI_U8, comm, call);
     });
     return work(op, "tutti:all_to_all_single", { input });
 }
 
 // Each pair of tensors is a message: nothing has to be put together.
-c10::intrusive_ptr<c10d::Work> Backend::alltoall(std::vector<at::Tensor>& outputs, std::vector<at::Tensor>& inputs,
-                                                 const c10d::AllToAllOptions& how)
+c10::intrusive_ptr<c10d::Work> Backend::alltoall(std::vector<at::Tensor> &outputs, std::vector<at::Tensor> &inputs,
+                                                 const c10d::AllToAllOptions &how)
 {
     if (outputs.size() != static_cast<size_t>(size_) || inputs.size() != static_cast<size_t>(size_))
-        invalid(c10::str("all_to_all: ", inputs.size(), " inputs and ", outputs.size(), " outputs for ", size_, " ranks"));
+        invalid(
+            c10::str("all_to_all: ", inputs.size(), " inputs and ", outputs.size(), " outputs for ", size_, " ranks"));
     auto op = operation(c10d::OpType::ALLTOALL, how.timeout);
     std::vector<size_t> to(size_), from(size_);
 
@@ -829,9 +868,9 @@ c10::intrusive_ptr<c10d::Work> Backend::alltoall(std::vector<at::Tensor>& output
 
     op->held = { in, out };
     op->results = outputs;
-    start(*op, call_of(*op), [&](tutti_comm* comm, const tutti_call* call) {
-        return tutti_alltoallv(in.data_ptr(), to.data(), to_at.data(), out.data_ptr(), from.data(), from_at.data(), TUTTI_U8, comm,
-                               call);
+    start(*op, call_of(*op), [&](tutti_comm *comm, const tutti_call *call) {
+        return tutti_alltoallv(in.data_ptr(), to.data(), to_at.data(), out.data_ptr(), from.data(), from_at.data(),
+                               TUTTI_U8, comm, call);
     });
     return work(op, "tutti:all_to_all", inputs);
 }
@@ -839,7 +878,7 @@ c10::intrusive_ptr<c10d::Work> Backend::alltoall(std::vector<at::Tensor>& output
 // ---- point to point -------------------------------------------------------------------------------------------------
 
 // An error in a coalesced group is the end of the group.
-at::Tensor& Backend::check_p2p(std::vector<at::Tensor>& tensors, int64_t peer, const char* call)
+at::Tensor &Backend::check_p2p(std::vector<at::Tensor> &tensors, int64_t peer, const char *call)
 {
     try {
         if (peer != TUTTI_ANY_RANK)
@@ -851,14 +890,15 @@ at::Tensor& Backend::check_p2p(std::vector<at::Tensor>& tensors, int64_t peer, c
     }
 }
 
-void Backend::start_p2p(Operation& op, std::vector<tutti_p2p> ops)
+void Backend::start_p2p(Operation &op, std::vector<tutti_p2p> ops)
 {
-    start(op, call_of(op), [&](tutti_comm* comm, const tutti_call* call) { return tutti_group(ops.data(), ops.size(), comm, call); });
+    start(op, call_of(op),
+          [&](tutti_comm *comm, const tutti_call *call) { return tutti_group(ops.data(), ops.size(), comm, call); });
 }
 
-c10::intrusive_ptr<c10d::Work> Backend::send(std::vector<at::Tensor>& tensors, int to, int tag)
+c10::intrusive_ptr<c10d::Work> Backend::send(std::vector<at::Tensor> &tensors, int to, int tag)
 {
-    at::Tensor& tensor = check_p2p(tensors, to, "send");
+    at::Tensor &tensor = check_p2p(tensors, to, "send");
     const int peer = to;
     const at::Tensor in = dense_input(tensor);
 
@@ -872,26 +912,26 @@ c10::intrusive_ptr<c10d::Work> Backend::send(std::vector<at::Tensor>& tensors, i
 
     op->held = { in };
     call.tag = static_cast<uint32_t>(tag);
-    start(*op, call, [&](tutti_comm* comm, const tutti_call* c) {
+    start(*op, call, [&](tutti_comm *comm, const tutti_call *c) {
         return tutti_send(in.data_ptr(), bytes_of(in), TUTTI_U8, peer, comm, c);
     });
     return work(op, "tutti:send", tensors);
 }
 
-c10::intrusive_ptr<c10d::Work> Backend::recv(std::vector<at::Tensor>& tensors, int from, int tag)
+c10::intrusive_ptr<c10d::Work> Backend::recv(std::vector<at::Tensor> &tensors, int from, int tag)
 {
     check_p2p(tensors, from < 0 ? size_ : from, "recv");
     return receive(tensors, from, tag, c10d::OpType::RECV);
 }
 
-c10::intrusive_ptr<c10d::Work> Backend::recvAnysource(std::vector<at::Tensor>& tensors, int tag)
+c10::intrusive_ptr<c10d::Work> Backend::recvAnysource(std::vector<at::Tensor> &tensors, int tag)
 {
     return receive(tensors, TUTTI_ANY_RANK, tag, c10d::OpType::RECVANYSOURCE);
 }
 
-c10::intrusive_ptr<c10d::Work> Backend::receive(std::vector<at::Tensor>& tensors, int peer, int tag, c10d::OpType type)
+c10::intrusive_ptr<c10d::Work> Backend::receive(std::vector<at::Tensor> &tensors, int peer, int tag, c10d::OpType type)
 {
-    at::Tensor& tensor = check_p2p(tensors, peer, "recv");
+    at::Tensor &tensor = check_p2p(tensors, peer, "recv");
 
     if (coalescing_) {
         const at::Tensor out = coalesced_->outputs.add(tensor, false);
@@ -910,7 +950,7 @@ c10::intrusive_ptr<c10d::Work> Backend::receive(std::vector<at::Tensor>& tensors
     op->source = peer;
     call.source = &op->source;
     call.tag = static_cast<uint32_t>(tag);
-    start(*op, call, [&](tutti_comm* comm, const tutti_call* c) {
+    start(*op, call, [&](tutti_comm *comm, const tutti_call *c) {
         return tutti_recv(out.data_ptr(), bytes_of(out), TUTTI_U8, peer, comm, c);
     });
     return work(op, "tutti:recv", tensors);
@@ -918,17 +958,17 @@ c10::intrusive_ptr<c10d::Work> Backend::receive(std::vector<at::Tensor>& tensors
 
 // ---- barriers -------------------------------------------------------------------------------------------------------
 
-c10::intrusive_ptr<c10d::Work> Backend::barrier(const c10d::BarrierOptions& how)
+c10::intrusive_ptr<c10d::Work> Backend::barrier(const c10d::BarrierOptions &how)
 {
     auto op = operation(c10d::OpType::BARRIER, how.timeout);
 
-    start(*op, call_of(*op), [&](tutti_comm* comm, const tutti_call* call) { return tutti_barrier(comm, call); });
+    start(*op, call_of(*op), [&](tutti_comm *comm, const tutti_call *call) { return tutti_barrier(comm, call); });
     return work(op, "tutti:barrier", {});
 }
 
 // Rank 0 hears from all others, and then answers them. Who is missing is named, by rank 0; each message is waited for by itself, so that one missing
 // rank does not hide another.
-void Backend::monitoredBarrier(const c10d::BarrierOptions& how, bool wait_all_ranks)
+void Backend::monitoredBarrier(const c10d::BarrierOptions &how, bool wait_all_ranks)
 {
     constexpr uint32_t tag = 0xfffffffe;
     auto op = operation(c10d::OpType::BARRIER, how.timeout);
@@ -937,7 +977,7 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions& how, bool wait_all_ra
     std::vector<uint8_t> bytes(size_);
     std::vector<int> missing;
     std::vector<std::unique_ptr<Operation>> parts;
-    const auto one = [&](auto&& what) {
+    const auto one = [&](auto &&what) {
         auto part = std::make_unique<Operation>(link_, observers_, op->type, op->sequence, op->timeout);
         tutti_call call = call_of(*part);
 
@@ -950,19 +990,22 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions& how, bool wait_all_ra
     };
 
     if (rank_ != 0) {
-        parts.push_back(one([&](tutti_comm* c, const tutti_call* call) { return tutti_send(&byte, 1, TUTTI_U8, 0, c, call); }));
-        parts.push_back(one([&](tutti_comm* c, const tutti_call* call) { return tutti_recv(&byte, 1, TUTTI_U8, 0, c, call); }));
-        for (auto& part : parts)
+        parts.push_back(
+            one([&](tutti_comm *c, const tutti_call *call) { return tutti_send(&byte, 1, TUTTI_U8, 0, c, call); }));
+        parts.push_back(
+            one([&](tutti_comm *c, const tutti_call *call) { return tutti_recv(&byte, 1, TUTTI_U8, 0, c, call); }));
+        for (auto &part : parts)
             part->wait();
-        for (auto& part : parts)
+        for (auto &part : parts)
             if (part->error())
-                TORCH_CHECK(false, "Rank ", rank_, " successfully reached monitoredBarrier, but received errors while waiting for "
+                TORCH_CHECK(false, "Rank ", rank_,
+                            " successfully reached monitoredBarrier, but received errors while waiting for "
                             "send/recv from rank 0. Please check rank 0 logs for faulty rank.");
         return;
     }
     for (int r = 1; r < size_; r++)
-        parts.push_back(
-            one([&, r](tutti_comm* c, const tutti_call* call) { return tutti_recv(&bytes[r], 1, TUTTI_U8, r, c, call); }));
+        parts.push_back(one(
+            [&, r](tutti_comm *c, const tutti_call *call) { return tutti_recv(&bytes[r], 1, TUTTI_U8, r, c, call); }));
     for (int r = 1; r < size_; r++) {
         parts[r - 1]->wait();
         if (!parts[r - 1]->error())
@@ -971,19 +1014,20 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions& how, bool wait_all_ra
         if (!wait_all_ranks)
             break;
     }
-    for (auto& part : parts)
+    for (auto &part : parts)
         part->wait();
     if (!missing.empty())
         TORCH_CHECK(false, "[Rank 0]: ", missing.size() > 1 ? "Ranks " : "Rank ", c10::Join(", ", missing),
                     " failed to pass monitoredBarrier in ", elapsed(), " ms");
     parts.clear();
     for (int r = 1; r < size_; r++)
-        parts.push_back(one([&, r](tutti_comm* c, const tutti_call* call) { return tutti_send(&byte, 1, TUTTI_U8, r, c, call); }));
-    for (auto& part : parts) {
+        parts.push_back(
+            one([&, r](tutti_comm *c, const tutti_call *call) { return tutti_send(&byte, 1, TUTTI_U8, r, c, call); }));
+    for (auto &part : parts) {
         part->wait();
         if (const auto error = part->error())
             std::rethrow_exception(error);
     }
 }
 
-}  // namespace tutti_torch
+} // namespace tutti_torch

@@ -7,11 +7,15 @@
 
 #include "work.hpp"
 
-namespace tutti_torch {
+namespace tutti_torch
+{
 
 // What init_process_group and new_group take as pg_options.
 struct GroupOptions : c10d::Backend::Options {
-    explicit GroupOptions(std::chrono::milliseconds timeout = kBackendDefaultTimeout) : c10d::Backend::Options("tutti", timeout) {}
+    explicit GroupOptions(std::chrono::milliseconds timeout = kBackendDefaultTimeout)
+        : c10d::Backend::Options("tutti", timeout)
+    {
+    }
 
     c10::intrusive_ptr<c10d::Backend::Options> clone() const
 #ifdef C10D_BACKEND_HAS_HOOKS
@@ -21,19 +25,21 @@ struct GroupOptions : c10d::Backend::Options {
         return c10::make_intrusive<GroupOptions>(*this);
     }
 
-    std::string algorithm;              // of calls that have it; empty: chosen
-    tutti_quant quantization = TUTTI_QUANT_NONE;    // of all-reduces of floats
-    int32_t lanes = 0;                  // of the job's first group
-    std::string wires, interfaces;      // likewise
+    std::string algorithm;                       // of calls that have it; empty: chosen
+    tutti_quant quantization = TUTTI_QUANT_NONE; // of all-reduces of floats
+    int32_t lanes = 0;                           // of the job's first group
+    std::string wires, interfaces;               // likewise
 };
 
-class Backend : public c10d::Backend {
+class Backend : public c10d::Backend
+{
   public:
     Backend(std::shared_ptr<Link> link, int rank, int size, c10::intrusive_ptr<GroupOptions> options);
     ~Backend() override;
 
     // Meets the other ranks through the store (one key), or, for a group of the job's ranks, through the connections that there are.
-    static c10::intrusive_ptr<Backend> create(const c10d::DistributedBackendOptions& how, c10::intrusive_ptr<GroupOptions> options);
+    static c10::intrusive_ptr<Backend> create(const c10d::DistributedBackendOptions &how,
+                                              c10::intrusive_ptr<GroupOptions> options);
 
     const std::string getBackendName() const override
     {
@@ -50,87 +56,97 @@ class Backend : public c10d::Backend {
     }
     void setTimeout(std::chrono::milliseconds timeout) override;
     uint64_t getSequenceNumberForGroup() override;
-    void setSequenceNumberForGroup() override {}
+    void setSequenceNumberForGroup() override
+    {
+    }
     c10d::ErrorType getError() override;
     void abort() override;
     void shutdown() override;
-    c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
-                                            const c10::intrusive_ptr<c10d::Backend::Options>& options) override;
+    c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store> &store, const std::vector<int> &ranks,
+                                            const c10::intrusive_ptr<c10d::Backend::Options> &options) override;
     void startCoalescing() override;
     c10::intrusive_ptr<c10d::Work> endCoalescing() override;
 
-    c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& tensors, const c10d::BroadcastOptions& how) override;
-    c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& how) override;
-    c10::intrusive_ptr<c10d::Work> allreduce_sparse(std::vector<at::Tensor>& tensors,
-                                                    const c10d::AllreduceOptions& how) override;
-    c10::intrusive_ptr<c10d::Work> allreduce_coalesced(std::vector<at::Tensor>& tensors,
-                                                       const c10d::AllreduceCoalescedOptions& how) override;
-    c10::intrusive_ptr<c10d::Work> reduce(std::vector<at::Tensor>& tensors, const c10d::ReduceOptions& how) override;
-    c10::intrusive_ptr<c10d::Work> allgather(std::vector<std::vector<at::Tensor>>& outputs, std::vector<at::Tensor>& inputs,
-                                             const c10d::AllgatherOptions& how) override;
-    c10::intrusive_ptr<c10d::Work> allgather_coalesced(std::vector<std::vector<at::Tensor>>& outputs,
-                                                       std::vector<at::Tensor>& inputs,
-                                                       const c10d::AllgatherOptions& how) override;
+    c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor> &tensors,
+                                             const c10d::BroadcastOptions &how) override;
+    c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor> &tensors,
+                                             const c10d::AllreduceOptions &how) override;
+    c10::intrusive_ptr<c10d::Work> allreduce_sparse(std::vector<at::Tensor> &tensors,
+                                                    const c10d::AllreduceOptions &how) override;
+    c10::intrusive_ptr<c10d::Work> allreduce_coalesced(std::vector<at::Tensor> &tensors,
+                                                       const c10d::AllreduceCoalescedOptions &how) override;
+    c10::intrusive_ptr<c10d::Work> reduce(std::vector<at::Tensor> &tensors, const c10d::ReduceOptions &how) override;
+    c10::intrusive_ptr<c10d::Work> allgather(std::vector<std::vector<at::Tensor>> &outputs,
+                                             std::vector<at::Tensor> &inputs,
+                                             const c10d::AllgatherOptions &how) override;
+    c10::intrusive_ptr<c10d::Work> allgather_coalesced(std::vector<std::vector<at::Tensor>> &outputs,
+                                                       std::vector<at::Tensor> &inputs,
+                                                       const c10d::AllgatherOptions &how) override;
     // The names before PyTorch 2.15; newer ones forward to them.
-    c10::intrusive_ptr<c10d::Work> _allgather_base(at::Tensor& output, at::Tensor& input,
-                                                   const c10d::AllgatherOptions& how) override;
-    c10::intrusive_ptr<c10d::Work> allgather_into_tensor_coalesced(std::vector<at::Tensor>& outputs,
-                                                                   std::vector<at::Tensor>& inputs,
-                                                                   const c10d::AllgatherOptions& how) override;
-    c10::intrusive_ptr<c10d::Work> gather(std::vector<std::vector<at::Tensor>>& outputs, std::vector<at::Tensor>& inputs,
-                                          const c10d::GatherOptions& how) override;
-    c10::intrusive_ptr<c10d::Work> scatter(std::vector<at::Tensor>& outputs, std::vector<std::vector<at::Tensor>>& inputs,
-                                           const c10d::ScatterOptions& how) override;
-    c10::intrusive_ptr<c10d::Work> reduce_scatter(std::vector<at::Tensor>& outputs,
-                                                  std::vector<std::vector<at::Tensor>>& inputs,
-                                                  const c10d::ReduceScatterOptions& how) override;
-    c10::intrusive_ptr<c10d::Work> _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
-                                                        const c10d::ReduceScatterOptions& how) override;
-    c10::intrusive_ptr<c10d::Work> reduce_scatter_tensor_coalesced(std::vector<at::Tensor>& outputs,
-                                                                   std::vector<at::Tensor>& inputs,
-                                                                   const c10d::ReduceScatterOptions& how) override;
-    c10::intrusive_ptr<c10d::Work> alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
-                                                 std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& how) override;
-    c10::intrusive_ptr<c10d::Work> alltoall(std::vector<at::Tensor>& outputs, std::vector<at::Tensor>& inputs,
-                                            const c10d::AllToAllOptions& how) override;
-    c10::intrusive_ptr<c10d::Work> send(std::vector<at::Tensor>& tensors, int to, int tag) override;
-    c10::intrusive_ptr<c10d::Work> recv(std::vector<at::Tensor>& tensors, int from, int tag) override;
-    c10::intrusive_ptr<c10d::Work> recvAnysource(std::vector<at::Tensor>& tensors, int tag) override;
-    c10::intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions& how) override;
-    void monitoredBarrier(const c10d::BarrierOptions& how, bool wait_all_ranks) override;
+    c10::intrusive_ptr<c10d::Work> _allgather_base(at::Tensor &output, at::Tensor &input,
+                                                   const c10d::AllgatherOptions &how) override;
+    c10::intrusive_ptr<c10d::Work> allgather_into_tensor_coalesced(std::vector<at::Tensor> &outputs,
+                                                                   std::vector<at::Tensor> &inputs,
+                                                                   const c10d::AllgatherOptions &how) override;
+    c10::intrusive_ptr<c10d::Work> gather(std::vector<std::vector<at::Tensor>> &outputs,
+                                          std::vector<at::Tensor> &inputs, const c10d::GatherOptions &how) override;
+    c10::intrusive_ptr<c10d::Work> scatter(std::vector<at::Tensor> &outputs,
+                                           std::vector<std::vector<at::Tensor>> &inputs,
+                                           const c10d::ScatterOptions &how) override;
+    c10::intrusive_ptr<c10d::Work> reduce_scatter(std::vector<at::Tensor> &outputs,
+                                                  std::vector<std::vector<at::Tensor>> &inputs,
+                                                  const c10d::ReduceScatterOptions &how) override;
+    c10::intrusive_ptr<c10d::Work> _reduce_scatter_base(at::Tensor &output, at::Tensor &input,
+                                                        const c10d::ReduceScatterOptions &how) override;
+    c10::intrusive_ptr<c10d::Work> reduce_scatter_tensor_coalesced(std::vector<at::Tensor> &outputs,
+                                                                   std::vector<at::Tensor> &inputs,
+                                                                   const c10d::ReduceScatterOptions &how) override;
+    c10::intrusive_ptr<c10d::Work> alltoall_base(at::Tensor &output, at::Tensor &input,
+                                                 std::vector<int64_t> &output_splits,
+                                                 std::vector<int64_t> &input_splits,
+                                                 const c10d::AllToAllOptions &how) override;
+    c10::intrusive_ptr<c10d::Work> alltoall(std::vector<at::Tensor> &outputs, std::vector<at::Tensor> &inputs,
+                                            const c10d::AllToAllOptions &how) override;
+    c10::intrusive_ptr<c10d::Work> send(std::vector<at::Tensor> &tensors, int to, int tag) override;
+    c10::intrusive_ptr<c10d::Work> recv(std::vector<at::Tensor> &tensors, int from, int tag) override;
+    c10::intrusive_ptr<c10d::Work> recvAnysource(std::vector<at::Tensor> &tensors, int tag) override;
+    c10::intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions &how) override;
+    void monitoredBarrier(const c10d::BarrierOptions &how, bool wait_all_ranks) override;
 
 #ifdef C10D_BACKEND_HAS_HOOKS
-    c10::intrusive_ptr<c10d::Work> all_gather_single(at::Tensor& output, at::Tensor& input,
-                                                     const c10d::AllgatherOptions& how) override
+    c10::intrusive_ptr<c10d::Work> all_gather_single(at::Tensor &output, at::Tensor &input,
+                                                     const c10d::AllgatherOptions &how) override
     {
         return _allgather_base(output, input, how);
     }
-    c10::intrusive_ptr<c10d::Work> all_gather_single_coalesced(std::vector<at::Tensor>& outputs,
-                                                               std::vector<at::Tensor>& inputs,
-                                                               const c10d::AllgatherOptions& how) override
+    c10::intrusive_ptr<c10d::Work> all_gather_single_coalesced(std::vector<at::Tensor> &outputs,
+                                                               std::vector<at::Tensor> &inputs,
+                                                               const c10d::AllgatherOptions &how) override
     {
         return allgather_into_tensor_coalesced(outputs, inputs, how);
     }
-    c10::intrusive_ptr<c10d::Work> reduce_scatter_single(at::Tensor& output, at::Tensor& input,
-                                                         const c10d::ReduceScatterOptions& how) override
+    c10::intrusive_ptr<c10d::Work> reduce_scatter_single(at::Tensor &output, at::Tensor &input,
+                                                         const c10d::ReduceScatterOptions &how) override
     {
         return _reduce_scatter_base(output, input, how);
     }
-    c10::intrusive_ptr<c10d::Work> reduce_scatter_single_coalesced(std::vector<at::Tensor>& outputs,
-                                                                   std::vector<at::Tensor>& inputs,
-                                                                   const c10d::ReduceScatterOptions& how) override
+    c10::intrusive_ptr<c10d::Work> reduce_scatter_single_coalesced(std::vector<at::Tensor> &outputs,
+                                                                   std::vector<at::Tensor> &inputs,
+                                                                   const c10d::ReduceScatterOptions &how) override
     {
         return reduce_scatter_tensor_coalesced(outputs, inputs, how);
     }
-    c10::intrusive_ptr<c10d::Work> all_to_all_single(at::Tensor& output, at::Tensor& input,
-                                                     std::vector<int64_t>& output_splits, std::vector<int64_t>& input_splits,
-                                                     const c10d::AllToAllOptions& how) override
+    c10::intrusive_ptr<c10d::Work> all_to_all_single(at::Tensor &output, at::Tensor &input,
+                                                     std::vector<int64_t> &output_splits,
+                                                     std::vector<int64_t> &input_splits,
+                                                     const c10d::AllToAllOptions &how) override
     {
         return alltoall_base(output, input, output_splits, input_splits, how);
     }
-    c10::intrusive_ptr<c10d::Work> gather_single(at::Tensor& output, at::Tensor& input, const c10d::GatherOptions& how) override;
+    c10::intrusive_ptr<c10d::Work> gather_single(at::Tensor &output, at::Tensor &input,
+                                                 const c10d::GatherOptions &how) override;
 
-    void addEphemeralTimeout(const std::chrono::milliseconds& timeout) override
+    void addEphemeralTimeout(const std::chrono::milliseconds &timeout) override
     {
         observers_->extend(timeout);
     }
@@ -161,27 +177,27 @@ class Backend : public c10d::Backend {
 #endif
 
   private:
-    using Start = std::function<tutti_status(tutti_comm*, const tutti_call*)>;
-
     std::shared_ptr<Operation> operation(c10d::OpType type, std::chrono::milliseconds timeout);
-    tutti_call call_of(const Operation& operation) const;
+    tutti_call call_of(const Operation &operation) const;
     // Starts one more part of an operation. Throws, as an exception of PyTorch, what Tutti says at once.
-    void start(Operation& operation, const tutti_call& call, c10::function_ref<tutti_status(tutti_comm*, const tutti_call*)> what);
-    c10::intrusive_ptr<c10d::Work> work(std::shared_ptr<Operation> operation, const char* title,
-                                        const std::vector<at::Tensor>& inputs);
-    void start_allreduce(Operation& operation, at::Tensor& tensor, const c10d::ReduceOp& op);
-    void start_reduce_scatter(Operation& operation, const at::Tensor& output, const at::Tensor& input,
-                              const c10d::ReduceOp& op, const char* call);
-    void start_allgather(Operation& operation, const at::Tensor& output, const at::Tensor& input, const char* call);
-    void start_allgather_list(Operation& operation, std::vector<at::Tensor>& outputs, const at::Tensor& input, const char* call);
-    void start_p2p(Operation& operation, std::vector<tutti_p2p> ops);
-    c10::intrusive_ptr<c10d::Work> receive(std::vector<at::Tensor>& tensors, int peer, int tag, c10d::OpType type);
+    void start(Operation &operation, const tutti_call &call,
+               c10::function_ref<tutti_status(tutti_comm *, const tutti_call *)> what);
+    c10::intrusive_ptr<c10d::Work> work(std::shared_ptr<Operation> operation, const char *title,
+                                        const std::vector<at::Tensor> &inputs);
+    void start_allreduce(Operation &operation, at::Tensor &tensor, const c10d::ReduceOp &op);
+    void start_reduce_scatter(Operation &operation, const at::Tensor &output, const at::Tensor &input,
+                              const c10d::ReduceOp &op, const char *call);
+    void start_allgather(Operation &operation, const at::Tensor &output, const at::Tensor &input, const char *call);
+    void start_allgather_list(Operation &operation, std::vector<at::Tensor> &outputs, const at::Tensor &input,
+                              const char *call);
+    void start_p2p(Operation &operation, std::vector<tutti_p2p> ops);
+    c10::intrusive_ptr<c10d::Work> receive(std::vector<at::Tensor> &tensors, int peer, int tag, c10d::OpType type);
     void cancel_coalescing();
-    at::Tensor& check_p2p(std::vector<at::Tensor>& tensors, int64_t peer, const char* call);
-    int check_rank(int64_t rank, const char* call) const;
+    at::Tensor &check_p2p(std::vector<at::Tensor> &tensors, int64_t peer, const char *call);
+    int check_rank(int64_t rank, const char *call) const;
 
     std::shared_ptr<Link> link_;
-    std::shared_ptr<Link> control_;         // of the job's first group: groups are created over it
+    std::shared_ptr<Link> control_; // of the job's first group: groups are created over it
     std::shared_ptr<Observers> observers_ = std::make_shared<Observers>();
     c10::intrusive_ptr<GroupOptions> options_;
     std::atomic<int64_t> timeout_ms_;
@@ -193,4 +209,4 @@ class Backend : public c10d::Backend {
     std::shared_ptr<Operation> coalesced_;
 };
 
-}  // namespace tutti_torch
+} // namespace tutti_torch

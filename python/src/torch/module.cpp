@@ -9,7 +9,8 @@
 
 namespace py = pybind11;
 
-namespace tutti_torch {
+namespace tutti_torch
+{
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
 {
@@ -24,8 +25,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
         .def_readwrite("wires", &GroupOptions::wires)
         .def_readwrite("interfaces", &GroupOptions::interfaces)
         .def_property(
-            "quantization", [](const GroupOptions& o) { return tutti_quant_name(o.quantization); },
-            [](GroupOptions& o, const std::string& name) {
+            "quantization", [](const GroupOptions &o) { return tutti_quant_name(o.quantization); },
+            [](GroupOptions &o, const std::string &name) {
                 for (int q = 0; q < TUTTI_QUANT_COUNT; q++)
                     if (name == tutti_quant_name(static_cast<tutti_quant>(q))) {
                         o.quantization = static_cast<tutti_quant>(q);
@@ -36,14 +37,16 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
 
     py::class_<Backend, c10::intrusive_ptr<Backend>, c10d::Backend>(m, "Backend")
         // Groups of some ranks are created by these alone: other ranks have nothing to do.
-        .def("perform_nocolor_split", [](const Backend&, const py::object&) {}, py::arg("device"));
+        .def(
+            "perform_nocolor_split", [](const Backend &, const py::object &) {}, py::arg("device"));
 
     m.def(
         "create",
-        [](const c10d::DistributedBackendOptions& how, const c10::intrusive_ptr<GroupOptions>& options) {
-            return Backend::create(how, options ? c10::make_intrusive<GroupOptions>(*options) : c10::make_intrusive<GroupOptions>());
+        [](const c10d::DistributedBackendOptions &how, const c10::intrusive_ptr<GroupOptions> &options) {
+            return Backend::create(how, options ? c10::make_intrusive<GroupOptions>(*options)
+                                                : c10::make_intrusive<GroupOptions>());
         },
         py::arg("how"), py::arg("options") = py::none(), py::call_guard<py::gil_scoped_release>());
 }
 
-}  // namespace tutti_torch
+} // namespace tutti_torch

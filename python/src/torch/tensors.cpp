@@ -3,41 +3,53 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/util/Exception.h>
 
-namespace tutti_torch {
+namespace tutti_torch
+{
 
-void fail(tutti_status status, const std::string& message, const std::string& what)
+void fail(tutti_status status, const std::string &message, const std::string &what)
 {
     TORCH_CHECK_WITH(DistBackendError, false, "tutti: ", what, ": ", tutti_status_name(status), ": ", message);
 }
 
-void check(tutti_status status, const char* what)
+void check(tutti_status status, const char *what)
 {
     if (status != TUTTI_OK)
         fail(status, tutti_last_error(), what);
 }
 
-namespace {
+namespace
+{
 
-const char* name_of(c10d::ReduceOp::RedOpType op)
+const char *name_of(c10d::ReduceOp::RedOpType op)
 {
     switch (op) {
-    case c10d::ReduceOp::SUM: return "SUM";
-    case c10d::ReduceOp::AVG: return "AVG";
-    case c10d::ReduceOp::PRODUCT: return "PRODUCT";
-    case c10d::ReduceOp::MIN: return "MIN";
-    case c10d::ReduceOp::MAX: return "MAX";
-    case c10d::ReduceOp::BAND: return "BAND";
-    case c10d::ReduceOp::BOR: return "BOR";
-    case c10d::ReduceOp::BXOR: return "BXOR";
-    case c10d::ReduceOp::PREMUL_SUM: return "PREMUL_SUM";
-    default: return "unknown";
+    case c10d::ReduceOp::SUM:
+        return "SUM";
+    case c10d::ReduceOp::AVG:
+        return "AVG";
+    case c10d::ReduceOp::PRODUCT:
+        return "PRODUCT";
+    case c10d::ReduceOp::MIN:
+        return "MIN";
+    case c10d::ReduceOp::MAX:
+        return "MAX";
+    case c10d::ReduceOp::BAND:
+        return "BAND";
+    case c10d::ReduceOp::BOR:
+        return "BOR";
+    case c10d::ReduceOp::BXOR:
+        return "BXOR";
+    case c10d::ReduceOp::PREMUL_SUM:
+        return "PREMUL_SUM";
+    default:
+        return "unknown";
     }
 }
 
-[[noreturn]] void refuse(const at::Tensor& tensor, const c10d::ReduceOp& op, const char* why)
+[[noreturn]] void refuse(const at::Tensor &tensor, const c10d::ReduceOp &op, const char *why)
 {
-    C10_THROW_ERROR(ValueError, c10::str("tutti: ReduceOp.", name_of(op.op_), " is not supported for ", tensor.scalar_type(),
-                                         why));
+    C10_THROW_ERROR(ValueError,
+                    c10::str("tutti: ReduceOp.", name_of(op.op_), " is not supported for ", tensor.scalar_type(), why));
 }
 
 bool is_linear(c10d::ReduceOp::RedOpType op)
@@ -45,24 +57,39 @@ bool is_linear(c10d::ReduceOp::RedOpType op)
     return op == c10d::ReduceOp::SUM || op == c10d::ReduceOp::AVG || op == c10d::ReduceOp::PREMUL_SUM;
 }
 
-Element element_of(const at::Tensor& tensor, const c10d::ReduceOp& op)
+Element element_of(const at::Tensor &tensor, const c10d::ReduceOp &op)
 {
     switch (tensor.scalar_type()) {
-    case at::kChar: return { TUTTI_I8, 1 };
-    case at::kByte: return { TUTTI_U8, 1 };
-    case at::kBool: return { TUTTI_U8, 1 };
-    case at::kShort: return { TUTTI_I16, 1 };
-    case at::kUInt16: return { TUTTI_U16, 1 };
-    case at::kInt: return { TUTTI_I32, 1 };
-    case at::kUInt32: return { TUTTI_U32, 1 };
-    case at::kLong: return { TUTTI_I64, 1 };
-    case at::kUInt64: return { TUTTI_U64, 1 };
-    case at::kHalf: return { TUTTI_F16, 1 };
-    case at::kBFloat16: return { TUTTI_BF16, 1 };
-    case at::kFloat: return { TUTTI_F32, 1 };
-    case at::kDouble: return { TUTTI_F64, 1 };
-    case at::kFloat8_e4m3fn: return { TUTTI_F8E4M3, 1 };
-    case at::kFloat8_e5m2: return { TUTTI_F8E5M2, 1 };
+    case at::kChar:
+        return { TUTTI_I8, 1 };
+    case at::kByte:
+        return { TUTTI_U8, 1 };
+    case at::kBool:
+        return { TUTTI_U8, 1 };
+    case at::kShort:
+        return { TUTTI_I16, 1 };
+    case at::kUInt16:
+        return { TUTTI_U16, 1 };
+    case at::kInt:
+        return { TUTTI_I32, 1 };
+    case at::kUInt32:
+        return { TUTTI_U32, 1 };
+    case at::kLong:
+        return { TUTTI_I64, 1 };
+    case at::kUInt64:
+        return { TUTTI_U64, 1 };
+    case at::kHalf:
+        return { TUTTI_F16, 1 };
+    case at::kBFloat16:
+        return { TUTTI_BF16, 1 };
+    case at::kFloat:
+        return { TUTTI_F32, 1 };
+    case at::kDouble:
+        return { TUTTI_F64, 1 };
+    case at::kFloat8_e4m3fn:
+        return { TUTTI_F8E4M3, 1 };
+    case at::kFloat8_e5m2:
+        return { TUTTI_F8E5M2, 1 };
     case at::kComplexHalf:
     case at::kComplexFloat:
     case at::kComplexDouble:
@@ -72,63 +99,77 @@ Element element_of(const at::Tensor& tensor, const c10d::ReduceOp& op)
                  : tensor.scalar_type() == at::kComplexFloat ? TUTTI_F32
                                                              : TUTTI_F64,
                  2 };
-    default: refuse(tensor, op, "");
+    default:
+        refuse(tensor, op, "");
     }
 }
 
 // Sums of truth values are "or", products are "and", as in NCCL's backend: the result must be a truth value again.
-tutti_redop op_of_bool(const at::Tensor& tensor, const c10d::ReduceOp& op)
+tutti_redop op_of_bool(const at::Tensor &tensor, const c10d::ReduceOp &op)
 {
     switch (op.op_) {
     case c10d::ReduceOp::SUM:
-    case c10d::ReduceOp::MAX: return TUTTI_MAX;
+    case c10d::ReduceOp::MAX:
+        return TUTTI_MAX;
     case c10d::ReduceOp::PRODUCT:
-    case c10d::ReduceOp::MIN: return TUTTI_MIN;
-    case c10d::ReduceOp::BAND: return TUTTI_BAND;
-    case c10d::ReduceOp::BOR: return TUTTI_BOR;
-    case c10d::ReduceOp::BXOR: return TUTTI_BXOR;
-    default: refuse(tensor, op, "");
+    case c10d::ReduceOp::MIN:
+        return TUTTI_MIN;
+    case c10d::ReduceOp::BAND:
+        return TUTTI_BAND;
+    case c10d::ReduceOp::BOR:
+        return TUTTI_BOR;
+    case c10d::ReduceOp::BXOR:
+        return TUTTI_BXOR;
+    default:
+        refuse(tensor, op, "");
     }
 }
 
-tutti_redop op_of(const at::Tensor& tensor, const c10d::ReduceOp& op)
+tutti_redop op_of(const at::Tensor &tensor, const c10d::ReduceOp &op)
 {
     const bool is_integer = at::isIntegralType(tensor.scalar_type(), false);
 
     switch (op.op_) {
-    case c10d::ReduceOp::SUM: return TUTTI_SUM;
-    case c10d::ReduceOp::AVG: return TUTTI_AVG;
-    case c10d::ReduceOp::PRODUCT: return TUTTI_PROD;
-    case c10d::ReduceOp::MIN: return TUTTI_MIN;
-    case c10d::ReduceOp::MAX: return TUTTI_MAX;
-    case c10d::ReduceOp::PREMUL_SUM: return TUTTI_PREMUL_SUM;
+    case c10d::ReduceOp::SUM:
+        return TUTTI_SUM;
+    case c10d::ReduceOp::AVG:
+        return TUTTI_AVG;
+    case c10d::ReduceOp::PRODUCT:
+        return TUTTI_PROD;
+    case c10d::ReduceOp::MIN:
+        return TUTTI_MIN;
+    case c10d::ReduceOp::MAX:
+        return TUTTI_MAX;
+    case c10d::ReduceOp::PREMUL_SUM:
+        return TUTTI_PREMUL_SUM;
     case c10d::ReduceOp::BAND:
     case c10d::ReduceOp::BOR:
     case c10d::ReduceOp::BXOR:
         if (!is_integer)
             refuse(tensor, op, " (bitwise operations need integers)");
         return op.op_ == c10d::ReduceOp::BAND ? TUTTI_BAND : op.op_ == c10d::ReduceOp::BOR ? TUTTI_BOR : TUTTI_BXOR;
-    default: refuse(tensor, op, "");
+    default:
+        refuse(tensor, op, "");
     }
 }
 
-double scale_of(const c10d::ReduceOp& op)
+double scale_of(const c10d::ReduceOp &op)
 {
 #if defined(C10D_BACKEND_HAS_HOOKS)
     using Supplement = c10d::PreMulSumSupplement;
 #else
     using Supplement = c10d::NCCLPreMulSumSupplement;
 #endif
-    const auto* supplement = dynamic_cast<const Supplement*>(op.supplement_.get());
+    const auto *supplement = dynamic_cast<const Supplement *>(op.supplement_.get());
 
     if (!supplement)
         C10_THROW_ERROR(ValueError, "tutti: ReduceOp.PREMUL_SUM has no factor");
     return supplement->tensor_factor.defined() ? supplement->tensor_factor.item<double>() : supplement->double_factor;
 }
 
-}  // namespace
+} // namespace
 
-Reduction reduction_of(const at::Tensor& tensor, const c10d::ReduceOp& op)
+Reduction reduction_of(const at::Tensor &tensor, const c10d::ReduceOp &op)
 {
     Reduction r{ element_of(tensor, op), TUTTI_SUM, 0 };
 
@@ -138,7 +179,7 @@ Reduction reduction_of(const at::Tensor& tensor, const c10d::ReduceOp& op)
     return r;
 }
 
-void check_tensor(const at::Tensor& tensor, const char* call, const char* what)
+void check_tensor(const at::Tensor &tensor, const char *call, const char *what)
 {
     if (C10_UNLIKELY(!tensor.defined()))
         C10_THROW_ERROR(ValueError, c10::str("tutti: ", call, ": ", what, " is not defined"));
@@ -151,7 +192,7 @@ void check_tensor(const at::Tensor& tensor, const char* call, const char* what)
                                              ": must be strided (sparse tensors: all_reduce only)"));
 }
 
-at::Tensor& only(std::vector<at::Tensor>& tensors, const char* call, const char* what)
+at::Tensor &only(std::vector<at::Tensor> &tensors, const char *call, const char *what)
 {
     if (tensors.size() != 1)
         C10_THROW_ERROR(ValueError, c10::str("tutti: ", call, ": ", tensors.size(), " tensors for ", what,
@@ -160,14 +201,14 @@ at::Tensor& only(std::vector<at::Tensor>& tensors, const char* call, const char*
     return tensors[0];
 }
 
-at::Tensor dense_input(const at::Tensor& tensor)
+at::Tensor dense_input(const at::Tensor &tensor)
 {
     at::AutoDispatchBelowAutograd guard;
 
     return tensor.resolve_conj().resolve_neg().contiguous();
 }
 
-at::Tensor Outputs::add(const at::Tensor& tensor, bool is_input)
+at::Tensor Outputs::add(const at::Tensor &tensor, bool is_input)
 {
     if (tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg())
         return tensor;
@@ -189,9 +230,9 @@ void Outputs::copy_back()
 {
     at::AutoDispatchBelowAutograd guard;
 
-    for (auto& [from, to] : pairs_)
+    for (auto &[from, to] : pairs_)
         to.copy_(from.view_as(to));
     pairs_.clear();
 }
 
-}  // namespace tutti_torch
+} // namespace tutti_torch

@@ -7,19 +7,22 @@
 #include <deque>
 #include <thread>
 
-namespace tutti_torch {
+namespace tutti_torch
+{
 
-namespace {
+namespace
+{
 
 std::atomic<uint64_t> last_key{ 0 };
 
 // Ends operations that nobody waits for: those that have notified, and, while somebody observes, those that turn out to be over.
 // Callbacks of futures run here, and may wait for other operations: there is always a thread that is not in one.
-class Completer {
+class Completer
+{
   public:
-    static Completer& get()
+    static Completer &get()
     {
-        static auto* completer = new Completer;     // never destroyed: operations may end while the process exits
+        static auto *completer = new Completer; // never destroyed: operations may end while the process exits
         return *completer;
     }
 
@@ -89,13 +92,13 @@ class Completer {
         }
     }
 
-    void look(std::unique_lock<std::mutex>& lock)
+    void look(std::unique_lock<std::mutex> &lock)
     {
         std::vector<std::weak_ptr<Operation>> watched;
 
         watched.swap(watched_);
         lock.unlock();
-        std::erase_if(watched, [](const std::weak_ptr<Operation>& weak) {
+        std::erase_if(watched, [](const std::weak_ptr<Operation> &weak) {
             const auto operation = weak.lock();
 
             return !operation || operation->poll();
@@ -111,7 +114,7 @@ class Completer {
     int threads_ = 0, idle_ = 0;
 };
 
-}  // namespace
+} // namespace
 
 // ---- observers ------------------------------------------------------------------------------------------------------
 
@@ -152,7 +155,7 @@ void Observers::completed(uint64_t key, float duration_ms)
     if (extended_.load(std::memory_order_relaxed)) {
         std::lock_guard lock(mutex_);
 
-        std::erase_if(extensions_, [key](const auto& e) { return e.first <= key; });
+        std::erase_if(extensions_, [key](const auto &e) { return e.first <= key; });
         extended_ = !extensions_.empty();
     }
 #ifdef C10D_BACKEND_HAS_HOOKS
@@ -160,7 +163,7 @@ void Observers::completed(uint64_t key, float duration_ms)
         return;
     std::lock_guard lock(mutex_);
 
-    for (const auto& [id, hook] : completion_)
+    for (const auto &[id, hook] : completion_)
         hook({ key, duration_ms });
 #endif
 }
@@ -172,13 +175,13 @@ void Observers::failed()
     {
         std::lock_guard lock(mutex_);
 
-        for (const auto& [id, hook] : abort_)
+        for (const auto &[id, hook] : abort_)
             hooks.push_back(hook);
     }
-    for (const auto& hook : hooks) {
+    for (const auto &hook : hooks) {
         try {
             hook();
-        } catch (const std::exception& e) {
+        } catch (const std::exception &e) {
             TORCH_WARN("tutti: an abort hook failed: ", e.what());
         }
     }
@@ -193,7 +196,7 @@ std::chrono::milliseconds Observers::extension()
         return sum;
     std::lock_guard lock(mutex_);
 
-    for (const auto& e : extensions_)
+    for (const auto &e : extensions_)
         sum += e.second;
     return sum;
 }
@@ -208,16 +211,16 @@ void Observers::extend(std::chrono::milliseconds by)
 
 // ---- operations -----------------------------------------------------------------------------------------------------
 
-Operation::Operation(std::shared_ptr<Link> link, std::shared_ptr<Observers> observers, c10d::OpType type, uint64_t sequence,
-                     std::chrono::milliseconds timeout)
-    : link(std::move(link)), observers(std::move(observers)), type(type), sequence(sequence), timeout(timeout), key(++last_key),
-      begin_(std::chrono::steady_clock::now())
+Operation::Operation(std::shared_ptr<Link> link, std::shared_ptr<Observers> observers, c10d::OpType type,
+                     uint64_t sequence, std::chrono::milliseconds timeout)
+    : link(std::move(link)), observers(std::move(observers)), type(type), sequence(sequence), timeout(timeout),
+      key(++last_key), begin_(std::chrono::steady_clock::now())
 {
 }
 
 Operation::~Operation()
 {
-    for (auto* request : requests)      // only where it failed to start
+    for (auto *request : requests) // only where it failed to start
         tutti_wait(request);
 }
 
@@ -241,10 +244,10 @@ bool Operation::poll()
         return false;
     if (is_over())
         return true;
-    for (auto* request : requests)
+    for (auto *request : requests)
         if (tutti_test(request) == TUTTI_PENDING)
             return leave_pending(lock);
-    for (const auto& part : parts)
+    for (const auto &part : parts)
         if (!part->poll())
             return leave_pending(lock);
     conclude();
@@ -252,7 +255,7 @@ bool Operation::poll()
 }
 
 // False. Whoever wanted it to end by itself while the lock was held could not arrange that.
-bool Operation::leave_pending(std::unique_lock<std::mutex>& lock)
+bool Operation::leave_pending(std::unique_lock<std::mutex> &lock)
 {
     const bool is_due = wanted_ && !ends_by_itself_;
 
@@ -269,7 +272,7 @@ void Operation::conclude()
     std::string why;
     std::exception_ptr error;
 
-    for (auto* request : requests) {
+    for (auto *request : requests) {
         const tutti_status st = tutti_wait(request);
 
         if (st != TUTTI_OK && first == TUTTI_OK) {
@@ -279,14 +282,14 @@ void Operation::conclude()
     }
     requests.clear();
     try {
-        for (const auto& part : parts)
+        for (const auto &part : parts)
             part->wait();
-        for (const auto& part : parts)
+        for (const auto &part : parts)
             if (const auto failed = part->error())
                 std::rethrow_exception(failed);
         if (first != TUTTI_OK)
             fail(first, why, c10d::opTypeToString(type));
-        for (const auto& step : after)
+        for (const auto &step : after)
             step();
         outputs.copy_back();
     } catch (...) {
@@ -339,14 +342,15 @@ bool Operation::wait_for(std::chrono::milliseconds limit)
     return ended_.wait_for(lock, limit, [this] { return over_.load(); });
 }
 
-namespace {
+namespace
+{
 using Ticket = std::shared_ptr<Operation>;
 }
 
 // Under Tutti's locks: hands the operation to the completer, no more.
-void Operation::notified(void* arg)
+void Operation::notified(void *arg)
 {
-    std::unique_ptr<Ticket> ticket(static_cast<Ticket*>(arg));
+    std::unique_ptr<Ticket> ticket(static_cast<Ticket *>(arg));
 
     if ((*ticket)->notifications_.fetch_sub(1) == 1)
         Completer::get().push(std::move(*ticket));
@@ -357,7 +361,7 @@ void Operation::end_by_itself()
     if (is_over())
         return;
     wanted_ = true;
-    std::unique_lock lock(running_, std::try_to_lock);      // else somebody waits for it, or polls it
+    std::unique_lock lock(running_, std::try_to_lock); // else somebody waits for it, or polls it
 
     if (!lock || is_over() || ends_by_itself_)
         return;
@@ -369,7 +373,7 @@ void Operation::end_by_itself()
         return;
     }
     notifications_ = requests.size();
-    for (auto* request : requests) {
+    for (auto *request : requests) {
         auto ticket = std::make_unique<Ticket>(shared_from_this());
 
         if (tutti_request_notify(request, notified, ticket.get()) == TUTTI_OK)
@@ -409,23 +413,25 @@ float Operation::duration_ms() const
 
 // ---- work -----------------------------------------------------------------------------------------------------------
 
-namespace {
+namespace
+{
 
 // Looking for profilers is cheaper than asking each one.
-const char* title_if_recorded(const char* title)
+const char *title_if_recorded(const char *title)
 {
     return title && at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE) ? title : nullptr;
 }
 
-std::optional<std::vector<at::Tensor>> inputs_if(bool wanted, const std::vector<at::Tensor>& inputs)
+std::optional<std::vector<at::Tensor>> inputs_if(bool wanted, const std::vector<at::Tensor> &inputs)
 {
     return wanted ? std::make_optional(inputs) : std::nullopt;
 }
 
-}  // namespace
+} // namespace
 
-Work::Work(std::shared_ptr<Operation> operation, int rank, const char* title, const std::vector<at::Tensor>& inputs)
-    : c10d::Work(rank, operation->type, title_if_recorded(title), inputs_if(title_if_recorded(title) != nullptr, inputs)),
+Work::Work(std::shared_ptr<Operation> operation, int rank, const char *title, const std::vector<at::Tensor> &inputs)
+    : c10d::Work(rank, operation->type, title_if_recorded(title),
+                 inputs_if(title_if_recorded(title) != nullptr, inputs)),
       operation_(std::move(operation))
 {
     if (operation_->observers->any() && !operation_->is_over())
@@ -510,9 +516,9 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFutureResult()
 {
     auto result = c10::make_intrusive<c10::ivalue::Future>(c10::AnyEnumType::get());
 
-    operation_->future()->addCallback([result](c10::ivalue::Future& future) {
-        result->markCompleted(c10::IValue(static_cast<uint8_t>(future.hasError() ? c10d::WorkResult::COMM_ERROR
-                                                                                 : c10d::WorkResult::SUCCESS)));
+    operation_->future()->addCallback([result](c10::ivalue::Future &future) {
+        result->markCompleted(c10::IValue(
+            static_cast<uint8_t>(future.hasError() ? c10d::WorkResult::COMM_ERROR : c10d::WorkResult::SUCCESS)));
     });
     return result;
 }
@@ -540,4 +546,4 @@ uint64_t Work::getCompletionKey() const
 }
 #endif
 
-}  // namespace tutti_torch
+} // namespace tutti_torch

@@ -13,24 +13,28 @@
 
 #include "tensors.hpp"
 
-namespace tutti_torch {
+namespace tutti_torch
+{
 
 // A communicator. One thread at a time may call on it: whoever does holds `lock`, and never waits for a peer with it.
 struct Link {
-    explicit Link(tutti_comm* comm) : comm(comm) {}
+    explicit Link(tutti_comm *comm) : comm(comm)
+    {
+    }
     ~Link()
     {
         tutti_comm_destroy(comm);
     }
-    Link(const Link&) = delete;
-    Link& operator=(const Link&) = delete;
+    Link(const Link &) = delete;
+    Link &operator=(const Link &) = delete;
 
-    tutti_comm* const comm;
+    tutti_comm *const comm;
     std::mutex lock;
 };
 
 // What is reported of operations of one process group, and to whom.
-class Observers {
+class Observers
+{
   public:
 #ifdef C10D_BACKEND_HAS_HOOKS
     void add_completion(int64_t id, c10d::CompletionHook hook);
@@ -53,19 +57,20 @@ class Observers {
     void extend(std::chrono::milliseconds by);
 
   private:
-    friend class Operation;
     std::mutex mutex_;
     std::atomic<bool> any_{ false };
 #ifdef C10D_BACKEND_HAS_HOOKS
     std::unordered_map<int64_t, c10d::CompletionHook> completion_;
     std::unordered_map<int64_t, c10d::AbortHook> abort_;
 #endif
-    std::vector<std::pair<uint64_t, std::chrono::milliseconds>> extensions_;    // (operation that ends it, 0: not known yet)
+    std::vector<std::pair<uint64_t, std::chrono::milliseconds>>
+        extensions_; // (operation that ends it, 0: not known yet)
     std::atomic<bool> extended_{ false };
 };
 
 // An operation from its start to its end. It outlives the Work if that is dropped before the end: memory that Tutti uses must stay.
-class Operation : public std::enable_shared_from_this<Operation> {
+class Operation : public std::enable_shared_from_this<Operation>
+{
   public:
     Operation(std::shared_ptr<Link> link, std::shared_ptr<Observers> observers, c10d::OpType type, uint64_t sequence,
               std::chrono::milliseconds timeout);
@@ -76,14 +81,14 @@ class Operation : public std::enable_shared_from_this<Operation> {
     const c10d::OpType type;
     const uint64_t sequence;
     const std::chrono::milliseconds timeout;
-    const uint64_t key;                         // unique in this process
-    std::vector<tutti_request*> requests;
-    std::vector<at::Tensor> held;               // memory in use, besides the results
+    const uint64_t key; // unique in this process
+    std::vector<tutti_request *> requests;
+    std::vector<at::Tensor> held; // memory in use, besides the results
     std::vector<at::Tensor> results;
     Outputs outputs;
-    std::vector<std::shared_ptr<Operation>> parts;  // operations that end before it does
-    std::vector<std::function<void()>> after;   // run once all requests have completed well
-    int source = -1;                            // of a receive from any rank
+    std::vector<std::shared_ptr<Operation>> parts; // operations that end before it does
+    std::vector<std::function<void()>> after;      // run once all requests have completed well
+    int source = -1;                               // of a receive from any rank
 
     // Returns when it has ended. Any thread.
     void wait();
@@ -108,25 +113,26 @@ class Operation : public std::enable_shared_from_this<Operation> {
     void end(std::exception_ptr error);
 
   private:
-    bool leave_pending(std::unique_lock<std::mutex>& lock);
-    void conclude();                            // requests have completed
-    static void notified(void* ticket);
+    bool leave_pending(std::unique_lock<std::mutex> &lock);
+    void conclude(); // requests have completed
+    static void notified(void *ticket);
 
-    std::mutex running_;                        // whoever waits for the requests, and ends it
+    std::mutex running_; // whoever waits for the requests, and ends it
     mutable std::mutex state_;
     std::condition_variable ended_;
     std::atomic<bool> over_{ false };
     std::exception_ptr error_;
-    bool ends_by_itself_ = false;               // under running_
-    std::atomic<bool> wanted_{ false };         // end_by_itself was called
+    bool ends_by_itself_ = false;       // under running_
+    std::atomic<bool> wanted_{ false }; // end_by_itself was called
     std::atomic<size_t> notifications_{ 0 };
-    c10::intrusive_ptr<c10::ivalue::Future> future_;    // under state_
+    c10::intrusive_ptr<c10::ivalue::Future> future_; // under state_
     std::chrono::steady_clock::time_point begin_, finish_;
 };
 
-class Work : public c10d::Work {
+class Work : public c10d::Work
+{
   public:
-    Work(std::shared_ptr<Operation> operation, int rank, const char* title, const std::vector<at::Tensor>& inputs);
+    Work(std::shared_ptr<Operation> operation, int rank, const char *title, const std::vector<at::Tensor> &inputs);
     ~Work() override;
 
     bool isCompleted() override;
@@ -152,4 +158,4 @@ class Work : public c10d::Work {
     std::shared_ptr<Operation> operation_;
 };
 
-}  // namespace tutti_torch
+} // namespace tutti_torch
