@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Formats our C with clang-format, and keeps what the hand laid out on purpose.
+"""Formats the C and C++ sources with clang-format, and keeps deliberate layout.
 
-    scripts/format.py [--check] [file...]       no files: all C of the house
+    scripts/format.py [--check] [file...]       no files: all sources
 
 clang-format decides indentation, braces, blanks and line ends. Three things it would only spoil, so they stay as written:
   - the columns of trailing comments (even past the last one) and of names that stand below each other;
@@ -28,7 +28,7 @@ ONE_LINE = re.compile(r"""$                         # blank, or
 
 
 def sources():
-    found = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.[ch]"))
+    found = (path for folder in FOLDERS for kind in ("*.[ch]", "*.[ch]pp") for path in (ROOT / folder).rglob(kind))
     return sorted(path for path in found if "build" not in path.relative_to(ROOT).parts)
 
 

@@ -4,7 +4,10 @@
 
 struct Counter {
     long value;
-    void add(long n, int pe) { shmem_long_atomic_add(&value, n, pe); }
+    void add(long n, int pe)
+    {
+        shmem_long_atomic_add(&value, n, pe);
+    }
 };
 
 static Counter counter;
