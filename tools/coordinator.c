@@ -64,9 +64,9 @@ static const struct argp_option argp_options[] = {
       "the current directory); \"" NO_JOURNAL "\": keep no state, so that the run ends with this process",
       0 },
     { "store", OPT_STORE, "URL", 0,
-      "keep the journal in etcd, at etcd://HOST:PORT[,HOST:PORT...]/PREFIX. If several coordinators "
-      "use the same store, one leads; the others are standbys, and one takes over when the leader "
-      "fails", 0 },
+      "keep the journal in etcd, at etcd://HOST:PORT[,HOST:PORT...]/PREFIX. If several "
+      "coordinators use the same store, one is the leader; the others stand by, and one of them "
+      "takes over when the leader fails", 0 },
     { "store-plain", OPT_STORE_PLAIN, NULL, 0,
       "allow unencrypted connections to etcd servers on other hosts", 0 },
     { "http", OPT_HTTP, "HOST:PORT", 0,
@@ -86,7 +86,7 @@ static const struct argp_option argp_options[] = {
     { "insecure", OPT_INSECURE, NULL, 0, "accept any process, over unencrypted, unauthenticated connections", 1 },
     { NULL, 0, NULL, 0, "Limits:", 2 },
     { "lease", OPT_LEASE, "MS", 0,
-      "a member that is silent for MS milliseconds is lost (default 1000)", 2 },
+      "a member that sends nothing for MS milliseconds is declared lost (default 1000)", 2 },
     { "grace", OPT_GRACE, "MS", 0,
       "a member whose connection ended may reconnect within MS milliseconds (default: a "
       "quarter of the lease, at most 250)", 2 },
@@ -155,11 +155,12 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
-    .doc = "Runs the coordinator of an elastic run. It decides which processes are members.\vMembers "
-           "contact the coordinator when one of them joins, fails or leaves, but not during "
-           "collectives. After a restart with the same journal the run continues. The coordinator "
-           "prints a line \"listening on ADDRESS...\" when members can connect. SIGTERM or SIGINT ends "
-           "the coordinator; members then wait until another one is started.\n\n"
+    .doc = "Runs the coordinator of an elastic run, which decides which processes are members.\v"
+           "Members contact the coordinator when one of them joins, fails or leaves, but not "
+           "during collectives. After a restart with the same journal the run continues. The "
+           "coordinator prints a line \"listening on ADDRESS...\" when members can connect. "
+           "SIGTERM or SIGINT ends the coordinator; members then wait until another one is "
+           "started.\n\n"
            "Exit status: 0 after SIGTERM or SIGINT; 1 if it cannot start or continue (address in "
            "use, journal damaged or not writable); 2 on a usage error. See also "
            "docs/coordinator.md.\n\n"

@@ -61,7 +61,7 @@ static const struct argp_option argp_options[] = {
     { "params", OPT_PARAMS, NULL, 0, "list all environment variables with their values, units, defaults and bounds", 0 },
     { "algos", OPT_ALGOS, NULL, 0, "list the algorithms of COLLECTIVE, or of all collectives", 0 },
     { "memory", OPT_MEMORY, NULL, 0,
-      "show by purpose how much memory rank 0 uses for a communicator after one ring all-reduce", 0 },
+      "show the memory that rank 0 uses for a communicator after one ring allreduce, by purpose", 0 },
     { "ranks", OPT_RANKS, "N", 0,
       "with --memory: number of ranks to start on this host (default 2); not used in a job", 0 },
     { "states", OPT_STATES, NULL, 0,

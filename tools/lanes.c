@@ -26,17 +26,17 @@ struct options {
 static const struct argp_option argp_options[] = {
     { "lanes", 'l', "N", 0, "lanes per connection, 1 to 16 (default 16)", 0 },
     { "outstanding", 'm', "LIST", 0,
-      "limits of outstanding segments per lane to simulate (default 1,2,4,8,16)", 0 },
+      "limits of outstanding segments per lane, each of which is simulated (default 1,2,4,8,16)", 0 },
     { "window", 'w', "N", 0,
-      "maximum of segments in flight on all lanes, a power of two up to 4096 (default: 8 times "
-      "the limit of all lanes)", 0 },
+      "maximum number of segments in flight on all lanes, a power of two up to 4096 (default: 8 "
+      "times the limit of all lanes)", 0 },
     { "segment", 's', "SIZE", 0, "segment size in bytes, with an optional K, M or G (default 128K)", 0 },
     { "distance", 'D', "LEVEL", 0,
-      "use the lanes, segment size and limit of the verbs transport for a peer at this distance: "
-      "socket, host, rack, zone, building, fabric or wan", 0 },
+      "use the lanes, segment size and limit that transport verbs uses for a peer at this "
+      "distance: socket, host, rack, zone, building, fabric or wan", 0 },
     { "described", 'T', NULL, 0,
-      "with --distance: compute these limits from the values of --nic and --latency, as if a topology "
-      "description (TUTTI_TOPO) had specified them", 0 },
+      "with --distance: compute its values from --nic and --latency, as if a topology description "
+      "(TUTTI_TOPO) had specified these", 0 },
     { "told", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0 },
     { "senders", 'n', "N", 0, "senders, each connected to its own receiver (default 1)", 0 },
     { "paths", 'p', "N", 0, "paths through the network, assigned to lanes round-robin (default 16)", 0 },
@@ -52,9 +52,9 @@ static const struct argp_option argp_options[] = {
     { "latency", 'd', "US", 0, "one-way latency, us (default 5)", 0 },
     { "bytes", 'b', "SIZE", 0, "bytes per message, with an optional K, M or G (default 16M)", 0 },
     { "messages", 'c', "N", 0, "messages per sender (default 100)", 0 },
-    { "depth", 'q', "N", 0, "messages that a sender posts ahead (default 4)", 0 },
+    { "depth", 'q', "N", 0, "messages that a sender keeps posted (default 4)", 0 },
     { "emptiest", 'e', NULL, 0,
-      "send each segment on the lane with the fewest outstanding bytes, not round-robin", 0 },
+      "send each segment on the lane with the fewest outstanding bytes, instead of round-robin", 0 },
     { "json", 'j', NULL, 0, "print one JSON document", 0 },
     { 0 },
 };
@@ -189,10 +189,11 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
-    .doc = "Simulates multi-lane connections through a network with several paths.\vSegments are "
-           "distributed by DQPLB with each limit of --outstanding, by DQPLB without a limit, and in "
-           "one fixed stripe per lane. The tool prints the achieved share of the capacity of NICs "
-           "and paths, and the queue lengths at the paths (docs/lanes.md).\n\n"
+    .doc = "Simulates connections with several lanes through a network with several paths.\v"
+           "Three methods distribute the segments over lanes: dynamic load balancing (DQPLB, as "
+           "in NCCLX) with each limit of --outstanding, the same without a limit, and one fixed "
+           "stripe per lane. The tool prints the achieved share of the capacity of NICs and "
+           "paths, and the queue lengths at the paths (docs/lanes.md).\n\n"
            "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
            "Examples:\n"
            "  tutti lanes --distance zone --slow 0.5\n"

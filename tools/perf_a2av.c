@@ -625,16 +625,17 @@ int perf_a2av_main(int argc, char **argv)
 {
     static const struct argp argp = {
         argp_options, parse, NULL,
-        "Measures several methods for the all-to-all exchange of a mixture of experts.\vMethods:\n"
+        "Compares several methods for the all-to-all exchange of a mixture of experts.\v"
+        "Methods:\n"
         "  dynamic      tutti_alltoallv_dynamic\n"
-        "  known        tutti_alltoallv, with sizes that all ranks know in advance\n"
+        "  known        tutti_alltoallv, with sizes that are set on all ranks in advance\n"
         "  padded       two allgathers, then alltoall padded to the largest possible\n"
         "               size\n"
         "  padded_seen  the same, padded to the largest actual size\n"
         "  replay       tutti_replay, with and without its optimizations\n\n"
-        "Columns: `bytes sent` by rank 0 to other ranks; `time`: of the slowest rank; `cpu`: CPU time "
-        "per exchange, mean over ranks; `Tc`: CPU time to start a replay, divided by the number of "
-        "other ranks, mean over ranks. All times are medians over rounds.\n\n"
+        "Columns: `bytes sent`: from rank 0 to other ranks; `time`: time of the exchange on the "
+        "slowest rank; `cpu`: CPU time of the exchange, mean over ranks; `Tc`: CPU time to start "
+        "a replay, per destination rank, mean over ranks. All times are medians over rounds.\n\n"
         "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
         "Examples:\n"
         "  tutti perf a2av -n 4 --tokens 1024 --top 2\n",

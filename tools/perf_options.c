@@ -49,17 +49,18 @@ static const struct argp_option argp_options[] = {
     { "iters", OPT_ITERS, "N", 0,
       "measured iterations (default: as many as fit into 0.1 s, at least 5)", 3 },
     { "warmup", OPT_WARMUP, "N", 0,
-      "unmeasured iterations before the measured ones (default: up to 16 for long calls, including "
-      "those that estimate the time of a call; 5 with --iters)", 3 },
-    { "in-place", OPT_IN_PLACE, NULL, 0, "measure in place only (default: in place and out of place)", 3 },
-    { "out-of-place", OPT_OUT_OF_PLACE, NULL, 0, "measure out of place only", 3 },
+      "unmeasured iterations before the measured ones (default: as many as needed to estimate the "
+      "time of a call, up to 16 for long calls; 5 with --iters)", 3 },
+    { "in-place", OPT_IN_PLACE, NULL, 0,
+      "measure only in place (default: in place and out of place)", 3 },
+    { "out-of-place", OPT_OUT_OF_PLACE, NULL, 0, "measure only out of place", 3 },
     { "mem", OPT_MEM, "malloc|mem_alloc", 0,
       "memory of the buffers: malloc (default), or tutti_mem_alloc, which peers can map", 3 },
     { "check", OPT_CHECK, NULL, 0,
       "compare every element with the definition of the collective", 4 },
     { "timers", OPT_TIMERS, NULL, 0,
-      "print the time of a call by phase, mean over ranks and calls. Very short calls are "
-      "not timed", 4 },
+      "print the time that a call spends in each phase (mean over ranks and calls). Very short "
+      "calls are not timed", 4 },
     { "trace", OPT_TRACE, "FILE", 0,
       "write a timeline of every segment on every lane (TCP connection or queue pair) of all "
       "ranks: JSON for ui.perfetto.dev, or a picture if FILE ends in .svg", 4 },
@@ -210,23 +211,24 @@ static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
     .args_doc = "COLLECTIVE|all|sendrecv|pingpong",
-    .doc =
-        "Measures and checks collectives, on new ranks or on the ranks of the current "
-        "job.\vCollectives: allreduce reduce reduce_scatter reduce_scatterv allgather allgatherv "
-        "broadcast gather gatherv scatter scatterv alltoall alltoallv barrier.\n\n"
-        "A size is that of the larger buffer. An iteration is a barrier followed by one call. "
-        "Its time is the call's time on the slowest rank; the printed time is the median over "
-        "iterations. algbw is size / time. busbw is algbw times 2(n-1)/n for allreduce, (n-1)/n for collectives with one "
-        "block per rank, and 1 for others, as in nccl-tests. The time of a pingpong is half of "
-        "the round trip. In calls with counts per rank (allgatherv, ...), blocks alternate "
-        "between 0.5 and 1.5 times the mean length.\n\n"
-        "See also `tutti perf putsignal --help` (puts with signals from devices) and `tutti perf "
-        "a2av --help` (all-to-all exchange of a mixture of experts).\n\n"
-        "Exit status: 0 on success, 1 if a call failed, an element was wrong or nothing was "
-        "measured, 2 on a usage error. If a rank was killed, it is that of `tutti run`.\n\n"
-        "Examples:\n"
-        "  tutti perf allreduce -n 4 --check\n"
-        "  tutti perf all -n 4 --wire tcp --max 16M --json\n",
+    .doc = "Measures and checks collectives, on new ranks or on the ranks of the current job.\v"
+           "Collectives: allreduce reduce reduce_scatter reduce_scatterv allgather allgatherv "
+           "broadcast gather gatherv scatter scatterv alltoall alltoallv barrier.\n\n"
+           "The size of a call is the size of its larger buffer. An iteration is a barrier followed "
+           "by one call. Its time is the time of the call on the slowest rank; the tool prints the "
+           "median over all iterations. algbw is size / time. As in nccl-tests, busbw is algbw times "
+           "2(n-1)/n for allreduce, (n-1)/n for collectives with one block per rank, and 1 for "
+           "others. The time of a pingpong is half of the round trip. In collectives with counts per "
+           "rank (allgatherv, ...), the block sizes alternate between 0.5 and 1.5 times the "
+           "mean.\n\n"
+           "See also `tutti perf putsignal --help` (puts with signals from devices) and `tutti perf "
+           "a2av --help` (all-to-all exchange of a mixture of experts).\n\n"
+           "Exit status: 0 on success, 1 if a call failed, an element was wrong or nothing was "
+           "measured, 2 on a usage error. If a rank was killed, the exit status is that of `tutti "
+           "run`.\n\n"
+           "Examples:\n"
+           "  tutti perf allreduce -n 4 --check\n"
+           "  tutti perf all -n 4 --wire tcp --max 16M --json\n",
 };
 
 void perf_options_parse(struct perf_options *o, int argc, char **argv)

@@ -49,12 +49,13 @@ static const struct argp_option argp_options[] = {
       "most one per transfer is used)", 2 },
     { "rounds", OPT_ROUNDS, "N", 0, "rounds; each measures every mode once (default 5)", 2 },
     { "iters", OPT_ITERS, "N", 0,
-      "timed bursts per mode and round, after one untimed burst; their median counts (default 3)", 2 },
+      "timed bursts per mode and round, after one untimed burst; their median is the result "
+      "(default 3)", 2 },
     { "check", OPT_CHECK, NULL, 0,
       "before each measurement of a mode, run an extra burst and verify its data as signals arrive", 3 },
     { "latency", OPT_LATENCY, NULL, 0,
-      "measure half of the round trip of 8 bytes with a signal between ranks 0 and 1, and that of "
-      "a plain flag in the same memory", 4 },
+      "measure half of the round trip of 8 bytes with a signal between ranks 0 and 1, and of a "
+      "plain flag in the same memory", 4 },
     { "trips", OPT_TRIPS, "N", 0, "with --latency: round trips per round (default 10000)", 4 },
     { "trace", OPT_TRACE, "FILE", 0,
       "write a timeline of every segment on every lane, as in `tutti perf`", 4 },
@@ -125,14 +126,15 @@ static const struct argp argp = {
     .parser = parse_one,
     .children = children,
     .doc = "Measures bursts of puts with signals from devices through their proxies, in each "
-           "mode.\vStarts new ranks, or uses those of the current job. In a burst, each source puts to "
+           "mode.\v"
+           "Starts new ranks, or uses those of the current job. In a burst, each source puts to "
            "the ranks of other hosts in turn (on a single host: to the other ranks). Each put is "
-           "followed by a signal. A burst ends when all data has arrived; its time is that of the "
-           "slowest source. The time of a mode in a round is the median of its bursts. The tool "
-           "prints the median over rounds, and the speed relative to puts without signals in the "
-           "same round (median and range). Drains, fences and signals are counted at the proxy of "
-           "rank 0, per burst. With two or more sizes, the time per transfer is fitted as alpha + "
-           "beta * bytes. docs/one-sided.md explains the modes.\n\n"
+           "followed by a signal. A burst ends when all data has arrived; its time is the time of "
+           "the slowest source. The time of a mode in a round is the median of its bursts. The "
+           "tool prints the median over rounds, and the speed relative to puts without signals in "
+           "the same round (median and range). Drains, fences and signals are counted at the "
+           "proxy of rank 0, per burst. With two or more sizes, the time per transfer is fitted "
+           "as alpha + beta * bytes. docs/one-sided.md explains the modes.\n\n"
            "Exit status: 0 on success, 1 if a call failed or a byte was wrong, 2 on a usage "
            "error.\n\n"
            "Examples:\n"

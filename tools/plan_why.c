@@ -52,8 +52,8 @@ static const struct argp_option options[] = {
     { "cores", OPT_CORES, "N", 0,
       "cores per host (default: those of this host; with --topo: one per rank)", 3 },
     { "simulate", OPT_SIMULATE, NULL, 0,
-      "also simulate the candidates if there are too many ranks for the library to do so (it then "
-      "only walks their programs); may take minutes", 3 },
+      "also simulate the candidates if the library does not, because there are too many ranks; "
+      "may take minutes", 3 },
     { "json", OPT_JSON, NULL, 0, "print one JSON document", 3 },
     { 0 },
 };

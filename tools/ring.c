@@ -91,10 +91,11 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
-    .doc = "Finds the order of peers for which a ring all-reduce is predicted to be fastest.\vThe "
-           "search first minimizes the time of the slowest link, then the sum over all links. The "
-           "tool also predicts the times of two half-size rings in opposite directions, and of two "
-           "trees. It reports whether a change from the order in the file pays off.\n\n"
+    .doc = "Finds the order of peers for which a ring all-reduce is predicted to be fastest.\v"
+           "The search first minimizes the time of the slowest link, then the sum over all links. "
+           "The tool also predicts the time of two alternatives: two rings of half the size in "
+           "opposite directions, and two trees. It reports whether a change from the order in the "
+           "file pays off.\n\n"
            "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
            "Examples:\n"
            "  tutti ring order --matrix links.json --svg ring.svg\n",

@@ -27,13 +27,13 @@ static const struct argp_option argp_options[] = {
       "output of the ranks: with \"[rank] \" before each line (default), unchanged, or in "
       "files rank.N.out and rank.N.err in PATH", 0 },
     { "env", 'x', "NAME[=VALUE]", 0,
-      "set an environment variable of the ranks; without a value, pass on its current value "
-      "(needed for remote ranks)", 0 },
+      "set an environment variable of the ranks; without VALUE, pass on the current value, which "
+      "only local ranks inherit otherwise", 0 },
     { "bind", OPT_BIND, "share|core|none", 0,
-      "binding of local ranks to cores. share (default): equal shares of the cores; with "
-      "more ranks than cores, one core per rank (round-robin) if the number of ranks is a "
-      "multiple of that of the cores, else unbound. core: one core per rank; unbound if ranks outnumber cores. none: "
-      "unbound", 0 },
+      "binding of local ranks to cores. share (default): equal shares of the cores; with more "
+      "ranks than cores, one core per rank in turn if the number of ranks is a multiple of the "
+      "number of cores, else unbound. core: one core per rank; unbound if there are more ranks "
+      "than cores. none: unbound", 0 },
     { "survive", OPT_SURVIVE, NULL, 0, "keep the other ranks running after a rank has failed", 0 },
     { "no-kill", OPT_SURVIVE, NULL, OPTION_ALIAS, NULL, 0 },
     { 0 },

@@ -38,7 +38,8 @@ static const struct argp_option argp_options[] = {
     { "topo", OPT_TOPO, "NAME|FILE", 0,
       "description of the machine: a built-in name or a file (docs/topology.md; default uniform)", 1 },
     { "algo", OPT_ALGO, "A,B,...", 0,
-      "algorithms, or \"all\" that support the call (default: the fastest by cost formula)", 1 },
+      "algorithms, or \"all\": those that support the call (default: the fastest according to its "
+      "cost formula)", 1 },
     { "bytes", OPT_BYTES, "SIZE", 0,
       "bytes of the larger buffer, as in `tutti perf`, with an optional K, M or G (default 1M)", 1 },
     { "block", OPT_BLOCK, "SIZE", 0,
@@ -227,13 +228,14 @@ static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
     .args_doc = "COLLECTIVE",
-    .doc = "Simulates a collective in virtual time, on a machine given by a description.\vThe simulator runs the "
-           "schedules and executors of all ranks, without data (docs/simulation.md). A printed time is "
-           "that at which the last rank finishes. algbw and busbw are defined as in `tutti "
-           "perf`.\n\n"
+    .doc = "Simulates a collective in virtual time, on a machine given by a description.\v"
+           "The simulator executes the schedules of all ranks, without data (docs/simulation.md). "
+           "The printed time is the time at which the last rank finishes. algbw and busbw are "
+           "defined as in `tutti perf`.\n\n"
            "Faults:\n"
            "  slow-rail=HOST.RAIL:FACTOR      divide the rate of a rail by FACTOR\n"
-           "  dead-rail=HOST.RAIL             move its ranks to the next rail of the host\n"
+           "  dead-rail=HOST.RAIL             move the rail's ranks to the next rail of the "
+           "host\n"
            "  slow-uplink=LEVEL.GROUP:FACTOR  divide the rate of an uplink (LEVEL: rack,\n"
            "                                  zone or building)\n"
            "  slow-rank=RANK:FACTOR           multiply all software times of a rank\n"

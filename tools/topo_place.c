@@ -24,17 +24,17 @@ static const struct argp_option argp_options[] = {
     { "hostfile", OPT_HOSTFILE, "FILE", 0,
       "hosts as in --hosts, from a file with lines \"host slots=4\"", 0 },
     { "topo", OPT_TOPO, "NAME|FILE", 0,
-      "topology description with labels of the hosts (default: the variable TUTTI_TOPO). If "
-      "neither --hosts nor --hostfile is given, the hosts are its entries without wildcards", 0 },
+      "topology description with labels of the hosts (default: TUTTI_TOPO). Without --hosts and "
+      "--hostfile, the hosts are the entries of the description without wildcards", 0 },
     { "group", OPT_GROUP, "G", 0,
       "place each group of G consecutive ranks (from rank 0) within a single host, rack, ... (the "
       "LEVEL of --within)", 1 },
     { "within", OPT_WITHIN, "LEVEL", 0,
-      "LEVEL of the preceding --group: host, rack, zone, building or fabric. The pair of options "
-      "may be repeated", 1 },
+      "LEVEL of the preceding --group: host, rack, zone, building or fabric. Both options may be "
+      "repeated, as a pair", 1 },
     { "reorder", OPT_REORDER, NULL, 0,
-      "allow a different order of the hosts; without it, the command fails if the given order does "
-      "not suffice", 1 },
+      "allow a different order of the hosts. Without this option, the command fails if the given "
+      "order does not satisfy --group", 1 },
     { 0 },
 };
 

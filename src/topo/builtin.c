@@ -8,7 +8,9 @@ struct built_in {
 };
 
 static const struct built_in built_ins[] = {
-    { "four-buildings", "131,072 ranks in four buildings, three switch layers, over-subscribed 1:2.8 between buildings",
+    { "four-buildings",
+      "131,072 ranks in four buildings, with three layers of switches and 1:2.8 oversubscription "
+      "between buildings",
       "{ \"name\": \"four-buildings\", \"node\": \"mesh\", \"rails\": 8,\n"
       "  \"links\": {\n"
       "    \"socket\":   { \"latency_ns\": 500,   \"gbit_s\": 3600 },\n"
@@ -19,7 +21,7 @@ static const struct built_in built_ins[] = {
       "    \"fabric\":   { \"latency_ns\": 30000, \"oversubscription\": 2.8 } },\n"
       "  \"machine\": { \"ranks_per_host\": 8, \"hosts_per_rack\": 2, \"racks_per_zone\": 256,\n"
       "    \"zones_per_building\": 8, \"buildings\": 4 } }\n" },
-    { "uniform", "up to 131,072 hosts of one rank on one switch, 1 us and 100 Gbit/s: where closed forms hold",
+    { "uniform", "up to 131,072 hosts with one rank each on one switch, 1 us and 100 Gbit/s",
       "{ \"name\": \"uniform\",\n"
       "  \"links\": { \"rack\": { \"latency_ns\": 1000, \"gbit_s\": 100 } },\n"
       "  \"machine\": { \"hosts_per_rack\": 131072 } }\n" },

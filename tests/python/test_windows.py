@@ -15,6 +15,7 @@ def puts_gets_signals_and_atomics(comm):
     with comm.window(4096) as w:
         words = np.frombuffer(w.memory, np.uint64)
         assert w.memory.nbytes == 4096 and w.nbytes_of(right) == 4096 and not words.any()
+        comm.barrier()      # no rank puts before all ranks have seen zeros
         w.put(right, 64, np.arange(5, dtype=np.uint64) + r, signal="add", value=3, signal_offset=8)
         assert w.wait(8, 3) == 3
         assert words[8:13].tolist() == [i + left for i in range(5)]
