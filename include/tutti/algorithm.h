@@ -2,26 +2,27 @@
  *
  *     TUTTI_ALGORITHMS=./libmine.so,./other.json tutti run -n 4 -- ./program
  *
- * The shared object defines tutti_algorithm_at (below) and does not link to libtutti. Tutti selects
- * among all algorithms by cost; tutti_call.algo selects one by name. An alltoallv algorithm is used
- * only if it is named, and never in place, because no rank has the counts of the others. All ranks
- * must load the same algorithms in the same order; otherwise tutti_comm_create fails. A file whose
- * name ends in .json contains a plan (docs/plan-format.md).
+ * The shared object defines tutti_algorithm_at (below); it need not be linked with libtutti. Tutti
+ * selects among all algorithms by cost, or by name with tutti_call.algo. An alltoallv algorithm is
+ * selected only by name, and never for a call in place, because no rank has the counts of the other
+ * ranks. All ranks must load the same algorithms in the same order; otherwise tutti_comm_create
+ * fails. A file whose name ends in .json contains a plan (docs/plan-format.md).
  *
- * An algorithm is a set of pure functions of the call, without state or clock. For equal arguments
- * they return equal results, on every rank. They may be called from any thread, also with the
- * arguments of other ranks.
- * The steps that `round` emits for one rank are its program. The programs of all ranks are verified
- * together before their first run: in place, out of place and mixed. Verification is limited to
+ * An algorithm is a set of pure functions: their results depend only on their arguments, not on
+ * state, time or the calling rank. They may be called from any thread, and with the arguments of
+ * any rank.
+ * The steps that `round` emits for a rank are the rank's program. Before their first run, the
+ * programs of all ranks are verified together: in place, out of place and mixed. This covers up to
  * 64 ranks and 2^20 steps in total. Beyond these limits, and for alltoallv, each rank only checks
- * its own program against the bounds below (and logs at level info if it has too many steps). The
- * call that would have used the algorithm returns the error.
+ * its own program against the rules below. (If 2^20 steps are exceeded, it logs this at level
+ * info.) If the verification fails, the call that selected the algorithm returns the error.
  *
- * `round` emits one round of one rank's program. It has four kinds of steps on symbolic buffers:
+ * `round` emits one round of one rank's program. A round consists of steps on symbolic buffers
+ * (tutti_buffer). There are four kinds of steps:
  *  - tutti_step_put sends bytes to a peer. The matching tutti_step_wait of the peer (with the same
  *    tag) specifies the same number of bytes and their destination.
- *  - tutti_step_reduce computes out = a op b. a is the operand of the lower rank (the lowest of its
- *    contributors). `finish` is 1 in the last reduction of each element, else 0.
+ *  - tutti_step_reduce computes out = a op b. a is the operand that contains the lowest
+ *    contributing rank. `finish` is 1 in the last reduction of each element, else 0.
  *  - tutti_step_copy copies bytes within the rank.
  * A step waits only for earlier steps of its rank that access the same bytes.
  *
@@ -29,7 +30,8 @@
  *  - A round has at most TUTTI_ROUND_STEPS steps; WORK has at most TUTTI_ALGORITHM_WORK bytes.
  *  - A put and its wait have the same round number. The puts and waits of a pair have distinct tags
  *    and the same order on both ranks.
- *  - A pipe is written by one step and read by one later step of the same round.
+ *  - A pipe (TUTTI_BUFFER_PIPE) is written by one step and read by one later step of the same
+ *    round.
  *  - SRC is read-only. All accesses are within the buffers.
  *  - The programs must not deadlock when their steps are executed one after the other. Therefore
  *    all puts precede the waits in a round that exchanges data with several peers.
@@ -71,10 +73,12 @@ typedef enum tutti_buffer {
     TUTTI_BUFFER_SRC = 0,   /* the call's input; read-only */
     TUTTI_BUFFER_DST,       /* the call's output */
     TUTTI_BUFFER_WORK,      /* scratch memory of work_bytes; uninitialized */
-    TUTTI_BUFFER_PIPE,      /* result of one step that a later step of the round reads; not stored.
-                               `offset` is its name, unique within the rank */
-    TUTTI_BUFFER_THERE      /* the destination that the peer's wait specifies; only as `to` of a put
-                               that is the only put between the two ranks */
+    TUTTI_BUFFER_PIPE,      /* result of a step that is passed directly to a later step of the
+                               round, without being stored; `offset` is an identifier, unique within
+                               the rank */
+    TUTTI_BUFFER_THERE      /* the destination that the matching wait of the peer specifies. Valid
+                               only as `to` of a put, if it is the only put from this rank to that
+                               peer */
 } tutti_buffer;
 
 /* Bytes of a buffer, starting at `offset`: contiguous if block is 0, else pieces of `block` bytes
@@ -85,7 +89,7 @@ typedef struct tutti_ref {
     uint32_t reserved;      /* 0 */
 } tutti_ref;
 
-/* Returns a reference to contiguous bytes from `offset` on. */
+/* Returns a reference to the contiguous bytes of `buffer` from `offset` on. */
 static inline tutti_ref tutti_ref_of(tutti_buffer buffer, uint64_t offset)
 {
     tutti_ref ref = { 0, 0, 0, 0, 0 };
@@ -144,8 +148,8 @@ static inline void tutti_step_copy(tutti_schedule *s, tutti_ref to, tutti_ref fr
     s->copy(s, to, from, bytes);
 }
 
-/* Cost on the slowest rank: messages in sequence, bytes in the direction with more traffic, bytes
- * reduced and bytes copied. */
+/* Cost on the slowest rank: number of successive messages, bytes sent or received (whichever is
+ * larger), bytes reduced, and bytes copied. */
 typedef struct tutti_algorithm_cost {
     double messages, bytes, reduced, copied;
 } tutti_algorithm_cost;
@@ -157,17 +161,17 @@ typedef struct tutti_algorithm {
     uint32_t collective;    /* tutti_collective */
     const char *name;       /* unique, "<collective>_<method>": at most 60 letters, digits and _ */
     const char *summary;    /* when to use it, in a few words */
-    const char *needs;      /* requirement of `fits`, for the error message; NULL: none */
-    uint64_t revision;      /* version of the algorithm; must be equal on all ranks */
-    int (*fits)(const tutti_algorithm_call *call);              /* NULL: always; same on ranks */
+    const char *needs;      /* what `fits` requires, for the error message; NULL: nothing */
+    uint64_t revision;      /* version number of the algorithm; must be equal on all ranks */
+    int (*fits)(const tutti_algorithm_call *call);              /* NULL: always 1; same on ranks */
     uint64_t (*nrounds)(const tutti_algorithm_call *call);      /* same on all ranks */
     void (*round)(tutti_schedule *s, const tutti_algorithm_call *call, uint64_t k);
     uint64_t (*work_bytes)(const tutti_algorithm_call *call);   /* NULL: none */
     uint32_t (*npeers)(const tutti_algorithm_call *call);       /* upper bound; NULL: all ranks */
     /* NULL: selected only by name, like all alltoallv algorithms. */
     void (*cost)(const tutti_algorithm_call *call, tutti_algorithm_cost *out);
-    uint32_t direct_unsafe; /* 1: data must not arrive in DST or WORK before the program reaches its
-                               wait */
+    uint32_t direct_unsafe; /* 1: received data must not be written to DST or WORK before the
+                               program reaches the wait for it */
     uint32_t reserved;      /* 0 */
 } tutti_algorithm;
 

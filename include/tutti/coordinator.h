@@ -1,7 +1,8 @@
-/* A coordinator of an elastic run in a thread of the calling process, for tests, notebooks and
- * launchers. The program `tutti coordinator` provides the same. The coordinator decides the
- * membership: members contact it when a member joins, fails or leaves. For a run that survives this
- * process, use a journal and restart the coordinator with it. See docs/coordinator.md. */
+/* Runs the coordinator of an elastic run in a thread of the calling process, e.g. a test, a
+ * notebook or a launcher. The command `tutti coordinator` runs it as a separate process. The
+ * coordinator decides the membership of the run when members join, fail or leave. If the run must
+ * survive this process, set a journal, and start the next coordinator with the same journal. See
+ * docs/coordinator.md. */
 #ifndef TUTTI_COORDINATOR_H
 #define TUTTI_COORDINATOR_H
 
@@ -20,29 +21,29 @@ typedef struct tutti_coordinator_conf {
     const char *run;            /* name of the run; NULL: TUTTI_RUN, else "tutti" */
     const char *listen;         /* "host:port,[v6]:port,:port"; port 0: any free port;
                                    NULL: "127.0.0.1:0" */
-    const char *journal;        /* file that stores the state for a restart; NULL: none, and the
-                                   run ends with its coordinator */
-    /* Access control: set a token, or certificates, or insecure. By default the environment
-     * configures it: TUTTI_TOKEN (TUTTI_SECURITY is not needed then), or TUTTI_SECURITY with
-     * TUTTI_CERTIFICATE, TUTTI_KEY and TUTTI_AUTHORITY. Required if other hosts can connect. */
+    const char *journal;        /* file that stores the state for a restart; NULL: none, and the run
+                                   cannot outlive its coordinator */
+    /* Access control: set a token, or certificates, or insecure. If none is set, environment
+     * variables apply: TUTTI_TOKEN alone, or TUTTI_SECURITY with TUTTI_CERTIFICATE, TUTTI_KEY and
+     * TUTTI_AUTHORITY. Access control is required if other hosts can connect. */
     const char *token;          /* accept members that present this token */
     const char *certificate, *key, *authority;  /* PEM files: certificate and key of this
-                                                   coordinator; certificate of the CA that signs
-                                                   those of the members */
+                                                   coordinator, and certificate of the authority
+                                                   that signs the members' certificates */
     int32_t insecure;           /* 1: accept any process, over unencrypted connections; overrides
                                    the environment */
     uint32_t members_max;       /* maximum number of members; 0: 4096 */
-    int64_t lease_ms, grace_ms; /* a member is lost if it sends nothing for lease_ms, or grace_ms
-                                   after its connection ended; 0: lease_ms 1000, grace_ms a quarter
-                                   of lease_ms, at most 250 */
-    /* "etcd://host:port[,host:port...]/prefix": store that replaces `journal`. Several coordinators
-     * of a run may use the same store: one is the leader, and the others wait in
-     * tutti_coordinator_create (or as `tutti coordinator`) until it fails
+    int64_t lease_ms, grace_ms; /* a member is declared lost if it sends nothing for lease_ms (0:
+                                   1000), or if it does not reconnect within grace_ms after its
+                                   connection ended (0: a quarter of lease_ms, at most 250) */
+    /* "etcd://host:port[,host:port...]/prefix": store to use instead of `journal`. Several
+     * coordinators of a run may use the same store. One of them is the leader; the others stand by,
+     * in tutti_coordinator_create or as `tutti coordinator`, until the leader fails
      * (docs/coordinator-store.md). */
     const char *store;
-    const char *http;           /* "host:port" of the status page, which has no access control and
-                                   is also served while waiting to lead; port 0: any free port;
-                                   NULL: none (docs/coordinator-status.md) */
+    const char *http;           /* "host:port" of the status page; port 0: any free port; NULL:
+                                   none. The page has no access control, and is also served while
+                                   standing by (docs/coordinator-status.md) */
     int64_t stand_by_ms;        /* with a store: timeout for becoming the leader; 0:
                                    TUTTI_TIMEOUT_MS (default 300000); negative: none */
     int32_t store_plain;        /* 1: allow unencrypted connections to store servers on other
@@ -51,8 +52,8 @@ typedef struct tutti_coordinator_conf {
 
 /* Starts a coordinator. Members can connect when the call returns. The caller owns *out and frees
  * it with tutti_coordinator_destroy. conf may be NULL.
- * INVALID:     a setting or address is invalid; or the journal or store is invalid, in use, or of
- *              another run.
+ * INVALID:     a setting or address is invalid, or the journal or store is invalid, in use, or
+ *              belongs to another run.
  * SYSTEM:      an address is in use, a name cannot be resolved, or the store is unreachable.
  * TIMEOUT:     after stand_by_ms another coordinator is still the leader, or the store does not
  *              respond.
@@ -65,11 +66,11 @@ TUTTI_API const char *tutti_coordinator_address(const tutti_coordinator *c, uint
 /* Returns the address of the status page, e.g. "127.0.0.1:9090", or NULL if there is none. The
  * string is valid until the coordinator is destroyed. Any thread. */
 TUTTI_API const char *tutti_coordinator_http(const tutti_coordinator *c);
-/* Returns TUTTI_OK while the coordinator runs, else the error that ended it, with the message in
- * tutti_last_error(): e.g. the journal cannot be written, or another coordinator has become the
- * leader (ABORTED). After an error, destroy it and create another one. Any thread. */
+/* Returns TUTTI_OK while the coordinator runs, else the error that stopped it. tutti_last_error()
+ * then gives the cause, e.g. that the journal cannot be written, or that another coordinator has
+ * become the leader (ABORTED). A stopped coordinator can only be destroyed. Any thread. */
 TUTTI_API tutti_status tutti_coordinator_check(tutti_coordinator *c);
-/* Stops the coordinator without notifying the members, and frees it. The members wait for the next
+/* Stops the coordinator and frees it. The members are not notified: they wait for another
  * coordinator with the same journal. c may be NULL. */
 TUTTI_API void tutti_coordinator_destroy(tutti_coordinator *c);
 

@@ -8,26 +8,27 @@
  *
  *     create (host, per window) -> view -> kernels put, signal and wait with the view -> destroy
  *
- * How it works. A block stores directly to the memory of ranks on this host if it is mapped here (a
- * GPU stores only data directly, no signals). All other commands pass through a FIFO in host
- * memory: a ring of 16-byte triggers, written by any number of blocks and read by one proxy thread
- * of this process, which issues the puts.
+ * Implementation. If the memory of a rank on this host is mapped, blocks store to it directly;
+ * blocks of a GPU store only data, not signals. All other commands pass through a FIFO in host
+ * memory. The FIFO is a ring of 16-byte triggers. Any number of blocks write triggers, and one
+ * proxy thread of this process reads them and issues the puts.
  *
  * Flow control. A block waits while the FIFO is full; the proxy empties it continuously. In
- * addition each peer has credits: at most tutti_device_conf.pending commands per peer may be in the
- * FIFO or wait for the transport. Without a credit, a block that sends to that peer waits before it
- * enqueues the command, so an unresponsive peer blocks its own senders only.
- * tutti_device_has_room queries the credits.
+ * addition, each peer has credits: at most tutti_device_conf.pending commands per peer may be in
+ * the FIFO or wait for the transport. If a peer has no credit left, a block waits before it
+ * enqueues a command for this peer. Therefore an unresponsive peer blocks only the blocks that send
+ * to it. tutti_device_has_room queries the credits.
  *
  * Guarantees for each peer, in every mode:
  *  - Puts are unordered. A source is reusable after tutti_device_quiet or tutti_device_flush.
- *  - A signal of put_signal is visible after the data of that put. A signal raised after a fence is
- *    visible after the data of all puts to that peer that were issued before the fence, by this
- *    block or by blocks that it has synchronized with (a group's counter, a barrier of the kernel).
+ *  - A signal of put_signal becomes visible after the data of its put. A signal after a fence
+ *    becomes visible after the data of all puts to that peer that were issued before the fence.
+ *    This includes puts of other blocks that the calling block has synchronized with, by a group's
+ *    counter or a barrier of the kernel.
  *  - A fence does not wait and does not affect other peers. Only quiet and flush wait for the
- *    network. Blocks also wait if the FIFO is full or a peer has no credits.
- * SET and ADD act on the same words as tutti_window_signal, so host code can wait for a signal of a
- * device and vice versa (see tutti_device_conf.wakes_hosts).
+ *    network. All commands wait if the FIFO is full or the peer has no credit.
+ * Device signals update the same words as tutti_window_signal. Host code can therefore wait for a
+ * signal of a device and vice versa (see tutti_device_conf.wakes_hosts).
  *
  * The mode selects how the proxy orders a signal after data; kernels are the same in all modes.
  *     mode       put_signal (and group_put)           fence   a group of n tiles to one peer
@@ -36,20 +37,23 @@
  *     ORDERED    put, mark, signal                    mark    n marks, 0 drains
  *     FULL       group_put: put; else as ORDERED      mark    1 mark, 0 drains
  * A drain stops the proxy until all data of this device, to any peer, is complete. It is needed on
- * networks that do not guarantee ordering. In COUPLED and DECOUPLED a stopped peer therefore blocks
- * all others. A mark orders the next signal to that peer after earlier data; the transport
- * implements it (in-order lane, or sequence numbers with several lanes), and the proxy continues.
+ * networks that do not guarantee ordering. In COUPLED and DECOUPLED an unresponsive peer therefore
+ * blocks all others. A mark orders the next signal to a peer after earlier data to it, without
+ * stopping the proxy. The transport implements marks by a lane that preserves order, or by sequence
+ * numbers on several lanes.
  *
  * Blocks. All threads of a block call a TUTTI_DEVICE function together, with the same arguments, as
- * for __syncthreads; a block of the CPU device has one thread. A put includes all writes to its
- * source that threads of the block made before the call. Blocks may call concurrently.
+ * for __syncthreads; a block of the CPU device has one thread. A put includes all writes that
+ * threads of the block made to its source before the call. Several blocks may call functions
+ * concurrently.
  *
- * Errors. Invalid arguments return TUTTI_ERR_INVALID, and nothing is sent. Errors of the proxy (a
- * lost peer, or a peer that accepts or completes nothing for the whole timeout) end the device: all
- * later and pending calls return that status, and tutti_device_status returns it with a message.
- * GPU blocks detect the error when they wait, or after about 256 triggers; until then their puts
- * are dropped. A wait that exceeds its timeout returns TUTTI_ERR_TIMEOUT, and the device stays
- * usable; on the CPU device the message gives the word, its expected and its actual value.
+ * Errors. For invalid arguments, a call returns TUTTI_ERR_INVALID and sends nothing. An error of
+ * the proxy ends the device: a peer is lost, or accepts or completes nothing for the whole timeout.
+ * All pending and later calls then return the status of this error, and tutti_device_status returns
+ * it with a message. GPU blocks detect the error when they wait, or after about 256 triggers; until
+ * then their puts are dropped. A wait that times out returns TUTTI_ERR_TIMEOUT, and the device
+ * stays usable. On the CPU device, the message contains the expected and the actual value of the
+ * word.
  *
  * Sources: "Eliminating Hidden Serialization in Multi-Node Megakernel Communication" (2026) for
  * decoupled signaling and ordering by the NIC; MSCCL++ (arXiv 2504.09014) for lap parity and
@@ -64,7 +68,9 @@ extern "C" {
 #endif
 
 #define TUTTI_DEVICE_PENDING 8192   /* default of tutti_device_conf.pending */
-#define TUTTI_DEVICE_TICKETS 64     /* maximum of concurrent quiets, and of flushes, per peer */
+#define TUTTI_DEVICE_TICKETS \
+    64                             /* maximum number of concurrent quiets per peer, and of
+                                       concurrent flushes */
 #define TUTTI_DEVICE_ALL 0xffffffu  /* `peer` of quiet and flush: all peers */
 
 typedef struct tutti_device tutti_device;
@@ -79,9 +85,9 @@ typedef enum tutti_device_mode {
 
 /* Selects the lane (TCP connection, queue pair) of a put. All policies preserve ordering. */
 typedef enum tutti_device_lanes {
-    TUTTI_DEVICE_SEQUENCED = 0, /* the currently fastest lane; uses per-peer sequence numbers */
+    TUTTI_DEVICE_SEQUENCED = 0, /* the lane that is currently fastest; needs sequence numbers */
     TUTTI_DEVICE_PINNED,        /* lane (peer mod number of lanes) for all traffic to that peer */
-    TUTTI_DEVICE_ROUND_ROBIN,   /* each lane in turn; uses per-peer sequence numbers */
+    TUTTI_DEVICE_ROUND_ROBIN,   /* each lane in turn; needs sequence numbers */
     TUTTI_DEVICE_LANES
 } tutti_device_lanes;
 
@@ -97,22 +103,22 @@ typedef struct tutti_device_conf {
     tutti_device_mode mode;
     tutti_device_lanes lanes;
     uint32_t fifo_slots;        /* Size of the FIFO in triggers, a power of two from 8 to 2^20; 0:
-                                 * 4096. A put needs 2 triggers, a put_signal 3 (1 if blocks store
-                                 * its data directly), any other command 1. */
+                                 * 4096. A put uses 2 triggers, a put_signal 3 (1 if its data is
+                                 * stored directly), and any other command 1. */
     uint32_t groups;            /* Number of counters for tutti_device_group_*, at most 2^20 */
     int64_t timeout_ms;         /* Timeout of waiting calls and of unresponsive peers; 0: that of
                                  * the communicator; negative: none */
-    uint8_t no_direct;          /* 1: data for other ranks of this host also uses the FIFO */
-    uint8_t wakes_hosts;        /* 1: a signal that a block stores directly also wakes host threads
-                                 * in tutti_window_wait. 0: only device code and tutti_window_test
-                                 * detect it without delay. Always 1 if `polls` is set. */
-    uint8_t polls;              /* 1: blocks are treated like GPU blocks: they cannot wake the proxy
-                                 * or drive progress, and the proxy performs all their signals.
-                                 * The proxy polls the FIFO: continuously while blocks wait and for
-                                 * 1 ms after a put, else every 50 us. Implied by alloc. */
+    uint8_t no_direct;          /* 1: no direct stores; data for ranks of this host also passes
+                                   through the FIFO */
+    uint8_t wakes_hosts;        /* 1: directly stored signals also wake host threads in
+                                 * tutti_window_wait. 0: only device code and tutti_window_test
+                                 * detect such signals without delay. Always 1 if `polls` is set. */
+    uint8_t polls;              /* 1: blocks are treated like GPU blocks, which cannot wake the
+                                 * proxy or make progress: the proxy performs all signals, and polls
+                                 * the FIFO. It polls continuously while blocks wait and for 1 ms
+                                 * after a put, else every 50 us. Implied by alloc. */
     uint8_t pad[1];
-    uint32_t flags;             /* Number of words shared by kernels and this process, at most 2^16
-                                 * (tutti_device_flag) */
+    uint32_t flags;             /* Number of flags (tutti_device_flag), at most 2^16 */
     /* For kernels on a GPU: alloc returns zeroed memory aligned to 64 bytes, or NULL; free releases
      * it. Set both or neither, e.g. to tutti_device_cuda_alloc and _free (below). */
     void *(*alloc)(size_t bytes, tutti_device_memory memory, void *arg);
@@ -134,31 +140,32 @@ typedef struct tutti_device_counters {
     uint64_t drains;            /* times the proxy stopped until all data was complete */
     uint64_t fences;            /* signals that were ordered by a mark instead of a drain */
     uint64_t quiets;            /* completed calls of quiet and flush */
-    uint64_t full_waits;        /* triggers that waited because the FIFO was full */
-    uint64_t stalls;            /* passes of the proxy in which the transport had no room */
-    uint64_t room_waits;        /* commands that waited for credits (conf.pending) of their peer */
+    uint64_t full_waits;        /* triggers that were delayed because the FIFO was full */
+    uint64_t stalls;            /* passes of the proxy in which the transport accepted no command */
+    uint64_t room_waits;        /* commands that were delayed because their peer had no credit */
 } tutti_device_counters;
 
 /* ---- for hosts ------------------------------------------------------------------------------- */
 
 /* Creates a device for puts and signals to a window. Not collective: a rank may create none or
- * several. conf NULL: defaults. Connects to the ranks of this host. The window must be 8-byte
- * aligned on ranks that receive signals. Its size is at most 64 GiB on each rank. The caller owns
- * *out: destroy it before tutti_window_free (which otherwise returns TUTTI_ERR_INVALID) and before
- * the communicator (or the process aborts). Any thread. */
+ * several. conf NULL: defaults. Connects to the ranks of this host. The window's memory must be
+ * 8-byte aligned on ranks that receive signals, and at most 64 GiB on each rank. The caller owns
+ * *out and must destroy it before the window is freed (otherwise tutti_window_free returns
+ * TUTTI_ERR_INVALID) and before the communicator is destroyed (otherwise the process aborts). Any
+ * thread. */
 TUTTI_API tutti_status tutti_device_create(tutti_window *window, const tutti_device_conf *conf,
                                            tutti_device **out);
-/* Destroys the device; no kernel may be running. Issues the commands in the FIFO (at most until the
- * timeout) and stops the proxy. Does not wait for remote completion; use tutti_window_quiet for
- * that. Returns TUTTI_OK, or the status that had ended the device. NULL is a no-op. */
+/* Destroys the device; no kernel may be running. Issues the commands in the FIFO, until the timeout
+ * at most, and stops the proxy. Does not wait for remote completion: use tutti_window_quiet for
+ * that. Returns TUTTI_OK, or the status that ended the device earlier. NULL is a no-op. */
 TUTTI_API tutti_status tutti_device_destroy(tutti_device *device);
 /* Returns TUTTI_OK, or the status that ended the device, with its message. Any thread. */
 TUTTI_API tutti_status tutti_device_status(tutti_device *device);
-/* Aborts the device: calls of kernels return TUTTI_ERR_ABORTED. Any thread. */
+/* Aborts the device: pending and later calls of kernels return TUTTI_ERR_ABORTED. Any thread. */
 TUTTI_API tutti_status tutti_device_abort(tutti_device *device);
-/* Changes mode and lanes; no kernel may be running. Waits until the proxy has issued earlier puts.
- * After conf.timeout_ms it returns TUTTI_ERR_TIMEOUT, and nothing has changed. Earlier views of the
- * device become invalid. */
+/* Changes the mode and the lane policy; no kernel may be running. Waits until the proxy has issued
+ * all earlier puts; if this takes longer than conf.timeout_ms, returns TUTTI_ERR_TIMEOUT and
+ * changes nothing. Earlier views of the device become invalid. */
 TUTTI_API tutti_status tutti_device_set_mode(tutti_device *device, tutti_device_mode mode,
                                              tutti_device_lanes lanes);
 /* Reads the counters. Any thread; concurrent operations may or may not be included. */
@@ -170,14 +177,14 @@ TUTTI_API tutti_status tutti_device_counters_reset(tutti_device *device);
 TUTTI_API const char *tutti_device_mode_name(tutti_device_mode mode);
 TUTTI_API const char *tutti_device_lanes_name(tutti_device_lanes lanes);
 
-/* Returns the address of flag `flag` (from 0) of the device, a word that is initially 0. Kernels
- * set it (tutti_device_raise_flag) or wait for it (tutti_device_await_flag), and hosts access it
- * with atomic instructions. It can start an exchange or report its end (tutti_dynamic,
- * tutti/moe.h). The device owns the memory. Any thread. */
+/* Sets *out to the address of flag number `flag` (from 0) of the device. A flag is a word,
+ * initially 0. Kernels set it (tutti_device_raise_flag) or wait for it (tutti_device_await_flag);
+ * the host accesses it with atomic instructions. A flag can be `start` or `over` of an exchange
+ * (tutti_dynamic, tutti/moe.h). The device owns the memory. Any thread. */
 TUTTI_API tutti_status tutti_device_flag(tutti_device *device, uint32_t flag, uint64_t **out);
 
-/* A slot of the FIFO. The lowest bit of `head` is the parity of the writer's lap. `head` is written
- * last: the slot is filled if this bit equals the parity of the reader's lap. */
+/* A slot of the FIFO. The lowest bit of `head` is the parity of the writer's lap around the ring.
+ * `head` is written last: a slot is full if this bit equals the parity of the reader's lap. */
 typedef struct tutti_device_trigger {
     uint64_t head, body;
 } tutti_device_trigger;
@@ -189,15 +196,15 @@ typedef struct tutti_device_view {
     uint32_t rank, nranks;      /* of the window */
     uint32_t mode, wakes_hosts;
     uint32_t fifo_slots, ngroups, nflags;
-    uint32_t asks;              /* 1: blocks cannot update words of host memory atomically with
-                                 * respect to the host, so all signals go through the proxy */
+    uint32_t asks;              /* 1: all signals go through the proxy, because blocks cannot update
+                                 * host memory atomically with respect to the host */
     tutti_device_trigger *fifo; /* [fifo_slots] */
     uint64_t *reserved;         /* total triggers that blocks have reserved */
     uint64_t *taken_seen;       /* the blocks' cached copy of `taken` */
     const uint64_t *taken;      /* total triggers that the proxy has read */
     uint64_t *full_waits;
     uint32_t *asleep;           /* 1: the proxy sleeps and must be woken. NULL: it polls */
-    const uint64_t *status;     /* the tutti_status that ended the device, or 0 */
+    const uint64_t *status;     /* tutti_status that ended the device, or 0 */
     uint64_t *ended;            /* GPU: the blocks' cached copy of `status` */
     const uint64_t *clock_ms;   /* time in ms, updated by the proxy every few milliseconds */
     uint64_t timeout_ms;        /* UINT64_MAX: none */
@@ -235,18 +242,17 @@ typedef tutti_status tutti_device_kernel(const tutti_device_view *view, uint32_t
 TUTTI_API tutti_status tutti_device_run(tutti_device *device, uint32_t nblocks,
                                         tutti_device_kernel *kernel, void *arg);
 
-/* Called by the functions below on the CPU device; not for programs.
- * _rest: pauses between two polls of memory and makes progress; `turn` counts the polls from 0. If
- * `device` is NULL, only pauses.
- * _wake: wakes the proxy.
- * _refuse: returns TUTTI_ERR_INVALID with a message about an argument of `call`. `what` is 0 for a
- * range, 1 for a signal word, and 2 or 3 for a group or flag, whose number is in `peer`. */
+/* Internal functions, called by the functions below on the CPU device. _rest: pauses between two
+ * polls of memory and makes progress; `turn` counts the polls from 0. If `device` is NULL, only
+ * pauses. _wake: wakes the proxy. _refuse: returns TUTTI_ERR_INVALID and sets a message about an
+ * argument of `call`. `what` is 0 for a range, 1 for a signal word, and 2 or 3 for a group or flag,
+ * whose number is in `peer`. */
 TUTTI_API void tutti_device_rest(tutti_device *device, uint32_t turn);
 TUTTI_API void tutti_device_wake(tutti_device *device);
 TUTTI_API tutti_status tutti_device_refuse(tutti_device *device, const char *call, uint32_t peer,
                                            uint64_t offset, uint64_t bytes, int what);
 
-/* Called likewise: returns TUTTI_ERR_TIMEOUT with a message. `what` is the kind of the wait
+/* Internal, too: returns TUTTI_ERR_TIMEOUT and sets a message. `what` is the kind of the wait
  * (TUTTI_DEVICE_LATE_*), `which` the offset, group, flag or rank, `value` the expected and `seen`
  * the actual value of a word. */
 enum {
@@ -421,7 +427,7 @@ TUTTI_DEVICE void tutti_device_sync(void)
 #endif
 }
 
-/* Returns the status that thread 0 passed, in all threads of the block. */
+/* Broadcasts a status in the block: returns the argument of thread 0 in all threads. */
 TUTTI_DEVICE tutti_status tutti_device_agree(tutti_status mine)
 {
 #if defined(__CUDA_ARCH__)
@@ -437,9 +443,9 @@ TUTTI_DEVICE tutti_status tutti_device_agree(tutti_status mine)
 #endif
 }
 
-/* While a block waits, it checks the status and the clock once per LOOK_TURNS polls, and changes
- * the pulse once per PULSE_TURNS polls. On a GPU each check is a round trip to host memory. On a
- * CPU it does both at every poll, because a poll may include a sleep. */
+/* While a block waits, it checks the status and the clock every LOOK_TURNS polls, and changes the
+ * pulse every PULSE_TURNS polls, because on a GPU each of these is a round trip to host memory. On
+ * a CPU both happen at every poll, because a poll may include a sleep. */
 #if defined(__CUDA_ARCH__)
 #define TUTTI_DEVICE_LOOK_TURNS 16
 #define TUTTI_DEVICE_PULSE_TURNS 32
@@ -484,8 +490,8 @@ TUTTI_DEVICE void tutti_device_show(const tutti_device_view *v)
 }
 
 /* Pauses between two polls of memory; `turn` counts the polls from 0. Every waiting loop must call
- * it: blocks that cannot wake the proxy make no progress themselves, and this call keeps the proxy
- * polling. */
+ * this function: it makes progress, or keeps the proxy polling if the block cannot make progress
+ * itself. */
 TUTTI_DEVICE void tutti_device_pause(const tutti_device_view *v, uint32_t turn)
 {
     if (!v->asleep && turn % TUTTI_DEVICE_PULSE_TURNS == 0)
@@ -633,9 +639,9 @@ TUTTI_DEVICE int tutti_device_has_room(const tutti_device_view *v, uint32_t peer
 }
 
 /* Takes a credit before a command for `peer` enters the FIFO: waits until fewer than v->pending
- * commands for that peer are queued. The proxy therefore always has room for the contents of the
- * FIFO, and a peer that accepts no data blocks its own senders only. Returns early if the device
- * has ended: the proxy then drops all commands. Called by one thread. */
+ * commands for that peer are queued. Therefore the proxy always has room for the contents of the
+ * FIFO, and a peer that accepts no data blocks only the blocks that send to it. Returns early if
+ * the device has ended, because the proxy then drops all commands. Called by one thread. */
 TUTTI_DEVICE void tutti_device_admit(const tutti_device_view *v, uint32_t peer)
 {
     const uint64_t mine = tutti_device_reserve(&v->entered[peer], 1);
@@ -687,9 +693,9 @@ TUTTI_DEVICE tutti_status tutti_device_check_word(const tutti_device_view *v, co
     return TUTTI_OK;
 }
 
-/* Called by all threads of the block before thread 0 continues. Returns `arguments` if it is an
- * error, else the status that ended the device, or TUTTI_OK. Earlier writes of all threads are then
- * visible to thread 0. */
+/* First step of each call, for all threads of the block: afterwards thread 0 continues alone, and
+ * earlier writes of all threads are visible to it. Returns `arguments` if this is an error, else
+ * the status that ended the device, or TUTTI_OK. */
 TUTTI_DEVICE tutti_status tutti_device_begin(const tutti_device_view *v, tutti_status arguments)
 {
     return arguments
@@ -715,8 +721,8 @@ TUTTI_DEVICE void tutti_device_copy(uint8_t *to, const void *src, uint64_t bytes
 #endif
 }
 
-/* Enters a trigger that wakes host threads of that rank which wait for a word, unless the FIFO
- * already contains one. Concurrent blocks may enter two. Called by one thread. */
+/* Enters a trigger that wakes the waiting host threads of that rank, unless the FIFO already
+ * contains one. Two concurrent blocks may both enter one. Called by one thread. */
 TUTTI_DEVICE void tutti_device_wake_hosts(const tutti_device_view *v, uint32_t peer)
 {
     tutti_device_full_fence();
@@ -905,10 +911,10 @@ TUTTI_DEVICE tutti_status tutti_device_wait_least(const tutti_device_view *v, co
 }
 
 /* Enters a QUIET or FLUSH trigger and waits for its answer. The proxy counts its answers per peer
- * and kind, and the n-th call waits for n answers. The n-th trigger in the FIFO may be that of
- * another call. It still follows the puts of this call: they were entered before this call took its
- * ticket, and that trigger was reserved afterwards. If the device has ended, the proxy answers all
- * queries, whether or not the data has arrived. Called by one thread. */
+ * and kind of trigger. The call with ticket n waits for n answers. The n-th trigger in the FIFO may
+ * belong to another call, but it still follows the earlier puts of this call: these were entered
+ * before the ticket was taken, and the trigger afterwards. If the device has ended, the proxy
+ * answers all triggers, whether or not the data has arrived. Called by one thread. */
 TUTTI_DEVICE tutti_status tutti_device_ask(const tutti_device_view *v, uint32_t what, uint32_t peer)
 {
     const uint32_t column = peer == TUTTI_DEVICE_ALL ? v->nranks : peer;
@@ -1080,11 +1086,11 @@ TUTTI_DEVICE tutti_status tutti_device_await_flag(const tutti_device_view *v, ui
  *
  * Phase 1: each block puts its tiles without signals and adds 1 to the group's counter. Its puts
  * are then in the FIFO, but not necessarily complete. Phase 2: the leader waits until all blocks
- * have done so, fences each destination once, and then raises all signals. A group therefore needs
- * one fence per destination, not one per tile.
+ * have published, fences each destination once, and then raises all signals. A group therefore
+ * needs one fence per destination, not one per tile.
  *
  * In modes without decoupling, and for directly mapped ranks, group_put raises the signal itself,
- * and the leader raises none for that destination. Kernels are the same in all cases. */
+ * and the leader does not raise it again. Kernels are the same in all cases. */
 
 /* A signal: op and value are applied to the word of `peer` at `offset`. */
 typedef struct tutti_device_signal_to {
@@ -1218,9 +1224,9 @@ static inline cudaError_t tutti_device_raise_flag_on(cudaStream_t stream,
     return cudaGetLastError();
 }
 
-/* Waits in stream order: later work of the stream begins when the flag is at least `value`. It also
- * begins if the device ends or the wait times out. An ended device is reported by
- * tutti_device_status and by the next call of a kernel; a timeout is not reported. */
+/* Waits in stream order: later work of the stream begins when the flag is at least `value`, or if
+ * the device ends or the wait times out. If the device has ended, tutti_device_status and the next
+ * call of a kernel report it. A timeout is not reported. */
 static inline cudaError_t tutti_device_await_flag_on(cudaStream_t stream,
                                                      const tutti_device_view *v, uint32_t flag,
                                                      uint64_t value)

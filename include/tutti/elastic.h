@@ -1,12 +1,14 @@
 /* Elastic runs: collectives among members that join, fail and leave.
  *
- * A run consists of a coordinator (`tutti coordinator`), which decides the membership, and members.
- * The *view* is the set of current members. They make the same calls in the same order, like the
- * ranks of a communicator. Each operation of this file has one verdict for all surviving members:
- *  - FINAL: TUTTI_OK. All of them have the result, and it is never undone.
- *  - restored: an error. The operation has had no effect; its input is unchanged, bit for bit.
- * A loss ends the *epoch*: operations return TUTTI_ERR_PEER_LOST until tutti_run_epoch has formed
- * the next view, unless they retry automatically (TUTTI_RETRY).
+ * A run consists of members, and of a coordinator (`tutti coordinator`) that decides the
+ * membership. The *view* is the set of current members. The members make the same calls in the same
+ * order, like the ranks of a communicator. Each operation of this header has one verdict for all
+ * surviving members:
+ *  - FINAL (TUTTI_OK): all of them have the result, and it is never undone.
+ *  - restored (an error): the operation has had no effect; its input is unchanged, bit for bit.
+ * The *epoch* is the time during which a view is valid. The loss of a member ends the epoch:
+ * operations return TUTTI_ERR_PEER_LOST until tutti_run_epoch has formed the next view, unless they
+ * retry automatically (TUTTI_RETRY).
  *
  *     join -> epoch -> sync -> operations, poll, agree, commit ... -> epoch -> ... -> leave
  *
@@ -14,37 +16,37 @@
  *  - Operations with different tags may run concurrently, from different threads, in any order. At
  *    most one operation per tag may be in progress.
  *  - epoch, shrink, agree, commit, sync and optimize are *group calls*: all members make them in
- *    the same order. During another group call or an operation of this member they return
- *    TUTTI_ERR_INVALID, without any effect. Exception: an optimize in the background may start
- *    while operations run.
- *  - A group call on one member and an operation on another, which the first member has not
- *    started, would deadlock. After half a lease all members get TUTTI_ERR_MISMATCH; the message
- *    names both calls. The group call has no effect, the operation is restored and not retried,
- *    and the epoch ends.
- *  - epoch, shrink and optimize may change the view. They are INVALID while a call on the view's
- *    communicator (tutti_run_comm) is in progress or one of its requests is open. A call on that
- *    communicator is INVALID while one of them is in progress. After a change of view, no call may
- *    be made on the old communicator.
+ *    the same order. A group call that a member makes during another of its group calls or
+ *    operations returns TUTTI_ERR_INVALID, without any effect. Exception: an optimize in the
+ *    background may start while operations run.
+ *  - If one member makes a group call while another waits in an operation that the first has not
+ *    started, neither can complete. After half a lease all members get TUTTI_ERR_MISMATCH; the
+ *    message names both calls. The group call has no effect, the operation is restored and not
+ *    retried, and the epoch ends.
+ *  - epoch, shrink and optimize may change the view. They return TUTTI_ERR_INVALID while a call on
+ *    the view's communicator (tutti_run_comm) is in progress, or while one of its requests has not
+ *    been freed. While one of these three calls is in progress, calls on that communicator return
+ *    TUTTI_ERR_INVALID. After a change of view, no call may be made on the old communicator.
  *  - tutti_run_poll, _revoke, _leave and _stats may be called by any thread at any time.
  *  - A run belongs to the process that joined it. In a forked child all calls return
  *    TUTTI_ERR_FORKED.
  *
- * Removal: a member that is silent for longer than the lease, or unreachable, is removed from the
- * run. Its current call and all later ones return TUTTI_ERR_ABORTED; the message gives the reason.
- * The process may destroy the run and join again as a new member.
+ * Removal: a member that sends nothing for longer than the lease, or that cannot be reached, is
+ * removed from the run. Its current call and all later ones return TUTTI_ERR_ABORTED; the message
+ * gives the reason. The process may destroy its handle of the run and join again as a new member.
  *
  * Deadlines (timeout_ms; 0: the run's default; negative: none)
- *  - At its deadline a call returns TUTTI_ERR_TIMEOUT and has had no effect. One deadline covers
- *    all attempts of a retried operation, and all operations of a batch.
+ *  - At its deadline a call returns TUTTI_ERR_TIMEOUT, without any effect. One deadline covers all
+ *    attempts of a retried operation, and all operations of a batch.
  *  - If an operation times out on one member before the deadlines of the other members, they get
  *    TUTTI_ERR_PEER_LOST.
- *  - If the deadline of an operation that retries passes while it waits for its verdict, it is not
- *    retried. It returns TUTTI_OK if the verdict is FINAL, else TUTTI_ERR_TIMEOUT.
- *  - Group calls and interrupted operations need a decision of the coordinator, which may already
- *    exist and is the same for all members. If no coordinator is reachable, a group call waits for
- *    up to the run's timeout_ms beyond its deadline, and an operation for up to the run's
- *    timeout_ms after its interruption. Then this member leaves the run, and the call returns
- *    TUTTI_ERR_TIMEOUT with this cause in the message.
+ *  - An operation in mode TUTTI_RETRY or TUTTI_PARTIAL whose deadline passes while it waits for its
+ *    verdict is not retried. It returns TUTTI_OK if the verdict is FINAL, else TUTTI_ERR_TIMEOUT.
+ *  - Group calls and interrupted operations need a decision of the coordinator, which is the same
+ *    for all members. If no coordinator is reachable, a group call waits for up to the run's
+ *    timeout_ms beyond its deadline. An operation waits for up to the run's timeout_ms after its
+ *    interruption. Then this member leaves the run, and the call returns TUTTI_ERR_TIMEOUT; the
+ *    message states that no coordinator was reachable.
  *  - Time during which the process is stopped does not count.
  *
  * docs/elastic.md describes how to program elastic runs, and the effects of failures. Sources: PCCL
@@ -66,110 +68,118 @@ typedef struct tutti_run tutti_run;
 /* Options of tutti_run_join. Zero (or NULL) means default; set `size` to sizeof. */
 typedef struct tutti_run_conf {
     size_t size;
-    const char *coordinators;   /* "host:port,host:port,[v6]:port", tried in turn; names are
-                                   resolved once; NULL: TUTTI_COORDINATOR */
+    const char *coordinators;   /* "host:port,host:port,[v6]:port": addresses to try in turn; names
+                                   are resolved once; NULL: TUTTI_COORDINATOR */
     const char *run;            /* name of the run; NULL: TUTTI_RUN, else "tutti" */
     /* Access control: a shared token, or certificates of one certificate authority, or none. Must
-     * be the same on all members and on the coordinator. If all of these fields are NULL and 0,
-     * environment variables apply: TUTTI_SECURITY ("plain", "token" or "certificate") with
-     * TUTTI_TOKEN, or with TUTTI_CERTIFICATE, TUTTI_KEY and TUTTI_AUTHORITY; or TUTTI_TOKEN alone.
-     * Without any of these, connections are plain (unencrypted and unauthenticated) and limited to
-     * this host. All coordinators must then be on loopback, a `listen` or `announce` address
-     * outside loopback is INVALID, and this member listens on 127.0.0.1 only, also for data and
-     * whatever `interfaces` is. */
+     * be the same on all members and on the coordinator. If the next five fields are NULL and 0,
+     * environment variables apply: TUTTI_TOKEN alone, or TUTTI_SECURITY ("plain", "token" or
+     * "certificate") with TUTTI_TOKEN, or with TUTTI_CERTIFICATE, TUTTI_KEY and TUTTI_AUTHORITY. If
+     * these variables are not set either, connections are plain (unencrypted and unauthenticated)
+     * and limited to this host. All coordinators must then be on loopback, and a `listen` or
+     * `announce` address outside loopback is INVALID. This member then listens on 127.0.0.1 only,
+     * also for data, and ignores `interfaces`. */
     const char *token;
     const char *certificate, *key, *authority;  /* PEM files */
-    int32_t insecure;           /* 1: plain connections, also over the network */
+    int32_t insecure;           /* 1: plain connections, even to other hosts */
     uint32_t group, role, nroles;   /* replica groups: this is member `role` of the `nroles` members
                                        of `group`; nroles 0 or 1: no groups. A view contains either
-                                       all members of a group or none. A group is admitted when it
-                                       is complete. After the loss of a member the next view
-                                       excludes the group; its other members wait for a replacement
-                                       in tutti_run_epoch, like newcomers */
+                                       all members of a group or none, and a group is admitted only
+                                       if it is complete. After the loss of a member the next view
+                                       excludes its group. The group's other members then wait in
+                                       tutti_run_epoch for a replacement, like newcomers */
     const char *listen;         /* "address:port", "[v6]:port" or ":port" for connections of other
                                    members; NULL: TUTTI_LISTEN, else any port on all addresses
                                    (on loopback if no access control is set) */
-    const char *announce;       /* external "address:port" or "[v6]:port" of a forwarded port;
-                                   NULL: TUTTI_ANNOUNCE, else none */
+    const char *announce;       /* "address:port" or "[v6]:port" that other members must use to
+                                   reach this one, if its port is forwarded; NULL: TUTTI_ANNOUNCE,
+                                   else none */
     const char *wires, *interfaces; /* as in tutti_conf; an unknown transport is INVALID */
     int32_t lanes;              /* as in tutti_conf */
-    int32_t tags;               /* operations use tags 0 to tags - 1; at most 256 (128 with replica
-                                   groups); 0: 8. Must be the same on all members. This is not
-                                   checked: a member with a smaller value rejects higher tags as
-                                   INVALID, and the other members then time out. A tag costs about
-                                   20 KiB (60 KiB with replica groups) */
-    int64_t timeout_ms;         /* timeout of this call, and default of all others; 0:
-                                   TUTTI_TIMEOUT_MS (default 300000); negative: none. Includes name
-                                   resolution, which may take longer than the timeout */
-    const char *data_ports;     /* "first-last": range of ports to listen on for data over TCP. One
-                                   port is sufficient if views only shrink. Two are needed to admit
-                                   newcomers or to reconnect, plus one for each older view whose
-                                   communicator is still in use. If none is free, tutti_run_epoch
-                                   fails. Announced ports must be forwarded under the same numbers.
-                                   NULL: TUTTI_DATA_PORTS, else any port */
+    int32_t tags;               /* number of tags; operations use tags 0 to tags - 1. At most 256
+                                   (128 with replica groups); 0: 8. Must be the same on all members.
+                                   A difference is not detected: a member with fewer tags rejects
+                                   higher tags as INVALID, and the other members time out. Each tag
+                                   costs about 20 KiB (60 KiB with replica groups) */
+    int64_t timeout_ms;         /* timeout of this call, and default timeout of all others; 0:
+                                   TUTTI_TIMEOUT_MS (default 300000); negative: none. Name
+                                   resolution counts, but is not interrupted by the timeout */
+    const char *data_ports;     /* "first-last": range of ports to listen on for data over TCP;
+                                   NULL: TUTTI_DATA_PORTS, else any port. One port is sufficient if
+                                   views only shrink. Two are needed to admit newcomers or to
+                                   reconnect, plus one for each older view whose communicator is
+                                   still in use. If no port is free, tutti_run_epoch fails. If
+                                   `announce` is set, the ports must be forwarded under the same
+                                   numbers */
 } tutti_run_conf;
 
 /* Joins a run. Returns when the coordinator has accepted this process as a newcomer. The process
- * remains a newcomer until tutti_run_epoch admits it to a view. The caller owns *out: free it with
- * tutti_run_destroy. conf may be NULL.
+ * remains a newcomer until tutti_run_epoch admits it to a view. The caller owns *out and frees it
+ * with tutti_run_destroy. conf may be NULL.
  * PROTOCOL: wrong token or certificate. TIMEOUT: no coordinator accepted this process in time; the
- * message gives the coordinators that were tried and the last error. Other errors: the coordinator
+ * message lists the coordinators that were tried, and the last error. Other errors: the coordinator
  * rejected this process; the message gives the reason.
- * While no coordinator responds, now or later, a warning is logged after one second and then at
- * growing intervals. */
+ * While no coordinator responds, in this call or later, a warning is logged after one second and
+ * then at growing intervals. */
 TUTTI_API tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *conf);
 /* Announces that this member leaves; tutti_run_poll reports this on all members. The next
  * tutti_run_epoch, which this member also calls, excludes it. Does not wait. Any thread. */
 TUTTI_API tutti_status tutti_run_leave(tutti_run *run);
 /* Leaves the run if necessary, and frees it with its communicators. No call or operation of the run
  * may be in progress. Operations of other members that need this member are restored. Operations
- * that are FINAL here are FINAL on the other members too: the call waits, for at most one lease,
- * until the coordinator has received their verdicts. It does not wait if all members have called
- * agree, commit or epoch since. The other members restore tentative operations. run may be NULL. */
+ * that are FINAL on this member are FINAL on all: to ensure this, the call waits, for at most one
+ * lease, until the coordinator has received their verdicts. It does not wait if all members have
+ * called agree, commit or epoch since. The other members restore tentative operations. run may be
+ * NULL. */
 TUTTI_API void tutti_run_destroy(tutti_run *run);
 
 /* ---- membership events ----------------------------------------------------------------------- */
 
+/* Membership events of an epoch, from tutti_run_poll. Set `size` to sizeof. */
 typedef struct tutti_news {
     size_t size;
-    uint64_t number;        /* increases with each event; 0: no event in this epoch */
+    uint64_t number;        /* number of the latest event, which increases with each event; 0: no
+                               event in this epoch */
     uint64_t epoch;
     uint32_t newcomers;     /* number of processes that an epoch could admit */
-    uint32_t lost, leaving; /* numbers of members of the view that were lost (including those that
-                               destroyed their runs), and that announced leaving */
+    uint32_t lost, leaving; /* members of the view that were lost (including those that destroyed
+                               their runs), and members that announced leaving */
     int32_t revoked;        /* 1: the epoch was revoked */
     int32_t better;         /* 1: the next epoch adopts a better ring order */
-    /* The operation that carried the latest event: its 1-based sequence number within the tag and
-     * epoch, not counting INVALID calls, and its tag. If several completed operations carried it,
-     * this is the one with the lowest number, and among equal numbers the one with the lowest tag.
-     * The same on all members at the same point of the program. 0: no event in this epoch. */
+    /* The operation that carried the latest event: its 1-based sequence number within its tag and
+     * epoch (INVALID calls do not count), and its tag. If several completed operations carried the
+     * event, this is the one with the lowest number; among equal numbers, the one with the lowest
+     * tag. The same on all members at the same point of the program. 0: no event in this epoch. */
     uint64_t operation;
     uint32_t tag;
 } tutti_news;
 
-/* Returns the membership events that were piggybacked on the completed operations of this program
- * (those that returned TUTTI_OK). The result is the same on all members at the same point of the
+/* Writes the membership events to *out that completed operations (those that returned TUTTI_OK)
+ * have carried to this member. The result is the same on all members at the same point of the
  * program. Never blocks; may be called while operations run.
- * A small operation (see tutti_run_collective) carries events only if it is the first operation of
- * its tag in the epoch, or at least the eighth after the last one that carried events. A failed
- * operation reports a loss by its status, a retried one by `attempts` and tutti_run_view.
+ * A small operation (see tutti_run_collective) carries events only if it is the first of its tag in
+ * the epoch, or if the last seven of its tag carried none. A loss is also reported by operations:
+ * by the status of a failed one, and by `attempts` of a retried one (see tutti_run_view).
  * INVALID: out->size is wrong. */
 TUTTI_API tutti_status tutti_run_poll(tutti_run *run, tutti_news *out);
 
 /* ---- views ----------------------------------------------------------------------------------- */
 
+/* A member of a view. */
 typedef struct tutti_member {
     uint64_t id;            /* unique within the run, never reused */
     uint32_t group, role;
 } tutti_member;
 
+/* A view, as seen by this member. Set `size` to sizeof. */
 typedef struct tutti_view {
     size_t size;
     uint64_t epoch;             /* 0: this member is in no view (it is a newcomer, has left or
                                    was removed) */
     int32_t rank, nranks;       /* of this member, in this epoch; -1 and 0 if it is in no view */
-    int32_t changed;            /* 1: the view differs from the one before this call, which retried
-                                   operations may already have shrunk */
+    int32_t changed;            /* 1: the view differs from the one before this call. That view may
+                                   be smaller than the one of the last epoch, because of retried
+                                   operations */
     const tutti_member *members;    /* [nranks], by rank; owned by the run and valid until the next
                                        call that changes the view */
 } tutti_view;
@@ -178,59 +188,64 @@ enum tutti_epoch_flags {
     TUTTI_ADMIT = 1         /* admit newcomers; without this flag, views only shrink */
 };
 
-/* Forms the next view from all live members except those that announced leaving. With TUTTI_ADMIT
- * it also admits newcomers, up to `most` members in total (0: unlimited). All members of the view
- * call it with the same arguments. Newcomers call it too, and wait until they are admitted. If the
- * membership is unchanged, the view stays. *out is written on success.
- * least  minimum number of members (0: 1); with TUTTI_ADMIT, waits for newcomers until it is met
- * A newcomer's own `most` and `least` restrict its admission: it joins no view of more than `most`
- * members. Its `least` applies only to the first view, which newcomers form among themselves.
- * A newcomer that cannot be admitted waits, without delaying others.
- * A member that announced leaving gets an empty view after the other members have continued.
+/* Forms the next view from all live members except those that announced leaving, and with
+ * TUTTI_ADMIT also from newcomers. All members of the view make this call with the same arguments.
+ * Newcomers make it too, and wait until they are admitted. If the membership is unchanged, the view
+ * stays the same. *out is written on success.
+ * least  minimum number of members; 0: 1. With TUTTI_ADMIT, the call waits for newcomers until
+ *        there are enough members
+ * most   maximum number of members when newcomers are admitted; 0: unlimited
+ * A newcomer's own `most` also applies: it joins no view with more members. Its own `least` applies
+ * only to the first view, which newcomers form among themselves. A newcomer that cannot be admitted
+ * waits, without delaying other members. A member that announced leaving gets an empty view after
+ * the other members have continued.
  * PEER_LOST: fewer than `least` members are left and newcomers are not admitted; or a member was
- *            lost during the call, and the others then made different calls: call again.
+ *            lost during the call and the other members made different calls (then repeat the
+ *            call).
  * MISMATCH:  members made different calls or passed different arguments; the message names two of
  *            them and their arguments. After its admission, a newcomer must pass the same
  *            arguments as the other members.
- * TIMEOUT:   the message names a member that has not called; or, if the call waited for newcomers,
- *            the numbers of members and of waiting newcomers (also logged after one second). For a
- *            newcomer, it states whether `most` or its incomplete group prevented the admission. */
+ * TIMEOUT:   the message names a member that has not made the call. If the call waited for
+ *            newcomers, it gives the numbers of members and of waiting newcomers (also logged after
+ *            one second). On a newcomer, it states whether `most` or an incomplete group prevented
+ *            the admission. */
 TUTTI_API tutti_status tutti_run_epoch(tutti_run *run, uint32_t flags, uint32_t least,
                                        uint32_t most, int64_t timeout_ms, tutti_view *out);
 /* tutti_run_epoch without TUTTI_ADMIT. */
 TUTTI_API tutti_status tutti_run_shrink(tutti_run *run, uint32_t least, int64_t timeout_ms,
                                         tutti_view *out);
-/* Returns the current view. It is smaller than the view of the last epoch if operations were
- * retried since, and empty if this member has left or was removed. While this member waits for a
- * replacement in its replica group, the result is the last view that contained it. Local. */
+/* Writes the current view to *out. It is smaller than the view of the last epoch if operations have
+ * been retried after a loss, and empty if this member has left or was removed. While this member
+ * waits for a replacement in its replica group, it is the last view that contained this member.
+ * Local. */
 TUTTI_API tutti_status tutti_run_view(tutti_run *run, tutti_view *out);
 /* Ends the epoch on all members, asynchronously: operations that are not FINAL are restored. The
  * other members get PEER_LOST with this member's id in the message. Does not wait. Any thread. */
 TUTTI_API tutti_status tutti_run_revoke(tutti_run *run);
 /* Returns the communicator of the view, for all calls of tutti.h, or NULL if this member is in no
- * view. Like those of tutti.h, its calls may succeed on one member and fail on another. The run
- * owns the communicator and the memory allocated in it until the view changes, by an epoch or by a
- * retried operation.
- * A change of view ends calls in progress in other threads with an error, and waits for them. This
- * covers collectives, sends and receives, groups, split and dup, and can only happen after a loss.
- * The program must still wait for open requests. The change does not wait for other calls
- * (tutti_comm_status, tutti_mem_alloc ...): no other thread may be in one. Windows (tutti/rma.h)
- * need a tutti_comm_dup of this communicator, which the program destroys after the windows. */
+ * view. Calls on it have no common verdict: after a failure, they may succeed on one member and
+ * fail on another. The run owns the communicator and the memory allocated in it until the view
+ * changes, by an epoch or by a retried operation.
+ * If a view changes after a loss while other threads are in collectives, sends, receives, groups,
+ * split or dup on the communicator, these calls fail, and the change waits for them to return. The
+ * program must still free its requests with a wait. The change does not wait for other calls
+ * (tutti_comm_status, tutti_mem_alloc ...): no other thread may be in one. For windows
+ * (tutti/rma.h), use a tutti_comm_dup of this communicator, and destroy it after the windows. */
 TUTTI_API tutti_comm *tutti_run_comm(tutti_run *run);
 
 /* ---- agreement ------------------------------------------------------------------------------- */
 
 /* Sets *out to the bitwise AND of all members' flags. PEER_LOST: members were lost in this epoch;
- * *out is written nevertheless, with the AND of the remaining members' flags. */
+ * *out is then the AND of the remaining members' flags. */
 TUTTI_API tutti_status tutti_run_agree(tutti_run *run, uint64_t flags, int64_t timeout_ms,
                                        uint64_t *out);
 /* Decides one verdict on a step for all members and groups. *verdict is 1 if all members passed
- * good != 0 and the epoch has not ended (no member lost, not revoked). Unless the call returns
- * TIMEOUT or MISMATCH, it also decides tentative operations: they are FINAL, unless the epoch has
- * ended.
- * MISMATCH: also if members did not make the same operations in this epoch, e.g. one omitted a
- * tentative operation of its role. Nothing has changed; call tutti_run_revoke and tutti_run_epoch
- * to undo the tentative operations. */
+ * good != 0 and the epoch has not ended (no member lost, not revoked). Unless it returns TIMEOUT or
+ * MISMATCH, the call also decides tentative operations: they become FINAL, or are restored if the
+ * epoch has ended.
+ * MISMATCH: also if the members have not called the same operations in this epoch, e.g. because one
+ * has omitted a tentative operation of its role. The call then had no effect; tutti_run_revoke
+ * followed by tutti_run_epoch undoes the tentative operations. */
 TUTTI_API tutti_status tutti_run_commit(tutti_run *run, int good, int64_t timeout_ms, int *verdict);
 
 /* ---- operations ------------------------------------------------------------------------------ */
@@ -255,20 +270,21 @@ typedef enum tutti_coll {
 
 typedef enum tutti_mode {
     TUTTI_ABORT = 0,        /* after a loss the operation is restored and returns PEER_LOST */
-    TUTTI_RETRY,            /* after a loss, forms the next view without newcomers and runs again in
-                               it, until the operation succeeds or fewer than `least` members are
-                               left. All members must use the same mode; otherwise the operation is
-                               restored and returns MISMATCH. TUTTI_AVG averages over the
-                               contributors.
+    TUTTI_RETRY,            /* after a loss, the operation forms the next view without newcomers and
+                               runs again in it, until it succeeds or fewer than `least` members are
+                               left. TUTTI_AVG averages over the contributors. All members must use
+                               the same mode; otherwise the operation is restored and returns
+                               MISMATCH.
                                Valid for allreduce, reduce, broadcast, barrier, allgatherv and
                                gatherv (without the blocks of lost members), and for any operation
-                               in the scope of a group. Others are INVALID, because a loss would
-                               change their shapes. If a replica group loses a member, its other
-                               members get PEER_LOST and are in no view until tutti_run_epoch
-                               readmits them */
-    TUTTI_PARTIAL           /* like TUTTI_RETRY, for an allreduce with SUM or AVG in which members
-                               may withhold their input. The result covers the contributors, whose
-                               number is returned. Costs one more exchange of a few bytes */
+                               in the scope of a group. Other operations return INVALID, because a
+                               loss would change their shapes. If a replica group loses a member,
+                               its other members get PEER_LOST and are in no view until
+                               tutti_run_epoch readmits them */
+    TUTTI_PARTIAL           /* like TUTTI_RETRY, but members may withhold their input (`withholds`).
+                               The result covers the contributors; their number is returned. Valid
+                               for allreduce with SUM or AVG. Costs one more exchange of a few
+                               bytes */
 } tutti_mode;
 
 /* The scope (set of participants) of an operation. The operation's shapes, root and counts use
@@ -277,15 +293,15 @@ typedef enum tutti_mode {
  * between scopes; tag and mode may not. */
 typedef enum tutti_scope {
     TUTTI_SCOPE_ALL = 0,    /* all members of the view */
-    TUTTI_SCOPE_ROLE,       /* members with this member's role: rank k is in the k-th group of the
-                               view. Without replica groups: all members */
+    TUTTI_SCOPE_ROLE,       /* members with the same role as this member; rank k is in the k-th
+                               group of the view. Without replica groups: all members */
     TUTTI_SCOPE_GROUP       /* this member's replica group: rank k has role k */
 } tutti_scope;
 
 /* One operation. Zero means default; set `size` to sizeof. All members of the scope must pass the
  * same scope, coll, count, type, op, root, quant, divisor, tag and mode, and as in tutti.h the same
  * counts. Otherwise they get MISMATCH. Exception: if members call operations with different tags,
- * they wait until the deadline; the message of the TIMEOUT names the tags. */
+ * they wait until the deadline and get TIMEOUT; the message names the tags. */
 typedef struct tutti_elastic {
     size_t size;
     tutti_coll coll;
@@ -294,33 +310,35 @@ typedef struct tutti_elastic {
     size_t count;
     tutti_dtype type;
     tutti_redop op;
-    /* v collectives, as in tutti.h: elements of each rank's block, and displacements (NULL:
-     * packed); for alltoallv, of the sent blocks. These arrays and root refer to the ranks (within
-     * the scope) of the view that tutti_run_epoch last returned, even if retries have shrunk it
-     * since. In a shrunk view allgatherv and gatherv omit the blocks of lost members; the other v
-     * collectives, and operations with a lost root, return PEER_LOST. */
+    /* v collectives, as in tutti.h: number of elements of each rank's block, and displacements
+     * (NULL: packed); for alltoallv, of the sent blocks. These arrays and `root` are indexed by
+     * rank within the scope, in the view that tutti_run_epoch last returned. This holds even if
+     * retries have shrunk the view since. In a shrunk view, allgatherv and gatherv omit the blocks
+     * of lost members. The other v collectives, and operations with a lost root, then return
+     * PEER_LOST. */
     const size_t *counts, *displs;
     const size_t *recv_counts, *recv_displs;    /* alltoallv: of the received blocks */
     int32_t root;
     uint32_t tag;
     tutti_mode mode;
     tutti_scope scope;
-    uint32_t least;         /* RETRY, PARTIAL: minimum number of remaining members for a retry;
-                               0: 1. A batch uses the maximum over its unfinished operations */
-    int32_t withholds;      /* PARTIAL, 1: this member contributes nothing (e.g. it is new, or its
-                               data is invalid). src is not read; dst receives the result */
+    uint32_t least;         /* RETRY, PARTIAL: minimum number of remaining members for a retry; 0:
+                               1. In a batch, the maximum over all unfinished operations applies */
+    int32_t withholds;      /* PARTIAL only, 1: this member contributes nothing, e.g. because it is
+                               new or its data is invalid. src is not read; dst receives the
+                               result */
     const char *algo;       /* as in tutti_call */
     double scale;           /* as in tutti_call */
-    uint64_t divisor;       /* as in tutti_call: TUTTI_AVG divides by this (e.g. a fixed world
-                               size); 0: by the number of contributors */
+    uint64_t divisor;       /* as in tutti_call: divisor of TUTTI_AVG, e.g. a fixed world size; 0:
+                               the number of contributors */
     tutti_quant quant;      /* as in tutti_call */
     float *error_feedback;  /* as in tutti_call; restored with the operation, bit for bit */
-    int64_t timeout_ms;     /* timeout of the call on this member, including all attempts; a batch
-                               uses the longest one. A timeout ends the epoch, but this member
+    int64_t timeout_ms;     /* timeout of the call on this member, including all attempts; in a
+                               batch, the longest applies. A timeout ends the epoch, but this member
                                stays in the run */
     int32_t tentative;      /* 1: the call may return before the verdict (tutti_run_collective) */
     /* Results: */
-    tutti_status status;    /* TUTTI_PENDING: tentative, without a verdict yet */
+    tutti_status status;    /* TUTTI_PENDING: a tentative operation without a verdict yet */
     uint32_t contributors;  /* members of the scope whose input is in the result; TUTTI_OK only */
     uint32_t attempts;      /* number of attempts */
     uint64_t epoch;         /* the epoch in which the operation ended */
@@ -328,35 +346,36 @@ typedef struct tutti_elastic {
 
 /* Runs one operation and returns its verdict, which is the same on all live members. op->status
  * receives the same value.
- * The verdict costs one more exchange of a few bytes, except for *small operations*. These are
- * all-reduces and allgathers with a result of up to 1 KiB, and barriers. Their mode is TUTTI_ABORT
- * or TUTTI_RETRY, they are neither quantized nor tentative, and the run has no replica groups. A
- * small operation returns TUTTI_OK as soon as this member has the result. If the epoch ends,
- * members without the result get it from members that have it (docs/elastic-protocol.md).
+ * The verdict costs one more exchange of a few bytes, except for *small operations*: barriers, and
+ * allreduces and allgathers with a result of up to 1 KiB. An operation is small only in mode
+ * TUTTI_ABORT or TUTTI_RETRY, if it is neither quantized nor tentative, and in a run without
+ * replica groups. A small operation returns TUTTI_OK as soon as this member has the result. If the
+ * epoch ends, members without the result get it from members that have it
+ * (docs/elastic-protocol.md).
  * INVALID, without any effect: an argument is wrong, the tag is in use, this member is in no view,
  * or a group call is in progress.
  *
- * Tentative operations (op->tentative) save that exchange. They are valid for allreduce,
- * reduce_scatter, allgather, alltoall and barrier, in any scope, in mode TUTTI_ABORT, not in a
+ * Tentative operations (op->tentative) postpone the verdict. This is valid for allreduce,
+ * reduce_scatter, allgather, alltoall and barrier, in any scope, in mode TUTTI_ABORT, and not in a
  * batch. The call returns TUTTI_OK as soon as this member has the result, and sets op->status to
  * TUTTI_PENDING. The result may be used, but the operation may still be undone. Its verdict,
  * TUTTI_OK or TUTTI_ERR_PEER_LOST, is the same on all live members. It is written to op->status by
  * one of these calls:
- *   - the next operation of the same tag, tentative or not. If that succeeds, this one is FINAL. If
- *     it fails, either this one is FINAL or both are restored.
- *   - tutti_run_commit. Its own verdict is 0 if this operation is not FINAL.
- *   - tutti_run_epoch or tutti_run_shrink, which first commit with good = 0.
- * Until then the caller must keep *op valid, and for an in-place operation src and dst, which the
- * run may overwrite with the original input. Otherwise both are reusable on return; to repeat the
- * operation after a loss, the program must keep the contents of src.
- * With replica groups, completion in one role or group implies nothing about the others. Therefore
- * a tentative operation in the scope of a role or group must not follow another tentative one with
- * the same tag (INVALID, without any effect): use one tag for each, and commit the step. If the
- * collective itself rejects the arguments of such an operation, the epoch ends, and results of
- * other scopes are undone. An operation that is rejected before it begins has no effect; a commit
- * then reports it as omitted (MISMATCH).
+ *   - the next operation of the same tag, tentative or not. If that operation succeeds, this one is
+ *     FINAL. Otherwise either this one is FINAL or both are restored.
+ *   - tutti_run_commit. The verdict of the commit is 0 if this operation is not FINAL.
+ *   - tutti_run_epoch or tutti_run_shrink, which first make a commit with good = 0.
+ * Until then, *op must stay valid. The buffers of an in-place operation must stay valid, too,
+ * because the run may restore the input in them. Other buffers are reusable when the call returns,
+ * but to repeat the operation after a loss, the program needs the contents of src.
+ * With replica groups, completion in one role or group implies nothing about other roles or groups.
+ * Therefore a tentative operation in the scope of a role or group must not follow another tentative
+ * operation with the same tag (INVALID, without any effect): use different tags, and commit the
+ * step. If the collective itself rejects the arguments of such an operation, the epoch ends, and
+ * results of other scopes are undone. An operation that is rejected before it begins has no effect;
+ * a commit then reports it as omitted (MISMATCH).
  * An error of a tentative operation is local: other members may have returned TUTTI_OK from the
- * same call. They detect the loss in their next call (operation, commit or epoch), which may be a
+ * same call. They detect the loss in their next operation, commit or epoch, which may be a
  * different call on each member.
  * From a tentative operation until the next commit, epoch or non-tentative operation of its tag,
  * tutti_run_agree, tutti_run_sync, tutti_run_optimize (unless in the background) and operations
@@ -365,26 +384,28 @@ TUTTI_API tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op);
 /* Short form of an all-reduce in mode TUTTI_RETRY. */
 TUTTI_API tutti_status tutti_run_allreduce(tutti_run *run, const void *src, void *dst, size_t count,
                                            tutti_dtype type, tutti_redop op, uint32_t tag);
-/* Runs ops[n], at most `most` (0: 4) at a time, with tags first_tag to first_tag + most - 1 in
- * turn; ops[i].tag is ignored. All members must pass the same list. Its operations must have the
- * same mode, and none may be tentative (otherwise INVALID). TUTTI_OK: all operations are FINAL.
- * Otherwise returns the error with the lowest index; ops[i].status is the verdict of each. */
+/* Runs the operations ops[n], at most `most` (0: 4) at a time. They use the tags first_tag to
+ * first_tag + most - 1 in turn; ops[i].tag is ignored. All members must pass the same list. All
+ * operations must have the same mode, and none may be tentative (otherwise INVALID). Returns
+ * TUTTI_OK if all operations are FINAL, else the error of the operation with the lowest index.
+ * ops[i].status receives the verdict of each operation. */
 TUTTI_API tutti_status tutti_run_batch(tutti_run *run, tutti_elastic *ops, size_t n,
                                        uint32_t first_tag, uint32_t most);
 
 /* ---- shared state ---------------------------------------------------------------------------- */
 
-/* Callbacks of the program for arrays that the CPU cannot read and write directly, e.g. in GPU
- * memory. <tutti/elastic_cuda.h> provides them for CUDA. One object can serve several arrays. Zero
- * means default; set `size` to sizeof. A callback returns 0, or an error number of the program,
- * which is included in the message. Callbacks run during tutti_run_sync only, one at a time, in its
- * calling thread. `to_host` also runs in the run's own thread, which sends this member's heartbeats
- * and must not be blocked for long. Callbacks must not call Tutti. */
+/* Callbacks that access arrays for tutti_run_sync, if the CPU cannot access them directly, e.g. in
+ * GPU memory. <tutti/elastic_cuda.h> provides them for CUDA. One object can serve several arrays.
+ * Zero means default; set `size` to sizeof. A callback returns 0, or an error number of the
+ * program, which is included in the error message. Callbacks run only during tutti_run_sync, one at
+ * a time, in the thread that calls it. `to_host` may also run in the run's internal thread, which
+ * sends this member's heartbeats and must not be blocked for long. Callbacks must not call
+ * Tutti. */
 typedef struct tutti_array_memory {
     size_t size;
-    /* Copies at[bytes], a part of an array, to host[bytes]; complete on return. Required. */
+    /* Copies at[bytes], a part of an array, to host[bytes]. Returns after completion. Required. */
     int (*to_host)(void *context, void *host, const void *at, size_t bytes);
-    /* Copies host[bytes] to at[bytes]; complete on return. Required. */
+    /* Copies host[bytes] to at[bytes], a part of an array. Returns after completion. Required. */
     int (*from_host)(void *context, void *at, const void *host, size_t bytes);
     /* Hashes at[bytes], a whole array, as defined in <tutti/hash.h>. NULL: the CPU hashes the data
      * that to_host returns. */
@@ -397,57 +418,59 @@ typedef struct tutti_array_memory {
 typedef struct tutti_array {
     size_t size;
     const char *name;
-    void *data;             /* [count], any alignment. Two arrays must not overlap, unless a sync
-                               writes neither (both may_differ, or this member only sends). Overlap
-                               is checked among arrays with the same `memory` */
+    void *data;             /* [count], any alignment. Arrays that a sync may write must not overlap
+                               others. A sync does not write if both arrays have may_differ, or if
+                               this member only sends. Overlap is checked among arrays with the same
+                               `memory` */
     size_t count;
     tutti_dtype type;
     int32_t may_differ;     /* 1: local to each member (e.g. a random seed): neither compared nor
                                sent */
-    const tutti_array_memory *memory;   /* callbacks that access `data`; the program keeps them
-                                           until the call returns; NULL: host memory. May differ
-                                           between members */
+    const tutti_array_memory *memory;   /* callbacks that access `data`, valid until the call
+                                           returns; NULL: host memory. May differ between members */
 } tutti_array;
 
-/* Either all members that call a sync use POPULAR, or each uses RECEIVE or SEND. */
+/* How a sync chooses the winning content. Either all members use POPULAR, or each member uses
+ * RECEIVE or SEND. */
 typedef enum tutti_sync_strategy {
     TUTTI_SYNC_POPULAR = 0, /* the most common content wins; on a tie, that of the oldest member */
     TUTTI_SYNC_RECEIVE,     /* this member receives the winning content */
-    TUTTI_SYNC_SEND         /* this member's content wins, or this member is removed from the run;
-                               among several senders, the most common content wins */
+    TUTTI_SYNC_SEND         /* this member only sends. Among all senders, the most common content
+                               wins; a sender with other content is removed from the run */
 } tutti_sync_strategy;
 
 typedef enum tutti_sync_scope {
     TUTTI_SYNC_ALL = 0,     /* all members of the view share one state */
-    TUTTI_SYNC_ROLE         /* members with the same role share one state, independently of other
-                               roles: for states sharded over the roles of a group. Role numbers
-                               must be below 512 */
+    TUTTI_SYNC_ROLE         /* the members of each role share one state, independently of other
+                               roles. For states that are sharded over the roles of a group. Role
+                               numbers must be below 512 */
 } tutti_sync_scope;
 
+/* The state that a sync compares and transfers. Zero means default; set `size` to sizeof. */
 typedef struct tutti_state {
     size_t size;
     tutti_array *arrays;    /* [narrays] */
     size_t narrays;         /* 1 to 65536 */
-    /* Version of the state. Before this member's first successful sync, the program sets it to 0,
-     * to the value from a checkpoint, or to any number that grows with its progress. A successful
-     * sync writes the current revision, which the program must not change: the run's first sync
-     * keeps the number, and each later one increments it. Members with a lower revision than the
-     * others receive; members with a higher one are removed. */
+    /* Version number of the state. Before this member's first successful sync, the program sets it
+     * to 0, to the value from a checkpoint, or to any number that grows with its progress. The
+     * run's first sync keeps this number, and each later sync increments it. A successful sync
+     * writes the current number here; the program must not change it. Members with a lower revision
+     * than the others receive; members with a higher one are removed. */
     uint64_t revision;
     tutti_sync_strategy strategy;
     tutti_sync_scope scope;
-    int32_t instead;        /* 1 on all members willing to send: replaces the run's state by theirs,
-                               as in a first sync */
+    int32_t instead;        /* 1: replace the state of the run by the content of the members that
+                               set this field, as in a first sync */
     /* Results, written on TUTTI_OK: */
     int32_t received;       /* 1: arrays of this member were overwritten */
-    uint64_t bytes_received, bytes_sent;    /* by this member: arrays and lists of hashes */
+    uint64_t bytes_received, bytes_sent;    /* bytes of arrays and hash lists that this member
+                                               received and sent */
 } tutti_state;
 
-/* Makes the arrays of all members of the scope identical, bit for bit. Arrays that differ from the
- * winning content are received, from up to eight members at a time, and verified. All members of
- * the scope make this group call, which is also allowed after the epoch has ended. The program must
- * not access the arrays until it returns. A receiver temporarily needs as much additional memory as
- * it receives.
+/* Makes the arrays of all members of the scope identical, bit for bit. A member receives each array
+ * that differs from the winning content, from up to eight members at a time, and verifies it. This
+ * is a group call, also allowed after the epoch has ended. The program must not access the arrays
+ * until the call returns. A receiver temporarily needs as much additional memory as it receives.
  * TUTTI_OK: all live members have the same content. After an error the arrays of all members are
  * unchanged (see ABORTED for an exception). After INVALID, TIMEOUT, MISMATCH and NOMEM the call may
  * be repeated unchanged.
@@ -458,16 +481,17 @@ typedef struct tutti_state {
  * The call of the other members continues, but as after any loss their epoch ends.
  * INVALID:     an argument is wrong (overlap: the message names both arrays); a call or operation
  *              is in progress; or no member offers the revision that follows the last sync.
- * MISMATCH:    members made different calls, or only some use POPULAR.
+ * MISMATCH:    members made different calls, or only some members use POPULAR.
  * PEER_LOST:   all members with the winning content are lost, this member's replica group is
- *              incomplete, or the others have begun the next epoch: call tutti_run_epoch.
- * UNSUPPORTED: all members of the last successful sync are lost, and no member has its content: see
- *              `instead`.
+ *              incomplete, or the other members have begun the next epoch. Call tutti_run_epoch.
+ * UNSUPPORTED: all members of the last successful sync are lost, and no other member has its
+ *              content; `instead` allows other content.
  * NOMEM:       a member, named in the message, has too little memory to receive.
  * TIMEOUT:     the message names a member that had not called, or whose deadline passed.
  * SYSTEM:      an array could not be read or hashed at the start; no effect.
  * ABORTED:     also if an array cannot be read later, or cannot be written at the end. This member
- *              has then left the run, and the contents of the arrays to write are undefined.
+ *              has then left the run, and the contents of the arrays that it received are
+ *              undefined.
  * Source: PCCL (technical report, 2025), synchronizeSharedState. */
 TUTTI_API tutti_status tutti_run_sync(tutti_run *run, tutti_state *state, int64_t timeout_ms);
 
@@ -478,46 +502,51 @@ typedef struct tutti_ring {
     size_t size;
     /* The same on all members: */
     uint64_t bytes;         /* size of one all-reduce; 0: 64 MiB */
-    uint64_t steps;         /* expected number of all-reduces in the new order, over which the cost
+    uint64_t steps;         /* expected number of allreduces in the new order, over which the cost
                                of reconnection is amortized; 0: 1000 */
-    uint32_t gain_percent;  /* smallest gain that changes the order, at most 99; 0: 5 */
-    uint32_t burst_ms;      /* longest measurement of a pair, 10 to 10000; 0: the larger of 400 and
-                               12 round trips (to open the TCP window), at most 2000 */
-    int32_t background;     /* 1: measures in the background and returns at once, see below */
+    uint32_t gain_percent;  /* smallest gain for which the order is changed, at most 99; 0: 5 */
+    uint32_t burst_ms;      /* maximum length of a burst (see below), 10 to 10000; 0: 12 round
+                               trips (to open the TCP window), but at least 400 and at most
+                               2000 */
+    int32_t background;     /* 1: measure in the background, and return at once (see below) */
     /* Results of a blocking call, written on TUTTI_OK: */
-    int32_t adopted;        /* 1: the order of the ranks, or the algorithm used in it, changed */
-    uint64_t was_ns, now_ns;    /* predicted time of one all-reduce in the old and in the current
+    int32_t adopted;        /* 1: the order of the ranks, or the algorithm used in this order, was
+                               changed */
+    uint64_t was_ns, now_ns;    /* predicted time of one allreduce in the old and in the current
                                    order; 0: unknown, because links could not be measured */
 } tutti_ring;
 
-/* Measures bandwidth and latency between all ordered pairs of members, and finds the order of ranks
- * with the shortest predicted time of a ring all-reduce. If the gain is large enough, adopts this
- * order: the call is then also an epoch without newcomers, after which rank r sends to rank r + 1.
- * Member ids do not change.
- * From then on, until newcomers join the view, elastic all-reduces of at least 1 MiB without an
- * explicit algorithm use the ring. If predicted to be faster, they use "two_rings" (opposite
- * directions) or "dtree" (two trees) instead.
+/* Measures bandwidth and latency between all ordered pairs of members, and searches for the order
+ * of ranks with the shortest predicted time of a ring allreduce. If the gain is large enough, the
+ * call adopts this order. It is then also an epoch without newcomers that renumbers the ranks: in
+ * the ring, rank r sends to rank r + 1. Member ids do not change.
+ * Until newcomers join the view, elastic allreduces of at least 1 MiB without an explicit algorithm
+ * then use the ring, or "two_rings" (opposite directions) or "dtree" (two trees) if this is
+ * predicted to be faster.
  *
- * Replica groups: pairs with equal role are measured, all roles at the same time, and the order is
- * one of whole groups. It applies to operations in TUTTI_SCOPE_ROLE, with `bytes` per role, and is
- * optimized for the slowest role. Within a group members stay in the order of their roles, and the
- * algorithms of other scopes do not change.
+ * With replica groups, pairs with equal roles are measured, for all roles at the same time, and
+ * whole groups are reordered. The order is optimized for operations of `bytes` bytes in
+ * TUTTI_SCOPE_ROLE on the slowest role. Within a group, members stay in the order of their roles.
+ * The algorithms of other scopes do not change.
  *
- * A measurement has nranks - 1 rounds (with replica groups, one less than their number). In each
- * round a member sends to one peer and receives from another, over connections separate from its
- * data. A round takes about three round trips and a burst. A burst ends when its rate is stable or
- * after burst_ms; the slowest pair determines the length of the round.
+ * A measurement has nranks - 1 rounds; with replica groups, their number - 1. In each round a
+ * member sends a burst to one peer and receives one from another, on connections that are not used
+ * for data. A burst ends when its rate is stable, at the latest after burst_ms. A round takes about
+ * three round trips and the longest burst of all pairs.
  *
- * All members of the view call it with the same arguments; out is as in tutti_run_epoch. In the
- * background, out is NULL and the program continues. When a better order is found, tutti_run_poll
- * sets `better` at the same point on all members, and the next tutti_run_epoch adopts the order.
+ * All members of the view make this call with the same arguments; out is as in tutti_run_epoch. In
+ * the background, out is NULL and the program continues. When a better order is found,
+ * tutti_run_poll sets `better` at the same point on all members, and the next tutti_run_epoch
+ * adopts the order.
  * If the first search finds no better order, the search continues for some time.
  *
  * UNSUPPORTED: more than 512 members (with replica groups: more than 512 groups).
  * PEER_LOST:   a member was lost during the call or earlier in the epoch: call tutti_run_epoch.
- * TIMEOUT:     the message names a member that had not called or not completed its measurements.
- * MISMATCH:    members made different calls or passed a different size or gain. The message names
- *              two members and their calls (if one measures in the background, its next call).
+ * TIMEOUT:     the message names a member that had not made the call, or not completed its
+ *              measurements.
+ * MISMATCH:    members made different calls, or passed a different size or gain. The message names
+ *              two members and their calls (for a member that measures in the background, its next
+ *              call).
  * INVALID:     an argument is wrong, another call is in progress, or (unless in the background) an
  *              operation is in progress.
  * docs/ring-order.md explains the search. Source: PCCL (technical report, 2025),
@@ -531,9 +560,10 @@ typedef struct tutti_run_stats_t {
     size_t size;
     uint64_t id;                    /* id of this member; 0: none yet */
     uint64_t final, restored;       /* operations by verdict */
-    uint64_t retries;               /* number of times that operations were retried */
+    uint64_t retries;               /* total number of retries of operations */
     uint64_t views;                 /* views that contained this member */
-    uint64_t worlds;                /* views for which the members made new data connections */
+    uint64_t worlds;                /* views for which the members established new data
+                                       connections */
     uint64_t connects;              /* successful connections to a coordinator */
     uint64_t cuts;                  /* connections to members that were lost and re-established */
 } tutti_run_stats_t;

@@ -1,14 +1,14 @@
 /* Shared state (tutti/elastic.h) in the memory of a CUDA device: callbacks for tutti_array.memory.
- * Sources that include this header must be compiled by nvcc, because the hash is a kernel
+ * Sources that include this header must be compiled by nvcc, because a kernel computes the hash
  * (tutti/hash_device.h). The library itself does not use CUDA.
  *
  *     tutti_array_cuda where = { device, stream };
  *     tutti_array_memory memory = tutti_array_memory_cuda(&where);
  *     tutti_array weights = { sizeof weights, "weights", on_device, n, TUTTI_F32, 0, &memory };
  *
- * Copies and hashes run on `stream`, after the program's earlier work on it. Work on other streams
- * must be complete before tutti_run_sync. The callbacks return a cudaError_t as int and restore the
- * calling thread's current device. */
+ * Copies and hashes run on `stream`, after earlier work on this stream. Work on other streams must
+ * be complete before tutti_run_sync is called. The callbacks return a cudaError_t as int and
+ * restore the current device of the calling thread. */
 #ifndef TUTTI_ELASTIC_CUDA_H
 #define TUTTI_ELASTIC_CUDA_H
 
@@ -33,7 +33,8 @@ static inline cudaError_t tutti_array_cuda_enter(const tutti_array_cuda *where, 
     return err == cudaSuccess ? cudaSetDevice(where->device) : err;
 }
 
-/* Makes the previous device current again. Returns err, or if that is cudaSuccess, this status. */
+/* Makes the previous device current again. Returns err, unless err is cudaSuccess: then returns the
+ * status of this change. */
 static inline int tutti_array_cuda_leave(int before, cudaError_t err)
 {
     const cudaError_t back = cudaSetDevice(before);

@@ -1,15 +1,16 @@
-/* The 128-bit content hash with which members of an elastic run compare their shared state
- * (docs/hash.md). The library and GPU kernels (tutti/hash_device.h) use the same functions: pure
- * arithmetic on 32-bit words, valid in C, C++ and CUDA. The hash is not cryptographic.
+/* The 128-bit hash by which members of an elastic run compare their shared state (docs/hash.md).
+ * The library and GPU kernels (tutti/hash_device.h) use the same functions, which consist of
+ * arithmetic on 32-bit words and compile as C, C++ and CUDA. The hash is not cryptographic.
  *
  * The content is divided into blocks of TUTTI_HASH_BLOCK_BYTES, and each block into rows of
- * TUTTI_HASH_ROW_BYTES. Word l of each row, little-endian, belongs to lane l. Zeros pad the last
- * row. Calls:
+ * TUTTI_HASH_ROW_BYTES. Word l of each row, little-endian, belongs to lane l. The last row is
+ * padded with zeros. Order of calls:
  *   per lane      tutti_hash_lane_begin; tutti_hash_lane_take for each word; tutti_hash_lane_end,
  *                 which adds the lane to the digest of the block
  *   per block     tutti_hash_block_end, which adds the digest to the sum
  *   at the end    tutti_hash_end
- * Lanes and blocks may be processed in any order and in parallel: their results are added. */
+ * Lanes and blocks may be processed in any order and in parallel, because their results are
+ * added. */
 #ifndef TUTTI_HASH_H
 #define TUTTI_HASH_H
 
@@ -19,11 +20,11 @@
 #define TUTTI_HASH_ROW_BYTES 128
 #define TUTTI_HASH_BLOCK_BYTES 16384
 
-/* Odd multipliers, from the hexadecimal digits of the fractions of pi and e. */
+/* Odd multipliers, taken from the hexadecimal digits of pi and e. */
 #define TUTTI_HASH_MULTIPLY_A 0x85a308d3u
 #define TUTTI_HASH_MULTIPLY_B 0xec4e6c89u
 #define TUTTI_HASH_MULTIPLY_MIX 0x9cf4f3c7u
-/* Constants that are mixed with the state of each lane, and with the sum of all blocks. */
+/* Constants that are mixed into the state of each lane and into the sum of all blocks. */
 #define TUTTI_HASH_LANE_2 0x243f6a88u
 #define TUTTI_HASH_LANE_3 0x13198a2eu
 #define TUTTI_HASH_VALUE_2 0xb7e15162u
@@ -45,7 +46,7 @@ TUTTI_HASH_CODE uint32_t tutti_hash_rotate(uint32_t x, int left)
     return x << left | x >> (32 - left);
 }
 
-/* Mixes 128 bits. This is a permutation. */
+/* Mixes 128 bits: a permutation of all 128-bit values. */
 TUTTI_HASH_CODE void tutti_hash_mix(uint32_t x[4])
 {
     for (int pass = 0; pass < TUTTI_HASH_MIX_PASSES; pass++)
@@ -97,8 +98,8 @@ TUTTI_HASH_CODE void tutti_hash_block_end(uint32_t sum[4], const uint32_t digest
         sum[i] += x[i];
 }
 
-/* Computes the hash of a content of `bytes` bytes from the sum of its blocks. Messages contain the
- * hash as four little-endian words. */
+/* Computes the hash of `bytes` bytes of content from the sum of its blocks. In messages, the hash
+ * is sent as four little-endian words. */
 TUTTI_HASH_CODE void tutti_hash_end(uint32_t value[4], const uint32_t sum[4], uint64_t bytes)
 {
     value[0] = sum[0] ^ (uint32_t)bytes;

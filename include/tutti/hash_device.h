@@ -1,11 +1,11 @@
-/* The content hash of tutti/hash.h for kernels, distributed over the thread blocks of a device.
+/* The hash of tutti/hash.h for kernels: the thread blocks of a device share the content.
  *
- * The source is the same for CUDA and the CPU device (tutti/device.h). On a GPU a warp processes a
- * block of the content: each thread processes one lane, and a row is read with one access of 128
- * bytes. The warp adds its lanes, accumulates its blocks in registers, and adds the result to the
- * common sum once, at the end. On the CPU device a thread block is one thread, which processes all
- * lanes one after the other. The hash is the same as on the host, for any alignment and any number
- * of thread blocks. */
+ * The same source compiles for CUDA and for the CPU device (tutti/device.h). On a GPU, each warp
+ * processes whole blocks of the content. Each thread processes one lane, and the warp reads a row
+ * of 128 bytes with one access. The warp accumulates its blocks in registers, and at the end adds
+ * the result to the common sum once. On the CPU device, a thread block is one thread, which
+ * processes all lanes in turn. The hash is the same as on the host, for any alignment and any
+ * number of thread blocks. */
 #ifndef TUTTI_HASH_DEVICE_H
 #define TUTTI_HASH_DEVICE_H
 
@@ -17,8 +17,8 @@
 /* A word that may alias any type of content. */
 typedef uint32_t tutti_hash_aligned __attribute__((may_alias));
 
-/* Returns the word at byte `at` of data[bytes], padded with zeros after the end. Any alignment.
- * Does not read outside the content. */
+/* Returns the word at byte `at` of data[bytes], padded with zeros after the end. data may have any
+ * alignment. Does not read outside data[bytes]. */
 TUTTI_DEVICE uint32_t tutti_hash_word(const uint8_t *data, uint64_t bytes, uint64_t at)
 {
     const uint32_t odd = (uint32_t)((uintptr_t)(data + at) % 4);
@@ -36,10 +36,11 @@ TUTTI_DEVICE uint32_t tutti_hash_word(const uint8_t *data, uint64_t bytes, uint6
     return word;
 }
 
-/* Number of words of a lane that are loaded before the first is used, to hide memory latency. */
+/* Number of words of a lane that are loaded before the first of them is used, to hide memory
+ * latency. */
 #define TUTTI_HASH_AHEAD 16
 
-/* Adds all words of a lane of a full block, which is 4-byte aligned. */
+/* Adds all words of a lane of a full block to the lane's state. The block is 4-byte aligned. */
 TUTTI_DEVICE void tutti_hash_lane_take_all(uint32_t *a, uint32_t *b, const uint8_t *block,
                                            uint32_t lane)
 {
@@ -102,12 +103,13 @@ TUTTI_DEVICE void tutti_hash_add(uint32_t *at, uint32_t value)
 #endif
 }
 
-/* Hashes the share of thread block `block` of `nblocks` and adds it to sum[4], which is initially
- * zero. All threads of all thread blocks call it; a thread block is one thread or consists of full
- * warps. After all have returned, tutti_hash_end(value, sum, bytes) computes the hash of
- * data[bytes]. data may have any alignment.
- * data may also be a range of a longer content. The range begins at block `first_block` of the
- * content and ends at the end of a block or of the content. Sums of ranges are added word by word.
+/* Hashes the part of data[bytes] that belongs to thread block `block` of `nblocks`, and adds the
+ * result to sum[4], which is initially zero. All threads of all thread blocks make this call. A
+ * thread block is one thread or a number of full warps. After all calls have returned,
+ * tutti_hash_end(value, sum, bytes) computes the hash. data may have any alignment.
+ * data may also be a range of longer content. The range begins at block `first_block` of the
+ * content, and ends at the end of a block or of the content. The sums of ranges are added word by
+ * word.
  * INVALID: a thread block is neither one thread nor full warps, block is not below nblocks, or
  * data[bytes] exceeds the address space; sum is unchanged. */
 TUTTI_DEVICE tutti_status tutti_hash_blocks(uint32_t block, uint32_t nblocks, const void *data,
@@ -140,7 +142,7 @@ TUTTI_DEVICE tutti_status tutti_hash_blocks(uint32_t block, uint32_t nblocks, co
 /* ---- CUDA: in stream order ------------------------------------------------------------------- */
 
 #if defined(__CUDACC__)
-/* This is a template, so that the kernel is compiled only where it is used. */
+/* A template, so that the kernel is compiled only in sources that use it. */
 template <int threads>
 __global__ void tutti_hash_kernel(const void *data, uint64_t bytes, uint64_t first_block,
                                   uint32_t *sum)
@@ -148,7 +150,8 @@ __global__ void tutti_hash_kernel(const void *data, uint64_t bytes, uint64_t fir
     tutti_hash_blocks(blockIdx.x, gridDim.x, data, bytes, first_block, sum);
 }
 
-/* Adds a range to sum[4] in device memory, in stream order. Arguments as in tutti_hash_blocks. */
+/* Adds the hash of a range to sum[4] in device memory, in stream order. The arguments are those of
+ * tutti_hash_blocks. */
 static inline cudaError_t tutti_hash_on(cudaStream_t stream, const void *data, uint64_t bytes,
                                         uint64_t first_block, uint32_t *sum)
 {

@@ -1,13 +1,14 @@
-/* Tutti for mixtures of experts (MoE): all-to-all exchanges with sizes that are read when the
+/* Support for mixtures of experts (MoE): all-to-all exchanges whose sizes are read when the
  * exchange starts, and layers that dispatch tokens to experts and combine their results.
  *
  * Dynamic exchanges: each rank divides its send buffer into pieces, e.g. one per expert, and sends
  * each piece to zero or more ranks. The lengths and destinations of the pieces are read from memory
- * when the exchange *starts*, not during the call. They are sent with the data, so no rank needs
- * the sizes of another rank in advance. Only the listed pieces are sent.
+ * when the exchange *starts*, which may be after the call has returned. They are sent with the
+ * data, so that no rank needs the sizes of other ranks in advance. Only the listed pieces are sent.
  *
- * There are two forms: tutti_alltoallv_dynamic is a collective like the others. A *replay* repeats
- * an exchange of one shape, with receive buffers that the library allocates and registers once.
+ * There are two forms. tutti_alltoallv_dynamic is a collective like the others. A *replay* repeats
+ * an exchange with the same maximum sizes; the library allocates and registers its receive buffers
+ * once.
  *
  * Example of the layout: the send buffer contains four pieces of 128, 256, 256 and 128 elements,
  * with index_block_lens = {2, 3} and indices = {0, 1 | 0, 2, 3}. Rank 0 receives pieces 0 and 1.
@@ -15,8 +16,8 @@
  * [384, 640) and [640, 768) of its receive buffer for this sender. The elements [128, 384) of this
  * receive buffer do not change.
  *
- * A layer (tutti_moe) uses the same transfers, and is described in terms of tokens, experts and
- * weights. Kernels use a layer with <tutti/moe_device.h>.
+ * A layer (tutti_moe) implements dispatch and combine for tokens, experts and weights, with the
+ * same kinds of transfers. Kernels can drive a layer with <tutti/moe_device.h>.
  *
  * Sources: "Collective Communication for 100k+ GPUs" (arXiv 2510.20171), sections 6.1 and 6.2.
  * Details and costs: docs/moe.md. */
@@ -31,9 +32,9 @@ extern "C" {
 
 /* ---- the exchange ---------------------------------------------------------------------------- */
 
-/* One rank's part of an exchange. Zero the whole struct and set `size` to sizeof. Lengths are in
- * elements. Arrays marked "read at start" are read when the exchange starts: they must stay valid,
- * and the caller may write them until it sets *start. */
+/* Arguments of one rank of an exchange. Zero the whole struct and set `size` to sizeof. Lengths are
+ * in elements. Fields marked "read at start" are read when the exchange starts. They must stay
+ * valid until the exchange ends; the caller may change them until it sets *start. */
 typedef struct tutti_dynamic {
     size_t size;
     const void *sendbuff;           /* [sum of split_lengths] elements: the pieces in order. Read
@@ -60,16 +61,15 @@ typedef struct tutti_dynamic {
                                      * max_length; the same on all ranks */
     const uint64_t *start;          /* The exchange starts when *start is at least start_value;
                                      * NULL: at once. The writer must use release order. Later
-                                     * collectives of the communicator wait on this rank until the
+                                     * collectives of this rank on the communicator wait until the
                                      * exchange has started. *start may be a flag that a kernel
                                      * raises (tutti_device_flag). A plain store does not wake
-                                     * sleeping threads: they notice it within 1 ms */
+                                     * sleeping threads; they detect it within 1 ms */
     uint64_t start_value;
-    uint64_t *over;                 /* Set to over_value with release order when the exchange has
-                                     * ended on this rank, with any status; NULL: not used. Kernels
-                                     * (tutti_device_flag), and threads that do not hold the
-                                     * request, can wait for this word. Not set if the call itself
-                                     * returns an error */
+    uint64_t *over;                 /* Word that is set to over_value, with release order, when the
+                                     * exchange has ended on this rank with any status; NULL: none.
+                                     * Kernels (tutti_device_flag) and other threads can wait for
+                                     * this word. Not set if the call itself returns an error */
     uint64_t over_value;
 } tutti_dynamic;
 
@@ -77,46 +77,47 @@ typedef struct tutti_dynamic {
 
 /* Exchanges the pieces described by *what; elements have type `type`. Collective. *what itself is
  * read during the call only.
- * `call` may contain a request and a timeout, which includes the wait for `start`. call.algo, the
- * same on all ranks, may select how heads (the lists of lengths) are exchanged: "heads_direct"
- * (each rank sends its head to each peer) or "heads_gathered" (an allgather). Other names, and
- * quant, divisor and scale, are TUTTI_ERR_INVALID.
+ * `call` may contain a request and a timeout; the timeout includes the wait for `start`. call.algo
+ * selects how the lists of lengths ("heads") are exchanged: "heads_direct" (each rank sends its
+ * list to each peer) or "heads_gathered" (an allgather); it must be the same on all ranks. Any
+ * other algo, and quant, divisor and scale, return TUTTI_ERR_INVALID.
  *
  * All ranks check the lists of all ranks before any data is written. If a list is invalid, all
  * ranks return the same status, with a message that names the rank and the value:
  *   TUTTI_ERR_RANGE    a piece exceeds max_length, or the pieces of a rank exceed max_total
  *   TUTTI_ERR_INVALID  an index is not below nsplits, nindices is not the sum of index_block_lens,
  *                      or buffers overlap
- * The receive buffers are then unchanged, and the communicator stays usable. Arguments that can be
- * checked during the call (NULL, nsplits) are TUTTI_ERR_INVALID on this rank only. After any other
- * error the contents of the receive buffers are undefined.
+ * The receive buffers are then unchanged, and the communicator stays usable. Arguments that are
+ * checked during the call (NULL, nsplits) cause TUTTI_ERR_INVALID on this rank only. After any
+ * other error the contents of the receive buffers are undefined.
  *
  * Memory for each concurrent exchange is allocated at the first call on a communicator, and kept
  * until the communicator is destroyed (tutti_alltoallv_dynamic_bytes). */
 TUTTI_API tutti_status tutti_alltoallv_dynamic(const tutti_dynamic *what, tutti_dtype type,
                                                tutti_comm *comm, const tutti_call *call);
 
-/* Returns the memory size of this communicator's exchanges in bytes, initially 0. Any thread. */
+/* Sets *bytes to the memory allocated for exchanges on this communicator, initially 0. Any
+ * thread. */
 TUTTI_API tutti_status tutti_alltoallv_dynamic_bytes(tutti_comm *comm, size_t *bytes);
 
 /* ---- the persistent form --------------------------------------------------------------------- */
 
-/* A repeated exchange. The ranks exchange the addresses of the receive buffers once; each run then
- * consists of puts with signals. Several sets of receive buffers, used in turn, make a barrier
- * between runs unnecessary. */
+/* A replay: an exchange that is run repeatedly. The ranks exchange the addresses of the receive
+ * buffers once; each run then consists of puts with signals. No barrier between runs is necessary,
+ * because runs use several sets of receive buffers in turn. */
 typedef struct tutti_replay tutti_replay;
 
-/* Bits that disable one optimization each, to measure its effect. The same on all ranks. */
+/* Each bit disables one optimization, to measure its effect. Must be the same on all ranks. */
 enum {
     TUTTI_REPLAY_NO_HANDLES = 1,    /* exchange the receive buffers' addresses in each run */
     TUTTI_REPLAY_NO_BYPASS = 2,     /* put short pieces like long ones, instead of packing them into
                                      * one message with their head */
-    TUTTI_REPLAY_NO_CHAIN = 4       /* post each put separately, instead of all puts to a rank (or
-                                     * all packed messages) together */
+    TUTTI_REPLAY_NO_CHAIN = 4       /* post each put separately, instead of posting all puts to a
+                                     * rank (or all packed messages) together */
 };
 
-/* Options of a replay, the same on all ranks. Zero selects the default where a default is given;
- * set `size` to sizeof. */
+/* Options of a replay; they must be the same on all ranks. Zero selects the default where a default
+ * is given; set `size` to sizeof. */
 typedef struct tutti_replay_conf {
     size_t size;
     size_t nsplits, max_length, max_total;  /* as in tutti_dynamic */
@@ -125,63 +126,65 @@ typedef struct tutti_replay_conf {
     uint32_t without;               /* TUTTI_REPLAY_NO_...; 0: all optimizations are enabled */
 } tutti_replay_conf;
 
-/* Creates a replay. Collective. Allocates depth * nranks blocks of max_total elements plus some
- * KiB each, which ranks on this host can map. The caller owns *out: free it with
+/* Creates a replay. Collective. Allocates depth * nranks receive buffers of max_total elements and
+ * a few KiB each, which ranks on this host can map. The caller owns *out and frees it with
  * tutti_replay_free. */
 TUTTI_API tutti_status tutti_replay_create(tutti_comm *comm, const tutti_replay_conf *conf,
                                            tutti_replay **out);
 
-/* Starts the next run: waits for `start`, then sends the data. sendbuff is reusable on return.
- * Reads these fields of *what: sendbuff, split_lengths, indices, index_block_lens,
- * nindices, start and start_value; the others must be zero. Invalid lists are reported by
+/* Starts the next run: waits for `start`, then sends the data. sendbuff is reusable when the call
+ * returns. Uses the fields sendbuff, split_lengths, indices, index_block_lens, nindices, start and
+ * start_value of *what; all other fields except `size` must be zero. Invalid lists are reported by
  * tutti_replay_wait on all ranks, not by this call. Each run must be completed with
  * tutti_replay_wait before the next one starts. timeout_ms: as in tutti_call. */
 TUTTI_API tutti_status tutti_replay_start(tutti_replay *replay, const tutti_dynamic *what,
                                           int64_t timeout_ms);
 
-/* The received data, in memory of the library. Valid until this rank starts the (depth - 1)-th run
- * after this one: with the default depth, the next run. With a depth of 3 or more, this memory can
- * be the sendbuff of the next run. */
+/* The data received in a run, in memory of the library. Valid until this rank starts the (depth -
+ * 1)-th run after it; with the default depth, the next run. With a depth of 3 or more, this memory
+ * can be the sendbuff of the next run. */
 typedef struct tutti_arrived {
     size_t size;
     void *const *recvbuffs;                 /* [nranks], each [max_total] */
     const size_t *recv_all_split_lengths;   /* [nranks][nsplits] */
 } tutti_arrived;
 
-/* Waits until all data for this rank in the run has arrived. *out is written on TUTTI_OK only.
- * Invalid lists return TUTTI_ERR_RANGE or TUTTI_ERR_INVALID on all ranks, as for
+/* Waits until all data of the run for this rank has arrived. *out is written on TUTTI_OK only. For
+ * invalid lists, returns TUTTI_ERR_RANGE or TUTTI_ERR_INVALID on all ranks, like
  * tutti_alltoallv_dynamic. The replay stays usable, but the contents of this run's receive buffers
  * are then undefined. After any other error the replay can only be freed. */
 TUTTI_API tutti_status tutti_replay_wait(tutti_replay *replay, tutti_arrived *out,
                                          int64_t timeout_ms);
 
-/* Frees the replay. Collective. After any error except TUTTI_ERR_FORKED it has been freed as well.
- * NULL is a no-op. */
+/* Frees the replay. Collective. The replay is freed even if the call returns an error, except
+ * TUTTI_ERR_FORKED. NULL is a no-op. */
 TUTTI_API tutti_status tutti_replay_free(tutti_replay *replay);
 
 /* ---- dispatch and combine -------------------------------------------------------------------- */
 
 /* A layer of experts that are distributed over ranks (expert parallelism). Each rank routes each of
- * its tokens to top_k experts. Dispatch sends tokens to the ranks that hold these experts. These
- * ranks compute and return the results, which combine adds:
+ * its tokens to top_k experts. Dispatch sends the tokens to the ranks that hold these experts.
+ * These ranks apply the experts and return the results. Combine adds the results of each token t:
  *
  *     out[t] = sum over c = 0 .. top_k - 1 of weights[t][c] * f_experts[t][c](token t)
  *
- * The sum is computed in f32, from 0, in the order of c, and rounded once to `type`. For identical
- * expert results, it is bitwise identical for any number of ranks, any transport and both forms.
+ * The sum is computed in f32, in the order of c, and rounded once to `type`. If the experts return
+ * identical results, the sum is bitwise identical for any number of ranks, any transport and both
+ * forms.
  *
  *     create -> { dispatch, (next, give) until no tile is left, combine } repeatedly -> free
  *
- * One iteration is a *run*; all ranks make the same number of runs. A *tile* contains up to
- * tile_tokens tokens of one rank for the experts of another, sorted by expert.
+ * One iteration is called a *run*; all ranks make the same number of runs. A *tile* contains up to
+ * tile_tokens tokens from one rank for experts of another rank, sorted by expert.
  *   TUTTI_MOE_TILES       Each tile is put with a signal. tutti_moe_next returns tiles in order of
  *                         arrival. Results are also put with signals, so computation and
  *                         communication overlap.
  *   TUTTI_MOE_COLLECTIVE  Dispatch is a tutti_alltoallv_dynamic, combine a tutti_alltoallv. Tiles
  *                         are views of the received data.
- * Both forms use the same calls. With TILES, kernels can make them all (<tutti/moe_device.h>).
+ * Both forms use the same calls. With TILES, a kernel can perform the whole run
+ * (<tutti/moe_device.h>).
  *
- * Encodings on the network: of dispatched tokens (`there`) and of results for combine (`back`):
+ * Encodings on the network, of dispatched tokens (conf.there) and of returned results (conf.back):
  *   TUTTI_F32, TUTTI_BF16    hidden elements, rounded to nearest even
  *   TUTTI_F8E4M3             hidden codes, padded to a multiple of 4 bytes, then a float scale for
  *                            each scale_elems elements. value = code * scale. The scale is the
@@ -189,13 +192,14 @@ TUTTI_API tutti_status tutti_replay_free(tutti_replay *replay);
  *                            these elements to between 224 and 448. The error is at most 2^-4 of
  *                            the element or 2^-10 of the scale, whichever is larger. Elements that
  *                            share a scale with an infinity or a NaN become NaN.
- * Rows are 16-byte aligned; row_bytes, the distance between rows, is a multiple of 16.
+ * An encoded token or result is a row. Rows are 16-byte aligned; row_bytes, the distance between
+ * rows, is a multiple of 16.
  *
- * Errors. If the routing of a rank is invalid, all ranks return TUTTI_ERR_INVALID with a message
- * that names the rank, the token and the value. Dispatch returns it on that rank, and with
- * COLLECTIVE on all ranks; with TILES, tutti_moe_next returns it on the other ranks. The run ends
- * on all ranks without a result, and the layer stays usable. After any other error the layer can
- * only be freed.
+ * Errors. If the routing of a rank is invalid, a call returns TUTTI_ERR_INVALID on all ranks, with
+ * a message that names the rank, the token and the value. With COLLECTIVE this call is
+ * tutti_moe_dispatch. With TILES it is tutti_moe_dispatch on the rank itself and tutti_moe_next on
+ * the others. The run then ends on all ranks without a result, and the layer stays usable. After
+ * any other error the layer can only be freed.
  * Threads: only one thread at a time may use a layer.
  *
  * Sources: DeepEP and "DeepSeek-V3 Technical Report" (arXiv 2412.19437), section 3.2, for dispatch
@@ -229,30 +233,32 @@ typedef struct tutti_moe_conf {
     const uint32_t *held;       /* [nheld] the experts of this rank, without duplicates. NULL: rank
                                  * r of n holds [r * experts / n, (r + 1) * experts / n). Each
                                  * expert must be held by at least one rank. If m ranks hold an
-                                 * expert, token t of rank r is sent to the one with index
-                                 * (r + t) mod m, in rank order */
+                                 * expert, token t of rank r is sent to holder (r + t) mod m; the
+                                 * holders are numbered from 0 in rank order */
     const struct tutti_device_conf *device;     /* TILES: options of the device whose proxy sends
-                                                 * tiles (<tutti/device.h>). The layer sets
-                                                 * `groups`. NULL: defaults */
-    uint32_t group_experts;     /* TILES: number of experts per device group. The signals of a group
-                                 * are sent after the last put of its tiles. Experts are counted
-                                 * rank by rank, in the order of each rank's `held`. A group may
-                                 * contain part of a rank's experts, or experts of several ranks;
-                                 * it needs one fence per rank. A tile belongs to the group of its
-                                 * first row's expert. 0: one group per rank */
+                                                 * the tiles (<tutti/device.h>), except `groups`,
+                                                 * which the layer sets. NULL: defaults */
+    uint32_t group_experts;     /* TILES: number of experts per device group (tutti_device_group_*).
+                                 * The signals of a group are sent after the last put of its tiles.
+                                 * Experts are assigned to groups rank by rank, in the order of each
+                                 * rank's `held`. A group may contain some experts of one rank or
+                                 * experts of several ranks, and needs one fence per rank. A tile
+                                 * belongs to the group of the expert of its first row. 0: one group
+                                 * per rank */
 } tutti_moe_conf;
 
 /* Creates a layer. Collective. The caller owns *out: free it with tutti_moe_free before the
  * communicator is destroyed.
- * Memory per rank, for n ranks, R = max_tokens * min(top_k, the maximum number of experts on a
- * rank), and rows of b bytes for tokens and c bytes for results:
+ * Memory per rank for n ranks, with rows of b bytes for tokens and c bytes for results, and R =
+ * max_tokens * min(top_k, maximum number of experts on a rank):
  *   TILES       about 2n R (b + c) bytes in a window, which ranks on this host can map, and
  *               max_tokens * top_k * b + n R c bytes of private memory
- *   COLLECTIVE  about n * max_tokens * top_k * b + 2n R c bytes; only used pages are touched */
+ *   COLLECTIVE  about n * max_tokens * top_k * b + 2n R c bytes of virtual memory; unused pages are
+ *               never touched */
 TUTTI_API tutti_status tutti_moe_create(tutti_comm *comm, const tutti_moe_conf *conf,
                                         tutti_moe **out);
-/* Frees the layer. Collective. After any error except TUTTI_ERR_FORKED it has been freed as well.
- * NULL is a no-op. */
+/* Frees the layer. Collective. The layer is freed even if the call returns an error, except
+ * TUTTI_ERR_FORKED. NULL is a no-op. */
 TUTTI_API tutti_status tutti_moe_free(tutti_moe *moe);
 
 /* The tokens of this rank in a run, and their experts. Set `size` to sizeof. */
@@ -265,7 +271,7 @@ typedef struct tutti_moe_routing {
     const float *weights;       /* [ntokens][top_k], finite */
 } tutti_moe_routing;
 
-/* Begins a run and sends the tokens. The memory that `routing` refers to is reusable on return.
+/* Begins a run and sends the tokens. All memory of `routing` is reusable when the call returns.
  * With COLLECTIVE, waits for all ranks. timeout_ms: as in tutti_call. */
 TUTTI_API tutti_status tutti_moe_dispatch(tutti_moe *moe, const tutti_moe_routing *routing,
                                           int64_t timeout_ms);
@@ -275,7 +281,7 @@ TUTTI_API tutti_status tutti_moe_dispatch(tutti_moe *moe, const tutti_moe_routin
 typedef struct tutti_moe_tile {
     size_t size;
     uint32_t source, number;    /* the sending rank, and the index of the tile among its tiles */
-    uint32_t rows;              /* number of tokens; 0: this run has no further tile */
+    uint32_t rows;              /* number of tokens; 0: all tiles of this run have been returned */
     uint32_t row_bytes;
     const uint32_t *experts;    /* [rows] expert of each token; equal experts are adjacent */
     const void *payload;        /* [rows][row_bytes] tokens, encoded as conf.there */
@@ -285,14 +291,14 @@ typedef struct tutti_moe_tile {
 TUTTI_API tutti_status tutti_moe_next(tutti_moe *moe, tutti_moe_tile *out, int64_t timeout_ms);
 /* Decodes the tile's tokens to floats: out[rows][hidden]. */
 TUTTI_API tutti_status tutti_moe_read(tutti_moe *moe, const tutti_moe_tile *tile, float *out);
-/* Sends results[rows][hidden] of a tile to its source; `results` is reusable on return. The results
- * of each tile must be sent exactly once; tiles may be in any order. */
+/* Sends results[rows][hidden] of a tile back to its source rank; `results` is reusable when the
+ * call returns. Must be called exactly once for each tile, in any order of tiles. */
 TUTTI_API tutti_status tutti_moe_give(tutti_moe *moe, const tutti_moe_tile *tile,
                                       const float *results);
 
 /* Ends the run: waits for the results of this rank's tokens and adds them. out[ntokens][hidden] of
  * conf.type is written on TUTTI_OK only; the result of a token without experts is 0.
- * TUTTI_ERR_INVALID if the results of some tiles have not been sent; the run then stays active. */
+ * TUTTI_ERR_INVALID: the results of some tiles have not been sent; the run then stays active. */
 TUTTI_API tutti_status tutti_moe_combine(tutti_moe *moe, void *out, int64_t timeout_ms);
 
 #ifdef __cplusplus

@@ -1,9 +1,9 @@
-/* Tutti, mixtures of experts in kernels: dispatch tokens, poll for received tiles, return results
- * and combine them.
+/* Mixtures of experts in kernels: dispatch tokens, poll for received tiles, return results and
+ * combine them.
  *
  * A layer of form TUTTI_MOE_TILES (<tutti/moe.h>) has a window and a device (<tutti/device.h>). The
- * host begins a run, one kernel executes it, and the host ends it. The blocks of the kernel divide
- * the work among themselves in any way:
+ * host begins a run, one kernel executes it, and the host ends it. The kernel may divide the work
+ * among its blocks in any way:
  *
  *     host      tutti_moe_begin(moe, &routing, out, &view, 0);
  *     kernel    for each i in [0, nsends):             tutti_moe_send(&view, i)
@@ -27,9 +27,9 @@
  *     results       the rows that this rank receives as results of its own tile for that rank
  *     tile word     run << 32 | number of tiles from that rank in this run; set after the tile
  *     results word  run << 32 | 1; set after the results
- * A rank without tiles sets the word of tile 0 only. No barrier is needed: a rank begins run k + 2
- * after it has seen a word of run k + 1 from every rank, and each rank sets these words after it
- * has ended run k. */
+ * A rank without tiles sets the word of tile 0 only. No barrier is needed to reuse a set: a rank
+ * begins run k + 2 only after it has received a word of run k + 1 from every rank, and each rank
+ * sets these words only after it has ended run k. */
 #ifndef TUTTI_MOE_DEVICE_H
 #define TUTTI_MOE_DEVICE_H
 
@@ -112,10 +112,11 @@ typedef struct tutti_moe_view {
  * routing is invalid, the run has already ended. */
 TUTTI_API tutti_status tutti_moe_begin(tutti_moe *moe, const tutti_moe_routing *routing, void *out,
                                        tutti_moe_view *view, int64_t timeout_ms);
-/* Ends a run; `kernel` is the status that its kernel returned. If it is TUTTI_ERR_INVALID, returns
- * the same with a message that names the rank with the invalid routing, and the layer stays usable.
- * Also returns TUTTI_ERR_INVALID if the kernel returned TUTTI_OK before a tile, or the signal of a
- * rank without tiles, had arrived from every rank; the layer can then only be freed. */
+/* Ends a run; `kernel` is the status that its kernel returned. If it is TUTTI_ERR_INVALID, this
+ * call also returns TUTTI_ERR_INVALID, with a message that names the rank with the invalid routing,
+ * and the layer stays usable. The call also returns TUTTI_ERR_INVALID if the kernel returned
+ * TUTTI_OK too early: before it had received all tiles, or the signal of a rank without tiles. The
+ * layer can then only be freed. */
 TUTTI_API tutti_status tutti_moe_end(tutti_moe *moe, tutti_status kernel, int64_t timeout_ms);
 /* Returns the device of the layer, or NULL if it has none. The layer owns it. It can be passed to
  * tutti_device_run and, between runs, to tutti_device_set_mode. */
@@ -165,7 +166,8 @@ TUTTI_DEVICE float tutti_moe_from_bf16(uint16_t h)
 }
 
 /* Rounds to the nearest e4m3, ties to even; saturates at 448. Magnitudes below 2^-6, the smallest
- * normal number, are rounded by adding 2^14, a float whose last bit has the value 2^-9. */
+ * normal number, are rounded by adding 2^14, because the last bit of a float of this size has the
+ * value 2^-9. */
 TUTTI_DEVICE uint8_t tutti_moe_to_e4m3(float x)
 {
     const uint32_t bits = tutti_moe_bits(x), magnitude = bits & 0x7fffffff;
@@ -348,7 +350,7 @@ TUTTI_DEVICE uint8_t *tutti_moe_giving_at(const tutti_moe_view *v, uint32_t sour
 
 /* ---- dispatch -------------------------------------------------------------------------------- */
 
-/* Returns the value that thread 0 passed, in all threads of the block. */
+/* Broadcasts a value in the block: returns the argument of thread 0 in all threads. */
 TUTTI_DEVICE uint64_t tutti_moe_share(uint64_t mine)
 {
 #if defined(__CUDA_ARCH__)
@@ -501,9 +503,10 @@ TUTTI_DEVICE tutti_status tutti_moe_poll_result(const tutti_moe_view *v, uint32_
                              TUTTI_AT_LEAST, (uint64_t)v->run << 32, NULL);
 }
 
-/* Every block must call it before it returns, with its status `st`. Returns `st`, or the error of
- * the wait. If `st` is TUTTI_OK, waits for local completion of all puts, so that their sources are
- * reusable. If it is TUTTI_ERR_INVALID (invalid routing), waits for their remote completion. */
+/* Ends a block's part of the run; each block must call it last, with its status `st`. Returns `st`,
+ * or the error of the wait. If `st` is TUTTI_OK, waits for local completion of all puts, so that
+ * their sources are reusable. If `st` is TUTTI_ERR_INVALID (invalid routing), waits for remote
+ * completion of all puts. */
 TUTTI_DEVICE tutti_status tutti_moe_close(const tutti_moe_view *v, tutti_status st)
 {
     const int flawed = st == TUTTI_ERR_INVALID;

@@ -1,30 +1,30 @@
 /* Tutti, one-sided communication: windows into the memory of other ranks.
  *
  * A window is memory that each rank of a communicator exposes. Any rank can put data into it, get
- * data from it, update words atomically, and send signals: updates of 64-bit words on which the
- * owner waits. The owner makes no calls for a transfer. Its progress thread performs the operations
- * that the transport does not support.
+ * data from it, update words atomically, and send signals: updates of 64-bit words that the owner
+ * waits for. The owner makes no calls for a transfer. If the transport does not support an
+ * operation, the owner's progress thread executes it.
  *
  *     create -> put, get, signal, wait, atomic, fence, quiet ... -> free
  *
  * Ordering from one rank to another, on all transports:
- *  - Puts are unordered. At local completion the source buffer is reusable; at remote completion
- *    the data is in the window. tutti_window_quiet waits for remote completion.
+ *  - Puts are unordered. After local completion the source buffer is reusable; after remote
+ *    completion the data is in the window. tutti_window_quiet waits for remote completion.
  *  - Put with a signal: when the target observes the value of the signal (tutti_window_wait or
  *    _test, or an acquire load), all bytes of that put are visible. A put of 0 bytes also signals.
  *  - tutti_window_fence orders earlier puts and atomics to a rank before later signals, gets and
  *    atomics: a signal becomes visible after their data, and a get or atomic reads their data. The
  *    data of later puts is not ordered.
- *  - Without a fence or tutti_window_quiet, a get or atomic may return old data, because earlier
- *    puts may still be in flight.
+ *  - Without a fence or tutti_window_quiet before it, a get or atomic may return old data, because
+ *    earlier puts may still be in flight.
  *
  * Blocking and non-blocking. Without tutti_rma.counter a put or get returns at local completion.
  * With a counter it is non-blocking: it returns at once, and 1 is added to the counter at local
- * completion. Data that the transport cannot accept yet is queued per target rank, up to 1,024 puts
- * and 4 MiB of copies of short sources. A slow target therefore delays only puts to itself: a
- * non-blocking put waits (or, with no_wait, returns TUTTI_PENDING) only if the queue of its target
- * is full. Fences, signals and quiets include queued puts. A non-blocking get waits until the
- * transport accepts it.
+ * completion. Puts that the transport cannot accept yet are queued per target rank. A queue holds
+ * up to 1,024 puts, and copies of short sources up to 4 MiB. A non-blocking put waits (with
+ * no_wait: returns TUTTI_PENDING) only if the queue of its target is full, so a slow target delays
+ * only puts to itself. Fences, signals and quiets also apply to queued puts. A non-blocking get
+ * waits until the transport accepts it.
  *
  * Offsets and sizes are in bytes. `rank` is a rank of the window's communicator, which may be the
  * calling rank. An access outside that rank's window, or to a freed window, returns
@@ -36,9 +36,9 @@
  * update concurrently must be updated with atomics or signals. Not usable in a forked child.
  *
  * Deadlines: calls that wait return TUTTI_ERR_TIMEOUT after `timeout_ms` (0: the communicator's
- * timeout; negative: none). The window stays usable, and the operation continues: the buffers of a
- * put or get are reusable after tutti_window_quiet has returned TUTTI_OK, or after the window has
- * been freed. A put that timed out may have written part of its data. Its counter is not changed.
+ * timeout; negative: none). The window stays usable, and the operation continues: its buffers must
+ * stay valid until tutti_window_quiet returns TUTTI_OK, or until the window is freed. A put that
+ * timed out may have written part of its data, and does not change its counter.
  *
  * Sources: OpenSHMEM 1.5, sections 9.5 to 9.12 (put with signal, fence, quiet); MPI-4.0, chapter 12
  * (windows); NCCLX (arXiv 2510.20171, section 5.2). Details: docs/one-sided.md. */
@@ -54,36 +54,37 @@ extern "C" {
 /* Handle of a window. After tutti_window_free, calls with it return TUTTI_ERR_INVALID. */
 typedef struct tutti_window tutti_window;
 
-#define TUTTI_ALL_RANKS (-1)        /* for fence and quiet */
+#define TUTTI_ALL_RANKS (-1)        /* `rank` of fence and quiet: all ranks */
 
 /* ---- windows --------------------------------------------------------------------------------- */
 
 /* Exposes mem[bytes] of this rank. Collective; sizes may differ between ranks and may be 0.
  * mem NULL: the library allocates zeroed, page-aligned memory, which ranks on this host can map
  * (tutti_window_pointer). Otherwise the caller owns mem, which must stay valid until the window is
- * freed; signals and atomics require that mem is 8-byte aligned. On return the window is usable on
- * all ranks. If the call fails on one rank, it fails on all. The caller owns *out and frees it with
- * tutti_window_free before the communicator is destroyed. The maximum is 1,024 windows per
- * process. */
+ * freed; signals and atomics require that mem is 8-byte aligned. When the call returns, the window
+ * is usable on all ranks. If the call fails on one rank, it fails on all. The caller owns *out and
+ * frees it with tutti_window_free before the communicator is destroyed. A process can have up to
+ * 1,024 windows. */
 TUTTI_API tutti_status tutti_window_create(tutti_comm *comm, void *mem, size_t bytes,
                                            tutti_window **out);
 
-/* Frees the window. Collective: returns when this rank's puts are complete and all ranks have
- * called it, at most after the communicator's timeout. Afterwards no rank accesses this rank's
- * memory. NULL is a no-op.
+/* Frees the window. Collective. Waits, up to the communicator's timeout, until this rank's puts are
+ * complete and all ranks have made the call. Afterwards no rank accesses this rank's memory. NULL
+ * is a no-op.
  * INVALID: a device still uses the window; it is not freed. After any other error it is freed.
- * ABORTED: an operation targeted a rank that had already freed its window. The communicator stays
- * usable unless it was aborted; after other errors it fails on all ranks. */
+ * ABORTED: an operation targeted a rank that had already freed its window, or the communicator was
+ * aborted. In the first case the communicator stays usable. After any other error it fails on all
+ * ranks. */
 TUTTI_API tutti_status tutti_window_free(tutti_window *window);
 
 /* Returns the address and size of this rank's memory; mem and bytes may be NULL. Local. */
 TUTTI_API tutti_status tutti_window_memory(tutti_window *window, void **mem, size_t *bytes);
 /* Returns the size of the window of `rank`, in bytes. Local. */
 TUTTI_API tutti_status tutti_window_bytes(tutti_window *window, int rank, size_t *bytes);
-/* Returns an address for loads and stores to the memory of `rank`. NULL: that memory is not mapped,
- * because the rank is on another host, or passed its own memory to tutti_window_create. The address
- * is valid until the window is freed. The call may connect to the rank. A store does not wake
- * waiting threads: call tutti_window_signal after it. */
+/* Sets *out to an address for loads and stores to the memory of `rank`, or to NULL if this memory
+ * is not mapped: the rank is on another host, or passed its own memory to tutti_window_create. The
+ * address is valid until the window is freed. The call may connect to the rank. Stores do not wake
+ * waiting threads: call tutti_window_signal after them. */
 TUTTI_API tutti_status tutti_window_pointer(tutti_window *window, int rank, void **out);
 
 /* ---- puts and gets --------------------------------------------------------------------------- */
@@ -97,32 +98,33 @@ typedef enum tutti_signal_op {
 /* Options of a put or get. Zero (or NULL) means default; set `size` to sizeof. */
 typedef struct tutti_rma {
     size_t size;
-    tutti_signal_op signal_op;  /* puts only: update of the signal word after the data */
+    tutti_signal_op signal_op;  /* puts only: how the signal word is updated, after the data has
+                                   arrived */
     uint64_t signal_value;
     size_t signal_offset;       /* a multiple of 8 */
-    tutti_window *signal_window;    /* window of the signal, of the same communicator; NULL:
+    tutti_window *signal_window;    /* window of the signal word, on the same communicator; NULL:
                                      * the window of the put */
-    uint64_t *counter;          /* non-NULL: the call is non-blocking, and 1 is added to the
-                                 * counter atomically at local completion, until which it must
-                                 * stay valid */
+    uint64_t *counter;          /* non-NULL: the call is non-blocking, and atomically adds 1 to the
+                                 * counter at local completion; the counter must stay valid until
+                                 * then */
     int64_t timeout_ms;
-    uint32_t no_wait;           /* puts with a counter only. If the queue of the target is full,
-                                 * 1: return TUTTI_PENDING, and send nothing; 0: wait for space */
+    uint32_t no_wait;           /* puts with a counter only; if the queue of the target is full: 1:
+                                 * return TUTTI_PENDING without sending; 0: wait for space */
     uint32_t pad;
 } tutti_rma;
 
 /* Puts src[bytes] into the window of `rank` at `offset`. A source of up to 32 KiB is reusable when
  * the call returns, a longer one at local completion. A blocking put waits until the transport has
- * accepted all data. "Blocking and non-blocking" above describes puts with a counter. */
+ * accepted all data. For puts with a counter see "Blocking and non-blocking" above. */
 TUTTI_API tutti_status tutti_window_put(tutti_window *window, int rank, size_t offset,
                                         const void *src, size_t bytes, const tutti_rma *rma);
 /* Gets dst[bytes] from the window of `rank` at `offset`. */
 TUTTI_API tutti_status tutti_window_get(tutti_window *window, int rank, size_t offset, void *dst,
                                         size_t bytes, const tutti_rma *rma);
 
-/* Puts `rows` rows of row_bytes. Rows begin every src_stride bytes in src and every stride bytes in
- * the window; both strides are at least row_bytes. This is one put, with one signal after all rows
- * and one local completion. */
+/* Puts `rows` rows of row_bytes bytes each. The distance between row starts is src_stride bytes in
+ * src and stride bytes in the window; both strides are at least row_bytes. All rows form one put,
+ * with one signal after the last row and one local completion. */
 typedef struct tutti_rows {
     size_t rows, row_bytes, src_stride, stride;
 } tutti_rows;
@@ -148,8 +150,8 @@ TUTTI_API tutti_status tutti_window_wait_counter(tutti_window *window, const uin
 /* ---- order ----------------------------------------------------------------------------------- */
 
 /* Orders earlier puts and atomics of this process to `rank` (or TUTTI_ALL_RANKS) before its later
- * signals, gets and atomics to it. Takes constant time and never waits; a later get or atomic may
- * wait for the earlier puts. A fence for one rank does not affect others. */
+ * signals, gets and atomics to it. Takes constant time and never waits, but a later get or atomic
+ * may wait for the earlier puts. Transfers to other ranks are not affected. */
 TUTTI_API tutti_status tutti_window_fence(tutti_window *window, int rank);
 /* Waits for remote completion of all earlier puts, gets and atomics of this process to `rank`, or
  * with TUTTI_ALL_RANKS to all ranks of the communicator. Does not wait for operations that other
@@ -158,7 +160,7 @@ TUTTI_API tutti_status tutti_window_quiet(tutti_window *window, int rank, int64_
 
 /* ---- signals --------------------------------------------------------------------------------- */
 
-/* Signals without data, like a put of 0 bytes with a signal. */
+/* Sends a signal without data: the same as a put of 0 bytes with a signal. */
 TUTTI_API tutti_status tutti_window_signal(tutti_window *window, int rank, size_t offset,
                                            tutti_signal_op op, uint64_t value);
 
@@ -169,10 +171,11 @@ typedef enum tutti_compare {
 } tutti_compare;
 
 /* Waits until the word at `offset` of this rank's own window satisfies the comparison. *seen
- * receives its value; seen may be NULL. Data that was put before the signal is then visible.
- * PEER_LOST: a rank failed, or all other ranks have called tutti_window_free and this rank never
- * signalled its own window. The failure of a rank without a connection to this one is detected only
- * at the deadline. */
+ * receives the value of the word; seen may be NULL. Data that was put before the signal is then
+ * visible.
+ * PEER_LOST: a rank failed, or all other ranks have called tutti_window_free and this
+ * rank never signalled its own window, so that no signal can arrive. The failure of a rank without
+ * a connection to this one is detected only at the deadline. */
 TUTTI_API tutti_status tutti_window_wait(tutti_window *window, size_t offset, tutti_compare compare,
                                          uint64_t value, int64_t timeout_ms, uint64_t *seen);
 /* Like tutti_window_wait, for any of the words at offsets[n], n >= 1. *index receives the lowest
@@ -180,10 +183,9 @@ TUTTI_API tutti_status tutti_window_wait(tutti_window *window, size_t offset, tu
 TUTTI_API tutti_status tutti_window_wait_any(tutti_window *window, const size_t *offsets, size_t n,
                                              tutti_compare compare, uint64_t value,
                                              int64_t timeout_ms, size_t *index, uint64_t *seen);
-/* Waits until is_there(arg) returns nonzero. is_there reads words of this rank's windows with
- * acquire loads. It is called again whenever a put, signal or atomic may have arrived. Until this
- * call returns, any thread that makes progress may call is_there, which must be short and must not
- * call Tutti. */
+/* Waits until the predicate is_there(arg) returns nonzero. The predicate reads words of this rank's
+ * windows with acquire loads. It is called whenever a put, signal or atomic may have arrived, by
+ * any thread that makes progress. It must be short and must not call Tutti. */
 TUTTI_API tutti_status tutti_window_wait_until(tutti_window *window,
                                                int (*is_there)(const void *arg), const void *arg,
                                                int64_t timeout_ms);
@@ -202,10 +204,10 @@ typedef enum tutti_atomic_op {
 } tutti_atomic_op;
 
 /* Updates the word of `bytes` (4 or 8) at `offset` (a multiple of `bytes`) in the window of `rank`.
- * old non-NULL: waits, and *old receives the previous value. old NULL: does not wait, and the
- * update is complete after tutti_window_quiet. With 4 bytes, the low halves of operand, compare and
- * *old are used. Atomic with respect to all atomics and ADD signals of the same width on that word,
- * and to atomic CPU instructions of its owner or through tutti_window_pointer. */
+ * old non-NULL: waits, and *old receives the previous value. old NULL: does not wait; the update is
+ * complete after tutti_window_quiet. With 4 bytes, the low halves of operand, compare and *old are
+ * used. The update is atomic with respect to all atomics and ADD signals of the same width on that
+ * word, and to atomic CPU instructions on it, by its owner or through tutti_window_pointer. */
 TUTTI_API tutti_status tutti_window_atomic(tutti_window *window, int rank, size_t offset,
                                            size_t bytes, tutti_atomic_op op, uint64_t operand,
                                            uint64_t compare, uint64_t *old);
