@@ -97,7 +97,8 @@ static void check(struct argp_state *state, struct options *o)
     if (o->described && o->distance == TT_NEAR_SELF)
         argp_error(state, "missing option: --described needs --distance");
     if (o->distance != TT_NEAR_SELF && o->bound)
-        argp_error(state, "conflicting options: --distance sets, and so excludes, --lanes, --segment, --window and --outstanding");
+        argp_error(state, "conflicting options: --distance excludes --lanes, --segment, --window "
+                          "and --outstanding");
     if (o->distance != TT_NEAR_SELF)
         take_limits(o);
     if (c->limits.window & (c->limits.window - 1))

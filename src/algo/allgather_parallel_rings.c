@@ -105,7 +105,8 @@ static struct tt_cost linear_cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_allgather_parallel_rings_linear = {
-    .name = "allgather_parallel_rings_linear", .summary = "parallel rings; within hosts each to all others",
+    .name = "allgather_parallel_rings_linear", .summary =
+        "parallel rings between hosts, direct exchange within hosts",
     .needs = "fewer than 2^29 rounds",
     .kind = TT_ALLGATHER, .fits = fits, .nrounds = linear_nrounds, .round = linear_round,
     .work_bytes = tt_work_none, .npeers = npeers, .cost = linear_cost,
@@ -128,7 +129,7 @@ static struct tt_cost doubling_cost(const struct tt_coll *c)
 
 const struct tt_algo tt_algo_allgather_parallel_rings_doubling = {
     .name = "allgather_parallel_rings_doubling",
-    .summary = "parallel rings; within hosts binomial trees, near ones first",
+    .summary = "parallel rings between hosts, binomial trees within hosts (near ranks first)",
     .needs = "fewer than 2^29 rounds",
     .kind = TT_ALLGATHER, .fits = fits, .nrounds = doubling_nrounds, .round = doubling_round,
     .work_bytes = tt_work_none, .npeers = npeers, .cost = doubling_cost,
@@ -151,7 +152,7 @@ static struct tt_cost halving_cost(const struct tt_coll *c)
 
 const struct tt_algo tt_algo_allgather_parallel_rings_halving = {
     .name = "allgather_parallel_rings_halving",
-    .summary = "parallel rings; within hosts binomial trees, far ones first",
+    .summary = "parallel rings between hosts, binomial trees within hosts (far ranks first)",
     .needs = "fewer than 2^29 rounds",
     .kind = TT_ALLGATHER, .fits = fits, .nrounds = halving_nrounds, .round = halving_round,
     .work_bytes = tt_work_none, .npeers = npeers, .cost = halving_cost,
@@ -174,7 +175,7 @@ static struct tt_cost knomial_cost(const struct tt_coll *c)
 
 const struct tt_algo tt_algo_allgather_parallel_rings_knomial = {
     .name = "allgather_parallel_rings_knomial",
-    .summary = "parallel rings; within hosts trees of four branches",
+    .summary = "parallel rings between hosts, 4-ary trees within hosts",
     .needs = "fewer than 2^29 rounds",
     .kind = TT_ALLGATHER, .fits = fits, .nrounds = knomial_nrounds, .round = knomial_round,
     .work_bytes = tt_work_none, .npeers = npeers, .cost = knomial_cost,
@@ -196,7 +197,8 @@ static struct tt_cost sockets_cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_allgather_parallel_rings_sockets = {
-    .name = "allgather_parallel_rings_sockets", .summary = "parallel rings; between sockets each block once",
+    .name = "allgather_parallel_rings_sockets", .summary =
+        "parallel rings; each block crosses the link between sockets once",
     .needs = "fewer than 2^29 rounds",
     .kind = TT_ALLGATHER, .fits = fits, .nrounds = sockets_nrounds, .round = sockets_round,
     .work_bytes = tt_work_none, .npeers = npeers, .cost = sockets_cost,

@@ -130,7 +130,7 @@ static bool fits(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_allreduce_ftar = {
-    .name = "allreduce_ftar", .summary = "long vectors over shared links: bounded data in flight",
+    .name = "allreduce_ftar", .summary = "long vectors over shared links; limits data in flight",
     .needs = "fewer than 2^31 pieces",
     .kind = TT_ALLREDUCE, .fits = fits, .nrounds = nrounds, .round = round_k,
     .work_bytes = tt_work_none, .npeers = tt_npeers_two, .cost = cost, .bounded = true,

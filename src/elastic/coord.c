@@ -27,7 +27,7 @@ static const struct tt_state_change changes[] = {
 };
 const struct tt_states tt_coord_member_states = {
     .name = "members",
-    .of = "a member, as the coordinator has it",
+    .of = "a member; states in the coordinator",
     .states = states,
     .nstates = TT_COORD_STATES,
     .changes = changes,

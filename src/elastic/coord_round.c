@@ -23,8 +23,10 @@ static const struct tt_state_change changes[] = {
     { TT_COORD_ROUND_NONE, TT_COORD_ROUND_UNSURE,
       "a new coordinator starts after a failure, and this is the next "
       "round" },
-    { TT_COORD_ROUND_UNSURE, TT_COORD_ROUND_OPEN, "no member that reconnected has received a result of it" },
-    { TT_COORD_ROUND_UNSURE, TT_COORD_ROUND_DECIDED, "a member that reconnected has received the result SAME" },
+    { TT_COORD_ROUND_UNSURE, TT_COORD_ROUND_OPEN,
+      "no member that has reconnected received a result of the round" },
+    { TT_COORD_ROUND_UNSURE, TT_COORD_ROUND_DECIDED,
+      "a member that has reconnected received the result SAME" },
     { TT_COORD_ROUND_OPEN, TT_COORD_ROUND_PROPOSED, "all members call an epoch that admits newcomers" },
     { TT_COORD_ROUND_PROPOSED, TT_COORD_ROUND_OPEN,
       "the proposal fails: a member was lost, was not reached, or "
@@ -34,7 +36,7 @@ static const struct tt_state_change changes[] = {
 };
 const struct tt_states tt_coord_round_states = {
     .name = "rounds",
-    .of = "a round, as the coordinator has it",
+    .of = "a round; states in the coordinator",
     .states = states,
     .nstates = TT_COORD_ROUND_STATES,
     .changes = changes,

@@ -21,7 +21,7 @@ static const struct tt_state_change changes[] = {
 };
 const struct tt_states tt_coord_sync_states = {
     .name = "syncs",
-    .of = "a sync of one scope, as the coordinator has it",
+    .of = "a sync of one scope; states in the coordinator",
     .states = states,
     .nstates = TT_COORD_SYNC_STATES,
     .changes = changes,

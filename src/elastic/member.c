@@ -400,7 +400,7 @@ static void on_welcome(struct tt_member *m, const struct tt_elmsg *msg)
             tt_member_end(m, TUTTI_OK, "this member left the run");
         else
             tt_member_end(m, TUTTI_ERR_ABORTED,
-                          "the coordinator no longer has this member: it was disconnected for "
+                          "the coordinator has removed this member, which was disconnected for "
                           "too long");
         return;
     }

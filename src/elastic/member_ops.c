@@ -14,7 +14,9 @@ static const struct tt_state_change changes[] = {
     { TT_OP_NONE, TT_OP_PENDING, "it begins" },
     { TT_OP_PENDING, TT_OP_NONE, "it could not be started" },
     { TT_OP_PENDING, TT_OP_COMPLETE, "this member's part of it is complete" },
-    { TT_OP_PENDING, TT_OP_SETTLED, "it is small, and its result has arrived, from its own part or by a verdict" },
+    { TT_OP_PENDING, TT_OP_SETTLED,
+      "it is a small operation, and this member has its result, from its own part or from a "
+      "verdict" },
     { TT_OP_COMPLETE, TT_OP_FINAL, "it is complete on all members" },
     { TT_OP_SETTLED, TT_OP_FINAL, "it is complete on all members, because the next one is complete on this member" },
     { TT_OP_PENDING, TT_OP_RESTORED, "it is pending when a member is lost, and the verdict is on an earlier one" },
@@ -22,7 +24,7 @@ static const struct tt_state_change changes[] = {
 };
 const struct tt_states tt_op_states = {
     .name = "operations",
-    .of = "an operation, as a member has it",
+    .of = "an operation; states in a member",
     .states = states,
     .nstates = TT_OP_STATES,
     .changes = changes,

@@ -83,12 +83,13 @@ static tutti_status add_region(struct tt_landing_pool *p, uint64_t bytes, bool o
     if (own) {
         o = calloc(1, sizeof *o);
         if (!o)
-            return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the record of a landing region");
+            return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a receive region");
         o->bytes = bytes;
         o->mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (o->mem == MAP_FAILED) {
             free(o);
-            return tt_fail(TUTTI_ERR_NOMEM, "out of address space for %llu bytes of landing memory",
+            return tt_fail(TUTTI_ERR_NOMEM, "out of address space for %llu bytes of receive "
+                                            "regions",
                            (unsigned long long)bytes);
         }
     }

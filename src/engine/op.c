@@ -109,8 +109,8 @@ static void fail_neighbours(const struct tt_op *op, const struct tt_region *r)
         for (const struct tt_op *other = c->active; c != op->context && other; other = other->next)
             if (mapped_target(other) == r && share_a_page(op, other)) {
                 tt_context_fail_here(c, TUTTI_ERR_ABORTED,
-                                     "an operation of another communicator that receives into the same memory page "
-                                     "failed",
+                                     "the operation of another communicator failed, which "
+                                     "receives into the same memory page",
                                      true);
                 break;
             }

@@ -266,7 +266,7 @@ static tutti_status then(void *arg, struct tt_op_conf *conf)
     if (most == 0)
         return TUTTI_OK;
     if (!list_stretches(x, most))
-        return tt_fail(TUTTI_ERR_NOMEM, CALL ": out of memory for lists of stretches");
+        return tt_fail(TUTTI_ERR_NOMEM, CALL ": out of memory for lists of ranges");
     exchange_stretches(x, conf);
     conf->src = x->what.sendbuff;
     conf->dst = place_buffers(x);

@@ -71,8 +71,8 @@ static tutti_status check_partial(const tutti_elastic *op, const char *name)
         return op->withholds ? tt_fail(TUTTI_ERR_INVALID, "%s: op.withholds requires op.mode TUTTI_PARTIAL", name) : TUTTI_OK;
     if (op->error_feedback)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: op.error_feedback cannot be combined with TUTTI_PARTIAL: a "
-                       "withholding member would contribute its kept error",
+                       "%s: op.error_feedback cannot be combined with TUTTI_PARTIAL: a member "
+                       "that withholds its input would still contribute its stored error",
                        name);
     if (op->coll != TUTTI_ALLREDUCE || (op->op != TUTTI_SUM && op->op != TUTTI_AVG))
         return tt_fail(TUTTI_ERR_INVALID, "%s: TUTTI_PARTIAL requires an allreduce with sum or avg, not %s%s%s", name,

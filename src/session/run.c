@@ -257,7 +257,7 @@ void tt_run_act(void *context, const struct tt_member_act *act)
         tt_link_send(run, act->data, act->bytes);
         return;
     case TT_MEMBER_ACT_SEND_PEER: /* operations go by tt_member_complete_alone */
-        tt_assert(!"members say this in their all-reduces");
+        tt_assert(!"members include this word in their allreduces");
         return;
     case TT_MEMBER_ACT_REACH:
         tt_peers_reach(run, tt_now_ns());

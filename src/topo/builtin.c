@@ -25,7 +25,8 @@ static const struct built_in built_ins[] = {
       "{ \"name\": \"uniform\",\n"
       "  \"links\": { \"rack\": { \"latency_ns\": 1000, \"gbit_s\": 100 } },\n"
       "  \"machine\": { \"hosts_per_rack\": 131072 } }\n" },
-    { "two-sockets", "one host with four ranks, 0-1 and 2-3 joined directly, their two sockets by one link",
+    { "two-sockets",
+      "one host with four ranks on two sockets: 0 and 1, 2 and 3; one link between the sockets",
       "{ \"name\": \"two-sockets\", \"node\": \"sockets\",\n"
       "  \"machine\": { \"ranks_per_host\": 4, \"sockets_per_host\": 2 } }\n" },
 };

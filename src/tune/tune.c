@@ -421,7 +421,7 @@ static void walk_all(const struct tt_tune_conf *conf, const struct tt_coll *of_c
     if (race.best)
         r->chosen = (uint32_t)(race.best - r->candidate);
     else
-        r->why_model = "no candidate could be walked";
+        r->why_model = "no candidate could be estimated";
 }
 
 static void race_all(const struct tt_tune_conf *conf, const struct tt_coll *of_class, const struct tt_coll *like,

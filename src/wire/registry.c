@@ -397,8 +397,9 @@ static void watch_lost(void)
     registry.counts.invalidated += tt_regcache_invalidate(&registry.cache, NULL, 0, UINT64_MAX);
     pthread_cond_signal(&registry.work);
     unlock();
-    tt_log(TT_LOG_WARN, "from now on, registrations are kept only for memory of tutti_mem_register: the program has "
-                        "closed the userfaultfd descriptor that detects changes");
+    tt_log(TT_LOG_WARN, "from now on, only registrations of tutti_mem_register are kept: the "
+                        "program has closed the userfaultfd descriptor that detects changes of "
+                        "memory");
 }
 
 /* Reads what the kernel tells, so that who changes watched memory goes on. */
@@ -564,7 +565,7 @@ static void start_watch(void)
         watches = false;
     }
     if (!watches)
-        tt_log(TT_LOG_INFO, "registrations are kept only for memory of tutti_mem_register: %s", why);
+        tt_log(TT_LOG_INFO, "only registrations of tutti_mem_register are kept: %s", why);
     lock();
     registry.works = works;
     registry.watches = watches;

@@ -231,14 +231,14 @@ tutti_status tt_shm_withdraw(struct tt_region *region, uint64_t offset, uint64_t
         s->private = calloc(s->seg.bytes / page / 64 + 1, sizeof *s->private);
     if (!s->private)
         return tt_fail(TUTTI_ERR_NOMEM,
-                       "shm: out of memory for the withdrawal of %llu bytes from peers",
+                       "shm: out of memory for the revocation of %llu bytes that peers have mapped",
                        (unsigned long long)bytes);
     for (size_t from = offset / page, to; from < end; from = to) {
         to = from + 1;
         while (to < end && is_private(s, to) == is_private(s, from))
             to++;
         if (!is_private(s, from) && !take_pages(s, from, to - from, page))
-            return tt_fail_errno(errno, "shm: cannot withdraw %zu bytes from peers", (to - from) * page);
+            return tt_fail_errno(errno, "shm: cannot revoke %zu bytes that peers have mapped", (to - from) * page);
     }
     return TUTTI_OK;
 }
