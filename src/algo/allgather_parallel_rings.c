@@ -105,8 +105,8 @@ static struct tt_cost linear_cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_allgather_parallel_rings_linear = {
-    .name = "allgather_parallel_rings_linear", .summary =
-        "parallel rings between hosts, direct exchange within hosts",
+    .name = "allgather_parallel_rings_linear",
+    .summary = "parallel rings between hosts, direct exchange within hosts",
     .needs = "fewer than 2^29 rounds",
     .kind = TT_ALLGATHER, .fits = fits, .nrounds = linear_nrounds, .round = linear_round,
     .work_bytes = tt_work_none, .npeers = npeers, .cost = linear_cost,
@@ -197,8 +197,8 @@ static struct tt_cost sockets_cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_allgather_parallel_rings_sockets = {
-    .name = "allgather_parallel_rings_sockets", .summary =
-        "parallel rings; each block crosses the link between sockets once",
+    .name = "allgather_parallel_rings_sockets",
+    .summary = "parallel rings; each block crosses the link between sockets once",
     .needs = "fewer than 2^29 rounds",
     .kind = TT_ALLGATHER, .fits = fits, .nrounds = sockets_nrounds, .round = sockets_round,
     .work_bytes = tt_work_none, .npeers = npeers, .cost = sockets_cost,

@@ -82,8 +82,8 @@ static struct tt_cost cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_allreduce_rabenseifner = {
-    .name = "allreduce_rabenseifner", .summary =
-        "long vectors, few rounds; best with a power of two ranks",
+    .name = "allreduce_rabenseifner",
+    .summary = "long vectors, few rounds; best with a power of two ranks",
     .quantizes = TT_QUANTIZED_FEEDBACK,
     .kind = TT_ALLREDUCE, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
     .work_bytes = tt_work_none, .npeers = tt_npeers_tree, .cost = cost,
