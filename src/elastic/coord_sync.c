@@ -11,8 +11,7 @@ static const char *const states[] = {
 static const struct tt_state_change changes[] = {
     { TT_COORD_SYNC_NONE, TT_COORD_SYNC_OFFERED, "the first offer arrives" },
     { TT_COORD_SYNC_OFFERED, TT_COORD_SYNC_NONE,
-      "no member must receive, no state can be selected, the calls "
-      "mismatch, or a view is decided" },
+      "no member must receive, no state can win, the calls mismatch, or a view is decided" },
     { TT_COORD_SYNC_OFFERED, TT_COORD_SYNC_MOVING, "all offers have arrived, and some members must receive" },
     { TT_COORD_SYNC_MOVING, TT_COORD_SYNC_NONE,
       "all members have the state, one cannot receive it, or a view is "

@@ -15,8 +15,7 @@ static const struct tt_state_change changes[] = {
     { TT_OP_PENDING, TT_OP_NONE, "it could not be started" },
     { TT_OP_PENDING, TT_OP_COMPLETE, "this member's part of it is complete" },
     { TT_OP_PENDING, TT_OP_SETTLED,
-      "it is a small operation, and this member has its result, from its own part or from a "
-      "verdict" },
+      "it is small, and its result has arrived, computed here or with a verdict" },
     { TT_OP_COMPLETE, TT_OP_FINAL, "it is complete on all members" },
     { TT_OP_SETTLED, TT_OP_FINAL, "it is complete on all members, because the next one is complete on this member" },
     { TT_OP_PENDING, TT_OP_RESTORED, "it is pending when a member is lost, and the verdict is on an earlier one" },
