@@ -7,10 +7,11 @@
 #include "engine/perform.h"
 #include "engine/trouble.h"
 
-/* ---- messages that were started ---------------------------------------------------------------------- */
+/* ---- messages that were started -------------------------------------------------------------- */
 
-/* Messages with this tag that the peer has started and no receive has taken. */
-static uint32_t untaken(const struct tt_context *c, const struct tt_context_peer *cp, uint32_t tag)
+/* Returns the number of messages with this tag that the peer has started and no receive has
+ * taken. */
+static uint32_t count_untaken(const struct tt_context *c, const struct tt_context_peer *cp, uint32_t tag)
 {
     const struct tt_tag_counter *in = tt_context_counter_find(cp, tag, true), *out;
 
@@ -20,8 +21,9 @@ static uint32_t untaken(const struct tt_context *c, const struct tt_context_peer
     return out && (int32_t)(out->next - (in ? in->next : 0)) > 0;
 }
 
-/* Messages of a tag are started in the order of their numbers: all up to this one are. */
-static tutti_status note_started(struct tt_context_peer *cp, uint64_t opseq)
+/* Messages of a tag are started in numerical order; therefore all messages up to this one were
+ * started. */
+static tutti_status record_started(struct tt_context_peer *cp, uint64_t opseq)
 {
     struct tt_tag_counter *t = tt_context_counter(cp, (uint32_t)(opseq >> 32), true);
     int32_t n;
@@ -34,7 +36,8 @@ static tutti_status note_started(struct tt_context_peer *cp, uint64_t opseq)
     return TUTTI_OK;
 }
 
-/* Of the ranks with a message of this tag, the first one after that of the last match: so each one gets its turn. */
+/* Returns the first rank after the source of the last match that has a message of this tag
+ * (round robin). */
 static struct tt_context_peer *next_source(struct tt_context *c, uint32_t tag)
 {
     struct tt_context_peer *best = NULL, *cp;
@@ -44,7 +47,7 @@ static struct tt_context_peer *next_source(struct tt_context *c, uint32_t tag)
         const uint32_t index = tt_context_index_of(c, cp);
         uint32_t far;
 
-        if (index == UINT32_MAX || !untaken(c, cp, tag))
+        if (index == UINT32_MAX || !count_untaken(c, cp, tag))
             continue;
         far = index >= c->next_source ? index - c->next_source : index + c->nranks - c->next_source;
         if (far < best_far) {
@@ -55,9 +58,9 @@ static struct tt_context_peer *next_source(struct tt_context *c, uint32_t tag)
     return best;
 }
 
-/* ---- matching ---------------------------------------------------------------------------------------- */
+/* ---- matching -------------------------------------------------------------------------------- */
 
-/* The oldest unmatched receive with this tag; NULL: none. */
+/* Returns the oldest unmatched receive with this tag, or NULL. */
 static struct tt_op *oldest_unmatched(const struct tt_context *c, uint32_t tag)
 {
     struct tt_op *op = c->nunmatched ? c->active : NULL;
@@ -80,13 +83,13 @@ void tt_any_match(struct tt_context *c, uint32_t tag, struct tt_context_peer *fr
         struct tt_context_peer *cp = from;
         uint32_t index;
 
-        if (!tt_op_is_from_any(op)) {       /* none from any rank is before it now */
+        if (!tt_op_is_from_any(op)) {       /* no receive from any rank precedes it now */
             tt_op_matched(op, op->conf.coll.root);
             continue;
         }
         if (!cp)
             cp = next_source(c, tag);
-        else if (!untaken(c, cp, tag))
+        else if (!count_untaken(c, cp, tag))
             cp = NULL;
         if (!cp)
             return;
@@ -98,19 +101,20 @@ void tt_any_match(struct tt_context *c, uint32_t tag, struct tt_context_peer *fr
 
 tutti_status tt_any_started(struct tt_context *c, struct tt_context_peer *cp, uint64_t opseq)
 {
-    const tutti_status st = note_started(cp, opseq);
+    const tutti_status st = record_started(cp, opseq);
 
     if (!st)
         tt_any_match(c, (uint32_t)(opseq >> 32), cp);
     return st;
 }
 
-/* ---- announcements ----------------------------------------------------------------------------------- */
+/* ---- announcements --------------------------------------------------------------------------- */
 
-/* Whether the receiver of a send has opened a flow for it, and so knows of it. */
+/* Returns whether the receiver of a send has opened a flow for it. If so, no announcement is
+ * needed. */
 static bool is_opened(const struct tt_op *send) { return send->exec.npeers && send->flow[0].cp && send->flow[0].ready; }
 
-static struct tt_context_peer *peer_of(const struct tt_op *send)
+static struct tt_context_peer *receiver_of(const struct tt_op *send)
 {
     const struct tt_context *c = send->context;
 
@@ -122,12 +126,12 @@ static bool send_started(struct tt_op *op)
     struct tt_flow *f = op->exec.npeers ? tt_op_flow(op, 0) : NULL;
 
     if (!f || f->cp->peer->state != TT_PEER_UP)
-        return true;            /* nobody is there to know it */
+        return true;            /* no connected peer to notify */
     return tt_op_send_cell(op, f, TT_CELL_STARTED, 0, NULL, 0);
 }
 
-/* Op waits, and is announced now or by tt_any_send_due. */
-static void announce(struct tt_op *op)
+/* Announces the waiting send now. If the mailbox is full, tt_any_send_due retries. */
+static void send_announce(struct tt_op *op)
 {
     op->unannounced = !is_opened(op) && !send_started(op);
     op->context->engine->any_due |= op->unannounced;
@@ -140,10 +144,10 @@ static bool is_send_to(const struct tt_op *op, uint32_t index)
 
 void tt_any_announce(struct tt_op *send)
 {
-    const struct tt_context_peer *cp = peer_of(send);
+    const struct tt_context_peer *cp = receiver_of(send);
 
     if (cp && cp->receives_any && !send->oneself)
-        announce(send);
+        send_announce(send);
 }
 
 void tt_any_peer_receives(struct tt_context *c, struct tt_context_peer *cp)
@@ -155,7 +159,7 @@ void tt_any_peer_receives(struct tt_context *c, struct tt_context_peer *cp)
     cp->receives_any = true;
     for (struct tt_op *op = c->active; op; op = op->next)
         if (is_send_to(op, index))
-            announce(op);
+            send_announce(op);
 }
 
 /* Notifies the connected ranks that this one receives from any rank. */
@@ -166,10 +170,10 @@ static void send_receives_any(struct tt_context *c)
         struct tt_context_peer *cp = p && p->state == TT_PEER_UP ? tt_context_peer_of(c, p->rank) : NULL;
         struct tt_cell cell = { .context = c->id };
 
-        if (!cp || cp->told_any)
+        if (!cp || cp->receives_any_sent)
             continue;
-        cp->told_any = tt_mail_send(&p->mail, &cell, TT_CELL_RECEIVES_ANY, 0, NULL, 0);
-        c->engine->any_due |= !cp->told_any;
+        cp->receives_any_sent = tt_mail_send(&p->mail, &cell, TT_CELL_RECEIVES_ANY, 0, NULL, 0);
+        c->engine->any_due |= !cp->receives_any_sent;
     }
 }
 
@@ -186,7 +190,7 @@ tutti_status tt_any_begin(struct tt_context *c)
             const struct tt_early *m = &cp->early[__builtin_ctzll(left)];
 
             if (m->desc.kind == TT_SEND)
-                st = note_started(cp, m->opseq);
+                st = record_started(cp, m->opseq);
         }
     if (st)
         return st;
@@ -209,11 +213,11 @@ void tt_any_send_due(struct tt_engine *e)
             send_receives_any(c);
         for (struct tt_op *op = c->active; op; op = op->next)
             if (op->unannounced)
-                announce(op);
+                send_announce(op);
     }
 }
 
-/* ---- trouble ----------------------------------------------------------------------------------------- */
+/* ---- failures -------------------------------------------------------------------------------- */
 
 bool tt_any_is_deserted(const struct tt_op *op)
 {

@@ -1,7 +1,13 @@
-/* A packed card: how many bytes it has (16 bits), which whole card it is packed by (a byte; WHOLE: it is whole itself and follows; NEAR: by one that is
- * packed by a whole one, or is whole, and where that begins follows in 32 bits), then pairs of how many bytes are the same and how many differ, a byte
- * each, and those that differ, until all bytes are there. Or, with AGAIN in the second byte, how far before them in this very card they are, too, in a
- * byte: wires of one rank share its host and addresses. */
+/* Format of a packed card:
+ *   bytes   16 bits: size of the unpacked card
+ *   base    8 bits: index of the whole card it is a difference to; or
+ *           WHOLE: the card follows unpacked; or
+ *           NEAR: the base is another recent card, whose position follows in 32 bits
+ *   pairs   until all bytes are covered: number of equal bytes, number of different bytes (8 bits
+ *           each), then the different bytes
+ * With the flag AGAIN in its second byte, a pair refers to earlier bytes of the same card: 8
+ * bits with the distance follow instead of the bytes. This is frequent, since the wires of one
+ * rank share its host and addresses. */
 #include "engine/cards.h"
 
 #include <stdlib.h>
@@ -13,10 +19,11 @@
 #define WHOLE 255u
 #define NEAR 254u
 #define AGAIN 128u
-#define AGAIN_MIN 4u                /* a run that is shorter takes less as it is */
-#define FAR 255u                    /* how far before a run may be again, at most */
+/* minimum length of a back reference: shorter ones save nothing */
+#define AGAIN_MIN 4u
+#define FAR 255u                    /* maximum distance of a back reference */
 #define PACKED_MAX (HEAD + sizeof(uint32_t) + 3 * TT_ENGINE_CARD_BYTES)
-_Static_assert(TT_CARDS_WHOLE < NEAR, "whole cards are told from what else there is");
+_Static_assert(TT_CARDS_WHOLE < NEAR, "indices of whole cards differ from WHOLE and NEAR");
 
 tutti_status tt_cards_init(struct tt_cards *c, uint32_t nranks)
 {
@@ -32,8 +39,9 @@ void tt_cards_fini(struct tt_cards *c)
     *c = (struct tt_cards){ .end = 1 };
 }
 
-/* How many bytes from the first on are the same in both, or are not. */
-static uint32_t run(const uint8_t *a, const uint8_t *b, size_t most, int same)
+/* Returns the length of the common prefix (same = 1), or of the prefix that differs in every
+ * byte. */
+static uint32_t run_length(const uint8_t *a, const uint8_t *b, size_t most, int same)
 {
     uint32_t n = 0;
 
@@ -42,15 +50,16 @@ static uint32_t run(const uint8_t *a, const uint8_t *b, size_t most, int same)
     return n;
 }
 
-static size_t least(size_t a, size_t b)
+static size_t min_bytes(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-/* For each byte of card[bytes] how far before it AGAIN_MIN bytes were last that are as those from there on; 0: nowhere near. */
-static void find_again(const uint8_t *card, size_t bytes, uint8_t *back)
+/* Sets back[i] to the distance of the last earlier occurrence of the AGAIN_MIN bytes at card[i],
+ * or to 0 if there is none within FAR. */
+static void find_repeats(const uint8_t *card, size_t bytes, uint8_t *back)
 {
-    uint16_t last[256] = { 0 };     /* by hash, from 1 on */
+    uint16_t last[256] = { 0 };     /* by hash; position + 1 */
 
     memset(back, 0, bytes);
     for (size_t at = 0; at + AGAIN_MIN <= bytes; at++) {
@@ -65,22 +74,23 @@ static void find_again(const uint8_t *card, size_t bytes, uint8_t *back)
     }
 }
 
-/* Packs card[bytes], with what find_again found of it, by another, by[TT_ENGINE_CARD_BYTES], into out[PACKED_MAX]; returns how long that is. */
-static size_t pack(const uint8_t *card, size_t bytes, const uint8_t *back, const uint8_t *by, uint8_t *out)
+/* Packs card[bytes] as a difference to by[TT_ENGINE_CARD_BYTES] into out[PACKED_MAX]. back: from
+ * find_again. Returns the packed size. */
+static size_t card_pack(const uint8_t *card, size_t bytes, const uint8_t *back, const uint8_t *by, uint8_t *out)
 {
     size_t n = 0;
 
     for (size_t at = 0; at < bytes;) {
-        const uint32_t same = run(card + at, by + at, least(bytes - at, 255), 1);
+        const uint32_t same = run_length(card + at, by + at, min_bytes(bytes - at, 255), 1);
         uint32_t differ = 0, most;
 
         at += same;
-        most = run(card + at, by + at, least(bytes - at, AGAIN - 1), 0);
+        most = run_length(card + at, by + at, min_bytes(bytes - at, AGAIN - 1), 0);
         while (differ < most && !back[at + differ])
             differ++;
         out[n++] = (uint8_t)same;
         if (differ == 0 && most > 0) {
-            const uint32_t again = run(card + at, card + at - back[at], least(bytes - at, AGAIN - 1), 1);
+            const uint32_t again = run_length(card + at, card + at - back[at], min_bytes(bytes - at, AGAIN - 1), 1);
 
             out[n++] = (uint8_t)(AGAIN | again);
             out[n++] = back[at];
@@ -95,15 +105,15 @@ static size_t pack(const uint8_t *card, size_t bytes, const uint8_t *back, const
     return n;
 }
 
-/* What pack made of a card[bytes], in which there is what it was packed by. */
-static void unpack(const uint8_t *pair, uint8_t *card, size_t bytes)
+/* Unpacks into card[bytes], which must contain the base card. */
+static void card_unpack(const uint8_t *pair, uint8_t *card, size_t bytes)
 {
     for (size_t at = 0; at < bytes;) {
         const uint32_t n = pair[1] & (AGAIN - 1);
 
         at += pair[0];
         if (pair[1] & AGAIN) {
-            for (uint32_t i = 0; i < n; i++)        /* it may reach into itself */
+            for (uint32_t i = 0; i < n; i++)        /* source and target may overlap */
                 card[at + i] = card[at + i - pair[2]];
             pair += 3;
         } else {
@@ -114,7 +124,7 @@ static void unpack(const uint8_t *pair, uint8_t *card, size_t bytes)
     }
 }
 
-static tutti_status reserve(struct tt_cards *c, size_t more)
+static tutti_status cards_reserve(struct tt_cards *c, size_t more)
 {
     const uint64_t need = (uint64_t)c->end + more;
     const uint64_t cap = need > 2ull * c->cap ? need : 2ull * c->cap;
@@ -130,8 +140,8 @@ static tutti_status reserve(struct tt_cards *c, size_t more)
     return TUTTI_OK;
 }
 
-/* The card whose packed form begins there. */
-static size_t get_at(const struct tt_cards *c, uint32_t begin, uint8_t *card)
+/* Unpacks the card at this position. */
+static size_t card_get_at(const struct tt_cards *c, uint32_t begin, uint8_t *card)
 {
     const uint8_t *from = c->bytes + begin;
     const size_t bytes = from[0] | (size_t)from[1] << 8;
@@ -146,8 +156,8 @@ static size_t get_at(const struct tt_cards *c, uint32_t begin, uint8_t *card)
             memcpy(&by, pair, sizeof by);
             pair += sizeof by;
         }
-        get_at(c, by, card);
-        unpack(pair, card, bytes);
+        card_get_at(c, by, card);
+        card_unpack(pair, card, bytes);
     }
     memset(card + bytes, 0, TT_ENGINE_CARD_BYTES - bytes);
     return bytes;
@@ -163,12 +173,12 @@ tutti_status tt_cards_put(struct tt_cards *c, uint32_t rank, const void *card, s
 
     tt_assert(rank < c->nranks && bytes <= TT_ENGINE_CARD_BYTES);
     memcpy(best, card, bytes);
-    find_again(card, bytes, back);
+    find_repeats(card, bytes, back);
     for (uint32_t i = 0; i < c->nwhole; i++) {
         size_t m;
 
-        get_at(c, c->whole[i], by);
-        m = pack(card, bytes, back, by, packed);
+        card_get_at(c, c->whole[i], by);
+        m = card_pack(card, bytes, back, by, packed);
         if (m >= n)
             continue;
         n = m;
@@ -178,21 +188,22 @@ tutti_status tt_cards_put(struct tt_cards *c, uint32_t rank, const void *card, s
     if (c->near) {
         size_t m;
 
-        get_at(c, c->near, by);
+        card_get_at(c, c->near, by);
         memcpy(packed, &c->near, sizeof c->near);
-        m = sizeof c->near + pack(card, bytes, back, by, packed + sizeof c->near);
+        m = sizeof c->near + card_pack(card, bytes, back, by, packed + sizeof c->near);
         if (m < n) {
             n = m;
             which = NEAR;
             memcpy(best, packed, m);
         }
     }
-    if (2 * n > bytes && c->nwhole < TT_CARDS_WHOLE) {      /* little in common: others may have more with it */
+    /* little in common: keep it whole, as a base for similar cards */
+    if (2 * n > bytes && c->nwhole < TT_CARDS_WHOLE) {
         n = bytes;
         which = WHOLE;
         memcpy(best, card, bytes);
     }
-    st = reserve(c, HEAD + n);
+    st = cards_reserve(c, HEAD + n);
     if (st)
         return st;
     if (which == WHOLE && c->nwhole < TT_CARDS_WHOLE)
@@ -222,7 +233,7 @@ void tt_cards_settle(struct tt_cards *c)
 size_t tt_cards_get(const struct tt_cards *c, uint32_t rank, uint8_t *card)
 {
     if (c->at[rank])
-        return get_at(c, c->at[rank], card);
+        return card_get_at(c, c->at[rank], card);
     memset(card, 0, TT_ENGINE_CARD_BYTES);
     return 0;
 }

@@ -1,5 +1,6 @@
-/* The cards of all ranks, packed: cards of one job differ in few bytes, so each is kept as what it differs in from one of a few that are kept
- * whole, or from that of a rank just before it, which may be on the same host. What comes out is what went in. One thread at a time. */
+/* Compressed store of the cards of all ranks. The cards of one job differ in few bytes. Each is
+ * stored as a difference to another card: one of a few whole ones, or that of a preceding rank,
+ * which may be on the same host. Compression is lossless. One thread at a time. */
 #ifndef TT_ENGINE_CARDS_H
 #define TT_ENGINE_CARDS_H
 
@@ -12,23 +13,25 @@
 
 struct tt_cards {
     uint32_t nranks;
-    uint32_t *at;               /* [nranks] where its packed form begins, from 1 on; 0: there is none */
+    uint32_t *at;               /* [nranks] position of the packed card in `bytes`, from 1; 0:
+                                   none */
     uint8_t *bytes;             /* [cap], [1 .. end) used */
     uint32_t end, cap;
-    uint32_t whole[TT_CARDS_WHOLE], nwhole;     /* where cards that are whole begin, to pack others by */
-    uint32_t near;              /* where the newest begins that is packed by none such as this; 0: there is none */
+    uint32_t whole[TT_CARDS_WHOLE], nwhole;     /* positions of the whole cards */
+    uint32_t near;              /* position of the newest card whose base is not NEAR; 0: none */
 };
 
-/* Empty, for that many ranks. Ends with tt_cards_fini, also if it fails. */
+/* Initializes an empty store for nranks cards. Call tt_cards_fini afterwards, even on failure. */
 tutti_status tt_cards_init(struct tt_cards *c, uint32_t nranks);
 void tt_cards_fini(struct tt_cards *c);
-/* card[bytes], at most TT_ENGINE_CARD_BYTES, is that of `rank`, from now on. NOMEM (logged). */
+/* Stores card[bytes] as that of `rank`; bytes is at most TT_ENGINE_CARD_BYTES. NOMEM (logged). */
 tutti_status tt_cards_put(struct tt_cards *c, uint32_t rank, const void *card, size_t bytes);
-/* Gives back memory that was kept for more cards. */
+/* Frees the memory reserved for more cards. */
 void tt_cards_settle(struct tt_cards *c);
-/* The card of `rank` into card[TT_ENGINE_CARD_BYTES], zeros behind it; returns its bytes, 0 if there is none. */
+/* Copies the card of `rank` to card[TT_ENGINE_CARD_BYTES], padded with zeros. Returns its size,
+ * or 0 if there is none. */
 size_t tt_cards_get(const struct tt_cards *c, uint32_t rank, uint8_t *card);
-/* That the cards take, and how to find them. */
+/* Returns the memory used by the store, in bytes. */
 uint64_t tt_cards_bytes(const struct tt_cards *c);
 
 #endif

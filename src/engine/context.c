@@ -11,7 +11,7 @@
 #include "engine/progress.h"
 #include "engine/requests.h"
 
-#define STEP_NS 50000   /* between looks at whether who is inside has come out */
+#define STEP_NS 50000   /* polling interval while another thread is inside the context */
 
 struct tt_context *tt_context_find(struct tt_engine *e, uint32_t id)
 {
@@ -49,8 +49,8 @@ uint32_t tt_context_index_of(const struct tt_context *c, struct tt_context_peer 
     return cp->index;
 }
 
-/* Where that counter is in a table, or belongs. */
-static struct tt_tag_counter *place_of(struct tt_tag_counter *tags, uint32_t cap, uint32_t tag, bool is_recv)
+/* Returns the slot of this counter in a hash table: its own, or the free one where it belongs. */
+static struct tt_tag_counter *counter_slot(struct tt_tag_counter *tags, uint32_t cap, uint32_t tag, bool is_recv)
 {
     uint32_t i = (uint32_t)(((uint64_t)tag << 1 | is_recv) * 0x9e3779b97f4a7c15ull >> 32) & (cap - 1);
 
@@ -68,7 +68,7 @@ static bool grow_tags(struct tt_context_peer *cp)
         return false;
     for (uint32_t i = 0; i < cp->tags_cap; i++)
         if (cp->tags[i].used)
-            *place_of(more, cap, cp->tags[i].tag, cp->tags[i].is_recv) = cp->tags[i];
+            *counter_slot(more, cap, cp->tags[i].tag, cp->tags[i].is_recv) = cp->tags[i];
     free(cp->tags);
     cp->tags = more;
     cp->tags_cap = cap;
@@ -77,14 +77,14 @@ static bool grow_tags(struct tt_context_peer *cp)
 
 const struct tt_tag_counter *tt_context_counter_find(const struct tt_context_peer *cp, uint32_t tag, bool is_recv)
 {
-    const struct tt_tag_counter *t = cp->tags_cap ? place_of(cp->tags, cp->tags_cap, tag, is_recv) : NULL;
+    const struct tt_tag_counter *t = cp->tags_cap ? counter_slot(cp->tags, cp->tags_cap, tag, is_recv) : NULL;
 
     return t && t->used ? t : NULL;
 }
 
 struct tt_tag_counter *tt_context_counter(struct tt_context_peer *cp, uint32_t tag, bool is_recv)
 {
-    struct tt_tag_counter *t = cp->tags_cap ? place_of(cp->tags, cp->tags_cap, tag, is_recv) : NULL;
+    struct tt_tag_counter *t = cp->tags_cap ? counter_slot(cp->tags, cp->tags_cap, tag, is_recv) : NULL;
 
     if (t && t->used)
         return t;
@@ -93,14 +93,14 @@ struct tt_tag_counter *tt_context_counter(struct tt_context_peer *cp, uint32_t t
             tt_fail(TUTTI_ERR_NOMEM, "out of memory for the counters of tag %u", tag);
             return NULL;
         }
-        t = place_of(cp->tags, cp->tags_cap, tag, is_recv);
+        t = counter_slot(cp->tags, cp->tags_cap, tag, is_recv);
     }
     cp->ntags++;
     *t = (struct tt_tag_counter){ .tag = tag, .is_recv = is_recv, .used = true };
     return t;
 }
 
-/* ---- messages before their time ---------------------------------------------------------------------- */
+/* ---- unexpected messages --------------------------------------------------------------------- */
 
 tutti_status tt_early_keep(struct tt_context_peer *cp, const struct tt_mail *mail, bool claimed)
 {
@@ -112,7 +112,8 @@ tutti_status tt_early_keep(struct tt_context_peer *cp, const struct tt_mail *mai
                        cp->peer->rank);
     m = &cp->early[__builtin_ctzll(~cp->kept)];
     if (mail->bytes > m->payload_cap) {
-        uint8_t *more = realloc(m->payload, mail->bytes);   /* once per size: kept for the next message */
+        /* once per size; the buffer is kept for later messages */
+        uint8_t *more = realloc(m->payload, mail->bytes);
 
         if (!more)
             return tt_fail(TUTTI_ERR_NOMEM, "out of memory for an unexpected message of %u bytes", mail->bytes);
@@ -128,7 +129,7 @@ tutti_status tt_early_keep(struct tt_context_peer *cp, const struct tt_mail *mai
     m->type = mail->type;
     m->claimed = claimed;
     cp->kept |= 1ull << (m - cp->early);
-    cp->context->nkept++;
+    cp->context->nunexpected++;
     return TUTTI_OK;
 }
 
@@ -148,13 +149,13 @@ struct tt_early *tt_early_find(struct tt_context_peer *cp, uint32_t *at, uint64_
 void tt_early_drop(struct tt_context_peer *cp, struct tt_early *m)
 {
     cp->kept &= ~(1ull << (m - cp->early));
-    cp->context->nkept--;
+    cp->context->nunexpected--;
 }
 
 void tt_context_owe(struct tt_context *c, struct tt_context_peer *cp)
 {
-    cp->owed++;
-    if (cp->owed >= TT_EAGER_CREDIT / 2)
+    cp->credits_due++;
+    if (cp->credits_due >= TT_EAGER_CREDIT / 2)
         c->engine->credit_due = true;
 }
 
@@ -164,16 +165,16 @@ void tt_context_pay(struct tt_context *c, uint32_t least)
         struct tt_context_peer *cp = tt_sparse_get(&c->peers, p->rank);
         struct tt_cell cell = { .context = c->id };
 
-        if (!cp || cp->owed < least)
+        if (!cp || cp->credits_due < least)
             continue;
-        if (tt_mail_send(&p->mail, &cell, TT_CELL_CREDIT, (uint8_t)cp->owed, NULL, 0))
-            cp->owed = 0;
+        if (tt_mail_send(&p->mail, &cell, TT_CELL_CREDIT, (uint8_t)cp->credits_due, NULL, 0))
+            cp->credits_due = 0;
         else
             c->engine->credit_due = true;
     }
 }
 
-/* ---- open, close, fail ------------------------------------------------------------------------------------- */
+/* ---- open, close, fail ----------------------------------------------------------------------- */
 
 uint32_t tt_engine_new_context(struct tt_engine *e)
 {
@@ -278,7 +279,7 @@ void tt_context_set_operation(struct tt_context *c, enum tt_op_mode mode, uint32
     c->n = n;
 }
 
-/* ---- who is inside ---- */
+/* ---- threads inside a context ---------------------------------------------------------------- */
 
 void tt_context_guard(struct tt_context *c)
 {
@@ -291,7 +292,8 @@ tutti_status tt_context_enter(struct tt_context *c, const char *call)
 
     if (!(atomic_fetch_add(&c->inside, 1) & TT_CONTEXT_SEALED))
         return TUTTI_OK;
-    st = (tutti_status)atomic_load(&c->status);     /* while it is counted: who closes c waits for it */
+    /* read before leaving: tt_context_clear waits for this thread */
+    st = (tutti_status)atomic_load(&c->status);
     st =
         st ? tt_fail_again(st, c->why)
            : tt_fail(TUTTI_ERR_INVALID, "%s: a call that changes the communicator's view is already in progress", call);
@@ -339,8 +341,8 @@ void tt_context_clear(struct tt_context *c)
         nanosleep(&(struct timespec){ .tv_nsec = STEP_NS }, NULL);
 }
 
-/* Its requests are their owners' alone. Somebody may just look at one. */
-static void let_go_of_requests(struct tt_context *c)
+/* Detaches the requests from the context. Retries while another thread uses one of them. */
+static void detach_requests(struct tt_context *c)
 {
     while (!tt_ops_orphan(c)) {
         tt_baton_give(c->engine);
@@ -363,18 +365,19 @@ void tt_context_close(struct tt_context *c)
     if (c->active || c->waiting)
         tt_context_fail_here(c, TUTTI_ERR_ABORTED, "the communicator was destroyed during the operation", true);
     tt_context_ended(c);
-    let_go_of_requests(c);
+    detach_requests(c);
     tt_context_free(c);
     tt_baton_give(e);
 }
 
-/* Logs why a communicator fails; a loss that ends many of them, once. Elastic runs survive it: each call tells its caller what became of it. */
+/* Logs the failure of a communicator. A loss that fails many communicators is logged once. In
+ * elastic runs a loss is a warning, because each call returns its outcome. */
 static void log_failure(struct tt_engine *e, tutti_status status, const char *sentence)
 {
-    if (status == TUTTI_ERR_ABORTED || (status == TUTTI_ERR_PEER_LOST && strcmp(sentence, e->loss_told) == 0))
+    if (status == TUTTI_ERR_ABORTED || (status == TUTTI_ERR_PEER_LOST && strcmp(sentence, e->loss_logged) == 0))
         return;
     if (status == TUTTI_ERR_PEER_LOST)
-        snprintf(e->loss_told, sizeof e->loss_told, "%s", sentence);
+        snprintf(e->loss_logged, sizeof e->loss_logged, "%s", sentence);
     tt_log(status == TUTTI_ERR_PEER_LOST && e->members ? TT_LOG_WARN : TT_LOG_ERROR, "%s: %s",
            tutti_status_name(status), sentence);
 }

@@ -1,4 +1,5 @@
-/* Contexts and what they keep of their peers. Under the baton unless said otherwise. */
+/* Contexts and the state that they keep per peer. All functions hold the progress lock, unless
+ * stated otherwise. */
 #ifndef TT_ENGINE_CONTEXT_H
 #define TT_ENGINE_CONTEXT_H
 
@@ -6,36 +7,41 @@
 
 #include "engine/state.h"
 
-/* The context `id`; NULL: it was closed here. No rank uses one before all have opened it. */
+/* Returns the context `id`, or NULL if it was closed on this rank. No rank uses a context before
+ * all ranks have opened it. */
 struct tt_context *tt_context_find(struct tt_engine *e, uint32_t id);
-/* What context c keeps of job rank `rank`, made at first use; NULL without memory. */
+/* Returns the state of context c for job rank `rank`, which is created on first use. NULL: out
+ * of memory. */
 struct tt_context_peer *tt_context_peer_of(struct tt_context *c, uint32_t rank);
-/* The peer's rank in the context; UINT32_MAX if it is not in it. */
+/* Returns the peer's rank in the context, or UINT32_MAX if it is not a member. */
 uint32_t tt_context_index_of(const struct tt_context *c, struct tt_context_peer *cp);
-/* The counter of the sends or receives with `tag`, from which the next one's key is made; NULL (logged) without memory.
- * Valid until the next call. find: NULL if there was none of that tag yet. */
+/* Returns the counter of the sends or receives with `tag`, from which the next key is made.
+ * Creates it on first use; NULL: out of memory (logged). Valid until the next call.
+ * tt_context_counter_find does not create it, and returns NULL if there is none. */
 const struct tt_tag_counter *tt_context_counter_find(const struct tt_context_peer *cp, uint32_t tag, bool is_recv);
 struct tt_tag_counter *tt_context_counter(struct tt_context_peer *cp, uint32_t tag, bool is_recv);
 static inline uint64_t tt_tag_key(const struct tt_tag_counter *t) { return (uint64_t)t->tag << 32 | t->next; }
 
-/* Keeps a message that no operation can take yet; copies the payload. PROTOCOL if the peer sent more than it may. */
+/* Stores an unexpected message; copies the payload. PROTOCOL: the peer exceeded its credit. */
 tutti_status tt_early_keep(struct tt_context_peer *cp, const struct tt_mail *mail, bool claimed);
-/* The next kept message at or after *at for the operation; NULL: none. p2p: its desc is of a send or receive. */
+/* Returns the next unexpected message of the operation at or after *at, or NULL. p2p: the
+ * message belongs to a send or receive. */
 struct tt_early *tt_early_find(struct tt_context_peer *cp, uint32_t *at, uint64_t opseq, bool p2p, uint8_t kind,
                                uint8_t type);
-/* Frees it; an eager one gives its credit back to the peer. */
+/* Frees an unexpected message. An eager message returns its credit to the peer. */
 void tt_early_drop(struct tt_context_peer *cp, struct tt_early *m);
-/* One eager message of this peer was consumed: its credit goes back with the next message, or one of its own. */
+/* Records that an eager message of this peer was consumed. Its credit is returned with the next
+ * message to the peer, or in a separate message. */
 void tt_context_owe(struct tt_context *c, struct tt_context_peer *cp);
-/* Sends credit that has found no message to go with, to peers that are owed at least `least`. */
+/* Sends pending credit in separate messages, to peers with at least `least` credits to return. */
 void tt_context_pay(struct tt_context *c, uint32_t least);
 
 static inline bool tt_is_p2p(uint8_t kind) { return kind == TT_SEND || kind == TT_RECV; }
 
 static inline bool tt_is_byte(uint8_t dtype) { return dtype == TUTTI_U8 || dtype == TUTTI_I8; }
 
-/* Whether two ranks have called the same; a send and its receive are, if they agree on the bytes, and on the type unless one of them says that it
- * is bytes (tutti.h). */
+/* Returns whether two descriptors are of matching calls. A send matches its receive if the sizes
+ * are equal, and the types are equal or one of them is bytes (tutti.h). */
 static inline bool tt_same_desc(const struct tt_opdesc *a, const struct tt_opdesc *b)
 {
     if (tt_is_p2p(a->kind))
@@ -44,9 +50,10 @@ static inline bool tt_same_desc(const struct tt_opdesc *a, const struct tt_opdes
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* Whether somebody is in a call on c, or with a request of it; of a guarded one, any thread. */
+/* Returns whether a thread is in a call on c, or uses one of its requests. For a guarded
+ * context, any thread. */
 bool tt_context_is_used(const struct tt_context *c);
-/* Fails c under the baton; `tell`: others shall hear of it. */
+/* Fails c; the caller holds the progress lock. tell: notify other ranks. */
 void tt_context_fail_here(struct tt_context *c, tutti_status status, const char *sentence, bool tell);
 
 #endif

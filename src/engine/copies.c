@@ -1,24 +1,39 @@
-/* How long messages of this host come: fetched from their sender's memory in one copy, or through slots in two. Slots stay in the cache, and
- * both ends fill and empty them at the same time; what a core pays for lines that another one has written, and for the kernel's copy,
- * differs from machine to machine (on 2 cores of an AMD EPYC 1 MiB one way takes 80 us through slots and 170 us in a single copy; of an Intel Xeon
- * 130 us and 95 us), and within seconds, as a host moves its guests. So both are tried (base/chooser.h), for each kind of operation and class of lengths.
+/* Chooses the transfer method of long messages within a host: one copy from the sender's memory
+ * by the receiver, or two copies through slots. Slots stay in the cache, and both ends work at
+ * the same time. The better method depends on the machine, because the costs of cache transfers
+ * and of the kernel's copy differ. For 1 MiB, 2 cores of an AMD EPYC take 80 us through slots
+ * and 170 us with a single copy; those of an Intel Xeon take 130 and 95 us. It also changes
+ * within seconds, when a hypervisor migrates virtual CPUs. Therefore both methods are tried
+ * (base/chooser.h), for each kind of operation and size class.
  *
- * Slots are filled with ordinary stores or with those past the cache. Who writes sees its own end alone (copy_long in wire/shm.c), so where all wait for one another both are
- * tried, as is done for eager messages (stores.c): an all-to-all of 1 MiB on an AMD EPYC of the first generation, us, while its cores share a cache: 76 and 102, fetched 100; while they do not: 180 and 105, 98.
+ * Slots are filled with ordinary or non-temporal stores. The writer can measure only its own
+ * side (copy_long in wire/shm.c). Where all ranks wait for each other, the operation's time
+ * covers both sides, so both kinds of stores are tried, as for eager messages (stores.c).
+ * Example: an all-to-all of 1 MiB on a first-generation AMD EPYC. If the cores share a cache, it
+ * takes 76 us with ordinary stores, 102 us with non-temporal stores, and 100 us with a single
+ * copy; else 180, 105 and 98 us.
  *
- * Ranks call collectives in the same order, so they try the same thing at the same time. What is in use those agree on that exchange: if one took slots where the other fetches, it would learn what
- * that takes. Each says in READY what it uses in the next operation of the kind and class, and who hears it from a lower rank of its host does the same. (Around a ring that goes one way a rank hears only of
- * the next one, and each finds out for itself.) */
+ * Ranks call collectives in the same order, so they try the same method at the same time. The
+ * ranks that exchange data agree on the method in use; mixed methods would falsify the
+ * measurement. Each rank announces in its CTS the method for the next operation of the same kind
+ * and class. A rank adopts the announcement of the lowest rank on its host from which it
+ * receives one. (In a unidirectional ring a rank receives CTS only from the next rank; there
+ * each rank decides alone.) */
 #include "engine/perform.h"
 
 #include <stdlib.h>
 #include "base/clock.h"
 #include "engine/quantized.h"
 
-#define SINGLE_COPY_BYTES_MIN (256u << 10)      /* if they are asked for */
-#define LONG_COPY_BYTES (1u << 20)      /* from here on caches take some operations to settle, as slots are used with stores past them, */
-#define LONG_COPY_RUN 4u                /* and so many are tried in a row (an all-reduce of 16 MiB: 3.2, 2.9, 2.6, 2.3 and by and by 1.8 ms) */
-#define STORES_BYTES_MAX (4u << 20)     /* of shorter ones both kinds of stores are tried: of longer ones a try takes long, and what is not in slots goes through memory anyway */
+#define SINGLE_COPY_BYTES_MIN (256u << 10)      /* if forced by TUTTI_CMA=2 */
+/* from this size on, caches need several operations to settle after a change of method */
+#define LONG_COPY_BYTES (1u << 20)
+/* consecutive operations per try for such sizes (an all-reduce of 16 MiB took 3.2, 2.9, 2.6, 2.3
+ * and finally 1.8 ms) */
+#define LONG_COPY_RUN 4u
+/* below this size, both kinds of stores are tried. Above it, a try takes too long, and data
+ * outside of the slots comes from memory anyway */
+#define STORES_BYTES_MAX (4u << 20)
 
 bool tt_op_is_mutual(const struct tt_op *op)
 {
@@ -28,25 +43,25 @@ bool tt_op_is_mutual(const struct tt_op *op)
     }
 }
 
-/* By powers of two from TT_COPIES_BYTES_MIN on. */
-static uint32_t class_of(uint64_t bytes)
+/* Returns the size class: powers of two from TT_COPIES_BYTES_MIN. */
+static uint32_t copy_size_class(uint64_t bytes)
 {
     const uint32_t c = 63 - (uint32_t)__builtin_clzll(bytes / TT_COPIES_BYTES_MIN);
 
     return c < TT_COPIES_CLASSES ? c : TT_COPIES_CLASSES - 1;
 }
 
-/* What operations like this one have learnt; NULL: no memory for it. */
+/* Returns the measurements of operations of this kind and class, or NULL if out of memory. */
 static struct tt_copies *copies_of(const struct tt_op *op, uint64_t bytes)
 {
     struct tt_context *c = op->context;
 
     if (!c->copies)
         c->copies = calloc(TT_COLL_KINDS, sizeof *c->copies);
-    return c->copies ? &c->copies[op->conf.coll.kind][class_of(bytes)] : NULL;
+    return c->copies ? &c->copies[op->conf.coll.kind][copy_size_class(bytes)] : NULL;
 }
 
-static void decide(struct tt_op *op, struct tt_copies *copies, uint64_t bytes)
+static void choose_copies(struct tt_op *op, struct tt_copies *copies, uint64_t bytes)
 {
     const bool stores = tt_op_is_mutual(op) && bytes < STORES_BYTES_MAX;
 
@@ -56,14 +71,15 @@ static void decide(struct tt_op *op, struct tt_copies *copies, uint64_t bytes)
     op->copies_way =
         tt_chooser_runs_next(&copies->runs, stores ? TT_COPIES_WAYS : TT_COPIES_PAST_CACHE,
                              bytes < LONG_COPY_BYTES ? 1 : LONG_COPY_RUN, copies->in_use, &op->copies_timed);
-    op->copies_says = (uint8_t)(1 + class_of(bytes) * TT_COPIES_WAYS +
+    op->copies_says = (uint8_t)(1 + copy_size_class(bytes) * TT_COPIES_WAYS +
                                 (copies->follows ? copies->in_use : copies->runs.chooser.best));
     if (stores && op->copies_way != TT_COPIES_SINGLE)
         op->slot_stores = op->copies_way == TT_COPIES_SLOTS ? TT_STORES_ORDINARY : TT_STORES_PAST_CACHE;
 }
 
-/* What else an operation's messages are, they come in the same way, so that its time tells of one way. Where ranks wait for cores, a single copy is less work, which shows
- * from about TT_SINGLE_COPY_BYTES on. */
+/* The first wait of an operation decides; its other messages use the same method, so that its
+ * time measures one method. If ranks are oversubscribed, a single copy is less work; this pays
+ * from about TT_SINGLE_COPY_BYTES. */
 bool tt_op_pays_single_copy(struct tt_op *op, const struct tt_exec_step *wait)
 {
     const struct tt_engine *e = op->context->engine;
@@ -82,7 +98,7 @@ bool tt_op_pays_single_copy(struct tt_op *op, const struct tt_exec_step *wait)
 
         if (!copies)
             return false;
-        decide(op, copies, wait->s.bytes);
+        choose_copies(op, copies, wait->s.bytes);
     }
     return op->copies_way == TT_COPIES_SINGLE;
 }
@@ -106,7 +122,8 @@ void tt_op_copies_end(struct tt_op *op, bool well)
     struct tt_copies *copies = op->copies;
 
     if (copies && well) {
-        copies->follows = op->copies_told != 0 && (op->copies_told - 1u) / TT_COPIES_WAYS == class_of(op->copies_bytes);
+        copies->follows =
+            op->copies_told != 0 && (op->copies_told - 1u) / TT_COPIES_WAYS == copy_size_class(op->copies_bytes);
         copies->in_use = ((copies->follows ? op->copies_told : op->copies_says) - 1) % TT_COPIES_WAYS;
         if (op->copies_timed)
             tt_chooser_learn(&copies->runs.chooser, op->copies_way,

@@ -1,4 +1,5 @@
-/* What arrives: messages, flow words, and what was kept of either until its operation could take it. */
+/* Dispatch of arriving messages and flow words, and of unexpected messages when their operation
+ * can take them. */
 #include "engine/deliver.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #include "engine/op.h"
 #include "engine/perform.h"
 
-/* A rank of the context: as a member, where it is one of an elastic run. */
+/* Prints a rank of the context; in an elastic run, as a member. */
 static const char *rank_text(const struct tt_context *c, uint32_t rank, char out[TT_RANK_TEXT_BYTES])
 {
     if (c->engine->members)
@@ -19,8 +20,8 @@ static const char *rank_text(const struct tt_context *c, uint32_t rank, char out
     return out;
 }
 
-/* Which operation, with whose it is. */
-static const char *which_text(const struct tt_op *op, char out[TT_OP_NUMBER_BYTES])
+/* Prints the operation's number, and "of the communicator" outside of elastic runs. */
+static const char *operation_text(const struct tt_op *op, char out[TT_OP_NUMBER_BYTES])
 {
     tt_op_number(op, out);
     if (op->desc.mode == TT_MODE_NONE)
@@ -28,9 +29,10 @@ static const char *which_text(const struct tt_op *op, char out[TT_OP_NUMBER_BYTE
     return out;
 }
 
-/* What peers say that contradicts this rank. The context has failed after each, and its operations are over. */
-static void mismatch(struct tt_context *c, uint32_t peer, const struct tt_opdesc *theirs, const struct tt_opdesc *ours,
-                     const char *which, const char *more)
+/* Handle contradictions between a peer's call and this rank's. Each of these functions fails the
+ * context, which ends its operations. */
+static void fail_mismatch(struct tt_context *c, uint32_t peer, const struct tt_opdesc *theirs,
+                          const struct tt_opdesc *ours, const char *which, const char *more)
 {
     char a[240], b[240], why[TT_ERROR_BYTES], other[TT_RANK_TEXT_BYTES], own[TT_RANK_TEXT_BYTES];
 
@@ -45,7 +47,7 @@ static void op_mismatch(struct tt_op *op, uint32_t peer, const struct tt_opdesc 
 {
     char which[TT_OP_NUMBER_BYTES];
 
-    mismatch(op->context, peer, theirs, &op->desc, which_text(op, which), more);
+    fail_mismatch(op->context, peer, theirs, &op->desc, operation_text(op, which), more);
 }
 
 void tt_op_mismatch(struct tt_op *op, uint32_t peer, const struct tt_opdesc *theirs)
@@ -61,13 +63,14 @@ void tt_op_sizes_differ(struct tt_op *op, uint32_t peer, bool sends, uint64_t th
     snprintf(why, sizeof why, "%s: %s sends %llu bytes to %s, which expects %llu (%s)",
              tt_coll_name((enum tt_coll_kind)op->desc.kind), rank_text(c, sends ? peer : c->rank, from),
              (unsigned long long)(sends ? theirs : ours), rank_text(c, sends ? c->rank : peer, to),
-             (unsigned long long)(sends ? ours : theirs), which_text(op, which));
+             (unsigned long long)(sends ? ours : theirs), operation_text(op, which));
     tt_context_fail_here(c, TUTTI_ERR_MISMATCH, why, true);
 }
 
-/* The ranks of an alltoallv say for themselves how long each block is, and each block is one put (TT_BUF_THERE), unless the algorithm pads: then
- * lengths.c compares. False: the peer's word differs from ours, and the context has failed. Stretches both ends know from the same lists. */
-static bool agrees_to_send(struct tt_op *op, uint32_t peer, uint64_t expected)
+/* Ranks of an alltoallv pass their own block sizes, and each block is one put (TT_BUF_THERE). If
+ * the algorithm pads, lengths.c compares the sizes instead; stretches have the same lists on
+ * both ends. Returns false if the peer's size differs; then the context has failed. */
+static bool check_send_size(struct tt_op *op, uint32_t peer, uint64_t expected)
 {
     const struct tt_coll *c = &op->conf.coll;
 
@@ -77,7 +80,7 @@ static bool agrees_to_send(struct tt_op *op, uint32_t peer, uint64_t expected)
     return false;
 }
 
-static bool agrees_to_receive(struct tt_op *op, uint32_t peer, uint64_t sent)
+static bool check_receive_size(struct tt_op *op, uint32_t peer, uint64_t sent)
 {
     const struct tt_coll *c = &op->conf.coll;
 
@@ -87,10 +90,11 @@ static bool agrees_to_receive(struct tt_op *op, uint32_t peer, uint64_t sent)
     return false;
 }
 
-/* Whether an eager message is all that goes between two ranks, and nothing but that. */
+/* Returns whether an eager message contains exactly the data that the sender has for the
+ * receiver. */
 static bool is_whole_row(const struct tt_op *op, uint32_t tag) { return !op->conf.algo->pads || tag != 0; }
 
-/* Whether all that is streamed between two ranks is. */
+/* Returns whether the streams between two ranks contain exactly that. */
 static bool streams_rows(const struct tt_op *op)
 {
     const struct tt_algo *algo = op->conf.algo;
@@ -98,19 +102,19 @@ static bool streams_rows(const struct tt_op *op)
     return !algo->pads || (algo->length_rounds && algo->length_rounds(&op->conf.coll) == 0);
 }
 
-static bool agrees_to_nudge(struct tt_op *op, uint32_t peer, const void *payload, uint32_t bytes)
+static bool check_probe_sizes(struct tt_op *op, uint32_t peer, const void *payload, uint32_t bytes)
 {
     struct tt_nudge_msg msg;
 
     if (bytes != sizeof msg)
-        return true;            /* it says nothing of sizes */
+        return true;            /* a probe without sizes */
     memcpy(&msg, payload, sizeof msg);
-    return agrees_to_send(op, peer, msg.expects) && agrees_to_receive(op, peer, msg.sends);
+    return check_send_size(op, peer, msg.expects) && check_receive_size(op, peer, msg.sends);
 }
 
-/* The peer has opened a flow to us; the operation may be over then. PENDING: the memory that it names is not here yet; PROTOCOL: what
- * it says is not valid. */
-static tutti_status take_ready(struct tt_op *op, uint16_t i, const uint8_t *payload, uint32_t bytes)
+/* Handles a CTS: the peer has opened a flow to this rank. The operation may be over afterwards.
+ * PENDING: the memory it refers to cannot be imported yet. PROTOCOL: the message is invalid. */
+static tutti_status handle_cts(struct tt_op *op, uint16_t i, const uint8_t *payload, uint32_t bytes)
 {
     struct tt_flow *f = tt_op_flow(op, i);
     struct tt_blob key = { 0 };
@@ -127,7 +131,7 @@ static tutti_status take_ready(struct tt_op *op, uint16_t i, const uint8_t *payl
     if (msg.handle >= TT_HANDLES || msg.landing_bytes > TT_KEY_BYTES || msg.direct_bytes > TT_KEY_BYTES ||
         msg.depth == 0 || (msg.depth & (msg.depth - 1)) || msg.copies > TT_COPIES_WAYS * TT_COPIES_CLASSES)
         return TUTTI_ERR_PROTOCOL;
-    if (streams_rows(op) && !agrees_to_send(op, op->exec_peers[i].rank, msg.bytes))
+    if (streams_rows(op) && !check_send_size(op, op->exec_peers[i].rank, msg.bytes))
         return TUTTI_OK;
     need = tt_op_landing_bytes(op, msg.depth);
     w = f->cp->peer->wire;
@@ -158,11 +162,11 @@ static tutti_status take_ready(struct tt_op *op, uint16_t i, const uint8_t *payl
     return TUTTI_OK;
 }
 
-/* The peer waits for us in this operation. A send that has asked will not go as an eager message any more; one that is asked, and
- * has no credit, says at once that it will not. */
-static void take_nudge(struct tt_op *op, struct tt_flow *f)
+/* Handles a probe: the peer waits for this rank in this operation. After probing, a send must
+ * use rendezvous. A probed send without credit answers at once that it uses rendezvous. */
+static void handle_probe(struct tt_op *op, struct tt_flow *f)
 {
-    f->asked = true;
+    f->probe_received = true;
     op->retry = true;
     if (op->desc.kind == TT_RECV)
         tt_op_stream(op);
@@ -170,15 +174,15 @@ static void take_nudge(struct tt_op *op, struct tt_flow *f)
         tt_op_nudge(op);
 }
 
-/* A kept message cannot be taken yet. */
-static void look_again(struct tt_op *op)
+/* Schedules another scan, because a message could not be taken yet. */
+static void scan_again(struct tt_op *op)
 {
     op->scanned = UINT32_MAX;
     op->retry = true;
     tt_op_awaken(op);
 }
 
-/* Looks through the kept messages for what this operation can use now. */
+/* Scans the unexpected messages for those that this operation can use now. */
 void tt_op_take_early(struct tt_op *op)
 {
     op->scanned = op->exec.loaded;
@@ -192,25 +196,25 @@ void tt_op_take_early(struct tt_op *op)
         if (!f->cp->kept)
             continue;
         for (; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_READY)); at++) {
-            const tutti_status st = take_ready(op, (uint16_t)i, m->payload, m->bytes);
+            const tutti_status st = handle_cts(op, (uint16_t)i, m->payload, m->bytes);
 
             if (tt_op_is_over(op))
                 return;
             if (st == TUTTI_PENDING) {
-                look_again(op);
+                scan_again(op);
                 continue;
             }
             tt_early_drop(f->cp, m);
             if (st) {
                 op_mismatch(op, op->exec_peers[i].rank, &m->desc, ": protocol error: invalid READY message");
-                return;         /* the operation is over, and its flows with it */
+                return;         /* the operation is over, and its flows are freed */
             }
         }
         for (at = 0; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_NUDGE)); at++) {
-            tt_early_drop(f->cp, m);        /* its descriptor has been compared */
-            if (!agrees_to_nudge(op, op->exec_peers[i].rank, m->payload, m->bytes))
+            tt_early_drop(f->cp, m);        /* its descriptor was compared on arrival */
+            if (!check_probe_sizes(op, op->exec_peers[i].rank, m->payload, m->bytes))
                 return;
-            take_nudge(op, f);
+            handle_probe(op, f);
             if (tt_op_is_over(op))
                 return;
         }
@@ -219,7 +223,7 @@ void tt_op_take_early(struct tt_op *op)
 
             if (m->claimed)
                 continue;
-            if (is_whole_row(op, m->tag) && !agrees_to_receive(op, op->exec_peers[i].rank, m->bytes))
+            if (is_whole_row(op, m->tag) && !check_receive_size(op, op->exec_peers[i].rank, m->bytes))
                 return;
             st = tt_exec_eager(&op->exec, (uint16_t)i, m->tag, m->bytes);
             m->claimed = st == TUTTI_OK;
@@ -231,7 +235,7 @@ void tt_op_take_early(struct tt_op *op)
     }
 }
 
-/* Reads the flow words: segments landed here, segments consumed there. */
+/* Reads the flow words: segments that arrived here, and segments consumed by the peers. */
 void tt_op_look_at_flows(struct tt_op *op)
 {
     for (uint32_t i = 0; i < op->exec.npeers; i++) {
@@ -290,7 +294,8 @@ bool tt_op_has_news(const struct tt_op *op)
     return false;
 }
 
-/* Whether a rank that was here before has called something else as this operation: then the context has failed. */
+/* Returns whether an unexpected message shows that another rank made a different call. Then the
+ * context has failed. */
 bool tt_op_contradicted(struct tt_op *op)
 {
     struct tt_context *c = op->context;
@@ -299,7 +304,7 @@ bool tt_op_contradicted(struct tt_op *op)
         struct tt_context_peer *cp = tt_sparse_get(&c->peers, p->rank);
 
         if (cp && op->p2p && tt_context_index_of(c, cp) != op->conf.coll.root)
-            continue;           /* each pair counts for itself */
+            continue;           /* pairs are numbered separately */
         for (uint64_t left = cp ? cp->kept : 0; left; left &= left - 1) {
             const struct tt_early *m = &cp->early[__builtin_ctzll(left)];
 
@@ -314,7 +319,7 @@ bool tt_op_contradicted(struct tt_op *op)
     return false;
 }
 
-/* ---- delivery ---------------------------------------------------------------------------------------------------------- */
+/* ---- delivery -------------------------------------------------------------------------------- */
 
 struct tt_op *tt_op_find(struct tt_context *c, uint32_t from, uint64_t opseq, bool p2p, uint8_t kind)
 {
@@ -325,7 +330,8 @@ struct tt_op *tt_op_find(struct tt_context *c, uint32_t from, uint64_t opseq, bo
     return NULL;
 }
 
-/* A message for a collective that is over here: its descriptor must have been the same. */
+/* Handles a message for a collective that is over on this rank: its descriptor must have been
+ * the same. */
 static void check_history(struct tt_context *c, uint32_t index, const struct tt_mail *mail)
 {
     const struct tt_history *h = &c->history[mail->cell.opseq % TT_HISTORY];
@@ -337,7 +343,7 @@ static void check_history(struct tt_context *c, uint32_t index, const struct tt_
         snprintf(which, sizeof which, "operation %llu of the communicator", (unsigned long long)h->opseq);
     else
         snprintf(which, sizeof which, "an operation of tag %u", c->tag);
-    mismatch(c, index, &mail->cell.desc, &h->desc, which, "");
+    fail_mismatch(c, index, &mail->cell.desc, &h->desc, which, "");
 }
 
 static bool deliver_eager(struct tt_op *op, struct tt_context_peer *cp, uint32_t index, const struct tt_mail *mail)
@@ -345,7 +351,7 @@ static bool deliver_eager(struct tt_op *op, struct tt_context_peer *cp, uint32_t
     const int i = tt_exec_peer_of(&op->exec, index);
     tutti_status st = TUTTI_ERR_INVALID;
 
-    if (is_whole_row(op, mail->cell.tag) && !agrees_to_receive(op, index, mail->bytes))
+    if (is_whole_row(op, mail->cell.tag) && !check_receive_size(op, index, mail->bytes))
         return true;
     if (i >= 0 && tt_op_flow(op, (uint16_t)i))
         st = tt_exec_eager(&op->exec, (uint16_t)i, mail->cell.tag, mail->bytes);
@@ -364,14 +370,14 @@ static bool deliver_eager(struct tt_op *op, struct tt_context_peer *cp, uint32_t
     return tt_early_keep(cp, mail, st == TUTTI_OK) == TUTTI_OK;
 }
 
-static bool deliver_ready(struct tt_op *op, uint32_t index, struct tt_context_peer *cp, const struct tt_mail *mail)
+static bool deliver_cts(struct tt_op *op, uint32_t index, struct tt_context_peer *cp, const struct tt_mail *mail)
 {
     const int i = tt_exec_peer_of(&op->exec, index);
-    const tutti_status st = i < 0 ? TUTTI_PENDING : take_ready(op, (uint16_t)i, mail->payload, mail->bytes);
+    const tutti_status st = i < 0 ? TUTTI_PENDING : handle_cts(op, (uint16_t)i, mail->payload, mail->bytes);
 
     if (st == TUTTI_PENDING) {
         if (i >= 0)
-            look_again(op);
+            scan_again(op);
         return tt_early_keep(cp, mail, false) == TUTTI_OK;
     }
     if (st)
@@ -381,40 +387,41 @@ static bool deliver_ready(struct tt_op *op, uint32_t index, struct tt_context_pe
     return true;
 }
 
-static void deliver_nudge(struct tt_op *op, uint32_t index, const struct tt_mail *mail)
+static void deliver_probe(struct tt_op *op, uint32_t index, const struct tt_mail *mail)
 {
     const int i = tt_exec_peer_of(&op->exec, index);
     struct tt_flow *f;
 
-    if (!agrees_to_nudge(op, index, mail->payload, mail->bytes))
+    if (!check_probe_sizes(op, index, mail->payload, mail->bytes))
         return;
     f = i < 0 ? NULL : tt_op_flow(op, (uint16_t)i);
     if (!f)
         return;
-    take_nudge(op, f);
+    handle_probe(op, f);
     if (!tt_op_is_over(op))
         tt_op_run(op);
 }
 
-static bool will_have(const struct tt_op *op, uint64_t opseq)
+static bool has_second_part(const struct tt_op *op, uint64_t opseq)
 {
     return op->conf.parts && !op->second && op->seq + 1 == opseq;
 }
 
-/* Whether the collective with this number has been called and waits to be exposed, or is the second part of one. */
+/* Returns whether the collective with this number was called and is not exposed yet, or is the
+ * second part of one. */
 static bool is_waiting(const struct tt_context *c, uint64_t opseq)
 {
     for (const struct tt_op *op = c->waiting; op; op = op->next)
-        if (!op->p2p && (op->seq == opseq || will_have(op, opseq)))
+        if (!op->p2p && (op->seq == opseq || has_second_part(op, opseq)))
             return true;
     for (const struct tt_op *op = c->active; op; op = op->next)
-        if (will_have(op, opseq))
+        if (has_second_part(op, opseq))
             return true;
     return false;
 }
 
-/* Whether the send or receive that a peer's question is for has begun here. If there is none of it any more, it is over: the question and
- * a short message have crossed. */
+/* Returns whether the probed send or receive has begun here. If no operation is found, it is
+ * over: the probe and a short message crossed. */
 static bool has_begun(const struct tt_context_peer *cp, const struct tt_mail *mail)
 {
     const struct tt_tag_counter *t =
@@ -445,7 +452,7 @@ static bool deliver_to_context(struct tt_engine *e, struct tt_peer *p, const str
     if (mail->type == TT_CELL_READY && (!c || atomic_load(&c->status)))
         tt_tell_ended(e, p, mail->cell.context);
     if (!c)
-        return true;            /* it was closed here: what its peers still say is of no use */
+        return true;            /* the context was closed here: drop the message */
     if (!cp) {
         tt_fail(TUTTI_ERR_NOMEM, "out of memory for messages from rank %u", p->rank);
         return false;
@@ -461,7 +468,7 @@ static bool deliver_to_context(struct tt_engine *e, struct tt_peer *p, const str
         tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank %u sent a message of unknown type %u", p->rank, mail->type);
         return false;
     }
-    cp->opens |= mail->type == TT_CELL_READY;
+    cp->must_notify_end |= mail->type == TT_CELL_READY;
     index = tt_context_index_of(c, cp);
     op = tt_op_find(c, index, mail->cell.opseq, p2p, mail->cell.desc.kind);
     if (!op && c->receives_any && index != UINT32_MAX && mail->cell.desc.kind == TT_SEND) {
@@ -477,13 +484,13 @@ static bool deliver_to_context(struct tt_engine *e, struct tt_peer *p, const str
         else if (mail->type == TT_CELL_EAGER)
             return deliver_eager(op, cp, index, mail);
         else if (mail->type == TT_CELL_READY)
-            return deliver_ready(op, index, cp, mail);
+            return deliver_cts(op, index, cp, mail);
         else if (mail->type == TT_CELL_NUDGE)
-            deliver_nudge(op, index, mail);
+            deliver_probe(op, index, mail);
         return true;
     }
     if (mail->type == TT_CELL_STARTED)
-        return true;            /* it is noted */
+        return true;            /* tt_any_started has recorded it */
     if (!p2p && mail->cell.opseq < c->next_seq && !is_waiting(c, mail->cell.opseq)) {
         check_history(c, index, mail);
         return true;
@@ -496,7 +503,7 @@ static bool deliver_to_context(struct tt_engine *e, struct tt_peer *p, const str
 bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *mail)
 {
     if (mail->type == TT_CELL_FENCE)
-        return true;            /* it has come, which is all that it is for */
+        return true;            /* a fence only orders the messages after it */
     if (mail->type != TT_CELL_GUEST)
         return deliver_to_context(e, p, mail);
     return !e->guest || e->guest->mail(e->guest->arg, p->rank, mail->payload, mail->bytes);

@@ -8,7 +8,7 @@
 
 #define ENDINGS_NAP_MS_MAX 50
 
-/* ---- what failed operations left ------------------------------------------------------------------------ */
+/* ---- memory of failed operations ------------------------------------------------------------- */
 
 void tt_flow_give_back(struct tt_engine *e, struct tt_peer *p, int handle, const struct tt_landing *l)
 {
@@ -27,13 +27,14 @@ void tt_flow_abandon(struct tt_context *c, struct tt_flow *f)
     if (!p->abandoned)
         p->abandoned = calloc(TT_HANDLES, sizeof *p->abandoned);
     if (!p->abandoned)
-        return;                 /* then it stays out of use for good */
+        return;                 /* the handle and memory are never reused */
     p->abandoned[f->in_handle] = (struct tt_abandoned){ .used = true, .context = c->id, .landing = f->landing };
     p->nabandoned++;
 }
 
-/* Gives back what failed operations of context `id`, or of any, left with p. */
-static void give_back(struct tt_engine *e, struct tt_peer *p, bool any, uint32_t id)
+/* Reclaims the handles and memory that failed operations of context `id` (or of any context)
+ * left for p. */
+static void reclaim_abandoned(struct tt_engine *e, struct tt_peer *p, bool any, uint32_t id)
 {
     for (uint32_t i = 0; i < TT_HANDLES && p->nabandoned; i++) {
         struct tt_abandoned *a = &p->abandoned[i];
@@ -53,12 +54,12 @@ void tt_peer_has_ended(struct tt_engine *e, struct tt_peer *p, uint32_t id)
 
     if (cp)
         cp->ended = true;
-    give_back(e, p, false, id);
+    reclaim_abandoned(e, p, false, id);
 }
 
 void tt_peer_has_gone(struct tt_engine *e, struct tt_peer *p)
 {
-    give_back(e, p, true, 0);
+    reclaim_abandoned(e, p, true, 0);
 }
 
 void tt_peer_free_ended(struct tt_peer *p)
@@ -68,7 +69,7 @@ void tt_peer_free_ended(struct tt_peer *p)
     free(p->endings);
 }
 
-/* ---- telling peers ------------------------------------------------------------------------------------------ */
+/* ---- notification of peers ------------------------------------------------------------------- */
 
 static bool send_ended(struct tt_peer *p, uint32_t id)
 {
@@ -77,8 +78,8 @@ static bool send_ended(struct tt_peer *p, uint32_t id)
     return tt_mail_send(&p->mail, &cell, TT_CELL_ENDED, 0, NULL, 0);
 }
 
-/* Remembers that p is to be told. */
-static bool put_off(struct tt_peer *p, uint32_t id)
+/* Queues the notification of p. */
+static bool queue_ended(struct tt_peer *p, uint32_t id)
 {
     for (uint32_t i = 0; i < p->nendings; i++)
         if (p->endings[i] == id)
@@ -100,7 +101,7 @@ void tt_tell_ended(struct tt_engine *e, struct tt_peer *p, uint32_t id)
 {
     if (p->state != TT_PEER_UP || (p->nendings == 0 && send_ended(p, id)))
         return;
-    if (put_off(p, id)) {
+    if (queue_ended(p, id)) {
         e->endings_due = true;
         e->endings_nap_ms = 1;
     } else {
@@ -127,9 +128,9 @@ void tt_context_ended(struct tt_context *c)
     for (struct tt_peer *p = c->engine->up; p; p = p->next_up) {
         struct tt_context_peer *cp = tt_sparse_get(&c->peers, p->rank);
 
-        if (!cp || !cp->opens)
+        if (!cp || !cp->must_notify_end)
             continue;
-        cp->opens = false;
+        cp->must_notify_end = false;
         tt_tell_ended(c->engine, p, c->id);
     }
 }

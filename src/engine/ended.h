@@ -1,27 +1,32 @@
-/* Contexts that are over, and what their failed operations left. Under the baton.
+/* Teardown of contexts and of the memory of their failed operations. The caller holds the
+ * progress lock.
  *
- * A flow of a failed operation keeps its handle and its landing memory: the peer may still put there. When a context has failed or is
- * closed, this rank puts nothing more for it, and says so to each peer that has opened a flow to it there: TT_CELL_ENDED, in order
- * after all its puts. Whoever hears that gives back what its operations left. */
+ * A flow of a failed operation keeps its handle and landing memory, because the peer may still
+ * put there. When a context has failed or is closed, this rank posts no further puts for it. It
+ * then sends TT_CELL_ENDED to each peer that has opened a flow to it. The message is ordered
+ * after all its puts. The receiver reclaims the memory of its failed operations. */
 #ifndef TT_ENGINE_ENDED_H
 #define TT_ENGINE_ENDED_H
 
 #include "engine/state.h"
 
-/* The flow's operation has failed: keeps its handle and landing memory until the peer has said that the context ended there. */
+/* Keeps the handle and landing memory of a failed operation's flow until the peer has sent
+ * TT_CELL_ENDED. */
 void tt_flow_abandon(struct tt_context *c, struct tt_flow *f);
-/* The flow is over: gives its handle and landing memory back. */
+/* Releases the handle and landing memory of a completed flow. */
 void tt_flow_give_back(struct tt_engine *e, struct tt_peer *p, int handle, const struct tt_landing *l);
-/* The peer puts nothing more for context `id`. */
+/* Called when the peer has sent TT_CELL_ENDED for context `id`. */
 void tt_peer_has_ended(struct tt_engine *e, struct tt_peer *p, uint32_t id);
-/* It has left in order, and puts nothing more at all. */
+/* Called when the peer has left in order. It posts no more puts. */
 void tt_peer_has_gone(struct tt_engine *e, struct tt_peer *p);
 
-/* This rank puts nothing more for c: tells the peers that count on it. */
+/* Called when this rank posts no further puts for c. Notifies the peers that have opened a flow
+ * to it. */
 void tt_context_ended(struct tt_context *c);
-/* Context `id` is over here, and p has just opened a flow for it. If there is no room now, it is told later. */
+/* Notifies p, which has just opened a flow, that context `id` has ended here. Queues the
+ * notification if there is no room. */
 void tt_tell_ended(struct tt_engine *e, struct tt_peer *p, uint32_t id);
-/* Tells what had no room before. */
+/* Retries the queued notifications. */
 void tt_tell_ended_again(struct tt_engine *e);
 void tt_peer_free_ended(struct tt_peer *p);
 

@@ -21,7 +21,8 @@
 #include "wire/registry.h"
 #include "wire/verbs_choice.h"
 
-/* The wire that was opened last cannot be used here, and the last error says why: kept until it is known which rank of this host tells it. */
+/* Records that the last opened wire is unusable, with the last error as the reason. It is logged
+ * later, when the rank that logs for this host has been determined. */
 static void add_unusable(struct tt_engine *e)
 {
     size_t n;
@@ -62,7 +63,7 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
         (st = tt_param_get(TT_PARAM_OFI_HMEM, &hmem)))
         return st;
     wc.ofi_hmem = hmem;
-    st = tt_registry_check();       /* told whether or not a wire registers memory */
+    st = tt_registry_check();       /* reported even if no wire registers memory */
     if (!st)
         st = tt_verbs_choice_read(&rdma, wc.rdma_gid);      /* likewise */
     if (st)
@@ -94,7 +95,7 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
     return TUTTI_OK;
 }
 
-/* ---- forks ------------------------------------------------------------------------------------------------- */
+/* ---- forks ----------------------------------------------------------------------------------- */
 
 bool tt_engine_is_inherited(const struct tt_engine *e)
 {
@@ -106,7 +107,7 @@ bool tt_op_is_inherited(const struct tt_op *op)
     return op->context && tt_engine_is_inherited(op->context->engine);
 }
 
-/* ---- peers ------------------------------------------------------------------------------------------------- */
+/* ---- peers ----------------------------------------------------------------------------------- */
 
 struct tt_peer *tt_peer_of(struct tt_engine *e, uint32_t rank)
 {
@@ -117,13 +118,13 @@ struct tt_peer *tt_peer_of(struct tt_engine *e, uint32_t rank)
     p = tt_slab_take(&e->peer_slab);
     if (!p || !tt_sparse_set(&e->peers, rank, p)) {
         tt_fail(TUTTI_ERR_NOMEM, "out of memory for the state of peer rank %u", rank);
-        return NULL;            /* what was taken is freed with the slab */
+        return NULL;            /* the slab frees the partial allocations */
     }
     p->rank = rank;
     return p;
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------- */
+/* ---- life cycle ------------------------------------------------------------------------------ */
 
 static tutti_status copy_members(struct tt_engine *e, const uint64_t *members)
 {
@@ -185,7 +186,7 @@ void tt_engine_destroy(struct tt_engine *e)
 
     tt_engines_remove(e);
     tt_progress_fini(e);
-    tt_take_trouble(e);         /* what came last */
+    tt_take_trouble(e);         /* the last reports */
     if (e->guest)
         e->guest->close(e->guest->arg);
     while (e->contexts)
@@ -239,8 +240,8 @@ tutti_status tt_engine_card(struct tt_engine *e, void *card, size_t cap, size_t 
     return TUTTI_OK;
 }
 
-/* What a card says first: the host, and the preferred wire. */
-static uint64_t host_of(const void *card, size_t bytes, char wire[16])
+/* Reads the beginning of a card: the host and the preferred wire. */
+static uint64_t card_host(const void *card, size_t bytes, char wire[16])
 {
     struct tt_reader r;
     uint64_t host;
@@ -254,8 +255,9 @@ static uint64_t host_of(const void *card, size_t bytes, char wire[16])
     return host;
 }
 
-/* Where shared memory is on another host is of no use here, and most of what its ranks' cards differ in: zeros pack well. */
-static void forget_shm(const struct tt_engine *e, uint8_t *card, size_t bytes)
+/* Zeroes the address of shared memory on another host. It is unused here, and zeros compress
+ * well. */
+static void clear_shm_address(const struct tt_engine *e, uint8_t *card, size_t bytes)
 {
     struct tt_reader r;
 
@@ -298,11 +300,11 @@ tutti_status tt_engine_add_card(struct tt_engine *e, uint32_t rank, const uint64
         tt_writer_init(&w, kept, bytes);
         tt_write_u64(&w, *host);
     }
-    forget_shm(e, kept, bytes);
+    clear_shm_address(e, kept, bytes);
     st = tt_cards_put(&e->cards, rank, kept, bytes);
     if (st)
         return st;
-    if (host_of(kept, bytes, wire) == e->host) {
+    if (card_host(kept, bytes, wire) == e->host) {
         e->local_ranks++;
         e->first_here = rank < e->first_here ? rank : e->first_here;
     }
@@ -316,7 +318,7 @@ bool tt_engine_all_local(const struct tt_engine *e, const uint32_t *ranks, uint3
     for (uint32_t i = 0; i < n; i++) {
         uint8_t card[TT_ENGINE_CARD_BYTES];
         char wire[16];
-        const uint64_t host = host_of(card, tt_cards_get(&e->cards, ranks[i], card), wire);
+        const uint64_t host = card_host(card, tt_cards_get(&e->cards, ranks[i], card), wire);
 
         if (i == 0)
             first = host;
@@ -326,8 +328,9 @@ bool tt_engine_all_local(const struct tt_engine *e, const uint32_t *ranks, uint3
     return true;
 }
 
-/* What a link to the peer will go over: the first of its wires that we have, shared memory only within a host. */
-static const char *wire_to_be(const struct tt_engine *e, uint32_t peer)
+/* Returns the name of the wire that a link to the peer will use: the first of its wires that
+ * this process has. Shared memory is used only within a host. */
+static const char *expected_wire(const struct tt_engine *e, uint32_t peer)
 {
     uint8_t card[TT_ENGINE_CARD_BYTES], address[TT_BLOB_BYTES];
     struct tt_reader r;
@@ -361,7 +364,7 @@ const char *tt_engine_wire_of(struct tt_engine *e, uint32_t peer)
     tt_baton_give(e);
     if (w)
         return w->ops->name;
-    return wire_to_be(e, peer);
+    return expected_wire(e, peer);
 }
 
 uint32_t tt_engine_local_ranks(const struct tt_engine *e)
@@ -404,7 +407,8 @@ void tt_engine_set_hooks(struct tt_engine *e, const struct tt_engine_hooks *hook
     tt_baton_give(e);
 }
 
-/* Of those that have begun, and then those that failed. Under waiting_lock. */
+/* Returns entry i of the operations in progress, followed by the failed ones. The caller holds
+ * waiting_lock. */
 static const struct tt_waiting *waiting_at(const struct tt_engine *e, uint32_t i)
 {
     return i < e->nwaiting ? &e->waiting[i] : &e->failed[i - e->nwaiting];
@@ -427,7 +431,7 @@ uint32_t tt_engine_waitings(struct tt_engine *e, uint32_t context, uint64_t op, 
     return n;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 tutti_status tt_engine_tell(struct tt_engine *e, void *mem, size_t bytes)
 {

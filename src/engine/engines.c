@@ -8,29 +8,29 @@
 #include "engine/quantized.h"
 #include "engine/state.h"
 
-/* A thread that holds a baton never takes the lock. */
+/* Never locked while holding a progress lock. */
 static struct {
     pthread_mutex_t lock;
     struct tt_engine *first;
 } engines = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* In the child of a fork: the parent's engines, whose batons may be taken, are not its own. */
-static void forget(void)
+/* Runs in the child of a fork: discards the parent's engines, whose progress locks may be held. */
+static void reset_after_fork(void)
 {
     pthread_mutex_init(&engines.lock, NULL);
     engines.first = NULL;
 }
 
-static void handle_forks(void)
+static void register_fork_handler(void)
 {
-    pthread_atfork(NULL, NULL, forget);
+    pthread_atfork(NULL, NULL, reset_after_fork);
 }
 
 void tt_engines_add(struct tt_engine *e)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-    pthread_once(&once, handle_forks);
+    pthread_once(&once, register_fork_handler);
     pthread_mutex_lock(&engines.lock);
     e->next_here = engines.first;
     engines.first = e;
@@ -49,7 +49,8 @@ void tt_engines_remove(struct tt_engine *e)
     pthread_mutex_unlock(&engines.lock);
 }
 
-/* A quantized operation's conf has packed buffers, which are Tutti's. */
+/* The conf of a quantized operation refers to internal packed buffers; own_src and own_dst are
+ * the caller's. */
 static bool op_uses(const struct tt_op *op, const void *mem, size_t bytes)
 {
     const struct tt_coll *c = &op->conf.coll;

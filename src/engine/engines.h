@@ -1,15 +1,16 @@
-/* The engines of this process, and which memory they use. */
+/* The list of this process's engines, and whether they use a memory range. */
 #ifndef TT_ENGINE_ENGINES_H
 #define TT_ENGINE_ENGINES_H
 
 #include "engine/engine.h"
 
-/* Lists an engine that is ready for calls; removes it before it is destroyed (also one that was never listed). Without any
- * baton. */
+/* Add an engine that is ready for calls, and remove it before it is destroyed (even if it was
+ * never added). The caller must not hold a progress lock. */
 void tt_engines_add(struct tt_engine *e);
 void tt_engines_remove(struct tt_engine *e);
-/* Whether some of mem[bytes] is a buffer of an operation that is not complete, or is used by an engine's guest (windows).
- * Takes the baton of each engine in turn, so the caller must hold none. Any thread. */
+/* Returns whether mem[bytes] overlaps a buffer of an incomplete operation, or memory in use by
+ * an engine's client (windows). Takes the progress lock of each engine in turn, so the caller
+ * must hold none. Any thread. */
 bool tt_engines_use(const void *mem, size_t bytes);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 
-_Static_assert(TT_EXEC_STEPS == 64, "sets of steps are words of 64 bits");
+_Static_assert(TT_EXEC_STEPS == 64, "bitmaps of steps have 64 bits");
 _Static_assert(TT_EXEC_STEPS >= 2 * TT_ROUND_STEPS_MAX, "a pipe's writer and reader may be a round apart");
 _Static_assert(sizeof(struct tt_exec) + 17 * sizeof(struct tt_exec_peer) <= 16384, "an executor with 17 peers fits 16 KiB");
 
@@ -12,9 +12,14 @@ _Static_assert(sizeof(struct tt_exec) + 17 * sizeof(struct tt_exec_peer) <= 1638
 #define NO_GRAIN 64
 #define ANY_GRAIN UINT64_MAX
 #define IN_FLIGHT_MAX 32        /* bits of out_of_order */
-#define TOGETHER_BYTES (128u << 10)     /* that go to slots at once: they are in the reader's cache still when it comes to them */
-#define LAST_BYTES (64u << 10)  /* of a copy that may wait for everything else: as long as a few messages take */
-#define PARTS_MIN 4             /* of a message that goes in longer puts, where whoever gets it may pass on the first before the last is there */
+/* maximum batch written to slots, so that the data is still in the receiver's cache */
+#define SLOT_BATCH_BYTES (128u << 10)
+/* minimum size of a copy that may be deferred until nothing else can run: the time of a few
+ * messages */
+#define DEFERRED_BYTES_MIN (64u << 10)
+/* minimum number of parts of a message sent in longer puts, so that a receiver can forward the
+ * first part sooner */
+#define PARTS_MIN 4
 
 static uint32_t index_of(uint32_t n) { return n % TT_EXEC_STEPS; }
 
@@ -25,7 +30,7 @@ uint32_t tt_exec_segments(uint64_t bytes, uint64_t segment_bytes)
     return bytes ? (uint32_t)((bytes + segment_bytes - 1) / segment_bytes) : 1;
 }
 
-/* Length of the segment of step t that begins at `pos`. */
+/* Returns the length of the segment of step t that begins at `pos`. */
 static uint64_t segment_at(const struct tt_exec *x, const struct tt_exec_step *t, uint64_t pos)
 {
     return min_u64(x->conf.segment_bytes, t->s.bytes - pos);
@@ -33,31 +38,34 @@ static uint64_t segment_at(const struct tt_exec *x, const struct tt_exec_step *t
 
 static uint32_t segment_index(const struct tt_exec *x, uint64_t pos) { return (uint32_t)(pos >> x->segment_shift); }
 
-/* The slot that segment `seq` of a stream of so many lands in. */
-static uint32_t slot_of(uint32_t depth, uint32_t seq) { return seq & (depth - 1u); }
+/* Returns the slot of segment `seq` in a stream with `depth` slots. */
+static uint32_t stream_slot(uint32_t depth, uint32_t seq) { return seq & (depth - 1u); }
 
-/* ---- which steps are tried ------------------------------------------------------------------------- */
+/* ---- which steps are tried ------------------------------------------------------------------- */
 
 #define NO_FLOW UINT32_MAX
 #define EAGER_FLOW (1u << 30)
-#define LAST_CREDIT_BIT 63u     /* of consumed_of: for all peers from there on */
-#define FETCH_MAX 8             /* steps that tt_exec_prefetch fetches at most, */
-#define FETCH_NEXT 10           /* and where a round may be loaded as many around the end of the window */
+/* bit of consumed_of shared by all peers with this index or a higher one */
+#define LAST_CREDIT_BIT 63u
+#define FETCH_MAX 8             /* maximum number of steps that tt_exec_prefetch fetches, */
+/* and the number around the end of the window if a round may be loaded */
+#define FETCH_NEXT 10
 #define ANY_STREAM 3u
 
-/* A streamed put or wait by its peer and stream. */
-static uint32_t flow_of(uint32_t peer, bool put, uint32_t stream)
+/* Returns the flow key of a streamed put or wait: peer, direction and stream. */
+static uint32_t stream_flow(uint32_t peer, bool put, uint32_t stream)
 {
     return peer << 3 | (uint32_t)put << 2 | stream;
 }
 
-/* An eager wait by whom it waits for and what: like no streamed step, but maybe like another eager wait. */
+/* Returns the flow key of an eager wait: peer and tag. It differs from all streamed keys, but
+ * two eager waits may collide. */
 static uint32_t eager_flow(uint32_t peer, uint32_t tag)
 {
     return EAGER_FLOW | ((peer << 20 ^ tag) & (EAGER_FLOW - 1));
 }
 
-/* The steps of the window whose flow is `flow`; some may be over. */
+/* Returns the bitmap of the window's steps with this flow key; some may be over. */
 static uint64_t steps_of_flow(const struct tt_exec *x, uint32_t flow)
 {
     uint64_t found = 0;
@@ -67,7 +75,8 @@ static uint64_t steps_of_flow(const struct tt_exec *x, uint32_t flow)
     return found;
 }
 
-/* Something came for the steps of a flow: they are tried again. `any` is ANY_STREAM for those of all its streams, else 0. */
+/* Wakes the sleeping steps of a flow after an event. any: ANY_STREAM for all streams of the
+ * peer, else 0. */
 static void wake_flow(struct tt_exec *x, uint32_t flow, uint32_t any)
 {
     for (uint64_t left = x->asleep; left; left &= left - 1)
@@ -75,14 +84,15 @@ static void wake_flow(struct tt_exec *x, uint32_t flow, uint32_t any)
             x->asleep &= ~(left & -left);
 }
 
-/* ---- loading steps ------------------------------------------------------------------------------- */
+/* ---- loading steps --------------------------------------------------------------------------- */
 
 static bool is_memory(const struct tt_ref *r)
 {
     return r->buf == TT_BUF_SRC || r->buf == TT_BUF_DST || r->buf == TT_BUF_WORK;
 }
 
-/* The refs that a step reads (up to 2) or writes (up to 1) in this rank's memory, pipes excluded. */
+/* Returns the refs that a step reads (up to 2) or writes (up to 1) in this rank's memory,
+ * without pipes. */
 static int reads_of(const struct tt_step *s, const struct tt_ref *out[2])
 {
     int n = 0;
@@ -108,20 +118,22 @@ static inline bool overlap(const struct tt_ref *r, uint64_t rbytes, const struct
     return tt_ref_overlap(r, rbytes, q, qbytes);
 }
 
-/* Two refs of equal blocks on one grid share whole pieces or nothing. Where one stride is a multiple of the other, the last shared piece
- * is known without looking at each: where it ends in `then`, at most at `end`; 0 if there is none from `pos` on. Else `end`. */
+/* Two refs with equal blocks on one grid share whole pieces or nothing. If one stride is a
+ * multiple of the other, returns the end of the last shared piece in `then`, at most `end`.
+ * Returns 0 if none follows `pos`, and `end` for other strides. */
 static uint64_t last_shared(const struct tt_ref *first, uint64_t fbytes, const struct tt_ref *then, uint64_t pos,
                             uint64_t end)
 {
     const int64_t block = (int64_t)then->block, fs = (int64_t)first->stride, ts = (int64_t)then->stride;
-    const int64_t ahead = (int64_t)(first->offset - then->offset);      /* from then's first piece to first's */
+    /* from then's first piece to first's */
+    const int64_t ahead = (int64_t)(first->offset - then->offset);
     int64_t least, most, last, step;
 
     if (!block || first->block != then->block || !fs || !ts || ahead % block || fs % block || ts % block)
         return end;
     least = (int64_t)(pos / then->block);
     most = (int64_t)((end - 1) / then->block);
-    if (ts % fs == 0) {     /* all of then's pieces fall on places of first's, or none */
+    if (ts % fs == 0) {     /* all pieces of `then` are on the grid of `first`, or none */
         if (ahead % fs)
             return 0;
         step = 1;
@@ -129,7 +141,7 @@ static uint64_t last_shared(const struct tt_ref *first, uint64_t fbytes, const s
         last = last < 0 ? -1 : last / ts;
         if (ahead > 0 && (ahead + ts - 1) / ts > least)
             least = (ahead + ts - 1) / ts;
-    } else if (fs % ts == 0) {      /* first's pieces fall on some of then's, or on none */
+    } else if (fs % ts == 0) {      /* some pieces of `then` are on the grid of `first`, or none */
         if (ahead % ts)
             return 0;
         step = fs / ts;
@@ -144,20 +156,21 @@ static uint64_t last_shared(const struct tt_ref *first, uint64_t fbytes, const s
     return last < least ? 0 : last == most ? end : (uint64_t)(last + 1) * then->block;
 }
 
-/* How far `first` (a ref of an earlier step of fbytes) must have advanced before `then`, at [pos, pos + len) of its own ref of
- * tbytes, may touch its bytes: to the last one that both have. Not to one in a gap of `then`: tt_segments_check knows of no such
- * wait, and a circle could close with it. */
-static uint64_t needed(const struct tt_ref *first, uint64_t fbytes, const struct tt_ref *then, uint64_t tbytes,
-                       uint64_t pos, uint64_t len)
+/* `first` is a ref of an earlier step of fbytes, `then` one of a later step of tbytes. Returns
+ * the position that `first` must reach before `then` may touch [pos, pos + len). This is the end
+ * of the last shared byte. Bytes in a gap of `then` do not count: tt_segments_check does not
+ * model such a wait, and it could close a cycle. */
+static uint64_t needed_progress(const struct tt_ref *first, uint64_t fbytes, const struct tt_ref *then, uint64_t tbytes,
+                                uint64_t pos, uint64_t len)
 {
     uint64_t end = pos + len;
 
     if (!tt_ref_overlap(first, fbytes, then, tbytes))
         return 0;
     if (first->block && first->offset == then->offset && first->block == then->block && first->stride == then->stride)
-        return min_u64(fbytes, end);        /* the same pieces in the same order */
+        return min_u64(fbytes, end);        /* equal pieces in equal order */
     end = last_shared(first, fbytes, then, pos, end);
-    while (end > pos) {     /* piece by piece, the last one first */
+    while (end > pos) {     /* piece by piece, from the last one */
         const uint64_t piece = then->block ? (end - 1) / then->block : 0, begin = piece * then->block;
         const uint64_t from = begin > pos ? begin : pos, at = then->offset + piece * then->stride - begin;
         const uint64_t done = tt_ref_before(first, fbytes, at + end);
@@ -171,25 +184,25 @@ static uint64_t needed(const struct tt_ref *first, uint64_t fbytes, const struct
     return 0;
 }
 
-static uint64_t max_needed(const struct tt_step *first, const struct tt_step *then, uint64_t pos, uint64_t len)
+static uint64_t max_needed_progress(const struct tt_step *first, const struct tt_step *then, uint64_t pos, uint64_t len)
 {
     const struct tt_ref *fr[2], *tr[2];
     const struct tt_ref *fw = write_of(first), *tw = write_of(then);
     const int nfr = reads_of(first, fr), ntr = reads_of(then, tr);
     uint64_t most = 0, n;
 
-    if (fw && tw && (n = needed(fw, first->bytes, tw, then->bytes, pos, len)) > most)
+    if (fw && tw && (n = needed_progress(fw, first->bytes, tw, then->bytes, pos, len)) > most)
         most = n;
     for (int i = 0; fw && i < ntr; i++)
-        if ((n = needed(fw, first->bytes, tr[i], then->bytes, pos, len)) > most)
+        if ((n = needed_progress(fw, first->bytes, tr[i], then->bytes, pos, len)) > most)
             most = n;
     for (int i = 0; tw && i < nfr; i++)
-        if ((n = needed(fr[i], first->bytes, tw, then->bytes, pos, len)) > most)
+        if ((n = needed_progress(fr[i], first->bytes, tw, then->bytes, pos, len)) > most)
             most = n;
     return most;
 }
 
-/* Whether two steps, of which one writes it, touch a byte. */
+/* Returns whether two steps touch a common byte that one of them writes. */
 static bool conflict(const struct tt_step *first, const struct tt_step *then)
 {
     const struct tt_ref *fr[2], *tr[2];
@@ -237,14 +250,14 @@ static uint16_t peer_index(struct tt_exec *x, uint32_t rank)
 
 static uint32_t credit_bit(uint32_t peer) { return peer < LAST_CREDIT_BIT ? peer : LAST_CREDIT_BIT; }
 
-/* A peer may have to hear what has been consumed. */
-static void look_for_credit(struct tt_exec *x, uint32_t peer)
+/* Marks a peer that may need a credit update. */
+static void mark_credit(struct tt_exec *x, uint32_t peer)
 {
     x->consumed_of |= 1ull << credit_bit(peer);
     x->credit_due = true;
 }
 
-/* Numbers the segments of a streamed put or wait. */
+/* Assigns segment numbers to a streamed put or wait. */
 static void assign_stream(struct tt_exec *x, struct tt_exec_step *t)
 {
     struct tt_exec_peer *p = &x->peer[t->peer];
@@ -258,9 +271,9 @@ static void assign_stream(struct tt_exec *x, struct tt_exec_step *t)
     loaded = put ? &st->out_loaded : &st->in_loaded;
     t->seq0 = *loaded;
     *loaded += tt_exec_segments(t->s.bytes, x->conf.segment_bytes);
-    x->flow[t - x->step] = flow_of(t->peer, put, t->stream);
-    if (!put && st->consumed != st->told)
-        look_for_credit(x, t->peer);        /* its sender may need to hear of what came before */
+    x->flow[t - x->step] = stream_flow(t->peer, put, t->stream);
+    if (!put && st->consumed != st->reported)
+        mark_credit(x, t->peer);        /* its sender may need credit for earlier segments */
 }
 
 static bool same_bytes(const struct tt_step *writer, const struct tt_ref *ref, uint64_t bytes)
@@ -269,7 +282,7 @@ static bool same_bytes(const struct tt_step *writer, const struct tt_ref *ref, u
            writer->bytes == bytes && !writer->out.block && !ref->block;
 }
 
-/* Whether `earlier` writes any of these bytes, in memory or as a pipe. */
+/* Returns whether `earlier` writes any of these bytes, in memory or as a pipe. */
 static bool writes_into(const struct tt_step *earlier, const struct tt_ref *ref, uint64_t bytes)
 {
     const struct tt_ref *w = write_of(earlier);
@@ -277,43 +290,45 @@ static bool writes_into(const struct tt_step *earlier, const struct tt_ref *ref,
     return w ? tt_ref_overlap(w, earlier->bytes, ref, bytes) : same_bytes(earlier, ref, bytes);
 }
 
-/* Grains that lie TURNED_AFTER apart have other bits: algorithms keep their running values in slabs that are a power of two apart. */
-#define TURNED_AFTER 1024
-#define TURN 21
+/* Rotates the bit of every ROTATE_EVERY-th grain, because algorithms place their running values
+ * at power-of-two distances. */
+#define ROTATE_EVERY 1024
+#define ROTATION 21
 
-static uint64_t turned(uint64_t ones, uint32_t turn)
+static uint64_t rotated(uint64_t ones, uint32_t turn)
 {
     turn %= 64;
     return turn ? ones << turn | ones >> (64 - turn) : ones;
 }
 
-/* So many grains of a buffer from `first` on, all of one TURNED_AFTER. */
-static uint64_t bits_of(uint8_t buf, uint64_t first, uint64_t n)
+/* Returns the bits of n grains from `first`, all within one ROTATE_EVERY block. */
+static uint64_t grain_bits(uint8_t buf, uint64_t first, uint64_t n)
 {
-    return turned((1ull << n) - 1, (uint32_t)(first + first / TURNED_AFTER * TURN + 16u * buf));
+    return rotated((1ull << n) - 1, (uint32_t)(first + first / ROTATE_EVERY * ROTATION + 16u * buf));
 }
 
-/* The grains from the first to the last byte of these, as bits mod 64. A pipe is one by its name: it is met as a whole or not at all. */
+/* Returns the grains of a byte range, as bits mod 64. A pipe is a single grain, identified by
+ * its name. */
 static uint64_t grains_of(const struct tt_exec *x, const struct tt_ref *ref, uint64_t bytes)
 {
     const uint64_t extent =
         !ref->block || bytes <= ref->block ? bytes : (bytes - 1) / ref->block * ref->stride + ref->block;
     const uint64_t first = ref->offset >> x->grain_shift,
                    last = (ref->offset + (extent ? extent - 1 : 0)) >> x->grain_shift;
-    const uint64_t turn_at = (first / TURNED_AFTER + 1) * TURNED_AFTER;
+    const uint64_t turn_at = (first / ROTATE_EVERY + 1) * ROTATE_EVERY;
 
     if (ref->buf == TT_BUF_PIPE)
-        return bits_of(ref->buf, ref->offset, 1);
+        return grain_bits(ref->buf, ref->offset, 1);
     if (last - first >= 63)
         return ANY_GRAIN;
     if (last < turn_at)
-        return bits_of(ref->buf, first, last - first + 1);
-    return bits_of(ref->buf, first, turn_at - first) | bits_of(ref->buf, turn_at, last - turn_at + 1);
+        return grain_bits(ref->buf, first, last - first + 1);
+    return grain_bits(ref->buf, first, turn_at - first) | grain_bits(ref->buf, turn_at, last - turn_at + 1);
 }
 
-/* What a step touches, by its refs: what it reads (up to two), and what it writes here. */
+/* The memory that a step touches: up to two refs that it reads, and the one that it writes. */
 struct refs {
-    uint64_t grains[3];     /* 0: there is none, or all that is to be found out about it is known */
+    uint64_t grains[3];     /* 0: no ref, or all its conflicts were found */
     const struct tt_ref *ref[3];
 };
 
@@ -321,7 +336,7 @@ static void refs_of(struct tt_exec *x, const struct tt_step *s, struct refs *out
 {
     *out = (struct refs){ .ref = { &s->a, &s->b, &s->out } };
     if (s->bytes == 0)
-        return;             /* it touches nothing */
+        return;             /* touches nothing */
     if (x->grain_shift == NO_GRAIN)
         x->grain_shift = (uint8_t)(63 - __builtin_clzll(s->bytes));
     if (s->opcode != TT_WAIT)
@@ -334,8 +349,8 @@ static void refs_of(struct tt_exec *x, const struct tt_step *s, struct refs *out
 
 static uint64_t all_grains(const struct refs *r) { return r->grains[0] | r->grains[1] | r->grains[2]; }
 
-/* From now on step i touches these, or no longer. */
-static void touch(struct tt_exec *x, uint32_t i, uint64_t grains)
+/* Adds step i to the users of these grains, or removes it. */
+static void grains_add(struct tt_exec *x, uint32_t i, uint64_t grains)
 {
     if (grains == ANY_GRAIN) {
         x->touching_all |= 1ull << i;
@@ -345,7 +360,7 @@ static void touch(struct tt_exec *x, uint32_t i, uint64_t grains)
         x->touching[__builtin_ctzll(grains)] |= 1ull << i;
 }
 
-static void leave(struct tt_exec *x, uint32_t i, uint64_t grains)
+static void grains_remove(struct tt_exec *x, uint32_t i, uint64_t grains)
 {
     x->touching_all &= ~(1ull << i);
     if (grains == ANY_GRAIN)
@@ -354,9 +369,10 @@ static void leave(struct tt_exec *x, uint32_t i, uint64_t grains)
         x->touching[__builtin_ctzll(grains)] &= ~(1ull << i);
 }
 
-/* The steps of the window (bit 0: the first one) that may meet one that touches these. Most do not, and are not looked at: a window has more steps
- * than caches have room for, where one process plays thousands of ranks. */
-static uint64_t may_meet(const struct tt_exec *x, uint64_t grains)
+/* Returns the steps of the window (bit 0: the first one) that may share memory with these
+ * grains. This filters most steps without a cache miss: with thousands of ranks in one process,
+ * the windows do not fit in the caches. */
+static uint64_t may_conflict(const struct tt_exec *x, uint64_t grains)
 {
     const uint32_t turn = index_of(x->head), n = x->tail - x->head;
     uint64_t met = grains == ANY_GRAIN ? UINT64_MAX : grains ? x->touching_all : 0;
@@ -367,15 +383,16 @@ static uint64_t may_meet(const struct tt_exec *x, uint64_t grains)
     return n < 64 ? met & ((1ull << n) - 1) : met;
 }
 
-/* Whether `earlier` writes just what `ref` is, and only when the steps that it waits for itself have come as far. Whoever waits for it at
- * these bytes waits for all before it that touch them: nobody need look further back for them. (What arrives may land without waiting.) */
-static bool settles(const struct tt_step *earlier, const struct tt_ref *ref, uint64_t bytes)
+/* Returns whether `earlier` writes exactly the bytes of `ref`, and only after its own
+ * dependencies. A step that waits for it also waits for all earlier users of these bytes, so the
+ * search can stop. (Not for arrivals, which may land at any time.) */
+static bool covers_earlier(const struct tt_step *earlier, const struct tt_ref *ref, uint64_t bytes)
 {
     return (earlier->opcode == TT_REDUCE_STEP || earlier->opcode == TT_COPY) && bytes &&
            same_bytes(earlier, ref, bytes);
 }
 
-/* Whether `earlier` writes the pipe that is operand `ref` of a step; then it is linked with it as its writer. */
+/* If `earlier` writes the pipe of operand `ref`, links it as the writer and returns true. */
 static bool link_pipe(struct tt_exec *x, uint32_t i, uint32_t earlier, const struct tt_ref *ref, int8_t *writer)
 {
     if (ref->buf != TT_BUF_PIPE || !same_bytes(&x->step[earlier].s, ref, x->step[i].s.bytes))
@@ -386,8 +403,9 @@ static bool link_pipe(struct tt_exec *x, uint32_t i, uint32_t earlier, const str
     return true;
 }
 
-/* Whether what step i has to know of the bytes of one of its refs is known with `earlier`, which is linked with it. */
-static bool settle(struct tt_exec *x, uint32_t i, uint32_t earlier, struct refs *refs)
+/* Removes the refs of step i whose conflicts are all covered by `earlier`. Returns whether there
+ * were any. */
+static bool drop_covered_refs(struct tt_exec *x, uint32_t i, uint32_t earlier, struct refs *refs)
 {
     struct tt_exec_step *t = &x->step[i];
     const uint64_t before = all_grains(refs);
@@ -397,23 +415,24 @@ static bool settle(struct tt_exec *x, uint32_t i, uint32_t earlier, struct refs 
     if (t->s.opcode == TT_REDUCE_STEP && link_pipe(x, i, earlier, &t->s.b, &t->writer_b))
         refs->grains[1] = 0;
     for (uint32_t r = 0; r < 3; r++)
-        if (refs->grains[r] && settles(&x->step[earlier].s, refs->ref[r], t->s.bytes))
+        if (refs->grains[r] && covers_earlier(&x->step[earlier].s, refs->ref[r], t->s.bytes))
             refs->grains[r] = 0;
     return all_grains(refs) != before;
 }
 
-/* Links step i with the earlier steps of the window, the last one first: conflicts, pipes, and what it forwards. */
-static void link_step(struct tt_exec *x, uint32_t i)
+/* Links step i with the earlier steps of the window, from the last one: conflicts, pipes, and
+ * forwarding. */
+static void link_dependencies(struct tt_exec *x, uint32_t i)
 {
     struct tt_exec_step *t = &x->step[i];
-    struct tt_exec_step *last = NULL;   /* of those that write what this put sends */
+    struct tt_exec_step *last = NULL;   /* last step that writes this put's source */
     struct refs refs;
     uint64_t grains, met;
 
-    _Static_assert(TT_EXEC_STEPS == 64, "a bit for each step of the window");
+    _Static_assert(TT_EXEC_STEPS == 64, "bitmaps of steps have 64 bits");
     refs_of(x, &t->s, &refs);
     grains = all_grains(&refs);
-    met = may_meet(x, grains);
+    met = may_conflict(x, grains);
     while (met) {
         const uint32_t n = 63 - (uint32_t)__builtin_clzll(met), e = index_of(x->head + n);
         struct tt_exec_step *earlier = &x->step[e];
@@ -422,34 +441,35 @@ static void link_step(struct tt_exec *x, uint32_t i)
         if (!earlier->over && conflict(&earlier->s, &t->s)) {
             x->deps[i] |= 1ull << e;
             x->dependents[e] |= 1ull << i;
-            x->asleep &= ~(x->last & 1ull << e);    /* somebody wants it now */
-            x->last &= ~(1ull << e);
+            x->asleep &= ~(x->deferred & 1ull << e);    /* a step depends on it now: no longer
+                                                       deferred */
+            x->deferred &= ~(1ull << e);
         }
         if (t->s.opcode == TT_PUT && !t->eager && !last && writes_into(&earlier->s, &t->s.a, t->s.bytes))
             last = earlier;
-        if (settle(x, i, e, &refs))
-            met &= may_meet(x, all_grains(&refs));
+        if (drop_covered_refs(x, i, e, &refs))
+            met &= may_conflict(x, all_grains(&refs));
     }
-    touch(x, i, grains);
+    grains_add(x, i, grains);
     if (last && !last->over && last->forward < 0 && same_bytes(&last->s, &t->s.a, t->s.bytes))
         last->forward = (int8_t)i;
     tt_assert(t->s.opcode == TT_WAIT || t->s.a.buf != TT_BUF_PIPE || t->writer_a >= 0);
     tt_assert(t->s.opcode != TT_REDUCE_STEP || t->s.b.buf != TT_BUF_PIPE || t->writer_b >= 0);
 }
 
-/* Both ends say the same of a put and its wait. */
+/* Returns whether the data may go to its destination. A put and its wait give the same answer. */
 static bool for_destination(const struct tt_ref *to)
 {
     return (to->buf == TT_BUF_DST || to->buf == TT_BUF_THERE) && !to->block;
 }
 
-/* A pipe that is not read where it landed. */
+/* Returns whether a step writes a pipe that may need staging. */
 static bool may_need_stage(const struct tt_exec_step *t)
 {
     return (t->s.opcode == TT_REDUCE_STEP || t->s.opcode == TT_COPY) && t->s.out.buf == TT_BUF_PIPE;
 }
 
-static void add_step(struct tt_exec *x, const struct tt_step *s)
+static void window_add(struct tt_exec *x, const struct tt_step *s)
 {
     const uint32_t i = index_of(x->tail);
     struct tt_exec_step *t = &x->step[i];
@@ -468,7 +488,7 @@ static void add_step(struct tt_exec *x, const struct tt_step *s)
     x->deps[i] = x->dependents[i] = 0;
     x->flow[i] = NO_FLOW;
     x->asleep &= ~(1ull << i);
-    x->last &= ~(1ull << i);
+    x->deferred &= ~(1ull << i);
     if (s->opcode != TT_WAIT)
         t->s.a = tt_coll_canonical(c, s->a);
     if (s->opcode == TT_REDUCE_STEP)
@@ -485,7 +505,7 @@ static void add_step(struct tt_exec *x, const struct tt_step *s)
         if (!t->eager && s->opcode == TT_WAIT && !x->peer[t->peer].opened)
             x->unopened |= 1ull << i;
     }
-    link_step(x, i);
+    link_dependencies(x, i);
     x->unstaged += may_need_stage(t);
     x->tail++;
     x->loaded++;
@@ -496,7 +516,8 @@ static uint32_t free_stages_of(const struct tt_exec *x)
     return TT_EXEC_STAGES - (uint32_t)__builtin_popcountll(x->stages);
 }
 
-/* Loads rounds while the window has room for the longest one, and there is staging for each pipe that it might have. */
+/* Loads rounds while the window has room for the longest round, and staging for each pipe that
+ * it may have. */
 static void load_rounds(struct tt_exec *x)
 {
     struct tt_step steps[TT_ROUND_STEPS_MAX];
@@ -507,12 +528,13 @@ static void load_rounds(struct tt_exec *x)
 
         x->conf.algo->round(&s, x->conf.coll, x->round++);
         for (uint32_t i = 0; i < s.n; i++)
-            add_step(x, &steps[i]);
+            window_add(x, &steps[i]);
         x->progress = true;
     }
 }
 
-/* What a bounded algorithm may have on its way, in segments of each stream; no more streams than may each send one. */
+/* Computes the limit on segments in flight per stream of a bounded algorithm. Reduces the number
+ * of streams so that each may send one segment. */
 static void bound_flight(struct tt_exec *x)
 {
     const struct tt_coll *c = x->conf.coll;
@@ -530,7 +552,8 @@ static void bound_flight(struct tt_exec *x)
     x->flight = (uint32_t)min_u64(segments / x->conf.streams, UINT16_MAX);
 }
 
-static void begin(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_exec_peer *peers, uint32_t peers_max)
+static void exec_begin(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_exec_peer *peers,
+                       uint32_t peers_max)
 {
     tt_assert(conf->streams >= 1 && conf->streams <= TT_EXEC_STREAMS_MAX);
     tt_assert(conf->depth >= 1 && conf->depth <= TT_EXEC_DEPTH_MAX);
@@ -546,7 +569,7 @@ static void begin(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_
     x->stages = 0;
     x->unstaged = 0;
     x->touching_all = 0;
-    x->asleep = x->last = x->unopened = 0;
+    x->asleep = x->deferred = x->unopened = 0;
     x->head = x->tail = x->cursor = 0;
     x->npeers = 0;
     x->peers_max = peers_max;
@@ -579,7 +602,7 @@ static bool is_straight(const struct tt_exec *x)
 
 void tt_exec_init(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_exec_peer *peers, uint32_t peers_max)
 {
-    begin(x, conf, peers, peers_max);
+    exec_begin(x, conf, peers, peers_max);
     x->nrounds = conf->algo->nrounds(conf->coll);
     load_rounds(x);
     x->straight = is_straight(x);
@@ -597,7 +620,7 @@ void tt_exec_restart(struct tt_exec *x)
 
 struct tt_exec_step *tt_exec_meanwhile(struct tt_exec *x)
 {
-    uint64_t before = 1ull << x->head;      /* steps that are still to be done */
+    uint64_t before = 1ull << x->head;      /* unfinished steps */
 
     tt_assert(x->straight);
     for (uint32_t i = x->head + 1; i < x->tail; i++) {
@@ -612,7 +635,7 @@ struct tt_exec_step *tt_exec_meanwhile(struct tt_exec *x)
     return NULL;
 }
 
-/* ---- the end of steps ----------------------------------------------------------------------------- */
+/* ---- completion of steps --------------------------------------------------------------------- */
 
 static void free_stages(struct tt_exec *x, struct tt_exec_step *t)
 {
@@ -622,8 +645,9 @@ static void free_stages(struct tt_exec *x, struct tt_exec_step *t)
     t->stage = NO_STAGE;
 }
 
-/* A pipe's writer stays until its reader is over: the reader finds the bytes through it. */
-static bool retired(const struct tt_exec *x, const struct tt_exec_step *t)
+/* Returns whether a step may leave the window. The writer of a pipe stays until its reader is
+ * over, because the reader finds the bytes through it. */
+static bool can_retire(const struct tt_exec *x, const struct tt_exec_step *t)
 {
     if (!t->over)
         return false;
@@ -632,18 +656,19 @@ static bool retired(const struct tt_exec *x, const struct tt_exec_step *t)
     return t->reader >= 0 && x->step[t->reader].over;
 }
 
-/* The first step of the window leaves it. */
-static void retire(struct tt_exec *x)
+/* Removes the first step from the window. */
+static void retire_first(struct tt_exec *x)
 {
     const uint32_t i = index_of(x->head++);
     struct refs refs;
 
     refs_of(x, &x->step[i].s, &refs);
-    leave(x, i, all_grains(&refs));
+    grains_remove(x, i, all_grains(&refs));
 }
 
-/* Step i has moved: those that wait for it are tried again. When it is over they do not depend on it any more. */
-static void end_step(struct tt_exec *x, uint32_t i)
+/* Called when step i has advanced. Wakes its dependents; if the step is over, also removes the
+ * dependencies. */
+static void step_advanced(struct tt_exec *x, uint32_t i)
 {
     struct tt_exec_step *t = &x->step[i];
 
@@ -653,7 +678,7 @@ static void end_step(struct tt_exec *x, uint32_t i)
     if (t->done < t->s.bytes)
         return;
     t->over = true;
-    x->last &= ~(1ull << i);
+    x->deferred &= ~(1ull << i);
     x->unstaged -= may_need_stage(t) && t->stage == NO_STAGE;
     for (uint64_t left = x->dependents[i]; left; left &= left - 1)
         x->deps[__builtin_ctzll(left)] &= ~(1ull << i);
@@ -661,13 +686,13 @@ static void end_step(struct tt_exec *x, uint32_t i)
         free_stages(x, &x->step[t->writer_a]);
     if (t->writer_b >= 0)
         free_stages(x, &x->step[t->writer_b]);
-    while (x->head != x->tail && retired(x, &x->step[index_of(x->head)]))
-        retire(x);
+    while (x->head != x->tail && can_retire(x, &x->step[index_of(x->head)]))
+        retire_first(x);
     if ((int32_t)(x->cursor - x->head) < 0)
         x->cursor = x->head;
 }
 
-/* The reader of a pipe is done with `writer`'s next segment: a landing slot goes back to its sender. */
+/* The reader of a pipe has consumed the next segment of `writer`. Frees the landing slot. */
 static void release_slot(struct tt_exec *x, int8_t writer)
 {
     const struct tt_exec_step *w;
@@ -678,17 +703,17 @@ static void release_slot(struct tt_exec *x, int8_t writer)
     if (w->s.opcode != TT_WAIT || w->eager)
         return;
     x->peer[w->peer].stream[w->stream].consumed++;
-    look_for_credit(x, w->peer);
+    mark_credit(x, w->peer);
 }
 
-/* ---- whether a segment can go ---------------------------------------------------------------------- */
+/* ---- whether a segment can go ---------------------------------------------------------------- */
 
 static bool deps_met(const struct tt_exec *x, const struct tt_exec_step *t, uint64_t pos, uint64_t len)
 {
     for (uint64_t left = x->deps[t - x->step]; left; left &= left - 1) {
         const struct tt_exec_step *e = &x->step[__builtin_ctzll(left)];
 
-        if (e->done < max_needed(&e->s, &t->s, pos, len))
+        if (e->done < max_needed_progress(&e->s, &t->s, pos, len))
             return false;
     }
     return true;
@@ -699,7 +724,8 @@ static bool pipe_has(const struct tt_exec *x, int8_t writer, uint64_t end)
     return writer < 0 || x->step[writer].done >= end;
 }
 
-/* Whether the steps that t waits for are far enough for it to touch [pos, pos + len). If not, it sleeps until one of them moves. */
+/* Returns whether the dependencies of t permit access to [pos, pos + len). If not, t sleeps
+ * until one of them advances. */
 static bool inputs_ready(struct tt_exec *x, const struct tt_exec_step *t, uint64_t pos, uint64_t len)
 {
     if (pipe_has(x, t->writer_a, pos + len) && pipe_has(x, t->writer_b, pos + len) && deps_met(x, t, pos, len))
@@ -708,8 +734,8 @@ static bool inputs_ready(struct tt_exec *x, const struct tt_exec_step *t, uint64
     return false;
 }
 
-/* Where [pos, pos + len) of an operand is, if it can be read now. `writer` is its pipe's writer or -1; `consumed_pos` is how far the
- * reader has finished reading (slots are consumed in order). */
+/* Finds the location of [pos, pos + len) of an operand, if it can be read now. `writer` is its
+ * pipe's writer or -1. `consumed_pos` is the reader's position: slots are consumed in order. */
 static bool source_at(const struct tt_exec *x, const struct tt_ref *ref, int8_t writer, uint64_t pos, uint64_t len,
                       uint64_t consumed_pos, struct tt_place *out)
 {
@@ -734,47 +760,49 @@ static bool source_at(const struct tt_exec *x, const struct tt_ref *ref, int8_t 
         if (p->stream[w->stream].consumed != w->seq0 + segment_index(x, consumed_pos))
             return false;
         *out = (struct tt_place){
-            .kind = TT_AT_SLOT, .peer = w->peer, .stream = w->stream, .slot = slot_of(p->in_depth, w->seq0 + j),
+            .kind = TT_AT_SLOT, .peer = w->peer, .stream = w->stream, .slot = stream_slot(p->in_depth, w->seq0 + j),
         };
         return true;
     }
     if (w->stage == NO_STAGE) {
-        *out = (struct tt_place){ .kind = TT_AT_NONE };     /* it is in the peer's slot: the put knows by `fused` */
+        /* already in the peer's slot (see `fused`) */
+        *out = (struct tt_place){ .kind = TT_AT_NONE };
         return true;
     }
     *out = (struct tt_place){ .kind = TT_AT_STAGE, .slot = w->stage + (j & (w->nstages - 1u)) };
     return true;
 }
 
-static bool lands_direct(const struct tt_exec_step *put, const struct tt_exec_peer *p)
+static bool put_is_direct(const struct tt_exec_step *put, const struct tt_exec_peer *p)
 {
     return p->out_direct && put->to_dst;
 }
 
-/* Segments that a stream with so many slots may be ahead of what its receiver has consumed. */
-static uint32_t room_of(const struct tt_exec *x, uint32_t depth)
+/* Returns how many segments a stream with `depth` slots may be ahead of its receiver's
+ * consumption. */
+static uint32_t stream_room(const struct tt_exec *x, uint32_t depth)
 {
     return x->flight && x->flight < depth ? x->flight : depth;
 }
 
 static bool has_credit(const struct tt_exec *x, const struct tt_exec_peer *p, uint32_t stream, uint32_t seq)
 {
-    return (int32_t)(seq - p->stream[stream].credit) < (int32_t)room_of(x, p->out_depth);
+    return (int32_t)(seq - p->stream[stream].credit) < (int32_t)stream_room(x, p->out_depth);
 }
 
-/* The same where they land at their destination. */
-static bool may_fly(const struct tt_exec *x, const struct tt_exec_stream *st, uint32_t seq)
+/* The same for segments that land at their destination. */
+static bool has_flight_room(const struct tt_exec *x, const struct tt_exec_stream *st, uint32_t seq)
 {
     return !x->flight || (int32_t)(seq - st->credit) < (int32_t)x->flight;
 }
 
-/* None of a stream whose peer says that it has consumed more than it was sent. */
+/* Returns the segments in flight; 0 if the peer reports more consumed segments than were sent. */
 static uint32_t in_flight(const struct tt_exec_stream *st)
 {
     return (int32_t)(st->flown - st->credit) > 0 ? st->flown - st->credit : 0;
 }
 
-/* Segment `seq` of a stream of `peer` is on its way. */
+/* Records that segment `seq` of a stream is in flight. */
 static void note_flight(struct tt_exec *x, struct tt_exec_peer *p, uint32_t stream, uint32_t seq)
 {
     uint64_t segments = 0;
@@ -790,34 +818,37 @@ static void note_flight(struct tt_exec *x, struct tt_exec_peer *p, uint32_t stre
         x->most_in_flight = segments * x->flight_bytes;
 }
 
-/* Whether segment `pos` of `put` can be written into its peer's slot now, by the step that makes those bytes. */
+/* Returns whether the step that produces segment `pos` of `put` can write it directly into the
+ * peer's slot now. */
 static bool can_fuse(const struct tt_exec *x, const struct tt_exec_step *put, uint64_t pos, struct tt_place *out)
 {
     const struct tt_exec_peer *p = &x->peer[put->peer];
     const struct tt_exec_stream *st = &p->stream[put->stream];
     const uint32_t seq = put->seq0 + segment_index(x, pos);
 
-    if (put->eager || !p->ready || !p->out_mapped || lands_direct(put, p))
+    if (put->eager || !p->ready || !p->out_mapped || put_is_direct(put, p))
         return false;
     if (st->issued != put->seq0 + segment_index(x, put->issued) || pos < put->issued)
         return false;
     if (pos != (put->fused > put->issued ? put->fused : put->issued) || !has_credit(x, p, put->stream, seq))
         return false;
     *out = (struct tt_place){
-        .kind = TT_AT_REMOTE, .peer = put->peer, .stream = put->stream, .slot = slot_of(p->out_depth, seq),
+        .kind = TT_AT_REMOTE, .peer = put->peer, .stream = put->stream, .slot = stream_slot(p->out_depth, seq),
     };
     return true;
 }
 
-/* Whether nothing but room at the peer keeps `put` from being fused with what makes its bytes. */
+/* Returns whether only missing room at the peer prevents `put` from being fused with its
+ * producer. */
 static bool may_fuse_soon(const struct tt_exec *x, const struct tt_exec_step *put)
 {
     const struct tt_exec_peer *p = &x->peer[put->peer];
 
-    return !put->eager && p->ready && p->out_mapped && !lands_direct(put, p);
+    return !put->eager && p->ready && p->out_mapped && !put_is_direct(put, p);
 }
 
-/* Gives a pipe as much staging as it can use, but leaves a segment for each other pipe of the window that has none yet: see exec.h. */
+/* Allots as much staging to a pipe as it can use. Reserves one segment for each other pipe of
+ * the window without staging (see exec.h). */
 static void allot_stages(struct tt_exec *x, struct tt_exec_step *w)
 {
     const uint32_t most = free_stages_of(x) - (x->unstaged - 1),
@@ -837,7 +868,8 @@ static void allot_stages(struct tt_exec *x, struct tt_exec_step *w)
     x->unstaged--;
 }
 
-/* Staging for a pipe that is not written straight into a peer's slot: allotted at its first segment. */
+/* Finds staging for segment `pos` of a pipe that is not written directly into a peer's slot. It
+ * is allotted at the first segment. */
 static bool stage_at(struct tt_exec *x, struct tt_exec_step *w, uint64_t pos, struct tt_place *out)
 {
     const struct tt_exec_step *reader = &x->step[w->reader];
@@ -851,8 +883,8 @@ static bool stage_at(struct tt_exec *x, struct tt_exec_step *w, uint64_t pos, st
     return true;
 }
 
-/* Where a reduce, copy or arrival writes segment `pos`, and its second destination if what it makes can be fused with
- * the put that sends it on. */
+/* Finds where a reduce, copy or arrival writes segment `pos`. *out2: the peer's slot, if the
+ * result is fused with the put that forwards it. */
 static bool target_at(struct tt_exec *x, struct tt_exec_step *t, uint64_t pos, struct tt_place *out,
                       struct tt_place *out2)
 {
@@ -873,16 +905,17 @@ static bool target_at(struct tt_exec *x, struct tt_exec_step *t, uint64_t pos, s
         const struct tt_exec_peer *p = &x->peer[put->peer];
 
         if (!p->ready)
-            return false;       /* whether the peer's slots are mapped is not known yet */
-        if (p->out_mapped && !lands_direct(put, p))
+            return false;       /* the CTS will show whether the peer's slots are mapped */
+        if (p->out_mapped && !put_is_direct(put, p))
             return can_fuse(x, put, pos, out);
     }
     return stage_at(x, t, pos, out);
 }
 
-/* How much of a put goes at once from pos on: one segment, or more, where the wire prefers that and all of it is there. */
-static uint64_t whole_at(const struct tt_exec *x, const struct tt_exec_step *t, const struct tt_exec_peer *p,
-                         uint64_t pos)
+/* Returns how many bytes of a put go at once from pos: one segment, or more if the wire prefers
+ * that and all of them are ready. */
+static uint64_t put_bytes_at(const struct tt_exec *x, const struct tt_exec_step *t, const struct tt_exec_peer *p,
+                             uint64_t pos)
 {
     const uint64_t segment = segment_at(x, t, pos),
                    room = (IN_FLIGHT_MAX - 1) * x->conf.segment_bytes - (pos - t->done);
@@ -890,20 +923,20 @@ static uint64_t whole_at(const struct tt_exec *x, const struct tt_exec_step *t, 
 
     if (whole <= segment || x->flight || t->writer_a >= 0 || pos < t->fused || t->s.a.block || t->s.out.block)
         return segment;
-    if (x->conf.coll->nranks > 2)       /* else there is nobody to pass it on to */
+    if (x->conf.coll->nranks > 2)       /* else the receiver forwards to no other rank */
         whole = min_u64(whole, t->s.bytes / PARTS_MIN);
     whole = min_u64(whole, room) & ~(x->conf.segment_bytes - 1);
     whole = min_u64(whole, t->s.bytes - pos);
     return whole > segment && deps_met(x, t, pos, whole) ? whole : segment;
 }
 
-/* The same where it lands in slots: as far as these lie one behind the other, and are free. */
-static uint64_t whole_in_slots(const struct tt_exec *x, const struct tt_exec_step *t, const struct tt_exec_peer *p,
-                               uint64_t pos, uint32_t seq)
+/* The same for a put to slots: limited to adjacent free slots. */
+static uint64_t put_bytes_in_slots(const struct tt_exec *x, const struct tt_exec_step *t, const struct tt_exec_peer *p,
+                                   uint64_t pos, uint32_t seq)
 {
-    const uint64_t whole = whole_at(x, t, p, pos);
-    const uint32_t slots = p->out_depth - slot_of(p->out_depth, seq);
-    uint32_t n = tt_exec_segments(min_u64(whole, TOGETHER_BYTES), x->conf.segment_bytes);
+    const uint64_t whole = put_bytes_at(x, t, p, pos);
+    const uint32_t slots = p->out_depth - stream_slot(p->out_depth, seq);
+    uint32_t n = tt_exec_segments(min_u64(whole, SLOT_BATCH_BYTES), x->conf.segment_bytes);
 
     n = n < slots ? n : slots;
     while (n > 1 && !has_credit(x, p, t->stream, seq + n - 1))
@@ -911,7 +944,7 @@ static uint64_t whole_in_slots(const struct tt_exec *x, const struct tt_exec_ste
     return min_u64(whole, n * x->conf.segment_bytes);
 }
 
-/* ---- the four steps ----------------------------------------------------------------------------------- */
+/* ---- the four steps -------------------------------------------------------------------------- */
 
 static bool try_put(struct tt_exec *x, struct tt_exec_step *t, struct tt_action *a)
 {
@@ -934,18 +967,18 @@ static bool try_put(struct tt_exec *x, struct tt_exec_step *t, struct tt_action 
         return false;
     seq = t->seq0 + segment_index(x, pos);
     len = segment_at(x, t, pos);
-    a->direct = lands_direct(t, p);
-    if (st->issued != seq || (a->direct ? !may_fly(x, st, seq) : !has_credit(x, p, t->stream, seq)))
+    a->direct = put_is_direct(t, p);
+    if (st->issued != seq || (a->direct ? !has_flight_room(x, st, seq) : !has_credit(x, p, t->stream, seq)))
         return false;
     if (pos - t->done >= (IN_FLIGHT_MAX - 1) * x->conf.segment_bytes)
         return false;
     slot = (struct tt_place){
-        .kind = TT_AT_REMOTE, .peer = t->peer, .stream = t->stream, .slot = slot_of(p->out_depth, seq),
+        .kind = TT_AT_REMOTE, .peer = t->peer, .stream = t->stream, .slot = stream_slot(p->out_depth, seq),
     };
     if (a->direct)
-        len = whole_at(x, t, p, pos);
+        len = put_bytes_at(x, t, p, pos);
     else if (!p->out_mapped)
-        len = whole_in_slots(x, t, p, pos, seq);
+        len = put_bytes_in_slots(x, t, p, pos, seq);
     seq += tt_exec_segments(len, x->conf.segment_bytes) - 1;
     if (pos < t->fused)
         a->a = slot;
@@ -965,8 +998,9 @@ static bool try_put(struct tt_exec *x, struct tt_exec_step *t, struct tt_action 
     return true;
 }
 
-/* Takes what has landed in place, or in slots that a pipe's reader will read: nothing to do but to see it. */
-static bool see_arrivals(struct tt_exec *x, struct tt_exec_step *t)
+/* Takes segments that landed in place, or in slots that a pipe's reader will read. No copy is
+ * needed. */
+static bool take_arrivals(struct tt_exec *x, struct tt_exec_step *t)
 {
     struct tt_exec_peer *p = &x->peer[t->peer];
     struct tt_exec_stream *st = &p->stream[t->stream];
@@ -982,7 +1016,7 @@ static bool see_arrivals(struct tt_exec *x, struct tt_exec_step *t)
         seen = true;
         if (!pipe) {
             st->consumed++;
-            look_for_credit(x, t->peer);
+            mark_credit(x, t->peer);
         }
     }
     return seen;
@@ -1003,7 +1037,7 @@ static bool try_wait(struct tt_exec *x, struct tt_exec_step *t, uint32_t i, stru
             if (t->done == 0) {
                 t->done = t->s.bytes;
                 x->progress = true;
-                end_step(x, i);
+                step_advanced(x, i);
             }
             return false;
         }
@@ -1020,9 +1054,9 @@ static bool try_wait(struct tt_exec *x, struct tt_exec_step *t, uint32_t i, stru
         return true;
     }
     if (pipe || (p->in_direct && t->to_dst)) {
-        if (see_arrivals(x, t)) {
+        if (take_arrivals(x, t)) {
             x->progress = true;
-            end_step(x, i);
+            step_advanced(x, i);
         }
         return false;
     }
@@ -1033,7 +1067,7 @@ static bool try_wait(struct tt_exec *x, struct tt_exec_step *t, uint32_t i, stru
     a->kind = TT_ACT_COPY;
     a->bytes = len;
     a->a = (struct tt_place){
-        .kind = TT_AT_SLOT, .peer = t->peer, .stream = t->stream, .slot = slot_of(p->in_depth, seq),
+        .kind = TT_AT_SLOT, .peer = t->peer, .stream = t->stream, .slot = stream_slot(p->in_depth, seq),
     };
     return target_at(x, t, t->done, &a->out, &a->out2);
 }
@@ -1068,38 +1102,39 @@ static bool try_step(struct tt_exec *x, uint32_t i, struct tt_action *a)
     }
 }
 
-/* Whether the sender of a stream waits for credit now or later, as far as is known: what lands at its destination needs none, and neither do the last
- * segments, for which it has heard of enough slots. */
+/* Returns whether the sender of a stream needs credit now or may need it later. Segments that
+ * land at their destination need none. Neither do the last segments, if enough credit was sent
+ * for them. */
 static bool needs_credit(const struct tt_exec *x, uint32_t peer, uint8_t stream)
 {
     const struct tt_exec_peer *p = &x->peer[peer];
-    const uint32_t heard_of = p->stream[stream].told + p->in_depth;
+    const uint32_t granted = p->stream[stream].reported + p->in_depth;
 
     if (x->flight || (!p->in_direct && x->round < x->nrounds))
         return true;
-    for (uint64_t left = steps_of_flow(x, flow_of(peer, false, stream)); left; left &= left - 1) {
+    for (uint64_t left = steps_of_flow(x, stream_flow(peer, false, stream)); left; left &= left - 1) {
         const struct tt_exec_step *t = &x->step[__builtin_ctzll(left)];
         const uint32_t end = t->seq0 + tt_exec_segments(t->s.bytes, x->conf.segment_bytes);
 
-        if (!t->over && !(p->in_direct && t->to_dst) && (x->round < x->nrounds || (int32_t)(end - heard_of) > 0))
+        if (!t->over && !(p->in_direct && t->to_dst) && (x->round < x->nrounds || (int32_t)(end - granted) > 0))
             return true;
     }
     return false;
 }
 
-/* A stream whose sender should hear what has been consumed: after a quarter of its depth. A peer to whom a credit was left is
- * passed over until the next pass. */
+/* Finds a stream whose sender is due a credit update: after a quarter of its depth. A peer whose
+ * credit could not be sent is skipped until the next pass. */
 static bool next_credit(struct tt_exec *x, struct tt_action *a)
 {
     for (uint32_t p = x->credit_from; p < x->npeers; p++) {
-        const uint32_t room = room_of(x, x->peer[p].in_depth), enough = room >= 4 ? room / 4u : 1;
+        const uint32_t room = stream_room(x, x->peer[p].in_depth), enough = room >= 4 ? room / 4u : 1;
 
         if (!(x->consumed_of >> credit_bit(p) & 1))
             continue;
         for (uint8_t s = 0; s < x->conf.streams; s++) {
             const struct tt_exec_stream *st = &x->peer[p].stream[s];
 
-            if (st->consumed - st->told < enough || !needs_credit(x, p, s))
+            if (st->consumed - st->reported < enough || !needs_credit(x, p, s))
                 continue;
             a->kind = TT_ACT_CREDIT;
             a->peer = (uint16_t)p;
@@ -1115,9 +1150,9 @@ static bool next_credit(struct tt_exec *x, struct tt_action *a)
     return false;
 }
 
-/* Flows are opened as soon as they are known, before anything is put: a peer that has all it needs waits for that word alone, and it
- * would queue behind our own puts, in the NIC if nowhere else (100 KiB at 100 Mbit/s: 8 ms). What cannot be opened now is tried again
- * with its step. */
+/* Opens flows as soon as their steps are loaded, before any put. A sender may be waiting only
+ * for the CTS. It would queue behind this rank's puts, at least in the NIC (100 KiB at 100
+ * Mbit/s take 8 ms). An open that fails is retried with its step. */
 static bool next_open(struct tt_exec *x, struct tt_action *a)
 {
     while (x->unopened) {
@@ -1130,8 +1165,8 @@ static bool next_open(struct tt_exec *x, struct tt_action *a)
     return false;
 }
 
-/* The same of a streamed put or wait. */
-static bool streamed_sleeps(const struct tt_exec *x, const struct tt_exec_step *t)
+/* Like must_sleep(), for a streamed put or wait. */
+static bool streamed_must_sleep(const struct tt_exec *x, const struct tt_exec_step *t)
 {
     const struct tt_exec_peer *p = &x->peer[t->peer];
     const struct tt_exec_stream *st = &p->stream[t->stream];
@@ -1141,17 +1176,17 @@ static bool streamed_sleeps(const struct tt_exec *x, const struct tt_exec_step *
     return !p->ready || t->issued == t->s.bytes || t->issued - t->done >= (IN_FLIGHT_MAX - 1) * x->conf.segment_bytes;
 }
 
-/* Whether nothing can come of step t, however often it is tried, before its message comes or a step that it waits for moves. In a long
- * program nearly all of the window waits like that. What wakes it: an end or a part of a step in its deps (end_step), a message
- * (tt_exec_eager, _arrived, _ready), a source that is free again (tt_exec_sent). */
-static bool sleeps(const struct tt_exec *x, const struct tt_exec_step *t)
+/* Returns whether step t cannot advance before an event. Most of the window of a long program
+ * sleeps. Events that wake a step: progress of a step in its deps (end_step), a message
+ * (tt_exec_eager, _arrived, _ready), or a reusable source (tt_exec_sent). */
+static bool must_sleep(const struct tt_exec *x, const struct tt_exec_step *t)
 {
     const bool remote = t->s.opcode == TT_PUT || t->s.opcode == TT_WAIT;
 
     if (t->over)
         return true;
     if (remote && !t->eager)
-        return t->s.bytes && streamed_sleeps(x, t);
+        return t->s.bytes && streamed_must_sleep(x, t);
     if (t->s.opcode == TT_WAIT && !t->arrived)
         return true;
     if (!remote && t->s.bytes > x->conf.segment_bytes)
@@ -1162,20 +1197,20 @@ static bool sleeps(const struct tt_exec *x, const struct tt_exec_step *t)
     return false;
 }
 
-/* Whether step i is a long copy from input to output, as of the rank's own part, and nobody waits for it: it goes when nothing else can, so that what
- * others wait for does not wait for it. */
-static bool goes_last(const struct tt_exec *x, uint32_t i)
+/* Returns whether step i is a long copy from input to output (e.g. the rank's own block) without
+ * dependents. It is deferred until nothing else can run, so that it delays no other rank. */
+static bool is_deferred(const struct tt_exec *x, uint32_t i)
 {
     const struct tt_exec_step *t = &x->step[i];
 
-    return t->s.opcode == TT_COPY && t->s.bytes >= LAST_BYTES && t->s.a.buf == TT_BUF_SRC &&
+    return t->s.opcode == TT_COPY && t->s.bytes >= DEFERRED_BYTES_MIN && t->s.a.buf == TT_BUF_SRC &&
            t->s.out.buf == TT_BUF_DST && !x->dependents[i];
 }
 
-/* A segment of such a copy. */
-static bool next_last(struct tt_exec *x, struct tt_action *a)
+/* Finds a segment of a deferred copy. */
+static bool next_deferred(struct tt_exec *x, struct tt_action *a)
 {
-    for (uint64_t left = x->last; left; left &= left - 1)
+    for (uint64_t left = x->deferred; left; left &= left - 1)
         if (try_step(x, (uint32_t)__builtin_ctzll(left), a)) {
             a->idle = true;
             return true;
@@ -1183,7 +1218,7 @@ static bool next_last(struct tt_exec *x, struct tt_action *a)
     return false;
 }
 
-/* Moves the cursor on to the next step that is not asleep. False: there is none up to the end of the window. */
+/* Moves the cursor to the next step that is awake. Returns false at the end of the window. */
 static bool find_awake(struct tt_exec *x)
 {
     const uint32_t at = index_of(x->cursor), left = x->tail - x->cursor;
@@ -1198,16 +1233,16 @@ bool tt_exec_next(struct tt_exec *x, struct tt_action *a)
 {
     a->idle = false;
     if (x->head == x->tail && x->round == x->nrounds)
-        return false;           /* finished; credit that is due is for nobody */
+        return false;           /* finished; no peer needs pending credit any more */
     for (;;) {
         if (x->unopened && next_open(x, a))
             return true;
         while (find_awake(x)) {
             const uint32_t i = index_of(x->cursor++);
 
-            if (goes_last(x, i))
-                x->last |= 1ull << i;
-            if (x->last >> i & 1 || sleeps(x, &x->step[i]))
+            if (is_deferred(x, i))
+                x->deferred |= 1ull << i;
+            if (x->deferred >> i & 1 || must_sleep(x, &x->step[i]))
                 x->asleep |= 1ull << i;
             else if (try_step(x, i, a))
                 return true;
@@ -1218,14 +1253,15 @@ bool tt_exec_next(struct tt_exec *x, struct tt_action *a)
         if (x->round < x->nrounds)
             load_rounds(x);
         if (!x->progress)
-            return next_last(x, a);
+            return next_deferred(x, a);
         x->progress = false;
         x->held = false;
     }
 }
 
-/* A step that wrote segment [pos, pos + len) has finished it: pass on what was fused, and free what was read. */
-static void local_done(struct tt_exec *x, const struct tt_action *a)
+/* Completes segment [pos, pos + len) of a local step: advances the fused put, and frees the
+ * consumed input. */
+static void local_complete(struct tt_exec *x, const struct tt_action *a)
 {
     struct tt_exec_step *t = &x->step[a->step];
     const bool remote = a->out.kind == TT_AT_REMOTE || a->out2.kind == TT_AT_REMOTE;
@@ -1240,16 +1276,16 @@ static void local_done(struct tt_exec *x, const struct tt_action *a)
     }
     if (t->s.opcode == TT_WAIT && !t->eager) {
         x->peer[t->peer].stream[t->stream].consumed++;
-        look_for_credit(x, t->peer);
+        mark_credit(x, t->peer);
     } else if (t->s.opcode != TT_WAIT) {
         release_slot(x, t->writer_a);
         release_slot(x, t->writer_b);
     }
-    end_step(x, a->step);
+    step_advanced(x, a->step);
 }
 
-/* The next so many bytes of a put go at once. */
-static void join(const struct tt_exec *x, struct tt_exec_step *t, uint64_t bytes)
+/* Marks the segments in the next `bytes` of a put as one transfer. */
+static void mark_joined(const struct tt_exec *x, struct tt_exec_step *t, uint64_t bytes)
 {
     const uint32_t first = segment_index(x, t->issued - t->done), n = tt_exec_segments(bytes, x->conf.segment_bytes);
 
@@ -1261,8 +1297,8 @@ void tt_exec_taken(struct tt_exec *x, const struct tt_action *a, bool instant)
     struct tt_exec_step *t;
 
     x->progress = true;
-    if (a->kind == TT_ACT_CREDIT) {     /* of no step */
-        x->peer[a->peer].stream[a->stream].told = a->seq;
+    if (a->kind == TT_ACT_CREDIT) {     /* belongs to no step */
+        x->peer[a->peer].stream[a->stream].reported = a->seq;
         return;
     }
     t = &x->step[a->step];
@@ -1270,10 +1306,10 @@ void tt_exec_taken(struct tt_exec *x, const struct tt_action *a, bool instant)
     case TT_ACT_EAGER:
         t->issued = t->done = t->s.bytes;
         release_slot(x, t->writer_a);
-        end_step(x, a->step);
+        step_advanced(x, a->step);
         break;
     case TT_ACT_PUT:
-        join(x, t, a->bytes);
+        mark_joined(x, t, a->bytes);
         x->peer[t->peer].stream[t->stream].issued += tt_exec_segments(a->bytes, x->conf.segment_bytes);
         t->issued += a->bytes;
         note_flight(x, &x->peer[t->peer], t->stream, a->seq);
@@ -1281,7 +1317,7 @@ void tt_exec_taken(struct tt_exec *x, const struct tt_action *a, bool instant)
             tt_exec_sent(x, a->step, a->seq);
         break;
     default:
-        local_done(x, a);
+        local_complete(x, a);
     }
 }
 
@@ -1311,11 +1347,11 @@ bool tt_exec_sent(struct tt_exec *x, uint16_t step, uint32_t seq)
         release_slot(x, t->writer_a);
     }
     x->progress = true;
-    end_step(x, step);
+    step_advanced(x, step);
     return true;
 }
 
-/* Steps that are not loaded yet may depend on it, or lack its room in the window. */
+/* Steps that are not loaded yet may depend on this one, or need its place in the window. */
 bool tt_exec_sent_matters(const struct tt_exec *x, uint16_t step)
 {
     const struct tt_exec_step *t = &x->step[step];
@@ -1335,11 +1371,11 @@ bool tt_exec_only_unsent(const struct tt_exec *x)
     return x->round == x->nrounds;
 }
 
-/* ---- events -------------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 uint8_t tt_exec_depth_of(const struct tt_exec *x, uint64_t bytes, uint32_t whole_bytes)
 {
-    const uint64_t most = min_u64(bytes, min_u64(whole_bytes, TOGETHER_BYTES));
+    const uint64_t most = min_u64(bytes, min_u64(whole_bytes, SLOT_BATCH_BYTES));
     uint8_t depth = x->conf.depth;
 
     while (!x->flight && depth < IN_FLIGHT_MAX && depth * x->conf.segment_bytes < 2 * most)
@@ -1372,7 +1408,7 @@ void tt_exec_ready(struct tt_exec *x, uint16_t peer, bool direct, bool mapped)
 {
     struct tt_exec_peer *p = &x->peer[peer];
 
-    wake_flow(x, flow_of(peer, true, 0), ANY_STREAM);
+    wake_flow(x, stream_flow(peer, true, 0), ANY_STREAM);
     p->ready = true;
     p->out_direct = direct;
     p->out_mapped = mapped;
@@ -1386,7 +1422,7 @@ bool tt_exec_arrived(struct tt_exec *x, uint16_t peer, uint8_t stream, uint32_t 
     if ((int32_t)(arrived - st->arrived) <= 0)
         return false;
     st->arrived = arrived;
-    wake_flow(x, flow_of(peer, false, stream), 0);
+    wake_flow(x, stream_flow(peer, false, stream), 0);
     x->progress = true;
     return true;
 }
@@ -1402,7 +1438,8 @@ bool tt_exec_credit(struct tt_exec *x, uint16_t peer, uint8_t stream, uint32_t c
     return true;
 }
 
-/* The wait for a message from `peer`; NULL: none is in the window. `flow`: only steps of that one are looked at; NO_FLOW: all. */
+/* Returns the wait for a message from `peer`, or NULL if none is in the window. Only steps with
+ * this flow key are searched; NO_FLOW: all. */
 static struct tt_exec_step *find_wait(struct tt_exec *x, uint32_t flow, uint16_t peer, uint32_t tag)
 {
     for (uint32_t n = x->head; n != x->tail; n++) {
@@ -1433,18 +1470,19 @@ tutti_status tt_exec_eager(struct tt_exec *x, uint16_t peer, uint32_t tag, uint6
     return TUTTI_OK;
 }
 
-static void fetch(const void *at, size_t bytes)
+static void prefetch_bytes(const void *at, size_t bytes)
 {
     for (size_t b = 0; b < bytes + 63; b += 64)
         __builtin_prefetch((const char *)at + (b < bytes ? b : bytes - 1));
 }
 
-/* What loading a round touches: the steps that it may meet, which are the last ones most often, and the places of its own. */
-static void fetch_next(const struct tt_exec *x)
+/* Prefetches what loading a round accesses: the last steps, which conflict most often, and the
+ * places of the new ones. */
+static void prefetch_round(const struct tt_exec *x)
 {
-    fetch(x->touching, sizeof x->touching);
+    prefetch_bytes(x->touching, sizeof x->touching);
     for (uint32_t n = 0; n < FETCH_NEXT; n++)
-        fetch(&x->step[index_of(x->tail + n - FETCH_NEXT / 2)], sizeof x->step[0]);
+        prefetch_bytes(&x->step[index_of(x->tail + n - FETCH_NEXT / 2)], sizeof x->step[0]);
 }
 
 void tt_exec_prefetch(const struct tt_exec *x, int peer, uint64_t also)
@@ -1454,14 +1492,14 @@ void tt_exec_prefetch(const struct tt_exec *x, int peer, uint64_t also)
     uint64_t steps = ~x->asleep & (head ? window << head | window >> (TT_EXEC_STEPS - head) : window);
 
     if (peer >= 0)
-        fetch(&x->peer[peer], sizeof x->peer[peer]);
+        prefetch_bytes(&x->peer[peer], sizeof x->peer[peer]);
     if (x->round < x->nrounds)
-        fetch_next(x);
+        prefetch_round(x);
     steps |= also;
     for (int i = 0; steps && i < FETCH_MAX; i++, steps &= steps - 1) {
         const uint32_t at = (uint32_t)__builtin_ctzll(steps);
 
-        fetch(&x->step[at], sizeof x->step[0]);
+        prefetch_bytes(&x->step[at], sizeof x->step[0]);
         __builtin_prefetch(&x->deps[at]);
         __builtin_prefetch(&x->dependents[at]);
     }
@@ -1496,7 +1534,7 @@ bool tt_exec_has_come(const struct tt_exec *x, uint64_t rounds, uint32_t tag)
     return x->round >= rounds;
 }
 
-/* Whether a wait needs something from its peer, which is free to send it. */
+/* Returns whether a wait needs data that its peer is free to send. */
 static bool lacks_arrivals(const struct tt_exec *x, const struct tt_exec_step *t)
 {
     const struct tt_exec_peer *p = &x->peer[t->peer];
@@ -1508,11 +1546,12 @@ static bool lacks_arrivals(const struct tt_exec *x, const struct tt_exec_step *t
         return true;
     if ((int32_t)(st->arrived - t->seq0 - segment_index(x, t->done)) > 0)
         return false;
-    return (p->in_direct && t->to_dst) || st->arrived - st->consumed < room_of(x, p->in_depth);
+    return (p->in_direct && t->to_dst) || st->arrived - st->consumed < stream_room(x, p->in_depth);
 }
 
-/* A put that no earlier step of ours keeps waiting has to wait for its peer. */
-static const struct tt_exec_step *find_waiting(const struct tt_exec *x)
+/* Returns the oldest unfinished step that waits for a peer, or NULL. A put that no earlier local
+ * step blocks waits for its peer. */
+static const struct tt_exec_step *find_waiting_step(const struct tt_exec *x)
 {
     for (uint32_t n = x->head; n != x->tail; n++) {
         const struct tt_exec_step *t = &x->step[index_of(n)];
@@ -1525,14 +1564,14 @@ static const struct tt_exec_step *find_waiting(const struct tt_exec *x)
 
 uint32_t tt_exec_waits_for(const struct tt_exec *x)
 {
-    const struct tt_exec_step *t = find_waiting(x);
+    const struct tt_exec_step *t = find_waiting_step(x);
 
     return t ? x->peer[t->peer].rank : UINT32_MAX;
 }
 
 static const struct tt_exec_step *find_current(const struct tt_exec *x)
 {
-    const struct tt_exec_step *t = find_waiting(x);
+    const struct tt_exec_step *t = find_waiting_step(x);
 
     for (uint32_t n = x->head; !t && n != x->tail; n++)
         if (!x->step[index_of(n)].over)

@@ -1,57 +1,67 @@
-/* The executor: runs one rank's schedule of one operation. A pure state machine: events in, actions out; no clock, memory,
- * lock or address. The shell (op.c) performs actions on real memory and wires; the simulator performs them on its own.
+/* The executor: runs one rank's schedule of one operation. A pure state machine with events as
+ * input and actions as output; it has no clock, memory, locks or addresses. op.c performs the
+ * actions on real memory and wires; the simulator performs them in virtual time.
  *
- * How bytes flow. A put of at most `eager_bytes` travels as one eager message. A longer one is cut into segments of
- * `segment_bytes`, which ride one of `streams` numbered streams of its (operation, peer) pair: put i of a pair rides stream
- * i mod streams, and the segments of a stream are numbered on. Both ends derive the same numbers from the same program.
- * Segment s of a stream lands in slot s mod `depth` of that stream at the receiver, and the sender may be at most `depth`
- * segments ahead of what the receiver has consumed. The receiver may have more slots than the plan says, as it tells when it opens: over
- * a long link a few hold less than is on its way. Or, where the receiver has opened its final buffer (direct), at
- * its destination, without that limit. Segments of a stream are consumed in order. An algorithm that is bounded limits both: what was
- * sent to a peer and is not consumed by it, as far as it has said, is never more than tt_coll_chunks * tt_coll_chunk_bytes, shared
- * evenly by the streams so that none keeps another from its room. All its messages are streamed, and all that is consumed is told.
+ * Transfers. A put of at most `eager_bytes` is sent as one eager message. A longer put is
+ * divided into segments of `segment_bytes`, which use one of `streams` streams of the
+ * (operation, peer) pair. Put i of a pair uses stream i mod streams, and segments are numbered
+ * consecutively within a stream. Both ends derive the same numbers from the same program.
+ * Segment s of a stream lands in slot s mod `depth` at the receiver. The sender may be at most
+ * `depth` segments ahead of the receiver's consumption. The receiver may have more slots than
+ * the plan, and announces their number when it opens the flow: on a long link, a few slots hold
+ * less than the data in flight. If the receiver has opened its final buffer (direct), segments
+ * land at their destination, without that limit. Segments of a stream are consumed in order.
  *
- * Steps advance segment by segment, each as far as the conflicting steps before it have advanced. What is fused: a pipe's
- * reader reads the landing slot itself; a reduction or arrival whose output the next put sends on writes a second copy
- * straight into the peer's slot, where that is mapped. Where what it makes goes nowhere else (a pipe), it has to wait for that slot:
- * such a pipe has no room of its own.
+ * A bounded algorithm limits both cases. The data sent to a peer and not yet reported as
+ * consumed never exceeds tt_coll_chunks * tt_coll_chunk_bytes. The limit is divided evenly among
+ * the streams, so that none takes another's share. All its messages are streamed, and all
+ * consumption is reported.
  *
- * Why nobody waits for ever. Programs are such that both ends of a message, and of a pipe, are in rounds of the same number, and
- * that steps cannot wait for each other in a circle, whatever the segmentation and the room (tt_segments_check). Take the earliest
- * round that some rank has not finished. What came before it is over everywhere, so each rank has it in its window or can load it,
- * and opens its flows; and in each stream its messages come first. What came after it holds nothing that it needs: slots are given in
- * the order of the stream, eager messages need none, memory that later steps touch waits for earlier ones; and of the staging that
- * pipes share, each pipe of the window is sure of one segment, as rounds are loaded and staging is allotted with that many
- * left. So a step of this round waits only for other steps of it: for their data, their room or their end, as
- * tt_segments_check knows. Those do not wait in a circle, so one of them can go on. What is optional is not waited for: a
- * second copy goes into a peer's slot if that is free.
- * tests/engine/test_deadlock.c looks for counterexamples. */
+ * Pipelining. Steps advance segment by segment, each as far as the conflicting earlier steps
+ * have advanced. Fusion: the reader of a pipe reads the landing slot itself. If the next put
+ * sends the output of a reduction or arrival, that step writes a second copy directly into the
+ * peer's slot, where mapped. If the output has no other use (a pipe), the step must wait for
+ * that slot, because such a pipe has no memory.
+ *
+ * Liveness. Schedules have two properties. Both ends of a message, and of a pipe, are in rounds
+ * of the same number. Steps cannot wait for each other in a cycle, whatever the segmentation and
+ * the room (tt_segments_check). Consider the earliest round that some rank has not finished. All
+ * earlier rounds are over on all ranks. Therefore each rank has this round in its window or can
+ * load it, and opens its flows; in each stream, its messages come first. Later rounds hold
+ * nothing that this round needs. Slots are assigned in stream order, eager messages need none,
+ * and memory that later steps touch waits for earlier steps. Each pipe of the window is sure of
+ * one staging segment, because rounds are loaded and staging is allotted with that reserve. Thus
+ * a step of this round waits only for data, room or completion of other steps of this round, as
+ * tt_segments_check models. These waits form no cycle, so one step can advance. Optional work is
+ * not waited for: a second copy goes into a peer's slot only if the slot is free.
+ * tests/engine/test_deadlock.c searches for counterexamples. */
 #ifndef TT_ENGINE_EXEC_H
 #define TT_ENGINE_EXEC_H
 
 #include "sched/algo.h"
 
-#define TT_EXEC_STEPS 64        /* window of steps; at least 2 * TT_ROUND_STEPS_MAX */
-#define TT_EXEC_STREAMS_MAX 4   /* a link has as many words for each flow */
-#define TT_EXEC_DEPTH_MAX 16    /* of a plan */
+#define TT_EXEC_STEPS 64        /* steps in the window; at least 2 * TT_ROUND_STEPS_MAX */
+#define TT_EXEC_STREAMS_MAX 4   /* words per flow in a link */
+#define TT_EXEC_DEPTH_MAX 16    /* maximum depth of a plan */
 #define TT_EXEC_STAGES 64       /* staging segments of one operation */
-#define TT_EXEC_NEAR_PEERS 20   /* peers that are looked for in one place: those of a doubling on a million ranks */
+/* peers found by table: enough for recursive doubling on a million ranks */
+#define TT_EXEC_NEAR_PEERS 20
 
 struct tt_exec_conf {
     const struct tt_algo *algo;
-    const struct tt_coll *coll;     /* alive as long as the executor */
-    uint64_t segment_bytes;         /* a power of two, at least 8 and eager_bytes */
+    const struct tt_coll *coll;     /* must outlive the executor */
+    uint64_t segment_bytes;         /* power of two, at least 8 and at least eager_bytes */
     uint64_t eager_bytes;
     uint8_t streams, depth;         /* depth: a power of two */
 };
 
 enum tt_place_kind {
     TT_AT_NONE,
-    TT_AT_BUF,          /* ref: SRC, DST or WORK, advanced by `skip` bytes */
+    TT_AT_BUF,          /* ref (SRC, DST or WORK), advanced by `skip` bytes */
     TT_AT_SLOT,         /* landing slot `slot` of (peer, stream), here */
     TT_AT_REMOTE,       /* landing slot `slot` of (peer, stream) at the peer, mapped */
     TT_AT_STAGE,        /* staging segment `slot` */
-    TT_AT_EAGER         /* the eager message that arrived as (peer, slot = its tag) */
+    TT_AT_EAGER         /* the eager message that arrived from `peer` with tag `slot` */
 };
 
 struct tt_place {
@@ -64,58 +74,70 @@ struct tt_place {
 };
 
 enum tt_action_kind {
-    TT_ACT_OPEN,        /* tell `peer` that it may stream here; then tt_exec_opened */
-    TT_ACT_EAGER,       /* send bytes at `a` as an eager message with `tag` */
-    TT_ACT_PUT,         /* send bytes at `a` (kind REMOTE: they are there already) to `out`, as segment `seq` of (peer, stream), or as several of which
-                           that is the last */
+    TT_ACT_OPEN,        /* notify `peer` that it may stream to this rank (CTS); then
+                           tt_exec_opened */
+    TT_ACT_EAGER,       /* send the bytes at `a` as an eager message with `tag` */
+    TT_ACT_PUT,         /* send the bytes at `a` (kind REMOTE: already there) to `out`, as
+                           segment `seq` of (peer, stream), or as several segments of which it is
+                           the last */
     TT_ACT_REDUCE,      /* out (and out2) = a op b */
     TT_ACT_COPY,        /* out (and out2) = a */
-    TT_ACT_CREDIT       /* tell `peer` that `seq` segments of `stream` are consumed in all */
+    TT_ACT_CREDIT       /* notify `peer` that `seq` segments of `stream` are consumed in total */
 };
 
 struct tt_action {
     uint8_t kind;       /* enum tt_action_kind */
     uint8_t stream;
     bool finish, direct;
-    bool idle;          /* there was nothing else to do: before the next one is asked for, there may be news */
+    bool idle;          /* nothing else can run now: check for events before the next action */
     uint16_t peer, step;
     uint32_t tag, seq;
     uint64_t bytes;
     struct tt_place out, out2, a, b;
 };
 
-/* One step of the window. */
+/* A step of the window. */
 struct tt_exec_step {
-    struct tt_step s;           /* refs canonical */
-    uint64_t done, issued;      /* bytes, prefixes: finished (put: source no longer needed) <= begun */
-    uint64_t fused;             /* put: prefix that is in the peer's slots already */
-    uint32_t seq0;              /* first segment's number in its stream */
-    uint32_t round;             /* it is of; the first is 1 */
-    uint32_t out_of_order;      /* put: bit j: segment done/segment_bytes + j has finished */
-    uint32_t joined;            /* put: bit j: that segment went with the next one, and finishes with it */
+    struct tt_step s;           /* refs in canonical form */
+    uint64_t done, issued;      /* bytes finished (put: source reusable) and begun; done <=
+                                   issued */
+    uint64_t fused;             /* put: bytes already in the peer's slots */
+    uint32_t seq0;              /* stream number of its first segment */
+    uint32_t round;             /* its round, from 1 */
+    uint32_t out_of_order;      /* put: bit j: segment done/segment_bytes + j is finished */
+    uint32_t joined;            /* put: bit j: the segment was sent with the next one, and
+                                   finishes with it */
     uint16_t peer;
-    int8_t writer_a, writer_b;  /* the steps that write the pipes it reads, -1 none */
-    int8_t reader;              /* the step that reads the pipe it writes, -1 none (yet) */
-    int8_t forward;             /* the put that sends on what it writes (pipe or not), -1 none */
-    uint8_t stream, stage;      /* stage: first staging segment, 0xff none */
-    uint8_t nstages;            /* how many it has: a power of two, at most depth */
+    int8_t writer_a, writer_b;  /* steps that write the pipes it reads; -1: none */
+    int8_t reader;              /* step that reads the pipe it writes; -1: none (yet) */
+    int8_t forward;             /* put that forwards its output (pipe or not); -1: none */
+    uint8_t stream, stage;      /* stage: first staging segment; 0xff: none */
+    uint8_t nstages;            /* number of staging segments: a power of two, at most depth */
     bool eager, arrived, over;
-    bool to_dst;                /* put, wait: its bytes may land at their destination, if the receiver opens it */
+    bool to_dst;                /* put, wait: may land at its destination, if the receiver opens
+                                   it */
 };
 
 struct tt_exec_stream {
-    uint32_t out_loaded, issued, credit;            /* segments in loaded puts; begun; consumed by the peer */
-    uint32_t flown;                                 /* bounded: begun, or in the peer's slot already */
-    uint32_t in_loaded, arrived, consumed, told;    /* segments in loaded waits; landed; consumed; told to the peer */
+    uint32_t out_loaded, issued, credit;            /* segments of loaded puts; segments begun;
+                                                       segments consumed by the peer */
+    uint32_t flown;                                 /* bounded: segments begun or already in the
+                                                       peer's slot */
+    uint32_t in_loaded, arrived, consumed, reported;    /* segments of loaded waits; arrived;
+                                                       consumed; reported to the peer */
 };
 
 struct tt_exec_peer {
     uint32_t rank;
-    uint32_t nputs, nwaits;     /* streamed ones loaded so far */
-    bool opened, in_direct;             /* we have told the peer that it may stream; its DST segments land in place */
-    bool ready, out_direct, out_mapped; /* the peer has told us; how it wants segments; its slots take plain stores */
-    uint8_t in_depth, out_depth;        /* slots of a stream, here and there: a power of two */
-    uint32_t whole_bytes;               /* what lands there, at its destination or in slots that are not mapped, may go in puts of so many bytes */
+    uint32_t nputs, nwaits;     /* streamed steps loaded so far */
+    bool opened, in_direct;             /* CTS sent to the peer; its segments for DST land in
+                                           place */
+    bool ready, out_direct, out_mapped; /* CTS received from the peer; segments land in place
+                                           there; its slots are mapped here */
+    uint8_t in_depth, out_depth;        /* slots per stream at this rank and at the peer: powers
+                                           of two */
+    uint32_t whole_bytes;               /* maximum size of a put to its destination or to
+                                           unmapped slots */
     struct tt_exec_stream stream[TT_EXEC_STREAMS_MAX];
 };
 
@@ -124,104 +146,129 @@ struct tt_exec {
     uint64_t round, nrounds;
     uint64_t stages;            /* bitmap of staging segments in use */
     uint32_t unstaged;          /* pipes of the window that may still need staging */
-    uint64_t asleep;            /* steps of the window (by index) that need not be tried before something happens to them */
-    uint64_t last;              /* of them (by index) those that go when nothing else can */
-    uint64_t unopened;          /* streamed waits (by index) just loaded, whose peers may not know yet that they may stream here */
+    uint64_t asleep;            /* steps of the window (by index) that cannot advance before an
+                                   event */
+    uint64_t deferred;              /* steps (by index) deferred until nothing else can run; a subset
+                                   of asleep */
+    uint64_t unopened;          /* newly loaded streamed waits (by index) whose peers may not
+                                   have a CTS yet */
     uint32_t head, tail;        /* window of steps: [head, tail), index mod TT_EXEC_STEPS */
-    uint32_t cursor;            /* where tt_exec_next goes on looking */
-    uint64_t consumed_of;       /* peers (by index, those from 63 as one) whose streams are looked at for credit that is due */
-    uint32_t credit_from;       /* first peer whose streams are looked at for credit that is due */
+    uint32_t cursor;            /* next position of the scan in tt_exec_next */
+    uint64_t consumed_of;       /* peers (by index; those from 63 share a bit) whose streams may
+                                   need a credit update */
+    uint32_t credit_from;       /* first peer whose streams are scanned for credit updates */
     uint32_t npeers, peers_max;
-    uint32_t flight;            /* segments of a stream that may be on their way to a peer, wherever they land; 0: as many as there are */
-    uint64_t flight_bytes;      /* bounded: of the longest segment */
-    uint64_t most_in_flight;    /* bounded: bytes, whole segments counted, that were on their way to one peer at once */
-    uint32_t loaded;            /* steps loaded so far: when it grows, eager messages may have found their wait */
+    uint32_t flight;            /* maximum segments in flight per stream, wherever they land; 0:
+                                   unlimited */
+    uint64_t flight_bytes;      /* bounded: size of the longest segment */
+    uint64_t most_in_flight;    /* bounded: maximum bytes in flight to one peer, in whole
+                                   segments */
+    uint32_t loaded;            /* steps loaded so far: if it grows, unexpected eager messages
+                                   may have a wait now */
     uint8_t segment_shift;
-    bool straight;              /* all of it is loaded and eager, and of known length. The shell may then run the steps itself, in program order but for
-                                   what tt_exec_meanwhile finds, counting them in `head`; there is nothing to decide */
+    bool straight;              /* all steps are loaded, eager and of fixed length. The caller
+                                   may then run them itself, in program order except for
+                                   tt_exec_meanwhile, counting in `head` */
     bool progress;              /* something changed since the cursor last wrapped */
-    bool patient;               /* the caller's: see tt_exec_next */
-    bool held;                  /* something was held back in the last pass */
-    bool credit_due;            /* some stream has consumed more than it has told */
-    uint32_t peer_rank[TT_EXEC_NEAR_PEERS];     /* rank of the first peers: found without looking at each of them */
-    uint64_t deps[TT_EXEC_STEPS];       /* earlier steps of the window (by index) whose ranges conflict with this one */
-    uint64_t touching[64];      /* the steps that read or write a grain of memory, by its number mod 64: steps without a common one do not meet */
-    uint64_t touching_all;      /* those, in place of that, which touch so much that they may meet any */
-    uint8_t grain_shift;                /* log2 of a grain's bytes, from the first step that has any; 64: there was none */
-    uint64_t dependents[TT_EXEC_STEPS]; /* later ones that conflict with this one, or read the pipe that it writes */
-    uint32_t flow[TT_EXEC_STEPS];       /* whom a streamed step goes with and how, to wake it */
+    bool patient;               /* set by the caller: see tt_exec_next */
+    bool held;                  /* an action was held back in the last pass */
+    bool credit_due;            /* some stream has unreported consumption */
+    uint32_t peer_rank[TT_EXEC_NEAR_PEERS];     /* ranks of the first peers, for a fast search */
+    uint64_t deps[TT_EXEC_STEPS];       /* earlier steps of the window (by index) that conflict
+                                           with this one */
+    uint64_t touching[64];      /* steps that use a grain of memory, by its number mod 64. Steps
+                                   without a common grain do not conflict */
+    uint64_t touching_all;      /* steps with too many grains for the table: they may conflict
+                                   with any step */
+    uint8_t grain_shift;                /* log2 of the grain size in bytes, from the first step
+                                           with data; 64: none yet */
+    uint64_t dependents[TT_EXEC_STEPS]; /* later steps that conflict with this one, or read the
+                                           pipe that it writes */
+    uint32_t flow[TT_EXEC_STEPS];       /* flow key of each step, to wake it */
     struct tt_exec_step step[TT_EXEC_STEPS];
-    struct tt_exec_peer *peer;  /* [peers_max], the caller's */
+    struct tt_exec_peer *peer;  /* [peers_max], owned by the caller */
 };
 
-/* Begins. peers[algo->npeers(coll)] is the caller's, alive as long as x. */
+/* Initializes an executor. peers[algo->npeers(coll)] belongs to the caller and must outlive x. */
 void tt_exec_init(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_exec_peer *peers, uint32_t peers_max);
 
-/* Of a straight program whose first step waits: a copy behind it that needs nothing of what is still to be done; NULL: there is none. Who does it
- * sets `over`, and passes by later. */
+/* For a straight program whose first step waits: returns a later copy that depends on no
+ * unfinished step, or NULL. The caller performs it, sets `over`, and skips it later. */
 struct tt_exec_step *tt_exec_meanwhile(struct tt_exec *x);
 
-/* Begins a straight program again that the shell has run itself, for a call of the same shape: nothing is built anew. */
+/* Resets a straight program that the caller has run itself, for a call of the same shape.
+ * Nothing is rebuilt. */
 void tt_exec_restart(struct tt_exec *x);
 
-/* The next action that can be done now; false: none until an event. The caller either does it and calls
- * tt_exec_taken (or, for OPEN, tt_exec_opened), or leaves it (tt_exec_left) and will be offered it again by a later pass.
- * With `patient` set, what a put could send on without reading it again, had its peer but room, is held back, and `held` says that
- * this is why there is nothing to do. Rooms come free as the peer gets on; but it may be waiting for what is held back here, so
- * the caller must not wait for an event: it asks again, and clears `patient` before long. */
+/* Returns the next action that can be performed now; false: none until an event. The caller
+ * performs it and calls tt_exec_taken (for OPEN, tt_exec_opened). Otherwise it calls
+ * tt_exec_left, and a later pass returns the action again. With `patient` set, a result whose
+ * put waits for room at the peer is held back, so that it need not be read again. `held` reports
+ * that this is why there is no action. The peer may itself be waiting for what is held back.
+ * Therefore the caller must not wait for an event: it retries, and clears `patient` soon. */
 bool tt_exec_next(struct tt_exec *x, struct tt_action *a);
-/* The action is done (instant), or, for PUT with `instant` false, begun: tt_exec_sent comes later. */
+/* The action is performed (instant), or a PUT is begun (not instant), and tt_exec_sent follows
+ * later. */
 void tt_exec_taken(struct tt_exec *x, const struct tt_action *a, bool instant);
 void tt_exec_left(struct tt_exec *x, const struct tt_action *a);
-/* A PUT's source is reusable. `step` and `seq` as in its action. False: no such PUT is begun; nothing changes. */
+/* The source of a PUT is reusable. `step` and `seq` are those of the action. Returns false,
+ * without effect, if no such PUT is in progress. */
 bool tt_exec_sent(struct tt_exec *x, uint16_t step, uint32_t seq);
-/* Whether a step could go on when that is said of PUT `step`. If not, it may be said later, with what comes next. */
+/* Returns whether tt_exec_sent for PUT `step` could unblock a step. If not, it may be deferred
+ * to a later event. */
 bool tt_exec_sent_matters(const struct tt_exec *x, uint16_t step);
-/* Whether nothing is left but PUTs that have begun as a whole: only tt_exec_sent goes on then. */
+/* Returns whether only PUTs that were fully begun are unfinished. Then only tt_exec_sent can
+ * advance them. */
 bool tt_exec_only_unsent(const struct tt_exec *x);
 
-/* How many slots a stream needs so that a message of `bytes` from a peer whose puts may be of whole_bytes lands in as few of them as can be: a power of
- * two, at least the conf's depth, which it is where what is under way is bounded. */
+/* Returns the number of slots with which a message of `bytes` needs the fewest puts, if the
+ * peer's puts are of up to whole_bytes. A power of two, at least the conf's depth; equal to it
+ * for bounded algorithms. */
 uint8_t tt_exec_depth_of(const struct tt_exec *x, uint64_t bytes, uint32_t whole_bytes);
-/* Each stream from the peer (in), or to it, has so many slots (a power of two) instead of the conf's. Before it is opened, or before it is ready. */
+/* Sets the number of slots (a power of two) of each stream from the peer (in) or to it. Call
+ * before tt_exec_opened or tt_exec_ready, respectively. */
 void tt_exec_deepen(struct tt_exec *x, uint16_t peer, bool in, uint8_t depth);
-/* What lands there, at its destination or in slots that stores do not reach, may go in puts of up to so many bytes, several segments at once: for a wire
- * to which a put is work, however short it is. Before it is ready. */
+/* Allows puts of up to `bytes`, several segments at once, to the peer's destination or unmapped
+ * slots. For wires with a high cost per put. Call before tt_exec_ready. */
 void tt_exec_lengthen(struct tt_exec *x, uint16_t peer, uint32_t bytes);
-/* OPEN was done. direct: segments for (contiguous) DST land at their destination. */
+/* The OPEN action was performed. direct: segments for (contiguous) DST land at their
+ * destination. */
 void tt_exec_opened(struct tt_exec *x, uint16_t peer, bool direct);
-/* The peer has opened: direct as it said; mapped: its slots can be written with plain stores. */
+/* The peer has opened its flow. direct: as in its CTS; mapped: its slots can be written with
+ * plain stores. */
 void tt_exec_ready(struct tt_exec *x, uint16_t peer, bool direct, bool mapped);
-/* `arrived` segments in all have landed in (peer, stream); lower counts than before are ignored. True if news. */
+/* `arrived` segments in total have landed in (peer, stream). Lower counts than before are
+ * ignored. Returns whether the count is new. */
 bool tt_exec_arrived(struct tt_exec *x, uint16_t peer, uint8_t stream, uint32_t arrived);
 bool tt_exec_credit(struct tt_exec *x, uint16_t peer, uint8_t stream, uint32_t consumed);
-/* An eager message with `tag` came from `peer` with `bytes`, which is how long a wait that says at_most is from then on. MISMATCH (not logged): it is
- * expected with another length; INVALID:
- * it is not in the window (yet): offer it again when tt_exec_awaits says so. */
+/* An eager message with `tag` and `bytes` arrived from `peer`. For a wait with at_most, `bytes`
+ * becomes its length. MISMATCH (not logged): a different length is expected. INVALID: its wait
+ * is not in the window (yet); retry when `loaded` has grown. */
 tutti_status tt_exec_eager(struct tt_exec *x, uint16_t peer, uint32_t tag, uint64_t bytes);
 
-/* The one message of a send or receive, which was to be eager, is streamed instead. Both ends do so, or neither. Nothing if it is no
- * longer to come, or is streamed already. */
+/* The single message of a send or receive uses streams instead of eager. Both ends must do this,
+ * or neither. No effect if the message has arrived, has been sent, or is streamed already. */
 void tt_exec_stream(struct tt_exec *x);
 
-/* Fetches into the cache what will be looked at soon: peer, unless that is negative, steps that are awake, and those in the bitmap `also`. For
- * who runs so many executors that they do not fit there. */
+/* Prefetches data used soon: the peer (if not negative), awake steps, and those in the bitmap
+ * `also`. For callers with more executors than fit in the cache. */
 void tt_exec_prefetch(const struct tt_exec *x, int peer, uint64_t also);
 
-/* Index of `rank` among the peers; -1 if no step with it has been loaded yet. */
+/* Returns the index of `rank` among the peers, or -1 if no step with it was loaded yet. */
 int tt_exec_peer_of(const struct tt_exec *x, uint32_t rank);
 bool tt_exec_finished(const struct tt_exec *x);
-/* Whether the first `rounds` rounds have begun, and all that is awaited with `tag` has come. */
+/* Returns whether the first `rounds` rounds have begun, and all waits with `tag` among them are
+ * over. */
 bool tt_exec_has_come(const struct tt_exec *x, uint64_t rounds, uint32_t tag);
-/* The peer that the oldest of the unfinished steps waits for which waits for one: to send, to open, or to make room. UINT32_MAX if
- * all that is left is ours to do. */
+/* Returns the peer that the oldest unfinished step with a remote dependency waits for, to send,
+ * open or make room. UINT32_MAX: all remaining work is local. */
 uint32_t tt_exec_waits_for(const struct tt_exec *x);
-/* Where it is, for reports: that step, or if all that is left is ours the oldest unfinished; NULL when finished. */
+/* Returns that step, for messages; without one, the oldest unfinished step. NULL when finished. */
 const struct tt_step *tt_exec_at(const struct tt_exec *x);
-/* The round of that step, counted from 1; the last one if there is none. */
+/* Returns the round of that step, from 1, or the last round if there is none. */
 uint64_t tt_exec_round_at(const struct tt_exec *x);
 
-/* Segments that `bytes` make: at least one. */
+/* Returns the number of segments in `bytes`, at least one. */
 uint32_t tt_exec_segments(uint64_t bytes, uint64_t segment_bytes);
 
 #endif

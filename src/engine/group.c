@@ -8,8 +8,8 @@
 #include "engine/progress.h"
 #include "engine/requests.h"
 
-/* All members are over: the group has the status of the first one, by index, that failed. */
-static void conclude(struct tt_op *group)
+/* All members are over. The group gets the status of the first failed member, by index. */
+static void group_end(struct tt_op *group)
 {
     tutti_status st = TUTTI_OK;
 
@@ -27,7 +27,7 @@ void tt_group_member_over(struct tt_op *member)
 
     member->group = NULL;
     if (--group->nmembers_running == 0)
-        conclude(group);
+        group_end(group);
 }
 
 struct tt_op **tt_group_take_members(struct tt_op *group, size_t *n)
@@ -40,8 +40,8 @@ struct tt_op **tt_group_take_members(struct tt_op *group, size_t *n)
     return members;
 }
 
-/* Members that have begun count for their group. */
-static void join(struct tt_op *group)
+/* Links the members in progress to their group. */
+static void group_join(struct tt_op *group)
 {
     for (size_t i = 0; i < group->nmembers; i++) {
         struct tt_op *op = group->members[i];
@@ -52,11 +52,12 @@ static void join(struct tt_op *group)
         group->nmembers_running++;
     }
     if (group->nmembers_running == 0)
-        conclude(group);
+        group_end(group);
 }
 
-/* Peers count on the members that have begun, which cannot be taken back. */
-static void fail_rest(struct tt_context *c)
+/* Fails the context, because peers depend on the members that have begun, and these cannot be
+ * cancelled. */
+static void fail_started(struct tt_context *c)
 {
     char why[TT_ERROR_BYTES];
 
@@ -74,7 +75,7 @@ static tutti_status start_members(struct tt_op *group, const struct tt_op_conf *
         group->nmembers += !st;
     }
     if (st && group->nmembers)
-        fail_rest(c);
+        fail_started(c);
     return st;
 }
 
@@ -94,7 +95,7 @@ tutti_status tt_op_start_group(struct tt_context *c, const struct tt_op_conf *co
     }
     group->members = members;
     st = start_members(group, conf, n);
-    join(group);
+    group_join(group);
     if (st)
         tt_op_free_here(group);
     else

@@ -1,13 +1,15 @@
-/* Groups: operations that are started together and stand under one request, which is an operation without steps of its own. Under the
- * baton; what rooms above call is tt_op_start_group in engine.h. */
+/* Groups: operations that are started together, with one request. The request is an operation
+ * without steps. All functions hold the progress lock; rooms above call tt_op_start_group
+ * (engine.h). */
 #ifndef TT_ENGINE_GROUP_H
 #define TT_ENGINE_GROUP_H
 
 #include "engine/state.h"
 
-/* A running member has its final status. The last one ends the group. */
+/* Called when a running member has its final status. The last member ends the group. */
 void tt_group_member_over(struct tt_op *member);
-/* Takes the members of a group, which are over, from it: [*n], the caller's to free each, then all with free(). NULL: it has none, or is none. */
+/* Takes the members (all over) from a group. The caller frees each of the *n members, and the
+ * array with free(). NULL: not a group, or empty. */
 struct tt_op **tt_group_take_members(struct tt_op *group, size_t *n);
 
 #endif

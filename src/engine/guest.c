@@ -7,7 +7,7 @@
 
 #define CALLS_PER_PASS 16
 
-_Static_assert(TT_GUEST_COOKIE >> TT_GUEST_COOKIE_BITS == TT_OPS_MAX, "no operation has the slot of the guest");
+_Static_assert(TT_GUEST_COOKIE >> TT_GUEST_COOKIE_BITS == TT_OPS_MAX, "no operation uses the slot of the client");
 _Static_assert(TT_GUEST_MAIL_BYTES <= TT_INLINE_BYTES, "a message is put inline");
 
 const struct tt_guest *tt_engine_invite(struct tt_engine *e, const struct tt_guest *g)
@@ -45,7 +45,8 @@ void tt_guest_leave(struct tt_engine *e)
     tt_baton_give(e);
 }
 
-/* Who calls without end, and never has to wait, keeps the progress thread away: so one call of several serves peers. */
+/* Lets every CALLS_PER_PASS-th call serve peers. A caller that never waits otherwise keeps the
+ * progress thread away. */
 static void serve_peers(struct tt_engine *e)
 {
     if (++e->guest_calls % CALLS_PER_PASS == 0)

@@ -1,85 +1,100 @@
-/* A guest of the engine: a room above that exchanges bytes with its like in other processes beside operations, as windows do. It puts through the
- * wires itself, over the links that the engine keeps, and has a kind of message of its own in the mailboxes. There is at most one.
+/* Interface for a client of the engine: a room above that exchanges data with other processes
+ * outside of operations, e.g. windows. It posts puts to the wires itself, over the engine's
+ * links, and has its own message type in the mailboxes. There is at most one client.
  *
- * Everything here is under the baton, and what the engine calls is called under it, unless it says otherwise. */
+ * Unless stated otherwise, the caller holds the progress lock, and callbacks are called under
+ * it. */
 #ifndef TT_ENGINE_GUEST_H
 #define TT_ENGINE_GUEST_H
 
 #include "engine/engine.h"
 #include "wire/wire.h"
 
-/* Completions of descriptors whose cookie has these bits are the guest's; the others are its own. */
+/* Completions of descriptors whose cookie has these bits set belong to the client; it uses the
+ * other bits. */
 #define TT_GUEST_COOKIE_BITS 51
 #define TT_GUEST_COOKIE (8191ull << TT_GUEST_COOKIE_BITS)
 
-#define TT_GUEST_MAIL_BYTES 32768u  /* of one message, at most */
+#define TT_GUEST_MAIL_BYTES 32768u  /* maximum size of one message */
 
 struct tt_guest {
     void *arg;
-    /* In each pass of progress: what had no room before. True: something happened. */
+    /* Called in each progress pass: performs what had no room before. Returns whether anything
+     * happened. */
     bool (*run)(void *arg);
-    /* Whether memory holds what run, or a waiter, would find. Often called. */
+    /* Returns whether memory contains an event for `run` or a waiter. Called often. */
     bool (*has_news)(void *arg);
-    /* Whether something waits for room that comes without a sign. */
+    /* Returns whether something waits for room that becomes free without a wake-up. */
     bool (*is_stuck)(void *arg);
-    /* A message of job rank `from`; the payload is valid during the call, and the peer may go on writing it. False (logged): it is none
-     * that an honest peer sends. */
+    /* Handles a message of job rank `from`. The payload is valid during the call, and the peer
+     * can modify it meanwhile. Returns false (logged) for a protocol violation. */
     bool (*mail)(void *arg, uint32_t from, const void *payload, uint32_t bytes);
     void (*done)(void *arg, const struct tt_done *done);
-    /* Whether it uses some of mem[bytes]: exposed to peers, or read or written by what is under way. */
+    /* Returns whether some of mem[bytes] is exposed to peers, or used by transfers in progress. */
     bool (*uses)(void *arg, const void *mem, size_t bytes);
-    /* The context is being closed. True: the guest still had something of it, which is gone now. */
+    /* Called when the context is being closed. Returns whether the client had state of it, which
+     * is freed now. */
     bool (*close_context)(void *arg, const struct tt_context *c);
-    /* The engine is being destroyed; nothing else runs any more, and the wires are still open. */
+    /* Called when the engine is being destroyed. No other call is in progress, and the wires are
+     * still open. */
     void (*close)(void *arg);
 };
 
-/* How a peer is reached. */
+/* Addresses of a peer. */
 struct tt_guest_link {
     struct tt_wire *wire;
     const struct tt_rkey *theirs;   /* its link region */
-    uint64_t word;                  /* offset of a 64-bit word there to which 0 may be added by a signal: that changes nothing, and wakes its owner */
+    uint64_t word;                  /* offset of a 64-bit word in it. Adding 0 to it by a signal
+                                       changes nothing, and wakes the owner */
 };
 
-/* The guest that is there, or `g` from now on; *g is the caller's and stays as it is until close. Any thread. */
+/* Registers the client `g` if there is none, and returns the registered one. *g belongs to the
+ * caller and stays unchanged until `close`. Any thread. */
 const struct tt_guest *tt_engine_invite(struct tt_engine *e, const struct tt_guest *g);
-/* The guest that is there; NULL: none. Any thread. */
+/* Returns the client, or NULL. Any thread. */
 const struct tt_guest *tt_engine_guest(struct tt_engine *e);
-/* Peers may call at any time from here on (or, with the last of them, no longer): the progress thread listens whenever nobody else does. */
+/* Begins (or ends, with the last call) a phase in which peers may send at any time. The progress
+ * thread then polls whenever no other thread does. */
 void tt_guest_expects(struct tt_engine *e, bool begins);
 
-/* Without the baton, any thread: takes it, and gives it back. */
+/* Take and release the progress lock. The caller must not hold it. Any thread. */
 void tt_guest_enter(struct tt_engine *e);
 void tt_guest_leave(struct tt_engine *e);
-/* Without the baton, any thread: this process' own memory was changed; who waits for that looks. */
+/* Wakes threads that wait for changes of this process's memory. The caller must not hold the
+ * progress lock. Any thread. */
 void tt_guest_touch(struct tt_engine *e);
-/* Without the baton, any thread: makes progress until attempt(arg), which is called under the baton, is true. */
+/* Makes progress until attempt(arg), called under the progress lock, returns true. The caller
+ * must not hold the lock. Any thread. */
 void tt_guest_until(struct tt_engine *e, bool (*attempt)(void *arg), void *arg);
-/* The same where looking needs no baton: is_over only reads what is atomic. Threads that wait like this do not wake each other. */
+/* Like tt_guest_until, but is_over is called without the lock and reads only atomic data.
+ * Threads that wait like this do not wake each other. */
 void tt_guest_wait(struct tt_engine *e, bool (*is_over)(void *arg), void *arg);
-/* For attempt and is_over, each time: the wait ends at that time at the latest, so nobody sleeps beyond it. */
+/* Called by `attempt` and `is_over` each time: the wait ends at deadline_ns at the latest, so no
+ * thread sleeps longer. */
 void tt_guest_due(struct tt_engine *e, uint64_t deadline_ns);
-/* A little progress, if nobody else makes some. Without the baton. */
+/* Makes some progress, if no other thread does. The caller must not hold the progress lock. */
 void tt_guest_progress(struct tt_engine *e);
 
-/* Something was left under way, or waits for room, and the caller goes on: what ends it may wake no sleeper, so a sleeping progress thread
- * is woken when the baton is given back. */
+/* Something is in progress or waits for room when the caller returns. Its completion may not
+ * wake a sleeper; therefore the progress thread is woken when the progress lock is released. */
 void tt_guest_left_unfinished(struct tt_engine *e);
-/* Whoever waits shall look. */
+/* Wakes all waiting threads. */
 void tt_guest_wake(struct tt_engine *e);
-/* The wires, preferred first; NULL: there are no more. */
+/* Returns wire i in order of preference, or NULL after the last one. */
 struct tt_wire *tt_guest_wire(struct tt_engine *e, uint32_t i);
-/* Until it ends with false, what is posted may wait for what is posted next, so that one system call takes several short puts. */
+/* Until called with false, posted puts may be delayed, so that one system call sends several
+ * short puts. */
 void tt_guest_gather(struct tt_engine *e, bool begins);
-/* OK: *out says how job rank `rank` (not this one) is reached. PENDING: not yet, a connection has begun; or it has left, and may yet have told why. PEER_LOST (not
- * logged): it has left or was lost. */
+/* OK: *out has the addresses of job rank `rank` (not this one). PENDING: a connection has begun;
+ * or the rank has left, and its reason may still arrive. PEER_LOST (not logged): it has left or
+ * was lost. */
 tutti_status tt_guest_reach(struct tt_engine *e, uint32_t rank, struct tt_guest_link *out);
-/* Whether job rank `rank` is reached already. */
+/* Returns whether a link to job rank `rank` is up. */
 bool tt_guest_is_linked(const struct tt_engine *e, uint32_t rank);
-/* Sends a message to a rank that is reached. False: there is no room now. */
+/* Sends a message to a connected rank. False: no room now. */
 bool tt_guest_send(struct tt_engine *e, uint32_t rank, const void *payload, uint32_t bytes);
-/* Messages may overtake puts. Those to that rank from here on are heard there after all puts that were posted to it before have landed. Waits for nobody. False: there is no
- * room now. */
+/* Orders messages after puts, which they may otherwise overtake. Later messages to that rank are
+ * delivered after all earlier puts to it have landed. Does not wait. False: no room now. */
 bool tt_guest_fence(struct tt_engine *e, uint32_t rank);
 
 #endif

@@ -14,7 +14,7 @@ struct block {
     struct block *next;
 };
 
-/* Own memory, for as long as the wire is open. */
+/* Memory of this process, kept until the wire is closed. */
 struct own {
     void *mem;
     uint64_t bytes;
@@ -23,11 +23,11 @@ struct own {
 
 struct tt_landing_pool {
     struct tt_wire *wire;
-    struct block *free[2][CLASSES];     /* by whether it is own */
+    struct block *free[2][CLASSES];     /* by `own` */
     struct block *spare;        /* block records without memory */
     struct tt_landing rest[2];  /* the uncut end of the newest region */
     struct own *owns;
-    uint64_t region_bytes;      /* of all */
+    uint64_t region_bytes;      /* total size of all regions */
 };
 
 struct tt_landing_pool *tt_landing_pool_create(struct tt_wire *wire)
@@ -64,7 +64,7 @@ void tt_landing_pool_destroy(struct tt_landing_pool *p)
     free(p);
 }
 
-static int class_of(uint64_t bytes)
+static int landing_size_class(uint64_t bytes)
 {
     int c = 0;
 
@@ -73,8 +73,8 @@ static int class_of(uint64_t bytes)
     return c;
 }
 
-/* A new region of own memory, or of the wire's. */
-static tutti_status add_region(struct tt_landing_pool *p, uint64_t bytes, bool own)
+/* Adds a region of this process's memory (own), or of memory that the wire allocates. */
+static tutti_status landing_add_region(struct tt_landing_pool *p, uint64_t bytes, bool own)
 {
     struct tt_region *region;
     struct own *o = NULL;
@@ -111,7 +111,7 @@ static tutti_status add_region(struct tt_landing_pool *p, uint64_t bytes, bool o
 
 tutti_status tt_landing_get(struct tt_landing_pool *p, uint64_t bytes, bool own, struct tt_landing *out)
 {
-    const int c = class_of(bytes);
+    const int c = landing_size_class(bytes);
     const uint64_t size = 1ull << (c + CLASS_MIN);
     struct block *b = p->free[own][c];
     struct tt_landing *rest = &p->rest[own];
@@ -125,7 +125,7 @@ tutti_status tt_landing_get(struct tt_landing_pool *p, uint64_t bytes, bool own,
         return TUTTI_OK;
     }
     if (rest->bytes < size) {
-        st = add_region(p, size > REGION_BYTES ? size : REGION_BYTES, own);
+        st = landing_add_region(p, size > REGION_BYTES ? size : REGION_BYTES, own);
         if (st)
             return st;
     }
@@ -137,7 +137,7 @@ tutti_status tt_landing_get(struct tt_landing_pool *p, uint64_t bytes, bool own,
 
 void tt_landing_put(struct tt_landing_pool *p, const struct tt_landing *l)
 {
-    const int c = class_of(l->bytes);
+    const int c = landing_size_class(l->bytes);
     struct block *b = p->spare;
 
     if (b)
@@ -145,7 +145,7 @@ void tt_landing_put(struct tt_landing_pool *p, const struct tt_landing *l)
     else
         b = malloc(sizeof *b);
     if (!b)
-        return;                 /* this piece is lost until the wire closes */
+        return;                 /* this piece is unusable until the wire closes */
     *b = (struct block){ .at = *l, .next = p->free[l->own][c] };
     p->free[l->own][c] = b;
 }

@@ -4,7 +4,7 @@
 
 #include "engine/deliver.h"
 
-#define PADDED_TAG 0    /* of messages with room for lengths: tt_algo.pads */
+#define PADDED_TAG 0    /* tag of messages that contain lengths (tt_algo.pads) */
 
 void tt_op_write_lengths(struct tt_op *op)
 {

@@ -1,12 +1,14 @@
-/* Where an alltoallv pads what it sends, how long a row is travels with it (tt_algo.length_at): the engine writes it there, and compares. Under the baton. */
+/* Row lengths of a padded alltoallv. They are sent with the rows (tt_algo.length_at): the engine
+ * writes and compares them. The caller holds the progress lock. */
 #ifndef TT_ENGINE_LENGTHS_H
 #define TT_ENGINE_LENGTHS_H
 
 #include "engine/op.h"
 
-/* Before the first round: what this rank sends. */
+/* Writes the lengths of this rank's rows. Call before the first round. */
 void tt_op_write_lengths(struct tt_op *op);
-/* Compares what others send with what this rank expects, once that has come. False: they differ, and the context has failed. */
+/* Compares the lengths that peers send with those that this rank expects, once they have
+ * arrived. False: they differ, and the context has failed. */
 bool tt_op_check_lengths(struct tt_op *op);
 
 #endif

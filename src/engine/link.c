@@ -6,29 +6,35 @@
 #include "base/status.h"
 #include "reduce/reduce.h"
 
-#define FAR_PS_BYTE 200             /* a peer is far if ordinary stores take longer, ... */
-#define FAR_PS_BYTE_AMD 60          /* where stores past the cache are cheap, and what they wrote is read fast (TT_FROM_FAR) */
-#define FAR_TIMES 2                 /* ... so many times in a row of those that are timed: */
-#define TIME_EVERY 4                /* one of so many */
-#define FAR_COPIES 64               /* that then go past the cache, before it is tried again */
+/* picoseconds per byte: if ordinary stores take longer, the peer shares no cache, ... */
+#define SLOW_PS_BYTE 200
+/* ... and on AMD, where non-temporal stores are cheap, and their data is read fast (TT_FROM_FAR) */
+#define SLOW_PS_BYTE_AMD 60
+/* consecutive slow measurements that switch to non-temporal stores */
+#define SLOW_TIMES 2
+#define TIME_EVERY 4                /* one in TIME_EVERY payloads is measured */
+/* payloads with non-temporal stores before ordinary ones are tried again */
+#define NONTEMPORAL_COPIES 64
 
-#define IN_LONG 0x8000u             /* in a cell's state */
+#define IN_LONG 0x8000u             /* flag in a cell's state */
 
 static const struct ring {
-    uint32_t at, units;         /* in the link region; a power of two */
+    uint32_t at, units;         /* at: offset in the link region; units: a power of two */
 } rings[TT_MAIL_RINGS] = {
     [TT_MAIL_SHORT] = { TT_LINK_SHORT, TT_SHORT_UNITS }, [TT_MAIL_LONG] = { TT_LINK_LONG, TT_LONG_UNITS }
 };
 
-/* What a payload takes of the ring that is for its length. */
+/* The part of a ring that a payload uses. */
 struct taken {
     enum tt_mail_ring ring;
-    uint32_t units;             /* 0: it shares its cell's place */
-    uint32_t skip;              /* units before it, so that it does not wrap around the ring's end */
-    uint32_t at;                /* in the link region */
+    uint32_t units;             /* 0: the payload is in its cell's place */
+    uint32_t skip;              /* units skipped before it, so that it does not wrap around the
+                                   ring's end */
+    uint32_t at;                /* offset in the link region */
 };
 
-static struct taken take(const struct tt_mailbox *m, const struct tt_mail_count *from, uint32_t bytes, bool in_long)
+static struct taken ring_place(const struct tt_mailbox *m, const struct tt_mail_count *from, uint32_t bytes,
+                               bool in_long)
 {
     struct taken t = { .ring = !in_long && bytes <= m->short_bytes ? TT_MAIL_SHORT : TT_MAIL_LONG };
     const struct ring *r = &rings[t.ring];
@@ -43,13 +49,13 @@ static struct taken take(const struct tt_mailbox *m, const struct tt_mail_count 
     return t;
 }
 
-static void count(struct tt_mail_count *c, const struct taken *t)
+static void mail_count_add(struct tt_mail_count *c, const struct taken *t)
 {
     c->cells++;
     c->units[t->ring] += t->skip + t->units;
 }
 
-static uint64_t word_of(const struct tt_mail_count *c)
+static uint64_t head_word(const struct tt_mail_count *c)
 {
     return (uint64_t)(uint16_t)c->cells << 48 | (uint64_t)(uint16_t)c->units[TT_MAIL_SHORT] << 32 |
            c->units[TT_MAIL_LONG];
@@ -69,7 +75,7 @@ void tt_mailbox_init(struct tt_mailbox *m, const struct tt_link *link)
     m->inline_bytes = (uint16_t)(m->place_bytes - offsetof(struct tt_cell, data));
 }
 
-static bool fits(const struct tt_mailbox *m, const struct taken *t)
+static bool mail_fits(const struct tt_mailbox *m, const struct taken *t)
 {
     const uint64_t head = m->head;
     uint32_t used;
@@ -81,19 +87,20 @@ static bool fits(const struct tt_mailbox *m, const struct taken *t)
     return !t->units || used <= rings[t->ring].units;
 }
 
-/* Where a message of `bytes` goes. The peer's word is in a line that the peer writes: it is looked at only where what we know of it is not enough. False: there is no room. */
+/* Finds room for a message of `bytes`. The head word is in a cache line that the peer writes, so
+ * it is read only if the local copy shows no room. False: no room. */
 static bool find_room(struct tt_mailbox *m, uint32_t bytes, struct taken *t, bool *in_long)
 {
-    *t = take(m, &m->sent, bytes, *in_long = false);
-    if (fits(m, t))
+    *t = ring_place(m, &m->sent, bytes, *in_long = false);
+    if (mail_fits(m, t))
         return true;
     m->head = atomic_load_explicit((_Atomic uint64_t *)(void *)(m->mine + TT_LINK_HEAD), memory_order_acquire);
-    if (fits(m, t))
+    if (mail_fits(m, t))
         return true;
     if (t->ring == TT_MAIL_LONG || !t->units)
         return false;
-    *t = take(m, &m->sent, bytes, *in_long = true);
-    return fits(m, t);
+    *t = ring_place(m, &m->sent, bytes, *in_long = true);
+    return mail_fits(m, t);
 }
 
 bool tt_mail_room(struct tt_mailbox *m, uint32_t bytes)
@@ -104,19 +111,22 @@ bool tt_mail_room(struct tt_mailbox *m, uint32_t bytes)
     return find_room(m, bytes, &t, &in_long);
 }
 
-static uint64_t far_ps_byte(void)
+static uint64_t slow_ps_byte(void)
 {
 #ifdef __x86_64__
-    return __builtin_cpu_is("amd") ? FAR_PS_BYTE_AMD : FAR_PS_BYTE;
+    return __builtin_cpu_is("amd") ? SLOW_PS_BYTE_AMD : SLOW_PS_BYTE;
 #else
-    return FAR_PS_BYTE;
+    return SLOW_PS_BYTE;
 #endif
 }
 
-/* Where the two processes share no cache, each line is first taken from the other's, and one waits for the other: 17 us for 32 KiB on an AMD EPYC whose cores have different L3 caches. Stores past the
- * cache take 1 us there, and the reader 2 more. Where they do share one these are no gain, or a loss, which the reader pays; so what the two take cannot be compared here. In a virtual machine
- * it changes within a second. So ordinary stores are timed now and then, where nobody knows better (TT_STORES_TIMED). */
-static void copy_long(struct tt_mailbox *m, void *to, const void *from, uint32_t bytes)
+/* If the two processes share no cache, an ordinary store must first fetch each line from the
+ * peer's cache: 17 us for 32 KiB on an AMD EPYC with separate L3 caches. Non-temporal stores
+ * take 1 us, and the reader 2 us more. With a shared cache they gain nothing, or cost time at
+ * the reader, which the writer cannot measure. In a virtual machine this changes within a
+ * second. Therefore ordinary stores are timed at intervals, unless the caller has chosen
+ * (TT_STORES_TIMED). */
+static void write_long(struct tt_mailbox *m, void *to, const void *from, uint32_t bytes)
 {
     uint64_t began_ns;
 
@@ -124,9 +134,9 @@ static void copy_long(struct tt_mailbox *m, void *to, const void *from, uint32_t
         tt_copy(to, NULL, from, bytes, m->stores == TT_STORES_PAST_CACHE ? TT_STREAM_DST : 0);
         return;
     }
-    if (m->far_copies > 0) {
+    if (m->nontemporal_left > 0) {
         tt_copy(to, NULL, from, bytes, TT_STREAM_DST);
-        m->far_copies--;
+        m->nontemporal_left--;
         return;
     }
     if (m->slow == 0 && ++m->untimed < TIME_EVERY) {
@@ -136,31 +146,34 @@ static void copy_long(struct tt_mailbox *m, void *to, const void *from, uint32_t
     began_ns = tt_now_ns();
     tt_copy(to, NULL, from, bytes, false);
     m->untimed = 0;
-    m->slow = (tt_now_ns() - began_ns) * 1000 > (uint64_t)bytes * far_ps_byte() ? m->slow + 1 : 0;
-    if (m->slow < FAR_TIMES)
+    m->slow = (tt_now_ns() - began_ns) * 1000 > (uint64_t)bytes * slow_ps_byte() ? m->slow + 1 : 0;
+    if (m->slow < SLOW_TIMES)
         return;
-    m->slow = FAR_TIMES - 1;        /* one tells then */
-    m->far_copies = FAR_COPIES;
+    m->slow = SLOW_TIMES - 1;        /* from now on, one slow measurement suffices */
+    m->nontemporal_left = NONTEMPORAL_COPIES;
 }
 
-/* So that who writes there soon need not wait for the other core to give the line up. */
+/* Requests ownership of a line that will be written soon, so that the store does not wait for
+ * the other core. */
 static void prefetch_to_write(const void *line)
 {
 #ifdef __x86_64__
-    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));      /* gcc's own would only read */
+    /* __builtin_prefetch would fetch it for reading only */
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
 #else
     __builtin_prefetch(line, 1);
 #endif
 }
 
-/* The lines that the next message will be written to if it is as long as this one; but for the cell's, which the peer looks at, and unless it is still to read what is there. */
+/* Prefetches the lines of the next message, if that has the same size. Excluded is the cell's
+ * first line, which the peer polls. Does nothing if there is no free room. */
 static void prefetch_next(const struct tt_mailbox *m, uint32_t bytes)
 {
     const uint8_t *region = m->theirs.mapped, *at = region + tt_mail_place(m, m->sent.cells);
-    const struct taken t = take(m, &m->sent, bytes, false);
+    const struct taken t = ring_place(m, &m->sent, bytes, false);
     uint32_t end = offsetof(struct tt_cell, data) + bytes;
 
-    if (!fits(m, &t))
+    if (!mail_fits(m, &t))
         return;
     if (t.units) {
         at = region + t.at;
@@ -170,8 +183,8 @@ static void prefetch_next(const struct tt_mailbox *m, uint32_t bytes)
         prefetch_to_write(at + line);
 }
 
-/* Into a mapped link region: the message is written where it goes, and the wire only signals. The cell's line comes last: the peer looks at it all the time, and
- * would take it away between two stores. */
+/* Sends through a mapped link region: writes the message in place; the wire only signals. The
+ * cell's line is written last, because the peer polls it and would fetch it between two stores. */
 static bool send_mapped(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flags, const void *payload, uint32_t bytes,
                         uint32_t unit_at)
 {
@@ -188,10 +201,10 @@ static bool send_mapped(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flag
         .signal_offset = at,
         .signal_value = cell->state,
     };
-    uint32_t here = 0;          /* bytes in the cell's line */
+    uint32_t here = 0;          /* payload bytes in the cell's line */
 
     if (bytes >= TT_MAIL_LONG_BYTES) {
-        copy_long(m, region + unit_at, payload, bytes);
+        write_long(m, region + unit_at, payload, bytes);
     } else if (bytes > m->inline_bytes) {
         tt_copy(region + unit_at, NULL, payload, bytes, false);
     } else if (bytes > TT_CELL_INLINE) {
@@ -209,19 +222,19 @@ static bool send_mapped(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flag
     return m->theirs.wire->ops->post(m->theirs.wire, &d, 1) == 1;
 }
 
-/* Whether the peer has not been told of an n-th or more of its places or of a ring. */
-static bool is_worth_telling(const struct tt_mailbox *m, uint32_t n)
+/* Returns whether the unreported consumption is at least 1/n of the places or of a ring. */
+static bool head_update_due(const struct tt_mailbox *m, uint32_t n)
 {
-    if (m->got.cells - m->told.cells >= m->places / n)
+    if (m->got.cells - m->reported.cells >= m->places / n)
         return true;
     for (int r = 0; r < TT_MAIL_RINGS; r++)
-        if (m->got.units[r] - m->told.units[r] >= rings[r].units / n)
+        if (m->got.units[r] - m->reported.units[r] >= rings[r].units / n)
             return true;
     return false;
 }
 
-/* Sets the peer's head to what we have consumed. */
-static struct tt_desc what_is_told(const struct tt_mailbox *m)
+/* Returns the descriptor that sets the peer's head to this rank's consumption. */
+static struct tt_desc head_update(const struct tt_mailbox *m)
 {
     return (struct tt_desc){
         .kind = TT_DESC_PUT,
@@ -231,18 +244,18 @@ static struct tt_desc what_is_told(const struct tt_mailbox *m)
         .signal_op = TT_SIGNAL_SET,
         .signal_key = &m->theirs,
         .signal_offset = TT_LINK_HEAD,
-        .signal_value = word_of(&m->got),
+        .signal_value = head_word(&m->got),
     };
 }
 
-/* Through the wire; and with it what the peer is to be told anyway. */
+/* Sends through the wire. A due update of the peer's head is posted with it. */
 static bool send_posted(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flags, const void *payload, uint32_t bytes,
                         uint32_t unit_at)
 {
     const uint32_t at = tt_mail_place(m, m->sent.cells);
     const bool apart = bytes > m->inline_bytes;
     struct tt_wire *w = m->theirs.wire;
-    const bool tells = is_worth_telling(m, 8);
+    const bool tells = head_update_due(m, 8);
     uint8_t together[TT_PLACE_POSTED];
     struct tt_desc d[4];
     uint32_t cell_bytes = sizeof *cell;
@@ -281,11 +294,11 @@ static bool send_posted(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flag
         .signal_value = cell->state,
     };
     if (tells)
-        d[n] = what_is_told(m);
+        d[n] = head_update(m);
     taken = w->ops->post(w, d, n + tells);
     if (taken > n)
-        m->told = m->got;
-    return taken >= n;          /* a payload without its cell is never looked at, and is sent again */
+        m->reported = m->got;
+    return taken >= n;          /* without its cell, a payload is ignored, and sent again later */
 }
 
 bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type type, uint8_t credits,
@@ -302,7 +315,7 @@ bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type 
         (uint64_t)(m->sent.cells + 1) << 32 | bytes << 16 | (in_long ? IN_LONG : 0) | (uint32_t)type << 8 | credits;
     if (!(m->theirs.mapped ? send_mapped : send_posted)(m, cell, flags, payload, bytes, t.at))
         return false;
-    count(&m->sent, &t);
+    mail_count_add(&m->sent, &t);
     if (m->theirs.mapped && bytes > TT_CELL_INLINE && bytes <= TT_SHORT_BYTES)
         prefetch_next(m, bytes);
     return true;
@@ -321,8 +334,8 @@ tutti_status tt_mail_next(const struct tt_mailbox *m, struct tt_mail *out)
     out->type = (uint8_t)((state & ~IN_LONG) >> 8);
     out->credits = (uint8_t)state;
     out->in_long = state & IN_LONG;
-    t = take(m, &m->got, out->bytes, out->in_long);
-    if (out->bytes > TT_INLINE_BYTES)       /* no wire takes that */
+    t = ring_place(m, &m->got, out->bytes, out->in_long);
+    if (out->bytes > TT_INLINE_BYTES)       /* exceeds the maximum inline size of all wires */
         return tt_fail(TUTTI_ERR_PROTOCOL,
                        "protocol error: rank %u sent a message of %u bytes: the maximum is %u",
                        m->theirs.peer, out->bytes, (unsigned)TT_INLINE_BYTES);
@@ -338,18 +351,19 @@ void tt_mail_tell(struct tt_mailbox *m)
     struct tt_wire *w = m->theirs.wire;
     struct tt_desc d;
 
-    if (!is_worth_telling(m, m->theirs.mapped ? 4 : 2))     /* else it may go along with a message of ours */
+    /* otherwise it may be sent with another message */
+    if (!head_update_due(m, m->theirs.mapped ? 4 : 2))
         return;
-    d = what_is_told(m);
+    d = head_update(m);
     if (w->ops->post(w, &d, 1) != 1)
         return;
-    m->told = m->got;
+    m->reported = m->got;
 }
 
 void tt_mail_drop(struct tt_mailbox *m, const struct tt_mail *mail)
 {
-    const struct taken t = take(m, &m->got, mail->bytes, mail->in_long);
+    const struct taken t = ring_place(m, &m->got, mail->bytes, mail->in_long);
 
-    count(&m->got, &t);
+    mail_count_add(&m->got, &t);
     tt_mail_tell(m);
 }

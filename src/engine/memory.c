@@ -1,10 +1,10 @@
-/* What the engine's memory is for. Under the baton. */
+/* Memory use of the engine by purpose. The caller holds the progress lock. */
 #include "base/memory.h"
 
 #include "engine/progress.h"
 #include "engine/state.h"
 
-/* Kept for the next operations; those that run are not counted. */
+/* Returns the memory of operations kept for reuse; those in progress are not counted. */
 static uint64_t kept_ops_bytes(const struct tt_engine *e)
 {
     uint64_t bytes = 0;

@@ -20,7 +20,8 @@ void tt_op_meet_oneself(struct tt_op *op)
     const struct tt_op *send = op->desc.kind == TT_SEND ? op : other, *recv = op->desc.kind == TT_SEND ? other : op;
 
     if (!other && op->desc.kind == TT_SEND && c->nunmatched)
-        tt_any_match(c, op->conf.tag, tt_sparse_get(&c->peers, c->ranks[c->rank]));     /* which comes here again */
+        /* which calls this function again */
+        tt_any_match(c, op->conf.tag, tt_sparse_get(&c->peers, c->ranks[c->rank]));
     if (!other)
         return;
     if (!tt_same_desc(&op->desc, &other->desc)) {
@@ -28,7 +29,7 @@ void tt_op_meet_oneself(struct tt_op *op)
         return;
     }
     if (op->desc.count)
-        memmove(recv->conf.dst, send->conf.src, op->desc.count);    /* nobody forbids that they overlap */
+        memmove(recv->conf.dst, send->conf.src, op->desc.count);    /* overlap is allowed */
     tt_op_end(other, TUTTI_OK, "");
     tt_op_end(op, TUTTI_OK, "");
 }

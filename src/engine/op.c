@@ -1,4 +1,4 @@
-/* The life of operations: from the call to its end. */
+/* Life cycle of operations, from the call to its end. */
 #include "engine/op.h"
 
 #include <stdio.h>
@@ -24,13 +24,15 @@
 #include "engine/timers.h"
 #include "engine/trouble.h"
 
-#define PASSES_HELD 400         /* some 20 us, a few segments' time */
-#define HASTY_ACTIONS 64
-#define LOOK_AROUND 16                  /* of so many calls in a row that went at once, one does not */
+#define PASSES_HELD 400         /* about 20 us, the time of a few segments */
+#define NO_HOLD_ACTIONS 64
+/* one of this many consecutive direct calls runs a full progress pass */
+#define FULL_PASS_EVERY 16
 
-/* ---- life ------------------------------------------------------------------------------------------------------------ */
+/* ---- life cycle ------------------------------------------------------------------------------ */
 
-/* Copies what the call overwrites of its own input to where it is kept, or back. Of an alltoallv its rows: what lies between them is not its own. */
+/* Copies the input that an in-place call overwrites to its backup, or back. For an alltoallv
+ * only the rows: the gaps between them do not belong to the call. */
 static void copy_input(const struct tt_op *op, bool back)
 {
     const struct tt_coll *c = &op->conf.coll;
@@ -52,9 +54,9 @@ static void restore_input(struct tt_op *op)
     op->backup_bytes = 0;
 }
 
-/* Gives back what the operation holds. Memory that peers may still write into after a failure stays out of use until they say that
- * they will not. */
-static void release(struct tt_op *op, bool failed)
+/* Releases the operation's resources. After a failure, memory that peers may still write to
+ * stays reserved until they confirm that they post no more puts. */
+static void release_resources(struct tt_op *op, bool failed)
 {
     struct tt_engine *e = op->context->engine;
 
@@ -68,20 +70,20 @@ static void release(struct tt_op *op, bool failed)
             tt_flow_abandon(op->context, f);
         else if (f->cp && f->in_handle >= 0)
             tt_flow_give_back(e, f->cp->peer, f->in_handle, &f->landing);
-        f->cp = NULL;           /* flow_of makes it new */
+        f->cp = NULL;           /* tt_op_flow initializes it again */
     }
 }
 
-static void end_nudges(struct tt_op *op)
+static void end_probes(struct tt_op *op)
 {
     for (uint32_t i = 0; i < op->exec.npeers; i++)
-        if (op->flow[i].cp && op->flow[i].nudged) {
-            op->flow[i].cp->nudges--;
-            op->flow[i].nudged = false;
+        if (op->flow[i].cp && op->flow[i].probe_sent) {
+            op->flow[i].cp->probes--;
+            op->flow[i].probe_sent = false;
         }
 }
 
-/* Where in memory that peers have mapped this operation receives; NULL: nowhere. */
+/* Returns the region, mapped by peers, in which this operation receives, or NULL. */
 static struct tt_region *mapped_target(const struct tt_op *op)
 {
     for (uint32_t i = 0; i < op->exec.npeers; i++) {
@@ -102,7 +104,8 @@ static bool share_a_page(const struct tt_op *a, const struct tt_op *b)
            second / page <= (first + tt_coll_dst_bytes(&a->conf.coll) - 1) / page;
 }
 
-/* Operations of other communicators that receive into the same pages do not hear of their peers any more. */
+/* Fails the operations of other communicators that receive into the same pages, because data
+ * from their peers no longer arrives there. */
 static void fail_neighbours(const struct tt_op *op, const struct tt_region *r)
 {
     for (struct tt_context *c = op->context->engine->contexts; c; c = c->next)
@@ -116,10 +119,11 @@ static void fail_neighbours(const struct tt_op *op, const struct tt_region *r)
             }
 }
 
-/* After a failure nothing may write into the caller's buffer. Wires drop late arrivals for regions that are deregistered; a peer that
- * stores into mapped memory itself, and may be stopped in the middle of it, is kept away otherwise: the pages become this process's
- * alone. The region is never again offered to peers. */
-static void fend_off(struct tt_op *op)
+/* Prevents writes into the caller's buffer after a failure. Wires drop late arrivals for
+ * deregistered regions. A peer may store directly into mapped memory, and may be stopped at any
+ * point. Against that, the pages are made private to this process. The region is never offered
+ * to peers again. */
+static void withdraw_target(struct tt_op *op)
 {
     struct tt_region *r = mapped_target(op);
 
@@ -144,7 +148,7 @@ void tt_op_awaken(struct tt_op *op)
     c->awake_end = &op->next_awake;
 }
 
-/* next_awake stays: who walks the list may stand here. */
+/* Keeps next_awake, since a list traversal may be at this element. */
 static void leave_awake(struct tt_op *op)
 {
     if (!op->awake_at)
@@ -157,8 +161,8 @@ static void leave_awake(struct tt_op *op)
     op->awake_at = NULL;
 }
 
-/* Whether memory can hold news of it, which no message announces. */
-static bool is_open(const struct tt_op *op)
+/* Returns whether flow words may change without a message. */
+static bool has_open_flow(const struct tt_op *op)
 {
     for (uint32_t i = 0; i < op->exec.npeers; i++)
         if (op->flow[i].cp && (op->flow[i].ready || op->flow[i].in_handle >= 0))
@@ -166,10 +170,11 @@ static bool is_open(const struct tt_op *op)
     return false;
 }
 
-/* Sends and receives only: there may be thousands of them, and few collectives. */
+/* Removes only sends and receives from the awake list: there may be thousands of them, but few
+ * collectives. */
 void tt_op_doze(struct tt_op *op)
 {
-    if (op->p2p && !op->retry && !op->exec.progress && !op->exec.credit_due && !op->in_flight && !is_open(op))
+    if (op->p2p && !op->retry && !op->exec.progress && !op->exec.credit_due && !op->in_flight && !has_open_flow(op))
         leave_awake(op);
 }
 
@@ -185,15 +190,16 @@ static void leave_active(struct tt_op *op)
         c->active_end = op->at;
 }
 
-/* A collective that is over can still turn out to be another than a peer's. */
-static void note(const struct tt_op *op)
+/* Records a completed collective, for later detection of a mismatch. */
+static void record_history(const struct tt_op *op)
 {
     if (!op->p2p)
         op->context->history[op->seq % TT_HISTORY] =
             (struct tt_history){ .opseq = op->seq, .desc = op->desc, .used = true };
 }
 
-/* Ends an exposed or waiting operation. Its memory stays until the application frees the request. */
+/* Ends an exposed or waiting operation. Its memory is kept until the application frees the
+ * request. */
 void tt_op_end(struct tt_op *op, tutti_status status, const char *why)
 {
     struct tt_context *c = op->context;
@@ -204,21 +210,21 @@ void tt_op_end(struct tt_op *op, tutti_status status, const char *why)
         c->nactive -= !op->p2p;
         c->nunmatched -= op->unmatched;
         op->unmatched = false;
-        end_nudges(op);
+        end_probes(op);
         tt_timers_end(op);
         tt_op_copies_end(op, !status);
         if (status) {
-            fend_off(op);
+            withdraw_target(op);
             tt_op_take_back_puts(op);
         }
         if (!op->kept)
-            release(op, status != TUTTI_OK);
+            release_resources(op, status != TUTTI_OK);
         if (status)
-            restore_input(op);          /* now nobody reads there what it may have passed on as its part */
+            restore_input(op);          /* from here on no peer reads the buffer */
     }
     if (!op->kept)
         c->engine->ops[op->slot] = NULL;
-    note(op);
+    record_history(op);
     if (op->conf.parts) {
         c->engine->nunbegun -= !op->exposed;
         op->conf.parts->end(op->conf.parts_arg, status);
@@ -237,23 +243,25 @@ void tt_op_end(struct tt_op *op, tutti_status status, const char *why)
     tt_engine_wake(c->engine);
 }
 
-/* ---- running ----------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
-/* The executor held something back for a peer that has no room. Waiting for that is shorter than to have a put read once more what
- * was just written past the cache, if the peer is running: after PASSES_HELD looks in vain it is taken as not to be, for the
- * next HASTY_ACTIONS. Returns whether to ask the executor again at once. */
-static bool lose_patience(struct tt_op *op)
+/* Called when the executor held back an action because a peer has no room. If the peer is
+ * running, waiting costs less than reading again data that was just written with non-temporal
+ * stores. After PASSES_HELD passes the peer is assumed not to run, and nothing is held back for
+ * the next NO_HOLD_ACTIONS. Returns whether to call the executor again at once. */
+static bool stop_holding_back(struct tt_op *op)
 {
     if (++op->held_passes < PASSES_HELD) {
         op->retry = true;
         return false;
     }
     op->held_passes = 0;
-    op->hasty = HASTY_ACTIONS;
+    op->no_hold_actions = NO_HOLD_ACTIONS;
     return true;
 }
 
-/* What an action moves in memory, rather than gives to a network. What was written into the peer's slot while it was made was counted then. */
+/* Returns the bytes that an action moves in memory, not through a network. Data that was written
+ * directly into the peer's slot was counted then. */
 static uint64_t bytes_moved(const struct tt_op *op, const struct tt_action *a)
 {
     switch (a->kind) {
@@ -269,16 +277,18 @@ static uint64_t bytes_moved(const struct tt_op *op, const struct tt_action *a)
     }
 }
 
-/* Whether it takes a while, so that puts must not wait for it: another host's NIC would stand idle. On one host it is these processors that carry
- * them, at once or later; but what goes last goes after them. */
-static bool is_work(const struct tt_op *op, const struct tt_action *a)
+/* Returns whether delayed puts must be posted before this action, because it takes long and the
+ * NIC would be idle meanwhile. Within one host these processors perform the puts themselves, now
+ * or later. Deferred actions always follow the puts. */
+static bool delays_puts(const struct tt_op *op, const struct tt_action *a)
 {
     const struct tt_engine *e = op->context->engine;
 
     return a->idle || ((a->kind == TT_ACT_COPY || a->kind == TT_ACT_REDUCE) && e->local_ranks < e->nranks);
 }
 
-/* Performs what the executor finds to do, until it finds nothing or others shall have their turn. */
+/* Performs the executor's actions until there are none, or until other operations must have
+ * their turn. */
 static bool run_actions(struct tt_op *op)
 {
     const bool cores_suffice = op->context->engine->spins > 0;
@@ -291,17 +301,17 @@ static bool run_actions(struct tt_op *op)
             tt_op_take_early(op);
         if (tt_op_is_over(op))
             return any;
-        x->patient = cores_suffice && op->hasty == 0;
+        x->patient = cores_suffice && op->no_hold_actions == 0;
         if (!tt_exec_next(x, &a)) {
             if (!x->patient || !x->held)
                 return any;
-            if (lose_patience(op))
+            if (stop_holding_back(op))
                 continue;
-            return true;        /* not idle: this ends by itself */
+            return true;        /* not idle: this ends without an event */
         }
         op->held_passes = 0;
-        op->hasty -= op->hasty > 0;
-        if (is_work(op, &a))
+        op->no_hold_actions -= op->no_hold_actions > 0;
+        if (delays_puts(op, &a))
             tt_ops_send_off(op->context->engine);
         if (tt_timers_perform(op, &a)) {
             any = true;
@@ -316,17 +326,17 @@ static bool run_actions(struct tt_op *op)
     }
 }
 
-/* Nothing is known of what has come for it. */
-static void look_afresh(struct tt_op *op)
+/* Resets the state of received data. */
+static void reset_received(struct tt_op *op)
 {
     op->scanned = UINT32_MAX;
     op->now = NULL;
     op->retry = true;
-    op->held_passes = op->hasty = 0;
+    op->held_passes = op->no_hold_actions = 0;
 }
 
-/* Begins what op->conf says, with an executor. */
-static void set_out(struct tt_op *op)
+/* Starts an executor for op->conf. */
+static void start_executor(struct tt_op *op)
 {
     const struct tt_exec_conf conf = {
         .algo = op->conf.algo, .coll = &op->conf.coll, .segment_bytes = op->conf.segment_bytes,
@@ -339,21 +349,21 @@ static void set_out(struct tt_op *op)
     tt_exec_init(&op->exec, &conf, op->exec_peers, op->peers_max);
 }
 
-/* The first part is over: the second begins, or the operation ends. */
-static void go_on(struct tt_op *op)
+/* The first part is over: starts the second, or ends the operation. */
+static void begin_second_part(struct tt_op *op)
 {
     tutti_status st;
 
-    end_nudges(op);
-    release(op, false);
+    end_probes(op);
+    release_resources(op, false);
     st = op->conf.parts->then(op->conf.parts_arg, &op->conf);
     if (st == TUTTI_PENDING) {
-        note(op);
+        record_history(op);
         op->second = true;
         op->seq++;
         tt_op_copies_end(op, false);
-        look_afresh(op);
-        set_out(op);
+        reset_received(op);
+        start_executor(op);
         tt_op_contradicted(op);
     } else if (st == TUTTI_OK || st == TUTTI_ERR_RANGE || st == TUTTI_ERR_INVALID) {
         tt_op_end(op, st, st ? tutti_last_error() : "");
@@ -369,7 +379,7 @@ bool tt_op_run(struct tt_op *op)
     bool any;
 
     if (op->oneself || op->unmatched)
-        return false;           /* its counterpart does it, or the message that matches */
+        return false;           /* its counterpart, or the matching message, completes it */
     tt_op_awaken(op);
     if (!x->straight)
         tt_op_look_at_flows(op);
@@ -377,7 +387,7 @@ bool tt_op_run(struct tt_op *op)
         return false;
     op->retry = false;
     if (x->straight && op->scanned != x->loaded)
-        tt_op_take_early(op);   /* a question that came early makes it stream */
+        tt_op_take_early(op);   /* an unexpected probe makes it use streams */
     if (x->straight)
         any = !tt_op_is_over(op) && tt_op_run_straight(op);
     else
@@ -385,7 +395,8 @@ bool tt_op_run(struct tt_op *op)
     tt_ops_send_off(e);
     if (tt_op_is_over(op) || !tt_op_check_lengths(op))
         return true;
-    if (tt_op_is_quantized(op) && !tt_exec_finished(x)) {       /* news first; what is there already is unpacked meanwhile */
+    /* arrivals first; unpack final data while there are none */
+    if (tt_op_is_quantized(op) && !tt_exec_finished(x)) {
         any = any || tt_op_quantized_ahead(op);
         op->retry |= any;
     }
@@ -393,7 +404,7 @@ bool tt_op_run(struct tt_op *op)
         struct tt_context *c = op->context;
 
         if (op->conf.parts && !op->second)
-            go_on(op);
+            begin_second_part(op);
         else
             tt_op_end(op, TUTTI_OK, "");
         if (tt_op_is_over(op))
@@ -418,7 +429,7 @@ static bool take_slot(struct tt_engine *e, struct tt_op *op)
     return false;
 }
 
-/* Keeps a copy of what this call will overwrite of its own input. */
+/* Copies the input that this call will overwrite. */
 static void back_up(struct tt_op *op)
 {
     const struct tt_coll *c = &op->conf.coll;
@@ -465,13 +476,13 @@ static void back_up(struct tt_op *op)
         copy_input(op, false);
 }
 
-/* From here on peers can meet it. */
+/* Makes the operation visible to peers. */
 static void join_active(struct tt_op *op)
 {
     struct tt_context *c = op->context;
 
     op->exposed = true;
-    look_afresh(op);
+    reset_received(op);
     op->next = NULL;
     op->at = c->active_end;
     *op->at = op;
@@ -482,10 +493,10 @@ static void join_active(struct tt_op *op)
     c->engine->nexposed++;
 }
 
-/* Its executor begins. It may end at once. */
-static void begin(struct tt_op *op)
+/* Starts the executor. The operation may end at once. */
+static void op_begin(struct tt_op *op)
 {
-    set_out(op);
+    start_executor(op);
     tt_timers_begin(op);
     if (op->oneself)
         tt_op_meet_oneself(op);
@@ -493,7 +504,7 @@ static void begin(struct tt_op *op)
         tt_op_contradicted(op);
 }
 
-/* It has no number yet, and its executor nothing to do. */
+/* Adds a receive that has no number yet, and therefore no steps to run. */
 static void join_unmatched(struct tt_op *op)
 {
     op->exec.npeers = 0;
@@ -505,8 +516,8 @@ static void join_unmatched(struct tt_op *op)
     tt_any_match(op->context, op->conf.tag, NULL);
 }
 
-/* It runs in its turn, after the older ones. */
-static void expose(struct tt_op *op)
+/* Exposes an operation in its turn, after the older ones. */
+static void op_expose(struct tt_op *op)
 {
     if (op->conf.parts) {
         op->context->engine->nunbegun--;
@@ -518,7 +529,7 @@ static void expose(struct tt_op *op)
         return;
     }
     join_active(op);
-    begin(op);
+    op_begin(op);
 }
 
 static bool may_begin(const struct tt_op *op)
@@ -535,11 +546,12 @@ void tt_ops_expose(struct tt_context *c)
         if (!c->waiting)
             c->waiting_end = &c->waiting;
         c->nwaiting--;
-        expose(op);
+        op_expose(op);
     }
 }
 
-/* Where a rank did not do its part, each rank says what it was in itself; not where the reason says that already. */
+/* Ends an operation of a failed context. After a timeout or loss, the message also states the
+ * operation of this rank, unless it already does. */
 static void end_failed(struct tt_op *op, tutti_status st)
 {
     const struct tt_context *c = op->context;
@@ -599,7 +611,7 @@ void tt_ops_free_all(struct tt_engine *e)
     }
 }
 
-/* An operation with room for its peers and work memory, from those that ended before if one is there. */
+/* Returns an operation with room for its peers and work memory. Reuses a freed one if possible. */
 static struct tt_op *get_op(struct tt_engine *e, uint32_t peers_max, uint64_t work_bytes)
 {
     struct tt_op *op = e->free_ops;
@@ -635,7 +647,7 @@ put:
     return NULL;
 }
 
-/* Takes copies of the v arrays, which belong to the caller. */
+/* Copies the v arrays, which belong to the caller. */
 static bool copy_arrays(struct tt_op *op)
 {
     struct tt_coll *c = &op->conf.coll;
@@ -659,7 +671,7 @@ static bool copy_arrays(struct tt_op *op)
     return true;
 }
 
-/* Sends and receives have theirs from the counter of their tag. */
+/* Assigns the key of a send or receive, from the counter of its tag. */
 static tutti_status assign_tag_key(struct tt_op *op)
 {
     struct tt_context *c = op->context;
@@ -707,13 +719,13 @@ void tt_op_matched(struct tt_op *op, uint32_t from)
         tt_context_fail_here(c, TUTTI_ERR_NOMEM, tutti_last_error(), true);
         return;
     }
-    look_afresh(op);
-    begin(op);
+    reset_received(op);
+    op_begin(op);
     if (!tt_op_is_over(op))
         tt_op_run(op);
 }
 
-_Static_assert(TT_COLL_KINDS <= 32 && TUTTI_DTYPE_COUNT <= 16 && TT_MODES <= 8, "they fit a descriptor");
+_Static_assert(TT_COLL_KINDS <= 32 && TUTTI_DTYPE_COUNT <= 16 && TT_MODES <= 8, "all values fit in a descriptor");
 
 static uint32_t peers_max_of(const struct tt_op_conf *conf)
 {
@@ -723,7 +735,7 @@ static uint32_t peers_max_of(const struct tt_op_conf *conf)
     return n > second ? n : second;
 }
 
-/* It has just begun. */
+/* Runs an operation that has just begun. */
 static void run_first(struct tt_op *op)
 {
     if (!tt_op_is_over(op))
@@ -753,7 +765,7 @@ tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *con
                        "out of memory for an operation with %llu bytes of working memory",
                        (unsigned long long)work_bytes);
     if (conf->coll.kind == TT_BARRIER && work_bytes)
-        memset(op->work, 0, work_bytes);    /* all others read of it what they have written */
+        memset(op->work, 0, work_bytes);    /* all other ranks read flags from it */
     op->context = c;
     op->conf = *conf;
     op->guarded = c->guarded;
@@ -774,7 +786,8 @@ tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *con
         st = tt_fail(TUTTI_ERR_NOMEM, "too many running or waiting operations: the maximum is %u", c->engine->ops_cap);
         goto put;
     }
-    st = assign_key(op);        /* nothing may fail after this: the peers count on an operation with this key */
+    /* nothing may fail after this, since peers expect an operation with this key */
+    st = assign_key(op);
     if (st) {
         c->engine->ops[op->slot] = NULL;
         goto put;
@@ -795,13 +808,13 @@ tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *con
     op->second = false;
     c->engine->nunbegun += conf->parts != NULL;
     op->why[0] = 0;
-    op->deadline_ns = op->nudge_ns = 0;
+    op->deadline_ns = op->probe_ns = 0;
     op->started = ++c->engine->starts;
     atomic_store_explicit(&op->status, TUTTI_PENDING, memory_order_relaxed);
     tt_request_hold(op);
     *out = op;
     if (op->p2p || (c->nactive < TT_OPS_EXPOSED && !c->waiting && may_begin(op))) {
-        expose(op);
+        op_expose(op);
         run_first(op);
         return TUTTI_OK;
     }
@@ -812,7 +825,7 @@ tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *con
     return TUTTI_OK;
 
 put:
-    op->conf.owned = NULL;      /* the caller's again */
+    op->conf.owned = NULL;      /* belongs to the caller again */
     op->next = c->engine->free_ops;
     c->engine->free_ops = op;
     return st;
@@ -835,8 +848,9 @@ struct tt_op *tt_op_blank(struct tt_context *c)
     return op;
 }
 
-/* Makes a kept operation the next one of its communicator. False: it cannot be, and nothing has changed. */
-static bool take_up(struct tt_op *op, const void *src, void *dst, uint32_t tag, int64_t timeout_ms)
+/* Prepares a kept operation for the next call. Returns false, without effect, if that is not
+ * possible. */
+static bool reuse_kept(struct tt_op *op, const void *src, void *dst, uint32_t tag, int64_t timeout_ms)
 {
     op->conf.tag = tag;
     if (assign_key(op))
@@ -845,7 +859,7 @@ static bool take_up(struct tt_op *op, const void *src, void *dst, uint32_t tag, 
     op->conf.src = src;
     op->conf.dst = dst;
     op->conf.timeout_ms = timeout_ms;
-    op->deadline_ns = op->nudge_ns = 0;
+    op->deadline_ns = op->probe_ns = 0;
     op->now = NULL;
     back_up(op);
     tt_exec_restart(&op->exec);
@@ -854,13 +868,13 @@ static bool take_up(struct tt_op *op, const void *src, void *dst, uint32_t tag, 
     return true;
 }
 
-/* It waits with the others: what could not be done at once, or must not be. */
-static void fall_in(struct tt_op *op)
+/* Adds a kept operation to the active ones, if it could not complete at once. */
+static void join_after_reuse(struct tt_op *op)
 {
     op->started = ++op->context->engine->starts;
     atomic_store_explicit(&op->status, TUTTI_PENDING, memory_order_relaxed);
     for (uint32_t i = 0; i < op->exec.npeers; i++)
-        op->flow[i].asked = false;      /* that was an earlier call */
+        op->flow[i].probe_received = false;      /* from an earlier call */
     tt_request_hold(op);
     join_active(op);
     if (atomic_load(&op->context->status))
@@ -869,22 +883,23 @@ static void fall_in(struct tt_op *op)
         run_first(op);
 }
 
-/* Whether there is nothing but this call to look after. Now and then there is, whatever it seems. */
-static bool alone(const struct tt_context *c)
+/* Returns whether nothing but this call needs progress. Returns false at intervals in any case,
+ * so that a full pass runs. */
+static bool is_only_work(const struct tt_context *c)
 {
     struct tt_engine *e = c->engine;
 
-    return !e->nexposed && !e->credit_due && ++e->at_once % LOOK_AROUND &&
+    return !e->nexposed && !e->credit_due && ++e->ndirect % FULL_PASS_EVERY &&
            atomic_load_explicit(&e->ntrouble, memory_order_relaxed) == e->trouble_seen;
 }
 
-/* Whether what peers have sent ahead is at most eager messages of this very call. */
-static bool is_met(const struct tt_op *op)
+/* Returns whether all unexpected messages for this call are eager messages of a matching call. */
+static bool only_matching_eager(const struct tt_op *op)
 {
     const struct tt_context *c = op->context;
 
-    if (!c->nkept || op->p2p)
-        return !c->nkept;
+    if (!c->nunexpected || op->p2p)
+        return !c->nunexpected;
     for (const struct tt_peer *p = c->engine->up; p; p = p->next_up) {
         const struct tt_context_peer *cp = tt_sparse_get(&c->peers, p->rank);
 
@@ -911,11 +926,11 @@ void tt_op_stream(struct tt_op *op)
     tt_op_awaken(op);
 }
 
-/* After its end: keeps it for the next call, or frees it. */
+/* Keeps a completed operation for the next call, or frees it. */
 static void keep_or_free(struct tt_op *op, struct tt_op **kept, tutti_status st)
 {
     if (kept && *kept == op && !op->kept)
-        *kept = NULL;           /* it was streamed instead */
+        *kept = NULL;           /* it used streams instead */
     if (op->kept || (kept && !*kept && !st && op->exec.straight && !op->conf.owned)) {
         if (!op->kept) {
             *kept = op;
@@ -930,14 +945,14 @@ static void keep_or_free(struct tt_op *op, struct tt_op **kept, tutti_status st)
     tt_op_free_here(op);
 }
 
-/* Waits for an operation that was started under the baton, and gives that back. */
-static tutti_status finish(struct tt_op *op, struct tt_op **kept)
+/* Waits for an operation that was started under the progress lock, and releases the lock. */
+static tutti_status op_finish(struct tt_op *op, struct tt_op **kept)
 {
     struct tt_engine *e = op->context->engine;
     tutti_status st;
 
     if (tt_op_is_over(op))
-        tt_engine_progress(e);  /* for others: calls that never wait must not keep them waiting */
+        tt_engine_progress(e);  /* for other operations, which would starve if calls never waited */
     if (!tt_engine_work(e, tt_request_is_over, op)) {
         tt_baton_give(e);
         tt_engine_wait(e, tt_request_is_over, op);
@@ -957,7 +972,7 @@ tutti_status tt_op_blocking(struct tt_context *c, const struct tt_op_conf *conf)
     tt_baton_take(c->engine);
     st = tt_op_start_here(c, conf, &op);
     if (!st)
-        return finish(op, conf->kept);
+        return op_finish(op, conf->kept);
     free(conf->owned);
     tt_baton_give(c->engine);
     return st;
@@ -973,18 +988,18 @@ tutti_status tt_op_again(struct tt_op **kept, const void *src, void *dst, uint32
     tt_baton_take(e);
     if (!atomic_load_explicit(&c->status, memory_order_relaxed) &&
         (op->p2p ? op->desc.kind == TT_SEND || !c->nunmatched : c->nactive < TT_OPS_EXPOSED && !c->waiting)) {
-        const bool at_once = alone(c);
+        const bool at_once = is_only_work(c);
 
-        if (take_up(op, src, dst, tag, timeout_ms)) {
-            if (at_once && is_met(op) && tt_op_run_at_once(op)) {
-                note(op);
+        if (reuse_kept(op, src, dst, tag, timeout_ms)) {
+            if (at_once && only_matching_eager(op) && tt_op_run_at_once(op)) {
+                record_history(op);
                 if (op->chooses_stores)
                     tt_op_stores_learn(op);
                 tt_baton_give(e);
                 return TUTTI_OK;
             }
-            fall_in(op);
-            return finish(op, kept);
+            join_after_reuse(op);
+            return op_finish(op, kept);
         }
     }
     tt_baton_give(e);

@@ -12,31 +12,37 @@
 #include "engine/quantized.h"
 #include "wire/registry.h"
 
-/* What a wire brings back when a put is locally complete: slot, generation, step, seq. */
+/* Cookie of a put, returned on local completion: slot, generation, step, seq. */
 #define COOKIE_STEP_SHIFT 32
 #define COOKIE_GEN_SHIFT 38
 #define COOKIE_GEN_BITS 13
 #define COOKIE_SLOT_SHIFT 51
-#define COOKIE_OF_OP (~0ull << COOKIE_GEN_SHIFT)        /* those bits that are the same for all of an operation */
+/* bits that are equal for all puts of an operation */
+#define COOKIE_OF_OP (~0ull << COOKIE_GEN_SHIFT)
 _Static_assert(TT_OPS_MAX <= 1u << (64 - COOKIE_SLOT_SHIFT), "a slot fits");
 _Static_assert(TT_EXEC_STEPS <= 1 << (COOKIE_GEN_SHIFT - COOKIE_STEP_SHIFT), "a step fits");
 _Static_assert(COOKIE_GEN_SHIFT + COOKIE_GEN_BITS == COOKIE_SLOT_SHIFT, "a generation fits");
 
-#define BETWEEN_BYTES 8192u             /* between two buffers, which lie beside each other then */
-#define FAR_BYTES_PER_US 125ull         /* a flow from far away keeps a link of 1 Gbit/s busy, */
-#define FAR_LANDING_MAX (64ull << 20)   /* if that takes no more memory for all flows of the operation, of which only what is used is touched */
+/* maximum gap between two buffers that are registered as one */
+#define GAP_BYTES_MAX 8192u
+#define FAR_BYTES_PER_US 125ull         /* rate that a flow over a long link sustains (1 Gbit/s), */
+/* if the landing memory of all flows of the operation does not exceed this; only the used part
+ * is touched */
+#define FAR_LANDING_MAX (64ull << 20)
 #define FAR_DEPTH_MAX 128u
-#define CAME_BYTES_MAX (512u << 10)      /* in buffers of all ranks: what an operation's messages are read from in several pages at once */
+/* maximum total size of all ranks' buffers for which messages are read from several pages at
+ * once */
+#define FROM_FAR_BYTES_MAX (512u << 10)
 
 static uint64_t cookie_gen(uint64_t generation) { return generation & ((1u << COOKIE_GEN_BITS) - 1); }
 
-/* What the cookies of all its puts begin with. */
+/* Returns the common bits of the cookies of all its puts. */
 static uint64_t cookie_of(const struct tt_op *op)
 {
     return (uint64_t)op->slot << COOKIE_SLOT_SHIFT | cookie_gen(op->generation) << COOKIE_GEN_SHIFT;
 }
 
-/* ---- addresses ------------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 uint8_t *tt_op_buffer(const struct tt_op *op, uint8_t buf)
 {
@@ -60,9 +66,10 @@ uint64_t tt_op_landing_bytes(const struct tt_op *op, uint32_t depth)
     return (uint64_t)op->conf.streams * depth * op->conf.segment_bytes;
 }
 
-/* Slots of each stream from a peer. A sender hears that a slot is free again half a round trip after it is, and what it then sends is here half of one
- * later; so with fewer slots than what FAR_BYTES_PER_US brings in a round trip it would wait for them. Near peers have what the plan says: few slots
- * stay in the cache. */
+/* Returns the slots per stream from a peer. Between the release of a slot and the arrival of the
+ * next data in it lies a round trip. With fewer slots than FAR_BYTES_PER_US fills in a round
+ * trip, the sender would wait. Near peers use the plan's depth, because few slots stay in the
+ * cache. */
 static uint8_t depth_for(const struct tt_op *op, const struct tt_peer *p)
 {
     const uint64_t far_bytes = p->round_trip_ns / 1000 * FAR_BYTES_PER_US;
@@ -74,7 +81,8 @@ static uint8_t depth_for(const struct tt_op *op, const struct tt_peer *p)
     return (uint8_t)depth;
 }
 
-/* Staging is reserved whole and touched as far as it is used. NULL: there is no room for it. */
+/* Returns the staging memory. All of it is reserved at once, and only the used part is touched.
+ * NULL: out of memory. */
 static uint8_t *stage_of(struct tt_op *op)
 {
     if (op->stage && op->stage_bytes < TT_EXEC_STAGES * op->conf.segment_bytes) {
@@ -91,7 +99,7 @@ static uint8_t *stage_of(struct tt_op *op)
     return op->stage;
 }
 
-static struct tt_early *early_of(const struct tt_op *op, uint16_t peer, uint32_t tag)
+static struct tt_early *unexpected_of(const struct tt_op *op, uint16_t peer, uint32_t tag)
 {
     struct tt_context_peer *cp = op->flow[peer].cp;
     struct tt_early *m;
@@ -111,13 +119,13 @@ const uint8_t *tt_op_eager_payload(const struct tt_op *op, uint16_t peer, uint32
 
     if (op->now && op->now_from == op->flow[peer].cp && op->now->cell.tag == tag)
         return op->now->payload;
-    m = early_of(op, peer, tag);
+    m = unexpected_of(op, peer, tag);
     tt_assert(m);
     return m->payload;
 }
 
-/* The address of a place whose bytes are contiguous. */
-static uint8_t *address_of(struct tt_op *op, const struct tt_place *at)
+/* Returns the address of a contiguous place. */
+static uint8_t *place_address(struct tt_op *op, const struct tt_place *at)
 {
     const struct tt_flow *f;
 
@@ -139,10 +147,11 @@ static uint8_t *address_of(struct tt_op *op, const struct tt_place *at)
     }
 }
 
-static bool is_strided(const struct tt_place *at) { return at->kind == TT_AT_BUF && at->ref.block; }
+static bool place_is_strided(const struct tt_place *at) { return at->kind == TT_AT_BUF && at->ref.block; }
 
-/* Piece of a strided place at byte `pos` of its sequence: its address, and how long it goes on. */
-static uint8_t *piece_of(struct tt_op *op, const struct tt_place *at, uint64_t pos, uint64_t *len)
+/* Returns the address of the piece of a strided place at byte `pos` of its sequence, and its
+ * remaining length. */
+static uint8_t *place_piece(struct tt_op *op, const struct tt_place *at, uint64_t pos, uint64_t *len)
 {
     const uint64_t i = (at->skip + pos) / at->ref.block, in = (at->skip + pos) % at->ref.block;
 
@@ -150,13 +159,13 @@ static uint8_t *piece_of(struct tt_op *op, const struct tt_place *at, uint64_t p
     return tt_op_buffer(op, at->ref.buf) + at->ref.offset + i * at->ref.stride + in;
 }
 
-/* Copies where one side or both are strided. */
+/* Copies if one or both sides are strided. */
 static void copy_strided(struct tt_op *op, const struct tt_place *to, const struct tt_place *from, uint64_t bytes)
 {
     for (uint64_t pos = 0; pos < bytes;) {
         uint64_t n = bytes - pos, m = bytes - pos;
-        uint8_t *d = is_strided(to) ? piece_of(op, to, pos, &n) : address_of(op, to) + pos;
-        const uint8_t *s = is_strided(from) ? piece_of(op, from, pos, &m) : address_of(op, from) + pos;
+        uint8_t *d = place_is_strided(to) ? place_piece(op, to, pos, &n) : place_address(op, to) + pos;
+        const uint8_t *s = place_is_strided(from) ? place_piece(op, from, pos, &m) : place_address(op, from) + pos;
         uint64_t len = n < m ? n : m;
 
         if (len > bytes - pos)
@@ -166,11 +175,11 @@ static void copy_strided(struct tt_op *op, const struct tt_place *to, const stru
     }
 }
 
-static void gather(struct tt_op *op, const struct tt_place *from, uint64_t skip, uint8_t *out, uint64_t bytes)
+static void gather_place(struct tt_op *op, const struct tt_place *from, uint64_t skip, uint8_t *out, uint64_t bytes)
 {
     for (uint64_t pos = 0; pos < bytes;) {
         uint64_t n;
-        const uint8_t *s = piece_of(op, from, skip + pos, &n);
+        const uint8_t *s = place_piece(op, from, skip + pos, &n);
 
         if (n > bytes - pos)
             n = bytes - pos;
@@ -179,9 +188,10 @@ static void gather(struct tt_op *op, const struct tt_place *from, uint64_t skip,
     }
 }
 
-/* ---- what an action needs of the wire ------------------------------------------------------------------ */
+/* ---- resources of an action ------------------------------------------------------------------ */
 
-/* The peer of an action, looked up at its first use; connects if need be. NULL: no memory (the context fails). */
+/* Looks up the flows with the peer of an action on first use; connects if necessary. NULL: out
+ * of memory (the context has failed). */
 struct tt_flow *tt_op_flow(struct tt_op *op, uint16_t i)
 {
     struct tt_flow *f = &op->flow[i];
@@ -189,7 +199,7 @@ struct tt_flow *tt_op_flow(struct tt_op *op, uint16_t i)
     if (f->cp)
         return f;
     f->in_handle = -1;
-    f->ready = f->nudged = f->asked = false;
+    f->ready = f->probe_sent = f->probe_received = false;
     f->direct = NULL;
     memset(f->gathered, 0, sizeof f->gathered);
     f->cp = tt_context_peer_of(op->context, op->context->ranks[op->exec_peers[i].rank]);
@@ -199,7 +209,7 @@ struct tt_flow *tt_op_flow(struct tt_op *op, uint16_t i)
     }
     if (f->cp->peer->state == TT_PEER_NONE)
         tt_peer_connect(op->context->engine, f->cp->peer);
-    return f->cp ? f : NULL;    /* that may have failed at once */
+    return f->cp ? f : NULL;    /* the context may have failed meanwhile */
 }
 
 static struct tt_cell cell_of(const struct tt_op *op, uint32_t tag)
@@ -207,9 +217,9 @@ static struct tt_cell cell_of(const struct tt_op *op, uint32_t tag)
     return (struct tt_cell){ .context = op->context->id, .tag = tag, .opseq = op->seq, .desc = op->desc };
 }
 
-static uint8_t take_owed(struct tt_context_peer *cp)
+static uint8_t take_credits_due(struct tt_context_peer *cp)
 {
-    const uint8_t n = cp->owed > 255 ? 255 : (uint8_t)cp->owed;
+    const uint8_t n = cp->credits_due > 255 ? 255 : (uint8_t)cp->credits_due;
 
     return n;
 }
@@ -218,7 +228,7 @@ bool tt_op_send_cell(struct tt_op *op, struct tt_flow *f, enum tt_cell_type type
                      uint32_t bytes)
 {
     struct tt_cell cell = cell_of(op, tag);
-    const uint8_t owed = take_owed(f->cp);
+    const uint8_t owed = take_credits_due(f->cp);
     struct tt_mailbox *mail = &f->cp->peer->mail;
     bool sent;
 
@@ -228,12 +238,12 @@ bool tt_op_send_cell(struct tt_op *op, struct tt_flow *f, enum tt_cell_type type
     mail->stores = TT_STORES_TIMED;
     if (!sent)
         return false;
-    f->cp->owed -= owed;
+    f->cp->credits_due -= owed;
     return true;
 }
 
-/* settled: what peers were to write there has come. */
-static void drop(struct tt_wire *w, struct tt_op_regions *r, bool settled)
+/* settled: all data from peers has arrived. */
+static void drop_wire_regions(struct tt_wire *w, struct tt_op_regions *r, bool settled)
 {
     struct tt_region *const all[] = { r->src, r->dst, r->stage, r->work };
 
@@ -245,7 +255,8 @@ static void drop(struct tt_wire *w, struct tt_op_regions *r, bool settled)
     *r = (struct tt_op_regions){ .made = false };
 }
 
-/* Whether the result lies in buffers far from each other (of an exchange of stretches): what is between them is not the operation's to register. */
+/* Returns whether the result lies in buffers far apart (in an exchange of stretches). The memory
+ * between them must not be registered. */
 static bool is_scattered(const struct tt_coll *c)
 {
     uint64_t own = 0;
@@ -253,12 +264,12 @@ static bool is_scattered(const struct tt_coll *c)
     if (!c->stretches)
         return false;
     for (uint32_t r = 0; r < c->nranks; r++)
-        own += c->recv_bytes[r] + BETWEEN_BYTES;
+        own += c->recv_bytes[r] + GAP_BYTES_MAX;
     return tt_coll_dst_bytes(c) > own;
 }
 
-/* Whether the caller's buffers may be registered with it. */
-static tutti_status admits(const struct tt_op *op, const struct tt_wire *w)
+/* Returns whether the caller's buffers may be registered with the wire. */
+static tutti_status registry_admits(const struct tt_op *op, const struct tt_wire *w)
 {
     const struct tt_coll *c = &op->conf.coll;
     tutti_status st = TUTTI_OK;
@@ -272,7 +283,8 @@ static tutti_status admits(const struct tt_op *op, const struct tt_wire *w)
     return st;
 }
 
-/* Registers the operation's memory with a wire that reads or writes it outside of post. On failure the context ends. */
+/* Registers the operation's memory with a wire that accesses it asynchronously. On failure the
+ * context ends. */
 static tutti_status need_regions(struct tt_op *op, struct tt_wire *w)
 {
     struct tt_engine *e = op->context->engine;
@@ -283,7 +295,7 @@ static tutti_status need_regions(struct tt_op *op, struct tt_wire *w)
 
     if (r->made)
         return TUTTI_OK;
-    st = stage_of(op) ? admits(op, w) : tt_fail(TUTTI_ERR_NOMEM, "out of memory for the buffers of an operation");
+    st = stage_of(op) ? registry_admits(op, w) : tt_fail(TUTTI_ERR_NOMEM, "out of memory for the buffers of an operation");
     if (!st && op->conf.src && tt_coll_src_bytes(c))
         st = tt_wire_source(w, (void *)(uintptr_t)op->conf.src, tt_coll_src_bytes(c), &r->src);
     if (!st && op->conf.dst && tt_coll_dst_bytes(c) && !is_scattered(c))
@@ -293,7 +305,7 @@ static tutti_status need_regions(struct tt_op *op, struct tt_wire *w)
     if (!st && op->work)
         st = tt_wire_source(w, op->work, op->conf.algo->work_bytes(c), &r->work);
     if (st) {
-        drop(w, r, true);
+        drop_wire_regions(w, r, true);
         snprintf(why, sizeof why, "%s", tutti_last_error());
         tt_context_fail_here(op->context, st, why, true);
         return st;
@@ -319,7 +331,7 @@ void tt_op_drop_regions(struct tt_op *op, bool settled)
     for (uint32_t i = 0; i < e->nwires; i++) {
         if (!op->regions[i].made)
             continue;
-        drop(e->wire[i], &op->regions[i], settled);
+        drop_wire_regions(e->wire[i], &op->regions[i], settled);
         e->nregistered[i]--;
     }
 }
@@ -332,8 +344,9 @@ bool tt_op_is_registered(const struct tt_op *op, const struct tt_region *r)
     return false;
 }
 
-/* Whether no older collective of its context runs here: the others may not take what it needs to end. */
-static bool is_first(const struct tt_op *op)
+/* Returns whether no older collective of its context is active. Other operations must leave it
+ * the resources that it needs to end. */
+static bool is_oldest_collective(const struct tt_op *op)
 {
     const struct tt_op *o = op->p2p ? NULL : op->context->active;
 
@@ -342,11 +355,12 @@ static bool is_first(const struct tt_op *op)
     return !op->p2p && (!o || o == op);
 }
 
-/* A handle for a flow to this operation. What all communicators have begun ahead must not keep the oldest collective of one of them from
- * its own: ranks may use communicators in different orders. Nor a message whose sender waits already: it ends by itself. */
+/* Returns a handle for a flow to this operation, or -1. A share is reserved for the oldest
+ * collective of each context, because ranks may use communicators in different orders. Messages
+ * whose sender already waits may use it too, since they end without further resources. */
 static int take_handle(struct tt_peer *p, const struct tt_op *op, const struct tt_flow *f)
 {
-    const bool first = op->p2p ? f->asked : is_first(op);
+    const bool first = op->p2p ? f->probe_received : is_oldest_collective(op);
     struct tt_handles *h = p->handles;
 
     if (!h)
@@ -380,7 +394,7 @@ uint32_t tt_op_wire_index(const struct tt_engine *e, const struct tt_wire *w)
     return i;
 }
 
-/* Where the application has allocated the final buffer here; NULL: it has not. */
+/* Returns the region that the application allocated for the final buffer here, or NULL. */
 static struct tt_region *allocated_region(const struct tt_op *op, const struct tt_wire *w, uint64_t *offset)
 {
     struct tt_engine *e = op->context->engine;
@@ -399,16 +413,17 @@ static struct tt_region *allocated_region(const struct tt_op *op, const struct t
     return NULL;
 }
 
-/* Whether a sender leaves it to the receiver where its puts of the flow go (tt_there), as it may not know: one, or stretches of one block. */
+/* Returns whether the receiver decides where a flow's puts go (tt_there), because the sender may
+ * not have that information. Such a flow is a single put, or the stretches of one block. */
 static bool receiver_places(enum tt_coll_kind kind) { return kind == TT_ALLTOALL || kind == TT_ALLTOALLV; }
 
-/* Whether such a put is where the flow begins; the others say how far behind. */
+/* Returns whether such a put begins at the start of the flow; the others have an offset. */
 static bool is_placed(const struct tt_op *op, const struct tt_ref *to)
 {
     return to->buf == TT_BUF_THERE && !op->conf.coll.stretches;
 }
 
-/* What the offsets of such a flow's puts are counted from: where its block lies. */
+/* Returns the base of the offsets of such a flow's puts: the position of its block. */
 static uint64_t placed_at(const struct tt_op *op, const struct tt_exec_step *wait)
 {
     const struct tt_coll *c = &op->conf.coll;
@@ -418,17 +433,19 @@ static uint64_t placed_at(const struct tt_op *op, const struct tt_exec_step *wai
     return c->stretches ? c->recv_displs[wait->s.peer] : wait->s.out.offset;
 }
 
-/* A sum that an all-reduce passes on is in the cache of who has made it. To fetch it from there takes longer than anything else: it is written into the peer's slot as it is made, and
- * copied from there, or by who has it into the peer's destination, if that may be. */
-static bool arrives_hot(const struct tt_op *op) { return op->conf.coll.kind == TT_ALLREDUCE; }
+/* Returns whether the data is in the sender's cache: a sum that an all-reduce forwards. Fetching
+ * it from there would be slowest. Therefore it is written into the peer's slot when it is
+ * produced, and copied from there; or the sender writes it to its destination, where that is
+ * permitted. */
+static bool is_in_sender_cache(const struct tt_op *op) { return op->conf.coll.kind == TT_ALLREDUCE; }
 
-/* Where the peer's bytes can go straight into the final buffer: because the application allocated it here, or through the wire's
- * registration. *out NULL: nowhere. */
+/* Finds the region in which the peer's data can go directly to the final buffer: memory that the
+ * application allocated here, or the wire's registration. *out NULL: none. */
 static tutti_status choose_direct(struct tt_op *op, const struct tt_peer *p, const struct tt_exec_step *wait,
                                   struct tt_region **out, uint64_t *offset)
 {
     struct tt_wire *w = p->wire;
-    const bool slots = w->caps & TT_WIRE_CAP_INSTANT;   /* are fast */
+    const bool slots = w->caps & TT_WIRE_CAP_INSTANT;   /* slots are fast on this wire */
     tutti_status st;
 
     *out = NULL;
@@ -436,7 +453,8 @@ static tutti_status choose_direct(struct tt_op *op, const struct tt_peer *p, con
     if (op->conf.algo->direct_unsafe || !op->conf.dst || !tt_coll_dst_bytes(&op->conf.coll) ||
         is_scattered(&op->conf.coll))
         return TUTTI_OK;
-    /* Their puts say THERE: the one wait of the pair decides whether and where they land. In place, they arrive in a pipe. */
+    /* The puts go THERE: the single wait of the pair decides whether and where they land. In
+     * place, they arrive in a pipe. */
     if (receiver_places(op->conf.coll.kind) && (!wait->to_dst || wait->s.out.buf != TT_BUF_DST))
         return TUTTI_OK;
     if (slots)
@@ -447,15 +465,16 @@ static tutti_status choose_direct(struct tt_op *op, const struct tt_peer *p, con
     if (st)
         return st;
     *out = op->regions[tt_op_wire_index(op->context->engine, w)].dst;
-    if (slots && arrives_hot(op) && !(w->ops->admit && w->ops->admit(*out, p->rank)) && wait->to_dst)
-        *out = NULL;            /* to slots; where the flow's are of its own, there is nothing better than to fetch */
+    if (slots && is_in_sender_cache(op) && !(w->ops->admit && w->ops->admit(*out, p->rank)) && wait->to_dst)
+        /* use slots, or a fetch if the flow's memory is this process's own */
+        *out = NULL;
     return TUTTI_OK;
 }
 
-/* ---- the actions --------------------------------------------------------------------------------------------- */
+/* ---- the actions ----------------------------------------------------------------------------- */
 
-/* Opens a flow: takes a handle and landing memory, and tells the peer. */
-static bool do_open(struct tt_op *op, const struct tt_action *a)
+/* Opens a flow: takes a handle and landing memory, and sends the CTS. */
+static bool perform_open(struct tt_op *op, const struct tt_action *a)
 {
     struct tt_flow *f = tt_op_flow(op, a->peer);
     struct tt_engine *e = op->context->engine;
@@ -472,14 +491,15 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
         return false;
     p = f->cp->peer;
     if (f->in_handle < 0) {
-        if (op->p2p && !f->asked && f->cp->opened >= TT_OPENED_UNASKED)
+        if (op->p2p && !f->probe_received && f->cp->opened >= TT_OPENED_UNASKED)
             return false;
         handle = take_handle(p, op, f);
         if (handle < 0)
             return false;
         own = p->anymem && p->wire->caps & TT_WIRE_CAP_INSTANT && tt_coll_reduces(op->conf.coll.kind) &&
-              !(t->to_dst && arrives_hot(op)) && tt_op_pays_single_copy(op, t);
-        if (own && need_regions(op, p->wire)) {     /* so that the wire is polled in each pass: a fetch is this rank's work */
+              !(t->to_dst && is_in_sender_cache(op)) && tt_op_pays_single_copy(op, t);
+        /* registered, so that the wire is polled in each pass: this rank performs the fetch */
+        if (own && need_regions(op, p->wire)) {
             tt_op_give_handle(p, handle);
             return false;
         }
@@ -520,10 +540,10 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
 
 bool tt_op_has_eager_credit(const struct tt_op *op, const struct tt_flow *f)
 {
-    return f->cp->eager_out < TT_EAGER_CREDIT - 1 || (f->cp->eager_out < TT_EAGER_CREDIT && is_first(op));
+    return f->cp->eager_out < TT_EAGER_CREDIT - 1 || (f->cp->eager_out < TT_EAGER_CREDIT && is_oldest_collective(op));
 }
 
-/* The eager message (peer, tag) is not needed any more. */
+/* Releases the eager message (peer, tag). */
 void tt_op_eager_consumed(struct tt_op *op, uint16_t peer, uint32_t tag)
 {
     struct tt_context_peer *cp = op->flow[peer].cp;
@@ -532,21 +552,21 @@ void tt_op_eager_consumed(struct tt_op *op, uint16_t peer, uint32_t tag)
     if (op->now && op->now_from == cp && op->now->cell.tag == tag) {
         op->now = NULL;
     } else {
-        m = early_of(op, peer, tag);
+        m = unexpected_of(op, peer, tag);
         tt_assert(m);
         tt_early_drop(cp, m);
     }
     tt_context_owe(op->context, cp);
 }
 
-/* The same, if that is what was read from. */
+/* Releases the eager message that the place refers to, if any. */
 static void place_consumed(struct tt_op *op, const struct tt_place *at)
 {
     if (at->kind == TT_AT_EAGER)
         tt_op_eager_consumed(op, at->peer, at->slot);
 }
 
-static bool do_eager(struct tt_op *op, const struct tt_action *a)
+static bool perform_eager(struct tt_op *op, const struct tt_action *a)
 {
     struct tt_flow *f = tt_op_flow(op, a->peer);
     uint8_t room[TT_INLINE_BYTES];
@@ -554,11 +574,11 @@ static bool do_eager(struct tt_op *op, const struct tt_action *a)
 
     if (!f || f->cp->peer->state != TT_PEER_UP || !tt_op_has_eager_credit(op, f))
         return false;
-    if (a->bytes && is_strided(&a->a)) {
-        gather(op, &a->a, 0, room, a->bytes);
+    if (a->bytes && place_is_strided(&a->a)) {
+        gather_place(op, &a->a, 0, room, a->bytes);
         from = room;
     } else if (a->bytes) {
-        from = address_of(op, &a->a);
+        from = place_address(op, &a->a);
     }
     if (!tt_op_send_cell(op, f, TT_CELL_EAGER, a->tag, from, (uint32_t)a->bytes))
         return false;
@@ -570,8 +590,8 @@ static bool do_eager(struct tt_op *op, const struct tt_action *a)
 
 static uint64_t word_value(uint32_t gen, uint32_t count) { return (uint64_t)gen << 32 | count; }
 
-/* Posts a descriptor, fenced where the wire does not order signals by itself. */
-static bool post_one(struct tt_wire *w, const struct tt_desc *d)
+/* Posts a descriptor, with a fence if the wire does not order signals. */
+static bool post_fenced(struct tt_wire *w, const struct tt_desc *d)
 {
     const struct tt_desc fenced[2] = { { .kind = TT_DESC_FENCE, .peer = d->signal_key->peer }, *d };
 
@@ -580,8 +600,9 @@ static bool post_one(struct tt_wire *w, const struct tt_desc *d)
     return w->ops->post(w, fenced, 2) == 2;
 }
 
-/* A strided source that the wire would have to keep: sent inline, piece by piece; the last carries the signal. A wire may never have room for all of
- * them at once: false, and the next try goes on behind those that went. Until the put is taken it is the only one of its stream. */
+/* Sends a strided source inline, in pieces, for a wire that would otherwise keep a reference to
+ * it. The last piece carries the signal. If the wire has no room for all of them, returns false,
+ * and the next call continues. Until the put is taken, it is the only one of its stream. */
 static bool put_gathered(struct tt_op *op, const struct tt_action *a, struct tt_desc d)
 {
     uint8_t room[TT_INLINE_BYTES];
@@ -592,13 +613,13 @@ static bool put_gathered(struct tt_op *op, const struct tt_action *a, struct tt_
     while (*gone < a->bytes) {
         const uint64_t pos = *gone, n = a->bytes - pos < sizeof room ? a->bytes - pos : sizeof room;
 
-        gather(op, &a->a, pos, room, n);
+        gather_place(op, &a->a, pos, room, n);
         d.flags |= TT_DESC_INLINE;
         d.local = room;
         d.bytes = n;
         d.offset = whole.offset + pos;
         d.signal_op = pos + n == a->bytes ? TT_SIGNAL_SET : TT_SIGNAL_NONE;
-        if (!post_one(d.key->wire, &d))
+        if (!post_fenced(d.key->wire, &d))
             return false;
         *gone += n;
     }
@@ -606,7 +627,7 @@ static bool put_gathered(struct tt_op *op, const struct tt_action *a, struct tt_
     return true;
 }
 
-static bool do_put(struct tt_op *op, const struct tt_action *a)
+static bool perform_put(struct tt_op *op, const struct tt_action *a)
 {
     static const uint16_t slot_hint[] = {
         [TT_STORES_TIMED] = 0, [TT_STORES_ORDINARY] = TT_DESC_KEEP, [TT_STORES_PAST_CACHE] = TT_DESC_STREAM
@@ -637,7 +658,7 @@ static bool do_put(struct tt_op *op, const struct tt_action *a)
                                  "the buffer of a peer is smaller than the data sent to it", true);
             return false;
         }
-        if (arrives_hot(op) && !f->direct_key.mapped)
+        if (is_in_sender_cache(op) && !f->direct_key.mapped)
             d.flags |= TT_DESC_HOT;
         else if (a->bytes >= (64 << 10))
             d.flags |= op->stream_dst ? TT_DESC_STREAM : 0;
@@ -648,21 +669,21 @@ static bool do_put(struct tt_op *op, const struct tt_action *a)
     }
     if (a->a.kind == TT_AT_REMOTE) {
         d.bytes = 0;
-    } else if (is_strided(&a->a)) {
+    } else if (place_is_strided(&a->a)) {
         if (!put_gathered(op, a, d))
             return false;
         tt_exec_taken(&op->exec, a, true);
         return true;
     } else {
-        d.local = address_of(op, &a->a);
+        d.local = place_address(op, &a->a);
     }
     instant = d.bytes == 0 || tt_put_is_instant(w, d.key);
     if (instant)
         d.flags |= TT_DESC_INLINE;
     else if (need_regions(op, w))
         return false;
-    w->together |= !instant && !w->crowded;     /* the executor's next action may be another */
-    if (!post_one(w, &d))
+    w->together |= !instant && !w->crowded;     /* the executor's next action may be another put */
+    if (!post_fenced(w, &d))
         return false;
     op->in_flight += !instant;
     place_consumed(op, &a->a);
@@ -670,13 +691,13 @@ static bool do_put(struct tt_op *op, const struct tt_action *a)
     return true;
 }
 
-/* Whether what is written there had better not stay in our cache. */
+/* Returns whether the written data should not stay in this core's cache. */
 static bool bypasses_cache(const struct tt_op *op, const struct tt_place *at)
 {
     const uint8_t *past_cache;
 
     if (at->kind != TT_AT_REMOTE)
-        return at->kind == TT_AT_BUF && op->stream_dst && !(arrives_hot(op) && tt_op_is_in_single_copies(op));
+        return at->kind == TT_AT_BUF && op->stream_dst && !(is_in_sender_cache(op) && tt_op_is_in_single_copies(op));
     if (op->slot_stores != TT_STORES_TIMED)
         return op->slot_stores == TT_STORES_PAST_CACHE;
     past_cache = op->flow[at->peer].landing_key.past_cache;
@@ -692,7 +713,7 @@ void tt_op_reduce(struct tt_op *op, uint8_t *out, uint8_t *out2, const uint8_t *
         (finish ? op->kernel_finish : op->kernel)(out, out2, a, b, bytes >> op->elem_shift, stream, tt_op_divisor(op));
 }
 
-/* Reduces where an operand or the output is strided. Pieces are of whole elements. */
+/* Reduces if an operand or the output is strided. Pieces consist of whole elements. */
 static void reduce_strided(struct tt_op *op, const struct tt_action *a, uint8_t *out2)
 {
     const struct tt_place *const at[] = { &a->out, &a->a, &a->b };
@@ -703,26 +724,26 @@ static void reduce_strided(struct tt_op *op, const struct tt_action *a, uint8_t 
         for (int i = 0; i < 3; i++) {
             uint64_t len = n;
 
-            p[i] = is_strided(at[i]) ? piece_of(op, at[i], pos, &len) : address_of(op, at[i]) + pos;
+            p[i] = place_is_strided(at[i]) ? place_piece(op, at[i], pos, &len) : place_address(op, at[i]) + pos;
             n = len < n ? len : n;
         }
         tt_op_reduce(op, p[0], out2 ? out2 + pos : NULL, p[1], p[2], n, 0, a->finish);
     }
 }
 
-/* Of long ones the caller's buffers are not in the cache either, and they are read and written faster from the beginning to the end; so may be those of
- * v kinds. */
+/* Returns 0 for long operations: the caller's buffers are not in the cache either, and
+ * sequential access is faster. The same may hold for v kinds. */
 uint32_t tt_op_from_far(const struct tt_op *op, uint16_t peer)
 {
     const struct tt_coll *c = &op->conf.coll;
     const uint64_t all = c->bytes * (op->p2p ? 1 : c->nranks);
 
-    if (!(op->flow[peer].cp->peer->wire->caps & TT_WIRE_CAP_INSTANT) || all == 0 || all > CAME_BYTES_MAX)
+    if (!(op->flow[peer].cp->peer->wire->caps & TT_WIRE_CAP_INSTANT) || all == 0 || all > FROM_FAR_BYTES_MAX)
         return 0;
     return tt_from_far();
 }
 
-/* What was fetched to slots of our own is in our own cache. */
+/* The same for a place. Data fetched into this process's own slots is in this core's cache. */
 static uint32_t place_from_far(const struct tt_op *op, const struct tt_place *at)
 {
     const bool sent = at->kind == TT_AT_EAGER || (at->kind == TT_AT_SLOT && !op->flow[at->peer].landing.own);
@@ -730,23 +751,23 @@ static uint32_t place_from_far(const struct tt_op *op, const struct tt_place *at
     return sent ? tt_op_from_far(op, at->peer) : 0;
 }
 
-static bool do_local(struct tt_op *op, const struct tt_action *a)
+static bool perform_local(struct tt_op *op, const struct tt_action *a)
 {
-    uint8_t *out2 = address_of(op, &a->out2);
+    uint8_t *out2 = place_address(op, &a->out2);
     const uint32_t stream = (bypasses_cache(op, &a->out) ? TT_STREAM_DST : 0) |
                             (bypasses_cache(op, &a->out2) ? TT_STREAM_DST2 : 0) | place_from_far(op, &a->a) |
                             (a->kind == TT_ACT_REDUCE ? place_from_far(op, &a->b) : 0);
 
-    if (a->kind == TT_ACT_REDUCE && (is_strided(&a->out) || is_strided(&a->a) || is_strided(&a->b))) {
+    if (a->kind == TT_ACT_REDUCE && (place_is_strided(&a->out) || place_is_strided(&a->a) || place_is_strided(&a->b))) {
         reduce_strided(op, a, out2);
-    } else if (is_strided(&a->out) || is_strided(&a->a)) {
+    } else if (place_is_strided(&a->out) || place_is_strided(&a->a)) {
         tt_assert(!out2);
         copy_strided(op, &a->out, &a->a, a->bytes);
     } else if (a->kind == TT_ACT_COPY) {
-        tt_copy(address_of(op, &a->out), out2, a->bytes ? address_of(op, &a->a) : NULL, a->bytes, stream);
+        tt_copy(place_address(op, &a->out), out2, a->bytes ? place_address(op, &a->a) : NULL, a->bytes, stream);
     } else {
-        tt_op_reduce(op, address_of(op, &a->out), out2, address_of(op, &a->a), address_of(op, &a->b), a->bytes, stream,
-                     a->finish);
+        tt_op_reduce(op, place_address(op, &a->out), out2, place_address(op, &a->a), place_address(op, &a->b), a->bytes,
+                     stream, a->finish);
     }
     place_consumed(op, &a->a);
     if (a->kind == TT_ACT_REDUCE)
@@ -755,7 +776,7 @@ static bool do_local(struct tt_op *op, const struct tt_action *a)
     return true;
 }
 
-static bool do_credit(struct tt_op *op, const struct tt_action *a)
+static bool perform_credit(struct tt_op *op, const struct tt_action *a)
 {
     struct tt_flow *f = &op->flow[a->peer];
     struct tt_peer *p = f->cp->peer;
@@ -782,19 +803,19 @@ static bool uses_stage(const struct tt_action *a)
     }
 }
 
-/* What a quantized operation sends or copies of its input is packed first. */
+/* Packs the input of a quantized operation before it is sent or copied. */
 static void pack_source(struct tt_op *op, const struct tt_action *a)
 {
     const bool moves = a->kind == TT_ACT_EAGER || a->kind == TT_ACT_PUT || a->kind == TT_ACT_COPY;
 
     if (!moves || !a->bytes || a->a.kind != TT_AT_BUF || a->a.ref.buf != TT_BUF_SRC)
         return;
-    if (!is_strided(&a->a)) {
-        tt_op_quantized_need(op, address_of(op, &a->a), a->bytes);
+    if (!place_is_strided(&a->a)) {
+        tt_op_quantized_need(op, place_address(op, &a->a), a->bytes);
         return;
     }
     for (uint64_t pos = 0, n; pos < a->bytes; pos += n) {
-        const uint8_t *at = piece_of(op, &a->a, pos, &n);
+        const uint8_t *at = place_piece(op, &a->a, pos, &n);
 
         n = n < a->bytes - pos ? n : a->bytes - pos;
         tt_op_quantized_need(op, at, n);
@@ -810,11 +831,11 @@ bool tt_op_perform(struct tt_op *op, const struct tt_action *a)
         return false;
     }
     switch (a->kind) {
-    case TT_ACT_OPEN: return do_open(op, a);
-    case TT_ACT_EAGER: return do_eager(op, a);
-    case TT_ACT_PUT: return do_put(op, a);
-    case TT_ACT_CREDIT: return do_credit(op, a);
-    default: return do_local(op, a);
+    case TT_ACT_OPEN: return perform_open(op, a);
+    case TT_ACT_EAGER: return perform_eager(op, a);
+    case TT_ACT_PUT: return perform_put(op, a);
+    case TT_ACT_CREDIT: return perform_credit(op, a);
+    default: return perform_local(op, a);
     }
 }
 
@@ -833,6 +854,6 @@ void tt_op_sent(struct tt_engine *e, uint64_t cookie)
     struct tt_op *op = slot < e->ops_cap ? e->ops[slot] : NULL;
 
     if (!op || cookie_gen(op->generation) != cookie_gen(cookie >> COOKIE_GEN_SHIFT) || !op->in_flight)
-        return;                 /* of an operation that is over */
+        return;                 /* the operation is over */
     op->in_flight -= tt_exec_sent(&op->exec, cookie >> COOKIE_STEP_SHIFT & (TT_EXEC_STEPS - 1), (uint32_t)cookie);
 }

@@ -1,5 +1,6 @@
-/* The baton: whoever holds it makes progress for everybody. A blocking caller takes it and works in its own thread, without a
- * hand-off; the progress thread takes it when nobody has for a while. See docs/architecture.md, "A call, from the top". */
+/* The progress lock: its holder makes progress for the whole process. A blocking caller takes it
+ * and works in its own thread, without a hand-off. The progress thread takes it if it has not
+ * been used for a while. See docs/architecture.md, "A call, from the top". */
 #include "engine/progress.h"
 
 #include <errno.h>
@@ -28,29 +29,41 @@
 #include "engine/trouble.h"
 #include "reduce/float_env.h"
 
-#define TIMER_NS (5 * TT_MS)            /* between looks at deadlines */
-#define CLOCK_EVERY 256                 /* idle polls, or busy ones, between looks at the clock */
-#define PAY_EVERY 4096                  /* the same between payments of the little that we owe: whoever we wait for may need it, but seldom
-                                           does, and it wakes who sleeps */
-#define SHARE_BYTES (128u << 10)        /* moved in memory by a rank that others wait behind, before it offers them the core */
-#define WAIT_NS (20 * TT_MS)            /* a safety net, too, for who waits without the baton */
-#define FIRST_MS 2                      /* so the first sleep of a wait is short */
-#define YIELDS 400                      /* of a waiter, after spinning, before it blocks */
-#define YIELDS_CROWDED 20                /* the same where ranks outnumber cores and a look at the wires costs system calls */
-#define YIELDS_LOOK 8                   /* between looks at the clock: where others want the core, each takes a slice of theirs, milliseconds */
-#define NAP_MS 1                        /* of a holder with something that it could not do yet */
-#define BLOCK_MS_MAX 50                 /* a safety net: whoever blocks looks again after this */
-#define HEAR_EVERY 1024                 /* passes of the progress thread between looks at the control overlay */
-#define THREAD_MS 2                     /* how long callers are left alone before the thread takes over */
-#define CROWD 4                         /* ranks a core up to which these hold; where there are more, all of them yield and look around for each other */
+#define TIMER_NS (5 * TT_MS)            /* interval between checks of deadlines */
+#define CLOCK_EVERY 256                 /* idle or busy polls between clock readings */
+/* idle polls between returns of small amounts of credit: a peer rarely needs them, and they wake
+ * sleepers */
+#define CREDIT_EVERY 4096
+/* bytes that a rank moves in memory before it yields its core, if ranks are oversubscribed */
+#define YIELD_BYTES (128u << 10)
+/* maximum sleep of a waiter without the progress lock; also a safety net */
+#define WAIT_NS (20 * TT_MS)
+#define FIRST_MS 2                      /* maximum first sleep of a wait */
+#define YIELDS 400                      /* yields of a waiter, after spinning, before it blocks */
+/* the same, if ranks are oversubscribed and polls cost system calls */
+#define YIELDS_OVERSUBSCRIBED 20
+/* yields between clock readings: if other ranks need the core, each yield takes a time slice,
+ * milliseconds */
+#define YIELDS_PER_CLOCK 8
+#define RETRY_MS 1                        /* sleep of a holder that has an action to retry */
+#define BLOCK_MS_MAX 50                 /* maximum sleep: a safety net */
+/* passes of the progress thread between checks of the control overlay */
+#define CONTROL_EVERY 1024
+/* unused time of the progress lock before the progress thread takes it */
+#define THREAD_MS 2
+/* ranks per core up to which the limits above hold; with more, waiters yield less and sleep
+ * longer */
+#define RANKS_PER_CORE 4
 #define DONE_MAX 32
-#define MAIL_AT_ONCE 256                 /* messages of a peer before others are looked at */
-#define LOOKS 16                        /* at memory, between full passes */
-#define QUIET_EVERY 16                  /* passes between polls of a wire that has little to say */
+/* maximum messages from one peer before others are polled */
+#define MAIL_AT_ONCE 256
+#define MEMORY_POLLS 16                        /* polls of memory between full passes */
+#define QUIET_EVERY 16                  /* passes between polls of a quiet wire */
 
-/* ---- the baton --------------------------------------------------------------------------------------- */
+/* ---- the progress lock ----------------------------------------------------------------------- */
 
-/* How long a thread may sleep until due_ns, and most_ns at most; a little where that has passed, as what it ends is being looked at. */
+/* Returns how long a thread may sleep until due_ns, at most most_ns. If due_ns has passed, the
+ * wait is about to be ended: sleeps a little. */
 static uint64_t sleep_ns(uint64_t now_ns, uint64_t due_ns, uint64_t most_ns)
 {
     const uint64_t left_ns = due_ns > now_ns ? due_ns - now_ns : TT_MS;
@@ -58,7 +71,8 @@ static uint64_t sleep_ns(uint64_t now_ns, uint64_t due_ns, uint64_t most_ns)
     return left_ns < most_ns ? left_ns : most_ns;
 }
 
-/* When the first wait of the guest ends. Once that has passed, those that are left name theirs again. */
+/* Returns when the first wait of the client ends. If that has passed, resets it; the remaining
+ * waits set it again. */
 static uint64_t guest_due_ns(struct tt_engine *e, uint64_t now_ns)
 {
     uint64_t due_ns = atomic_load_explicit(&e->guest_due_ns, memory_order_relaxed), due = due_ns;
@@ -76,22 +90,24 @@ static void futex_wait(atomic_uint *word, uint32_t seen, uint64_t timeout_ns)
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &ts, NULL, 0);
 }
 
-/* A thread that is about to sleep counts itself, then looks once more; whoever ends an operation or gives the baton back does so, then
- * looks for sleepers. One of the two must see the other. The sleeper pays for that, with a barrier on all
- * processors; where the kernel has none, the other one does. */
-static void show_others(const struct tt_engine *e)
+/* Store-load ordering between sleepers and wakers. A sleeper increments the count of sleepers,
+ * then checks its condition. A waker changes the state (ends an operation or releases the lock),
+ * then reads the count. A store-load barrier is needed on one side; the sleeper issues it, with
+ * membarrier, which keeps the fast path free. If the kernel has no membarrier, the waker issues
+ * a fence. */
+static void sleeper_barrier(const struct tt_engine *e)
 {
     if (e->barrier)
         syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }
 
-static void count_in(struct tt_engine *e)
+static void sleeper_enter(struct tt_engine *e)
 {
     atomic_fetch_add(&e->sleepers, 1);
-    show_others(e);
+    sleeper_barrier(e);
 }
 
-static void count_out(struct tt_engine *e) { atomic_fetch_sub(&e->sleepers, 1); }
+static void sleeper_leave(struct tt_engine *e) { atomic_fetch_sub(&e->sleepers, 1); }
 
 void tt_engine_wake(struct tt_engine *e)
 {
@@ -136,17 +152,17 @@ void tt_baton_take(struct tt_engine *e)
             kick(e);
         if (tt_baton_try(e))
             break;
-        count_in(e);
+        sleeper_enter(e);
         seen = atomic_load(&e->events);
         if (atomic_load(&e->baton))
             futex_wait(&e->events, seen, TT_MS);
-        count_out(e);
+        sleeper_leave(e);
     }
     atomic_fetch_sub(&e->urgent, 1);
 }
 
-/* Whether something may come of which a sleeper does not hear. */
-static bool is_unheard(const struct tt_engine *e)
+/* Returns whether a wire may have arrivals without a wake-up. */
+static bool has_silent_arrivals(const struct tt_engine *e)
 {
     for (uint32_t i = 0; i < e->nwires; i++)
         if (e->wire[i]->unheard)
@@ -154,12 +170,13 @@ static bool is_unheard(const struct tt_engine *e)
     return false;
 }
 
-/* Peers need not ring any more once somebody has looked at the wires; then the progress thread would sleep on. */
+/* Peers do not send wake-ups while the wires are being polled. Therefore a parked progress
+ * thread must be woken here if work remains. */
 void tt_baton_give(struct tt_engine *e)
 {
     const bool parked = atomic_load_explicit(&e->parked, memory_order_relaxed);
     const bool busy = e->nexposed > 0 || e->nunbegun > 0 || e->unfinished || (e->expected > 0 && !e->armed) ||
-                      (parked && is_unheard(e));
+                      (parked && has_silent_arrivals(e));
 
     atomic_store_explicit(&e->baton, 0, memory_order_release);
     tt_engine_wake(e);
@@ -167,7 +184,7 @@ void tt_baton_give(struct tt_engine *e)
         kick(e);
 }
 
-/* ---- one round of progress ---------------------------------------------------------------------------- */
+/* ---- one round of progress ------------------------------------------------------------------- */
 
 static void add_name(char *list, size_t cap, const char *name)
 {
@@ -176,8 +193,9 @@ static void add_name(char *list, size_t cap, const char *name)
     snprintf(list + n, cap - n, "%s%s", n ? ", " : "", name);
 }
 
-/* No wire of ours could take the address of one of theirs. why: what the wires say of it, which may be nothing. */
-static void say_unreachable(struct tt_engine *e, const struct tt_peer *p, const char *theirs, const char *why)
+/* Declares a peer lost because no wire of this process can reach its addresses. why: reasons of
+ * the wires; may be empty. */
+static void fail_unreachable(struct tt_engine *e, const struct tt_peer *p, const char *theirs, const char *why)
 {
     char ours[64] = "", how[384], own[TT_RANK_TEXT_BYTES], other[TT_RANK_TEXT_BYTES];
 
@@ -189,9 +207,9 @@ static void say_unreachable(struct tt_engine *e, const struct tt_peer *p, const 
     tt_peer_lost(e, p->rank, how);
 }
 
-/* A wire that may be used, and was perhaps asked for by name, is not: once on each host, and there once in a process, however many communicators or views
- * of an elastic run it makes. */
-static void tell_unusable(struct tt_engine *e)
+/* Logs the allowed transports that are unusable. Logged once per host, and there once per
+ * process, however many communicators or views are created. */
+static void log_unusable(struct tt_engine *e)
 {
     static atomic_flag told = ATOMIC_FLAG_INIT;
     char ours[64] = "";
@@ -215,7 +233,7 @@ void tt_peer_connect(struct tt_engine *e, struct tt_peer *p)
     struct tt_reader r;
 
     tt_reader_init(&r, card, tt_cards_get(&e->cards, p->rank, card));
-    tt_read_u64(&r);            /* the host */
+    tt_read_u64(&r);            /* skip the host */
     p->state = TT_PEER_CONNECTING;
     for (uint32_t n = tt_read_u8(&r); n > 0; n--) {
         struct tt_blob address = { 0 };
@@ -241,10 +259,10 @@ void tt_peer_connect(struct tt_engine *e, struct tt_peer *p)
             }
         }
     }
-    say_unreachable(e, p, theirs, why);
+    fail_unreachable(e, p, theirs, why);
 }
 
-static void link_up(struct tt_engine *e, struct tt_wire *w, const struct tt_done *d)
+static void handle_link_up(struct tt_engine *e, struct tt_wire *w, const struct tt_done *d)
 {
     struct tt_peer *p = tt_peer_of(e, d->peer);
 
@@ -270,7 +288,7 @@ static void link_up(struct tt_engine *e, struct tt_wire *w, const struct tt_done
     tt_any_connected(e);
 }
 
-/* Reads what a peer has sent; bounded, so that one peer cannot keep the others waiting. */
+/* Reads messages from a peer. The number is bounded, so that one peer cannot starve others. */
 static bool read_mail(struct tt_engine *e, struct tt_peer *p)
 {
     struct tt_mail mail;
@@ -306,7 +324,7 @@ static bool run_ops(struct tt_engine *e)
             any |= ran;
             e->looks++;
             if (atomic_load_explicit(&c->status, memory_order_relaxed))
-                break;          /* the list is gone */
+                break;          /* the list was freed */
             after = op->next_awake;
             if (!ran && !tt_op_is_over(op))
                 tt_op_doze(op);
@@ -315,7 +333,7 @@ static bool run_ops(struct tt_engine *e)
     return any;
 }
 
-static void link_ended(struct tt_engine *e, const struct tt_done *d)
+static void handle_link_ended(struct tt_engine *e, const struct tt_done *d)
 {
     struct tt_peer *p = tt_peer_of(e, d->peer);
 
@@ -324,31 +342,32 @@ static void link_ended(struct tt_engine *e, const struct tt_done *d)
         return;
     }
     if (p->state == TT_PEER_UP) {
-        while (read_mail(e, p))     /* what it sent before it went */
+        while (read_mail(e, p))     /* messages sent before it left */
             ;
         run_ops(e);
     }
     if (p->state == TT_PEER_LEFT || p->state == TT_PEER_LOST)
         return;
-    if (d->status == TUTTI_OK) {        /* perhaps before the link was up: why it goes may be on its way all the same */
+    /* the link may not have been up; its reason may still arrive */
+    if (d->status == TUTTI_OK) {
         p->state = TT_PEER_LEFT;
         tt_peer_left(e, p);
     } else {
-        tt_engine_hear(e);      /* if it has said why it goes, that is the reason */
+        tt_engine_hear(e);      /* a reason that it has sent takes precedence */
         tt_take_trouble(e);
         tt_peer_lost(e, p->rank, "its connection closed");
     }
 }
 
-/* Wires whose arrivals show in memory, and those without a link, have little to say; unless memory is registered there, into which
- * it is poll that brings the bytes. */
+/* Returns whether a wire can be polled rarely: its arrivals show in memory, or it has no link.
+ * Not if memory is registered, because then poll itself moves the data. */
 static bool is_quiet(const struct tt_engine *e, uint32_t i)
 {
     return (e->wire[i]->caps & TT_WIRE_CAP_INSTANT && !e->nregistered[i]) || e->nlinks[i] == 0;
 }
 
-/* Operations never ask for remote completion. */
-static void completed(struct tt_engine *e, const struct tt_done *d)
+/* Operations never request remote completion, only the client does. */
+static void handle_completion(struct tt_engine *e, const struct tt_done *d)
 {
     if (d->cookie >= TT_GUEST_COOKIE)
         e->guest->done(e->guest->arg, d);
@@ -380,13 +399,13 @@ static bool poll_wires(struct tt_engine *e)
             switch (done[k].kind) {
             case TT_DONE_LOCAL:
             case TT_DONE_REMOTE:
-                completed(e, &done[k]);
+                handle_completion(e, &done[k]);
                 break;
             case TT_DONE_LINK_UP:
-                link_up(e, w, &done[k]);
+                handle_link_up(e, w, &done[k]);
                 break;
             case TT_DONE_LINK_LOST:
-                link_ended(e, &done[k]);
+                handle_link_ended(e, &done[k]);
                 break;
             default:
                 break;
@@ -403,7 +422,7 @@ static void pay_credit(struct tt_engine *e, uint32_t least)
         tt_context_pay(c, least);
 }
 
-static void look_at_timers(struct tt_engine *e)
+static void check_timers(struct tt_engine *e)
 {
     e->now_ns = tt_now_ns();
     if (e->now_ns < e->timer_ns)
@@ -436,9 +455,9 @@ bool tt_engine_progress(struct tt_engine *e)
     return any;
 }
 
-/* ---- waiting --------------------------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
-/* Whether memory holds what a peer has written there. */
+/* Returns whether memory contains an arrival from a peer. */
 static bool has_arrivals(const struct tt_engine *e)
 {
     for (const struct tt_peer *p = e->up; p; p = p->next_up)
@@ -451,8 +470,8 @@ static bool has_arrivals(const struct tt_engine *e)
     return e->guest && e->guest->has_news(e->guest->arg);
 }
 
-/* Whether there is news that poll would not show: looked at after arming. */
-static bool has_news(const struct tt_engine *e)
+/* Returns whether there is an event that the wires do not report. Checked after arming. */
+static bool has_unreported_events(const struct tt_engine *e)
 {
     return has_arrivals(e) || atomic_load(&e->ntrouble) != e->trouble_seen || e->credit_due;
 }
@@ -465,7 +484,7 @@ static bool arm(struct tt_engine *e)
 
     for (uint32_t i = 0; i < e->nwires; i++)
         quiet &= e->wire[i]->ops->arm(e->wire[i]) >= 0;
-    return quiet && !has_news(e);
+    return quiet && !has_unreported_events(e);
 }
 
 static void drain_kick(struct tt_engine *e)
@@ -476,39 +495,39 @@ static void drain_kick(struct tt_engine *e)
         tt_fail_errno(errno, "cannot read the wake-up descriptor");
 }
 
-/* How many times as many ranks as CROWD share a core. */
-static uint32_t crowding(const struct tt_engine *e)
+/* Returns the oversubscription relative to RANKS_PER_CORE. */
+static uint32_t oversubscription(const struct tt_engine *e)
 {
-    return e->crowd > CROWD ? e->crowd / CROWD : 1;
+    return e->ranks_per_core > RANKS_PER_CORE ? e->ranks_per_core / RANKS_PER_CORE : 1;
 }
 
-/* A sleep of `ms` where few ranks share a core. */
-static int nap_ms(const struct tt_engine *e, int ms)
+/* Scales a sleep of `ms` by the oversubscription. */
+static int scaled_sleep_ms(const struct tt_engine *e, int ms)
 {
-    const uint32_t all = (uint32_t)ms * crowding(e);
+    const uint32_t all = (uint32_t)ms * oversubscription(e);
 
     return all < BLOCK_MS_MAX ? (int)all : BLOCK_MS_MAX;
 }
 
-/* How long a sleeper may sleep apart from deadlines: what an operation could not do (no credit, no room in a mailbox) becomes possible without a
- * sign that wakes, if seldom. */
-static int undisturbed_ms(const struct tt_engine *e, bool first)
+/* Returns how long a sleeper may sleep apart from deadlines. A blocked action (no credit, no
+ * room in a mailbox) may become possible without a wake-up. */
+static int sleep_max_ms(const struct tt_engine *e, bool first)
 {
     for (const struct tt_context *c = e->contexts; c; c = c->next)
         for (const struct tt_op *op = c->awake; op; op = op->next_awake)
             if (op->retry)
-                return NAP_MS;
+                return RETRY_MS;
     if (e->nunbegun || e->any_due || (e->guest && e->guest->is_stuck(e->guest->arg)))
-        return NAP_MS;
+        return RETRY_MS;
     if (e->endings_due)
         return e->endings_nap_ms;
-    return first ? nap_ms(e, FIRST_MS) : BLOCK_MS_MAX;
+    return first ? scaled_sleep_ms(e, FIRST_MS) : BLOCK_MS_MAX;
 }
 
-/* The same until the next deadline at most, at which they are then looked at. */
-static int patience_ms(struct tt_engine *e, bool first)
+/* The same, limited by the next deadline. Deadlines are then checked. */
+static int sleep_ms(struct tt_engine *e, bool first)
 {
-    const uint64_t most_ns = (uint64_t)undisturbed_ms(e, first) * TT_MS, now_ns = tt_now_ns();
+    const uint64_t most_ns = (uint64_t)sleep_max_ms(e, first) * TT_MS, now_ns = tt_now_ns();
     const uint64_t op_ns = tt_next_deadline_ns(e, now_ns), guest_ns = guest_due_ns(e, now_ns);
 
     if (op_ns < e->timer_ns)
@@ -516,26 +535,27 @@ static int patience_ms(struct tt_engine *e, bool first)
     return (int)((sleep_ns(now_ns, op_ns < guest_ns ? op_ns : guest_ns, most_ns) + TT_MS - 1) / TT_MS);
 }
 
-/* Sleeps, with the baton, until a wire, another thread or time calls. first: nothing has been paid yet of the little that we owe. */
-static void block(struct tt_engine *e, bool first)
+/* Sleeps, holding the lock, until an event of a wire or thread, or a timeout. first: small
+ * credits were not returned yet. */
+static void sleep_holding_lock(struct tt_engine *e, bool first)
 {
     struct epoll_event ev[4];
     int n = 0;
 
     atomic_store(&e->blocked, true);
     if (arm(e) && !atomic_load(&e->urgent))
-        n = epoll_wait(e->all_epoll, ev, 4, patience_ms(e, first));
+        n = epoll_wait(e->all_epoll, ev, 4, sleep_ms(e, first));
     atomic_store(&e->blocked, false);
     for (int i = 0; i < n; i++)
         if (ev[i].data.fd == e->watch_fd) {
-            e->alerted = true;
-            e->timer_ns = 0;    /* it may be the answer that a late operation waits for */
+            e->control_readable = true;
+            e->timer_ns = 0;    /* it may be the response that a late operation waits for */
         }
     drain_kick(e);
 }
 
-/* Whether what peers send shows in memory alone. */
-static bool memory_tells(const struct tt_engine *e)
+/* Returns whether all arrivals show in memory. */
+static bool arrivals_show_in_memory(const struct tt_engine *e)
 {
     for (uint32_t i = 0; i < e->nwires; i++)
         if (!is_quiet(e, i))
@@ -543,8 +563,8 @@ static bool memory_tells(const struct tt_engine *e)
     return true;
 }
 
-/* Whether a look at the wires costs system calls. */
-static bool looks_are_dear(const struct tt_engine *e)
+/* Returns whether a poll costs system calls. */
+static bool polls_cost_syscalls(const struct tt_engine *e)
 {
     for (uint32_t i = 0; i < e->nwires; i++)
         if (e->nlinks[i] && !(e->wire[i]->caps & TT_WIRE_CAP_INSTANT))
@@ -552,56 +572,58 @@ static bool looks_are_dear(const struct tt_engine *e)
     return false;
 }
 
-/* Where ranks outnumber cores, what one has to send may wait for a core while another moves bytes in memory that nobody needs yet; and a
- * network that stands still meanwhile has lost that time. So work in memory goes in slices, and whoever has something to send comes in
- * between. Where there is only memory, taking turns gains nothing. */
+/* If ranks are oversubscribed, a rank with data to send may wait for a core while another moves
+ * data in memory. The network is idle meanwhile. Therefore work in memory is divided into
+ * slices, with a yield after each. With shared memory alone, this gains nothing. */
 bool tt_engine_worked(struct tt_engine *e, uint64_t bytes)
 {
-    if (e->spins || !looks_are_dear(e))
+    if (e->spins || !polls_cost_syscalls(e))
         return false;
-    e->worked += bytes;
-    if (e->worked < SHARE_BYTES)
+    e->moved_bytes += bytes;
+    if (e->moved_bytes < YIELD_BYTES)
         return false;
-    e->worked = 0;
-    e->tired = true;
+    e->moved_bytes = 0;
+    e->yield_due = true;
     return true;
 }
 
-/* Looks at what peers write here and at nothing else, for a while: the shortest way to see an answer. Returns how many
- * polls that took the time of. */
-static uint32_t look_out(const struct tt_engine *e)
+/* Polls only memory for a while: the shortest way to see an answer. Returns the equivalent
+ * number of polls. */
+static uint32_t poll_memory(const struct tt_engine *e)
 {
-    if (!memory_tells(e)) {
+    if (!arrivals_show_in_memory(e)) {
         tt_relax();
         return 1;
     }
-    for (uint32_t i = 0; i < LOOKS && !has_arrivals(e); i++)
+    for (uint32_t i = 0; i < MEMORY_POLLS && !has_arrivals(e); i++)
         tt_relax();
-    return LOOKS / 2;
+    return MEMORY_POLLS / 2;
 }
 
-/* One idle step of a holder that has been idle for the time of n polls. Returns of how many this was. */
-static uint32_t idle(struct tt_engine *e, uint32_t n)
+/* Performs one idle step of a holder that has been idle for n polls. Returns its equivalent
+ * number of polls. */
+static uint32_t idle_step(struct tt_engine *e, uint32_t n)
 {
-    const uint32_t yields = (e->spins || !looks_are_dear(e) ? YIELDS : YIELDS_CROWDED) / crowding(e);
+    const uint32_t yields =
+        (e->spins || !polls_cost_syscalls(e) ? YIELDS : YIELDS_OVERSUBSCRIBED) / oversubscription(e);
     const uint32_t awake = e->spins + (yields ? yields : 1);
     uint32_t took = 1;
 
     if (n < e->spins) {
-        took = look_out(e);
+        took = poll_memory(e);
     } else if (n < awake) {
         sched_yield();
-        if (n % YIELDS_LOOK == 0)
-            look_at_timers(e);
+        if (n % YIELDS_PER_CLOCK == 0)
+            check_timers(e);
     } else {
         if (n > awake)
             pay_credit(e, 1);
-        block(e, n == awake);
-        look_at_timers(e);
+        sleep_holding_lock(e, n == awake);
+        check_timers(e);
     }
     if ((n + took) / CLOCK_EVERY != n / CLOCK_EVERY)
-        look_at_timers(e);
-    if ((n + took) / PAY_EVERY != n / PAY_EVERY)
+        check_timers(e);
+    if ((n + took) / CREDIT_EVERY != n / CREDIT_EVERY)
         pay_credit(e, 1);
     return took;
 }
@@ -614,21 +636,22 @@ bool tt_engine_work(struct tt_engine *e, bool (*done)(void *arg), void *arg)
         if (tt_engine_progress(e)) {
             idles = 0;
             if (++busy % CLOCK_EVERY == 0)
-                look_at_timers(e);
-            if (e->tired) {
-                e->tired = false;
+                check_timers(e);
+            if (e->yield_due) {
+                e->yield_due = false;
                 sched_yield();
             }
             continue;
         }
         if (atomic_load_explicit(&e->urgent, memory_order_relaxed))
             return false;
-        idles += idle(e, idles);
+        idles += idle_step(e, idles);
     }
     return true;
 }
 
-/* How long a waiter sleeps that does not hold the baton; deadlines of operations are the holder's affair. */
+/* Returns how long a waiter without the lock sleeps. The holder checks the deadlines of
+ * operations. */
 static uint64_t wait_ns(struct tt_engine *e)
 {
     const uint64_t now_ns = tt_now_ns();
@@ -649,16 +672,16 @@ void tt_engine_wait(struct tt_engine *e, bool (*done)(void *arg), void *arg)
                 sched_yield();
             continue;
         }
-        count_in(e);
+        sleeper_enter(e);
         const uint32_t seen = atomic_load(&e->events);
 
         if (!done(arg) && atomic_load(&e->baton))
             futex_wait(&e->events, seen, wait_ns(e));
-        count_out(e);
+        sleeper_leave(e);
     }
 }
 
-/* ---- the progress thread ------------------------------------------------------------------------------------ */
+/* ---- the progress thread --------------------------------------------------------------------- */
 
 static bool any_active(const struct tt_engine *e)
 {
@@ -676,24 +699,26 @@ void tt_engine_hear(struct tt_engine *e)
         e->alert(e->alert_arg);
 }
 
-/* While the progress thread guards operations, nobody else listens to the control overlay. */
-static bool nobody_waits(void *arg)
+/* Also reads the control overlay: while the progress thread makes progress, no other thread
+ * does. */
+static bool thread_may_stop(void *arg)
 {
     struct tt_engine *e = arg;
 
-    if (e->alerted || ++e->heard % HEAR_EVERY == 0) {
-        e->alerted = false;
+    if (e->control_readable || ++e->thread_passes % CONTROL_EVERY == 0) {
+        e->control_readable = false;
         tt_engine_hear(e);
     }
     return atomic_load(&e->stop) || !any_active(e);
 }
 
-#define ARMINGS_MAX 4               /* tries to fall asleep, each after another pass */
+#define ARM_ATTEMPTS_MAX 4               /* attempts to fall asleep, each after another pass */
 
-/* What came while the wires were being armed is taken before a sleep is given up: who uses the memory of this process waits for it. */
-static bool arm_in_the_end(struct tt_engine *e)
+/* Arms the wires. Events that arrive meanwhile are handled before giving up, because a peer that
+ * accesses this process's memory waits for them. */
+static bool arm_with_retries(struct tt_engine *e)
 {
-    for (int i = 0; i < ARMINGS_MAX; i++) {
+    for (int i = 0; i < ARM_ATTEMPTS_MAX; i++) {
         if (arm(e))
             return true;
         if (!e->expected)
@@ -703,9 +728,10 @@ static bool arm_in_the_end(struct tt_engine *e)
     return false;
 }
 
-/* Holds the baton while operations run that nobody waits for; otherwise arms the wires, gives the baton back, and sleeps until
- * a peer calls. True: one has called that uses this process' memory, and is to be answered at once. */
-static bool guard(struct tt_engine *e)
+/* Makes progress while operations run without a waiting thread. Then arms the wires, releases
+ * the lock and sleeps until an event. Returns true if a peer accesses this process's memory and
+ * must be served at once. */
+static bool progress_while_unattended(struct tt_engine *e)
 {
     struct epoll_event ev[4];
     uint32_t uses;
@@ -714,24 +740,25 @@ static bool guard(struct tt_engine *e)
 
     if (!tt_baton_try(e))
         return false;
-    while (!tt_engine_work(e, nobody_waits, e) && atomic_load(&e->urgent)) {
+    while (!tt_engine_work(e, thread_may_stop, e) && atomic_load(&e->urgent)) {
         tt_baton_give(e);
         sched_yield();
         if (!tt_baton_try(e))
             return false;
     }
     tt_engine_progress(e);
-    e->timer_ns = 0;            /* who asks whom we wait for shall not hear of what is over */
-    look_at_timers(e);
-    quiet = arm_in_the_end(e);
+    /* publishes the current state: probed ranks must not report completed operations */
+    e->timer_ns = 0;
+    check_timers(e);
+    quiet = arm_with_retries(e);
     uses = atomic_load(&e->uses);
     patience = e->endings_due ? e->endings_nap_ms : 1000;
     if (e->guest && e->guest->is_stuck(e->guest->arg))
-        patience = NAP_MS;
+        patience = RETRY_MS;
     expected = e->expected > 0;
     tt_baton_give(e);
     atomic_store(&e->parked, true);
-    show_others(e);
+    sleeper_barrier(e);
     if (quiet && uses == atomic_load(&e->uses))
         n = epoll_wait(e->all_epoll, ev, 4, atomic_load(&e->stop) ? 0 : patience);
     atomic_store(&e->parked, false);
@@ -746,15 +773,15 @@ static void *progress_thread(void *arg)
     uint32_t seen = atomic_load(&e->uses);
     bool called = false;
 
-    (void)tt_float_env_enter();     /* not that of the thread that created this one */
+    (void)tt_float_env_enter();     /* not the environment of the creating thread */
     while (!atomic_load(&e->stop)) {
         struct epoll_event ev[4];
 
         tt_engine_hear(e);
-        if (epoll_wait(e->control_epoll, ev, 4, called ? 0 : nap_ms(e, THREAD_MS)) > 0)
+        if (epoll_wait(e->control_epoll, ev, 4, called ? 0 : scaled_sleep_ms(e, THREAD_MS)) > 0)
             tt_engine_hear(e);
         if (atomic_load(&e->uses) == seen && !atomic_load(&e->baton)) {
-            called = guard(e);
+            called = progress_while_unattended(e);
             if (!atomic_load(&e->baton))
                 drain_kick(e);
         } else {
@@ -765,7 +792,7 @@ static void *progress_thread(void *arg)
     return NULL;
 }
 
-static bool watch(int epoll, int fd)
+static bool epoll_add(int epoll, int fd)
 {
     struct epoll_event ev = { .events = EPOLLIN, .data.fd = fd };
 
@@ -784,14 +811,14 @@ uint32_t tt_engine_cores(void)
     return cores;
 }
 
-/* Spins are worth it only where every local rank has a core of its own. */
-static void choose_patience(struct tt_engine *e)
+/* Disables spinning unless every local rank has its own core. */
+static void choose_spins(struct tt_engine *e)
 {
     const uint32_t cores = e->cores ? e->cores : tt_engine_cores();
 
     if (e->local_ranks > cores)
         e->spins = 0;
-    e->crowd = e->local_ranks / cores;
+    e->ranks_per_core = e->local_ranks / cores;
 }
 
 void tt_engine_set_cores(struct tt_engine *e, uint32_t cores)
@@ -810,12 +837,12 @@ tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(vo
     int err;
 
     tt_cards_settle(&e->cards);
-    choose_patience(e);
-    tell_unusable(e);
+    choose_spins(e);
+    log_unusable(e);
     e->watch_fd = watch_fd;
     e->alert = alert;
     e->alert_arg = arg;
-    if (!watch(e->control_epoll, watch_fd) || !watch(e->all_epoll, watch_fd))
+    if (!epoll_add(e->control_epoll, watch_fd) || !epoll_add(e->all_epoll, watch_fd))
         return tt_fail_errno(errno, "cannot watch the control overlay");
     for (uint32_t i = 0; i < e->nwires; i++) {
         struct tt_done done[1];
@@ -829,11 +856,12 @@ tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(vo
         if (fd < 0)
             return tt_fail(TUTTI_ERR_SYSTEM, "transport %s still reports events before the progress thread has started",
                            e->wire[i]->ops->name);
-        if (!watch(e->all_epoll, fd))
+        if (!epoll_add(e->all_epoll, fd))
             return tt_fail_errno(errno, "transport %s: cannot add its descriptor to epoll", e->wire[i]->ops->name);
     }
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);        /* signals are the application's */
+    /* signals belong to the application's threads */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     err = pthread_create(&e->thread, NULL, progress_thread, e);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (err == EPERM)
@@ -855,14 +883,14 @@ tutti_status tt_progress_init(struct tt_engine *e)
     e->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     e->all_epoll = epoll_create1(EPOLL_CLOEXEC);
     e->control_epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (e->kick_fd < 0 || e->all_epoll < 0 || e->control_epoll < 0 || !watch(e->all_epoll, e->kick_fd))
+    if (e->kick_fd < 0 || e->all_epoll < 0 || e->control_epoll < 0 || !epoll_add(e->all_epoll, e->kick_fd))
         return tt_fail_call(errno, "progress", e->kick_fd < 0 ? "eventfd" : "epoll_create1");
     st = tt_param_get(TT_PARAM_NUDGE_MS, &nudge_ms);
     if (!st)
         st = tt_param_get(TT_PARAM_SPIN_US, &spin_us);
     if (st)
         return st;
-    e->nudge_ns = (uint64_t)nudge_ms * TT_MS;
+    e->probe_ns = (uint64_t)nudge_ms * TT_MS;
     e->spins = (uint32_t)spin_us * 20;      /* a poll takes about 50 ns */
     e->now_ns = tt_now_ns();
     atomic_store(&e->guest_due_ns, TT_NEVER);

@@ -4,23 +4,26 @@
 #include <string.h>
 
 struct tt_op_rooms {
-    uint8_t *src, *dst;         /* packed; NULL where the operation has none */
-    uint64_t *packed;           /* a bit for each block of src: whether it is */
-    uint64_t *unpacked;         /* a bit for each block of dst: whether the caller has it */
-    float *residual;            /* new ones; NULL: without feedback */
+    uint8_t *src, *dst;         /* packed; NULL: the operation has none */
+    uint64_t *packed;           /* bitmap of the packed blocks of src */
+    uint64_t *unpacked;         /* bitmap of the blocks of dst that were unpacked to the caller */
+    float *residual;            /* new residuals; NULL: no error feedback */
     uint64_t src_bytes, dst_bytes, words, dst_words, nresidual;
     uint64_t src_cap, dst_cap, words_cap, dst_words_cap, residual_cap;
     struct {
-        uint64_t offset, at;    /* how far what the step at `offset` of dst wrote has been unpacked */
+        uint64_t offset, at;    /* progress of unpacking the output of the step at `offset` of
+                                   dst */
     } ahead[TT_EXEC_STEPS];
 };
 
-#define AHEAD_BYTES (32u << 10)     /* packed, that are unpacked between two looks at what has arrived */
+/* packed bytes that are unpacked between two checks for arrivals */
+#define AHEAD_BYTES (32u << 10)
 
-/* ---- rooms ------------------------------------------------------------------------------------------------- */
+/* ---- buffers --------------------------------------------------------------------------------- */
 
-/* Room for `n` things of `size` bytes, from the operation before if that had as much; NULL: there is none, or none is needed. */
-static void *take_room(void *room, uint64_t *cap, uint64_t n, size_t size)
+/* Returns a buffer for n items of `size` bytes; reuses the given one if it is large enough.
+ * NULL: out of memory, or n is 0. */
+static void *reserve_buffer(void *room, uint64_t *cap, uint64_t n, size_t size)
 {
     if (n <= *cap)
         return room;
@@ -30,7 +33,7 @@ static void *take_room(void *room, uint64_t *cap, uint64_t n, size_t size)
     return room;
 }
 
-/* Elements in all rows of so many packed bytes. */
+/* Returns the number of elements in the rows of `bytes` packed bytes. */
 static uint64_t elements_of(const struct tt_op *op, uint64_t bytes)
 {
     const struct tt_op_quant *q = &op->conf.quant;
@@ -39,7 +42,7 @@ static uint64_t elements_of(const struct tt_op *op, uint64_t bytes)
     return row ? bytes / row * q->count : 0;
 }
 
-static bool take_rooms(struct tt_op *op)
+static bool reserve_buffers(struct tt_op *op)
 {
     const struct tt_op_quant *q = &op->conf.quant;
     struct tt_op_rooms *r = op->rooms;
@@ -49,11 +52,11 @@ static bool take_rooms(struct tt_op *op)
     r->words = (r->src_bytes / q->packed.bytes + 63) / 64;
     r->dst_words = (r->dst_bytes / q->packed.bytes + 63) / 64;
     r->nresidual = q->residual ? elements_of(op, r->src_bytes) : 0;
-    r->src = take_room(r->src, &r->src_cap, r->src_bytes, 1);
-    r->dst = take_room(r->dst, &r->dst_cap, r->dst_bytes, 1);
-    r->packed = take_room(r->packed, &r->words_cap, r->words, sizeof *r->packed);
-    r->unpacked = take_room(r->unpacked, &r->dst_words_cap, r->dst_words, sizeof *r->unpacked);
-    r->residual = take_room(r->residual, &r->residual_cap, r->nresidual, sizeof *r->residual);
+    r->src = reserve_buffer(r->src, &r->src_cap, r->src_bytes, 1);
+    r->dst = reserve_buffer(r->dst, &r->dst_cap, r->dst_bytes, 1);
+    r->packed = reserve_buffer(r->packed, &r->words_cap, r->words, sizeof *r->packed);
+    r->unpacked = reserve_buffer(r->unpacked, &r->dst_words_cap, r->dst_words, sizeof *r->unpacked);
+    r->residual = reserve_buffer(r->residual, &r->residual_cap, r->nresidual, sizeof *r->residual);
     return (r->src || !r->src_bytes) && (r->dst || !r->dst_bytes) && (r->packed || !r->words) &&
            (r->unpacked || !r->dst_words) && (r->residual || !r->nresidual);
 }
@@ -64,7 +67,7 @@ bool tt_op_quantized_begin(struct tt_op *op)
 
     if (!op->rooms)
         op->rooms = calloc(1, sizeof *op->rooms);
-    if (!op->rooms || !take_rooms(op))
+    if (!op->rooms || !reserve_buffers(op))
         return false;
     r = op->rooms;
     if (r->words)
@@ -94,16 +97,16 @@ void tt_op_quantized_free(struct tt_op *op)
     op->rooms = NULL;
 }
 
-/* ---- where elements are --------------------------------------------------------------------------------------- */
+/* ---- positions of elements ------------------------------------------------------------------- */
 
-/* Some blocks of one row, and the elements that are packed in them. */
+/* Consecutive blocks of one row, and their elements. */
 struct run {
-    uint64_t bytes;             /* of the blocks */
-    uint64_t first, count;      /* elements, of all rows */
+    uint64_t bytes;             /* size of the blocks */
+    uint64_t first, count;      /* elements, counted over all rows */
 };
 
-/* What of [at, at + bytes) of a packed buffer lies in the row that it begins in. */
-static struct run run_at(const struct tt_op *op, uint64_t at, uint64_t bytes)
+/* Returns the part of [at, at + bytes) of a packed buffer that lies in its first row. */
+static struct run packed_run_at(const struct tt_op *op, uint64_t at, uint64_t bytes)
 {
     const struct tt_op_quant *q = &op->conf.quant;
     const uint64_t block = q->packed.bytes, row_bytes = tt_packed_blocks(&q->packed, q->count) * block;
@@ -124,12 +127,12 @@ static const char *own_elements(const struct tt_op *op, const struct run *run)
     return (const char *)op->own_src + run->first * tutti_dtype_bytes(op->conf.dtype);
 }
 
-static bool is_in(const uint8_t *at, const uint8_t *room, uint64_t bytes)
+static bool is_within(const uint8_t *at, const uint8_t *room, uint64_t bytes)
 {
     return bytes && at >= room && at < room + bytes;
 }
 
-/* The end of the blocks from `first` on that are, or are not, in the set; at most `end`. */
+/* Returns the end of the blocks from `first` that are (in) or are not in the set; at most `end`. */
 static uint64_t end_of_run(const uint64_t *set, uint64_t first, uint64_t end, bool in)
 {
     while (first < end && (set[first / 64] >> first % 64 & 1) == in)
@@ -143,15 +146,15 @@ static void add_run(uint64_t *set, uint64_t first, uint64_t end)
         set[first / 64] |= 1ull << first % 64;
 }
 
-/* ---- packing ---------------------------------------------------------------------------------------------------- */
+/* ---- packing --------------------------------------------------------------------------------- */
 
-static void pack(struct tt_op *op, uint64_t at, uint64_t end)
+static void pack_blocks(struct tt_op *op, uint64_t at, uint64_t end)
 {
     const struct tt_op_quant *q = &op->conf.quant;
     struct tt_op_rooms *r = op->rooms;
 
     while (at < end) {
-        const struct run run = run_at(op, at, end - at);
+        const struct run run = packed_run_at(op, at, end - at);
 
         tt_packed_encode(&q->packed, r->src + at, own_elements(op, &run), r->nresidual ? r->residual + run.first : NULL,
                          run.count);
@@ -166,36 +169,37 @@ void tt_op_quantized_need(struct tt_op *op, const uint8_t *at, uint64_t bytes)
     uint64_t first = (uint64_t)(at - r->src) / block;
     const uint64_t end = first + bytes / block;
 
-    tt_assert(is_in(at, r->src, r->src_bytes) && end * block <= r->src_bytes);
+    tt_assert(is_within(at, r->src, r->src_bytes) && end * block <= r->src_bytes);
     while ((first = end_of_run(r->packed, first, end, true)) < end) {
         const uint64_t to = end_of_run(r->packed, first, end, false);
 
-        pack(op, first * block, to * block);
+        pack_blocks(op, first * block, to * block);
         add_run(r->packed, first, to);
         first = to;
     }
 }
 
-/* ---- reducing --------------------------------------------------------------------------------------------------- */
+/* ---- reducing -------------------------------------------------------------------------------- */
 
-/* Whose error the step makes, as far as that is known: the elements' place in SRC, or in a DST of this rank's own row or the whole. */
+/* Returns the residuals of a step's elements, or NULL if unknown: by their place in SRC, or in a
+ * DST that is this rank's row or the whole. */
 static float *residual_of(const struct tt_op *op, const uint8_t *out, const struct run *run)
 {
     const struct tt_op_rooms *r = op->rooms;
     const bool scattered = op->conf.coll.kind == TT_REDUCE_SCATTER;
 
-    if (!r->nresidual || !is_in(out, r->dst, r->dst_bytes))
+    if (!r->nresidual || !is_within(out, r->dst, r->dst_bytes))
         return NULL;
     return r->residual + run->first + (scattered ? op->conf.coll.rank * op->conf.quant.count : 0);
 }
 
-/* This rank's part, as it is, is added to what is packed. */
+/* Adds this rank's own input, unquantized, to packed data. */
 static void reduce_own(struct tt_op *op, struct tt_packed_step step, const uint8_t *own, uint64_t bytes)
 {
     const struct tt_op_rooms *r = op->rooms;
 
     for (uint64_t done = 0; done < bytes;) {
-        const struct run run = run_at(op, (uint64_t)(own - r->src) + done, bytes - done);
+        const struct run run = packed_run_at(op, (uint64_t)(own - r->src) + done, bytes - done);
 
         step.own = own_elements(op, &run);
         step.count = run.count;
@@ -215,8 +219,8 @@ static void reduce_packed(struct tt_op *op, struct tt_packed_step step, uint64_t
     const uint8_t *out = step.out;
     struct run run = { .bytes = bytes, .count = bytes / p->bytes * p->block };
 
-    if (r->nresidual && is_in(out, r->dst, r->dst_bytes)) {
-        run = run_at(op, (uint64_t)(out - r->dst), bytes);
+    if (r->nresidual && is_within(out, r->dst, r->dst_bytes)) {
+        run = packed_run_at(op, (uint64_t)(out - r->dst), bytes);
         tt_assert(run.bytes == bytes);      /* DST of a reduction has one row */
         step.residual = residual_of(op, out, &run);
     }
@@ -233,15 +237,16 @@ void tt_op_quantized_reduce(struct tt_op *op, void *out, void *out2, const uint8
         .divide_by = finish && op->conf.redop == TUTTI_AVG ? tt_op_divisor(op) : 1,
     };
 
-    if (is_in(a, r->src, r->src_bytes)) {       /* which of them is left does not matter: only a NaN could tell */
+    /* the order of operands matters only for NaN payloads */
+    if (is_within(a, r->src, r->src_bytes)) {
         const uint8_t *own = a;
 
         a = b;
         b = own;
     }
     step.a = a;
-    if (is_in(b, r->src, r->src_bytes)) {
-        tt_assert(!is_in(a, r->src, r->src_bytes));
+    if (is_within(b, r->src, r->src_bytes)) {
+        tt_assert(!is_within(a, r->src, r->src_bytes));
         reduce_own(op, step, b, bytes);
     } else {
         step.b = b;
@@ -249,14 +254,14 @@ void tt_op_quantized_reduce(struct tt_op *op, void *out, void *out2, const uint8
     }
 }
 
-/* ---- unpacking ---------------------------------------------------------------------------------------------------- */
+/* ---- unpacking ------------------------------------------------------------------------------- */
 
-static void unpack(struct tt_op *op, uint64_t at, uint64_t end)
+static void unpack_blocks(struct tt_op *op, uint64_t at, uint64_t end)
 {
     const struct tt_op_quant *q = &op->conf.quant;
 
     while (at < end) {
-        const struct run run = run_at(op, at, end - at);
+        const struct run run = packed_run_at(op, at, end - at);
 
         tt_packed_decode(&q->packed, (char *)op->own_dst + run.first * tutti_dtype_bytes(op->conf.dtype),
                          op->rooms->dst + at, run.count);
@@ -264,7 +269,7 @@ static void unpack(struct tt_op *op, uint64_t at, uint64_t end)
     }
 }
 
-/* Unpacks what of the blocks from `first` to `end` - 1 has not been. */
+/* Unpacks those of the blocks from `first` to `end` - 1 that were not unpacked before. */
 static void unpack_new(struct tt_op *op, uint64_t first, uint64_t end)
 {
     const uint64_t block = op->conf.quant.packed.bytes;
@@ -273,13 +278,13 @@ static void unpack_new(struct tt_op *op, uint64_t first, uint64_t end)
     while ((first = end_of_run(r->unpacked, first, end, true)) < end) {
         const uint64_t to = end_of_run(r->unpacked, first, end, false);
 
-        unpack(op, first * block, to * block);
+        unpack_blocks(op, first * block, to * block);
         add_run(r->unpacked, first, to);
         first = to;
     }
 }
 
-/* Whether what a step writes is final. */
+/* Returns whether the output of a step is final. */
 static bool is_final(const struct tt_exec_step *t)
 {
     const bool last = t->s.opcode == TT_WAIT || (t->s.opcode == TT_REDUCE_STEP && t->s.finish);
@@ -294,7 +299,8 @@ bool tt_op_quantized_ahead(struct tt_op *op)
     const uint32_t n = x->loaded < TT_EXEC_STEPS ? x->loaded : TT_EXEC_STEPS;
     struct tt_op_rooms *r = op->rooms;
 
-    for (uint32_t i = 0; op->conf.quant.ahead && i < n; i++) {      /* also those that are over, as long as they are there */
+    /* also completed steps, while they are in the window */
+    for (uint32_t i = 0; op->conf.quant.ahead && i < n; i++) {
         const struct tt_exec_step *t = &x->step[i];
         const uint64_t from = t->s.out.offset, there = from + t->done / block * block;
         uint64_t to;

@@ -1,10 +1,13 @@
-/* Quantized operations. To the executor, and to peers, such an operation is one over packed blocks: SRC, DST and whatever lies between them are
- * packed, and what arrives is forwarded as it came. Here is what differs:
- *  - The packed SRC is made as it is sent, block by block, once each. A reduction step does not read it, but the caller's elements.
- *  - The caller's DST is written when all is there, from the packed one: before that a failure leaves it as it was, also in place. Where it need not be
- *    left so, an all-reduce writes parts that are final while it waits for others.
- *  - Error feedback works on a copy, which becomes the caller's at the same time.
- * Under the baton. */
+/* Quantized operations. For the executor and for peers, such an operation works on packed
+ * blocks. SRC, DST and all intermediate data are packed, and received data is forwarded
+ * unchanged. Differences to other operations:
+ *   - The packed SRC is created block by block before it is sent. A reduction step reads the
+ *     caller's unpacked elements instead.
+ *   - The caller's DST is written from the packed DST when all data has arrived. Thus a failure
+ *     leaves it unchanged, also in place. If it need not stay unchanged, an all-reduce writes
+ *     final parts while it waits for others.
+ *   - Error feedback works on a copy of the residuals, which is written back at the same time.
+ * The caller holds the progress lock. */
 #ifndef TT_ENGINE_QUANTIZED_H
 #define TT_ENGINE_QUANTIZED_H
 
@@ -12,18 +15,20 @@
 
 static inline bool tt_op_is_quantized(const struct tt_op *op) { return op->conf.quant.quant != TUTTI_QUANT_NONE; }
 
-/* Puts packed buffers in place of the caller's. False: no memory for them. */
+/* Replaces the caller's buffers by packed ones. False: out of memory. */
 bool tt_op_quantized_begin(struct tt_op *op);
-/* The bytes [at, at + bytes) of the packed SRC are about to be read: packs what of them is not packed yet. */
+/* Packs those of the bytes [at, at + bytes) of the packed SRC that are not packed yet. Call
+ * before they are read. */
 void tt_op_quantized_need(struct tt_op *op, const uint8_t *at, uint64_t bytes);
-/* out (and out2, if not NULL) = a op b, in packed buffers or slots. finish: TUTTI_AVG divides. */
+/* Computes out (and out2, if not NULL) = a op b, in packed buffers or slots. finish: TUTTI_AVG
+ * divides. */
 void tt_op_quantized_reduce(struct tt_op *op, void *out, void *out2, const uint8_t *a, const uint8_t *b, uint64_t bytes,
                             bool finish);
-/* Writes a little of what is final, if it may; true if it did. */
+/* Unpacks some final data, if permitted. Returns whether it did. */
 bool tt_op_quantized_ahead(struct tt_op *op);
-/* All is there: writes the rest of what the caller gets. */
+/* Unpacks the remaining data to the caller's buffer, after all data has arrived. */
 void tt_op_quantized_end(struct tt_op *op);
-/* Frees the rooms. */
+/* Frees the packed buffers. */
 void tt_op_quantized_free(struct tt_op *op);
 
 #endif

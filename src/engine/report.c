@@ -1,4 +1,4 @@
-/* Operations in words. */
+/* Descriptions of operations for messages. */
 #include <stdio.h>
 #include <string.h>
 
@@ -53,21 +53,22 @@ static bool has_op(uint8_t kind)
     return kind == TT_ALLREDUCE || kind == TT_REDUCE || kind == TT_REDUCE_SCATTER || kind == TT_REDUCE_SCATTERV;
 }
 
-/* Their count is a hash, which says nothing to people. */
+/* Returns whether the count is a hash, which is not printed. */
 static bool is_uneven(uint8_t kind)
 {
     return kind == TT_REDUCE_SCATTERV || kind == TT_ALLGATHERV || kind == TT_GATHERV || kind == TT_SCATTERV ||
            kind == TT_ALLTOALLV;
 }
 
-/* An exchange whose sizes are decided late: its count, divisor and redop are what ranks declare before (engine.h). */
+/* Returns whether this is a dynamic exchange. Its count, divisor and redop contain declared
+ * maxima (engine.h). */
 static bool is_dynamic(const struct tt_opdesc *d)
 {
     return d->algo < tt_nalgos && tt_algos[d->algo] == &tt_algo_alltoallv_stretches;
 }
 
-/* ", mode retry"; nothing outside of elastic runs. */
-static const char *mode_of(const struct tt_opdesc *d)
+/* Returns ", mode retry", or "" outside of elastic runs. */
+static const char *mode_text(const struct tt_opdesc *d)
 {
     static const char *const of[TT_MODES] = { [TT_MODE_NONE] = "",
                                               [TT_MODE_ABORT] = ", mode abort",
@@ -81,8 +82,8 @@ static const char *mode_of(const struct tt_opdesc *d)
 
 _Static_assert(TT_DYNAMIC_TOTAL_BITS <= TT_DESC_COUNT_BITS, "a descriptor has room for it");
 
-/* A number that may have been too long to tell. */
-static const char *declared(uint64_t value, uint32_t bits, char out[24])
+/* Prints a declared number, which may be hashed if it was too large for its bits. */
+static const char *declared_text(uint64_t value, uint32_t bits, char out[24])
 {
     if (value >> (bits - 1))
         snprintf(out, 24, "2^%u or more", bits - 1);
@@ -96,8 +97,8 @@ static void print_dynamic(const struct tt_opdesc *d, char *out, size_t cap)
     char length[24], total[24];
 
     snprintf(out, cap, "alltoallv_dynamic(%u piece%s, max_length %s, max_total %s, type %s, heads %s)", d->root,
-             TT_PLURAL(d->root), declared(d->divisor, TT_DYNAMIC_LENGTH_BITS, length),
-             declared(d->count, TT_DYNAMIC_TOTAL_BITS, total), tutti_dtype_name((tutti_dtype)d->dtype),
+             TT_PLURAL(d->root), declared_text(d->divisor, TT_DYNAMIC_LENGTH_BITS, length),
+             declared_text(d->count, TT_DYNAMIC_TOTAL_BITS, total), tutti_dtype_name((tutti_dtype)d->dtype),
              d->redop ? "gathered" : "direct");
 }
 
@@ -112,17 +113,18 @@ void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
         print_dynamic(d, out, cap);
         return;
     }
-    if (d->mode == TT_MODE_PARTIAL && d->kind == TT_ALLGATHER) { /* what goes before the all-reduce that the program called */
+    /* the exchange before the all-reduce that the program called */
+    if (d->mode == TT_MODE_PARTIAL && d->kind == TT_ALLGATHER) {
         snprintf(out, cap, "allreduce(mode partial, contributors)");
         return;
     }
-    if (d->mode == TT_MODE_VERDICT) { /* what follows on it */
+    if (d->mode == TT_MODE_VERDICT) { /* the exchange after it */
         snprintf(out, cap, "the verdict exchange of a completed operation");
         return;
     }
     if (tt_is_p2p(d->kind) || d->kind == TT_BARRIER) {
         if (d->kind == TT_BARRIER)
-            snprintf(out, cap, "barrier(%s)", d->mode ? mode_of(d) + 2 : "");
+            snprintf(out, cap, "barrier(%s)", d->mode ? mode_text(d) + 2 : "");
         else
             snprintf(out, cap, "%s(%llu byte%s, type %s)", name, (unsigned long long)d->count, TT_PLURAL(d->count),
                      tutti_dtype_name((tutti_dtype)d->dtype));
@@ -142,7 +144,7 @@ void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
         snprintf(travels, sizeof travels, ", quantized as %s%s", tutti_quant_name((tutti_quant)quant),
                  d->redop & 128 ? " with error feedback" : "");
     snprintf(out, cap, "%s(%stype %s%s%s%s, algorithm %s%s)", name, count, tutti_dtype_name((tutti_dtype)d->dtype), op,
-             travels, root, algo, mode_of(d));
+             travels, root, algo, mode_text(d));
 }
 
 const char *tt_opdesc_differ_in(const struct tt_opdesc *a, const struct tt_opdesc *b)
@@ -191,15 +193,16 @@ void tt_op_nudge(struct tt_op *op)
     struct tt_nudge_msg sizes = { 0 };
     uint32_t bytes = 0;
 
-    if (!f || f->nudged || f->cp->peer->state != TT_PEER_UP || (!f->asked && f->cp->nudges >= TT_NUDGES))
+    if (!f || f->probe_sent || f->cp->peer->state != TT_PEER_UP || (!f->probe_received && f->cp->probes >= TT_NUDGES))
         return;
     if (op->conf.coll.kind == TT_ALLTOALLV && !op->conf.coll.stretches) {
         sizes.sends = op->conf.coll.send_bytes[r];
         sizes.expects = op->conf.coll.recv_bytes[r];
         bytes = sizeof sizes;
     }
-    f->nudged = tt_op_send_cell(op, f, TT_CELL_NUDGE, 0, &sizes, bytes);
-    f->cp->nudges += f->nudged;
-    if (f->nudged && op->desc.kind == TT_SEND)
-        tt_op_stream(op);       /* it had no credit; the receiver will do the same and open a flow */
+    f->probe_sent = tt_op_send_cell(op, f, TT_CELL_NUDGE, 0, &sizes, bytes);
+    f->cp->probes += f->probe_sent;
+    if (f->probe_sent && op->desc.kind == TT_SEND)
+        /* without credit; the receiver also switches to streams, and sends a CTS */
+        tt_op_stream(op);
 }

@@ -9,7 +9,9 @@
 #include "engine/op.h"
 #include "engine/progress.h"
 
-static pthread_mutex_t pinning = PTHREAD_MUTEX_INITIALIZER;    /* a leaf: from a request to its context, and that context's end */
+static pthread_mutex_t pinning = PTHREAD_MUTEX_INITIALIZER;    /* a leaf lock: protects the
+                                                                  pointer from a request to its
+                                                                  context */
 
 void tt_request_hold(struct tt_op *op)
 {
@@ -29,8 +31,9 @@ void tt_request_let_go(struct tt_op *op)
         op->next_request->request_at = op->request_at;
 }
 
-/* The context of a request, which stays until unpin if it is guarded; NULL: it was closed, and the request is over. */
-static struct tt_context *pin(struct tt_op *op)
+/* Returns the context of a request, or NULL if it was closed and the request is over. A guarded
+ * context stays open until unpin_context. */
+static struct tt_context *pin_context(struct tt_op *op)
 {
     struct tt_context *c;
 
@@ -44,8 +47,8 @@ static struct tt_context *pin(struct tt_op *op)
     return c;
 }
 
-/* guarded: of the request, as a context that is not may be gone by now. */
-static void unpin(struct tt_context *c, bool guarded)
+/* guarded: of the request, because an unguarded context may already be freed. */
+static void unpin_context(struct tt_context *c, bool guarded)
 {
     if (c && guarded)
         atomic_fetch_sub(&c->pins, 1);
@@ -65,7 +68,7 @@ void tt_request_complete(struct tt_op *op, tutti_status status)
 bool tt_op_notify(struct tt_op *op, void (*notify)(void *arg), void *arg)
 {
     const bool guarded = op->guarded;
-    struct tt_context *c = pin(op);
+    struct tt_context *c = pin_context(op);
     bool taken = false, over;
 
     if (c)
@@ -80,7 +83,7 @@ bool tt_op_notify(struct tt_op *op, void (*notify)(void *arg), void *arg)
     }
     if (c)
         tt_baton_give(c->engine);
-    unpin(c, guarded);
+    unpin_context(c, guarded);
     if (over)
         notify(arg);
     return !taken;
@@ -129,12 +132,12 @@ bool tt_op_test(struct tt_op *op)
 
     if (tt_op_is_over(op))
         return true;
-    c = pin(op);
+    c = pin_context(op);
     if (c && tt_baton_try(c->engine)) {
         tt_engine_progress(c->engine);
         tt_baton_give(c->engine);
     }
-    unpin(c, guarded);
+    unpin_context(c, guarded);
     return tt_op_is_over(op);
 }
 
@@ -145,10 +148,10 @@ void tt_op_wait(struct tt_op *op)
 
     if (tt_op_is_over(op))
         return;
-    c = pin(op);
+    c = pin_context(op);
     if (c)
         tt_engine_wait(c->engine, tt_request_is_over, op);
-    unpin(c, guarded);
+    unpin_context(c, guarded);
 }
 
 struct any {
@@ -177,11 +180,11 @@ size_t tt_op_wait_any(struct tt_op **ops, size_t n)
         first++;
     while (!any_done(&any)) {
         const bool guarded = ops[first]->guarded;
-        struct tt_context *c = pin(ops[first]);
+        struct tt_context *c = pin_context(ops[first]);
 
         if (c)
             tt_engine_wait(c->engine, any_done, &any);
-        unpin(c, guarded);
+        unpin_context(c, guarded);
     }
     return any.index;
 }
@@ -195,7 +198,8 @@ tutti_status tt_op_status(struct tt_op *op)
     return st;
 }
 
-/* Its context is gone, and with it the list that operations are kept in. */
+/* Frees a request whose context was closed. It is not reused, because the engine's list of free
+ * operations can no longer be reached. */
 static void free_orphan(struct tt_op *op)
 {
     size_t n;
@@ -211,7 +215,7 @@ static void free_orphan(struct tt_op *op)
 void tt_op_free(struct tt_op *op)
 {
     const bool guarded = op->guarded;
-    struct tt_context *c = pin(op);
+    struct tt_context *c = pin_context(op);
 
     if (!c) {
         free_orphan(op);
@@ -222,5 +226,5 @@ void tt_op_free(struct tt_op *op)
         tt_context_fail_here(c, TUTTI_ERR_ABORTED, "an operation was cancelled before it completed", true);
     tt_op_free_here(op);
     tt_baton_give(c->engine);
-    unpin(c, guarded);
+    unpin_context(c, guarded);
 }

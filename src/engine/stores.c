@@ -1,9 +1,15 @@
-/* Which stores the long eager messages of an operation are written with, into memory that their receivers have mapped. Ordinary ones wait for each line that its reader has had, and leave
- * it where the reader finds it fast; what is written past the caches costs the reader more. Which is better depends on the processors, on what two of them share, and on both ends:
- * all-to-all of 64 KiB on an AMD EPYC of the first generation, us: 5.3 with ordinary stores, 6.9 past the caches, and where the two processors share no cache 11.5 and 7.
+/* Chooses the stores for the long eager messages of an operation to mapped memory of their
+ * receivers. An ordinary store waits for each line that its reader has cached, and leaves it
+ * where the reader finds it fast. After a non-temporal store, the read costs more. The better
+ * choice depends on the processors, on their shared caches, and on both ends. Example: an
+ * all-to-all of 64 KiB on a first-generation AMD EPYC takes 5.3 us with ordinary and 6.9 us with
+ * non-temporal stores. If the two processors share no cache, it takes 11.5 and 7 us.
  *
- * Who writes sees its own end alone (copy_long in link.c; of messages that are not eager, copies.c). But where every rank sends and waits, the time of its operation tells of both; so both ways are tried (base/chooser.h). Ranks call
- * collectives in the same order, so they try the same at the same time. Each operation that is begun again by each call of its shape learns for itself: nothing else differs then. */
+ * The writer can measure only its own side (write_long in link.c; for streamed messages,
+ * copies.c). Where every rank sends and waits, the operation's time covers both sides, so both
+ * kinds are tried (base/chooser.h). Ranks call collectives in the same order, so they try the
+ * same kind at the same time. Each kept operation measures for itself, because its calls differ
+ * in nothing else. */
 #include "engine/perform.h"
 
 #include "base/clock.h"
@@ -12,7 +18,7 @@ static bool are_mapped(const struct tt_op *op)
 {
     for (uint32_t i = 0; i < op->exec.npeers; i++)
         if (!op->flow[i].cp || !op->flow[i].cp->peer->mail.theirs.mapped)
-            return false;       /* its time tells of a network, too */
+            return false;       /* the time would include a network */
     return true;
 }
 
@@ -26,7 +32,8 @@ static bool has_long_puts(const struct tt_exec *x)
 
 void tt_op_stores_settle(struct tt_op *op)
 {
-    const bool cores_suffice = op->context->engine->spins > 0;      /* else the time is the scheduler's */
+    /* else the time is dominated by the scheduler */
+    const bool cores_suffice = op->context->engine->spins > 0;
 
     op->chooses_stores = cores_suffice && tt_op_is_mutual(op) && has_long_puts(&op->exec) && are_mapped(op);
     op->stores = TT_STORES_TIMED;

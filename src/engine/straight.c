@@ -1,4 +1,5 @@
-/* Straight programs: eager steps in program order, but for what may be copied while nothing comes. Short calls take this way; there is nothing to decide, only to do. */
+/* Straight programs: eager steps in program order, except for copies done while no message has
+ * arrived. Used for short calls, without the executor's scheduling. */
 #include <sched.h>
 
 #include "base/status.h"
@@ -7,11 +8,14 @@
 #include "engine/progress.h"
 #include "engine/quantized.h"
 
-#define LOOKS_AT_ONCE 256u      /* at a mailbox, before the call joins those that wait */
-#define LOOKS_CROWDED 16u       /* the same where ranks outnumber cores: before each, another rank may run */
+/* polls of a mailbox before the call joins the waiting operations */
+#define DIRECT_POLLS 256u
+/* the same, if ranks are oversubscribed: other ranks may run before each poll */
+#define DIRECT_POLLS_OVERSUBSCRIBED 16u
 
-/* Where a step reads: memory, or the eager message that the pipe's writer waited for. */
-static const uint8_t *operand(const struct tt_op *op, const struct tt_ref *ref, int8_t writer)
+/* Returns the address of a step's operand: memory, or the eager message that its pipe's writer
+ * waited for. */
+static const uint8_t *straight_operand(const struct tt_op *op, const struct tt_ref *ref, int8_t writer)
 {
     const struct tt_exec_step *w;
 
@@ -21,10 +25,11 @@ static const uint8_t *operand(const struct tt_op *op, const struct tt_ref *ref, 
     return tt_op_eager_payload(op, w->peer, w->s.tag);
 }
 
-/* The one that a put or a copy moves; of a quantized operation's input it is packed first. */
-static const uint8_t *moved(struct tt_op *op, const struct tt_exec_step *t)
+/* Returns the operand that a put or copy moves. The input of a quantized operation is packed
+ * first. */
+static const uint8_t *moved_operand(struct tt_op *op, const struct tt_exec_step *t)
 {
-    const uint8_t *at = operand(op, &t->s.a, t->writer_a);
+    const uint8_t *at = straight_operand(op, &t->s.a, t->writer_a);
 
     if (tt_op_is_quantized(op) && t->writer_a < 0 && t->s.a.buf == TT_BUF_SRC)
         tt_op_quantized_need(op, at, t->s.bytes);
@@ -47,13 +52,14 @@ static bool straight_put(struct tt_op *op, const struct tt_exec_step *t)
     struct tt_flow *f = tt_op_flow(op, t->peer);
 
     if (!f || f->cp->peer->state != TT_PEER_UP || !tt_op_has_eager_credit(op, f) ||
-        !tt_op_send_cell(op, f, TT_CELL_EAGER, t->s.tag, t->s.bytes ? moved(op, t) : NULL, (uint32_t)t->s.bytes))
+        !tt_op_send_cell(op, f, TT_CELL_EAGER, t->s.tag, t->s.bytes ? moved_operand(op, t) : NULL,
+                         (uint32_t)t->s.bytes))
         return false;
     f->cp->eager_out++;
     return true;
 }
 
-/* False: the step cannot go yet. */
+/* Returns false if the step cannot run yet. */
 static bool straight_step(struct tt_op *op, const struct tt_exec_step *t)
 {
     switch (t->s.opcode) {
@@ -65,19 +71,19 @@ static bool straight_step(struct tt_op *op, const struct tt_exec_step *t)
         if (!t->arrived)
             return false;
         if (t->s.out.buf == TT_BUF_PIPE && t->s.bytes)
-            return true;        /* its reader finds it */
+            return true;        /* its reader finds the message */
         if (t->s.bytes)
             tt_copy(tt_op_buffer(op, t->s.out.buf) + t->s.out.offset, NULL, tt_op_eager_payload(op, t->peer, t->s.tag),
                     t->s.bytes, tt_op_from_far(op, t->peer));
         tt_op_eager_consumed(op, t->peer, t->s.tag);
         return true;
     case TT_COPY:
-        tt_copy(tt_op_buffer(op, t->s.out.buf) + t->s.out.offset, NULL, moved(op, t), t->s.bytes,
+        tt_copy(tt_op_buffer(op, t->s.out.buf) + t->s.out.offset, NULL, moved_operand(op, t), t->s.bytes,
                 from_far(op, t->writer_a));
         break;
     default:
-        tt_op_reduce(op, tt_op_buffer(op, t->s.out.buf) + t->s.out.offset, NULL, operand(op, &t->s.a, t->writer_a),
-                     operand(op, &t->s.b, t->writer_b), t->s.bytes,
+        tt_op_reduce(op, tt_op_buffer(op, t->s.out.buf) + t->s.out.offset, NULL,
+                     straight_operand(op, &t->s.a, t->writer_a), straight_operand(op, &t->s.b, t->writer_b), t->s.bytes,
                      from_far(op, t->writer_a) | from_far(op, t->writer_b), t->s.finish);
         operand_consumed(op, t->writer_b);
     }
@@ -85,7 +91,7 @@ static bool straight_step(struct tt_op *op, const struct tt_exec_step *t)
     return true;
 }
 
-/* What can be copied while nothing comes, which is this rank's own block. */
+/* Performs a copy while no message has arrived: this rank's own block. */
 static bool copy_meanwhile(struct tt_op *op)
 {
     struct tt_exec_step *t = tt_exec_meanwhile(&op->exec);
@@ -112,10 +118,10 @@ bool tt_op_run_straight(struct tt_op *op)
     return any || x->head != before;
 }
 
-/* ---- at once ----------------------------------------------------------------------------------------------- */
+/* ---- direct calls ---------------------------------------------------------------------------- */
 
-/* Whether a message is the one that wait t of the operation is for. Anything else is for tt_deliver to judge. */
-static bool is_for(const struct tt_op *op, const struct tt_exec_step *t, const struct tt_mail *mail)
+/* Returns whether a message belongs to wait t of the operation. tt_deliver handles all others. */
+static bool is_mail_of_wait(const struct tt_op *op, const struct tt_exec_step *t, const struct tt_mail *mail)
 {
     const struct tt_cell *cell = &mail->cell;
 
@@ -124,8 +130,9 @@ static bool is_for(const struct tt_op *op, const struct tt_exec_step *t, const s
            (!op->p2p || cell->desc.kind != op->desc.kind);
 }
 
-/* Takes the message of wait t from those that came before their time. They are all of this call: tt_op_run_at_once. */
-static bool take_kept(const struct tt_op *op, struct tt_exec_step *t)
+/* Takes the message of wait t from the unexpected ones, which all belong to this call
+ * (tt_op_run_at_once). */
+static bool take_unexpected(const struct tt_op *op, struct tt_exec_step *t)
 {
     struct tt_context_peer *cp = op->flow[t->peer].cp;
     struct tt_early *m;
@@ -138,27 +145,27 @@ static bool take_kept(const struct tt_op *op, struct tt_exec_step *t)
     return false;
 }
 
-/* Whether the baton or a loss must not wait any longer. */
-static bool is_called_away(const struct tt_engine *e)
+/* Returns whether another thread needs the progress lock, or a failure was reported. */
+static bool must_release_lock(const struct tt_engine *e)
 {
     return atomic_load_explicit(&e->urgent, memory_order_relaxed) ||
            atomic_load_explicit(&e->ntrouble, memory_order_relaxed) != e->trouble_seen;
 }
 
-/* Waits a little until something is in the mailbox. Where ranks outnumber cores, who is waited for may need this one's: every other way
- * to wait, and to come back from it, costs more than the word that is looked at here. */
+/* Waits briefly for a message in the mailbox. If ranks are oversubscribed, the peer may need
+ * this core, so this yields. Any other way of waiting costs more than this poll of one word. */
 static bool await_any(struct tt_engine *e, const struct tt_mailbox *m, struct tt_wire *w)
 {
     const bool crowded = e->spins == 0;
 
-    for (uint32_t looks = crowded ? LOOKS_CROWDED : LOOKS_AT_ONCE; !tt_mail_waits(m);) {
-        if (--looks == 0 || (crowded && is_called_away(e)))
+    for (uint32_t looks = crowded ? DIRECT_POLLS_OVERSUBSCRIBED : DIRECT_POLLS; !tt_mail_waits(m);) {
+        if (--looks == 0 || (crowded && must_release_lock(e)))
             return false;
         if (crowded)
             sched_yield();
         if (!(w->caps & TT_WIRE_CAP_INSTANT)) {
             e->armed = false;
-            w->ops->poll(w, NULL, 0);   /* what it has to tell can wait */
+            w->ops->poll(w, NULL, 0);   /* completions can wait */
         } else if (!crowded) {
             tt_relax();
         }
@@ -166,7 +173,8 @@ static bool await_any(struct tt_engine *e, const struct tt_mailbox *m, struct tt
     return true;
 }
 
-/* Looks for the message of wait t. It stays in the mailbox, as op->now, until a step has used it; or it was kept already. */
+/* Waits for the message of wait t. It stays in the mailbox, as op->now, until a step has used
+ * it. It may also be among the unexpected messages. */
 static bool await_mail(struct tt_op *op, struct tt_exec_step *t, struct tt_mail *mail)
 {
     struct tt_flow *f = tt_op_flow(op, t->peer);
@@ -174,12 +182,12 @@ static bool await_mail(struct tt_op *op, struct tt_exec_step *t, struct tt_mail 
 
     if (!f || f->cp->peer->state != TT_PEER_UP)
         return false;
-    if (f->cp->kept && take_kept(op, t))
+    if (f->cp->kept && take_unexpected(op, t))
         return true;
     m = &f->cp->peer->mail;
     while (!tt_mail_waits(m) && copy_meanwhile(op))
         ;
-    if (!await_any(op->context->engine, m, f->cp->peer->wire) || tt_mail_next(m, mail) || !is_for(op, t, mail))
+    if (!await_any(op->context->engine, m, f->cp->peer->wire) || tt_mail_next(m, mail) || !is_mail_of_wait(op, t, mail))
         return false;
     f->cp->eager_out -= mail->credits < f->cp->eager_out ? mail->credits : f->cp->eager_out;
     t->arrived = true;
@@ -188,8 +196,9 @@ static bool await_mail(struct tt_op *op, struct tt_exec_step *t, struct tt_mail 
     return true;
 }
 
-/* The message that is still in the mailbox makes room for the next: a later step needs it. False: the context has failed. */
-static bool put_by(struct tt_op *op)
+/* Moves the message out of the mailbox, because only a later step needs it. False: the context
+ * has failed. */
+static bool move_to_unexpected(struct tt_op *op)
 {
     const struct tt_mail *mail = op->now;
     const bool kept = tt_early_keep(op->now_from, mail, true) == TUTTI_OK;
@@ -204,7 +213,7 @@ static bool put_by(struct tt_op *op)
 bool tt_op_run_at_once(struct tt_op *op)
 {
     struct tt_exec *x = &op->exec;
-    struct tt_mail mail;        /* in the mailbox as long as it is op->now */
+    struct tt_mail mail;        /* in the mailbox while it is op->now */
 
     for (; x->head != x->tail; x->head++) {
         struct tt_exec_step *t = &x->step[x->head];
@@ -213,7 +222,7 @@ bool tt_op_run_at_once(struct tt_op *op)
         if (t->over)
             continue;
         if (t->s.opcode == TT_WAIT) {
-            if (op->now && !put_by(op))
+            if (op->now && !move_to_unexpected(op))
                 return false;
             if (!await_mail(op, t, &mail))
                 break;
@@ -224,7 +233,7 @@ bool tt_op_run_at_once(struct tt_op *op)
         if (from && !op->now)
             tt_mail_drop(&from->peer->mail, &mail);
     }
-    if (op->now && !put_by(op))
+    if (op->now && !move_to_unexpected(op))
         return false;
     return x->head == x->tail;
 }

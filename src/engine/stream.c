@@ -1,9 +1,12 @@
-/* Outputs that leave the cache before they are used are better written past it: nothing is read there first, and what is in it stays. They do where what the ranks at one cache give and get is most
- * of it. Two cores that share 8 MiB, shared memory, us, with ordinary stores and past the cache: broadcast of 2 MiB 340 and 280, of 1 MiB 103 and 110; allgather 296 and 272, 82 and 110, and in place
- * 150 and 190 (2 MiB). Four ranks there, alltoall of 1 MiB 610 and 490. */
+/* Chooses non-temporal stores for outputs that would leave the cache before they are used. They
+ * avoid the read of each line, and keep other data in the cache. They pay if the inputs and
+ * outputs of the ranks that share a cache fill most of it. Measured between two cores that share
+ * 8 MiB, in us, ordinary and non-temporal: broadcast 340 and 280 (2 MiB), 103 and 110 (1 MiB);
+ * allgather 296 and 272, 82 and 110, and in place 150 and 190 (2 MiB). Four ranks, alltoall of 1
+ * MiB: 610 and 490. */
 #include "engine/stream.h"
 
-#define LEAST_MAX (12ull << 20)     /* as far as was measured: two ranks that share 32 MiB */
+#define LEAST_MAX (12ull << 20)     /* largest measured value: two ranks that share 32 MiB */
 
 uint64_t tt_stream_least(uint64_t cache_bytes, uint32_t sharing, uint32_t cores, uint32_t ranks)
 {
@@ -16,8 +19,11 @@ uint64_t tt_stream_least(uint64_t cache_bytes, uint32_t sharing, uint32_t cores,
     return least < LEAST_MAX ? least : LEAST_MAX;
 }
 
-/* What a rank gives and gets, once where that is the same memory: the mean of all, where a root has more. Whether a root is in place only that one knows. A reduce pays later than a broadcast: 2 MiB
- * between two cores that share 8 take 285 us with ordinary stores and 400 past the cache, 4 MiB 940 and 870. v kinds do not know what others have: theirs is what this rank gets. */
+/* Returns the mean size of a rank's input and output; counted once in place. A root's larger
+ * buffer is averaged over all ranks, and its in-place call is ignored, because other ranks have
+ * no information about it. A reduce pays later than a broadcast: between two cores that share 8
+ * MiB, 2 MiB take 285 us (ordinary) and 400 us (non-temporal), and 4 MiB 940 and 870 us. For v
+ * kinds, the size is this rank's output, since the others' sizes are unknown. */
 static uint64_t mean_bytes(const struct tt_coll *c)
 {
     const uint64_t all = c->bytes * c->nranks;
@@ -44,5 +50,6 @@ static uint64_t mean_bytes(const struct tt_coll *c)
 
 bool tt_stream_pays(const struct tt_coll *c, uint64_t least)
 {
-    return mean_bytes(c) >= least || tt_coll_dst_bytes(c) >= LEAST_MAX;     /* so much is in no cache, whatever others have */
+    /* exceeds any cache, whatever the other ranks have */
+    return mean_bytes(c) >= least || tt_coll_dst_bytes(c) >= LEAST_MAX;
 }

@@ -4,7 +4,7 @@
 #include "engine/perform.h"
 #include "engine/progress.h"
 
-#define LOOK_NS 2000    /* a look at a wire that reports nothing and takes no longer has moved nothing */
+#define LOOK_NS 2000    /* a poll without events that takes at most this long has moved no data */
 
 void tt_engine_time(struct tt_engine *e, bool on)
 {
@@ -46,7 +46,7 @@ void tt_timers_end(struct tt_op *op)
     op->began_ns = 0;
 }
 
-static bool goes_on(const struct tt_place *p)
+static bool is_forwarded(const struct tt_place *p)
 {
     return p->kind == TT_AT_REMOTE || p->kind == TT_AT_STAGE;
 }
@@ -55,9 +55,12 @@ static uint64_t *timer_of(struct tt_timers *t, const struct tt_action *a)
 {
     switch (a->kind) {
     case TT_ACT_REDUCE:
-        return goes_on(&a->out) && (a->out2.kind == TT_AT_NONE || goes_on(&a->out2)) ? &t->forward_ns : &t->reduce_ns;
-    case TT_ACT_COPY: return &t->copy_ns;
-    default: return &t->send_ns;
+        return is_forwarded(&a->out) && (a->out2.kind == TT_AT_NONE || is_forwarded(&a->out2)) ? &t->forward_ns
+                                                                                               : &t->reduce_ns;
+    case TT_ACT_COPY:
+        return &t->copy_ns;
+    default:
+        return &t->send_ns;
     }
 }
 

@@ -17,13 +17,13 @@
 struct tt_trouble {
     struct tt_trouble *next;
     bool is_context;
-    uint32_t id;                /* context, or job rank */
+    uint32_t id;                /* context id, or job rank */
     uint32_t from;              /* job rank that reported it */
     tutti_status status;
     char sentence[TT_ERROR_BYTES];
 };
 
-static bool holds(const struct tt_context *c, uint32_t rank)
+static bool has_member(const struct tt_context *c, uint32_t rank)
 {
     for (uint32_t i = 0; i < c->nranks; i++)
         if (c->ranks[i] == rank)
@@ -31,9 +31,9 @@ static bool holds(const struct tt_context *c, uint32_t rank)
     return false;
 }
 
-/* ---- failures here and elsewhere ---- */
+/* ---- failure reports ------------------------------------------------------------------------- */
 
-static void forget_failed(struct tt_engine *e)
+static void clear_failed(struct tt_engine *e)
 {
     pthread_mutex_lock(&e->waiting_lock);
     e->nfailed = 0;
@@ -48,7 +48,7 @@ static void keep_failed(struct tt_engine *e, const struct tt_waiting *w)
     e->failed[e->nfailed++] = *w;
     pthread_mutex_unlock(&e->waiting_lock);
     e->failed_starts = e->starts;
-    e->failed_at_once = e->at_once;
+    e->failed_ndirect = e->ndirect;
 }
 
 static bool has_failed_in(const struct tt_engine *e, uint32_t context)
@@ -59,7 +59,8 @@ static bool has_failed_in(const struct tt_engine *e, uint32_t context)
     return false;
 }
 
-/* Where there was another reason than waiting, nobody is blamed for whom it waited for. */
+/* The waited-for rank is recorded only for timeouts and losses: other failures have a different
+ * cause. */
 void tt_op_has_failed(const struct tt_op *op, tutti_status status)
 {
     struct tt_engine *e = op->context->engine;
@@ -78,7 +79,7 @@ void tt_op_has_succeeded(const struct tt_op *op)
     struct tt_engine *e = op->context->engine;
 
     if (e->nfailed && (int32_t)(op->started - e->failed_starts) > 0)
-        forget_failed(e);
+        clear_failed(e);
 }
 
 void tt_context_has_refused(const struct tt_context *c)
@@ -88,7 +89,7 @@ void tt_context_has_refused(const struct tt_context *c)
                     &(struct tt_waiting){ .context = c->id, .rank = c->failed_by, .op = UINT64_MAX, .ended = true });
 }
 
-/* What a rank reported of a failure of its own; NULL: nothing. */
+/* Returns the last failure that a rank reported, or NULL. */
 static const char *report_of(const struct tt_engine *e, uint32_t rank)
 {
     for (uint32_t i = 0; i < e->nreports && i < TT_REPORTS; i++)
@@ -118,7 +119,7 @@ static void keep_report(struct tt_engine *e, uint32_t rank, const char *sentence
 
 #define REPORT_TEXT_BYTES 400
 
-/* "; it had reported: ...", or nothing. */
+/* Prints "; it had reported: ...", or "". */
 static const char *report_text(const struct tt_engine *e, uint32_t rank, char out[REPORT_TEXT_BYTES])
 {
     const char *report = report_of(e, rank);
@@ -145,19 +146,23 @@ void tt_peer_lost(struct tt_engine *e, uint32_t rank, const char *how)
              TT_ERROR_BYTES - REPORT_TEXT_BYTES - 60, how, report_text(e, rank, report));
     for (struct tt_context *c = e->contexts, *next; c; c = next) {
         next = c->next;
-        if (holds(c, rank))
+        if (has_member(c, rank))
             tt_context_fail_here(c, TUTTI_ERR_PEER_LOST, why, true);
     }
 }
 
 #define LEFT_GRACE_NS (250 * TT_MS)
-#define ASKING_NS (2 * TT_SECOND)       /* before a deadline: enough to follow a chain of waiting ranks to one that is silent */
-#define INQUIRY_NS (5 * TT_SECOND)      /* after it, at most, for ranks that were asked and have not answered: on a busy machine an answer takes a while, and there is a chain of them */
-#define LATE_NS (2 * TT_MS)             /* between looks for answers after a deadline, which also wake */
-#define JUMP_NS (2 * TT_SECOND)         /* longer than any sleeper sleeps */
+/* time before a deadline: enough to follow a chain of waiting ranks to one that does not respond */
+#define QUERY_BEFORE_NS (2 * TT_SECOND)
+/* maximum time after a deadline for responses of queried ranks: on a busy machine each takes a
+ * while, and there is a chain of them */
+#define QUERY_AFTER_NS (5 * TT_SECOND)
+#define LATE_NS (2 * TT_MS)             /* interval between checks for responses after a deadline */
+#define STOP_NS_MIN (2 * TT_SECOND)         /* exceeds the sleep of any sleeper */
 
-/* A rank that gives up, because another was lost or of its own will, says so over the control overlay before it leaves, but its goodbye may be faster: the true
- * reason gets time to come. What a neighbour has told is there then, even if nobody has had the time to look. */
+/* A rank that ends its communicator sends the reason over the control overlay before it
+ * disconnects, but the disconnect may arrive first. The reason has LEFT_GRACE_NS to arrive.
+ * Reports that have arrived by then are read first. */
 bool tt_peer_is_gone(struct tt_engine *e, const struct tt_peer *p)
 {
     if (p->state != TT_PEER_LEFT || tt_now_ns() < p->left_ns + LEFT_GRACE_NS)
@@ -166,7 +171,7 @@ bool tt_peer_is_gone(struct tt_engine *e, const struct tt_peer *p)
     return atomic_load(&e->ntrouble) == e->trouble_seen;
 }
 
-/* Operations that wait for a rank which has left will wait for ever; the others go on. */
+/* Fails the operations that wait for a rank that has left; the others continue. */
 static void check_left(struct tt_engine *e)
 {
     for (struct tt_context *c = e->contexts, *next; c; c = next) {
@@ -194,12 +199,12 @@ static void check_left(struct tt_engine *e)
 
 void tt_peer_left(struct tt_engine *e, struct tt_peer *p)
 {
-    p->left_ns = tt_now_ns();       /* tt_check_deadlines does the rest */
+    p->left_ns = tt_now_ns();       /* tt_check_deadlines handles the rest */
     tt_peer_has_gone(e, p);
 }
 
-static void report(struct tt_engine *e, bool is_context, uint32_t from, uint32_t id, tutti_status st,
-                   const char *sentence)
+static void queue_report(struct tt_engine *e, bool is_context, uint32_t from, uint32_t id, tutti_status st,
+                         const char *sentence)
 {
     struct tt_trouble *t = calloc(1, sizeof *t);
     const uint64_t one = 1;
@@ -221,17 +226,17 @@ static void report(struct tt_engine *e, bool is_context, uint32_t from, uint32_t
     pthread_mutex_unlock(&e->trouble_lock);
     atomic_fetch_add(&e->ntrouble, 1);
     if (write(e->kick_fd, &one, sizeof one) < 0)
-        return;                 /* a full eventfd wakes all the same */
+        return;                 /* a full eventfd wakes as well */
 }
 
 void tt_engine_lost(struct tt_engine *e, uint32_t rank, const char *sentence)
 {
-    report(e, false, rank, rank, TUTTI_ERR_PEER_LOST, sentence);
+    queue_report(e, false, rank, rank, TUTTI_ERR_PEER_LOST, sentence);
 }
 
 void tt_engine_fail_context(struct tt_engine *e, uint32_t from, uint32_t id, tutti_status status, const char *sentence)
 {
-    report(e, true, from, id, status, sentence);
+    queue_report(e, true, from, id, status, sentence);
 }
 
 bool tt_engine_has_lost(struct tt_engine *e, uint32_t rank)
@@ -253,7 +258,7 @@ void tt_take_trouble(struct tt_engine *e)
 
     e->trouble_seen = atomic_load(&e->ntrouble);
     pthread_mutex_lock(&e->trouble_lock);
-    while ((t = e->trouble)) {      /* the newest is first, and the oldest is the reason */
+    while ((t = e->trouble)) {      /* reverse the list: the oldest report gives the reason */
         e->trouble = t->next;
         t->next = list;
         list = t;
@@ -273,7 +278,7 @@ void tt_take_trouble(struct tt_engine *e)
             keep_report(e, t->from, t->sentence);
             if (c && !atomic_load(&c->status))
                 c->failed_by = t->from;
-            if (c)              /* else this rank has no part in it, or has closed it */
+            if (c)              /* else this rank is not a member, or has closed it */
                 tt_context_fail_here(c, t->status, t->sentence, false);
         } else {
             tt_peer_lost(e, t->id, t->sentence);
@@ -282,7 +287,7 @@ void tt_take_trouble(struct tt_engine *e)
     }
 }
 
-/* At once, so that contexts that are opened after it are not meant. */
+/* Fails them at once, so that contexts opened later are not affected. */
 bool tt_engine_fail_all(struct tt_engine *e, tutti_status status, const char *sentence)
 {
     bool ends_some = false;
@@ -291,7 +296,7 @@ bool tt_engine_fail_all(struct tt_engine *e, tutti_status status, const char *se
     tt_take_trouble(e);
     for (struct tt_context *c = e->contexts, *next; c; c = next) {
         next = c->next;
-        if (atomic_load(&c->status) == TUTTI_OK) { /* said once, by who says it of all */
+        if (atomic_load(&c->status) == TUTTI_OK) { /* logged once, by the caller */
             ends_some |= c->active || c->waiting;
             snprintf(c->why, sizeof c->why, "%s", sentence);
             atomic_store(&c->status, (int)status);
@@ -302,8 +307,9 @@ bool tt_engine_fail_all(struct tt_engine *e, tutti_status status, const char *se
     return ends_some;
 }
 
-/* What op waits for; before it has begun, what keeps it from that: the oldest operation that waits for somebody. False: it waits for nobody. */
-static bool find_waiting(const struct tt_op *op, struct tt_waiting *out)
+/* Finds the rank that op waits for. For an operation that has not begun, the rank that the
+ * oldest blocked operation waits for. Returns false if there is none. */
+static bool find_waited_for(const struct tt_op *op, struct tt_waiting *out)
 {
     const struct tt_op *at = op->exposed ? op : op->context->active;
     uint32_t rank = UINT32_MAX;
@@ -316,24 +322,24 @@ static bool find_waiting(const struct tt_op *op, struct tt_waiting *out)
     return true;
 }
 
-/* Who is to blame that op did not end by its deadline. Nobody is before what has come meanwhile is heard: this process may have stood
- * still itself. *w: what op waits for. */
-static enum tt_blame find_guilty(struct tt_engine *e, const struct tt_op *op, struct tt_waiting *w,
+/* Finds the rank that caused op to miss its deadline. Reports that have arrived are processed
+ * first, because this process itself may have been stopped. *w: what op waits for. */
+static enum tt_blame find_blamed(struct tt_engine *e, const struct tt_op *op, struct tt_waiting *w,
                                  struct tt_blamed *out)
 {
     *out = (struct tt_blamed){ .silent = UINT32_MAX, .idle = UINT32_MAX, .gone = UINT32_MAX, .next = UINT32_MAX };
-    if (!e->hooks.blame || !find_waiting(op, w))
+    if (!e->hooks.blame || !find_waited_for(op, w))
         return TT_BLAME_NOBODY;
     tt_engine_hear(e);
     if (atomic_load(&e->ntrouble) != e->trouble_seen)
-        return TT_BLAME_OPEN;   /* somebody tells the reason */
+        return TT_BLAME_OPEN;   /* a report gives the reason */
     return e->hooks.blame(e->hooks.arg, w, op->deadline_ns, out);
 }
 
 #define BLAME_TEXT_BYTES (REPORT_TEXT_BYTES + 160)
 
-/* What is said of other ranks where all answer that should: one that is in nothing, one that had failed and is gone, or else for whom the
- * waited-for rank waits. */
+/* Prints the state of other ranks, if all queried ranks respond: a rank in no operation, a rank
+ * that failed and is gone, or else the rank that the waited-for rank waits for. */
 static void print_blamed(struct tt_engine *e, uint32_t waits_for, const struct tt_blamed *b, char out[BLAME_TEXT_BYTES])
 {
     char who[TT_RANK_TEXT_BYTES], whom[TT_RANK_TEXT_BYTES], report[REPORT_TEXT_BYTES];
@@ -354,16 +360,16 @@ static void print_blamed(struct tt_engine *e, uint32_t waits_for, const struct t
     }
 }
 
-/* The deadline of op has passed. The one to blame is who does not answer, not the neighbour that waits for it. False: somebody has been asked, and
- * op goes on until that is known. */
-static bool timed_out(struct tt_engine *e, struct tt_op *op)
+/* Handles a passed deadline of op. Blames the rank that does not respond, not the neighbour that
+ * waits for it. Returns false if a query is pending; op then continues until the response. */
+static bool handle_timeout(struct tt_engine *e, struct tt_op *op)
 {
     char what[512], why[TT_ERROR_BYTES], own[TT_RANK_TEXT_BYTES], other[TT_RANK_TEXT_BYTES], blamed[BLAME_TEXT_BYTES];
     struct tt_waiting w = { .rank = UINT32_MAX };
     struct tt_blamed b;
-    const enum tt_blame blame = find_guilty(e, op, &w, &b);
+    const enum tt_blame blame = find_blamed(e, op, &w, &b);
 
-    if (blame == TT_BLAME_OPEN && e->now_ns < op->deadline_ns + INQUIRY_NS)
+    if (blame == TT_BLAME_OPEN && e->now_ns < op->deadline_ns + QUERY_AFTER_NS)
         return false;
     tt_op_describe(op, what, sizeof what);
     tt_rank_text(e, e->rank, own);
@@ -378,8 +384,9 @@ static bool timed_out(struct tt_engine *e, struct tt_op *op)
     return true;
 }
 
-/* An operation's time begins when the clock is first looked at after its start: short ones never pay for that. */
-static bool is_late(const struct tt_engine *e, struct tt_op *op)
+/* Returns whether the deadline has passed. The timeout starts at the first clock reading after
+ * the start, so that short operations need none. */
+static bool deadline_passed(const struct tt_engine *e, struct tt_op *op)
 {
     if (!op->deadline_ns)
         op->deadline_ns = tt_deadline_ns(e->now_ns, op->conf.timeout_ms);
@@ -391,7 +398,7 @@ static uint64_t earlier_of(struct tt_engine *e, struct tt_op *op, uint64_t due_n
     const uint64_t soon_ns = now_ns + LATE_NS;
 
     e->now_ns = now_ns;
-    if (is_late(e, op))
+    if (deadline_passed(e, op))
         return soon_ns < due_ns ? soon_ns : due_ns;
     return op->deadline_ns < due_ns ? op->deadline_ns : due_ns;
 }
@@ -409,35 +416,36 @@ uint64_t tt_next_deadline_ns(struct tt_engine *e, uint64_t now_ns)
     return due_ns;
 }
 
-/* Whether it is time to find out whom to blame. Not earlier: a question goes to all ranks, as does its answer, so asking
- * through every long operation would fill the network with questions. */
-static bool is_almost_late(const struct tt_engine *e, const struct tt_op *op)
+/* Returns whether the cause of the delay must be determined now. Not earlier: a query and its
+ * response go to all ranks, and queries of all long operations would flood the network. */
+static bool deadline_is_near(const struct tt_engine *e, const struct tt_op *op)
 {
-    return op->deadline_ns != TT_NEVER && e->now_ns + ASKING_NS >= op->deadline_ns;
+    return op->deadline_ns != TT_NEVER && e->now_ns + QUERY_BEFORE_NS >= op->deadline_ns;
 }
 
-/* False: the context has failed, its list is gone. */
+/* Returns false if the context has failed; then its list is freed. */
 static bool check_op(struct tt_engine *e, struct tt_op *op)
 {
     struct tt_waiting w;
 
-    if (is_late(e, op) && timed_out(e, op))
+    if (deadline_passed(e, op) && handle_timeout(e, op))
         return false;
-    if (!op->nudge_ns)
-        op->nudge_ns = e->now_ns + e->nudge_ns;
-    else if (e->now_ns >= op->nudge_ns) {
-        op->nudge_ns = e->now_ns + e->nudge_ns;
+    if (!op->probe_ns)
+        op->probe_ns = e->now_ns + e->probe_ns;
+    else if (e->now_ns >= op->probe_ns) {
+        op->probe_ns = e->now_ns + e->probe_ns;
         tt_op_nudge(op);
         if (tt_op_is_over(op))
             return false;
-        if (e->hooks.slow && is_almost_late(e, op) && find_waiting(op, &w))
+        if (e->hooks.slow && deadline_is_near(e, op) && find_waited_for(op, &w))
             e->hooks.slow(e->hooks.arg, &w);
     }
     return true;
 }
 
-/* Publishes what the operations wait for: the answer to a probe. Of those that cannot begin yet, it says that there is one. */
-static void publish(struct tt_engine *e)
+/* Publishes what the operations wait for: the response to a query. For operations that cannot
+ * begin yet, only one entry per context. */
+static void publish_waiting(struct tt_engine *e)
 {
     struct tt_waiting now[TT_WAITINGS_KEPT];
     uint32_t n = 0;
@@ -450,8 +458,8 @@ static void publish(struct tt_engine *e)
         if (!c->active && c->waiting && n < TT_WAITINGS_KEPT)
             now[n++] = (struct tt_waiting){ .context = c->id, .rank = UINT32_MAX, .op = c->waiting->seq };
     }
-    if (e->nfailed && e->at_once != e->failed_at_once)
-        forget_failed(e);       /* short calls have ended since */
+    if (e->nfailed && e->ndirect != e->failed_ndirect)
+        clear_failed(e);       /* direct calls have succeeded since */
     if (!n && !e->nwaiting)
         return;
     pthread_mutex_lock(&e->waiting_lock);
@@ -468,26 +476,26 @@ static uint64_t cpu_ns(void)
     return (uint64_t)ts.tv_sec * TT_SECOND + (uint64_t)ts.tv_nsec;
 }
 
-static void put_off(struct tt_op *op, uint64_t ns)
+static void extend_deadline(struct tt_op *op, uint64_t ns)
 {
     if (op->deadline_ns && op->deadline_ns != TT_NEVER)
         op->deadline_ns += ns;
-    if (op->nudge_ns)
-        op->nudge_ns += ns;
+    if (op->probe_ns)
+        op->probe_ns += ns;
 }
 
-/* While operations run somebody looks here many times a second, unless this process is busy or stands still: stopped, or its
- * machine suspended. Time that it stood still is nobody's fault. */
-static void look_for_jump(struct tt_engine *e)
+/* Detects that this process stood still (stopped, or its machine suspended): no check for a long
+ * time, and little CPU time used. Extends all deadlines by that time. */
+static void extend_after_stop(struct tt_engine *e)
 {
     const uint64_t cpu = cpu_ns(), stood_ns = e->now_ns - e->looked_ns;
 
-    if (e->looked_ns && stood_ns > JUMP_NS && cpu - e->looked_cpu_ns < stood_ns / 2)
+    if (e->looked_ns && stood_ns > STOP_NS_MIN && cpu - e->looked_cpu_ns < stood_ns / 2)
         for (struct tt_context *c = e->contexts; c; c = c->next) {
             for (struct tt_op *op = c->active; op; op = op->next)
-                put_off(op, stood_ns);
+                extend_deadline(op, stood_ns);
             for (struct tt_op *op = c->waiting; op; op = op->next)
-                put_off(op, stood_ns);
+                extend_deadline(op, stood_ns);
         }
     e->looked_ns = e->now_ns;
     e->looked_cpu_ns = cpu;
@@ -495,9 +503,9 @@ static void look_for_jump(struct tt_engine *e)
 
 void tt_check_deadlines(struct tt_engine *e)
 {
-    look_for_jump(e);
+    extend_after_stop(e);
     check_left(e);
-    publish(e);
+    publish_waiting(e);
     for (struct tt_context *c = e->contexts, *next; c; c = next) {
         bool going = true;
 
@@ -505,6 +513,6 @@ void tt_check_deadlines(struct tt_engine *e)
         for (struct tt_op *op = c->active; going && op; op = op->next)
             going = check_op(e, op);
         for (struct tt_op *op = c->waiting; going && op; op = op->next)
-            going = !is_late(e, op) || !timed_out(e, op);
+            going = !deadline_passed(e, op) || !handle_timeout(e, op);
     }
 }

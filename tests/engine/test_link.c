@@ -128,7 +128,7 @@ static void begin_at(uint32_t cells, uint32_t units)
 {
     const uint64_t head = (uint64_t)(uint16_t)cells << 48 | (uint64_t)(uint16_t)units << 32 | units;
 
-    a.box.sent = b.box.got = b.box.told = (struct tt_mail_count){ cells, { units, units } };
+    a.box.sent = b.box.got = b.box.reported = (struct tt_mail_count){ cells, { units, units } };
     a.box.head = head;
     memcpy(a.region + TT_LINK_HEAD, &head, 8);
 }
