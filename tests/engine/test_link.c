@@ -243,7 +243,7 @@ static void messages_come_whole_and_in_order(void **state)
         tt_prng_init(&p, seed);
         ends_init(kinds[seed % KINDS]);
         begin_at(from[seed / KINDS % 4], from[seed / KINDS / 2 % 4]);
-        a.box.far_copies = seed % 2 ? UINT8_MAX : 0;    /* into a mapped region, past the cache */
+        a.box.nontemporal_left = seed % 2 ? UINT8_MAX : 0;    /* into a mapped region, past the cache */
         a.box.stores = seed % 3;
         for (uint32_t i = 0; i < total; i++)
             bytes[i] = tt_prng_below(&p, 3) ? (uint32_t)tt_prng_below(&p, 200)
@@ -360,11 +360,11 @@ static void what_was_consumed_is_told_along_with_messages(void **state)
         fake.refuse = 1;
         assert_true(tt_mail_send(&b.box, &cell, TT_CELL_NUDGE, 0, NULL, 0));
         assert_int_equal(fake.posted - before, 1);
-        assert_int_equal(b.box.told.cells, 0);
+        assert_int_equal(b.box.reported.cells, 0);
         fake.refuse = UINT32_MAX;
         assert_true(tt_mail_send(&b.box, &cell, TT_CELL_NUDGE, 0, NULL, 0));
         assert_int_equal(fake.posted - before, mapped ? 2 : 3);
-        assert_int_equal(b.box.told.cells, b.box.got.cells);
+        assert_int_equal(b.box.reported.cells, b.box.got.cells);
         assert_true(tt_mail_send(&b.box, &cell, TT_CELL_NUDGE, 0, NULL, 0));
         assert_int_equal(fake.posted - before, mapped ? 3 : 4);     /* nothing new */
         for (uint32_t i = 0; i < TT_CELLS_POSTED && !mapped; i++)
