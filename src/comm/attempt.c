@@ -9,9 +9,9 @@
 #include "engine/link.h"
 #include "wire/registry.h"
 
-/* ---- arguments --------------------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
-#define CALL_BYTES_FIRST (offsetof(tutti_call, scale) + sizeof(double))    /* of release 0.1 */
+#define CALL_BYTES_FIRST (offsetof(tutti_call, scale) + sizeof(double))    /* size in release 0.1 */
 
 tutti_status tt_attempt_begin(struct tt_attempt *t, const char *name, enum tt_coll_kind kind, tutti_comm *comm,
                               const tutti_call *call, tutti_dtype type)
@@ -99,9 +99,10 @@ tutti_status tt_attempt_need(const struct tt_attempt *t, const void *buf, uint64
     return TUTTI_OK;
 }
 
-/* ---- running ---------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
-/* The first pass of a pre-multiplied sum: this rank's input times its scale, in memory of its own (allreduce: in dst). */
+/* Scales this rank's input for a pre-multiplied sum, into a buffer of the call (allreduce: into
+ * dst). */
 static tutti_status scale_input(struct tt_attempt *t, void **scaled)
 {
     struct tt_coll *c = &t->conf.coll;
@@ -121,7 +122,8 @@ static tutti_status scale_input(struct tt_attempt *t, void **scaled)
     return TUTTI_OK;
 }
 
-/* The only rank has no step of a reduction in which an average could be divided: so its input is, in memory of its own. */
+/* Divides the input of an average on a single rank, into a buffer of the call. Without other
+ * ranks there is no reduction step that could divide. */
 static tutti_status divide_input(struct tt_attempt *t, void **divided)
 {
     static const uint64_t zeros[512];
@@ -146,7 +148,7 @@ static tutti_status divide_input(struct tt_attempt *t, void **divided)
     return TUTTI_OK;
 }
 
-/* ---- quantized calls ------------------------------------------------------------------------------------------------- */
+/* ---- quantized calls ------------------------------------------------------------------------- */
 
 bool tt_attempt_can_quantize(enum tt_coll_kind kind)
 {
@@ -162,7 +164,7 @@ void tt_attempt_pack(struct tt_coll *c, const struct tt_packed *packed, uint64_t
     c->quantized = feedback ? TT_QUANTIZED_FEEDBACK : TT_QUANTIZED;
 }
 
-/* The numbers that are kept for error feedback must be there, and not be the buffers themselves. */
+/* Checks that the residuals of error feedback are given and do not overlap the buffers. */
 static tutti_status check_feedback(const struct tt_attempt *t)
 {
     const struct tt_coll *c = &t->conf.coll;
@@ -177,7 +179,7 @@ static tutti_status check_feedback(const struct tt_attempt *t)
     return TUTTI_OK;
 }
 
-/* Turns the call into one over packed blocks, if it is to be quantized. */
+/* Converts the call to packed blocks, if it is quantized. */
 static tutti_status quantize(struct tt_attempt *t)
 {
     const tutti_call *call = t->call;
@@ -212,11 +214,11 @@ static tutti_status quantize(struct tt_attempt *t)
     q->count = t->conf.count;
     q->ahead = c->kind == TT_ALLREDUCE && !t->conf.restore;
     tt_attempt_pack(c, &q->packed, q->count, call->error_feedback != NULL);
-    t->conf.restore = false;        /* else dst is written last */
+    t->conf.restore = false;        /* dst is written last in any case */
     return TUTTI_OK;
 }
 
-/* ---- calls like those before --------------------------------------------------------------------------------------------- */
+/* ---- calls that reuse an operation ----------------------------------------------------------- */
 
 #define RECENT_WAYS 2
 
@@ -225,8 +227,9 @@ static int64_t timeout_of(const tutti_comm *comm, const tutti_call *call)
     return call && call->timeout_ms ? call->timeout_ms : comm->timeout_ms;
 }
 
-/* The places for plans of such calls, of RECENT_WAYS: a loop of calls of two shapes shall find both. */
-static struct tt_plan **recent_of(tutti_comm *comm, enum tt_coll_kind kind, size_t count, int root)
+/* Returns the RECENT_WAYS places for plans of such calls. Several ways let a loop of calls with
+ * two shapes find both. */
+static struct tt_plan **recent_plans(tutti_comm *comm, enum tt_coll_kind kind, size_t count, int root)
 {
     const uint64_t h = (count ^ (uint64_t)kind << 32 ^ (uint64_t)(unsigned)root << 40) * 0x9e3779b97f4a7c15ull;
 
@@ -234,9 +237,10 @@ static struct tt_plan **recent_of(tutti_comm *comm, enum tt_coll_kind kind, size
 }
 _Static_assert(TT_RECENT == 16 * RECENT_WAYS, "four bits of the hash");
 
-/* Whether a call is like those of shape f, but for its buffers, and these are such that there is nothing more to check. */
-static bool fits(const struct tt_shape *f, enum tt_coll_kind kind, const void *src, void *dst, size_t count,
-                 tutti_dtype type, tutti_redop op, int root)
+/* Returns whether a call differs from shape f only in its buffers, and these need no further
+ * check. */
+static bool shape_fits(const struct tt_shape *f, enum tt_coll_kind kind, const void *src, void *dst, size_t count,
+                       tutti_dtype type, tutti_redop op, int root)
 {
     const uintptr_t s = (uintptr_t)src, d = (uintptr_t)dst;
 
@@ -249,19 +253,19 @@ static bool fits(const struct tt_shape *f, enum tt_coll_kind kind, const void *s
     return f->in_place ? d - s == f->shift : s >= d + f->dst_bytes || d >= s + f->src_bytes;
 }
 
-/* Whether a call asks for the algorithm of a plan as the plan's did: not at all, or by its whole name. */
-static bool is_asked(const struct tt_plan *p, const tutti_call *call)
+/* Returns whether a call forces the algorithm like the plan: not at all, or by the same name. */
+static bool same_force(const struct tt_plan *p, const tutti_call *call)
 {
     const char *name = call ? call->algo : NULL;
 
     return p->forced ? name && strcmp(name, p->algo->name) == 0 : !name;
 }
 
-/* Whether the operation of a plan is kept, and does for a call. */
-static bool is_like(const struct tt_plan *p, const tutti_call *call, enum tt_coll_kind kind, const void *src, void *dst,
-                    size_t count, tutti_dtype type, tutti_redop op, int root)
+/* Returns whether the operation of a plan is kept, and can run this call. */
+static bool can_reuse(const struct tt_plan *p, const tutti_call *call, enum tt_coll_kind kind, const void *src,
+                      void *dst, size_t count, tutti_dtype type, tutti_redop op, int root)
 {
-    return p && p->kept && is_asked(p, call) && fits(&p->shape, kind, src, dst, count, type, op, root);
+    return p && p->kept && same_force(p, call) && shape_fits(&p->shape, kind, src, dst, count, type, op, root);
 }
 
 bool tt_attempt_again(tutti_status *st, enum tt_coll_kind kind, const void *src, void *dst, size_t count,
@@ -272,9 +276,9 @@ bool tt_attempt_again(tutti_status *st, enum tt_coll_kind kind, const void *src,
     if (!comm || tt_engine_is_inherited(comm->world->engine) ||
         (call && (call->size != sizeof *call || call->request || call->quant || call->error_feedback || call->divisor)))
         return false;
-    at = recent_of(comm, kind, count, root);
+    at = recent_plans(comm, kind, count, root);
     for (int way = 0; way < RECENT_WAYS && !p; way++)
-        if (is_like(at[way], call, kind, src, dst, count, type, op, root))
+        if (can_reuse(at[way], call, kind, src, dst, count, type, op, root))
             p = at[way];
     if (!p || tt_registry_is_device(src, p->shape.src_bytes) || tt_registry_is_device(dst, p->shape.dst_bytes))
         return false;
@@ -283,21 +287,22 @@ bool tt_attempt_again(tutti_status *st, enum tt_coll_kind kind, const void *src,
     return true;
 }
 
-/* Puts the plan before the one that was there. */
-static void remember(struct tt_plan **at, struct tt_plan *plan)
+/* Inserts the plan before the previous one. */
+static void insert_plan(struct tt_plan **at, struct tt_plan *plan)
 {
     if (at[0] != plan)
         at[1] = at[0];
     at[0] = plan;
 }
 
-/* Runs a call whose operation is kept in its plan, or may be. */
+/* Runs a call whose operation is kept in its plan, or can be. */
 static tutti_status submit_kept(struct tt_attempt *t, struct tt_plan *plan)
 {
     const struct tt_coll *c = &t->conf.coll;
     const uint64_t count = c->bytes / c->elem_bytes;
 
-    if (plan->kept && fits(&plan->shape, c->kind, t->conf.src, t->conf.dst, count, t->conf.dtype, t->op, (int)c->root))
+    if (plan->kept &&
+        shape_fits(&plan->shape, c->kind, t->conf.src, t->conf.dst, count, t->conf.dtype, t->op, (int)c->root))
         return tt_op_again(&plan->kept, t->conf.src, t->conf.dst, t->conf.tag, t->conf.timeout_ms);
     tt_op_drop(plan->kept);
     plan->kept = NULL;
@@ -306,12 +311,12 @@ static tutti_status submit_kept(struct tt_attempt *t, struct tt_plan *plan)
         .src_bytes = t->conf.src ? tt_coll_src_bytes(c) : 0, .dst_bytes = t->conf.dst ? tt_coll_dst_bytes(c) : 0,
         .in_place = c->in_place, .shift = (uintptr_t)t->conf.dst - (uintptr_t)t->conf.src,
     };
-    remember(recent_of(t->comm, c->kind, count, (int)c->root), plan);
+    insert_plan(recent_plans(t->comm, c->kind, count, (int)c->root), plan);
     t->conf.kept = &plan->kept;
     return tt_op_blocking(t->comm->context, &t->conf);
 }
 
-/* Whether the processor may not touch some of it. */
+/* Returns whether a buffer is device memory, which the processor must not access. */
 static bool is_of_device(const struct tt_op_conf *conf)
 {
     const struct tt_coll *c = &conf->coll;
@@ -330,7 +335,7 @@ static tutti_status refuse_device(const struct tt_attempt *t)
                    t->name);
 }
 
-/* How the call goes, as the plan of its shape says, is written into its operation. */
+/* Looks up the plan for the call's shape, and copies it into the operation. */
 static tutti_status take_plan(struct tt_attempt *t, const char *force, struct tt_plan **out)
 {
     struct tt_plan *plan;
@@ -358,12 +363,14 @@ tutti_status tt_attempt_plan(struct tt_attempt *t)
     return st ? st : take_plan(t, NULL, &plan);
 }
 
-/* A process that fetches from another one's memory, or streams through its own, does so faster where that has huge pages. */
-static void use_buffers(const struct tt_attempt *t)
+/* Requests huge pages for the buffers: fetching from another process's memory, and streaming
+ * through its own, is faster with them. */
+static void request_huge_pages(const struct tt_attempt *t)
 {
     const struct tt_coll *c = &t->conf.coll;
 
-    if (!t->comm->shares_memory || c->send_bytes || c->recv_bytes) /* blocks may be anywhere, and the memory between them another's */
+    /* blocks may be scattered, and the memory between them may belong to others */
+    if (!t->comm->shares_memory || c->send_bytes || c->recv_bytes)
         return;
     if (t->conf.src)
         tt_pages_hot_use(&t->comm->world->hot, t->conf.src, tt_coll_src_bytes(c));
@@ -371,7 +378,7 @@ static void use_buffers(const struct tt_attempt *t)
         tt_pages_hot_use(&t->comm->world->hot, t->conf.dst, tt_coll_dst_bytes(c));
 }
 
-static tutti_status submit(struct tt_attempt *t)
+static tutti_status call_submit(struct tt_attempt *t)
 {
     const tutti_call *call = t->call;
     tutti_request **request = call ? call->request : NULL;
@@ -383,13 +390,14 @@ static tutti_status submit(struct tt_attempt *t)
     st = refuse_device(t);
     if (st)
         return st;
-    use_buffers(t);
+    request_huge_pages(t);
     t->conf.restore = t->comm->restore && t->conf.coll.in_place;
     st = t->op == TUTTI_AVG ? divide_input(t, &own) : scale_input(t, &own);
     if (st)
         return st;
     st = quantize(t);
-    if (!st)                            /* a program that reads memory of the call's own is not in place */
+    /* algorithms that read a buffer of the call are not in place */
+    if (!st)
         st = take_plan(t, call ? call->algo : NULL, &plan);
     if (st) {
         free(own);
@@ -410,7 +418,7 @@ static tutti_status submit(struct tt_attempt *t)
 tutti_status tt_attempt_finish(struct tt_attempt *t, tutti_status st)
 {
     if (!st)
-        st = submit(t);
+        st = call_submit(t);
     free(t->arrays);
     return st;
 }

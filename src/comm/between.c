@@ -7,11 +7,13 @@
 #include "base/status.h"
 #include "comm/comm.h"
 
-/* A meeting: one round trip to warm up, then at least TRIPS_MIN and, as long as they are quick, TRIPS_MAX. The fastest counts. */
+/* Latency measurement: one round trip for warm-up, then at least TRIPS_MIN, and up to TRIPS_MAX
+ * within TRIPS_NS_MAX. The fastest counts. */
 #define TRIPS_MIN 3
 #define TRIPS_MAX 16
-#define MEETING_NS (20 * TT_MS)
-/* A rate: of messages that grow fourfold until one takes STREAM_NS and as long as STREAM_WAYS times the latency. */
+#define TRIPS_NS_MAX (20 * TT_MS)
+/* Rate measurement: the message size grows fourfold until one message takes STREAM_NS and
+ * STREAM_WAYS times the latency. */
 #define STREAM_FIRST_BYTES (64u << 10)
 #define STREAM_LAST_BYTES (16u << 20)
 #define STREAM_NS (50 * TT_MS)
@@ -29,34 +31,34 @@ void tt_between_fini(struct tt_between *b)
     *b = (struct tt_between){ 0 };
 }
 
-/* ---- two ranks meet ---------------------------------------------------------------------------------------- */
+/* ---- measurements between two ranks ---------------------------------------------------------- */
 
-static tutti_status say(tutti_comm *comm, uint32_t peer, uint64_t word)
+static tutti_status send_word(tutti_comm *comm, uint32_t peer, uint64_t word)
 {
     return tutti_send(&word, 1, TUTTI_U64, (int)peer, comm, NULL);
 }
 
-static tutti_status hear(tutti_comm *comm, uint32_t peer, uint64_t *word)
+static tutti_status recv_word(tutti_comm *comm, uint32_t peer, uint64_t *word)
 {
     return tutti_recv(word, 1, TUTTI_U64, (int)peer, comm, NULL);
 }
 
-/* Sends everything back, until a word is 0. */
-static tutti_status echo(tutti_comm *comm, uint32_t peer)
+/* Returns all words to the sender, until a word is 0. */
+static tutti_status echo_words(tutti_comm *comm, uint32_t peer)
 {
     uint64_t word = 1;
     tutti_status st = TUTTI_OK;
 
     while (word && !st) {
-        st = hear(comm, peer, &word);
+        st = recv_word(comm, peer, &word);
         if (!st)
-            st = say(comm, peer, word);
+            st = send_word(comm, peer, word);
     }
     return st;
 }
 
-/* *out: one way, half of the fastest round trip; at least 1. */
-static tutti_status ask(tutti_comm *comm, uint32_t peer, uint32_t *out)
+/* Measures the one-way latency: half of the fastest round trip, at least 1 ns. */
+static tutti_status measure_latency(tutti_comm *comm, uint32_t peer, uint32_t *out)
 {
     uint64_t best = UINT64_MAX, began = 0, more = 1;
     tutti_status st = TUTTI_OK;
@@ -66,10 +68,10 @@ static tutti_status ask(tutti_comm *comm, uint32_t peer, uint32_t *out)
         uint64_t took;
 
         began = trip <= 1 ? start : began;
-        more = trip < TRIPS_MIN || (trip < TRIPS_MAX && start - began < MEETING_NS);
-        st = say(comm, peer, more);
+        more = trip < TRIPS_MIN || (trip < TRIPS_MAX && start - began < TRIPS_NS_MAX);
+        st = send_word(comm, peer, more);
         if (!st)
-            st = hear(comm, peer, &more);
+            st = recv_word(comm, peer, &more);
         took = tt_now_ns() - start;
         best = trip > 0 && took < best ? took : best;
     }
@@ -80,26 +82,26 @@ static tutti_status ask(tutti_comm *comm, uint32_t peer, uint32_t *out)
     return TUTTI_OK;
 }
 
-static tutti_status sink(tutti_comm *comm, uint32_t peer, uint8_t *mem)
+static tutti_status sink_stream(tutti_comm *comm, uint32_t peer, uint8_t *mem)
 {
     uint64_t bytes = 1;
     tutti_status st = TUTTI_OK;
 
     while (bytes && !st) {
-        st = hear(comm, peer, &bytes);
+        st = recv_word(comm, peer, &bytes);
         if (st || !bytes)
             continue;
         tt_assert(bytes <= STREAM_LAST_BYTES);
         st = tutti_recv(mem, bytes, TUTTI_U8, (int)peer, comm, NULL);
         if (!st)
-            st = say(comm, peer, bytes);
+            st = send_word(comm, peer, bytes);
     }
     return st;
 }
 
-/* Bytes per second of the longest message: without the four ways of its announcement, of the receiver's being ready, of its first byte, and
- * of the answer. */
-static tutti_status stream(tutti_comm *comm, uint32_t peer, uint8_t *mem, uint32_t latency_ns, uint64_t *out)
+/* Measures the rate of the longest message in bytes per second. Subtracts four latencies: RTS,
+ * CTS, first byte, and response. */
+static tutti_status measure_rate(tutti_comm *comm, uint32_t peer, uint8_t *mem, uint32_t latency_ns, uint64_t *out)
 {
     const uint64_t ways_ns = 4ull * latency_ns, far_ns = (uint64_t)STREAM_WAYS * latency_ns;
     const uint64_t enough_ns = far_ns > STREAM_NS ? far_ns : STREAM_NS;
@@ -110,27 +112,28 @@ static tutti_status stream(tutti_comm *comm, uint32_t peer, uint8_t *mem, uint32
         const uint64_t start = tt_now_ns();
         uint64_t answer;
 
-        st = say(comm, peer, bytes);
+        st = send_word(comm, peer, bytes);
         if (!st)
             st = tutti_send(mem, bytes, TUTTI_U8, (int)peer, comm, NULL);
         if (!st)
-            st = hear(comm, peer, &answer);
+            st = recv_word(comm, peer, &answer);
         took = tt_now_ns() - start;
         if (!st)
             *out = (uint64_t)((double)bytes * 1e9 / (double)(took > 2 * ways_ns ? took - ways_ns : took / 2 + 1));
     }
-    return st ? st : say(comm, peer, 0);
+    return st ? st : send_word(comm, peer, 0);
 }
 
-/* ---- hosts meet ---------------------------------------------------------------------------------------------- */
+/* ---- measurements between hosts -------------------------------------------------------------- */
 
 static uint32_t leader(const tutti_comm *comm, uint32_t host)
 {
     return tt_layout_rank(&comm->layout, host, 0);
 }
 
-/* The number of our host among those that all meet, or among the others, if this rank speaks for it; UINT32_MAX: neither. */
-static uint32_t my_number(const tutti_comm *comm, bool of_core)
+/* Returns the index of this host among the core hosts (of_core), or among the others. UINT32_MAX
+ * if it is not one of them, or this rank is not its leader. */
+static uint32_t my_index(const tutti_comm *comm, bool of_core)
 {
     const uint32_t nhosts = comm->layout.nhosts, host = tt_layout_host(&comm->layout, comm->rank),
                    ncore = tt_between_ncore(nhosts);
@@ -145,9 +148,9 @@ static uint32_t my_number(const tutti_comm *comm, bool of_core)
     return of_core ? UINT32_MAX : host - before;
 }
 
-static tutti_status meet_core(tutti_comm *comm, uint32_t *core_ns)
+static tutti_status measure_core(tutti_comm *comm, uint32_t *core_ns)
 {
-    const uint32_t nhosts = comm->layout.nhosts, n = tt_between_ncore(nhosts), mine = my_number(comm, true);
+    const uint32_t nhosts = comm->layout.nhosts, n = tt_between_ncore(nhosts), mine = my_index(comm, true);
     tutti_status st = TUTTI_OK;
 
     for (uint32_t round = 0; mine != UINT32_MAX && round < tt_levels_rounds(n) && !st; round++) {
@@ -156,15 +159,15 @@ static tutti_status meet_core(tutti_comm *comm, uint32_t *core_ns)
         if (other == UINT32_MAX)
             continue;
         if (mine < other)
-            st = ask(comm, leader(comm, tt_levels_core(nhosts, other)), &core_ns[mine * n + other]);
+            st = measure_latency(comm, leader(comm, tt_levels_core(nhosts, other)), &core_ns[mine * n + other]);
         else
-            st = echo(comm, leader(comm, tt_levels_core(nhosts, other)));
+            st = echo_words(comm, leader(comm, tt_levels_core(nhosts, other)));
     }
     return st ? st : tutti_allreduce(core_ns, core_ns, (size_t)n * n, TUTTI_U32, TUTTI_MAX, comm, NULL);
 }
 
-/* The hosts that did not meet all: other[nhosts - ncore], ascending. */
-static void list_others(uint32_t nhosts, uint32_t *other)
+/* Lists the hosts outside of the core in ascending order: other[nhosts - ncore]. */
+static void list_non_core(uint32_t nhosts, uint32_t *other)
 {
     const uint32_t n = tt_between_ncore(nhosts);
 
@@ -175,12 +178,13 @@ static void list_others(uint32_t nhosts, uint32_t *other)
             other[k++] = h;
 }
 
-/* Each of the others meets the first host of each group: ns[nothers][ngroups]. In blocks of as many as there are groups, so that in each step
- * all of a block meet somebody, and nobody two. */
-static tutti_status meet_others(tutti_comm *comm, const uint32_t *other, uint32_t nothers, const uint32_t *group_host,
-                                uint32_t ngroups, uint32_t *ns)
+/* Measures each of the other hosts with the first host of each group: ns[nothers][ngroups].
+ * Works on blocks of ngroups hosts, so that in each step all hosts of a block measure, each with
+ * a different group. */
+static tutti_status measure_non_core(tutti_comm *comm, const uint32_t *other, uint32_t nothers,
+                                     const uint32_t *group_host, uint32_t ngroups, uint32_t *ns)
 {
-    const uint32_t host = tt_layout_host(&comm->layout, comm->rank), mine = my_number(comm, false);
+    const uint32_t host = tt_layout_host(&comm->layout, comm->rank), mine = my_index(comm, false);
     uint32_t group = 0;
     tutti_status st = TUTTI_OK;
 
@@ -188,21 +192,21 @@ static tutti_status meet_others(tutti_comm *comm, const uint32_t *other, uint32_
         group++;
     for (uint32_t block = 0; block < nothers && !st; block += ngroups)
         for (uint32_t step = 0; step < ngroups && !st; step++) {
-            const uint32_t guest = block + (group + step) % ngroups;
+            const uint32_t host_index = block + (group + step) % ngroups;
 
             if (mine != UINT32_MAX && mine >= block && mine < block + ngroups) {
                 const uint32_t to = (mine - block + ngroups - step) % ngroups;
 
-                st = ask(comm, leader(comm, group_host[to]), &ns[(size_t)mine * ngroups + to]);
-            } else if (group < ngroups && guest < nothers) {
-                st = echo(comm, leader(comm, other[guest]));
+                st = measure_latency(comm, leader(comm, group_host[to]), &ns[(size_t)mine * ngroups + to]);
+            } else if (group < ngroups && host_index < nothers) {
+                st = echo_words(comm, leader(comm, other[host_index]));
             }
         }
     return st ? st : tutti_allreduce(ns, ns, (size_t)nothers * ngroups, TUTTI_U32, TUTTI_MAX, comm, NULL);
 }
 
-/* Groups of the hosts that did not meet all. core[n] are those of the hosts that did. */
-static tutti_status place_others(tutti_comm *comm, struct tt_between *b, const struct tt_level_groups *core)
+/* Groups the hosts outside of the core. core[n] are the groups of the core hosts. */
+static tutti_status group_non_core(tutti_comm *comm, struct tt_between *b, const struct tt_level_groups *core)
 {
     const uint32_t n = tt_between_ncore(b->nhosts), nothers = b->nhosts - n;
     uint32_t first[TT_LEVELS_CORE], group_host[TT_LEVELS_CORE];
@@ -218,8 +222,8 @@ static tutti_status place_others(tutti_comm *comm, struct tt_between *b, const s
     if (!other || !ns) {
         st = tt_fail(TUTTI_ERR_NOMEM, "out of memory for the measurement between %u hosts", b->nhosts);
     } else if (nothers) {
-        list_others(b->nhosts, other);
-        st = meet_others(comm, other, nothers, group_host, ngroups, ns);
+        list_non_core(b->nhosts, other);
+        st = measure_non_core(comm, other, nothers, group_host, ngroups, ns);
         for (uint32_t i = 0; i < nothers && !st; i++)
             tt_levels_join(&b->levels, &b->groups[other[i]], met, &ns[(size_t)i * ngroups], ngroups,
                            TT_LEVELS_CORE + i);
@@ -243,12 +247,12 @@ tutti_status tt_between_hosts(tutti_comm *comm, struct tt_between *out)
     if (!b.groups || !b.core_ns)
         st = tt_fail(TUTTI_ERR_NOMEM, "out of memory for the measurement between %u hosts", nhosts);
     else
-        st = meet_core(comm, b.core_ns);
+        st = measure_core(comm, b.core_ns);
     if (!st) {
         tt_levels_find(&b.levels, core, b.core_ns, n);
         for (uint32_t i = 0; i < n; i++)
             b.groups[tt_levels_core(nhosts, i)] = core[i];
-        st = place_others(comm, &b, core);
+        st = group_non_core(comm, &b, core);
     }
     b.took_ns = tt_now_ns() - start;
     if (st)
@@ -258,7 +262,7 @@ tutti_status tt_between_hosts(tutti_comm *comm, struct tt_between *out)
     return st;
 }
 
-/* ---- distances ----------------------------------------------------------------------------------------------- */
+/* ---- distances ------------------------------------------------------------------------------- */
 
 static int by_value(const void *a, const void *b)
 {
@@ -267,8 +271,9 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The median latency between hosts that met and are at that distance; 0: there are none. pair[2]: the leaders of the first two. */
-static uint32_t median_of(const tutti_comm *comm, const struct tt_between *b, enum tt_distance d, uint32_t pair[2])
+/* Returns the median latency of the measured hosts at that distance, or 0 if there are none.
+ * pair[2]: the leaders of the first two. */
+static uint32_t median_latency(const tutti_comm *comm, const struct tt_between *b, enum tt_distance d, uint32_t pair[2])
 {
     uint32_t of_distance[TT_LEVELS_CORE * TT_LEVELS_CORE / 2], found = 0;
     const uint32_t n = tt_between_ncore(b->nhosts);
@@ -290,7 +295,7 @@ static uint32_t median_of(const tutti_comm *comm, const struct tt_between *b, en
     return found ? of_distance[found / 2] : 0;
 }
 
-/* The first two ranks of one host that are at that distance, with the host's first rank as one of them. */
+/* Finds two ranks of one host at that distance: the host's first rank, and the first other one. */
 static bool find_local_pair(const tutti_comm *comm, enum tt_distance d, uint32_t pair[2])
 {
     const struct tt_layout *l = &comm->layout;
@@ -307,7 +312,7 @@ static bool find_local_pair(const tutti_comm *comm, enum tt_distance d, uint32_t
 
 tutti_status tt_between_meet(tutti_comm *comm, const uint32_t pair[2], uint32_t *latency_ns)
 {
-    return comm->rank == pair[0] ? ask(comm, pair[1], latency_ns) : echo(comm, pair[0]);
+    return comm->rank == pair[0] ? measure_latency(comm, pair[1], latency_ns) : echo_words(comm, pair[0]);
 }
 
 bool tt_between_pair(const tutti_comm *comm, uint32_t pair[2])
@@ -326,7 +331,7 @@ bool tt_between_pair(const tutti_comm *comm, uint32_t pair[2])
     return nearest < TT_DISTANCES;
 }
 
-/* Our part in what a pair measures: latency (unless it is known), then rate. */
+/* Runs this rank's part of a pair's measurement: latency (unless known), then rate. */
 static tutti_status measure_pair(tutti_comm *comm, const uint32_t pair[2], uint8_t *mem, uint64_t *latency_ns,
                                  uint64_t *rate)
 {
@@ -340,13 +345,14 @@ static tutti_status measure_pair(tutti_comm *comm, const uint32_t pair[2], uint8
     if (ns == 0)
         st = tt_between_meet(comm, pair, &ns);
     if (!st)
-        st = asks ? stream(comm, peer, mem, ns, rate) : sink(comm, peer, mem);
+        st = asks ? measure_rate(comm, peer, mem, ns, rate) : sink_stream(comm, peer, mem);
     *latency_ns = ns;
     return st;
 }
 
-/* From pairs of ranks to links as descriptions have them: a latency is that of what lies between ranks, the link at RACK is one rail, and links above it
- * only bound a pair that gets clearly less than its rails would let it have. */
+/* Converts measurements between pairs of ranks to links as in descriptions. A latency excludes
+ * the ranks' own work. The link at RACK is one rail; a link above it is a limit only for a pair
+ * that gets clearly less than its rails provide. */
 static void fill_links(const tutti_comm *comm, const uint64_t *way_ns, const uint64_t *rate, struct tt_topo_link *links)
 {
     const struct tt_layout *l = &comm->layout;
@@ -374,7 +380,7 @@ tutti_status tt_between_links(tutti_comm *comm, const struct tt_between *b, stru
 
     if (!mem)
         return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a bandwidth measurement");
-    memset(mem, 1, STREAM_LAST_BYTES);      /* its pages are there before anybody looks at the clock */
+    memset(mem, 1, STREAM_LAST_BYTES);      /* fault in the pages before the measurement */
     for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES && !st; d++) {
         uint32_t pair[2] = { 0 };
 
@@ -382,7 +388,7 @@ tutti_status tt_between_links(tutti_comm *comm, const struct tt_between *b, stru
             if (!find_local_pair(comm, (enum tt_distance)d, pair))
                 continue;
         } else {
-            way_ns[d] = median_of(comm, b, (enum tt_distance)d, pair);
+            way_ns[d] = median_latency(comm, b, (enum tt_distance)d, pair);
             if (way_ns[d] == 0)
                 continue;
         }
@@ -393,7 +399,8 @@ tutti_status tt_between_links(tutti_comm *comm, const struct tt_between *b, stru
         st = tutti_allreduce(found, found, 2 * TT_DISTANCES, TUTTI_U64, TUTTI_MAX, comm, NULL);
     for (int d = TT_DISTANCES - 1; d >= TT_NEAR_RACK && !st; d--)
         if (way_ns[d])
-            comm->world->constants.hosts.way_ns = (double)way_ns[d];    /* the nearest, as two hosts measure it where not all is measured */
+            /* the nearest distance, as measured by two hosts if not all are measured */
+            comm->world->constants.hosts.way_ns = (double)way_ns[d];
     if (!st)
         fill_links(comm, way_ns, rate, links);
     return st;

@@ -1,6 +1,6 @@
-/* Measures what lies between the ranks of a job, while it starts, over the very links that it will use. Bounded: who meets whom is
- * topo/levels.h's business, a meeting is at most 17 round trips of 8 bytes, and at each distance that there is one pair of ranks
- * measures a rate. */
+/* Measures latencies and rates between the ranks of a job at start-up, over the links that it
+ * will use. The effort is bounded. topo/levels.h selects the pairs. A latency takes at most 17
+ * round trips of 8 bytes. For each distance that occurs, one pair of ranks measures a rate. */
 #ifndef TT_COMM_BETWEEN_H
 #define TT_COMM_BETWEEN_H
 
@@ -8,29 +8,34 @@
 #include "topo/topo.h"
 #include "tutti/tutti.h"
 
-/* Equal on all ranks. */
+/* Results, equal on all ranks. */
 struct tt_between {
-    uint32_t nhosts, npairs;            /* of hosts, that met */
-    struct tt_levels levels;            /* by latency alone, whatever labels say */
+    uint32_t nhosts, npairs;            /* hosts; measured pairs */
+    struct tt_levels levels;            /* derived from latencies alone, ignoring labels */
     struct tt_level_groups *groups;     /* [nhosts] */
-    uint32_t *core_ns;                  /* [n][n] of the n = tt_between_ncore(nhosts) hosts that all met, above the diagonal */
+    uint32_t *core_ns;                  /* [n][n], above the diagonal: latencies between the n =
+                                           tt_between_ncore(nhosts) core hosts, which all measure
+                                           each other */
     uint64_t took_ns;
 };
 
-/* The latencies between hosts, and what levels they make. All ranks of `comm` call it, whose layout is that of the job; before anybody else uses it. On
- * success the caller ends *out with tt_between_fini. */
+/* Measures the latencies between hosts, and derives levels. Collective over `comm`, whose layout
+ * must be that of the job, before its first use. On success the caller frees *out with
+ * tt_between_fini. */
 tutti_status tt_between_hosts(tutti_comm *comm, struct tt_between *out);
 void tt_between_fini(struct tt_between *b);
 uint32_t tt_between_ncore(uint32_t nhosts);
 
-/* What the distances of comm's layout have between them: latencies (between hosts: the medians of what met), and rates of one pair each.
- * Likewise. A distance that no pair is at, or none of the hosts that met, stays unknown. */
+/* Measures latencies and rates for the distances of comm's layout. Latencies between hosts are
+ * medians of the measured pairs; rates are those of one pair each. Collective, like
+ * tt_between_hosts. Distances without ranks, or without measured hosts, stay unknown. */
 tutti_status tt_between_links(tutti_comm *comm, const struct tt_between *b, struct tt_topo_link links[TT_DISTANCES]);
 
-/* The nearest two hosts of which no link tells the latency, by the ranks that measure it: rank 0, and the first of the nearest such host to it. False: it is told
- * of all, or there is one host. */
+/* Finds the nearest two hosts whose latency no link gives, by the ranks that measure it: rank 0,
+ * and the first rank of the host nearest to it. Returns false if all latencies are given, or
+ * there is only one host. */
 bool tt_between_pair(const tutti_comm *comm, uint32_t pair[2]);
-/* The two meet: one way, at least 1. Both call it. */
+/* Measures the one-way latency between the two ranks, at least 1 ns. Both call it. */
 tutti_status tt_between_meet(tutti_comm *comm, const uint32_t pair[2], uint32_t *latency_ns);
 
 #endif

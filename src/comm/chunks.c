@@ -5,8 +5,8 @@
 #include "base/param.h"
 #include "sched/sched.h"
 
-/* As segments are; 0: theirs holds. */
-static bool is_size(uint64_t bytes)
+/* Returns whether this is a valid segment size. 0 means the plan's segment size. */
+static bool is_segment_size(uint64_t bytes)
 {
     return bytes == 0 || (bytes >= TT_REDUCE_BYTES_MIN && (bytes & (bytes - 1)) == 0);
 }
@@ -24,7 +24,7 @@ tutti_status tt_chunks_get(struct tt_chunks *out)
         st = tt_param_get(TT_PARAM_FTAR_REDUCE_BYTES, &reduce);
     if (st)
         return st;
-    if (!is_size((uint64_t)reduce))
+    if (!is_segment_size((uint64_t)reduce))
         return tt_fail(TUTTI_ERR_INVALID, "%s is %lld: must be 0, or a power of two of at least %u",
                        tt_params[TT_PARAM_FTAR_REDUCE_BYTES].name, (long long)reduce, TT_REDUCE_BYTES_MIN);
     *out = (struct tt_chunks){ .bytes = (uint64_t)bytes,
@@ -55,6 +55,6 @@ void tt_chunks_read(struct tt_chunks *chunks, struct tt_reader *r)
     chunks->reduce_bytes = tt_read_u64(r);
     if (!is_within(chunks->bytes, TT_PARAM_FTAR_CHUNK_BYTES) || !is_within(chunks->count, TT_PARAM_FTAR_CHUNKS) ||
         !is_within(chunks->piece_bytes, TT_PARAM_FTAR_PIECE_BYTES) ||
-        !is_within(chunks->reduce_bytes, TT_PARAM_FTAR_REDUCE_BYTES) || !is_size(chunks->reduce_bytes))
+        !is_within(chunks->reduce_bytes, TT_PARAM_FTAR_REDUCE_BYTES) || !is_segment_size(chunks->reduce_bytes))
         r->bad = true;
 }

@@ -1,4 +1,5 @@
-/* What algorithms that bound their bytes in flight (tt_algo.bounded) are given: rank 0's, the same on all ranks. */
+/* Parameters of algorithms with bounded bytes in flight (tt_algo.bounded): rank 0's, equal on
+ * all ranks. */
 #ifndef TT_COMM_CHUNKS_H
 #define TT_COMM_CHUNKS_H
 
@@ -12,9 +13,9 @@ struct tt_chunks {
     uint64_t piece_bytes, reduce_bytes;
 };
 
-/* As this process's environment says. INVALID: what is reduced at a time is no power of two. */
+/* Reads the environment of this process. INVALID: the chunk size is not a power of two. */
 tutti_status tt_chunks_get(struct tt_chunks *out);
-/* As a card carries it. A reader is bad where it is out of bounds. */
+/* Write and read the card format. Reading sets r->bad for values out of bounds. */
 void tt_chunks_write(const struct tt_chunks *chunks, struct tt_writer *w);
 void tt_chunks_read(struct tt_chunks *chunks, struct tt_reader *r);
 

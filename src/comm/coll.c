@@ -1,4 +1,5 @@
-/* The collectives of tutti.h: each says itself as a tt_coll, after its arguments were checked, and runs. */
+/* The collectives of tutti.h: each checks its arguments, describes the call as a tt_coll, and
+ * runs it. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,13 +8,13 @@
 #include "base/status.h"
 #include "comm/attempt.h"
 
-/* ---- buffers ----------------------------------------------------------------------------------------------- */
+/* ---- buffers --------------------------------------------------------------------------------- */
 
-/* How the two buffers may be the same memory: where this rank's block lies. */
+/* How src and dst may coincide: the position of this rank's block. */
 enum in_place { NEVER, WHOLE, SRC_IN_DST, DST_IN_SRC };
 
-/* Takes the buffers that this rank uses; own_at: its block in the larger one. Where they are the same memory as tutti.h allows, the call is
- * in place; any other overlap is an error. */
+/* Sets the buffers that this rank uses. own_at: offset of its block in the larger one. If they
+ * coincide as tutti.h permits, the call is in place; any other overlap is an error. */
 static tutti_status take_buffers(struct tt_attempt *t, const void *src, void *dst, enum in_place how, uint64_t own_at)
 {
     struct tt_coll *c = &t->conf.coll;
@@ -35,7 +36,7 @@ static tutti_status take_buffers(struct tt_attempt *t, const void *src, void *ds
     return TUTTI_OK;
 }
 
-/* ---- blocks of one size ------------------------------------------------------------------------------------ */
+/* ---- blocks of one size ---------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -57,9 +58,9 @@ static const struct {
     [TT_ALLTOALLV] = { "tutti_alltoallv", false, WHOLE },
 };
 
-/* What all calls begin with. */
-static tutti_status begin(struct tt_attempt *t, enum tt_coll_kind kind, tutti_dtype type, tutti_redop op, int root,
-                          tutti_comm *comm, const tutti_call *call)
+/* Checks that are common to all calls. */
+static tutti_status coll_begin(struct tt_attempt *t, enum tt_coll_kind kind, tutti_dtype type, tutti_redop op, int root,
+                               tutti_comm *comm, const tutti_call *call)
 {
     tutti_status st = tt_attempt_begin(t, forms[kind].name, kind, comm, call, type);
 
@@ -70,11 +71,11 @@ static tutti_status begin(struct tt_attempt *t, enum tt_coll_kind kind, tutti_dt
     return st;
 }
 
-static tutti_status even(enum tt_coll_kind kind, const void *src, void *dst, size_t count, tutti_dtype type,
-                         tutti_redop op, int root, tutti_comm *comm, const tutti_call *call)
+static tutti_status coll_run_blocks(enum tt_coll_kind kind, const void *src, void *dst, size_t count, tutti_dtype type,
+                                    tutti_redop op, int root, tutti_comm *comm, const tutti_call *call)
 {
     struct tt_attempt t;
-    tutti_status st = begin(&t, kind, type, op, root, comm, call);
+    tutti_status st = coll_begin(&t, kind, type, op, root, comm, call);
 
     if (st || (st = tt_attempt_count(&t, count)) ||
         (st = take_buffers(&t, src, dst, forms[kind].in_place, comm->rank * t.conf.coll.bytes)))
@@ -82,16 +83,16 @@ static tutti_status even(enum tt_coll_kind kind, const void *src, void *dst, siz
     return tt_attempt_finish(&t, TUTTI_OK);
 }
 
-/* A short call like one before takes so little time that it does not pass through there. */
-static tutti_status run(enum tt_coll_kind kind, const void *src, void *dst, size_t count, tutti_dtype type,
-                        tutti_redop op, int root, tutti_comm *comm, const tutti_call *call)
+/* Short repeated calls return at the beginning, and avoid all other work. */
+static tutti_status coll_run(enum tt_coll_kind kind, const void *src, void *dst, size_t count, tutti_dtype type,
+                             tutti_redop op, int root, tutti_comm *comm, const tutti_call *call)
 {
     tutti_status st = tt_comm_enter(comm, forms[kind].name);
 
     if (st)
         return st;
     if (!tt_attempt_again(&st, kind, src, dst, count, type, op, root, comm, call))
-        st = even(kind, src, dst, count, type, op, root, comm, call);
+        st = coll_run_blocks(kind, src, dst, count, type, op, root, comm, call);
     tt_comm_leave(comm);
     return st;
 }
@@ -99,49 +100,49 @@ static tutti_status run(enum tt_coll_kind kind, const void *src, void *dst, size
 tutti_status tutti_allreduce(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op,
                              tutti_comm *comm, const tutti_call *call)
 {
-    return run(TT_ALLREDUCE, src, dst, count, type, op, 0, comm, call);
+    return coll_run(TT_ALLREDUCE, src, dst, count, type, op, 0, comm, call);
 }
 
 tutti_status tutti_reduce(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op, int root,
                           tutti_comm *comm, const tutti_call *call)
 {
-    return run(TT_REDUCE, src, dst, count, type, op, root, comm, call);
+    return coll_run(TT_REDUCE, src, dst, count, type, op, root, comm, call);
 }
 
 tutti_status tutti_reduce_scatter(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op,
                                   tutti_comm *comm, const tutti_call *call)
 {
-    return run(TT_REDUCE_SCATTER, src, dst, count, type, op, 0, comm, call);
+    return coll_run(TT_REDUCE_SCATTER, src, dst, count, type, op, 0, comm, call);
 }
 
 tutti_status tutti_allgather(const void *src, void *dst, size_t count, tutti_dtype type, tutti_comm *comm,
                              const tutti_call *call)
 {
-    return run(TT_ALLGATHER, src, dst, count, type, TUTTI_SUM, 0, comm, call);
+    return coll_run(TT_ALLGATHER, src, dst, count, type, TUTTI_SUM, 0, comm, call);
 }
 
 tutti_status tutti_broadcast(const void *src, void *dst, size_t count, tutti_dtype type, int root, tutti_comm *comm,
                              const tutti_call *call)
 {
-    return run(TT_BROADCAST, src, dst, count, type, TUTTI_SUM, root, comm, call);
+    return coll_run(TT_BROADCAST, src, dst, count, type, TUTTI_SUM, root, comm, call);
 }
 
 tutti_status tutti_gather(const void *src, void *dst, size_t count, tutti_dtype type, int root, tutti_comm *comm,
                           const tutti_call *call)
 {
-    return run(TT_GATHER, src, dst, count, type, TUTTI_SUM, root, comm, call);
+    return coll_run(TT_GATHER, src, dst, count, type, TUTTI_SUM, root, comm, call);
 }
 
 tutti_status tutti_scatter(const void *src, void *dst, size_t count, tutti_dtype type, int root, tutti_comm *comm,
                            const tutti_call *call)
 {
-    return run(TT_SCATTER, src, dst, count, type, TUTTI_SUM, root, comm, call);
+    return coll_run(TT_SCATTER, src, dst, count, type, TUTTI_SUM, root, comm, call);
 }
 
 tutti_status tutti_alltoall(const void *src, void *dst, size_t count, tutti_dtype type, tutti_comm *comm,
                             const tutti_call *call)
 {
-    return run(TT_ALLTOALL, src, dst, count, type, TUTTI_SUM, 0, comm, call);
+    return coll_run(TT_ALLTOALL, src, dst, count, type, TUTTI_SUM, 0, comm, call);
 }
 
 tutti_status tutti_barrier(tutti_comm *comm, const tutti_call *call)
@@ -159,7 +160,7 @@ tutti_status tutti_barrier(tutti_comm *comm, const tutti_call *call)
     return st;
 }
 
-/* ---- blocks of any sizes ----------------------------------------------------------------------------------- */
+/* ---- blocks of any sizes --------------------------------------------------------------------- */
 
 static tutti_status need_arrays(struct tt_attempt *t)
 {
@@ -167,7 +168,8 @@ static tutti_status need_arrays(struct tt_attempt *t)
     return t->arrays ? TUTTI_OK : tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for counts", t->name);
 }
 
-/* Takes counts and displacements (NULL: packed) in elements to bytes, at bytes[nranks] and displs[nranks]. */
+/* Converts counts and displacements (NULL: packed) from elements to bytes: bytes[nranks] and
+ * displs[nranks]. */
 static tutti_status take_counts(struct tt_attempt *t, const size_t *counts, const size_t *displs, uint64_t *bytes,
                                 uint64_t *at, const char *what)
 {
@@ -214,7 +216,7 @@ static tutti_status fail_overlap(const struct tt_attempt *t, const struct block 
                    high->end / elem - 1);
 }
 
-/* Blocks bytes[nranks] at[nranks] that do not ascend: sorts them, and fails where two overlap. */
+/* Checks blocks that do not ascend: sorts them by offset, and fails if two overlap. */
 static tutti_status check_sorted(const struct tt_attempt *t, const uint64_t *bytes, const uint64_t *at)
 {
     struct block *blocks = malloc(t->comm->nranks * sizeof *blocks);
@@ -234,7 +236,8 @@ static tutti_status check_sorted(const struct tt_attempt *t, const uint64_t *byt
     return st;
 }
 
-/* INVALID if two of the blocks that dst receives overlap. Blocks in ascending order take one pass. */
+/* INVALID if two of the blocks that dst receives overlap. Blocks in ascending order take one
+ * pass. */
 static tutti_status check_apart(const struct tt_attempt *t, const uint64_t *bytes, const uint64_t *at)
 {
     uint64_t end = 0;
@@ -249,13 +252,13 @@ static tutti_status check_apart(const struct tt_attempt *t, const uint64_t *byte
     return TUTTI_OK;
 }
 
-/* What ranks must agree on where counts are many. */
+/* Returns the hash that ranks compare instead of their counts. */
 static uint64_t hash_counts(const struct tt_attempt *t, const uint64_t *bytes)
 {
     return tt_hash_bytes(bytes, t->comm->nranks * sizeof *bytes, 0);
 }
 
-/* The blocks are those of src where it lies around dst in place, else those of dst. */
+/* Sets the blocks: those of src if it contains dst in place, else those of dst. */
 static tutti_status take_blocks(struct tt_attempt *t, const void *src, void *dst, const size_t *counts,
                                 const size_t *displs)
 {
@@ -274,16 +277,16 @@ static tutti_status take_blocks(struct tt_attempt *t, const void *src, void *dst
     return take_buffers(t, src, dst, in_place, t->arrays[n + c->rank]);
 }
 
-static tutti_status uneven(enum tt_coll_kind kind, const void *src, void *dst, const size_t *counts,
-                           const size_t *displs, tutti_dtype type, tutti_redop op, int root, tutti_comm *comm,
-                           const tutti_call *call)
+static tutti_status coll_run_v(enum tt_coll_kind kind, const void *src, void *dst, const size_t *counts,
+                               const size_t *displs, tutti_dtype type, tutti_redop op, int root, tutti_comm *comm,
+                               const tutti_call *call)
 {
     struct tt_attempt t;
     tutti_status st = tt_comm_enter(comm, forms[kind].name);
 
     if (st)
         return st;
-    st = begin(&t, kind, type, op, root, comm, call);
+    st = coll_begin(&t, kind, type, op, root, comm, call);
     st = st ? st : tt_attempt_finish(&t, take_blocks(&t, src, dst, counts, displs));
     tt_comm_leave(comm);
     return st;
@@ -292,28 +295,28 @@ static tutti_status uneven(enum tt_coll_kind kind, const void *src, void *dst, c
 tutti_status tutti_reduce_scatterv(const void *src, void *dst, const size_t *counts, tutti_dtype type, tutti_redop op,
                                    tutti_comm *comm, const tutti_call *call)
 {
-    return uneven(TT_REDUCE_SCATTERV, src, dst, counts, NULL, type, op, 0, comm, call);
+    return coll_run_v(TT_REDUCE_SCATTERV, src, dst, counts, NULL, type, op, 0, comm, call);
 }
 
 tutti_status tutti_allgatherv(const void *src, void *dst, const size_t *counts, const size_t *displs, tutti_dtype type,
                               tutti_comm *comm, const tutti_call *call)
 {
-    return uneven(TT_ALLGATHERV, src, dst, counts, displs, type, TUTTI_SUM, 0, comm, call);
+    return coll_run_v(TT_ALLGATHERV, src, dst, counts, displs, type, TUTTI_SUM, 0, comm, call);
 }
 
 tutti_status tutti_gatherv(const void *src, void *dst, const size_t *counts, const size_t *displs, tutti_dtype type,
                            int root, tutti_comm *comm, const tutti_call *call)
 {
-    return uneven(TT_GATHERV, src, dst, counts, displs, type, TUTTI_SUM, root, comm, call);
+    return coll_run_v(TT_GATHERV, src, dst, counts, displs, type, TUTTI_SUM, root, comm, call);
 }
 
 tutti_status tutti_scatterv(const void *src, void *dst, const size_t *counts, const size_t *displs, tutti_dtype type,
                             int root, tutti_comm *comm, const tutti_call *call)
 {
-    return uneven(TT_SCATTERV, src, dst, counts, displs, type, TUTTI_SUM, root, comm, call);
+    return coll_run_v(TT_SCATTERV, src, dst, counts, displs, type, TUTTI_SUM, root, comm, call);
 }
 
-/* alltoallv: this rank sends blocks of some sizes, and receives blocks of others. */
+/* Sets the blocks of an alltoallv, whose sizes may differ between sends and receives. */
 static tutti_status take_both_blocks(struct tt_attempt *t, const size_t *send_counts, const size_t *send_displs,
                                      const size_t *recv_counts, const size_t *recv_displs)
 {
@@ -336,7 +339,7 @@ static tutti_status take_both_blocks(struct tt_attempt *t, const size_t *send_co
     return TUTTI_OK;
 }
 
-/* In place what comes from a rank takes the place of what goes there. */
+/* In place, a received block replaces the block sent to the same rank. */
 static enum in_place in_place_of_both(const struct tt_coll *c)
 {
     const size_t bytes = c->nranks * sizeof *c->send_bytes;
@@ -355,7 +358,7 @@ tutti_status tutti_alltoallv(const void *src, const size_t *send_counts, const s
 
     if (st)
         return st;
-    st = begin(&t, TT_ALLTOALLV, type, TUTTI_SUM, 0, comm, call);
+    st = coll_begin(&t, TT_ALLTOALLV, type, TUTTI_SUM, 0, comm, call);
     if (!st) {
         st = take_both_blocks(&t, send_counts, send_displs, recv_counts, recv_displs);
         if (!st)

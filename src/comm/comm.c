@@ -20,17 +20,20 @@
 #include "secure/ending.h"
 #include "secure/security.h"
 
-#define REFUSE_NS (10 * TT_SECOND)      /* how long a rank that cannot start waits for the others, to tell them */
+/* time for which a rank that cannot start tries to notify the others */
+#define REFUSE_NS (10 * TT_SECOND)
 
-/* What is flooded over the control overlay: a byte of kind, then
- *   FAILED   context u32, status u32, sentence
- *   PROBE    rank that is asked u32, what about: context u32, operation u64
- *   ANSWER   rank that asked u32, what it asked about: context u32, operation u64; how many operations the answerer is in, or has failed in, u8,
- *            and of each context u32, operation u64, rank that is waited for u32, whether it failed u8
- *   PAIR     nanoseconds u32: what a message takes from host to host, as rank 0 found it */
-enum word_kind { WORD_FAILED = 1, WORD_PROBE, WORD_ANSWER, WORD_PAIR };
+/* Frames of the control overlay, sent to all ranks. A byte of kind, then
+ *   FAILED   context u32, status u32, message
+ *   PROBE    queried rank u32, subject: context u32, operation u64; number u64
+ *   ANSWER   querying rank u32, subject: context u32, operation u64; number u64;
+ *            count u8 of operations in progress or failed, and for each of them
+ *            context u32, operation u64, waited-for rank u32, failed u8
+ *   PAIR     u32: latency between hosts in nanoseconds, as measured by rank 0 */
+enum frame_kind { FRAME_FAILED = 1, FRAME_QUERY, FRAME_RESPONSE, FRAME_PAIR };
 
-#define LOOK_NS (50 * TT_MS)    /* who waits for a word looks so often whether the job goes on at all */
+/* interval between checks of the job's status while waiting for a frame */
+#define STATUS_CHECK_NS (50 * TT_MS)
 
 tutti_status tt_comm_check(const tutti_comm *comm, const char *call)
 {
@@ -43,9 +46,9 @@ tutti_status tt_comm_check(const tutti_comm *comm, const char *call)
     return TUTTI_OK;
 }
 
-/* ---- the overlay: who hears of what ------------------------------------------------------------------------ */
+/* ---- the overlay: failures ------------------------------------------------------------------- */
 
-static void flood(struct tt_world *w, const void *frame, size_t bytes)
+static void send_to_all(struct tt_world *w, const void *frame, size_t bytes)
 {
     if (!w->overlay)
         return;
@@ -54,8 +57,9 @@ static void flood(struct tt_world *w, const void *frame, size_t bytes)
     pthread_mutex_unlock(&w->overlay_lock);
 }
 
-/* A context failed on this rank first: the others hear of it before anything else happens. Under the baton. */
-static void tell_others(void *arg, uint32_t id, tutti_status st, const char *sentence)
+/* Notifies the other ranks first when a context has failed on this rank. The caller holds the
+ * progress lock. */
+static void notify_failure(void *arg, uint32_t id, tutti_status st, const char *sentence)
 {
     uint8_t frame[TT_OVERLAY_BYTES];
     char cut[TT_OVERLAY_BYTES - 32];
@@ -63,38 +67,38 @@ static void tell_others(void *arg, uint32_t id, tutti_status st, const char *sen
 
     snprintf(cut, sizeof cut, "%s", sentence);
     tt_writer_init(&wr, frame, sizeof frame);
-    tt_write_u8(&wr, WORD_FAILED);
+    tt_write_u8(&wr, FRAME_FAILED);
     tt_write_u32(&wr, id);
     tt_write_u32(&wr, (uint32_t)st);
     tt_write_string(&wr, cut);
-    flood(arg, frame, tt_writer_bytes(&wr));
+    send_to_all(arg, frame, tt_writer_bytes(&wr));
 }
 
 /* ---- probes ---- */
 
-#define PROBE_BYTES 25
-#define ANSWER_BYTES (26 + 17 * TT_WAITINGS)
+#define QUERY_BYTES 25
+#define RESPONSE_BYTES (26 + 17 * TT_WAITINGS)
 
-/* now_ns is the question's number, which its answer has. */
-static void write_probe(uint8_t frame[PROBE_BYTES], const struct tt_waiting *about, uint64_t now_ns)
+/* now_ns serves as the number of the query; its response repeats it. */
+static void write_query(uint8_t frame[QUERY_BYTES], const struct tt_waiting *about, uint64_t now_ns)
 {
     struct tt_writer wr;
 
-    tt_writer_init(&wr, frame, PROBE_BYTES);
-    tt_write_u8(&wr, WORD_PROBE);
+    tt_writer_init(&wr, frame, QUERY_BYTES);
+    tt_write_u8(&wr, FRAME_QUERY);
     tt_write_u32(&wr, about->rank);
     tt_write_u32(&wr, about->context);
     tt_write_u64(&wr, about->op);
     tt_write_u64(&wr, now_ns);
 }
 
-static size_t write_answer(uint8_t frame[ANSWER_BYTES], uint32_t to, const struct tt_waiting *about, uint64_t number,
-                           const struct tt_waiting *waits, uint32_t n)
+static size_t write_response(uint8_t frame[RESPONSE_BYTES], uint32_t to, const struct tt_waiting *about,
+                             uint64_t number, const struct tt_waiting *waits, uint32_t n)
 {
     struct tt_writer wr;
 
-    tt_writer_init(&wr, frame, ANSWER_BYTES);
-    tt_write_u8(&wr, WORD_ANSWER);
+    tt_writer_init(&wr, frame, RESPONSE_BYTES);
+    tt_write_u8(&wr, FRAME_RESPONSE);
     tt_write_u32(&wr, to);
     tt_write_u32(&wr, about->context);
     tt_write_u64(&wr, about->op);
@@ -109,25 +113,25 @@ static size_t write_answer(uint8_t frame[ANSWER_BYTES], uint32_t to, const struc
     return tt_writer_bytes(&wr);
 }
 
-static void ask_if_slow(void *arg, const struct tt_waiting *about)
+static void query_slow_rank(void *arg, const struct tt_waiting *about)
 {
     struct tt_world *w = arg;
     const uint64_t now_ns = tt_now_ns();
-    uint8_t frame[PROBE_BYTES];
+    uint8_t frame[QUERY_BYTES];
     bool ask;
 
     pthread_mutex_lock(&w->probe_lock);
     ask = tt_probe_ask(&w->probe, about->rank, now_ns);
     pthread_mutex_unlock(&w->probe_lock);
-    write_probe(frame, about, now_ns);
+    write_query(frame, about, now_ns);
     if (ask)
-        flood(w, frame, sizeof frame);
+        send_to_all(w, frame, sizeof frame);
 }
 
-static enum tt_blame who_is_silent(void *arg, const struct tt_waiting *of, uint64_t since_ns, struct tt_blamed *out)
+static enum tt_blame find_silent_rank(void *arg, const struct tt_waiting *of, uint64_t since_ns, struct tt_blamed *out)
 {
     struct tt_world *w = arg;
-    uint8_t frame[PROBE_BYTES];
+    uint8_t frame[QUERY_BYTES];
     struct tt_waiting ask;
     enum tt_blame blame;
     uint64_t now_ns;
@@ -137,18 +141,19 @@ static enum tt_blame who_is_silent(void *arg, const struct tt_waiting *of, uint6
         pthread_mutex_lock(&w->probe_lock);
         blame = tt_probe_blame(&w->probe, of, since_ns, now_ns, out, &ask);
         pthread_mutex_unlock(&w->probe_lock);
-        write_probe(frame, &ask, now_ns);
+        write_query(frame, &ask, now_ns);
         if (ask.rank != UINT32_MAX)
-            flood(w, frame, sizeof frame);
+            send_to_all(w, frame, sizeof frame);
     } while (ask.rank != UINT32_MAX && blame != TT_BLAME_RANK);
     return blame;
 }
 
-/* This rank is asked. It answers at once: this thread lives while the application computes. Under the overlay's lock. */
-static void hear_probe(struct tt_world *w, uint32_t from, struct tt_reader *r)
+/* Responds to a query at once, in the progress thread, also while the application computes. The
+ * caller holds the overlay's lock. */
+static void handle_query(struct tt_world *w, uint32_t from, struct tt_reader *r)
 {
     struct tt_waiting about = { .context = tt_read_u32(r), .rank = w->rank }, waits[TT_WAITINGS];
-    uint8_t frame[ANSWER_BYTES];
+    uint8_t frame[RESPONSE_BYTES];
     uint64_t number;
     uint32_t n;
 
@@ -157,15 +162,15 @@ static void hear_probe(struct tt_world *w, uint32_t from, struct tt_reader *r)
     if (r->bad)
         return;
     n = tt_engine_waitings(w->engine, about.context, about.op, waits);
-    tt_overlay_flood(w->overlay, frame, (uint16_t)write_answer(frame, from, &about, number, waits, n));
+    tt_overlay_flood(w->overlay, frame, (uint16_t)write_response(frame, from, &about, number, waits, n));
 }
 
-/* This rank is answered. Whoever waits for it waits for one that does answer. */
-static void hear_answer(struct tt_world *w, uint32_t from, struct tt_reader *r)
+/* Handles a response. An entry that waits for this rank is cleared, since this rank responds. */
+static void handle_response(struct tt_world *w, uint32_t from, struct tt_reader *r)
 {
     struct tt_waiting about = { .context = tt_read_u32(r), .rank = from }, waits[TT_WAITINGS], ask[TT_WAITINGS];
     const uint64_t now_ns = tt_now_ns();
-    uint8_t frame[PROBE_BYTES];
+    uint8_t frame[QUERY_BYTES];
     uint64_t number;
     uint32_t n, nask;
 
@@ -188,13 +193,13 @@ static void hear_answer(struct tt_world *w, uint32_t from, struct tt_reader *r)
     nask = tt_probe_answer(&w->probe, from, &about, waits, n, number, now_ns, ask);
     pthread_mutex_unlock(&w->probe_lock);
     for (uint32_t i = 0; i < nask; i++) {
-        write_probe(frame, &ask[i], now_ns);
+        write_query(frame, &ask[i], now_ns);
         tt_overlay_flood(w->overlay, frame, sizeof frame);
     }
 }
 
-/* Another rank says that a context failed. */
-static void hear_failure(struct tt_world *w, uint32_t from, uint32_t id, struct tt_reader *r)
+/* Handles another rank's report of a failed context. */
+static void handle_failure(struct tt_world *w, uint32_t from, uint32_t id, struct tt_reader *r)
 {
     char sentence[TT_OVERLAY_BYTES] = "";
     const uint32_t status = tt_read_u32(r);
@@ -210,8 +215,8 @@ static void hear_failure(struct tt_world *w, uint32_t from, uint32_t id, struct 
     tt_engine_fail_context(w->engine, from, id, (tutti_status)status, sentence);
 }
 
-/* A frame of the overlay, under its lock. */
-static void hear_words(struct tt_world *w, const struct tt_overlay_event *ev)
+/* Handles a frame; the caller holds the overlay's lock. */
+static void handle_frame(struct tt_world *w, const struct tt_overlay_event *ev)
 {
     struct tt_reader r;
     uint8_t kind;
@@ -222,19 +227,19 @@ static void hear_words(struct tt_world *w, const struct tt_overlay_event *ev)
     to = tt_read_u32(&r);
     if (r.bad)
         kind = 0;
-    if (kind == WORD_FAILED)
-        hear_failure(w, ev->origin, to, &r);
-    else if (kind == WORD_PROBE && to == w->rank)
-        hear_probe(w, ev->origin, &r);
-    else if (kind == WORD_ANSWER && to == w->rank)
-        hear_answer(w, ev->origin, &r);
-    else if (kind == WORD_PAIR && ev->origin == 0)
+    if (kind == FRAME_FAILED)
+        handle_failure(w, ev->origin, to, &r);
+    else if (kind == FRAME_QUERY && to == w->rank)
+        handle_query(w, ev->origin, &r);
+    else if (kind == FRAME_RESPONSE && to == w->rank)
+        handle_response(w, ev->origin, &r);
+    else if (kind == FRAME_PAIR && ev->origin == 0)
         w->pair_ns = to;
     if (r.bad)
         tt_log(TT_LOG_WARN, "protocol error: rank %u sent an invalid control frame", ev->origin);
 }
 
-static void hear_loss(struct tt_world *w, const struct tt_overlay_event *ev)
+static void handle_loss(struct tt_world *w, const struct tt_overlay_event *ev)
 {
     char how[160];
 
@@ -253,16 +258,16 @@ static void hear_loss(struct tt_world *w, const struct tt_overlay_event *ev)
     tt_engine_lost(w->engine, ev->origin, how);
 }
 
-static void hear(struct tt_world *w, const struct tt_overlay_event *ev)
+static void handle_event(struct tt_world *w, const struct tt_overlay_event *ev)
 {
     if (ev->kind == TT_OVERLAY_LOST)
-        hear_loss(w, ev);
+        handle_loss(w, ev);
     else
-        hear_words(w, ev);
+        handle_frame(w, ev);
 }
 
-/* Called by the progress thread when the overlay has something. */
-static void listen_to_overlay(void *arg)
+/* Called by the progress thread when the overlay has data. */
+static void read_overlay(void *arg)
 {
     struct tt_world *w = arg;
     struct tt_overlay_event ev;
@@ -271,12 +276,12 @@ static void listen_to_overlay(void *arg)
         return;
     pthread_mutex_lock(&w->overlay_lock);
     while (tt_overlay_next(w->overlay, &ev))
-        hear(w, &ev);
-    pthread_cond_broadcast(&w->heard);
+        handle_event(w, &ev);
+    pthread_cond_broadcast(&w->frame_signal);
     pthread_mutex_unlock(&w->overlay_lock);
 }
 
-/* ---- worlds --------------------------------------------------------------------------------------------------- */
+/* ---- worlds ---------------------------------------------------------------------------------- */
 
 void tt_world_discard(struct tt_world *w)
 {
@@ -288,7 +293,7 @@ void tt_world_discard(struct tt_world *w)
     tt_tunes_fini(&w->tunes);
     tt_between_fini(&w->between);
     free(w->places);
-    pthread_cond_destroy(&w->heard);
+    pthread_cond_destroy(&w->frame_signal);
     pthread_mutex_destroy(&w->overlay_lock);
     pthread_mutex_destroy(&w->probe_lock);
     tt_pages_hot_fini(&w->hot);
@@ -340,8 +345,10 @@ static struct tt_cache read_cache(struct tt_reader *r)
     return c;
 }
 
-/* A card: a zero (else it is a refusal), the cost constants, sizes, lanes, links, cores and their cache as this rank has them (only rank 0 measures), whether it
- * simulates, how it secures connections, its place, how long rank 0's tune files are, then the engine's part. */
+/* Writes a card: a zero (else it is a refusal), the cost constants, sizes, bounds, and lanes.
+ * Then follow links, cores and their cache (values of this rank; only rank 0 measures). The rest
+ * is whether it simulates, security, its place, its plug-ins, the size of rank 0's tune files,
+ * and the engine's part. */
 static tutti_status make_card(struct tt_world *w, const struct tt_constants *constants, uint8_t card[TT_CARD_BYTES],
                               size_t *bytes)
 {
@@ -395,8 +402,8 @@ static tutti_status make_card(struct tt_world *w, const struct tt_constants *con
     return st;
 }
 
-/* A rank that cannot start says so with its card. */
-static tutti_status tell_refusal(uint32_t rank, uint8_t status, struct tt_reader *r)
+/* Fails with the error in the card of a rank that cannot start. */
+static tutti_status fail_refused(uint32_t rank, uint8_t status, struct tt_reader *r)
 {
     char sentence[TT_CARD_BYTES];
 
@@ -409,7 +416,7 @@ static tutti_status tell_refusal(uint32_t rank, uint8_t status, struct tt_reader
     return tt_fail((tutti_status)status, "rank %u cannot start: %s", rank, sentence);
 }
 
-/* Counts a rank's processors where they belong. */
+/* Adds a rank's processors to those of its host. */
 static void add_cores(struct tt_world *w, uint32_t rank, const cpu_set_t *own)
 {
     const uint64_t host = w->places[rank].host;
@@ -441,7 +448,7 @@ tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t 
     tt_reader_init(&r, card, bytes);
     refuses = tt_read_u8(&r);
     if (refuses)
-        return tell_refusal(rank, refuses, &r);
+        return fail_refused(rank, refuses, &r);
     kept = tt_float_env_enter();
     tt_constants_read(&constants, &r);
     read_sizes(&shm, &r, TT_PARAM_SEGMENT_BYTES, TT_PARAM_EAGER_BYTES);
@@ -491,7 +498,7 @@ tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t 
     return tt_engine_add_card(w->engine, rank, w->proven ? &place.host : NULL, r.at, (size_t)(r.end - r.at));
 }
 
-/* All places and processors are known: what all ranks derive from them alike. */
+/* Derives the layout, equal on all ranks, from all places and processors. */
 static tutti_status derive_layout(struct tt_world *w)
 {
     if (CPU_COUNT(&w->cores_first) > 0)
@@ -521,14 +528,15 @@ tutti_status tt_world_complete(struct tt_world *w, const uint8_t *secret)
     return st;
 }
 
-static tutti_status meet(struct tt_world *w, const struct tt_launch *launch, const uint8_t *card, size_t bytes,
-                         uint64_t deadline_ns)
+static tutti_status exchange_cards(struct tt_world *w, const struct tt_launch *launch, const uint8_t *card,
+                                   size_t bytes, uint64_t deadline_ns)
 {
     struct tt_table table;
     tutti_status st;
 
     if (launch->nranks == 1 && strncmp(launch->rendezvous, "id:", 3) != 0) {
-        st = tt_world_add_card(w, 0, card, bytes);          /* nobody waits for us, but a server of an id does */
+        /* no other rank waits for this one, except the server of an id */
+        st = tt_world_add_card(w, 0, card, bytes);
         return st ? st : derive_layout(w);
     }
     st = tt_boot_meet(launch, card, bytes, deadline_ns, &table, &w->overlay);
@@ -546,8 +554,9 @@ static tutti_status meet(struct tt_world *w, const struct tt_launch *launch, con
     return st;
 }
 
-/* This rank cannot start, and has said why: meets the others nevertheless, as they would wait for it, and tells them. Returns st. */
-static tutti_status refuse(const struct tt_launch *launch, tutti_status st)
+/* Called when this rank cannot start, with its error logged. Joins the start-up nevertheless to
+ * notify the others, which would wait for it. Returns st. */
+static tutti_status send_refusal(const struct tt_launch *launch, tutti_status st)
 {
     const uint64_t soon_ns = tt_now_ns() + REFUSE_NS, deadline_ns = tt_deadline_ns(tt_now_ns(), launch->timeout_ms);
     char sentence[TT_CARD_BYTES - 8];
@@ -570,8 +579,8 @@ static tutti_status refuse(const struct tt_launch *launch, tutti_status st)
     return tt_fail_again(st, sentence);
 }
 
-/* A session's connections are all secured alike, by what it has; a start-up's as the settings say. */
-static tutti_status take_security(struct tt_world *w, const struct tt_world_conf *conf, struct tt_engine_conf *engine)
+/* Takes the security of connections from the session, or else from the settings. */
+static tutti_status set_security(struct tt_world *w, const struct tt_world_conf *conf, struct tt_engine_conf *engine)
 {
     tutti_status st;
 
@@ -586,14 +595,14 @@ static tutti_status take_security(struct tt_world *w, const struct tt_world_conf
     return st;
 }
 
-/* Waits go by the monotonic clock. */
-static void init_heard(struct tt_world *w)
+/* Uses the monotonic clock for waits. */
+static void init_frame_signal(struct tt_world *w)
 {
     pthread_condattr_t clock;
 
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->heard, &clock);
+    pthread_cond_init(&w->frame_signal, &clock);
     pthread_condattr_destroy(&clock);
 }
 
@@ -619,7 +628,7 @@ tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf 
     if (!w)
         return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a communicator");
     pthread_mutex_init(&w->overlay_lock, NULL);
-    init_heard(w);
+    init_frame_signal(w);
     pthread_mutex_init(&w->probe_lock, NULL);
     tt_pages_hot_init(&w->hot);
     asked = calloc(conf->nranks, sizeof *asked);
@@ -634,7 +643,7 @@ tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf 
     w->nranks = conf->nranks;
     st = tt_seat_find(engine.interfaces, &w->here, &w->places[w->rank]);
     if (!st)
-        st = take_security(w, conf, &engine);
+        st = set_security(w, conf, &engine);
     if (!st)
         st = tt_engine_create(&w->engine, &engine);
     if (!st && conf->host) {
@@ -661,7 +670,7 @@ destroy:
     return st;
 }
 
-/* Not started yet: peers are not heard before the first communicator is there. */
+/* Does not start the engine: no messages are received before the first communicator exists. */
 static tutti_status world_create(struct tt_world **out, const struct tt_launch *launch, int32_t lanes)
 {
     const struct tt_world_conf conf = {
@@ -675,8 +684,8 @@ static tutti_status world_create(struct tt_world **out, const struct tt_launch *
     tutti_status st = tt_world_prepare(&w, &conf, card, &bytes);
 
     if (st)
-        return refuse(launch, st);
-    st = meet(w, launch, card, bytes, tt_deadline_ns(tt_now_ns(), launch->timeout_ms));
+        return send_refusal(launch, st);
+    st = exchange_cards(w, launch, card, bytes, tt_deadline_ns(tt_now_ns(), launch->timeout_ms));
     if (st) {
         tt_world_discard(w);
         return st;
@@ -711,13 +720,14 @@ tutti_status tt_world_start(struct tt_world *w, const struct tt_engine_hooks *ho
     if (!w->overlay && w->nranks > 1)     /* a session; start-up logs it later */
         log_layout(w);
     tt_engine_set_hooks(w->engine, hooks);
-    return tt_engine_start(w->engine, w->overlay ? tt_overlay_fd(w->overlay) : -1, listen_to_overlay, w);
+    return tt_engine_start(w->engine, w->overlay ? tt_overlay_fd(w->overlay) : -1, read_overlay, w);
 }
 
-/* ---- communicators --------------------------------------------------------------------------------------------- */
+/* ---- communicators --------------------------------------------------------------------------- */
 
-/* Of the closed forms, by all that is known by now. In the default floating-point environment, as all that models are
- * computed from: every rank must get the same bits, because it chooses algorithms by them. */
+/* Sets the constants of the closed forms from all available information. Runs in the default
+ * floating-point environment, because every rank must get the same bits: they determine its
+ * choice of algorithms. */
 static void make_model(tutti_comm *c)
 {
     const enum tt_distance farthest = tt_layout_farthest(&c->layout);
@@ -762,7 +772,7 @@ tutti_status tt_comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, con
     return TUTTI_OK;
 }
 
-/* The layout as the levels that were measured make it. */
+/* Rebuilds the layout from the measured levels. */
 static tutti_status relabel(tutti_comm *comm)
 {
     struct tt_world *w = comm->world;
@@ -790,7 +800,8 @@ static tutti_status relabel(tutti_comm *comm)
     return TUTTI_OK;
 }
 
-/* Measures what lies between ranks: levels, where no host has labels, then the links. `comm` is the job's first communicator, and not used yet. */
+/* Measures levels (if no host has labels) and links between ranks. `comm` is the job's first
+ * communicator, before its first use. */
 static tutti_status measure_between(tutti_comm *comm)
 {
     struct tt_topo_link measured[TT_DISTANCES], links[TT_DISTANCES];
@@ -808,12 +819,12 @@ static tutti_status measure_between(tutti_comm *comm)
     tt_engine_set_links(w->engine, w->here.links, links);
     tt_lane_facts_know(&w->lanes, links, w->layout.nrails);
     make_model(comm);
-    tt_plans_forget(comm);      /* made while less was known */
+    tt_plans_forget(comm);      /* made with less information */
     return TUTTI_OK;
 }
 
-/* What rank 0 tells. */
-static tutti_status hear_pair(tutti_comm *comm, uint32_t *ns)
+/* Waits for rank 0's measurement. */
+static tutti_status wait_for_pair(tutti_comm *comm, uint32_t *ns)
 {
     const uint64_t deadline_ns = tt_deadline_ns(tt_now_ns(), comm->timeout_ms);
     struct tt_world *w = comm->world;
@@ -822,10 +833,10 @@ static tutti_status hear_pair(tutti_comm *comm, uint32_t *ns)
 
     pthread_mutex_lock(&w->overlay_lock);
     while (!w->pair_ns && !st && tt_now_ns() < deadline_ns) {
-        const uint64_t look_ns = tt_now_ns() + LOOK_NS, at_ns = look_ns < deadline_ns ? look_ns : deadline_ns;
+        const uint64_t look_ns = tt_now_ns() + STATUS_CHECK_NS, at_ns = look_ns < deadline_ns ? look_ns : deadline_ns;
         const struct timespec at = { (time_t)(at_ns / TT_SECOND), (long)(at_ns % TT_SECOND) };
 
-        pthread_cond_timedwait(&w->heard, &w->overlay_lock, &at);
+        pthread_cond_timedwait(&w->frame_signal, &w->overlay_lock, &at);
         st = tt_context_status(comm->context, why, sizeof why);
     }
     *ns = w->pair_ns;
@@ -836,7 +847,8 @@ static tutti_status hear_pair(tutti_comm *comm, uint32_t *ns)
               : tt_fail(TUTTI_ERR_TIMEOUT, "rank 0 did not send the latency between hosts before the deadline");
 }
 
-/* One pair of ranks measures how long a message takes from host to host, and rank 0 tells all over the overlay, so that nobody else needs a connection. */
+/* One pair of ranks measures the latency between hosts. Rank 0 distributes it over the overlay,
+ * so that no other connection is needed. */
 static tutti_status measure_pair(tutti_comm *comm)
 {
     struct tt_world *w = comm->world;
@@ -855,19 +867,19 @@ static tutti_status measure_pair(tutti_comm *comm)
     }
     if (comm->rank == 0) {
         tt_writer_init(&wr, frame, sizeof frame);
-        tt_write_u8(&wr, WORD_PAIR);
+        tt_write_u8(&wr, FRAME_PAIR);
         tt_write_u32(&wr, ns);
-        flood(w, frame, sizeof frame);
+        send_to_all(w, frame, sizeof frame);
     } else {
-        st = hear_pair(comm, &ns);
+        st = wait_for_pair(comm, &ns);
     }
     w->constants.hosts.way_ns = ns;
     make_model(comm);
-    tt_plans_forget(comm);      /* made while less was known */
+    tt_plans_forget(comm);      /* made with less information */
     return st;
 }
 
-static tutti_status measure(tutti_comm *comm)
+static tutti_status measure_links(tutti_comm *comm)
 {
     const tt_float_env kept = tt_float_env_enter();
     tutti_status st = TUTTI_OK;
@@ -880,7 +892,7 @@ static tutti_status measure(tutti_comm *comm)
     return st;
 }
 
-static tutti_status create(tutti_comm **out, const struct tt_launch *launch, const tutti_conf *conf)
+static tutti_status comm_create(tutti_comm **out, const struct tt_launch *launch, const tutti_conf *conf)
 {
     struct tt_world *w = NULL;
     tutti_comm *comm;
@@ -890,14 +902,14 @@ static tutti_status create(tutti_comm **out, const struct tt_launch *launch, con
 
     tt_log_rank((int)launch->rank);
     tt_descriptors_raise();
-    if (launch->rank == 0)      /* the others have the same environment, most often */
+    if (launch->rank == 0)      /* the other ranks usually have the same environment */
         tt_param_warn_unknown();
     tt_log(TT_LOG_INFO, "rank %u of %u, started by: %s", launch->rank, launch->nranks, launch->launcher);
     st = lanes ? TUTTI_OK : tt_param_get(TT_PARAM_LANES, &lanes);
     if (!st)
         st = tt_plugins_load();
     if (st)
-        return refuse(launch, st);
+        return send_refusal(launch, st);
     st = world_create(&w, launch, (int32_t)lanes);
     if (st)
         return st;
@@ -914,10 +926,11 @@ static tutti_status create(tutti_comm **out, const struct tt_launch *launch, con
         tt_world_discard(w);
         return st;
     }
-    st = tt_world_start(
-        w, &(struct tt_engine_hooks){ .arg = w, .failed = tell_others, .slow = ask_if_slow, .blame = who_is_silent });
+    st =
+        tt_world_start(w, &(struct tt_engine_hooks){
+                              .arg = w, .failed = notify_failure, .slow = query_slow_rank, .blame = find_silent_rank });
     if (!st && w->nranks > 1)
-        st = measure(comm);
+        st = measure_links(comm);
     free(w->places);
     w->places = NULL;
     if (!st)
@@ -931,10 +944,12 @@ static tutti_status create(tutti_comm **out, const struct tt_launch *launch, con
     return TUTTI_OK;
 }
 
-#define CONF_BYTES_FIRST (offsetof(tutti_conf, no_restore) + sizeof(int32_t))     /* of release 0.1 */
+/* size in release 0.1 */
+#define CONF_BYTES_FIRST (offsetof(tutti_conf, no_restore) + sizeof(int32_t))
 
-/* *mine gets what this release knows of the caller's conf (if there is one), which then is *conf. */
-static tutti_status take_conf(const tutti_conf **of_caller, tutti_conf *mine, const char *call)
+/* Copies the fields of this release from the caller's conf (if given) to *mine, and sets
+ * *of_caller to it. */
+static tutti_status copy_conf(const tutti_conf **of_caller, tutti_conf *mine, const char *call)
 {
     const tutti_conf *conf = *of_caller ? mine : NULL;
     const tutti_status st =
@@ -956,10 +971,10 @@ tutti_status tutti_comm_create(tutti_comm **out, const tutti_conf *conf)
 
     if (!out)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_comm_create: out is NULL");
-    st = take_conf(&conf, &mine, "tutti_comm_create");
+    st = copy_conf(&conf, &mine, "tutti_comm_create");
     if (!st)
         st = tt_boot_launch(&launch, conf);
-    return st ? st : create(out, &launch, conf);
+    return st ? st : comm_create(out, &launch, conf);
 }
 
 tutti_status tutti_id_create(tutti_id *out, const tutti_conf *conf)
@@ -970,7 +985,7 @@ tutti_status tutti_id_create(tutti_id *out, const tutti_conf *conf)
 
     if (!out)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_id_create: out is NULL");
-    st = take_conf(&conf, &mine, "tutti_id_create");
+    st = copy_conf(&conf, &mine, "tutti_id_create");
     if (st)
         return st;
     if (conf)
@@ -993,7 +1008,7 @@ tutti_status tutti_comm_create_id(tutti_comm **out, const tutti_id *id, int nran
         return tt_fail(TUTTI_ERR_INVALID, "tutti_comm_create_id: %s is NULL", out ? "id" : "out");
     if (nranks < 1 || rank < 0 || rank >= nranks)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_comm_create_id: rank %d is out of range: nranks is %d", rank, nranks);
-    st = take_conf(&conf, &mine, "tutti_comm_create_id");
+    st = copy_conf(&conf, &mine, "tutti_comm_create_id");
     if (st)
         return st;
     if (conf)
@@ -1003,16 +1018,17 @@ tutti_status tutti_comm_create_id(tutti_comm **out, const tutti_id *id, int nran
         return st;
     full.nranks = nranks;
     full.rank = rank;
-    full.rendezvous = place.rendezvous;     /* whatever else is said of where to meet, the id replaces it */
+    full.rendezvous = place.rendezvous;     /* the id replaces any other rendezvous setting */
     st = tt_boot_launch(&launch, &full);
-    return st ? st : create(out, &launch, conf);
+    return st ? st : comm_create(out, &launch, conf);
 }
 
-/* ---- split ------------------------------------------------------------------------------------------------------ */
+/* ---- split ----------------------------------------------------------------------------------- */
 
 struct ticket {
     int32_t colour, key;
-    uint32_t id, index;         /* a new context id: for the part, if this becomes its first rank; rank in the parent */
+    uint32_t id, index;         /* id: of a new context, used if this is the first rank of its
+                                   part; index: rank in the parent */
 };
 
 static int by_key(const void *a, const void *b)
@@ -1026,7 +1042,8 @@ static int by_key(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* From the tickets of all ranks, sorted: opens this rank's part, with the id that the part's first rank made. */
+/* Opens this rank's part of a split, from the tickets of all ranks, sorted. The id is that of
+ * the part's first rank. */
 static tutti_status open_part(tutti_comm *parent, const struct ticket *tickets, int32_t colour, tutti_comm **out)
 {
     uint32_t id = 0, n = 0, rank = 0, *ranks = malloc(parent->nranks * sizeof *ranks);
@@ -1051,8 +1068,9 @@ static tutti_status open_part(tutti_comm *parent, const struct ticket *tickets, 
     return st;
 }
 
-/* Nobody uses a part before all ranks have opened theirs; if one could not (`mine` is its status), all learn which. */
-static tutti_status agree(tutti_comm *parent, tutti_status mine, const char *call)
+/* No rank uses a part before all ranks have opened theirs. If one failed (`mine` is its status),
+ * all ranks get its error. */
+static tutti_status comm_agree(tutti_comm *parent, tutti_status mine, const char *call)
 {
     const uint64_t verdict = (uint64_t)mine << 32 | parent->rank;
     uint64_t worst = 0;
@@ -1064,7 +1082,7 @@ static tutti_status agree(tutti_comm *parent, tutti_status mine, const char *cal
     return failed ? tt_fail(failed, "%s: rank %u failed to create its communicator", call, (uint32_t)worst) : TUTTI_OK;
 }
 
-static tutti_status split(tutti_comm *parent, int32_t colour, int32_t key, tutti_comm **out, const char *call)
+static tutti_status comm_split(tutti_comm *parent, int32_t colour, int32_t key, tutti_comm **out, const char *call)
 {
     struct ticket mine = { .colour = colour, .key = key }, *tickets;
     tutti_comm *part = NULL;
@@ -1083,12 +1101,12 @@ static tutti_status split(tutti_comm *parent, int32_t colour, int32_t key, tutti
     if (!st) {
         qsort(tickets, parent->nranks, sizeof *tickets, by_key);
         st = colour < 0 ? TUTTI_OK : open_part(parent, tickets, colour, &part);
-        st = agree(parent, st, call);
+        st = comm_agree(parent, st, call);
     }
     free(tickets);
     if (!st) {
         *out = part;
-    } else if (part) {          /* others may not know yet */
+    } else if (part) {          /* others may not have received the result yet */
         tt_context_fail(part->context, st, tutti_last_error());
         tutti_comm_destroy(part);
     }
@@ -1101,7 +1119,7 @@ static tutti_status split_guarded(tutti_comm *parent, int32_t colour, int32_t ke
 
     if (st)
         return st;
-    st = split(parent, colour, key, out, call);
+    st = comm_split(parent, colour, key, out, call);
     tt_comm_leave(parent);
     return st;
 }
@@ -1116,7 +1134,7 @@ tutti_status tutti_comm_dup(tutti_comm *parent, tutti_comm **out)
     return split_guarded(parent, 0, 0, out, "tutti_comm_dup");
 }
 
-/* ---- the rest ------------------------------------------------------------------------------------------------------ */
+/* ---- accessors and teardown ------------------------------------------------------------------ */
 
 int tutti_comm_rank(const tutti_comm *comm)
 {
@@ -1157,7 +1175,8 @@ void tt_comm_guard(tutti_comm *comm)
     tt_context_guard(comm->context);
 }
 
-/* In the child of a fork a thread of the parent may seem to be in a call: the check that follows reports the fork. */
+/* In the child of a fork, a thread of the parent may seem to be in a call; then the fork is
+ * reported. */
 static tutti_status refuse_second(const tutti_comm *comm, const char *call, const char *other)
 {
     const tutti_status st = tt_comm_check(comm, call);

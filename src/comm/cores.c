@@ -15,7 +15,7 @@ static uint8_t byte_of(const cpu_set_t *set, int i)
     return v;
 }
 
-/* A count of bytes, and the bytes: eight processors each, up to the last that has one. */
+/* Format: number of bytes, then the bytes, with eight processors each, up to the last used one. */
 void tt_cores_write(const cpu_set_t *set, struct tt_writer *w)
 {
     int n = CPU_SETSIZE / 8;

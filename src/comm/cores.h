@@ -1,5 +1,5 @@
-/* Which processors ranks may run on. A rank that its launcher has bound knows its own only: cards tell it the others', as ranks of a
- * host share what all of them together may use. */
+/* The processors that ranks may run on. A rank that is bound by its launcher sees only its own.
+ * Cards distribute the sets, because the ranks of a host share the union of all of them. */
 #ifndef TT_COMM_CORES_H
 #define TT_COMM_CORES_H
 
@@ -7,9 +7,10 @@
 
 #include "base/bytes.h"
 
-#define TT_CORES_BYTES (1 + CPU_SETSIZE / 8)    /* at most, in a card */
+#define TT_CORES_BYTES (1 + CPU_SETSIZE / 8)    /* maximum size in a card */
 
-/* Those of the calling thread; none where the kernel has more than a cpu_set_t. */
+/* Returns the set of the calling thread; empty if the kernel has more processors than a
+ * cpu_set_t. */
 void tt_cores_own(cpu_set_t *out);
 void tt_cores_write(const cpu_set_t *set, struct tt_writer *w);
 void tt_cores_read(cpu_set_t *out, struct tt_reader *r);

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 /* States of tt_entry.owner; no thread has these numbers. */
-#define SHARED ((uintptr_t)1)       /* all threads enter by `slow` */
-#define CHANGING ((uintptr_t)2)     /* the owner may not have seen yet that the entry is shared */
+#define SHARED ((uintptr_t)1)       /* all threads enter through `slow` */
+#define CHANGING ((uintptr_t)2)     /* the owner may not have noticed the change to SHARED yet */
 
 _Thread_local char tt_entry_here;
 
@@ -16,8 +16,9 @@ static long barrier_of_all(int command)
     return syscall(SYS_membarrier, command, 0, 0);
 }
 
-/* Makes the entry shared, so that a call of its owner is in `fast`, or sees that it must not enter there. */
-static void share(struct tt_entry *e, uintptr_t owner)
+/* Makes the entry shared. Afterwards, a call of its owner is visible in `fast`, or the owner
+ * sees that it must use `slow`. */
+static void entry_share(struct tt_entry *e, uintptr_t owner)
 {
     if (owner == SHARED)
         return;
@@ -27,8 +28,8 @@ static void share(struct tt_entry *e, uintptr_t owner)
     atomic_compare_exchange_strong(&e->owner, &owner, SHARED);
 }
 
-/* The first thread becomes the owner; where the kernel has no such barrier, none does. */
-static uintptr_t own(struct tt_entry *e, uintptr_t self)
+/* Makes the first thread the owner, or no thread, if the kernel has no membarrier. */
+static uintptr_t entry_own(struct tt_entry *e, uintptr_t self)
 {
     const bool barrier = barrier_of_all(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
     uintptr_t owner = 0;
@@ -46,7 +47,7 @@ const char *tt_entry_take_slow(struct tt_entry *e, uintptr_t self, const char *c
     const char *other = NULL;
 
     if (!owner) {
-        owner = own(e, self);
+        owner = entry_own(e, self);
         if (owner == self)
             return tt_entry_take(e, call);
     }
@@ -54,7 +55,7 @@ const char *tt_entry_take_slow(struct tt_entry *e, uintptr_t self, const char *c
         e->nested++;
         return NULL;
     }
-    share(e, owner);
+    entry_share(e, owner);
     if (!atomic_compare_exchange_strong(&e->slow, &other, call))
         return other;
     other = atomic_load(&e->fast);

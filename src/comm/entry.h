@@ -1,9 +1,10 @@
-/* One thread at a time calls on a communicator. An entry detects a second one, which then gets an error instead of a
- * corrupted communicator.
+/* One thread at a time may call on a communicator. An entry detects a second thread, which gets
+ * an error instead of corrupting the communicator.
  *
- * The first thread that enters owns the entry: it stores the name of its call in `fast`, by plain instructions. Any
- * other thread ends that for good: from then on all threads enter by a compare-and-swap on `slow`. A membarrier(2)
- * of the other thread takes the place of the store-load barrier that the owner does not issue.
+ * The first thread that enters becomes the owner: it stores the name of its call in `fast`, with
+ * plain instructions. The first other thread ends that permanently: from then on all threads
+ * enter by a compare-and-swap on `slow`. A membarrier(2) of the other thread replaces the
+ * store-load barrier that the owner does not issue.
  *
  * Threads: any. Calls of one thread may nest. */
 #ifndef TT_COMM_ENTRY_H
@@ -14,12 +15,13 @@
 #include <stdint.h>
 
 struct tt_entry {
-    atomic_uintptr_t owner;         /* thread that may enter by `fast`, or a state; zero: no thread entered yet */
+    atomic_uintptr_t owner;         /* thread that may enter through `fast`, or a state; zero: no
+                                       thread has entered yet */
     atomic_uintptr_t first;         /* thread that writes `fast`; set once */
     _Atomic(const char *) fast;     /* call of `first` in progress; NULL: none */
     _Atomic(const char *) slow;     /* call of another thread, or of any once the entry is shared */
     atomic_uintptr_t slow_thread;   /* thread of `slow` */
-    uint32_t nested;                /* calls within the call in progress; used by its thread alone */
+    uint32_t nested;                /* calls nested in the current one; used only by its thread */
 };
 
 extern _Thread_local char tt_entry_here __attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -33,8 +35,8 @@ static inline uintptr_t tt_entry_thread(void)
 /* The rest of tt_entry_take. */
 const char *tt_entry_take_slow(struct tt_entry *e, uintptr_t self, const char *call);
 
-/* Begins `call`, a string that lives until it is over. NULL: it may run, and ends with tt_entry_leave. Else the call of
- * another thread that is in progress. */
+/* Begins `call`, a string that must be valid until its end. Returns NULL on success;
+ * tt_entry_leave ends it. Otherwise returns the call of another thread that is in progress. */
 static inline const char *tt_entry_take(struct tt_entry *e, const char *call)
 {
     const uintptr_t self = tt_entry_thread();

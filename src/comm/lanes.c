@@ -7,7 +7,8 @@
 #include "wire/verbs_frame.h"
 #include "wire/wires.h"
 
-/* The third number of a line like "4096 16384 4194304": the most bytes of a socket's buffer. 0: not known. */
+/* Returns the third number of a line like "4096 16384 4194304": the maximum size of a socket
+ * buffer. 0: unknown. */
 static uint64_t buffer_max(const char *path)
 {
     uint64_t most = 0;
@@ -21,7 +22,8 @@ static uint64_t buffer_max(const char *path)
     return most;
 }
 
-/* What a connection may have under way: the sender's buffer, and the window that the receiver offers, which is half of its buffer. */
+/* Returns the bytes that a connection may have in flight: limited by the sender's buffer, and by
+ * the receiver's window, which is half of its buffer. */
 static uint64_t kernel_bytes(void)
 {
     const uint64_t out = buffer_max("/proc/sys/net/ipv4/tcp_wmem"), in = buffer_max("/proc/sys/net/ipv4/tcp_rmem") / 2;

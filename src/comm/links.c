@@ -2,12 +2,12 @@
 
 #include <stdio.h>
 
-#define LATENCY_NS_MAX 100000000000ull      /* as descriptions have it */
+#define LATENCY_NS_MAX 100000000000ull      /* maximum in descriptions */
 #define RATE_MAX 1.25e17
 #define OVERSUBSCRIPTION_MAX 1e6
-#define PER_UNIT 1000                       /* over-subscription travels in thousandths */
+#define PER_UNIT 1000                       /* over-subscription is sent in thousandths */
 
-static bool is_told(const struct tt_topo_link *l)
+static bool is_given(const struct tt_topo_link *l)
 {
     return l->latency_ns || l->bytes_per_s > 0 || l->oversubscription > 1;
 }
@@ -17,7 +17,7 @@ void tt_links_write(const struct tt_topo_link *links, struct tt_writer *w)
     uint8_t told = 0;
 
     for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++)
-        told |= (uint8_t)(is_told(&links[d]) << d);
+        told |= (uint8_t)(is_given(&links[d]) << d);
     tt_write_u8(w, told);
     for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++)
         if (told >> d & 1) {
@@ -57,21 +57,21 @@ void tt_links_complete(struct tt_topo_link *links, const struct tt_topo_link *me
     }
 }
 
-static double larger(double a, double b) { return a > b ? a : b; }
+static double max_double(double a, double b) { return a > b ? a : b; }
 
-/* Of messages that stay on a host: what was measured, or what a link there lets pass where that is less. */
+/* Sets the constants of messages within a host: as measured, or as limited by a slower link. */
 static void model_near(const struct tt_topo_link *l, double ends_ns, double *message_ns, double *byte_ns)
 {
     if (l->latency_ns)
-        *message_ns = larger(*message_ns, (double)l->latency_ns + ends_ns);
+        *message_ns = max_double(*message_ns, (double)l->latency_ns + ends_ns);
     if (l->bytes_per_s > 0)
-        *byte_ns = larger(*byte_ns, 1e9 / l->bytes_per_s);
+        *byte_ns = max_double(*byte_ns, 1e9 / l->bytes_per_s);
 }
 
 void tt_links_model(const struct tt_topo_link *links, enum tt_distance farthest, const struct tt_ends *ends,
                     struct tt_cost_model *m)
 {
-    double bytes_per_s = links[TT_NEAR_RACK].bytes_per_s;   /* of the rail that all goes through */
+    double bytes_per_s = links[TT_NEAR_RACK].bytes_per_s;   /* of the rail that all data uses */
 
     if (farthest < TT_NEAR_RACK) {
         model_near(&links[farthest], ends->near_ns, &m->message_ns, &m->byte_ns);
@@ -94,7 +94,7 @@ void tt_links_describe(const struct tt_topo_link *links, char *out, size_t cap)
     for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES && n < cap; d++) {
         const struct tt_topo_link *l = &links[d];
 
-        if (!is_told(l))
+        if (!is_given(l))
             continue;
         n += (size_t)snprintf(out + n, cap - n, "%s%s", n ? ", " : "", tt_distance_name((enum tt_distance)d));
         if (n < cap && l->latency_ns)

@@ -19,38 +19,52 @@
 #include "engine/progress.h"
 #include "reduce/reduce.h"
 
-#define SOFTWARE_NS 120.0       /* of ours, per message of shared memory, above the exchange of the line */
+/* software cost per message over shared memory, in addition to the exchange of the line */
+#define SOFTWARE_NS 120.0
 #define SLOT_BYTES (64u << 10)
 #define SINGLE_BYTES (256u << 10)
-#define SINGLE_WHOLE_BYTES (512u << 10)     /* fetched by one system call, as in src/wire/shm_cma.c */
-#define SHARED_BYTES (64u << 10)            /* from here on carried by both ends: TT_SHM_SHARE_BYTES of src/wire/shm.h */
+/* size of one process_vm_readv call, as in src/wire/shm_cma.c */
+#define SINGLE_WHOLE_BYTES (512u << 10)
+/* minimum size that both ends copy: TT_SHM_SHARE_BYTES of src/wire/shm.h */
+#define SHARED_BYTES (64u << 10)
 #define STREAM_BYTES (512u << 10)
 #define STREAMS 6
 #define ROUNDS 64
 #define SLOT_ROUNDS 32
 #define YIELDS 32
-#define PATIENCE_MS 500         /* for a call on a socket; who is interrupted for longer goes by the defaults */
+/* timeout of a socket call; after a longer interruption the defaults are used */
+#define SOCKET_TIMEOUT_MS 500
 
-/* What simulated work is made of, beside what is measured. These were found by comparing simulated with real times of all algorithms
- * (docs/tuning.md), and are ratios where they can be. */
-#define SHM_SEND_NS 470.0           /* software of ours, for a message */
+/* Costs for the simulation that are not measured. Fitted to the measured times of all algorithms
+ * (docs/tuning.md), as ratios where possible. */
+#define SHM_SEND_NS 470.0           /* software cost of a message */
 #define SHM_RECEIVE_NS 42.0
-#define PLAN_NS 3000.0              /* the same, for a call that is no straight program (src/engine/straight.c), */
-#define STEP_NS 116.0               /* and for each thing that it does */
-#define TCP_SOFTWARE_NS 2500.0      /* likewise, at each end, beside the system calls */
-#define TCP_LATENCY_NS 500.0        /* of loopback, beside what its ends do; nothing is nearer */
-#define TCP_LOOKS 2                 /* in vain, for each message that comes */
-/* Where ranks outnumber cores: */
-#define SHM_CACHES_FILL 0.45        /* bytes in a slot: what is written there leaves its cache when it is read, and that is when it */
-#define SHM_CACHES_READ 3.4         /* costs: bytes that another core has just written take longer than those that are in one's own cache, */
-#define SHM_CACHES_ADD 2.6          /* but adding has more to do meanwhile; */
-#define SINGLE_PAGES 2.0            /* another process's pages are in no cache of ours, and several receivers look them up at once; */
-#define SINGLE_ALONE 1.0            /* where each has a core, one does at a time; */
-#define TCP_CACHES 4.0              /* those that the kernel has copied, longer still to copy, but not to add: this core has them just received */
-#define SHM_SWITCHES_WAKE 1.7       /* turns of a core until it is a rank's: others look in vain before it, */
-#define SHM_SWITCHES_IDLE 0.35      /* and the more, the more ranks wait. Those that look at memory do so in few turns; */
+/* the same for a call that is not a straight program (src/engine/straight.c), */
+#define PLAN_NS 3000.0
+#define STEP_NS 116.0               /* and for each of its steps */
+#define TCP_SOFTWARE_NS 2500.0      /* the same at each end, in addition to the system calls */
+/* latency of loopback, without the work of its ends; the minimum of all latencies */
+#define TCP_LATENCY_NS 500.0
+#define TCP_EMPTY_POLLS 2                 /* polls without a result, per received message */
+/* If ranks are oversubscribed: */
+/* writing a slot: its lines leave the writer's cache when they are read, and are fetched again; */
+#define SHM_CACHES_FILL 0.45
+/* reading a slot: bytes just written by another core cost more than those in the own cache, */
+#define SHM_CACHES_READ 3.4
+#define SHM_CACHES_ADD 2.6          /* the same with reduction, which overlaps with the fetch; */
+/* single copy: the pages of another process are not cached, and several receivers look them up
+ * at once; */
+#define SINGLE_PAGES 2.0
+#define SINGLE_ALONE 1.0            /* the same if each rank has a core: one receiver at a time; */
+/* TCP: copying data that the kernel has just copied; no effect on reductions, since this core
+ * has just received it */
+#define TCP_CACHES 4.0
+/* turns of a core before a waiting rank runs: other ranks poll in between, */
+#define SHM_SWITCHES_WAKE 1.7
+/* more turns per waiting rank. Ranks that poll memory need few turns; */
+#define SHM_SWITCHES_IDLE 0.35
 #define TCP_SWITCHES_WAKE 2.5
-#define TCP_SWITCHES_IDLE 5.5       /* those that look at sockets go to sleep, and are woken */
+#define TCP_SWITCHES_IDLE 5.5       /* ranks that poll sockets sleep and are woken */
 
 const struct tt_constants tt_constants_default = {
     .shm = {
@@ -75,10 +89,11 @@ static double clamped(double measured, double assumed)
     return measured > assumed * 4 ? assumed * 4 : measured;
 }
 
-/* ---- shared memory ---------------------------------------------------------------------------------- */
+/* ---- shared memory --------------------------------------------------------------------------- */
 
-/* Begins a thread on another processor than this one's, which is where another rank would be: one that this thread may use, or, where it is bound to its own, any. */
-static int start_elsewhere(pthread_t *thread, void *(*run)(void *), void *arg)
+/* Starts a thread on another processor, where another rank would run: one that this thread may
+ * use, or any one if this thread is bound. */
+static int start_on_other_core(pthread_t *thread, void *(*run)(void *), void *arg)
 {
     const int here = sched_getcpu();
     const long all = sysconf(_SC_NPROCESSORS_CONF);
@@ -108,7 +123,7 @@ struct line {
     uint64_t until_ns;
 };
 
-static void *echo(void *arg)
+static void *echo_line(void *arg)
 {
     struct line *l = arg;
 
@@ -121,14 +136,15 @@ static void *echo(void *arg)
     return NULL;
 }
 
-/* One way, in nanoseconds: the fastest of the rounds, as others only add to it; 0 if it could not be measured. */
+/* Returns the one-way time in nanoseconds of the fastest round, since disturbances only add to
+ * it; 0 if it could not be measured. */
 static double line_ns(void)
 {
     struct line l = { .until_ns = tt_now_ns() + 5 * TT_MS };
     uint64_t best = UINT64_MAX;
     pthread_t thread;
 
-    if (start_elsewhere(&thread, echo, &l))
+    if (start_on_other_core(&thread, echo_line, &l))
         return 0;
     for (uint32_t i = 1; i <= ROUNDS; i++) {
         const uint64_t start = tt_now_ns();
@@ -147,7 +163,8 @@ static double line_ns(void)
     return best == UINT64_MAX ? 0 : (double)best / 2;
 }
 
-/* The fastest of some passes over a slot: copying, or reducing. Nanoseconds per byte. */
+/* Returns the time of the fastest pass over a slot, copying or reducing, in nanoseconds per
+ * byte. */
 static double pass_ns(uint8_t *a, uint8_t *b, tt_reduce_fn *kernel)
 {
     uint64_t best = UINT64_MAX;
@@ -168,21 +185,24 @@ static double pass_ns(uint8_t *a, uint8_t *b, tt_reduce_fn *kernel)
 
 /* ---- slots between two cores ---- */
 
-#define SLOTS 4u                    /* as many as an operation goes around in */
-#define SLOTS_PATIENCE_MS 20        /* other ranks start, too: the other processor comes in turns of some milliseconds */
+#define SLOTS 4u                    /* number of slots, as in an operation */
+/* timeout: other ranks start, too, and the other processor may be scheduled in turns of some
+ * milliseconds */
+#define SLOTS_TIMEOUT_MS 20
 
 struct slots {
     _Alignas(64) atomic_uint full;
     _Alignas(64) atomic_uint empty;
     uint8_t *bytes, *own;           /* [SLOTS][SLOT_BYTES], [SLOT_BYTES] */
     uint64_t until_ns;
-    uint64_t drain_ns, add_ns;      /* the fastest */
+    uint64_t drain_ns, add_ns;      /* of the fastest round */
 };
 
-static uint64_t lesser(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* False: it does not come in time. Who looks all the time takes the line away from who is to write it. */
-static bool await(const atomic_uint *word, uint32_t value, uint64_t until_ns)
+/* Waits until *word reaches value. Returns false after until_ns. Pauses between polls, since
+ * continuous polling delays the writer. */
+static bool await_word(const atomic_uint *word, uint32_t value, uint64_t until_ns)
 {
     while (atomic_load_explicit(word, memory_order_acquire) < value) {
         if (tt_now_ns() > until_ns)
@@ -194,55 +214,57 @@ static bool await(const atomic_uint *word, uint32_t value, uint64_t until_ns)
 
 static uint8_t *slot_at(const struct slots *s, uint32_t round) { return s->bytes + round % SLOTS * SLOT_BYTES; }
 
-/* Copies what is in a slot out of it, and adds what is in the next to what it has, in turn. */
+/* Empties the slots: copies from one, and reduces the next, in turn. */
 static void *empty_slots(void *arg)
 {
     tt_reduce_fn *add = tt_reduce_kernel(TUTTI_F32, TUTTI_SUM, false);
     struct slots *s = arg;
 
-    for (uint32_t i = 1; i <= SLOT_ROUNDS && await(&s->full, i, s->until_ns); i++) {
+    for (uint32_t i = 1; i <= SLOT_ROUNDS && await_word(&s->full, i, s->until_ns); i++) {
         const uint64_t start = tt_now_ns();
 
         if (i % 2) {
             tt_copy(s->own, NULL, slot_at(s, i), SLOT_BYTES, tt_from_far());
-            s->drain_ns = lesser(s->drain_ns, tt_now_ns() - start);
+            s->drain_ns = min_u64(s->drain_ns, tt_now_ns() - start);
         } else {
             add(s->own, NULL, slot_at(s, i), s->own, SLOT_BYTES / 4, tt_from_far(), 1);
-            s->add_ns = lesser(s->add_ns, tt_now_ns() - start);
+            s->add_ns = min_u64(s->add_ns, tt_now_ns() - start);
         }
         atomic_store_explicit(&s->empty, i, memory_order_release);
     }
     return NULL;
 }
 
-/* Fills slots with stores that go past the caches or do not; 0 if others have the cores: what came of a few rounds tells little. */
+/* Fills the slots with ordinary or non-temporal stores. Returns the fastest time, or 0 if other
+ * ranks occupy the cores: results of a few rounds are unreliable. */
 static uint64_t fill_slots(struct slots *s, const uint8_t *from, uint32_t stream)
 {
     uint64_t fill_ns = UINT64_MAX;
     pthread_t thread;
     bool all;
 
-    s->until_ns = tt_now_ns() + SLOTS_PATIENCE_MS * TT_MS;
+    s->until_ns = tt_now_ns() + SLOTS_TIMEOUT_MS * TT_MS;
     s->drain_ns = s->add_ns = UINT64_MAX;
     atomic_store(&s->full, 0);
     atomic_store(&s->empty, 0);
-    if (start_elsewhere(&thread, empty_slots, s))
+    if (start_on_other_core(&thread, empty_slots, s))
         return 0;
-    for (uint32_t i = 1; i <= SLOT_ROUNDS && await(&s->empty, i - 1, s->until_ns); i++) {
+    for (uint32_t i = 1; i <= SLOT_ROUNDS && await_word(&s->empty, i - 1, s->until_ns); i++) {
         const uint64_t start = tt_now_ns();
 
         tt_copy(slot_at(s, i), NULL, from, SLOT_BYTES, stream);
         if (i > SLOTS)
-            fill_ns = lesser(fill_ns, tt_now_ns() - start);
+            fill_ns = min_u64(fill_ns, tt_now_ns() - start);
         atomic_store_explicit(&s->full, i, memory_order_release);
     }
-    all = await(&s->empty, SLOT_ROUNDS, s->until_ns);
+    all = await_word(&s->empty, SLOT_ROUNDS, s->until_ns);
     pthread_join(thread, NULL);
     return all ? fill_ns : 0;
 }
 
-/* mem: room for the source, the destination and the slots. The better of the two kinds of stores counts, as it is found when messages go
- * (src/engine/link.c). Changes nothing where there is one core, or another is not to be had. */
+/* Measures slots. mem: memory for source, destination and slots. The better kind of stores
+ * counts, since it is also chosen at run time (src/engine/link.c). No effect with only one core,
+ * or if the other one is not available. */
 static void measure_slots(struct tt_work_costs *w, uint8_t *mem)
 {
     struct slots s = { .own = mem + SLOT_BYTES, .bytes = mem + 2 * SLOT_BYTES };
@@ -262,7 +284,8 @@ static void measure_slots(struct tt_work_costs *w, uint8_t *mem)
     }
 }
 
-/* Reading our own memory as if it were another process's: the fastest of some. 0 where the kernel does not let us. */
+/* Measures a single copy by reading this process's memory as if it were another's: the fastest
+ * of `times`. 0 if the kernel does not permit it. */
 static double single_ns(uint8_t *a, uint8_t *b, size_t bytes, int times)
 {
     const struct iovec here = { b, bytes }, there = { a, bytes };
@@ -290,10 +313,10 @@ static void measure_single(struct tt_work_costs *w, uint8_t *a, uint8_t *b)
         w->single_byte_ns = clamped(all / SINGLE_BYTES, w->single_byte_ns);
 }
 
-/* ---- TCP --------------------------------------------------------------------------------------------------- */
+/* ---- TCP ------------------------------------------------------------------------------------- */
 
-/* Of `fd`, its own end or its peer's. False: it has none. */
-static bool address_of(int fd, bool of_peer, struct sockaddr_in *out)
+/* Returns the address of fd, or of its peer. False: it has none. */
+static bool socket_address(int fd, bool of_peer, struct sockaddr_in *out)
 {
     socklen_t len = sizeof *out;
 
@@ -305,14 +328,14 @@ int tt_measure_accept_own(int listener, int own)
 {
     struct sockaddr_in ours, theirs;
 
-    if (!address_of(own, false, &ours))
+    if (!socket_address(own, false, &ours))
         return -1;
     for (int i = 0; i <= TT_MEASURE_STRANGERS_MAX; i++) {
         const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 
         if (fd < 0)
             return -1;
-        if (address_of(fd, true, &theirs) && theirs.sin_port == ours.sin_port &&
+        if (socket_address(fd, true, &theirs) && theirs.sin_port == ours.sin_port &&
             theirs.sin_addr.s_addr == ours.sin_addr.s_addr)
             return fd;
         close(fd);
@@ -320,16 +343,17 @@ int tt_measure_accept_own(int listener, int own)
     return -1;
 }
 
-/* No call on fd blocks for longer than PATIENCE_MS. */
-static bool bounded(int fd)
+/* Sets a timeout of SOCKET_TIMEOUT_MS for the calls on fd. */
+static bool set_timeouts(int fd)
 {
-    const struct timeval patience = { .tv_usec = PATIENCE_MS * 1000 };
+    const struct timeval patience = { .tv_usec = SOCKET_TIMEOUT_MS * 1000 };
 
     return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) == 0 &&
            setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) == 0;
 }
 
-/* A connected pair over loopback; false without one. Any process of this host may connect meanwhile, and none may hold this one up. */
+/* Connects two sockets over loopback; false on failure. Other processes of this host may connect
+ * meanwhile; they must not block the measurement. */
 static bool tcp_pair(int fd[2])
 {
     struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -337,29 +361,30 @@ static bool tcp_pair(int fd[2])
     bool good;
 
     fd[0] = fd[1] = -1;
-    good = listener >= 0 && bounded(listener) && bind(listener, (struct sockaddr *)&addr, sizeof addr) == 0 &&
-           listen(listener, TT_MEASURE_STRANGERS_MAX) == 0 && address_of(listener, false, &addr);
+    good = listener >= 0 && set_timeouts(listener) && bind(listener, (struct sockaddr *)&addr, sizeof addr) == 0 &&
+           listen(listener, TT_MEASURE_STRANGERS_MAX) == 0 && socket_address(listener, false, &addr);
     if (good) {
         fd[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        good = fd[0] >= 0 && bounded(fd[0]) && connect(fd[0], (struct sockaddr *)&addr, sizeof addr) == 0;
+        good = fd[0] >= 0 && set_timeouts(fd[0]) && connect(fd[0], (struct sockaddr *)&addr, sizeof addr) == 0;
     }
     if (good)
         fd[1] = tt_measure_accept_own(listener, fd[0]);
     if (listener >= 0)
         close(listener);
-    if (fd[1] < 0 || !bounded(fd[1]))
+    if (fd[1] < 0 || !set_timeouts(fd[1]))
         return false;
     setsockopt(fd[0], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     setsockopt(fd[0], IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
     return true;
 }
 
-/* What the ends of a connection spend, nanoseconds. */
+/* Time spent by the ends of a connection, in nanoseconds. */
 struct ends {
     double send, receive;
 };
 
-/* Sends bytes and receives them again, in pieces that the socket holds. False on an error, or when it does not come in time. */
+/* Sends bytes and receives them, in pieces that fit into the socket buffers. False on an error
+ * or timeout. */
 static bool through_tcp(const int fd[2], uint8_t *buf, size_t bytes, struct ends *out)
 {
     *out = (struct ends){ 0, 0 };
@@ -380,8 +405,8 @@ static bool through_tcp(const int fd[2], uint8_t *buf, size_t bytes, struct ends
     return true;
 }
 
-/* A look at a socket that has nothing: the fastest. */
-static double look_ns(int fd)
+/* Returns the fastest time of a poll of a socket without data. */
+static double empty_poll_ns(int fd)
 {
     uint64_t best = UINT64_MAX;
     uint8_t byte;
@@ -398,7 +423,7 @@ static double look_ns(int fd)
     return (double)best;
 }
 
-/* The fastest of some streams, each end by itself. */
+/* Measures some streams; the fastest counts for each end separately. */
 static void measure_stream(struct tt_constants *c, const int fd[2], uint8_t *buf)
 {
     struct ends best = { 1e12, 1e12 }, one;
@@ -432,7 +457,7 @@ static void measure_tcp(struct tt_constants *c, uint8_t *buf)
             c->tcp.message_ns = clamped(together, c->tcp.message_ns);
             c->work.tcp_send_ns = clamped(small.send, c->work.tcp_send_ns);
             c->work.tcp_receive_ns = clamped(small.receive, c->work.tcp_receive_ns);
-            c->work.look_ns = clamped(look_ns(fd[1]), c->work.look_ns);
+            c->work.look_ns = clamped(empty_poll_ns(fd[1]), c->work.look_ns);
             measure_stream(c, fd, buf);
         }
     }
@@ -441,7 +466,7 @@ static void measure_tcp(struct tt_constants *c, uint8_t *buf)
             close(fd[i]);
 }
 
-/* ---- processors --------------------------------------------------------------------------------------------- */
+/* ---- processors ------------------------------------------------------------------------------ */
 
 struct turns {
     atomic_bool stop;
@@ -467,8 +492,8 @@ static void *yield_back(void *arg)
     return NULL;
 }
 
-/* Two threads yield a processor to each other: the fastest pass counts, per turn. */
-static void *take_turns(void *arg)
+/* Two threads yield a processor to each other. Measures the fastest pass, per switch. */
+static void *yield_in_turns(void *arg)
 {
     struct turns t = { .processor = sched_getcpu() };
     uint64_t best = UINT64_MAX;
@@ -491,13 +516,14 @@ static void *take_turns(void *arg)
     return NULL;
 }
 
-/* In a thread of its own, as it binds itself to a processor; 0 if it could not be measured. */
+/* Runs in its own thread, because it binds itself to a processor. Returns 0 if it could not be
+ * measured. */
 static double switch_ns(void)
 {
     double ns = 0;
     pthread_t thread;
 
-    if (pthread_create(&thread, NULL, take_turns, &ns) == 0)
+    if (pthread_create(&thread, NULL, yield_in_turns, &ns) == 0)
         pthread_join(thread, NULL);
     return ns;
 }
@@ -528,9 +554,9 @@ void tt_constants_measure(struct tt_constants *out)
     free(buf);
 }
 
-/* ---- what they mean ------------------------------------------------------------------------------------------ */
+/* ---- derived constants ----------------------------------------------------------------------- */
 
-static double larger(double a, double b) { return a > b ? a : b; }
+static double max_double(double a, double b) { return a > b ? a : b; }
 
 void tt_constants_model(const struct tt_constants *c, bool all_local, enum tt_distance farthest,
                         struct tt_cost_model *out)
@@ -539,31 +565,32 @@ void tt_constants_model(const struct tt_constants *c, bool all_local, enum tt_di
     if (farthest < TT_NEAR_RACK)
         return;
     out->message_ns = c->hosts.way_ns > 0 ? c->hosts.way_ns : out->message_ns;
-    out->byte_ns = larger(out->byte_ns, c->hosts.rail_byte_ns);
+    out->byte_ns = max_double(out->byte_ns, c->hosts.rail_byte_ns);
 }
 
 static double tcp_send_ns(const struct tt_work_costs *w) { return w->tcp_send_ns + TCP_SOFTWARE_NS; }
 
 static double tcp_receive_ns(const struct tt_work_costs *w)
 {
-    return w->tcp_receive_ns + TCP_LOOKS * w->look_ns + TCP_SOFTWARE_NS;
+    return w->tcp_receive_ns + TCP_EMPTY_POLLS * w->look_ns + TCP_SOFTWARE_NS;
 }
 
 static double tcp_ends_ns(const struct tt_work_costs *w) { return tcp_send_ns(w) + tcp_receive_ns(w); }
 
-/* Of what the ends of TCP do, as much as fits into the way that was measured between hosts: a wire that is driven from user space does less. */
-static double far_share(const struct tt_constants *c)
+/* Returns the fraction of the TCP ends' work that fits into the measured latency between hosts.
+ * Less than 1 for user-space transports. */
+static double ends_fraction(const struct tt_constants *c)
 {
     const double way = c->hosts.way_ns, ends = tcp_ends_ns(&c->work);
 
-    return way > 0 && way < ends + TCP_LATENCY_NS ? larger(way - TCP_LATENCY_NS, way / 2) / ends : 1;
+    return way > 0 && way < ends + TCP_LATENCY_NS ? max_double(way - TCP_LATENCY_NS, way / 2) / ends : 1;
 }
 
 void tt_constants_ends(const struct tt_constants *c, bool near_is_shm, struct tt_ends *out)
 {
     const double tcp = tcp_ends_ns(&c->work);
 
-    out->far_ns = tcp * far_share(c);
+    out->far_ns = tcp * ends_fraction(c);
     out->near_ns = near_is_shm ? SHM_SEND_NS + SHM_RECEIVE_NS : tcp;
 }
 
@@ -573,7 +600,8 @@ double tt_constants_latency_ns(const struct tt_constants *c, bool near_is_shm, e
     struct tt_ends ends;
 
     tt_constants_ends(c, near_is_shm, &ends);
-    return larger(way_ns - (near ? ends.near_ns : ends.far_ns), near && near_is_shm ? c->work.line_ns : TCP_LATENCY_NS);
+    return max_double(way_ns - (near ? ends.near_ns : ends.far_ns),
+                      near && near_is_shm ? c->work.line_ns : TCP_LATENCY_NS);
 }
 
 void tt_constants_costs(const struct tt_constants *c, bool near_is_shm, uint32_t cores, struct tt_tune_costs *out)
@@ -597,8 +625,8 @@ void tt_constants_costs(const struct tt_constants *c, bool near_is_shm, uint32_t
     fetched.single_bytes = near_is_shm ? TT_COPIES_BYTES_MIN : 0;
     fetched.single_byte_ns = SINGLE_ALONE * w->single_byte_ns;
     fetched.shared_bytes = near_is_shm ? SHARED_BYTES : 0;
-    far.send_ns *= far_share(c);
-    far.receive_ns *= far_share(c);
+    far.send_ns *= ends_fraction(c);
+    far.receive_ns *= ends_fraction(c);
     *out = (struct tt_tune_costs){
         .far = far, .near = near_is_shm ? shm : tcp, .fetched = fetched,
         .far_latency_ns = tt_constants_latency_ns(c, near_is_shm, TT_NEAR_RACK, c->hosts.way_ns),
@@ -616,7 +644,7 @@ void tt_constants_costs(const struct tt_constants *c, bool near_is_shm, uint32_t
     };
 }
 
-/* ---- cards ---------------------------------------------------------------------------------------------------- */
+/* ---- cards ----------------------------------------------------------------------------------- */
 
 static void write_model(const struct tt_cost_model *m, struct tt_writer *w)
 {

@@ -1,4 +1,5 @@
-/* Memory that calls use: given by Tutti, told of, and registered with devices. */
+/* Memory that calls use: allocated by Tutti, declared by the application, and registered with
+ * devices. */
 #include <string.h>
 #include <unistd.h>
 
@@ -25,8 +26,9 @@ tutti_status tutti_mem_free(tutti_comm *comm, void *mem)
     return st ? st : tt_engine_free(comm->world->engine, mem);
 }
 
-/* Wires that only copy gain nothing from knowing memory beforehand; those that register it with a device do. */
-static bool is_memory(const void *mem, size_t bytes)
+/* Returns whether a range can be declared. This helps only wires that register memory with a
+ * device; wires that only copy ignore it. */
+static bool can_declare(const void *mem, size_t bytes)
 {
     return mem && bytes && tt_memory_can_be(mem, bytes);
 }
@@ -37,7 +39,7 @@ tutti_status tutti_mem_register(tutti_comm *comm, void *mem, size_t bytes)
 
     if (st)
         return st;
-    if (!is_memory(mem, bytes))
+    if (!can_declare(mem, bytes))
         return tt_fail(TUTTI_ERR_INVALID,
                        "tutti_mem_register: invalid memory: %zu bytes at %p (must be non-NULL, "
                        "not empty, and within the address space)",
@@ -52,7 +54,7 @@ tutti_status tutti_mem_register_device(tutti_comm *comm, void *mem, size_t bytes
     tutti_mem_device mine = { .size = sizeof mine };
     tutti_status st = tt_comm_check(comm, call);
 
-    if (!st && !is_memory(mem, bytes))
+    if (!st && !can_declare(mem, bytes))
         st = tt_fail(TUTTI_ERR_INVALID,
                      "%s: invalid memory: %zu bytes at %p (must be non-NULL, not empty, and "
                      "within the address space)",
@@ -122,12 +124,12 @@ tutti_status tutti_mem_registered(tutti_registered *out)
         .registering_ns = c.registering_ns,
         .undoing_ns = c.undoing_ns,
     };
-    memset(out, 0, out->size);      /* what a later release has behind it is not known here */
+    memset(out, 0, out->size);      /* fields of later releases are unknown here */
     memcpy(out, &r, sizeof r);
     return TUTTI_OK;
 }
 
-/* What is comm's own. */
+/* Adds the communicator's own memory. */
 static void count_comm(const tutti_comm *c, tutti_memory *m)
 {
     const struct tt_world *w = c->world;

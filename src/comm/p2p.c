@@ -1,4 +1,4 @@
-/* Point to point: send, recv, and groups of them. */
+/* Point-to-point calls: send, recv, and groups of them. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -28,13 +28,14 @@ static tutti_status prepare_p2p(struct tt_attempt *t, enum tt_coll_kind kind, co
     return TUTTI_OK;
 }
 
-/* Whether only this rank itself can do the other part. */
-static bool is_alone(const struct tt_attempt *t)
+/* Returns whether only this rank can make the matching call. */
+static bool only_self_matches(const struct tt_attempt *t)
 {
     return tt_attempt_is_with_oneself(t) || (t->conf.coll.root == TT_ROOT_ANY && t->comm->nranks == 1);
 }
 
-/* One call by itself. It may block for this rank itself only where that has done its part already. */
+/* Prepares a single call. It may block on this rank itself only if the matching call was made
+ * before. */
 static tutti_status prepare_single(struct tt_attempt *t, enum tt_coll_kind kind, const void *src, void *dst,
                                    size_t count, int peer)
 {
@@ -45,7 +46,7 @@ static tutti_status prepare_single(struct tt_attempt *t, enum tt_coll_kind kind,
         return st;
     if ((t->call && t->call->request) || peer == TUTTI_ANY_RANK)
         t->conf.source = t->call && kind == TT_RECV ? t->call->source : NULL;
-    if ((t->call && t->call->request) || !is_alone(t) || tt_op_would_meet_oneself(t->comm->context, kind, tag))
+    if ((t->call && t->call->request) || !only_self_matches(t) || tt_op_would_meet_oneself(t->comm->context, kind, tag))
         return TUTTI_OK;
     return tt_fail(TUTTI_ERR_INVALID,
                    "%s: rank %d is the calling rank, which has not started the matching %s with tag %u (start one of "
@@ -53,8 +54,8 @@ static tutti_status prepare_single(struct tt_attempt *t, enum tt_coll_kind kind,
                    t->name, (int)t->comm->rank, kind == TT_SEND ? "receive" : "send", tag);
 }
 
-static tutti_status run(const char *name, enum tt_coll_kind kind, const void *src, void *dst, size_t count,
-                        tutti_dtype type, int peer, tutti_comm *comm, const tutti_call *call)
+static tutti_status p2p_run(const char *name, enum tt_coll_kind kind, const void *src, void *dst, size_t count,
+                            tutti_dtype type, int peer, tutti_comm *comm, const tutti_call *call)
 {
     struct tt_attempt t;
     tutti_status st = tt_comm_enter(comm, name);
@@ -67,7 +68,7 @@ static tutti_status run(const char *name, enum tt_coll_kind kind, const void *sr
         st = st ? st : tt_attempt_finish(&t, prepare_single(&t, kind, src, dst, count, peer));
     }
     if (!st && kind == TT_RECV && call && call->source && !call->request && peer != TUTTI_ANY_RANK)
-        *call->source = peer;   /* of the others the engine writes it */
+        *call->source = peer;   /* the engine writes it for all other calls */
     tt_comm_leave(comm);
     return st;
 }
@@ -75,15 +76,15 @@ static tutti_status run(const char *name, enum tt_coll_kind kind, const void *sr
 tutti_status tutti_send(const void *buf, size_t count, tutti_dtype type, int peer, tutti_comm *comm,
                         const tutti_call *call)
 {
-    return run("tutti_send", TT_SEND, buf, NULL, count, type, peer, comm, call);
+    return p2p_run("tutti_send", TT_SEND, buf, NULL, count, type, peer, comm, call);
 }
 
 tutti_status tutti_recv(void *buf, size_t count, tutti_dtype type, int peer, tutti_comm *comm, const tutti_call *call)
 {
-    return run("tutti_recv", TT_RECV, NULL, buf, count, type, peer, comm, call);
+    return p2p_run("tutti_recv", TT_RECV, NULL, buf, count, type, peer, comm, call);
 }
 
-/* What a member is to do, checked: all are before the first one starts. */
+/* Prepares and checks a member: all are checked before the first one starts. */
 static tutti_status prepare_member(struct tt_op_conf *out, const tutti_p2p *op, size_t i, tutti_comm *comm,
                                    const tutti_call *call)
 {

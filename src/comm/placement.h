@@ -1,4 +1,4 @@
-/* How ranks may place their buffers in one call: programs from outside are proven for all of it. */
+/* The relations between src and dst in a call. External algorithms are verified for all of them. */
 #ifndef TT_COMM_PLACEMENT_H
 #define TT_COMM_PLACEMENT_H
 
@@ -12,7 +12,7 @@ static inline bool tt_placement_of(enum tt_placement placement, uint32_t rank)
     return placement == TT_IN_PLACE || (placement == TT_ODD_IN_PLACE && rank % 2 == 1);
 }
 
-/* How a finding begins. */
+/* Returns the beginning of a finding. */
 static inline const char *tt_placement_text(enum tt_placement placement)
 {
     return placement == TT_IN_PLACE ? "in place, " : placement == TT_ODD_IN_PLACE ? "odd ranks in place, " : "";

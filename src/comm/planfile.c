@@ -13,9 +13,9 @@
 #include "sched/rounds.h"
 #include "sched/verify.h"
 
-/* ---- as an algorithm ---------------------------------------------------------------------------------------- */
+/* ---- as an algorithm ------------------------------------------------------------------------- */
 
-/* How many times as long as the plan's the call is. */
+/* Returns the ratio of the call's size to the plan's. */
 static uint64_t times(const struct tt_plan_file *p, const struct tt_coll *c)
 {
     return p->bytes ? c->bytes / p->bytes : 1;
@@ -30,7 +30,7 @@ static uint64_t longest_work(const struct tt_plan_file *p)
     return longest;
 }
 
-static bool fits(const void *self, const struct tt_coll *c)
+static bool plan_fits(const void *self, const struct tt_coll *c)
 {
     const struct tt_plan_file *p = self;
     const uint64_t m = times(p, c), work = longest_work(p);
@@ -42,7 +42,7 @@ static bool fits(const void *self, const struct tt_coll *c)
     return m * p->elem_bytes % c->elem_bytes == 0 && (work == 0 || m <= TT_PLAN_WORK_BYTES_MAX / work);
 }
 
-static uint64_t nrounds(const void *self, const struct tt_coll *c)
+static uint64_t plan_nrounds(const void *self, const struct tt_coll *c)
 {
     const struct tt_plan_file *p = self;
 
@@ -64,8 +64,9 @@ static bool is_same(const struct tt_ref *a, const struct tt_ref *b)
     return a->buf == b->buf && a->offset == b->offset && a->block == b->block && a->stride == b->stride;
 }
 
-/* In place, a copy of bytes onto themselves is none. */
-static void emit_copy(struct tt_sched *s, const struct tt_coll *c, struct tt_ref to, struct tt_ref from, uint64_t bytes)
+/* A copy of bytes onto themselves, in place, is omitted. */
+static void plan_emit_copy(struct tt_sched *s, const struct tt_coll *c, struct tt_ref to, struct tt_ref from,
+                           uint64_t bytes)
 {
     const struct tt_ref out = tt_coll_canonical(c, to), a = tt_coll_canonical(c, from);
 
@@ -73,7 +74,7 @@ static void emit_copy(struct tt_sched *s, const struct tt_coll *c, struct tt_ref
         tt_sched_copy(s, to, from, bytes);
 }
 
-static void round_k(const void *self, struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void plan_round(const void *self, struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const struct tt_plan_file *p = self;
     const uint64_t *first = &p->first[c->rank * (p->nrounds + 1)], m = times(p, c);
@@ -89,24 +90,24 @@ static void round_k(const void *self, struct tt_sched *s, const struct tt_coll *
         else if (t->opcode == TT_REDUCE_STEP)
             tt_sched_reduce(s, out, a, b, t->bytes * m, t->finish);
         else
-            emit_copy(s, c, out, a, t->bytes * m);
+            plan_emit_copy(s, c, out, a, t->bytes * m);
     }
 }
 
-static uint64_t work_bytes(const void *self, const struct tt_coll *c)
+static uint64_t plan_work_bytes(const void *self, const struct tt_coll *c)
 {
     const struct tt_plan_file *p = self;
 
     return p->work_bytes[c->rank] * times(p, c);
 }
 
-static uint32_t npeers(const void *self, const struct tt_coll *c)
+static uint32_t plan_npeers(const void *self, const struct tt_coll *c)
 {
     return ((const struct tt_plan_file *)self)->npeers[c->rank];
 }
 
-/* Used by name only: nobody knows what its author had in mind. */
-static struct tt_cost cost(const void *self, const struct tt_coll *c)
+/* Infinite: such plans are used by name only, since their costs are unknown. */
+static struct tt_cost plan_cost(const void *self, const struct tt_coll *c)
 {
     (void)self;
     (void)c;
@@ -116,19 +117,19 @@ static struct tt_cost cost(const void *self, const struct tt_coll *c)
 static void free_plan(void *self) { tt_plan_file_free(self); }
 
 static const struct tt_slot_ops ops = {
-    .fits = fits,
-    .nrounds = nrounds,
-    .round = round_k,
-    .work_bytes = work_bytes,
-    .npeers = npeers,
-    .cost = cost,
+    .fits = plan_fits,
+    .nrounds = plan_nrounds,
+    .round = plan_round,
+    .work_bytes = plan_work_bytes,
+    .npeers = plan_npeers,
+    .cost = plan_cost,
     .free = free_plan,
 };
 
-/* ---- proving --------------------------------------------------------------------------------------------------- */
+/* ---- verification ---------------------------------------------------------------------------- */
 
-static tutti_status prove(const struct tt_algo *algo, struct tt_coll *coll, uint32_t nranks,
-                          enum tt_placement placement, const char *from)
+static tutti_status plan_prove(const struct tt_algo *algo, struct tt_coll *coll, uint32_t nranks,
+                               enum tt_placement placement, const char *from)
 {
     struct tt_program program;
     char why[1024] = "";
@@ -163,7 +164,7 @@ static tutti_status prove_all(const struct tt_algo *algo, const struct tt_plan_f
             .bytes = p->bytes,
         };
     for (int i = TT_OUT_OF_PLACE; i < (p->kind == TT_BARRIER ? TT_IN_PLACE : TT_PLACEMENTS) && !st; i++)
-        st = prove(algo, coll, p->nranks, (enum tt_placement)i, from);
+        st = plan_prove(algo, coll, p->nranks, (enum tt_placement)i, from);
     free(coll);
     return st;
 }
@@ -188,7 +189,7 @@ tutti_status tt_plan_file_add(struct tt_plan_file *p, const char *from)
     algo = tt_slot_take(&like, &ops, p);
     if (!algo)
         return tt_fail(TUTTI_ERR_NOMEM, "plan %s: too many external algorithms: the maximum is %d", from, TT_SLOTS);
-    st = tt_algo_add(algo, from);       /* first, as it is quick: a proof is not */
+    st = tt_algo_add(algo, from);       /* first, since it is faster than a proof */
     if (!st) {
         st = prove_all(algo, p, from);
         if (st)

@@ -9,13 +9,13 @@
 #include "sched/json.h"
 
 #define NUMBER_MAX (1ull << 48)
-#define DEPTH_MAX 16            /* of arrays and objects within each other; a plan has 7 */
+#define DEPTH_MAX 16            /* nesting of arrays and objects; a plan has 7 */
 
-/* Where in the document the reader is, for sentences: rank, round and step, as far as it has come. */
+/* The reader's position in the document for messages: rank, round and step, if known. */
 struct reader {
     struct tt_json_place at;
     struct tt_plan_file *p;
-    int64_t rank, round;            /* -1: not in one */
+    int64_t rank, round;            /* -1: unknown */
 };
 
 static void go_to(struct reader *r, int64_t rank, int64_t round, int64_t step)
@@ -35,7 +35,8 @@ static void go_to(struct reader *r, int64_t rank, int64_t round, int64_t step)
         *where = '\0';
 }
 
-/* A whole number of at most `most`; *out is left as it is where the member is not there, unless it must be. */
+/* Reads an integer up to `most`. If the member is missing, *out is unchanged, or it is an error
+ * (must). */
 static tutti_status read_number(const struct reader *r, struct json_object *o, const char *key, bool must,
                                 uint64_t most, uint64_t *out)
 {
@@ -44,7 +45,7 @@ static tutti_status read_number(const struct reader *r, struct json_object *o, c
     return tt_json_number(&r->at, o, key, 0, most, out);
 }
 
-/* The member's text; NULL if there is none. */
+/* Returns the member's text, or NULL. */
 static const char *text_of(struct json_object *o, const char *key)
 {
     struct json_object *value;
@@ -182,7 +183,7 @@ static tutti_status read_round(struct reader *r, struct json_object *round)
     return st;
 }
 
-/* Distinct peers of the steps from `first` on. */
+/* Returns the number of distinct peers in the steps from `first` on. */
 static uint32_t count_peers(const struct tt_plan_file *p, uint64_t first)
 {
     uint8_t met[TT_PLAN_RANKS_MAX] = { 0 };

@@ -1,4 +1,4 @@
-/* A plan of docs/plan-format.md, read from JSON. */
+/* A plan (docs/plan-format.md) read from JSON. */
 #ifndef TT_COMM_PLANREAD_H
 #define TT_COMM_PLANREAD_H
 
@@ -20,20 +20,21 @@ struct tt_plan_file {
     char needs[128];
     uint64_t *work_bytes;       /* [nranks] */
     uint32_t *npeers;           /* [nranks] */
-    uint64_t *first;            /* [nranks][nrounds + 1] where a round's steps begin */
+    uint64_t *first;            /* [nranks][nrounds + 1] first step of each round */
     struct tt_step *step;
     uint64_t nsteps, steps_cap;
 };
 
-/* Reads a plan; `from` names it in errors. INVALID (logged): what is wrong, and where in the document. The caller ends it with
- * tt_plan_file_free. Not proven yet. */
+/* Reads a plan; `from` names it in errors. INVALID (logged) with the cause and the position. The
+ * caller frees it with tt_plan_file_free. The plan is not verified yet. */
 tutti_status tt_plan_file_read(struct tt_plan_file **out, const char *text, size_t bytes, const char *from);
 void tt_plan_file_free(struct tt_plan_file *p);
 
-/* Whether a plan of the kind may have the name: that of the collective, _, and letters, digits and _. */
+/* Returns whether the name is valid for a plan of the kind: that of the collective, _, and
+ * letters, digits and _. */
 bool tt_plan_name_is_fine(const char *name, enum tt_coll_kind kind);
 
-/* Whether calls of the kind have a root. */
+/* Returns whether calls of the kind have a root. */
 bool tt_plan_has_root(enum tt_coll_kind kind);
 
 #endif

@@ -17,13 +17,13 @@
 #include "sched/verify.h"
 
 #define NAME_BYTES_MAX 60u
-#define NEEDS_BYTES 256u                /* longer ones are cut */
-#define ALGORITHMS_MAX TT_SLOTS         /* of one shared object */
+#define NEEDS_BYTES 256u                /* longer texts are truncated */
+#define ALGORITHMS_MAX TT_SLOTS         /* per shared object */
 #define PROVEN_RANKS_MAX 64u
-#define PROVEN_STEPS_MAX (1u << 20)     /* of all ranks together */
+#define PROVEN_STEPS_MAX (1u << 20)     /* in all ranks' schedules together */
 #define ROUNDS_MAX (1u << 24)
 #define PROOFS_KEPT 64u
-#define SIZE_FIRST sizeof(tutti_algorithm)      /* of version 1 */
+#define SIZE_FIRST sizeof(tutti_algorithm)      /* size in version 1 */
 
 _Static_assert((int)TUTTI_COLL_BARRIER == (int)TT_BARRIER && (int)TUTTI_COLL_ALLTOALLV == (int)TT_ALLTOALLV &&
                    (int)TUTTI_COLL_SCATTERV == (int)TT_SCATTERV &&
@@ -51,16 +51,17 @@ static tutti_algorithm_call call_of(const struct tt_coll *c)
     };
 }
 
-/* ---- what it emits ---------------------------------------------------------------------------------------- */
+/* ---- steps of a plug-in ---------------------------------------------------------------------- */
 
-/* A round on its way from the plug-in. What breaks a bound is left out, and the first such thing kept. */
+/* A round being emitted by a plug-in. Steps that violate a bound are omitted, and the first
+ * violation is recorded. */
 struct emitter {
-    tutti_schedule schedule;    /* first: it is what the plug-in is given */
+    tutti_schedule schedule;    /* first: the plug-in's view */
     struct tt_sched *to;
     const struct tt_coll *c;
     uint64_t work_bytes;
     const char *flaw;
-    uint32_t step;              /* its number, of those that were emitted */
+    uint32_t step;              /* number of emitted steps */
 };
 
 static struct tt_ref ref_of(tutti_ref ref)
@@ -73,8 +74,8 @@ static struct tt_ref ref_of(tutti_ref ref)
     };
 }
 
-/* Bytes of a buffer; pipes have no end. */
-static uint64_t size_of(const struct emitter *e, const struct tt_ref *ref)
+/* Returns the size of a buffer in bytes; pipes are unlimited. */
+static uint64_t buffer_size(const struct emitter *e, const struct tt_ref *ref)
 {
     switch (ref->buf) {
     case TT_BUF_SRC: return tt_coll_src_bytes(e->c);
@@ -102,11 +103,12 @@ static const char *ref_flaw(const struct emitter *e, const struct tt_ref *ref, u
     if (ref->block && ref->stride < ref->block && bytes > ref->block)
         return "overlapping blocks";
     tt_ref_extent(ref, bytes, &begin, &end);
-    return bytes && end > size_of(e, ref) ? "out of bounds" : NULL;
+    return bytes && end > buffer_size(e, ref) ? "out of bounds" : NULL;
 }
 
-/* Whether one more step of `peer` (or none: UINT32_MAX) may come. */
-static bool accepts(struct emitter *e, uint32_t peer, const char *flaw)
+/* Returns whether another step with `peer` (UINT32_MAX: none) is permitted; otherwise records
+ * `flaw`. */
+static bool accepts_step(struct emitter *e, uint32_t peer, const char *flaw)
 {
     if (!flaw && e->to->n == e->to->cap)
         flaw = "too many steps in a round";
@@ -129,7 +131,7 @@ static void emit_put(tutti_schedule *s, uint32_t peer, tutti_ref from, tutti_ref
         flaw = "invalid buffer of the peer";
     if (!flaw && out.buf == TT_BUF_SRC)
         flaw = "writes the peer's SRC";
-    if (accepts(e, peer, flaw))
+    if (accepts_step(e, peer, flaw))
         tt_sched_put(e->to, peer, a, out, bytes, tag);
 }
 
@@ -138,7 +140,7 @@ static void emit_wait(tutti_schedule *s, uint32_t peer, tutti_ref to, uint64_t b
     struct emitter *e = (struct emitter *)s;
     const struct tt_ref out = ref_of(to);
 
-    if (accepts(e, peer, ref_flaw(e, &out, bytes, true)))
+    if (accepts_step(e, peer, ref_flaw(e, &out, bytes, true)))
         tt_sched_wait(e->to, peer, out, bytes, tag);
 }
 
@@ -152,11 +154,11 @@ static void emit_reduce(tutti_schedule *s, tutti_ref out, tutti_ref a, tutti_ref
         flaw = ref_flaw(e, &left, bytes, false);
     if (!flaw)
         flaw = ref_flaw(e, &right, bytes, false);
-    if (accepts(e, UINT32_MAX, flaw))
+    if (accepts_step(e, UINT32_MAX, flaw))
         tt_sched_reduce(e->to, to, left, right, bytes, finish != 0);
 }
 
-static void emit_copy(tutti_schedule *s, tutti_ref to, tutti_ref from, uint64_t bytes)
+static void plugin_emit_copy(tutti_schedule *s, tutti_ref to, tutti_ref from, uint64_t bytes)
 {
     struct emitter *e = (struct emitter *)s;
     const struct tt_ref out = ref_of(to), a = ref_of(from);
@@ -164,11 +166,11 @@ static void emit_copy(tutti_schedule *s, tutti_ref to, tutti_ref from, uint64_t 
 
     if (!flaw)
         flaw = ref_flaw(e, &a, bytes, false);
-    if (accepts(e, UINT32_MAX, flaw))
+    if (accepts_step(e, UINT32_MAX, flaw))
         tt_sched_copy(e->to, out, a, bytes);
 }
 
-static uint64_t work_bytes(const void *self, const struct tt_coll *c)
+static uint64_t plugin_work_bytes(const void *self, const struct tt_coll *c)
 {
     const tutti_algorithm *a = self;
     const tutti_algorithm_call call = call_of(c);
@@ -176,7 +178,7 @@ static uint64_t work_bytes(const void *self, const struct tt_coll *c)
     return a->work_bytes ? a->work_bytes(&call) : 0;
 }
 
-/* Emits round k into s; returns NULL, or what is wrong with step *step of it. */
+/* Emits round k into s. Returns NULL, or the error in step *step. */
 static const char *emit_round(const tutti_algorithm *a, struct tt_sched *s, const struct tt_coll *c, uint64_t k,
                               uint32_t *step)
 {
@@ -186,10 +188,10 @@ static const char *emit_round(const tutti_algorithm *a, struct tt_sched *s, cons
                       .put = emit_put,
                       .wait = emit_wait,
                       .reduce = emit_reduce,
-                      .copy = emit_copy },
+                      .copy = plugin_emit_copy },
         .to = s,
         .c = c,
-        .work_bytes = work_bytes(a, c),
+        .work_bytes = plugin_work_bytes(a, c),
     };
 
     a->round(&e.schedule, &call, k);
@@ -197,19 +199,21 @@ static const char *emit_round(const tutti_algorithm *a, struct tt_sched *s, cons
     return e.flaw;
 }
 
-/* ---- as an algorithm of ours --------------------------------------------------------------------------------- */
+/* ---- as a tt_algo ---------------------------------------------------------------------------- */
 
-static bool fits(const void *self, const struct tt_coll *c)
+static bool plugin_fits(const void *self, const struct tt_coll *c)
 {
     const tutti_algorithm *a = self;
     const tutti_algorithm_call call = call_of(c);
 
     if (c->kind == TT_ALLTOALLV && c->in_place)
-        return false;           /* which version 1 did not have, and no proof would find the rows that are overwritten before they are read */
+        /* not in version 1; a proof would not detect rows that are overwritten before they are
+         * read */
+        return false;
     return !a->fits || a->fits(&call) != 0;
 }
 
-static uint64_t nrounds(const void *self, const struct tt_coll *c)
+static uint64_t plugin_nrounds(const void *self, const struct tt_coll *c)
 {
     const tutti_algorithm *a = self;
     const tutti_algorithm_call call = call_of(c);
@@ -217,7 +221,8 @@ static uint64_t nrounds(const void *self, const struct tt_coll *c)
     return a->nrounds(&call);
 }
 
-/* Only after tt_plugin_check: what it finds now, it would have found then, if the plug-in were a function of the call. */
+/* Called only after tt_plugin_check: a plug-in that is a function of the call has no errors
+ * then. */
 static void emit_checked(const void *self, struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     uint32_t step;
@@ -225,7 +230,7 @@ static void emit_checked(const void *self, struct tt_sched *s, const struct tt_c
     tt_assert(emit_round(self, s, c, k, &step) == NULL);
 }
 
-static uint32_t npeers(const void *self, const struct tt_coll *c)
+static uint32_t plugin_npeers(const void *self, const struct tt_coll *c)
 {
     const tutti_algorithm *a = self;
     const tutti_algorithm_call call = call_of(c);
@@ -234,7 +239,7 @@ static uint32_t npeers(const void *self, const struct tt_coll *c)
     return n < all ? n : all;
 }
 
-static struct tt_cost cost(const void *self, const struct tt_coll *c)
+static struct tt_cost plugin_cost(const void *self, const struct tt_coll *c)
 {
     const tutti_algorithm *a = self;
     const tutti_algorithm_call call = call_of(c);
@@ -246,31 +251,31 @@ static struct tt_cost cost(const void *self, const struct tt_coll *c)
         struct tt_cost){ .messages = out.messages, .bytes = out.bytes, .reduced = out.reduced, .copied = out.copied };
 }
 
-static void keep(void *self) { (void)self; }    /* the shared object's */
+static void plugin_keep(void *self) { (void)self; }    /* owned by the shared object */
 
 static const struct tt_slot_ops ops = {
-    .fits = fits,
-    .nrounds = nrounds,
+    .fits = plugin_fits,
+    .nrounds = plugin_nrounds,
     .round = emit_checked,
-    .work_bytes = work_bytes,
-    .npeers = npeers,
-    .cost = cost,
-    .free = keep,
+    .work_bytes = plugin_work_bytes,
+    .npeers = plugin_npeers,
+    .cost = plugin_cost,
+    .free = plugin_keep,
 };
 
-/* ---- checking ---------------------------------------------------------------------------------------------------- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
-/* Emits the program of one rank within bounds; *nsteps grows by its steps. */
+/* Emits one rank's schedule within the bounds, and adds its number of steps to *nsteps. */
 static const char *try_rank(const tutti_algorithm *a, const struct tt_coll *c, uint64_t *nsteps, uint64_t *round,
                             uint32_t *step)
 {
-    const uint64_t n = nrounds(a, c);
+    const uint64_t n = plugin_nrounds(a, c);
 
     *round = 0;
     *step = 0;
     if (n > ROUNDS_MAX)
         return "more than 2^24 rounds";
-    if (work_bytes(a, c) > TUTTI_ALGORITHM_WORK)
+    if (plugin_work_bytes(a, c) > TUTTI_ALGORITHM_WORK)
         return "more than 1 MiB of WORK";
     for (*round = 0; *round < n; (*round)++) {
         struct tt_step steps[TT_ROUND_STEPS_MAX];
@@ -284,16 +289,16 @@ static const char *try_rank(const tutti_algorithm *a, const struct tt_coll *c, u
     return NULL;
 }
 
-static tutti_status refuse(const struct tt_algo *algo, const struct tt_coll *c, const char *why)
+static tutti_status plugin_refuse(const struct tt_algo *algo, const struct tt_coll *c, const char *why)
 {
     return tt_fail(TUTTI_ERR_INVALID,
                    "algorithm \"%s\" is invalid for %s of %llu bytes on %u rank%s: %s", algo->name,
                    tt_coll_name(c->kind), (unsigned long long)c->bytes, c->nranks, TT_PLURAL(c->nranks), why);
 }
 
-/* Proves the programs of all ranks, which have that many steps; above PROVEN_STEPS_MAX they are not proven. */
-static tutti_status prove(const struct tt_algo *algo, struct tt_coll *coll, enum tt_placement placement,
-                          uint64_t nsteps)
+/* Verifies the schedules of all ranks with nsteps steps; skipped above PROVEN_STEPS_MAX. */
+static tutti_status plugin_prove(const struct tt_algo *algo, struct tt_coll *coll, enum tt_placement placement,
+                                 uint64_t nsteps)
 {
     struct tt_program p;
     char why[1024] = "", said[1100];
@@ -315,10 +320,11 @@ static tutti_status prove(const struct tt_algo *algo, struct tt_coll *coll, enum
     if (!st)
         st = tt_rounds_check(algo, coll, coll->nranks, why, sizeof why);
     snprintf(said, sizeof said, "%s%s", tt_placement_text(placement), why);
-    return st ? refuse(algo, &coll[0], said) : TUTTI_OK;
+    return st ? plugin_refuse(algo, &coll[0], said) : TUTTI_OK;
 }
 
-/* Emits what ranks [first, end) do, and proves it if they are all; coll has room for these. */
+/* Emits the schedules of ranks [first, end), and verifies them if these are all ranks. coll has
+ * room for them. */
 static tutti_status check_placement(const struct tt_algo *algo, const struct tt_coll *c, enum tt_placement placement,
                                     bool all, struct tt_coll *coll)
 {
@@ -338,14 +344,14 @@ static tutti_status check_placement(const struct tt_algo *algo, const struct tt_
         if (flaw) {
             snprintf(why, sizeof why, "%srank %u, round %llu, step %u: %s", tt_placement_text(placement), first + i,
                      (unsigned long long)round, step, flaw);
-            return refuse(algo, c, why);
+            return plugin_refuse(algo, c, why);
         }
     }
-    return all ? prove(algo, coll, placement, nsteps) : TUTTI_OK;
+    return all ? plugin_prove(algo, coll, placement, nsteps) : TUTTI_OK;
 }
 
-/* What a proof depends on. */
-static uint64_t hash_of(const struct tt_algo *algo, const struct tt_coll *c)
+/* Returns a hash of all inputs of a proof. */
+static uint64_t proof_hash(const struct tt_algo *algo, const struct tt_coll *c)
 {
     const uint64_t *const arrays[] = { c->send_bytes, c->send_displs, c->recv_bytes, c->recv_displs };
     const uint64_t call[] = { (uintptr_t)algo, c->bytes, c->elem_bytes, c->nranks, c->root, c->kind };
@@ -364,11 +370,11 @@ bool tt_plugin_checks_all(const struct tt_coll *c)
 
 tutti_status tt_plugin_check(const struct tt_algo *algo, const struct tt_coll *c)
 {
-    static _Atomic uint64_t proven[PROOFS_KEPT];    /* v calls are planned anew each time */
+    static _Atomic uint64_t proven[PROOFS_KEPT];    /* v calls are planned each time */
     const tutti_algorithm *a = tt_slot_self(algo, &ops);
     const bool all = a && tt_plugin_checks_all(c);
     struct tt_coll coll[PROVEN_RANKS_MAX];
-    const uint64_t hash = all ? hash_of(algo, c) : 0;
+    const uint64_t hash = all ? proof_hash(algo, c) : 0;
     tutti_status st = TUTTI_OK;
 
     if (!a || (all && proven[hash % PROOFS_KEPT] == hash))
@@ -382,7 +388,7 @@ tutti_status tt_plugin_check(const struct tt_algo *algo, const struct tt_coll *c
     return st;
 }
 
-/* ---- loading ------------------------------------------------------------------------------------------------------ */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 static bool is_word(const char *name)
 {
@@ -390,8 +396,9 @@ static bool is_word(const char *name)
            strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(name);
 }
 
-/* What the next slot's algorithm needs: what it says itself, and what `fits` asks for besides. */
-static const char *needs_of(const tutti_algorithm *a)
+/* Returns the requirements of the next slot's algorithm: its own text, and those checked by
+ * `fits`. */
+static const char *needs_text(const tutti_algorithm *a)
 {
     static char text[TT_SLOTS][NEEDS_BYTES];
     char *needs = text[tt_slots_taken() % TT_SLOTS];
@@ -403,7 +410,7 @@ static const char *needs_of(const tutti_algorithm *a)
     return needs;
 }
 
-static tutti_status add(const char *path, size_t index, const tutti_algorithm *a, uint64_t *hash)
+static tutti_status plugin_add(const char *path, size_t index, const tutti_algorithm *a, uint64_t *hash)
 {
     const struct tt_algo *algo;
 
@@ -426,8 +433,10 @@ static tutti_status add(const char *path, size_t index, const tutti_algorithm *a
                                    : "summary");
     algo = tt_slot_take(
         &(struct tt_algo){
-            .name = a->name, .summary = a->summary, .needs = needs_of(a), .kind = (enum tt_coll_kind)a->collective,
-            .by_name = a->collective == TUTTI_COLL_ALLTOALLV,       /* no rank knows whether the others call in place, where it does not fit */
+            .name = a->name, .summary = a->summary, .needs = needs_text(a), .kind = (enum tt_coll_kind)a->collective,
+            /* a rank cannot determine whether others call in place, which the algorithm does not
+             * support */
+            .by_name = a->collective == TUTTI_COLL_ALLTOALLV,
             .direct_unsafe = a->direct_unsafe != 0,
         },
         &ops, (void *)(uintptr_t)a);
@@ -455,7 +464,7 @@ tutti_status tt_plugin_load(const char *path, uint64_t *hash)
                        path);
     memcpy(&at, &symbol, sizeof at);
     for (const tutti_algorithm *a; !st && i < ALGORITHMS_MAX && (a = at(i)) != NULL; i++)
-        st = add(path, i, a, hash);
+        st = plugin_add(path, i, a, hash);
     if (!st && i == 0)
         return tt_fail(TUTTI_ERR_INVALID, "%s has no algorithms: tutti_algorithm_at(0) is NULL", path);
     return st;

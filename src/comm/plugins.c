@@ -23,8 +23,9 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* dlopen looks for a name without a slash in the system's folders; a plug-in there is named by its path, too. */
-static tutti_status load_one(void *hash, const char *path)
+/* dlopen would search the system's folders for a name without a slash, so such names are
+ * rejected. */
+static tutti_status load_algorithm(void *hash, const char *path)
 {
     if (ends_with(path, ".json"))
         return tt_plan_file_load(path, hash);
@@ -34,8 +35,8 @@ static tutti_status load_one(void *hash, const char *path)
     return tt_plugin_load(path, hash);
 }
 
-/* The names of the algorithms from the n-th on. */
-static void name_all(size_t n, char *out, size_t cap)
+/* Lists the names of the algorithms from the n-th on. */
+static void list_names(size_t n, char *out, size_t cap)
 {
     size_t at = 0;
 
@@ -54,13 +55,13 @@ tutti_status tt_plugins_load(void)
 
     pthread_mutex_lock(&lock);
     if (!loaded && list) {
-        st = tt_path_list_each("TUTTI_ALGORITHMS", list, load_one, &hash);
+        st = tt_path_list_each("TUTTI_ALGORITHMS", list, load_algorithm, &hash);
         if (st) {
             tt_algo_forget(nalgos);
             tt_slots_free(nslots);
         } else if (tt_nalgos > nalgos) {
             ours.hash = hash | 1;
-            name_all(nalgos, ours.names, sizeof ours.names);
+            list_names(nalgos, ours.names, sizeof ours.names);
             tt_log(TT_LOG_INFO, "algorithms of TUTTI_ALGORITHMS: %s", ours.names);
         }
     }

@@ -13,7 +13,7 @@ void tt_probe_init(struct tt_probe *p, struct tt_probe_rank *ranks, uint32_t nra
     *p = (struct tt_probe){ .nranks = nranks, .rank = ranks };
 }
 
-static void note_question(struct tt_probe_rank *r, uint64_t now_ns)
+static void record_query(struct tt_probe_rank *r, uint64_t now_ns)
 {
     r->asked_ns = now_ns;
     if (!r->first_ns)
@@ -29,11 +29,11 @@ bool tt_probe_ask(struct tt_probe *p, uint32_t rank, uint64_t now_ns)
     r = &p->rank[rank];
     if (r->asked_ns && now_ns - r->asked_ns < TT_PROBE_EVERY_NS)
         return false;
-    note_question(r, now_ns);
+    record_query(r, now_ns);
     return true;
 }
 
-/* What keeps a rank from its part in the operation that *of says, of what it waits for: as bits. */
+/* Returns, as bits of r->waits, what may keep a rank from its part in the operation in *of. */
 static uint8_t relevant(const struct tt_probe_rank *r, const struct tt_waiting *of)
 {
     for (uint32_t i = 0; i < r->nwaits && of->op != UINT64_MAX; i++)
@@ -53,7 +53,7 @@ uint32_t tt_probe_answer(struct tt_probe *p, uint32_t rank, const struct tt_wait
     tt_assert(n <= TT_WAITINGS);
     r = &p->rank[rank];
     if (asked_ns < r->asked_ns && !r->first_ns)
-        return 0;               /* overtaken by the answer to a newer question */
+        return 0;               /* overtaken by the response to a newer query */
     r->first_ns = asked_ns < r->asked_ns ? r->asked_ns : 0;
     r->failed = false;
     r->nwaits = (uint8_t)n;
@@ -78,9 +78,9 @@ void tt_probe_failed(struct tt_probe *p, uint32_t rank)
 struct search {
     struct tt_probe *p;
     uint64_t since_ns, now_ns;
-    uint32_t first, last;       /* of the queue of ranks whose answers are to be followed */
+    uint32_t first, last;       /* queue of ranks whose responses must be followed */
     struct tt_blamed found;
-    bool idles;                 /* several answer, and are in nothing */
+    bool idles;                 /* several ranks respond, and are in no operation */
     bool open;
     struct tt_waiting ask;
 };
@@ -100,7 +100,7 @@ static void enqueue(struct search *s, uint32_t rank)
     s->last = rank;
 }
 
-/* Somebody on the way waits for this. */
+/* Visits a rank that another rank on the chain waits for. */
 static void visit(struct search *s, const struct tt_waiting *w)
 {
     struct tt_probe_rank *r = w->rank < s->p->nranks ? &s->p->rank[w->rank] : NULL;
@@ -116,7 +116,7 @@ static void visit(struct search *s, const struct tt_waiting *w)
         s->open = true;
         if (s->ask.rank == NOBODY) {
             s->ask = *w;
-            note_question(r, s->now_ns);
+            record_query(r, s->now_ns);
         }
     } else if (r->first_ns) {
         const bool silent = s->now_ns - r->first_ns >= TT_PROBE_SILENCE_NS;
@@ -132,7 +132,7 @@ static void visit(struct search *s, const struct tt_waiting *w)
     enqueue(s, w->rank);
 }
 
-/* For whom the rank waits that *w waits for, or did when it failed. */
+/* Finds the rank that the rank in *w waits for, or waited for when it failed. */
 static void find_next(const struct tt_probe *p, const struct tt_waiting *w, struct tt_blamed *out)
 {
     const struct tt_probe_rank *r = w->rank < p->nranks ? &p->rank[w->rank] : NULL;

@@ -1,4 +1,4 @@
-/* Requests of calls that returned at once: tested, waited for, freed. */
+/* Requests of non-blocking calls: test, wait, free. */
 #include <stdio.h>
 
 #include "base/checked.h"

@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "wire/ifaddr.h"
 
-/* What is told of this host, and of what joins hosts. */
+/* Reads the given description of this host and of the links between hosts. */
 static tutti_status read_description(struct tt_surroundings *out, uint8_t *node)
 {
     const char *file = getenv("TUTTI_TOPO"), *text = getenv("TUTTI_TOPO_LABELS");
@@ -43,8 +43,8 @@ static tutti_status read_description(struct tt_surroundings *out, uint8_t *node)
     return TUTTI_OK;
 }
 
-/* The GPU that this process was given, by its bus or as the only one that its launcher lets it see; HIP's numbers are of what ROCR's leave. NULL: nobody
- * says. */
+/* Returns the GPU assigned to this process: by its bus id, or the only one that its launcher
+ * makes visible. HIP's numbers refer to the GPUs that ROCR leaves visible. NULL: unknown. */
 static const struct tt_gpu *find_gpu(const struct tt_machine *m)
 {
     static const char *const visible[] = { "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES" };
@@ -69,7 +69,8 @@ void tt_seat_of(const struct tt_machine *m, const struct tt_rails *rails, const 
         memcpy(out->gpu, gpu->bus, sizeof out->gpu);
 }
 
-/* Which of several rails is near takes hwloc to tell, and so much time that nobody pays it who has no choice. */
+/* Determines the nearest of several rails. This needs hwloc and takes time, so it is skipped if
+ * there is only one. */
 static void find_nearness(const char *interfaces, const cpu_set_t *own, struct tt_rails *rails,
                           struct tt_seat_found *out)
 {
@@ -82,7 +83,7 @@ static void find_nearness(const char *interfaces, const cpu_set_t *own, struct t
     free(m);
 }
 
-static void look_around(const char *interfaces, struct tt_rails *rails, struct tt_seat_found *out)
+static void find_surroundings(const char *interfaces, struct tt_rails *rails, struct tt_seat_found *out)
 {
     struct tt_nic nics[TT_NICS_MAX];
     const uint32_t nnics = tt_nics_list(nics, TT_NICS_MAX);
@@ -98,7 +99,7 @@ static void look_around(const char *interfaces, struct tt_rails *rails, struct t
         out->socket = tt_socket_of(&own);
 }
 
-/* "0000:3b:00.0", or without the domain. */
+/* Returns whether the text is a PCI address: "0000:3b:00.0", or without the domain. */
 static bool is_bus(const char *text)
 {
     unsigned domain, bus, device, function;
@@ -121,7 +122,7 @@ tutti_status tt_seat_find(const char *interfaces, struct tt_surroundings *out, s
     if (gpu && *gpu && !is_bus(gpu))
         return tt_fail(TUTTI_ERR_INVALID,
                        "invalid TUTTI_GPU \"%s\": must be the PCI address of a GPU, like \"0000:3b:00.0\"", gpu);
-    look_around(interfaces, rails, &seat);
+    find_surroundings(interfaces, rails, &seat);
     tt_told_init(place, tt_host_hash(), seat.socket, rails->n, seat.near, &out->labels, node);
     for (uint32_t i = 0; i < rails->n; i++)
         tt_log(TT_LOG_DEBUG, "rail %u is %s (socket %d, NUMA node %d%s)", i, rails->rail[i].name, rails->rail[i].socket,

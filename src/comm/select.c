@@ -1,5 +1,6 @@
-/* Which algorithm and segments a call uses: a pure function of the call's arguments and of constants that all ranks agreed
- * on when the communicator was made, so that all choose alike. Remembered per shape. */
+/* Selects algorithm and segment size of a call: a pure function of the call's arguments and of
+ * constants that all ranks have agreed on, so that all ranks make the same choice. Cached per
+ * shape. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,9 +14,9 @@
 
 #define PLAN_WAYS 4u
 
-/* What was measured goes before what is simulated, and what was asked for by name before both. False: what is asked for by name does not
- * fit, or there is no such thing. */
-static bool choose(tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan *p)
+/* A name takes precedence over measurements, and these over the simulation. False: the named
+ * algorithm does not exist or does not fit. */
+static bool choose_plan(tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan *p)
 {
     const struct tt_algo *forced = force ? tt_algo_find(c, force) : NULL;
     struct tt_tuned measured;
@@ -44,7 +45,7 @@ static bool choose(tutti_comm *comm, const struct tt_coll *c, const char *force,
     return true;
 }
 
-static uint64_t key_of(const struct tt_coll *c, const char *force)
+static uint64_t plan_key(const struct tt_coll *c, const char *force)
 {
     uint64_t h =
         c->bytes * 0x9e3779b97f4a7c15ull ^ ((uint64_t)c->kind << 48 | (uint64_t)c->quantized << 44 |
@@ -55,7 +56,8 @@ static uint64_t key_of(const struct tt_coll *c, const char *force)
     return tt_mix64(h) | 1;
 }
 
-/* One line for each shape of call, as long as its plan is remembered. v calls are planned each time, and told once. */
+/* Logs each shape of call once, while its plan is cached. v calls are planned each time, and
+ * logged once. */
 static void log_plan(tutti_comm *comm, const struct tt_coll *c, const struct tt_plan *p)
 {
     const bool uneven = c->send_bytes || c->recv_bytes;
@@ -85,7 +87,7 @@ static tutti_status make_plan(tutti_comm *comm, const struct tt_coll *c, const c
 
     tt_op_drop(p->kept);
     *p = (struct tt_plan){ .key = 0 };
-    if (!choose(comm, c, force, p))
+    if (!choose_plan(comm, c, force, p))
         return tt_algo_refuse(c, force);
     st = tt_plugin_check(p->algo, c);
     if (st)
@@ -98,9 +100,9 @@ static tutti_status make_plan(tutti_comm *comm, const struct tt_coll *c, const c
     return TUTTI_OK;
 }
 
-/* Where the plan of a key is, or is to be made: in one of PLAN_WAYS neighbours, so that the few shapes that a loop uses in
- * turn do not push each other out. */
-static struct tt_plan *place_of(tutti_comm *comm, uint64_t key)
+/* Returns the place of a key's plan. It is one of PLAN_WAYS neighbours, so that the few shapes
+ * of a loop do not evict each other. */
+static struct tt_plan *plan_place(tutti_comm *comm, uint64_t key)
 {
     struct tt_plan *set = &comm->plans[key / 2 % (TT_PLANS / PLAN_WAYS) * PLAN_WAYS];
 
@@ -125,11 +127,12 @@ void tt_plans_forget(tutti_comm *comm)
 
 tutti_status tt_plan_of(tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan **out)
 {
-    const uint64_t key = key_of(c, force);
-    struct tt_plan *p = place_of(comm, key);
+    const uint64_t key = plan_key(c, force);
+    struct tt_plan *p = plan_place(comm, key);
     tutti_status st;
 
-    if (p->key != key || c->send_bytes || c->recv_bytes) {  /* the key knows nothing of counts and displacements */
+    /* the key does not include counts and displacements */
+    if (p->key != key || c->send_bytes || c->recv_bytes) {
         st = make_plan(comm, c, force, p);
         if (st)
             return st;

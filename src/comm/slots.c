@@ -9,7 +9,7 @@ static struct slot {
 } slots[TT_SLOTS];
 static uint32_t taken;
 
-/* Whole functions, which is why these macros say return: a number is all that they differ in. */
+/* Complete functions, which is why these macros contain return: they differ only in a number. */
 #define FUNCTIONS(n) \
     static bool fits_##n(const struct tt_coll *c)                                  \
     {                                                                              \

@@ -1,4 +1,4 @@
-/* Where the time of operations goes. */
+/* Time spent in operations. */
 #include "base/status.h"
 #include "comm/comm.h"
 

@@ -13,11 +13,11 @@
 #include "wire/dqplb_lanes.h"
 
 #define FORMAT "tutti-tune-1"
-#define NESTING_MAX 6           /* of arrays and objects; a tune file has 3 */
+#define NESTING_MAX 6           /* nesting of arrays and objects; a tune file has 3 */
 #define BYTES_MAX (1ull << 48)
 #define SEGMENT_MIN 1024u
 
-/* ---- reading -------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 struct reader {
     struct tt_json_place at;
@@ -39,7 +39,7 @@ static tutti_status read_time(const struct reader *r, struct json_object *o, con
     return TUTTI_OK;
 }
 
-/* Text of 1 to cap - 1 bytes that can be printed. */
+/* Reads a printable text of 1 to cap - 1 bytes. */
 static tutti_status read_text(const struct reader *r, struct json_object *o, const char *key, char *out, size_t cap)
 {
     struct json_object *value;
@@ -59,7 +59,7 @@ static tutti_status read_text(const struct reader *r, struct json_object *o, con
     return TUTTI_OK;
 }
 
-/* The host of each rank: hosts are numbered as they first appear. */
+/* Reads the host of each rank. Hosts are numbered by first appearance. */
 static tutti_status read_hosts(const struct reader *r, struct json_object *doc)
 {
     struct tt_tunefile *f = r->f;
@@ -136,7 +136,8 @@ static tutti_status read_segments(const struct reader *r, struct json_object *o,
     return st;
 }
 
-/* The collective and the algorithm, by name. One that is not there is passed over: it may have come from outside. */
+/* Reads the collective and the algorithm, by name. Unknown algorithms are skipped: they may be
+ * external. */
 static tutti_status read_algo(const struct reader *r, struct json_object *o, struct tt_tune_row *row)
 {
     char coll[32];
@@ -181,7 +182,7 @@ static tutti_status read_row(const struct reader *r, struct json_object *o, stru
     return st;
 }
 
-static int by_call(const void *a, const void *b)
+static int row_order(const void *a, const void *b)
 {
     const struct tt_tune_row *x = a, *y = b;
 
@@ -213,7 +214,7 @@ static tutti_status read_rows(struct reader *r, struct json_object *doc)
         st = read_row(r, json_object_array_get_idx(rows, i), &f->row[i]);
     }
     f->nrows = (uint32_t)n;
-    qsort(f->row, n, sizeof *f->row, by_call);
+    qsort(f->row, n, sizeof *f->row, row_order);
     return st;
 }
 
@@ -271,7 +272,7 @@ tutti_status tt_tunefile_load(struct tt_tunefile **out, const char *path, char *
     return st;
 }
 
-/* ---- writing -------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void add_text(struct json_object *o, const char *key, const char *text)
 {
@@ -318,7 +319,7 @@ static bool write_row(const struct tt_tune_row *row, bool last, FILE *to)
     return good;
 }
 
-/* "  "key": value," on a line of its own; takes the value. */
+/* Writes ` "key": value,` on its own line; takes ownership of the value. */
 static bool write_member(FILE *to, const char *key, struct json_object *value)
 {
     const bool good =
@@ -351,7 +352,7 @@ tutti_status tt_tunefile_write(const struct tt_tunefile *f, FILE *to, const char
     return good ? TUTTI_OK : tt_fail_errno(errno, "cannot write the tune file %s", path);
 }
 
-/* ---- using ---------------------------------------------------------------------------------------------- */
+/* ---- lookup ---------------------------------------------------------------------------------- */
 
 bool tt_tunefile_has(enum tt_coll_kind kind)
 {
@@ -384,7 +385,7 @@ bool tt_tunefile_is_for(const struct tt_tunefile *f, const struct tt_layout *l, 
     return true;
 }
 
-/* Whether b is nearer to x than a is, on a logarithmic scale; a < b. */
+/* Returns whether x is nearer to b than to a, on a logarithmic scale; a < b. */
 static bool is_nearer(uint64_t x, uint64_t a, uint64_t b)
 {
     return (double)x * (double)x > (double)a * (double)b;

@@ -1,19 +1,22 @@
-/* What a communicator's choices depend on, all of it agreed by its ranks: for src/tune. */
+/* Inputs of a communicator's choices, all equal on its ranks: for src/tune. */
 #ifndef TT_COMM_TUNER_H
 #define TT_COMM_TUNER_H
 
 #include "comm/comm.h"
 #include "tune/tune.h"
 
-/* Whether ranks of one host reach each other through shared memory; the same answer on every rank, as their cards tell it. */
+/* Returns whether ranks of one host use shared memory; equal on every rank, since it follows
+ * from their cards. */
 bool tt_comm_near_is_shm(const tutti_comm *comm);
-/* Whether its ranks are on one host, share its cores, and no memory: then what a short call takes is its messages. The same on all ranks. */
+/* Returns whether its ranks share a host and its cores, but no memory: then messages dominate
+ * the time of short calls. Equal on all ranks. */
 bool tt_comm_shares_cores(const tutti_comm *comm);
 
-/* Points into the communicator: good as long as that is. */
+/* Returns the configuration. It points into the communicator, and is valid as long as that. */
 void tt_comm_tune_conf(const tutti_comm *comm, struct tt_tune_conf *out);
 
-/* TUTTI_TUNE: "sim" (also where it is not set): candidates are simulated; "model": closed forms alone. INVALID (logged) for another word. */
+/* Reads TUTTI_TUNE. "sim" (default): candidates are simulated; "model": closed forms only.
+ * INVALID (logged) for other values. */
 tutti_status tt_tune_mode(bool *simulates);
 
 #endif

@@ -9,10 +9,10 @@
 #include "comm/comm.h"
 #include "comm/pathlist.h"
 
-/* ---- reading, on rank 0 --------------------------------------------------------------------------------- */
+/* ---- reading, on rank 0 ---------------------------------------------------------------------- */
 
-/* Rows whose algorithms came from outside where they were measured, and are not here. */
-static void warn_of_strangers(const struct tt_tunefile *f)
+/* Warns about rows of external algorithms that this process does not have. */
+static void warn_missing_algorithms(const struct tt_tunefile *f)
 {
     const struct tt_tune_row *first = NULL;
     uint32_t n = 0;
@@ -27,8 +27,8 @@ static void warn_of_strangers(const struct tt_tunefile *f)
                f->path, n, f->nrows, n == 1 ? "is" : "are", first->name, tt_coll_name(first->kind));
 }
 
-/* Adds a file to what is told: path, length, text. */
-static bool add_told(struct tt_tunes *t, const char *path, const char *text, size_t bytes)
+/* Appends a file to the distributed data: path, size, text. */
+static bool append_file(struct tt_tunes *t, const char *path, const char *text, size_t bytes)
 {
     const size_t more = 2 + strlen(path) + 4 + bytes;
     uint8_t *told = realloc(t->told, t->told_bytes + more);
@@ -46,7 +46,7 @@ static bool add_told(struct tt_tunes *t, const char *path, const char *text, siz
     return true;
 }
 
-static tutti_status load_one(void *arg, const char *path)
+static tutti_status load_tune_file(void *arg, const char *path)
 {
     struct tt_tunes *t = arg;
     size_t bytes = 0;
@@ -58,8 +58,8 @@ static tutti_status load_one(void *arg, const char *path)
     st = tt_tunefile_load(&t->file[t->n], path, &text, &bytes);
     if (st)
         return st;
-    warn_of_strangers(t->file[t->n++]);
-    if (!add_told(t, path, text, bytes))
+    warn_missing_algorithms(t->file[t->n++]);
+    if (!append_file(t, path, text, bytes))
         st = tt_fail(TUTTI_ERR_NOMEM, "tune file %s: out of memory for a message to the other ranks", path);
     free(text);
     return st;
@@ -67,7 +67,7 @@ static tutti_status load_one(void *arg, const char *path)
 
 tutti_status tt_tunes_load(struct tt_tunes *t, const char *list)
 {
-    return tt_path_list_each("TUTTI_TUNE_FILE", list, load_one, t);
+    return tt_path_list_each("TUTTI_TUNE_FILE", list, load_tune_file, t);
 }
 
 void tt_tunes_fini(struct tt_tunes *t)
@@ -79,7 +79,7 @@ void tt_tunes_fini(struct tt_tunes *t)
     t->told = NULL;
 }
 
-/* ---- telling -------------------------------------------------------------------------------------------- */
+/* ---- distribution ---------------------------------------------------------------------------- */
 
 tutti_status tt_tunes_take(struct tt_tunes *t, const uint8_t *told, size_t bytes)
 {
@@ -110,8 +110,8 @@ tutti_status tt_tunes_take(struct tt_tunes *t, const uint8_t *told, size_t bytes
     return TUTTI_OK;
 }
 
-/* All ranks have them, or none goes on. */
-static tutti_status agree(tutti_comm *comm, tutti_status mine)
+/* Returns OK only if all ranks have the files. */
+static tutti_status tunes_agree(tutti_comm *comm, tutti_status mine)
 {
     const uint64_t verdict = (uint64_t)mine << 32 | comm->rank;
     uint64_t worst = 0;
@@ -135,7 +135,8 @@ tutti_status tt_tunes_share(tutti_comm *comm)
         const bool mine = comm->rank == 0;
         uint8_t *told = mine ? t->told : malloc(t->told_bytes);
 
-        /* Without memory for it, this rank must not leave the others waiting. */
+        /* Out of memory: this rank must still take part in the collective, because the others
+         * wait. */
         if (!told) {
             st = tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u bytes of tune files", t->told_bytes);
             tt_context_fail(comm->context, st, tutti_last_error());
@@ -143,7 +144,7 @@ tutti_status tt_tunes_share(tutti_comm *comm)
         }
         st = tutti_broadcast(told, told, t->told_bytes, TUTTI_U8, 0, comm, NULL);
         if (!st)
-            st = agree(comm, mine ? TUTTI_OK : tt_tunes_take(t, told, t->told_bytes));
+            st = tunes_agree(comm, mine ? TUTTI_OK : tt_tunes_take(t, told, t->told_bytes));
         if (!mine)
             free(told);
     }
@@ -155,9 +156,9 @@ tutti_status tt_tunes_share(tutti_comm *comm)
     return st;
 }
 
-/* ---- choosing ------------------------------------------------------------------------------------------- */
+/* ---- selection ------------------------------------------------------------------------------- */
 
-/* Whether any two ranks of a host share memory; the same answer on every rank. */
+/* Returns whether any two ranks of a host share memory; equal on every rank. */
 static bool any_local(const tutti_comm *comm, uint32_t host)
 {
     const uint32_t nlocal = tt_layout_host_ranks(&comm->layout, host);
@@ -178,7 +179,7 @@ const char *tt_tunes_wires(const tutti_comm *comm)
     return "tcp";
 }
 
-static void say_unused(tutti_comm *comm, const char *why)
+static void log_unused(tutti_comm *comm, const char *why)
 {
     struct tt_tunes *t = &comm->world->tunes;
     const bool whole = comm->nranks == comm->world->nranks;
@@ -202,7 +203,7 @@ void tt_tunes_choose(tutti_comm *comm)
         if (tt_tunefile_is_for(t->file[i], &comm->layout, tt_tunes_wires(comm), i == 0 ? why : ignored, sizeof why))
             comm->tune = t->file[i];
     if (!comm->tune) {
-        say_unused(comm, why);
+        log_unused(comm, why);
         return;
     }
     tt_plans_forget(comm);
