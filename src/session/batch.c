@@ -1,5 +1,6 @@
-/* Several operations at once: a window over a list, each slot of it a tag. Where the epoch ends, those in flight come to their verdicts; what is
- * not FINAL then, which is the same on all members, is run again if it may be. */
+/* Batches: several operations at once. A window moves over the list, and each of its slots uses
+ * one tag. When the epoch ends, the operations in flight get their verdicts. Those that are not
+ * FINAL, which are the same on all members, are repeated if their mode permits it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@
 
 #define IN_FLIGHT 4u
 
-enum phase { IDLE, ASKS, PERFORMS, VOTES };    /* ASKS: of a PARTIAL one */
+enum phase { IDLE, ASKS, PERFORMS, VOTES };    /* ASKS: the all-gather before a PARTIAL operation */
 
 struct slot {
     enum phase phase;
@@ -23,16 +24,16 @@ struct batch {
     uint32_t first_tag, nslots;
     struct slot *slots;         /* [nslots] */
     tutti_request **requests;   /* [nslots]; NULL where the slot is idle */
-    size_t *left;               /* [nleft] indices of what is not final, in order */
-    size_t nleft, at;           /* the next of these to begin */
+    size_t *left;               /* [nleft] indices of the operations that are not final, in order */
+    size_t nleft, at;           /* position of the next one to begin */
     uint64_t epoch;             /* of the operations in flight */
     uint64_t deadline_ns;       /* of the whole call */
-    bool over;                  /* something failed: nothing more begins */
-    tutti_status failed;        /* why nothing could be begun */
+    bool over;                  /* an operation failed: no further one begins */
+    tutti_status failed;        /* error of an operation that could not begin */
 };
 
-/* The operation in slot s has left the engine, with status st. */
-static void leave(struct batch *b, struct slot *s, tutti_status st)
+/* Handles the end of slot s's operation in the engine, with status st. */
+static void slot_end(struct batch *b, struct slot *s, tutti_status st)
 {
     tt_run_lock(b->run);
     if (st)
@@ -42,8 +43,8 @@ static void leave(struct batch *b, struct slot *s, tutti_status st)
     s->phase = IDLE;
 }
 
-/* Its request has ended: what comes next. */
-static void advance(struct batch *b, struct slot *s, tutti_status st)
+/* Continues after a request of the slot has completed. */
+static void slot_advance(struct batch *b, struct slot *s, tutti_status st)
 {
     const size_t i = (size_t)(s - b->slots);
     bool votes = false;
@@ -54,7 +55,7 @@ static void advance(struct batch *b, struct slot *s, tutti_status st)
         tt_partial_heard(&s->o);
         st = tt_operation_perform(&s->o, &b->requests[i]);
         if (st)
-            leave(b, s, st);
+            slot_end(b, s, st);
         return;
     }
     tt_run_lock(b->run);
@@ -69,7 +70,7 @@ static void advance(struct batch *b, struct slot *s, tutti_status st)
         if (!st)
             return;
     }
-    leave(b, s, st);
+    slot_end(b, s, st);
 }
 
 static bool is_idle(const struct batch *b)
@@ -80,13 +81,13 @@ static bool is_idle(const struct batch *b)
     return true;
 }
 
-static void begin(struct batch *b, struct slot *s)
+static void slot_begin(struct batch *b, struct slot *s)
 {
     const size_t i = (size_t)(s - b->slots), index = b->left[b->at];
     tutti_status st;
 
     tt_run_lock(b->run);
-    /* Who makes the next view waits for what we have in the engine. */
+    /* The thread that forms the next view waits for operations in the engine. */
     if (b->run->recovering && !is_idle(b))
         st = tt_fail_again(TUTTI_ERR_PEER_LOST, "tutti_run_batch: the epoch has ended; another thread is forming the "
                                                 "next view");
@@ -106,27 +107,28 @@ static void begin(struct batch *b, struct slot *s)
     b->epoch = s->o.epoch;
     st = s->phase == ASKS ? tt_partial_ask(&s->o, &b->requests[i]) : tt_operation_perform(&s->o, &b->requests[i]);
     if (st)
-        leave(b, s, st);
+        slot_end(b, s, st);
 }
 
-/* Operation k of what is left goes to slot k mod nslots, on all members; it begins when that is free. */
-static void fill(struct batch *b)
+/* Starts operations: the k-th remaining one uses slot k mod nslots on all members, when that is
+ * free. */
+static void start_operations(struct batch *b)
 {
     while (!b->over && b->at < b->nleft && b->slots[b->at % b->nslots].phase == IDLE)
-        begin(b, &b->slots[b->at % b->nslots]);
+        slot_begin(b, &b->slots[b->at % b->nslots]);
 }
 
-/* Runs what is left, as far as it goes. */
-static void pass(struct batch *b)
+/* Runs the remaining operations until all have ended, or one has failed. */
+static void batch_pass(struct batch *b)
 {
     b->at = 0;
     b->over = false;
     b->failed = TUTTI_OK;
-    for (fill(b); !is_idle(b); fill(b)) {
+    for (start_operations(b); !is_idle(b); start_operations(b)) {
         size_t i = 0;
         const tutti_status st = tutti_wait_any(b->requests, b->nslots, &i);
 
-        advance(b, &b->slots[i], st);
+        slot_advance(b, &b->slots[i], st);
     }
 }
 
@@ -148,7 +150,8 @@ static tutti_status first_error(const struct batch *b)
     return b->failed ? b->failed : TUTTI_OK;
 }
 
-/* The latest that any of the operations would have alone: those in flight have one, and whoever waits in line has no other. */
+/* Returns the latest deadline of the single operations. Operations in flight share it, and
+ * operations that wait for a slot have no other. */
 static uint64_t deadline_from_now(const struct batch *b)
 {
     uint64_t deadline_ns = 0;
@@ -161,7 +164,7 @@ static uint64_t deadline_from_now(const struct batch *b)
     return deadline_ns;
 }
 
-static bool is_late(const struct batch *b)
+static bool batch_is_late(const struct batch *b)
 {
     for (uint32_t i = 0; i < b->nslots; i++)
         if (tt_operation_is_late(b->run, b->first_tag + i, b->epoch))
@@ -169,8 +172,8 @@ static bool is_late(const struct batch *b)
     return false;
 }
 
-/* Of what is left, that which is not to be tried again with the most: what holds for it holds for all. */
-static const tutti_elastic *most_wanting(const struct batch *b)
+/* Returns the remaining operation with the largest `least`. If that is satisfied, it is for all. */
+static const tutti_elastic *largest_least(const struct batch *b)
 {
     const tutti_elastic *most = &b->ops[b->left[0]];
 
@@ -180,8 +183,9 @@ static const tutti_elastic *most_wanting(const struct batch *b)
     return most;
 }
 
-/* What may be retried is, until it is final or fails for another reason than a loss. */
-static tutti_status run_all(struct batch *b)
+/* Repeats the remaining operations, if permitted, until they are final or fail for another
+ * reason than a loss. */
+static tutti_status batch_run_all(struct batch *b)
 {
     b->deadline_ns = deadline_from_now(b);
     for (;;) {
@@ -190,7 +194,7 @@ static tutti_status run_all(struct batch *b)
         tt_run_lock(b->run);
         b->epoch = b->run->space.epoch;
         tt_run_unlock(b->run);
-        pass(b);
+        batch_pass(b);
         count_left(b);
         if (b->nleft == 0)
             return TUTTI_OK;
@@ -198,8 +202,8 @@ static tutti_status run_all(struct batch *b)
         if (st != TUTTI_ERR_PEER_LOST || !tt_operation_retries(&b->ops[b->left[0]]))
             return tt_operation_told(b->run, st);
         tt_run_lock(b->run);
-        st = is_late(b) ? tt_operation_too_late()
-                        : tt_operation_recover(b->run, most_wanting(b), b->epoch, b->deadline_ns);
+        st = batch_is_late(b) ? tt_operation_too_late()
+                              : tt_operation_recover(b->run, largest_least(b), b->epoch, b->deadline_ns);
         if (tt_run_stood_still(b->deadline_ns, tt_now_ns()))
             b->deadline_ns = deadline_from_now(b);
         tt_run_unlock(b->run);
@@ -208,7 +212,7 @@ static tutti_status run_all(struct batch *b)
     }
 }
 
-static tutti_status check(struct batch *b)
+static tutti_status batch_check(struct batch *b)
 {
     if (b->nslots > TT_ELASTIC_TAGS || b->first_tag > TT_ELASTIC_TAGS)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_run_batch: invalid tags: %u tags from tag %u exceed the maximum of %u",
@@ -240,7 +244,7 @@ static tutti_status run_batch(tutti_run *run, tutti_elastic *ops, size_t n, uint
         st = tt_fail(TUTTI_ERR_INVALID, "tutti_run_batch: %zu operations exceed the address space", n);
     if (st)
         return st;
-    st = check(&b);
+    st = batch_check(&b);
     for (size_t i = 0; st && i < n; i++)
         tt_operation_refused(&ops[i], st);
     if (st || n == 0)
@@ -256,8 +260,8 @@ static tutti_status run_batch(tutti_run *run, tutti_elastic *ops, size_t n, uint
             ops[i].attempts = 0;
             ops[i].status = TUTTI_PENDING;
         }
-        st = run_all(&b);
-        for (size_t i = 0; st && i < n; i++)    /* not tried, or what could not be tried again */
+        st = batch_run_all(&b);
+        for (size_t i = 0; st && i < n; i++)    /* not tried, or not repeated */
             if (ops[i].status == TUTTI_PENDING || ops[i].status == TUTTI_ERR_ABORTED ||
                 (ops[i].status == TUTTI_ERR_PEER_LOST && tt_operation_retries(&ops[i])))
                 ops[i].status = st;

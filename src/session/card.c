@@ -9,7 +9,7 @@ _Static_assert(1 + TT_ENDPOINT_BYTES + 1 + 2 + 16 + 8 <= TT_BLOB_BYTES, "a card 
 
 #define VERSION 2
 
-/* u8 family (0: none), u16 port, ip. */
+/* Format: u8 family (0: none), u16 port, ip. */
 static void write_address(struct tt_writer *w, const struct tt_member_card *c)
 {
     const struct sockaddr_in *in = (const struct sockaddr_in *)&c->outside.storage;
@@ -79,8 +79,9 @@ bool tt_member_card_read(struct tt_member_card *c, const struct tt_blob *blob)
     return !r.bad && r.at == r.end;
 }
 
-/* Two that are reached from outside at different addresses are behind different address translations. */
-static bool is_elsewhere(const struct tt_member_card *own, const struct tt_member_card *peer)
+/* Returns whether both announce different outside addresses, and are therefore behind different
+ * address translations. */
+static bool is_behind_other_nat(const struct tt_member_card *own, const struct tt_member_card *peer)
 {
     const struct sockaddr_storage *a = &own->outside.storage, *b = &peer->outside.storage;
 
@@ -106,15 +107,16 @@ size_t tt_member_card_candidates(const struct tt_member_card *own, const struct 
     size_t n, near;
     bool here;
 
-    if (place == TT_MARK_ELSEWHERE && inside.host == own->inside.host) {    /* it only looks the same */
+    /* equal host numbers by chance */
+    if (place == TT_MARK_ELSEWHERE && inside.host == own->inside.host) {
         inside.host++;
         tt_endpoint_without_loopback(&inside);
     }
     here = inside.host == own->inside.host;
     n = tt_endpoint_candidates(&own->inside, &inside, out);
     if (here && place == TT_MARK_HERE && n > 1)
-        n = 1;      /* refused at loopback is gone (peers.c) */
-    near = !here && is_elsewhere(own, peer) ? 0 : tt_endpoint_near(&own->inside, &inside);
+        n = 1;      /* a peer that refuses at loopback has ended (peers.c) */
+    near = !here && is_behind_other_nat(own, peer) ? 0 : tt_endpoint_near(&own->inside, &inside);
     if (!peer->has_outside)
         return n;
     near = near < n ? near : n;

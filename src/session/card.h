@@ -1,4 +1,4 @@
-/* A member's card: where other members reach it. Pure. */
+/* A member's card: the addresses where other members reach it. Pure. */
 #ifndef TT_SESSION_CARD_H
 #define TT_SESSION_CARD_H
 
@@ -10,20 +10,24 @@
 struct tt_member_card {
     struct tt_endpoint inside;      /* its own addresses, with the port of its listener */
     bool has_outside;
-    struct tt_address outside;      /* announced: a forwarded port; IPv4 or IPv6 */
-    uint64_t mark;                  /* number of its mark (boot/mark.h), which proves who shares its host; 0: none */
+    struct tt_address outside;      /* announced, e.g. a forwarded port; IPv4 or IPv6 */
+    uint64_t mark;                  /* number of its mark (boot/mark.h), which proves that
+                                       members share a host; 0: none */
 };
 
 void tt_member_card_write(const struct tt_member_card *c, struct tt_blob *out);
-/* False if the blob is none. */
+/* Returns false if the blob is not a valid card. */
 bool tt_member_card_read(struct tt_member_card *c, const struct tt_blob *blob);
-/* In which order `own` had better try to reach `peer`: addresses that look like a neighbour's, then the announced one, as who announces one is
- * behind an address translation, where only neighbours reach it at others; that one first if both announce different addresses, for then they are
- * no neighbours, whatever it looks like. place: where the peer's mark was found. A host that only looks like this one may be another: then loopback is
- * the first address, and not the only one. Into out[TT_CARD_ADDRESSES]; how many. */
+/* Lists the addresses at which `own` should try to reach `peer`, in order, in
+ * out[TT_CARD_ADDRESSES]; returns their number. Local-looking addresses come first, then the
+ * announced one, since only neighbours reach a member behind an address translation at its own
+ * addresses. If both announce different addresses, they are not neighbours, and the announced
+ * address comes first. place: where the peer's mark was found. If the host is only assumed to be
+ * the same, loopback is the first address, but not the only one. */
 size_t tt_member_card_candidates(const struct tt_member_card *own, const struct tt_member_card *peer,
                                  enum tt_mark_place place, struct tt_address *out);
-/* Whether the peer is on this host: proven, or, where that is impossible, inferred. */
+/* Returns whether the peer is on this host: proven by its mark, or inferred if that is not
+ * possible. */
 bool tt_member_card_is_here(const struct tt_member_card *own, const struct tt_member_card *peer,
                             enum tt_mark_place place);
 

@@ -1,4 +1,5 @@
-/* The channel to the coordinator: one address after the other is tried, as the machine asks for connections. */
+/* The connection to the coordinator. Addresses are tried in turn when the state machine requests
+ * a connection. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "base/log.h"
 #include "session/run.h"
 
-#define CONNECT_NS (5 * TT_SECOND) /* for one address to answer */
+#define CONNECT_NS (5 * TT_SECOND) /* timeout per address */
 #define QUEUE_BYTES (2 * (size_t)TT_ELMSG_BYTES_MAX)
 
 void tt_link_connect(tutti_run *run, uint64_t delay_ns)
@@ -20,8 +21,8 @@ void tt_link_connect(tutti_run *run, uint64_t delay_ns)
     tt_run_wake(run);
 }
 
-/* Ends what there is of a connection; the state is the caller's to set. */
-static void drop(tutti_run *run)
+/* Closes the connection; the caller sets the state. */
+static void link_drop(tutti_run *run)
 {
     struct tt_coordinator_link *l = &run->link;
 
@@ -37,8 +38,8 @@ static void drop(tutti_run *run)
     l->events = 0;
 }
 
-/* The next attempt is at the next address. */
-static void move_on(tutti_run *run, const char *how)
+/* Records the failure, and selects the next address for the next attempt. */
+static void next_address(tutti_run *run, const char *how)
 {
     struct tt_coordinator_link *l = &run->link;
     char where[TT_ADDRESS_TEXT_BYTES];
@@ -50,9 +51,10 @@ static void move_on(tutti_run *run, const char *how)
 
 void tt_link_disconnect(tutti_run *run)
 {
-    if (!run->m.over && run->link.channel) /* it hangs, and its system goes on accepting connections */
-        move_on(run, "no message within the lease, or an invalid message");
-    drop(run);
+    /* it hangs, although its system still accepts connections */
+    if (!run->m.over && run->link.channel)
+        next_address(run, "no message within the lease, or an invalid message");
+    link_drop(run);
     run->link.state = TT_LINK_DOWN;
 }
 
@@ -61,20 +63,22 @@ void tt_link_close(tutti_run *run)
     tt_link_disconnect(run);
 }
 
-/* It ended by itself: told to the machine in tt_link_settle, as this may be a call of the machine's. */
-static void broke(tutti_run *run, const char *how)
+/* Handles the end of a connection. The machine is notified in tt_link_settle, because this may
+ * run inside a call of the machine. */
+static void link_broke(tutti_run *run, const char *how)
 {
-    move_on(run, how);
+    next_address(run, how);
     run->link.state = TT_LINK_BROKEN;
     tt_run_wake(run);
 }
 
-/* A stranger that is no coordinator of ours ends a member that never had one: who waits for it is told why. */
-static void refused(tutti_run *run, const char *why)
+/* Handles an invalid peer instead of a coordinator. A member that was never connected ends, and
+ * the waiting call returns the reason. */
+static void link_refused(tutti_run *run, const char *why)
 {
     char text[TT_ERROR_BYTES];
 
-    broke(run, why);
+    link_broke(run, why);
     if (run->m.id != 0 || run->ncoordinators > 1 || run->over)
         return;
     snprintf(text, sizeof text, "the coordinator at %s", run->link.why);
@@ -84,17 +88,17 @@ static void refused(tutti_run *run, const char *why)
     pthread_cond_broadcast(&run->changed);
 }
 
-static void ended(tutti_run *run, int err)
+static void link_ended(tutti_run *run, int err)
 {
     const char *why = tt_stream_why(tt_channel_stream(run->link.channel));
 
     if (err == -EPROTO && *why)
-        refused(run, why);
+        link_refused(run, why);
     else
-        broke(run, err == -EPIPE ? "it closed the connection" : strerror(-err));
+        link_broke(run, err == -EPIPE ? "it closed the connection" : strerror(-err));
 }
 
-static void look_for(tutti_run *run)
+static void link_watch(tutti_run *run)
 {
     struct tt_coordinator_link *l = &run->link;
     const uint32_t events = tt_channel_wants(l->channel);
@@ -114,25 +118,25 @@ void tt_link_send(tutti_run *run, const void *data, size_t bytes)
         return;
     err = tt_channel_send(l->channel, data, bytes);
     if (err)
-        ended(run, err);
+        link_ended(run, err);
     else
-        look_for(run);
+        link_watch(run);
 }
 
-static void begin(tutti_run *run, uint64_t now_ns)
+static void link_begin(tutti_run *run, uint64_t now_ns)
 {
     struct tt_coordinator_link *l = &run->link;
 
     l->fd = tt_connect_begin(&run->coordinators[l->at]);
     if (l->fd < 0 || !tt_service_watch(run, l->fd, EPOLLOUT, l)) {
-        broke(run, strerror(errno));
+        link_broke(run, strerror(errno));
         return;
     }
     l->state = TT_LINK_CONNECTS;
     l->give_up_ns = now_ns + CONNECT_NS;
 }
 
-static void connected(tutti_run *run)
+static void link_connected(tutti_run *run)
 {
     static const struct tt_channel_conf conf = { .frame_max = TT_ELMSG_BYTES_MAX, .queue_max = QUEUE_BYTES };
     struct tt_coordinator_link *l = &run->link;
@@ -140,18 +144,18 @@ static void connected(tutti_run *run)
     struct tt_stream *stream;
 
     if (err) {
-        broke(run, strerror(err));
+        link_broke(run, strerror(err));
         return;
     }
     if (tt_stream_create(&stream, run->secure, l->fd, TT_STREAM_CONNECTS)) {
-        broke(run, tutti_last_error());
+        link_broke(run, tutti_last_error());
         return;
     }
     if (tt_channel_create(&l->channel, stream, &conf)) {
         tt_service_forget(run, l->fd);
         tt_stream_destroy(stream);
         l->fd = -1;
-        broke(run, tutti_last_error());
+        link_broke(run, tutti_last_error());
         return;
     }
     l->fd = -1;
@@ -168,21 +172,22 @@ void tt_link_event(tutti_run *run)
     int sent, got = 0;
 
     if (l->state == TT_LINK_CONNECTS)
-        connected(run);
+        link_connected(run);
     if (l->state != TT_LINK_UP)
         return;
     sent = tt_channel_flush(l->channel);
     while (l->state == TT_LINK_UP && (got = tt_channel_next(l->channel, &data, &bytes)) > 0)
         tt_member_frame(&run->m, data, bytes, tt_now_ns());
     if (got == 0)
-        got = sent;     /* what it said before it left goes first: perhaps why */
-    pthread_cond_broadcast(&run->changed); /* who joins waits for its id, and of that the machine says nothing */
+        got = sent;     /* handle its last messages first: they may contain the reason */
+    /* tutti_run_join waits for the id, for which the machine emits no action */
+    pthread_cond_broadcast(&run->changed);
     if (l->state != TT_LINK_UP)
         return;
     if (got < 0)
-        ended(run, got);
+        link_ended(run, got);
     else
-        look_for(run);
+        link_watch(run);
 }
 
 void tt_link_tried(const tutti_run *run, char tried[TT_LINK_TRIED_BYTES])
@@ -198,8 +203,9 @@ void tt_link_tried(const tutti_run *run, char tried[TT_LINK_TRIED_BYTES])
     }
 }
 
-/* A member without a coordinator waits: it may be started yet, or once more. But not in silence. */
-static void tell_absence(tutti_run *run, uint64_t now_ns)
+/* Logs at intervals that the member waits for a coordinator, which may be started or restarted
+ * later. */
+static void log_absence(tutti_run *run, uint64_t now_ns)
 {
     struct tt_coordinator_link *l = &run->link;
     char tried[TT_LINK_TRIED_BYTES];
@@ -219,11 +225,11 @@ void tt_link_tick(tutti_run *run, uint64_t now_ns)
 {
     struct tt_coordinator_link *l = &run->link;
 
-    tell_absence(run, now_ns);
+    log_absence(run, now_ns);
     if (l->state == TT_LINK_WAITS && now_ns >= l->connect_ns)
-        begin(run, now_ns);
+        link_begin(run, now_ns);
     else if (l->state == TT_LINK_CONNECTS && now_ns >= l->give_up_ns)
-        broke(run, "it does not respond");
+        link_broke(run, "it does not respond");
 }
 
 uint64_t tt_link_next_ns(const tutti_run *run)
@@ -237,7 +243,7 @@ uint64_t tt_link_next_ns(const tutti_run *run)
     return l->away.since_ns && l->away.tell_ns < next ? l->away.tell_ns : next;
 }
 
-/* What the coordinator said before it left is heard still: perhaps why. */
+/* Handles the coordinator's last messages before the disconnect: they may contain the reason. */
 void tt_link_settle(tutti_run *run)
 {
     struct tt_coordinator_link *l = &run->link;
@@ -248,7 +254,7 @@ void tt_link_settle(tutti_run *run)
         tt_member_frame(&run->m, data, bytes, tt_now_ns());
     if (l->state != TT_LINK_BROKEN)
         return;
-    drop(run);
+    link_drop(run);
     run->link.state = TT_LINK_DOWN;
     tt_member_disconnected(&run->m, tt_now_ns());
 }

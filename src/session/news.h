@@ -1,6 +1,8 @@
-/* News as members tell them each other with an operation: three words, each of the news' number and a part of what they say. So the greatest of all
- * members' words, one by one, are the words of the newest news: a verdict is an all-reduce, which carries no more where there are more members. They
- * fit into one message of the engine's (TT_CELL_INLINE), which is what makes a verdict short. */
+/* Membership updates that members exchange with an operation. Each of the three words contains
+ * the update's number and a part of its content. Therefore the element-wise maximum over all
+ * members is the newest update. A verdict is an all-reduce of these words, whose size does not
+ * depend on the number of members. They fit in one message of the engine (TT_CELL_INLINE), which
+ * makes a verdict short. */
 #ifndef TT_SESSION_NEWS_H
 #define TT_SESSION_NEWS_H
 
@@ -9,7 +11,8 @@
 #define TT_NEWS_WORDS 3
 
 void tt_news_write(const struct tt_news *n, uint64_t out[TT_NEWS_WORDS]);
-/* near: a number that this member knows. What others know in the same epoch is less than 2^15 starts of the coordinator away from it. Any words make news. */
+/* Decodes the words; any words are valid. near: an update number of this member. Numbers of
+ * other members in the same epoch differ by less than 2^15 starts of the coordinator. */
 struct tt_news tt_news_read(const uint64_t in[TT_NEWS_WORDS], uint64_t near);
 
 #endif

@@ -1,9 +1,15 @@
-/* Elastic operations: a collective on the tag's communicator, then an all-reduce on the same one of what each member has heard of the run. Who
- * has its result knows that all members have done their part: the operation is FINAL. It takes log2 n exchanges of a few bytes over the
- * connections that the data went over, and it carries the news. Small ones that leave all with the same result are without it unless the tag has had no news for a while: who has the result of one has
- * SETTLED it, and where the epoch ends the coordinator tells it to those who lack it. Where anything fails, the epoch ends, and the coordinator's verdict decides
- * (elastic/coord_loss.c). Until then the input must not be lost: what an operation in place overwrites is copied before. Tentative operations are
- * without that all-reduce (tentative.c). */
+/* Elastic operations. A collective on the tag's communicator is followed by an all-reduce of the
+ * members' latest update on the same communicator. Its completion proves that all members have
+ * completed the collective: the operation is FINAL. It takes log2 n exchanges of a few bytes
+ * over existing connections, and distributes the update.
+ *
+ * Small operations with the same result on all members omit this all-reduce, unless the tag has
+ * had no update for some time. A member that completes one has SETTLED it. When the epoch ends,
+ * the coordinator sends the result to members without it.
+ *
+ * If anything fails, the epoch ends, and the coordinator decides the verdict
+ * (elastic/coord_loss.c). Until then the input must be preserved: an in-place operation copies
+ * it first. Tentative operations omit the all-reduce (tentative.c). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +21,11 @@
 #include "comm/tuner.h"
 #include "session/run.h"
 
-#define MEASURED_BYTES_MIN (1u << 20)   /* tutti/elastic.h says so */
+#define MEASURED_BYTES_MIN (1u << 20)   /* as documented in tutti/elastic.h */
 #define SAME_TIME_NS (20 * TT_MS)
-#define NEWS_EVERY 8u                   /* likewise: so many operations of a tag on, one that might be settled brings news; so does the first */
+/* likewise: every UPDATE_EVERY-th operation of a tag that could be settled, and the first one,
+ * exchanges updates instead */
+#define UPDATE_EVERY 8u
 
 /* ---- the call ---- */
 
@@ -36,7 +44,8 @@ void tt_operation_enter_call(const char *name)
 
 /* ---- arguments ---- */
 
-/* Whether what is left of the result means the same when members are lost: buffers have the shapes that they had, and nothing was for the lost. */
+/* Returns whether the result keeps its meaning if members are lost: buffers keep their shapes,
+ * and no part belonged to the lost members. */
 static bool can_shrink(tutti_coll coll)
 {
     return coll == TUTTI_ALLREDUCE || coll == TUTTI_REDUCE || coll == TUTTI_BROADCAST || coll == TUTTI_BARRIER ||
@@ -48,7 +57,7 @@ static bool has_counts(tutti_coll coll)
     return coll >= TUTTI_REDUCE_SCATTERV && coll <= TUTTI_ALLTOALLV;
 }
 
-/* What the collectives take from their tutti_call, which the program has not filled here. */
+/* Checks the fields that the collectives read from their tutti_call. */
 static tutti_status check_reduction(const tutti_elastic *op, const char *name)
 {
     const bool reduces = op->coll == TUTTI_ALLREDUCE || op->coll == TUTTI_REDUCE || op->coll == TUTTI_REDUCE_SCATTER ||
@@ -138,7 +147,7 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
     return st ? st : check_partial(op, name);
 }
 
-/* ---- what is overwritten ---- */
+/* ---- overwritten input ----------------------------------------------------------------------- */
 
 static size_t sum_of(const size_t *counts, uint32_t n)
 {
@@ -149,7 +158,7 @@ static size_t sum_of(const size_t *counts, uint32_t n)
     return sum;
 }
 
-/* Bytes of input that the operation overwrites. */
+/* Returns the size of the input that the operation overwrites. */
 static size_t overwrites(const struct tt_operation *o)
 {
     const tutti_elastic *op = o->op;
@@ -170,7 +179,7 @@ static size_t overwrites(const struct tt_operation *o)
 
         return d >= s && d < s + all ? all : 0;
     }
-    case TUTTI_BROADCAST: /* quantized: all get the same, also who has it */
+    case TUTTI_BROADCAST: /* quantized: all get the same values, including the root */
         return op->quant && s == d && tutti_comm_rank(o->scope) == o->root ? bytes : 0;
     case TUTTI_ALLGATHER:
         return op->quant && s == d + (uintptr_t)tutti_comm_rank(o->scope) * bytes ? bytes : 0;
@@ -179,7 +188,7 @@ static size_t overwrites(const struct tt_operation *o)
     }
 }
 
-/* Bytes of the numbers kept for error feedback: one for each element of this rank's src. */
+/* Returns the size of the residuals for error feedback: one per element of this rank's src. */
 static size_t feedback_bytes(const struct tt_operation *o)
 {
     const tutti_elastic *op = o->op;
@@ -246,9 +255,9 @@ static tutti_status epoch_is_over(const tutti_run *run)
     return tt_fail_again(TUTTI_ERR_PEER_LOST, why);
 }
 
-/* Where the order of ranks was found for a ring, for two, or for trees, a long all-reduce uses them. With replica groups it was found for those of one
- * role. */
-static const char *algo_of(const tutti_run *run, const tutti_elastic *op)
+/* Returns the algorithm. If the order of ranks was optimized for one or two rings or for trees,
+ * a long all-reduce uses it. With replica groups the order is that of one role. */
+static const char *operation_algo(const tutti_run *run, const tutti_elastic *op)
 {
     if (run->m.conf.nroles > 1 && op->scope != TUTTI_SCOPE_ROLE)
         return op->algo;
@@ -259,15 +268,15 @@ static const char *algo_of(const tutti_run *run, const tutti_elastic *op)
         return "allreduce_ring";
     case TT_RING_AS_TWO_RINGS:
         return "allreduce_two_rings";
-    case TT_RING_AS_TREES: /* which do not know whose errors they make */
+    case TT_RING_AS_TREES: /* trees do not attribute errors to ranks */
         return op->error_feedback ? NULL : "allreduce_dtree";
     default:
         return NULL;
     }
 }
 
-/* As the others must say it, too. */
-static enum tt_op_mode mode_of(const struct tt_operation *o)
+/* Returns the mode in the descriptor, which must be equal on all ranks. */
+static enum tt_op_mode operation_mode(const struct tt_operation *o)
 {
     return o->tentative                   ? TT_MODE_TENTATIVE
            : o->op->mode == TUTTI_RETRY   ? TT_MODE_RETRY
@@ -275,8 +284,9 @@ static enum tt_op_mode mode_of(const struct tt_operation *o)
                                           : TT_MODE_ABORT;
 }
 
-/* Of a collective that leaves all members with the same result, which nobody has before all have begun it: how many bytes that has; of a barrier, as if it had
- * one. 0: it is another one, or they are too many. */
+/* Returns the result's size of a collective with the same result on all members, which none has
+ * before all have begun; a barrier counts as one byte. 0: another collective, or the result is
+ * too large. */
 static size_t small_result(const struct tt_operation *o)
 {
     const tutti_elastic *op = o->op;
@@ -290,14 +300,15 @@ static size_t small_result(const struct tt_operation *o)
     return op->count <= TT_SETTLED_BYTES / each ? op->count * each : 0;
 }
 
-/* Whether its result is settled by who has it first. All members see it alike: by what they compare of their operations, and by those of the tag before it. */
+/* Returns whether the first member with the result settles it. Equal on all members: it depends
+ * only on the compared descriptors, and on earlier operations of the tag. */
 static bool is_settled(const tutti_run *run, const struct tt_operation *o, uint64_t n)
 {
     return o->op->mode != TUTTI_PARTIAL && !o->tentative && run->m.conf.nroles == 1 && o->nranks > 1 &&
-           small_result(o) > 0 && o->kept->told_epoch == o->epoch && n - o->kept->told_n < NEWS_EVERY;
+           small_result(o) > 0 && o->kept->told_epoch == o->epoch && n - o->kept->told_n < UPDATE_EVERY;
 }
 
-/* Until no other thread makes the next view. *deadline_ns as tt_run_wait_awake has it. */
+/* Waits until no other thread forms the next view. *deadline_ns: see tt_run_wait_awake. */
 static tutti_status await_recovery(tutti_run *run, uint64_t *deadline_ns)
 {
     while (run->recovering && !run->over)
@@ -344,14 +355,15 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
                                 .kept = t,
                                 .tentative = tt_tentative_is(run, op) };
     o->call = (tutti_call){ .size = sizeof o->call,
-                            .algo = algo_of(run, op),
+                            .algo = operation_algo(run, op),
                             .scale = op->scale,
                             .quant = op->quant,
                             .error_feedback = op->error_feedback,
                             .divisor = op->divisor };
     st = tt_scope_take(run, o);
     if (st == TUTTI_ERR_NOMEM || (st == TUTTI_ERR_ABORTED && op->scope != TUTTI_SCOPE_ALL))
-        tt_run_end_epoch(run, st); /* others may be able to begin: they shall not wait for us */
+        /* other members may have begun: they must not wait for this one */
+        tt_run_end_epoch(run, st);
     if (st)
         return st;
     o->contributors = o->nscope;
@@ -361,8 +373,8 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
         tt_scope_drop(o);
         return tt_fail(st, "tutti_run_collective: an operation with tag %u cannot start now", tag);
     }
-    tt_context_set_operation(o->comm->context, mode_of(o), tag, run->m.ops[tag].n);
-    tt_context_set_operation(o->scope->context, mode_of(o), tag, run->m.ops[tag].n);
+    tt_context_set_operation(o->comm->context, operation_mode(o), tag, run->m.ops[tag].n);
+    tt_context_set_operation(o->scope->context, operation_mode(o), tag, run->m.ops[tag].n);
     if (o->tentative)
         tt_tentative_owe(run, tag);
     t->in_use = true;
@@ -378,7 +390,7 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
     return TUTTI_OK;
 }
 
-/* After a time in which this process stood still each call has as long as the whole had. */
+/* After this process stood still, each call gets the whole timeout again. */
 int64_t tt_operation_left_ms(const struct tt_operation *o)
 {
     if (o->deadline_ns == TT_NEVER)
@@ -388,8 +400,8 @@ int64_t tt_operation_left_ms(const struct tt_operation *o)
     return o->deadline_ns > o->seen_ns ? (int64_t)((o->deadline_ns - o->seen_ns + TT_MS - 1) / TT_MS) : 1;
 }
 
-/* Who withholds adds zeros. */
-static void add_nothing(const tutti_elastic *op)
+/* A member that withholds contributes zeros. */
+static void clear_contribution(const tutti_elastic *op)
 {
     const size_t bytes = tutti_dtype_bytes(op->type);
 
@@ -402,12 +414,13 @@ tutti_status tt_operation_perform(struct tt_operation *o, tutti_request **reques
     const tutti_elastic *op = o->op;
     const void *src = op->withholds ? op->dst : op->src;
     tutti_call *call = &o->call;
-    const tutti_status st = copy_input(o); /* here, as nobody else waits for it: much may be copied */
+    const tutti_status st = copy_input(o); /* copied here, since no other thread waits for the
+                                              lock: the copy may be large */
 
     if (st)
         return st;
     if (op->withholds)
-        add_nothing(op);
+        clear_contribution(op);
     call->request = request;
     call->timeout_ms = tt_operation_left_ms(o);
     switch (op->coll) {
@@ -479,8 +492,9 @@ void tt_operation_voted(tutti_run *run, struct tt_operation *o)
         tt_member_all_complete(&run->m, o->tag, &latest, tt_now_ns());
 }
 
-/* Whether the deadline that passed was another member's. Where this one's is over at the same time, it is its own as well, unless this process stood still past it. */
-static bool is_anothers(const struct tt_operation *o, tutti_status st)
+/* Returns whether another member's deadline passed. If this member's deadline passes at the same
+ * time, it counts as its own, unless this process stood still. */
+static bool is_other_deadline(const struct tt_operation *o, tutti_status st)
 {
     const uint64_t now_ns = tt_now_ns();
 
@@ -496,13 +510,16 @@ void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st)
 
     snprintf(o->kept->why, sizeof o->kept->why, "%s", tutti_last_error());
     if (!run->over)
-        tt_space_hear(run);     /* else the others would hear from the coordinator alone that a deadline passed, and not where */
-    theirs = is_anothers(o, st);
-    o->failed = theirs ? TUTTI_ERR_PEER_LOST : st;      /* to us the epoch has ended, whoever tells it first */
+        /* else the others would get only the coordinator's message, without the position */
+        tt_space_hear(run);
+    theirs = is_other_deadline(o, st);
+    /* for this member the epoch has ended, whichever report arrives first */
+    o->failed = theirs ? TUTTI_ERR_PEER_LOST : st;
     if (run->over || run->m.stopped)
         return;
     if ((st == TUTTI_ERR_INVALID || st == TUTTI_ERR_UNSUPPORTED) && run->m.ops[o->tag].state == TT_OP_PENDING &&
-        !(o->tentative && tt_scope_is_part(run, o->op))) { /* nothing was started; else others may have a result, and nobody would take it back */
+        /* not started; otherwise others may have a result that cannot be restored */
+        !(o->tentative && tt_scope_is_part(run, o->op))) {
         tt_member_take_back(&run->m, o->tag, tt_now_ns());
         tt_tentative_refused(run, o);
         run->tags[o->tag].done = true;
@@ -514,9 +531,10 @@ void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st)
     tt_run_end_epoch(run, theirs ? TUTTI_PENDING : st);
 }
 
-/* ---- others may be in a call ---- */
+/* ---- detection of members in different calls ------------------------------------------------- */
 
-/* What the engine has begun is never taken back. Heartbeats wake us each quarter of a lease at least. */
+/* An operation in the engine is never cancelled here; the coordinator compares the reports.
+ * Heartbeats wake the thread at least every quarter of a lease. */
 void tt_operation_tick(tutti_run *run, uint64_t now_ns)
 {
     for (uint32_t tag = 0; run->ninside > 0 && tag < run->ntags; tag++) {
@@ -540,7 +558,7 @@ void tt_operation_tick(tutti_run *run, uint64_t now_ns)
 
 /* ---- the verdict ---- */
 
-/* The tag, and its copies, are the operation's until it has been judged. */
+/* The tag and its copies belong to the operation until it is judged. */
 void tt_saved_restore(tutti_run *run, const struct tt_tag *t, const struct tt_saved *saved)
 {
     if (!tt_is_saved(saved))
@@ -553,7 +571,7 @@ void tt_saved_restore(tutti_run *run, const struct tt_tag *t, const struct tt_sa
     tt_run_lock(run);
 }
 
-static tutti_status lost(tutti_run *run, const struct tt_operation *o)
+static tutti_status lost_status(tutti_run *run, const struct tt_operation *o)
 {
     const tutti_status st = run->over ? tt_run_check(run) : TUTTI_OK;
 
@@ -562,8 +580,9 @@ static tutti_status lost(tutti_run *run, const struct tt_operation *o)
     return o->failed ? tt_fail_again(o->failed, o->kept->why) : epoch_is_over(run);
 }
 
-/* The result is one of the set of operations that were heard of, whatever the order in which their threads come by. */
-static void hear_news(tutti_run *run, const struct tt_operation *o)
+/* Keeps the update of the first operation, by number and tag, that had the latest update.
+ * Independent of the order of threads. */
+static void keep_update(tutti_run *run, const struct tt_operation *o)
 {
     const struct tt_tag *t = &run->tags[o->tag];
     const bool later = t->news.number > run->heard.number, again = t->news.number == run->heard.number;
@@ -576,9 +595,9 @@ static void hear_news(tutti_run *run, const struct tt_operation *o)
     run->heard_tag = o->tag;
 }
 
-/* A member that cannot learn what became of its operation, because no coordinator is there for as long as a call of the run may take, cannot stay:
- * it would go on with another state than the others. That is apart from the operation's own deadline, which may have passed before; where it passes here,
- * the operation is not tried again. */
+/* Waits for the verdict. If no coordinator decides it within the timeout of a call, the member
+ * must leave, because its state would differ from the others'. The operation's own deadline may
+ * pass before; then the operation is not repeated. */
 static void wait_verdict(tutti_run *run, const struct tt_operation *o)
 {
     uint64_t deadline_ns;
@@ -620,12 +639,13 @@ tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
     bool final;
 
     wait_verdict(run, o);
-    leave_engine(run, o); /* who makes the next view waits for verdicts, too: the machine takes no call before */
+    /* the thread that forms the next view waits for verdicts: the machine accepts no call before */
+    leave_engine(run, o);
     final = t->done && t->state != TT_OP_RESTORED && t->state != TT_OP_NONE;
     if (final) {
         if (t->given && o->op->coll != TUTTI_BARRIER)
             memcpy(o->op->dst, run->results[o->tag], run->m.ops[o->tag].nresult);
-        hear_news(run, o);
+        keep_update(run, o);
         st = TUTTI_OK;
         run->stats.final++;
         o->op->contributors = o->contributors;
@@ -636,11 +656,11 @@ tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
             t->told_n = t->n;
         }
     } else {
-        st = lost(run, o);
+        st = lost_status(run, o);
         run->stats.restored += !t->done || t->state == TT_OP_RESTORED; /* else it was refused */
         tt_saved_restore(run, t, &o->saved);
     }
-    tt_tentative_tell(run, o->tag); /* after this one: it may be of the same memory */
+    tt_tentative_tell(run, o->tag); /* after this one, since it may use the same memory */
     o->op->status = st;
     o->op->epoch = o->epoch;
     tt_scope_drop(o);
@@ -649,9 +669,9 @@ tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
     return st;
 }
 
-/* ---- again ---- */
+/* ---- repetition ------------------------------------------------------------------------------ */
 
-/* Until all threads' operations of the epoch that is over have left it. */
+/* Waits until all threads' operations of the ended epoch have left the engine. */
 static tutti_status await_others(tutti_run *run, uint64_t *deadline_ns)
 {
     while (run->ninside > 0 && !run->over)
@@ -684,14 +704,16 @@ tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint6
         return st;
     if (run->over)
         return tt_run_check(run);
-    if (run->space.epoch > epoch && !run->m.stopped) { /* another thread has made it, for operations with a `least` of their own */
+    /* another thread has formed it, for operations with another `least` */
+    if (run->space.epoch > epoch && !run->m.stopped) {
         st = tt_view_suffices(run, op->least, call_name);
         return st ? tt_fail_again(TUTTI_ERR_ABORTED, tutti_last_error()) : TUTTI_OK;
     }
     if (run->calling)
         return tt_fail(TUTTI_ERR_INVALID, "%s: a collective call of the run is already in progress", call_name);
     if (tt_tentative_tried(run))
-        return epoch_is_over(run); /* another thread's are tentative: the next view is not ours to make */
+        /* another thread has tentative operations: this one must not form the next view */
+        return epoch_is_over(run);
     if (run->m.epoch == 0)
         return tt_fail(TUTTI_ERR_ABORTED, "%s: this member is in no view (call tutti_run_epoch to join one)", call_name);
     run->dropped = false;
@@ -699,7 +721,7 @@ tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint6
     st = await_others(run, &deadline_ns);
     if (!st)
         st = tt_view_again(run, op->least, deadline_ns, call_name, &result);
-    if (st == TUTTI_ERR_MISMATCH) /* their deadlines may have passed before this one's */
+    if (st == TUTTI_ERR_MISMATCH) /* their deadlines may have passed first */
         st = tt_run_epoch_over(
             run, call_name,
             "; other members did not retry, and called other operations (call tutti_run_epoch for the next view)");
@@ -723,8 +745,8 @@ tutti_status tt_operation_told(tutti_run *run, tutti_status st)
     return over ? st : tt_fail_again(TUTTI_ERR_PEER_LOST, tutti_last_error());
 }
 
-/* One attempt, from begin to verdict. *began: it was the machine's. */
-static tutti_status attempt(tutti_run *run, tutti_elastic *op, uint64_t *epoch, uint64_t deadline_ns)
+/* Makes one attempt, from begin to verdict. */
+static tutti_status operation_attempt(tutti_run *run, tutti_elastic *op, uint64_t *epoch, uint64_t deadline_ns)
 {
     struct tt_operation o;
     tutti_status st;
@@ -764,7 +786,8 @@ static tutti_status attempt(tutti_run *run, tutti_elastic *op, uint64_t *epoch, 
 
 void tt_operation_refused(tutti_elastic *op, tutti_status st)
 {
-    const bool is_pending = op->status == TUTTI_PENDING && st == TUTTI_ERR_INVALID;     /* as tentative: it was given once more */
+    /* the descriptor of a pending tentative operation was passed again */
+    const bool is_pending = op->status == TUTTI_PENDING && st == TUTTI_ERR_INVALID;
 
     if (op->size == sizeof *op && !is_pending)
         op->status = st;
@@ -787,7 +810,7 @@ tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op)
     deadline_ns = tt_run_deadline(run, op->timeout_ms);
     do {
         op->attempts++;
-        st = attempt(run, op, &epoch, deadline_ns);
+        st = operation_attempt(run, op, &epoch, deadline_ns);
         if (st != TUTTI_ERR_PEER_LOST || !tt_operation_retries(op))
             break;
         tt_run_lock(run);

@@ -1,8 +1,10 @@
-/* The order of the ring: the members measure what lies between them (elastic/survey.h) over the connections that they have beside their data, and tell
- * the coordinator, which finds the order (elastic/coord_ring.c); then an epoch adopts it. The service thread measures, so it can go on
- * while the program does other things.
+/* Optimization of the ring order. The members measure the links between them (elastic/survey.h)
+ * over their control connections, and report the results to the coordinator. It computes the
+ * order (elastic/coord_ring.c), which an epoch adopts. The service thread measures, so that the
+ * program can continue.
  *
- * With replica groups those of one role measure each other, each role at the same time: a survey's ranks are then those of the scope of the role. */
+ * With replica groups, the members of one role measure each other, and all roles measure at the
+ * same time. The ranks of a survey are then those of the role's scope. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,39 +31,39 @@ static bool is_measuring(const tutti_run *run)
            run->survey->machine.state != TT_SURVEY_DONE;
 }
 
-/* A replica group is so many consecutive ranks of the view. */
+/* Returns the number of consecutive ranks of the view that form a replica group. */
 static uint32_t group_size(const tutti_run *run)
 {
     return run->m.conf.nroles > 1 ? run->m.conf.nroles : 1;
 }
 
-/* Who has a rank in the survey. */
-static uint64_t id_of(const tutti_run *run, uint32_t rank)
+/* Returns the id of the member with this rank in the survey. */
+static uint64_t survey_id(const tutti_run *run, uint32_t rank)
 {
     const uint32_t size = group_size(run);
 
     return run->m.view[rank * size + run->m.rank % size].id;
 }
 
-/* The rank of a member in the survey; UINT32_MAX: it is not in it. */
-static uint32_t rank_of(const tutti_run *run, uint64_t id)
+/* Returns the rank of a member in the survey, or UINT32_MAX if it does not take part. */
+static uint32_t survey_rank(const tutti_run *run, uint64_t id)
 {
     const uint32_t rank = tt_run_rank_of(run, id), size = group_size(run);
 
     return rank == UINT32_MAX || rank % size != run->m.rank % size ? UINT32_MAX : rank / size;
 }
 
-static void emit(void *context, const struct tt_survey_act *act)
+static void survey_emit(void *context, const struct tt_survey_act *act)
 {
     tutti_run *run = context;
-    const uint64_t id = id_of(run, act->rank);
+    const uint64_t id = survey_id(run, act->rank);
 
     tt_peers_send(run, id, act->head, act->head_bytes, act->body, act->body_bytes);
     if (act->body_bytes > 0)
         tt_peers_look_again(run, id);
 }
 
-/* All is measured that can be: the coordinator is told. */
+/* Sends the report to the coordinator when all measurable links have been measured. */
 static void report_if_done(tutti_run *run)
 {
     struct tt_run_survey *p = run->survey;
@@ -78,11 +80,11 @@ static void report_if_done(tutti_run *run)
 
 bool tt_measure_hear(tutti_run *run, uint64_t id, const void *data, size_t bytes)
 {
-    const uint32_t rank = rank_of(run, id);
+    const uint32_t rank = survey_rank(run, id);
     bool good;
 
     if (!run->survey || run->survey->machine.conf.epoch != run->m.epoch || run->m.epoch == 0 || rank == UINT32_MAX)
-        return true; /* this one has not begun, or it is over */
+        return true; /* not begun here, or already over */
     good = tt_survey_peer_says(&run->survey->machine, rank, data, bytes, tt_now_ns());
     report_if_done(run);
     return good;
@@ -90,19 +92,19 @@ bool tt_measure_hear(tutti_run *run, uint64_t id, const void *data, size_t bytes
 
 bool tt_measure_room(tutti_run *run, uint64_t id)
 {
-    const uint32_t rank = rank_of(run, id);
+    const uint32_t rank = survey_rank(run, id);
 
     return is_measuring(run) && rank != UINT32_MAX && tt_survey_room(&run->survey->machine, rank, tt_now_ns());
 }
 
 uint32_t tt_measure_unsent(const tutti_run *run, uint64_t id)
 {
-    return tt_survey_unsent(&run->survey->machine, rank_of(run, id));
+    return tt_survey_unsent(&run->survey->machine, survey_rank(run, id));
 }
 
 void tt_measure_connected(tutti_run *run, uint64_t id)
 {
-    const uint32_t rank = rank_of(run, id);
+    const uint32_t rank = survey_rank(run, id);
 
     if (!is_measuring(run) || rank == UINT32_MAX)
         return;
@@ -116,7 +118,7 @@ void tt_measure_drop(tutti_run *run)
         return;
     tt_peers_measure(run, false);
     tt_survey_end(&run->survey->machine);
-    run->survey->reported = true; /* nobody wants to hear of it */
+    run->survey->reported = true; /* no report is expected */
 }
 
 void tt_measure_tick(tutti_run *run)
@@ -132,15 +134,15 @@ uint64_t tt_measure_next_ns(const tutti_run *run)
     return is_measuring(run) ? tt_survey_next_ns(&run->survey->machine) : TT_NEVER;
 }
 
-/* What the coordinator is told of what is asked for. */
-static struct tt_elmsg head_of(const tutti_ring *ring)
+/* Returns the header of the report, with the requested optimization. */
+static struct tt_elmsg report_header(const tutti_ring *ring)
 {
     return (struct tt_elmsg){ .value = ring->bytes ? ring->bytes : BYTES,
                               .other = ring->steps ? ring->steps : STEPS,
                               .least = ring->gain_percent ? ring->gain_percent : GAIN_PERCENT };
 }
 
-static tutti_status begin(tutti_run *run, const tutti_ring *ring)
+static tutti_status survey_begin(tutti_run *run, const tutti_ring *ring)
 {
     struct tt_run_survey *p = run->survey;
     struct tt_survey_conf conf = { .epoch = run->m.epoch,
@@ -148,9 +150,11 @@ static tutti_status begin(tutti_run *run, const tutti_ring *ring)
                                    .nranks = tt_member_nlinks(&run->m),
                                    .burst_ns = (ring->burst_ms ? ring->burst_ms : BURST_MS) * TT_MS,
                                    .far_burst_ns = (ring->burst_ms ? ring->burst_ms : FAR_BURST_MS) * TT_MS,
-                                   .emit = emit,
+                                   .emit = survey_emit,
                                    .context = run };
-    uint64_t number = run->m.round << 8, next; /* members of other roles do not hear of ours: what all share makes their numbers alike */
+    /* members of other roles do not receive this role's messages, so the number is derived from
+     * common values */
+    uint64_t number = run->m.round << 8, next;
 
     if (!p) {
         p = run->survey = calloc(1, sizeof *p);
@@ -165,7 +169,7 @@ static tutti_status begin(tutti_run *run, const tutti_ring *ring)
     conf.links = p->links;
     conf.samples = p->samples;
     conf.filler = p->filler;
-    p->head = head_of(ring);
+    p->head = report_header(ring);
     p->reported = false;
     tt_peers_measure(run, true);
     tt_survey_begin(&p->machine, &conf, number, tt_now_ns());
@@ -173,9 +177,9 @@ static tutti_status begin(tutti_run *run, const tutti_ring *ring)
     return TUTTI_OK;
 }
 
-/* ---- waiting for it ---- */
+/* ---- waiting for the result ------------------------------------------------------------------ */
 
-static tutti_status over(tutti_run *run)
+static tutti_status survey_over(tutti_run *run)
 {
     const tutti_status st = tt_run_check(run);
 
@@ -184,25 +188,27 @@ static tutti_status over(tutti_run *run)
 
 static uint64_t known(uint64_t ns) { return ns == TT_RING_NONE ? 0 : ns; }
 
-/* From the measurement, which has begun if there is anything to measure, to the view. It is called at once: so who calls something else finds out. Under the
- * lock, which is given away while it waits. */
+/* Runs from the measurement, which has begun if needed, to the new view. Called at once, so that
+ * a member in another call detects the mismatch. Holds the lock, and releases it while waiting. */
 static tutti_status optimize(tutti_run *run, tutti_ring *ring, bool measures, uint64_t deadline_ns, tutti_view *out)
 {
-    const struct tt_elmsg head = head_of(ring), call = { .what = TT_CALL_OPTIMIZE,
-                                                         .other = measures ? run->survey->machine.number : 0,
-                                                         .value = head.value,
-                                                         .least = head.least };
+    const struct tt_elmsg head = report_header(ring), call = { .what = TT_CALL_OPTIMIZE,
+                                                               .other = measures ? run->survey->machine.number : 0,
+                                                               .value = head.value,
+                                                               .least = head.least };
     struct tt_member_act result;
     tutti_status st = tt_round_call(run, &call, deadline_ns, name, &result);
 
     if (measures)
-        tt_measure_drop(run); /* nobody waits for it any longer */
+        tt_measure_drop(run); /* no member waits for it any longer */
     if (st == TUTTI_ERR_MISMATCH && run->result_over)
-        return over(run); /* who heard of the loss before it measured calls for the next view already */
+        /* a member that was notified of the loss before it measured is already calling for the
+         * next view */
+        return survey_over(run);
     if (st)
         return st;
     if (result.what != TT_ROUND_OK)
-        return over(run);
+        return survey_over(run);
     ring->adopted = 0;
     ring->was_ns = ring->now_ns = known(result.id);
     if (result.value == 0) {
@@ -219,7 +225,7 @@ static tutti_status optimize(tutti_run *run, tutti_ring *ring, bool measures, ui
 
 /* ---- the call ---- */
 
-static tutti_status check(tutti_run *run, const tutti_ring *ring, const tutti_view *out)
+static tutti_status optimize_check(tutti_run *run, const tutti_ring *ring, const tutti_view *out)
 {
     const tutti_status st = tt_run_check_call(run, ring, "ring", name);
 
@@ -240,13 +246,13 @@ static tutti_status check(tutti_run *run, const tutti_ring *ring, const tutti_vi
     return ring->background ? TUTTI_OK : tt_run_check_out(run, out, "tutti_view", sizeof *out, name);
 }
 
-/* Why it may not be called now. */
-static tutti_status refuse(tutti_run *run, const tutti_ring *ring)
+/* Returns why the call is not permitted now. */
+static tutti_status optimize_refuse(tutti_run *run, const tutti_ring *ring)
 {
     if (run->over || run->m.epoch == 0 || run->calling || (run->noperations > 0 && !ring->background))
         return tt_round_refuse(run, name);
     if (run->m.stopped || run->m.epoch != run->space.epoch)
-        return over(run);
+        return survey_over(run);
     if (tt_member_nlinks(&run->m) > TT_RING_PEERS_MAX)
         return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: the view has %u %s: the maximum is %u", name,
                        tt_member_nlinks(&run->m), run->m.conf.nroles > 1 ? "replica groups" : "members",
@@ -256,13 +262,13 @@ static tutti_status refuse(tutti_run *run, const tutti_ring *ring)
 
 tutti_status tutti_run_optimize(tutti_run *run, tutti_ring *ring, int64_t timeout_ms, tutti_view *out)
 {
-    tutti_status st = check(run, ring, out);
+    tutti_status st = optimize_check(run, ring, out);
     bool measures, seals;
 
     if (st)
         return st;
     tt_run_lock(run);
-    st = refuse(run, ring);
+    st = optimize_refuse(run, ring);
     seals = !st && !ring->background;
     if (seals && !tt_space_seal(run)) {
         seals = false;
@@ -270,7 +276,7 @@ tutti_status tutti_run_optimize(tutti_run *run, tutti_ring *ring, int64_t timeou
     }
     measures = !st && tt_member_nlinks(&run->m) > 1;
     if (measures)
-        st = begin(run, ring);
+        st = survey_begin(run, ring);
     if (!st && !ring->background) {
         run->calling = true;
         if (run->m.nranks > 1) {

@@ -1,6 +1,7 @@
-/* Operations in which some may withhold their part (TUTTI_PARTIAL). Before the data goes, the members of the scope tell each other by an all-gather whether they
- * contribute. So each knows the number before it can be COMPLETE: a verdict that the coordinator tells after a loss finds it there, and what
- * an average is divided by is known where its last sum is made. Who withholds adds zeros. */
+/* Operations in which members may withhold their input (TUTTI_PARTIAL). First, the members of
+ * the scope announce by an all-gather whether they contribute. Thus the number is known before
+ * any member can be COMPLETE, and a verdict after a loss can include it. It is also known when
+ * an average divides its last sum. A member that withholds contributes zeros. */
 #include <stdlib.h>
 
 #include "session/run.h"

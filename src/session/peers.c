@@ -1,7 +1,8 @@
-/* Connections to the other members: what is said beside the data connections goes over them, and they tell whether two can reach each other at
- * all. The member with the lower id connects; where it does not come through (the other is behind an address translation), the other tries, too.
- * A connection that was cut is made again; only when that fails for a whole lease the other is suspected. Where its system says at once that nobody
- * listens there any more, the other's process has ended. */
+/* Control connections to the other members. They carry messages apart from the data, and show
+ * whether two members can reach each other. The member with the lower id connects. If it cannot
+ * reach the other (behind an address translation), the other tries, too. A lost connection is
+ * re-established; a member is suspected only if that fails for a whole lease. If its system
+ * refuses connections at once, its process has ended. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -15,19 +16,26 @@
 #include "base/prng.h"
 #include "session/run.h"
 
-#define GREET_NS (5 * TT_SECOND)        /* to connect and prove oneself */
-#define RETRY_NS (20 * TT_MS)           /* between attempts, after each address was tried */
-#define BESIDE_NS (250 * TT_MS)         /* an address that has not answered by then gets company: the next one is tried, too */
+#define AUTH_NS (5 * TT_SECOND)        /* timeout for connection and authentication */
+/* interval between attempts, after all addresses were tried */
+#define RETRY_NS (20 * TT_MS)
+/* delay after which the next address is tried in parallel */
+#define PARALLEL_NS (250 * TT_MS)
 #define QUEUE_BYTES (1u << 20)
-#define FRAME_BYTES (TT_TRANSFER_HEAD_BYTES + TT_TRANSFER_PIECE_BYTES)  /* longest message of who has proved itself */
-#define UNSENT_BYTES (128u << 10)       /* that the system takes beyond what is on its way: the rest waits here, where it can be counted. No measurement */
-#define MESSAGES_AT_ONCE 8              /* of one connection, then it is the others' turn: pieces of an array may come without end */
-#define CHUNKS_AT_ONCE 16               /* of a measurement, likewise */
-#define CONNS_OF_ONE 4                  /* with one member: each end may make one, and both again before what was cut shows */
+/* maximum size of a message of an authenticated member */
+#define FRAME_BYTES (TT_TRANSFER_HEAD_BYTES + TT_TRANSFER_PIECE_BYTES)
+/* maximum unsent bytes in the system; the rest is queued here, where it is counted. Not during a
+ * measurement */
+#define UNSENT_BYTES (128u << 10)
+/* messages of one connection before others are served: an array may consist of many pieces */
+#define MESSAGES_AT_ONCE 8
+#define CHUNKS_AT_ONCE 16               /* chunks of a measurement, likewise */
+/* connections to one member: each end may make one, and another before a cut is noticed */
+#define CONNS_OF_ONE 4
 
 _Static_assert(FRAME_BYTES >= TT_SAID_BYTES_MAX && FRAME_BYTES < QUEUE_BYTES / 4 * 3, "a piece leaves room for other messages");
 
-/* ---- whom ---- */
+/* ---- wanted members -------------------------------------------------------------------------- */
 
 struct tt_peer_link *tt_peers_find(tutti_run *run, uint64_t id)
 {
@@ -38,7 +46,7 @@ struct tt_peer_link *tt_peers_find(tutti_run *run, uint64_t id)
     return p;
 }
 
-static struct tt_peer_link *make(tutti_run *run, uint64_t id)
+static struct tt_peer_link *peer_create(tutti_run *run, uint64_t id)
 {
     struct tt_peer_link *p = calloc(1, sizeof *p);
 
@@ -53,12 +61,12 @@ static struct tt_peer_link *make(tutti_run *run, uint64_t id)
     return p;
 }
 
-static void want(tutti_run *run, const struct tt_seat *seat, uint64_t now_ns)
+static void peer_want(tutti_run *run, const struct tt_seat *seat, uint64_t now_ns)
 {
     const uint64_t patience_ns = run->m.lease_ns / 4;
     struct tt_peer_link *p = tt_peers_find(run, seat->id);
 
-    if (seat->id == run->m.id || (!p && !(p = make(run, seat->id))))
+    if (seat->id == run->m.id || (!p && !(p = peer_create(run, seat->id))))
         return;
     if (p->wanted)
         return;
@@ -78,14 +86,14 @@ static void end_conn(struct tt_peer_conn *c)
     c->dead = true;
 }
 
-/* It gives its place to another one, or has proved itself. */
-static void end_stranger(tutti_run *run, struct tt_peer_conn *c)
+/* The connection leaves its place for unauthenticated peers. */
+static void end_unauthenticated(tutti_run *run, struct tt_peer_conn *c)
 {
     run->nstrangers -= c->stranger;
     c->stranger = false;
 }
 
-static void unwant(tutti_run *run, struct tt_peer_link *p)
+static void peer_unwant(tutti_run *run, struct tt_peer_link *p)
 {
     if (!p->wanted)
         return;
@@ -102,9 +110,9 @@ void tt_peers_want(tutti_run *run, uint64_t now_ns)
     const struct tt_member *m = &run->m;
 
     for (uint32_t i = 0; i < m->nranks; i++)
-        want(run, &m->view[i], now_ns);
+        peer_want(run, &m->view[i], now_ns);
     for (uint32_t i = 0; run->reach && i < m->nproposed; i++)
-        want(run, &m->proposed[i], now_ns);
+        peer_want(run, &m->proposed[i], now_ns);
     for (struct tt_peer_link *p = run->peers; p; p = p->next) {
         bool wanted = false;
 
@@ -112,8 +120,8 @@ void tt_peers_want(tutti_run *run, uint64_t now_ns)
             wanted = m->view[i].id == p->id;
         for (uint32_t i = 0; run->reach && i < m->nproposed && !wanted; i++)
             wanted = m->proposed[i].id == p->id;
-        if (!wanted && !run->reach) /* a proposal may come again with the same */
-            unwant(run, p);
+        if (!wanted && !run->reach) /* the same members may be proposed again */
+            peer_unwant(run, p);
     }
 }
 
@@ -130,9 +138,9 @@ uint64_t tt_peers_host(const tutti_run *run)
     return mark ? mark : tt_host_hash();
 }
 
-/* ---- saying ---- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
-static void look_for(tutti_run *run, struct tt_peer_conn *c)
+static void conn_watch(tutti_run *run, struct tt_peer_conn *c)
 {
     const uint32_t events = tt_channel_wants(c->channel);
 
@@ -142,7 +150,7 @@ static void look_for(tutti_run *run, struct tt_peer_conn *c)
     tt_service_change(run, tt_stream_fd(tt_channel_stream(c->channel)), events, c);
 }
 
-static void say(tutti_run *run, struct tt_peer_conn *c, const struct tt_said *s)
+static void conn_send(tutti_run *run, struct tt_peer_conn *c, const struct tt_said *s)
 {
     uint8_t data[TT_SAID_BYTES_MAX];
     const size_t bytes = tt_said_write(s, data);
@@ -153,7 +161,7 @@ static void say(tutti_run *run, struct tt_peer_conn *c, const struct tt_said *s)
         end_conn(c);
         tt_run_wake(run);
     } else {
-        look_for(run, c);
+        conn_watch(run, c);
     }
 }
 
@@ -163,7 +171,7 @@ void tt_peers_say(tutti_run *run, const struct tt_said *s)
         const struct tt_peer_link *p = tt_peers_find(run, run->m.view[i].id);
 
         if (p && p->conn)
-            say(run, p->conn, s);
+            conn_send(run, p->conn, s);
     }
 }
 
@@ -180,12 +188,12 @@ void tt_peers_send(tutti_run *run, uint64_t id, const void *head, size_t head_by
         end_conn(p->conn);
         tt_run_wake(run);
     } else {
-        look_for(run, p->conn);
+        conn_watch(run, p->conn);
     }
     tt_parcel_drop(parcel);
 }
 
-/* ---- what is asked for ---- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static void set_unsent(struct tt_peer_conn *c, uint32_t bytes)
 {
@@ -195,8 +203,9 @@ static void set_unsent(struct tt_peer_conn *c, uint32_t bytes)
         c->unsent_bytes = bytes;
 }
 
-/* A piece is made when the one before it has gone to the system: whatever else is to be said waits for one at most. */
-static void serve(tutti_run *run, struct tt_peer_link *p)
+/* Serves the next request when the previous piece has been passed to the system. Thus other
+ * messages wait for one piece at most. */
+static void serve_requests(tutti_run *run, struct tt_peer_link *p)
 {
     struct tt_peer_requests *q = p->requests;
 
@@ -231,8 +240,9 @@ void tt_peers_look_again(tutti_run *run, uint64_t id)
         p->conn->more = true;
 }
 
-/* What does not fit is dropped: the other asks somebody else for it in the end. */
-static bool hear_request(struct tt_peer_link *p, const void *data, size_t bytes)
+/* Queues a request. Requests beyond the limit are dropped; the member will then request the data
+ * from another holder. */
+static bool queue_request(struct tt_peer_link *p, const void *data, size_t bytes)
 {
     struct tt_peer_requests *q = p->requests;
     struct tt_peer_request *r;
@@ -249,27 +259,28 @@ static bool hear_request(struct tt_peer_link *p, const void *data, size_t bytes)
     return true;
 }
 
-/* ---- who is there ---- */
+/* ---- authentication -------------------------------------------------------------------------- */
 
-static void greet(tutti_run *run, struct tt_peer_conn *c)
+static void send_identity(tutti_run *run, struct tt_peer_conn *c)
 {
     struct tt_said s = { .kind = TT_SAID_GREETING, .id = run->m.id };
 
     tt_random_bytes(c->own.nonce, sizeof c->own.nonce);
     c->own.id = run->m.id;
     memcpy(s.nonce, c->own.nonce, sizeof s.nonce);
-    say(run, c, &s);
+    conn_send(run, c, &s);
 }
 
-static void prove(tutti_run *run, struct tt_peer_conn *c)
+static void send_proof(tutti_run *run, struct tt_peer_conn *c)
 {
     struct tt_said s = { .kind = TT_SAID_PROOF };
 
     tt_said_prove(s.proof, run->m.secret, c->connects, &c->own, &c->other);
-    say(run, c, &s);
+    conn_send(run, c, &s);
 }
 
-/* Its latest connections are kept: which of them the other end uses is not known here. */
+/* Closes the oldest connections of the member beyond the limit. Any of the latest ones may be
+ * the one in use at the other end. */
 static void end_oldest(tutti_run *run, const struct tt_peer_link *p)
 {
     uint32_t n = 0;
@@ -279,15 +290,16 @@ static void end_oldest(tutti_run *run, const struct tt_peer_link *p)
             end_conn(c);
 }
 
-/* Both ends know each other now. */
-static void proved(tutti_run *run, struct tt_peer_conn *c)
+/* Both ends are authenticated. */
+static void conn_authenticated(tutti_run *run, struct tt_peer_conn *c)
 {
     struct tt_peer_link *p = tt_peers_find(run, c->other.id);
 
-    end_stranger(run, c);
+    end_unauthenticated(run, c);
     c->proved = true;
     c->give_up_ns = TT_NEVER;
-    if (!p && !(p = make(run, c->other.id))) { /* its proposal may reach us after it did */
+    /* the member may connect before its proposal arrives */
+    if (!p && !(p = peer_create(run, c->other.id))) {
         end_conn(c);
         return;
     }
@@ -302,23 +314,23 @@ static void proved(tutti_run *run, struct tt_peer_conn *c)
     p->away_ns = p->suspect_ns = p->try_ns = TT_NEVER;
     tt_channel_allow(c->channel, FRAME_BYTES);
     if (run->offered)
-        say(run, c, &run->offer);
+        conn_send(run, c, &run->offer);
     tt_state_connected(run, p->id);
     tt_measure_connected(run, p->id);
 }
 
-static bool hear_greeting(tutti_run *run, struct tt_peer_conn *c, const struct tt_said *s)
+static bool handle_identity(tutti_run *run, struct tt_peer_conn *c, const struct tt_said *s)
 {
     if (c->greeted || s->id == run->m.id || (c->connects && s->id != c->peer->id))
         return false;
     c->greeted = true;
     c->other.id = s->id;
     memcpy(c->other.nonce, s->nonce, sizeof c->other.nonce);
-    prove(run, c);
+    send_proof(run, c);
     return true;
 }
 
-static bool hear_proof(tutti_run *run, struct tt_peer_conn *c, const struct tt_said *s)
+static bool handle_proof(tutti_run *run, struct tt_peer_conn *c, const struct tt_said *s)
 {
     uint8_t expected[TT_MAC_BYTES];
 
@@ -327,26 +339,26 @@ static bool hear_proof(tutti_run *run, struct tt_peer_conn *c, const struct tt_s
     tt_said_prove(expected, run->m.secret, !c->connects, &c->other, &c->own);
     if (!tt_mac_equal(expected, s->proof))
         return false;
-    proved(run, c);
+    conn_authenticated(run, c);
     return true;
 }
 
-/* False: it must not say that. */
-static bool hear(tutti_run *run, struct tt_peer_conn *c, const void *data, size_t bytes)
+/* Handles a message. False: protocol violation. */
+static bool handle_message(tutti_run *run, struct tt_peer_conn *c, const void *data, size_t bytes)
 {
     struct tt_said s;
 
     if (tt_survey_is_mine(data, bytes))
         return c->proved && tt_measure_hear(run, c->peer->id, data, bytes);
     if (tt_transfer_is_mine(data, bytes))
-        return c->proved && (tt_transfer_is_request(data, bytes) ? hear_request(c->peer, data, bytes)
+        return c->proved && (tt_transfer_is_request(data, bytes) ? queue_request(c->peer, data, bytes)
                                                                  : tt_state_hear(run, c->peer->id, data, bytes));
     if (!tt_said_read(&s, data, bytes))
         return false;
     if (s.kind == TT_SAID_GREETING)
-        return hear_greeting(run, c, &s);
+        return handle_identity(run, c, &s);
     if (s.kind == TT_SAID_PROOF)
-        return hear_proof(run, c, &s);
+        return handle_proof(run, c, &s);
     if (!c->proved)
         return false;
     if (s.kind == TT_SAID_OFFER) {
@@ -370,13 +382,13 @@ static struct tt_peer_conn *make_conn(tutti_run *run, struct tt_peer_link *p, in
     if (!c)
         return NULL;
     *c = (struct tt_peer_conn){
-        .peer = p, .connects = p != NULL, .fd = fd, .give_up_ns = now_ns + GREET_NS, .next = run->conns
+        .peer = p, .connects = p != NULL, .fd = fd, .give_up_ns = now_ns + AUTH_NS, .next = run->conns
     };
     run->conns = c;
     return c;
 }
 
-/* The socket stands: makes a channel of it, and begins to talk. */
+/* The socket is connected: creates a channel, and sends the first message. */
 static bool open_channel(tutti_run *run, struct tt_peer_conn *c)
 {
     static const struct tt_channel_conf conf = { .frame_max = TT_SAID_BYTES_MAX, .queue_max = QUEUE_BYTES };
@@ -391,7 +403,7 @@ static bool open_channel(tutti_run *run, struct tt_peer_conn *c)
         c->fd = -1;
         return false;
     }
-    greet(run, c);
+    send_identity(run, c);
     return true;
 }
 
@@ -400,9 +412,9 @@ static bool is_in_view(const tutti_run *run, const struct tt_peer_link *p)
     return tt_run_rank_of(run, p->id) != UINT32_MAX;
 }
 
-/* An attempt to connect ended with `err`. Who was there listens as long as it lives; so where it is refused at each of its addresses, its process
- * has ended. */
-static void failed(tutti_run *run, struct tt_peer_link *p, int err, uint64_t now_ns)
+/* Handles a failed attempt to connect. A member that was connected before listens while it
+ * lives. If it refuses at each of its addresses, its process has ended. */
+static void connect_failed(tutti_run *run, struct tt_peer_link *p, int err, uint64_t now_ns)
 {
     struct tt_address at[TT_CARD_ADDRESSES];
 
@@ -429,7 +441,7 @@ static void try_address(tutti_run *run, struct tt_peer_link *p, uint64_t now_ns)
     p->address++;
     p->try_ns = now_ns + (p->address % n == 0 ? RETRY_NS : 0);
     if (fd < 0) {
-        failed(run, p, errno, now_ns);
+        connect_failed(run, p, errno, now_ns);
         return;
     }
     p->trying = make_conn(run, p, fd, now_ns);
@@ -437,13 +449,14 @@ static void try_address(tutti_run *run, struct tt_peer_link *p, uint64_t now_ns)
         close(fd);
         return;
     }
-    p->beside_ns = p->address % n == 0 ? TT_NEVER : now_ns + BESIDE_NS;
+    p->beside_ns = p->address % n == 0 ? TT_NEVER : now_ns + PARALLEL_NS;
     p->trying->events = EPOLLOUT;
     if (!tt_service_watch(run, fd, EPOLLOUT, p->trying))
         end_conn(p->trying);
 }
 
-/* Where the other end is, IPv4 as IPv6 has it; of who has gone already nothing is left but zeros. */
+/* Returns the remote address, IPv4 mapped to IPv6, or zeros if the peer has already
+ * disconnected. */
 static void find_origin(int fd, uint8_t origin[16])
 {
     struct sockaddr_storage at = { 0 };
@@ -460,7 +473,7 @@ static void find_origin(int fd, uint8_t origin[16])
     }
 }
 
-static uint32_t strangers_of(const tutti_run *run, const uint8_t origin[16])
+static uint32_t count_unauthenticated(const tutti_run *run, const uint8_t origin[16])
 {
     uint32_t n = 0;
 
@@ -469,28 +482,30 @@ static uint32_t strangers_of(const tutti_run *run, const uint8_t origin[16])
     return n;
 }
 
-/* Room for one more stranger: of the address with most of them the one goes that has been here for longest. So a crowd in one place is in nobody's
- * way elsewhere, and in the same place those are who say nothing: a member has proved itself before as many have come after it. */
-static void make_room(tutti_run *run)
+/* Closes an unauthenticated connection if there are too many: the oldest one of the address with
+ * the most. Thus a flood from one address does not affect others. At the same address it affects
+ * only idle connections, since a member authenticates itself before as many others arrive. */
+static void limit_unauthenticated(tutti_run *run)
 {
     struct tt_peer_conn *worst = NULL;
     uint32_t most = 0;
 
     if (run->nstrangers < TT_RUN_STRANGERS)
         return;
-    for (struct tt_peer_conn *c = run->conns; c; c = c->next) { /* the latest come first */
-        const uint32_t n = c->stranger ? strangers_of(run, c->origin) : 0;
+    for (struct tt_peer_conn *c = run->conns; c; c = c->next) { /* from the newest to the oldest */
+        const uint32_t n = c->stranger ? count_unauthenticated(run, c->origin) : 0;
 
         if (n > 0 && n >= most) {
             most = n;
             worst = c;
         }
     }
-    end_stranger(run, worst);
+    end_unauthenticated(run, worst);
     end_conn(worst);
 }
 
-/* Not more in one turn than there are places: who is ended is freed at the turn's end. */
+/* Accepts at most one connection per place, because closed connections are freed at the end of
+ * the turn. */
 void tt_peers_accept(tutti_run *run, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < TT_RUN_STRANGERS; i++) {
@@ -501,10 +516,10 @@ void tt_peers_accept(tutti_run *run, uint64_t now_ns)
             break;
         c = run->m.id != 0 ? make_conn(run, NULL, fd, now_ns) : NULL;
         if (!c) {
-            close(fd); /* it tries again */
+            close(fd); /* the peer will retry */
             continue;
         }
-        make_room(run);
+        limit_unauthenticated(run);
         c->stranger = true;
         find_origin(fd, c->origin);
         run->nstrangers++;
@@ -527,8 +542,9 @@ void tt_peers_event(tutti_run *run, struct tt_peer_conn *c)
         const int err = tt_connect_result(c->fd);
 
         if (err)
-            failed(run, c->peer, err, tt_now_ns());
-        if (err || (c->peer->conn && c->peer->trying != c) || !open_channel(run, c)) { /* another one was faster */
+            connect_failed(run, c->peer, err, tt_now_ns());
+        /* another attempt was faster */
+        if (err || (c->peer->conn && c->peer->trying != c) || !open_channel(run, c)) {
             end_conn(c);
             return;
         }
@@ -542,18 +558,18 @@ void tt_peers_event(tutti_run *run, struct tt_peer_conn *c)
         c->more = n == MESSAGES_AT_ONCE;
         if (c->more || (got = tt_channel_next(c->channel, &data, &bytes)) == 0)
             break;
-        if (got > 0 && !hear(run, c, data, bytes))
+        if (got > 0 && !handle_message(run, c, data, bytes))
             got = -EPROTO;
     }
     if (got < 0)
         end_conn(c);
     if (c->peer && c->proved)
-        serve(run, c->peer);
+        serve_requests(run, c->peer);
     if (!c->dead)
-        look_for(run, c);
+        conn_watch(run, c);
 }
 
-/* Ends what ended; whom it went to is tried again. */
+/* Frees closed connections, and schedules new attempts to their members. */
 void tt_peers_settle(tutti_run *run)
 {
     const uint64_t now_ns = tt_now_ns();
@@ -566,7 +582,7 @@ void tt_peers_settle(tutti_run *run)
             continue;
         }
         *at = c->next;
-        end_stranger(run, c);
+        end_unauthenticated(run, c);
         if (c->channel) {
             tt_service_forget(run, tt_stream_fd(tt_channel_stream(c->channel)));
             tt_channel_destroy(c->channel);
@@ -581,7 +597,8 @@ void tt_peers_settle(tutti_run *run)
             if (p->wanted) {
                 p->away_ns = now_ns;
                 p->suspect_ns = now_ns + run->m.lease_ns;
-                p->try_ns = run->m.id < p->id ? now_ns : now_ns + RETRY_NS; /* if it has not come back by then */
+                /* if it has not reconnected by then */
+                p->try_ns = run->m.id < p->id ? now_ns : now_ns + RETRY_NS;
                 p->refusals = 0;
                 p->gone_ns = now_ns;
             }
@@ -598,7 +615,7 @@ void tt_peers_settle(tutti_run *run)
         }
 }
 
-/* ---- reaching ---- */
+/* ---- reachability ---------------------------------------------------------------------------- */
 
 static void answer_if_reached(tutti_run *run, uint64_t now_ns)
 {
@@ -626,7 +643,7 @@ void tt_peers_reach(tutti_run *run, uint64_t now_ns)
     tt_run_wake(run);
 }
 
-static void suspect(tutti_run *run, struct tt_peer_link *p, uint64_t now_ns)
+static void report_suspect(tutti_run *run, struct tt_peer_link *p, uint64_t now_ns)
 {
     p->suspect_ns = now_ns + run->m.lease_ns;
     if (is_in_view(run, p))
@@ -643,11 +660,11 @@ void tt_peers_tick(tutti_run *run, uint64_t now_ns)
     }
     for (struct tt_peer_link *p = run->peers; p; p = p->next) {
         if (p->trying && !p->trying->channel && now_ns >= p->beside_ns)
-            p->trying = NULL; /* it goes on by itself */
+            p->trying = NULL; /* its attempt continues */
         if (p->wanted && !p->conn && !p->trying && now_ns >= p->try_ns)
             try_address(run, p, now_ns);
         if (p->wanted && !p->conn && now_ns >= p->suspect_ns)
-            suspect(run, p, now_ns);
+            report_suspect(run, p, now_ns);
     }
     if (run->reach)
         answer_if_reached(run, now_ns);

@@ -1,4 +1,5 @@
-/* Calls that all members make: the wait for what the coordinator decides, and the two that need nothing else. */
+/* Calls that all members make: waiting for the coordinator's decision, and the two calls that
+ * need nothing else. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,21 +16,24 @@ static bool optimizes(const tutti_run *run)
     return run->m.call.kind == TT_ELMSG_CALL && run->m.call.what == TT_CALL_OPTIMIZE;
 }
 
-/* The epoch is over, and some may have heard of that before they began to measure: they never will. */
-static bool measures_in_vain(const tutti_run *run)
+/* Returns whether the measurement cannot complete: the epoch is over, and members that were
+ * notified of that before they measured never will. */
+static bool measurement_is_void(const tutti_run *run)
 {
     return optimizes(run) && run->m.stopped;
 }
 
-/* Until the machine says CALL_DONE, also after the deadline: what was taken back too late counts. A coordinator answers that at once; one that
- * is to come has as long for it as calls have that say nothing of time. Who would try an operation again, and finds itself a newcomer, as its
- * replica group is not complete any longer, takes it back at once: when it is admitted, the others are somewhere else in their programs. */
+/* Waits for the machine's CALL_DONE. After the deadline the call is cancelled, but a result that
+ * arrives first still counts. The coordinator confirms a cancellation at once. If there is none,
+ * it has the default timeout of calls. If a member repeats an operation after its replica group
+ * became incomplete, it is now a newcomer, and cancels at once: when it is admitted, the others
+ * will be in other calls. */
 static tutti_status wait_done(tutti_run *run, uint64_t deadline_ns, const char *name)
 {
     bool cancelled = false;
 
     while (!run->call_done && !run->over) {
-        const bool goes_back = (run->dropped || measures_in_vain(run)) && !cancelled;
+        const bool goes_back = (run->dropped || measurement_is_void(run)) && !cancelled;
 
         if (!goes_back && (tt_run_wait_awake(run, &deadline_ns) || run->call_done || run->over))
             continue;
@@ -64,7 +68,8 @@ tutti_status tt_round_refuse(tutti_run *run, const char *name)
     return tt_round_collides(run, name);
 }
 
-/* Whether one of two has called `epoch`, and the other `commit`: it may be that of its own epoch (tt_tentative_close), which its program knows nothing of. */
+/* Returns whether one member called `epoch` and the other `commit`. The commit may be part of
+ * its epoch call (tt_tentative_close), which its program did not make explicitly. */
 static bool met_commit(const struct tt_member_act *r)
 {
     return (r->differs & (uint8_t) ~(TT_DIFFERS_OVER | TT_DIFFERS_BACK)) == TT_DIFFERS_CALL &&
@@ -90,11 +95,13 @@ static tutti_status mismatch(const tutti_run *run, const char *name, const struc
                             : "");
     snprintf(why, sizeof why, "%s: %s; this is member %" PRIu64 "%s; the epoch had ended", name,
              tt_mismatch_text(text, &m), run->m.id, met_commit(r) ? EPOCH_COMMITS : "");
-    tt_log(TT_LOG_WARN, "%s", why);     /* mostly it is no error: what this call was is tried once more, for the next epoch */
+    /* usually not an error: the call is repeated for the next epoch */
+    tt_log(TT_LOG_WARN, "%s", why);
     return tt_fail_again(TUTTI_ERR_MISMATCH, why);
 }
 
-/* The deadline passed, and nobody is to blame: all had called `epoch`, and there was no view of them. */
+/* Returns the error of a passed deadline without a responsible member: all had called `epoch`,
+ * but no view was formed. */
 static tutti_status no_view(const tutti_run *run, const char *name, const struct tt_member_act *r)
 {
     const uint32_t least = run->m.call.least ? run->m.call.least : 1;
@@ -129,7 +136,7 @@ static tutti_status no_view(const tutti_run *run, const char *name, const struct
                        : "");
 }
 
-/* All had called `optimize`. */
+/* Returns the error of an `optimize` call that all had made. */
 static tutti_status not_measured(const tutti_run *run, const char *name, const struct tt_member_act *r)
 {
     if (r->other == 0)
@@ -145,7 +152,7 @@ static tutti_status timed_out(const tutti_run *run, const char *name, const stru
         return tt_run_lost("%s: this member's replica group became incomplete and left the view "
                            "(tutti_run_epoch waits until it is complete)",
                            name);
-    if (measures_in_vain(run))
+    if (measurement_is_void(run))
         return tt_run_epoch_over(run, name, " (call tutti_run_epoch for the next view)");
     if (r->id)
         return tt_fail(TUTTI_ERR_TIMEOUT, "%s: member %" PRIu64 " did not make this call before this member's deadline",
@@ -174,20 +181,20 @@ tutti_status tt_round_finish(tutti_run *run, uint64_t deadline_ns, const char *n
     return TUTTI_OK;
 }
 
-/* ---- a view that has become too small ---- */
+/* ---- a view with too few members ------------------------------------------------------------- */
 
-/* How many of this one's view are left. */
-static uint32_t left_of(const tutti_run *run)
+/* Returns the number of remaining members of this member's view. */
+static uint32_t members_left(const tutti_run *run)
 {
     return run->m.news.lost < run->m.nranks ? run->m.nranks - run->m.news.lost : 0;
 }
 
-/* Whether this member waits in an epoch until newcomers come, which may be never. */
+/* Returns whether this member waits in an epoch for newcomers, possibly forever. */
 static bool lacks_members(const tutti_run *run)
 {
     const struct tt_member *m = &run->m;
 
-    const uint32_t size = m->conf.nroles > 1 ? m->conf.nroles : 1, n = left_of(run) + m->news.newcomers;
+    const uint32_t size = m->conf.nroles > 1 ? m->conf.nroles : 1, n = members_left(run) + m->news.newcomers;
 
     return !m->over && !run->over && m->calling && m->call.kind == TT_ELMSG_CALL && m->call.what == TT_CALL_EPOCH &&
            m->call.flags & TT_EPOCH_ADMIT && m->epoch > 0 && n - n % size < m->call.least;
@@ -201,7 +208,7 @@ void tt_round_tick(tutti_run *run, uint64_t now_ns)
         tt_log(TT_LOG_WARN,
                "tutti_run_epoch has waited %llu s for newcomers (epoch %" PRIu64
                ", members left: %u, least: %u, waiting newcomers: %u)",
-               (unsigned long long)(waited_ns / TT_SECOND), run->m.epoch, left_of(run), run->m.call.least,
+               (unsigned long long)(waited_ns / TT_SECOND), run->m.epoch, members_left(run), run->m.call.least,
                run->m.news.newcomers);
 }
 
@@ -219,7 +226,7 @@ tutti_status tt_round_call(tutti_run *run, const struct tt_elmsg *call, uint64_t
     return tt_round_finish(run, deadline_ns, name, result);
 }
 
-static tutti_status agree(tutti_run *run, uint64_t flags, int64_t timeout_ms, struct tt_member_act *result)
+static tutti_status round_agree(tutti_run *run, uint64_t flags, int64_t timeout_ms, struct tt_member_act *result)
 {
     const struct tt_elmsg call = { .what = TT_CALL_AGREE, .value = flags };
     static const char name[] = "tutti_run_agree";
@@ -238,8 +245,8 @@ static tutti_status agree(tutti_run *run, uint64_t flags, int64_t timeout_ms, st
     return st;
 }
 
-/* What those agree on who are left is told all the same. */
-static tutti_status agreed(const tutti_run *run, const struct tt_member_act *result)
+/* Returns the verdict of the remaining members, even after a loss. */
+static tutti_status agreed_status(const tutti_run *run, const struct tt_member_act *result)
 {
     char left[80];
 
@@ -258,10 +265,10 @@ tutti_status tutti_run_agree(tutti_run *run, uint64_t flags, int64_t timeout_ms,
     if (st)
         return st;
     tt_run_lock(run);
-    st = agree(run, flags, timeout_ms, &result);
+    st = round_agree(run, flags, timeout_ms, &result);
     if (!st) {
         *out = result.value;
-        st = agreed(run, &result);
+        st = agreed_status(run, &result);
     }
     tt_run_unlock(run);
     return st;

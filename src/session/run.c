@@ -1,4 +1,4 @@
-/* Joining, leaving, and what the machine wants done. */
+/* Joining, leaving, and execution of the state machine's actions. */
 #include "session/run.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include "base/prng.h"
 #include "secure/ending.h"
 
-#define TELL_NS TT_SECOND   /* what is waited for so long is told */
+#define LOG_WAIT_NS TT_SECOND   /* delay after which a wait is logged */
 #define TELL_NS_MAX (60 * TT_SECOND)
 
 /* ---- waiting ---- */
@@ -62,7 +62,7 @@ bool tt_run_tells_wait(struct tt_run_waiting *w, bool waits, uint64_t now_ns, ui
         return false;
     }
     if (w->since_ns == 0)
-        *w = (struct tt_run_waiting){ .since_ns = now_ns, .tell_ns = now_ns + TELL_NS };
+        *w = (struct tt_run_waiting){ .since_ns = now_ns, .tell_ns = now_ns + LOG_WAIT_NS };
     *waited_ns = now_ns - w->since_ns;
     if (now_ns < w->tell_ns)
         return false;
@@ -146,7 +146,7 @@ uint32_t tt_run_rank_of(const tutti_run *run, uint64_t id)
     return UINT32_MAX;
 }
 
-/* ---- what the machine emits ---- */
+/* ---- actions of the machine ------------------------------------------------------------------ */
 
 static void enter_view(tutti_run *run)
 {
@@ -157,14 +157,15 @@ static void enter_view(tutti_run *run)
     run->heard_tag = 0;
     *run->stop_why = 0;
     run->stop_logged = false;
-    tt_tentative_owe_nothing(run); /* newcomers know nothing of what was refused before */
+    tt_tentative_owe_nothing(run); /* newcomers have no record of earlier refusals */
     tt_measure_drop(run);
     tt_peers_want(run, tt_now_ns());
     tt_run_wake(run);
 }
 
-/* Why the epoch is over, where no failure has told yet: the coordinator's word. */
-static void say_why(tutti_run *run, const struct tt_member_act *act)
+/* Sets the reason for the end of the epoch from the coordinator's message, if no failure has set
+ * it. */
+static void set_stop_reason(tutti_run *run, const struct tt_member_act *act)
 {
     static const char *const revoked[TT_REVOCATIONS] = {
         [TT_REVOKED_ASKED] = "revoked the epoch",
@@ -197,8 +198,8 @@ static void say_why(tutti_run *run, const struct tt_member_act *act)
         snprintf(run->stop_why, cap, "%" PRIu64 " members were lost or left, including member %" PRIu64, act->n, act->id);
 }
 
-/* Nothing of the epoch may go on: whoever is in the engine for it comes back. */
-static void stop(tutti_run *run, const struct tt_member_act *act)
+/* Stops all activity of the epoch: operations in the engine return. */
+static void stop_epoch(tutti_run *run, const struct tt_member_act *act)
 {
     const bool differ = act->what == TT_REVOKED_APART || (act->n == 0 && act->what == TT_REVOKED_MISMATCH);
     const tutti_status st = differ ? TUTTI_ERR_MISMATCH : TUTTI_ERR_PEER_LOST;
@@ -206,7 +207,7 @@ static void stop(tutti_run *run, const struct tt_member_act *act)
 
     run->put_out |= run->m.epoch == 0;
     run->dropped |= run->recovering && run->m.epoch == 0;
-    say_why(run, act);
+    set_stop_reason(run, act);
     if (!run->home.world || run->space.epoch != run->m.epoch)
         return;
     snprintf(why, sizeof why, "epoch %" PRIu64 " is over: %s", run->space.epoch, run->stop_why);
@@ -214,7 +215,7 @@ static void stop(tutti_run *run, const struct tt_member_act *act)
         tt_log(differ ? TT_LOG_ERROR : TT_LOG_WARN, "%s: %s", tutti_status_name(st), why);
 }
 
-static void end(tutti_run *run, const struct tt_member_act *act)
+static void run_end(tutti_run *run, const struct tt_member_act *act)
 {
     if (!*run->over_why) {
         run->over_status = act->status;
@@ -223,7 +224,8 @@ static void end(tutti_run *run, const struct tt_member_act *act)
     run->over = true;
     if (run->home.world)
         tt_engine_fail_all(run->home.world->engine, act->status ? act->status : TUTTI_ERR_ABORTED, act->text);
-    if (act->status && run->m.id != 0) /* else it never was in it, and tutti_run_join tells why */
+    /* else it was never in the run, and tutti_run_join returns the reason */
+    if (act->status && run->m.id != 0)
         tt_log(TT_LOG_ERROR, "%s: this member was removed from the run: %s", tutti_status_name(act->status), run->over_why);
 }
 
@@ -256,7 +258,7 @@ void tt_run_act(void *context, const struct tt_member_act *act)
     case TT_MEMBER_ACT_SEND:
         tt_link_send(run, act->data, act->bytes);
         return;
-    case TT_MEMBER_ACT_SEND_PEER: /* operations go by tt_member_complete_alone */
+    case TT_MEMBER_ACT_SEND_PEER: /* operations use tt_member_complete_alone */
         tt_assert(!"members include this word in their allreduces");
         return;
     case TT_MEMBER_ACT_REACH:
@@ -269,7 +271,7 @@ void tt_run_act(void *context, const struct tt_member_act *act)
         enter_view(run);
         break;
     case TT_MEMBER_ACT_STOP:
-        stop(run, act);
+        stop_epoch(run, act);
         break;
     case TT_MEMBER_ACT_OP_DONE:
         op_done(run, act);
@@ -282,18 +284,18 @@ void tt_run_act(void *context, const struct tt_member_act *act)
         run->result_over = run->m.stopped || (act->what == TT_ROUND_MISMATCH && act->differs & TT_DIFFERS_OVER);
         break;
     default:
-        end(run, act);
+        run_end(run, act);
         break;
     }
     pthread_cond_broadcast(&run->changed);
 }
 
-/* ---- life ---- */
+/* ---- life cycle ------------------------------------------------------------------------------ */
 
-static void fini(tutti_run *run)
+static void run_fini(tutti_run *run)
 {
     tt_home_leave(&run->home);
-    tt_space_close(&run->space, run->ntags); /* the world, too */
+    tt_space_close(&run->space, run->ntags); /* also closes the world */
     tt_link_close(run);
     tt_peers_close(run);
     tt_acceptor_fini(&run->acceptor);
@@ -322,7 +324,7 @@ static void fini(tutti_run *run)
     free(run);
 }
 
-static tutti_run *make(void)
+static tutti_run *run_create(void)
 {
     tutti_run *run = calloc(1, sizeof *run);
     pthread_condattr_t clock;
@@ -373,7 +375,7 @@ static tutti_status init_member(tutti_run *run, const tutti_run_conf *conf)
     return TUTTI_OK;
 }
 
-/* Until the coordinator knows us. */
+/* Waits until the coordinator has admitted this member. */
 static tutti_status wait_welcome(tutti_run *run, uint64_t deadline_ns)
 {
     char tried[TT_LINK_TRIED_BYTES];
@@ -416,8 +418,8 @@ tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *of_caller)
         return st;
     tt_descriptors_raise();
     tt_space_constants();
-    began_ns = tt_now_ns(); /* names are looked up from here on, too */
-    run = make();
+    began_ns = tt_now_ns(); /* name resolution counts from here on */
+    run = run_create();
     if (!run)
         return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a run");
     if (run->wake_fd < 0 || run->epoll < 0 || !run->seats || !run->scratch || !run->results)
@@ -435,14 +437,15 @@ tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *of_caller)
 
         snprintf(why, sizeof why, "%s", tutti_last_error());
         tt_service_stop(run);
-        fini(run);
+        run_fini(run);
         return tt_fail_again(st, why);
     }
     *out = run;
     return TUTTI_OK;
 }
 
-/* The process is at its end, and threads may have stopped with our locks held: nothing can be done any more, and the process's end frees all. */
+/* Returns whether the process is exiting. Threads may have been stopped while holding locks, so
+ * nothing can be done; the exit frees everything. */
 static bool is_too_late(const tutti_run *run)
 {
     return tt_openssl_is_over() && !tt_secure_is_plain(run->secure);
@@ -470,15 +473,15 @@ void tutti_run_destroy(tutti_run *run)
     if (!run || is_inherited(run) || is_too_late(run))
         return;
     tt_run_lock(run);
-    tt_assert(run->noperations == 0 && !run->calling); /* nothing may be running in it */
+    tt_assert(run->noperations == 0 && !run->calling); /* no call may be in progress */
     if (!run->over)
         tt_member_part(&run->m, tt_now_ns());
-    tt_run_wake(run); /* it may be over in time */
+    tt_run_wake(run); /* the machine may be finished in time */
     while (!run->over)
         tt_run_wait(run, TT_NEVER);
     tt_run_unlock(run);
     tt_service_stop(run);
-    fini(run);
+    run_fini(run);
 }
 
 tutti_status tutti_run_revoke(tutti_run *run)

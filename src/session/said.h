@@ -1,5 +1,6 @@
-/* What members of a run say to each other beside their data connections: who they are, what their view's world is made of, what failed.
- * Everything that is read here may come from a stranger: a message is taken whole or not at all. */
+/* Messages between members over the control connections: identity, properties of the view's
+ * world, failures. The sender may be unauthenticated: a message is accepted completely or not at
+ * all. */
 #ifndef TT_SESSION_SAID_H
 #define TT_SESSION_SAID_H
 
@@ -12,20 +13,22 @@
 #include "boot/boot.h"
 #include "elastic/message.h"
 
-#define TT_SAID_BYTES_MAX (TT_CARD_BYTES + 64)      /* of one message; a sentence is shorter */
-#define TT_SAID_TEXT_BYTES 800          /* a sentence, also one that describes two operations, with its NUL */
+#define TT_SAID_BYTES_MAX (TT_CARD_BYTES + 64)      /* of one message; a text is shorter */
+/* message text, also with descriptions of two operations, with NUL */
+#define TT_SAID_TEXT_BYTES 800
 
 enum tt_said_kind {
-    TT_SAID_GREETING = 1,   /* the first on a connection, from both ends: id, nonce */
-    TT_SAID_PROOF,          /* the second: that the sender knows the run's secret */
-    TT_SAID_OFFER,          /* what the sender would have the view's world be */
+    TT_SAID_GREETING = 1,   /* first message on a connection, from both ends: id, nonce */
+    TT_SAID_PROOF,          /* second message: proves that the sender has the run's secret */
+    TT_SAID_OFFER,          /* the sender's proposal for the view's world */
     TT_SAID_FAILED,         /* a context of the view failed at the sender first */
     TT_SAID_KINDS
 };
 
 struct tt_said {
     uint8_t kind;
-    bool keep;                          /* OFFER: the world that was made in epoch `world` will do; else a new one, and here is the card */
+    bool keep;                          /* OFFER: the world created in epoch `world` can be kept;
+                                           else a new one is needed, with this card */
     uint64_t id, epoch, world;
     uint32_t context, status;           /* FAILED */
     uint8_t nonce[TT_NONCE_BYTES], proof[TT_MAC_BYTES];
@@ -34,17 +37,17 @@ struct tt_said {
     char text[TT_SAID_TEXT_BYTES];      /* FAILED */
 };
 
-/* Bytes written to out[TT_SAID_BYTES_MAX]. */
+/* Writes the message to out[TT_SAID_BYTES_MAX]; returns its size. */
 size_t tt_said_write(const struct tt_said *s, uint8_t out[TT_SAID_BYTES_MAX]);
-/* False if data[bytes] is not exactly one message with values in range. */
+/* Returns false if data[bytes] is not exactly one message with valid values. */
 bool tt_said_read(struct tt_said *s, const void *data, size_t bytes);
 
-/* One end of a connection: who it is, and the number that it drew. */
+/* Identity of one end of a connection. */
 struct tt_said_end {
     uint64_t id;
     uint8_t nonce[TT_NONCE_BYTES];
 };
-/* What `by`, which connected or was called, says to prove to `to` that it knows the secret. */
+/* Computes the proof of `by` (which connected, or accepted) for `to` that it has the secret. */
 void tt_said_prove(uint8_t out[TT_MAC_BYTES], const uint8_t secret[TT_COOKIE_BYTES], bool connects,
                    const struct tt_said_end *by, const struct tt_said_end *to);
 

@@ -1,5 +1,6 @@
-/* Among whom an operation is, and by which ranks: those of the view that the program knows, which its last tutti_run_epoch returned. Where operations
- * that were retried have shrunk it since, whoever is left has another rank now, and blocks of the others have no part any more. */
+/* The participants of an operation, and their ranks. Ranks are those of the program's view,
+ * returned by its last tutti_run_epoch. If repeated operations have shrunk the view since, the
+ * remaining members have other ranks, and blocks of the others are omitted. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -21,7 +22,7 @@ static bool is_in(const tutti_run *run, const tutti_member *m, tutti_scope scope
     }
 }
 
-static uint32_t count_in(const tutti_run *run, const tutti_member *members, uint32_t n, tutti_scope scope)
+static uint32_t scope_count(const tutti_run *run, const tutti_member *members, uint32_t n, tutti_scope scope)
 {
     uint32_t in = 0;
 
@@ -30,7 +31,7 @@ static uint32_t count_in(const tutti_run *run, const tutti_member *members, uint
     return in;
 }
 
-/* The member of rank k of the scope among members[n], which has so many. */
+/* Returns the member with rank k of the scope among members[n]. */
 static const tutti_member *member_of(const tutti_run *run, const tutti_member *members, tutti_scope scope, uint32_t k)
 {
     uint32_t i = 0;
@@ -40,8 +41,9 @@ static const tutti_member *member_of(const tutti_run *run, const tutti_member *m
     return &members[i];
 }
 
-/* A member's rank in the scope among members[n]; no rank that there is: it is not there. */
-static uint32_t rank_of(const tutti_run *run, const tutti_member *members, uint32_t n, tutti_scope scope, uint64_t id)
+/* Returns a member's rank in the scope among members[n], or an invalid rank if it is not in it. */
+static uint32_t scope_rank(const tutti_run *run, const tutti_member *members, uint32_t n, tutti_scope scope,
+                           uint64_t id)
 {
     uint32_t rank = 0;
 
@@ -53,7 +55,7 @@ static uint32_t rank_of(const tutti_run *run, const tutti_member *members, uint3
     return UINT32_MAX;
 }
 
-/* ---- what the ranks are now ---- */
+/* ---- mapping to current ranks ---------------------------------------------------------------- */
 
 static bool has_root(tutti_coll coll)
 {
@@ -73,25 +75,27 @@ static tutti_status find_root(const tutti_run *run, struct tt_operation *o, uint
     if (asked < 0 || (uint32_t)asked >= nasked)
         return tt_fail(TUTTI_ERR_INVALID, "%s: rank %d is out of range: the view has %u ranks", tt_operation_call(), asked, nasked);
     root = member_of(run, run->asked, o->op->scope, (uint32_t)asked);
-    rank = rank_of(run, run->members, run->space.nranks, o->op->scope, root->id);
+    rank = scope_rank(run, run->members, run->space.nranks, o->op->scope, root->id);
     if (rank >= o->nscope)
         return tt_fail(TUTTI_ERR_ABORTED, "%s: the root, member %" PRIu64 ", was lost", tt_operation_call(), root->id);
     o->root = (int)rank;
     return TUTTI_OK;
 }
 
-/* A member has come with a view that no tutti_run_epoch has returned, as that failed here: the program has no counts for it. */
+/* A member may have joined with a view that no tutti_run_epoch has returned, because that failed
+ * here. Then the program has no counts for it. */
 static tutti_status check_known(const tutti_run *run, tutti_scope scope)
 {
     for (uint32_t i = 0; i < run->space.nranks; i++)
         if (is_in(run, &run->members[i], scope) &&
-            rank_of(run, run->asked, run->nasked, scope, run->members[i].id) == UINT32_MAX)
+            scope_rank(run, run->asked, run->nasked, scope, run->members[i].id) == UINT32_MAX)
             return tt_fail(TUTTI_ERR_ABORTED, "%s: member %" PRIu64 " has joined (call tutti_run_epoch for the next view)",
                            tt_operation_call(), run->members[i].id);
     return TUTTI_OK;
 }
 
-/* Counts and displacements of who is left: o->mapped[0..nscope) and [nscope..2 nscope). */
+/* Maps counts and displacements to the remaining members: o->mapped[0..nscope) and [nscope..2
+ * nscope). */
 static tutti_status map_counts(const tutti_run *run, struct tt_operation *o, uint32_t nasked)
 {
     const tutti_elastic *op = o->op;
@@ -107,7 +111,7 @@ static tutti_status map_counts(const tutti_run *run, struct tt_operation *o, uin
 
         if (!is_in(run, m, op->scope))
             continue;
-        now = rank_of(run, run->members, run->space.nranks, op->scope, m->id);
+        now = scope_rank(run, run->members, run->space.nranks, op->scope, m->id);
         if (now < o->nscope) {
             o->mapped[now] = op->counts[asked];
             o->mapped[o->nscope + now] = op->displs ? op->displs[asked] : packed;
@@ -122,14 +126,14 @@ static tutti_status map_counts(const tutti_run *run, struct tt_operation *o, uin
 tutti_status tt_scope_take(const tutti_run *run, struct tt_operation *o)
 {
     const tutti_elastic *op = o->op;
-    const uint32_t nasked = count_in(run, run->asked, run->nasked, op->scope);
+    const uint32_t nasked = scope_count(run, run->asked, run->nasked, op->scope);
     tutti_comm *const *comms = op->scope == TUTTI_SCOPE_ROLE    ? run->space.roles
                                : op->scope == TUTTI_SCOPE_GROUP ? run->space.groups
                                                                 : NULL;
     tutti_status st;
 
     o->scope = comms ? comms[o->tag] : run->space.tags[o->tag];
-    o->nscope = count_in(run, run->members, run->space.nranks, op->scope);
+    o->nscope = scope_count(run, run->members, run->space.nranks, op->scope);
     o->counts = op->counts;
     o->displs = op->displs;
     st = op->counts || has_root(op->coll) ? check_known(run, op->scope) : TUTTI_OK;

@@ -1,4 +1,5 @@
-/* The thread that keeps a member alive while its program computes: the coordinator's channel, the other members' connections, timers. */
+/* The service thread, which keeps a member alive while its program computes: connections to the
+ * coordinator and other members, timers. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -35,7 +36,7 @@ void tt_run_wake(tutti_run *run)
     const uint64_t one = 1;
 
     if (write(run->wake_fd, &one, sizeof one) < 0)
-        return; /* a full eventfd wakes all the same */
+        return; /* a full eventfd wakes as well */
 }
 
 static uint64_t next_ns(const tutti_run *run)
@@ -50,8 +51,8 @@ static uint64_t next_ns(const tutti_run *run)
     return least;
 }
 
-/* Rounded up, so that a timer that is due in a fraction of a millisecond is not looked at in vain. */
-static int patience_ms(const tutti_run *run, uint64_t now_ns)
+/* Rounded up, so that the thread does not wake shortly before a timer is due. */
+static int poll_timeout_ms(const tutti_run *run, uint64_t now_ns)
 {
     const uint64_t next = next_ns(run), left_ns = next > now_ns ? next - now_ns : 0;
 
@@ -66,7 +67,7 @@ static void one_event(tutti_run *run, void *data, uint64_t now_ns)
 
     if (data == &run->wake_fd) {
         if (read(run->wake_fd, &count, sizeof count) < 0)
-            return; /* somebody was faster */
+            return; /* already closed */
     } else if (data == &run->link) {
         tt_link_event(run);
     } else if (data == &run->acceptor) {
@@ -76,7 +77,7 @@ static void one_event(tutti_run *run, void *data, uint64_t now_ns)
     }
 }
 
-static void turn(tutti_run *run, const struct epoll_event *ev, int n)
+static void service_turn(tutti_run *run, const struct epoll_event *ev, int n)
 {
     const uint64_t now_ns = tt_now_ns();
 
@@ -93,21 +94,21 @@ static void turn(tutti_run *run, const struct epoll_event *ev, int n)
         tt_member_tick(&run->m, tt_now_ns());
 }
 
-static void *serve(void *arg)
+static void *service_thread(void *arg)
 {
     tutti_run *run = arg;
     struct epoll_event ev[EVENTS];
     int n = 0;
 
-    (void)tt_float_env_enter();     /* not that of the thread that created this one */
+    (void)tt_float_env_enter();     /* not the environment of the creating thread */
     tt_run_lock(run);
     while (!run->ending) {
         int patience;
 
-        turn(run, ev, n > 0 ? n : 0);
+        service_turn(run, ev, n > 0 ? n : 0);
         tt_link_settle(run);
         tt_peers_settle(run);
-        patience = patience_ms(run, tt_now_ns());
+        patience = poll_timeout_ms(run, tt_now_ns());
         tt_run_unlock(run);
         n = epoll_wait(run->epoll, ev, EVENTS, patience);
         tt_run_lock(run);
@@ -124,8 +125,8 @@ tutti_status tt_service_start(tutti_run *run)
     if (!tt_service_watch(run, run->wake_fd, EPOLLIN, &run->wake_fd))
         return tt_fail_errno(errno, "cannot watch the run's wake-up descriptor");
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the application's */
-    err = pthread_create(&run->thread, NULL, serve, run);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals belong to the application's threads */
+    err = pthread_create(&run->thread, NULL, service_thread, run);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (err)
         return tt_fail_errno(err, "cannot start the run's thread");

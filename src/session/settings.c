@@ -1,4 +1,4 @@
-/* What a member is told when it joins: by its caller, and where that is silent by the environment. */
+/* Settings of a member when it joins: from its caller, or else from the environment. */
 #include "session/run.h"
 
 #include <errno.h>
@@ -16,9 +16,10 @@
 #include "wire/wires.h"
 
 #define TAGS_DEFAULT 8
-#define TAGS_OF_GROUPS_MAX 128      /* with three communicators each, twice while the view changes: an engine has room for 1024 */
+/* three communicators per tag, twice while the view changes: an engine has room for 1024 */
+#define TAGS_OF_GROUPS_MAX 128
 
-/* What the caller says, else what the environment does; NULL: nothing. */
+/* Returns the caller's value, or else that of the environment, or NULL. */
 static const char *setting(const char *of_caller, const char *name)
 {
     const char *text = of_caller && *of_caller ? of_caller : getenv(name);
@@ -26,10 +27,11 @@ static const char *setting(const char *of_caller, const char *name)
     return text && *text ? text : NULL;
 }
 
-/* Resolves an address as base/hostport.h describes it; with AI_PASSIVE in flags also one without a host: ":29401". *found is the
- * caller's for freeaddrinfo. Errors are not logged: *why is their cause. */
-static tutti_status look_up(const char *text, size_t bytes, int flags, uint64_t deadline_ns, struct addrinfo **found,
-                            const char **why)
+/* Resolves an address (see base/hostport.h); with AI_PASSIVE in flags, the host may be missing:
+ * ":29401". The caller frees *found with freeaddrinfo. Errors are not logged: *why is their
+ * cause. */
+static tutti_status resolve_address(const char *text, size_t bytes, int flags, uint64_t deadline_ns,
+                                    struct addrinfo **found, const char **why)
 {
     struct tt_hostport at;
 
@@ -50,12 +52,12 @@ static void take_address(struct tt_address *out, const struct addrinfo *a)
 
 /* ---- coordinators ---- */
 
-/* One of the list; its name may mean several. */
+/* Adds a coordinator of the list; its name may have several addresses. */
 static tutti_status add_coordinator(tutti_run *run, const char *text, size_t bytes, uint64_t deadline_ns)
 {
     struct addrinfo *found;
     const char *why;
-    const tutti_status st = look_up(text, bytes, 0, deadline_ns, &found, &why);
+    const tutti_status st = resolve_address(text, bytes, 0, deadline_ns, &found, &why);
 
     if (st)
         return tt_fail(st, "tutti_run_join: coordinator address \"%.*s\" (conf.coordinators, TUTTI_COORDINATOR): %s",
@@ -94,8 +96,9 @@ static bool is_loopback(const struct tt_address *a)
 
 /* ---- security ---- */
 
-/* What the caller says goes before what the environment does. far: the coordinators, if one is not on loopback; else NULL. *near: nobody says anything; so
- * connections are plain, and stay on this host. */
+/* Selects the security; the caller's setting takes precedence. far: the coordinators, if one is
+ * not on loopback; else NULL. *near: nothing is set, so connections are plain and limited to
+ * this host. */
 static tutti_status choose_security(const tutti_run_conf *conf, const char *far, struct tt_secure_conf *out, bool *near)
 {
     bool asked = true;
@@ -141,13 +144,13 @@ static tutti_status take_security(tutti_run *run, const tutti_run_conf *conf)
 
 /* ---- addresses ---- */
 
-/* what: how the user knows it. */
+/* what: the name of the setting, for messages. */
 static tutti_status parse_address(const char *text, const char *what, int flags, uint64_t deadline_ns,
                                   struct tt_address *out)
 {
     struct addrinfo *found;
     const char *why;
-    const tutti_status st = look_up(text, strlen(text), flags, deadline_ns, &found, &why);
+    const tutti_status st = resolve_address(text, strlen(text), flags, deadline_ns, &found, &why);
 
     if (st)
         return tt_fail(st, "tutti_run_join: %s \"%s\": %s", what, text, why);
@@ -161,7 +164,8 @@ static void card_of_one(struct tt_member_card *c, const struct tt_address *a, ui
     struct tt_endpoint *e = &c->inside;
 
     *e = (struct tt_endpoint){ .port = port, .naddrs = 1 };
-    tt_random_bytes(&e->host, sizeof e->host); /* nobody's: one address is all that there is, also to those of this host */
+    /* unique: this single address is used even by members of the same host */
+    tt_random_bytes(&e->host, sizeof e->host);
     if (a->storage.ss_family == AF_INET) {
         e->addrs[0].family = 4;
         e->addrs[0].prefix_bits = 32;
@@ -180,7 +184,7 @@ static uint16_t port_of(const struct tt_address *a)
     return ntohs(((const struct sockaddr_in *)&a->storage)->sin_port);
 }
 
-/* 0.0.0.0 and :: are all addresses, and none to tell others. */
+/* Returns whether it is a wildcard (0.0.0.0 or ::), which cannot be announced to others. */
 static bool is_any(const struct tt_address *a)
 {
     const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&a->storage;
@@ -190,7 +194,7 @@ static bool is_any(const struct tt_address *a)
     return IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr);
 }
 
-/* Why this one may not be reached there: nobody has asked for plain connections. */
+/* Returns why this member may not be reachable there: plain connections were not requested. */
 static tutti_status check_near(const tutti_run *run, const struct tt_address *a, const char *text, const char *what)
 {
     if (!run->outside.near || is_loopback(a))
@@ -202,7 +206,7 @@ static tutti_status check_near(const tutti_run *run, const struct tt_address *a,
                    what, text);
 }
 
-/* Where to listen: *one of the addresses of this host, or all. */
+/* Selects the listening address: one of this host's addresses, or all. */
 static tutti_status choose_address(const tutti_run *run, const char *listen, uint64_t deadline_ns,
                                    struct tt_address *at, bool *one)
 {
@@ -223,7 +227,7 @@ static tutti_status choose_address(const tutti_run *run, const char *listen, uin
     return st || (!*one && !run->outside.near) ? st : check_near(run, at, listen, what);
 }
 
-/* Where other members connect. */
+/* Listens for connections of other members. */
 static tutti_status listen_for_members(tutti_run *run, const char *listen, const char *interfaces, uint64_t deadline_ns)
 {
     struct tt_address at;
@@ -259,7 +263,8 @@ static tutti_status parse_ports(const char *text, struct tt_outside *out)
                    text);
 }
 
-/* Data ports that are not known beforehand cannot be forwarded: then only the member's own port is announced. */
+/* Data ports that are not fixed cannot be forwarded; then only the member's own port is
+ * announced. */
 static void announce_data(const struct tt_address *a, struct tt_outside *out)
 {
     const bool six = a->storage.ss_family == AF_INET6;
@@ -298,9 +303,9 @@ static tutti_status take_addresses(tutti_run *run, const tutti_run_conf *conf, u
     return TUTTI_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- all settings ---------------------------------------------------------------------------- */
 
-static tutti_status copy(char **out, const char *text)
+static tutti_status copy_settings(char **out, const char *text)
 {
     *out = text ? strdup(text) : NULL;
     return text && !*out ? tt_fail(TUTTI_ERR_NOMEM, "out of memory for a run") : TUTTI_OK;
@@ -334,11 +339,11 @@ tutti_status tt_run_take_conf(tutti_run *run, const tutti_run_conf *conf)
     deadline_ns = tt_deadline_ns(tt_now_ns(), timeout_ms);
     run->lanes = (uint32_t)lanes;
     run->ntags = conf->tags ? (uint32_t)conf->tags : TAGS_DEFAULT;
-    st = copy(&run->wires, setting(conf->wires, "TUTTI_WIRES"));
+    st = copy_settings(&run->wires, setting(conf->wires, "TUTTI_WIRES"));
     if (!st)
-        st = tt_wire_check_list(run->wires); /* now, and not once there are others to meet */
+        st = tt_wire_check_list(run->wires); /* checked now, not when connecting to other members */
     if (!st)
-        st = copy(&run->interfaces, setting(conf->interfaces, "TUTTI_INTERFACES"));
+        st = copy_settings(&run->interfaces, setting(conf->interfaces, "TUTTI_INTERFACES"));
     if (!st)
         st = take_coordinators(run, setting(conf->coordinators, "TUTTI_COORDINATOR"), deadline_ns);
     if (!st)

@@ -1,7 +1,8 @@
-/* Worlds and the communicators of a view. A world is one engine with its connections. A view that only shrinks lives on in the world it has: its
- * communicators are new ones, of fewer ranks, over the connections that are there, so that what a loss interrupted is tried again at once. Each
- * tag has a communicator of its own, so that operations of different tags match in whatever order they are called; and where there are replica groups, one
- * more among the members of a role, and one among those of a group. */
+/* Worlds, and the communicators of a view. A world is one engine with its connections. If a view
+ * only shrinks, its world is kept. Its new communicators have fewer ranks and use the existing
+ * connections, so that an interrupted operation can be repeated at once. Each tag has its own
+ * communicator, so that operations of different tags match in any order. With replica groups
+ * there are two more per tag: for the members of a role, and for those of a group. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,9 @@
 #include "session/run.h"
 
 #define SCOPES 3            /* enum tutti_scope */
-#define CONTEXTS_BITS 10    /* a view's communicators are numbered below 1 << this: the program's, and for each tag one in each scope */
+/* the communicators of a view have indices below 1 << this: the program's, and one per tag and
+ * scope */
+#define CONTEXTS_BITS 10
 #define EPOCHS_BITS 21
 
 _Static_assert(SCOPES *TT_ELASTIC_TAGS + 1 <= 1u << CONTEXTS_BITS, "each has an id");
@@ -21,7 +24,8 @@ static uint32_t first_context(uint64_t epoch)
     return TT_ENGINE_CONTEXTS_OWN + ((uint32_t)(epoch & ((1u << EPOCHS_BITS) - 1)) << CONTEXTS_BITS);
 }
 
-/* The same number at all members of a scope; other roles, or groups, have others of that number, in which this one is not. */
+/* Returns the context id, which is equal on all members of a scope. Other roles or groups have
+ * separate contexts with the same id. */
 static uint32_t context_of(uint64_t epoch, tutti_scope scope, uint32_t tag)
 {
     return first_context(epoch) + 1 + (uint32_t)scope * TT_ELASTIC_TAGS + tag;
@@ -87,7 +91,8 @@ uint64_t tt_home_lost(tutti_run *run)
     return 0;
 }
 
-/* The world ends with its last communicator, which the program may have; until then it is alone. */
+/* The world ends with its last communicator, which the program may hold; until then it is
+ * detached. */
 void tt_home_leave(struct tt_home *h)
 {
     if (h->world)
@@ -98,8 +103,9 @@ void tt_home_leave(struct tt_home *h)
 
 /* ---- communicators ---- */
 
-static tutti_status open_one(tutti_comm **out, struct tt_world *world, const struct tt_home *h, const uint64_t *ids,
-                             uint32_t nranks, uint32_t rank, uint32_t context, int64_t timeout_ms, bool restore)
+static tutti_status open_communicator(tutti_comm **out, struct tt_world *world, const struct tt_home *h,
+                                      const uint64_t *ids, uint32_t nranks, uint32_t rank, uint32_t context,
+                                      int64_t timeout_ms, bool restore)
 {
     uint32_t *ranks = malloc(nranks * sizeof *ranks);
     tutti_status st;
@@ -124,13 +130,15 @@ tutti_status tt_space_open(struct tt_space *s, struct tt_world *world, const str
     made.tags = calloc(ntags, sizeof *made.tags);
     if (!made.tags)
         return tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u tags", ntags);
-    for (uint32_t tag = ntags; tag > 0 && !st; tag--) /* the engine finds the last ones fastest */
-        st = open_one(&made.tags[tag - 1], world, home, ids, nranks, rank, context_of(epoch, TUTTI_SCOPE_ALL, tag - 1),
-                      timeout_ms, false);
+    /* the engine finds the last opened ones fastest */
+    for (uint32_t tag = ntags; tag > 0 && !st; tag--)
+        st = open_communicator(&made.tags[tag - 1], world, home, ids, nranks, rank,
+                               context_of(epoch, TUTTI_SCOPE_ALL, tag - 1), timeout_ms, false);
     if (!st)
-        st = open_one(&made.comm, world, home, ids, nranks, rank, first_context(epoch), timeout_ms, true);
+        st = open_communicator(&made.comm, world, home, ids, nranks, rank, first_context(epoch), timeout_ms, true);
     if (!st)
-        tt_comm_guard(made.comm); /* the program's threads call on it, and one of them ends it */
+        /* the program's threads call on it, and another thread closes it */
+        tt_comm_guard(made.comm);
     if (st) {
         tt_space_close(&made, ntags);
         return st;
@@ -139,7 +147,7 @@ tutti_status tt_space_open(struct tt_space *s, struct tt_world *world, const str
     return TUTTI_OK;
 }
 
-/* One for each tag, of the members of this one's role or group. */
+/* Opens one communicator per tag, for the members of this member's role or group. */
 static tutti_status open_scope(tutti_comm ***out, const struct tt_space *s, struct tt_world *world,
                                const struct tt_home *home, const tutti_member *members, tutti_scope scope,
                                uint32_t ntags, int64_t timeout_ms)
@@ -162,8 +170,8 @@ static tutti_status open_scope(tutti_comm ***out, const struct tt_space *s, stru
         ids[n++] = m->id;
     }
     for (uint32_t tag = ntags; tag > 0 && !st; tag--)
-        st = open_one(&(*out)[tag - 1], world, home, ids, n, rank, context_of(s->epoch, scope, tag - 1), timeout_ms,
-                      false);
+        st = open_communicator(&(*out)[tag - 1], world, home, ids, n, rank, context_of(s->epoch, scope, tag - 1),
+                               timeout_ms, false);
     free(ids);
     return st;
 }
@@ -178,7 +186,7 @@ tutti_status tt_space_open_scopes(struct tt_space *s, struct tt_world *world, co
     return st;
 }
 
-static void close_all(tutti_comm **comms, uint32_t n)
+static void close_communicators(tutti_comm **comms, uint32_t n)
 {
     for (uint32_t i = 0; comms && i < n; i++)
         tutti_comm_destroy(comms[i]);
@@ -187,9 +195,9 @@ static void close_all(tutti_comm **comms, uint32_t n)
 
 void tt_space_close(struct tt_space *s, uint32_t ntags)
 {
-    close_all(s->tags, ntags);
-    close_all(s->roles, ntags);
-    close_all(s->groups, ntags);
+    close_communicators(s->tags, ntags);
+    close_communicators(s->roles, ntags);
+    close_communicators(s->groups, ntags);
     tutti_comm_destroy(s->comm);
     *s = (struct tt_space){ .epoch = 0 };
 }
@@ -197,7 +205,7 @@ void tt_space_close(struct tt_space *s, uint32_t ntags)
 bool tt_space_seal(tutti_run *run)
 {
     if (!run->space.comm || run->over || run->m.stopped || run->m.epoch != run->space.epoch)
-        return true; /* what was under way has failed, and is waited for */
+        return true; /* the calls in progress have failed, and are waited for */
     return tt_context_seal(run->space.comm->context);
 }
 
@@ -207,7 +215,7 @@ void tt_space_unseal(tutti_run *run)
         tt_context_unseal(run->space.comm->context);
 }
 
-/* ---- what fails ---- */
+/* ---- failures -------------------------------------------------------------------------------- */
 
 static void failed_here(void *arg, uint32_t context, tutti_status status, const char *sentence)
 {
@@ -230,7 +238,8 @@ struct tt_engine_hooks tt_space_hooks(tutti_run *run)
     return (struct tt_engine_hooks){ .arg = run, .failed = failed_here };
 }
 
-/* Why the epoch is over. What ends a communicator that this member has is in the log; ABORTED is not: the program knows that itself. */
+/* Records why the epoch is over. A failure of a communicator that this member has was logged,
+ * except ABORTED, which the program caused itself. */
 static void keep_why(tutti_run *run, uint32_t context, tutti_status status, const char *sentence)
 {
     const uint32_t at = context - first_context(run->space.epoch);
@@ -240,7 +249,7 @@ static void keep_why(tutti_run *run, uint32_t context, tutti_status status, cons
         snprintf(run->stop_why, sizeof run->stop_why, "%s", sentence);
 }
 
-/* A deadline passed in this communicator, at this member. */
+/* Records that a deadline passed in this communicator, on this member. */
 static void note_late(tutti_run *run, uint32_t context)
 {
     const uint32_t at = context - first_context(run->space.epoch);
@@ -249,9 +258,10 @@ static void note_late(tutti_run *run, uint32_t context)
         run->tags[(at - 1) % TT_ELASTIC_TAGS].late_here = run->space.epoch;
 }
 
-/* A communicator of the view failed: the others hear why, and the epoch ends for all, for nothing more can be done in it. A lost member the
- * coordinator will tell of in any case; a connection that was cut between two that live it would not hear of otherwise. */
-static void told(tutti_run *run, const struct tt_run_trouble *t)
+/* Handles the failure of a communicator of the view: notifies the other members of the reason,
+ * and ends the epoch for all, because no operation can complete any more. The coordinator
+ * detects a lost member itself, but not a lost connection between two live ones. */
+static void handle_failure(tutti_run *run, const struct tt_run_trouble *t)
 {
     struct tt_said s = {
         .kind = TT_SAID_FAILED, .epoch = run->space.epoch, .context = t->context, .status = (uint32_t)t->status
@@ -281,7 +291,7 @@ void tt_space_hear(tutti_run *run)
     run->ntroubles = 0;
     pthread_mutex_unlock(&run->trouble_lock);
     for (uint32_t i = 0; i < n; i++)
-        told(run, &troubles[i]);
+        handle_failure(run, &troubles[i]);
 }
 
 void tt_space_failed(tutti_run *run, const struct tt_said *s)
@@ -292,5 +302,6 @@ void tt_space_failed(tutti_run *run, const struct tt_said *s)
         return;
     if (tt_space_has(s->epoch, s->context) && s->epoch == run->m.epoch && !run->m.stopped)
         keep_why(run, s->context, st, s->text);
-    tt_engine_fail_context(run->home.world->engine, UINT32_MAX, s->context, st, s->text); /* INVALID is what was never started */
+    /* INVALID: the call was never started */
+    tt_engine_fail_context(run->home.world->engine, UINT32_MAX, s->context, st, s->text);
 }

@@ -1,6 +1,7 @@
-/* Shared state: what this member offers of it, how the arrays travel, and what becomes of them. The program's thread hashes the arrays before, waits,
- * and copies what came after; between the two the service thread carries what members ask of each other and send (elastic/transfer.h) over the
- * connections that they have beside their data. So it also goes on in an epoch that is over. */
+/* Shared state: this member's offer, the transfer of arrays, and the result. The program's
+ * thread hashes the arrays before, waits, and copies received arrays afterwards. Meanwhile the
+ * service thread exchanges requests and data with other members (elastic/transfer.h) over their
+ * control connections. This also continues in an epoch that is over. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +12,9 @@
 #include "base/options.h"
 #include "session/run.h"
 
-/* Whether a holder lives is not decided here: its connection is made again, and the coordinator loses who is silent. This is for one that lives
- * and yet sends nothing. */
-#define PATIENCE_NS (30 * TT_SECOND)
+/* timeout for a holder that is alive, but sends nothing. Whether it is alive is determined
+ * elsewhere: its connection is re-established, and the coordinator detects silent members */
+#define HOLDER_TIMEOUT_NS (30 * TT_SECOND)
 
 static const char name[] = "tutti_run_sync";
 
@@ -45,7 +46,8 @@ static tutti_status check_array(const tutti_array *a, size_t i)
     return TUTTI_OK;
 }
 
-/* Where an array is. What is known of other memory than the host's: arrays of one `memory` are in the same. */
+/* The location of an array. For device memory: arrays with the same `memory` are in the same
+ * device memory. */
 struct place {
     uintptr_t memory, begin, end;
     const tutti_array *array;
@@ -60,14 +62,14 @@ static int compare_places(const void *a, const void *b)
     return (p->begin > q->begin) - (p->begin < q->begin);
 }
 
-/* Whether a sync may overwrite it here. */
+/* Returns whether a sync may overwrite it here. */
 static bool is_written(const tutti_state *s, const tutti_array *a)
 {
     return s->strategy != TUTTI_SYNC_SEND && !a->may_differ;
 }
 
-/* Two arrays may overlap where neither is written. Of those that begin before a place it is enough to know which reach farthest: of all, and of those
- * that are written. */
+/* Checks that arrays overlap only if neither is written. Of the arrays that begin before a
+ * place, only the farthest-reaching ones matter: of all, and of those that are written. */
 static tutti_status check_overlaps(const tutti_state *s, struct place *places, size_t n)
 {
     const struct place *all = NULL, *written = NULL;
@@ -112,7 +114,7 @@ static tutti_status check_places(const tutti_state *s)
     return st;
 }
 
-static tutti_status check(const tutti_run *run, const tutti_state *s)
+static tutti_status sync_check(const tutti_run *run, const tutti_state *s)
 {
     tutti_status st = tt_run_check_call(run, s, "state", name);
 
@@ -139,9 +141,9 @@ static tutti_status check(const tutti_run *run, const tutti_state *s)
     return st ? st : check_places(s);
 }
 
-/* ---- what is had ---- */
+/* ---- offered data ---------------------------------------------------------------------------- */
 
-static void fini(struct tt_run_sync *s)
+static void sync_fini(struct tt_run_sync *s)
 {
     for (size_t i = 0; s->items && i < s->state->narrays; i++)
         free(s->items[i].stage);
@@ -159,7 +161,7 @@ static tutti_status memory_failed(const tutti_array *a, const char *what, int er
     return tt_fail(TUTTI_ERR_SYSTEM, "%s: array \"%s\" cannot be %s: its memory callbacks returned %d", name, a->name, what, error);
 }
 
-/* Of an array that is not in host memory. */
+/* Hashes an array outside of host memory. */
 static tutti_status hash_elsewhere(struct tt_run_sync *s, const tutti_array *a, size_t bytes, struct tt_hash *out)
 {
     const tutti_array_memory *m = a->memory;
@@ -193,8 +195,8 @@ static tutti_status hash(struct tt_run_sync *s, const tutti_array *a, size_t byt
     return TUTTI_OK;
 }
 
-/* What there is to offer; reads every array once. */
-static tutti_status init(struct tt_run_sync *s, tutti_run *run, tutti_state *state)
+/* Creates the offer; reads every array once. */
+static tutti_status sync_init(struct tt_run_sync *s, tutti_run *run, tutti_state *state)
 {
     const size_t n = state->narrays;
     tutti_status st = TUTTI_OK;
@@ -211,7 +213,7 @@ static tutti_status init(struct tt_run_sync *s, tutti_run *run, tutti_state *sta
     s->coming = malloc(16 * n);
     s->piece = elsewhere ? malloc(TT_TRANSFER_PIECE_BYTES) : NULL;
     if (!s->arrays || !s->dims || !s->hashes || !s->items || !s->list || !s->coming || (elsewhere && !s->piece)) {
-        fini(s);
+        sync_fini(s);
         return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for the list of %zu arrays", name, n);
     }
     for (size_t i = 0; i < n && !st; i++) {
@@ -230,23 +232,24 @@ static tutti_status init(struct tt_run_sync *s, tutti_run *run, tutti_state *sta
             st = hash(s, a, bytes, &s->hashes[i]);
     }
     if (st) {
-        fini(s);
+        sync_fini(s);
         return st;
     }
     tt_sync_list(s->list, s->arrays, s->hashes, (uint32_t)n);
     return TUTTI_OK;
 }
 
-/* ---- how it travels ---- */
+/* ---- transfer -------------------------------------------------------------------------------- */
 
 static void *stage(void *context, uint32_t array, uint64_t bytes)
 {
     (void)context;
     (void)array;
-    return malloc(bytes); /* the item's, whose fini frees it */
+    return malloc(bytes); /* owned by the item, whose fini frees it */
 }
 
-/* Ours, for others; what is not in host memory goes through a piece there, which is copied as it is sent. */
+/* Returns this member's data for others. Data outside of host memory is copied through a buffer
+ * that is copied again when sent. */
 static const void *read_ours(void *context, uint32_t array, uint64_t offset, uint32_t bytes)
 {
     struct tt_run_sync *s = context;
@@ -257,7 +260,7 @@ static const void *read_ours(void *context, uint32_t array, uint64_t offset, uin
     if (!a->memory)
         return at;
     if (s->run->over)
-        return NULL; /* it failed before */
+        return NULL; /* an earlier piece failed */
     error = a->memory->to_host(a->memory->context, s->piece, at, bytes);
     if (!error)
         return s->piece;
@@ -268,7 +271,7 @@ static const void *read_ours(void *context, uint32_t array, uint64_t offset, uin
     return NULL;
 }
 
-static void on_act(void *context, const struct tt_transfer_act *act)
+static void perform_act(void *context, const struct tt_transfer_act *act)
 {
     struct tt_run_sync *s = context;
     tutti_run *run = s->run;
@@ -294,7 +297,7 @@ bool tt_state_hear(tutti_run *run, uint64_t id, const void *data, size_t bytes)
     const uint32_t rank = tt_run_rank_of(run, id);
 
     if (!run->sync || rank == UINT32_MAX)
-        return true; /* it is of one that is over */
+        return true; /* belongs to an ended transfer */
     return tt_transfer_peer(&run->sync->transfer, rank, data, bytes, tt_now_ns());
 }
 
@@ -317,10 +320,10 @@ uint64_t tt_state_next_ns(const tutti_run *run)
     return run->sync ? tt_transfer_next_ns(&run->sync->transfer) : TT_NEVER;
 }
 
-/* ---- what it came to ---- */
+/* ---- result ---------------------------------------------------------------------------------- */
 
-/* The status of what was decided. */
-static tutti_status outcome(tutti_run *run, const struct tt_run_sync *s, const struct tt_member_act *r)
+/* Returns the status of the decision. */
+static tutti_status sync_outcome(tutti_run *run, const struct tt_run_sync *s, const struct tt_member_act *r)
 {
     const bool received = s->transfer.part == TT_SYNC_RECEIVES;
 
@@ -355,8 +358,8 @@ static tutti_status outcome(tutti_run *run, const struct tt_run_sync *s, const s
     }
 }
 
-/* From the offer to what it came to. Under the lock, which is given away while it waits. */
-static tutti_status exchange(tutti_run *run, struct tt_run_sync *s, uint64_t deadline_ns, uint64_t *revision)
+/* Runs from the offer to the result. Holds the lock, and releases it while waiting. */
+static tutti_status sync_exchange(tutti_run *run, struct tt_run_sync *s, uint64_t deadline_ns, uint64_t *revision)
 {
     const uint8_t scope = s->state->scope == TUTTI_SYNC_ROLE ? TT_SYNC_OF_ROLE : TT_SYNC_OF_VIEW;
     static const uint8_t strategies[] = {
@@ -374,10 +377,10 @@ static tutti_status exchange(tutti_run *run, struct tt_run_sync *s, uint64_t dea
                                      .items = s->items,
                                      .list = s->list,
                                      .coming = s->coming,
-                                     .patience_ns = PATIENCE_NS,
+                                     .patience_ns = HOLDER_TIMEOUT_NS,
                                      .stage = stage,
                                      .read = read_ours,
-                                     .emit = on_act,
+                                     .emit = perform_act,
                                      .context = s };
     struct tt_member_act result;
     tutti_status st = tt_member_sync(&run->m, &offer, tt_now_ns());
@@ -393,10 +396,11 @@ static tutti_status exchange(tutti_run *run, struct tt_run_sync *s, uint64_t dea
     run->sync = s;
     st = tt_round_finish(run, deadline_ns, name, &result);
     run->sync = NULL;
-    if (st == TUTTI_ERR_MISMATCH && run->result_over && !run->over) /* they have gone on to the next view */
+    /* the others have gone on to the next view */
+    if (st == TUTTI_ERR_MISMATCH && run->result_over && !run->over)
         return tt_run_epoch_over(run, name, "; other members have left this epoch");
     if (!st)
-        st = outcome(run, s, &result);
+        st = sync_outcome(run, s, &result);
     if (st)
         return st;
     run->synced[scope] = true;
@@ -404,8 +408,9 @@ static tutti_status exchange(tutti_run *run, struct tt_run_sync *s, uint64_t dea
     return TUTTI_OK;
 }
 
-/* What came takes its place. The program's thread alone. Who cannot have the state that all think it has is out. */
-static tutti_status take(struct tt_run_sync *s)
+/* Replaces the arrays by the received ones, in the program's thread. If this member fails to
+ * store the agreed state, it leaves the run. */
+static tutti_status store_received(struct tt_run_sync *s)
 {
     tutti_run *run = s->run;
 
@@ -434,7 +439,7 @@ static tutti_status take(struct tt_run_sync *s)
     return TUTTI_OK;
 }
 
-static tutti_status begin(tutti_run *run, int64_t timeout_ms, uint64_t *deadline_ns)
+static tutti_status sync_begin(tutti_run *run, int64_t timeout_ms, uint64_t *deadline_ns)
 {
     tutti_status st = TUTTI_OK;
 
@@ -454,26 +459,26 @@ tutti_status tutti_run_sync(tutti_run *run, tutti_state *state, int64_t timeout_
 {
     uint64_t deadline_ns, revision = 0;
     struct tt_run_sync s;
-    tutti_status st = check(run, state);
+    tutti_status st = sync_check(run, state);
 
     if (!st)
-        st = begin(run, timeout_ms, &deadline_ns);
+        st = sync_begin(run, timeout_ms, &deadline_ns);
     if (st)
         return st;
-    st = init(&s, run, state); /* calling: nothing else begins meanwhile */
+    st = sync_init(&s, run, state); /* run->calling: no other call begins meanwhile */
     tt_run_lock(run);
     if (!st) {
-        st = exchange(run, &s, deadline_ns, &revision);
+        st = sync_exchange(run, &s, deadline_ns, &revision);
         tt_run_unlock(run);
         if (!st)
-            st = take(&s);
+            st = store_received(&s);
         if (!st) {
             state->revision = revision;
             state->received = s.transfer.part == TT_SYNC_RECEIVES;
             state->bytes_received = s.transfer.bytes_received;
             state->bytes_sent = s.transfer.bytes_sent;
         }
-        fini(&s);
+        sync_fini(&s);
         tt_run_lock(run);
     }
     run->calling = false;

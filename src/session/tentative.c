@@ -1,13 +1,18 @@
-/* Tentative operations: they return once their part is done on this member, and have their verdict later. The next one of the tag brings it, for none
- * of those that may be tentative can be completed by anybody before all have begun it, and who begins it has completed the one before. Else a
- * commit does. One among those of a role, or of a group, is completed before others have begun it: it tells nothing of the one before, so there is none, and who calls a commit
- * says which operations it has begun. Until then the run keeps the copy of input that was overwritten, and the caller's descriptor, where the verdict is told: in a call of
- * the program's, never behind its back.
+/* Tentative operations return when their part is done on this member; their verdict follows
+ * later. The next operation of the tag provides it: no member can complete it before all have
+ * begun it, and each member begins it only after completing the previous one. Otherwise a commit
+ * provides the verdict. An operation of a role or group completes before members of others have
+ * begun it, so it does not decide a previous one. Therefore none may be pending then, and each
+ * member passes to the commit which operations it has begun. Until the verdict, the run keeps
+ * the backup of overwritten input, and the caller's descriptor. The verdict is stored there only
+ * during a call of the program.
  *
- * Where a member is lost, some may hear it from the tentative operation, as it was still under way there, and others later, from whatever
- * they call next. So calls that all make would not be the same any longer. Therefore each tag remembers that it *owes*: a tentative operation was tried, and
- * nothing since has had the word of all. A view only changes after a commit in which nothing is owed any more, which tutti_run_epoch makes itself
- * (with "not good"); it meets the commit of those who have not heard of the loss. */
+ * If a member is lost, some members get the error from the tentative operation still in
+ * progress, and others from a later call. Their next calls would then differ. Therefore each tag
+ * records whether a decision is pending (`owes`): a tentative operation was tried, and no final
+ * operation or commit has followed. A view changes only after a commit has decided all of them.
+ * tutti_run_epoch performs it (with "not good"), and it matches the commit of members that were
+ * not notified of the loss. */
 #include <stdio.h>
 
 #include "session/run.h"
@@ -19,7 +24,8 @@ bool tt_tentative_fits(const tutti_elastic *op)
             op->coll == TUTTI_ALLTOALL || op->coll == TUTTI_BARRIER);
 }
 
-/* Nobody waits for others in what has no bytes, or no others. Where scopes differ their counts may, and all of the view must take it alike. */
+/* An operation without data or other members does not wait for others. Counts may differ between
+ * scopes, but all members of the view must decide alike. */
 bool tt_tentative_is(const tutti_run *run, const tutti_elastic *op)
 {
     return op->tentative && run->space.nranks > 1 &&
@@ -50,8 +56,9 @@ void tt_tentative_owe_nothing(tutti_run *run)
         tt_tentative_owe_no_more(run, tag);
 }
 
-/* Where it is refused at all, no commit is needed. Where only this one called it wrongly the others owe, and commit; so this one does, too, before the
- * view changes. */
+/* If all members refuse it, no commit is needed. If only this member's call was invalid, a
+ * decision is pending on the others, and they commit. Therefore this member commits as well,
+ * before the view changes. */
 void tt_tentative_refused(tutti_run *run, const struct tt_operation *o)
 {
     if (o->tentative)
@@ -99,8 +106,8 @@ tutti_status tt_tentative_follows(const tutti_run *run, const tutti_elastic *op,
 
 /* ---- the verdict ---- */
 
-/* The lock is given away for it. */
-static void tell(tutti_run *run, struct tt_tag *t)
+/* Releases the lock meanwhile. */
+static void deliver_verdict(tutti_run *run, struct tt_tag *t)
 {
     const struct tt_tentative was = t->tentative;
     const bool final = was.done && was.state == TT_OP_FINAL;
@@ -112,7 +119,7 @@ static void tell(tutti_run *run, struct tt_tag *t)
         was.op->status = TUTTI_OK;
         return;
     }
-    if (!was.done) /* and never will be: this member is out of the run */
+    if (!was.done) /* never known: this member has left the run */
         st = tt_run_check(run);
     run->stats.restored++;
     tt_saved_restore(run, t, &was.saved);
@@ -124,7 +131,7 @@ void tt_tentative_tell(tutti_run *run, uint32_t tag)
     struct tt_tag *t = &run->tags[tag];
 
     if (t->tentative.op && (t->tentative.done || run->over))
-        tell(run, t);
+        deliver_verdict(run, t);
 }
 
 void tt_tentative_await(tutti_run *run, uint32_t tag, uint64_t deadline_ns)
@@ -145,7 +152,7 @@ bool tt_tentative_keep(tutti_run *run, struct tt_operation *o)
 
     if (run->over || !tt_member_complete_tentative(&run->m, o->tag, tt_now_ns()))
         return false;
-    tt_tentative_tell(run, o->tag); /* the one before it */
+    tt_tentative_tell(run, o->tag); /* the previous operation */
     tt_assert(!t->tentative.op);
     t->tentative = (struct tt_tentative){ .op = o->op, .n = t->n, .saved = o->saved };
     o->op->status = TUTTI_PENDING;
@@ -164,7 +171,7 @@ tutti_status tt_tentative_commit(tutti_run *run, int good, uint64_t deadline_ns,
     const tutti_status st = tt_round_call(run, &call, deadline_ns, name, &result);
 
     if (st && !run->over)
-        return st; /* it did not happen */
+        return st; /* it had no effect */
     for (uint32_t tag = 0; tag < run->ntags; tag++) {
         tt_tentative_await(run, tag, tt_run_deadline(run, 0));
         tt_tentative_owe_no_more(run, tag);
@@ -175,7 +182,7 @@ tutti_status tt_tentative_commit(tutti_run *run, int good, uint64_t deadline_ns,
     return tt_run_check(run);
 }
 
-static bool is_told(const tutti_run *run)
+static bool all_delivered(const tutti_run *run)
 {
     for (uint32_t tag = 0; tag < run->ntags; tag++)
         if (run->tags[tag].tentative.op)
@@ -183,9 +190,10 @@ static bool is_told(const tutti_run *run)
     return true;
 }
 
-/* Another member may still be in the call that brought this view, hear there of a loss, and call for the next view at once: a MISMATCH. That one has
- * tried no operation here, so nobody has completed one of all, and what is owed is of operations that failed; or that were completed among a role or a group, and
- * have their verdict as the epoch is over. */
+/* A MISMATCH is possible: another member may still be in the call that formed this view, detect
+ * a loss there, and call for the next view at once. That member has tried no operation in this
+ * view. Therefore no operation of all members was completed, and the undecided ones have failed.
+ * Those of a role or group that completed get their verdicts when the epoch is over. */
 tutti_status tt_tentative_close(tutti_run *run, uint64_t deadline_ns, const char *name)
 {
     bool verdict;
@@ -195,7 +203,7 @@ tutti_status tt_tentative_close(tutti_run *run, uint64_t deadline_ns, const char
         return st;
     for (uint32_t tag = 0; run->result_over && tag < run->ntags; tag++)
         tt_tentative_await(run, tag, tt_run_deadline(run, 0));
-    if (!is_told(run))
+    if (!all_delivered(run))
         return st;
     tt_tentative_owe_nothing(run);
     return tt_run_check(run);

@@ -1,10 +1,12 @@
-/* Epochs: the members agree on a view, and meet in it.
+/* Epochs: the members agree on a view, and connect to each other.
  *
- * A view is of use once its members' engines know each other. Each member offers to all others, over the connections that they have beside
- * their data: "the world that was made in epoch w will do" (it has all of them, and no connection of it was cut), or "a new one; here is my
- * card". If all offer the same old world it stays; else each makes a new one of all the cards. Who offered the old one and hears of a new one
- * offers anew. Before it offers the old one a member has opened its communicators there: so when all have offered, none sends to one
- * that is not open. A new world is not heard before it is complete. */
+ * A view can be used when its members' engines are connected. Each member sends an offer to all
+ * others over the control connections. Either "keep the world of epoch w" (it contains all
+ * members, and no connection was lost), or "new world", with its card. If all offer to keep the
+ * same world, it stays; otherwise each creates a new world from all cards. A member that offered
+ * to keep it and receives a different offer sends a new offer. Before a member offers to keep
+ * the world, it has opened its communicators there. Thus, when all have offered, no message is
+ * sent to an unopened communicator. A new world receives no messages before it is complete. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,24 +15,24 @@
 #include "base/log.h"
 #include "session/run.h"
 
-/* ---- meeting ---- */
+/* ---- exchange of offers ---------------------------------------------------------------------- */
 
-/* What a member needs while it meets the others of a view; freed by fini. */
-struct meeting {
+/* State while a member connects to the others of a view; freed by meeting_fini. */
+struct view_setup {
     uint64_t epoch;
     uint32_t n, rank;
     uint64_t *ids;              /* [n] */
     tutti_member *members;      /* [n] */
-    bool keeps;                 /* we offer the old world */
-    struct tt_world *world;     /* the new one, as long as it is ours alone */
-    struct tt_space space;      /* opened, not yet the run's */
+    bool keeps;                 /* this member offers to keep the old world */
+    struct tt_world *world;     /* the new world, while owned by this struct */
+    struct tt_space space;      /* opened, but not in use by the run yet */
     uint8_t card[TT_CARD_BYTES];
     size_t card_bytes;
 };
 
-static tutti_status meeting_init(struct meeting *g, const tutti_run *run)
+static tutti_status view_setup_init(struct view_setup *g, const tutti_run *run)
 {
-    *g = (struct meeting){ .epoch = run->m.epoch, .n = run->m.nranks, .rank = run->m.rank };
+    *g = (struct view_setup){ .epoch = run->m.epoch, .n = run->m.nranks, .rank = run->m.rank };
     g->ids = malloc(g->n * sizeof *g->ids);
     g->members = malloc(g->n * sizeof *g->members);
     if (!g->ids || !g->members) {
@@ -47,8 +49,8 @@ static tutti_status meeting_init(struct meeting *g, const tutti_run *run)
     return TUTTI_OK;
 }
 
-/* The lock is given away: a world ends with its last communicator, which takes up to a second where bytes are on their way to a
- * member that hangs; and the coordinator must go on hearing of us. */
+/* Releases the lock: a world ends with its last communicator. That takes up to a second if data
+ * is in flight to a hanging member, and heartbeats to the coordinator must continue. */
 static void close_space(tutti_run *run, struct tt_space *s)
 {
     tt_run_unlock(run);
@@ -56,7 +58,7 @@ static void close_space(tutti_run *run, struct tt_space *s)
     tt_run_lock(run);
 }
 
-static void meeting_fini(struct meeting *g, tutti_run *run)
+static void view_setup_fini(struct view_setup *g, tutti_run *run)
 {
     close_space(run, &g->space);
     if (g->world)
@@ -65,20 +67,20 @@ static void meeting_fini(struct meeting *g, tutti_run *run)
     free(g->members);
 }
 
-/* Whether the view that we meet in is over: somebody was lost meanwhile. */
-static bool is_over(const tutti_run *run, const struct meeting *g)
+/* Returns whether the view is already over because a member was lost. */
+static bool view_is_over(const tutti_run *run, const struct view_setup *g)
 {
     return run->over || run->m.epoch != g->epoch || run->m.stopped;
 }
 
-static tutti_status over(tutti_run *run, const char *name)
+static tutti_status view_over(tutti_run *run, const char *name)
 {
     const tutti_status st = tt_run_check(run);
 
     return st ? st : tt_run_epoch_over(run, name, "; not all of its members were connected");
 }
 
-static void offer(tutti_run *run, const struct meeting *g)
+static void send_offer(tutti_run *run, const struct view_setup *g)
 {
     struct tt_said *s = &run->offer;
 
@@ -93,8 +95,8 @@ static void offer(tutti_run *run, const struct meeting *g)
     tt_peers_say(run, s);
 }
 
-/* Makes our part of a new world. The lock is given away: this takes milliseconds. */
-static tutti_status prepare(tutti_run *run, struct meeting *g)
+/* Creates this member's part of a new world. Releases the lock, because it takes milliseconds. */
+static tutti_status prepare_world(tutti_run *run, struct view_setup *g)
 {
     const struct tt_world_conf conf = { .rank = g->rank,
                                   .nranks = g->n,
@@ -115,8 +117,8 @@ static tutti_status prepare(tutti_run *run, struct meeting *g)
     return st;
 }
 
-/* The offers that are here: how many, and whether any wants another world than ours. */
-static uint32_t count(tutti_run *run, const struct meeting *g, bool *anew)
+/* Returns the number of received offers, and whether any requires a new world. */
+static uint32_t count_offers(tutti_run *run, const struct view_setup *g, bool *anew)
 {
     uint32_t n = 0;
 
@@ -132,7 +134,7 @@ static uint32_t count(tutti_run *run, const struct meeting *g, bool *anew)
     return n;
 }
 
-static uint32_t count_cards(tutti_run *run, const struct meeting *g)
+static uint32_t count_cards(tutti_run *run, const struct view_setup *g)
 {
     uint32_t n = 0;
 
@@ -144,7 +146,7 @@ static uint32_t count_cards(tutti_run *run, const struct meeting *g)
     return n;
 }
 
-static tutti_status late(tutti_run *run, const struct meeting *g, const char *name)
+static tutti_status late(tutti_run *run, const struct view_setup *g, const char *name)
 {
     for (uint32_t i = 0; i < g->n; i++) {
         const struct tt_peer_link *p = i == g->rank ? NULL : tt_peers_find(run, g->ids[i]);
@@ -158,7 +160,7 @@ static tutti_status late(tutti_run *run, const struct meeting *g, const char *na
 }
 
 /* Opens all communicators of the view. */
-static tutti_status open_space(const tutti_run *run, struct meeting *g, struct tt_world *world,
+static tutti_status open_space(const tutti_run *run, struct view_setup *g, struct tt_world *world,
                                const struct tt_home *home)
 {
     const tutti_status st =
@@ -171,7 +173,7 @@ static tutti_status open_space(const tutti_run *run, struct meeting *g, struct t
 
 /* ---- a new world ---- */
 
-static tutti_status add_cards(tutti_run *run, struct meeting *g)
+static tutti_status add_cards(tutti_run *run, struct view_setup *g)
 {
     for (uint32_t i = 0; i < g->n; i++) {
         const struct tt_peer_link *p = i == g->rank ? NULL : tt_peers_find(run, g->ids[i]);
@@ -184,7 +186,8 @@ static tutti_status add_cards(tutti_run *run, struct meeting *g)
     return TUTTI_OK;
 }
 
-/* The secret of this world's data connections, which only members of the run can know. */
+/* Derives the secret of this world's data connections, which only members of the run can
+ * compute. */
 static void secret_of(const tutti_run *run, uint64_t epoch, uint8_t out[16])
 {
     uint8_t mac[TT_MAC_BYTES], name[8];
@@ -196,8 +199,8 @@ static void secret_of(const tutti_run *run, uint64_t epoch, uint8_t out[16])
     memcpy(out, mac, 16);
 }
 
-/* All cards are here: completes and starts the world. On success it is run->home's. */
-static tutti_status settle(tutti_run *run, struct meeting *g)
+/* All cards have arrived: completes and starts the world. On success it belongs to run->home. */
+static tutti_status complete_world(tutti_run *run, struct view_setup *g)
 {
     const struct tt_engine_hooks hooks = tt_space_hooks(run);
     struct tt_home home = { .world = g->world, .epoch = g->epoch, .n = g->n };
@@ -215,7 +218,7 @@ static tutti_status settle(tutti_run *run, struct meeting *g)
     if (!st)
         st = open_space(run, g, g->world, &home);
     if (g->space.comm)
-        g->world = NULL; /* its communicators' from here on */
+        g->world = NULL; /* owned by its communicators from here on */
     if (st) {
         free(home.ids);
         return st;
@@ -233,24 +236,24 @@ static tutti_status settle(tutti_run *run, struct meeting *g)
 
 /* ---- one view ---- */
 
-/* Waits for all offers; makes a new one where another member wants a new world. */
-static tutti_status exchange(tutti_run *run, struct meeting *g, uint64_t deadline_ns, const char *name)
+/* Waits for all offers. Sends a new one if another member needs a new world. */
+static tutti_status exchange_offers(tutti_run *run, struct view_setup *g, uint64_t deadline_ns, const char *name)
 {
     bool anew;
 
     for (;;) {
-        const uint32_t n = count(run, g, &anew);
+        const uint32_t n = count_offers(run, g, &anew);
 
-        if (is_over(run, g))
-            return over(run, name);
+        if (view_is_over(run, g))
+            return view_over(run, name);
         if (anew && g->keeps) {
             tutti_status st;
 
             tt_space_close(&g->space, run->ntags);
-            st = prepare(run, g);
+            st = prepare_world(run, g);
             if (st)
                 return st;
-            offer(run, g);
+            send_offer(run, g);
             continue;
         }
         if (n == g->n - 1 && (!anew || count_cards(run, g) == n))
@@ -260,8 +263,9 @@ static tutti_status exchange(tutti_run *run, struct meeting *g, uint64_t deadlin
     }
 }
 
-/* The members that are no longer there: what the program split from old communicators hears of it. */
-static void part(const tutti_run *run, const struct meeting *g)
+/* Declares the members that are not in the new view lost, for communicators that the program has
+ * split from old ones. */
+static void drop_departed(const tutti_run *run, const struct view_setup *g)
 {
     for (uint32_t r = 0; r < run->home.n; r++) {
         uint32_t i = 0;
@@ -282,9 +286,10 @@ static bool was_there(const tutti_run *run, uint64_t id)
     return r < run->space.nranks;
 }
 
-/* Whether a replica group was in our last view, and is in this one as it was: so it has gone on, while ours was not complete. The members of a group have
- * consecutive ranks, in the order of their roles. */
-static bool others_went_on(const tutti_run *run, const struct meeting *g)
+/* Returns whether a complete replica group of the last view is in this one. It has then advanced
+ * while this member's group was incomplete. The members of a group have consecutive ranks, in
+ * the order of their roles. */
+static bool others_went_on(const tutti_run *run, const struct view_setup *g)
 {
     uint32_t stayed = 0;
 
@@ -296,12 +301,12 @@ static bool others_went_on(const tutti_run *run, const struct meeting *g)
     return false;
 }
 
-/* Meets the others of the view that the machine is in. On success run->space is of it. */
-static tutti_status meet(tutti_run *run, uint64_t deadline_ns, const char *name)
+/* Connects to the other members of the machine's view. On success run->space belongs to it. */
+static tutti_status connect_view(tutti_run *run, uint64_t deadline_ns, const char *name)
 {
-    struct meeting g;
+    struct view_setup g;
     struct tt_space old;
-    tutti_status st = meeting_init(&g, run);
+    tutti_status st = view_setup_init(&g, run);
 
     if (st)
         return st;
@@ -309,24 +314,26 @@ static tutti_status meet(tutti_run *run, uint64_t deadline_ns, const char *name)
     if (g.keeps)
         st = open_space(run, &g, run->home.world, &run->home);
     else
-        st = prepare(run, &g);
+        st = prepare_world(run, &g);
     if (!st) {
-        offer(run, &g);
-        st = exchange(run, &g, deadline_ns, name);
+        send_offer(run, &g);
+        st = exchange_offers(run, &g, deadline_ns, name);
     }
     if (!st && !g.keeps)
-        st = settle(run, &g);
-    if (!st && is_over(run, &g))
-        st = over(run, name);
+        st = complete_world(run, &g);
+    if (!st && view_is_over(run, &g))
+        st = view_over(run, name);
     if (st) {
-        if (!is_over(run, &g)) /* others may have met: who did not can only meet them in another epoch */
+        /* others may be connected already; this member can join them only in another epoch */
+        if (!view_is_over(run, &g))
             tt_run_end_epoch(run, st);
-        meeting_fini(&g, run);
+        view_setup_fini(&g, run);
         return st;
     }
     if (g.keeps)
-        part(run, &g);
-    if (run->put_out && others_went_on(run, &g)) /* what we have of the shared state is behind what they have: we do not offer it as the next */
+        drop_departed(run, &g);
+    /* this member's shared state is outdated: it must not be offered as the next one */
+    if (run->put_out && others_went_on(run, &g))
         run->synced[0] = run->synced[1] = false;
     run->put_out = false;
     old = run->space;
@@ -337,7 +344,7 @@ static tutti_status meet(tutti_run *run, uint64_t deadline_ns, const char *name)
     g.members = NULL;
     run->stats.views++;
     close_space(run, &old);
-    meeting_fini(&g, run);
+    view_setup_fini(&g, run);
     return TUTTI_OK;
 }
 
@@ -347,9 +354,9 @@ static tutti_status too_few_are_left(uint64_t n, uint32_t least, const char *nam
                    n == 1 ? " is" : "s are", least);
 }
 
-/* What the coordinator decided, in the end: TUTTI_OK with *changed, or why not. */
-static tutti_status outcome(tutti_run *run, const struct tt_member_act *r, uint32_t least, const char *name,
-                            bool *too_few)
+/* Returns TUTTI_OK if the coordinator's decision was an epoch, else the error. */
+static tutti_status view_outcome(tutti_run *run, const struct tt_member_act *r, uint32_t least, const char *name,
+                                 bool *too_few)
 {
     *too_few = r->what == TT_ROUND_TOO_FEW;
     if (*too_few)
@@ -369,8 +376,9 @@ tutti_status tt_view_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint3
     tutti_status st = tt_round_call(run, &call, deadline_ns, name, &result);
 
     if (!st)
-        st = outcome(run, &result, least, name, &out->too_few);
-    if (!st && run->dropped) { /* taken back too late: the program's next call meets the others, who are in theirs */
+        st = view_outcome(run, &result, least, name, &out->too_few);
+    /* cancelled too late: the program's next call joins the others, which wait there */
+    if (!st && run->dropped) {
         run->expected = run->m.epoch;
         st = tt_run_lost("%s: this member's replica group became incomplete (call tutti_run_epoch "
                          "to rejoin)",
@@ -379,7 +387,7 @@ tutti_status tt_view_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint3
     if (st)
         return st;
     out->changed = run->space.epoch != run->m.epoch;
-    return out->changed ? meet(run, deadline_ns, name) : TUTTI_OK;
+    return out->changed ? connect_view(run, deadline_ns, name) : TUTTI_OK;
 }
 
 tutti_status tt_view_suffices(const tutti_run *run, uint32_t least, const char *name)
@@ -420,7 +428,7 @@ void tt_view_show(const tutti_run *run, tutti_view *out, bool changed)
     out->members = run->members;
 }
 
-static tutti_status remember(tutti_run *run)
+static tutti_status keep_program_view(tutti_run *run)
 {
     tutti_member *asked = malloc(run->space.nranks * sizeof *asked);
 
@@ -433,15 +441,17 @@ static tutti_status remember(tutti_run *run)
     return TUTTI_OK;
 }
 
-/* This one has given notice, and the others have gone on without it. */
+/* This member has given notice, and the others have continued without it. */
 static bool has_left(const tutti_run *run)
 {
     return run->over && run->over_status == TUTTI_OK;
 }
 
-/* The round for the next view. Another member may still be in the call that brought the view which is over now: it lost a peer before it had met all,
- * and called for the next view in there, with no wishes of its own. That is a MISMATCH for both; it says PEER_LOST to its program, which calls what ours
- * does. So one is no proof that the programs differ, and a second one is; as one is while nobody was lost, also where who was told of it has left since. */
+/* Runs the round for the next view. Another member may still be in the call that formed the
+ * ended view: it lost a peer before all were connected, and called for the next view there, with
+ * default arguments. Both then get MISMATCH. The other returns PEER_LOST to its program, which
+ * makes the same call as this one. Therefore one MISMATCH after a loss does not prove that the
+ * programs differ; a second one does. Without a loss the first one does. */
 static tutti_status call_for_view(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, uint64_t deadline_ns,
                                   const char *name, struct tt_view_result *out)
 {
@@ -461,7 +471,7 @@ static tutti_status next_view(tutti_run *run, uint32_t flags, uint32_t least, ui
     if (!expected)
         return call_for_view(run, flags, least, most, deadline_ns, name, out);
     out->changed = true;
-    return meet(run, deadline_ns, name);
+    return connect_view(run, deadline_ns, name);
 }
 
 tutti_status tt_view_call(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, uint64_t deadline_ns,
@@ -480,7 +490,7 @@ tutti_status tt_view_call(tutti_run *run, uint32_t flags, uint32_t least, uint32
     if (st && has_left(run)) {
         *out = (tutti_view){ .size = sizeof *out, .rank = -1, .changed = 1 };
         st = TUTTI_OK;
-    } else if (!st && !(st = remember(run))) {
+    } else if (!st && !(st = keep_program_view(run))) {
         tt_view_show(run, out, result.changed);
     }
     return st;
