@@ -235,7 +235,7 @@ static struct tt_plan **recent_plans(tutti_comm *comm, enum tt_coll_kind kind, s
 
     return &comm->recent[(h >> 60) * RECENT_WAYS];
 }
-_Static_assert(TT_RECENT == 16 * RECENT_WAYS, "four bits of the hash");
+_Static_assert(TT_RECENT == 16 * RECENT_WAYS, "the index has four bits of the hash");
 
 /* Returns whether a call differs from shape f only in its buffers, and these need no further
  * check. */

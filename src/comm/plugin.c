@@ -31,7 +31,7 @@ _Static_assert((int)TUTTI_COLL_BARRIER == (int)TT_BARRIER && (int)TUTTI_COLL_ALL
                "kinds are numbered alike");
 _Static_assert((int)TUTTI_BUFFER_THERE == (int)TT_BUF_THERE && (int)TUTTI_BUFFER_PIPE == (int)TT_BUF_PIPE,
                "buffers are numbered alike");
-_Static_assert(TUTTI_ROUND_STEPS == TT_ROUND_STEPS_MAX, "the public bound is ours");
+_Static_assert(TUTTI_ROUND_STEPS == TT_ROUND_STEPS_MAX, "the public bound equals the internal one");
 
 static tutti_algorithm_call call_of(const struct tt_coll *c)
 {

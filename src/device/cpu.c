@@ -13,7 +13,8 @@ struct launch {
     void *arg;
     uint32_t nblocks;
     pthread_mutex_t lock;
-    tutti_status status;        /* of the first block that failed; under lock, as its sentence */
+    tutti_status status;        /* of the first block that failed; protected by lock, like its
+                                   message */
     uint32_t failed;
     char why[TT_ERROR_BYTES];
 };
@@ -30,7 +31,8 @@ static void *run_block(void *arg)
     struct launch *l = b->launch;
     tutti_status st;
 
-    (void)tt_float_env_enter();     /* kernels compute as on a GPU, whatever the launching thread has set */
+    (void)tt_float_env_enter();     /* kernels compute as on a GPU, independent of the launching
+                                       thread's environment */
     st = l->kernel(l->view, b->number, l->nblocks, l->arg);
     pthread_mutex_lock(&l->lock);
     if (st && !l->status) {
@@ -42,8 +44,9 @@ static void *run_block(void *arg)
     return NULL;
 }
 
-/* The sentence is the last that the block's thread failed with, if it did, or the device's: these were printed where they were found. */
-static tutti_status result(const struct launch *l, tutti_device *d)
+/* Sets the message: the last error of the failed block's thread, or the device's. Both were
+ * logged where they occurred. */
+static tutti_status launch_result(const struct launch *l, tutti_device *d)
 {
     const char *const name = tutti_status_name(l->status);
     char why[TT_ERROR_BYTES], sentence[TT_ERROR_BYTES + 80];
@@ -60,8 +63,8 @@ static tutti_status result(const struct launch *l, tutti_device *d)
     return tt_fail_again(l->status, sentence);
 }
 
-/* Starts as many as it can; *started of them are to be joined. */
-static tutti_status start(struct launch *l, struct block *blocks, uint32_t *started)
+/* Starts as many threads as possible; *started of them must be joined. */
+static tutti_status start_blocks(struct launch *l, struct block *blocks, uint32_t *started)
 {
     for (uint32_t i = 0; i < l->nblocks; i++) {
         int err;
@@ -92,11 +95,11 @@ tutti_status tutti_device_run(tutti_device *device, uint32_t nblocks, tutti_devi
     if (!blocks)
         return tt_fail(TUTTI_ERR_NOMEM, "tutti_device_run: out of memory for %u blocks", nblocks);
     l.view = &device->view;
-    st = start(&l, blocks, &started);
+    st = start_blocks(&l, blocks, &started);
     if (st)
-        tutti_device_abort(device);     /* those that run may wait for those that do not */
+        tutti_device_abort(device);     /* the running blocks may wait for the others */
     for (uint32_t i = 0; i < started; i++)
         pthread_join(blocks[i].thread, NULL);
     free(blocks);
-    return st ? st : result(&l, device);
+    return st ? st : launch_result(&l, device);
 }

@@ -1,4 +1,4 @@
-/* Making and ending devices, and what hosts ask of them. */
+/* Creation and destruction of devices, and the hosts' calls. */
 #include "device/device.h"
 
 #include <stdio.h>
@@ -12,13 +12,14 @@
 #define COUNTERS_BYTES_FIRST offsetof(tutti_device_counters, room_waits)
 #define SLOTS_DEFAULT 4096u
 #define SLOTS_MIN 8u
-_Static_assert(SLOTS_MIN >= TUTTI_DEVICE_AT_ONCE, "what is pushed at once finds room");
+_Static_assert(SLOTS_MIN >= TUTTI_DEVICE_AT_ONCE, "the FIFO must hold the triggers of one call");
 #define SLOTS_MAX (1u << 20)
 #define GROUPS_MAX (1u << 20)
 #define FLAGS_MAX (1u << 16)
 #define PENDING_MAX (1u << 20)
-#define GROUP_WORDS 8u          /* a counter has a cache line, and so has a flag */
-#define WORDS_BYTES_MAX (1ull << 36)    /* of a window: tutti_trigger_head has room for offsets of words in it */
+#define GROUP_WORDS 8u          /* each counter and each flag has its own cache line */
+/* maximum size of a window with signals: limited by the offset field of tutti_trigger_head */
+#define WORDS_BYTES_MAX (1ull << 36)
 
 /* ---- options ---- */
 
@@ -82,10 +83,10 @@ static tutti_status take_conf(tutti_device *d, const tutti_device_conf *given)
     return st;
 }
 
-/* ---- memory that blocks see ---- */
+/* ---- memory visible to blocks ---------------------------------------------------------------- */
 
-/* Zeroed memory for `what`; NULL (logged). Its end is the device's. */
-static void *have(tutti_device *d, size_t bytes, tutti_device_memory memory, const char *what)
+/* Allocates zeroed memory for `what`; NULL (logged). The device frees it. */
+static void *device_alloc(tutti_device *d, size_t bytes, tutti_device_memory memory, const char *what)
 {
     const size_t rounded = (bytes / 64 + 1) * 64;
     void *mem;
@@ -106,7 +107,7 @@ static void *have(tutti_device *d, size_t bytes, tutti_device_memory memory, con
     return mem;
 }
 
-static void give_back(tutti_device *d)
+static void free_pieces(tutti_device *d)
 {
     while (d->npieces > 0) {
         const struct tt_device_piece *p = &d->pieces[--d->npieces];
@@ -118,8 +119,8 @@ static void give_back(tutti_device *d)
     }
 }
 
-/* Whether a block may store to that rank's memory itself: *out, or NULL. */
-static tutti_status find_direct(const tutti_device *d, uint32_t rank, uint8_t **out)
+/* Determines whether blocks may store directly to that rank's memory: *out, or NULL. */
+static tutti_status find_mapped(const tutti_device *d, uint32_t rank, uint8_t **out)
 {
     const tutti_comm *comm = d->window->comm;
     const struct tt_layout *l = &comm->layout;
@@ -135,13 +136,13 @@ static tutti_status find_direct(const tutti_device *d, uint32_t rank, uint8_t **
     return st;
 }
 
-/* What blocks know of the window: its parts. */
+/* Fills the blocks' tables of the window's parts. */
 static tutti_status make_tables(tutti_device *d)
 {
     tutti_device_view *v = &d->view;
-    uint8_t **direct = have(d, v->nranks * sizeof *direct, TUTTI_DEVICE_SHARED, "peer addresses");
-    uint64_t *bytes = have(d, v->nranks * sizeof *bytes, TUTTI_DEVICE_SHARED, "peer window sizes");
-    uint8_t *words = have(d, v->nranks, TUTTI_DEVICE_SHARED, "peer alignment flags");
+    uint8_t **direct = device_alloc(d, v->nranks * sizeof *direct, TUTTI_DEVICE_SHARED, "peer addresses");
+    uint64_t *bytes = device_alloc(d, v->nranks * sizeof *bytes, TUTTI_DEVICE_SHARED, "peer window sizes");
+    uint8_t *words = device_alloc(d, v->nranks, TUTTI_DEVICE_SHARED, "peer alignment flags");
     tutti_status st = direct && bytes && words ? TUTTI_OK : TUTTI_ERR_NOMEM;
 
     for (uint32_t r = 0; r < v->nranks && !st; r++) {
@@ -152,7 +153,7 @@ static tutti_status make_tables(tutti_device *d)
                          "tutti_device_create: the window of rank %u has %llu bytes: the maximum is %llu", r,
                          (unsigned long long)bytes[r], WORDS_BYTES_MAX);
         else
-            st = find_direct(d, r, &direct[r]);
+            st = find_mapped(d, r, &direct[r]);
     }
     v->mine = d->window->mem;
     v->direct = direct;
@@ -161,7 +162,7 @@ static tutti_status make_tables(tutti_device *d)
     return st;
 }
 
-/* Words that change get a cache line each. */
+/* Creates the view. Words that change have their own cache lines. */
 static tutti_status make_view(tutti_device *d)
 {
     tutti_device_view *v = &d->view;
@@ -181,32 +182,32 @@ static tutti_status make_view(tutti_device *d)
         .timeout_ms = c->timeout_ms < 0 ? UINT64_MAX : (uint64_t)c->timeout_ms,
         .asleep = c->polls ? NULL : &d->asleep,
     };
-    v->fifo = have(d, c->fifo_slots * sizeof *v->fifo, TUTTI_DEVICE_SHARED, "the FIFO");
-    v->taken = have(d, sizeof *v->taken, TUTTI_DEVICE_SHARED, "a counter");
-    v->full_waits = have(d, sizeof *v->full_waits, TUTTI_DEVICE_SHARED, "a counter");
-    v->pulse = have(d, sizeof *v->pulse, TUTTI_DEVICE_SHARED, "the heartbeat");
-    v->answers = have(d, 2 * (v->nranks + 1ul) * sizeof *v->answers, TUTTI_DEVICE_SHARED, "answers");
-    v->given = have(d, v->nranks * sizeof *v->given, TUTTI_DEVICE_SHARED, "credits");
-    v->room_waits = have(d, sizeof *v->room_waits, TUTTI_DEVICE_SHARED, "a counter");
-    v->told = have(d, v->nranks * sizeof *v->told, TUTTI_DEVICE_SHARED, "wake-up flags");
-    v->flags = have(d, (size_t)c->flags * GROUP_WORDS * sizeof *v->flags, TUTTI_DEVICE_SHARED, "flags");
-    d->status = have(d, sizeof *d->status, TUTTI_DEVICE_SHARED, "the status");
-    d->clock_ms = have(d, sizeof *d->clock_ms, TUTTI_DEVICE_SHARED, "the clock");
-    v->ended = have(d, sizeof *v->ended, TUTTI_DEVICE_LOCAL, "the cached status");
-    v->reserved = have(d, sizeof *v->reserved, TUTTI_DEVICE_LOCAL, "a counter");
-    v->taken_seen = have(d, sizeof *v->taken_seen, TUTTI_DEVICE_LOCAL, "a counter");
-    v->tickets = have(d, 2 * (v->nranks + 1ul) * sizeof *v->tickets, TUTTI_DEVICE_LOCAL, "queries");
-    v->entered = have(d, v->nranks * sizeof *v->entered, TUTTI_DEVICE_LOCAL, "credits");
-    v->given_seen = have(d, v->nranks * sizeof *v->given_seen, TUTTI_DEVICE_LOCAL, "credits");
-    v->groups = have(d, (size_t)c->groups * GROUP_WORDS * sizeof *v->groups, TUTTI_DEVICE_LOCAL, "groups");
+    v->fifo = device_alloc(d, c->fifo_slots * sizeof *v->fifo, TUTTI_DEVICE_SHARED, "the FIFO");
+    v->taken = device_alloc(d, sizeof *v->taken, TUTTI_DEVICE_SHARED, "a counter");
+    v->full_waits = device_alloc(d, sizeof *v->full_waits, TUTTI_DEVICE_SHARED, "a counter");
+    v->pulse = device_alloc(d, sizeof *v->pulse, TUTTI_DEVICE_SHARED, "the heartbeat");
+    v->answers = device_alloc(d, 2 * (v->nranks + 1ul) * sizeof *v->answers, TUTTI_DEVICE_SHARED, "answers");
+    v->given = device_alloc(d, v->nranks * sizeof *v->given, TUTTI_DEVICE_SHARED, "credits");
+    v->room_waits = device_alloc(d, sizeof *v->room_waits, TUTTI_DEVICE_SHARED, "a counter");
+    v->told = device_alloc(d, v->nranks * sizeof *v->told, TUTTI_DEVICE_SHARED, "wake-up flags");
+    v->flags = device_alloc(d, (size_t)c->flags * GROUP_WORDS * sizeof *v->flags, TUTTI_DEVICE_SHARED, "flags");
+    d->status = device_alloc(d, sizeof *d->status, TUTTI_DEVICE_SHARED, "the status");
+    d->clock_ms = device_alloc(d, sizeof *d->clock_ms, TUTTI_DEVICE_SHARED, "the clock");
+    v->ended = device_alloc(d, sizeof *v->ended, TUTTI_DEVICE_LOCAL, "the cached status");
+    v->reserved = device_alloc(d, sizeof *v->reserved, TUTTI_DEVICE_LOCAL, "a counter");
+    v->taken_seen = device_alloc(d, sizeof *v->taken_seen, TUTTI_DEVICE_LOCAL, "a counter");
+    v->tickets = device_alloc(d, 2 * (v->nranks + 1ul) * sizeof *v->tickets, TUTTI_DEVICE_LOCAL, "queries");
+    v->entered = device_alloc(d, v->nranks * sizeof *v->entered, TUTTI_DEVICE_LOCAL, "credits");
+    v->given_seen = device_alloc(d, v->nranks * sizeof *v->given_seen, TUTTI_DEVICE_LOCAL, "credits");
+    v->groups = device_alloc(d, (size_t)c->groups * GROUP_WORDS * sizeof *v->groups, TUTTI_DEVICE_LOCAL, "groups");
     v->status = d->status;
     v->clock_ms = d->clock_ms;
-    if (d->npieces < 18)        /* one of them was not to be had */
+    if (d->npieces < 18)        /* an allocation failed */
         return TUTTI_ERR_NOMEM;
     return make_tables(d);
 }
 
-/* ---- making and ending ---- */
+/* ---- creation and destruction ---------------------------------------------------------------- */
 
 static void destroy(tutti_device *d)
 {
@@ -217,7 +218,7 @@ static void destroy(tutti_device *d)
         tt_guest_leave(d->window->home->engine);
     }
     tt_proxy_fini(&d->proxy);
-    give_back(d);
+    free_pieces(d);
     pthread_mutex_destroy(&d->lock);
     free(d);
 }
@@ -260,7 +261,7 @@ tutti_status tutti_device_create(tutti_window *window, const tutti_device_conf *
     if (!d)
         return tt_fail(TUTTI_ERR_NOMEM, "tutti_device_create: out of memory for a device of %zu bytes", sizeof *d);
     d->window = w;
-    atomic_store(&w->signals_itself, true);     /* blocks store to this rank's words themselves */
+    atomic_store(&w->signals_itself, true);     /* blocks store directly to this rank's words */
     pthread_mutex_init(&d->lock, NULL);
     st = take_conf(d, conf);
     if (!st)
@@ -280,14 +281,14 @@ tutti_status tutti_device_create(tutti_window *window, const tutti_device_conf *
     return TUTTI_OK;
 }
 
-static tutti_status check(const tutti_device *d, const char *call)
+static tutti_status device_check(const tutti_device *d, const char *call)
 {
     return d ? TUTTI_OK : tt_fail(TUTTI_ERR_INVALID, "%s: device is NULL", call);
 }
 
 tutti_status tutti_device_status(tutti_device *device)
 {
-    tutti_status st = check(device, "tutti_device_status");
+    tutti_status st = device_check(device, "tutti_device_status");
 
     if (st)
         return st;
@@ -316,7 +317,7 @@ tutti_status tutti_device_destroy(tutti_device *device)
 
 tutti_status tutti_device_abort(tutti_device *device)
 {
-    const tutti_status st = check(device, "tutti_device_abort");
+    const tutti_status st = device_check(device, "tutti_device_abort");
 
     if (st)
         return st;
@@ -325,11 +326,11 @@ tutti_status tutti_device_abort(tutti_device *device)
     return TUTTI_OK;
 }
 
-/* ---- what hosts ask ---- */
+/* ---- calls of hosts -------------------------------------------------------------------------- */
 
 tutti_status tutti_device_view_of(tutti_device *device, tutti_device_view *out)
 {
-    const tutti_status st = check(device, "tutti_device_view_of");
+    const tutti_status st = device_check(device, "tutti_device_view_of");
 
     if (st)
         return st;
@@ -339,8 +340,9 @@ tutti_status tutti_device_view_of(tutti_device *device, tutti_device_view *out)
     return TUTTI_OK;
 }
 
-/* Until the thread has taken the change. False: it had not by the deadline, and will not. */
-static bool await_change(tutti_device *d, uint32_t change)
+/* Waits until the thread has applied the change. False: the deadline passed, and the change was
+ * withdrawn. */
+static bool wait_for_change(tutti_device *d, uint32_t change)
 {
     const uint64_t deadline_ns = tt_deadline_ns(tt_now_ns(), d->conf.timeout_ms);
     const struct timespec moment = { .tv_sec = 0, .tv_nsec = 50000 };
@@ -355,7 +357,7 @@ static bool await_change(tutti_device *d, uint32_t change)
 
 tutti_status tutti_device_flag(tutti_device *device, uint32_t flag, uint64_t **out)
 {
-    const tutti_status st = check(device, "tutti_device_flag");
+    const tutti_status st = device_check(device, "tutti_device_flag");
 
     if (st)
         return st;
@@ -370,7 +372,7 @@ tutti_status tutti_device_flag(tutti_device *device, uint32_t flag, uint64_t **o
 tutti_status tutti_device_set_mode(tutti_device *device, tutti_device_mode mode, tutti_device_lanes lanes)
 {
     const uint32_t change = tt_device_change(mode, lanes);
-    tutti_status st = check(device, "tutti_device_set_mode");
+    tutti_status st = device_check(device, "tutti_device_set_mode");
 
     if (!st)
         st = check_mode(mode, lanes, "tutti_device_set_mode");
@@ -378,7 +380,7 @@ tutti_status tutti_device_set_mode(tutti_device *device, tutti_device_mode mode,
         return st;
     atomic_store(&device->change, change);
     tutti_device_wake(device);
-    if (!await_change(device, change)) {
+    if (!wait_for_change(device, change)) {
         st = tutti_device_status(device);
         return st ? st
                   : tt_fail(
@@ -397,7 +399,7 @@ tutti_status tutti_device_read_counters(tutti_device *device, tutti_device_count
     const struct tt_proxy_counters *c;
     tutti_device_counters mine;
     size_t bytes;
-    tutti_status st = check(device, "tutti_device_read_counters");
+    tutti_status st = device_check(device, "tutti_device_read_counters");
 
     if (st)
         return st;
@@ -419,7 +421,7 @@ tutti_status tutti_device_read_counters(tutti_device *device, tutti_device_count
 tutti_status tutti_device_counters_reset(tutti_device *device)
 {
     struct tt_proxy_counters *c;
-    const tutti_status st = check(device, "tutti_device_counters_reset");
+    const tutti_status st = device_check(device, "tutti_device_counters_reset");
 
     if (st)
         return st;

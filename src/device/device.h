@@ -8,8 +8,9 @@
 #include "base/status.h"
 #include "device/sink.h"
 
-#define TT_DEVICE_CONF_BYTES_FIRST offsetof(tutti_device_conf, pending) /* of the first release that has it */
-#define TT_DEVICE_PIECES 24     /* of memory that blocks see */
+/* size in the first release with it */
+#define TT_DEVICE_CONF_BYTES_FIRST offsetof(tutti_device_conf, pending)
+#define TT_DEVICE_PIECES 24     /* maximum allocations visible to blocks */
 
 struct tt_device_piece {
     void *mem;
@@ -18,28 +19,29 @@ struct tt_device_piece {
 
 struct tutti_device {
     struct tt_window *window;
-    tutti_device_conf conf;     /* complete: no zero stands for a default */
+    tutti_device_conf conf;     /* complete: defaults are filled in */
     tutti_device_view view;
     struct tt_device_piece pieces[TT_DEVICE_PIECES];
     uint32_t npieces;
-    /* The host's side of what the view shows as const. */
+    /* Writable pointers to fields that the view shows as const. */
     uint64_t *status, *clock_ms;
     uint64_t began_ns;
-    uint64_t pulse_seen;        /* its own, like the next */
-    uint64_t eager_ns;          /* until when the thread looks without a pause */
-    struct tt_proxy proxy;      /* the thread's, while it runs */
-    struct tt_sink sink;        /* likewise, under the baton */
-    uint32_t asleep;            /* futex: 1 while the thread sleeps for want of triggers */
+    uint64_t pulse_seen;        /* used only by the thread, like the next */
+    uint64_t eager_ns;          /* the thread polls without a pause until then */
+    struct tt_proxy proxy;      /* used by the thread while it runs */
+    struct tt_sink sink;        /* likewise, under the progress lock */
+    uint32_t asleep;            /* futex: 1 while the thread sleeps because there are no triggers */
     pthread_t thread;
     bool runs;
-    bool stuck;                 /* the window knows that we wait for room; under the baton */
+    bool stuck;                 /* the window was notified that the device waits for room; under
+                                   the progress lock */
     atomic_bool stop, aborted;
-    _Atomic uint32_t change;    /* mode and lanes that are to be next, and CHANGE_WANTED; 0: none */
+    _Atomic uint32_t change;    /* next mode and lanes, with TT_DEVICE_CHANGE set; 0: none */
     pthread_mutex_t lock;
-    char why[TT_ERROR_BYTES];   /* the sentence of *status; under lock */
+    char why[TT_ERROR_BYTES];   /* message of *status; protected by lock */
 };
 
-/* Mode and lanes in tutti_device.change. */
+/* Flag in tutti_device.change, which contains mode and lanes. */
 #define TT_DEVICE_CHANGE 0x80000000u
 static inline uint32_t tt_device_change(tutti_device_mode mode, tutti_device_lanes lanes)
 {
@@ -50,7 +52,7 @@ static inline uint32_t tt_device_change(tutti_device_mode mode, tutti_device_lan
 
 /* Starts the thread that runs the proxy. */
 tutti_status tt_device_start(tutti_device *d);
-/* Ends it, when what is in the FIFO has been taken, or the device has ended. */
+/* Stops it after the triggers in the FIFO were taken, or the device has ended. */
 void tt_device_stop(tutti_device *d);
 
 #endif

@@ -7,10 +7,10 @@
 #include "base/status.h"
 #include "device/planted.h"
 
-#define DEPTH_FIRST 16u         /* commands, of a peer's queue; it grows */
-#define TURN 64                 /* commands of one peer before the next peer has its turn */
+#define DEPTH_FIRST 16u         /* initial size of a peer's queue in commands */
+#define TURN 64                 /* commands of one peer before the next peer is served */
 
-static void count(_Atomic uint64_t *counter, uint64_t n)
+static void add_count(_Atomic uint64_t *counter, uint64_t n)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
 }
@@ -48,32 +48,33 @@ static uint32_t kind_of(const struct tt_command *c)
     return c->what == TUTTI_TRIGGER_FLUSH;
 }
 
-static void answer(struct tt_proxy *p, const struct tt_command *c)
+static void answer_ticket(struct tt_proxy *p, const struct tt_command *c)
 {
     const uint32_t column = c->peer == TUTTI_DEVICE_ALL ? p->conf.nranks : c->peer;
     uint64_t *word = &p->conf.answers[kind_of(c) * (p->conf.nranks + 1) + column];
 
     __atomic_store_n(word, __atomic_load_n(word, __ATOMIC_RELAXED) + 1, __ATOMIC_RELEASE);
-    count(&p->counters.quiets, 1);
+    add_count(&p->counters.quiets, 1);
 }
 
-/* One peer has answered; a query of all peers is answered by the last. */
+/* Records one peer's answer. A query of all peers is complete with the last one. */
 static void answer_part(struct tt_proxy *p, const struct tt_command *c)
 {
     if (c->peer != TUTTI_DEVICE_ALL || --p->parts[kind_of(c)][c->ticket % TUTTI_DEVICE_TICKETS] == 0)
-        answer(p, c);
+        answer_ticket(p, c);
 }
 
 /* ---- credits ---- */
 
-/* The proxy is done with the command: blocks may enter another one for that peer. */
-static void give_back(struct tt_proxy *p, const struct tt_command *c)
+/* Returns a command's credit: blocks may enter another command for that peer. */
+static void return_credit(struct tt_proxy *p, const struct tt_command *c)
 {
     uint64_t *given;
 
     if (!c->credited || (c->what == TUTTI_TRIGGER_FENCE && TT_DEVICE_PLANTED(TT_DEVICE_BUG_CREDIT_LOST)))
         return;
-    given = &p->conf.given[c->peer];        /* one command for all peers has no credit, and no place there */
+    /* a command for all peers has no credit, and no counter there */
+    given = &p->conf.given[c->peer];
     __atomic_store_n(given, __atomic_load_n(given, __ATOMIC_RELAXED) + 1, __ATOMIC_RELEASE);
 }
 
@@ -89,7 +90,7 @@ static struct tt_proxy_peer *peer_of(struct tt_proxy *p, uint32_t rank)
     return p->peers[rank];
 }
 
-static bool grow(struct tt_proxy_peer *peer)
+static bool grow_queue(struct tt_proxy_peer *peer)
 {
     const uint32_t depth = peer->depth ? peer->depth * 2 : DEPTH_FIRST;
     struct tt_command *ring = malloc(depth * sizeof *ring);
@@ -104,23 +105,25 @@ static bool grow(struct tt_proxy_peer *peer)
     return true;
 }
 
-/* Commands that a peer's queue must hold: those with credits, all queries that may be under way, a wake, and the second half of a split put. */
+/* Returns the maximum size of a peer's queue: commands with credits, all possible queries, a
+ * wake, and the second half of a split put. */
 static uint32_t depth_max(const struct tt_proxy *p)
 {
     return p->conf.pending + 4 * TUTTI_DEVICE_TICKETS + 2;
 }
 
-/* Whether another command fits. It does unless memory is short or a kernel writes what tutti/device.h does not; then the FIFO waits. */
+/* Returns whether another command fits. It always does, unless memory is short or a kernel
+ * violates tutti/device.h; then the FIFO waits. */
 static bool has_room(struct tt_proxy *p, uint32_t rank)
 {
     struct tt_proxy_peer *peer = peer_of(p, rank);
 
     if (!peer || peer->tail - peer->head >= depth_max(p))
         return false;
-    return peer->tail - peer->head < peer->depth || grow(peer);
+    return peer->tail - peer->head < peer->depth || grow_queue(peer);
 }
 
-/* For the planted mistake: whether some peer has as many commands as blocks may enter. */
+/* For a planted bug: returns whether some peer has as many commands as blocks may enter. */
 static bool is_one_full(const struct tt_proxy *p)
 {
     for (const struct tt_proxy_peer *peer = p->busy; peer; peer = peer->next_busy)
@@ -129,7 +132,7 @@ static bool is_one_full(const struct tt_proxy *p)
     return false;
 }
 
-static void push(struct tt_proxy *p, uint32_t rank, const struct tt_command *c)
+static void push_command(struct tt_proxy *p, uint32_t rank, const struct tt_command *c)
 {
     struct tt_proxy_peer *peer = p->peers[rank];
 
@@ -143,11 +146,11 @@ static void push(struct tt_proxy *p, uint32_t rank, const struct tt_command *c)
 
 /* ---- from the FIFO to queues ---- */
 
-static void drain(struct tt_proxy *p, const struct tt_command *behind)
+static void begin_drain(struct tt_proxy *p, const struct tt_command *behind)
 {
     if (TT_DEVICE_PLANTED(TT_DEVICE_BUG_DRAIN_SKIPPED)) {
         if (behind->what)
-            push(p, behind->peer, behind);
+            push_command(p, behind->peer, behind);
         return;
     }
     p->drains = true;
@@ -158,8 +161,8 @@ static void drain(struct tt_proxy *p, const struct tt_command *behind)
             p->peers[r]->drained = false;
 }
 
-/* A put with a signal, where a drain is what keeps the order: its bytes now, its signal behind the drain. */
-static void split(struct tt_proxy *p, const struct tt_command *c)
+/* Splits a put with a signal, if a drain orders them: its data now, its signal after the drain. */
+static void split_put(struct tt_proxy *p, const struct tt_command *c)
 {
     struct tt_command bytes = *c;
     const struct tt_command signal = {
@@ -168,13 +171,13 @@ static void split(struct tt_proxy *p, const struct tt_command *c)
     };
 
     bytes.op = TUTTI_SIGNAL_NONE;
-    bytes.credited = false;     /* the signal gives it back */
+    bytes.credited = false;     /* the signal returns it */
     if (c->bytes > 0)
-        push(p, c->peer, &bytes);
-    drain(p, &signal);
+        push_command(p, c->peer, &bytes);
+    begin_drain(p, &signal);
 }
 
-/* A question to all peers that have had commands. */
+/* Accepts a query to all peers that have had commands. */
 static bool accept_of_all(struct tt_proxy *p, const struct tt_command *c)
 {
     struct tt_command part = *c;
@@ -182,7 +185,7 @@ static bool accept_of_all(struct tt_proxy *p, const struct tt_command *c)
 
     part.ticket = p->next_ticket[kind_of(c)];
     parts = &p->parts[kind_of(c)][part.ticket % TUTTI_DEVICE_TICKETS];
-    if (*parts > 0)             /* more are under way than blocks ask */
+    if (*parts > 0)             /* exceeds the number that blocks may enter */
         return false;
     for (uint32_t r = 0; r < p->conf.nranks; r++)
         if (p->peers[r] && !has_room(p, r))
@@ -192,34 +195,35 @@ static bool accept_of_all(struct tt_proxy *p, const struct tt_command *c)
     for (uint32_t r = 0; r < p->conf.nranks; r++)
         if (p->peers[r]) {
             (*parts)++;
-            push(p, r, &part);
+            push_command(p, r, &part);
         }
     answer_part(p, &part);
     return true;
 }
 
-/* Host threads of a peer are to look: one wake in its queue does for all signals that were stored before it leaves. */
+/* Accepts a wake for the host threads of a peer. One wake in its queue covers all signals stored
+ * before it is sent. */
 static bool accept_wake(struct tt_proxy *p, const struct tt_command *c)
 {
     if (!has_room(p, c->peer))
         return false;
     if (!p->peers[c->peer]->wakes)
-        push(p, c->peer, c);
+        push_command(p, c->peer, c);
     p->peers[c->peer]->wakes = true;
     return true;
 }
 
-/* False: there is no room now. */
+/* Accepts a command. False: no room now. */
 static bool accept(struct tt_proxy *p, const struct tt_command *c)
 {
     const bool asks = c->what == TUTTI_TRIGGER_QUIET || c->what == TUTTI_TRIGGER_FLUSH;
 
-    if (c->what == TUTTI_TRIGGER_WAKE)      /* signals from here on want another */
+    if (c->what == TUTTI_TRIGGER_WAKE)      /* later signals need another wake */
         __atomic_store_n(&p->conf.told[c->peer], 0, __ATOMIC_SEQ_CST);
     if (p->failed) {
         if (asks)
-            answer(p, c);
-        give_back(p, c);
+            answer_ticket(p, c);
+        return_credit(p, c);
         return true;
     }
     if (p->drains || (TT_DEVICE_PLANTED(TT_DEVICE_BUG_ROOM_OF_ALL) && is_one_full(p)))
@@ -231,16 +235,16 @@ static bool accept(struct tt_proxy *p, const struct tt_command *c)
     if (!has_room(p, c->peer))
         return false;
     if (c->what == TUTTI_TRIGGER_PUT && c->op && decides_by_drain(p))
-        split(p, c);
+        split_put(p, c);
     else if (c->what == TUTTI_TRIGGER_FENCE && (decides_by_drain(p) || TT_DEVICE_PLANTED(TT_DEVICE_BUG_FENCE_WAITS))) {
-        drain(p, &(struct tt_command){ .what = TUTTI_TRIGGER_NONE });
-        give_back(p, c);
+        begin_drain(p, &(struct tt_command){ .what = TUTTI_TRIGGER_NONE });
+        return_credit(p, c);
     } else
-        push(p, c->peer, c);
+        push_command(p, c->peer, c);
     return true;
 }
 
-/* The slot of the next position, if it is filled: its parity is that of the lap. */
+/* Returns the slot of the next position if it is filled: its parity is that of the lap. */
 static const tutti_device_trigger *next_slot(const struct tt_proxy *p, uint64_t *head)
 {
     const tutti_device_trigger *slot = &p->conf.fifo[p->at & (p->conf.fifo_slots - 1)];
@@ -259,8 +263,8 @@ bool tt_proxy_has_trigger(const struct tt_proxy *p)
     return next_slot(p, &head) != NULL;
 }
 
-/* What a command of the FIFO comes to. */
-static tutti_status hear(struct tt_proxy *p, struct tt_command *c)
+/* Checks a command from the FIFO and accepts or holds it. */
+static tutti_status check_and_accept(struct tt_proxy *p, struct tt_command *c)
 {
     c->credited = c->what == TUTTI_TRIGGER_PUT || c->what == TUTTI_TRIGGER_SIGNAL || c->what == TUTTI_TRIGGER_FENCE;
     if (!tt_command_fits(c, p->conf.rank, p->conf.nranks, p->conf.bytes, p->conf.words))
@@ -292,21 +296,21 @@ uint32_t tt_proxy_take(struct tt_proxy *p, tutti_status *st)
 
         p->at++;
         if (found == TT_TRIGGER_WHOLE)
-            *st = hear(p, &c);
+            *st = check_and_accept(p, &c);
         else if (found == TT_TRIGGER_BAD && !p->failed)
             *st = tt_fail(TUTTI_ERR_INVALID, "device FIFO: invalid trigger at position %llu (%#llx, %#llx)",
                           (unsigned long long)p->at - 1, (unsigned long long)head, (unsigned long long)body);
     }
     if (p->at == began)
         return 0;
-    count(&p->counters.triggers, p->at - began);
+    add_count(&p->counters.triggers, p->at - began);
     __atomic_store_n(p->conf.taken, p->at, __ATOMIC_RELEASE);
     return (uint32_t)(p->at - began);
 }
 
 /* ---- from queues to the sink ---- */
 
-static tutti_status give_put(struct tt_proxy *p, struct tt_proxy_peer *peer, const struct tt_command *c)
+static tutti_status pass_put(struct tt_proxy *p, struct tt_proxy_peer *peer, const struct tt_command *c)
 {
     const bool ordered = c->op && peer->marked && !TT_DEVICE_PLANTED(TT_DEVICE_BUG_MARK_LOST);
     const tutti_status st = p->conf.sink.put(p->conf.sink.arg, c, ordered, &peer->done);
@@ -315,27 +319,27 @@ static tutti_status give_put(struct tt_proxy *p, struct tt_proxy_peer *peer, con
         return st;
     peer->given++;
     if (c->what == TUTTI_TRIGGER_PUT) {
-        count(&p->counters.puts, 1);
-        count(&p->counters.put_bytes, c->bytes);
+        add_count(&p->counters.puts, 1);
+        add_count(&p->counters.put_bytes, c->bytes);
     }
     if (!c->op)
         return TUTTI_OK;
-    count(&p->counters.signals, 1);
-    if (peer->marked || c->bytes > 0)   /* it is behind its own bytes, or more */
-        count(&p->counters.fences, 1);
+    add_count(&p->counters.signals, 1);
+    if (peer->marked || c->bytes > 0)   /* ordered after its own data, or after earlier puts */
+        add_count(&p->counters.fences, 1);
     peer->marked = false;
     return TUTTI_OK;
 }
 
-/* One command. */
-static tutti_status give(struct tt_proxy *p, struct tt_proxy_peer *peer, const struct tt_command *c)
+/* Passes one command to the sink. */
+static tutti_status pass_command(struct tt_proxy *p, struct tt_proxy_peer *peer, const struct tt_command *c)
 {
     tutti_status st;
 
     switch (c->what) {
     case TUTTI_TRIGGER_PUT:
     case TUTTI_TRIGGER_SIGNAL:
-        return give_put(p, peer, c);
+        return pass_put(p, peer, c);
     case TUTTI_TRIGGER_FENCE:
         peer->marked = true;
         return TUTTI_OK;
@@ -358,7 +362,7 @@ static tutti_status give(struct tt_proxy *p, struct tt_proxy_peer *peer, const s
     }
 }
 
-/* Since when something waits, and whether that is too long. */
+/* Returns whether a wait has exceeded the timeout; records its beginning. */
 static bool is_late(const struct tt_proxy *p, uint64_t *since_ns, uint64_t now_ns)
 {
     if (*since_ns == 0)
@@ -366,12 +370,13 @@ static bool is_late(const struct tt_proxy *p, uint64_t *since_ns, uint64_t now_n
     return p->conf.timeout_ns != TT_NEVER && now_ns - *since_ns > p->conf.timeout_ns;
 }
 
-/* A few commands of one peer. */
-static tutti_status serve(struct tt_proxy *p, struct tt_proxy_peer *peer, uint64_t now_ns, bool *any, bool *stalled)
+/* Passes some commands of one peer to the sink. */
+static tutti_status serve_peer(struct tt_proxy *p, struct tt_proxy_peer *peer, uint64_t now_ns, bool *any,
+                               bool *stalled)
 {
     for (int i = 0; i < TURN && peer->head != peer->tail; i++) {
         const struct tt_command *c = &peer->ring[peer->head & (peer->depth - 1)];
-        const tutti_status st = give(p, peer, c);
+        const tutti_status st = pass_command(p, peer, c);
 
         if (st == TUTTI_PENDING) {
             *stalled |= c->what == TUTTI_TRIGGER_PUT || c->what == TUTTI_TRIGGER_SIGNAL;
@@ -384,16 +389,17 @@ static tutti_status serve(struct tt_proxy *p, struct tt_proxy_peer *peer, uint64
         if (st)
             return st;
         peer->stuck_ns = 0;
-        give_back(p, c);
+        return_credit(p, c);
         peer->head++;
         *any = true;
     }
     return TUTTI_OK;
 }
 
-/* Whether everything of all peers has landed: all are asked before any is waited for, so that it takes one round trip, not one of each. Who has
- * said yes is not asked again: what others put there meanwhile is nothing to this drain. */
-static tutti_status go_on_draining(struct tt_proxy *p, uint64_t now_ns, bool *any)
+/* Continues a drain: checks whether everything of all peers has landed. All peers are queried
+ * before any is waited for, so that it takes a single round trip. A peer that was drained is not
+ * queried again, since later puts by others do not belong to this drain. */
+static tutti_status continue_drain(struct tt_proxy *p, uint64_t now_ns, bool *any)
 {
     uint32_t waits_for = UINT32_MAX;
 
@@ -415,10 +421,10 @@ static tutti_status go_on_draining(struct tt_proxy *p, uint64_t now_ns, bool *an
                        waits_for, (unsigned long long)(p->conf.timeout_ns / TT_MS));
     if (waits_for != UINT32_MAX)
         return TUTTI_OK;
-    count(&p->counters.drains, 1);
+    add_count(&p->counters.drains, 1);
     p->drains = false;
     if (p->behind.what)
-        push(p, p->behind.peer, &p->behind);    /* its queue is empty */
+        push_command(p, p->behind.peer, &p->behind);    /* its queue is empty */
     *any = true;
     return TUTTI_OK;
 }
@@ -430,7 +436,7 @@ tutti_status tt_proxy_step(struct tt_proxy *p, uint64_t now_ns, bool *any)
 
     while (*at) {
         struct tt_proxy_peer *peer = *at;
-        const tutti_status st = serve(p, peer, now_ns, any, &stalled);
+        const tutti_status st = serve_peer(p, peer, now_ns, any, &stalled);
 
         if (st)
             return st;
@@ -441,8 +447,8 @@ tutti_status tt_proxy_step(struct tt_proxy *p, uint64_t now_ns, bool *any)
             at = &peer->next_busy;
         }
     }
-    count(&p->counters.stalls, stalled);
-    return p->drains && !p->busy ? go_on_draining(p, now_ns, any) : TUTTI_OK;
+    add_count(&p->counters.stalls, stalled);
+    return p->drains && !p->busy ? continue_drain(p, now_ns, any) : TUTTI_OK;
 }
 
 bool tt_proxy_is_idle(const struct tt_proxy *p)
@@ -454,7 +460,7 @@ void tt_proxy_fail(struct tt_proxy *p, tutti_status status)
 {
     p->failed = status;
     if (p->drains && p->behind.what)
-        give_back(p, &p->behind);
+        return_credit(p, &p->behind);
     p->drains = false;
     while (p->busy) {
         struct tt_proxy_peer *peer = p->busy;
@@ -464,7 +470,7 @@ void tt_proxy_fail(struct tt_proxy *p, tutti_status status)
 
             if (c->what == TUTTI_TRIGGER_QUIET || c->what == TUTTI_TRIGGER_FLUSH)
                 answer_part(p, c);
-            give_back(p, c);
+            return_credit(p, c);
         }
         p->busy = peer->next_busy;
         peer->busy = false;

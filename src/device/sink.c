@@ -5,14 +5,14 @@
 #include "base/status.h"
 #include "window/order.h"
 
-#define LANES 240               /* numbers of lanes that a wire may be given: a multiple of most counts of lanes */
+#define LANES 240               /* number of lane values: a multiple of most numbers of lanes */
 
-/* What is put to a rank. */
+/* State of the puts to a rank. */
 struct tt_sink_peer {
-    bool begun;                 /* and not all of it has been taken */
+    bool begun;                 /* a put is partially taken */
     struct tt_window_put put;
-    uint64_t quiet_tick;        /* of the quiet that has begun: tt_window_quiet_rank's */
-    tutti_status failed;        /* of what this device has put: likewise */
+    uint64_t quiet_tick;        /* of the quiet in progress: see tt_window_quiet_rank */
+    tutti_status failed;        /* of this device's puts: likewise */
 };
 
 tutti_status tt_sink_init(struct tt_sink *s, struct tt_window *window, tutti_device_lanes lanes)
@@ -40,8 +40,8 @@ void tt_sink_fini(struct tt_sink *s, const struct tt_proxy *proxy)
     s->peers = NULL;
 }
 
-/* As tt_desc has it. */
-static uint8_t lane_of(struct tt_sink *s, uint32_t peer)
+/* Returns the lane as in tt_desc. */
+static uint8_t desc_lane(struct tt_sink *s, uint32_t peer)
 {
     switch (s->lanes) {
     case TUTTI_DEVICE_PINNED:
@@ -78,7 +78,7 @@ static tutti_status sink_put(void *arg, const struct tt_command *c, bool ordered
             st = tt_window_fence_rank(s->window, c->peer);
         if (st)
             return st;
-        tt_window_put_init(&p->put, s->window, c->peer, c->offset, c->src, c->bytes, &rma, lane_of(s, c->peer),
+        tt_window_put_init(&p->put, s->window, c->peer, c->offset, c->src, c->bytes, &rma, desc_lane(s, c->peer),
                            &p->failed, "device put");
         p->begun = true;
     }
@@ -87,8 +87,8 @@ static tutti_status sink_put(void *arg, const struct tt_command *c, bool ordered
     return st;
 }
 
-/* A loss gets a sentence: the window leaves that to its calls. */
-static tutti_status told(tutti_status st, uint32_t peer)
+/* Adds a message to a loss: the window's functions leave that to their callers. */
+static tutti_status with_message(tutti_status st, uint32_t peer)
 {
     if (st == TUTTI_ERR_PEER_LOST)
         return tt_fail(st, "device: rank %u has destroyed its communicator", peer);
@@ -102,7 +102,8 @@ static tutti_status sink_quiet(void *arg, uint32_t peer)
 
     if (st || !s->peers[peer])      /* nothing was put */
         return st;
-    return told(tt_window_quiet_rank(s->window, peer, &s->peers[peer]->quiet_tick, &s->peers[peer]->failed), peer);
+    return with_message(tt_window_quiet_rank(s->window, peer, &s->peers[peer]->quiet_tick, &s->peers[peer]->failed),
+                        peer);
 }
 
 static tutti_status sink_wake(void *arg, uint32_t peer)
@@ -110,7 +111,7 @@ static tutti_status sink_wake(void *arg, uint32_t peer)
     const struct tt_sink *s = arg;
     const tutti_status st = tt_window_status(s->window);
 
-    return st ? st : told(tt_window_wake_rank(s->window, peer), peer);
+    return st ? st : with_message(tt_window_wake_rank(s->window, peer), peer);
 }
 
 struct tt_proxy_sink tt_sink_of(struct tt_sink *s)

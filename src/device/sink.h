@@ -1,4 +1,5 @@
-/* What a proxy's commands come to: puts to a window, without waiting. All under the baton but init. */
+/* Executes a proxy's commands: puts to a window, without waiting. All functions except
+ * tt_sink_init hold the progress lock. */
 #ifndef TT_DEVICE_SINK_H
 #define TT_DEVICE_SINK_H
 
@@ -16,9 +17,9 @@ struct tt_sink {
 
 /* NOMEM (logged). */
 tutti_status tt_sink_init(struct tt_sink *s, struct tt_window *window, tutti_device_lanes lanes);
-/* Puts that are under way go on; they count nothing in the counters of `proxy` any more. */
+/* Puts in progress continue, but do not increment counters of `proxy` any more. */
 void tt_sink_fini(struct tt_sink *s, const struct tt_proxy *proxy);
-/* As a proxy has it; s is its arg. */
+/* Returns the sink for a proxy; s is its arg. */
 struct tt_proxy_sink tt_sink_of(struct tt_sink *s);
 
 #endif

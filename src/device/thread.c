@@ -1,4 +1,4 @@
-/* The thread that runs a proxy, and how blocks of the CPU device rest and wake it. */
+/* The thread that runs a proxy, and the pausing of blocks of the CPU device. */
 #include "device/device.h"
 
 #include <linux/futex.h>
@@ -14,13 +14,15 @@
 #include "reduce/float_env.h"
 
 #define YIELDS 100              /* idle passes before the thread sleeps */
-#define YIELDS_BUSY 1000        /* the same with commands that cannot go on yet */
-#define SLEEP_NS (10 * TT_MS)   /* at most: the clock that blocks see goes on */
-#define LOOK_NS 50000ull        /* between looks, where nobody wakes it, and at what cannot go on yet */
-#define EAGER_LOOKS 16          /* of such a thread, before it lets another one have its core */
-#define EAGER_NS TT_MS          /* so long after the last trigger a thread that nobody wakes looks without a pause */
-#define PAUSES 64               /* of a block, between looks at memory, … */
-#define REST_YIELDS 2000        /* … before it naps */
+#define YIELDS_BUSY 1000        /* the same with blocked commands */
+#define SLEEP_NS (10 * TT_MS)   /* maximum sleep: the clock visible to blocks must advance */
+/* interval between polls, if there are no wake-ups, or commands are blocked */
+#define POLL_NS 50000ull
+#define EAGER_POLLS 16          /* polls before such a thread yields its core */
+/* time after the last trigger in which a thread without wake-ups polls without a pause */
+#define EAGER_NS TT_MS
+#define PAUSES 64               /* pauses of a block between polls of memory, ... */
+#define REST_YIELDS 2000        /* ... and yields before it sleeps */
 
 static struct tt_engine *engine_of(const tutti_device *d)
 {
@@ -36,7 +38,8 @@ static void nap(uint64_t ns)
 
 /* ---- the thread ---- */
 
-/* Others who make progress hear whether we wait for room. Under the baton. */
+/* Notifies the window whether the device waits for room, so that other threads make progress for
+ * it. The caller holds the progress lock. */
 static void set_stuck(tutti_device *d, bool stuck)
 {
     if (d->stuck == stuck)
@@ -45,7 +48,7 @@ static void set_stuck(tutti_device *d, bool stuck)
     d->window->home->nattempts += stuck ? 1u : -1u;
 }
 
-/* Blocks see the status before answers and room that are due to it. */
+/* Blocks see the status before answers and room that result from it. */
 static void end_device(tutti_device *d, tutti_status st)
 {
     pthread_mutex_lock(&d->lock);
@@ -58,22 +61,22 @@ static void end_device(tutti_device *d, tutti_status st)
     tt_guest_leave(engine_of(d));
 }
 
-/* What ends a device beside what its proxy meets. */
-static tutti_status look_around(const tutti_device *d)
+/* Returns errors that end the device, apart from the proxy's. */
+static tutti_status check_end(const tutti_device *d)
 {
     if (atomic_load_explicit(&d->aborted, memory_order_relaxed))
         return tt_fail(TUTTI_ERR_ABORTED, "device aborted: tutti_device_abort was called");
     return tt_window_status(d->window);
 }
 
-/* Gives the window what it takes. */
-static tutti_status move(tutti_device *d, uint64_t now_ns, bool *any)
+/* Passes commands to the window. */
+static tutti_status pass_commands(tutti_device *d, uint64_t now_ns, bool *any)
 {
     bool moved = false;
     tutti_status st;
 
     tt_guest_enter(engine_of(d));
-    tt_guest_gather(engine_of(d), true);    /* the signals of a group are short, and follow each other */
+    tt_guest_gather(engine_of(d), true);    /* signals of a group are short and consecutive */
     st = tt_proxy_step(&d->proxy, now_ns, &moved);
     tt_guest_gather(engine_of(d), false);
     set_stuck(d, d->proxy.busy != NULL);
@@ -84,22 +87,24 @@ static tutti_status move(tutti_device *d, uint64_t now_ns, bool *any)
     return st;
 }
 
-/* Another mode, or other lanes, once nothing is left of before. */
-static void take_change(tutti_device *d)
+/* Applies another mode, or other lanes, when no earlier commands are left. */
+static void apply_change(tutti_device *d)
 {
     uint32_t change = atomic_load_explicit(&d->change, memory_order_acquire);
 
     if (!change || !tt_proxy_is_idle(&d->proxy) || tt_proxy_has_trigger(&d->proxy))
         return;
     change = atomic_exchange(&d->change, 0);
-    if (!change)                /* it was withdrawn meanwhile */
+    if (!change)                /* withdrawn meanwhile */
         return;
     d->proxy.conf.mode = (tutti_device_mode)(change & 0xff);
     d->sink.lanes = (tutti_device_lanes)(change >> 8 & 0xff);
 }
 
-/* Blocks ring after they have filled a slot, if they see that we sleep; we look at the slot after we have said so. */
-static void sleep_till_rung(tutti_device *d)
+/* Sleeps until a wake-up. Blocks fill a slot, then wake the thread if `asleep` is set; the
+ * thread sets it, then checks the slot. The barrier ensures that one of them sees the other's
+ * store. */
+static void sleep_until_woken(tutti_device *d)
 {
     const struct timespec ts = { .tv_sec = 0, .tv_nsec = (long)SLEEP_NS };
 
@@ -111,8 +116,9 @@ static void sleep_till_rung(tutti_device *d)
     __atomic_store_n(&d->asleep, 0, __ATOMIC_SEQ_CST);
 }
 
-/* Whether blocks wait, or have just put something: of a device that can neither wake this thread nor make progress. What it waits for is worth more than a core. */
-static bool is_eager(tutti_device *d, uint64_t now_ns)
+/* Returns whether blocks wait, or have just put something, on a device that can neither wake
+ * this thread nor make progress. Low latency is then worth a core. */
+static bool polls_eagerly(tutti_device *d, uint64_t now_ns)
 {
     uint64_t pulse;
 
@@ -125,29 +131,29 @@ static bool is_eager(tutti_device *d, uint64_t now_ns)
     return now_ns < d->eager_ns;
 }
 
-/* The idle-th pass in a row in which nothing happened. */
-static void rest(tutti_device *d, uint64_t now_ns, uint32_t idle)
+/* Pauses after the idle-th consecutive pass without work. */
+static void pause_idle(tutti_device *d, uint64_t now_ns, uint32_t idle)
 {
-    const bool eager = is_eager(d, now_ns);
+    const bool eager = polls_eagerly(d, now_ns);
 
     if (eager)
         tt_guest_progress(engine_of(d));
-    if (eager && idle % EAGER_LOOKS != 0)
+    if (eager && idle % EAGER_POLLS != 0)
         return;
     if (eager || idle < (tt_proxy_is_idle(&d->proxy) ? YIELDS : YIELDS_BUSY))
         sched_yield();
     else if (!d->conf.polls && tt_proxy_is_idle(&d->proxy))
-        sleep_till_rung(d);
+        sleep_until_woken(d);
     else
-        nap(LOOK_NS);
+        nap(POLL_NS);
 }
 
-static void *run(void *arg)
+static void *proxy_thread(void *arg)
 {
     tutti_device *d = arg;
     uint32_t idle = 0;
 
-    (void)tt_float_env_enter();     /* not that of the thread that created this one */
+    (void)tt_float_env_enter();     /* not the environment of the creating thread */
     for (;;) {
         const bool stops = atomic_load(&d->stop);
         const uint64_t now_ns = tt_now_ns();
@@ -157,19 +163,19 @@ static void *run(void *arg)
         __atomic_store_n(d->clock_ms, (now_ns - d->began_ns) / TT_MS, __ATOMIC_RELEASE);
         any = tt_proxy_take(&d->proxy, &st) > 0;
         if (!st && !d->proxy.failed)
-            st = look_around(d);
+            st = check_end(d);
         if (!st && !tt_proxy_is_idle(&d->proxy))
-            st = move(d, now_ns, &any);
+            st = pass_commands(d, now_ns, &any);
         if (st && !d->proxy.failed)
             end_device(d, st);
-        take_change(d);
+        apply_change(d);
         if (stops && !any && tt_proxy_is_idle(&d->proxy))
             return NULL;
         if (any) {
             idle = 0;
             d->eager_ns = now_ns + EAGER_NS;
         } else {
-            rest(d, now_ns, idle++);
+            pause_idle(d, now_ns, idle++);
         }
     }
 }
@@ -181,8 +187,9 @@ tutti_status tt_device_start(tutti_device *d)
 
     d->began_ns = tt_now_ns();
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);        /* signals are the application's */
-    err = pthread_create(&d->thread, NULL, run, d);
+    /* signals belong to the application's threads */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    err = pthread_create(&d->thread, NULL, proxy_thread, d);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (err)
         return tt_fail_errno(err, "device: cannot start the proxy thread");
@@ -211,7 +218,9 @@ void tutti_device_wake(tutti_device *d)
         syscall(SYS_futex, &d->asleep, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* What a block waits for may need progress, which it makes while nobody else does, unless it is to be like one of a GPU (hosts that look with it then rely on the proxy, and on the progress thread); or a core, which it gives away. */
+/* A waiting block may need progress, or a core. It makes progress if no other thread does,
+ * unless it simulates a GPU; then hosts rely on the proxy and the progress thread. Otherwise it
+ * yields. */
 void tutti_device_rest(tutti_device *d, uint32_t turn)
 {
     if (turn < PAUSES) {
@@ -225,5 +234,5 @@ void tutti_device_rest(tutti_device *d, uint32_t turn)
     if (turn < REST_YIELDS)
         sched_yield();
     else
-        nap(LOOK_NS);
+        nap(POLL_NS);
 }

@@ -1,6 +1,6 @@
 #include "device/trigger.h"
 
-/* The fields of a head; tutti_trigger_head puts them together. */
+/* Extract the fields of a head; tutti_trigger_head is the inverse. */
 static uint32_t what_of(uint64_t head)
 {
     return head >> 1 & 7;
@@ -21,8 +21,8 @@ static uint64_t word_of(uint64_t head)
     return head >> TUTTI_TRIGGER_WORD_SHIFT;
 }
 
-/* The first trigger of a command. */
-static bool begins(struct tt_trigger_reader *r, uint64_t head, uint64_t body)
+/* Handles the first trigger of a command. */
+static bool begin_command(struct tt_trigger_reader *r, uint64_t head, uint64_t body)
 {
     struct tt_command *c = &r->c;
 
@@ -66,7 +66,7 @@ static bool follows(struct tt_trigger_reader *r, uint64_t head, uint64_t body)
 
 enum tt_trigger_found tt_trigger_take(struct tt_trigger_reader *r, uint64_t head, uint64_t body, struct tt_command *out)
 {
-    if (!(r->next ? follows(r, head, body) : begins(r, head, body))) {
+    if (!(r->next ? follows(r, head, body) : begin_command(r, head, body))) {
         r->next = TUTTI_TRIGGER_NONE;
         return TT_TRIGGER_BAD;
     }
@@ -76,8 +76,8 @@ enum tt_trigger_found tt_trigger_take(struct tt_trigger_reader *r, uint64_t head
     return TT_TRIGGER_WHOLE;
 }
 
-/* Blocks store the bytes that they put to their own rank. */
-static bool is_of_others(uint32_t what)
+/* Blocks store data to their own rank directly. */
+static bool is_remote_only(uint32_t what)
 {
     return what != TUTTI_TRIGGER_WAKE && what != TUTTI_TRIGGER_SIGNAL && what != TUTTI_TRIGGER_QUIET;
 }
@@ -87,7 +87,7 @@ bool tt_command_fits(const struct tt_command *c, uint32_t rank, uint32_t nranks,
 {
     if (c->peer == TUTTI_DEVICE_ALL)
         return c->what == TUTTI_TRIGGER_QUIET || c->what == TUTTI_TRIGGER_FLUSH;
-    if (c->peer >= nranks || (c->peer == rank && is_of_others(c->what)))
+    if (c->peer >= nranks || (c->peer == rank && is_remote_only(c->what)))
         return false;
     if (c->what == TUTTI_TRIGGER_PUT &&
         (c->offset > bytes[c->peer] || c->bytes > bytes[c->peer] - c->offset || (c->bytes && !c->src)))

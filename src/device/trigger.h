@@ -1,4 +1,4 @@
-/* What blocks write into the FIFO (include/tutti/device.h), read back: triggers to commands. Pure. */
+/* Parsing of the triggers that blocks write into the FIFO (include/tutti/device.h). Pure. */
 #ifndef TT_DEVICE_TRIGGER_H
 #define TT_DEVICE_TRIGGER_H
 
@@ -7,31 +7,33 @@
 
 /* One call of a block. */
 struct tt_command {
-    uint8_t what;               /* TUTTI_TRIGGER_*, but SOURCE */
-    uint8_t op;                 /* tutti_signal_op: of a signal, or of the signal that a put comes with */
-    uint32_t peer;              /* quiet and flush: or TUTTI_DEVICE_ALL */
+    uint8_t what;               /* TUTTI_TRIGGER_*, except SOURCE */
+    uint8_t op;                 /* tutti_signal_op: of a signal, or of a put's signal */
+    uint32_t peer;              /* quiet and flush: also TUTTI_DEVICE_ALL */
     uint64_t offset, bytes;     /* of a put */
     const void *src;
-    uint64_t word, value;       /* of a signal: its offset */
-    uint32_t ticket;            /* of quiet and flush of all peers: the proxy's number */
-    bool credited;              /* it counts against the peer's bound until the proxy is done with it */
+    uint64_t word, value;       /* of a signal: word is its offset */
+    uint32_t ticket;            /* number of a quiet or flush of all peers, set by the proxy */
+    bool credited;              /* counts against the peer's limit until the proxy has completed
+                                   it */
 };
 
-/* A command whose last trigger has not come yet. Zeroed at first. */
+/* An incomplete command. Initially zero. */
 struct tt_trigger_reader {
-    uint8_t next;               /* the only trigger that may follow; NONE: it begins a command */
+    uint8_t next;               /* the only permitted next trigger; NONE: a new command */
     struct tt_command c;
 };
 
 enum tt_trigger_found { TT_TRIGGER_PART, TT_TRIGGER_WHOLE, TT_TRIGGER_BAD };
 
-/* Takes the next trigger. WHOLE: *out is a command; BAD: it is none that tutti/device.h writes, or not there; the next begins a command. Any bits may
- * come. */
+/* Parses the next trigger. WHOLE: *out is a command; BAD: invalid or out of sequence; the next
+ * one begins a command. Any bits are possible. */
 enum tt_trigger_found tt_trigger_take(struct tt_trigger_reader *r, uint64_t head, uint64_t body,
                                       struct tt_command *out);
 
-/* Whether the command stays within nranks parts of bytes[nranks], of which those with words[nranks] have words for signals, and is not what a block of
- * this rank does itself. */
+/* Returns whether the command stays within nranks parts of bytes[nranks], of which those with
+ * words[nranks] have words for signals. Also rejects commands that a block of this rank executes
+ * itself. */
 bool tt_command_fits(const struct tt_command *c, uint32_t rank, uint32_t nranks, const uint64_t *bytes,
                      const uint8_t *words);
 

@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 
-_Static_assert(1 + TT_ENDPOINT_BYTES + 1 + 2 + 16 + 8 <= TT_BLOB_BYTES, "a card fits a seat");
+_Static_assert(1 + TT_ENDPOINT_BYTES + 1 + 2 + 16 + 8 <= TT_BLOB_BYTES, "a card must fit in a seat");
 
 #define VERSION 2
 

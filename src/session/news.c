@@ -8,7 +8,7 @@
 
 #define COUNT_MAX 0x7fffu
 
-_Static_assert(TT_ELASTIC_MEMBERS_MAX <= COUNT_MAX, "a number of members is 15 bits");
+_Static_assert(TT_ELASTIC_MEMBERS_MAX <= COUNT_MAX, "the number of members has 15 bits");
 
 static uint64_t pack_word(uint64_t number, uint32_t count, bool flag)
 {

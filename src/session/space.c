@@ -16,8 +16,8 @@
 #define CONTEXTS_BITS 10
 #define EPOCHS_BITS 21
 
-_Static_assert(SCOPES *TT_ELASTIC_TAGS + 1 <= 1u << CONTEXTS_BITS, "each has an id");
-_Static_assert(CONTEXTS_BITS + EPOCHS_BITS == 31, "ids from TT_ENGINE_CONTEXTS_OWN on");
+_Static_assert(SCOPES *TT_ELASTIC_TAGS + 1 <= 1u << CONTEXTS_BITS, "each communicator has an id");
+_Static_assert(CONTEXTS_BITS + EPOCHS_BITS == 31, "ids begin at TT_ENGINE_CONTEXTS_OWN");
 
 static uint32_t first_context(uint64_t epoch)
 {

@@ -7,9 +7,9 @@ uint64_t tt_window_deadline_ns(const struct tt_window *w, int64_t timeout_ms)
     return tt_deadline_ns(tt_now_ns(), timeout_ms ? timeout_ms : w->comm->timeout_ms);
 }
 
-/* ---- calls that wait ---- */
+/* ---- waiting calls --------------------------------------------------------------------------- */
 
-static void list(struct tt_attempt *a)
+static void list_attempt(struct tt_attempt *a)
 {
     struct tt_windows *home = a->window->home;
 
@@ -18,7 +18,7 @@ static void list(struct tt_attempt *a)
     home->nattempts++;
 }
 
-static void unlist(struct tt_attempt *a)
+static void unlist_attempt(struct tt_attempt *a)
 {
     struct tt_windows *home = a->window->home;
     struct tt_attempt **at = &home->attempts;
@@ -29,8 +29,8 @@ static void unlist(struct tt_attempt *a)
     home->nattempts--;
 }
 
-/* Whether it is over. The clock is first looked at when it is not over at once. */
-static bool is_over(struct tt_attempt *a)
+/* Returns whether the call is over. The clock is first read if it is not over at once. */
+static bool attempt_is_over(struct tt_attempt *a)
 {
     a->status = tt_context_status(a->window->comm->context, NULL, 0);
     a->failed = a->status != TUTTI_OK;
@@ -41,7 +41,7 @@ static bool is_over(struct tt_attempt *a)
         return true;
     if (!a->deadline_ns) {
         a->deadline_ns = tt_window_deadline_ns(a->window, a->timeout_ms);
-        list(a);
+        list_attempt(a);
     }
     tt_guest_due(a->window->home->engine, a->deadline_ns);
     if (tt_now_ns() < a->deadline_ns)
@@ -54,10 +54,10 @@ static bool go(void *arg)
 {
     struct tt_attempt *a = arg;
 
-    if (!is_over(a))
+    if (!attempt_is_over(a))
         return false;
     if (a->deadline_ns)
-        unlist(a);
+        unlist_attempt(a);
     return true;
 }
 

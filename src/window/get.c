@@ -1,4 +1,5 @@
-/* Gets and atomics: by the processor where the memory is mapped, by the wire where that can, else by message. */
+/* Gets and atomics: by the processor if the memory is mapped, by the wire if it supports them,
+ * else by message. */
 #include <string.h>
 
 #include "base/checked.h"
@@ -7,18 +8,18 @@
 #include "window/window.h"
 #include "wire/registry.h"
 
-/* ---- which fence ---- */
+/* ---- fences ---------------------------------------------------------------------------------- */
 
-/* The last fence before the call. Later ones, of other threads, do not delay it. */
+/* The last fence before the call. Later fences, of other threads, do not delay it. */
 struct behind {
-    bool known;                 /* the rank has been reached */
-    uint64_t fence_tick;        /* 0: none, or all that was put before it has landed */
+    bool known;                 /* the rank was reached */
+    uint64_t fence_tick;        /* 0: none, or everything before it has landed */
 };
 
-/* The rank as a peer, with all fences noted. PENDING in *st also while puts are queued for it that a fence has put before
- * the call. */
-static struct tt_window_peer *reach(struct tt_window *w, uint32_t rank, struct behind *behind,
-                                    struct tt_window_way **way, struct tt_guest_link *link, tutti_status *st)
+/* Returns the rank's peer, with all fences recorded. PENDING in *st also while queued puts to it
+ * precede a fence before the call. */
+static struct tt_window_peer *reach_fenced(struct tt_window *w, uint32_t rank, struct behind *behind,
+                                           struct tt_window_way **way, struct tt_guest_link *link, tutti_status *st)
 {
     struct tt_window_peer *p;
 
@@ -44,7 +45,7 @@ struct get {
     struct tt_attempt attempt;
     struct behind behind;
     tutti_rma rma;
-    uint64_t offset, bytes, at;     /* at: all before has been asked for */
+    uint64_t offset, bytes, at;     /* at: the part before it was requested */
     uint8_t *dst;
     struct tt_window_peer *peer;
     struct tt_window_way *way;
@@ -53,13 +54,13 @@ struct get {
     bool begun, by_wire;
 };
 
-/* OK: the get is complete, as the memory is mapped. PENDING: it has begun, or cannot begin yet. */
-static tutti_status begin(struct get *g)
+/* Begins a get. OK: complete, since the memory is mapped. PENDING: begun, or not possible yet. */
+static tutti_status get_begin(struct get *g)
 {
     struct tt_window *w = g->attempt.window;
     tutti_status st;
 
-    g->peer = reach(w, g->attempt.rank, &g->behind, &g->way, &g->link, &st);
+    g->peer = reach_fenced(w, g->attempt.rank, &g->behind, &g->way, &g->link, &st);
     if (st)
         return st;
     if (!g->way->by_mail && g->way->key.mapped) {
@@ -78,8 +79,8 @@ static tutti_status begin(struct get *g)
     return st ? st : TUTTI_PENDING;
 }
 
-/* Posts the get, behind a fence if there was one. False: there was no room. */
-static bool post(struct get *g, const struct tt_desc *get)
+/* Posts the get, after a fence if required. False: no room. */
+static bool get_post(struct get *g, const struct tt_desc *get)
 {
     const bool fence = g->peer->fenced && !(g->link.wire->caps & TT_WIRE_CAP_ORDERED);
     const struct tt_desc d[2] = { { .kind = TT_DESC_FENCE, .peer = g->peer->rank }, *get };
@@ -91,8 +92,8 @@ static bool post(struct get *g, const struct tt_desc *get)
     return true;
 }
 
-/* Requests the next part. False: there was no room. */
-static bool ask(struct get *g)
+/* Requests the next part. False: no room. */
+static bool get_request(struct get *g)
 {
     struct tt_window *w = g->attempt.window;
     const uint64_t left = g->bytes - g->at, most = g->by_wire ? TT_WINDOW_SLICE_BYTES : TT_WINDOW_CHUNK_BYTES;
@@ -105,7 +106,7 @@ static bool ask(struct get *g)
         .offset = g->offset + g->at, .cookie = tt_transfer_cookie(g->transfer),
     };
 
-    if (g->by_wire ? !post(g, &d)
+    if (g->by_wire ? !get_post(g, &d)
                    : !tt_window_hold_mail(w->home, g->peer) ||
                          !tt_window_ask(w->home, g->peer, &m, NULL, g->dst + g->at, g->transfer, &g->way->failed))
         return false;
@@ -123,17 +124,17 @@ static bool get_uses(const struct tt_attempt *a, const void *mem, size_t bytes)
 static tutti_status get_step(struct tt_attempt *a)
 {
     struct get *g = (struct get *)a;
-    tutti_status st = g->begun ? tt_guest_reach(a->window->home->engine, g->peer->rank, &g->link) : begin(g);
+    tutti_status st = g->begun ? tt_guest_reach(a->window->home->engine, g->peer->rank, &g->link) : get_begin(g);
 
     if (st > TUTTI_PENDING || !g->begun)
         return st;
-    while (g->at < g->bytes && ask(g))
+    while (g->at < g->bytes && get_request(g))
         ;
     if (g->at < g->bytes)
         return TUTTI_PENDING;
     if (g->transfer->open)
         tt_transfer_close(g->transfer);
-    if (g->rma.counter) {       /* it ends itself, and counts */
+    if (g->rma.counter) {       /* the transfer ends and counts without the call */
         g->transfer = NULL;
         g->rma.counter = NULL;
         return TUTTI_OK;
@@ -188,7 +189,8 @@ struct atomic {
     struct tt_window_transfer *transfer;
 };
 
-/* Where memory is mapped by the processor; then its owner is woken, who may wait for the word. */
+/* Performs the atomic on mapped memory with the processor, then wakes the owner, which may wait
+ * for the word. */
 static tutti_status change_mapped(struct atomic *c, uint8_t *mem, const struct tt_guest_link *link)
 {
     const struct tt_desc wake = {
@@ -198,7 +200,7 @@ static tutti_status change_mapped(struct atomic *c, uint8_t *mem, const struct t
     };
 
     c->old = tt_window_change(mem + c->m.offset, c->m.width, c->m.verb, c->m.operand, c->m.compare);
-    link->wire->ops->post(link->wire, &wake, 1);    /* urgent and mapped: it needs no room */
+    link->wire->ops->post(link->wire, &wake, 1);    /* urgent and mapped: needs no room */
     return TUTTI_OK;
 }
 
@@ -211,7 +213,7 @@ static tutti_status atomic_step(struct tt_attempt *a)
     struct tt_guest_link link;
     tutti_status st;
 
-    p = reach(w, a->rank, &c->behind, &way, &link, &st);
+    p = reach_fenced(w, a->rank, &c->behind, &way, &link, &st);
     if (st)
         return st;
     if (!way->by_mail && way->key.mapped)
@@ -272,7 +274,7 @@ tutti_status tutti_window_atomic(tutti_window *window, int rank, size_t offset, 
     st = tt_window_check_word(w, (uint32_t)rank, offset, bytes, call);
     if (st)
         return st;
-    if (op == TUTTI_ATOMIC_ADD && bytes == 8 && !old)   /* what a wire does by itself */
+    if (op == TUTTI_ATOMIC_ADD && bytes == 8 && !old)   /* supported by wires as a signal */
         return tt_window_signal(w, (uint32_t)rank, offset, TUTTI_SIGNAL_ADD, operand, call);
     c.attempt.window = w;
     c.m.window = w->id;

@@ -1,4 +1,4 @@
-/* What is under way, and what peers ask for: the engine's guest. */
+/* Transfers in progress, and requests of peers: the engine's client. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,22 +9,22 @@
 #include "window/window.h"
 #include "wire/registry.h"
 
-/* What a cookie of ours says: a transfer's index and generation, or a mark of a peer. */
+/* Cookies of windows: a transfer's index and generation, or a mark of a peer. */
 #define COOKIE_MARK (1ull << 50)
 #define COOKIE_INDEX_BITS 18
 #define COOKIE_GENERATION_BITS 32
-#define TRANSFERS_FIRST 64u     /* places of the table; it doubles */
+#define TRANSFERS_FIRST 64u     /* initial size of the table, which doubles */
 #define TRANSFERS_MAX (1u << COOKIE_INDEX_BITS)
 _Static_assert(COOKIE_INDEX_BITS + COOKIE_GENERATION_BITS <= 50 && 2 * TT_MARK_BITS <= 50, "a cookie fits");
 
 /* ---- transfers ---- */
 
-static void list(struct tt_window_transfer *t)
+static void list_transfer(struct tt_window_transfer *t)
 {
     struct tt_window_peer *p = t->peer;
     struct tt_window_transfer *older = p->newest;
 
-    while (older && older->tick > t->tick)      /* a put that was queued begins late */
+    while (older && older->tick > t->tick)      /* a queued put begins late */
         older = older->older;
     t->older = older;
     t->newer = older ? older->newer : p->oldest;
@@ -32,7 +32,7 @@ static void list(struct tt_window_transfer *t)
     *(t->newer ? &t->newer->older : &p->newest) = t;
 }
 
-static void unlist(struct tt_window_transfer *t)
+static void unlist_transfer(struct tt_window_transfer *t)
 {
     struct tt_window_peer *p = t->peer;
 
@@ -40,8 +40,9 @@ static void unlist(struct tt_window_transfer *t)
     *(t->newer ? &t->newer->older : &p->newest) = t->older;
 }
 
-/* A free place of the table, which grows if there is none. UINT32_MAX: there is no room now, or (logged as NOMEM in *st) no memory. */
-static uint32_t place(struct tt_windows *home, tutti_status *st)
+/* Returns a free entry of the table, which grows if necessary. UINT32_MAX: no room now, or out
+ * of memory (NOMEM in *st, logged). */
+static uint32_t free_entry(struct tt_windows *home, tutti_status *st)
 {
     const uint32_t n = home->ntransfers, more = n ? 2 * n : TRANSFERS_FIRST;
     struct tt_window_transfer **grown;
@@ -73,7 +74,7 @@ struct tt_window_transfer *tt_transfer_begin(struct tt_window *w, struct tt_wind
     uint32_t i;
 
     *st = TUTTI_PENDING;
-    i = peer->ntransfers < TT_WINDOW_TRANSFERS ? place(home, st) : UINT32_MAX;
+    i = peer->ntransfers < TT_WINDOW_TRANSFERS ? free_entry(home, st) : UINT32_MAX;
     if (i == UINT32_MAX)
         return NULL;
     t = calloc(1, sizeof *t);
@@ -89,7 +90,7 @@ struct tt_window_transfer *tt_transfer_begin(struct tt_window *w, struct tt_wind
     home->next_transfer = (i + 1) % home->ntransfers;
     home->transfers_busy++;
     peer->ntransfers++;
-    list(t);
+    list_transfer(t);
     *st = TUTTI_OK;
     return t;
 }
@@ -123,8 +124,8 @@ static void free_transfer(struct tt_window_transfer *t)
     free(t);
 }
 
-/* Its memory is the caller's again. */
-static void release(struct tt_window_transfer *t)
+/* Releases the caller's memory. */
+static void release_memory(struct tt_window_transfer *t)
 {
     for (uint32_t i = 0; i < t->nregions; i++)
         t->regions[i]->wire->ops->dereg(t->regions[i]);
@@ -137,9 +138,9 @@ static void end_if_done(struct tt_window_transfer *t)
 {
     if (t->open || t->left > 0)
         return;
-    release(t);
+    release_memory(t);
     t->over = true;
-    unlist(t);
+    unlist_transfer(t);
     if (t->status)
         *t->failed = t->status;
     else if (t->counter)
@@ -195,14 +196,14 @@ void tt_transfers_drop(struct tt_window *w)
 
         if (!t || t->window != w)
             continue;
-        release(t);
+        release_memory(t);
         if (!t->over)
-            unlist(t);
+            unlist_transfer(t);
         free_transfer(t);
     }
 }
 
-static void finished(void *arg, const struct tt_done *d)
+static void handle_completion(void *arg, const struct tt_done *d)
 {
     struct tt_windows *home = arg;
     struct tt_window_peer *p;
@@ -238,11 +239,13 @@ bool tt_window_mark(struct tt_windows *home, struct tt_window_peer *p, const str
 
     if (w->ops->post(w, d, 2) != 2)
         return false;
-    tt_marks_posted(&p->marks, p->oldest_queued < home->tick ? p->oldest_queued : home->tick);     /* it is before what is queued */
+    /* the mark precedes the queued puts */
+    tt_marks_posted(&p->marks, p->oldest_queued < home->tick ? p->oldest_queued : home->tick);
     return true;
 }
 
-/* Puts older than their mark have landed, but their local completion may not have been reported yet. */
+/* Puts older than their mark have landed, but their local completion may not have been reported
+ * yet. */
 bool tt_window_is_under_way(const struct tt_window_peer *p, uint64_t tick)
 {
     if (p->oldest && p->oldest->tick < tick)
@@ -278,8 +281,8 @@ void tt_window_see_fences(struct tt_windows *home, struct tt_window_peer *p)
 
 bool tt_window_hold_mail(struct tt_windows *home, struct tt_window_peer *p)
 {
-    if (p->wire_fenced && !tt_marks_is_quiet(&p->marks, UINT64_MAX) &&      /* something may be under way */
-        !tt_guest_fence(home->engine, p->rank))
+    /* transfers may be in progress */
+    if (p->wire_fenced && !tt_marks_is_quiet(&p->marks, UINT64_MAX) && !tt_guest_fence(home->engine, p->rank))
         return false;
     p->wire_fenced = false;
     return true;
@@ -297,7 +300,7 @@ bool tt_window_may_load(struct tt_windows *home, struct tt_window_peer *p, const
     return true;
 }
 
-/* ---- asking ---- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 bool tt_window_ask(struct tt_windows *home, struct tt_window_peer *p, struct tt_window_message *m, const void *payload,
                    void *to, struct tt_window_transfer *t, tutti_status *failed)
@@ -333,8 +336,8 @@ bool tt_window_tell(struct tt_windows *home, uint32_t rank, const struct tt_wind
     return tt_guest_send(home->engine, rank, header, sizeof header);
 }
 
-/* False: it answers nothing that was asked. */
-static bool take_answer(struct tt_window_peer *p, const struct tt_window_message *m, const void *payload)
+/* Handles a reply. False: it has no request. */
+static bool handle_reply(struct tt_window_peer *p, const struct tt_window_message *m, const void *payload)
 {
     struct tt_window_asked *a = &p->asked[m->token % TT_WINDOW_ASKS];
 
@@ -359,10 +362,10 @@ static bool take_answer(struct tt_window_peer *p, const struct tt_window_message
     return true;
 }
 
-/* ---- answering ---- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
-/* What a get wants is read when there is room for the answer. */
-static bool send_answer(struct tt_windows *home, struct tt_window_peer *p, const struct tt_window_message *ask)
+/* Sends a reply. The data of a get is read when there is room for the reply. */
+static bool send_reply(struct tt_windows *home, struct tt_window_peer *p, const struct tt_window_message *ask)
 {
     const struct tt_window *w = tt_window_find(home, ask->window);
     struct tt_window_message m = { .verb = TT_WINDOW_ANSWER, .token = ask->token, .operand = ask->operand };
@@ -379,8 +382,8 @@ static bool send_answer(struct tt_windows *home, struct tt_window_peer *p, const
     return tt_guest_send(home->engine, p->rank, home->message, (uint32_t)(TT_WINDOW_HEADER_BYTES + m.bytes));
 }
 
-/* True: something went. */
-static bool send_answers(struct tt_windows *home, struct tt_window_peer *p)
+/* Sends pending replies. Returns whether any was sent. */
+static bool send_replies(struct tt_windows *home, struct tt_window_peer *p)
 {
     struct tt_guest_link link;
     bool any = false;
@@ -394,7 +397,7 @@ static bool send_answers(struct tt_windows *home, struct tt_window_peer *p)
         p->answers_head = p->answers_tail;
     }
     while (st == TUTTI_OK && p->answers_head != p->answers_tail &&
-           send_answer(home, p, &p->answers[p->answers_head % TT_WINDOW_ASKS])) {
+           send_reply(home, p, &p->answers[p->answers_head % TT_WINDOW_ASKS])) {
         p->answers_head++;
         home->nanswers--;
         any = true;
@@ -402,7 +405,7 @@ static bool send_answers(struct tt_windows *home, struct tt_window_peer *p)
     return any;
 }
 
-/* Does what a put or an atomic says, and the signal behind it. False: it lies outside of what there is. */
+/* Executes a put or an atomic, and its signal. False: out of bounds. */
 static bool execute(struct tt_windows *home, struct tt_window_message *m, const void *payload)
 {
     const struct tt_window *w = tt_window_find(home, m->window);
@@ -427,8 +430,9 @@ static bool execute(struct tt_windows *home, struct tt_window_message *m, const 
     return true;
 }
 
-/* A rank frees its window: its last signal has landed. False: it has no part in that window. */
-static bool take_leave(struct tt_windows *home, uint32_t from, const struct tt_window_message *m)
+/* Handles the message that a rank frees its window: its last signal has landed. False: it is not
+ * a member of the window. */
+static bool handle_leave(struct tt_windows *home, uint32_t from, const struct tt_window_message *m)
 {
     struct tt_window *w = tt_window_find(home, m->window);
 
@@ -439,10 +443,10 @@ static bool take_leave(struct tt_windows *home, uint32_t from, const struct tt_w
             w->ways[r].left = true;
             return true;
         }
-    return !w;                  /* it was freed here, too */
+    return !w;                  /* freed here, too */
 }
 
-static bool hear(void *arg, uint32_t from, const void *payload, uint32_t bytes)
+static bool handle_message(void *arg, uint32_t from, const void *payload, uint32_t bytes)
 {
     struct tt_windows *home = arg;
     struct tt_window_peer *p = tt_window_peer_of(home, from);
@@ -456,14 +460,14 @@ static bool hear(void *arg, uint32_t from, const void *payload, uint32_t bytes)
         return false;
     }
     if (m.verb == TT_WINDOW_ANSWER) {
-        if (!take_answer(p, &m, follows)) {
+        if (!handle_reply(p, &m, follows)) {
             tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank %u sent a window reply without a request", from);
             return false;
         }
         return true;
     }
     if (m.verb == TT_WINDOW_LEAVE) {
-        if (!take_leave(home, from, &m)) {
+        if (!handle_leave(home, from, &m)) {
             tt_fail(TUTTI_ERR_PROTOCOL, "protocol error: rank %u sent LEAVE for window %u, of which it is not a member", from, m.window);
             return false;
         }
@@ -483,14 +487,14 @@ static bool hear(void *arg, uint32_t from, const void *payload, uint32_t bytes)
     }
     p->answers[p->answers_tail++ % TT_WINDOW_ASKS] = m;
     home->nanswers++;
-    send_answers(home, p);
+    send_replies(home, p);
     return true;
 }
 
-/* ---- the guest ---- */
+/* ---- callbacks of the engine ----------------------------------------------------------------- */
 
-/* Wakes who waits for a word that is there: it may sleep while another thread makes progress. */
-static bool tell_waiters(struct tt_windows *home)
+/* Wakes waiters whose condition is true: they may sleep while another thread makes progress. */
+static bool wake_ready_waiters(struct tt_windows *home)
 {
     bool any = false;
 
@@ -508,13 +512,13 @@ static bool tell_waiters(struct tt_windows *home)
 static bool run(void *arg)
 {
     struct tt_windows *home = arg;
-    bool any = tell_waiters(home);
+    bool any = wake_ready_waiters(home);
 
     any |= tt_window_queue_run(home);
 
     for (uint32_t r = 0; home->nanswers > 0 && r < home->nranks; r++)
         if (home->peers[r])
-            any |= send_answers(home, home->peers[r]);
+            any |= send_replies(home, home->peers[r]);
     return any;
 }
 
@@ -540,7 +544,7 @@ static bool uses(void *arg, const void *mem, size_t bytes)
     return tt_windows_use(arg, mem, bytes);
 }
 
-static void end(struct tt_window *w)
+static void window_end(struct tt_window *w)
 {
     if (w->ndevices > 0)
         tt_log(TT_LOG_ERROR, "a window, or its communicator, was destroyed while a device uses it (call tutti_device_destroy first)");
@@ -550,7 +554,7 @@ static void end(struct tt_window *w)
     tt_window_destroy(w);
 }
 
-/* A communicator was destroyed before its windows: they go with it. */
+/* A communicator was destroyed before its windows: destroys them as well. */
 static bool close_context(void *arg, const struct tt_context *c)
 {
     struct tt_windows *home = arg;
@@ -566,7 +570,7 @@ static bool close_context(void *arg, const struct tt_context *c)
         }
         *at = w->next;
         tt_guest_expects(home->engine, false);
-        end(w);
+        window_end(w);
         any = true;
     }
     return any;
@@ -580,7 +584,7 @@ static void close_all(void *arg)
         struct tt_window *w = home->first;
 
         home->first = w->next;
-        end(w);
+        window_end(w);
     }
     for (uint32_t r = 0; r < home->nranks; r++)
         free(home->peers[r]);
@@ -611,8 +615,15 @@ tutti_status tt_windows_of(struct tt_world *world, struct tt_windows **out)
     home->rank = world->rank;
     home->nranks = world->nranks;
     home->guest = (struct tt_guest){
-        .arg = home, .run = run, .has_news = has_news, .is_stuck = is_stuck, .mail = hear, .done = finished,
-        .uses = uses, .close_context = close_context, .close = close_all,
+        .arg = home,
+        .run = run,
+        .has_news = has_news,
+        .is_stuck = is_stuck,
+        .mail = handle_message,
+        .done = handle_completion,
+        .uses = uses,
+        .close_context = close_context,
+        .close = close_all,
     };
     there = tt_engine_invite(world->engine, &home->guest);
     if (there != &home->guest) {    /* another thread was faster */

@@ -1,14 +1,14 @@
 #include "window/marks.h"
 
-_Static_assert((TT_MARK_MASK + 1u) % TT_MARKS == 0, "places of ticks follow each other over the wrap, too");
+_Static_assert((TT_MARK_MASK + 1u) % TT_MARKS == 0, "the ring of ticks must be continuous across the wrap");
 
-static uint32_t on_their_way(const struct tt_marks *m) { return (m->posted - m->landed) & TT_MARK_MASK; }
+static uint32_t marks_in_flight(const struct tt_marks *m) { return (m->posted - m->landed) & TT_MARK_MASK; }
 
-static bool is_idle(const struct tt_marks *m) { return !m->unmarked && on_their_way(m) == 0; }
+static bool is_idle(const struct tt_marks *m) { return !m->unmarked && marks_in_flight(m) == 0; }
 
 void tt_marks_put(struct tt_marks *m, uint64_t tick)
 {
-    if (is_idle(m) || tick < m->busy_since)     /* one that was queued is put late */
+    if (is_idle(m) || tick < m->busy_since)     /* a queued put is posted late */
         m->busy_since = tick;
     m->unmarked = true;
 }
@@ -20,7 +20,7 @@ bool tt_marks_is_quiet(const struct tt_marks *m, uint64_t tick)
 
 bool tt_marks_wants(const struct tt_marks *m, uint64_t tick)
 {
-    return m->unmarked && m->posted_tick < tick && on_their_way(m) < TT_MARKS && !tt_marks_is_quiet(m, tick);
+    return m->unmarked && m->posted_tick < tick && marks_in_flight(m) < TT_MARKS && !tt_marks_is_quiet(m, tick);
 }
 
 void tt_marks_posted(struct tt_marks *m, uint64_t tick)
@@ -35,7 +35,7 @@ void tt_marks_landed(struct tt_marks *m, uint32_t number)
 {
     const uint32_t ahead = (number - m->landed) & TT_MARK_MASK;
 
-    if (ahead == 0 || ahead > on_their_way(m))
+    if (ahead == 0 || ahead > marks_in_flight(m))
         return;
     m->landed = number;
     m->landed_tick = m->ticks[number % TT_MARKS];

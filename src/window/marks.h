@@ -1,38 +1,39 @@
-/* What quiet knows of one peer: marks that are put behind what it waits for, and which of them have landed. Pure.
+/* Marks that quiet posts after the puts that it waits for, for one peer. Pure.
  *
- * Time is counted in *ticks*, of which each quiet begins one; what was put in an earlier tick was put before it. A quiet of tick t is over
- * when nothing is on its way that was put before t, whatever others put meanwhile: when a mark of tick t or later has landed, or all that is
- * on its way was put from t on. */
+ * Time is counted in *ticks*; each quiet begins a new tick. A quiet of tick t is complete when
+ * nothing is in flight that was put before t, whatever is put meanwhile. This holds when a mark
+ * of tick t or later has landed, or when everything in flight was put in tick t or later. */
 #ifndef TT_WINDOW_MARKS_H
 #define TT_WINDOW_MARKS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TT_MARKS 4u             /* on their way to one peer at once */
+#define TT_MARKS 4u             /* maximum marks in flight to one peer */
 #define TT_MARK_BITS 24
 #define TT_MARK_MASK ((1u << TT_MARK_BITS) - 1)
 
-/* All 0: nothing was put yet. */
+/* All zero: nothing was put yet. */
 struct tt_marks {
-    uint32_t posted, landed;    /* numbers of the last; they wrap after TT_MARK_BITS bits */
-    uint64_t ticks[TT_MARKS];   /* of those on their way, by number */
+    uint32_t posted, landed;    /* numbers of the last marks; they wrap after TT_MARK_BITS bits */
+    uint64_t ticks[TT_MARKS];   /* of the marks in flight, by number */
     uint64_t posted_tick, landed_tick;
-    bool unmarked;              /* something was put since the last mark */
-    uint64_t busy_since;        /* the tick in which the first was put of what is on its way */
+    bool unmarked;              /* puts were posted since the last mark */
+    uint64_t busy_since;        /* tick of the first put in flight */
 };
 
-/* Something was put that may take its time, and was called in this tick: the current one, or an earlier one in which no mark is posted any more. */
+/* Records a put that may not complete at once, called in this tick. The tick may be an earlier
+ * one, if no more marks are posted in it. */
 void tt_marks_put(struct tt_marks *m, uint64_t tick);
-/* Whether a quiet of that tick is over. */
+/* Returns whether a quiet of that tick is complete. */
 bool tt_marks_is_quiet(const struct tt_marks *m, uint64_t tick);
-/* Whether it needs another mark, and there may be one. */
+/* Returns whether it needs another mark, and one may be posted. */
 bool tt_marks_wants(const struct tt_marks *m, uint64_t tick);
-/* The number of the next. */
+/* Returns the number of the next mark. */
 static inline uint32_t tt_marks_next(const struct tt_marks *m) { return (m->posted + 1) & TT_MARK_MASK; }
-/* It was posted, in this tick, behind all that was put before. */
+/* Records a mark posted in this tick, after all earlier puts. */
 void tt_marks_posted(struct tt_marks *m, uint64_t tick);
-/* That mark has landed, and so have all before it. One that is not on its way changes nothing. */
+/* Records that a mark, and all earlier ones, have landed. Ignored if it is not in flight. */
 void tt_marks_landed(struct tt_marks *m, uint32_t number);
 
 #endif

@@ -24,8 +24,8 @@ void tt_window_message_write(const struct tt_window_message *m, uint8_t header[T
     tt_write_u64(&w, m->signal_value);
 }
 
-/* Whether as many bytes follow as the message says, and it says nothing of what it cannot have. */
-static bool is_sound(const struct tt_window_message *m, uint64_t follow)
+/* Returns whether the message is consistent: the number of following bytes, and unused fields. */
+static bool is_consistent(const struct tt_window_message *m, uint64_t follow)
 {
     const bool is_atomic = m->verb >= TT_WINDOW_ADD && m->verb <= TT_WINDOW_XOR;
 
@@ -63,7 +63,7 @@ bool tt_window_message_read(struct tt_window_message *m, const void *data, size_
     m->compare = tt_read_u64(&r);
     m->signal_offset = tt_read_u64(&r);
     m->signal_value = tt_read_u64(&r);
-    return is_sound(m, bytes - TT_WINDOW_HEADER_BYTES);
+    return is_consistent(m, bytes - TT_WINDOW_HEADER_BYTES);
 }
 
 void *tt_window_word(uint8_t *mem, uint64_t size, uint64_t offset, uint32_t width)
@@ -73,7 +73,8 @@ void *tt_window_word(uint8_t *mem, uint64_t size, uint64_t offset, uint32_t widt
     return mem + offset;
 }
 
-/* One atomic of either width: was, which holds what a comparison expects, becomes what *word held. */
+/* An atomic of either width. `was` holds the expected value of a comparison, and receives the
+ * old value of *word. */
 #define CHANGE(word, verb, operand, was)                                                               \
     switch (verb) {                                                                                    \
     case TT_WINDOW_ADD:                                                                                \

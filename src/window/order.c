@@ -1,4 +1,4 @@
-/* Fence, which marks, and quiet, which drains. */
+/* Fence and quiet. A fence marks the peers; quiet drains them. */
 #include "window/order.h"
 
 #include "base/status.h"
@@ -33,18 +33,19 @@ tutti_status tutti_window_fence(tutti_window *window, int rank)
 struct quiet {
     struct tt_attempt attempt;
     bool all;
-    uint64_t tick;              /* 0: it has not begun */
+    uint64_t tick;              /* 0: not begun */
 };
 
-/* The sentence of what failed after its call had returned. */
-static tutti_status tell_failed(tutti_status st, uint32_t rank)
+/* Sets the message of a failure after its call had returned. */
+static tutti_status failure_status(tutti_status st, uint32_t rank)
 {
     if (st == TUTTI_ERR_ABORTED)
         return tt_fail(st, "tutti_window_quiet: rank %u freed its window before all operations to it were complete", rank);
     return tt_fail(st, "tutti_window_quiet: an operation to rank %u failed after its call had returned", rank);
 }
 
-/* One rank: posts a mark if there is none behind all that was put before the tick, and looks for what is under way. *failed is told once. */
+/* Drains one rank: posts a mark, if none follows all puts before the tick, and checks the
+ * transfers in progress. *failed is reported once. */
 static tutti_status quiet_one(struct tt_window *w, uint32_t rank, uint64_t tick, tutti_status *failed)
 {
     struct tt_window_peer *p = w->home->peers[tt_window_job_rank(w, rank)];
@@ -58,7 +59,7 @@ static tutti_status quiet_one(struct tt_window *w, uint32_t rank, uint64_t tick,
     if (!queued && tt_marks_is_quiet(&p->marks, tick) && !tt_window_is_under_way(p, tick)) {
         st = *failed;
         *failed = TUTTI_OK;
-        return st ? tell_failed(st, rank) : TUTTI_OK;
+        return st ? failure_status(st, rank) : TUTTI_OK;
     }
     st = tt_guest_reach(w->home->engine, p->rank, &link);
     if (!st && !queued && tt_marks_wants(&p->marks, tick))

@@ -1,4 +1,5 @@
-/* Puts, with or without a signal: pieces to descriptors to the wire, many with one doorbell; or to messages. */
+/* Puts, with or without a signal. Pieces become descriptors for the wire, many with one
+ * doorbell; or messages. */
 #include "window/put.h"
 
 #include <string.h>
@@ -9,10 +10,11 @@
 #include "window/queue.h"
 #include "wire/registry.h"
 
-/* Descriptors that carry bytes, of one doorbell. With the signal's they are as many as verbs chains. Over TCP a row of 64 bytes costs 1.0 us of processor where 8 go at once,
- * 0.5 us where 16 do, 0.4 us where 32 do, and hardly less where 64 or 128 do (1,024 rows, an Intel Xeon). */
+/* Descriptors with data in one doorbell. With the signal's, this is the length of a verbs chain.
+ * Processor time of a row of 64 bytes over TCP (1,024 rows, an Intel Xeon): 1.0 us with 8
+ * descriptors, 0.5 us with 16, 0.4 us with 32, and hardly less with 64 or 128. */
 #define BATCH 31
-#define RMA_BYTES_FIRST offsetof(tutti_rma, no_wait)   /* of the first release that has it */
+#define RMA_BYTES_FIRST offsetof(tutti_rma, no_wait)   /* size in the first release with it */
 
 _Static_assert((int)TUTTI_SIGNAL_SET == (int)TT_SIGNAL_SET && (int)TUTTI_SIGNAL_ADD == (int)TT_SIGNAL_ADD,
                "public signals are the wire's");
@@ -29,20 +31,20 @@ void tt_window_count(uint64_t *counter)
     __atomic_fetch_add(counter, 1, __ATOMIC_RELEASE);
 }
 
-/* ---- beginning ---- */
+/* ---- begin ----------------------------------------------------------------------------------- */
 
 static bool is_instant(const struct tt_window_put *p)
 {
     return tt_put_is_instant(p->link.wire, &p->way->key);
 }
 
-/* Whether the source of such a piece must stay until the wire has it. */
-static bool outlasts(const struct tt_window_put *p, uint64_t bytes)
+/* Returns whether the source of such a piece must stay valid until the wire has sent it. */
+static bool outlasts_call(const struct tt_window_put *p, uint64_t bytes)
 {
     return bytes > 0 && (p->direct || bytes > TT_INLINE_BYTES) && !is_instant(p);
 }
 
-/* Registers what wires read after the call: rows as a whole, pieces one by one. */
+/* Registers sources that wires read after the call: rows as a whole, pieces one by one. */
 static tutti_status register_sources(struct tt_window_put *p)
 {
     const struct tt_window_shape *s = &p->shape;
@@ -51,13 +53,14 @@ static tutti_status register_sources(struct tt_window_put *p)
     if (!s->pieces)
         return tt_transfer_register(p->transfer, p->link.wire, s->src, (s->n - 1) * s->src_stride + s->bytes);
     for (size_t i = 0; i < s->n && !st; i++)
-        if (outlasts(p, s->pieces[i].bytes))
+        if (outlasts_call(p, s->pieces[i].bytes))
             st = tt_transfer_register(p->transfer, p->link.wire, s->pieces[i].src, s->pieces[i].bytes);
     return st;
 }
 
-/* A queued put has seen the fences before it, and is behind no other. */
-static void see_fences_of(const struct tt_window_put *p)
+/* Records fences. Not for a queued put: it has recorded those before it, and later ones do not
+ * apply. */
+static void record_fences(const struct tt_window_put *p)
 {
     const struct tt_window *w = p->attempt.window;
     struct tt_window_peer *peer = w->home->peers[tt_window_job_rank(w, p->attempt.rank)];
@@ -71,8 +74,8 @@ static tutti_status *failed_of(const struct tt_window_put *p)
     return p->failed ? p->failed : &p->way->failed;
 }
 
-/* The quiets that wait for it. */
-static uint64_t tick_of(const struct tt_window_put *p)
+/* Returns the tick of the put: later quiets wait for it. */
+static uint64_t put_tick(const struct tt_window_put *p)
 {
     return p->queued ? p->tick : p->attempt.window->home->tick;
 }
@@ -85,7 +88,7 @@ static bool has_bytes(const struct tt_window_shape *s)
     return false;
 }
 
-/* Whether it reads or writes memory of a device. */
+/* Returns whether it reads or writes device memory. */
 static bool is_direct(const struct tt_window_put *p)
 {
     const struct tt_window_shape *s = &p->shape;
@@ -98,8 +101,8 @@ static bool is_direct(const struct tt_window_put *p)
     return direct;
 }
 
-/* A put of no bytes needs no key of the window that it goes to. */
-static tutti_status begin(struct tt_window_put *p)
+/* Begins the put. Without data it needs no key of the target window. */
+static tutti_status put_begin(struct tt_window_put *p)
 {
     struct tt_window *w = p->attempt.window;
     const bool bytes = has_bytes(&p->shape), signal = p->rma.signal_op != TUTTI_SIGNAL_NONE;
@@ -114,7 +117,7 @@ static tutti_status begin(struct tt_window_put *p)
     p->peer = tt_window_peer_of(w->home, tt_window_job_rank(w, p->attempt.rank));
     if (!p->peer)
         return TUTTI_ERR_NOMEM;
-    see_fences_of(p);
+    record_fences(p);
     p->signalled = !signal;
     p->by_mail = (bytes && p->way->by_mail) || (signal && p->signal_way->by_mail);
     if (p->direct && (p->by_mail || !(p->link.wire->caps & TT_WIRE_CAP_DEVICE)))
@@ -125,13 +128,15 @@ static tutti_status begin(struct tt_window_put *p)
                                     "not support device memory");
     if (signal && p->peer->mail_fenced) {
         if (p->direct)
-            return TUTTI_PENDING;   /* no message can carry its bytes: it goes when those that its signal must stay behind are answered */
+            /* its data cannot be sent by message: waits until the messages before the fence are
+             * answered */
+            return TUTTI_PENDING;
         p->by_mail = true;
     }
     for (size_t i = 0; i < p->shape.n && bytes && !p->by_mail && !late; i++)
-        late = outlasts(p, tt_window_piece_of(&p->shape, i).bytes);
+        late = outlasts_call(p, tt_window_piece_of(&p->shape, i).bytes);
     if (late) {
-        p->transfer = tt_transfer_begin(w, p->peer, failed_of(p), p->rma.counter, tick_of(p), &st);
+        p->transfer = tt_transfer_begin(w, p->peer, failed_of(p), p->rma.counter, put_tick(p), &st);
         if (p->transfer)
             st = register_sources(p);
     }
@@ -139,9 +144,9 @@ static tutti_status begin(struct tt_window_put *p)
     return st;
 }
 
-/* ---- through the wire ---- */
+/* ---- puts by the wire ------------------------------------------------------------------------ */
 
-/* The next descriptor that carries bytes; false: there are no more. Moves *at and *within behind it. */
+/* Returns the next descriptor with data, and advances *at and *within; false: none. */
 static bool next_desc(const struct tt_window_put *p, size_t *at, uint64_t *within, struct tt_desc *d)
 {
     for (; *at < p->shape.n; (*at)++, *within = 0) {
@@ -155,7 +160,7 @@ static bool next_desc(const struct tt_window_put *p, size_t *at, uint64_t *withi
             .kind = TT_DESC_PUT,
             .flags = instant                    ? TT_DESC_WAKE
                      : p->direct                ? TT_DESC_DIRECT
-                     : outlasts(p, piece.bytes) ? 0
+                     : outlasts_call(p, piece.bytes) ? 0
                                                 : TT_DESC_INLINE,
             .lane = p->lane,
             .peer = p->peer->rank,
@@ -171,8 +176,8 @@ static bool next_desc(const struct tt_window_put *p, size_t *at, uint64_t *withi
     return false;
 }
 
-/* Makes d[n] the last of the put: with its signal, and with a fence before that if there are other bytes that it tells of, or the caller
- * has asked for one. Returns how many there are. */
+/* Completes the put: sets the signal in the last descriptor. Adds a fence if other data precedes
+ * the signal, or after a call of fence. Returns the number of descriptors. */
 static int add_signal(const struct tt_window_put *p, struct tt_desc *d, int n)
 {
     const bool alone = n <= 1 && !p->split;
@@ -198,15 +203,15 @@ static int add_signal(const struct tt_window_put *p, struct tt_desc *d, int n)
     return n;
 }
 
-/* Notes that the wire has taken a descriptor. */
-static void taken(struct tt_window_put *p, const struct tt_desc *d)
+/* Records that the wire has taken a descriptor. */
+static void descriptor_taken(struct tt_window_put *p, const struct tt_desc *d)
 {
     const bool instant = is_instant(p);
 
     if (d->kind == TT_DESC_FENCE)
         return;
     if (!instant || d->signal_op != TT_SIGNAL_NONE)
-        tt_marks_put(&p->peer->marks, tick_of(p));
+        tt_marks_put(&p->peer->marks, put_tick(p));
     if (d->bytes && !instant && !(d->flags & TT_DESC_INLINE))
         p->transfer->left++;
     if (d->signal_op != TT_SIGNAL_NONE) {
@@ -217,21 +222,22 @@ static void taken(struct tt_window_put *p, const struct tt_desc *d)
     }
 }
 
-/* One doorbell. PENDING: more is to come, or there was no room. *any: bytes or a signal were taken. Fences do not count:
- * a wire takes them without room, so a caller that repeats while *any is set would never end. */
-static tutti_status post(struct tt_window_put *p, bool *any)
+/* Posts one doorbell. PENDING: more follows, or there was no room. *any: data or a signal was
+ * taken. Fences do not count: a wire takes them without room, so a caller that repeats while
+ * *any is set would never end. */
+static tutti_status put_post(struct tt_window_put *p, bool *any)
 {
     struct tt_wire *wire = p->link.wire;
     struct tt_desc d[BATCH + 2];
     struct {
         size_t at;
         uint64_t within;
-    } behind[BATCH], end = { p->at, p->within };    /* each that carries bytes */
+    } behind[BATCH], end = { p->at, p->within };    /* position after each descriptor with data */
     bool more = false;
     int n = 0, carried = 0, done;
 
     while (!more && next_desc(p, &end.at, &end.within, &d[n])) {
-        more = n == BATCH;      /* this one is for the next */
+        more = n == BATCH;      /* belongs to the next doorbell */
         if (!more)
             behind[n++] = end;
     }
@@ -239,7 +245,7 @@ static tutti_status post(struct tt_window_put *p, bool *any)
         n = add_signal(p, d, n);
     done = n ? wire->ops->post(wire, d, n) : 0;
     for (int i = 0; i < done; i++) {
-        taken(p, &d[i]);
+        descriptor_taken(p, &d[i]);
         *any |= d[i].kind != TT_DESC_FENCE;
         if (!d[i].bytes)
             continue;
@@ -249,9 +255,9 @@ static tutti_status post(struct tt_window_put *p, bool *any)
     return !more && done == n ? TUTTI_OK : TUTTI_PENDING;
 }
 
-/* ---- by message ---- */
+/* ---- puts by message ------------------------------------------------------------------------- */
 
-static tutti_status send(struct tt_window_put *p, bool *any)
+static tutti_status put_send_message(struct tt_window_put *p, bool *any)
 {
     struct tt_window *w = p->attempt.window;
     struct tt_window_message m = { .verb = TT_WINDOW_PUT, .window = w->id };
@@ -272,7 +278,7 @@ static tutti_status send(struct tt_window_put *p, bool *any)
         return TUTTI_OK;
     } else if (!tt_window_hold_mail(w->home, p->peer)) {
         return TUTTI_PENDING;
-    } else {                    /* behind all bytes: messages are executed in order */
+    } else {                    /* after all data: messages are executed in order */
         m.signal_op = (uint8_t)p->rma.signal_op;
         m.signal_window = p->signals->id;
         m.signal_offset = p->rma.signal_offset;
@@ -280,14 +286,14 @@ static tutti_status send(struct tt_window_put *p, bool *any)
     }
     if (!tt_window_ask(w->home, p->peer, &m, from, NULL, NULL, failed_of(p)))
         return TUTTI_PENDING;
-    p->peer->asked[m.token % TT_WINDOW_ASKS].tick = tick_of(p);
+    p->peer->asked[m.token % TT_WINDOW_ASKS].tick = put_tick(p);
     p->within += m.bytes;
     p->signalled |= m.signal_op != 0;
     *any = true;
     return TUTTI_PENDING;
 }
 
-/* ---- the whole ---- */
+/* ---- steps of a put -------------------------------------------------------------------------- */
 
 static tutti_status put_step(struct tt_attempt *a)
 {
@@ -295,11 +301,11 @@ static tutti_status put_step(struct tt_attempt *a)
     tutti_status st = TUTTI_PENDING;
     bool any = true;
 
-    see_fences_of(p);
+    record_fences(p);
     if (tt_window_queue_precedes(p))
         return TUTTI_PENDING;
     if (!p->begun)
-        st = begin(p);
+        st = put_begin(p);
     else
         st = tt_guest_reach(a->window->home->engine, p->peer->rank, &p->link);
     if (st)
@@ -309,11 +315,11 @@ static tutti_status put_step(struct tt_attempt *a)
     st = TUTTI_PENDING;
     while (any && st == TUTTI_PENDING) {
         any = false;
-        st = p->by_mail ? send(p, &any) : post(p, &any);
+        st = p->by_mail ? put_send_message(p, &any) : put_post(p, &any);
     }
     if (st || !p->transfer)
         return st;
-    if (p->rma.counter) {       /* it ends itself, and counts */
+    if (p->rma.counter) {       /* the transfer ends and counts without the call */
         tt_transfer_close(p->transfer);
         p->transfer = NULL;
         p->rma.counter = NULL;
@@ -360,7 +366,7 @@ static tutti_status put_or_queue_step(struct tt_attempt *a)
     return p->full ? TUTTI_OK : TUTTI_PENDING;
 }
 
-static void raise_own(struct tt_window *w, uint64_t offset, uint8_t op, uint64_t value)
+static void set_own_signal(struct tt_window *w, uint64_t offset, uint8_t op, uint64_t value)
 {
     tt_window_raise((uint64_t *)(void *)(w->mem + offset), op, value);
     atomic_store(&w->signals_itself, true);
@@ -368,11 +374,12 @@ static void raise_own(struct tt_window *w, uint64_t offset, uint8_t op, uint64_t
 
 void tt_window_raise_own(struct tt_window *w, uint64_t offset, uint8_t op, uint64_t value)
 {
-    raise_own(w, offset, op, value);
+    set_own_signal(w, offset, op, value);
     tt_guest_wake(w->home->engine);
 }
 
-/* To this rank: by the processor. Whoever waits for it may sleep with the baton: taking that wakes it. */
+/* Puts to this rank, with the processor. Taking the progress lock wakes a waiter that sleeps
+ * while holding it. */
 static void put_self(struct tt_window_put *p)
 {
     struct tt_window *w = p->attempt.window;
@@ -384,11 +391,11 @@ static void put_self(struct tt_window_put *p)
             memmove(w->mem + piece.offset, piece.src, piece.bytes);
     }
     if (p->rma.signal_op != TUTTI_SIGNAL_NONE)
-        raise_own(p->signals, p->rma.signal_offset, (uint8_t)p->rma.signal_op, p->rma.signal_value);
+        set_own_signal(p->signals, p->rma.signal_offset, (uint8_t)p->rma.signal_op, p->rma.signal_value);
     tt_guest_touch(w->home->engine);
 }
 
-static tutti_status run(struct tt_window_put *p)
+static tutti_status put_run(struct tt_window_put *p)
 {
     struct tt_window *w = p->attempt.window;
     tutti_status st = TUTTI_OK;
@@ -409,7 +416,7 @@ static tutti_status run(struct tt_window_put *p)
     return st;
 }
 
-/* ---- step by step ---- */
+/* ---- puts in steps --------------------------------------------------------------------------- */
 
 void tt_window_put_init(struct tt_window_put *p, struct tt_window *w, uint32_t rank, uint64_t offset, const void *src,
                         uint64_t bytes, const tutti_rma *rma, uint8_t lane, tutti_status *failed, const char *call)
@@ -422,7 +429,7 @@ void tt_window_put_init(struct tt_window_put *p, struct tt_window *w, uint32_t r
         .rma = *rma, .signals = w, .lane = lane, .failed = failed,
     };
     p->direct = is_direct(p);
-    see_fences_of(p);
+    record_fences(p);
     if (peer)
         p->fence_tick = peer->fence_tick;
 }
@@ -487,8 +494,8 @@ tutti_status tt_rma_take(const tutti_rma *rma, tutti_rma *out, const char *call)
     return st;
 }
 
-/* The window and word of the signal, if there is one. */
-static tutti_status take_signal(struct tt_window_put *p)
+/* Finds the window and the word of the signal, if there is one. */
+static tutti_status find_signal(struct tt_window_put *p)
 {
     struct tt_window *w = p->attempt.window;
     const char *call = p->attempt.call;
@@ -514,9 +521,9 @@ static tutti_status take_signal(struct tt_window_put *p)
     return tt_window_check_word(p->signals, p->attempt.rank, p->rma.signal_offset, sizeof(uint64_t), word);
 }
 
-/* The window of the call, the options and the signal. */
-static tutti_status take(struct tt_window_put *p, tutti_window *handle, int rank, const tutti_rma *rma,
-                         const char *call)
+/* Finds the window of the call, and reads the options and the signal. */
+static tutti_status put_take_arguments(struct tt_window_put *p, tutti_window *handle, int rank, const tutti_rma *rma,
+                                       const char *call)
 {
     tutti_status st = tt_window_take_rank(handle, rank, call, &p->attempt.window);
 
@@ -527,7 +534,7 @@ static tutti_status take(struct tt_window_put *p, tutti_window *handle, int rank
     if (!st)
         st = tt_rma_take(rma, &p->rma, call);
     p->attempt.timeout_ms = p->rma.timeout_ms;
-    return st ? st : take_signal(p);
+    return st ? st : find_signal(p);
 }
 
 tutti_status tt_window_signal(struct tt_window *w, uint32_t rank, uint64_t offset, tutti_signal_op op, uint64_t value,
@@ -539,14 +546,14 @@ tutti_status tt_window_signal(struct tt_window *w, uint32_t rank, uint64_t offse
         .signals = w,
     };
 
-    return run(&p);
+    return put_run(&p);
 }
 
 tutti_status tutti_window_put(tutti_window *window, int rank, size_t offset, const void *src, size_t bytes,
                               const tutti_rma *rma)
 {
     struct tt_window_put p = { .shape = { .src = src, .n = 1, .bytes = bytes, .offset = offset } };
-    tutti_status st = take(&p, window, rank, rma, "tutti_window_put");
+    tutti_status st = put_take_arguments(&p, window, rank, rma, "tutti_window_put");
 
     if (!st && !src && bytes)
         st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_put: src is NULL");
@@ -554,10 +561,10 @@ tutti_status tutti_window_put(tutti_window *window, int rank, size_t offset, con
         st = tt_window_check_own(src, bytes, "tutti_window_put: src");
     if (!st)
         st = tt_window_check(p.attempt.window, p.attempt.rank, offset, bytes, p.attempt.call);
-    return st ? st : run(&p);
+    return st ? st : put_run(&p);
 }
 
-/* Rows that do not lie one in another, and whose end has a number. */
+/* Checks that rows do not overlap, and that the end is representable. */
 static tutti_status check_rows(const struct tt_window_put *p, const tutti_rows *rows, size_t offset, const void *src)
 {
     const char *call = p->attempt.call;
@@ -583,7 +590,7 @@ tutti_status tutti_window_put_rows(tutti_window *window, int rank, size_t offset
                                    const tutti_rows *rows, const tutti_rma *rma)
 {
     struct tt_window_put p = { 0 };
-    tutti_status st = take(&p, window, rank, rma, "tutti_window_put_rows");
+    tutti_status st = put_take_arguments(&p, window, rank, rma, "tutti_window_put_rows");
 
     if (!st && !rows)
         st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_put_rows: rows is NULL");
@@ -595,14 +602,14 @@ tutti_status tutti_window_put_rows(tutti_window *window, int rank, size_t offset
         .src = src, .n = rows->row_bytes ? rows->rows : 0, .bytes = rows->row_bytes, .src_stride = rows->src_stride,
         .stride = rows->stride, .offset = offset,
     };
-    return run(&p);
+    return put_run(&p);
 }
 
 tutti_status tutti_window_put_pieces(tutti_window *window, int rank, const tutti_piece *pieces, size_t n,
                                      const tutti_rma *rma)
 {
     struct tt_window_put p = { .shape = { .n = n, .pieces = pieces } };
-    tutti_status st = take(&p, window, rank, rma, "tutti_window_put_pieces");
+    tutti_status st = put_take_arguments(&p, window, rank, rma, "tutti_window_put_pieces");
 
     if (!st && !pieces && n)
         st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_put_pieces: pieces is NULL");
@@ -616,7 +623,7 @@ tutti_status tutti_window_put_pieces(tutti_window *window, int rank, const tutti
         if (!st)
             st = tt_window_check(p.attempt.window, p.attempt.rank, pieces[i].offset, pieces[i].bytes, p.attempt.call);
     }
-    return st ? st : run(&p);
+    return st ? st : put_run(&p);
 }
 
 tutti_status tutti_window_signal(tutti_window *window, int rank, size_t offset, tutti_signal_op op, uint64_t value)
@@ -625,9 +632,9 @@ tutti_status tutti_window_signal(tutti_window *window, int rank, size_t offset, 
         .size = sizeof rma, .signal_op = op, .signal_offset = offset, .signal_value = value,
     };
     struct tt_window_put p = { 0 };
-    tutti_status st = take(&p, window, rank, &rma, "tutti_window_signal");
+    tutti_status st = put_take_arguments(&p, window, rank, &rma, "tutti_window_signal");
 
     if (!st && op == TUTTI_SIGNAL_NONE)
         st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_signal: op is TUTTI_SIGNAL_NONE (pass TUTTI_SIGNAL_SET or TUTTI_SIGNAL_ADD)");
-    return st ? st : run(&p);
+    return st ? st : put_run(&p);
 }

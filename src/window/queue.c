@@ -5,18 +5,18 @@
 
 #include "base/status.h"
 
-#define QUEUE_BYTES_MAX (4u << 20)  /* of copies and lists, per peer */
+#define QUEUE_BYTES_MAX (4u << 20)  /* maximum size of copies and lists per peer */
 
 struct tt_window_queued {
     struct tt_window_queued *next;
     struct tt_window_put put;
-    size_t bytes;               /* of this struct with its lists and copies */
-    bool fenced;                /* a fence came behind it, and before the next */
-    tutti_piece pieces[];       /* what is left of the put; copies of short sources follow */
+    size_t bytes;               /* size of this struct with its lists and copies */
+    bool fenced;                /* a fence follows it, before the next entry */
+    tutti_piece pieces[];       /* remaining pieces; copies of short sources follow */
 };
 
-/* What is left of piece i. */
-static tutti_piece rest_of(const struct tt_window_put *p, size_t i)
+/* Returns the remaining part of piece i. */
+static tutti_piece remaining_piece(const struct tt_window_put *p, size_t i)
 {
     tutti_piece piece = tt_window_piece_of(&p->shape, i);
 
@@ -33,27 +33,27 @@ static bool is_copied(const struct tt_window_put *p, uint64_t bytes)
     return !p->direct && bytes <= TT_INLINE_BYTES;
 }
 
-/* Bytes of lists and copies; more than QUEUE_BYTES_MAX where it would be more. */
-static size_t size_of(const struct tt_window_put *p)
+/* Returns the size of lists and copies, or a value above QUEUE_BYTES_MAX. */
+static size_t queued_bytes_of(const struct tt_window_put *p)
 {
     size_t bytes = sizeof(struct tt_window_queued);
 
     for (size_t i = p->at; i < p->shape.n && bytes <= QUEUE_BYTES_MAX; i++) {
-        const tutti_piece piece = rest_of(p, i);
+        const tutti_piece piece = remaining_piece(p, i);
 
         bytes += sizeof piece + (is_copied(p, piece.bytes) ? piece.bytes : 0);
     }
     return bytes;
 }
 
-static void fill(struct tt_window_queued *q, const struct tt_window_put *p)
+static void copy_put(struct tt_window_queued *q, const struct tt_window_put *p)
 {
     const size_t n = p->shape.n - p->at;
     uint8_t *copy = (uint8_t *)&q->pieces[n];
 
     q->put = *p;
     for (size_t i = 0; i < n; i++) {
-        q->pieces[i] = rest_of(p, p->at + i);
+        q->pieces[i] = remaining_piece(p, p->at + i);
         if (!is_copied(p, q->pieces[i].bytes))
             continue;
         if (q->pieces[i].bytes)
@@ -66,7 +66,7 @@ static void fill(struct tt_window_queued *q, const struct tt_window_put *p)
     q->put.within = 0;
 }
 
-/* ---- the list of peers that have a queue ---- */
+/* ---- list of peers with a queue -------------------------------------------------------------- */
 
 static void list_peer(struct tt_windows *home, struct tt_window_peer *peer)
 {
@@ -90,7 +90,7 @@ bool tt_window_queue_add(struct tt_window_put *p)
 {
     struct tt_windows *home = p->attempt.window->home;
     struct tt_window_peer *peer = tt_window_peer_of(home, tt_window_job_rank(p->attempt.window, p->attempt.rank));
-    const size_t bytes = size_of(p);
+    const size_t bytes = queued_bytes_of(p);
     struct tt_window_queued *q;
 
     if (!peer || peer->nqueued == TT_WINDOW_QUEUED || peer->queued_bytes + bytes > QUEUE_BYTES_MAX)
@@ -98,7 +98,7 @@ bool tt_window_queue_add(struct tt_window_put *p)
     q = malloc(bytes);
     if (!q)
         return false;
-    fill(q, p);
+    copy_put(q, p);
     q->next = NULL;
     q->bytes = bytes;
     q->fenced = false;
@@ -114,7 +114,7 @@ bool tt_window_queue_add(struct tt_window_put *p)
     peer->oldest_queued = peer->queue->put.tick;
     peer->nqueued++;
     peer->queued_bytes += bytes;
-    p->transfer = NULL;         /* the queue's now */
+    p->transfer = NULL;         /* belongs to the queue now */
     return true;
 }
 
@@ -134,11 +134,11 @@ bool tt_window_queue_precedes(const struct tt_window_put *p)
     return !p->failed || (p->rma.signal_op != TUTTI_SIGNAL_NONE && tt_window_is_queued(peer, p->fence_tick));
 }
 
-/* ---- taking off ---- */
+/* ---- removing -------------------------------------------------------------------------------- */
 
-/* Takes *at off the queue, whose entry before it is `before`. A fence behind it now comes behind that one, or, if there is
- * none, holds from here on. */
-static void take_off(struct tt_window_peer *peer, struct tt_window_queued **at, struct tt_window_queued *before)
+/* Removes *at from the queue; `before` is the entry before it. A fence after it then follows
+ * that entry, or takes effect now if there is none. */
+static void queue_remove(struct tt_window_peer *peer, struct tt_window_queued **at, struct tt_window_queued *before)
 {
     struct tt_window_queued *q = *at;
 
@@ -158,8 +158,8 @@ static void take_off(struct tt_window_peer *peer, struct tt_window_queued **at, 
     free(q);
 }
 
-/* Steps the oldest put of the peer. PENDING: it is not over. What failed is noted where the rank's quiet looks; a failed
- * communicator is reported by its own calls. */
+/* Steps the oldest put of the peer. PENDING: not over. A failure is stored where the rank's
+ * quiet finds it; a failed communicator is reported by its own calls. */
 static tutti_status step_first(struct tt_window_peer *peer)
 {
     struct tt_window_put *p = &peer->queue->put;
@@ -176,7 +176,7 @@ static tutti_status step_first(struct tt_window_peer *peer)
         w->ways[p->attempt.rank].failed = st;
     if (st && p->transfer)
         p->transfer->counter = NULL;
-    take_off(peer, &peer->queue, NULL);
+    queue_remove(peer, &peer->queue, NULL);
     return TUTTI_OK;
 }
 
@@ -219,7 +219,7 @@ void tt_window_queue_drop(struct tt_window *w)
             }
             if (p->transfer)
                 p->transfer->counter = NULL;
-            take_off(peer, at, before);
+            queue_remove(peer, at, before);
         }
     }
 }

@@ -1,23 +1,25 @@
-/* Non-blocking puts for which the wire had no room: a bounded queue per peer, emptied by whoever makes progress. All
- * under the baton. */
+/* Non-blocking puts for which the wire had no room: a bounded queue per peer, processed by
+ * progress. All functions hold the progress lock. */
 #ifndef TT_WINDOW_QUEUE_H
 #define TT_WINDOW_QUEUE_H
 
 #include "window/put.h"
 
-/* Queues what is left of the put, whose caller goes on: sources of up to TT_INLINE_BYTES are copied, longer ones stay the
- * caller's until the counter grows. The queue then owns the put. False: the peer's queue is full, or memory is short. */
+/* Queues the rest of a put, whose call then returns. Sources of up to TT_INLINE_BYTES are
+ * copied; longer ones must stay valid until the counter is incremented. The queue then owns the
+ * put. False: the peer's queue is full, or out of memory. */
 bool tt_window_queue_add(struct tt_window_put *p);
-/* A fence comes behind what is queued now: when the last of that has been posted, tt_window_peer_mark. */
+/* Adds a fence after the queued puts. When the last of them was posted, it calls
+ * tt_window_peer_mark. */
 void tt_window_queue_fence(struct tt_window_peer *peer);
-/* Whether the put must wait for puts that are queued for its rank: a host's for all, a device's only if it signals and
- * a fence came after them. */
+/* Returns whether the put must wait for queued puts to its rank: a host's put for all, a
+ * device's put only if it has a signal and a fence followed them. */
 bool tt_window_queue_precedes(const struct tt_window_put *p);
-/* Steps the queues of all peers that have one. True: something was taken. */
+/* Steps the queues of all peers. Returns whether anything was taken. */
 bool tt_window_queue_run(struct tt_windows *home);
-/* Whether a queued put will read some of the caller's mem[bytes]. */
+/* Returns whether a queued put will read some of the caller's mem[bytes]. */
 bool tt_window_queue_uses(const struct tt_window_peer *peer, const void *mem, size_t bytes);
-/* Drops what goes to the window, or signals there. */
+/* Drops puts to the window, or with a signal there. */
 void tt_window_queue_drop(struct tt_window *w);
 
 #endif

@@ -1,15 +1,16 @@
 /* Short puts with a signal each, to several ranks with one doorbell. */
 #include "window/window.h"
 
-#define BATCH 32            /* descriptors of one doorbell: as many as verbs chains */
+#define BATCH 32            /* descriptors of one doorbell: the length of a verbs chain */
 
 struct several {
     struct tt_attempt attempt;
     struct tt_window_short *puts;
-    uint32_t n, at;             /* all before `at` have gone, or are left to the caller */
+    uint32_t n, at;             /* all before `at` were sent, or are left to the caller */
 };
 
-static struct tt_desc desc_of(const struct several *s, const struct tt_window_short *p, const struct tt_window_way *way)
+static struct tt_desc short_desc(const struct several *s, const struct tt_window_short *p,
+                                 const struct tt_window_way *way)
 {
     return (struct tt_desc){
         .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .peer = tt_window_job_rank(s->attempt.window, p->rank),
@@ -19,9 +20,10 @@ static struct tt_desc desc_of(const struct several *s, const struct tt_window_sh
     };
 }
 
-/* The rank of a put as a peer, with all fences noted. PENDING in *st also while puts are queued for it that a fence has to keep before this one. */
-static struct tt_window_peer *reach(const struct several *s, const struct tt_window_short *p,
-                                    struct tt_window_way **way, struct tt_wire **wire, tutti_status *st)
+/* Returns the peer of a put, with all fences recorded. PENDING in *st also while puts are queued
+ * that a fence orders before this one. */
+static struct tt_window_peer *reach_short(const struct several *s, const struct tt_window_short *p,
+                                          struct tt_window_way **way, struct tt_wire **wire, tutti_status *st)
 {
     struct tt_window *w = s->attempt.window;
     struct tt_guest_link link;
@@ -42,9 +44,10 @@ static struct tt_window_peer *reach(const struct several *s, const struct tt_win
     return peer;
 }
 
-/* Descriptors of the next puts of one wire, from s->at on, each behind a fence if it needs one. Returns how many. PENDING in *st: the first put
- * cannot go yet. OK and 0: it must go by message. */
-static int gather(struct several *s, struct tt_desc d[BATCH], struct tt_wire **wire, tutti_status *st)
+/* Collects descriptors of the next puts over one wire, from s->at, each with a fence if
+ * required. Returns their number. PENDING in *st: the first put cannot be sent yet. OK and 0: it
+ * must be sent by message. */
+static int collect_descs(struct several *s, struct tt_desc d[BATCH], struct tt_wire **wire, tutti_status *st)
 {
     int n = 0;
 
@@ -54,7 +57,7 @@ static int gather(struct several *s, struct tt_desc d[BATCH], struct tt_wire **w
         struct tt_window_way *way = NULL;
         struct tt_wire *its = NULL;
         tutti_status here;
-        const struct tt_window_peer *peer = reach(s, &s->puts[i], &way, &its, &here);
+        const struct tt_window_peer *peer = reach_short(s, &s->puts[i], &way, &its, &here);
 
         if (i == s->at) {
             s->attempt.rank = s->puts[i].rank;
@@ -65,13 +68,13 @@ static int gather(struct several *s, struct tt_desc d[BATCH], struct tt_wire **w
         *wire = its;
         if (peer->fenced && !(its->caps & TT_WIRE_CAP_ORDERED))
             d[n++] = (struct tt_desc){ .kind = TT_DESC_FENCE, .peer = peer->rank };
-        d[n++] = desc_of(s, &s->puts[i], way);
+        d[n++] = short_desc(s, &s->puts[i], way);
     }
     return n;
 }
 
-/* Notes that the wire has taken the put of this descriptor. */
-static void gone(struct several *s, const struct tt_desc *d)
+/* Records that the wire has taken the put of this descriptor. */
+static void mark_sent(struct several *s, const struct tt_desc *d)
 {
     struct tt_windows *home = s->attempt.window->home;
     struct tt_window_peer *peer = home->peers[d->peer];
@@ -89,19 +92,19 @@ static tutti_status step(struct tt_attempt *a)
         struct tt_desc d[BATCH];
         struct tt_wire *wire;
         tutti_status st;
-        const int n = gather(s, d, &wire, &st);
+        const int n = collect_descs(s, d, &wire, &st);
         int taken;
 
         if (st)
             return st;
         if (n == 0) {
-            s->at++;            /* the caller's */
+            s->at++;            /* left to the caller */
             continue;
         }
         taken = wire->ops->post(wire, d, n);
         for (int i = 0; i < taken; i++)
             if (d[i].kind == TT_DESC_PUT)
-                gone(s, &d[i]);
+                mark_sent(s, &d[i]);
         if (taken < n)
             return TUTTI_PENDING;
     }

@@ -1,4 +1,4 @@
-/* Which memory of this process windows use: what they expose, and what puts and gets that are not complete read and write. */
+/* Memory of this process used by windows: exposed to peers, or used by incomplete puts and gets. */
 #include "base/checked.h"
 #include "window/queue.h"
 #include "window/window.h"
@@ -11,7 +11,7 @@ static bool exposes(const struct tt_windows *home, const void *mem, size_t bytes
     return false;
 }
 
-/* Calls that wait. */
+/* Calls in progress. */
 static bool attempts_use(const struct tt_windows *home, const void *mem, size_t bytes)
 {
     for (const struct tt_attempt *a = home->attempts; a; a = a->next)
@@ -33,8 +33,8 @@ static bool transfers_use(const struct tt_windows *home, const void *mem, size_t
     return false;
 }
 
-/* Gets by message whose answers are to come. */
-static bool answers_use(const struct tt_window_peer *p, const void *mem, size_t bytes)
+/* Gets by message with a pending reply. */
+static bool requests_use(const struct tt_window_peer *p, const void *mem, size_t bytes)
 {
     for (uint32_t i = 0; p->nasked && i < TT_WINDOW_ASKS; i++) {
         const struct tt_window_asked *a = &p->asked[i];
@@ -52,7 +52,7 @@ bool tt_windows_use(const struct tt_windows *home, const void *mem, size_t bytes
     for (uint32_t r = 0; r < home->nranks; r++) {
         const struct tt_window_peer *p = home->peers[r];
 
-        if (p && (answers_use(p, mem, bytes) || tt_window_queue_uses(p, mem, bytes)))
+        if (p && (requests_use(p, mem, bytes) || tt_window_queue_uses(p, mem, bytes)))
             return true;
     }
     return false;

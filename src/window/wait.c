@@ -1,4 +1,4 @@
-/* Waiting for words of one's own memory, and for counters. */
+/* Waiting for words of this rank's memory, and for counters. */
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/status.h"
@@ -11,11 +11,12 @@ struct wait {
     size_t n;
     tutti_compare compare;
     uint64_t value;
-    int (*is_there)(const void *arg);   /* NULL: words are compared */
+    int (*is_there)(const void *arg);   /* NULL: compare words */
     const void *arg;
     uint64_t deadline_ns;
-    bool there;                 /* it was, when it was looked at last: it may be gone by now */
-    size_t index;               /* of the word that compared, and what that was then */
+    bool there;                 /* the condition was true at the last check; it may be false
+                                   again */
+    size_t index;               /* index of the matching word, and its value then */
     uint64_t seen;
 };
 
@@ -36,8 +37,8 @@ const char *tt_compare_prefix(tutti_compare compare)
     return compare == TUTTI_EQUAL ? "" : compare == TUTTI_AT_LEAST ? "at least " : "other than ";
 }
 
-/* The first word that compares so; false: none does. */
-static bool look(const struct wait *w, size_t *index, uint64_t *seen)
+/* Finds the first word that matches; false: none. */
+static bool find_match(const struct wait *w, size_t *index, uint64_t *seen)
 {
     if (w->is_there)
         return w->is_there(w->arg) != 0;
@@ -53,19 +54,19 @@ static bool look(const struct wait *w, size_t *index, uint64_t *seen)
     return false;
 }
 
-/* Whether it will never be there. */
-static bool is_vain(const struct wait *w)
+/* Returns whether the condition can never become true. */
+static bool cannot_match(const struct wait *w)
 {
     return tt_context_status(w->window->comm->context, NULL, 0) || (!w->is_there && tt_window_is_deserted(w->window));
 }
 
-static bool is_ready(const struct tt_window_waiter *waiter)
+static bool wait_is_ready(const struct tt_window_waiter *waiter)
 {
     const struct wait *w = (const struct wait *)waiter;
     uint64_t seen = 0;
     size_t index = 0;
 
-    return look(w, &index, &seen) || is_vain(w);
+    return find_match(w, &index, &seen) || cannot_match(w);
 }
 
 static tutti_status fail_deserted(const struct wait *w, const char *call)
@@ -76,16 +77,17 @@ static tutti_status fail_deserted(const struct wait *w, const char *call)
         w->offsets[0], w->n > 1 ? " (or others)" : "", w->window->comm->rank);
 }
 
-static bool is_over(void *arg)
+static bool wait_is_over(void *arg)
 {
     struct wait *w = arg;
 
-    w->there = look(w, &w->index, &w->seen);
+    w->there = find_match(w, &w->index, &w->seen);
     tt_guest_due(w->window->home->engine, w->deadline_ns);
-    return w->there || is_vain(w) || tt_now_ns() >= w->deadline_ns;
+    return w->there || cannot_match(w) || tt_now_ns() >= w->deadline_ns;
 }
 
-/* The list is looked at when a thread falls asleep, so that it does not miss the word. What ended the wait may have come with the word: one more look. */
+/* Waits with the waiter in the list, which is checked before a thread falls asleep, so that no
+ * change is missed. The event that ended the wait may have come with the word: checks once more. */
 static void wait_listed(struct wait *w, struct tt_windows *home)
 {
     struct tt_window_waiter **at = &home->waiters;
@@ -94,19 +96,19 @@ static void wait_listed(struct wait *w, struct tt_windows *home)
     w->waiter.next = home->waiters;
     home->waiters = &w->waiter;
     tt_guest_leave(home->engine);
-    tt_guest_wait(home->engine, is_over, w);
+    tt_guest_wait(home->engine, wait_is_over, w);
     tt_guest_enter(home->engine);
     while (*at != &w->waiter)
         at = &(*at)->next;
     *at = w->waiter.next;
     tt_guest_leave(home->engine);
     if (!w->there)
-        w->there = look(w, &w->index, &w->seen);
+        w->there = find_match(w, &w->index, &w->seen);
 }
 
-/* The words of this rank's own part. */
-static tutti_status check(const struct tt_window *w, const size_t *offsets, size_t n, tutti_compare compare,
-                          const char *call)
+/* Checks the words, which must be in this rank's part. */
+static tutti_status wait_check(const struct tt_window *w, const size_t *offsets, size_t n, tutti_compare compare,
+                               const char *call)
 {
     tutti_status st = TUTTI_OK;
 
@@ -121,7 +123,7 @@ static tutti_status check(const struct tt_window *w, const size_t *offsets, size
     return st;
 }
 
-/* No word compared so when the deadline came. One more look at the first, for the sentence, may find that it does. */
+/* Handles a passed deadline: no word matched. The last check, for the message, may find a match. */
 static tutti_status end_late(const struct wait *w, size_t *index, uint64_t *seen, const char *call)
 {
     const uint64_t first = __atomic_load_n((uint64_t *)(void *)(w->window->mem + w->offsets[0]), __ATOMIC_ACQUIRE);
@@ -146,17 +148,17 @@ static tutti_status wait_any(tutti_window *window, const size_t *offsets, size_t
                              uint64_t value, int64_t timeout_ms, size_t *index, uint64_t *seen, const char *call)
 {
     struct wait w = {
-        .waiter = { .is_ready = is_ready }, .offsets = offsets, .n = n, .compare = compare, .value = value,
+        .waiter = { .is_ready = wait_is_ready }, .offsets = offsets, .n = n, .compare = compare, .value = value,
     };
     struct tt_window *of = NULL;
     tutti_status st = tt_window_take(window, call, &of);
 
     if (!st)
-        st = check(of, offsets, n, compare, call);
+        st = wait_check(of, offsets, n, compare, call);
     if (st)
         return st;
     w.window = of;
-    if (look(&w, index, seen))
+    if (find_match(&w, index, seen))
         return TUTTI_OK;
     w.deadline_ns = tt_window_deadline_ns(of, timeout_ms);
     wait_listed(&w, of->home);
@@ -213,15 +215,15 @@ tutti_status tutti_window_test(tutti_window *window, size_t offset, tutti_compar
     tutti_status st = tt_window_take(window, "tutti_window_test", &of);
 
     if (!st)
-        st = check(of, &offset, 1, compare, "tutti_window_test");
+        st = wait_check(of, &offset, 1, compare, "tutti_window_test");
     if (st)
         return st;
     w.window = of;
-    if (!look(&w, &index, &was)) {
+    if (!find_match(&w, &index, &was)) {
         const bool deserted = tt_window_is_deserted(of);
 
         tt_guest_progress(of->home->engine);
-        if (!look(&w, &index, &was))
+        if (!find_match(&w, &index, &was))
             return deserted ? fail_deserted(&w, "tutti_window_test") : TUTTI_PENDING;
     }
     if (seen)
@@ -233,7 +235,7 @@ tutti_status tutti_window_wait_until(tutti_window *window, int (*is_there)(const
                                      int64_t timeout_ms)
 {
     const char *call = "tutti_window_wait_until";
-    struct wait w = { .waiter = { .is_ready = is_ready }, .is_there = is_there, .arg = arg };
+    struct wait w = { .waiter = { .is_ready = wait_is_ready }, .is_there = is_there, .arg = arg };
     struct tt_window *of = NULL;
     tutti_status st = tt_window_take(window, call, &of);
 

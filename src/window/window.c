@@ -10,20 +10,21 @@
 
 /* ---- handles ---- */
 
-/* A handle is no address, so that one of a window that was freed can be told: the generation of a slot, the slot, and a bit. */
+/* A handle is not an address, so that a freed window is detected: it consists of the generation
+ * of a slot, the slot, and a bit. */
 #define SLOT_BITS 10
-_Static_assert(TT_WINDOWS_MAX == 1u << SLOT_BITS, "a slot fits");
+_Static_assert(TT_WINDOWS_MAX == 1u << SLOT_BITS, "a slot number has SLOT_BITS bits");
 
 static struct slot {
     _Atomic uint64_t handle;    /* 0: free */
     struct tt_window *window;
 } slots[TT_WINDOWS_MAX];
 static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t generation;     /* under slots_lock */
+static uint64_t generation;     /* protected by slots_lock */
 
 static uint64_t number_of(const tutti_window *handle) { return (uint64_t)(uintptr_t)handle; }
 
-static tutti_status enter(struct tt_window *w)
+static tutti_status handle_enter(struct tt_window *w)
 {
     tutti_status st = TUTTI_ERR_NOMEM;
 
@@ -48,8 +49,8 @@ void tt_window_forget(struct tt_window *w)
     w->handle = NULL;
 }
 
-/* The window, whatever has become of its communicator. */
-static tutti_status find(tutti_window *handle, const char *call, struct tt_window **out)
+/* Returns the window of a handle, regardless of its communicator's state. */
+static tutti_status handle_find(tutti_window *handle, const char *call, struct tt_window **out)
 {
     struct slot *s = &slots[number_of(handle) >> 1 & (TT_WINDOWS_MAX - 1)];
 
@@ -75,7 +76,7 @@ tutti_status tt_window_status(const struct tt_window *w)
 tutti_status tt_window_take(tutti_window *handle, const char *call, struct tt_window **out)
 {
     struct tt_window *w = NULL;
-    tutti_status st = find(handle, call, &w);
+    tutti_status st = handle_find(handle, call, &w);
 
     if (!st)
         st = tt_window_status(w);
@@ -140,7 +141,7 @@ tutti_status tt_window_check_word(const struct tt_window *w, uint32_t rank, uint
     return TUTTI_OK;
 }
 
-/* ---- how ranks are reached ---- */
+/* ---- ways to reach ranks --------------------------------------------------------------------- */
 
 static const struct tt_window_key *key_for(const struct tt_window_card *card, const struct tt_wire *wire)
 {
@@ -150,7 +151,7 @@ static const struct tt_window_key *key_for(const struct tt_window_card *card, co
     return NULL;
 }
 
-/* Finds out, once the link is up. */
+/* Determines the way, once the link is up. */
 static tutti_status find_way(struct tt_window *w, uint32_t rank, struct tt_wire *wire, struct tt_window_way *way)
 {
     struct tt_window_peer *p = tt_window_peer_of(w->home, tt_window_job_rank(w, rank));
@@ -185,14 +186,16 @@ tutti_status tt_window_reach(struct tt_window *w, uint32_t rank, struct tt_windo
     if (st || (*way)->known)
         return st;
     st = find_way(w, rank, link->wire, *way);
-    return st == TUTTI_ERR_PEER_LOST ? TUTTI_PENDING : st;  /* the wire knows it already; the next poll tells, and listens for the reason before */
+    /* the wire has already detected the loss; the next poll reports it, after reading the reason */
+    return st == TUTTI_ERR_PEER_LOST ? TUTTI_PENDING : st;
 }
 
-/* ---- making and freeing ---- */
+/* ---- creation and destruction ---------------------------------------------------------------- */
 
 void tt_window_destroy(struct tt_window *w)
 {
-    for (uint32_t i = TT_ENGINE_WIRES_MAX; i-- > 0;)    /* the first may own the memory */
+    /* in reverse order, since the first one may own the memory */
+    for (uint32_t i = TT_ENGINE_WIRES_MAX; i-- > 0;)
         if (w->regions[i])
             w->regions[i]->wire->ops->dereg(w->regions[i]);
     free(w->cards);
@@ -200,8 +203,9 @@ void tt_window_destroy(struct tt_window *w)
     free(w);
 }
 
-/* Registers this rank's part with every wire that can, and allocates it with the preferred one if the caller has none. Under the baton. */
-static tutti_status expose(struct tt_window *w, void *mem)
+/* Registers this rank's part with every wire that supports it. Allocates it with the preferred
+ * wire if the caller has no memory. The caller holds the progress lock. */
+static tutti_status expose_own(struct tt_window *w, void *mem)
 {
     struct tt_wire *wire;
     bool any = false;
@@ -216,7 +220,8 @@ static tutti_status expose(struct tt_window *w, void *mem)
             continue;
         st = wire->ops->reg(wire, mem, w->bytes ? w->bytes : 1, &w->regions[i]);
         if (st && (allocates || (st != TUTTI_ERR_UNSUPPORTED && st != TUTTI_ERR_NOMEM)))
-            return st;      /* memory that a wire may not lock is reached by mail, as is what it cannot reach */
+            /* memory that a wire must not pin, or cannot access, is reached by message */
+            return st;
         if (allocates)
             mem = w->regions[i]->mem;
         any |= !st;
@@ -247,8 +252,9 @@ static void fill_card(struct tt_window *w, tutti_status st, struct tt_window_car
     }
 }
 
-/* Whether all ranks could make their parts; this rank's status is st. Cards are of peers: their keys are looked at before they are used. */
-static tutti_status look_at_cards(struct tt_window *w, tutti_status st)
+/* Checks whether all ranks have created their parts; st is this rank's status. Cards come from
+ * peers: their keys are checked before use. */
+static tutti_status check_cards(struct tt_window *w, tutti_status st)
 {
     for (uint32_t r = 0; r < w->comm->nranks; r++) {
         const struct tt_window_card *c = &w->cards[r];
@@ -273,7 +279,7 @@ tutti_status tt_window_exchange_keys(struct tt_window *w)
     tutti_status st = tutti_allgather(&mine, w->cards, sizeof mine, TUTTI_U8, w->comm, NULL);
 
     if (!st)
-        st = look_at_cards(w, TUTTI_OK);
+        st = check_cards(w, TUTTI_OK);
     tt_guest_enter(w->home->engine);
     for (uint32_t r = 0; r < w->comm->nranks; r++)
         w->ways[r].known = false;
@@ -281,8 +287,8 @@ tutti_status tt_window_exchange_keys(struct tt_window *w)
     return st;
 }
 
-/* Peers may use it from here on, or no longer. */
-static void list(struct tt_window *w)
+/* Adds the window to the list, or removes it: peers may use it only while it is listed. */
+static void list_window(struct tt_window *w)
 {
     tt_guest_enter(w->home->engine);
     w->next = w->home->first;
@@ -308,7 +314,7 @@ static void unlist_and_destroy(struct tt_window *w)
     tt_guest_leave(e);
 }
 
-static struct tt_window *make(struct tt_windows *home, tutti_comm *comm, size_t bytes)
+static struct tt_window *window_make(struct tt_windows *home, tutti_comm *comm, size_t bytes)
 {
     struct tt_window *w = calloc(1, sizeof *w);
 
@@ -323,10 +329,10 @@ static struct tt_window *make(struct tt_windows *home, tutti_comm *comm, size_t 
     return NULL;
 }
 
-/* This rank's part, as far as it can be made without the others. */
-static tutti_status prepare(struct tt_window *w, void *mem)
+/* Prepares this rank's part, as far as possible without the others. */
+static tutti_status prepare_own(struct tt_window *w, void *mem)
 {
-    tutti_status st = enter(w);
+    tutti_status st = handle_enter(w);
 
     if (st)
         return st;
@@ -335,12 +341,12 @@ static tutti_status prepare(struct tt_window *w, void *mem)
                        "tutti_window_create: bytes = %llu exceeds the address space", (unsigned long long)w->bytes);
     w->device = tt_registry_is_device(mem, w->bytes);
     tt_guest_enter(w->home->engine);
-    st = expose(w, mem);
+    st = expose_own(w, mem);
     tt_guest_leave(w->home->engine);
     return st;
 }
 
-static tutti_status create(tutti_comm *comm, void *mem, size_t bytes, tutti_window **out)
+static tutti_status window_create(tutti_comm *comm, void *mem, size_t bytes, tutti_window **out)
 {
     struct tt_window_card mine;
     struct tt_windows *home = NULL;
@@ -353,18 +359,18 @@ static tutti_status create(tutti_comm *comm, void *mem, size_t bytes, tutti_wind
         st = tt_windows_of(comm->world, &home);
     if (st)
         return st;
-    w = make(home, comm, bytes);
+    w = window_make(home, comm, bytes);
     if (!w)
         return tt_fail(TUTTI_ERR_NOMEM, "tutti_window_create: out of memory for a window of %u ranks", comm->nranks);
-    st = prepare(w, mem);
+    st = prepare_own(w, mem);
     fill_card(w, st, &mine);
     if (tutti_allgather(&mine, w->cards, sizeof mine, TUTTI_U8, comm, NULL) == TUTTI_OK)
-        st = look_at_cards(w, st);
+        st = check_cards(w, st);
     else if (!st)
         st = tutti_comm_status(comm);
     if (!st) {
-        list(w);
-        st = tutti_barrier(comm, NULL);     /* nobody uses it before all have it */
+        list_window(w);
+        st = tutti_barrier(comm, NULL);     /* no rank may use it before all have it */
     }
     if (st) {
         tt_window_forget(w);
@@ -381,14 +387,14 @@ tutti_status tutti_window_create(tutti_comm *comm, void *mem, size_t bytes, tutt
 
     if (st)
         return st;
-    st = create(comm, mem, bytes, out);
+    st = window_create(comm, mem, bytes, out);
     tt_comm_leave(comm);
     return st;
 }
 
 struct leave {
     struct tt_attempt attempt;
-    uint32_t at;                /* ranks before were told */
+    uint32_t at;                /* the ranks before this index were notified */
 };
 
 static tutti_status leave_step(struct tt_attempt *a)
@@ -406,9 +412,9 @@ static tutti_status leave_step(struct tt_attempt *a)
     return TUTTI_OK;
 }
 
-/* Tells the ranks that this one has links with that no signal comes from it any more: one of them may wait for that, and then never
- * comes to free the window. */
-static tutti_status leave(struct tt_window *w)
+/* Notifies the connected ranks that this rank sends no more signals. A rank that waits for one
+ * would otherwise never free the window. */
+static tutti_status window_leave(struct tt_window *w)
 {
     struct leave l = {
         .attempt = { .window = w, .call = "tutti_window_free", .rank = UINT32_MAX, .step = leave_step },
@@ -417,7 +423,7 @@ static tutti_status leave(struct tt_window *w)
     return tt_attempt_run(&l.attempt);
 }
 
-/* The window goes, and the others would wait for this rank. */
+/* Fails the window on all ranks, because the others would wait for this one. */
 static void fail_for_all(const struct tt_window *w, tutti_status st)
 {
     char why[TT_ERROR_BYTES];
@@ -433,11 +439,12 @@ static tutti_status quiet_and_free(tutti_window *handle, struct tt_window *w)
     tutti_status st = tutti_window_quiet(handle, TUTTI_ALL_RANKS, 0), undone = TUTTI_OK;
 
     if (st == TUTTI_ERR_ABORTED && !tt_context_status(w->comm->context, NULL, 0)) {
-        undone = st;            /* at a rank that had taken its window back: told, but no reason not to end it in order */
+        /* puts to a rank that had freed its window: reported, but the window ends in order */
+        undone = st;
         st = TUTTI_OK;
     }
     if (!st)
-        st = leave(w);
+        st = window_leave(w);
     if (st)
         fail_for_all(w, st);
     else
@@ -455,7 +462,7 @@ tutti_status tutti_window_free(tutti_window *handle)
 
     if (!handle)
         return TUTTI_OK;
-    st = find(handle, "tutti_window_free", &w);
+    st = handle_find(handle, "tutti_window_free", &w);
     if (!st && w->ndevices > 0)
         st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_free: %u devices still use the window (call tutti_device_destroy first)", w->ndevices);
     comm = st ? NULL : w->comm;
@@ -468,12 +475,12 @@ tutti_status tutti_window_free(tutti_window *handle)
     return st;
 }
 
-/* ---- what there is ---- */
+/* ---- accessors ------------------------------------------------------------------------------- */
 
 tutti_status tutti_window_memory(tutti_window *handle, void **mem, size_t *bytes)
 {
     struct tt_window *w = NULL;
-    const tutti_status st = find(handle, "tutti_window_memory", &w);
+    const tutti_status st = handle_find(handle, "tutti_window_memory", &w);
 
     if (st)
         return st;

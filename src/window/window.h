@@ -1,12 +1,16 @@
-/* The inside of the windows: what the files of this room share. Everything runs under the baton unless it says otherwise.
+/* Internal to the room: windows. Unless stated otherwise, all functions hold the progress lock.
  *
- * How a rank is reached, in the order of preference:
+ * Ways to reach a rank, in order of preference:
  *   self      this rank: by the processor
- *   mapped    memory of the same host that is mapped here: puts through the wire (a copy and a store), gets and atomics by the processor
- *   wire      memory that the wire puts to (and gets from, if it can): atomics, and what the wire cannot, by message
- *   message   memory that no wire reaches (shm, memory of the caller, where processes may not read each other): all by message
- * Messages are executed by whoever makes progress at the target, in the order in which they were sent. At most TT_WINDOW_ASKS of one process to
- * another are not answered yet, so the target needs no more room than for as many answers. */
+ *   mapped    memory of the same host, mapped here: puts by the wire (a copy and a store), gets and
+ *             atomics by the processor
+ *   wire      memory that the wire can put to, and get from if supported. Other operations, e.g.
+ *             most atomics, are sent by message
+ *   message   memory that no wire reaches: everything is sent by message. Over shm this is the
+ *             caller's memory if processes may not access each other's
+ * Messages are executed by progress at the target, in the order in which they were sent. At most
+ * TT_WINDOW_ASKS of one process to another are unanswered, so the target needs room for that
+ * many replies only. */
 #ifndef TT_WINDOW_WINDOW_H
 #define TT_WINDOW_WINDOW_H
 
@@ -18,9 +22,10 @@
 
 #define TT_WINDOWS_MAX 1024u
 #define TT_WINDOW_ASKS 16u
-#define TT_WINDOW_TRANSFERS 1024u       /* under way to one peer */
-#define TT_WINDOW_QUEUED 1024u          /* non-blocking puts to one peer that wait for room */
-#define TT_WINDOW_SLICE_BYTES (1u << 20)    /* of what a wire carries in one descriptor, so that several lanes share a long one */
+#define TT_WINDOW_TRANSFERS 1024u       /* maximum transfers in progress to one peer */
+#define TT_WINDOW_QUEUED 1024u          /* maximum queued non-blocking puts to one peer */
+/* maximum size of one descriptor, so that several lanes share a long put */
+#define TT_WINDOW_SLICE_BYTES (1u << 20)
 
 /* ---- a window ---- */
 
@@ -29,98 +34,107 @@ struct tt_window_key {
     uint8_t bytes, data[TT_KEY_BYTES];
 };
 
-/* What a rank tells of its part; as large on all ranks. */
+/* Description of a rank's part, exchanged at creation; of equal size on all ranks. */
 struct tt_window_card {
     uint64_t bytes;
-    uint32_t status;            /* tutti_status: it could not make its part */
-    uint32_t id;                /* rank 0's is the window's */
-    uint8_t aligned;            /* 1: it begins at a multiple of 8 */
-    uint8_t device, pad[6];     /* 1: it is memory of a device, which no processor may touch */
+    uint32_t status;            /* tutti_status: creation of its part failed */
+    uint32_t id;                /* rank 0's is the id of the window */
+    uint8_t aligned;            /* 1: begins at a multiple of 8 */
+    uint8_t device, pad[6];     /* 1: device memory, which no processor may access */
     struct tt_window_key keys[TT_ENGINE_WIRES_MAX];
 };
 
-/* How the part of one rank is reached. */
+/* The way to reach one rank's part. */
 struct tt_window_way {
     bool known;
-    bool by_mail;               /* else key is there */
-    bool left;                  /* it frees the window: nothing comes from it any more */
-    tutti_status failed;        /* something of the host's was not done there; told by its quiet */
+    bool by_mail;               /* else key is valid */
+    bool left;                  /* it frees the window: it sends no more signals */
+    tutti_status failed;        /* failure of a put by the host, reported by its quiet */
     struct tt_rkey key;
 };
 
 struct tt_window {
     struct tt_windows *home;
-    struct tt_window *next;     /* of home */
+    struct tt_window *next;     /* list of home */
     tutti_comm *comm;
     tutti_window *handle;
-    uint32_t id;                /* the same on all ranks, of no other window of the job */
+    uint32_t id;                /* equal on all ranks, and unique in the job */
     uint8_t *mem;
     uint64_t bytes;
-    bool device;                /* this rank's part is memory of a device */
+    bool device;                /* this rank's part is device memory */
     struct tt_region *regions[TT_ENGINE_WIRES_MAX];
     struct tt_window_card *cards;   /* [nranks] */
     struct tt_window_way *ways;     /* [nranks] */
     _Atomic uint32_t nleft;     /* ranks that have left */
-    atomic_bool signals_itself; /* this rank has raised a signal of its own, or may do so unseen */
-    uint32_t ndevices;          /* that use it */
+    atomic_bool signals_itself; /* this rank has set one of its own signals, or devices may do so
+                                   directly */
+    uint32_t ndevices;          /* number of devices that use it */
 };
 
-/* ---- what is under way ---- */
+/* ---- transfers in progress ------------------------------------------------------------------- */
 
-/* A put or get that is not complete when its descriptors have been taken. */
+/* A put or get that completes after its descriptors have been taken. */
 struct tt_window_transfer {
     struct tt_window *window;
     struct tt_window_peer *peer;
-    struct tt_window_transfer *older, *newer;   /* of the peer, that are not over */
-    uint64_t tick;              /* in which it began */
-    uint32_t index, generation; /* what a cookie names */
-    uint32_t left;              /* completions to come */
-    bool open;                  /* more may be added */
-    bool waited;                /* a call waits for it, and ends it */
+    struct tt_window_transfer *older, *newer;   /* list of the peer's incomplete transfers */
+    uint64_t tick;              /* tick in which it began */
+    uint32_t index, generation; /* in its cookie */
+    uint32_t left;              /* pending completions */
+    bool open;                  /* parts may be added */
+    bool waited;                /* a call waits for it, and frees it */
     bool over;
     tutti_status status;
-    tutti_status *failed;       /* where it is noted for whose quiet tells: the way's, or a device's */
-    uint64_t *counter;          /* NULL: nobody counts */
-    uint64_t old;               /* of an atomic */
-    struct tt_region **regions; /* [nregions] of our own memory, registered for it */
+    tutti_status *failed;       /* where a failure is stored for a later quiet: the way's, or a
+                                   device's */
+    uint64_t *counter;          /* NULL: none */
+    uint64_t old;               /* old value of an atomic */
+    struct tt_region **regions; /* [nregions] memory of this process, registered for it */
     uint32_t nregions;
 };
 
-/* A message that has not been answered. */
+/* An unanswered request. */
 struct tt_window_asked {
     bool busy;
     uint8_t verb;
     uint32_t token, window;
-    uint64_t tick;              /* in which it was sent */
-    tutti_status *failed;       /* as of a transfer; NULL: nobody wants to know any more */
-    uint8_t *to;                /* of a get; NULL: nobody wants it any more */
+    uint64_t tick;              /* tick in which it was sent */
+    tutti_status *failed;       /* as in a transfer; NULL: not reported any more */
+    uint8_t *to;                /* destination of a get; NULL: discard the data */
     uint64_t bytes;
     struct tt_window_transfer *transfer;    /* NULL: none */
 };
 
 /* A process of the job. */
 struct tt_window_peer {
-    uint32_t rank;              /* in the job */
-    bool fenced;                /* the wire needs a fence before the next signal or get */
-    bool mail_fenced;           /* messages sent before a fence are unanswered: signals and gets must be messages, too */
-    bool wire_fenced;           /* the next message must stay behind the puts that the wire had taken */
-    uint32_t fences_seen;       /* of home->fences */
-    uint64_t fence_tick;        /* begun by the last fence: what is older was put before it; 0: all that has landed */
+    uint32_t rank;              /* job rank */
+    bool fenced;                /* the next signal or get by the wire needs a fence */
+    bool mail_fenced;           /* messages sent before a fence are unanswered: signals and gets
+                                   must be messages, too */
+    bool wire_fenced;           /* the next message must follow the puts that the wire had taken */
+    uint32_t fences_seen;       /* value of home->fences when last seen */
+    uint64_t fence_tick;        /* tick begun by the last fence: older puts precede it; 0: all of
+                                   them have landed */
     struct tt_window_queued *queue, *queue_last;    /* queue.h */
-    uint64_t oldest_queued, queued_bytes;   /* oldest_queued: the tick of the first; UINT64_MAX: there is none */
+    uint64_t oldest_queued, queued_bytes;   /* oldest_queued: tick of the first entry;
+                                               UINT64_MAX: none */
     uint32_t nqueued;
-    struct tt_window_peer *next_queued, **queued_at;    /* of home->queued, while it has a queue */
-    bool no_direct;             /* found out once: it cannot be given bytes in memory that its wire did not allocate */
-    struct tt_marks marks;      /* by which quiet waits for what the wire took */
-    struct tt_window_transfer *oldest, *newest;     /* that are not over, in the order in which they began */
-    uint32_t ntransfers;        /* of these, and those that are over and not freed */
-    uint32_t nasked, nmail_changes, next_token;     /* changes: unanswered puts and atomics */
+    struct tt_window_peer *next_queued, **queued_at;    /* list of home->queued, while it has a
+                                                           queue */
+    bool no_direct;             /* determined once: the wire cannot put into memory that it did
+                                   not allocate */
+    struct tt_marks marks;      /* used by quiet to wait for puts taken by the wire */
+    struct tt_window_transfer *oldest, *newest;     /* incomplete transfers, in the order in
+                                                       which they began */
+    uint32_t ntransfers;        /* incomplete ones, and complete ones that are not freed */
+    uint32_t nasked, nmail_changes, next_token;     /* nmail_changes: unanswered puts and atomics */
     struct tt_window_asked asked[TT_WINDOW_ASKS];   /* by token */
-    struct tt_window_message answers[TT_WINDOW_ASKS];   /* to it, that had no room; a ring */
+    struct tt_window_message answers[TT_WINDOW_ASKS];   /* replies to it that had no room; a ring */
     uint32_t answers_head, answers_tail;
 };
 
-/* A call that waits for a word. The list is under the baton; the rest is the caller's. */
+/* A call that waits for a word. The list is protected by the progress lock; the rest belongs to
+ * the caller. */
 struct tt_window_waiter {
     struct tt_window_waiter *next;
     bool (*is_ready)(const struct tt_window_waiter *w);
@@ -137,156 +151,173 @@ struct tt_windows {
     struct tt_window_transfer **transfers;  /* [ntransfers], which grows; NULL: free */
     uint32_t ntransfers, transfers_busy, next_transfer, generation;
     struct tt_window_waiter *waiters;
-    uint32_t fences;            /* of all ranks */
-    uint64_t tick;              /* quiets that have begun: marks.h */
+    uint32_t fences;            /* number of fences over all ranks */
+    uint64_t tick;              /* number of quiets that have begun: marks.h */
     uint32_t nattempts;         /* calls that may wait for room, and devices */
-    struct tt_attempt *attempts;    /* of them the calls */
-    uint32_t nanswers;          /* that do */
-    struct tt_window_peer *queued;  /* the peers that have a queue */
-    uint8_t message[TT_WINDOW_HEADER_BYTES + TT_WINDOW_CHUNK_BYTES];    /* to build one in */
+    struct tt_attempt *attempts;    /* of these, the calls */
+    uint32_t nanswers;          /* pending replies */
+    struct tt_window_peer *queued;  /* peers with a queue */
+    uint8_t message[TT_WINDOW_HEADER_BYTES + TT_WINDOW_CHUNK_BYTES];    /* buffer for a message */
 };
 
 /* ---- home.c ---- */
 
-/* The engine's windows, made at first use. Any thread, without the baton. */
+/* Returns the engine's windows, created on first use. Any thread; the caller must not hold the
+ * progress lock. */
 tutti_status tt_windows_of(struct tt_world *world, struct tt_windows **out);
-/* NULL (logged): no memory. */
+/* NULL (logged): out of memory. */
 struct tt_window_peer *tt_window_peer_of(struct tt_windows *home, uint32_t rank);
 struct tt_window *tt_window_find(const struct tt_windows *home, uint32_t id);
 
-/* A transfer with nothing under way yet, of that tick; open. *failed and *counter stay until it is over, or tt_window_disown. NULL: there are too many now (or, logged
- * as NOMEM in *st, no memory). */
+/* Creates an open transfer without parts, of that tick. *failed and *counter must stay valid
+ * until it is over, or until tt_window_disown. NULL: too many transfers now, or out of memory
+ * (NOMEM in *st, logged). */
 struct tt_window_transfer *tt_transfer_begin(struct tt_window *w, struct tt_window_peer *peer, tutti_status *failed,
                                              uint64_t *counter, uint64_t tick, tutti_status *st);
 /* Registers mem[bytes] for it with the wire. */
 tutti_status tt_transfer_register(struct tt_window_transfer *t, struct tt_wire *wire, const void *mem, uint64_t bytes);
-/* The cookie of its descriptors. */
+/* Returns the cookie of its descriptors. */
 uint64_t tt_transfer_cookie(const struct tt_window_transfer *t);
-/* Nothing more is added: it ends when what is under way has ended, and by itself unless it is waited for. */
+/* Closes the transfer: no parts are added. It ends when all parts are complete, and is then
+ * freed unless a call waits for it. */
 void tt_transfer_close(struct tt_window_transfer *t);
 /* One of its parts is complete. */
 void tt_transfer_part(struct tt_window_transfer *t, tutti_status status);
-/* Ends one that was waited for, over or not: an unfinished one ends itself. */
+/* Ends the wait for a transfer. An incomplete one is freed when it ends. */
 void tt_transfer_leave(struct tt_window_transfer *t);
-/* What is under way for the window touches none of its callers' memory any more. */
+/* Detaches the transfers of the window from their callers' memory. */
 void tt_transfers_drop(struct tt_window *w);
 
-/* Whether another message may go to the peer. */
+/* Returns whether another request may be sent to the peer. */
 static inline bool tt_window_may_ask(const struct tt_window_peer *p)
 {
     return !p->asked[p->next_token % TT_WINDOW_ASKS].busy;
 }
-/* Sends a message with its payload[m->bytes] (of a put); the token is given here. `to`: where the answer of a get goes. *failed as of a transfer. False: there
- * is no room now. */
+/* Sends a request with its payload[m->bytes] (of a put), and sets its token. `to`: destination
+ * of a get. *failed as in a transfer. False: no room now. */
 bool tt_window_ask(struct tt_windows *home, struct tt_window_peer *p, struct tt_window_message *m, const void *payload,
                    void *to, struct tt_window_transfer *t, tutti_status *failed);
-/* Fences a peer: sets flags for each way by which it may be reached, and behind the last queued put. Constant time. */
+/* Fences a peer: sets flags for each way to reach it, and adds a fence after the last queued
+ * put. Constant time. */
 void tt_window_peer_fence(struct tt_windows *home, struct tt_window_peer *p);
-/* Sets these flags once more: the last put that was queued before a fence has been posted only now. */
+/* Sets these flags again, because the last put that was queued before a fence was posted only
+ * now. */
 void tt_window_peer_mark(struct tt_window_peer *p);
-/* Fences the peer if a fence of all ranks was called since the last look at this peer. */
+/* Fences the peer if a fence of all ranks was called since the last check. */
 void tt_window_see_fences(struct tt_windows *home, struct tt_window_peer *p);
-/* After a fence, keeps the next messages to the peer, and all behind them, after the puts that the wire had taken. False: there is no room now. */
+/* After a fence, orders the next messages to the peer, and all later ones, after the puts that
+ * the wire had taken. False: no room now. */
 bool tt_window_hold_mail(struct tt_windows *home, struct tt_window_peer *p);
-/* Whether puts are queued for the peer that were called before the tick. */
+/* Returns whether puts to the peer are queued that were called before the tick. */
 static inline bool tt_window_is_queued(const struct tt_window_peer *p, uint64_t tick)
 {
     return p->oldest_queued < tick;
 }
-/* Whether the processor may load and change memory of the peer that is mapped: what was put before the fence of that tick (0: none) has landed.
- * Sees to it that it will. */
+/* Returns whether the processor may access the peer's mapped memory: everything put before the
+ * fence of that tick (0: none) has landed. Posts a mark if necessary. */
 bool tt_window_may_load(struct tt_windows *home, struct tt_window_peer *p, const struct tt_guest_link *link,
                         uint64_t fence_tick);
-/* Whether a transfer or message to the peer is incomplete that began before the tick. */
+/* Returns whether a transfer or request to the peer is incomplete that began before the tick. */
 bool tt_window_is_under_way(const struct tt_window_peer *p, uint64_t tick);
-/* Puts the mark by which quiet knows that all before it has landed. False: there is no room now. */
+/* Posts the mark whose landing shows that all earlier puts have landed. False: no room now. */
 bool tt_window_mark(struct tt_windows *home, struct tt_window_peer *p, const struct tt_guest_link *link);
-/* Sends a message that has no answer. False: there is no room now. */
+/* Sends a message without a reply. False: no room now. */
 bool tt_window_tell(struct tt_windows *home, uint32_t rank, const struct tt_window_message *m);
 
 /* ---- uses.c ---- */
 
-/* Whether some of this process' mem[bytes] is exposed by a window, or is read or written by a put or get that is not complete. */
+/* Returns whether some of this process's mem[bytes] is exposed by a window, or used by an
+ * incomplete put or get. */
 bool tt_windows_use(const struct tt_windows *home, const void *mem, size_t bytes);
 
 /* ---- window.c ---- */
 
-/* The window of that handle. INVALID if it is none, or freed; FORKED; or what ended the communicator. Any thread, without the baton. */
+/* Returns the window of a handle. INVALID: no such handle, or freed; FORKED; or the error that
+ * ended the communicator. Any thread; the caller must not hold the progress lock. */
 tutti_status tt_window_take(tutti_window *handle, const char *call, struct tt_window **out);
-/* The same of a peer's rank. */
+/* The same, also checking a peer's rank. */
 tutti_status tt_window_take_rank(tutti_window *handle, int rank, const char *call, struct tt_window **out);
-/* What ended the communicator, and its sentence as the thread's last error; OK: nothing. Any thread, without the baton. */
+/* Returns the error that ended the communicator, with its message as the thread's last error; or
+ * OK. Any thread; the caller must not hold the progress lock. */
 tutti_status tt_window_status(const struct tt_window *w);
-/* INVALID (logged) unless the part of `rank` holds the bytes. */
+/* INVALID (logged) unless the part of `rank` contains the bytes. */
 tutti_status tt_window_check(const struct tt_window *w, uint32_t rank, uint64_t offset, uint64_t bytes,
                              const char *call);
-/* INVALID (logged) unless a process can have mem[bytes]; `what` is the call and its argument. */
+/* INVALID (logged) unless mem[bytes] is a valid range; `what` names the call and its argument. */
 tutti_status tt_window_check_own(const void *mem, uint64_t bytes, const char *what);
-/* INVALID (logged) unless it has a word of `width` there. */
+/* INVALID (logged) unless there is a word of `width` bytes. */
 tutti_status tt_window_check_word(const struct tt_window *w, uint32_t rank, uint64_t offset, uint64_t width,
                                   const char *call);
-/* What goes before the value that a word is compared with, in a sentence that says what it should be: "", "at least " or "other than ". */
+/* Returns the text before a compared value in messages: "", "at least " or "other than ". */
 const char *tt_compare_prefix(tutti_compare compare);
-/* All ranks tell each other anew how they are reached, as when it was made. Collective; while nothing is under way. */
+/* Exchanges the keys again, as at creation. Collective, without transfers in progress. */
 tutti_status tt_window_exchange_keys(struct tt_window *w);
-/* How the part of `rank` (not this one) is reached. PENDING: it is not known yet; PEER_LOST (not logged). */
+/* Returns the way to the part of `rank` (not this one). PENDING: not known yet; PEER_LOST (not
+ * logged). */
 tutti_status tt_window_reach(struct tt_window *w, uint32_t rank, struct tt_window_way **way,
                              struct tt_guest_link *link);
-/* Whether nobody will raise a signal of this rank's any more: all others have left, and it never did so itself. Any thread. */
+/* Returns whether no rank will send a signal to this one any more: all others have left, and it
+ * never did so itself. Any thread. */
 static inline bool tt_window_is_deserted(const struct tt_window *w)
 {
     return w->comm->nranks > 1 && w->nleft == w->comm->nranks - 1 && !w->signals_itself;
 }
-/* The job rank of a rank of the window. */
+/* Returns the job rank of a rank of the window. */
 static inline uint32_t tt_window_job_rank(const struct tt_window *w, uint32_t rank) { return w->comm->ranks[rank]; }
-/* Handles are none any more; the engine is going. Any thread. */
+/* Invalidates the handle, because the engine is being destroyed. Any thread. */
 void tt_window_forget(struct tt_window *w);
 void tt_window_destroy(struct tt_window *w);
 
 /* ---- attempt.c ---- */
 
-/* A call that makes progress until it could do what it shall. */
+/* A call that makes progress until it is complete. */
 struct tt_attempt {
     struct tt_window *window;
     const char *call;
-    uint32_t rank;              /* of the window, for the sentence; UINT32_MAX: none */
+    uint32_t rank;              /* of the window, for messages; UINT32_MAX: none */
     int64_t timeout_ms;
     uint64_t deadline_ns;       /* 0: not set yet */
     tutti_status status;
-    bool failed;                /* the communicator has: it says why */
-    struct tt_attempt *next;    /* of home->attempts */
-    tutti_status (*step)(struct tt_attempt *a);     /* under the baton; PENDING: not yet */
-    bool (*uses)(const struct tt_attempt *a, const void *mem, size_t bytes);    /* under the baton: whether it reads or writes some of the
-                                                       caller's mem[bytes]. NULL: never */
+    bool failed;                /* the communicator has failed, and has the message */
+    struct tt_attempt *next;    /* list of home->attempts */
+    tutti_status (*step)(struct tt_attempt *a);     /* called under the progress lock; PENDING:
+                                                       not complete */
+    /* called under the progress lock: whether it uses some of the caller's mem[bytes]. NULL:
+     * never */
+    bool (*uses)(const struct tt_attempt *a, const void *mem, size_t bytes);
 };
 
-/* Runs step until it says something else than PENDING, the communicator fails, or the deadline passes. Logs what step does not. */
+/* Calls `step` until it returns something else than PENDING, the communicator fails, or the
+ * deadline passes. Logs errors that `step` does not log. */
 tutti_status tt_attempt_run(struct tt_attempt *a);
-/* The same, and then leaves the transfer that step may have begun in *t, which becomes NULL. If it has failed, nobody counts. */
+/* The same, then leaves the transfer in *t that `step` may have begun, and sets *t to NULL. If
+ * it failed, the counter is not incremented. */
 tutti_status tt_attempt_run_transfer(struct tt_attempt *a, struct tt_window_transfer **t);
-/* When a call with that timeout_ms ends. */
+/* Returns the deadline of a call with that timeout_ms. */
 uint64_t tt_window_deadline_ns(const struct tt_window *w, int64_t timeout_ms);
 
 /* ---- put.c ---- */
 
-/* A put of no bytes with a signal, as tutti_window_signal does; arguments were checked. */
+/* A put without data, with a signal, like tutti_window_signal; the arguments must be checked. */
 tutti_status tt_window_signal(struct tt_window *w, uint32_t rank, uint64_t offset, tutti_signal_op op, uint64_t value,
                               const char *call);
-/* *out gets what the caller's options (NULL: defaults) say. */
+/* Copies the caller's options (NULL: defaults) to *out. */
 tutti_status tt_rma_take(const tutti_rma *rma, tutti_rma *out, const char *call);
-/* Adds 1 at local completion. */
+/* Increments the counter, at local completion. */
 void tt_window_count(uint64_t *counter);
 
 /* ---- several.c ---- */
 
-/* A put of at most TT_INLINE_BYTES into a window, and the word of that window that is set behind it. */
+/* A put of at most TT_INLINE_BYTES into a window, and the word of that window that is set after
+ * it. */
 struct tt_window_short {
     uint32_t rank;              /* not this one */
-    bool gone;                  /* it was given to its wire; its source is the caller's again */
+    bool gone;                  /* passed to its wire; its source may be reused */
     const void *src;
     uint64_t offset, bytes, signal_offset, signal_value;
 };
-/* Puts puts[n], many with one doorbell; arguments were checked. What must go by message is left to the caller, with `gone` false. */
+/* Sends puts[n], many with one doorbell; the arguments must be checked. Puts that must be sent
+ * by message are left to the caller, with `gone` false. */
 tutti_status tt_window_put_several(struct tt_window *w, struct tt_window_short *puts, uint32_t n, int64_t timeout_ms,
                                    const char *call);
 
