@@ -1,4 +1,4 @@
-/* What ranks must have declared alike when they make something together. */
+/* Check that ranks have declared equal values for a common object. */
 #ifndef TT_MOE_ALIKE_H
 #define TT_MOE_ALIKE_H
 
@@ -7,17 +7,19 @@
 
 #include "tutti/tutti.h"
 
-/* A number of a conf, as two ranks have it. */
+/* A field of a conf, with the values of two ranks. */
 struct tt_alike {
-    const char *name;           /* of the conf's member */
+    const char *name;           /* of the conf's field */
     uint64_t mine, theirs;
-    const char *(*text)(uint64_t value);    /* what people call it; NULL: the number */
+    const char *(*text)(uint64_t value);    /* name of a value, for messages; NULL: print the
+                                               number */
 };
 
-/* OK, or INVALID, which names the first of fields[n] that differs, and both values. `theirs` is rank `rank`'s, and may be anything. */
+/* Returns OK, or INVALID naming the first of fields[n] that differs, and both values. `theirs`
+ * is rank `rank`'s, and may be any number. */
 tutti_status tt_alike_check(const char *call, const struct tt_alike *fields, size_t n, uint32_t own_rank,
                             uint32_t rank);
-/* The name of a tutti_dtype, for `text`. */
+/* Returns the name of a tutti_dtype, for `text`. */
 const char *tt_alike_dtype(uint64_t value);
 
 #endif

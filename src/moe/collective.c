@@ -1,5 +1,7 @@
-/* The form of a layer that is two collectives: a late exchange brings tokens, whose sizes nobody knows before, and an alltoallv brings the results back, whose sizes then all
- * know. In the exchange each slot is a piece of whole rows; one more piece, which goes to all, is empty, or says what is wrong with the routing. */
+/* The form of a layer with two collectives. A dynamic exchange sends the tokens, whose sizes are
+ * unknown before. An alltoallv returns the results, whose sizes are known on all ranks then. In
+ * the exchange each slot is a piece of whole rows. An additional piece for all ranks is empty,
+ * or describes an error in the routing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,24 +10,25 @@
 #include "reduce/float_env.h"
 
 struct gathering {
-    uint8_t *send;              /* [nrows_max] rows, or a flaw */
+    uint8_t *send;              /* [nrows_max] rows, or a description of an error */
     uint8_t *recv;              /* [nranks][max_total] */
     uint64_t max_total;
     size_t *lengths, *all_lengths;      /* [nslots + 1], [nranks][nslots + 1] */
     size_t *indices, *block_lens;       /* [nslots + nranks], [nranks] */
     void **recvbuffs;           /* [nranks] */
-    uint64_t *begins;           /* [nranks]: where the rows for this rank begin in what came from each */
-    uint32_t *experts;          /* [nranks][stride] of these rows */
+    uint64_t *begins;           /* [nranks]: index of the first row for this rank in each rank's
+                                   data */
+    uint32_t *experts;          /* [nranks][stride]: expert of each of these rows */
     uint8_t *results;           /* [nranks][stride] rows */
     size_t *send_counts, *send_displs, *recv_counts, *recv_displs;      /* [nranks] */
 };
 
-static struct gathering *own(const tutti_moe *m)
+static struct gathering *collective_own(const tutti_moe *m)
 {
     return m->own;
 }
 
-static tutti_status init(tutti_moe *m)
+static tutti_status collective_init(tutti_moe *m)
 {
     const struct tt_holding *h = &m->holding;
     const uint32_t n = h->nranks;
@@ -63,27 +66,27 @@ static tutti_status init(tutti_moe *m)
     return TUTTI_OK;
 }
 
-static tutti_status fini(tutti_moe *m)
+static tutti_status collective_fini(tutti_moe *m)
 {
     free(m->own);
     return TUTTI_OK;
 }
 
-/* ---- there ------------------------------------------------------------------------------------------------------- */
+/* ---- collective_dispatch -------------------------------------------------------------------------------- */
 
-/* The lengths of pieces, and what is in them. */
-static void write_pieces(tutti_moe *m, const struct tt_route_flaw *flaw)
+/* Fills in the lengths of the pieces, and their content. */
+static void collective_write_pieces(tutti_moe *m, const struct tt_route_flaw *flaw)
 {
     const tutti_moe_view *v = &m->view;
     const uint64_t token_bytes = v->hidden * tutti_dtype_bytes((tutti_dtype)v->type);
-    struct gathering *g = own(m);
+    struct gathering *g = collective_own(m);
     tt_float_env kept;
 
     for (uint32_t s = 0; s < m->holding.nslots; s++)
         g->lengths[s] = m->route.counts[s] * v->there.bytes;
     g->lengths[m->holding.nslots] = flaw->kind ? sizeof *flaw : 0;
     if (flaw->kind)
-        memcpy(g->send, flaw, sizeof *flaw);        /* it is the only piece */
+        memcpy(g->send, flaw, sizeof *flaw);        /* the only piece */
     kept = tt_float_env_enter();
     for (uint32_t i = 0; i < m->route.nrows; i++)
         tutti_moe_row_write(&v->there, g->send + i * v->there.bytes,
@@ -91,12 +94,13 @@ static void write_pieces(tutti_moe *m, const struct tt_route_flaw *flaw)
     tt_float_env_leave(kept);
 }
 
-/* What came from a rank: where its rows for this one begin, how many there are, and the expert of each. */
-static tutti_status take_source(tutti_moe *m, uint32_t source)
+/* Reads the data of a rank: finds the first row for this rank, the number of rows, and the
+ * expert of each. */
+static tutti_status read_source(tutti_moe *m, uint32_t source)
 {
     const tutti_moe_view *v = &m->view;
     const struct tt_holding *h = &m->holding;
-    struct gathering *g = own(m);
+    struct gathering *g = collective_own(m);
     const size_t *lengths = g->all_lengths + source * (h->nslots + 1ull);
     struct tt_moe_source *s = &m->sources[source];
     uint32_t *experts = g->experts + (size_t)source * m->stride;
@@ -122,11 +126,11 @@ static tutti_status take_source(tutti_moe *m, uint32_t source)
     return TUTTI_OK;
 }
 
-/* Of the first rank that has one. */
-static tutti_status refuse(tutti_moe *m, int64_t timeout_ms)
+/* Returns the error of the first rank that has one. */
+static tutti_status collective_refuse(tutti_moe *m, int64_t timeout_ms)
 {
     const uint32_t nslots = m->holding.nslots;
-    const struct gathering *g = own(m);
+    const struct gathering *g = collective_own(m);
 
     (void)timeout_ms;
     for (uint32_t r = 0; r < m->view.device.nranks; r++) {
@@ -144,9 +148,9 @@ static tutti_status refuse(tutti_moe *m, int64_t timeout_ms)
     return TUTTI_OK;
 }
 
-static tutti_status dispatch(tutti_moe *m, const struct tt_route_flaw *flaw, int64_t timeout_ms)
+static tutti_status collective_dispatch(tutti_moe *m, const struct tt_route_flaw *flaw, int64_t timeout_ms)
 {
-    struct gathering *g = own(m);
+    struct gathering *g = collective_own(m);
     const tutti_call call = { .size = sizeof call, .timeout_ms = timeout_ms };
     const tutti_dynamic what = {
         .size = sizeof what, .sendbuff = g->send, .split_lengths = g->lengths, .nsplits = m->holding.nslots + 1ull,
@@ -155,27 +159,27 @@ static tutti_status dispatch(tutti_moe *m, const struct tt_route_flaw *flaw, int
     };
     tutti_status st;
 
-    write_pieces(m, flaw);
+    collective_write_pieces(m, flaw);
     st = tutti_alltoallv_dynamic(&what, TUTTI_U8, m->comm, &call);
     if (st)
         return tt_moe_broke(m, st);
-    st = refuse(m, timeout_ms);
+    st = collective_refuse(m, timeout_ms);
     for (uint32_t r = 0; r < m->view.device.nranks && !st; r++)
-        st = tt_moe_broke(m, take_source(m, r));
+        st = tt_moe_broke(m, read_source(m, r));
     return st;
 }
 
-/* ---- what has come, and back --------------------------------------------------------------------------------------- */
+/* ---- received rows, and results -------------------------------------------------------------- */
 
-static tutti_status look(tutti_moe *m, uint32_t source, uint32_t tile)
+static tutti_status collective_look(tutti_moe *m, uint32_t source, uint32_t tile)
 {
     (void)m, (void)source, (void)tile;
-    return TUTTI_OK;            /* all came at once */
+    return TUTTI_OK;            /* all arrived at once */
 }
 
-static void show(const tutti_moe *m, tutti_moe_tile *tile)
+static void collective_show(const tutti_moe *m, tutti_moe_tile *tile)
 {
-    const struct gathering *g = own(m);
+    const struct gathering *g = collective_own(m);
     const uint32_t first = tile->number * m->view.tile_tokens, left = m->sources[tile->source].nrows - first;
 
     tile->rows = left < m->view.tile_tokens ? left : m->view.tile_tokens;
@@ -183,17 +187,17 @@ static void show(const tutti_moe *m, tutti_moe_tile *tile)
     tile->payload = g->recv + tile->source * g->max_total + g->begins[tile->source] + first * m->view.there.bytes;
 }
 
-static tutti_status give(tutti_moe *m, const tutti_moe_tile *tile)
+static tutti_status collective_give(tutti_moe *m, const tutti_moe_tile *tile)
 {
     (void)m, (void)tile;
-    return TUTTI_OK;            /* all go together */
+    return TUTTI_OK;            /* all are sent together */
 }
 
-static tutti_status collect(tutti_moe *m, int64_t timeout_ms)
+static tutti_status collective_collect(tutti_moe *m, int64_t timeout_ms)
 {
     const uint64_t bytes = m->view.back.bytes;
     const tutti_call call = { .size = sizeof call, .timeout_ms = timeout_ms };
-    struct gathering *g = own(m);
+    struct gathering *g = collective_own(m);
 
     for (uint32_t r = 0; r < m->view.device.nranks; r++) {
         g->send_counts[r] = m->sources[r].nrows * bytes;
@@ -205,12 +209,12 @@ static tutti_status collect(tutti_moe *m, int64_t timeout_ms)
 }
 
 const struct tt_moe_ops tt_moe_collective = {
-    .init = init,
-    .fini = fini,
-    .dispatch = dispatch,
-    .look = look,
-    .show = show,
-    .give = give,
-    .refuse = refuse,
-    .collect = collect,
+    .init = collective_init,
+    .fini = collective_fini,
+    .dispatch = collective_dispatch,
+    .look = collective_look,
+    .show = collective_show,
+    .give = collective_give,
+    .refuse = collective_refuse,
+    .collect = collective_collect,
 };

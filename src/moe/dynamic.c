@@ -1,11 +1,19 @@
-/* The all-to-all whose sizes are decided late: an operation of the engine in two parts.
+/* The all-to-all with sizes that are not known in advance: an operation of the engine in two
+ * parts.
  *
- * First every rank sends every other one the head of what it has for it (pieces.h): everybody's lengths, which pieces come, and the pieces themselves
- * where all of them and the head fit into one eager message. Where nobody expects them to, and the simulator says that it takes less, all ranks gather heads
- * that say what goes to each rank instead (exchange.h): ceil(log2 nranks) messages of a rank in the place of nranks - 1.
- * When the heads of all are here, every rank has seen the same lengths and flaws, so all find the same: the call is good, or none of it is done. Then packed pieces
- * go where they belong, and the others follow as stretches of an alltoallv. If no rank has such, the call is over.
- * Cost: alpha for short calls; an alltoallv and one more alpha, of heads, or a short allgather, for long ones. */
+ * In the first part, each rank sends every other rank a head (pieces.h) with all its lengths,
+ * and a bitmap of the pieces that follow. If all pieces and the head fit in one eager message,
+ * the pieces are included. If that is unlikely, and the simulation predicts a gain, all ranks
+ * gather common heads instead (exchange.h): ceil(log2 nranks) messages per rank instead of
+ * nranks - 1.
+ *
+ * When all heads have arrived, every rank has the same lengths and errors. Therefore all ranks
+ * decide alike whether the call is valid; if not, nothing is written. Then packed pieces are
+ * copied to their places. The other pieces follow as stretches of an alltoallv; without any, the
+ * call is over.
+ *
+ * Cost: alpha for short calls. For long ones an alltoallv plus one alpha for the heads, or plus
+ * a short allgather. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,17 +27,17 @@
 
 #define CALL "tutti_alltoallv_dynamic"
 
-/* ---- the first part: heads ------------------------------------------------------------------------------------- */
+/* ---- first part: heads ----------------------------------------------------------------------- */
 
-static bool may_begin(void *arg)
+static bool start_signalled(void *arg)
 {
     const tutti_dynamic *w = &((struct tt_exchange *)arg)->what;
 
     return !w->start || __atomic_load_n(w->start, __ATOMIC_ACQUIRE) >= w->start_value;
 }
 
-/* What is wrong with sendbuff, now that it is known how long it is. */
-static void look_at_buffers(const struct tt_exchange *x, const uint64_t *lengths, struct tt_head *h)
+/* Checks sendbuff, whose length is known now. */
+static void check_sendbuff(const struct tt_exchange *x, const uint64_t *lengths, struct tt_head *h)
 {
     const struct tt_pieces_shape *s = &x->shape;
     const uint64_t total = tt_pieces_total(s, lengths, NULL);
@@ -42,7 +50,8 @@ static void look_at_buffers(const struct tt_exchange *x, const uint64_t *lengths
         }
 }
 
-/* Decides what goes with its head, and finds how many stretches there are at most of what does not. */
+/* Decides which pieces are sent with their head. Computes the maximum number of stretches of the
+ * others. */
 static uint32_t choose_packed(struct tt_exchange *x, const uint64_t *lengths)
 {
     const struct tt_pieces_shape *s = &x->shape;
@@ -60,7 +69,7 @@ static uint32_t choose_packed(struct tt_exchange *x, const uint64_t *lengths)
     return (uint32_t)most;
 }
 
-/* A message of one stretch to and from each other rank. */
+/* Sets up a message of one stretch to and from each other rank. */
 static void list_heads(struct tt_exchange *x)
 {
     const uint32_t n = x->shape.nranks;
@@ -87,7 +96,7 @@ static void list_heads(struct tt_exchange *x)
     };
 }
 
-static void begin(void *arg, struct tt_op_conf *conf)
+static void heads_begin(void *arg, struct tt_op_conf *conf)
 {
     struct tt_exchange *x = arg;
     const struct tt_pieces_shape *s = &x->shape;
@@ -97,7 +106,7 @@ static void begin(void *arg, struct tt_op_conf *conf)
     (void)conf;
     tt_pieces_read(s, &x->what, lengths, x->wanted, h);
     if (!h->flaw)
-        look_at_buffers(x, lengths, h);
+        check_sendbuff(x, lengths, h);
     if (!h->flaw)
         h->most = choose_packed(x, lengths);
     if (s->to_all) {
@@ -116,9 +125,10 @@ static void begin(void *arg, struct tt_op_conf *conf)
     list_heads(x);
 }
 
-/* ---- between them: what all ranks find ------------------------------------------------------------------------------ */
+/* ---- between the parts: common decisions ----------------------------------------------------- */
 
-/* Reads the heads of the others, and finds what is wrong, the same on all ranks: that of the lowest rank that has a flaw. */
+/* Reads the heads of the other ranks. Returns the error of the lowest rank that has one; equal
+ * on all ranks. */
 static tutti_status read_heads(struct tt_exchange *x, uint64_t *most)
 {
     const struct tt_pieces_shape *s = &x->shape;
@@ -138,7 +148,7 @@ static tutti_status read_heads(struct tt_exchange *x, uint64_t *most)
     return st;
 }
 
-/* Takes what has come already to where it belongs. */
+/* Copies the packed pieces to their places. */
 static void unpack_all(const struct tt_exchange *x)
 {
     const struct tt_pieces_shape *s = &x->shape;
@@ -156,15 +166,15 @@ static void unpack_all(const struct tt_exchange *x)
                     false);
 }
 
-/* ---- the second part: stretches ---------------------------------------------------------------------------------------- */
+/* ---- second part: stretches ------------------------------------------------------------------ */
 
-/* Which pieces go to rank r, and which come from it, if they are still to come. */
-static const uint8_t *left_to(const struct tt_exchange *x, uint32_t r)
+/* Return the pieces to rank r, and from rank r, that were not packed. */
+static const uint8_t *unpacked_to(const struct tt_exchange *x, uint32_t r)
 {
     return x->packed[r] ? NULL : x->wanted + r * tt_pieces_wanted_bytes(&x->shape);
 }
 
-static const uint8_t *left_from(const struct tt_exchange *x, uint32_t r)
+static const uint8_t *unpacked_from(const struct tt_exchange *x, uint32_t r)
 {
     return r == x->rank || x->heads[r].packed ? NULL : x->wanted_in[r];
 }
@@ -179,20 +189,20 @@ static bool list_stretches(struct tt_exchange *x, uint64_t most)
     for (uint32_t r = 0; r < n; r++) {
         x->send_first[r] = sends;
         x->recv_first[r] = recvs;
-        if (left_to(x, r))
-            sends += tt_pieces_stretches(s, own, left_to(x, r), NULL);
-        if (left_from(x, r))
-            recvs += tt_pieces_stretches(s, x->lengths + (size_t)r * s->nsplits, left_from(x, r), NULL);
+        if (unpacked_to(x, r))
+            sends += tt_pieces_stretches(s, own, unpacked_to(x, r), NULL);
+        if (unpacked_from(x, r))
+            recvs += tt_pieces_stretches(s, x->lengths + (size_t)r * s->nsplits, unpacked_from(x, r), NULL);
     }
     x->send_first[n] = sends;
     x->recv_first[n] = recvs;
     if (!tt_exchange_need(x, sends + recvs))
         return false;
     for (uint32_t r = 0; r < n; r++) {
-        if (left_to(x, r))
-            tt_pieces_stretches(s, own, left_to(x, r), x->list + x->send_first[r]);
-        if (left_from(x, r))
-            tt_pieces_stretches(s, x->lengths + (size_t)r * s->nsplits, left_from(x, r),
+        if (unpacked_to(x, r))
+            tt_pieces_stretches(s, own, unpacked_to(x, r), x->list + x->send_first[r]);
+        if (unpacked_from(x, r))
+            tt_pieces_stretches(s, x->lengths + (size_t)r * s->nsplits, unpacked_from(x, r),
                                 x->list + sends + x->recv_first[r]);
     }
     x->stretches = (struct tt_stretches){
@@ -205,7 +215,8 @@ static bool list_stretches(struct tt_exchange *x, uint64_t most)
     return true;
 }
 
-/* Receive buffers are parts of one range of addresses that begins with the first of them. */
+/* Describes the receive buffers as parts of one address range that begins with the lowest of
+ * them. */
 static uint8_t *place_buffers(struct tt_exchange *x)
 {
     const struct tt_pieces_shape *s = &x->shape;
@@ -223,7 +234,7 @@ static uint8_t *place_buffers(struct tt_exchange *x)
     return base;
 }
 
-/* The second part, and the first where each rank gets a head of its own. */
+/* Sets up the second part; or the first part if each rank gets its own head. */
 static void exchange_stretches(struct tt_exchange *x, struct tt_op_conf *conf)
 {
     conf->coll.kind = TT_ALLTOALLV;
@@ -241,7 +252,7 @@ static void exchange_stretches(struct tt_exchange *x, struct tt_op_conf *conf)
     conf->lanes = 0;
 }
 
-/* The first part where heads go to all alike. */
+/* Sets up the first part with common heads. */
 static void gather_heads(struct tt_exchange *x, struct tt_op_conf *conf)
 {
     conf->coll.kind = TT_ALLGATHER;
@@ -254,7 +265,7 @@ static void gather_heads(struct tt_exchange *x, struct tt_op_conf *conf)
     conf->lanes = x->gathering.lanes;
 }
 
-static tutti_status then(void *arg, struct tt_op_conf *conf)
+static tutti_status heads_done(void *arg, struct tt_op_conf *conf)
 {
     struct tt_exchange *x = arg;
     uint64_t most;
@@ -273,7 +284,7 @@ static tutti_status then(void *arg, struct tt_op_conf *conf)
     return TUTTI_PENDING;
 }
 
-static void end(void *arg, tutti_status status)
+static void exchange_end(void *arg, tutti_status status)
 {
     struct tt_exchange *x = arg;
     size_t *all = x->what.recv_all_split_lengths;
@@ -287,12 +298,12 @@ static void end(void *arg, tutti_status status)
 
 static const struct tt_op_parts parts = { .kind = TT_ALLTOALLV,
                                           .second = &tt_algo_alltoallv_stretches,
-                                          .may_begin = may_begin,
-                                          .begin = begin,
-                                          .then = then,
-                                          .end = end };
+                                          .may_begin = start_signalled,
+                                          .begin = heads_begin,
+                                          .then = heads_done,
+                                          .end = exchange_end };
 
-/* ---- the call ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the call -------------------------------------------------------------------------------- */
 
 static int by_address(const void *a, const void *b)
 {
@@ -301,7 +312,7 @@ static int by_address(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Receive buffers must be there, and not overlap; sorted[nranks] is room to find that out. */
+/* Checks that receive buffers are not NULL and do not overlap. sorted[nranks] is scratch memory. */
 static tutti_status check_recvbuffs(const tutti_dynamic *what, const struct tt_pieces_shape *s, uintptr_t *sorted)
 {
     const uint64_t bytes = s->max_total * s->elem_bytes;
@@ -323,8 +334,8 @@ static tutti_status check_recvbuffs(const tutti_dynamic *what, const struct tt_p
     return TUTTI_OK;
 }
 
-/* What can be seen before it starts. */
-static tutti_status check(const tutti_dynamic *what, const struct tt_attempt *t)
+/* Checks the arguments that do not depend on data. */
+static tutti_status dynamic_check(const tutti_dynamic *what, const struct tt_attempt *t)
 {
     const tutti_call *call = t->call;
 
@@ -345,7 +356,7 @@ static tutti_status check(const tutti_dynamic *what, const struct tt_attempt *t)
     return TUTTI_OK;
 }
 
-/* What ranks declare, in so many bits: itself, or if it is too long for that a hash with the highest bit set. */
+/* Returns a declared number that fits in `bits`, or else a hash with the highest bit set. */
 static uint64_t declared(uint64_t value, uint32_t bits)
 {
     const uint64_t high = 1ull << (bits - 1);
@@ -353,7 +364,8 @@ static uint64_t declared(uint64_t value, uint32_t bits)
     return value < high ? value : high | (tt_hash_bytes(&value, sizeof value, 0) & (high - 1));
 }
 
-/* Ranks whose declarations differ have not called the same: tt_opdesc_print tells how. */
+/* Fills in the descriptor: different declarations are a mismatch, which tt_opdesc_print
+ * describes. */
 static void fill_conf(struct tt_op_conf *conf, struct tt_exchange *x, tutti_comm *comm, int64_t timeout_ms)
 {
     const struct tt_pieces_shape *s = &x->shape;
@@ -385,7 +397,7 @@ static tutti_status submit(struct tt_attempt *t, struct tt_exchange *x)
     fill_conf(&t->conf, x, comm, timeout_ms);
     if (!t->call || !t->call->request) {
         st = tt_op_blocking(comm->context, &t->conf);
-        tt_exchange_put(x);            /* it may not have been started */
+        tt_exchange_put(x);            /* in case it was not started */
         return st;
     }
     st = tt_op_start(comm->context, &t->conf, &op);
@@ -396,7 +408,7 @@ static tutti_status submit(struct tt_attempt *t, struct tt_exchange *x)
     return st;
 }
 
-/* Buffers that a device's memory is in are none for this call, whose pieces the processor cuts. */
+/* Checks that no buffer is device memory, because the processor cuts the pieces. */
 static tutti_status check_processor_may(const tutti_dynamic *what, uint32_t nranks)
 {
     bool device = tt_registry_is_device(what->sendbuff, 1);
@@ -406,9 +418,9 @@ static tutti_status check_processor_may(const tutti_dynamic *what, uint32_t nran
     return device ? tt_fail(TUTTI_ERR_UNSUPPORTED, CALL ": device memory is not supported for buffers") : TUTTI_OK;
 }
 
-/* One to use, with the caller's receive buffers. */
-static tutti_status prepare(const tutti_dynamic *what, const char *algo, struct tt_pieces_shape *shape,
-                            tutti_comm *comm, struct tt_exchange **out)
+/* Prepares an exchange with the caller's receive buffers. */
+static tutti_status dynamic_prepare(const tutti_dynamic *what, const char *algo, struct tt_pieces_shape *shape,
+                                    tutti_comm *comm, struct tt_exchange **out)
 {
     const uint64_t eager_bytes = comm->sizes.eager_bytes;
     struct tt_exchanges *of = NULL;
@@ -445,7 +457,7 @@ static tutti_status prepare(const tutti_dynamic *what, const char *algo, struct 
     return TUTTI_OK;
 }
 
-static tutti_status run(const tutti_dynamic *what, tutti_dtype type, tutti_comm *comm, const tutti_call *call)
+static tutti_status dynamic_run(const tutti_dynamic *what, tutti_dtype type, tutti_comm *comm, const tutti_call *call)
 {
     tutti_dynamic mine = { .size = sizeof mine };
     struct tt_pieces_shape shape;
@@ -458,11 +470,11 @@ static tutti_status run(const tutti_dynamic *what, tutti_dtype type, tutti_comm 
     if (!st)
         st = tt_options_take(&mine, sizeof mine, sizeof mine, what, CALL, "what", "tutti_dynamic");
     if (!st)
-        st = check(&mine, &t);
+        st = dynamic_check(&mine, &t);
     if (!st)
         st = tt_pieces_shape_take(&shape, comm->nranks, type, mine.nsplits, mine.max_length, mine.max_total, CALL);
     if (!st)
-        st = prepare(&mine, t.call ? t.call->algo : NULL, &shape, comm, &x);
+        st = dynamic_prepare(&mine, t.call ? t.call->algo : NULL, &shape, comm, &x);
     return st ? st : submit(&t, x);
 }
 
@@ -473,7 +485,7 @@ tutti_status tutti_alltoallv_dynamic(const tutti_dynamic *what, tutti_dtype type
 
     if (st)
         return st;
-    st = run(what, type, comm, call);
+    st = dynamic_run(what, type, comm, call);
     tt_comm_leave(comm);
     return st;
 }

@@ -8,13 +8,14 @@
 #include "comm/tuner.h"
 #include "reduce/float_env.h"
 
-/* Hands out parts of one block of memory, or only counts them where there is none yet. */
+/* Distributes the parts of one memory block, or only counts their sizes if there is no block
+ * yet. */
 struct parts {
     uint8_t *begin;
     size_t at;
 };
 
-static void *part(struct parts *p, size_t n, size_t bytes)
+static void *next_part(struct parts *p, size_t n, size_t bytes)
 {
     void *here = p->begin ? p->begin + p->at : NULL;
 
@@ -27,25 +28,25 @@ static void lay_out(struct tt_exchange *x, struct parts *p)
     const size_t n = x->shape.nranks;
 
     p->at = 0;
-    part(p, 1, sizeof *x);
-    x->out = part(p, x->shape.to_all ? 1 : n, x->slot_bytes);
-    x->in = part(p, n, x->slot_bytes);
-    x->wanted = part(p, n, tt_pieces_wanted_bytes(&x->shape));
-    x->packed = part(p, n, sizeof *x->packed);
-    x->lengths = part(p, n, x->shape.nsplits * sizeof *x->lengths);
-    x->heads = part(p, n, sizeof *x->heads);
-    x->wanted_in = part(p, n, sizeof *x->wanted_in);
-    x->pieces_in = part(p, n, sizeof *x->pieces_in);
-    x->recvbuffs = part(p, n, sizeof *x->recvbuffs);
-    x->send_bytes = part(p, n, sizeof(uint64_t));
-    x->send_displs = part(p, n, sizeof(uint64_t));
-    x->recv_bytes = part(p, n, sizeof(uint64_t));
-    x->recv_displs = part(p, n, sizeof(uint64_t));
-    x->send_first = part(p, n + 1, sizeof(uint64_t));
-    x->recv_first = part(p, n + 1, sizeof(uint64_t));
+    next_part(p, 1, sizeof *x);
+    x->out = next_part(p, x->shape.to_all ? 1 : n, x->slot_bytes);
+    x->in = next_part(p, n, x->slot_bytes);
+    x->wanted = next_part(p, n, tt_pieces_wanted_bytes(&x->shape));
+    x->packed = next_part(p, n, sizeof *x->packed);
+    x->lengths = next_part(p, n, x->shape.nsplits * sizeof *x->lengths);
+    x->heads = next_part(p, n, sizeof *x->heads);
+    x->wanted_in = next_part(p, n, sizeof *x->wanted_in);
+    x->pieces_in = next_part(p, n, sizeof *x->pieces_in);
+    x->recvbuffs = next_part(p, n, sizeof *x->recvbuffs);
+    x->send_bytes = next_part(p, n, sizeof(uint64_t));
+    x->send_displs = next_part(p, n, sizeof(uint64_t));
+    x->recv_bytes = next_part(p, n, sizeof(uint64_t));
+    x->recv_displs = next_part(p, n, sizeof(uint64_t));
+    x->send_first = next_part(p, n + 1, sizeof(uint64_t));
+    x->recv_first = next_part(p, n + 1, sizeof(uint64_t));
 }
 
-static void discard(struct tt_exchange *x)
+static void exchange_free(struct tt_exchange *x)
 {
     free(x->list);
     free(x);
@@ -68,7 +69,8 @@ bool tt_exchange_need(struct tt_exchange *x, uint64_t n)
     return true;
 }
 
-static struct tt_exchange *make(struct tt_exchanges *of, const struct tt_pieces_shape *shape, uint64_t slot_bytes)
+static struct tt_exchange *exchange_make(struct tt_exchanges *of, const struct tt_pieces_shape *shape,
+                                         uint64_t slot_bytes)
 {
     struct tt_exchange plan = { .shape = *shape, .slot_bytes = slot_bytes };
     struct parts parts = { .begin = NULL };
@@ -83,7 +85,7 @@ static struct tt_exchange *make(struct tt_exchanges *of, const struct tt_pieces_
     lay_out(x, &parts);
     if (tt_exchange_need(x, 2 * (uint64_t)shape->nranks))
         return x;
-    discard(x);
+    exchange_free(x);
     return NULL;
 }
 
@@ -106,14 +108,14 @@ struct tt_exchange *tt_exchange_get(struct tt_exchanges *of, const struct tt_pie
             x = *at;
             *at = x->next;
             if (!is_alike(x, shape, slot_bytes)) {
-                discard(x);
+                exchange_free(x);
                 x = NULL;
             }
         }
     }
     pthread_mutex_unlock(&of->lock);
     if (!x)
-        x = make(of, shape, slot_bytes);
+        x = exchange_make(of, shape, slot_bytes);
     if (!x)
         return NULL;
     pthread_mutex_lock(&of->lock);
@@ -139,13 +141,13 @@ static void tt_exchanges_free(void *arg)
         struct tt_exchange *x = of->first;
 
         of->first = x->next;
-        discard(x);
+        exchange_free(x);
     }
     pthread_mutex_destroy(&of->lock);
     free(of);
 }
 
-/* Segments are those of an alltoallv on this communicator, which all ranks choose alike. */
+/* Chooses the segment size of an alltoallv on this communicator, equal on all ranks. */
 static tutti_status choose_segments(tutti_comm *comm, struct tt_exchanges *of)
 {
     uint64_t *none = calloc(comm->nranks, sizeof *none);
@@ -168,7 +170,8 @@ static tutti_status choose_segments(tutti_comm *comm, struct tt_exchanges *of)
     return st;
 }
 
-/* A call that is done in one way, and what it takes: by its closed form, and (0: that would take too long, or is not wanted) by the simulator. */
+/* A variant of a call, and its times: by its closed form, and by the simulation (0: too slow to
+ * simulate, or not requested). */
 struct way {
     struct tt_coll coll;
     const struct tt_algo *algo;
@@ -201,7 +204,7 @@ static uint64_t gathered_bytes(const struct tt_pieces_shape *shape)
     return tt_pieces_head_bytes(&s);
 }
 
-/* The allgather of heads that all are for everybody. */
+/* Plans the allgather of common heads. */
 static tutti_status plan_gathering(tutti_comm *comm, const struct tt_pieces_shape *shape, struct tt_coll *c,
                                    struct tt_plan **out)
 {
@@ -212,7 +215,7 @@ static tutti_status plan_gathering(tutti_comm *comm, const struct tt_pieces_shap
     return tt_plan_of(comm, c, NULL, out);
 }
 
-/* Whether that takes less than a head for each rank. */
+/* Returns whether it takes less time than separate heads. */
 static tutti_status gathering_pays(tutti_comm *comm, const struct tt_pieces_shape *shape, bool *out)
 {
     struct way gathered = { .simulated_ns = 0 }, direct;
@@ -243,7 +246,7 @@ static tutti_status gathering_pays(tutti_comm *comm, const struct tt_pieces_shap
     return TUTTI_OK;
 }
 
-/* The same, remembered by what it depends on. */
+/* The same, cached by its inputs. */
 static tutti_status look_up_gathering(tutti_comm *comm, struct tt_exchanges *of, const struct tt_pieces_shape *shape,
                                       bool *out)
 {

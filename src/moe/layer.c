@@ -1,4 +1,5 @@
-/* A layer of experts: making and freeing it. Its runs are in run.c, its two forms in tiles.c and collective.c. */
+/* Creation and destruction of a layer of experts. Its runs are in run.c, its two forms in
+ * tiles.c and collective.c. */
 #include "moe/layer.h"
 
 #include <stdlib.h>
@@ -11,12 +12,13 @@
 
 #define CREATE "tutti_moe_create"
 #define TILE_TOKENS_DEFAULT 16u
-#define CONF_BYTES_FIRST offsetof(tutti_moe_conf, group_experts)     /* of the first release that has it */
+/* size in the first release with it */
+#define CONF_BYTES_FIRST offsetof(tutti_moe_conf, group_experts)
 #define TILE_TOKENS_MAX 4096u
 #define TOKENS_MAX (1u << 20)
 #define HIDDEN_MAX 65536u
 
-/* ---- memory ------------------------------------------------------------------------------------------------ */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 void *tt_moe_have(tutti_moe *m, uint64_t n, uint64_t bytes, const char *what)
 {
@@ -36,7 +38,7 @@ void *tt_moe_have(tutti_moe *m, uint64_t n, uint64_t bytes, const char *what)
     return mem;
 }
 
-static void discard(tutti_moe *m)
+static void layer_free(tutti_moe *m)
 {
     while (m->npieces > 0) {
         void *mem = m->pieces[--m->npieces];
@@ -51,7 +53,7 @@ static void discard(tutti_moe *m)
     free(m);
 }
 
-/* What a run's plan is written to. */
+/* Allocates the memory of a run's plan. */
 static tutti_status make_plan_memory(tutti_moe *m)
 {
     const uint32_t n = m->holding.nranks, nrows = m->route.nrows_max;
@@ -80,9 +82,9 @@ static tutti_status make_plan_memory(tutti_moe *m)
     return TUTTI_OK;
 }
 
-/* ---- making ----------------------------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
-/* A number of the conf. INVALID (logged) unless it is 1 to max. */
+/* INVALID (logged) unless a number of the conf is 1 to max. */
 static tutti_status check_number(const char *name, uint32_t value, uint32_t max)
 {
     return value >= 1 && value <= max
@@ -90,7 +92,7 @@ static tutti_status check_number(const char *name, uint32_t value, uint32_t max)
                : tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.%s is %u: must be 1 to %u", name, value, max);
 }
 
-/* A type of the conf; INVALID (logged) unless it is f32, bf16 or, where tokens travel, f8e4m3. */
+/* INVALID (logged) unless a type of the conf is f32, bf16 or, for sent tokens, f8e4m3. */
 static tutti_status check_type(const char *name, tutti_dtype type, bool travels)
 {
     if (type == TUTTI_F32 || type == TUTTI_BF16 || (travels && type == TUTTI_F8E4M3))
@@ -100,7 +102,7 @@ static tutti_status check_type(const char *name, tutti_dtype type, bool travels)
                    travels ? ", TUTTI_BF16 or TUTTI_F8E4M3" : " or TUTTI_BF16");
 }
 
-/* Whether a conf is good whose defaults have been filled in; INVALID (logged). */
+/* Checks a conf with defaults filled in; INVALID (logged). */
 static tutti_status check_conf(const tutti_moe_conf *c)
 {
     tutti_status st = TUTTI_OK;
@@ -134,7 +136,7 @@ static tutti_status check_conf(const tutti_moe_conf *c)
                : TUTTI_OK;
 }
 
-/* What ranks must have declared alike, but for nheld; and whether each could. */
+/* Values that must be equal on all ranks, except nheld; and the status of each rank. */
 struct declared {
     uint32_t form, hidden, experts, top_k, max_tokens, tile_tokens, type, there, back, scale_elems, nheld, status;
 };
@@ -185,8 +187,9 @@ static tutti_status compare_with(const struct declared *mine, const struct decla
     return st;
 }
 
-/* Whether all ranks have declared the same; the same answer on all. nheld[nranks] gets how many experts each holds. */
-static tutti_status compare(tutti_comm *comm, const struct declared *mine, uint32_t *nheld)
+/* Compares the declarations of all ranks; equal result on all. nheld[nranks] receives the number
+ * of experts of each rank. */
+static tutti_status layer_compare(tutti_comm *comm, const struct declared *mine, uint32_t *nheld)
 {
     struct declared *all = calloc(comm->nranks, sizeof *all);
     tutti_status st;
@@ -210,7 +213,7 @@ static tutti_status compare(tutti_comm *comm, const struct declared *mine, uint3
     return st;
 }
 
-/* Everybody's experts, one rank's behind the other's: all[sum of nheld]. */
+/* Gathers the experts of all ranks, in rank order: all[sum of nheld]. */
 static tutti_status gather_held(tutti_comm *comm, const uint32_t *mine, const uint32_t *nheld, uint32_t *all)
 {
     size_t *counts = calloc(2 * (size_t)comm->nranks, sizeof *counts), *displs = counts + comm->nranks;
@@ -227,14 +230,15 @@ static tutti_status gather_held(tutti_comm *comm, const uint32_t *mine, const ui
     return st;
 }
 
-/* Who holds what, on all ranks: from what each says it holds, mine[nheld of this rank]. */
+/* Determines the placement of experts on all ranks, from each rank's list mine[nheld of this
+ * rank]. */
 static tutti_status make_holding(tutti_moe *m, const struct declared *declared, const uint32_t *mine)
 {
     const uint32_t n = m->comm->nranks;
     uint32_t *nheld = calloc(n, sizeof *nheld), *all = NULL;
     uint64_t sum = 0;
-    tutti_status st =
-        nheld ? compare(m->comm, declared, nheld) : tt_fail(TUTTI_ERR_NOMEM, CREATE ": out of memory for %u ranks", n);
+    tutti_status st = nheld ? layer_compare(m->comm, declared, nheld)
+                            : tt_fail(TUTTI_ERR_NOMEM, CREATE ": out of memory for %u ranks", n);
 
     for (uint32_t r = 0; r < n && !st; r++)
         sum += nheld[r];
@@ -254,7 +258,7 @@ static tutti_status make_holding(tutti_moe *m, const struct declared *declared, 
     return st;
 }
 
-/* The experts of this rank where the conf names none. NULL: no memory. */
+/* Returns the default experts of this rank. NULL: out of memory. */
 static uint32_t *default_held(const tutti_comm *comm, const tutti_moe_conf *c, uint32_t *nheld)
 {
     const uint32_t first = tt_holding_default(comm->nranks, c->experts, comm->rank);
@@ -267,11 +271,12 @@ static uint32_t *default_held(const tutti_comm *comm, const tutti_moe_conf *c, u
     return held;
 }
 
-/* What follows from the conf and from who holds what. */
+/* Derives sizes from the conf and the placement of experts. */
 static tutti_status make_shape(tutti_moe *m, const tutti_moe_conf *c)
 {
     const uint32_t n = m->comm->nranks, most = m->holding.most;
-    const uint64_t nrows = (uint64_t)c->max_tokens * (c->top_k < most ? c->top_k : most);    /* of one rank for another */
+    /* from one rank to another */
+    const uint64_t nrows = (uint64_t)c->max_tokens * (c->top_k < most ? c->top_k : most);
     const uint64_t tiles = (nrows + c->tile_tokens - 1) / c->tile_tokens;
 
     if (n * tiles * c->tile_tokens >= UINT32_MAX)
@@ -301,8 +306,8 @@ static tutti_status make_shape(tutti_moe *m, const tutti_moe_conf *c)
     return make_plan_memory(m);
 }
 
-/* The worst of what ranks have come to; OK on all, or on none. */
-static tutti_status agree(tutti_comm *comm, tutti_status mine)
+/* Returns the worst status of all ranks: OK on all, or on none. */
+static tutti_status layer_agree(tutti_comm *comm, tutti_status mine)
 {
     uint32_t st = (uint32_t)mine, worst = 0;
     const tutti_status got = tutti_allreduce(&st, &worst, 1, TUTTI_U32, TUTTI_MAX, comm, NULL);
@@ -314,16 +319,16 @@ static tutti_status agree(tutti_comm *comm, tutti_status mine)
                  : TUTTI_OK;
 }
 
-/* Once all ranks know that their confs are good. */
-static tutti_status make(tutti_moe *m, const tutti_moe_conf *c)
+/* Continues after all ranks have valid confs. */
+static tutti_status layer_make(tutti_moe *m, const tutti_moe_conf *c)
 {
-    tutti_status st = agree(m->comm, make_shape(m, c));
+    tutti_status st = layer_agree(m->comm, make_shape(m, c));
 
     m->ops = c->form == TUTTI_MOE_TILES ? &tt_moe_tiles : &tt_moe_collective;
-    return st ? st : agree(m->comm, m->ops->init(m));
+    return st ? st : layer_agree(m->comm, m->ops->init(m));
 }
 
-/* Copies the caller's conf, with defaults, and that of the device. */
+/* Copies the caller's conf with defaults, and that of the device. */
 static tutti_status take_conf(tutti_moe_conf *mine, tutti_device_conf *device, const tutti_moe_conf *conf)
 {
     tutti_status st = tt_options_take(mine, sizeof *mine, CONF_BYTES_FIRST, conf, CREATE, "conf", "tutti_moe_conf");
@@ -370,14 +375,15 @@ tutti_status tutti_moe_create(tutti_comm *comm, const tutti_moe_conf *conf, tutt
             st = tt_fail(TUTTI_ERR_NOMEM, CREATE ": out of memory for %u experts", nheld);
     }
     declared = declare(&mine, nheld, st);
-    st = make_holding(m, &declared, held);      /* the others hear of it if this rank cannot */
+    /* a failure of this rank is distributed to the others */
+    st = make_holding(m, &declared, held);
     free(named);
     if (!st)
-        st = make(m, &mine);
+        st = layer_make(m, &mine);
     if (st) {
         if (m->ops)
             m->ops->fini(m);
-        discard(m);
+        layer_free(m);
         return st;
     }
     *out = m;
@@ -392,6 +398,6 @@ tutti_status tutti_moe_free(tutti_moe *m)
         return TUTTI_OK;
     st = m->ops->fini(m);
     if (st != TUTTI_ERR_FORKED)
-        discard(m);
+        layer_free(m);
     return st;
 }

@@ -1,4 +1,4 @@
-/* A layer of experts, as its two forms share it. */
+/* A layer of experts: definitions shared by its two forms. */
 #ifndef TT_MOE_LAYER_H
 #define TT_MOE_LAYER_H
 
@@ -10,34 +10,37 @@
 
 enum tt_moe_state {
     TT_MOE_IDLE,                /* between runs */
-    TT_MOE_RUNS,                /* dispatched by tutti_moe_dispatch */
+    TT_MOE_RUNS,                /* begun by tutti_moe_dispatch */
     TT_MOE_KERNEL               /* begun by tutti_moe_begin */
 };
 
-/* What tutti_moe_next has seen of the tiles of one rank. */
+/* Progress of tutti_moe_next on the tiles of one rank. */
 struct tt_moe_source {
-    uint32_t ntiles;            /* in this run; TT_MOE_UNKNOWN */
-    uint32_t low;               /* all tiles below have been taken */
-    uint32_t nrows;             /* COLLECTIVE: rows that came */
+    uint32_t ntiles;            /* in this run; or TT_MOE_UNKNOWN */
+    uint32_t low;               /* all tiles below were taken */
+    uint32_t nrows;             /* COLLECTIVE: number of received rows */
 };
 
 enum tt_moe_tile_state { TT_TILE_OUT, TT_TILE_TAKEN, TT_TILE_GIVEN };
 
-/* How a form does what the calls ask for. Arguments have been checked. */
+/* The operations of a form. The arguments were checked. */
 struct tt_moe_ops {
-    /* The form's memory, from m->view on. What it has made is ended by fini, also after an error. Collective. */
+    /* Allocates the form's memory, beginning with m->view. It is freed by fini, also after an
+     * error. Collective. */
     tutti_status (*init)(tutti_moe *m);
     tutti_status (*fini)(tutti_moe *m);
-    /* Sends what m->route says, or that the routing has a flaw. */
+    /* Sends the rows in m->route, or the error in the routing. */
     tutti_status (*dispatch)(tutti_moe *m, const struct tt_route_flaw *flaw, int64_t timeout_ms);
-    /* Whether that tile is there, and with the first of its rank m->sources[source].ntiles. OK, or PENDING, or INVALID: the run has a flaw. */
+    /* Checks whether a tile has arrived; the first one of a rank sets m->sources[source].ntiles.
+     * OK, PENDING, or INVALID: some rank's routing is invalid. */
     tutti_status (*look)(tutti_moe *m, uint32_t source, uint32_t tile);
     void (*show)(const tutti_moe *m, tutti_moe_tile *tile);
-    /* Results of a tile have been written. */
+    /* The results of a tile have been written. */
     tutti_status (*give)(tutti_moe *m, const tutti_moe_tile *tile);
-    /* Ends a run that has a flaw, the routing of some rank: INVALID, with the sentence, if nothing else goes wrong. */
+    /* Ends a run with an invalid routing of some rank. Returns INVALID, with the message, or
+     * another error. */
     tutti_status (*refuse)(tutti_moe *m, int64_t timeout_ms);
-    /* Until all results are in m->view.results. */
+    /* Waits until all results are in m->view.results. */
     tutti_status (*collect)(tutti_moe *m, int64_t timeout_ms);
 };
 
@@ -48,36 +51,38 @@ struct tutti_moe {
     const struct tt_moe_ops *ops;
     struct tt_holding holding;
     struct tt_route route;
-    tutti_moe_view view;        /* of the run; what does not change is always there */
+    tutti_moe_view view;        /* of the run; constant fields are always valid */
     enum tt_moe_state state;
-    tutti_status broken;        /* why it is good for nothing but its end */
+    tutti_status broken;        /* error after which the layer can only be destroyed */
     uint32_t max_tokens;
-    uint32_t group_experts;     /* TILES: of a group of the device; 0: those of each rank */
-    uint32_t stride;            /* rows of tiles_max tiles */
-    float *weights;             /* the arrays of view that this rank writes */
+    uint32_t group_experts;     /* TILES: experts per group of the device; 0: those of each rank */
+    uint32_t stride;            /* number of rows in tiles_max tiles */
+    float *weights;             /* arrays of the view that this rank writes */
     uint32_t *rows, *row_experts, *places, *held_at;
     float *sum;                 /* [hidden] */
     struct tt_moe_source *sources;  /* [nranks] */
-    uint8_t *tiles;             /* [nranks][tiles_max] enum tt_moe_tile_state */
+    uint8_t *tiles;             /* source to check first */
     uint32_t turn;              /* the source that is looked at first */
     void *pieces[24];           /* memory from tt_moe_have */
     uint32_t npieces;
-    tutti_device_conf device;   /* TILES: whose memory the layer's is, where it has alloc */
-    void *own;                  /* the form's */
+    tutti_device_conf device;   /* TILES: allocates the layer's memory, if it has `alloc` */
+    void *own;                  /* data of the form */
 };
 
 /* ---- layer.c ---- */
 
-/* Zeroed memory that kernels can reach, until the layer ends: n times `bytes`. NULL (logged). */
+/* Allocates zeroed memory that kernels can access, freed with the layer: n times `bytes`. NULL
+ * (logged). */
 void *tt_moe_have(tutti_moe *m, uint64_t n, uint64_t bytes, const char *what);
 
 /* ---- run.c ---- */
 
-/* It is good for nothing but its end, if st is not OK. Returns st. */
+/* If st is an error, marks the layer as unusable. Returns st. */
 tutti_status tt_moe_broke(tutti_moe *m, tutti_status st);
-/* Takes a routing: what is wrong with it is in *flaw, else the run's rows are there. Other errors, logged: the call is not possible now. */
+/* Checks a routing. *flaw describes its error; otherwise the run's rows are set. Other errors
+ * (logged): the call is not possible now. */
 tutti_status tt_moe_take(tutti_moe *m, const tutti_moe_routing *given, struct tt_route_flaw *flaw, const char *call);
-/* When a call ends that may take so long. */
+/* Returns the deadline of a call with this timeout. */
 uint64_t tt_moe_deadline_ns(const tutti_moe *m, int64_t timeout_ms);
 
 #endif

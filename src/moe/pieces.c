@@ -51,9 +51,9 @@ static bool is_wanted(const uint8_t *wanted, uint32_t i)
     return !wanted || (wanted[i / 8] >> i % 8 & 1);
 }
 
-/* ---- the caller's lists -------------------------------------------------------------------------------- */
+/* ---- the caller's lists ---------------------------------------------------------------------- */
 
-static bool flawed(struct tt_head *h, enum tt_flaw flaw, uint64_t at, uint64_t value)
+static bool set_flaw(struct tt_head *h, enum tt_flaw flaw, uint64_t at, uint64_t value)
 {
     h->flaw = (uint8_t)flaw;
     h->at = at;
@@ -61,7 +61,7 @@ static bool flawed(struct tt_head *h, enum tt_flaw flaw, uint64_t at, uint64_t v
     return false;
 }
 
-/* False: it has a flaw. */
+/* Reads the lengths. False: invalid; the flaw is set. */
 static bool read_lengths(const struct tt_pieces_shape *s, const tutti_dynamic *what, uint64_t *lengths,
                          struct tt_head *h)
 {
@@ -70,26 +70,26 @@ static bool read_lengths(const struct tt_pieces_shape *s, const tutti_dynamic *w
     for (uint32_t i = 0; i < s->nsplits; i++) {
         lengths[i] = what->split_lengths[i];
         if (lengths[i] > s->max_length)
-            return flawed(h, TT_FLAW_LENGTH, i, lengths[i]);
+            return set_flaw(h, TT_FLAW_LENGTH, i, lengths[i]);
         total += lengths[i];        /* at most 2^16 * 2^40 */
     }
-    return total <= s->max_total || flawed(h, TT_FLAW_TOTAL, 0, total);
+    return total <= s->max_total || set_flaw(h, TT_FLAW_TOTAL, 0, total);
 }
 
-/* How many indices all ranks have. False: it has a flaw. */
+/* Sums the numbers of indices. False: invalid; the flaw is set. */
 static bool add_up(const struct tt_pieces_shape *s, const tutti_dynamic *what, struct tt_head *h)
 {
     uint64_t sum = 0;
 
     for (uint32_t r = 0; r < s->nranks; r++)
         if (__builtin_add_overflow(sum, (uint64_t)what->index_block_lens[r], &sum))
-            return flawed(h, TT_FLAW_SUM, UINT64_MAX, what->nindices ? *what->nindices : 0);
+            return set_flaw(h, TT_FLAW_SUM, UINT64_MAX, what->nindices ? *what->nindices : 0);
     if (what->nindices && *what->nindices != sum)
-        return flawed(h, TT_FLAW_SUM, sum, *what->nindices);
+        return set_flaw(h, TT_FLAW_SUM, sum, *what->nindices);
     if (sum > 0 && !what->indices)
-        return flawed(h, TT_FLAW_SUM, sum, 0);
+        return set_flaw(h, TT_FLAW_SUM, sum, 0);
     return tt_array_can_be(what->indices, sum, sizeof *what->indices) ||
-           flawed(h, TT_FLAW_SPACE, TT_SPACE_INDICES, sum);
+           set_flaw(h, TT_FLAW_SPACE, TT_SPACE_INDICES, sum);
 }
 
 void tt_pieces_read(const struct tt_pieces_shape *s, const tutti_dynamic *what, uint64_t *lengths, uint8_t *wanted,
@@ -107,7 +107,7 @@ void tt_pieces_read(const struct tt_pieces_shape *s, const tutti_dynamic *what, 
             const size_t i = what->indices[at];
 
             if (i >= s->nsplits) {
-                flawed(head, TT_FLAW_INDEX, at, i);
+                set_flaw(head, TT_FLAW_INDEX, at, i);
                 return;
             }
             wanted[r * bytes + i / 8] |= (uint8_t)(1u << i % 8);
@@ -120,12 +120,12 @@ void tt_pieces_read_src(const struct tt_pieces_shape *s, const tutti_dynamic *wh
     const uint64_t total = tt_pieces_total(s, lengths, NULL);
 
     if (total && !what->sendbuff)
-        flawed(head, TT_FLAW_NULL, 0, total);
+        set_flaw(head, TT_FLAW_NULL, 0, total);
     else if (!tt_array_can_be(what->sendbuff, total, s->elem_bytes))
-        flawed(head, TT_FLAW_SPACE, TT_SPACE_SENDBUFF, total);
+        set_flaw(head, TT_FLAW_SPACE, TT_SPACE_SENDBUFF, total);
 }
 
-/* ---- what follows from them ----------------------------------------------------------------------------- */
+/* ---- derived values -------------------------------------------------------------------------- */
 
 uint64_t tt_pieces_total(const struct tt_pieces_shape *s, const uint64_t *lengths, const uint8_t *wanted)
 {
@@ -171,7 +171,7 @@ void tt_pieces_unpack(const struct tt_pieces_shape *s, const uint64_t *lengths, 
     }
 }
 
-/* ---- heads --------------------------------------------------------------------------------------------------- */
+/* ---- heads ----------------------------------------------------------------------------------- */
 
 static void write_length(struct tt_writer *w, uint32_t width, uint64_t v)
 {
@@ -225,8 +225,8 @@ size_t tt_head_write(const struct tt_pieces_shape *s, const struct tt_head *h, c
     return (size_t)(to - out);
 }
 
-/* What a flawed head may say. */
-static bool is_sound_flaw(const struct tt_pieces_shape *s, const struct tt_head *h)
+/* Returns whether a head's flaw has permitted values. */
+static bool flaw_is_valid(const struct tt_pieces_shape *s, const struct tt_head *h)
 {
     switch ((enum tt_flaw)h->flaw) {
     case TT_FLAW_LENGTH:
@@ -272,7 +272,7 @@ bool tt_head_read(const struct tt_pieces_shape *s, const uint8_t *data, size_t b
     *wanted = data + TT_HEAD_BYTES + (size_t)s->nsplits * width + (s->to_all ? s->rank : 0) * tt_pieces_wanted_bytes(s);
     *pieces = data + tt_pieces_head_bytes(s);
     if (h->flaw)
-        return !packed && is_sound_flaw(s, h);
+        return !packed && flaw_is_valid(s, h);
     for (uint32_t i = 0; i < s->nsplits; i++) {
         lengths[i] = read_length(&r, width);
         if (lengths[i] > s->max_length)

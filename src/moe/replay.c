@@ -1,11 +1,13 @@
-/* The persistent form: an exchange that is run again and again. It stands on one window, in which every rank has for each set and each sender a block, and a
- * word that says which run is there.
+/* The persistent form: an exchange that is repeated. It uses one window. Each rank's part
+ * contains for each set and each sender a block, and a word with the number of its run.
  *
- *     words    [depth][nranks], a line each: the number of the last run of that set whose message from that rank has come
- *     blocks   [depth][nranks]: a slot for the head, with short pieces packed behind it, then room for max_total elements
+ *     words    [depth][nranks], a line each: number of the last run of that set whose message from
+ *              that rank has arrived
+ *     blocks   [depth][nranks]: a slot for the head with packed pieces, then max_total elements
  *
- * A run puts the pieces and the head to each rank, and waits for the words of its set. Nobody waits for a barrier: who starts run k + depth has seen
- * the messages of run k + depth - 1 of all, and these were sent by ranks that had ended run k + depth - 2. */
+ * A run puts the pieces and the head to each rank, and waits for the words of its set. No
+ * barrier is needed: a rank that starts run k + depth has received the messages of run k + depth
+ * - 1 from all ranks. They were sent by ranks that had completed run k + depth - 2. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,18 +26,18 @@
 struct tutti_replay {
     tutti_comm *comm;
     tutti_window *handle;
-    uint8_t *mem;               /* this rank's part of it */
+    uint8_t *mem;               /* this rank's part of the window */
     struct tt_pieces_shape shape;
     uint32_t rank, depth, without;
     uint64_t slot_bytes, block_bytes;
-    uint64_t run;               /* the last that was started, from 1 */
-    bool started;               /* and it has not been waited for */
-    tutti_status broken;        /* why it is good for nothing but its end */
+    uint64_t run;               /* last started run, from 1 */
+    bool started;               /* the run was not waited for yet */
+    tutti_status broken;        /* error after which the replay can only be freed */
     struct tt_head own;
     uint64_t *lengths;          /* [nranks][nsplits] of the run */
     uint8_t *wanted;            /* [nranks][tt_pieces_wanted_bytes] */
     uint8_t *out;               /* [nranks][slot_bytes] */
-    uint8_t *head;              /* [tt_pieces_head_bytes]: of a sender, which the sender cannot change any more */
+    uint8_t *head;              /* [tt_pieces_head_bytes]: private copy of a sender's head */
     bool *packed;               /* [nranks] */
     struct tt_stretch *list;    /* [(nsplits + 1) / 2] */
     tutti_piece *pieces;        /* [(nsplits + 1) / 2 + 1] */
@@ -49,7 +51,7 @@ static uint64_t lines(uint64_t bytes)
     return (bytes + LINE - 1) / LINE * LINE;
 }
 
-/* ---- where things are, the same in each rank's part ------------------------------------------------------- */
+/* ---- layout, equal on all ranks -------------------------------------------------------------- */
 
 static uint32_t set_of(const struct tutti_replay *y)
 {
@@ -73,9 +75,9 @@ static uint64_t data_at(const struct tutti_replay *y, uint32_t set, uint32_t sen
     return slot_at(y, set, sender) + y->slot_bytes;
 }
 
-/* ---- making and freeing -------------------------------------------------------------------------------------- */
+/* ---- creation and destruction ---------------------------------------------------------------- */
 
-static void discard(struct tutti_replay *y)
+static void replay_free(struct tutti_replay *y)
 {
     free(y->lengths);
     free(y->wanted);
@@ -90,7 +92,8 @@ static void discard(struct tutti_replay *y)
     free(y);
 }
 
-static struct tutti_replay *make(tutti_comm *comm, const struct tt_pieces_shape *s, const tutti_replay_conf *conf)
+static struct tutti_replay *replay_make(tutti_comm *comm, const struct tt_pieces_shape *s,
+                                        const tutti_replay_conf *conf)
 {
     const size_t n = s->nranks, head_bytes = tt_pieces_head_bytes(s);
     struct tutti_replay *y = calloc(1, sizeof *y);
@@ -115,11 +118,11 @@ static struct tutti_replay *make(tutti_comm *comm, const struct tt_pieces_shape 
     if (y->lengths && y->wanted && y->out && y->head && y->packed && y->list && y->pieces && y->puts && y->recvbuffs &&
         y->all_lengths)
         return y;
-    discard(y);
+    replay_free(y);
     return NULL;
 }
 
-/* What ranks must have declared alike; and whether each could make its part. */
+/* Values that must be equal on all ranks; and the status of each rank. */
 struct declared {
     uint64_t nsplits, max_length, max_total;
     uint32_t type, depth, without, status;
@@ -140,8 +143,9 @@ static tutti_status compare_with(const struct declared *mine, const struct decla
     return tt_alike_check("tutti_replay_create", fields, sizeof fields / sizeof *fields, own_rank, rank);
 }
 
-/* Whether all ranks have declared the same; the same answer on all. `st` is what this rank has found so far. */
-static tutti_status compare(tutti_comm *comm, const tutti_replay_conf *conf, tutti_status st)
+/* Compares the declarations of all ranks; equal result on all. `st` is the previous status of
+ * this rank. */
+static tutti_status replay_compare(tutti_comm *comm, const tutti_replay_conf *conf, tutti_status st)
 {
     struct declared mine = {
         .nsplits = conf->nsplits,
@@ -182,7 +186,7 @@ static tutti_status check_conf(const tutti_replay_conf *conf)
     return TUTTI_OK;
 }
 
-/* All sets of receive buffers together. */
+/* Checks the size of all sets of receive buffers together. */
 static tutti_status check_sets(const struct tt_pieces_shape *s, uint32_t depth)
 {
     uint64_t bytes;
@@ -194,7 +198,7 @@ static tutti_status check_sets(const struct tt_pieces_shape *s, uint32_t depth)
                    (unsigned long long)s->max_total, depth);
 }
 
-/* The window, and where receive buffers are in it. */
+/* Creates the window, and locates the receive buffers in it. */
 static tutti_status open_window(struct tutti_replay *y)
 {
     const uint64_t bytes = slot_at(y, y->depth, 0);
@@ -229,16 +233,16 @@ tutti_status tutti_replay_create(tutti_comm *comm, const tutti_replay_conf *conf
         st = check_sets(&shape, mine.depth);
     if (st)
         return st;
-    y = make(comm, &shape, &mine);
+    y = replay_make(comm, &shape, &mine);
     if (!y)
         st = tt_fail(TUTTI_ERR_NOMEM, "tutti_replay_create: out of memory for %u ranks and %u pieces", shape.nranks,
                      shape.nsplits);
-    st = compare(comm, &mine, st);
+    st = replay_compare(comm, &mine, st);
     if (!st)
         st = open_window(y);
     if (st) {
         if (y)
-            discard(y);
+            replay_free(y);
         return st;
     }
     *out = y;
@@ -254,11 +258,11 @@ tutti_status tutti_replay_free(tutti_replay *y)
     st = tutti_window_free(y->handle);
     if (st == TUTTI_ERR_FORKED)
         return st;
-    discard(y);
+    replay_free(y);
     return st;
 }
 
-/* ---- a run: what is sent --------------------------------------------------------------------------------------- */
+/* ---- sending a run --------------------------------------------------------------------------- */
 
 struct await_start {
     struct tt_attempt attempt;
@@ -282,8 +286,8 @@ static tutti_status await_start(struct tt_window *w, const tutti_dynamic *what, 
     return what->start ? tt_attempt_run(&s.attempt) : TUTTI_OK;
 }
 
-/* How long a head may be with what is packed behind it, for rank r. Packing copies once here and once there: where the wire copies nothing, as it stores in
- * mapped memory, that is worth it for little. */
+/* Returns the maximum size of a head with packed pieces for rank r. Packing costs a copy at each
+ * end. For mapped memory, where the wire makes no other copy, it pays only for small sizes. */
 static uint64_t packed_max(const struct tutti_replay *y, const struct tt_window *w, uint32_t r)
 {
     const struct tt_window_way *way = &w->ways[r];
@@ -294,7 +298,7 @@ static uint64_t packed_max(const struct tutti_replay *y, const struct tt_window 
     return TT_INLINE_BYTES;
 }
 
-/* Reads the lists, and decides what is packed. */
+/* Reads the lists, and decides which pieces are packed. */
 static void read_lists(struct tutti_replay *y, const struct tt_window *w, const tutti_dynamic *what)
 {
     const struct tt_pieces_shape *s = &y->shape;
@@ -317,7 +321,7 @@ static void read_lists(struct tutti_replay *y, const struct tt_window *w, const 
     y->own.most = (uint32_t)most;
 }
 
-/* The head for rank r, with what is packed behind it. Returns its bytes. */
+/* Writes the head for rank r, with its packed pieces. Returns the size. */
 static uint64_t write_head(struct tutti_replay *y, const tutti_dynamic *what, uint32_t r)
 {
     const struct tt_pieces_shape *s = &y->shape;
@@ -328,7 +332,7 @@ static uint64_t write_head(struct tutti_replay *y, const tutti_dynamic *what, ui
                          what->sendbuff, y->out + r * y->slot_bytes);
 }
 
-/* The pieces for rank r, stretch by stretch, then the head. Returns how many there are. */
+/* Lists the pieces for rank r: stretches, then the head. Returns their number. */
 static size_t list_pieces(struct tutti_replay *y, const tutti_dynamic *what, uint32_t r)
 {
     const struct tt_pieces_shape *s = &y->shape;
@@ -348,7 +352,7 @@ static size_t list_pieces(struct tutti_replay *y, const tutti_dynamic *what, uin
     return n + 1;
 }
 
-/* The pieces for one rank, with one doorbell or with as many as there are. */
+/* Puts the pieces for one rank, with one doorbell, or (TUTTI_REPLAY_NO_CHAIN) one by one. */
 static tutti_status put_pieces(struct tutti_replay *y, const tutti_dynamic *what, uint32_t r, int64_t timeout_ms)
 {
     const size_t n = list_pieces(y, what, r);
@@ -369,7 +373,7 @@ static tutti_status put_pieces(struct tutti_replay *y, const tutti_dynamic *what
     return st ? st : tutti_window_put(y->handle, (int)r, last->offset, last->src, last->bytes, &signal);
 }
 
-/* All that is packed for other ranks, with one doorbell for each wire. */
+/* Puts the packed messages to other ranks, with one doorbell per wire. */
 static tutti_status put_packed(struct tutti_replay *y, struct tt_window *w, const tutti_dynamic *what,
                                int64_t timeout_ms)
 {
@@ -408,8 +412,8 @@ static tutti_status put_all(struct tutti_replay *y, struct tt_window *w, const t
     return st;
 }
 
-/* Of *what the replay has its own. */
-static tutti_status check(const struct tutti_replay *y, const tutti_dynamic *what)
+/* Checks the arguments in *what that are specific to a replay. */
+static tutti_status replay_check(const struct tutti_replay *y, const tutti_dynamic *what)
 {
     if (y->started)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_start: run %llu is not complete (call tutti_replay_wait first)",
@@ -432,8 +436,8 @@ static tutti_status check(const struct tutti_replay *y, const tutti_dynamic *wha
     return TUTTI_OK;
 }
 
-/* What makes a replay good for nothing: a rank may have been sent something, and another not. */
-static tutti_status broke(struct tutti_replay *y, tutti_status st)
+/* Marks the replay as unusable, because possibly only some ranks were sent data. */
+static tutti_status replay_broken(struct tutti_replay *y, tutti_status st)
 {
     if (st)
         y->broken = st;
@@ -454,7 +458,7 @@ tutti_status tutti_replay_start(tutti_replay *y, const tutti_dynamic *what, int6
     if (!st)
         st = tt_options_take(&mine, sizeof mine, sizeof mine, what, "tutti_replay_start", "what", "tutti_dynamic");
     if (!st)
-        st = check(y, &mine);
+        st = replay_check(y, &mine);
     if (!st)
         st = await_start(w, &mine, timeout_ms);
     if (st)
@@ -464,13 +468,13 @@ tutti_status tutti_replay_start(tutti_replay *y, const tutti_dynamic *what, int6
     read_lists(y, w, &mine);
     if (y->without & TUTTI_REPLAY_NO_HANDLES)
         st = tt_window_exchange_keys(w);
-    return broke(y, st ? st : put_all(y, w, &mine, timeout_ms));
+    return replay_broken(y, st ? st : put_all(y, w, &mine, timeout_ms));
 }
 
-/* ---- a run: what comes ------------------------------------------------------------------------------------------- */
+/* ---- receiving a run ------------------------------------------------------------------------- */
 
-/* The head of one sender, and what is packed behind it. *h gets it. */
-static tutti_status take_head(struct tutti_replay *y, uint32_t sender, struct tt_head *h, const uint8_t **wanted,
+/* Reads the head of one sender into *h, and finds its packed pieces. */
+static tutti_status read_head(struct tutti_replay *y, uint32_t sender, struct tt_head *h, const uint8_t **wanted,
                               const uint8_t **pieces)
 {
     const struct tt_pieces_shape *s = &y->shape;
@@ -485,8 +489,8 @@ static tutti_status take_head(struct tutti_replay *y, uint32_t sender, struct tt
     return tt_fail(TUTTI_ERR_PROTOCOL, "tutti_replay_wait: protocol error: rank %u sent an invalid head", sender);
 }
 
-/* Reads all heads. What is packed is taken to its place when all are known to be good. */
-static tutti_status take_all(struct tutti_replay *y, bool unpack)
+/* Reads all heads. If all are valid, copies the packed pieces to their places. */
+static tutti_status read_all_heads(struct tutti_replay *y, bool unpack)
 {
     const struct tt_pieces_shape *s = &y->shape;
     const uint8_t *wanted, *pieces;
@@ -494,7 +498,7 @@ static tutti_status take_all(struct tutti_replay *y, bool unpack)
     tutti_status st = TUTTI_OK;
 
     for (uint32_t r = 0; r < s->nranks && !st; r++) {
-        st = broke(y, take_head(y, r, &h, &wanted, &pieces));
+        st = replay_broken(y, read_head(y, r, &h, &wanted, &pieces));
         if (!st && unpack && h.packed)
             tt_pieces_unpack(s, y->lengths + (size_t)r * s->nsplits, wanted, pieces, y->mem + data_at(y, set_of(y), r));
         if (!st && !unpack)
@@ -518,13 +522,13 @@ tutti_status tutti_replay_wait(tutti_replay *y, tutti_arrived *out, int64_t time
     if (!y->started)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_wait: no run is in progress (call tutti_replay_start first)");
     for (uint32_t r = 0; r < y->shape.nranks && !st; r++)
-        st = broke(y, tutti_window_wait(y->handle, word_at(y, r), TUTTI_EQUAL, y->run, timeout_ms, NULL));
+        st = replay_broken(y, tutti_window_wait(y->handle, word_at(y, r), TUTTI_EQUAL, y->run, timeout_ms, NULL));
     if (st)
         return st;
     y->started = false;
-    st = take_all(y, false);
+    st = read_all_heads(y, false);
     if (!st)
-        st = take_all(y, true);
+        st = read_all_heads(y, true);
     if (st)
         return st;
     lengths = y->all_lengths + (size_t)set_of(y) * y->shape.nranks * y->shape.nsplits;

@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 
-/* ---- who holds what ---- */
+/* ---- placement of experts -------------------------------------------------------------------- */
 
 uint32_t tt_holding_default(uint32_t nranks, uint32_t nexperts, uint32_t rank)
 {
@@ -14,7 +14,7 @@ uint32_t tt_holding_default(uint32_t nranks, uint32_t nexperts, uint32_t rank)
 
 static tutti_status check_held(const struct tt_holding *h, const uint32_t *held, const char *call)
 {
-    uint32_t *by = calloc(h->nexperts, sizeof *by);     /* a rank that holds it, + 1 */
+    uint32_t *by = calloc(h->nexperts, sizeof *by);     /* rank that holds it, + 1 */
     tutti_status st = TUTTI_OK;
 
     if (!by)
@@ -71,7 +71,8 @@ tutti_status tt_holding_init(struct tt_holding *h, uint32_t nranks, uint32_t nex
             h->rank[s] = r;
     for (uint32_t e = 0; e < nexperts; e++)
         h->of_first[e + 1] += h->of_first[e];
-    for (uint32_t s = h->nslots; s-- > 0;)          /* from behind: of_first[e + 1] goes down to where e begins */
+    /* in reverse: of_first[e + 1] decreases to the first slot of e */
+    for (uint32_t s = h->nslots; s-- > 0;)
         h->of[--h->of_first[held[s] + 1]] = s;
     for (uint32_t e = 0; e < nexperts; e++)
         h->of_first[e] = h->of_first[e + 1];
@@ -88,9 +89,9 @@ void tt_holding_fini(struct tt_holding *h)
     free(h->of);
 }
 
-/* ---- what can be wrong ---- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
-/* By its bits, which a signalling NaN cannot trap. */
+/* Tests the bits, so that a signalling NaN cannot trap. */
 static bool is_finite(const float *weight, uint32_t *bits)
 {
     memcpy(bits, weight, sizeof *bits);
@@ -179,7 +180,7 @@ tutti_status tt_route_flaw_status(const struct tt_route_flaw *f, uint32_t nexper
     }
 }
 
-/* ---- a run's rows ---- */
+/* ---- rows of a run --------------------------------------------------------------------------- */
 
 bool tt_route_init(struct tt_route *t, const struct tt_holding *h, uint32_t nrows_max)
 {
@@ -197,7 +198,8 @@ void tt_route_fini(struct tt_route *t)
     free(t->next);
 }
 
-/* The slot for an expert of a token of this rank: those who hold it take turns. */
+/* Returns the slot for an expert of a token of this rank: the ranks that hold the expert take
+ * turns. */
 static uint32_t slot_for(const struct tt_holding *h, uint32_t expert, uint32_t rank, uint32_t token)
 {
     const uint32_t n = h->of_first[expert + 1] - h->of_first[expert];
@@ -205,7 +207,7 @@ static uint32_t slot_for(const struct tt_holding *h, uint32_t expert, uint32_t r
     return h->of[h->of_first[expert] + (n == 1 ? 0 : ((uint64_t)rank + token) % n)];
 }
 
-/* Counts the rows of each slot, and where those of each begin. */
+/* Counts the rows of each slot, and determines the first row of each. */
 static void count_rows(struct tt_route *t, const struct tt_holding *h, const tutti_moe_routing *routing, uint32_t top_k,
                        uint32_t rank)
 {

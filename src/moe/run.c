@@ -1,4 +1,4 @@
-/* A run of a layer of experts: what its calls check and do in both forms. */
+/* Runs of a layer of experts: the part of the calls that is common to both forms. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -19,8 +19,8 @@ uint64_t tt_moe_deadline_ns(const tutti_moe *m, int64_t timeout_ms)
     return tt_deadline_ns(tt_now_ns(), timeout_ms ? timeout_ms : m->comm->timeout_ms);
 }
 
-/* Whether the layer is there, good, and as far as the call wants it. */
-static tutti_status check(const tutti_moe *m, enum tt_moe_state state, const char *call)
+/* Checks that the layer is valid, usable, and in the state that the call requires. */
+static tutti_status layer_check(const tutti_moe *m, enum tt_moe_state state, const char *call)
 {
     static const char *const whys[] = {
         [TT_MOE_IDLE] = "the last run has not ended",
@@ -39,7 +39,7 @@ tutti_status tt_moe_take(tutti_moe *m, const tutti_moe_routing *given, struct tt
 {
     tutti_moe_routing mine = { .size = sizeof mine };
     tutti_moe_view *v = m ? &m->view : NULL;
-    tutti_status st = check(m, TT_MOE_IDLE, call);
+    tutti_status st = layer_check(m, TT_MOE_IDLE, call);
 
     if (!st && !given)
         st = tt_fail(TUTTI_ERR_INVALID, "%s: routing is NULL", call);
@@ -79,8 +79,9 @@ tutti_status tutti_moe_dispatch(tutti_moe *m, const tutti_moe_routing *routing, 
     return m->ops->dispatch(m, &flaw, timeout_ms);
 }
 
-/* The next tile of a rank that has come: OK with *tile; or PENDING; or that and *over: all have been taken. */
-static tutti_status look_at(tutti_moe *m, uint32_t source, uint32_t *tile, bool *over)
+/* Finds the next arrived tile of a rank: OK with *tile; PENDING; or PENDING with *over: all were
+ * taken. */
+static tutti_status next_tile_of(tutti_moe *m, uint32_t source, uint32_t *tile, bool *over)
 {
     struct tt_moe_source *s = &m->sources[source];
     const uint8_t *states = m->tiles + (size_t)source * m->view.tiles_max;
@@ -102,8 +103,8 @@ static tutti_status look_at(tutti_moe *m, uint32_t source, uint32_t *tile, bool 
     return TUTTI_PENDING;
 }
 
-/* One look at all ranks; out->rows is 0 where *over. */
-static tutti_status look_around(tutti_moe *m, tutti_moe_tile *out, bool *over)
+/* Checks all ranks once; with *over, out->rows is 0. */
+static tutti_status next_tile(tutti_moe *m, tutti_moe_tile *out, bool *over)
 {
     const uint32_t n = m->view.device.nranks;
     uint32_t nover = 0, tile = 0;
@@ -113,7 +114,7 @@ static tutti_status look_around(tutti_moe *m, tutti_moe_tile *out, bool *over)
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t source = (m->turn + i) % n;
 
-        st = look_at(m, source, &tile, &ended);
+        st = next_tile_of(m, source, &tile, &ended);
         nover += ended;
         if (st == TUTTI_PENDING)
             continue;
@@ -131,7 +132,7 @@ static tutti_status look_around(tutti_moe *m, tutti_moe_tile *out, bool *over)
     return TUTTI_PENDING;
 }
 
-/* INVALID (logged): it is NULL, or of another size. */
+/* INVALID (logged): the tile is NULL, or has a wrong size. */
 static tutti_status fail_tile(const char *call, const char *name, const tutti_moe_tile *tile)
 {
     if (!tile)
@@ -142,7 +143,7 @@ static tutti_status fail_tile(const char *call, const char *name, const tutti_mo
 
 tutti_status tutti_moe_next(tutti_moe *m, tutti_moe_tile *out, int64_t timeout_ms)
 {
-    tutti_status st = check(m, TT_MOE_RUNS, "tutti_moe_next");
+    tutti_status st = layer_check(m, TT_MOE_RUNS, "tutti_moe_next");
     uint64_t deadline_ns;
     bool over = false;
 
@@ -152,8 +153,8 @@ tutti_status tutti_moe_next(tutti_moe *m, tutti_moe_tile *out, int64_t timeout_m
         return st;
     deadline_ns = tt_moe_deadline_ns(m, timeout_ms);
     for (uint32_t turn = 0;; turn++) {
-        st = look_around(m, out, &over);
-        if (st == TUTTI_ERR_INVALID)    /* the routing of a rank is wrong */
+        st = next_tile(m, out, &over);
+        if (st == TUTTI_ERR_INVALID)    /* the routing of some rank is invalid */
             return m->ops->refuse(m, timeout_ms);
         if (st != TUTTI_PENDING)
             return tt_moe_broke(m, st);
@@ -168,10 +169,10 @@ tutti_status tutti_moe_next(tutti_moe *m, tutti_moe_tile *out, int64_t timeout_m
     }
 }
 
-/* Whether it is one that has been taken, and not given back. */
+/* Checks that the tile was taken and not given back. */
 static tutti_status check_tile(const tutti_moe *m, const tutti_moe_tile *tile, const char *call)
 {
-    const tutti_status st = check(m, TT_MOE_RUNS, call);
+    const tutti_status st = layer_check(m, TT_MOE_RUNS, call);
 
     if (st)
         return st;
@@ -211,7 +212,7 @@ tutti_status tutti_moe_give(tutti_moe *m, const tutti_moe_tile *tile, const floa
     if (st)
         return st;
     own = *tile;
-    m->ops->show(m, &own);              /* whatever the caller has done to it */
+    m->ops->show(m, &own);              /* ignore changes by the caller */
     kept = tt_float_env_enter();
     for (uint32_t r = 0; r < own.rows; r++)
         tutti_moe_result_write(&m->view, own.source, own.number, r, results + (size_t)r * m->view.hidden);
@@ -220,7 +221,7 @@ tutti_status tutti_moe_give(tutti_moe *m, const tutti_moe_tile *tile, const floa
     return tt_moe_broke(m, m->ops->give(m, &own));
 }
 
-/* Whether all tiles of all ranks have been given back. */
+/* Checks that all tiles of all ranks were given back. */
 static tutti_status check_given(const tutti_moe *m)
 {
     for (uint32_t r = 0; r < m->view.device.nranks; r++) {
@@ -243,7 +244,7 @@ static tutti_status check_given(const tutti_moe *m)
 
 tutti_status tutti_moe_combine(tutti_moe *m, void *out, int64_t timeout_ms)
 {
-    tutti_status st = check(m, TT_MOE_RUNS, "tutti_moe_combine");
+    tutti_status st = layer_check(m, TT_MOE_RUNS, "tutti_moe_combine");
     tt_float_env kept;
 
     if (!st && !out && m->view.ntokens)

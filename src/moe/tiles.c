@@ -1,8 +1,10 @@
-/* The form of a layer in which each tile is put with a signal: a window, a device, and the calls of tutti/moe_device.h, made by kernels or, for programs that have none, by the
- * thread that calls.
+/* The form of a layer that puts each tile with a signal. It uses a window, a device, and the
+ * calls of tutti/moe_device.h, made by kernels, or by the calling thread for programs without
+ * kernels.
  *
- * Why nothing is overwritten before its time: see tutti/moe_device.h. A run with a flaw ends like any other one when a word of every rank has been seen; and before
- * that everything that was put in it has landed, so that nothing of it comes later. */
+ * tutti/moe_device.h explains why nothing is overwritten too soon. A run with an invalid routing
+ * also ends only after a word of every rank was received. Before that, all its puts have landed,
+ * so that none arrives later. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,35 +14,36 @@
 #include "moe/layer.h"
 #include "reduce/float_env.h"
 
-#define WINDOW_BYTES_MAX (1ull << 36)   /* that devices reach */
+#define WINDOW_BYTES_MAX (1ull << 36)   /* maximum size accessible by devices */
 
 struct tiles {
     tutti_window *window;
     tutti_device *device;
-    void *owned;                /* the window's memory, if it is the device's to reach */
+    void *owned;                /* the window's memory, if allocated by the device */
     uint64_t set_bytes;
-    uint64_t words_at, result_words_at, tiles_at, results_at;   /* in a set */
+    uint64_t words_at, result_words_at, tiles_at, results_at;   /* offsets in a set */
     tutti_moe_send_tile *sends;
     tutti_device_signal_to *signals;
     uint32_t *first_send, *group_first;
-    uint32_t ngroups, begun;    /* begun: groups whose place in group_first is known, while a plan is made */
+    uint32_t ngroups, begun;    /* begun: number of groups with a value in group_first, during
+                                   planning */
     uint64_t *complete, *staged;
 };
 
-static struct tiles *own(const tutti_moe *m)
+static struct tiles *tiles_own(const tutti_moe *m)
 {
     return m->own;
 }
 
-/* ---- making ---------------------------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 static uint64_t lines(uint64_t bytes)
 {
     return (bytes + 63) / 64 * 64;
 }
 
-/* Where things are in a set. */
-static void place(tutti_moe *m, struct tiles *t)
+/* Computes the layout of a set. */
+static void set_layout(tutti_moe *m, struct tiles *t)
 {
     const tutti_moe_view *v = &m->view;
     const uint64_t places = (uint64_t)v->device.nranks * v->tiles_max;
@@ -52,13 +55,13 @@ static void place(tutti_moe *m, struct tiles *t)
     t->set_bytes = t->results_at + lines(places * v->tile_tokens * v->back.bytes);
 }
 
-/* The group of a tile for that rank whose first row is for that slot, or would be. */
+/* Returns the group of a tile for that rank whose first row belongs to that slot. */
 static uint32_t group_of(const tutti_moe *m, uint32_t peer, uint32_t slot)
 {
     return m->group_experts ? slot / m->group_experts : peer;
 }
 
-/* Memory that this rank alone writes. */
+/* Allocates the memory that only this rank writes. */
 static tutti_status make_memory(tutti_moe *m, struct tiles *t)
 {
     const uint32_t n = m->view.device.nranks, nsends = m->route.nrows_max / m->view.tile_tokens + n;
@@ -82,7 +85,7 @@ static tutti_status make_memory(tutti_moe *m, struct tiles *t)
     return TUTTI_OK;
 }
 
-/* The window's memory is the device's to reach, if it has its own. */
+/* Allocates the window's memory with the device, if it has an allocator. */
 static tutti_status make_window_memory(tutti_moe *m, struct tiles *t)
 {
     const uint64_t bytes = 2 * t->set_bytes;
@@ -99,7 +102,7 @@ static tutti_status make_window_memory(tutti_moe *m, struct tiles *t)
     return TUTTI_OK;
 }
 
-static tutti_status init(tutti_moe *m)
+static tutti_status tiles_init(tutti_moe *m)
 {
     struct tiles *t = calloc(1, sizeof *t);
     uint32_t mine, worst = 0;
@@ -109,12 +112,13 @@ static tutti_status init(tutti_moe *m)
         return tt_fail(TUTTI_ERR_NOMEM, "tutti_moe_create: out of memory for a layer");
     m->own = t;
     m->device.groups = t->ngroups = group_of(m, m->view.device.nranks - 1, m->holding.nslots) + 1;
-    place(m, t);
+    set_layout(m, t);
     st = make_memory(m, t);
     if (!st)
         st = make_window_memory(m, t);
     mine = (uint32_t)st;
-    got = tutti_allreduce(&mine, &worst, 1, TUTTI_U32, TUTTI_MAX, m->comm, NULL);    /* all open the window, or none */
+    /* all ranks open the window, or none */
+    got = tutti_allreduce(&mine, &worst, 1, TUTTI_U32, TUTTI_MAX, m->comm, NULL);
     if (st || got)
         return st ? st : got;
     if (worst)
@@ -124,9 +128,9 @@ static tutti_status init(tutti_moe *m)
     return st ? st : tutti_device_create(t->window, &m->device, &t->device);
 }
 
-static tutti_status fini(tutti_moe *m)
+static tutti_status tiles_fini(tutti_moe *m)
 {
-    struct tiles *t = own(m);
+    struct tiles *t = tiles_own(m);
     tutti_status st, freed;
 
     if (!t)
@@ -137,20 +141,21 @@ static tutti_status fini(tutti_moe *m)
     return st ? st : freed;
 }
 
-/* ---- beginning a run --------------------------------------------------------------------------------------------- */
+/* ---- beginning of a run ---------------------------------------------------------------------- */
 
-/* What device code came to, with the sentence of the device if it has ended. */
-static tutti_status told(const tutti_moe *m, tutti_status st, const char *call)
+/* Adds a message to the status of device code: the device's, if it has ended. */
+static tutti_status with_device_message(const tutti_moe *m, tutti_status st, const char *call)
 {
-    if (!st || st == TUTTI_PENDING || tutti_device_status(own(m)->device) == st)
+    if (!st || st == TUTTI_PENDING || tutti_device_status(tiles_own(m)->device) == st)
         return st;
     return tt_fail(st, "%s: device code returned %s in run %u", call, tutti_status_name(st), m->view.run);
 }
 
-/* This run's view: its set, and a fresh device's view, as modes may have changed. */
-static tutti_status refresh(tutti_moe *m)
+/* Updates the view for this run: its set, and the device's current view, because modes may have
+ * changed. */
+static tutti_status refresh_view(tutti_moe *m)
 {
-    const struct tiles *t = own(m);
+    const struct tiles *t = tiles_own(m);
     const uint64_t set = m->view.run % 2 * t->set_bytes;
     tutti_moe_view *v = &m->view;
     const tutti_status st = tutti_device_view_of(t->device, &v->device);
@@ -170,22 +175,23 @@ static uint32_t tiles_for(const tutti_moe *m, uint32_t peer)
     return rows / each + (rows % each != 0);
 }
 
-/* Adds the n-th tile of all to its group. Groups come in order, and some of them have no tiles. */
-static void join(struct tiles *t, uint32_t group, uint32_t n)
+/* Adds tile n to its group. Groups are in order, and some have no tiles. */
+static void add_to_group(struct tiles *t, uint32_t group, uint32_t n)
 {
     while (t->begun <= group)
         t->group_first[t->begun++] = n;
     t->complete[group]++;
 }
 
-/* The tiles for a rank, from the n-th of all on. Returns how many. */
+/* Plans the tiles for a rank, beginning with number n. Returns their number. */
 static uint32_t plan_peer(tutti_moe *m, uint32_t peer, uint32_t n)
 {
-    struct tiles *t = own(m);
+    struct tiles *t = tiles_own(m);
     const tutti_moe_view *v = &m->view;
     const uint32_t first = m->route.first[peer], end = m->route.first[peer + 1], ntiles = tiles_for(m, peer);
     const uint32_t nsends = ntiles ? ntiles : 1;
-    uint32_t slot = m->holding.first[peer], slot_end = first;   /* row slot_end is not for slots before `slot` */
+    /* row slot_end belongs to `slot` or a later slot */
+    uint32_t slot = m->holding.first[peer], slot_end = first;
 
     for (uint32_t i = 0; i < nsends; i++) {
         const uint32_t at = first + i * v->tile_tokens, left = end - at;
@@ -196,7 +202,7 @@ static uint32_t plan_peer(tutti_moe *m, uint32_t peer, uint32_t n)
             .peer = peer, .number = i, .first = at, .rows = left < v->tile_tokens ? left : v->tile_tokens,
             .group = group_of(m, peer, slot),
         };
-        join(t, t->sends[n + i].group, n + i);
+        add_to_group(t, t->sends[n + i].group, n + i);
         t->signals[n + i] = (tutti_device_signal_to){
             .peer = peer, .op = TUTTI_SIGNAL_SET,
             .offset = v->words_at + 8 * tutti_moe_place(v, v->device.rank, i), .value = (uint64_t)v->run << 32 | ntiles,
@@ -208,7 +214,7 @@ static uint32_t plan_peer(tutti_moe *m, uint32_t peer, uint32_t n)
 
 static void plan(tutti_moe *m)
 {
-    struct tiles *t = own(m);
+    struct tiles *t = tiles_own(m);
 
     m->view.nsends = 0;
     t->begun = 0;
@@ -219,10 +225,10 @@ static void plan(tutti_moe *m)
         t->group_first[t->begun++] = m->view.nsends;
 }
 
-/* ---- a run whose routing is wrong ------------------------------------------------------------------------------------ */
+/* ---- a run with an invalid routing ----------------------------------------------------------- */
 
-/* Tells all ranks, in the place of the first tile. */
-static tutti_status announce(tutti_moe *m, const struct tt_route_flaw *flaw)
+/* Sends the error to all ranks, in place of the first tile. */
+static tutti_status send_flaw(tutti_moe *m, const struct tt_route_flaw *flaw)
 {
     const tutti_moe_view *v = &m->view;
     const tutti_moe_head head = {
@@ -238,11 +244,12 @@ static tutti_status announce(tutti_moe *m, const struct tt_route_flaw *flaw)
     tutti_status st = TUTTI_OK;
 
     for (uint32_t r = 0; r < v->device.nranks && !st; r++)
-        st = tutti_window_put(own(m)->window, (int)r, v->tiles_at + at * v->tile_bytes, &head, sizeof head, &rma);
+        st = tutti_window_put(tiles_own(m)->window, (int)r, v->tiles_at + at * v->tile_bytes, &head, sizeof head, &rma);
     return st;
 }
 
-/* Whether the word of the first tile of that rank is up: by the host, also where blocks are a GPU's. */
+/* Returns whether the word of that rank's first tile is set: read by the host, also for blocks
+ * of a GPU. */
 static bool is_begun(const tutti_moe *m, uint32_t source)
 {
     const uint64_t *word = (const uint64_t *)(const void *)(m->view.device.mine + m->view.words_at +
@@ -251,7 +258,7 @@ static bool is_begun(const tutti_moe *m, uint32_t source)
     return __atomic_load_n(word, __ATOMIC_ACQUIRE) >> 32 >= m->view.run;
 }
 
-/* Until all ranks have begun the run. */
+/* Waits until all ranks have begun the run. */
 static tutti_status await_all(tutti_moe *m, int64_t timeout_ms)
 {
     const uint64_t deadline_ns = tt_moe_deadline_ns(m, timeout_ms);
@@ -264,17 +271,17 @@ static tutti_status await_all(tutti_moe *m, int64_t timeout_ms)
             turn = 0;
             continue;
         }
-        st = tutti_device_status(own(m)->device);
+        st = tutti_device_status(tiles_own(m)->device);
         if (st)
             return st;
         if (tt_now_ns() >= deadline_ns)
             return tt_fail(TUTTI_ERR_TIMEOUT, "timed out: rank %u has not begun run %u", r, m->view.run);
-        tutti_device_rest(own(m)->device, turn);
+        tutti_device_rest(tiles_own(m)->device, turn);
     }
     return TUTTI_OK;
 }
 
-/* The sentence of the first rank whose routing is wrong; OK: none is. */
+/* Returns the error of the first rank with an invalid routing; OK: none. */
 static tutti_status find_flaw(const tutti_moe *m, const char *call)
 {
     for (uint32_t r = 0; r < m->view.device.nranks; r++) {
@@ -289,13 +296,13 @@ static tutti_status find_flaw(const tutti_moe *m, const char *call)
     return TUTTI_OK;
 }
 
-/* All have begun it, and nothing that this rank has put is under way any more. */
+/* Ends the run after all ranks have begun it, and all puts of this rank have landed. */
 static tutti_status end_flawed(tutti_moe *m, const char *call, int64_t timeout_ms)
 {
     tutti_status st = await_all(m, timeout_ms);
 
     if (!st)
-        st = tutti_window_quiet(own(m)->window, TUTTI_ALL_RANKS, timeout_ms);
+        st = tutti_window_quiet(tiles_own(m)->window, TUTTI_ALL_RANKS, timeout_ms);
     if (st)
         return tt_moe_broke(m, st);
     m->state = TT_MOE_IDLE;
@@ -306,43 +313,43 @@ static tutti_status end_flawed(tutti_moe *m, const char *call, int64_t timeout_m
                                         call, m->view.run));
 }
 
-static tutti_status refuse(tutti_moe *m, int64_t timeout_ms)
+static tutti_status tiles_refuse(tutti_moe *m, int64_t timeout_ms)
 {
-    const tutti_status st = told(m, tutti_device_quiet(&m->view.device, TUTTI_DEVICE_ALL), "tutti_moe_next");
+    const tutti_status st = with_device_message(m, tutti_device_quiet(&m->view.device, TUTTI_DEVICE_ALL), "tutti_moe_next");
 
     return st ? tt_moe_broke(m, st) : end_flawed(m, "tutti_moe_next", timeout_ms);
 }
 
-/* ---- a run by the calling thread ----------------------------------------------------------------------------------------- */
+/* ---- a run by the calling thread ------------------------------------------------------------- */
 
-static tutti_status dispatch(tutti_moe *m, const struct tt_route_flaw *flaw, int64_t timeout_ms)
+static tutti_status tiles_dispatch(tutti_moe *m, const struct tt_route_flaw *flaw, int64_t timeout_ms)
 {
     const tutti_moe_view *v = &m->view;
-    tutti_status st = refresh(m);
+    tutti_status st = refresh_view(m);
     tt_float_env kept;
 
     if (!st && flaw->kind) {
-        st = announce(m, flaw);
+        st = send_flaw(m, flaw);
         return st ? tt_moe_broke(m, st) : end_flawed(m, "tutti_moe_dispatch", timeout_ms);
     }
     if (st)
         return tt_moe_broke(m, st);
     plan(m);
     kept = tt_float_env_enter();
-    for (uint32_t i = 0; i < v->nsends && !st; i++)     /* others first */
+    for (uint32_t i = 0; i < v->nsends && !st; i++)     /* other ranks first */
         st = tutti_moe_send(v, (v->first_send[v->device.rank + 1] + i) % v->nsends);
     tt_float_env_leave(kept);
-    return tt_moe_broke(m, told(m, st, "tutti_moe_dispatch"));
+    return tt_moe_broke(m, with_device_message(m, st, "tutti_moe_dispatch"));
 }
 
-static tutti_status look(tutti_moe *m, uint32_t source, uint32_t tile)
+static tutti_status tiles_look(tutti_moe *m, uint32_t source, uint32_t tile)
 {
     struct tt_moe_source *s = &m->sources[source];
     uint32_t ntiles = 0;
     tutti_status st = tutti_moe_poll(&m->view, source, tile, &ntiles);
 
     if (st)
-        return told(m, st, "tutti_moe_next");
+        return with_device_message(m, st, "tutti_moe_next");
     st = ntiles || tile ? tutti_moe_check(&m->view, tutti_moe_tile_at(&m->view, source, tile), ntiles) : TUTTI_OK;
     if (st == TUTTI_ERR_PROTOCOL)
         return tt_fail(st, "tutti_moe_next: protocol error: rank %u sent an invalid tile %u", source, tile);
@@ -351,7 +358,7 @@ static tutti_status look(tutti_moe *m, uint32_t source, uint32_t tile)
     return st;
 }
 
-static void show(const tutti_moe *m, tutti_moe_tile *tile)
+static void tiles_show(const tutti_moe *m, tutti_moe_tile *tile)
 {
     const uint8_t *at = tutti_moe_tile_at(&m->view, tile->source, tile->number);
     const uint32_t rows = ((const tutti_moe_head *)(const void *)at)->rows;
@@ -361,12 +368,12 @@ static void show(const tutti_moe *m, tutti_moe_tile *tile)
     tile->payload = tutti_moe_row_at(&m->view, at, 0);
 }
 
-static tutti_status give(tutti_moe *m, const tutti_moe_tile *tile)
+static tutti_status tiles_give(tutti_moe *m, const tutti_moe_tile *tile)
 {
-    return told(m, tutti_moe_give_back(&m->view, tile->source, tile->number, tile->rows), "tutti_moe_give");
+    return with_device_message(m, tutti_moe_give_back(&m->view, tile->source, tile->number, tile->rows), "tutti_moe_give");
 }
 
-static tutti_status collect(tutti_moe *m, int64_t timeout_ms)
+static tutti_status tiles_collect(tutti_moe *m, int64_t timeout_ms)
 {
     const uint64_t deadline_ns = tt_moe_deadline_ns(m, timeout_ms);
     const tutti_moe_view *v = &m->view;
@@ -381,33 +388,33 @@ static tutti_status collect(tutti_moe *m, int64_t timeout_ms)
             continue;
         }
         if (st != TUTTI_PENDING)
-            return told(m, st, "tutti_moe_combine");
+            return with_device_message(m, st, "tutti_moe_combine");
         if (tt_now_ns() >= deadline_ns)
             return tt_fail(TUTTI_ERR_TIMEOUT,
                            "tutti_moe_combine: timed out: rank %u has not sent the results of "
                            "tile %u",
                            s->peer, s->number);
-        tutti_device_rest(own(m)->device, turn);
+        tutti_device_rest(tiles_own(m)->device, turn);
     }
-    return told(m, tutti_device_flush(&v->device, TUTTI_DEVICE_ALL), "tutti_moe_combine");
+    return with_device_message(m, tutti_device_flush(&v->device, TUTTI_DEVICE_ALL), "tutti_moe_combine");
 }
 
 const struct tt_moe_ops tt_moe_tiles = {
-    .init = init,
-    .fini = fini,
-    .dispatch = dispatch,
-    .look = look,
-    .show = show,
-    .give = give,
-    .refuse = refuse,
-    .collect = collect,
+    .init = tiles_init,
+    .fini = tiles_fini,
+    .dispatch = tiles_dispatch,
+    .look = tiles_look,
+    .show = tiles_show,
+    .give = tiles_give,
+    .refuse = tiles_refuse,
+    .collect = tiles_collect,
 };
 
-/* ---- a run by a kernel ------------------------------------------------------------------------------------------------------- */
+/* ---- a run by a kernel ----------------------------------------------------------------------- */
 
 tutti_device *tutti_moe_device(tutti_moe *m)
 {
-    return m && m->ops == &tt_moe_tiles ? own(m)->device : NULL;
+    return m && m->ops == &tt_moe_tiles ? tiles_own(m)->device : NULL;
 }
 
 tutti_status tutti_moe_refuse(const tutti_moe_view *view, const uint8_t *tile, uint32_t ntiles, tutti_status status)
@@ -417,7 +424,7 @@ tutti_status tutti_moe_refuse(const tutti_moe_view *view, const uint8_t *tile, u
     const tutti_moe_head *head = (const tutti_moe_head *)(const void *)tile;
     char why[TT_ERROR_BYTES];
 
-    if (status == TUTTI_ERR_INVALID) {  /* the end of the run names the token, and logs it */
+    if (status == TUTTI_ERR_INVALID) {  /* the end of the run logs the error with its token */
         snprintf(why, sizeof why, "tutti_moe_check: the routing of rank %u is invalid", source);
         return tt_fail_again(status, why);
     }
@@ -440,9 +447,9 @@ tutti_status tutti_moe_begin(tutti_moe *m, const tutti_moe_routing *routing, voi
     if (st)
         return st;
     m->state = TT_MOE_KERNEL;
-    st = refresh(m);
+    st = refresh_view(m);
     if (!st && flaw.kind) {
-        st = announce(m, &flaw);
+        st = send_flaw(m, &flaw);
         return st ? tt_moe_broke(m, st) : end_flawed(m, "tutti_moe_begin", timeout_ms);
     }
     if (st)
@@ -462,7 +469,7 @@ tutti_status tutti_moe_end(tutti_moe *m, tutti_status kernel, int64_t timeout_ms
     if (kernel == TUTTI_ERR_INVALID)
         return end_flawed(m, "tutti_moe_end", timeout_ms);
     if (kernel)
-        return tt_moe_broke(m, told(m, kernel, "tutti_moe_end"));
+        return tt_moe_broke(m, with_device_message(m, kernel, "tutti_moe_end"));
     for (uint32_t r = 0; r < m->view.device.nranks; r++)
         if (!is_begun(m, r))
             return tt_moe_broke(m, tt_fail(TUTTI_ERR_INVALID, "tutti_moe_end: the kernel did not wait for rank %u", r));
