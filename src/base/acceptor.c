@@ -13,7 +13,9 @@
 #include "base/watched.h"
 
 #define STARVED_NS (2 * TT_SECOND)
-#define PAUSE_NS (20 * TT_MS)   /* short against what a connection may take, long against the cost of looking */
+#define PAUSE_NS \
+    (20 * TT_MS) /* Short against a connection timeout, long against the cost of a
+                                   retry. */
 
 tutti_status tt_acceptor_init(struct tt_acceptor *a, const char *what, int listener, int epoll, epoll_data_t data)
 {
@@ -62,7 +64,7 @@ static void watch_listener(struct tt_acceptor *a, bool on)
         epoll_ctl(a->epoll, EPOLL_CTL_MOD, a->near, &ev);
 }
 
-/* True while it is left alone. */
+/* Returns true while accepting is paused. */
 static bool is_pausing(struct tt_acceptor *a)
 {
     uint64_t expirations;
@@ -84,7 +86,8 @@ static void pause_for(struct tt_acceptor *a, int err)
         watch_listener(a, false);
 }
 
-/* Where a sandbox refuses accept4. A fork in between inherits the descriptor; EPERM of a firewall stays what it is. */
+/* Fallback for a sandbox that refuses accept4. A fork between the two calls inherits the
+ * descriptor. EPERM of a firewall is returned unchanged. */
 static int accept_plainly(int listener)
 {
     const int fd = accept(listener, NULL, NULL);

@@ -1,6 +1,8 @@
-/* A listening socket in an epoll set, for a process that may run out of descriptors. Whoever calls then waits in the kernel's queue; the
- * listener would be readable all that time, and its owner would spin. So it is left alone for a moment, and tried again.
- * Needs no descriptor beyond the two it has from the beginning. One thread at a time. */
+/* A listening socket in an epoll set, for a process that may run out of descriptors. Without a free
+ * descriptor, incoming connections stay in the kernel's queue. The listener would then remain
+ * readable and its owner would spin. The acceptor therefore removes it from the epoll set for a
+ * short time and retries. It needs no descriptors beyond the two of its initialization. One thread
+ * at a time. */
 #ifndef TT_BASE_ACCEPTOR_H
 #define TT_BASE_ACCEPTOR_H
 
@@ -10,26 +12,28 @@
 #include "tutti/tutti.h"
 
 struct tt_acceptor {
-    const char *what;       /* begins the sentence that is logged: "tcp" */
-    int listener;           /* -1: none */
-    int near;               /* its second one (base/near.h), or -1 */
-    int timer;              /* fires when a listener that was left alone is to be tried again */
+    const char *what;       /* prefix of log messages: "tcp" */
+    int listener;           /* -1 if not open */
+    int near;               /* second listener (base/near.h), or -1 */
+    int timer;              /* fires when a paused listener is retried */
     int epoll;
     epoll_data_t data;
     bool paused, told;
-    uint64_t starved_ns;    /* since when no descriptor has been free; 0: there was one */
+    uint64_t starved_ns;    /* time since when no descriptor has been free; 0: a descriptor was
+                               free */
 };
 
-/* Watches `listener`, which must not block, in `epoll`; entries of it have `data`. On success *a owns the listener, on error it is
- * the caller's still. `what` and `epoll` must outlive *a. */
+/* Adds the non-blocking `listener` to `epoll`; its events carry `data`. On success *a owns the
+ * listener; on error the caller keeps it. `what` and `epoll` must outlive *a. */
 tutti_status tt_acceptor_init(struct tt_acceptor *a, const char *what, int listener, int epoll, epoll_data_t data);
-/* Closes the listener; also good for one that has { .listener = -1 }. */
+/* Closes the listener. A struct with { .listener = -1 } is valid. */
 void tt_acceptor_fini(struct tt_acceptor *a);
-/* Whether no descriptor has been free for a caller for two seconds. What a connection holds while it is being made is
- * closed long before, so then nothing will be. */
+/* Returns whether no descriptor has been free for two seconds. Descriptors that a connection holds
+ * only during its setup are closed long before that, so waiting longer is useless. */
 bool tt_acceptor_is_starved(const struct tt_acceptor *a);
-/* Takes a connection, if there is one and a descriptor for it: non-blocking, closed on exec; the caller's. Else -1. When descriptors have
- * run out it says so, the first time (warn). */
+/* Accepts a pending connection if a descriptor is free. Returns a non-blocking, close-on-exec
+ * descriptor that the caller owns, or -1. Logs a warning the first time that descriptors have run
+ * out. */
 int tt_acceptor_take(struct tt_acceptor *a);
 
 #endif

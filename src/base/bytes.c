@@ -12,7 +12,7 @@ void tt_read_bytes(struct tt_reader *r, void *out, size_t n)
         memset(out, 0, n);
 }
 
-/* On failure out is "" (if it has room for that). */
+/* On failure out is "" (if cap > 0). */
 void tt_read_string(struct tt_reader *r, char *out, size_t cap)
 {
     const size_t n = tt_read_u16(r);
@@ -36,7 +36,8 @@ void tt_write_bytes(struct tt_writer *w, const void *data, size_t n)
         memcpy(at, data, n);
 }
 
-/* Length and characters go in together or not at all; a string longer than a u16 can say is bad. */
+/* Writes length and characters together or not at all. A string too long for a u16 length sets
+ * bad. */
 void tt_write_string(struct tt_writer *w, const char *s)
 {
     const size_t n = strlen(s);

@@ -1,5 +1,6 @@
-/* Bounded reading and writing of little-endian bytes: every parser of foreign bytes uses a tt_reader, whose
- * error is sticky, so that a parser reads all fields and checks once. Numbers are inline: of a message whose length is known, no check is left. */
+/* Bounded reading and writing of little-endian bytes. Every parser of untrusted bytes uses a
+ * tt_reader. Its error is sticky, so a parser reads all fields and checks once. Integers are
+ * inline: for a message of constant length, the compiler removes the checks. */
 #ifndef TT_BASE_BYTES_H
 #define TT_BASE_BYTES_H
 
@@ -11,24 +12,25 @@
 
 struct tt_reader {
     const uint8_t *at, *end;
-    bool bad;           /* something did not fit; all later reads give 0 */
+    bool bad;           /* a read exceeded the input; all later reads return 0 */
 };
 
 struct tt_writer {
     uint8_t *begin, *at, *end;
-    bool bad;           /* something did not fit; nothing more was written */
+    bool bad;           /* a write exceeded the buffer; nothing more was written */
 };
 
-/* Begins reading data[bytes], which stays the caller's and must outlive the reader. NULL: there is nothing. */
+/* Starts reading data[bytes], which the caller owns and which must outlive the reader. NULL:
+ * empty. */
 static inline void tt_reader_init(struct tt_reader *r, const void *data, size_t bytes)
 {
     r->at = r->end = data;
-    if (data)       /* no pointer arithmetic is done on NULL */
+    if (data)       /* no pointer arithmetic on NULL */
         r->end += bytes;
     r->bad = false;
 }
 
-/* The next n bytes, or NULL (and bad, for good) if they are not there. */
+/* Returns the next n bytes, or NULL if fewer remain; then bad is set permanently. */
 static inline const uint8_t *tt_reader_take(struct tt_reader *r, size_t n)
 {
     const uint8_t *at = r->at;
@@ -79,13 +81,14 @@ static inline uint64_t tt_read_u64(struct tt_reader *r)
     return le64toh(v);
 }
 
-/* Copies bytes[n] out; zeroes out[] when they are not there. */
+/* Copies the next n bytes to out, or zeroes out[n] if fewer remain. */
 void tt_read_bytes(struct tt_reader *r, void *out, size_t n);
-/* A u16 length then that many bytes into out[cap] as a NUL-terminated string; bad if it does not fit or
- * holds a NUL. */
+/* Reads a u16 length and that many bytes into out[cap] as a NUL-terminated string. Sets bad if it
+ * does not fit or contains a NUL. */
 void tt_read_string(struct tt_reader *r, char *out, size_t cap);
 
-/* Begins writing into data[bytes], which stays the caller's and must outlive the writer. NULL: there is no room. */
+/* Starts writing into data[bytes], which the caller owns and which must outlive the writer. NULL:
+ * no capacity. */
 static inline void tt_writer_init(struct tt_writer *w, void *data, size_t bytes)
 {
     w->begin = w->at = w->end = data;
@@ -94,13 +97,14 @@ static inline void tt_writer_init(struct tt_writer *w, void *data, size_t bytes)
     w->bad = false;
 }
 
-/* How many bytes were written so far. */
+/* Returns the number of bytes written. */
 static inline size_t tt_writer_bytes(const struct tt_writer *w)
 {
     return (size_t)(w->at - w->begin);
 }
 
-/* Room for the next n bytes, or NULL (and bad, for good) if there is none. */
+/* Returns space for the next n bytes, or NULL if there is not enough; then bad is set
+ * permanently. */
 static inline uint8_t *tt_writer_reserve(struct tt_writer *w, size_t n)
 {
     uint8_t *at = w->at;
@@ -152,7 +156,7 @@ static inline void tt_write_u64(struct tt_writer *w, uint64_t v)
 void tt_write_bytes(struct tt_writer *w, const void *data, size_t n);
 void tt_write_string(struct tt_writer *w, const char *s);
 
-/* A small opaque value that travels between ranks: an address, a key. */
+/* A small opaque value exchanged between ranks, e.g. an address or a key. */
 #define TT_BLOB_BYTES 120
 struct tt_blob {
     uint16_t bytes;

@@ -1,4 +1,4 @@
-/* Sizes that come from a program: the one place that multiplies them and adds them to addresses. */
+/* Overflow-checked sizes and address ranges that a program passes. */
 #ifndef TT_BASE_CHECKED_H
 #define TT_BASE_CHECKED_H
 
@@ -6,15 +6,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TT_ADDRESS_MAX ((uint64_t)1 << 57)      /* processes have no address from here on, with five levels of page tables either */
+#define TT_ADDRESS_MAX \
+    ((uint64_t)1 << 57) /* exclusive upper bound of user addresses, with
+                                                   five-level page tables too */
 
-/* *out = n * each. False: it does not fit, or no memory has so many bytes. */
+/* Sets *out = n * each. Returns false on overflow, or if the product exceeds the address space. */
 static inline bool tt_bytes_of(uint64_t n, uint64_t each, uint64_t *out)
 {
     return !__builtin_mul_overflow(n, each, out) && *out <= TT_ADDRESS_MAX;
 }
 
-/* Whether a process can have mem[bytes]. */
+/* Returns whether mem[bytes] lies within the address space of a process. */
 static inline bool tt_memory_can_be(const void *mem, uint64_t bytes)
 {
     uint64_t end;
@@ -22,7 +24,7 @@ static inline bool tt_memory_can_be(const void *mem, uint64_t bytes)
     return !__builtin_add_overflow((uint64_t)(uintptr_t)mem, bytes, &end) && end <= TT_ADDRESS_MAX;
 }
 
-/* Whether a process can have an array of n elements of `each` bytes there. */
+/* Returns whether an array of n elements of `each` bytes at mem lies within the address space. */
 static inline bool tt_array_can_be(const void *mem, uint64_t n, uint64_t each)
 {
     uint64_t bytes;
@@ -30,7 +32,7 @@ static inline bool tt_array_can_be(const void *mem, uint64_t n, uint64_t each)
     return tt_bytes_of(n, each, &bytes) && tt_memory_can_be(mem, bytes);
 }
 
-/* Whether a[a_bytes] and b[b_bytes] share a byte. NULL has none. */
+/* Returns whether a[a_bytes] and b[b_bytes] share a byte. NULL overlaps nothing. */
 static inline bool tt_overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
 {
     const uint64_t from = (uintptr_t)a, other = (uintptr_t)b;

@@ -1,11 +1,14 @@
 #include "base/chooser.h"
 
-/* How often each way is tried: of uses, or of runs. */
+/* How often each way is tried, counted in uses or in runs. */
 struct pace {
-    uint32_t first;         /* before ways are compared */
-    uint32_t again;         /* later, in a row: the first ones find the caches as the way before left them */
-    uint32_t soonest;       /* after so many, then after twice as many and so on: the first tries may have misled, */
-    uint32_t every;         /* and then every so many: a way that takes twice the time costs 1 % */
+    uint32_t first;         /* tries of each way before ways are compared */
+    uint32_t again;         /* later tries of each way, in a row; the first of them run with the
+                               caches of the previous way */
+    uint32_t soonest;       /* uses before the first retry; then after 2, 4, 8, ... times as
+                               many, since early tries may mislead */
+    uint32_t every;         /* uses between retries later; a way that takes twice the time then
+                               costs 1 % */
 };
 
 static const struct pace of_uses = { .first = 4, .again = 12, .soonest = 64, .every = 1024 };
@@ -13,7 +16,7 @@ static const struct pace of_runs = { .first = 2, .again = 5, .soonest = 32, .eve
 
 static const struct pace *pace_of(const struct tt_chooser *c) { return c->in_runs ? &of_runs : &of_uses; }
 
-/* The first way of which too little is known; c->ways: none. */
+/* Returns the first way with too few tries, or c->ways. */
 static uint8_t unknown(const struct tt_chooser *c)
 {
     uint8_t way = 0;
@@ -23,7 +26,7 @@ static uint8_t unknown(const struct tt_chooser *c)
     return way;
 }
 
-/* How many uses ago tries began. */
+/* Returns the number of uses since the last retry began. */
 static uint32_t since_tries(const struct pace *p, uint32_t uses)
 {
     uint32_t began = p->soonest;
@@ -35,8 +38,10 @@ static uint32_t since_tries(const struct pace *p, uint32_t uses)
     return uses >= began ? uses - began : UINT32_MAX;
 }
 
-/* All ways are tried, the first one first, whichever is in use: where what a way takes depends on how others go, too, all go the same one while it is
- * tried. If each tried what it does not use itself, those who once came to different answers would never see what it is to go together. */
+/* Retries all ways in order, including the one in use. The cost of a way may depend on the ways
+ * that other ranks use, so all ranks must try the same way at the same time. If each rank tried
+ * only the ways that it does not use, ranks with different results would never measure a common
+ * way. */
 static uint8_t next(struct tt_chooser *c, uint8_t ways, uint8_t in_use)
 {
     const struct pace *p = pace_of(c);
@@ -46,7 +51,7 @@ static uint8_t next(struct tt_chooser *c, uint8_t ways, uint8_t in_use)
     c->ways = ways;
     c->uses++;
     if (c->uses == 1)
-        return 0;           /* whatever is done once is done now: it says nothing */
+        return 0;           /* not representative: the first use also pays one-time costs */
     way = unknown(c);
     if (way < ways)
         return way;
@@ -70,13 +75,14 @@ uint8_t tt_chooser_runs_next(struct tt_chooser_runs *r, uint8_t ways, uint32_t r
     return r->chooser.last;
 }
 
-/* Of one try, and no more: what took little long ago may not do so now. */
+/* Number of costs considered: those of one retry, since older ones may be outdated. */
 static uint32_t kept(const struct tt_chooser *c)
 {
     return pace_of(c)->again < TT_CHOOSER_KEPT ? pace_of(c)->again : TT_CHOOSER_KEPT;
 }
 
-/* A use may be interrupted, wait for somebody who comes late, or meet a page that is not there yet: the least of some tells what it takes. */
+/* A use may include an interrupt, a late peer or a page fault. The minimum of several is the true
+ * cost. */
 static uint64_t least(const struct tt_chooser *c, uint8_t way)
 {
     uint32_t min = UINT32_MAX;

@@ -1,5 +1,6 @@
-/* Which of some ways of doing the same thing takes least, where only trying tells: all are timed at first, then the best one is in use and the others are
- * tried now and then, as what was best may not stay so. Pure: who uses it has the clock. */
+/* Selects the fastest of several ways to do the same thing by measuring them. At first all ways are
+ * timed. Then the best is used, and all are retried periodically, since the best one may change.
+ * Pure: the caller reads the clock. */
 #ifndef TT_BASE_CHOOSER_H
 #define TT_BASE_CHOOSER_H
 
@@ -9,31 +10,39 @@
 #define TT_CHOOSER_WAYS 3u
 #define TT_CHOOSER_KEPT 12u
 
-/* All zero: nothing is known yet. */
+/* All zero: no measurements yet. */
 struct tt_chooser {
-    uint8_t best;                           /* of what is known; whoever goes it without timing it may look */
-    uint8_t last;                           /* what tt_chooser_next said */
+    uint8_t best;                           /* best measured way; may be read without timing a
+                                               use */
+    uint8_t last;                           /* last result of tt_chooser_next */
     uint8_t ways;
-    bool in_runs;                           /* of tt_chooser_runs: each cost is that of the last of a run, so two tell enough at first */
+    bool in_runs;                           /* used by tt_chooser_runs: each cost is the last of
+                                               a run, so two tries suffice at first */
     uint32_t uses;
-    uint32_t known[TT_CHOOSER_WAYS];        /* uses timed, of each way */
-    uint32_t cost[TT_CHOOSER_WAYS][TT_CHOOSER_KEPT];        /* what the last ones took */
+    uint32_t known[TT_CHOOSER_WAYS];        /* number of timed uses of each way */
+    uint32_t cost[TT_CHOOSER_WAYS][TT_CHOOSER_KEPT];        /* costs of the last timed uses */
 };
 
-/* Which way the next use goes. ways: 2 or TT_CHOOSER_WAYS, always the same. Depends on the number of uses and on what was learnt alone: who counts alike tries alike. */
+/* Returns the way for the next use. ways: 2 or TT_CHOOSER_WAYS, always the same. The result depends
+ * only on the number of uses and the recorded costs: ranks with equal counts try the same way. */
 uint8_t tt_chooser_next(struct tt_chooser *c, uint8_t ways);
-/* Learns that a use went this way, and what it took (of its length, say); beyond 32 bits all is the same. margins: [ways], by how many sixteenths of what the best takes
- * each must be better to take its place. */
+/* Records the cost of one use of `way`, e.g. time per byte; costs beyond 32 bits are equal.
+ * margins[ways]: by how many sixteenths of the best way's cost each way must be cheaper to replace
+ * it. */
 void tt_chooser_learn(struct tt_chooser *c, uint8_t way, uint64_t cost, const uint8_t margins[]);
 
-/* The same where a way takes some uses until the caches are as it leaves them: so many in a row go it, and the last of them is timed. All zero at first. */
+/* Variant for ways whose first uses run with the caches of the previous way. A way is used for a
+ * run of several uses, and only the last one is timed. All zero at first. */
 struct tt_chooser_runs {
     struct tt_chooser chooser;
     uint32_t uses;
 };
 
-/* Which way the next use goes; *timed: and is to be learnt from. run: at least 1; the same from one use to the next, or nothing is lost but time.
- * in_use: the way that is gone where none is tried. That is the best known here (r->chooser.best), or what several who go together have agreed on. */
+/* Returns the way for the next use. *timed: the use must be timed and recorded with
+ * tt_chooser_learn.
+ * run: uses per run, at least 1; it should be constant, since a change only wastes tries.
+ * in_use: the way to use outside tries: the best one here (r->chooser.best), or one agreed on by
+ * several ranks. */
 uint8_t tt_chooser_runs_next(struct tt_chooser_runs *r, uint8_t ways, uint32_t run, uint8_t in_use, bool *timed);
 
 #endif

@@ -5,7 +5,9 @@
 #include <sys/resource.h>
 #include "base/log.h"
 
-#define LIMIT_MAX (1u << 20)    /* what kernels allow by default (fs.nr_open); programs that close "all" take long beyond it */
+#define LIMIT_MAX \
+    (1u << 20) /* default maximum of kernels (fs.nr_open); programs that close
+                                   all descriptors would be slow beyond it */
 #define AT_ONCE 256u
 
 void tt_descriptors_raise(void)
@@ -25,7 +27,8 @@ void tt_descriptors_raise(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* poll reports numbers that are not open. The highest ones are free first: the system gives the lowest. */
+/* poll reports closed descriptors as invalid. The kernel assigns the lowest free number, so the
+ * search starts at the highest. */
 static uint32_t count_free(uint32_t begin, uint32_t n)
 {
     struct pollfd p[AT_ONCE];

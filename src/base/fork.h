@@ -1,10 +1,12 @@
-/* Whether this process is the child of the one that made something: memory is inherited, threads and the right to use connections are not. */
+/* Detects use in a forked child: memory is inherited, but threads and connections are not
+ * usable. */
 #ifndef TT_BASE_FORK_H
 #define TT_BASE_FORK_H
 
 #include <stdint.h>
 
-/* How many forks led from the process that called this first to this one. Any thread; no lock, so that the child of a fork may ask. */
+/* Returns the number of forks between the process of the first call and this one. Any thread; takes
+ * no lock, so a forked child may call it. */
 uint32_t tt_forks(void);
 
 #endif

@@ -18,11 +18,11 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static uint64_t hash;
 
 struct identity {
-    char boot[64];              /* or the host's name */
-    uint64_t device, inode;     /* of the network namespace, or 0 and its cookie */
+    char boot[64];              /* boot id, or the host name */
+    uint64_t device, inode;     /* of the network namespace; or 0 and its cookie */
 };
 
-/* Without /proc: the name of the host, and the number of the network namespace. */
+/* Without /proc: the host name and the cookie of the network namespace. */
 static void find_without_proc(struct identity *is)
 {
     struct utsname host;
@@ -56,7 +56,8 @@ static void find_out(void)
     if (!is.boot[0] || !is.inode)
         find_without_proc(&is);
     if (!is.boot[0] || !is.inode)
-        tt_random_bytes(&is, sizeof is);        /* unknown: then nobody is on our host */
+        tt_random_bytes(&is, sizeof is);        /* unknown: no other process is assumed on this
+                                                   host */
     hash = tt_hash_bytes(&is, sizeof is, 0);
 }
 

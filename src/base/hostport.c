@@ -7,7 +7,7 @@
 
 #define PORT_DIGITS 5
 
-/* The port that the first `bytes` of text are; -1: they are none. */
+/* Returns the port in the first `bytes` of text, or -1 if they are not a port. */
 static int32_t port_of(const char *text, size_t bytes)
 {
     uint32_t number = 0;
@@ -22,7 +22,7 @@ static int32_t port_of(const char *text, size_t bytes)
     return number <= UINT16_MAX ? (int32_t)number : -1;
 }
 
-/* An IPv6 address, with the interface of a link-local one after a %. */
+/* An IPv6 address, optionally with an interface after % (link-local). */
 static bool is_ipv6(const char *host)
 {
     const size_t bytes = strcspn(host, "%");

@@ -11,10 +11,10 @@
 #define NESTING_MAX 32
 #define PATH_BYTES 160
 
-/* json-c takes keys in either. */
+/* json-c accepts keys in either kind of quotes. */
 static bool is_quote(char c) { return c == '"' || c == '\''; }
 
-/* Where the string that begins at text[at] has its last quote; `bytes` if it has none. */
+/* Returns the index of the closing quote of the string at text[at], or `bytes`. */
 static size_t string_end(const char *text, size_t bytes, size_t at)
 {
     const char quote = text[at];
@@ -26,12 +26,12 @@ static size_t string_end(const char *text, size_t bytes, size_t at)
 
 /* ---- lines ---- */
 
-/* Walks a good document, and compares the path of each key and element with the wanted one. */
+/* Walks a valid document and compares the path of each key and element with the requested path. */
 struct walk {
     const char *text;
     size_t bytes, at;
     const char *wanted;
-    size_t found;               /* where it begins; `bytes`: nowhere so far */
+    size_t found;               /* start of the key or element; `bytes` if not found yet */
 };
 
 static void skip_blanks(struct walk *w)
@@ -62,7 +62,7 @@ static void walk_member(struct walk *w, const char *path, int depth)
     compare(w, below, begin);
     w->at = end + 1;
     skip_blanks(w);
-    w->at++;                    /* the colon */
+    w->at++;                    /* skip the colon */
     walk_value(w, below, depth + 1);
 }
 
@@ -218,9 +218,9 @@ static tutti_status no_json(const struct tt_json_place *p, const char *text, siz
     return fail_whole(p, TUTTI_ERR_INVALID, what);
 }
 
-/* ---- keys that an object has twice: json-c keeps the last value, and does not tell ---- */
+/* ---- duplicate keys of an object: json-c silently keeps the last value ---- */
 
-/* How many keys a good document was written with. */
+/* Number of keys in the text of a valid document. */
 static size_t keys_written(const char *text, size_t bytes)
 {
     size_t n = 0;
@@ -250,7 +250,7 @@ static size_t keys_kept(struct json_object *o)
     return n;
 }
 
-/* Whether the text from `at` on goes on with a colon. */
+/* Returns whether the next non-blank character from `at` on is a colon. */
 static bool is_key_before(const char *text, size_t bytes, size_t at)
 {
     while (at < bytes && text[at] && strchr(" \t\r\n", text[at]))
@@ -258,7 +258,7 @@ static bool is_key_before(const char *text, size_t bytes, size_t at)
     return at < bytes && text[at] == ':';
 }
 
-/* Adds a key as it is written to those of its object; false: it was there. */
+/* Adds a key, as written, to the keys of its object. Returns false if it was present. */
 static bool is_new_key(struct json_object *keys, const char *text, size_t bytes)
 {
     char *key = keys ? malloc(bytes + 1) : NULL;
@@ -274,7 +274,8 @@ static bool is_new_key(struct json_object *keys, const char *text, size_t bytes)
     return is_new;
 }
 
-/* The key that an object has a second time: *at and *bytes of it, without quotes. False: each is written in another way. */
+/* Finds a duplicate key and sets *at and *bytes to it, without quotes. Returns false if no two keys
+ * have the same spelling. */
 static bool find_twice(const char *text, size_t bytes, size_t *at, size_t *key_bytes)
 {
     struct json_object *keys[NESTING_MAX + 1] = { NULL };

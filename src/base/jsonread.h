@@ -1,4 +1,5 @@
-/* Documents of others in JSON: files, texts and their members, with sentences that say what is wrong and where. json-c does the parsing. */
+/* Untrusted JSON documents: loads files, checks members, and reports errors with their position.
+ * json-c does the parsing. */
 #ifndef TT_BASE_JSONREAD_H
 #define TT_BASE_JSONREAD_H
 
@@ -8,44 +9,49 @@
 #include <stdint.h>
 #include "tutti/tutti.h"
 
-/* Whose sentences: "plan mine.json: ranks[1]: …". */
+/* Context of error messages: "plan mine.json: ranks[1]: ...". */
 struct tt_json_place {
-    const char *kind, *from;            /* "plan", or "" where the name says enough; the file's name */
-    const char *text;                   /* [bytes] the document, by which sentences have lines; NULL: they have none */
+    const char *kind, *from;            /* kind: "plan", or "" if the name suffices; from: the
+                                           file name */
+    const char *text;                   /* text[bytes] of the document, for line numbers; NULL:
+                                           none */
     size_t bytes;
-    char where[96];                     /* in the document, as far as the reader has come: ": ranks[1]"; "" for the whole */
+    char where[96];                     /* current position in the document: ": ranks[1]"; "" for
+                                           the whole */
 };
 
-/* INVALID (logged): the place with its line, and then the sentence. */
+/* Returns INVALID and logs the place, its line and the message. */
 tutti_status tt_json_wrong(const struct tt_json_place *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* The same with the line of the member `key` of that place, if there is one. */
+/* The same with the line of the member `key` at that place, if it exists. */
 tutti_status tt_json_wrong_key(const struct tt_json_place *p, const char *key, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The whole file ("-": standard input) of up to most bytes, and one more where it is longer, with a NUL behind; the caller frees *text. */
+/* Reads a file ("-": standard input). *text gets up to `most` bytes, or most + 1 if the file is
+ * longer, and a NUL. The caller frees *text. */
 tutti_status tt_json_load(char **text, size_t *bytes, const char *kind, const char *path, size_t most);
 
-/* The document that text[bytes] is (no NUL needs to follow), and nothing else; the caller puts it. INVALID (logged) if it is none, has more than `most` bytes, or
- * arrays and objects deeper in each other than `nesting` (at most 32), or an object has a key twice. */
+/* Parses text[bytes] as one document; no NUL is needed. The caller releases *out with
+ * json_object_put. INVALID (logged): not a document, longer than `most` bytes, nested deeper than
+ * `nesting` (at most 32), or a duplicate key. */
 tutti_status tt_json_parse(struct json_object **out, const struct tt_json_place *p, const char *text, size_t bytes,
                            size_t most, int nesting);
 
-/* The line, from 1, of text[at]. */
+/* Returns the 1-based line of text[at]. */
 uint32_t tt_json_line(const char *text, size_t at);
 
-/* The line, from 1, of the key or element that `path` names in text[bytes], a document that tt_json_parse took: "links.rack",
- * "hosts[3].slots". 0: there is none. */
+/* Returns the 1-based line of the key or element `path` ("links.rack", "hosts[3].slots") in
+ * text[bytes], a document accepted by tt_json_parse. 0: not found. */
 uint32_t tt_json_line_of(const char *text, size_t bytes, const char *path);
-/* "lab.json:12", or "lab.json" where the path names nothing, to out[cap]. Returns out. */
+/* Writes "lab.json:12", or "lab.json" if the path does not exist, to out[cap]. Returns out. */
 const char *tt_json_locate(char *out, size_t cap, const char *from, const char *text, size_t bytes, const char *path);
 
-/* `what` must be an object, each of whose members has one of the n names. */
+/* `what` must be an object all of whose members have one of the n names. */
 tutti_status tt_json_members(const struct tt_json_place *p, struct json_object *o, const char *what,
                              const char *const *names, size_t n);
-/* A whole number from least to most. */
+/* Reads an integer from least to most. */
 tutti_status tt_json_number(const struct tt_json_place *p, struct json_object *o, const char *key, uint64_t least,
                             uint64_t most, uint64_t *out);
-/* true or false; *out is left as it is where the member is not there. */
+/* Reads true or false; without this member *out is unchanged. */
 tutti_status tt_json_flag(const struct tt_json_place *p, struct json_object *o, const char *key, bool *out);
 
 #endif

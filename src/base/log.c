@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LINE_BYTES 1280 /* room for a whole last error and what goes before it */
+#define LINE_BYTES 1280 /* space for a complete error message and its prefix */
 #define LEVEL_UNREAD (-1)
 
 static const char *const level_names[] = {
@@ -20,7 +20,8 @@ static atomic_int shown = LEVEL_UNREAD;
 static atomic_int own_rank = -1;
 static _Thread_local bool hushed;
 
-/* What TUTTI_LOG says. An unknown word counts as the default and becomes *unknown: a misspelt log level must not stop a job. */
+/* Returns the level of TUTTI_LOG. An unknown word means the default level and is stored in
+ * *unknown: a misspelt log level must not stop a job. */
 static int level_from_environment(const char **unknown)
 {
     const char *word = getenv("TUTTI_LOG");
@@ -42,7 +43,7 @@ bool tt_log_on(enum tt_log_level level)
 
         now = level_from_environment(&unknown);
         if (!atomic_compare_exchange_strong(&shown, &expected, now))
-            now = expected;     /* tt_log_set came first */
+            now = expected;     /* tt_log_set ran first */
         else if (unknown)
             tt_log(TT_LOG_WARN, "TUTTI_LOG=%.32s: unknown log level; using warn (set none, error, warn, info or debug)", unknown);
     }
@@ -64,13 +65,13 @@ void tt_log_rank(int rank)
     atomic_store(&own_rank, rank);
 }
 
-/* snprintf's answer as the number of bytes that are really in a buffer of `cap`. */
+/* Converts a result of snprintf to the number of bytes in a buffer of `cap`. */
 static size_t printed(int n, size_t cap)
 {
     return n < 0 ? 0 : (size_t)n < cap ? (size_t)n : cap - 1;
 }
 
-/* One write per line, so that lines of many ranks on one terminal do not mix. */
+/* One write per line: lines of several ranks on one terminal do not mix. */
 void tt_log_v(enum tt_log_level level, const char *fmt, va_list ap)
 {
     const int saved = errno;
@@ -85,12 +86,12 @@ void tt_log_v(enum tt_log_level level, const char *fmt, va_list ap)
     begin = n = printed(snprintf(line, sizeof line, "tutti%s %s: ", who, level_names[level]), sizeof line);
     n += printed(vsnprintf(line + n, sizeof line - n, fmt, ap), sizeof line - n);
 
-    for (size_t i = begin; i < n; i++) /* strangers' bytes must not forge lines or move the cursor */
+    for (size_t i = begin; i < n; i++) /* untrusted bytes must not forge lines or move the cursor */
         if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
             line[i] = ' ';
-    line[n++] = '\n';   /* in the place of the terminating NUL */
+    line[n++] = '\n';   /* replaces the terminating NUL */
     if (write(STDERR_FILENO, line, n) < 0)
-        n = 0;          /* nowhere left to complain */
+        n = 0;          /* stderr is not writable: ignore */
     errno = saved;
 }
 

@@ -1,5 +1,5 @@
-/* Diagnostics on stderr, one line each: "tutti[rank] level: sentence". Level from TUTTI_LOG
- * (none, error, warn, info, debug; default warn). Never called on the data path. */
+/* Diagnostics on stderr, one line each: "tutti[rank] level: message". The level is TUTTI_LOG (none,
+ * error, warn, info, debug; default warn). Not used on the data path. */
 #ifndef TT_BASE_LOG_H
 #define TT_BASE_LOG_H
 
@@ -8,15 +8,16 @@
 
 enum tt_log_level { TT_LOG_NONE, TT_LOG_ERROR, TT_LOG_WARN, TT_LOG_INFO, TT_LOG_DEBUG };
 
-/* Whether a line of this level would be printed. */
+/* Returns whether messages of this level are printed. */
 bool tt_log_on(enum tt_log_level level);
 void tt_log(enum tt_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void tt_log_v(enum tt_log_level level, const char *fmt, va_list ap);
-/* Names this process's rank in later lines (-1: none). */
+/* Sets the rank shown in later messages (-1: none). */
 void tt_log_rank(int rank);
 /* Overrides TUTTI_LOG; tests and tools. */
 void tt_log_set(enum tt_log_level level);
-/* Errors of the calling thread are not printed until it is called with false. For tools, where others say the same. */
+/* Suppresses printed errors of the calling thread (true) until called with false. For tools that
+ * print the same error themselves. */
 void tt_log_hush_errors(bool on);
 
 #endif

@@ -52,7 +52,7 @@ static const char *const quant_names[TUTTI_QUANT_COUNT] = {
     [TUTTI_QUANT_F8E5M2] = "e5m2",
 };
 
-/* The values come from outside and may be anything, so they are compared as plain unsigned numbers. */
+/* Values come from the caller and may be invalid, so they are compared as unsigned integers. */
 static bool is_dtype(tutti_dtype type)
 {
     return (unsigned)type < TUTTI_DTYPE_COUNT;

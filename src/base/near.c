@@ -17,11 +17,11 @@
 #define BACKLOG 4096
 
 struct place {
-    uint8_t ip[16];             /* IPv4 mapped into IPv6; all addresses: zeros */
+    uint8_t ip[16];             /* IPv4 mapped into IPv6; the wildcard address: zeros */
     uint16_t port;
 };
 
-/* False: neither IPv4 nor IPv6. */
+/* Returns false for other address families. */
 static bool place_of(const struct sockaddr *a, struct place *out)
 {
     static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
@@ -89,7 +89,7 @@ int tt_near_listen(int listener)
         tt_log(TT_LOG_INFO, "the loopback interface lo is down: connections within this host to port %u use a Unix socket", place.port);
         return fd;
     }
-    if (errno != EADDRINUSE)    /* IPv4 and IPv6 of all addresses have one name */
+    if (errno != EADDRINUSE)    /* the IPv4 and IPv6 wildcard addresses have the same name */
         tt_log(
             TT_LOG_WARN,
             "the loopback interface lo is down, and no Unix socket can replace it (%s): processes of this host cannot "

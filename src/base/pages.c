@@ -13,7 +13,8 @@
 #define MADV_COLLAPSE 25                /* since Linux 6.1 */
 #endif
 
-/* Which pages of a range are of certain kinds: PAGEMAP_SCAN of Linux 6.7, as its interface has it. */
+/* Arguments of PAGEMAP_SCAN (Linux 6.7), which finds the pages of a range that are of certain
+ * kinds. */
 struct scan {
     uint64_t size, flags, start, end, walk_end, found, nfound, most, inverted, all_of, any_of, told;
 };
@@ -25,14 +26,22 @@ struct found {
 _Static_assert(sizeof(struct scan) == 96 && sizeof(struct found) == 24, "the kernel's structs");
 
 #define HUGE_BYTES (2u << 20)
-#define HOT_BYTES_MIN (4u << 20)        /* of a buffer */
-#define PIECE_BYTES (8u << 20)          /* that a call moves at least: some 20 ms on a busy machine, */
-#define PIECES 8u                       /* and of a long buffer a part, as its calls take longer, too */
-#define USES_MIN 4u                     /* a move pays after some dozens of uses; after twice as many, and so on, … */
-#define USES_LONG 32u                   /* … where other memory came before so many more, */
-#define OTHERS_MAX 6u                   /* so often at most */
-#define TRIES 4u                        /* of a piece, some of which a peer may just be reading */
-#define LOOK_AGAIN 64u                  /* uses after which it is asked for anew, where the kernel does not tell: other memory may be there by now */
+#define HOT_BYTES_MIN (4u << 20)        /* minimum buffer size */
+#define PIECE_BYTES \
+    (8u << 20) /* minimum bytes moved per call: about 20 ms on a busy
+                                           machine */
+#define PIECES \
+    8u /* long buffers move by this fraction per call, as their
+                                           calls take longer */
+#define USES_MIN \
+    4u                /* uses before the first move, which pays off after some
+                                           dozens; doubled after each early remapping */
+#define USES_LONG 32u                   /* uses after which a remapping no longer counts as early */
+#define OTHERS_MAX 6u                   /* maximum number of doublings */
+#define TRIES 4u                        /* per piece: some may fail while a peer reads its pages */
+#define LOOK_AGAIN \
+    64u /* uses between retries if the kernel cannot report
+                                           remapped memory */
 
 void tt_pages_huge(void *memory, size_t bytes)
 {
@@ -40,7 +49,8 @@ void tt_pages_huge(void *memory, size_t bytes)
                     end = ((uintptr_t)memory + bytes) / page * page;
 
     if (memory && bytes >= HUGE_BYTES && end > first)
-        madvise((void *)first, end - first, MADV_HUGEPAGE); /* where the kernel has none, it is as it was */
+        madvise((void *)first, end - first, MADV_HUGEPAGE); /* no effect on kernels without huge
+                                                               pages */
 }
 
 void *tt_pages_map_aligned(size_t bytes, int flags, int fd)
@@ -72,7 +82,7 @@ void *tt_pages_map_aligned(size_t bytes, int flags, int fd)
     return at;
 }
 
-/* ---- buffers that come again ---- */
+/* ---- repeatedly used buffers ---- */
 
 static bool read_line(const char *path, char *line, int cap)
 {
@@ -84,7 +94,8 @@ static bool read_line(const char *path, char *line, int cap)
     return read;
 }
 
-/* 0: they are not given to who asks, or to all anyhow. */
+/* Returns the size of a huge page, or 0 if the system does not leave the choice to programs
+ * (madvise). */
 static size_t page_bytes(void)
 {
     char line[64];
@@ -125,7 +136,8 @@ static struct tt_pages_range *find(struct tt_pages_hot *h, uintptr_t first, uint
     return r;
 }
 
-/* Whether the first page of what has been moved is not huge: it is other memory. False where the kernel does not tell. */
+/* Returns whether the first moved page is not huge, i.e. the memory was remapped. False if the
+ * kernel cannot report it. */
 static bool is_other(struct tt_pages_hot *h, const struct tt_pages_range *r)
 {
     struct found found;
@@ -150,17 +162,18 @@ static bool is_other(struct tt_pages_hot *h, const struct tt_pages_range *r)
     return n == 0;
 }
 
-/* What cannot be moved stays as it is. */
+/* Pages that cannot be moved stay unchanged. */
 static void move_piece(struct tt_pages_range *r, size_t page)
 {
     const size_t part = (r->end - r->first) / PIECES / page * page, piece = part > PIECE_BYTES ? part : PIECE_BYTES,
                  left = r->end - r->done, bytes = left < piece ? left : piece;
 
     if (r->done == r->first)
-        madvise((void *)r->first, r->end - r->first, MADV_HUGEPAGE); /* what is not there yet comes so */
+        /* future page faults allocate huge pages */
+        madvise((void *)r->first, r->end - r->first, MADV_HUGEPAGE);
     if (madvise((void *)r->done, bytes, MADV_COLLAPSE) != 0) {
         if (errno == EINVAL)
-            r->done = r->end;   /* it is no memory of that kind, or the kernel is older */
+            r->done = r->end;   /* unsupported kind of memory, or an older kernel */
         else if (++r->tries < TRIES)
             return;
         r->failed = true;
@@ -182,7 +195,7 @@ void tt_pages_hot_use(struct tt_pages_hot *h, const void *memory, size_t bytes)
     first = ((uintptr_t)memory + page - 1) / page * page;
     end = ((uintptr_t)memory + bytes) / page * page;
     if (pthread_mutex_trylock(&h->lock) != 0)
-        return;     /* another thread moves some: another time, then */
+        return;     /* another thread is moving pages: skip this use */
     r = find(h, first, end);
     needed = USES_MIN << r->others;
     if (++r->uses % LOOK_AGAIN == 0 && (r->failed || h->pagemap < 0)) {

@@ -14,7 +14,7 @@
 #define MIB (1024 * KIB)
 
 const struct tt_param tt_params[TT_PARAM_COUNT] = {
-    /*                                name                       unit            default    min      max        */
+    /* name                       unit            default    min      max */
     [TT_PARAM_TIMEOUT_MS]        = { "TUTTI_TIMEOUT_MS",        "ms",            300000,   -1,      INT32_MAX,
         "timeout of start-up, and default timeout of all calls; -1: none; 0 is invalid" },
     [TT_PARAM_LANES]             = { "TUTTI_LANES",             "connections",        0,    0,      16,
@@ -179,7 +179,8 @@ static bool ends_with(const char *text, size_t bytes, const char *end)
     return bytes >= n && memcmp(text + bytes - n, end, n) == 0;
 }
 
-/* Settings that we know, and what is none: places (TUTTI_DIR, TUTTI_HOME, ...), and the variables of our own tests. */
+/* Known settings and names that are not settings: paths (TUTTI_DIR, TUTTI_HOME, ...) and variables
+ * of the tests. */
 static bool is_known(const char *text, size_t bytes)
 {
     for (size_t i = 0; i < TT_PARAM_COUNT; i++)
@@ -234,6 +235,6 @@ tutti_status tt_param_get(enum tt_param_id id, int64_t *out)
     text = getenv(tt_params[id].name);
     if (text && *text)
         return tt_param_read(id, text, out);
-    *out = tt_params[id].value_default;         /* a variable set to nothing is not set */
+    *out = tt_params[id].value_default;         /* an empty variable counts as unset */
     return TUTTI_OK;
 }

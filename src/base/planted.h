@@ -1,5 +1,6 @@
-/* Mistakes that tests put into the library's state machines on purpose, one at a time, to see that their searches find them. Each room that has
- * such lists them in its own planted.h. In the library TT_PLANTED is always false. */
+/* Deliberate bugs that tests enable in the library's state machines, one at a time, to prove that
+ * their searches find them. Each room lists its bugs in its own planted.h. In the library
+ * TT_PLANTED is always false. */
 #ifndef TT_BASE_PLANTED_H
 #define TT_BASE_PLANTED_H
 

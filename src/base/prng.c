@@ -1,5 +1,6 @@
-/* xoshiro256** 1.0 and splitmix64, after Blackman and Vigna, "Scrambled Linear Pseudorandom Number Generators"
- * (2018); bounded numbers after Lemire, "Fast Random Integer Generation in an Interval" (2019). */
+/* xoshiro256** 1.0 and splitmix64, after Blackman and Vigna, "Scrambled Linear Pseudorandom Number
+ * Generators" (2018); bounded numbers after Lemire, "Fast Random Integer Generation in an Interval"
+ * (2019). */
 #include "base/prng.h"
 
 #include <errno.h>
@@ -54,7 +55,8 @@ uint64_t tt_prng_below(struct tt_prng *p, uint64_t bound)
     uint64_t biased;
 
     tt_assert(bound > 0);
-    biased = -bound % bound;    /* 2^64 mod bound: that many low products would make some values likelier */
+    biased = -bound % bound;    /* 2^64 mod bound: accepting these low products would bias the
+                                   result */
     do
         m = (unsigned __int128)tt_prng_u64(p) * bound;
     while ((uint64_t)m < biased);
@@ -71,7 +73,8 @@ uint64_t tt_hash_bytes(const void *data, uint64_t bytes, uint64_t seed)
     return tt_mix64(h);
 }
 
-/* Where getrandom is refused. Without random bytes no secret is safe, so the process ends. */
+/* Fallback if getrandom is refused. Without random bytes no secret is safe, so the process
+ * aborts. */
 static void read_urandom(uint8_t *at, uint64_t bytes)
 {
     const int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);

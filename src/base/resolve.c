@@ -16,12 +16,16 @@
 #include "base/fork.h"
 #include "base/hostport.h"
 
-#define AGAIN_FIRST_NS TT_SECOND        /* another helper asks after this time, then after twice that, ... */
+#define AGAIN_FIRST_NS \
+    TT_SECOND /* time until another helper sends the query again; then
+                                           doubled */
 #define AGAIN_LAST_NS (16 * TT_SECOND)
-#define BLIND_NS (10 * TT_MS)           /* without a descriptor the answer is looked for this often */
-#define PAUSE_NS (250 * TT_MS)          /* between temporary failures, and until a helper may be free */
+#define BLIND_NS (10 * TT_MS)           /* polling interval without a descriptor */
+#define PAUSE_NS \
+    (250 * TT_MS) /* between temporary failures, and until a helper may be
+                                           free */
 
-/* Shared by the caller and its helpers; the last of them frees it. */
+/* Shared by the caller and its helpers; the last owner frees it. */
 struct tt_lookup {
     atomic_uint owners;
     int wake_fd;
@@ -29,16 +33,17 @@ struct tt_lookup {
     char host[TT_HOST_BYTES], port[6];
     struct addrinfo hints;
 
-    atomic_bool answered;               /* a helper has taken it on itself to write the following, */
+    atomic_bool answered;               /* a helper has claimed the right to write the result */
     int err, err_system;
     struct addrinfo *found;
-    atomic_bool ready;                  /* and has written it */
+    atomic_bool ready;                  /* the result is written */
 
-    uint64_t again_ns, pause_ns;        /* the caller's: when another helper asks */
+    uint64_t again_ns, pause_ns;        /* caller only: time of the next query */
 };
 
-/* Helper threads of this process that live, and in the upper half the tt_forks() at which they were counted: the child of a
- * fork inherits the number, but no thread. One word, so that a thread of the child does not clear what another one counted. */
+/* Number of running helper threads; in the upper half, the tt_forks() of this count. A forked child
+ * inherits the number, but no threads. One atomic word, so a thread of the child cannot reset a
+ * count made by another. */
 static atomic_uint_least64_t helpers;
 
 static void drop(struct tt_lookup *l)
@@ -52,7 +57,8 @@ static void drop(struct tt_lookup *l)
     free(l);
 }
 
-/* The first answer counts. found: freed with the lookup, unless the caller takes it. */
+/* Stores the result; only the first one counts. found: freed with the lookup, unless the caller
+ * takes it. */
 static void answer(struct tt_lookup *l, int err, int err_system, struct addrinfo *found)
 {
     if (atomic_exchange(&l->answered, true)) {
@@ -96,7 +102,7 @@ static void *help(void *arg)
     return NULL;
 }
 
-/* The threads run code of this library: it stays, whoever unloads it. */
+/* The threads run code of this library, so it must not be unloaded. */
 static void stay_loaded(void)
 {
     Dl_info here;
@@ -105,7 +111,7 @@ static void stay_loaded(void)
         dlopen(here.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-/* Counts one more thread, if the bound allows it. */
+/* Counts one more thread unless the maximum is reached. */
 static bool reserve_helper(void)
 {
     const uint64_t none = (uint64_t)tt_forks() << 32;
@@ -119,7 +125,8 @@ static bool reserve_helper(void)
     return true;
 }
 
-/* Starts a helper, or asks in this thread where none can be started: late is better than never. False: all helpers are busy. */
+/* Starts a helper, or resolves in this thread if no thread can be started. Returns false if all
+ * helpers are busy. */
 static bool send_helper(struct tt_lookup *l)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -131,7 +138,7 @@ static bool send_helper(struct tt_lookup *l)
         return false;
     pthread_once(&once, stay_loaded);
     atomic_fetch_add(&l->owners, 1);
-    sigfillset(&all);           /* signals are the program's, not this thread's */
+    sigfillset(&all);           /* signals are handled by the program's threads */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     err = pthread_create(&thread, NULL, help, l);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -145,7 +152,7 @@ static bool send_helper(struct tt_lookup *l)
     return true;
 }
 
-/* One more question, and when the next one is due. */
+/* Sends another query and sets the time of the next. */
 static void ask_again(struct tt_lookup *l, uint64_t now_ns)
 {
     if (!send_helper(l)) {
@@ -218,7 +225,7 @@ void tt_lookup_end(struct tt_lookup *l)
         drop(l);
 }
 
-/* Waits for the answer. False: the deadline came first. */
+/* Waits for the result. Returns false at the deadline. */
 static bool await(struct tt_lookup *l, uint64_t deadline_ns)
 {
     for (;;) {

@@ -8,8 +8,8 @@ enum { PATH_BYTES = 512, LINE_BYTES = 512 };
 
 static uint64_t lesser(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* The number after `key` in a file of lines "KEY NUMBER"; with an empty key, the file's first. UINT64_MAX if there is
- * none, as in "max". */
+/* Returns the number after `key` in a file of lines "KEY NUMBER"; with an empty key, the first
+ * number. UINT64_MAX if there is no number, as in "max". */
 static uint64_t number_in(const char *path, const char *key)
 {
     FILE *f = fopen(path, "re");
@@ -26,7 +26,7 @@ static uint64_t number_in(const char *path, const char *key)
     return found;
 }
 
-/* What is left of one group's limit. */
+/* Returns the remaining bytes of one group's limit. */
 static uint64_t left_in(const char *folder, const char *limit_file, const char *usage_file, const char *cache_key)
 {
     char path[PATH_BYTES + 64];
@@ -45,8 +45,9 @@ static uint64_t left_in(const char *folder, const char *limit_file, const char *
     return limit > used ? limit - used : 0;
 }
 
-/* The least that is left in a group and all above it. In a namespace of its own the group may not be visible by its
- * path; then the top one is, which is the namespace's. */
+/* Returns the minimum of the remaining bytes of a group and all its ancestors. In a cgroup
+ * namespace the group may not be visible by its path; then the top group is that of the
+ * namespace. */
 static uint64_t left_up_from(const char *root, const char *top, char *group, bool second)
 {
     uint64_t left = UINT64_MAX;
@@ -65,7 +66,8 @@ static uint64_t left_up_from(const char *root, const char *top, char *group, boo
     }
 }
 
-/* A line of /proc/self/cgroup is "NUMBER:CONTROLLERS:/GROUP"; version 2 has number 0 and no controllers. */
+/* A line of /proc/self/cgroup is "NUMBER:CONTROLLERS:/GROUP"; version 2 has number 0 and no
+ * controllers. */
 static uint64_t left_of_groups(const char *root)
 {
     uint64_t left = UINT64_MAX;

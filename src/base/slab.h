@@ -1,4 +1,5 @@
-/* Many small things of one size in a page: zeroed when they are taken, all freed at once. One thread at a time. */
+/* Slab allocator for small objects of one size: zeroed when allocated, all freed at once. One
+ * thread at a time. */
 #ifndef TT_BASE_SLAB_H
 #define TT_BASE_SLAB_H
 
@@ -9,16 +10,16 @@
 
 struct tt_slab_page;
 
-/* Empty with the size of a thing set, at most what a page holds, and all else zero. */
+/* Empty if `bytes`, the size of an object (at most that of a page), is set and all else is zero. */
 struct tt_slab {
     size_t bytes;
-    struct tt_slab_page *pages; /* the newest first */
-    uint32_t npages, nfree;     /* nfree: things that the newest has room for */
+    struct tt_slab_page *pages; /* newest first */
+    uint32_t npages, nfree;     /* nfree: free objects in the newest page */
 };
 
-/* NULL: out of memory. */
+/* Returns NULL if out of memory. */
 void *tt_slab_take(struct tt_slab *s);
-/* Frees all that was taken. */
+/* Frees all objects. */
 void tt_slab_fini(struct tt_slab *s);
 
 #endif

@@ -6,7 +6,7 @@
 
 #define CAP_MIN 8
 
-/* Where that rank is, or belongs. */
+/* Returns the slot of the rank, or the free slot for it. */
 static struct tt_sparse_slot *place_of(struct tt_sparse_slot *slot, uint32_t cap, uint32_t rank)
 {
     uint32_t i = (uint32_t)tt_mix64(rank) & (cap - 1);

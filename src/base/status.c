@@ -14,7 +14,7 @@ const char *tutti_last_error(void)
     return last_error;
 }
 
-/* What the user can change about an error of the system; empty if the error does not show it. */
+/* Writes a hint on how to resolve a system error, or "" if there is none. */
 static void hint_of(int err, char *out, size_t cap)
 {
     unsigned first = 0, last = 0;
@@ -38,7 +38,7 @@ static void hint_of(int err, char *out, size_t cap)
         fclose(f);
 }
 
-/* Formats into a buffer of its own first: an argument may be the last error itself. */
+/* Formats into a separate buffer first, because an argument may be the last error itself. */
 static void record(const char *fmt, va_list ap, const char *why)
 {
     char sentence[TT_ERROR_BYTES];
@@ -107,12 +107,12 @@ tutti_status tt_fail_again(tutti_status status, const char *sentence)
 
     if (n >= sizeof last_error)
         n = sizeof last_error - 1;
-    memmove(last_error, sentence, n); /* it may be the last error itself */
+    memmove(last_error, sentence, n); /* may be the last error itself */
     last_error[n] = '\0';
     return status;
 }
 
-/* Printed whatever TUTTI_LOG says: it is the process's last word. */
+/* Printed regardless of TUTTI_LOG: the process ends. */
 _Noreturn void tt_assert_failed(const char *cond, const char *file, int line)
 {
     fprintf(stderr, "tutti: bug: assertion failed: %s (%s:%d)\n", cond, file, line);

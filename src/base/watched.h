@@ -1,4 +1,4 @@
-/* Descriptors that an epoll instance watches. */
+/* Closing of descriptors in an epoll set. */
 #ifndef TT_BASE_WATCHED_H
 #define TT_BASE_WATCHED_H
 
@@ -6,8 +6,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* To be called before fd is closed. Closing alone does not end it: the child of a fork has the descriptor, too, and as long as it is open somewhere epoll
- * goes on telling of it, with data that may have been freed. */
+/* Must be called before fd is closed. Closing alone does not remove it from the epoll set if a
+ * forked child has the descriptor too. As long as it is open in any process, epoll reports its
+ * events, with data that may be freed. */
 static inline void tt_watched_forget(int epoll, int fd) { epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL); }
 
 static inline void tt_watched_close(int epoll, int fd)

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* Writes text, of names that may come from anywhere, so that it is text between tags and within quotes. */
+/* Writes untrusted text, escaped for use between tags and within quotes. */
 void tt_xml_put(FILE *to, const char *text);
 
 #endif
