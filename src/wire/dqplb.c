@@ -7,19 +7,21 @@
 #include "base/status.h"
 #include "wire/planted.h"
 
-#define NONE UINT32_MAX     /* no place */
+#define NONE UINT32_MAX     /* no position in the window */
 
-/* What a segment is doing. In doubt: its lane went down before it completed. */
+/* States of a segment. In doubt: its lane went down before it completed. */
 enum { UNDER_WAY = 1, IN_DOUBT, TO_RESEND, COMPLETE };
 
 /* ---- limits ---- */
 
 #define OUTSTANDING_MAX 64u
 #define SEGMENT_MAX (4u << 20)
-#define WINDOW_AHEAD 8u         /* how far a slow path may fall behind, in fills of all lanes */
-#define WINDOW_FILLS 4u         /* and at least: with fewer a path of a quarter of the others' rate holds up all (docs/lanes.md) */
+#define WINDOW_AHEAD 8u         /* how far a slow lane may fall behind, in fills of all lanes */
+#define WINDOW_FILLS \
+    4u /* minimum fills: with fewer, a lane of a quarter of the others'
+                                   rate blocks all (docs/lanes.md) */
 
-/* What suits each distance: lanes, full segments outstanding on each, and their length. */
+/* Defaults by distance: lanes, full segments outstanding on each, and segment length. */
 static const struct {
     uint32_t lanes, segments;
     uint64_t segment_bytes;
@@ -126,7 +128,8 @@ void tt_dqplb_keep_within(struct tt_dqplb_sender *s, uint32_t most)
     s->lanes_most = most;
 }
 
-/* The lane that the message being cut has to go over; TT_DQPLB_NO_LANE: any, as where that lane is down. */
+/* Returns the lane that the current message is bound to. TT_DQPLB_NO_LANE: any, also if the bound
+ * lane is down. */
 static uint32_t lane_kept_to(const struct tt_dqplb_sender *s)
 {
     return s->keeps_to == 0 || s->lanes.lane[s->keeps_to - 1].down ? TT_DQPLB_NO_LANE : s->keeps_to - 1;
@@ -155,7 +158,7 @@ static struct tt_dqplb_segment *oldest_to_resend(struct tt_dqplb_sender *s)
     return NULL;
 }
 
-/* Of the next segment of the message that is being cut. */
+/* Length of the next segment of the current message. */
 static uint64_t cut_bytes(const struct tt_dqplb_sender *s)
 {
     const uint64_t left = s->bytes - s->cut;
@@ -184,7 +187,8 @@ static struct tt_dqplb_segment *cut(struct tt_dqplb_sender *s, bool fast)
 bool tt_dqplb_next(struct tt_dqplb_sender *s, struct tt_dqplb_segment *out)
 {
     struct tt_dqplb_segment *g = s->resend > 0 ? oldest_to_resend(s) : NULL;
-    const uint32_t kept = g || !s->cutting ? TT_DQPLB_NO_LANE : lane_kept_to(s);     /* what is sent anew goes over any */
+    /* retransmits may use any lane */
+    const uint32_t kept = g || !s->cutting ? TT_DQPLB_NO_LANE : lane_kept_to(s);
     uint64_t bytes;
     uint32_t lane;
     bool fast;
@@ -271,7 +275,8 @@ void tt_dqplb_lane_up(struct tt_dqplb_sender *s, uint32_t lane)
 
 /* ---- reports ---- */
 
-/* All before `expected` had come, and of those from it on the ones whose bit is set in came[], by number modulo window. */
+/* Returns whether the report marks the segment as received: all before `expected`, and those whose
+ * bit (number modulo window) is set in came[]. */
 static bool had_come(uint64_t number, uint64_t expected, const uint8_t *came, uint32_t window)
 {
     const uint64_t bit = number & (window - 1);
@@ -291,7 +296,9 @@ bool tt_dqplb_resolve(struct tt_dqplb_sender *s, uint32_t lane, const uint8_t *r
     tt_reader_init(&in, report, bytes);
     behind = ((uint32_t)s->head - tt_read_u32(&in)) & TT_DQPLB_SEQ_MASK;
     expected = s->head - behind;
-    for (uint64_t n = s->tail; n < s->head; n++)        /* other lanes may have gone on since, but not by more than a window */
+    for (uint64_t n = s->tail; n < s->head; n++)        /* the report is older than recent
+                                                           traffic of other lanes, but by at most
+                                                           one window */
         if (is_in_doubt(segment_of(s, n), lane) && (behind > 2 * window || behind > s->head || n >= expected + window))
             return false;
     for (uint64_t n = s->tail; n < s->head; n++) {
@@ -335,7 +342,7 @@ static uint64_t bit_of(const struct tt_dqplb_receiver *r, uint64_t number, uint3
     return 1ull << bit % 64;
 }
 
-/* Takes what came early, as far as it goes without a gap. */
+/* Consumes segments received out of order, up to the next gap. */
 static int advance(struct tt_dqplb_receiver *r)
 {
     uint32_t i;

@@ -18,14 +18,15 @@ bool tt_dqplb_lanes_has_room(const struct tt_dqplb_lanes *l, uint32_t lane, uint
     return at->bytes == 0 || at->bytes + bytes <= l->bytes_max || TT_PLANTED(TT_DQPLB_BUG_LANE_OVERWEIGHT);
 }
 
-/* Whether lane a is to be preferred to b, which is earlier in turn. */
+/* Returns whether lane a is preferred to b, which precedes it in round-robin order. */
 static bool is_better(const struct tt_dqplb_lanes *l, uint32_t a, uint32_t b)
 {
     return l->choice == TT_DQPLB_EMPTIEST && l->lane[a].bytes < l->lane[b].bytes &&
            !TT_PLANTED(TT_DQPLB_BUG_NOT_EMPTIEST);
 }
 
-/* The lane after the first `most` that may be used. What is down is not counted: a bound leaves a lane wherever there is one. */
+/* Returns the end of the first `most` usable lanes. Lanes that are down do not count, so the limit
+ * leaves at least one usable lane if any is up. */
 static uint32_t end_of(const struct tt_dqplb_lanes *l, uint32_t most)
 {
     uint32_t lane = 0;

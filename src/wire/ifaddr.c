@@ -63,8 +63,8 @@ static size_t address_of(const struct sockaddr *sa, const uint8_t **ip)
     return 16;
 }
 
-/* The address that the route to the world beyond starts from: connecting a datagram socket sends nothing. The targets are
- * those set aside for documentation. */
+/* Finds the source address of the default route. Connecting a datagram socket sends nothing. The
+ * targets are addresses reserved for documentation. */
 static bool routed(int family, uint8_t ip[16])
 {
     struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(9) };
@@ -92,7 +92,8 @@ static bool routed(int family, uint8_t ip[16])
     return found;
 }
 
-/* Bridges and tunnels of container and machine managers: often up, often the same address on every host. */
+/* Bridges and tunnels of container and machine managers: often up, often with the same address on
+ * every host. */
 static bool is_virtual(const char *name)
 {
     static const char *const prefixes[] = { "docker", "br-", "virbr", "veth", "vmnet", "cni", "flannel", "tun", "tap" };
@@ -116,7 +117,8 @@ static int badness(const struct tt_ifaddr *a, const uint8_t v4[16], const uint8_
     return is_virtual(a->name) ? 3 : 2;
 }
 
-/* True if the entry is an address that the rule allows on an interface that is up; then *out is it. */
+/* If the entry is an address on an interface that is up and allowed by the rule, sets *out and
+ * returns true. */
 static bool usable(const struct ifaddrs *i, const char *rule, struct tt_ifaddr *out)
 {
     const uint8_t *ip, *mask;

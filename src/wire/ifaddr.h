@@ -1,5 +1,5 @@
-/* Which of this machine's addresses peers are told. The rule is a list of interface names: "eth" (names that begin so),
- * "=eth0" (exactly), "^docker,lo" (all but these); NULL or "" lets the routes decide. */
+/* The addresses of this machine that peers may connect to. The rule is a list of interface names:
+ * "eth" (prefix), "=eth0" (exact name), "^docker,lo" (all but these). NULL or "": by route. */
 #ifndef TT_WIRE_IFADDR_H
 #define TT_WIRE_IFADDR_H
 
@@ -19,14 +19,15 @@ struct tt_ifaddr {
     bool loopback, link_local;
 };
 
-/* Whether the rule lets an interface of this name through. NULL and "" let every name. Pure. */
+/* Returns whether the rule allows an interface of this name. NULL and "" allow every name. Pure. */
 bool tt_ifaddr_allows(const char *rule, const char *name);
 
-/* Lists the addresses of the interfaces that are up and that the rule allows into out[max], best first: loopback, then what
- * the default route uses, other hardware, virtual bridges, link-local ones. *count may be 0. Any thread. */
+/* Lists the addresses of allowed interfaces that are up into out[max], best first: loopback, the
+ * default route's interface, other hardware, virtual bridges, link-local addresses. *count may be
+ * 0. Any thread. */
 tutti_status tt_ifaddr_list(const char *rule, struct tt_ifaddr *out, size_t max, size_t *count);
 
-/* Whether ip (of this family) is in the network of `a`. */
+/* Returns whether ip (of this family) is in the network of `a`. */
 bool tt_ifaddr_near(const struct tt_ifaddr *a, int family, const uint8_t *ip);
 
 #endif

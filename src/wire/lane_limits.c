@@ -20,7 +20,7 @@ const struct tt_lane_limits tt_lane_limits_default = {
     },
 };
 
-/* One entry of `bytes` bytes. */
+/* Parses one entry of `bytes` bytes. */
 static bool parse_entry(struct tt_lane_limits *l, const char *entry, size_t bytes)
 {
     const char *equals = memchr(entry, '=', bytes), *digits = equals ? equals + 1 : entry;
@@ -78,7 +78,7 @@ tutti_status tt_lane_limits_get(struct tt_lane_limits *out)
     return TUTTI_OK;
 }
 
-/* Of all rails, or of the way behind them where that carries less. 0: not known. */
+/* Bandwidth of all rails, or of the path beyond them if that is less. 0: unknown. */
 static double rate_of(const struct tt_topo_link *links, enum tt_distance distance, uint32_t nrails)
 {
     const double rails = links[TT_NEAR_RACK].bytes_per_s * nrails,
@@ -99,7 +99,8 @@ struct tt_dqplb_limits tt_lane_limits_queues(const struct tt_lane_limits *l, enu
     tt_float_env_leave(kept);
     if (l->told[distance])
         out.lane_bytes = l->bytes[distance];
-    while (l->told[distance] && out.segment_bytes > out.lane_bytes)     /* one is always taken */
+    /* one segment is always accepted */
+    while (l->told[distance] && out.segment_bytes > out.lane_bytes)
         out.segment_bytes /= 2;
     return out;
 }

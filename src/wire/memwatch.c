@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #define MESSAGES 16
-#define LINE_BYTES 512              /* of /proc/self/maps that is looked at: a longer path is a file's */
+#define LINE_BYTES \
+    512 /* maximum length of a line of /proc/self/maps; longer paths
+                                       belong to files */
 #define EVENTS (UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE)
 
 #ifndef UFFD_USER_MODE_ONLY         /* Linux 5.11; headers may be older */
@@ -22,7 +24,8 @@ bool tt_memwatch_open(struct tt_memwatch *w, const char **why)
     struct uffdio_api api = { .api = UFFD_API, .features = EVENTS };
     int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
 
-    if (fd < 0 && errno == EINVAL)  /* older kernels know no such flag; they may still allow it */
+    if (fd < 0 && errno == EINVAL)  /* older kernels lack this flag, but may still allow
+                                       userfaultfd */
         fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
         *why = errno == EPERM    ? "userfaultfd is not permitted (a seccomp filter, e.g. of a "
@@ -47,9 +50,10 @@ void tt_memwatch_close(struct tt_memwatch *w)
     w->fd = -1;
 }
 
-/* ---- what may be watched ---- */
+/* ---- watchable memory ---- */
 
-/* One line of /proc/self/maps, "begin-end perms offset device inode path"; false if it is none. */
+/* Parses one line of /proc/self/maps, "begin-end perms offset device inode path". Returns false if
+ * it is malformed. */
 static bool parse_line(const char *line, uint64_t *begin, uint64_t *end, bool *anonymous)
 {
     char *at;
@@ -64,18 +68,19 @@ static bool parse_line(const char *line, uint64_t *begin, uint64_t *end, bool *a
     perms = at + 1;
     if (strnlen(perms, 5) < 5)
         return false;
-    at = strchr(perms + 5, ' ');            /* behind the offset */
-    at = at ? strchr(at + 1, ' ') : NULL;   /* behind the device */
+    at = strchr(perms + 5, ' ');            /* after the offset */
+    at = at ? strchr(at + 1, ' ') : NULL;   /* after the device */
     if (!at)
         return false;
     *anonymous = perms[3] == 'p' && strtoull(at, &at, 10) == 0;
     at += strspn(at, " ");
     if (*at == '[' && strncmp(at, "[heap]", 6) != 0 && strncmp(at, "[anon:", 6) != 0)
-        *anonymous = false;                 /* stacks grow, and the kernel's own pages are nobody's to register */
+        *anonymous = false;                 /* stacks grow, and the kernel's pages cannot be
+                                               registered */
     return true;
 }
 
-/* Whether all of [begin, end) is private memory of no file, as /proc/self/maps tells it. */
+/* Returns whether all of [begin, end) is private anonymous memory, by /proc/self/maps. */
 static bool is_anonymous(uint64_t begin, uint64_t end)
 {
     const int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
@@ -99,7 +104,8 @@ static bool is_anonymous(uint64_t begin, uint64_t end)
             good = parse_line(line, &first, &past, &anonymous);
             if (!good || past <= begin)
                 continue;
-            good = anonymous && first <= begin;     /* lines are in order: a gap shows as one that begins behind */
+            good = anonymous && first <= begin;     /* lines are sorted: after a gap, the next
+                                                       one begins too late */
             begin = past;
             all = past >= end;
         }
@@ -122,7 +128,7 @@ void tt_memwatch_remove(struct tt_memwatch *w, uint64_t begin, uint64_t end)
     ioctl(w->fd, UFFDIO_UNREGISTER, &r);
 }
 
-/* ---- what has happened ---- */
+/* ---- events ---- */
 
 void tt_memwatch_read(struct tt_memwatch *w, void (*gone)(void *arg, uint64_t begin, uint64_t end, bool unmapped),
                       void *arg)
@@ -140,9 +146,10 @@ void tt_memwatch_read(struct tt_memwatch *w, void (*gone)(void *arg, uint64_t be
             }
 }
 
-/* The kernel refuses to fill in pages while a mapping changes (EAGAIN), and says so before it finds that there are none to fill in (EINVAL). The
- * order of a change, in Linux from 4.14 on: it counts as under way; the pages go; its event is queued; who made it waits; the event is read;
- * he goes on, and it counts no more. With madvise the event is read before the pages go. */
+/* The kernel refuses to fill pages while a mapping changes (EAGAIN), and checks this before it
+ * checks for an empty range (EINVAL). Order of a change in Linux from 4.14 on: it is counted as in
+ * progress; the pages go; its event is queued; the changing thread waits; the event is read; the
+ * thread continues, and the count drops. With madvise, the event is read before the pages go. */
 bool tt_memwatch_is_changing(const struct tt_memwatch *w)
 {
     struct uffdio_zeropage nothing = { .range = { .start = 0, .len = 0 } };

@@ -1,5 +1,6 @@
-/* The ofi wire: networks by libfabric (EFA, Slingshot, Omni-Path, and TCP for trying it). Puts are RMA writes from the caller's memory to where they shall
- * be, then a message that says what to signal; the receiver's poll raises it. ofi.h tells how. */
+/* The ofi transport: networks by libfabric (EFA, Slingshot, Omni-Path, and TCP for tests). A put is
+ * an RMA write from the caller's memory to its destination, then a message with its signal, which
+ * the receiver's poll raises. See ofi.h. */
 #include "wire/ofi.h"
 
 #include <errno.h>
@@ -16,8 +17,12 @@
 #include "wire/tcp_frame.h"
 #include "wire/wires.h"
 
-#define LOOK_EVERY 64           /* polls, then the tcp wire is asked even so: it tells of ends and new incarnations only */
-#define NAP_NS TT_MS            /* between looks at what does not wake */
+#define LOOK_EVERY \
+    64 /* polls between polls of the inner tcp wire, which reports only
+                                   ends and new incarnations */
+#define NAP_NS \
+    TT_MS /* polling interval of a sleeper for completion queues that do
+                                   not wake it */
 
 static void ofi_close(struct tt_wire *w)
 {
@@ -26,7 +31,7 @@ static void ofi_close(struct tt_wire *w)
     if (o->nactive > 0)
         tt_ofi_links_linger(o);
     if (o->tcp)
-        o->tcp->ops->close(o->tcp);     /* says goodbye: all that was sent is there */
+        o->tcp->ops->close(o->tcp);     /* sends BYE, so everything sent arrives */
     o->tcp = NULL;
     pthread_mutex_lock(&o->lock);
     tt_ofi_links_close(o);
@@ -44,7 +49,7 @@ static void ofi_close(struct tt_wire *w)
 static tutti_status ofi_furnish(struct tt_ofi *o)
 {
     struct epoll_event ev = { .events = EPOLLIN };
-    struct tt_wire_conf conf = o->conf;     /* of the wire that greets peers, which listens at a port of its own */
+    struct tt_wire_conf conf = o->conf;     /* of the inner wire, which listens at its own port */
 
     o->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     o->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
@@ -95,7 +100,7 @@ static tutti_status ofi_open(struct tt_wire **out, const struct tt_wire_conf *co
     return TUTTI_OK;
 }
 
-/* As many of the tcp wire's endpoints as fit, the best first, and which fabric we are on. */
+/* As many of the tcp wire's endpoints as fit, best first, and the provider. */
 static tutti_status ofi_address(struct tt_wire *w, struct tt_blob *out)
 {
     const struct tt_ofi *o = tt_ofi_of(w);
@@ -126,7 +131,7 @@ static struct tt_done link_done(const struct tt_ofi_link *link, uint8_t kind)
     return done;
 }
 
-/* What is over of what was posted; links take turns at being first. */
+/* Reports completed descriptors; each poll starts with another link. */
 static int completions_report(struct tt_ofi *o, struct tt_done *done, int max)
 {
     int n = 0;
@@ -141,7 +146,7 @@ static int completions_report(struct tt_ofi *o, struct tt_done *done, int max)
     return n;
 }
 
-/* Ups and losses. */
+/* Reports LINK_UP and LINK_LOST. */
 static int news_report(struct tt_ofi *o, struct tt_done *done, int max)
 {
     int n = 0;
@@ -181,8 +186,9 @@ static int ofi_poll(struct tt_wire *w, struct tt_done *done, int max)
     return n + news_report(o, done + n, max - n);
 }
 
-/* Whether something of the link must be looked at without being woken: its queue does not wake; or what was given to the provider is not over, or
- * was not taken, which no queue tells of; or nothing has come from there yet, so that the provider may still be connecting. */
+/* Returns whether the link needs polling while asleep: its completion queue does not wake; or an
+ * operation is incomplete or was not accepted, which no queue reports; or nothing was received yet,
+ * so the provider may still be connecting. */
 static bool must_look(const struct tt_ofi_link *link)
 {
     bool must = link->ofi->provider.unwoken || link->cq_fd < 0;
@@ -196,7 +202,7 @@ static bool must_look(const struct tt_ofi_link *link)
     return must;
 }
 
-/* Whether there is something to do for the link now. */
+/* Returns whether the link has work now. */
 static bool is_ready(struct tt_ofi_link *link)
 {
     struct fid *fid = &link->cq->fid;
@@ -234,11 +240,12 @@ static int ofi_arm(struct tt_wire *w)
         if (must_look(o->active[i]))
             nap.it_value.tv_nsec = (long)NAP_NS;
     }
-    timerfd_settime(o->timer_fd, 0, &nap, NULL);    /* zero: it does not wake; either way it is not readable now */
+    timerfd_settime(o->timer_fd, 0, &nap, NULL);    /* zero disarms it; in both cases it is not
+                                                       readable now */
     return o->epoll_fd;
 }
 
-/* Without what libfabric takes. */
+/* Excludes libfabric's memory. */
 static void ofi_memory(const struct tt_wire *w, tutti_memory *m)
 {
     const struct tt_ofi *o = (const struct tt_ofi *)w;
@@ -255,7 +262,7 @@ static void ofi_memory(const struct tt_wire *w, tutti_memory *m)
 const struct tt_wire_ops tt_wire_ofi = {
     .name = "ofi",
     .summary = "networks by libfabric: EFA, Slingshot, Omni-Path",
-    .by_name = true,        /* no network card has run it yet */
+    .by_name = true,        /* not yet used with a network card */
     .open = ofi_open,
     .close = ofi_close,
     .address = ofi_address,

@@ -4,9 +4,9 @@
 #include "base/status.h"
 #include "wire/ofi.h"
 
-#define COLLECT_MAX 16      /* completions taken in one go */
+#define COLLECT_MAX 16      /* completions read at once */
 #define COLLECT_ROUNDS 8
-#define KEY_TRIES 8         /* that are taken already */
+#define KEY_TRIES 8         /* attempts, if keys are in use */
 
 /* ---- parts ---- */
 
@@ -67,7 +67,7 @@ uint16_t tt_ofi_ep_name(struct fid_ep *ep, uint8_t name[TT_OFI_NAME_BYTES])
     return fi_getname(&ep->fid, name, &bytes) == 0 && bytes <= TT_OFI_NAME_BYTES ? (uint16_t)bytes : 0;
 }
 
-/* One that nobody guesses, of as many bytes as the provider has. */
+/* An unpredictable key of the provider's key size. */
 static uint64_t random_key(const struct tt_ofi_provider *p)
 {
     const size_t bytes = p->info->domain_attr->mr_key_size;
@@ -77,7 +77,7 @@ static uint64_t random_key(const struct tt_ofi_provider *p)
     return bytes > 0 && bytes < sizeof key ? key & ((1ull << (8 * bytes)) - 1) : key;
 }
 
-/* Says whose memory it is. False: the provider has no way to it. */
+/* Sets the kind of device memory. Returns false if the provider does not support it. */
 static bool set_device(struct fi_mr_attr *attr, const struct tt_device_memory *what, const struct tt_ofi_provider *p)
 {
     static const enum fi_hmem_iface ifaces[] = {
@@ -92,7 +92,8 @@ static bool set_device(struct fi_mr_attr *attr, const struct tt_device_memory *w
     return attr->iface == FI_HMEM_SYSTEM || p->hmem;
 }
 
-/* device: NULL for the host's own memory. How libfabric reaches a device's is its provider's business: a dma-buf is of no use to it here. */
+/* device: NULL for host memory. The provider itself finds a way to device memory; a dma-buf is not
+ * used here. */
 static int mr_register(const struct tt_ofi_provider *p, void *mem, size_t bytes, uint64_t access,
                        const struct tt_device_memory *device, struct fid_mr **mr)
 {
@@ -118,7 +119,7 @@ int tt_ofi_mr_pin(const struct tt_ofi_provider *p, void *mem, size_t bytes, cons
     *writable = !err;
     if (!err || device)
         return err;
-    return mr_register(p, mem, bytes, FI_WRITE, NULL, out);     /* a source that may only be read */
+    return mr_register(p, mem, bytes, FI_WRITE, NULL, out);     /* read-only memory: source only */
 }
 
 struct fid_mr *tt_ofi_mr_open(const struct tt_ofi_provider *p, void *mem, size_t bytes, uint64_t access,
@@ -127,7 +128,7 @@ struct fid_mr *tt_ofi_mr_open(const struct tt_ofi_provider *p, void *mem, size_t
     struct fid_mr *mr = NULL;
     int err = mr_register(p, mem, bytes, access, NULL, &mr);
 
-    if (err && access & FI_REMOTE_WRITE)    /* a source that may only be read */
+    if (err && access & FI_REMOTE_WRITE)    /* read-only memory: source only */
         err = mr_register(p, mem, bytes, access & ~FI_REMOTE_WRITE, NULL, &mr);
     if (!err && ep) {
         err = fi_mr_bind(mr, &ep->fid, 0);
@@ -154,7 +155,8 @@ void *tt_ofi_mr_desc(struct fid_mr *mr)
     return mr ? fi_mr_desc(mr) : NULL;
 }
 
-/* What an operation of libfabric's is told that is given flags: the endpoint's own are not added to them. */
+/* Returns the flags of an operation. Explicit flags replace the endpoint's default flags, so these
+ * are added. */
 static uint64_t flags_with(const struct tt_ofi_provider *p, uint64_t flags)
 {
     return FI_COMPLETION | p->info->tx_attr->op_flags | flags;
@@ -184,7 +186,7 @@ ssize_t tt_ofi_ep_send(const struct tt_ofi_provider *p, struct fid_ep *ep, fi_ad
     return fi_sendmsg(ep, &msg, flags_with(p, flags));
 }
 
-/* ---- a link's ---- */
+/* ---- endpoints of a link ---- */
 
 static void lane_open(struct tt_ofi_lane *lane)
 {
@@ -198,8 +200,8 @@ static void lane_open(struct tt_ofi_lane *lane)
     lane->stuck = lane->met = false;
 }
 
-/* A further endpoint hears once, that the peer's can reach it. What it does not take just now tt_ofi_post_receives gives it later. False: it takes
- * nothing any more. */
+/* Posts the single receive of a further endpoint, which proves that it is reachable. If it is not
+ * accepted now, tt_ofi_post_receives retries. Returns false if it never will be. */
 static bool meeting_post(struct tt_ofi_lane *lane, struct tt_ofi_end *end)
 {
     const ssize_t err = fi_recv(end->ep, end->met.buffer, TT_OFI_SLOT_BYTES, tt_ofi_mr_desc(lane->link->local_mr),
@@ -209,7 +211,8 @@ static bool meeting_post(struct tt_ofi_lane *lane, struct tt_ofi_end *end)
     return err == 0 || end->unposted;
 }
 
-/* Another endpoint of the lane. False: it cannot be had, or the hello has no room for its name, of which *room is left. */
+/* Opens another endpoint of the lane. Returns false on failure, or if its name exceeds the space
+ * *room left in the hello. */
 static bool end_open(struct tt_ofi_lane *lane, size_t *room)
 {
     struct tt_ofi_end *end = &lane->end[lane->nopen];
@@ -232,7 +235,8 @@ static bool end_open(struct tt_ofi_lane *lane, size_t *room)
     return false;
 }
 
-/* Of a lane's endpoints the first must be had; others are used as far as they can be. On failure tt_ofi_ends_close cleans up. */
+/* The first endpoint of a lane is required; others are used if they can be opened. On failure
+ * tt_ofi_ends_close cleans up. */
 static bool lane_ends_open(struct tt_ofi_lane *lane)
 {
     struct tt_ofi_link *link = lane->link;
@@ -348,7 +352,7 @@ void tt_ofi_op_give(struct tt_ofi_op *op)
     lane->nfree_sends++;
 }
 
-/* What the provider said to an operation. */
+/* Handles the result of posting an operation. */
 static bool posted(struct tt_ofi_op *op, ssize_t err)
 {
     struct tt_ofi_lane *lane = op->lane;
@@ -384,10 +388,11 @@ bool tt_ofi_post_write(struct tt_ofi_op *op, const void *data, struct fid_mr *mr
     return posted(op, tt_ofi_ep_write(&op->lane->link->ofi->provider, end->ep, end->to, &w, mr, flags, &op->context));
 }
 
-/* The lower rank sends, so that not both ends connect at once; the other uses the endpoint when it has heard. */
+/* The lower rank sends first, so the ends do not connect to each other at once. The other end uses
+ * the endpoint after a receive. */
 void tt_ofi_ends_meet(struct tt_ofi_lane *lane)
 {
-    static const uint64_t applied[TT_OFI_LANES];     /* nobody looks at what it tells */
+    static const uint64_t applied[TT_OFI_LANES];     /* the contents are ignored */
     const struct tt_ofi_record r = { .kind = TT_OFI_ACK };
     const struct tt_ofi_link *link = lane->link;
 
@@ -445,7 +450,7 @@ static void received(struct tt_ofi_op *op, size_t bytes)
     tt_ofi_post_receives(lane);
 }
 
-/* A further endpoint has been reached, by the peer or by a stranger. */
+/* A further endpoint has received data, from the peer or another process. */
 static void met(struct tt_ofi_op *op, size_t bytes)
 {
     struct tt_ofi_lane *lane = op->lane;
@@ -479,7 +484,8 @@ static void completed(const struct fi_cq_msg_entry *e)
     }
 }
 
-/* An operation failed. A receive may fail by what a stranger sends, and is posted again; all else ends the endpoints. */
+/* An operation failed. A receive may fail because of foreign data and is posted again; any other
+ * failure breaks the link. */
 static void failed(struct tt_ofi_link *link)
 {
     struct fi_cq_err_entry e = { 0 };

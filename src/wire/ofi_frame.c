@@ -5,9 +5,12 @@
 
 /* ---- records ----
  *
- *   0 token  8 kind  9 signal op  10 flags  11 lane  12 number  16 payload  18 mark  20 applied[2]
- *  28 region  32 generation  36 offset  44 bytes  52 signal region  56 signal generation  60 signal offset
- *  68 signal value  76 zero                                                        all little-endian */
+ *   0 token  8 kind  9 signal op  10 flags  11 lane  12 number  16 payload  18 mark  20
+ *   applied[2]
+ *  28 region  32 generation  36 offset  44 bytes  52 signal region  56 signal generation  60
+ *  signal offset
+ *  68 signal value  76 zero                                                     all
+ *  little-endian */
 
 #define MARK 0x464fu    /* "OF" */
 #define KIND_AT 8
@@ -39,7 +42,7 @@ void tt_ofi_record_write(const struct tt_ofi_record *r, uint8_t out[TT_OFI_RECOR
     tt_write_u32(&w, 0);
 }
 
-/* No range wraps around, signals are words, and only puts have a payload. */
+/* Checks that no range wraps around, that signals are words, and that only puts have a payload. */
 static bool honest(const struct tt_ofi_record *r, size_t bytes)
 {
     uint64_t end;
@@ -191,7 +194,8 @@ bool tt_ofi_hello_read(struct tt_ofi_hello *h, const uint8_t in[TT_OFI_HELLO_BYT
 
 size_t tt_ofi_address_room(const struct tt_ofi_address *a)
 {
-    return TT_BLOB_BYTES - (2 + 8 + 4 + 2 + strlen(a->provider));   /* of what tt_ofi_address_write writes first */
+    /* total of the other fields that tt_ofi_address_write writes */
+    return TT_BLOB_BYTES - (2 + 8 + 4 + 2 + strlen(a->provider));
 }
 
 void tt_ofi_address_write(const struct tt_ofi_address *a, struct tt_blob *out)
@@ -207,7 +211,7 @@ void tt_ofi_address_write(const struct tt_ofi_address *a, struct tt_blob *out)
     out->bytes = (uint16_t)tt_writer_bytes(&w);
 }
 
-/* It is shown to people. */
+/* Checks that it is printable, since it is displayed. */
 static bool is_name(const char *s)
 {
     bool good = *s;

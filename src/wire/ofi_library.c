@@ -1,5 +1,6 @@
-/* libfabric itself. It is loaded when the wire opens, not linked: it brings a dozen libraries of network cards along, which jobs without this wire
- * shall not pay for. All else of its interface is reached through the objects that these few functions give. */
+/* libfabric is loaded when the wire opens and not linked: it loads a dozen libraries of network
+ * cards, whose cost other jobs must not bear. The rest of its interface is reached through the
+ * objects that these functions return. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,7 +14,8 @@
 static struct tt_ofi_library library;
 static char why_not[256];
 
-/* The symbol, through a memcpy: ISO C lets no pointer to an object become one to a function. */
+/* Looks up a symbol. Uses memcpy, as ISO C does not convert object pointers to function
+ * pointers. */
 static bool resolve(void *handle, const char *symbol, void *function)
 {
     void *const found = dlsym(handle, symbol);
@@ -24,7 +26,8 @@ static bool resolve(void *handle, const char *symbol, void *function)
     return found;
 }
 
-/* Some libraries that come along (those of PSM) print a stack and exit at signals, Control-C included. That is the program's business. */
+/* Some libraries that it loads (for PSM) install signal handlers that print a stack and exit, even
+ * at Control-C. Restores the program's handlers. */
 static void *open_quietly(void)
 {
     static const int signals[] = { SIGINT, SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGTERM };
@@ -44,10 +47,12 @@ static void load(void)
     char bytes[16];
     void *handle;
 
-    /* rxm gives each endpoint thousands of these buffers, of 16 KiB unless it is told: 80 MB for a peer. Our messages are short. */
+    /* By default rxm allocates thousands of 16 KiB buffers per endpoint: 80 MB per peer. Our
+     * messages are short. */
     snprintf(bytes, sizeof bytes, "%d", TT_OFI_SLOT_BYTES);
     setenv("FI_OFI_RXM_BUFFER_SIZE", bytes, 0);
-    setenv("FI_SOCKETS_PE_WAITTIME", "0", 0);   /* else its threads spin for 10 ms behind each message, on cores that ranks wait for */
+    setenv("FI_SOCKETS_PE_WAITTIME", "0", 0);   /* otherwise its threads spin for 10 ms after
+                                                   each message, on cores that ranks need */
     handle = open_quietly();
     if (!handle) {
         snprintf(why_not, sizeof why_not, "ofi: cannot load libfabric: %s", dlerror());

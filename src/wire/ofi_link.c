@@ -1,10 +1,12 @@
-/* How links come to be, mend and end.
+/* Links: set-up, recovery and teardown.
  *
- * When the tcp wire inside has connected two processes, each makes its endpoints and writes a *hello* with their names into the other's
- * mailbox (the link region of the tcp wire). Who has the other's hello makes its endpoints known to its own, and says that it is *ready*;
- * who is ready and hears that the other is may send.
+ * When the inner tcp wire has connected two processes, each opens its endpoints. It writes a
+ * *hello* with their names into the peer's mailbox (the tcp wire's link region). An end that has
+ * the peer's hello adds the peer's endpoints to its own, and sends *ready*. An end that is ready
+ * and has received the peer's ready may send.
  *
- * Mending is the same anew, with the next *incarnation*: the hello tells how many of the other's messages have been applied, from where on it sends again. */
+ * Recovery repeats this with the next *incarnation*. The hello then has the number of messages
+ * applied, from which the peer retransmits. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,20 +21,21 @@
 #include "wire/tcp.h"
 
 #define LINGER_NS TT_SECOND
-#define SETBACKS_MAX 8      /* errors in a row: then the peer is lost */
+#define SETBACKS_MAX 8      /* consecutive errors after which the peer is lost */
 #define TCP_DONES 16
 
-/* The mailbox: what the peer writes, in the inner wire's link region. */
+/* The mailbox, written by the peer, in the inner wire's link region. */
 struct mailbox {
-    uint64_t hello;         /* newest incarnation of which the hello is there */
-    uint64_t ready;         /* newest incarnation of which the peer's endpoints know ours */
-    uint64_t refusal;       /* it gives up */
+    uint64_t hello;         /* newest incarnation whose hello is complete */
+    uint64_t ready;         /* newest incarnation for which the peer is ready */
+    uint64_t refusal;       /* the peer gives up */
     uint64_t reserved;
-    uint8_t hellos[2][TT_OFI_HELLO_BYTES];  /* by incarnation; the one before the last is not needed any more */
+    uint8_t hellos[2][TT_OFI_HELLO_BYTES];  /* indexed by incarnation modulo 2; older ones are
+                                               not needed */
 };
 _Static_assert(sizeof(struct mailbox) <= TT_OFI_TCP_LINK_BYTES, "the mailbox fits");
 
-/* What a lane has of the link's local memory. */
+/* Layout of a lane's part of the link's local memory. */
 enum {
     STAGING_AT = 0,
     RECEIVES_AT = STAGING_AT + TT_OFI_DEPTH * TT_OFI_SLOT_BYTES,
@@ -47,14 +50,14 @@ static uint64_t heard(const uint64_t *word)
     return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
-/* ---- news ---- */
+/* ---- events for poll ---- */
 
 static void news(struct tt_ofi_link *link)
 {
     struct tt_ofi *o = link->ofi;
 
     if (link->tell_up || link->tell_lost)
-        return;     /* listed already */
+        return;     /* already listed */
     link->next_news = NULL;
     *o->news_end = link;
     o->news_end = &link->next_news;
@@ -66,14 +69,14 @@ static void enter(struct tt_ofi_link *link, enum tt_ofi_state state)
     link->state = state;
 }
 
-/* ---- what a link consists of ---- */
+/* ---- memory of a link ---- */
 
 static uint32_t nends_of(const struct tt_ofi *o, uint32_t lane)
 {
     return lane == TT_OFI_DATA ? o->nends : 1;
 }
 
-/* The lanes', and what further endpoints meet by. */
+/* For the lanes, and for connecting further endpoints. */
 static size_t local_bytes(const struct tt_ofi *o)
 {
     return TT_OFI_LANES * (size_t)LANE_BYTES + (o->nends - 1) * (size_t)TT_OFI_MEET_BYTES;
@@ -110,7 +113,7 @@ static void *map(size_t bytes)
     return mem == MAP_FAILED ? NULL : mem;
 }
 
-/* What all incarnations use. On failure link_strip cleans up. */
+/* Allocates what all incarnations use. On failure link_strip cleans up. */
 static tutti_status link_furnish(struct tt_ofi_link *link)
 {
     struct tt_ofi *o = link->ofi;
@@ -139,7 +142,7 @@ static void tell_what_was_carried(const struct tt_ofi_lane *lane)
                    lane->link->peer, (unsigned long long)lane->end[i].writes, (unsigned long long)lane->end[i].bytes);
 }
 
-/* Gives back all but the link region, which callers may still look at. */
+/* Frees everything but the link region, which callers may still access. */
 static void link_strip(struct tt_ofi_link *link)
 {
     tt_ofi_ends_close(link);
@@ -163,9 +166,10 @@ static void link_strip(struct tt_ofi_link *link)
     link->local = NULL;
 }
 
-/* ---- telling the peer ---- */
+/* ---- messages to the peer ---- */
 
-/* Sets `word` at `word_at` of the peer's mailbox, after data[bytes] at `at`. False: the tcp wire has no room now. */
+/* Writes data[bytes] at `at` of the peer's mailbox, then `word` at `word_at`. Returns false if the
+ * tcp wire has no space now. */
 static bool tell(struct tt_ofi_link *link, size_t word_at, uint64_t word, size_t at, const void *data, size_t bytes)
 {
     struct tt_wire *tcp = link->ofi->tcp;
@@ -209,7 +213,7 @@ static bool tell_hello(struct tt_ofi_link *link)
                 offsetof(struct mailbox, hellos[link->incarnation % 2]), out, sizeof out);
 }
 
-/* Says what is owed, as far as there is room. */
+/* Sends pending messages as far as there is space. */
 static void link_say(struct tt_ofi_link *link)
 {
     if (link->owes_hello)
@@ -220,15 +224,15 @@ static void link_say(struct tt_ofi_link *link)
         link->owes_refusal = !tell(link, offsetof(struct mailbox, refusal), 1, 0, NULL, 0);
 }
 
-/* ---- ending for good ---- */
+/* ---- teardown ---- */
 
-/* Ends the inner connection: so the peer learns that there is no link, where nothing else can say it. */
+/* Closes the inner connection, which notifies the peer that there is no link. */
 static void tcp_end(struct tt_ofi *o, uint32_t peer, const char *why)
 {
     tt_tcp_link_lose(tt_sparse_get(&tt_tcp_of(o->tcp)->links, peer), TUTTI_ERR_PEER_LOST, why);
 }
 
-/* Tells poll. The link region stays until the wire closes. */
+/* Reports the loss by poll. The link region remains until the wire closes. */
 static void link_lose(struct tt_ofi_link *link, tutti_status status, const char *why)
 {
     struct tt_ofi *o = link->ofi;
@@ -237,10 +241,10 @@ static void link_lose(struct tt_ofi_link *link, tutti_status status, const char 
         return;
     tt_log(status == TUTTI_ERR_PEER_LOST || status == TUTTI_OK ? TT_LOG_INFO : TT_LOG_WARN,
            "ofi: the link to rank %u ended: %s", link->peer, why);
-    link->owes_refusal = status != TUTTI_OK && link->tcp.mine;     /* or else the peer would wait for us */
+    link->owes_refusal = status != TUTTI_OK && link->tcp.mine; /* otherwise the peer would wait */
     link->owes_hello = link->owes_ready = false;
     link_say(link);
-    if (link->owes_refusal)     /* nobody looks after this link any more */
+    if (link->owes_refusal)     /* this link is not polled any more */
         tcp_end(o, link->peer, "cannot send the refusal of a link");
     enter(link, TT_OFI_LOST);
     link_strip(link);
@@ -252,9 +256,9 @@ static void link_lose(struct tt_ofi_link *link, tutti_status status, const char 
     link->tell_lost = true;
 }
 
-/* ---- beginning ---- */
+/* ---- set-up ---- */
 
-/* A link in the table and among the active ones. NULL: no memory. */
+/* Creates a link and enters it in the table and the active list. NULL: out of memory. */
 static struct tt_ofi_link *link_create(struct tt_ofi *o, uint32_t peer)
 {
     struct tt_ofi_link *link = calloc(1, sizeof *link);
@@ -285,13 +289,13 @@ static struct tt_ofi_link *link_create(struct tt_ofi *o, uint32_t peer)
     return link;
 }
 
-/* Has the wire's descriptor wake for the link's completions. */
+/* Adds the link's completion queue to the wire's epoll set. */
 static void link_watch(struct tt_ofi_link *link)
 {
     struct epoll_event ev = { .events = EPOLLIN };
 
     if (link->cq_fd >= 0 && epoll_ctl(link->ofi->epoll_fd, EPOLL_CTL_ADD, link->cq_fd, &ev) != 0)
-        link->cq_fd = -1;   /* then it is looked at every now and then */
+        link->cq_fd = -1;   /* fallback: periodic polling */
 }
 
 /* The tcp wire has connected the peer. */
@@ -299,7 +303,7 @@ static void link_begin(struct tt_ofi *o, uint32_t peer, const struct tt_link *tc
 {
     struct tt_ofi_link *link = link_create(o, peer);
 
-    if (!link) {        /* when the connection's end is told, there may be memory to tell of it */
+    if (!link) {        /* there may be memory when the end of the connection is reported */
         tcp_end(o, peer, "out of memory for the ofi link");
         return;
     }
@@ -313,7 +317,8 @@ static void link_begin(struct tt_ofi *o, uint32_t peer, const struct tt_link *tc
     link_say(link);
 }
 
-/* Whether the peer's endpoints understand ours. If not, and it is known why, the wire says so. */
+/* Returns whether the peer's endpoints are compatible with ours. If not, sets `unreached` to the
+ * reason, if known. */
 static bool understands(struct tt_ofi *o, uint32_t peer, const struct tt_ofi_address *theirs)
 {
     struct tt_ofi_address ours;
@@ -352,7 +357,7 @@ tutti_status tt_ofi_connect(struct tt_wire *w, uint32_t peer, const struct tt_bl
     return o->tcp->ops->connect(o->tcp, peer, &a.tcp);
 }
 
-/* ---- mending ---- */
+/* ---- recovery ---- */
 
 void tt_ofi_link_break(struct tt_ofi_link *link)
 {
@@ -393,7 +398,7 @@ void tt_ofi_link_tend(struct tt_ofi_link *link)
         tt_ofi_link_break(link);
 }
 
-/* The peer's hello has come: our endpoints get to know its. */
+/* The peer's hello has arrived: adds its endpoints to ours. */
 static void link_connect(struct tt_ofi_link *link)
 {
     const struct mailbox *box = link->tcp.mine;
@@ -433,7 +438,8 @@ static void link_up(struct tt_ofi_link *link)
     }
     link->was_up = true;
     for (uint32_t i = 0; i < TT_OFI_LANES && link->ofi->conf.rank < link->peer; i++)
-        tt_ofi_lane_flush(&link->lanes[i]);     /* so that they meet now: providers connect at the first message */
+        tt_ofi_lane_flush(&link->lanes[i]);     /* connects them now: providers connect at the
+                                                   first message */
     tt_ofi_link_pump(link);
 }
 
@@ -452,7 +458,7 @@ static void link_step(struct tt_ofi_link *link)
         link_lose(link, TUTTI_ERR_PROTOCOL, "protocol error: its incarnation is ahead of that of this rank");
         return;
     }
-    if (hello > link->incarnation)      /* the peer has new endpoints: ours are of no use any more */
+    if (hello > link->incarnation)      /* the peer has new endpoints, so ours are obsolete */
         tt_ofi_link_break(link);
     if (link->state == TT_OFI_GREETING && !link->connected && hello == link->incarnation)
         link_connect(link);
@@ -461,7 +467,7 @@ static void link_step(struct tt_ofi_link *link)
         link_up(link);
 }
 
-/* The tcp connection is over: what had come by then is applied. */
+/* The tcp connection has ended: applies what has arrived. */
 static void tcp_lost(struct tt_ofi *o, const struct tt_done *d)
 {
     struct tt_ofi_link *link = tt_sparse_get(&o->links, d->peer);
@@ -472,7 +478,7 @@ static void tcp_lost(struct tt_ofi *o, const struct tt_done *d)
         return;
     while (link->state != TT_OFI_LOST && tt_ofi_collect(link) > 0)
         continue;
-    link->tcp.mine = NULL;      /* nothing can be told any more */
+    link->tcp.mine = NULL;      /* no further message can be sent */
     link_lose(link, d->status, d->status ? "the peer has ended, or is unreachable" : "closed by the peer");
 }
 
@@ -483,7 +489,7 @@ void tt_ofi_links_step(struct tt_ofi *o)
 
     while (n == TCP_DONES) {
         n = o->tcp->ops->poll(o->tcp, done, TCP_DONES);
-        o->wire.unheard = o->tcp->unheard;       /* the links' news */
+        o->wire.unheard = o->tcp->unheard;       /* events of links */
         for (int i = 0; i < n; i++) {
             if (done[i].kind == TT_DONE_LINK_UP)
                 link_begin(o, done[i].peer, &done[i].link);
@@ -495,7 +501,7 @@ void tt_ofi_links_step(struct tt_ofi *o)
         link_step(o->active[i]);
 }
 
-/* ---- closing ---- */
+/* ---- close ---- */
 
 static bool unfinished(const struct tt_ofi_link *link)
 {
@@ -541,7 +547,7 @@ void tt_ofi_links_close(struct tt_ofi *o)
     o->nactive = 0;
 }
 
-/* ---- how much of it there is ---- */
+/* ---- statistics ---- */
 
 static uint64_t link_bytes(const struct tt_ofi_link *link)
 {

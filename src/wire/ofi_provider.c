@@ -1,6 +1,7 @@
-/* Which provider. libfabric lists what offers reliable datagrams, messages in order and RMA writes, its own best first; asked twice: for providers that bring messages
- * after the writes before them, then for those that only tell when a write has landed. The first that the rules allow and that passes
- * its trial is used. */
+/* Selection of the provider. libfabric lists providers with reliable datagrams, ordered messages
+ * and RMA writes, in its order of preference. It is queried twice: first for providers that order
+ * messages after earlier writes, then for providers that only report the delivery of writes. The
+ * first provider that the rules allow and that passes the self-test is used. */
 #include <arpa/inet.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,25 +13,26 @@
 #include "wire/ifaddr.h"
 #include "wire/ofi.h"
 
-#define API FI_VERSION(1, 9)    /* has all that is used here */
+#define API FI_VERSION(1, 9)    /* has everything used here */
 #define IFADDRS_MAX 64
-#define NAMES_MAX 32            /* of providers */
+#define NAMES_MAX 32            /* of provider names */
 
-/* What is looked for. */
+/* State of the search. */
 struct search {
     const struct tt_wire_conf *conf;
     struct tt_ifaddr ifaddrs[IFADDRS_MAX];
     size_t nifaddrs;
-    char reasons[768];              /* why not, for those that were refused */
-    size_t nreasons, names_end;     /* bytes; as far as the last names go */
+    char reasons[768];              /* reasons against refused providers */
+    size_t nreasons, names_end;     /* lengths: of all reasons, and up to the end of the last
+                                       list of names */
     const char *last_why;
-    const char *told[NAMES_MAX];    /* of whom they tell, in the lists */
+    const char *told[NAMES_MAX];    /* names of providers with a reason, from libfabric's lists */
     size_t ntold;
 };
 
 /* ---- reasons ---- */
 
-/* Says it of each name once; names of whom the same is true one after the other share it: "net, sockets: comes later". */
+/* Adds a reason. Consecutive names with the same reason share it: "net, sockets: comes later". */
 static void add_reason(struct search *s, const char *name, const char *why)
 {
     const bool same = s->last_why && strcmp(s->last_why, why) == 0;
@@ -38,7 +40,7 @@ static void add_reason(struct search *s, const char *name, const char *why)
     const int n = snprintf(s->reasons + at, sizeof s->reasons - at, "%s%s: %s", same ? ", " : at ? "; " : "", name, why);
 
     if (n < 0 || at + (size_t)n >= sizeof s->reasons) {
-        s->reasons[s->nreasons = at] = 0;       /* no room: not half of it */
+        s->reasons[s->nreasons = at] = 0;       /* no space: drops the truncated entry */
         s->last_why = NULL;
         return;
     }
@@ -64,7 +66,7 @@ static void refuse(struct search *s, const char *name, const char *why)
         s->told[s->ntold++] = name;
 }
 
-/* ---- what libfabric has ---- */
+/* ---- available providers ---- */
 
 static struct fi_info *look(bool ordered, bool hmem)
 {
@@ -82,7 +84,8 @@ static struct fi_info *look(bool ordered, bool hmem)
     hints->domain_attr->mr_mode =
         FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT | (hmem ? FI_MR_HMEM : 0);
     hints->tx_attr->msg_order = hints->rx_attr->msg_order = order;
-    hints->tx_attr->size = TT_OFI_SENDS;        /* else endpoints have megabytes of buffers each */
+    hints->tx_attr->size = TT_OFI_SENDS;        /* otherwise endpoints have megabytes of buffers
+                                                   each */
     hints->rx_attr->size = TT_OFI_RECEIVES;
     hints->tx_attr->op_flags = ordered ? 0 : FI_DELIVERY_COMPLETE;
     if (lib->getinfo(API, NULL, NULL, 0, hints, &list) != 0)
@@ -91,7 +94,7 @@ static struct fi_info *look(bool ordered, bool hmem)
     return list;
 }
 
-/* Whether the provider says that it tells of a write when that has landed, where it is asked to. */
+/* Returns whether the provider claims to support delivery-complete writes. */
 static bool says_it_delivers(const struct fi_info *info)
 {
     const struct tt_ofi_library *lib = tt_ofi_library();
@@ -118,7 +121,7 @@ static bool is_local(const struct fi_info *info)
     return strcmp(name_of(info), "shm") == 0;
 }
 
-/* "tcp" names "tcp", and "tcp;ofi_rxm" too. */
+/* "tcp" matches "tcp" and also "tcp;ofi_rxm". */
 static bool is_named(const char *wanted, const char *name)
 {
     const size_t n = strlen(wanted);
@@ -126,9 +129,9 @@ static bool is_named(const char *wanted, const char *name)
     return strncmp(name, wanted, n) == 0 && (name[n] == 0 || name[n] == ';');
 }
 
-/* ---- which device ---- */
+/* ---- devices ---- */
 
-/* How good an address of this machine is, by the rule for interfaces. 0: not allowed. */
+/* Rates an address of this machine by the interface rule. 0: not allowed. */
 static uint32_t address_merit(const struct search *s, int family, const void *ip)
 {
     const size_t bytes = family == AF_INET ? 4 : 16;
@@ -143,7 +146,7 @@ static uint32_t address_merit(const struct search *s, int family, const void *ip
     return 0;
 }
 
-/* The same of what libfabric offers. */
+/* Rates an entry of libfabric. */
 static uint32_t merit(const struct search *s, const struct fi_info *info)
 {
     const struct sockaddr *a = info->src_addr;
@@ -159,7 +162,7 @@ static uint32_t merit(const struct search *s, const struct fi_info *info)
     return 1;
 }
 
-/* The best that the list has of that provider; NULL: none is allowed. */
+/* Returns the best entry of that provider in the list, or NULL if none is allowed. */
 static const struct fi_info *best_of(const struct search *s, const struct fi_info *list, const char *name)
 {
     const struct fi_info *best = NULL;
@@ -176,7 +179,7 @@ static const struct fi_info *best_of(const struct search *s, const struct fi_inf
     return best;
 }
 
-/* ---- opening ---- */
+/* ---- open ---- */
 
 void tt_ofi_provider_address(const struct tt_ofi_provider *p, struct tt_ofi_address *out)
 {
@@ -194,7 +197,7 @@ void tt_ofi_provider_close(struct tt_ofi_provider *p)
     *p = (struct tt_ofi_provider){ 0 };
 }
 
-/* Opens it and tries it. False: *why. */
+/* Opens and tests a provider. On false, *why is the reason. */
 static bool open_one(struct tt_ofi_provider *p, const struct search *s, const struct fi_info *info, bool ordered,
                      const char **why)
 {
@@ -234,7 +237,8 @@ static bool open_one(struct tt_ofi_provider *p, const struct search *s, const st
     }
     if (tt_ofi_trial(p, why))
         return true;
-    if (p->delivers) {          /* what it says of delivery does not hold, perhaps: one lane needs none of that */
+    if (p->delivers) {          /* its claim about delivery may be wrong; a single lane does not
+                                   need it */
         p->delivers = false;
         p->one_lane = *why;
         if (tt_ofi_trial(p, why))
@@ -246,7 +250,7 @@ close:
     return false;
 }
 
-/* The first of the list that serves. */
+/* Selects the first usable provider of the list. */
 static bool choose(struct tt_ofi_provider *p, struct search *s, const struct fi_info *list, bool ordered)
 {
     const char *wanted = s->conf->ofi_provider, *why;
@@ -270,7 +274,7 @@ static bool choose(struct tt_ofi_provider *p, struct search *s, const struct fi_
     return false;
 }
 
-/* Of providers that were not tried. */
+/* Adds reasons for untested providers. */
 static void tell_others(struct search *s, const struct tt_ofi_provider *chosen, const struct fi_info *list,
                         const char *why)
 {
@@ -291,7 +295,7 @@ static void describe(struct tt_ofi_provider *p, const struct search *s)
              p->unwoken ? p->unwoken : "", *s->reasons ? "; not used: " : "", s->reasons);
 }
 
-/* No error: jobs go on over other wires. */
+/* Not an error: jobs continue over other transports. */
 static tutti_status none(const struct search *s)
 {
     const char *wanted = s->conf->ofi_provider;
@@ -326,7 +330,7 @@ tutti_status tt_ofi_provider_open(struct tt_ofi_provider *out, const struct tt_w
     others = look(false, conf->ofi_hmem);
     found = choose(out, &s, ordered, true);
     if (!found) {
-        s.ntold = 0;    /* who keeps no order may serve all the same */
+        s.ntold = 0;    /* an unordered provider may still be usable */
         found = choose(out, &s, others, false);
     }
     if (found) {

@@ -4,9 +4,10 @@
 
 #define ACK_EVERY (TT_OFI_SLOTS / 4)
 
-/* ---- places ---- */
+/* ---- memory ---- */
 
-/* The memory of region + offset [bytes]; NULL: there is no such region (any more), or a processor is to touch it and it is a device's. */
+/* Returns the memory of region + offset [bytes]. NULL: the region does not exist (any more), or is
+ * device memory that the CPU would have to access. */
 static uint8_t *place(struct tt_ofi_link *link, uint32_t region, uint32_t generation, uint64_t offset, uint64_t bytes,
                       bool by_processor)
 {
@@ -34,7 +35,7 @@ static void raise_signal(struct tt_ofi_link *link, const struct tt_ofi_record *r
         __atomic_fetch_add(word, r->signal_value, __ATOMIC_ACQ_REL);
 }
 
-/* ---- asks ---- */
+/* ---- RTS ---- */
 
 static struct tt_ofi_asked *asked_find(struct tt_ofi_lane *lane, uint32_t number)
 {
@@ -68,10 +69,10 @@ static bool ask_arrived(struct tt_ofi_lane *lane, const struct tt_ofi_record *r)
             lane->nunanswered++;
             return true;
         }
-    return false;       /* it asks more than it may */
+    return false;       /* more RTS than allowed */
 }
 
-/* An acknowledgement or an answer, which goes on the control lane. False: not now. */
+/* Sends an acknowledgement or CTS on the control lane. Returns false if not possible now. */
 static bool note_send(struct tt_ofi_link *link, const struct tt_ofi_record *r)
 {
     struct tt_ofi_lane *control = &link->lanes[TT_OFI_CONTROL];
@@ -94,7 +95,7 @@ static bool note_send(struct tt_ofi_link *link, const struct tt_ofi_record *r)
     return false;
 }
 
-/* Where the message may be written, if it may. False: not now. */
+/* Sends a CTS with the address, or a refusal. Returns false if not possible now. */
 static bool answer(struct tt_ofi_lane *lane, struct tt_ofi_asked *a)
 {
     struct tt_ofi_link *link = lane->link;
@@ -136,7 +137,7 @@ void tt_ofi_notes_pump(struct tt_ofi_link *link)
 
 /* ---- records ---- */
 
-/* A put whose memory is gone is dropped, and its signal with it. */
+/* A put whose target is deregistered is dropped with its signal. */
 static void apply(struct tt_ofi_lane *lane, const struct tt_ofi_record *r, const uint8_t *payload)
 {
     struct tt_ofi_link *link = lane->link;
@@ -159,7 +160,7 @@ static void apply(struct tt_ofi_lane *lane, const struct tt_ofi_record *r, const
         raise_signal(link, r);
 }
 
-/* A message's last. False: no honest peer sends such. */
+/* Processes the end of a message. Returns false if a correct peer cannot have sent it. */
 static bool message_arrived(struct tt_ofi_lane *lane, const struct tt_ofi_record *r, const uint8_t *payload)
 {
     if (r->number != (uint32_t)lane->applied)
@@ -172,13 +173,13 @@ static bool message_arrived(struct tt_ofi_lane *lane, const struct tt_ofi_record
     return true;
 }
 
-/* The sender has applied so many of ours: the low bits, of a number that is not far from what we know. */
+/* Processes the applied counts: low bits of numbers close to the known ones. */
 static bool heard_applied(struct tt_ofi_link *link, const struct tt_ofi_record *r)
 {
     for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
         const uint32_t ahead = r->applied[i] - (uint32_t)link->lanes[i].acked;
 
-        if (ahead == 0 || ahead > UINT32_MAX / 2)   /* another lane told sooner */
+        if (ahead == 0 || ahead > UINT32_MAX / 2)   /* already known from another lane */
             continue;
         if (!tt_ofi_acked(&link->lanes[i], link->lanes[i].acked + ahead))
             return false;
@@ -203,7 +204,7 @@ static bool record_arrived(struct tt_ofi_lane *lane, const struct tt_ofi_record 
     }
 }
 
-/* The endpoint hears everybody: what does not begin with the token is none of the peer's. */
+/* Any process can send to the endpoint: data without the token is not from the peer. */
 bool tt_ofi_is_ours(const struct tt_ofi_link *link, const uint8_t *record, size_t bytes)
 {
     struct tt_reader r;

@@ -8,7 +8,7 @@
 
 #define REGIONS_MAX (1u << 24)
 
-/* A free id, from a table that grows. 0: no memory. */
+/* Takes a free id, from a table that grows. 0: out of memory. */
 static uint32_t id_take(struct tt_ofi *o)
 {
     const uint32_t n = o->nregions ? 2 * o->nregions : 64;
@@ -28,7 +28,7 @@ static uint32_t id_take(struct tt_ofi *o)
     return id;
 }
 
-/* The memory itself, of the wire's own if the caller has none. */
+/* Sets the region's memory; allocates it if the caller passes none. */
 static tutti_status region_map(struct tt_ofi_region *r, void *mem, size_t bytes)
 {
     if (!mem && bytes > 0) {
@@ -49,10 +49,11 @@ static void region_free(struct tt_ofi_region *r)
     free(r);
 }
 
-/* ---- what the registry calls ---- */
+/* ---- registrar ---- */
 
-/* The errno of what libfabric says. Its own errors, and "later", are as if there were no room: others are let go for it, and what still cannot be
- * registered is reached otherwise. */
+/* Converts a libfabric error to an errno. Its own errors, and "try again", count as lack of memory:
+ * idle registrations are then evicted, and memory that still cannot be registered is accessed in
+ * another way. */
 static int errno_of(int err)
 {
     return -err < FI_ERRNO_OFFSET && err != -FI_EAGAIN ? -err : ENOMEM;
@@ -96,7 +97,7 @@ tutti_status tt_ofi_regions_open(struct tt_ofi *o)
 
 /* ---- regions ---- */
 
-/* The region's registration, where there is one for all endpoints. */
+/* Registers the region, if a registration serves all endpoints. */
 static tutti_status region_register(struct tt_ofi *o, struct tt_ofi_region *r)
 {
     tutti_status st = TUTTI_OK;
@@ -161,7 +162,7 @@ tutti_status tt_ofi_source(struct tt_wire *w, void *mem, size_t bytes, struct tt
     return make_region(w, mem, bytes, false, out);
 }
 
-/* The region's registration for the lane's endpoint, if it has one. */
+/* Closes the region's registration for the lane's endpoint, if any. */
 static void grant_end(struct tt_ofi_region *r, const struct tt_ofi_lane *lane)
 {
     struct tt_ofi_grant **at = &r->grants, *g;
@@ -176,7 +177,8 @@ static void grant_end(struct tt_ofi_region *r, const struct tt_ofi_lane *lane)
     free(g);
 }
 
-/* Afterwards no endpoint touches the region's memory: those that read it, or whose peers may write it, are closed. */
+/* Afterwards no endpoint accesses the region's memory: endpoints that read it, or whose peers may
+ * write it, are closed. */
 static void region_withdraw(struct tt_ofi *o, struct tt_ofi_region *r)
 {
     for (uint32_t i = o->nactive; i-- > 0;) {
@@ -188,7 +190,9 @@ static void region_withdraw(struct tt_ofi *o, struct tt_ofi_region *r)
         }
         if (!touched)
             continue;
-        for (uint32_t k = 0; k < TT_OFI_LANES; k++)     /* an endpoint that has some does not close, and the table has the region no more */
+        for (uint32_t k = 0; k < TT_OFI_LANES; k++)     /* an endpoint with registrations cannot
+                                                           be closed, and the region is not in
+                                                           the table any more */
             grant_end(r, &o->active[i]->lanes[k]);
         tt_ofi_link_break(o->active[i]);
     }
@@ -203,14 +207,15 @@ static void region_withdraw(struct tt_ofi *o, struct tt_ofi_region *r)
         tt_ofi_close(r->mr ? &r->mr->fid : NULL);
 }
 
-/* What is registered may stay so, whoever has its key: nothing writes to what it did not ask for, and no endpoint is left that was told it may. */
+/* The registration may remain, even if peers have the key. Peers write only after a CTS, and the
+ * endpoints of granted ones are closed. */
 void tt_ofi_dereg(struct tt_region *public)
 {
     struct tt_ofi_region *r = (struct tt_ofi_region *)public;
     struct tt_ofi *o = tt_ofi_of(public->wire);
 
     tt_assert(o->regions[r->id] == r);
-    o->regions[r->id] = NULL;       /* so that other registrations of the same memory are found */
+    o->regions[r->id] = NULL;       /* lets searches find other registrations of the same memory */
     if (o->last_source == r)
         o->last_source = NULL;
     pthread_mutex_lock(&o->lock);

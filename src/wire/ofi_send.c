@@ -3,7 +3,7 @@
 #include "base/status.h"
 #include "wire/ofi.h"
 
-/* ---- room ---- */
+/* ---- space ---- */
 
 static uint8_t *chunk_at(const struct tt_ofi_lane *lane, uint32_t index)
 {
@@ -34,9 +34,9 @@ void tt_ofi_stamp(struct tt_ofi_link *link, uint8_t *record)
     tt_ofi_record_stamp(record, link->theirs_token, applied);
 }
 
-/* ---- what goes out, in this order ---- */
+/* ---- send, in this order ---- */
 
-/* Asks of the messages that come next. */
+/* Sends the RTS of the next messages. */
 static void pump_asks(struct tt_ofi_lane *lane)
 {
     for (; lane->asked < lane->tail; lane->asked++) {
@@ -65,7 +65,7 @@ static void pump_asks(struct tt_ofi_lane *lane)
     }
 }
 
-/* The registration of what a message reads. */
+/* Returns the registration of a message's source. */
 static struct fid_mr *source_mr(const struct tt_ofi_lane *lane, const struct tt_ofi_out *m, bool chunk)
 {
     const struct tt_ofi *o = lane->link->ofi;
@@ -83,7 +83,7 @@ static struct fid_mr *source_mr(const struct tt_ofi_lane *lane, const struct tt_
     return NULL;
 }
 
-/* What a write reads, copied to a chunk that it has until it is over. NULL: none is free. */
+/* Copies the source of a write to a chunk, held until the write is complete. NULL: none is free. */
 static const uint8_t *chunk_lend(struct tt_ofi_lane *lane, struct tt_ofi_op *op, const uint8_t *data)
 {
     uint8_t chunk = 0;
@@ -95,7 +95,7 @@ static const uint8_t *chunk_lend(struct tt_ofi_lane *lane, struct tt_ofi_op *op,
     return memcpy(chunk_at(lane, chunk), data, op->bytes);
 }
 
-/* As many as messages hold until they are acknowledged. */
+/* Number of chunks that messages hold until they are acknowledged. */
 static uint32_t chunks_held(const struct tt_ofi_lane *lane)
 {
     return (uint32_t)__builtin_popcount(lane->chunks_used & ~lane->chunks_lent);
@@ -123,13 +123,13 @@ void tt_ofi_trace(const struct tt_ofi_lane *lane, uint32_t end, enum tt_trace_ki
                                            .rail = TT_TRACE_NO_RAIL });
 }
 
-/* When something is about to be posted, of which the peer may hear before the call returns; 0: nobody wants to know. */
+/* Time before a post, since the peer may receive it before the call returns; 0 without a trace. */
 static uint64_t time_of_post(void)
 {
     return tt_trace_is_wanted() ? tt_now_ns() : 0;
 }
 
-/* The endpoint for a piece of a message; TT_DQPLB_NO_LANE: none has room. */
+/* Returns the endpoint for a piece of a message, or TT_DQPLB_NO_LANE if all are full. */
 static uint32_t choose_end(struct tt_ofi_lane *lane, const struct tt_ofi_out *m, uint64_t bytes)
 {
     const uint32_t named = m->lane ? (m->lane - 1u) % lane->nboth : 0;
@@ -139,7 +139,7 @@ static uint32_t choose_end(struct tt_ofi_lane *lane, const struct tt_ofi_out *m,
     return tt_dqplb_lanes_has_room(&lane->load, named, bytes) ? named : TT_DQPLB_NO_LANE;
 }
 
-/* Of the pieces in which a message's bytes go. */
+/* Returns the length of a message's pieces. */
 static uint64_t piece_bytes(const struct tt_ofi_lane *lane, const struct tt_ofi_out *m)
 {
     const struct tt_ofi_provider *p = &lane->link->ofi->provider;
@@ -147,7 +147,7 @@ static uint64_t piece_bytes(const struct tt_ofi_lane *lane, const struct tt_ofi_
     return p->copies && !m->chunk ? TT_OFI_CHUNK_BYTES : p->segment_bytes;
 }
 
-/* The piece behind so many of them. */
+/* Returns the length of the piece at `posted`. */
 static uint64_t piece_at(const struct tt_ofi_lane *lane, const struct tt_ofi_out *m, uint64_t posted)
 {
     const uint64_t most = piece_bytes(lane, m);
@@ -155,9 +155,10 @@ static uint64_t piece_at(const struct tt_ofi_lane *lane, const struct tt_ofi_out
     return m->bytes - posted < most ? m->bytes - posted : most;
 }
 
-/* What is posted at once goes with FI_MORE but for the last. Providers may keep it back until then, so the rest must certainly be taken in this pump: these
- * tell whether the next write does, behind one of so many bytes that is about to be posted; whether the record does; and whether anything
- * does behind the next record. The operation that is about to be posted has been taken. */
+/* Operations posted together have FI_MORE except the last. Providers may delay them until then, so
+ * the next operation must certainly be posted in this pump. These functions return whether this
+ * holds: for the next write after a piece of `bytes`; for the record; for any operation after the
+ * next record. The operation about to be posted is already taken. */
 static bool write_follows(const struct tt_ofi_lane *lane, const struct tt_ofi_out *m, uint64_t bytes)
 {
     const uint64_t posted = m->posted + bytes;
@@ -186,7 +187,7 @@ static bool message_follows(const struct tt_ofi_lane *lane, uint64_t message)
     return m->posted < m->bytes ? write_follows(lane, m, 0) : record_follows(lane, message);
 }
 
-/* The next piece of a message's bytes, over that endpoint. False: not now. */
+/* Posts the next piece of a message over that endpoint. Returns false if not possible now. */
 static bool write_over(struct tt_ofi_lane *lane, struct tt_ofi_out *m, uint32_t end, uint64_t bytes)
 {
     const struct tt_ofi_link *link = lane->link;
@@ -229,7 +230,7 @@ static bool write_over(struct tt_ofi_lane *lane, struct tt_ofi_out *m, uint32_t 
     return true;
 }
 
-/* The same over an endpoint that takes it: one that is stuck is left out. */
+/* Posts the next piece over any endpoint that accepts it; skips stuck ones. */
 static bool write_segment(struct tt_ofi_lane *lane, struct tt_ofi_out *m)
 {
     const uint64_t bytes = piece_at(lane, m, m->posted);
@@ -244,12 +245,12 @@ static bool write_segment(struct tt_ofi_lane *lane, struct tt_ofi_out *m)
             return true;
         }
         if (!lane->stuck)
-            return false;       /* it is not the endpoint that has no room */
+            return false;       /* the lack of space is not the endpoint's */
     }
     return false;
 }
 
-/* Writes of one message. False: it is not whole, or there is none. */
+/* Posts writes of one message. Returns false if some remain, or if there is no message. */
 static bool pump_writes(struct tt_ofi_lane *lane)
 {
     struct tt_ofi_out *m = tt_ofi_out_of(lane, lane->written);
@@ -263,7 +264,7 @@ static bool pump_writes(struct tt_ofi_lane *lane)
     return true;
 }
 
-/* Records of messages that are written. */
+/* Posts the records of messages whose writes are posted. */
 static void pump_records(struct tt_ofi_lane *lane)
 {
     while (lane->sent < lane->written && lane->sent - lane->acked < TT_OFI_SLOTS) {
@@ -291,8 +292,8 @@ static void pump_records(struct tt_ofi_lane *lane)
     }
 }
 
-/* The lower rank's first message on each lane makes the connection, if the provider connects: where both ends did so at once, that of one would be refused, and
- * what it sent fail. */
+/* With providers that use connections, the lower rank's first message on each lane connects. If
+ * both ends connected at once, one would be refused, and its operations would fail. */
 static bool is_let_speak(const struct tt_ofi_lane *lane)
 {
     return lane->met || lane->link->ofi->conf.rank < lane->link->peer;
@@ -328,7 +329,7 @@ void tt_ofi_link_pump(struct tt_ofi_link *link)
         lane_pump(&link->lanes[i], limit);
 }
 
-/* ---- what comes back ---- */
+/* ---- completions and responses ---- */
 
 void tt_ofi_wrote(struct tt_ofi_op *op)
 {
@@ -377,7 +378,7 @@ static void message_void(struct tt_ofi_lane *lane, uint64_t message)
     m->source = NULL;
     m->bytes = m->posted = 0;
     m->orphan = false;
-    m->answered = true;     /* as far as it matters */
+    m->answered = true;     /* no CTS is needed any more */
     tt_ofi_record_void(staging_at(lane, message));
 }
 
@@ -387,7 +388,8 @@ bool tt_ofi_answered(struct tt_ofi_lane *lane, const struct tt_ofi_record *r)
     struct tt_ofi_out *m = tt_ofi_out_of(lane, message);
 
     if ((int32_t)(r->number - (uint32_t)lane->acked) < 0)
-        return true;        /* it went without an answer, and was applied: the endpoints keep no order between them */
+        return true;        /* it was sent without CTS and applied: there is no order among
+                               endpoints */
     if (message >= lane->asked || !m->asks)
         return false;
     if (m->answered)        /* it became void while it waited */
@@ -408,14 +410,14 @@ void tt_ofi_lane_halt(struct tt_ofi_lane *lane)
     lane->chunks_lent = lane->notes_used = lane->asking_used = 0;
     memset(lane->in, 0, sizeof lane->in);
     lane->nunanswered = 0;
-    lane->ack_due = false;      /* the hello tells */
+    lane->ack_due = false;      /* the hello has the counts */
 }
 
 bool tt_ofi_lane_again(struct tt_ofi_lane *lane, uint64_t applied)
 {
     if (applied < lane->acked || !tt_ofi_acked(lane, applied))
         return false;
-    lane->met = false;      /* those were acknowledged of the endpoints before these */
+    lane->met = false;      /* earlier acknowledgements were for the old endpoints */
     lane->sent = lane->written = lane->asked = lane->acked;
     lane->nasking = 0;
     for (uint64_t i = lane->acked; i < lane->tail; i++) {
@@ -443,7 +445,7 @@ bool tt_ofi_source_gone(struct tt_ofi_lane *lane, const struct tt_ofi_region *r)
         reading |= m->writes > 0 && !lane->link->ofi->provider.copies;
         m->source = tt_ofi_region_covering(lane->link->ofi, m->data, m->bytes);
         if (m->source)
-            continue;       /* registered twice, and still once */
+            continue;       /* still in another region */
         if (i < lane->sent && m->writes == 0)
             m->orphan = true;
         else
@@ -482,9 +484,10 @@ int tt_ofi_lane_report(struct tt_ofi_lane *lane, struct tt_done *done, int max)
     return n;
 }
 
-/* ---- posting ---- */
+/* ---- post ---- */
 
-/* Where a long message's bytes are while it is under way: in a chunk if they are copied. False: no room now. */
+/* Sets the source of a long message: a chunk if it is copied. Returns false if there is no space
+ * now. */
 static bool source_enter(struct tt_ofi_lane *lane, struct tt_ofi_out *m, const struct tt_desc *d)
 {
     struct tt_ofi *o = lane->link->ofi;
@@ -493,12 +496,14 @@ static bool source_enter(struct tt_ofi_lane *lane, struct tt_ofi_out *m, const s
     m->data = d->local;
     if (!(d->flags & TT_DESC_INLINE)) {
         m->source = tt_ofi_region_covering(o, d->local, d->bytes);
-        tt_assert(m->source || source_mr(lane, m, false) || o->provider.per_endpoint);  /* a put's source is registered */
+        /* a put's source is registered */
+        tt_assert(m->source || source_mr(lane, m, false) || o->provider.per_endpoint);
         return true;
     }
     tt_assert(d->bytes <= TT_OFI_CHUNK_BYTES);
     if (o->provider.copies && chunks_held(lane) >= TT_OFI_CHUNKS / 2)
-        return false;       /* a message before this one needs some for its writes, or neither would ever go */
+        return false;       /* an earlier message needs chunks for its writes; otherwise both
+                               would wait forever */
     if (!tt_ofi_buffer_take(&lane->chunks_used, TT_OFI_CHUNKS, &chunk))
         return false;
     m->chunk = (uint8_t)(chunk + 1);
@@ -506,7 +511,7 @@ static bool source_enter(struct tt_ofi_lane *lane, struct tt_ofi_out *m, const s
     return true;
 }
 
-/* Enters a put as the lane's next message. False: no room now. */
+/* Enters a put as the lane's next message. Returns false if there is no space now. */
 static bool put_enter(struct tt_ofi_lane *lane, const struct tt_desc *d)
 {
     const bool copied = d->flags & TT_DESC_INLINE,
@@ -574,7 +579,7 @@ int tt_ofi_post(struct tt_wire *w, const struct tt_desc *desc, int n)
 
         tt_assert(d->kind == TT_DESC_PUT || d->kind == TT_DESC_FENCE);
         if (d->kind == TT_DESC_FENCE)
-            continue;       /* a lane is in order */
+            continue;       /* a lane is ordered */
         link = tt_sparse_get(&o->links, d->key->peer);
         tt_assert(link);
         if (link->state == TT_OFI_LOST)

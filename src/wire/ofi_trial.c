@@ -1,15 +1,19 @@
-/* What a provider says of itself is tried before it is believed: two endpoints in this process, one of which writes to the other's memory.
+/* Self-test of a provider before its claims are trusted: two endpoints in this process, one of
+ * which writes to the other's memory.
  *
- *  - Order. A message is posted right behind writes; when it comes, their bytes must be there. Where the provider promises no order, a write that
- *    it reports as delivered must have landed; so it must where several lanes are wanted, which keep no order among each other.
- *  - Sources. An endpoint is closed with writes under way, and their source is changed: where the change shows at the target, the provider reads
- *    sources after they were taken from it, and shall have copies only.
- *    A provider within the host is not tried: it reads another process's memory whenever that process's peer likes (and shm of libfabric 1.17 crashes where both
- *    are one process).
- *  - Waking. Who sleeps on the descriptor of a completion queue must be woken by a message, and by a write behind which nothing comes, unless that lands by
- *    itself; else the wire looks every now and then.
+ *  - Order. A message is posted after writes; when it arrives, their data must be there. If the
+ *    provider does not promise order, a write reported as delivered must have arrived. This must
+ *    also hold if several lanes are configured, which are not ordered.
+ *  - Sources. An endpoint is closed with writes in flight, and their source is changed. If the
+ *    change appears at the target, the provider reads revoked sources and must get only copies.
+ *    Providers within the host are not tested: they read another process's memory at any time
+ *    (and shm of libfabric 1.17 crashes if both ends are in one process).
+ *  - Waking. A thread that sleeps on the completion queue's descriptor must be woken by a
+ *    message. It must also be woken by a write without a following operation, unless that
+ *    arrives without progress calls. Otherwise the wire polls periodically.
  *
- * Passing proves nothing about a network on which packets overtake each other: there the provider's word counts. */
+ * Passing proves nothing about a network that reorders packets: there the provider's claim
+ * counts. */
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -23,25 +27,30 @@
 #define BYTES ((size_t)512 << 10)       /* of source and target */
 #define SMALL_BYTES ((size_t)100)
 #define ROUNDS 4
-#define PATIENCE_NS (10 * TT_SECOND)    /* in one wait: else it does not work at all; and … */
-#define PATIENCE_LOOKS 10000            /* … so often, as this process may have got little of that time */
-#define WAKE_LOOKS 500                  /* in which nothing came, each followed by a millisecond */
+#define PATIENCE_NS (10 * TT_SECOND)    /* timeout of a wait */
+#define PATIENCE_LOOKS \
+    10000 /* minimum number of checks, as this process may have had
+                                           little CPU time */
+#define WAKE_LOOKS \
+    500 /* checks without an event, each followed by a
+                                           millisecond */
 #define SETTLE_POLLS 200
 
-/* An operation of a trial. */
+/* An operation of the test. */
 struct pending {
     struct fi_context2 context;
     bool over;
 };
 
-static const size_t cuts[] = { 0, 64, 70000, 200000, BYTES };   /* writes are between them: short and long ones */
+/* boundaries of the writes, short and long */
+static const size_t cuts[] = { 0, 64, 70000, 200000, BYTES };
 #define NWRITES (sizeof cuts / sizeof *cuts - 1)
 
 struct side {
     struct fid_cq *cq;
     int fd;
     struct fid_ep *ep;
-    fi_addr_t to;               /* the other */
+    fi_addr_t to;               /* address of the other end */
 };
 
 struct trial {
@@ -49,14 +58,15 @@ struct trial {
     struct side from, at;
     uint8_t *source, *target, *note;    /* [BYTES], [BYTES], [SMALL_BYTES] twice */
     struct fid_mr *source_mr, *target_mr, *note_mr;
-    uint64_t address, key;      /* of target */
-    struct pending writes[NWRITES], sent, came;     /* here, and not in who posts them: some may be under way until the endpoints are closed */
-    size_t cut;                 /* the write that is waited for */
+    uint64_t address, key;      /* of the target */
+    struct pending writes[NWRITES], sent, came;     /* not on a stack: some are in flight until
+                                                       the endpoints are closed */
+    size_t cut;                 /* the awaited write */
     bool failed;
     const char *why;
 };
 
-/* ---- two ends ---- */
+/* ---- two endpoints ---- */
 
 static bool side_open(const struct tt_ofi_provider *p, struct side *s)
 {
@@ -150,10 +160,10 @@ struct patience {
 
 static struct patience patience_new(void) { return (struct patience){ .until_ns = tt_now_ns() + PATIENCE_NS }; }
 
-/* Once for each look. */
+/* Called once per check. */
 static bool patience_is_over(struct patience *p) { return ++p->looks > PATIENCE_LOOKS && tt_now_ns() > p->until_ns; }
 
-/* Goes on until *over. False: something failed, or it takes too long, which is a failure too. */
+/* Makes progress until *over. Returns false on failure or timeout. */
 static bool finish(struct trial *t, const bool *over)
 {
     struct patience patience = patience_new();
@@ -166,7 +176,7 @@ static bool finish(struct trial *t, const bool *over)
     return *over && !t->failed;
 }
 
-/* Whether it shall be tried again. */
+/* Returns whether the post must be retried. */
 static bool again(struct trial *t, ssize_t err, struct patience *patience)
 {
     t->failed |= err != 0 && (err != -FI_EAGAIN || patience_is_over(patience));
@@ -177,7 +187,7 @@ static bool again(struct trial *t, ssize_t err, struct patience *patience)
     return true;
 }
 
-/* What libfabric says to it. flags: as tt_ofi_ep_write has them. */
+/* Posts a write and returns libfabric's result. flags as in tt_ofi_ep_write. */
 static ssize_t give_write(struct trial *t, struct pending *op, size_t offset, size_t bytes, uint64_t flags)
 {
     const struct tt_ofi_write w = {
@@ -221,9 +231,10 @@ static void post_receive(struct trial *t, struct pending *op)
     } while (again(t, err, &patience));
 }
 
-/* ---- what is tried ---- */
+/* ---- tests ---- */
 
-/* Writes, and a note right behind them, as one, as links post what they have. Sets *before: all had landed when the note came; *landed: and when they were reported as complete. */
+/* Posts writes followed at once by a note, in a batch as links do. Sets *before: all had arrived
+ * when the note did; *landed: all had arrived when they were reported as complete. */
 static bool try_order(struct trial *t, uint8_t value, bool *before, bool *landed)
 {
     memset(t->source, value, BYTES);
@@ -242,7 +253,8 @@ static bool try_order(struct trial *t, uint8_t value, bool *before, bool *landed
     return finish(t, &t->sent.over);
 }
 
-/* Writes one by one, each of which must be reported, and must have landed then: between the report and the look the target does nothing. */
+/* Posts single writes. Each must be reported and have arrived by then; the target makes no calls
+ * between the report and the check. */
 static bool try_delivery(struct trial *t, uint8_t value)
 {
     memset(t->source, value, BYTES);
@@ -260,7 +272,8 @@ static bool try_delivery(struct trial *t, uint8_t value)
     return true;
 }
 
-/* Takes what there is at the receiver until that may sleep. False: something always is, or its descriptor is never quiet. */
+/* Makes progress at the receiver until it may sleep. Returns false if it always has work, or its
+ * descriptor stays readable. */
 static bool fall_asleep(struct trial *t)
 {
     struct pollfd p = { .fd = t->at.fd, .events = POLLIN };
@@ -276,7 +289,8 @@ static bool fall_asleep(struct trial *t)
     return false;
 }
 
-/* The sender goes on; the receiver, asleep at first, does something only when its descriptor wakes it. Whether so it comes that is_there. */
+/* The sender makes progress; the receiver makes calls only when its descriptor wakes it. Returns
+ * whether is_there becomes true. */
 static bool comes_asleep(struct trial *t, bool (*is_there)(const struct trial *))
 {
     struct pollfd p = { .fd = t->at.fd, .events = POLLIN };
@@ -299,7 +313,8 @@ static bool comes_asleep(struct trial *t, bool (*is_there)(const struct trial *)
 
 static bool note_came(const struct trial *t) { return t->came.over; }
 
-/* Looks while the provider may be writing there, as any device may, which the thread sanitizer would take for a race. */
+/* Reads while the provider may be writing, as any device may; the thread sanitizer would report a
+ * race. */
 __attribute__((no_sanitize("thread"))) static bool write_landed(const struct trial *t)
 {
     const volatile uint8_t *target = t->target;
@@ -322,7 +337,8 @@ static bool note_wakes(struct trial *t)
     return finish(t, &t->came.over) && finish(t, &t->sent.over) && woken;
 }
 
-/* Behind long puts, over several endpoints or to memory that was asked for, the message that would wake may wait until the writes have landed. */
+/* After long puts, over several endpoints or after RTS/CTS, the message that would wake the
+ * receiver may wait until the writes have arrived. */
 static bool writes_wake(struct trial *t)
 {
     bool woken = true;
@@ -337,7 +353,7 @@ static bool writes_wake(struct trial *t)
     return woken;
 }
 
-/* Why who sleeps is not woken by all that comes; NULL: he is. */
+/* Returns why some arrivals do not wake a sleeper; NULL: all do. */
 static const char *try_waking(struct trial *t)
 {
     if (t->at.fd < 0)
@@ -347,7 +363,7 @@ static const char *try_waking(struct trial *t)
     return writes_wake(t) ? NULL : "writes do not wake a waiting thread";
 }
 
-/* As write_landed. */
+/* See write_landed. */
 __attribute__((no_sanitize("thread"))) static bool has(const volatile uint8_t *at, size_t n, uint8_t value)
 {
     for (size_t i = 0; i < n; i++)
@@ -356,10 +372,12 @@ __attribute__((no_sanitize("thread"))) static bool has(const volatile uint8_t *a
     return false;
 }
 
-/* psm3 crashes now and then when an endpoint is closed with writes under way (libfabric 2.1): it is believed untried that it reads no source then. */
+/* psm3 sometimes crashes if an endpoint is closed with writes in flight (libfabric 2.1): assumed,
+ * without a test, not to read sources afterwards. */
 static bool may_cut(const struct tt_ofi_provider *p) { return strncmp(p->name, "psm3", 4) != 0; }
 
-/* Whether a closed endpoint's sources are still read. The last trial: it leaves one end. */
+/* Tests whether a closed endpoint's sources are still read. The last test, since it closes one
+ * end. */
 static bool try_sources(struct trial *t)
 {
     memset(t->source, 1, BYTES);
@@ -404,7 +422,7 @@ static bool run(struct tt_ofi_provider *p, struct trial *t)
     return true;
 }
 
-/* ---- once ---- */
+/* ---- results, once per provider ---- */
 
 #define KNOWN_MAX 16
 
@@ -434,7 +452,7 @@ static const struct known *known_add(struct tt_ofi_provider *p, struct known *sp
     snprintf(k->device, sizeof k->device, "%s", p->device);
     k->ordered = p->ordered;
     k->delivers = p->delivers;
-    p->unwoken = NULL;      /* as far as can be known */
+    p->unwoken = NULL;      /* as far as it is tested */
     k->good = run(p, &t);
     trial_close(&t);
     k->why = t.why;

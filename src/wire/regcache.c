@@ -37,7 +37,7 @@ static void unlist_idle(struct tt_regcache *c, struct tt_reg *r)
     r->older = r->newer = NULL;
 }
 
-/* It is in no tree and no list. */
+/* It must not be in the tree or the idle list. */
 static void end(struct tt_regcache *c, struct tt_reg *r)
 {
     r->state = TT_REG_OVER;
@@ -53,7 +53,7 @@ static void hand_over(struct tt_regcache *c, struct tt_reg *r)
     c->over_end = &r->newer;
 }
 
-/* Nobody finds it from here on. */
+/* Later searches do not find it. */
 static void make_stale(struct tt_regcache *c, struct tt_reg *r)
 {
     const bool idle = is_idle(r);
@@ -66,7 +66,7 @@ static void make_stale(struct tt_regcache *c, struct tt_reg *r)
     hand_over(c, r);
 }
 
-/* ---- finding ---- */
+/* ---- search ---- */
 
 struct wanted {
     const void *domain;
@@ -118,7 +118,7 @@ bool tt_regcache_has(const struct tt_regcache *c, const void *domain, uint64_t b
     return tt_spans_covering(c->tree, begin, end, is_exactly, &w);
 }
 
-/* ---- coming and going ---- */
+/* ---- life cycle ---- */
 
 void tt_regcache_enter(struct tt_regcache *c, struct tt_reg *r, const void *domain, uint64_t begin, uint64_t end,
                        bool expose)

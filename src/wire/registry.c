@@ -20,35 +20,37 @@
 #include "wire/memwatch.h"
 #include "wire/planted.h"
 
-#define NAME_BYTES 64       /* of a registrar, for a sentence */
+#define NAME_BYTES 64       /* maximum length of a registrar's name in errors */
 
 enum mode { MODE_NONE, MODE_LAZY, MODE_EAGER, MODE_ASYNC, MODES };
 
 static const char *const mode_names[MODES] = { "none", "lazy", "eager", "async" };
 
-/* What the application has told of. */
+/* A user range: memory that the application has registered (tutti_mem_register,
+ * tutti_mem_alloc). */
 struct told {
-    struct tt_span span;        /* whole pages; the first member */
-    uint64_t mem;               /* where it begins */
+    struct tt_span span;        /* whole pages; must be the first member */
+    uint64_t mem;               /* first byte */
     size_t bytes;               /* as passed by the caller */
-    struct told *next;          /* of all, the newest first; or of those that are gone */
-    struct told *next_awaited;  /* of those that are to be registered in the background */
-    struct tt_device_memory device;     /* the descriptor is ours; if is_device */
+    struct told *next;          /* list of all, newest first; or of removed ones */
+    struct told *next_awaited;  /* list of those to register in the background */
+    struct tt_device_memory device;     /* valid if is_device; we own its descriptor */
     bool is_device;
 };
 
 struct tt_domain {
     struct tt_registrar registrar;
     struct tt_domain *next;
-    uint32_t busy;              /* threads that use it apart from its owner's */
+    uint32_t busy;              /* number of other threads that use it */
 };
 
-/* Why a registration is made. */
+/* Reason for a registration. */
 enum made_for {
-    FOR_CALL,                   /* memory that nobody has told of */
-    FOR_PART,                   /* of what was told of */
-    FOR_TOLD,                   /* one whole registration of the caller: it lasts */
-    FOR_SEVERAL                 /* the union of several of them, in their place: it lasts */
+    FOR_CALL,                   /* memory outside of user ranges */
+    FOR_PART,                   /* part of a user range */
+    FOR_TOLD,                   /* a whole user range: not evicted */
+    FOR_SEVERAL                 /* the union of several user ranges, in place of their own
+                                   registrations: not evicted */
 };
 
 struct settings {
@@ -56,13 +58,15 @@ struct settings {
     int64_t bytes_max, count_max, dynamic;
 };
 
-/* The lock is a leaf: with it held nothing is allocated or freed, and nobody is waited for. Whoever frees memory that is watched waits for the
- * watcher, which waits for the lock; and who frees may hold an allocator's lock. */
+/* The lock is a leaf: while it is held, nothing is allocated, freed or waited for. A thread that
+ * frees watched memory waits for the watcher, which waits for the lock; that thread may hold an
+ * allocator's lock. */
 static struct registry {
     pthread_mutex_t lock;
-    pthread_cond_t work;        /* for the worker: something is over, or awaited */
-    pthread_cond_t calm;        /* a domain is less busy, or less is being undone */
-    bool started, works, watches;   /* works: the worker is there; watches: memory is watched, and the watcher is there */
+    pthread_cond_t work;        /* wakes the worker: a registration has ended, or is requested */
+    pthread_cond_t calm;        /* a domain is less busy, or fewer registrations are being undone */
+    bool started, works, watches;   /* works: the worker runs; watches: memory is watched, and
+                                       the watcher runs */
     struct settings set;
     struct tt_memwatch watch;
     struct tt_regcache cache;
@@ -70,11 +74,12 @@ static struct registry {
     struct told *told;
     struct tt_span *told_tree;
     struct told *awaited;
-    struct told *told_gone;     /* to be freed */
-    uint32_t undoing;           /* registrations that are over, and being undone; and what the worker makes */
-    uint32_t unpinning;         /* of them those that a thread undoes just now */
+    struct told *told_gone;     /* to free */
+    uint32_t undoing;           /* ended registrations being undone, plus those that the worker
+                                   makes */
+    uint32_t unpinning;         /* of these, registrations in a call of unpin */
     struct tt_registry_counts counts;
-    atomic_uint ndevices;       /* tells of devices' memory; changed under the lock */
+    atomic_uint ndevices;       /* user ranges of device memory; changed under the lock */
 } registry = { .lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .calm = PTHREAD_COND_INITIALIZER };
 
 static void lock(void)
@@ -87,7 +92,7 @@ static void unlock(void)
     pthread_mutex_unlock(&registry.lock);
 }
 
-/* The pages that have some of mem[bytes]. */
+/* The pages that overlap mem[bytes]. */
 static void pages_of(const void *mem, size_t bytes, uint64_t *begin, uint64_t *end)
 {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -96,7 +101,7 @@ static void pages_of(const void *mem, size_t bytes, uint64_t *begin, uint64_t *e
     *end = ((uintptr_t)mem + bytes + page - 1) / page * page;
 }
 
-/* ---- what was told of; under the lock ---- */
+/* ---- user ranges; under the lock ---- */
 
 static void untell(struct told *t)
 {
@@ -128,8 +133,8 @@ static bool is_of_host(const struct tt_span *s, const void *arg)
     return !((const struct told *)s)->is_device;
 }
 
-/* Whether one registration of the caller covers [begin, end), or several of host memory together do.
- * *from and *till: the range that these cover. */
+/* Returns whether one user range covers [begin, end), or several of host memory together do. *from
+ * and *till: the union of these ranges. */
 static bool is_told(uint64_t begin, uint64_t end, uint64_t *from, uint64_t *till)
 {
     const struct tt_span *s = tt_spans_covering(registry.told_tree, begin, end, NULL, NULL);
@@ -141,7 +146,8 @@ static bool is_told(uint64_t begin, uint64_t end, uint64_t *from, uint64_t *till
     return true;
 }
 
-/* Whether pages [begin, end) are of one device; then *out is what it is of them. Its descriptor is good until untold. */
+/* If pages [begin, end) are in one user range of device memory, describes them in *out. Its
+ * descriptor is valid while the range exists. */
 static bool device_of(uint64_t begin, uint64_t end, struct tt_device_memory *out)
 {
     const struct tt_span *s =
@@ -154,7 +160,7 @@ static bool device_of(uint64_t begin, uint64_t end, struct tt_device_memory *out
     return true;
 }
 
-/* ---- what has happened to memory; under the lock ---- */
+/* ---- changes of memory; under the lock ---- */
 
 static void gone(void *arg, uint64_t begin, uint64_t end, bool unmapped)
 {
@@ -170,7 +176,7 @@ static void gone(void *arg, uint64_t begin, uint64_t end, bool unmapped)
         pthread_cond_signal(&registry.work);
 }
 
-/* Afterwards whatever had happened to watched memory is known. */
+/* Processes all changes of watched memory that have happened so far. */
 static void catch_up(void)
 {
     if (!registry.watches)
@@ -178,7 +184,7 @@ static void catch_up(void)
     tt_memwatch_read(&registry.watch, gone, NULL);
     while (tt_memwatch_is_changing(&registry.watch)) {
         unlock();
-        sched_yield();          /* who changes it needs the processor */
+        sched_yield();          /* the changing thread needs the CPU */
         lock();
         tt_memwatch_read(&registry.watch, gone, NULL);
     }
@@ -190,7 +196,7 @@ static bool is_watched(const struct tt_span *s, const void *arg)
     return ((const struct tt_reg *)s)->watched;
 }
 
-/* Ends the watch of what no other registration needs to have watched. */
+/* Stops watching pages that no registration needs. */
 static void unwatch(uint64_t begin, uint64_t end)
 {
     while (begin < end) {
@@ -205,7 +211,8 @@ static void unwatch(uint64_t begin, uint64_t end)
 
 /* ---- undoing ---- */
 
-/* Undoes a registration that is over and in no list. With the lock, which is open meanwhile. */
+/* Undoes a registration that has ended and is in no list. Called with the lock, which is released
+ * meanwhile. */
 static void undo(struct tt_reg *r)
 {
     struct tt_domain *d = (struct tt_domain *)(uintptr_t)r->domain;
@@ -229,7 +236,7 @@ static void undo(struct tt_reg *r)
     pthread_cond_broadcast(&registry.calm);
 }
 
-/* Undoes what is over. With the lock, likewise. */
+/* Undoes all ended registrations. Called with the lock, likewise. */
 static void reap(void)
 {
     struct tt_reg *r;
@@ -258,7 +265,8 @@ static void count_made(enum made_for why, uint64_t took_ns)
         registry.counts.registered_bytes_most = registry.cache.bytes;
 }
 
-/* Registers pages [begin, end). 0, and *out with one user (NULL: it shall have none), or an errno. Without the lock, as the next. */
+/* Registers pages [begin, end). Returns 0 and *out with one user (out NULL: without users), or an
+ * errno. Called without the lock, like the next two. */
 static int try_make(struct tt_domain *d, uint64_t begin, uint64_t end, bool expose, enum made_for why,
                     struct tt_reg **out)
 {
@@ -275,7 +283,9 @@ static int try_make(struct tt_domain *d, uint64_t begin, uint64_t end, bool expo
     tt_regcache_enter(&registry.cache, r, d, begin, end, expose);
     r->lasting = why >= FOR_TOLD;
     device = device_of(begin, end, &what);
-    watched = r->watched = registry.watches && !device;     /* before it is, so that nobody ends the watch of its pages from here on */
+    watched = r->watched = registry.watches && !device;     /* set before, so that no other
+                                                               thread stops the watch of its
+                                                               pages */
     unlock();
     if (watched)
         watched = tt_memwatch_add(&registry.watch, begin, end);
@@ -294,7 +304,7 @@ static int try_make(struct tt_domain *d, uint64_t begin, uint64_t end, bool expo
         return err;
     }
     if (why != FOR_CALL && !is_told(begin, end, &from, &till) && r->state == TT_REG_MAKING)
-        tt_regcache_revoke(&registry.cache, r);     /* it has been untold meanwhile */
+        tt_regcache_revoke(&registry.cache, r);     /* the user range was removed meanwhile */
     tt_regcache_ready(&registry.cache, r, handle, writable,
                       writable && (registry.set.mode != MODE_NONE || device) && (watched || why != FOR_CALL));
     if (why == FOR_SEVERAL && r->state == TT_REG_LIVE && r->kept)
@@ -308,7 +318,8 @@ static int try_make(struct tt_domain *d, uint64_t begin, uint64_t end, bool expo
     return 0;
 }
 
-/* Less may be locked than is kept: then what is kept goes for it. */
+/* The limit of locked memory may be below the cache's limit: evicts the idle registrations and
+ * retries. */
 static int make(struct tt_domain *d, uint64_t begin, uint64_t end, bool expose, enum made_for why, struct tt_reg **out)
 {
     const int err = try_make(d, begin, end, expose, why, out);
@@ -317,13 +328,15 @@ static int make(struct tt_domain *d, uint64_t begin, uint64_t end, bool expose, 
         return err;
     lock();
     tt_regcache_trim(&registry.cache, 0, 0);
-    for (reap(); registry.unpinning > 0; reap())        /* by other threads: it is locked until they are through */
+    for (reap(); registry.unpinning > 0; reap())        /* by other threads: memory stays locked
+                                                           until they finish */
         pthread_cond_wait(&registry.calm, &registry.lock);
     unlock();
     return try_make(d, begin, end, expose, why, out);
 }
 
-/* The whole of what was told of, by one tell or several, if the pages are some of it and it is not registered yet; else these pages. */
+/* Registers the whole user range, or the union of several, that contains the pages, unless that is
+ * registered; otherwise these pages. */
 static int make_for(struct tt_domain *d, uint64_t begin, uint64_t end, bool expose, struct tt_reg **out)
 {
     struct tt_device_memory what;
@@ -389,7 +402,8 @@ static tutti_status fail_to_register(const char *name, int err, const void *mem,
 
 /* ---- threads ---- */
 
-/* The program has closed the descriptor (closefrom), and with it the watch: nothing that was registered may be found any more. */
+/* The program has closed the descriptor (closefrom), which ends the watch: no existing registration
+ * may be found any more. */
 static void watch_lost(void)
 {
     lock();
@@ -402,7 +416,7 @@ static void watch_lost(void)
                         "memory");
 }
 
-/* Reads what the kernel tells, so that who changes watched memory goes on. */
+/* Reads the kernel's events, which unblocks threads that change watched memory. */
 static void *watcher(void *arg)
 {
     struct pollfd p = { .fd = registry.watch.fd, .events = POLLIN };
@@ -421,8 +435,9 @@ static void *watcher(void *arg)
     return NULL;
 }
 
-/* Registers what was told of with all domains. With the lock, which is open meanwhile. The first error; failed: whose it is, the registrar's name, as
- * the domain may be left by the time that it is told. any: one that can is enough. */
+/* Registers a user range with all domains. Called with the lock, which is released meanwhile.
+ * Returns the first error; failed[] is the name of its registrar, as the domain may be gone by
+ * then. any: success with one domain is enough. */
 static int register_told(uint64_t begin, uint64_t end, bool any, char failed[NAME_BYTES])
 {
     struct tt_domain *next;
@@ -432,7 +447,7 @@ static int register_told(uint64_t begin, uint64_t end, bool any, char failed[NAM
     for (struct tt_domain *d = registry.domains; d; d = next) {
         int err = 0;
 
-        d->busy++;              /* it stays in the list */
+        d->busy++;              /* keeps it in the list */
         if (!tt_regcache_has(&registry.cache, d, begin, end)) {
             unlock();
             err = make(d, begin, end, false, FOR_TOLD, NULL);
@@ -463,8 +478,9 @@ static void *worker(void *arg)
             const uint64_t begin = t->span.begin, end = t->span.end;
 
             registry.awaited = t->next_awaited;
-            registry.undoing++;     /* untell waits for this, too */
-            register_told(begin, end, false, failed);   /* who needs it and finds it missing will tell */
+            registry.undoing++;     /* tt_registry_untell also waits for this */
+            register_told(begin, end, false, failed);   /* a later call that needs it reports the
+                                                           error */
             registry.undoing--;
             pthread_cond_broadcast(&registry.calm);
         } else if (!registry.cache.over && !registry.told_gone && !registry.awaited) {
@@ -474,7 +490,7 @@ static void *worker(void *arg)
     return NULL;
 }
 
-/* The threads run code of this library: it stays, whoever unloads it. */
+/* The threads run code of this library, so it must not be unloaded. */
 static void stay_loaded(void)
 {
     Dl_info here;
@@ -489,7 +505,7 @@ static bool start_thread(void *(*run)(void *arg))
     sigset_t all, before;
     int err;
 
-    sigfillset(&all);           /* signals are the program's, not this thread's */
+    sigfillset(&all);           /* signals are handled by the program's threads */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     err = pthread_create(&thread, NULL, run, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -498,7 +514,7 @@ static bool start_thread(void *(*run)(void *arg))
     return err == 0;
 }
 
-/* The child of a fork has neither the threads nor the watch, and none of the parent's registrations. */
+/* A forked child has neither the threads nor the watch, and none of the parent's registrations. */
 static void forget(void)
 {
     registry = (struct registry){ .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -511,7 +527,7 @@ static void watch_forks(void)
     pthread_atfork(NULL, NULL, forget);
 }
 
-/* Once in a process, before it registers anything. */
+/* Once per process, before the first registration. */
 static void handle_forks(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -550,7 +566,7 @@ tutti_status tt_registry_check(void)
     return read_settings(&s);
 }
 
-/* Begins to watch memory, with the threads that this takes. */
+/* Starts watching memory, and the threads for it. */
 static void start_watch(void)
 {
     struct tt_memwatch watch;
@@ -572,7 +588,7 @@ static void start_watch(void)
     unlock();
 }
 
-/* What the first domain needs. The settings are read once. */
+/* Set-up for the first domain. The settings are read once. */
 static tutti_status start(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -590,7 +606,7 @@ static tutti_status start(void)
         return st;
     pthread_once(&once, stay_loaded);
     lock();
-    started = registry.started;     /* by another thread, which was faster */
+    started = registry.started;     /* by a concurrent thread */
     if (!started) {
         registry.started = true;
         registry.set = set;
@@ -664,13 +680,13 @@ void tt_registry_leave(struct tt_domain *d)
     *at = d->next;
     tt_regcache_invalidate(&registry.cache, d, 0, UINT64_MAX);
     reap();
-    while (d->busy > 0)         /* another thread undoes some of it */
+    while (d->busy > 0)         /* another thread is undoing one of its registrations */
         pthread_cond_wait(&registry.calm, &registry.lock);
     unlock();
     free(d);
 }
 
-/* ---- getting and putting ---- */
+/* ---- use ---- */
 
 tutti_status tt_registry_get(struct tt_domain *d, void *mem, size_t bytes, bool expose, struct tt_reg **out)
 {
@@ -690,7 +706,7 @@ tutti_status tt_registry_get(struct tt_domain *d, void *mem, size_t bytes, bool 
     }
     err = make_for(d, begin, end, expose, out);
     lock();
-    reap();                     /* what had to go for it */
+    reap();                     /* evicted registrations */
     unlock();
     return err ? fail_to_register(d->registrar.name, err, mem, bytes) : TUTTI_OK;
 }
@@ -712,9 +728,9 @@ void tt_registry_revoke(struct tt_reg *r)
     unlock();
 }
 
-/* ---- what the application tells of ---- */
+/* ---- user ranges ---- */
 
-/* Takes the device's descriptor over. */
+/* Takes ownership of the device's descriptor. */
 static tutti_status tell(void *mem, size_t bytes, const struct tt_device_memory *device)
 {
     struct told *t = calloc(1, sizeof *t);
@@ -735,7 +751,7 @@ static tutti_status tell(void *mem, size_t bytes, const struct tt_device_memory 
         t->device = *device;
     pages_of(mem, bytes, &t->span.begin, &t->span.end);
     lock();
-    catch_up();                 /* what is told of now is not what was unmapped there before */
+    catch_up();                 /* earlier unmappings there must not remove the new range */
     tt_spans_add(&registry.told_tree, &t->span);
     t->next = registry.told;
     registry.told = t;
@@ -743,7 +759,7 @@ static tutti_status tell(void *mem, size_t bytes, const struct tt_device_memory 
         atomic_fetch_add(&registry.ndevices, 1);
     if (device || registry.set.mode == MODE_EAGER) {
         err = register_told(t->span.begin, t->span.end, device, failed);
-        reap();                 /* what had to go for it */
+        reap();                 /* evicted registrations */
     } else if (registry.set.mode == MODE_ASYNC && registry.works) {
         t->next_awaited = registry.awaited;
         registry.awaited = t;
@@ -752,7 +768,7 @@ static tutti_status tell(void *mem, size_t bytes, const struct tt_device_memory 
     unlock();
     if (!err)
         return TUTTI_OK;
-    st = fail_to_register(failed, err, mem, bytes);     /* which looks whether it is a device's */
+    st = fail_to_register(failed, err, mem, bytes);     /* checks whether it is device memory */
     tt_registry_untell(mem);
     return st;
 }
@@ -767,7 +783,7 @@ tutti_status tt_registry_tell_device(void *mem, size_t bytes, const struct tt_de
     struct tt_device_memory mine = *what;
 
     if (mine.dmabuf >= 0) {
-        mine.dmabuf = fcntl(what->dmabuf, F_DUPFD_CLOEXEC, 0);      /* the caller may close its own */
+        mine.dmabuf = fcntl(what->dmabuf, F_DUPFD_CLOEXEC, 0); /* the caller may close its own */
         if (mine.dmabuf < 0 && errno == EBADF)
             return tt_fail(TUTTI_ERR_INVALID, "invalid dma-buf descriptor: %d", what->dmabuf);
         if (mine.dmabuf < 0)
@@ -815,8 +831,8 @@ static bool is_awaited(const struct told *t)
     return at;
 }
 
-/* What was registered together with a tell that has ended loses its registration: the settings that register early have it made again in the
- * background. */
+/* Removing a user range also ends a registration of its union with others. Under the settings that
+ * register early, the others are registered again in the background. */
 static void await_rest(void)
 {
     if (!registry.works || (registry.set.mode != MODE_EAGER && registry.set.mode != MODE_ASYNC))
@@ -831,7 +847,7 @@ static void await_rest(void)
     }
 }
 
-/* Ends the registrations of a tell that has ended, unless other tells have all of it. */
+/* Ends the registrations of a removed user range, unless other user ranges cover it. */
 static void unregister(const struct tt_span *of)
 {
     uint64_t from, till;

@@ -1,24 +1,29 @@
-/* Registered memory of this process, of all wires and communicators: registered when it is first used, and kept for the next time, as long as
- * the memory stays what it is. regcache.h says what is kept, memwatch.h how a change of the memory is noticed; here are the lock,
- * the threads, the settings and the counters.
+/* Registered memory of this process, for all wires and communicators. Memory is registered at its
+ * first use, and the registration is kept while the memory does not change. regcache.h decides what
+ * is kept, and memwatch.h detects changes. Here are the lock, the threads, the settings and the
+ * counters.
  *
- * A wire joins with a *registrar*, which can register memory with its device; what that registers is good in the wire's *domain*. The bounds hold
- * for all domains together.
+ * A wire joins with a *registrar*, which registers memory with its device. Such registrations are
+ * valid in the wire's *domain*. The limits hold for all domains together.
  *
- *   TUTTI_REGISTER           none: while it is in use only; lazy (the default): when it is first used, and kept; eager: what the application tells of
- *                            (tutti_mem_register, tutti_mem_alloc) when it tells; async: that likewise, in the background
- *   TUTTI_REGISTER_BYTES     how much is kept registered, TUTTI_REGISTER_COUNT in how many registrations
- *   TUTTI_REGISTER_DYNAMIC   0: a call may use only memory that the application has told of
+ *  TUTTI_REGISTER  none: registered only while in use; lazy (default): at first use, and kept;
+ *  eager: user ranges (tutti_mem_register, tutti_mem_alloc) at once; async: the same, in the
+ *  background
+ *  TUTTI_REGISTER_BYTES  limit of registered bytes; TUTTI_REGISTER_COUNT: of registrations
+ *  TUTTI_REGISTER_DYNAMIC  0: calls may use only memory in user ranges
  *
- * A buffer that lies in several tells of the host's memory is covered by them. A wire has one key for a buffer: so the first such use registers
- * all of these tells as one, which takes the place of their own registrations, until one of them ends. Memory of a device has a registration
- * for each tell, and a buffer lies in one.
+ * A user range is memory that the application has registered. A buffer may span several user ranges
+ * of host memory. As a wire has one key per buffer, the first such use registers their union, which
+ * replaces the registrations of the ranges until one of them is removed. Each user range of device
+ * memory has its own registration, and a buffer must lie in one.
  *
- * What is not in use is kept only if a change of it would be noticed (memwatch.h), or the application vouches for it (it told of it).
+ * Without users, a registration is kept only if changes of its memory would be noticed
+ * (memwatch.h), or if it is in a user range.
  *
- * Threads: any, unless said otherwise. Two of the registry's own, from the first domain that keeps anything: one reads what the kernel tells, and
- * does nothing else; one undoes registrations whose memory is gone, and registers in the background. They stay till the process ends.
- * After a fork the child has a registry of its own, empty. */
+ * Threads: any, unless stated otherwise. The registry has two threads, from the first domain that
+ * keeps registrations to the end of the process. One reads the kernel's events and does nothing
+ * else. The other undoes registrations whose memory is gone, and registers in the background. A
+ * forked child has its own, empty registry. */
 #ifndef TT_WIRE_REGISTRY_H
 #define TT_WIRE_REGISTRY_H
 
@@ -28,21 +33,24 @@
 #include "tutti/tutti.h"
 #include "wire/regcache.h"
 
-/* What memory of a device is; as tutti_mem_device has it. */
+/* Device memory, as in tutti_mem_device. */
 struct tt_device_memory {
     tutti_mem_kind kind;
     int device;
-    int dmabuf;                     /* a descriptor; -1: the memory's address is all there is */
-    uint64_t dmabuf_offset;         /* at which the memory begins there */
+    int dmabuf;                     /* a descriptor; -1: only the address is known */
+    uint64_t dmabuf_offset;         /* offset of the memory in the dma-buf */
 };
 
-/* What can register memory. Both calls come from any thread, several at a time; they may block. */
+/* Registers memory with a device. Both calls may come from any thread, concurrently, and may
+ * block. */
 struct tt_registrar {
-    const char *name;               /* "verbs" and the device's, for sentences; alive until leave */
+    const char *name;               /* "verbs" and the device's name, for errors; valid until
+                                       leave */
     void *arg;
-    /* Registers mem[bytes], whole pages, for reading by the device and, if it may be written at all (*writable), for writes of peers. 0, or an
-     * errno, of which it does not tell. device: whose memory it is, if it is a device's, which no processor may touch; else NULL. EOPNOTSUPP: it cannot
-     * register such. */
+    /* Registers mem[bytes], whole pages, for reads by the device and, if possible (*writable),
+     * for writes of peers. Returns 0 or an errno, without logging. device: description of device
+     * memory, which the CPU must not access, or NULL. EOPNOTSUPP: device memory is not
+     * supported. */
     int (*pin)(void *arg, void *mem, size_t bytes, const struct tt_device_memory *device, void **handle,
                bool *writable);
     void (*unpin)(void *arg, void *handle);
@@ -50,50 +58,59 @@ struct tt_registrar {
 
 struct tt_domain;
 
-/* OK, or INVALID with what is wrong with a setting. Starts nothing. */
+/* Returns OK, or INVALID with the invalid setting. Starts nothing. */
 tutti_status tt_registry_check(void);
-/* A domain for that registrar (copied); the first reads the settings, and INVALID says what is wrong with one. The caller's, until leave. */
+/* Creates a domain for the registrar, which is copied. The first domain reads the settings; INVALID
+ * names an invalid one. The caller owns *out until leave. */
 tutti_status tt_registry_join(struct tt_domain **out, const struct tt_registrar *registrar);
-/* Undoes all registrations of the domain, which nobody uses any more, and ends it. NULL is fine. */
+/* Undoes all registrations of the domain, which must be unused, and frees it. NULL is allowed. */
 void tt_registry_leave(struct tt_domain *d);
 
-/* A registration that has all of mem[bytes], bytes > 0. expose: peers will get its key; nobody else has it exposed meanwhile. *out is the
- * caller's until put; its handle is the registrar's. One caller at a time per domain. */
+/* Returns a registration that covers mem[bytes], bytes > 0. expose: its key is for peers, and no
+ * other user exposes it meanwhile. The caller owns *out until put; its handle is the registrar's.
+ * One thread at a time per domain. */
 tutti_status tt_registry_get(struct tt_domain *d, void *mem, size_t bytes, bool expose, struct tt_reg **out);
-/* The caller's use is over; exposed as in get. What is kept stays registered. */
+/* Ends the caller's use; `exposed` as in get. The registration may be kept. */
 void tt_registry_put(struct tt_domain *d, struct tt_reg *r, bool exposed);
-/* Peers must not reach it any more: from here on nobody gets it, and the put of its last user undoes it before it returns. */
+/* Revokes r: it is not found any more, and the put of its last user undoes it before it returns.
+ * Peers must not reach it afterwards. */
 void tt_registry_revoke(struct tt_reg *r);
 
-/* The application has told of mem[bytes]: it is registered as a whole, and stays so until untell. By the setting now (then NOMEM if that fails),
- * in the background or when it is first used. Several tells of the same place count. */
+/* Adds a user range mem[bytes], which is registered as a whole until it is removed. By the setting,
+ * it is registered now (NOMEM on failure), in the background or at first use. User ranges of the
+ * same memory are counted. */
 tutti_status tt_registry_tell(void *mem, size_t bytes);
-/* The same of memory of a device: it is registered now, whatever the setting, and UNSUPPORTED or NOMEM if no domain can; mem and bytes are whole pages. The
- * descriptor stays the caller's. Nothing notices its end but untell. */
+/* The same for device memory, which is registered now, whatever the setting. UNSUPPORTED or NOMEM
+ * if no domain can register it. mem and bytes are whole pages. The caller keeps the descriptor. The
+ * end of the memory is not detected: remove it with untell. */
 tutti_status tt_registry_tell_device(void *mem, size_t bytes, const struct tt_device_memory *what);
-/* Whether some of mem[bytes] was told to be of a device. Costs next to nothing where nothing was. */
+/* Returns whether mem[bytes] overlaps a user range of device memory. Fast if there are none. */
 bool tt_registry_is_device(const void *mem, size_t bytes);
-/* Ends the newest tell of a place that begins there. The memory is not registered any more when it returns; what still uses a registration
- * keeps that until its put. False: no tell begins there (its memory may have been unmapped). */
+/* Removes the newest user range that begins at mem. Afterwards the memory is not registered, except
+ * for registrations in use, which last until their put. Returns false if no user range begins there
+ * (its memory may have been unmapped). */
 bool tt_registry_untell(const void *mem);
-/* Bytes of the newest tell that begins there; 0: none does. */
+/* Returns the bytes of the newest user range that begins at mem; 0: none. */
 size_t tt_registry_told_bytes(const void *mem);
-/* OK, or INVALID where calls may use only what was told of, and some of that memory was not. Adjacent tells count together. */
+/* Returns OK, or INVALID if calls may use only user ranges, and part of mem[bytes] is in none.
+ * Adjacent ranges count together. */
 tutti_status tt_registry_admits(const void *mem, size_t bytes);
 
 struct tt_registry_counts {
-    uint64_t hits, misses;          /* gets that found a registration; registrations that were made, by gets and by tells */
-    uint64_t dynamic;               /* of the misses, those of memory that had not been told of */
-    uint64_t evicted;               /* registrations that were undone for the bounds' sake */
-    uint64_t invalidated;           /* that went because their memory did */
-    uint64_t registered_bytes, registrations;       /* now */
+    uint64_t hits, misses;          /* hits: gets that found a registration; misses:
+                                       registrations made, by gets and for user ranges */
+    uint64_t dynamic;               /* misses for memory outside of user ranges */
+    uint64_t evicted;               /* registrations undone because of the limits */
+    uint64_t invalidated;           /* registrations undone because their memory changed */
+    uint64_t registered_bytes, registrations;       /* current values */
     uint64_t registered_bytes_most;
     uint64_t told_bytes;
-    uint64_t registering_ns, undoing_ns;            /* spent in registrars */
+    uint64_t registering_ns, undoing_ns;            /* time spent in registrars */
 };
 void tt_registry_counts(struct tt_registry_counts *out);
 
-/* What is set, and whether memory can be watched; for `tutti info`. why_not: "" or why it cannot, in static storage. Starts nothing. */
+/* Settings, and whether memory can be watched; for `tutti info`. why_not: "" or the reason, in
+ * static storage. Starts nothing. */
 struct tt_registry_setting {
     const char *mode;               /* "lazy" */
     uint64_t bytes_max, count_max;

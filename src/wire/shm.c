@@ -1,13 +1,14 @@
-/* The shared-memory wire: peers on one host write into each other's memory. (What lies in memory that they do not share, they read:
- * shm_cma.c.)
+/* The shared-memory transport: processes of one host write into each other's memory. For memory
+ * that is not shared, the receiver reads from the sender: shm_cma.c.
  *
- * Each link is a Unix socket (abstract name, sequenced packets), over which the two ends pass descriptors of their
- * memfds: the link region, the bell page, and every segment that is registered later. The socket's end tells a death. A put is a
- * copy and a release store; nothing else happens on the data path.
+ * Each link is a Unix socket (abstract name, sequenced packets). Over it both ends pass descriptors
+ * of their memfds: the link region, the bell page, and each segment registered later. Its
+ * end-of-file signals the peer's death. A put is a copy and a release store; the data path has
+ * nothing else.
  *
- * A sleeper sets `asleep` in its bell page, issues an expedited membarrier, looks once more, and blocks on its eventfd. A
- * poster stores the signal, then looks at `asleep`: thanks to the sleeper's barrier it needs none of its own. Where the kernel
- * has no such barrier, posters fence. */
+ * A sleeper sets `asleep` in its bell page, issues an expedited membarrier, checks once more, and
+ * blocks on its eventfd. A poster stores the signal, then reads `asleep`. The sleeper's barrier
+ * saves the poster its own. If the kernel has no such barrier, posters issue a fence. */
 #include "wire/shm.h"
 
 #include <errno.h>
@@ -25,10 +26,15 @@
 #include "base/status.h"
 #include "reduce/reduce.h"
 
-#define LONG_BYTES 16384            /* from here on the kind of store is chosen */
-#define LOOK_EVERY 64               /* polls between looks at the sockets */
-#define PUT_OFF_MAX 4               /* polls in a row that serve no asks as there is other work: a fetch takes long, and what a peer waits for may be posted first */
-#define DONES 64                    /* completions that may wait for poll, besides what peers may have to tell */
+#define LONG_BYTES 16384            /* copies from this size on select the kind of store */
+#define LOOK_EVERY 64               /* polls between checks of the sockets */
+#define PUT_OFF_MAX \
+    4 /* maximum polls in a row that serve no pull requests while
+                                       other work is urgent: a copy takes long, and a peer may
+                                       wait for that work */
+#define DONES \
+    64 /* completions queued for poll, besides one connect and one
+                                       loss per peer */
 
 void tt_shm_tell(struct tt_shm *w, const struct tt_done *d)
 {
@@ -36,7 +42,7 @@ void tt_shm_tell(struct tt_shm *w, const struct tt_done *d)
     w->done[w->done_tail++ % w->done_cap] = *d;
 }
 
-/* Room for what one more peer may have to tell, and for its link. */
+/* Grows the queue for the events of one more peer, and the array of links. */
 static bool make_room(struct tt_shm *w)
 {
     const uint32_t cap = 2 * (w->peers.n + 1) + DONES, n = w->done_tail - w->done_head;
@@ -75,7 +81,8 @@ struct tt_shm_peer *tt_shm_peer_make(struct tt_shm *w, uint32_t rank)
     return peer;
 }
 
-/* ---- progress ------------------------------------------------------------------------------------------------- */
+/* ---- progress
+ * ------------------------------------------------------------------------------------------------- */
 
 static int shm_poll(struct tt_wire *base, struct tt_done *done, int max)
 {
@@ -94,7 +101,7 @@ static int shm_poll(struct tt_wire *base, struct tt_done *done, int max)
             tt_shm_share_help(w);
     }
     if (w->nasked)
-        n = tt_shm_asks_over(w, done, max);     /* before the news that the link is lost */
+        n = tt_shm_asks_over(w, done, max);     /* before the report that the link is lost */
     while (n < max && w->done_head != w->done_tail)
         done[n++] = w->done[w->done_head++ % w->done_cap];
     return n;
@@ -103,7 +110,7 @@ static int shm_poll(struct tt_wire *base, struct tt_done *done, int max)
 static void barrier_for_sleepers(const struct tt_shm *w)
 {
     if (w->fence || syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) < 0)
-        __sync_synchronize();      /* not the fence of C11: the thread sanitizer has no notion of that */
+        __sync_synchronize();      /* not C11's fence, which the thread sanitizer does not model */
 }
 
 static int shm_arm(struct tt_wire *base)
@@ -118,14 +125,15 @@ static int shm_arm(struct tt_wire *base)
     return tt_shm_cma_has_news(w) ? -1 : w->epoll;
 }
 
-/* ---- puts ---------------------------------------------------------------------------------------------------- */
+/* ---- puts
+ * ---------------------------------------------------------------------------------------------------- */
 
 void tt_shm_ring(struct tt_shm_peer *peer)
 {
     const uint64_t one = 1;
 
     if (peer->fence)
-        __sync_synchronize();      /* not the fence of C11: the thread sanitizer has no notion of that */
+        __sync_synchronize();      /* not C11's fence, which the thread sanitizer does not model */
     else
         atomic_signal_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&tt_shm_bell_of(&peer->bell)->asleep, memory_order_relaxed) == 0)
@@ -135,10 +143,12 @@ void tt_shm_ring(struct tt_shm_peer *peer)
             tt_fail_errno(errno, "shm: cannot wake rank %u", peer->rank);
 }
 
-/* Which kind of store to use towards a peer, where the caller doesn't know better. Where the two processes share a cache, ordinary stores are best: the reader finds the
- * bytes there. Where they do not, every line has first to be taken back from the other's cache, and then to be fetched from there,
- * and stores past the cache are twice as fast for both. Which of the two it is, the hardware does not tell, and in a virtual machine it
- * changes within a second. So long copies are timed. What goes past the cache must be faster by a fifth: the reader then has to go to memory. */
+/* Selects the kind of store if the caller has no preference. If the two processes share a cache,
+ * ordinary stores are best: the reader finds the bytes there. Otherwise each line must first be
+ * taken from the other cache and later fetched from there; then non-temporal stores are twice as
+ * fast for both. The hardware does not show which case holds, and in a virtual machine it changes
+ * within a second. Therefore long copies are timed. Non-temporal stores must be faster by a fifth,
+ * since the reader then reads from memory. */
 static void copy_long(struct tt_shm_peer *peer, void *dst, const void *src, uint64_t bytes)
 {
     static const uint8_t margins[2] = { 0, 3 };
@@ -174,7 +184,8 @@ static void put_mapped(struct tt_shm_peer *peer, const struct tt_desc *d)
         tt_shm_ring(peer);
 }
 
-/* Whether the peer has to do it: what stores cannot reach, and, to keep the order, signals after that. */
+/* Returns whether the put needs a pull request: the target is not mapped, or, to keep the order, a
+ * signal follows pending requests. */
 static bool is_ask(const struct tt_shm_peer *peer, const struct tt_desc *d)
 {
     if (!d->key->mapped)
@@ -182,13 +193,13 @@ static bool is_ask(const struct tt_shm_peer *peer, const struct tt_desc *d)
     return d->signal_op != TT_SIGNAL_NONE && (!d->signal_key->mapped || (peer->nasked && !(d->flags & TT_DESC_URGENT)));
 }
 
-/* False: no room now. */
+/* Returns false if there is no space now. */
 static bool post_one(struct tt_shm *w, const struct tt_desc *d)
 {
     struct tt_shm_peer *peer;
 
     if (d->kind == TT_DESC_FENCE)
-        return true;            /* stores of one thread are seen in order */
+        return true;            /* stores of one thread are visible in order */
     peer = tt_shm_peer_of(w, d->key->peer);
     if (!peer || peer->state != TT_SHM_UP)
         return true;
@@ -216,7 +227,8 @@ static void shm_take_back(struct tt_wire *base, uint64_t cookie, uint64_t mask)
     tt_shm_take_back_of(tt_shm_of(base), cookie, mask);
 }
 
-/* ---- open and close --------------------------------------------------------------------------------------------- */
+/* ---- open and close
+ * --------------------------------------------------------------------------------------------- */
 
 static void shm_close(struct tt_wire *base)
 {
@@ -258,7 +270,8 @@ static tutti_status shm_open(struct tt_wire **out, const struct tt_wire_conf *co
     w->peer_slab.bytes = sizeof(struct tt_shm_peer);
     w->done_cap = DONES;
     w->done = calloc(w->done_cap, sizeof *w->done);
-    w->shared = calloc(TT_SHM_SEGMENTS_MAX, sizeof *w->shared);    /* regions are handed out by address: never moved */
+    /* regions are used by address, so the array never moves */
+    w->shared = calloc(TT_SHM_SEGMENTS_MAX, sizeof *w->shared);
     if (!w->done || !w->shared) {
         st = tt_fail(TUTTI_ERR_NOMEM, "shm: out of memory for the transport");
         goto close;
@@ -266,7 +279,7 @@ static tutti_status shm_open(struct tt_wire **out, const struct tt_wire_conf *co
     st = tt_segment_create(&w->bell, sizeof(struct tt_shm_bell));
     if (st)
         goto close;
-    w->host = tt_host_hash();    /* abstract sockets and memory are reached where this is equal */
+    w->host = tt_host_hash();    /* equal hashes: abstract sockets and memory are reachable */
     w->fence = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) < 0;
     w->epoll = epoll_create1(EPOLL_CLOEXEC);
     w->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -1,4 +1,5 @@
-/* Inside the shm wire: what its files share. Everything runs under the baton, as every call on a wire. */
+/* Private declarations of the shm transport. All code runs under the progress lock, like every call
+ * of a wire. */
 #ifndef TT_WIRE_SHM_H
 #define TT_WIRE_SHM_H
 
@@ -16,33 +17,40 @@
 #include "wire/wires.h"
 
 #define TT_SHM_MAGIC 0x314d4853u        /* "SHM1" */
-#define TT_SHM_SEGMENTS_MAX 4096        /* segments one process may share at a time */
-#define TT_SHM_STRANGERS_MAX 16         /* connections that have not said hello yet; the oldest make room */
+#define TT_SHM_SEGMENTS_MAX \
+    4096 /* maximum number of segments that a process shares at a
+                                           time */
+#define TT_SHM_STRANGERS_MAX \
+    16 /* maximum number of connections before their HELLO; the
+                                           oldest are dropped */
 
 /* One page per process, mapped by all its peers. */
 struct tt_shm_bell {
     _Atomic uint32_t asleep;
 };
 
-/* A segment of ours or of a peer, or memory of our caller. */
+/* A segment of this process or a peer, or memory of the caller. */
 struct tt_shm_shared {
-    struct tt_segment seg;          /* base NULL: the caller's memory */
-    uint64_t id;                    /* as keys and asks name it: segments count from 1, also where they take
-                                       the place of one that is gone; memory of the caller is generation << 32 | slot,
-                                       generations count from 1; 0 is the link region */
-    struct tt_region region;        /* ours only */
-    uint64_t *private;              /* bitmap of pages that were taken back from peers; NULL: none */
+    struct tt_segment seg;          /* base NULL: memory of the caller */
+    uint64_t id;                    /* as in keys and pull requests: segments count from 1, also
+                                       when a slot is reused; memory of the caller is generation
+                                       << 32 | slot, with generations from 1; 0 is the link
+                                       region */
+    struct tt_region region;        /* of this process only */
+    uint64_t *private;              /* bitmap of pages withdrawn from peers; NULL: none */
     bool used;
-    bool permitted;                 /* peers may write into it (shm_push.c) */
-    uint64_t change;                /* of our segments: which change the last of this slot was */
+    bool permitted;                 /* a peer may write into it (shm_push.c) */
+    uint64_t change;                /* number of the last change of this slot, for segments of
+                                       this process */
     struct tt_shm_shared *next_free;
 };
 
 /* ---- single copy: see shm_cma.c ---- */
 
-#define TT_SHM_ASKS 128u            /* per link and direction */
+#define TT_SHM_ASKS 128u            /* pull requests per link and direction */
 
-/* "Fetch these bytes from my memory into yours, then raise this signal." Regions and offsets are the receiver's. */
+/* A pull request: the receiver copies these bytes from the sender's memory into its own, then
+ * raises the signal. Regions and offsets are the receiver's. */
 struct tt_shm_ask {
     uint64_t from, bytes;
     uint64_t region, offset;
@@ -64,18 +72,21 @@ struct tt_shm_vector {
 };
 _Static_assert(sizeof(struct tt_shm_vector) == sizeof(struct iovec) && sizeof(size_t) == 8, "the kernel reads it");
 
-/* Who writes into another process: its thread, and what it writes to, a page that shows whose it is, and the bytes: see shm_writer.c. */
+/* State of a write into another process: the writing thread, and the two targets, the guard page
+ * and the data: see shm_writer.c. */
 struct tt_shm_writer {
     _Atomic uint32_t tid;
     struct tt_shm_vector there[2];
 };
 
-/* The ask that its receiver and its sender move together, each from its end: see shm_share.c. Of a word: the ask's tag (16 bits), then two numbers of
- * 24 bits. */
+/* A pull request that receiver and sender copy together, each from its end: see shm_share.c. A word
+ * is the request's tag (16 bits) and two 24-bit numbers. */
 struct tt_shm_share {
-    alignas(64) _Atomic uint64_t claim;     /* what is left: [front, back), in units of 4 KiB; 0: closed */
-    uint64_t to;                            /* where the receiver has it */
-    alignas(64) _Atomic uint64_t written;   /* the sender's: failed or not, and from where on what it took is there */
+    alignas(64) _Atomic uint64_t claim;     /* remaining range [front, back), in units of 4 KiB;
+                                               0: closed */
+    uint64_t to;                            /* destination in the receiver */
+    alignas(64) _Atomic uint64_t written;   /* of the sender: whether it failed, and the start of
+                                               its written part */
     struct tt_shm_writer writer;
 };
 
@@ -84,15 +95,15 @@ struct tt_shm_share {
 /* A region that the sender may write into: see shm_push.c. */
 struct tt_shm_permit {
     alignas(64) _Atomic uint64_t region;    /* 0: none */
-    _Atomic uint64_t to;                    /* where the receiver has it */
-    _Atomic uint64_t writing;               /* the sender's: the region that it is just writing into */
+    _Atomic uint64_t to;                    /* its address in the receiver */
+    _Atomic uint64_t writing;               /* of the sender: the region that it is writing into */
     struct tt_shm_writer writer;
 };
 _Static_assert(sizeof(struct tt_shm_permit) == 64, "a permit is a cache line");
 
-/* In the receiver's link segment, behind the link region. */
+/* In the receiver's link segment, after the link region. */
 struct tt_shm_asks {
-    alignas(64) _Atomic uint32_t readable;  /* 1: the owner of this memory has read the other's */
+    alignas(64) _Atomic uint32_t readable;  /* 1: the owner of this memory can read the other's */
     struct tt_shm_share share;
     struct tt_shm_permit permit[TT_SHM_PERMITS];
     struct tt_shm_ask_line line[TT_SHM_ASKS];
@@ -109,35 +120,41 @@ struct tt_shm_peer {
     enum tt_shm_state state;
     struct tt_chooser stores;       /* of long copies; 1: past the cache */
     bool bye, fence;
-    bool first;                     /* nothing was heard of it yet: a refusal says that it is elsewhere, or gone */
-    int fd;                         /* the socket; -1 none */
+    bool first;                     /* no packet received yet: a refused connection means that
+                                       the peer is on another host, or has ended */
+    int fd;                         /* the socket; -1: none */
     int bell_fd;
-    uint64_t told;                  /* the newest change of our segments that it has been told of */
+    uint64_t told;                  /* newest change of our segments that was sent to it */
     uint64_t retry_ns;
     struct sockaddr_un addr;
     socklen_t addr_len;
     struct tt_segment mine, theirs, bell;
-    struct tt_shm_shared *segments; /* theirs, [nsegments], by slot; base NULL: none */
+    struct tt_shm_shared *segments; /* segments of the peer, [nsegments], by slot; base NULL:
+                                       none */
     uint32_t nsegments;
 
-    bool readable;                  /* its memory can be read from here: it may ask */
+    bool readable;                  /* this process can read its memory: it may send pull
+                                       requests */
     pid_t pid;
-    uint64_t nonce_at, nonce;       /* a number of its own, and where it has it */
-    uint64_t served;                /* its asks that are over */
-    struct tt_shm_ask ask;          /* the one that is being served: a copy that the peer cannot change … */
-    uint64_t fetched;               /* … and how much of it has been fetched */
-    bool begun;                     /* it has been looked at */
-    bool sharing;                   /* and may be written by the peer as well */
-    bool unwritable;                /* its memory cannot be written from here */
-    bool threads_seen;              /* its threads' states can be seen from here */
-    uint8_t alone;                  /* shares in a row that the peer had no part in */
-    uint32_t taken;                 /* of the one that is shared, pages from the front on that we took */
-    uint64_t permitted[TT_SHM_PERMITS];     /* regions of ours that it may write into; 0: none */
-    uint32_t nasked;                /* ours that are not over */
-    struct tt_shm_asker *asker;     /* ours; made at the first */
+    uint64_t nonce_at, nonce;       /* a random number in its memory, and its address there */
+    uint64_t served;                /* number of its completed pull requests */
+    struct tt_shm_ask ask;          /* current pull request: a copy that the peer cannot change */
+    uint64_t fetched;               /* bytes of it that have been copied */
+    bool begun;                     /* the current request has been read */
+    bool sharing;                   /* the current request may also be written by the peer */
+    bool unwritable;                /* this process cannot write its memory */
+    bool threads_seen;              /* this process can read the states of its threads */
+    uint8_t alone;                  /* number of shared requests in a row that the peer did not
+                                       help with */
+    uint32_t taken;                 /* pages from the front that this process took of the shared
+                                       request */
+    uint64_t permitted[TT_SHM_PERMITS];     /* regions of this process that it may write into; 0:
+                                               none */
+    uint32_t nasked;                /* our incomplete pull requests to it */
+    struct tt_shm_asker *asker;     /* our pull requests; allocated at the first */
 };
 
-/* An accepted connection that has not said hello. */
+/* An accepted connection before its HELLO. */
 struct tt_shm_stranger {
     int fd;
     uint64_t until_ns;
@@ -152,33 +169,41 @@ struct tt_shm {
     uint8_t name[16];
     uint64_t host;
     struct tt_segment bell;
-    bool fence;                     /* no expedited membarrier here */
+    bool fence;                     /* expedited membarrier is not available */
     bool armed;
-    uint32_t polls, put_off;        /* put_off: polls in a row that left asks to a later one */
+    uint32_t polls, put_off;        /* put_off: polls in a row that served no pull requests */
     struct tt_shm_stranger strangers[TT_SHM_STRANGERS_MAX];
-    struct tt_sparse peers;         /* struct tt_shm_peer, by rank; made at first use, from the slab */
+    struct tt_sparse peers;         /* struct tt_shm_peer, by rank; made at first use, from the
+                                       slab */
     struct tt_slab peer_slab;
     uint32_t nwanted;               /* peers in TT_SHM_WANTED */
-    struct tt_shm_shared *shared;   /* ours, by slot; [nshared] of TT_SHM_SEGMENTS_MAX, never moved */
+    struct tt_shm_shared *shared;   /* segments of this process, by slot: [nshared] of
+                                       TT_SHM_SEGMENTS_MAX, never moved */
     struct tt_shm_shared *free_shared;
     uint32_t nshared;
-    uint64_t newest;                /* id of the last segment that was registered */
-    uint64_t changes;               /* segments registered and deregistered */
-    struct tt_segment *gone;        /* [ngone] of gone_cap: where segments of peers were mapped that are no more */
+    uint64_t newest;                /* id of the last registered segment */
+    uint64_t changes;               /* number of registrations and deregistrations of segments */
+    struct tt_segment *gone;        /* [ngone] of gone_cap: former address ranges of removed peer
+                                       segments */
     uint32_t ngone, gone_cap;
-    struct tt_shm_shared **own;     /* memory of our caller, by slot, [nown] of own_cap; records are never freed before close */
+    struct tt_shm_shared **own;     /* memory of the caller, by slot, [nown] of own_cap; records
+                                       are freed only by close */
     struct tt_shm_shared *free_own;
     uint32_t nown, own_cap;
-    struct tt_shm_peer **links;     /* those whose links came up, [nlinks]; room for all peers */
-    uint32_t nlinks, first;         /* first: whose asks are looked at first */
-    uint64_t nonce;                 /* what peers that can read us find; 0: single copy is off */
-    uint64_t *guard;                /* a page at a random address: its first word is the nonce, peers write the second */
+    struct tt_shm_peer **links;     /* peers whose links came up, [nlinks], with space for all
+                                       peers */
+    uint32_t nlinks, first;         /* first: index of the link to serve first */
+    uint64_t nonce;                 /* value by which peers verify reads of this process; 0:
+                                       single copy is disabled */
+    uint64_t *guard;                /* a page at a random address: its first word is the nonce,
+                                       peers write the second */
     uint32_t nasked;                /* of all peers */
-    struct tt_done *done;           /* ring of [done_cap], which grows with the number of peers: each may come and go at once */
+    struct tt_done *done;           /* ring of [done_cap], which grows with the number of peers:
+                                       each may connect and fail at once */
     uint32_t done_head, done_tail, done_cap;
 };
 
-/* Bytes of a link segment, and the asks in it. */
+/* Offset of the pull requests in a link segment, and its total bytes. */
 static inline uint64_t tt_shm_asks_offset(const struct tt_shm *w) { return (w->conf.link_bytes + 63) / 64 * 64; }
 static inline uint64_t tt_shm_link_bytes(const struct tt_shm *w)
 {
@@ -200,14 +225,14 @@ static inline struct tt_shm_bell *tt_shm_bell_of(const struct tt_segment *seg) {
 
 /* Queues an event for poll. */
 void tt_shm_tell(struct tt_shm *w, const struct tt_done *d);
-/* What there is of a rank; NULL: nothing was exchanged with it yet. */
+/* Returns the state of a rank, or NULL if it has none. */
 static inline struct tt_shm_peer *tt_shm_peer_of(const struct tt_shm *w, uint32_t rank)
 {
     return tt_sparse_get(&w->peers, rank);
 }
-/* The same, made if it is not there. NULL: no memory. */
+/* The same, but creates the state if needed. NULL: out of memory. */
 struct tt_shm_peer *tt_shm_peer_make(struct tt_shm *w, uint32_t rank);
-/* Wakes the peer if it sleeps: after something was stored that it should see. */
+/* Wakes the peer if it sleeps, after a store that it should see. */
 void tt_shm_ring(struct tt_shm_peer *peer);
 
 /* ---- shm_link.c ---- */
@@ -215,15 +240,15 @@ void tt_shm_ring(struct tt_shm_peer *peer);
 tutti_status tt_shm_connect(struct tt_wire *base, uint32_t rank, const struct tt_blob *address);
 /* Opens the listener, and watches it and the bell. */
 tutti_status tt_shm_listen(struct tt_shm *w);
-/* Looks at all sockets, and at the clock. */
+/* Handles all sockets and timeouts. */
 void tt_shm_look(struct tt_shm *w);
-/* Reads what the peer's socket holds. */
+/* Receives the packets of the peer's socket. */
 void tt_shm_hear(struct tt_shm *w, struct tt_shm_peer *peer);
-/* Tells the peer which segments there are that it does not know, and which are no more; stops when its socket is full and goes on in a later
- * look. */
+/* Sends the pending segment changes to the peer. If its socket is full, tt_shm_look continues
+ * later. */
 void tt_shm_send_changes(struct tt_shm *w, struct tt_shm_peer *peer);
 void tt_shm_link_lost(struct tt_shm *w, struct tt_shm_peer *peer, tutti_status why);
-/* Says goodbye where that can be heard, and unmaps what belongs to links. */
+/* Sends a goodbye to connected peers, and unmaps the memory of links. */
 void tt_shm_links_close(struct tt_shm *w);
 void tt_shm_memory(const struct tt_wire *base, tutti_memory *m);
 
@@ -233,108 +258,123 @@ tutti_status tt_shm_reg(struct tt_wire *base, void *mem, size_t bytes, struct tt
 void tt_shm_dereg(struct tt_region *region);
 tutti_status tt_shm_withdraw(struct tt_region *region, uint64_t offset, uint64_t bytes);
 tutti_status tt_shm_import(struct tt_wire *base, uint32_t rank, const struct tt_blob *key, struct tt_rkey *out);
-/* The peer has registered a segment: maps it. What was in its slot before is no more. The descriptor is taken over. */
+/* Maps a segment that the peer has registered, in place of an earlier one in its slot. Takes
+ * ownership of the descriptor. */
 tutti_status tt_shm_segment_add(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t id, uint32_t slot, int fd,
                                 uint64_t bytes);
-/* The peer has deregistered what was in that slot, if there was something. */
+/* Removes the segment in that slot, if any, which the peer has deregistered. */
 void tt_shm_segment_forget(struct tt_shm *w, struct tt_shm_peer *peer, uint32_t slot);
-/* The `bytes` at `offset` of our region `id`, or of the link region that `peer` may write. NULL: it is gone, or was never so large. */
+/* Returns the address of `bytes` bytes at `offset` of region `id`, or of the link region that
+ * `peer` may write. NULL: deregistered or out of range. */
 uint8_t *tt_shm_memory_of(struct tt_shm *w, const struct tt_shm_peer *peer, uint64_t id, uint64_t offset,
                           uint64_t bytes);
-/* Whether these bytes lie in a registered region. */
+/* Returns whether these bytes lie in a registered region. */
 bool tt_shm_is_registered(const struct tt_shm *w, const void *mem, uint64_t bytes);
 void tt_shm_regions_close(struct tt_shm *w);
 
 /* ---- shm_cma.c ---- */
 
-/* Turns single copy on, if the system lets a process read memory at all. */
+/* Enables single copy if the system allows a process to read another's memory. */
 void tt_shm_cma_open(struct tt_shm *w);
-/* Finds out whether the peer, which has `nonce` at `nonce_at` (0: it does not want to be read), can be read, and lets it know. */
+/* Checks whether this process can read the peer, which has `nonce` at `nonce_at` (0: it disallows
+ * reads), and notifies it. */
 void tt_shm_cma_meet(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t nonce_at, uint64_t nonce);
-/* The put as an ask. False: there is no room now. */
+/* Posts the put as a pull request. Returns false if there is no space now. */
 bool tt_shm_ask(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc *d);
-/* Serves what peers ask, for a bounded time. False: there was nothing to serve. */
+/* Serves pull requests of peers, for a bounded time. Returns false if there were none. */
 bool tt_shm_serve(struct tt_shm *w);
-/* Of our asks to the peer the one with that tag, if it is still to be fetched, from where and how much. */
+/* Finds our pull request to the peer with that tag, if its data is still needed, and returns its
+ * source. */
 bool tt_shm_ask_of_tag(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t tag, uint64_t *number, const uint8_t **from,
                        uint64_t *bytes);
 static inline uint64_t tt_shm_tag_of(uint64_t number)
 {
     return number % 65535 + 1;
 } /* never 0 */
-/* Whether the process of that pid is surely not the peer any more. */
+/* Returns whether the process of that pid is certainly no longer the peer. */
 bool tt_shm_is_another(const struct tt_shm_peer *peer);
-/* Reports asks of ours that are over; returns how many entries of done[max] it took. */
+/* Reports completed pull requests of this process. Returns the number of entries written to
+ * done[max]. */
 int tt_shm_asks_over(struct tt_shm *w, struct tt_done *done, int max);
-/* Whether serve or over would find something. */
+/* Returns whether tt_shm_serve or tt_shm_asks_over has work. */
 bool tt_shm_cma_has_news(const struct tt_shm *w);
-/* Memory is no longer registered: asks to fetch from it are revoked. */
+/* The memory is not registered any more: revokes the pull requests that read it. */
 void tt_shm_source_gone(struct tt_shm *w, const void *mem, uint64_t bytes);
-/* Asks whose cookie has these bits under mask are revoked. */
+/* Revokes the pull requests whose cookie equals `cookie` under `mask`. */
 void tt_shm_take_back_of(struct tt_shm *w, uint64_t cookie, uint64_t mask);
-/* The link is lost: what was done is still reported, the rest is revoked and forgotten. */
+/* The link is lost: keeps completed pull requests for reporting, and revokes and drops the
+ * others. */
 void tt_shm_asks_lost(struct tt_shm *w, struct tt_shm_peer *peer);
-/* Gives peers time to fetch what they were asked to; then revokes it. */
+/* Waits for peers to serve pending pull requests, for a bounded time; then revokes them. */
 void tt_shm_cma_close(struct tt_shm *w);
-/* That our asks to the peer take here. */
+/* Memory used by our pull requests to the peer. */
 uint64_t tt_shm_asks_bytes(const struct tt_shm_peer *peer);
 
 /* ---- shm_writer.c ---- */
 
-/* Makes w->guard. False: no memory. */
+/* Allocates w->guard. Returns false if out of memory. */
 bool tt_shm_guard_open(struct tt_shm *w);
 void tt_shm_guard_close(struct tt_shm *w);
-/* Finds out whether the threads of the peer, whose pid is known, can be seen, under the numbers that it knows them by. Else it must not write here. */
+/* Checks whether the threads of the peer, whose pid is known, are visible under the ids that it
+ * uses. Otherwise it must not write here. */
 void tt_shm_writer_meet(struct tt_shm_peer *peer);
-/* From now on no call begins to write; one may be on its way. */
+/* From now on no call starts to write; one may be in progress. */
 void tt_shm_writer_stop(struct tt_shm_writer *r);
-/* How a wait for the end of a call goes. */
+/* State of a wait for the end of a write. */
 struct tt_shm_writing {
     uint64_t looks, began_ns;
     bool told;
 };
-/* Between two looks at whether a writer that was stopped has ended its call: yields. False: it is not in a call. */
+/* Yields between two checks for the end of a stopped writer's call. Returns false if it is not in a
+ * call. */
 bool tt_shm_writer_may_be_in(const struct tt_shm_writer *r, const struct tt_shm_peer *peer,
                              struct tt_shm_writing *wait);
-/* What a call is to write to. The caller looks once more whether it may before it goes. */
+/* Sets the target of the next write. The caller must check once more that it may write before
+ * tt_shm_writer_go. */
 void tt_shm_writer_aim(struct tt_shm_writer *r, const struct tt_shm_peer *peer, uint64_t to, uint64_t bytes);
-/* Writes. False if not all got there. */
+/* Writes. Returns false unless all bytes were written. */
 bool tt_shm_writer_go(const struct tt_shm_writer *r, const struct tt_shm *w, const struct tt_shm_peer *peer,
                       const uint8_t *from, uint64_t bytes);
 
 /* ---- shm_push.c ---- */
 
-/* The peer may write into the region from now on. False: it must not, or has as many permits as there are. */
+/* Permits the peer to write into the region from now on. Returns false if it cannot, or has the
+ * maximum number of permits. */
 bool tt_shm_admit(struct tt_region *region, uint32_t rank);
-/* It writes nowhere any more when these return: into no region, and into that one, nobody. */
+/* Revoke permits: all of the peer, or those of the region. When they return, no write is in
+ * progress. */
 void tt_shm_permits_close(struct tt_shm *w, struct tt_shm_peer *peer);
 void tt_shm_permits_close_of(struct tt_shm *w, uint64_t region);
-/* Writes the put's bytes to where they belong, if that may be. False: it may not. */
+/* Writes the put's bytes directly to their destination if permitted; otherwise returns false. */
 bool tt_shm_push(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc *d);
 
 /* ---- shm_share.c ---- */
 
-#define TT_SHM_SHARE_BYTES 65536u   /* asks from here on are shared */
+#define TT_SHM_SHARE_BYTES 65536u   /* minimum bytes of a shared pull request */
 
-/* The ask that is being served, whose place here is `to`, may be written by its sender, too, if it is of a kind that pays. */
+/* Shares the current pull request, whose destination is `to`, with its sender if that is expected
+ * to be faster. */
 bool tt_shm_share_open(struct tt_shm *w, struct tt_shm_peer *peer, uint8_t *to);
-/* Takes up to `most` bytes of the shared ask to fetch. False: `most` is too little, or nothing is left to take. */
+/* Takes up to `most` bytes of the shared request to copy. Returns false if `most` is too small, or
+ * nothing remains. */
 bool tt_shm_share_take(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t most, uint64_t *at, uint64_t *bytes);
 enum tt_shm_rest {
-    TT_SHM_REST_MORE,               /* there is something to take */
-    TT_SHM_REST_LATER,              /* the sender is writing */
-    TT_SHM_REST_FAILED,             /* it could not: [at, at + bytes) is to be fetched, and then the ask is here; it is not shared any more */
-    TT_SHM_REST_NONE                /* the ask is here, and not shared any more */
+    TT_SHM_REST_MORE,               /* more bytes can be taken */
+    TT_SHM_REST_LATER,              /* the sender is still writing */
+    TT_SHM_REST_FAILED,             /* the sender failed: copying [at, at + bytes) completes the
+                                       request, which is not shared any more */
+    TT_SHM_REST_NONE                /* the request is complete, and not shared any more */
 };
 enum tt_shm_rest tt_shm_share_rest(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t *at, uint64_t *bytes);
-/* Whether the sender is writing, and nothing is left to take: it rings when it has written. */
+/* Returns whether nothing remains to take while the sender is writing; it rings when done. */
 bool tt_shm_share_waits(const struct tt_shm *w, const struct tt_shm_peer *peer);
-/* Nobody writes here any more when it returns. Does nothing where the peer's ask is not shared. */
+/* When it returns, the peer does not write here any more. Does nothing if the peer's request is not
+ * shared. */
 void tt_shm_share_close(struct tt_shm *w, struct tt_shm_peer *peer);
-/* The same for all asks whose target is in that region of ours. */
+/* The same for all requests whose target is in that region. */
 void tt_shm_share_close_of(struct tt_shm *w, uint64_t region);
 
-/* Writes a piece of an ask of ours whose receiver shares it. False: there is none. */
+/* Writes a piece of one of our shared pull requests. Returns false if there is none. */
 bool tt_shm_share_help(struct tt_shm *w);
 
 #endif

@@ -1,20 +1,25 @@
-/* Single copy between processes of one host, for memory that they do not share: cross-memory attach (CMA), that is
- * process_vm_readv.
+/* Single copy between processes of one host, for memory that they do not share: cross-memory attach
+ * (CMA), i.e. process_vm_readv.
  *
- * A put to such memory is an ask: a line in the receiver's link segment that says what to fetch from where. The receiver's poll
- * serves asks in order: it reads the bytes from the sender straight to where they belong, raises the signal, and marks the ask as
- * done; the sender's poll sees that. So one copy is made, by the one who needs it (long ones by both: shm_share.c; by the one who has it, where it has just been made:
- * shm_push.c):
- *  - memory whose target region goes is safe at once, as who would write it is its owner, or is stopped by it;
- *  - memory whose source region goes is revoked: the sender turns the ask from POSTED to REVOKED, and the receiver, which looks after
- *    each slice and commits with POSTED to TAKEN, drops what it read, and the signal. Neither waits for the other.
+ * A put to such memory is a pull request: a line in the receiver's link segment with source and
+ * destination. The receiver's poll serves the requests in order. It reads the bytes from the sender
+ * directly to their destination, raises the signal, and marks the request as done; the sender's
+ * poll reports it. This makes one copy, by the receiver. Long ones are shared by both
+ * (shm_share.c); recently written data may be copied by the sender (shm_push.c).
+ *  - Target memory that is deregistered is safe at once: its owner is the writer, or stops the
+ *    writer.
+ *  - Source memory that is deregistered is revoked. The sender changes the request from POSTED to
+ *    REVOKED. The receiver checks after each slice and commits by changing POSTED to TAKEN; if that
+ *    fails, it discards the data and the signal. Neither waits for the other.
  *
- * While asks are out, what else is put to that peer follows as asks too (with no bytes to fetch), so signals stay in order.
+ * While pull requests are pending, other puts to that peer also become requests (without bytes), so
+ * signals stay in order.
  *
- * Who may be read is found out by reading: each greeting says where its sender has a random number. The kernel may forbid it for
- * many reasons (users, dumpable, ptrace scope, seccomp, namespaces), and not alike in both directions. Each later read brings that
- * number again, in the same system call and hence from the same address space: a process that has ended or became another program
- * in the middle, and a pid that was given anew, are noticed before anything is taken for good. */
+ * Whether a peer is readable is found by reading: each HELLO has the address of a random number.
+ * The kernel may refuse for many reasons (users, dumpable, ptrace scope, seccomp, namespaces),
+ * possibly in one direction only. Each later read also reads that number, in the same system call
+ * and so from the same address space. This detects a process that has ended, executed another
+ * program, or whose pid was reused, before the data is used. */
 #include "wire/shm.h"
 
 #include <errno.h>
@@ -30,25 +35,29 @@
 #include "base/status.h"
 #include "reduce/reduce.h"
 
-#define SERVE_BYTES (512u << 10)    /* fetched by one poll, which should stay short: some 50 us */
-#define WHOLE_BYTES (512u << 10)    /* a fetch of a page takes half as long as a call to the kernel */
-#define BULK_MAX (TT_SHM_ASKS / 2)  /* asks out to one peer that fetch; the rest is for signals and inline puts */
-#define INLINE_BYTES (256u << 10)   /* of inline puts to one peer whose copies it has not fetched */
-#define LINGER_NS TT_SECOND         /* how long closing waits for peers to fetch */
+#define SERVE_BYTES \
+    (512u << 10)                 /* maximum copied by one poll, which should stay short: about
+                                       50 us */
+#define WHOLE_BYTES (512u << 10)    /* reading a page takes half as long as a system call */
+#define BULK_MAX \
+    (TT_SHM_ASKS / 2)             /* pending pull requests with data per peer; the others are
+                                       for signals and inline puts */
+#define INLINE_BYTES (256u << 10)   /* inline puts to one peer whose copies have not been read */
+#define LINGER_NS TT_SECOND         /* time that closing waits for peers */
 
-/* What we remember of an ask of ours. */
+/* State of one of our pull requests. */
 struct asked {
-    const uint8_t *from;            /* NULL: nothing that dereg could take away */
+    const uint8_t *from;            /* NULL: no source that dereg could revoke */
     uint64_t bytes, cookie;
-    uint64_t inline_end;            /* frees its copy when it is over; 0: it has none */
-    bool local, remote;             /* still to be reported */
+    uint64_t inline_end;            /* end of its copy in inline_ring; 0: none */
+    bool local, remote;             /* completions still to report */
 };
 
-/* Our asks to one peer. */
+/* Our pull requests to one peer. */
 struct tt_shm_asker {
-    uint64_t head, tail;            /* numbers: [head, tail) are out or not yet reported */
+    uint64_t head, tail;            /* numbers: [head, tail) are pending or not yet reported */
     uint64_t inline_head, inline_tail;
-    uint8_t *inline_ring;           /* [INLINE_BYTES]; made at first use */
+    uint8_t *inline_ring;           /* [INLINE_BYTES]; allocated at first use */
     struct asked asked[TT_SHM_ASKS];
 };
 
@@ -59,10 +68,11 @@ static struct tt_shm_ask_line *line_of(struct tt_shm_asks *asks, uint64_t number
     return &asks->line[number % TT_SHM_ASKS];
 }
 
-/* ---- reading a peer ---------------------------------------------------------------------------------------- */
+/* ---- reading a peer
+ * ---------------------------------------------------------------------------------------- */
 
-/* Reads `bytes` at `from` of that process to `to`. 0; ESRCH: it is not (any more) the process that has `nonce` at `nonce_at`;
- * or another errno. */
+/* Reads `bytes` at `from` of that process to `to`. Returns 0, ESRCH if it is not the process with
+ * `nonce` at `nonce_at`, or another errno. */
 static int read_process(pid_t pid, uint64_t nonce_at, uint64_t nonce, void *to, uint64_t from, uint64_t bytes)
 {
     uint64_t seen = 0;
@@ -101,7 +111,7 @@ void tt_shm_cma_meet(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t nonce_
 
     if (w->nonce == 0 || nonce_at == 0)
         return;
-    /* In our own pid namespace; 0 if the peer is in none that we see. */
+    /* pid in our namespace; 0 if the peer's namespace is not visible */
     if (getsockopt(peer->fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 || who.pid <= 0)
         err = ESRCH;
     else
@@ -124,7 +134,7 @@ bool tt_shm_is_another(const struct tt_shm_peer *peer)
     return read_process(peer->pid, peer->nonce_at, peer->nonce, NULL, 0, 0) == ESRCH;
 }
 
-/* ---- asking --------------------------------------------------------------------------------------------------- */
+/* ---- sender ---- */
 
 static struct tt_shm_asker *asker_of(struct tt_shm_peer *peer)
 {
@@ -133,7 +143,7 @@ static struct tt_shm_asker *asker_of(struct tt_shm_peer *peer)
     return peer->asker;
 }
 
-/* A copy of an inline source, kept until it has been fetched. NULL: no room now. */
+/* Copies an inline source, until the receiver has read it. NULL: no space now. */
 static const uint8_t *keep_copy(struct tt_shm_asker *k, const void *local, uint64_t bytes, uint64_t *end)
 {
     const uint64_t at = k->inline_tail % INLINE_BYTES, skip = at + bytes > INLINE_BYTES ? INLINE_BYTES - at : 0;
@@ -151,7 +161,8 @@ static const uint8_t *keep_copy(struct tt_shm_asker *k, const void *local, uint6
     return to;
 }
 
-/* Writes the put down for the peer, to be seen once the state is set. from NULL: it has nothing to fetch. */
+/* Writes the pull request; it becomes visible when the state is set. from NULL: no bytes to
+ * read. */
 static void write_line(struct tt_shm_ask_line *line, const struct tt_desc *d, const uint8_t *from)
 {
     line->ask = (struct tt_shm_ask){
@@ -185,7 +196,7 @@ bool tt_shm_ask(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc
         if (!from)
             return false;
     }
-    if (d->bytes && d->key->mapped) /* bytes know no order: only the signal waits for its turn */
+    if (d->bytes && d->key->mapped) /* data is unordered: only the signal waits for its turn */
         tt_copy((char *)d->key->mapped + d->offset, NULL, d->local, d->bytes,
                 d->flags & TT_DESC_STREAM ? TT_STREAM_DST : 0);
     k->asked[k->tail % TT_SHM_ASKS] = (struct asked){
@@ -208,7 +219,7 @@ static bool is_done(struct tt_shm *w, const struct tt_shm_peer *peer, uint64_t n
            state_of(number, TT_SHM_DONE);
 }
 
-/* Reports one peer's, up to the first that is not over. */
+/* Reports the completed requests of one peer, up to the first incomplete one. */
 static int report(struct tt_shm *w, struct tt_shm_peer *peer, struct tt_done *done, int max)
 {
     struct tt_shm_asker *k = peer->asker;
@@ -222,7 +233,7 @@ static int report(struct tt_shm *w, struct tt_shm_peer *peer, struct tt_done *do
                 .kind = a->local ? TT_DONE_LOCAL : TT_DONE_REMOTE, .peer = peer->rank, .cookie = a->cookie,
             };
         if (a->local && a->remote) {
-            a->local = false;   /* it has a second entry */
+            a->local = false;   /* REMOTE is reported next */
             continue;
         }
         if (a->inline_end)
@@ -244,7 +255,7 @@ int tt_shm_asks_over(struct tt_shm *w, struct tt_done *done, int max)
     return n;
 }
 
-/* Takes an ask back unless it has been taken. */
+/* Revokes a request unless it is in state TAKEN or DONE. */
 static void take_back(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t number)
 {
     struct tt_shm_ask_line *line = line_of(tt_shm_asks_in(w, &peer->theirs), number);
@@ -263,7 +274,8 @@ void tt_shm_asks_lost(struct tt_shm *w, struct tt_shm_peer *peer)
     tt_shm_permits_close(w, peer);
     while (over < peer->nasked && is_done(w, peer, peer->asker->head + over))
         over++;
-    for (uint32_t i = over; i < peer->nasked; i++)      /* the peer may live, and not know it yet */
+    for (uint32_t i = over; i < peer->nasked; i++)      /* the peer may be alive and unaware of
+                                                           the loss */
         take_back(w, peer, peer->asker->head + i);
     w->nasked -= peer->nasked - over;
     peer->nasked = over;
@@ -318,7 +330,7 @@ bool tt_shm_ask_of_tag(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t tag,
     return false;
 }
 
-/* ---- serving --------------------------------------------------------------------------------------------------- */
+/* ---- receiver ---- */
 
 static void raise_signal(struct tt_shm *w, const struct tt_shm_peer *peer)
 {
@@ -335,15 +347,15 @@ static void raise_signal(struct tt_shm *w, const struct tt_shm_peer *peer)
 
 enum outcome { FETCHED, DROPPED, LATER };
 
-/* Fetches n bytes at `at` of the ask to where they belong. */
+/* Reads n bytes at `at` of the request to their destination. */
 static enum outcome fetch_piece(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_shm_ask_line *line,
                                 uint8_t *to, uint64_t at, uint64_t n)
 {
     const int err = read_process(peer->pid, peer->nonce_at, peer->nonce, to + at, peer->ask.from + at, n);
 
     if (atomic_load_explicit(&line->state, memory_order_acquire) != state_of(peer->served, TT_SHM_POSTED))
-        return DROPPED;         /* revoked: what came, or why nothing came, means nothing */
-    if (err == ESRCH) {         /* the process is gone, and the socket is about to say so */
+        return DROPPED;         /* revoked: data and error are meaningless */
+    if (err == ESRCH) {         /* the process has ended; the socket will report it */
         peer->readable = false;
         return LATER;
     }
@@ -358,7 +370,8 @@ static enum outcome fetch_piece(struct tt_shm *w, struct tt_shm_peer *peer, cons
     return FETCHED;
 }
 
-/* What is to be fetched next, within the budget: n bytes at `at`; n 0: nothing now. False: the ask is here. */
+/* Returns the next part to read, within the budget: n bytes at `at`; n 0: none now. Returns false
+ * if the request is complete. */
 static bool take(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t budget, uint64_t *at, uint64_t *n)
 {
     const uint64_t left = peer->ask.bytes - peer->fetched;
@@ -382,7 +395,7 @@ static bool take(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t budget, ui
     }
 }
 
-/* Fetches what is left of the ask, within the budget. */
+/* Reads the remaining bytes of the request, within the budget. */
 static enum outcome fetch(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_shm_ask_line *line,
                           uint64_t *budget)
 {
@@ -394,9 +407,9 @@ static enum outcome fetch(struct tt_shm *w, struct tt_shm_peer *peer, const stru
         uint64_t at, n;
 
         if (!to)
-            return DROPPED;     /* late */
+            return DROPPED;     /* the target is deregistered */
         if (!ask->bytes)
-            return FETCHED;     /* they are here */
+            return FETCHED;     /* a request without data */
         if (!take(w, peer, *budget, &at, &n))
             return FETCHED;
         if (n == 0)
@@ -409,7 +422,7 @@ static enum outcome fetch(struct tt_shm *w, struct tt_shm_peer *peer, const stru
     }
 }
 
-/* A new ask is looked at for the first time. */
+/* Reads a new request and tries to share it. */
 static void begin(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_shm_ask_line *line)
 {
     uint8_t *to;
@@ -421,7 +434,7 @@ static void begin(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_sh
         tt_shm_share_open(w, peer, to);
 }
 
-/* Serves the peer's oldest ask. True: it is over. */
+/* Serves the peer's oldest request. Returns true if it completed. */
 static bool serve_one(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t *budget)
 {
     struct tt_shm_ask_line *line = line_of(tt_shm_asks_in(w, &peer->mine), peer->served);
@@ -463,7 +476,7 @@ bool tt_shm_serve(struct tt_shm *w)
     }
     if (budget == SERVE_BYTES)
         return false;
-    w->first++;                 /* the next poll begins with another peer */
+    w->first++;                 /* the next poll starts with another peer */
     return true;
 }
 
@@ -486,9 +499,9 @@ bool tt_shm_cma_has_news(const struct tt_shm *w)
     return false;
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------------- */
+/* ---- close ---- */
 
-/* Whether a peer has still to fetch something, or to raise a signal. */
+/* Returns whether a peer has yet to read data or raise a signal. */
 static bool are_out(struct tt_shm *w)
 {
     for (uint32_t i = 0; i < w->nlinks; i++) {
@@ -511,7 +524,7 @@ void tt_shm_cma_close(struct tt_shm *w)
     const uint64_t until_ns = tt_now_ns() + LINGER_NS;
 
     while (w->nasked && are_out(w) && tt_now_ns() < until_ns) {
-        tt_shm_serve(w);        /* the peer may be in here too */
+        tt_shm_serve(w);        /* the peer may be closing too */
         tt_shm_look(w);
         poll(NULL, 0, 1);
     }

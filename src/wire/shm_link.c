@@ -1,4 +1,4 @@
-/* Links of the shm wire: sockets, greetings, and the packets that go over them. */
+/* Links of the shm transport: sockets, handshake and packets. */
 #include "wire/shm.h"
 
 #include <errno.h>
@@ -14,20 +14,22 @@
 #include "base/prng.h"
 #include "base/status.h"
 
-#define HELLO_NS (5 * TT_SECOND)    /* how long strangers may take */
+#define HELLO_NS (5 * TT_SECOND)    /* timeout of connections before HELLO */
 #define RETRY_NS (2 * TT_MS)
 
 enum packet_kind { PACKET_HELLO = 1, PACKET_SEGMENT, PACKET_FORGET, PACKET_BYE };
 
-/* What goes over the socket; one format for all kinds. HELLO carries 3 descriptors, SEGMENT one. */
+/* A packet; one format for all kinds. HELLO carries 3 descriptors, SEGMENT one. */
 struct packet {
     uint32_t magic, kind;
     uint32_t rank, nranks;
     uint8_t secret[16];
-    uint64_t id, bytes;             /* SEGMENT: which; HELLO: bytes of the link region */
-    uint32_t fence;                 /* HELLO: 1: this process cannot issue the barrier for sleepers */
-    uint32_t slot;                  /* SEGMENT, FORGET: its place among those of this process */
-    uint64_t nonce_at, nonce;       /* HELLO: for who can read this process's memory; 0: nobody shall */
+    uint64_t id, bytes;             /* SEGMENT: which one; HELLO: bytes of the link region */
+    uint32_t fence;                 /* HELLO: 1: this process cannot issue the membarrier of a
+                                       sleeper */
+    uint32_t slot;                  /* SEGMENT, FORGET: slot in the sender's table */
+    uint64_t nonce_at, nonce;       /* HELLO: to verify reads of this process's memory; 0: reads
+                                       are not allowed */
 };
 
 static void watch(struct tt_shm *w, int fd, uint64_t what, uint32_t events)
@@ -38,14 +40,16 @@ static void watch(struct tt_shm *w, int fd, uint64_t what, uint32_t events)
         tt_fail_errno(errno, "shm: cannot watch a socket");
 }
 
-/* What an epoll entry means: a peer's socket, a stranger, the listener, the bell. */
+/* Meaning of an epoll entry: a peer's socket, a pending connection, the listener or the bell. */
 #define WHAT_STRANGER (1ull << 32)
 #define WHAT_LISTENER (2ull << 32)
 #define WHAT_BELL (3ull << 32)
 
-/* ---- packets ------------------------------------------------------------------------------------- */
+/* ---- packets
+ * ------------------------------------------------------------------------------------- */
 
-/* Sends one packet with descriptors fds[nfds]. False if the socket takes none now (errno says why). */
+/* Sends one packet with descriptors fds[nfds]. Returns false if the socket accepts none now (see
+ * errno). */
 static bool send_packet(int fd, const struct packet *p, const int *fds, int nfds)
 {
     union {
@@ -69,7 +73,7 @@ static bool send_packet(int fd, const struct packet *p, const int *fds, int nfds
     return sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof *p;
 }
 
-/* Takes the descriptors that came; closes those past the third. */
+/* Stores the received descriptors; closes those past the third. */
 static void take_fds(struct msghdr *msg, int fds[3])
 {
     size_t n = 0;
@@ -89,7 +93,7 @@ static void take_fds(struct msghdr *msg, int fds[3])
     }
 }
 
-/* Descriptors are cut off where there is no room for them, and also where a peer sends too many. */
+/* MSG_CTRUNC is set both if no descriptor is free and if a peer sends too many. */
 static bool no_descriptor_is_free(void)
 {
     const int fd = dup(STDERR_FILENO);
@@ -100,9 +104,11 @@ static bool no_descriptor_is_free(void)
     return none;
 }
 
-/* Receives one packet and up to 3 descriptors (-1 where none came). Returns 1: got one; 0: nothing now; -1: the end, or
- * garbage; -2: got one, but this process had no room for its descriptors. All descriptors that came belong to the caller. A peer that closes without having read what we sent resets the
- * connection: the system says so once, before it hands out what the peer had sent until then, its goodbye among it. */
+/* Receives one packet and up to 3 descriptors (-1 if missing). Returns 1: a packet; 0: none now;
+ * -1: end of file or an invalid packet; -2: a packet whose descriptors were dropped because none
+ * was free. The caller owns all received descriptors. A peer that closes without having read our
+ * packets resets the connection. The system reports ECONNRESET once before the peer's last packets,
+ * which include its goodbye. */
 static int recv_packet(int fd, struct packet *p, int fds[3])
 {
     union {
@@ -112,7 +118,7 @@ static int recv_packet(int fd, struct packet *p, int fds[3])
     struct iovec iov = { .iov_base = p, .iov_len = sizeof *p };
     struct msghdr msg = {
         .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.room,
-        .msg_controllen = CMSG_LEN(3 * sizeof(int)),    /* all of the room would do for a fourth */
+        .msg_controllen = CMSG_LEN(3 * sizeof(int)),    /* with the full size, a fourth would fit */
     };
     ssize_t got;
 
@@ -141,7 +147,7 @@ static struct packet packet_of(const struct tt_shm *w, enum packet_kind kind)
 {
     struct packet p = { .magic = TT_SHM_MAGIC, .kind = kind, .rank = w->conf.rank, .nranks = w->conf.nranks };
 
-    if (w->conf.secret)         /* closing before the job is known */
+    if (w->conf.secret)         /* NULL while closing before the job is known */
         memcpy(p.secret, w->conf.secret, sizeof p.secret);
     return p;
 }
@@ -158,8 +164,8 @@ static bool send_hello(struct tt_shm *w, struct tt_shm_peer *peer, int fd)
     return send_packet(fd, &p, fds, 3);
 }
 
-/* Of the slots that changed after `change` the one that did so first; of what was in it between, nobody needs to hear. There is one: the
- * newest change is always its slot's last. */
+/* Returns the slot with the first change after `change`; its intermediate contents are skipped. It
+ * always exists, since the newest change is the last of its slot. */
 static const struct tt_shm_shared *changed_after(const struct tt_shm *w, uint64_t change)
 {
     const struct tt_shm_shared *found = NULL;
@@ -189,7 +195,8 @@ void tt_shm_send_changes(struct tt_shm *w, struct tt_shm_peer *peer)
     }
 }
 
-/* ---- links -------------------------------------------------------------------------------------------- */
+/* ---- links
+ * -------------------------------------------------------------------------------------------- */
 
 void tt_shm_link_lost(struct tt_shm *w, struct tt_shm_peer *peer, tutti_status why)
 {
@@ -206,10 +213,10 @@ void tt_shm_link_lost(struct tt_shm *w, struct tt_shm_peer *peer, tutti_status w
         w, &(struct tt_done){ .kind = TT_DONE_LINK_LOST, .peer = peer->rank, .status = peer->bye ? TUTTI_OK : why });
 }
 
-/* A link takes a socket, an eventfd and three segments. */
+/* A link needs a socket, an eventfd and three segments. */
 enum { LINK_DESCRIPTORS = 5 };
 
-/* Links that are wanted and not up cannot be: no descriptor is free for them, and none will be. */
+/* Fails all requested links that are not up, since no descriptor will become free for them. */
 static void lose_starved(struct tt_shm *w)
 {
     struct tt_shm_peer *peer;
@@ -226,7 +233,7 @@ static void lose_starved(struct tt_shm *w)
             tt_shm_link_lost(w, peer, st);
 }
 
-/* A valid hello came: maps what it brings. On error the descriptors are closed all the same. */
+/* Processes a valid HELLO: maps its segments. On error all descriptors are closed. */
 static tutti_status take_hello(struct tt_shm *w, struct tt_shm_peer *peer, const struct packet *p, int fds[3])
 {
     tutti_status st;
@@ -282,8 +289,8 @@ static tutti_status need_mine(struct tt_shm *w, struct tt_shm_peer *peer)
     return peer->mine.base ? TUTTI_OK : tt_segment_create(&peer->mine, tt_shm_link_bytes(w));
 }
 
-/* Both ends may connect at once: the lower rank's connection stays. A higher rank whose own attempt is closed waits for the
- * lower one's to come. */
+/* Both ends may connect at once: the lower rank's connection is kept. A higher rank whose own
+ * attempt was closed waits for the connection of the lower one. */
 static void greeting_ended(struct tt_shm *w, struct tt_shm_peer *peer)
 {
     close(peer->fd);
@@ -293,7 +300,8 @@ static void greeting_ended(struct tt_shm *w, struct tt_shm_peer *peer)
     w->nwanted++;
 }
 
-/* Nobody listens at the peer's name. Once it did: the peer is gone. Else it may be on another host that looks like this one. */
+/* The peer's name has no listener. If it had one before, the peer has ended. Otherwise it may be on
+ * another host with the same hash. */
 static void refused(struct tt_shm *w, struct tt_shm_peer *peer, int err)
 {
     tt_log(TT_LOG_INFO, "shm: cannot connect to rank %u: %s", peer->rank, strerror(err));
@@ -307,7 +315,7 @@ static void refused(struct tt_shm *w, struct tt_shm_peer *peer, int err)
                         "another host)";
 }
 
-/* Begins (again) to connect. */
+/* Starts or repeats a connection attempt. */
 static void try_connect(struct tt_shm *w, struct tt_shm_peer *peer)
 {
     int fd;
@@ -337,7 +345,7 @@ static void try_connect(struct tt_shm *w, struct tt_shm_peer *peer)
     peer->state = TT_SHM_GREETING;
     if (!send_hello(w, peer, fd)) {
         if (errno == EPIPE || errno == ECONNRESET)
-            greeting_ended(w, peer);    /* it had too many strangers */
+            greeting_ended(w, peer);    /* it dropped pending connections */
         else
             tt_shm_link_lost(w, peer, tt_fail_errno(errno, "shm: cannot send a handshake to rank %u", peer->rank));
         return;
@@ -384,7 +392,8 @@ tutti_status tt_shm_connect(struct tt_wire *base, uint32_t rank, const struct tt
     return peer->state == TT_SHM_NONE ? TUTTI_ERR_UNSUPPORTED : TUTTI_OK;
 }
 
-/* A stranger said a valid hello as `rank`: it becomes that peer's link unless another one stands or is preferred. Owns fd and fds. */
+/* A pending connection sent a valid HELLO as `rank`: it becomes the link of that peer, unless
+ * another connection exists or is preferred. Owns fd and fds. */
 static void welcome(struct tt_shm *w, int fd, const struct packet *p, int fds[3])
 {
     struct tt_shm_peer *peer = tt_shm_peer_make(w, p->rank);
@@ -456,8 +465,8 @@ static bool is_of_another_user(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 || who.uid != geteuid();
 }
 
-/* A free place; or that of the oldest, those of other users first, who may belong to the job but seldom do. A peer that goes that
- * way comes again. */
+/* Returns a free entry, or evicts the oldest; first those of other users, which rarely belong to
+ * the job. An evicted peer connects again. */
 static struct tt_shm_stranger *place_for_stranger(struct tt_shm *w)
 {
     struct tt_shm_stranger *worst = NULL;
@@ -493,7 +502,7 @@ static void accept_strangers(struct tt_shm *w)
     }
 }
 
-/* Drops strangers that took too long, and tries wanted links again. */
+/* Drops pending connections after their timeout, and retries requested links. */
 static void keep_time(struct tt_shm *w)
 {
     const uint64_t now = tt_now_ns();
@@ -511,7 +520,8 @@ static void keep_time(struct tt_shm *w)
             try_connect(w, peer);
 }
 
-/* ---- a peer's packets ------------------------------------------------------------------------------------- */
+/* ---- a peer's packets
+ * ------------------------------------------------------------------------------------- */
 
 static void add_segment(struct tt_shm *w, struct tt_shm_peer *peer, const struct packet *p, int fds[3])
 {

@@ -1,8 +1,10 @@
-/* A put whose bytes its sender has just made, and has in its cache: it had better write them itself than leave it to its receiver, which would
- * have to fetch each line from that cache. Into memory of the receiver's caller it may do so where the receiver has let it: by a permit, a line in the receiver's
- * link segment, for one region, until that goes. The sender says there that it writes, looks whether the permit is still given, and writes (shm_writer.c
- * has what makes that safe). The signal then follows as an ask with no bytes (shm_cma.c), so signals stay in order; what could not be written is an ask as
- * any other. */
+/* Push: a put whose bytes the sender has just written, and so has in its cache. It is faster if the
+ * sender writes them to the destination than if the receiver fetches each line from that cache. The
+ * sender may do so if the receiver permits it, for one region of its caller's memory, until that is
+ * deregistered. The permit is a line in the receiver's link segment. There the sender announces its
+ * write, checks that the permit is still valid, and writes (shm_writer.c makes that safe). The
+ * signal follows as a pull request without bytes (shm_cma.c), so signals stay in order. Data that
+ * could not be written becomes an ordinary pull request. */
 #include "wire/shm.h"
 
 static struct tt_shm_permit *permits_in(const struct tt_shm *w, const struct tt_segment *link)
@@ -10,7 +12,7 @@ static struct tt_shm_permit *permits_in(const struct tt_shm *w, const struct tt_
     return tt_shm_asks_in(w, link)->permit;
 }
 
-/* ---- the receiver's side ---------------------------------------------------------------------------------------- */
+/* ---- receiver ---- */
 
 bool tt_shm_admit(struct tt_region *region, uint32_t rank)
 {
@@ -21,7 +23,7 @@ bool tt_shm_admit(struct tt_region *region, uint32_t rank)
 
     if (s->seg.base || !peer || peer->state != TT_SHM_UP || !peer->readable || !peer->threads_seen ||
         !atomic_load_explicit(&tt_shm_asks_in(w, &peer->theirs)->readable, memory_order_acquire))
-        return false;           /* who may not read this process may not write it */
+        return false;           /* a peer that cannot read this process cannot write it */
     p = permits_in(w, &peer->mine);
     for (uint32_t i = 0; i < TT_SHM_PERMITS; i++)
         if (peer->permitted[i] == s->id)
@@ -65,7 +67,7 @@ void tt_shm_permits_close_of(struct tt_shm *w, uint64_t region)
                 close_permit(w, w->links[at], i);
 }
 
-/* ---- the sender's side -------------------------------------------------------------------------------------------- */
+/* ---- sender ---- */
 
 static struct tt_shm_permit *permit_for(const struct tt_shm *w, const struct tt_shm_peer *peer, uint64_t region)
 {
@@ -91,7 +93,7 @@ bool tt_shm_push(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_des
         written = tt_shm_writer_go(&p->writer, w, peer, d->local, d->bytes);
     given = atomic_load(&p->region) == region;
     atomic_store_explicit(&p->writing, 0, memory_order_release);
-    if (!written && given)      /* not for the receiver's wish */
+    if (!written && given)      /* not because the receiver revoked the permit */
         peer->unwritable = true;
     return written;
 }

@@ -1,4 +1,4 @@
-/* Registered memory of the shm wire, and the peers' segments that are mapped here. */
+/* Registered memory of the shm transport, and the mapped segments of peers. */
 #include "wire/shm.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 
-/* Remembers an address range that is to be unmapped when the wire closes; adjacent ones become one. */
+/* Records an address range to unmap when the wire closes; merges adjacent ranges. */
 static void keep_range(struct tt_shm *w, const struct tt_segment *seg)
 {
     char *const begin = seg->base;
@@ -35,7 +35,8 @@ static void keep_range(struct tt_shm *w, const struct tt_segment *seg)
     w->gone[w->ngone++] = (struct tt_segment){ .fd = -1, .base = begin, .bytes = seg->bytes };
 }
 
-/* Keys that were imported may still be in use: what is put through them must land nowhere. So the addresses stay taken. */
+/* Imported keys may still be in use, and puts through them must have no effect. Therefore the
+ * addresses stay reserved. */
 static void segment_gone(struct tt_shm *w, struct tt_shm_shared *s)
 {
     tt_segment_detach(&s->seg);
@@ -97,7 +98,7 @@ static void write_key(struct tt_shm_shared *s)
 
 #define ID_OF_CALLER (1ull << 32)   /* ids from here on: generation << 32 | slot */
 
-/* A record whose slot is new, or has had its last generation taken away. */
+/* Returns a record with a new slot, or with a slot whose last generation is gone. */
 static struct tt_shm_shared *own_get(struct tt_shm *w)
 {
     struct tt_shm_shared *s = w->free_own;
@@ -139,7 +140,7 @@ static tutti_status reg_own(struct tt_shm *w, void *mem, size_t bytes, struct tt
     return TUTTI_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- all kinds ---- */
 
 static void tell_change(struct tt_shm *w, struct tt_shm_shared *s)
 {
@@ -166,7 +167,7 @@ tutti_status tt_shm_reg(struct tt_wire *base, void *mem, size_t bytes, struct tt
         w->free_shared = s->next_free;
     else
         w->nshared++;
-    s->id = ++w->newest;        /* never one that a peer may know from before */
+    s->id = ++w->newest;        /* never an id that a peer knows */
     s->used = true;
     s->region = (struct tt_region){ .wire = base, .mem = s->seg.base, .bytes = bytes };
     write_key(s);
@@ -175,9 +176,10 @@ tutti_status tt_shm_reg(struct tt_wire *base, void *mem, size_t bytes, struct tt
     return TUTTI_OK;
 }
 
-/* Peers may have a segment mapped and a late writer may still write there; the memory is theirs then, no longer ours: our mapping
- * goes, so nothing of ours can change. Memory of our caller is written by us, and by a peer only
- * while it is shared (shm_share.c), or where it was let (shm_push.c). */
+/* Peers may have a segment mapped, and a late writer may still write to it. The memory then belongs
+ * to them alone: our mapping is removed, so our memory cannot change. Memory of our caller is
+ * written by this process, and by a peer only while it is shared (shm_share.c) or permitted
+ * (shm_push.c). */
 void tt_shm_dereg(struct tt_region *region)
 {
     struct tt_shm *w = tt_shm_of(region->wire);
@@ -190,7 +192,7 @@ void tt_shm_dereg(struct tt_region *region)
         tt_shm_permits_close_of(w, s->id);
     s->permitted = false;
     if (!s->seg.base) {
-        s->id += ID_OF_CALLER;  /* from here on late asks find nothing */
+        s->id += ID_OF_CALLER;  /* late pull requests do not find it */
         s->next_free = w->free_own;
         w->free_own = s;
         return;
@@ -203,8 +205,9 @@ void tt_shm_dereg(struct tt_region *region)
     w->free_shared = s;
 }
 
-/* A private mapping of the same file shows the same bytes until a page is written: a write that changes nothing, and loses nothing that
- * another thread of ours writes at the same time, makes each page ours. Once only: what it holds is nowhere else. */
+/* A private mapping of the same file shows the same bytes until a page is written. An atomic write
+ * that changes nothing, and so loses no concurrent write of another thread, makes each page
+ * private. Done only once: a private page exists nowhere else. */
 static bool take_pages(struct tt_shm_shared *s, size_t from, size_t n, size_t page)
 {
     char *const at = (char *)s->seg.base + from * page;
@@ -282,7 +285,7 @@ bool tt_shm_is_registered(const struct tt_shm *w, const void *mem, uint64_t byte
     return false;
 }
 
-/* A key of memory that the peer's wire did not allocate. */
+/* Imports a key of memory that the peer's wire did not allocate. */
 static tutti_status import_own(struct tt_shm *w, uint32_t rank, uint64_t id, uint64_t bytes, struct tt_rkey *out)
 {
     const struct tt_shm_peer *peer = tt_shm_peer_of(w, rank);

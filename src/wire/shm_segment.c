@@ -19,7 +19,8 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* Allocates the pages of a new file by writing a byte to each: no memory is an error here, and SIGBUS later. */
+/* Allocates the pages of a new file by writing a byte to each: lack of memory is an error here, and
+ * SIGBUS later. */
 static int write_pages(int fd, size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -30,8 +31,8 @@ static int write_pages(int fd, size_t bytes)
     return 0;
 }
 
-/* Makes the memory exist. Populating honours the advice for huge pages. Where the kernel cannot (before 5.14) or a
- * sandbox refuses it, the pages are allocated through the file. */
+/* Allocates the memory. Populating respects the advice for huge pages. If the kernel (before 5.14)
+ * or a sandbox does not allow it, the pages are allocated through the file. */
 static int reserve(int fd, void *base, size_t bytes)
 {
     int err;
@@ -45,8 +46,8 @@ static int reserve(int fd, void *base, size_t bytes)
     return err == ENOSYS || err == EPERM ? write_pages(fd, bytes) : err;
 }
 
-/* Populating takes page after page until none is left, minutes later, and takes them from everybody: asks before. Small
- * segments are not worth the question. */
+/* Populating takes all memory of the machine before it fails, minutes later. Therefore the
+ * available memory is checked first. Small segments are not checked. */
 static tutti_status check_room(size_t bytes)
 {
     const uint64_t available = bytes >= ASK_BYTES ? tt_room_bytes("") : UINT64_MAX;
@@ -57,7 +58,7 @@ static tutti_status check_room(size_t bytes)
     return TUTTI_OK;
 }
 
-/* Beyond this limit the kernel ends the process by SIGXFSZ. */
+/* Above this limit the kernel ends the process with SIGXFSZ. */
 static tutti_status check_file_size(size_t bytes)
 {
     struct rlimit limit;
@@ -97,7 +98,8 @@ tutti_status tt_segment_create(struct tt_segment *seg, size_t bytes)
         st = tt_fail_errno(errno, "shm: cannot set the size of a segment to %zu bytes", bytes);
         goto close;
     }
-    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK);      /* a peer must not be able to pull memory from under us */
+    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK);      /* a peer must not be able to shrink memory that
+                                                   we have mapped */
     base = tt_pages_map_aligned(bytes, MAP_SHARED, fd);
     if (base == MAP_FAILED) {
         st = tt_fail_errno(errno, "shm: cannot map %zu bytes", bytes);
@@ -135,7 +137,7 @@ tutti_status tt_segment_attach(struct tt_segment *seg, int fd, size_t bytes)
                      (long long)sb.st_size, bytes);
         goto close;
     }
-    seals = fcntl(fd, F_GET_SEALS);     /* -1: it is no memory file */
+    seals = fcntl(fd, F_GET_SEALS);     /* -1: not a memfd */
     if (seals < 0 || !(seals & F_SEAL_SHRINK)) {
         st = tt_fail(TUTTI_ERR_PROTOCOL,
                      "shm: protocol error: a peer's segment of %zu bytes is not sealed "

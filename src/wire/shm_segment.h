@@ -1,4 +1,4 @@
-/* Anonymous shared segments: memfds, so that nothing is left behind by any death. */
+/* Anonymous shared segments: memfds, which leave nothing behind when a process dies. */
 #ifndef TT_WIRE_SHM_SEGMENT_H
 #define TT_WIRE_SHM_SEGMENT_H
 
@@ -11,13 +11,15 @@ struct tt_segment {
     size_t bytes;       /* multiple of the page size */
 };
 
-/* Creates and maps a zeroed segment whose memory exists now (no SIGBUS later); large ones on huge pages where the system
- * grants them. On success the caller owns *seg and ends it with tt_segment_fini; on error *seg is untouched. */
+/* Creates and maps a zeroed segment whose memory is allocated at once (no SIGBUS later); large ones
+ * on huge pages if the system grants them. On success the caller owns *seg and releases it with
+ * tt_segment_fini; on error *seg is unchanged. */
 tutti_status tt_segment_create(struct tt_segment *seg, size_t bytes);
-/* Maps a peer's segment from its descriptor, which the segment takes over, on success and on error. PROTOCOL if the file is
- * smaller than `bytes`. */
+/* Maps a peer's segment. Takes ownership of its descriptor, on success and on error. PROTOCOL if
+ * the file is smaller than `bytes`. */
 tutti_status tt_segment_attach(struct tt_segment *seg, int fd, size_t bytes);
-/* Leaves the addresses usable, but as private memory: nobody sees what is written there any more. tt_segment_fini still ends it. */
+/* Replaces the mapping by private memory at the same addresses: writes there are not visible to
+ * peers any more. Release it with tt_segment_fini. */
 void tt_segment_detach(struct tt_segment *seg);
 void tt_segment_fini(struct tt_segment *seg);
 

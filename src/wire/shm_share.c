@@ -1,18 +1,24 @@
-/* Two processes move one ask (shm_cma.c): its receiver reads from the front, and its sender, if it only waits, writes from the back (shm_writer.c). Each takes
- * pieces from what is left, until nothing is; two cores carry about twice what one does.
+/* Two processes copy one pull request (shm_cma.c). The receiver reads from the front. The sender,
+ * if it is otherwise idle, writes from the back (shm_writer.c). Each takes pieces of the remaining
+ * range until none remains. Two cores copy about twice as fast as one.
  *
- * The receiver may want its memory back while a piece is being written: it closes the share, so that no other piece is taken, stops the writer, and waits for what it has
- * begun. A sender that cannot write (any more) says so, and the receiver reads the rest. */
+ * The receiver may revoke its memory while a piece is being written. It then closes the share, so
+ * that no further piece is taken, stops the writer, and waits for the current piece. A sender that
+ * cannot write (any more) reports that, and the receiver reads the rest. */
 #include "wire/shm.h"
 
-#define UNIT_SHIFT 12u                      /* pieces are of whole pages, counted from the beginning of the ask */
+#define UNIT_SHIFT \
+    12u /* pieces are whole pages, counted from the start of
+                                               the request */
 #define UNITS_MAX ((1u << 24) - 1)
 #define PIECE_UNITS_MIN (32768u >> UNIT_SHIFT)
 #define PIECE_UNITS_MAX (524288u >> UNIT_SHIFT)
-#define ALONE_MAX 2u                        /* shares in a row that nobody helped with, until they are tried seldom … */
-#define SELDOM 16u                          /* … once in so many asks */
+#define ALONE_MAX \
+    2u             /* shared requests in a row without help, until
+                                               sharing is tried rarely: */
+#define SELDOM 16u                          /* once in this many requests */
 
-/* The words of a share. The ask's tag is never 0, so 0 is a share that is closed. */
+/* Words of a share. A request's tag is never 0, so 0 is a closed share. */
 #define FAILED (1u << 23)
 
 static uint64_t claim_word(uint64_t tag, uint64_t front, uint64_t back) { return tag << 48 | front << 24 | back; }
@@ -22,7 +28,8 @@ static uint64_t back_in(uint64_t word) { return word & UNITS_MAX; }
 
 static uint64_t units_of(uint64_t bytes) { return (bytes + (1u << UNIT_SHIFT) - 1) >> UNIT_SHIFT; }
 
-/* Half of what is left: the other takes half of the rest, and so on, so that both end at about the same time. */
+/* Returns half of the remaining units: both sides halve the rest in turn, so they end at about the
+ * same time. */
 static uint64_t piece_of(uint64_t left)
 {
     const uint64_t n = left / 2;
@@ -37,7 +44,7 @@ static struct tt_shm_share *share_in(const struct tt_shm *w, const struct tt_seg
     return &tt_shm_asks_in(w, link)->share;
 }
 
-/* ---- the receiver's side ------------------------------------------------------------------------------------- */
+/* ---- receiver ---- */
 
 bool tt_shm_share_open(struct tt_shm *w, struct tt_shm_peer *peer, uint8_t *to)
 {
@@ -45,19 +52,21 @@ bool tt_shm_share_open(struct tt_shm *w, struct tt_shm_peer *peer, uint8_t *to)
     const uint64_t units = units_of(peer->ask.bytes);
 
     if (peer->ask.bytes < TT_SHM_SHARE_BYTES || units > UNITS_MAX || peer->nasked || !peer->threads_seen)
-        return false;           /* with asks of ours out it has something to fetch itself: both cores are busy */
+        return false;           /* with our own requests pending, the peer reads data itself:
+                                   both cores are busy */
     if (peer->alone >= ALONE_MAX && ++peer->alone % SELDOM)
         return false;
     peer->sharing = true;
     peer->taken = 0;
     s->to = (uintptr_t)to;
-    atomic_store_explicit(&s->written, 0, memory_order_relaxed);    /* tags come again */
+    atomic_store_explicit(&s->written, 0, memory_order_relaxed);    /* tags repeat */
     atomic_store_explicit(&s->claim, claim_word(tt_shm_tag_of(peer->served), 0, units), memory_order_release);
     return true;
 }
 
-/* The claim of what is being served: the peer only lowers its end. Anything else in its place counts as if the peer had taken nothing, and as nothing
- * left: the rest is then fetched as if it had failed. */
+/* Checks the claim word of the current request, of which the peer may only lower `back`. If it is
+ * invalid, nothing is taken as written by the peer and nothing remains to take: the rest is read as
+ * after a failure. */
 static bool is_sound(const struct tt_shm_peer *peer, uint64_t word)
 {
     return tag_in(word) == tt_shm_tag_of(peer->served) && front_in(word) == peer->taken &&
@@ -88,7 +97,8 @@ bool tt_shm_share_take(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t most
     return true;
 }
 
-/* From where on the sender, which took all from `back` on, has written it, in units; *failed: and will not write more. */
+/* Returns the unit from which the sender, which took all from `back` on, has written its part;
+ * *failed: it will not write more. */
 static uint64_t written_from(const struct tt_shm_share *s, const struct tt_shm_peer *peer, uint64_t back, bool *failed)
 {
     const uint64_t word = atomic_load_explicit(&s->written, memory_order_acquire), units = units_of(peer->ask.bytes);
@@ -156,20 +166,22 @@ void tt_shm_share_close_of(struct tt_shm *w, uint64_t region)
             tt_shm_share_close(w, w->links[i]);
 }
 
-/* ---- the sender's side -------------------------------------------------------------------------------------------- */
+/* ---- sender ---- */
 
-/* Writes bytes [at, at + bytes) of the ask; false if they did not all get there. */
+/* Writes bytes [at, at + bytes) of the request. Returns false unless all were written. */
 static bool write_part(struct tt_shm *w, struct tt_shm_peer *peer, struct tt_shm_share *s, uint64_t tag,
                        const uint8_t *from, uint64_t at, uint64_t bytes)
 {
     tt_shm_writer_aim(&s->writer, peer, s->to + at, bytes);
-    if (tag_in(atomic_load(&s->claim)) != tag)  /* closed before the lengths were there: they would stay */
+    if (tag_in(atomic_load(&s->claim)) != tag)  /* closed before the lengths were set, which
+                                                   would then stay set */
         return false;
     return tt_shm_writer_go(&s->writer, w, peer, from + at, bytes);
 }
 
-/* What the sender takes: like the receiver; but if it has nothing else to do, and the receiver has begun with a half or more, all of the rest, up to 512 KiB: each has one
- * call to make then. */
+/* Units that the sender takes: normally like the receiver. If it is idle, and the receiver began
+ * with half or more, it takes all of the rest, up to 512 KiB: each side then makes one system
+ * call. */
 static uint64_t writers_piece(const struct tt_shm *w, uint64_t front, uint64_t back, uint64_t units)
 {
     const uint64_t left = back - front;
@@ -178,7 +190,7 @@ static uint64_t writers_piece(const struct tt_shm *w, uint64_t front, uint64_t b
     return other_half && !w->base.busy ? left : piece_of(left);
 }
 
-/* Takes and writes one piece of the ask `number`. True: done so. */
+/* Takes and writes one piece of the request `number`. Returns true on success. */
 static bool write_piece(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t number, const uint8_t *from,
                         uint64_t bytes)
 {
@@ -196,7 +208,7 @@ static bool write_piece(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t num
     at = (back_in(word) - n) << UNIT_SHIFT;
     end = back_in(word) == units ? bytes : back_in(word) << UNIT_SHIFT;
     failed = !write_part(w, peer, s, tag, from, at, end - at);
-    if (failed && tag_in(atomic_load(&s->claim)) == tag)    /* not for the receiver's wish */
+    if (failed && tag_in(atomic_load(&s->claim)) == tag)    /* not because the receiver closed it */
         peer->unwritable = true;
     atomic_store_explicit(&s->written,
                           failed ? claim_word(tag, FAILED, back_in(word)) : claim_word(tag, 0, back_in(word) - n),

@@ -1,12 +1,15 @@
-/* Writing into another process needs care that reading does not:
- *  - Its owner may want the memory back while it is being written. It says so where the writer looks before each call, and
- *    zeroes the length that the system call will be given: that vector lies in memory of both, and the kernel reads it when the call begins. So
- *    a call that has not begun writes nothing, however late it comes; and one that has begun is over as soon as its thread does anything else. The
- *    owner waits for that, as long as a copy of a piece takes: until the writer says so, or its thread is stopped, or sleeps, but not in that
- *    call, or is gone (so nobody waits for a process that was stopped). A thread that keeps running and does not come to say so (as it handles a
- *    signal), or is frozen in the middle, is waited for: whether it is in the call, the system does not tell.
- *  - The pid may be another process's by then. The call writes first to a page that the owner has at a random address; where that is not
- *    there, or not to be written to, the call ends before it has changed anything. */
+/* Writing into another process needs more care than reading:
+ *  - The owner may revoke the memory during a write. It sets a flag that the writer checks before
+ *    each call, and zeroes the length in the iovec. The iovec is in shared memory, and the kernel
+ *    reads it when the call starts. A call that has not started therefore writes nothing, however
+ *    late it comes. A started call ends before its thread does anything else. The owner waits for
+ *    that, at most for the copy of a piece. The wait ends when the writer reports the end, or when
+ *    its thread is stopped, sleeps outside that call, or is gone. Thus a stopped process is not
+ *    waited for. A thread that keeps running without reporting (e.g. in a signal handler), or that
+ *    is frozen in the call, is waited for: the system does not show whether it is in the call.
+ *  - The pid may have been reused. The call first writes to a guard page that the owner has at a
+ *    random address. If that page is missing or not writable, the call fails before it changes
+ *    anything. */
 #include "wire/shm.h"
 
 #include <errno.h>
@@ -24,10 +27,10 @@
 #include "base/log.h"
 #include "base/prng.h"
 
-#define GUARD_WRITE 1               /* which word of the guard page peers write */
-#define LOOKS_PER_STATE 64u         /* looks at memory between two looks at a thread's state */
+#define GUARD_WRITE 1               /* word of the guard page that peers write */
+#define LOOKS_PER_STATE 64u         /* checks of memory between two checks of the thread's state */
 
-/* ---- the owner's side ---------------------------------------------------------------------------------------- */
+/* ---- owner ---- */
 
 bool tt_shm_guard_open(struct tt_shm *w)
 {
@@ -35,7 +38,8 @@ bool tt_shm_guard_open(struct tt_shm *w)
     uint64_t at;
 
     tt_random_bytes(&at, sizeof at);
-    at = (at >> 18 | 1ull << 32) / page * page;     /* below 2^46: a wish, which the kernel grants where nothing is */
+    at = (at >> 18 | 1ull << 32) / page * page;     /* below 2^46; a hint that the kernel follows
+                                                       if the range is free */
     w->guard = mmap((void *)(uintptr_t)at, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (w->guard == MAP_FAILED)
         w->guard = NULL;
@@ -58,7 +62,7 @@ void tt_shm_writer_meet(struct tt_shm_peer *peer)
                          here.st_dev == there.st_dev && here.st_ino == there.st_ino;
 }
 
-/* Whether a thread that sleeps may do so in the middle of a copy, for a page of a file of its own. */
+/* A sleeping thread may be in the middle of a copy, waiting for a page of a file. */
 static bool is_writing(pid_t pid, uint32_t tid)
 {
     char path[64];
@@ -70,12 +74,13 @@ static bool is_writing(pid_t pid, uint32_t tid)
     if (!f)
         return true;
     if (fscanf(f, "%ld", &call) != 1)
-        call = SYS_process_vm_writev;   /* "running", by now */
+        call = SYS_process_vm_writev;   /* "running" by now */
     fclose(f);
     return call == SYS_process_vm_writev;
 }
 
-/* Whether the thread that writes is anything but in the middle of a copy: stopped, asleep elsewhere, or gone. */
+/* Returns whether the writing thread is certainly not in a copy: stopped, asleep elsewhere, or
+ * gone. */
 static bool is_elsewhere(pid_t pid, uint32_t tid)
 {
     char path[64], line[128] = "";
@@ -89,7 +94,7 @@ static bool is_elsewhere(pid_t pid, uint32_t tid)
     if (!fgets(line, sizeof line, f))
         line[0] = 0;
     fclose(f);
-    at = strrchr(line, ')');    /* of its name, which may hold anything */
+    at = strrchr(line, ')');    /* end of its name, which may contain any character */
     if (!at || at[1] != ' ')
         return false;
     return at[2] == 'S' ? !is_writing(pid, tid) : at[2] && !strchr("RD", at[2]);
@@ -98,7 +103,8 @@ static bool is_elsewhere(pid_t pid, uint32_t tid)
 void tt_shm_writer_stop(struct tt_shm_writer *r)
 {
     atomic_store(&r->there[1].iov_len, 0);
-    atomic_store(&r->there[0].iov_len, 0);      /* last: without the page's word, what is written would be shifted by it */
+    atomic_store(&r->there[0].iov_len, 0);      /* last: without the guard word, the data would
+                                                   be written to wrong addresses */
 }
 
 bool tt_shm_writer_may_be_in(const struct tt_shm_writer *r, const struct tt_shm_peer *peer, struct tt_shm_writing *wait)
@@ -122,11 +128,12 @@ bool tt_shm_writer_may_be_in(const struct tt_shm_writer *r, const struct tt_shm_
     return true;
 }
 
-/* ---- the writer's side ---------------------------------------------------------------------------------------- */
+/* ---- writer ---- */
 
 void tt_shm_writer_aim(struct tt_shm_writer *r, const struct tt_shm_peer *peer, uint64_t to, uint64_t bytes)
 {
-    atomic_store_explicit(&r->tid, (uint32_t)syscall(SYS_gettid), memory_order_relaxed);    /* each time: the child of a fork has another one */
+    /* at each write: a forked child has another one */
+    atomic_store_explicit(&r->tid, (uint32_t)syscall(SYS_gettid), memory_order_relaxed);
     atomic_store_explicit(&r->there[0].iov_base, peer->nonce_at + GUARD_WRITE * sizeof(uint64_t), memory_order_relaxed);
     atomic_store_explicit(&r->there[1].iov_base, to, memory_order_relaxed);
     atomic_store_explicit(&r->there[0].iov_len, sizeof(uint64_t), memory_order_relaxed);

@@ -18,13 +18,13 @@ static void update(struct tt_span *s)
         s->last = last_of(s->right);
 }
 
-/* In the order of their beginnings, and where those are the same, of their addresses: no two are alike. */
+/* Ordered by begin, then by the node's address, so no two nodes are equal. */
 static bool is_before(const struct tt_span *a, const struct tt_span *b)
 {
     return a->begin != b->begin ? a->begin < b->begin : (uintptr_t)a < (uintptr_t)b;
 }
 
-/* Cuts a tree in two: what is before `at`, and what is not. */
+/* Splits a tree into the nodes before `at` and the others. */
 static void split(struct tt_span *tree, const struct tt_span *at, struct tt_span **before, struct tt_span **after)
 {
     if (!tree) {

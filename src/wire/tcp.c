@@ -1,5 +1,6 @@
-/* The tcp wire: one or more TCP connections per pair of processes, all of a process's sockets in one epoll. The CPU that polls
- * is the one that moves the bytes: arrivals are applied to memory, and signals raised, inside poll. */
+/* The tcp transport: one or more TCP connections per pair of processes; one epoll for all sockets
+ * of a process. The polling CPU transfers the data: poll applies arrivals to memory and raises
+ * signals. */
 #include "wire/tcp.h"
 
 #include <arpa/inet.h>
@@ -19,8 +20,8 @@
 #include "base/status.h"
 #include "wire/wires.h"
 
-#define POLLS_WATCHED 64    /* in a row, without a wish to sleep */
-#define LOOK_EVERY 32       /* polls, then epoll is asked even so */
+#define POLLS_WATCHED 64    /* polls in a row without arm, after which epoll is left out */
+#define LOOK_EVERY 32       /* polls between checks of epoll in that state */
 #define EVENTS_MAX 64
 
 static void tcp_close(struct tt_wire *w)
@@ -79,7 +80,7 @@ static tutti_status no_interface(const char *rule)
     return tt_fail_again(TUTTI_ERR_UNSUPPORTED, sentence);
 }
 
-/* The addresses at which peers may be told to reach us. */
+/* Lists the addresses at which peers may connect. */
 static tutti_status list_addresses(struct tt_tcp *t)
 {
     static const uint8_t loopback[4] = { 127, 0, 0, 1 };
@@ -109,7 +110,7 @@ static tutti_status tcp_open(struct tt_wire **out, const struct tt_wire_conf *co
         t->conf.secure = NULL;
     t->lanes_free = t->conf.lanes == 0;
     if (t->lanes_free)
-        t->conf.lanes = 1;      /* more once it is known who is where */
+        t->conf.lanes = 1;      /* raised once the layout is known */
     if (t->conf.lanes > TT_TCP_LANES_MAX)
         t->conf.lanes = TT_TCP_LANES_MAX;
     if (conf->outside)
@@ -141,7 +142,7 @@ static tutti_status tcp_open(struct tt_wire **out, const struct tt_wire_conf *co
     return TUTTI_OK;
 }
 
-/* Where our port is forwarded from, if anywhere. */
+/* Adds the external address that forwards our port, if any. */
 static void add_outside(const struct tt_tcp *t, struct tt_tcp_address *a)
 {
     const uint8_t before = a->count;
@@ -153,8 +154,8 @@ static void add_outside(const struct tt_tcp *t, struct tt_tcp_address *a)
         a->outside = a->count;
 }
 
-/* Our rails, then where we are reached from outside, then the best few of the other allowed addresses that the listener can serve: the first
- * loopback one, then the list's order. */
+/* Order: our rails, the external address, then the best of the other allowed addresses that the
+ * listener serves, first a loopback one. */
 static tutti_status tcp_address(struct tt_wire *w, struct tt_blob *out)
 {
     const struct tt_tcp *t = tt_tcp_of(w);
@@ -196,7 +197,7 @@ static void lane_event(struct tt_tcp_lane *lane, uint32_t events)
         tt_tcp_lane_receive(lane);
 }
 
-/* Asks epoll about everything. */
+/* Handles all events of epoll. */
 static void look(struct tt_tcp *t)
 {
     struct epoll_event events[EVENTS_MAX];
@@ -212,7 +213,7 @@ static void look(struct tt_tcp *t)
             break;
         case TT_TCP_TIMER:
             if (read(t->timer_fd, &expirations, sizeof expirations) < 0)
-                break;  /* somebody's deadline: looked at below */
+                break;  /* a deadline: handled below */
             break;
         case TT_TCP_GREETING:
             tt_tcp_greeting_step(what);
@@ -228,7 +229,7 @@ static void look(struct tt_tcp *t)
         tt_tcp_links_expire(t, tt_now_ns());
 }
 
-/* With few lanes, reads each without asking first. */
+/* With few lanes, reads each without epoll. */
 static void receive_few(struct tt_tcp *t)
 {
     struct tt_tcp_lane *lanes[TT_TCP_FEW_LANES];
@@ -251,8 +252,8 @@ void tt_tcp_lanes_watch(struct tt_tcp *t, bool on)
         tt_tcp_lane_watch(t->active[i], on, t->active[i]->blocked);
 }
 
-/* Where nobody has wanted to sleep for a while, epoll is spared: to tell it of each packet costs its sender's processor a tenth of a short
- * exchange's time, on loopback. */
+/* Leaves out epoll if no thread has wanted to sleep for a while. On loopback, its wake-up for each
+ * packet takes the sender's CPU a tenth of the time of a short exchange. */
 static void spare_epoll(struct tt_tcp *t)
 {
     if (!t->wire.unheard && !t->wire.crowded && ++t->polls == POLLS_WATCHED)
@@ -335,7 +336,8 @@ static int report(struct tt_tcp *t, struct tt_done *done, int max)
 static int tcp_poll(struct tt_wire *w, struct tt_done *done, int max)
 {
     struct tt_tcp *t = tt_tcp_of(w);
-    const bool watched = t->wire.crowded && !t->wire.unheard;     /* by epoll, which costs the same for all */
+    /* by epoll, whose cost does not depend on the number of lanes */
+    const bool watched = t->wire.crowded && !t->wire.unheard;
     const bool few = t->nactive <= (watched ? 1u : TT_TCP_FEW_LANES);
 
     t->npolls++;
@@ -357,7 +359,7 @@ static int tcp_poll(struct tt_wire *w, struct tt_done *done, int max)
     return report(t, done, max);
 }
 
-/* When something of ours must be looked at without an event. */
+/* Returns the next time at which poll has work without an event. */
 static uint64_t deadline(const struct tt_tcp *t)
 {
     const uint64_t greetings_ns = t->greetings ? tt_tcp_greetings_deadline(t) : TT_NEVER;
@@ -366,11 +368,12 @@ static uint64_t deadline(const struct tt_tcp *t)
     return greetings_ns < far_ns ? greetings_ns : far_ns;
 }
 
-/* What is in a socket that was seen already would wake whoever sleeps. */
+/* Empties the sockets of peeked data, which would otherwise wake a sleeper at once. */
 static void take_peeked(struct tt_tcp *t)
 {
     for (uint32_t i = t->nactive; i-- > 0;) {
-        struct tt_tcp_lane *lane = i < t->nactive ? t->active[i] : NULL;    /* losing a link changes the list */
+        /* losing a link changes the list */
+        struct tt_tcp_lane *lane = i < t->nactive ? t->active[i] : NULL;
 
         if (lane && !tt_tcp_peeked_take(lane))
             tt_tcp_link_lose(lane->link, TUTTI_ERR_PEER_LOST, strerror(errno));

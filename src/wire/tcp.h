@@ -1,20 +1,23 @@
-/* The inside of the tcp wire: what its files share.
+/* Private declarations of the tcp transport.
  *
- *   tcp.c         the wire: opening, polling, sleeping, the table of operations
- *   tcp_greet.c   the listener, and connections until they are lanes
- *   tcp_rail.c    which NIC a lane goes over
- *   tcp_link.c    links and lanes: what they consist of, how they end
- *   tcp_send.c    descriptors to frames to the kernel
- *   tcp_far.c     lanes with a long round trip
- *   tcp_recv.c    the kernel's bytes to frames to memory and signals
- *   tcp_length.c  lengths of segments, by which the kernel decides when to acknowledge
- *   tcp_peek.c    short messages, which are read without having the kernel acknowledge each
- *   tcp_secure.c  the same bytes through TLS, where that is asked for
- *   tcp_region.c  registered memory
- *   tcp_frame.c   the formats (pure)
+ *  tcp.c         the wire: open, poll, sleep, the table of operations
+ *  tcp_greet.c   the listener, and connections until they are lanes
+ *  tcp_rail.c    selection of the NIC of a lane
+ *  tcp_offer.c   the number of lanes of a link
+ *  tcp_link.c    links and lanes: set-up and teardown
+ *  tcp_send.c    descriptors to frames to the kernel
+ *  tcp_turn.c    limits on what a lane gives the kernel at once
+ *  tcp_far.c     lanes with a long round trip
+ *  tcp_recv.c    bytes from the kernel to frames to memory and signals
+ *  tcp_length.c  segment lengths, which control when the kernel acknowledges
+ *  tcp_peek.c    reads of short messages without an acknowledgement for each
+ *  tcp_secure.c  lanes over TLS
+ *  tcp_region.c  registered memory
+ *  tcp_frame.c   the formats (pure)
  *
- * One thread at a time is in here (the baton), so nothing is locked. Each link has one or more lanes, each a TCP connection.
- * Everything that queues has a fixed depth, and post refuses what does not fit. */
+ * All code runs under the progress lock, so there are no other locks. Each link has one or more
+ * lanes, each a TCP connection. Every queue has a fixed depth, and post refuses what does not
+ * fit. */
 #ifndef TT_WIRE_TCP_H
 #define TT_WIRE_TCP_H
 
@@ -32,27 +35,45 @@
 
 #define TT_TCP_LANES_MAX TT_DQPLB_LANES_MAX
 #define TT_TCP_QUEUE_DEPTH 256          /* frames queued per lane and class */
-#define TT_TCP_RESERVED 64              /* of them for inline frames alone, where one queue serves all */
+#define TT_TCP_RESERVED \
+    64                                   /* of these, for inline frames only, if one queue serves
+                                           all classes */
 #define TT_TCP_INLINE_BYTES (256u << 10)    /* queued inline bytes per link */
-#define TT_TCP_BUFFER_BYTES (48u << 10) /* of a lane's receive buffer: the longest read, behind what was known */
-#define TT_TCP_READ_BYTES 20480u        /* by one read into it: 16 KiB with their frames come in one call; more would copy large payloads twice … */
-#define TT_TCP_READ_MORE 45056u         /* … but where payloads of 16 to 40 KiB come, they cost two calls, and that is dearer */
-#define TT_TCP_READ_LESS 5120u          /* where longer ones come; more than what is brief */
-#define TT_TCP_BRIEF_BYTES 4096u        /* that have come at once, at most, where the next ones are peeked at */
-#define TT_TCP_FEW_LANES 4              /* up to so many, trying each is no dearer than asking epoll */
+#define TT_TCP_BUFFER_BYTES \
+    (48u << 10) /* receive buffer of a lane: the longest read, plus data
+                                           already read */
+#define TT_TCP_READ_BYTES \
+    20480u /* bytes of one read: 16 KiB with frames fit in one call;
+                                           more would copy large payloads twice */
+#define TT_TCP_READ_MORE \
+    45056u                       /* but payloads of 16 to 40 KiB would then need two
+                                           calls, which takes longer */
+#define TT_TCP_READ_LESS 5120u          /* for longer payloads; more than TT_TCP_BRIEF_BYTES */
+#define TT_TCP_BRIEF_BYTES 4096u        /* maximum bytes of a read after which the next one peeks */
+#define TT_TCP_FEW_LANES \
+    4 /* up to this number, reading each lane is no slower than
+                                           epoll */
 #define TT_TCP_TRASH_BYTES (64u << 10)
-#define TT_TCP_LONG_BYTES (24u << 10)   /* of the first segment of a connection on loopback: more than a message of 16 KiB with its frames, and another */
-#define TT_TCP_REQUESTS 32              /* gets and atomics under way per link */
-#define TT_TCP_REPLIES 64               /* more than the other end's requests plus one acknowledgement */
-#define TT_TCP_REMOTES 1024             /* puts per link whose remote completion is awaited */
-#define TT_TCP_WINDOW 1024              /* messages per link that may overtake each other; several lanes only */
-#define TT_TCP_AHEAD (1u << 20)         /* messages of one lane that are not acknowledged: far below half of the numbers */
-#define TT_TCP_DONES 4096               /* completions that wait for poll, at first; a power of two */
+#define TT_TCP_LONG_BYTES \
+    (24u << 10)             /* first segment of a connection on loopback: more than a
+                                           message of 16 KiB with frames */
+#define TT_TCP_REQUESTS 32              /* gets and atomics in flight per link */
+#define TT_TCP_REPLIES 64               /* more than the peer's requests plus one acknowledgement */
+#define TT_TCP_REMOTES 1024             /* puts per link with pending remote completion */
+#define TT_TCP_WINDOW \
+    1024 /* unacknowledged messages per link with several lanes,
+                                           which may overtake each other */
+#define TT_TCP_AHEAD \
+    (1u << 20) /* unacknowledged messages of a single lane: far below
+                                           half of the number space */
+#define TT_TCP_DONES \
+    4096 /* initial capacity of completions queued for poll; a
+                                           power of two */
 
 struct tt_tcp;
 struct tt_tcp_link;
 
-/* What an epoll entry points at: the first member of each such struct. */
+/* First member of each struct that an epoll entry points to. */
 enum tt_tcp_watched { TT_TCP_LISTENER, TT_TCP_TIMER, TT_TCP_GREETING, TT_TCP_LANE };
 
 /* ---- memory ---- */
@@ -60,7 +81,7 @@ enum tt_tcp_watched { TT_TCP_LISTENER, TT_TCP_TIMER, TT_TCP_GREETING, TT_TCP_LAN
 struct tt_tcp_region {
     struct tt_region public;
     uint32_t id, generation;
-    bool owned;                 /* the wire mapped the memory */
+    bool owned;                 /* the wire has allocated the memory */
 };
 
 struct tt_tcp_slot {
@@ -72,28 +93,33 @@ struct tt_tcp_slot {
 /* ---- sending ---- */
 
 enum tt_tcp_class {
-    TT_TCP_URGENT,              /* inline frames, where several lanes make order a matter of sequence numbers */
-    TT_TCP_REPLY,               /* acknowledgements, answers */
-    TT_TCP_BULK,                /* everything else; with one lane inline frames too, so that nothing overtakes */
+    TT_TCP_URGENT,              /* inline frames, if several lanes are ordered by sequence
+                                   numbers */
+    TT_TCP_REPLY,               /* acknowledgements and responses */
+    TT_TCP_BULK,                /* everything else; with one lane also inline frames, to keep the
+                                   order */
     TT_TCP_CLASSES
 };
 
-/* One frame on its way out. */
+/* One outgoing frame. */
 struct tt_tcp_out {
-    const uint8_t *data;        /* what follows header[head]; the caller's memory, or in the link's inline ring with the header */
+    const uint8_t *data;        /* bytes after header[head]; in the caller's memory, or with the
+                                   header in the link's inline ring */
     uint64_t bytes;
     uint64_t cookie;
-    uint64_t inline_end;        /* the inline ring is free up to here once this frame is gone; 0: not in it */
-    void *copy;                 /* owned: data was copied because its source went away */
-    uint8_t *room;              /* in the inline ring, for data that is still the caller's while post runs; NULL: it is not */
-    uint32_t head;              /* bytes of header[] that are sent: all or none */
-    bool report;                /* as locally complete */
+    uint64_t inline_end;        /* the inline ring is free up to here once this frame is sent; 0:
+                                   not in the ring */
+    void *copy;                 /* owned: copy of the data after its source was deregistered */
+    uint8_t *room;              /* space in the inline ring for data that is the caller's until
+                                   post returns; NULL: none */
+    uint32_t head;              /* bytes of header[] to send: all or none */
+    bool report;                /* report local completion */
     bool ack;
     uint8_t header[TT_FRAME_BYTES];
 };
 
 struct tt_tcp_queue {
-    struct tt_tcp_out *ring;    /* [depth], a power of two; NULL: none */
+    struct tt_tcp_out *ring;    /* [depth], a power of two; NULL: no queue */
     uint32_t depth, head, tail;
 };
 
@@ -101,52 +127,57 @@ struct tt_tcp_queue {
 
 struct tt_tcp_lane {
     enum tt_tcp_watched watch;
-    int fd;                     /* -1: not up */
-    struct tt_stream *stream;   /* TLS over fd, which it then owns; NULL: plain */
-    bool more;                  /* TLS may hold bytes that have come: the socket does not tell */
+    int fd;                     /* -1: not connected */
+    struct tt_stream *stream;   /* TLS over fd, which it owns; NULL: plain */
+    bool more;                  /* TLS may hold received bytes that the socket does not report */
     struct tt_tcp_link *link;
-    uint32_t number;            /* of the link's lanes */
-    bool dirty;                 /* marked: on tt_tcp.dirty */
-    bool blocked;               /* the kernel took less than it was offered: wait for EPOLLOUT */
-    uint32_t watching;          /* what epoll tells of it but its end: EPOLLIN, EPOLLOUT */
-    bool deaf;                  /* the peer takes no more */
-    uint64_t far_ns;            /* its peer is far away: so often it is tried while blocked; 0: it is near */
-    uint64_t try_ns;            /* far and blocked: when it is tried next */
-    bool paced;                 /* its bytes leave this machine: pace holds */
-    uint64_t last_bytes;        /* that were sent at once, if they were not few */
-    bool bye, ended;            /* the peer said that it will close; it has */
+    uint32_t number;            /* index among the link's lanes */
+    bool dirty;                 /* is in tt_tcp.dirty */
+    bool blocked;               /* the kernel accepted less than offered: wait for EPOLLOUT */
+    uint32_t watching;          /* epoll events besides the end: EPOLLIN, EPOLLOUT */
+    bool deaf;                  /* the peer accepts no more data */
+    uint64_t far_ns;            /* retry interval while blocked, for a far peer; 0: near */
+    uint64_t try_ns;            /* far and blocked: time of the next retry */
+    bool paced;                 /* leaves this machine: pace applies */
+    uint64_t last_bytes;        /* bytes of the last write, unless short */
+    bool bye, ended;            /* the peer has sent BYE; it has closed */
     struct tt_tcp_lane *next_dirty;
 
     struct tt_tcp_queue queues[TT_TCP_CLASSES];
     struct tt_lane_pace pace;
-    bool begun;                 /* the front of queues[current] has left in part: the first `sent` bytes of it */
+    bool begun;                 /* the front of queues[current] is partly sent: its first `sent`
+                                   bytes */
     uint8_t current;
     uint64_t sent;
 
-    uint8_t *buffer;            /* [TT_TCP_BUFFER_BYTES]; bytes at .. have wait to be parsed */
+    uint8_t *buffer;            /* [TT_TCP_BUFFER_BYTES]; bytes at .. have are unparsed */
     uint32_t at, have;
-    uint32_t read_bytes;        /* of the next read between frames, without TLS */
-    bool bulky;                 /* what came last was more than a few short messages */
-    bool peeks;                 /* all that the buffer holds is in the socket, too */
-    uint8_t vain, unanswered;   /* looks that found nothing new, in a row, while it peeks; reads that did, since bytes of ours went the other way */
+    uint32_t read_bytes;        /* size of the next read between frames, without TLS */
+    bool bulky;                 /* the last read had more than a few short messages */
+    bool peeks;                 /* the buffer's contents are also still in the socket */
+    uint8_t vain, unanswered;   /* vain: peeks in a row without new data; unanswered: reads with
+                                   data since this end last sent */
     bool goes_on;               /* its last turn was too short */
-    uint8_t turns;              /* that are short ones, as the peer sends, too */
-    uint64_t turn, turn_left;   /* the poll (of tt_tcp.npolls) that its turn began with, and how many bytes it may still give the kernel in it */
-    uint64_t sent_bytes;        /* since the other end's kernel was known to have all */
-    struct tt_frame frame;      /* whose payload is arriving */
-    uint64_t left;              /* bytes of it still to come */
-    uint8_t *target;            /* where they go; NULL: nowhere */
-    bool dropped;               /* part of it went nowhere, so its signal must not be raised */
-    struct tt_tcp_region *region;   /* that target lies in; NULL for the link region and answers */
+    uint8_t turns;              /* remaining short turns, while the peer sends too */
+    uint64_t turn, turn_left;   /* turn: poll number (tt_tcp.npolls) of its turn; turn_left:
+                                   bytes it may still write in it */
+    uint64_t sent_bytes;        /* bytes sent since the peer's kernel was last known to have
+                                   everything */
+    struct tt_frame frame;      /* frame whose payload is arriving */
+    uint64_t left;              /* bytes of the payload still missing */
+    uint8_t *target;            /* their destination; NULL: discarded */
+    bool dropped;               /* part of the payload was discarded, so its signal must not be
+                                   raised */
+    struct tt_tcp_region *region;   /* region of target; NULL for the link region and responses */
 };
 
 /* ---- a link: all lanes to one peer ---- */
 
 struct tt_tcp_request {
     bool busy, remote;
-    uint8_t kind;               /* the frame that will answer */
+    uint8_t kind;               /* kind of the response frame */
     uint32_t token;
-    uint8_t *local;             /* NULL: deregistered meanwhile, or not wanted */
+    uint8_t *local;             /* NULL: deregistered meanwhile, or not needed */
     uint64_t bytes, cookie;
 };
 
@@ -154,16 +185,17 @@ struct tt_tcp_remote {
     uint64_t number, cookie;
 };
 
-/* A way to connect: from a rail or, with TT_TCP_NO_RAIL, wherever the route leads; to an endpoint of the peer's address. */
+/* A route for a connection: from a rail (TT_TCP_NO_RAIL: by the routing table) to an endpoint of
+ * the peer. */
 struct tt_tcp_way {
     uint8_t rail, endpoint;
 };
 #define TT_TCP_NO_RAIL 255
 
-/* A signal that waits for what lies before it: at the place of its message in the window, between the landed prefix and the newest that may have
- * been sent. */
+/* A signal that waits for earlier messages, stored at its message's place in the window, between
+ * the arrived prefix and the newest message. */
 struct tt_tcp_parked {
-    uint32_t next;              /* the one with the next higher number */
+    uint32_t next;              /* next in the order of numbers */
     struct tt_frame frame;
 };
 
@@ -173,51 +205,56 @@ struct tt_tcp_link {
     struct tt_tcp *tcp;
     uint32_t peer;
     enum tt_tcp_state state;
-    tutti_status status;        /* why it was lost */
-    bool tell_up, tell_lost;    /* news for poll */
-    bool asked;                 /* connect was called: failing to connect is news */
+    tutti_status status;        /* cause of the loss */
+    bool tell_up, tell_lost;    /* events to report by poll */
+    bool asked;                 /* connect was called, so a failure must be reported */
     struct tt_tcp_link *next_news;
-    uint32_t owed;              /* completions reserved for it in tt_tcp.dones that are not in there yet */
+    uint32_t owed;              /* completions reserved in tt_tcp.dones that are not yet in it */
 
     void *mine;                 /* link region, conf.link_bytes */
     uint64_t theirs_bytes;
     struct tt_tcp_lane *lanes;  /* [nlanes] */
-    uint32_t nlanes;            /* agreed; 0 before it is up */
-    uint32_t beside;            /* a lane that goes over the same rail as the first; 0: none does */
+    uint32_t nlanes;            /* agreed number; 0 before the link is up */
+    uint32_t beside;            /* a lane over the same rail as the first; 0: none */
 
-    /* out */
-    struct tt_dqplb_lanes load;         /* of its lanes: frames in their bulk queues, and all bytes that are not yet the kernel's */
-    uint64_t next_number, acked;        /* everything before acked has landed there */
-    uint64_t fence;                     /* everything before it lands before any later signal or get takes effect */
+    /* ---- send side ---- */
+    struct tt_dqplb_lanes load;         /* of its lanes: frames in their bulk queues, and all
+                                           bytes not yet accepted by the kernel */
+    uint64_t next_number, acked;        /* acked: all messages before it have arrived */
+    uint64_t fence;                     /* messages before it must arrive before any later signal
+                                           or get takes effect */
     bool fenced;
     struct tt_tcp_remote *remotes;      /* [TT_TCP_REMOTES] */
     uint32_t remote_head, remote_tail;
     struct tt_tcp_request requests[TT_TCP_REQUESTS];
     uint32_t next_token;
     uint8_t *inline_ring;               /* [TT_TCP_INLINE_BYTES] */
-    bool borrows;                       /* frames in its inline queue have data that is the caller's */
+    bool borrows;                       /* frames in its inline queue refer to the caller's data */
     uint64_t inline_head, inline_tail;
 
-    /* in */
-    struct tt_dqplb_receiver receiver;  /* everything before `expected` has landed */
-    uint64_t came[2 * TT_DQPLB_WORDS(TT_TCP_WINDOW)];   /* the receiver's */
+    /* ---- receive side ---- */
+    struct tt_dqplb_receiver receiver;  /* all messages before receiver.expected have arrived */
+    uint64_t came[2 * TT_DQPLB_WORDS(TT_TCP_WINDOW)];   /* memory of receiver */
     uint64_t ack_sent, ack_want;
     bool ack_queued;
-    struct tt_tcp_parked *window;       /* [TT_TCP_WINDOW]; NULL with one lane */
-    uint32_t parked;                    /* the one with the lowest number, or TT_TCP_NOBODY */
-    struct tt_frame *held_gets;         /* [TT_TCP_REQUESTS] ring of gets that wait for puts before a fence; NULL with one lane */
+    struct tt_tcp_parked *window;       /* [TT_TCP_WINDOW], parked signals; NULL with one lane */
+    uint32_t parked;                    /* lowest parked number, or TT_TCP_NOBODY */
+    struct tt_frame *held_gets;         /* [TT_TCP_REQUESTS] ring of gets that wait for puts
+                                           before a fence; NULL with one lane */
     uint32_t held_head, held_tail;
 
-    /* while opening */
+    /* ---- set-up ---- */
     struct tt_tcp_address address;
     struct tt_tcp_way order[1 + TT_TCP_ENDPOINTS];  /* candidates, best first */
     uint8_t ncandidates, candidate;
     uint32_t failures, patience;
-    uint64_t starved_ns;                /* since when no descriptor has been free to connect with; 0: there is one */
-    bool refused;               /* it was said that TLS does not come about */
+    uint64_t starved_ns;                /* time since when no descriptor has been free to
+                                           connect; 0: one is free */
+    bool refused;               /* the failure of TLS was logged */
     uint64_t nonce;
-    uint32_t offer;             /* how many lanes this end can have, as it says in the handshake; 0: not said yet */
-    uint32_t promised;          /* further lanes that are agreed, or at most, and not there yet */
+    uint32_t offer;             /* number of lanes that this end offers in the handshake; 0: not
+                                   sent yet */
+    uint32_t promised;          /* further lanes that are agreed, or may be, and do not exist yet */
 };
 #define TT_TCP_NOBODY UINT32_MAX
 
@@ -235,46 +272,52 @@ struct tt_tcp_greeting;
 struct tt_tcp {
     struct tt_wire wire;
     struct tt_wire_conf conf;
-    enum tt_tcp_watched listener, timer;  /* what epoll entries point at */
+    enum tt_tcp_watched listener, timer;  /* targets of epoll entries */
     int epoll_fd, timer_fd;
     struct tt_acceptor acceptor;
     uint16_t port;
-    struct tt_outside outside;          /* all 0: there is none */
+    struct tt_outside outside;          /* all 0: none */
     int listen_family;
     uint64_t host;
     struct tt_lane_limits limits;
-    bool settled;                       /* the layout is known: the next three hold, and conf.lanes is final */
-    bool alone;                         /* on its host, which has several rails: lanes go over all of them */
-    uint8_t rail;                       /* ours, or TT_TCP_NO_RAIL */
-    bool lanes_free;                    /* nobody said how many */
+    bool settled;                       /* the layout is known: alone, rail and conf.lanes are
+                                           final */
+    bool alone;                         /* the only rank of a host with several rails: lanes use
+                                           all of them */
+    uint8_t rail;                       /* our rail, or TT_TCP_NO_RAIL */
+    bool lanes_free;                    /* the user did not set the number of lanes */
     struct tt_ifaddr ifaddrs[64];
     size_t nifaddrs;
 
     struct tt_sparse links;             /* struct tt_tcp_link, by rank */
-    uint32_t noffers;                   /* of them those that have made an offer */
-    uint32_t promised;                  /* of all links */
-    struct tt_tcp_lane **active;        /* [nactive] lanes that are up */
+    uint32_t noffers;                   /* links that have made an offer */
+    uint32_t promised;                  /* sum over all links */
+    struct tt_tcp_lane **active;        /* [nactive], connected lanes */
     uint32_t nactive, active_depth;
-    uint32_t nblocked, nmore;           /* of them */
-    uint32_t nfar_blocked;              /* of those that are blocked */
+    uint32_t nblocked, nmore;           /* number of blocked lanes, and of lanes with `more` */
+    uint32_t nfar_blocked;              /* number of far lanes that are blocked */
     struct tt_tcp_lane *dirty;
     struct tt_tcp_link *news, **news_end;
 
     struct tt_tcp_greeting *greetings;  /* connections that are not lanes yet */
-    uint32_t nstrangers;                /* of them those that have not shown the secret */
-    uint32_t nopening;                  /* of them our own */
+    uint32_t nstrangers;                /* connections that have not proved the secret */
+    uint32_t nopening;                  /* connections that we have started */
     uint64_t npolls;
     uint32_t tick;
-    uint32_t polls;                     /* since somebody wanted to sleep, while epoll watches lanes (not wire.unheard) */
-    uint64_t silence_ns;                /* when lanes are next asked whether their peer is silent */
+    uint32_t polls;                     /* since the last arm, while epoll watches lanes (not
+                                           wire.unheard) */
+    uint64_t silence_ns;                /* next check of lanes for silent peers */
     bool armed;
-    bool starved;                       /* it was said that no descriptor is left to connect with */
+    bool starved;                       /* the lack of descriptors was logged */
 
-    struct tt_tcp_done *dones;          /* [ndones], a power of two, which grows: what links may owe is bounded by link, so that none takes others' room */
+    struct tt_tcp_done *dones;          /* [ndones], a power of two that grows. The completions
+                                           of each link are bounded, so no link takes the space
+                                           of others */
     uint32_t ndones, done_head, done_tail;
-    uint32_t reserved;                  /* entries that are in dones, or will be */
+    uint32_t reserved;                  /* entries in dones, or reserved */
 
-    struct tt_tcp_slot *slots;          /* [nslots]; the first is never used: 0 names the link region */
+    struct tt_tcp_slot *slots;          /* [nslots]; the first is never used: 0 is the link
+                                           region */
     uint32_t nslots, free_slot;
     uint8_t *trash;                     /* [TT_TCP_TRASH_BYTES] */
 };
@@ -284,164 +327,185 @@ static inline struct tt_tcp *tt_tcp_of(struct tt_wire *w)
     return (struct tt_tcp *)w;
 }
 
-/* Bytes that are in the lane's queues and not yet the kernel's. */
+/* Bytes in the lane's queues that the kernel has not accepted. */
 static inline uint64_t tt_tcp_queued(const struct tt_tcp_lane *lane)
 {
     return lane->link->load.lane[lane->number].bytes;
 }
 
-/* How many messages of a link may be under way that are not acknowledged. */
+/* Maximum number of unacknowledged messages of a link. */
 static inline uint32_t tt_tcp_ahead(const struct tt_tcp_link *link)
 {
     return link->nlanes > 1 ? TT_TCP_WINDOW : TT_TCP_AHEAD;
 }
 
-/* tcp.c */
-/* Room for n more completions. False: there is no memory. */
+/* ---- tcp.c ---- */
+/* Reserves n more completions. Returns false if out of memory. */
 bool tt_tcp_dones_reserve(struct tt_tcp *t, uint32_t n);
-/* Puts a completion where poll finds it. Room was reserved in link->owed when the descriptor was taken. */
+/* Queues a completion for poll. It was reserved in link->owed when the descriptor was accepted. */
 void tt_tcp_tell(struct tt_tcp_link *link, uint8_t kind, uint64_t cookie, tutti_status status);
 
-/* Whether epoll shall tell of what lanes bring; where it does not (wire.unheard), all of them are read at each poll. */
+/* Sets whether epoll reports data on lanes; if not (wire.unheard), each poll reads all lanes. */
 void tt_tcp_lanes_watch(struct tt_tcp *t, bool on);
 
-/* tcp_link.c */
-/* What epoll shall tell of a lane. */
+/* ---- tcp_link.c ---- */
+/* Sets the epoll events of a lane. */
 void tt_tcp_lane_watch(struct tt_tcp_lane *lane, bool in, bool out);
-/* A link that is opening, entered in the wire's table. NULL: no memory. */
+/* Creates a link in state OPENING and enters it in the wire's table. NULL: out of memory. */
 struct tt_tcp_link *tt_tcp_link_create(struct tt_tcp *t, uint32_t peer);
-/* How many bytes may be queued on one of its lanes: by how far the peer is, as far as the layout is known; else as within a rack. */
+/* Returns the limit of bytes queued on one of its lanes, by the distance of the peer; as within a
+ * rack while the layout is unknown. */
 uint64_t tt_tcp_lane_bytes(const struct tt_tcp_link *link);
-/* Gives it what it needs once it is up. False: no memory, lose it. */
+/* Allocates what a connected link needs. Returns false if out of memory; the caller must lose the
+ * link. */
 bool tt_tcp_link_furnish(struct tt_tcp_link *link, uint32_t nlanes);
-/* The connection becomes the lane, which then owns it. False: nothing changed. */
+/* Makes the connection a lane, which then owns it. On false nothing has changed. */
 bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd, struct tt_stream *stream);
 void tt_tcp_link_up(struct tt_tcp_link *link);
-/* A lane has ended after the peer said goodbye. The link ends, with status OK, when its last lane has. */
+/* A lane has ended after the peer's BYE. The link ends, with status OK, with its last lane. */
 void tt_tcp_lane_ended(struct tt_tcp_lane *lane);
-/* Ends the link for good: closes its lanes, forgets its descriptors, tells poll. Its memory stays until the wire closes, so
- * callers further up may still look at it. Nothing if it was lost before. */
+/* Ends the link permanently: closes its lanes, drops its descriptors, and reports the loss by poll.
+ * Its memory remains until the wire closes, so callers may still access it. No effect on a lost
+ * link. */
 void tt_tcp_link_lose(struct tt_tcp_link *link, tutti_status status, const char *why);
-/* Says goodbye on all lanes, waits (at most a second) until the peers' kernels have it all, and closes. */
+/* Sends BYE on all lanes, waits up to a second until the peers' kernels have all data, and
+ * closes. */
 void tt_tcp_links_close(struct tt_tcp *t);
 void tt_tcp_memory(const struct tt_wire *w, tutti_memory *m);
-/* Sets a lane's socket up. Returns whether both ends are this machine's. */
+/* Sets the options of a lane's socket. Returns whether both ends are on this machine. */
 bool tt_tcp_tune(const struct tt_tcp *t, int fd, bool one_of_many);
 /* Loses links whose peer's host has been silent for too long. */
 void tt_tcp_links_expire(struct tt_tcp *t, uint64_t now_ns);
-/* Makes epoll watch fd for events; what: one of the structs that begin with an enum tt_tcp_watched. */
+/* Adds fd to epoll. what: a struct that begins with an enum tt_tcp_watched. */
 bool tt_tcp_watch(struct tt_tcp *t, int fd, uint32_t events, void *what);
 
-/* tcp_rail.c */
-/* Takes from the layout, once it is filled, which rail is ours and how many lanes there shall be. Before the first connect and accept. */
+/* ---- tcp_rail.c ---- */
+/* Derives our rail and the number of lanes from the layout, once that is filled. Called before the
+ * first connect and accept. */
 void tt_tcp_settle(struct tt_tcp *t);
 /* Adds the addresses of our rails to an empty address. */
 void tt_tcp_rails_address(const struct tt_tcp *t, struct tt_tcp_address *a);
-/* The rail that our lane to a peer shall go over; TT_TCP_NO_RAIL: there is no choice. */
+/* Returns the rail of our lane to a peer, or TT_TCP_NO_RAIL. */
 uint8_t tt_tcp_rail_of(const struct tt_tcp *t, uint32_t peer, uint32_t lane);
-/* The peer's endpoint that a lane over this rail goes to; -1: none suits. */
+/* Returns the peer's endpoint for a lane over this rail, or -1. */
 int tt_tcp_rail_endpoint(const struct tt_tcp *t, uint32_t peer, const struct tt_tcp_address *a, uint8_t rail);
-/* Makes a socket start from the rail. False: it cannot. */
+/* Binds a socket to the rail. Returns false on failure. */
 bool tt_tcp_rail_bind(const struct tt_tcp *t, int fd, uint8_t rail);
 
-/* tcp_offer.c */
-/* How many lanes we offer a peer: fewer than conf.lanes where few descriptors are free. The same for a link, whenever it is called. */
+/* ---- tcp_offer.c ---- */
+/* Returns how many lanes we offer a peer: fewer than conf.lanes if few descriptors are free.
+ * Constant for a link. */
 uint32_t tt_tcp_offer(struct tt_tcp_link *link);
-/* So many lanes of the link are still to come. */
+/* Sets the number of lanes of the link that do not exist yet. */
 void tt_tcp_promise(struct tt_tcp_link *link, uint32_t lanes);
-/* Whether another lane leaves the reserve of descriptors. */
+/* Returns whether another lane leaves the reserve of descriptors untouched. */
 bool tt_tcp_may_have_lane(void);
 
-/* tcp_greet.c */
+/* ---- tcp_greet.c ---- */
 tutti_status tt_tcp_listen(struct tt_tcp *t);
 void tt_tcp_accept(struct tt_tcp *t);
 tutti_status tt_tcp_connect(struct tt_wire *w, uint32_t peer, const struct tt_blob *address);
-void tt_tcp_greeting_step(struct tt_tcp_greeting *g);       /* its connection became readable or writable */
-void tt_tcp_greetings_expire(struct tt_tcp *t, uint64_t now_ns);    /* acts on deadlines, frees what is over */
+void tt_tcp_greeting_step(struct tt_tcp_greeting *g);       /* the connection is readable or
+                                                               writable */
+/* handles deadlines, frees ended ones */
+void tt_tcp_greetings_expire(struct tt_tcp *t, uint64_t now_ns);
 uint64_t tt_tcp_greetings_deadline(const struct tt_tcp *t);
 void tt_tcp_greetings_end(struct tt_tcp_link *link);
 void tt_tcp_greetings_close(struct tt_tcp *t);
 
-/* tcp_turn.c */
-/* Gives the kernel what it had better have of the lane's queues before the next poll. May lose the link. */
+/* ---- tcp_turn.c ---- */
+/* Writes to the kernel what the lane should send before the next poll. May lose the link. */
 void tt_tcp_lane_turn(struct tt_tcp_lane *lane);
-/* So many bytes have come over the lane at once. */
+/* Records that a read of the lane returned this many bytes. */
 void tt_tcp_lane_takes(struct tt_tcp_lane *lane, uint64_t bytes);
 
-/* tcp_send.c */
+/* ---- tcp_send.c ---- */
 int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n);
-/* Notes a frame of the lane, by its DQPLB word, for who wants a trace. */
+/* Records a frame of the lane, by its DQPLB word, in the trace. */
 void tt_tcp_trace(const struct tt_tcp_lane *lane, enum tt_trace_kind kind, uint32_t word, uint64_t bytes);
-/* Gives the kernel what it takes of the lane's queues, `most` bytes at most; returns how many of these are left. May lose the link. */
+/* Writes the lane's queues to the kernel, up to `most` bytes. Returns how many of `most` remain.
+ * May lose the link. */
 uint64_t tt_tcp_lane_flush(struct tt_tcp_lane *lane, uint64_t most);
-/* The lane's turn comes before post returns, or once what follows is posted, or in the next poll; a blocked one's when it is not any more. */
+/* Marks the lane for a turn: before post returns, after a following post, or in the next poll. A
+ * blocked lane gets it once it is writable. */
 void tt_tcp_mark(struct tt_tcp_lane *lane);
-/* Queues an answer, whose data[bytes] lies in a region. False: the other end asks more than it may. */
+/* Queues a response whose data[bytes] is in a region. Returns false if the peer has exceeded its
+ * number of requests. */
 bool tt_tcp_reply(struct tt_tcp_link *link, const struct tt_frame *f, const void *data, uint64_t bytes);
-/* A turn of every lane that is marked. */
+/* Gives a turn to every marked lane. */
 void tt_tcp_flush(struct tt_tcp *t);
-/* Queues an acknowledgement of the prefix, and says so, if one is due and none is queued. */
+/* Queues an acknowledgement of the prefix if one is due and none is queued; returns whether it
+ * did. */
 bool tt_tcp_acknowledge(struct tt_tcp_link *link);
-/* Queues one that says nothing new, and `more` of them behind it, which are put into frames: memory of malloc's, that is freed when they have left. */
+/* Queues a redundant acknowledgement, followed by `more` others written to frames[]: memory of
+ * malloc, freed when they are sent. */
 void tt_tcp_acknowledge_again(struct tt_tcp_link *link, uint8_t *frames, uint32_t more);
-/* The other end has everything before the number with these 24 bits. False if it cannot. */
+/* Processes an acknowledgement of all messages before the number with these 24 bits. Returns false
+ * if it is invalid. */
 bool tt_tcp_acknowledged(struct tt_tcp_link *link, uint32_t prefix);
-/* mem[bytes] is about to go away: what is queued from there is copied (if it has begun) or made void. */
+/* mem[bytes] is being deregistered: queued frames with data there are copied if partly sent, or
+ * made void. */
 void tt_tcp_sources_gone(struct tt_tcp *t, const void *mem, size_t bytes);
 
-/* tcp_length.c */
-/* Begins the connection with a long segment, if its lengths matter. Once it is there. */
+/* ---- tcp_length.c ---- */
+/* Starts the connection with a long segment, if segment lengths matter. Called once it is
+ * established. */
 void tt_tcp_length_open(struct tt_tcp_lane *lane);
-/* Whether a segment of so many bytes should have another length, and may. */
+/* Returns whether a segment of this length should and may be lengthened. */
 bool tt_tcp_length_is_again(const struct tt_tcp_lane *lane, uint64_t bytes);
-/* The kernel has taken so many bytes at once. */
+/* Records the length of a write. */
 void tt_tcp_length_sent(struct tt_tcp_lane *lane, uint64_t bytes);
 
-/* tcp_far.c */
-/* The shortest round trip of its first lane so far; 0: not known. */
+/* ---- tcp_far.c ---- */
+/* Returns the minimum round trip of its first lane so far; 0: unknown. */
 uint64_t tt_tcp_round_trip_ns(const struct tt_tcp_link *link);
-/* Finds out whether a lane's peer is far, and if so has the kernel send without bursts. Once its connection is there. */
+/* Determines whether the peer is far, and if so enables pacing in the kernel. Called once the lane
+ * is connected. */
 void tt_tcp_far_open(struct tt_tcp_lane *lane);
-/* A far lane is blocked after a try. */
+/* A far lane is blocked after a write. */
 void tt_tcp_far_blocked(struct tt_tcp_lane *lane);
-/* Tries again those whose time has come. May lose links. */
+/* Retries the blocked far lanes that are due. May lose links. */
 void tt_tcp_far_try(struct tt_tcp *t, uint64_t now_ns);
-/* When the next is to be tried; TT_NEVER: none is blocked. */
+/* Returns the time of the next retry, or TT_NEVER. */
 uint64_t tt_tcp_far_deadline(const struct tt_tcp *t);
 
-/* tcp_recv.c */
-/* Reads and applies what has come, up to a fair share. May lose the link. */
+/* ---- tcp_recv.c ---- */
+/* Reads and applies received data, up to a fair share. May lose the link. */
 void tt_tcp_lane_receive(struct tt_tcp_lane *lane);
-/* Makes room in the lane's buffer. */
+/* Removes parsed bytes from the lane's buffer. */
 void tt_tcp_forget_digested(struct tt_tcp_lane *lane);
-/* The memory is about to go away: what is arriving there goes nowhere from now on. */
+/* The region is being deregistered: data that is arriving there is discarded from now on. */
 void tt_tcp_targets_gone(struct tt_tcp *t, const struct tt_tcp_region *r);
 
-/* tcp_peek.c */
-/* As recv, between frames, to behind what the buffer holds; `have` does not count it yet. *room: what would have fitted. */
+/* ---- tcp_peek.c ---- */
+/* Like recv, for a read between frames, appended to the buffer; `have` does not include it yet.
+ * *room: capacity of the read. */
 ssize_t tt_tcp_read_between(struct tt_tcp_lane *lane, size_t *room);
-/* Takes what was peeked at out of the socket. Before any other read, and before epoll is asked to wait. False: the connection has failed. */
+/* Removes peeked data from the socket. Must precede any other read, and waiting by epoll. Returns
+ * false if the connection has failed. */
 bool tt_tcp_peeked_take(struct tt_tcp_lane *lane);
 
-/* tcp_secure.c */
-/* As recv and sendmsg that do not wait, with errno: through the stream, or to fd where that is NULL. What sending took may stay in the stream:
- * tt_stream_flush. apart: the kernel does not join it with what follows in one packet. */
+/* ---- tcp_secure.c ---- */
+/* Non-blocking recv and sendmsg, with errno, through the stream, or on fd if that is NULL. Sent
+ * data may remain in the stream: call tt_stream_flush. apart: the kernel must not join it with
+ * later data in one packet. */
 ssize_t tt_tcp_hear(int fd, struct tt_stream *stream, void *data, size_t bytes);
 ssize_t tt_tcp_say(int fd, struct tt_stream *stream, const struct iovec *parts, int nparts, bool apart);
-/* Reads once, into the payload's place or else the buffer. *room: what came, as only the next read tells whether there is more. */
+/* Reads once, into the payload's destination or the buffer. *room: the bytes read, as only the next
+ * read shows whether there are more. */
 ssize_t tt_tcp_secure_read(struct tt_tcp_lane *lane, size_t *room);
-/* Whether the stream still holds bytes that the lane has given it. */
+/* Returns whether the stream holds unsent bytes of the lane. */
 bool tt_tcp_secure_holds(struct tt_tcp_lane *lane);
 void tt_tcp_secure_more(struct tt_tcp_lane *lane, bool more);
-/* Reads lanes whose stream may hold something. */
+/* Reads lanes whose stream may hold received data. */
 void tt_tcp_secure_receive(struct tt_tcp *t);
 
-/* tcp_region.c */
+/* ---- tcp_region.c ---- */
 tutti_status tt_tcp_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out);
 void tt_tcp_dereg(struct tt_region *r);
-/* The live region of that id and generation; NULL if there is none (any more). */
+/* Returns the live region of that id and generation, or NULL. */
 struct tt_tcp_region *tt_tcp_region_find(const struct tt_tcp *t, uint32_t id, uint32_t generation);
-/* Whether some live region holds all of mem[bytes]. */
+/* Returns whether a live region covers mem[bytes]. */
 bool tt_tcp_region_covers(const struct tt_tcp *t, const void *mem, uint64_t bytes);
 void tt_tcp_regions_close(struct tt_tcp *t);
 

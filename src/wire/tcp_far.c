@@ -1,24 +1,27 @@
-/* Lanes with a long round trip, which hold megabytes.
+/* Lanes with a long round trip, which have megabytes in flight.
  *
- * Their packets are spread over the round trip: both ends send at once, and acknowledgements wait behind what goes the other way, so they come in
- * bunches, and what they let go follows in bunches; queues on the way run full and empty, and the link stands still meanwhile (Zhang, Shenker,
- * Clark, "Observations on the dynamics of a congestion control algorithm: the effects of two-way traffic", 1991).
+ * Their packets are paced over the round trip. Both ends send at once, so acknowledgements wait
+ * behind data in the other direction and arrive in bunches. The data that they release then follows
+ * in bunches. Queues on the path run full and empty, and the link idles meanwhile (Zhang, Shenker,
+ * Clark, "Observations on the dynamics of a congestion control algorithm: the effects of two-way
+ * traffic", 1991).
  *
- * And their bytes are given to the kernel as soon as it has room. Its send buffer holds all that is not acknowledged, and it calls a socket writable
- * only once a third of the buffer is free: as wakes for less would not pay. On a long link the buffer (tcp_wmem, at most 4 MiB by default) is what
- * limits the rate; it would run between full and two thirds, and the rate with it. So a lane that is blocked is tried without being asked for, some 32 times in a round
- * trip: on the average 1/64 of the buffer is empty. */
+ * Blocked lanes are retried without an event. The send buffer holds all unacknowledged data, and
+ * the kernel reports a socket as writable only once a third of the buffer is free, to save
+ * wake-ups. On a long link the buffer (tcp_wmem, by default at most 4 MiB) limits the rate, which
+ * would vary between full and two thirds. A blocked lane is therefore retried about 32 times per
+ * round trip: on average 1/64 of the buffer is then empty. */
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include "base/clock.h"
 #include "wire/tcp.h"
 
-#define FAR_NS 2000000ull           /* a round trip from which on a peer is far */
+#define FAR_NS 2000000ull           /* minimum round trip of a far peer */
 #define TRIES_IN_ROUND_TRIP 32
 #define TRY_NS_MIN 1000000ull
 
-/* The shortest of a connection so far. */
+/* Minimum round trip of a connection so far. */
 static uint64_t round_trip_ns(int fd)
 {
     struct tcp_info info = { 0 };
@@ -36,7 +39,9 @@ uint64_t tt_tcp_round_trip_ns(const struct tt_tcp_link *link)
 
 void tt_tcp_far_open(struct tt_tcp_lane *lane)
 {
-    static const uint32_t bytes_per_s = UINT32_MAX - 1;     /* a limit that nobody reaches has the kernel pace; UINT32_MAX would be none */
+    static const uint32_t bytes_per_s = UINT32_MAX - 1;     /* an unreachable limit makes the
+                                                               kernel pace; UINT32_MAX means no
+                                                               pacing */
     const uint64_t trip_ns = round_trip_ns(lane->fd), try_ns = trip_ns / TRIES_IN_ROUND_TRIP;
 
     lane->far_ns = 0;
@@ -54,7 +59,8 @@ void tt_tcp_far_blocked(struct tt_tcp_lane *lane)
 void tt_tcp_far_try(struct tt_tcp *t, uint64_t now_ns)
 {
     for (uint32_t i = t->nactive; i-- > 0;) {
-        struct tt_tcp_lane *lane = i < t->nactive ? t->active[i] : NULL;    /* losing a link changes the list */
+        /* losing a link changes the list */
+        struct tt_tcp_lane *lane = i < t->nactive ? t->active[i] : NULL;
 
         if (lane && lane->far_ns && lane->blocked && now_ns >= lane->try_ns)
             tt_tcp_lane_flush(lane, UINT64_MAX);

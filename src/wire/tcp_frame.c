@@ -6,13 +6,14 @@
 
 /* ---- frames ----
  *
- *   0 mark  1 kind  2 flags  3 signal op  4 word       8 after      12 region
- *  16 generation    20 signal region      24 signal generation      28 token
- *  32 offset        40 bytes              48 signal offset          56 signal value      all little-endian
+ *   0 mark        1 kind           2 flags              3 signal op  4 word  8 after  12 region
+ *  16 generation  20 signal region  24 signal generation  28 token
+ *  32 offset      40 bytes        48 signal offset     56 signal value       all little-endian
  *
- * One of these is written and read per message, so they are plain loads and stores and not a tt_reader. */
+ * One frame is written and read per message, so plain loads and stores are used, not a
+ * tt_reader. */
 
-#define MARK 0x54 /* a stream that fell out of step is noticed at the next header */
+#define MARK 0x54 /* detects a misaligned stream at the next header */
 
 static void store32(uint8_t *at, uint32_t v)
 {
@@ -61,7 +62,8 @@ void tt_frame_write(const struct tt_frame *f, uint8_t header[TT_FRAME_BYTES])
     store64(header + 56, f->signal_value);
 }
 
-/* Flags and signals stand only where they mean something, and no range wraps around. */
+/* Checks that flags and signals are used only where they are defined, and that no range wraps
+ * around. */
 static bool honest(const struct tt_frame *f)
 {
     const bool message = f->kind == TT_FRAME_PUT || f->kind == TT_FRAME_ATOMIC;
@@ -72,7 +74,7 @@ static bool honest(const struct tt_frame *f)
     if (f->kind < TT_FRAME_PUT || f->kind >= TT_FRAME_KINDS || f->flags & ~TT_FRAME_FLAGS)
         return false;
     if (numbered ? (marks & ~TT_DQPLB_FAST) != TT_DQPLB_NOTIFY : marks != 0)
-        return false; /* each message is one segment, and nothing else is any */
+        return false; /* each message is one segment; other frames are none */
     if (f->signal_op > TT_SIGNAL_ADD || (f->signal_op != TT_SIGNAL_NONE && !message))
         return false;
     if (f->flags & TT_FRAME_GONE && f->kind != TT_FRAME_GOT && f->kind != TT_FRAME_OLD)
@@ -81,7 +83,7 @@ static bool honest(const struct tt_frame *f)
         return false;
     if (f->flags & TT_FRAME_FENCED && f->kind != TT_FRAME_GET &&
         ((f->word - f->after) & TT_DQPLB_SEQ_MASK) > TT_DQPLB_WINDOW_MAX)
-        return false; /* would wait for itself, or for what has long been there */
+        return false; /* it would wait for itself, or for messages that arrived long ago */
     if (f->signal_offset % 8 || f->signal_offset > UINT64_MAX - 8)
         return false;
     if (f->kind == TT_FRAME_ATOMIC)
@@ -177,7 +179,8 @@ static size_t ip_bytes(uint8_t family)
 
 void tt_tcp_address_add(struct tt_tcp_address *a, uint8_t family, const uint8_t *ip)
 {
-    size_t bytes = 2 + 2 + 8 + 1 + 1 + 1;   /* of what tt_tcp_address_write writes first */
+    size_t bytes = 2 + 2 + 8 + 1 + 1 + 1;   /* total of the fields that tt_tcp_address_write
+                                               writes first */
 
     for (size_t i = 0; i < a->count; i++) {
         if (a->endpoints[i].family == family && memcmp(a->endpoints[i].ip, ip, ip_bytes(family)) == 0)

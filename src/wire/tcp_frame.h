@@ -1,5 +1,5 @@
-/* What travels on a TCP lane, and the blobs that describe one: frames, the handshake, addresses, keys. Pure: bytes in,
- * values out, nothing else. Everything here may come from a stranger or a broken peer, so each reader checks all of it. */
+/* Formats of the tcp transport: frames, the handshake, addresses, keys. Pure. All input may be from
+ * an unauthenticated or faulty peer, so each reader validates it. */
 #ifndef TT_WIRE_TCP_FRAME_H
 #define TT_WIRE_TCP_FRAME_H
 
@@ -9,25 +9,29 @@
 #include "base/bytes.h"
 #include "wire/dqplb.h"
 
-/* ---- frames: a header of one cache line, then the payload ---------------------------------------------- */
+/* ---- frames: a header of one cache line, then the payload
+ * ------------------------------------------------------------ */
 
 #define TT_FRAME_BYTES 64
 
 enum tt_frame_kind {
     TT_FRAME_PUT = 1,   /* payload for region + offset, then the signal */
-    TT_FRAME_VOID,      /* a put whose source was taken back before it left: only its number counts */
-    TT_FRAME_ACK,       /* everything before the number `word` has landed */
-    TT_FRAME_GET,       /* asks for `bytes` bytes at region + offset */
-    TT_FRAME_GOT,       /* answers the get `token`; TT_FRAME_GONE: there is no such region, and no payload */
+    TT_FRAME_VOID,      /* a put whose source was revoked before it was sent: only its number
+                           counts */
+    TT_FRAME_ACK,       /* all messages before the number `word` have arrived */
+    TT_FRAME_GET,       /* requests `bytes` bytes at region + offset */
+    TT_FRAME_GOT,       /* response to the get `token`; with TT_FRAME_GONE: the region does not
+                           exist, no payload */
     TT_FRAME_ATOMIC,    /* adds `bytes` to the word at region + offset, then the signal */
-    TT_FRAME_OLD,       /* answers the atomic `token`: `bytes` is what the word was */
-    TT_FRAME_BYE,       /* the last of a connection: its end is in order */
+    TT_FRAME_OLD,       /* response to the atomic `token`: `bytes` is the old value */
+    TT_FRAME_BYE,       /* last frame of a connection that closes in order */
     TT_FRAME_KINDS
 };
 
 enum {
     TT_FRAME_WANT_ACK = 1u << 0,
-    TT_FRAME_FENCED = 1u << 1,  /* the signal, or the get, waits until everything before `after` has landed */
+    TT_FRAME_FENCED = 1u << 1,  /* the signal, or the get, waits until all messages before
+                                   `after` have arrived */
     TT_FRAME_GONE = 1u << 2,
     TT_FRAME_FLAGS = 7
 };
@@ -35,7 +39,8 @@ enum {
 struct tt_frame {
     uint8_t kind, flags;
     uint8_t signal_op;          /* enum tt_signal_op */
-    uint32_t word;              /* put, void, atomic: its number among the messages to this peer, as dqplb.h has it for a message of one segment */
+    uint32_t word;              /* put, void, atomic: number among the messages to this peer, as
+                                   the word in dqplb.h of a message of one segment */
     uint32_t after;             /* a number, as in a word */
     uint32_t region, generation;
     uint32_t signal_region, signal_generation;
@@ -46,12 +51,13 @@ struct tt_frame {
 
 /* Writes the header of *f. */
 void tt_frame_write(const struct tt_frame *f, uint8_t header[TT_FRAME_BYTES]);
-/* Reads one; false, and *f undefined, if no honest peer can have sent it. */
+/* Parses a header. Returns false, with *f undefined, if a correct peer cannot have sent it. */
 bool tt_frame_read(struct tt_frame *f, const uint8_t header[TT_FRAME_BYTES]);
-/* How many bytes follow the header. */
+/* Returns the number of bytes that follow the header. */
 uint64_t tt_frame_payload(const struct tt_frame *f);
 
-/* ---- the handshake: HELLO, WELCOME, CONFIRM, each of one fixed size --------------------------------------- */
+/* ---- the handshake: HELLO, WELCOME, CONFIRM, each of one fixed size
+ * ------------------------------------------------------------ */
 
 #define TT_HELLO_BYTES 64
 
@@ -59,21 +65,22 @@ enum tt_hello_kind { TT_HELLO = 1, TT_WELCOME, TT_CONFIRM };
 
 struct tt_hello {
     uint8_t kind;
-    uint16_t lane;              /* which lane of the link this connection becomes */
-    uint16_t lanes;             /* how many the sender would have */
+    uint16_t lane;              /* index of this connection among the link's lanes */
+    uint16_t lanes;             /* number of lanes that the sender offers */
     uint32_t from, to, nranks;
-    uint64_t nonce;             /* of the link, drawn by its initiator; the other messages repeat it */
+    uint64_t nonce;             /* of the link, chosen by its initiator; other messages repeat it */
     uint64_t link_bytes;        /* of the sender's link region */
 };
 
 void tt_hello_write(const struct tt_hello *h, const uint8_t secret[16], uint8_t out[TT_HELLO_BYTES]);
-/* False, and *h undefined, for anything that is not of this protocol, version and secret. Takes the same time for every wrong
- * secret. */
+/* Returns false, with *h undefined, unless protocol, version and secret match. The time does not
+ * depend on which bytes of the secret are wrong. */
 bool tt_hello_read(struct tt_hello *h, const uint8_t secret[16], const uint8_t in[TT_HELLO_BYTES]);
 
-/* ---- addresses and keys ------------------------------------------------------------------------------------ */
+/* ---- addresses and keys
+ * ------------------------------------------------------------ */
 
-#define TT_TCP_ENDPOINTS 16     /* as many of them as fit a blob: 6 of IPv6, 21 of IPv4 */
+#define TT_TCP_ENDPOINTS 16     /* up to the capacity of a blob: 6 of IPv6, 21 of IPv4 */
 
 struct tt_tcp_endpoint {
     uint8_t family;             /* 4 or 6 */
@@ -81,20 +88,22 @@ struct tt_tcp_endpoint {
 };
 
 struct tt_tcp_address {
-    uint64_t host;              /* equal where loopback connects: same machine, same network namespace */
+    uint64_t host;              /* equal if loopback connects them: same machine, same network
+                                   namespace */
     uint16_t port;
     uint8_t count;
-    uint8_t rails;              /* the first of them are the rails, in their order */
-    uint8_t outside;            /* which of them, from 1 on, is not its own: its port is forwarded from there. 0: none */
+    uint8_t rails;              /* the first endpoints are the rails, in their order */
+    uint8_t outside;            /* 1 + index of an external endpoint that forwards the same port;
+                                   0: none */
     struct tt_tcp_endpoint endpoints[TT_TCP_ENDPOINTS];
 };
 
-/* Adds an endpoint, unless it is there or does not fit. */
+/* Adds an endpoint, unless it is present or does not fit. */
 void tt_tcp_address_add(struct tt_tcp_address *a, uint8_t family, const uint8_t *ip);
 void tt_tcp_address_write(const struct tt_tcp_address *a, struct tt_blob *out);
-/* Leaves as many endpoints in a good address as fit in so many bytes, which are enough for one. */
+/* Removes endpoints from a valid address until it fits bytes_max, which must suffice for one. */
 void tt_tcp_address_shorten(struct tt_blob *address, size_t bytes_max);
-/* False if the blob is no address of this wire. */
+/* Returns false if the blob is not an address of this wire. */
 bool tt_tcp_address_read(struct tt_tcp_address *a, const struct tt_blob *blob);
 
 struct tt_tcp_key {

@@ -1,13 +1,14 @@
-/* How a link comes to be. The initiator connects to the peer's candidate addresses in turn and says HELLO; the acceptor answers
- * WELCOME, the initiator CONFIRMs, and only then is the link up at the acceptor: a connection that its initiator gave up
- * meanwhile changes nothing. Further lanes follow the same way, with the nonce of the first.
+/* Connection set-up. The initiator connects to the peer's candidate addresses in turn and sends
+ * HELLO. The acceptor responds with WELCOME, and the initiator with CONFIRM. Only then is the link
+ * up at the acceptor, so a connection that its initiator has given up has no effect. Further lanes
+ * follow in the same way, with the nonce of the first.
  *
- * Both ends may start at once. The lower rank's connection wins: having said HELLO, it lets the other's HELLO wait (STANDBY),
- * and takes it only if its own attempt fails; the higher rank answers at once, and drops its own attempt when the other's is
- * confirmed.
+ * Both ends may start at once. The lower rank's connection wins. Having sent HELLO, it delays the
+ * response to the other's HELLO (STANDBY), and accepts it only if its own attempt fails. The higher
+ * rank responds at once, and drops its own attempt when the other's is confirmed.
  *
- * A connection that has not shown the job's secret is a stranger: it may send one HELLO's worth of bytes, has a deadline, and of
- * those there are at most STRANGERS_MAX, the oldest going first. */
+ * A connection that has not proved the job's secret may send only the bytes of one HELLO, and has a
+ * deadline. At most STRANGERS_MAX of these exist; the oldest is dropped first. */
 #include "wire/tcp.h"
 
 #include <arpa/inet.h>
@@ -23,21 +24,23 @@
 #include "base/watched.h"
 
 #define STRANGERS_MAX 64
-#define STRANGER_NS (5 * TT_SECOND)     /* to say HELLO */
-#define CONNECT_NS (3 * TT_SECOND)      /* for a candidate address to answer at all */
-#define WELCOME_NS (5 * TT_SECOND)      /* for it to say WELCOME, if there is another one; doubled each time around */
+#define STRANGER_NS (5 * TT_SECOND)     /* timeout for a HELLO */
+#define CONNECT_NS (3 * TT_SECOND)      /* timeout of a connection attempt */
+#define WELCOME_NS \
+    (5 * TT_SECOND)           /* timeout for a WELCOME if there is another candidate;
+                                           doubled in each round */
 #define PAUSE_NS (50 * TT_MS)           /* before all candidates are tried again */
 #define STARVED_NS (2 * TT_SECOND)
-#define ROUNDS_MAX 3                    /* of trying them, if they fail */
+#define ROUNDS_MAX 3                    /* of failed attempts */
 
 enum greeting_state {
     CONNECTING,     /* ours: waiting for the connection */
     SAID_HELLO,     /* ours: waiting for WELCOME */
-    PAUSED,         /* ours: no connection, next try at the deadline */
+    PAUSED,         /* ours: no connection, retry at the deadline */
     STRANGER,       /* theirs: waiting for HELLO */
-    STANDBY,        /* theirs: not answered yet */
+    STANDBY,        /* theirs: no response sent yet */
     WELCOMED,       /* theirs: waiting for CONFIRM */
-    OVER            /* to be freed */
+    OVER            /* to free */
 };
 
 /* A connection that is not a lane yet. */
@@ -45,15 +48,16 @@ struct tt_tcp_greeting {
     enum tt_tcp_watched watch;
     enum greeting_state state;
     int fd;
-    struct tt_stream *stream;   /* TLS over fd, which it then owns; NULL: plain, or no connection yet */
+    struct tt_stream *stream;   /* TLS over fd, which it owns; NULL: plain, or no connection yet */
     struct tt_tcp *tcp;
-    struct tt_tcp_link *link;   /* NULL: STRANGER */
+    struct tt_tcp_link *link;   /* NULL in state STRANGER */
     struct tt_tcp_greeting *next;
     uint64_t deadline_ns;
-    struct tt_hello hello;      /* of the other end, once it has come */
+    struct tt_hello hello;      /* of the other end, once received */
     uint32_t lane;
-    bool plain;                 /* ours, of a further lane: its rail did not connect, so not over it */
-    bool owes;                  /* ours: HELLO waits for the handshake of TLS */
+    bool plain;                 /* ours, of a further lane: its rail did not connect, so another
+                                   route is used */
+    bool owes;                  /* ours: HELLO waits for the TLS handshake */
     uint32_t have;
     uint8_t in[TT_HELLO_BYTES];
 };
@@ -76,7 +80,7 @@ static void set_state(struct tt_tcp_greeting *g, enum greeting_state state, uint
     g->deadline_ns = deadline_ns;
 }
 
-/* A new one at the end of the list, so that the oldest is found first. NULL: no memory. */
+/* Appends a new one, so that the list begins with the oldest. NULL: out of memory. */
 static struct tt_tcp_greeting *greeting_create(struct tt_tcp *t, struct tt_tcp_link *link, uint32_t lane)
 {
     struct tt_tcp_greeting *g = calloc(1, sizeof *g), **at = &t->greetings;
@@ -104,14 +108,15 @@ static void greeting_close(struct tt_tcp_greeting *g)
     g->fd = -1;
 }
 
-/* Drops the connection; the struct goes at the end of the poll, as epoll may still name it. */
+/* Drops the connection. The struct is freed at the end of the poll, as epoll events may refer to
+ * it. */
 static void greeting_end(struct tt_tcp_greeting *g)
 {
     greeting_close(g);
     set_state(g, OVER, TT_NEVER);
 }
 
-/* From now on what is said goes through TLS, if that is asked for. False: no memory. */
+/* Enables TLS for following messages, if configured. Returns false if out of memory. */
 static bool greeting_secure(struct tt_tcp_greeting *g, enum tt_stream_end end)
 {
     struct tt_secure *secure = g->tcp->conf.secure;
@@ -119,14 +124,15 @@ static bool greeting_secure(struct tt_tcp_greeting *g, enum tt_stream_end end)
     return !secure || tt_stream_create(&g->stream, secure, g->fd, end) == TUTTI_OK;
 }
 
-/* Has epoll watch for what TLS needs next. */
+/* Sets the epoll events that TLS needs next. */
 static void greeting_watch(struct tt_tcp_greeting *g)
 {
     if (g->stream)
         tt_tcp_watch(g->tcp, g->fd, tt_stream_wants(g->stream), g);
 }
 
-/* Says it, or owes it while TLS has not come so far. False: the connection is of no use. */
+/* Sends the message, or delays it until TLS is ready. Returns false if the connection is
+ * unusable. */
 static bool greeting_say(struct tt_tcp_greeting *g, enum tt_hello_kind kind)
 {
     const struct tt_wire_conf *conf = &g->tcp->conf;
@@ -147,12 +153,12 @@ static bool greeting_say(struct tt_tcp_greeting *g, enum tt_hello_kind kind)
     tt_hello_write(&h, conf->secret, out);
     n = tt_tcp_say(g->fd, g->stream, &part, 1, false);
     g->owes = n < 0 && errno == EAGAIN && g->stream && g->state == SAID_HELLO;
-    return g->owes || n == sizeof out; /* fits any fresh socket */
+    return g->owes || n == sizeof out; /* fits into the buffer of a new socket */
 }
 
-enum heard { HEARD_NOTHING, HEARD_ALL, HEARD_ENOUGH /* it ended, or is not of our kind */ };
+enum heard { HEARD_NOTHING, HEARD_ALL, HEARD_ENOUGH /* end of file, or not our protocol */ };
 
-/* Reads the other end's message, no byte more: what follows belongs to the lane. */
+/* Reads the other end's message and not a byte more: later data belongs to the lane. */
 static enum heard greeting_hear(struct tt_tcp_greeting *g, enum tt_hello_kind kind)
 {
     const struct tt_wire_conf *conf = &g->tcp->conf;
@@ -184,7 +190,7 @@ static bool greeting_welcome(struct tt_tcp_greeting *g)
     return true;
 }
 
-/* The greeting's connection becomes the lane. */
+/* Makes the connection a lane. */
 static bool greeting_adopt(struct tt_tcp_greeting *g, struct tt_tcp_lane *lane)
 {
     if (!tt_tcp_lane_open(lane, g->fd, g->stream))
@@ -217,7 +223,8 @@ void tt_tcp_greetings_close(struct tt_tcp *t)
 
 static void lanes_open(struct tt_tcp_link *link);
 
-/* The first lane is agreed: the link is up. Whatever else was tried for it is over, and lanes that came early are answered. */
+/* The first lane is agreed: the link is up. Ends other attempts for it, and responds to early
+ * HELLOs of further lanes. */
 static void link_establish(struct tt_tcp_link *link, struct tt_tcp_greeting *g)
 {
     struct tt_tcp *t = link->tcp;
@@ -249,9 +256,9 @@ static void link_establish(struct tt_tcp_link *link, struct tt_tcp_greeting *g)
         lanes_open(link);
 }
 
-/* ---- our attempts ---- */
+/* ---- outgoing connections ---- */
 
-/* Link-local addresses mean something only together with an interface: the first of ours that has one. */
+/* Link-local addresses need an interface: returns the first of ours that has such an address. */
 static uint32_t scope_of(const struct tt_tcp *t, const struct tt_tcp_endpoint *e)
 {
     if (e->family != 6 || e->ip[0] != 0xfe || (e->ip[1] & 0xc0) != 0x80)
@@ -282,7 +289,8 @@ static socklen_t endpoint_sockaddr(const struct tt_tcp *t, const struct tt_tcp_e
     return sizeof *v6;
 }
 
-/* The way of the link's current candidate; of a further lane, over its own rail as long as that connects. */
+/* The route of the link's current candidate; of a further lane, over its own rail while that
+ * connects. */
 static struct tt_tcp_way way_of(const struct tt_tcp_greeting *g)
 {
     const struct tt_tcp_link *link = g->link;
@@ -293,7 +301,8 @@ static struct tt_tcp_way way_of(const struct tt_tcp_greeting *g)
     return endpoint < 0 ? first : (struct tt_tcp_way){ .rail = rail, .endpoint = (uint8_t)endpoint };
 }
 
-/* No descriptor is left. That says nothing of the peer, and is no failed attempt: the same address is tried again when there may be one. */
+/* No descriptor is free. This is not a failure of the peer: the same address is tried again
+ * later. */
 static void attempt_starved(struct tt_tcp_greeting *g, int err)
 {
     struct tt_tcp_link *const link = g->link;
@@ -305,7 +314,7 @@ static void attempt_starved(struct tt_tcp_greeting *g, int err)
         attempts_over(g);
         return;
     }
-    if (now_ns - link->starved_ns > STARVED_NS) {   /* nothing of ours closes any more */
+    if (now_ns - link->starved_ns > STARVED_NS) {   /* no descriptor will be released */
         tt_fail_descriptors("tcp: cannot connect to a rank", 1);
         greeting_end(g);
         tt_tcp_link_lose(link, TUTTI_ERR_NOMEM, "no descriptor is free (RLIMIT_NOFILE)");
@@ -320,8 +329,8 @@ static void attempt_starved(struct tt_tcp_greeting *g, int err)
     set_state(g, PAUSED, tt_now_ns() + PAUSE_NS);
 }
 
-/* Starts connecting. Without a descriptor it tries again, for two seconds: what another connection holds while it is made
- * is closed by then. */
+/* Starts connecting. Without a descriptor it retries for two seconds, after which descriptors of
+ * other connection attempts have been closed. */
 static void attempt_start(struct tt_tcp_greeting *g)
 {
     struct tt_tcp_link *link = g->link;
@@ -331,7 +340,7 @@ static void attempt_start(struct tt_tcp_greeting *g)
     const socklen_t bytes = endpoint_sockaddr(g->tcp, e, link->address.port, &to);
 
     if (g->lane > 0 && !tt_tcp_may_have_lane()) {
-        attempts_over(g);       /* the link has others */
+        attempts_over(g);       /* the link has other lanes */
         return;
     }
     g->have = 0;
@@ -354,7 +363,7 @@ static void attempt_start(struct tt_tcp_greeting *g)
     attempt_failed(g);
 }
 
-/* The greeting for the link's first lane in a state from..to; NULL if there is none. */
+/* Returns the connection for the link's first lane in a state from..to, or NULL. */
 static struct tt_tcp_greeting *greeting_of(const struct tt_tcp_link *link, enum greeting_state from,
                                            enum greeting_state to)
 {
@@ -364,7 +373,8 @@ static struct tt_tcp_greeting *greeting_of(const struct tt_tcp_link *link, enum 
     return NULL;
 }
 
-/* Our attempts are used up: a connection of the peer's own may stand by or await CONFIRM; else the peer cannot be reached. */
+/* Our attempts have failed. A connection of the peer may be in STANDBY or wait for CONFIRM;
+ * otherwise the peer is unreachable. */
 static void attempts_over(struct tt_tcp_greeting *g)
 {
     struct tt_tcp_link *link = g->link;
@@ -382,7 +392,7 @@ static void attempts_over(struct tt_tcp_greeting *g)
     tt_tcp_link_lose(link, TUTTI_ERR_PEER_LOST, "cannot connect to any of its addresses");
 }
 
-/* Says, once for a link, why the peer and we do not believe each other. */
+/* Logs, once per link, why authentication failed. */
 static void say_refusal(struct tt_tcp_greeting *g)
 {
     const bool refused = g->stream && *tt_stream_why(g->stream);
@@ -392,7 +402,7 @@ static void say_refusal(struct tt_tcp_greeting *g)
     g->link->refused |= refused;
 }
 
-/* The candidate is not it: on to the next, after all of them with a pause. */
+/* The candidate has failed: tries the next one, after all of them with a pause. */
 static void attempt_failed(struct tt_tcp_greeting *g)
 {
     struct tt_tcp_link *link = g->link;
@@ -403,7 +413,7 @@ static void attempt_failed(struct tt_tcp_greeting *g)
         attempts_over(g);
         return;
     }
-    if (g->lane > 0) {      /* the link's first way is known to be right */
+    if (g->lane > 0) {      /* the link's first route is known to work */
         g->plain = true;
         set_state(g, PAUSED, tt_now_ns() + PAUSE_NS);
         return;
@@ -412,8 +422,9 @@ static void attempt_failed(struct tt_tcp_greeting *g)
     set_state(g, PAUSED, tt_now_ns() + (link->candidate == 0 ? PAUSE_NS : 0));
 }
 
-/* It is connected but says nothing: it may be somebody else, or a peer that is busy. So the next candidate gets its turn, each
- * time around with more patience; this never counts as failure. A connection of the peer's own that stands by is better. */
+/* Connected, but no response: another process, or a busy peer. Tries the next candidate, with a
+ * longer timeout in each round. This never counts as a failure. A connection of the peer in STANDBY
+ * is preferred. */
 static void attempt_silent(struct tt_tcp_greeting *g)
 {
     if (greeting_of(g->link, STANDBY, STANDBY)) {
@@ -425,7 +436,8 @@ static void attempt_silent(struct tt_tcp_greeting *g)
     attempt_failed(g);
 }
 
-/* Connected: say HELLO and wait. With nothing else to try we wait for as long as whoever asked for the link. */
+/* Connected: sends HELLO and waits. Without another candidate there is no timeout but the
+ * caller's. */
 static void attempt_connected(struct tt_tcp_greeting *g)
 {
     struct tt_tcp_link *link = g->link;
@@ -475,7 +487,7 @@ static void attempt_open(struct tt_tcp_link *link, uint32_t lane)
         attempt_start(g);
 }
 
-/* The initiator opens what is missing to the number of lanes that was agreed. */
+/* The initiator opens the other lanes up to the agreed number. */
 static void lanes_open(struct tt_tcp_link *link)
 {
     link->failures = 0;
@@ -490,13 +502,15 @@ static bool is_loopback_endpoint(const struct tt_tcp_endpoint *e)
     return e->family == 4 ? e->ip[0] == 127 : memcmp(e->ip, one, 16) == 0;
 }
 
-/* Where the peer is reached from outside; NULL: it is not behind an address translation. */
+/* Returns the external endpoint of the peer, or NULL if it is not behind an address translation
+ * (NAT). */
 static const struct tt_tcp_endpoint *outside_of(const struct tt_tcp_address *a)
 {
     return a->outside > 0 ? &a->endpoints[a->outside - 1] : NULL;
 }
 
-/* Whether both are behind address translations, and not the same: then their own addresses may look like neighbours', and are not. */
+/* Returns whether both are behind different NATs: the peer's own addresses may then look near, but
+ * are not. */
 static bool is_elsewhere(const struct tt_tcp *t, const struct tt_tcp_address *a)
 {
     const struct tt_tcp_endpoint *theirs = outside_of(a);
@@ -508,8 +522,8 @@ static bool is_elsewhere(const struct tt_tcp *t, const struct tt_tcp_address *a)
 
 #define MERIT_WORST 3
 
-/* How good a candidate is, 0 best; -1: not at all. Whoever is reached from outside is behind an address translation, where its own addresses are of use
- * to neighbours alone. */
+/* Returns the rank of a candidate, 0 best; -1: unusable. The own addresses of a peer behind NAT are
+ * usable only by its neighbours. */
 static int merit(const struct tt_tcp *t, uint32_t peer, const struct tt_tcp_address *a, const struct tt_tcp_endpoint *e)
 {
     const int family = e->family == 4 ? AF_INET : AF_INET6;
@@ -520,7 +534,8 @@ static int merit(const struct tt_tcp *t, uint32_t peer, const struct tt_tcp_addr
         return here ? 0 : -1;
     for (size_t i = 0; i < t->nifaddrs; i++) {
         if (!here && t->ifaddrs[i].family == family && memcmp(t->ifaddrs[i].ip, e->ip, e->family == 4 ? 4 : 16) == 0)
-            return -1;      /* our own address, elsewhere: a bridge that every host has */
+            return -1;      /* equals our own address, but on another host: a bridge that every
+                               host has */
         near |= tt_ifaddr_near(&t->ifaddrs[i], family, e->ip);
     }
     if (near && (here || !is_elsewhere(t, a)))
@@ -573,16 +588,17 @@ tutti_status tt_tcp_connect(struct tt_wire *w, uint32_t peer, const struct tt_bl
     if (link->ncandidates == 0)
         return TUTTI_ERR_UNSUPPORTED;
     link->asked = true;
-    /* Once the peer's own attempt was welcomed it may take it for the link at any time: another one of ours could be welcomed there,
-     * and each end would then drop what the other keeps. If it comes to nothing, attempt_again follows. */
+    /* After the peer's own attempt got WELCOME, the peer may make it the link at any time. If
+     * another attempt of ours got WELCOME there, each end could drop the connection that the other
+     * keeps. If the peer's attempt fails, attempt_again follows. */
     if (!greeting_of(link, STANDBY, WELCOMED))
         attempt_open(link, 0);
     return TUTTI_OK;
 }
 
-/* ---- their attempts ---- */
+/* ---- incoming connections ---- */
 
-/* The peer has another try: its earlier ones for this lane are dead, whether we have noticed or not. */
+/* The peer starts another attempt, so its earlier ones for this lane are dead. */
 static void end_earlier(const struct tt_tcp_greeting *g)
 {
     for (struct tt_tcp_greeting *o = g->tcp->greetings; o; o = o->next)
@@ -590,7 +606,7 @@ static void end_earlier(const struct tt_tcp_greeting *g)
             greeting_end(o);
 }
 
-/* A HELLO for the first lane. */
+/* Processes a HELLO for the first lane. */
 static bool link_hello(struct tt_tcp_greeting *g)
 {
     struct tt_tcp *t = g->tcp;
@@ -606,12 +622,12 @@ static bool link_hello(struct tt_tcp_greeting *g)
                 ours->deadline_ns = tt_now_ns() + WELCOME_NS;
             return true;
         }
-        greeting_end(ours);     /* nothing was said yet */
+        greeting_end(ours);     /* no message was sent yet */
     }
     return greeting_welcome(g);
 }
 
-/* A HELLO for a further lane; it may come before the first lane's CONFIRM. */
+/* Processes a HELLO for a further lane, which may precede the first lane's CONFIRM. */
 static bool lane_hello(struct tt_tcp_greeting *g)
 {
     const struct tt_tcp_link *link = g->link;
@@ -649,7 +665,7 @@ static void stranger_heard(struct tt_tcp_greeting *g)
         greeting_end(g);
 }
 
-/* Ours may have made way for a connection that came to nothing. */
+/* Restarts our attempt if the connection for which it was dropped has failed. */
 static void attempt_again(struct tt_tcp_link *link)
 {
     if (link->state != TT_TCP_OPENING || !link->asked || greeting_of(link, CONNECTING, WELCOMED))
@@ -677,7 +693,7 @@ static void welcomed_heard(struct tt_tcp_greeting *g)
     }
 }
 
-/* While it waits only its end can be news. */
+/* In this state only end-of-file can arrive. */
 static void standby_heard(struct tt_tcp_greeting *g)
 {
     char byte;
@@ -712,7 +728,8 @@ void tt_tcp_greeting_step(struct tt_tcp_greeting *g)
     greeting_watch(g);
 }
 
-/* A socket that listens at `port` (0: any) of every interface, or of loopback alone, IPv6 and IPv4 in one where there is IPv6. -1 and errno: none. */
+/* Listens at `port` (0: any) on all interfaces or on loopback only, with IPv6 and IPv4 in one
+ * socket if IPv6 is available. Returns -1 and errno on failure. */
 static int listen_at(struct tt_tcp *t, int family, uint16_t port)
 {
     const struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_ANY_INIT };
@@ -725,7 +742,7 @@ static int listen_at(struct tt_tcp *t, int family, uint16_t port)
 
     if (fd < 0)
         return -1;
-    if (port)   /* connections of who listened there before may still be ending */
+    if (port)   /* connections of an earlier listener may still be closing */
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if ((six && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) ||
         bind(fd, six ? (const struct sockaddr *)&v6 : (const struct sockaddr *)&v4, six ? sizeof v6 : sizeof v4) != 0 ||
@@ -746,7 +763,7 @@ static int listen_somewhere(struct tt_tcp *t, uint16_t port)
     return fd >= 0 || errno == EADDRINUSE || t->outside.near ? fd : listen_at(t, AF_INET, port);
 }
 
-/* At the first port that is free of those that are allowed. */
+/* Listens at the first free port of the allowed range. */
 static int listen_inside(struct tt_tcp *t)
 {
     int fd = -1;
@@ -758,7 +775,7 @@ static int listen_inside(struct tt_tcp *t)
     return fd;
 }
 
-/* The address that peers are told is what the interface rule leaves. */
+/* The interface rule decides which address peers get. */
 tutti_status tt_tcp_listen(struct tt_tcp *t)
 {
     struct sockaddr_storage bound;
@@ -806,11 +823,11 @@ void tt_tcp_accept(struct tt_tcp *t)
             continue;
         }
         set_state(g, STRANGER, tt_now_ns() + STRANGER_NS);
-        tt_tcp_greeting_step(g);    /* most have said it already */
+        tt_tcp_greeting_step(g);    /* HELLO has often arrived already */
     }
 }
 
-/* ---- time ---- */
+/* ---- timeouts ---- */
 
 static void greeting_expire(struct tt_tcp_greeting *g)
 {
@@ -829,7 +846,8 @@ static void greeting_expire(struct tt_tcp_greeting *g)
     }
 }
 
-/* Peers wait to be accepted, and no descriptor is or will be free for them: links that are not up cannot be. */
+/* Connections wait to be accepted, and no descriptor will become free for them: loses the links
+ * that are not up. */
 static void lose_starved(struct tt_tcp *t)
 {
     bool told = false;

@@ -1,18 +1,24 @@
-/* When a segment comes, the kernel acknowledges at once if more than the longest segment that it has seen (its rcv_mss) is not acknowledged yet: it sends a
- * packet, which on loopback the other end of the connection digests before its send returns; that takes 1.5 to 2 us. So a message of 1 KiB behind one of
- * 112 bytes takes as much longer as if it had 10 KiB.
+/* Segment lengths. On receipt of a segment, the kernel acknowledges at once if more than the
+ * longest segment seen (its rcv_mss) is unacknowledged. It sends a packet, which on loopback the
+ * other end processes before the send returns; that takes 1.5 to 2 us. A message of 1 KiB after one
+ * of 112 bytes therefore takes as long as one of 10 KiB.
  *
- * A connection on loopback therefore begins with a segment that is longer than eager messages are. The kernel believes the length of two segments in a row instead, if
- * they are as long as each other and not short; so a message that would be as long as the one before gets one more frame. Both are made of
- * acknowledgements that say nothing new. What the sender may have under way does not depend on it: a reader that empties the socket acknowledges every second
- * segment (tcp_peek.c), and a connection begins with ten. */
+ * A connection on loopback therefore starts with a segment longer than eager messages. The kernel
+ * lowers its estimate after two equally long segments in a row, unless they are short. A message as
+ * long as the previous one therefore gets one more frame. Both fillers are redundant
+ * acknowledgements. The number of segments in flight is not affected: a reader that empties the
+ * socket acknowledges every second segment (tcp_peek.c), and a connection starts with a window of
+ * ten. */
 #include "wire/tcp.h"
 
 #include <stdlib.h>
 
-#define SHORT_BYTES 512u    /* two segments of less are not believed (524, where segments carry timestamps) */
+#define SHORT_BYTES \
+    512u /* two shorter segments do not lower the estimate (524 with
+                               timestamps) */
 
-/* Others pay for each byte, or are not read in one piece; and what is urgent, answers and, on one lane, all short messages go over the first. */
+/* Returns whether lengths matter. Other lanes pay for each byte, or are not read in one piece. Lane
+ * 0 carries urgent frames, responses and, as a single lane, all short messages. */
 static bool matters(const struct tt_tcp_lane *lane)
 {
     return lane->number == 0 && !lane->paced && !lane->stream;
@@ -33,7 +39,7 @@ bool tt_tcp_length_is_again(const struct tt_tcp_lane *lane, uint64_t bytes)
     const struct tt_tcp_queue *q = &lane->queues[TT_TCP_REPLY];
 
     return lane->last_bytes && bytes == lane->last_bytes && matters(lane) &&
-           q->depth - (q->tail - q->head) > TT_TCP_REQUESTS + 2;     /* for what has to be said */
+           q->depth - (q->tail - q->head) > TT_TCP_REQUESTS + 2;     /* for responses */
 }
 
 void tt_tcp_length_sent(struct tt_tcp_lane *lane, uint64_t bytes)

@@ -1,5 +1,5 @@
-/* A link is what is left of connecting: lanes with their queues, the window, the link region. Made when the first lane is agreed,
- * kept (though empty) after its loss until the wire closes. */
+/* Links: lanes with their queues, the window and the link region. Created when the first lane is
+ * agreed, and kept after a loss (though empty) until the wire closes. */
 #include "wire/tcp.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@
 
 #define FAREWELL_READS 256
 
-/* Both ends are this machine's: bbr, a common default, costs up to twice the time there. */
+/* Both ends are on this machine: bbr, a common default, takes up to twice the time there. */
 static bool is_loopback(int fd)
 {
     struct sockaddr_storage a = { 0 }, b = { 0 };
@@ -35,8 +35,9 @@ static bool is_loopback(int fd)
     return memcmp(&((struct sockaddr_in6 *)&a)->sin6_addr, &((struct sockaddr_in6 *)&b)->sin6_addr, 16) == 0;
 }
 
-/* The kernel asks a host from which nothing is awaited whether it is still there: after half of the time, then three times in the other
- * half. (TCP_USER_TIMEOUT would also end the link to a process that was stopped for so long, while its host answers.) */
+/* Keep-alive: the kernel probes an idle host after half of the time, then three times in the other
+ * half. (TCP_USER_TIMEOUT would also end the link to a process that is stopped for this long on a
+ * live host.) */
 static void keep_alive(int fd, uint32_t silence_s)
 {
     const int on = 1, idle_s = (int)(silence_s + 1) / 2, interval_s = (int)(silence_s + 5) / 6, count = 3;
@@ -49,7 +50,7 @@ static void keep_alive(int fd, uint32_t silence_s)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
 }
 
-/* Buffer sizes stay the kernel's business: setting them would end its autotuning. */
+/* Buffer sizes are left to the kernel: setting them would disable its autotuning. */
 bool tt_tcp_tune(const struct tt_tcp *t, int fd, bool one_of_many)
 {
     static const int on = 1, unsent_bytes = 256 << 10;
@@ -113,8 +114,8 @@ uint64_t tt_tcp_lane_bytes(const struct tt_tcp_link *link)
     return link->tcp->limits.bytes[known ? tt_layout_distance(l, link->tcp->conf.rank, link->peer) : TT_NEAR_RACK];
 }
 
-/* Which lane is next, and what has come over them. One lane keeps its order, so there nothing may come but what is next; and of its bulk queue,
- * which serves all, a part is for inline frames alone. */
+/* Initializes lane selection and the receiver. A single lane is ordered, so only the next message
+ * may arrive. Its bulk queue serves all classes, and part of it is reserved for inline frames. */
 static void lanes_init(struct tt_tcp_link *link)
 {
     const bool several = link->nlanes > 1;
@@ -127,7 +128,7 @@ static void lanes_init(struct tt_tcp_link *link)
     tt_dqplb_receiver_init(&link->receiver, several ? TT_TCP_WINDOW : 1, 0, link->came);
 }
 
-/* What a link needs once it is up. On failure link_free cleans up. */
+/* Allocates what a connected link needs. On failure link_free cleans up. */
 bool tt_tcp_link_furnish(struct tt_tcp_link *link, uint32_t nlanes)
 {
     link->lanes = calloc(nlanes, sizeof *link->lanes);
@@ -196,7 +197,7 @@ static void news(struct tt_tcp_link *link)
     struct tt_tcp *t = link->tcp;
 
     if (link->tell_up || link->tell_lost)
-        return;     /* listed already */
+        return;     /* already listed */
     link->next_news = NULL;
     *t->news_end = link;
     t->news_end = &link->next_news;
@@ -251,7 +252,8 @@ bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd, struct tt_stream *stream
     lane->stream = stream;
     t->active[t->nactive++] = lane;
     tt_tcp_length_open(lane);
-    tt_tcp_secure_more(lane, stream != NULL);   /* what follows the greeting may have come with it */
+    tt_tcp_secure_more(lane, stream != NULL);   /* data after the handshake may already be in the
+                                                   stream */
     return true;
 }
 
@@ -299,7 +301,8 @@ void tt_tcp_lane_ended(struct tt_tcp_lane *lane)
     tt_tcp_link_lose(link, TUTTI_OK, "closed by the peer");
 }
 
-/* Whether the other end has reset it: what was not acknowledged then will never be, and still counts as pending. */
+/* Returns whether the other end has reset the connection. Unacknowledged data then stays
+ * unacknowledged, and still counts as pending. */
 static bool is_reset(int fd)
 {
     struct tcp_info info;
@@ -308,8 +311,8 @@ static bool is_reset(int fd)
     return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 && info.tcpi_state == TCP_CLOSE;
 }
 
-/* Whether what was sent is sent again and again, and nothing has come back for the time. Where bytes are under way the kernel does not
- * ask by itself, and goes on trying for a quarter of an hour. */
+/* Returns whether data is being retransmitted and nothing has been received for the timeout. With
+ * data in flight the kernel sends no probes, and retransmits for a quarter of an hour. */
 static bool is_silent(const struct tt_tcp_lane *lane)
 {
     struct tcp_info info;
@@ -332,7 +335,7 @@ void tt_tcp_links_expire(struct tt_tcp *t, uint64_t now_ns)
     }
 }
 
-/* Whether bytes of this lane are still ours, or the kernel's: unsent or not acknowledged. */
+/* Returns whether data of this lane is queued here, or unsent or unacknowledged in the kernel. */
 static bool unfinished(struct tt_tcp_lane *lane)
 {
     int pending = 0;
@@ -359,7 +362,8 @@ static void say_goodbye(struct tt_tcp_lane *lane)
         shutdown(lane->fd, SHUT_WR);
 }
 
-/* A connection that is closed before its bytes have arrived, with others unread, would be reset, and they with it. */
+/* Closing a connection with unread data resets it, which would also discard data in flight: waits
+ * and reads. */
 static void linger(struct tt_tcp *t, uint64_t until_ns)
 {
     bool more = true;
@@ -377,7 +381,8 @@ static void linger(struct tt_tcp *t, uint64_t until_ns)
     }
 }
 
-/* Closing a connection with unread bytes resets it, and the kernel then forgets what it has not sent: read them first. */
+/* Closing a connection with unread data resets it, and the kernel then discards unsent data: reads
+ * first. */
 static void lane_farewell(struct tt_tcp_lane *lane)
 {
     if (lane->fd >= 0)
@@ -409,7 +414,7 @@ void tt_tcp_links_close(struct tt_tcp *t)
         link_free(link);
     }
     tt_sparse_fini(&t->links);
-    t->dirty = NULL;            /* a last flush may have had an answer to queue */
+    t->dirty = NULL;            /* the last flush may have queued a response */
 }
 
 static uint64_t link_bytes(const struct tt_tcp_link *link)

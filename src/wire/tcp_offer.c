@@ -1,13 +1,16 @@
-/* How many lanes a link gets where descriptors are few. A lane is one, and all of them come from the limit of the process
- * (RLIMIT_NOFILE), as do control connections, files of the program and the first lanes of peers that are not connected yet. So
- * those have a reserve, and what is free beyond it is shared by the peers that are still to be connected. Each end offers what it
- * can have in its HELLO or WELCOME, and the lower offer holds. */
+/* The number of lanes per link if descriptors are scarce. Each lane takes one of the process's
+ * descriptors (RLIMIT_NOFILE). So do control connections, files of the program, and the first lanes
+ * of peers that are not connected yet. A reserve is kept for these; free descriptors beyond it are
+ * shared by the peers that are still to connect. Each end offers a number of lanes in its HELLO or
+ * WELCOME, and the lower offer is used. */
 #include "wire/tcp.h"
 
 #include "base/descriptors.h"
 #include "base/log.h"
 
-#define RESERVE 32u     /* control connections, their handshakes, another communicator, files of the program */
+#define RESERVE \
+    32u /* for control connections, handshakes, another communicator, files of
+                           the program */
 
 void tt_tcp_promise(struct tt_tcp_link *link, uint32_t lanes)
 {
@@ -15,7 +18,7 @@ void tt_tcp_promise(struct tt_tcp_link *link, uint32_t lanes)
     link->promised = lanes;
 }
 
-/* Further lanes for one of `peers` peers that are to be connected. */
+/* Further lanes for one of `peers` peers that are not connected yet. */
 static uint32_t share(const struct tt_tcp *t, uint32_t peers)
 {
     const uint32_t most = t->conf.lanes - 1, kept = RESERVE + t->promised + peers;
@@ -24,7 +27,7 @@ static uint32_t share(const struct tt_tcp *t, uint32_t peers)
     return spare / peers < most ? spare / peers : most;
 }
 
-/* The connection over which it is said has its descriptor already. */
+/* The connection that carries the offer already has its descriptor. */
 uint32_t tt_tcp_offer(struct tt_tcp_link *link)
 {
     struct tt_tcp *t = link->tcp;

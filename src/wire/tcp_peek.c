@@ -1,14 +1,19 @@
-/* Short messages, of which several come before anything goes the other way, are looked at in the socket's queue (MSG_PEEK) and taken out of it later.
+/* Short messages, several of which arrive before this end sends, are read by MSG_PEEK and removed
+ * from the socket later.
  *
- * When a read empties that queue, and two short segments have come since this end sent something, the kernel acknowledges them before the read
- * returns: it sends a packet, which on loopback the other end of the connection digests on the reader's processor. So the second of two messages
- * takes nearly twice as long as the first. As long as a byte is left in the queue the acknowledgement waits, for bytes of ours to go with or for its timer. It
- * goes when looks find nothing for a while, or after so many messages that the sender may wait for it.
+ * If a read empties the socket, and two short segments have arrived since this end last sent, the
+ * kernel acknowledges them before the read returns. It sends a packet, which on loopback the other
+ * end processes on the reader's CPU. The second of two messages then takes nearly twice as long as
+ * the first. While a byte remains in the socket, the acknowledgement waits for data of ours or for
+ * its timer. The data is removed when several peeks have found nothing new, or after so many
+ * messages that the sender may wait for the acknowledgement.
  *
- * A process that exits with bytes unread resets its connections, and what the other end's kernel does not have of its last messages then is lost. So
- * nothing is left unread where bytes leave the machine, nor while bytes of ours are in this kernel.
+ * A process that exits with unread data resets its connections, and the other end's kernel may then
+ * lose its last messages. Therefore nothing is left unread on connections that leave the machine,
+ * nor while data of ours is in this kernel.
  *
- * While a lane peeks, its buffer holds what the socket's queue begins with, digested or not: the next read, of whichever kind, brings that again. */
+ * While a lane peeks, its buffer holds the start of the socket's data, parsed or not: the next
+ * read, of either kind, returns it again. */
 #include "wire/tcp.h"
 
 #include <errno.h>
@@ -16,9 +21,9 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#define KEPT_BYTES 1024u        /* that are digested, and still read again */
-#define VAIN_MAX 32             /* looks */
-#define UNANSWERED_MAX 6        /* reads: a connection begins with ten packets that are not acknowledged */
+#define KEPT_BYTES 1024u        /* parsed bytes that may stay in the socket and be read again */
+#define VAIN_MAX 32             /* peeks */
+#define UNANSWERED_MAX 6        /* reads: a connection starts with a window of ten packets */
 
 bool tt_tcp_peeked_take(struct tt_tcp_lane *lane)
 {
@@ -27,9 +32,10 @@ bool tt_tcp_peeked_take(struct tt_tcp_lane *lane)
     if (!lane->peeks)
         return true;
     if (lane->have)
-        taken = recv(lane->fd, lane->buffer, lane->have, MSG_TRUNC | MSG_DONTWAIT);    /* they are there: nothing is copied */
+        /* known to be available; with MSG_TRUNC nothing is copied */
+        taken = recv(lane->fd, lane->buffer, lane->have, MSG_TRUNC | MSG_DONTWAIT);
     if (taken != (ssize_t)lane->have) {
-        errno = taken >= 0 || errno == EAGAIN ? EPROTO : errno;     /* they were there */
+        errno = taken >= 0 || errno == EAGAIN ? EPROTO : errno;     /* they were available before */
         return false;
     }
     lane->peeks = false;
@@ -37,7 +43,8 @@ bool tt_tcp_peeked_take(struct tt_tcp_lane *lane)
     return true;
 }
 
-/* Whether the other end's kernel has what this end has sent; a little of it has always room there. */
+/* Returns whether the other end's kernel has all that this end has sent; a few bytes always fit
+ * there. */
 static bool is_delivered(struct tt_tcp_lane *lane)
 {
     int pending = 0;
@@ -49,7 +56,7 @@ static bool is_delivered(struct tt_tcp_lane *lane)
     return true;
 }
 
-/* Whether to leave in the queue what the next read finds. */
+/* Returns whether the next read shall leave its data in the socket. */
 static bool is_to_peek(struct tt_tcp_lane *lane)
 {
     return !lane->bye && lane->unanswered > 0 && lane->unanswered < UNANSWERED_MAX && lane->vain < VAIN_MAX &&
@@ -67,7 +74,8 @@ ssize_t tt_tcp_read_between(struct tt_tcp_lane *lane, size_t *room)
         return -1;
     peek = is_to_peek(lane);
     again = lane->peeks ? lane->have : 0;
-    most = again + lane->read_bytes < TT_TCP_READ_MORE ? again + lane->read_bytes : TT_TCP_READ_MORE;   /* of which `again` are known */
+    /* of which `again` were read before */
+    most = again + lane->read_bytes < TT_TCP_READ_MORE ? again + lane->read_bytes : TT_TCP_READ_MORE;
     n = recv(lane->fd, lane->buffer + lane->have - again, most, MSG_DONTWAIT | (peek ? MSG_PEEK : 0));
     *room = most - again;
     if (n < 0 || (n == 0 && again == 0))

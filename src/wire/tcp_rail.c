@@ -1,8 +1,11 @@
-/* Which NIC a lane goes over. A rank has its rail, from the job's layout; one that is alone on its host spreads its lanes over all of
- * them. A lane of a rail starts from the rail's address and interface, and goes to the peer's address in the same network; where
- * the peer has none there (each NIC in a network of its own), to its rail of the same number. Who connects decides for both ends.
+/* Selection of a lane's NIC. A rank has its rail, by the job's layout; a rank that is alone on
+ * its host spreads its lanes over all rails. A lane of a rail starts at the rail's address and
+ * interface. It goes to the peer's address in the same network. If the peer has none there (each
+ * NIC in its own network), it goes to the peer's rail of the same number. The initiator decides
+ * for both ends.
  *
- * Nothing here makes a peer unreachable: when a rail does not connect, the ways that are not bound to one are next. */
+ * A rail that does not connect does not make the peer unreachable: unbound routes are tried
+ * next. */
 #include "wire/tcp.h"
 
 #include <string.h>
@@ -13,7 +16,7 @@
 #define IP_BIND_ADDRESS_NO_PORT 24
 #endif
 
-/* Our address on the rail; NULL: it has none that the listener serves. */
+/* Returns our address on the rail, or NULL if it has none that the listener serves. */
 static const struct tt_ifaddr *rail_address(const struct tt_tcp *t, uint32_t rail)
 {
     for (int want = AF_INET;; want = AF_INET6) {
@@ -35,7 +38,7 @@ void tt_tcp_rails_address(const struct tt_tcp *t, struct tt_tcp_address *a)
         const struct tt_ifaddr *from = rail_address(t, i);
 
         if (!from)
-            break;      /* those after it would have other numbers */
+            break;      /* skipping one would renumber the others */
         tt_tcp_address_add(a, from->family == AF_INET ? 4 : 6, from->ip);
     }
     a->rails = a->count;
@@ -97,7 +100,8 @@ bool tt_tcp_rail_bind(const struct tt_tcp *t, int fd, uint8_t rail)
 
     if (!from)
         return false;
-    /* Before Linux 5.7 this is for the privileged; then the address alone decides, as far as routes follow it. */
+    /* Before Linux 5.7 this needs privileges; then only the address selects the interface, if
+     * routes follow it. */
     setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, from->name, (socklen_t)strlen(from->name));
     setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
     memcpy(&v4.sin_addr, from->ip, 4);

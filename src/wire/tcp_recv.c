@@ -1,11 +1,13 @@
-/* From the kernel to memory. Between frames a lane reads a little (tt_tcp_lane.read_bytes) into its buffer: one system call brings many small
- * frames. In the middle of a payload it reads the rest straight to where it belongs, with one more piece of buffer behind it
- * for the headers that follow: so a large payload is copied once, by the kernel, and costs no system call for its header.
+/* From the kernel to memory. Between frames a lane reads a limited amount (tt_tcp_lane.read_bytes)
+ * into its buffer: one system call reads many small frames. Within a payload it reads the rest
+ * directly to its destination, plus a piece of buffer for the following headers. A large payload is
+ * thus copied once, by the kernel, without a system call for its header.
  *
- * Which messages have landed DQPLB's receiver notes (dqplb.h): those of one lane in order, those of several in any. A put alone promises no order, so a
- * signal is raised as its message lands; one behind a fence whose prefix is not complete is parked in its message's own place of the window, so
- * nothing can overflow: the sender never has more than the window under way. A get behind a fence is held in the same way, in a ring that has
- * room for all gets of a peer. */
+ * DQPLB's receiver (dqplb.h) records which messages have arrived: in order with one lane, in any
+ * order with several. Puts are unordered, so a signal is raised when its message arrives. A signal
+ * after a fence whose prefix is incomplete is parked at its message's place in the window. This
+ * cannot overflow, since at most a window is in flight. A get after a fence is held likewise, in a
+ * ring with space for all gets of a peer. */
 #include "wire/tcp.h"
 
 #include <errno.h>
@@ -15,15 +17,16 @@
 #include "base/status.h"
 #include "reduce/reduce.h"
 
-#define TAIL_BYTES 1024u    /* behind a payload */
-#define WORD_BYTES 8u       /* the largest that is stored at once */
-#define READS_MAX 8         /* per call, so that other lanes get their turn */
+#define TAIL_BYTES 1024u    /* read beyond a payload */
+#define WORD_BYTES 8u       /* largest size that is stored at once */
+#define READS_MAX 8         /* per call, for fairness among lanes */
 
 /* ---- memory and signals ---- */
 
 enum reach { REACH_OK, REACH_GONE, REACH_BROKEN };
 
-/* Finds bytes at region + offset. GONE: deregistered, so a late frame; BROKEN: out of bounds, so a broken peer. */
+/* Finds bytes at region + offset. GONE: deregistered, a late frame. BROKEN: out of bounds, a faulty
+ * peer. */
 static enum reach reach(const struct tt_tcp_link *link, uint32_t id, uint32_t generation, uint64_t offset,
                         uint64_t bytes, uint8_t **mem, struct tt_tcp_region **region)
 {
@@ -46,7 +49,7 @@ static enum reach reach(const struct tt_tcp_link *link, uint32_t id, uint32_t ge
     return REACH_OK;
 }
 
-/* A 64-bit word that may be loaded and stored atomically. */
+/* Finds a 64-bit word that can be accessed atomically. */
 static enum reach reach_word(const struct tt_tcp_link *link, uint32_t id, uint32_t generation, uint64_t offset,
                              uint64_t **word)
 {
@@ -60,7 +63,7 @@ static enum reach reach_word(const struct tt_tcp_link *link, uint32_t id, uint32
     return found;
 }
 
-/* Raises the frame's signal, if it has one whose word still exists. False: the peer is broken. */
+/* Raises the frame's signal, if its word still exists. Returns false if the peer is faulty. */
 static bool raise_signal(const struct tt_tcp_link *link, const struct tt_frame *f)
 {
     uint64_t *word;
@@ -80,7 +83,7 @@ static bool raise_signal(const struct tt_tcp_link *link, const struct tt_frame *
 
 /* ---- the window ---- */
 
-/* Keeps the signal until its prefix is complete; the parked ones form a list by number. */
+/* Stores the signal until its prefix is complete. Parked signals form a list ordered by number. */
 static void park(struct tt_tcp_link *link, const struct tt_frame *f)
 {
     const uint32_t place = f->word % TT_TCP_WINDOW;
@@ -105,8 +108,8 @@ static bool serve_get(struct tt_tcp_link *link, const struct tt_frame *f)
     return found != REACH_BROKEN && tt_tcp_reply(link, &answer, mem, answer.bytes);
 }
 
-/* Serves a get, at once or when what it must see has landed. Gets come in order over one lane, so `after` grows from one
- * to the next. False: the peer is broken. */
+/* Serves a get, at once or when the messages that it must observe have arrived. Gets arrive in
+ * order over one lane, so `after` does not decrease. Returns false if the peer is faulty. */
 static bool take_get(struct tt_tcp_link *link, const struct tt_frame *f)
 {
     const int32_t ahead = f->flags & TT_FRAME_FENCED ? tt_dqplb_ahead(link->receiver.expected, f->after) : 0;
@@ -120,7 +123,7 @@ static bool take_get(struct tt_tcp_link *link, const struct tt_frame *f)
     return true;
 }
 
-/* Serves the held gets that the prefix releases. False: the peer is broken. */
+/* Serves the held gets that the prefix releases. Returns false if the peer is faulty. */
 static bool release_gets(struct tt_tcp_link *link)
 {
     while (link->held_head != link->held_tail) {
@@ -135,7 +138,8 @@ static bool release_gets(struct tt_tcp_link *link)
     return true;
 }
 
-/* Raises the signals, and serves the gets, that the prefix releases. `after` grows with the number, so the list's front is always the next. */
+/* Raises the signals and serves the gets that the prefix releases. `after` grows with the number,
+ * so the front of the list is always next. */
 static bool unpark(struct tt_tcp_link *link)
 {
     while (link->parked != TT_TCP_NOBODY) {
@@ -150,7 +154,8 @@ static bool unpark(struct tt_tcp_link *link)
     return release_gets(link);
 }
 
-/* A numbered message has landed over the lane (or was dropped, then without its signal). False: the peer is broken. */
+/* Records that a numbered message has arrived over the lane (or was discarded, without its signal).
+ * Returns false if the peer is faulty. */
 static bool landed(const struct tt_tcp_lane *lane, const struct tt_frame *f)
 {
     struct tt_tcp_link *link = lane->link;
@@ -186,7 +191,7 @@ static bool begin_put(struct tt_tcp_lane *lane, const struct tt_frame *f)
     return found != REACH_BROKEN;
 }
 
-/* The request that a frame answers; NULL if there is none. */
+/* Returns the request of a response frame, or NULL. */
 static struct tt_tcp_request *request_of(struct tt_tcp_link *link, const struct tt_frame *f)
 {
     struct tt_tcp_request *q = &link->requests[f->token % TT_TCP_REQUESTS];
@@ -246,7 +251,8 @@ static bool end_old(struct tt_tcp_link *link, const struct tt_frame *f)
     return true;
 }
 
-/* By the payload that begins, if it is not short, the next one: how much to read before it is known where that goes. */
+/* Sets the size of the next read between frames to suit payloads like the current one, unless it is
+ * short. */
 static void expect(struct tt_tcp_lane *lane)
 {
     if (lane->left > TT_TCP_READ_MORE - TT_TCP_BRIEF_BYTES)
@@ -257,7 +263,8 @@ static void expect(struct tt_tcp_lane *lane)
         lane->read_bytes = TT_TCP_READ_BYTES;
 }
 
-/* A header has come: finds where its payload goes, or acts on it if it never has one. False: the peer is broken. */
+/* Processes a header: finds the destination of its payload, or executes it if it has none. Returns
+ * false if the peer is faulty. */
 static bool frame_begin(struct tt_tcp_lane *lane)
 {
     const struct tt_frame *f = &lane->frame;
@@ -285,7 +292,7 @@ static bool frame_begin(struct tt_tcp_lane *lane)
     }
 }
 
-/* All of its payload has come. */
+/* The payload is complete. */
 static bool frame_end(struct tt_tcp_lane *lane)
 {
     struct tt_frame *f = &lane->frame;
@@ -306,7 +313,7 @@ static bool frame_end(struct tt_tcp_lane *lane)
     return true;
 }
 
-/* n bytes of the payload are where they belong. */
+/* n bytes of the payload have reached their destination. */
 static bool payload_came(struct tt_tcp_lane *lane, uint64_t n)
 {
     lane->left -= n;
@@ -315,7 +322,8 @@ static bool payload_came(struct tt_tcp_lane *lane, uint64_t n)
     return lane->left > 0 || frame_end(lane);
 }
 
-/* A put that may be of one word, which who waits for it must not see in part: it is applied when all of it has come. */
+/* A put of at most one word, which a waiting reader must not see partly written: it is applied as a
+ * whole. */
 static bool is_word(const struct tt_frame *f)
 {
     return f->kind == TT_FRAME_PUT && f->bytes <= WORD_BYTES;
@@ -328,7 +336,8 @@ void tt_tcp_forget_digested(struct tt_tcp_lane *lane)
     lane->at = 0;
 }
 
-/* Applies what the buffer holds; what stays in it is less than a header, or than a word with its header. False: the peer is broken. */
+/* Processes the buffer; an incomplete header, or word with its header, remains. Returns false if
+ * the peer is faulty. */
 static bool digest(struct tt_tcp_lane *lane)
 {
     while (lane->have - lane->at >= TT_FRAME_BYTES) {
@@ -349,12 +358,12 @@ static bool digest(struct tt_tcp_lane *lane)
             return false;
     }
     if (lane->peeks)
-        return true;            /* it is as in the socket */
+        return true;            /* the buffer must match the socket */
     tt_tcp_forget_digested(lane);
     return true;
 }
 
-/* Reads once. *room is what would have fitted. */
+/* Reads once. *room is the capacity of the read. */
 static ssize_t read_lane(struct tt_tcp_lane *lane, size_t *room)
 {
     struct tt_tcp *t = lane->link->tcp;
@@ -380,7 +389,8 @@ static ssize_t read_lane(struct tt_tcp_lane *lane, size_t *room)
     return readv(lane->fd, iov, 2);
 }
 
-/* Sorts n bytes that came: payload first, then what is behind it. False: the peer is broken. */
+/* Distributes n received bytes: first to the payload, then to the buffer. Returns false if the peer
+ * is faulty. */
 static bool sort_out(struct tt_tcp_lane *lane, uint64_t n)
 {
     if (lane->left > 0) {
@@ -433,7 +443,8 @@ void tt_tcp_lane_receive(struct tt_tcp_lane *lane)
     tt_tcp_acknowledge(link);
 }
 
-/* Whether bytes at mem are about to go: they touch r, which is out of the table, and no other region holds them. */
+/* Returns whether mem[bytes] is being deregistered: it overlaps r, which is out of the table, and
+ * no other region covers it. */
 static bool goes(const struct tt_tcp *t, const struct tt_tcp_region *r, const uint8_t *mem, uint64_t bytes)
 {
     const uintptr_t begin = (uintptr_t)r->public.mem, end = begin + r->public.bytes, at = (uintptr_t)mem;

@@ -9,7 +9,7 @@
 
 #define SLOTS_MAX (1u << 24)
 
-/* Takes a free slot, growing the table if there is none. 0: no memory. */
+/* Takes a free slot, and grows the table if needed. 0: out of memory. */
 static uint32_t slot_take(struct tt_tcp *t)
 {
     const uint32_t before = t->nslots, nslots = before ? 2 * before : 64;
@@ -75,7 +75,7 @@ void tt_tcp_dereg(struct tt_region *public)
 
     tt_assert(t->slots[r->id].region == r);
     t->slots[r->id].region = NULL;
-    t->slots[r->id].generation++; /* from here on late frames find nothing */
+    t->slots[r->id].generation++; /* late frames do not find it from here on */
     t->slots[r->id].next_free = t->free_slot;
     t->free_slot = r->id;
     tt_tcp_targets_gone(t, r);

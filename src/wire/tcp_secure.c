@@ -1,13 +1,13 @@
-/* Lanes over TLS. The wire's frames go into records and come out of them; nothing else about a lane changes, but that TLS may hold bytes of
- * either direction: what the socket did not take (the lane is then blocked), and what has come in a record of which only a part was asked for
- * (the socket is then not readable, so poll must know). */
+/* Lanes over TLS: frames are sent in TLS records. The only other difference is that TLS may hold
+ * data of either direction. Unsent data blocks the lane. Received data of a partly read record does
+ * not make the socket readable, so poll must handle it. */
 #include "wire/tcp.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#define PEEK_BYTES 4096u        /* between frames: a copy out of a record that is decrypted already, no system call */
+#define PEEK_BYTES 4096u        /* between frames: a copy from a decrypted record, no system call */
 
 static ssize_t as_errno(ssize_t n)
 {

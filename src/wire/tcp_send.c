@@ -1,12 +1,14 @@
-/* From descriptors to the kernel. Post turns descriptors into frames in the lanes' queues, then offers each touched lane's queues
- * to the kernel in one system call; what the kernel does not take stays queued, and poll goes on when the socket is writable
- * again. So a queue that is not empty belongs to a lane that is blocked (or to a post that has not returned, or that another one follows:
- * tt_wire.together; or to one whose turn was too short, tt_tcp_lane_turn).
+/* From descriptors to the kernel. Post turns descriptors into frames in the lanes' queues, then
+ * writes each affected lane's queues in one system call. What the kernel does not accept stays
+ * queued until the socket is writable again. A non-empty queue therefore belongs to a blocked lane,
+ * to a post in progress or one in a batch (tt_wire.together), or to a lane whose turn was too short
+ * (tt_tcp_lane_turn).
  *
- * With one lane everything is in one queue and arrives in post order. With several, inline frames take the urgent queue of lane 0,
- * between the bulk frames there, and every bulk frame the lane that DQPLB deals it to (dqplb_lanes.h): the one with the fewest bytes still queued
- * here. TCP_NOTSENT_LOWAT keeps the kernel from hoarding, so what is queued here tells how fast a lane drains. A put that names its lane goes there as
- * a bulk frame, an inline one as a copy. */
+ * With one lane all frames are in one queue and arrive in post order. With several, inline frames
+ * use the urgent queue of lane 0, between the bulk frames there. Each bulk frame goes to the lane
+ * that DQPLB selects (dqplb_lanes.h): the one with the fewest queued bytes. TCP_NOTSENT_LOWAT
+ * limits the kernel's buffering, so queued bytes show how fast a lane drains. A put that names its
+ * lane becomes a bulk frame there; an inline one is copied. */
 #include "wire/tcp.h"
 
 #include <errno.h>
@@ -20,9 +22,13 @@
 #include "base/status.h"
 #include "reduce/reduce.h"
 
-#define IOV_BATCH 64        /* 31 pieces, each behind its header, and the signal of a put that has so many (src/window/put.c) */
-#define BORROW_BYTES_MIN 2048       /* of inline data that is offered to the kernel before it is copied */
-#define VERY_SLOW_PIECE (16u << 10) /* of a lane: up to 50 Mbit/s */
+#define IOV_BATCH \
+    64 /* 31 pieces with their headers, and the signal of a put with that
+                               many (src/window/put.c) */
+#define BORROW_BYTES_MIN \
+    2048                            /* minimum inline data that is offered to the kernel before
+                                       it is copied */
+#define VERY_SLOW_PIECE (16u << 10) /* lanes of up to 50 Mbit/s */
 
 /* ---- queues ---- */
 
@@ -36,7 +42,7 @@ static struct tt_tcp_out *queue_at(const struct tt_tcp_queue *q, uint32_t i)
     return &q->ring[i & (q->depth - 1)];
 }
 
-/* Appends a cleared entry; room was checked. */
+/* Appends a cleared entry; the caller has checked for space. */
 static struct tt_tcp_out *queue_push(struct tt_tcp_lane *lane, enum tt_tcp_class class)
 {
     struct tt_tcp_queue *q = &lane->queues[class];
@@ -62,7 +68,7 @@ void tt_tcp_mark(struct tt_tcp_lane *lane)
     t->dirty = lane;
 }
 
-/* A frame with data[bytes] behind it. */
+/* Queues a frame with data[bytes]. */
 static struct tt_tcp_out *queue_reply(struct tt_tcp_link *link, const struct tt_frame *f, const uint8_t *data,
                                       uint64_t bytes)
 {
@@ -86,7 +92,8 @@ void tt_tcp_acknowledge_again(struct tt_tcp_link *link, uint8_t *frames, uint32_
     queue_reply(link, &f, frames, (uint64_t)more * TT_FRAME_BYTES)->copy = frames;
 }
 
-/* Room for n contiguous bytes in the link's inline ring; NULL if there is none. *end is what frees it. */
+/* Returns n contiguous bytes of the link's inline ring, or NULL. Storing *end in inline_head frees
+ * them. */
 static uint8_t *inline_take(struct tt_tcp_link *link, uint64_t n, uint64_t *end)
 {
     const uint64_t at = link->inline_tail % TT_TCP_INLINE_BYTES;
@@ -101,7 +108,7 @@ static uint8_t *inline_take(struct tt_tcp_link *link, uint64_t n, uint64_t *end)
 
 /* ---- from the queues to the kernel ---- */
 
-/* The queue whose front goes next, given where each would be read from. */
+/* Returns the queue to send from next, given the read positions. */
 static int next_class(const struct tt_tcp_lane *lane, const uint32_t heads[TT_TCP_CLASSES])
 {
     for (int c = 0; c < TT_TCP_CLASSES; c++)
@@ -122,7 +129,8 @@ static int iov_add(struct iovec *iov, int n, const uint8_t *data, uint64_t bytes
     return n + 1;
 }
 
-/* Lists what the lane has to send, in order; returns the number of entries of iov, and their bytes in *total. */
+/* Lists what the lane has to send, in order. Returns the number of iov entries, and their bytes in
+ * *total. */
 static int gather(const struct tt_tcp_lane *lane, struct iovec *iov, uint64_t *total)
 {
     uint32_t heads[TT_TCP_CLASSES];
@@ -159,7 +167,7 @@ void tt_tcp_trace(const struct tt_tcp_lane *lane, enum tt_trace_kind kind, uint3
                                            .rail = tt_tcp_rail_of(link->tcp, link->peer, lane->number) });
 }
 
-/* A frame that the kernel has taken, if it is one of those that have numbers. */
+/* Traces a frame that the kernel has accepted, if it is numbered. */
 static void trace_sent(const struct tt_tcp_lane *lane, const struct tt_tcp_out *out)
 {
     struct tt_frame f;
@@ -189,7 +197,7 @@ static void lane_drained(struct tt_tcp_lane *lane, uint32_t frames, uint64_t byt
     tt_assert(tt_dqplb_lanes_done(&lane->link->load, lane->number, frames, bytes));
 }
 
-/* The kernel took n bytes of what gather lists. */
+/* Removes n bytes, which the kernel has accepted, in the order of gather. */
 static void advance(struct tt_tcp_lane *lane, uint64_t n)
 {
     uint32_t heads[TT_TCP_CLASSES];
@@ -236,7 +244,7 @@ static void set_blocked(struct tt_tcp_lane *lane, bool blocked)
         t->nfar_blocked += blocked ? 1 : -1u;
 }
 
-/* Shortens iov[n] to `bytes`, which it has at least; returns how many entries are left. */
+/* Shortens iov to `bytes`, which must be available. Returns the number of entries left. */
 static int cut(struct iovec *iov, uint64_t bytes)
 {
     int n = 0;
@@ -247,8 +255,9 @@ static int cut(struct iovec *iov, uint64_t bytes)
     return n + 1;
 }
 
-/* What is urgent takes lane 0, and waits there for the bulk frame that has begun: on a very slow link so long that the peer comes to a stand. So
- * where another lane goes the same way, and is very slow, lane 0 has no bulk frames, until that one is fast: those that are left are faster for it. */
+/* Urgent frames use lane 0 and wait there for a started bulk frame; on a very slow link the peer
+ * stalls meanwhile. If another lane over the same rail is very slow, lane 0 gets no bulk frames
+ * until that lane is fast again. The other lanes are then faster. */
 static void keep_first(struct tt_tcp_link *link)
 {
     const uint64_t piece = link->lanes[link->beside].pace.bytes;
@@ -259,7 +268,7 @@ static void keep_first(struct tt_tcp_link *link)
         link->load.keeps_first = true;
 }
 
-/* Asks the kernel how fast the lane has been. */
+/* Reads the lane's rate from the kernel. */
 static void look_at_rate(struct tt_tcp_lane *lane)
 {
     struct tt_tcp_link *link = lane->link;
@@ -295,7 +304,7 @@ uint64_t tt_tcp_lane_flush(struct tt_tcp_lane *lane, uint64_t most)
             nparts = cut(iov, piece);
             total = piece;
         }
-        apart = pace && total > pace / 2;       /* not joined with what follows */
+        apart = pace && total > pace / 2;       /* must not be joined with later data */
         if (nparts == 0) {
             if (lane != lane->link->lanes || !tt_tcp_acknowledge(lane->link))
                 break;
@@ -305,7 +314,8 @@ uint64_t tt_tcp_lane_flush(struct tt_tcp_lane *lane, uint64_t most)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno != EAGAIN) {
-            lane->deaf = true;      /* what the peer sent before may still be there: reading it finds the end */
+            lane->deaf = true;      /* earlier data of the peer may be unread: reading it finds
+                                       the end */
             break;
         }
         if (n > 0) {
@@ -327,7 +337,8 @@ uint64_t tt_tcp_lane_flush(struct tt_tcp_lane *lane, uint64_t most)
     if (lane->fd >= 0)
         tt_tcp_lane_watch(lane, lane->watching & EPOLLIN, lane->blocked);
     if (lane->blocked)
-        lane->link->load.bytes_max = tt_tcp_lane_bytes(lane->link);     /* the layout may have changed since */
+        /* the layout may have changed */
+        lane->link->load.bytes_max = tt_tcp_lane_bytes(lane->link);
     if (lane->blocked && lane->far_ns)
         tt_tcp_far_blocked(lane);
     return most;
@@ -344,8 +355,8 @@ static bool owe(struct tt_tcp_link *link, uint32_t n)
     return true;
 }
 
-/* The lane for a bulk frame of so many bytes: the one that its put names (from 1 on), if that is up, or the next of those that it may take; NULL: it has
- * no room, or none has. */
+/* Returns the lane for a bulk frame: the one that its put names (from 1 on), if that is up, or the
+ * next of those allowed. NULL: no space. */
 static struct tt_tcp_lane *lane_for(struct tt_tcp_link *link, const struct tt_desc *d, uint64_t bytes)
 {
     const bool few = d->flags & TT_DESC_FEW_LANES;
@@ -358,7 +369,8 @@ static struct tt_tcp_lane *lane_for(struct tt_tcp_link *link, const struct tt_de
     return number == TT_DQPLB_NO_LANE ? NULL : &link->lanes[number];
 }
 
-/* Whether another numbered message may be under way, and another remote completion awaited. */
+/* Returns whether another numbered message may be in flight, and another remote completion
+ * pending. */
 static bool numbers_left(const struct tt_tcp_link *link, const struct tt_desc *d)
 {
     if (link->next_number - link->acked >= tt_tcp_ahead(link))
@@ -366,7 +378,8 @@ static bool numbers_left(const struct tt_tcp_link *link, const struct tt_desc *d
     return !(d->flags & TT_DESC_REMOTE) || link->remote_tail - link->remote_head < TT_TCP_REMOTES;
 }
 
-/* Lets the frame's signal, or get, wait for what was put before the fence. One lane is in order without that. */
+/* Makes the frame's signal, or get, wait for the puts before the fence. A single lane is ordered
+ * anyway. */
 static void frame_fence(const struct tt_tcp_link *link, struct tt_frame *f)
 {
     if (!link->fenced || link->nlanes == 1)
@@ -375,7 +388,7 @@ static void frame_fence(const struct tt_tcp_link *link, struct tt_frame *f)
     f->after = tt_dqplb_word(link->fence, false, false);
 }
 
-/* Numbers the message, which goes over the lane, and fills in its signal. Nothing can fail after this. */
+/* Numbers the message for this lane, and fills in its signal. Nothing can fail after this. */
 static void frame_number(const struct tt_tcp_lane *lane, const struct tt_desc *d, enum tt_tcp_class class,
                          struct tt_frame *f)
 {
@@ -406,8 +419,8 @@ static enum tt_tcp_class inline_class(const struct tt_tcp_link *link)
     return link->nlanes > 1 ? TT_TCP_URGENT : TT_TCP_BULK;
 }
 
-/* Takes a put whose bytes follow its header into the inline ring, at once or not at all. A long one only has its room there, and is
- * copied when the kernel has not taken it before post returns. */
+/* Queues an inline put entirely or not at all. A long one only reserves space in the inline ring,
+ * and is copied if the kernel has not accepted it before post returns. */
 static bool take_inline(struct tt_tcp_link *link, const struct tt_desc *d, struct tt_frame *f)
 {
     struct tt_tcp_lane *lane = &link->lanes[0];
@@ -505,7 +518,8 @@ static bool take_put(struct tt_tcp_link *link, const struct tt_desc *d)
     return taken;
 }
 
-/* Gets and atomics: a request that leaves like an inline put, and an entry that its answer finds again. */
+/* Gets and atomics: a request frame, sent like an inline put, and an entry to match its
+ * response. */
 static bool take_request(struct tt_tcp_link *link, const struct tt_desc *d)
 {
     const bool get = d->kind == TT_DESC_GET;
@@ -544,14 +558,14 @@ static bool take_request(struct tt_tcp_link *link, const struct tt_desc *d)
     return true;
 }
 
-/* Queues one descriptor; false if it does not fit now. */
+/* Queues one descriptor. Returns false if it does not fit now. */
 static bool take(struct tt_tcp *t, const struct tt_desc *d)
 {
     const uint32_t peer = d->kind == TT_DESC_FENCE ? d->peer : d->key->peer;
     struct tt_tcp_link *link = tt_sparse_get(&t->links, peer);
 
     if (!link || link->state == TT_TCP_OPENING)
-        return d->kind == TT_DESC_FENCE;    /* nothing was put there before it */
+        return d->kind == TT_DESC_FENCE;    /* no earlier put to this peer */
     if (link->state == TT_TCP_LOST)
         return true;
     switch (d->kind) {
@@ -568,7 +582,7 @@ static bool take(struct tt_tcp *t, const struct tt_desc *d)
     }
 }
 
-/* Of every lane that is marked; one that is marked again is left to the next time. */
+/* Gives a turn to every marked lane. Lanes marked meanwhile wait for the next flush. */
 static void flush_marked(struct tt_tcp *t, bool all)
 {
     struct tt_tcp_lane *next = t->dirty;
@@ -593,7 +607,7 @@ void tt_tcp_flush(struct tt_tcp *t)
     flush_marked(t, false);
 }
 
-/* Copies what is left of inline data that is still the caller's. */
+/* Copies the unsent part of inline data that is still the caller's. */
 static void keep_borrowed(struct tt_tcp_link *link)
 {
     struct tt_tcp_lane *lane = &link->lanes[0];
@@ -613,8 +627,9 @@ static void keep_borrowed(struct tt_tcp_link *link)
     }
 }
 
-/* Whether what was posted may wait for what is posted next, so that one system call takes it all: where it is cut into several calls, each is
- * another turn of the network's code, and a receiver that has drained the queue competes for the socket meanwhile. */
+/* Returns whether these descriptors may be delayed, so that one system call sends them with later
+ * ones. Several calls mean several passes through the network stack, while a receiver that has
+ * emptied the socket competes for it. */
 static bool may_wait(const struct tt_tcp *t, const struct tt_desc *desc, int n)
 {
     if (!t->wire.together)
@@ -626,8 +641,8 @@ static bool may_wait(const struct tt_tcp *t, const struct tt_desc *desc, int n)
     return n > 0;
 }
 
-/* Takes what fits. One that does not fit gets a second look after a flush: the queues of a lane that is not blocked may be only as
- * full as this call made them. */
+/* Queues what fits. A descriptor that does not fit is retried after a flush: the queues of an
+ * unblocked lane may be full only of this call's frames. */
 int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n)
 {
     struct tt_tcp *t = tt_tcp_of(w);
@@ -656,7 +671,7 @@ int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n)
     return taken;
 }
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
 static struct tt_tcp_out *push_reply(struct tt_tcp_link *link, const struct tt_frame *f, const uint8_t *data,
                                      uint64_t bytes)
@@ -669,7 +684,8 @@ static struct tt_tcp_out *push_reply(struct tt_tcp_link *link, const struct tt_f
 
 bool tt_tcp_reply(struct tt_tcp_link *link, const struct tt_frame *f, const void *data, uint64_t bytes)
 {
-    if (queue_room(&link->lanes[0].queues[TT_TCP_REPLY]) < 2)   /* the last one is the acknowledgement's */
+    /* the last entry is reserved for the acknowledgement */
+    if (queue_room(&link->lanes[0].queues[TT_TCP_REPLY]) < 2)
         return false;
     push_reply(link, f, data, bytes);
     return true;
@@ -710,9 +726,9 @@ bool tt_tcp_acknowledged(struct tt_tcp_link *link, uint32_t prefix)
     return true;
 }
 
-/* ---- sources that go away ---- */
+/* ---- deregistered sources ---- */
 
-/* What is left of a frame that has begun must follow, or the stream falls out of step: copy it. */
+/* The rest of a partly sent frame must follow, or the stream loses alignment: copies it. */
 static void out_copy(struct tt_tcp_lane *lane, struct tt_tcp_out *out)
 {
     const uint64_t gone = lane->sent > out->head ? lane->sent - out->head : 0;
@@ -726,7 +742,7 @@ static void out_copy(struct tt_tcp_lane *lane, struct tt_tcp_out *out)
     }
     memcpy(copy, out->data + gone, rest);
     if (gone > 0) {
-        lane->sent = 0; /* still begun: the header and the bytes before are history */
+        lane->sent = 0; /* still begun: the header and earlier bytes are sent */
         out->head = 0;
     }
     out->copy = copy;
@@ -734,7 +750,8 @@ static void out_copy(struct tt_tcp_lane *lane, struct tt_tcp_out *out)
     out->bytes = rest;
 }
 
-/* One that has not begun shrinks to its header: its number must still arrive, its bytes and its signal must not. */
+/* A frame that is not sent yet shrinks to its header: its number must arrive, its bytes and signal
+ * must not. */
 static void out_void(struct tt_tcp_lane *lane, struct tt_tcp_out *out)
 {
     struct tt_frame f;
@@ -765,7 +782,7 @@ static void queue_sources_gone(struct tt_tcp_lane *lane, enum tt_tcp_class class
         if (out->inline_end || out->copy || out->bytes == 0 || data >= end || data + out->bytes <= begin)
             continue;
         if (tt_tcp_region_covers(lane->link->tcp, out->data, out->bytes))
-            continue;   /* registered twice, and still once */
+            continue;   /* still in another region */
         if (lane->begun && lane->current == class && i == q->head)
             out_copy(lane, out);
         else
@@ -789,6 +806,6 @@ void tt_tcp_sources_gone(struct tt_tcp *t, const void *mem, size_t bytes)
         queue_sources_gone(lane, TT_TCP_REPLY, begin, end);
         queue_sources_gone(lane, TT_TCP_BULK, begin, end);
         if (link->state == TT_TCP_LOST)
-            i = UINT32_MAX; /* the list changed */
+            i = UINT32_MAX; /* the list changed: restart */
     }
 }

@@ -1,15 +1,18 @@
-/* How much of a near lane's queues the kernel is given at once. It takes some megabytes, and two ends that both send and then both read find that what is on its way
- * has left the cache: 64 MiB each way at once take 39 ms so, and 30 to 31 if each sends a little and then reads what has come (bare sockets, two cores that share 8 MiB). One way it is 17 and 17,
- * and 1 MiB in one call is faster than in pieces.
+/* Limits what a near lane writes to the kernel at once. The kernel accepts several megabytes. If
+ * both ends first send and then read, data in flight has left the cache. 64 MiB each way then take
+ * 39 ms, but 30 to 31 ms if each end alternates between sending some and reading (bare sockets, two
+ * cores that share 8 MiB). In one direction it makes no difference (17 ms), and 1 MiB in one call
+ * is faster than in pieces.
  *
- * So near peers take turns while both send a lot: a lane that has had its turn goes on in the next poll. That is for those who poll all the time (tt_wire.unheard): before somebody sleeps,
- * the kernel has all, or tells when it takes more. */
+ * While both send much data, near peers therefore take turns: a lane continues in the next poll
+ * after its turn. This needs continuous polling (tt_wire.unheard). Before a thread sleeps, the
+ * kernel gets all data, or reports when it can accept more. */
 #include "wire/tcp.h"
 
 #define FIRST_TURN (1152u << 10)    /* 1 MiB with its headers */
-#define TURN (384u << 10)           /* of what follows */
-#define LOT (48u << 10)             /* that comes at once */
-#define TURNS_MAX 16u               /* since that last happened */
+#define TURN (384u << 10)           /* bytes of the following turns */
+#define LOT (48u << 10)             /* bytes of a read that count as much data */
+#define TURNS_MAX 16u               /* short turns after such a read */
 
 static uint64_t turn_bytes(struct tt_tcp_lane *lane)
 {

@@ -1,5 +1,5 @@
-/* The verbs wire: RDMA devices, InfiniBand and RoCE, by libibverbs. Puts are RDMA writes from the caller's memory to where they shall be;
- * the receiver's poll raises their signals. verbs.h tells how. */
+/* The verbs transport: RDMA over InfiniBand and RoCE by libibverbs. Puts are RDMA writes from the
+ * caller's memory to their destination; the receiver's poll raises their signals. See verbs.h. */
 #include "wire/verbs.h"
 
 #include <errno.h>
@@ -20,7 +20,9 @@
 _Static_assert(sizeof(struct tt_verbs_mailbox) <= TCP_LINK_BYTES, "the mailbox fits");
 
 #define LOOK_NS (50 * TT_MS)
-#define LOOK_EVERY 1024         /* polls, then the tcp wire is asked even so: it tells of ends and new incarnations only */
+#define LOOK_EVERY \
+    1024 /* polls between polls of the inner tcp wire, which reports only
+                                   ends and new incarnations */
 
 static void verbs_close(struct tt_wire *w)
 {
@@ -29,7 +31,7 @@ static void verbs_close(struct tt_wire *w)
     if (v->nactive > 0)
         tt_verbs_links_linger(v);
     if (v->tcp)
-        v->tcp->ops->close(v->tcp);     /* says goodbye: all that was sent is there */
+        v->tcp->ops->close(v->tcp);     /* sends BYE, so everything sent arrives */
     v->tcp = NULL;
     tt_verbs_links_close(v);
     tt_verbs_regions_close(v);
@@ -42,7 +44,7 @@ static void verbs_close(struct tt_wire *w)
     free(v);
 }
 
-/* The wire that greets peers. It listens at a port of its own. */
+/* Opens the inner tcp wire, which listens at its own port. */
 static tutti_status tcp_furnish(struct tt_verbs *v)
 {
     struct tt_wire_conf conf = v->conf;
@@ -59,7 +61,7 @@ static bool watch(struct tt_verbs *v, int fd)
     return epoll_ctl(v->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0;
 }
 
-/* What a sleeper waits for; the tcp wire's descriptor is added when first it is armed. */
+/* Creates the epoll set of a sleeper; the tcp wire's descriptor is added when it is first armed. */
 static tutti_status sleep_furnish(struct tt_verbs *v)
 {
     bool good;
@@ -112,7 +114,8 @@ static tutti_status verbs_open(struct tt_wire **out, const struct tt_wire_conf *
     return TUTTI_OK;
 }
 
-/* That of the tcp wire, with as many of its endpoints as fit, the best first; and what network the device is in. */
+/* The address of the tcp wire, with as many endpoints as fit, best first, and the device's
+ * network. */
 static tutti_status verbs_address(struct tt_wire *w, struct tt_blob *out)
 {
     const struct tt_verbs *v = tt_verbs_of(w);
@@ -168,7 +171,8 @@ static struct tt_done link_done(struct tt_verbs_link *link, uint8_t kind)
     return done;
 }
 
-/* What is over of a stream's messages. Returns how many entries it made; retires what is of no interest any more. */
+/* Reports completed messages of a stream. Returns the number of entries; retires messages that need
+ * no further report. */
 static int stream_report(struct tt_verbs_stream *s, struct tt_done *done, int max)
 {
     int n = 0;
@@ -194,7 +198,7 @@ static int stream_report(struct tt_verbs_stream *s, struct tt_done *done, int ma
     return n;
 }
 
-/* Streams with news: they go on, and what is over is reported. */
+/* Continues noted streams, and reports their completed messages. */
 static int streams_report(struct tt_verbs *v, struct tt_done *done, int max)
 {
     int n = 0;
@@ -216,7 +220,7 @@ static int streams_report(struct tt_verbs *v, struct tt_done *done, int max)
     return n;
 }
 
-/* Ups and losses. */
+/* Reports LINK_UP and LINK_LOST. */
 static int news_report(struct tt_verbs *v, struct tt_done *done, int max)
 {
     int n = 0;
@@ -240,7 +244,7 @@ static int news_report(struct tt_verbs *v, struct tt_done *done, int max)
     return n;
 }
 
-/* What woke the sleeper is taken note of; the queues themselves are looked at in any case. */
+/* Consumes the events that woke the sleeper; the queues are polled anyway. */
 static void disarm(struct tt_verbs *v)
 {
     struct ibv_cq *cq;
@@ -272,7 +276,7 @@ static int verbs_poll(struct tt_wire *w, struct tt_done *done, int max)
     return n + news_report(v, done + n, max - n);
 }
 
-/* Lanes that wait are looked at now and then, also by a sleeper. */
+/* Sets a timer while lanes wait, so a sleeper checks them periodically. */
 static bool timer_set(struct tt_verbs *v)
 {
     const struct itimerspec soon = { .it_value.tv_nsec = v->waiting || v->mending ? LOOK_NS : 0 };
@@ -297,11 +301,11 @@ static int verbs_arm(struct tt_wire *w)
         for (struct tt_verbs_group *g = v->rail[i].groups; g; g = g->next)
             if (ibv_req_notify_cq(g->send_cq, 0) != 0 || ibv_req_notify_cq(g->recv_cq, 0) != 0)
                 return -1;
-    /* What came before the request gives no event. */
+    /* Completions before the request cause no event. */
     return tt_verbs_collect(v) > 0 ? -1 : v->epoll_fd;
 }
 
-/* Without what devices and their libraries take. */
+/* Excludes memory of devices and their libraries. */
 static void verbs_memory(const struct tt_wire *w, tutti_memory *m)
 {
     const struct tt_verbs *v = (const struct tt_verbs *)w;
@@ -318,7 +322,8 @@ static void verbs_memory(const struct tt_wire *w, tutti_memory *m)
 const struct tt_wire_ops tt_wire_verbs = {
     .name = "verbs",
     .summary = "RDMA devices: InfiniBand and RoCE",
-    .by_name = true,        /* no network card has run it yet, and it needs the right to lock memory */
+    .by_name = true,        /* not yet used with a network card, and needs permission to lock
+                               memory */
     .open = verbs_open,
     .close = verbs_close,
     .address = verbs_address,

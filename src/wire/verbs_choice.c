@@ -6,10 +6,12 @@
 #include <string.h>
 #include "base/param.h"
 
-#define PKEY_FULL 0x8000u           /* member of the partition in full: the others may not talk with each other */
-#define V4_BITS 96u                 /* before an IPv4 address in a GID */
+#define PKEY_FULL \
+    0x8000u         /* full member of the partition: limited members cannot
+                                       communicate with each other */
+#define V4_BITS 96u                 /* bits before an IPv4 address in a GID */
 
-/* A number that is all of the text. */
+/* Parses a number that must be the whole text. */
 static bool whole_number(const char *text, int base, unsigned long most, unsigned long *out)
 {
     char *end;

@@ -1,4 +1,5 @@
-/* Which address, port and partition of an RDMA device the user wants, and how its packets are marked. Pure but for reading the environment. */
+/* The user's choice of address, port and partition of an RDMA device, and of the marking of its
+ * packets. Pure except for reading the environment. */
 #ifndef TT_WIRE_VERBS_CHOICE_H
 #define TT_WIRE_VERBS_CHOICE_H
 
@@ -11,8 +12,9 @@
 
 struct tt_verbs_choice {
     enum { TT_VERBS_GID_BEST, TT_VERBS_GID_INDEX, TT_VERBS_GID_NETWORK } gid_by;
-    uint32_t gid_index;             /* INDEX */
-    uint8_t gid[16];                /* NETWORK: its first gid_bits bits; an IPv4 address is ::ffff:a.b.c.d there */
+    uint32_t gid_index;             /* for INDEX */
+    uint8_t gid[16];                /* for NETWORK: its first gid_bits bits; an IPv4 address is
+                                       ::ffff:a.b.c.d */
     uint32_t gid_bits;
     uint8_t port;                   /* 0: any */
     bool has_pkey;
@@ -20,12 +22,14 @@ struct tt_verbs_choice {
     uint8_t service_level, traffic_class;
 };
 
-/* gid: what TUTTI_RDMA_GID is, NULL or "": not set; the others are read from the environment. INVALID says which is wrong, and how it must be. */
+/* gid: value of TUTTI_RDMA_GID, NULL or "": unset. The other settings are read from the
+ * environment. INVALID names the invalid one and the valid values. */
 tutti_status tt_verbs_choice_read(struct tt_verbs_choice *out, const char *gid);
-/* Whether that GID is among those that are wanted. */
+/* Returns whether the choice allows that GID. */
 bool tt_verbs_choice_allows(const struct tt_verbs_choice *c, uint32_t index, const uint8_t gid[16]);
-/* The index in the port's table[n], in the order of bits of this machine, of the partition that is wanted: that with full membership, if there are both;
- * the first where none is wanted. Less than 0: the port is not in it. */
+/* Returns the index of the chosen partition in the port's table[n] (host byte order), preferably
+ * with full membership; the first one without a choice. Negative: the port is not in the
+ * partition. */
 int tt_verbs_choice_pkey(const struct tt_verbs_choice *c, const uint16_t *table, size_t n);
 
 #endif

@@ -12,11 +12,12 @@
 #include "wire/verbs.h"
 
 #define ADDRESSES_MAX 256
-#define PKEYS_MAX 128               /* of a port's table, that are looked at */
+#define PKEYS_MAX 128               /* maximum entries read from a port's table */
 
 /* ---- GIDs ---- */
 
-/* Whether the GID is an address of an interface of this network namespace: a device may be seen from several, and serves with those only. */
+/* Returns whether the GID is an address of an interface of this network namespace. A device may be
+ * visible in several namespaces, but works only with GIDs of its own. */
 static bool is_of_this_namespace(const struct ibv_gid_entry *e, const struct tt_ifaddr *here, size_t nhere)
 {
     static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
@@ -30,7 +31,8 @@ static bool is_of_this_namespace(const struct ibv_gid_entry *e, const struct tt_
     return false;
 }
 
-/* How good an address of a RoCE port is: routable ones before those of one network segment only. 0: none. */
+/* Rates an address of a RoCE port: routable ones before those of a single network segment. 0:
+ * unusable. */
 static int gid_merit(const struct ibv_gid_entry *e)
 {
     static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
@@ -45,7 +47,7 @@ static int gid_merit(const struct ibv_gid_entry *e)
     return raw[0] == 0xfe && (raw[1] & 0xc0) == 0x80 ? 2 : 3;
 }
 
-/* The same, if it may be used. */
+/* The same, if the choice and the namespace allow it. */
 static int merit_here(const struct tt_verbs_rail *rail, const struct ibv_gid_entry *e, const struct tt_ifaddr *here,
                       size_t nhere)
 {
@@ -66,7 +68,7 @@ static void gid_take(struct tt_verbs_rail *rail, const struct ibv_gid_entry *e)
         rail->interface[0] = 0;
 }
 
-/* Picks the port's address. False: it has none that serves. */
+/* Selects the port's address. Returns false if it has no usable one. */
 static bool choose_gid(struct tt_verbs_rail *rail)
 {
     struct ibv_gid_entry *all = calloc(TT_VERBS_GIDS_MAX, sizeof *all);
@@ -91,7 +93,7 @@ static bool choose_gid(struct tt_verbs_rail *rail)
 
 /* ---- partitions ---- */
 
-/* False: the port is not in the partition that is wanted. */
+/* Returns false if the port is not in the chosen partition. */
 static bool choose_pkey(struct tt_verbs_rail *rail, uint32_t nkeys)
 {
     uint16_t table[PKEYS_MAX] = { 0 };
@@ -112,7 +114,7 @@ static bool choose_pkey(struct tt_verbs_rail *rail, uint32_t nkeys)
 
 /* ---- devices ---- */
 
-/* Looks at a port. False, and why, if it cannot be used now. */
+/* Examines a port. Returns false, and the reason, if it is not usable now. */
 static bool port_look(struct tt_verbs_rail *rail, uint8_t number, const char **why)
 {
     struct ibv_port_attr port;
@@ -135,7 +137,7 @@ static bool port_look(struct tt_verbs_rail *rail, uint8_t number, const char **w
     return choose_gid(rail);
 }
 
-/* The device's first port that can be used, of those behind `behind`. */
+/* Selects the device's first usable port after `behind`. */
 static bool choose_port(struct tt_verbs_rail *rail, uint8_t behind, const char **why)
 {
     const char *of_port;
@@ -160,10 +162,10 @@ static bool make_nonblocking(int fd)
     return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
 }
 
-/* Completions of a link that the longer of its two queues holds. */
+/* Completions of a link in the longer of its two queues. */
 #define LINK_COMPLETIONS (TT_VERBS_LINK_SENDS > TT_VERBS_LINK_RECEIVES ? TT_VERBS_LINK_SENDS : TT_VERBS_LINK_RECEIVES)
 
-/* What this process has on it. */
+/* Creates this process's objects on the device. */
 static bool furnish(struct tt_verbs_rail *rail)
 {
     const uint32_t by_receives = (uint32_t)rail->attr.max_srq_wr / TT_VERBS_LINK_RECEIVES;
@@ -179,7 +181,7 @@ static bool furnish(struct tt_verbs_rail *rail)
     return rail->channel && make_nonblocking(rail->channel->fd) && make_nonblocking(rail->context->async_fd);
 }
 
-/* Opens it, for its first port behind `behind`. why: what is wrong with it otherwise. */
+/* Opens the device with its first usable port after `behind`. On failure *why is the reason. */
 static bool open_one(struct tt_verbs_rail *out, struct ibv_device *from, uint8_t behind,
                      const struct tt_verbs_choice *choice, const char **why)
 {
@@ -255,10 +257,10 @@ bool tt_verbs_rail_events(struct tt_verbs_rail *rail, bool *doubtful)
     return rail->up != was;
 }
 
-/* ---- which ---- */
+/* ---- selection ---- */
 
-/* Whether one of the processors that this process may run on is near the device: in its list, like "0-15,32-47"; where the system does not
- * tell, all are. */
+/* Returns whether one of the process's CPUs is near the device, i.e. in its list, like
+ * "0-15,32-47". Without a list, all are near. */
 static bool is_near(const char *name)
 {
     char path[160], list[1024];
@@ -290,7 +292,7 @@ static int by_name(const void *a, const void *b)
                       ibv_get_device_name(*(struct ibv_device *const *)b));
 }
 
-/* Why one is left out, beside those before it. */
+/* Reasons against devices. */
 struct reasons {
     char text[256];
     size_t at;
@@ -303,7 +305,7 @@ static void reason_add(struct reasons *r, const char *name, const char *why)
         r->at += (size_t)snprintf(r->text + r->at, sizeof r->text - r->at, "%s%s %s", r->at ? "; " : "", name, why);
 }
 
-/* The last port of that device that is a rail; 0: none is. */
+/* Returns the highest port of that device that is a rail, or 0. */
 static uint8_t last_port(const struct tt_verbs_rail *rail, uint32_t nrails, const char *name)
 {
     uint8_t port = 0;
@@ -314,7 +316,8 @@ static uint8_t last_port(const struct tt_verbs_rail *rail, uint32_t nrails, cons
     return port;
 }
 
-/* Opens a port of what suits of list[n], near ones only or the others: of each device that has none yet; `again`: of those that have. */
+/* Opens ports of the allowed devices of list[n], near ones or the others: one of each device
+ * without a rail; with `again`, of each device with one. */
 static void open_some(struct tt_verbs_rail rail[TT_VERBS_RAILS], uint32_t *nrails, struct ibv_device *const *list,
                       int n, const char *rule, const struct tt_verbs_choice *choice, bool near, bool again,
                       struct reasons *reasons)
@@ -358,7 +361,7 @@ tutti_status tt_verbs_rails_open(struct tt_verbs_rail rail[TT_VERBS_RAILS], uint
 
     if (st)
         return st;
-    ibv_fork_init();        /* kernels before 5.12 need it; others ignore it */
+    ibv_fork_init();        /* required before Linux 5.12; no effect later */
     list = ibv_get_device_list(&n);
     if (list && n > 1)
         qsort(list, (size_t)n, sizeof *list, by_name);

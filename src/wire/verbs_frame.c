@@ -6,7 +6,8 @@
 /* ---- records ----
  *
  *   0 kind  1 signal op  2 flags  3 payload  4 mark  8 region  12 generation  16 offset  24 bytes
- *  32 signal region  36 signal generation  40 signal offset  48 signal value  56 applied[2]          all little-endian */
+ *  32 signal region  36 signal generation  40 signal offset  48 signal value  56 applied[2]
+ *  all little-endian */
 
 #define MARK 0x52565454u    /* "TTVR" */
 #define APPLIED_AT 56
@@ -33,7 +34,7 @@ void tt_verbs_record_write(const struct tt_verbs_record *r, uint8_t out[TT_VERBS
         tt_write_u32(&w, r->applied[i]);
 }
 
-/* No range wraps around, and signals are words. */
+/* Checks that no range wraps around, and that signals are words. */
 static bool honest(const struct tt_verbs_record *r)
 {
     uint64_t end;
@@ -87,12 +88,12 @@ void tt_verbs_record_void(uint8_t record[TT_VERBS_RECORD_BYTES])
     record[0] = TT_VERBS_VOID;
 }
 
-/* ---- greetings and hellos ---- */
+/* ---- hellos ---- */
 
 #define GREETING_MAGIC 0x47565454u  /* "TTVG" */
 #define HELLO_MAGIC 0x48565454u     /* "TTVH" */
 #define VERSION 3
-#define NUMBER_MAX 0xffffffu        /* queue pair and packet sequence numbers */
+#define NUMBER_MAX 0xffffffu        /* maximum of queue pair and packet sequence numbers */
 
 _Static_assert(32 + TT_VERBS_REPORT_BYTES <= TT_VERBS_HELLO_BYTES, "a hello has room for the report");
 
@@ -211,7 +212,8 @@ bool tt_verbs_address_read(struct tt_verbs_address *a, const struct tt_blob *blo
     return true;
 }
 
-/* 0 magic  1 region[3]  4 generation  8 address[7]  15 bytes[6]  21 rkey[2]         all little-endian */
+/* 0 magic  1 region[3]  4 generation  8 address[7]  15 bytes[6]  21 rkey[2]         all
+ * little-endian */
 void tt_verbs_key_write(const struct tt_verbs_key *k, struct tt_blob *out)
 {
     struct tt_writer w;

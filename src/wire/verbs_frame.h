@@ -1,5 +1,5 @@
-/* What the verbs wire writes into a peer's memory or tells it: immediates, records, greetings of links, hellos of queue pairs, and the blobs of
- * addresses and keys. Pure: bytes in, values out. All of it may come from a broken peer, so each reader checks all of it. */
+/* Formats of the verbs transport: immediates, records, hellos of links and queue pairs, addresses
+ * and keys. Pure. All input may be from a faulty peer, so each reader validates it. */
 #ifndef TT_WIRE_VERBS_FRAME_H
 #define TT_WIRE_VERBS_FRAME_H
 
@@ -10,77 +10,85 @@
 #include "wire/dqplb.h"
 #include "wire/wire.h"
 
-#define TT_VERBS_STREAMS 2          /* of messages, each in order */
+#define TT_VERBS_STREAMS 2          /* of messages, each ordered */
 #define TT_VERBS_DATA_LANES TT_DQPLB_LANES_MAX
-#define TT_VERBS_LANES (1 + TT_VERBS_DATA_LANES)    /* at most; the first is that of urgent messages */
-#define TT_VERBS_RAILS 2            /* devices that a process uses, at most: keys have room for so many */
-#define TT_VERBS_WINDOW 256u        /* segments of a stream that the receiver has not told to be applied */
+#define TT_VERBS_LANES (1 + TT_VERBS_DATA_LANES)    /* maximum; the first is that of control */
+#define TT_VERBS_RAILS \
+    2                        /* maximum devices of a process: keys have space for this
+                                       number */
+#define TT_VERBS_WINDOW 256u        /* segments of a stream that are not acknowledged as applied */
 
-/* ---- the 32 bits that come with a write: dqplb.h, and one of ours ----
+/* ---- immediates: as in dqplb.h, plus ACK ----
  *
- *   0-23 sequence number of the segment, wraps     24 of which stream (ACK)     29 ACK     30 FAST     31 NOTIFY */
+ *  0-23 sequence number of the segment, wraps   24 stream (ACK)   29 ACK   30 FAST   31 NOTIFY */
 #define TT_IMM_STREAM_SHIFT 24
-#define TT_IMM_ACK (1u << 29)   /* no segment: all segments before the number have been applied */
+#define TT_IMM_ACK \
+    (1u << 29) /* not a segment: all segments before the number have been
+                                   applied */
 
 /* ---- records: the end of a message ---- */
 
 #define TT_VERBS_RECORD_BYTES 64
-#define TT_VERBS_SLOT_BYTES 256     /* a record, and behind it the bytes of a put that has few */
+#define TT_VERBS_SLOT_BYTES 256     /* a record and the payload of a short put */
 #define TT_VERBS_PAYLOAD_BYTES (TT_VERBS_SLOT_BYTES - TT_VERBS_RECORD_BYTES)
 
 enum tt_verbs_kind { TT_VERBS_PUT = 1, TT_VERBS_VOID /* only its number counts */ };
 enum { TT_VERBS_WANT_ACK = 1u << 0 };
 
-/* A slot's byte behind a record without payload: TT_VERBS_VOID says that the message is void, whatever the record says, which may have come before
- * the message became so. It comes with each segment of a void message but the last, and the receiver clears it when it has applied the message. */
+/* Byte after a record without payload. TT_VERBS_VOID marks the message as void, overriding a record
+ * that may have arrived before the message became void. It comes with each segment of a void
+ * message but the last. The receiver clears it when it has applied the message. */
 #define TT_VERBS_MARK_AT TT_VERBS_RECORD_BYTES
 
 struct tt_verbs_record {
     uint8_t kind;               /* enum tt_verbs_kind */
     uint8_t signal_op;          /* enum tt_signal_op */
     uint8_t flags;
-    uint8_t payload;            /* bytes behind the record: all of the put's, or 0, and they were written to their place before */
+    uint8_t payload;            /* bytes after the record: the whole put, or 0 if they were
+                                   written before */
     uint32_t region, generation;
     uint64_t offset, bytes;
     uint32_t signal_region, signal_generation;
     uint64_t signal_offset, signal_value;
-    uint32_t applied[TT_VERBS_STREAMS]; /* low bits: all before these of the other direction's segments the sender has applied */
+    uint32_t applied[TT_VERBS_STREAMS]; /* low bits: the sender has applied all segments of the
+                                           other direction before these */
 };
 
 void tt_verbs_record_write(const struct tt_verbs_record *r, uint8_t out[TT_VERBS_RECORD_BYTES]);
-/* False, and *r undefined, if no honest peer can have written it. */
+/* Returns false, with *r undefined, if a correct peer cannot have written it. */
 bool tt_verbs_record_read(struct tt_verbs_record *r, const uint8_t in[TT_VERBS_RECORD_BYTES]);
-/* Changes one that is written: what was applied; that it is void. */
+/* Change a written record: set the applied counts; make it void. */
 void tt_verbs_record_stamp(uint8_t record[TT_VERBS_RECORD_BYTES], const uint64_t applied[TT_VERBS_STREAMS]);
 void tt_verbs_record_void(uint8_t record[TT_VERBS_RECORD_BYTES]);
 
-/* ---- the greeting: what one end of a link has, once ---- */
+/* ---- link hello: properties of one end of a link, sent once ---- */
 
 #define TT_VERBS_GREETING_BYTES 48
 
 struct tt_verbs_greeting {
     uint8_t rails;              /* 1..TT_VERBS_RAILS */
-    uint8_t data_lanes;         /* 1..TT_VERBS_DATA_LANES that it would have; both have the lesser number */
-    uint64_t link_address, link_bytes;  /* its link region */
+    uint8_t data_lanes;         /* 1..TT_VERBS_DATA_LANES, offered; the lesser number is used */
+    uint64_t link_address, link_bytes;  /* link region of the sender */
     uint64_t ring[TT_VERBS_STREAMS];    /* addresses of the slots for records */
-    uint32_t rkey[TT_VERBS_RAILS];      /* of link region and rings; of rails that it has not, 0 */
+    uint32_t rkey[TT_VERBS_RAILS];      /* of link region and rings; 0 for missing rails */
 };
 
 void tt_verbs_greeting_write(const struct tt_verbs_greeting *g, uint8_t out[TT_VERBS_GREETING_BYTES]);
 bool tt_verbs_greeting_read(struct tt_verbs_greeting *g, const uint8_t in[TT_VERBS_GREETING_BYTES]);
 
-/* ---- the hello: one end's queue pair of a lane, and what has come in the lane's stream ---- */
+/* ---- lane hello: a queue pair of one end, and what has arrived in its stream ---- */
 
 #define TT_VERBS_REPORT_BYTES TT_DQPLB_REPORT_BYTES(TT_VERBS_WINDOW)
 #define TT_VERBS_HELLO_BYTES 80
 
 struct tt_verbs_hello {
     uint32_t incarnation;       /* of the lane, from 1 */
-    uint32_t qp, psn;           /* 24 bits each; qp 0: it can have none now */
+    uint32_t qp, psn;           /* 24 bits each; qp 0: none at present */
     uint8_t mtu;                /* as enum ibv_mtu: 1 to 5 for 256 to 4096 bytes */
     uint16_t lid;
     uint8_t gid[16];
-    uint8_t report[TT_VERBS_REPORT_BYTES];  /* of the stream's receiver, made when nothing more could come on this lane: tt_dqplb_report */
+    uint8_t report[TT_VERBS_REPORT_BYTES];  /* of the stream's receiver (tt_dqplb_report), made
+                                               when nothing more could arrive on this lane */
 };
 
 void tt_verbs_hello_write(const struct tt_verbs_hello *h, uint8_t out[TT_VERBS_HELLO_BYTES]);
@@ -91,9 +99,11 @@ bool tt_verbs_hello_read(struct tt_verbs_hello *h, const uint8_t in[TT_VERBS_HEL
 #define TT_VERBS_ADDRESS_HEAD_BYTES 11
 
 struct tt_verbs_address {
-    bool infiniband;            /* else Ethernet (RoCE) */
-    uint64_t subnet;            /* InfiniBand: the prefix of its subnet, which is all it reaches */
-    struct tt_blob tcp;         /* where the tcp wire greets; at most TT_BLOB_BYTES - TT_VERBS_ADDRESS_HEAD_BYTES */
+    bool infiniband;            /* otherwise Ethernet (RoCE) */
+    uint64_t subnet;            /* InfiniBand: prefix of its subnet; other subnets are
+                                   unreachable */
+    struct tt_blob tcp;         /* address of the inner tcp wire, at most TT_BLOB_BYTES -
+                                   TT_VERBS_ADDRESS_HEAD_BYTES */
 };
 
 void tt_verbs_address_write(const struct tt_verbs_address *a, struct tt_blob *out);
@@ -104,7 +114,7 @@ bool tt_verbs_address_read(struct tt_verbs_address *a, const struct tt_blob *blo
 struct tt_verbs_key {
     uint32_t region, generation;        /* region: below TT_VERBS_REGIONS_MAX */
     uint32_t rkey[TT_VERBS_RAILS];
-    uint64_t address, bytes;            /* below 2^56 and 2^48, as addresses of programs are */
+    uint64_t address, bytes;            /* below 2^56 and 2^48, the limits of user addresses */
 };
 
 void tt_verbs_key_write(const struct tt_verbs_key *k, struct tt_blob *out);

@@ -1,16 +1,20 @@
-/* How lanes come up, break and mend.
+/* Lanes: set-up, failure and recovery.
  *
- * Each end makes a queue pair and writes a *hello* with its number into the other's mailbox (the link region of the tcp wire). Who has the other's
- * hello connects its queue pair and says that it is *ready*; who is ready and hears that the other is may send.
+ * Each end creates a queue pair and writes a *hello* with its number into the peer's mailbox (the
+ * tcp wire's link region). An end that has the peer's hello connects its queue pair and sends
+ * *ready*. An end that is ready and has received the peer's ready may send.
  *
- * An error ends a queue pair at both ends: a write into memory that is registered no more, a source that is taken back, a way that is
- * gone. Then each end ends its queue pair, collects what had come by it, and begins the next *incarnation*. Its hello reports what has come in the
- * lane's stream, over all lanes: so the other end learns which of the segments that were on the lane are to be sent again, and sends
- * them over the stream's other lanes at once. Nothing is lost or applied twice, as nothing can come by the old queue pair any more.
+ * An error ends a queue pair at both ends, e.g. a write to deregistered memory, a revoked source,
+ * or a lost path. Each end then closes its queue pair, processes what it has received, and starts
+ * the next *incarnation*. Its hello reports what has arrived in the lane's stream, over all lanes.
+ * From this the other end determines which of the lane's segments to retransmit, and sends them
+ * over the stream's other lanes at once. Nothing is lost or applied twice, since nothing can arrive
+ * by the old queue pair.
  *
- * A lane is on a rail. Where a stream has as many lanes as there are rails, each stays on its own, and waits while the port there is down: its hello
- * then brings no queue pair. Else lanes go from rail to rail, the next with each incarnation; both ends count alike. From the second incarnation on
- * a lane carries nothing before a write of no bytes has found its way. */
+ * A lane is on a rail. If a stream has as many lanes as there are rails, each lane stays on its
+ * rail and waits while the port is down: its hello then has no queue pair. Otherwise lanes change
+ * to the next rail with each incarnation, equally at both ends. From the second incarnation on, a
+ * lane carries data only after an empty write has succeeded. */
 #include "wire/verbs.h"
 
 #include <stddef.h>
@@ -21,7 +25,7 @@
 #include "base/status.h"
 
 #define DRAIN_NS TT_SECOND
-#define AGAIN_NS (200 * TT_MS)     /* after each setback so much longer */
+#define AGAIN_NS (200 * TT_MS)     /* additional delay after each failure */
 #define WALK_NS (20 * TT_MS)       /* between rails that are down */
 #define WALKS_PER_SETBACK 16
 
@@ -30,7 +34,7 @@ static bool roams(const struct tt_verbs_lane *lane)
     return lane->stream->nlanes < lane->link->nrails;
 }
 
-/* The same at both ends. */
+/* Equal at both ends. */
 static uint32_t rail_of(const struct tt_verbs_lane *lane, uint32_t incarnation)
 {
     const struct tt_verbs_link *link = lane->link;
@@ -39,7 +43,7 @@ static uint32_t rail_of(const struct tt_verbs_lane *lane, uint32_t incarnation)
     return (roams(lane) ? first + incarnation : first) % link->nrails;
 }
 
-/* Whether a rail that the lane can be on is up. */
+/* Returns whether a rail that the lane can use is up. */
 static bool has_rail(const struct tt_verbs_lane *lane)
 {
     const struct tt_verbs_link *link = lane->link;
@@ -50,7 +54,7 @@ static bool has_rail(const struct tt_verbs_lane *lane)
     return any;
 }
 
-/* ---- telling the peer ---- */
+/* ---- messages to the peer ---- */
 
 static bool tell_hello(struct tt_verbs_lane *lane)
 {
@@ -73,7 +77,7 @@ static bool tell_hello(struct tt_verbs_lane *lane)
                          out, sizeof out);
 }
 
-/* Says what is owed, as far as there is room. */
+/* Sends pending messages as far as there is space. */
 static void say(struct tt_verbs_lane *lane)
 {
     if (lane->owes_hello)
@@ -85,7 +89,7 @@ static void say(struct tt_verbs_lane *lane)
 
 /* ---- incarnations ---- */
 
-/* After setbacks it is not tried again at once; one that has other rails tries those first. */
+/* Delays the retry after failures; a lane with several rails first tries the others. */
 static void hold_back(struct tt_verbs_lane *lane)
 {
     if (!roams(lane) || lane->setbacks % lane->link->nrails == 0)
@@ -151,8 +155,8 @@ void tt_verbs_lane_mark(struct tt_verbs_lane *lane)
     lane->link->verbs->any_broken = true;
 }
 
-/* Ends the queue pair; afterwards no device touches what it was given, and all that came by it is applied. A device that failed for good completes nothing
- * any more. */
+/* Closes the queue pair. Afterwards no device accesses its memory, and everything received is
+ * applied. A permanently failed device completes nothing any more. */
 static void queue_pair_end(struct tt_verbs_lane *lane)
 {
     const uint64_t until_ns = tt_now_ns() + (lane->link->verbs->rail[lane->rail].dead ? 0 : DRAIN_NS);
@@ -166,7 +170,7 @@ static void queue_pair_end(struct tt_verbs_lane *lane)
     tt_verbs_qp_destroy(lane);
 }
 
-/* After a failure that is the way's: whether the others still work is not left to chance. */
+/* After a path failure, probes the other lanes. */
 static void others_probe(struct tt_verbs_lane *lane)
 {
     struct tt_verbs_link *link = lane->link;
@@ -176,8 +180,9 @@ static void others_probe(struct tt_verbs_lane *lane)
             tt_verbs_lane_check(&link->lanes[i]);
 }
 
-/* `again`: the peer has gone on to the next incarnation, or will when it hears of ours. Only who has failed itself is held back: where each end of a lane
- * that has failed before were held back by the other's going on, they would take turns for ever. */
+/* `again`: the peer has started the next incarnation, or will after our hello. Only an end with its
+ * own failure delays its retry. If each end of a failed lane were delayed by the other's progress,
+ * they would alternate forever. */
 static void take_down(struct tt_verbs_lane *lane, bool again)
 {
     const bool has_failed = lane->setbacks > 0, fails = has_failed && lane->broken;
@@ -204,10 +209,11 @@ static void take_down(struct tt_verbs_lane *lane, bool again)
 
 void tt_verbs_lane_break(struct tt_verbs_lane *lane)
 {
-    take_down(lane, lane->heard);   /* else the peer may not have come as far as this incarnation: it is gone on from when it has */
+    take_down(lane, lane->heard);   /* otherwise the peer may not have reached this incarnation;
+                                       the lane continues when it has */
 }
 
-/* ---- the peer's part ---- */
+/* ---- messages from the peer ---- */
 
 static void come_up(struct tt_verbs_lane *lane)
 {
@@ -219,14 +225,15 @@ static void come_up(struct tt_verbs_lane *lane)
     if (lane->incarnation > 1)
         tt_log(TT_LOG_INFO, "verbs: lane %u to rank %u is up again, on %s", lane->number, link->peer,
                link->verbs->rail[lane->rail].name);
-    if (lane->stream->index == TT_VERBS_CONTROL)    /* acknowledgements may have been lost with the one before */
+    if (lane->stream->index == TT_VERBS_CONTROL)    /* acknowledgements may have been lost with
+                                                       the previous queue pair */
         for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++)
             link->streams[i].ack_due = true;
     tt_verbs_link_gained(link);
     tt_verbs_note(lane->stream);
 }
 
-/* What has come there: of the lane's segments that were in doubt, the others are sent again. */
+/* Processes the peer's report: retransmits the lane's segments in doubt that have not arrived. */
 static bool take_report(struct tt_verbs_lane *lane, const uint8_t report[TT_VERBS_REPORT_BYTES])
 {
     struct tt_verbs_stream *s = lane->stream;
@@ -242,7 +249,8 @@ static bool take_report(struct tt_verbs_lane *lane, const uint8_t report[TT_VERB
     return true;
 }
 
-/* The peer's hello of this incarnation has come: our queue pair is joined to its, if both have one. */
+/* The peer's hello of this incarnation has arrived: connects our queue pair to its, if both have
+ * one. */
 static void hear(struct tt_verbs_lane *lane)
 {
     const struct tt_verbs_mailbox *box = lane->link->tcp.mine;
@@ -261,7 +269,8 @@ static void hear(struct tt_verbs_lane *lane)
     }
     lane->heard = true;
     if (!lane->qp || h.qp == 0)
-        return;     /* who has none begins the next incarnation, when it can have one */
+        return;     /* an end without a queue pair starts the next incarnation when it can have
+                       one */
     if (tt_verbs_qp_connect(lane, &h) != TUTTI_OK) {
         tt_verbs_qp_destroy(lane);
         setback(lane);
@@ -272,7 +281,8 @@ static void hear(struct tt_verbs_lane *lane)
     say(lane);
 }
 
-/* Both ends can receive. Of rail 0 it is known that it leads to the peer's; another one may be of a network of its own. */
+/* Both ends can receive. Rail 0 is known to reach the peer; others may be in a separate network and
+ * are probed. */
 static void joined(struct tt_verbs_lane *lane)
 {
     if (lane->incarnation == 1 && lane->rail == 0) {
@@ -293,7 +303,7 @@ void tt_verbs_lane_step(struct tt_verbs_lane *lane)
         tt_verbs_link_lose(link, TUTTI_ERR_PROTOCOL, "protocol error: its incarnation is ahead of that of this rank");
         return;
     }
-    if (hello > lane->incarnation)      /* the peer has a new queue pair: ours is of no use any more */
+    if (hello > lane->incarnation)      /* the peer has a new queue pair, so ours is obsolete */
         take_down(lane, true);
     if (hello == lane->incarnation && !lane->heard)
         hear(lane);

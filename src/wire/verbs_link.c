@@ -1,9 +1,10 @@
-/* How links come to be and end.
+/* Links: set-up and teardown.
  *
- * When the tcp wire inside has connected two processes, each writes a *greeting* into the other's mailbox (the link region of the tcp wire): how many
- * rails and lanes it has, where its link region is. Then both know the number of lanes, and those come up by themselves (verbs_lane.c). The link
- * is up when each stream has a lane, and lost when the peer's process is gone, when no port here has been up for long, or when all lanes failed
- * several times in a row. */
+ * When the inner tcp wire has connected two processes, each writes a *link hello* into the peer's
+ * mailbox (the tcp wire's link region): its number of rails and lanes, and the address of its link
+ * region. Then both have the number of lanes, which come up independently (verbs_lane.c). The link
+ * is up when each stream has a lane. It is lost when the peer's process has ended, when no local
+ * port has been up for long, or when all lanes have failed several times in a row. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -32,20 +33,20 @@ uint64_t tt_verbs_heard(const struct tt_verbs_link *link, size_t word_at)
                            __ATOMIC_ACQUIRE);
 }
 
-/* ---- news ---- */
+/* ---- events for poll ---- */
 
 static void news(struct tt_verbs_link *link)
 {
     struct tt_verbs *v = link->verbs;
 
     if (link->tell_up || link->tell_lost)
-        return;     /* listed already */
+        return;     /* already listed */
     link->next_news = NULL;
     *v->news_end = link;
     v->news_end = &link->next_news;
 }
 
-/* ---- what a link consists of ---- */
+/* ---- memory of a link ---- */
 
 static size_t mine_bytes(const struct tt_verbs *v)
 {
@@ -67,7 +68,7 @@ static tutti_status stream_init(struct tt_verbs_stream *s, struct tt_verbs_link 
     return TUTTI_OK;
 }
 
-/* With every rail: both the link's memory and a seat. */
+/* Registers the link's memory with every rail, and joins a group there. */
 static tutti_status rails_join(struct tt_verbs_link *link)
 {
     struct tt_verbs *v = link->verbs;
@@ -82,7 +83,7 @@ static tutti_status rails_join(struct tt_verbs_link *link)
     return st;
 }
 
-/* What all lanes use. On failure link_strip cleans up. */
+/* Allocates what all lanes use. On failure link_strip cleans up. */
 static tutti_status link_furnish(struct tt_verbs_link *link)
 {
     struct tt_verbs *v = link->verbs;
@@ -103,7 +104,7 @@ static tutti_status link_furnish(struct tt_verbs_link *link)
     return st ? st : rails_join(link);
 }
 
-/* Gives back all but the link region, which callers may still look at. */
+/* Frees everything but the link region, which callers may still access. */
 static void link_strip(struct tt_verbs_link *link)
 {
     for (uint32_t i = 0; i < link->nlanes; i++)
@@ -128,7 +129,7 @@ static void link_strip(struct tt_verbs_link *link)
     link->local = NULL;
 }
 
-/* ---- how many lanes, and what they take ---- */
+/* ---- number and limits of lanes ---- */
 
 static enum tt_distance distance_of(const struct tt_verbs_link *link)
 {
@@ -137,7 +138,7 @@ static enum tt_distance distance_of(const struct tt_verbs_link *link)
     return l && l->nranks ? tt_layout_distance(l, link->verbs->conf.rank, link->peer) : TT_NEAR_RACK;
 }
 
-/* As many as the user says; else as suit the distance, and one per rail at least. */
+/* The user's number; by default that of the distance, and at least one per rail. */
 static uint8_t data_lanes_wanted(const struct tt_verbs_link *link)
 {
     const struct tt_verbs *v = link->verbs;
@@ -159,11 +160,12 @@ static void stream_bound(struct tt_verbs_stream *s, uint32_t nlanes)
     const struct tt_dqplb_limits limits = tt_verbs_limits(s->link, nlanes);
 
     s->watch_every =
-        tt_dqplb_within(limits.outstanding / 2, 1, WATCH_EVERY); /* of those without bytes; all others are watched */
+        /* of segments without bytes; all others are signaled */
+        tt_dqplb_within(limits.outstanding / 2, 1, WATCH_EVERY);
     tt_dqplb_sender_init(&s->sender, &limits, 0, s->segments);
 }
 
-/* More is known of what lies between (TUTTI_TOPO_MEASURE) than when the link came up, perhaps. */
+/* The link may have been measured (TUTTI_TOPO_MEASURE) since it came up. */
 static void stream_rebound(struct tt_verbs_stream *s)
 {
     const struct tt_dqplb_limits limits = tt_verbs_limits(s->link, s->nlanes);
@@ -172,7 +174,7 @@ static void stream_rebound(struct tt_verbs_stream *s)
         tt_dqplb_rebound(&s->sender, limits.segment_bytes, limits.lane_bytes);
 }
 
-/* ---- telling the peer ---- */
+/* ---- messages to the peer ---- */
 
 bool tt_verbs_tell(struct tt_verbs_link *link, size_t word_at, uint64_t word, size_t at, const void *data, size_t bytes)
 {
@@ -212,7 +214,7 @@ static bool tell_greeting(struct tt_verbs_link *link)
                          offsetof(struct tt_verbs_mailbox, greeting), out, sizeof out);
 }
 
-/* Says what is owed, as far as there is room. */
+/* Sends pending messages as far as there is space. */
 static void link_say(struct tt_verbs_link *link)
 {
     if (link->owes_greeting)
@@ -221,7 +223,7 @@ static void link_say(struct tt_verbs_link *link)
         link->owes_refusal = !tt_verbs_tell(link, offsetof(struct tt_verbs_mailbox, refusal), 1, 0, NULL, 0);
 }
 
-/* ---- beginning ---- */
+/* ---- set-up ---- */
 
 void tt_verbs_link_lose(struct tt_verbs_link *link, tutti_status status, const char *why)
 {
@@ -232,9 +234,10 @@ void tt_verbs_link_lose(struct tt_verbs_link *link, tutti_status status, const c
     tt_log(status == TUTTI_ERR_PEER_LOST || status == TUTTI_OK ? TT_LOG_INFO : TT_LOG_WARN,
            "verbs: the link to rank %u ended: %s", link->peer, why);
     link->owes_greeting = false;
-    link->owes_refusal = status != TUTTI_OK && link->tcp.mine;     /* or else the peer would wait for us */
+    link->owes_refusal = status != TUTTI_OK && link->tcp.mine; /* otherwise the peer would wait */
     link_say(link);
-    if (link->owes_refusal)     /* there is no room for it, and nobody looks after this link any more: the connection's end says it */
+    if (link->owes_refusal)     /* there is no space for it, and this link is not polled any
+                                   more: the end of the connection notifies the peer */
         tt_tcp_link_lose(tt_sparse_get(&tt_tcp_of(v->tcp)->links, link->peer), TUTTI_ERR_PEER_LOST,
                          "cannot send the "
                          "refusal of a "
@@ -277,7 +280,7 @@ static void link_begin(struct tt_verbs *v, uint32_t peer, const struct tt_link *
     link_say(link);
 }
 
-/* Both know what both have. */
+/* Both link hellos are known: creates the lanes. */
 static tutti_status lanes_begin(struct tt_verbs_link *link, uint32_t ndata)
 {
     struct tt_verbs_stream *control = &link->streams[TT_VERBS_CONTROL], *data = &link->streams[TT_VERBS_DATA];
@@ -357,9 +360,9 @@ tutti_status tt_verbs_connect(struct tt_wire *w, uint32_t peer, const struct tt_
     return v->tcp->ops->connect(v->tcp, peer, &a.tcp);
 }
 
-/* ---- going on ---- */
+/* ---- progress ---- */
 
-/* Whether no lane is left: all have failed too often in a row. */
+/* Returns whether no lane is left: all have failed too often in a row. */
 static bool is_exhausted(const struct tt_verbs_link *link)
 {
     for (uint32_t i = 0; i < link->nlanes; i++)
@@ -368,7 +371,7 @@ static bool is_exhausted(const struct tt_verbs_link *link)
     return link->nlanes > 0;
 }
 
-/* Whether this process has had no port for too long. */
+/* Returns whether this process has had no port for too long. */
 static bool is_portless(struct tt_verbs_link *link)
 {
     const struct tt_verbs *v = link->verbs;
@@ -424,14 +427,14 @@ static void link_step(struct tt_verbs_link *link)
         tt_verbs_link_lose(link, TUTTI_ERR_PEER_LOST, "no port of the local devices is active");
 }
 
-/* The tcp connection is over: what had come by then is applied. */
+/* The tcp connection has ended: applies what has arrived. */
 static void tcp_lost(struct tt_verbs *v, const struct tt_done *d)
 {
     struct tt_verbs_link *link = tt_sparse_get(&v->links, d->peer);
 
     while (tt_verbs_collect(v) > 0)
         continue;
-    if (!link) {        /* it never came to be */
+    if (!link) {        /* it was never set up */
         link = calloc(1, sizeof *link);
         if (!link || !tt_sparse_set(&v->links, d->peer, link)) {
             free(link);
@@ -439,7 +442,7 @@ static void tcp_lost(struct tt_verbs *v, const struct tt_done *d)
         }
         *link = (struct tt_verbs_link){ .verbs = v, .peer = d->peer };
     }
-    link->tcp.mine = NULL;      /* nothing can be told any more */
+    link->tcp.mine = NULL;      /* no further message can be sent */
     tt_verbs_link_lose(link, d->status, d->status ? "the peer has ended, or is unreachable" : "closed by the peer");
 }
 
@@ -457,7 +460,7 @@ static void check_if_up(struct tt_verbs_lane *lane)
         tt_verbs_lane_check(lane);
 }
 
-/* Lanes on a port that has gone down do not wait for their queue pairs to notice. */
+/* Lanes on a failed port do not wait for an error of their queue pairs. */
 static void rails_step(struct tt_verbs *v)
 {
     for (uint32_t i = 0; i < v->nrails; i++) {
@@ -481,7 +484,7 @@ void tt_verbs_links_step(struct tt_verbs *v)
 
     do {
         n = v->tcp->ops->poll(v->tcp, done, 16);
-        v->wire.unheard = v->tcp->unheard;       /* the links' news */
+        v->wire.unheard = v->tcp->unheard;       /* events of links */
         for (int i = 0; i < n; i++) {
             if (done[i].kind == TT_DONE_LINK_UP)
                 link_begin(v, done[i].peer, &done[i].link);
@@ -495,9 +498,9 @@ void tt_verbs_links_step(struct tt_verbs *v)
         link_step(v->active[i]);
 }
 
-/* ---- ending ---- */
+/* ---- close ---- */
 
-/* Whether something that was posted has not landed yet. */
+/* Returns whether posted data has not arrived yet. */
 static bool unfinished(const struct tt_verbs_link *link)
 {
     for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++)
@@ -530,7 +533,8 @@ void tt_verbs_links_close(struct tt_verbs *v)
     struct tt_verbs_link *link;
     uint32_t at = 0;
 
-    while (v->nactive > 0)      /* all, before any is freed: what is collected meanwhile puts streams behind others in a list */
+    while (v->nactive > 0)      /* all links before any is freed: processing their completions
+                                   links streams in a list */
         link_strip(v->active[--v->nactive]);
     while ((link = tt_sparse_next(&v->links, &at))) {
         if (link->mine)
@@ -542,7 +546,7 @@ void tt_verbs_links_close(struct tt_verbs *v)
     v->active = NULL;
 }
 
-/* ---- how much of it there is ---- */
+/* ---- statistics ---- */
 
 static uint64_t link_bytes(const struct tt_verbs_link *link)
 {

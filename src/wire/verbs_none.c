@@ -1,4 +1,4 @@
-/* The verbs wire of a build without libibverbs: it is listed, and says why it cannot be used. */
+/* The verbs transport in a build without libibverbs: listed, but unsupported. */
 #include "base/status.h"
 #include "wire/wires.h"
 
@@ -14,5 +14,5 @@ const struct tt_wire_ops tt_wire_verbs = {
     .name = "verbs",
     .summary = "RDMA devices (not in this build)",
     .by_name = true,
-    .open = none_open,      /* always fails, so nothing else is ever called */
+    .open = none_open,      /* always fails, so no other function is called */
 };

@@ -1,4 +1,4 @@
-/* Queues that links share, and queue pairs. */
+/* Shared queues, and queue pairs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,12 +7,12 @@
 #include "wire/verbs.h"
 
 #define INLINE_BYTES TT_VERBS_SLOT_BYTES
-#define ACK_TIMEOUT 16      /* 4.096 us * 2^16 = 0.27 s for an answer */
-#define ACK_RETRIES 6       /* 7 would be for ever with soft-RoCE */
-#define RNR_TIMER 12        /* 0.64 ms; credit keeps receives posted, so that it is never needed */
+#define ACK_TIMEOUT 16      /* 4.096 us * 2^16 = 0.27 s until a retransmit */
+#define ACK_RETRIES 6       /* 7 would mean forever with soft-RoCE */
+#define RNR_TIMER 12        /* 0.64 ms; unused, since credits guarantee posted receives */
 #define RNR_RETRIES 6
 
-/* ---- queues that links share ---- */
+/* ---- shared queues ---- */
 
 static void group_destroy(struct tt_verbs_group *g)
 {
@@ -69,7 +69,7 @@ tutti_status tt_verbs_group_join(struct tt_verbs_link *link, uint32_t number)
     return TUTTI_OK;
 }
 
-/* Receives stay in the queues, for whoever joins next. */
+/* Receives stay in the queues, for the next link. */
 void tt_verbs_groups_leave(struct tt_verbs_link *link)
 {
     for (uint32_t i = 0; i < TT_VERBS_RAILS; i++) {
@@ -106,7 +106,7 @@ tutti_status tt_verbs_qp_create(struct tt_verbs_lane *lane)
                                 .port_num = rail->port,
                                 .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
 
-    for (uint32_t bytes = INLINE_BYTES;; bytes /= 2) {      /* what a device can is not told */
+    for (uint32_t bytes = INLINE_BYTES;; bytes /= 2) {      /* devices do not report their limit */
         struct ibv_qp_init_attr init = {
             .send_cq = g->send_cq,
             .recv_cq = g->recv_cq,
@@ -130,7 +130,8 @@ tutti_status tt_verbs_qp_create(struct tt_verbs_lane *lane)
         return st;
     }
     lane->qpn = lane->qp->qp_num;
-    lane->psn = (lane->qpn * 2654435761u ^ (uint32_t)tt_now_ns()) & 0xffffff;    /* unlike that of an earlier one of the same number */
+    /* different from that of an earlier queue pair with the same number */
+    lane->psn = (lane->qpn * 2654435761u ^ (uint32_t)tt_now_ns()) & 0xffffff;
     lane->next = *bucket_of(lane);
     *bucket_of(lane) = lane;
     return TUTTI_OK;

@@ -3,7 +3,7 @@
 #include "base/status.h"
 #include "wire/verbs.h"
 
-#define COLLECT_MAX 64      /* completions taken from one queue in one go */
+#define COLLECT_MAX 64      /* completions read from one queue at once */
 #define ACK_EVERY (TT_VERBS_SLOTS / 4)        /* segments */
 
 /* ---- receives ---- */
@@ -15,7 +15,8 @@ bool tt_verbs_receives(struct tt_verbs_group *g)
     while (g->posted < g->wanted) {
         const uint32_t n = g->wanted - g->posted, now = n < COLLECT_MAX ? n : COLLECT_MAX;
 
-        for (uint32_t i = 0; i < now; i++)      /* writes with immediate need a receive, but no memory in it */
+        for (uint32_t i = 0; i < now; i++)      /* a write with immediate consumes a receive, but
+                                                   needs no buffer */
             wrs[i] = (struct ibv_recv_wr){ .next = i + 1 < now ? &wrs[i + 1] : NULL };
         if (ibv_post_srq_recv(g->srq, wrs, &bad) != 0)
             return false;
@@ -24,9 +25,10 @@ bool tt_verbs_receives(struct tt_verbs_group *g)
     return true;
 }
 
-/* ---- what immediates say ---- */
+/* ---- immediates ---- */
 
-/* The memory of region + offset [bytes]; NULL: there is no such region (any more), or a processor is to touch it and it is a device's. */
+/* Returns the memory of region + offset [bytes]. NULL: the region does not exist (any more), or is
+ * device memory that the CPU would have to access. */
 static uint8_t *place(struct tt_verbs_link *link, uint32_t region, uint32_t generation, uint64_t offset, uint64_t bytes,
                       bool by_processor)
 {
@@ -52,7 +54,7 @@ static void raise_signal(struct tt_verbs_link *link, const struct tt_verbs_recor
         __atomic_fetch_add(word, r->signal_value, __ATOMIC_ACQ_REL);
 }
 
-/* A put whose memory is gone is dropped, and its signal with it. */
+/* A put whose target is deregistered is dropped with its signal. */
 static void apply(struct tt_verbs_link *link, const struct tt_verbs_record *r, const uint8_t *payload)
 {
     uint8_t *to = r->bytes ? place(link, r->region, r->generation, r->offset, r->bytes, r->payload > 0) : NULL;
@@ -65,7 +67,7 @@ static void apply(struct tt_verbs_link *link, const struct tt_verbs_record *r, c
         raise_signal(link, r);
 }
 
-/* The sender has applied so much of ours: the low bits, of a number that is not far from what we know. */
+/* Processes the applied counts: low bits of numbers close to the known ones. */
 static bool heard_applied(struct tt_verbs_link *link, const struct tt_verbs_record *r)
 {
     for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++) {
@@ -78,7 +80,7 @@ static bool heard_applied(struct tt_verbs_link *link, const struct tt_verbs_reco
     return true;
 }
 
-/* The next message in order is whole. False: no honest peer sends such. */
+/* The next message in order is complete. Returns false if a correct peer cannot have sent it. */
 static bool message_arrived(struct tt_verbs_stream *s)
 {
     uint8_t *slot = s->ring + s->applied % TT_VERBS_SLOTS * TT_VERBS_SLOT_BYTES;
@@ -91,13 +93,13 @@ static bool message_arrived(struct tt_verbs_stream *s)
     if (r.payload == 0 && slot[TT_VERBS_MARK_AT] == TT_VERBS_VOID)
         r.kind = TT_VERBS_VOID;
     apply(s->link, &r, slot + TT_VERBS_RECORD_BYTES);
-    slot[TT_VERBS_MARK_AT] = 0;     /* the slot is the peer's again when it hears that this was applied */
+    slot[TT_VERBS_MARK_AT] = 0;     /* the slot is the peer's again after the acknowledgement */
     s->applied++;
     s->ack_due |= r.flags & TT_VERBS_WANT_ACK;
     return true;
 }
 
-/* A segment has come, and with it none, one or more messages are whole. */
+/* A segment has arrived, which completes zero or more messages. */
 static bool segment_arrived(struct tt_verbs_lane *lane, uint32_t imm)
 {
     struct tt_verbs_stream *s = lane->stream;
@@ -129,7 +131,8 @@ static bool immediate_arrived(struct tt_verbs_lane *lane, uint32_t imm)
         return false;
     of = &lane->link->streams[index];
     ahead = tt_dqplb_ahead(of->acked_segments, imm);
-    return ahead <= 0 || tt_verbs_acked(of, of->acked_segments + (uint32_t)ahead);  /* a record may have told of more already */
+    /* a record may have acknowledged more already */
+    return ahead <= 0 || tt_verbs_acked(of, of->acked_segments + (uint32_t)ahead);
 }
 
 /* ---- completion queues ---- */

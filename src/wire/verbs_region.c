@@ -9,8 +9,9 @@
 
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
-/* NULL and errno: the device refuses. *writable: peers may write to it. Memory of another device (NULL: it is the host's) without a dma-buf goes by its
- * address, where a module of the kernel knows such (nvidia-peermem). */
+/* Registers memory; NULL and errno if the device refuses. *writable: peers may write to it. device:
+ * memory of another device, or NULL for host memory. Without a dma-buf it is registered by address,
+ * which needs a kernel module (nvidia-peermem). */
 static struct ibv_mr *try_pin(struct tt_verbs_rail *rail, void *mem, size_t bytes, int access,
                               const struct tt_device_memory *device, bool *writable)
 {
@@ -22,7 +23,7 @@ static struct ibv_mr *try_pin(struct tt_verbs_rail *rail, void *mem, size_t byte
         mr = ibv_reg_mr(rail->pd, mem, bytes, access);
     *writable = mr && access & IBV_ACCESS_REMOTE_WRITE;
     if (!mr && errno == EFAULT && access && !device)
-        mr = ibv_reg_mr(rail->pd, mem, bytes, 0);   /* a source that may only be read */
+        mr = ibv_reg_mr(rail->pd, mem, bytes, 0);   /* read-only memory: source only */
     return mr;
 }
 
@@ -54,7 +55,7 @@ static void unpin_all(struct tt_verbs_mrs *mrs)
     free(mrs);
 }
 
-/* ---- what the registry calls ---- */
+/* ---- registrar ---- */
 
 static int pin(void *arg, void *mem, size_t bytes, const struct tt_device_memory *device, void **handle, bool *writable)
 {
@@ -95,7 +96,7 @@ tutti_status tt_verbs_regions_open(struct tt_verbs *v)
 
 /* ---- regions ---- */
 
-/* A free id, from a table that grows. 0: no memory. */
+/* Takes a free id, from a table that grows. 0: out of memory. */
 static uint32_t id_take(struct tt_verbs *v)
 {
     const uint32_t before = v->nregions, n = before ? 2 * before : 64;
@@ -113,7 +114,7 @@ static uint32_t id_take(struct tt_verbs *v)
     return before ? before : 1;
 }
 
-/* Memory of the wire's own, which nobody else has. */
+/* Registers memory of the wire, which is not shared. */
 static tutti_status furnish_own(struct tt_verbs *v, struct tt_verbs_region *r)
 {
     struct tt_verbs_mrs *mrs;
@@ -142,7 +143,7 @@ static tutti_status furnish_own(struct tt_verbs *v, struct tt_verbs_region *r)
     return TUTTI_OK;
 }
 
-/* The caller's memory, which may be registered already. */
+/* Registers the caller's memory through the registry. */
 static tutti_status furnish(struct tt_verbs *v, struct tt_verbs_region *r)
 {
     tutti_status st = TUTTI_OK;
@@ -200,7 +201,8 @@ tutti_status tt_verbs_source(struct tt_wire *w, void *mem, size_t bytes, struct 
     return make_region(tt_verbs_of(w), mem, bytes, false, out);
 }
 
-/* Other regions go on with another registration of their memory, where they had the one of r; without one, if there is none. */
+/* Regions that share r's registration continue with another one of their memory, or without one if
+ * there is none. */
 static void part_with(struct tt_verbs *v, const struct tt_verbs_region *r)
 {
     tt_registry_revoke(r->pin);
@@ -227,15 +229,15 @@ static void give_back(struct tt_verbs *v, struct tt_verbs_region *r)
     }
 }
 
-/* Queue pairs that read it are stopped first. Where peers may still write, its registration ends: writes that are on their way find none, break
- * their queue pairs, and the sender makes them void. */
+/* Queue pairs that read it are stopped first. If peers may still write, its registration ends:
+ * writes in flight then fail and break their queue pairs, and the sender makes them void. */
 void tt_verbs_dereg(struct tt_region *public)
 {
     struct tt_verbs_region *r = (struct tt_verbs_region *)public;
     struct tt_verbs *v = tt_verbs_of(public->wire);
 
     tt_assert(v->regions[r->id] == r);
-    v->regions[r->id] = NULL;       /* so that other registrations of the same memory are found */
+    v->regions[r->id] = NULL;       /* lets searches find other registrations of the same memory */
     if (v->last_source == r)
         v->last_source = NULL;
     if (r->pin && r->exposed && !public->settled)

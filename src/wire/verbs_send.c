@@ -4,11 +4,11 @@
 #include "base/status.h"
 #include "wire/verbs.h"
 
-#define WRS_PER_SEGMENT 2   /* at most */
+#define WRS_PER_SEGMENT 2   /* maximum */
 
 /* ---- work requests ---- */
 
-/* Streams take turns: between them chains are empty. */
+/* Streams post in turn: between them all chains are empty. */
 static struct tt_verbs_chain *chain_of(struct tt_verbs_lane *lane)
 {
     struct tt_verbs_chain *c = &lane->link->verbs->chain[lane->index];
@@ -18,7 +18,7 @@ static struct tt_verbs_chain *chain_of(struct tt_verbs_lane *lane)
     return c;
 }
 
-/* For one that is none of a segment's: those always find room. */
+/* For work requests other than segments, which always have space. */
 static bool has_room(const struct tt_verbs_lane *lane)
 {
     const struct tt_dqplb_sender *d = &lane->stream->sender;
@@ -27,7 +27,8 @@ static bool has_room(const struct tt_verbs_lane *lane)
            lane->wr_depth - WRS_PER_SEGMENT * (d->limits.outstanding - d->lanes.lane[lane->index].outstanding);
 }
 
-/* Those that the device does not take are numbered already: nothing that comes after them may succeed, as it would count for them, too. */
+/* Work requests that the device refuses are numbered already: later ones must not succeed, since
+ * their completions would count for these too. */
 static void chain_post(struct tt_verbs_chain *c)
 {
     struct ibv_send_wr *bad = NULL;
@@ -39,13 +40,14 @@ static void chain_post(struct tt_verbs_chain *c)
     err = ibv_post_send(c->lane->qp, c->wr, &bad);
     c->n = 0;
     if (err) {
-        c->lane->unwatched++;       /* so that taking it down posts one more, whose completion ends the wait for these */
+        c->lane->unwatched++;       /* so that taking it down posts one more, whose completion
+                                       ends the wait for these */
         tt_verbs_qp_stop(c->lane);
         tt_verbs_lane_mark(c->lane);
     }
 }
 
-/* Adds a write of data[bytes] to `target`, which is for a message; watched: its completion is to show. */
+/* Adds a write of data[bytes] to `target` for a message; watched: signaled. */
 static struct ibv_send_wr *chain_add(struct tt_verbs_chain *c, const struct tt_verbs_wr *what, const void *data,
                                      uint32_t bytes, uint32_t lkey, uint64_t target, uint32_t rkey, bool watched)
 {
@@ -78,7 +80,8 @@ static void with_immediate(struct ibv_send_wr *wr, uint32_t imm)
     wr->imm_data = htonl(imm);
 }
 
-/* A message is over when those before it are, which may be on other lanes: then each has to tell. */
+/* A message completes after earlier ones, which may be on other lanes: then each last work request
+ * is signaled. */
 static void add_record(struct tt_verbs_chain *c, const struct tt_dqplb_segment *g)
 {
     struct tt_verbs_stream *s = c->lane->stream;
@@ -100,8 +103,9 @@ static void add_record(struct tt_verbs_chain *c, const struct tt_dqplb_segment *
                    g->word);
 }
 
-/* The message's record may be there already, or on its way over another lane, and does not say that it is void: the mark beside it does. It is there
- * before the segment that follows on the same lane is counted, and so before the message is whole. */
+/* The message's record may have arrived, or be in flight over another lane, without being void. The
+ * mark next to it arrives before the following segment on the same lane is counted, and so before
+ * the message is complete. */
 static void add_void_mark(struct tt_verbs_chain *c, const struct tt_dqplb_segment *g)
 {
     struct tt_verbs_stream *s = c->lane->stream;
@@ -109,7 +113,8 @@ static void add_void_mark(struct tt_verbs_chain *c, const struct tt_dqplb_segmen
     const struct tt_verbs_wr what = { .message = g->message };
     const uint32_t rail = c->lane->rail;
 
-    chain_add(c, &what, tt_verbs_staging(s, g->message), 1, link->local_mr[rail]->lkey,      /* its kind, which is TT_VERBS_VOID */
+    /* its kind, which is TT_VERBS_VOID */
+    chain_add(c, &what, tt_verbs_staging(s, g->message), 1, link->local_mr[rail]->lkey,
               s->peer_ring + g->message % TT_VERBS_SLOTS * TT_VERBS_SLOT_BYTES + TT_VERBS_MARK_AT,
               link->theirs.rkey[rail], false);
 }
@@ -126,7 +131,7 @@ void tt_verbs_trace(const struct tt_verbs_lane *lane, enum tt_trace_kind kind, u
                                            .rail = (uint8_t)lane->rail });
 }
 
-/* A void message's segments are still counted, but bring nothing. */
+/* The segments of a void message are still counted, but carry no data. */
 static void add_segment(struct tt_verbs_chain *c, const struct tt_dqplb_segment *g)
 {
     struct tt_verbs_lane *lane = c->lane;
@@ -145,7 +150,8 @@ static void add_segment(struct tt_verbs_chain *c, const struct tt_dqplb_segment 
         wr = chain_add(c, &what, bytes > 0 ? m->data + g->offset : NULL, bytes, m->lkey[lane->rail],
                        m->target + g->offset, m->rkey[lane->rail], !g->last);
         if (m->direct)
-            wr->send_flags &= ~(unsigned)IBV_SEND_INLINE;   /* that would be copied by libibverbs */
+            wr->send_flags &= ~(unsigned)IBV_SEND_INLINE;   /* libibverbs would copy it by the
+                                                               CPU */
         if (!g->last)
             with_immediate(wr, g->word);
     }
@@ -155,7 +161,7 @@ static void add_segment(struct tt_verbs_chain *c, const struct tt_dqplb_segment 
     lane->bytes += bytes;
 }
 
-/* Tells how much was applied of a stream, where no record is about to. */
+/* Acknowledges a stream if no record is about to do so. */
 static void add_ack(struct tt_verbs_chain *c, struct tt_verbs_stream *of)
 {
     const struct tt_verbs_wr what = { .message = TT_VERBS_NO_MESSAGE };
@@ -168,7 +174,7 @@ static void add_ack(struct tt_verbs_chain *c, struct tt_verbs_stream *of)
 
 /* ---- a stream ---- */
 
-/* Acknowledgements go on the control lane, whichever they are of. */
+/* Acknowledgements of both streams use the control lane. */
 static void pump_acks(struct tt_verbs_link *link)
 {
     struct tt_verbs_lane *lane = link->streams[TT_VERBS_CONTROL].lane;
@@ -182,7 +188,7 @@ static void pump_acks(struct tt_verbs_link *link)
     chain_post(c);
 }
 
-/* Whether a segment may be sent, as far as the receiver has room for it; if so there is one. */
+/* Returns whether there is a segment and the receiver has space for it. */
 static bool goes_on(struct tt_verbs_stream *s)
 {
     const struct tt_verbs_out *m;
@@ -205,7 +211,7 @@ static bool goes_on(struct tt_verbs_stream *s)
     return true;
 }
 
-/* Each lane gets what is for it with one doorbell, up to TT_VERBS_CHAIN at a time. */
+/* Posts the work requests of each lane with one doorbell, up to TT_VERBS_CHAIN at a time. */
 void tt_verbs_stream_pump(struct tt_verbs_stream *s)
 {
     struct tt_dqplb_segment g;
@@ -262,12 +268,12 @@ void tt_verbs_settle(struct tt_verbs_stream *s)
     uint64_t message;
 
     while (tt_dqplb_over(&s->sender, &message))
-        if (s->done <= message)     /* else its acknowledgement was sooner */
+        if (s->done <= message)     /* otherwise its acknowledgement came first */
             s->done = message + 1;
     tt_verbs_note(s);
 }
 
-/* The work requests before `end` are over. */
+/* The work requests before `end` are complete. */
 static void wrs_over(struct tt_verbs_lane *lane, uint64_t end)
 {
     uint32_t segments = 0;
@@ -284,7 +290,7 @@ static void wrs_over(struct tt_verbs_lane *lane, uint64_t end)
     tt_verbs_settle(lane->stream);
 }
 
-/* What such an error says of: the message, not the way. */
+/* Returns whether the error is caused by the message, not the path. */
 static bool is_of_message(enum ibv_wc_status status)
 {
     return status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR || status == IBV_WC_LOC_PROT_ERR ||
@@ -310,7 +316,8 @@ void tt_verbs_sent(struct tt_verbs_lane *lane, const struct ibv_wc *wc)
         else
             lane->setbacks += !lane->broken;
     }
-    lane->wr_head = wc->wr_id + 1;      /* which of those before it have landed, the peer's next hello tells */
+    lane->wr_head = wc->wr_id + 1;      /* the peer's next hello reports which earlier ones have
+                                           arrived */
     tt_verbs_lane_mark(lane);
 }
 
@@ -318,7 +325,7 @@ bool tt_verbs_acked(struct tt_verbs_stream *s, uint64_t acked)
 {
     if (acked > s->sender.head)
         return false;
-    if (acked <= s->acked_segments)     /* told twice, or overtaken by a newer one */
+    if (acked <= s->acked_segments)     /* a duplicate, or overtaken by a newer one */
         return true;
     s->acked_segments = acked;
     while (s->acked < s->sent && tt_verbs_out_of(s, s->acked)->end <= acked)
@@ -329,7 +336,7 @@ bool tt_verbs_acked(struct tt_verbs_stream *s, uint64_t acked)
     return true;
 }
 
-/* Marks the lanes that may be reading the message's source. */
+/* Marks the lanes that may be reading the message's source as broken. */
 static void readers_mark(struct tt_verbs_stream *s, uint64_t message)
 {
     for (uint32_t i = 0; i < s->nlanes; i++) {
@@ -344,7 +351,8 @@ static void readers_mark(struct tt_verbs_stream *s, uint64_t message)
     }
 }
 
-/* A region's memory could not be registered anew. Nobody takes back what is sent from it, so the peer may wait for it: both ends shall hear. */
+/* A region could not be registered again. Its data is still needed and the peer may wait for it, so
+ * the link fails at both ends. */
 static void source_lost(struct tt_verbs_stream *s)
 {
     s->link->status = TUTTI_ERR_NOMEM;
@@ -357,19 +365,19 @@ void tt_verbs_source_gone(struct tt_verbs_stream *s, uint32_t lkey)
         struct tt_verbs_out *m = tt_verbs_out_of(s, i);
 
         if (!m->data || m->lkey[0] != lkey || tt_verbs_has_lkey(s->link->verbs, m->data, m->bytes, lkey))
-            continue;       /* the registration may serve another region, too */
+            continue;       /* the registration may also serve another region */
         readers_mark(s, i);
         if (tt_verbs_lkey(s->link->verbs, m->data, m->bytes, m->lkey))
-            continue;       /* registered twice, and still once */
+            continue;       /* still in another region */
         if (tt_verbs_is_source(s->link->verbs, m->data, m->bytes))
             source_lost(s);
         tt_verbs_message_void(s, i);
     }
 }
 
-/* ---- posting ---- */
+/* ---- post ---- */
 
-/* Room in the bounce ring for bytes in one piece; NULL: not now. */
+/* Returns contiguous space in the bounce ring, or NULL if there is none now. */
 static uint8_t *bounce_take(struct tt_verbs_stream *s, uint64_t bytes)
 {
     uint64_t at = s->bounce_tail;
@@ -383,7 +391,8 @@ static uint8_t *bounce_take(struct tt_verbs_stream *s, uint64_t bytes)
     return s->bounce + at % TT_VERBS_BOUNCE_BYTES;
 }
 
-/* Where a message's payload is, by the devices' keys. False: what is registered no more is not sent. */
+/* Sets a message's source and local keys. Returns false if the source is not registered any
+ * more. */
 static bool source_set(struct tt_verbs_stream *s, struct tt_verbs_out *m, const struct tt_desc *d, uint8_t *bounced)
 {
     struct tt_verbs *v = s->link->verbs;
@@ -402,7 +411,7 @@ static bool source_set(struct tt_verbs_stream *s, struct tt_verbs_out *m, const 
     return false;
 }
 
-/* Enters a put as the stream's next message. False: no room now. */
+/* Enters a put as the stream's next message. Returns false if there is no space now. */
 static bool put_enter(struct tt_verbs_stream *s, const struct tt_desc *d)
 {
     const bool copied = d->flags & TT_DESC_INLINE, direct = d->flags & TT_DESC_DIRECT,
@@ -465,7 +474,7 @@ int tt_verbs_post(struct tt_wire *w, const struct tt_desc *desc, int n)
 
         tt_assert(d->kind == TT_DESC_PUT || d->kind == TT_DESC_FENCE);
         if (d->kind == TT_DESC_FENCE)
-            continue;       /* a stream is in order */
+            continue;       /* a stream is ordered */
         link = tt_sparse_get(&v->links, d->key->peer);
         tt_assert(link);
         if (link->state == TT_VERBS_LOST)

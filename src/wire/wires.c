@@ -4,7 +4,7 @@
 #include <string.h>
 #include "base/status.h"
 
-/* Preferred first: a peer is reached by the first wire that can. */
+/* In order of preference: the first wire that can reach a peer is used. */
 const struct tt_wire_ops *const tt_wires[] = {
     &tt_wire_shm,
     &tt_wire_verbs,
@@ -31,7 +31,7 @@ const char *tt_wire_names(void)
     return all;
 }
 
-/* The next entry of a list; NULL: there is none. */
+/* Returns the next entry of a list, or NULL. */
 static const char *after(const char *at)
 {
     const char *comma = strchr(at, ',');
