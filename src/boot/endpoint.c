@@ -11,7 +11,9 @@
 #include "base/status.h"
 #include "wire/ifaddr.h"
 
-#define BACKLOG 4096    /* thousands of ranks may come at once; the kernel cuts it to somaxconn */
+#define BACKLOG \
+    4096 /* thousands of ranks may connect at once; the kernel limits it to
+                           somaxconn */
 
 #define IFADDRS_MAX 32
 #define CANDIDATES_MAX (1 + TT_ENDPOINT_ADDRS)
@@ -44,7 +46,7 @@ tutti_status tt_endpoint_init(struct tt_endpoint *out, uint16_t port, const char
     if (e.naddrs == 0)
         add_addresses(&e, found, n, true, false);       /* peers try each of their own links */
     if (e.naddrs == 0)
-        add_addresses(&e, found, n, false, true);       /* for ranks of this host alone */
+        add_addresses(&e, found, n, false, true);       /* only for ranks of this host */
     if (e.naddrs == 0 && rule && *rule)
         return tt_fail(TUTTI_ERR_INVALID,
                        "no network interface that matches \"%s\" is up and has an address (set conf.interfaces or "
@@ -108,7 +110,7 @@ static struct tt_address address_of(int family, const void *bytes, uint16_t port
     return a;
 }
 
-/* Whether address i of `peer` is on a subnet that `own` has an address in. */
+/* Returns whether address i of `peer` is in a subnet of one of `own`'s addresses. */
 static bool is_near(const struct tt_endpoint *own, const struct tt_endpoint *peer, size_t i)
 {
     for (size_t k = 0; k < own->naddrs; k++) {
@@ -143,8 +145,8 @@ static bool is_link_local(const struct tt_endpoint *e, size_t i)
     return e->addrs[i].family == 6 && e->addrs[i].bytes[0] == 0xfe && (e->addrs[i].bytes[1] & 0xc0) == 0x80;
 }
 
-/* The link-local address i of `peer` on each of our links, into out[n..CANDIDATES_MAX); it means nothing without the link. Returns
- * n with what was added. */
+/* Adds the link-local address i of `peer` on each of our links to out[n..CANDIDATES_MAX), since it
+ * is valid only with a link. Returns the new n. */
 static size_t add_links(const struct tt_endpoint *peer, size_t i, struct tt_address *out, size_t n)
 {
     struct tt_ifaddr found[IFADDRS_MAX];
@@ -259,7 +261,8 @@ int tt_listen(const struct tt_address *a, uint16_t port, uint16_t *port_out)
     return listen_at(&all, port_out);
 }
 
-/* Control frames are small and must not wait; a host that vanished without a word is noticed within 15 s. */
+/* Control frames are small and must not be delayed. Keep-alive detects an unreachable host within
+ * 15 s. */
 static void tune(int fd)
 {
     const int one = 1, idle_s = 5, interval_s = 3, count = 3;
@@ -300,7 +303,8 @@ int tt_connect_begin(const struct tt_address *a)
     return -1;
 }
 
-/* A connection that begins at the port where nobody listens may meet itself (simultaneous open on one host). */
+/* A connection from the very port to which it connects, without a listener, may connect to itself
+ * (simultaneous open on one host). */
 static bool is_to_itself(int fd)
 {
     struct sockaddr_storage here, there;

@@ -1,4 +1,4 @@
-/* Where a process listens, as it is told to others; and the sockets that go with it. */
+/* Listening addresses of a process, as sent to other processes, and the sockets for them. */
 #ifndef TT_BOOT_ENDPOINT_H
 #define TT_BOOT_ENDPOINT_H
 
@@ -12,11 +12,12 @@
 #include "tutti/tutti.h"
 
 #define TT_ENDPOINT_ADDRS 4
-#define TT_ENDPOINT_BYTES (8 + 2 + 1 + TT_ENDPOINT_ADDRS * 18)     /* the longest encoding */
+#define TT_ENDPOINT_BYTES (8 + 2 + 1 + TT_ENDPOINT_ADDRS * 18)     /* maximum encoded size */
 #define TT_ADDRESS_TEXT_BYTES 64
 
 struct tt_endpoint {
-    uint64_t host;                  /* tt_host_hash: the same for two processes that reach each other over loopback */
+    uint64_t host;                  /* tt_host_hash: equal for two processes that can connect
+                                       over loopback */
     uint16_t port;
     uint8_t naddrs;
     struct {
@@ -26,39 +27,41 @@ struct tt_endpoint {
     } addrs[TT_ENDPOINT_ADDRS];
 };
 
-/* A socket address that can be passed by value. */
+/* A socket address as a value. */
 struct tt_address {
     struct sockaddr_storage storage;
     socklen_t bytes;
 };
 
-/* Describes a listener at `port` on the interfaces that `rule` admits. */
+/* Describes a listener at `port` on the interfaces that `rule` allows. */
 tutti_status tt_endpoint_init(struct tt_endpoint *out, uint16_t port, const char *rule);
 void tt_endpoint_write(struct tt_writer *w, const struct tt_endpoint *e);
-/* A foreign encoding that makes no sense makes the reader bad. */
+/* An invalid encoding makes the reader bad. */
 void tt_endpoint_read(struct tt_reader *r, struct tt_endpoint *out);
-/* The addresses at which `own` should try to reach `peer`, in this order: loopback if the hosts seem to be the same, then addresses
- * on a common subnet, then others. A link-local one is tried on each link of this host.
- * Fills out[1 + TT_ENDPOINT_ADDRS] and returns how many, which may be 0. */
+/* Lists the addresses at which `own` should try to reach `peer`, in order: loopback if the hosts
+ * seem equal, then addresses in a common subnet, then others. A link-local one is tried on each
+ * link of this host. Fills out[1 + TT_ENDPOINT_ADDRS] and returns the count, which may be 0. */
 size_t tt_endpoint_candidates(const struct tt_endpoint *own, const struct tt_endpoint *peer, struct tt_address *out);
 
-/* Removes loopback addresses, which lead nowhere from another host. */
+/* Removes loopback addresses, which are invalid on another host. */
 void tt_endpoint_without_loopback(struct tt_endpoint *e);
 
-/* How many of these, the first ones, are on the same host or a common subnet. */
+/* Returns how many of these, from the first on, are on the same host or in a common subnet. */
 size_t tt_endpoint_near(const struct tt_endpoint *own, const struct tt_endpoint *peer);
 
 /* "192.0.2.7:4000", "[2001:db8::7]:4000". */
 void tt_address_text(const struct tt_address *a, char out[TT_ADDRESS_TEXT_BYTES]);
 
-/* A non-blocking listener on `a`, or on every address of this host, IPv4 and IPv6, if `a` is NULL (port 0: the kernel chooses).
- * Returns the descriptor and its port in *port, or -1 and errno. */
+/* Opens a non-blocking listener on `a`, or if `a` is NULL on every IPv4 and IPv6 address of this
+ * host. port 0: the kernel chooses. Returns the descriptor, and its port in *port_out; or -1 and
+ * errno. */
 int tt_listen(const struct tt_address *a, uint16_t port, uint16_t *port_out);
-/* Takes one connection, as tt_acceptor_take. */
+/* Accepts one connection; see tt_acceptor_take. */
 int tt_accept(struct tt_acceptor *acceptor);
-/* Begins to connect: a non-blocking descriptor that becomes writable when it is decided, or -1 and errno. */
+/* Starts to connect. Returns a non-blocking descriptor that becomes writable with the result, or -1
+ * and errno. */
 int tt_connect_begin(const struct tt_address *a);
-/* 0, or the errno with which the attempt failed. */
+/* Returns 0, or the errno of the failed attempt. */
 int tt_connect_result(int fd);
 
 #endif

@@ -62,7 +62,8 @@ static void write_data(struct tt_flood_act *out, uint32_t origin, uint64_t seque
     out->out_bytes = TT_FRAME_HEADER_BYTES + tt_writer_bytes(&w);
 }
 
-/* A rank is gone: tells all links but `from` (a mask), lets go of the link to it, and delivers. Once per rank. */
+/* Rank is lost: notifies all links but those of the mask `from`, drops its link, and delivers the
+ * event. Once per rank. */
 static void lose(struct tt_flood *f, uint32_t rank, uint64_t from, struct tt_flood_act *out)
 {
     struct tt_writer w;
@@ -88,7 +89,7 @@ static void lose(struct tt_flood *f, uint32_t rank, uint64_t from, struct tt_flo
 static void end_link(struct tt_flood *f, uint32_t link, struct tt_flood_act *out)
 {
     if (!(f->open & 1ull << link))
-        return;     /* it said goodbye, or is known to be lost */
+        return;     /* it has sent GOODBYE, or is known to be lost */
     f->open &= ~(1ull << link);
     out->drop |= 1ull << link;
     lose(f, f->peers[link], 0, out);
@@ -116,7 +117,8 @@ static void take_data(struct tt_flood *f, uint32_t link, struct tt_reader *r, st
     memcpy(out->event.data, r->at, bytes);
 }
 
-/* A frame that makes no sense ends the link, and so its rank: who speaks nonsense cannot be relied on. */
+/* An invalid frame ends the link, and thus the rank counts as lost: a faulty peer is not
+ * reliable. */
 static void take_frame(struct tt_flood *f, uint32_t link, const struct tt_frame *frame, struct tt_flood_act *out)
 {
     struct tt_reader r;

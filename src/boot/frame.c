@@ -18,7 +18,8 @@ void tt_framer_fini(struct tt_framer *f)
     *f = (struct tt_framer){ .bad = true };
 }
 
-/* Moves what is left to the front, then grows if less than half is free, up to one whole frame. */
+/* Moves the remaining bytes to the front, then grows the buffer if less than half is free, up to
+ * one whole frame. */
 uint8_t *tt_framer_space(struct tt_framer *f, size_t *room)
 {
     const size_t most = TT_FRAME_HEADER_BYTES + f->body_max;
@@ -40,7 +41,8 @@ uint8_t *tt_framer_space(struct tt_framer *f, size_t *room)
             f->cap = cap;
         }
     }
-    tt_assert(f->end < f->cap);     /* a full buffer holds a whole frame, which tt_framer_next has to take first */
+    tt_assert(f->end < f->cap);     /* a full buffer holds a whole frame, which tt_framer_next
+                                       must take first */
     *room = f->cap - f->end;
     return f->buf + f->end;
 }

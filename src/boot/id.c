@@ -58,7 +58,7 @@ tutti_status tt_id_parse(const tutti_id *id, struct tt_endpoint *endpoint, uint8
     return TUTTI_OK;
 }
 
-/* Trailing zero bytes are left out. */
+/* Omits trailing zero bytes. */
 void tt_id_text(const tutti_id *id, char out[TT_ID_TEXT_BYTES])
 {
     size_t n = sizeof id->bytes, at = 3;
@@ -66,7 +66,8 @@ void tt_id_text(const tutti_id *id, char out[TT_ID_TEXT_BYTES])
     while (n > 0 && id->bytes[n - 1] == 0)
         n--;
     memcpy(out, "id:", 4);
-    tt_assert(at + 2 * n < TT_ID_TEXT_BYTES);   /* the caller's id is whole: made here, or parsed */
+    tt_assert(at + 2 * n < TT_ID_TEXT_BYTES);   /* the caller's id is valid: created here, or
+                                                   parsed */
     for (size_t i = 0; i < n; i++, at += 2)
         snprintf(out + at, 3, "%02x", (uint8_t)id->bytes[i]);
 }

@@ -16,14 +16,17 @@
 #include "boot/pmi1_link.h"
 #include "boot/pmix.h"
 
-#define COUNT_NS (3 * TT_SECOND)    /* after a timeout: long enough for all that came to meet and count each other */
+#define COUNT_NS \
+    (3 * TT_SECOND) /* after a timeout: enough for all present ranks to connect
+                                       and be counted */
 
-/* A launcher's space can be used once per process, so its answers are kept: a second communicator uses the same address. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* of busy only */
+/* A launcher's key-value space can be used once per process. The result is kept, and a second
+ * communicator uses the same address. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* protects only busy */
 static pthread_cond_t freed;
-static bool busy;               /* a thread uses the following */
+static bool busy;               /* a thread is using the following */
 static char told[TT_ID_TEXT_BYTES];
-static uint32_t queried_rank, queried_nranks;   /* nranks 0: not yet */
+static uint32_t queried_rank, queried_nranks;   /* nranks 0: not queried yet */
 
 static void init_freed(void)
 {
@@ -35,8 +38,9 @@ static void init_freed(void)
     pthread_condattr_destroy(&clock);
 }
 
-/* Waits until the deadline for the thread that is inside: its exchange has a deadline of its own, or none. A mutex with a
- * timeout would do, but pthread_mutex_clocklock is unknown to the thread sanitizer. */
+/* Waits until the deadline for a concurrent exchange, which has its own deadline or none. A
+ * mutex with a timeout would suffice, but the thread sanitizer does not support
+ * pthread_mutex_clocklock. */
 static tutti_status enter(uint64_t deadline_ns)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -76,14 +80,14 @@ static unsigned seconds_left(uint64_t deadline_ns)
     return deadline_ns > now_ns ? (unsigned)((deadline_ns - now_ns) / TT_SECOND) + 1 : 1;
 }
 
-/* PMI-1 has given the rank, so the exchange is its, too: PMIx may be that of an outer launcher, and a connection to PMI_PORT
- * that ends without an exchange counts as a crash. */
+/* PMI-1 has provided the rank, so it must also do the exchange. PMIx may belong to an outer
+ * launcher, and a connection to PMI_PORT that ends without an exchange counts as a crash. */
 static bool is_of_pmi1(const struct tt_launch *launch)
 {
     return strcmp(launch->launcher, "mpich") == 0 && tt_pmi1_is_offered();
 }
 
-/* UNSUPPORTED, not logged, if there is no such space here. */
+/* UNSUPPORTED, not logged, if there is no such key-value space. */
 static tutti_status publish(const struct tt_launch *launch, char *value, size_t cap, uint64_t *deadline_ns)
 {
     const uint32_t rank = launch->rank;
@@ -99,8 +103,8 @@ static tutti_status publish(const struct tt_launch *launch, char *value, size_t 
     return st;
 }
 
-/* Open MPI 4 without PMIx, all ranks on one host: all of them know its session directory, which it removes afterwards, and its
- * key for network transports is a secret of the job. */
+/* Open MPI 4 without PMIx, with all ranks on one host: all ranks have its session directory, which
+ * it removes at the end. Its key for network transports is a secret of the job. */
 static bool use_session_directory(struct tt_launch *launch)
 {
     const char *dir = getenv("OMPI_MCA_orte_jobfam_session_dir"), *job = getenv("OMPI_MCA_ess_base_jobid");
@@ -117,7 +121,7 @@ static bool use_session_directory(struct tt_launch *launch)
     return true;
 }
 
-/* The first time: rank 0 opens a listener and publishes its address; the others read it. */
+/* First use: rank 0 opens a listener and publishes its address; the others read it. */
 static tutti_status exchange(struct tt_launch *launch, int *listener, uint64_t *deadline_ns)
 {
     char value[TT_ID_TEXT_BYTES] = "";
@@ -150,7 +154,7 @@ close_fd:
     return st;
 }
 
-/* Later: rank 0 listens at the same port again. */
+/* Later uses: rank 0 listens at the same port again. */
 static tutti_status listen_again(int *listener)
 {
     uint8_t token[TT_ID_TOKEN_BYTES];
@@ -193,7 +197,7 @@ tutti_status tt_kv_meet(struct tt_launch *launch, int *listener, uint64_t *deadl
         getenv("PMIX_NAMESPACE") ? tt_pmix_why() : "");
 }
 
-/* ---- what only the launcher's server knows ---- */
+/* ---- queries of the launcher's server ---- */
 
 static tutti_status query_pmix(const struct tt_launch *launch)
 {
@@ -214,7 +218,7 @@ static tutti_status query_pmix(const struct tt_launch *launch)
     return TUTTI_OK;
 }
 
-/* If no address will be exchanged, the connection ends here. */
+/* Closes the connection if no address will be exchanged. */
 static tutti_status query_pmi_port(const struct tt_launch *launch, uint64_t deadline_ns)
 {
     uint32_t rank = 0, nranks = 0;
@@ -229,7 +233,7 @@ static tutti_status query_pmi_port(const struct tt_launch *launch, uint64_t dead
     return TUTTI_OK;
 }
 
-/* Fills rank and nranks from the first answer, which is the answer for ever. */
+/* Fills rank and nranks; the first result is kept. */
 static tutti_status query(struct tt_launch *launch)
 {
     const uint64_t deadline_ns = tt_deadline_ns(tt_now_ns(), launch->timeout_ms);

@@ -1,26 +1,27 @@
-/* Reads rank, number of ranks and rendezvous from the conf and from the environment of the launcher.
- * Pure over `get`. docs/launchers.md is the table for users; a change here changes it too.
+/* Reads rank, number of ranks and rendezvous from the conf and from the launcher's environment.
+ * Pure over `get`. docs/launchers.md has the table for users; keep both in step.
  *
  * Rank and number of ranks come from the first of these that is complete:
  *   conf                 nranks > 0
  *   tutti, or by hand    TUTTI_RANK, TUTTI_SIZE
- *   torchrun             RANK, WORLD_SIZE, with TORCHELASTIC_RUN_ID (torchrun may run under srun or mpirun)
+ *   torchrun             RANK, WORLD_SIZE, with TORCHELASTIC_RUN_ID (may be under srun or mpirun)
  *   Open MPI's mpirun    OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE
  *   PMI (MPICH's hydra)  PMI_RANK, PMI_SIZE
- *   PMI over a port      PMI_ID, with PMI_PORT; the server knows rank and size
- *   PRRTE's prterun      PMIX_RANK, with PRTE_LAUNCHED; the PMIx server knows the size
+ *   PMI over a port      PMI_ID, with PMI_PORT; the server has rank and size
+ *   PRRTE's prterun      PMIX_RANK, with PRTE_LAUNCHED; the PMIx server has the size
  *   Slurm's srun         SLURM_PROCID, SLURM_STEP_NUM_TASKS, with SLURM_STEP_ID
- *   another PMIx server  PMIX_RANK, with PMIX_NAMESPACE; the server knows the size
+ *   another PMIx server  PMIX_RANK, with PMIX_NAMESPACE; the server has the size
  *   torch's variables    RANK, WORLD_SIZE
- * Otherwise the process is a job of one rank, unless a variable shows that a launcher started it.
- * Such a process fails: each rank would take itself for the only one, and nobody would notice.
+ * Otherwise the process is a single-rank job, unless a variable shows that a launcher started it.
+ * Such a process fails: each rank would silently run as a separate job.
  *
  * The rendezvous comes from conf, then TUTTI_RENDEZVOUS, then the launcher:
  *   Open MPI, PMI, PMIx  its key-value space (rendezvous is then "")
- *   Slurm                the same if srun offers PMIx or PMI; else the first node of the step, with a port
- *                        and a token derived from the ids of job and step
- *   torchrun             MASTER_ADDR, with a port derived from MASTER_PORT, run id and restart count.
- *                        torch's own store listens at MASTER_PORT, and other jobs' stores near it. */
+ *   Slurm                the same if srun offers PMIx or PMI; else the first node of the step, with
+ *                        a port and a token derived from the ids of job and step
+ *   torchrun             MASTER_ADDR, with a port derived from MASTER_PORT, run id and restart
+ *                        count. torch's own store listens at MASTER_PORT, and other jobs' stores
+ *                        at ports near it. */
 #include "boot/boot.h"
 
 #include <errno.h>
@@ -33,12 +34,14 @@
 #include "base/status.h"
 
 #define NRANKS_MAX (1u << 20)
-#define DERIVED_PORT_FIRST 10240u       /* above what services use, below what the kernel hands out (32768) */
+#define DERIVED_PORT_FIRST \
+    10240u /* above common service ports, below the kernel's
+                                           ephemeral ports (32768) */
 #define DERIVED_PORT_COUNT 22528u
 
 typedef const char *(*getter)(const char *name);
 
-/* A variable, or NULL where it is missing or empty. */
+/* Returns a variable, or NULL if it is missing or empty. */
 static const char *var(getter get, const char *name)
 {
     const char *text = get(name);
@@ -46,13 +49,13 @@ static const char *var(getter get, const char *name)
     return text && *text ? text : NULL;
 }
 
-/* A hint that names the form; an address without tcp:// is refused. */
+/* A hint with the required form; an address without tcp:// is refused. */
 #define SET_RENDEZVOUS "set TUTTI_RENDEZVOUS=tcp://host:port, where rank 0 listens"
 #define SET_BOTH "set TUTTI_RANK and TUTTI_SIZE, and TUTTI_RENDEZVOUS=tcp://host:port, where rank 0 listens"
 #define SET_ALONE "for a single process set TUTTI_RANK=0 and TUTTI_SIZE=1"
 
-/* Variables that give rank and number of ranks. nranks NULL: the launcher's server knows the number.
- * `needs`: a variable that must be set too, or the row does not count. */
+/* Variables with rank and number of ranks. nranks NULL: the launcher's server has the number.
+ * `needs`: a variable that must also be set, or the row does not apply. */
 struct who {
     const char *launcher, *rank, *nranks, *needs;
     enum tt_launch_query query;
@@ -70,15 +73,16 @@ static const struct who launchers[] = {
     { "torchrun", "RANK", "WORLD_SIZE", NULL, TT_QUERY_NONE },
 };
 
-/* Which values of a variable show that a launcher started this process. */
+/* Values of a variable that show that a launcher started this process. */
 enum shows { SHOWS_ANY, SHOWS_NUMBER, SHOWS_NOT_ONE, SHOWS_NOT_ZERO };
 
-/* A launcher's variable that is not enough. It counts only where no row of `launchers` is complete.
- * `lacks` is missing then, or, if it is NULL, this launcher never gives the number of ranks.
+/* A launcher's variable that is not sufficient. It applies only if no row of `launchers` is
+ * complete. `lacks` is then missing; NULL: this launcher never provides the number of ranks.
  *
- * Slurm: the script of a batch job has SLURM_PROCID=0 and SLURM_NTASKS, but no step; srun alone starts
- * steps. So such a script is a single process, however many tasks its job may have. The same holds for
- * the shell of salloc. RANK and WORLD_SIZE are short names that others use, too: only numbers count. */
+ * Slurm: the script of a batch job has SLURM_PROCID=0 and SLURM_NTASKS, but no step; only srun
+ * starts steps. Such a script is a single process, whatever the number of tasks of its job. The
+ * same holds for the shell of salloc. RANK and WORLD_SIZE are short names that other programs use,
+ * too: only numbers count. */
 static const struct sign {
     const char *launcher, *set, *lacks;
     enum shows shows;
@@ -126,7 +130,7 @@ static tutti_status read_number(getter get, const char *name, int64_t min, int64
     return TUTTI_OK;
 }
 
-/* The row is complete. With a query, nranks stays 0, and so does rank where only the server knows it. */
+/* The row is complete. With a query, nranks stays 0, and so does rank if only the server has it. */
 static tutti_status read_row(struct tt_launch *out, const struct who *who, getter get)
 {
     int64_t rank = 0, nranks = 0;
@@ -171,7 +175,8 @@ static bool shows(enum shows what, const char *text)
     return true;
 }
 
-/* Slurm's first rank: the number of a step marks what srun started, and SLURM_PROCID=0 then counts. */
+/* Slurm's first rank: the step's number shows that srun started it, and SLURM_PROCID=0 then
+ * counts. */
 static bool is_first_of_step(const struct sign *sign, getter get)
 {
     return sign->lacks && strcmp(sign->lacks, "SLURM_STEP_NUM_TASKS") == 0 && var(get, "SLURM_STEP_ID");
@@ -211,7 +216,8 @@ static tutti_status read_who(struct tt_launch *out, const tutti_conf *conf, gett
         out->launcher = "conf";
         return TUTTI_OK;
     }
-    for (size_t i = 0; i < 2; i++)      /* half a pair of Tutti's own is a mistake, whoever started us */
+    for (size_t i = 0; i < 2; i++)      /* one of Tutti's own pair without the other is an error
+                                           under any launcher */
         st = st ? st : check_sign(&signs[i], get);
     if (st)
         return st;
@@ -228,7 +234,7 @@ static tutti_status read_who(struct tt_launch *out, const tutti_conf *conf, gett
     return TUTTI_OK;
 }
 
-/* Copies the first of the two that is set, or "". `what` is its name for users. */
+/* Copies the first of the two that is set, or "". `what` is its name in errors. */
 static tutti_status read_text(char *out, size_t cap, const char *from_conf, const char *from_env, const char *what)
 {
     const char *text = from_conf ? from_conf : from_env ? from_env : "";
@@ -244,7 +250,8 @@ static unsigned derived_port(const char *text)
     return DERIVED_PORT_FIRST + (unsigned)(tt_hash_bytes(text, strlen(text), 0) % DERIVED_PORT_COUNT);
 }
 
-/* The first name of Slurm's compressed list: "node[03-07,09],other" is node03. False: not such a list. */
+/* Writes the first name of Slurm's compressed list: "node[03-07,09],other" gives node03. Returns
+ * false if it is not such a list. */
 static bool first_node(const char *list, char *out, size_t cap)
 {
     const size_t stem = strcspn(list, "[,");
@@ -262,7 +269,7 @@ static const char *or_empty(const char *text)
     return text ? text : "";
 }
 
-/* Writes tcp://host:port; an IPv6 address gets its brackets. */
+/* Writes tcp://host:port; an IPv6 address gets brackets. */
 static tutti_status put_tcp(struct tt_launch *out, const char *host, unsigned port)
 {
     const bool v6 = strchr(host, ':') && *host != '[';
@@ -274,7 +281,7 @@ static tutti_status put_tcp(struct tt_launch *out, const char *host, unsigned po
     return TUTTI_OK;
 }
 
-/* Not a secret. It keeps two jobs apart that use the same port. */
+/* Not a secret. It separates jobs that use the same port. */
 static void default_token(struct tt_launch *out, const char *text)
 {
     if (!*out->token)

@@ -1,7 +1,7 @@
-/* An abstract name exists in one network namespace of one kernel, and only there. Connecting a datagram socket to it sends nothing,
- * so a stopped process is found, too. The number is random, so no process can bind the name before its owner does. A process
- * that binds it on another host makes its own host look like the owner's; connections are authenticated, and fall back to
- * the network. */
+/* An abstract name exists in one network namespace of one kernel only. Connecting a datagram socket
+ * to it sends nothing, so a stopped process is found, too. The number is random, so no process can
+ * bind the name before its owner. A process that binds it on another host makes that host look like
+ * the owner's; connections are authenticated and fall back to the network. */
 #include "boot/mark.h"
 
 #include <errno.h>

@@ -1,10 +1,11 @@
-/* Meeting: the sockets and files around the rendezvous machines. Every rank is a member that calls the server's address again and
- * again until it gets the table, a refusal, or the deadline. Who serves:
- *   tcp://    rank 0, if it can listen there; if the port is taken, somebody serves already (a launcher), and rank 0 only calls
- *   file://   rank 0, at a port of its own, which it tells through the file
- *   id:       whoever made the id
- *   ""        rank 0, at a port of its own, told through the launcher's key-value space
- * Then the overlay is connected, and rank 0 serves on until everybody has the table. */
+/* Rendezvous over sockets and files. Every rank is a member that connects to the server's address
+ * repeatedly until it gets the table, a refusal, or the deadline passes. The server is:
+ *   tcp://   rank 0, if it can listen there; if the port is taken, another process serves (a
+ *   launcher), and rank 0 only connects
+ *   file://  rank 0, at an arbitrary port, which it writes to the file
+ *   id:      the process that created the id
+ *   ""       rank 0, at an arbitrary port, published in the launcher's key-value space
+ * Then the overlay is connected, and rank 0 serves until all ranks have the table. */
 #include "boot/boot.h"
 
 #include <errno.h>
@@ -33,57 +34,64 @@
 
 #define ADDRESSES_MAX 8
 #define CONNECT_NS (3 * TT_SECOND)      /* per address */
-#define CHALLENGE_NS (10 * TT_SECOND)   /* a server that takes longer to say a word is none */
-#define VERDICT_NS TT_SECOND            /* grace for the server's last word after the deadline */
+#define CHALLENGE_NS \
+    (10 * TT_SECOND) /* a server that takes longer for its challenge is not
+                                           ours */
+#define VERDICT_NS \
+    TT_SECOND /* grace period for the server's final message after the
+                                           deadline */
 #define RETRY_FIRST_NS (5 * TT_MS)
 #define RETRY_LAST_NS (250 * TT_MS)
-#define SERVE_ON_NS (5 * TT_SECOND)     /* how long a failed rank 0 still tells the others */
+#define SERVE_ON_NS (5 * TT_SECOND)     /* time that a failed rank 0 notifies the others */
 #define WHY_BYTES 160
-#define HOLDER_BYTES 4                  /* the first of a card */
+#define HOLDER_BYTES 4                  /* first bytes of a card */
 
 enum where { AT_TCP, AT_FILE, AT_ID };
 
-/* Everything one meeting needs; lives on the caller's stack. */
+/* State of one rendezvous; on the caller's stack. */
 struct meet {
     const struct tt_launch *launch;
     uint64_t began_ns, deadline_ns;
     enum where where;
     struct tt_hostport at;              /* AT_TCP */
     const char *path;                   /* AT_FILE */
-    tutti_id id;                        /* AT_ID, and AT_FILE what rank 0 wrote */
+    tutti_id id;                        /* AT_ID; AT_FILE: the id written by rank 0 */
     bool published;
 
-    struct tt_endpoint own;             /* of the overlay's listener */
-    int overlay_listener, overlay_near;     /* the second one while lo is down (base/near.h), or -1 */
-    int listener;                       /* given by the launcher's exchange: rank 0 is to serve there */
+    struct tt_endpoint own;             /* address of the overlay's listener */
+    int overlay_listener, overlay_near;     /* overlay_near: second listener while lo is down
+                                               (base/near.h), or -1 */
+    int listener;                       /* from the launcher's exchange: rank 0 must serve it */
     uint16_t serve_port;
     struct tt_serve *serve;
-    bool translated;                    /* we serve, but the rendezvous' address is none of this host's */
+    bool translated;                    /* this process serves, but the rendezvous address is not
+                                           one of this host */
 
     struct tt_rdv_member member;
     struct tt_samehost samehost;
-    uint8_t gathering[TT_NONCE_BYTES];      /* that samehost was found in */
+    uint8_t gathering[TT_NONCE_BYTES];      /* the gathering for which samehost is valid */
     bool knows_host;
     struct tt_framer in;
-    struct tt_lookup *lookup;           /* AT_TCP: of the address' name, under way, or NULL */
-    int fd;                             /* the call under way, or -1 */
+    struct tt_lookup *lookup;           /* AT_TCP: pending lookup of the address's name, or NULL */
+    int fd;                             /* the current connection to the server, or -1 */
     bool connected;
     struct tt_address addresses[ADDRESSES_MAX];
     size_t naddresses, next;
     uint64_t attempt_ns, retry_ns, backoff_ns;
     unsigned attempts;
-    char why[WHY_BYTES];                /* the last attempt failed */
-    char cannot[2 * WHY_BYTES + 256];       /* rank 0: why it cannot serve where it should; "": it can, or may yet */
+    char why[WHY_BYTES];                /* cause of the last failed attempt */
+    char cannot[2 * WHY_BYTES + 256];       /* rank 0: why it cannot serve; "": it can, or still
+                                               may */
 };
 
-/* ---- where ---- */
+/* ---- the rendezvous address ---- */
 
 static bool has_prefix(const char *text, const char *prefix)
 {
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* What said where to meet, as a user calls it. */
+/* Returns the source of the rendezvous address, in the user's terms. */
 static const char *source_of(const struct meet *m)
 {
     return m->launch->rendezvous_from ? m->launch->rendezvous_from : "the rendezvous";
@@ -103,7 +111,7 @@ static tutti_status parse_tcp(struct meet *m, const char *text)
     return TUTTI_OK;
 }
 
-/* The token both sides use where an id leads: joined with the id's. */
+/* Sets the token for an id: the user's joined with the id's. */
 static tutti_status use_id(struct meet *m)
 {
     uint8_t token[TT_ID_TOKEN_BYTES];
@@ -143,10 +151,11 @@ static tutti_status parse_where(struct meet *m, const char *text)
     return use_id(m);
 }
 
-/* ---- the file ---- */
+/* ---- the rendezvous file ---- */
 
-/* The file holds one line, the text of an id. It may be missing, half of another system's, or of an earlier run: then what it
- * leads to does not answer or does not know the token, and the file is read again. */
+/* Reads the file: one line, the text of an id. It may be missing, incomplete (on another system),
+ * or of an earlier run. Its server then does not respond or has another token, and the file is read
+ * again. */
 static bool read_file(struct meet *m)
 {
     char text[TT_ID_TEXT_BYTES + 2];
@@ -168,7 +177,8 @@ static bool read_file(struct meet *m)
     return use_id(m) == TUTTI_OK;
 }
 
-/* Writes the file as a whole: under a name of its own first, then renamed. Readable by this user only: it holds the token. */
+/* Writes the file atomically: under a temporary name, then renamed. Readable only by this user,
+ * since it has the token. */
 static tutti_status write_file(const char *path, const tutti_id *id)
 {
     char temporary[300], text[TT_ID_TEXT_BYTES + 1];
@@ -198,7 +208,7 @@ static tutti_status write_file(const char *path, const tutti_id *id)
     return TUTTI_OK;
 }
 
-/* Removes the file if it is still ours: a later run may have put its own there. */
+/* Removes the file if it is still ours: a later run may have replaced it. */
 static void remove_file(struct meet *m)
 {
     const tutti_id ours = m->id;
@@ -210,7 +220,7 @@ static void remove_file(struct meet *m)
         unlink(m->path);
 }
 
-/* ---- serving (rank 0) ---- */
+/* ---- server (rank 0) ---- */
 
 static tutti_status begin_serving(struct meet *m, int listener)
 {
@@ -239,8 +249,8 @@ static void end_lookup(struct meet *m)
     m->lookup = NULL;
 }
 
-/* Resolves the address' name: begins a lookup, or takes its answer. False: there is no answer yet. A name that is not known
- * has no addresses, and *m->why says so. */
+/* Resolves the address's name: starts a lookup, or takes its result. Returns false if there is no
+ * result yet. An unknown name has no addresses, and m->why states that. */
 static bool resolve(struct meet *m, uint64_t now_ns)
 {
     struct addrinfo *found = NULL;
@@ -265,7 +275,7 @@ static bool resolve(struct meet *m, uint64_t now_ns)
     return true;
 }
 
-/* Rank 0 logs at once why it cannot be found: the other ranks only see that no server answers. */
+/* Rank 0 logs at once why it is unreachable: the other ranks only see that no server responds. */
 static void say_cannot_serve(struct meet *m, const char *why)
 {
     if (strcmp(m->cannot, why) == 0)
@@ -274,9 +284,10 @@ static void say_cannot_serve(struct meet *m, const char *why)
     tt_log(TT_LOG_WARN, "start-up: rank 0 cannot listen at %s (%s): %s", m->launch->rendezvous, source_of(m), m->cannot);
 }
 
-/* Tries to listen where the others will look. A port that is taken is not an error: whoever has it may be serving. An address that
- * is none of ours may lead here all the same (address translation): then every address of this host will do. So does a
- * host's own name that its tables map to loopback, where nobody else would find us. */
+/* Tries to listen at the rendezvous address. A taken port is not an error, as its owner may be
+ * serving. An address of another host may still lead here (address translation); then all addresses
+ * of this host are used. The same holds for the host's own name mapped to loopback, where other
+ * hosts cannot connect. */
 static tutti_status try_to_serve_tcp(struct meet *m)
 {
     const char *host = m->at.host;
@@ -335,18 +346,18 @@ static tutti_status serve_file(struct meet *m)
     return st;
 }
 
-/* ---- calling ---- */
+/* ---- member ---- */
 
 static void on_act(void *context, const struct tt_rdv_act *act)
 {
     struct meet *m = context;
 
-    /* A hello fits into the buffer of a new connection; if not, the connection is not worth keeping. */
+    /* A hello fits into the buffer of a new connection; if not, the connection is closed. */
     if (send(m->fd, act->data, act->bytes, MSG_NOSIGNAL) != (ssize_t)act->bytes)
         shutdown(m->fd, SHUT_RDWR);
 }
 
-/* Before a hello: finds out who shares our host, and writes it to the card. */
+/* Called before a hello: finds the ranks on the same host, and writes the result to the card. */
 static void find_host(void *context, const uint8_t gathering[TT_NONCE_BYTES])
 {
     struct meet *m = context;
@@ -372,7 +383,7 @@ static void step_member(struct meet *m, struct tt_rdv_event ev)
     tt_rdv_member_step(&m->member, &ev, tt_now_ns());
 }
 
-/* The call failed: the next address at once, or all again after a pause that grows. */
+/* The connection failed: tries the next address at once, or all again after a growing pause. */
 static void hang_up(struct meet *m, const char *why)
 {
     snprintf(m->why, sizeof m->why, "%s", why);
@@ -388,7 +399,8 @@ static void hang_up(struct meet *m, const char *why)
     m->backoff_ns = 2 * m->backoff_ns < RETRY_LAST_NS ? 2 * m->backoff_ns : RETRY_LAST_NS;
 }
 
-/* Finds the addresses again before each round, as names and files may change. AT_TCP: the name has just been resolved. */
+/* Determines the addresses again before each round, as names and files may change. AT_TCP: the name
+ * has just been resolved. */
 static tutti_status find_server(struct meet *m)
 {
     const struct tt_endpoint self = { .port = m->serve_port };
@@ -408,7 +420,8 @@ static tutti_status find_server(struct meet *m)
     } else if (!m->translated) {
         m->cannot[0] = '\0';
     }
-    if (m->translated && tt_serve_ncame(m->serve) > 0) {    /* others found us where we do not find ourselves */
+    if (m->translated && tt_serve_ncame(m->serve) > 0) {    /* other ranks reach us at an address
+                                                               that this host cannot use */
         m->naddresses = tt_endpoint_candidates(&self, &self, m->addresses);
         return TUTTI_OK;
     }
@@ -424,7 +437,7 @@ static void say_open(struct meet *m)
     step_member(m, ev);
 }
 
-/* This process serves where the others look: no network is between, and loopback may be down. */
+/* This process is the server: connects without the network, as loopback may be down. */
 static void call_ourselves(struct meet *m)
 {
     m->fd = tt_serve_connect(m->serve);
@@ -441,7 +454,7 @@ static tutti_status begin_call(struct meet *m, uint64_t now_ns)
     if (m->next >= m->naddresses && (m->where != AT_TCP || resolve(m, now_ns)))
         st = find_server(m);
     else if (m->next >= m->naddresses)
-        m->next = 0;        /* no answer yet: the addresses of the answer before, if there was one */
+        m->next = 0;        /* no result yet: use the addresses of the previous one, if any */
     if (st || (m->naddresses == 0 && m->lookup))
         return st;
     if (m->naddresses == 0 && (!m->serve || m->translated)) {
@@ -514,7 +527,7 @@ static void watch_call(struct meet *m, short revents, uint64_t now_ns)
         hang_up(m, "no message from the server after connecting");
 }
 
-/* ---- the loop ---- */
+/* ---- event loop ---- */
 
 static int poll_ms(uint64_t now_ns, uint64_t wake_ns)
 {
@@ -523,14 +536,15 @@ static int poll_ms(uint64_t now_ns, uint64_t wake_ns)
     return ms < 100 ? (int)ms : 100;
 }
 
-/* Only the lookup's answer allows the next call. Otherwise the next call takes that answer, and until then its descriptor
- * may stay readable: poll would return at once. */
+/* Returns whether the next connection needs the lookup's result. Otherwise the next connection
+ * takes the result; until then its descriptor may stay readable, and poll would return at once. */
 static bool awaits_lookup(const struct meet *m)
 {
     return m->fd < 0 && m->lookup && m->naddresses == 0;
 }
 
-/* Waits for the descriptor of the call, the server, the overlay or the lookup, whichever there are, and serves. */
+/* Waits for the descriptors of the connection, the server, the overlay and the lookup, if they
+ * exist, and serves. */
 static void wait_a_little(struct meet *m, int other_fd, uint64_t wake_ns)
 {
     struct pollfd p[4] = {
@@ -548,7 +562,7 @@ static void wait_a_little(struct meet *m, int other_fd, uint64_t wake_ns)
         tt_serve_step(m->serve, tt_now_ns());
 }
 
-/* No server answered: names the address, the time and the last error. */
+/* No server responded: the error has the address, the time and the last cause. */
 static tutti_status fail_unreached(const struct meet *m)
 {
     const double waited_s = (double)(tt_now_ns() - m->began_ns) / 1e9;
@@ -587,7 +601,7 @@ static tutti_status fail_unreached(const struct meet *m)
         m->launch->rank, where, from ? " (" : "", from ? from : "", from ? ")" : "", waited_s, m->attempts, why);
 }
 
-/* Calls until there is a table, or a final answer, or the deadline. */
+/* Connects repeatedly until there is a table, a final refusal, or the deadline. */
 static tutti_status call(struct meet *m)
 {
     tutti_status st;
@@ -615,7 +629,7 @@ static tutti_status call(struct meet *m)
     }
 }
 
-/* Rank 0 failed, but those who came are still to hear why. */
+/* Rank 0 has failed, but notifies the ranks that joined. */
 static void serve_on(struct meet *m)
 {
     const uint64_t give_up_ns = tt_now_ns() + SERVE_ON_NS;
@@ -649,14 +663,15 @@ void tt_table_fini(struct tt_table *table)
     table->cards = NULL;
 }
 
-/* A card on the way is boot's own part (the holder, and where the overlay listens) and then the caller's. */
+/* An encoded card is boot's own part (the holder, and the overlay's endpoint), then the
+ * caller's. */
 static size_t write_card(uint8_t out[TT_RDV_CARD_BYTES], const struct tt_endpoint *own, const void *card,
                          size_t card_bytes)
 {
     struct tt_writer w;
 
     tt_writer_init(&w, out, TT_RDV_CARD_BYTES);
-    tt_write_u32(&w, 0);        /* see find_host */
+    tt_write_u32(&w, 0);        /* set by find_host */
     tt_endpoint_write(&w, own);
     tt_write_bytes(&w, card, card_bytes);
     tt_assert(!w.bad);
@@ -671,7 +686,8 @@ static bool is_neighbour(const uint32_t *peers, uint32_t n, uint32_t rank)
     return false;
 }
 
-/* Splits the cards into the caller's parts, which go to the table, and boot's, of which the neighbours' go to the overlay. */
+/* Splits the cards: the callers' parts go to the table, the neighbours' endpoints to the
+ * overlay. */
 static tutti_status read_cards(struct meet *m, struct tt_table *t, struct tt_overlay *o)
 {
     struct tt_reader *all = &m->member.cards;
@@ -685,10 +701,11 @@ static tutti_status read_cards(struct meet *m, struct tt_table *t, struct tt_ove
         size_t rest;
 
         tt_reader_init(&card, all->at, bytes);
-        all->at += bytes;       /* the machine has checked that they are there */
+        all->at += bytes;       /* the state machine has checked the length */
         t->holders[r] = tt_read_u32(&card);
         tt_endpoint_read(&card, &endpoint);
-        endpoint.host = m->own.host + (t->holders[r] != m->samehost.holder);     /* what is proven counts, not what looks alike */
+        /* proven, in contrast to equal hashes */
+        endpoint.host = m->own.host + (t->holders[r] != m->samehost.holder);
         if (endpoint.host != m->own.host)
             tt_endpoint_without_loopback(&endpoint);
         rest = (size_t)(card.end - card.at);
@@ -702,7 +719,8 @@ static tutti_status read_cards(struct meet *m, struct tt_table *t, struct tt_ove
     return TUTTI_OK;
 }
 
-/* Until each neighbour is connected or lost, and everybody has the table from us. */
+/* Waits until each neighbour is connected or lost, and all ranks have the table from this
+ * server. */
 static void settle(struct meet *m, struct tt_overlay *o)
 {
     for (;;) {
@@ -730,9 +748,9 @@ static tutti_status open_overlay(struct meet *m, struct tt_table *t, struct tt_o
     return st;
 }
 
-/* ---- all of it ---- */
+/* ---- complete rendezvous ---- */
 
-/* One rank: nobody to meet. */
+/* A single rank needs no rendezvous. */
 static tutti_status meet_nobody(const void *card, size_t card_bytes, struct tt_table *table,
                                 struct tt_overlay **overlay)
 {
@@ -757,7 +775,7 @@ static tutti_status meet_nobody(const void *card, size_t card_bytes, struct tt_t
     return TUTTI_OK;
 }
 
-/* Opens the overlay's listener, and finds out where to meet. */
+/* Opens the overlay's listener, and determines the rendezvous address. */
 static tutti_status prepare(struct meet *m, struct tt_launch *launch, const void *card, size_t card_bytes)
 {
     uint8_t whole[TT_RDV_CARD_BYTES];
@@ -768,7 +786,8 @@ static tutti_status prepare(struct meet *m, struct tt_launch *launch, const void
     m->overlay_listener = tt_listen(NULL, 0, &port);
     if (m->overlay_listener < 0)
         return tt_fail_errno(errno, "overlay: cannot listen");
-    m->overlay_near = tt_near_listen(m->overlay_listener);      /* at once: neighbours may connect before the overlay is open */
+    /* opened early: neighbours may connect before the overlay exists */
+    m->overlay_near = tt_near_listen(m->overlay_listener);
     st = tt_endpoint_init(&m->own, port, launch->interfaces);
     if (st)
         return st;
@@ -786,7 +805,8 @@ static tutti_status prepare(struct meet *m, struct tt_launch *launch, const void
     return parse_where(m, launch->rendezvous);
 }
 
-/* Serves where only this rank can know that it has to: a port of its own. tcp:// is tried with each call. */
+/* Serves in the cases where only this rank can: at an arbitrary port. tcp:// is tried with each
+ * connection. */
 static tutti_status serve_if_mine(struct meet *m)
 {
     tutti_status st;
@@ -811,7 +831,7 @@ static tutti_status meet_others(struct meet *m, struct tt_table *table, struct t
     end_lookup(m);
     if (st)
         return st;
-    if (m->serve && tt_serve_ncame(m->serve) == 0) {   /* somebody else served */
+    if (m->serve && tt_serve_ncame(m->serve) == 0) {   /* another process served */
         tt_serve_close(m->serve);
         m->serve = NULL;
     }
@@ -851,7 +871,8 @@ tutti_status tt_boot_meet(const struct tt_launch *launch, const void *card, size
     tutti_status st;
 
     tt_assert(card_bytes <= TT_CARD_BYTES);
-    if (launch->nranks == 1 && !has_prefix(launch->rendezvous, "id:"))      /* who serves an id waits even for one */
+    /* the server of an id waits even for a single rank */
+    if (launch->nranks == 1 && !has_prefix(launch->rendezvous, "id:"))
         return meet_nobody(card, card_bytes, table, overlay);
 
     st = prepare(&m, &l, card, card_bytes);

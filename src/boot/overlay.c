@@ -1,13 +1,14 @@
-/* The control overlay's sockets: carries frames between flood.c and the neighbours. Everything is non-blocking behind one epoll
- * descriptor. A new connection proves that it knows the job's secret:
+/* Sockets of the control overlay: carries frames between flood.c and the neighbours, non-blocking,
+ * with one epoll descriptor. A new connection proves that both ends have the job's secret:
  *
  *   caller (lower rank)                 callee
- *     |  HELLO rank, number ------------> |
- *     |  <------------ PROOF number, mac  |      macs cover both numbers and both ranks
+ *     |  HELLO rank, nonce -------------> |
+ *     |  <-------------- PROOF nonce, mac |      macs cover both nonces and both ranks
  *     |  CONFIRM mac -------------------> |      both: up
  *
- * The callee cannot tell a caller that is late from one that died before it called. So after a second it probes the caller's
- * listener: refused means dead. */
+ * The callee cannot distinguish a late caller from one that died before it connected. After a
+ * second it therefore probes the caller's listener: a refused connection means that the caller is
+ * dead. */
 #include "boot/overlay.h"
 
 #include <errno.h>
@@ -28,8 +29,10 @@
 #include "boot/auth.h"
 #include "boot/flood.h"
 
-#define OUT_BYTES_MAX (1u << 20)            /* queued for one neighbour; about 2000 frames */
-#define GUESTS_MAX 64                       /* connections that have not proven themselves; a new one displaces the oldest */
+#define OUT_BYTES_MAX (1u << 20)            /* send queue of one neighbour; about 2000 frames */
+#define GUESTS_MAX \
+    64 /* unauthenticated connections; a new one displaces
+                                               the oldest */
 #define GUEST_AGE_NS (10 * TT_SECOND)
 #define ATTEMPT_NS (3 * TT_SECOND)          /* per address, if a neighbour has several */
 #define PROBE_NS TT_SECOND
@@ -41,31 +44,31 @@ enum { HELLO = 16, PROOF = 17, CONFIRM = 18 };      /* frame types of the handsh
 #define HELLO_BYTES (4 + TT_NONCE_BYTES)
 #define PROOF_BYTES (TT_NONCE_BYTES + TT_MAC_BYTES)
 
-/* What an epoll event is about: one of these plus an index. */
+/* Source of an epoll event: one of these plus an index. */
 enum { ON_LINK = 0, ON_GUEST = 1 << 8, ON_LISTENER = 2 << 8, ON_BACKLOG = 3 << 8 };
 
 enum link_state {
-    LINK_CALLED,        /* we wait for the peer's call (and may be probing) */
-    LINK_CALLING,       /* we call, or will again at retry_ns */
+    LINK_CALLED,        /* waits for the peer's connection (and may be probing it) */
+    LINK_CALLING,       /* connects, or will again at retry_ns */
     LINK_GREETING,      /* our hello is sent */
     LINK_UP,
-    LINK_ENDED,         /* the flood machine has to be told */
+    LINK_ENDED,         /* to be reported to the flood machine */
     LINK_GONE
 };
 
 struct link {
     uint8_t state;
     bool met;                   /* it was up */
-    int error;                  /* the errno with which it ended before that; 0: the deadline passed */
-    bool watch_out;             /* waiting to write */
-    bool slow;                  /* an address did not answer in this round of attempts: not a refusal */
+    int error;                  /* errno of its end before it was up; 0: the deadline passed */
+    bool watch_out;             /* waits for EPOLLOUT */
+    bool slow;                  /* an address did not respond in this round: not a refusal */
     int fd;                     /* -1: none */
     struct tt_framer in;
     uint8_t nonce[TT_NONCE_BYTES];
     struct tt_address addresses[1 + TT_ENDPOINT_ADDRS];
     size_t naddresses, next;
     uint64_t began_ns, retry_ns;
-    uint8_t *out;               /* ring-less queue: out[out_begin..out_end) is to be sent */
+    uint8_t *out;               /* send queue: out[out_begin..out_end) */
     size_t out_begin, out_end, out_cap;
 };
 
@@ -83,12 +86,13 @@ struct tt_overlay {
     struct tt_endpoint own;
     uint8_t secret[SECRET_BYTES];
     int epoll, backlog;
-    struct tt_acceptor acceptor;        /* none once every neighbour is decided */
+    struct tt_acceptor acceptor;        /* closed once every neighbour is decided */
     struct tt_acceptor near;            /* likewise; while lo is down */
-    bool backlogged;            /* the backlog descriptor is readable: there is more than epoll knows of */
+    bool backlogged;            /* the backlog descriptor is readable: there is work that epoll
+                                   does not report */
     struct link links[TT_FLOOD_LINKS_MAX];
     struct guest guests[GUESTS_MAX];
-    struct tt_overlay_event *early;     /* events that came while settling */
+    struct tt_overlay_event *early;     /* events received while settling */
     size_t nearly, early_cap, early_next;
 };
 
@@ -128,7 +132,7 @@ static void set_backlog(struct tt_overlay *o, bool on)
         tt_assert(errno == EAGAIN);
 }
 
-/* The link is over; the flood machine is told at the next step. */
+/* Ends the link; the next step reports it to the flood machine. */
 static void end_link(struct tt_overlay *o, uint32_t i, const char *why)
 {
     struct link *l = &o->links[i];
@@ -140,7 +144,7 @@ static void end_link(struct tt_overlay *o, uint32_t i, const char *why)
     set_backlog(o, true);
 }
 
-/* ---- sending ---- */
+/* ---- send ---- */
 
 static void flush(struct tt_overlay *o, uint32_t i)
 {
@@ -158,7 +162,7 @@ static void flush(struct tt_overlay *o, uint32_t i)
             return;
         }
         if (n < 0)
-            return;     /* what it still said can be read; then its end shows there */
+            return;     /* its last data can be read; then its end is found there */
         l->out_begin += (size_t)n;
     }
     if (l->watch_out && l->state == LINK_UP) {
@@ -167,7 +171,7 @@ static void flush(struct tt_overlay *o, uint32_t i)
     }
 }
 
-/* Makes room for n more bytes; false past the bound, or without memory. */
+/* Reserves n more bytes. Returns false beyond the limit, or if out of memory. */
 static bool reserve(struct link *l, size_t n)
 {
     size_t cap;
@@ -206,7 +210,7 @@ static void queue(struct tt_overlay *o, uint32_t i, const uint8_t *frame, size_t
     flush(o, i);
 }
 
-/* Carries out what the flood machine wants: first forwards, then lets go. */
+/* Carries out the flood machine's actions: first sends, then drops. */
 static void carry_out(struct tt_overlay *o, const struct tt_flood_act *act)
 {
     for (uint32_t i = 0; i < o->flood.nlinks; i++) {
@@ -235,7 +239,7 @@ static void prove(const struct tt_overlay *o, uint8_t mac[TT_MAC_BYTES], const c
     tt_mac(mac, o->secret, sizeof o->secret, purpose, said, sizeof said);
 }
 
-/* A handshake frame fits into any socket buffer that is empty; if not, the connection is not worth keeping. */
+/* A handshake frame fits into an empty socket buffer; if not, the connection is closed. */
 static bool send_whole(int fd, uint8_t type, const void *body, size_t bytes)
 {
     uint8_t frame[TT_FRAME_HEADER_BYTES + 128];
@@ -253,9 +257,10 @@ static void link_is_up(struct tt_overlay *o, uint32_t i)
     flush(o, i);
 }
 
-/* ---- calling ---- */
+/* ---- outgoing connections ---- */
 
-/* Whether the caller of this link has got as far as our proof: it may have confirmed, and closed its listener. */
+/* Returns whether the caller of this link has received our proof: it may have confirmed, and closed
+ * its listener. */
 static bool is_being_called(const struct tt_overlay *o, uint32_t i)
 {
     if (o->links[i].state != LINK_CALLED)
@@ -266,8 +271,9 @@ static bool is_being_called(const struct tt_overlay *o, uint32_t i)
     return false;
 }
 
-/* This address did not work: the next one. After a whole round in which each refused to connect, nobody is there. One that
- * connected and then ended (EAGAIN) may have been displaced by strangers: that is tried again. */
+/* This address failed: tries the next. If every address of a round refused to connect, the peer is
+ * dead. A connection that was established and then ended (EAGAIN) may have been displaced by
+ * unauthenticated ones: it is retried. */
 static void next_address(struct tt_overlay *o, uint32_t i, int err, uint64_t now_ns)
 {
     struct link *l = &o->links[i];
@@ -300,7 +306,7 @@ static void begin_attempt(struct tt_overlay *o, uint32_t i, uint64_t now_ns)
         watch(o, EPOLL_CTL_ADD, l->fd, EPOLLOUT, ON_LINK | i);
 }
 
-/* The attempt is decided. A probe has then done its work; a call says hello. */
+/* The attempt has a result. A probe is then complete; a caller sends HELLO. */
 static void connected(struct tt_overlay *o, uint32_t i, uint64_t now_ns)
 {
     struct link *l = &o->links[i];
@@ -332,7 +338,7 @@ static void connected(struct tt_overlay *o, uint32_t i, uint64_t now_ns)
     l->state = LINK_GREETING;
 }
 
-/* The callee's answer to our hello. */
+/* Processes the callee's PROOF. */
 static void take_proof(struct tt_overlay *o, uint32_t i, const struct tt_frame *f, uint64_t now_ns)
 {
     struct link *l = &o->links[i];
@@ -346,14 +352,14 @@ static void take_proof(struct tt_overlay *o, uint32_t i, const struct tt_frame *
     prove(o, expected, "tutti overlay callee", l->nonce, f->body, caller, callee);
     prove(o, confirm, "tutti overlay caller", l->nonce, f->body, caller, callee);
     if (!tt_mac_equal(expected, f->body + TT_NONCE_BYTES))
-        next_address(o, i, EAGAIN, now_ns);     /* somebody else lives at that address */
+        next_address(o, i, EAGAIN, now_ns);     /* another process is at that address */
     else if (!send_whole(l->fd, CONFIRM, confirm, sizeof confirm))
         next_address(o, i, EAGAIN, now_ns);
     else
         link_is_up(o, i);
 }
 
-/* ---- being called ---- */
+/* ---- incoming connections ---- */
 
 static void displace_oldest(struct tt_overlay *o)
 {
@@ -396,7 +402,8 @@ static void accept_some(struct tt_overlay *o, uint64_t now_ns)
     }
 }
 
-/* The link over which this rank may call us: a lower neighbour that has not yet. TT_FLOOD_LINKS_MAX: none. */
+/* Returns the link over which this rank may connect: a lower neighbour that is not connected.
+ * TT_FLOOD_LINKS_MAX: none. */
 static uint32_t link_of_caller(const struct tt_overlay *o, uint32_t rank)
 {
     for (uint32_t i = 0; i < o->flood.nlinks; i++)
@@ -424,7 +431,7 @@ static bool take_hello(struct tt_overlay *o, struct guest *g, const struct tt_fr
     return send_whole(g->fd, PROOF, body, sizeof body);
 }
 
-/* The guest has proven who it is: its connection becomes the link, with whatever else it already sent. */
+/* The connection is authenticated: it becomes the link, with the data already received. */
 static bool take_confirm(struct tt_overlay *o, struct guest *g, const struct tt_frame *f)
 {
     struct link *l = &o->links[g->link];
@@ -515,7 +522,7 @@ bool tt_overlay_is_settled(const struct tt_overlay *o)
     return true;
 }
 
-/* Attempts that are due begin, those that take too long end, guests that never speak go. */
+/* Starts due attempts, ends those that time out, and drops silent unauthenticated connections. */
 static void keep_time(struct tt_overlay *o, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < o->flood.nlinks; i++) {
@@ -533,7 +540,7 @@ static void keep_time(struct tt_overlay *o, uint64_t now_ns)
             close_guest(o, g);
 }
 
-/* Reads and writes whatever the descriptors allow, once. True if there was anything. */
+/* Reads and writes once what the descriptors allow. Returns true if there was any. */
 static bool serve_descriptors(struct tt_overlay *o, uint64_t now_ns)
 {
     struct epoll_event evs[EVENTS_PER_ROUND];
@@ -554,7 +561,8 @@ static bool serve_descriptors(struct tt_overlay *o, uint64_t now_ns)
     return any;
 }
 
-/* Lets the flood machine have the next frame or end that is waiting; true if it delivers, then *out is what. */
+/* Passes the next waiting frame or end to the flood machine. Returns true if it delivers an event,
+ * and sets *out. */
 static bool step_flood(struct tt_overlay *o, struct tt_overlay_event *out)
 {
     struct tt_flood_event ev;
@@ -571,7 +579,7 @@ static bool step_flood(struct tt_overlay *o, struct tt_overlay_event *out)
                 ev.kind = TT_FLOOD_EV_ENDED;
             }
             tt_flood_step(&o->flood, &ev, &act);
-            if (ev.kind == TT_FLOOD_EV_ENDED) {     /* also one that had said goodbye */
+            if (ev.kind == TT_FLOOD_EV_ENDED) {     /* also after GOODBYE */
                 close_link(o, l);
                 l->state = LINK_GONE;
             }
@@ -585,7 +593,7 @@ static bool step_flood(struct tt_overlay *o, struct tt_overlay_event *out)
     return false;
 }
 
-/* Whether carrying something out ended a link that step_flood had already passed. */
+/* Returns whether an action ended a link that step_flood had already passed. */
 static bool has_ended(const struct tt_overlay *o)
 {
     for (uint32_t i = 0; i < o->flood.nlinks; i++)
@@ -594,7 +602,7 @@ static bool has_ended(const struct tt_overlay *o)
     return false;
 }
 
-/* For the loss of a neighbour: whether its link never came about, and why. */
+/* For the loss of a neighbour: sets whether its link was ever established, and the cause. */
 static void explain(const struct tt_overlay *o, struct tt_overlay_event *ev)
 {
     for (uint32_t i = 0; i < o->flood.nlinks; i++)
@@ -634,7 +642,7 @@ bool tt_overlay_next(struct tt_overlay *o, struct tt_overlay_event *ev)
     return next_event(o, ev);
 }
 
-/* Keeps an event for later. Without memory for it, it is lost, and said so. */
+/* Keeps an event for later. If out of memory, it is dropped, which is logged. */
 static void keep(struct tt_overlay *o, const struct tt_overlay_event *ev)
 {
     if (o->nearly == o->early_cap) {
@@ -686,7 +694,7 @@ void tt_overlay_flood(struct tt_overlay *o, const void *payload, uint16_t bytes)
     carry_out(o, &act);
 }
 
-/* ---- life ---- */
+/* ---- open and close ---- */
 
 tutti_status tt_overlay_open(struct tt_overlay **out, const struct tt_overlay_conf *conf)
 {
@@ -726,7 +734,7 @@ tutti_status tt_overlay_open(struct tt_overlay **out, const struct tt_overlay_co
     }
     if (conf->near >= 0 &&
         tt_acceptor_init(&o->near, "overlay", conf->near, o->epoll, (epoll_data_t){ .u32 = ON_LISTENER }) != TUTTI_OK)
-        close(conf->near);      /* logged; ranks of other hosts still connect */
+        close(conf->near);      /* logged; ranks of other hosts can still connect */
     *out = o;
     return TUTTI_OK;
 
@@ -757,7 +765,7 @@ void tt_overlay_neighbour(struct tt_overlay *o, uint32_t peer, const struct tt_e
     }
 }
 
-/* Whether everything that was sent, the end included, is acknowledged, or never will be. */
+/* Returns whether everything sent, including the end, is acknowledged, or never will be. */
 static bool is_delivered(struct tt_overlay *o, uint32_t i)
 {
     struct link *l = &o->links[i];
@@ -774,7 +782,8 @@ static bool is_delivered(struct tt_overlay *o, uint32_t i)
     }
     shutdown(l->fd, SHUT_WR);
     do
-        n = recv(l->fd, ignored, sizeof ignored, 0);    /* closing with unread bytes would reset what is on its way */
+        n = recv(l->fd, ignored, sizeof ignored, 0);    /* closing with unread bytes would reset
+                                                           the connection and lose data in flight */
     while (n > 0);
     if (n == 0 || errno != EAGAIN)
         return true;

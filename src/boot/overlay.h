@@ -1,4 +1,4 @@
-/* How start-up opens the control overlay. What the rest of the house does with it is in boot.h. */
+/* Opening of the control overlay by start-up. Its use by other rooms is in boot.h. */
 #ifndef TT_BOOT_OVERLAY_H
 #define TT_BOOT_OVERLAY_H
 
@@ -10,19 +10,20 @@
 struct tt_overlay_conf {
     uint32_t rank, nranks;
     const uint8_t *secret;              /* [16]; copied */
-    int listener;                       /* taken over, on success only; closed once every neighbour is decided */
-    int near;                           /* its second one (base/near.h), or -1; likewise */
+    int listener;                       /* taken over on success only; closed once every
+                                           neighbour is connected or lost */
+    int near;                           /* second listener (base/near.h), or -1; likewise */
     const struct tt_endpoint *own;      /* copied */
 };
 
-/* Begins to connect: the lower rank of each pair calls. The caller then names the endpoint of every neighbour
- * (tt_flood_neighbours) and waits until tt_overlay_is_settled, calling tt_overlay_settle when tt_overlay_fd is readable, and
- * every 100 ms. */
+/* Starts connecting: the lower rank of each pair connects. The user then sets the endpoint of every
+ * neighbour (tt_flood_neighbours), and waits until tt_overlay_is_settled. It calls
+ * tt_overlay_settle when tt_overlay_fd is readable, and every 100 ms. */
 tutti_status tt_overlay_open(struct tt_overlay **out, const struct tt_overlay_conf *conf);
 void tt_overlay_neighbour(struct tt_overlay *o, uint32_t peer, const struct tt_endpoint *endpoint);
-/* Makes progress. When `give_up`, neighbours that are not connected yet count as lost. */
+/* Makes progress. With `give_up`, neighbours that are not connected count as lost. */
 void tt_overlay_settle(struct tt_overlay *o, bool give_up);
-/* Whether each neighbour is either connected or lost. */
+/* Returns whether each neighbour is connected or lost. */
 bool tt_overlay_is_settled(const struct tt_overlay *o);
 
 #endif

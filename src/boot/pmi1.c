@@ -7,7 +7,7 @@
 
 #define KEY "tutti-rendezvous"
 
-/* The answer that each state expects, and whether it has a result code. */
+/* The response expected in each state, and whether it has a result code. */
 static const struct {
     const char *answer;
     bool has_rc;
@@ -53,7 +53,7 @@ static bool is_success(const char *answer)
     return tt_pmi1_field(answer, "rc", rc, sizeof rc) && strcmp(rc, "0") == 0;
 }
 
-/* Whether our key and value are within the server's limits. */
+/* Returns whether our key and value are within the server's limits. */
 static bool fits(const struct tt_pmi1 *p, const char *answer)
 {
     char keylen[16], vallen[16];
@@ -63,7 +63,7 @@ static bool fits(const struct tt_pmi1 *p, const char *answer)
            strtoul(vallen, NULL, 10) > strlen(p->value);
 }
 
-/* Enters a state and writes the line to which the server answers in it. */
+/* Enters a state and writes its request line. */
 static void ask(struct tt_pmi1 *p, enum tt_pmi1_state state, char *line)
 {
     int n = 0;
@@ -114,7 +114,7 @@ void tt_pmi1_begin_leave(struct tt_pmi1 *p, char *line)
     ask(p, TT_PMI1_INIT, line);
 }
 
-/* The answer is the expected one: takes its values and sends the next line. */
+/* The response is the expected one: takes its values and writes the next request. */
 static void go_on(struct tt_pmi1 *p, const char *answer, char *line)
 {
     switch ((enum tt_pmi1_state)p->state) {
@@ -168,7 +168,7 @@ void tt_pmi1_step(struct tt_pmi1 *p, const char *answer, char *line)
 
 /* ---- PMI_PORT ---- */
 
-#define JOIN_LINES_MAX 16   /* a server that has not said rank and size by then never will */
+#define JOIN_LINES_MAX 16   /* a server that has not sent rank and size by then never will */
 #define NRANKS_MAX (1u << 20)
 
 void tt_pmi1_join_begin(struct tt_pmi1_join *j, uint32_t id, char *line)
@@ -183,7 +183,8 @@ static void fail_join(struct tt_pmi1_join *j, const char *what, const char *answ
     snprintf(j->why, sizeof j->why, "%s: \"%.100s\"", what, answer);
 }
 
-/* Takes the number `name` of a line, if it is there. False: it is there and is no number up to max. */
+/* Reads the number `name` of a line, if present. Returns false if it is present but not a number up
+ * to max. */
 static bool take_number(const char *answer, const char *name, uint32_t max, uint32_t *out, bool *has)
 {
     char text[16], *end;
@@ -212,7 +213,7 @@ void tt_pmi1_join_step(struct tt_pmi1_join *j, const char *answer)
     else if (j->greeted && (!take_number(answer, "size", NRANKS_MAX, &j->nranks, &j->has_nranks) ||
                             !take_number(answer, "rank", NRANKS_MAX, &j->rank, &j->has_rank)))
         fail_join(j, "invalid rank or number of ranks", answer);
-    else if (j->greeted && tt_pmi1_field(answer, "debug", word, sizeof word)) {     /* the last line */
+    else if (j->greeted && tt_pmi1_field(answer, "debug", word, sizeof word)) { /* the last line */
         if (!j->has_rank || !j->has_nranks || j->rank >= j->nranks)
             fail_join(j, "the rank is missing, or not below the number of ranks", answer);
         else

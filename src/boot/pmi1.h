@@ -1,16 +1,19 @@
-/* The client of PMI-1, the line protocol of MPICH's hydra (and of srun's pmi2 plugin), as pure state machines. It does
- * what start-up needs: every rank learns one value of rank 0.
+/* The client of PMI-1, the line protocol of MPICH's hydra (and of srun's pmi2 plugin), as pure
+ * state machines. It distributes one value of rank 0 to every rank, as start-up needs.
  *
- *   cmd=init pmi_version=1 pmi_subversion=1      cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0
- *   cmd=get_maxes                                cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024
+ *   cmd=init pmi_version=1 pmi_subversion=1      cmd=response_to_init pmi_version=1
+ *   pmi_subversion=1 rc=0
+ *   cmd=get_maxes                                cmd=maxes kvsname_max=256 keylen_max=64
+ *   vallen_max=1024
  *   cmd=get_my_kvsname                           cmd=my_kvsname kvsname=kvs_1_0
  *   cmd=put kvsname=... key=... value=...        cmd=put_result rc=0                    (rank 0)
  *   cmd=barrier_in                               cmd=barrier_out
- *   cmd=get kvsname=... key=...                  cmd=get_result rc=0 value=...          (the others)
+ *   cmd=get kvsname=... key=...                  cmd=get_result rc=0 value=...          (the
+ *   others)
  *   cmd=finalize                                 cmd=finalize_ack
  *
- * The lines go over the inherited descriptor PMI_FD, or over a connection to PMI_PORT. On such a connection the
- * client first names its PMI_ID, and learns its rank and the number of ranks:
+ * The lines use the inherited descriptor PMI_FD, or a connection to PMI_PORT. On such a connection
+ * the client first sends its PMI_ID, and receives its rank and the number of ranks:
  *
  *   cmd=initack pmiid=0                          cmd=initack
  *                                                cmd=set size=2
@@ -32,19 +35,20 @@
 enum tt_pmi1_state {
     TT_PMI1_INIT, TT_PMI1_MAXES, TT_PMI1_NAME, TT_PMI1_PUT, TT_PMI1_BARRIER, TT_PMI1_GET, TT_PMI1_FINALIZE,
     TT_PMI1_DONE,
-    TT_PMI1_FAILED      /* why says so */
+    TT_PMI1_FAILED      /* the cause is in `why` */
 };
 
 struct tt_pmi1 {
-    uint8_t state;              /* what we are waiting for the answer to */
+    uint8_t state;              /* request that waits for its response */
     bool publishes;             /* rank 0 */
-    bool leaves;                /* init and finalize are all */
+    bool leaves;                /* only init and finalize */
     char name[TT_PMI1_NAME_BYTES];
-    char value[TT_PMI1_VALUE_BYTES];    /* rank 0: to publish; else: the published one, once DONE */
+    char value[TT_PMI1_VALUE_BYTES];    /* rank 0: value to publish; else: the published value,
+                                           once DONE */
     char why[160];
 };
 
-/* The handshake of a connection to PMI_PORT. */
+/* Handshake of a connection to PMI_PORT. */
 struct tt_pmi1_join {
     bool done, failed;
     bool greeted, has_rank, has_nranks;
@@ -53,20 +57,23 @@ struct tt_pmi1_join {
     char why[160];              /* once failed */
 };
 
-/* Begins. value: what rank 0 publishes; NULL for the others. Writes the first line to send, with its newline, to
- * line[TT_PMI1_LINE_BYTES]. */
+/* Starts. value: the value that rank 0 publishes; NULL on the others. Writes the first request,
+ * with its newline, to line[TT_PMI1_LINE_BYTES]. */
 void tt_pmi1_begin(struct tt_pmi1 *p, const char *value, char *line);
-/* As above, for a rank that has nothing to exchange: the server takes a connection that ends without these for a crash. */
+/* The same for a rank without an exchange: the server treats a connection that ends without these
+ * requests as a crash. */
 void tt_pmi1_begin_leave(struct tt_pmi1 *p, char *line);
-/* Takes one line of the server's, without its newline, and writes the next line to send ("" if none) to line. */
+/* Processes a line of the server, without its newline, and writes the next request ("" if none) to
+ * line. */
 void tt_pmi1_step(struct tt_pmi1 *p, const char *answer, char *line);
 
-/* Begins the handshake: writes the line to send to line[TT_PMI1_LINE_BYTES]. */
+/* Starts the handshake: writes the request to line[TT_PMI1_LINE_BYTES]. */
 void tt_pmi1_join_begin(struct tt_pmi1_join *j, uint32_t id, char *line);
-/* Takes one line of the server's, without its newline. */
+/* Processes a line of the server, without its newline. */
 void tt_pmi1_join_step(struct tt_pmi1_join *j, const char *answer);
 
-/* Finds name=VALUE among the words of a line and copies VALUE to out[cap]. False if it is missing or too long. */
+/* Finds name=VALUE among the words of a line and copies VALUE to out[cap]. Returns false if it is
+ * missing or too long. */
 bool tt_pmi1_field(const char *line, const char *name, char *out, size_t cap);
 
 #endif

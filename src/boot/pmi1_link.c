@@ -20,7 +20,7 @@
 
 static int joined_fd = -1;      /* the connection to PMI_PORT */
 
-/* A descriptor or an id from the environment; -1: it is missing or no such number. */
+/* Returns a descriptor or id from the environment; -1: missing or not a number. */
 static int number_of(const char *name)
 {
     const char *text = getenv(name);
@@ -47,7 +47,8 @@ bool tt_pmi1_is_offered(void)
 
 /* ---- lines ---- */
 
-/* Reads one line, without its newline; waits until the deadline. barrier: it comes when all ranks are there. */
+/* Reads one line, without its newline, until the deadline. barrier: it arrives when all ranks have
+ * called. */
 static tutti_status read_line(int fd, char *line, size_t cap, uint64_t deadline_ns, bool barrier)
 {
     size_t n = 0;
@@ -66,7 +67,8 @@ static tutti_status read_line(int fd, char *line, size_t cap, uint64_t deadline_
                                  "start-up through PMI: no answer from the launcher before the deadline");
         if (poll(&p, 1, 100) <= 0)
             continue;
-        got = read(fd, line + n, 1);    /* byte by byte: what follows the line may be for somebody else */
+        got = read(fd, line + n, 1);    /* byte by byte: data after the line may belong to
+                                           another reader */
         if (got < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (got <= 0)
@@ -81,7 +83,8 @@ static tutti_status read_line(int fd, char *line, size_t cap, uint64_t deadline_
     }
 }
 
-/* A launcher that has closed its end must not end this process by SIGPIPE, and one that does not read must not block it. */
+/* A launcher that has closed its end must not end this process by SIGPIPE, and one that does not
+ * read must not block it. */
 static ssize_t write_some(int fd, const char *line, size_t bytes)
 {
     const ssize_t n = send(fd, line, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -89,7 +92,7 @@ static ssize_t write_some(int fd, const char *line, size_t bytes)
     return n < 0 && errno == ENOTSOCK ? write(fd, line, bytes) : n;
 }
 
-/* Waits until the deadline for room in the descriptor. */
+/* Writes a line; waits for space until the deadline. */
 static tutti_status write_line(int fd, const char *line, uint64_t deadline_ns)
 {
     size_t bytes = strlen(line);
@@ -113,7 +116,7 @@ static tutti_status write_line(int fd, const char *line, uint64_t deadline_ns)
     return TUTTI_OK;
 }
 
-/* Sends `out` and what follows it, until the machine is done. */
+/* Sends `out` and later requests, until the state machine is done. */
 static tutti_status converse(int fd, struct tt_pmi1 *p, char out[TT_PMI1_LINE_BYTES], uint64_t deadline_ns)
 {
     char in[TT_PMI1_LINE_BYTES];
@@ -134,7 +137,7 @@ static tutti_status converse(int fd, struct tt_pmi1 *p, char out[TT_PMI1_LINE_BY
 
 /* ---- PMI_PORT ---- */
 
-/* MPI uses the same launcher's server, and PMI cannot be started twice in a process. */
+/* MPI uses the same server, and PMI cannot be initialized twice in a process. */
 static tutti_status refuse_mpi(void)
 {
     if (!dlsym(RTLD_DEFAULT, "MPI_Initialized"))
@@ -145,7 +148,7 @@ static tutti_status refuse_mpi(void)
         "communicator from an id: tutti_id_create, then MPI_Bcast; or set TUTTI_RENDEZVOUS=tcp://host:port)");
 }
 
-/* 0 and the connection, blocking from here on; or an errno. */
+/* Returns 0 and the connection, which blocks from then on; or an errno. */
 static int connect_until(const struct tt_address *a, uint64_t deadline_ns, int *out)
 {
     const int fd = tt_connect_begin(a);
@@ -169,8 +172,8 @@ static int connect_until(const struct tt_address *a, uint64_t deadline_ns, int *
     return err;
 }
 
-/* Tries each address, and those that did not answer again until the deadline: a connection request may be lost. 0 and the
- * connection, or an errno. */
+/* Tries each address, and unresponsive ones repeatedly until the deadline, as a connection request
+ * may be lost. Returns 0 and the connection, or an errno. */
 static int connect_to_any(const struct addrinfo *list, uint64_t deadline_ns, int *fd)
 {
     bool again;

@@ -42,7 +42,7 @@ tutti_status tt_pmix_tell(uint32_t rank, char *value, size_t cap, unsigned timeo
 #include "base/status.h"
 
 #define KEY "tutti-rendezvous"
-#define LATE_S 1        /* to get what rank 0 published, after a barrier that not all ranks reached */
+#define LATE_S 1        /* to read rank 0's value after a barrier that not all ranks reached */
 #define LIBRARY "libpmix.so.2"
 
 bool tt_pmix_is_built(void)
@@ -50,15 +50,16 @@ bool tt_pmix_is_built(void)
     return true;
 }
 
-/* The session with the launcher's server. Not every libpmix survives a second PMIx_Init after PMIx_Finalize, so there is one
- * session in a process: from the first question until the exchange is over, or until exit if that never comes. */
+/* The session with the launcher's server. Not every libpmix supports a second PMIx_Init after
+ * PMIx_Finalize. So there is one session per process, from the first query until the exchange is
+ * complete, or until exit. */
 static struct {
-    pid_t process;          /* that opened it; 0: nobody has */
+    pid_t process;          /* that opened it; 0: none */
     pmix_proc_t self;
     char why[256];
 } session;
 
-/* The functions of libpmix. Their types are the header's, so the compiler checks our calls. */
+/* Functions of libpmix, with the header's types, so the compiler checks our calls. */
 static struct pmix {
     __typeof__(PMIx_Init) *init;
     __typeof__(PMIx_Finalize) *finalize;
@@ -89,7 +90,8 @@ static void *open_below(const char *prefix)
     return library;
 }
 
-/* The prefix of PRRTE's prterun or prted, if that is our parent: prterun sets no variable that names it. */
+/* Writes the prefix of PRRTE's prterun or prted, if that is our parent: prterun sets no variable
+ * with it. */
 static bool parent_prefix(char out[PATH_MAX])
 {
     char link[32], *name, *folder;
@@ -111,9 +113,9 @@ static bool parent_prefix(char out[PATH_MAX])
     return true;
 }
 
-/* The library that fits the server. MPI may have loaded one already: two copies in a process would share symbols. Else the
- * launcher's own goes before the system's, whose release may be another one: then the server prints errors. A program with
- * the privileges of another user takes the system's. */
+/* Opens the library that matches the server. MPI may have loaded one: two copies in a process would
+ * share symbols. Otherwise the launcher's library precedes the system's, whose release may differ
+ * and make the server print errors. A set-uid program uses only the system's. */
 static void *open_library(void)
 {
     static const char *const prefixes[] = { "PMIX_PREFIX", "OPAL_PREFIX" };
@@ -131,7 +133,7 @@ static void *open_library(void)
     return library ? library : dlopen(LIBRARY, RTLD_NOW | RTLD_GLOBAL);
 }
 
-/* The library stays loaded: MPI may be using the same one. */
+/* The library stays loaded, as MPI may be using it. */
 static bool load(struct pmix *p)
 {
     void *library = p->init ? NULL : open_library();
@@ -166,7 +168,7 @@ static void close_session(void)
     session.process = 0;
 }
 
-/* Opens the session, if it is not open. */
+/* Opens the session unless it is open. */
 static bool open_session(void)
 {
     static bool watched;
@@ -218,7 +220,8 @@ static pmix_info_t timeout_info(unsigned timeout_s)
     return info;
 }
 
-/* A barrier of all ranks. Values published before it can be read after it. TIMEOUT is not logged. */
+/* A barrier of all ranks; values published before it can be read after it. TIMEOUT is not
+ * logged. */
 static tutti_status fence(const struct pmix *p, unsigned timeout_s)
 {
     pmix_info_t info[2] = { { .flags = 0 }, timeout_info(timeout_s) };
@@ -251,7 +254,7 @@ static tutti_status look_up(const struct pmix *p, const pmix_proc_t *self, char 
         memcpy(value, v->data.string, strlen(v->data.string) + 1);
     if (v->type == PMIX_STRING)
         free(v->data.string);
-    free(v);        /* as the header's PMIX_VALUE_RELEASE, which would need linking */
+    free(v);        /* like the header's PMIX_VALUE_RELEASE, which would need linking */
     return st;
 }
 
@@ -277,7 +280,7 @@ tutti_status tt_pmix_size(uint32_t *nranks)
         free(v->data.string);
     free(v);
     if (!st && *nranks == 1)
-        close_session();        /* nothing will be exchanged */
+        close_session();        /* there will be no exchange */
     return st;
 }
 

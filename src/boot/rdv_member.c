@@ -1,4 +1,4 @@
-/* The member's side of the rendezvous. */
+/* The member of the rendezvous. */
 #include "boot/rendezvous.h"
 
 #include <stdio.h>
@@ -90,7 +90,7 @@ static void read_challenge(struct tt_rdv_member *m, const struct tt_frame *f, ui
     }
 }
 
-/* A server that turns us away without a proof does not know our token. */
+/* A refusal without a valid proof comes from a server with another token. */
 static void read_refused(struct tt_rdv_member *m, const struct tt_frame *f)
 {
     char sentence[TT_RDV_SENTENCE_BYTES];
@@ -115,7 +115,7 @@ static void read_refused(struct tt_rdv_member *m, const struct tt_frame *f)
         turn_away(m, true, (tutti_status)status, sentence);
 }
 
-/* Checks every card before anything is believed. */
+/* Checks every card before the table is accepted. */
 static bool read_cards(struct tt_reader *r, uint32_t nranks)
 {
     struct tt_reader look = *r;

@@ -1,4 +1,4 @@
-/* The server's side of the rendezvous. */
+/* The server of the rendezvous. */
 #include "boot/rendezvous.h"
 
 #include <inttypes.h>
@@ -15,13 +15,13 @@
 
 enum conn_stage { CONN_STRANGER, CONN_MEMBER, CONN_ENDED };
 
-/* A rank's place at the server. */
+/* A rank at the server. */
 struct tt_rdv_seat {
-    struct tt_rdv_conn *conn;   /* NULL: not here */
+    struct tt_rdv_conn *conn;   /* NULL: not connected */
     uint64_t process;
     uint8_t *card;
     uint16_t card_bytes;
-    bool left;                  /* came, and went again */
+    bool left;                  /* it was connected, and left */
 };
 
 struct hello {
@@ -43,7 +43,7 @@ size_t tt_rdv_table_bytes_max(uint32_t nranks)
 void tt_rdv_name_ranks(char *out, size_t cap, uint32_t nranks, bool (*missing)(const void *context, uint32_t rank),
                        const void *context)
 {
-    const size_t tail = 24;     /* room for "and 1048576 more" */
+    const size_t tail = 24;     /* space for "and 1048576 more" */
     size_t n = 0;
     uint32_t more = 0;
 
@@ -114,7 +114,7 @@ static void open_conn(struct tt_rdv_server *s, struct tt_rdv_conn *c, const uint
     *c = (struct tt_rdv_conn){ .stage = CONN_STRANGER, .opened_ns = now_ns };
     memcpy(c->server_nonce, nonce, TT_NONCE_BYTES);
     if (s->state != TT_RDV_GATHERING) {
-        end(s, c);      /* too late: what it looks for begins after this, or has failed */
+        end(s, c);      /* too late: its gathering starts after this one, or this one has failed */
         return;
     }
     tt_mac(gathering, s->secret, sizeof s->secret, "tutti rendezvous gathering", "", 0);
@@ -144,7 +144,7 @@ static void refuse(struct tt_rdv_server *s, struct tt_rdv_conn *c, tutti_status 
     end(s, c);
 }
 
-/* Refuses one while the others gather on; the reason is kept, for whoever waits for it in vain. */
+/* Refuses one connection while the gathering continues; keeps the reason for later reports. */
 static void turn_down(struct tt_rdv_server *s, struct tt_rdv_conn *c, tutti_status status, const char *sentence)
 {
     s->nrefused++;
@@ -152,7 +152,7 @@ static void turn_down(struct tt_rdv_server *s, struct tt_rdv_conn *c, tutti_stat
     refuse(s, c, status, sentence);
 }
 
-/* Reads what follows the proof in a HELLO. */
+/* Parses the part of a HELLO after the proof. */
 static bool read_hello(const uint8_t *said, size_t bytes, struct hello *out)
 {
     struct tt_reader r;
@@ -169,7 +169,8 @@ static bool read_hello(const uint8_t *said, size_t bytes, struct hello *out)
            out->card_bytes <= TT_RDV_CARD_BYTES && (size_t)(r.end - r.at) == out->card_bytes;
 }
 
-/* Checks the proof of a HELLO and reads it. A wrong proof gets an answer, so that whoever misspelt the token learns it. */
+/* Verifies and parses a HELLO. A wrong proof gets a response, so that a misspelt token is
+ * reported. */
 static bool admit(struct tt_rdv_server *s, struct tt_rdv_conn *c, const struct tt_frame *f, struct hello *out)
 {
     uint8_t expected[TT_MAC_BYTES];
@@ -193,7 +194,7 @@ static bool admit(struct tt_rdv_server *s, struct tt_rdv_conn *c, const struct t
     return true;
 }
 
-/* Agrees on the number of ranks; the first member says it if nobody else did. */
+/* Checks the number of ranks; the first member sets it if it is unknown. */
 static bool agree_nranks(struct tt_rdv_server *s, struct tt_rdv_conn *c, const struct hello *h)
 {
     char sentence[TT_RDV_REFUSAL_BYTES];
@@ -214,7 +215,8 @@ static bool agree_nranks(struct tt_rdv_server *s, struct tt_rdv_conn *c, const s
     return true;
 }
 
-/* Gives the rank its seat. The same process may come again (its connection broke): it replaces itself. */
+/* Assigns the rank to the connection. If the same process connects again (its connection broke), it
+ * replaces the earlier one. */
 static bool take_seat(struct tt_rdv_server *s, struct tt_rdv_conn *c, const struct hello *h)
 {
     struct tt_rdv_seat *seat = &s->seats[h->rank];
@@ -243,7 +245,7 @@ static bool take_seat(struct tt_rdv_server *s, struct tt_rdv_conn *c, const stru
     return true;
 }
 
-/* The server waits no longer than the least patient member. */
+/* The server's deadline is the earliest of the members' deadlines. */
 static void agree_deadline(struct tt_rdv_server *s, const struct hello *h, uint64_t now_ns)
 {
     const uint64_t waited_ns = h->waited_ms * TT_MS;
@@ -255,7 +257,7 @@ static void agree_deadline(struct tt_rdv_server *s, const struct hello *h, uint6
     }
 }
 
-/* Ends every member's connection after `tell` said something to it. */
+/* Calls `tell` for every member, then closes its connection. */
 static void tell_members(struct tt_rdv_server *s,
                          void (*tell)(struct tt_rdv_server *s, struct tt_rdv_conn *c, const void *what),
                          const void *what)
@@ -294,7 +296,7 @@ static void tell_lost(struct tt_rdv_server *s, struct tt_rdv_conn *c, const void
     refuse(s, c, TUTTI_ERR_PEER_LOST, what);
 }
 
-/* Everybody is there: writes the table once, sends it to all. */
+/* All ranks have joined: encodes the table once and sends it to all. */
 static void complete(struct tt_rdv_server *s)
 {
     uint8_t digest[TT_MAC_BYTES];
@@ -335,7 +337,7 @@ static bool has_left(const void *context, uint32_t rank)
     return s->seats && !s->seats[rank].conn && s->seats[rank].left;
 }
 
-/* The least patient one's time is up: says how many came and which did not. */
+/* The earliest deadline has passed: reports how many joined and which are missing. */
 static void expire(struct tt_rdv_server *s, uint64_t now_ns)
 {
     char sentence[TT_RDV_SENTENCE_BYTES], missing[120], left[120];
@@ -395,7 +397,7 @@ void tt_rdv_server_step(struct tt_rdv_server *s, const struct tt_rdv_event *ev, 
     case TT_RDV_EV_FRAME:
         if (c->stage == CONN_ENDED)
             break;
-        if (c->stage == CONN_MEMBER) {      /* a member has nothing more to say */
+        if (c->stage == CONN_MEMBER) {      /* a member must not send anything after HELLO */
             close_conn(s, c);
             end(s, c);
         } else if (s->state != TT_RDV_GATHERING) {

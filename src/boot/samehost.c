@@ -1,14 +1,17 @@
-/* Finding out who shares a host, by names of Unix sockets. An abstract name exists in one network namespace of one kernel, and
- * only there, and can be bound once. So of the ranks that share a host exactly one binds the job's name "first"; that rank
- * stands for the host, and binds a second name that contains its number. Every other rank finds "first" taken, and looks for
- * the number: it tries to connect to the second name of each rank, nearest ranks first. Connecting a datagram socket sends
- * nothing and needs no answer, so a stopped or busy process is found all the same.
+/* Determines which ranks share a host, by names of Unix sockets. An abstract name exists in one
+ * network namespace of one kernel only, and can be bound once. Of the ranks on a host, exactly one
+ * binds the job's name "first". That rank represents the host, and binds a second name with its
+ * rank. Every other rank finds "first" taken and searches for the representative. It tries to
+ * connect to the second name of each rank, nearest ranks first. Connecting a datagram socket sends
+ * nothing and needs no response, so a stopped or busy process is found, too.
  *
- * Cost: three system calls for the first rank of a host, and one more for each rank between two ranks of a host.
+ * Cost: three system calls for the first rank of a host, and one more for each rank between two
+ * ranks of a host.
  *
- * Two machines that were restored from one snapshot have the same boot id and namespace numbers, but not the same names. The
- * names are derived from a number that the rendezvous server drew, and from the job's token: each start-up has its own. Another user who binds them can
- * make ranks look as if they shared a host; connections are authenticated, and fall back to the network. */
+ * Two machines restored from one snapshot have the same boot id and namespace numbers, but not the
+ * same names. The names are derived from a random number of the rendezvous server and from the
+ * job's token, so they are unique to a start-up. Another user who binds them can make ranks seem to
+ * share a host; connections are authenticated and fall back to the network. */
 #include "boot/samehost.h"
 
 #include <errno.h>
@@ -24,7 +27,9 @@
 #include "base/log.h"
 #include "boot/auth.h"
 
-#define PATIENCE_NS (5 * TT_SECOND)     /* for a rank that bound one name and not yet the other: two system calls */
+#define PATIENCE_NS \
+    (5 * TT_SECOND)      /* wait for a rank that has bound one name and not yet
+                                           the other: two system calls */
 #define FIRST UINT32_MAX                /* in place of a rank */
 
 struct search {
@@ -50,7 +55,7 @@ static socklen_t name_of(const struct search *s, uint32_t rank, struct sockaddr_
     return (socklen_t)(at - (char *)out);
 }
 
-/* A socket that holds the name, or -1 and errno. */
+/* Returns a socket bound to the name, or -1 and errno. */
 static int bind_name(const struct search *s, uint32_t rank)
 {
     struct sockaddr_un name;
@@ -74,7 +79,8 @@ static bool is_bound(const struct search *s, int fd, uint32_t rank)
     return rank < s->conf->nranks && rank != s->conf->rank && connect(fd, (const struct sockaddr *)&name, bytes) == 0;
 }
 
-/* The rank that holds "first"; our own if none shows. Ranks of a host have close numbers as a rule. */
+/* Returns the rank that holds "first", or our own if none is found. Ranks of a host usually have
+ * close numbers. */
 static uint32_t look(const struct search *s)
 {
     const uint32_t rank = s->conf->rank, nranks = s->conf->nranks;
@@ -99,8 +105,8 @@ static bool count_as_alone(enum tt_log_level level)
     return true;
 }
 
-/* Binds both names, or finds the rank that has. True once it is decided. A rank that got one name only leaves it to another
- * rank: without the second name nobody finds who holds the first. */
+/* Binds both names, or finds the rank that has. Returns true once decided. A rank that cannot bind
+ * the second name releases the first, since other ranks could not find its holder. */
 static bool step(const struct search *s, struct tt_samehost *out)
 {
     out->first = bind_name(s, FIRST);

@@ -1,4 +1,5 @@
-/* Which ranks of a start-up share a host: proven, as boot ids and namespace numbers can be the same on two machines. */
+/* Proves which ranks of a start-up share a host, since boot ids and namespace numbers can be equal
+ * on two machines. */
 #ifndef TT_BOOT_SAMEHOST_H
 #define TT_BOOT_SAMEHOST_H
 
@@ -6,21 +7,23 @@
 #include <stdint.h>
 
 struct tt_samehost {
-    int first, mark;                    /* sockets that hold names, or -1 */
-    uint32_t holder;                    /* the rank that stands for this host: equal for two ranks exactly if they share it */
+    int first, mark;                    /* sockets bound to the names, or -1 */
+    uint32_t holder;                    /* representative of this host: equal for two ranks
+                                           exactly if they share it */
 };
 
 struct tt_samehost_conf {
     const char *token;
-    const uint8_t *gathering;           /* [TT_NONCE_BYTES]; the same on all ranks, and in no other start-up */
+    const uint8_t *gathering;           /* [TT_NONCE_BYTES]; equal on all ranks, and unique to
+                                           this start-up */
     uint32_t rank, nranks;
     uint64_t deadline_ns;
 };
 
-/* Finds the rank that stands for this host; the caller ends *out with tt_samehost_fini. Never fails: a rank that can prove
- * nothing stands for itself, as if it were alone on its host. */
+/* Finds the representative of this host. The caller releases *out with tt_samehost_fini. Never
+ * fails: a rank without a proof represents itself, as if it were alone on its host. */
 void tt_samehost_find(struct tt_samehost *out, const struct tt_samehost_conf *conf);
-/* To be called once every rank of the job has found its own, which the table of all cards shows. */
+/* Call it only after every rank has found its representative, i.e. once the table is complete. */
 void tt_samehost_fini(struct tt_samehost *s);
 
 #endif

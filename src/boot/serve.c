@@ -18,23 +18,25 @@
 #include "boot/endpoint.h"
 #include "reduce/float_env.h"
 
-#define STRANGERS_MAX 1024          /* not yet proven; when there are more, the oldest goes */
+#define STRANGERS_MAX \
+    1024 /* unauthenticated connections; above this the oldest is
+                                       dropped */
 #define STRANGER_AGE_NS (10 * TT_SECOND)
 #define OUT_BYTES 1024              /* challenge, or refusal, or the head of a table */
 #define EVENTS_PER_STEP 128
-#define SAY_FIRST_NS (5 * TT_SECOND)    /* a start-up that takes longer says for whom it waits */
+#define SAY_FIRST_NS (5 * TT_SECOND)    /* a longer start-up logs the missing ranks */
 #define SAY_AGAIN_NS (30 * TT_SECOND)
-#define REFUSALS_LOGGED 16          /* of one gathering */
-#define FLUSH_NS (10 * TT_SECOND)   /* how long a member may take to read its verdict */
+#define REFUSALS_LOGGED 16          /* per gathering */
+#define FLUSH_NS (10 * TT_SECOND)   /* time for a member to read its result */
 
 struct conn {
-    struct tt_rdv_conn machine;     /* first: the machine's pointer is ours */
-    struct conn *newer, *older;     /* in the list of all, newest first */
+    struct tt_rdv_conn machine;     /* first: the pointer of the state machine is also ours */
+    struct conn *newer, *older;     /* list of all, newest first */
     struct tt_framer in;
     int fd;
     bool stranger, closing, dead;
     uint8_t out[OUT_BYTES];
-    size_t out_bytes, sent;         /* of out, then of the table */
+    size_t out_bytes, sent;         /* sent: of out, then of the table */
     const uint8_t *table;
     size_t table_bytes;
 };
@@ -47,8 +49,9 @@ struct tt_serve {
     struct tt_acceptor acceptor;
     struct conn *newest, *oldest;
     size_t nconns, nstrangers;
-    uint64_t over_ns;               /* when the verdict was given */
-    uint64_t waits_ns, say_ns;      /* since when somebody waits for others (0: nobody does); when to say so next */
+    uint64_t over_ns;               /* time of the result */
+    uint64_t waits_ns, say_ns;      /* waits_ns: since when a member waits (0: none); say_ns:
+                                       time of the next log line */
 };
 
 static void watch(struct tt_serve *s, struct conn *c, bool writing)
@@ -58,7 +61,7 @@ static void watch(struct tt_serve *s, struct conn *c, bool writing)
     epoll_ctl(s->epoll, EPOLL_CTL_MOD, c->fd, &ev);
 }
 
-/* Unlinks and frees. Nobody else knows the connection any more. */
+/* Unlinks and frees the connection, to which nothing else refers. */
 static void drop(struct tt_serve *s, struct conn *c)
 {
     *(c->newer ? &c->newer->older : &s->newest) = c->older;
@@ -76,7 +79,7 @@ static void step_machine(struct tt_serve *s, struct conn *c, struct tt_rdv_event
     tt_rdv_server_step(&s->machine, &ev, now_ns);
 }
 
-/* The connection ended by itself. */
+/* The peer ended the connection. */
 static void lose(struct tt_serve *s, struct conn *c, uint64_t now_ns)
 {
     if (!c->closing)
@@ -84,7 +87,7 @@ static void lose(struct tt_serve *s, struct conn *c, uint64_t now_ns)
     c->dead = true;
 }
 
-/* Sends what is queued; marks the connection dead when it is broken, or done with it and closing. */
+/* Sends queued data. Marks the connection dead if it is broken, or closing with everything sent. */
 static void flush(struct tt_serve *s, struct conn *c, uint64_t now_ns)
 {
     while (!c->dead && c->sent < c->out_bytes + c->table_bytes) {
@@ -107,7 +110,8 @@ static void flush(struct tt_serve *s, struct conn *c, uint64_t now_ns)
         c->dead = true;
 }
 
-/* What the machine wants done. Sending itself comes later (flush_all): the machine is in the middle of a step. */
+/* Handles an action of the state machine. Sending is deferred to flush_all, since the machine is
+ * within a step. */
 static void on_act(void *context, const struct tt_rdv_act *act)
 {
     struct conn *c = (struct conn *)act->conn;
@@ -173,7 +177,7 @@ static struct conn *oldest_stranger(struct tt_serve *s)
     return c;
 }
 
-/* Owns fd. False: no memory. */
+/* Owns fd. Returns false if out of memory. */
 static bool greet(struct tt_serve *s, int fd, uint64_t now_ns)
 {
     struct tt_rdv_event ev = { .kind = TT_RDV_EV_OPEN };
@@ -211,7 +215,7 @@ int tt_serve_connect(struct tt_serve *s)
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) != 0)
         return -1;
     if (greet(s, fd[1], now_ns)) {
-        flush_all(s, now_ns);       /* no event may lead to the next step for a while */
+        flush_all(s, now_ns);       /* the next step may be far off */
         return fd[0];
     }
     close(fd[0]);
@@ -219,7 +223,8 @@ int tt_serve_connect(struct tt_serve *s)
     return -1;
 }
 
-/* The machine turned this one down: says so here too, for whoever looks only at those that wait. */
+/* The state machine refused this connection: also logs it here, for a user who only sees the
+ * waiting ranks. */
 static void log_refusal(const struct tt_serve *s, const struct conn *c)
 {
     struct tt_address from = { .bytes = sizeof from.storage };
@@ -233,7 +238,7 @@ static void log_refusal(const struct tt_serve *s, const struct conn *c)
            s->machine.nrefused == REFUSALS_LOGGED ? " (further refusals are not logged)" : "");
 }
 
-/* Reads what is there and feeds it, frame by frame. */
+/* Reads the available data and passes it on frame by frame. */
 static void receive(struct tt_serve *s, struct conn *c, uint64_t now_ns)
 {
     struct tt_rdv_event ev = { .kind = TT_RDV_EV_FRAME };
@@ -263,7 +268,8 @@ static void receive(struct tt_serve *s, struct conn *c, uint64_t now_ns)
         lose(s, c, now_ns);
 }
 
-/* Strangers that say nothing go, at once when all is over; so do members that do not read their verdict. */
+/* Drops silent unauthenticated connections, all of them at the end, and members that do not read
+ * their result. */
 static void drop_slow(struct tt_serve *s, uint64_t now_ns)
 {
     struct conn *newer;
@@ -276,7 +282,7 @@ static void drop_slow(struct tt_serve *s, uint64_t now_ns)
     }
 }
 
-/* Who waits long is told for whom, once and then every half minute. */
+/* Logs the missing ranks to a user who waits long, once and then every half minute. */
 static void say_who_is_missing(struct tt_serve *s, uint64_t now_ns)
 {
     char missing[160];
@@ -375,7 +381,7 @@ bool tt_serve_is_done(const struct tt_serve *s)
     return s->over_ns && s->nconns == 0;
 }
 
-/* A server holds one descriptor per rank; asks for them where the soft limit is lower than the hard one. */
+/* A server holds one descriptor per rank: raises the soft limit if it is below the hard one. */
 static void raise_descriptors(uint32_t nranks)
 {
     struct rlimit limit;
@@ -432,7 +438,7 @@ static void *serve(void *arg)
 {
     struct tt_serve *s = arg;
 
-    (void)tt_float_env_enter();     /* not that of the thread that created this one */
+    (void)tt_float_env_enter();     /* not inherited from the creating thread */
     while (!tt_serve_is_done(s)) {
         struct pollfd p = { .fd = s->epoll, .events = POLLIN };
         const uint64_t now_ns = tt_now_ns(), wake_ns = tt_serve_wake_ns(s);
@@ -445,7 +451,7 @@ static void *serve(void *arg)
     return NULL;
 }
 
-/* The thread takes no signals: they are the application's. */
+/* The thread blocks all signals, which are for the application. */
 tutti_status tt_serve_in_background(struct tt_serve *s)
 {
     sigset_t all, before;

@@ -1,6 +1,7 @@
-/* OpenSSL's socket BIO stays at the end of the chain, because it is what asks the kernel to make the records itself (kernel TLS). This one
- * lies over it and passes everything on but the writing: OpenSSL's would raise SIGPIPE, which is the application's, and would leave a record
- * half sent in OpenSSL, whose call must then be repeated with the very same bytes. */
+/* OpenSSL's socket BIO stays at the end of the chain, as it enables kernel TLS. This BIO is above
+ * it and passes on everything but writes. OpenSSL's write would raise SIGPIPE, which is for the
+ * application. It would also leave a partly sent record in OpenSSL, whose call must then be
+ * repeated with the same bytes. */
 #include "secure/bio.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
-/* Keeps data[bytes] behind what is held. */
+/* Appends data[bytes] to the held data. */
 static bool hold(struct tt_held *h, const uint8_t *data, size_t bytes)
 {
     const size_t have = h->have - h->at;
@@ -36,7 +37,7 @@ static bool hold(struct tt_held *h, const uint8_t *data, size_t bytes)
     return true;
 }
 
-/* Bytes sent, possibly 0; -1 when nothing can be sent ever again. */
+/* Returns the bytes sent, possibly 0; -1 after a permanent failure. */
 static ssize_t give(struct tt_held *h, const uint8_t *data, size_t bytes)
 {
     size_t sent = 0;
@@ -80,8 +81,9 @@ void tt_held_fini(struct tt_held *h)
     *h = (struct tt_held){ .fd = -1 };
 }
 
-/* Once the kernel makes the records, all that comes this way is an alert, which only OpenSSL's socket BIO can mark as one. It sends without
- * MSG_NOSIGNAL: whoever is behind a SIGPIPE of ours must not see it. The kernel also raises one where it says that it has taken the bytes. */
+/* With kernel TLS, the only data written here is an alert, which only OpenSSL's socket BIO can mark
+ * as one. It sends without MSG_NOSIGNAL, so our SIGPIPE must be hidden from the application. The
+ * kernel may raise one even if it reports the bytes as accepted. */
 static int write_marked(BIO *next, const char *data, int bytes)
 {
     const struct timespec now = { 0, 0 };
@@ -99,7 +101,7 @@ static int write_marked(BIO *next, const char *data, int bytes)
     return n;
 }
 
-/* Takes all or fails for good. */
+/* Accepts all data, or fails permanently. */
 static int bio_write(BIO *b, const char *data, int bytes)
 {
     struct tt_held *h = BIO_get_data(b);
@@ -134,9 +136,12 @@ static int bio_read(BIO *b, char *data, int bytes)
     return n;
 }
 
-#define CTRL_SET_KTLS 72    /* from here on the kernel makes the records; openssl/bio.h has no more than the number, in a comment */
+#define CTRL_SET_KTLS \
+    72 /* kernel TLS starts here; openssl/bio.h mentions the number only in
+                               a comment */
 
-/* What is held counts as flushed: OpenSSL may go on with the handshake, as it will be sent. Only the kernel must not put its records before it. */
+/* Held data counts as flushed: it will be sent, so OpenSSL may continue the handshake. Only kernel
+ * TLS must not start before it is sent. */
 static long bio_ctrl(BIO *b, int what, long number, void *pointer)
 {
     const struct tt_held *h = BIO_get_data(b);

@@ -11,15 +11,15 @@
 #include "secure/inside.h"
 
 #define LENGTH_BYTES 4u
-#define READ_BYTES 4096u            /* the least room that is read into, once there is something */
-#define KEEP_BYTES (64u << 10)      /* a longer buffer is given back when it is empty */
+#define READ_BYTES 4096u            /* minimum space of a read, once data has arrived */
+#define KEEP_BYTES (64u << 10)      /* a longer buffer is freed when it is empty */
 #define PARTS_MAX 16
 
 /* ---- parcels ---- */
 
 struct tt_parcel {
     atomic_uint references;
-    size_t bytes;                   /* with its length in front */
+    size_t bytes;                   /* including its length prefix */
     uint8_t data[];
 };
 
@@ -57,26 +57,28 @@ void tt_parcel_drop(struct tt_parcel *p)
 
 /* ---- a channel ---- */
 
-/* A parcel that waits. */
+/* A queued parcel. */
 struct waiting {
     struct waiting *next;
     struct tt_parcel *parcel;
 };
-#define WAITING_COST (sizeof(struct waiting) + sizeof(struct tt_parcel))    /* that empty messages have too */
+/* overhead, also of empty messages */
+#define WAITING_COST (sizeof(struct waiting) + sizeof(struct tt_parcel))
 
 struct tt_channel {
     struct tt_stream *stream;
     struct tt_channel_conf conf;
-    int ended;                      /* negative errno; 0: not */
-    int deaf;                       /* the same of the other end, from which something may still be read */
+    int ended;                      /* negative errno; 0: not ended */
+    int deaf;                       /* negative errno of sending; received data may still be
+                                       readable */
 
     struct waiting *first, **last;
-    size_t gone;                    /* bytes of the first that the stream has taken */
-    size_t queued, cost;            /* what waits: in bytes, and with what it costs to keep */
+    size_t gone;                    /* bytes of the first parcel that are sent */
+    size_t queued, cost;            /* queued data: in bytes, and including overhead */
 
-    uint8_t *buffer;                /* what arrived and was not given yet: buffer[at .. have) */
+    uint8_t *buffer;                /* received, undelivered data: buffer[at .. have) */
     size_t at, have, cap;
-    bool heard;                     /* a message was given */
+    bool heard;                     /* a message was delivered */
 };
 
 tutti_status tt_channel_create(struct tt_channel **out, struct tt_stream *stream, const struct tt_channel_conf *conf)
@@ -92,7 +94,7 @@ tutti_status tt_channel_create(struct tt_channel **out, struct tt_stream *stream
     return TUTTI_OK;
 }
 
-/* Forgets the first parcel. */
+/* Removes the first parcel. */
 static void shift(struct tt_channel *c)
 {
     struct waiting *w = c->first;
@@ -139,7 +141,7 @@ uint32_t tt_channel_wants(const struct tt_channel *c)
 
 /* ---- sending ---- */
 
-/* What waits, from its first byte that has not gone, as parts[PARTS_MAX]. */
+/* Lists the unsent data in parts[PARTS_MAX]. */
 static int gather(const struct tt_channel *c, struct iovec *parts)
 {
     size_t gone = c->gone;
@@ -150,7 +152,7 @@ static int gather(const struct tt_channel *c, struct iovec *parts)
     return n;
 }
 
-/* The stream has taken that many bytes. */
+/* The stream has accepted that many bytes. */
 static void advance(struct tt_channel *c, size_t bytes)
 {
     c->queued -= bytes;
@@ -220,7 +222,8 @@ int tt_channel_send(struct tt_channel *c, const void *data, size_t bytes)
 
 /* ---- receiving ---- */
 
-/* Whether it is TLS that a plain channel hears first: the beginning of a handshake, or of an alert. As a length it is 66,325 and more. */
+/* Returns whether the first data on a plain channel is TLS: the start of a handshake or an alert.
+ * As a length it would be at least 66,325. */
 static bool hears_tls(const struct tt_channel *c)
 {
     const uint8_t *data = c->buffer + c->at;
@@ -228,7 +231,7 @@ static bool hears_tls(const struct tt_channel *c)
     return !c->heard && (data[0] == 22 || data[0] == 21) && data[1] == 3 && data[2] >= 1 && data[2] <= 4;
 }
 
-/* The other end hears of it, too: two empty messages are no record of TLS. */
+/* Makes the TLS peer fail too: two empty messages are not a TLS record. */
 static int turn_away(struct tt_channel *c)
 {
     static const uint8_t nothing[2 * LENGTH_BYTES];
@@ -238,7 +241,8 @@ static int turn_away(struct tt_channel *c)
     return tt_stream_fail(c->stream, -EPROTO, "the peer uses TLS, but this process does not (is a token or certificate set here?)");
 }
 
-/* Whole bytes of the message at the front; 0 while its length is not there; negative if it is not allowed. */
+/* Returns the bytes of the next message; 0 if its length is incomplete; negative if it is too
+ * long. */
 static ssize_t front(struct tt_channel *c)
 {
     struct tt_reader r;
@@ -255,7 +259,8 @@ static ssize_t front(struct tt_channel *c)
     return tt_stream_fail(c->stream, -EMSGSIZE, "the peer sent a message longer than allowed");
 }
 
-/* Makes room behind what has arrived, for a message of `whole` bytes: as it arrives, not as it was announced. */
+/* Makes space for a message of `whole` bytes, growing with the received data, not with the
+ * announced length. */
 static bool make_room(struct tt_channel *c, size_t whole)
 {
     const size_t have = c->have - c->at;
@@ -284,7 +289,7 @@ static bool make_room(struct tt_channel *c, size_t whole)
     return true;
 }
 
-/* What reading has come to when nothing more is to be had: 0 for later, else what ends the channel. */
+/* Converts the result of a read without data: 0 for later, or the error that ends the channel. */
 static int read_ended(struct tt_channel *c, ssize_t n)
 {
     if (n == -EAGAIN)

@@ -10,12 +10,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#define PATIENCE_NS (2 * TT_SECOND)     /* for who is inside; no call there waits for anything */
+#define PATIENCE_NS (2 * TT_SECOND)     /* wait for threads in OpenSSL, where no call blocks */
 #define LOOK_NS 50000
 
 static atomic_uint inside;
 static atomic_bool is_over;
-static pthread_t ender;     /* is_over: who ended it */
+static pthread_t ender;     /* valid if is_over: the thread that ended OpenSSL */
 
 /* OpenSSL calls this before it frees anything. */
 static void end(void)
@@ -30,14 +30,15 @@ static void end(void)
         tt_log(TT_LOG_WARN, "secure: the process exits while another thread is inside OpenSSL");
 }
 
-/* Whoever was inside did not come along. */
+/* In a forked child: the counted threads do not exist. */
 static void forget_threads(void)
 {
     atomic_store(&inside, 0);
 }
 
-/* Who uses OpenSSL first decides whether it frees itself at exit(). If that is us it does not: the process's end frees as much, and it
- * is there for whatever else runs at exit(). */
+/* The first user of OpenSSL decides whether it frees itself at exit(). If that is this library, it
+ * does not: the end of the process frees the memory, and OpenSSL stays usable for other exit
+ * handlers. */
 __attribute__((constructor)) static void begin(void)
 {
     OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);

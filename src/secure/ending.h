@@ -1,19 +1,22 @@
-/* The end of OpenSSL. Where another library (Python's ssl) was the first to use it, exit() has OpenSSL free all that it has while threads are
- * still at work in it. So each use of it that may come from a thread stands between tt_openssl_enter and tt_openssl_leave: when it ends, those
- * who are inside are waited for, and who comes later stays outside, for ever. Any thread. */
+/* Teardown of OpenSSL. If another library (Python's ssl) was its first user, exit() makes OpenSSL
+ * free everything while threads are still using it. Each use that may be in a thread is therefore
+ * enclosed in tt_openssl_enter and tt_openssl_leave. The teardown waits for threads inside; later
+ * threads block forever. Any thread. */
 #ifndef TT_SECURE_ENDING_H
 #define TT_SECURE_ENDING_H
 
 #include <stdbool.h>
 
-/* True: OpenSSL is there until tt_openssl_leave. It has ended: false to the thread that ended it, which may not use it; all others do not
- * return, as the process is about to end. Not to be nested. */
+/* Returns true: OpenSSL is usable until tt_openssl_leave. After the teardown it returns false in
+ * the thread that ran it, which must not use OpenSSL, and does not return in all others, as the
+ * process is about to end. Must not be nested. */
 bool tt_openssl_enter(void);
 void tt_openssl_leave(void);
-/* The same, but false to whoever comes once it has ended: for who holds a lock that others may need until the process has ended, and can do
- * without. */
+/* The same, but returns false in every thread after the teardown. For callers that can do without
+ * OpenSSL, and hold a lock that others may need until the process ends. */
 bool tt_openssl_try(void);
-/* It has ended: threads may have stopped with locks held, and are not to be waited for. */
+/* Returns whether OpenSSL has ended: threads may have stopped with locks held, and must not be
+ * waited for. */
 bool tt_openssl_is_over(void);
 
 #endif

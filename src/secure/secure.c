@@ -1,4 +1,5 @@
-/* OpenSSL's settings for the two ways in which ends know each other. Both ends of a connection use the same context. */
+/* OpenSSL's settings for the two kinds of authentication. Both ends of a connection use the same
+ * context. */
 #include "secure/secure.h"
 
 #include <errno.h>
@@ -19,18 +20,18 @@
 #include "secure/ending.h"
 #include "secure/inside.h"
 
-/* Both go with SHA-256, which the key of a token is for; the second one is for processors without AES. */
+/* Both use SHA-256, as the key of a token requires; the second one is for CPUs without AES. */
 #define SUITES "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"
 #define GROUPS "X25519:P-256"
-#define CERTIFICATES_BYTES_MAX 32768            /* of a chain that the other end shows */
-/* AES-GCM should not encrypt more than 2^24 full records with one key. */
+#define CERTIFICATES_BYTES_MAX 32768            /* of the peer's chain */
+/* AES-GCM must not encrypt more than 2^24 full records with one key. */
 #define REKEY_BYTES (64ull << 30)
 
-static const unsigned char identity[] = "tutti";    /* the only key there is: its name tells nothing */
+static const unsigned char identity[] = "tutti";    /* a constant: there is only one key */
 
 /* ---- a token ---- */
 
-/* The key of a token, which is long enough that nobody finds it by trying: HKDF does not stretch. */
+/* Derives the key of a token, which must be long enough against guessing: HKDF does not stretch. */
 static tutti_status derive(uint8_t key[TT_SECURE_KEY_BYTES], const char *token)
 {
     static char digest[] = "SHA256", label[] = "tutti token, TLS 1.3 external key";
@@ -50,7 +51,7 @@ static tutti_status derive(uint8_t key[TT_SECURE_KEY_BYTES], const char *token)
     return done ? TUTTI_OK : tt_fail(TUTTI_ERR_SYSTEM, "secure: key derivation failed in OpenSSL (HKDF with SHA-256)");
 }
 
-/* The key as OpenSSL wants it: as if it were that of an earlier session. NULL: no memory. */
+/* Returns the key in OpenSSL's form: as that of an earlier session. NULL: out of memory. */
 static SSL_SESSION *session_of(SSL *ssl)
 {
     static const unsigned char suite[] = { 0x13, 0x01 };    /* TLS_AES_128_GCM_SHA256 */
@@ -66,22 +67,23 @@ static SSL_SESSION *session_of(SSL *ssl)
     return NULL;
 }
 
-/* Who connects offers the key. */
+/* The connecting end offers the key. */
 static int on_use(SSL *ssl, const EVP_MD *md, const unsigned char **id, size_t *id_bytes, SSL_SESSION **out)
 {
-    (void)md;   /* SHA-256 in every suite that we allow */
+    (void)md;   /* SHA-256 in every allowed suite */
     *out = session_of(ssl);
     *id = identity;
     *id_bytes = sizeof identity - 1;
     return *out != NULL;
 }
 
-/* Who accepts looks it up by its name. */
+/* The accepting end looks the key up by its identity. */
 static int on_find(SSL *ssl, const unsigned char *id, size_t id_bytes, SSL_SESSION **out)
 {
     *out = NULL;
     if (id_bytes != sizeof identity - 1 || memcmp(id, identity, id_bytes) != 0)
-        return 1;   /* nothing found: the handshake goes on without, and fails, as there is no certificate */
+        return 1;   /* not found: the handshake continues without it, and fails for lack of a
+                       certificate */
     *out = session_of(ssl);
     return *out != NULL;
 }
@@ -109,17 +111,18 @@ static tutti_status use_token(struct tt_secure *s, const char *token)
 
 /* ---- certificates ---- */
 
-/* A key with a passphrase is an error, not a question on the terminal. */
+/* A key with a passphrase is an error, not a prompt on the terminal. */
 static int no_passphrase(char *text, int bytes, int writing, void *context)
 {
     (void)text, (void)bytes, (void)writing, (void)context;
     return -1;
 }
 
-/* What OpenSSL says of a file, and where that is not of the system, what it should be. */
+/* Reports OpenSSL's error for a file; unless it is a system error, also what the file must
+ * contain. */
 static tutti_status fail_file(const char *what, const char *path, const char *should)
 {
-    const unsigned long first = ERR_peek_error();   /* what follows it in the queue says it more generally */
+    const unsigned long first = ERR_peek_error();   /* later errors in the queue are more general */
     const char *text = ERR_SYSTEM_ERROR(first) ? strerror(ERR_GET_REASON(first)) : ERR_reason_error_string(first);
 
     ERR_clear_error();
@@ -127,8 +130,8 @@ static tutti_status fail_file(const char *what, const char *path, const char *sh
                    text ? text : "unspecified OpenSSL error", ERR_SYSTEM_ERROR(first) ? "" : should);
 }
 
-/* Whether the others will accept it as `use` ("ssl_server": of who accepts; "ssl_client": of who connects), so that a mistake shows here and
- * not at each of them. */
+/* Checks whether peers will accept our certificate for `use` ("ssl_server": accepting;
+ * "ssl_client": connecting), so an error shows here and not at each peer. */
 static tutti_status check_own(struct tt_secure *s, const struct tt_secure_conf *conf, const char *use)
 {
     X509_STORE_CTX *check = X509_STORE_CTX_new();
@@ -149,7 +152,8 @@ static tutti_status check_own(struct tt_secure *s, const struct tt_secure_conf *
     return st;
 }
 
-/* Who offers a key by a token has no certificate, and would only find that ours is of no authority there: both are told why it is none. */
+/* A peer that offers the key of a token has no certificate, and would only report an unknown
+ * authority: gives both ends the real cause. */
 static int on_hello(SSL *ssl, int *alert, void *context)
 {
     const unsigned char *key;
@@ -184,10 +188,11 @@ static tutti_status use_certificate(struct tt_secure *s, const struct tt_secure_
     return st ? st : check_own(s, conf, "ssl_client");
 }
 
-/* ---- both ---- */
+/* ---- common ---- */
 
-/* TLS 1.3 and nothing older, no tickets (each connection proves anew), no early data (it could be replayed). With a token too the other
- * end's certificate would be verified, against no authority at all: a stranger cannot lead whoever connects past the token. */
+/* TLS 1.3 only; no tickets (each connection authenticates); no early data (it could be replayed).
+ * With a token, a peer's certificate would be verified against no authority at all, so an attacker
+ * cannot bypass the token of a connecting end. */
 static bool harden(SSL_CTX *tls)
 {
     SSL_CTX_set_options(tls, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_ENABLE_KTLS);
@@ -248,7 +253,7 @@ tutti_status tt_secure_create(struct tt_secure **out, const struct tt_secure_con
     return TUTTI_OK;
 }
 
-/* A socket that is not connected is refused for that, where there is something to be refused. */
+/* An unconnected socket is refused with ENOTCONN if kernel TLS is available. */
 bool tt_secure_kernel(const char **why_not)
 {
     int fd, err = 0;

@@ -1,5 +1,6 @@
-/* What makes connections private and their ends known to each other: TLS 1.3 with a shared token (an external pre-shared key) or with
- * certificates of one authority on both sides (OpenSSL does all of it), or, where that was asked for, neither. Any thread. */
+/* Encryption and authentication of connections: TLS 1.3, by OpenSSL, with a shared token (an
+ * external pre-shared key) or with certificates of one authority on both ends; or, if configured,
+ * neither. Any thread. */
 #ifndef TT_SECURE_SECURE_H
 #define TT_SECURE_SECURE_H
 
@@ -8,33 +9,37 @@
 #include "tutti/tutti.h"
 
 enum tt_secure_mode {
-    TT_SECURE_PLAIN,        /* nothing: loopback, or --insecure */
+    TT_SECURE_PLAIN,        /* none: loopback, or --insecure */
     TT_SECURE_TOKEN,        /* both ends prove that they have `token` */
     TT_SECURE_CERTIFICATE   /* both ends have a certificate of `authority` */
 };
 
-#define TT_SECURE_TOKEN_MIN 16      /* characters: who listens in on a handshake can try tokens, so it must not be one that is found */
+#define TT_SECURE_TOKEN_MIN \
+    16 /* characters: an attacker who records a handshake can try
+                                       tokens, so it must not be guessable */
 
 struct tt_secure_conf {
     enum tt_secure_mode mode;
-    const char *token;                              /* TOKEN: secret and drawn, not thought of */
-    const char *certificate, *key, *authority;      /* CERTIFICATE: PEM files */
+    const char *token;                              /* for TOKEN: a secret, which should be
+                                                       random */
+    const char *certificate, *key, *authority;      /* for CERTIFICATE: PEM files */
 };
 
 struct tt_secure;
 
-/* *out is a reference, the caller's; while streams are made of it and live, there must be one. INVALID names the file or setting and what is
- * wrong with it. */
+/* On success the caller owns a reference *out; one must exist while streams made from it exist.
+ * INVALID names the file or setting and its error. */
 tutti_status tt_secure_create(struct tt_secure **out, const struct tt_secure_conf *conf);
-/* Whether `token` is long enough; INVALID says how long it is to be. */
+/* Checks that `token` is long enough; INVALID states the minimum. */
 tutti_status tt_secure_check_token(const char *token);
-/* One more reference to s, which it returns. */
+/* Adds a reference to s, and returns s. */
 struct tt_secure *tt_secure_get(struct tt_secure *s);
-/* Gives a reference back; the last one frees it. NULL is fine. */
+/* Drops a reference; the last one frees it. NULL is allowed. */
 void tt_secure_destroy(struct tt_secure *s);
-/* Whether the kernel here can encrypt what is sent over TCP (kernel TLS), and OpenSSL can ask it to; if not, why not: in static storage. */
+/* Returns whether this kernel can encrypt sent TCP data (kernel TLS), and OpenSSL can use that.
+ * Otherwise *why_not is the reason, in static storage. */
 bool tt_secure_kernel(const char **why_not);
-/* Whether connections are left as they are; so too where s is NULL. */
+/* Returns whether connections are plain; also true if s is NULL. */
 bool tt_secure_is_plain(const struct tt_secure *s);
 
 #endif

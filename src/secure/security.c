@@ -30,7 +30,7 @@ tutti_status tt_security_parse(enum tt_secure_mode *out, const char *text)
                    text);
 }
 
-/* What a variable says; NULL if it is not set, or to nothing. */
+/* Returns a variable, or NULL if it is unset or empty. */
 static const char *setting(const char *name)
 {
     const char *text = getenv(name);
@@ -38,7 +38,7 @@ static const char *setting(const char *name)
     return text && *text ? text : NULL;
 }
 
-/* Whether there is what the mode takes. */
+/* Checks that the settings of the mode are present. */
 static tutti_status check(const struct tt_secure_conf *conf)
 {
     if (conf->mode == TT_SECURE_TOKEN && (!conf->token || !*conf->token))

@@ -16,8 +16,8 @@
 #include "secure/inside.h"
 #include "secure/why.h"
 
-#define RECORD_BYTES 16384u     /* what TLS puts into one record at most */
-#define RECORD_HANDSHAKE 22     /* the first byte of whoever speaks TLS */
+#define RECORD_BYTES 16384u     /* maximum data of one TLS record */
+#define RECORD_HANDSHAKE 22     /* first byte sent by a TLS client */
 
 static bool is_plain(const struct tt_stream *s)
 {
@@ -38,8 +38,8 @@ tutti_status tt_stream_create(struct tt_stream **out, struct tt_secure *secure, 
     return TUTTI_OK;
 }
 
-/* Whether our end of the connection may still send. What the kernel's TLS is given afterwards it takes all the same, and tries to send as the
- * connection is closed: that is a SIGPIPE. */
+/* Returns whether our end of the connection may still send. Kernel TLS accepts data even
+ * afterwards, and tries to send it when the connection is closed, which raises SIGPIPE. */
 static bool may_send(int fd)
 {
     struct tcp_info now;
@@ -52,7 +52,7 @@ static bool may_send(int fd)
 static void tls_end(struct tt_stream *s)
 {
     if (!tt_openssl_enter())
-        return; /* what is left goes with the process */
+        return; /* the end of the process frees it */
     if (s->ssl && (s->state == TT_STREAM_READY || s->state == TT_STREAM_ENDED) && (!s->kernel_sends || may_send(s->fd)))
         SSL_shutdown(s->ssl);
     tt_held_flush(&s->held);
@@ -105,7 +105,7 @@ int tt_stream_fail(struct tt_stream *s, int error, const char *why)
 
 /* ---- the handshake ---- */
 
-/* What a call on OpenSSL that gave `result` comes to: 0 is an orderly end, else a negative errno. */
+/* Converts the `result` of an OpenSSL call: 0 is an orderly end, otherwise a negative errno. */
 static int result_of(struct tt_stream *s, int result)
 {
     switch (SSL_get_error(s->ssl, result)) {
@@ -124,13 +124,14 @@ static int result_of(struct tt_stream *s, int result)
     default:
         s->error = tt_why(s->why, s->ssl, s->secure->mode);
         s->state = TT_STREAM_FAILED;
-        tt_held_flush(&s->held);    /* what TLS says to the other end of it */
+        tt_held_flush(&s->held);    /* the TLS alert for the peer */
         return s->error;
     }
 }
 
-/* Whoever speaks no TLS, perhaps a member that was not given the token, is told so by what a plain channel knows as TLS (channel.c): an alert. What it
- * has said is read before: to close a connection with some unread takes back what was sent. */
+/* The peer does not use TLS, perhaps a member without a token. Sends a TLS alert, which a plain
+ * channel recognizes (channel.c). Its data is read first, since closing with unread data would
+ * discard the alert. */
 static int turn_away(struct tt_stream *s)
 {
     static const uint8_t alert[] = { 21, 3, 3, 0, 2, 2, 70 };      /* fatal, protocol_version */
@@ -141,7 +142,8 @@ static int turn_away(struct tt_stream *s)
     return tt_stream_fail(s, -EPROTO, TT_WHY_NO_TLS);
 }
 
-/* Makes OpenSSL's part of the connection: of one that we accept not before its first byte, which tells whether it is TLS at all. */
+/* Creates OpenSSL's part of the connection. For an accepted connection this is done at its first
+ * byte, which shows whether it is TLS. */
 static int begin(struct tt_stream *s)
 {
     uint8_t first;
@@ -172,7 +174,8 @@ static int begin(struct tt_stream *s)
     return 0;
 }
 
-/* Both ends have shown what they must. With a token that is a key which both have; anything else that OpenSSL let pass is not. */
+/* The handshake is complete. With a token, both ends must have used the key; anything else that
+ * OpenSSL accepted is refused. */
 static int complete(struct tt_stream *s)
 {
     if (s->secure->mode == TT_SECURE_TOKEN && !SSL_session_reused(s->ssl))
@@ -182,7 +185,7 @@ static int complete(struct tt_stream *s)
     return 0;
 }
 
-/* 0 when the caller's bytes may pass. */
+/* Returns 0 when the caller's data may pass. */
 static int drive(struct tt_stream *s)
 {
     int n;
@@ -194,7 +197,7 @@ static int drive(struct tt_stream *s)
         if (n < 0)
             return n;
     }
-    tt_held_flush(&s->held);    /* if that fails, what the other end sent before it left can still be read */
+    tt_held_flush(&s->held);    /* after a failure, the peer's last data can still be read */
     if (s->state != TT_STREAM_HANDSHAKE)
         return 0;
     ERR_clear_error();
@@ -206,7 +209,7 @@ static int drive(struct tt_stream *s)
     return n == 0 ? tt_stream_fail(s, -ECONNRESET, "the peer ended the handshake") : n;
 }
 
-/* Before each use of OpenSSL. False: it is over, and the stream has failed for it. */
+/* Called before each use of OpenSSL. False: OpenSSL has ended, and the stream has failed. */
 static bool enter(struct tt_stream *s)
 {
     if (tt_openssl_enter())
@@ -228,7 +231,7 @@ int tt_stream_flush(struct tt_stream *s)
     return n < 0 ? n : tt_held_flush(&s->held);
 }
 
-/* ---- bytes ---- */
+/* ---- data ---- */
 
 static ssize_t plain_read(struct tt_stream *s, void *data, size_t bytes)
 {
@@ -286,7 +289,8 @@ static ssize_t plain_write(struct tt_stream *s, const struct iovec *parts, int n
     return n < 0 ? -errno : n;
 }
 
-/* The next record's bytes: from where the first part goes on, if that is enough of them, else from as many as fit together. */
+/* Fills the next record: from the current part if that has enough bytes, otherwise from as many
+ * parts as fit. */
 static ssize_t record_fill(struct tt_stream *s, const struct iovec *parts, int nparts, size_t gone, const uint8_t **out)
 {
     size_t n = 0;
@@ -311,7 +315,7 @@ static ssize_t record_fill(struct tt_stream *s, const struct iovec *parts, int n
     return (ssize_t)n;
 }
 
-/* One key is not used for more than it is good for. */
+/* Limits the data encrypted with one key. */
 static void rekey(struct tt_stream *s, size_t bytes)
 {
     s->keyed_bytes += bytes;
@@ -322,7 +326,8 @@ static void rekey(struct tt_stream *s, size_t bytes)
         ERR_clear_error();
 }
 
-/* The other end is gone. What it sent last may say why, and what it sent before that can still be read. */
+/* The peer is gone. Its last message may state the cause, and its earlier data can still be
+ * read. */
 static int write_failed(struct tt_stream *s)
 {
     const int error = s->held.error;
@@ -337,7 +342,7 @@ static int write_failed(struct tt_stream *s)
     return -error;
 }
 
-/* Records as long as the socket takes them whole. */
+/* Writes records as long as the socket accepts them whole. */
 static ssize_t records_write(struct tt_stream *s, const struct iovec *parts, int nparts)
 {
     size_t taken = 0, gone = 0;

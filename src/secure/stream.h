@@ -1,5 +1,5 @@
-/* Bytes over a connected, non-blocking socket, plain or through TLS 1.3. The calls never block; what the socket must become ready for is in
- * tt_stream_wants. One thread at a time per stream. */
+/* A byte stream over a connected, non-blocking socket, plain or TLS 1.3. Calls never block;
+ * tt_stream_wants returns the events to wait for. One thread at a time per stream. */
 #ifndef TT_SECURE_STREAM_H
 #define TT_SECURE_STREAM_H
 
@@ -15,26 +15,29 @@ struct tt_stream;
 
 enum tt_stream_end { TT_STREAM_CONNECTS, TT_STREAM_ACCEPTS };
 
-/* On success *out is the caller's and owns fd. */
+/* On success the caller owns *out, which owns fd. */
 tutti_status tt_stream_create(struct tt_stream **out, struct tt_secure *secure, int fd, enum tt_stream_end end);
-/* Closes, with what TLS says at an end if that goes without waiting. NULL is fine. */
+/* Closes, with TLS's close alert if that can be sent without blocking. NULL is allowed. */
 void tt_stream_destroy(struct tt_stream *s);
 int tt_stream_fd(const struct tt_stream *s);
 
-/* What follows returns bytes (> 0), 0 at the end of what the other end sent (read), or a negative errno: -EAGAIN: not now; -EPROTO: the
- * other end is none of ours (wrong token or certificate, no TLS, an older version), tt_stream_why tells; else what the system said, and
- * -ECONNRESET where TLS ends without having said so. The handshake happens by itself, in whichever is called first, at most one step of it
- * in each call; none of the caller's bytes are taken or given before it is complete. A call that failed may be repeated with other bytes. */
+/* Return bytes (> 0), 0 at the end of the peer's data (read), or a negative errno. -EAGAIN: not
+ * now. -EPROTO: the peer is not authenticated (wrong token or certificate, no TLS, an older
+ * version); see tt_stream_why. -ECONNRESET also if TLS ends without a close alert. The first calls
+ * run the handshake, at most one step per call; no data passes before it is complete. A failed call
+ * may be repeated with other data. */
 ssize_t tt_stream_read(struct tt_stream *s, void *data, size_t bytes);
 ssize_t tt_stream_write(struct tt_stream *s, const struct iovec *parts, int nparts);
-/* Goes on with the handshake, and with what write has taken but the socket has not, as read and write do too. 0: nothing is left of either. */
+/* Continues the handshake, and sends data that write has accepted; read and write do this too.
+ * Returns 0 when both are complete. */
 int tt_stream_flush(struct tt_stream *s);
-/* Whether the other end has shown what it must; at once if that is nothing. */
+/* Returns whether the peer is authenticated; immediately true for PLAIN. */
 bool tt_stream_ready(const struct tt_stream *s);
-/* EPOLLIN, and EPOLLOUT where the handshake begins, write returned -EAGAIN, or write has taken what the socket has not yet. Bytes that TLS has
- * decrypted and read did not ask for yet do not make the socket readable: read until -EAGAIN. */
+/* Returns EPOLLIN, and also EPOLLOUT if the handshake starts, write returned -EAGAIN, or
+ * accepted data is unsent. Decrypted but unread data does not make the socket readable: read
+ * until -EAGAIN. */
 uint32_t tt_stream_wants(const struct tt_stream *s);
-/* Why it failed, in a few words; "" if it did not. */
+/* Returns why the stream failed, in a few words; "" if it did not. */
 const char *tt_stream_why(const struct tt_stream *s);
 
 #endif

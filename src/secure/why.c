@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* What can be said of a reason of OpenSSL's, by which end notices and how both are set up. NULL: see the other mode. */
+/* Meaning of an OpenSSL error by mode, as seen by the end that detects it. NULL: see the other
+ * mode. */
 struct meaning {
     int reason;
     const char *token, *certificate;
@@ -34,7 +35,8 @@ static const struct meaning meanings[] = {
     { SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE, unlike_token, "the peer sent no certificate" },
     { SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED, unlike_token, "the peer requires a certificate" },
     { SSL_R_TLSV1_ALERT_UNKNOWN_PSK_IDENTITY, "the peer requires a certificate, but this process has a token", NULL },
-    { SSL_R_CALLBACK_FAILED, NULL, "the peer has a token, but this process requires a certificate" },     /* the look at its hello */
+    /* from the check of its hello */
+    { SSL_R_CALLBACK_FAILED, NULL, "the peer has a token, but this process requires a certificate" },
     { SSL_R_TLSV1_ALERT_UNKNOWN_CA, unlike_token, refused },
     { SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, unlike_token, refused },
     { SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED, unlike_token, "the peer rejected this certificate: it has expired" },
@@ -65,7 +67,7 @@ static const char *meaning_of(int reason, enum tt_secure_mode mode)
     return NULL;
 }
 
-/* Why its certificate is none of ours. */
+/* Explains why its certificate is invalid here. */
 static void say_certificate(char *why, const SSL *ssl)
 {
     const long wrong = SSL_get_verify_result(ssl);

@@ -1,4 +1,4 @@
-/* What OpenSSL found wrong, in words for whoever runs the program. */
+/* OpenSSL errors in plain words for the user. */
 #ifndef TT_SECURE_WHY_H
 #define TT_SECURE_WHY_H
 
@@ -8,8 +8,8 @@
 #define TT_WHY_BYTES 160
 #define TT_WHY_NO_TLS "the peer does not use TLS (is a token or certificate set there?)"
 
-/* Takes the calling thread's first OpenSSL error, empties its queue, and says in why[TT_WHY_BYTES] what that means between two ends in this
- * mode. Returns the negative errno that it is: -EPROTO, -ECONNRESET or -ENOMEM. */
+/* Takes the calling thread's first OpenSSL error, empties its queue, and writes its meaning in this
+ * mode to why[TT_WHY_BYTES]. Returns the negative errno: -EPROTO, -ECONNRESET or -ENOMEM. */
 int tt_why(char *why, const SSL *ssl, enum tt_secure_mode mode);
 
 #endif
