@@ -211,25 +211,24 @@ static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
     .args_doc = "COLLECTIVE|all|sendrecv|pingpong",
-    .doc =
-        "Measures and checks collectives, on new ranks or on the ranks of the current job.\v"
-        "Collectives: allreduce reduce reduce_scatter reduce_scatterv allgather allgatherv "
-        "broadcast gather gatherv scatter scatterv alltoall alltoallv barrier.\n\n"
-        "The size of a call is the size of its larger buffer. An iteration is a barrier followed "
-        "by one call. Its time is the time of the call on the slowest rank; the tool prints the "
-        "median over all iterations. algbw is size / time. As in nccl-tests, busbw is algbw times "
-        "2(n-1)/n for allreduce, (n-1)/n for collectives with one block per rank, and 1 for "
-        "others. The time of a pingpong is half of the round trip. In collectives with counts per "
-        "rank (allgatherv, ...), the block sizes alternate between 0.5 and 1.5 times the "
-        "mean.\n\n"
-        "See also `tutti perf putsignal --help` (puts with signals from devices) and `tutti perf "
-        "a2av --help` (all-to-all exchange of a mixture of experts).\n\n"
-        "Exit status: 0 on success, 1 if a call failed, an element was wrong or nothing was "
-        "measured, 2 on a usage error. If a rank was killed, the exit status is that of `tutti "
-        "run`.\n\n"
-        "Examples:\n"
-        "  tutti perf allreduce -n 4 --check\n"
-        "  tutti perf all -n 4 --wire tcp --max 16M --json\n",
+    .doc = "Measures and checks collectives, on new ranks or on the ranks of the current job.\v"
+           "Collectives: allreduce reduce reduce_scatter reduce_scatterv allgather allgatherv "
+           "broadcast gather gatherv scatter scatterv alltoall alltoallv barrier.\n\n"
+           "The size of a call is the size of its larger buffer. An iteration is a barrier followed "
+           "by one call. Its time is the time of the call on the slowest rank; the tool prints the "
+           "median over all iterations. algbw is size / time. As in nccl-tests, busbw is algbw times "
+           "2(n-1)/n for allreduce, (n-1)/n for collectives with one block per rank, and 1 for "
+           "others. The time of a pingpong is half of the round trip. In collectives with counts per "
+           "rank (allgatherv, ...), the block sizes alternate between 0.5 and 1.5 times the "
+           "mean.\n\n"
+           "See also `tutti perf putsignal --help` (puts with signals from devices) and `tutti perf "
+           "a2av --help` (all-to-all exchange of a mixture of experts).\n\n"
+           "Exit status: 0 on success, 1 if a call failed, an element was wrong or nothing was "
+           "measured, 2 on a usage error. If a rank was killed, the exit status is that of `tutti "
+           "run`.\n\n"
+           "Examples:\n"
+           "  tutti perf allreduce -n 4 --check\n"
+           "  tutti perf all -n 4 --wire tcp --max 16M --json\n",
 };
 
 void perf_options_parse(struct perf_options *o, int argc, char **argv)

@@ -100,8 +100,10 @@ static uint32_t look(const struct search *s)
 
 static bool count_as_alone(enum tt_log_level level)
 {
-    tt_log(level, "start-up: cannot bind an abstract Unix socket (%s): this rank is treated as "
-                  "the only one on its host", strerror(errno));
+    tt_log(level,
+           "start-up: cannot bind an abstract Unix socket (%s): this rank is treated as "
+           "the only one on its host",
+           strerror(errno));
     return true;
 }
 
@@ -135,9 +137,8 @@ void tt_samehost_find(struct tt_samehost *out, const struct tt_samehost_conf *co
     make_key(&s);
     while (!step(&s, out)) {
         if (tt_now_ns() >= until_ns) {
-            tt_log(TT_LOG_INFO,
-                   "start-up: another process on this host has bound the socket name of this job: "
-                   "this rank is treated as the only one on its host");
+            tt_log(TT_LOG_INFO, "start-up: another process on this host has bound the socket name of this job: "
+                                "this rank is treated as the only one on its host");
             return;
         }
         poll(NULL, 0, 1);
