@@ -1,4 +1,4 @@
-/* Members: who comes, who is heard of, who is lost. */
+/* Members: joining, heartbeats, losses. */
 #include "elastic/coord.h"
 
 #include <inttypes.h>
@@ -34,7 +34,7 @@ const struct tt_states tt_coord_member_states = {
     .nchanges = sizeof changes / sizeof *changes,
 };
 
-/* ---- small things ---- */
+/* ---- small functions ------------------------------------------------------------------------- */
 
 struct tt_coord_member *tt_coord_member_of(struct tt_coord *c, uint64_t id)
 {
@@ -73,7 +73,7 @@ void tt_coord_due(struct tt_coord *c, uint64_t at_ns)
         c->due_ns = at_ns;
 }
 
-/* Numbers go on rising over restarts without being logged. */
+/* Numbers keep increasing over restarts without being logged. */
 uint64_t tt_coord_numbered(const struct tt_coord *c, uint64_t last)
 {
     return last >> 32 == c->starts ? last + 1 : c->starts << 32 | 1;
@@ -84,7 +84,7 @@ static uint64_t later(uint64_t at_ns, uint64_t more_ns)
     return at_ns > TT_NEVER - more_ns ? TT_NEVER : at_ns + more_ns;
 }
 
-static void act(struct tt_coord *c, uint8_t kind, struct tt_coord_conn *conn, const void *data, size_t bytes)
+static void emit_act(struct tt_coord *c, uint8_t kind, struct tt_coord_conn *conn, const void *data, size_t bytes)
 {
     const struct tt_coord_act a = { .kind = kind, .conn = conn, .data = data, .bytes = bytes };
 
@@ -95,7 +95,7 @@ void tt_coord_send(struct tt_coord *c, struct tt_coord_member *m, size_t bytes)
 {
     tt_assert(bytes > 0);
     if (m->conn)
-        act(c, TT_COORD_ACT_SEND, m->conn, c->conf.scratch, bytes);
+        emit_act(c, TT_COORD_ACT_SEND, m->conn, c->conf.scratch, bytes);
 }
 
 void tt_coord_send_msg(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg)
@@ -107,7 +107,7 @@ void tt_coord_send_msg(struct tt_coord *c, struct tt_coord_member *m, const stru
 void tt_coord_log(struct tt_coord *c, size_t bytes)
 {
     tt_assert(bytes > 0);
-    act(c, TT_COORD_ACT_LOG, NULL, c->conf.scratch, bytes);
+    emit_act(c, TT_COORD_ACT_LOG, NULL, c->conf.scratch, bytes);
 }
 
 void tt_coord_log_msg(struct tt_coord *c, const struct tt_elmsg *msg)
@@ -117,9 +117,9 @@ void tt_coord_log_msg(struct tt_coord *c, const struct tt_elmsg *msg)
 
 static void refuse_in(struct tt_coord *c, struct tt_coord_conn *conn, uint8_t version, uint8_t status, const char *text)
 {
-    act(c, TT_COORD_ACT_SEND, conn, c->conf.scratch,
-        tt_elmsg_write_refusal(c->conf.scratch, TT_ELMSG_BYTES_MAX, version, status, text));
-    act(c, TT_COORD_ACT_CLOSE, conn, NULL, 0);
+    emit_act(c, TT_COORD_ACT_SEND, conn, c->conf.scratch,
+             tt_elmsg_write_refusal(c->conf.scratch, TT_ELMSG_BYTES_MAX, version, status, text));
+    emit_act(c, TT_COORD_ACT_CLOSE, conn, NULL, 0);
 }
 
 void tt_coord_refuse(struct tt_coord *c, struct tt_coord_conn *conn, uint8_t status, const char *text)
@@ -127,7 +127,8 @@ void tt_coord_refuse(struct tt_coord *c, struct tt_coord_conn *conn, uint8_t sta
     refuse_in(c, conn, TT_ELASTIC_VERSION, status, text);
 }
 
-/* What no member says: a stranger's, or a JOIN of another version, which is told so in its own. */
+/* Refuses a connection without a valid JOIN. A JOIN of another version is refused in a message
+ * of that version. */
 static void refuse_stranger(struct tt_coord *c, struct tt_coord_conn *conn, const void *data, size_t bytes)
 {
     const uint8_t version = tt_elmsg_version(data, bytes);
@@ -152,13 +153,14 @@ void tt_coord_set(struct tt_coord *c, struct tt_coord_member *m, uint8_t to)
     m->state = to;
 }
 
-/* The revision that the member's program passed: who was in the last sync of the scope offers one more (tutti_state.revision). */
+/* Returns the revision that the member's program passed: a member of the scope's last sync
+ * offers one more (tutti_state.revision). */
 static uint64_t passed_revision(const struct tt_coord_member *m)
 {
     return m->value - ((m->synced & tt_coord_scope_bit(m->scope)) != 0);
 }
 
-/* The revision that the programs passed whose offer is the one that counts. */
+/* Returns the revision passed by programs whose offer is the legal one. */
 static uint64_t legal_revision(const struct tt_coord *c, uint16_t scope)
 {
     const uint64_t legal = c->scopes[scope].next_revision;
@@ -172,8 +174,8 @@ static uint64_t legal_revision(const struct tt_coord *c, uint16_t scope)
     return legal;
 }
 
-/* Ends its connection, with a sentence that says why if it is still there. */
-static void let_go(struct tt_coord *c, struct tt_coord_member *m, uint8_t loss)
+/* Closes its connection, if there is one, with the reason. */
+static void disconnect_member(struct tt_coord *c, struct tt_coord_member *m, uint8_t loss)
 {
     static const char *const why[] = {
         [TT_LOSS_DIED] = "the coordinator declared this member lost: its connection had closed",
@@ -216,12 +218,12 @@ void tt_coord_lose(struct tt_coord *c, struct tt_coord_member *m, uint8_t loss)
         tt_coord_set(c, m, TT_COORD_UNKNOWN);
         tt_coord_log_gone(c, m);
     }
-    let_go(c, m, loss);
+    disconnect_member(c, m, loss);
     if (tt_coord_is_proposing(c) && m->next_rank != TT_COORD_NO_RANK)
         tt_coord_abandon(c);
 }
 
-static void sweep(struct tt_coord *c)
+static void remove_unknown(struct tt_coord *c)
 {
     uint32_t n = 0;
 
@@ -234,8 +236,9 @@ static void sweep(struct tt_coord *c)
     c->nmembers = n;
 }
 
-/* The member that has this seat already; 0: nobody. Groups of one member are not told apart. */
-static uint64_t taken_by(const struct tt_coord *c, const struct tt_elmsg *msg)
+/* Returns the member that has this seat already, or 0. Groups of one member are not
+ * distinguished. */
+static uint64_t seat_holder(const struct tt_coord *c, const struct tt_elmsg *msg)
 {
     for (uint32_t i = 0; i < c->nmembers && msg->nroles > 1; i++) {
         const struct tt_coord_member *m = &c->conf.members[i];
@@ -246,7 +249,7 @@ static uint64_t taken_by(const struct tt_coord *c, const struct tt_elmsg *msg)
     return 0;
 }
 
-static void welcome(struct tt_coord *c, struct tt_coord_member *m)
+static void send_welcome(struct tt_coord *c, struct tt_coord_member *m)
 {
     struct tt_elmsg msg = { .kind = TT_ELMSG_WELCOME,
                             .id = m->id,
@@ -259,17 +262,17 @@ static void welcome(struct tt_coord *c, struct tt_coord_member *m)
     tt_coord_send_msg(c, m, &msg);
 }
 
-/* It comes back: what it may have missed is said again. */
-static void take_up(struct tt_coord *c, struct tt_coord_member *m, struct tt_coord_conn *conn,
-                    const struct tt_elmsg *join)
+/* Reconnects a member: messages that it may have missed are sent again. */
+static void reconnect_member(struct tt_coord *c, struct tt_coord_member *m, struct tt_coord_conn *conn,
+                             const struct tt_elmsg *join)
 {
     if (m->conn && m->conn != conn)
-        act(c, TT_COORD_ACT_CLOSE, m->conn, NULL, 0);
+        emit_act(c, TT_COORD_ACT_CLOSE, m->conn, NULL, 0);
     m->conn = conn;
     m->closed_ns = TT_NEVER;
     m->gone[0] = m->gone[1] = 0;
     conn->member = m->id;
-    welcome(c, m);
+    send_welcome(c, m);
     if (tt_coord_is_live(m)) {
         tt_coord_send_view(c, m);
         if (join->epoch == c->epoch && join->number + 1 == c->round && !TT_PLANTED(TT_BUG_RESULT_AFTER_QUESTION))
@@ -283,7 +286,7 @@ static void take_up(struct tt_coord *c, struct tt_coord_member *m, struct tt_coo
         tt_coord_take_round(c, m, join);
 }
 
-/* Whether somebody who lives has said how many roles a group has. */
+/* Returns whether a live member has declared the number of roles of a group. */
 static bool has_roles(const struct tt_coord *c)
 {
     for (uint32_t i = 0; i < c->nmembers; i++)
@@ -292,11 +295,11 @@ static bool has_roles(const struct tt_coord *c)
     return false;
 }
 
-/* Whether it cannot join; why[bytes] gets the reason. */
+/* Returns whether it cannot join; why[bytes] gets the reason. */
 static bool is_refused(const struct tt_coord *c, const struct tt_elmsg *msg, char *why, size_t bytes)
 {
     static const uint8_t none[TT_COOKIE_BYTES];
-    const uint64_t holder = taken_by(c, msg);
+    const uint64_t holder = seat_holder(c, msg);
 
     if (strcmp(msg->text, c->conf.run) != 0)
         snprintf(why, bytes, "this coordinator leads the run \"%.60s\", not \"%.60s\"", c->conf.run, msg->text);
@@ -313,7 +316,7 @@ static bool is_refused(const struct tt_coord *c, const struct tt_elmsg *msg, cha
     return true;
 }
 
-static void join(struct tt_coord *c, struct tt_coord_conn *conn, const struct tt_elmsg *msg)
+static void handle_join(struct tt_coord *c, struct tt_coord_conn *conn, const struct tt_elmsg *msg)
 {
     struct tt_coord_member *m;
     char why[TT_ELASTIC_TEXT_BYTES];
@@ -326,7 +329,7 @@ static void join(struct tt_coord *c, struct tt_coord_conn *conn, const struct tt
         if (m->state == TT_COORD_LOST)
             tt_coord_refuse(c, conn, TUTTI_ERR_ABORTED, "the coordinator declared this member lost");
         else
-            take_up(c, m, conn, msg);
+            reconnect_member(c, m, conn, msg);
         return;
     }
     if (is_refused(c, msg, why, sizeof why)) {
@@ -349,10 +352,10 @@ static void join(struct tt_coord *c, struct tt_coord_conn *conn, const struct tt
     conn->member = m->id;
     tt_coord_due(c, later(c->now_ns, c->conf.lease_ns));
     tt_coord_log_member(c, m);
-    welcome(c, m);
+    send_welcome(c, m);
 }
 
-static void leave(struct tt_coord *c, struct tt_coord_member *m, struct tt_elmsg *msg)
+static void handle_leave(struct tt_coord *c, struct tt_coord_member *m, struct tt_elmsg *msg)
 {
     if (msg->what == TT_LEAVE_NOTICE && tt_coord_is_live(m)) {
         m->leaving = c->stale_news = true;
@@ -363,13 +366,14 @@ static void leave(struct tt_coord *c, struct tt_coord_member *m, struct tt_elmsg
     tt_coord_lose(c, m, TT_LOSS_LEFT);
 }
 
-/* Whether a member whose connection to us ended has no grace: its process is no more, by the word of two others, or of the only one. */
+/* Returns whether a disconnected member has no grace period: two other members, or the only one,
+ * report that its process has ended. */
 static bool is_gone(const struct tt_coord *c, const struct tt_coord_member *m)
 {
     return m->gone[1] != 0 || (m->gone[0] != 0 && tt_coord_count(c, TT_COORD_IN_VIEW) == 2);
 }
 
-static void say_gone(struct tt_coord *c, const struct tt_coord_member *by, struct tt_coord_member *m)
+static void record_gone(struct tt_coord *c, const struct tt_coord_member *by, struct tt_coord_member *m)
 {
     if (m->gone[0] == 0)
         m->gone[0] = by->id;
@@ -378,15 +382,16 @@ static void say_gone(struct tt_coord *c, const struct tt_coord_member *by, struc
     tt_coord_due(c, c->now_ns);
 }
 
-/* Two members of the view cannot reach each other, though both reach us: one has to go. Who it is shows once all had time to say so. */
-static void suspect(struct tt_coord *c, struct tt_coord_member *m, uint64_t id, uint8_t what)
+/* Two members of the view cannot reach each other, although both reach the coordinator: one must
+ * go. Which one is decided when all have had time to report. */
+static void handle_suspicion(struct tt_coord *c, struct tt_coord_member *m, uint64_t id, uint8_t what)
 {
     struct tt_coord_member *other = tt_coord_member_of(c, id);
 
     if (!other || other == m || !tt_coord_is_live(other) || !tt_coord_is_live(m))
         return;
     if (what == TT_SUSPECT_GONE) {
-        say_gone(c, m, other);
+        record_gone(c, m, other);
         return;
     }
     m->edges++;
@@ -397,8 +402,9 @@ static void suspect(struct tt_coord *c, struct tt_coord_member *m, uint64_t id, 
     tt_coord_due(c, c->suspicion_ns);
 }
 
-/* Whoever is in most suspicions goes, as suspect or as accuser: a member that is cut off suspects all, and all suspect it. Of two that
- * have only each other's word the one goes by whose word more were lost; else the newer. */
+/* Compares two members: the one in most suspicions goes, as suspect or accuser. A member that is
+ * cut off suspects all, and all suspect it. With equal numbers, the one goes whose reports have
+ * caused more losses, then the newer one. */
 static bool is_worse(const struct tt_coord_member *a, const struct tt_coord_member *b)
 {
     if (a->edges != b->edges)
@@ -431,8 +437,9 @@ static void judge_suspicions(struct tt_coord *c)
         tt_coord_lose(c, worst, TT_LOSS_CUT);
 }
 
-/* Who says why is the one that did it; others have heard of it: of a deadline there, and to a coordinator that restarted they say so in any case. */
-static void revoke(struct tt_coord *c, const struct tt_coord_member *m, const struct tt_elmsg *msg)
+/* The member that gives a reason has revoked the epoch. Others repeat it without a reason: after
+ * a deadline of another member, and to a coordinator that restarted. */
+static void handle_revoke(struct tt_coord *c, const struct tt_coord_member *m, const struct tt_elmsg *msg)
 {
     if (msg->epoch != c->epoch)
         return;
@@ -460,7 +467,7 @@ static void on_message(struct tt_coord *c, struct tt_coord_member *m, struct tt_
         tt_coord_send_msg(c, m, &alive);
         return;
     case TT_ELMSG_LEAVE:
-        leave(c, m, msg);
+        handle_leave(c, m, msg);
         return;
     case TT_ELMSG_CALL:
         tt_coord_call(c, m, msg);
@@ -494,11 +501,11 @@ static void on_message(struct tt_coord *c, struct tt_coord_member *m, struct tt_
         return;
     case TT_ELMSG_SUSPECT:
         if (msg->epoch == c->epoch)
-            suspect(c, m, msg->id, msg->what);
+            handle_suspicion(c, m, msg->id, msg->what);
         return;
     case TT_ELMSG_REVOKE:
         if (tt_coord_is_live(m))
-            revoke(c, m, msg);
+            handle_revoke(c, m, msg);
         return;
     default:
         tt_coord_lose(c, m, TT_LOSS_ILLEGAL);
@@ -520,7 +527,7 @@ static void on_frame(struct tt_coord *c, struct tt_coord_conn *conn, const void 
         c->dirty |= !good;
     } else if (good && msg.kind == TT_ELMSG_JOIN && !conn->member) {
         c->dirty = true;
-        join(c, conn, &msg);
+        handle_join(c, conn, &msg);
     } else {
         refuse_stranger(c, conn, data, bytes);
     }
@@ -545,8 +552,9 @@ static uint64_t due_ns(const struct tt_coord *c, const struct tt_coord_member *m
     return m->state == TT_COORD_LOST || m->state == TT_COORD_UNKNOWN ? TT_NEVER : silent < gone ? silent : gone;
 }
 
-/* A member's time only moves on by being heard of, so the earliest of all is looked for again only when it has come. */
-static void expire(struct tt_coord *c)
+/* A member's deadline only moves forward, by messages. Therefore the earliest one is recomputed
+ * only when it has passed. */
+static void lose_expired(struct tt_coord *c)
 {
     if (c->now_ns < c->due_ns)
         return;
@@ -573,7 +581,8 @@ uint64_t tt_coord_next_ns(const struct tt_coord *c)
     return c->due_ns;
 }
 
-/* A newcomer counts once it waits in `epoch` and its group is complete; that is what an epoch would admit which any number will do for. */
+/* A newcomer counts if it waits in `epoch` and its group is complete. This is what an epoch
+ * without a limit would admit. */
 void tt_coord_tell_news(struct tt_coord *c)
 {
     struct tt_elmsg msg = { .kind = TT_ELMSG_NEWS };
@@ -602,8 +611,9 @@ void tt_coord_tell_news(struct tt_coord *c)
             tt_coord_send_msg(c, &c->conf.members[i], &msg);
 }
 
-/* Decides whatever can be decided. Each decision takes something away that led to it, so this ends. Heartbeats lead to none. */
-static void settle(struct tt_coord *c)
+/* Makes all possible decisions. Each decision removes its cause, so this ends. Heartbeats cause
+ * none. */
+static void run_decisions(struct tt_coord *c)
 {
     if (!c->dirty)
         return;
@@ -612,7 +622,7 @@ static void settle(struct tt_coord *c)
            tt_coord_decide_sync(c) || tt_coord_decide_round(c))
         ;
     tt_coord_tell_news(c);
-    sweep(c);
+    remove_unknown(c);
 }
 
 void tt_coord_step(struct tt_coord *c, const struct tt_coord_event *ev, uint64_t now_ns)
@@ -626,6 +636,6 @@ void tt_coord_step(struct tt_coord *c, const struct tt_coord_event *ev, uint64_t
     else if (ev->kind == TT_COORD_EV_CLOSED)
         on_closed(c, ev->conn);
     tt_coord_search_ring(c);
-    expire(c);
-    settle(c);
+    lose_expired(c);
+    run_decisions(c);
 }

@@ -1,4 +1,5 @@
-/* Which state wins of those that the members of a scope offer: the most common content at the legal revision. */
+/* Choice of the state that wins among the offers of a scope's members: the most common content
+ * at the legal revision. */
 #include "elastic/coord_state.h"
 
 static bool is_willing(const struct tt_coord_member *m)
@@ -13,8 +14,8 @@ bool tt_coord_is_candidate(const struct tt_coord_scope *s, const struct tt_coord
            (!choice->cohort || tt_hash_equal(&m->hash, &s->hash));
 }
 
-/* Whether there is anybody willing, and what goes for all: fresh, cohort. */
-static bool weigh(const struct tt_coord *c, const struct tt_coord_scope *s, struct tt_coord_choice *choice)
+/* Returns whether any member is willing to send, and sets the common properties: fresh, cohort. */
+static bool choose_common(const struct tt_coord *c, const struct tt_coord_scope *s, struct tt_coord_choice *choice)
 {
     bool some = false, instead = true, incumbents = false;
 
@@ -32,8 +33,8 @@ static bool weigh(const struct tt_coord *c, const struct tt_coord_scope *s, stru
     return some;
 }
 
-/* The most common keys of those who are willing (choice NULL), or content of candidates; of equally common ones that of the oldest
- * member. False: there is none. */
+/* Finds the most common keys of the willing members (choice NULL), or content of the candidates;
+ * among equally common ones that of the oldest member. False: none. */
 static bool most_common(const struct tt_coord *c, const struct tt_coord_scope *s, const struct tt_coord_choice *choice,
                         struct tt_hash *out)
 {
@@ -62,8 +63,9 @@ static bool most_common(const struct tt_coord *c, const struct tt_coord_scope *s
     return best > 0;
 }
 
-/* The highest that is offered with these keys by who is willing. */
-static uint64_t highest(const struct tt_coord *c, const struct tt_coord_scope *s, const struct tt_coord_choice *choice)
+/* Returns the highest revision that willing members offer with these keys. */
+static uint64_t highest_revision(const struct tt_coord *c, const struct tt_coord_scope *s,
+                                 const struct tt_coord_choice *choice)
 {
     uint64_t revision = 0;
 
@@ -77,7 +79,7 @@ static uint64_t highest(const struct tt_coord *c, const struct tt_coord_scope *s
     return revision;
 }
 
-/* Whether somebody in the scope offers these keys. */
+/* Returns whether a member of the scope offers these keys. */
 static bool has_keys(const struct tt_coord *c, const struct tt_coord_scope *s, const struct tt_hash *keys)
 {
     for (uint32_t i = 0; i < c->nmembers; i++)
@@ -89,13 +91,13 @@ static bool has_keys(const struct tt_coord *c, const struct tt_coord_scope *s, c
 
 uint8_t tt_coord_choose_state(const struct tt_coord *c, struct tt_coord_scope *s, struct tt_coord_choice *choice)
 {
-    const bool willing = weigh(c, s, choice);
+    const bool willing = choose_common(c, s, choice);
     struct tt_hash won;
 
     choice->keys = s->keys;
     if (choice->fresh && !most_common(c, s, NULL, &choice->keys))
         return TT_ROUND_NOBODY;
-    choice->legal = choice->fresh ? highest(c, s, choice) : choice->cohort ? s->revision : s->revision + 1;
+    choice->legal = choice->fresh ? highest_revision(c, s, choice) : choice->cohort ? s->revision : s->revision + 1;
     if (!has_keys(c, s, &choice->keys))
         return TT_ROUND_OTHER_STATE;
     if (!most_common(c, s, choice, &won))

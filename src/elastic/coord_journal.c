@@ -1,5 +1,8 @@
-/* The journal: what a coordinator must still know after a crash. Who the members are, the view and who of it is lost, the outcome of
- * the last round that changed or decided something, whose calls were taken back since, the shared state of each scope and the plan of a sync that is under way. What is not in it members say again when they come back: what they call, whom they reach, where they stand. */
+/* The journal: the state that a coordinator needs after a crash. It contains the members, the
+ * view and its lost members, and the result of the last round that changed or decided something.
+ * It also contains calls taken back since, the shared state of each scope, and the plan of a
+ * sync in progress. Members report everything else when they reconnect: their calls, reachable
+ * members, and operations. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,7 +50,7 @@ static void log_start(struct tt_coord *c)
     tt_coord_log_msg(c, &msg);
 }
 
-/* order[] has the members by the rank that they are to have. */
+/* order[] contains the members by their next rank. */
 static void log_ids(struct tt_coord *c, bool next)
 {
     const struct tt_elmsg msg = {
@@ -99,7 +102,7 @@ static void begin_back(struct tt_coord *c, struct tt_elmsg_writer *w, const stru
     tt_elmsg_begin(w, c->conf.scratch, TT_ELMSG_BYTES_MAX, &msg);
 }
 
-/* One record: all of them go back, or none does. */
+/* A single record, so that all of them or none are taken back. */
 void tt_coord_log_back(struct tt_coord *c, const struct tt_coord_result *why)
 {
     struct tt_elmsg_writer w;
@@ -114,7 +117,7 @@ void tt_coord_log_back(struct tt_coord *c, const struct tt_coord_result *why)
     tt_coord_log(c, tt_elmsg_end(&w));
 }
 
-/* Of one member, which may not have heard of it yet. */
+/* Logs a single member's call that was taken back, if its notification may be lost. */
 static void log_back_again(struct tt_coord *c, const struct tt_coord_member *m)
 {
     struct tt_elmsg_writer w;
@@ -160,7 +163,7 @@ static bool replay_member(struct tt_coord *c, const struct tt_elmsg *msg)
     return true;
 }
 
-static void forget(struct tt_coord *c, const struct tt_coord_member *m)
+static void replay_gone(struct tt_coord *c, const struct tt_coord_member *m)
 {
     const uint32_t at = (uint32_t)(m - c->conf.members);
 
@@ -187,7 +190,7 @@ static bool replay_view(struct tt_coord *c, struct tt_elmsg *msg)
         struct tt_coord_member *m = &c->conf.members[i - 1];
 
         if (m->state == TT_COORD_LOST)
-            forget(c, m);
+            replay_gone(c, m);
         else if (m->state == TT_COORD_IN_VIEW && m->rank == TT_COORD_NO_RANK)
             m->state = TT_COORD_WAITING;
     }
@@ -264,7 +267,7 @@ bool tt_coord_replay(struct tt_coord *c, const void *data, size_t bytes)
         return replay_member(c, &msg);
     case TT_ELMSG_LOG_GONE:
         if (m)
-            forget(c, m);
+            replay_gone(c, m);
         return m != NULL;
     case TT_ELMSG_LOG_LOST:
         if (!m || m->state != TT_COORD_IN_VIEW)
@@ -288,7 +291,8 @@ bool tt_coord_replay(struct tt_coord *c, const void *data, size_t bytes)
     }
 }
 
-/* Everybody has a whole lease to come back, and is asked where it stands if somebody was lost before. */
+/* Every member has a full lease to reconnect. If a member was lost before, all are queried for
+ * the state of their operations. */
 void tt_coord_start(struct tt_coord *c, uint64_t now_ns)
 {
     c->now_ns = now_ns;
@@ -305,7 +309,7 @@ void tt_coord_start(struct tt_coord *c, uint64_t now_ns)
                               : TT_COORD_ROUND_OPEN);
     c->stale_news = c->dirty = true;
     c->due_ns = now_ns;
-    c->news.number = tt_coord_numbered(c, c->news.number); /* whatever was told before is out of date */
+    c->news.number = tt_coord_numbered(c, c->news.number); /* earlier updates are out of date */
 }
 
 void tt_coord_snapshot(struct tt_coord *c)

@@ -1,13 +1,19 @@
-/* When a member of the view is lost, operations that were open cannot be finished by those who are left alone: some may have their result,
- * others not. So all stop and say where they stand in each. If anybody who is left has had an operation's result confirmed (FINAL), then all
- * had completed it before, and all keep theirs; if anybody has SETTLED one, its result is told to those who lack it; else all restore. What a member said that was lost afterwards does not count: each
- * loss asks anew. Of a tag the operations up to one are final, so that one is the verdict.
+/* When a member of the view is lost, the remaining members cannot complete open operations
+ * alone: some may have a result, others not. Therefore all stop and report the state of each
+ * operation. If for any remaining member an operation is FINAL, all members had completed it,
+ * and all keep the result. If any member has SETTLED one, its result is sent to the members
+ * without it. Otherwise all restore their input. The answers of a member that is lost afterwards
+ * do not count: each loss leads to a new question. The operations of a tag up to some number are
+ * final; this number is the verdict.
  *
- * Who leaves in order says at once what is FINAL there (LEAVE): nobody asks it any more. Its word counts, as far as all that are left have
- * completed as much; by more it would cost others what is theirs, and it is gone.
+ * A member that leaves in order reports at once what is FINAL (LEAVE), since it will not be
+ * queried. Its report counts only for operations that all remaining members have completed.
+ * Otherwise it could cost them their own results.
  *
- * Answers may contradict each other: one says that all have completed an operation, or that it has SETTLED it, so that all have begun it; and another one that it has not. Then one lies. It is the one
- * that more contradict, of two the newer, and it is lost; so an answer costs its sender, and not those who tell the truth. */
+ * Answers may contradict each other: one claims that all members have completed an operation, or
+ * (by SETTLED) begun it; another one states that it has not. Then one of them is false. The one
+ * that more answers contradict is lost, of two the newer member. Thus a false answer costs its
+ * sender, and not the others. */
 #include <string.h>
 #include "base/status.h"
 #include "elastic/coord_state.h"
@@ -63,24 +69,25 @@ bool tt_coord_ask(struct tt_coord *c)
     return true;
 }
 
-/* The last that it has completed itself, and not restored. */
-static uint64_t done_by(const struct tt_op_entry *e)
+/* Returns the last operation that the member has completed and not restored. */
+static uint64_t completed_by(const struct tt_op_entry *e)
 {
     if (e->state == TT_OP_RESTORED)
         return e->before == TT_BEFORE_SETTLED ? e->n - 1 : tt_op_known(e);
     return e->state == TT_OP_PENDING ? e->n - 1 : e->n;
 }
 
-/* The last that it has begun, and not restored. */
+/* Returns the last operation that the member has begun and not restored. */
 static uint64_t begun_by(const struct tt_op_entry *e)
 {
-    return e->state == TT_OP_RESTORED ? done_by(e) : e->n;
+    return e->state == TT_OP_RESTORED ? completed_by(e) : e->n;
 }
 
-/* What anybody knows to be final is; whoever knows has the news that came with it. What anybody has settled stands, too, and all get it: it is
- * the last one then, for nobody can complete another one before all have it. Where somebody knows it to be final, it is told as that: who says that it has settled it
- * may lie. */
-static void merge(struct tt_op_entry *verdict, uint8_t result[TT_SETTLED_BYTES], const struct tt_op_entry *e)
+/* Merges an entry into the verdict. A FINAL operation stays final, with the update that came
+ * with it. A SETTLED operation also stands, and all members get its result. It is then the last
+ * one, because no member can complete another one before all have its result. If some member
+ * reports it as FINAL, that takes precedence, since SETTLED may be false. */
+static void merge_entry(struct tt_op_entry *verdict, uint8_t result[TT_SETTLED_BYTES], const struct tt_op_entry *e)
 {
     const uint64_t known = tt_op_known(e), settled = TT_PLANTED(TT_BUG_SETTLED_IGNORED) ? 0 : tt_op_settled(e);
 
@@ -101,12 +108,12 @@ void tt_coord_take_words(struct tt_coord *c, struct tt_elmsg *msg)
 
     for (uint32_t i = 0; i < msg->nlist; i++) {
         tt_elmsg_next_op(msg, &e);
-        merge(&c->words[e.tag], c->word_results[e.tag], &e);
+        merge_entry(&c->words[e.tag], c->word_results[e.tag], &e);
     }
 }
 
-/* What was counted from one number on is counted from another that is `by` away. */
-static void shift(uint32_t n[TT_COORD_CLAIMS_SPAN], uint64_t by)
+/* Moves the counts to a new base that is `by` away. */
+static void shift_counts(uint32_t n[TT_COORD_CLAIMS_SPAN], uint64_t by)
 {
     for (uint32_t i = TT_COORD_CLAIMS_SPAN; i > 0; i--)
         n[i - 1] = i - 1 >= by ? n[i - 1 - by] : 0;
@@ -115,7 +122,7 @@ static void shift(uint32_t n[TT_COORD_CLAIMS_SPAN], uint64_t by)
 static void count_claim(struct tt_coord_claims *c, uint64_t claimed, uint64_t id, bool first)
 {
     if (first || claimed > c->claimed) {
-        shift(c->nclaimed, claimed - c->claimed);
+        shift_counts(c->nclaimed, claimed - c->claimed);
         c->claimed = claimed;
         c->claimer = id;
     }
@@ -126,7 +133,7 @@ static void count_claim(struct tt_coord_claims *c, uint64_t claimed, uint64_t id
 static void count_said(struct tt_coord_claims *c, uint64_t said, uint64_t id, bool first)
 {
     if (first || said < c->said) {
-        shift(c->nsaid, c->said - said);
+        shift_counts(c->nsaid, c->said - said);
         c->said = said;
         c->sayer = id;
     }
@@ -134,12 +141,12 @@ static void count_said(struct tt_coord_claims *c, uint64_t said, uint64_t id, bo
         c->nsaid[said - c->said]++;
 }
 
-static void count(struct tt_coord_tally *t, const struct tt_op_entry *e, uint64_t id)
+static void count_answer(struct tt_coord_tally *t, const struct tt_op_entry *e, uint64_t id)
 {
     const bool first = t->entries++ == 0;
 
     count_claim(&t->completed, tt_op_known(e), id, first);
-    count_said(&t->completed, done_by(e), id, first);
+    count_said(&t->completed, completed_by(e), id, first);
     count_claim(&t->begun, tt_op_settled(e), id, first);
     count_said(&t->begun, begun_by(e), id, first);
 }
@@ -155,7 +162,7 @@ static size_t write_verdicts(struct tt_coord *c, const struct tt_coord_member *m
             struct tt_op_entry e = c->verdicts[tag];
 
             if (TT_PLANTED(TT_BUG_VERDICT_NOT_UNIFORM) && m->rank % 2)
-                e.state = TT_OP_RESTORED; /* up to the one before it */
+                e.state = TT_OP_RESTORED; /* up to the previous one */
             tt_elmsg_add_op(&w, &e);
         }
     return tt_elmsg_end(&w);
@@ -178,17 +185,17 @@ void tt_coord_answer(struct tt_coord *c, struct tt_coord_member *m, struct tt_el
     for (uint32_t i = 0; i < msg->nlist; i++) {
         tt_elmsg_next_op(msg, &e);
         if (e.tag < next) {
-            tt_coord_lose(c, m, TT_LOSS_ILLEGAL); /* tags rise */
+            tt_coord_lose(c, m, TT_LOSS_ILLEGAL); /* tags must ascend */
             return;
         }
         next = e.tag + 1u;
         m->said[e.tag / 8] = (uint8_t)(m->said[e.tag / 8] | 1u << e.tag % 8);
-        count(&c->tallies[e.tag], &e, m->id);
-        merge(&c->verdicts[e.tag], c->verdict_results[e.tag], &e);
+        count_answer(&c->tallies[e.tag], &e, m->id);
+        merge_entry(&c->verdicts[e.tag], c->verdict_results[e.tag], &e);
     }
 }
 
-/* Whether everybody who is alive has answered this question. */
+/* Returns whether all live members have answered this question. */
 static bool is_answered(const struct tt_coord *c)
 {
     uint32_t missing = 0, dead = 0;
@@ -200,7 +207,7 @@ static bool is_answered(const struct tt_coord *c)
     return missing <= (TT_PLANTED(TT_BUG_DEAD_VOTER_COUNTED) ? dead : 0);
 }
 
-/* Who had not begun any operation of the tag. */
+/* Counts the members that had not begun any operation of the tag. */
 static void count_silent(const struct tt_coord *c, uint32_t tag, struct tt_coord_tally *t)
 {
     for (uint32_t i = 0; i < c->nmembers; i++) {
@@ -213,8 +220,8 @@ static void count_silent(const struct tt_coord *c, uint32_t tag, struct tt_coord
     }
 }
 
-/* Which of two whose words contradict each other; 0: none do. */
-static uint64_t find_liar_of(const struct tt_coord_claims *c)
+/* Returns the member with the false one of two contradictory answers; 0: no contradiction. */
+static uint64_t find_contradiction(const struct tt_coord_claims *c)
 {
     uint32_t nclaim = 0, nsay = 0;
 
@@ -230,7 +237,7 @@ static uint64_t find_liar_of(const struct tt_coord_claims *c)
 }
 
 /* NULL: no two answers contradict each other. */
-static struct tt_coord_member *find_liar(struct tt_coord *c)
+static struct tt_coord_member *find_false_answer(struct tt_coord *c)
 {
     for (uint32_t tag = 0; tag < TT_ELASTIC_TAGS; tag++) {
         struct tt_coord_tally t = c->tallies[tag];
@@ -238,17 +245,18 @@ static struct tt_coord_member *find_liar(struct tt_coord *c)
 
         if (t.completed.claimed > 0 || t.begun.claimed > 0)
             count_silent(c, tag, &t);
-        id = find_liar_of(&t.completed);
+        id = find_contradiction(&t.completed);
         if (id == 0)
-            id = find_liar_of(&t.begun);
+            id = find_contradiction(&t.begun);
         if (id != 0)
             return tt_coord_member_of(c, id);
     }
     return NULL;
 }
 
-/* What is final by the words of who left, too; what they settled, where all that are left have begun it, and not restored. */
-static void add_words(struct tt_coord *c)
+/* Merges reports of members that left: their FINAL operations, and SETTLED ones that all
+ * remaining members have begun and not restored. */
+static void merge_reports(struct tt_coord *c)
 {
     for (uint32_t tag = 0; tag < TT_ELASTIC_TAGS; tag++) {
         const struct tt_op_entry *word = &c->words[tag];
@@ -258,7 +266,7 @@ static void add_words(struct tt_coord *c)
             continue;
         count_silent(c, tag, &t);
         if (word->n <= (word->state == TT_OP_SETTLED ? t.begun.said : t.completed.said))
-            merge(&c->verdicts[tag], c->verdict_results[tag], word);
+            merge_entry(&c->verdicts[tag], c->verdict_results[tag], word);
     }
 }
 
@@ -269,13 +277,13 @@ bool tt_coord_judge(struct tt_coord *c)
 
     if (!c->asking || c->decided || !is_answered(c))
         return false;
-    liar = find_liar(c);
+    liar = find_false_answer(c);
     if (liar) {
         tt_coord_lose(c, liar, TT_LOSS_ILLEGAL);
         return true;
     }
     c->decided = true;
-    add_words(c);
+    merge_reports(c);
     for (uint32_t i = 0; i < c->nmembers; i++) {
         if (!tt_coord_is_live(&c->conf.members[i]))
             continue;

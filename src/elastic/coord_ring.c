@@ -1,24 +1,29 @@
-/* The order of the ring. Members say what comes to each of them from each rank (LINKS); once all of a view have, for the same measurement, the
- * order is searched for that is predicted to be fastest (elastic/ring_order.h), in slices of a turn each. If it is worth a change it waits, which
- * news tells, for the next epoch: ranks are then given in that order (coord_view.c). The search goes on for a while after that, more slowly.
+/* The ring order. Members report their incoming links from each rank (LINKS). When all members
+ * of a view have reported the same measurement, the coordinator searches the order with the best
+ * predicted time (elastic/ring_order.h). It runs one slice per turn. If a change pays, the order
+ * waits for the next epoch, which an update announces; ranks are then assigned in that order
+ * (coord_view.c). The search continues for some time, more slowly.
  *
- * With replica groups members of one role measure each other, and the order is one of groups. All roles have their rings in it, at the same time, and a step has ended
- * when all have: so a link between two groups is the worst of those between their members of one role.
+ * With replica groups, members of one role measure each other, and the order is one of groups.
+ * The rings of all roles use it at the same time, and a step ends when all of them have ended.
+ * Therefore a link between two groups is the worst of those between their members of one role.
  *
- * Nothing of this is in the journal: members say what they measured again when they come back, and the same order is found. What a
- * member says falsely makes rings slow, and nothing else. */
+ * Nothing of this is in the journal: members report their measurements again when they
+ * reconnect, and the same order is found. False reports make rings slow, and have no other
+ * effect. */
 #include <string.h>
 #include "base/clock.h"
 #include "base/status.h"
 #include "elastic/coord_state.h"
 #include "elastic/ring_order.h"
 
-#define SLICE_STEPS 256u            /* mostly less than a millisecond; a tenth of a second with 512 peers */
-#define PAUSE_NS (5 * TT_MS)        /* between slices of the search that nobody waits for */
-#define LONG_SEARCH 8u              /* it takes so many times as many steps */
-#define SEGMENT_BYTES (1u << 20)    /* in which blocks go */
-#define HANDSHAKE_ROUND_TRIPS 3u    /* TCP's, and two of TLS with the name and the token */
-#define SEED 1u                     /* the same links make the same order */
+/* usually less than a millisecond; a tenth of a second with 512 peers */
+#define SLICE_STEPS 256u
+#define PAUSE_NS (5 * TT_MS)        /* between slices of a search that no call waits for */
+#define LONG_SEARCH 8u              /* multiple of the steps for a long search */
+#define SEGMENT_BYTES (1u << 20)    /* segments of blocks */
+#define HANDSHAKE_ROUND_TRIPS 3u    /* TCP's, and two of TLS with name and token */
+#define SEED 1u                     /* equal links lead to equal orders */
 
 static size_t aligned(size_t bytes) { return (bytes + 15) & ~(size_t)15; }
 
@@ -27,7 +32,8 @@ size_t tt_coord_ring_bytes(uint32_t peers_max)
     const size_t n = peers_max;
     size_t search = 0;
 
-    for (uint32_t k = 1; k <= peers_max; k++) /* few, which are searched exactly, need more than some more do */
+    /* small numbers, which are searched exactly, may need more than larger ones */
+    for (uint32_t k = 1; k <= peers_max; k++)
         if (tt_ring_order_bytes(k) > search)
             search = tt_ring_order_bytes(k);
     return 2 * aligned(n * n * sizeof(uint64_t)) + aligned(n * sizeof(uint64_t)) + 2 * aligned(n * sizeof(uint32_t)) +
@@ -69,7 +75,8 @@ void tt_coord_reset_ring(struct tt_coord *c)
 
 /* ---- the matrix ---- */
 
-/* Groups of so many consecutive ranks have one place in the order: replica groups, else members. */
+/* Returns the number of consecutive ranks with one place in the order: replica groups, or single
+ * members. */
 static uint32_t group_size(const struct tt_coord *c)
 {
     return c->nroles > 1 ? c->nroles : 1;
@@ -85,7 +92,7 @@ static struct tt_ring_matrix matrix_of(const struct tt_coord_ring *r)
     return (struct tt_ring_matrix){ .n = r->n, .rate = r->rate, .latency = r->latency };
 }
 
-/* Another measurement than the one that is known: nothing of that counts any longer. */
+/* Begins a new measurement, and discards the previous one. */
 static void begin_matrix(struct tt_coord *c, uint64_t number)
 {
     struct tt_coord_ring *r = &c->ring;
@@ -101,13 +108,13 @@ static void begin_matrix(struct tt_coord *c, uint64_t number)
         if (m->rank != TT_COORD_NO_RANK && m->rank % size == 0)
             r->ids[m->rank / size] = m->id;
     }
-    memset(r->rate, 0xff, (size_t)r->n * r->n * sizeof *r->rate); /* until somebody says less */
+    memset(r->rate, 0xff, (size_t)r->n * r->n * sizeof *r->rate); /* until a report has less */
     memset(r->latency, 0, (size_t)r->n * r->n * sizeof *r->latency);
     c->stale_news = true;
 }
 
-/* What a member measured between its group and another. */
-static void take_link(struct tt_coord_ring *r, size_t at, const struct tt_ring_link *link)
+/* Records a member's measurement between its group and another. */
+static void record_link(struct tt_coord_ring *r, size_t at, const struct tt_ring_link *link)
 {
     if (link->rate < r->rate[at])
         r->rate[at] = link->rate;
@@ -136,24 +143,24 @@ void tt_coord_links(struct tt_coord *c, struct tt_coord_member *m, struct tt_elm
     const uint32_t size = group_size(c);
 
     if (!tt_coord_is_live(m) || msg->epoch != c->epoch)
-        return; /* of another time */
+        return; /* belongs to an earlier measurement */
     if (msg->number > m->told)
         m->told = msg->number;
     if (msg->number < r->number || msg->number == m->measured)
-        return; /* another one counts, or it is said again */
+        return; /* belongs to another measurement, or was repeated */
     if (msg->number == 0 || msg->nlist != in_view(c) / size) {
         tt_coord_lose(c, m, TT_LOSS_ILLEGAL);
         return;
     }
     if (msg->nlist > c->conf.ring_peers_max)
-        return; /* members do not ask for it then */
+        return; /* members do not request it then */
     if (msg->number > r->number)
         begin_matrix(c, msg->number);
     for (uint32_t from = 0; from < r->n; from++) {
         struct tt_ring_link link;
 
         tt_elmsg_next_link(msg, &link);
-        take_link(r, (size_t)from * r->n + m->rank / size, &link);
+        record_link(r, (size_t)from * r->n + m->rank / size, &link);
     }
     if (m->rank == 0 || r->have == 0) {
         r->load = (struct tt_ring_load){ .bytes = msg->value, .segment_bytes = SEGMENT_BYTES };
@@ -165,10 +172,10 @@ void tt_coord_links(struct tt_coord *c, struct tt_coord_member *m, struct tt_elm
         begin_search(c);
 }
 
-/* ---- what is found ---- */
+/* ---- results --------------------------------------------------------------------------------- */
 
-/* A ring is the same wherever it begins: rank 0 keeps its rank. */
-static void turn_to_first(struct tt_coord_ring *r, uint32_t *order)
+/* Rotates the ring so that rank 0 keeps its rank. */
+static void rotate_to_first(struct tt_coord_ring *r, uint32_t *order)
 {
     uint32_t at = 0;
 
@@ -188,19 +195,19 @@ uint8_t tt_coord_ring_plan(const struct tt_coord *c)
     return (uint8_t)(TT_RING_AS_RING + c->ring.shape);
 }
 
-/* Ranks that nobody ordered are taken to be a ring. */
-static uint8_t shape_of(uint8_t plan)
+/* Unordered ranks count as a ring. */
+static uint8_t plan_shape(uint8_t plan)
 {
     return plan == TT_RING_UNMEASURED ? TT_RING_ONE : (uint8_t)(plan - TT_RING_AS_RING);
 }
 
-static uint64_t predict(const struct tt_coord_ring *r, uint8_t shape, const uint32_t *order)
+static uint64_t predict_shape(const struct tt_coord_ring *r, uint8_t shape, const uint32_t *order)
 {
     return tt_ring_predict_as((enum tt_ring_shape)shape, &r->matrix, &r->load, order);
 }
 
-/* Members of the view get the ranks that they would have in the order that was found. */
-static void give_places(struct tt_coord *c)
+/* Assigns the members of the view their ranks in the found order. */
+static void set_places(struct tt_coord *c)
 {
     const struct tt_coord_ring *r = &c->ring;
     const uint32_t size = group_size(c);
@@ -216,8 +223,8 @@ static void give_places(struct tt_coord *c)
     }
 }
 
-/* Whether the best that was found so far is worth leaving the order that is; if so it waits. */
-static void weigh(struct tt_coord *c)
+/* Determines whether a change to the best found order pays; if so, it waits. */
+static void check_worth(struct tt_coord *c)
 {
     struct tt_coord_ring *r = &c->ring;
     uint32_t found[TT_RING_PEERS_MAX];
@@ -225,14 +232,14 @@ static void weigh(struct tt_coord *c)
     uint64_t ns[TT_RING_SHAPES];
 
     if (!tt_ring_order_found(r->search, found).any)
-        return; /* some cannot be reached by any other: there is no ring */
-    turn_to_first(r, found);
+        return; /* some are unreachable: there is no ring */
+    rotate_to_first(r, found);
     r->ordered = true;
     for (uint8_t shape = TT_RING_ONE; shape < TT_RING_SHAPES; shape++)
-        ns[shape] = predict(r, shape, r->order);
+        ns[shape] = predict_shape(r, shape, r->order);
     r->shape = (uint8_t)tt_ring_fastest(ns);
-    r->was_shape = shape_of(c->plan);
-    change.now_ns = predict(r, r->was_shape, r->now);
+    r->was_shape = plan_shape(c->plan);
+    change.now_ns = predict_shape(r, r->was_shape, r->now);
     change.then_ns = ns[r->shape];
     change.reconnect_ns = tt_ring_reconnect_ns(&r->matrix, change.now_ns == TT_RING_NONE ? NULL : r->now, r->order,
                                                HANDSHAKE_ROUND_TRIPS);
@@ -241,7 +248,7 @@ static void weigh(struct tt_coord *c)
     if (!tt_ring_is_worth(&change))
         return;
     r->worth = r->waits = c->stale_news = true;
-    give_places(c);
+    set_places(c);
 }
 
 void tt_coord_search_ring(struct tt_coord *c)
@@ -256,7 +263,7 @@ void tt_coord_search_ring(struct tt_coord *c)
     r->steps += SLICE_STEPS;
     more &= r->steps < LONG_SEARCH * enough;
     if (!more || (r->waited_for && r->steps >= enough)) {
-        weigh(c);
+        check_worth(c);
         r->waited_for = false;
         c->dirty = true;
     }

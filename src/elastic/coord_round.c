@@ -1,18 +1,22 @@
-/* Rounds: calls that all members of the view make, in the same order. One is open at a time; it is decided when every live member has
- * called, and a decision is logged before anybody hears of it. Members number them, so a call that is said twice counts once, and one
- * whose answer was lost gets it again.
+/* Rounds: calls that all members of the view make, in the same order. One round is open at a
+ * time. It is decided when every live member has called, and the decision is logged before any
+ * member receives it. Members number their calls, so a repeated call counts once, and a call
+ * whose result was lost gets it again.
  *
- * An `epoch` that changes nothing (SAME) is not logged, as it is asked for often and nothing depends on it but the number of the next round.
- * So after a restart the journal may be behind by some such rounds. Who comes back says which round is its next, and what it waits in. As a
- * round ends when all have called, those who tell the truth are in the last round or the one before it; and who is in that one waits in
- * `epoch`. Once all that live have come back, the highest of what they say is the round, and the one before it was SAME: for those who did
- * not hear of it as for those who did. If all who had heard of it are lost, it is decided anew; nobody is left who went on. */
+ * An `epoch` without a change (SAME) is not logged, because it is frequent, and only the number
+ * of the next round depends on it. Therefore, after a restart, the journal may be behind by some
+ * such rounds. A reconnecting member reports its next round, and the call that it waits in. A
+ * round ends only when all have called. Thus correct members are in the last round or the
+ * previous one, and those in the previous one wait in `epoch`. When all live members have
+ * reconnected, the highest reported round is the current one. The one before it was SAME, for
+ * all members, whether they have received the result or not. If all members that had received it
+ * are lost, it is decided again; no remaining member has gone on. */
 #include "base/status.h"
 #include "elastic/coord_state.h"
 #include "elastic/planted.h"
 #include "elastic/states.h"
 
-#define ROUND_MAX (UINT64_MAX / 2) /* that anybody is believed to be in */
+#define ROUND_MAX (UINT64_MAX / 2) /* maximum plausible round */
 
 static const char *const states[] = {
     [TT_COORD_ROUND_NONE] = "not begun",     [TT_COORD_ROUND_UNSURE] = "unsure",   [TT_COORD_ROUND_OPEN] = "open",
@@ -53,7 +57,7 @@ void tt_coord_end_round(struct tt_coord *c)
 {
     tt_coord_set_round(c, TT_COORD_ROUND_DECIDED);
     c->round++;
-    c->round_state = TT_COORD_ROUND_NONE; /* the next one's */
+    c->round_state = TT_COORD_ROUND_NONE; /* the next round */
     tt_coord_set_round(c, TT_COORD_ROUND_OPEN);
 }
 
@@ -106,7 +110,7 @@ void tt_coord_call(struct tt_coord *c, struct tt_coord_member *m, const struct t
     if (m->state == TT_COORD_IN_VIEW && (msg->number != round || msg->epoch != c->epoch)) {
         if (msg->number >= round)
             tt_coord_lose(c, m, TT_LOSS_ILLEGAL);
-        return; /* of a time before the view that it will hear of */
+        return; /* belongs to a time before the view that it will receive */
     }
     c->stale_news |= m->state != TT_COORD_IN_VIEW && !m->called;
     m->called = true;
@@ -123,11 +127,11 @@ void tt_coord_call(struct tt_coord *c, struct tt_coord_member *m, const struct t
 
 void tt_coord_send_last(struct tt_coord *c, struct tt_coord_member *m)
 {
-    if (!c->last.is_view) /* a view it was sent on this connection already */
+    if (!c->last.is_view) /* views are sent when it reconnects */
         send_result(c, m, &c->last);
 }
 
-static void finish(struct tt_coord *c, const struct tt_coord_result *result)
+static void round_finish(struct tt_coord *c, const struct tt_coord_result *result)
 {
     const bool log = result->what != TT_ROUND_SAME;
 
@@ -149,8 +153,9 @@ static void finish(struct tt_coord *c, const struct tt_coord_result *result)
         tt_coord_log_result(c);
 }
 
-/* The oldest that has not called; 0: all have. Rather one that has called nothing in this round than one whose deadline has passed. */
-static uint64_t waited_for(const struct tt_coord *c)
+/* Returns the oldest member that has not called; 0: all have. Prefers a member without any call
+ * in this round to one whose deadline passed. */
+static uint64_t round_waits_for(const struct tt_coord *c)
 {
     uint64_t late = 0;
 
@@ -166,8 +171,9 @@ static uint64_t waited_for(const struct tt_coord *c)
     return late;
 }
 
-/* All have called `epoch`, and it waits for newcomers, or for those that wait to be reached: how many there are of both. */
-static void tell_who_is_there(const struct tt_coord *c, struct tt_coord_result *timeout)
+/* All have called `epoch`, which waits for newcomers, or for members to become reachable: sets
+ * the number of both. */
+static void count_present(const struct tt_coord *c, struct tt_coord_result *timeout)
 {
     timeout->value = tt_coord_count(c, TT_COORD_IN_VIEW);
     for (uint32_t i = 0; i < c->nmembers; i++) {
@@ -177,8 +183,9 @@ static void tell_who_is_there(const struct tt_coord *c, struct tt_coord_result *
     }
 }
 
-/* Of those who wait in `optimize` the oldest that has not told what it measured; 0: all have. */
-static uint64_t measured_for(const struct tt_coord *c)
+/* Returns the oldest member waiting in `optimize` that has not reported its measurement; 0: all
+ * have. */
+static uint64_t measurement_missing(const struct tt_coord *c)
 {
     for (uint32_t i = 0; i < c->nmembers; i++)
         if (tt_coord_is_live(&c->conf.members[i]) && c->conf.members[i].told < c->conf.members[i].awaits)
@@ -186,8 +193,8 @@ static uint64_t measured_for(const struct tt_coord *c)
     return 0;
 }
 
-/* What keeps a newcomer out of the next view by itself, so that nobody who is in it is to blame. While somebody is lost, or leaves, it is not known
- * how many of groups stay. */
+/* Returns the reason why a newcomer cannot join the next view, without a fault of its members.
+ * While a member is lost or leaves, the number of groups that stay is unknown. */
 static uint8_t kept_out(const struct tt_coord *c, const struct tt_coord_member *newcomer)
 {
     uint32_t mates = 0, others = 0, stay = 0;
@@ -213,22 +220,23 @@ static uint8_t kept_out(const struct tt_coord *c, const struct tt_coord_member *
     return TT_KEPT_OUT_MOST;
 }
 
-/* Whom or what the caller has waited for in vain. */
-static struct tt_coord_result reproach(const struct tt_coord *c, const struct tt_coord_member *m, uint64_t round)
+/* Returns the member or condition that the caller has waited for without success. */
+static struct tt_coord_result timeout_result(const struct tt_coord *c, const struct tt_coord_member *m, uint64_t round)
 {
     struct tt_coord_result timeout = { .what = TT_ROUND_TIMEOUT, .differs = kept_out(c, m), .round = round };
 
     if (timeout.differs == TT_KEPT_OUT_NOT)
-        timeout.id = waited_for(c);
+        timeout.id = round_waits_for(c);
     if (timeout.id == 0 && m->what == TT_CALL_EPOCH)
-        tell_who_is_there(c, &timeout);
+        count_present(c, &timeout);
     else if (timeout.id == 0 && m->what == TT_CALL_OPTIMIZE)
-        timeout.other = measured_for(c);
+        timeout.other = measurement_missing(c);
     return timeout;
 }
 
-/* The call is taken back; the others' stand. So a round is only decided once all have called, and whoever is behind by one has missed
- * nothing but its last answer. Who has heard of a mismatch with a sync meanwhile has no call to take back. */
+/* Takes back the call; the others' calls stand. Therefore a round is decided only when all have
+ * called, and a member that is one round behind has missed only its last result. A member that
+ * received a mismatch with a sync meanwhile has no call to take back. */
 void tt_coord_cancel(struct tt_coord *c, struct tt_coord_member *m, uint64_t round)
 {
     struct tt_coord_result timeout;
@@ -246,13 +254,14 @@ void tt_coord_cancel(struct tt_coord *c, struct tt_coord_member *m, uint64_t rou
         return;
     if (tt_coord_is_proposing(c) && m->next_rank != TT_COORD_NO_RANK)
         tt_coord_abandon(c);
-    timeout = reproach(c, m, round);
+    timeout = timeout_result(c, m, round);
     m->called = false;
     c->stale_news |= !tt_coord_is_live(m);
     send_result(c, m, &timeout);
 }
 
-/* Whoever misses the word of it hears it when its call comes again, whatever coordinator there is then: so it is written down before. */
+/* Logged first: a member that missed the notification receives it when its call is repeated,
+ * even from a restarted coordinator. */
 void tt_coord_take_back(struct tt_coord *c, const struct tt_coord_result *why)
 {
     struct tt_coord_result back = *why;
@@ -285,18 +294,19 @@ void tt_coord_take_round(struct tt_coord *c, struct tt_coord_member *m, const st
         return;
     }
     m->came = true;
-    m->next_round = knows ? join->number : c->round; /* else what it missed is told to it, which was logged */
+    /* otherwise it gets the logged result that it missed */
+    m->next_round = knows ? join->number : c->round;
     m->waits = knows ? join->what : 0;
 }
 
-/* Whether what it says cannot be if `ahead` is the round. */
-static bool is_at_odds(const struct tt_coord_member *m, uint64_t ahead)
+/* Returns whether its report is impossible if `ahead` is the round. */
+static bool contradicts_round(const struct tt_coord_member *m, uint64_t ahead)
 {
     return m->next_round + 1 < ahead || (m->next_round + 1 == ahead && m->waits != TT_CALL_EPOCH);
 }
 
-/* Answers what waited until the round was known. */
-static void answer_held(struct tt_coord *c)
+/* Answers the calls that waited until the round was determined. */
+static void answer_held_calls(struct tt_coord *c)
 {
     for (uint32_t i = 0; i < c->nmembers; i++) {
         struct tt_coord_member *m = &c->conf.members[i];
@@ -314,7 +324,8 @@ static void answer_held(struct tt_coord *c)
     }
 }
 
-/* Of those whose words contradict each other the fewer lie; of as many the newest. */
+/* If reports contradict each other, the smaller group is considered false, of equal ones the
+ * newest member. */
 bool tt_coord_catch_up(struct tt_coord *c)
 {
     struct tt_coord_member *ahead = NULL, *behind = NULL;
@@ -339,7 +350,7 @@ bool tt_coord_catch_up(struct tt_coord *c)
         if (m->next_round == round) {
             ahead = m;
             nahead++;
-        } else if (is_at_odds(m, round)) {
+        } else if (contradicts_round(m, round)) {
             behind = m;
             nbehind++;
         }
@@ -359,7 +370,7 @@ bool tt_coord_catch_up(struct tt_coord *c)
     } else {
         tt_coord_set_round(c, TT_COORD_ROUND_OPEN);
     }
-    answer_held(c);
+    answer_held_calls(c);
     return true;
 }
 
@@ -370,7 +381,7 @@ static bool is_over(const struct tt_coord *c)
     return tt_coord_count(c, TT_COORD_LOST) > 0 || c->revoked;
 }
 
-/* Whether two values differ; then that is what the mismatch is of. */
+/* Returns whether two values differ, and records the mismatch. */
 static bool differ(struct tt_coord_result *mismatch, uint8_t what, uint64_t a, uint64_t b)
 {
     if (a == b)
@@ -381,8 +392,9 @@ static bool differ(struct tt_coord_result *mismatch, uint8_t what, uint64_t a, u
     return true;
 }
 
-/* Whether two members did not call the same; then *mismatch says in what. A `commit` that makes final what is tentative is one after the same operations
- * on all. Where the epoch is over some have not begun what others have. */
+/* Returns whether two members made different calls, and sets *mismatch. A `commit` makes
+ * tentative operations final; all members must have begun the same operations. In an ended
+ * epoch, some may not have begun the same ones. */
 static bool calls_differ(const struct tt_coord *c, const struct tt_coord_member *a, const struct tt_coord_member *b,
                          struct tt_coord_result *mismatch)
 {
@@ -405,8 +417,9 @@ static bool calls_differ(const struct tt_coord *c, const struct tt_coord_member 
     }
 }
 
-/* A `commit` that comes to OK makes final what is tentative. So it only does in an epoch that nobody was asked about: whoever hears of it has not
- * stopped before, and all hear it before they are asked (take_up). */
+/* A `commit` with OK makes tentative operations final. This is possible only in an epoch without
+ * a question: no member has stopped before it receives the result, and all receive it before
+ * they are queried (reconnect_member). */
 static void decide_value(struct tt_coord *c, const struct tt_coord_member *first)
 {
     const bool commit = first->what == TT_CALL_COMMIT;
@@ -418,29 +431,31 @@ static void decide_value(struct tt_coord *c, const struct tt_coord_member *first
             result.value &= c->conf.members[i].value;
     if (commit)
         result.value &= !lost;
-    finish(c, &result);
+    round_finish(c, &result);
 }
 
-/* All have called, and wait until each has said what it measured, if it could; then the order is searched for. False: that goes on. */
+/* All have called. Waits until each has reported its measurement, if it could, then runs the
+ * search. False: not finished. */
 static bool decide_ring(struct tt_coord *c)
 {
     const struct tt_coord_ring *r = &c->ring;
     const bool ordered = r->ordered && r->number > 0;
 
     if (is_over(c)) {
-        finish(c, &(struct tt_coord_result){ .what = TT_ROUND_LOST });
+        round_finish(c, &(struct tt_coord_result){ .what = TT_ROUND_LOST });
         return true;
     }
-    if (r->waited_for || measured_for(c) != 0)
+    if (r->waited_for || measurement_missing(c) != 0)
         return false;
-    finish(c, &(struct tt_coord_result){ .what = TT_ROUND_OK,
-                                         .value = r->waits,
-                                         .id = ordered ? r->was_ns : 0,
-                                         .other = ordered ? r->best_ns : 0 });
+    round_finish(c, &(struct tt_coord_result){ .what = TT_ROUND_OK,
+                                               .value = r->waits,
+                                               .id = ordered ? r->was_ns : 0,
+                                               .other = ordered ? r->best_ns : 0 });
     return true;
 }
 
-/* Whether the chosen are the view as it is, rank by rank and for what it is; *newcomers: whether some are not in it. */
+/* Returns whether the chosen members are the current view, with equal ranks and plan.
+ * *newcomers: some are not in it. */
 static bool is_the_view(const struct tt_coord *c, bool *newcomers)
 {
     bool same = !c->revoked && !c->ring.waits;
@@ -455,8 +470,8 @@ static bool is_the_view(const struct tt_coord *c, bool *newcomers)
     return same;
 }
 
-/* All have called, so nothing is open: whoever gave notice goes. */
-static bool let_leave(struct tt_coord *c)
+/* All have called, so nothing is open: removes members that gave notice. */
+static bool remove_leaving(struct tt_coord *c)
 {
     bool some = false;
 
@@ -475,15 +490,15 @@ static bool decide_epoch(struct tt_coord *c, const struct tt_coord_member *first
     uint32_t n;
     bool newcomers;
 
-    if (let_leave(c))
+    if (remove_leaving(c))
         return true;
     n = tt_coord_choose(c, admit, first->most ? first->most : UINT32_MAX);
     if (n < least && admit)
-        return false; /* newcomers may come until somebody's deadline */
+        return false; /* newcomers may come until a deadline passes */
     if (n < least)
-        finish(c, &(struct tt_coord_result){ .what = TT_ROUND_TOO_FEW, .value = n });
+        round_finish(c, &(struct tt_coord_result){ .what = TT_ROUND_TOO_FEW, .value = n });
     else if (is_the_view(c, &newcomers))
-        finish(c, &(struct tt_coord_result){ .what = TT_ROUND_SAME });
+        round_finish(c, &(struct tt_coord_result){ .what = TT_ROUND_SAME });
     else if (newcomers)
         tt_coord_propose(c);
     else
@@ -491,8 +506,8 @@ static bool decide_epoch(struct tt_coord *c, const struct tt_coord_member *first
     return true;
 }
 
-/* Nobody is left in the view, or there never was one: newcomers make the first, as soon as there are as many as each of them wants. */
-static bool begin(struct tt_coord *c)
+/* Without a view, newcomers form the first one when the `least` of each is satisfied. */
+static bool round_begin(struct tt_coord *c)
 {
     if (tt_coord_choose(c, true, UINT32_MAX) == 0)
         return false;
@@ -500,9 +515,9 @@ static bool begin(struct tt_coord *c)
     return true;
 }
 
-/* All have called, and some a sync that cannot come about: these calls are taken back. Who syncs in an epoch that is over is told alone: the others have
- * gone on to where it comes, too. */
-static bool part(struct tt_coord *c)
+/* All have called, and some called a sync that cannot take place: takes back these calls. In an
+ * ended epoch only these members are notified, because the others have gone on. */
+static bool separate_syncs(struct tt_coord *c)
 {
     const bool over = is_over(c);
     struct tt_coord_result mismatch;
@@ -520,16 +535,16 @@ static bool part(struct tt_coord *c)
     return true;
 }
 
-/* ---- calls and operations ---- */
+/* ---- calls and operations -------------------------------------------------------------------- */
 
-/* Whether the call cannot end before that member has made it, too. */
+/* Returns whether the call needs a call of that member, too. */
 static bool call_needs(const struct tt_coord_member *caller, const struct tt_coord_member *m)
 {
     return tt_coord_is_live(caller) && caller->called &&
            (caller->what != TT_CALL_SYNC || tt_coord_is_in(m, caller->scope));
 }
 
-/* Whether the operation that m is in cannot end before that member has begun it, too. */
+/* Returns whether the operation that m is in needs that member, too. */
 static bool operation_needs(const struct tt_op_name *op, const struct tt_coord_member *m,
                             const struct tt_coord_member *other)
 {
@@ -537,14 +552,16 @@ static bool operation_needs(const struct tt_op_name *op, const struct tt_coord_m
            (op->needs == TT_OP_NEEDS_ROLE ? m->role == other->role : m->group == other->group);
 }
 
-/* Of an operation that is no longer under way, or not in this epoch, or where calls may have ended, nothing follows. */
+/* Returns whether a report matters: the operation is in progress, in this epoch, and calls may
+ * not have ended. */
 static bool may_be_apart(const struct tt_coord *c, const struct tt_coord_member *m, uint64_t epoch)
 {
     return tt_coord_is_live(m) && !m->called && epoch == c->epoch && !is_over(c) && !tt_coord_is_unsure(c);
 }
 
-/* Who has ended it knows that all whom it needs have begun it: so it ends for m, too. Therefore one answer is enough; if none comes, the next is asked the
- * next time. */
+/* A member that has completed the operation implies that all required members have begun it;
+ * then it also ends for m. Therefore one answer suffices; without one, another member is queried
+ * the next time. */
 void tt_coord_inside(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg)
 {
     const struct tt_elmsg ask = { .kind = TT_ELMSG_BEGUN, .id = m->id, .epoch = msg->epoch, .op = msg->op };
@@ -567,7 +584,8 @@ void tt_coord_inside(struct tt_coord *c, struct tt_coord_member *m, const struct
     tt_coord_send_msg(c, next, &ask);
 }
 
-/* What it said before on this connection is here, and nothing that it has not heard of has happened to its call: so it is in it. */
+/* Its earlier messages on this connection were received, and its call was not affected by
+ * messages that it has not received. Therefore it is in that call. */
 void tt_coord_not_begun(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg)
 {
     const struct tt_coord_member *inside = tt_coord_member_of(c, msg->id);
@@ -612,12 +630,12 @@ bool tt_coord_decide_round(struct tt_coord *c)
             differs = differs || calls_differ(c, first, m, &mismatch);
     }
     if (!first)
-        return begin(c);
+        return round_begin(c);
     if (syncs)
-        return part(c);
+        return separate_syncs(c);
     if (differs) {
         mismatch.differs |= is_over(c) ? TT_DIFFERS_OVER : 0;
-        finish(c, &mismatch);
+        round_finish(c, &mismatch);
         return true;
     }
     if (first->what == TT_CALL_EPOCH)

@@ -1,6 +1,7 @@
-/* Shared state: once all that live in a scope have offered what they have, one content wins, and who has it holds it, who has not receives
- * it. That plan is logged before anybody hears of it. It is final when all receivers that live have voted that they got it; until then
- * nothing has changed for anybody, whatever happens. What the last sync came to outlives all its members. */
+/* Shared state. When all live members of a scope have offered their state, one content wins.
+ * Members with it hold it, the others receive it. The plan is logged before any member gets it.
+ * It is final when all live receivers have voted that they have it; until then nothing has
+ * changed for any member. The result of the last sync outlives all its members. */
 #include "elastic/coord_state.h"
 #include "elastic/planted.h"
 #include "elastic/states.h"
@@ -35,25 +36,25 @@ void tt_coord_set_sync(struct tt_coord *c, struct tt_coord_scope *s, uint8_t to)
     s->state = to;
 }
 
-/* ---- small things ---- */
+/* ---- small functions ------------------------------------------------------------------------- */
 
 static bool has_offered(const struct tt_coord_member *m, uint16_t scope)
 {
     return m->called && m->what == TT_CALL_SYNC && m->scope == scope;
 }
 
-static void touch(struct tt_coord *c, struct tt_coord_scope *s)
+static void mark_dirty(struct tt_coord *c, struct tt_coord_scope *s)
 {
     if (s->state != TT_COORD_SYNC_NONE)
         s->dirty = c->syncing = true;
 }
 
-/* It offers, or is lost: syncs of its scopes may be decided now. */
+/* Its offer or loss may make syncs of its scopes decidable. */
 static void touch_scopes(struct tt_coord *c, const struct tt_coord_member *m)
 {
-    touch(c, &c->scopes[0]);
+    mark_dirty(c, &c->scopes[0]);
     if (m->role + 1u < TT_SYNC_SCOPES)
-        touch(c, &c->scopes[1 + m->role]);
+        mark_dirty(c, &c->scopes[1 + m->role]);
 }
 
 static bool is_source(const struct tt_coord_member *m)
@@ -78,7 +79,7 @@ void tt_coord_reset_syncs(struct tt_coord *c)
     }
 }
 
-/* ---- ends ---- */
+/* ---- ends of syncs --------------------------------------------------------------------------- */
 
 static void send_synced(struct tt_coord *c, struct tt_coord_member *m, uint16_t scope, uint64_t number,
                         const struct tt_coord_result *r)
@@ -98,8 +99,8 @@ static void send_synced(struct tt_coord *c, struct tt_coord_member *m, uint16_t 
     tt_coord_send_msg(c, m, &msg);
 }
 
-/* Ends it for all who called. The result's value is the revision that there is now, changed or not. */
-static void finish(struct tt_coord *c, struct tt_coord_scope *s, const struct tt_coord_result *result)
+/* Ends it for all that called. The result's value is the current revision, changed or not. */
+static void sync_finish(struct tt_coord *c, struct tt_coord_scope *s, const struct tt_coord_result *result)
 {
     const uint16_t scope = tt_coord_scope_index(c, s);
     const bool good = result->what == TT_ROUND_OK || result->what == TT_ROUND_SAME;
@@ -118,7 +119,8 @@ static void finish(struct tt_coord *c, struct tt_coord_scope *s, const struct tt
     }
     s->last.value = s->revision;
     for (uint32_t i = 0; i < c->nmembers && good; i++)
-        if (tt_coord_is_live(&c->conf.members[i]) || !again) /* whoever had this state before has it still */
+        /* members that had this state before still have it */
+        if (tt_coord_is_live(&c->conf.members[i]) || !again)
             tt_coord_set_synced(&c->conf.members[i], scope, tt_coord_is_live(&c->conf.members[i]));
     tt_coord_log_sync(c, s);
     for (uint32_t i = 0; i < c->nmembers; i++) {
@@ -136,13 +138,17 @@ void tt_coord_send_offer_back(struct tt_coord *c, struct tt_coord_member *m)
 {
     struct tt_coord_scope *s = &c->scopes[m->scope];
 
-    if (s->state == TT_COORD_SYNC_OFFERED) /* else a member lies, and the plan is in the journal: it goes on, or ends with the view */
+    /* otherwise a report was false, and the plan is in the journal: it continues, or ends with
+     * the view */
+    if (s->state == TT_COORD_SYNC_OFFERED)
         tt_coord_set_sync(c, s, TT_COORD_SYNC_NONE);
     send_synced(c, m, m->scope, tt_coord_last_sync(c, s) + 1, &m->back_why);
 }
 
-/* Whether one of its scope has called something else, or a sync of another scope: then that is the mismatch. */
-static bool find_torn(const struct tt_coord *c, const struct tt_coord_member *one, struct tt_coord_result *mismatch)
+/* Returns whether a member of its scope has made another call, or a sync of another scope;
+ * *mismatch describes it. */
+static bool find_incompatible(const struct tt_coord *c, const struct tt_coord_member *one,
+                              struct tt_coord_result *mismatch)
 {
     for (uint32_t i = 0; i < c->nmembers; i++) {
         const struct tt_coord_member *other = &c->conf.members[i];
@@ -172,16 +178,17 @@ bool tt_coord_is_torn(const struct tt_coord *c, struct tt_coord_result *mismatch
             continue;
         if (c->scopes[m->scope].state == TT_COORD_SYNC_MOVING)
             return false;
-        torn = torn || find_torn(c, m, mismatch);
+        torn = torn || find_incompatible(c, m, mismatch);
     }
     return torn;
 }
 
 /* ---- the plan ---- */
 
-/* Who cannot be in it, for a reason that it is told: whether it is out. */
-static bool put_out(struct tt_coord *c, const struct tt_coord_scope *s, const struct tt_coord_choice *choice,
-                    struct tt_coord_member *m)
+/* Excludes a member that cannot take part, and notifies it of the reason; returns whether it
+ * did. */
+static bool exclude_member(struct tt_coord *c, const struct tt_coord_scope *s, const struct tt_coord_choice *choice,
+                           struct tt_coord_member *m)
 {
     if (!tt_hash_equal(&m->keys, &choice->keys))
         tt_coord_lose(c, m, TT_LOSS_KEYS);
@@ -192,15 +199,15 @@ static bool put_out(struct tt_coord *c, const struct tt_coord_scope *s, const st
     return !tt_coord_is_live(m);
 }
 
-/* Gives each its part; returns how many receive. */
-static uint32_t cast(struct tt_coord *c, struct tt_coord_scope *s, const struct tt_coord_choice *choice)
+/* Assigns each member its part; returns the number of receivers. */
+static uint32_t assign_parts(struct tt_coord *c, struct tt_coord_scope *s, const struct tt_coord_choice *choice)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < c->nmembers; i++) {
         struct tt_coord_member *m = &c->conf.members[i];
 
-        if (!tt_coord_is_in(m, tt_coord_scope_index(c, s)) || put_out(c, s, choice, m))
+        if (!tt_coord_is_in(m, tt_coord_scope_index(c, s)) || exclude_member(c, s, choice, m))
             continue;
         m->vote = TT_SYNC_NOT_YET;
         m->part = !tt_hash_equal(&m->hash, &s->next_hash) ? TT_SYNC_RECEIVES
@@ -211,8 +218,8 @@ static uint32_t cast(struct tt_coord *c, struct tt_coord_scope *s, const struct 
     return n;
 }
 
-/* Whom to fetch from, as places in members[], into order[]; returns how many. */
-static uint32_t sources(struct tt_coord *c, const struct tt_coord_scope *s)
+/* Lists the sources in order[], as indices of members[]; returns their number. */
+static uint32_t list_sources(struct tt_coord *c, const struct tt_coord_scope *s)
 {
     uint32_t n = 0;
 
@@ -222,7 +229,8 @@ static uint32_t sources(struct tt_coord *c, const struct tt_coord_scope *s)
     return n;
 }
 
-/* order[nsources] is as `sources` left it. Each receiver begins with others, so that all holders have as much to do. */
+/* order[nsources] is set by list_sources. Each receiver begins with different ones, so that all
+ * holders have equal load. */
 static void send_plan(struct tt_coord *c, const struct tt_coord_scope *s, struct tt_coord_member *m, uint32_t nsources)
 {
     const struct tt_elmsg msg = { .kind = TT_ELMSG_PLAN,
@@ -247,10 +255,10 @@ static void send_plan(struct tt_coord *c, const struct tt_coord_scope *s, struct
     tt_coord_send(c, m, tt_elmsg_end(&w));
 }
 
-/* What was voted of the plan before is forgotten, but that somebody has it. */
+/* Discards votes on the previous plan, except that a member has the state. */
 static void send_plans(struct tt_coord *c, struct tt_coord_scope *s)
 {
-    const uint32_t n = sources(c, s);
+    const uint32_t n = list_sources(c, s);
 
     s->replan = false;
     s->plan = tt_coord_numbered(c, s->plan);
@@ -265,16 +273,16 @@ static void send_plans(struct tt_coord *c, struct tt_coord_scope *s)
     }
 }
 
-/* All have offered. */
-static void decide(struct tt_coord *c, struct tt_coord_scope *s)
+/* Decides after all have offered. */
+static void sync_decide(struct tt_coord *c, struct tt_coord_scope *s)
 {
     struct tt_coord_choice choice;
     const uint8_t what = tt_coord_choose_state(c, s, &choice);
 
     if (what != TT_ROUND_OK) {
-        finish(c, s, &(struct tt_coord_result){ .what = what });
-    } else if (cast(c, s, &choice) == 0) {
-        finish(c, s, &(struct tt_coord_result){ .what = TT_ROUND_SAME });
+        sync_finish(c, s, &(struct tt_coord_result){ .what = what });
+    } else if (assign_parts(c, s, &choice) == 0) {
+        sync_finish(c, s, &(struct tt_coord_result){ .what = TT_ROUND_SAME });
     } else {
         tt_coord_set_sync(c, s, TT_COORD_SYNC_MOVING);
         tt_coord_log_plan(c, s);
@@ -282,7 +290,7 @@ static void decide(struct tt_coord *c, struct tt_coord_scope *s)
     }
 }
 
-/* Popular goes with popular alone. */
+/* The strategy POPULAR cannot be combined with others. */
 static void refuse_mixture(struct tt_coord *c, uint16_t scope, const struct tt_coord_member *one,
                            const struct tt_coord_member *other)
 {
@@ -298,9 +306,9 @@ static void refuse_mixture(struct tt_coord *c, uint16_t scope, const struct tt_c
     tt_coord_take_back(c, &mismatch);
 }
 
-/* Whether all that live in the scope have offered; if they have, it is decided. Where some call something else that shows once all of the view have
- * called (tt_coord_decide_round). */
-static bool gather(struct tt_coord *c, struct tt_coord_scope *s)
+/* Returns whether all live members of the scope have offered; if so, decides. Other calls are
+ * detected when all of the view have called (tt_coord_decide_round). */
+static bool sync_gather(struct tt_coord *c, struct tt_coord_scope *s)
 {
     const struct tt_coord_member *one = NULL, *other = NULL;
 
@@ -321,11 +329,11 @@ static bool gather(struct tt_coord *c, struct tt_coord_scope *s)
     if (other)
         refuse_mixture(c, tt_coord_scope_index(c, s), one, other);
     else
-        decide(c, s);
+        sync_decide(c, s);
     return true;
 }
 
-/* ---- the second vote ---- */
+/* ---- second vote ----------------------------------------------------------------------------- */
 
 struct votes {
     uint32_t live, sources, waiting, bad, dead;
@@ -354,7 +362,8 @@ static struct votes count_votes(const struct tt_coord *c, uint16_t scope)
     return v;
 }
 
-/* Receivers say that what the holders sent is not what they had offered: these lie or those. The fewer go, of as many the newest of all. */
+/* Receivers report that the holders' data differs from their offer: one side is false. The
+ * smaller side is lost, of equal ones the newest member. */
 static void settle_dispute(struct tt_coord *c, struct tt_coord_scope *s, const struct votes *v)
 {
     for (uint32_t i = c->nmembers; i > 0; i--) {
@@ -369,10 +378,10 @@ static void settle_dispute(struct tt_coord *c, struct tt_coord_scope *s, const s
             break;
     }
     s->replan = true;
-    touch(c, s);
+    mark_dirty(c, s);
 }
 
-static bool move_on(struct tt_coord *c, struct tt_coord_scope *s)
+static bool sync_move_on(struct tt_coord *c, struct tt_coord_scope *s)
 {
     const struct votes v = count_votes(c, tt_coord_scope_index(c, s));
     const uint32_t ignored = TT_PLANTED(TT_BUG_SENDER_DEATH_IGNORED) ? v.dead : 0;
@@ -380,11 +389,11 @@ static bool move_on(struct tt_coord *c, struct tt_coord_scope *s)
     if (v.live == 0)
         return false;
     if (v.unable) {
-        finish(c, s, &(struct tt_coord_result){ .what = TT_ROUND_NOT_RECEIVED, .id = v.unable->id });
+        sync_finish(c, s, &(struct tt_coord_result){ .what = TT_ROUND_NOT_RECEIVED, .id = v.unable->id });
         return true;
     }
     if (v.waiting + v.bad > 0 && v.sources == 0 && (ignored == 0 || v.bad > 0)) {
-        finish(c, s, &(struct tt_coord_result){ .what = TT_ROUND_LOST });
+        sync_finish(c, s, &(struct tt_coord_result){ .what = TT_ROUND_LOST });
         return true;
     }
     if (v.waiting > ignored) {
@@ -395,7 +404,7 @@ static bool move_on(struct tt_coord *c, struct tt_coord_scope *s)
     if (v.bad > 0)
         settle_dispute(c, s, &v);
     else
-        finish(c, s, &(struct tt_coord_result){ .what = TT_ROUND_OK });
+        sync_finish(c, s, &(struct tt_coord_result){ .what = TT_ROUND_OK });
     return true;
 }
 
@@ -412,14 +421,15 @@ bool tt_coord_decide_sync(struct tt_coord *c)
         if (!s->dirty)
             continue;
         s->dirty = false;
-        some |= s->state == TT_COORD_SYNC_MOVING ? move_on(c, s) : gather(c, s);
+        some |= s->state == TT_COORD_SYNC_MOVING ? sync_move_on(c, s) : sync_gather(c, s);
     }
     return some;
 }
 
-/* ---- what members say ---- */
+/* ---- messages of members --------------------------------------------------------------------- */
 
-/* The scope that it speaks of; NULL: that is not its own, and it is lost. */
+/* Returns the scope in the message, or NULL if it is not the member's own; then the member is
+ * lost. */
 static struct tt_coord_scope *scope_of(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg)
 {
     if (tt_coord_is_live(m) && (msg->scope == 0 || msg->scope == m->role + 1u) && msg->epoch <= c->epoch)
@@ -453,8 +463,8 @@ void tt_coord_offer(struct tt_coord *c, struct tt_coord_member *m, const struct 
     m->tried_sync = last + 1;
     m->what = TT_CALL_SYNC;
     m->scope = msg->scope;
-    if (s->state == TT_COORD_SYNC_MOVING) { /* it was there before, and comes back */
-        send_plan(c, s, m, sources(c, s));
+    if (s->state == TT_COORD_SYNC_MOVING) { /* it took part before, and has reconnected */
+        send_plan(c, s, m, list_sources(c, s));
         return;
     }
     m->strategy = msg->what;
@@ -466,9 +476,9 @@ void tt_coord_offer(struct tt_coord *c, struct tt_coord_member *m, const struct 
     touch_scopes(c, m);
 }
 
-/* The oldest of the scope that has not offered, whatever else it may have called; 0: all have. Rather one that has not at all than one whose deadline
- * has passed. */
-static uint64_t waited_for(const struct tt_coord *c, uint16_t scope)
+/* Returns the oldest member of the scope that has not offered, whatever other call it made; 0:
+ * all have. Prefers one without any offer to one whose deadline passed. */
+static uint64_t sync_waits_for(const struct tt_coord *c, uint16_t scope)
 {
     uint64_t late = 0;
 
@@ -495,9 +505,9 @@ void tt_coord_withdraw(struct tt_coord *c, struct tt_coord_member *m, const stru
         if (msg->number == tt_coord_last_sync(c, s))
             send_synced(c, m, msg->scope, msg->number, &s->last);
     } else if (s->state == TT_COORD_SYNC_MOVING) {
-        finish(c, s, &(struct tt_coord_result){ .what = TT_ROUND_ABANDONED, .id = m->id });
+        sync_finish(c, s, &(struct tt_coord_result){ .what = TT_ROUND_ABANDONED, .id = m->id });
     } else if (has_offered(m, msg->scope)) {
-        timeout.id = waited_for(c, msg->scope);
+        timeout.id = sync_waits_for(c, msg->scope);
         m->called = false;
         send_synced(c, m, msg->scope, msg->number, &timeout);
     }
@@ -512,5 +522,5 @@ void tt_coord_vote(struct tt_coord *c, struct tt_coord_member *m, const struct t
         (msg->what != TT_SYNC_GOT && msg->other != s->plan))
         return;
     m->vote = msg->what;
-    touch(c, s);
+    mark_dirty(c, s);
 }

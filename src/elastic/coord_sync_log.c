@@ -1,4 +1,5 @@
-/* What of shared state is in the journal: of each scope how the last sync ended, and the plan of one that is under way. */
+/* Journal records of shared state: for each scope the result of the last sync, and the plan of a
+ * sync in progress. */
 #include "elastic/coord_state.h"
 #include "elastic/planted.h"
 
@@ -110,7 +111,7 @@ bool tt_coord_replay_sync(struct tt_coord *c, struct tt_elmsg *msg)
     return true;
 }
 
-/* Those that were moving go on: who received says again where it is. */
+/* Moving syncs continue: receivers report their progress again. */
 void tt_coord_resume_syncs(struct tt_coord *c)
 {
     for (uint32_t i = 0; i < TT_SYNC_SCOPES; i++)

@@ -1,24 +1,26 @@
-/* Views: who would be in the next one, the proposal to them, and its installation. Nobody is in a view that all its members have not
- * reached each other for. Members of the view keep the order of their ranks, unless a better order of the ring waits (coord_ring.c), and newcomers
- * follow in that of their ids. With replica groups the same holds of whole groups, of which newcomers follow in that of their numbers; a group's members
- * are consecutive ranks, in the order of their roles. */
+/* Views: choice of the next one, its proposal, and its installation. A view requires that all
+ * its members have reached each other. Members of the view keep the order of their ranks, unless
+ * a better ring order waits (coord_ring.c); newcomers follow in the order of their ids. With
+ * replica groups the same applies to whole groups, and newcomers follow in the order of group
+ * numbers. The members of a group have consecutive ranks, in the order of their roles. */
 #include <string.h>
 #include "base/clock.h"
 #include "base/status.h"
 #include "elastic/coord_state.h"
 #include "elastic/planted.h"
 
-#define PROPOSAL_LEASES 2 /* in which all must have answered */
+#define PROPOSAL_LEASES 2 /* time for all answers */
 #define ANY_SIZE UINT32_MAX
 
 /* ---- choice ---- */
 
-static bool waits(const struct tt_coord_member *m)
+static bool waits_in_epoch(const struct tt_coord_member *m)
 {
     return (m->state == TT_COORD_WAITING || m->state == TT_COORD_CANDIDATE) && m->called;
 }
 
-/* Whether a newcomer wants to be one of n. With how few is for those to say who are in the view; so it is asked where the run begins. */
+/* Returns whether a newcomer accepts a view of n members. Its `least` matters only when the run
+ * begins; later the members of the view decide. */
 static bool accepts(const struct tt_coord_member *m, uint32_t n, bool begins)
 {
     return (!begins || m->least <= n) && (m->most == 0 || m->most >= n);
@@ -32,12 +34,12 @@ static void swap(uint32_t *a, uint32_t *b)
     *b = was;
 }
 
-/* Where members of the view come among the others: each, or with replica groups those of one that all live, which are consecutive ranks. Of a group in which
- * somebody was replaced some are newcomers, so it is one. */
+/* Sets the order of the current members; with replica groups, of complete groups, which have
+ * consecutive ranks. A group with a replaced member counts as new. */
 static void place_groups(struct tt_coord *c)
 {
     const uint32_t size = c->nroles > 1 ? c->nroles : 1;
-    uint32_t *live = c->conf.order; /* by group; nobody is lined up yet */
+    uint32_t *live = c->conf.order; /* by group; not used for the order yet */
 
     memset(live, 0, c->nmembers * sizeof *live);
     for (uint32_t i = 0; i < c->nmembers; i++)
@@ -63,8 +65,8 @@ static bool is_before(const struct tt_coord *c, const struct tt_coord_member *a,
     return a->id < b->id;
 }
 
-/* Lets order[at] sink in the heap order[0..n), the last at its root. */
-static void sink(struct tt_coord *c, uint32_t at, uint32_t n)
+/* Heap sort: moves order[at] down in the heap order[0..n), with the last one at its root. */
+static void sift_down(struct tt_coord *c, uint32_t at, uint32_t n)
 {
     const struct tt_coord_member *m = c->conf.members;
     uint32_t *order = c->conf.order;
@@ -82,8 +84,9 @@ static void sink(struct tt_coord *c, uint32_t at, uint32_t n)
     }
 }
 
-/* Whoever may be in a view of `size` (ANY_SIZE: whatever newcomers want), in the order of ranks. Ids rise, which mostly is that order. */
-static uint32_t line_up(struct tt_coord *c, bool admit, uint32_t size)
+/* Lists the members permitted in a view of `size` (ANY_SIZE: ignores the newcomers' limits), in
+ * the order of ranks. Ids ascend, which is usually the same order. */
+static uint32_t list_permitted(struct tt_coord *c, bool admit, uint32_t size)
 {
     const bool begins = tt_coord_count(c, TT_COORD_IN_VIEW) == 0;
     bool sorted = true;
@@ -93,7 +96,7 @@ static uint32_t line_up(struct tt_coord *c, bool admit, uint32_t size)
     for (uint32_t i = 0; i < c->nmembers; i++) {
         const struct tt_coord_member *m = &c->conf.members[i];
 
-        if (!tt_coord_is_live(m) && !(admit && waits(m) && (size == ANY_SIZE || accepts(m, size, begins))))
+        if (!tt_coord_is_live(m) && !(admit && waits_in_epoch(m) && (size == ANY_SIZE || accepts(m, size, begins))))
             continue;
         sorted &= n == 0 || is_before(c, &c->conf.members[c->conf.order[n - 1]], m);
         c->conf.order[n++] = i;
@@ -101,15 +104,16 @@ static uint32_t line_up(struct tt_coord *c, bool admit, uint32_t size)
     if (sorted)
         return n;
     for (uint32_t at = n / 2; at > 0; at--)
-        sink(c, at - 1, n);
+        sift_down(c, at - 1, n);
     for (uint32_t end = n; end > 1; end--) {
         swap(&c->conf.order[0], &c->conf.order[end - 1]);
-        sink(c, 0, end - 1);
+        sift_down(c, 0, end - 1);
     }
     return n;
 }
 
-/* Whether order[at..at + nroles) is a whole group. A seat has one live holder (is_taken refuses others), so roles are never doubled. */
+/* Returns whether order[at..at + nroles) is a complete group. A seat has one live holder
+ * (is_taken refuses others), so roles are unique. */
 static bool is_group(const struct tt_coord *c, uint32_t at, uint32_t n)
 {
     const uint32_t group = c->conf.members[c->conf.order[at]].group;
@@ -133,8 +137,9 @@ static bool is_all_old(const struct tt_coord *c, uint32_t at)
     return true;
 }
 
-/* Of order[0..n) the groups that are in the view already, then others until it has `size`; how many that are. */
-static uint32_t fill(struct tt_coord *c, uint32_t n, uint32_t size)
+/* Selects complete groups of order[0..n) that are in the view, then others up to `size`; returns
+ * the number of members. */
+static uint32_t select_groups(struct tt_coord *c, uint32_t n, uint32_t size)
 {
     uint32_t chosen = 0, rank = 0;
 
@@ -157,7 +162,8 @@ static uint32_t fill(struct tt_coord *c, uint32_t n, uint32_t size)
     return chosen;
 }
 
-/* The next smaller size that may have enough who accept it, where a view of `size` has only `found`: as many as that, or as somebody wants at most. */
+/* Returns the next smaller size to try if only `found` members accept `size`: that number, or a
+ * newcomer's `most` above it. */
 static uint32_t next_size(const struct tt_coord *c, uint32_t size, uint32_t found)
 {
     uint32_t next = found;
@@ -165,21 +171,21 @@ static uint32_t next_size(const struct tt_coord *c, uint32_t size, uint32_t foun
     for (uint32_t i = 0; i < c->nmembers; i++) {
         const struct tt_coord_member *m = &c->conf.members[i];
 
-        if (waits(m) && m->most < size && m->most > next)
+        if (waits_in_epoch(m) && m->most < size && m->most > next)
             next = m->most;
     }
     return next;
 }
 
-/* The largest view that all newcomers in it accept: one that wants fewer or more waits, and holds up nobody. Sizes are tried from the top, at most as
- * many as there are different wishes. */
+/* Finds the largest view that all its newcomers accept. A newcomer with another limit waits,
+ * without blocking others. Sizes are tried in descending order, at most one per distinct limit. */
 uint32_t tt_coord_choose(struct tt_coord *c, bool admit, uint32_t most)
 {
-    uint32_t size = fill(c, line_up(c, admit, ANY_SIZE), most), found = size;
+    uint32_t size = select_groups(c, list_permitted(c, admit, ANY_SIZE), most), found = size;
 
     if (!admit)
         return size;
-    while ((found = fill(c, line_up(c, true, size), size)) < size)
+    while ((found = select_groups(c, list_permitted(c, true, size), size)) < size)
         size = next_size(c, size, found);
     return found;
 }
@@ -202,7 +208,7 @@ static size_t write_seats(struct tt_coord *c, const struct tt_elmsg *msg, bool p
     return tt_elmsg_end(&w);
 }
 
-/* Members by rank into order[], those without one last. */
+/* Sorts members by rank into order[], those without a rank last. */
 static void sort_by_rank(struct tt_coord *c, bool proposal)
 {
     uint32_t last = c->nmembers;
@@ -262,8 +268,8 @@ void tt_coord_abandon(struct tt_coord *c)
             tt_coord_set(c, &c->conf.members[i], TT_COORD_WAITING);
 }
 
-/* Of two that did not reach each other the newcomer failed; of two newcomers that is known once all have answered. Members of the view
- * that lose each other say so by SUSPECT. */
+/* Of two members that did not reach each other, the newcomer failed. Between two newcomers this
+ * is decided when all have answered. Members of the view report each other by SUSPECT. */
 static void blame(struct tt_coord_member *a, struct tt_coord_member *b)
 {
     if (a->state == TT_COORD_CANDIDATE && b->state == TT_COORD_CANDIDATE) {
@@ -276,7 +282,8 @@ static void blame(struct tt_coord_member *a, struct tt_coord_member *b)
     }
 }
 
-/* Newcomers that did not reach each other: the one failed that most others say so of, or that says so of most; else the newest. */
+/* Among newcomers that did not reach each other, the one in most reports failed; of equal ones
+ * the newest. */
 static void blame_worst(struct tt_coord *c)
 {
     struct tt_coord_member *worst = NULL;
@@ -295,7 +302,8 @@ static void blame_worst(struct tt_coord *c)
         worst->failed = true;
 }
 
-/* A newcomer that does not answer has failed; a member of the view that alone does not is lost, as one that is silent. */
+/* A newcomer that does not answer has failed. If only members of the view do not answer, they
+ * are lost as silent. */
 void tt_coord_overdue(struct tt_coord *c)
 {
     bool newcomers = false;
@@ -331,7 +339,7 @@ void tt_coord_ready(struct tt_coord *c, struct tt_coord_member *m, struct tt_elm
     }
 }
 
-/* Whoever was not reached is tried again, or refused. */
+/* Newcomers that were not reached are tried again, or refused. */
 static bool has_failed(struct tt_coord *c)
 {
     bool failed = false;
@@ -388,8 +396,8 @@ void tt_coord_send_view(struct tt_coord *c, struct tt_coord_member *m)
     tt_coord_send(c, m, write_view(c, m));
 }
 
-/* Members that are not in the new view: the dead go, others wait again. */
-static void put_out(struct tt_coord *c, struct tt_coord_member *m)
+/* Removes members that are not in the new view: lost ones are deleted, others wait again. */
+static void remove_from_view(struct tt_coord *c, struct tt_coord_member *m)
 {
     const struct tt_elmsg dropped = { .kind = TT_ELMSG_DROPPED, .epoch = c->epoch };
 
@@ -402,7 +410,7 @@ static void put_out(struct tt_coord *c, struct tt_coord_member *m)
     }
 }
 
-static void let_in(struct tt_coord *c, struct tt_coord_member *m)
+static void add_to_view(struct tt_coord *c, struct tt_coord_member *m)
 {
     if (m->state == TT_COORD_CANDIDATE)
         tt_coord_set(c, m, TT_COORD_IN_VIEW);
@@ -415,7 +423,8 @@ static void let_in(struct tt_coord *c, struct tt_coord_member *m)
     m->told = 0;
 }
 
-/* What the next view's order is for: as long as nobody comes, what was found of it holds for those who are left. */
+/* Returns the purpose of the next view's order: without newcomers, the found order still applies
+ * to the remaining members. */
 static uint8_t next_plan(const struct tt_coord *c)
 {
     for (uint32_t i = 0; i < c->nmembers; i++)
@@ -461,9 +470,9 @@ void tt_coord_install(struct tt_coord *c)
     tt_coord_log_view(c);
     for (uint32_t i = 0; i < c->nmembers; i++)
         if (c->conf.members[i].next_rank == TT_COORD_NO_RANK)
-            put_out(c, &c->conf.members[i]);
+            remove_from_view(c, &c->conf.members[i]);
         else
-            let_in(c, &c->conf.members[i]);
+            add_to_view(c, &c->conf.members[i]);
     tt_coord_tell_news(c);
     for (uint32_t i = 0; i < c->nmembers; i++) {
         if (!tt_coord_is_live(&c->conf.members[i]))

@@ -1,5 +1,6 @@
-/* The session with the coordinator, views and calls. Operations are in member_ops.c. Everything that was said and not yet answered is
- * said again on a new connection, and everything may be heard twice: a call by its round, a question, proposal or view by its number. */
+/* The session with the coordinator, views and calls; operations are in member_ops.c. Everything
+ * without a response is sent again on a new connection, and every message may arrive twice.
+ * Calls are identified by their round; questions, proposals and views by their number. */
 #include "elastic/member.h"
 
 #include <stdio.h>
@@ -9,7 +10,7 @@
 #include "elastic/member_state.h"
 #include "elastic/mismatch.h"
 
-#define FIRST_LEASE_NS TT_SECOND /* until the coordinator says its own */
+#define FIRST_LEASE_NS TT_SECOND /* until the coordinator sends its own */
 #define RETRY_NS (5 * TT_MS)     /* doubles with each failure, up to a quarter of the lease */
 
 void tt_member_emit(struct tt_member *m, const struct tt_member_act *act)
@@ -186,7 +187,7 @@ void tt_member_cancel(struct tt_member *m, uint64_t now_ns)
         tt_member_send_msg(m, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = m->round });
 }
 
-/* ---- what was measured ---- */
+/* ---- measurements ---------------------------------------------------------------------------- */
 
 static void send_links(struct tt_member *m)
 {
@@ -213,7 +214,7 @@ void tt_member_say_links(struct tt_member *m, const struct tt_elmsg *head, const
         send_links(m);
 }
 
-/* Whether the round is still to come. */
+/* Returns whether the call was taken back, and its round is still to come. */
 static bool is_taken_back(const struct tt_elmsg *msg)
 {
     return msg->what == TT_ROUND_TIMEOUT || (msg->what == TT_ROUND_MISMATCH && msg->flags & TT_DIFFERS_BACK);
@@ -242,8 +243,9 @@ static void on_result(struct tt_member *m, const struct tt_elmsg *msg)
 
 /* ---- views ---- */
 
-/* Our group is not complete any longer: we are newcomers again, and our `epoch` goes on waiting. */
-static void drop(struct tt_member *m)
+/* This member's group is incomplete: it becomes a newcomer again, and its `epoch` call continues
+ * to wait. */
+static void leave_view(struct tt_member *m)
 {
     m->epoch = 0;
     m->round = 0;
@@ -253,7 +255,7 @@ static void drop(struct tt_member *m)
     emit_kind(m, TT_MEMBER_ACT_STOP);
     if (!tt_member_is_syncing(m))
         return;
-    m->calling = m->cancelling = false; /* it is not ours any longer */
+    m->calling = m->cancelling = false; /* no longer this member's call */
     tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_CALL_DONE, .what = TT_ROUND_LOST });
 }
 
@@ -387,15 +389,16 @@ void tt_member_revoke(struct tt_member *m, uint64_t now_ns)
 
 /* ---- messages ---- */
 
-/* Another coordinator, with another journal, may give the very number that we had to whom it takes for a stranger. */
-static bool is_forgotten(const struct tt_member *m, const struct tt_elmsg *welcome)
+/* Another coordinator, with another journal, may assign this member's former number to what it
+ * takes for a new member. */
+static bool was_removed(const struct tt_member *m, const struct tt_elmsg *welcome)
 {
     return m->id != 0 && (m->id != welcome->id || memcmp(m->secret, welcome->cookie, TT_COOKIE_BYTES) != 0);
 }
 
 static void on_welcome(struct tt_member *m, const struct tt_elmsg *msg)
 {
-    if (is_forgotten(m, msg)) {
+    if (was_removed(m, msg)) {
         if (m->leaving)
             tt_member_end(m, TUTTI_OK, "this member left the run");
         else
@@ -417,19 +420,20 @@ static void on_welcome(struct tt_member *m, const struct tt_elmsg *msg)
         return;
     }
     if (msg->epoch == 0 && m->epoch > 0)
-        drop(m); /* and the word of it was lost */
+        leave_view(m); /* and the notification was lost */
     if (m->leaving)
         tt_member_send_leave(m, TT_LEAVE_NOTICE);
     if ((m->revoking || m->stopped) && m->epoch > 0)
-        send_revoke(m); /* a coordinator that restarted may not know */
+        send_revoke(m); /* a restarted coordinator may not have it */
     if (m->links.head.number > 0)
-        send_links(m); /* before the call that waits for what comes of them */
+        send_links(m); /* before the call that waits for its result */
     if (m->calling)
         send_call(m);
 }
 
-/* What the coordinator says first is of another version: no waiting helps. False: it is not that. */
-static bool is_foreign(struct tt_member *m, const void *data, size_t bytes)
+/* Returns whether the coordinator's first message has another version, so that waiting is
+ * useless. */
+static bool is_other_version(struct tt_member *m, const void *data, size_t bytes)
 {
     const uint8_t version = tt_elmsg_version(data, bytes);
     char why[2 * TT_ELASTIC_TEXT_BYTES];
@@ -450,7 +454,7 @@ void tt_member_frame(struct tt_member *m, const void *data, size_t bytes, uint64
     struct tt_elmsg msg;
 
     at(m, now_ns);
-    if (m->over || !m->connected || is_foreign(m, data, bytes))
+    if (m->over || !m->connected || is_other_version(m, data, bytes))
         return;
     m->heard_ns = now_ns;
     if (!tt_elmsg_read(&msg, data, bytes) ||
@@ -460,7 +464,7 @@ void tt_member_frame(struct tt_member *m, const void *data, size_t bytes, uint64
         return;
     }
     if (m->parting && msg.kind != TT_ELMSG_WELCOME && msg.kind != TT_ELMSG_REFUSED)
-        return; /* it is as if it had left already */
+        return; /* treat it as already gone */
     if ((msg.kind == TT_ELMSG_PROPOSE || msg.kind == TT_ELMSG_VIEW) && msg.nlist > m->conf.members_max) {
         tt_member_end(m, TUTTI_ERR_NOMEM, "the run has more members than this member supports");
         return;
@@ -485,8 +489,9 @@ void tt_member_frame(struct tt_member *m, const void *data, size_t bytes, uint64
     case TT_ELMSG_DROPPED:
         if (msg.epoch <= m->epoch || m->epoch == 0)
             return;
-        drop(m);
-        if (m->calling && m->cancelling) /* what we took back was of a round that we are not in any longer */
+        leave_view(m);
+        /* the cancelled call belongs to a round that this member is not in any more */
+        if (m->calling && m->cancelling)
             tt_member_send_msg(m, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = m->round });
         return;
     case TT_ELMSG_RESULT:
@@ -508,6 +513,6 @@ void tt_member_frame(struct tt_member *m, const void *data, size_t bytes, uint64
         tt_member_on_verdicts(m, &msg);
         return;
     default:
-        return; /* ALIVE, and what only members or journals say */
+        return; /* ALIVE, and messages of members or journals */
     }
 }

@@ -1,20 +1,27 @@
-/* A member of an elastic run as a pure state machine: its session with the coordinator, its view, the calls that all members make, and
- * where it stands in each operation. No socket, clock, thread or allocation: what happens comes in by the calls below, each with the
- * time; what is to be done goes out through `emit`, in order.
+/* A member of an elastic run as a pure state machine: its session with the coordinator, its
+ * view, the calls that all members make, and the state of each operation. It has no socket,
+ * clock, thread or allocation. Inputs are the calls below, each with the time; outputs are
+ * actions, emitted in order.
  *
- * An operation whose members all live never meets the coordinator. When its own part is done (tt_member_complete), a member tells the
- * others in ceil(log2 nranks) rounds, as a dissemination barrier does: in round k rank r tells r + 2^k, and waits for r - 2^k. After the
- * last round it knows that everybody's part is done, and the operation is FINAL: nothing can take its result back. The messages also
- * carry the latest news that any member had, so that all learn the same with the same operation: `poll` has one answer on all.
+ * An operation whose members all live does not involve the coordinator. When its part is done
+ * (tt_member_complete), a member notifies the others in ceil(log2 nranks) rounds, as in a
+ * dissemination barrier: in round k, rank r sends to r + 2^k and waits for r - 2^k. After the
+ * last round all members' parts are done, and the operation is FINAL: its result is never
+ * undone. The messages also carry the latest update of any member, so that all members get the
+ * same one with the same operation: `poll` returns the same on all.
  *
- * A tentative operation (tt_member_complete_tentative) saves these messages: it stays COMPLETE, and who has completed the next one of its tag
- * knows that all had completed this one before they began the next, if none can complete that before all have begun it. So it is FINAL then; or
- * with a `commit` that all have called, after the same operations. Up to two operations of a tag are open at once: the last that was begun, and the tentative one before it.
+ * A tentative operation (tt_member_complete_tentative) saves these messages and stays COMPLETE.
+ * It becomes FINAL when this member completes the next operation of its tag, if no member can
+ * complete that before all have begun it: all members had then completed this one. It also
+ * becomes FINAL with a `commit` by all members, after the same operations. Up to two operations
+ * of a tag are open at once: the last one, and a tentative one before it.
  *
- * A small operation (tt_member_may_settle) needs none of them either: who has done its part has its result, with everybody's contribution, and SETTLEs it. Its program
- * goes on, and nothing takes that back: where somebody is lost, or the epoch ends otherwise, who lacks the result gets it with the verdict, of anybody who has it. The same two operations may be
- * open at once; of the one before the last the result is kept until the last one is complete.
- * When somebody is lost, coord_loss.c tells how all come to one verdict. */
+ * A small operation (tt_member_may_settle) needs no messages either. A member whose part is done
+ * has the result, with the input of every member, and SETTLES it. Its program continues, and the
+ * result is never undone: if a member is lost, or the epoch ends otherwise, members without the
+ * result get it with the verdict, from any member with it. Again two operations may be open; the
+ * result of the one before the last is kept until the last one is complete. coord_loss.c
+ * describes how all members reach the same verdict after a loss. */
 #ifndef TT_ELASTIC_MEMBER_H
 #define TT_ELASTIC_MEMBER_H
 
@@ -25,37 +32,46 @@
 #include "elastic/sync.h"
 #include "tutti/tutti.h"
 
-#define TT_PEERMSG_BYTES 48     /* what members say to each other about an operation */
+#define TT_PEERMSG_BYTES 48     /* message between members about an operation */
 
 enum tt_member_act_kind {
-    TT_MEMBER_ACT_CONNECT,      /* to a coordinator, after delay_ns; then tt_member_connected or tt_member_disconnected */
-    TT_MEMBER_ACT_DISCONNECT,   /* drop the connection without a word */
-    TT_MEMBER_ACT_SEND,         /* data[bytes] to the coordinator; copied */
-    TT_MEMBER_ACT_SEND_PEER,    /* data[bytes] to `rank` of the view; copied */
-    TT_MEMBER_ACT_REACH,        /* connect to everybody in m->proposed, then tt_member_reached */
-    TT_MEMBER_ACT_VIEW,         /* m->view is the view now */
-    TT_MEMBER_ACT_STOP,         /* nothing of this epoch may go on or begin; verdicts follow. n: so many are lost or have left, id: one of them; what: enum
-                                 * tt_revocation, other: who revoked it, 0: not known; also: of CUT: whom that one could not reach, 0: not known; of APART: who
-                                 * called, value: what, and also: who is in op; or (m->epoch is 0) our
-                                 * group is not complete any longer */
-    TT_MEMBER_ACT_OP_DONE,      /* operation n of `tag` ended: state FINAL, with the news that all got with it, or RESTORED, with none; or SETTLED: likewise final for its
-                                 * program, with none; data[bytes], if not NULL: its result, which was told with the verdict */
-    TT_MEMBER_ACT_CALL_DONE,    /* the call that was made ended: what: enum tt_round_status, value, id, other, differs (RESULT's flags), also; of a sync that is OK or SAME:
-                                 * value is the revision that all have now */
-    TT_MEMBER_ACT_SYNC_PLAN,    /* of the sync that is under way: m->sync.part, content, holders: for tt_transfer_plan */
-    TT_MEMBER_ACT_OVER          /* this member is none any longer; status and text say why */
+    TT_MEMBER_ACT_CONNECT,      /* connect to a coordinator after delay_ns; then
+                                   tt_member_connected or tt_member_disconnected */
+    TT_MEMBER_ACT_DISCONNECT,   /* close the connection at once */
+    TT_MEMBER_ACT_SEND,         /* send data[bytes] to the coordinator; copied */
+    TT_MEMBER_ACT_SEND_PEER,    /* send data[bytes] to `rank` of the view; copied */
+    TT_MEMBER_ACT_REACH,        /* connect to all members in m->proposed, then tt_member_reached */
+    TT_MEMBER_ACT_VIEW,         /* m->view is the current view */
+    TT_MEMBER_ACT_STOP,         /* no operation of this epoch may continue or begin; verdicts
+                                   follow. n: number of members that were lost or left, id: one
+                                   of them; what: enum tt_revocation; other: the member that
+                                   revoked it, 0: unknown; also: for CUT, the member that it
+                                   could not reach, 0: unknown; for APART, the calling member,
+                                   value: its call, and also: the member in op. Or (m->epoch is
+                                   0) this member's group is incomplete */
+    TT_MEMBER_ACT_OP_DONE,      /* operation n of `tag` ended: FINAL, with the common update;
+                                   RESTORED, without one; or SETTLED, final for its program,
+                                   without one. data[bytes], if not NULL: its result from the
+                                   verdict */
+    TT_MEMBER_ACT_CALL_DONE,    /* the call ended: what: enum tt_round_status, value, id, other,
+                                   differs (RESULT's flags), also. After a sync with OK or SAME,
+                                   value is the common revision */
+    TT_MEMBER_ACT_SYNC_PLAN,    /* plan of the current sync: m->sync.part, content, holders: for
+                                   tt_transfer_plan */
+    TT_MEMBER_ACT_OVER          /* this member has left the run; status and text give the reason */
 };
 
 struct tt_member_act {
     uint8_t kind, what, state;
-    uint8_t differs;            /* of a MISMATCH: enum tt_difference and bits; of a TIMEOUT: enum tt_kept_out */
+    uint8_t differs;            /* for MISMATCH, enum tt_difference and bits; for TIMEOUT, enum
+                                   tt_kept_out */
     uint16_t tag;
     uint32_t rank;
     uint64_t delay_ns, n, value, also, id, other;
     const void *data;
     size_t bytes;
     struct tt_news news;
-    struct tt_op_name op;       /* of a MISMATCH with TT_DIFFERS_INSIDE */
+    struct tt_op_name op;       /* for a MISMATCH with TT_DIFFERS_INSIDE */
     tutti_status status;
     const char *text;
 };
@@ -63,75 +79,86 @@ struct tt_member_act {
 struct tt_member_conf {
     char run[TT_ELASTIC_TEXT_BYTES];
     uint32_t group, role, nroles;       /* nroles 1: no replica groups */
-    uint8_t cookie[TT_COOKIE_BYTES];    /* fresh and unpredictable: who has it is this member */
+    uint8_t cookie[TT_COOKIE_BYTES];    /* random; identifies this member */
     struct tt_blob card;
-    struct tt_seat *view, *proposed;    /* [members_max] each, the caller's, as long as the member lives */
-    uint32_t members_max;               /* of a view; at most TT_ELASTIC_MEMBERS_MAX */
+    struct tt_seat *view, *proposed;    /* [members_max] each, owned by the caller, must outlive
+                                           the member */
+    uint32_t members_max;               /* maximum size of a view; at most TT_ELASTIC_MEMBERS_MAX */
     uint8_t *scratch;                   /* [TT_ELMSG_BYTES_MAX], likewise */
-    uint8_t (*results)[TT_SETTLED_BYTES];   /* [TT_ELASTIC_TAGS], likewise; NULL: nothing may be settled here */
+    uint8_t (*results)[TT_SETTLED_BYTES];   /* [TT_ELASTIC_TAGS], likewise; NULL: no operation
+                                               may be settled here */
     void (*emit)(void *context, const struct tt_member_act *act);
     void *context;
 };
 
-/* One tag's operations: the last that was begun, and what was heard of it and of the next one (others may be one ahead). */
+/* Operations of one tag: the last one begun, and messages about it and the next one (other
+ * members may be one ahead). */
 struct tt_member_op {
     uint64_t n;
     uint8_t state;              /* enum tt_op_state */
-    bool tentative;             /* of one that is COMPLETE: it waits for nobody; the next may begin */
-    bool before;                /* operation n - 1 is tentative, and open as this one is; or it was, and both are RESTORED */
-    uint16_t may_settle;        /* bytes of its result, where it may be SETTLED; else 0 */
-    uint8_t round;              /* of the dissemination, while COMPLETE */
-    uint16_t heard[2];          /* by n & 1: bit k: round k's message is here */
+    bool tentative;             /* while COMPLETE: waits for no member; the next one may begin */
+    bool before;                /* operation n - 1 is tentative and open, like this one; or it
+                                   was, and both are RESTORED */
+    uint16_t may_settle;        /* size of its result if it may be SETTLED; else 0 */
+    uint8_t round;              /* round of the dissemination, while COMPLETE */
+    uint16_t heard[2];          /* by n & 1: bit k: round k's message has arrived */
     struct tt_news news[2];     /* likewise */
-    struct tt_news final_news;  /* what the last FINAL or SETTLED one ended with: operation n, n - 1 or n - 2; nothing if it was tentative, or settled */
-    uint64_t settled;           /* which one is SETTLED: n, or n - 1 while n is open, or RESTORED; 0: none */
-    uint16_t nresult;           /* of its result, which is in conf.results */
+    struct tt_news final_news;  /* update of the last FINAL or SETTLED operation: n, n - 1 or n -
+                                   2; none if it was tentative or settled */
+    uint64_t settled;           /* the SETTLED operation: n, or n - 1 while n is open or
+                                   RESTORED; 0: none */
+    uint16_t nresult;           /* size of its result in conf.results */
 };
 
-/* The sync that is under way. */
+/* The sync in progress. */
 struct tt_member_sync {
     uint64_t number[2];         /* by enum tt_sync_scope: of the next one in this epoch, from 1 */
-    uint8_t scope;              /* enum tt_sync_scope, of the one that is called */
-    uint8_t vote;               /* enum tt_sync_vote: ours, once said */
+    uint8_t scope;              /* enum tt_sync_scope of the call */
+    uint8_t vote;               /* enum tt_sync_vote: this member's, once sent */
     uint8_t part;               /* enum tt_sync_part; NONE until there is a plan */
     uint64_t plan;
-    uint64_t revision;          /* that it leads to */
-    struct tt_hash content;     /* that won */
+    uint64_t revision;          /* resulting revision */
+    struct tt_hash content;     /* the selected content */
     uint32_t nholders;
-    uint32_t holders[TT_SYNC_HOLDERS_MAX];  /* ranks; of a receiver: whom to fetch from */
+    uint32_t holders[TT_SYNC_HOLDERS_MAX];  /* ranks; of a receiver: its sources */
 };
 
-/* What this member measured in this epoch, as the coordinator is told it. */
+/* This member's measurements in this epoch, as reported to the coordinator. */
 struct tt_member_links {
-    struct tt_elmsg head;       /* number 0: nothing yet */
+    struct tt_elmsg head;       /* number 0: none yet */
     const struct tt_ring_link *links;   /* [tt_member_nlinks] */
 };
 
 struct tt_member {
     struct tt_member_conf conf;
     uint64_t now_ns;
-    bool over, connected, welcome;      /* welcome: the coordinator knows us on this connection */
-    bool leaving, parting;              /* parting: it says what is FINAL here until the coordinator has heard it, or part_ns */
+    bool over, connected, welcome;      /* welcome: the coordinator has accepted this member on
+                                           this connection */
+    bool leaving, parting;              /* parting: reports its FINAL operations until the
+                                           coordinator has received them, or until part_ns */
     uint64_t part_ns;
-    uint32_t failures;                  /* to connect, in a row */
-    uint8_t secret[TT_COOKIE_BYTES];    /* the run's, from the first WELCOME on */
+    uint32_t failures;                  /* consecutive failed connections */
+    uint8_t secret[TT_COOKIE_BYTES];    /* the run's, from the first WELCOME */
     uint64_t id, lease_ns, heard_ns, beat_ns;
     uint64_t epoch;                     /* 0: in no view */
     uint32_t rank, nranks;
-    uint8_t plan;                       /* enum tt_ring_plan: what the order of ranks comes from */
+    uint8_t plan;                       /* enum tt_ring_plan: origin of the order of ranks */
     struct tt_member_links links;
     struct tt_seat *view, *proposed;    /* [nranks], [nproposed] */
     uint32_t nproposed;
-    uint64_t proposal, round;           /* round: of the next call; 0: a newcomer, whose call waits for admission */
+    uint64_t proposal, round;           /* round: of the next call; 0: a newcomer, whose call
+                                           waits for admission */
     bool calling, cancelling;           /* cancelling: the call's deadline passed */
-    uint64_t attempts;                  /* calls, syncs counted in, that were made */
+    uint64_t attempts;                  /* number of calls, including syncs */
     struct tt_elmsg call;
     struct tt_member_sync sync;
-    bool stopped, revoking;             /* this epoch's operations are over; we want them to be: */
-    uint8_t revocation;                 /* enum tt_revocation: why; */
-    uint64_t unreached;                 /* of CUT: who was lost to us, 0: it is not known */
+    bool stopped, revoking;             /* this epoch's operations are over; this member requests
+                                           their end: */
+    uint8_t revocation;                 /* enum tt_revocation: the reason; */
+    uint64_t unreached;                 /* for CUT: the lost member, 0: unknown */
     uint64_t question;
-    bool unheard;                       /* something became FINAL here, and no round has had the word of all since */
+    bool unheard;                       /* an operation became FINAL here, and no round of all
+                                           members has followed */
     struct tt_news news;                /* the latest from the coordinator */
     struct tt_member_op ops[TT_ELASTIC_TAGS];
     uint64_t covered;                   /* bit i: tt_op_states.changes[i] was taken; for tests */
@@ -142,91 +169,112 @@ void tt_member_init(struct tt_member *m, const struct tt_member_conf *conf, uint
 void tt_member_connected(struct tt_member *m, uint64_t now_ns);
 void tt_member_disconnected(struct tt_member *m, uint64_t now_ns);
 void tt_member_frame(struct tt_member *m, const void *data, size_t bytes, uint64_t now_ns);
-/* Time passed; to be called at tt_member_next_ns at the latest. */
+/* Time has passed; call at tt_member_next_ns at the latest. */
 void tt_member_tick(struct tt_member *m, uint64_t now_ns);
 uint64_t tt_member_next_ns(const struct tt_member *m);
 
-/* ---- what all members do ---- */
-/* A call of enum tt_call_kind; CALL_DONE follows. INVALID: another call or an operation is under way, or (agree, commit) there is no
- * view; nothing happened then. `commit` alone may be called while tentative operations are open: where it comes to OK they are FINAL before
- * CALL_DONE; where members were lost, the verdict decides, which may follow; else they stay as they are. */
+/* ---- calls of all members -------------------------------------------------------------------- */
+/* A call of enum tt_call_kind; CALL_DONE follows. INVALID, without effect: another call or an
+ * operation is in progress, or (agree, commit) there is no view. Only `commit` may be called
+ * while tentative operations are open. With OK they are FINAL before CALL_DONE. If members were
+ * lost, the verdict decides, possibly later. Otherwise they stay open. */
 tutti_status tt_member_call(struct tt_member *m, const struct tt_elmsg *call, uint64_t now_ns);
-/* Its deadline passed: CALL_DONE follows, perhaps with an outcome that was faster. */
+/* Its deadline passed: CALL_DONE follows, possibly with a result that arrived first. */
 void tt_member_cancel(struct tt_member *m, uint64_t now_ns);
-/* The answer to REACH: failed[n], ids that could not be reached. To be given within a lease, whatever happens: who gives none within two is
- * not admitted, or lost. */
+/* The answer to REACH: failed[n], ids that could not be reached. Required within a lease: a
+ * member without an answer within two leases is not admitted, or lost. */
 void tt_member_reached(struct tt_member *m, uint64_t proposal, const uint64_t *failed, uint32_t n, uint64_t now_ns);
-/* NOTICE: the next epoch is to be without this one. NOW: it is out at once (OVER), and says so if the coordinator is there. */
+/* NOTICE: the next epoch is without this member. NOW: it leaves at once (OVER), and notifies the
+ * coordinator if connected. */
 void tt_member_leave(struct tt_member *m, uint8_t how, uint64_t now_ns);
-/* NOW in order, while nothing is under way: OVER once the coordinator has heard which operations are FINAL here, so that those who
- * are left take none of them back; a lease later at the latest, then with TIMEOUT. At once where there is nothing that others may not know. */
+/* Leaves in order, while nothing is in progress. OVER follows when the coordinator has received
+ * the FINAL operations, so that the others do not undo them; a lease later at the latest, then
+ * with TIMEOUT. OVER at once if there is nothing to report. */
 void tt_member_part(struct tt_member *m, uint64_t now_ns);
-/* A member of the view could not be reached again for a whole lease; to be said again each lease while that lasts. Of two that suspect
- * each other one is lost, a quarter of a lease later. Also the vote by which members put one out that lives, but does not call: TIMEOUT
- * names it; whom most of them suspect within that quarter is lost. */
+/* A member of the view could not be reached again for a whole lease; repeat each lease while
+ * that lasts. Of two members that suspect each other, one is lost a quarter of a lease later.
+ * Members also use it to exclude a live member that does not call, which TIMEOUT names: the
+ * member that most suspect within that quarter is lost. */
 void tt_member_suspect(struct tt_member *m, uint64_t id, uint64_t now_ns);
-/* Our connection to a member of the view ended, and wherever it listened the system says that nobody does. If the coordinator has lost it too,
- * it does not wait for it to come back. */
+/* The connection to a member of the view ended, and all its addresses refuse connections. If the
+ * coordinator has lost it too, it does not wait for a reconnect. */
 void tt_member_gone(struct tt_member *m, uint64_t id, uint64_t now_ns);
-/* The epoch is to be over, as the program asks for it. */
+/* Ends the epoch at the request of the program. */
 void tt_member_revoke(struct tt_member *m, uint64_t now_ns);
-/* Likewise, as something failed here: enum tt_revocation; of CUT: which member was lost to us, 0: it is not known. Of several the first reason counts. */
+/* Ends the epoch because of a failure here: enum tt_revocation; for CUT, the lost member, 0:
+ * unknown. The first of several reasons counts. */
 void tt_member_revoke_as(struct tt_member *m, uint8_t why, uint64_t unreached, uint64_t now_ns);
 
-/* ---- the order of the ring ---- */
-/* From how many it is told what comes to us: all of the view, or with replica groups those of our role, one in each group. Of these the k-th is in the group whose ranks are
- * k * nroles and those that follow. */
+/* ---- ring order ------------------------------------------------------------------------------ */
+/* Returns the number of members whose links to this one are reported: all of the view, or with
+ * replica groups those of this role, one per group. The k-th of these is in the group that
+ * begins at rank k * nroles. */
 static inline uint32_t tt_member_nlinks(const struct tt_member *m)
 {
     return m->conf.nroles > 1 ? m->nranks / m->conf.nroles : m->nranks;
 }
-/* Tells what comes to us from each of these in the order of their ranks, in measurement `number`, for which head has what LINKS has beside the list.
- * links[tt_member_nlinks] is the caller's, and stays as it is until the next view or the next of these. Also while the program does other things, or
- * waits in TT_CALL_OPTIMIZE for what comes of this measurement (the call's `other`). Ignored outside of a view. */
+/* Reports the links from each of these, in the order of ranks, in measurement `number`. head has
+ * LINKS' other fields. links[tt_member_nlinks] belongs to the caller, and must not change until
+ * the next view or report. Possible while the program does other things, or waits in
+ * TT_CALL_OPTIMIZE for the result of this measurement (the call's `other`). Ignored without a
+ * view. */
 void tt_member_say_links(struct tt_member *m, const struct tt_elmsg *head, const struct tt_ring_link *links,
                          uint64_t now_ns);
 
 /* ---- shared state ---- */
-/* Offers what we have: a call like others (one at a time, no operation open, a view; in each scope all call in the same order); CALL_DONE
- * follows, after SYNC_PLAN where some must receive. To be said again in a view whose epoch is over (some were lost) is fine. The arrays
- * must stay as they are until CALL_DONE. tt_member_cancel takes it back; once there is a plan, that ends the sync for all (ABANDONED). */
+/* Offers this member's state. A call like others: one at a time, without open operations, in a
+ * view, in the same order by all members of the scope. CALL_DONE follows, after SYNC_PLAN if
+ * some must receive. It may be repeated in an ended epoch (members were lost). The arrays must
+ * not change until CALL_DONE. tt_member_cancel takes it back; after the plan, that ends the sync
+ * for all (ABANDONED). */
 tutti_status tt_member_sync(struct tt_member *m, const struct tt_sync_offer *offer, uint64_t now_ns);
-/* A receiver's word (TT_TRANSFER_ACT_VOTE). */
+/* A receiver's vote (TT_TRANSFER_ACT_VOTE). */
 void tt_member_vote(struct tt_member *m, uint8_t vote, uint64_t now_ns);
-/* As messages between members have the scope of the sync that is under way. */
+/* Returns the scope of the current sync, as in messages between members. */
 uint16_t tt_member_scope(const struct tt_member *m);
 
 /* ---- operations ---- */
-/* INVALID: the tag is out of range or in use (a tentative operation that is COMPLETE does not count), a call is under way, or there is no view;
- * PEER_LOST: this epoch is over. */
+/* INVALID: the tag is out of range or in use, a call is in progress, or there is no view. A
+ * tentative COMPLETE operation does not count. PEER_LOST: this epoch is over. */
 tutti_status tt_member_begin(struct tt_member *m, uint32_t tag, uint64_t now_ns);
-/* Our part of the tag's operation is done. Ignored once the epoch is over: the verdict decides. */
+/* This member's part of the tag's operation is done. Ignored in an ended epoch: the verdict
+ * decides. */
 void tt_member_complete(struct tt_member *m, uint32_t tag, uint64_t now_ns);
-/* The same in two steps, for a shell that itself brings word of all parts together (an all-reduce of `mine` that succeeds tells as much as
- * the rounds of messages do): our part is done, and nobody is told. False: the epoch is over, the verdict decides. */
+/* The same in two steps, if the caller itself combines the completion of all parts: a successful
+ * all-reduce of `mine` replaces the rounds of messages. First step: this member's part is done;
+ * no message is sent. False: the epoch is over, the verdict decides. */
 bool tt_member_complete_alone(struct tt_member *m, uint32_t tag, struct tt_news *mine, uint64_t now_ns);
-/* Every member of the view has done the first step for this operation; latest: of all their news. Ignored once the epoch is over. */
+/* Second step: all members of the view have done the first step for this operation. latest: the
+ * latest of all updates. Ignored in an ended epoch. */
 void tt_member_all_complete(struct tt_member *m, uint32_t tag, const struct tt_news *latest, uint64_t now_ns);
-/* Our part of the tag's operation is done, and it is tentative: nobody is told. Where the one before it is tentative and open, no member may be able to complete
- * this one before all have begun it: so that one is FINAL, without news. False: the epoch is over, the verdict decides. Alone in the view it is FINAL at once. */
+/* This member's part of a tentative operation is done; no message is sent. If the previous one
+ * is tentative and open, no member may be able to complete this one before all have begun it.
+ * Then the previous one is FINAL, without an update. False: the epoch is over, the verdict
+ * decides. With a single member it is FINAL at once. */
 bool tt_member_complete_tentative(struct tt_member *m, uint32_t tag, uint64_t now_ns);
-/* The tag's operation, which has just begun, may be SETTLED: its result has `bytes` bytes, up to TT_SETTLED_BYTES, no member can complete it before all have begun it, and it is
- * among all of the view, where there are no replica groups. All members must take it alike. */
+/* The tag's operation, which has just begun, may be SETTLED. Its result has `bytes` bytes, up to
+ * TT_SETTLED_BYTES. No member can complete it before all have begun it. It includes all members
+ * of the view, without replica groups. All members must call this alike. */
 void tt_member_may_settle(struct tt_member *m, uint32_t tag, uint32_t bytes);
-/* Our part of such an operation is done, and this is its result; OP_DONE follows: SETTLED. False: the epoch is over, the verdict decides. */
+/* This member's part of such an operation is done, with this result; OP_DONE follows: SETTLED.
+ * False: the epoch is over, the verdict decides. */
 bool tt_member_settle(struct tt_member *m, uint32_t tag, const void *result, uint64_t now_ns);
-/* Nothing of what was begun has happened, and nobody heard of it: as if it had not been begun. Ignored once the epoch is over. */
+/* The operation had no effect, and no member was notified: treat it as not begun. Ignored in an
+ * ended epoch. */
 void tt_member_take_back(struct tt_member *m, uint32_t tag, uint64_t now_ns);
 
-/* We have waited in the operation of op->tag for a while, and it is one that nobody takes back; to be said again while that lasts, each half of a lease, say. needs, coll, type and
- * count are the caller's. If one that it needs waits in a call that all make, and has not begun it, then all such calls come to a MISMATCH, and the epoch
- * is over. Ignored where the operation is over, or waits for nobody. */
+/* This member has waited for some time in the operation of op->tag, which cannot be cancelled;
+ * repeat while that lasts, e.g. each half lease. needs, coll, type and count are set by the
+ * caller. If a required member waits in a call of all members instead of beginning the
+ * operation, all such calls get a MISMATCH. The epoch is then over. Ignored if the operation is
+ * over, or waits for no member. */
 void tt_member_inside(struct tt_member *m, const struct tt_op_name *op, uint64_t now_ns);
 
 enum tt_peermsg { TT_PEERMSG_TAKEN, TT_PEERMSG_EARLY, TT_PEERMSG_STALE, TT_PEERMSG_BAD };
-/* data[bytes] from `rank` of the view. EARLY: it is of the next view; keep it until VIEW (at most a few per tag and peer), and say it
- * again. STALE: of an epoch that is over, or said before: messages must not be lost between two that live, but may come in any order and
- * twice. BAD: no message, or one that this rank cannot send. */
+/* Handles data[bytes] from `rank` of the view. EARLY: it belongs to the next view; keep it until
+ * VIEW (at most a few per tag and peer), then pass it again. STALE: of an ended epoch, or a
+ * repetition. Messages between live members must not be lost, but may be reordered and repeated.
+ * BAD: invalid, or impossible for this rank. */
 enum tt_peermsg tt_member_peer(struct tt_member *m, uint32_t rank, const void *data, size_t bytes, uint64_t now_ns);
 
 #endif

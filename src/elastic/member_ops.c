@@ -1,4 +1,5 @@
-/* Where a member stands in each operation, how all come to know that all are done, and what happens when somebody is lost. */
+/* The states of operations at a member, the detection of their completion by all members, and
+ * their end after a loss. */
 #include <string.h>
 #include "base/prng.h"
 #include "base/status.h"
@@ -30,16 +31,16 @@ const struct tt_states tt_op_states = {
     .nchanges = sizeof changes / sizeof *changes,
 };
 
-/* An operation of this member's changes its state, legally. */
-static void note(struct tt_member *m, uint8_t from, uint8_t to)
+/* Records a legal change of an operation's state. */
+static void record_change(struct tt_member *m, uint8_t from, uint8_t to)
 {
     m->covered |= 1ull << tt_states_change(&tt_op_states, from, to);
 }
 
-/* The last operation of a tag does. */
+/* Changes the state of the tag's last operation. */
 static void set_state(struct tt_member *m, struct tt_member_op *op, uint8_t to)
 {
-    note(m, op->state, to);
+    record_change(m, op->state, to);
     op->state = to;
 }
 
@@ -48,7 +49,7 @@ static bool is_open(const struct tt_member_op *op)
     return op->state == TT_OP_PENDING || op->state == TT_OP_COMPLETE;
 }
 
-/* Whether it is open, and waits for nobody. */
+/* Returns whether it is open, and waits for no member. */
 static bool is_tentative(const struct tt_member_op *op)
 {
     return op->state == TT_OP_COMPLETE && op->tentative;
@@ -88,7 +89,7 @@ static void later_news(struct tt_news *have, const struct tt_news *other)
         *have = *other;
 }
 
-/* ---- members among themselves ---- */
+/* ---- messages between members ---------------------------------------------------------------- */
 
 static uint32_t nrounds(const struct tt_member *m)
 {
@@ -99,8 +100,8 @@ static uint32_t nrounds(const struct tt_member *m)
     return n;
 }
 
-/* Round k's message: {epoch, tag, n, k, news}. */
-static void tell(struct tt_member *m, uint32_t tag)
+/* Sends round k's message: {epoch, tag, n, k, update}. */
+static void send_round(struct tt_member *m, uint32_t tag)
 {
     const struct tt_member_op *op = &m->ops[tag];
     const struct tt_news *news = &op->news[op->n & 1];
@@ -136,27 +137,28 @@ static void emit_done(struct tt_member *m, uint32_t tag, uint64_t n, uint8_t sta
                           .kind = TT_MEMBER_ACT_OP_DONE, .tag = (uint16_t)tag, .n = n, .state = state, .news = *news });
 }
 
-/* The tentative operation before the last one, if it is open. */
+/* Ends the tentative operation before the last one, if open. */
 static void end_before(struct tt_member *m, uint32_t tag, uint8_t state, const struct tt_news *news)
 {
     struct tt_member_op *op = &m->ops[tag];
 
     if (!op->before || !is_open(op))
         return;
-    note(m, TT_OP_COMPLETE, state);
+    record_change(m, TT_OP_COMPLETE, state);
     op->before = state == TT_OP_RESTORED;
     emit_done(m, tag, op->n - 1, state, news);
 }
 
-/* The last one is complete here, so all have begun it, or have said that they have completed it: what is settled before it is complete at all. */
+/* The last one is complete here, so all members have begun it, or reported its completion.
+ * Therefore the settled one before it is complete on all members. */
 static void end_settled(struct tt_member *m, struct tt_member_op *op)
 {
     if (op->settled > 0)
-        note(m, TT_OP_SETTLED, TT_OP_FINAL);
+        record_change(m, TT_OP_SETTLED, TT_OP_FINAL);
     op->settled = 0;
 }
 
-/* The last one; what is before it has ended. */
+/* Ends the last one; the one before it has ended. */
 static void end_op(struct tt_member *m, uint32_t tag, uint8_t state, const struct tt_news *news)
 {
     if (TT_PLANTED(TT_BUG_COUNTED_TWICE))
@@ -166,7 +168,7 @@ static void end_op(struct tt_member *m, uint32_t tag, uint8_t state, const struc
     emit_done(m, tag, m->ops[tag].n, state, news);
 }
 
-static void advance(struct tt_member *m, uint32_t tag)
+static void advance_round(struct tt_member *m, uint32_t tag)
 {
     struct tt_member_op *op = &m->ops[tag];
     const uint32_t parity = op->n & 1, last = nrounds(m);
@@ -176,7 +178,7 @@ static void advance(struct tt_member *m, uint32_t tag)
         return;
     while (op->round < last && op->heard[parity] & 1u << op->round)
         if (++op->round < last)
-            tell(m, tag);
+            send_round(m, tag);
     if (op->round < last)
         return;
     news = op->news[parity];
@@ -223,8 +225,8 @@ void tt_member_complete(struct tt_member *m, uint32_t tag, uint64_t now_ns)
     op->round = 0;
     later_news(&op->news[op->n & 1], &m->news);
     if (m->nranks > 1)
-        tell(m, tag);
-    advance(m, tag);
+        send_round(m, tag);
+    advance_round(m, tag);
 }
 
 bool tt_member_complete_alone(struct tt_member *m, uint32_t tag, struct tt_news *mine, uint64_t now_ns)
@@ -263,7 +265,8 @@ bool tt_member_complete_tentative(struct tt_member *m, uint32_t tag, uint64_t no
         return false;
     set_state(m, op, TT_OP_COMPLETE);
     op->tentative = true;
-    end_before(m, tag, TT_OP_FINAL, &no_news); /* all have begun this one, so all have ended that one */
+    /* all have begun this one, so all have completed that one */
+    end_before(m, tag, TT_OP_FINAL, &no_news);
     end_settled(m, op);
     if (m->nranks == 1)
         end_op(m, tag, TT_OP_FINAL, &no_news);
@@ -277,8 +280,8 @@ void tt_member_may_settle(struct tt_member *m, uint32_t tag, uint32_t bytes)
     m->ops[tag].may_settle = (uint16_t)bytes;
 }
 
-/* The last one, which is PENDING. given: the result was told. */
-static void settle(struct tt_member *m, uint32_t tag, const void *result, bool given)
+/* Settles the last one, which is PENDING. given: the result came with the verdict. */
+static void settle_op(struct tt_member *m, uint32_t tag, const void *result, bool given)
 {
     struct tt_member_op *op = &m->ops[tag];
 
@@ -307,7 +310,7 @@ bool tt_member_settle(struct tt_member *m, uint32_t tag, const void *result, uin
         return false;
     end_before(m, tag, TT_OP_FINAL, &no_news);
     end_settled(m, op);
-    settle(m, tag, result, false);
+    settle_op(m, tag, result, false);
     return true;
 }
 
@@ -328,10 +331,11 @@ void tt_member_take_back(struct tt_member *m, uint32_t tag, uint64_t now_ns)
         return;
     set_state(m, op, TT_OP_NONE);
     op->n--;
+    /* NONE, not RESTORED: a restored operation would have ended the epoch */
     op->state = op->before                           ? TT_OP_COMPLETE
                 : op->settled > 0 && op->settled == op->n ? TT_OP_SETTLED
                 : op->n > 0                          ? TT_OP_FINAL
-                                                          : TT_OP_NONE; /* what was restored ended its epoch */
+                                                          : TT_OP_NONE;
     op->tentative = op->before;
     op->before = false;
 }
@@ -373,11 +377,11 @@ enum tt_peermsg tt_member_peer(struct tt_member *m, uint32_t rank, const void *d
     op->heard[n & 1] = (uint16_t)(op->heard[n & 1] | 1u << round);
     later_news(&op->news[n & 1], &news);
     if (n == op->n)
-        advance(m, tag);
+        advance_round(m, tag);
     return TT_PEERMSG_TAKEN;
 }
 
-/* ---- where others wait in a call ---- */
+/* ---- members in other calls ------------------------------------------------------------------ */
 
 void tt_member_inside(struct tt_member *m, const struct tt_op_name *op, uint64_t now_ns)
 {
@@ -392,7 +396,7 @@ void tt_member_inside(struct tt_member *m, const struct tt_op_name *op, uint64_t
     tt_member_send_msg(m, &msg);
 }
 
-/* It is asked in a call, in which nothing begins. Nobody begins an operation before the ones before it. */
+/* Queried while in a call, in which no operation begins. Operations of a tag begin in order. */
 void tt_member_on_begun(struct tt_member *m, const struct tt_elmsg *msg)
 {
     struct tt_elmsg answer = *msg;
@@ -404,9 +408,9 @@ void tt_member_on_begun(struct tt_member *m, const struct tt_elmsg *msg)
     tt_member_send_msg(m, &answer);
 }
 
-/* ---- when somebody is lost, or this one leaves ---- */
+/* ---- losses and leaving ---------------------------------------------------------------------- */
 
-/* Where it stands in the tag's operations; n 0: it has begun none. */
+/* Returns the state of the tag's operations; n 0: none begun. */
 static struct tt_op_entry entry_of(const struct tt_member *m, uint32_t tag)
 {
     const struct tt_member_op *op = &m->ops[tag];
@@ -423,7 +427,7 @@ static struct tt_op_entry entry_of(const struct tt_member *m, uint32_t tag)
     return e;
 }
 
-static void answer(struct tt_member *m)
+static void send_answer(struct tt_member *m)
 {
     const struct tt_elmsg msg = { .kind = TT_ELMSG_ANSWER, .epoch = m->epoch, .number = m->question };
     struct tt_elmsg_writer w;
@@ -478,25 +482,28 @@ void tt_member_on_lost(struct tt_member *m, struct tt_elmsg *msg)
                                                    .value = msg->value,
                                                    .op = msg->op });
     }
-    answer(m);
+    send_answer(m);
 }
 
-/* Whatever is open of the tag. It brings no news: who hears of it by another question would hear of other news. */
-static void restore(struct tt_member *m, uint32_t tag)
+/* Restores all open operations of the tag, without an update: members with another question
+ * would get another one. */
+static void restore_ops(struct tt_member *m, uint32_t tag)
 {
     end_before(m, tag, TT_OP_RESTORED, &no_news);
     if (is_open(&m->ops[tag]))
         end_op(m, tag, TT_OP_RESTORED, &no_news);
 }
 
-/* Whether a verdict brings the result of the operation that we lack. Else it is none of ours: somebody has told what is not so. */
+/* Returns whether a verdict contains the missing result of the operation. Otherwise it is not
+ * this member's, because of a false report. */
 static bool brings_result(const struct tt_member_op *op, const struct tt_op_entry *e)
 {
     return e->state == TT_OP_SETTLED && e->n == op->n && op->state == TT_OP_PENDING && op->may_settle == e->nresult;
 }
 
-/* The tag's operations up to the verdict's are final, those after it restored. False: that cannot be. */
-static bool take_verdict(struct tt_member *m, const struct tt_op_entry *e)
+/* Ends the tag's operations: final up to the verdict's, restored after it. False: impossible
+ * verdict. */
+static bool apply_verdict(struct tt_member *m, const struct tt_op_entry *e)
 {
     struct tt_member_op *op = &m->ops[e->tag];
     const bool kept = TT_PLANTED(TT_BUG_RESTORE_FORGOTTEN) && op->state == TT_OP_COMPLETE;
@@ -507,7 +514,7 @@ static bool take_verdict(struct tt_member *m, const struct tt_op_entry *e)
     if (brings_result(op, e)) {
         end_before(m, e->tag, TT_OP_FINAL, &no_news);
         end_settled(m, op);
-        settle(m, e->tag, e->result, true);
+        settle_op(m, e->tag, e->result, true);
         return true;
     }
     if (last > op->n || (last == op->n && op->state == TT_OP_PENDING))
@@ -518,7 +525,7 @@ static bool take_verdict(struct tt_member *m, const struct tt_op_entry *e)
         end_settled(m, op);
         end_op(m, e->tag, TT_OP_FINAL, &e->news);
     }
-    restore(m, e->tag);
+    restore_ops(m, e->tag);
     return true;
 }
 
@@ -530,7 +537,7 @@ void tt_member_on_verdicts(struct tt_member *m, struct tt_elmsg *msg)
         return;
     for (uint32_t i = 0; i < msg->nlist; i++) {
         tt_elmsg_next_op(msg, &e);
-        if (!take_verdict(m, &e)) {
+        if (!apply_verdict(m, &e)) {
             tt_member_end(m, TUTTI_ERR_PROTOCOL,
                           "protocol error: the coordinator reported an operation as FINAL "
                           "that this member has not completed");
@@ -538,5 +545,5 @@ void tt_member_on_verdicts(struct tt_member *m, struct tt_elmsg *msg)
         }
     }
     for (uint32_t tag = 0; tag < TT_ELASTIC_TAGS; tag++)
-        restore(m, tag); /* nothing stays open */
+        restore_ops(m, tag); /* no operation stays open */
 }

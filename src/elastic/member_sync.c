@@ -1,5 +1,5 @@
-/* A member's side of a sync: a call like others, but numbered by scope, with a plan and a second vote before it ends. Everything is said again
- * to a coordinator that comes back: the offer, the vote. */
+/* A member's part of a sync: a call like others, but numbered by scope, with a plan and a second
+ * vote before its end. Offer and vote are repeated to a coordinator that comes back. */
 #include "base/status.h"
 #include "elastic/member_state.h"
 
@@ -84,7 +84,7 @@ void tt_member_vote(struct tt_member *m, uint8_t vote, uint64_t now_ns)
     tt_member_send_vote(m);
 }
 
-/* Whether it is of the sync that is under way here. */
+/* Returns whether the message belongs to the current sync. */
 static bool is_ours(const struct tt_member *m, const struct tt_elmsg *msg)
 {
     return tt_member_is_syncing(m) && msg->epoch == m->epoch && msg->scope == tt_member_scope(m) &&
@@ -118,7 +118,7 @@ void tt_member_on_plan(struct tt_member *m, struct tt_elmsg *msg)
     tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_SYNC_PLAN, .what = msg->what });
 }
 
-/* What was taken back did not happen: the next one has the same number. */
+/* A sync that was taken back had no effect: the next one has the same number. */
 void tt_member_on_synced(struct tt_member *m, const struct tt_elmsg *msg)
 {
     if (!is_ours(m, msg))

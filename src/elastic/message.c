@@ -1,4 +1,5 @@
-/* The messages' bytes: u8 version, u8 kind, the kind's fields in the order of read_fields, then u32 n and the list. Little-endian. */
+/* Format of messages: u8 version, u8 kind, the kind's fields in the order of read_fields, then
+ * u32 n and the list. Little-endian. */
 #include "elastic/message.h"
 
 #include <stdio.h>
@@ -31,12 +32,12 @@ enum field {
     CALLS = 1 << 22 /* a list */
 };
 #define LISTS (SEATS | IDS | OPS | LINKS | CALLS)
-#define BEFORE_SHIFT 4 /* of what is before an operation, above its state */
+#define BEFORE_SHIFT 4 /* of the previous operation's state, above the operation's own */
 
 struct shape {
     const char *name;
     uint32_t fields;
-    uint8_t what_end;       /* `what` is below this */
+    uint8_t what_end;       /* limit of `what` */
 };
 
 static const struct shape shapes[TT_ELMSG_KINDS] = {
@@ -208,7 +209,7 @@ static void read_fields(struct tt_elmsg *m, struct tt_reader *r, uint32_t fields
         tt_read_string(r, m->text, sizeof m->text);
 }
 
-/* Walks the whole list once; the message keeps a reader at its beginning. */
+/* Checks the complete list once; the message keeps a reader at its beginning. */
 static void check_list(struct tt_elmsg *m, struct tt_reader *r, uint32_t fields)
 {
     const uint32_t most = fields & OPS ? TT_ELASTIC_TAGS : fields & LINKS ? TT_RING_PEERS_MAX : TT_ELASTIC_MEMBERS_MAX;
@@ -234,13 +235,13 @@ static void check_list(struct tt_elmsg *m, struct tt_reader *r, uint32_t fields)
             read_call(r, &call);
 }
 
-/* Whether 0 is no value of its `what`. */
+/* Returns whether 0 is invalid for its `what`. */
 static bool is_from_one(uint8_t kind)
 {
     return kind == TT_ELMSG_CALL || kind == TT_ELMSG_OFFER || kind == TT_ELMSG_VOTE || kind == TT_ELMSG_PLAN;
 }
 
-/* What follows the version. */
+/* Reads everything after the version. */
 static bool read_rest(struct tt_elmsg *m, struct tt_reader r)
 {
     uint32_t fields;

@@ -24,7 +24,7 @@ static const char *strategy_name(uint64_t strategy)
                                          : "?";
 }
 
-/* One side's: what stands behind "called". */
+/* Prints one member's value: the text after "called". */
 static void put_value(char *out, size_t bytes, uint8_t differs, uint64_t value)
 {
     static const char *const numbers[TT_DIFFERENCES] = { [TT_DIFFERS_LEAST] = "least",
@@ -53,7 +53,7 @@ static const char *call_of(uint8_t differs)
                                                                            : "epoch";
 }
 
-/* "operation 17 of tag 0, allreduce(count 7, type f32)" */
+/* Prints "operation 17 of tag 0, allreduce(count 7, type f32)". */
 static void put_operation(char *out, size_t bytes, const struct tt_op_name *op)
 {
     const char *coll = tt_collective_name((tutti_coll)op->coll), *type = tutti_dtype_name((tutti_dtype)op->type);

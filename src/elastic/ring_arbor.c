@@ -1,6 +1,7 @@
-/* The idea: each node takes the cheapest link into it. Where that closes a cycle, the cycle becomes one node, into which a link costs
- * what it costs more than the one that it would displace; and so on until all is one node. Taken apart again from peer 0, each cycle keeps
- * all its links but the one into the member where it is entered. */
+/* Idea: each node selects the cheapest link into it. If that closes a cycle, the cycle is
+ * contracted to one node. A link into that node costs the difference to the link that it would
+ * replace. This repeats until a single node is left. Then the cycles are expanded from peer 0:
+ * each keeps all its links except the one into the member where it is entered. */
 #include "elastic/ring_arbor.h"
 
 #include <stdbool.h>
@@ -10,16 +11,18 @@
 
 #define NOBODY UINT32_MAX
 
-/* Nodes 0 to n - 1 are peers, those above contracted cycles. */
+/* Nodes 0 to n - 1 are peers, higher ones are contracted cycles. */
 struct arbor {
     uint32_t n, nodes;
-    int64_t *row;           /* [n][n]: the least from a peer into a node, in the node's row */
-    uint32_t *head;         /* [n][n]: the peer in it which that link goes to */
-    uint32_t *top;          /* [n]: the outermost node that a peer is in */
+    int64_t *row;           /* [n][n]: the cheapest link from a peer into a node, in the node's
+                               row */
+    uint32_t *head;         /* [n][n]: the peer in the node to which that link leads */
+    uint32_t *top;          /* [n]: the outermost node that contains a peer */
     uint32_t *row_of, *parent, *child, *sibling;    /* [2n] */
-    uint32_t *in_from, *in_to;                      /* [2n]: the peers of the link that a node took */
+    uint32_t *in_from, *in_to;                      /* [2n]: the peers of the link that a node
+                                                       selected */
     int64_t *in_weight;                             /* [2n] */
-    uint32_t *path;         /* [n]: nodes, each of which took a link from the next one */
+    uint32_t *path;         /* [n]: nodes, each of which selected a link from the next one */
     bool *on_path;          /* [2n] */
 };
 
@@ -29,7 +32,7 @@ size_t tt_ring_arbor_bytes(uint32_t n)
            (size_t)n * (2 * sizeof(int64_t) + 14 * sizeof(uint32_t) + 2);
 }
 
-static struct arbor begin(uint32_t n, const int64_t *weight, void *memory)
+static struct arbor arbor_begin(uint32_t n, const int64_t *weight, void *memory)
 {
     struct arbor a = { .n = n, .nodes = n, .row = memory };
 
@@ -58,8 +61,8 @@ static struct arbor begin(uint32_t n, const int64_t *weight, void *memory)
     return a;
 }
 
-/* Takes the cheapest link into the node from outside. */
-static void take(struct arbor *a, uint32_t node)
+/* Selects the cheapest link into the node from outside. */
+static void select_link(struct arbor *a, uint32_t node)
 {
     const int64_t *row = a->row + (size_t)a->row_of[node] * a->n;
     uint32_t best = NOBODY;
@@ -73,7 +76,7 @@ static void take(struct arbor *a, uint32_t node)
     a->in_weight[node] = row[best];
 }
 
-/* Makes one node of path[first, last]; returns it. */
+/* Contracts path[first, last] to one node; returns it. */
 static uint32_t contract(struct arbor *a, uint32_t first, uint32_t last)
 {
     const uint32_t node = a->nodes++, n = a->n;
@@ -103,7 +106,7 @@ static uint32_t contract(struct arbor *a, uint32_t first, uint32_t last)
     return node;
 }
 
-/* Contracts until all is one node, which is returned. */
+/* Contracts until a single node is left; returns it. */
 static uint32_t contract_all(struct arbor *a)
 {
     uint32_t length = 1, left = a->n, first;
@@ -114,7 +117,7 @@ static uint32_t contract_all(struct arbor *a)
         const uint32_t node = a->path[length - 1];
         uint32_t next;
 
-        take(a, node);
+        select_link(a, node);
         next = a->top[a->in_from[node]];
         if (!a->on_path[next]) {
             a->path[length++] = next;
@@ -131,9 +134,10 @@ static uint32_t contract_all(struct arbor *a)
     return a->path[0];
 }
 
-/* Peer 0 enters the whole; a cycle that is entered at a member keeps the links into its others, and these are so entered where their links end.
- * A peer's `top` and the path are free by now, and hold what is still to be taken apart. */
-static void take_apart(struct arbor *a, uint32_t whole, uint32_t *from)
+/* Expands the nodes, beginning with the whole at peer 0. A cycle that is entered at a member
+ * keeps the links into its other members, which are entered where these links end. Uses `top`
+ * and the path as the stack, which are free then. */
+static void expand(struct arbor *a, uint32_t whole, uint32_t *from)
 {
     uint32_t *entered = a->top, *up_to = a->path, n = 1;
 
@@ -156,11 +160,11 @@ static void take_apart(struct arbor *a, uint32_t whole, uint32_t *from)
 
 int64_t tt_ring_arbor(uint32_t n, const int64_t *weight, uint32_t *from, void *memory)
 {
-    struct arbor a = begin(n, weight, memory);
+    struct arbor a = arbor_begin(n, weight, memory);
     int64_t sum = 0;
 
     tt_assert(n >= 2);
-    take_apart(&a, contract_all(&a), from);
+    expand(&a, contract_all(&a), from);
     for (uint32_t k = 1; k < n; k++)
         sum += weight[(size_t)from[k] * n + k];
     return sum;

@@ -27,8 +27,9 @@ void tt_ring_assign_init(struct tt_ring_assign *a, uint32_t n, const int64_t *we
         a->row_of[k] = n;
 }
 
-/* Takes column `at` into the tree of what is reached, and returns the nearest one that is not; distances fall by how far that is. */
-static uint32_t grow(struct tt_ring_assign *a, uint32_t at)
+/* Adds column `at` to the tree of reached columns, and returns the nearest other one; distances
+ * are reduced by its distance. */
+static uint32_t grow_tree(struct tt_ring_assign *a, uint32_t at)
 {
     const uint32_t n = a->n, row = a->row_of[at];
     int64_t delta = INT64_MAX;
@@ -75,7 +76,7 @@ bool tt_ring_assign_step(struct tt_ring_assign *a)
     }
     a->row_of[n] = a->rows++;
     do
-        at = grow(a, at);
+        at = grow_tree(a, at);
     while (a->row_of[at] != n);
     while (at != n) {
         a->row_of[at] = a->row_of[a->way[at]];

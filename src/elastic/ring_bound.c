@@ -1,7 +1,10 @@
-/* The second half of ring_bound.h. A ring is a set of links that enters each peer once, reaches all from peer 0, and leaves each peer once.
- * Without the last it is an arborescence and a link into its root, whose least sum is quick to find. Prices on leaving a peer, which cancel
- * in a ring, then make arborescences leave each peer about once: M. Held, R. M. Karp, "The travelling-salesman problem and minimum spanning
- * trees", 1971, for links with a direction. The prices begin with those of the assignment problem, so the bound begins with its sum. */
+/* Second half of ring_bound.h: the sum. A ring is a set of links that enters each peer once,
+ * reaches all peers from peer 0, and leaves each peer once. Without the last condition it is an
+ * arborescence plus a link into its root, whose least sum is fast to compute. Prices for leaving
+ * a peer cancel in a ring. They are adjusted so that the arborescence leaves each peer about
+ * once. Source: M. Held, R. M. Karp, "The travelling-salesman problem and minimum spanning
+ * trees", 1971, here with directed links. The initial prices are those of the assignment
+ * problem, so the bound begins with its sum. */
 #include "elastic/ring_bound.h"
 
 #include <string.h>
@@ -10,33 +13,34 @@
 #include "elastic/ring_arbor.h"
 #include "elastic/ring_assign.h"
 
-#define STALE_ROUNDS 100    /* without a better bound: smaller steps */
-#define STEP_ONE (1 << 20)  /* a whole step, in units of */
+#define STALE_ROUNDS 100    /* rounds without a better bound, before the steps get smaller */
+#define STEP_ONE (1 << 20)  /* unit of step sizes: a whole step */
 #define COURSE_ONE 1024
 #define COURSE_NOW 717      /* 0.7 */
-#define COURSE_BEFORE 970   /* 0.95: where peers are in clusters, a whole cluster's prices must rise together */
+/* 0.95: for clusters of peers, the prices of a whole cluster must rise together */
+#define COURSE_BEFORE 970
 
 struct bound {
     uint32_t n;
     int64_t *weight;    /* [n][n]; links that are too slow cost more than any ring */
     int64_t *priced;    /* [n][n] */
-    int64_t *price, *kept;      /* [n] of leaving; those of the best bound */
-    int64_t *course;    /* [n] which way it went last, in units of 1 / COURSE_ONE */
+    int64_t *price, *kept;      /* [n] prices for leaving; those of the best bound */
+    int64_t *course;    /* [n] previous direction, in units of 1 / COURSE_ONE */
     int64_t price_max;
     uint32_t *from;     /* [n] */
     int32_t *leaves;    /* [n] */
     void *memory;
 };
 
-static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+static size_t max_i64(size_t a, size_t b) { return a > b ? a : b; }
 
 size_t tt_ring_sum_bound_bytes(uint32_t n)
 {
     return 2 * (size_t)n * n * sizeof(int64_t) + (size_t)n * (3 * sizeof(int64_t) + 2 * sizeof(uint32_t)) +
-           sizeof(int64_t) + larger(tt_ring_assign_bytes(n), tt_ring_arbor_bytes(n));
+           sizeof(int64_t) + max_i64(tt_ring_assign_bytes(n), tt_ring_arbor_bytes(n));
 }
 
-static struct bound begin(const struct tt_ring_costs *c, uint64_t limit, int64_t too_slow, void *memory)
+static struct bound bound_begin(const struct tt_ring_costs *c, uint64_t limit, int64_t too_slow, void *memory)
 {
     const uint32_t n = c->n;
     struct bound b = { .n = n, .weight = memory, .price_max = 2 * too_slow };
@@ -53,7 +57,7 @@ static struct bound begin(const struct tt_ring_costs *c, uint64_t limit, int64_t
     return b;
 }
 
-/* The bound at these prices, and how often each peer is left. */
+/* Computes the bound at these prices, and how often each peer is left. */
 static int64_t evaluate(struct bound *b)
 {
     const uint32_t n = b->n;
@@ -77,8 +81,9 @@ static int64_t evaluate(struct bound *b)
     return sum;
 }
 
-/* Raises the price of leaving those that are left too often, partly as before: the mean of two courses zigzags less (P. Camerini, L. Fratta,
- * F. Maffioli, 1975). False: each is left once, so this is a ring, and the best. */
+/* Raises the prices of peers that are left too often, partly in the previous direction: the mean
+ * of two directions oscillates less (P. Camerini, L. Fratta, F. Maffioli, 1975). False: each
+ * peer is left once, so this is a ring, and the best one. */
 static bool move_prices(struct bound *b, int64_t gap, int64_t step)
 {
     int64_t norm = 0;
@@ -100,7 +105,7 @@ static bool move_prices(struct bound *b, int64_t gap, int64_t step)
 uint64_t tt_ring_sum_bound(const struct tt_ring_costs *c, uint64_t limit, uint64_t known, uint32_t rounds, void *memory)
 {
     const int64_t too_slow = (int64_t)(2 * TT_RING_NS_MAX) * c->n + 1;
-    struct bound b = begin(c, limit, too_slow, memory);
+    struct bound b = bound_begin(c, limit, too_slow, memory);
     struct tt_ring_assign a;
     int64_t best, step = STEP_ONE;
     uint32_t stale = 0;
@@ -123,7 +128,7 @@ uint64_t tt_ring_sum_bound(const struct tt_ring_costs *c, uint64_t limit, uint64
             best = now;
             stale = 0;
             memcpy(b.kept, b.price, c->n * sizeof *b.kept);
-        } else if (stale == STALE_ROUNDS) {     /* back to where it was best, with smaller steps */
+        } else if (stale == STALE_ROUNDS) {     /* return to the best prices, with smaller steps */
             step /= 2;
             stale = 0;
             memcpy(b.price, b.kept, c->n * sizeof *b.price);

@@ -1,5 +1,5 @@
-/* The idea: who is hardest to reach comes next; and a way is left as soon as somebody who is not on it could not be reached, or could not
- * go on, any more. */
+/* Idea: the peer with the fewest possible predecessors comes next. A path is abandoned as soon
+ * as some other peer could no longer be reached or left. */
 #include "elastic/ring_dig.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ size_t tt_ring_dig_bytes(uint32_t n)
     return (3 * n * words + words) * sizeof(uint64_t) + n * sizeof(uint32_t) + sizeof(uint64_t);
 }
 
-static bool has(const uint64_t *set, uint32_t k) { return set[k / 64] >> k % 64 & 1; }
+static bool is_set(const uint64_t *set, uint32_t k) { return set[k / 64] >> k % 64 & 1; }
 
 static void flip(uint64_t *set, uint32_t k) { set[k / 64] ^= 1ull << k % 64; }
 
@@ -45,7 +45,7 @@ void tt_ring_dig_init(struct tt_ring_dig *d, const struct tt_ring_costs *c, uint
     memcpy(d->left, d->to + (size_t)d->way[0] * words, words * sizeof *d->left);
 }
 
-/* How many of the row are free. */
+/* Returns the number of free peers in the row. */
 static uint32_t free_in(const struct tt_ring_dig *d, const uint64_t *row)
 {
     uint32_t count = 0;
@@ -55,14 +55,15 @@ static uint32_t free_in(const struct tt_ring_dig *d, const uint64_t *row)
     return count;
 }
 
-/* Whether each free peer can still be reached and go on; at most one only from the way's end, and one only to its beginning. */
+/* Returns whether each free peer can still be reached and left. At most one may be reachable
+ * only from the path's end, and one may lead only to its beginning. */
 static bool may_close(const struct tt_ring_dig *d)
 {
     const uint32_t first = d->way[0], last = d->way[d->length - 1];
     uint32_t only_last = 0, only_first = 0;
 
     if (d->length == d->n)
-        return has(d->to + (size_t)last * d->words, first);
+        return is_set(d->to + (size_t)last * d->words, first);
     if (free_in(d, d->from + (size_t)first * d->words) == 0)
         return false;
     for (uint32_t w = 0; w < d->words; w++)
@@ -70,15 +71,16 @@ static bool may_close(const struct tt_ring_dig *d)
             const uint32_t k = w * 64 + (uint32_t)__builtin_ctzll(rest);
             const uint64_t *to = d->to + (size_t)k * d->words, *from = d->from + (size_t)k * d->words;
 
-            if (free_in(d, from) == 0 && (!has(from, last) || only_last++))
+            if (free_in(d, from) == 0 && (!is_set(from, last) || only_last++))
                 return false;
-            if (free_in(d, to) == 0 && (!has(to, first) || only_first++))
+            if (free_in(d, to) == 0 && (!is_set(to, first) || only_first++))
                 return false;
         }
     return true;
 }
 
-/* Of those not tried at the end of the way, the one that fewest others can reach; n: all were tried. */
+/* Returns the untried successor of the path's end with the fewest possible predecessors; n: all
+ * were tried. */
 static uint32_t hardest(const struct tt_ring_dig *d)
 {
     const uint64_t *left = d->left + (size_t)(d->length - 1) * d->words;

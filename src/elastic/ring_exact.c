@@ -1,17 +1,19 @@
-/* The idea: the best way from peer 0 through a set of peers to one of them is made of the best way to the one before it. That holds for the
- * slowest link alone and, among links that are fast enough, for the sum alone; it does not hold for both at once, since a way that begins
- * worse in its slowest link may be as good in the end, where a slower link follows, and have the lower sum. So two passes: the first finds
- * the slowest link of the best ring, the second the least sum among the links that are no slower. Each takes n^2 2^n steps. */
+/* Idea: the best path from peer 0 through a set of peers to one of them extends the best path to
+ * its predecessor. This holds for the slowest link alone and, among links that are fast enough,
+ * for the sum alone. It does not hold for both at once: a path with a slower link may be as good
+ * in the end, if an even slower link follows, and have the lower sum. Therefore there are two
+ * passes: the first finds the slowest link of the best ring, the second the least sum among the
+ * links that are no slower. Each takes n^2 2^n steps. */
 #include "elastic/ring_exact.h"
 
 #include "base/status.h"
 
-/* Peer e + 1 is end e of a way; the table has [2^ends][ends]. */
+/* Peer e + 1 is end e of a path; the table is [2^ends][ends]. */
 struct ways {
     const struct tt_ring_costs *c;
     uint32_t ends;
-    uint64_t limit;     /* slower links are none */
-    bool slowest;       /* the slowest link counts, not the sum */
+    uint64_t limit;     /* slower links are excluded */
+    bool slowest;       /* minimize the slowest link instead of the sum */
     uint64_t *table;
 };
 
@@ -39,7 +41,7 @@ static uint64_t then(const struct ways *w, uint64_t way, uint64_t link)
     return way + link;
 }
 
-/* The best way through `set` to its member `end`, which is not in the table yet. */
+/* Returns the value of the best path through `set` to its member `end`. */
 static uint64_t best_to(const struct ways *w, uint32_t set, uint32_t end)
 {
     const uint32_t before = set & ~(1u << end);
@@ -58,8 +60,8 @@ static uint64_t best_to(const struct ways *w, uint32_t set, uint32_t end)
     return best;
 }
 
-/* Fills the table; returns the best ring's value, and the end of it in *last. */
-static uint64_t fill(const struct ways *w, uint32_t *last)
+/* Fills the table; returns the best ring's value, and its last peer in *last. */
+static uint64_t fill_table(const struct ways *w, uint32_t *last)
 {
     const uint32_t all = (1u << w->ends) - 1;
     uint64_t best = TT_RING_NONE;
@@ -81,7 +83,7 @@ static uint64_t fill(const struct ways *w, uint32_t *last)
     return best;
 }
 
-/* Walks back from the last peer: whoever the best way came from. */
+/* Reconstructs the order backwards from the last peer. */
 static void read_order(const struct ways *w, uint32_t last, uint32_t *order)
 {
     uint32_t set = (1u << w->ends) - 1, end = last;
@@ -111,11 +113,11 @@ bool tt_ring_exact(const struct tt_ring_costs *c, void *memory, uint32_t *order)
         order[0] = 0;
         return true;
     }
-    w.limit = fill(&w, &last);
+    w.limit = fill_table(&w, &last);
     if (w.limit == TT_RING_NONE)
         return false;
     w.slowest = false;
-    tt_assert(fill(&w, &last) != TT_RING_NONE);
+    tt_assert(fill_table(&w, &last) != TT_RING_NONE);
     read_order(&w, last, order);
     return true;
 }

@@ -15,9 +15,9 @@
 #define MBIT 125000.0       /* bytes/s */
 #define MS 1000000.0        /* ns */
 
-/* Where we are in which file. */
+/* The position in a file. */
 struct reading {
-    const char *from, *text;            /* the file's name, and what is in it */
+    const char *from, *text;            /* the file's name, and its content */
     size_t bytes;
     struct json_object *whole;
     uint32_t n;
@@ -28,7 +28,7 @@ static const char *text_of(struct json_object *v)
     return v ? json_object_to_json_string_ext(v, JSON_C_TO_STRING_PLAIN) : "null";
 }
 
-/* "t.json:3", where the key or element is in the file. */
+/* Returns "t.json:3": the line of the key or element. */
 static const char *locate(const struct reading *r, const char *path, char out[LOCATION_BYTES])
 {
     return tt_json_locate(out, LOCATION_BYTES, r->from, r->text, r->bytes, path);
@@ -60,7 +60,7 @@ static tutti_status check_keys(const struct reading *r)
 
 /* ---- numbers ---- */
 
-/* A number from 0 to max, times `unit`; null is 0. */
+/* Reads a number from 0 to max, times `unit`; null is 0. */
 static bool read_number(struct json_object *v, double unit, uint64_t max, uint64_t *out)
 {
     double d = 0;
@@ -103,7 +103,7 @@ static tutti_status read_rows(const struct reading *r, const char *key, double u
     return TUTTI_OK;
 }
 
-/* *there: whether the key is. */
+/* *there: whether the key exists. */
 static tutti_status read_caps(const struct reading *r, const char *key, uint64_t *out, bool *there)
 {
     char line[LOCATION_BYTES], path[PATH_BYTES];
@@ -125,7 +125,7 @@ static tutti_status read_caps(const struct reading *r, const char *key, uint64_t
     return TUTTI_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole file -------------------------------------------------------------------------- */
 
 static tutti_status read_names(const struct reading *r, char (*name)[TT_RING_NAME_BYTES])
 {

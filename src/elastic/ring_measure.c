@@ -47,8 +47,8 @@ static tutti_status check_samples(const struct tt_ring_sample *s, uint32_t n)
     return TUTTI_OK;
 }
 
-/* The covariance of time and bytes over the variance of time, both n^2 times. Exact: below 2^26 us, 2^50 bytes and 2^16 samples no product passes
- * 2^108. */
+/* The covariance of time and bytes over the variance of time, both times n^2. Exact: below 2^26
+ * us, 2^50 bytes and 2^16 samples no product exceeds 2^108. */
 tutti_status tt_ring_estimate_rate(const struct tt_ring_sample *sample, uint32_t n, uint64_t *rate)
 {
     const tutti_status st = check_samples(sample, n);

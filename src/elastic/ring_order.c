@@ -1,8 +1,10 @@
-/* The idea: a step of the ring takes the longer of two: a block on the slowest link; the mean hop (elastic/ring_predict.c). No ring's mean hop
- * is less than the assignment problem's. So blocks that take less than that may count as equally fast (`floor`): choosing between them is
- * left to the sum. With such a floor the search puts the slowest link first. Where the ring that it finds has a mean hop above its
- * slowest link, a ring with a slower link may be faster: then the floor is raised to that mean, and the search goes on from there; what
- * it finds has a mean that is no higher. The order that is predicted fastest of all is kept. */
+/* Idea: a step of the ring takes the longer of two times: a block on the slowest link, and the
+ * mean hop (elastic/ring_predict.c). The assignment problem gives a lower bound for the mean hop
+ * of any ring. Therefore blocks that take less time may count as equally fast (`floor`), and the
+ * sum decides between them. With such a floor the search minimizes the slowest link first. If
+ * the mean hop of the found ring exceeds its slowest link, a ring with a slower link may be
+ * faster. Then the floor is raised to that mean, and the search continues; its results have no
+ * higher mean. The order with the best prediction of all is kept. */
 #include "elastic/ring_order.h"
 
 #include <string.h>
@@ -11,16 +13,16 @@
 #include "elastic/ring_assign.h"
 #include "elastic/ring_predict.h"
 
-#define ROUNDS 4u       /* of raising the floor */
+#define ROUNDS 4u       /* times that the floor is raised */
 
 struct tt_ring_order {
     const struct tt_ring_matrix *m;
     struct tt_ring_load load;
     uint64_t *slow, *cost;      /* [n][n] */
     uint64_t seed, steps;
-    uint64_t floor, mean;       /* mean: no ring's mean hop is less */
-    uint64_t slow_bound;        /* no ring's slowest block is less */
-    uint64_t left;              /* steps of this round */
+    uint64_t floor, mean;       /* mean: lower bound for the mean hop of any ring */
+    uint64_t slow_bound;        /* lower bound for the slowest block of any ring */
+    uint64_t left;              /* remaining steps of this round */
     uint32_t round;
     struct tt_ring_assign assign;
     struct tt_ring_search *search;      /* NULL: the assignment is still being computed */
@@ -94,8 +96,9 @@ static void begin_round(struct tt_ring_order *o, uint64_t floor)
     o->search = tt_ring_search_init(o->search_memory, &c, o->best.any ? o->found : NULL, o->seed + o->round);
 }
 
-/* Keeps what the search has, if it is predicted to be faster than what there is; or as fast, and of no less value at this floor. */
-static void keep(struct tt_ring_order *o)
+/* Keeps the result of the search if its prediction is better; or equal, with no worse value at
+ * this floor. */
+static void keep_order(struct tt_ring_order *o)
 {
     const struct tt_ring_found f = tt_ring_search_found(o->search, o->found);
     const struct tt_ring_costs c = costs_of(o);
@@ -119,13 +122,13 @@ static void keep(struct tt_ring_order *o)
                                         .slow_bound = f.slow_bound };
 }
 
-/* The round is over: another floor, or this search for as long as it is asked to go on. */
+/* Ends the round: raises the floor, or continues this search as long as requested. */
 static void end_round(struct tt_ring_order *o, bool more)
 {
     const struct tt_ring_found f = tt_ring_search_found(o->search, o->found);
     const uint64_t mean = f.any ? f.value.sum / o->m->n : 0;
 
-    keep(o);
+    keep_order(o);
     if (f.any && o->round + 1 < ROUNDS && mean > f.value.slow && mean > o->floor) {
         o->round++;
         begin_round(o, mean);
@@ -156,7 +159,7 @@ bool tt_ring_order_step(struct tt_ring_order *o, uint64_t steps)
         if (!more || o->left == 0)
             end_round(o, more);
         else if (steps == 0)
-            keep(o);
+            keep_order(o);
     }
     return !o->done;
 }

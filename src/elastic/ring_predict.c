@@ -1,12 +1,16 @@
-/* The idea. In a ring of n, link i carries K = 2 (n - 1) blocks, one after another; a block is in m segments. A segment can leave when the one before
- * it has left (after t_i, its transfer), and when the same segment of the block before has arrived from the left (after t_i + l_i, with
- * the latency). So the end is that of the longest way through these dependencies: it stays on a link for some segments, at t each, and hops
- * on to the next link, which takes t + l and skips to the next block. With h hops that is the sum of t + l over those links, and for what
- * is left of K blocks, but for the very last segment, it stays on the slowest of them:
+/* Idea. In a ring of n peers, link i carries K = 2 (n - 1) blocks, one after another; a block
+ * consists of m segments. A segment can be sent when two others are ready: the previous segment
+ * was sent (after t_i, its transfer), and the same segment of the previous block has arrived
+ * from the left. That takes t_i + l_i, with the latency. The end is the longest path through
+ * these dependencies. It stays on a link for some segments, with t each. A hop to the next link
+ * takes t + l and continues with the next block. With h hops this is the sum of t + l over those
+ * links. The rest of the K blocks, except the last segment, is on the slowest of them:
  *
- *   T = max over begin and h < K of   sum over hops of (t + l)  +  ((K - h) m - 1) t_slowest  +  t + l of the last link
+ *   T = max over begin and h < K of   sum over hops of (t + l)  +  ((K - h) m - 1) t_slowest
+ *                                     +  t + l of the last link
  *
- * which for many steps comes to K times the longer of: a block on the slowest link; the mean of t + l. */
+ * For many steps this approaches K times the longer of a block on the slowest link and the mean
+ * of t + l. */
 #include "elastic/ring_predict.h"
 
 #include <string.h>
@@ -17,7 +21,7 @@
 
 /* ---- rings ---- */
 
-/* A ring's links, by the place of their sender. */
+/* The links of a ring, by the position of their sender. */
 struct links {
     uint32_t n;
     uint64_t block[TT_RING_PEERS_MAX];      /* ns of a block */
@@ -75,15 +79,16 @@ uint64_t tt_ring_predict(const struct tt_ring_matrix *m, const struct tt_ring_lo
     return m->n > 1 ? longest_way(&l) : 0;
 }
 
-/* Of a cap that several share: what one gets at the least when the others take all that their links can, which is no less than an equal part. */
-static uint64_t share(uint64_t cap, uint64_t others, uint32_t sharers)
+/* Returns the guaranteed share of a cap if the others use all that their links permit: at least
+ * an equal part. */
+static uint64_t guaranteed_share(uint64_t cap, uint64_t others, uint32_t sharers)
 {
     const uint64_t left = cap > others ? cap - others : 0, part = cap / sharers;
 
     return left > part ? left : part;
 }
 
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 static void places_of(uint32_t n, const uint32_t *order, uint32_t *at)
 {
@@ -91,12 +96,12 @@ static void places_of(uint32_t n, const uint32_t *order, uint32_t *at)
         at[order[k]] = k;
 }
 
-static uint64_t rate_of(const struct tt_ring_matrix *m, uint32_t from, uint32_t to)
+static uint64_t link_rate_of(const struct tt_ring_matrix *m, uint32_t from, uint32_t to)
 {
     return m->rate[(uint64_t)from * m->n + to];
 }
 
-/* One of two rings, beside the other. */
+/* Predicts one of two rings, while the other one runs. */
 static uint64_t predict_beside(const struct tt_ring_matrix *m, const struct tt_ring_load *half, const uint32_t *order,
                                const uint32_t *other)
 {
@@ -107,11 +112,12 @@ static uint64_t predict_beside(const struct tt_ring_matrix *m, const struct tt_r
     places_of(n, other, at);
     for (uint32_t k = 0; k < n; k++) {
         const uint32_t a = order[k], b = order[next_at(n, k)];
-        const uint64_t beside_up = rate_of(m, a, other[next_at(n, at[a])]);
-        const uint64_t beside_down = rate_of(m, other[at[b] ? at[b] - 1 : n - 1], b);
-        const uint64_t up = share(tt_ring_up(m, a), beside_up, 2), down = share(tt_ring_down(m, b), beside_down, 2);
+        const uint64_t beside_up = link_rate_of(m, a, other[next_at(n, at[a])]);
+        const uint64_t beside_down = link_rate_of(m, other[at[b] ? at[b] - 1 : n - 1], b);
+        const uint64_t up = guaranteed_share(tt_ring_up(m, a), beside_up, 2),
+                       down = guaranteed_share(tt_ring_down(m, b), beside_down, 2);
 
-        set_link(&l, k, half, least(rate_of(m, a, b), least(up, down)), m->latency[(uint64_t)a * n + b]);
+        set_link(&l, k, half, min_u64(link_rate_of(m, a, b), min_u64(up, down)), m->latency[(uint64_t)a * n + b]);
     }
     return longest_way(&l);
 }
@@ -135,13 +141,14 @@ uint64_t tt_ring_predict_two(const struct tt_ring_matrix *m, const struct tt_rin
 
 uint32_t tt_ring_tree_parent(uint32_t m, uint32_t tree, uint32_t node)
 {
-    const uint32_t x = tree == 0 ? node : node == 1 ? m : node - 1;    /* the first tree's node there */
+    /* the first tree's node at that position */
+    const uint32_t x = tree == 0 ? node : node == 1 ? m : node - 1;
     const uint32_t bit = x & -x, above = (x ^ bit) | 2 * bit, parent = above <= m ? above : x ^ bit;
 
     return tree == 0 || parent == 0 ? parent : parent % m + 1;
 }
 
-/* What goes over a peer's caps: in the first place up the trees, in the second down, or all at once where segments stream. */
+/* Traffic over a peer's caps: first up the trees, then down; or both at once if segments stream. */
 struct sharing {
     uint32_t out[TT_RING_PEERS_MAX], in[TT_RING_PEERS_MAX];
 };
@@ -166,24 +173,26 @@ struct tree_walk {
     const struct tt_ring_matrix *m;
     const uint32_t *order;
     uint64_t half, segment;
-    const struct sharing *sharing[2];   /* while things go up, down */
+    const struct sharing *sharing[2];   /* during the upward and the downward phase */
     uint32_t tree;
 };
 
-/* ns of the half over the link between a node and its parent, and of a segment with the latency. */
+/* Returns the time of one half of the data on the link between a node and its parent. *hop: that
+ * of a segment, with the latency. */
 static uint64_t tree_link(const struct tree_walk *w, uint32_t node, bool down, uint64_t *hop)
 {
     const uint32_t other = tt_ring_tree_parent(w->m->n, w->tree, node);
     const uint32_t a = w->order[(down ? other : node) - 1], b = w->order[(down ? node : other) - 1];
     const struct sharing *s = w->sharing[down];
     const uint64_t up = tt_ring_up(w->m, a) / s->out[a], in = tt_ring_down(w->m, b) / s->in[b];
-    const uint64_t rate = least(rate_of(w->m, a, b), least(up, in));
+    const uint64_t rate = min_u64(link_rate_of(w->m, a, b), min_u64(up, in));
 
     *hop = rate ? tt_ring_transfer_ns(w->segment, rate) + w->m->latency[(uint64_t)a * w->m->n + b] : TT_RING_NONE;
     return tt_ring_transfer_ns(w->half, rate);
 }
 
-/* The longest way between a node and the root, plus what the slowest link still has to carry when its first segment is over. */
+/* Returns the longest path between a node and the root, plus the remaining data of its slowest
+ * link after the first segment. */
 static uint64_t longest_branch(const struct tree_walk *w, bool down)
 {
     uint64_t longest = 0, slowest = 0, slowest_segment = 0;
@@ -218,7 +227,7 @@ uint64_t tt_ring_predict_trees(const struct tt_ring_matrix *m, const struct tt_r
     if (m->n < 2)
         return 0;
     w.segment = load->segment_bytes && load->segment_bytes < w.half ? load->segment_bytes : w.half;
-    streams = w.segment < w.half;       /* then both directions are under way at once */
+    streams = w.segment < w.half;       /* then both directions are active at once */
     count_links(&up, m, order, true, streams);
     count_links(&down, m, order, streams, true);
     w.sharing[0] = &up;
@@ -233,7 +242,7 @@ uint64_t tt_ring_predict_trees(const struct tt_ring_matrix *m, const struct tt_r
     return longest;
 }
 
-/* ---- what to do ---- */
+/* ---- decision -------------------------------------------------------------------------------- */
 
 const char *tt_ring_shape_name(enum tt_ring_shape shape)
 {

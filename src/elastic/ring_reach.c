@@ -1,4 +1,4 @@
-/* The first half of ring_bound.h: which rings may exist. Peers as bits of words, 64 at a time. */
+/* First half of ring_bound.h: existence of rings. Peers are bits of words, 64 at a time. */
 #include <string.h>
 
 #include "base/status.h"
@@ -6,13 +6,13 @@
 
 #define WORDS_MAX (TT_RING_PEERS_MAX / 64)
 
-/* Links that are fast enough. */
+/* The links that are fast enough. */
 struct reach {
     uint32_t n, words;
-    uint64_t *to;       /* [n][words]: whom each can send to */
-    uint64_t *from;     /* [n][words]: whom each can get from */
-    uint32_t *before;   /* [n] whose next one this is, n: nobody's */
-    uint32_t *back;     /* [n] in a search: who was there before */
+    uint64_t *to;       /* [n][words]: possible successors */
+    uint64_t *from;     /* [n][words]: possible predecessors */
+    uint32_t *before;   /* [n] assigned predecessor; n: none */
+    uint32_t *back;     /* [n] in a search: the previous peer */
     uint32_t *queue;    /* [n] */
 };
 
@@ -45,7 +45,7 @@ static struct reach reach_of(const struct tt_ring_costs *c, uint64_t limit, void
     return r;
 }
 
-/* Whether all can be reached from peer 0 over rows[n][words]. */
+/* Returns whether all can be reached from peer 0 over rows[n][words]. */
 static bool reaches_all(const struct reach *r, const uint64_t *rows)
 {
     uint64_t seen[WORDS_MAX] = { 1 };
@@ -66,8 +66,8 @@ static bool reaches_all(const struct reach *r, const uint64_t *rows)
     return tail == r->n;
 }
 
-/* Gives `peer` a next one, moving those of others if that helps: breadth first. */
-static bool match(struct reach *r, uint32_t peer)
+/* Assigns a successor to `peer`, reassigning others if necessary: breadth first. */
+static bool assign_successor(struct reach *r, uint32_t peer)
 {
     uint64_t seen[WORDS_MAX] = { 0 };
     uint32_t head = 0, tail = 0;
@@ -86,7 +86,8 @@ static bool match(struct reach *r, uint32_t peer)
                     r->queue[tail++] = r->before[next];
                     continue;
                 }
-                for (uint32_t who = at;; who = r->back[next]) {   /* back along the way, each takes what it found */
+                /* back along the path, each takes the successor that it found */
+                for (uint32_t who = at;; who = r->back[next]) {
                     uint32_t had = r->n;
 
                     for (uint32_t k = 0; k < r->n && who != peer; k++)
@@ -112,7 +113,7 @@ bool tt_ring_may_exist(const struct tt_ring_costs *c, uint64_t limit, void *memo
     for (uint32_t k = 0; k < r.n; k++)
         r.before[k] = r.n;
     for (uint32_t i = 0; i < r.n; i++)
-        if (!match(&r, i))
+        if (!assign_successor(&r, i))
             return false;
     return true;
 }

@@ -1,11 +1,16 @@
-/* The idea. Once it is decided which links are too slow (`limit`), these cost more than any ring, and all that is left is to make one sum small:
+/* Idea. Given a limit for slow links, these cost more than any ring, and only a sum must be
+ * minimized:
  *
- *   try     at a limit: a while depth first, which may also prove that there is none; else the assignment problem's rings, joined into one, made better by moves; then kicks, each made better by moves, and
- *           undone if that does not help. It succeeds when no link is too slow any more.
- *   bound   first the least limit is found at which a ring may exist (elastic/ring_bound.h): mostly one does, so that one is tried.
- *   narrow  else a limit between the highest that failed and the slowest link of the best ring is tried, until none is between.
- *   polish  then the sum is made smaller at the limit that was reached, for long.
- *   again   after that, by turns, limits that failed are tried again, and the sum is polished. */
+ *   try     at a limit: first depth first for a while, which may also prove that there is no ring.
+ *           Otherwise join the rings of the assignment problem into one, and improve it by moves.
+ *           Then kick, improve by moves, and undo if that does not help. The try succeeds when no
+ *           link is too slow any more.
+ *   bound   first find the least limit at which a ring may exist (elastic/ring_bound.h). Usually
+ *           one does, so that limit is tried first.
+ *   narrow  otherwise try a limit between the highest that failed and the slowest link of the best
+ *           ring, until there is none between.
+ *   polish  then minimize the sum at the reached limit, for a long time.
+ *   again   afterwards, alternate between trying failed limits again and polishing. */
 #include "elastic/ring_search.h"
 
 #include <string.h>
@@ -20,8 +25,8 @@
 
 #define TRY_KICKS 30u       /* per peer, at one limit */
 #define DIG_STEPS 200u      /* per peer, at first */
-#define FAR_KICK_EACH 4u    /* of so many kicks, on average; of half as many in a try */
-#define ANEW_KICKS 25u      /* per peer, after which polishing goes on from something worse */
+#define FAR_KICK_EACH 4u    /* one of this many kicks, on average; of half as many in a try */
+#define RESTART_KICKS 25u      /* per peer, before polishing continues from a worse ring */
 #define POLISH_KICKS 150u   /* per peer, before limits are tried again */
 
 enum phase { EXACT, BOUND, DIG, ASSIGN, SORT, JOIN, IMPROVE, DONE };
@@ -30,32 +35,33 @@ struct tt_ring_search {
     struct tt_ring_costs c;
     enum phase phase;
     bool polishing, best_known;
-    uint64_t low, high;         /* BOUND: values that the bound may have, low <= bound <= high */
-    uint64_t limit, failed;     /* slower links are none; limits below `failed` did not succeed */
+    uint64_t low, high;         /* BOUND: low <= bound <= high */
+    uint64_t limit, failed;     /* slower links are excluded; limits below `failed` were tried
+                                   without success */
     uint64_t kicks_left, steps;
-    uint32_t rings;             /* that are still to be joined, JOIN */
+    uint32_t rings;             /* not joined yet, in JOIN */
     struct tt_prng random;
     struct tt_ring_value value;
     uint32_t *best;             /* [n] */
-    uint32_t *kept;             /* [n] what a kick began from, or rings while they are joined */
+    uint32_t *kept;             /* [n] the order before a kick, or rings while they are joined */
     int64_t kept_sum, too_slow;
     int64_t *weight;            /* [n][n] */
     struct tt_ring_assign assign;
     struct tt_ring_tour tour;
     struct tt_ring_dig dig;
-    uint64_t digs, digs_left;   /* steps of a search by depth, in a try */
-    void *assign_memory, *tour_memory, *scratch;    /* scratch: what a phase alone needs */
+    uint64_t digs, digs_left;   /* steps of a depth-first search, in a try */
+    void *assign_memory, *tour_memory, *scratch;    /* scratch: memory of a single phase */
 };
 
 /* ---- memory ---- */
 
 static size_t aligned(size_t bytes) { return (bytes + 15) & ~(size_t)15; }
 
-static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+static size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
 static size_t scratch_bytes(uint32_t n)
 {
-    return n <= TT_RING_EXACT_PEERS ? tt_ring_exact_bytes(n) : larger(tt_ring_reach_bytes(n), tt_ring_dig_bytes(n));
+    return n <= TT_RING_EXACT_PEERS ? tt_ring_exact_bytes(n) : max_size(tt_ring_reach_bytes(n), tt_ring_dig_bytes(n));
 }
 
 size_t tt_ring_search_bytes(uint32_t n)
@@ -107,7 +113,7 @@ struct tt_ring_search *tt_ring_search_init(void *memory, const struct tt_ring_co
     return s;
 }
 
-/* ---- what is known ---- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static void remember(struct tt_ring_search *s, const uint32_t *order)
 {
@@ -154,7 +160,7 @@ static void begin_limit(struct tt_ring_search *s, uint64_t limit, bool polishing
     s->phase = DIG;
 }
 
-/* The next limit below the best ring that did not fail yet, or the polishing of that ring. */
+/* Selects the next limit below the best ring that has not failed yet, or polishes that ring. */
 static void next_limit(struct tt_ring_search *s)
 {
     const uint64_t high = s->value.slow == TT_RING_NONE ? s->high + 1 : s->value.slow;
@@ -166,11 +172,11 @@ static void next_limit(struct tt_ring_search *s)
         begin_limit(s, s->value.slow == TT_RING_NONE ? s->high : s->value.slow, true);
 }
 
-/* The limit was reached or all kicks are spent. */
+/* Called when the limit was reached, or all kicks were used. */
 static void end_limit(struct tt_ring_search *s)
 {
     if (s->polishing) {
-        s->failed = s->low;     /* once more, and deeper; the random numbers are others */
+        s->failed = s->low;     /* once more, and deeper, with other random numbers */
         s->digs += s->digs / 2;
     } else if (s->value.slow == TT_RING_NONE || s->value.slow > s->limit) {
         s->failed = s->limit + 1;
@@ -180,7 +186,7 @@ static void end_limit(struct tt_ring_search *s)
 
 /* ---- phases ---- */
 
-static void exact(struct tt_ring_search *s)
+static void phase_exact(struct tt_ring_search *s)
 {
     const bool any = tt_ring_exact(&s->c, s->scratch, s->kept);
 
@@ -196,7 +202,7 @@ static void exact(struct tt_ring_search *s)
     s->low = s->value.slow;
 }
 
-static void dig(struct tt_ring_search *s)
+static void phase_dig(struct tt_ring_search *s)
 {
     switch (tt_ring_dig_step(&s->dig)) {
     case TT_RING_DUG:
@@ -216,7 +222,7 @@ static void dig(struct tt_ring_search *s)
     }
 }
 
-static void bound(struct tt_ring_search *s)
+static void phase_bound(struct tt_ring_search *s)
 {
     uint64_t middle;
 
@@ -243,7 +249,8 @@ static void bound(struct tt_ring_search *s)
         begin_limit(s, s->low, false);
 }
 
-/* Which of the assignment's rings each peer is in, in the tour's `spare`; the next one of each in `kept`. */
+/* Determines the ring of each peer in the assignment, in the tour's `spare`, and its successor
+ * in `kept`. */
 static void sort_rings(struct tt_ring_search *s)
 {
     const uint32_t n = s->c.n;
@@ -262,7 +269,7 @@ static void sort_rings(struct tt_ring_search *s)
     s->phase = JOIN;
 }
 
-/* Joins one more ring with the first, by the cheapest exchange of what two peers send to. */
+/* Joins another ring with the first, by the cheapest exchange of two successors. */
 static void join_one(struct tt_ring_search *s)
 {
     const uint32_t n = s->c.n;
@@ -291,7 +298,8 @@ static void join_one(struct tt_ring_search *s)
     s->rings--;
 }
 
-/* The joined rings or the best order so far, whichever has the lower sum, and who is near whom at this limit. */
+/* Starts with the joined rings or the best known order, whichever has the lower sum, and
+ * determines the near peers at this limit. */
 static void start_tour(struct tt_ring_search *s)
 {
     int64_t joined;
@@ -309,13 +317,13 @@ static void start_tour(struct tt_ring_search *s)
     s->phase = IMPROVE;
 }
 
-/* Nothing more to improve: keeps what this came to or takes it back, and kicks. */
+/* Called when no move improves the sum: keeps or undoes the result, and kicks. */
 static void end_improve(struct tt_ring_search *s)
 {
-    /* A try walks on among rings with as few links that are too slow, whatever their sums. */
+    /* A try also accepts rings with the same number of slow links, whatever their sums. */
     const bool as_few = !s->polishing && s->tour.sum / s->too_slow <= s->kept_sum / s->too_slow;
 
-    const bool anew = s->polishing && s->kicks_left % ((uint64_t)s->c.n * ANEW_KICKS) == 0;
+    const bool anew = s->polishing && s->kicks_left % ((uint64_t)s->c.n * RESTART_KICKS) == 0;
 
     if (s->tour.sum <= s->kept_sum || as_few || anew) {
         if (s->tour.sum < s->kept_sum)
@@ -343,13 +351,13 @@ bool tt_ring_search_step(struct tt_ring_search *s, uint64_t steps)
         s->steps++;
         switch (s->phase) {
         case EXACT:
-            exact(s);
+            phase_exact(s);
             break;
         case BOUND:
-            bound(s);
+            phase_bound(s);
             break;
         case DIG:
-            dig(s);
+            phase_dig(s);
             break;
         case ASSIGN:
             if (tt_ring_assign_step(&s->assign))

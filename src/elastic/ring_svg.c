@@ -6,13 +6,13 @@
 
 #define CELL 26.0
 #define SMALL_CELL 6.0
-#define NAMED_MAX 48u       /* more peers than that have small cells without names */
-#define LETTER 6.6          /* about as wide as one of size 11 is on average */
+#define NAMED_MAX 48u       /* with more peers, cells are small and have no names */
+#define LETTER 6.6          /* average width of a letter of size 11 */
 #define LEGEND_WIDTH 300.0
 #define MARGIN 12.0
 #define FOOT 46.0
 
-/* Where things are. */
+/* Layout of the drawing. */
 struct frame {
     double left, top;       /* of the first cell */
     double size;            /* of a cell */
@@ -26,7 +26,7 @@ static struct frame frame_of(const struct tt_ring_picture *p)
     for (uint32_t i = 0; p->m->n <= NAMED_MAX && i < p->m->n; i++)
         longest = strlen(p->name[i]) > longest ? strlen(p->name[i]) : longest;
     at.left += LETTER * (double)longest;
-    at.top += LETTER * (double)longest * 0.87;      /* names of columns stand at 60 degrees */
+    at.top += LETTER * (double)longest * 0.87;      /* names of columns are drawn at 60 degrees */
     return at;
 }
 
@@ -50,7 +50,7 @@ static void draw_cell(const struct tt_ring_picture *p, uint32_t from, uint32_t t
 {
     const uint64_t rate = tt_ring_rate(p->m, from, to);
 
-    /* faint to strong, so that it is seen on white and on black */
+    /* from faint to strong, visible on white and black */
     fprintf(
         f,
         "<rect x='%.1f' y='%.1f' width='%.1f' height='%.1f' fill='#1f77d0' fill-opacity='%.2f' stroke='#999' stroke-width='0.3'><title>",

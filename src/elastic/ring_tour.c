@@ -1,10 +1,13 @@
-/* The idea: of the ring a A.. b B.. c (and back to a), where A.. ends at b and B.. at c, become a B..c A..b. Three links go, three come; that is all that
- * exchanging can do with three. A move is built link by link, as by Lin and Kernighan: the link a -> B must be shorter than the
- * one that it replaces; then b, which has lost B, takes a next one that leaves the balance above zero; and the last link closes it. Of any
- * three pairs whose sum is a gain there is a beginning from which all partial sums are gains, so nothing is missed for that but
- * what is not near.
+/* Idea: a ring a A.. b B.. c (and back to a), where A.. ends at b and B.. at c, becomes a B..c
+ * A..b. Three links are replaced, which is the only possible exchange of three links without
+ * reversal. A move is built link by link, as by Lin and Kernighan. First, the link a -> B must
+ * be shorter than the one that it replaces. Then b, which has lost B, gets a successor with a
+ * positive balance. The last link closes the move. For any three differences with a positive sum
+ * there is a first one from which all partial sums are positive. Therefore this rule excludes no
+ * move, except by the restriction to near peers.
  *
- * Where links cost about the same in both directions, as latencies do, pieces are worth turning around, too: a A.. b B becomes a b.. A B. */
+ * If links cost about the same in both directions, as latencies do, reversing pieces also helps:
+ * a A.. b B becomes a b.. A B. */
 #include "elastic/ring_tour.h"
 
 #include <string.h>
@@ -39,7 +42,7 @@ void tt_ring_tour_init(struct tt_ring_tour *t, uint32_t n, const int64_t *weight
     tt_ring_tour_set(t, t->spare);
 }
 
-/* ---- who is near ---- */
+/* ---- near peers ------------------------------------------------------------------------------ */
 
 static bool is_in(const uint32_t *list, uint32_t n, uint32_t peer)
 {
@@ -49,7 +52,7 @@ static bool is_in(const uint32_t *list, uint32_t n, uint32_t peer)
     return false;
 }
 
-/* Adds to list[n], which has `has`, the best that are not in it. */
+/* Adds the best peers that are not yet in list[n], which has `has` entries. */
 static void add_near(const struct tt_ring_tour *t, uint32_t peer, const int64_t *price, uint32_t *list, uint32_t has,
                      uint32_t n)
 {
@@ -85,7 +88,7 @@ static void sort_near(const struct tt_ring_tour *t, uint32_t peer, uint32_t *lis
         }
 }
 
-/* Shell's sort, with Ciura's gaps: n^1.3 or so. */
+/* Shell sort with Ciura's gaps: about n^1.3. */
 static void sort_all(const struct tt_ring_tour *t, uint32_t peer)
 {
     static const uint32_t gaps[] = { 301, 132, 57, 23, 10, 4, 1 };
@@ -156,14 +159,14 @@ void tt_ring_tour_restore(struct tt_ring_tour *t, const uint32_t *order, int64_t
 
 static uint32_t around(const struct tt_ring_tour *t, uint32_t place) { return place < t->n ? place : place - t->n; }
 
-/* Places after `from`, 1 to n. */
+/* Returns the number of positions after `from`, 1 to n. */
 static uint32_t distance(const struct tt_ring_tour *t, uint32_t from, uint32_t to)
 {
     return to > from ? to - from : to + t->n - from;
 }
 
-/* Exchanges the pieces of x and y peers that begin at a place, one behind the other. */
-static void exchange(struct tt_ring_tour *t, uint32_t place, uint32_t x, uint32_t y)
+/* Exchanges two adjacent pieces of x and y peers that begin at a position. */
+static void exchange_pieces(struct tt_ring_tour *t, uint32_t place, uint32_t x, uint32_t y)
 {
     t->stale = true;
     for (uint32_t k = 0; k < x; k++)
@@ -182,17 +185,18 @@ static void exchange(struct tt_ring_tour *t, uint32_t place, uint32_t x, uint32_
     }
 }
 
-/* Of the ring's three pieces after place `at` (x, y, and the rest), exchanges two; which two is the same ring, so the shortest. */
-static void move(struct tt_ring_tour *t, uint32_t at, uint32_t x, uint32_t y)
+/* Exchanges two of the ring's three pieces after position `at` (x, y, and the rest). Any two
+ * give the same ring, so the shortest are exchanged. */
+static void move_pieces(struct tt_ring_tour *t, uint32_t at, uint32_t x, uint32_t y)
 {
     const uint32_t z = t->n - x - y, first = around(t, at + 1);
 
     if (z >= x && z >= y)
-        exchange(t, first, x, y);
+        exchange_pieces(t, first, x, y);
     else if (x >= y)
-        exchange(t, around(t, first + x), y, z);
+        exchange_pieces(t, around(t, first + x), y, z);
     else
-        exchange(t, around(t, around(t, first + x) + y), z, x);
+        exchange_pieces(t, around(t, around(t, first + x) + y), z, x);
 }
 
 /* ---- moves ---- */
@@ -206,31 +210,33 @@ static uint32_t before(const struct tt_ring_tour *t, uint32_t peer)
     return t->order[t->at[peer] ? t->at[peer] - 1 : t->n - 1];
 }
 
-/* How many next ones a move looks at, and the k-th of a peer. */
-static uint32_t nexts(const struct tt_ring_tour *t) { return t->wide ? t->n - 1 : t->near; }
+/* Return the number of successors that a move considers, and the k-th one of a peer. */
+static uint32_t count_successors(const struct tt_ring_tour *t) { return t->wide ? t->n - 1 : t->near; }
 
-static uint32_t next_of(const struct tt_ring_tour *t, uint32_t peer, uint32_t k)
+static uint32_t successor_candidate(const struct tt_ring_tour *t, uint32_t peer, uint32_t k)
 {
     return t->wide ? t->all_of[(size_t)peer * (t->n - 1) + k] : t->near_of[(size_t)peer * TT_RING_NEAR + k];
 }
 
-/* a shall be followed by `next`, for a gain so far of `gain`. Finds b's new next one, and moves if that is a gain in all. */
+/* Completes a move in which a gets the successor `next`, with a partial gain of `gain`. Finds
+ * b's new successor, and moves if the total is a gain. */
 static bool close_move(struct tt_ring_tour *t, uint32_t a, uint32_t next, int64_t gain)
 {
-    const uint32_t was = after(t, a), b = before(t, next), x = distance(t, t->at[a], t->at[b]), count = nexts(t);
+    const uint32_t was = after(t, a), b = before(t, next), x = distance(t, t->at[a], t->at[b]),
+                   count = count_successors(t);
     const int64_t lost = gain + row_of(t, b)[next];
 
     for (uint32_t k = 0; k < count; k++) {
-        const uint32_t end = next_of(t, b, k), c = before(t, end);
+        const uint32_t end = successor_candidate(t, b, k), c = before(t, end);
         const int64_t balance = lost - row_of(t, b)[end];
         const uint32_t to_c = distance(t, t->at[a], t->at[c]);
 
         if (balance <= 0)
             break;
         if (to_c <= x || to_c == t->n || balance + row_of(t, c)[end] - row_of(t, c)[was] <= 0)
-            continue;       /* the end of b's new link must come after `next`, a itself at the latest */
+            continue;       /* b's new successor must come after `next`, at the latest a itself */
         t->sum -= balance + row_of(t, c)[end] - row_of(t, c)[was];
-        move(t, t->at[a], x, to_c - x);
+        move_pieces(t, t->at[a], x, to_c - x);
         enqueue(t, a);
         enqueue(t, b);
         enqueue(t, c);
@@ -239,7 +245,7 @@ static bool close_move(struct tt_ring_tour *t, uint32_t a, uint32_t next, int64_
     return false;
 }
 
-/* ---- turning around ---- */
+/* ---- reversal -------------------------------------------------------------------------------- */
 
 static void sum_links(struct tt_ring_tour *t)
 {
@@ -253,13 +259,13 @@ static void sum_links(struct tt_ring_tour *t)
     t->stale = false;
 }
 
-/* What the links from one place to another sum to. */
-static int64_t between(const struct tt_ring_tour *t, const int64_t *sums, uint32_t from, uint32_t to)
+/* Returns the sum of the links from one position to another. */
+static int64_t links_between(const struct tt_ring_tour *t, const int64_t *sums, uint32_t from, uint32_t to)
 {
     return sums[to] - sums[from] + (to < from ? sums[t->n] : 0);
 }
 
-static void turn(struct tt_ring_tour *t, uint32_t from, uint32_t to)
+static void reverse_piece(struct tt_ring_tour *t, uint32_t from, uint32_t to)
 {
     for (uint32_t left = distance(t, from, to) + 1; left > 1; left -= 2) {
         const uint32_t peer = t->order[from];
@@ -274,8 +280,8 @@ static void turn(struct tt_ring_tour *t, uint32_t from, uint32_t to)
     t->stale = true;
 }
 
-/* Lets a be followed by one that is near, with all that is between turned around, if that is a gain. */
-static void turn_after(struct tt_ring_tour *t, uint32_t a)
+/* Gives a near successor to a by reversing everything in between, if that is a gain. */
+static void reverse_after(struct tt_ring_tour *t, uint32_t a)
 {
     const uint32_t was = after(t, a);
 
@@ -289,11 +295,11 @@ static void turn_after(struct tt_ring_tour *t, uint32_t a)
         if (end == was || beyond == a)
             continue;
         gain = row_of(t, a)[was] + row_of(t, end)[beyond] - row_of(t, a)[end] - row_of(t, was)[beyond] +
-               between(t, t->forth, from, to) - between(t, t->back, from, to);
+               links_between(t, t->forth, from, to) - links_between(t, t->back, from, to);
         if (gain <= 0)
             continue;
         t->sum -= gain;
-        turn(t, from, to);
+        reverse_piece(t, from, to);
         enqueue(t, a);
         enqueue(t, was);
         enqueue(t, end);
@@ -303,7 +309,7 @@ static void turn_after(struct tt_ring_tour *t, uint32_t a)
 
 bool tt_ring_tour_improve(struct tt_ring_tour *t)
 {
-    const uint32_t count = nexts(t);
+    const uint32_t count = count_successors(t);
     uint32_t a;
     int64_t has;
 
@@ -315,7 +321,7 @@ bool tt_ring_tour_improve(struct tt_ring_tour *t)
     t->is_queued[a] = false;
     has = row_of(t, a)[after(t, a)];
     for (uint32_t k = 0; k < count; k++) {
-        const uint32_t next = next_of(t, a, k);
+        const uint32_t next = successor_candidate(t, a, k);
         const int64_t gain = has - row_of(t, a)[next];
 
         if (gain <= 0)
@@ -323,13 +329,13 @@ bool tt_ring_tour_improve(struct tt_ring_tour *t)
         if (close_move(t, a, next, gain))
             return true;
     }
-    turn_after(t, a);
+    reverse_after(t, a);
     return true;
 }
 
 /* ---- kicks ---- */
 
-/* Three pieces, all near a place that is drawn. */
+/* Draws three pieces near a random position. */
 static uint32_t draw_near(const struct tt_ring_tour *t, struct tt_prng *random, uint32_t length[3])
 {
     const uint32_t longest = (t->n - 1) / 3 < KICK_PEERS ? (t->n - 1) / 3 : KICK_PEERS;
@@ -339,7 +345,7 @@ static uint32_t draw_near(const struct tt_ring_tour *t, struct tt_prng *random, 
     return (uint32_t)tt_prng_below(random, t->n);
 }
 
-/* Pieces that end in heavy links: of each few places that are drawn, the one with the heaviest. */
+/* Draws pieces that end in heavy links: the heaviest of a few random positions each. */
 static uint32_t draw_far(const struct tt_ring_tour *t, struct tt_prng *random, uint32_t length[3])
 {
     uint32_t place[4], n = 0;
@@ -385,8 +391,8 @@ void tt_ring_tour_kick(struct tt_ring_tour *t, struct tt_prng *random, bool far)
     }
     come = row_of(t, cut[0])[piece[2]] + row_of(t, cut[3])[piece[1]] + row_of(t, cut[2])[piece[0]] +
            row_of(t, cut[1])[piece[3]];
-    exchange(t, first, length[0], length[1]);       /* 2 1 3 */
-    exchange(t, first, length[0] + length[1], length[2]);       /* 3 2 1 */
+    exchange_pieces(t, first, length[0], length[1]);       /* 2 1 3 */
+    exchange_pieces(t, first, length[0] + length[1], length[2]);       /* 3 2 1 */
     t->sum += come - gone;
     for (int k = 0; k < 4; k++)
         enqueue(t, cut[k]);

@@ -1,5 +1,6 @@
-/* What the protocol's state machines may do: every legal change of a state stands in a table, which is asserted where the state changes, which says what the
- * simulated histories have to come to, and of which docs/elastic-protocol.md and its pictures are made (scripts/draw-states.py). */
+/* The state machines of the protocol. Every legal change of a state is in a table. Changes are
+ * asserted against the table; the simulation must cover it; and docs/elastic-protocol.md with
+ * its pictures is generated from it (scripts/draw-states.py). */
 #ifndef TT_ELASTIC_STATES_H
 #define TT_ELASTIC_STATES_H
 
@@ -7,21 +8,22 @@
 
 struct tt_state_change {
     uint8_t from, to;
-    const char *when;           /* "joins": what happens to that whose state it is */
+    const char *when;           /* "joins": the event that changes the state */
 };
 
 #define TT_STATE_CHANGES_MAX 64u
 
 struct tt_states {
-    const char *name;           /* a word; the picture's file */
-    const char *of;             /* whose states they are */
-    const char *const *states;  /* [nstates] their names. State 0 is that of what is not there: the beginning, and where it says so, the end */
+    const char *name;           /* name of the picture's file */
+    const char *of;             /* object of the states */
+    const char *const *states;  /* [nstates] names. State 0 means that the object does not exist:
+                                   the beginning, and in some tables the end */
     uint32_t nstates;
     const struct tt_state_change *changes;  /* [nchanges], at most TT_STATE_CHANGES_MAX */
     uint32_t nchanges;
 };
 
-/* The register of all. */
+/* All tables. */
 extern const struct tt_states *const tt_all_states[];
 extern const uint32_t tt_nall_states;
 
@@ -30,7 +32,7 @@ extern const struct tt_states tt_coord_round_states;    /* enum tt_coord_round_s
 extern const struct tt_states tt_coord_sync_states;     /* enum tt_coord_sync_state, in coord_sync.c */
 extern const struct tt_states tt_op_states;             /* enum tt_op_state, in member_ops.c */
 
-/* Which of the changes this is. It is one of them: else it asserts, with what was to change. */
+/* Returns the index of this change; asserts that it is legal. */
 uint32_t tt_states_change(const struct tt_states *s, uint8_t from, uint8_t to);
 
 #endif

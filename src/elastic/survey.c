@@ -1,5 +1,6 @@
-/* Messages: {u8 version, u8 kind, u64 epoch, u64 number, u32 value, u32 us}; value: of PING and PONG a token, of the others the round; us: of END how long
- * the burst took its sender, of the others 0. A CHUNK goes on with data, which nobody looks at. */
+/* Format of messages: {u8 version, u8 kind, u64 epoch, u64 number, u32 value, u32 us}. value: a
+ * token in PING and PONG, otherwise the round. us: in END the duration of the burst at its
+ * sender, otherwise 0. A CHUNK is followed by data, which is ignored. */
 #include "elastic/survey.h"
 
 #include <string.h>
@@ -7,25 +8,31 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-#define KIND_MIN 0xa0u      /* the second byte of all other messages between members is below, or from END on */
+/* the second byte of other messages between members is lower, or END or higher */
+#define KIND_MIN 0xa0u
 #define KIND_END 0xc0u
 enum { PING = KIND_MIN + 1, PONG, READY, GO, CHUNK, STOP, END, GOT, KINDS };
 
-#define NUMBER_MAX (1ull << 55)     /* no run has so many rounds, of 256 numbers each */
-#define FIRST 0x80000000u   /* of a token: the sender begins; who waits for its PONG pings it again, as it may not have heard */
-#define CHUNK_BYTES_MIN 512u        /* grows with what was sent: a slow link has many, too */
+#define NUMBER_MAX (1ull << 55)     /* exceeds the rounds of any run, times 256 numbers */
+/* flag of a token: the first ping. A peer that waits for the PONG pings again, since it may have
+ * missed that */
+#define FIRST 0x80000000u
+/* grows with the sent bytes, so that slow links also have many */
+#define CHUNK_BYTES_MIN 512u
 #define BURST_BYTES_MAX (64u << 20)
-#define CHECK_NS (80 * TT_MS)       /* or so many round trips, until the rate is looked at first: who has waited for a processor meanwhile goes on, too */
+/* time until the first check of the rate, or CHECK_ROUND_TRIPS round trips: enough to resume
+ * after waiting for a processor */
+#define CHECK_NS (80 * TT_MS)
 #define CHECK_ROUND_TRIPS 8u
 #define BURST_ROUND_TRIPS 12u
-#define ROUND_NS (2 * TT_SECOND)    /* beside the burst: what is on its way when it ends */
+#define ROUND_NS (2 * TT_SECOND)    /* in addition to the burst: data in flight at its end */
 
 bool tt_survey_is_mine(const void *data, size_t bytes)
 {
     return bytes >= 2 && ((const uint8_t *)data)[1] >= KIND_MIN && ((const uint8_t *)data)[1] < KIND_END;
 }
 
-static uint32_t nrounds(const struct tt_survey *p)
+static uint32_t nrounds_of(const struct tt_survey *p)
 {
     return p->conf.nranks - 1;
 }
@@ -49,7 +56,7 @@ static void send_with(struct tt_survey *p, uint32_t rank, uint8_t kind, uint32_t
             .rank = rank, .head = head, .head_bytes = sizeof head, .body = p->conf.filler, .body_bytes = bytes });
 }
 
-static void send(struct tt_survey *p, uint32_t rank, uint8_t kind, uint32_t value)
+static void send_message(struct tt_survey *p, uint32_t rank, uint8_t kind, uint32_t value)
 {
     send_with(p, rank, kind, value, 0, 0);
 }
@@ -58,10 +65,10 @@ static void send_all(struct tt_survey *p, uint8_t kind)
 {
     for (uint32_t rank = 0; rank < p->conf.nranks; rank++)
         if (rank != p->conf.rank)
-            send(p, rank, kind, 0);
+            send_message(p, rank, kind, 0);
 }
 
-/* The longest that a burst from or to that rank lasts. */
+/* Returns the maximum duration of a burst from or to that rank. */
 static uint64_t burst_ns(const struct tt_survey *p, uint32_t rank)
 {
     const uint64_t ns = BURST_ROUND_TRIPS * p->conf.peers[rank].round_trip_ns;
@@ -69,19 +76,19 @@ static uint64_t burst_ns(const struct tt_survey *p, uint32_t rank)
     return ns < p->conf.burst_ns ? p->conf.burst_ns : ns > p->conf.far_burst_ns ? p->conf.far_burst_ns : ns;
 }
 
-/* After which what is missing does not come any more. */
-static uint64_t patience_ns(const struct tt_survey *p)
+/* Returns the time after which missing messages are given up. */
+static uint64_t give_up_after_ns(const struct tt_survey *p)
 {
-    return nrounds(p) * (p->conf.far_burst_ns + ROUND_NS);
+    return nrounds_of(p) * (p->conf.far_burst_ns + ROUND_NS);
 }
 
 static void end_if_all(struct tt_survey *p)
 {
-    if (p->state == TT_SURVEY_BURSTS && p->in == nrounds(p) && p->out == nrounds(p))
+    if (p->state == TT_SURVEY_BURSTS && p->in == nrounds_of(p) && p->out == nrounds_of(p))
         p->state = TT_SURVEY_DONE;
 }
 
-/* ---- the burst that we send ---- */
+/* ---- sending a burst ------------------------------------------------------------------------- */
 
 static void send_chunk(struct tt_survey *p, uint32_t rank)
 {
@@ -102,12 +109,12 @@ static void send_end(struct tt_survey *p, uint32_t rank)
     send_with(p, rank, END, p->out, took_us < UINT32_MAX ? (uint32_t)took_us : UINT32_MAX, 0);
 }
 
-/* The next round's burst, if it is asked for. */
+/* Sends the next round's burst, if requested. */
 static void send_if_asked(struct tt_survey *p)
 {
     uint32_t rank;
 
-    if (p->state != TT_SURVEY_BURSTS || p->sending || p->out == nrounds(p))
+    if (p->state != TT_SURVEY_BURSTS || p->sending || p->out == nrounds_of(p))
         return;
     rank = tt_ring_round_to(p->conf.nranks, p->out, p->conf.rank);
     if (!p->conf.peers[rank].asked)
@@ -119,7 +126,7 @@ static void send_if_asked(struct tt_survey *p)
     send_chunk(p, rank);
 }
 
-static void sent(struct tt_survey *p)
+static void burst_sent(struct tt_survey *p)
 {
     p->sending = false;
     p->out++;
@@ -155,26 +162,26 @@ uint32_t tt_survey_unsent(const struct tt_survey *p, uint32_t rank)
     return unsent;
 }
 
-/* ---- the burst that we receive ---- */
+/* ---- receiving a burst ----------------------------------------------------------------------- */
 
-/* Asks for the burst of this round. */
-static void ask(struct tt_survey *p)
+/* Requests this round's burst. */
+static void request_burst(struct tt_survey *p)
 {
     p->began = p->stopped = false;
     p->bytes = 0;
     p->nsamples = p->skipped = 0;
     p->stride = 1;
-    if (p->in < nrounds(p))
-        send(p, tt_ring_round_from(p->conf.nranks, p->in, p->conf.rank), GO, p->in);
+    if (p->in < nrounds_of(p))
+        send_message(p, tt_ring_round_from(p->conf.nranks, p->in, p->conf.rank), GO, p->in);
 }
 
 static bool comes_from(const struct tt_survey *p, uint32_t rank)
 {
-    return p->state == TT_SURVEY_BURSTS && p->in < nrounds(p) &&
+    return p->state == TT_SURVEY_BURSTS && p->in < nrounds_of(p) &&
            rank == tt_ring_round_from(p->conf.nranks, p->in, p->conf.rank);
 }
 
-/* The first sample at that time or later. */
+/* Returns the first sample at that time or later. */
 static uint32_t sample_at(const struct tt_survey *p, uint64_t at_ns)
 {
     uint32_t k = 0;
@@ -184,7 +191,7 @@ static uint32_t sample_at(const struct tt_survey *p, uint64_t at_ns)
     return k;
 }
 
-/* The rate of so many bytes in so long. */
+/* Returns the rate of `bytes` in `ns`. */
 static uint64_t rate_in(uint64_t bytes, uint64_t ns)
 {
     const uint64_t rate = bytes * 1000 / (ns / 1000 + 1) * 1000;
@@ -192,10 +199,11 @@ static uint64_t rate_in(uint64_t bytes, uint64_t ns)
     return rate < TT_RING_RATE_MAX ? rate : TT_RING_RATE_MAX;
 }
 
-/* Of what came: by the slope of its second half, if that says enough; else on the whole. 0: nothing can be said. All that came, came in no less than
- * the time that it took to send, half of it at most before the second half: where we were late to look, and then found much at once, the slope is no
- * measure. */
-static uint64_t rate_of(const struct tt_survey *p, uint32_t took_us)
+/* Returns the rate of the received data: the slope of its second half if reliable, otherwise the
+ * mean. 0: unknown. At most half of the data was sent before the second half, in no less than
+ * half of the sender's time. This limits the rate if the receiver was scheduled late and found
+ * much data at once. */
+static uint64_t measured_rate(const struct tt_survey *p, uint32_t took_us)
 {
     const struct tt_ring_sample *s = p->conf.samples;
     const uint64_t most = took_us ? 2 * rate_in(p->bytes, took_us * 1000ull) : TT_RING_RATE_MAX;
@@ -212,7 +220,8 @@ static uint64_t rate_of(const struct tt_survey *p, uint32_t took_us)
     return rate < most ? rate : most;
 }
 
-/* Whether the fourth quarter of the time was not faster than the third by an eighth, nor slower. */
+/* Returns whether the rates of the third and fourth quarter of the time differ by at most an
+ * eighth. */
 static bool is_steady(const struct tt_survey *p)
 {
     const struct tt_ring_sample *s = p->conf.samples, *last = &s[p->nsamples - 1];
@@ -231,7 +240,7 @@ static bool is_steady(const struct tt_survey *p)
     return fourth <= third + third / 8 && third <= fourth + fourth / 8;
 }
 
-/* As many as there is room for, evenly. */
+/* Records samples evenly, within the available space. */
 static void take_sample(struct tt_survey *p)
 {
     struct tt_ring_sample *s = p->conf.samples;
@@ -247,12 +256,12 @@ static void take_sample(struct tt_survey *p)
     s[p->nsamples++] = (struct tt_ring_sample){ .at_ns = p->now_ns, .bytes = p->bytes };
 }
 
-static void hear_chunk(struct tt_survey *p, uint32_t rank, size_t bytes)
+static void handle_chunk(struct tt_survey *p, uint32_t rank, size_t bytes)
 {
     const uint64_t check_ns = CHECK_ROUND_TRIPS * p->conf.peers[rank].round_trip_ns;
     uint64_t passed_ns;
 
-    if (!p->began) /* the bytes of the first one came before the time that is measured */
+    if (!p->began) /* the first chunk arrived before the measured time */
         p->check_ns = p->now_ns + (check_ns > CHECK_NS ? check_ns : CHECK_NS);
     else
         p->bytes += bytes;
@@ -265,19 +274,19 @@ static void hear_chunk(struct tt_survey *p, uint32_t rank, size_t bytes)
     if (passed_ns < burst_ns(p, rank) && !is_steady(p))
         return;
     p->stopped = true;
-    send(p, rank, STOP, p->in);
+    send_message(p, rank, STOP, p->in);
 }
 
-/* This round's burst is over. */
-static void received(struct tt_survey *p, uint32_t rank, uint64_t rate)
+/* Ends this round's burst. */
+static void burst_received(struct tt_survey *p, uint32_t rank, uint64_t rate)
 {
     p->conf.links[rank].rate = rate;
     p->in++;
-    ask(p);
+    request_burst(p);
     end_if_all(p);
 }
 
-/* ---- the beginning ---- */
+/* ---- beginning ------------------------------------------------------------------------------- */
 
 static void ping(struct tt_survey *p, uint32_t rank, uint32_t first)
 {
@@ -285,12 +294,12 @@ static void ping(struct tt_survey *p, uint32_t rank, uint32_t first)
 
     peer->token = (++p->tokens & ~FIRST) | first;
     peer->pinged_ns = p->now_ns;
-    send(p, rank, PING, peer->token);
+    send_message(p, rank, PING, peer->token);
 }
 
 void tt_survey_begin(struct tt_survey *p, const struct tt_survey_conf *conf, uint64_t number, uint64_t now_ns)
 {
-    const struct tt_survey_conf kept = *conf; /* it may be p's own */
+    const struct tt_survey_conf kept = *conf; /* may be p's own */
 
     tt_assert(kept.nranks >= 2 && kept.nranks <= TT_RING_PEERS_MAX && kept.rank < kept.nranks && number > 0);
     *p =
@@ -310,19 +319,19 @@ static void burst_if_ready(struct tt_survey *p)
         if (rank != p->conf.rank && !p->conf.peers[rank].ready)
             return;
     p->state = TT_SURVEY_BURSTS;
-    p->give_up_ns = p->now_ns + patience_ns(p);
-    ask(p);
+    p->give_up_ns = p->now_ns + give_up_after_ns(p);
+    request_burst(p);
     send_if_asked(p);
 }
 
-static void hear_ping(struct tt_survey *p, uint32_t rank, uint32_t token)
+static void handle_ping(struct tt_survey *p, uint32_t rank, uint32_t token)
 {
-    send(p, rank, PONG, token);
+    send_message(p, rank, PONG, token);
     if (token & FIRST && p->conf.peers[rank].npongs == 0)
         ping(p, rank, 0);
 }
 
-static void hear_pong(struct tt_survey *p, uint32_t rank, uint32_t token)
+static void handle_pong(struct tt_survey *p, uint32_t rank, uint32_t token)
 {
     struct tt_survey_peer *peer = &p->conf.peers[rank];
     const uint64_t took_ns = p->now_ns > peer->pinged_ns ? p->now_ns - peer->pinged_ns : 1;
@@ -340,68 +349,68 @@ static void hear_pong(struct tt_survey *p, uint32_t rank, uint32_t token)
         if (other != p->conf.rank && p->conf.peers[other].npongs < TT_SURVEY_PINGS)
             return;
     p->state = TT_SURVEY_WAITS;
-    p->give_up_ns = p->now_ns + patience_ns(p);
+    p->give_up_ns = p->now_ns + give_up_after_ns(p);
     send_all(p, READY);
     burst_if_ready(p);
 }
 
 /* ---- messages ---- */
 
-/* A round that is over here is over there, too. */
-static void hear_go(struct tt_survey *p, uint32_t rank, uint32_t round)
+/* A round that is over here is also over for the receiver. */
+static void handle_go(struct tt_survey *p, uint32_t rank, uint32_t round)
 {
     if (round != tt_ring_round_of(p->conf.nranks, p->conf.rank, rank))
         return;
     if (round < p->out) {
-        send(p, rank, END, round);
+        send_message(p, rank, END, round);
         return;
     }
     p->conf.peers[rank].asked = true;
     send_if_asked(p);
 }
 
-static void hear_end(struct tt_survey *p, uint32_t rank, uint32_t round, uint32_t took_us)
+static void handle_end(struct tt_survey *p, uint32_t rank, uint32_t round, uint32_t took_us)
 {
     if (round != tt_ring_round_of(p->conf.nranks, rank, p->conf.rank))
         return;
     if (round < p->in) {
-        send(p, rank, GOT, round);
+        send_message(p, rank, GOT, round);
     } else if (comes_from(p, rank)) {
-        send(p, rank, GOT, round);
-        received(p, rank, rate_of(p, took_us));
+        send_message(p, rank, GOT, round);
+        burst_received(p, rank, measured_rate(p, took_us));
     }
 }
 
-static void hear(struct tt_survey *p, uint32_t rank, uint8_t kind, uint32_t value, uint32_t us, size_t bytes)
+static void handle_message(struct tt_survey *p, uint32_t rank, uint8_t kind, uint32_t value, uint32_t us, size_t bytes)
 {
     switch (kind) {
     case PING:
-        hear_ping(p, rank, value);
+        handle_ping(p, rank, value);
         return;
     case PONG:
-        hear_pong(p, rank, value);
+        handle_pong(p, rank, value);
         return;
     case READY:
         p->conf.peers[rank].ready = true;
         burst_if_ready(p);
         return;
     case GO:
-        hear_go(p, rank, value);
+        handle_go(p, rank, value);
         return;
     case CHUNK:
         if (comes_from(p, rank) && value == p->in)
-            hear_chunk(p, rank, bytes);
+            handle_chunk(p, rank, bytes);
         return;
     case STOP:
         if (sends_to(p, rank) && value == p->out && !p->ended)
             send_end(p, rank);
         return;
     case END:
-        hear_end(p, rank, value, us);
+        handle_end(p, rank, value, us);
         return;
     default:
         if (sends_to(p, rank) && value == p->out && p->ended)
-            sent(p);
+            burst_sent(p);
     }
 }
 
@@ -425,15 +434,15 @@ bool tt_survey_peer_says(struct tt_survey *p, uint32_t rank, const void *data, s
         number > NUMBER_MAX || (r.at != r.end && kind != CHUNK))
         return false;
     if (epoch != p->conf.epoch || rank == p->conf.rank)
-        return true; /* of another time */
+        return true; /* belongs to another epoch */
     if (number > p->heard)
         p->heard = number;
     if (number > p->number && kind == PING && p->state != TT_SURVEY_DONE)
         tt_survey_begin(p, &p->conf, number, now_ns);
     if (number == p->number)
-        hear(p, rank, kind, value, us, bytes);
+        handle_message(p, rank, kind, value, us, bytes);
     else if (number < p->number && kind == PING && value & FIRST && p->state == TT_SURVEY_PINGS_GO)
-        ping(p, rank, FIRST); /* it shall hear of ours */
+        ping(p, rank, FIRST); /* so that it gets the current number */
     return true;
 }
 
@@ -446,18 +455,18 @@ void tt_survey_again(struct tt_survey *p, uint32_t rank, uint64_t now_ns)
     if (p->state == TT_SURVEY_PINGS_GO && p->conf.peers[rank].npongs < TT_SURVEY_PINGS)
         ping(p, rank, FIRST);
     if (p->state == TT_SURVEY_WAITS || p->state == TT_SURVEY_BURSTS)
-        send(p, rank, READY, 0);
+        send_message(p, rank, READY, 0);
     if (sends_to(p, rank))
-        sent(p);
+        burst_sent(p);
     if (comes_from(p, rank) && p->began)
-        received(p, rank, 0);
+        burst_received(p, rank, 0);
     else if (comes_from(p, rank))
-        send(p, rank, GO, p->in);
+        send_message(p, rank, GO, p->in);
 }
 
 void tt_survey_end(struct tt_survey *p)
 {
-    p->in = p->out = nrounds(p);
+    p->in = p->out = nrounds_of(p);
     p->sending = false;
     p->state = TT_SURVEY_DONE;
 }

@@ -1,15 +1,21 @@
-/* How members measure what lies between them, as a pure state machine: one for each member of a view that takes part. First all ping each
- * other: nobody sends a burst before all have done that, so the round trips meet empty queues. Then come nranks - 1 rounds
- * (elastic/ring_measure.h), in each of which a member sends a burst to one other and receives one from another. There is no common clock: a
- * receiver asks for the burst of its round (GO) when the one before it is over, and a sender sends the burst of its round when it was asked for
- * it and the receiver of the one before has said that all of that is there (GOT). So no member sends or receives two bursts at once.
+/* Measurement of the links between members, as a pure state machine: one for each participating
+ * member of a view. First all members ping each other. No burst is sent before all have
+ * finished, so that round trips have no queueing. Then come nranks - 1 rounds
+ * (elastic/ring_measure.h). In each round a member sends a burst to one member and receives one
+ * from another. There is no common clock. A receiver requests the burst of its round (GO) when
+ * the previous one is over. A sender sends it when it was requested, and the receiver of the
+ * previous burst has confirmed its end (GOT). Therefore no member sends or receives two bursts
+ * at once.
  *
- * A burst is chunks of data as fast as they go. The receiver notes how much is there when, ends it (STOP) once its rate no longer changes, and after
- * `burst_ns` in any case, or, where that is longer, after 12 round trips, but not more than `far_burst_ns`: a window doubles with each round trip from 14,600 bytes on, and
- * the rate is that of the second half. The sender ends it then, too, and says where (END). What is lost with a connection costs the pair's
- * measurement, nothing else; where a member does not go on, the others end at their deadline with what they have.
+ * A burst consists of chunks sent as fast as possible. The receiver records the amount over
+ * time. It stops the burst (STOP) when its rate no longer changes, and after `burst_ns` in any
+ * case. On a long link this is extended to 12 round trips, at most `far_burst_ns`: the window
+ * doubles with each round trip from 14,600 bytes, and only the second half is used for the rate.
+ * The sender also ends at that time, and marks the end (END). A lost connection invalidates only
+ * the pair's measurement. If a member does not continue, the others end at their deadline with
+ * partial results.
  *
- * No socket, clock, thread or allocation. What comes may be anything: it costs a wrong rate of its sender's. */
+ * No socket, clock, thread or allocation. Invalid messages only affect the rate of their sender. */
 #ifndef TT_ELASTIC_SURVEY_H
 #define TT_ELASTIC_SURVEY_H
 
@@ -20,36 +26,37 @@
 #include "elastic/ring_measure.h"
 
 #define TT_SURVEY_PINGS 3u
-#define TT_SURVEY_HEAD_BYTES 26u             /* of each message; a chunk has data after it */
-#define TT_SURVEY_CHUNK_BYTES (16u << 10)    /* most of a chunk's data */
+#define TT_SURVEY_HEAD_BYTES 26u             /* of each message; a chunk is followed by data */
+#define TT_SURVEY_CHUNK_BYTES (16u << 10)    /* maximum data of a chunk */
 #define TT_SURVEY_SAMPLES 1024u
 #define TT_SURVEY_UNSENT_MIN (32u << 10)
 #define TT_SURVEY_UNSENT_MAX (1u << 20)
 
 struct tt_survey_act {
-    uint32_t rank;              /* to whom: head[head_bytes], then body[body_bytes] */
+    uint32_t rank;              /* receiver of head[head_bytes], then body[body_bytes] */
     const void *head, *body;
     size_t head_bytes, body_bytes;
 };
 
-/* What is known of a peer. */
+/* State of a peer. */
 struct tt_survey_peer {
-    uint32_t token;             /* of the last ping; it is waited for while pinging */
+    uint32_t token;             /* of the last ping; its PONG is expected while pinging */
     uint64_t pinged_ns;
     uint32_t npongs;
     uint64_t round_trip_ns;     /* the shortest */
     bool ready;                 /* it has the round trips to all */
-    bool asked;                 /* GO came, for the round in which we send to it */
+    bool asked;                 /* GO received, for the round in which this member sends to it */
 };
 
 struct tt_survey_conf {
     uint64_t epoch;             /* of the view */
     uint32_t rank, nranks;      /* at least 2, at most TT_RING_PEERS_MAX */
-    uint64_t burst_ns, far_burst_ns;    /* at most; far_burst_ns is no less */
-    struct tt_survey_peer *peers;        /* [nranks], the caller's, as long as this lives */
-    struct tt_ring_link *links;         /* [nranks] likewise: what comes of it, from each rank */
+    uint64_t burst_ns, far_burst_ns;    /* far_burst_ns must not be less */
+    struct tt_survey_peer *peers;        /* [nranks], owned by the caller, must outlive this */
+    struct tt_ring_link *links;         /* [nranks] likewise: the results, from each rank */
     struct tt_ring_sample *samples;     /* [TT_SURVEY_SAMPLES] likewise */
-    const void *filler;         /* [TT_SURVEY_CHUNK_BYTES] of chunks' data, likewise; what cannot be compressed */
+    const void *filler;         /* [TT_SURVEY_CHUNK_BYTES] data of chunks, likewise; must be
+                                   incompressible */
     void (*emit)(void *context, const struct tt_survey_act *act);
     void *context;
 };
@@ -59,38 +66,42 @@ enum tt_survey_state { TT_SURVEY_PINGS_GO, TT_SURVEY_WAITS, TT_SURVEY_BURSTS, TT
 struct tt_survey {
     struct tt_survey_conf conf;
     uint64_t number, now_ns;
-    uint64_t heard;                 /* the highest number that others have said */
+    uint64_t heard;                 /* highest number in messages of others */
     enum tt_survey_state state;
-    uint64_t give_up_ns;            /* once all have answered our pings */
-    uint32_t tokens;                /* given */
-    /* the burst that we send */
-    uint32_t out;                   /* round; nranks - 1: all are sent */
-    bool sending, ended;            /* it has begun; END is said, and GOT is waited for */
-    uint64_t sent_ns, sent_bytes;   /* when it began */
-    /* the burst that we receive */
-    uint32_t in;                    /* round; nranks - 1: all have come */
-    bool began, stopped;            /* something of it is here; STOP is said */
+    uint64_t give_up_ns;            /* set when all have answered the pings */
+    uint32_t tokens;                /* number of tokens */
+    /* sending */
+    uint32_t out;                   /* round; nranks - 1: all were sent */
+    bool sending, ended;            /* burst begun; END sent, GOT expected */
+    uint64_t sent_ns, sent_bytes;   /* beginning of the burst */
+    /* receiving */
+    uint32_t in;                    /* round; nranks - 1: all were received */
+    bool began, stopped;            /* some of it was received; STOP sent */
     uint64_t bytes;
-    uint64_t check_ns;              /* when its rate is looked at next */
+    uint64_t check_ns;              /* time of the next check of the rate */
     uint32_t nsamples, stride, skipped;     /* each stride-th chunk is a sample */
 };
 
-/* Whether this is for tt_survey_peer_says: other messages between members begin otherwise. */
+/* Returns whether this is a message for tt_survey_peer_says: other messages between members
+ * begin differently. */
 bool tt_survey_is_mine(const void *data, size_t bytes);
 
-/* Begins measurement `number` of the epoch, from 1. Members say the same numbers, as all call alike; where they do not, since somebody has left one out,
- * the highest holds for all that are at it. */
+/* Begins measurement `number` of the epoch, from 1. Numbers are equal on all members, because
+ * all make the same calls. If a member has skipped one, the highest number is used by all
+ * participants. */
 void tt_survey_begin(struct tt_survey *p, const struct tt_survey_conf *conf, uint64_t number, uint64_t now_ns);
-/* data[bytes] from `rank`. False: it is none of the messages that there are. */
+/* Handles data[bytes] from `rank`. False: not a valid message. */
 bool tt_survey_peer_says(struct tt_survey *p, uint32_t rank, const void *data, size_t bytes, uint64_t now_ns);
-/* What was said to `rank` has all gone to the system: there is room for a chunk. Whether there was something to say. */
+/* Called when all messages to `rank` were passed to the system, so that there is room for a
+ * chunk. Returns whether one was sent. */
 bool tt_survey_room(struct tt_survey *p, uint32_t rank, uint64_t now_ns);
-/* How many bytes the system shall hold for `rank` beyond what is on its way, a power of two: as many as were sent of a burst. They are still to come
- * when the burst ends; with fewer the system would have nothing to send, and TCP's window would not grow, each time that others have the processor. */
+/* Returns the limit on unsent bytes in the system for `rank`, a power of two: about the bytes
+ * sent of a burst. They still arrive after the burst ends. With a lower limit, the system would
+ * run out of data, and TCP's window would not grow, whenever other processes have the processor. */
 uint32_t tt_survey_unsent(const struct tt_survey *p, uint32_t rank);
-/* There is another connection to it: what was on its way is lost. */
+/* A new connection to it was made: messages in flight were lost. */
 void tt_survey_again(struct tt_survey *p, uint32_t rank, uint64_t now_ns);
-/* No measurement is under way any longer. */
+/* Ends the measurement. */
 void tt_survey_end(struct tt_survey *p);
 void tt_survey_tick(struct tt_survey *p, uint64_t now_ns);
 uint64_t tt_survey_next_ns(const struct tt_survey *p);

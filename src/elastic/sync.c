@@ -1,10 +1,10 @@
-/* The two hashes that stand for a shared state. */
+/* The two hashes that represent a shared state. */
 #include "elastic/sync.h"
 
 #include <string.h>
 #include "base/bytes.h"
 
-static void add(struct tt_hash_stream *h, uint64_t *total, const void *data, size_t bytes)
+static void hash_add(struct tt_hash_stream *h, uint64_t *total, const void *data, size_t bytes)
 {
     tt_hash_add(h, data, bytes);
     *total += bytes;
@@ -17,10 +17,10 @@ static void add_u64(struct tt_hash_stream *h, uint64_t *total, uint64_t value)
 
     tt_writer_init(&w, data, sizeof data);
     tt_write_u64(&w, value);
-    add(h, total, data, sizeof data);
+    hash_add(h, total, data, sizeof data);
 }
 
-/* Each length goes before what has it, so no two lists of arrays read alike. */
+/* Each length precedes its data, so that different lists have different bytes. */
 struct tt_hash tt_sync_keys(const struct tt_sync_array *arrays, uint32_t n)
 {
     struct tt_hash_stream h;
@@ -32,7 +32,7 @@ struct tt_hash tt_sync_keys(const struct tt_sync_array *arrays, uint32_t n)
         const struct tt_sync_array *a = &arrays[i];
 
         add_u64(&h, &total, strlen(a->name));
-        add(&h, &total, a->name, strlen(a->name));
+        hash_add(&h, &total, a->name, strlen(a->name));
         add_u64(&h, &total, a->dtype);
         add_u64(&h, &total, a->ndims);
         for (uint32_t d = 0; d < a->ndims; d++)

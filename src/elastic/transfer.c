@@ -1,5 +1,6 @@
-/* How the arrays of a sync travel. Messages: {u8 version, u8 kind, u16 scope, u64 epoch, u64 number, u32 array, u64 offset, u32 bytes}; a
- * PIECE goes on with the sum of its blocks (4 u32) and its bytes. */
+/* Transfer of the arrays of a sync. Format of messages: {u8 version, u8 kind, u16 scope, u64
+ * epoch, u64 number, u32 array, u64 offset, u32 bytes}. A PIECE is followed by the sum of its
+ * blocks (4 u32) and its bytes. */
 #include "elastic/transfer.h"
 
 #include <string.h>
@@ -8,10 +9,10 @@
 #include "base/status.h"
 #include "elastic/message.h"
 
-#define KIND_MIN 0xc0u      /* the second byte of what members say of operations is far below */
+#define KIND_MIN 0xc0u      /* the second byte of messages about operations is much lower */
 #define GET 0xc1u
 #define PIECE 0xc2u
-#define WRONG_MAX 3u        /* pieces that are not what they say, until their sender is asked no more */
+#define WRONG_MAX 3u        /* wrong pieces after which a source is not used any more */
 
 struct header {
     uint8_t version, kind;
@@ -54,7 +55,8 @@ static struct tt_hash_sum sum_of(const void *data, uint64_t offset, uint32_t byt
     return tt_hash_end(&h);
 }
 
-static void send(struct tt_transfer *t, uint32_t rank, const struct tt_writer *head, const void *body, size_t bytes)
+static void transfer_send(struct tt_transfer *t, uint32_t rank, const struct tt_writer *head, const void *body,
+                          size_t bytes)
 {
     t->conf.emit(t->conf.context, &(struct tt_transfer_act){ .kind = TT_TRANSFER_ACT_SEND,
                                                              .rank = rank,
@@ -64,7 +66,7 @@ static void send(struct tt_transfer *t, uint32_t rank, const struct tt_writer *h
                                                              .body_bytes = bytes });
 }
 
-static void vote(struct tt_transfer *t, uint8_t what, const char *text)
+static void send_vote(struct tt_transfer *t, uint8_t what, const char *text)
 {
     t->vote = what;
     t->conf.emit(t->conf.context,
@@ -89,15 +91,15 @@ void tt_transfer_init(struct tt_transfer *t, const struct tt_transfer_conf *conf
     }
 }
 
-/* ---- whom to ask ---- */
+/* ---- selection of sources -------------------------------------------------------------------- */
 
 static bool is_usable(const struct tt_transfer_source *s)
 {
     return s->now && !s->bad && !s->silent;
 }
 
-/* From its beginning, of anybody. Nothing of it may be asked for. */
-static void restart(struct tt_transfer *t, uint32_t array)
+/* Restarts an array from its beginning, with any source. None of its pieces may be requested. */
+static void restart_array(struct tt_transfer *t, uint32_t array)
 {
     struct tt_transfer_item *item = item_of(t, array);
 
@@ -117,11 +119,11 @@ static void restart_if_alone(struct tt_transfer *t, uint32_t array, uint32_t sou
     for (uint32_t i = 0; i < TT_TRANSFER_SLOTS; i++)
         if (t->slots[i].array == array)
             t->slots[i].bytes = 0;
-    restart(t, array);
+    restart_array(t, array);
 }
 
-/* It is asked no more: what it was asked for, others are. */
-static void drop(struct tt_transfer *t, uint32_t source)
+/* Stops using a source: its pieces are requested from others. */
+static void drop_source(struct tt_transfer *t, uint32_t source)
 {
     t->sources[source].asked = 0;
     for (uint32_t i = 0; i < TT_TRANSFER_SLOTS; i++)
@@ -135,10 +137,10 @@ static void drop(struct tt_transfer *t, uint32_t source)
 static void drop_bad(struct tt_transfer *t, uint32_t source)
 {
     t->sources[source].bad = true;
-    drop(t, source);
+    drop_source(t, source);
 }
 
-/* ---- asking ---- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static void send_get(struct tt_transfer *t, const struct tt_transfer_slot *slot)
 {
@@ -147,10 +149,10 @@ static void send_get(struct tt_transfer *t, const struct tt_transfer_slot *slot)
 
     tt_writer_init(&w, head, sizeof head);
     write_header(&w, t, GET, slot->array, slot->offset, slot->bytes);
-    send(t, t->sources[slot->source].rank, &w, NULL, 0);
+    transfer_send(t, t->sources[slot->source].rank, &w, NULL, 0);
 }
 
-static void ask(struct tt_transfer *t, struct tt_transfer_slot *slot, uint32_t source)
+static void request_piece(struct tt_transfer *t, struct tt_transfer_slot *slot, uint32_t source)
 {
     struct tt_transfer_source *s = &t->sources[source];
 
@@ -160,12 +162,12 @@ static void ask(struct tt_transfer *t, struct tt_transfer_slot *slot, uint32_t s
     send_get(t, slot);
 }
 
-static bool may_ask(const struct tt_transfer_item *item, uint32_t source)
+static bool may_request(const struct tt_transfer_item *item, uint32_t source)
 {
     return item->alone == TT_TRANSFER_NONE || item->alone == source;
 }
 
-/* The array, or the list, of which `source` is to be asked for the next piece; false: none. */
+/* Finds the array, or the list, of which the next piece is requested from `source`; false: none. */
 static bool next_array(struct tt_transfer *t, uint32_t source, uint32_t *array)
 {
     if (!t->list.here) {
@@ -181,13 +183,14 @@ static bool next_array(struct tt_transfer *t, uint32_t source, uint32_t *array)
         const struct tt_transfer_item *item = &t->conf.items[a];
 
         *array = a;
-        if (!item->here && item->next < item->bytes && may_ask(item, source))
+        if (!item->here && item->next < item->bytes && may_request(item, source))
             return true;
     }
     return false;
 }
 
-/* A slot with what is to be asked of it: what another one was asked for before, or a new piece. NULL: nothing. */
+/* Returns a slot to request from `source`: a piece that was requested from another one before,
+ * or a new piece. NULL: none. */
 static struct tt_transfer_slot *next_slot(struct tt_transfer *t, uint32_t source)
 {
     struct tt_transfer_slot *free_slot = NULL;
@@ -200,7 +203,7 @@ static struct tt_transfer_slot *next_slot(struct tt_transfer *t, uint32_t source
 
         if (slot->bytes == 0)
             free_slot = slot;
-        else if (slot->source == TT_TRANSFER_NONE && may_ask(item_of(t, slot->array), source))
+        else if (slot->source == TT_TRANSFER_NONE && may_request(item_of(t, slot->array), source))
             return slot;
     }
     if (!free_slot || !next_array(t, source, &array))
@@ -209,7 +212,7 @@ static struct tt_transfer_slot *next_slot(struct tt_transfer *t, uint32_t source
     if (!item->stage)
         item->stage = t->conf.stage(t->conf.context, array, item->bytes);
     if (!item->stage) {
-        vote(t, TT_SYNC_UNABLE, "out of memory for the received state");
+        send_vote(t, TT_SYNC_UNABLE, "out of memory for the received state");
         return NULL;
     }
     left = item->bytes - item->next;
@@ -228,13 +231,13 @@ static void give_up(struct tt_transfer *t)
     for (uint32_t i = 0; i < t->nsources; i++)
         bad &= !t->sources[i].now || t->sources[i].bad;
     if (bad || t->impossible)
-        vote(t, TT_SYNC_BAD, "the received data does not match the offered state");
+        send_vote(t, TT_SYNC_BAD, "the received data does not match the offered state");
     else
-        vote(t, TT_SYNC_UNABLE, "no member that has the state responds");
+        send_vote(t, TT_SYNC_UNABLE, "no member that has the state responds");
 }
 
-/* Asks for as much as may be: a piece of each in turn. */
-static void pump(struct tt_transfer *t)
+/* Sends all permitted requests: one piece of each source in turn. */
+static void send_requests(struct tt_transfer *t)
 {
     bool some = true, usable = false;
 
@@ -251,16 +254,16 @@ static void pump(struct tt_transfer *t)
                 continue;
             slot = next_slot(t, i);
             if (slot)
-                ask(t, slot, i);
+                request_piece(t, slot, i);
             some |= slot != NULL;
         }
     }
 }
 
-/* ---- what comes ---- */
+/* ---- received data --------------------------------------------------------------------------- */
 
-/* The list is here: what differs? */
-static void compare(struct tt_transfer *t)
+/* The list has arrived: determines the arrays that differ. */
+static void compare_list(struct tt_transfer *t)
 {
     t->missing = 0;
     for (uint32_t a = 0; a < t->conf.narrays; a++) {
@@ -273,7 +276,7 @@ static void compare(struct tt_transfer *t)
     if (t->impossible)
         give_up(t);
     else if (t->missing == 0)
-        vote(t, TT_SYNC_GOT, NULL);
+        send_vote(t, TT_SYNC_GOT, NULL);
 }
 
 static uint32_t lowest(uint64_t bits)
@@ -281,8 +284,8 @@ static uint32_t lowest(uint64_t bits)
     return (uint32_t)__builtin_ctzll(bits);
 }
 
-/* All pieces of it came. */
-static void finish(struct tt_transfer *t, uint32_t array)
+/* All its pieces have arrived. */
+static void array_finish(struct tt_transfer *t, uint32_t array)
 {
     struct tt_transfer_item *item = item_of(t, array);
     const struct tt_hash is = tt_hash_value(&item->sum, item->bytes);
@@ -294,14 +297,14 @@ static void finish(struct tt_transfer *t, uint32_t array)
         item->here = true;
         item->mixed &= ~from;
         if (item->mixed && (item->mixed & (item->mixed - 1)) == 0)
-            drop_bad(t, lowest(item->mixed)); /* the others of whom it was wrong are out of suspicion */
+            drop_bad(t, lowest(item->mixed)); /* the other sources of the wrong data are cleared */
         if (array == TT_TRANSFER_LIST)
-            compare(t);
+            compare_list(t);
         else if (--t->missing == 0)
-            vote(t, TT_SYNC_GOT, NULL);
+            send_vote(t, TT_SYNC_GOT, NULL);
         return;
     }
-    restart(t, array);
+    restart_array(t, array);
     if ((from & (from - 1)) == 0) {
         drop_bad(t, lowest(from));
         return;
@@ -310,7 +313,7 @@ static void finish(struct tt_transfer *t, uint32_t array)
         if (from & 1ull << i)
             all_usable &= is_usable(&t->sources[i]);
     if (!all_usable)
-        return; /* it may have been one of those that are asked no more */
+        return; /* the data may be wrong because of a source that is not used any more */
     item->mixed = from;
     item->alone = lowest(from);
 }
@@ -341,7 +344,7 @@ static bool on_piece(struct tt_transfer *t, uint32_t rank, const struct header *
         return false;
     slot = slot_of(t, rank, h);
     if (!slot)
-        return true; /* we asked somebody else meanwhile */
+        return true; /* requested from another source meanwhile */
     source = slot->source;
     s = &t->sources[source];
     s->asked--;
@@ -350,8 +353,8 @@ static bool on_piece(struct tt_transfer *t, uint32_t rank, const struct header *
     is = sum_of(r->at, h->offset, h->bytes);
     if (memcmp(&is, &said, sizeof is) != 0) {
         if (++s->wrong == WRONG_MAX) {
-            s->silent = true; /* that is no lie about the state: what comes from it cannot be relied on */
-            drop(t, source);
+            s->silent = true; /* this does not prove a false state, but its data is unreliable */
+            drop_source(t, source);
         }
         return true;
     }
@@ -363,14 +366,14 @@ static bool on_piece(struct tt_transfer *t, uint32_t rank, const struct header *
     item->from |= 1ull << source;
     t->bytes_received += h->bytes;
     if (item->got == item->bytes)
-        finish(t, h->array);
+        array_finish(t, h->array);
     return true;
 }
 
-/* ---- what others ask for ---- */
+/* ---- requests of others ---------------------------------------------------------------------- */
 
-/* What is asked for, as we have it. */
-static const uint8_t *ours(struct tt_transfer *t, const struct header *h, bool received)
+/* Returns the requested data of this member. */
+static const uint8_t *own_data(struct tt_transfer *t, const struct header *h, bool received)
 {
     const struct tt_transfer_item *item = item_of(t, h->array);
 
@@ -399,8 +402,8 @@ static bool on_get(struct tt_transfer *t, uint32_t rank, const struct header *h)
         h->offset > item->bytes || h->bytes > item->bytes - h->offset)
         return false;
     if (t->part == TT_SYNC_RECEIVES && !received)
-        return true; /* nobody is told to ask us */
-    data = ours(t, h, received);
+        return true; /* a receiver is not a source */
+    data = own_data(t, h, received);
     if (!data)
         return true;
     sum = sum_of(data, h->offset, h->bytes);
@@ -410,7 +413,7 @@ static bool on_get(struct tt_transfer *t, uint32_t rank, const struct header *h)
         tt_write_u32(&w, sum.word[i]);
     tt_assert(!w.bad);
     t->bytes_sent += h->bytes;
-    send(t, rank, &w, data, h->bytes);
+    transfer_send(t, rank, &w, data, h->bytes);
     return true;
 }
 
@@ -462,11 +465,11 @@ bool tt_transfer_peer(struct tt_transfer *t, uint32_t rank, const void *data, si
         return on_get(t, rank, &h);
     good = on_piece(t, rank, &h, &r);
     if (t->part == TT_SYNC_RECEIVES)
-        pump(t);
+        send_requests(t);
     return good;
 }
 
-/* ---- plans and time ---- */
+/* ---- plans and time -------------------------------------------------------------------------- */
 
 static struct tt_transfer_source *source_of(struct tt_transfer *t, uint32_t rank)
 {
@@ -489,7 +492,7 @@ void tt_transfer_plan(struct tt_transfer *t, uint8_t part, const struct tt_hash 
     if (part != TT_SYNC_RECEIVES)
         return;
     if (t->vote == TT_SYNC_GOT) {
-        vote(t, TT_SYNC_GOT, NULL); /* who asks again may not know */
+        send_vote(t, TT_SYNC_GOT, NULL); /* the coordinator may have missed the vote */
         return;
     }
     t->vote = TT_SYNC_NOT_YET;
@@ -506,8 +509,8 @@ void tt_transfer_plan(struct tt_transfer *t, uint8_t part, const struct tt_hash 
     }
     for (uint32_t i = 0; i < t->nsources; i++)
         if (!is_usable(&t->sources[i]))
-            drop(t, i);
-    pump(t);
+            drop_source(t, i);
+    send_requests(t);
 }
 
 void tt_transfer_tick(struct tt_transfer *t, uint64_t now_ns)
@@ -522,9 +525,9 @@ void tt_transfer_tick(struct tt_transfer *t, uint64_t now_ns)
         if (s->asked == 0 || now_ns - s->heard_ns < t->conf.patience_ns)
             continue;
         s->silent = true;
-        drop(t, i);
+        drop_source(t, i);
     }
-    pump(t);
+    send_requests(t);
 }
 
 uint64_t tt_transfer_next_ns(const struct tt_transfer *t)
