@@ -30,8 +30,8 @@ void tt_chronicle_tell(struct tt_chronicle *c, const char *fmt, ...)
     tt_log(TT_LOG_INFO, "coordinator: %s", e->text);
 }
 
-/* Who leaves is no loss to anybody. */
-static void tell_loss(struct tt_chronicle *c, const struct tt_elmsg *m)
+/* A member that leaves is not reported as a loss. */
+static void add_loss(struct tt_chronicle *c, const struct tt_elmsg *m)
 {
     static const char *const texts[] = {
         [TT_LOSS_DIED] = "its connection closed, and it did not reconnect",
@@ -44,17 +44,17 @@ static void tell_loss(struct tt_chronicle *c, const struct tt_elmsg *m)
         [TT_LOSS_FALSE] = "the shared state that it sent did not match its offer",
     };
 
-    _Static_assert(sizeof texts / sizeof *texts == TT_LOSSES, "each has its sentence");
+    _Static_assert(sizeof texts / sizeof *texts == TT_LOSSES, "each loss has a text");
 
-    c->counters.lost[m->what]++; /* a record's is below TT_LOSSES */
+    c->counters.lost[m->what]++; /* below TT_LOSSES in a record */
     if (m->what == TT_LOSS_LEFT)
         tt_chronicle_tell(c, "member %" PRIu64 " left", m->id);
     else
         tt_chronicle_tell(c, "member %" PRIu64 " is lost: %s", m->id, texts[m->what]);
 }
 
-/* Rounds that came to what was asked for are no news. */
-static void tell_result(struct tt_chronicle *c, const struct tt_elmsg *m)
+/* Rounds with the requested result are not reported. */
+static void add_result(struct tt_chronicle *c, const struct tt_elmsg *m)
 {
     const struct tt_mismatch mismatch = {
         .differs = m->flags, .id = m->id, .value = m->value, .other = m->other, .also = m->also
@@ -68,7 +68,7 @@ static void tell_result(struct tt_chronicle *c, const struct tt_elmsg *m)
                           m->value);
 }
 
-static void tell_view(struct tt_chronicle *c, const struct tt_elmsg *m, const struct tt_coord_cause *cause)
+static void add_view(struct tt_chronicle *c, const struct tt_elmsg *m, const struct tt_coord_cause *cause)
 {
     char why[TT_STATUS_CAUSE_BYTES];
 
@@ -115,13 +115,13 @@ void tt_chronicle_record(struct tt_chronicle *c, const void *data, size_t bytes,
         tt_chronicle_tell(c, "member %" PRIu64 " was removed before its admission", m.id);
         return;
     case TT_ELMSG_LOG_LOST:
-        tell_loss(c, &m);
+        add_loss(c, &m);
         return;
     case TT_ELMSG_LOG_VIEW:
-        tell_view(c, &m, cause);
+        add_view(c, &m, cause);
         return;
     case TT_ELMSG_LOG_RESULT:
-        tell_result(c, &m);
+        add_result(c, &m);
         return;
     default:
         return;
@@ -134,7 +134,7 @@ static uint8_t kind_of(const void *data, size_t bytes)
 
     if (bytes < 2 || b[1] >= TT_ELMSG_KINDS || (b[0] != TT_ELASTIC_VERSION && b[1] != TT_ELMSG_REFUSED))
         return 0;
-    return b[1]; /* who has another version is refused in that */
+    return b[1]; /* other versions are refused with a message of that version */
 }
 
 void tt_chronicle_taken(struct tt_chronicle *c, const void *data, size_t bytes)

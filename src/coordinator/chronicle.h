@@ -1,5 +1,6 @@
-/* What happened, for people: counters, and the latest events as sentences. Events are read off the records that the state machine writes into
- * its journal, so that nothing is told that was not decided; but for revoked epochs, which are no decision of its. One thread. */
+/* Event log for operators: counters, and the latest events as text. Events are derived from the
+ * journal records of the state machine, so only decisions are reported. Exceptions are revoked
+ * epochs, which the state machine does not decide. One thread. */
 #ifndef TT_COORDINATOR_CHRONICLE_H
 #define TT_COORDINATOR_CHRONICLE_H
 
@@ -7,25 +8,28 @@
 
 struct tt_chronicle {
     struct tt_snapshot_counters counters;
-    uint64_t nevents;                                       /* that ever happened; the latest are in the ring */
-    struct tt_snapshot_event ring[TT_SNAPSHOT_EVENTS];      /* event number n at n % TT_SNAPSHOT_EVENTS */
+    uint64_t nevents;                                       /* total number; the latest are in
+                                                               the ring buffer */
+    struct tt_snapshot_event ring[TT_SNAPSHOT_EVENTS];      /* event number n is at n %
+                                                               TT_SNAPSHOT_EVENTS */
 };
 
-/* A sentence of now; longer ones are cut. Also logged, at level info. */
+/* Adds an event at the current time; long texts are truncated. Also logs it, at level info. */
 void tt_chronicle_tell(struct tt_chronicle *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* A record that goes into the journal; from: the address of who caused it, or ""; cause: of the epoch, if it is one that begins. */
+/* Adds the event of a journal record. from: the address of the member that caused it, or "";
+ * cause: of the epoch, if it begins one. */
 void tt_chronicle_record(struct tt_chronicle *c, const void *data, size_t bytes, const char *from,
                          const struct tt_coord_cause *cause);
-/* The epoch is revoked, which is in no record. */
+/* Adds the revocation of the epoch, which has no record. */
 void tt_chronicle_revoked(struct tt_chronicle *c, uint64_t epoch, uint64_t revoker);
-/* Likewise, as some call what all do, and others are in an operation. */
+/* The same if some members are in a call of all members, and others in an operation. */
 void tt_chronicle_apart(struct tt_chronicle *c, const struct tt_coord_result *apart);
-/* A message that came, or that goes to somebody. */
+/* Count a received or sent message. */
 void tt_chronicle_taken(struct tt_chronicle *c, const void *data, size_t bytes);
 void tt_chronicle_sent(struct tt_chronicle *c, const void *data, size_t bytes);
-/* The journal was made durable, which took so long. */
+/* Counts a commit of the journal, and its duration. */
 void tt_chronicle_commit(struct tt_chronicle *c, uint64_t took_ns);
-/* The events that are kept, the oldest first, into out[TT_SNAPSHOT_EVENTS]; returns how many. */
+/* Copies the stored events, the oldest first, to out[TT_SNAPSHOT_EVENTS]; returns their number. */
 uint32_t tt_chronicle_events(const struct tt_chronicle *c, struct tt_snapshot_event *out);
 
 int64_t tt_chronicle_unix_ms(void);

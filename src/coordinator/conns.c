@@ -1,10 +1,12 @@
-/* Connections: strangers until they have joined, then members', then those that are told why and let go. What each may cost is bounded:
+/* Connections: unauthenticated until they have joined, then members', then those being refused
+ * or closed. The resources of each are bounded:
  *
- *   strangers   so many at once, each for so long; when there are too many, those of the address that has most of them go first
- *   addresses   so many connections a second, after a burst; more wait to be read
- *   members     so many messages a second, and bytes of them; more wait to be read. One that does not read what is sent to it is not
- *               read either, and ended when too much waits for it
- *   garbage     ends its connection, and nothing else */
+ *   unauthenticated   number and duration. If there are too many, those of the address with the
+ *                     most are closed first.
+ *   addresses         connections per second, after a burst. Others wait to be read.
+ *   members           messages and bytes per second. Others wait to be read. A member that does not
+ *                     read its messages is not read either. It is closed when too much is queued.
+ *   garbage           closes its connection, without other effects. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -19,18 +21,24 @@
 
 #define ACCEPTS_AT_ONCE 64
 #define FRAMES_AT_ONCE 32
-#define FRAME_MAX 65536u                                /* of one that has not joined: more than it can have to say */
-#define QUEUE_MAX (2u * TT_ELMSG_BYTES_MAX + TT_ELMSG_OPS_BYTES_MAX + 65536u)   /* a proposal, a view, verdicts, and small ones */
-#define CLOG_BYTES 262144u                              /* waiting for one that keeps talking */
-#define UNIT_BYTES 256u                                 /* of a message cost as much as one more message */
+/* maximum size of a message before joining */
+#define FRAME_MAX 65536u
+/* a proposal, a view, verdicts, and small messages */
+#define QUEUE_MAX (2u * TT_ELMSG_BYTES_MAX + TT_ELMSG_OPS_BYTES_MAX + 65536u)
+/* queued bytes above which a member's messages are not read */
+#define READ_QUEUE_MAX 262144u
+/* bytes of a message with the cost of another message */
+#define UNIT_BYTES 256u
 #define UNITS_PER_S 10000u
 #define UNITS_BURST 2000u
-#define JOINS_PER_S 100u                                /* of one address, after as many as a run has members */
-#define LEAVE_NS (2 * TT_SECOND)                        /* to read why it is let go */
+/* connections of one address, after as many as a run has members */
+#define JOINS_PER_S 100u
+/* time for reading the reason of a refusal */
+#define LEAVE_NS (2 * TT_SECOND)
 
 /* ---- lists ---- */
 
-static void move(struct tt_coordinator *c, struct tt_conn *conn, enum tt_conn_state to)
+static void set_conn_state(struct tt_coordinator *c, struct tt_conn *conn, enum tt_conn_state to)
 {
     TAILQ_REMOVE(&c->conns[conn->state], conn, place);
     c->counts[conn->state]--;
@@ -40,7 +48,7 @@ static void move(struct tt_coordinator *c, struct tt_conn *conn, enum tt_conn_st
     c->counts[to]++;
 }
 
-static void wait_no_more(struct tt_coordinator *c, struct tt_conn *conn)
+static void cancel_wait(struct tt_coordinator *c, struct tt_conn *conn)
 {
     if (conn->waits)
         TAILQ_REMOVE(&c->waiting, conn, waiting);
@@ -49,50 +57,51 @@ static void wait_no_more(struct tt_coordinator *c, struct tt_conn *conn)
 
 static void wait_until(struct tt_coordinator *c, struct tt_conn *conn, uint64_t at_ns)
 {
-    wait_no_more(c, conn);
+    cancel_wait(c, conn);
     conn->waits = true;
     conn->again_ns = at_ns;
     TAILQ_INSERT_TAIL(&c->waiting, conn, waiting);
 }
 
-/* Ends it at once. */
-static void end(struct tt_coordinator *c, struct tt_conn *conn)
+/* Closes it at once. */
+static void conn_end(struct tt_coordinator *c, struct tt_conn *conn)
 {
     if (conn->state == TT_CONN_ENDED)
         return;
-    wait_no_more(c, conn);
-    move(c, conn, TT_CONN_ENDED);
+    cancel_wait(c, conn);
+    set_conn_state(c, conn, TT_CONN_ENDED);
 }
 
-/* The first whose handshake fails is told of without being asked for, as it may be a member that was set up wrongly; strangers cannot fill a log. */
-static void refuse(struct tt_coordinator *c, struct tt_conn *conn, enum tt_snapshot_refusal why, const char *text)
+/* Refuses a connection. The first failed handshake is logged as a warning, since it may be a
+ * misconfigured member; others cannot fill the log. */
+static void conn_refuse(struct tt_coordinator *c, struct tt_conn *conn, enum tt_snapshot_refusal why, const char *text)
 {
     const bool first = c->chronicle.counters.refused[why]++ == 0 && why == TT_REFUSAL_STRANGER;
 
     tt_log(first ? TT_LOG_WARN : TT_LOG_INFO, "coordinator: closed the connection from %s: %s%s", conn->address, text,
            first ? "; further ones are only counted (TUTTI_LOG=info logs all)" : "");
-    end(c, conn);
+    conn_end(c, conn);
 }
 
-/* It ended with this errno, negative. */
+/* It ended with this negative errno. */
 static void end_for(struct tt_coordinator *c, struct tt_conn *conn, int err)
 {
     const char *why = tt_stream_why(tt_channel_stream(conn->channel));
 
     if (err == -EPROTO && *why)
-        refuse(c, conn, conn->state == TT_CONN_STRANGER ? TT_REFUSAL_STRANGER : TT_REFUSAL_GARBAGE, why);
+        conn_refuse(c, conn, conn->state == TT_CONN_STRANGER ? TT_REFUSAL_STRANGER : TT_REFUSAL_GARBAGE, why);
     else if (err == -EPROTO)
-        refuse(c, conn, TT_REFUSAL_GARBAGE, "invalid message framing");
+        conn_refuse(c, conn, TT_REFUSAL_GARBAGE, "invalid message framing");
     else if (err == -EMSGSIZE)
-        refuse(c, conn, TT_REFUSAL_GARBAGE, "a message exceeds the maximum length");
+        conn_refuse(c, conn, TT_REFUSAL_GARBAGE, "a message exceeds the maximum length");
     else if (err == -ENOBUFS)
-        refuse(c, conn, TT_REFUSAL_UNREAD, "the peer does not receive its messages");
+        conn_refuse(c, conn, TT_REFUSAL_UNREAD, "the peer does not receive its messages");
     else
-        end(c, conn);
+        conn_end(c, conn);
 }
 
-/* Watches for what is wanted now. */
-static void watch(struct tt_coordinator *c, struct tt_conn *conn)
+/* Updates the watched events. */
+static void conn_watch(struct tt_coordinator *c, struct tt_conn *conn)
 {
     struct epoll_event ev = { .data.ptr = conn };
     uint32_t wanted;
@@ -108,13 +117,14 @@ static void watch(struct tt_coordinator *c, struct tt_conn *conn)
     ev.events = wanted;
     conn->watched = wanted;
     if (epoll_ctl(c->epoll, EPOLL_CTL_MOD, tt_stream_fd(tt_channel_stream(conn->channel)), &ev) != 0)
-        end(c, conn);
+        conn_end(c, conn);
 }
 
-/* ---- coming ---- */
+/* ---- new connections ------------------------------------------------------------------------- */
 
-/* The rate of connections of this address. Of more addresses than are remembered, the one goes that has paid longest ago. */
-static struct tt_rate *rate_of(struct tt_coordinator *c, const uint8_t who[16])
+/* Returns the rate limiter of this address. If there are too many addresses, replaces the one
+ * that was idle for longest. */
+static struct tt_rate *origin_rate(struct tt_coordinator *c, const uint8_t who[16])
 {
     struct tt_origin *oldest = &c->origins[0];
 
@@ -131,7 +141,7 @@ static struct tt_rate *rate_of(struct tt_coordinator *c, const uint8_t who[16])
     return &oldest->rate;
 }
 
-static uint32_t strangers_of(const struct tt_coordinator *c, const uint8_t who[16])
+static uint32_t count_unauthenticated(const struct tt_coordinator *c, const uint8_t who[16])
 {
     const struct tt_conn *conn;
     uint32_t n = 0;
@@ -141,9 +151,9 @@ static uint32_t strangers_of(const struct tt_coordinator *c, const uint8_t who[1
     return n;
 }
 
-/* Room for one more stranger: the oldest of the address with most goes, unless that is the newcomer's own. Looked for in the oldest 32,
- * so that a crowd does not make this long. */
-static bool make_room(struct tt_coordinator *c, const uint8_t who[16])
+/* Closes an unauthenticated connection if there are too many: the oldest of the address with the
+ * most, unless that is the new one's address. Searches the oldest 32 only, to bound the time. */
+static bool limit_unauthenticated(struct tt_coordinator *c, const uint8_t who[16])
 {
     struct tt_conn *conn, *worst = NULL;
     uint32_t most = 0, looked = 0;
@@ -152,7 +162,7 @@ static bool make_room(struct tt_coordinator *c, const uint8_t who[16])
         return true;
     TAILQ_FOREACH(conn, &c->conns[TT_CONN_STRANGER], place)
     {
-        const uint32_t n = strangers_of(c, conn->origin);
+        const uint32_t n = count_unauthenticated(c, conn->origin);
 
         if (n > most) {
             most = n;
@@ -161,11 +171,11 @@ static bool make_room(struct tt_coordinator *c, const uint8_t who[16])
         if (++looked == 32)
             break;
     }
-    if (!worst || strangers_of(c, who) + 1 >= most) {
+    if (!worst || count_unauthenticated(c, who) + 1 >= most) {
         c->chronicle.counters.refused[TT_REFUSAL_CROWD]++;
         return false;
     }
-    refuse(c, worst, TT_REFUSAL_CROWD, "too many connections have not joined, most of them from this address");
+    conn_refuse(c, worst, TT_REFUSAL_CROWD, "too many connections have not joined, most of them from this address");
     return true;
 }
 
@@ -199,7 +209,7 @@ static void admit(struct tt_coordinator *c, int fd)
     uint64_t next_ns;
 
     c->chronicle.counters.accepted++;
-    if (getpeername(fd, (struct sockaddr *)&at, &bytes) != 0) { /* gone already */
+    if (getpeername(fd, (struct sockaddr *)&at, &bytes) != 0) { /* already closed */
         close(fd);
         return;
     }
@@ -207,7 +217,7 @@ static void admit(struct tt_coordinator *c, int fd)
         *(struct sockaddr_in *)&at =
             (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     tt_listen_origin(&at, origin);
-    conn = make_room(c, origin) ? conn_new(c, fd) : (close(fd), NULL);
+    conn = limit_unauthenticated(c, origin) ? conn_new(c, fd) : (close(fd), NULL);
     if (!conn)
         return;
     conn->source = TT_SOURCE_CONN;
@@ -220,18 +230,18 @@ static void admit(struct tt_coordinator *c, int fd)
     c->counts[TT_CONN_STRANGER]++;
     ev.data.ptr = conn;
     if (epoll_ctl(c->epoll, EPOLL_CTL_ADD, fd, &ev) != 0) {
-        conn->let_go = true; /* the machine has not heard of it */
-        end(c, conn);
+        conn->let_go = true; /* the state machine has no record of it */
+        conn_end(c, conn);
         return;
     }
     tt_deeds_step(c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &conn->core });
-    rate = rate_of(c, origin);
+    rate = origin_rate(c, origin);
     next_ns = tt_rate_next_ns(rate, c->clock_ns);
     tt_rate_take(rate, 1, c->clock_ns);
     if (next_ns > c->clock_ns) {
         c->chronicle.counters.slowed++;
         wait_until(c, conn, next_ns);
-        watch(c, conn);
+        conn_watch(c, conn);
     }
 }
 
@@ -246,14 +256,14 @@ void tt_conns_welcome(struct tt_coordinator *c, struct tt_door *door)
     }
 }
 
-/* ---- what they say ---- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
-/* Whether it may be read now; else it is seen to that it will be. */
-static bool may_speak(struct tt_coordinator *c, struct tt_conn *conn)
+/* Returns whether it may be read now; otherwise schedules that. */
+static bool may_read(struct tt_coordinator *c, struct tt_conn *conn)
 {
     const uint64_t next_ns = tt_rate_next_ns(&conn->rate, c->clock_ns);
 
-    conn->clogged = tt_channel_queued(conn->channel) > CLOG_BYTES;
+    conn->clogged = tt_channel_queued(conn->channel) > READ_QUEUE_MAX;
     if (conn->clogged)
         return false;
     if (next_ns > c->clock_ns) {
@@ -264,40 +274,41 @@ static bool may_speak(struct tt_coordinator *c, struct tt_conn *conn)
     return true;
 }
 
-static void hear(struct tt_coordinator *c, struct tt_conn *conn, const void *data, size_t bytes)
+static void handle_message(struct tt_coordinator *c, struct tt_conn *conn, const void *data, size_t bytes)
 {
     tt_rate_take(&conn->rate, 1 + bytes / UNIT_BYTES, c->clock_ns);
     tt_chronicle_taken(&c->chronicle, data, bytes);
     tt_deeds_step(
         c, &(struct tt_coord_event){ .kind = TT_COORD_EV_FRAME, .conn = &conn->core, .data = data, .bytes = bytes });
     if (conn->state == TT_CONN_STRANGER && conn->core.member != 0 && !conn->let_go) {
-        move(c, conn, TT_CONN_MEMBER);
+        set_conn_state(c, conn, TT_CONN_MEMBER);
         tt_channel_allow(conn->channel, TT_ELMSG_OPS_BYTES_MAX);
     }
 }
 
-/* Reads what is here, but not too much at once: others are waiting. */
-static void read_on(struct tt_coordinator *c, struct tt_conn *conn)
+/* Reads available messages, a limited number at a time, for fairness. */
+static void conn_read(struct tt_coordinator *c, struct tt_conn *conn)
 {
     const void *data;
     size_t bytes;
     int rc;
 
-    wait_no_more(c, conn);
-    for (int i = 0; i < FRAMES_AT_ONCE && !conn->let_go && may_speak(c, conn); i++) {
+    cancel_wait(c, conn);
+    for (int i = 0; i < FRAMES_AT_ONCE && !conn->let_go && may_read(c, conn); i++) {
         rc = tt_channel_next(conn->channel, &data, &bytes);
         if (rc < 0)
             end_for(c, conn, rc);
         if (rc <= 0)
             return;
-        hear(c, conn, data, bytes);
+        handle_message(c, conn, data, bytes);
     }
     if (!conn->let_go && !conn->clogged && !conn->waits)
         wait_until(c, conn, c->clock_ns);
 }
 
-/* A leaver's last words are read and forgotten: to close a socket with some unread would take back what it was told. */
-static void drain(struct tt_coordinator *c, struct tt_conn *conn)
+/* Reads and discards remaining data of a closing connection: closing a socket with unread data
+ * would discard the sent reason. */
+static void discard_input(struct tt_coordinator *c, struct tt_conn *conn)
 {
     const int fd = tt_stream_fd(tt_channel_stream(conn->channel));
     ssize_t got;
@@ -306,24 +317,24 @@ static void drain(struct tt_coordinator *c, struct tt_conn *conn)
     for (int i = 0; i < FRAMES_AT_ONCE; i++) {
         got = recv(fd, dust, sizeof dust, MSG_DONTWAIT);
         if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
-            end(c, conn);
+            conn_end(c, conn);
         if (got <= 0)
             return;
     }
 }
 
-static void leave(struct tt_coordinator *c, struct tt_conn *conn)
+static void begin_close(struct tt_coordinator *c, struct tt_conn *conn)
 {
     const size_t before = tt_channel_queued(conn->channel);
 
     if (before > 0 && tt_channel_flush(conn->channel) != 0) {
-        end(c, conn);
+        conn_end(c, conn);
         return;
     }
     if (before > 0 && tt_channel_queued(conn->channel) == 0)
         shutdown(tt_stream_fd(tt_channel_stream(conn->channel)), SHUT_WR);
     if (tt_channel_queued(conn->channel) == 0)
-        drain(c, conn);
+        discard_input(c, conn);
 }
 
 void tt_conns_ready(struct tt_coordinator *c, struct tt_conn *conn, uint32_t events)
@@ -333,8 +344,8 @@ void tt_conns_ready(struct tt_coordinator *c, struct tt_conn *conn, uint32_t eve
     if (conn->state == TT_CONN_ENDED)
         return;
     if (conn->state == TT_CONN_LEAVER) {
-        leave(c, conn);
-        watch(c, conn);
+        begin_close(c, conn);
+        conn_watch(c, conn);
         return;
     }
     if (events & EPOLLOUT) {
@@ -345,21 +356,22 @@ void tt_conns_ready(struct tt_coordinator *c, struct tt_conn *conn, uint32_t eve
         }
     }
     if (conn->waits && !(events & (EPOLLHUP | EPOLLERR))) {
-        watch(c, conn);
+        conn_watch(c, conn);
         return;
     }
     if (conn->waits || conn->clogged) {
-        if (events & (EPOLLHUP | EPOLLERR)) { /* gone, with what it still had to say: it is too much anyway */
-            end(c, conn);
+        /* closed, and its remaining data exceeds the limits */
+        if (events & (EPOLLHUP | EPOLLERR)) {
+            conn_end(c, conn);
             return;
         }
     }
     if (!conn->let_go)
-        read_on(c, conn);
-    watch(c, conn);
+        conn_read(c, conn);
+    conn_watch(c, conn);
 }
 
-/* ---- what is said to them ---- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 void tt_conns_send(struct tt_coordinator *c, struct tt_conn *conn, struct tt_parcel *parcel)
 {
@@ -371,25 +383,25 @@ void tt_conns_send(struct tt_coordinator *c, struct tt_conn *conn, struct tt_par
     if (rc != 0)
         end_for(c, conn, rc);
     else
-        watch(c, conn);
+        conn_watch(c, conn);
 }
 
 void tt_conns_let_go(struct tt_coordinator *c, struct tt_conn *conn)
 {
     if (conn->state == TT_CONN_ENDED)
         return;
-    wait_no_more(c, conn);
-    move(c, conn, TT_CONN_LEAVER);
+    cancel_wait(c, conn);
+    set_conn_state(c, conn, TT_CONN_LEAVER);
     if (c->counts[TT_CONN_LEAVER] > TT_LEAVERS_MAX)
-        end(c, TAILQ_FIRST(&c->conns[TT_CONN_LEAVER]));
+        conn_end(c, TAILQ_FIRST(&c->conns[TT_CONN_LEAVER]));
     if (conn->state == TT_CONN_LEAVER && tt_channel_queued(conn->channel) == 0) {
         shutdown(tt_stream_fd(tt_channel_stream(conn->channel)), SHUT_WR);
-        drain(c, conn);
+        discard_input(c, conn);
     }
-    watch(c, conn);
+    conn_watch(c, conn);
 }
 
-/* ---- time ---- */
+/* ---- timers ---------------------------------------------------------------------------------- */
 
 static uint64_t deadline_ns(const struct tt_coordinator *c, enum tt_conn_state state)
 {
@@ -403,15 +415,15 @@ void tt_conns_due(struct tt_coordinator *c)
     struct tt_conn *conn, *next;
 
     while (deadline_ns(c, TT_CONN_STRANGER) <= c->clock_ns)
-        refuse(c, TAILQ_FIRST(&c->conns[TT_CONN_STRANGER]), TT_REFUSAL_SLOW, "it did not join before the deadline");
+        conn_refuse(c, TAILQ_FIRST(&c->conns[TT_CONN_STRANGER]), TT_REFUSAL_SLOW, "it did not join before the deadline");
     while (deadline_ns(c, TT_CONN_LEAVER) <= c->clock_ns)
-        end(c, TAILQ_FIRST(&c->conns[TT_CONN_LEAVER]));
+        conn_end(c, TAILQ_FIRST(&c->conns[TT_CONN_LEAVER]));
     for (conn = TAILQ_FIRST(&c->waiting); conn; conn = next) {
         next = TAILQ_NEXT(conn, waiting);
         if (conn->again_ns > c->clock_ns)
             continue;
-        read_on(c, conn);
-        watch(c, conn);
+        conn_read(c, conn);
+        conn_watch(c, conn);
     }
 }
 
@@ -426,7 +438,7 @@ uint64_t tt_conns_next_ns(const struct tt_coordinator *c)
     return next_ns;
 }
 
-/* ---- going ---- */
+/* ---- closing --------------------------------------------------------------------------------- */
 
 bool tt_conns_tell(struct tt_coordinator *c)
 {
@@ -443,11 +455,11 @@ bool tt_conns_tell(struct tt_coordinator *c)
     return some;
 }
 
-static void bury(struct tt_coordinator *c, struct tt_conn *conn)
+static void free_conn(struct tt_coordinator *c, struct tt_conn *conn)
 {
     TAILQ_REMOVE(&c->conns[conn->state], conn, place);
     c->counts[conn->state]--;
-    wait_no_more(c, conn);
+    cancel_wait(c, conn);
     tt_watched_forget(c->epoll, tt_stream_fd(tt_channel_stream(conn->channel)));
     tt_channel_destroy(conn->channel);
     free(conn);
@@ -456,12 +468,12 @@ static void bury(struct tt_coordinator *c, struct tt_conn *conn)
 void tt_conns_bury(struct tt_coordinator *c)
 {
     while (!TAILQ_EMPTY(&c->conns[TT_CONN_ENDED]))
-        bury(c, TAILQ_FIRST(&c->conns[TT_CONN_ENDED]));
+        free_conn(c, TAILQ_FIRST(&c->conns[TT_CONN_ENDED]));
 }
 
 void tt_conns_drop_all(struct tt_coordinator *c)
 {
     for (int state = 0; state < TT_CONN_STATES; state++)
         while (!TAILQ_EMPTY(&c->conns[state]))
-            bury(c, TAILQ_FIRST(&c->conns[state]));
+            free_conn(c, TAILQ_FIRST(&c->conns[state]));
 }

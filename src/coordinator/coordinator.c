@@ -1,8 +1,10 @@
-/* The coordinator's thread. A turn of its loop: wait; take all that is ready into the machine; make its records durable; carry out what it
- * decided; tell it of connections that ended meanwhile.
+/* The coordinator's thread. Each turn of its loop waits, passes all events to the state machine,
+ * and makes its records durable. Then it performs the decided actions, and reports connections
+ * that ended meanwhile.
  *
- * The machine's time is not the clock's: a turn is worth a quarter of a lease at most. When this process was stopped, or its disk slow, what
- * members said meanwhile lies unread in their sockets; all of it is read in the next turn, before anybody is taken for silent. */
+ * The state machine's time is not that of the clock: a turn counts for a quarter of a lease at
+ * most. If this process was stopped, or its disk slow, messages of members are waiting in their
+ * sockets. All of them are read in the next turn, before any member is considered silent. */
 #include "coordinator/coordinator.h"
 
 #include <errno.h>
@@ -22,13 +24,14 @@
 #include "reduce/float_env.h"
 #include "secure/ending.h"
 
-#define TURN_LEASES 4u      /* a turn is worth a lease / this; half of that is waited at most */
+/* a turn counts for at most a lease / TURN_LEASES, and waits for at most half of that */
+#define TURN_LEASES 4u
 #define LEASE_MIN_NS (10 * TT_MS)
 #define LEASE_MAX_NS (3600 * TT_SECOND)
 
 /* ---- the loop ---- */
 
-static void fail(struct tt_coordinator *c)
+static void coordinator_fail(struct tt_coordinator *c)
 {
     const uint64_t one = 1;
 
@@ -46,11 +49,11 @@ static void wake(void *context)
     const uint64_t one = 1;
 
     if (write(c->wake, &one, sizeof one) != sizeof one)
-        return; /* it is readable already */
+        return; /* already readable */
 }
 
-/* Moves both clocks on. */
-static void look_at_clock(struct tt_coordinator *c)
+/* Advances both clocks. */
+static void advance_clocks(struct tt_coordinator *c)
 {
     const uint64_t now_ns = tt_now_ns(), worth_ns = c->conf.lease_ns / TURN_LEASES;
     const uint64_t passed_ns = now_ns - c->clock_ns;
@@ -94,8 +97,8 @@ static void take_event(struct tt_coordinator *c, const struct epoll_event *ev)
     }
 }
 
-/* Those who have said something are heard before time passes for the others. */
-static void turn(struct tt_coordinator *c)
+/* Handles messages before time advances for the other members. */
+static void loop_turn(struct tt_coordinator *c)
 {
     const int n = epoll_wait(c->epoll, c->events, c->nevents_max, timeout_ms(c));
 
@@ -103,7 +106,7 @@ static void turn(struct tt_coordinator *c)
         c->failed = tt_fail_errno(errno, "coordinator: cannot wait for connections");
         return;
     }
-    look_at_clock(c);
+    advance_clocks(c);
     c->failed = c->journal->ops->check(c->journal);
     for (int i = 0; i < n && !c->failed; i++)
         take_event(c, &c->events[i]);
@@ -122,23 +125,23 @@ static void *loop(void *context)
 {
     struct tt_coordinator *c = context;
 
-    (void)tt_float_env_enter();     /* not that of the thread that created this one */
+    (void)tt_float_env_enter();     /* not the environment of the creating thread */
     while (!atomic_load(&c->stop) && !c->failed)
-        turn(c);
+        loop_turn(c);
     tt_conns_drop_all(c);
     tt_deeds_drop(c);
     for (uint32_t i = 0; i < c->ndoors; i++)
         tt_acceptor_fini(&c->doors[i].acceptor);
     if (c->failed)
-        fail(c);
+        coordinator_fail(c);
     tt_board_end(c->board);
     return NULL;
 }
 
 /* ---- settings ---- */
 
-/* Whether strangers are kept out of `text`, where members connect. */
-static tutti_status check_door(const struct tt_coordinator_conf *conf, const char *text, bool loopback)
+/* INVALID unless `text`, where members connect, is protected against unauthenticated peers. */
+static tutti_status check_listener(const struct tt_coordinator_conf *conf, const char *text, bool loopback)
 {
     if (loopback || conf->secure.mode != TT_SECURE_PLAIN || conf->insecure)
         return TUTTI_OK;
@@ -149,7 +152,7 @@ static tutti_status check_door(const struct tt_coordinator_conf *conf, const cha
                    text);
 }
 
-static tutti_status check_doors(const struct tt_coordinator_conf *conf)
+static tutti_status check_listeners(const struct tt_coordinator_conf *conf)
 {
     bool loopback = false;
     tutti_status st = TUTTI_OK;
@@ -157,7 +160,7 @@ static tutti_status check_doors(const struct tt_coordinator_conf *conf)
     for (uint32_t i = 0; i < conf->nlisten && !st; i++) {
         st = tt_listen_check(conf->listen[i], TT_LISTEN_FOR_MEMBERS, &loopback);
         if (!st)
-            st = check_door(conf, conf->listen[i], loopback);
+            st = check_listener(conf, conf->listen[i], loopback);
     }
     return st;
 }
@@ -197,7 +200,7 @@ static void set_defaults(struct tt_coordinator_conf *conf)
         conf->members_max = TT_ELASTIC_MEMBERS_MAX;
 }
 
-/* Its files are read, as they will be. */
+/* Reads its files, as they will be used. */
 static tutti_status check_secure(const struct tt_coordinator_conf *conf)
 {
     struct tt_secure *secure;
@@ -216,17 +219,17 @@ tutti_status tt_coordinator_check(const struct tt_coordinator_conf *given)
     set_defaults(&conf);
     st = check_conf(&conf);
     if (!st)
-        st = check_doors(&conf);
+        st = check_listeners(&conf);
     return st ? st : check_secure(&conf);
 }
 
-/* ---- setting up ---- */
+/* ---- set-up ---------------------------------------------------------------------------------- */
 
-/* Takes the listener over on success. */
-static tutti_status open_door(struct tt_coordinator *c, const struct tt_listener *l)
+/* On success takes ownership of the listener. */
+static tutti_status add_listener(struct tt_coordinator *c, const struct tt_listener *l)
 {
     struct tt_door *door = &c->doors[c->ndoors];
-    tutti_status st = check_door(&c->conf, l->text, l->loopback);
+    tutti_status st = check_listener(&c->conf, l->text, l->loopback);
 
     if (st)
         return st;
@@ -238,7 +241,7 @@ static tutti_status open_door(struct tt_coordinator *c, const struct tt_listener
     return st;
 }
 
-static tutti_status open_doors(struct tt_coordinator *c)
+static tutti_status open_listeners(struct tt_coordinator *c)
 {
     struct tt_listener found[TT_LISTEN_MAX];
     uint32_t n, opened;
@@ -249,7 +252,7 @@ static tutti_status open_doors(struct tt_coordinator *c)
         if (st)
             return st;
         for (opened = 0; opened < n && st == TUTTI_OK; opened++)
-            st = open_door(c, &found[opened]);
+            st = add_listener(c, &found[opened]);
         if (st)
             for (opened--; opened < n; opened++)
                 close(found[opened].fd);
@@ -276,16 +279,19 @@ static tutti_status set_up_core(struct tt_coordinator *c)
 {
     struct tt_coord_conf conf = { .lease_ns = c->conf.lease_ns,
                                   .grace_ns = c->conf.grace_ns,
-                                  .members_max = TT_ELASTIC_MEMBERS_MAX, /* until the journal is read */
+                                  /* until the journal is read */
+                                  .members_max = TT_ELASTIC_MEMBERS_MAX,
                                   .ring_peers_max =
                                       c->conf.members_max < TT_RING_PEERS_MAX ? c->conf.members_max : TT_RING_PEERS_MAX,
                                   .emit = tt_deeds_emit,
                                   .context = c };
 
-    conf.members = calloc(conf.members_max, sizeof *conf.members); /* touched only as far as there are members */
+    /* touched only as far as there are members */
+    conf.members = calloc(conf.members_max, sizeof *conf.members);
     conf.order = calloc(conf.members_max, sizeof *conf.order);
     conf.scratch = malloc(TT_ELMSG_BYTES_MAX);
-    conf.ring_memory = malloc(tt_coord_ring_bytes(conf.ring_peers_max)); /* touched only once somebody measures */
+    /* touched only after a measurement */
+    conf.ring_memory = malloc(tt_coord_ring_bytes(conf.ring_peers_max));
     c->core.conf = conf; /* so that they are freed */
     c->last = malloc(TT_ELMSG_BYTES_MAX);
     c->nevents_max = (int)(c->conf.members_max + TT_STRANGERS_MAX + TT_LEAVERS_MAX + TT_LISTEN_MAX);
@@ -298,7 +304,7 @@ static tutti_status set_up_core(struct tt_coordinator *c)
     return TUTTI_OK;
 }
 
-/* Signals are the program's, not ours. */
+/* Signals belong to the program's threads. */
 static tutti_status start_thread(struct tt_coordinator *c)
 {
     sigset_t all, before;
@@ -311,8 +317,8 @@ static tutti_status start_thread(struct tt_coordinator *c)
     return err ? tt_fail_errno(err, "coordinator: cannot start its thread") : TUTTI_OK;
 }
 
-/* What there is of it, but for the thread and the journal. */
-static void release(struct tt_coordinator *c)
+/* Frees everything except the thread and the journal. */
+static void coordinator_release(struct tt_coordinator *c)
 {
     tt_conns_drop_all(c);
     tt_deeds_drop(c);
@@ -369,16 +375,16 @@ tutti_status tt_coordinator_create(struct tt_coordinator **out, const struct tt_
     if (st == TUTTI_OK)
         st = set_up_core(c);
     if (st == TUTTI_OK)
-        st = open_doors(c);
+        st = open_listeners(c);
     if (st == TUTTI_OK)
         st = tt_deeds_begin(c);
     c->conf.run = c->run;
-    c->conf.listen = NULL; /* the caller's, and not needed any longer */
+    c->conf.listen = NULL; /* belongs to the caller, and is not needed any longer */
     c->conf.secure = (struct tt_secure_conf){ .mode = conf.secure.mode };
     if (st == TUTTI_OK)
         st = start_thread(c);
     if (st) {
-        release(c);
+        coordinator_release(c);
         return st;
     }
     *out = c;
@@ -387,16 +393,17 @@ tutti_status tt_coordinator_create(struct tt_coordinator **out, const struct tt_
 
 void tt_coordinator_destroy(struct tt_coordinator *c)
 {
-    if (!c || (tt_openssl_is_over() && !tt_secure_is_plain(c->secure))) /* its thread may have stopped, as the process ends */
+    /* the process is exiting: its thread may have been stopped */
+    if (!c || (tt_openssl_is_over() && !tt_secure_is_plain(c->secure)))
         return;
     atomic_store(&c->stop, true);
     wake(c);
     pthread_join(c->thread, NULL);
     c->journal->ops->close(c->journal);
-    release(c);
+    coordinator_release(c);
 }
 
-/* ---- what others ask ---- */
+/* ---- accessors ------------------------------------------------------------------------------- */
 
 void tt_coordinator_call_it(char *out, size_t bytes, const char *listen)
 {

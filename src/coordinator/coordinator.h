@@ -1,9 +1,11 @@
-/* A coordinator's process around its state machine (elastic/coord.h): a thread that listens, reads what members say, and carries out what the
- * machine decides, in its order; what must survive a crash is in the journal before anybody hears of it. A journal that fails ends the
- * coordinator, as a crash would; started anew on the same journal, the run goes on.
+/* The process of a coordinator around its state machine (elastic/coord.h): a thread that
+ * listens, reads members' messages, and performs the machine's actions in order. State that must
+ * survive a crash is in the journal before any member receives it. A failure of the journal ends
+ * the coordinator, like a crash. The run continues when it is restarted on the same journal.
  *
- * What strangers and members can cost it is bounded: how many may be connected without having joined and for how long, how often an
- * address may connect, how much a member may say, how much may wait for one that does not read. */
+ * Resources used by peers and members are bounded: the number and duration of connections that
+ * have not joined, and the connection rate of an address. For a member, its message rate is
+ * bounded, and its queue if it does not read. */
 #ifndef TT_COORDINATOR_COORDINATOR_H
 #define TT_COORDINATOR_COORDINATOR_H
 
@@ -23,32 +25,36 @@ struct tt_coordinator;
 
 struct tt_coordinator_conf {
     const char *run;                /* the run's name; copied */
-    const char *const *listen;      /* [nlisten] as coordinator/listen.h says */
+    const char *const *listen;      /* [nlisten] see coordinator/listen.h */
     uint32_t nlisten;
-    bool insecure;                  /* PLAIN is meant, also where an address is not loopback */
+    bool insecure;                  /* PLAIN is intended, even on an address that is not loopback */
     struct tt_secure_conf secure;
     uint64_t lease_ns, grace_ns;    /* 0: the defaults above */
-    uint64_t join_ns;               /* in which a connection has to have joined; 0: the default above */
+    uint64_t join_ns;               /* time until a connection must have joined; 0: the default
+                                       above */
     uint32_t members_max;           /* 0: TT_ELASTIC_MEMBERS_MAX */
 };
 
-/* Whether a coordinator could be told to be so; INVALID names the setting, or the file of the certificates, and what is wrong. No address is
- * taken, and nothing is made. SYSTEM: a name to listen on cannot be looked up now. */
+/* Checks the configuration without binding an address or creating anything. INVALID names the
+ * setting, or the certificate file, and the cause. SYSTEM: a name cannot be resolved now. */
 tutti_status tt_coordinator_check(const struct tt_coordinator_conf *conf);
-/* Reads the journal, listens, and begins. On success the journal is *out's, which closes it; on error it is the caller's still. INVALID: a
- * journal of another run or a damaged one, an address or a setting that makes no sense; the sentence says which. */
+/* Reads the journal, listens, and starts the thread. On success the journal belongs to *out,
+ * which closes it; on error it still belongs to the caller. INVALID: the journal is damaged or
+ * of another run, or an address or setting is invalid; the message names it. */
 tutti_status tt_coordinator_create(struct tt_coordinator **out, const struct tt_coordinator_conf *conf,
                                    struct tt_journal *journal);
-/* Ends it: connections are dropped without a word, so members wait for the next one on the same journal. NULL is fine. */
+/* Stops it. Connections are closed without a message, so members wait for the next one on the
+ * same journal. c may be NULL. */
 void tt_coordinator_destroy(struct tt_coordinator *c);
 
-/* What other coordinators of the run are told of this process, which listens on `listen` (the first of its addresses). */
+/* Prints the name of this process for other coordinators of the run. listen: its first address. */
 void tt_coordinator_call_it(char *out, size_t bytes, const char *listen);
-/* Address i it listens on, "127.0.0.1:4711"; NULL from the last on. */
+/* Returns its i-th address, e.g. "127.0.0.1:4711"; NULL after the last one. */
 const char *tt_coordinator_address(const struct tt_coordinator *c, uint32_t i);
-/* Its state for others to read; as long as it lives. Any thread. */
+/* Returns its state for other threads, valid as long as the coordinator. Any thread. */
 struct tt_board *tt_coordinator_board(struct tt_coordinator *c);
-/* A descriptor that is readable once it ended by itself, and why it did: OK as long as it has not. Any thread. */
+/* Return a descriptor that becomes readable if it ends because of an error, and that error; OK
+ * while it runs. Any thread. */
 int tt_coordinator_ended_fd(const struct tt_coordinator *c);
 tutti_status tt_coordinator_why(struct tt_coordinator *c, char *text, size_t bytes);
 

@@ -1,6 +1,6 @@
-/* What the machine decided in a turn is kept until the turn's records are durable: one commit for all of them, however many steps wrote
- * them. Then it is carried out in its order. Nobody hears anything before that, so a commit that fails leaves the world as a crash before
- * the turn would. */
+/* The machine's actions in a turn are deferred until the turn's records are durable, with one
+ * commit for all steps. Then they are performed in order. Nothing is sent before that, so a
+ * failed commit has the same effect as a crash before the turn. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "coordinator/inside.h"
 
-/* A journal this many times as long as the state needs is replaced by a short one. */
+/* A journal longer than the state by this factor is replaced by a short one. */
 #define LONG_JOURNAL 4u
 #define SHORT_JOURNAL 256u
 
@@ -39,8 +39,8 @@ static void push(struct tt_coordinator *c, const struct tt_deed *deed)
     c->deeds[c->ndeeds++] = *deed;
 }
 
-/* A view goes to all its members: what is the same as the one before is that parcel once more. */
-static void say(struct tt_coordinator *c, const struct tt_coord_act *act)
+/* A view goes to all its members: a message equal to the previous one shares its parcel. */
+static void defer_send(struct tt_coordinator *c, const struct tt_coord_act *act)
 {
     struct tt_deed deed = { .conn = conn_of(act->conn), .parcel = c->last_parcel };
     const bool same = c->last_parcel && c->last_bytes == act->bytes && memcmp(c->last, act->data, act->bytes) == 0;
@@ -60,8 +60,8 @@ static void say(struct tt_coordinator *c, const struct tt_coord_act *act)
     push(c, &deed);
 }
 
-/* Before what follows from it in the same step: a round that comes to nothing, say. */
-static void tell_revoked(struct tt_coordinator *c)
+/* Called before the events that follow from it in the same step, e.g. a failed round. */
+static void report_revoked(struct tt_coordinator *c)
 {
     if (c->revoked_epoch == c->core.revoked_epoch)
         return;
@@ -72,9 +72,9 @@ static void tell_revoked(struct tt_coordinator *c)
         tt_chronicle_revoked(&c->chronicle, c->core.revoked_epoch, c->core.revoker);
 }
 
-static void record(struct tt_coordinator *c, const struct tt_coord_act *act)
+static void append_record(struct tt_coordinator *c, const struct tt_coord_act *act)
 {
-    tell_revoked(c);
+    report_revoked(c);
     if (!c->replacing)
         tt_chronicle_record(&c->chronicle, act->data, act->bytes, c->speaker ? c->speaker->address : "",
                             &c->core.cause);
@@ -91,10 +91,10 @@ void tt_deeds_emit(void *context, const struct tt_coord_act *act)
         return;
     switch (act->kind) {
     case TT_COORD_ACT_LOG:
-        record(c, act);
+        append_record(c, act);
         return;
     case TT_COORD_ACT_SEND:
-        say(c, act);
+        defer_send(c, act);
         return;
     case TT_COORD_ACT_CLOSE:
         conn_of(act->conn)->let_go = true;
@@ -110,10 +110,10 @@ void tt_deeds_step(struct tt_coordinator *c, const struct tt_coord_event *ev)
     c->speaker = ev->conn ? conn_of(ev->conn) : NULL;
     tt_coord_step(&c->core, ev, c->core_ns);
     c->speaker = NULL;
-    tell_revoked(c);
+    report_revoked(c);
 }
 
-/* ---- carrying out ---- */
+/* ---- execution ------------------------------------------------------------------------------- */
 
 static void commit(struct tt_coordinator *c)
 {
@@ -127,8 +127,8 @@ static void commit(struct tt_coordinator *c)
         tt_chronicle_commit(&c->chronicle, tt_now_ns() - begin_ns);
 }
 
-/* A record for each member is what the state needs, about. */
-static void shorten(struct tt_coordinator *c)
+/* The state needs about one record per member. */
+static void shorten_journal(struct tt_coordinator *c)
 {
     if (c->failed || c->journal_records < SHORT_JOURNAL + LONG_JOURNAL * (uint64_t)c->core.nmembers)
         return;
@@ -155,7 +155,7 @@ void tt_deeds_do(struct tt_coordinator *c)
         }
     }
     tt_deeds_drop(c);
-    shorten(c);
+    shorten_journal(c);
 }
 
 void tt_deeds_drop(struct tt_coordinator *c)
@@ -167,7 +167,7 @@ void tt_deeds_drop(struct tt_coordinator *c)
     c->last_parcel = NULL;
 }
 
-/* ---- the beginning ---- */
+/* ---- start ----------------------------------------------------------------------------------- */
 
 struct reading {
     struct tt_coordinator *c;
@@ -198,7 +198,8 @@ static bool take_record(void *context, const void *data, size_t bytes)
     return r->st == TUTTI_OK;
 }
 
-/* The journal is read with room for as many as there may ever be, so that it can be said how many there are. */
+/* The journal is read with room for the maximum number of members, so that the error can state
+ * their number. */
 static tutti_status bound_members(struct tt_coordinator *c)
 {
     if (c->core.nmembers > c->conf.members_max)

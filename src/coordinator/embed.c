@@ -18,11 +18,11 @@
 #include "secure/security.h"
 
 #define LEASE_MS_MAX 3600000
-#define CONF_BYTES_FIRST offsetof(tutti_coordinator_conf, store)    /* of programs that know nothing of what follows */
+#define CONF_BYTES_FIRST offsetof(tutti_coordinator_conf, store)    /* size in the first release */
 
 struct tutti_coordinator {
     struct tt_coordinator *inside;
-    struct tt_web *web;         /* NULL: it shows nothing */
+    struct tt_web *web;         /* NULL: no status pages */
 };
 
 static const char *from_environment(const char *name, const char *otherwise)
@@ -59,7 +59,7 @@ static tutti_status set_security(struct tt_coordinator_conf *out, const tutti_co
     return TUTTI_OK;
 }
 
-static tutti_status set_patience(struct tt_coordinator_conf *out, const tutti_coordinator_conf *conf)
+static tutti_status set_timeouts(struct tt_coordinator_conf *out, const tutti_coordinator_conf *conf)
 {
     if (conf->lease_ms < 0 || conf->lease_ms > LEASE_MS_MAX || conf->grace_ms < 0 || conf->grace_ms > LEASE_MS_MAX)
         return tt_fail(TUTTI_ERR_INVALID,
@@ -70,7 +70,7 @@ static tutti_status set_patience(struct tt_coordinator_conf *out, const tutti_co
     return TUTTI_OK;
 }
 
-/* "a,b" in place. */
+/* Splits "a,b" in place. */
 static tutti_status split_addresses(char *text, const char *out[TT_LISTEN_MAX], uint32_t *n)
 {
     char *save = NULL;
@@ -85,7 +85,8 @@ static tutti_status split_addresses(char *text, const char *out[TT_LISTEN_MAX], 
 
 /* ---- the journal ---- */
 
-/* A descriptor that is readable after wait_ms (0: at once, which a timer of nothing is not); -1, which never is: negative. */
+/* Creates a descriptor that becomes readable after wait_ms. 0: at once, which needs a non-zero
+ * timer. Negative: *out is -1, which never becomes readable. */
 static tutti_status timer_create_ms(int64_t wait_ms, int *out)
 {
     const struct itimerspec after = { .it_value = { .tv_sec = wait_ms / 1000,
@@ -97,7 +98,7 @@ static tutti_status timer_create_ms(int64_t wait_ms, int *out)
     *out = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
     if (*out < 0)
         return tt_fail_call(errno, "coordinator", "timerfd_create");
-    timerfd_settime(*out, 0, &after, NULL);     /* an argument is right by construction, and nothing else can fail */
+    timerfd_settime(*out, 0, &after, NULL);     /* cannot fail with a valid argument */
     return TUTTI_OK;
 }
 
@@ -156,9 +157,9 @@ static tutti_status open_journal(struct tt_journal **out, tutti_coordinator *c, 
     return conf->journal ? tt_journal_sqlite_open(out, conf->journal) : tt_journal_none_open(out);
 }
 
-/* ---- beginning and end ---- */
+/* ---- creation and destruction ---------------------------------------------------------------- */
 
-static tutti_status begin(tutti_coordinator *c, const tutti_coordinator_conf *conf, char *addresses)
+static tutti_status embedded_begin(tutti_coordinator *c, const tutti_coordinator_conf *conf, char *addresses)
 {
     const char *listen[TT_LISTEN_MAX];
     struct tt_coordinator_conf inside = { .run = conf->run ? conf->run : from_environment("TUTTI_RUN", "tutti"),
@@ -170,7 +171,7 @@ static tutti_status begin(tutti_coordinator *c, const tutti_coordinator_conf *co
     if (st == TUTTI_OK)
         st = set_security(&inside, conf);
     if (st == TUTTI_OK)
-        st = set_patience(&inside, conf);
+        st = set_timeouts(&inside, conf);
     if (st == TUTTI_OK && conf->http)
         st = tt_web_create(&c->web, conf->http, NULL, inside.run);
     if (st == TUTTI_OK)
@@ -205,7 +206,7 @@ tutti_status tutti_coordinator_create(tutti_coordinator **out, const tutti_coord
         return st;
     c = calloc(1, sizeof *c);
     addresses = strdup(conf.listen ? conf.listen : "127.0.0.1:0");
-    st = c && addresses ? begin(c, &conf, addresses) : tt_fail(TUTTI_ERR_NOMEM, "coordinator: out of memory");
+    st = c && addresses ? embedded_begin(c, &conf, addresses) : tt_fail(TUTTI_ERR_NOMEM, "coordinator: out of memory");
     free(addresses);
     if (st) {
         if (c)
@@ -242,7 +243,7 @@ void tutti_coordinator_destroy(tutti_coordinator *c)
 {
     if (!c)
         return;
-    tt_web_destroy(c->web); /* it looks at the board */
+    tt_web_destroy(c->web); /* it uses the board */
     tt_coordinator_destroy(c->inside);
     free(c);
 }

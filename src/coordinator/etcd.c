@@ -17,14 +17,14 @@
 #define URL_BYTES 320
 #define WHY_BYTES 320
 #define REFUSAL_BYTES 200
-#define TRY_MS 1000             /* one server has so long, while there are others to ask */
-#define PAUSE_NS (50 * TT_MS)   /* when all have been asked in vain */
+#define TRY_MS 1000             /* timeout of one server, if there are others */
+#define PAUSE_NS (50 * TT_MS)   /* pause after all have failed */
 
 struct tt_etcd {
     CURL *curl;
     struct curl_slist *headers;
     char *servers[TT_ETCD_SERVERS_MAX];
-    uint32_t nservers, at;      /* at: who answered last */
+    uint32_t nservers, at;      /* at: the last one that responded */
     char *answer;               /* NUL-terminated */
     size_t bytes, room;
     char why[WHY_BYTES], error[CURL_ERROR_SIZE];
@@ -63,8 +63,9 @@ static size_t take(char *data, size_t one, size_t bytes, void *client)
     return bytes;
 }
 
-/* What etcd says about a request that it did not carry out. Its codes are gRPC's: 4 and 14 are of servers that cannot now. */
-static bool is_passing(struct json_object *answer)
+/* Returns whether etcd's error is temporary. Its codes are gRPC's: 4 and 14 mean that a server
+ * is not available now. */
+static bool is_temporary(struct json_object *answer)
 {
     const int64_t code = tt_etcd_number(answer, "code");
 
@@ -81,9 +82,10 @@ static tutti_status refused(struct tt_etcd *e, const char *method, struct json_o
     return TUTTI_ERR_INVALID;
 }
 
-/* One server, once. OK, INVALID (a refusal that stands), or TIMEOUT: another one may do. */
-static tutti_status ask(struct tt_etcd *e, const char *method, const char *body, long timeout_ms,
-                        struct json_object **out)
+/* Sends a request to one server, once. OK, INVALID (a permanent refusal), or TIMEOUT: another
+ * server may succeed. */
+static tutti_status ask_server(struct tt_etcd *e, const char *method, const char *body, long timeout_ms,
+                               struct json_object **out)
 {
     struct json_object *answer;
     char url[URL_BYTES];
@@ -110,7 +112,7 @@ static tutti_status ask(struct tt_etcd *e, const char *method, const char *body,
         return TUTTI_OK;
     }
     st = refused(e, method, answer, http);
-    if (is_passing(answer) || http >= 500)
+    if (is_temporary(answer) || http >= 500)
         st = TUTTI_ERR_TIMEOUT;
     json_object_put(answer);
     return st;
@@ -127,11 +129,11 @@ tutti_status tt_etcd_call(struct tt_etcd *e, const char *method, struct json_obj
     for (uint32_t tries = 1; body && st == TUTTI_ERR_TIMEOUT && now_ns < deadline_ns; tries++) {
         const uint64_t left_ms = (deadline_ns - now_ns) / TT_MS + 1;
 
-        st = ask(e, method, body,
-                 e->nservers > 1 && left_ms > TRY_MS ? TRY_MS
-                 : left_ms > 3600000                 ? 3600000
-                                                     : (long)left_ms,
-                 out);
+        st = ask_server(e, method, body,
+                        e->nservers > 1 && left_ms > TRY_MS ? TRY_MS
+                        : left_ms > 3600000                 ? 3600000
+                                                            : (long)left_ms,
+                        out);
         if (st == TUTTI_ERR_TIMEOUT) {
             e->at = (e->at + 1) % e->nservers;
             if (tries % e->nservers == 0)
@@ -148,9 +150,9 @@ const char *tt_etcd_why(const struct tt_etcd *e)
     return e->why;
 }
 
-/* ---- a client ---- */
+/* ---- client ---------------------------------------------------------------------------------- */
 
-/* "host:port": what can be part of an address and nothing else, so that none of it means anything else in a URL. */
+/* "host:port": only characters that have no other meaning in a URL. */
 static bool is_address(const char *text)
 {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:[]";
@@ -189,7 +191,8 @@ static tutti_status start(struct tt_etcd *e)
     curl_easy_setopt(e->curl, CURLOPT_WRITEDATA, e);
     curl_easy_setopt(e->curl, CURLOPT_ERRORBUFFER, e->error);
     curl_easy_setopt(e->curl, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(e->curl, CURLOPT_PROXY, "");           /* never the environment's: the store is ours */
+    /* never use the environment's proxy: the store is part of the installation */
+    curl_easy_setopt(e->curl, CURLOPT_PROXY, "");
     curl_easy_setopt(e->curl, CURLOPT_PROTOCOLS_STR, "http");
     curl_easy_setopt(e->curl, CURLOPT_TCP_NODELAY, 1L);
     return TUTTI_OK;
@@ -257,7 +260,7 @@ const char *tt_etcd_why(const struct tt_etcd *e)
 
 #endif
 
-/* ---- what requests and answers are made of ---- */
+/* ---- fields of requests and responses -------------------------------------------------------- */
 
 void tt_etcd_add_bytes(struct json_object *to, const char *key, const void *data, size_t bytes)
 {

@@ -1,5 +1,5 @@
-/* Requests to etcd (v3), over the JSON gateway that each of its servers has. One thread at a time per client; a call blocks, for as long as its
- * deadline lets it. */
+/* Requests to etcd (v3), over the JSON gateway of its servers. One thread at a time per client;
+ * a call blocks, at most until its deadline. */
 #ifndef TT_COORDINATOR_ETCD_H
 #define TT_COORDINATOR_ETCD_H
 
@@ -13,32 +13,34 @@
 
 struct tt_etcd;
 
-/* servers: "host:port[,host:port...]". Nothing is sent yet. INVALID (logged): there is a part that is no address; UNSUPPORTED (logged): built
- * without libcurl. On success *out is the caller's. */
+/* servers: "host:port[,host:port...]". Sends nothing yet. INVALID (logged): an address is
+ * invalid; UNSUPPORTED (logged): built without libcurl. On success *out belongs to the caller. */
 tutti_status tt_etcd_create(struct tt_etcd **out, const char *servers);
-/* NULL is fine. */
+/* e may be NULL. */
 void tt_etcd_destroy(struct tt_etcd *e);
 
-/* Posts `request`, which it takes, to /v3/<method> ("kv/txn") of one server after the other until one answers. OK: *out is what it said, the
- * caller's (json_object_put). TIMEOUT: until deadline_ns (tt_now_ns) none did; whether the request was carried out is not known. INVALID: etcd
- * refused it. Nothing is logged; tt_etcd_why has the sentence. */
+/* Posts `request`, which it takes over, to /v3/<method> ("kv/txn") of one server after another
+ * until one responds. OK: *out is the response; the caller frees it (json_object_put). TIMEOUT:
+ * no response by deadline_ns (tt_now_ns); the request may have been executed. INVALID: etcd
+ * refused it. Logs nothing; tt_etcd_why returns the message. */
 tutti_status tt_etcd_call(struct tt_etcd *e, const char *method, struct json_object *request, uint64_t deadline_ns,
                           struct json_object **out);
 const char *tt_etcd_why(const struct tt_etcd *e);
 
-/* ---- what requests and answers are made of ---- */
+/* ---- fields of requests and responses -------------------------------------------------------- */
 
-/* Adds data[bytes] as the gateway has bytes, in base64. */
+/* Adds data[bytes] in base64, as the gateway requires. */
 void tt_etcd_add_bytes(struct json_object *to, const char *key, const void *data, size_t bytes);
 void tt_etcd_add_text(struct json_object *to, const char *key, const char *text);
-/* A 64-bit number, which the gateway has as a string. */
+/* Adds a 64-bit number, which is a string for the gateway. */
 void tt_etcd_add_number(struct json_object *to, const char *key, int64_t n);
 
-/* The member of an object, NULL if it or the object is none. */
+/* Returns the member of an object, or NULL if either does not exist. */
 struct json_object *tt_etcd_at(struct json_object *o, const char *key);
-/* 0 where it is absent, as the gateway leaves zeros out. */
+/* 0 if absent, because the gateway omits zeros. */
 int64_t tt_etcd_number(struct json_object *o, const char *key);
-/* malloc'ed, NUL-terminated behind its *bytes; NULL: it is no base64, or no memory. Absent: 0 bytes. */
+/* Returns a malloc'ed copy of *bytes bytes, with a final NUL; NULL: invalid base64, or out of
+ * memory. Absent: 0 bytes. */
 char *tt_etcd_bytes(struct json_object *o, const char *key, size_t *bytes);
 
 #endif

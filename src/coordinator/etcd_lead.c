@@ -14,28 +14,29 @@
 #include "base/status.h"
 #include "reduce/float_env.h"
 
-#define FIRST_S 5                       /* in which etcd must answer at first */
-#define QUIET_S 1                       /* of these, until the log tells that it does not */
+#define FIRST_S 5                       /* timeout of the first request, in seconds */
+/* seconds of these before it is logged that etcd does not respond */
+#define UNREACHABLE_LOG_S 1
 #define CALL_NS TT_SECOND
-#define LOOK_MS 200                     /* how often a standby looks whether the leader is there */
+#define STANDBY_POLL_MS 200                     /* interval between a standby's checks for the leader */
 #define WHO_BYTES 128
 #define WHY_BYTES 160
 
 struct tt_etcd_lead {
     struct tt_etcd *etcd;               /* of tt_etcd_lead_begin, then of the thread */
-    const struct tt_etcd_lead_conf *conf;   /* while it begins */
+    const struct tt_etcd_lead_conf *conf;   /* during tt_etcd_lead_begin */
     char *key;
     int64_t lease, ttl_s, term;
     bool threaded;
     pthread_t thread;
-    pthread_mutex_t lock;               /* of what follows */
+    pthread_mutex_t lock;               /* protects the following fields */
     pthread_cond_t ends;
     bool ending, lost;
-    char why[WHY_BYTES];                /* lost: why */
-    uint64_t until_ns;                  /* by the clock that goes on while the machine sleeps */
+    char why[WHY_BYTES];                /* if lost: the reason */
+    uint64_t until_ns;                  /* by a clock that includes suspension */
 };
 
-/* A machine that was suspended has lost its lease. */
+/* After a suspension of the machine, the lease has expired. */
 static uint64_t clock_ns(void)
 {
     struct timespec now;
@@ -44,10 +45,11 @@ static uint64_t clock_ns(void)
     return (uint64_t)now.tv_sec * TT_SECOND + (uint64_t)now.tv_nsec;
 }
 
-/* ---- the lease ---- */
+/* ---- lease ----------------------------------------------------------------------------------- */
 
-/* etcd counts from when it heard of us, which is later than when we asked; a tenth is for clocks that do not go alike. */
-static void extend(struct tt_etcd_lead *l, uint64_t asked_ns)
+/* etcd counts from the receipt of the request, which is after its sending; a tenth is subtracted
+ * for clock differences. */
+static void extend_lease(struct tt_etcd_lead *l, uint64_t asked_ns)
 {
     pthread_mutex_lock(&l->lock);
     l->until_ns = asked_ns + (uint64_t)l->ttl_s * TT_SECOND * 9 / 10;
@@ -67,11 +69,11 @@ static tutti_status grant(struct tt_etcd_lead *l)
     l->lease = tt_etcd_number(answer, "ID");
     l->ttl_s = tt_etcd_number(answer, "TTL");
     json_object_put(answer);
-    extend(l, asked_ns);
+    extend_lease(l, asked_ns);
     return TUTTI_OK;
 }
 
-/* OK: it goes on; INVALID: there is no such lease any more; else nobody answered. */
+/* OK: extended; INVALID: the lease does not exist any more; otherwise no response. */
 static tutti_status keep_alive(struct tt_etcd_lead *l)
 {
     struct json_object *request = json_object_new_object(), *answer;
@@ -87,7 +89,7 @@ static tutti_status keep_alive(struct tt_etcd_lead *l)
     json_object_put(answer);
     if (ttl_s <= 0)
         return TUTTI_ERR_INVALID;
-    extend(l, asked_ns);
+    extend_lease(l, asked_ns);
     return TUTTI_OK;
 }
 
@@ -100,13 +102,13 @@ static void give_up_lease(struct tt_etcd_lead *l)
         json_object_put(answer);
 }
 
-static void *keep(void *lead)
+static void *lease_thread(void *lead)
 {
     struct tt_etcd_lead *l = lead;
     uint64_t next_ns = tt_now_ns();
     bool done = false;
 
-    (void)tt_float_env_enter();     /* not that of the thread that created this one */
+    (void)tt_float_env_enter();     /* not the environment of the creating thread */
     while (!done) {
         struct timespec at;
 
@@ -144,7 +146,7 @@ static struct json_object *condition(const char *key, int64_t create_revision)
     return c;
 }
 
-/* Makes the key, if there is none. *term: 0 if there is. */
+/* Creates the key, if it does not exist. *term: 0 if it does. */
 static tutti_status claim(struct tt_etcd_lead *l, int64_t *term)
 {
     struct json_object *request = json_object_new_object(), *put = json_object_new_object(),
@@ -166,11 +168,11 @@ static tutti_status claim(struct tt_etcd_lead *l, int64_t *term)
 }
 
 struct leader {
-    char who[WHO_BYTES];        /* "": there is none */
+    char who[WHO_BYTES];        /* "": none */
     int64_t term, lease;
 };
 
-static tutti_status look(struct tt_etcd_lead *l, uint64_t patience_ns, struct leader *out)
+static tutti_status get_leader(struct tt_etcd_lead *l, uint64_t patience_ns, struct leader *out)
 {
     struct json_object *request = json_object_new_object(), *answer, *kvs, *kv;
     tutti_status st;
@@ -193,10 +195,11 @@ static tutti_status look(struct tt_etcd_lead *l, uint64_t patience_ns, struct le
     return TUTTI_OK;
 }
 
-/* Once nobody else does: *term. A claim whose answer was lost may have been carried out: then the key has our lease. */
+/* Tries to lead once, if there is no leader: *term. A claim without a response may have been
+ * executed: then the key has this process's lease. */
 static tutti_status try_once(struct tt_etcd_lead *l, struct leader *leader, int64_t *term)
 {
-    tutti_status st = look(l, CALL_NS, leader);
+    tutti_status st = get_leader(l, CALL_NS, leader);
 
     *term = 0;
     if (st)
@@ -218,8 +221,8 @@ static bool is_stopped(const struct tt_etcd_lead *l, int wait_ms)
     return poll(&fd, 1, wait_ms) > 0;
 }
 
-/* told: what was said last. The leader may be this one as it was before it lost the store. */
-static void tell(const struct tt_etcd_lead *l, const char *leader, char told[WHO_BYTES])
+/* told: the last reported leader. The leader may be this process before it lost the store. */
+static void report_leader(const struct tt_etcd_lead *l, const char *leader, char told[WHO_BYTES])
 {
     if (strcmp(told, leader) == 0)
         return;
@@ -248,13 +251,13 @@ static tutti_status wait_for_term(struct tt_etcd_lead *l)
         if (st && !told_silence)
             tt_log(TT_LOG_WARN, "%s; waiting for it", tt_etcd_why(l->etcd));
         told_silence = st != TUTTI_OK;
-        tell(l, st == TUTTI_OK ? leader.who : "", told);
-        if (is_stopped(l, LOOK_MS))
+        report_leader(l, st == TUTTI_OK ? leader.who : "", told);
+        if (is_stopped(l, STANDBY_POLL_MS))
             return tt_fail_again(TUTTI_ERR_ABORTED, "etcd: stopped while another coordinator leads");
     }
 }
 
-/* ---- beginning and end ---- */
+/* ---- beginning and end ----------------------------------------------------------------------- */
 
 static tutti_status start_thread(struct tt_etcd_lead *l)
 {
@@ -263,26 +266,26 @@ static tutti_status start_thread(struct tt_etcd_lead *l)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    err = pthread_create(&l->thread, NULL, keep, l);
+    err = pthread_create(&l->thread, NULL, lease_thread, l);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     l->threaded = err == 0;
     return err ? tt_fail_errno(err, "etcd: cannot start a thread") : TUTTI_OK;
 }
 
-/* Whether etcd is there at all. */
+/* Checks whether etcd responds at all. */
 static tutti_status find_etcd(struct tt_etcd_lead *l)
 {
     struct leader leader;
-    tutti_status st = look(l, QUIET_S * TT_SECOND, &leader);
+    tutti_status st = get_leader(l, UNREACHABLE_LOG_S * TT_SECOND, &leader);
 
     if (st == TUTTI_ERR_TIMEOUT) {
-        tt_log(TT_LOG_WARN, "%s; retrying for %d s", tt_etcd_why(l->etcd), FIRST_S - QUIET_S);
-        st = look(l, (FIRST_S - QUIET_S) * TT_SECOND, &leader);
+        tt_log(TT_LOG_WARN, "%s; retrying for %d s", tt_etcd_why(l->etcd), FIRST_S - UNREACHABLE_LOG_S);
+        st = get_leader(l, (FIRST_S - UNREACHABLE_LOG_S) * TT_SECOND, &leader);
     }
     return st ? tt_fail(TUTTI_ERR_SYSTEM, "%s", tt_etcd_why(l->etcd)) : TUTTI_OK;
 }
 
-static tutti_status begin(struct tt_etcd_lead *l)
+static tutti_status lead_begin(struct tt_etcd_lead *l)
 {
     tutti_status st;
 
@@ -312,7 +315,7 @@ tutti_status tt_etcd_lead_begin(struct tt_etcd_lead **out, const struct tt_etcd_
     pthread_cond_init(&l->ends, &attr);
     pthread_condattr_destroy(&attr);
     l->conf = conf;
-    st = begin(l);
+    st = lead_begin(l);
     l->conf = NULL;
     if (st) {
         tt_etcd_lead_end(l);

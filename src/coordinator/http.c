@@ -1,5 +1,6 @@
-/* libmicrohttpd reads requests and writes responses; connections come from our own listener, so that they can be counted, aged, and refused
- * without spinning when descriptors have run out. All of it happens in one thread, around one epoll. */
+/* libmicrohttpd reads requests and writes responses. Connections come from a separate listener,
+ * so that they can be counted, aged, and refused without spinning when descriptors run out.
+ * Everything runs in one thread, with one epoll. */
 #include "coordinator/http.h"
 
 #include <errno.h>
@@ -21,12 +22,13 @@
 #include "coordinator/listen.h"
 #include "reduce/float_env.h"
 
-#define REQUEST_BYTES_MAX 16384u    /* of a connection: request and headers; of a response the headers alone */
-#define LISTENERS 4u                /* addresses that one text may mean: "localhost" has two */
+/* memory of a connection: request and headers; of a response only the headers */
+#define REQUEST_BYTES_MAX 16384u
+#define LISTENERS 4u                /* addresses of one text: "localhost" has two */
 
 enum { WHO_LIBRARY, WHO_STOP, WHO_LISTENER };   /* the last: the first listener */
 
-/* A response that is given to all who ask within a moment. */
+/* A response shared by all requests within a short time. */
 struct kept {
     struct MHD_Response *response;
     unsigned status;
@@ -71,7 +73,7 @@ static bool add_headers(struct MHD_Response *r, const char *type, const char *po
     return true;
 }
 
-static enum MHD_Result say(struct MHD_Connection *c, unsigned status, const char *text)
+static enum MHD_Result respond_text(struct MHD_Connection *c, unsigned status, const char *text)
 {
     struct MHD_Response *r =
         MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_PERSISTENT);
@@ -86,8 +88,8 @@ static enum MHD_Result say(struct MHD_Connection *c, unsigned status, const char
     return done;
 }
 
-/* Makes the page anew if it is old. False: no memory. */
-static bool refresh(struct tt_http *h, uint32_t page)
+/* Renews the page if it is old. False: out of memory. */
+static bool refresh_page(struct tt_http *h, uint32_t page)
 {
     struct kept *k = &h->kept[page];
     struct MHD_Response *r;
@@ -120,7 +122,8 @@ static bool refresh(struct tt_http *h, uint32_t page)
     return true;
 }
 
-/* Whether the request was meant for this machine's loopback: an address cannot be pointed elsewhere, a name can. */
+/* Returns whether the request was addressed to this machine's loopback. An address cannot be
+ * redirected, but a name can. */
 static bool is_for_loopback(struct MHD_Connection *c)
 {
     const char *host = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
@@ -140,16 +143,16 @@ static enum MHD_Result answer(void *server, struct MHD_Connection *c, const char
     (void)upload_bytes;
     (void)request;
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
-        return say(c, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are supported\n");
+        return respond_text(c, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are supported\n");
     if (h->is_loopback && !is_for_loopback(c))
-        return say(c, MHD_HTTP_MISDIRECTED_REQUEST, "invalid Host header: use localhost or an IP address\n");
+        return respond_text(c, MHD_HTTP_MISDIRECTED_REQUEST, "invalid Host header: use localhost or an IP address\n");
     for (uint32_t i = 0; i < h->npages; i++)
         if (strcmp(path, h->pages[i].path) == 0)
-            return refresh(h, i) ? MHD_queue_response(c, h->kept[i].status, h->kept[i].response) : MHD_NO;
-    return say(c, MHD_HTTP_NOT_FOUND, "page not found\n");
+            return refresh_page(h, i) ? MHD_queue_response(c, h->kept[i].status, h->kept[i].response) : MHD_NO;
+    return respond_text(c, MHD_HTTP_NOT_FOUND, "page not found\n");
 }
 
-/* Paths are compared as they came. */
+/* Paths are compared as received. */
 static size_t keep_escapes(void *server, struct MHD_Connection *c, char *text)
 {
     (void)server;
@@ -175,7 +178,7 @@ static void count_connection(void *server, struct MHD_Connection *c, void **own,
         }
 }
 
-/* The one that has been open longest; TT_HTTP_CONNECTIONS: none is. *nopen: how many are. */
+/* Returns the oldest connection, or TT_HTTP_CONNECTIONS if there is none. *nopen: their number. */
 static uint32_t oldest(const struct tt_http *h, uint32_t *nopen)
 {
     uint32_t found = TT_HTTP_CONNECTIONS;
@@ -191,7 +194,7 @@ static uint32_t oldest(const struct tt_http *h, uint32_t *nopen)
     return found;
 }
 
-/* The library sees its end, and closes it. */
+/* The library detects its end, and closes it. */
 static void end_oldest(struct tt_http *h, uint32_t at)
 {
     shutdown(h->open[at].fd, SHUT_RDWR);
@@ -199,7 +202,7 @@ static void end_oldest(struct tt_http *h, uint32_t at)
     MHD_run(h->library);
 }
 
-/* Ends connections that took too long; returns ms until the next one will have, or -1. */
+/* Ends connections that took too long; returns the time until the next one in ms, or -1. */
 static int end_overdue(struct tt_http *h)
 {
     uint32_t nopen;
@@ -234,7 +237,8 @@ static void take_connections(struct tt_http *h, struct tt_acceptor *a)
         if (getpeername(fd, (struct sockaddr *)&from, &bytes) != 0)
             close(fd);
         else
-            MHD_add_connection(h->library, fd, (struct sockaddr *)&from, bytes);    /* which closes it if it does not take it */
+            /* closes it on failure */
+            MHD_add_connection(h->library, fd, (struct sockaddr *)&from, bytes);
     }
 }
 
@@ -248,12 +252,12 @@ static int wait_ms(struct tt_http *h)
     return overdue_ms < 0 || (int)library_ms < overdue_ms ? (int)library_ms : overdue_ms;
 }
 
-static void *serve(void *server)
+static void *http_thread(void *server)
 {
     struct tt_http *h = server;
     struct epoll_event ev[LISTENERS + 2];
 
-    (void)tt_float_env_enter();     /* not that of the thread that created this one */
+    (void)tt_float_env_enter();     /* not the environment of the creating thread */
     for (;;) {
         const int n = epoll_wait(h->epoll, ev, LISTENERS + 2, wait_ms(h));
 
@@ -267,7 +271,7 @@ static void *serve(void *server)
     }
 }
 
-/* ---- beginning and end ---- */
+/* ---- creation and destruction ---------------------------------------------------------------- */
 
 static tutti_status open_listeners(struct tt_http *h, const char *address)
 {
@@ -307,8 +311,8 @@ static tutti_status start_library(struct tt_http *h)
     return TUTTI_OK;
 }
 
-/* Everything but the thread. */
-static void release(struct tt_http *h)
+/* Frees everything except the thread. */
+static void http_release(struct tt_http *h)
 {
     if (h->library)
         MHD_stop_daemon(h->library);
@@ -340,9 +344,9 @@ static tutti_status start(struct tt_http *h, const char *address)
     st = st ? st : start_library(h);
     if (st)
         return st;
-    sigfillset(&all);   /* signals are the program's, not this thread's */
+    sigfillset(&all);   /* signals belong to the program's threads */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    err = pthread_create(&h->thread, NULL, serve, h);
+    err = pthread_create(&h->thread, NULL, http_thread, h);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return err ? tt_fail_errno(err, "http: cannot start a thread") : TUTTI_OK;
 }
@@ -365,7 +369,7 @@ tutti_status tt_http_create(struct tt_http **out, const struct tt_http_conf *con
         h->open[i].fd = -1;
     st = h->kept ? start(h, conf->address) : tt_fail(TUTTI_ERR_NOMEM, "http: out of memory for the contents of %u web pages", conf->npages);
     if (st) {
-        release(h);
+        http_release(h);
         return st;
     }
     *out = h;
@@ -386,5 +390,5 @@ void tt_http_destroy(struct tt_http *h)
     if (write(h->stop, &one, sizeof one) != sizeof one)
         tt_log(TT_LOG_WARN, "http: cannot signal the server's thread to stop: %s", strerror(errno));
     pthread_join(h->thread, NULL);
-    release(h);
+    http_release(h);
 }

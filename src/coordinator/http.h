@@ -1,7 +1,8 @@
-/* A few pages over HTTP (libmicrohttpd), from a thread of its own. Who asks may be anybody: connections, memory, a request's size and the time a
- * connection may take are bounded; whoever holds its connection longest goes when another one comes. GET and HEAD alone; each connection
- * carries one request. On a loopback address only requests to an address or "localhost" are answered: so a page from elsewhere cannot read
- * these through a name of its own that it points here. */
+/* A few pages over HTTP (libmicrohttpd), from a separate thread. Clients are unauthenticated:
+ * connections, memory, the size of a request and the duration of a connection are bounded. If
+ * there are too many connections, the oldest is closed. Only GET and HEAD; one request per
+ * connection. On a loopback address, only requests to an address or "localhost" are answered.
+ * Thus a foreign page cannot read these by a name that points here. */
 #ifndef TT_COORDINATOR_HTTP_H
 #define TT_COORDINATOR_HTTP_H
 
@@ -11,8 +12,8 @@
 #include "tutti/tutti.h"
 
 #define TT_HTTP_CONNECTIONS 64u
-#define TT_HTTP_CONNECTION_NS 10000000000ull    /* until a connection is ended, done or not */
-#define TT_HTTP_KEPT_NS 200000000ull            /* a page is made at most so often */
+#define TT_HTTP_CONNECTION_NS 10000000000ull    /* maximum duration of a connection */
+#define TT_HTTP_KEPT_NS 200000000ull            /* minimum interval between renewals of a page */
 
 struct tt_http_page {
     const char *path;       /* "/metrics" */
@@ -23,19 +24,20 @@ struct tt_http_page {
 };
 
 struct tt_http_conf {
-    const char *address;    /* as coordinator/listen.h says, of at most four addresses */
-    const struct tt_http_page *pages;   /* [npages], the caller's, until the server is destroyed */
+    const char *address;    /* see coordinator/listen.h; at most four addresses */
+    const struct tt_http_page *pages;   /* [npages], owned by the caller, must outlive the server */
     uint32_t npages;
     void *context;
 };
 
 struct tt_http;
 
-/* Listens, and serves from then on. INVALID or SYSTEM (logged) names the address and what is wrong. On success *out is the caller's. */
+/* Listens and starts serving. INVALID or SYSTEM (logged) names the address and the cause. On
+ * success *out belongs to the caller. */
 tutti_status tt_http_create(struct tt_http **out, const struct tt_http_conf *conf);
-/* "127.0.0.1:43215": where it listens, as long as it does. */
+/* Returns its address, e.g. "127.0.0.1:43215", valid as long as the server. */
 const char *tt_http_address(const struct tt_http *h);
-/* Ends all connections. NULL is fine. */
+/* Closes all connections. h may be NULL. */
 void tt_http_destroy(struct tt_http *h);
 
 #endif

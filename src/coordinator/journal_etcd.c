@@ -1,12 +1,15 @@
-/* A journal in etcd, of whichever coordinator leads (coordinator/etcd_lead.h). What is under the prefix:
+/* A journal in etcd, written by the leading coordinator (coordinator/etcd_lead.h). Keys under
+ * the prefix:
  *
- *   PREFIX/leader             who leads; gone when its lease ends
- *   PREFIX/journal            "tutti 1 GENERATION PIECES HASH": which pieces are the journal
- *   PREFIX/records/G/N        piece N of generation G: records, each with its length before it
+ *   PREFIX/leader             the leader; removed when its lease expires
+ *   PREFIX/journal            "tutti 1 GENERATION PIECES HASH": the valid pieces of the journal
+ *   PREFIX/records/G/N        piece N of generation G: records, each preceded by its length
  *
- * A commit puts its records into new pieces and, with the last of them, says so in PREFIX/journal: before that nobody reads them. Each
- * transaction has two conditions: we lead, and PREFIX/journal is as we left it. So whatever was sent by a leader that was deposed changes nothing,
- * whenever it arrives; nor does a request that comes twice. A shorter journal is another generation; the old one goes with the word of it. */
+ * A commit writes its records to new pieces, and with the last of them updates PREFIX/journal;
+ * before that they are ignored. Each transaction has two conditions: this process leads, and
+ * PREFIX/journal is as it left it. Therefore requests of a deposed leader change nothing,
+ * whenever they arrive; nor does a repeated request. A shorter journal is another generation;
+ * the old one is deleted together with that update. */
 #include "coordinator/journal.h"
 
 #include <inttypes.h>
@@ -25,7 +28,7 @@
 #define PREFIX_BYTES 256
 #define KEY_BYTES (PREFIX_BYTES + 64)
 #define META_BYTES 96
-#define PIECE_BYTES (512u * 1024)       /* etcd takes requests of up to 1.5 MiB */
+#define PIECE_BYTES (512u * 1024)       /* etcd accepts requests of up to 1.5 MiB */
 #define PIECES_AT_ONCE 16
 #define JOURNAL_BYTES_MAX (1u << 30)
 #define READ_NS (5 * TT_SECOND)
@@ -36,17 +39,19 @@ struct etcd_journal {
     struct tt_etcd_lead *lead;
     struct tt_etcd *etcd;
     char prefix[PREFIX_BYTES];
-    int64_t meta_revision;              /* of PREFIX/journal as we left it; 0: there is none */
-    uint64_t term;                      /* of the generation: the leader that began it, and how many it had begun */
+    int64_t meta_revision;              /* of PREFIX/journal as last written; 0: does not exist */
+    uint64_t term;                      /* of the generation: the leader that began it, and its
+                                           number */
     uint32_t turn, next_turn;
     uint32_t npieces;
-    uint64_t hash;                      /* of all pieces: each is hashed onto that of those before it */
+    uint64_t hash;                      /* of all pieces: the hash of each continues that of the
+                                           previous ones */
     bool replacing;                     /* the next commit begins a generation */
-    uint8_t *pending;                   /* what the next commit writes */
+    uint8_t *pending;                   /* data of the next commit */
     size_t bytes, room;
 };
 
-static struct etcd_journal *of(struct tt_journal *j)
+static struct etcd_journal *journal_of(struct tt_journal *j)
 {
     return (struct etcd_journal *)j;
 }
@@ -90,7 +95,7 @@ static tutti_status unreached(const struct etcd_journal *j, const char *what)
 
 /* ---- reading ---- */
 
-/* kvs[at] of an answer. */
+/* Returns kvs[at] of a response. */
 static struct json_object *pair_at(struct json_object *answer, size_t at)
 {
     struct json_object *kvs = tt_etcd_at(answer, "kvs");
@@ -154,7 +159,7 @@ static tutti_status keep_piece(struct etcd_journal *j, struct json_object *kv, u
     return st;
 }
 
-/* From piece *next on, some. */
+/* Reads some pieces, beginning with *next. */
 static tutti_status read_some(struct etcd_journal *j, uint32_t *next, uint64_t *hash)
 {
     struct json_object *request = json_object_new_object(), *answer, *kv;
@@ -177,8 +182,8 @@ static tutti_status read_some(struct etcd_journal *j, uint32_t *next, uint64_t *
     return st;
 }
 
-static tutti_status give(struct etcd_journal *j, bool (*take)(void *context, const void *data, size_t bytes),
-                         void *context)
+static tutti_status pass_records(struct etcd_journal *j, bool (*take)(void *context, const void *data, size_t bytes),
+                                 void *context)
 {
     struct tt_reader r;
     bool more = true;
@@ -199,7 +204,7 @@ static tutti_status give(struct etcd_journal *j, bool (*take)(void *context, con
 static tutti_status etcd_read(struct tt_journal *journal, bool (*take)(void *context, const void *data, size_t bytes),
                               void *context)
 {
-    struct etcd_journal *j = of(journal);
+    struct etcd_journal *j = journal_of(journal);
     tutti_status st = read_head(j);
     uint64_t hash = SEED;
 
@@ -208,7 +213,7 @@ static tutti_status etcd_read(struct tt_journal *journal, bool (*take)(void *con
     if (!st && j->meta_revision && hash != j->hash)
         st = damaged(j, "pieces were modified");
     if (!st)
-        st = give(j, take, context);
+        st = pass_records(j, take, context);
     j->bytes = 0;
     return st;
 }
@@ -217,7 +222,7 @@ static tutti_status etcd_read(struct tt_journal *journal, bool (*take)(void *con
 
 static tutti_status etcd_append(struct tt_journal *journal, const void *data, size_t bytes)
 {
-    struct etcd_journal *j = of(journal);
+    struct etcd_journal *j = journal_of(journal);
     const size_t needed = j->bytes + bytes + 4;
     struct tt_writer w;
 
@@ -239,7 +244,7 @@ static tutti_status etcd_append(struct tt_journal *journal, const void *data, si
 
 static tutti_status etcd_replace(struct tt_journal *journal)
 {
-    struct etcd_journal *j = of(journal);
+    struct etcd_journal *j = journal_of(journal);
 
     j->replacing = true;
     j->bytes = 0;
@@ -271,7 +276,7 @@ static struct json_object *get_of(const char *key)
     return op_of("request_range", get);
 }
 
-/* All that is from `first` to before `end`. */
+/* Returns a deletion of the keys from `first` to before `end`. */
 static struct json_object *delete_of(const char *first, const char *end)
 {
     struct json_object *range = json_object_new_object();
@@ -294,7 +299,7 @@ static struct json_object *conditions(const struct etcd_journal *j, const char *
     return list;
 }
 
-/* Generations but this one: what is before its first piece, and behind all it can have. */
+/* Deletes other generations: all keys before its first piece, and after its last possible one. */
 static void delete_others(const struct etcd_journal *j, struct json_object *ops)
 {
     char first[KEY_BYTES], own[KEY_BYTES], behind[KEY_BYTES], end[KEY_BYTES];
@@ -307,7 +312,8 @@ static void delete_others(const struct etcd_journal *j, struct json_object *ops)
     json_object_array_add(ops, delete_of(behind, end));
 }
 
-/* Piece `piece`; with the last one also the word of it: `meta` (else NULL). */
+/* Returns the request for piece `piece`; with the last one it also writes `meta` to
+ * PREFIX/journal (else NULL). */
 static struct json_object *request_of(const struct etcd_journal *j, uint32_t piece, const uint8_t *data, size_t bytes,
                                       const char *meta)
 {
@@ -331,7 +337,8 @@ static struct json_object *request_of(const struct etcd_journal *j, uint32_t pie
     return request;
 }
 
-/* A condition was not met. The same request may have been carried out before, and its answer lost: then all is well. */
+/* A condition failed. The same request may have been executed before, and its response lost:
+ * then it succeeded. */
 static tutti_status explain(struct etcd_journal *j, struct json_object *answer, const char *meta)
 {
     struct json_object *responses = tt_etcd_at(answer, "responses"), *leader = NULL, *there = NULL;
@@ -373,7 +380,7 @@ static tutti_status write_piece(struct etcd_journal *j, uint32_t piece, const ui
     return st;
 }
 
-/* Of what is pending, piece i. */
+/* Returns the size of pending piece i. */
 static size_t piece_bytes(const struct etcd_journal *j, uint32_t i)
 {
     const size_t left = j->bytes - (size_t)i * PIECE_BYTES;
@@ -399,7 +406,7 @@ static tutti_status write_pieces(struct etcd_journal *j)
 
 static tutti_status etcd_commit(struct tt_journal *journal)
 {
-    struct etcd_journal *j = of(journal);
+    struct etcd_journal *j = journal_of(journal);
     tutti_status st;
 
     if (j->bytes == 0 && !j->replacing)
@@ -418,12 +425,12 @@ static tutti_status etcd_commit(struct tt_journal *journal)
 
 static tutti_status etcd_check(struct tt_journal *journal)
 {
-    return tt_etcd_lead_check(of(journal)->lead);
+    return tt_etcd_lead_check(journal_of(journal)->lead);
 }
 
 static void etcd_close(struct tt_journal *journal)
 {
-    struct etcd_journal *j = of(journal);
+    struct etcd_journal *j = journal_of(journal);
 
     if (j->lead)
         tt_etcd_lead_end(j->lead);
@@ -444,8 +451,9 @@ static const struct tt_journal_ops etcd_ops = {
 
 /* ---- opening ---- */
 
-/* Whether each server is on this host, as it is written: no name can be trusted to mean it but one. */
-static bool is_here(const char *servers)
+/* Returns whether each server is on this host, by its text: only one name reliably means this
+ * host. */
+static bool is_local(const char *servers)
 {
     for (const char *at = servers; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
         if ((strncmp(at, "127.", 4) != 0 || at[strspn(at, "0123456789.")] != ':') &&
@@ -468,7 +476,7 @@ static tutti_status split(const struct tt_journal_etcd_conf *conf, char servers[
     return TUTTI_OK;
 }
 
-/* A client of the servers that the text names; nothing is sent yet. */
+/* Creates a client of the servers in the text; sends nothing yet. */
 static tutti_status make_client(struct tt_etcd **out, const struct tt_journal_etcd_conf *conf,
                                 char servers[SERVERS_BYTES], char prefix[PREFIX_BYTES])
 {
@@ -479,7 +487,7 @@ static tutti_status make_client(struct tt_etcd **out, const struct tt_journal_et
         st = tt_etcd_create(&etcd, servers);
     if (st)
         return st;
-    if (!conf->plain && !is_here(servers)) {
+    if (!conf->plain && !is_local(servers)) {
         tt_etcd_destroy(etcd);
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: the journal holds secrets and would cross the network unencrypted "

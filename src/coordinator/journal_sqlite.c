@@ -1,6 +1,7 @@
-/* A journal in an SQLite file: a table of numbered records, written ahead (WAL) and synced with each commit. Each record carries a hash of
- * itself and of all before it, so a record that was altered or is missing in the middle shows; SQLite itself looks after torn writes. The file
- * is locked for as long as it is open: a second coordinator gets an error, and one that was killed leaves no lock behind. */
+/* A journal in an SQLite file: a table of numbered records, with write-ahead logging (WAL),
+ * synced with each commit. Each record contains a hash of itself and of all before it, so that
+ * altered or missing records are detected; SQLite detects torn writes. The file is locked while
+ * it is open: a second coordinator gets an error, and a killed one leaves no lock behind. */
 #include "coordinator/journal.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@
 #include "base/prng.h"
 #include "base/status.h"
 
-#define APPLICATION_ID 0x54757474 /* "Tutt", where file(1) and SQLite look for it */
+#define APPLICATION_ID 0x54757474 /* "Tutt", as recognized by file(1) and SQLite */
 #define FORMAT 1
 #define SEED 0x6a6f75726e616cull
 #define SQL_BYTES 256
@@ -26,18 +27,18 @@ struct sqlite_journal {
     sqlite3 *db;
     sqlite3_stmt *insert;
     char *path;
-    bool open;              /* a transaction is */
+    bool open;              /* a transaction is in progress */
     sqlite3_int64 n;        /* of the last record */
     uint64_t hash;          /* of all up to it */
 };
 
-static struct sqlite_journal *of(struct tt_journal *j)
+static struct sqlite_journal *journal_of(struct tt_journal *j)
 {
     return (struct sqlite_journal *)j;
 }
 
-/* What went wrong, in a sentence; an error that the disk is to blame for is SYSTEM. */
-static tutti_status fail(const struct sqlite_journal *j, const char *what)
+/* Fails with a message; errors of the disk are SYSTEM. */
+static tutti_status sqlite_fail(const struct sqlite_journal *j, const char *what)
 {
     const int code = sqlite3_errcode(j->db);
     int err;
@@ -59,23 +60,23 @@ static tutti_status fail(const struct sqlite_journal *j, const char *what)
     }
 }
 
-static tutti_status run(struct sqlite_journal *j, const char *sql, const char *what)
+static tutti_status run_statement(struct sqlite_journal *j, const char *sql, const char *what)
 {
-    return sqlite3_exec(j->db, sql, NULL, NULL, NULL) == SQLITE_OK ? TUTTI_OK : fail(j, what);
+    return sqlite3_exec(j->db, sql, NULL, NULL, NULL) == SQLITE_OK ? TUTTI_OK : sqlite_fail(j, what);
 }
 
-/* The one number that a query gives. */
-static tutti_status ask(struct sqlite_journal *j, const char *sql, sqlite3_int64 *out)
+/* Returns the single number that a query yields. */
+static tutti_status query_number(struct sqlite_journal *j, const char *sql, sqlite3_int64 *out)
 {
     sqlite3_stmt *stmt;
     tutti_status st = TUTTI_OK;
 
     if (sqlite3_prepare_v2(j->db, sql, -1, &stmt, NULL) != SQLITE_OK)
-        return fail(j, "read it");
+        return sqlite_fail(j, "read it");
     if (sqlite3_step(stmt) == SQLITE_ROW)
         *out = sqlite3_column_int64(stmt, 0);
     else
-        st = fail(j, "read it");
+        st = sqlite_fail(j, "read it");
     sqlite3_finalize(stmt);
     return st;
 }
@@ -93,14 +94,14 @@ static tutti_status damaged(const struct sqlite_journal *j, sqlite3_int64 n)
 static tutti_status sqlite_read(struct tt_journal *journal, bool (*take)(void *context, const void *data, size_t bytes),
                                 void *context)
 {
-    struct sqlite_journal *j = of(journal);
+    struct sqlite_journal *j = journal_of(journal);
     sqlite3_stmt *stmt;
     tutti_status st = TUTTI_OK;
     bool more = true;
     int rc = SQLITE_DONE;
 
     if (sqlite3_prepare_v2(j->db, "SELECT n, data, hash FROM record ORDER BY n", -1, &stmt, NULL) != SQLITE_OK)
-        return fail(j, "read it");
+        return sqlite_fail(j, "read it");
     j->n = 0;
     j->hash = SEED;
     while (st == TUTTI_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
@@ -116,26 +117,26 @@ static tutti_status sqlite_read(struct tt_journal *journal, bool (*take)(void *c
         j->n = n;
     }
     if (st == TUTTI_OK && rc != SQLITE_DONE)
-        st = fail(j, "read its records");
+        st = sqlite_fail(j, "read its records");
     sqlite3_finalize(stmt);
     return st;
 }
 
-static tutti_status begin(struct sqlite_journal *j)
+static tutti_status begin_transaction(struct sqlite_journal *j)
 {
     tutti_status st;
 
     if (j->open)
         return TUTTI_OK;
-    st = run(j, "BEGIN IMMEDIATE", "write to it");
+    st = run_statement(j, "BEGIN IMMEDIATE", "write to it");
     j->open = st == TUTTI_OK;
     return st;
 }
 
 static tutti_status sqlite_append(struct tt_journal *journal, const void *data, size_t bytes)
 {
-    struct sqlite_journal *j = of(journal);
-    tutti_status st = begin(j);
+    struct sqlite_journal *j = journal_of(journal);
+    tutti_status st = begin_transaction(j);
 
     if (st)
         return st;
@@ -144,42 +145,42 @@ static tutti_status sqlite_append(struct tt_journal *journal, const void *data, 
     sqlite3_bind_blob(j->insert, 2, data, (int)bytes, SQLITE_STATIC);
     sqlite3_bind_int64(j->insert, 3, (sqlite3_int64)j->hash);
     if (sqlite3_step(j->insert) != SQLITE_DONE)
-        st = fail(j, "write a record");
+        st = sqlite_fail(j, "write a record");
     sqlite3_reset(j->insert);
     return st;
 }
 
 static tutti_status sqlite_replace(struct tt_journal *journal)
 {
-    struct sqlite_journal *j = of(journal);
-    tutti_status st = begin(j);
+    struct sqlite_journal *j = journal_of(journal);
+    tutti_status st = begin_transaction(j);
 
     if (st)
         return st;
     j->n = 0;
     j->hash = SEED;
-    return run(j, "DELETE FROM record", "delete its old records");
+    return run_statement(j, "DELETE FROM record", "delete its old records");
 }
 
 static tutti_status sqlite_commit(struct tt_journal *journal)
 {
-    struct sqlite_journal *j = of(journal);
+    struct sqlite_journal *j = journal_of(journal);
 
     if (!j->open)
         return TUTTI_OK;
     j->open = false;
-    return run(j, "COMMIT", "make its records durable");
+    return run_statement(j, "COMMIT", "make its records durable");
 }
 
 static tutti_status sqlite_check(struct tt_journal *journal)
 {
     (void)journal;
-    return TUTTI_OK; /* the lock is ours until close */
+    return TUTTI_OK; /* holds the lock until close */
 }
 
 static void sqlite_close(struct tt_journal *journal)
 {
-    struct sqlite_journal *j = of(journal);
+    struct sqlite_journal *j = journal_of(journal);
 
     sqlite3_finalize(j->insert);
     sqlite3_close(j->db);
@@ -199,7 +200,8 @@ static const struct tt_journal_ops sqlite_ops = {
 
 /* ---- opening ---- */
 
-/* Made here, so that nobody else can read what is in it: by a member's cookie anybody could take its place. */
+/* Created here with restricted permissions: a member's cookie would allow others to impersonate
+ * it. */
 static tutti_status make_file(const char *path)
 {
     const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -211,7 +213,8 @@ static tutti_status make_file(const char *path)
     return TUTTI_OK;
 }
 
-/* One that was there, made by somebody else or copied. By its name: to close a descriptor of the file would end SQLite's locks. */
+/* Restricts the permissions of an existing file. By its name, because closing a descriptor of
+ * the file would release SQLite's locks. */
 static tutti_status keep_to_owner(const char *path)
 {
     struct stat file;
@@ -240,19 +243,19 @@ static tutti_status make_tables(struct sqlite_journal *j)
              "BEGIN IMMEDIATE; CREATE TABLE record(n INTEGER PRIMARY KEY, data BLOB NOT NULL, hash INTEGER NOT NULL);"
              "PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT",
              APPLICATION_ID, FORMAT);
-    return run(j, sql, "create its table");
+    return run_statement(j, sql, "create its table");
 }
 
-/* Whether it is one of ours, before anything is written to it. */
-static tutti_status look(struct sqlite_journal *j, bool *is_new)
+/* Checks whether it is a journal, before writing to it. */
+static tutti_status check_file(struct sqlite_journal *j, bool *is_new)
 {
     sqlite3_int64 id = 0, format = 0, tables = 0;
-    tutti_status st = ask(j, "PRAGMA application_id", &id);
+    tutti_status st = query_number(j, "PRAGMA application_id", &id);
 
     if (st == TUTTI_OK)
-        st = ask(j, "PRAGMA user_version", &format);
+        st = query_number(j, "PRAGMA user_version", &format);
     if (st == TUTTI_OK)
-        st = ask(j, "SELECT count(*) FROM sqlite_schema", &tables);
+        st = query_number(j, "SELECT count(*) FROM sqlite_schema", &tables);
     if (st)
         return st;
     *is_new = id == 0 && format == 0 && tables == 0;
@@ -266,25 +269,25 @@ static tutti_status look(struct sqlite_journal *j, bool *is_new)
     return TUTTI_OK;
 }
 
-/* With EXCLUSIVE locking, a lock that was got is kept; there is no shared memory beside the file then. */
+/* With EXCLUSIVE locking, an acquired lock is kept, and no shared memory file is needed. */
 static tutti_status set_up(struct sqlite_journal *j)
 {
     bool is_new;
-    tutti_status st = run(j, "PRAGMA locking_mode=EXCLUSIVE", "lock it");
+    tutti_status st = run_statement(j, "PRAGMA locking_mode=EXCLUSIVE", "lock it");
 
     if (st == TUTTI_OK)
-        st = look(j, &is_new);
+        st = check_file(j, &is_new);
     if (st == TUTTI_OK)
         st = keep_both_to_owner(j);
     if (st == TUTTI_OK)
-        st = run(j, "PRAGMA journal_mode=WAL", "enable write-ahead logging");
+        st = run_statement(j, "PRAGMA journal_mode=WAL", "enable write-ahead logging");
     if (st == TUTTI_OK)
-        st = run(j, "PRAGMA synchronous=FULL; BEGIN EXCLUSIVE; COMMIT", "lock it");
+        st = run_statement(j, "PRAGMA synchronous=FULL; BEGIN EXCLUSIVE; COMMIT", "lock it");
     if (st == TUTTI_OK && is_new)
         st = make_tables(j);
     if (st == TUTTI_OK && sqlite3_prepare_v3(j->db, "INSERT INTO record VALUES(?, ?, ?)", -1, SQLITE_PREPARE_PERSISTENT,
                                              &j->insert, NULL) != SQLITE_OK)
-        st = fail(j, "write to it");
+        st = sqlite_fail(j, "write to it");
     return st;
 }
 
@@ -306,7 +309,7 @@ tutti_status tt_journal_sqlite_open(struct tt_journal **out, const char *path)
     j->hash = SEED;
     if (sqlite3_open_v2(path, &j->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL) !=
         SQLITE_OK)
-        st = fail(j, "open it");
+        st = sqlite_fail(j, "open it");
     if (st == TUTTI_OK)
         st = set_up(j);
     if (st) {

@@ -16,8 +16,9 @@
 #include "base/status.h"
 
 #define BACKLOG 4096
-#define PORT_TRIES 8    /* for one that is free on all addresses */
-#define SOCKET_BYTES 131072 /* that the system keeps of each connection, in each direction, before it doubles that for its own needs */
+#define PORT_TRIES 8    /* attempts to find a port that is free on all addresses */
+/* buffer of a connection, per direction; the system doubles it for its own needs */
+#define SOCKET_BYTES 131072
 
 /* ---- addresses ---- */
 
@@ -76,9 +77,9 @@ static bool is_loopback(const struct sockaddr *at)
     return ntohl(four->sin_addr.s_addr) >> 24 == 127;
 }
 
-/* The addresses of `text`, the caller's for freeaddrinfo, and their port. A silent name server is waited for as long as
- * start-up may take. */
-static tutti_status find(const char *text, const char *given, struct addrinfo **list, uint16_t *port)
+/* Resolves `text`; the caller frees the addresses with freeaddrinfo. Waits for a name server at
+ * most for the start-up timeout. */
+static tutti_status resolve_text(const char *text, const char *given, struct addrinfo **list, uint16_t *port)
 {
     struct tt_hostport at;
     const char *why = tt_hostport_parse(&at, text, strlen(text));
@@ -102,7 +103,7 @@ tutti_status tt_listen_check(const char *text, const char *given, bool *loopback
 {
     struct addrinfo *list;
     uint16_t port;
-    tutti_status st = find(text, given, &list, &port);
+    tutti_status st = resolve_text(text, given, &list, &port);
 
     if (st)
         return st;
@@ -129,7 +130,7 @@ static uint16_t port_of(const struct sockaddr_storage *at)
                                            : ((const struct sockaddr_in *)at)->sin_port);
 }
 
-/* Fills *out, or returns an errno. *port 0: any; then it is the one. */
+/* Fills *out, or returns an errno. *port 0: any; it is then set. */
 static int listen_one(struct tt_listener *out, const struct addrinfo *a, uint16_t *port)
 {
     const int yes = 1, room = SOCKET_BYTES;
@@ -143,7 +144,7 @@ static int listen_one(struct tt_listener *out, const struct addrinfo *a, uint16_
     memcpy(&at, a->ai_addr, a->ai_addrlen);
     set_port(&at, *port);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes); /* who is accepted inherits what is set here */
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes); /* inherited by accepted sockets */
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
     if (a->ai_family == AF_INET6)
@@ -167,7 +168,7 @@ static void close_all(struct tt_listener *l, uint32_t n)
         close(l[i].fd);
 }
 
-/* All addresses on one port. A host without IPv6 (or IPv4) has no such sockets: that one is left out. */
+/* Listens on all addresses with one port. Skips IPv6 (or IPv4) if the host does not support it. */
 static int listen_all(struct tt_listener *out, uint32_t max, uint32_t *n, const struct addrinfo *list, uint16_t port)
 {
     int err = 0;
@@ -192,7 +193,7 @@ tutti_status tt_listen_open(struct tt_listener *out, uint32_t max, uint32_t *n, 
     struct addrinfo *list;
     uint32_t count = 0;
     uint16_t port;
-    tutti_status st = find(text, given, &list, &port);
+    tutti_status st = resolve_text(text, given, &list, &port);
     int err = 0;
 
     if (st)

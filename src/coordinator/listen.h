@@ -1,5 +1,6 @@
-/* Where a coordinator listens. "192.0.2.7:4000", "[2001:db8::7]:4000", "name:4000" (each address of that name), ":4000" or "*:4000" (every
- * address of this host, IPv4 and IPv6); port 0: the system chooses, one for all addresses of the text. */
+/* Addresses on which a coordinator listens. "192.0.2.7:4000", "[2001:db8::7]:4000", "name:4000"
+ * (each address of that name), ":4000" or "*:4000" (every address of this host, IPv4 and IPv6).
+ * Port 0: selected by the system, the same for all addresses of the text. */
 #ifndef TT_COORDINATOR_LISTEN_H
 #define TT_COORDINATOR_LISTEN_H
 
@@ -14,23 +15,24 @@
 
 struct tt_listener {
     int fd;                             /* non-blocking, closed on exec */
-    bool loopback;                      /* only this host reaches it */
-    char text[TT_LISTEN_TEXT_BYTES];    /* where, with its real port */
+    bool loopback;                      /* reachable from this host only */
+    char text[TT_LISTEN_TEXT_BYTES];    /* the address, with its actual port */
 };
 
-/* Where such a text was given: its flag and its field, for whoever has to change it. */
+/* The flag and field of such a text, for messages. */
 #define TT_LISTEN_FOR_MEMBERS "--listen; tutti_coordinator_conf.listen"
 #define TT_LISTEN_FOR_HTTP "--http; tutti_coordinator_conf.http"
 
-/* Listens on the addresses of `text`: fills out[max], and *n is their number. INVALID, SYSTEM or TIMEOUT (no answer from name servers
- * within TUTTI_TIMEOUT_MS) names the text, where it was given, and the cause. On error nothing is left open. */
+/* Listens on the addresses of `text`: fills out[max]; *n is their number. INVALID, SYSTEM or
+ * TIMEOUT (no response of name servers within TUTTI_TIMEOUT_MS) names the text, its origin, and
+ * the cause. On error nothing is left open. */
 tutti_status tt_listen_open(struct tt_listener *out, uint32_t max, uint32_t *n, const char *text, const char *given);
-/* Whether `text` makes sense, without listening there; *loopback: only this host would reach it. INVALID as above; SYSTEM: a name cannot
- * be looked up now. */
+/* Checks `text` without listening; *loopback: reachable from this host only. INVALID as above;
+ * SYSTEM: a name cannot be resolved now. */
 tutti_status tt_listen_check(const char *text, const char *given, bool *loopback);
-/* "[2001:db8::7]:4000"; an IPv4 address that came through an IPv6 socket as IPv4. */
+/* Prints "[2001:db8::7]:4000"; an IPv4 address from an IPv6 socket as IPv4. */
 void tt_listen_text(const struct sockaddr_storage *at, char out[TT_LISTEN_TEXT_BYTES]);
-/* Whose address it is, for counting: 16 bytes, all of an IPv4 address, the /64 of an IPv6 one. */
+/* Returns the address for rate limits: 16 bytes, an IPv4 address, or the /64 of an IPv6 address. */
 void tt_listen_origin(const struct sockaddr_storage *at, uint8_t out[16]);
 
 #endif

@@ -5,25 +5,25 @@
 #include "coordinator/status.h"
 #include "coordinator/text.h"
 
-/* What a family's lines are preceded by. */
-static void begin(FILE *to, const char *name, const char *type, const char *help)
+/* Writes the header of a family. */
+static void begin_family(FILE *to, const char *name, const char *type, const char *help)
 {
     fprintf(to, "# HELP tutti_%s %s\n# TYPE tutti_%s %s\n", name, help, name, type);
 }
 
 static void put_count(FILE *to, const char *name, const char *type, const char *help, uint64_t value)
 {
-    begin(to, name, type, help);
+    begin_family(to, name, type, help);
     fprintf(to, "tutti_%s %" PRIu64 "\n", name, value);
 }
 
 static void put_real(FILE *to, const char *name, const char *help, double value)
 {
-    begin(to, name, "gauge", help);
+    begin_family(to, name, "gauge", help);
     fprintf(to, "tutti_%s %.13g\n", name, value);
 }
 
-/* A label's value: text of anybody, with what its quotes need. */
+/* Writes a label's value, escaped: the text may come from anyone. */
 static void put_label(FILE *to, const char *text)
 {
     char clean[TT_TEXT_CLEAN_BYTES];
@@ -37,7 +37,7 @@ static void put_label(FILE *to, const char *text)
 
 static void write_coordinator(const char *run, bool stands_by, FILE *to)
 {
-    begin(to, "coordinator_info", "gauge", "Name of the run, and version of the coordinator.");
+    begin_family(to, "coordinator_info", "gauge", "Name of the run, and version of the coordinator.");
     fputs("tutti_coordinator_info{run=\"", to);
     put_label(to, run);
     fprintf(to, "\",version=\"%s\"} 1\n", tutti_version());
@@ -59,7 +59,7 @@ static void write_run(const struct tt_snapshot *s, FILE *to)
 
 static void write_lost(const uint64_t lost[TT_LOSSES], FILE *to)
 {
-    begin(to, "members_lost_total", "counter", "Members of views that were lost, by reason.");
+    begin_family(to, "members_lost_total", "counter", "Members of views that were lost, by reason.");
     for (uint8_t loss = 0; loss < TT_LOSSES; loss++)
         if (loss != TT_LOSS_LEFT)
             fprintf(to, "tutti_members_lost_total{reason=\"%s\"} %" PRIu64 "\n", tt_status_loss(loss), lost[loss]);
@@ -78,7 +78,7 @@ static void write_members(const struct tt_snapshot *s, FILE *to)
         if (m->state != TT_COORD_LOST && m->silent_ns > silent_ns)
             silent_ns = m->silent_ns;
     }
-    begin(to, "members", "gauge", "Members by state.");
+    begin_family(to, "members", "gauge", "Members by state.");
     for (uint8_t state = TT_COORD_WAITING; state < TT_COORD_STATES; state++)
         fprintf(to, "tutti_members{state=\"%s\"} %" PRIu32 "\n", tt_status_state(state), tt_status_count(s, state));
     fprintf(to, "tutti_members{state=\"" TT_STATUS_LEFT "\"} %" PRIu32 "\n", tt_status_left(s));
@@ -100,7 +100,7 @@ static void write_connections(const struct tt_snapshot *s, FILE *to)
     put_count(to, "connections", "gauge", "Open connections.", s->connections);
     put_count(to, "strangers", "gauge", "Open connections that have not joined.", s->strangers);
     put_count(to, "connections_accepted_total", "counter", "Accepted connections.", c->accepted);
-    begin(to, "connections_refused_total", "counter", "Connections that the coordinator closed, by reason.");
+    begin_family(to, "connections_refused_total", "counter", "Connections that the coordinator closed, by reason.");
     for (uint8_t i = 0; i < TT_REFUSAL_KINDS; i++)
         fprintf(to, "tutti_connections_refused_total{reason=\"%s\"} %" PRIu64 "\n", tt_status_refusal(i),
                 c->refused[i]);
@@ -121,10 +121,10 @@ static void write_kinds(FILE *to, const char *direction, const uint64_t *counts)
 
 static void write_messages(const struct tt_snapshot_counters *c, FILE *to)
 {
-    begin(to, "messages_total", "counter", "Messages by kind; \"none\": invalid messages.");
+    begin_family(to, "messages_total", "counter", "Messages by kind; \"none\": invalid messages.");
     write_kinds(to, "taken", c->taken);
     write_kinds(to, "sent", c->sent);
-    begin(to, "message_bytes_total", "counter", "Bytes of messages.");
+    begin_family(to, "message_bytes_total", "counter", "Bytes of messages.");
     fprintf(to, "tutti_message_bytes_total{direction=\"taken\"} %" PRIu64 "\n", c->taken_bytes);
     fprintf(to, "tutti_message_bytes_total{direction=\"sent\"} %" PRIu64 "\n", c->sent_bytes);
 }
@@ -139,7 +139,7 @@ static void write_journal(const struct tt_snapshot_counters *c, FILE *to)
               "Number of times that the journal was replaced by a shorter "
               "one.",
               c->replaced);
-    begin(to, "journal_commit_seconds", "histogram", "Time to make the journal durable.");
+    begin_family(to, "journal_commit_seconds", "histogram", "Time to make the journal durable.");
     for (uint32_t i = 0; i < TT_SNAPSHOT_BUCKETS; i++) {
         sum += c->commit_buckets[i];
         fprintf(to, "tutti_journal_commit_seconds_bucket{le=\"%g\"} %" PRIu64 "\n", (double)tt_snapshot_bucket_ns[i] / 1e9, sum);
@@ -154,9 +154,9 @@ static void write_states(const struct tt_snapshot *s, FILE *to)
 {
     if (s->nstates == 0)
         return;
-    begin(to, "shared_state_revision", "gauge",
-          "Revision of the shared state after its last sync; role \"all\": of "
-          "the whole view.");
+    begin_family(to, "shared_state_revision", "gauge",
+                 "Revision of the shared state after its last sync; role \"all\": of "
+                 "the whole view.");
     for (uint32_t i = 0; i < s->nstates; i++) {
         fputs("tutti_shared_state_revision{role=\"", to);
         if (s->states[i].scope)
@@ -171,9 +171,9 @@ static void write_ring(const struct tt_snapshot_links *l, FILE *to)
 {
     put_real(to, "ring_slowest_link_bytes_per_second", "Rate of the slowest link of the measured ring.",
              tt_status_slowest(l));
-    begin(to, "ring_predicted_seconds", "gauge",
-          "Predicted time of an all-reduce: in the order at the time of the "
-          "measurement (was), and in the order of the ring (ring).");
+    begin_family(to, "ring_predicted_seconds", "gauge",
+                 "Predicted time of an all-reduce: in the order at the time of the "
+                 "measurement (was), and in the order of the ring (ring).");
     fprintf(to, "tutti_ring_predicted_seconds{order=\"was\"} %.9g\ntutti_ring_predicted_seconds{order=\"ring\"} %.9g\n",
             l->was_s, l->now_s);
     put_count(to, "ring_waits", "gauge", "1 while the order of the ring waits for the epoch that adopts it.", l->waits);

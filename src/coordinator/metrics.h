@@ -1,5 +1,5 @@
-/* A snapshot as Prometheus reads it: the text format, version 0.0.4. Pure. As many lines with 4,096 members as with one: what is told of each
- * member is in the JSON. */
+/* A snapshot for Prometheus: the text format, version 0.0.4. Pure. The number of lines does not
+ * depend on the number of members; data of single members is in the JSON. */
 #ifndef TT_COORDINATOR_METRICS_H
 #define TT_COORDINATOR_METRICS_H
 

@@ -10,15 +10,16 @@
 #include "coordinator/status.h"
 #include "coordinator/text.h"
 
-extern const char tt_page_html[];   /* cmake/Embed.cmake makes it from page.html; NUL-terminated */
+extern const char tt_page_html[];   /* generated from page.html by cmake/Embed.cmake;
+                                       NUL-terminated */
 
 #define TITLE_MARK "<!--title-->"
 #define LIVE_MARK "<!--live-->"
 
-/* ---- small things ---- */
+/* ---- small functions ------------------------------------------------------------------------- */
 
-/* Text of anybody. */
-static void put(FILE *to, const char *text)
+/* Writes escaped text, which may come from anyone. */
+static void put_text(FILE *to, const char *text)
 {
     char clean[TT_TEXT_CLEAN_BYTES];
 
@@ -63,7 +64,7 @@ static void put_bytes(FILE *to, uint64_t bytes)
     fprintf(to, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
 }
 
-/* ---- what is shown ---- */
+/* ---- content --------------------------------------------------------------------------------- */
 
 #define WHO_BYTES 64
 
@@ -76,7 +77,7 @@ static const char *who_revoked(char out[WHO_BYTES], const struct tt_snapshot *s)
     return out;
 }
 
-/* How the run is, in one sentence. */
+/* Writes a summary of the run's state. */
 static void write_sentence(const struct tt_snapshot *s, FILE *to)
 {
     const uint32_t nview = tt_status_count(s, TT_COORD_IN_VIEW), nlost = tt_status_count(s, TT_COORD_LOST),
@@ -110,7 +111,7 @@ static void write_sentence(const struct tt_snapshot *s, FILE *to)
         fputs("<p class=\"good\">All members of the view are connected.</p>\n", to);
 }
 
-/* Nothing where it is not known. */
+/* Writes nothing if it is unknown. */
 static void write_cause(const struct tt_snapshot *s, FILE *to)
 {
     char why[TT_STATUS_CAUSE_BYTES];
@@ -161,7 +162,7 @@ static void write_member(const struct tt_snapshot_member *m, FILE *to)
     fprintf(to, "</td><td class=\"n\">%" PRIu32 "</td><td class=\"n\">%" PRIu32 "</td><td class=\"n\">", m->group, m->role);
     put_span(to, m->silent_ns);
     fprintf(to, "</td><td>%s</td><td>", m->called ? tt_call_name(m->what) : "");
-    put(to, m->address);
+    put_text(to, m->address);
     fputs("</td></tr>\n", to);
 }
 
@@ -188,7 +189,7 @@ static void write_members(const struct tt_snapshot *s, FILE *to)
     fputs("</section>\n", to);
 }
 
-/* Nothing where nothing was synced. */
+/* Writes nothing if nothing was synced. */
 static void write_states(const struct tt_snapshot *s, FILE *to)
 {
     if (s->nstates == 0)
@@ -203,7 +204,7 @@ static void write_states(const struct tt_snapshot *s, FILE *to)
         else
             fputs("<tr><td>all", to);
         fprintf(to, "</td><td class=\"n\">%" PRIu64 "</td><td><code>", s->states[i].revision);
-        put(to, s->states[i].hash);
+        put_text(to, s->states[i].hash);
         fprintf(to, "</code></td><td>%s</td></tr>\n", s->states[i].moving ? "is being sent" : "");
     }
     fputs("</tbody></table></div></section>\n", to);
@@ -237,7 +238,7 @@ static void write_events(const struct tt_snapshot *s, FILE *to)
         fputs("<li>", to);
         put_time(to, s->events[i - 1].unix_ms);
         fputs("<span>", to);
-        put(to, s->events[i - 1].text);
+        put_text(to, s->events[i - 1].text);
         fputs("</span></li>\n", to);
     }
     fputs("</ol></section>\n", to);
@@ -312,7 +313,7 @@ static void write_counters(const struct tt_snapshot *s, FILE *to)
 static void begin_live(const char *run, FILE *to)
 {
     fputs("<main id=\"live\">\n<h1><small>Run</small> ", to);
-    put(to, run);
+    put_text(to, run);
     fputs("</h1>\n", to);
 }
 
@@ -344,7 +345,7 @@ static void write_standby(const struct tt_standby *s, FILE *to)
     fputs("<p class=\"wait\">This coordinator stands by", to);
     if (*s->leader) {
         fputs(": <b>", to);
-        put(to, s->leader);
+        put_text(to, s->leader);
         fputs("</b> leads.</p>\n", to);
     } else {
         fputs("; the leader is unknown.</p>\n", to);
@@ -355,14 +356,14 @@ static void write_standby(const struct tt_standby *s, FILE *to)
     end_live(s->unix_ms, to);
 }
 
-/* The page up to what it shows of a run, and what follows that. */
+/* Writes the page up to its content, and returns the rest. */
 static const char *begin_page(const char *run, FILE *to)
 {
     const char *title = strstr(tt_page_html, TITLE_MARK), *live = strstr(tt_page_html, LIVE_MARK);
 
     tt_assert(title && live && title < live);
     fwrite(tt_page_html, 1, (size_t)(title - tt_page_html), to);
-    put(to, run);
+    put_text(to, run);
     fputs(": Tutti", to);
     title += strlen(TITLE_MARK);
     fwrite(title, 1, (size_t)(live - title), to);
@@ -387,7 +388,7 @@ void tt_page_write_standby(const struct tt_standby *s, FILE *to)
 
 /* ---- policy ---- */
 
-/* The hash of what is between two tags, as a policy has it. */
+/* Computes the hash of the text between two tags, for the policy. */
 static void hash_between(const char *begin, const char *end, char out[64])
 {
     const char *first = strstr(tt_page_html, begin), *last;

@@ -1,5 +1,6 @@
-/* The page that an operator looks at: src/coordinator/page.html, which is compiled in, around what a snapshot says. It is whole without scripts;
- * the one in it fetches the page again and puts the new content in place of the old. Pure. */
+/* The page for operators: src/coordinator/page.html, which is compiled in, with the content of a
+ * snapshot. It is complete without scripts; its script fetches the page again and replaces the
+ * content. Pure. */
 #ifndef TT_COORDINATOR_PAGE_H
 #define TT_COORDINATOR_PAGE_H
 
@@ -7,13 +8,14 @@
 #include "coordinator/snapshot.h"
 
 #define TT_PAGE_POLICY_BYTES 512
-#define TT_PAGE_MEMBERS 1024u       /* that it lists; the JSON has all */
-#define TT_PAGE_RING_MEMBERS 32u    /* of a larger ring the page only has a link to the picture */
+#define TT_PAGE_MEMBERS 1024u       /* listed members; the JSON has all */
+#define TT_PAGE_RING_MEMBERS 32u    /* for a larger ring the page only links to the picture */
 
 void tt_page_write(const struct tt_snapshot *s, FILE *to);
 void tt_page_write_standby(const struct tt_standby *s, FILE *to);
 
-/* What a browser may do with the page: run its own script and use its own style sheet (told by their hashes), and fetch it again. */
+/* Returns the page's Content-Security-Policy: its own script and style sheet (identified by
+ * hashes), and fetching itself. */
 void tt_page_policy(char out[TT_PAGE_POLICY_BYTES]);
 
 #endif

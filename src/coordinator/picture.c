@@ -10,7 +10,7 @@ struct canvas {
     char (*name)[TT_RING_NAME_BYTES];   /* [n] */
 };
 
-static void fill(struct canvas *v, const struct tt_snapshot_links *l)
+static void fill_picture(struct canvas *v, const struct tt_snapshot_links *l)
 {
     for (uint32_t i = 0; i < l->n; i++) {
         v->cap[i] = TT_RING_RATE_MAX;
@@ -37,7 +37,7 @@ bool tt_picture_ring(const struct tt_snapshot_links *l, FILE *to)
                          .name = calloc(l->n, sizeof *v.name) };
     ok = v.rate && v.cap && v.name;
     if (ok) {
-        fill(&v, l);
+        fill_picture(&v, l);
         m = (struct tt_ring_matrix){ .n = l->n, .rate = v.rate, .up = v.cap, .down = v.cap };
         tt_ring_svg_draw(&(struct tt_ring_picture){ &m, v.name, l->order }, to);
     }

@@ -1,4 +1,4 @@
-/* The ring of a run, drawn on the bandwidth that was measured between its members. */
+/* The ring of a run, drawn on the measured bandwidth between its members. */
 #ifndef TT_COORDINATOR_PICTURE_H
 #define TT_COORDINATOR_PICTURE_H
 
@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include "coordinator/snapshot.h"
 
-/* One svg element. False, and nothing written: there is nothing to draw, or no memory. */
+/* Writes one svg element. False, with nothing written: there is nothing to draw, or out of
+ * memory. */
 bool tt_picture_ring(const struct tt_snapshot_links *l, FILE *to);
 
 #endif

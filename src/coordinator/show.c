@@ -1,4 +1,4 @@
-/* The coordinator's state, copied for whoever looks at it. */
+/* Copies the coordinator's state to a snapshot. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,9 +7,9 @@
 #include "elastic/ring_predict.h"
 #include "reduce/hash.h"
 
-_Static_assert(TT_HASH_TEXT_BYTES <= TT_SNAPSHOT_HASH_BYTES, "a hash has room");
+_Static_assert(TT_HASH_TEXT_BYTES <= TT_SNAPSHOT_HASH_BYTES, "a hash must fit");
 
-static const char *address_of(const struct tt_coord_member *m)
+static const char *member_address(const struct tt_coord_member *m)
 {
     const struct tt_conn *conn;
 
@@ -32,10 +32,10 @@ static void show_member(const struct tt_coordinator *c, const struct tt_coord_me
     out->role = m->role;
     out->rank = m->rank;
     out->silent_ns = c->core_ns - m->heard_ns;
-    snprintf(out->address, sizeof out->address, "%s", address_of(m));
+    snprintf(out->address, sizeof out->address, "%s", member_address(m));
 }
 
-/* The first scopes that have a state. */
+/* Copies the first scopes that have a state. */
 static void show_states(const struct tt_coord *core, struct tt_snapshot *s)
 {
     for (uint16_t i = 0; i < TT_SYNC_SCOPES && s->nstates < TT_SNAPSHOT_STATES; i++) {
@@ -57,7 +57,7 @@ static double seconds(uint64_t ns)
     return ns == TT_RING_NONE ? 0 : (double)ns / 1e9;
 }
 
-/* Without memory for it there is none to be seen. */
+/* If out of memory, no links are shown. */
 static void show_links(const struct tt_coord_ring *r, struct tt_snapshot_links *out)
 {
     const size_t n = r->n;
@@ -89,7 +89,7 @@ void tt_show(struct tt_coordinator *c)
     struct tt_snapshot *s = tt_snapshot_create(core->nmembers, TT_SNAPSHOT_EVENTS);
 
     if (!s)
-        return; /* what hangs stays; who waits gets that */
+        return; /* readers get the previous snapshot */
     memcpy(s->run, c->run, sizeof s->run);
     s->unix_ms = tt_chronicle_unix_ms();
     s->started_unix_ms = c->started_unix_ms;

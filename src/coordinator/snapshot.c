@@ -1,4 +1,4 @@
-/* One mutex; a snapshot is counted while somebody reads it, so a newer one never waits for a slow reader. */
+/* One mutex. A snapshot is reference-counted, so a newer one never waits for a slow reader. */
 #include "coordinator/snapshot.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@ const uint64_t tt_snapshot_bucket_ns[TT_SNAPSHOT_BUCKETS] = { 100000,   300000, 
                                                               10000000, 100000000, 300000000, 1000000000 };
 
 struct counted {
-    struct tt_snapshot s; /* first: what readers have a pointer to */
+    struct tt_snapshot s; /* first: readers have a pointer to it */
     uint32_t readers;
     bool hangs;
 };
@@ -109,7 +109,7 @@ void tt_board_hang(struct tt_board *b, struct tt_snapshot *s)
     if (old) {
         old->hangs = false;
         if (old->readers > 0)
-            old = NULL; /* its last reader ends it */
+            old = NULL; /* its last reader frees it */
     }
     pthread_cond_broadcast(&b->newer);
     pthread_mutex_unlock(&b->lock);

@@ -1,6 +1,7 @@
-/* What a coordinator shows of itself: a copy of its state that other threads may read, and the board on which it hangs the latest one.
- * The coordinator makes a copy when somebody asks, and at most every TT_SNAPSHOT_EVERY_NS; nobody who looks can hold it up.
- * What members said (addresses aside) is as they said it: whoever prints it escapes it. */
+/* The state of a coordinator for other threads: a copy, and the board that holds the latest one.
+ * The coordinator makes a copy on request, at most every TT_SNAPSHOT_EVERY_NS; readers cannot
+ * delay it. Texts of members are not escaped (except addresses); the printing code must escape
+ * them. */
 #ifndef TT_COORDINATOR_SNAPSHOT_H
 #define TT_COORDINATOR_SNAPSHOT_H
 
@@ -12,7 +13,7 @@
 #include "tutti/tutti.h"
 
 #define TT_SNAPSHOT_EVERY_NS 200000000ull
-#define TT_SNAPSHOT_EVENTS 256u /* the latest that are kept */
+#define TT_SNAPSHOT_EVENTS 256u /* number of stored events */
 #define TT_SNAPSHOT_EVENT_BYTES 256
 #define TT_SNAPSHOT_ADDRESS_BYTES 64 /* "[2001:db8::1]:4711" */
 #define TT_SNAPSHOT_BUCKETS 8u
@@ -23,71 +24,76 @@
 struct tt_snapshot_member {
     uint64_t id;
     uint8_t state; /* enum tt_coord_state */
-    bool left; /* LOST: it left, and nothing is wrong */
+    bool left; /* LOST: it left in order */
     bool connected, leaving;
-    bool called;  /* waits in a call of the round, and is not lost; `what` says which */
+    bool called;  /* waits in a call of the round, and is not lost; see `what` */
     uint8_t what; /* enum tt_call_kind */
     uint32_t group, role;
     uint32_t rank;      /* in the view; TT_COORD_NO_RANK */
-    uint64_t silent_ns; /* since something was heard of it */
-    char address[TT_SNAPSHOT_ADDRESS_BYTES]; /* of its connection; "": it has none now */
+    uint64_t silent_ns; /* time since its last message */
+    char address[TT_SNAPSHOT_ADDRESS_BYTES]; /* of its connection; "": not connected */
 };
 
-/* Something that happened, as a sentence. */
+/* An event, as text. */
 struct tt_snapshot_event {
     uint64_t number; /* from 1 with each start */
     int64_t unix_ms;
     char text[TT_SNAPSHOT_EVENT_BYTES];
 };
 
-/* Why a connection was ended by the coordinator. */
+/* Reason for which the coordinator closed a connection. */
 enum tt_snapshot_refusal {
     TT_REFUSAL_STRANGER, /* its handshake failed: no TLS, another token, another authority */
-    TT_REFUSAL_GARBAGE,  /* it broke the framing, or sent more than a message may have */
+    TT_REFUSAL_GARBAGE,  /* invalid framing, or a message that is too long */
     TT_REFUSAL_SLOW,     /* it did not join in time */
-    TT_REFUSAL_CROWD,    /* too many had not joined yet */
-    TT_REFUSAL_UNREAD,   /* it did not read what was sent to it */
-    TT_REFUSAL_PROTOCOL, /* the state machine said no: another run, a seat that is taken, taken for dead, an illegal message */
+    TT_REFUSAL_CROWD,    /* too many connections had not joined */
+    TT_REFUSAL_UNREAD,   /* it did not read its messages */
+    TT_REFUSAL_PROTOCOL, /* refused by the state machine: another run, a seat in use, declared
+                            lost, an illegal message */
     TT_REFUSAL_KINDS
 };
 
-/* Counted since this start. */
+/* Counters since this start. */
 struct tt_snapshot_counters {
-    uint64_t taken[TT_ELMSG_KINDS], sent[TT_ELMSG_KINDS]; /* messages by kind; [0]: those that were none */
+    uint64_t taken[TT_ELMSG_KINDS], sent[TT_ELMSG_KINDS]; /* messages by kind; [0]: invalid ones */
     uint64_t taken_bytes, sent_bytes;                     /* of messages */
-    uint64_t lost[TT_LOSSES];                             /* members of views, by enum tt_loss; those that left, too */
+    uint64_t lost[TT_LOSSES];                             /* members of views, by enum tt_loss;
+                                                             including those that left */
     uint64_t accepted;                                    /* connections */
     uint64_t refused[TT_REFUSAL_KINDS];
-    uint64_t slowed;                /* times that a connection had to wait for its rate */
-    uint64_t stalls;                /* times that the coordinator itself stood still; nobody was blamed for it */
+    uint64_t slowed;                /* connections delayed by the rate limit */
+    uint64_t stalls;                /* stalls of the coordinator itself, which do not count
+                                       towards leases */
     uint64_t records, record_bytes; /* written to the journal */
-    uint64_t commits, commit_ns;    /* times it was made durable, and how long that took in all */
+    uint64_t commits, commit_ns;    /* number of commits, and their total time */
     uint64_t commit_most_ns;
-    uint64_t commit_buckets[TT_SNAPSHOT_BUCKETS +
-                            1]; /* commits of at most tt_snapshot_bucket_ns[i]; the last: longer ones. Not cumulative */
-    uint64_t replaced;          /* times a shorter journal took the place of a long one */
+    /* commits of at most tt_snapshot_bucket_ns[i]; the last: longer ones. Not cumulative */
+    uint64_t commit_buckets[TT_SNAPSHOT_BUCKETS + 1];
+    uint64_t replaced;          /* replacements of a long journal by a short one */
 };
 
 extern const uint64_t tt_snapshot_bucket_ns[TT_SNAPSHOT_BUCKETS];
 
-/* The state that members share, after its last sync. */
+/* The shared state after its last sync. */
 struct tt_snapshot_state {
     uint16_t scope; /* 0: of all members of the view; 1 + role: of those of that role */
-    bool moving;    /* is being sent to members */
+    bool moving;    /* being sent to members */
     uint64_t revision;
     char hash[TT_SNAPSHOT_HASH_BYTES];
 };
 
-/* The bandwidth between members, as it was measured last. */
+/* The last measured bandwidth between members. */
 struct tt_snapshot_links {
     uint32_t n;          /* 0: not measured yet */
     uint64_t *ids;       /* [n] members */
     double *bytes_per_s; /* [n][n] from row to column */
-    uint32_t *order;     /* [n] the ring, as indices of ids: the best one, if it is worth changing to; else as it was */
-    double *latency_s;   /* [n][n] one way; NULL: not known */
-    double was_s, now_s; /* predicted of an all-reduce: as it was, in this order; 0: not known */
+    uint32_t *order;     /* [n] the ring, as indices of ids: the best one if a change pays,
+                            otherwise the current one */
+    double *latency_s;   /* [n][n] one way; NULL: unknown */
+    double was_s, now_s; /* predicted times of an all-reduce: before, and in this order; 0:
+                            unknown */
     bool waits;          /* for the next epoch, which adopts it */
-    const char *shape;   /* tt_ring_shape_name: what is predicted to be fastest in this order */
+    const char *shape;   /* tt_ring_shape_name: predicted to be fastest in this order */
 };
 
 struct tt_snapshot {
@@ -100,41 +106,44 @@ struct tt_snapshot {
     struct tt_coord_cause cause; /* of this epoch */
     struct tt_coord_result last; /* round 0: none yet */
     struct tt_news news;
-    uint32_t connections, strangers; /* open; of these, not joined yet */
+    uint32_t connections, strangers; /* open ones; of these, not joined yet */
     struct tt_snapshot_counters counters;
     struct tt_snapshot_links links;
-    uint32_t nstates; /* 0: nothing was synced yet; of more scopes than there is room for the first */
+    uint32_t nstates; /* 0: nothing was synced yet; only the first ones if there are too many */
     struct tt_snapshot_state states[TT_SNAPSHOT_STATES];
     uint32_t nmembers, nevents;
     struct tt_snapshot_member *members; /* [nmembers] */
     struct tt_snapshot_event *events;   /* [nevents], the oldest first */
 };
 
-/* What there is to show of a coordinator that stands by. */
+/* The state of a standby coordinator. */
 struct tt_standby {
     char run[TT_ELASTIC_TEXT_BYTES];
-    char leader[128];                   /* who leads, as it calls itself; "": not known */
-    int64_t unix_ms, since_unix_ms;     /* when this is from; since when it stands by */
+    char leader[128];                   /* name of the leader; "": unknown */
+    int64_t unix_ms, since_unix_ms;     /* time of this state; beginning of standing by */
 };
 
-/* With room for so many, and those counts set; all else zero. NULL: no memory. The caller's. */
+/* Creates a snapshot with room for these numbers, and sets them; all else is zero. NULL: out of
+ * memory. Owned by the caller. */
 struct tt_snapshot *tt_snapshot_create(uint32_t nmembers, uint32_t nevents);
-/* Also links' arrays, which are malloc'ed. NULL is fine. */
+/* Also frees the links' arrays, which are malloc'ed. s may be NULL. */
 void tt_snapshot_destroy(struct tt_snapshot *s);
 
 /* The board. Any thread. */
 struct tt_board;
-/* `wake(context)` is called from the asking thread when a newer snapshot is wanted; NULL: nobody is woken, what hangs is shown. */
+/* `wake(context)` is called in the reader's thread when a newer snapshot is needed; NULL: the
+ * latest one is always returned. */
 tutti_status tt_board_create(struct tt_board **out, void (*wake)(void *context), void *context);
-/* Nobody may hold or ask any more. NULL is fine. */
+/* The board must not be in use any more. b may be NULL. */
 void tt_board_destroy(struct tt_board *b);
-/* Whether somebody waits for a newer one. */
+/* Returns whether a reader waits for a newer one. */
 bool tt_board_is_wanted(struct tt_board *b);
-/* Hangs s, which is the board's from now on. */
+/* Publishes s, which then belongs to the board. */
 void tt_board_hang(struct tt_board *b, struct tt_snapshot *s);
-/* Nothing comes any more: nobody waits from now on. What hangs is still shown. */
+/* No newer snapshots follow: readers do not wait any more, and get the last one. */
 void tt_board_end(struct tt_board *b);
-/* The latest, at most TT_SNAPSHOT_EVERY_NS old unless none comes within timeout_ns; NULL if there is none at all. Give it back with put. */
+/* Returns the latest snapshot, at most TT_SNAPSHOT_EVERY_NS old unless none is published within
+ * timeout_ns; NULL if there is none at all. Release it with tt_board_put. */
 const struct tt_snapshot *tt_board_get(struct tt_board *b, uint64_t timeout_ns);
 void tt_board_put(struct tt_board *b, const struct tt_snapshot *s);
 

@@ -62,7 +62,7 @@ const char *tt_status_refusal(uint8_t refusal)
     return WORD(words, refusal);
 }
 
-/* Longer texts are cut. */
+/* Longer texts are truncated. */
 __attribute__((format(printf, 2, 3))) static void append(char out[TT_STATUS_CAUSE_BYTES], const char *fmt, ...)
 {
     const size_t at = strlen(out);
@@ -133,7 +133,7 @@ double tt_status_slowest(const struct tt_snapshot_links *l)
 
 /* ---- JSON ---- */
 
-static void add(struct json_object *to, const char *key, struct json_object *value)
+static void json_add(struct json_object *to, const char *key, struct json_object *value)
 {
     json_object_object_add(to, key, value);
 }
@@ -173,8 +173,8 @@ static void add_mismatch(struct json_object *o, const struct tt_coord_result *r)
 
     json_object_array_add(members, number(r->id));
     json_object_array_add(members, number(r->other));
-    add(o, "members", members);
-    add(o, "why", json_object_new_string(tt_mismatch_text(sentence, &m)));
+    json_add(o, "members", members);
+    json_add(o, "why", json_object_new_string(tt_mismatch_text(sentence, &m)));
 }
 
 static struct json_object *json_last(const struct tt_coord_result *r)
@@ -184,11 +184,11 @@ static struct json_object *json_last(const struct tt_coord_result *r)
     if (r->round == 0)
         return NULL;
     o = json_object_new_object();
-    add(o, "round", number(r->round));
-    add(o, "outcome", json_object_new_string(r->is_view ? "view" : tt_status_outcome(r->what)));
-    add(o, "epoch", number(r->epoch));
+    json_add(o, "round", number(r->round));
+    json_add(o, "outcome", json_object_new_string(r->is_view ? "view" : tt_status_outcome(r->what)));
+    json_add(o, "epoch", number(r->epoch));
     if (!r->is_view && r->what != TT_ROUND_MISMATCH)
-        add(o, "value", number(r->value));
+        json_add(o, "value", number(r->value));
     if (r->what == TT_ROUND_MISMATCH)
         add_mismatch(o, r);
     return o;
@@ -203,26 +203,26 @@ static struct json_object *json_cause(const struct tt_coord_cause *cause)
     if (*tt_status_cause(why, cause) == '\0')
         return NULL;
     o = json_object_new_object();
-    add(o, "came", number(cause->came));
-    add(o, "lost", number(cause->lost));
-    add(o, "left", number(cause->left));
-    add(o, "out", number(cause->out));
-    add(o, "revoked_by", cause->revoker ? number(cause->revoker) : NULL);
-    add(o, "ordered", truth(cause->ordered));
-    add(o, "why", json_object_new_string(why));
+    json_add(o, "came", number(cause->came));
+    json_add(o, "lost", number(cause->lost));
+    json_add(o, "left", number(cause->left));
+    json_add(o, "out", number(cause->out));
+    json_add(o, "revoked_by", cause->revoker ? number(cause->revoker) : NULL);
+    json_add(o, "ordered", truth(cause->ordered));
+    json_add(o, "why", json_object_new_string(why));
     return o;
 }
 
-/* What poll tells, but that it makes no difference between who is lost and who left. */
+/* The result of poll, except that lost members and those that left are separate. */
 static struct json_object *json_news(const struct tt_news *n, uint32_t left)
 {
     struct json_object *o = json_object_new_object();
 
-    add(o, "newcomers", number(n->newcomers));
-    add(o, "lost", number(n->lost > left ? n->lost - left : 0));
-    add(o, "left", number(left));
-    add(o, "leaving", number(n->leaving));
-    add(o, "revoked", truth(n->revoked));
+    json_add(o, "newcomers", number(n->newcomers));
+    json_add(o, "lost", number(n->lost > left ? n->lost - left : 0));
+    json_add(o, "left", number(left));
+    json_add(o, "leaving", number(n->leaving));
+    json_add(o, "revoked", truth(n->revoked));
     return o;
 }
 
@@ -230,20 +230,20 @@ static struct json_object *json_member(const struct tt_snapshot_member *m)
 {
     struct json_object *o = json_object_new_object();
 
-    add(o, "id", number(m->id));
-    add(o, "state", json_object_new_string(tt_status_of(m)));
-    add(o, "connected", truth(m->connected));
-    add(o, "leaving", truth(m->leaving));
-    add(o, "call", m->called ? json_object_new_string(tt_call_name(m->what)) : NULL);
-    add(o, "group", number(m->group));
-    add(o, "role", number(m->role));
-    add(o, "rank", m->rank == TT_COORD_NO_RANK ? NULL : number(m->rank));
-    add(o, "silent_s", seconds(m->silent_ns));
-    add(o, "address", text(m->address));
+    json_add(o, "id", number(m->id));
+    json_add(o, "state", json_object_new_string(tt_status_of(m)));
+    json_add(o, "connected", truth(m->connected));
+    json_add(o, "leaving", truth(m->leaving));
+    json_add(o, "call", m->called ? json_object_new_string(tt_call_name(m->what)) : NULL);
+    json_add(o, "group", number(m->group));
+    json_add(o, "role", number(m->role));
+    json_add(o, "rank", m->rank == TT_COORD_NO_RANK ? NULL : number(m->rank));
+    json_add(o, "silent_s", seconds(m->silent_ns));
+    json_add(o, "address", text(m->address));
     return o;
 }
 
-/* null: as good as 0. */
+/* null: equivalent to 0. */
 static struct json_object *real(double s)
 {
     char text[32];
@@ -285,14 +285,14 @@ static struct json_object *json_links(const struct tt_snapshot_links *l)
             json_object_array_add(row, i == k ? NULL : number((uint64_t)l->bytes_per_s[(size_t)i * l->n + k]));
         json_object_array_add(rows, row);
     }
-    add(o, "ids", ids);
-    add(o, "bytes_per_s", rows);
-    add(o, "order", order);
-    add(o, "latency_s", json_latency(l));
-    add(o, "was_s", real(l->was_s));
-    add(o, "now_s", real(l->now_s));
-    add(o, "waits", truth(l->waits));
-    add(o, "shape", text(l->shape));
+    json_add(o, "ids", ids);
+    json_add(o, "bytes_per_s", rows);
+    json_add(o, "order", order);
+    json_add(o, "latency_s", json_latency(l));
+    json_add(o, "was_s", real(l->was_s));
+    json_add(o, "now_s", real(l->now_s));
+    json_add(o, "waits", truth(l->waits));
+    json_add(o, "shape", text(l->shape));
     return o;
 }
 
@@ -303,10 +303,10 @@ static struct json_object *json_states(const struct tt_snapshot *s)
     for (uint32_t i = 0; i < s->nstates; i++) {
         struct json_object *o = json_object_new_object();
 
-        add(o, "role", s->states[i].scope ? number(s->states[i].scope - 1u) : NULL);
-        add(o, "revision", number(s->states[i].revision));
-        add(o, "hash", text(s->states[i].hash));
-        add(o, "moving", truth(s->states[i].moving));
+        json_add(o, "role", s->states[i].scope ? number(s->states[i].scope - 1u) : NULL);
+        json_add(o, "revision", number(s->states[i].revision));
+        json_add(o, "hash", text(s->states[i].hash));
+        json_add(o, "moving", truth(s->states[i].moving));
         json_object_array_add(all, o);
     }
     return all;
@@ -317,10 +317,10 @@ static struct json_object *json_by_kind(const uint64_t *counts)
     struct json_object *o = json_object_new_object();
 
     if (counts[0])
-        add(o, "none", number(counts[0]));
+        json_add(o, "none", number(counts[0]));
     for (uint8_t kind = 1; kind < TT_ELMSG_KINDS; kind++)
         if (counts[kind])
-            add(o, tt_elmsg_name(kind), number(counts[kind]));
+            json_add(o, tt_elmsg_name(kind), number(counts[kind]));
     return o;
 }
 
@@ -328,12 +328,12 @@ static struct json_object *json_journal(const struct tt_snapshot_counters *c)
 {
     struct json_object *o = json_object_new_object();
 
-    add(o, "records", number(c->records));
-    add(o, "bytes", number(c->record_bytes));
-    add(o, "commits", number(c->commits));
-    add(o, "commit_s", seconds(c->commit_ns));
-    add(o, "longest_commit_s", seconds(c->commit_most_ns));
-    add(o, "replaced", number(c->replaced));
+    json_add(o, "records", number(c->records));
+    json_add(o, "bytes", number(c->record_bytes));
+    json_add(o, "commits", number(c->commits));
+    json_add(o, "commit_s", seconds(c->commit_ns));
+    json_add(o, "longest_commit_s", seconds(c->commit_most_ns));
+    json_add(o, "replaced", number(c->replaced));
     return o;
 }
 
@@ -343,21 +343,21 @@ static struct json_object *json_counters(const struct tt_snapshot_counters *c)
                        *lost = json_object_new_object();
 
     for (uint8_t i = 0; i < TT_REFUSAL_KINDS; i++)
-        add(refused, tt_status_refusal(i), number(c->refused[i]));
+        json_add(refused, tt_status_refusal(i), number(c->refused[i]));
     for (uint8_t i = 0; i < TT_LOSSES; i++)
         if (i != TT_LOSS_LEFT)
-            add(lost, tt_status_loss(i), number(c->lost[i]));
-    add(o, "left", number(c->lost[TT_LOSS_LEFT]));
-    add(o, "lost", lost);
-    add(o, "accepted", number(c->accepted));
-    add(o, "refused", refused);
-    add(o, "taken", json_by_kind(c->taken));
-    add(o, "sent", json_by_kind(c->sent));
-    add(o, "taken_bytes", number(c->taken_bytes));
-    add(o, "sent_bytes", number(c->sent_bytes));
-    add(o, "slowed", number(c->slowed));
-    add(o, "stalls", number(c->stalls));
-    add(o, "journal", json_journal(c));
+            json_add(lost, tt_status_loss(i), number(c->lost[i]));
+    json_add(o, "left", number(c->lost[TT_LOSS_LEFT]));
+    json_add(o, "lost", lost);
+    json_add(o, "accepted", number(c->accepted));
+    json_add(o, "refused", refused);
+    json_add(o, "taken", json_by_kind(c->taken));
+    json_add(o, "sent", json_by_kind(c->sent));
+    json_add(o, "taken_bytes", number(c->taken_bytes));
+    json_add(o, "sent_bytes", number(c->sent_bytes));
+    json_add(o, "slowed", number(c->slowed));
+    json_add(o, "stalls", number(c->stalls));
+    json_add(o, "journal", json_journal(c));
     return o;
 }
 
@@ -368,9 +368,9 @@ static struct json_object *json_events(const struct tt_snapshot *s)
     for (uint32_t i = 0; i < s->nevents; i++) {
         struct json_object *o = json_object_new_object();
 
-        add(o, "number", number(s->events[i].number));
-        add(o, "unix_ms", json_object_new_int64(s->events[i].unix_ms));
-        add(o, "text", text(s->events[i].text));
+        json_add(o, "number", number(s->events[i].number));
+        json_add(o, "unix_ms", json_object_new_int64(s->events[i].unix_ms));
+        json_add(o, "text", text(s->events[i].text));
         json_object_array_add(all, o);
     }
     return all;
@@ -378,30 +378,30 @@ static struct json_object *json_events(const struct tt_snapshot *s)
 
 static void add_state(struct json_object *all, const struct tt_snapshot *s)
 {
-    add(all, "run", text(s->run));
-    add(all, "version", json_object_new_string(tutti_version()));
-    add(all, "unix_ms", json_object_new_int64(s->unix_ms));
-    add(all, "standing_by", truth(false));
-    add(all, "started_unix_ms", json_object_new_int64(s->started_unix_ms));
-    add(all, "starts", number(s->starts));
-    add(all, "epoch", number(s->epoch));
-    add(all, "round", number(s->round));
-    add(all, "lease_s", seconds(s->lease_ns));
-    add(all, "grace_s", seconds(s->grace_ns));
-    add(all, "nroles", number(s->nroles));
-    add(all, "members_max", number(s->members_max));
-    add(all, "proposing", truth(s->proposing));
-    add(all, "asking", truth(s->asking));
-    add(all, "revoked", truth(s->revoked));
-    add(all, "revoked_by", s->revoked && s->revoker ? number(s->revoker) : NULL);
-    add(all, "began", json_cause(&s->cause));
-    add(all, "last", json_last(&s->last));
-    add(all, "news", json_news(&s->news, tt_status_left(s)));
-    add(all, "connections", number(s->connections));
-    add(all, "strangers", number(s->strangers));
+    json_add(all, "run", text(s->run));
+    json_add(all, "version", json_object_new_string(tutti_version()));
+    json_add(all, "unix_ms", json_object_new_int64(s->unix_ms));
+    json_add(all, "standing_by", truth(false));
+    json_add(all, "started_unix_ms", json_object_new_int64(s->started_unix_ms));
+    json_add(all, "starts", number(s->starts));
+    json_add(all, "epoch", number(s->epoch));
+    json_add(all, "round", number(s->round));
+    json_add(all, "lease_s", seconds(s->lease_ns));
+    json_add(all, "grace_s", seconds(s->grace_ns));
+    json_add(all, "nroles", number(s->nroles));
+    json_add(all, "members_max", number(s->members_max));
+    json_add(all, "proposing", truth(s->proposing));
+    json_add(all, "asking", truth(s->asking));
+    json_add(all, "revoked", truth(s->revoked));
+    json_add(all, "revoked_by", s->revoked && s->revoker ? number(s->revoker) : NULL);
+    json_add(all, "began", json_cause(&s->cause));
+    json_add(all, "last", json_last(&s->last));
+    json_add(all, "news", json_news(&s->news, tt_status_left(s)));
+    json_add(all, "connections", number(s->connections));
+    json_add(all, "strangers", number(s->strangers));
 }
 
-static bool say(struct json_object *all, FILE *to)
+static bool write_object(struct json_object *all, FILE *to)
 {
     const char *said = json_object_to_json_string_ext(all, JSON_C_TO_STRING_NOSLASHESCAPE);
 
@@ -418,23 +418,23 @@ bool tt_status_json(const struct tt_snapshot *s, FILE *to)
     add_state(all, s);
     for (uint32_t i = 0; i < s->nmembers; i++)
         json_object_array_add(members, json_member(&s->members[i]));
-    add(all, "members", members);
-    add(all, "shared_state", json_states(s));
-    add(all, "links", json_links(&s->links));
-    add(all, "counters", json_counters(&s->counters));
-    add(all, "events", json_events(s));
-    return say(all, to);
+    json_add(all, "members", members);
+    json_add(all, "shared_state", json_states(s));
+    json_add(all, "links", json_links(&s->links));
+    json_add(all, "counters", json_counters(&s->counters));
+    json_add(all, "events", json_events(s));
+    return write_object(all, to);
 }
 
 bool tt_status_standby_json(const struct tt_standby *s, FILE *to)
 {
     struct json_object *all = json_object_new_object();
 
-    add(all, "run", text(s->run));
-    add(all, "version", json_object_new_string(tutti_version()));
-    add(all, "unix_ms", json_object_new_int64(s->unix_ms));
-    add(all, "standing_by", truth(true));
-    add(all, "since_unix_ms", json_object_new_int64(s->since_unix_ms));
-    add(all, "leader", *s->leader ? text(s->leader) : NULL);
-    return say(all, to);
+    json_add(all, "run", text(s->run));
+    json_add(all, "version", json_object_new_string(tutti_version()));
+    json_add(all, "unix_ms", json_object_new_int64(s->unix_ms));
+    json_add(all, "standing_by", truth(true));
+    json_add(all, "since_unix_ms", json_object_new_int64(s->since_unix_ms));
+    json_add(all, "leader", *s->leader ? text(s->leader) : NULL);
+    return write_object(all, to);
 }

@@ -6,7 +6,8 @@
 
 #define REPLACEMENT "\xef\xbf\xbd"
 
-/* The character that `in` begins with, and its bytes; 0 bytes: it is none. Shortest forms only, no surrogates. */
+/* Decodes the first character of `in`, and returns its size; 0: invalid. Shortest forms only, no
+ * surrogates. */
 static size_t decode(const unsigned char *in, uint32_t *out)
 {
     static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -14,7 +15,7 @@ static size_t decode(const unsigned char *in, uint32_t *out)
     uint32_t c = bytes < 2 ? in[0] : in[0] & (0x7fu >> bytes);
 
     for (size_t i = 1; i < bytes; i++) {
-        if (in[i] >> 6 != 2)        /* also the NUL at the end */
+        if (in[i] >> 6 != 2)        /* also true for the NUL at the end */
             return 0;
         c = c << 6 | (in[i] & 0x3f);
     }

@@ -11,14 +11,14 @@
 #include "coordinator/picture.h"
 #include "coordinator/status.h"
 
-#define PATIENCE_NS (500 * TT_MS)   /* for a newer snapshot; then the one there is must do */
-#define STALE_MS 5000               /* a coordinator that has shown nothing new for so long is not well */
+#define SNAPSHOT_TIMEOUT_NS (500 * TT_MS)   /* maximum wait for a newer snapshot */
+#define STALE_MS 5000               /* age of the snapshot from which a coordinator is unhealthy */
 
 #define NOTHING "default-src 'none'; frame-ancestors 'none'"
 #define NPAGES 5u
 
 struct tt_web {
-    pthread_mutex_t lock;               /* of the next two */
+    pthread_mutex_t lock;               /* protects the next two fields */
     struct tt_board *board;             /* NULL: it stands by */
     struct tt_standby standby;
     struct tt_http *http;
@@ -26,7 +26,7 @@ struct tt_web {
     struct tt_http_page pages[NPAGES];
 };
 
-/* ---- of one that leads ---- */
+/* ---- pages of a leader ----------------------------------------------------------------------- */
 
 static unsigned page_of(const struct tt_snapshot *s, FILE *to)
 {
@@ -52,7 +52,7 @@ static unsigned ring_of(const struct tt_snapshot *s, FILE *to)
     return 200;
 }
 
-/* Well, if the coordinator's own thread still shows what it does. */
+/* Healthy if the coordinator's thread still publishes snapshots. */
 static unsigned health_of(const struct tt_snapshot *s, FILE *to)
 {
     const int64_t age_ms = tt_chronicle_unix_ms() - s->unix_ms;
@@ -64,7 +64,7 @@ static unsigned health_of(const struct tt_snapshot *s, FILE *to)
     return age_ms > STALE_MS ? 503 : 200;
 }
 
-/* ---- of one that stands by ---- */
+/* ---- pages of a standby ---------------------------------------------------------------------- */
 
 static unsigned page_of_standby(const struct tt_standby *s, FILE *to)
 {
@@ -90,7 +90,7 @@ static unsigned ring_of_standby(const struct tt_standby *s, FILE *to)
     return 503;
 }
 
-/* Well, if it knows who leads: then it sees the store. */
+/* Healthy if the leader is known: then the store is reachable. */
 static unsigned health_of_standby(const struct tt_standby *s, FILE *to)
 {
     fputs(*s->leader ? "ok, standing by\n" : "standing by; the leader is unknown\n", to);
@@ -109,7 +109,7 @@ static unsigned write_one(struct tt_web *w, FILE *to, unsigned (*of_leader)(cons
     if (!w->board) {
         w->standby.unix_ms = tt_chronicle_unix_ms();
         status = of_standby(&w->standby, to);
-    } else if ((s = tt_board_get(w->board, PATIENCE_NS))) {
+    } else if ((s = tt_board_get(w->board, SNAPSHOT_TIMEOUT_NS))) {
         status = of_leader(s, to);
         tt_board_put(w->board, s);
     } else {

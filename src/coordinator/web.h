@@ -1,5 +1,6 @@
-/* What a coordinator shows over HTTP: "/" (a page for people), "/status.json", "/metrics" (Prometheus), "/ring.svg" and "/healthz", all from the
- * latest snapshot on its board; or that it stands by, and who leads. */
+/* HTTP pages of a coordinator: "/" (a page for people), "/status.json", "/metrics" (Prometheus),
+ * "/ring.svg" and "/healthz". They show the latest snapshot on its board, or that it stands by,
+ * and the leader. */
 #ifndef TT_COORDINATOR_WEB_H
 #define TT_COORDINATOR_WEB_H
 
@@ -7,16 +8,18 @@
 
 struct tt_web;
 
-/* Serves at `address` (coordinator/http.h) until it is destroyed: what hangs on the board; NULL: that the coordinator of `run` stands by. On success
- * *out is the caller's. */
+/* Serves at `address` (coordinator/http.h) until destroyed. Shows the snapshot on the board;
+ * NULL: that the coordinator of `run` stands by. On success *out belongs to the caller. */
 tutti_status tt_web_create(struct tt_web **out, const char *address, struct tt_board *board, const char *run);
-/* From here on it shows what hangs on the board, which must be there until it shows something else. */
+/* From here on shows the snapshots of this board, which must exist until something else is
+ * shown. */
 void tt_web_show(struct tt_web *w, struct tt_board *board);
-/* From here on it shows that `leader` leads ("": that is not known). The board that it showed may go now. Any thread. */
+/* From here on shows that `leader` leads ("": unknown). The previous board may be destroyed now.
+ * Any thread. */
 void tt_web_stand_by(struct tt_web *w, const char *leader);
-/* "127.0.0.1:9090": where it listens. */
+/* Returns its address, e.g. "127.0.0.1:9090". */
 const char *tt_web_address(const struct tt_web *w);
-/* NULL is fine. */
+/* w may be NULL. */
 void tt_web_destroy(struct tt_web *w);
 
 #endif
