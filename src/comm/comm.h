@@ -33,14 +33,14 @@ struct tt_sizes {
 enum tt_measure_what {
     TT_MEASURE_NOTHING,
     TT_MEASURE_ALL,             /* levels and links */
-    TT_MEASURE_PAIR             /* the latency between two hosts, if no link gives it */
+    TT_MEASURE_PAIR                 /* the latency between two hosts, if no link gives it */
 };
 
 struct tt_world {
     struct tt_engine *engine;
     struct tt_overlay *overlay;     /* NULL with one rank; protected by overlay_lock */
     pthread_mutex_t overlay_lock;
-    pthread_cond_t frame_signal;           /* with overlay_lock: signalled after frames were handled */
+    pthread_cond_t frame_signal;    /* with overlay_lock: signalled after frames were handled */
     uint32_t pair_ns;               /* protected by overlay_lock: measured and sent by rank 0; 0:
                                        not yet */
     pthread_mutex_t probe_lock;
@@ -109,7 +109,7 @@ struct tt_shape {
 
 /* The choice for a call; found by a hash of all inputs of the choice. */
 struct tt_plan {
-    uint64_t key;               /* 0: empty */
+    uint64_t key;                   /* 0: empty */
     const struct tt_algo *algo;
     uint64_t segment_bytes;
     uint8_t algo_id, streams, depth, lanes;

@@ -47,7 +47,8 @@ static inline const char *tt_entry_take(struct tt_entry *e, const char *call)
             return NULL;
         }
         atomic_store_explicit(&e->fast, call, memory_order_relaxed);
-        atomic_signal_fence(memory_order_seq_cst);      /* pairs with the membarrier in tt_entry_take_slow */
+        /* Pairs with the membarrier in tt_entry_take_slow. */
+        atomic_signal_fence(memory_order_seq_cst);
         if (atomic_load_explicit(&e->owner, memory_order_relaxed) == self)
             return NULL;
         atomic_store_explicit(&e->fast, NULL, memory_order_release);

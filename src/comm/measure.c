@@ -45,7 +45,7 @@
 #define TCP_SOFTWARE_NS 2500.0      /* the same at each end, in addition to the system calls */
 /* latency of loopback, without the work of its ends; the minimum of all latencies */
 #define TCP_LATENCY_NS 500.0
-#define TCP_EMPTY_POLLS 2                 /* polls without a result, per received message */
+#define TCP_EMPTY_POLLS 2           /* polls without a result, per received message */
 /* If ranks are oversubscribed: */
 /* writing a slot: its lines leave the writer's cache when they are read, and are fetched again; */
 #define SHM_CACHES_FILL 0.45

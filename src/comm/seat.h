@@ -16,9 +16,9 @@ struct tt_surroundings {
 
 /* The place of this process among the sockets, rails and GPUs of its host. */
 struct tt_seat_found {
-    int socket;                     /* or TT_UNKNOWN */
+    int socket;                                 /* or TT_UNKNOWN */
     struct tt_rails_near near;
-    char gpu[16];                   /* bus of the assigned GPU; "": unknown */
+    char gpu[16];                               /* bus of the assigned GPU; "": unknown */
 };
 
 /* Finds the place of a process with the processors `own`, and a GPU from the environment

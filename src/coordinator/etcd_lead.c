@@ -18,7 +18,7 @@
 /* seconds of these before it is logged that etcd does not respond */
 #define UNREACHABLE_LOG_S 1
 #define CALL_NS TT_SECOND
-#define STANDBY_POLL_MS 200                     /* interval between a standby's checks for the leader */
+#define STANDBY_POLL_MS 200             /* interval between a standby's checks for the leader */
 #define WHO_BYTES 128
 #define WHY_BYTES 160
 

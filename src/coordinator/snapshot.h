@@ -69,7 +69,7 @@ struct tt_snapshot_counters {
     uint64_t commit_most_ns;
     /* commits of at most tt_snapshot_bucket_ns[i]; the last: longer ones. Not cumulative */
     uint64_t commit_buckets[TT_SNAPSHOT_BUCKETS + 1];
-    uint64_t replaced;          /* replacements of a long journal by a short one */
+    uint64_t replaced;              /* replacements of a long journal by a short one */
 };
 
 extern const uint64_t tt_snapshot_bucket_ns[TT_SNAPSHOT_BUCKETS];

@@ -7,16 +7,16 @@
 #include <stdio.h>
 #include "coordinator/snapshot.h"
 
-/* "in the view"; "?" for unknown values. */
+/* Returns the text of a state, e.g. "in the view"; "?" for unknown values. */
 const char *tt_status_state(uint8_t coord_state);
 #define TT_STATUS_LEFT "left"
 /* The same for a member: "left" instead of "lost" if it left. */
 const char *tt_status_of(const struct tt_snapshot_member *m);
-/* "silent"; for enum tt_loss. */
+/* Returns the text of an enum tt_loss, e.g. "silent". */
 const char *tt_status_loss(uint8_t loss);
-/* "too few". */
+/* Returns the text of an enum tt_round_status, e.g. "too few". */
 const char *tt_status_outcome(uint8_t round_status);
-/* "not joined in time". */
+/* Returns the text of an enum tt_snapshot_refusal, e.g. "slow". */
 const char *tt_status_refusal(uint8_t refusal);
 
 #define TT_STATUS_CAUSE_BYTES 160

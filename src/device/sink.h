@@ -1,5 +1,5 @@
 /* Executes a proxy's commands: puts to a window, without waiting. All functions except
- * tt_sink_init hold the progress lock. */
+ * tt_sink_init require the progress lock. */
 #ifndef TT_DEVICE_SINK_H
 #define TT_DEVICE_SINK_H
 

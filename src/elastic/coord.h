@@ -23,7 +23,7 @@
 #include "elastic/ring_order.h"
 
 #define TT_COORD_NO_RANK UINT32_MAX
-#define TT_COORD_ATTEMPTS 3         /* failed proposals before an unreachable newcomer is refused */
+#define TT_COORD_ATTEMPTS 3 /* failed proposals before an unreachable newcomer is refused */
 
 /* States of a member. tt_coord_member_states (elastic/states.h) contains every legal change. */
 enum tt_coord_state {
@@ -68,7 +68,7 @@ enum tt_coord_event_kind { TT_COORD_EV_OPEN, TT_COORD_EV_FRAME, TT_COORD_EV_CLOS
 struct tt_coord_event {
     uint8_t kind;
     struct tt_coord_conn *conn;     /* NULL: TICK */
-    const void *data;               /* FRAME: data[bytes], one message */
+    const void *data;       /* FRAME: data[bytes], one message */
     size_t bytes;
 };
 
@@ -162,10 +162,10 @@ struct tt_coord_conf {
     uint32_t members_max;
     uint32_t *order;                    /* [members_max], likewise */
     uint8_t *scratch;                   /* [TT_ELMSG_BYTES_MAX], likewise */
-    void *ring_memory;              /* [tt_coord_ring_bytes(ring_peers_max)], aligned as by
-                                       malloc, likewise */
-    uint32_t ring_peers_max;        /* maximum size of views whose ring order is optimized; at
-                                       most TT_RING_PEERS_MAX */
+    void *ring_memory;                  /* [tt_coord_ring_bytes(ring_peers_max)], aligned as by
+                                           malloc, likewise */
+    uint32_t ring_peers_max;            /* maximum size of views whose ring order is optimized; at
+                                           most TT_RING_PEERS_MAX */
     void (*emit)(void *context, const struct tt_coord_act *act);
     void *context;
 };
@@ -176,8 +176,8 @@ struct tt_coord_conf {
  * complete. */
 #define TT_COORD_CLAIMS_SPAN 3u
 struct tt_coord_claims {
-    uint64_t claimed, said;         /* the highest claim, and the lowest statement */
-    uint64_t claimer, sayer;        /* a member with each */
+    uint64_t claimed, said;             /* the highest claim, and the lowest statement */
+    uint64_t claimer, sayer;            /* a member with each */
     /* number of members that claim the highest - i, and that state the lowest + i */
     uint32_t nclaimed[TT_COORD_CLAIMS_SPAN], nsaid[TT_COORD_CLAIMS_SPAN];
 };

@@ -71,7 +71,7 @@ struct tt_member_act {
     const void *data;
     size_t bytes;
     struct tt_news news;
-    struct tt_op_name op;       /* for a MISMATCH with TT_DIFFERS_INSIDE */
+    struct tt_op_name op;               /* for a MISMATCH with TT_DIFFERS_INSIDE */
     tutti_status status;
     const char *text;
 };

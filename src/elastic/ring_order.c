@@ -13,7 +13,7 @@
 #include "elastic/ring_assign.h"
 #include "elastic/ring_predict.h"
 
-#define ROUNDS 4u       /* times that the floor is raised */
+#define ROUNDS 4u               /* times that the floor is raised */
 
 struct tt_ring_order {
     const struct tt_ring_matrix *m;

@@ -27,10 +27,10 @@ struct tt_states {
 extern const struct tt_states *const tt_all_states[];
 extern const uint32_t tt_nall_states;
 
-extern const struct tt_states tt_coord_member_states;   /* enum tt_coord_state, in coord.c */
-extern const struct tt_states tt_coord_round_states;    /* enum tt_coord_round_state, in coord_round.c */
-extern const struct tt_states tt_coord_sync_states;     /* enum tt_coord_sync_state, in coord_sync.c */
-extern const struct tt_states tt_op_states;             /* enum tt_op_state, in member_ops.c */
+extern const struct tt_states tt_coord_member_states;   /* coord.c: enum tt_coord_state */
+extern const struct tt_states tt_coord_round_states;    /* coord_round.c: tt_coord_round_state */
+extern const struct tt_states tt_coord_sync_states;     /* coord_sync.c: tt_coord_sync_state */
+extern const struct tt_states tt_op_states;             /* member_ops.c: enum tt_op_state */
 
 /* Returns the index of this change; asserts that it is legal. */
 uint32_t tt_states_change(const struct tt_states *s, uint8_t from, uint8_t to);

@@ -1,4 +1,4 @@
-/* Receives from any rank (TUTTI_ANY_RANK). All functions hold the progress lock, except those
+/* Receives from any rank (TUTTI_ANY_RANK). All functions require the progress lock, except those
  * that engine.h declares.
  *
  * Messages are numbered per pair of ranks, direction and tag. A receive from a named rank gets

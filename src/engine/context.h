@@ -1,5 +1,5 @@
-/* Contexts and the state that they keep per peer. All functions hold the progress lock, unless
- * stated otherwise. */
+/* Contexts and the state that they keep per peer. All functions require the progress lock,
+ * unless stated otherwise. */
 #ifndef TT_ENGINE_CONTEXT_H
 #define TT_ENGINE_CONTEXT_H
 

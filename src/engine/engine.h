@@ -234,9 +234,9 @@ struct tt_op_quant {
 };
 
 /* An operation in two parts, where the second depends on the results of the first. All callbacks
- * hold the progress lock and are called at most once each. The parts have consecutive numbers,
- * so that a rank may run the second while another runs the first. Their arrays are not copied
- * and must stay unchanged until `end`. */
+ * run under the progress lock, and are called at most once each. The parts have consecutive
+ * numbers, so that a rank may run the second while another runs the first. Their arrays are not
+ * copied and must stay unchanged until `end`. */
 struct tt_op_parts {
     enum tt_coll_kind kind;         /* kind of both parts for peers and in messages, independent
                                        of the algorithms that they run */

@@ -442,7 +442,7 @@ static void link_dependencies(struct tt_exec *x, uint32_t i)
             x->deps[i] |= 1ull << e;
             x->dependents[e] |= 1ull << i;
             x->asleep &= ~(x->deferred & 1ull << e);    /* a step depends on it now: no longer
-                                                       deferred */
+                                                           deferred */
             x->deferred &= ~(1ull << e);
         }
         if (t->s.opcode == TT_PUT && !t->eager && !last && writes_into(&earlier->s, &t->s.a, t->s.bytes))

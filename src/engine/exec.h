@@ -124,7 +124,7 @@ struct tt_exec_stream {
     uint32_t flown;                                 /* bounded: segments begun or already in the
                                                        peer's slot */
     uint32_t in_loaded, arrived, consumed, reported;    /* segments of loaded waits; arrived;
-                                                       consumed; reported to the peer */
+                                                           consumed; reported to the peer */
 };
 
 struct tt_exec_peer {
@@ -148,7 +148,7 @@ struct tt_exec {
     uint32_t unstaged;          /* pipes of the window that may still need staging */
     uint64_t asleep;            /* steps of the window (by index) that cannot advance before an
                                    event */
-    uint64_t deferred;              /* steps (by index) deferred until nothing else can run; a subset
+    uint64_t deferred;          /* steps (by index) deferred until nothing else can run; a subset
                                    of asleep */
     uint64_t unopened;          /* newly loaded streamed waits (by index) whose peers may not
                                    have a CTS yet */
@@ -186,7 +186,7 @@ struct tt_exec {
                                            pipe that it writes */
     uint32_t flow[TT_EXEC_STEPS];       /* flow key of each step, to wake it */
     struct tt_exec_step step[TT_EXEC_STEPS];
-    struct tt_exec_peer *peer;  /* [peers_max], owned by the caller */
+    struct tt_exec_peer *peer;          /* [peers_max], owned by the caller */
 };
 
 /* Initializes an executor. peers[algo->npeers(coll)] belongs to the caller and must outlive x. */

@@ -1,5 +1,5 @@
 /* Groups: operations that are started together, with one request. The request is an operation
- * without steps. All functions hold the progress lock; rooms above call tt_op_start_group
+ * without steps. All functions require the progress lock; rooms above call tt_op_start_group
  * (engine.h). */
 #ifndef TT_ENGINE_GROUP_H
 #define TT_ENGINE_GROUP_H

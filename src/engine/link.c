@@ -16,7 +16,7 @@
 /* payloads with non-temporal stores before ordinary ones are tried again */
 #define NONTEMPORAL_COPIES 64
 
-#define IN_LONG 0x8000u             /* flag in a cell's state */
+#define IN_LONG 0x8000u         /* flag in a cell's state */
 
 static const struct ring {
     uint32_t at, units;         /* at: offset in the link region; units: a power of two */

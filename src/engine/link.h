@@ -154,7 +154,7 @@ struct tt_mail_count {
 /* Kind of stores for long data (payloads of TT_MAIL_LONG_BYTES or more, and segments) in memory
  * that its reader has mapped. */
 enum tt_stores {
-    TT_STORES_TIMED,              /* chosen by measurements of the sender's own stores */
+    TT_STORES_TIMED,            /* chosen by measurements of the sender's own stores */
     TT_STORES_ORDINARY,
     TT_STORES_PAST_CACHE
 };

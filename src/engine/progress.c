@@ -45,7 +45,7 @@
 /* yields between clock readings: if other ranks need the core, each yield takes a time slice,
  * milliseconds */
 #define YIELDS_PER_CLOCK 8
-#define RETRY_MS 1                        /* sleep of a holder that has an action to retry */
+#define RETRY_MS 1                      /* sleep of a holder that has an action to retry */
 #define BLOCK_MS_MAX 50                 /* maximum sleep: a safety net */
 /* passes of the progress thread between checks of the control overlay */
 #define CONTROL_EVERY 1024
@@ -57,7 +57,7 @@
 #define DONE_MAX 32
 /* maximum messages from one peer before others are polled */
 #define MAIL_AT_ONCE 256
-#define MEMORY_POLLS 16                        /* polls of memory between full passes */
+#define MEMORY_POLLS 16                 /* polls of memory between full passes */
 #define QUIET_EVERY 16                  /* passes between polls of a quiet wire */
 
 /* ---- the progress lock ----------------------------------------------------------------------- */

@@ -103,15 +103,15 @@ struct tt_context_peer {
     struct tt_context *context;
     uint32_t index;             /* its rank in the context; UINT32_MAX: not looked up yet */
     uint16_t eager_out;         /* eager messages that the peer has not consumed yet */
-    uint16_t credits_due;            /* consumed messages whose credit was not returned yet */
+    uint16_t credits_due;       /* consumed messages whose credit was not returned yet */
     uint16_t opened;            /* opened flows of unfinished receives */
-    uint16_t probes;          /* unfinished operations that have sent a probe to the peer */
-    bool must_notify_end;               /* the peer has opened a flow to this rank, and must be notified
+    uint16_t probes;            /* unfinished operations that have sent a probe to the peer */
+    bool must_notify_end;       /* the peer has opened a flow to this rank, and must be notified
                                    when the context ends here */
     bool ended;                 /* the peer posts no further puts for the context */
     bool receives_any;          /* the peer receives from any rank: waiting sends to it are
                                    announced */
-    bool receives_any_sent;              /* the peer was notified that this rank receives from any rank */
+    bool receives_any_sent;     /* the peer was notified that this rank receives from any rank */
     uint64_t kept;              /* bitmap of the records below that are in use */
     struct tt_early early[TT_EARLY_MAX];
     struct tt_tag_counter *tags;    /* hash table, [tags_cap]: a power of two, or 0; at least
@@ -157,7 +157,7 @@ struct tt_context {
     struct tt_op *awake, **awake_end;       /* those that each pass runs */
     struct tt_op *waiting, **waiting_end;
     uint32_t nactive, nwaiting; /* collectives */
-    uint32_t nunexpected;             /* unexpected messages of all peers */
+    uint32_t nunexpected;       /* unexpected messages of all peers */
     bool receives_any;          /* this rank has received from any rank (any.h) */
     uint32_t nunmatched;        /* receives without a number */
     uint32_t next_source;       /* rank whose message the next one takes first */
@@ -186,8 +186,8 @@ struct tt_flow {
     struct tt_region *direct;   /* region in which the peer may write directly to the final
                                    buffer; NULL: none */
     bool ready;                 /* CTS received: the fields below are valid */
-    bool probe_sent;              /* probe sent to the peer */
-    bool probe_received;               /* probe received from the peer */
+    bool probe_sent;            /* probe sent to the peer */
+    bool probe_received;        /* probe received from the peer */
     uint16_t out_handle;
     uint32_t out_gen;
     struct tt_rkey landing_key, direct_key;
@@ -244,7 +244,7 @@ struct tt_op {
     enum tt_stores slot_stores; /* for its segments */
     bool chooses_stores;        /* kept, and tries both kinds of stores for long eager messages:
                                    stores.c */
-    enum tt_stores stores; /* in use */
+    enum tt_stores stores;      /* in use */
     struct tt_chooser stores_chooser;   /* 1: non-temporal */
     uint64_t stores_begin_ns;
     tt_reduce_fn *kernel, *kernel_finish;
@@ -267,7 +267,7 @@ struct tt_op {
                                    generation */
     uint16_t generation;
     uint16_t held_passes;       /* consecutive passes in which the executor held back an action */
-    uint16_t no_hold_actions;           /* remaining actions until it may hold back again */
+    uint16_t no_hold_actions;   /* remaining actions until it may hold back again */
     bool retry;                 /* an action could not be performed: retry without an event */
     uint32_t peers_cap;         /* capacity of the memory below, which is reused by later
                                    operations */
@@ -382,7 +382,7 @@ struct tt_engine {
     int kick_fd, all_epoll, control_epoll;
     uint32_t spins;             /* polls of a waiter before it yields; 0: ranks are
                                    oversubscribed */
-    uint32_t ranks_per_core;            /* ranks of this host per core */
+    uint32_t ranks_per_core;    /* ranks of this host per core */
     bool timed;                 /* timers run */
     uint32_t ntimed;            /* timed operations in progress */
     struct tt_timers timers;

@@ -72,7 +72,7 @@ static tutti_status collective_fini(tutti_moe *m)
     return TUTTI_OK;
 }
 
-/* ---- collective_dispatch -------------------------------------------------------------------------------- */
+/* ---- dispatch ---------------------------------------------------------------------------- */
 
 /* Fills in the lengths of the pieces, and their content. */
 static void collective_write_pieces(tutti_moe *m, const struct tt_route_flaw *flaw)

@@ -189,7 +189,8 @@ static tutti_status survey_over(tutti_run *run)
 static uint64_t known(uint64_t ns) { return ns == TT_RING_NONE ? 0 : ns; }
 
 /* Runs from the measurement, which has begun if needed, to the new view. Called at once, so that
- * a member in another call detects the mismatch. Holds the lock, and releases it while waiting. */
+ * a member in another call detects the mismatch. The caller holds the lock; it is released while
+ * waiting. */
 static tutti_status optimize(tutti_run *run, tutti_ring *ring, bool measures, uint64_t deadline_ns, tutti_view *out)
 {
     const struct tt_elmsg head = report_header(ring), call = { .what = TT_CALL_OPTIMIZE,

@@ -203,7 +203,7 @@ struct tt_run_sync {
 
 /* Measurement of the links between this member and the others, and its results. */
 struct tt_run_survey {
-    struct tt_survey machine;            /* for the epoch in its conf */
+    struct tt_survey machine;           /* for the epoch in its conf */
     struct tt_survey_peer peers[TT_RING_PEERS_MAX];
     struct tt_ring_link links[TT_RING_PEERS_MAX], told[TT_RING_PEERS_MAX];
     struct tt_ring_sample samples[TT_SURVEY_SAMPLES];
@@ -265,7 +265,7 @@ struct tutti_run {
     struct tt_run_waiting lacking;      /* that thread waits for newcomers, because too few
                                            members are left */
     struct tt_run_sync *sync;           /* of that thread; NULL: no sync */
-    struct tt_run_survey *survey;         /* NULL: never measured */
+    struct tt_run_survey *survey;       /* NULL: never measured */
     bool synced[2];                     /* by enum tt_sync_scope: a sync was successful before */
 
     struct tt_home home;
@@ -310,14 +310,16 @@ bool tt_run_wait(tutti_run *run, uint64_t deadline_ns);
 /* The same, but restarts a deadline that passed while this process stood still (stopped, or its
  * machine suspended), with the default timeout. */
 bool tt_run_wait_awake(tutti_run *run, uint64_t *deadline_ns);
-/* Returns OK, or the reason why this member is not in the run any more. Holds the lock. */
+/* Returns OK, or the reason why this member is not in the run any more. The caller holds the
+ * lock. */
 tutti_status tt_run_check(tutti_run *run);
 /* Returns PEER_LOST with a message. Logged as a warning, because the run survives it. */
 tutti_status tt_run_lost(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same for a call whose epoch is over, with the reason; `more` is appended. Holds the lock. */
+/* The same for a call whose epoch is over, with the reason; `more` is appended. The caller holds
+ * the lock. */
 tutti_status tt_run_epoch_over(const tutti_run *run, const char *name, const char *more);
 /* Ends the epoch for all members because of this error. PENDING: the error is another member's,
- * which reports it. Holds the lock. */
+ * which reports it. The caller holds the lock. */
 void tt_run_end_epoch(tutti_run *run, tutti_status status);
 /* Common checks of all calls. INVALID: run, or the argument `given`, is NULL; FORKED in the
  * child of a fork. Takes no lock. */
@@ -336,10 +338,10 @@ bool tt_run_tells_wait(struct tt_run_waiting *w, bool waits, uint64_t now_ns, ui
 /* Returns the rank of a member in the machine's view, or UINT32_MAX if it is not in it. */
 uint32_t tt_run_rank_of(const tutti_run *run, uint64_t id);
 /* Called when no coordinator has decided an outcome before the deadline, while others may have
- * it. This member leaves the run, because its state would differ. Holds the lock. */
+ * it. This member leaves the run, because its state would differ. The caller holds the lock. */
 void tt_run_give_up(tutti_run *run, const char *what);
 /* Called when this member cannot continue like the others, for this reason. It leaves the run.
- * Holds the lock. */
+ * The caller holds the lock. */
 void tt_run_break(tutti_run *run, tutti_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Performs an action of the machine. */
 void tt_run_act(void *context, const struct tt_member_act *act);
@@ -356,7 +358,7 @@ bool tt_service_watch(tutti_run *run, int fd, uint32_t events, void *data);
 void tt_service_change(tutti_run *run, int fd, uint32_t events, void *data);
 void tt_service_forget(tutti_run *run, int fd);
 
-/* link.c: the connection to the coordinator. Holds the lock. */
+/* link.c: the connection to the coordinator. The caller holds the lock. */
 void tt_link_connect(tutti_run *run, uint64_t delay_ns);
 void tt_link_disconnect(tutti_run *run);
 void tt_link_send(tutti_run *run, const void *data, size_t bytes);
@@ -371,7 +373,7 @@ void tt_link_tried(const tutti_run *run, char tried[TT_LINK_TRIED_BYTES]);
 void tt_link_settle(tutti_run *run);
 void tt_link_close(tutti_run *run);
 
-/* peers.c: control connections to other members. Holds the lock. */
+/* peers.c: control connections to other members. The caller holds the lock. */
 void tt_peers_accept(tutti_run *run, uint64_t now_ns);
 void tt_peers_event(tutti_run *run, struct tt_peer_conn *c);
 void tt_peers_tick(tutti_run *run, uint64_t now_ns);
@@ -407,14 +409,14 @@ tutti_status tt_round_call(tutti_run *run, const struct tt_elmsg *call, uint64_t
 tutti_status tt_round_finish(tutti_run *run, uint64_t deadline_ns, const char *name, struct tt_member_act *result);
 /* Returns why a call that all members make is not permitted now. */
 tutti_status tt_round_refuse(tutti_run *run, const char *name);
-/* Returns INVALID (logged), naming the call in progress. Holds the lock. */
+/* Returns INVALID (logged), naming the call in progress. The caller holds the lock. */
 tutti_status tt_round_collides(const tutti_run *run, const char *name);
 /* Part of the service thread: logs that an epoch waits for newcomers because too few members are
- * left. Holds the lock. */
+ * left. The caller holds the lock. */
 void tt_round_tick(tutti_run *run, uint64_t now_ns);
 uint64_t tt_round_next_ns(const tutti_run *run);
 
-/* sync.c: the service thread's part of a sync, if there is one. Holds the lock. */
+/* sync.c: the service thread's part of a sync, if there is one. The caller holds the lock. */
 /* The machine has a plan. */
 void tt_state_plan(tutti_run *run);
 /* Handles a member's message (see tt_transfer_peer). False: protocol violation. */
@@ -424,7 +426,8 @@ void tt_state_connected(tutti_run *run, uint64_t id);
 void tt_state_tick(tutti_run *run);
 uint64_t tt_state_next_ns(const tutti_run *run);
 
-/* optimize.c: the service thread's part of a measurement, if there is one. Holds the lock. */
+/* optimize.c: the service thread's part of a measurement, if there is one. The caller holds the
+ * lock. */
 /* Handles a member's message (see tt_survey_peer_says). False: protocol violation. */
 bool tt_measure_hear(tutti_run *run, uint64_t id, const void *data, size_t bytes);
 /* Called when all messages to that member were sent. Returns whether more was sent. */
@@ -472,7 +475,7 @@ const char *tt_operation_call(void);
 /* Enters another call, or leaves it (NULL). */
 void tt_operation_enter_call(const char *name);
 /* Part of the service thread: reports operations to the coordinator that have lasted for half a
- * lease, and again every half lease. Holds the lock. */
+ * lease, and again every half lease. The caller holds the lock. */
 void tt_operation_tick(tutti_run *run, uint64_t now_ns);
 /* Returns whether it is repeated after a loss. */
 static inline bool tt_operation_retries(const tutti_elastic *op) { return op->mode != TUTTI_ABORT; }
@@ -482,7 +485,7 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
  * operation, passed again, is kept. */
 void tt_operation_refused(tutti_elastic *op, tutti_status st);
 /* Begins an operation; on success the machine has it until it is judged. PEER_LOST: the epoch is
- * over. TIMEOUT: another thread still forms the next view. Holds the lock. */
+ * over. TIMEOUT: another thread still forms the next view. The caller holds the lock. */
 tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_elastic *op, uint32_t tag,
                                 uint64_t deadline_ns);
 /* Returns the remaining timeout for its next call on a communicator, as in tutti_call. */
@@ -490,26 +493,27 @@ int64_t tt_operation_left_ms(const struct tt_operation *o);
 /* Runs the collective, without the lock. request: NULL, or receives the request. */
 tutti_status tt_operation_perform(struct tt_operation *o, tutti_request **request);
 /* This member's part is complete. Returns false if it must be judged now: it is settled, the
- * epoch is over, or this is the only member. Holds the lock. */
+ * epoch is over, or this is the only member. The caller holds the lock. */
 bool tt_operation_complete(tutti_run *run, struct tt_operation *o);
 tutti_status tt_operation_vote(struct tt_operation *o, tutti_request **request);
-/* All members' parts are complete. Holds the lock. */
+/* All members' parts are complete. The caller holds the lock. */
 void tt_operation_voted(tutti_run *run, struct tt_operation *o);
-/* The operation failed here. Holds the lock. */
+/* The operation failed here. The caller holds the lock. */
 void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st);
-/* The operation has left the engine; the tag is free. Holds the lock. */
+/* The operation has left the engine; the tag is free. The caller holds the lock. */
 void tt_operation_leave(tutti_run *run, struct tt_operation *o);
 /* Restores the backup; releases the lock meanwhile. */
 void tt_saved_restore(tutti_run *run, const struct tt_tag *t, const struct tt_saved *saved);
 /* Waits for the verdict, and restores the input if required. Also delivers the verdict of the
- * tag's previous tentative operation. Holds the lock. */
+ * tag's previous tentative operation. The caller holds the lock. */
 tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o);
 /* Returns whether the deadline of the tag's operation of that epoch passed while it waited for
- * the verdict; and the error that is returned instead of repeating it. Holds the lock. */
+ * the verdict; and the error that is returned instead of repeating it. The caller holds the
+ * lock. */
 bool tt_operation_is_late(const tutti_run *run, uint32_t tag, uint64_t epoch);
 tutti_status tt_operation_too_late(void);
-/* Forms the next view after the end of an epoch, unless another thread does or did. Holds the
- * lock. */
+/* Forms the next view after the end of an epoch, unless another thread does or did. The caller
+ * holds the lock. */
 tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint64_t epoch, uint64_t deadline_ns);
 /* Returns the caller's status: an ABORTED that only prevents a repetition becomes PEER_LOST,
  * unless this member left the run. The run's lock must not be held. */
@@ -550,7 +554,7 @@ tutti_status tt_tentative_close(tutti_run *run, uint64_t deadline_ns, const char
 
 /* scope.c */
 /* Sets the participants, and the root and counts by their ranks: o->scope, nscope, root, counts,
- * displs. ABORTED: the root, or the receiver of a block, was lost. Holds the lock. */
+ * displs. ABORTED: the root, or the receiver of a block, was lost. The caller holds the lock. */
 tutti_status tt_scope_take(const tutti_run *run, struct tt_operation *o);
 /* Returns whether the scope is a part of the members: a role or a group. */
 static inline bool tt_scope_is_part(const tutti_run *run, const tutti_elastic *op)
@@ -571,11 +575,12 @@ struct tt_view_result {
     bool changed;                       /* the view differs from the previous one */
     bool too_few;                       /* failed because fewer than `least` members are left */
 };
-/* Forms one epoch, up to the connected view. Holds the lock, and releases it while waiting. */
+/* Forms one epoch, up to the connected view. The caller holds the lock; it is released while
+ * waiting. */
 tutti_status tt_view_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, uint64_t deadline_ns,
                            const char *name, struct tt_view_result *out);
 
-/* Returns PEER_LOST (logged) if fewer members are in the view. Holds the lock. */
+/* Returns PEER_LOST (logged) if fewer members are in the view. The caller holds the lock. */
 tutti_status tt_view_suffices(const tutti_run *run, uint32_t least, const char *name);
 /* Forms the next view after a loss, without newcomers; repeats until its members are connected.
  * All members make the same call, whether the loss interrupted an operation or an epoch. Lock as
@@ -586,7 +591,7 @@ tutti_status tt_view_again(tutti_run *run, uint32_t least, uint64_t deadline_ns,
 /* Forms an epoch for the program, which then uses the resulting view. Lock as above. */
 tutti_status tt_view_call(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, uint64_t deadline_ns,
                           const char *name, tutti_view *out);
-/* Copies the current view. Holds the lock. */
+/* Copies the current view. The caller holds the lock. */
 void tt_view_show(const tutti_run *run, tutti_view *out, bool changed);
 
 /* space.c */
@@ -606,7 +611,7 @@ tutti_status tt_space_open_scopes(struct tt_space *s, struct tt_world *world, co
 void tt_space_close(struct tt_space *s, uint32_t ntags);
 /* Begin and end a call that may change the view; meanwhile no call on the program's communicator
  * begins. False: a call or a request is in progress. In an ended epoch they are waited for
- * instead. Holds the lock. */
+ * instead. The caller holds the lock. */
 bool tt_space_seal(tutti_run *run);
 void tt_space_unseal(tutti_run *run);
 /* Returns the constants of this host. Measured on first use in this process, which is before it
@@ -616,7 +621,7 @@ const struct tt_constants *tt_space_constants(void);
 bool tt_space_has(uint64_t epoch, uint32_t context);
 /* Returns the hooks of its engine that report to the run. */
 struct tt_engine_hooks tt_space_hooks(tutti_run *run);
-/* Handles the engine's reports. Holds the lock. */
+/* Handles the engine's reports. The caller holds the lock. */
 void tt_space_hear(tutti_run *run);
 /* Another member reports that a context failed there. */
 void tt_space_failed(tutti_run *run, const struct tt_said *s);

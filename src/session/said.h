@@ -27,8 +27,8 @@ enum tt_said_kind {
 
 struct tt_said {
     uint8_t kind;
-    bool keep;                          /* OFFER: the world created in epoch `world` can be kept;
-                                           else a new one is needed, with this card */
+    bool keep;              /* OFFER: the world created in epoch `world` can be kept;
+                               else a new one is needed, with this card */
     uint64_t id, epoch, world;
     uint32_t context, status;           /* FAILED */
     uint8_t nonce[TT_NONCE_BYTES], proof[TT_MAC_BYTES];

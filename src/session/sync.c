@@ -358,7 +358,7 @@ static tutti_status sync_outcome(tutti_run *run, const struct tt_run_sync *s, co
     }
 }
 
-/* Runs from the offer to the result. Holds the lock, and releases it while waiting. */
+/* Runs from the offer to the result. The caller holds the lock; it is released while waiting. */
 static tutti_status sync_exchange(tutti_run *run, struct tt_run_sync *s, uint64_t deadline_ns, uint64_t *revision)
 {
     const uint8_t scope = s->state->scope == TUTTI_SYNC_ROLE ? TT_SYNC_OF_ROLE : TT_SYNC_OF_VIEW;

@@ -1,11 +1,11 @@
 /* Non-blocking puts for which the wire had no room: a bounded queue per peer, processed by
- * progress. All functions hold the progress lock. */
+ * progress. All functions require the progress lock. */
 #ifndef TT_WINDOW_QUEUE_H
 #define TT_WINDOW_QUEUE_H
 
 #include "window/put.h"
 
-/* Queues the rest of a put, whose call then returns. Sources of up to TT_INLINE_BYTES are
+/* Queues the rest of a put; the call of the put then returns. Sources of up to TT_INLINE_BYTES are
  * copied; longer ones must stay valid until the counter is incremented. The queue then owns the
  * put. False: the peer's queue is full, or out of memory. */
 bool tt_window_queue_add(struct tt_window_put *p);

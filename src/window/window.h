@@ -1,4 +1,5 @@
-/* Internal to the room: windows. Unless stated otherwise, all functions hold the progress lock.
+/* Internal to the room: windows. Unless stated otherwise, all functions require the progress
+ * lock.
  *
  * Ways to reach a rank, in order of preference:
  *   self      this rank: by the processor
@@ -64,7 +65,7 @@ struct tt_window {
     bool device;                /* this rank's part is device memory */
     struct tt_region *regions[TT_ENGINE_WIRES_MAX];
     struct tt_window_card *cards;   /* [nranks] */
-    struct tt_window_way *ways;     /* [nranks] */
+    struct tt_window_way *ways; /* [nranks] */
     _Atomic uint32_t nleft;     /* ranks that have left */
     atomic_bool signals_itself; /* this rank has set one of its own signals, or devices may do so
                                    directly */
