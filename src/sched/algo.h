@@ -1,12 +1,14 @@
-/* What an algorithm is: one file in src/algo ends in one of these, and one line in src/algo/algos.c names it. */
+/* Interface of an algorithm: each file in src/algo ends in one of these, listed by one line in
+ * src/algo/algos.c. */
 #ifndef TT_SCHED_ALGO_H
 #define TT_SCHED_ALGO_H
 
 #include "sched/sched.h"
 
-/* What the slowest rank pays on the critical path: messages one after another, bytes through its busiest direction,
- * bytes reduced, bytes copied locally. `near`: of those the ones that stay on a host, where others leave it and the algorithm knows.
- * tt_cost_ns turns it into time with the constants of the communicator. */
+/* Cost of the slowest rank on the critical path: messages in sequence, bytes in its busiest
+ * direction, bytes reduced, bytes copied locally. near_*: the part that stays within a host, if
+ * other messages leave it and the algorithm distinguishes them. tt_cost_ns converts it to time with
+ * the communicator's constants. */
 struct tt_cost {
     double messages, bytes, reduced, copied;
     double near_messages, near_bytes;
@@ -14,30 +16,43 @@ struct tt_cost {
 
 struct tt_algo {
     const char *name;       /* "<collective>_<idea>", e.g. "allreduce_ring" */
-    const char *summary;    /* when it is good, in a few words */
-    const char *needs;      /* what a call must be for it to fit, as "packed blocks"; NULL: it always fits */
+    const char *summary;    /* when to use it, in a few words */
+    const char *needs;      /* requirement on the call, as "packed blocks"; NULL: it always fits */
     enum tt_coll_kind kind;
-    bool (*fits)(const struct tt_coll *c);      /* whether it can do this call: correctness and bounds, not speed */
-    /* The same where the call names it: WORK may then be a few times what the call moves. NULL: as `fits`, which bounds WORK whatever the call. */
+    bool (*fits)(const struct tt_coll *c);      /* whether it supports this call: correctness and
+                                                   limits, not speed */
+    /* The same if the call names the algorithm: WORK may then be several times the data of the
+     * call. NULL: `fits`, which limits WORK for any call. */
     bool (*fits_named)(const struct tt_coll *c);
-    uint64_t (*nrounds)(const struct tt_coll *c);       /* 0 is fine: nothing to do */
+    uint64_t (*nrounds)(const struct tt_coll *c);       /* 0 is valid: nothing to do */
     /* Emits round k, at most TT_ROUND_STEPS_MAX steps. */
     void (*round)(struct tt_sched *s, const struct tt_coll *c, uint64_t k);
-    uint64_t (*work_bytes)(const struct tt_coll *c);    /* of TT_BUF_WORK */
-    uint32_t (*npeers)(const struct tt_coll *c);        /* bound on the distinct peers this rank exchanges with */
+    uint64_t (*work_bytes)(const struct tt_coll *c);    /* size of TT_BUF_WORK */
+    uint32_t (*npeers)(const struct tt_coll *c);        /* upper bound of the number of peers of
+                                                           this rank */
     struct tt_cost (*cost)(const struct tt_coll *c);
-    uint8_t quantizes;      /* reductions: the most that a quantized call may ask of it, enum tt_quantized */
-    bool bounded;           /* no message is longer than tt_coll_chunk_bytes, and never is more than tt_coll_chunks times that on its way to one
-                               peer: sent, and not said by it to be consumed. Messages are streamed whatever their length */
-    bool by_stretches;      /* moves the stretches that the call lists (tt_coll.stretches), not whole blocks */
-    bool by_name;           /* used where it is named: what it is for is in neither its cost nor a simulation before a call */
-    bool pads;              /* messages have room that a call may leave empty: what WORK holds there travels with them, and comes to no result.
-                               These have tag 0; what has another is one rank's row for another, and nothing else */
-    /* pads, of alltoallv: how long a row is its two ends alone know, so 8 bytes that say it travel with it. What this rank sends to `rank` (sent) is written to this
-     * offset of WORK before the first round; what `rank` sends to it is at the other offset once the first length_rounds rounds are over. NULL: nothing says it. */
+    uint8_t quantizes;      /* reductions: the maximum enum tt_quantized that it supports */
+    bool bounded;           /* no message is longer than tt_coll_chunk_bytes, and at most
+                               tt_coll_chunks times that is in flight to one peer, i.e. sent and
+                               not reported as consumed. All messages are streamed, whatever
+                               their length */
+    bool by_stretches;      /* moves the stretches of the call (tt_coll.stretches), not whole
+                               blocks */
+    bool by_name;           /* used only if named: neither its cost nor a simulation before the
+                               call shows its benefit */
+    bool pads;              /* messages have padding: bytes of WORK that are sent but are not
+                               part of any result. Padded messages have tag 0; one with another
+                               tag is a single row of one rank for another */
+    /* For `pads` of alltoallv: only the two ends of a row know its length, so 8 bytes with the
+     * length are sent with it. The length of the row to `rank` (sent) is written to this offset of
+     * WORK before the first round. The length of the row from `rank` is at the other offset after
+     * the first length_rounds rounds. NULL: lengths are not sent. */
     uint64_t (*length_at)(const struct tt_coll *c, uint32_t rank, bool sent);
-    uint64_t (*length_rounds)(const struct tt_coll *c);     /* 0: this call has no room for that, and each row travels alone */
-    bool direct_unsafe;     /* what lands in DST or WORK must not land before the wait's turn (see tt_verify) */
+    uint64_t (*length_rounds)(const struct tt_coll *c);     /* 0: this call has no space for
+                                                               lengths, and each row is sent
+                                                               separately */
+    bool direct_unsafe;     /* data of a wait must not arrive in DST or WORK before the wait's
+                               turn (see tt_verify) */
 };
 
 #endif

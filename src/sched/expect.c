@@ -1,6 +1,6 @@
 #include "sched/expect.h"
 
-/* Of stretches: those that come from others, then those that the rank sends itself. */
+/* For stretches: those from other ranks, then those of the rank itself. */
 static uint32_t nstretches(const struct tt_coll *c)
 {
     const struct tt_stretches *x = c->stretches;
@@ -9,13 +9,13 @@ static uint32_t nstretches(const struct tt_coll *c)
                       x->send_first[c->rank]);
 }
 
-/* As the sender has it: what the receiver says may be the most that comes. */
+/* As at the sender: the receiver's length may be an upper bound. */
 static struct tt_expect stretch_of(const struct tt_coll *coll, uint32_t rank, uint32_t i)
 {
     const struct tt_coll *c = &coll[rank];
     const struct tt_stretches *x = c->stretches;
     const uint64_t others = x->recv_first[c->nranks] - x->recv_first[0], at = x->recv_first[0] + i;
-    uint64_t number = i - others;       /* among those of the pair */
+    uint64_t number = i - others;       /* index among those of the pair */
     const struct tt_stretch *t;
     uint32_t from = rank;
 

@@ -1,18 +1,19 @@
-/* What a collective is: where each byte of a rank's result comes from. */
+/* Definition of the collectives: the origin of each byte of a rank's result. */
 #ifndef TT_SCHED_EXPECT_H
 #define TT_SCHED_EXPECT_H
 
 #include "sched/sched.h"
 
-/* DST[offset, offset + bytes) of a rank is SRC from `origin_offset` of rank `origin`, or, of a reducing collective, of
- * all ranks, reduced. */
+/* DST[offset, offset + bytes) of a rank is SRC from `origin_offset` of rank `origin`; for a
+ * reducing collective, of all ranks, reduced. */
 struct tt_expect {
     uint64_t offset, bytes;
     uint64_t origin_offset;
     uint32_t origin;
 };
 
-/* How many ranges a rank's result has at most, and the i-th (it may be empty). coll: of all ranks. */
+/* The maximum number of ranges of a rank's result, and the i-th (may be empty). coll: of all
+ * ranks. */
 uint32_t tt_nexpects(const struct tt_coll *coll, uint32_t rank);
 struct tt_expect tt_expect_of(const struct tt_coll *coll, uint32_t rank, uint32_t i);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include "base/status.h"
 
-/* Edges that pieces can have, each at most: two reads after writes, two writes after reads (told by the reader), a
+/* Maximum edges of a piece: two reads after writes, two writes after reads (added by the reader), a
  * write after a write, a message, a step forward, a pair forward, a pipe forward. */
 #define EDGES_PER_PIECE 10
 
@@ -21,12 +21,12 @@ struct builder {
     struct tt_edge *edge;
     uint32_t nedges;
     uint32_t *mate;
-    uint32_t *writer;       /* [ncells] last piece that wrote it */
-    uint32_t *readers;      /* [ncells] first of its list, index into reader[] */
-    uint32_t *last_reader;  /* [ncells] for pipes and messages, once all is built */
+    uint32_t *writer;       /* [ncells], last piece that wrote it */
+    uint32_t *readers;      /* [ncells], head of its list, an index into reader[] */
+    uint32_t *last_reader;  /* [ncells], for pipes and messages, valid at the end */
     struct reader *reader;
     uint32_t nreaders;
-    uint32_t *before;       /* [nranks] the piece that a rank last delivered to the rank being followed */
+    uint32_t *before;       /* [nranks], last piece that each rank delivered to the current rank */
 };
 
 static const struct tt_step *step_of(const struct builder *b, uint32_t piece)
@@ -50,7 +50,8 @@ static void add_edge(struct builder *b, uint32_t from, uint32_t to, bool sure, b
     b->edge[b->nedges++] = (struct tt_edge){ from, to, sure, strict, lands };
 }
 
-/* The piece whose end means, with the least room, that `piece` no longer uses its operands. */
+/* Returns the piece after which, with minimal buffering, `piece` does not use its operands any
+ * more. */
 static uint32_t done_by(const struct builder *b, uint32_t piece)
 {
     return is_opcode(b, piece, TT_PUT) ? b->mate[piece] : piece;
@@ -117,7 +118,7 @@ static void find_mates(struct builder *b)
     memset(b->writer, 0xff, b->s->ncells * sizeof *b->writer);
 }
 
-/* Conflicts within ranks, and messages. */
+/* Adds conflicts within ranks, and messages. */
 static tutti_status add_sure(struct builder *b)
 {
     for (uint32_t i = 0; i < b->s->npieces; i++) {
@@ -138,7 +139,7 @@ static tutti_status add_sure(struct builder *b)
     return TUTTI_OK;
 }
 
-/* The piece that makes room again for what follows `arrival` in its pair, or in its pipe. */
+/* Returns the piece that frees the buffer of `writer` for its successor in the pair or pipe. */
 static uint32_t used_by(const struct builder *b, uint32_t writer)
 {
     const uint32_t out = b->s->piece[writer].out;
@@ -174,14 +175,14 @@ static void add_strict(struct builder *b)
     }
 }
 
-/* ---- an order to run in ----------------------------------------------------------------------------- */
+/* ---- an execution order ---- */
 
 static bool counts(const struct tt_edge *e, bool strict)
 {
     return strict ? e->strict : e->sure;
 }
 
-/* Edges of one relation by one end, as first[n + 1] and list[]. */
+/* Indexes the edges of one relation by one end, as first[n + 1] and list[]. */
 static bool index_edges(const struct tt_edge *edge, uint32_t nedges, uint32_t n, bool strict, bool by_from,
                         uint32_t **first, uint32_t **list)
 {
@@ -205,7 +206,7 @@ static bool index_edges(const struct tt_edge *edge, uint32_t nedges, uint32_t n,
     return true;
 }
 
-/* Some piece on a cycle: from any piece that cannot run, going back often enough along those that cannot run either. */
+/* Finds a piece on a cycle: follows blocked predecessors of a blocked piece sufficiently often. */
 static tutti_status deadlock(const struct builder *b, const uint32_t *waiting)
 {
     uint32_t *first, *before, at = 0;
@@ -320,9 +321,10 @@ void tt_order_fini(struct tt_order *o)
     free(o->sure);
 }
 
-/* ---- landing early ------------------------------------------------------------------------------------- */
+/* ---- early arrival ---- */
 
-/* Marks with `stamp` what surely came before `piece`, back to place `oldest` in the sequence. */
+/* Marks with `stamp` all sure predecessors of `piece`, back to position `oldest` in the
+ * sequence. */
 static void look_back(const struct tt_order *o, uint32_t piece, uint32_t oldest, uint32_t *mark, uint32_t stamp,
                       uint32_t *stack)
 {
@@ -344,8 +346,8 @@ static void look_back(const struct tt_order *o, uint32_t piece, uint32_t oldest,
     }
 }
 
-/* Whether the put of wait `w` comes surely after all that its landing would disturb: edges [first, end) of *edge. A
- * put is over when its peer's wait has run. */
+/* Returns whether the put of wait `w` surely follows everything that its arrival would disturb:
+ * edges [first, end) of *edge. A put is complete when its peer's wait has run. */
 static bool lands_late(const struct tt_order *o, const struct tt_program *p, const struct tt_edge *edge, uint32_t n,
                        uint32_t *mark, uint32_t stamp, uint32_t *stack)
 {
@@ -413,7 +415,8 @@ free_all:
     return st;
 }
 
-/* ---- barriers -------------------------------------------------------------------------------------------- */
+/* ---- barriers
+ * -------------------------------------------------------------------------------------------- */
 
 tutti_status tt_order_meets(const struct tt_order *o, const struct tt_finding *f)
 {

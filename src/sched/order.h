@@ -1,8 +1,9 @@
-/* What happens before what, over the pieces of all ranks' programs. Two relations over the same pieces:
- *  - sure: holds in every execution: conflicting accesses within a rank in program order, and a put before its wait;
- *  - strict: what an execution with the least room may wait for on top of it: a put is done when its wait has run, a
- *    pair delivers one piece after the other, each when the one before it has been used, a pipe holds one piece, a
- *    step goes forward. */
+/* Happens-before relations over the pieces of all ranks' programs. There are two:
+ *  - sure: holds in every execution: conflicting accesses within a rank in program order, and a put
+ *    before its wait;
+ *  - strict: additional dependencies of an execution with minimal buffering. A put completes when
+ *    its wait has run. A pair delivers one piece at a time, each after the previous one was used. A
+ *    pipe holds one piece, and a step advances in order. */
 #ifndef TT_SCHED_ORDER_H
 #define TT_SCHED_ORDER_H
 
@@ -18,21 +19,24 @@ struct tt_order {
     const struct tt_pieces *pieces;
     struct tt_edge *edge;
     uint32_t nedges;
-    uint32_t *mate;         /* [npieces] of a put's piece its wait's, of a wait's its put's; else TT_NO_PIECE */
-    uint32_t *sequence;     /* [npieces] an order in which the pieces can run */
-    uint32_t *place;        /* [npieces] where in it a piece is */
-    uint32_t *sure_first;   /* [npieces + 1] sure predecessors of piece i: sure[sure_first[i] .. sure_first[i + 1]) */
+    uint32_t *mate;         /* [npieces], the wait's piece of a put, and the put's of a wait;
+                               else TT_NO_PIECE */
+    uint32_t *sequence;     /* [npieces], a valid execution order of the pieces */
+    uint32_t *place;        /* [npieces], position of a piece in it */
+    uint32_t *sure_first;   /* [npieces + 1], sure predecessors of piece i: sure[sure_first[i] ..
+                               sure_first[i + 1]) */
     uint32_t *sure;
 };
 
-/* Fails with a finding on deadlock, and on a step whose operands overlap. On error *out is untouched. */
+/* Fails with a finding on a deadlock, or on a step with overlapping operands. On error *out is
+ * unchanged. */
 tutti_status tt_order_init(struct tt_order *out, const struct tt_pieces *pieces, const struct tt_finding *f);
 void tt_order_fini(struct tt_order *o);
 
-/* Finds the waits whose bytes may not land before their turn. */
+/* Finds the waits whose data must not arrive before their turn. */
 tutti_status tt_order_early(const struct tt_order *o, struct tt_early *out, const struct tt_finding *f);
 
-/* Whether every rank's end comes after every rank's beginning. */
+/* Checks that every rank's end follows every rank's beginning. */
 tutti_status tt_order_meets(const struct tt_order *o, const struct tt_finding *f);
 
 #endif

@@ -11,33 +11,35 @@ enum { OUT, A, B, OPERANDS };
 
 #define NOWHERE UINT64_MAX
 
-/* A part of a step whose operands are each contiguous; at: where, in the one address space. */
+/* A part of a step whose operands are each contiguous; at: their addresses in the common address
+ * space. */
 struct atom {
     uint64_t bytes;
     uint64_t at[OPERANDS];
-    uint32_t region[OPERANDS];      /* that holds it */
+    uint32_t region[OPERANDS];      /* that contains it */
     uint32_t rank, step;
 };
 
-/* A stretch of the address space. */
+/* A range of the address space. */
 struct region {
     uint64_t begin, end;
     uint32_t rank;
     uint8_t of;
-    bool fresh, cut;        /* whether the last pass cut it, and whether this one did */
-    uint32_t first;         /* the cut where it begins */
+    bool fresh, cut;        /* fresh: the last pass cut it; cut: this pass did */
+    uint32_t first;         /* index of the cut at its start */
 };
 
 struct cutter {
     const struct tt_program *p;
     const struct tt_links *links;
     uint64_t *base;         /* [nranks][3] */
-    uint64_t *own;          /* [nsteps] where the pipe or message that it writes begins; NOWHERE: it writes memory */
+    uint64_t *own;          /* [nsteps], start of the pipe or message that it writes; NOWHERE: it
+                               writes memory */
     struct region *region;  /* ascending */
     uint32_t nregions;
     struct atom *atom;
     uint32_t natoms;
-    uint64_t *cut;          /* sorted, unique after settle() */
+    uint64_t *cut;          /* sorted and unique after settle() */
     uint32_t ncuts, cuts_cap;
 };
 
@@ -46,7 +48,8 @@ static tutti_status too_many(const struct tt_finding *f)
     return tt_finding_rank(f, 0, "too many pieces or overlaps of ranges to verify");
 }
 
-/* ---- the address space ------------------------------------------------------------------------------ */
+/* ---- the address space
+ * ------------------------------------------------------------------------------ */
 
 static uint64_t add_region(struct cutter *k, uint64_t bytes, uint32_t rank, enum tt_cell_of of)
 {
@@ -84,7 +87,7 @@ static uint64_t address(const uint64_t *base, const struct tt_coll *c, struct tt
     return base[3 * c->rank + ref.buf] + ref.offset;
 }
 
-/* The region of an address within one. */
+/* The region of an address inside it. */
 static uint32_t region_at(const struct cutter *k, uint64_t at)
 {
     uint32_t low = 0, high = k->nregions;
@@ -100,9 +103,10 @@ static uint32_t region_at(const struct cutter *k, uint64_t at)
     return low;
 }
 
-/* ---- atoms: steps cut where a stride jumps ------------------------------------------------------------ */
+/* ---- atoms: steps split at strides ---- */
 
-/* Where byte `pos` of an operand is, and how many follow contiguously. */
+/* Returns the address of byte `pos` of an operand, and the length of the contiguous run from
+ * there. */
 static uint64_t locate(const struct tt_ref *ref, uint64_t begin, uint64_t pos, uint64_t *run)
 {
     if (ref->block == 0) {
@@ -128,7 +132,7 @@ static uint64_t operand(const struct cutter *k, uint32_t rank, uint32_t id, cons
     return address(k->base, &k->p->coll[rank], *ref);
 }
 
-/* Adds the atoms of a step; with k->atom NULL only counts them, and no further than there may be. */
+/* Adds the atoms of a step. If k->atom is NULL, only counts them, up to the limit. */
 static void add_atoms(struct cutter *k, uint32_t rank, uint32_t step)
 {
     const uint32_t id = k->links->first[rank] + step;
@@ -170,7 +174,8 @@ static void add_all_atoms(struct cutter *k)
             add_atoms(k, r, i);
 }
 
-/* ---- cuts --------------------------------------------------------------------------------------------- */
+/* ---- cuts
+ * --------------------------------------------------------------------------------------------- */
 
 static int ascending(const void *x, const void *y)
 {
@@ -197,7 +202,7 @@ static tutti_status add_cut(struct cutter *k, uint64_t at, const struct tt_findi
     return TUTTI_OK;
 }
 
-/* Sorts the cuts, of which the first `sorted` are so already, and keeps each once. */
+/* Sorts the cuts, of which the first `sorted` are sorted, and removes duplicates. */
 static tutti_status settle(struct cutter *k, uint32_t sorted, const struct tt_finding *f)
 {
     const uint32_t added = k->ncuts - sorted;
@@ -212,7 +217,8 @@ static tutti_status settle(struct cutter *k, uint32_t sorted, const struct tt_fi
         if (left == 0 || fresh[i] != fresh[left - 1])
             fresh[left++] = fresh[i];
 
-    /* From the end, so that nothing is overwritten before it has moved; no new cut is an old one. */
+    /* From the end, so nothing is overwritten before it has moved; new cuts differ from old
+     * ones. */
     n = sorted + left;
     k->ncuts = n;
     while (left > 0)
@@ -235,14 +241,14 @@ static uint32_t cut_from(const uint64_t *cut, uint32_t low, uint32_t high, uint6
     return low;
 }
 
-/* The same, of a place in a region or at its end; cuts are settled up to ncuts. */
+/* The same for a position in a region or at its end; cuts are settled up to ncuts. */
 static uint32_t cut_in(const struct cutter *k, uint32_t region, uint64_t at, uint32_t ncuts)
 {
     return cut_from(k->cut, k->region[region].first, region + 1 < k->nregions ? k->region[region + 1].first : ncuts,
                     at);
 }
 
-/* Regions begin at cuts: which? All cuts are settled. */
+/* Finds the cut at which each region begins. All cuts are settled. */
 static void find_regions(struct cutter *k)
 {
     uint32_t at = 0;
@@ -254,7 +260,7 @@ static void find_regions(struct cutter *k)
     }
 }
 
-/* A cut inside a region; where it begins and ends there is one already. */
+/* Adds a cut inside a region; cuts at its ends exist already. */
 static tutti_status add_inner_cut(struct cutter *k, uint32_t region, uint64_t at, const struct tt_finding *f)
 {
     return at == k->region[region].begin || at == k->region[region].end ? TUTTI_OK : add_cut(k, at, f);
@@ -293,7 +299,7 @@ static tutti_status first_cuts(struct cutter *k, const struct tt_finding *f)
     return st == TUTTI_OK ? settle(k, ends, f) : st;
 }
 
-/* Where operand `from` of an atom is cut, operand `to` is cut too. Both are walked through at once. */
+/* Cuts operand `to` of an atom where operand `from` is cut, walking through both in parallel. */
 static tutti_status spread_to(struct cutter *k, const struct atom *a, int from, int to, uint32_t ncuts,
                               const struct tt_finding *f)
 {
@@ -330,7 +336,8 @@ static tutti_status spread(struct cutter *k, const struct atom *a, uint32_t ncut
     return st;
 }
 
-/* A pass moves each cut by one step (around a ring: n passes); it looks only at what the pass before it has cut. */
+/* A pass propagates each cut by one step (around a ring: n passes), looking only at regions cut by
+ * the previous pass. */
 static tutti_status all_cuts(struct cutter *k, const struct tt_finding *f)
 {
     tutti_status st = first_cuts(k, f);
@@ -351,7 +358,8 @@ static tutti_status all_cuts(struct cutter *k, const struct tt_finding *f)
     return st;
 }
 
-/* ---- cells and pieces ------------------------------------------------------------------------------ */
+/* ---- cells and pieces
+ * ------------------------------------------------------------------------------ */
 
 static uint32_t npieces_of(const struct cutter *k, const struct atom *a)
 {

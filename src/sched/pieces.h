@@ -1,5 +1,6 @@
-/* The programs of all ranks cut so finely that every piece of a step reads and writes whole cells, and cells do not
- * overlap: a straight-line program over variables. Messages and pipes have cells of their own. */
+/* The programs of all ranks, split so that every piece of a step reads and writes whole cells,
+ * which do not overlap: a straight-line program over variables. Messages and pipes have their own
+ * cells. */
 #ifndef TT_SCHED_PIECES_H
 #define TT_SCHED_PIECES_H
 
@@ -8,11 +9,11 @@
 #define TT_NO_CELL UINT32_MAX
 #define TT_NO_PIECE UINT32_MAX
 
-/* What a cell is part of. */
+/* Kind of memory of a cell. */
 enum tt_cell_of { TT_CELL_SRC, TT_CELL_DST, TT_CELL_WORK, TT_CELL_PIPE, TT_CELL_MESSAGE, TT_CELL_NOTHING };
 
 struct tt_cell {
-    uint64_t offset, bytes;     /* offset within its buffer */
+    uint64_t offset, bytes;     /* offset: within its buffer */
     uint32_t rank;
     uint8_t of;                 /* enum tt_cell_of */
 };
@@ -23,20 +24,21 @@ struct tt_piece {
 };
 
 struct tt_pieces {
-    struct tt_piece *piece;     /* by rank, step, offset */
+    struct tt_piece *piece;     /* ordered by rank, step, offset */
     uint32_t npieces;
     struct tt_cell *cell;
     uint32_t ncells;
-    uint64_t *cuts;             /* [ncells + 1] where cells begin, in one address space */
-    uint64_t *base;             /* [nranks][3] where SRC, DST, WORK begin in it */
+    uint64_t *cuts;             /* [ncells + 1], starts of cells in one address space */
+    uint64_t *base;             /* [nranks][3], starts of SRC, DST and WORK in it */
 };
 
-/* Cuts. On success ends with tt_pieces_fini; on error *out is untouched. */
+/* Splits a program. Release with tt_pieces_fini; on error *out is unchanged. */
 tutti_status tt_pieces_init(struct tt_pieces *out, const struct tt_program *p, const struct tt_links *links,
                             const struct tt_finding *f);
 void tt_pieces_fini(struct tt_pieces *s);
 
-/* The cells [*first, *end) of `bytes` bytes at the contiguous ref of SRC or DST, mapped as in place demands. */
+/* Returns the cells [*first, *end) of `bytes` bytes at the contiguous ref of SRC or DST, mapped as
+ * for an in-place call. */
 void tt_pieces_cells(const struct tt_pieces *s, const struct tt_coll *c, struct tt_ref ref, uint64_t bytes,
                      uint32_t *first, uint32_t *end);
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "base/status.h"
 
-/* Marks in met[nranks] whom a rank exchanges with; returns how many. */
+/* Marks the peers of a rank in met[nranks]; returns their number. */
 static uint32_t meet(const struct tt_algo *algo, const struct tt_coll *c, bool *met)
 {
     const uint64_t nrounds = algo->nrounds(c);

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BYTES_MAX (1ull << 48)      /* of any size, offset or stride: sums of them cannot overflow */
+#define BYTES_MAX \
+    (1ull << 48) /* of any size, offset or stride, so their sums cannot
+                                       overflow */
 
 uint32_t tt_step_nreads(const struct tt_step *step)
 {
@@ -16,7 +18,7 @@ const struct tt_ref *tt_step_read(const struct tt_step *step, uint32_t i)
     return i == 0 ? &step->a : &step->b;
 }
 
-/* ---- one step alone ------------------------------------------------------------------------------ */
+/* ---- single steps ---- */
 
 static const char *ref_flaw(const struct tt_program *p, uint32_t rank, const struct tt_ref *ref, uint64_t bytes)
 {
@@ -90,7 +92,8 @@ static tutti_status check_steps(const struct tt_program *p, const struct tt_find
     return TUTTI_OK;
 }
 
-/* ---- puts and waits ------------------------------------------------------------------------------ */
+/* ---- puts and waits
+ * ------------------------------------------------------------------------------ */
 
 struct end {
     uint32_t from, to, id, rank, step;
@@ -124,7 +127,7 @@ static bool same_pair(const struct end *a, const struct end *b)
     return a->from == b->from && a->to == b->to;
 }
 
-/* All puts (or all waits) by sender, receiver and program order; returns how many. */
+/* Lists all puts (or all waits) by sender, receiver and program order; returns their number. */
 static uint32_t collect(const struct tt_program *p, const struct tt_links *l, enum tt_opcode opcode, struct end *out)
 {
     uint32_t n = 0;
@@ -149,7 +152,8 @@ static bool same_ref(const struct tt_ref *a, const struct tt_ref *b)
            (a->block == 0 || a->stride == b->stride);
 }
 
-/* Whether the bytes go where their wait says. THERE leaves that to the wait, but for stretches: how far these are behind the beginning of their block both say. */
+/* Returns whether the put's destination is that of its wait. THERE leaves it to the wait; for
+ * stretches, both give the offset within the block. */
 static bool goes_there(const struct tt_program *p, const struct end *put, const struct end *wait)
 {
     const struct tt_coll *c = &p->coll[put->to];
@@ -229,7 +233,8 @@ free_ends:
     return st;
 }
 
-/* ---- pipes ----------------------------------------------------------------------------------------- */
+/* ---- pipes
+ * ----------------------------------------------------------------------------------------- */
 
 struct use {
     uint64_t name;

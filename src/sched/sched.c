@@ -97,7 +97,7 @@ uint64_t tt_coll_dst_bytes(const struct tt_coll *c)
     return 0;
 }
 
-/* Same bytes, seen from the other buffer; a strided ref keeps its shape. */
+/* The same bytes in the other buffer; a strided ref keeps its shape. */
 static struct tt_ref moved(struct tt_ref ref, enum tt_buf from, enum tt_buf to, uint64_t by)
 {
     if (ref.buf == from) {
@@ -166,7 +166,8 @@ uint64_t tt_ref_before(const struct tt_ref *ref, uint64_t bytes, uint64_t end)
     return before < bytes ? before : bytes;
 }
 
-/* Whether a contiguous range has bytes of a ref: those before its end are not all before its begin. */
+/* Returns whether a contiguous range contains bytes of a ref: not all bytes before its end are
+ * before its begin. */
 static bool has_bytes_in(const struct tt_ref *ref, uint64_t bytes, uint64_t begin, uint64_t end)
 {
     return tt_ref_before(ref, bytes, end) > tt_ref_before(ref, bytes, begin);
@@ -191,7 +192,8 @@ bool tt_ref_overlap(const struct tt_ref *a, uint64_t a_bytes, const struct tt_re
     stride = a->stride < b->stride ? a->stride : b->stride;
     if (a->stride % stride || b->stride % stride || a->block > stride || b->block > stride)
         return true;
-    apart = (b_begin % stride + stride - a_begin % stride) % stride;    /* from a piece of a to the next of b */
+    /* from a piece of a to the next of b */
+    apart = (b_begin % stride + stride - a_begin % stride) % stride;
     return apart < a->block || apart + b->block > stride;
 }
 
@@ -201,7 +203,7 @@ static struct tt_step *emit(struct tt_sched *s)
     return &s->steps[s->n++];
 }
 
-/* A step of no bytes names no memory, so that nobody looks for the writer of an empty pipe. */
+/* A step of no bytes refers to no memory, so an empty pipe needs no writer. */
 static struct tt_ref named(struct tt_ref ref, uint64_t bytes)
 {
     return bytes > 0 || ref.buf == TT_BUF_THERE ? ref : tt_dst(0);

@@ -1,11 +1,13 @@
 /* The idea. A step at its segment j waits for other steps in one of three ways:
- *  - for what they have done up to j: for data, and for bytes that they still use (as_far);
- *  - for room: that the reader of a pipe or the receiver of a message is done with an earlier segment than j (room);
- *  - for their end, as the next message of a pair does, or a step that reads from the middle on of what another writes (end).
- * If steps wait in a circle, segment numbers cannot fall all the way round: so either one of them waits for an end, or none for
- * room. Thus there is no deadlock, at any segmentation and with whatever room, if in the graph of steps no circle has an edge of the
- * third kind, and every circle has one of the second. Nor is less enough: a circle with an end in it closes as soon as there are
- * more segments than room. */
+ *  - for their progress up to j: for data, and for bytes that they still use (as_far);
+ *  - for space: the reader of a pipe or the receiver of a message must have consumed a segment
+ *    before j (room);
+ *  - for their end: e.g. the next message of a pair, or a step that reads from the middle of
+ *    another's output (end).
+ * If steps wait in a cycle, segment numbers cannot decrease all the way round: so one of them waits
+ * for an end, or none for space. There is thus no deadlock, with any segmentation and any space, if
+ * no cycle has an edge of the third kind and every cycle has one of the second. This is also
+ * necessary: a cycle with an end in it closes as soon as there are more segments than space. */
 #include "sched/segments.h"
 
 #include <stdlib.h>
@@ -23,10 +25,10 @@ struct graph {
     const struct tt_program *p;
     const struct tt_links *links;
     uint32_t nsteps;
-    uint32_t *reader; /* [nsteps] the step that reads the pipe that it writes; UINT32_MAX: it writes none */
+    uint32_t *reader; /* [nsteps], reader of the pipe that the step writes; UINT32_MAX: none */
     struct edge *edge;
     size_t nedges, cap;
-    bool full; /* there is no memory */
+    bool full; /* out of memory */
 };
 
 static void add(struct graph *g, uint32_t from, uint32_t to, enum waits_for what)
@@ -43,20 +45,22 @@ static void add(struct graph *g, uint32_t from, uint32_t to, enum waits_for what
         g->edge[g->nedges++] = (struct edge){ from, to, what };
 }
 
-/* The step whose progress means, with the least room, that `id` no longer needs what it read. */
+/* Returns the step whose progress implies, with minimal space, that `id` does not need its operands
+ * any more. */
 static uint32_t done_by(const struct graph *g, uint32_t id, const struct tt_step *s)
 {
     return s->opcode == TT_PUT ? g->links->mate[id] : id;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------- */
+/* ---- memory
+ * ------------------------------------------------------------------------------------------------- */
 
 static bool is_memory(const struct tt_ref *r)
 {
     return r->buf != TT_BUF_PIPE && r->buf != TT_BUF_THERE;
 }
 
-/* The first address from `at` on that is within a ref which has bytes from there on. */
+/* Returns the first address from `at` on within a ref, which must have bytes from there on. */
 static uint64_t covered_from(const struct tt_ref *ref, uint64_t at)
 {
     uint64_t in;
@@ -67,8 +71,9 @@ static uint64_t covered_from(const struct tt_ref *ref, uint64_t at)
     return in < ref->block ? at : at + ref->stride - in;
 }
 
-/* Whether a step at `then` may have to wait for more of an earlier one at `first` than it has done itself. It is farthest behind where a
- * piece of `then` first meets `first`: from there on both go on together. */
+/* Returns whether a step at `then` may have to wait for more of an earlier one at `first` than its
+ * own progress. It is farthest behind where a piece of `then` first overlaps `first`; from there on
+ * both advance together. */
 static bool needs_more(const struct tt_ref *first, uint64_t fbytes, const struct tt_ref *then, uint64_t tbytes)
 {
     const uint64_t piece = then->block ? then->block : tbytes;
@@ -105,7 +110,7 @@ static uint32_t add_use(struct use *use, uint32_t n, const struct tt_program *p,
     return n + 1;
 }
 
-/* All of a rank, in the order of its steps. Returns how many. */
+/* Lists all uses of a rank, in step order; returns their number. */
 static uint32_t uses_of(const struct tt_program *p, uint32_t rank, struct use *use)
 {
     uint32_t n = 0;
@@ -142,9 +147,10 @@ static void add_conflicts(struct graph *g, uint32_t rank, struct use *use)
                 add_conflict(g, rank, &use[i], &use[j]);
 }
 
-/* ---- pipes and messages -------------------------------------------------------------------------------------- */
+/* ---- pipes and messages
+ * -------------------------------------------------------------------------------------- */
 
-/* Data forward, room back. */
+/* Data forward, space backward. */
 static void tie(struct graph *g, uint32_t writer, uint32_t reader, uint32_t makes_room)
 {
     add(g, writer, reader, AS_FAR);
@@ -163,7 +169,7 @@ static void add_ties(struct graph *g, uint32_t rank, uint32_t i)
             tie(g, g->links->pipe_writer[2 * id + k], id, done_by(g, id, s));
 }
 
-/* A pair delivers one message after the other, each when the one before it has been used. */
+/* A pair delivers one message at a time, each after the previous one was used. */
 static void add_turns(struct graph *g, uint32_t rank, uint32_t *before)
 {
     for (uint32_t i = 0; i < g->p->nranks; i++)
@@ -197,17 +203,18 @@ static void add_edges(struct graph *g, uint32_t *before, struct use *use)
     }
 }
 
-/* ---- circles --------------------------------------------------------------------------------------------------- */
+/* ---- cycles ---- */
 
-/* Tarjan's strongly connected components, with a stack of its own. */
+/* Tarjan's strongly connected components, with an explicit stack. */
 struct search {
     const struct graph *g;
-    size_t *first; /* [nsteps + 1] edges by `from`: to[first[i] .. first[i + 1]) */
+    size_t *first; /* [nsteps + 1], edges by `from`: to[first[i] .. first[i + 1]) */
     uint32_t *to;
-    size_t *next;           /* [nsteps] the edge to follow next */
-    uint32_t *number, *low; /* [nsteps] 0: not seen yet */
-    uint32_t *circle;       /* [nsteps] which component; UINT32_MAX: not known yet */
-    uint32_t *path, *open;  /* [nsteps] the way here; those whose component is not known yet */
+    size_t *next;           /* [nsteps], the next edge to follow */
+    uint32_t *number, *low; /* [nsteps], 0: not visited */
+    uint32_t *circle;       /* [nsteps], the component; UINT32_MAX: unknown */
+    uint32_t *path, *open;  /* [nsteps], the current path; and the steps whose component is
+                               unknown */
     uint32_t npath, nopen, counter, ncircles;
 };
 
@@ -253,7 +260,7 @@ static void follow(struct search *s, uint32_t from)
     }
 }
 
-/* Of all kinds, or of all but those for room. */
+/* Edges of all kinds, or of all but those for space. */
 static void index_edges(struct search *s, bool room)
 {
     const struct graph *g = s->g;
@@ -279,7 +286,7 @@ static tutti_status found(const struct graph *g, uint32_t id, const struct tt_fi
     return tt_finding_step(f, rank, id - g->links->first[rank], "%s", what);
 }
 
-/* With `room`: the circles that have an end in them; without: all that are left. */
+/* With `room`: finds cycles with an end; without: finds the remaining ones. */
 static tutti_status find_circles(const struct graph *g, bool room, const struct tt_finding *f)
 {
     const size_t n = (size_t)g->nsteps + 1;

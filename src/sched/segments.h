@@ -1,12 +1,13 @@
-/* Whether a program can deadlock, depending on how its steps are cut into segments and how much room pipes and pairs have. */
+/* Deadlock check for any division of steps into segments and any space in pipes and pairs. */
 #ifndef TT_SCHED_SEGMENTS_H
 #define TT_SCHED_SEGMENTS_H
 
 #include "sched/rules.h"
 
-/* Fails with a finding on a step that may wait for itself: if steps are cut into more segments than there is room for, or into fewer
- * than keep them apart. What it accepts cannot deadlock at any segmentation, with whatever room, in whatever order steps are tried:
- * with as little as one segment for each pair of ranks and none for pipes. */
+/* Fails with a finding on a step that may wait for itself: with more segments than space, or with
+ * too few segments to separate dependent steps. An accepted program cannot deadlock with any
+ * segmentation, any space and any order of steps; one segment of space per pair of ranks and none
+ * for pipes suffice. */
 tutti_status tt_segments_check(const struct tt_program *p, const struct tt_links *links, const struct tt_finding *f);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-/* The put of a wait, as its rank and its step there. */
+/* Returns the put of a wait: its rank and its step there. */
 static uint32_t put_of(const struct tt_program *p, const struct tt_links *links, uint32_t rank, uint32_t step,
                        uint32_t *from)
 {
@@ -10,7 +10,7 @@ static uint32_t put_of(const struct tt_program *p, const struct tt_links *links,
     return links->mate[links->first[rank] + step] - links->first[*from];
 }
 
-/* Runs one rank as far as it goes; whether it went on. */
+/* Runs one rank as far as possible; returns whether it advanced. */
 static bool run_rank(const struct tt_program *p, const struct tt_links *links, uint32_t rank, uint32_t *at)
 {
     const uint32_t began = at[rank];
@@ -24,7 +24,7 @@ static bool run_rank(const struct tt_program *p, const struct tt_links *links, u
     return at[rank] > began;
 }
 
-/* From a rank that stays to one in the circle. */
+/* Reports a cycle, found by following the blocked ranks. */
 static tutti_status circle(const struct tt_program *p, const struct tt_links *links, uint32_t rank, const uint32_t *at,
                            const struct tt_finding *f)
 {
@@ -35,7 +35,7 @@ static tutti_status circle(const struct tt_program *p, const struct tt_links *li
 
 tutti_status tt_straight_check(const struct tt_program *p, const struct tt_links *links, const struct tt_finding *f)
 {
-    uint32_t *at = calloc(p->nranks, sizeof *at);       /* of each rank, its step */
+    uint32_t *at = calloc(p->nranks, sizeof *at);       /* [nranks], current step */
     tutti_status st = TUTTI_OK;
     bool moved = true;
 

@@ -15,7 +15,7 @@ const char *tt_congestion_name(enum tt_congestion c)
     return (unsigned)c < TT_CONGESTIONS ? names[c] : "?";
 }
 
-/* ---- what is carried ------------------------------------------------------------------------------------ */
+/* ---- loads of transfers ---- */
 
 struct gatherer {
     struct tt_traffic *t;
@@ -26,7 +26,7 @@ struct gatherer {
     bool out_of_memory;
 };
 
-/* Makes room for one more of `n` entries of `bytes` each; false if there is none. */
+/* Grows an array for one more than `n` entries of `bytes` each. Returns false if out of memory. */
 static bool room(void *array, uint32_t n, uint32_t *cap, size_t bytes)
 {
     void *more, *old;
@@ -97,12 +97,13 @@ static int by_round(const void *x, const void *y)
     return a->place < b->place ? -1 : a->place > b->place;
 }
 
-/* ---- congestion ----------------------------------------------------------------------------------------- */
+/* ---- congestion
+ * ----------------------------------------------------------------------------------------- */
 
-/* One thing that may happen more than once: transfers with equal keys are in each other's way. */
+/* An event: transfers whose events have equal keys conflict. */
 struct event {
     uint64_t key[3];
-    const uint64_t *set;        /* [words], further key; NULL: none */
+    const uint64_t *set;        /* [words], part of the key; NULL: none */
     size_t words;
     uint32_t round;             /* not part of the key */
     uint32_t transfer;
@@ -124,7 +125,7 @@ static int by_key(const void *x, const void *y)
     return order ? order : a->round < b->round ? -1 : a->round > b->round;
 }
 
-/* Labels all transfers whose event has an equal one that is not later, unless they have a label already. */
+/* Labels all unlabelled transfers whose event has an equal one that is not later. */
 static void label(struct tt_traffic *t, struct event *event, uint32_t n, enum tt_congestion as)
 {
     qsort(event, n, sizeof *event, by_key);
@@ -162,7 +163,7 @@ static uint32_t list_arrivals_across(const struct tt_traffic *t, struct event *o
     return n;
 }
 
-/* Whether it is of some rank's input, and not room in a message that was left empty. */
+/* Returns whether it is part of a rank's input, not padding. */
 static bool is_of_input(const struct tt_traffic *t, const struct tt_load *load)
 {
     uint64_t any = 0;
@@ -172,7 +173,7 @@ static bool is_of_input(const struct tt_traffic *t, const struct tt_load *load)
     return any != 0;
 }
 
-/* Copies of the same input are cut at the same places by the verifier: pieces are equal or have nothing in common. */
+/* The verifier cuts copies of the same input at the same places: pieces are equal or disjoint. */
 static uint32_t list_entries(const struct tt_traffic *t, const struct tt_layout *l, struct event *out)
 {
     uint32_t n = 0;
@@ -243,9 +244,9 @@ void tt_traffic_fini(struct tt_traffic *t)
     free(t->set);
 }
 
-/* ---- words ------------------------------------------------------------------------------------------------ */
+/* ---- text ---- */
 
-/* "0-2, 5" of a set; cut where it does not fit. */
+/* Writes "0-2, 5" for a set; truncates. */
 static void print_set(const uint64_t *set, uint32_t nranks, char *text, size_t bytes)
 {
     size_t at = 0;

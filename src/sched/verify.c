@@ -9,9 +9,10 @@
 #include "sched/segments.h"
 #include "sched/straight.h"
 
-/* ---- programs ------------------------------------------------------------------------------------------ */
+/* ---- programs
+ * ------------------------------------------------------------------------------------------ */
 
-/* All rounds of one rank into one array that the caller frees; NULL if there is no memory. */
+/* Returns all rounds of one rank in one array, which the caller frees; NULL if out of memory. */
 static struct tt_step *flatten(const struct tt_algo *algo, const struct tt_coll *c, uint64_t *nsteps)
 {
     const uint64_t nrounds = algo->nrounds(c);
@@ -75,12 +76,14 @@ void tt_program_fini(struct tt_program *p)
     free(p->work_bytes);
 }
 
-/* ---- values --------------------------------------------------------------------------------------------- */
+/* ---- values
+ * --------------------------------------------------------------------------------------------- */
 
-/* What a cell holds: bytes from `offset` of the input of the ranks in its set; of several ranks: reduced. */
+/* Contents of a cell: bytes from `offset` of the input of the ranks in its set; of several ranks:
+ * reduced. */
 struct value {
     uint64_t offset;
-    bool known, finished, written;      /* known: by whoever may read it; written: by a step */
+    bool known, finished, written;      /* known: may be read; written: by a step */
 };
 
 struct values {
@@ -98,7 +101,7 @@ static uint64_t *set_of(const struct values *v, uint32_t cell)
     return v->set + cell * v->words;
 }
 
-/* UINT32_MAX for the empty set. */
+/* Returns UINT32_MAX for the empty set. */
 static uint32_t lowest(const uint64_t *set, size_t words)
 {
     for (size_t i = 0; i < words; i++)
@@ -116,8 +119,8 @@ static uint32_t count(const uint64_t *set, size_t words)
     return n;
 }
 
-/* The inputs where they are before the first step. WORK's bytes are for the eyes of a barrier only, and of who pads messages with them: they are of no rank's
- * input, and so wrong in any result. */
+/* Sets the inputs before the first step. WORK may be read only by barriers and by algorithms that
+ * pad messages: its initial bytes are no rank's input, and so wrong in any result. */
 static void set_inputs(struct values *v)
 {
     for (uint32_t r = 0; r < v->p->nranks; r++) {
@@ -195,11 +198,12 @@ static tutti_status run_piece(struct values *v, const struct tt_piece *piece)
     return TUTTI_OK;
 }
 
-/* ---- results -------------------------------------------------------------------------------------------- */
+/* ---- results
+ * -------------------------------------------------------------------------------------------- */
 
 #define RANGE "[%" PRIu64 ", %" PRIu64 ")"
 
-/* One cell of rank's result, which should come from `offset` of rank `origin`, or of all. */
+/* Checks a cell of rank's result, which should be from `offset` of rank `origin`, or of all. */
 static tutti_status check_cell(const struct values *v, uint32_t rank, uint32_t cell, uint64_t offset, uint32_t origin)
 {
     const struct value *got = &v->value[cell];
@@ -237,14 +241,14 @@ static tutti_status check_results(struct values *v)
 
                 if (st != TUTTI_OK)
                     return st;
-                v->value[cell].written = false;     /* as it should be: see check_rest */
+                v->value[cell].written = false;     /* expected: see check_rest */
                 offset += v->s->cell[cell].bytes;
             }
         }
     return TUTTI_OK;
 }
 
-/* What is not of the result is not written. */
+/* Checks that nothing outside of the result is written. */
 static tutti_status check_rest(const struct values *v)
 {
     for (uint32_t i = 0; i < v->s->ncells; i++) {
@@ -257,13 +261,13 @@ static tutti_status check_rest(const struct values *v)
     return TUTTI_OK;
 }
 
-/* Who wants to know what messages carry. */
+/* Callback for the contents of messages. */
 struct listener {
     tt_carried_fn *fn;
     void *arg;
 };
 
-/* A message is written once, by its put, and so still there in the end. */
+/* A message is written once, by its put, so it is still available at the end. */
 static void tell(const struct values *v, const struct listener *to)
 {
     for (uint32_t i = 0; i < v->s->npieces; i++) {
@@ -280,7 +284,7 @@ static void tell(const struct values *v, const struct listener *to)
     }
 }
 
-/* listener: NULL if nobody wants to know. */
+/* listener: may be NULL. */
 static tutti_status follow(const struct tt_program *p, const struct tt_order *o, const struct listener *listener,
                            const struct tt_finding *f)
 {
@@ -312,7 +316,8 @@ free_values:
     return st;
 }
 
-/* ---- the proof -------------------------------------------------------------------------------------------- */
+/* ---- the proof
+ * -------------------------------------------------------------------------------------------- */
 
 static bool takes_less(const struct tt_program *p)
 {
@@ -323,7 +328,8 @@ static bool takes_less(const struct tt_program *p)
     return false;
 }
 
-/* The same with waits that say how much comes to them, not how much may; its steps and the array of these are the caller's to free. */
+/* The same program with waits of the actual instead of the maximum length; the caller frees its
+ * steps and their array. */
 static tutti_status fit_waits(struct tt_program *out, const struct tt_program *p, const struct tt_links *links,
                               const struct tt_finding *f)
 {

@@ -1,4 +1,5 @@
-/* Machines that have a name. Their numbers are inputs, chosen round: what a simulation says of them holds for these numbers. */
+/* Built-in machines. Their numbers are round example values: simulation results hold for these
+ * numbers only. */
 #include <string.h>
 
 #include "topo/topo.h"

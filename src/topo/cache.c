@@ -1,11 +1,11 @@
-/* The last cache before memory, from Linux alone, as in socket.c. */
+/* The last-level cache, from Linux alone, as in socket.c. */
 #include <stdio.h>
 #include <string.h>
 
 #include "topo/machine.h"
 
-#define INDEXES_MAX 16      /* caches of a processor */
-#define TEXT_BYTES 2048     /* a map of all processors takes less */
+#define INDEXES_MAX 16      /* caches of a CPU */
+#define TEXT_BYTES 2048     /* more than a map of all CPUs takes */
 
 static bool read_text(int cpu, int index, const char *what, char *out, int cap)
 {
@@ -22,7 +22,7 @@ static bool read_text(int cpu, int index, const char *what, char *out, int cap)
     return good;
 }
 
-/* 0: there is no such cache. */
+/* Returns 0 if the cache does not exist. */
 static int level_of(int cpu, int index)
 {
     char text[TEXT_BYTES];
@@ -38,7 +38,7 @@ static bool has_data(int cpu, int index)
     return read_text(cpu, index, "type", text, sizeof text) && strncmp(text, "Instruction", strlen("Instruction")) != 0;
 }
 
-/* Its index; -1: none is told. */
+/* Returns its index, or -1 if unknown. */
 static int last_index_of(int cpu)
 {
     int last = -1, highest = 0, level;
@@ -51,7 +51,7 @@ static int last_index_of(int cpu)
     return last;
 }
 
-/* "8192K" */
+/* Parses e.g. "8192K". */
 static uint64_t bytes_in(const char *text)
 {
     unsigned long long n;
@@ -62,7 +62,7 @@ static uint64_t bytes_in(const char *text)
     return unit == 'K' ? n << 10 : unit == 'M' ? n << 20 : unit == 'G' ? n << 30 : n;
 }
 
-/* The cpus of a map, "ff,00000003". */
+/* Parses a CPU map such as "ff,00000003". */
 static void read_map(const char *map, cpu_set_t *out)
 {
     static const char digits[] = "0123456789abcdef";

@@ -2,8 +2,9 @@
 
 #include <stdlib.h>
 
-/* The shortest period. Numbers repeat, but for a step, where their differences do; and for every beginning of the differences, border[i] is how
- * long the longest shorter beginning is that it also ends with (Knuth, Morris and Pratt, "Fast pattern matching in strings", 1977). */
+/* Finds the shortest period. Numbers repeat, up to a step, where their differences repeat. For
+ * every prefix of the differences, border[i] is the length of its longest proper prefix that is
+ * also a suffix (Knuth, Morris and Pratt, "Fast pattern matching in strings", 1977). */
 static uint32_t period_of(const uint32_t *numbers, uint32_t n, uint32_t *border)
 {
     uint32_t length = 0;

@@ -1,5 +1,5 @@
-/* Numbers by index, kept as what repeats in them: number i is i / period * step + pattern[i % period]. What hosts that are alike repeat takes
- * the room of one host; numbers without order take an entry each, of as few bytes as the largest needs. */
+/* Compressed array of numbers: number i is i / period * step + pattern[i % period]. Identical hosts
+ * take the space of one host. Irregular numbers take an entry each, of the width of the largest. */
 #ifndef TT_TOPO_COLUMN_H
 #define TT_TOPO_COLUMN_H
 
@@ -7,24 +7,25 @@
 #include <stdint.h>
 
 struct tt_column {
-    uint32_t period, step;      /* step: modulo 2^32, so that numbers may also fall */
+    uint32_t period, step;      /* step: modulo 2^32, so numbers may also decrease */
     uint32_t width;             /* bytes of an entry: 1, 2 or 4 */
-    void *pattern;              /* [period]; the column's own */
+    void *pattern;              /* [period]; owned */
 };
 
-/* Keeps numbers[n], n at least 1, with the shortest period that they have. scratch[n] is overwritten. Linear time. False: out of memory. Ends
- * with tt_column_fini, which may be called on zeros. */
+/* Compresses numbers[n], n at least 1, with their shortest period. Overwrites scratch[n]. Linear
+ * time. Returns false if out of memory. Release with tt_column_fini, which accepts a zeroed
+ * struct. */
 bool tt_column_init(struct tt_column *c, const uint32_t *numbers, uint32_t n, uint32_t *scratch);
 void tt_column_fini(struct tt_column *c);
-/* That its pattern takes. */
+/* Returns the bytes of the pattern. */
 uint64_t tt_column_bytes(const struct tt_column *c);
 
-/* Number i < n. */
+/* Returns number i < n. */
 static inline uint32_t tt_column_at(const struct tt_column *c, uint32_t i)
 {
     uint32_t base = 0;
 
-    if (i >= c->period) {       /* numbers without order, which are many, go without a division */
+    if (i >= c->period) {       /* common for irregular numbers: saves the division */
         base = i / c->period * c->step;
         i %= c->period;
     }

@@ -1,4 +1,4 @@
-/* The one file that asks hwloc. Its answers are copied out, and nothing of it stays. */
+/* The only file that uses hwloc. Its results are copied. */
 #include <errno.h>
 #include <hwloc.h>
 #include <limits.h>
@@ -32,8 +32,9 @@ static tutti_status load(hwloc_topology_t *out)
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         hwloc_topology_set_type_filter(t, kept[i], HWLOC_TYPE_FILTER_KEEP_ALL);
     hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
-    /* Linux tells all. Asking each processor itself would run on each in turn, which takes longer than everything else; libpciaccess
-     * finds no devices that /sys has not, and leaks; OpenCL and GL start a driver. */
+    /* Linux provides everything. Querying each CPU itself would run on each in turn, which takes
+     * longer than all the rest. libpciaccess finds no devices beyond /sys, and leaks; OpenCL and GL
+     * start a driver. */
     for (size_t i = 0; i < sizeof unasked / sizeof *unasked; i++)
         hwloc_topology_set_components(t, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, unasked[i]);
     if (hwloc_topology_load(t) != 0) {
@@ -46,14 +47,14 @@ static tutti_status load(hwloc_topology_t *out)
     return TUTTI_OK;
 }
 
-/* The kernel's number of a package, as tt_socket_of tells it: hwloc's own count leaves out what a process may not use, so that two
- * processes of a host would number its sockets differently. */
+/* The kernel's number of a package, as in tt_socket_of. hwloc's own index omits what a process may
+ * not use, so two processes of a host would number its sockets differently. */
 static int number_of(hwloc_obj_t package)
 {
     return package && package->os_index <= INT_MAX ? (int)package->os_index : TT_UNKNOWN;
 }
 
-/* The socket that the object is, or is inside of; the only one, if there is but one. */
+/* The socket that is the object or contains it; the only one, if there is only one. */
 static int socket_of(hwloc_topology_t t, hwloc_obj_t obj)
 {
     const hwloc_obj_t package =
@@ -88,7 +89,8 @@ static void copy_cpus(struct tt_machine *m, hwloc_topology_t t)
     }
 }
 
-/* hwloc reads /sys, which may be another network namespace's: a name with another hardware address is another interface. */
+/* hwloc reads /sys, which may belong to another network namespace: the same name with another
+ * hardware address is another interface. */
 static bool is_same(hwloc_obj_t dev, const struct tt_nic *nic)
 {
     const char *address = hwloc_obj_get_info_by_name(dev, "Address");
@@ -99,7 +101,7 @@ static bool is_same(hwloc_obj_t dev, const struct tt_nic *nic)
     return strcmp(dev->name, nic->name) == 0 && (!address || strcasecmp(address, mac) == 0);
 }
 
-/* The bridges above, from the host's down; unknown where there are more than there is room for. */
+/* The bridges above, from the host's down; unknown if there are more than TT_PCI_DEPTH_MAX. */
 static struct tt_pci_path path_of(hwloc_obj_t dev)
 {
     struct tt_pci_path path = { 0 };
@@ -130,7 +132,7 @@ static void place_nics(struct tt_machine *m, hwloc_topology_t t)
     }
 }
 
-/* Compute devices; graphics ones only of who makes GPUs, as servers have one for their console too. */
+/* Compute devices; display devices only of GPU vendors, as servers have one for the console. */
 static bool is_gpu(const struct hwloc_pcidev_attr_s *pci)
 {
     const bool maker = pci->vendor_id == 0x10de || pci->vendor_id == 0x1002 || pci->vendor_id == 0x8086;

@@ -1,5 +1,5 @@
-/* Reads descriptions of machines: JSON, as docs/topology.md has it. Whatever is there is checked; a key that is none of the format's is
- * an error, since most likely it is misspelt. */
+/* Reads machine descriptions in JSON (docs/topology.md). Everything is checked; an unknown key is
+ * an error, most likely a misspelling. */
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <math.h>
@@ -22,14 +22,14 @@
 #define PATH_BYTES 160
 #define LOCATION_BYTES 320
 
-/* Where we are: "lab.json: links.rack". */
+/* Position in the document: "lab.json: links.rack". */
 struct place {
-    const char *from, *text;            /* the file's name, and what is in it */
+    const char *from, *text;            /* the file's name and contents */
     size_t bytes;
     char path[PATH_BYTES];
 };
 
-/* "lab.json:3", where the path is in the file. */
+/* "lab.json:3", if the path is in the file. */
 static const char *locate(const struct place *p, const char *path, char out[LOCATION_BYTES])
 {
     return tt_json_locate(out, LOCATION_BYTES, p->from, p->text, p->bytes, path);
@@ -62,7 +62,7 @@ static tutti_status missing(const struct place *p, const char *key, const char *
     return tt_fail(TUTTI_ERR_INVALID, "%s: %s is missing: must be %s", locate(p, p->path, line), at.path, expected);
 }
 
-/* Every key of the object is one of known[], which ends in NULL. */
+/* Checks that every key of the object is in known[], which ends in NULL. */
 static tutti_status check_keys(const struct place *p, struct json_object *o, const char *const known[])
 {
     char all[256] = "", line[LOCATION_BYTES];
@@ -86,7 +86,7 @@ static tutti_status check_keys(const struct place *p, struct json_object *o, con
     return TUTTI_OK;
 }
 
-/* The integer of that key; *out stays what it is where the key is missing. */
+/* Reads the integer of that key; *out is unchanged if the key is missing. */
 static tutti_status read_integer(const struct place *p, struct json_object *o, const char *key, int64_t min,
                                  int64_t max, int64_t *out)
 {
@@ -132,7 +132,8 @@ static tutti_status read_real(const struct place *p, struct json_object *o, cons
     return TUTTI_OK;
 }
 
-/* The text of that key into out[cap]. No control characters: labels travel in cards and are printed. */
+/* Reads the text of that key into out[cap]. Control characters are refused, since labels are sent
+ * in cards and printed. */
 static tutti_status read_text(const struct place *p, struct json_object *o, const char *key, char *out, size_t cap)
 {
     const struct place at = below(p, key);
@@ -244,7 +245,8 @@ static tutti_status read_shape(const struct place *p, struct json_object *o, str
     return TUTTI_OK;
 }
 
-/* The label of a host names no star that its pattern does not have: it would stay as it is written, and be one label of all hosts. */
+/* Checks that a host's label refers only to stars of its pattern: otherwise the reference would
+ * remain as text, and be one label of all hosts. */
 static tutti_status check_stars(const struct place *p, const struct tt_topo_rule *r, enum tt_distance d,
                                 unsigned nstars)
 {

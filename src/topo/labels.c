@@ -1,12 +1,12 @@
-/* Labels of hosts by their names: patterns, and what their stars stood for. */
+/* Labels of hosts by their names: patterns, and the text matched by their stars. */
 #include "topo/labels.h"
 
 #include <string.h>
 
 #include "topo/topo.h"
 
-/* Each '*' takes as little as it can; only the last one met may have to take more, which is enough: an earlier one that took more would
- * leave less for the rest. */
+/* Each '*' matches as little as possible. Only the last one passed may need more: extending an
+ * earlier one would leave less for the rest. */
 bool tt_pattern_match(const char *pattern, const char *name, struct tt_pattern_stars *out)
 {
     struct tt_pattern_stars stars = { .n = 0 };
@@ -21,7 +21,7 @@ bool tt_pattern_match(const char *pattern, const char *name, struct tt_pattern_s
         } else if (*name && (*pattern == '?' || *pattern == *name)) {
             pattern++;
             name++;
-        } else if (after_star) {    /* the last star takes one more */
+        } else if (after_star) {    /* extend the last star by one character */
             struct tt_pattern_star *s = &stars.star[stars.n - 1];
 
             if (!s->at[s->bytes])

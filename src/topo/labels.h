@@ -1,5 +1,5 @@
-/* Labels of a host: what it is called at each level above it. From a description's patterns of host names, or from one host's own
- * environment. Pure. */
+/* Labels of a host: its group's name at each level above it, from a description's patterns of host
+ * names, or from the host's environment. Pure. */
 #ifndef TT_TOPO_LABELS_H
 #define TT_TOPO_LABELS_H
 
@@ -7,21 +7,22 @@
 #include <stddef.h>
 #include "topo/topo.h"
 
-/* "" where nothing is told; RACK to FABRIC are read. */
+/* "" if not set; RACK to FABRIC are used. */
 struct tt_labels {
     char label[TT_NEAR_WAN][TT_TOPO_LABEL_BYTES];
 };
 
-/* Reads "rack=r1,zone=a" over what *out holds. False, *out untouched and *bad_at where it stopped making sense: a word is no level
- * (rack, zone, building, fabric), '=' and a label of at most TT_TOPO_LABEL_BYTES - 1 bytes. */
+/* Parses "rack=r1,zone=a" and overrides labels in *out. Returns false, with *out unchanged and
+ * *bad_at at the error, unless each entry is a level (rack, zone, building, fabric), '=' and a
+ * label of at most TT_TOPO_LABEL_BYTES - 1 bytes. */
 bool tt_labels_parse(struct tt_labels *out, const char *text, size_t *bad_at);
-/* What the description tells of a host of that name. */
+/* Writes the description's labels of the host of that name. */
 void tt_labels_of(struct tt_labels *out, const struct tt_topo *t, const char *host);
 
 #define TT_PATTERN_STARS 9
 
 struct tt_pattern_star {
-    const char *at;         /* into the name */
+    const char *at;         /* points into the name */
     size_t bytes;
 };
 
@@ -30,9 +31,10 @@ struct tt_pattern_stars {
     struct tt_pattern_star star[TT_PATTERN_STARS];
 };
 
-/* Whether the whole name is of the pattern: '*' any text, '?' one character. False for more than TT_PATTERN_STARS stars. */
+/* Returns whether the pattern matches the whole name: '*' matches any text, '?' one character.
+ * False for more than TT_PATTERN_STARS stars. */
 bool tt_pattern_match(const char *pattern, const char *name, struct tt_pattern_stars *out);
-/* text with "$1" to "$9" replaced by what the stars stood for, into out[cap]; what does not fit is cut. */
+/* Copies text to out[cap] and replaces "$1" to "$9" by the text of the stars; truncates. */
 void tt_pattern_fill(const char *text, const struct tt_pattern_stars *stars, char *out, size_t cap);
 
 #endif

@@ -39,20 +39,23 @@ void tt_layout_regular(struct tt_layout *l, uint32_t nranks, uint32_t host_ranks
         l->group_ranks[d] = nranks;
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------- */
+/* ---- tables
+ * ------------------------------------------------------------------------------------------------- */
 
 enum column {
     HOST_OF, SOCKET_OF, LOCAL_OF, RAIL_OF,          /* by rank */
-    FIRST_OF,                                       /* by host, and one past the last: where its ranks begin in the list of RANK_AT */
-    RANK_AT,                                        /* all ranks, host after host */
-    ABOVE,                                          /* and RACK to FABRIC: by group of the level below */
+    FIRST_OF,                                       /* by host, and one past the last: start of
+                                                       its ranks in RANK_AT */
+    RANK_AT,                                        /* all ranks, host by host */
+    ABOVE,                                          /* up to FABRIC, from RACK on: by group of
+                                                       the level below */
     COLUMNS = ABOVE + TT_NEAR_WAN
 };
 
 struct tt_layout_table {
     _Atomic uint32_t shares;
-    bool fills;                                     /* tt_layout_fills */
-    uint32_t widest, narrowest;                     /* ranks of the host that has most, and of the one that has fewest */
+    bool fills;                                     /* result of tt_layout_fills */
+    uint32_t widest, narrowest;                     /* maximum and minimum ranks of a host */
     uint32_t ngroups[TT_NEAR_WAN];
     struct tt_column column[COLUMNS];
 };
@@ -62,7 +65,7 @@ static uint32_t at(const struct tt_layout_table *t, unsigned column, uint32_t i)
     return tt_column_at(&t->column[column], i);
 }
 
-/* For as many numbers as a layout has of anything: ranks, or hosts and one more. */
+/* Sized for the maximum count of a layout: ranks, or hosts plus one. */
 struct scratch {
     uint32_t *numbers, *more, *first;
 };
@@ -101,7 +104,7 @@ static bool keep_levels(struct tt_layout_table *t, const struct tt_layout_seat *
     return ok;
 }
 
-/* Numbers the ranks of each host, and lists them host after host. */
+/* Numbers the ranks of each host, and lists them host by host. */
 static bool keep_hosts(struct tt_layout_table *t, const struct tt_layout_seat *seats, uint32_t nranks,
                        struct scratch *x)
 {
@@ -146,7 +149,7 @@ static void count_groups(struct tt_layout_table *t, const struct tt_layout_seat 
         }
 }
 
-/* NULL: out of memory. */
+/* Returns NULL if out of memory. */
 static struct tt_layout_table *table_of(const struct tt_layout_seat *seats, uint32_t nranks)
 {
     struct tt_layout_table *t = calloc(1, sizeof *t);
@@ -167,9 +170,9 @@ static struct tt_layout_table *table_of(const struct tt_layout_seat *seats, uint
     return NULL;
 }
 
-/* ---- making and ending ---------------------------------------------------------------------------------------- */
+/* ---- creation and release ---- */
 
-/* Whether l, regular, has everybody where seats have them. */
+/* Returns whether the regular layout l has every rank at its seat. */
 static bool agrees(const struct tt_layout *l, const struct tt_layout_seat *seats)
 {
     for (uint32_t r = 0; r < l->nranks; r++) {
@@ -182,7 +185,8 @@ static bool agrees(const struct tt_layout *l, const struct tt_layout_seat *seats
     return true;
 }
 
-/* The only regular layout that could be that of the seats: with groups as long as the first of each level. False: there is none. */
+/* Sets l to the only regular layout that can match the seats: groups as long as the first of each
+ * level. Returns false if there is none. */
 static bool regular_of(struct tt_layout *l, const struct tt_layout_seat *seats)
 {
     uint32_t *const host = &l->group_ranks[TT_NEAR_HOST], socket;
@@ -251,7 +255,7 @@ bool tt_layout_is_shared(const struct tt_layout *a, const struct tt_layout *b)
     return a->table && a->table == b->table;
 }
 
-/* ---- questions ------------------------------------------------------------------------------------------------ */
+/* ---- queries ---- */
 
 uint32_t tt_layout_group(const struct tt_layout *l, uint32_t rank, enum tt_distance level)
 {
@@ -318,7 +322,7 @@ uint32_t tt_layout_rail(const struct tt_layout *l, uint32_t rank)
     return l->table ? at(l->table, RAIL_OF, rank) : tt_layout_local(l, rank) % l->nrails;
 }
 
-/* As below, of ranks that are not the same. */
+/* Like tt_layout_distance, for different ranks. */
 static enum tt_distance distance_in(const struct tt_layout_table *t, uint32_t a, uint32_t b)
 {
     int d = TT_NEAR_HOST;
@@ -350,7 +354,8 @@ enum tt_distance tt_layout_farthest(const struct tt_layout *l)
 {
     enum tt_distance farthest = TT_NEAR_SELF;
 
-    /* Groups nest: who is farthest from anybody is so from rank 0. In a regular layout that is the last rank. */
+    /* Groups nest: the rank farthest from any rank is also farthest from rank 0. In a regular
+     * layout that is the last rank. */
     if (!l->table)
         return tt_layout_distance(l, 0, l->nranks - 1);
     for (uint32_t r = 1; r < l->nranks && farthest < TT_NEAR_WAN; r++) {

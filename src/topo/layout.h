@@ -1,15 +1,16 @@
-/* Where the ranks of a communicator are, as far as all of them agree on it: what algorithms, lane limits and the tuner see of
- * the topology. Pure data; identical on every rank.
+/* The locations of a communicator's ranks, as agreed on by all ranks: the topology as algorithms,
+ * lane limits and the tuner see it. Pure data; identical on every rank.
  *
- * Two forms behind one set of questions: `regular`, where consecutive ranks fill one group of each level after another
- * (131,072 ranks cost nothing), and a table, for everything else: it keeps what repeats once, and is shared by its copies. */
+ * There are two forms with the same interface. `regular`: consecutive ranks fill one group of each
+ * level after another (131,072 ranks take no memory). A table for all other layouts, in which
+ * repetitions are stored once; copies share it. */
 #ifndef TT_TOPO_LAYOUT_H
 #define TT_TOPO_LAYOUT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How far two ranks are from each other: the nearest level that holds both. Ordered: nearer is less. */
+/* Distance class of two ranks: the nearest level that contains both. Ordered: nearer is less. */
 enum tt_distance {
     TT_NEAR_SELF,
     TT_NEAR_SOCKET,     /* same host and socket */
@@ -22,22 +23,26 @@ enum tt_distance {
     TT_DISTANCES
 };
 
-/* "socket", "rack", ...; "?" for none. tt_distance_parse: false for no such name. */
+/* Returns "socket", "rack", ...; "?" for an invalid value. tt_distance_parse returns false for an
+ * unknown name. */
 const char *tt_distance_name(enum tt_distance d);
 bool tt_distance_parse(const char *name, enum tt_distance *out);
 
-/* How the ranks of one host reach each other. */
+/* Links among the ranks of a host. */
 enum tt_node_kind {
-    TT_NODE_MESH,       /* each pair has a link of its own (or all share memory): any exchange at once is fine */
-    TT_NODE_SOCKETS     /* ranks of a socket have links, sockets share one: what crosses should cross once */
+    TT_NODE_MESH,       /* each pair has its own link (or all share memory): any exchange may be
+                           concurrent */
+    TT_NODE_SOCKETS     /* ranks of a socket have links, sockets share one: data should cross it
+                           only once */
 };
 
-/* One rank's seat: the number of its group at each level, counted over the whole communicator from 0 in order of first appearance.
- * group[TT_NEAR_HOST] is its host, group[TT_NEAR_SOCKET] its socket (over all hosts), group[TT_NEAR_RACK] its rack, ...;
- * group[TT_NEAR_SELF] is not read. Groups nest: ranks that share one share those of all levels above. */
+/* Location of one rank: the number of its group at each level, counted over the whole communicator
+ * from 0 in order of first appearance. group[TT_NEAR_HOST] is its host, group[TT_NEAR_SOCKET] its
+ * socket (over all hosts), group[TT_NEAR_RACK] its rack, ...; group[TT_NEAR_SELF] is not read.
+ * Groups nest: ranks in a common group share those of all levels above. */
 struct tt_layout_seat {
     uint32_t group[TT_NEAR_WAN];
-    uint32_t rail;      /* the NIC of its host that it binds to */
+    uint32_t rail;      /* index of its NIC on its host */
 };
 
 struct tt_layout_table;
@@ -45,54 +50,58 @@ struct tt_layout_table;
 struct tt_layout {
     uint32_t nranks, nhosts;
     enum tt_node_kind node;
-    uint32_t nrails;            /* of the host that has the fewest; at least 1 */
-    /* Regular: ranks in one group of each level; ranks r and s share a level's group iff r / size == s / size. A level that is not told
-     * apart has the size of the one above it. Index as enum tt_distance; SELF is not read. */
+    uint32_t nrails;            /* minimum over all hosts; at least 1 */
+    /* Regular: ranks per group of each level; ranks r and s share a group iff r / size == s / size.
+     * A level that is not distinguished has the size of the one above. Indexed by enum tt_distance;
+     * SELF is not read. */
     uint32_t group_ranks[TT_NEAR_WAN];
-    struct tt_layout_table *table;      /* NULL when regular; the layout's own share of it */
+    struct tt_layout_table *table;      /* NULL if regular; a counted reference */
 };
 
-/* A regular layout: nranks in hosts of `host_ranks`, each of `sockets` sockets (host_ranks a multiple of it), on `nrails` NICs. All hosts
- * in one rack; the caller may widen group_ranks of the levels above. The last host may be short. */
+/* Creates a regular layout: nranks in hosts of `host_ranks`, each with `sockets` sockets
+ * (host_ranks is a multiple), on `nrails` NICs. All hosts are in one rack; the caller may enlarge
+ * group_ranks of the levels above. The last host may be short. */
 void tt_layout_regular(struct tt_layout *l, uint32_t nranks, uint32_t host_ranks, uint32_t sockets, uint32_t nrails,
                        enum tt_node_kind node);
 
-/* A layout from seats[nranks], which are not kept: a regular one if it can be, else a table. False: out of memory. Ends with
- * tt_layout_fini (which does nothing for a regular one). */
+/* Creates a layout from seats[nranks], which are copied: regular if possible, else a table. Returns
+ * false if out of memory. Release with tt_layout_fini (which does nothing for a regular layout). */
 bool tt_layout_init(struct tt_layout *l, const struct tt_layout_seat *seats, uint32_t nranks, enum tt_node_kind node,
                     uint32_t nrails);
-/* The same layout once more, to be ended likewise. Shares may be made and ended in any threads. */
+/* Makes another reference to the same layout, released likewise. Any thread. */
 void tt_layout_share(struct tt_layout *out, const struct tt_layout *l);
 void tt_layout_fini(struct tt_layout *l);
 
 bool tt_layout_is_regular(const struct tt_layout *l);
-/* That its table takes, and whether both have one table. */
+/* Bytes of its table; and whether both share a table. */
 uint64_t tt_layout_bytes(const struct tt_layout *l);
 bool tt_layout_is_shared(const struct tt_layout *a, const struct tt_layout *b);
 
-/* The number of the rank's group at a level from SOCKET to FABRIC, and how many groups there are. */
+/* The number of the rank's group at a level from SOCKET to FABRIC; and the number of groups. */
 uint32_t tt_layout_group(const struct tt_layout *l, uint32_t rank, enum tt_distance level);
 uint32_t tt_layout_groups(const struct tt_layout *l, enum tt_distance level);
 
 uint32_t tt_layout_host(const struct tt_layout *l, uint32_t rank);
 uint32_t tt_layout_socket(const struct tt_layout *l, uint32_t rank);
-/* The rank's number among those of its host, and how many its host has. */
+/* The rank's index on its host; and the number of ranks of a host. */
 uint32_t tt_layout_local(const struct tt_layout *l, uint32_t rank);
 uint32_t tt_layout_host_ranks(const struct tt_layout *l, uint32_t host);
-/* Ranks of the host that has most, and of the one that has fewest. Constant time. */
+/* Maximum and minimum number of ranks of a host. Constant time. */
 uint32_t tt_layout_widest(const struct tt_layout *l);
 uint32_t tt_layout_narrowest(const struct tt_layout *l);
-/* The rank that is number `local` of a host. */
+/* The rank with index `local` on a host. */
 uint32_t tt_layout_rank(const struct tt_layout *l, uint32_t host, uint32_t local);
 uint32_t tt_layout_rail(const struct tt_layout *l, uint32_t rank);
 enum tt_distance tt_layout_distance(const struct tt_layout *l, uint32_t a, uint32_t b);
 
-/* How far the two ranks are from each other that are farthest; SELF for one rank. */
+/* The maximum distance of two ranks; SELF for one rank. */
 enum tt_distance tt_layout_farthest(const struct tt_layout *l);
 
-/* Whether consecutive ranks fill one host after another: all have as many, but for the last one, which may have fewer. Constant time. */
+/* Returns whether consecutive ranks fill one host after another: all have equally many, but the
+ * last may have fewer. Constant time. */
 bool tt_layout_fills(const struct tt_layout *l);
-/* Whether they do, and the last one is full too: every host has `*host_ranks` ranks. Constant time. */
+/* Returns whether, in addition, the last host is full: every host has `*host_ranks` ranks. Constant
+ * time. */
 bool tt_layout_is_even(const struct tt_layout *l, uint32_t *host_ranks);
 
 #endif

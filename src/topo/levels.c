@@ -6,9 +6,10 @@
 
 #include "base/status.h"
 
-/* ---- who meets whom --------------------------------------------------------------------------------------- */
+/* ---- pairing of hosts ---- */
 
-/* One host stands still, the others walk round it; with an odd number, whoever meets the missing one rests. */
+/* Round-robin tournament: one host stays fixed, the others rotate. With an odd number, the host
+ * paired with the missing one is idle. */
 uint32_t tt_levels_rounds(uint32_t n)
 {
     return n < 2 ? 0 : n - 1 + n % 2;
@@ -20,7 +21,7 @@ uint32_t tt_levels_partner(uint32_t n, uint32_t round, uint32_t host)
     uint32_t partner;
 
     tt_assert(host < n && round < walking);
-    if (host == walking)        /* it stands */
+    if (host == walking)        /* it is fixed */
         return round % 2 ? (round + walking) / 2 : round / 2;
     partner = (round + walking - host) % walking;
     if (partner == host)
@@ -33,14 +34,15 @@ uint32_t tt_levels_core(uint32_t nhosts, uint32_t i)
     return nhosts <= TT_LEVELS_CORE ? i : (uint32_t)((uint64_t)i * nhosts / TT_LEVELS_CORE);
 }
 
-/* ---- levels --------------------------------------------------------------------------------------------- */
+/* ---- levels
+ * --------------------------------------------------------------------------------------------- */
 
 static uint32_t measured(const uint32_t *latency_ns, uint32_t n, uint32_t a, uint32_t b)
 {
     return a < b ? latency_ns[a * n + b] : latency_ns[b * n + a];
 }
 
-/* way[a][b]: the longest hop of the best way from a to b. */
+/* way[a][b]: the longest hop of the best path from a to b. */
 static void find_ways(uint32_t way[][TT_LEVELS_CORE], const uint32_t *latency_ns, uint32_t n)
 {
     for (uint32_t a = 0; a < n; a++)
@@ -62,7 +64,7 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* How wide a gap is, in 1024th of the smaller value; 0: it is none. */
+/* Returns the size of a gap, in 1/1024 of the smaller value; 0: not a gap. */
 static uint64_t width_of(uint32_t small, uint32_t large)
 {
     if (large < 2ull * small || large - small < TT_LEVELS_GAP_NS)
@@ -70,7 +72,8 @@ static uint64_t width_of(uint32_t small, uint32_t large)
     return 1024ull * large / (small ? small : 1);
 }
 
-/* The ends of levels, ascending, into end_ns[TT_LEVELS_MAX]; the last is the largest value. The widest gaps are kept if there are too many. */
+/* Writes the ends of levels, ascending, to end_ns[TT_LEVELS_MAX]; the last is the largest value. If
+ * there are too many, the largest gaps are used. */
 static uint32_t find_ends(uint32_t end_ns[TT_LEVELS_MAX], const uint32_t *values, uint32_t n)
 {
     uint64_t widths[TT_LEVELS_MAX];
@@ -98,7 +101,7 @@ static uint32_t find_ends(uint32_t end_ns[TT_LEVELS_MAX], const uint32_t *values
     return nends;
 }
 
-/* What so long a latency most often means, where the network is Ethernet or better. */
+/* The usual distance class of a latency, for Ethernet or faster networks. */
 static enum tt_distance usual_distance(uint32_t latency_ns)
 {
     static const struct {
@@ -114,7 +117,8 @@ static enum tt_distance usual_distance(uint32_t latency_ns)
     return TT_NEAR_WAN;
 }
 
-/* Each level is the usual distance, or, as no two may be the same, the next farther or nearer one that is left. */
+/* Names each level by its usual distance, or by the next farther or nearer unused one, since names
+ * must differ. */
 static void name_levels(struct tt_levels *l)
 {
     for (uint32_t i = 0; i < l->n; i++) {
@@ -134,7 +138,7 @@ static void name_levels(struct tt_levels *l)
     }
 }
 
-/* The pairs of level i: their median, and how many there are. */
+/* Describes the pairs of level i: their median and number. */
 static void describe_level(struct tt_level *level, uint32_t way[][TT_LEVELS_CORE], const uint32_t *latency_ns,
                            uint32_t n)
 {
@@ -151,7 +155,7 @@ static void describe_level(struct tt_level *level, uint32_t way[][TT_LEVELS_CORE
     level->most_ns = of_level[level->npairs - 1];
 }
 
-/* Everything at most end_ns away is one group; groups are numbered by their first hosts. */
+/* Hosts at most end_ns apart form a group; groups are numbered by their first hosts. */
 static void number_groups(struct tt_level_groups *groups, uint32_t level, uint32_t way[][TT_LEVELS_CORE], uint32_t n,
                           uint32_t end_ns)
 {
@@ -197,12 +201,12 @@ uint32_t tt_levels_firsts(const struct tt_level_groups *groups, uint32_t n, uint
     uint32_t nfirsts = 0;
 
     for (uint32_t i = 0; i < n; i++)
-        if (groups[i].group[0] == nfirsts)      /* they are numbered in this order */
+        if (groups[i].group[0] == nfirsts)      /* groups are numbered in this order */
             first[nfirsts++] = i;
     return nfirsts;
 }
 
-/* The level of a latency: up to half way to the next. */
+/* The level of a latency: up to the midpoint to the next level. */
 static uint32_t level_of(const struct tt_levels *l, uint32_t latency_ns)
 {
     uint32_t i = 0;
@@ -232,13 +236,13 @@ void tt_levels_label(const struct tt_levels *l, const struct tt_level_groups *g,
 
     *out = (struct tt_labels){ 0 };
     if (l->n == 0 || (l->n == 1 && l->level[0].distance == TT_NEAR_RACK))
-        return;     /* as it is without labels */
+        return;     /* the default without labels */
     for (uint32_t i = 0; i < l->n; i++) {
         const enum tt_distance d = l->level[i].distance;
 
         if (d < TT_NEAR_WAN) {
             snprintf(out->label[d], sizeof out->label[d], "%c%u", letters[d], g->group[i]);
-        } else {        /* then nobody shares a fabric who is not nearer than that */
+        } else {        /* otherwise only nearer hosts would share a fabric */
             const uint32_t group = i > 0 ? g->group[i - 1] : host;
 
             snprintf(out->label[TT_NEAR_FABRIC], sizeof out->label[TT_NEAR_FABRIC], "f%u", group);

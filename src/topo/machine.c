@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* What a cpu is on, at one of the levels that a process can be on one of. */
+/* Location of a CPU at a level. */
 static int socket_of(const struct tt_cpu *cpu) { return cpu->socket; }
 
 static int numa_of(const struct tt_cpu *cpu) { return cpu->numa; }

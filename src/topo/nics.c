@@ -1,5 +1,5 @@
-/* The interfaces of this network namespace. getifaddrs asks the kernel and is right everywhere; /sys may show another namespace's, so
- * what it says of a name is believed only if it says the same hardware address. */
+/* The interfaces of this network namespace. getifaddrs queries the kernel and is always right. /sys
+ * may show another namespace's interfaces, so it is used only if the hardware address agrees. */
 #include <dirent.h>
 #include <ifaddrs.h>
 #include <linux/if_packet.h>
@@ -11,7 +11,8 @@
 
 #include "topo/machine.h"
 
-/* The first line of /sys/class/net/NAME/what, without its end; false if there is none. */
+/* Reads the first line of /sys/class/net/NAME/what, without its end. Returns false if there is
+ * none. */
 static bool read_line(const char *name, const char *what, char *out, int cap)
 {
     char path[96];
@@ -28,7 +29,8 @@ static bool read_line(const char *name, const char *what, char *out, int cap)
     return ok;
 }
 
-/* Whether the kernel lists a device below it: what it is plugged into, or an interface that it goes through. */
+/* Returns whether the kernel lists a device below it: a physical one, or an interface that it
+ * uses. */
 static bool is_wired(const char *name)
 {
     char path[64];

@@ -1,6 +1,7 @@
-/* The idea: a rack holds floor(slots / g) groups of g ranks, whatever the others do; a zone as many groups of G = m g as its racks' groups
- * make, floor(sum / m); and so on. Each level's most is reached by filling groups one after another, so a walk down the tree that takes
- * from each group no more than its most finds an order if there is one. */
+/* The idea: a rack holds floor(slots / g) groups of g ranks, independently of others. A zone holds
+ * floor(sum / m) groups of m g ranks, where sum counts the groups in its racks; and so on. Filling
+ * groups one after another reaches each level's maximum. A walk down the tree that takes at most
+ * the maximum from each group therefore finds an order if there is one. */
 #include "topo/order.h"
 
 #include <stdio.h>
@@ -16,7 +17,7 @@ struct ordering {
     uint32_t n;
     struct tt_order_rule rules[TT_ORDER_RULES_MAX];     /* by ranks, ascending; levels ascend too */
     uint32_t nrules;
-    uint32_t *sorted;       /* [n] hosts, those of a group together */
+    uint32_t *sorted;       /* [n] hosts, sorted so that each group is contiguous */
     uint32_t *order, *take, used;
 };
 
@@ -29,7 +30,8 @@ static int by_ranks(const void *a, const void *b)
     return (x->within > y->within) - (x->within < y->within);
 }
 
-/* Drops rules that others imply: a smaller group within a level that the larger one stays within, too. */
+/* Drops rules that others imply: a smaller group within a level that a larger group also stays
+ * within. */
 static void simplify(struct ordering *o)
 {
     uint32_t kept = 0;
@@ -66,7 +68,7 @@ static tutti_status check_rules(const struct ordering *o, uint32_t nranks)
     return TUTTI_OK;
 }
 
-/* ---- the order that is there ---- */
+/* ---- the given order ---- */
 
 static void fill_in_order(struct ordering *o, uint32_t nranks)
 {
@@ -79,7 +81,8 @@ static void fill_in_order(struct ordering *o, uint32_t nranks)
     }
 }
 
-/* The first group that hosts in order tear; true if none. *rule, *first rank of it, and the two hosts. */
+/* Checks the given order. On a violation returns the rule, the first rank of the group, and its two
+ * hosts. */
 static bool keeps_rules(const struct ordering *o, uint32_t *rule, uint32_t *first, uint32_t torn[2])
 {
     for (uint32_t i = 0; i < o->nrules; i++) {
@@ -103,7 +106,7 @@ static bool keeps_rules(const struct ordering *o, uint32_t *rule, uint32_t *firs
     return true;
 }
 
-/* ---- another order ---- */
+/* ---- a new order ---- */
 
 static int by_group(const void *a, const void *b, void *hosts_of)
 {
@@ -116,7 +119,7 @@ static int by_group(const void *a, const void *b, void *hosts_of)
     return x < y ? -1 : x > y;
 }
 
-/* The end of the run of sorted[begin..) that shares sorted[begin]'s group of that level. */
+/* The end of the run of sorted[begin..) in sorted[begin]'s group of that level. */
 static uint32_t run_end(const struct ordering *o, uint32_t begin, uint32_t end, enum tt_distance level)
 {
     uint32_t i = begin;
@@ -126,7 +129,7 @@ static uint32_t run_end(const struct ordering *o, uint32_t begin, uint32_t end, 
     return i;
 }
 
-/* Most groups of rule i - 1 (single ranks for i = 0) that sorted[begin, end) can hold. */
+/* The maximum number of groups of rule i - 1 (single ranks for i = 0) in sorted[begin, end). */
 static uint64_t most(const struct ordering *o, uint32_t i, uint32_t begin, uint32_t end)
 {
     uint64_t sum = 0;
@@ -146,7 +149,7 @@ static uint64_t most(const struct ordering *o, uint32_t i, uint32_t begin, uint3
     return sum;
 }
 
-/* Takes `groups` groups of rule i - 1 from sorted[begin, end), which can hold them. */
+/* Takes `groups` groups of rule i - 1 from sorted[begin, end), which must have space for them. */
 static void take(struct ordering *o, uint32_t i, uint32_t begin, uint32_t end, uint64_t groups)
 {
     uint32_t next;
@@ -175,7 +178,7 @@ static void take(struct ordering *o, uint32_t i, uint32_t begin, uint32_t end, u
     tt_assert(groups == 0);
 }
 
-/* What each group of the first rule that cannot be kept holds, for the sentence. */
+/* Describes the capacity of each group for the first violated rule, for the error message. */
 static void explain(const struct ordering *o, uint32_t i, char out[REASON_BYTES])
 {
     const struct tt_order_rule *r = &o->rules[i];

@@ -5,7 +5,8 @@
 
 #include "base/status.h"
 
-/* Of container and machine managers: often up, often with the same address on every host. */
+/* Interfaces of container and machine managers: often up, often with the same address on every
+ * host. */
 static bool is_virtual(const char *name)
 {
     static const char *const prefixes[] = { "docker", "br-", "virbr", "veth", "vmnet", "cni", "flannel", "tun", "tap", "ifb", "dummy" };
@@ -57,7 +58,7 @@ void tt_rails_find(struct tt_rails *out, const struct tt_nic *nic, uint32_t n,
     }
 }
 
-/* How many bridges they have in common. */
+/* Number of common bridges. */
 static int bridges(const struct tt_pci_path *a, const struct tt_pci_path *b)
 {
     uint32_t n = 0;
@@ -67,7 +68,7 @@ static int bridges(const struct tt_pci_path *a, const struct tt_pci_path *b)
     return (int)n;
 }
 
-/* Those of the highest score above none, where others have less; else 0. */
+/* Returns the bit set with the highest positive score, if others score less; else 0. */
 static uint16_t best_of(const int *score, uint32_t n)
 {
     uint32_t set = 0;

@@ -1,4 +1,5 @@
-/* The socket of a set of processors, from Linux alone: what start-up needs on every host, in a hundredth of hwloc's time. */
+/* The socket of a set of CPUs, from Linux alone: start-up needs it on every host, and this takes a
+ * hundredth of hwloc's time. */
 #include <stdio.h>
 
 #include "topo/machine.h"

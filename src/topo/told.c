@@ -74,7 +74,7 @@ void tt_told_read(struct tt_told *out, struct tt_reader *r)
         out->label[d] = tt_read_u64(r);
 }
 
-/* ---- numbers for groups ------------------------------------------------------------------------------------- */
+/* ---- group numbers ---- */
 
 struct key {
     uint64_t key;
@@ -97,8 +97,8 @@ static int by_rank(const void *a, const void *b)
     return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-/* Numbers equal keys alike, from 0, in order of first appearance. Every rank's number becomes first that of the group's first rank, then the
- * count of first ranks before it. */
+/* Numbers equal keys alike, from 0, in order of first appearance. Each number is first the index of
+ * the group's first rank, then the count of first ranks before it. */
 static void number(struct key *keys, uint32_t n)
 {
     uint32_t groups = 0;
@@ -111,18 +111,18 @@ static void number(struct key *keys, uint32_t n)
         keys[r].number = keys[r].number == r ? groups++ : keys[keys[r].number].number;
 }
 
-/* ---- from places ------------------------------------------------------------------------------------------------ */
+/* ---- layout from locations ---- */
 
 struct derivation {
     const struct tt_told *places;
     uint32_t n;
     struct tt_layout_seat *seats;
     struct key *keys;
-    uint32_t *first;                    /* [n] by host: its first rank */
+    uint32_t *first;                    /* [n], by host: its first rank */
     bool told[TT_NEAR_WAN];
 };
 
-/* Numbers the ranks' groups at a level from keys[].key. */
+/* Numbers the ranks' groups at a level by keys[].key. */
 static void assign(struct derivation *d, enum tt_distance level)
 {
     for (uint32_t r = 0; r < d->n; r++)
@@ -149,8 +149,8 @@ static void derive_hosts(struct derivation *d)
             d->told[level] |= host_of(d, r)->label[level] != 0;
 }
 
-/* What names a host's group at a told level: its labels there and above; with the host itself where it lacks one of them, as it is alone
- * at that level, and so at those below. */
+/* Name of a host's group at a labelled level: its labels there and above. If one of them is
+ * missing, the host itself is included, since it is alone at that level, and so at those below. */
 static uint64_t name_of(const struct derivation *d, uint32_t rank, int level)
 {
     const struct tt_told *p = host_of(d, rank);
@@ -179,7 +179,7 @@ static void derive_levels(struct derivation *d)
     }
 }
 
-/* Sockets of each host; marks[host] tells whether a rank there does not know its own. */
+/* Numbers the sockets of each host; unknown[host]: a rank there does not know its socket. */
 static void derive_sockets(struct derivation *d, bool *unknown)
 {
     for (uint32_t r = 0; r < d->n; r++)
@@ -192,8 +192,8 @@ static void derive_sockets(struct derivation *d, bool *unknown)
     assign(d, TT_NEAR_SOCKET);
 }
 
-/* How ranks of a host reach each other, once hosts and sockets have their numbers: as rank 0 was told, or else by sockets where some host has ranks on
- * more than one. */
+/* Links among the ranks of a host, once hosts and sockets are numbered: as rank 0 has configured,
+ * otherwise by sockets if a host has ranks on several. */
 static enum tt_node_kind node_of(const struct derivation *d)
 {
     uint32_t hosts = 0, sockets = 0;
@@ -207,8 +207,8 @@ static enum tt_node_kind node_of(const struct derivation *d)
     return sockets > hosts ? TT_NODE_SOCKETS : TT_NODE_MESH;
 }
 
-/* Each rank's rail among its host's, from a layout that lists the ranks of hosts, and *nrails. The host's first rank says which rails there
- * are. */
+/* Assigns each rank's rail, using a layout with the ranks of each host, and sets *nrails. The first
+ * rank of a host determines its rails. */
 static bool derive_rails(struct derivation *d, const struct tt_layout *l, uint32_t *nrails)
 {
     struct tt_rails_near *near = malloc((l->nranks + 1u) * sizeof *near);
@@ -238,7 +238,7 @@ bool tt_layout_derive(struct tt_layout *out, const struct tt_told *places, uint3
 {
     enum tt_node_kind node = TT_NODE_MESH;
     struct derivation d = { .places = places, .n = nranks };
-    struct tt_layout hosts;     /* without rails: these are dealt out host by host */
+    struct tt_layout hosts;     /* without rails, which are assigned host by host */
     uint32_t nrails = 1;
     bool *unknown = calloc(nranks + 1u, sizeof *unknown), ok;
 
@@ -264,9 +264,9 @@ bool tt_layout_derive(struct tt_layout *out, const struct tt_told *places, uint3
     return ok;
 }
 
-/* ---- parts -------------------------------------------------------------------------------------------------------- */
+/* ---- subsets ---- */
 
-/* Whether they are all that there are, in order. */
+/* Returns whether they are all ranks, in order. */
 static bool is_whole(const struct tt_layout *l, const uint32_t *ranks, uint32_t n)
 {
     uint32_t r = 0;
