@@ -4,7 +4,7 @@
 #include "algo/blocks.h"
 #include "base/status.h"
 
-/* The register: one line each. Of equally cheap ones the first is chosen. */
+/* The registry, one line each. Among algorithms of equal cost the first is chosen. */
 #define ALGOS(X) \
     X(allreduce_onestep) \
     X(allreduce_doubling) \
@@ -134,7 +134,7 @@ uint8_t tt_algo_index(const struct tt_algo *algo)
     return (uint8_t)i;
 }
 
-/* Whether it does calls of this form, whatever their size. */
+/* Returns whether it supports calls of this form, regardless of size. */
 static bool takes_form(const struct tt_algo *algo, const struct tt_coll *c)
 {
     if (tt_coll_reduces(c->kind) && algo->quantizes < c->quantized)
@@ -184,7 +184,7 @@ const struct tt_algo *tt_algo_choose(const struct tt_coll *c, const struct tt_co
     return best;
 }
 
-/* Whether `name` is the algorithm's whole name or the part of it after its collective's. */
+/* Returns whether `name` is the algorithm's full name, or the part after its collective's name. */
 static bool is_called(const struct tt_algo *algo, const char *name)
 {
     const char *coll = tt_coll_name(algo->kind);

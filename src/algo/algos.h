@@ -1,54 +1,62 @@
-/* The register of algorithms: selection, lookup by name, and the shared answers that most algorithms give. */
+/* The registry of algorithms: selection, lookup by name, and shared functions for algorithm
+ * tables. */
 #ifndef TT_ALGO_ALGOS_H
 #define TT_ALGO_ALGOS_H
 
 #include <stddef.h>
 #include "sched/algo.h"
 
-/* All algorithms, in the order of algos.c, then those that were added; tt_nalgos of them. */
+/* All algorithms: those of algos.c in order, then added ones; tt_nalgos in total. */
 #define TT_ALGOS_MAX 240
 extern const struct tt_algo *tt_algos[TT_ALGOS_MAX];
 extern size_t tt_nalgos;
 
-/* That of late exchanges (src/moe), whose calls say which stretches travel: no other fits those, and it fits no others. */
+/* The algorithm of late exchanges (src/moe), whose calls list the stretches to send. No other fits
+ * these calls, and it fits no others. */
 extern const struct tt_algo tt_algo_alltoallv_stretches;
 
-/* Adds one, which must then stay; before the first communicator, from one thread. INVALID (logged) if its name is taken, its kind's name
- * is not the beginning of its own, or there is no room; `from`, the file that brings it, is named then. tt_algo_forget drops those from the
- * n-th on. */
+/* Adds an algorithm, which must stay valid. Call it before the first communicator is created, from
+ * one thread. INVALID (logged, with the file `from`): its name is taken or does not begin with its
+ * kind's name, or the registry is full. tt_algo_forget drops those from the n-th on. */
 tutti_status tt_algo_add(const struct tt_algo *algo, const char *from);
 void tt_algo_forget(size_t n);
 
-/* Constants of the network, measured once and agreed by all ranks: equal inputs give equal choices everywhere. */
+/* Constants of the network, measured once and agreed on by all ranks: equal inputs give equal
+ * choices on all ranks. */
 struct tt_cost_model {
     double message_ns;          /* one message, end to end */
-    double byte_ns;             /* one more byte of a message, streamed */
+    double byte_ns;             /* each additional byte of a message, streamed */
     double reduce_byte_ns;      /* one byte of reduction output */
     double copy_byte_ns;
-    double near_message_ns, near_byte_ns;   /* of messages that stay on a host, where others leave it */
+    double near_message_ns, near_byte_ns;   /* for messages within a host, if others leave it */
 };
 double tt_cost_ns(const struct tt_cost *cost, const struct tt_cost_model *m);
 
-/* Its place in the register, by which descriptors name it. */
+/* Returns its index in the registry, which descriptors contain. */
 uint8_t tt_algo_index(const struct tt_algo *algo);
 
-/* Whether it can do this call, which is of its kind; named: one that asks for it by name, for which it may take more memory. */
+/* Return whether it supports this call, which must be of its kind. _named: for a call that names
+ * it, which may use more memory. */
 bool tt_algo_fits(const struct tt_algo *algo, const struct tt_coll *c);
 bool tt_algo_fits_named(const struct tt_algo *algo, const struct tt_coll *c);
-/* What to say after algo->needs: whether that bounds sizes only where it is not named. */
+/* Returns a suffix for algo->needs: whether the requirement on sizes applies only if it is not
+ * named. */
 const char *tt_algo_if_named(const struct tt_algo *algo);
 
-/* The cheapest algorithm that fits and need not be named (ties: first in the register). Never NULL: every kind has one that always fits. */
+/* Returns the cheapest algorithm that fits and need not be named (ties: first in the registry).
+ * Never NULL: every kind has one that always fits. */
 const struct tt_algo *tt_algo_choose(const struct tt_coll *c, const struct tt_cost_model *m);
-/* By name ("allreduce_ring", or "ring" of that kind); NULL if there is none or it does not fit. */
+/* By name ("allreduce_ring", or "ring" for that kind); NULL if it does not exist or does not
+ * fit. */
 const struct tt_algo *tt_algo_find(const struct tt_coll *c, const char *name);
 
-/* By name, whether it fits or not; NULL if there is none. */
+/* By name, whether it fits or not; NULL if it does not exist. */
 const struct tt_algo *tt_algo_named(enum tt_coll_kind kind, const char *name);
-/* Says why tt_algo_find finds none of that name for the call: there is none, or what it needs. INVALID (logged). */
+/* Reports why tt_algo_find returned NULL: the name is unknown, or the requirement is not met.
+ * INVALID (logged). */
 tutti_status tt_algo_refuse(const struct tt_coll *c, const char *name);
 
-/* Shared answers. Even alone a rank has one round: its own bytes may have to be copied. */
+/* Shared table functions. Even a single rank has one round: its own bytes may have to be copied. */
 bool tt_fits_always(const struct tt_coll *c);
 bool tt_fits_packed(const struct tt_coll *c);           /* a range of blocks is a range of bytes */
 uint64_t tt_rounds_one(const struct tt_coll *c);
@@ -61,8 +69,8 @@ uint32_t tt_npeers_two(const struct tt_coll *c);        /* neighbours */
 uint32_t tt_npeers_flat(const struct tt_coll *c);       /* root: all; the others: root */
 uint32_t tt_npeers_tree(const struct tt_coll *c);       /* ceil(log2 nranks) + 1 */
 
-/* What n messages cost that do not wait for one another, as `messages`: the latency of one, and for each further one
- * the share of it that its sender or receiver spends on it. */
+/* Cost of n independent messages, in `messages`: one full latency, and for each further message the
+ * share of the latency that its sender or receiver spends on it. */
 double tt_cost_burst(uint32_t n);
 
 #endif

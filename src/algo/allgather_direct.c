@@ -1,7 +1,8 @@
-/* Direct allgather. Shapes: src[block], dst[nranks][block]; allgatherv: blocks of any size, anywhere in dst.
- * Everybody puts its block where it belongs at everybody else. One latency, every byte crosses once: best where all
- * pairs are equally near, as on one host, and for few ranks. In step i rank r serves r + i, so that no rank is served
- * by two at once. */
+/* Direct allgather. Shapes: src[block], dst[nranks][block]; allgatherv: blocks of any size,
+ * anywhere in dst.
+ * Each rank puts its block directly into the result of every other rank. One latency, every byte is
+ * sent once: best if all pairs are equally near, as on one host, and for few ranks. In step i rank
+ * r sends to r + i, so no rank receives from two at once. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/phases.h"

@@ -1,8 +1,9 @@
 /* Recursive doubling allgather. Shapes: src[block], dst[nranks][block]; allgatherv: packed blocks.
- * In round i, groups that differ in bit i exchange all they have, which is one range of dst, so that it doubles.
- * log2(n) latencies, every byte comes once. When n is no power of two the odd ranks of the first pairs fold into the
- * even ones: those bring their block before, and get all others after. Ranges stay ranges, as a group is a range of
- * ranks. */
+ * In round i, groups that differ in bit i exchange all blocks that they have, which form one range
+ * of dst and double in number.
+ * log2(n) latencies; every byte is received once. If n is not a power of two, the odd ranks of the
+ * first pairs fold into the even ones: they send their block before, and receive all others after.
+ * Ranges remain contiguous, as a group is a range of ranks. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/phases.h"
@@ -14,7 +15,7 @@ static uint64_t nrounds(const struct tt_coll *c)
     return f.groups == 1 ? 1 : f.rounds + (f.extras ? 2 : 0);
 }
 
-/* What the `count` groups from the aligned one that holds `group` have together. */
+/* The blocks of the `count` groups in the aligned range that contains `group`. */
 static struct tt_block held(const struct tt_coll *c, const struct tt_fold *f, uint32_t group, uint32_t count)
 {
     const uint32_t first = group & ~(count - 1);

@@ -1,13 +1,16 @@
 /* Recursive doubling allgather, farthest first and hybrid. Shapes: src[block], dst[nranks][block].
- * As allgather_doubling, but the first exchanges, of one block, are those with the farthest ranks, and the last, of half of all
- * blocks, with neighbours: long ways carry few bytes. Hybrid goes far only across buildings, and inside a building from near to far.
- * What a rank holds is then no range: blocks a power of two apart, which go as one strided message.
- * log2(n) latencies, every byte comes once, and is copied into and out of the message, as it is no range. When n is no power of two,
- * ranks fold as in allgather_doubling.
+ * Like allgather_doubling, but the first exchanges, of one block, are with the farthest ranks, and
+ * the last, of half of all blocks, with neighbours: long paths carry few bytes. Hybrid uses this
+ * order only across buildings, and inside a building goes from near to far. The blocks of a rank
+ * are then not contiguous: they are a power of two apart, and are sent as one strided message.
+ * log2(n) latencies; every byte is received once, and is copied into and out of the strided
+ * message. If n is not a power of two, ranks fold as in allgather_doubling.
  *
- * Streamed, like allgather_doubling: round i + 1 sends what round i receives, and steps wait for bytes, not for steps, so a
- * segment is forwarded as soon as it is there. Nothing has to be said for it in the program; tests/engine/test_streaming.c shows it.
- * "Collective Communication for 100k+ GPUs" (NCCLX), 2025: farthest first, for networks whose upper layers are over-subscribed. */
+ * Streamed, like allgather_doubling: round i + 1 sends what round i receives. Steps wait for bytes,
+ * not for steps, so a segment is forwarded on arrival. The program needs nothing for this;
+ * tests/engine/test_streaming.c shows it.
+ * "Collective Communication for 100k+ GPUs" (NCCLX), 2025: farthest first, for networks whose upper
+ * layers are over-subscribed. */
 #include "algo/algos.h"
 #include "algo/orders.h"
 #include "algo/phases.h"
@@ -60,7 +63,7 @@ static void round_hybrid(struct tt_sched *s, const struct tt_coll *c, uint64_t k
     round_of(s, c, k, TT_HYBRID);
 }
 
-/* Folded groups make messages of two or three parts. */
+/* Messages of folded groups have two or three parts. */
 static struct tt_cost cost_of(const struct tt_coll *c, enum tt_order_kind kind)
 {
     const struct tt_fold f = tt_fold_of(c->rank, c->nranks);

@@ -1,13 +1,19 @@
-/* Parallel-rings allgather. Shapes: src[block], dst[nranks][block]; allgatherv: blocks of any size, anywhere in dst.
- * One ring over the hosts for each local rank, each on its own rail (rings.h): in step i a host passes on the blocks that step i - 1
- * brought. While a step crosses the network, what earlier steps brought goes round inside the hosts (mates.h): where each pair of ranks
- * has a link of its own by a linear exchange; where ranks are joined by sockets in three phases, of which two follow an arrival by one step and
- * the third by two. A rank's own block is the arrival before the first; at the end the last one drains. All blocks land where they belong.
- * Of H hosts of g ranks: H - 1 messages and (H - 1) g / rails blocks through each rail (a flat ring: H g - 1 of both), and g - 1
- * blocks inside the host at the end. Hosts with fewer ranks carry several of the rings on a rank; one host is all linear exchange, and hosts of one
- * rank are a flat ring.
- * Variants spread blocks inside the hosts in the way they are named for, whatever the hosts are.
- * "Scalable, Topology- and Multi-HCA-Aware Hierarchical GPU Allgather Using Parallel Rings", 2026. */
+/* Parallel-rings allgather. Shapes: src[block], dst[nranks][block]; allgatherv: blocks of any
+ * size, anywhere in dst.
+ * One ring over the hosts for each local rank, each on its own rail (rings.h). In step i a host
+ * forwards the blocks received in step i - 1. While a step crosses the network, blocks of
+ * earlier steps are distributed inside the hosts (mates.h). If each pair of ranks has its own
+ * link, this is a linear exchange. If ranks are joined by sockets, it has three phases: two
+ * follow the arrival by one step, the third by two. A rank's own block counts as the arrival
+ * before the first step; at the end the last arrival is distributed. All blocks are received in
+ * their final place.
+ * With H hosts of g ranks: H - 1 messages and (H - 1) g / rails blocks through each rail (a flat
+ * ring: H g - 1 of both), and g - 1 blocks inside the host at the end. On hosts with fewer
+ * ranks, a rank carries several rings. One host is a linear exchange; hosts of one rank are a
+ * flat ring.
+ * Variants distribute blocks inside the hosts in the way that their name states, for any hosts.
+ * "Scalable, Topology- and Multi-HCA-Aware Hierarchical GPU Allgather Using Parallel Rings",
+ * 2026. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/rings.h"
@@ -51,10 +57,10 @@ static uint32_t npeers(const struct tt_coll *c)
     return tt_rings_npeers(&r);
 }
 
-/* Tags count rounds in 32 bits. */
+/* Tags hold round numbers in 32 bits. */
 static bool fits(const struct tt_coll *c)
 {
-    return rounds_by(c, TT_FORM_DOUBLING) <= UINT32_MAX / TT_RINGS_TAGS;     /* no form takes more */
+    return rounds_by(c, TT_FORM_DOUBLING) <= UINT32_MAX / TT_RINGS_TAGS;     /* no form has more */
 }
 
 static uint64_t nrounds(const struct tt_coll *c)
@@ -87,7 +93,8 @@ const struct tt_algo tt_algo_allgatherv_parallel_rings = {
     .work_bytes = tt_work_none, .npeers = npeers, .cost = cost,
 };
 
-/* ---- variants ---------------------------------------------------------------------------------------------- */
+/* ---- variants
+ * ---------------------------------------------------------------------------------------------- */
 
 static uint64_t linear_nrounds(const struct tt_coll *c)
 {

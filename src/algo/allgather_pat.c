@@ -1,10 +1,13 @@
 /* Parallel aggregated trees allgather. Shapes: src[block], dst[nranks][block].
- * Each block goes down a binomial tree of its own, the farthest ranks first; all trees step together, and what one rank sends to another in a
- * step goes as one message (src/algo/pat.h). All aggregated: ceil(log2 n) latencies for any number of ranks, as Bruck's, but with few
- * blocks on the long ways and many on the short ones. With messages bounded to TT_SLAB_BYTES: the same far steps as long as they
- * fit, then n / A - 1 short steps of A blocks, which do not wait for each other, so that they overlap.
- * Every byte comes once. A message's blocks are `apart` ranks from each other: strided, in two parts where they pass rank 0.
- * S. Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale", 2025 (arXiv 2506.20252). */
+ * Each block is sent down its own binomial tree, the farthest ranks first. All trees proceed in
+ * step, and all blocks from one rank to another in a step are one message (src/algo/pat.h). Fully
+ * aggregated: ceil(log2 n) latencies for any number of ranks, as with Bruck, but with few blocks on
+ * long paths and many on short ones. With messages limited to TT_SLAB_BYTES: the same far steps
+ * while they fit, then n / A - 1 near steps of A blocks, which are independent and overlap.
+ * Every byte is received once. The blocks of a message are `apart` ranks apart: strided, in two
+ * parts if they pass rank 0.
+ * S. Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale", 2025
+ * (arXiv 2506.20252). */
 #include "algo/algos.h"
 #include "algo/pat.h"
 
@@ -17,7 +20,8 @@ static struct tt_pat bounded_of(const struct tt_coll *c)
     return tt_pat_of(c->nranks, blocks < half ? blocks : half);
 }
 
-/* Blocks of trees [from, to) in which `rank` is offset first + i * apart, none of which pass rank 0 in between. */
+/* The blocks of trees [from, to) in which `rank` is offset first + i * apart; they must not pass
+ * rank 0. */
 static struct tt_ref blocks_at(const struct tt_coll *c, const struct tt_pat *p, uint32_t rank, uint32_t first,
                                uint32_t apart, uint32_t from, uint32_t to)
 {
@@ -26,7 +30,7 @@ static struct tt_ref blocks_at(const struct tt_coll *c, const struct tt_pat *p, 
     return to - from > 1 ? tt_strided(ref, c->bytes, apart * c->bytes) : ref;
 }
 
-/* One side of a step's message: of `sender`, which is offset `parent` of the trees. */
+/* One side of a step's message, sent by `sender`, which is offset `parent` of the trees. */
 static void pass(struct tt_sched *s, const struct tt_coll *c, const struct tt_pat *p, uint32_t k, uint32_t sender,
                  uint32_t peer)
 {
@@ -62,7 +66,7 @@ static void round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t k, co
         tt_sched_own(s, c);
 }
 
-/* The depth of the trees in latencies; steps beyond that overlap. */
+/* The depth of the trees in latencies; further steps overlap. */
 static struct tt_cost cost_of(const struct tt_coll *c, const struct tt_pat *p)
 {
     const double n = c->nranks, total = (double)tt_blocks_total(c);

@@ -1,8 +1,9 @@
-/* Ring allgather. Shapes: src[block], dst[nranks][block]; allgatherv: blocks of any size, anywhere in dst.
- * Round k passes block (rank - k) mod nranks to the right, so after nranks - 1 rounds every block has visited every
- * rank.
- * (n - 1) * (latency + block / bandwidth): bandwidth-optimal, and only neighbours talk. What round k receives is what
- * round k + 1 sends: the ranges overlap, so segments flow through. */
+/* Ring allgather. Shapes: src[block], dst[nranks][block]; allgatherv: blocks of any size, anywhere
+ * in dst.
+ * Round k passes block (rank - k) mod nranks to the right, so after nranks - 1 rounds every block
+ * has visited every rank.
+ * (n - 1) * (latency + block / bandwidth): bandwidth-optimal, and only neighbours communicate.
+ * Round k + 1 sends what round k receives: the ranges overlap, so segments stream through. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/phases.h"

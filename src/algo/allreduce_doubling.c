@@ -1,8 +1,10 @@
 /* Recursive doubling all-reduce. Shapes: src[bytes], dst[bytes].
- * In round i, groups that differ in bit i exchange all they have and both reduce it, the lower one's on the left:
- * equal bits everywhere. log2(n) * (latency + bytes / bandwidth): few messages, for short vectors. When n is no power
- * of two the odd ranks of the first pairs fold into the even ones before and get the result after (two more rounds).
- * Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH", 2005. */
+ * In round i, groups that differ in bit i exchange their values, and both reduce them with the
+ * lower group's on the left: results are bitwise identical. log2(n) * (latency + bytes /
+ * bandwidth): few messages, for short vectors. If n is not a power of two, the odd ranks of the
+ * first pairs fold into the even ones before, and get the result after (two more rounds).
+ * Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH",
+ * 2005. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/phases.h"

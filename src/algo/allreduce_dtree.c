@@ -1,9 +1,10 @@
 /* Double binary tree all-reduce. Shapes: src[bytes], dst[bytes].
- * Each half of the vector is summed up a binary tree over all ranks, and the result goes down the same tree; a rank has children in
- * one of the two trees only (src/algo/twotree.h). Each rank sends and receives the vector about twice, as in a ring, but a byte
- * passes 2 log2(n) ranks and not 2 (n - 1): long vectors, many ranks. What goes down streams behind what comes up.
- * P. Sanders, J. Speck, J. L. Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009; as NCCL
- * uses it. */
+ * Each half of the vector is reduced up a binary tree over all ranks, and the result is sent down
+ * the same tree. A rank has children in only one of the two trees (src/algo/twotree.h). Each rank
+ * sends and receives the vector about twice, as in a ring, but a byte passes 2 log2(n) ranks
+ * instead of 2 (n - 1): for long vectors and many ranks. The results stream down behind the sums.
+ * P. Sanders, J. Speck, J. L. Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction
+ * and scan", 2009; as used by NCCL. */
 #include "algo/algos.h"
 #include "algo/twotree.h"
 
@@ -16,7 +17,7 @@ static uint32_t lowest_of(const struct tt_coll *c, uint32_t tree, uint32_t node)
     return tt_tree_lowest(c->nranks, tree, node, c->nranks - 1, c->nranks);
 }
 
-/* What arrives from a child is taken into `ours`, whose lowest rank is *lowest. */
+/* Reduces the value received from a child with `ours`, whose lowest rank is *lowest. */
 static struct tt_ref take(struct tt_sched *s, const struct tt_coll *c, uint32_t tree, uint32_t child, struct tt_ref sum,
                           struct tt_ref ours, uint32_t *lowest, bool right, bool finish)
 {
@@ -95,7 +96,8 @@ static struct tt_cost cost(const struct tt_coll *c)
     return (struct tt_cost){ .messages = 2 * way.messages, .bytes = 2 * way.bytes, .reduced = way.bytes };
 }
 
-/* A parent and two children in one tree, a parent in the other; a root without children below it in the other has fewer. */
+/* A parent and two children in one tree, a parent in the other; a root without children in the
+ * other tree has fewer. */
 static uint32_t npeers(const struct tt_coll *c)
 {
     return c->nranks - 1 < 4 ? c->nranks - 1 : 4;

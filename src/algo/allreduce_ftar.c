@@ -1,19 +1,26 @@
-/* Ring all-reduce in pieces, with a bound on what is in flight. Shapes: src[bytes], dst[bytes], cut into k pieces of at most chunk_bytes.
- * Each piece has an owner, another rank than the piece before it. It starts at the rank after its owner and goes once round the ring: each
- * rank takes its own part in and sends on what that makes, which is stored nowhere on the way; the owner stores the result, and sends it
- * round once more. A piece's first way is one round, and its second one some rounds later, so that a window holds many pieces at different
- * places of the ring, in the same order on all ranks. What lands before its turn waits in slots, and nothing is read from memory but the
- * input, nor written to it but the result.
- * Pieces (tt_coll_piece_bytes) are what is transferred as one message; they are added and sent on by segments, whose length is another (tt_coll.reduce_bytes).
- * Whoever sends keeps within chunks * chunk_bytes of what its peer says it has consumed (tt_algo.bounded; engine/exec.h): no more of
- * this all-reduce can queue up in a long way that others share.
- * (2 (n - 1) + 0.8 (k - n)) * latency + 2 (n - 1) / n * bytes / bandwidth, for up to some 12 ranks or vectors of many pieces.
- * After "Collective Communication for 100k+ GPUs", 2025, section 5.3: the fault-tolerant all-reduce across replica groups. */
+/* Ring all-reduce in pieces, with a limit on bytes in flight. Shapes: src[bytes], dst[bytes], split
+ * into k pieces of at most chunk_bytes.
+ * Each piece has an owner, which differs from the previous piece's. It starts at the rank after its
+ * owner and passes once round the ring. Each rank adds its own part and forwards the sum, without
+ * storing it. The owner stores the result, and sends it round once more. The first pass of a piece
+ * is one round, and its second pass is some rounds later. A window therefore holds many pieces at
+ * different places of the ring, in the same order on all ranks. Early arrivals wait in slots. Only
+ * the input is read from memory, and only the result is written to it.
+ * A piece (tt_coll_piece_bytes) is one message. Pieces are reduced and forwarded by segments, whose
+ * length is separate (tt_coll.reduce_bytes). A sender keeps at most chunks * chunk_bytes beyond
+ * what its peer reports as consumed (tt_algo.bounded; engine/exec.h). This limits the data of the
+ * all-reduce queued on a long path shared with others.
+ * (2 (n - 1) + 0.8 (k - n)) * latency + 2 (n - 1) / n * bytes / bandwidth, for up to about 12 ranks
+ * or vectors of many pieces.
+ * After "Collective Communication for 100k+ GPUs", 2025, section 5.3: the fault-tolerant all-reduce
+ * across replica groups. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 
-#define WINDOW_PIECES 12u   /* that an executor's window holds: five steps each */
-#define RESULT_AFTER 8u     /* rounds from a piece's sum to its result; with fewer ranks, one for each */
+#define WINDOW_PIECES 12u   /* pieces in an executor's window, of five steps each */
+#define RESULT_AFTER \
+    8u /* rounds from a piece's sum to its result; with fewer ranks, one per
+                               rank */
 
 struct piece {
     uint64_t offset, bytes;
@@ -22,9 +29,9 @@ struct piece {
     struct tt_ref coming, leaving;      /* pipes */
 };
 
-/* How many pieces: enough that all ranks, or all that a window holds, work on one. They are short, so that links whose loads differ from piece
- * to piece even out; longer where the window's must span more ranks; and no longer than a chunk. As many for each rank, where there are more of
- * them than ranks. */
+/* Number of pieces. It suffices for all ranks, or for a full window, to work on one each. Pieces
+ * are short, so that different loads of links even out; longer if the window must span more ranks;
+ * and at most a chunk. If there are more pieces than ranks, each rank owns equally many. */
 static uint64_t npieces(const struct tt_coll *c)
 {
     const uint64_t elements = c->bytes / c->elem_bytes, n = c->nranks;
@@ -63,7 +70,7 @@ static uint32_t right_of(const struct tt_coll *c) { return (c->rank + 1) % c->nr
 
 static uint32_t left_of(const struct tt_coll *c) { return (c->rank + c->nranks - 1) % c->nranks; }
 
-/* This rank's part of a piece's first way round, from the rank after its owner to its owner. */
+/* This rank's part of a piece's first pass, from the rank after its owner to its owner. */
 static void sum_up(struct tt_sched *s, const struct tt_coll *c, const struct piece *k)
 {
     const uint32_t n = c->nranks, first = (k->owner + 1) % n, before = (c->rank + n - first) % n;
@@ -79,7 +86,7 @@ static void sum_up(struct tt_sched *s, const struct tt_coll *c, const struct pie
         tt_sched_put(s, right_of(c), before > 0 ? k->leaving : own, k->coming, k->bytes, k->sum_tag);
 }
 
-/* And of its second one, from its owner to the rank before that. */
+/* The second pass, from its owner to the rank before it. */
 static void hand_out(struct tt_sched *s, const struct tt_coll *c, const struct piece *k)
 {
     const struct tt_ref result = tt_dst(k->offset);

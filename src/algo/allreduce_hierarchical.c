@@ -1,18 +1,20 @@
 /* Hierarchical all-reduce. Shapes: src[bytes], dst[bytes].
- * On each host a binomial tree adds up to the host's first rank; these double recursively over the hosts, the lower one's operand on
- * the left; and a binomial tree gives the result to all ranks of the host. Of H hosts of g ranks: log2(H) messages between hosts, one at a
- * time on each, and 2 log2(g) inside: for short vectors, where a flat algorithm sends as many messages between hosts as a host
- * has ranks. When H is no power of two the odd hosts of the first pairs fold, as in the recursive doubling all-reduce. */
+ * On each host a binomial tree reduces to the host's first rank. These ranks use recursive doubling
+ * over the hosts, with the lower one's operand on the left, and a binomial tree broadcasts the
+ * result to all ranks of the host. With H hosts of g ranks: log2(H) sequential messages between
+ * hosts, and 2 log2(g) inside. For short vectors, where a flat algorithm sends as many messages
+ * between hosts as a host has ranks. If H is not a power of two, the odd hosts of the first pairs
+ * fold, as in the recursive doubling all-reduce. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 
-#define FOLD_PIPE 64u       /* the names of pipes: levels of the tree, the fold, rounds between hosts */
+#define FOLD_PIPE 64u       /* pipe names: levels of the tree, the fold, rounds between hosts */
 
 struct tree {
     struct tt_layout alone;
     const struct tt_layout *layout;
-    uint32_t host, n, me;           /* ranks of this rank's host; its local number */
-    uint32_t levels;                /* of the widest host's tree */
+    uint32_t host, n, me;           /* n: ranks of this rank's host; me: its local rank */
+    uint32_t levels;                /* of the tree of the host with most ranks */
     struct tt_fold fold;            /* of hosts */
 };
 
@@ -50,7 +52,7 @@ static uint64_t nrounds(const struct tt_coll *c)
     return c->nranks == 1 ? 1 : 2 * t.levels + across_rounds(&t);
 }
 
-/* Level p on the host: local v hands what it has to v - 2^p where that is its lowest bit. */
+/* Level p on the host: local v sends its value to v - 2^p if that is its lowest bit. */
 static void reduce_level(struct tt_sched *s, const struct tt_coll *c, const struct tree *t, uint32_t p)
 {
     const uint32_t step = 1u << p;
@@ -75,7 +77,7 @@ static void broadcast_level(struct tt_sched *s, const struct tt_coll *c, const s
         tt_sched_put(s, rank_of(t, t->me + step), tt_dst(0), tt_dst(0), c->bytes, 0);
 }
 
-/* What this host has, before it has met another. */
+/* The value of this host before the exchange with other hosts. */
 static struct tt_ref host_value(const struct tree *t)
 {
     return t->n == 1 ? tt_src(0) : tt_dst(0);

@@ -1,15 +1,15 @@
 /* One-step all-reduce. Shapes: src[bytes], dst[bytes].
- * Everybody puts its whole vector to everybody, and everybody reduces all of them in rank order, so that all ranks get
- * the same bits. One latency, (n - 1) * bytes in and out: for short vectors, above all over shared memory, where it is
- * the whole conversation: one store to each peer and one load from each.
- * Few ranks reduce what arrives straight from where it arrives; more of them collect it in WORK first, as rank order
- * is not the order of arrival. In place, the running value may not take the place of the input before the input's
- * turn. */
+ * Each rank puts its whole vector to every other rank, and reduces all vectors in rank order, so
+ * results are bitwise identical. One latency, (n - 1) * bytes in and out: for short vectors, mainly
+ * in shared memory, where it takes one store to each peer and one load from each.
+ * Few ranks reduce arrivals directly from their buffers. More ranks first collect them in WORK, as
+ * arrival order differs from rank order. In place, the running value must not overwrite the input
+ * before the input is used. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 
-#define FEW 6       /* ranks whose exchanges and reductions are one round */
-#define EACH 8      /* exchanges of a round, with more ranks */
+#define FEW 6       /* ranks whose exchanges and reductions fit in one round */
+#define EACH 8      /* exchanges of a round with more ranks */
 
 static bool fits(const struct tt_coll *c)
 {
@@ -28,7 +28,7 @@ static uint64_t nrounds(const struct tt_coll *c)
     return exchange_rounds(c) + (c->nranks - 1 + TT_ROUND_STEPS_MAX - 1) / TT_ROUND_STEPS_MAX;
 }
 
-/* WORK: the running value, then, with many ranks, the vector of each rank. */
+/* WORK: the running value, and with many ranks the vector of each rank. */
 static uint64_t work_bytes(const struct tt_coll *c)
 {
     if (c->nranks <= FEW)
@@ -46,7 +46,7 @@ static struct tt_ref vector(const struct tt_coll *c, uint32_t rank)
     return rank == c->rank ? tt_src(0) : arrival(c, rank);
 }
 
-/* Takes rank j's vector, 1 <= j < nranks, into the running value of ranks 0 .. j - 1. */
+/* Adds rank j's vector, 1 <= j < nranks, to the running value of ranks 0 .. j - 1. */
 static void take(struct tt_sched *s, const struct tt_coll *c, uint32_t j)
 {
     const bool last = j == c->nranks - 1;

@@ -1,8 +1,9 @@
-/* Parallel-rings all-reduce. Shapes: src[bytes], dst[bytes], cut into nranks blocks.
- * The parallel-rings reduce_scatter of the blocks and then their parallel-rings allgather, over the same rings (rings.h). Values are added up
- * in DST, where they belong, and go from there: segments flow through from the first step to the last.
- * Of H hosts of g ranks: 2 (H - 1) messages and 2 (H - 1) / H of the vector over the rails of a host, where a flat ring has
- * 2 (H g - 1) messages. */
+/* Parallel-rings all-reduce. Shapes: src[bytes], dst[bytes], split into nranks blocks.
+ * The parallel-rings reduce_scatter of the blocks followed by their parallel-rings allgather, over
+ * the same rings (rings.h). Values are reduced in their final place in DST and sent from there:
+ * segments stream through from the first step to the last.
+ * With H hosts of g ranks: 2 (H - 1) messages and 2 (H - 1) / H of the vector over the rails of a
+ * host; a flat ring has 2 (H g - 1) messages. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/rings.h"

@@ -1,16 +1,19 @@
-/* Recursive vector halving and distance doubling all-reduce (Rabenseifner). Shapes: src[bytes], dst[bytes].
- * Halving: in round i, groups that differ in bit i split the range they share; each sends the other's half and reduces
- * its own. After log2(n) rounds each holds one finished piece. Doubling retraces the way: each round gives what one
- * has for what the other has. Both halves move (n - 1) / n of the vector: 2 log2(n) latencies at the bandwidth of a
- * ring. Two ranks exchange halves, reduce one each, exchange the results. When n is no power of two, odd ranks fold as
- * in recursive doubling.
+/* Recursive vector halving and distance doubling all-reduce (Rabenseifner). Shapes: src[bytes],
+ * dst[bytes].
+ * Halving: in round i, groups that differ in bit i split their common range; each sends the other's
+ * half and reduces its own. After log2(n) rounds each has one finished piece. Doubling reverses the
+ * rounds: each exchanges its finished part for the other's. Each phase moves (n - 1) / n of the
+ * vector: 2 log2(n) latencies at the bandwidth of a ring. Two ranks exchange halves, reduce one
+ * each, and exchange the results. If n is not a power of two, odd ranks fold as in recursive
+ * doubling.
  * R. Rabenseifner, "Optimization of Collective Reduction Operations", 2004. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/phases.h"
 
-/* The vector is cut into as many blocks as there are groups. What a group is responsible for before halving round i,
- * i in [0, rounds]: groups >> i blocks, its lower bits telling which, the lowest the coarsest. */
+/* The vector is split into as many blocks as there are groups. Returns the range of a group before
+ * halving round i, i in [0, rounds]: groups >> i blocks, selected by the group's low bits, the
+ * lowest bit first. */
 static struct tt_block share(const struct tt_coll *c, const struct tt_fold *f, uint32_t group, uint32_t i)
 {
     uint32_t first = 0;

@@ -1,9 +1,10 @@
-/* Ring all-reduce. Shapes: src[bytes], dst[bytes], cut into nranks blocks.
- * First a ring reduce-scatter: in round k, rank r passes its running value of block r - k - 1 to the right and takes
- * its own part into what comes from the left, so that block r is finished at rank r; then a ring allgather. 2 (n - 1) *
- * (latency + bytes / n / bandwidth): bandwidth-optimal, for long vectors. What round k reduces into DST is what round
- * k + 1 sends: segments flow through.
- * P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009. */
+/* Ring all-reduce. Shapes: src[bytes], dst[bytes], split into nranks blocks.
+ * First a ring reduce-scatter: in round k, rank r passes its running value of block r - k - 1 to
+ * the right and adds its own part to the value from the left, so block r is finished at rank r.
+ * Then a ring allgather. 2 (n - 1) * (latency + bytes / n / bandwidth): bandwidth-optimal, for long
+ * vectors. Round k + 1 sends what round k reduces into DST: segments stream through.
+ * P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
+ * 2009. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/phases.h"

@@ -1,17 +1,20 @@
-/* All-reduce around two rings at once, in opposite directions. Shapes: src[bytes], dst[bytes], cut into two halves, each into nranks blocks.
- * The first half goes around as in allreduce_ring, rank r passing to r + 1; the second half the other way, rank r passing to r - 1. A rank sends as
- * much as in one ring, and half of it over each of two ways: for long vectors where the way between two ranks, not what a rank can send in
- * all, is the limit, as with a link of its own to each neighbour, or where paths over the internet are slower than the lines at their ends.
- * 2 (n - 1) * (latency + bytes / 2n / bandwidth of one way), where a rank's two ways do not share; as long as one ring where they do, with twice the
- * messages.
+/* All-reduce around two rings in opposite directions. Shapes: src[bytes], dst[bytes], split into
+ * two halves, each into nranks blocks.
+ * The first half is processed as in allreduce_ring, with rank r sending to r + 1; the second half
+ * in the other direction, with rank r sending to r - 1. A rank sends as many bytes as in one ring,
+ * half of them over each of two paths. For long vectors if the path between two ranks is the limit,
+ * not the total rate of a rank: e.g. a separate link to each neighbour, or internet paths slower
+ * than the access lines.
+ * 2 (n - 1) * (latency + bytes / 2n / bandwidth of one path) if a rank's two paths are independent.
+ * If they share bandwidth: the time of one ring, with twice the messages.
  * Known as the bidirectional ring; each of the two is that of allreduce_ring, with its source. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 
-/* The first goes up the ranks, the second down. */
+/* The first ring sends to higher ranks, the second to lower ones. */
 enum { RINGS = 2 };
 
-/* The rank that is so many places behind this one; the ring brings what was there. */
+/* The rank `places` behind this one; the ring carries its data to this rank. */
 static uint32_t behind(const struct tt_coll *c, uint32_t ring, uint32_t places)
 {
     const uint32_t n = c->nranks, r = c->rank;
@@ -21,7 +24,7 @@ static uint32_t behind(const struct tt_coll *c, uint32_t ring, uint32_t places)
 
 static uint32_t next(const struct tt_coll *c, uint32_t ring) { return behind(c, ring, c->nranks - 1); }
 
-/* The block of the ring's half that is complete at this rank after its reduction. */
+/* The block of the ring's half that is complete at `rank` after the reduction. */
 static struct tt_block block_of(const struct tt_coll *c, uint32_t ring, uint32_t rank)
 {
     const uint64_t half = tt_block_bytes(c->bytes, c->elem_bytes, RINGS, ring);
@@ -32,13 +35,14 @@ static struct tt_block block_of(const struct tt_coll *c, uint32_t ring, uint32_t
     };
 }
 
-/* The lowest of the ranks whose parts are in what round k brings: those from 1 to k + 1 places behind. */
+/* The lowest of the ranks that contributed to the value received in round k: those 1 to k + 1
+ * places behind. */
 static uint32_t lowest_coming(const struct tt_coll *c, uint32_t ring, uint32_t k)
 {
     return tt_lowest(behind(c, ring, ring == 0 ? k + 1 : 1), k + 1, c->nranks);
 }
 
-/* Tags of a round's messages; also names of the pipes where they arrive. */
+/* Tags of a round's messages; also names of their pipes. */
 static uint32_t tag_of(uint32_t ring, uint64_t k) { return (uint32_t)(RINGS * k) + ring; }
 
 static void pass(struct tt_sched *s, const struct tt_coll *c, uint32_t ring, uint32_t k)
@@ -60,7 +64,7 @@ static void take(struct tt_sched *s, const struct tt_coll *c, uint32_t ring, uin
                             c->rank, coming.bytes, k == c->nranks - 2);
 }
 
-/* The sums, once around: round k of that. */
+/* Round k of the allgather of the sums. */
 static void hand_on(struct tt_sched *s, const struct tt_coll *c, uint32_t ring, uint32_t k, uint32_t tag)
 {
     const struct tt_block leaving = block_of(c, ring, behind(c, ring, k));
@@ -110,7 +114,7 @@ static struct tt_cost cost(const struct tt_coll *c)
                              .reduced = steps * block };
 }
 
-/* Two tags a round, in 32 bits. */
+/* Two tags per round, in 32 bits. */
 static bool fits(const struct tt_coll *c)
 {
     return nrounds(c) <= UINT32_MAX / RINGS;

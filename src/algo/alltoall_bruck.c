@@ -1,13 +1,15 @@
 /* Bruck alltoall. Shapes: src[nranks][block], dst[nranks][block].
- * WORK[i], 0 < i, first holds the block for the rank i further on. In round k every block whose i has bit k moves 2^k
- * ranks on; each has then gone as far as it must. ceil(log2 n) latencies, n / 2 blocks a round: short blocks, many
- * ranks. What arrives waits in a pipe until the blocks whose places it takes have been read.
- * J. Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems", 1997. */
+ * WORK[i], 0 < i, first holds the block for the rank i higher. In round k every block whose i has
+ * bit k is sent to the rank 2^k higher; afterwards each block is at its target. ceil(log2 n)
+ * latencies, n / 2 blocks per round: for short blocks and many ranks. Arrivals wait in a pipe until
+ * the blocks that they overwrite have been read.
+ * J. Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing
+ * systems", 1997. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/phases.h"
 
-#define EACH 16     /* blocks that one of the last rounds puts in place */
+#define EACH 16     /* blocks that one of the last rounds copies */
 
 static bool fits(const struct tt_coll *c)
 {
@@ -19,7 +21,7 @@ static uint64_t work_bytes(const struct tt_coll *c)
     return c->nranks * c->bytes;
 }
 
-/* Rounds: the blocks into WORK, the exchanges, the blocks into dst. */
+/* Rounds: copies to WORK, the exchanges, copies to dst. */
 static uint64_t nrounds(const struct tt_coll *c)
 {
     return 1 + tt_log2_up(c->nranks) + tt_phase_rounds(c->nranks - 1, EACH);
@@ -34,7 +36,7 @@ static void enter(struct tt_sched *s, const struct tt_coll *c)
     tt_sched_own(s, c);
 }
 
-/* Bytes of the blocks i < nranks that have bit k: whole runs of 2^k, and what is left of the last one. */
+/* Bytes of the blocks i < nranks with bit k: whole runs of 2^k, and the rest of the last one. */
 static uint64_t moving_bytes(const struct tt_coll *c, uint32_t k)
 {
     const uint64_t run = 1u << k, rest = c->nranks % (2 * run);

@@ -1,11 +1,12 @@
 /* Direct alltoall. Shapes: src[nranks][block], dst[nranks][block].
- * In step k every rank exchanges blocks with k - rank (mod nranks): each pair meets exactly once, for any number of
- * ranks, and does both directions at once, which is what lets it run in place. One latency, every byte crosses once. */
+ * In step k every rank exchanges blocks with k - rank (mod nranks). Each pair exchanges exactly
+ * once, for any number of ranks, in both directions at once, so it can run in place. One latency,
+ * every byte is sent once. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/phases.h"
 
-#define EACH 5      /* steps of a round: at most three schedule steps each */
+#define EACH 5      /* exchanges of a round: at most three schedule steps each */
 
 static uint64_t nrounds(const struct tt_coll *c)
 {

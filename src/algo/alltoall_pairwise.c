@@ -1,8 +1,10 @@
 /* Pairwise alltoall. Shapes: src[nranks][block], dst[nranks][block].
- * Near ones first: of a power of two ranks, those that differ by k (exclusive or) exchange blocks in round k, so that hosts of a
- * power of two ranks talk as wholes. Of any other number, a rank exchanges with the two that are k away. Both ways in one round, which
- * is what lets it run in place.
- * The traffic of the direct one in another order. The executor's window bounds how many rounds are under way. */
+ * Near ranks first. With a power of two ranks, those that differ by k (exclusive or) exchange
+ * blocks in round k, so hosts with a power of two ranks exchange as a whole. With any other number,
+ * a rank exchanges with the two ranks at distance k. Both directions are in one round, so it can
+ * run in place.
+ * The traffic of the direct algorithm in another order. The executor's window limits the number of
+ * concurrent rounds. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/phases.h"

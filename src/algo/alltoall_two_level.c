@@ -1,19 +1,22 @@
 /* Two-level alltoall. Shapes: src[nranks][block], dst[nranks][block].
- * The ranks of a host share the ranks of all hosts out among themselves: local m of n serves those whose own local number is m mod n.
- * First the ranks of a host give each other what each is to send: WORK then holds, from every rank of the host, a block for each rank
- * that this one serves. Then it sends each of these one message, with the blocks of the whole host.
- * Of H hosts of g ranks: H - 1 messages between hosts a rank instead of (H - 1) g, for one more pass through the host: short blocks.
- * Where all hosts are alike and their ranks consecutive, what goes to one mate is read out of src with a stride; else it is packed first. */
+ * The ranks of all hosts are divided among the ranks of each host: local rank m of n serves those
+ * whose local rank is m mod n. First the ranks of a host exchange blocks. WORK then holds, from
+ * every rank of the host, a block for each rank that this one serves. Then it sends each of these
+ * one message, with the blocks of the whole host.
+ * With H hosts of g ranks: H - 1 messages between hosts per rank instead of (H - 1) g, for one more
+ * copy within the host: for short blocks. If all hosts have equally many, consecutive ranks, the
+ * data for one mate is read from src with a stride; otherwise it is packed first. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/levels.h"
 #include "algo/phases.h"
 
-#define PACKED 15       /* blocks that one of the first rounds packs; the first also copies */
-#define MEETS 5         /* mates that a rank meets in a round */
+#define PACKED 15       /* blocks packed by one of the first rounds; the first also copies */
+#define MEETS 5         /* mates with which a rank exchanges in a round */
 #define RUNS 5          /* messages of a round between hosts: put, wait, copy each */
 
-/* WORK: for each rank of the host, in order, a block for each rank that this one serves; then what is packed for the others. */
+/* WORK: for each rank of the host, in order, a block for each rank that this one serves; then the
+ * packed blocks for the others. */
 static uint64_t brought_at(const struct tt_levels *v, uint32_t from)
 {
     return (uint64_t)from * tt_levels_served(v, v->me) * v->c->bytes;
@@ -28,7 +31,8 @@ static uint64_t packed_at(const struct tt_levels *v, uint32_t m)
     return before * v->c->bytes;
 }
 
-/* ---- rounds ------------------------------------------------------------------------------------------------- */
+/* ---- rounds
+ * ------------------------------------------------------------------------------------------------- */
 
 static uint64_t pack_rounds(const struct tt_levels *v)
 {
@@ -53,8 +57,8 @@ static uint64_t nrounds(const struct tt_coll *c)
     return pack_rounds(&v) + meet_rounds(&v) + v.hosts * tt_levels_served_max(&v) * run_rounds(&v);
 }
 
-/* Blocks to where they are packed for the mate that serves their ranks; those that this rank serves straight to where it does so from. Its own
- * block goes nowhere. */
+/* Packs blocks for the mate that serves their target; blocks for ranks that this rank serves are
+ * copied to their place in WORK. Its own block is not packed. */
 static void pack(struct tt_sched *s, const struct tt_levels *v, uint64_t k)
 {
     const uint64_t block = v->c->bytes;
@@ -70,7 +74,8 @@ static void pack(struct tt_sched *s, const struct tt_levels *v, uint64_t k)
     }
 }
 
-/* The blocks for the ranks that local m serves, from those of `host` on, where all hosts are alike. */
+/* The blocks for the ranks that local rank m serves, from those of `host` on, if all hosts are
+ * alike. */
 static struct tt_ref in_src(const struct tt_levels *v, uint32_t m, uint32_t host)
 {
     return tt_strided(tt_src((host * v->n + m) * v->c->bytes), v->c->bytes, v->n * v->c->bytes);
@@ -109,7 +114,8 @@ static void meet(struct tt_sched *s, const struct tt_levels *v, uint64_t k)
         bring_own(s, v);
 }
 
-/* Ranks of a host that are equally far apart, from local `first` on: as one message they land with one stride. */
+/* Ranks of a host at equal distances, from local rank `first` on: one message, received with one
+ * stride. */
 struct run {
     uint32_t first, count, step;
 };
@@ -131,7 +137,7 @@ static struct run run_from(const struct tt_levels *v, uint32_t host, uint32_t fi
     return run;
 }
 
-/* Run number i of a host; false: it has fewer. */
+/* Run number i of a host; false if it has fewer. */
 static bool run_at(const struct tt_levels *v, uint32_t host, uint64_t i, struct run *out)
 {
     const uint32_t n = tt_layout_host_ranks(v->layout, host);
@@ -147,21 +153,21 @@ static bool run_at(const struct tt_levels *v, uint32_t host, uint64_t i, struct 
     }
 }
 
-/* What the ranks of `run` have brought for the served rank at `place`. */
+/* The blocks of the ranks of `run` for the served rank at `place`. */
 static struct tt_ref brought_by(const struct tt_levels *v, const struct run *run, uint32_t place)
 {
     return tt_strided(tt_work(brought_at(v, run->first) + place * v->c->bytes), v->c->bytes,
                       tt_levels_served(v, v->me) * v->c->bytes);
 }
 
-/* Where the blocks of a run of `host` belong. */
+/* The destination of the blocks of a run of `host`. */
 static struct tt_ref rows_of(const struct tt_levels *v, uint32_t host, const struct run *run)
 {
     return tt_strided(tt_dst(tt_layout_rank(v->layout, host, run->first) * v->c->bytes), v->c->bytes,
                       run->step * v->c->bytes);
 }
 
-/* What the other ranks of the own host have for this one is here already. */
+/* Copies the blocks of this host's other ranks for this rank, which are already here. */
 static void keep(struct tt_sched *s, const struct tt_levels *v, uint64_t part)
 {
     const uint32_t place = tt_levels_served_before(v, v->host, v->me);
@@ -185,8 +191,8 @@ static void keep(struct tt_sched *s, const struct tt_levels *v, uint64_t part)
     }
 }
 
-/* To the z-th rank that this one serves on the host `far` further on, and from the rank that serves this one on the host as far back; runs from
- * number `part` * RUNS on. */
+/* Sends to the z-th rank that this one serves on the host `far` higher, and receives from the rank
+ * that serves this one on the host `far` lower; runs from number `part` * RUNS on. */
 static void exchange(struct tt_sched *s, const struct tt_levels *v, uint32_t far, uint32_t z, uint64_t part)
 {
     const uint32_t to = (v->host + far) % v->hosts, from = (v->host + v->hosts - far) % v->hosts;
@@ -233,9 +239,10 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         keep(s, &v, k);
 }
 
-/* ---- what it takes -------------------------------------------------------------------------------------------- */
+/* ---- requirements and cost ---- */
 
-/* Blocks of WORK of the rank that has most: a host of n ranks brings up to nranks + n hosts blocks together. */
+/* Maximum number of WORK blocks of any rank: the n ranks of a host together send a rank up to
+ * nranks + n * hosts blocks, and the packed ones are at most nranks. */
 static uint64_t work_max(const struct tt_levels *v)
 {
     const uint64_t n = v->c->nranks;

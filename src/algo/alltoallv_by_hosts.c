@@ -1,13 +1,18 @@
-/* Alltoallv by hosts. Shapes: src[nranks][send_bytes], dst[nranks][recv_bytes], rows of any size, anywhere.
- * Hosts take turns: in turn d those exchange whose numbers add up to d (mod hosts), each of their ranks with each of the other's, both ways at once, so
- * that all rails work, no host is sent to by several at once, and it can be in place. In one turn or two a host exchanges within itself. The traffic of
- * the direct one in another order. Rows are not packed per host as in the two-level alltoall: who would pass them on does not know their sizes,
- * which only their two ends do, so that where they go is for the receiver to say. */
+/* Alltoallv by hosts. Shapes: src[nranks][send_bytes], dst[nranks][recv_bytes], rows of any size,
+ * anywhere.
+ * Pairs of hosts exchange in turn: in turn d those whose numbers add up to d (mod hosts). Each rank
+ * of one exchanges with each rank of the other, in both directions at once. All rails are busy, no
+ * host receives from several at once, and it can run in place. In one or two turns a host exchanges
+ * within itself. The traffic of the direct algorithm in another order. Rows are not packed per host
+ * as in the two-level alltoall: only the two ends of a row know its size, so no other rank can
+ * forward it. For the same reason, only the receiver knows the destination. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/phases.h"
 
-#define EACH 5      /* exchanges of a round: at most three schedule steps each; its first also copies */
+#define EACH \
+    5 /* exchanges of a round: at most three schedule steps each; its first also
+                       copies */
 
 static uint64_t nrounds(const struct tt_coll *c)
 {
@@ -17,7 +22,8 @@ static uint64_t nrounds(const struct tt_coll *c)
     return l->nhosts * tt_phase_rounds(tt_layout_widest(l), EACH);
 }
 
-/* With places for as many ranks as the widest host has, those exchange whose places add up to i. False: that one is empty. */
+/* With as many places per host as the host with most ranks has, ranks whose places add up to i
+ * exchange. Returns false if the place is empty. */
 static bool rank_at(const struct tt_layout *l, uint32_t host, uint32_t place, uint32_t *out)
 {
     const uint32_t local = place % tt_layout_widest(l);
@@ -48,7 +54,7 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         tt_sched_own(s, c);
 }
 
-/* All ranks must choose alike, so the cost may not depend on the sizes, which differ by rank. */
+/* All ranks must choose equally, so the cost must not depend on the sizes, which differ by rank. */
 static struct tt_cost cost(const struct tt_coll *c)
 {
     return (struct tt_cost){ .messages = tt_cost_burst(c->nranks - 1) };

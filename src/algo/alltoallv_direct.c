@@ -1,11 +1,13 @@
-/* Direct alltoallv. Shapes: src[nranks][send_bytes], dst[nranks][recv_bytes], rows of any size, anywhere.
- * As in the direct alltoall, in step k every rank exchanges rows with k - rank (mod nranks), both ways at once, which is what lets it run in place.
- * A rank knows only its own row and column of the sizes, so where its bytes go is for the receiver to say. */
+/* Direct alltoallv. Shapes: src[nranks][send_bytes], dst[nranks][recv_bytes], rows of any size,
+ * anywhere.
+ * As in the direct alltoall, in step k every rank exchanges rows with k - rank (mod nranks), in
+ * both directions at once, so it can run in place. A rank knows only its own row and column of the
+ * sizes, so only the receiver knows the destination. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/phases.h"
 
-#define EACH 5      /* steps of a round: at most three schedule steps each */
+#define EACH 5      /* exchanges of a round: at most three schedule steps each */
 
 static uint64_t nrounds(const struct tt_coll *c)
 {
@@ -26,7 +28,7 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         tt_sched_own(s, c);
 }
 
-/* All ranks must choose alike, so the cost may not depend on the sizes, which differ by rank. */
+/* All ranks must choose equally, so the cost must not depend on the sizes, which differ by rank. */
 static struct tt_cost cost(const struct tt_coll *c)
 {
     return (struct tt_cost){ .messages = tt_cost_burst(c->nranks - 1) };

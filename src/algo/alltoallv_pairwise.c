@@ -1,6 +1,8 @@
-/* Pairwise alltoallv. Shapes: src[nranks][send_bytes], dst[nranks][recv_bytes], rows of any size, anywhere.
- * In round k a rank exchanges rows with the one or two that are k away, as in the pairwise alltoall: near ones first, both ways
- * at once. The traffic of the direct one in another order. The executor's window bounds how many rounds are under way. */
+/* Pairwise alltoallv. Shapes: src[nranks][send_bytes], dst[nranks][recv_bytes], rows of any size,
+ * anywhere.
+ * In round k a rank exchanges rows with the one or two ranks at distance k, as in the pairwise
+ * alltoall: near ones first, in both directions at once. The traffic of the direct algorithm in
+ * another order. The executor's window limits the number of concurrent rounds. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/phases.h"
@@ -18,7 +20,7 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         tt_sched_own(s, c);
 }
 
-/* All ranks must choose alike, so the cost may not depend on the sizes, which differ by rank. */
+/* All ranks must choose equally, so the cost must not depend on the sizes, which differ by rank. */
 static struct tt_cost cost(const struct tt_coll *c)
 {
     return (struct tt_cost){ .messages = tt_cost_burst(c->nranks - 1) };

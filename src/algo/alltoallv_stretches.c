@@ -1,12 +1,14 @@
-/* Stretches of an alltoallv's blocks. Shapes: src and dst as the call's displacements say; of the block of a pair those stretches travel that
- * tt_coll.stretches lists for it, in its order. The sender does not know where a block lies at its receiver, but how far behind its beginning a
- * stretch is: that is the same at both.
- * Ranks `distance` apart exchange in one phase, this rank's own stretches are the phase of distance 0. Where pairs have one stretch a round has
- * EACH phases, where they have many a phase has rounds; both ends of a message are in rounds of one number, as `most` is the same on all ranks. */
+/* Stretches of an alltoallv's blocks. Shapes: src and dst as in the call's displacements. Of each
+ * pair's block, only the stretches in tt_coll.stretches are sent, in order. The sender does not
+ * know the location of a block at its receiver, but a stretch has the same offset within the block
+ * at both.
+ * Ranks at `distance` exchange in one phase; this rank's own stretches are the phase of distance 0.
+ * If pairs have one stretch, a round has EACH phases; if they have many, a phase has several
+ * rounds. Both ends of a message are in the same round, as `most` is equal on all ranks. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 
-#define EACH 8              /* stretches that a rank sends in a round, and that it waits for */
+#define EACH 8              /* stretches that a rank sends, and receives, in a round */
 _Static_assert(2 * EACH <= TT_ROUND_STEPS_MAX, "a round has room for them");
 
 static uint32_t phases_of_round(const struct tt_coll *c)
@@ -29,7 +31,7 @@ static uint64_t nrounds(const struct tt_coll *c)
     return (c->nranks + phases_of_round(c) - 1) / phases_of_round(c) * rounds_of_phase(c);
 }
 
-/* The stretches [from, to) of a pair that belong to a round: the chunk-th EACH of them. */
+/* The stretches [from, to) of a pair in a round: its chunk-th EACH of them. */
 static void chunk_of(const uint64_t *first, uint32_t peer, uint64_t chunk, uint64_t *from, uint64_t *to)
 {
     *from = first[peer] + chunk * EACH;

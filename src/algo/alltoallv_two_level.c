@@ -1,29 +1,36 @@
-/* Two-level alltoallv. Shapes: src[nranks][send_bytes], dst[nranks][recv_bytes], rows of any size, anywhere.
- * As in the two-level alltoall (alltoall_two_level.c) ranks give their host's ranks what these are to pass on, and those send each rank that they serve
- * one message for the whole host: H - 1 messages between hosts a rank instead of (H - 1) g. Who passes a row on does not know its size, which
- * only its two ends do. So there is a slot of slot_bytes for each row: it begins with the row's length, by which the receiver finds out whether it expects what
- * is sent, and a row that fits into the rest travels there, whatever it needs of it; what is behind it comes to no result. Longer rows go straight from one end
- * to the other, as in the direct one: both ends know that they do. Short rows, of which messages are what costs. */
+/* Two-level alltoallv. Shapes: src[nranks][send_bytes], dst[nranks][recv_bytes], rows of any size,
+ * anywhere.
+ * As in the two-level alltoall (alltoall_two_level.c), ranks pass their rows to the serving rank of
+ * their host, which sends each rank that it serves one message for the whole host: H - 1 messages
+ * between hosts per rank instead of (H - 1) g. The forwarding rank does not know the size of a row,
+ * which only its two ends know. Therefore each row has a slot of slot_bytes. It begins with the
+ * row's length, which the receiver compares with the expected length. A row that fits into the rest
+ * is sent there; the unused bytes are not part of any result. Longer rows are sent directly, as in
+ * the direct algorithm; both ends know which these are. For short rows, whose cost is the number of
+ * messages. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/levels.h"
 #include "algo/phases.h"
 
-#define SLOT_MAX 512    /* bytes: a longer row is worth a message */
+#define SLOT_MAX 512    /* bytes: a longer row justifies a separate message */
 #define SLOT_MIN 16
-#define LENGTH 8        /* of them, for the length of the row */
-#define PACKED 15       /* rows that one round packs or unpacks; the first also copies */
-#define MEETS 7         /* mates that a rank meets in a round */
-#define LONG 5          /* exchanges of long rows in a round: put, wait, copy each; the first also copies */
+#define LENGTH 8        /* bytes of these for the row's length */
+#define PACKED 15       /* rows that a round packs or unpacks; the first also copies */
+#define MEETS 7         /* mates with which a rank exchanges in a round */
+#define LONG \
+    5 /* exchanges of long rows in a round: put, wait, copy each; the first
+                           also copies */
 
-/* WORK, in slots: what comes from each rank of another host, by hosts; from each rank of this host, in order, a slot for each rank that this one serves; and
- * what is packed for the others of this host. At most so many. */
+/* Upper bound of the slots in WORK: those received from each rank of other hosts, host by host;
+ * from each rank of this host, in order, a slot for each rank that this one serves; and the packed
+ * ones for the others of this host. */
 static uint64_t slots_max(const struct tt_levels *v)
 {
     return 3ull * v->layout->nranks + (uint64_t)v->widest * v->hosts;
 }
 
-/* The same on all ranks. 0: there are so many slots that there is no room for any; then all rows count as long. */
+/* Equal on all ranks. 0: too many slots for WORK; then all rows count as long. */
 static uint64_t slot_bytes(const struct tt_levels *v)
 {
     const uint64_t room = tt_work_max(v->c) / slots_max(v);
@@ -34,7 +41,7 @@ static uint64_t slot_bytes(const struct tt_levels *v)
     return slot < SLOT_MIN ? 0 : slot;
 }
 
-/* How long a row may be to travel in a slot. */
+/* Maximum length of a row in a slot. */
 static uint64_t room_of(uint64_t slot) { return slot ? slot - LENGTH : 0; }
 
 static uint64_t brought_slot(const struct tt_levels *v, uint32_t from)
@@ -51,7 +58,8 @@ static uint64_t packed_slot(const struct tt_levels *v, uint32_t m)
     return before;
 }
 
-/* Where what is for `rank` leaves: where it is packed for the mate that serves it; or, if that is this rank itself, where it serves from. */
+/* The slot from which the row for `rank` is sent: where it is packed for the mate that serves it;
+ * if this rank serves it, its final slot. */
 static uint64_t slot_to(const struct tt_levels *v, uint32_t rank)
 {
     const uint32_t host = tt_layout_host(v->layout, rank), local = tt_layout_local(v->layout, rank), m = local % v->n;
@@ -59,7 +67,7 @@ static uint64_t slot_to(const struct tt_levels *v, uint32_t rank)
     return (m == v->me ? brought_slot(v, m) : packed_slot(v, m)) + tt_levels_served_before(v, host, m) + local / v->n;
 }
 
-/* Where what comes from `rank` is in the end. */
+/* The final slot of the row from `rank`. */
 static uint64_t slot_from(const struct tt_levels *v, uint32_t rank)
 {
     const uint32_t host = tt_layout_host(v->layout, rank), local = tt_layout_local(v->layout, rank);
@@ -69,9 +77,10 @@ static uint64_t slot_from(const struct tt_levels *v, uint32_t rank)
     return brought_slot(v, local) + tt_levels_served_before(v, v->host, v->me);
 }
 
-/* ---- rounds ------------------------------------------------------------------------------------------------- */
+/* ---- rounds
+ * ------------------------------------------------------------------------------------------------- */
 
-/* How many rounds of each sort, in their order. */
+/* Number of rounds of each phase, in order. */
 struct parts {
     uint64_t pack, meet, exchange, unpack, straight;
 };
@@ -106,7 +115,7 @@ static bool is_short(uint64_t bytes, uint64_t slot)
 
 static struct tt_ref row_in(uint64_t at, uint64_t slot) { return tt_work(at * slot + LENGTH); }
 
-/* Short rows to the slots in which they leave. */
+/* Copies short rows to the slots from which they are sent. */
 static void pack(struct tt_sched *s, const struct tt_levels *v, uint64_t slot, uint64_t k)
 {
     const struct tt_coll *c = v->c;
@@ -133,7 +142,8 @@ static void meet(struct tt_sched *s, const struct tt_levels *v, uint64_t slot, u
     }
 }
 
-/* To the z-th rank that this one serves on the host `far` further on, and from the rank that serves this one on the host as far back. */
+/* Sends to the z-th rank that this one serves on the host `far` higher, and receives from the rank
+ * that serves this one on the host `far` lower. */
 static void exchange(struct tt_sched *s, const struct tt_levels *v, uint64_t slot, uint32_t far, uint32_t z)
 {
     const uint32_t to = (v->host + far) % v->hosts, from = (v->host + v->hosts - far) % v->hosts;
@@ -149,7 +159,7 @@ static void exchange(struct tt_sched *s, const struct tt_levels *v, uint64_t slo
                       tt_work(tt_levels_ranks_before(v, from) * slot), theirs * slot, 0);
 }
 
-/* What others have for this rank, out of the slots. */
+/* Copies this rank's rows out of the slots. */
 static void unpack(struct tt_sched *s, const struct tt_levels *v, uint64_t slot, uint64_t k)
 {
     const struct tt_coll *c = v->c;
@@ -164,7 +174,9 @@ static struct tt_ref pipe_of(const struct tt_coll *c, uint32_t from, uint32_t to
     return tt_pipe((uint64_t)from * c->nranks + to);
 }
 
-/* Long rows, in pairs as in the direct one: in place, what is overwritten has been read. They may share their pair with slots, so where they belong is not told by "there", as that needs a pair for itself. */
+/* Long rows, in pairs as in the direct algorithm: in place, rows are read before they are
+ * overwritten. They may share their pair with slots, so their destination is not THERE, which needs
+ * a pair of its own. */
 static void straight(struct tt_sched *s, const struct tt_coll *c, uint64_t slot, uint64_t k)
 {
     const uint32_t n = c->nranks, r = c->rank, first = (uint32_t)k * LONG;
@@ -210,7 +222,8 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         straight(s, c, slot, k - p.unpack);
 }
 
-/* ---- lengths ------------------------------------------------------------------------------------------------- */
+/* ---- lengths
+ * ------------------------------------------------------------------------------------------------- */
 
 static uint64_t length_at(const struct tt_coll *c, uint32_t rank, bool sent)
 {
@@ -230,7 +243,7 @@ static uint64_t length_rounds(const struct tt_coll *c)
     return p.pack + p.meet + p.exchange;
 }
 
-/* ---- what it takes -------------------------------------------------------------------------------------------- */
+/* ---- requirements and cost ---- */
 
 static uint64_t work_bytes(const struct tt_coll *c)
 {
@@ -242,7 +255,8 @@ static uint64_t work_bytes(const struct tt_coll *c)
     return slot ? packed_slot(&v, v.n) * slot : 0;
 }
 
-/* All ranks must choose alike, so the cost may not depend on the sizes, which differ by rank: as if all rows were short. */
+/* All ranks must choose equally, so the cost must not depend on the sizes, which differ by rank: as
+ * if all rows were short. */
 static struct tt_cost cost(const struct tt_coll *c)
 {
     struct tt_levels v;

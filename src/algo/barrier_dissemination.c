@@ -1,8 +1,9 @@
 /* Dissemination barrier.
- * In round k every rank tells the one 2^k further on that it, and everybody of whom it has heard, has come. After
- * ceil(log2 n) rounds everybody has heard of everybody. What is sent is one byte whose value means nothing: that it
- * could be sent means that all earlier tokens had come, because each was copied over it. The tokens land in bytes of
- * their own, so they may come early.
+ * In round k every rank signals the rank 2^k higher that it, and all ranks from which it has
+ * received signals, have entered. After ceil(log2 n) rounds every rank has been signaled by all.
+ * The signal is one byte with any value: it can be sent only after all earlier signals have
+ * arrived, because each was copied over it. Signals arrive in separate bytes, so they may arrive
+ * early.
  * D. Hensgen, R. Finkel, U. Manber, "Two algorithms for barrier synchronization", 1988. */
 #include "algo/algos.h"
 #include "algo/blocks.h"

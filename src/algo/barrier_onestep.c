@@ -1,8 +1,10 @@
 /* One-step barrier.
- * Everybody tells everybody that it has come, and has heard of everybody when all have told it: n - 1 messages of one byte, one latency.
- * The byte's value means nothing; each lands in a place of its own, so it may come early.
- * For few ranks. Where they share cores, above all: a rank that waits gives its core away, and every round of dissemination
- * costs another turn of all who share it; here each needs one to tell, and one to hear. */
+ * Each rank signals every other rank, and leaves when all signals have arrived: n - 1 messages of
+ * one byte, one latency. The byte's value is not used; signals arrive in separate bytes, so they
+ * may arrive early.
+ * For few ranks, especially if they share cores. A waiting rank yields its core, so every round of
+ * dissemination costs another turn of all ranks on the core; here each rank needs one turn to
+ * signal and one to receive. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 
@@ -13,7 +15,7 @@ static bool fits(const struct tt_coll *c)
     return c->nranks <= FEW;
 }
 
-/* Our token, then where that of each rank lands. */
+/* Our token, then the places of those of all ranks. */
 static uint64_t work_bytes(const struct tt_coll *c)
 {
     return 1 + c->nranks;

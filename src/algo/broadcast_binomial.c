@@ -1,7 +1,7 @@
 /* Binomial broadcast. Shapes: src[bytes] at root, dst[bytes].
- * Ranks counted from the root; in round k whoever has the vector gives it to the rank 2^(rounds - 1 - k) further on, so
- * that the number of ranks that have it doubles. ceil(log2 n) * (latency + bytes / bandwidth): short vectors,
- * many ranks. */
+ * Ranks are counted from the root. In round k each rank with the vector sends it to the rank
+ * 2^(rounds - 1 - k) higher, which doubles the number of ranks that have it. ceil(log2 n) *
+ * (latency + bytes / bandwidth): for short vectors and many ranks. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 

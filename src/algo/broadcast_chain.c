@@ -1,6 +1,7 @@
 /* Chain broadcast. Shapes: src[bytes] at root, dst[bytes].
- * Each rank, counted from the root, passes on what it gets. What it sends is what it receives, so segments flow
- * through and all links work at once: (n - 1) latencies, but bytes / bandwidth only once. Long vectors, few ranks. */
+ * Each rank, counted from the root, forwards what it receives. Segments stream through, so all
+ * links work at once: (n - 1) latencies, but bytes / bandwidth only once. For long vectors and few
+ * ranks. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 
@@ -16,7 +17,8 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     tt_sched_own(s, c);
 }
 
-/* Streamed: a hop costs the latency and the time of one segment, for which a small part of the vector stands. */
+/* Streamed: a hop costs the latency and the time of one segment, approximated by a small part of
+ * the vector. */
 static struct tt_cost cost(const struct tt_coll *c)
 {
     const double bytes = (double)c->bytes, hops = c->nranks - 1;

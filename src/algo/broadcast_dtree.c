@@ -1,8 +1,10 @@
 /* Double binary tree broadcast. Shapes: src[bytes] at root, dst[bytes].
- * The root gives one half of the vector to the root of each of two trees over the other ranks, and each rank passes on what it gets to
- * two children, in the one tree in which it has any (src/algo/twotree.h). So a rank receives the vector once and sends it once: full
- * bandwidth, as a chain, at log2(n) hops. What it sends is what it receives: segments flow through. Long vectors, many ranks.
- * P. Sanders, J. Speck, J. L. Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009. */
+ * The root sends one half of the vector to the root of each of two trees over the other ranks. Each
+ * rank forwards to two children, in the one tree in which it has any (src/algo/twotree.h). A rank
+ * receives and sends the vector once: full bandwidth, as in a chain, at log2(n) hops. Segments
+ * stream through. For long vectors and many ranks.
+ * P. Sanders, J. Speck, J. L. Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction
+ * and scan", 2009. */
 #include "algo/algos.h"
 #include "algo/twotree.h"
 
@@ -43,7 +45,7 @@ static struct tt_cost cost(const struct tt_coll *c)
     return cost;
 }
 
-/* A parent and two children, in one tree, a parent in the other; the root has two children. */
+/* A parent and two children in one tree, a parent in the other; the root has two children. */
 static uint32_t npeers(const struct tt_coll *c)
 {
     return c->nranks - 1 < 4 ? c->nranks - 1 : 4;

@@ -1,5 +1,6 @@
 /* Flat broadcast. Shapes: src[bytes] at root, dst[bytes].
- * The root puts the vector to everybody. One latency and (n - 1) * bytes out of the root: few ranks. */
+ * The root puts the vector to every rank. One latency and (n - 1) * bytes out of the root: for few
+ * ranks. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/phases.h"

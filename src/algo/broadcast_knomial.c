@@ -1,8 +1,9 @@
 /* k-nomial broadcast. Shapes: src[bytes] at root, dst[bytes].
- * Ranks counted from the root; whoever has the vector gives it to the k - 1 ranks k^level, 2 k^level, .. further on, the farthest level
- * first, so that the number of ranks that have it grows k-fold. ceil(log_k n) levels, each of k - 1 messages out of one rank: short
- * vectors, where a message's latency is long against the share of it that keeps its sender busy.
- * Other k: a line at the end, and one in algos.c. */
+ * Ranks are counted from the root. Each rank with the vector sends it to the k - 1 ranks k^level, 2
+ * k^level, .. higher, the farthest level first, so the number of ranks that have it grows k-fold.
+ * ceil(log_k n) levels, each of k - 1 messages from one rank: for short vectors, if the latency of
+ * a message is long against the time for which it occupies its sender.
+ * To add a k: one line at the end of this file, and one in algos.c. */
 #include "algo/algos.h"
 #include "algo/knomial.h"
 

@@ -1,7 +1,8 @@
-/* Scatter-allgather broadcast (van de Geijn). Shapes: src[bytes] at root, dst[bytes], cut into nranks blocks.
- * A binomial tree scatters the blocks, by rank counted from the root; a ring allgathers them. About 2 bytes /
- * bandwidth and log2(n) + n - 1 latencies: long vectors, any number of ranks. An inner rank of the tree keeps what
- * passes through it, so the ring leaves those blocks out.
+/* Scatter-allgather broadcast (van de Geijn). Shapes: src[bytes] at root, dst[bytes], split into
+ * nranks blocks.
+ * A binomial tree scatters the blocks, by rank counted from the root; a ring allgathers them. About
+ * 2 bytes / bandwidth and log2(n) + n - 1 latencies: for long vectors and any number of ranks. An
+ * inner rank of the tree keeps the blocks that pass through it, so the ring omits these.
  * M. Barnett et al., "Building a high-performance collective communication library", 1994. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
@@ -33,7 +34,7 @@ static void scatter_round(struct tt_sched *s, const struct tt_coll *c, uint32_t 
     }
 }
 
-/* Whether the scatter already brought block b to v. */
+/* Returns whether v has block b from the scatter. */
 static bool has(const struct tt_coll *c, uint32_t v, uint32_t b)
 {
     return b >= v && b - v < tt_subtree(v, c->nranks);
@@ -81,7 +82,7 @@ static struct tt_cost cost(const struct tt_coll *c)
     };
 }
 
-/* The ring's neighbours and the tree's. */
+/* The neighbours in the ring and in the tree. */
 static uint32_t npeers(const struct tt_coll *c)
 {
     return tt_npeers_tree(c) + tt_npeers_two(c);

@@ -1,8 +1,9 @@
 /* Binomial gather. Shapes: src[block], dst[nranks][block] at root.
- * Ranks counted from the root; in round k, of those left, every second gives the blocks of its subtree to the one 2^k
- * before it.
- * ceil(log2 n) latencies, every byte into the root once: short blocks, many ranks. Inner ranks collect in WORK, in the
- * order counted from the root; where that order passes the last rank, the root gets two ranges. */
+ * Ranks are counted from the root. In round k, every second remaining rank sends the blocks of its
+ * subtree to the rank 2^k lower.
+ * ceil(log2 n) latencies, every byte enters the root once: for short blocks and many ranks. Inner
+ * ranks collect blocks in WORK, in the order counted from the root. If that order passes the last
+ * rank, the root receives two ranges. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 
@@ -23,7 +24,8 @@ static uint64_t work_bytes(const struct tt_coll *c)
     return is_inner(c) ? tt_subtree(tt_from_root(c), c->nranks) * c->bytes : 0;
 }
 
-/* How many of the `count` ranks from v, counted from the root, come before the order passes the last rank. */
+/* Number of the `count` ranks from v, counted from the root, before the order passes the last
+ * rank. */
 static uint32_t before_end(const struct tt_coll *c, uint32_t v, uint32_t count)
 {
     const uint32_t left = c->nranks - tt_rank_at(c, v);

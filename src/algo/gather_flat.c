@@ -1,5 +1,6 @@
-/* Flat gather. Shapes: src[block], dst[nranks][block] at root; gatherv: blocks of any size, anywhere in dst.
- * Everybody puts its block where it belongs at the root. One latency, every byte crosses once. */
+/* Flat gather. Shapes: src[block], dst[nranks][block] at root; gatherv: blocks of any size,
+ * anywhere in dst.
+ * Each rank puts its block to its place at the root. One latency, every byte is sent once. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/phases.h"

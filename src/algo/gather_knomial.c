@@ -1,8 +1,9 @@
 /* k-nomial gather. Shapes: src[block], dst[nranks][block] at root.
- * Ranks counted from the root; of the ranks left in a round each k-th takes the blocks of the k - 1 after it, which are the ones that
- * follow its own. ceil(log_k n) levels of k - 1 messages, every byte into the root once: short blocks, many ranks. Inner ranks hold
- * them in WORK, in the order counted from the root; where that order passes the last rank, the root gets two ranges.
- * Other k: a line at the end, and one in algos.c. */
+ * Ranks are counted from the root. In each round every k-th remaining rank receives the blocks of
+ * the k - 1 after it, which follow its own. ceil(log_k n) levels of k - 1 messages, every byte
+ * enters the root once: for short blocks and many ranks. Inner ranks hold blocks in WORK, in the
+ * order counted from the root. If that order passes the last rank, the root receives two ranges.
+ * To add a k: one line at the end of this file, and one in algos.c. */
 #include "algo/algos.h"
 #include "algo/knomial.h"
 

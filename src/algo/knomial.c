@@ -68,7 +68,7 @@ uint32_t tt_knomial_npeers(const struct tt_coll *c, uint32_t k)
     return most < c->nranks - 1 ? most : c->nranks - 1;
 }
 
-/* The most children that a node has on each level: the root's. */
+/* The maximum number of children on each level: those of the root. */
 double tt_knomial_messages(uint32_t nranks, uint32_t k)
 {
     double messages = 0;

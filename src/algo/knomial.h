@@ -1,38 +1,45 @@
-/* k-nomial trees over ranks counted from the root: the children of v are v + i * k^l, 0 < i < k, for every l below the number of zero
- * digits that v ends in, base k. k = 2 is the binomial tree: fewer levels cost more children on each. Pure arithmetic.
+/* k-nomial trees over ranks counted from the root: the children of v are v + i * k^l, 0 < i < k,
+ * for every l below the number of trailing zero digits of v in base k. k = 2 is the binomial tree;
+ * a larger k has fewer levels, with more children on each. Pure arithmetic.
  *
- * Which k there are: each of the knomial files ends in a list, one line each (TT_KNOMIAL); algos.c names them. */
+ * Each knomial file ends in the list of its values of k, one line each (TT_KNOMIAL); algos.c names
+ * them. */
 #ifndef TT_ALGO_KNOMIAL_H
 #define TT_ALGO_KNOMIAL_H
 
 #include "algo/blocks.h"
 
-#define TT_KNOMIAL_MAX 8    /* a round serves k - 1 children; a reduction takes two steps for each */
+#define TT_KNOMIAL_MAX \
+    8 /* a round serves k - 1 children; a reduction takes two steps for
+                               each */
 
 /* Levels of the tree: the least L with k^L >= nranks; and k^level. */
 uint32_t tt_knomial_levels(uint32_t nranks, uint32_t k);
 uint64_t tt_knomial_power(uint32_t k, uint32_t level);
 
-/* Whether v has children on a level, k^level = step apart; if so how many of them there are. */
+/* Returns the number of v's children on a level, which are k^level = step apart. */
 uint32_t tt_knomial_children(uint32_t v, uint32_t nranks, uint32_t k, uint64_t step);
-/* Whether v hangs below a parent on that level; *parent is it. */
+/* Returns whether v has its parent on that level, and sets *parent. */
 bool tt_knomial_parent(uint32_t v, uint32_t k, uint64_t step, uint32_t *parent);
-/* The subtree of v != 0 is [v, v + size); of 0 all. */
+/* The subtree of v != 0 is [v, v + size); that of 0 is all ranks. */
 uint32_t tt_knomial_subtree(uint32_t v, uint32_t nranks, uint32_t k);
 
-/* How many of the `count` ranks from v on come before the order, counted from the root, passes the last rank. */
+/* Number of the `count` ranks from v on before the order, counted from the root, passes the last
+ * rank. */
 uint32_t tt_knomial_before_end(const struct tt_coll *c, uint32_t v, uint32_t count);
 
-/* A round for each level. */
+/* One round per level. */
 uint64_t tt_knomial_nrounds(const struct tt_coll *c, uint32_t k);
 uint32_t tt_knomial_npeers(const struct tt_coll *c, uint32_t k);
 
-/* On the critical path: a node of each level serves, one after the other, all its children. In `messages`, and in vectors. */
+/* Length of the critical path: a node of each level serves all its children in sequence. In
+ * `messages`, and in vectors. */
 double tt_knomial_messages(uint32_t nranks, uint32_t k);
 double tt_knomial_vectors(uint32_t nranks, uint32_t k);
 
-/* tt_algo_<coll>_knomial<k>, out of the file's own round_of, work_of and cost_of, which take k: whole functions for each, as the
- * table's entries take nothing but the call. The rest is what else the table says. */
+/* Defines tt_algo_<coll>_knomial<k> from the file's round_of, work_of and cost_of, which take k.
+ * The functions are repeated for each k, as those of the table take only the call. The variable
+ * arguments are further members of the table. */
 #define TT_KNOMIAL(coll, k, ...) \
     static uint64_t nrounds_##k(const struct tt_coll *c) \
     { \

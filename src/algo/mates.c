@@ -5,9 +5,10 @@
 
 #define BRANCHES 4      /* of the k-nomial tree */
 
-/* ---- sockets ------------------------------------------------------------------------------------------ */
+/* ---- sockets
+ * ------------------------------------------------------------------------------------------ */
 
-/* False: the host's sockets are not alike. */
+/* Returns false if the host's sockets do not have equally many ranks. */
 static bool seat_sockets(struct tt_mates *m, const struct tt_layout *l, uint32_t host)
 {
     uint32_t id[TT_MATES_MAX], count[TT_MATES_MAX];
@@ -49,10 +50,12 @@ void tt_mates_init(struct tt_mates *m, const struct tt_layout *l, uint32_t rank,
         m->form = TT_FORM_LINEAR;
 }
 
-/* The three phases as ranges of hops: to the own socket; across; and what came across, to the own socket. */
+/* The three phases as ranges of hops: within the own socket; across sockets; and blocks received
+ * across, within the own socket. */
 enum phase { OWN, ACROSS, ONWARD };
 
-/* In OWN and ONWARD `near` is how many places on in the socket; in ACROSS and ONWARD `far` is how many sockets the block has come. */
+/* near (OWN, ONWARD): distance within the socket; far (ACROSS, ONWARD): number of sockets that the
+ * block has crossed. */
 struct leg {
     enum phase phase;
     uint32_t near, far;
@@ -76,14 +79,15 @@ static uint32_t local_at(const struct tt_mates *m, uint32_t socket, uint32_t pla
     return m->at[socket * m->each + place];
 }
 
-/* The local so many places on in the own socket. */
+/* The local rank `places` further within the own socket. */
 static uint32_t beside(const struct tt_mates *m, uint32_t local, uint32_t places)
 {
     return local_at(m, m->socket[local], (m->place[local] + places) % m->each);
 }
 
-/* Whom a local gives its block `far` sockets on: the rank of its own place, or the next place where the sockets' numbers begin again. With two
- * sockets of two that is the ring 0 -> 2 -> 1 -> 3 -> 0. */
+/* The rank to which a local rank sends its block, `far` sockets further: the one at the same place,
+ * or at the next place after a wrap of the socket number. With two sockets of two ranks that is the
+ * ring 0 -> 2 -> 1 -> 3 -> 0. */
 static uint32_t across(const struct tt_mates *m, uint32_t local, uint32_t far)
 {
     const uint32_t to = m->socket[local] + far, wraps = to >= m->sockets;
@@ -91,7 +95,7 @@ static uint32_t across(const struct tt_mates *m, uint32_t local, uint32_t far)
     return local_at(m, to % m->sockets, (m->place[local] + wraps) % m->each);
 }
 
-/* Whose block a local gets from `far` sockets back. */
+/* The rank whose block a local rank receives from `far` sockets back. */
 static uint32_t from_across(const struct tt_mates *m, uint32_t local, uint32_t far)
 {
     const uint32_t wraps = m->socket[local] < far;
@@ -128,9 +132,9 @@ static struct tt_hop take_by_sockets(const struct tt_mates *m, uint32_t e)
     return (struct tt_hop){ .carrier = from_across(m, from, leg.far), .peer = from, .level = 1 };
 }
 
-/* ---- trees by distance from the carrier --------------------------------------------------------------------- */
+/* ---- trees by distance from the carrier ---- */
 
-/* The hop that brings a block to the rank `to` further on than its carrier. */
+/* The hop that brings a block to the rank `to` further than its carrier. */
 struct branch {
     uint32_t from, to, level;
 };
@@ -210,7 +214,7 @@ uint32_t tt_mates_first_hops(const struct tt_mates *m)
     return m->form == TT_FORM_SOCKETS ? m->each - 1 + m->sockets - 1 : m->n - 1;
 }
 
-/* ---- backwards ------------------------------------------------------------------------------------------------ */
+/* ---- reversed: reduction ---- */
 
 struct tt_add tt_mates_add(const struct tt_mates *m, uint32_t e)
 {
@@ -224,7 +228,8 @@ struct tt_add tt_mates_add(const struct tt_mates *m, uint32_t e)
     const uint32_t socket = m->socket[m->me];
     const bool last = e + 2 == m->each + m->sockets - 1;
 
-    if (leg.phase == ACROSS)    /* what comes is a whole socket's, and all of this socket is there */
+    if (leg.phase == ACROSS)    /* the received value is a whole socket's, and this socket's is
+                                   complete */
         return (struct tt_add){
             e == 0, last, local_at(m, tt_lowest(socket, leg.far, m->sockets), 0),
             local_at(m, m->socket[hop.peer], 0),

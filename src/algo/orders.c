@@ -1,6 +1,6 @@
 #include "algo/orders.h"
 
-/* Whether dimension b leads to another building. */
+/* Returns whether dimension b crosses between buildings. */
 static bool crosses(const struct tt_coll *c, const struct tt_fold *f, uint32_t b)
 {
     return tt_layout_distance(c->layout, 0, tt_fold_rank(f, 1u << b)) > TT_NEAR_BUILDING;
@@ -22,7 +22,7 @@ uint32_t tt_order_dimension(const struct tt_fold *f, uint32_t far, uint32_t i)
     return i < far ? f->rounds - 1 - i : i - far;
 }
 
-/* After i rounds `high` highest and `low` lowest bits of a group are free. */
+/* After i rounds the `high` highest and `low` lowest bits of a group are free. */
 static void free_bits(uint32_t far, uint32_t i, uint32_t *high, uint32_t *low)
 {
     *high = i < far ? i : far;
@@ -37,7 +37,7 @@ uint32_t tt_order_lowest(const struct tt_fold *f, uint32_t far, uint32_t group, 
     return (group & ((f->groups >> high) - 1)) >> low << low;
 }
 
-/* `pieces` runs of `run` ranks, `apart` ranks from one to the next, from rank `first`. */
+/* `pieces` runs of `run` ranks, `apart` ranks apart, from rank `first`. */
 static struct tt_part runs_of(uint64_t block, struct tt_ref at, uint32_t first, uint32_t run, uint32_t apart,
                               uint32_t pieces)
 {
@@ -56,7 +56,7 @@ void tt_order_held(const struct tt_coll *c, const struct tt_fold *f, uint32_t fa
     free_bits(far, i, &high, &low);
     const uint32_t first = tt_order_lowest(f, far, group, i), run = 1u << low, apart = f->groups >> high,
                    pieces = 1u << high;
-    /* Runs that lie in groups of two ranks, the run that does in part, and those in groups of one. */
+    /* Runs in groups of two ranks, a run partly in these, and runs in groups of one. */
     const uint32_t before = f->extras < first + run ? 0 : (f->extras - first - run) / apart + 1;
     const uint32_t folded = before < pieces ? before : pieces;
     const uint32_t next = first + folded * apart, mixed = folded < pieces && next < f->extras;

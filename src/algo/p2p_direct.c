@@ -1,4 +1,5 @@
-/* Send and receive: one put, one wait. The peer is `root`; where the bytes go is for the receiver to say. */
+/* Send and receive: one put, one wait. The peer is `root`; the receiver determines the
+ * destination. */
 #include "algo/algos.h"
 
 static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)

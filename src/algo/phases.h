@@ -1,41 +1,43 @@
-/* Rounds that several algorithms are made of. */
+/* Rounds shared by several algorithms. */
 #ifndef TT_ALGO_PHASES_H
 #define TT_ALGO_PHASES_H
 
 #include "algo/blocks.h"
 
-/* Round k < nranks - 1 of the ring allgather of the call's blocks in DST, by rank: passes block (rank - k) to the
- * right.
- * `own` is where this rank's own block is read. */
+/* Round k < nranks - 1 of the ring allgather of the call's blocks in DST, by rank: passes block
+ * (rank - k) to the right. `own` is the source of this rank's own block. */
 void tt_phase_ring_gather(struct tt_sched *s, const struct tt_coll *c, uint32_t k, uint32_t tag, struct tt_ref own);
 
-/* One exchange of an alltoall or alltoallv: row `peer` goes to peer, and theirs takes its place. The peer does the same in the
- * same round, so in place the row has been read once it is overwritten: what arrives waits in a pipe for that. */
+/* One exchange of an alltoall or alltoallv: sends row `peer` to peer, and replaces it by the
+ * received row. The peer does the same in the same round. In place, the row is read before it is
+ * overwritten: the arrival waits in a pipe. */
 void tt_phase_exchange(struct tt_sched *s, const struct tt_coll *c, uint32_t peer);
-/* Its two halves. Where a rank exchanges with several in one round it gives to all before it takes: programs are also run step by
- * step. */
+/* Its two halves. A rank that exchanges with several in one round sends to all before it receives:
+ * programs are also run step by step. */
 void tt_phase_give(struct tt_sched *s, const struct tt_coll *c, uint32_t peer);
 void tt_phase_take(struct tt_sched *s, const struct tt_coll *c, uint32_t peer);
 
-/* Whom this rank exchanges with in round k of a pairwise alltoall, in partner[2]; returns how many there are. They do so in the
- * same round. A power of two ranks: the one that differs by k + 1 (exclusive or). Else the two that are k + 1 away, which in the
- * last round of an even number of ranks are one. */
+/* Writes the peers of round k of a pairwise alltoall to partner[2]; returns their number. Both ends
+ * are in the same round. With a power of two ranks: the one that differs by k + 1 (exclusive or).
+ * Otherwise the two at distance k + 1, which are one rank in the last round of an even number of
+ * ranks. */
 uint32_t tt_phase_partners(const struct tt_coll *c, uint64_t k, uint32_t partner[2]);
-/* Rounds in which each pair has met once; at least 1. */
+/* Number of rounds until each pair has exchanged once; at least 1. */
 uint64_t tt_phase_partner_rounds(const struct tt_coll *c);
 
-/* All-reduce of folded ranks, in `inner` rounds among the groups: before them the odd rank of each first pair gives its vector to the even
- * one, which takes it into DST; and after them gets the result. Pipe 0 and tag 0 are theirs. True: round *k is one of the groups,
- * whose number *k becomes, and this rank takes part. False: what this rank does in it has been emitted. */
+/* All-reduce of folded ranks, with `inner` rounds among the groups. Before these, the odd rank of
+ * each first pair sends its vector to the even one, which adds it in DST; after them it receives
+ * the result. Both use pipe 0 and tag 0. Returns true if round *k is among the groups and this rank
+ * takes part; *k is then the number among these. Returns false if its steps have been emitted. */
 bool tt_phase_among_groups(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f, uint64_t inner,
                            uint64_t *k);
 
-/* Allgather of folded ranks, for ranks of a folded pair: the odd rank gives its block to the even one; and afterwards gets all but its
- * own, those before it, and those after it. */
+/* Allgather of folded ranks, for ranks of a folded pair: the odd rank sends its block to the even
+ * one. Afterwards it receives all blocks but its own, those before it and those after it. */
 void tt_phase_gather_fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f);
 void tt_phase_gather_fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f);
 
-/* Rounds in which n independent exchanges go, `each` to a round; at least 1. */
+/* Rounds for n independent exchanges, `each` per round; at least 1. */
 uint64_t tt_phase_rounds(uint32_t n, uint32_t each);
 
 #endif

@@ -1,7 +1,8 @@
 /* Binomial reduce. Shapes: src[bytes], dst[bytes] at root.
- * Ranks counted from the root; in round k, of those left, every second gives its running value to the one 2^k before
- * it.
- * ceil(log2 n) * (latency + bytes / bandwidth): short vectors, many ranks. The running value is kept in WORK. */
+ * Ranks are counted from the root. In round k, every second remaining rank sends its running value
+ * to the rank 2^k lower.
+ * ceil(log2 n) * (latency + bytes / bandwidth): for short vectors and many ranks. The running value
+ * is in WORK. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 

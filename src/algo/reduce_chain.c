@@ -1,7 +1,7 @@
 /* Chain reduce. Shapes: src[bytes], dst[bytes] at root.
- * The last rank, counted from the root, starts; each takes its own vector into what streams in and passes it on,
- * storing nothing.
- * (n - 1) latencies, but bytes / bandwidth only once: long vectors, few ranks. */
+ * The last rank, counted from the root, starts. Each rank adds its own vector to the incoming
+ * stream and forwards the sum, without storing it.
+ * (n - 1) latencies, but bytes / bandwidth only once: for long vectors and few ranks. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 

@@ -1,14 +1,16 @@
 /* Double binary tree reduce. Shapes: src[bytes], dst[bytes] at root.
- * broadcast_dtree backwards: each half of the vector is summed up a tree of its own, in which a rank takes its children's running
- * values into its own part and passes the sum on, storing nothing (src/algo/twotree.h). Each rank sends the vector once; one with
- * children receives it once: full bandwidth at log2(n) hops. Long vectors, many ranks.
- * P. Sanders, J. Speck, J. L. Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009. */
+ * The reverse of broadcast_dtree: each half of the vector is reduced up its own tree, in which a
+ * rank adds its children's running values to its own part and forwards the sum, without storing it
+ * (src/algo/twotree.h). Each rank sends the vector once, and receives it once if it has children:
+ * full bandwidth at log2(n) hops. For long vectors and many ranks.
+ * P. Sanders, J. Speck, J. L. Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction
+ * and scan", 2009. */
 #include "algo/algos.h"
 #include "algo/twotree.h"
 
 enum { FROM_LEFT, FROM_RIGHT, WITH_LEFT, WITH_BOTH, PIPES };
 
-/* What arrives from a child is taken into `ours`, whose lowest rank is *lowest. */
+/* Reduces the value received from a child with `ours`, whose lowest rank is *lowest. */
 static struct tt_ref take(struct tt_sched *s, const struct tt_coll *c, uint32_t tree, uint32_t child,
                           struct tt_ref ours, uint32_t *lowest, bool right)
 {

@@ -1,7 +1,7 @@
 /* Flat reduce. Shapes: src[bytes], dst[bytes] at root.
- * Everybody puts its vector to the root, which takes the arrivals into its own, in the order of ranks counted from
- * itself, as they stream in.
- * One latency and (n - 1) * bytes into the root: few ranks. */
+ * Each rank puts its vector to the root, which adds the incoming streams to its own, in the order
+ * of ranks counted from itself.
+ * One latency and (n - 1) * bytes into the root: for few ranks. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/phases.h"

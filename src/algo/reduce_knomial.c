@@ -1,8 +1,8 @@
 /* k-nomial reduce. Shapes: src[bytes], dst[bytes] at root.
- * broadcast_knomial backwards: of the ranks left in a round, counted from the root, each k-th takes the running values of the k - 1
- * after it into its own. ceil(log_k n) levels, each of k - 1 vectors into one rank: short vectors, many ranks. The running value
- * is kept in WORK.
- * Other k: a line at the end, and one in algos.c. */
+ * The reverse of broadcast_knomial: in each round every k-th remaining rank, counted from the root,
+ * adds the running values of the k - 1 after it to its own. ceil(log_k n) levels, each of k - 1
+ * vectors into one rank: for short vectors and many ranks. The running value is in WORK.
+ * To add a k: one line at the end of this file, and one in algos.c. */
 #include "algo/algos.h"
 #include "algo/knomial.h"
 

@@ -1,7 +1,7 @@
 /* Direct reduce_scatter. Shapes: src[nranks][block], dst[block]; reduce_scatterv: rows of any size.
- * Everybody puts row i of its input to rank i, which takes the nranks - 1 arrivals into its own row as they stream in.
- * One latency, every byte crosses once, nothing is stored: best where all pairs are equally near, and for few ranks.
- * In step i rank r serves r + i and takes from r - i. */
+ * Each rank puts row i of its input to rank i, which adds the nranks - 1 incoming streams to its
+ * own row. One latency, every byte is sent once, nothing is stored: best if all pairs are equally
+ * near, and for few ranks. In step i rank r sends to r + i and receives from r - i. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/phases.h"

@@ -1,9 +1,12 @@
-/* Recursive halving reduce_scatter. Shapes: src[nranks][block], dst[block]; reduce_scatterv: rows of any size.
- * In round i, groups that differ in bit rounds - 1 - i split the rows they share; each sends the other's half and
- * reduces its own, until it holds its own rows. log2(n) latencies, (n - 1) / n of the input out and in: short rows.
- * When n is no power of two the odd ranks of the first pairs fold into the even ones, which reduce for them too and
- * give them their row at the end. Running values are kept in WORK, laid out as src.
- * Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH", 2005. */
+/* Recursive halving reduce_scatter. Shapes: src[nranks][block], dst[block]; reduce_scatterv: rows
+ * of any size.
+ * In round i, groups that differ in bit rounds - 1 - i split their common rows; each sends the
+ * other's half and reduces its own, until only its own rows remain. log2(n) latencies, (n - 1) / n
+ * of the input out and in: for short rows. If n is not a power of two, the odd ranks of the first
+ * pairs fold into the even ones, which also reduce for them and send them their row at the end.
+ * Running values are in WORK, in the layout of src.
+ * Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH",
+ * 2005. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 
@@ -24,7 +27,7 @@ static uint64_t work_bytes(const struct tt_coll *c)
     return c->nranks > 2 && tt_fold_of(c->rank, c->nranks).active ? tt_coll_src_bytes(c) : 0;
 }
 
-/* The rows that the `count` groups of the aligned range around `group` are responsible for. */
+/* The rows of the `count` groups in the aligned range around `group`. */
 static struct tt_block rows(const struct tt_coll *c, const struct tt_fold *f, uint32_t group, uint32_t count)
 {
     const uint32_t first = group & ~(count - 1);

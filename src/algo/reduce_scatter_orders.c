@@ -1,9 +1,12 @@
-/* Recursive halving reduce_scatter, nearest first and hybrid. Shapes: src[nranks][block], dst[block].
- * The mirror of allgather_far and allgather_hybrid: the first exchange, of half of all rows, is with a neighbour, the last, of one row,
- * with a far rank; hybrid goes from far to near inside a building, and then, when little is left, across buildings, the nearest
- * first. (reduce_scatter_halving is the mirror of allgather_doubling: farthest first.) Rows that stay are no range: they are strided.
- * log2(n) latencies, (n - 1) / n of the input out and in. Ranks fold, and running values are kept in WORK, as in reduce_scatter_halving.
- * Segments stream from round to round, as in the mirror. */
+/* Recursive halving reduce_scatter, nearest first and hybrid. Shapes: src[nranks][block],
+ * dst[block].
+ * The reverse of allgather_far and allgather_hybrid: the first exchange, of half of all rows, is
+ * with a neighbour, the last, of one row, with a far rank. Hybrid goes from far to near inside a
+ * building, and then, with few rows left, across buildings, the nearest first.
+ * (reduce_scatter_halving is the reverse of allgather_doubling: farthest first.) The remaining rows
+ * are strided.
+ * log2(n) latencies, (n - 1) / n of the input out and in. Ranks fold, and running values are in
+ * WORK, as in reduce_scatter_halving. Segments stream from round to round, as in the allgather. */
 #include "algo/algos.h"
 #include "algo/orders.h"
 

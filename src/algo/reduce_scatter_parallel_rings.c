@@ -1,15 +1,18 @@
-/* Parallel-rings reduce_scatter. Shapes: src[nranks][block], dst[block]; reduce_scatterv: rows of any size.
- * The parallel-rings allgather backwards (rings.h): a row begins at the host after its own and goes round the ring of its column; on each
- * host the parts of the ranks are added up at the column's carrier while the row before crosses the network, and then taken into the
- * running value. Where ranks are joined by sockets, each socket adds up its part before it crosses.
- * Of H hosts of g ranks: H - 1 messages and (H - 1) g / rails rows through each rail, and g additions a step.
- * A value needs a place while it is added up: as in the flat ring, rows go in slabs that WORK holds; but here the next slab's own additions go
- * on while this one's last steps cross. */
+/* Parallel-rings reduce_scatter. Shapes: src[nranks][block], dst[block]; reduce_scatterv: rows of
+ * any size.
+ * The reverse of the parallel-rings allgather (rings.h): a row starts at the host after its own and
+ * passes round the ring of its column. On each host the ranks' parts are reduced at the column's
+ * carrier while the previous row crosses the network, and then added to the running value. If ranks
+ * are joined by sockets, each socket reduces its part before it crosses.
+ * With H hosts of g ranks: H - 1 messages and (H - 1) g / rails rows through each rail, and g
+ * additions per step.
+ * Values need space while they are reduced: as in the flat ring, rows are processed in slabs that
+ * WORK holds. Here the next slab's own additions overlap with this one's last steps. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/rings.h"
 
-#define SLABS_BYTES (TT_WORK_MAX + TT_SLAB_BYTES)   /* of all values that are under way */
+#define SLABS_BYTES (TT_WORK_MAX + TT_SLAB_BYTES)   /* of all values in progress */
 #define SLAB_ALIGN 64u
 #define SLAB_MIN 1024u
 
@@ -26,7 +29,8 @@ static uint64_t nslabs(const struct tt_rings *r, uint64_t longest)
     return longest ? (longest - 1) / slab_bytes(r, longest) + 1 : 1;
 }
 
-/* Hosts so uneven, or so large, that WORK would hold only crumbs of their values go another way; and tags count rounds in 32 bits. */
+/* Excludes hosts so uneven, or so large, that WORK would hold only tiny slabs; and tags hold round
+ * numbers in 32 bits. */
 static bool fits(const struct tt_coll *c)
 {
     const uint64_t longest = tt_blocks_longest(c);

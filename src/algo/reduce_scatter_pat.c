@@ -1,19 +1,21 @@
 /* Parallel aggregated trees reduce_scatter. Shapes: src[nranks][block], dst[block].
- * allgather_pat backwards: each row is gathered up a binomial tree to the rank it belongs to, near ranks first; a rank takes what an
- * offset below it has summed up into its own running value, and passes that on when its turn comes (src/algo/pat.h).
- * All aggregated: ceil(log2 n) latencies for any number of ranks, every byte crosses once; running values of all
- * trees are in WORK at once. Bounded: of each level of the trees only A rows are under way, so WORK holds A (levels + 1) pieces whatever the
- * size: rows are cut into slabs where one of them would be too much. n / A - 1 near steps, then log2(A) far ones; near steps do
- * not wait for each other, but for their tree's depth.
- * S. Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale", 2025 (arXiv 2506.20252). */
+ * The reverse of allgather_pat: each row is reduced up a binomial tree to its rank, near ranks
+ * first. A rank adds the sums of its children to its own running value, and sends that on in its
+ * turn (src/algo/pat.h). Fully aggregated: ceil(log2 n) latencies for any number of ranks, every
+ * byte is sent once; the running values of all trees are in WORK at once. Bounded: only A rows of
+ * each level of the trees are in progress, so WORK holds A (levels + 1) pieces for any size; rows
+ * are split into slabs if necessary. n / A - 1 near steps, then log2(A) far ones. Near steps do not
+ * wait for each other, except for their tree's depth.
+ * S. Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale", 2025
+ * (arXiv 2506.20252). */
 #include "algo/algos.h"
 #include "algo/pat.h"
 
-#define STEPS_MAX (1u << 29)    /* tags count parts of steps in 32 bits */
+#define STEPS_MAX (1u << 29)    /* tags hold numbers of step parts in 32 bits */
 #define PARTS_MAX 4             /* of one step's message */
 #define SLAB_MULTIPLE 4096u
 
-/* Trees, and how rows are cut: each slab goes through all steps. */
+/* The trees, and the slabs of rows: each slab passes through all steps. */
 struct shape {
     struct tt_pat p;
     uint64_t slab, nslabs;
@@ -44,7 +46,8 @@ struct turn {
     bool last;                  /* the step that finishes */
 };
 
-/* Pieces of WORK or rows of SRC for trees [from, to), in ascending order of address: descending order of trees. */
+/* Pieces of WORK or rows of SRC for trees [from, to), in ascending order of address, which is the
+ * descending order of trees. */
 static struct tt_ref pieces(struct tt_ref first, const struct turn *t, uint64_t stride, uint32_t from, uint32_t to)
 {
     return to - from > 1 && t->bytes < stride ? tt_strided(first, t->bytes, stride) : first;
@@ -57,7 +60,8 @@ static struct tt_ref rows(const struct turn *t, uint32_t rank, uint32_t first, u
     return pieces(tt_src(root * t->c->bytes + t->offset), t, t->step.apart * t->c->bytes, from, to);
 }
 
-/* Where the running values of offsets first + i * apart are: by the level of the offset, and by its number q in that level. */
+/* The running values of offsets first + i * apart: by the level of the offset, and by its index q
+ * in that level. */
 static struct tt_ref values(const struct turn *t, uint32_t first, uint32_t from, uint32_t to)
 {
     const struct tt_pat *p = &t->shape->p;
@@ -74,8 +78,9 @@ static uint32_t count_from(const struct turn *t, uint32_t offset)
     return offset < t->c->nranks ? (t->c->nranks - 1 - offset) / t->step.apart + 1 : 0;
 }
 
-/* Trees whose child has a running value already (else it sends its row), and trees whose parent has. The near steps of a parent go from the
- * farthest of its children to the nearest, then the far steps outward. */
+/* Trees whose child has a running value already (otherwise it sends its row), and trees whose
+ * parent has. The near steps of a parent go from its farthest child to the nearest, then the far
+ * steps outward. */
 static uint32_t children_summed(const struct turn *t)
 {
     return t->step.distance == 1 ? 0 : count_from(t, t->step.child + 1);
@@ -97,7 +102,8 @@ static uint32_t parents_summed(const struct turn *t)
     return 2 * step->distance < span_of(t) ? count_from(t, step->child + step->distance) : 0;
 }
 
-/* Cuts the trees of a step, so that within a part all is alike: cut[0] = 0 .. cut[returned] = count. Both ends cut alike. */
+/* Splits the trees of a step into uniform parts: cut[0] = 0 .. cut[returned] = count. Both ends
+ * split equally. */
 static uint32_t cut_parts(const struct turn *t, uint32_t sender, uint32_t cut[PARTS_MAX + 1])
 {
     const struct tt_pat_step *step = &t->step;
@@ -125,8 +131,8 @@ static uint32_t cut_parts(const struct turn *t, uint32_t sender, uint32_t cut[PA
 
 static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-/* Takes trees [from, to) of the child's message, which is in `theirs`. In tree i this rank and what has been summed up at it are on one
- * side, the child's subtree on the other. */
+/* Adds trees [from, to) of the child's message in `theirs`. In tree i the operands are this rank's
+ * value so far, and that of the child's subtree. */
 static void take(struct tt_sched *s, const struct turn *t, struct tt_ref theirs, uint32_t from, uint32_t to)
 {
     const struct tt_pat_step *step = &t->step;
@@ -191,7 +197,7 @@ static uint64_t work_of(const struct tt_coll *c, const struct shape *shape)
     return c->nranks > 2 ? (shape->p.levels - shape->p.far_steps + 1ull) * shape->p.aggregated * shape->slab : 0;
 }
 
-/* The depth of the trees in latencies; steps beyond that overlap. */
+/* The depth of the trees in latencies; further steps overlap. */
 static struct tt_cost cost_of(const struct tt_coll *c, const struct shape *shape)
 {
     const double bytes = (double)c->bytes * (c->nranks - 1), beyond = (double)nrounds_of(shape) - shape->p.levels;

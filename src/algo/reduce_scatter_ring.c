@@ -1,19 +1,20 @@
 /* Ring reduce_scatter. Shapes: src[nranks][block], dst[block]; reduce_scatterv: rows of any size.
- * In step k, rank r passes its running value of row r - k - 1 to the right and takes its own part into what comes from
- * the left; row r is finished at rank r. (n - 1) * (latency + block / bandwidth): bandwidth-optimal, and only
- * neighbours talk.
- * A running value needs a place until it is sent: neither SRC, nor DST, which in place is an input not yet used. So
- * the ring goes round once per slab of the rows, and two slabs of WORK, which stay in cache, take turns. */
+ * In step k, rank r passes its running value of row r - k - 1 to the right and adds its own part to
+ * the value from the left; row r is finished at rank r. (n - 1) * (latency + block / bandwidth):
+ * bandwidth-optimal, and only neighbours communicate.
+ * A running value needs space until it is sent: neither SRC, nor DST, which in place is unused
+ * input. Therefore the ring runs once per slab of the rows, with two alternating slabs of WORK,
+ * which stay in cache. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 
-/* Two ranks have no running values: one slab is all. */
+/* Two ranks have no running values: one slab suffices. */
 static uint64_t slab_bytes(const struct tt_coll *c)
 {
     return c->nranks > 2 ? TT_SLAB_BYTES : UINT64_MAX;
 }
 
-/* The part of row i that is in a slab. */
+/* The part of row i in a slab. */
 static struct tt_block slab_of(const struct tt_coll *c, uint32_t i, uint64_t slab)
 {
     const struct tt_block row = tt_block_of(c, i);
@@ -33,7 +34,7 @@ static uint64_t nslabs(const struct tt_coll *c)
     return longest <= slab_bytes(c) ? 1 : (longest - 1) / slab_bytes(c) + 1;
 }
 
-/* Tags count rounds in 32 bits. */
+/* Tags hold round numbers in 32 bits. */
 static bool fits(const struct tt_coll *c)
 {
     return nslabs(c) <= UINT32_MAX / c->nranks;

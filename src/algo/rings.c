@@ -5,8 +5,10 @@
 #include "algo/phases.h"
 #include "base/status.h"
 
-#define GIVES 6     /* hops of a round of the gather: put and wait each; and one step of a ring */
-#define ADDS 4      /* hops of a round of the reduction: put, wait and reduce each; and one step of a ring */
+#define GIVES 6     /* hops of a round of the gather: put and wait each; plus one step of a ring */
+#define ADDS \
+    4 /* hops of a round of the reduction: put, wait and reduce each; plus one step
+                       of a ring */
 
 _Static_assert(2 * GIVES + 2 <= TT_ROUND_STEPS_MAX - 1, "the caller may add a step");
 _Static_assert(3 * ADDS + 3 <= TT_ROUND_STEPS_MAX, "a round holds them");
@@ -32,9 +34,9 @@ void tt_rings_init(struct tt_rings *r, const struct tt_coll *c, enum tt_form for
     tt_mates_init(&r->mates, r->layout, c->rank, form);
 }
 
-/* ---- who is where ------------------------------------------------------------------------------------------- */
+/* ---- locations ---- */
 
-/* The host so many before this one. */
+/* The host `steps` before this one. */
 static uint32_t host_before(const struct tt_rings *r, uint32_t steps)
 {
     return (r->host + r->hosts - steps % r->hosts) % r->hosts;
@@ -45,8 +47,9 @@ static uint32_t ranks_of(const struct tt_rings *r, uint32_t host)
     return tt_layout_host_ranks(r->layout, host);
 }
 
-/* Of the columns that pass from `from` to `to` in part z of a step, the one that this rank's host's local `me` sends or takes. A part has as many
- * columns as the smaller of the two hosts has ranks, so that it is one at most. False: none, or the column has no block of `origin`. */
+/* Of the columns sent from host `from` to host `to` in part z of a step, finds the one that this
+ * rank sends or receives. A part has as many columns as the smaller host has ranks, so there is at
+ * most one. Returns false if there is none, or the column has no block of `origin`. */
 static bool column_of(const struct tt_rings *r, uint32_t from, uint32_t to, uint32_t origin, uint32_t z, uint32_t *out)
 {
     const uint32_t n = r->mates.n, part = ranks_of(r, from) < ranks_of(r, to) ? ranks_of(r, from) : ranks_of(r, to);
@@ -69,7 +72,7 @@ static uint32_t mate(const struct tt_rings *r, uint32_t local)
     return tt_layout_rank(r->layout, r->host, local);
 }
 
-/* Of the blocks of `origin`, the one of the given hop that belongs to a carrier's column of its own number `m`. */
+/* The block of `origin` for the hop: that of the carrier's m-th column. */
 static bool block_of(const struct tt_rings *r, uint32_t origin, uint32_t carrier, uint32_t m, uint32_t *rank)
 {
     const uint32_t column = m * r->mates.n + carrier;
@@ -80,7 +83,8 @@ static bool block_of(const struct tt_rings *r, uint32_t origin, uint32_t carrier
     return true;
 }
 
-/* Hop `at` of a slot: hop e for the m-th column of each carrier. False: this host has fewer. */
+/* Hop `at` of a slot: hop e for the m-th column of each carrier. Returns false if this host has
+ * fewer. */
 static bool hop_at(const struct tt_rings *r, uint64_t at, uint32_t *m, uint32_t *e)
 {
     const uint32_t each = r->mates.n - 1;
@@ -92,7 +96,7 @@ static bool hop_at(const struct tt_rings *r, uint64_t at, uint32_t *m, uint32_t 
     return true;
 }
 
-/* How many hops a slot has on this host, of level 0 and of level 1, where they go one by one. */
+/* Number of a slot's hops on this host, of level 0 and of level 1, if they are one per round. */
 struct hop_counts {
     uint32_t first, second;
 };
@@ -105,7 +109,8 @@ static struct hop_counts hop_counts(const struct tt_rings *r)
     return (struct hop_counts){ first, columns * each - first };
 }
 
-/* The hop numbered `at` of those of its level: hop e for the m-th column of each carrier. False: there are fewer. */
+/* Hop number `at` of its level: hop e for the m-th column of each carrier. Returns false if there
+ * are fewer. */
 static bool hop_of_level(const struct tt_rings *r, bool second, uint64_t at, uint32_t *m, uint32_t *e)
 {
     const struct hop_counts n = hop_counts(r);
@@ -118,7 +123,8 @@ static bool hop_of_level(const struct tt_rings *r, bool second, uint64_t at, uin
     return true;
 }
 
-/* ---- gather --------------------------------------------------------------------------------------------------- */
+/* ---- gather
+ * --------------------------------------------------------------------------------------------------- */
 
 static uint64_t gather_slot_rounds(const struct tt_rings *r)
 {
@@ -127,8 +133,9 @@ static uint64_t gather_slot_rounds(const struct tt_rings *r)
     return rounds > r->columns ? rounds : r->columns;
 }
 
-/* One by one, what a slot does on level 1 comes before what it does on level 0. The first slot has nothing on level 1 and the last nothing
- * on level 0: on one host, where nothing else happens in them, half of each is left out. */
+/* With one hop per round, a slot's hops of level 1 precede those of level 0. The first slot has
+ * none of level 1 and the last none of level 0. On one host, where these slots have nothing else,
+ * the empty half of each is omitted. */
 static uint64_t gather_skip(const struct tt_rings *r)
 {
     return r->one_by_one && r->hosts == 1 ? hop_counts(r).second : 0;
@@ -145,7 +152,7 @@ struct gather {
     struct tt_sched *s;
     const struct tt_coll *c;
     const struct tt_rings *r;
-    uint64_t slot, part;    /* part: which round of the slot */
+    uint64_t slot, part;    /* part: round within the slot */
     uint32_t tag;
     struct tt_ref own;
 };
@@ -164,7 +171,7 @@ static void wait_block(const struct gather *g, uint32_t rank, uint32_t from, uin
     tt_sched_wait(g->s, from, tt_dst(block.offset), block.bytes, tag);
 }
 
-/* Step i of the rings: what came in step i - 1 goes on. */
+/* Step i of the rings: forwards the blocks received in step i - 1. */
 static void gather_ring(const struct gather *g, bool put)
 {
     const struct tt_rings *r = g->r;
@@ -206,7 +213,8 @@ static void gather_hops(const struct gather *g, bool put)
         if (!gather_hop(g, i, &m, &e))
             return;
         const struct tt_hop hop = put ? tt_mates_give(&r->mates, e) : tt_mates_take(&r->mates, e);
-        const uint64_t steps = g->slot - hop.level;     /* that the arrival has made; its own blocks none */
+        const uint64_t steps = g->slot - hop.level;     /* steps that the arrival has made; 0 for
+                                                           the host's own blocks */
 
         if (g->slot < hop.level || steps >= r->hosts ||
             !block_of(r, host_before(r, (uint32_t)steps), hop.carrier, m, &block))
@@ -232,9 +240,10 @@ void tt_rings_gather(struct tt_sched *s, const struct tt_coll *c, const struct t
     gather_ring(&g, false);
 }
 
-/* ---- reduction ------------------------------------------------------------------------------------------------ */
+/* ---- reduction
+ * ------------------------------------------------------------------------------------------------ */
 
-/* Rounds of the hops of a slot; the last of them has the first part of the rings' step, too. */
+/* Rounds of a slot's hops; the last one also has the first part of the rings' step. */
 static uint64_t add_rounds(const struct tt_rings *r)
 {
     return r->one_by_one ? r->hops : tt_phase_rounds(r->hops, ADDS);
@@ -245,7 +254,7 @@ static uint64_t reduce_slot_rounds(const struct tt_rings *r)
     return add_rounds(r) + r->columns - 1;
 }
 
-/* As gather_skip; but level 0 comes first, and the first slot has nothing on it. */
+/* Like gather_skip; but level 0 comes first, and the first slot has none of it. */
 static uint64_t reduce_skip(const struct tt_rings *r)
 {
     return r->one_by_one && r->hosts == 1 ? hop_counts(r).first : 0;
@@ -258,7 +267,7 @@ uint64_t tt_rings_reduce_rounds(const struct tt_rings *r)
     return reduce_slot_rounds(r) * (r->hosts - 1 + r->levels);
 }
 
-/* Relays of a rank: for each other socket of its host one, where sockets have two ranks and more. */
+/* Relays of a rank: one for each other socket of its host, if sockets have at least two ranks. */
 static uint32_t relays_max(const struct tt_rings *r)
 {
     return r->levels == 2 && r->widest >= 4 ? r->widest / 2 - 1 : 0;
@@ -278,7 +287,7 @@ struct reduction {
     uint32_t tag;
 };
 
-/* The part of a row that is under way. */
+/* The current slab of a row. */
 static struct tt_block row_of(const struct reduction *x, uint32_t rank)
 {
     const struct tt_block row = tt_block_of(x->c, rank);
@@ -291,7 +300,8 @@ static struct tt_block row_of(const struct reduction *x, uint32_t rank)
     return (struct tt_block){ row.offset + begin, row.bytes - begin < slab ? row.bytes - begin : slab };
 }
 
-/* Where value i of a row is added up: in column m of those this rank carries; or, relay > 0, for another carrier. Two take turns. */
+/* The place where value i of a row is reduced: in column m of those that this rank carries; or,
+ * with relay > 0, for another carrier. Two places alternate. */
 static struct tt_ref sum_at(const struct reduction *x, uint32_t rank, uint64_t i, uint32_t m, uint32_t relay)
 {
     const struct tt_rings *r = x->r;
@@ -307,14 +317,14 @@ static struct tt_ref result_at(const struct reduction *x)
     return tt_dst(x->sums->in_dst ? tt_block_of(x->c, x->c->rank).offset : x->sums->begin);
 }
 
-/* What the host has of a row that this rank carries, before the rings' value comes. */
+/* The host's sum of a row that this rank carries, before the rings' value arrives. */
 static struct tt_ref host_sum(const struct reduction *x, uint32_t rank, uint64_t i, uint32_t m)
 {
     return x->r->mates.n == 1 ? tt_src(row_of(x, rank).offset) : sum_at(x, rank, i, m, 0);
 }
 
-/* The row of hop `at` of the slot, going backwards, and its value's number i: value i is of the rows of the host i + 1 before this
- * one. What the gather does in its last level comes first. */
+/* The row of hop `at` of the slot in the reduction, and its value's number i: value i belongs to
+ * the rows of the host i + 1 before this one. The gather's last level comes first. */
 static bool hop_row(const struct reduction *x, const struct tt_hop *hop, uint32_t m, uint32_t *rank, uint64_t *i)
 {
     const uint32_t waits = x->r->levels - 1 - hop->level;
@@ -386,8 +396,8 @@ static void add_up(const struct reduction *x)
     }
 }
 
-/* Whether this round has part *z of a step of the rings, and of which: step i takes what the host before has of the rows of the host
- * i + 2 before this one. */
+/* Returns whether this round has part *z of a step of the rings, and of which step: step i receives
+ * the previous host's sum of the rows of the host i + 2 before this one. */
 static bool ring_step(const struct reduction *x, uint32_t *z, uint64_t *i)
 {
     const uint64_t first = add_rounds(x->r) - 1;
@@ -432,7 +442,8 @@ static void ring_add(const struct reduction *x)
     m = column / r->mates.n;
     last = i + 2 == r->hosts;
     tt_sched_wait(x->s, carrier_of(r, before, column), tt_pipe(x->tag), row_of(x, rank).bytes, x->tag);
-    /* It comes from the hosts between. Their lowest ranks are in the order of their numbers. */
+    /* It is a sum over the hosts in between. Their lowest ranks are in the order of host
+     * numbers. */
     tt_sched_reduce_ordered(x->s, last ? result_at(x) : sum_at(x, rank, i + 1, m, 0), tt_pipe(x->tag),
                             tt_lowest(origin + 1, (uint32_t)i + 1, r->hosts), host_sum(x, rank, i + 1, m), r->host,
                             row_of(x, rank).bytes, last);
@@ -452,23 +463,25 @@ void tt_rings_reduce(struct tt_sched *s, const struct tt_coll *c, const struct t
     ring_add(&x);
 }
 
-/* ---- what it takes ---------------------------------------------------------------------------------------------- */
+/* ---- requirements and cost ---- */
 
 uint32_t tt_rings_npeers(const struct tt_rings *r)
 {
-    const uint32_t mine = (r->widest + r->mates.n - 1) / r->mates.n;    /* columns that this rank carries */
+    /* columns that this rank carries */
+    const uint32_t mine = (r->widest + r->mates.n - 1) / r->mates.n;
     const uint32_t before = ranks_of(r, host_before(r, 1)), after = ranks_of(r, (r->host + 1) % r->hosts);
     uint32_t n = r->mates.n - 1;
 
     if (r->hosts > 1)
         n += mine < after ? mine : after;
-    if (r->hosts > 2)       /* of two hosts each is before and after the other, and its ranks carry the same columns both ways */
+    if (r->hosts > 2)       /* with two hosts, each is both before and after the other, and its
+                               ranks carry the same columns in both directions */
         n += mine < before ? mine : before;
     return n;
 }
 
-/* The network's part: the blocks of all other hosts, over the rails that the ranks of a host have. The host's part: the last arrival,
- * which nothing overlaps. On one host that is all. */
+/* The network's part: the blocks of all other hosts, over the rails that a host's ranks use. The
+ * host's part: the last arrival, which nothing overlaps. With one host that is all. */
 struct tt_cost tt_rings_cost(const struct tt_rings *r, double block)
 {
     const uint32_t rails = r->layout->nrails < r->narrowest ? r->layout->nrails : r->narrowest;

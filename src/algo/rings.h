@@ -1,14 +1,16 @@
-/* Rings between hosts, one for each local rank, and what goes on inside the hosts meanwhile: the rounds of which the parallel-rings
- * algorithms are made.
+/* Rings between hosts, one for each local rank, and the distribution inside the hosts: the rounds
+ * of the parallel-rings algorithms.
  *
- * Hosts are a ring in the order of their numbers. A *column* is one ring over them: column j of a host's blocks is the block of its local j,
- * and on a host of n ranks the local j mod n carries it. So with the same number of ranks on all hosts each local rank has a ring of its
- * own, and ranks of a host with fewer carry several columns. There are as many columns as the widest host has ranks; a host with fewer
- * ranks puts nothing of its own into the others.
+ * Hosts form a ring in the order of their numbers. A *column* is one ring over them: column j
+ * contains the block of each host's local rank j, and on a host of n ranks, local rank j mod n
+ * carries it. With equal numbers of ranks on all hosts each local rank has its own ring; on hosts
+ * with fewer, ranks carry several columns. There are as many columns as the largest host has ranks;
+ * smaller hosts add no block of their own to the others.
  *
- * Time goes in *slots*, of as many rounds as the steps of a slot need: what a slot sends, earlier slots have brought. Arrival i of a
- * host is what step i of the rings brings it; its own blocks are arrival -1. Where ranks are joined by sockets, a round has one hop of a
- * rank at most, so that in no round two transfers of a rank share a kind of link. */
+ * Time is divided into *slots*, of as many rounds as the steps of a slot need: a slot sends what
+ * earlier slots received. Arrival i of a host is received in step i of the rings; its own blocks
+ * are arrival -1. If ranks are joined by sockets, a round has at most one hop of a rank, so no two
+ * transfers of a rank share a kind of link in a round. */
 #ifndef TT_ALGO_RINGS_H
 #define TT_ALGO_RINGS_H
 
@@ -16,48 +18,50 @@
 #include "sched/algo.h"
 
 struct tt_rings {
-    struct tt_layout alone;             /* the layout, where the call has none: one host */
+    struct tt_layout alone;             /* the layout for a call without one: one host */
     const struct tt_layout *layout;
-    uint32_t hosts, host;               /* how many there are, and this rank's */
-    uint32_t widest, narrowest;         /* ranks of a host */
-    uint32_t columns;                   /* that a rank carries, at most */
-    uint32_t levels;                    /* slots that an arrival takes to go round the host */
-    uint32_t hops;                      /* of a slot, at most, on any host */
-    bool one_by_one;                    /* one hop to a round */
+    uint32_t hosts, host;               /* number of hosts, and this rank's */
+    uint32_t widest, narrowest;         /* maximum and minimum ranks of a host */
+    uint32_t columns;                   /* maximum per rank */
+    uint32_t levels;                    /* slots to distribute an arrival within the host */
+    uint32_t hops;                      /* maximum per slot, over all hosts */
+    bool one_by_one;                    /* one hop per round */
     struct tt_mates mates;
 };
 
-/* The form that the layout asks for: sockets where ranks of a host are joined by sockets, else linear. */
+/* Returns the form for the layout: sockets if ranks of a host are joined by sockets, else
+ * linear. */
 enum tt_form tt_rings_form(const struct tt_coll *c);
-/* *r is used where it is: it may point into itself. */
+/* *r must not be moved: it may point into itself. */
 void tt_rings_init(struct tt_rings *r, const struct tt_coll *c, enum tt_form form);
 
-/* Tags that one round takes, from its first on. */
+/* Tags used by a round. */
 #define TT_RINGS_TAGS 8
 
-/* Allgather of the call's blocks into DST; own: where this rank's own block is read. Every block crosses each border between hosts once.
- * With at most 13 steps to a round. */
+/* Allgather of the call's blocks into DST; own: source of this rank's own block. Every block
+ * crosses each border between hosts once. At most 13 steps per round. */
 uint64_t tt_rings_gather_rounds(const struct tt_rings *r);
 void tt_rings_gather(struct tt_sched *s, const struct tt_coll *c, const struct tt_rings *r, uint64_t k, uint32_t tag,
                      struct tt_ref own);
 
-/* Reduce_scatter of the call's blocks, the gather backwards: on each host the parts of a row are added up at its carrier while the running
- * value of the row before crosses the network, and then added to that. Linear and sockets only.
- * Values need a place while they are added up: in DST, where the row is (all-reduce), or in WORK (reduce_scatter), of which each takes
- * `slab` bytes; then rows go in slabs, one after the other. */
+/* Reduce_scatter of the call's blocks, the reverse of the gather: on each host the parts of a row
+ * are reduced at its carrier while the running value of the previous row crosses the network, and
+ * then added to it. Linear and sockets only. Values need space while they are reduced: in DST, at
+ * the row's place (all-reduce), or in WORK (reduce_scatter), `slab` bytes each; rows are then
+ * processed in slabs, one after the other. */
 struct tt_ring_sums {
     bool in_dst;
-    uint64_t begin, slab;       /* which part of each row: [begin, begin + slab); in_dst: all */
+    uint64_t begin, slab;       /* the part [begin, begin + slab) of each row; in_dst: all */
 };
-/* How many values in WORK are under way at once, at most, on any rank. */
+/* Maximum number of values in WORK at once, on any rank. */
 uint64_t tt_rings_sums(const struct tt_rings *r);
 uint64_t tt_rings_reduce_rounds(const struct tt_rings *r);
 void tt_rings_reduce(struct tt_sched *s, const struct tt_coll *c, const struct tt_rings *r,
                      const struct tt_ring_sums *sums, uint64_t k, uint32_t tag);
 
-/* Bound on the ranks this one exchanges with, either way. */
+/* Upper bound of the number of peers of this rank. */
 uint32_t tt_rings_npeers(const struct tt_rings *r);
-/* What the gather costs, or the reduction but for its additions, with blocks of `block` bytes. */
+/* Cost of the gather, or of the reduction without its additions, with blocks of `block` bytes. */
 struct tt_cost tt_rings_cost(const struct tt_rings *r, double block);
 
 #endif

@@ -1,8 +1,9 @@
 /* Binomial scatter. Shapes: src[nranks][block] at root, dst[block].
- * Ranks counted from the root; each gets the blocks of its subtree, keeps its own and halves the rest among its
- * children, the farthest first.
- * ceil(log2 n) latencies, every byte out of the root once: short blocks, many ranks. Inner ranks hold them in WORK, in
- * the order counted from the root; where that order passes the last rank, the root sends two ranges. */
+ * Ranks are counted from the root. Each receives the blocks of its subtree, keeps its own and
+ * distributes the rest among its children, the farthest first.
+ * ceil(log2 n) latencies, every byte leaves the root once: for short blocks and many ranks. Inner
+ * ranks hold blocks in WORK, in the order counted from the root. If that order passes the last
+ * rank, the root sends two ranges. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 
@@ -18,7 +19,8 @@ static uint64_t work_bytes(const struct tt_coll *c)
     return v > 0 && count > 1 ? count * c->bytes : 0;
 }
 
-/* How many of the `count` ranks from v, counted from the root, come before the order passes the last rank. */
+/* Number of the `count` ranks from v, counted from the root, before the order passes the last
+ * rank. */
 static uint32_t before_end(const struct tt_coll *c, uint32_t v, uint32_t count)
 {
     const uint32_t left = c->nranks - tt_rank_at(c, v);

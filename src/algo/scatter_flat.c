@@ -1,5 +1,6 @@
-/* Flat scatter. Shapes: src[nranks][block] at root, dst[block]; scatterv: blocks of any size, anywhere in src.
- * The root puts to everybody its block. One latency, every byte crosses once. */
+/* Flat scatter. Shapes: src[nranks][block] at root, dst[block]; scatterv: blocks of any size,
+ * anywhere in src.
+ * The root puts its block to each rank. One latency, every byte is sent once. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/phases.h"

@@ -1,8 +1,10 @@
 /* k-nomial scatter. Shapes: src[nranks][block] at root, dst[block].
- * Ranks counted from the root; each gets the blocks of its subtree, keeps its own and gives each of its children theirs, k - 1 on a level,
- * the farthest level first. ceil(log_k n) levels of k - 1 messages, every byte out of the root once: short blocks, many ranks. Inner
- * ranks hold them in WORK, in the order counted from the root; where that order passes the last rank, the root sends two ranges.
- * Other k: a line at the end, and one in algos.c. */
+ * Ranks are counted from the root. Each receives the blocks of its subtree, keeps its own and sends
+ * each child its part, k - 1 on a level, the farthest level first. ceil(log_k n) levels of k - 1
+ * messages, every byte leaves the root once: for short blocks and many ranks. Inner ranks hold
+ * blocks in WORK, in the order counted from the root. If that order passes the last rank, the root
+ * sends two ranges.
+ * To add a k: one line at the end of this file, and one in algos.c. */
 #include "algo/algos.h"
 #include "algo/knomial.h"
 

@@ -3,13 +3,23 @@
 #include "algo/algos.h"
 #include "topo/layout.h"
 
-#define REDUCED_MAX (256u << 10)        /* of a segment that arrives over TCP and is added to something: it is still in the cache then */
-#define LANDING_MAX (8ull << 20)        /* of one operation, all peers together, before segments shrink */
-#define PASSED_ON_MIN (32u << 10)       /* of a segment that is passed on within its host when it has come from another one */
-#define LONG_PARTS 64u                  /* that a very long message between two ranks of a host is cut into, more among more, ... */
-#define LONG_TIMES 8u                   /* ... in segments of at most so many times the wire's, ... */
-#define CACHE_PART 4u                   /* ... longer than the wire's only as far as the slots for them are this part of the cache at most */
-#define ROUNDS_MAX 64u                  /* of a program that is looked at */
+#define REDUCED_MAX \
+    (256u << 10) /* maximum segment received over TCP and then reduced, so
+                                           that it is still in the cache */
+#define LANDING_MAX \
+    (8ull << 20) /* of one operation, all peers together, before segments
+                                           shrink */
+#define PASSED_ON_MIN \
+    (32u << 10) /* minimum segment that is forwarded within its host
+                                           after arrival from another one */
+#define LONG_PARTS \
+    64u               /* number of segments of a very long message between two
+                                           ranks of a host; more with more ranks */
+#define LONG_TIMES 8u                   /* maximum segment length, in multiples of the wire's */
+#define CACHE_PART \
+    4u                 /* longer segments than the wire's only if their slots
+                                           take at most this fraction of the cache */
+#define ROUNDS_MAX 64u                  /* of a program that are examined */
 
 static uint64_t floor_power(uint64_t x)
 {
@@ -27,11 +37,11 @@ static uint64_t ceiling_power(uint64_t x)
     return p < x ? 2 * p : p;
 }
 
-/* ---- what a program exchanges ----------------------------------------------------------------------------- */
+/* ---- exchanges of a program ---- */
 
 struct exchange {
     uint64_t longest;           /* message, in bytes */
-    uint32_t nsenders;          /* peers that send a rank what is no eager message */
+    uint32_t nsenders;          /* peers that send a rank non-eager messages */
 };
 
 struct senders {
@@ -63,7 +73,7 @@ static void add_round(struct exchange *e, struct senders *from, const struct tt_
         e->nsenders = from->n;
 }
 
-/* Whether all ranks know what each exchanges in that many rounds. */
+/* Returns whether all ranks know each other's exchanges, of a limited number of rounds. */
 static bool is_known(const struct tt_algo *algo, const struct tt_coll *c)
 {
     switch (c->kind) {
@@ -89,8 +99,9 @@ static void add_rank(struct exchange *e, const struct tt_algo *algo, const struc
     }
 }
 
-/* Looks at the root, or rank 0 where there is none, and at the rank after it: where ranks differ, the one gives or gets most and the other is
- * as good as any; few have a sender or two more. Segments must be alike on all ranks. False: that is not known, or too long to be looked at. */
+/* Examines the root, or rank 0 without one, and the next rank. If ranks differ, the first has most,
+ * and the second is typical; few have one or two senders more. Segments must be equal on all ranks.
+ * Returns false if the exchanges are unknown, or the program is too long. */
 static bool look_at(struct exchange *e, const struct tt_algo *algo, const struct tt_coll *c, uint64_t eager_bytes)
 {
     struct tt_coll there = *c;
@@ -108,18 +119,18 @@ static bool look_at(struct exchange *e, const struct tt_algo *algo, const struct
     return true;
 }
 
-/* Where a program is too long to be looked at it has many rounds of one block each. */
+/* A program too long to be examined has many rounds of one block each. */
 static uint64_t typical_message(const struct tt_coll *c)
 {
     switch (c->kind) {
     case TT_ALLREDUCE: return c->bytes / c->nranks;
     case TT_ALLGATHERV: case TT_ALLTOALLV: case TT_GATHERV: case TT_SCATTERV: case TT_REDUCE_SCATTERV:
-        return UINT64_MAX;      /* not known alike on all ranks */
+        return UINT64_MAX;      /* not equally known on all ranks */
     default: return c->bytes;
     }
 }
 
-/* Peers of the rank that has most. */
+/* Maximum number of peers over all ranks. */
 static uint32_t most_peers(const struct tt_algo *algo, const struct tt_coll *c)
 {
     struct tt_coll there = *c;
@@ -128,9 +139,10 @@ static uint32_t most_peers(const struct tt_algo *algo, const struct tt_coll *c)
     return algo->npeers(&there);
 }
 
-/* ---- segments --------------------------------------------------------------------------------------------- */
+/* ---- segments
+ * --------------------------------------------------------------------------------------------- */
 
-/* Slots hold no more than may be in flight. */
+/* Limits slots to the data that may be in flight. */
 static struct tt_segments bound(struct tt_segments s, const struct tt_coll *c)
 {
     const uint64_t chunk = tt_coll_chunk_bytes(c), most = chunk * tt_coll_chunks(c);
@@ -153,7 +165,8 @@ static struct tt_segments fit(struct tt_segments s, const struct tt_segment_limi
     return s;
 }
 
-/* What is added and sent on at a time may be told for all that is bounded. Long ones have fewer slots. */
+/* The unit of reduction may be configured for all bounded algorithms. Longer units have fewer
+ * slots. */
 static struct tt_segments or_as_told(struct tt_segments s, const struct tt_algo *algo, const struct tt_coll *c,
                                      uint32_t nsenders)
 {
@@ -177,8 +190,9 @@ struct tt_segments tt_segments_fit(const struct tt_algo *algo, const struct tt_c
     return algo->bounded ? bound(s, c) : s;
 }
 
-/* Blocks that come from other hosts to one rank, and from it to others of its host, or the other way: the last of a block goes on the sooner, the
- * shorter its segments are. So much is the least that pays, more where it is added to something; 0: nothing is passed on so. */
+/* Blocks received from other hosts and forwarded within the host, or the reverse. Shorter segments
+ * forward the end of a block earlier. Returns the minimum useful segment, which is larger if it is
+ * reduced; 0: nothing is forwarded like this. */
 static uint64_t least_passed_on(const struct tt_coll *c)
 {
     if (!c->layout || tt_layout_widest(c->layout) == 1 || tt_layout_groups(c->layout, TT_NEAR_HOST) == 1)
@@ -186,10 +200,11 @@ static uint64_t least_passed_on(const struct tt_coll *c)
     return c->kind == TT_ALLGATHER ? PASSED_ON_MIN : c->kind == TT_REDUCE_SCATTER ? 2 * PASSED_ON_MIN : 0;
 }
 
-/* What a rank does with its messages in the rounds that are looked at, in bytes. */
+/* Messages of a rank in the examined rounds, in bytes. */
 struct passing {
     double far_in, far_out, near;
-    bool slots;         /* some that come from other hosts land in slots, and each segment is answered by a message of credit */
+    bool slots;         /* some from other hosts arrive in slots, and each segment is answered by
+                           a credit message */
 };
 
 static void add_passing(struct passing *p, const struct tt_sched *s, const struct tt_coll *c)
@@ -224,13 +239,14 @@ static void look_at_passing(struct passing *p, const struct tt_algo *algo, const
     }
 }
 
-/* The least segments that pay, in bytes; 0: that is not known, or does not matter. */
+/* The minimum useful segments, in bytes; 0: unknown or irrelevant. */
 struct least {
-    double software;    /* its rail takes as long for one as the rank's thread, on average, to send and to receive it as often as the program says */
-    double window;      /* as many as a flow has slots are what the rail carries in a round trip */
+    double software;    /* its time on the rail equals the average time of the rank's thread to
+                           send and receive it, as often as the program does */
+    double window;      /* a flow's slots together hold what the rail carries in a round trip */
 };
 
-/* Of the ranks that look_at looks at, the longest. */
+/* The maximum over the ranks that look_at examines. */
 static struct least least_that_pay(const struct tt_algo *algo, const struct tt_coll *c,
                                    const struct tt_segment_limits *limits, uint32_t nslots)
 {
@@ -259,13 +275,13 @@ static struct least least_that_pay(const struct tt_algo *algo, const struct tt_c
     return least;
 }
 
-/* A power of two that is no less, as far as `most` allows. */
+/* Returns a power of two that is not less, limited by `most`. */
 static uint64_t power_for(double bytes, uint64_t most)
 {
     return bytes < (double)most ? ceiling_power((uint64_t)bytes + 1) : most;
 }
 
-/* How many bytes of slots a rank may have, if what is written there is to be in the cache still when it is read. */
+/* Maximum bytes of a rank's slots such that written data is still in the cache when it is read. */
 static uint64_t cached_slots(const struct tt_segment_limits *limits, uint32_t nranks)
 {
     const uint32_t sharers = nranks < limits->cache_cpus ? nranks : limits->cache_cpus;
@@ -273,9 +289,10 @@ static uint64_t cached_slots(const struct tt_segment_limits *limits, uint32_t nr
     return limits->cache_bytes && sharers ? limits->cache_bytes / CACHE_PART / sharers : LANDING_MAX;
 }
 
-/* What is longer than the caches streams through memory: the longer it goes on in one place, the faster, as long as the slots on the way stay in the cache:
- * an all-reduce of 128 MiB between two cores that share 8 MiB takes 44 ms with slots of 8 MiB in all, 30 with 4 or 2, and 33 with 1. The more ranks it may pass through one
- * after another, the less of it may wait in each. */
+/* Data longer than the caches streams through memory. Longer segments are faster as long as the
+ * slots stay in the cache: an all-reduce of 128 MiB between two cores that share 8 MiB takes 44 ms
+ * with slots of 8 MiB in total, 30 with 4 or 2, and 33 with 1. The more ranks the data passes
+ * through, the less of it may wait in each. */
 static uint64_t lengthened(const struct tt_segments *s, const struct tt_algo *algo, const struct tt_coll *c,
                            const struct tt_segment_limits *limits, uint64_t message, uint32_t nsenders)
 {
@@ -290,7 +307,8 @@ static uint64_t lengthened(const struct tt_segments *s, const struct tt_algo *al
     return longer;
 }
 
-/* Of a message that is passed on within a host, which else would be cut into parts like that: an eighth, or as little as pays. */
+/* Segment of a message forwarded within a host: an eighth of the usual one, but at least the
+ * minimum useful segment. */
 static uint64_t part_passed_on(uint64_t message, uint64_t part, uint64_t passed_on, const struct least *least)
 {
     const uint64_t window = power_for(least->window, part);

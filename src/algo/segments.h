@@ -1,40 +1,47 @@
-/* How long the segments of a call are: a pure function of the call and of limits that all ranks agree on, so that all cut alike. */
+/* Segment length of a call: a pure function of the call and of limits that all ranks agree on, so
+ * that all ranks use the same segments. */
 #ifndef TT_ALGO_SEGMENTS_H
 #define TT_ALGO_SEGMENTS_H
 
 #include "sched/algo.h"
 
-#define TT_SEGMENT_MIN 8192u    /* nothing is cut shorter */
+#define TT_SEGMENT_MIN 8192u    /* minimum segment */
 
 struct tt_segment_limits {
     uint64_t segment_bytes;     /* of the wire */
     uint64_t eager_bytes;
     bool all_local;             /* all ranks share memory */
-    uint64_t cache_bytes;       /* the last cache before memory, that so many processors share; 0: not told */
+    uint64_t cache_bytes;       /* last-level cache, shared by cache_cpus CPUs; 0: unknown */
     uint32_t cache_cpus;
-    /* Software of a message, of both its ends together; between hosts the latency, one way, and a byte's time on a rail. 0: no link is told. */
+    /* Software overhead of a message, both ends together; between hosts the latency, one way, and
+     * the time of a byte on a rail. 0: unknown. */
     double far_message_ns, near_message_ns, far_latency_ns, rail_byte_ns;
 };
 
-/* How a call's messages go. */
+/* Transfer parameters of a call's messages. */
 struct tt_segments {
     uint64_t segment_bytes;     /* a power of two, at least eager_bytes */
     uint8_t streams, depth;
-    uint8_t lanes;              /* to a peer that segments go over, of those that there are; 0: all */
+    uint8_t lanes;              /* number of lanes to a peer for segments; 0: all */
 };
 
-/* A message becomes several segments, so that its ends overlap: four in shared memory, of one block; two between hosts, where the
- * kernel lets them overlap too and each costs system calls, of the longest message that the algorithm has, as far as that is
- * known: of v kinds, and where there are very many rounds, of one block. In shared memory a block of two ranks is cut into no more than 64, of n into 32 n,
- * where these are up to eight times as long as the wire's, and longer than the wire's only as far as the slots of the ranks at one cache take no more than a quarter of it. Eight, but none below 32 KiB (64 KiB where it is added to something), of an
- * allgather or reduce_scatter in which what came from another host is passed on within this one, or the other way. Where the rail is told, none
- * of these is so short that a rank's software for its segments would take longer than its rail for its bytes, or, of what lands in slots, is cut
- * into eight where the slots would then not hold what the rail carries in a round trip. */
+/* A message becomes several segments, so that sender and receiver overlap. In shared memory: four,
+ * of one block. Between hosts: two, since the kernel overlaps them too and each costs system calls;
+ * of the algorithm's longest message if it is known, or of one block for v kinds and very many
+ * rounds.
+ * In shared memory a block of two ranks has at most 64 segments, one of n ranks 32 n. Segments may
+ * then be up to eight times as long as the wire's. They are longer than the wire's only if the
+ * slots of the ranks at one cache take at most a quarter of it.
+ * Eight segments, of at least 32 KiB (64 KiB if reduced), for an allgather or reduce_scatter that
+ * forwards data from other hosts within this one, or the reverse.
+ * If the rail's rate is known, no segment is so short that a rank's software takes longer than its
+ * rail. Messages received in slots are not split into eight if the slots would then hold less than
+ * the rail carries in a round trip. */
 struct tt_segments tt_segments_choose(const struct tt_algo *algo, const struct tt_coll *c,
                                       const struct tt_segment_limits *limits);
 
-/* Segments that somebody else chose (a power of two), kept within what one operation's landing memory may hold, and not shorter than
- * an eager message. */
+/* Limits segments chosen elsewhere (a power of two) by the receive memory of one operation, and by
+ * the length of an eager message. */
 struct tt_segments tt_segments_fit(const struct tt_algo *algo, const struct tt_coll *c,
                                    const struct tt_segment_limits *limits, struct tt_segments s);
 

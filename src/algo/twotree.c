@@ -2,7 +2,7 @@
 
 static uint32_t lowest_bit(uint32_t x) { return x & -x; }
 
-/* A node of the second tree is the one before it of the first, around the end. */
+/* A node of the second tree is the previous node of the first, cyclically. */
 static uint32_t to_first(uint32_t m, uint32_t tree, uint32_t node)
 {
     return tree == 0 ? node : node == 1 ? m : node - 1;
@@ -45,7 +45,7 @@ uint32_t tt_tree_lowest(uint32_t m, uint32_t tree, uint32_t node, uint32_t first
 
     if (tree == 0)
         return tt_lowest(first + low, high - low + 1, nranks);
-    last = high < m ? high : m - 1;     /* node m of the first is node 1 of this */
+    last = high < m ? high : m - 1;     /* node m of the first tree is node 1 of this one */
     lowest = low <= last ? tt_lowest(first + low + 1, last - low + 1, nranks) : UINT32_MAX;
     if (high == m && (first + 1) % nranks < lowest)
         lowest = (first + 1) % nranks;
