@@ -18,11 +18,15 @@ import report_tuner  # noqa: E402
 from lib import report_putsignal, report_rails, report_ratios, report_rdma, report_sim, results, say  # noqa: E402
 
 METHOD = """\
-Everything here was measured in one run, side by side, by `bench/run peers`; how is told in
-[bench/README.md](../bench/README.md). An iteration is a barrier, then (where every rank has a core) an instant at which all begin, then the operation, and counts as
-long as its slowest rank took; a turn is the median of its iterations; the contestants take turns, round by round. **Value** is the
-median over rounds of the peer's time over Tutti's (2 x: Tutti needs half the time), *rounds* the lowest and the
-highest of them, and how many there were: six, and more (up to 25, for a minute) where these don't tell on which side of what is to be reached the median is. Where that is in doubt even so, there is a question mark. float32, sum, out of place, plain `malloc` unless said, buffers allocated once and touched."""
+All values were measured in one run of `bench/run peers`. [bench/README.md](../bench/README.md)
+describes the method. An iteration is a barrier, a common start time (if each rank has a core), and
+the operation; its time is that of the slowest rank. A turn is the median of its iterations. The
+libraries are measured in turn, round by round. **Value** is the median over rounds of the other
+library's time divided by Tutti's: 2 x means that Tutti needs half the time. *rounds* is the range
+over rounds, and the number of rounds: six, or up to 25 if six do not show on which side of the
+target the median is. A question mark means that this is still uncertain. Calls are out of place, on
+float32, with sums, in memory of `malloc` unless stated otherwise; buffers are allocated once and
+touched."""
 
 
 def machine_table(machine):
@@ -56,14 +60,14 @@ def counts(rows):
     met = sum(say.verdict(row) == "ok" for row in judged)
     skipped = sum("skipped" in row for row in rows)
     doubtful = sum(not row.get("settled", True) for row in judged)
-    return f"{met} of {len(judged)} rows reach their goal" + (f"; {doubtful} of all are in doubt" if doubtful else "") + (f"; {skipped} were skipped." if skipped else ".")
+    return f"{met} of {len(judged)} rows meet their targets" + (f"; {doubtful} of all are uncertain" if doubtful else "") + (f"; {skipped} were skipped." if skipped else ".")
 
 
 def markdown(data, plot_name):
     rows = data["rows"]
     parts = ["# Performance", METHOD, machine_table(data["machine"]), counts(rows)]
     if plot_name:
-        parts.append(f"![times faster than the peers, over size]({plot_name})")
+        parts.append(f"![speed relative to the other libraries, over size]({plot_name})")
     for title, some in sections_of(rows).items():
         times = any("case" in row for row in some)
         parts += [f"## {title}", results.time_table(some) if times else results.ratio_table(some)]

@@ -6,11 +6,13 @@ import statistics
 from lib import results, say
 
 TITLE = """\
-# How good choices are, measured
+# Quality of the selection of algorithms
 
-By `bench/run tuner`, this page by `bench/report.py build/bench/tuner.json`. [tuning.md](tuning.md#how-good-it-is) says how choices are made. All algorithms that can do a call
-took turns, round by round, forced by name; a case's value is the median over rounds of the chosen one's time over that of the one whose median is lowest. The goals: a geometric mean of at
-most 1.10, and nowhere more than 1.5."""
+Measured by `bench/run tuner`, and written by `bench/report.py build/bench/tuner.json`.
+[tuning.md](tuning.md#how-good-it-is) describes the selection. All algorithms that support a call
+were run by name, in turn, round by round. The value of a case is the median over rounds of the time
+of the selected algorithm divided by that of the algorithm with the lowest median. The targets are a
+geometric mean of at most 1.10, and at most 1.5 in each case."""
 
 FAR = 1.2       # cases from there on are listed
 
@@ -52,10 +54,10 @@ def markdown(data, machine_table):
     if len(settings) > 1:
         lines.append(setting_line("all", cases))
     parts = [TITLE, machine_table, f"{len(cases)} cases, {rounds_of(cases)} rounds."]
-    parts.append(results.aligned(["", "cases", "mean", "worst", "above the goal", "the worst one"], lines))
+    parts.append(results.aligned(["", "cases", "mean", "worst", "above the target", "worst case"], lines))
     far = sorted((row for row in cases if row["value"] >= FAR), key=lambda row: -row["value"])
     if far:
-        parts += [f"All that are {FAR} times behind the best, or more; *rounds*: the lowest and the highest of them.",
+        parts += [f"All that are {FAR} times slower than the best, or more; *rounds* is the range over rounds.",
                   results.aligned(["", "call", "chosen", "best", "value", "rounds", ""], map(case_line, far))]
     if skipped:
         parts.append("Not measured:\n\n" + "\n".join(f"- {row['what']}: {row['skipped']}" for row in skipped))

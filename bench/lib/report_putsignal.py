@@ -9,9 +9,8 @@ from plot import COLOURS, Scale, line, text
 from . import report_ratios, report_sim, results, say
 
 HEAD = """\
-By `bench/run putsignal`, which says what a row is; written here by `bench/report.py build/bench/putsignal.json`. Eight hosts of four ranks, each with a
-link of its own: {network}. All of them, and the relay between them, are on this machine. {rounds} rounds of each case that is not simulated.
-TCP uses `cubic` between them, whatever the system's default."""
+By `bench/run putsignal`, which documents the rows, and written by `bench/report.py build/bench/putsignal.json`. Eight hosts
+of four ranks, each with its own link: {network}. All hosts, and the relay between them, are on one machine. {rounds} rounds of each case that is not simulated. TCP uses `cubic`, independent of the system's default."""
 
 MODES = ("coupled", "decoupled", "ordered", "full")
 MODE_COLOURS = dict(zip(("put-only", *MODES), ("#000000", *COLOURS)))
@@ -87,8 +86,8 @@ def lanes_tables(rows):
     costs = results.aligned(["lanes", "drains", "fences of a destination", "alpha, us", "beta, us/byte", "put-only alpha, us", "put-only beta, us/byte"],
                             [[policy, one(some, "drains of a burst"), one(some, "fences for each destination"), *fit_cells(some, "full", False, policy),
                               *fit_cells(some, "put-only", False, policy)] for policy, some in of.items()])
-    return ["Four lanes between any two ranks, full: share of what puts without signals reach over the same lanes, 96 transfers at once:", shares_of,
-            "Drains and fences of a burst of 96 transfers of the smallest size, and alpha and beta, by the way lanes are used:", costs]
+    return ["Four lanes between any two ranks, mode full: share of the speed of puts without signals over the same lanes, 96 transfers at a time:", shares_of,
+            "Drains and fences of a burst of 96 transfers of the smallest size, and alpha and beta, by lane policy:", costs]
 
 
 def goal_table(rows):
@@ -186,12 +185,12 @@ def markdown(data, machine_table, old, figure):
     rows = data["rows"]
     by_count, by_size, by_nodes = parts_of(data)
     begin, end = report_sim.marks("putsignal")
-    parts = [HEAD.format(network=network_of(rows), rounds=report_ratios.rounds_of(rows)), machine_table, *noise_of(data), goal_table(rows), f"![the modes of the proxy beside each other]({figure})"]
+    parts = [HEAD.format(network=network_of(rows), rounds=report_ratios.rounds_of(rows)), machine_table, *noise_of(data), goal_table(rows), f"![comparison of the modes of the proxy]({figure})"]
     if by_size:
-        parts += ["Share of put-only over the size of a transfer, 96 at once; in parentheses the lowest and the highest round:",
+        parts += ["Share of put-only over the size of a transfer, 96 at a time; the range over rounds in parentheses:",
                   share_table("bytes", by_size, say.size)]
     if by_count:
-        parts += ["The same over the number of transfers at once, 4 KiB each:", share_table("transfers", by_count, str), *counted(by_count)]
+        parts += ["The same over the number of concurrent transfers of 4 KiB:", share_table("transfers", by_count, str), *counted(by_count)]
     if by_nodes:
         parts += ["Simulated, 96 transfers of 4 KiB, over the number of nodes:", share_table("nodes", by_nodes, str, simulated=True)]
     if any("fitted" in row for row in rows):

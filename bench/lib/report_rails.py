@@ -7,50 +7,62 @@ from . import results, say
 TITLE = "# Several rails per host"
 
 METHOD = """\
-A host with several network cards (*rails*) is served well when each of its ranks drives one of them: *parallel rings*, one ring per
-local rank, each on its own rail, with the exchange inside hosts running beside them ([algorithms.md](algorithms.md)). This
-page says what that brings on real links; all of it comes from one run of `bench/run rails`, and what that run left out is told with its numbers.
+On hosts with several network cards (*rails*), each rank should use a different one. *Parallel
+rings* have one ring per local rank, each on its own rail, while data is exchanged within hosts at
+the same time ([algorithms.md](algorithms.md)). This page contains measurements on real links, from
+one run of `bench/run rails`. Cases that this run omitted are listed with the results.
 
-## How to run it
+## Running it
 
-    bench/run rails                         4, 16 and 64 MiB, matrices of 2048 and 4096; about 20 minutes, as root
-    bench/run rails --quick                 2 rounds, without 64 MiB and 4096; with --only 'allgather 4 MiB' these rows alone
-    bench/run rails --list                  the rows, measuring nothing
-    bench/run rails --testbed-only          a shell on the first host of the testbed, to look around (`on host1 ip link`)
-    bench/report.py build/bench/rails.json  this page, anew
+    # 4, 16 and 64 MiB, matrices of 2048 and 4096; about 20 minutes, as root
+    bench/run rails
+    # 2 rounds, without 64 MiB and 4096; --only 'allgather 4 MiB' selects rows
+    bench/run rails --quick
+    # lists the rows without measuring
+    bench/run rails --list
+    # a shell on the first host of the testbed (`on host1 ip link` runs a command on another)
+    bench/run rails --testbed-only
+    # regenerates this page
+    bench/report.py build/bench/rails.json
 
-It needs root, and the Debian packages `iproute2 iperf3 iputils-ping openmpi-bin libopenmpi-dev`. On a machine on which others measure
-too, `--lock FILE` makes runs take turns.
+It requires root and the Debian packages `iproute2 iperf3 iputils-ping openmpi-bin libopenmpi-dev`.
+With `--lock FILE`, several users of a machine measure in turn.
 
 ## The testbed
 
-Hosts are network namespaces with a name, a `/sys` and an `/etc/hosts` of their own. Each rail is a veth pair to a bridge of that rail, and
-HTB holds both of its directions at the rate ([tests/support/testbed.py](../tests/support/testbed.py) draws it). Rails are not joined. One small
-process holds the namespaces; when the run ends, however it ends, they are gone with all that ran in them. TCP uses `cubic` on all of
-them, whatever the system's default: `bbr` gives flows that pause between rounds less than their share.
+Hosts are network namespaces, each with its own name, `/sys` and `/etc/hosts`. Each rail is a veth
+pair to the bridge of that rail, and HTB limits the rate in both directions
+([tests/support/testbed.py](../tests/support/testbed.py) contains a drawing). Rails are not
+connected to each other. One process holds the namespaces; when the run ends in any way, they and
+all their processes are removed. TCP uses `cubic`, independent of the system's default, because
+`bbr` gives too small a share to flows that pause between rounds.
 
-## What a row says
+## Method
 
-Each round measures one iperf3 stream per rail, all at once from host 0 to host 1, and then every contestant in turn. Of all of them the
-first second is left out: after a pause TCP opens its windows only by and by. An iteration is
-barrier, time, operation, and counts as long as its slowest rank took; every algorithm's result is checked first. *Share* is what must enter
-each host, over the time taken, over the sum of the iperf3 streams. *Faster* is the other's time over that of parallel rings. Ranks are bound to
-a rail by Tutti (`--binding`), for the flat ring too; to Open MPI all rails are offered (`btl_tcp_if_include`), ranks of a host
-share memory, and the best of its all-gathers (linear, Bruck, recursive doubling, ring, neighbour exchange) counts. *Processors* is how
-busy they were meanwhile (of rows against Open MPI: while Open MPI ran): where that is near 100 %, all ranks of all hosts being on this one machine, links did not set the time."""
+Each round measures one iperf3 stream per rail, all at once from host 0 to host 1, and then each
+algorithm in turn. The first second of each is ignored, because TCP opens its windows gradually
+after a pause. An iteration is a barrier followed by the operation; its time is that of the slowest
+rank. The result of each algorithm is checked first. *Share* is the data that must enter each host,
+divided by the time and by the rate of all iperf3 streams. *Faster* is the other time divided by
+that of parallel rings. Tutti assigns ranks to rails, also for the flat ring. Open MPI can use all
+rails (`btl_tcp_if_include`), its ranks on a host share memory, and its fastest allgather is used
+(linear, Bruck, recursive doubling, ring, neighbour exchange). *processors* is the CPU utilization
+during the measurement (in rows against Open MPI: of Open MPI). All ranks of all hosts are on one
+machine, so near 100 % the links are not the bottleneck."""
 
 YARDSTICK = """\
-## The yardstick
+## Results of the paper
 
-What the paper of parallel rings ("Scalable, Topology- and Multi-HCA-Aware Hierarchical GPU Allgather Using Parallel Rings", 2026) says of
-its own implementation, on its own clusters with GPUs and InfiniBand. None of this was measured here."""
+The paper on parallel rings ("Scalable, Topology- and Multi-HCA-Aware Hierarchical GPU Allgather
+Using Parallel Rings", 2026) reports these results of its implementation on clusters with GPUs and
+InfiniBand. They were not reproduced."""
 
 YARDSTICK_ROWS = [
     ["full mesh in hosts, 32 GPUs", "Open MPI", "up to 74 % less latency"],
     ["full mesh in hosts, 32 GPUs", "MVAPICH-Plus", "up to 80 % less latency"],
     ["full mesh in hosts, 32 GPUs", "NCCL", "up to 31 % less latency"],
-    ["sockets in hosts", "NCCL", "level with it"],
-    ["sockets in hosts, training with FSDP", "NCCL", "16 % behind it: no reduce_scatter"],
+    ["sockets in hosts", "NCCL", "equal"],
+    ["sockets in hosts, training with FSDP", "NCCL", "16 % slower: no reduce_scatter"],
 ]
 
 WHOLE = (" 4 MiB", " 16 MiB", " 64 MiB", "2048 x 2048", "4096 x 4096")     # what rows of a run without --quick and --only are about
@@ -58,14 +70,16 @@ PLAIN = "times on hosts of one rank and one rail"
 ROUNDS, FEWER_ROUNDS = 5, 3     # of such a run, and of its matrices and times
 
 BYTES = """\
-Of Open MPI by bytes alone: the best that links let parallel rings gain is what the busiest rail sends for the one over what it sends for the other. A flat ring that is striped over *R* rails moves
-(*P* - 1) / *R* blocks a rail, where parallel rings move *P* / *g* - 1: 15/4 against 3 on 4 hosts of 4 ranks, which is 1.25. What is measured above that is no gain of the links: it is what all ranks of all hosts cost the processors
-of this one machine, which are as busy meanwhile as is told here, with parallel rings and with Open MPI."""
+The links alone explain only a part of the gain over Open MPI: the ratio of the bytes that the
+busiest rail sends. A flat ring that is striped over *R* rails sends (*P* - 1) / *R* blocks per
+rail, and parallel rings send *P* / *g* - 1. On 4 hosts of 4 ranks these are 15/4 and 3, a ratio of
+1.25. The rest of the gain is CPU time: all ranks of all hosts share the cores of one machine. The
+last two columns contain the CPU utilization with parallel rings and with Open MPI."""
 
 TIMES = """\
 ## Times for the simulator
 
-Medians, with what a simulator has to know of the network. The results file has them with all samples."""
+Medians, with the parameters of the network that a simulator needs. The results file also contains all samples."""
 
 
 def less(row):
@@ -99,7 +113,7 @@ def left_out(rows, times):
     short = sorted({(have, whole) for have, whole in short if have < whole})
     if short:
         sentences.append("It has fewer rounds: " + ", ".join(f"{have} of {whole}" for have, whole in short) + ".")
-    return " ".join(["This run was a part of the whole one (`--quick`, say).", *sentences]) if sentences else ""
+    return " ".join(["This was not a complete run (e.g. with `--quick`).", *sentences]) if sentences else ""
 
 
 def busiest(row):
@@ -137,9 +151,9 @@ def markdown(data, machine_table):
     rows = [row for row in data["rows"] if row not in times]
     measured = [row for row in times if "value" in row]
     missing = [row for row in times if "skipped" in row]
-    parts = [TITLE, METHOD, "## Measured here", machine_table]
+    parts = [TITLE, METHOD, "## Results", machine_table]
     if rows:
-        parts.append(results.aligned(["what", "against", "value", "rounds", "reach", "processors", ""], map(row_line, rows)))
+        parts.append(results.aligned(["what", "against", "value", "rounds", "target", "processors", ""], map(row_line, rows)))
     if left_out(rows, measured):
         parts.append(left_out(rows, measured))
     beside = list(bytes_lines(rows))

@@ -6,19 +6,18 @@ import re
 from . import report_sim, results, say
 
 HEAD = """\
-By `bench/run {benchmark}`, which says what a row is; written here by `bench/report.py build/bench/{benchmark}.json`. On {cpu}, {cores} cores; commit {commit}, {date}; {rounds} rounds of each case, a value is the median of their
-ratios."""
+By `bench/run {benchmark}`, which documents the rows, and written by `bench/report.py build/bench/{benchmark}.json`. On {cpu}, {cores} cores; commit {commit}, {date}; {rounds} rounds of each case; a value is the median of their ratios."""
 
 # By benchmark and the name in the marks: what its rows begin with, and what is above them.
 PARTS = {"moe": {
-    "moe: exchanges": (r"^(sizes decided late|padded)", "Times on shaped links. The reach of a padded exchange is nine tenths of how many times as many bytes go through the busiest rank's link (*bytes*): time in proportion to bytes. *cores*: the part of this machine's processor time that ranks take in an exchange of late sizes; what the kernel does for the links comes on top."),
-    "moe: cost": (r"^sender's cost", "Processor time of a start for each other rank (Tc), times that of a replay with all that it saves."),
-    "moe: layers": (r"^experts of", "A layer from end to end, on links so slow that what a rank puts takes as long as it computes; every result was compared with the dense reference."),
+    "moe: exchanges": (r"^(sizes decided late|padded)", "Times on links with limited rates. The target of a padded exchange is nine tenths of the ratio of bytes on the busiest rank's link (*bytes*), because its time should be proportional to the bytes. *cores* is the share of the machine's CPU time that ranks use in an exchange with late sizes, without the kernel's work for the links."),
+    "moe: cost": (r"^sender's cost", "CPU time to start a replay, per destination rank (Tc), relative to a replay with all optimizations."),
+    "moe: layers": (r"^experts of", "A complete layer, on links so slow that the puts of a rank take as long as its computation. Each result was compared with the dense reference."),
 }, "elastic": {
     "elastic": (r"", "Over loopback TCP; 3, 4 and 8 members share the two cores. Times over the other's; PCCL is the better of 1 and 8 connections, and its small ones wait in its coordinator, which is no merit here. A loss: how much longer the "
                      "operation took in which it happened; the rest of that time is the operation's own, run again by who is left."),
 }, "gemm": {
-    "gemm": (r"", "Over a link whose rate (*Mbit/s*) makes communication as long as computation; *as long* is what it came to, *size* that of the product in rows, columns and inner size."),
+    "gemm": (r"", "Over a link whose rate (*Mbit/s*) makes communication take as long as computation. *as long* is the actual ratio, and *size* the number of rows, columns and inner elements of the product."),
 }}
 
 # What some rows have besides: columns.
@@ -42,12 +41,12 @@ def short_of(rows):
     judged = [row for row in rows if say.verdict(row)]
     short = [row["what"] for row in judged if say.verdict(row) == "short"]
     if judged:
-        yield f"{len(judged) - len(short)} of {len(judged)} rows reach what they should" + (". Short of it: " + "; ".join(short) if short else "") + "."
+        yield f"{len(judged) - len(short)} of {len(judged)} rows meet their targets" + (". Not met: " + "; ".join(short) if short else "") + "."
 
 
 def table(rows):
     more = [key for key in MORE if any(key in row for row in rows)]
-    return results.aligned(["what", "against", "value", "rounds", "reach", "", *(MORE[key] for key in more)],
+    return results.aligned(["what", "against", "value", "rounds", "target", "", *(MORE[key] for key in more)],
                            [[*results.ratio_line(row), *(say.number(row[key]) if key in row else "" for key in more)] for row in rows])
 
 

@@ -6,20 +6,21 @@ import re
 from . import fabric, proxies, report_sim, results, say
 
 LANES = """\
-By `bench/run rdma --only 'a way of|64 senders'`; written here by `bench/report.py build/bench/rdma.json`. The time is simulated, so it is the same on every machine. Commit {commit}, {date}."""
+By `bench/run rdma --only 'a way of|64 senders'`, and written by `bench/report.py build/bench/rdma.json`. The time is simulated, and thus the same on every machine. Commit {commit}, {date}."""
 
 VERBS = """\
-By `bench/run rdma --only verbs.on`; written here by `bench/report.py build/bench/rdma.json`. Both on the same soft-RoCE device of that machine, which is emulated; a value is the median of {rounds} rounds'
+By `bench/run rdma --only verbs.on`, and written by `bench/report.py build/bench/rdma.json`. Both use the same soft-RoCE device of the emulated machine; a value is the median of {rounds} rounds'
 ratios. On {cpu}, {cores} cores. Commit {commit}, {date}."""
 
 OFI = """\
-By `bench/run rdma --only ofi.over`; written here by `bench/report.py build/bench/rdma.json`. Between two processes of one machine, over {provider} on loopback; a value is the median of {rounds} rounds' ratios. On {cpu}, {cores} cores.
+By `bench/run rdma --only ofi.over`, and written by `bench/report.py build/bench/rdma.json`. Two processes on one machine, over {provider} on loopback; a value is the median of {rounds} rounds' ratios. On {cpu}, {cores} cores.
 Commit {commit}, {date}."""
 
 HEAD = """\
-By `bench/run rdma --only putsignal`; written here by `bench/report.py build/bench/rdma.json`. {ranks} ranks on {cores} cores; rank 0 has {transfers} puts of {sizes} under way to the two
-others, each with a signal, and each byte was compared. *verbs* runs on the soft-RoCE of the machine above, which is emulated: its times say how modes differ, and nothing of RDMA.
-The time of a transfer is fitted as alpha + beta * bytes over the sizes; +- is the standard error, and *noise* what has one of more than half of itself. Commit {commit}, {date}."""
+By `bench/run rdma --only putsignal`, and written by `bench/report.py build/bench/rdma.json`. {ranks} ranks on {cores} cores; rank 0 has {transfers} puts of {sizes} in flight to the two others, each with a signal, and each byte was compared. *verbs* uses soft-RoCE
+on the emulated machine: its times show the difference between modes, not the speed of RDMA. The
+time of a transfer is fitted as alpha + beta * bytes over the sizes. +- is the standard error;
+*noise* marks values with a standard error of more than half. Commit {commit}, {date}."""
 
 
 def with_error(value, error, digits):
@@ -53,7 +54,7 @@ def bounded(row):
 
 def lanes_part(rows, machine):
     lines = [[row["what"], bounded(row), row.get("against", ""), *results.ratio_line(row)[2:3], *results.ratio_line(row)[4:]] for row in rows]
-    return [LANES.format(**machine), results.aligned(["what", "bounds", "against", "value", "reach", ""], lines)]
+    return [LANES.format(**machine), results.aligned(["what", "bounds", "against", "value", "target", ""], lines)]
 
 
 def ratios_part(head):

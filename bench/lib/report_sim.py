@@ -7,27 +7,33 @@ from . import results, say
 TITLE = """\
 # The simulator, measured
 
-[simulation.md](simulation.md) has the model and its limits. Each part of this page comes whole out of the last run of one benchmark; of both by
+[simulation.md](simulation.md) describes the model and its limits. Each part of this page is generated from the last run of one benchmark. To generate both:
 
     bench/run sim && bench/run predict && bench/report.py build/bench/sim.json build/bench/predict.json"""
 
 COST = """\
-## What it costs, and how far it is from closed forms
+## Cost, and comparison with closed forms
 
-By `bench/run sim`. Each case is one run of `tutti sim` on `four-buildings`, alone in its process, on one thread; of several runs the slowest
-counts. The goals are 60 s and 8 GiB at 131,072 and 4,096 ranks. *Seconds* pass on the wall, with all that else runs on the machine; *of a processor* is what the run itself used, and
-events/s are of these."""
+By `bench/run sim`. Each case is one run of `tutti sim` on `four-buildings`, in its own process,
+with one thread; of several runs the slowest is used. The targets are 60 s and 8 GiB for 131,072 and
+4,096 ranks. *seconds* is the wall time, including other load on the machine. *of a processor* is
+the CPU time of the run, to which the events per second refer."""
 
 FORMS = """\
-Against closed forms on a uniform network, microseconds. The goal is 0.1 %."""
+Compared with closed forms on a uniform network, in microseconds. The target is 0.1 %."""
 
 PREDICTIONS = """\
-## What it predicts for real links
+## Predictions for real links
 
-By `bench/run predict`: `tutti sim` on a description of the testbed ([tests/support/testbed.py](../tests/support/testbed.py)) beside `tutti perf` there.
-Nothing in the description is fitted to the times; each prediction is the median of nine draws in which every rank begins up to one latency late. *Off* is of the prediction; *rounds* is what it is against the slowest and the
-fastest round. *Link* is for how much of the predicted time the busiest rail sends what it sent, *processors* how busy all of them were. The goal is 15 % where links bound the time, that is, where this is nine tenths and more; of
-the other cases, in which messages wait for one another, it is told how far they are off ([simulation.md](simulation.md#against-real-links))."""
+By `bench/run predict`: `tutti sim` on a description of the testbed
+([tests/support/testbed.py](../tests/support/testbed.py)), compared with `tutti perf` there. Nothing
+in the description is fitted to the measured times. Each prediction is the median of nine
+simulations in which each rank begins up to one latency late. *off* is the error of the prediction,
+and *rounds* its error relative to the slowest and the fastest round. *link* is the share of the
+predicted time in which the busiest rail sends, and *processors* the CPU utilization. The target is
+15 % if links are the bottleneck, i.e. if this share is at least nine tenths. There is no target for
+other cases, in which messages wait for each other
+([simulation.md](simulation.md#against-real-links))."""
 
 MISSING = """\
 {head}

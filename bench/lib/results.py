@@ -49,7 +49,7 @@ def ratio_line(row):
 
 
 def ratio_table(rows):
-    return aligned(["what", "against", "value", "rounds", "reach", ""], [ratio_line(row) for row in rows])
+    return aligned(["what", "against", "value", "rounds", "target", ""], [ratio_line(row) for row in rows])
 
 
 def time_table(rows):

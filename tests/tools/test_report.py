@@ -220,7 +220,7 @@ class Report(unittest.TestCase):
         self.assertEqual(self.cells(whats["known"]), ["tutti_alltoallv", "1.10 x", "1.00 to 1.20", "1.10", "ok", "", "0.500"])
         options.mbit = None
         self.assertEqual([bench_moe.mbit_of(options, nranks) for nranks in (4, 8, 16, 32)], [400, 400, 100, 100])
-        for said in ("before\n", "\nafter\n", "\nkept\n", "commit c0ffee, 2026-01-02; 2 rounds", f"2 of 3 rows reach what they should. Short of it: {whats['padded']}.\n"):
+        for said in ("before\n", "\nafter\n", "\nkept\n", "commit c0ffee, 2026-01-02; 2 rounds", f"2 of 3 rows meet their targets. Not met: {whats['padded']}.\n"):
             self.assertIn(said, page)
         self.assertNotIn("\nold\n", page)
         self.page.write_text(place("gemm", "old"))
