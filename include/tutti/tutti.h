@@ -194,13 +194,13 @@ typedef struct tutti_id {
  *        TUTTI_SIZE and TUTTI_RENDEZVOUS, or the variables of a supported launcher (`tutti run`,
  *        mpirun of Open MPI or MPICH, srun, torchrun)
  * *out   is owned by the caller and freed with tutti_comm_destroy
- * TIMEOUT: some ranks did not connect. The message names them. If rank 0 is missing, which serves
- * tcp:// and file:// rendezvous, the message names rank 0 only. */
+ * TIMEOUT: some ranks did not connect. The message names them. With a tcp:// or file:// rendezvous,
+ * which rank 0 serves, the message names only rank 0 if it is missing. */
 TUTTI_API tutti_status tutti_comm_create(tutti_comm **out, const tutti_conf *conf);
 
-/* Creates an id. Only one process calls it, which need not be rank 0. A background thread of this
- * process serves the rendezvous until all ranks have connected or the timeout has expired. conf may
- * be NULL. */
+/* Creates an id. Exactly one process calls it; this process may have any rank. A background thread
+ * of the process serves the rendezvous until all ranks have connected or the timeout has expired.
+ * conf may be NULL. */
 TUTTI_API tutti_status tutti_id_create(tutti_id *out, const tutti_conf *conf);
 /* Like tutti_comm_create, but uses the id instead of conf->rendezvous and conf->token. */
 TUTTI_API tutti_status tutti_comm_create_id(tutti_comm **out, const tutti_id *id, int nranks,
@@ -415,8 +415,8 @@ TUTTI_API tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *c
 /* Allocates zeroed, page-aligned memory that other ranks of this host can map: a transfer to it
  * needs only one copy. Local. The caller frees *out with tutti_mem_free, after the last call that
  * uses it and before the communicator is destroyed.
- * NOMEM: also if 256 allocations exist. A communicator shares this limit with all that were split
- * or duplicated from it. */
+ * NOMEM: also if 256 allocations exist. A communicator shares this limit with all communicators
+ * that were split or duplicated from it. */
 TUTTI_API tutti_status tutti_mem_alloc(tutti_comm *comm, size_t bytes, void **out);
 TUTTI_API tutti_status tutti_mem_free(tutti_comm *comm, void *mem);
 /* Registers mem[bytes] for frequent use. The memory remains owned by the caller. Local; valid for
@@ -517,7 +517,7 @@ typedef struct tutti_memory {
 TUTTI_API tutti_status tutti_comm_memory(tutti_comm *comm, tutti_memory *out);
 
 /* Time of operations in this process by phase, for all communicators derived from one
- * tutti_comm_create. The part of call_ns in no phase was spent waiting. In an elastic run, the
+ * tutti_comm_create. The rest of call_ns, in no phase, was spent waiting. In an elastic run, the
  * times of tutti_run_comm include the run's own operations since the members last reconnected
  * (tutti_run_stats_t.worlds). Set `size` to sizeof.
  * Source of the phases: "Collective Communication for 100k+ GPUs", 2025, section 5.3. */
