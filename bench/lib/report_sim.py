@@ -14,7 +14,7 @@ TITLE = """\
 COST = """\
 ## Cost, and comparison with closed forms
 
-By `bench/run sim`. Each case is one run of `tutti sim` on `four-buildings`, in its own process,
+Measured by `bench/run sim`. Each case is one run of `tutti sim` on `four-buildings`, in its own process,
 with one thread; of several runs the slowest is used. The targets are 60 s and 8 GiB for 131,072 and
 4,096 ranks. *seconds* is the wall time, including other load on the machine. *of a processor* is
 the CPU time of the run, to which the events per second refer."""
@@ -25,7 +25,7 @@ Compared with closed forms on a uniform network, in microseconds. The target is 
 PREDICTIONS = """\
 ## Predictions for real links
 
-By `bench/run predict`: `tutti sim` on a description of the testbed
+Measured by `bench/run predict`: `tutti sim` on a description of the testbed
 ([tests/support/testbed.py](../tests/support/testbed.py)), compared with `tutti perf` there. Nothing
 in the description is fitted to the measured times. Each prediction is the median of nine
 simulations in which each rank begins up to one latency late. *off* is the error of the prediction,
