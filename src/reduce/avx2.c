@@ -1,4 +1,5 @@
-/* The kernels for CPUs with AVX2 and F16C: each is an operation on vectors, and avx2_run.h does the rest. */
+/* The kernels for CPUs with AVX2 and F16C: each is an operation on vectors; avx2_run.h has the
+ * loops. */
 #include "reduce/kernels.h"
 
 #if defined(__x86_64__)
@@ -10,17 +11,19 @@
 #define UNUSED __attribute__((unused))
 #define OP(name) INLINE vector name(vector a UNUSED, vector b UNUSED, double k UNUSED)
 
-/* An operation that fits stands on one line. */
+/* A short operation is one line. */
 /* clang-format off */
 
-/* ---- integers ------------------------------------------------------------------------------------- */
+/* ---- integers
+ * ------------------------------------------------------------------------------------- */
 
 OP(sum_8) { return _mm256_add_epi8(a, b); }
 OP(sum_16) { return _mm256_add_epi16(a, b); }
 OP(sum_32) { return _mm256_add_epi32(a, b); }
 OP(sum_64) { return _mm256_add_epi64(a, b); }
 
-/* There is no 8-bit multiplication: the low byte of a 16-bit one, for even and odd bytes apart. */
+/* There is no 8-bit multiplication: uses the low byte of a 16-bit one, for even and odd bytes
+ * separately. */
 OP(prod_8)
 {
     const vector even = _mm256_mullo_epi16(a, b);
@@ -60,7 +63,7 @@ OP(max_u32) { return _mm256_max_epu32(a, b); }
 OP(min_i64) { return _mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(a, b)); }
 OP(max_i64) { return _mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(b, a)); }
 
-/* a > b as unsigned: with the top bit flipped it is the signed comparison. */
+/* a > b as unsigned: the signed comparison with flipped top bits. */
 INLINE vector above_u64(vector a, vector b)
 {
     const vector top = _mm256_set1_epi64x(INT64_MIN);
@@ -71,7 +74,7 @@ INLINE vector above_u64(vector a, vector b)
 OP(min_u64) { return _mm256_blendv_epi8(a, b, above_u64(a, b)); }
 OP(max_u64) { return _mm256_blendv_epi8(a, b, above_u64(b, a)); }
 
-/* Quotients through f32 (8 and 16 bits) and f64 (32 bits) are exact, as portable.c explains. */
+/* Quotients through f32 (8 and 16 bits) and f64 (32 bits) are exact, as explained in portable.c. */
 INLINE vector quotient_f32(vector v, double k)
 {
     return _mm256_cvttps_epi32(_mm256_div_ps(_mm256_cvtepi32_ps(v), _mm256_set1_ps((float)k)));
@@ -117,7 +120,7 @@ INLINE __m128i quotient_i32(__m128i v, double k)
     return _mm256_cvttpd_epi32(_mm256_div_pd(_mm256_cvtepi32_pd(v), _mm256_set1_pd(k)));
 }
 
-/* Unsigned by way of a signed number 2^31 below; truncated before it is moved back. */
+/* Converts through a signed number that is 2^31 less; truncates before it adds that back. */
 INLINE __m128i quotient_u32(__m128i v, double k)
 {
     const __m256d offset = _mm256_set1_pd(0x1p31);
@@ -164,12 +167,13 @@ OP(sum_div_u64)
     return _mm256_loadu_si256((const vector *)lane);
 }
 
-/* ---- f32 and f64 ------------------------------------------------------------------------------------ */
+/* ---- f32 and f64
+ * ------------------------------------------------------------------------------------ */
 
 INLINE __m256 f32_of(vector v) { return _mm256_castsi256_ps(v); }
 INLINE __m256d f64_of(vector v) { return _mm256_castsi256_pd(v); }
 
-/* r, but the canonical NaN where x and y are unordered. */
+/* Returns r, or the canonical NaN where x and y are unordered. */
 INLINE vector settle_f32(__m256 r, __m256 x, __m256 y)
 {
     const __m256 nan = f32_of(_mm256_set1_epi32(0x7fc00000));
@@ -247,9 +251,10 @@ OP(scale_f64)
     return settle_f64(r, r, r);
 }
 
-/* ---- f16 and bf16 ------------------------------------------------------------------------------------- */
+/* ---- f16 and bf16
+ * ------------------------------------------------------------------------------------- */
 
-/* The canonical NaN in every 16-bit lane whose magnitude lies above the infinity's. */
+/* The canonical NaN in every 16-bit lane whose magnitude exceeds that of infinity. */
 INLINE vector settle_16(vector r, int infinity, int nan)
 {
     const vector magnitude = _mm256_and_si256(r, _mm256_set1_epi16(0x7fff));
@@ -266,7 +271,7 @@ INLINE vector order_16(vector v)
     return _mm256_sign_epi16(magnitude, _mm256_or_si256(v, _mm256_set1_epi16(1)));
 }
 
-/* b where take_b, else a; NaN where either is one. */
+/* b where take_b, else a; NaN where either operand is NaN. */
 INLINE vector pick_16(vector a, vector b, vector take_b, int infinity, int nan)
 {
     const vector canonical = _mm256_set1_epi16((short)nan);
@@ -282,7 +287,7 @@ OP(max_f16) { return pick_16(a, b, _mm256_cmpgt_epi16(order_16(b), order_16(a)),
 OP(min_bf16) { return pick_16(a, b, _mm256_cmpgt_epi16(order_16(a), order_16(b)), 0x7f80, 0x7fc0); }
 OP(max_bf16) { return pick_16(a, b, _mm256_cmpgt_epi16(order_16(b), order_16(a)), 0x7f80, 0x7fc0); }
 
-/* An operation on f32 lanes, with which the narrow types compute. */
+/* An operation on f32 lanes, used by the narrow types. */
 typedef __m256 float_op(__m256 x, __m256 y, __m256 k);
 
 #define FLOAT_OP(name) INLINE __m256 name(__m256 x UNUSED, __m256 y UNUSED, __m256 k UNUSED)
@@ -309,8 +314,8 @@ OP(prod_f16) { return settle_16(via_f32_f16(a, b, k, multiply), 0x7c00, 0x7e00);
 OP(sum_div_f16) { return settle_16(via_f32_f16(a, b, k, add_divide), 0x7c00, 0x7e00); }
 OP(scale_f16) { return settle_16(via_f32_f16(a, b, k, multiply_k), 0x7c00, 0x7e00); }
 
-/* Rounds to the upper half, which becomes the lower. A NaN that came from bf16 operands, the CPU or a canonical
- * scale has zeros in its lower half, so that rounding cannot carry out of it. */
+/* Rounds to the upper half, and moves it to the lower. A NaN here, from bf16 operands, the CPU or a
+ * canonical scale, has a zero lower half, so rounding cannot carry out of it. */
 INLINE vector bf16_of_f32(__m256 f)
 {
     const vector bits = _mm256_castps_si256(f);
@@ -334,19 +339,20 @@ OP(prod_bf16) { return via_f32_bf16(a, b, k, multiply); }
 OP(sum_div_bf16) { return via_f32_bf16(a, b, k, add_divide); }
 OP(scale_bf16) { return via_f32_bf16(a, b, k, multiply_k); }
 
-/* ---- f8 ------------------------------------------------------------------------------------------------- */
+/* ---- f8
+ * ------------------------------------------------------------------------------------------------- */
 
-/* Both f8 types are an f16 with fewer mantissa bits: e5m2 is its upper byte, and e4m3, moved below its sign so that
- * the exponents line up, is the f16 of 2^-8 the value (so long as it is no NaN: see nan_e4m3). F16C then does half of
- * the work in both directions. Results are rounded to f16 and then again to f8. For sums and products of two f8 that
- * is the same as rounding once (the test tries all pairs); quotients and scaled values are rounded to f8 in
- * f32 before, so that nothing is left for the two steps to do. */
+/* Both f8 types are an f16 with fewer mantissa bits. e5m2 is its upper byte. e4m3, moved below its
+ * sign to align the exponents, is the f16 of 2^-8 times the value (unless NaN: see nan_e4m3). F16C
+ * then does half of the work in both directions. Results are rounded to f16 and then to f8. For
+ * sums and products of two f8 this equals a single rounding (the test tries all pairs). Quotients
+ * and scaled values are first rounded to f8 precision in f32, so the two later steps are exact. */
 INLINE vector f16_of_e4m3(vector upper)
 {
     return _mm256_and_si256(_mm256_srai_epi16(upper, 1), _mm256_set1_epi16((short)0xbf80));
 }
 
-/* To e4m3 in the lower byte; at most `code_max` without the sign. */
+/* Converts to e4m3 in the lower byte; at most `code_max` without the sign. */
 INLINE vector e4m3_of_f16(vector h, int code_max)
 {
     const vector magnitude = _mm256_and_si256(h, _mm256_set1_epi16(0x7fff));
@@ -358,7 +364,8 @@ INLINE vector e4m3_of_f16(vector h, int code_max)
     return _mm256_or_si256(_mm256_min_epu16(code, _mm256_set1_epi16((short)code_max)), sign);
 }
 
-/* To e5m2 in the lower byte; a carry goes to infinity as it should. No NaN here has bits that could carry. */
+/* Converts to e5m2 in the lower byte; a carry correctly gives infinity. No NaN here has bits that
+ * could carry. */
 INLINE vector e5m2_of_f16(vector h)
 {
     const vector odd = _mm256_and_si256(_mm256_srli_epi16(h, 8), _mm256_set1_epi16(1));
@@ -366,8 +373,9 @@ INLINE vector e5m2_of_f16(vector h)
     return _mm256_srli_epi16(_mm256_add_epi16(h, _mm256_add_epi16(odd, _mm256_set1_epi16(0x7f))), 8);
 }
 
-/* f rounded to nearest even in `mantissa` bits, or to f16's smallest exponent where it is less. Adding and subtracting
- * 1.5 * 2^(e + 23 - mantissa) does that for an f of exponent e. Magnitudes above `limit` become it; NaN stays NaN. */
+/* Rounds f to nearest even in `mantissa` bits, with f16's smallest exponent as lower limit. Adding
+ * and subtracting 1.5 * 2^(e + 23 - mantissa) does this for an f of exponent e. Magnitudes above
+ * `limit` are clamped to it; NaN stays NaN. */
 INLINE __m256 round_f8(__m256 f, int mantissa, float limit)
 {
     const __m256 clamped = _mm256_max_ps(_mm256_set1_ps(-limit), _mm256_min_ps(_mm256_set1_ps(limit), f));
@@ -376,15 +384,15 @@ INLINE __m256 round_f8(__m256 f, int mantissa, float limit)
     const __m256 magic = f32_of(_mm256_add_epi32(exponent, _mm256_set1_epi32((23 - mantissa) << 23 | 0x400000)));
     const __m256 rounded = _mm256_sub_ps(_mm256_add_ps(clamped, magic), magic);
 
-    return _mm256_or_ps(rounded, _mm256_and_ps(f, _mm256_set1_ps(-0.0f)));      /* the sign of a zero */
+    return _mm256_or_ps(rounded, _mm256_and_ps(f, _mm256_set1_ps(-0.0f))); /* the sign of a zero */
 }
 
-/* An operation on f32 lanes that ends in what its type needs. */
+/* Operations on f32 lanes with the final rounding of their type. */
 FLOAT_OP(add_divide_e4m3) { return round_f8(add_divide(x, y, k), 3, 448 * 0x1p-8f); }
 FLOAT_OP(add_divide_e5m2) { return round_f8(add_divide(x, y, k), 2, 0x1p17f); }
 FLOAT_OP(multiply_k_e4m3) { return round_f8(multiply_k(x, y, k), 3, 448 * 0x1p-8f); }
 FLOAT_OP(multiply_k_e5m2) { return round_f8(multiply_k(x, y, k), 2, 0x1p17f); }
-/* (2^-8 x)(2^-8 y) is 2^-16 xy, and 2^-8 xy is wanted. */
+/* (2^-8 x)(2^-8 y) is 2^-16 xy; the result must be 2^-8 xy. */
 FLOAT_OP(multiply_e4m3) { return _mm256_mul_ps(_mm256_mul_ps(x, y), _mm256_set1_ps(0x1p8f)); }
 
 INLINE vector magnitude_8(vector v) { return _mm256_and_si256(v, _mm256_set1_epi8(0x7f)); }
@@ -407,7 +415,8 @@ OP(prod_e5m2) { return via_f32_e5m2(a, b, k, multiply); }
 OP(sum_div_e5m2) { return via_f32_e5m2(a, b, k, add_divide_e5m2); }
 OP(scale_e5m2) { return via_f32_e5m2(a, b, k, multiply_k_e5m2); }
 
-/* `code_max` is the largest finite code, or the NaN's where `op` has rounded and only a NaN can exceed it. */
+/* `code_max` is the largest finite code, or that of NaN if `op` has rounded and only NaN can exceed
+ * it. */
 INLINE vector via_f32_e4m3(vector a, vector b, double k, float_op *op, int code_max)
 {
     const vector zero = _mm256_setzero_si256();
@@ -461,17 +470,18 @@ OP(max_e5m2)
     return pick_8(a, b, _mm256_cmpgt_epi8(order_8(b), order_8(a)), either(nan_e5m2(a), nan_e5m2(b)), 0x7e);
 }
 
-/* What a copy does with its two operands, which are the same. */
+/* A copy passes the source as both operands. */
 OP(left) { return a; }
 
-/* ---- the kernels ------------------------------------------------------------------------------------------ */
+/* ---- the kernels
+ * ------------------------------------------------------------------------------------------ */
 
 static AVX2 void copy(void *dst, void *dst2, const void *src, size_t bytes, uint32_t stream)
 {
     run(&(struct operands){ dst, dst2, src, src }, bytes, 1, left, 0, stream);
 }
 
-/* ENTER and LEAVE set and restore the floating-point environment, or are empty where there is no float. */
+/* ENTER and LEAVE set and restore the floating-point environment, or are empty for integers. */
 #define KERNEL_BETWEEN(name, op, element, ENTER, LEAVE) \
     static AVX2 void name(void *dst, void *dst2, const void *a, const void *b, size_t count, uint32_t stream, uint32_t n) \
     { \

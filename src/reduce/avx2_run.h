@@ -1,9 +1,10 @@
-/* The runner of the AVX2 kernels: it carries an operation, a function of two 256-bit vectors, over any count and
- * alignment, so that there is no scalar code and no other loop.
- *  - 1 to 31 bytes: the operands' first and last pieces of the largest power of two that fits are the halves of one
- *    vector. The pieces overlap in the middle, where both store the same.
- *  - more: the last vector ends exactly at the end, and overlaps the one before it. In place that would read what was
- *    already written, so it is computed first and stored last. The same at the head, when streaming aligns itself.
+/* Loops of the AVX2 kernels: apply an operation, a function of two 256-bit vectors, to any count
+ * and alignment, without scalar code or other loops.
+ *  - 1 to 31 bytes: the operands' first and last pieces of the largest power of two that fits are
+ *    the halves of one vector. The pieces overlap in the middle, where both store the same values.
+ *  - more: the last vector ends exactly at the end, and overlaps the previous one. In place it
+ *    would read results, so it is computed first and stored last. The same holds at the start, when
+ *    streaming aligns its destination.
  * `run` is inlined into each kernel, and the operation into it. */
 #ifndef TT_REDUCE_AVX2_RUN_H
 #define TT_REDUCE_AVX2_RUN_H
@@ -22,10 +23,12 @@ enum {
     VECTOR_BYTES = 32,
     LINE_BYTES = 64,
     BOTH_BYTES = 4096,          /* the block of run_lines_both; whole lines */
-    STREAM_BYTES_MIN = 8192,    /* below this the fence (0.4 us until all has left) costs more than it saves */
-    PAGE_BYTES = 4096,          /* the prefetchers follow each page for itself */
-    PAGES_COPIED = 4,           /* at once, of a source from afar; */
-    PAGES_REDUCED = 2,          /* of two operands and a result: more would contend for the same lines of the nearest cache */
+    STREAM_BYTES_MIN = 8192,    /* below this the fence (0.4 us until all stores are complete)
+                                   costs more than streaming saves */
+    PAGE_BYTES = 4096,          /* the prefetchers treat each page separately */
+    PAGES_COPIED = 4,           /* pages copied at once, of data from another core */
+    PAGES_REDUCED = 2,          /* of two operands and a result: more would compete for the same
+                                   lines of the L1 cache */
 };
 
 typedef __m256i vector;
@@ -42,7 +45,8 @@ INLINE vector join(__m128i low, __m128i high)
     return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
 }
 
-/* The first and the last piece of p[bytes], 1 to 31 bytes, as the halves of a vector; zero elsewhere. */
+/* Loads the first and the last piece of p[bytes], 1 to 31 bytes, as the halves of a vector; zero
+ * elsewhere. */
 INLINE vector load_small(const uint8_t *p, size_t bytes)
 {
     if (bytes >= 16)
@@ -66,7 +70,7 @@ INLINE vector load_small(const uint8_t *p, size_t bytes)
     return join(_mm_cvtsi32_si128(*p), _mm_setzero_si128());
 }
 
-/* Undoes load_small. */
+/* Reverses load_small. */
 INLINE void store_small(uint8_t *p, size_t bytes, vector v)
 {
     const __m128i low = _mm256_castsi256_si128(v), high = _mm256_extracti128_si256(v, 1);
@@ -113,7 +117,7 @@ INLINE void store_at(const struct operands *o, size_t at, vector v)
         _mm256_storeu_si256((vector *)(o->dst2 + at), v);
 }
 
-/* The branch is the same every time, and hides behind the loads. */
+/* The branch is always the same, and its cost is hidden by the loads. */
 INLINE void store_line(uint8_t *to, vector low, vector high, bool stream)
 {
     if (stream) {
@@ -125,7 +129,7 @@ INLINE void store_line(uint8_t *to, vector low, vector high, bool stream)
     }
 }
 
-/* [from, the last full line) line by line; returns where it stopped. */
+/* Processes [from, the last full line) line by line; returns where it stopped. */
 INLINE size_t run_lines(const struct operands *o, size_t from, size_t bytes, vector_op *op, double k, bool stream)
 {
     size_t at = from;
@@ -140,7 +144,8 @@ INLINE size_t run_lines(const struct operands *o, size_t from, size_t bytes, vec
     return at;
 }
 
-/* The same in as many pages at once as prefetchers follow, of operands from afar; only the pages that `ways` divide, and not past the cache. */
+/* The same in several pages at once, each followed by its own prefetcher, for operands from another
+ * core. Only the pages divisible by `ways`, with ordinary stores. */
 INLINE size_t run_pages(const struct operands *o, size_t bytes, vector_op *op, double k, size_t ways)
 {
     size_t at = 0;
@@ -155,9 +160,10 @@ INLINE size_t run_pages(const struct operands *o, size_t bytes, vector_op *op, d
     return at;
 }
 
-/* The same, dst2 past the cache. Its lines begin `skew` bytes later than dst's, so they are computed for themselves: block by block, for
- * the operands to come from the nearest cache the second time (line by line it takes three times as long), and before those bytes of
- * dst are written, which may be an operand. The edges of dst2, which are not whole lines, have been stored before. */
+/* The same, with non-temporal stores to dst2. Its lines begin `skew` bytes later than dst's, so
+ * they are computed separately. This is done block by block, so the operands are in L1 the second
+ * time (line by line it takes three times as long), and before those bytes of dst, possibly an
+ * operand, are written. The edges of dst2, partial lines, have been stored before. */
 INLINE size_t run_lines_both(const struct operands *o, size_t from, size_t skew, size_t bytes, vector_op *op, double k,
                              bool stream)
 {
@@ -183,7 +189,8 @@ INLINE void store_edges(const struct operands *o, size_t bytes, vector_op *op, d
     }
 }
 
-/* What is streamed is aligned to a line first, for whole lines to leave the core; `head` bytes of dst are not whole. */
+/* Streamed data is first aligned to a line, so that whole lines are written; the first `head` bytes
+ * of dst are a partial line. */
 INLINE void run_streaming(const struct operands *o, size_t head, size_t bytes, vector_op *op, double k, uint32_t stream)
 {
     const size_t second = head > VECTOR_BYTES ? head - VECTOR_BYTES : 0;
@@ -210,7 +217,7 @@ INLINE void run_streaming(const struct operands *o, size_t head, size_t bytes, v
     _mm_sfence();
 }
 
-/* What can be streamed of what was asked for; *head: how far dst is from its first line. */
+/* Returns which of the requested streams are possible; *head: distance of dst to its first line. */
 INLINE uint32_t streamable(const struct operands *o, size_t bytes, size_t element, uint32_t stream, size_t *head)
 {
     *head = -(uintptr_t)o->dst % LINE_BYTES;

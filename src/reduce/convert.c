@@ -1,9 +1,10 @@
-/* The conversions of convert.h as functions that tests and tools can call. */
+/* The conversions of convert.h as functions for tests and tools. */
 #include "reduce/convert.h"
 #include "reduce/float_env.h"
 #include "reduce/reduce.h"
 
-/* Defines `name`: `function` of x in the default floating-point environment, whatever the calling thread has set. */
+/* Defines `name`: `function` of x in the default floating-point environment, whatever the calling
+ * thread has set. */
 #define CONVERSION(to, name, from, function) \
     to name(from x) \
     { \

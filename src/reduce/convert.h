@@ -1,8 +1,9 @@
-/* Conversions between f32 and the narrow floats, without branches, so that loops over them vectorise. Every
- * one is exact, or rounds once, to nearest even.
+/* Conversions between f32 and the narrow floats, without branches, so loops over them can be
+ * vectorized. Each is exact, or rounds once, to nearest even.
  *
- * A narrow float with M mantissa bits and exponent bias B is a shifted f32: move its magnitude up by
- * 23 - M bits and multiply by 2^(127 - B). Subnormals come out right, because they are then subnormal f32. */
+ * A narrow float with M mantissa bits and exponent bias B is a shifted f32: shift its magnitude
+ * left by 23 - M bits and multiply by 2^(127 - B). Subnormals are correct, since they are then
+ * subnormal f32. */
 #ifndef TT_REDUCE_CONVERT_H
 #define TT_REDUCE_CONVERT_H
 
@@ -25,18 +26,19 @@ static inline uint32_t tt_bits_of_float(float f)
     return bits;
 }
 
-/* Rounds a magnitude (f32 bits without sign) that is not NaN to `mantissa` bits with exponent bias `bias`, and caps
- * the code at `code_max`: infinity, or the largest finite value where the type saturates. */
+/* Rounds a magnitude (f32 bits without sign), not NaN, to `mantissa` bits with exponent bias
+ * `bias`, and limits the code to `code_max`: infinity, or the largest finite value if the type
+ * saturates. */
 static inline uint32_t tt_narrow_magnitude(uint32_t magnitude, int mantissa, int bias, uint32_t code_max)
 {
     const int shift = 23 - mantissa;
     const uint32_t normal_min = (uint32_t)(128 - bias) << 23;
 
-    /* Normal: round in the integer, where a carry into the exponent is just right. */
+    /* normal: round as an integer; a carry into the exponent is correct */
     const uint32_t half = (1u << (shift - 1)) - 1 + ((magnitude >> shift) & 1);
     const uint32_t normal = ((magnitude + half) >> shift) - ((uint32_t)(127 - bias) << mantissa);
 
-    /* Subnormal: let an addition round, to a number whose last bit is worth the smallest subnormal. */
+    /* subnormal: an addition rounds, to a number whose last bit is the smallest subnormal */
     const uint32_t magic = (uint32_t)(127 + 24 - bias - mantissa) << 23;
     const uint32_t small = tt_bits_of_float(tt_float_of_bits(magnitude) + tt_float_of_bits(magic)) - magic;
 

@@ -1,13 +1,15 @@
-/* Copying. Short copies are memcpy's, and on Intel's processors long ones, too; it cannot write past the cache on request, nor two places while
- * reading once. */
+/* Copies. Short copies use memcpy, and on Intel CPUs long ones, too. memcpy has no non-temporal
+ * option, and cannot write two destinations with one read. */
 #include <stdbool.h>
 #include <string.h>
 #include "reduce/kernels.h"
 #include "reduce/reduce.h"
 
-/* glibc uses `rep movsb` for long copies. On AMD's Zen 3 that falls to a fifteenth of its speed where the destination begins a few bytes further
- * into its page than the source into its own; from a page-aligned slot to malloc's memory it always does. On Intel's Sapphire Rapids and later it
- * claims whole lines without reading them first, which pays where another core had them: long messages take a sixth less. */
+/* glibc uses `rep movsb` for long copies. On AMD's Zen 3 its speed falls to a fifteenth if the
+ * destination's offset in its page is a few bytes larger than the source's; a copy from a
+ * page-aligned slot to malloc's memory always has this. On Intel's Sapphire Rapids and later it
+ * claims whole lines without reading them, which helps if another core had them: long messages take
+ * a sixth less time. */
 #define OWN_BYTES_MIN 2048
 
 static bool is_memcpys(size_t bytes)

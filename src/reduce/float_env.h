@@ -1,27 +1,32 @@
-/* The floating-point environment in which results are computed: the default one of IEEE 754. It rounds to nearest
- * even, keeps denormals, and masks all exceptions. Results then have the same bits in every thread and on every
- * rank, whatever the application has set there (flush-to-zero, a rounding mode, traps).
+/* The floating-point environment for computing results: the default one of IEEE 754. It rounds to
+ * nearest even, keeps denormals, and masks all exceptions. Results are then bitwise identical in
+ * every thread and on every rank, whatever the application has set (flush-to-zero, a rounding mode,
+ * traps).
  *
- *     const tt_float_env kept = tt_float_env_enter();
- *     TT_FLOAT_PIN(scale);            each scalar operand; operands in memory need nothing
- *     ... arithmetic whose results are written to memory ...
- *     tt_float_env_leave(kept);
+ *   const tt_float_env kept = tt_float_env_enter();
+ *   TT_FLOAT_PIN(scale);        each scalar operand; operands in memory need nothing
+ *   ... arithmetic whose results are written to memory ...
+ *   tt_float_env_leave(kept);
  *
- * Leaving restores the whole environment of the caller, with its exception flags: they never show what the library
- * computed, because it is undefined which thread computes. The compiler moves no load and no store across enter and
- * leave; arithmetic stays between them because it depends on these loads, and these stores depend on it. */
+ * Leaving restores the caller's whole environment, including its exception flags: these never show
+ * the library's computations, since it is undefined which thread computes. The compiler moves no
+ * load and no store across enter and leave. Arithmetic stays between them because it depends on
+ * these loads, and these stores depend on it. */
 #ifndef TT_REDUCE_FLOAT_ENV_H
 #define TT_REDUCE_FLOAT_ENV_H
 
-/* The compiler must assume that the variable x changes here, so that no arithmetic on it is done earlier. */
+/* Makes the compiler assume that the variable x changes here, so arithmetic on it is not moved
+ * before. */
 #define TT_FLOAT_PIN(x) __asm__ volatile("" : "+m"(x) : : "memory")
 
 #if defined(__x86_64__)
 #include <stdint.h>
 
-typedef uint32_t tt_float_env;      /* MXCSR. The x87 unit computes nothing here */
+typedef uint32_t tt_float_env;      /* MXCSR; the x87 unit is not used */
 
-#define TT_FLOAT_ENV_CONTROL 0xffc0u    /* exception masks, rounding mode, denormals-are-zero, flush-to-zero */
+#define TT_FLOAT_ENV_CONTROL \
+    0xffc0u /* exception masks, rounding mode, denormals-are-zero,
+                                           flush-to-zero */
 #define TT_FLOAT_ENV_DEFAULT 0x1f80u
 
 static inline tt_float_env tt_float_env_read(void)
@@ -37,7 +42,7 @@ static inline void tt_float_env_write(tt_float_env env)
     __asm__ volatile("ldmxcsr %0" : : "m"(env) : "memory");
 }
 
-/* Writing costs more than reading, so nothing is written that is there already. */
+/* Writing costs more than reading, so an unchanged value is not written. */
 static inline tt_float_env tt_float_env_enter(void)
 {
     const tt_float_env kept = tt_float_env_read();

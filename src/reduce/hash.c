@@ -1,7 +1,8 @@
-/* The content hash (docs/hash.md). The idea: words go to lanes, so that vectors and GPUs take a row at once; a lane takes a word by steps of which each
- * is a permutation of the lane's 64 bits and of the word, so that one word that differs, or two in a row, are never lost; and
- * lanes, and then blocks, are mixed with who they are and added up, so that they may be taken in any order, by anybody. Two
- * multiplications of 32 bits to a word: as fast as memory. */
+/* The content hash (docs/hash.md). The idea: words are distributed to lanes, so vectors and GPUs
+ * process a row at once. A lane processes a word by steps that are permutations of the lane's 64
+ * bits and of the word, so one differing word, or two in a row, always change the lane. Lanes, and
+ * then blocks, are mixed with their index and added, so they may be processed in any order and by
+ * any thread. Two 32-bit multiplications per word: as fast as memory. */
 #include "reduce/hash.h"
 
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "reduce/hash_kernels.h"
 #include "reduce/kernels.h"
 
-/* What lanes begin with: tutti_hash_lane_begin of each. */
+/* Initial lanes: tutti_hash_lane_begin of each. */
 static const struct tt_hash_lanes lanes_at_first = {
     .a = {
         0x45df8da9, 0xba3be1ea, 0xbaf60d31, 0x057ecbea, 0x948687c2, 0xd0c2c256, 0x3580db04, 0x79deac69,
@@ -25,7 +26,8 @@ static const struct tt_hash_lanes lanes_at_first = {
     },
 };
 
-/* ---- one block, in plain C ---------------------------------------------------------------------------- */
+/* ---- one block, in plain C
+ * ---------------------------------------------------------------------------- */
 
 static inline uint32_t word_at(const uint8_t *at)
 {
@@ -54,9 +56,10 @@ static void fold(uint32_t digest[4], const struct tt_hash_lanes *lanes)
 
 const struct tt_hash_kernels tt_hash_portable = { .rows = rows, .fold = fold };
 
-/* ---- blocks of a content -------------------------------------------------------------------------------- */
+/* ---- blocks of a content
+ * -------------------------------------------------------------------------------- */
 
-/* The block that was being filled is complete: adds it to the sum, and begins the next. */
+/* The current block is complete: adds it to the sum, and starts the next. */
 static void close_block(struct tt_hash_stream *s)
 {
     uint32_t digest[4];
@@ -67,7 +70,8 @@ static void close_block(struct tt_hash_stream *s)
     s->lanes = lanes_at_first;
 }
 
-/* Takes what it can of data[bytes] at once, at least one byte and at most the rest of the block; returns how much. */
+/* Processes part of data[bytes] at once, at least one byte and at most the rest of the block;
+ * returns its length. */
 static size_t add_some(struct tt_hash_stream *s, const uint8_t *data, size_t bytes)
 {
     const size_t room = TT_HASH_BLOCK_BYTES - s->filled, in_row = s->filled % TT_HASH_ROW_BYTES;
@@ -107,7 +111,7 @@ void tt_hash_add(struct tt_hash_stream *s, const void *data, size_t bytes)
     }
 }
 
-/* Completes a last row that is short with zeros, and a last block that is short as it is. */
+/* Pads a short last row with zeros; a short last block is not padded. */
 struct tt_hash_sum tt_hash_end(struct tt_hash_stream *s)
 {
     const size_t in_row = s->filled % TT_HASH_ROW_BYTES;

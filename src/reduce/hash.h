@@ -1,6 +1,7 @@
-/* The content hash: 128 bits that say whether two peers hold the same bytes. One definition (docs/hash.md; in code tutti/hash.h), whose value depends on
- * nothing but the bytes and how many they are: not on alignment, instruction set, or who hashed which part of them. Pure functions
- * of memory; any thread. Not cryptographic: it finds what differs by accident, not what somebody has made to collide. */
+/* The content hash: 128 bits to compare the data of two peers. Its definition (docs/hash.md; code
+ * in tutti/hash.h) depends only on the bytes and their number: not on alignment, instruction set,
+ * or division of the work. Pure functions of memory; any thread. Not cryptographic: it detects
+ * accidental differences, not deliberate collisions. */
 #ifndef TT_REDUCE_HASH_H
 #define TT_REDUCE_HASH_H
 
@@ -16,49 +17,51 @@ enum {
     TT_HASH_TEXT_BYTES = 33,
 };
 
-/* A value. Travels as four little-endian u32. */
+/* A hash value. Encoded as four little-endian u32. */
 struct tt_hash {
     uint32_t word[4];
 };
 
-/* What some blocks of a content add up to. All zeros: no blocks. */
+/* Sum of some blocks of a content. All zeros: no blocks. */
 struct tt_hash_sum {
     uint32_t word[4];
 };
 
-/* What the lanes of one block hold. */
+/* Lanes of one block. */
 struct tt_hash_lanes {
     uint32_t a[TT_HASH_LANES], b[TT_HASH_LANES];
 };
 
-/* A range of a content while it comes in, in pieces of any size. The caller's storage; nothing to free. */
+/* State of hashing a range of a content, fed in pieces of any size. The caller's storage; nothing
+ * to free. */
 struct tt_hash_stream {
-    uint64_t block;             /* the block that is being filled */
-    size_t filled;              /* bytes of it that came */
-    struct tt_hash_sum sum;     /* of the blocks before it */
+    uint64_t block;             /* current block */
+    size_t filled;              /* bytes of it processed so far */
+    struct tt_hash_sum sum;     /* of the previous blocks */
     struct tt_hash_lanes lanes;
-    uint8_t row[TT_HASH_ROW_BYTES];     /* the last row of it, where not all of that came yet */
+    uint8_t row[TT_HASH_ROW_BYTES];     /* its last row, if incomplete */
 };
 
-/* The hash of data[bytes]. */
+/* Returns the hash of data[bytes]. */
 struct tt_hash tt_hash_of(const void *data, size_t bytes);
 
-/* Hashes the range of a content that begins with block `first_block` (at byte first_block * TT_HASH_BLOCK_BYTES): begin, add its bytes in order
- * in pieces of any size, end. Every range but the content's last is of whole blocks. Ranges may be hashed at once, by as many
- * threads as there are ranges. */
+/* Hash the range of a content that begins with block `first_block` (at byte first_block *
+ * TT_HASH_BLOCK_BYTES): begin, add its bytes in order in pieces of any size, end. Every range but
+ * the content's last consists of whole blocks. Ranges may be hashed concurrently. */
 void tt_hash_begin(struct tt_hash_stream *s, uint64_t first_block);
 void tt_hash_add(struct tt_hash_stream *s, const void *data, size_t bytes);
 struct tt_hash_sum tt_hash_end(struct tt_hash_stream *s);
 
-/* Adds what a range came to to the others'. In any order. */
+/* Adds the sum of a range to that of others, in any order. */
 void tt_hash_combine(struct tt_hash_sum *sum, const struct tt_hash_sum *range);
 
-/* The hash of a content of bytes_total bytes, of whose ranges, each taken once, `sum` is the sum. */
+/* Returns the hash of a content of bytes_total bytes; `sum` is the sum of its ranges, each added
+ * once. */
 struct tt_hash tt_hash_value(const struct tt_hash_sum *sum, uint64_t bytes_total);
 
 bool tt_hash_equal(const struct tt_hash *x, const struct tt_hash *y);
 
-/* text: 32 hexadecimal digits, the bytes of the value as it travels. */
+/* text: 32 hexadecimal digits, the encoded bytes of the value. */
 void tt_hash_text(const struct tt_hash *h, char text[TT_HASH_TEXT_BYTES]);
 
 #endif

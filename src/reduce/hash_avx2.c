@@ -1,4 +1,4 @@
-/* The inner loops of the hash for CPUs with AVX2: eight lanes to a vector, four vectors to a row. */
+/* Inner loops of the hash for CPUs with AVX2: eight lanes per vector, four vectors per row. */
 #include "reduce/hash_kernels.h"
 
 #if defined(__x86_64__)
@@ -20,7 +20,7 @@ static inline AVX2 vector all(uint32_t word)
     return _mm256_set1_epi32((int)word);
 }
 
-/* One instruction where any other rotation takes three. */
+/* One instruction; any other rotation takes three. */
 static inline AVX2 vector rotate_16(vector v)
 {
     const vector swap = _mm256_setr_epi8(2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13, 2, 3, 0, 1, 6, 7, 4, 5,

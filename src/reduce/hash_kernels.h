@@ -1,5 +1,5 @@
-/* The two inner loops of the hash, which every instruction set has its own of; all give the same bits. What they compute
- * is defined in tutti/hash.h. */
+/* The two inner loops of the hash, implemented per instruction set, with identical results.
+ * tutti/hash.h defines what they compute. */
 #ifndef TT_REDUCE_HASH_KERNELS_H
 #define TT_REDUCE_HASH_KERNELS_H
 
@@ -9,7 +9,7 @@
 #include "tutti/hash.h"
 
 struct tt_hash_kernels {
-    /* Takes data[nrows][TT_HASH_ROW_BYTES], at any alignment, into the lanes. */
+    /* Processes data[nrows][TT_HASH_ROW_BYTES], at any alignment. */
     void (*rows)(struct tt_hash_lanes *lanes, const uint8_t *data, size_t nrows);
     /* digest: the sum of all lanes, each mixed. */
     void (*fold)(uint32_t digest[4], const struct tt_hash_lanes *lanes);

@@ -1,5 +1,5 @@
-/* The kernels in plain C, for any CPU. Each is one loop over one expression, which the compiler vectorises. Streaming
- * stores do not exist here: `stream` is ignored. */
+/* The kernels in plain C, for any CPU. Each is one loop over one expression, which the compiler can
+ * vectorize. There are no streaming stores: `stream` is ignored. */
 #include "reduce/kernels.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "reduce/hash_kernels.h"
 #include "reduce/quant_kernels.h"
 
-/* Elements as they lie in memory: any alignment. */
+/* Elements in memory, at any alignment. */
 typedef uint8_t mem_u8;
 typedef int8_t mem_i8;
 typedef uint16_t mem_u16 __attribute__((aligned(1), may_alias));
@@ -21,7 +21,8 @@ typedef int64_t mem_i64 __attribute__((aligned(1), may_alias));
 typedef float mem_f32 __attribute__((aligned(1), may_alias));
 typedef double mem_f64 __attribute__((aligned(1), may_alias));
 
-/* Iterations are independent, also in place: dst equals an operand exactly or does not overlap it. */
+/* Iterations are independent, also in place: dst equals an operand exactly or does not overlap
+ * it. */
 #if defined(__clang__)
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -30,8 +31,9 @@ typedef double mem_f64 __attribute__((aligned(1), may_alias));
 
 #define UNUSED __attribute__((unused))
 
-/* Defines the kernel `name`: dst[i] = EXPR, an expression in x[i], y[i] (elements of type `mem`) and n. ENTER and
- * LEAVE set and restore the floating-point environment, or are empty where there is no float. */
+/* Defines the kernel `name`: dst[i] = EXPR, an expression in x[i], y[i] (elements of type `mem`)
+ * and n. ENTER and LEAVE set and restore the floating-point environment, or are empty for
+ * integers. */
 #define KERNEL_BETWEEN(name, mem, EXPR, ENTER, LEAVE) \
     static void name(void *dst, void *dst2, const void *a, const void *b, size_t count, uint32_t stream UNUSED, \
                      uint32_t n UNUSED) \
@@ -58,7 +60,8 @@ typedef double mem_f64 __attribute__((aligned(1), may_alias));
 #define INT_KERNEL(name, mem, EXPR) KERNEL_BETWEEN(name, mem, EXPR, , )
 #define KERNEL(name, mem, EXPR) KERNEL_BETWEEN(name, mem, EXPR, ENTER, LEAVE)
 
-/* Integers. Unsigned arithmetic wraps for both signs, in a type (`wide`) that is not promoted to a signed one. */
+/* Integers. Unsigned arithmetic wraps for both signs, in a type (`wide`) that is not promoted to a
+ * signed one. */
 #define INT_KERNELS_ANY_SIGN(bits, wide) \
     INT_KERNEL(sum_##bits, mem_u##bits, (uint##bits##_t)((wide)x[i] + (wide)y[i])) \
     INT_KERNEL(prod_##bits, mem_u##bits, (uint##bits##_t)((wide)x[i] * (wide)y[i])) \
@@ -66,8 +69,9 @@ typedef double mem_f64 __attribute__((aligned(1), may_alias));
     INT_KERNEL(bor_##bits, mem_u##bits, x[i] | y[i]) \
     INT_KERNEL(bxor_##bits, mem_u##bits, x[i] ^ y[i])
 
-/* Quotients through a float whose mantissa holds the type are exact: the rounding error is less than 1/n, and a
- * quotient that is no integer is at least 1/n below the next one. They vectorise; integer division does not. */
+/* Quotients through a float whose mantissa holds the type are exact: the rounding error is less
+ * than 1/n, and a quotient that is not an integer is at least 1/n below the next one. They can be
+ * vectorized; integer division cannot. */
 #define INT_KERNELS_SIGNED(type, quotient) \
     INT_KERNEL(min_##type, mem_##type, y[i] < x[i] ? y[i] : x[i]) \
     INT_KERNEL(max_##type, mem_##type, y[i] > x[i] ? y[i] : x[i]) \
@@ -131,7 +135,7 @@ KERNEL(min_f64, mem_f64, min_of_f64(x[i], y[i]))
 KERNEL(max_f64, mem_f64, max_of_f64(x[i], y[i]))
 KERNEL(sum_div_f64, mem_f64, settle_f64((x[i] + y[i]) / n))
 
-/* Every other float is read by `widen` into an f32 and written by `narrow`. */
+/* Every other float is converted by `widen` to f32 and by `narrow` back. */
 #define FLOAT_KERNELS(type, mem, widen, narrow) \
     KERNEL(sum_##type, mem, narrow(settle_f32(widen(x[i]) + widen(y[i])))) \
     KERNEL(prod_##type, mem, narrow(settle_f32(widen(x[i]) * widen(y[i])))) \
@@ -145,8 +149,8 @@ FLOAT_KERNELS(bf16, mem_u16, tt_bf16_widen, tt_bf16_narrow)
 FLOAT_KERNELS(e4m3, mem_u8, tt_e4m3_widen, tt_e4m3_narrow)
 FLOAT_KERNELS(e5m2, mem_u8, tt_e5m2_widen, tt_e5m2_narrow)
 
-/* Defines `name`: dst[i] = EXPR, an expression in x[i] and scale (f64) or scale32 (f32). The caller sets the
- * floating-point environment. */
+/* Defines `name`: dst[i] = EXPR, an expression in x[i] and scale (f64) or scale32 (f32). The caller
+ * sets the floating-point environment. */
 #define SCALE(name, mem, EXPR) \
     static void name(void *dst, const void *src, size_t count, double scale) \
     { \
@@ -158,8 +162,8 @@ FLOAT_KERNELS(e5m2, mem_u8, tt_e5m2_widen, tt_e5m2_narrow)
             out[i] = (EXPR); \
     }
 
-/* An integer product towards zero, NaN as 0, and what lies outside [low, high) as the nearest end. `high` is the
- * power of two above the type, which f64 holds exactly. */
+/* An integer product truncated towards zero, NaN as 0, clamped to [low, high). `high` is the power
+ * of two above the type, which f64 holds exactly. */
 #define TRUNCATED(type, product, low, high, last) \
     ((product) >= (high) ? (last) : (product) >= (low) ? (type)(product) : (product) < (low) ? (type)(low) : 0)
 
@@ -178,7 +182,7 @@ SCALE(scale_f64, mem_f64, settle_f64(x[i] * scale))
 SCALE(scale_e4m3, mem_u8, tt_e4m3_narrow(settle_f32(tt_e4m3_widen(x[i]) * scale32)))
 SCALE(scale_e5m2, mem_u8, tt_e5m2_narrow(settle_f32(tt_e5m2_widen(x[i]) * scale32)))
 
-/* Page by page, so that the second read finds the source in the nearest cache. */
+/* Page by page, so the second read finds the source in the L1 cache. */
 static void copy(void *dst, void *dst2, const void *src, size_t bytes, uint32_t stream UNUSED)
 {
     for (size_t at = 0, piece; at < bytes; at += piece) {

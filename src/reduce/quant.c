@@ -1,5 +1,5 @@
-/* Blocks of any type, one after the other, through the kernels: to f32, range, parameters, codes; and back. A block stays in the
- * nearest cache meanwhile. */
+/* Encoding and decoding of blocks of any type, in sequence, by the kernels: to f32, range,
+ * parameters, codes; and back. A block stays in the L1 cache meanwhile. */
 #include "reduce/quant.h"
 
 #include <string.h>
@@ -9,10 +9,10 @@
 #include "reduce/float_env.h"
 #include "reduce/quant_data.h"
 
-/* The arithmetic stands between float_env's enter and leave. */
+/* Keeps arithmetic between float_env's enter and leave. */
 #define APART __attribute__((noinline))
 
-/* ---- shapes --------------------------------------------------------------------------------------------- */
+/* ---- sizes ---- */
 
 bool tt_quant_defined(const struct tt_quant *q, tutti_dtype type)
 {
@@ -40,7 +40,8 @@ static size_t block_of(const struct tt_quant *q, size_t at, size_t count)
     return count - at < q->block ? count - at : q->block;
 }
 
-/* ---- encoding --------------------------------------------------------------------------------------------- */
+/* ---- encoding
+ * --------------------------------------------------------------------------------------------- */
 
 static APART size_t encode_all(const struct tt_quant *q, uint8_t *to, const char *src, size_t count, tutti_dtype type)
 {
@@ -70,7 +71,8 @@ size_t tt_quant_encode(const struct tt_quant *q, void *out, const void *src, siz
     return npoisoned;
 }
 
-/* residual = x - what its code stands for. Nothing is kept of a poisoned block: it would poison all that follow. */
+/* residual = x - the value of its code. A poisoned block leaves no residual, which would poison all
+ * later ones. */
 static void keep_lost(float *residual, const float *x, const float *value, size_t n, bool poisoned)
 {
     for (size_t i = 0; i < n; i++)
@@ -111,7 +113,8 @@ size_t tt_quant_encode_feedback(const struct tt_quant *q, void *out, const void 
     return npoisoned;
 }
 
-/* ---- decoding --------------------------------------------------------------------------------------------- */
+/* ---- decoding
+ * --------------------------------------------------------------------------------------------- */
 
 static tutti_status check_block(const struct tt_quant *q, const uint8_t *from, size_t at, size_t n, tutti_dtype type)
 {
@@ -130,7 +133,7 @@ static tutti_status check_block(const struct tt_quant *q, const uint8_t *from, s
     return TUTTI_OK;
 }
 
-/* All that can be wrong with in[bytes] is found before anything is written. */
+/* Checks all of in[bytes] before anything is written. */
 static tutti_status check(const struct tt_quant *q, const uint8_t *in, size_t bytes, size_t count, tutti_dtype type)
 {
     const size_t stride = tt_quant_head_bytes(q->codec) + tt_quant_data_bytes(q->codec, q->block);
@@ -146,7 +149,7 @@ static tutti_status check(const struct tt_quant *q, const uint8_t *in, size_t by
     return st;
 }
 
-/* dst = the values, or a + them if there is an a. */
+/* dst = the values, or a + the values if a is not NULL. */
 static APART void decode_all(const struct tt_quant *q, char *dst, const char *a, const uint8_t *in, size_t count,
                              tutti_dtype type)
 {
@@ -157,7 +160,8 @@ static APART void decode_all(const struct tt_quant *q, char *dst, const char *a,
         const size_t n = block_of(q, at, count);
         struct tt_quant_block b = { .poisoned = true };
 
-        tt_quant_read_head(&b, in, q->codec, type);      /* a peer may have written there since it was checked: then it is poisoned */
+        tt_quant_read_head(&b, in, q->codec, type);      /* a peer may have changed it since the
+                                                            check: then it is poisoned */
         tt_quant_decode_data(x, in + head, n, q->codec, &b);
         if (a)
             tt_quant_add(dst + at * element, a + at * element, x, n, type);

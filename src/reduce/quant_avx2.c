@@ -1,5 +1,6 @@
-/* The inner loops of the codecs for CPUs with AVX2 and F16C: 32 elements at a time, and what is left over in a padded copy. Each function
- * does what its namesake in quant_portable.c does, operation by operation. */
+/* Inner loops of the codecs for CPUs with AVX2 and F16C: 32 elements at a time, the rest in a
+ * padded copy. Each function does the same as its namesake in quant_portable.c, operation by
+ * operation. */
 #include "reduce/quant_kernels.h"
 
 #if defined(__x86_64__)
@@ -34,7 +35,8 @@ INLINE vector sign_of(vector v)
     return _mm256_and_si256(v, all(INT32_MIN));
 }
 
-/* ---- range ------------------------------------------------------------------------------------------------ */
+/* ---- range
+ * ------------------------------------------------------------------------------------------------ */
 
 struct span {
     __m256 least, largest;
@@ -55,7 +57,7 @@ INLINE void join_spans(struct span *s, const struct span *t)
     s->magnitude = _mm256_max_epi32(s->magnitude, t->magnitude);
 }
 
-/* The span of the lanes, in lane 0. */
+/* Reduces the span of all lanes to lane 0. */
 INLINE void narrow_span(struct span *s)
 {
     for (int distance = LANES / 2; distance > 0; distance /= 2) {
@@ -95,9 +97,9 @@ static AVX2 bool range(const float *x, size_t n, float *least, float *largest)
     return _mm_cvtsi128_si32(_mm256_castsi256_si128(s[0].magnitude)) < 0x7f800000;
 }
 
-/* ---- codes, eight by eight and group by group ------------------------------------------------------------- */
+/* ---- codes: eight lanes, and groups ---- */
 
-/* The parameters of one codec, in vectors. */
+/* Parameters of a codec, in vectors. */
 struct numbers {
     __m256 half, twice, base, step, least, most, top_value;
     vector zero, top;
@@ -121,7 +123,7 @@ INLINE struct numbers numbers_float(const struct tt_quant_float *f)
     };
 }
 
-/* Eight numbers to 32-bit codes, not clamped, and back. */
+/* Converts eight numbers to 32-bit codes, not clamped, and back. */
 typedef vector encode_op(__m256 x, const struct numbers *k);
 typedef __m256 decode_op(vector codes, const struct numbers *k);
 
@@ -132,7 +134,7 @@ INLINE vector encode_linear(__m256 x, const struct numbers *k)
     return _mm256_add_epi32(_mm256_cvtps_epi32(_mm256_div_ps(above, k->step)), k->zero);
 }
 
-/* Where x is NaN it stays. */
+/* NaN stays NaN. */
 INLINE __m256 clamp(__m256 x, const struct numbers *k)
 {
     return _mm256_max_ps(k->least, _mm256_min_ps(k->most, x));
@@ -146,7 +148,7 @@ INLINE __m256 decode_linear(vector codes, const struct numbers *k)
     return _mm256_blendv_ps(clamp(value, k), k->top_value, bits_f32(_mm256_cmpeq_epi32(codes, k->top)));
 }
 
-/* tt_narrow_magnitude of convert.h, with the sign; x is no NaN. */
+/* tt_narrow_magnitude of convert.h, with the sign; x is not NaN. */
 INLINE vector encode_float(__m256 x, int mantissa, int bias, int code_max)
 {
     const int shift = 23 - mantissa;
@@ -174,7 +176,7 @@ INLINE vector encode_e5m2_op(__m256 x, const struct numbers *k)
     return encode_float(_mm256_mul_ps(x, k->inverse), 2, 15, 0x7c);
 }
 
-/* The value of a magnitude with its sign, scaled, clamped, and NaN the canonical one. */
+/* Returns the value of a magnitude with its sign, scaled, clamped, and with canonical NaN. */
 INLINE __m256 decode_float(__m256 magnitude, vector sign, const struct numbers *k)
 {
     const __m256 value = clamp(_mm256_mul_ps(_mm256_or_ps(magnitude, bits_f32(sign)), k->scale), k);
@@ -204,7 +206,7 @@ INLINE __m256 decode_e5m2_op(vector codes, const struct numbers *k)
                         k);
 }
 
-/* x[GROUP] to bytes, saturated to [0, 255]. */
+/* Converts x[GROUP] to bytes, saturated to [0, 255]. */
 INLINE vector encode_group(const float *x, const struct numbers *k, encode_op *op)
 {
     const vector low = _mm256_packs_epi32(op(_mm256_loadu_ps(x), k), op(_mm256_loadu_ps(x + 8), k));
@@ -213,7 +215,7 @@ INLINE vector encode_group(const float *x, const struct numbers *k, encode_op *o
     return _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
-/* Two codes below 16 to a byte. */
+/* Packs two codes below 16 in a byte. */
 INLINE __m128i halves_of(vector codes)
 {
     const vector pairs = _mm256_maddubs_epi16(codes, _mm256_set1_epi16(16 << 8 | 1));
@@ -242,7 +244,8 @@ INLINE void decode_group(float *x, vector codes, const struct numbers *k, decode
     decode_sixteen(x + GROUP / 2, _mm256_extracti128_si256(codes, 1), k, op);
 }
 
-/* ---- whole blocks --------------------------------------------------------------------------------------------- */
+/* ---- whole blocks
+ * --------------------------------------------------------------------------------------------- */
 
 INLINE void encode_bytes(uint8_t *codes, const float *x, size_t n, const struct numbers *k, encode_op *op)
 {
@@ -342,7 +345,8 @@ static AVX2 void decode_u4(float *x, const uint8_t *codes, size_t n, const struc
 FLOAT_CODEC(e4m3)
 FLOAT_CODEC(e5m2)
 
-/* ---- f16 ---------------------------------------------------------------------------------------------------- */
+/* ---- f16
+ * ---------------------------------------------------------------------------------------------------- */
 
 static AVX2 void widen_f16(float *x, const void *src, size_t n)
 {

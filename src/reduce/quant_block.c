@@ -1,5 +1,5 @@
-/* From words to what kernels compute with, and from a range to words. docs/quantization.md derives the error bounds from
- * these very expressions. */
+/* Derives kernel parameters from encoded words, and words from a range. docs/quantization.md
+ * derives the error bounds from these expressions. */
 #include "reduce/quant_block.h"
 
 #include <math.h>
@@ -7,8 +7,8 @@
 #include "base/status.h"
 #include "reduce/convert.h"
 
-#define NAN_BITS 0x7fc00000u    /* the mark of a poisoned block */
-#define LARGE 0x1p126f          /* beyond it the difference of two numbers may overflow */
+#define NAN_BITS 0x7fc00000u    /* marks a poisoned block */
+#define LARGE 0x1p126f          /* beyond this the difference of two numbers may overflow */
 
 static int32_t top_of(enum tt_quant_codec codec)
 {
@@ -25,7 +25,8 @@ static bool is_zero(enum tt_quant_codec codec)
     return codec == TT_QUANT_ZERO_U8 || codec == TT_QUANT_ZERO_U4;
 }
 
-/* The exponent of the largest code of an 8-bit float type, which is 1.75 times a power of two in both. */
+/* The exponent of the largest code of an 8-bit float type, which is 1.75 times a power of two in
+ * both. */
 static uint32_t exponent_of(enum tt_quant_codec codec)
 {
     return codec == TT_QUANT_E4M3 ? 8 : 15;
@@ -41,7 +42,7 @@ static float clamp(float x, float most)
     return x > most ? most : x < -most ? -most : x;
 }
 
-/* ---- what kernels compute with ------------------------------------------------------------------------ */
+/* ---- kernel parameters ---- */
 
 static void derive_minmax(struct tt_quant_linear *l, float least, float largest, int32_t top, float most)
 {
@@ -57,7 +58,7 @@ static void derive_minmax(struct tt_quant_linear *l, float least, float largest,
         .most = clamp(largest, most),
         .top_value = clamp(largest, most),
     };
-    if (l->step == 0)       /* a range too small to divide: all of it is `least` */
+    if (l->step == 0)       /* the range is too small to divide: all values are `least` */
         l->top_value = clamp(least, most);
 }
 
@@ -78,7 +79,8 @@ static void derive_float(struct tt_quant_float *f, uint32_t scale_bits, float mo
     };
 }
 
-/* ---- words ---------------------------------------------------------------------------------------------- */
+/* ---- words
+ * ---------------------------------------------------------------------------------------------- */
 
 static bool read_minmax(struct tt_quant_block *b, enum tt_quant_codec codec, const uint32_t word[2], float most)
 {
@@ -115,7 +117,7 @@ bool tt_quant_block_read(struct tt_quant_block *b, enum tt_quant_codec codec, co
 {
     const bool two = tt_quant_block_words(codec) == 2;
     struct tt_quant_block read = { .word = { word[0], two ? word[1] : 0 } };
-    const uint32_t mark = is_minmax(codec) ? NAN_BITS : 0;  /* of a poisoned block's second word */
+    const uint32_t mark = is_minmax(codec) ? NAN_BITS : 0;  /* second word of a poisoned block */
     bool legal;
 
     if (word[0] == NAN_BITS) {
@@ -133,21 +135,22 @@ bool tt_quant_block_read(struct tt_quant_block *b, enum tt_quant_codec codec, co
     return legal;
 }
 
-/* ---- from a range to words -------------------------------------------------------------------------------- */
+/* ---- from a range to words
+ * -------------------------------------------------------------------------------- */
 
-/* The scale that makes `top` steps of [least, largest], 0 included, and the code of 0. */
+/* The scale that makes `top` steps of [least, largest], extended to 0, and the code of 0. */
 static void find_zero(uint32_t word[2], float least, float largest, int32_t top)
 {
     const float low = least < 0 ? least : 0, high = largest > 0 ? largest : 0;
     const float scale = (float)(((double)high - (double)low) / top);
-    const float ratio = scale > 0 ? -low / scale : 0;       /* at most half as much again as `top` */
+    const float ratio = scale > 0 ? -low / scale : 0;       /* at most 1.5 times `top` */
     const float zero = (ratio + 0x1p23f) - 0x1p23f;         /* rounded to nearest even */
 
     word[0] = tt_bits_of_float(scale);
     word[1] = (uint32_t)(zero < (float)top ? zero : (float)top);
 }
 
-/* The least power of two that brings the largest magnitude within the codes. */
+/* The smallest power of two that brings the largest magnitude into the range of codes. */
 static uint32_t find_scale(float least, float largest, uint32_t exponent)
 {
     const uint32_t bits = tt_bits_of_float(-least > largest ? -least : largest) & 0x7fffffff;
@@ -163,7 +166,7 @@ void tt_quant_block_find(struct tt_quant_block *b, enum tt_quant_codec codec, bo
     bool legal;
 
     if (finite && is_minmax(codec)) {
-        word[0] = tt_bits_of_float(least + 0.0f);       /* which makes -0 a 0 */
+        word[0] = tt_bits_of_float(least + 0.0f);       /* changes -0 to 0 */
         word[1] = tt_bits_of_float(largest + 0.0f);
     } else if (finite && is_zero(codec)) {
         find_zero(word, least, largest, top_of(codec));

@@ -1,4 +1,5 @@
-/* Block by block: a block's numbers stay in the nearest cache from the bytes that came to those that go. */
+/* Block by block: a block's numbers stay in the L1 cache from its input bytes to its output
+ * bytes. */
 #include "reduce/quant_packed.h"
 
 #include <math.h>
@@ -39,15 +40,16 @@ static size_t block_of(const struct tt_packed *p, size_t at, size_t count)
     return count - at < p->block ? count - at : p->block;
 }
 
-/* ---- numbers ---------------------------------------------------------------------------------------------------- */
+/* ---- numbers
+ * ---------------------------------------------------------------------------------------------------- */
 
-/* Whether n elements at `at` are a block's numbers as they are. */
+/* Returns whether n elements at `at` can be used directly as a block's numbers. */
 static bool is_block(const struct tt_packed *p, const void *at, size_t n)
 {
     return p->type == TUTTI_F32 && n == p->block && (uintptr_t)at % sizeof(float) == 0;
 }
 
-/* x[block] = src[n], and its last element over and over. */
+/* x[block] = src[n], padded with its last element. */
 static void take_own(const struct tt_packed *p, float *x, const void *src, const float *residual, size_t n)
 {
     tt_quant_widen(x, src, n, p->type);
@@ -57,17 +59,17 @@ static void take_own(const struct tt_packed *p, float *x, const void *src, const
         x[i] = x[n - 1];
 }
 
-/* x[block] = the values of a packed block, clamped to what `type` can hold. */
+/* x[block] = the values of a packed block, clamped to the range of `type`. */
 static void take_packed(const struct tt_packed *p, float *x, const uint8_t *in, tutti_dtype type)
 {
     struct tt_quant_block b = { .poisoned = true };
 
-    tt_quant_read_head(&b, in, p->codec, type);     /* it stays poisoned if that is none */
+    tt_quant_read_head(&b, in, p->codec, type);     /* if it is invalid, the block stays poisoned */
     tt_quant_decode_data(x, in + tt_quant_head_bytes(p->codec), p->block, p->codec, &b);
 }
 
-/* residual = (x - what its code stands for) * times, or that in addition. A poisoned block leaves nothing: it would poison all that
- * follow. */
+/* residual = (x - value of its code) * times, or adds that. A poisoned block leaves no residual,
+ * which would poison all later ones. */
 static void keep_lost(const struct tt_packed *p, float *residual, const float *x, const uint8_t *codes,
                       const struct tt_quant_block *b, size_t n, uint32_t times, bool more)
 {
@@ -82,7 +84,7 @@ static void keep_lost(const struct tt_packed *p, float *residual, const float *x
         residual[i] = (more ? residual[i] : 0) + (x[i] - value[i]) * (float)times;
 }
 
-/* ---- going over blocks -------------------------------------------------------------------------------------------- */
+/* ---- loops over blocks ---- */
 
 static APART void encode_all(const struct tt_packed *p, uint8_t *out, const char *src, float *residual, size_t count)
 {
@@ -177,7 +179,8 @@ void tt_packed_add(const struct tt_packed *p, const struct tt_packed_step *s)
     tt_float_env_leave(kept);
 }
 
-/* ---- bounds --------------------------------------------------------------------------------------------------------- */
+/* ---- bounds
+ * --------------------------------------------------------------------------------------------------------- */
 
 static double rounding_of(tutti_dtype type, double value)
 {

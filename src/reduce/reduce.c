@@ -1,4 +1,4 @@
-/* Chooses the implementation, and finds the kernel of a type and an operation in it. */
+/* Selects the implementation, and the kernel of a type and an operation. */
 #include "reduce/reduce.h"
 
 #include <math.h>
@@ -43,7 +43,7 @@ const struct tt_kernels *tt_kernels_get(void)
     static _Atomic(const struct tt_kernels *) chosen;
     const struct tt_kernels *kernels = atomic_load_explicit(&chosen, memory_order_relaxed);
 
-    if (!kernels) {     /* two threads may both choose; they choose the same */
+    if (!kernels) {     /* two threads may both select; the result is the same */
         kernels = choose();
         atomic_store_explicit(&chosen, kernels, memory_order_relaxed);
     }
@@ -63,8 +63,7 @@ enum tt_kernel tt_kernel_of(tutti_redop op, bool finish)
     return op == TUTTI_AVG && finish ? TT_KERNEL_SUM_DIV : of_redop[op];
 }
 
-/* The kernel of (type, op); see reduce.h. Any thread; constant time. NULL where undefined, also for values that
- * are no type or no operation. */
+/* See reduce.h. Constant time; NULL also for an invalid type or operation. */
 tt_reduce_fn *tt_reduce_kernel(tutti_dtype type, tutti_redop op, bool finish)
 {
     const enum tt_kernel kernel = tt_kernel_of(op, finish);
@@ -79,7 +78,7 @@ bool tt_reduce_defined(tutti_dtype type, tutti_redop op)
     return tt_reduce_kernel(type, op, false) != NULL;
 }
 
-/* dst[count] = src[count] * scale; see reduce.h. Any thread. */
+/* See reduce.h. */
 void tt_reduce_scale(void *dst, const void *src, size_t count, tutti_dtype type, double scale)
 {
     tt_float_env kept;

@@ -1,7 +1,8 @@
-/* Element-wise reduction and copying: the kernels that the engine streams bytes through. Pure functions of memory;
- * any thread. The implementation is chosen once per process from what the CPU has (AVX2 and F16C, else portable C); all
- * give the same bits. They compute in the default floating-point environment (float_env.h) and restore the caller's,
- * including its exception flags. */
+/* Element-wise reduction and copying: the kernels through which the engine streams data. Pure
+ * functions of memory; any thread. The implementation is selected once per process by the CPU
+ * (AVX2 and F16C, else portable C); all give bitwise identical results. They compute in the
+ * default floating-point environment (float_env.h) and restore the caller's, including its
+ * exception flags. */
 #ifndef TT_REDUCE_REDUCE_H
 #define TT_REDUCE_REDUCE_H
 
@@ -12,41 +13,46 @@
 
 enum { TT_STREAM_DST = 1u << 0, TT_STREAM_DST2 = 1u << 1, TT_FROM_FAR = 1u << 2 };
 
-/* One kernel: dst[i] = a[i] op b[i] for i in [0, count), and dst2[i] the same if dst2 is not NULL. `a` is the left
- * operand. dst may equal a or b exactly; other overlap is not allowed. Any alignment of every pointer.
- * `stream` (TT_STREAM_*): which of the two are written past the caches with non-temporal stores, fenced before return. The fence
- * waits for memory (0.4 us), so calls below 8 KiB ignore it, as do those whose destination is not aligned to its elements, and
- * dst2 of 8-bit types, for which everything would be computed twice. TT_FROM_FAR in it: an operand was just written by another core, or past the
- * caches, and is read in several pages at once, each of which a prefetcher follows for itself; ignored with dst2 and where dst is streamed.
- * `finish_n`, at least 1, is read only by a finishing kernel.
- * A float result that is NaN is the canonical one; MIN and MAX take the left operand unless the right is strictly
- * better (so the left one of +0 and -0). */
+/* A kernel: dst[i] = a[i] op b[i] for i in [0, count), and the same in dst2[i] if dst2 is not NULL.
+ * `a` is the left operand. dst may equal a or b exactly; other overlap is not allowed. Any
+ * alignment of every pointer.
+ * `stream` (TT_STREAM_*) selects which of the two are written with non-temporal stores, fenced
+ * before return. The fence waits for memory (0.4 us), so calls below 8 KiB ignore it. It is also
+ * ignored if the destination is not aligned to its elements, and for dst2 of 8-bit types, which
+ * would be computed twice.
+ * TT_FROM_FAR: an operand was just written by another core, or with non-temporal stores. It is read
+ * in several pages at once, each followed by its own prefetcher. Ignored with dst2 and if dst is
+ * streamed.
+ * `finish_n`, at least 1, is read only by a finishing kernel. A NaN result is the canonical one;
+ * MIN and MAX return the left operand unless the right one is strictly better (so the left one of
+ * +0 and -0). */
 typedef void tt_reduce_fn(void *dst, void *dst2, const void *a, const void *b, size_t count, uint32_t stream,
                           uint32_t finish_n);
 
-/* The kernel of (type, op), finishing or not. A finishing kernel of TUTTI_AVG divides the sum by finish_n, once:
- * 16- and 8-bit floats divide the f32 sum and then round once; integers truncate towards zero; f32 and f64 divide.
- * For every other op finishing is the same as not. TUTTI_PREMUL_SUM and unfinished AVG are SUM.
- * NULL if the op is not defined for the type (bitwise on floats). */
+/* Returns the kernel of (type, op), finishing or not. A finishing kernel of TUTTI_AVG divides the
+ * sum by finish_n, once: 16- and 8-bit floats divide the f32 sum and then round once; integers
+ * truncate towards zero; f32 and f64 divide. For every other op finishing makes no difference.
+ * TUTTI_PREMUL_SUM and unfinished AVG are SUM. NULL if the op is not defined for the type (bitwise
+ * on floats). */
 tt_reduce_fn *tt_reduce_kernel(tutti_dtype type, tutti_redop op, bool finish);
 
-/* Whether (type, op) is defined. */
+/* Returns whether (type, op) is defined. */
 bool tt_reduce_defined(tutti_dtype type, tutti_redop op);
 
-/* dst[i] = src[i] * scale rounded to the type (PREMUL_SUM's first pass); f32 arithmetic for f32 and narrower floats, f64
- * for f64, and for integers double arithmetic truncated; NaN becomes 0 and what does not fit the nearest end.
- * dst may equal src. */
+/* dst[i] = src[i] * scale rounded to the type (PREMUL_SUM's first pass). f32 arithmetic for f32 and
+ * narrower floats, f64 for f64, and for integers truncated double arithmetic, with NaN as 0 and
+ * results clamped to the type. dst may equal src. */
 void tt_reduce_scale(void *dst, const void *src, size_t count, tutti_dtype type, double scale);
 
-/* Whether a scale is +0 or -0. Compares bits: denormals are not zero, and a NaN raises nothing, whatever the thread has
- * set. */
+/* Returns whether a scale is +0 or -0. Compares bits: denormals are not zero, and a NaN raises no
+ * exception, whatever the thread has set. */
 bool tt_reduce_scale_is_zero(double scale);
 
-/* dst[bytes] = src[bytes], and dst2[bytes] if not NULL; must not overlap. stream as above. */
+/* Copies src[bytes] to dst, and to dst2 if not NULL; must not overlap. stream as above. */
 void tt_copy(void *dst, void *dst2, const void *src, size_t bytes, uint32_t stream);
 
-/* TT_FROM_FAR where that pays, as it does on AMD's processors (of 32 KiB that another core has written past the caches copying takes a quarter less,
- * bench/README.md); else 0. */
+/* Returns TT_FROM_FAR if it helps, as on AMD CPUs (copying 32 KiB that another core has written
+ * with non-temporal stores takes a quarter less time, bench/README.md); else 0. */
 uint32_t tt_from_far(void);
 
 /* Scalar conversions, for tests and tools: round to nearest even, saturating for e4m3, NaN kept. */
@@ -59,7 +65,7 @@ uint8_t tt_f32_to_e4m3(float f);
 float tt_e5m2_to_f32(uint8_t v);
 uint8_t tt_f32_to_e5m2(float f);
 
-/* "avx2" or "portable". TUTTI_SIMD=portable forces the latter (tests compare the two). */
+/* Returns "avx2" or "portable". TUTTI_SIMD=portable forces the latter (tests compare the two). */
 const char *tt_reduce_isa(void);
 
 #endif

@@ -11,12 +11,12 @@
 
 #define PROGRESS_EVENTS (1u << 16)
 
-/* How many events ahead what they touch is fetched. */
+/* Prefetch distance, in events, of the data that they touch. */
 #define FETCH_MESSAGE 20
 #define FETCH_RANK 12
 #define FETCH_STEPS 6
 
-/* ---- what a rank does ------------------------------------------------------------------------------------- */
+/* ---- actions of a rank ---- */
 
 void des_spend(struct des *s, uint32_t me, double ps)
 {
@@ -29,7 +29,8 @@ void des_spend(struct des *s, uint32_t me, double ps)
 
 static void spend(struct des *s, uint32_t me, double ns) { des_spend(s, me, ns * TT_PS_PER_NS); }
 
-/* An eager message was read: its credit goes back with the next message, or by itself when half of it is owed. */
+/* An eager message was read: its credit returns with the next message, or separately when half of
+ * the credits are pending. */
 static void eager_read(struct des *s, uint32_t me, uint16_t peer)
 {
     struct des_flow *f = &s->rank[me].flow[peer];
@@ -49,7 +50,7 @@ static void place_read(struct des *s, uint32_t me, const struct tt_place *at)
         eager_read(s, me, at->peer);
 }
 
-/* False: no credit. */
+/* Returns false without credit. */
 static bool send_eager(struct des *s, uint32_t me, uint16_t peer, uint32_t tag, uint64_t bytes)
 {
     struct des_flow *f = &s->rank[me].flow[peer];
@@ -69,7 +70,8 @@ static bool send_eager(struct des *s, uint32_t me, uint16_t peer, uint32_t tag, 
     return true;
 }
 
-/* Whether a rank opens its final buffer for what `step` takes: as the engine's shell decides. */
+/* Returns whether a rank opens its final buffer for the data of `step`, by the same rule as the
+ * engine. */
 static bool opens_direct(const struct des *s, const struct tt_exec *x, uint16_t step)
 {
     const struct tt_des_conf *c = s->conf;
@@ -98,7 +100,8 @@ static void send_control(struct des *s, uint32_t me, const struct tt_action *a, 
     des_send(s, me, a->peer, m);
 }
 
-/* Opens a flow. Where all is fetched there is room for what is fetched at once. */
+/* Opens a flow. If all messages are fetched by single copy, the whole message may be sent at
+ * once. */
 static void do_open(struct des *s, uint32_t me, const struct tt_action *a)
 {
     struct tt_exec *x = &s->rank[me].exec;
@@ -114,7 +117,7 @@ static void do_open(struct des *s, uint32_t me, const struct tt_action *a)
     tt_exec_opened(x, a->peer, direct);
 }
 
-/* False: its lanes are full. */
+/* Returns false if its lanes are full. */
 static bool put_segment(struct des *s, uint32_t me, const struct tt_action *a)
 {
     struct des_flow *f = &s->rank[me].flow[a->peer];
@@ -130,7 +133,8 @@ static bool put_segment(struct des *s, uint32_t me, const struct tt_action *a)
     return true;
 }
 
-/* Whether a peer of this host has just written it. What was fetched is in the cache of its reader. */
+/* Returns whether a peer of this host has just written it. Fetched data is in its reader's
+ * cache. */
 static bool has_come(const struct des *s, uint32_t me, uint16_t peer, bool eager)
 {
     const enum tt_distance d = tt_layout_distance(s->conf->net->layout, me, s->rank[me].peers[peer].rank);
@@ -144,7 +148,7 @@ static bool place_has_come(const struct des *s, uint32_t me, const struct tt_pla
     return (at->kind == TT_AT_SLOT || at->kind == TT_AT_EAGER) && has_come(s, me, at->peer, at->kind == TT_AT_EAGER);
 }
 
-/* Nanoseconds for a byte that is copied, or reduced. */
+/* Nanoseconds per byte of a copy or reduction. */
 static double work_byte_ns(const struct tt_des_conf *c, bool reduces, bool came)
 {
     const double own = reduces ? c->reduce_byte_ns : c->copy_byte_ns;
@@ -161,7 +165,7 @@ static void spend_local(struct des *s, uint32_t me, const struct tt_action *a)
     spend(s, me, (double)a->bytes * work_byte_ns(s->conf, reduces, came));
 }
 
-/* False: it is left for later. */
+/* Returns false if it must be retried later. */
 static bool do_action(struct des *s, uint32_t me, const struct tt_action *a)
 {
     struct des_rank *r = &s->rank[me];
@@ -208,7 +212,7 @@ static bool operand_has_come(const struct des *s, uint32_t me, int8_t writer)
     return writer >= 0 && has_come(s, me, s->rank[me].exec.step[writer].peer, true);
 }
 
-/* A step of a straight program, as the engine's shell runs it; false if it cannot go yet. */
+/* Runs a step of a straight program, as the engine does; false if it cannot run yet. */
 static bool do_in_order(struct des *s, uint32_t me, const struct tt_exec_step *t)
 {
     const struct tt_des_conf *c = s->conf;
@@ -258,7 +262,8 @@ static void run_actions(struct des *s, uint32_t me)
             tt_exec_left(x, &a);
 }
 
-/* Whether what lands because of this message, or with it, is fetched: at its destination, or in slots that nobody else writes to. */
+/* Returns whether the data of this message is fetched by single copy: to its destination, or to
+ * slots that only its receiver writes. */
 static bool is_fetched(const struct des *s, const struct des_msg *m)
 {
     const struct tt_des_way *way = des_way(s, m->path.distance);
@@ -266,7 +271,7 @@ static bool is_fetched(const struct des *s, const struct des_msg *m)
     return way->single_bytes && (m->direct || !way->mapped) && m->kind != DES_EAGER;
 }
 
-/* Hands a message to its executor. False: its step is not in the window yet. */
+/* Passes a message to its executor. Returns false if its step is not in the window yet. */
 static bool hand_over(const struct des *s, struct des_rank *r, const struct des_msg *m)
 {
     const int peer = tt_exec_peer_of(&r->exec, m->from);
@@ -287,11 +292,12 @@ static bool hand_over(const struct des *s, struct des_rank *r, const struct des_
         tt_exec_arrived(&r->exec, (uint16_t)peer, m->stream, m->seq + m->seen);
         return true;
     default:
-        return tt_exec_eager(&r->exec, (uint16_t)peer, m->seq, m->bytes) == TUTTI_OK;   /* of another length than is waited for: never, and that is told as stuck */
+        /* with an unexpected length: never; then it is reported as stuck */
+        return tt_exec_eager(&r->exec, (uint16_t)peer, m->seq, m->bytes) == TUTTI_OK;
     }
 }
 
-/* Messages that came before their step, once more. */
+/* Retries messages that arrived before their step. */
 static void offer_early(struct des *s, struct des_rank *r)
 {
     uint32_t *at = &r->early;
@@ -308,7 +314,7 @@ static void offer_early(struct des *s, struct des_rank *r)
     }
 }
 
-/* Keeps count of how much of all is done. */
+/* Updates the count of completed steps. */
 static void keep_count(struct des *s, struct des_rank *r)
 {
     s->steps_over += r->exec.head - r->seen_head;
@@ -339,9 +345,10 @@ static void run(struct des *s, uint32_t me)
     }
 }
 
-/* ---- events ---------------------------------------------------------------------------------------------------- */
+/* ---- events
+ * ---------------------------------------------------------------------------------------------------- */
 
-/* The sender hears, a latency later, that its lane has drained. */
+/* Notifies the sender, a latency later, that its lane has drained. */
 static void acknowledge(struct des *s, const struct des_msg *m)
 {
     const uint32_t i = des_alloc(s);
@@ -369,11 +376,12 @@ static void take_credits(struct des_rank *r, const struct des_msg *m)
         return;
     tt_assert(r->flow[peer].eager_out >= m->credits);
     r->flow[peer].eager_out -= (uint8_t)m->credits;
-    r->exec.progress = true;        /* what was left for want of it may go */
+    r->exec.progress = true;        /* actions that waited for credit may run */
 }
 
-/* A sender that has nothing else to do when its receiver begins to fetch carries half of it. Returns the bytes that are left to the receiver. What is
- * fetched later than now is shared between two ranks only: others may have something to do until then. */
+/* Single copy shared with the sender: an idle sender copies half of the message. Returns the
+ * receiver's bytes. A later copy is shared only with two ranks in total: otherwise the sender may
+ * be busy by then. */
 static uint64_t share(struct des *s, const struct des_msg *m, uint64_t bytes)
 {
     const struct tt_des_way *way = des_way(s, m->path.distance);
@@ -388,8 +396,8 @@ static uint64_t share(struct des *s, const struct des_msg *m, uint64_t bytes)
     return bytes - bytes / 2;
 }
 
-/* The thread of a rank turns to what has come just now. Of a train that is delivered as one only the end is charged (but for fetching): it is one
- * only where the thread had time for the rest while it came. */
+/* Charges the receiving rank's thread. Of a train delivered as one, only the end is charged (except
+ * for fetching): it is one only if the thread had time for the rest while it arrived. */
 static void spend_receive(struct des *s, const struct des_msg *m, uint64_t data_bytes)
 {
     const struct tt_des_way *way = des_way(s, m->path.distance);
@@ -404,10 +412,10 @@ static void spend_receive(struct des *s, const struct des_msg *m, uint64_t data_
     des_spend(s, m->to, (way->receive_ns + fetches * way->single_ns + (double)data_bytes * byte_ns) * TT_PS_PER_NS);
 }
 
-/* A message, or a part of a train, is at its receiver. */
+/* A message, or a part of a train, has arrived at its receiver. */
 static void deliver(struct des *s, uint32_t i)
 {
-    const struct des_msg m = s->msg[i];     /* the pool may move */
+    const struct des_msg m = s->msg[i];     /* a copy, as the pool may be reallocated */
     struct des_rank *r = &s->rank[m.to];
     const bool whole = m.kind != DES_SEGMENT || m.seen == m.count || m.count == 1;
     const uint8_t before = m.credits;
@@ -432,7 +440,7 @@ static void deliver(struct des *s, uint32_t i)
         des_deliver_next(s, i);
 }
 
-/* Sources are free again. */
+/* Sources may be reused. */
 static void sent(struct des *s, uint32_t i)
 {
     const uint32_t me = s->msg[i].to;
@@ -508,14 +516,14 @@ static void happen(struct des *s, struct tt_queue_item item)
         des_handle(s, item.what);
 }
 
-/* ---- the run ------------------------------------------------------------------------------------------------------ */
+/* ---- simulation loop ---- */
 
 uint64_t tt_des_memory(const struct tt_algo *algo, const struct tt_coll *coll, const struct tt_net_conf *net)
 {
     struct tt_coll c = *coll;
     uint64_t peers = 0;
 
-    c.rank = c.root;        /* the rank that has most, where one has more */
+    c.rank = c.root;        /* the root, whose memory may be the largest */
     peers = algo->npeers(&c);
     c.rank = (c.root + 1) % c.nranks;
     peers += (c.nranks - 1) * (uint64_t)algo->npeers(&c);
@@ -523,7 +531,8 @@ uint64_t tt_des_memory(const struct tt_algo *algo, const struct tt_coll *coll, c
            c.nranks * (uint64_t)(sizeof(struct des_rank) + sizeof(struct tt_coll)) + tt_net_memory(net, peers);
 }
 
-/* Rooms for the peers of all ranks, one after another; pages that no executor comes to use are never there. */
+/* Allocates the peers of all ranks in one array; pages that no executor uses are never
+ * allocated. */
 static bool make_peers(struct des *s)
 {
     const struct tt_des_conf *c = s->conf;
@@ -569,17 +578,17 @@ static void make_ranks(struct des *s)
     }
 }
 
-/* When each rank comes. */
+/* Schedules the start of each rank. */
 static void begin(struct des *s)
 {
     const struct tt_des_conf *c = s->conf;
 
     for (uint32_t i = 0; i < c->nfaults; i++) {
         const struct tt_fault *f = &c->faults[i];
-        struct des_rank *r = &s->rank[f->where];    /* or a rail's host, which is not touched */
+        struct des_rank *r = &s->rank[f->where];    /* or a rail's host, which is not affected */
 
         if (f->kind == TT_FAULT_SLOW_RANK)
-            tt_fault_slow(&r->slow, f->factor);     /* tt_net_init has found it within bounds */
+            tt_fault_slow(&r->slow, f->factor);     /* tt_net_init has checked the limits */
         else if (f->kind == TT_FAULT_LATE_RANK)
             r->clock_ps = tt_net_after(r->clock_ps, f->factor * TT_PS_PER_NS);
     }
@@ -670,8 +679,8 @@ static void fetch_lines(const void *at, size_t bytes)
         __builtin_prefetch((const char *)at + b);
 }
 
-/* Fetches what events to come will touch, in three steps, as each says where the next is: nearly all of it has left the cache since it was
- * touched last. */
+/* Prefetches the data of coming events in three steps, as each contains the address of the next:
+ * nearly all of it has left the cache. */
 static void prefetch(const struct des *s)
 {
     uint32_t what;
@@ -697,7 +706,7 @@ static void prefetch(const struct des *s)
     }
 }
 
-/* Whether a bound of the run is reached. */
+/* Returns whether a limit of the simulation is reached. */
 static bool is_enough(struct des *s)
 {
     const struct tt_des_conf *c = s->conf;
@@ -707,8 +716,8 @@ static bool is_enough(struct des *s)
     return s->result.cut;
 }
 
-/* Nothing is under way any more: ranks that wait return the credit that they owe, as the engine does once it has been idle for a
- * moment. False: there is none. */
+/* No event is left: waiting ranks return their pending credits, as the engine does when idle.
+ * Returns false if there are none. */
 static bool pay_owed(struct des *s)
 {
     bool paid = false;
@@ -789,7 +798,7 @@ static tutti_status check(const struct tt_des_conf *c)
     return TUTTI_OK;
 }
 
-/* The calls of all ranks, and their executors. */
+/* Creates the calls of all ranks, and their executors. */
 static tutti_status prepare(struct des *s)
 {
     const struct tt_des_conf *c = s->conf;

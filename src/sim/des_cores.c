@@ -1,4 +1,4 @@
-/* Cores that are fewer than the ranks of their host: what comes to a rank waits with it for a core. */
+/* Hosts with fewer cores than ranks: messages for a rank wait with it for a core. */
 #include <stdlib.h>
 
 #include "sim/des_state.h"
@@ -43,10 +43,11 @@ double des_cores_busy(const struct des *s, uint64_t time_ps)
 
         most = busy > most ? busy : most;
     }
-    return most < 1 ? most : 1;     /* work that ends after the last rank has finished counts as done */
+    return most < 1 ? most : 1;     /* work after the end of the last rank counts as done */
 }
 
-/* A free core of the host for a rank: the one that worked for it last, if that is free. True if it must turn to it. */
+/* Takes a free core of the host for a rank, preferably the one that it used last. Returns true if
+ * the core must switch to it. */
 static bool take_core(struct des_host *h, uint32_t rank)
 {
     uint32_t i = 0, last;
@@ -71,7 +72,8 @@ static void give_core(struct des_host *h, uint32_t rank, uint32_t cores)
     h->last_rank[h->nfree++] = rank;
 }
 
-/* The rank, which has a core, handles all that has come, and holds the core until it is done with it. */
+/* The rank, which has a core, processes all its messages, and keeps the core until that work is
+ * done. */
 static void work(struct des *s, uint32_t rank)
 {
     struct des_inbox *in = &s->inbox[rank];
@@ -91,7 +93,7 @@ static void work(struct des *s, uint32_t rank)
     des_at(s, until_ps, m);
 }
 
-/* What a core takes to turn to another rank: the ranks that only look in vain have their turns, too. */
+/* Time of a core to switch to another rank: idle ranks poll in turn, too. */
 static uint64_t turn_ps(const struct des *s, const struct des_host *h)
 {
     const uint32_t cores = s->conf->cores, idle = h->nranks - (cores - h->nfree) - h->nwaiting;

@@ -1,10 +1,12 @@
-/* Several lanes to a peer: segments go over the rail that is free first, and count in the order in which they were put.
+/* Several lanes to a peer: a segment uses the rail that is free first, and segments count in the
+ * order of their puts.
  *
- * Ranks that are alone on their hosts have a lane on each rail, and a segment goes over one of them as a whole. The engine fences each put where
- * lanes keep no order among each other: its signal waits for all puts to that peer before it, whichever lane they took. */
+ * Ranks that are alone on their hosts have a lane on each rail, and a segment uses one of them as a
+ * whole. The engine fences each put if lanes are unordered: its signal waits for all earlier puts
+ * to that peer, on any lane. */
 #include "sim/des_state.h"
 
-/* Of the rails that the pair's lanes go over. */
+/* The rails that the pair's lanes use. */
 static uint32_t rails_used(const struct des *s, uint32_t me, uint32_t to)
 {
     const uint32_t rails = tt_net_rails(&s->net, me, to);
@@ -51,7 +53,7 @@ static struct des_flow *flow_of(struct des *s, const struct des_msg *m)
     return &from->flow[tt_exec_peer_of(&from->exec, m->to)];
 }
 
-/* Takes the parked segment of that number out, if it is there, and lets it come now. */
+/* Removes the parked segment of that number, if present, and delivers it now. */
 static void release(struct des *s, struct des_flow *f, uint32_t number)
 {
     uint32_t before = DES_NONE, i = f->parked ? f->parked - 1 : DES_NONE;

@@ -1,4 +1,5 @@
-/* Messages on their way: from the sender's thread through the servers of the network to the receiver. */
+/* Messages in transit: from the sender's thread through the servers of the network to the
+ * receiver. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,9 +7,10 @@
 #include "base/status.h"
 #include "sim/des_state.h"
 
-#define CONTROL_BYTES 64u       /* a mailbox cell: ready, credit */
+#define CONTROL_BYTES 64u       /* a mailbox cell: CTS, credit */
 
-/* ---- the pool ------------------------------------------------------------------------------------------ */
+/* ---- the pool
+ * ------------------------------------------------------------------------------------------ */
 
 uint32_t des_alloc(struct des *s)
 {
@@ -45,9 +47,9 @@ static bool has_data(const struct des_msg *m) { return m->kind == DES_EAGER || m
 
 static uint64_t wire_bytes(const struct des_msg *m) { return has_data(m) ? m->bytes : CONTROL_BYTES; }
 
-/* ---- leaving ------------------------------------------------------------------------------------------- */
+/* ---- departure ---- */
 
-/* The thread of a rank spends what one message takes it. */
+/* Charges a rank's thread for sending one message. */
 static void spend_send(struct des *s, uint32_t me, enum tt_distance d)
 {
     des_spend(s, me, des_way(s, d)->send_ns * TT_PS_PER_NS);
@@ -97,14 +99,14 @@ uint32_t des_new(struct des *s, uint32_t me, uint16_t peer, enum des_kind kind)
     return i;
 }
 
-/* ps * part / whole, without an overflow on the way. */
+/* ps * part / whole, without overflow. */
 static uint64_t share_of(uint64_t ps, uint16_t part, uint16_t whole)
 {
     return ps / whole * part + ps % whole * part / whole;
 }
 
-/* A message has begun to pass the first server of its way at begin, and ends at end. The sources of a train's first half are free before
- * those of the second, so that its sender need not stand still between one train and the next. */
+/* A message passes the first server of its path from begin to end. The sources of a train's first
+ * half may be reused before those of the second, so its sender need not idle between trains. */
 static void left(struct des *s, uint32_t i, uint64_t begin_ps, uint64_t end_ps)
 {
     const struct des_msg *m = &s->msg[i];
@@ -157,7 +159,7 @@ static void count_message(struct des *s, const struct des_msg *m)
     }
 }
 
-/* A pair of ranks that has a bound of its own lets no more pass. */
+/* Limits the rate of a pair of ranks that has its own limit. */
 static void bound_pair(struct des *s, struct des_flow *f, struct des_msg *m)
 {
     const double byte_ps = s->net.pair_byte_ps[m->path.distance];
@@ -204,9 +206,10 @@ void des_hop(struct des *s, uint32_t i)
     go_on(s, i);
 }
 
-/* ---- trains ----------------------------------------------------------------------------------------------- */
+/* ---- trains
+ * ----------------------------------------------------------------------------------------------- */
 
-/* Whether segment `a` follows the train, from the same put. */
+/* Returns whether segment `a` continues the train, from the same put. */
 static bool continues(const struct des *s, uint32_t me, const struct tt_action *a)
 {
     const struct des_msg *m = s->train == DES_NONE ? NULL : &s->msg[s->train];
@@ -227,7 +230,7 @@ void des_flush(struct des *s)
     des_send(s, m->from, (uint16_t)tt_exec_peer_of(&s->rank[m->from].exec, m->to), i);
 }
 
-/* What the sender of a segment copies: nothing if it is there already, or will be fetched. */
+/* Bytes that the sender of a segment copies: none if they are already there, or will be fetched. */
 static uint64_t copied_of(const struct des *s, uint32_t me, const struct tt_action *a)
 {
     const uint32_t to = s->rank[me].peers[a->peer].rank;
@@ -265,11 +268,12 @@ void des_send_segment(struct des *s, uint32_t me, const struct tt_action *a)
     s->train = i;
     if (des_lanes_stripe(s, me, m->to))
         m->number = ++s->rank[me].flow[a->peer].posted;
-    if (s->conf->whole || m->number || a->bytes > s->conf->segment_bytes)     /* several segments at once are one message, of the last one's number */
+    /* several segments at once are one message, with the last one's number */
+    if (s->conf->whole || m->number || a->bytes > s->conf->segment_bytes)
         des_flush(s);
 }
 
-/* The first byte of segment j of a train, counted from its head. */
+/* Offset of segment j of a train from the train's start. */
 static uint64_t train_offset(const struct des *s, const struct des_msg *m, uint32_t j)
 {
     const uint64_t at = j * s->conf->segment_bytes;
@@ -284,7 +288,8 @@ uint64_t des_came(const struct des *s, const struct des_msg *m)
     return train_offset(s, m, m->seen) - train_offset(s, m, m->shown);
 }
 
-/* Whether a step that waits for a part of the train could do something with it before all of it is there. */
+/* Returns whether a step that waits for a part of the train could use it before the whole train has
+ * arrived. */
 static bool is_hasty(struct des *s, const struct des_msg *m, const struct tt_exec_step *t, uint64_t software_ps)
 {
     struct tt_net_path p;
@@ -294,7 +299,8 @@ static bool is_hasty(struct des *s, const struct des_msg *m, const struct tt_exe
     return s->net.server[p.server[0]].free_ps < m->tail_ps + software_ps;
 }
 
-/* Whether all that is left of a train may be delivered with its end. Not where the receiver's thread is busy with it most of the time. */
+/* Returns whether the rest of a train may be delivered with its end. Not if it keeps the receiver's
+ * thread busy most of the time. */
 static bool may_wait(struct des *s, const struct des_msg *m)
 {
     const struct tt_exec *x = &s->rank[m->to].exec;

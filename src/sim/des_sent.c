@@ -1,11 +1,13 @@
-/* Sources of puts that are free again.
+/* Sources of puts that may be reused.
  *
- * Nothing comes of most of them: no step waits for that memory, and the rank hears of something else before it ends. Such a one is no event.
- * It is noted with its rank, which is told before the next thing that comes to it: it then is where it would be anyway. It is an event
- * where a step could go on because of it, or where the rank would hear of nothing else. */
+ * Most of these have no effect: no step waits for the memory, and the rank processes another event
+ * before it ends. Such a source is not an event: it is recorded with its rank, and processed before
+ * the rank's next event, with the same result. It is an event if a step may run because of it, or
+ * if the rank has no other event. */
 #include "sim/des_state.h"
 
-/* Whether it must be an event. Where cores are limited the rank takes one to hear of it, which others then lack. */
+/* Returns whether it must be an event. With limited cores it is one, since the rank needs a core to
+ * process it. */
 static bool must_tell(const struct des *s, uint32_t me, uint16_t step)
 {
     const struct tt_exec *x = &s->rank[me].exec;
@@ -13,7 +15,7 @@ static bool must_tell(const struct des *s, uint32_t me, uint16_t step)
     return s->inbox || tt_exec_sent_matters(x, step) || tt_exec_only_unsent(x);
 }
 
-/* Notes it with its rank, in the order of their times. */
+/* Records it with its rank, ordered by time. */
 static void note(struct des *s, uint32_t i)
 {
     uint32_t *at = &s->rank[s->msg[i].to].unsent;
@@ -81,7 +83,7 @@ void des_sent_heed(struct des *s, uint32_t me, uint16_t step)
     }
 }
 
-/* The last that is noted with a rank becomes an event; those before it are told then, too. */
+/* The last recorded source of a rank becomes an event, which also processes the earlier ones. */
 static bool wake_with_last(struct des *s, uint32_t me)
 {
     uint32_t *at = &s->rank[me].unsent;

@@ -10,9 +10,9 @@
 
 enum what { AT_WAY, LET_GO, THERE, HEARD };
 
-/* A segment on its way; `what` comes next. */
+/* A segment in transit; `what` is its next event. */
 struct flight {
-    uint32_t sender, next;      /* next: in the list of free ones */
+    uint32_t sender, next;      /* next: in the free list */
     enum what what;
     struct tt_dqplb_segment segment;
 };
@@ -23,8 +23,9 @@ struct connection {
     struct tt_dqplb_segment *segment;
     uint64_t *words;
     uint64_t nic_free_ps;
-    uint32_t begun, over, told;         /* messages */
-    uint32_t *stripes;                  /* STATIC: of each message, how many are not there yet, and not heard of */
+    uint32_t begun, over, told;         /* counts of messages */
+    uint32_t *stripes;                  /* STATIC: per message, number of stripes that have not
+                                           arrived and not been acknowledged */
 };
 
 struct way {
@@ -71,7 +72,7 @@ static uint32_t new_flight(struct lanes *s)
     return s->nflights++;
 }
 
-/* To the NIC, which sends it after all that was posted before. */
+/* Passes it to the NIC, which sends in the order of posting. */
 static void post(struct lanes *s, uint32_t sender, const struct tt_dqplb_segment *segment)
 {
     struct connection *k = &s->connection[sender];
@@ -128,7 +129,8 @@ static void queue_changes(struct lanes *s, struct way *w, int64_t by)
         s->queued_most = s->queued;
 }
 
-/* Messages of stripes are told of when all are there; which one comes first does not matter here. */
+/* Messages of stripes are reported when all stripes have arrived; their order does not matter
+ * here. */
 static void there(struct lanes *s, struct connection *k, const struct tt_dqplb_segment *g)
 {
     int whole;
@@ -195,7 +197,7 @@ static bool is_sound(const struct tt_lanes_case *c)
            c->limits.lanes <= TT_DQPLB_LANES_MAX;
 }
 
-/* Limits that are none: as many segments may be outstanding as are ever handed over at once. */
+/* Removes the limits: as many segments may be outstanding as are ever posted at once. */
 static bool unlimited(const struct tt_lanes_case *c, struct tt_dqplb_limits *l)
 {
     const uint64_t segments = (c->message_bytes + l->segment_bytes - 1) / l->segment_bytes * c->depth;

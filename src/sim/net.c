@@ -17,10 +17,10 @@ static uint32_t rails_of(const struct tt_layout *l)
     return most;
 }
 
-/* ---- building --------------------------------------------------------------------------------------- */
+/* ---- construction ---- */
 
-/* Numbers all servers but those of pairs, and returns how many there are: more than UINT32_MAX cannot be made, and their numbers mean
- * nothing. */
+/* Numbers all servers but those of pairs, and returns their count. Above UINT32_MAX the network
+ * cannot be built, and the numbers are meaningless. */
 static uint64_t number_servers(struct tt_net *net, const struct tt_net_conf *conf)
 {
     const struct tt_layout *l = conf->layout;
@@ -56,7 +56,8 @@ static tutti_status need(const struct tt_net_conf *conf, enum tt_distance d)
                    tt_distance_name(d), conf->link[d].bytes_per_s);
 }
 
-/* The distances that there are between a rank and rank 0, or the first rank of its host: of each kind that occurs, one does. */
+/* Finds the existing distances from rank 0 and from the first rank of each rank's host, which
+ * include every kind. */
 static void find_distances(const struct tt_layout *l, bool *there)
 {
     for (uint32_t r = 0; r < l->nranks; r++) {
@@ -150,7 +151,7 @@ static tutti_status slow_uplink(struct tt_net *net, const struct tt_fault *f)
     return TUTTI_OK;
 }
 
-/* Rank `where` by itself; what it does is the simulator's business. */
+/* Checks the faults of rank `where`; the simulator applies them. */
 static tutti_status slow_rank(const struct tt_net *net, const struct tt_fault *faults, uint32_t i)
 {
     const struct tt_fault *f = &faults[i];
@@ -185,7 +186,7 @@ static tutti_status break_things(struct tt_net *net, const struct tt_fault *faul
     return st;
 }
 
-/* Rail `wanted` of a rank's host, or else the next that lives. False: none does. */
+/* Returns rail `wanted` of a rank's host, or the next that is not dead. False: there is none. */
 static bool live_rail(const struct tt_net *net, uint32_t rank, uint32_t wanted, uint32_t *out)
 {
     const uint32_t host = tt_layout_host(net->layout, rank);
@@ -202,26 +203,27 @@ static bool live_rail(const struct tt_net *net, uint32_t rank, uint32_t wanted, 
     return !net->has_dead;
 }
 
-/* The rail that a rank is bound to. */
+/* The rail of a rank. */
 static bool rail_of(const struct tt_net *net, uint32_t rank, uint32_t *out)
 {
     return live_rail(net, rank, tt_layout_rail(net->layout, rank), out);
 }
 
-/* Whether the rank has its host, and all its rails, to itself. */
+/* Returns whether the rank has its host, and all its rails, to itself. */
 static bool is_alone(const struct tt_net *net, uint32_t rank)
 {
     return net->nrails > 1 && tt_layout_host_ranks(net->layout, tt_layout_host(net->layout, rank)) == 1;
 }
 
-/* Only one rank uses each. */
+/* Marks the rails of a host as used by one rank only. */
 static void own_rails(struct tt_net *net, uint32_t host)
 {
     for (uint32_t i = 0; i < net->nrails; i++)
         net->rail_ranks[host * net->nrails + i] = 1;
 }
 
-/* Who shares which rail; a rank alone on its host stripes over all that live, as if they were one unless lanes are told apart. */
+/* Determines which ranks share rails. A rank alone on its host stripes over all live rails, which
+ * count as one unless lanes are separate. */
 static void bind_rails(struct tt_net *net)
 {
     const struct tt_layout *l = net->layout;
@@ -309,9 +311,10 @@ void tt_net_fini(struct tt_net *net)
     net->rail_ranks = NULL;
 }
 
-/* ---- links of pairs ----------------------------------------------------------------------------------------- */
+/* ---- links of pairs
+ * ----------------------------------------------------------------------------------------- */
 
-/* Where a pair is, or would be. */
+/* Returns the entry of a pair, or the free one for it. */
 static struct tt_net_pair *find_pair(struct tt_net_pair *pair, uint32_t cap, uint64_t key)
 {
     uint32_t at = (uint32_t)((key * 0x9e3779b97f4a7c15ull) >> 32) & (cap - 1);
@@ -353,7 +356,7 @@ static uint32_t new_pair_server(struct tt_net *net, uint64_t key)
     return net->nservers++;
 }
 
-/* The link from a rank to number `local` of its host; it is there from its first use on. */
+/* The link from a rank to number `local` of its host, created at first use. */
 static uint32_t pair_server(struct tt_net *net, uint32_t from, uint32_t local)
 {
     const uint64_t key = (uint64_t)from * net->pair_stride + local + 1;
@@ -369,7 +372,7 @@ static uint32_t pair_server(struct tt_net *net, uint32_t from, uint32_t local)
     return pair->server;
 }
 
-/* ---- ways --------------------------------------------------------------------------------------------------- */
+/* ---- paths ---- */
 
 static void add_hop(struct tt_net_path *p, uint32_t server, enum tt_distance c)
 {
@@ -378,7 +381,8 @@ static void add_hop(struct tt_net_path *p, uint32_t server, enum tt_distance c)
     p->server[p->nhops++] = server;
 }
 
-/* The rail of `rank` that a lane to or from another one goes over, as the tcp wire has it (wire/tcp_rail.c). */
+/* The rail of `rank` for a lane to or from another rank, as in the tcp transport
+ * (wire/tcp_rail.c). */
 static bool lane_rail(const struct tt_net *net, uint32_t rank, uint32_t other, uint32_t lane, uint32_t *out)
 {
     if (net->lanes_apart && is_alone(net, rank))
@@ -391,7 +395,7 @@ uint32_t tt_net_rails(const struct tt_net *net, uint32_t from, uint32_t to)
     return net->lanes_apart && is_alone(net, from) && is_alone(net, to) ? net->nrails : 1;
 }
 
-/* Between hosts. */
+/* Paths between hosts. */
 static bool path_outside(const struct tt_net *net, uint32_t from, uint32_t to, uint32_t lane, struct tt_net_path *p)
 {
     const struct tt_layout *l = net->layout;

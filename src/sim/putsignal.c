@@ -12,18 +12,19 @@ enum state { ON_ITS_WAY, LANDING, LANDED };
 struct message {
     struct tt_net_path path;
     uint64_t head_ps, tail_ps, bytes;
-    uint32_t sender, put;       /* put: the message of the bytes that a signal tells of; itself if it is that */
+    uint32_t sender, put;       /* put: the message with the data of a signal; itself for a put */
     uint8_t hop, state;
 };
 
 struct sender {
     uint32_t rank, first_peer, npeers;
-    uint32_t at;                /* the transfer that comes next; all of them: none does */
-    uint32_t group_at, left;    /* the first of its group, and how many of that are left; of modes that decouple */
+    uint32_t at;                /* the next transfer; all of them: none left */
+    uint32_t group_at, left;    /* first transfer of its group, and number left in it; for
+                                   decoupled modes */
     uint8_t phase;              /* of a transfer, or of a group */
     bool draining;
     uint32_t unacked;
-    uint64_t clock_ps;          /* of its proxy; in the end, when all was known to have landed */
+    uint64_t clock_ps;          /* of its proxy; at the end, when all messages are acknowledged */
     uint64_t drains, fences, signals;
 };
 
@@ -33,7 +34,8 @@ struct burst {
     struct tt_queue queue;      /* of messages, by number */
     uint64_t now_ps;
     struct sender *sender;      /* [conf->senders] */
-    struct message *message;    /* of sender s: [2 * transfers] from 2 * transfers * s on, puts before signals */
+    struct message *message;    /* those of sender s: [2 * transfers] from 2 * transfers * s on,
+                                   puts before signals */
 };
 
 const char *tt_putsignal_mode_name(enum tt_putsignal_mode mode)
@@ -46,15 +48,15 @@ const char *tt_putsignal_mode_name(enum tt_putsignal_mode mode)
     return (unsigned)mode < TT_PUTSIGNAL_MODES ? names[mode] : "?";
 }
 
-/* ---- what a device publishes -------------------------------------------------------------------------------------- */
+/* ---- operations published by a device ---- */
 
-/* How many there are: destination d has the transfers d, d + destinations, ... */
+/* Number of destinations: destination d has the transfers d, d + destinations, ... */
 static uint32_t destinations_of(const struct burst *b, const struct sender *s)
 {
     return b->conf->transfers < s->npeers ? b->conf->transfers : s->npeers;
 }
 
-/* Of each transfer: put, what keeps the order, signal. */
+/* For each transfer: put, drain or fence, signal. */
 static bool next_coupled(const struct burst *b, struct sender *s, enum op *op, uint32_t *transfer)
 {
     const enum op order[] = { OP_PUT, b->conf->mode == TT_PUTSIGNAL_COUPLED ? OP_DRAIN : OP_FENCE, OP_SIGNAL };
@@ -68,7 +70,7 @@ static bool next_coupled(const struct burst *b, struct sender *s, enum op *op, u
     return true;
 }
 
-enum { PUTTING, FENCING, SIGNALLING };      /* of modes that decouple: phases of a sender */
+enum { PUTTING, FENCING, SIGNALLING };      /* phases of a sender, for decoupled modes */
 
 /* Moves to the next transfer in the order of destinations. */
 static void move_on(const struct burst *b, struct sender *s)
@@ -79,7 +81,7 @@ static void move_on(const struct burst *b, struct sender *s)
     s->left--;
 }
 
-/* Goes through its group, from the first of it on. */
+/* Starts a pass over its group. */
 static void begin_phase(const struct burst *b, struct sender *s, uint8_t phase)
 {
     const uint32_t n = b->conf->transfers, d = destinations_of(b, s);
@@ -89,7 +91,7 @@ static void begin_phase(const struct burst *b, struct sender *s, uint8_t phase)
     s->left = b->conf->group ? b->conf->group : (n - s->at % d + d - 1) / d;
 }
 
-/* All puts; then of each group what keeps the order towards each of its destinations, and its signals. */
+/* All puts; then for each group a drain or fence of each of its destinations, and its signals. */
 static bool next_decoupled(const struct burst *b, struct sender *s, enum op *op, uint32_t *transfer)
 {
     const enum tt_putsignal_mode mode = b->conf->mode;
@@ -133,14 +135,15 @@ static bool next_op(const struct burst *b, struct sender *s, enum op *op, uint32
                                                                         : next_decoupled(b, s, op, transfer);
 }
 
-/* ---- messages ---------------------------------------------------------------------------------------------------------- */
+/* ---- messages
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static void at(struct burst *b, uint64_t time_ps, uint32_t i)
 {
     tt_queue_push(&b->queue, (struct tt_queue_item){ .time_ps = time_ps, .what = i });
 }
 
-/* The proxy gives a put, or a signal, to the network. */
+/* The proxy passes a put or a signal to the network. */
 static void send(struct burst *b, uint32_t number, uint32_t transfer, bool is_signal)
 {
     const struct tt_putsignal_conf *c = b->conf;
@@ -157,7 +160,7 @@ static void send(struct burst *b, uint32_t number, uint32_t transfer, bool is_si
     at(b, m->head_ps, i);
 }
 
-/* The proxy works until it must stand still, or is done. */
+/* The proxy runs until it must wait, or is done. */
 static void operate(struct burst *b, uint32_t number)
 {
     struct sender *s = &b->sender[number];
@@ -188,7 +191,8 @@ static void acknowledged(struct burst *b, uint32_t number)
         operate(b, number);
 }
 
-/* The next server of its way, as in des_move.c: its head goes on at once, its tail when the slowest has let it pass. */
+/* The next server of its path, as in des_move.c: its head continues at once, its tail when the
+ * slowest server has passed it. */
 static void hop(struct burst *b, uint32_t i)
 {
     struct message *m = &b->message[i];
@@ -219,16 +223,17 @@ static void move(struct burst *b, uint32_t i)
         hop(b, i);
     } else if (m->state == LANDING) {
         m->state = LANDED;
-        tt_assert(b->message[m->put].state == LANDED);  /* whoever sees the signal sees the bytes */
+        tt_assert(b->message[m->put].state == LANDED);  /* a reader of the signal sees the bytes */
         at(b, m->tail_ps + m->path.latency_ps, i);
     } else {
         acknowledged(b, m->sender);
     }
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------------- */
+/* ---- simulation ---- */
 
-/* Peers are the ranks after those of its host, round to those before. False: there are none. */
+/* Sets a sender's peers: the ranks after those of its host, cyclically. Returns false if there are
+ * none. */
 static bool place(const struct tt_layout *l, uint32_t rank, struct sender *s)
 {
     const uint32_t host = tt_layout_host(l, rank), n = tt_layout_host_ranks(l, host);

@@ -6,8 +6,8 @@
 #include "base/status.h"
 
 #define NBUCKETS 65
-#define FRONT_MAX 256u              /* sorted at a time */
-#define FRONT_LONG (2 * FRONT_MAX)  /* a front that pushes have made so long is cut */
+#define FRONT_MAX 256u              /* items sorted at a time */
+#define FRONT_LONG (2 * FRONT_MAX)  /* a front that pushes have made this long is cut */
 
 void tt_queue_init(struct tt_queue *q)
 {
@@ -41,9 +41,11 @@ static void put_back(struct tt_queue *q, struct tt_queue_item item)
     b->item[b->n++] = item;
 }
 
-/* ---- the front ------------------------------------------------------------------------------------------------ */
+/* ---- the front
+ * ------------------------------------------------------------------------------------------------ */
 
-/* A front that has grown long: what comes after its middle goes back. All of one time go or stay; where that is all, it may grow. */
+/* Cuts a long front: items after its middle go back. Items of one time stay together; if all have
+ * the same time, it may grow. */
 static void cut_front(struct tt_queue *q)
 {
     size_t middle = q->front_first + (q->front_n - q->front_first) / 2;
@@ -60,7 +62,7 @@ static void cut_front(struct tt_queue *q)
     q->front_n = middle;
 }
 
-/* After all that are not later. */
+/* Inserts after all items that are not later. */
 static void insert(struct tt_queue *q, struct tt_queue_item item)
 {
     size_t at;
@@ -84,7 +86,8 @@ void tt_queue_push(struct tt_queue *q, struct tt_queue_item item)
         q->nitems_most = q->nitems;
 }
 
-/* ---- from the buckets to the front ---------------------------------------------------------------------------- */
+/* ---- from the buckets to the front
+ * ---------------------------------------------------------------------------- */
 
 /* Merges runs a[0, middle) and a[middle, n), stable. */
 static void merge(struct tt_queue_item *a, size_t middle, size_t n)
@@ -104,14 +107,14 @@ static void sort(struct tt_queue_item *a, size_t n)
             merge(&a[i], run, n - i < 2 * run ? n - i : 2 * run);
 }
 
-/* The first time that is not in buckets 0 to b. */
+/* The first time beyond buckets 0 to b. */
 static uint64_t end_of(const struct tt_queue *q, int b)
 {
     return b < 64 ? (q->base_ps | ((1ull << b) - 1)) + 1 : UINT64_MAX;
 }
 
-/* The lowest bucket that is not empty has too many to be sorted: it is spread over lower ones, in its order. Events of one time are always
- * in one bucket, and therefore stay in the order in which they were pushed. */
+/* The lowest non-empty bucket is too large to sort: distributes it to lower ones, in order. Events
+ * of one time are always in the same bucket, and so stay in the order in which they were pushed. */
 static void spread(struct tt_queue *q, struct tt_queue_bucket *from)
 {
     const size_t n = from->n;
@@ -125,7 +128,7 @@ static void spread(struct tt_queue *q, struct tt_queue_bucket *from)
         put_back(q, from->item[i]);
 }
 
-/* Bucket b goes to the end of the front. Those of bucket 0 are of one time, in their order. */
+/* Appends bucket b to the front. Items of bucket 0 have the same time and are in order. */
 static void take(struct tt_queue *q, int b)
 {
     struct tt_queue_bucket *from = &q->bucket[b];
@@ -140,7 +143,8 @@ static void take(struct tt_queue *q, int b)
     from->n = 0;
 }
 
-/* The front is empty: some of the earliest go there, so many that what comes is known for a while. */
+/* The front is empty: fills it with enough of the earliest items to know the next events in
+ * advance. */
 static void refill(struct tt_queue *q)
 {
     q->front_first = q->front_n = 0;

@@ -1,9 +1,11 @@
-/* The queue of events: earliest first, and first in first out among those of one time, so that the same run gives the same order.
+/* The event queue: earliest first, and first in, first out among events of one time, so runs are
+ * reproducible.
  *
- * A radix heap: time never runs backwards, so an event is kept by the highest bit in which its time differs from a time that has been
- * reached, and is moved to a lower bucket only when that bit comes to be the same. Each event moves a few times at most and always along
- * plain arrays, where a heap over millions of events would miss the cache at each level. The next few hundred are sorted: so it is known
- * a while before who will be at work, and what that takes can be fetched into the cache. */
+ * A radix heap: time never decreases, so an event is stored by the highest bit in which its time
+ * differs from a base time, and is moved to a lower bucket only when the base changes. Each event
+ * moves a few times at most, always along plain arrays; a binary heap of millions of events would
+ * miss the cache at each level. The next few hundred events are sorted, so their data can be
+ * prefetched. */
 #ifndef TT_SIM_QUEUE_H
 #define TT_SIM_QUEUE_H
 
@@ -13,7 +15,7 @@
 
 struct tt_queue_item {
     uint64_t time_ps;
-    uint32_t what;      /* the caller's */
+    uint32_t what;      /* user data */
 };
 
 struct tt_queue_bucket {
@@ -22,25 +24,27 @@ struct tt_queue_bucket {
 };
 
 struct tt_queue {
-    struct tt_queue_item *front;        /* [first, n): all events before front_end_ps, in their order */
+    struct tt_queue_item *front;        /* [first, n): all events before front_end_ps, in order */
     size_t front_first, front_n, front_cap;
-    size_t front_long;                  /* so many there are too many */
+    size_t front_long;                  /* length at which the front is cut */
     uint64_t front_end_ps;
-    struct tt_queue_bucket bucket[65];  /* the others. bucket[b]: the highest differing bit is b - 1; 0: none differs */
-    uint64_t base_ps;                   /* what they differ from */
-    uint64_t last_ps;                   /* of what was taken last */
+    struct tt_queue_bucket bucket[65];  /* the other events. bucket[b]: the highest differing bit
+                                           is b - 1; 0: none differs */
+    uint64_t base_ps;                   /* base time */
+    uint64_t last_ps;                   /* time of the last popped event */
     size_t nitems, nitems_most;
 };
 
-/* An empty queue at time 0. */
+/* Initializes an empty queue at time 0. */
 void tt_queue_init(struct tt_queue *q);
 void tt_queue_fini(struct tt_queue *q);
-/* item->time_ps is not before what was taken last. Aborts when there is no memory. */
+/* item->time_ps must not be before the last popped event. Aborts if out of memory. */
 void tt_queue_push(struct tt_queue *q, struct tt_queue_item item);
-/* False: it is empty. */
+/* Returns false if it is empty. */
 bool tt_queue_pop(struct tt_queue *q, struct tt_queue_item *out);
 
-/* What will be popped `ahead` pops from now, where that is known without work and nothing is pushed before it; else false. */
+/* Returns the item `ahead` pops from now, if it is known without work and nothing earlier is
+ * pushed; else false. */
 static inline bool tt_queue_peek(const struct tt_queue *q, size_t ahead, uint32_t *what)
 {
     if (q->front_first + ahead >= q->front_n)

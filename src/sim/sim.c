@@ -13,7 +13,7 @@ void *tt_sim_must(void *p)
     return p;
 }
 
-/* ---- the heap of events ------------------------------------------------------------------------------- */
+/* ---- event heap ---- */
 
 static bool before(const struct tt_sim_event *a, const struct tt_sim_event *b)
 {
@@ -66,9 +66,10 @@ uint64_t tt_sim_arrival_ns(struct tt_sim *s, uint32_t from, uint64_t bytes)
            (s->conf->jitter_ns ? tt_prng_below(&s->prng, s->conf->jitter_ns) : 0);
 }
 
-/* ---- events ---------------------------------------------------------------------------------------------------- */
+/* ---- events
+ * ---------------------------------------------------------------------------------------------------- */
 
-/* Segment `seq` is there; moves the prefix on. */
+/* Segment `seq` has arrived; advances the prefix. */
 static void mark(struct tt_sim_landing *l, uint8_t stream, uint32_t seq)
 {
     const uint32_t old = l->room[stream];
@@ -84,7 +85,7 @@ static void mark(struct tt_sim_landing *l, uint8_t stream, uint32_t seq)
         l->landed[stream]++;
 }
 
-/* A segment lands: late ones move their bytes now, and free their source. */
+/* A segment arrives: late ones copy their bytes now, and release their source. */
 static void land(struct tt_sim *s, const struct tt_sim_event *ev, int peer)
 {
     struct tt_sim_landing *l = &s->rank[ev->to].landing[peer];
@@ -97,7 +98,7 @@ static void land(struct tt_sim *s, const struct tt_sim_event *ev, int peer)
     tt_exec_arrived(&s->rank[ev->to].exec, (uint16_t)peer, ev->stream, l->landed[ev->stream]);
 }
 
-/* False: not yet, the peer has not been loaded. */
+/* Returns false if the peer has not been loaded yet. */
 static bool happen(struct tt_sim *s, const struct tt_sim_event *ev)
 {
     struct tt_sim_rank *r = &s->rank[ev->to];
@@ -152,7 +153,7 @@ static void offer_early(struct tt_sim *s, struct tt_sim_rank *r)
     offer_letters(r);
 }
 
-/* Whether the wire has no room for it now: then the rank tries again a little later. */
+/* Returns whether the transport has no space now: then the rank retries a little later. */
 static bool refused(struct tt_sim *s, uint32_t me, const struct tt_action *a)
 {
     struct tt_sim_rank *r = &s->rank[me];
@@ -167,7 +168,7 @@ static bool refused(struct tt_sim *s, uint32_t me, const struct tt_action *a)
     return true;
 }
 
-/* Where a step of a straight program reads. */
+/* The source of a step of a straight program. */
 static struct tt_place operand(const struct tt_exec *x, const struct tt_ref *ref, int8_t writer)
 {
     if (writer < 0)
@@ -175,7 +176,7 @@ static struct tt_place operand(const struct tt_exec *x, const struct tt_ref *ref
     return (struct tt_place){ .kind = TT_AT_EAGER, .peer = x->step[writer].peer, .slot = x->step[writer].s.tag };
 }
 
-/* A step of a straight program, as the shell does it; false if it cannot go yet. */
+/* Runs a step of a straight program, as the engine does; false if it cannot run yet. */
 static bool do_in_order(struct tt_sim *s, uint32_t me, const struct tt_exec_step *t)
 {
     const struct tt_exec *x = &s->rank[me].exec;
@@ -266,7 +267,7 @@ static void step(struct tt_sim *s)
         run(s, ev.from);
 }
 
-/* ---- the run ------------------------------------------------------------------------------------------------------- */
+/* ---- simulation loop ---- */
 
 static void rank_init(struct tt_sim *s, uint32_t me, void *src, void *dst)
 {

@@ -1,11 +1,12 @@
-/* What actions do to bytes, and what they send. */
+/* Effects of actions on data, and their messages. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
 #include "sim/sim_state.h"
 
-/* ---- addresses ------------------------------------------------------------------------------------------- */
+/* ---- addresses
+ * ------------------------------------------------------------------------------------------- */
 
 static uint8_t *slots_of(const struct tt_sim *s, uint32_t rank, uint32_t peer)
 {
@@ -68,7 +69,8 @@ void tt_sim_move(struct tt_sim *s, uint32_t to_rank, const struct tt_place *to, 
         *byte_at(s, to_rank, to, i) = *byte_at(s, from_rank, from, i);
 }
 
-/* ---- actions ------------------------------------------------------------------------------------------------ */
+/* ---- actions
+ * ------------------------------------------------------------------------------------------------ */
 
 static void read_letter(struct tt_sim_rank *r, const struct tt_place *at)
 {
@@ -96,7 +98,7 @@ static void send_eager(struct tt_sim *s, uint32_t me, const struct tt_action *a)
     tt_sim_push(s, ev);
 }
 
-/* Where the wait for (rank, tag) takes its bytes; it has been loaded, as it opened the flow. */
+/* The destination in the wait for (rank, tag), which is loaded, since it opened the flow. */
 static struct tt_ref where_it_waits(const struct tt_exec *x, uint32_t rank, uint32_t tag)
 {
     for (uint32_t n = x->head; n != x->tail; n++) {
@@ -109,7 +111,8 @@ static struct tt_ref where_it_waits(const struct tt_exec *x, uint32_t rank, uint
     return tt_dst(0);
 }
 
-/* Where the receiver's final buffer takes what this rank puts there. A stretch says how far behind the beginning of its block it lies. */
+/* The destination of this rank's put in the receiver's final buffer. A stretch has its offset from
+ * the beginning of its block. */
 static struct tt_ref lands_at(const struct tt_sim *s, uint32_t me, uint32_t to, const struct tt_action *a)
 {
     const struct tt_coll *c = &s->conf->coll[to];
@@ -121,7 +124,8 @@ static struct tt_ref lands_at(const struct tt_sim *s, uint32_t me, uint32_t to, 
     return where_it_waits(&s->rank[to].exec, me, a->tag);
 }
 
-/* Whether a rank opens its final buffer for what `step` takes: as the shell in op.c decides. */
+/* Returns whether a rank opens its final buffer for the data of `step`, by the same rule as
+ * op.c. */
 static bool opens_direct(const struct tt_sim_conf *c, const struct tt_exec *x, uint16_t step)
 {
     const enum tt_coll_kind kind = c->algo->kind;
@@ -143,14 +147,14 @@ static void send_segment(struct tt_sim *s, uint32_t me, const struct tt_action *
     if (instant && a->a.kind != TT_AT_REMOTE)
         tt_sim_move(s, a->direct ? ev.to : me, &ev.target, me, &a->a, a->bytes);
     if (instant)
-        ev.bytes = 0;           /* it is there already; only the signal travels */
+        ev.bytes = 0;           /* the data has already been copied; only the signal is sent */
     ev.time_ns = tt_sim_arrival_ns(s, me, a->bytes);
     tt_sim_push(s, ev);
 }
 
 static bool is_strided(const struct tt_place *at) { return at->kind == TT_AT_BUF && at->ref.block; }
 
-/* Element by element, where an operand or the output is strided. */
+/* Element by element if an operand or the output is strided. */
 static void reduce(struct tt_sim *s, uint32_t me, const struct tt_action *a, uint8_t *out2)
 {
     const struct tt_sim_conf *c = s->conf;
@@ -210,7 +214,7 @@ void tt_sim_do_action(struct tt_sim *s, uint32_t me, const struct tt_action *a)
                                               .time_ns = tt_sim_arrival_ns(s, me, 8) });
         break;
     case TT_ACT_PUT:
-        /* A wire that keeps sources copies some of them all the same: strided or short ones. */
+        /* A transport that reads sources late still copies some at once: strided or short ones. */
         instant = c->mapped || a->a.kind == TT_AT_REMOTE || tt_prng_below(&s->prng, 4) == 0;
         send_segment(s, me, a, instant);
         break;

@@ -1,4 +1,5 @@
-/* What the parts of the simulator with data share: sim.c, which has the events and the run, and sim_act.c, which has the bytes. */
+/* Private declarations of the simulator with data: sim.c has the events and the loop, sim_act.c the
+ * data. */
 #ifndef TT_SIM_SIM_STATE_H
 #define TT_SIM_SIM_STATE_H
 
@@ -7,9 +8,9 @@
 
 enum tt_sim_event_kind { EV_READY, EV_EAGER, EV_ARRIVED, EV_CREDIT, EV_RETRY };
 
-/* Something that happens at rank `to`, because of rank `from`. */
+/* An event at rank `to`, caused by rank `from`. */
 struct tt_sim_event {
-    uint64_t time_ns, order;    /* order breaks ties: the same seed gives the same run */
+    uint64_t time_ns, order;    /* order breaks ties: equal seeds give equal runs */
     uint32_t to, from;
     uint8_t kind, stream;
     bool direct;
@@ -17,10 +18,10 @@ struct tt_sim_event {
     uint32_t seq;               /* ARRIVED: segment; CREDIT: count; EAGER: tag */
     uint64_t bytes;
     uint8_t *data;              /* EAGER: the payload, owned */
-    struct tt_place source, target;     /* ARRIVED, when not mapped: read and written when it happens */
+    struct tt_place source, target;     /* ARRIVED, unless mapped: read and written at the event */
 };
 
-/* An eager message that waits to be read. */
+/* An eager message that has not been read. */
 struct tt_sim_letter {
     struct tt_sim_letter *next;
     uint32_t from, tag;
@@ -29,11 +30,12 @@ struct tt_sim_letter {
     uint8_t *data;
 };
 
-/* Where segments of one pair land at the receiver, and which have landed. */
+/* Received segments of one pair, and where they are stored. */
 struct tt_sim_landing {
     uint8_t *slots;             /* [streams][depth][segment_bytes] */
     uint32_t landed[TT_EXEC_STREAMS_MAX];       /* prefix */
-    uint8_t *there[TT_EXEC_STREAMS_MAX];        /* [room]: which have landed; where they land direct, any number is ahead */
+    uint8_t *there[TT_EXEC_STREAMS_MAX];        /* [room]: received segments; with direct
+                                                   arrival, any number may be ahead of the prefix */
     uint32_t room[TT_EXEC_STREAMS_MAX];
 };
 
@@ -45,8 +47,8 @@ struct tt_sim_rank {
     struct tt_sim_event *early;        /* READY and ARRIVED before their peer was loaded */
     uint32_t nearly, early_cap, seen_loaded;
     uint8_t *src, *dst, *work, *stage;
-    uint64_t link_free_ns;      /* when its outgoing link is free again */
-    bool retries;               /* a RETRY is on its way */
+    uint64_t link_free_ns;      /* when its outgoing link is free */
+    bool retries;               /* a RETRY is pending */
     bool done;
 };
 
@@ -60,18 +62,18 @@ struct tt_sim {
     struct tt_prng prng;
 };
 
-/* p, which is there: a simulator without memory aborts. */
+/* Returns p; aborts if it is NULL. */
 void *tt_sim_must(void *p);
 void tt_sim_push(struct tt_sim *s, struct tt_sim_event ev);
-/* When a message of `bytes` that rank `from` sends now arrives. */
+/* Returns the arrival time of a message of `bytes` that rank `from` sends now. */
 uint64_t tt_sim_arrival_ns(struct tt_sim *s, uint32_t from, uint64_t bytes);
 
 /* Copies bytes from a place of one rank to a place of another. */
 void tt_sim_move(struct tt_sim *s, uint32_t to_rank, const struct tt_place *to, uint32_t from_rank,
                  const struct tt_place *from, uint64_t bytes);
-/* What rank `me` wants done. */
+/* Executes an action of rank `me`. */
 void tt_sim_do_action(struct tt_sim *s, uint32_t me, const struct tt_action *a);
-/* Eager, copy, reduce: done as soon as it is begun. */
+/* Eager, copy, reduce: actions that complete at once. */
 void tt_sim_do_at_once(struct tt_sim *s, uint32_t me, const struct tt_action *a);
 
 #endif

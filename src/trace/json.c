@@ -8,7 +8,7 @@ static double us(uint64_t ns)
     return (double)ns * 1e-3;
 }
 
-/* What goes before each event but the first. */
+/* Writes the separator before an event. */
 static void next(FILE *to, bool *any)
 {
     fputs(*any ? ",\n" : "\n", to);
@@ -24,7 +24,8 @@ static void write_ranks(uint32_t nranks, FILE *to, bool *any)
     }
 }
 
-/* The two rows of a lane: what its sender sends, and what its receiver gets; their numbers are 1 + 2 * row and the one after that. */
+/* The two rows of a lane: the segments of its sender, and the arrivals at its receiver; numbered 1
+ * + 2 * row and the next. */
 static void write_row(const struct tt_timeline_row *row, size_t number, FILE *to, bool *any)
 {
     char name[TT_TIMELINE_NAME_BYTES];
@@ -55,7 +56,8 @@ static void write_args(const struct tt_timeline_row *row, const struct tt_timeli
     fputs("}", to);
 }
 
-/* One that was not seen to complete lasts as long as is known that it was under way. */
+/* The end of a segment. Without a completion, the last time at which it was known to be in
+ * flight. */
 static uint64_t end_of(const struct tt_timeline_segment *g)
 {
     if (g->completed_ns != TT_NEVER)

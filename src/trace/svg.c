@@ -6,10 +6,10 @@
 #include "base/status.h"
 #include "base/xml.h"
 
-/* All in pixels. */
-#define LEFT 300            /* of the time axis */
-#define WIDTH 1000          /* of it */
-#define TOP 66              /* of the first lane's line */
+/* In pixels. */
+#define LEFT 300            /* start of the time axis */
+#define WIDTH 1000          /* its length */
+#define TOP 66              /* line of the first lane */
 #define LINE 22
 #define BAR 11
 #define MARK 5              /* of an arrival, below the bar */
@@ -27,7 +27,7 @@ struct picture {
     uint64_t begin_ns, end_ns;
 };
 
-/* When it was last heard of. */
+/* Time of its last event. */
 static uint64_t last_ns(const struct tt_timeline_segment *g)
 {
     uint64_t last = 0;
@@ -39,10 +39,10 @@ static uint64_t last_ns(const struct tt_timeline_segment *g)
     return g->arrived_ns != TT_NEVER && g->arrived_ns > last ? g->arrived_ns : last;
 }
 
-/* When it was first heard of. */
+/* Time of its first event. */
 static uint64_t first_ns(const struct tt_timeline_segment *g)
 {
-    uint64_t first = g->posted_ns;      /* TT_NEVER is more than any other */
+    uint64_t first = g->posted_ns;      /* TT_NEVER is greater than all others */
 
     first = g->completed_ns < first ? g->completed_ns : first;
     return g->arrived_ns < first ? g->arrived_ns : first;
@@ -84,7 +84,7 @@ static void draw_head(const struct picture *p, const char *title)
     fputs("</text>\n", p->to);
 }
 
-/* A step of 1, 2 or 5 times a power of ten, for at most TICKS of them in `all`. */
+/* Returns a step of 1, 2 or 5 times a power of ten, for at most TICKS of them in `all`. */
 static double step_of(double all)
 {
     double power = 1e-3;

@@ -7,10 +7,11 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-/* As far as an arrival may seem to be before its post, as clocks of hosts differ. The same number does not come again so soon. */
+/* Maximum time by which an arrival may seem to precede its post, as clocks of hosts differ. Numbers
+ * do not repeat within this time. */
 #define SKEW_NS (1 * TT_SECOND)
 
-/* An event, by whom and to whom the segment went, in rank 0's time. */
+/* An event with sender and receiver of the segment, in rank 0's time. */
 struct entry {
     const struct tt_trace_event *e;
     uint64_t at_ns;
@@ -42,7 +43,7 @@ static int by_segment(const struct entry *x, const struct entry *y)
     return c ? c : compare(x->e->part, y->e->part);
 }
 
-/* Events of a segment stand together, by time; of those at once, what must have been first. */
+/* Orders events by segment, then by time, and simultaneous ones by their logical order. */
 static int by_time(const void *a, const void *b)
 {
     const struct entry *x = a, *y = b;
@@ -53,7 +54,7 @@ static int by_time(const void *a, const void *b)
     return c ? c : compare(x->e->kind, y->e->kind);
 }
 
-/* All events in order; *first_ns: of the earliest. NULL: no memory. */
+/* Returns all events in order; *first_ns: time of the earliest. NULL: out of memory. */
 static struct entry *list(const struct tt_timeline_rank *ranks, uint32_t nranks, size_t n, uint64_t *first_ns,
                           uint64_t *last_ns)
 {
@@ -97,7 +98,7 @@ static uint64_t *time_of(struct tt_timeline_segment *g, uint8_t kind)
     return kind == TT_TRACE_POSTED ? &g->posted_ns : kind == TT_TRACE_COMPLETED ? &g->completed_ns : &g->arrived_ns;
 }
 
-/* Whether the event is of that segment, whose numbers it has. */
+/* Returns whether an event with the same numbers belongs to that segment. */
 static bool belongs(struct tt_timeline_segment *g, const struct entry *x, uint64_t at_ns)
 {
     if (*time_of(g, x->e->kind) != TT_NEVER)
@@ -107,7 +108,7 @@ static bool belongs(struct tt_timeline_segment *g, const struct entry *x, uint64
     return true;
 }
 
-/* Adds an event to the newest segment, or begins one with it. */
+/* Adds an event to the newest segment, or starts a new one. */
 static void add(struct tt_timeline *t, const struct entry *x, bool same, uint64_t at_ns)
 {
     struct tt_timeline_row *row;
@@ -120,7 +121,7 @@ static void add(struct tt_timeline *t, const struct entry *x, bool same, uint64_
         };
     row = &t->rows[t->nrows - 1];
     row->end = t->nsegments;
-    if (x->e->kind != TT_TRACE_ARRIVED && row->queue == 0) {      /* the sender's */
+    if (x->e->kind != TT_TRACE_ARRIVED && row->queue == 0) { /* only the sender's events have it */
         row->queue = x->e->queue;
         row->rail = x->e->rail;
     }

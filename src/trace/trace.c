@@ -34,7 +34,8 @@ static struct tt_trace_slot *slot_of(struct tt_trace_ring *r, uint64_t number)
 
 #define BUSY UINT64_MAX     /* stamp of a slot that is being written */
 
-/* Takes the slot. False: somebody who was overtaken by a whole turn of the ring is still writing there, or somebody newer has been. */
+/* Claims the slot. Returns false if a thread that was overtaken by a whole turn of the ring is
+ * still writing, or a newer event was written. */
 static bool slot_take(struct tt_trace_slot *slot, uint64_t number)
 {
     uint64_t stamp = atomic_load_explicit(&slot->stamp, memory_order_relaxed);
@@ -43,7 +44,8 @@ static bool slot_take(struct tt_trace_slot *slot, uint64_t number)
                                                                       memory_order_relaxed);
 }
 
-/* Who has read a word of a newer event sees that the stamp has changed, too: each word is released behind it. */
+/* A reader that sees a word of a newer event also sees the changed stamp: each word is released
+ * after it. */
 void tt_trace_ring_add(struct tt_trace_ring *r, const struct tt_trace_event *e)
 {
     const uint64_t number = atomic_fetch_add_explicit(&r->head, 1, memory_order_relaxed);
@@ -58,7 +60,7 @@ void tt_trace_ring_add(struct tt_trace_ring *r, const struct tt_trace_event *e)
     atomic_store_explicit(&slot->stamp, number + 1, memory_order_release);
 }
 
-/* False: the event is not there, or not whole. */
+/* Returns false if the event is missing or incomplete. */
 static bool slot_read(struct tt_trace_slot *slot, uint64_t number, struct tt_trace_event *out)
 {
     uint64_t words[TT_TRACE_WORDS];
@@ -84,7 +86,7 @@ uint32_t tt_trace_ring_read(struct tt_trace_ring *r, struct tt_trace_event *out,
     return n;
 }
 
-/* ---- the process's ---- */
+/* ---- the ring of the process ---- */
 
 atomic_bool tt_trace_on;
 static struct tt_trace_ring ring;
@@ -93,7 +95,8 @@ void tt_trace_add(const struct tt_trace_event *e)
 {
     struct tt_trace_event timed = *e;
 
-    if (!atomic_load_explicit(&tt_trace_on, memory_order_acquire))      /* with it comes the ring */
+    /* acquire: makes the ring visible */
+    if (!atomic_load_explicit(&tt_trace_on, memory_order_acquire))
         return;
     if (timed.at_ns == 0)
         timed.at_ns = tt_now_ns();

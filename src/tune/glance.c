@@ -1,6 +1,6 @@
 #include "tune/glance.h"
 
-#define ROUNDS_MAX 512u /* that are looked at */
+#define ROUNDS_MAX 512u /* maximum number of rounds examined */
 #define PRIME 0x100000001b3ull
 
 static void add(struct tt_glance *g, uint64_t x) { g->hash = (g->hash ^ x) * PRIME; }

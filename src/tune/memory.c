@@ -12,7 +12,7 @@ static uint64_t number_of(const struct tt_algo *forced)
     return forced ? i + 1 : 0;
 }
 
-/* Of what the choice depends on within one communicator. */
+/* Hash of everything that the choice depends on within one communicator. */
 static uint64_t key_of(const struct tt_tune_conf *conf, const struct tt_coll *c, const struct tt_algo *forced)
 {
     const uint32_t root = conf->layout->nhosts == 1 ? 0 : c->root;
@@ -22,7 +22,7 @@ static uint64_t key_of(const struct tt_tune_conf *conf, const struct tt_coll *c,
     return tt_mix64(tt_mix64(tt_tune_class(c->bytes, c->elem_bytes)) ^ shape) | 1;
 }
 
-/* What is done for each call that has counts of its own. */
+/* Selection for calls with per-call counts. */
 static struct tt_tune_choice by_closed_forms(const struct tt_tune_conf *conf, const struct tt_coll *call,
                                              const struct tt_algo *forced)
 {

@@ -1,5 +1,5 @@
-/* Choices that were made, by class of calls. Which call of a class came first, and what was forgotten in between, changes nothing: what is
- * chosen depends on the class alone. */
+/* Cache of choices, by class of calls. The choice depends on the class alone: not on which call of
+ * a class was first, or on evictions. */
 #ifndef TT_TUNE_MEMORY_H
 #define TT_TUNE_MEMORY_H
 
@@ -14,8 +14,9 @@ struct tt_tune_memory {
     } slot[TT_TUNE_REMEMBERED];
 };
 
-/* The choice for a call, from memory or made now (tt_tune_choose) and kept. forced: as there. Where the choice of the class does
- * not fit this call, the closed forms decide. One thread at a time. */
+/* Returns the choice for a call, from the cache or made now (tt_tune_choose) and cached. forced: as
+ * there. If the choice of the class does not fit this call, the closed forms decide. One thread at
+ * a time. */
 struct tt_tune_choice tt_tune_recall(struct tt_tune_memory *m, const struct tt_tune_conf *conf,
                                      const struct tt_coll *call, const struct tt_algo *forced, bool simulate);
 

@@ -4,8 +4,10 @@
 
 #include "base/log.h"
 
-#define INSTANT_BYTES_PER_S 1e14 /* where the work of the ranks at its ends is all that a way costs */
-#define BUSY 0.75                /* of the time: it bounds it */
+#define INSTANT_BYTES_PER_S \
+    1e14          /* for paths whose only cost is the work of the ranks at their
+                                    ends */
+#define BUSY 0.75                /* utilization above which a resource counts as the bottleneck */
 
 bool tt_predict_knows(enum tt_coll_kind kind)
 {
@@ -30,8 +32,8 @@ bool tt_predict_crowded(const struct tt_tune_conf *conf)
     return conf->costs.cores && conf->costs.cores < tt_layout_widest(conf->layout);
 }
 
-/* Links as they are told, and where they are not, what was measured. Within a host copies are work of the ranks, and only a link that is told bounds them
- * as well. */
+/* Links as described, otherwise as measured. Within a host copies are work of the ranks; only a
+ * described link limits them in addition. */
 static void make_net(const struct tt_tune_conf *conf, struct tt_net_conf *net)
 {
     const struct tt_tune_costs *c = &conf->costs;
@@ -60,7 +62,8 @@ uint32_t tt_predict_lanes(const struct tt_tune_conf *conf, const struct tt_segme
     return segments->lanes ? segments->lanes : conf->lanes;
 }
 
-/* A lane is bounded where what it may have under way does not cover the way there and back at the rate of a rail, or of a rank that sends. */
+/* A lane is limited if its maximum outstanding bytes do not cover the round trip at the rate of a
+ * rail, or of a sending rank. */
 uint64_t tt_predict_lane_bytes(const struct tt_tune_conf *conf, const struct tt_net_conf *net, enum tt_distance d)
 {
     const double own = conf->costs.far.send_byte_ns > 0 ? 1e9 / conf->costs.far.send_byte_ns : INSTANT_BYTES_PER_S;
@@ -72,7 +75,7 @@ uint64_t tt_predict_lane_bytes(const struct tt_tune_conf *conf, const struct tt_
     return conf->lane_bytes && d >= TT_NEAR_RACK && (double)conf->lane_bytes[d] < covers ? conf->lane_bytes[d] : 0;
 }
 
-/* The hosts of the largest group of a level; of all, where there is no memory to count them. */
+/* Hosts of the largest group of a level; all hosts if there is no memory to count. */
 static uint32_t most_hosts(const struct tt_layout *l, enum tt_distance level)
 {
     uint32_t *hosts = calloc(tt_layout_groups(l, level), sizeof *hosts), most = 1;
@@ -108,7 +111,7 @@ void tt_predict_net(const struct tt_tune_conf *conf, struct tt_net_conf *net)
     make_uplinks(conf, net);
 }
 
-/* What was busy most of the time. */
+/* Finds the resource that was busy most of the time. */
 static void find_bound(const struct tt_des_result *r, struct tt_prediction *out)
 {
     const double own = r->work_ns / r->time_ns;
@@ -131,7 +134,7 @@ static void find_bound(const struct tt_des_result *r, struct tt_prediction *out)
     }
 }
 
-/* One simulation, with messages within a host that cost `way`. */
+/* One simulation; messages within a host cost `way`. */
 static tutti_status simulate(const struct tt_tune_conf *conf, const struct tt_coll *coll, const struct tt_algo *algo,
                              const struct tt_segments *segments, const struct tt_predict_near *near,
                              const struct tt_des_way *way, uint64_t events_max, double time_max_ns,
@@ -182,7 +185,8 @@ static tutti_status simulate(const struct tt_tune_conf *conf, const struct tt_co
     return TUTTI_OK;
 }
 
-/* Whether there may be messages that are long enough for the engine to try single copies: none is longer than what all ranks have. */
+/* Returns whether messages may be long enough for the engine to try single copies: none is longer
+ * than the data of all ranks. */
 static bool tries_fetching(const struct tt_tune_conf *conf, const struct tt_coll *coll)
 {
     const uint64_t bytes = conf->costs.fetched.single_bytes;
@@ -216,8 +220,9 @@ void tt_predict_near(const struct tt_tune_conf *conf, const struct tt_coll *coll
         out->slots.send_byte_ns = out->fetched.send_byte_ns = costs->apart.send_byte_ns;
     }
     if (!is_rooted(coll->kind))
-        out->fetched.shared_bytes = 0;  /* both ends have something to fetch */
-    out->fetched.mapped &= !tt_coll_reduces(coll->kind);    /* what is added to something is fetched to slots of the receiver's own */
+        out->fetched.shared_bytes = 0;  /* both ends have data to fetch */
+    out->fetched.mapped &= !tt_coll_reduces(coll->kind);    /* data to be reduced is fetched to
+                                                               slots of the receiver */
 }
 
 void tt_predict_sooner(struct tt_prediction *slots, const struct tt_prediction *fetched)

@@ -1,4 +1,4 @@
-/* What a call would take with one algorithm, as the simulator sees it. Pure. */
+/* Predicted time of a call with one algorithm, by simulation. Pure. */
 #ifndef TT_TUNE_PREDICT_H
 #define TT_TUNE_PREDICT_H
 
@@ -7,35 +7,45 @@
 #include "sim/des.h"
 #include "topo/topo.h"
 
-/* What the work of a rank costs, measured once and agreed by all ranks, nanoseconds. */
+/* Costs of a rank's work, measured once and agreed on by all ranks, in nanoseconds. */
 struct tt_tune_costs {
-    struct tt_des_way far, near;        /* messages between hosts, and within one: its single copies only where ranks outnumber cores */
-    struct tt_des_way fetched;          /* within one in single copies, where each rank has a core: used where that takes less than near without
-                                           them, as the engine tries both; single_bytes 0: it does not */
-    double far_latency_ns, near_latency_ns;     /* from when a message is sent until it can be seen, where no link tells */
-    double far_byte_ns;                 /* of a rail, where no link tells */
+    struct tt_des_way far, near;        /* messages between hosts, and within one; near has
+                                           single copies only if the host is oversubscribed */
+    struct tt_des_way fetched;          /* within a host by single copies, if it is not
+                                           oversubscribed: used if it takes less time than near
+                                           without them, as the engine tries both; single_bytes
+                                           0: not available */
+    double far_latency_ns, near_latency_ns;     /* from sending a message to its visibility, for
+                                                   links without a description */
+    double far_byte_ns;                 /* of a rail, for links without a description */
     double reduce_byte_ns, copy_byte_ns;
     struct tt_tune_bytes {
         double send_byte_ns, copy_byte_ns, reduce_byte_ns;
-    } apart, own;                       /* within a host where each rank has a core, in place of those of near and above: through slots; and of what is in the
-                                           rank's own caches, as after a single copy. All 0: these hold there, too */
-    double plan_ns, step_ns;            /* software of calls that are no straight programs: once, and for each step */
-    double wake_ns, idle_ns;            /* a core turns from one rank to another: in any case, and for each that waits */
+    } apart, own;                       /* within a host that is not oversubscribed, instead of
+                                           those of near and above: through slots; and for data
+                                           in the rank's own caches, as after a single copy. All
+                                           0: no difference */
+    double plan_ns, step_ns;            /* software of calls that are not straight programs:
+                                           once, and for each step */
+    double wake_ns, idle_ns;            /* of a core that switches from one rank to another:
+                                           fixed, and per waiting rank */
     uint32_t cores;                     /* of each host */
 };
 
-/* All that a prediction depends on beside the call: identical on all ranks. */
+/* Inputs of a prediction besides the call: identical on all ranks. */
 struct tt_tune_conf {
     const struct tt_layout *layout;
-    const struct tt_topo_link *links;   /* [TT_DISTANCES] as described or measured; NULL: nothing is known */
-    uint32_t lanes;                     /* to a peer of another host; 0 and 1: there is no choice */
-    const uint64_t *lane_bytes;         /* [TT_DISTANCES] that each may have under way; NULL: any number */
+    const struct tt_topo_link *links;   /* [TT_DISTANCES], as described or measured; NULL:
+                                           unknown */
+    uint32_t lanes;                     /* to a peer of another host; 0 and 1: no choice */
+    const uint64_t *lane_bytes;         /* [TT_DISTANCES], maximum outstanding bytes of each;
+                                           NULL: no limit */
     struct tt_tune_costs costs;
     struct tt_cost_model model;         /* of the closed forms */
     struct tt_segment_limits limits;
 };
 
-/* What bounds a predicted time. */
+/* Bottleneck of a predicted time. */
 enum tt_tune_bound {
     TT_BOUND_LATENCY,       /* messages that wait for one another */
     TT_BOUND_RANK,          /* the work of one rank */
@@ -46,36 +56,40 @@ enum tt_tune_bound {
 struct tt_prediction {
     double time_ns;
     uint64_t events, messages;
-    bool cut;               /* it takes longer than that, or more events than were allowed */
-    bool fetched;           /* by the ways `fetched`: that takes less */
+    bool cut;               /* it takes longer than the limit, or more events than allowed */
+    bool fetched;           /* with `fetched`, which takes less time */
     enum tt_tune_bound bound;
     enum tt_distance link;
-    double busy;            /* share of the time that what bounds it was busy */
+    double busy;            /* utilization of the bottleneck */
 };
 
-/* Whether ranks of a host share its cores. */
+/* Returns whether ranks of a host share cores (oversubscribed). */
 bool tt_predict_crowded(const struct tt_tune_conf *conf);
 
-/* Whether calls of that kind can be simulated at all. */
+/* Returns whether calls of that kind can be simulated. */
 bool tt_predict_knows(enum tt_coll_kind kind);
 
-/* The network between the layout's ranks, by what is told or measured of its links. */
+/* Configures the network between the layout's ranks, by the described or measured links. */
 void tt_predict_net(const struct tt_tune_conf *conf, struct tt_net_conf *net);
-/* The lanes to a peer that a call's segments go over, and what each may have under way at a distance, where that bounds it; 0: it does not. */
+/* Number of lanes to a peer that a call's segments use; and the maximum outstanding bytes of each
+ * at a distance, if that is a limit; 0: none. */
 uint32_t tt_predict_lanes(const struct tt_tune_conf *conf, const struct tt_segments *segments);
 uint64_t tt_predict_lane_bytes(const struct tt_tune_conf *conf, const struct tt_net_conf *net, enum tt_distance d);
-/* What messages within a host cost where each rank has its core, or not, and what bytes do: in slots, or in single copies. */
+/* Costs of messages and bytes within a host, oversubscribed or not: in slots, or by single
+ * copies. */
 struct tt_predict_near {
     bool tries;             /* the engine tries single copies as well as slots */
     struct tt_des_way slots, fetched;
-    struct tt_tune_bytes work, came;    /* of what is in a rank's own cache, or anywhere; and of what others have just written. 0: no other */
+    struct tt_tune_bytes work, came;    /* for data in a rank's own cache, or anywhere; and for
+                                           data that others have just written. 0: no difference */
 };
 void tt_predict_near(const struct tt_tune_conf *conf, const struct tt_coll *coll, struct tt_predict_near *out);
-/* Both were tried: what takes less counts, and the events of both. */
+/* Combines two predictions: the lesser time, and the events of both. */
 void tt_predict_sooner(struct tt_prediction *slots, const struct tt_prediction *fetched);
 
-/* Simulates at most events_max events (0: any number), or until time_max_ns (0: any time). Errors as tt_des_run (TIMEOUT: the simulated
- * ranks are stuck, which is told in the log's debug lines only); *out on OK only. */
+/* Simulates at most events_max events (0: no limit), or until time_max_ns (0: no limit). Errors as
+ * tt_des_run (TIMEOUT: the simulated ranks are stuck, which only the log's debug lines report);
+ * *out on OK only. */
 tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *coll, const struct tt_algo *algo,
                         const struct tt_segments *segments, uint64_t events_max, double time_max_ns,
                         struct tt_prediction *out);

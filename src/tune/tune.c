@@ -4,14 +4,21 @@
 #include "tune/glance.h"
 #include "tune/walk.h"
 
-#define FACTOR 8.0        /* by its closed form so much slower than the best: it is not simulated */
-#define SIMULATED_MAX 12u /* candidates */
+#define FACTOR \
+    8.0                   /* candidates whose closed form is this many times the best are not
+                             simulated */
+#define SIMULATED_MAX 12u /* maximum number of simulated candidates */
 #define SEGMENTS_MAX \
-    64u /* of the wire, in the larger buffer: what is longer behaves alike, and takes longer to simulate */
-#define RANK_EVENTS 4u /* that setting up a rank takes as long as */
-#define ALIKE 0.01 /* predicted times that do not differ more are the same: the one that comes first in the register */
-#define QUANTIZED_BLOCK 6500.0 /* bytes are added up while a packed block is unpacked, added to and packed: bench/micro_codec.c sums */
-#define WALKS 10u /* of as many steps as one candidate may have, for all of them */
+    64u /* of the wire, in the larger buffer: longer calls behave alike, and take longer to
+           simulate */
+#define RANK_EVENTS 4u /* setting up a rank takes as long as this number of events */
+#define ALIKE \
+    0.01 /* predicted times within this fraction are equal: the first in the registry
+                      wins */
+#define QUANTIZED_BLOCK \
+    6500.0        /* bytes reduced in the time to unpack, add and pack a block:
+                                  bench/micro_codec.c sums */
+#define WALKS 10u /* the limit for all candidates, in multiples of one candidate's */
 
 void tt_tune_tell_limits(struct tt_tune_conf *conf)
 {
@@ -47,7 +54,8 @@ uint64_t tt_tune_class(uint64_t bytes, uint32_t elem_bytes)
     return top / elem_bytes * elem_bytes;
 }
 
-/* ---- candidates ---------------------------------------------------------------------------------------------- */
+/* ---- candidates
+ * ---------------------------------------------------------------------------------------------- */
 
 static void add_candidate(struct tt_tune_report *r, const struct tt_candidate *c)
 {
@@ -61,7 +69,8 @@ static void add_candidate(struct tt_tune_report *r, const struct tt_candidate *c
     r->ncandidates++;
 }
 
-/* All that fit a call of the class and need not be named; or the forced one alone. What cannot be simulated, as it does not fit what is, comes last. */
+/* Lists all candidates that fit a call of the class and need not be named; or only the forced one.
+ * Those that do not fit the simulated call are last. */
 static void list_candidates(const struct tt_tune_conf *conf, const struct tt_coll *call, const struct tt_coll *like,
                             const struct tt_algo *forced, struct tt_tune_report *r)
 {
@@ -82,15 +91,16 @@ static void list_candidates(const struct tt_tune_conf *conf, const struct tt_col
     tt_assert(r->ncandidates);
 }
 
-/* ---- simulating ------------------------------------------------------------------------------------------------ */
+/* ---- simulation ---- */
 
 struct race {
     const struct tt_tune_conf *conf;
     struct tt_coll like;
     struct tt_walk *walk;   /* NULL: candidates are simulated */
-    uint64_t times_shorter; /* what is simulated, than the class; walked is the class itself */
-    uint64_t events_left;   /* or the steps of one candidate that may be walked */
-    double limit_ns; /* who takes longer is stopped; 0: nobody is */
+    uint64_t times_shorter; /* the class's size over the simulated size; a walk uses the class
+                               itself */
+    uint64_t events_left;   /* or the number of steps that may be walked for one candidate */
+    double limit_ns; /* slower candidates are stopped; 0: no limit */
     struct tt_tune_report *report;
     const struct tt_candidate *best;
 };
@@ -99,7 +109,7 @@ static bool has_time(const struct tt_candidate *c) { return c->state == TT_SIMUL
 
 static bool has_finished(const struct tt_candidate *c) { return has_time(c) && !c->prediction.cut; }
 
-/* Not when too much has been walked for others already. */
+/* Walks a candidate, unless the others have used up the steps. */
 static void walk(struct race *race, struct tt_candidate *c)
 {
     struct tt_tune_report *r = race->report;
@@ -114,7 +124,8 @@ static void walk(struct race *race, struct tt_candidate *c)
     r->events += st ? race->events_left : c->prediction.events;
 }
 
-/* Segments that are longer than the wire's because messages are very long are as many in what is simulated in their place. */
+/* If segments are longer than the wire's because of very long messages, the shorter simulated call
+ * gets the same number of segments. */
 static struct tt_segments in_proportion(const struct race *race, const struct tt_algo *algo, struct tt_segments s)
 {
     uint64_t times = race->times_shorter;
@@ -153,7 +164,8 @@ static void run(struct race *race, struct tt_candidate *c)
     race->events_left -= spent < race->events_left ? spent : race->events_left;
 }
 
-/* Those that will be simulated, what is soon simulated first: it stops the others, and it is not left out for them. Returns how many. */
+/* Orders the candidates to simulate, the cheapest simulations first: these limit the others, and
+ * are not left out for them. Returns their number. */
 static uint32_t line_up(const struct race *race, uint32_t order[SIMULATED_MAX])
 {
     struct tt_tune_report *r = race->report;
@@ -188,7 +200,8 @@ static uint32_t line_up(const struct race *race, uint32_t order[SIMULATED_MAX])
     return n;
 }
 
-/* Of times that are alike, the one that is cheaper by its closed form: so who is little slower must not be stopped. */
+/* Among equal times, the one with the lesser closed form wins: a slightly slower candidate must
+ * therefore not be stopped. */
 static void run_all(struct race *race)
 {
     struct tt_tune_report *r = race->report;
@@ -213,7 +226,7 @@ static void run_all(struct race *race)
     }
 }
 
-/* How long those would have taken that were stopped. */
+/* Completes the candidates that were stopped. */
 static void run_to_the_end(struct race *race)
 {
     struct tt_tune_report *r = race->report;
@@ -234,9 +247,9 @@ static void run_to_the_end(struct race *race)
     r->events = events;
 }
 
-/* ---- the winner's segments and lanes --------------------------------------------------------------------------------- */
+/* ---- segments and lanes of the winner ---- */
 
-/* Only what may be: tt_segments_fit has nothing to change in it. */
+/* Tries only valid segments, which tt_segments_fit does not change. */
 static void try_variant(struct race *race, const struct tt_candidate *of, struct tt_segments s)
 {
     struct tt_tune_report *r = race->report;
@@ -260,7 +273,7 @@ static void try_length(struct race *race, const struct tt_candidate *of, uint64_
 
     s.segment_bytes = segment_bytes;
     if (in_proportion(race, of->algo, s).segment_bytes != in_proportion(race, of->algo, of->segments).segment_bytes)
-        try_variant(race, of, s);       /* else it would be the same once more */
+        try_variant(race, of, s);       /* otherwise it would be the same simulation */
 }
 
 static void try_streams(struct race *race, const struct tt_candidate *of, uint8_t streams)
@@ -271,7 +284,7 @@ static void try_streams(struct race *race, const struct tt_candidate *of, uint8_
     try_variant(race, of, s);
 }
 
-/* Fewer lanes than there are, down to one; within a host no lane bounds anything. */
+/* Tries fewer lanes, down to one; within a host lanes are not a limit. */
 static void try_lanes(struct race *race, const struct tt_candidate *of)
 {
     struct tt_segments s = of->segments;
@@ -282,8 +295,10 @@ static void try_lanes(struct race *race, const struct tt_candidate *of)
     }
 }
 
-/* Only where something is cut at all. Between hosts nothing longer than the rule says: a put that is one segment cannot go on before
- * all of it is there, and in the simulation nobody is late. What it saves there is work of the cores, where links may be slower than is known. */
+/* Only for messages with several segments. Between hosts no longer segments than the default are
+ * tried: a put of one segment cannot be forwarded before it has arrived completely, and in the
+ * simulation no rank is late. Its benefit there is less work for the cores, but links may be slower
+ * than known. */
 static void run_variants(struct race *race)
 {
     const struct tt_candidate *winner = race->best;
@@ -298,7 +313,7 @@ static void run_variants(struct race *race)
     try_lanes(race, race->best);
 }
 
-/* ---- the choice ---------------------------------------------------------------------------------------------------- */
+/* ---- selection ---- */
 
 static uint64_t larger_buffer(const struct tt_coll *c)
 {
@@ -312,8 +327,8 @@ static uint64_t larger_buffer(const struct tt_coll *c)
     }
 }
 
-/* The call that stands for the class. On one host it does not matter who is root. Whether a call is in place is a fact of one rank
- * alone, as only the root of a broadcast has a source. */
+/* The call that represents the class. On one host the root does not matter. in_place is a property
+ * of one rank alone, as only the root of a broadcast has a source. */
 static struct tt_coll stand_in(const struct tt_tune_conf *conf, const struct tt_coll *call)
 {
     struct tt_coll like = *call;
@@ -327,7 +342,7 @@ static struct tt_coll stand_in(const struct tt_tune_conf *conf, const struct tt_
     return like;
 }
 
-/* What is simulated for it. */
+/* The call that is simulated for it. */
 static struct tt_coll shortened(const struct tt_tune_conf *conf, const struct tt_coll *of_class)
 {
     struct tt_coll like = *of_class;
@@ -352,8 +367,8 @@ static const char *why_not_simulated(const struct tt_tune_conf *conf, const stru
     return NULL;
 }
 
-/* How many events may be simulated before a call: the more, the longer it takes itself, and the more, the more messages ranks send to each other. All
- * ranks of a host simulate: where they have few cores, it takes them longer. */
+/* Events that may be simulated before a call: more for longer calls, and for more messages between
+ * ranks. All ranks of a host simulate, which takes longer if they have few cores. */
 static uint64_t events_for(const struct tt_tune_conf *conf, const struct tt_coll *like)
 {
     const uint64_t n = like->nranks, ranks = tt_layout_widest(conf->layout);
@@ -365,7 +380,7 @@ static uint64_t events_for(const struct tt_tune_conf *conf, const struct tt_coll
     return events < most ? events : most;
 }
 
-/* What is shortened is fetched in single copies where the call itself would be. */
+/* The shortened call uses single copies if the call itself would. */
 static struct tt_tune_conf conf_for(const struct tt_tune_conf *conf, const struct tt_coll *of_class,
                                     const struct tt_coll *like)
 {
@@ -379,7 +394,8 @@ static struct tt_tune_conf conf_for(const struct tt_tune_conf *conf, const struc
     return out;
 }
 
-/* How many steps of each candidate may be walked: all ranks of a host walk, and where they have few cores, it takes them longer. */
+/* Steps of each candidate that may be walked: all ranks of a host walk, which takes longer if they
+ * have few cores. */
 static uint64_t steps_for(const struct tt_tune_conf *conf)
 {
     const uint64_t ranks = tt_layout_widest(conf->layout);
@@ -389,7 +405,8 @@ static uint64_t steps_for(const struct tt_tune_conf *conf)
     return steps > TT_TUNE_STEPS_MIN ? steps : TT_TUNE_STEPS_MIN;
 }
 
-/* What cannot be walked, or for which no steps are left, is compared with the best by closed forms, as there is nothing else. */
+/* Candidates that cannot be walked, or without steps left, are compared with the best by closed
+ * forms. */
 static void heed_unwalked(struct race *race)
 {
     struct tt_tune_report *r = race->report;

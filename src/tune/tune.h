@@ -1,10 +1,13 @@
-/* The choice of algorithm, segments, streams and lanes. Pure: the same inputs give the same choice on every rank.
+/* Selection of algorithm, segments, streams and lanes. Pure: the same inputs give the same choice
+ * on every rank.
  *
- * All algorithms that fit are ranked by their closed forms (algo->cost). The best of these are simulated, first what is soon simulated: the call at the size that
- * stands for its class, on the layout, with constants that all ranks agree on; the fastest wins. Where ranks are too many for that, programs are walked instead
- * (walk.h). For the fastest of those that were simulated, other segments and streams are tried
- * likewise, and fewer lanes where wires have several. What is too far behind by its closed form is not simulated; where simulating would take too long, or cannot be done, the closed
- * forms decide. docs/tuning.md. */
+ * All fitting algorithms are ranked by their closed forms (algo->cost). The best are simulated, the
+ * cheapest simulations first: the call at the size that represents its class, on the layout, with
+ * constants that all ranks agree on; the fastest wins. With too many ranks for that, programs are
+ * walked instead (walk.h). For the fastest simulated one, other segments and streams are tried in
+ * the same way, and fewer lanes if transports have several. Algorithms far behind by their closed
+ * form are not simulated. If simulation would take too long or is not possible, the closed forms
+ * decide. docs/tuning.md. */
 #ifndef TT_TUNE_TUNE_H
 #define TT_TUNE_TUNE_H
 
@@ -14,7 +17,7 @@ enum tt_choice_by {
     TT_BY_MODEL,            /* closed forms */
     TT_BY_SIMULATION,
     TT_BY_WALK,             /* programs of ranks that were walked */
-    TT_BY_NAME              /* the caller named it */
+    TT_BY_NAME              /* named by the caller */
 };
 
 struct tt_tune_choice {
@@ -23,25 +26,31 @@ struct tt_tune_choice {
     enum tt_choice_by by;
 };
 
-#define TT_TUNE_RANKS_MAX 64u   /* that are simulated; of more, programs are walked, or on one host whose cores they share, the closed forms choose */
+#define TT_TUNE_RANKS_MAX \
+    64u /* maximum ranks to simulate; with more, programs are walked, or
+                                   on one oversubscribed host the closed forms decide */
 #define TT_TUNE_CANDIDATES 48u
-#define TT_TUNE_EVENTS_MAX 40000u   /* of all simulations for one choice, on up to 16 ranks: about 20 ms, */
-#define TT_TUNE_EVENTS_MIN 2000u    /* and of a short call, on up to 8: about 1 ms. On more they grow with the square, as messages do */
+#define TT_TUNE_EVENTS_MAX \
+    40000u /* of all simulations for one choice, on up to 16 ranks:
+                                       about 20 ms */
+#define TT_TUNE_EVENTS_MIN \
+    2000u /* for a short call, on up to 8 ranks: about 1 ms. With more
+                                       ranks both grow with the square, as messages do */
 
-#define TT_TUNE_STEPS_MAX 60000u    /* of programs that are walked for one candidate */
-#define TT_TUNE_STEPS_MIN 4000u     /* the same, where many ranks share a core */
+#define TT_TUNE_STEPS_MAX 60000u    /* of programs walked for one candidate */
+#define TT_TUNE_STEPS_MIN 4000u     /* the same if many ranks share a core */
 
-#define TT_TUNE_WORTH 0.05          /* what other segments, streams or lanes must gain to be taken */
+#define TT_TUNE_WORTH 0.05          /* minimum gain of other segments, streams or lanes */
 
 /* Why a candidate has no predicted time. */
 enum tt_candidate_state {
     TT_SIMULATED,
     TT_WALKED,
-    TT_SAME,                /* as one before it: another name for the same program */
+    TT_SAME,                /* equal to an earlier one: another name for the same program */
     TT_TOO_FAR,             /* behind by its closed form */
-    TT_TOO_LONG,            /* to simulate or walk: more events or steps than are allowed before a call */
-    TT_NOT_WALKED,          /* it hangs on ranks that are not */
-    TT_DOES_NOT_FIT,        /* what is simulated for the class */
+    TT_TOO_LONG,            /* too many events or steps to simulate or walk before a call */
+    TT_NOT_WALKED,          /* depends on ranks that are not walked */
+    TT_DOES_NOT_FIT,        /* does not fit the call simulated for the class */
     TT_NO_SIMULATION
 };
 
@@ -54,31 +63,36 @@ struct tt_candidate {
     bool variant;                       /* the winner with other segments, streams or lanes */
 };
 
-/* How a choice came about. */
+/* Report of a choice. */
 struct tt_tune_report {
-    uint64_t class_bytes;               /* that stand for the class, */
-    uint64_t bytes;                     /* and at which was simulated */
+    uint64_t class_bytes;               /* representative size of the class */
+    uint64_t bytes;                     /* simulated size */
     struct tt_candidate candidate[TT_TUNE_CANDIDATES];
     uint32_t ncandidates;
     uint32_t chosen;                    /* cheapest by closed form first, then variants */
     bool walked;                        /* programs were walked, and nothing simulated */
-    uint64_t events, events_max;        /* that were simulated for the choice, and that might have been; or steps, and those of one candidate */
+    uint64_t events, events_max;        /* simulated for the choice, and the limit; or steps, and
+                                           the limit for one candidate */
     const char *why_model;              /* why closed forms decided; NULL: they did not */
 };
 
-/* Tells conf->limits what conf->costs and conf->links say of messages between hosts and of their rails. */
+/* Sets conf->limits from conf->costs and conf->links, for messages between hosts and their
+ * rails. */
 void tt_tune_tell_limits(struct tt_tune_conf *conf);
 
-/* For quantized calls, whose elements are packed blocks: what a step costs that unpacks, adds and packs. What it costs to pack the input and to unpack the
- * result is the same whatever is chosen, and left out. */
+/* For quantized calls, whose elements are packed blocks: sets the costs of steps that unpack, add
+ * and pack. Packing the input and unpacking the result cost the same for every choice, and are left
+ * out. */
 void tt_tune_quantized(struct tt_tune_conf *conf, uint32_t block_bytes);
 
-/* The size that stands for all of its class: the largest of it. Four classes to an octave; bytes of whole elements. */
+/* Returns the size that represents its class: the largest. Four classes per octave; bytes of whole
+ * elements. */
 uint64_t tt_tune_class(uint64_t bytes, uint32_t elem_bytes);
 
-/* The best choice for calls of the class of coll, which is a function of that class alone; so what is chosen may not fit this very call.
- * forced: only this algorithm, which fits; NULL: any. simulate: false: closed forms alone, for this very call. report: NULL, or all
- * that was looked at; then, when the choice is made, those that were stopped for being slower are simulated again, to their end. */
+/* Returns the best choice for calls of coll's class, which depends on the class alone, so it may
+ * not fit this very call. forced: consider only this algorithm, which fits; NULL: any. simulate:
+ * false: only closed forms, for this very call. report: NULL, or a report of all candidates; then
+ * those that were stopped as slower are simulated again to their end, after the choice. */
 struct tt_tune_choice tt_tune_choose(const struct tt_tune_conf *conf, const struct tt_coll *coll,
                                      const struct tt_algo *forced, bool simulate, struct tt_tune_report *report);
 

@@ -6,20 +6,23 @@
 
 #include "tune/walk_state.h"
 
-#define RANKS_SOME 512u     /* that are walked where not all are */
-#define SPREAD 64u          /* of them, over all */
-#define PARTNERS_ROUNDS 32u /* in which those are found that they wait for */
-#define STRETCHES 4u        /* of a program of which only some rounds are walked */
-#define ROUNDS_MIN 2u       /* of each, */
-#define ROUNDS_FEW 5u       /* but all where they are no more: in programs of few rounds each goes another way */
-#define BUSY 0.75           /* of the time: it bounds it */
+#define RANKS_SOME 512u     /* maximum ranks that are walked if not all are */
+#define SPREAD 64u          /* of these, spread over all ranks */
+#define PARTNERS_ROUNDS 32u /* rounds in which the ranks that they wait for are searched */
+#define STRETCHES 4u        /* stretches of a program of which only some rounds are walked */
+#define ROUNDS_MIN 2u       /* minimum rounds of each stretch */
+#define ROUNDS_FEW \
+    5u            /* programs of at most this number of rounds are walked completely:
+                               each round differs */
+#define BUSY 0.75           /* utilization above which a resource counts as the bottleneck */
 #define PRIME 2654435761u
 
 static double larger(double a, double b) { return a > b ? a : b; }
 
-/* ---- what all walks have in common ---------------------------------------------------------------------------------------- */
+/* ---- common to all walks ---- */
 
-/* From rank 0 on, each first rank that is farther than those before it, and the one before it. */
+/* Finds, from rank 0 on, each first rank that is farther than those before it, and the rank before
+ * it. */
 static void find_borders(struct tt_walk *w)
 {
     const struct tt_layout *l = w->conf->layout;
@@ -36,7 +39,7 @@ static void find_borders(struct tt_walk *w)
     }
 }
 
-/* Who shares what. */
+/* Determines which ranks share links. */
 static void find_shares(struct tt_walk *w)
 {
     const struct tt_layout *l = w->conf->layout;
@@ -78,9 +81,9 @@ void tt_walk_close(struct tt_walk *w)
     free(w);
 }
 
-/* ---- who is walked ------------------------------------------------------------------------------------------------------------ */
+/* ---- walked ranks ---- */
 
-/* Where a rank is noted, or would be. */
+/* Returns the table entry of a rank, or the free one for it. */
 static uint32_t *place_of(struct tt_walk *w, uint32_t rank)
 {
     uint32_t at = (rank * PRIME >> 16) % WALK_PLACES;
@@ -100,7 +103,7 @@ struct walk_rank *walk_find(struct tt_walk *w, uint32_t rank)
     return at ? &w->rank[at - 1] : NULL;
 }
 
-/* Nothing if it is there already, or there is no room. */
+/* Adds a rank unless it is present or there is no space. */
 static void add_rank(struct tt_walk *w, const struct tt_coll *coll, uint32_t rank, bool spread)
 {
     struct walk_rank *r = &w->rank[w->nranks];
@@ -116,7 +119,7 @@ static void add_rank(struct tt_walk *w, const struct tt_coll *coll, uint32_t ran
         *place_of(w, rank) = w->nranks;
 }
 
-/* Those that the ranks wait for, and those that these wait for, and so on. */
+/* Adds the ranks that the walked ranks wait for, transitively. */
 static void add_partners(struct tt_walk *w, const struct tt_coll *coll)
 {
     struct tt_step steps[TT_ROUND_STEPS_MAX];
@@ -155,9 +158,9 @@ static void choose_ranks(struct tt_walk *w, const struct tt_coll *coll)
     add_partners(w, coll);
 }
 
-/* ---- a round ------------------------------------------------------------------------------------------------------------------ */
+/* ---- rounds ---- */
 
-/* Its steps of a round; `sum` is what all that stand for all ranks send so far or farther. */
+/* Emits its steps of a round; adds the data of representative ranks to `sum`, by distance. */
 static void load(struct tt_walk *w, struct walk_rank *r, uint64_t k, double sum[TT_DISTANCES])
 {
     struct tt_sched s = { .steps = r->step, .cap = TT_ROUND_STEPS_MAX };
@@ -181,7 +184,7 @@ static void load(struct tt_walk *w, struct walk_rank *r, uint64_t k, double sum[
         sum[u] += (double)r->own_bytes[u];
 }
 
-/* What all that are walked send per rank. */
+/* Emits the round for all walked ranks, and computes the mean data per rank. */
 static void load_all(struct tt_walk *w, uint64_t k)
 {
     double sum[TT_DISTANCES] = { 0 };
@@ -195,7 +198,7 @@ static void load_all(struct tt_walk *w, uint64_t k)
         w->mean_bytes[u] = sum[u] / nspread;
 }
 
-/* Each rank goes on as far as what the others have sent lets it. */
+/* Each rank advances as far as the messages of the others allow. */
 static void walk_round(struct tt_walk *w, uint64_t k)
 {
     uint32_t n = 0;
@@ -214,7 +217,8 @@ static void walk_round(struct tt_walk *w, uint64_t k)
         w->is_lost |= w->rank[i].at < w->rank[i].nsteps;
 }
 
-/* ---- stretches ---------------------------------------------------------------------------------------------------------------- */
+/* ---- stretches
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static void mark(struct tt_walk *w)
 {
@@ -224,7 +228,8 @@ static void mark(struct tt_walk *w)
     }
 }
 
-/* What a rank's thread or its share of a server is busy for more than at the mark. */
+/* Increase of a rank's busy time since the mark, of its thread or of its share of a server; the
+ * maximum. */
 static double busier(const struct walk_rank *r)
 {
     double most = r->busy.work_ns - r->marked.work_ns;
@@ -255,7 +260,7 @@ static void shift_calendar(struct walk_calendar *c, double ns)
     }
 }
 
-/* All that a rank is at is so much later. */
+/* Delays everything that a rank is doing. */
 static void shift(struct walk_rank *r, double ns)
 {
     r->end_ns += ns;
@@ -278,8 +283,8 @@ static void shift(struct walk_rank *r, double ns)
     }
 }
 
-/* Rounds that are not walked take as long as those since the mark, `times` as many: as the ranks got on in the mean, as a slow way is waited for
- * in turn, and no less than the busiest was busy. */
+/* Skips `times` as many rounds as since the mark. They take the mean progress of the ranks, since
+ * the ranks wait for a slow path in turn, and at least the busy time of the busiest. */
 static void skip(struct tt_walk *w, double times)
 {
     double mean = 0, most = 0;
@@ -309,7 +314,8 @@ static double latest(const struct tt_walk *w)
     return latest;
 }
 
-/* Rounds [from, to), of which only some are walked where all would be more than steps_max steps in all. False: it takes longer than time_max_ns. */
+/* Walks rounds [from, to), or only some if all would exceed steps_max steps in total. Returns false
+ * if it takes longer than time_max_ns. */
 static bool walk_stretch(struct tt_walk *w, uint64_t from, uint64_t to, uint64_t steps_max, double time_max_ns)
 {
     const uint64_t before = w->steps;
@@ -325,7 +331,7 @@ static bool walk_stretch(struct tt_walk *w, uint64_t from, uint64_t to, uint64_t
 
             rounds = room < ROUNDS_MIN ? ROUNDS_MIN : room < rounds ? room : rounds;
         }
-        if (from == 0 && i + 1 == rounds / 2) {     /* what comes before that begins */
+        if (from == 0 && i + 1 == rounds / 2) {     /* the first half is the start-up phase */
             mark(w);
             marked = rounds / 2;
         }
@@ -335,9 +341,10 @@ static bool walk_stretch(struct tt_walk *w, uint64_t from, uint64_t to, uint64_t
     return true;
 }
 
-/* ---- the walk ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the walk
+ * ------------------------------------------------------------------------------------------------------------------ */
 
-/* What the slowest rank was busy with most of the time. */
+/* Finds the resource that the slowest rank used most of the time. */
 static void find_bound(const struct tt_walk *w, struct tt_prediction *out)
 {
     const struct walk_rank *slowest = &w->rank[0];
@@ -362,7 +369,7 @@ static void find_bound(const struct tt_walk *w, struct tt_prediction *out)
     }
 }
 
-/* What this call's messages cost, in single copies or not, by its kind and lanes. */
+/* Sets the costs of this call's messages, with or without single copies, by its kind and lanes. */
 static void take_costs(struct tt_walk *w, const struct tt_predict_near *near, bool fetches)
 {
     const struct tt_layout *l = w->conf->layout;
@@ -380,7 +387,7 @@ static void take_costs(struct tt_walk *w, const struct tt_predict_near *near, bo
     }
 }
 
-/* All rounds, or as many as show that it takes longer than time_max_ns. */
+/* Walks all rounds, or as many as show that it takes longer than time_max_ns. */
 static tutti_status walk_all(struct tt_walk *w, const struct tt_coll *coll, uint64_t steps_max, double time_max_ns,
                              struct tt_prediction *out)
 {

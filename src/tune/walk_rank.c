@@ -1,17 +1,24 @@
-/* One rank of a walk: what its steps take its thread, and when what they read and write is there. */
+/* One rank of a walk: the time that its steps take its thread, and when their inputs and outputs
+ * are available. */
 #include <string.h>
 
 #include "tune/walk_state.h"
 
-#define CREDITS 4u          /* to a stream's depth, as the executor gives them */
-#define BEGIN_ROUNDS 64u    /* looked at, as far as a window holds their steps; of a rank that has none for so long nothing is expected later */
-#define FETCHED_PARTS 4u    /* of a message, at least: those who get it may pass on the first before the last is there */
+#define CREDITS 4u          /* credits per stream depth, as in the executor */
+#define BEGIN_ROUNDS \
+    64u /* rounds examined for a first window of steps; a rank without steps
+                               in these is not expected to have any later */
+#define FETCHED_PARTS \
+    4u /* minimum parts of a fetched message: its receiver may forward the
+                               first before the last has arrived */
 
 static double later(double a, double b) { return a > b ? a : b; }
 
-/* ---- the thread ------------------------------------------------------------------------------------------------ */
+/* ---- the thread
+ * ------------------------------------------------------------------------------------------------ */
 
-/* Whether something that takes so long fits in where it was idle, the sooner the better; from when on is out. */
+/* Returns whether work of this length fits into an idle time of the thread, preferably the
+ * earliest, and sets its start. */
 static bool fits_in(struct walk_calendar *c, double ready_ns, double takes_ns, double *from_ns)
 {
     struct walk_when *best = NULL;
@@ -29,13 +36,13 @@ static bool fits_in(struct walk_calendar *c, double ready_ns, double takes_ns, d
     return best != NULL;
 }
 
-/* How much of a time is not before floor_ns. */
+/* The part of an idle time from floor_ns on. */
 static double left_of(const struct walk_when *idle, double floor_ns)
 {
     return later(0, idle->last_ns - later(idle->first_ns, floor_ns));
 }
 
-/* Something begins after all there was. Of when it was idle before, the longest times are remembered that are not over before floor_ns. */
+/* Appends work at the end. Remembers the longest earlier idle times that end after floor_ns. */
 static void append(struct walk_calendar *c, double from_ns, double takes_ns, double floor_ns)
 {
     const struct walk_when idle = { .first_ns = c->free_ns, .last_ns = from_ns, .made = false };
@@ -52,7 +59,7 @@ static void append(struct walk_calendar *c, double from_ns, double takes_ns, dou
     c->free_ns = from_ns + takes_ns;
 }
 
-/* When it may turn to what is ready at a time, in what it has been busy with since it was idle: after what was ready before. */
+/* Earliest start within the work since the last idle time: after work that was ready before. */
 static double turn_of(const struct walk_rank *r, double ready_ns)
 {
     const uint32_t n = r->njobs < WALK_JOBS ? r->njobs : WALK_JOBS;
@@ -68,8 +75,9 @@ static double turn_of(const struct walk_rank *r, double ready_ns)
     return later(later(ready_ns, next), r->between_ns);
 }
 
-/* It does `work`, not before `ready`: where it was idle, if there is room; or in between what it has been busy with since, of which the rest
- * then ends later, unless there is time to spare; or after all before. Returns when it is done. */
+/* Schedules `work`, not before `ready`: in an idle time if there is space; or within the work since
+ * then, which delays the rest of that unless there is spare time; or at the end. Returns when it is
+ * done. */
 static double spend(const struct tt_walk *w, struct walk_rank *r, double ready_ns, double work_ns)
 {
     const double work = work_ns * w->crowd, ready = later(ready_ns, r->floor_ns);
@@ -94,7 +102,8 @@ static double spend(const struct tt_walk *w, struct walk_rank *r, double ready_n
     return r->thread.free_ns;
 }
 
-/* The same in `parts` parts, the last of them not before all is there: between them it turns to other things. */
+/* The same in `parts` parts, the last one not before all data is available; the thread does other
+ * work in between. */
 static struct walk_when spend_on(const struct tt_walk *w, struct walk_rank *r, struct walk_when there, uint32_t parts,
                                  double work_ns)
 {
@@ -109,14 +118,14 @@ static struct walk_when spend_on(const struct tt_walk *w, struct walk_rank *r, s
         r->job[(r->njobs - 1) % WALK_JOBS].next_ns = done.first_ns;
     else
         r->between_ns = done.first_ns;
-    if (r->spare_ns <= 0)       /* what is done in turn with others ends with them */
+    if (r->spare_ns <= 0)       /* interleaved work ends together */
         done.last_ns = later(done.last_ns, r->thread.free_ns);
     r->spare_ns += later(0, done.last_ns - r->thread.free_ns);
     r->thread.free_ns = later(r->thread.free_ns, done.last_ns);
     return done;
 }
 
-/* A step is over: the one that comes WALK_WINDOW later may begin, if all before it are. */
+/* A step is complete: the one WALK_WINDOW later may begin if all before it are. */
 static void is_over(struct walk_rank *r, double ns)
 {
     double *at = &r->over_ns[r->nover++ % WALK_WINDOW];
@@ -126,14 +135,15 @@ static void is_over(struct walk_rank *r, double ns)
     r->end_ns = later(r->end_ns, ns);
 }
 
-/* ---- what is read and written --------------------------------------------------------------------------------------- */
+/* ---- inputs and outputs ---- */
 
 static bool is_same(const struct tt_ref *a, const struct tt_ref *b)
 {
     return a->offset == b->offset && a->block == b->block && a->stride == b->stride;
 }
 
-/* When `bytes` at ref are there. No further back is looked than to the step that wrote just these, as that one waited for all before it. */
+/* Returns when `bytes` at ref are available. The search ends at the step that wrote exactly these,
+ * since that step waited for all earlier ones. */
 static struct walk_when when_there(const struct walk_rank *r, const struct tt_ref *ref, uint64_t bytes)
 {
     const uint32_t n = r->nwritten < WALK_WRITTEN ? r->nwritten : WALK_WRITTEN;
@@ -167,7 +177,7 @@ static void note_written(struct walk_rank *r, const struct tt_ref *ref, uint64_t
     };
 }
 
-/* Nanoseconds for a byte that is copied, or reduced. */
+/* Nanoseconds per byte of a copy or reduction. */
 static double work_byte_ns(const struct tt_walk *w, bool reduces, bool came)
 {
     const double own = reduces ? w->work.reduce_byte_ns : w->work.copy_byte_ns;
@@ -176,7 +186,8 @@ static double work_byte_ns(const struct tt_walk *w, bool reduces, bool came)
     return came && other > 0 ? other : own;
 }
 
-/* ---- messages --------------------------------------------------------------------------------------------------------- */
+/* ---- messages
+ * --------------------------------------------------------------------------------------------------------- */
 
 static enum tt_distance distance_of(const struct tt_walk *w, const struct walk_rank *r, uint32_t peer)
 {
@@ -190,13 +201,13 @@ static uint32_t parts_of(const struct tt_walk *w, uint64_t bytes)
     return is_eager(w, bytes) ? 1 : tt_exec_segments(bytes, w->segments.segment_bytes);
 }
 
-/* Bytes for their destination, which is one piece of the result. */
+/* Returns whether the bytes are for their final place, as one contiguous piece. */
 static bool is_for_result(const struct tt_ref *to)
 {
     return (to->buf == TT_BUF_DST || to->buf == TT_BUF_THERE) && !to->block;
 }
 
-/* Whether a message is fetched by its receiver. */
+/* Returns whether a message is fetched by its receiver (single copy). */
 static bool is_fetched(const struct tt_walk *w, enum tt_distance d, const struct tt_ref *to, uint64_t bytes)
 {
     const struct tt_des_way *way = walk_way(w, d);
@@ -205,7 +216,8 @@ static bool is_fetched(const struct tt_walk *w, enum tt_distance d, const struct
            (tt_coll_reduces(w->algo->kind) ? !way->mapped : is_for_result(to));
 }
 
-/* The same of a message, which is fetched in longer parts where it lands at once in its place, as the executor has it. */
+/* The number of parts of a message; fetched ones have longer parts if they arrive directly in their
+ * place, as in the executor. */
 static uint32_t parts_of_message(const struct tt_walk *w, enum tt_distance d, const struct tt_ref *to, uint64_t bytes)
 {
     const uint64_t segment = w->segments.segment_bytes, whole = w->near.whole_bytes;
@@ -222,7 +234,7 @@ static double step_ns(const struct tt_walk *w, const struct walk_rank *r)
     return r->straight ? 0 : w->conf->costs.step_ns;
 }
 
-/* What of it lands where it belongs. */
+/* Returns whether data arrives directly in its final place. */
 static bool lands_direct(const struct tt_walk *w, enum tt_distance d, const struct tt_ref *to, uint64_t bytes)
 {
     return walk_way(w, d)->direct && !is_eager(w, bytes) && !w->algo->direct_unsafe && is_for_result(to);
@@ -240,7 +252,8 @@ static double credits_of(const struct tt_walk *w, uint32_t parts)
     return parts / each;
 }
 
-/* Whether it is the first in a while that streams between r and a peer, that way. */
+/* Returns whether it is the first recent streamed message between r and a peer in that
+ * direction. */
 static bool opens(struct walk_rank *r, uint32_t peer, bool out)
 {
     const uint32_t n = r->nopened[out] < WALK_OPENED ? r->nopened[out] : WALK_OPENED;
@@ -252,7 +265,8 @@ static bool opens(struct walk_rank *r, uint32_t peer, bool out)
     return true;
 }
 
-/* A message passes the servers of a level, one way. What shares one of them in a round takes its time there, too. */
+/* A message passes the servers of a level in one direction. Other messages that share one in the
+ * round take their time there, too. */
 static void pass(struct walk_calendar share[TT_DISTANCES], double busy_ns[TT_DISTANCES], struct walk_mail *m, int level,
                  double floor_ns)
 {
@@ -270,7 +284,7 @@ static void pass(struct walk_calendar share[TT_DISTANCES], double busy_ns[TT_DIS
     busy_ns[level] += takes;
 }
 
-/* How much longer a rank's bytes take at a server that others share in this round. */
+/* Factor by which a rank's data takes longer at a server that others share in this round. */
 static double shared(const struct tt_walk *w, const struct walk_rank *r, int level, double ranks)
 {
     const double own = (double)r->own_bytes[level];
@@ -280,7 +294,7 @@ static double shared(const struct tt_walk *w, const struct walk_rank *r, int lev
 
 static double byte_ns(double bytes_per_s) { return bytes_per_s > 0 ? 1e9 / bytes_per_s : 0; }
 
-/* What the message takes at the servers of each level of its way. */
+/* Time of the message at the servers of each level of its path. */
 static void take_at_levels(const struct tt_walk *w, const struct walk_rank *r, struct walk_mail *m)
 {
     const double rail = byte_ns(w->net.link[TT_NEAR_RACK].bytes_per_s), bytes = (double)m->bytes;
@@ -305,7 +319,8 @@ static void take_at_levels(const struct tt_walk *w, const struct walk_rank *r, s
     m->takes_ns[d] = later(m->takes_ns[d], bytes * w->lane_byte_ns[d]);
 }
 
-/* How long a message takes at least that lands in slots: those of its stream are full again and again, until their sender hears that they were emptied. */
+/* Minimum time of a message received in slots: its stream's slots fill repeatedly, until the sender
+ * gets their credits. */
 static double slots_ns(const struct tt_walk *w, const struct walk_mail *m)
 {
     const struct tt_des_way *way = walk_way(w, m->distance);
@@ -314,7 +329,8 @@ static double slots_ns(const struct tt_walk *w, const struct walk_mail *m)
     return m->in_slots ? (m->parts - 1) / w->segments.depth * there_and_back : 0;
 }
 
-/* A message of r, or of one that is in step with it, whose first segment is ready to leave at `left.first_ns`, and the last at left.last_ns. */
+/* Sends a message of r, or of a rank in step with it; its first segment is ready at left.first_ns,
+ * and the last at left.last_ns. */
 static void leave(const struct tt_walk *w, const struct walk_rank *r, struct walk_when left,
                   struct walk_calendar out[TT_DISTANCES], double busy_ns[TT_DISTANCES], struct walk_mail *m)
 {
@@ -334,7 +350,7 @@ static void leave(const struct tt_walk *w, const struct walk_rank *r, struct wal
     m->tail_ns += w->net.link[d].latency_ns;
 }
 
-/* When the first segment of a message has come, and when all of it. */
+/* Returns the arrival of a message's first segment, and of the whole. */
 static struct walk_when arrive(struct walk_rank *r, struct walk_mail *m)
 {
     double most = 0;
@@ -347,7 +363,8 @@ static struct walk_when arrive(struct walk_rank *r, struct walk_mail *m)
                                .last_ns = m->tail_ns };
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------------------- */
+/* ---- steps
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static struct walk_fan *find_fan(struct walk_rank *r, const struct tt_step *put)
 {
@@ -357,7 +374,8 @@ static struct walk_fan *find_fan(struct walk_rank *r, const struct tt_step *put)
     return NULL;
 }
 
-/* A put in parts that take the thread `part_ns` each takes turns with others of the same bytes. */
+/* A put in parts that take the thread `part_ns` each is interleaved with others of the same
+ * bytes. */
 static void take_turns(struct walk_rank *r, const struct tt_step *put, uint32_t parts, double part_ns,
                        struct walk_when *left)
 {
@@ -382,7 +400,8 @@ static struct walk_rank *put(struct tt_walk *w, struct walk_rank *r, const struc
     struct walk_mail m = { .from = r->coll.rank, .tag = t->tag, .parts = parts, .bytes = t->bytes, .distance = d };
     struct walk_rank *to = walk_find(w, t->peer);
 
-    if (!fetched && !(way->mapped && there.made && !eager))     /* whoever makes it writes it to the peer's slots, too */
+    /* data is written to the peer's slots while it is produced */
+    if (!fetched && !(way->mapped && there.made && !eager))
         work += (double)t->bytes * way->send_byte_ns;
     if (!eager && opens(r, t->peer, true))
         there.first_ns = later(
@@ -400,7 +419,7 @@ static struct walk_rank *put(struct tt_walk *w, struct walk_rank *r, const struc
     return to && to->waits ? to : NULL;
 }
 
-/* A message that has come for this wait; NULL: none has. */
+/* Returns a message that has arrived for this wait, or NULL. */
 static struct walk_mail *find_mail(struct walk_rank *r, const struct tt_step *t)
 {
     for (uint32_t i = 0; i < r->nmail; i++)
@@ -409,7 +428,8 @@ static struct walk_mail *find_mail(struct walk_rank *r, const struct tt_step *t)
     return NULL;
 }
 
-/* Whether what `peer`, which is not walked, sends r in this round hangs on what it waits for in the same round: then it cannot be in step. */
+/* Returns whether the message of `peer`, which is not walked, to r in this round depends on what it
+ * waits for in the same round: then it cannot be in step. */
 static bool passes_on(const struct tt_walk *w, const struct walk_rank *r, const struct tt_step *wait, uint64_t round)
 {
     struct tt_step steps[TT_ROUND_STEPS_MAX];
@@ -427,7 +447,7 @@ static bool passes_on(const struct tt_walk *w, const struct walk_rank *r, const 
     return false;
 }
 
-/* What a rank that is not walked sends, which is in step. */
+/* The message of a rank that is not walked, and assumed in step. */
 static void send_in_step(struct tt_walk *w, const struct walk_rank *r, const struct tt_step *t, struct walk_mail *m)
 {
     struct walk_calendar out[TT_DISTANCES] = { { .free_ns = 0 } };
@@ -485,7 +505,8 @@ static void change(const struct tt_walk *w, struct walk_rank *r, const struct tt
     is_over(r, done.last_ns);
 }
 
-/* ---- the round ----------------------------------------------------------------------------------------------------------- */
+/* ---- the round
+ * ----------------------------------------------------------------------------------------------------------- */
 
 uint32_t walk_rank_go_on(struct tt_walk *w, struct walk_rank *r, uint64_t round,
                          struct walk_rank *woken[TT_ROUND_STEPS_MAX])
@@ -523,9 +544,10 @@ uint32_t walk_rank_go_on(struct tt_walk *w, struct walk_rank *r, uint64_t round,
     return n;
 }
 
-/* ---- its beginning --------------------------------------------------------------------------------------------------------- */
+/* ---- start ---- */
 
-/* As the executor has it: of straight programs the steps are done one after the other (and what may be copied while nothing comes, then). */
+/* As in the executor: the steps of straight programs run in order (and copies that can be made
+ * while waiting, then). */
 static bool is_simple(const struct tt_walk *w, const struct tt_step *t)
 {
     const bool makes = t->opcode == TT_REDUCE_STEP || t->opcode == TT_COPY;
@@ -544,8 +566,8 @@ static void note_fan(struct walk_rank *r, const struct tt_step *put)
         r->fan[r->nfans++] = (struct walk_fan){ .from = put->a, .bytes = put->bytes, .nputs = 1 };
 }
 
-/* Looks at the steps that its window holds at once: whether that is all, and each is short, so that there is nothing to decide; and how many peers it
- * tells that they may stream. */
+/* Examines the first window of steps: whether it holds the whole program, of short steps, so that
+ * the program is straight; and the number of peers that get a CTS. */
 void walk_rank_begin(struct tt_walk *w, struct walk_rank *r)
 {
     const uint64_t rounds = w->algo->nrounds(&r->coll);

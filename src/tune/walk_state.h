@@ -1,4 +1,4 @@
-/* What the files of the walk share. */
+/* Private declarations of the walk. */
 #ifndef TT_TUNE_WALK_STATE_H
 #define TT_TUNE_WALK_STATE_H
 
@@ -11,19 +11,20 @@
 #define WALK_FANS 4u
 #define WALK_IDLE 6u
 #define WALK_WINDOW TT_EXEC_STEPS
-#define WALK_OPENED 8u      /* peers that a rank remembers to have streamed to */
+#define WALK_OPENED 8u      /* peers with streamed messages that a rank remembers */
 
-/* A message on its way. */
+/* A message in transit. */
 struct walk_mail {
     uint32_t from, tag, parts;
     uint64_t bytes;
     enum tt_distance distance;
     bool in_slots;
-    double head_ns, tail_ns;            /* when its first and last byte come to the receiver's side of the network */
+    double head_ns, tail_ns;            /* arrival of its first and last byte at the receiver's
+                                           side of the network */
     double takes_ns[TT_DISTANCES];      /* at the servers of each level */
 };
 
-/* What a step has written, and when its first segment and its last are there. */
+/* Output of a step, and when its first and last segment are available. */
 struct walk_written {
     struct tt_ref ref;
     uint64_t bytes;
@@ -33,22 +34,24 @@ struct walk_written {
 
 struct walk_when {
     double first_ns, last_ns;
-    bool made;          /* by the rank itself, just these bytes, which can be written to where they go next as well */
-    bool came;          /* just these bytes, as another rank of the host has written them */
+    bool made;          /* written by this rank, exactly these bytes; they can be written to
+                           their next destination at the same time */
+    bool came;          /* exactly these bytes, written by another rank of the host */
 };
 
-/* Something that a rank's thread has done since it was idle: when that was ready, and when other things could be done next. */
+/* Work of a rank's thread since it was last idle: when it was ready, and when the thread could do
+ * other work next. */
 struct walk_job {
     double ready_ns, next_ns;
 };
 
-/* Since when and until when something is busy, and when before that it was idle. */
+/* Busy time of a resource since it was last idle, and earlier idle times. */
 struct walk_calendar {
     double busy_from_ns, free_ns;
     struct walk_when idle[WALK_IDLE];
 };
 
-/* Puts of the same bytes, which can all go at once: their segments take turns. */
+/* Concurrent puts of the same bytes: their segments are interleaved. */
 struct walk_fan {
     struct tt_ref from;
     uint64_t bytes;
@@ -56,30 +59,35 @@ struct walk_fan {
     double began_ns;
 };
 
-/* How long a rank's thread was busy, and its share of each server, each way. */
+/* Busy times of a rank's thread, and of its share of each server in each direction. */
 struct walk_busy {
     double work_ns, out_ns[TT_DISTANCES], in_ns[TT_DISTANCES];
 };
 
-/* One rank that is walked. */
+/* One walked rank. */
 struct walk_rank {
     struct tt_coll coll;
-    bool spread;                        /* one of those that stand for all */
+    bool spread;                        /* one of the representative ranks */
     bool straight, waits;
-    uint32_t nsteps, at;                /* of the round; the next */
+    uint32_t nsteps, at;                /* nsteps: of the round; at: the next one */
     uint32_t nmail, nwritten, nover;
-    uint64_t own_bytes[TT_DISTANCES];   /* that it sends so far or farther in the round */
-    double began_ns;                    /* when it had told its peers that they may stream */
-    struct walk_when left;              /* when its thread had done with what it sent last, in this round: the first segment, and all of it */
+    uint64_t own_bytes[TT_DISTANCES];   /* data of the round sent at least to this distance */
+    double began_ns;                    /* when its CTS messages were sent */
+    struct walk_when left;              /* when its thread finished its last send in this round:
+                                           the first segment, and the whole */
     struct walk_calendar thread;
-    double spare_ns;                    /* that its thread waits for parts of what it does since it was idle */
-    double between_ns;                  /* when what was last done in between was done */
-    uint32_t njobs;                     /* since it was idle */
-    double floor_ns;                    /* nothing begins before the steps are over that fill the window */
-    double end_ns, marked_end_ns;       /* all so far is over; the same at the mark */
+    double spare_ns;                    /* idle time of its thread while it waited for parts of
+                                           its work since then */
+    double between_ns;                  /* end of the last interleaved work */
+    uint32_t njobs;                     /* since it was last idle */
+    double floor_ns;                    /* work cannot start before the steps that fill the
+                                           window are complete */
+    double end_ns, marked_end_ns;       /* end of all work so far; and at the mark */
     struct walk_busy busy, marked;
-    struct walk_calendar out[TT_DISTANCES], in[TT_DISTANCES];   /* its share of each server, each way */
-    uint32_t opened[2][WALK_OPENED], nopened[2];        /* peers that stream to it, and to which it does: the last ones */
+    /* its share of each server, in each direction */
+    struct walk_calendar out[TT_DISTANCES], in[TT_DISTANCES];
+    uint32_t opened[2][WALK_OPENED], nopened[2];        /* recent peers that stream to it, and to
+                                                           which it streams */
     double over_ns[WALK_WINDOW];
     struct walk_job job[WALK_JOBS];
     struct walk_fan fan[WALK_FANS];
@@ -94,40 +102,45 @@ struct tt_walk {
     struct tt_net_conf net;
     struct tt_des_way near;
     struct tt_tune_bytes work, came;
-    double crowd;                       /* ranks to a core of their host; at least 1 */
-    double turn_ns;                     /* of a core, to a rank that has waited */
-    double rail_ranks;                  /* that share one rail */
-    double socket_ranks;                /* that share the link to another socket; 0: each pair has its own */
-    uint32_t border[2 * TT_DISTANCES], nborder;     /* ranks at both sides of the first border of each level */
-    bool all;                           /* ranks are walked */
-    uint32_t nranks;                    /* that are walked */
+    double crowd;                       /* ranks per core of their host; at least 1 */
+    double turn_ns;                     /* of a core, to switch to a rank that has waited */
+    double rail_ranks;                  /* ranks that share one rail */
+    double socket_ranks;                /* ranks that share the link to another socket; 0: a link
+                                           per pair */
+    uint32_t border[2 * TT_DISTANCES], nborder;     /* ranks on both sides of the first border of
+                                                       each level */
+    bool all;                           /* all ranks are walked */
+    uint32_t nranks;                    /* number of walked ranks */
     struct walk_rank *rank;             /* [nranks_max] */
     uint32_t nranks_max;
-    uint32_t place[WALK_PLACES];        /* 1 + where in `rank` a rank is, by its hash, or after it; 0: nobody is there. Unless all are walked */
+    uint32_t place[WALK_PLACES];        /* hash table: 1 + index in `rank`; 0: free. Unused if
+                                           all are walked */
     struct walk_rank *todo[TT_WALK_RANKS];
-    /* Of one walk: */
+    /* state of one walk: */
     const struct tt_algo *algo;
     struct tt_segments segments;
     uint64_t steps;
-    double rails;                       /* that a message goes over */
+    double rails;                       /* rails of a message */
     double lane_byte_ns[TT_DISTANCES];
-    double mean_bytes[TT_DISTANCES];    /* that a rank sends so far or farther in the round */
-    bool is_lost;                       /* what is not walked would have to be */
+    double mean_bytes[TT_DISTANCES];    /* data per rank sent at least to this distance in the
+                                           round */
+    bool is_lost;                       /* the result depends on ranks that are not walked */
 };
 
-/* The place of a rank among those that are walked; NULL: it is not. */
+/* Returns the entry of a walked rank, or NULL. */
 struct walk_rank *walk_find(struct tt_walk *w, uint32_t rank);
 static inline const struct tt_des_way *walk_way(const struct tt_walk *w, enum tt_distance d)
 {
     return d <= TT_NEAR_HOST ? &w->near : &w->conf->costs.far;
 }
 
-/* walk_rank.c: one rank. */
+/* ---- walk_rank.c: one rank ---- */
 
-/* Before the first round: what a call costs its rank before it begins. */
+/* Charges the cost of a call before its first round. */
 void walk_rank_begin(struct tt_walk *w, struct walk_rank *r);
-/* Goes on until the end of the round, or a wait whose message a rank that is walked has not sent yet (waits). Returns the ranks that have been
- * sent something and waited, in woken[TT_ROUND_STEPS_MAX]. */
+/* Advances to the end of the round, or to a wait whose message a walked rank has not sent yet
+ * (waits). Writes the waiting ranks that now have a message to woken[TT_ROUND_STEPS_MAX]; returns
+ * their number. */
 uint32_t walk_rank_go_on(struct tt_walk *w, struct walk_rank *r, uint64_t round,
                          struct walk_rank *woken[TT_ROUND_STEPS_MAX]);
 
