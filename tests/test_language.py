@@ -102,7 +102,7 @@ def prose_of(markdown):
 def plain_of(markdown):
     """A page with empty lines in place of code blocks, tables and images, and without inline code."""
     text = re.sub(r"^```.*?^```", lambda m: "\n" * m.group(0).count("\n"), markdown, flags=re.MULTILINE | re.DOTALL)
-    text = re.sub(r"^( {4}(?! *- | {2}\S).*|\||!\[).*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^( {4}(?! *- )|\||!\[).*$", "", text, flags=re.MULTILINE)
     return text, re.sub(r"`[^`]*`", "", text)
 
 

@@ -13,71 +13,73 @@
 #define KIB 1024ll
 #define MIB (1024 * KIB)
 
+/* clang-format off */
 const struct tt_param tt_params[TT_PARAM_COUNT] = {
     /* name                       unit            default    min      max */
     [TT_PARAM_TIMEOUT_MS]        = { "TUTTI_TIMEOUT_MS",        "ms",            300000,   -1,      INT32_MAX,
         "timeout of start-up, and default timeout of all calls; -1: none; 0 is invalid" },
     [TT_PARAM_LANES]             = { "TUTTI_LANES",             "connections",        0,    0,      16,
-                         "lanes per peer: TCP connections, RDMA queue pairs or libfabric endpoints; 0: automatic: "
-                         "one connection (one per rail if a rank is alone on its host), one endpoint, or a number "
-                         "of queue pairs that depends on the distance" },
+        "lanes per peer: TCP connections, RDMA queue pairs or libfabric endpoints; 0: automatic: "
+        "one connection (one per rail if a rank is alone on its host), one endpoint, or a number "
+        "of queue pairs that depends on the distance" },
     [TT_PARAM_EAGER_BYTES]       = { "TUTTI_EAGER_BYTES",       "bytes",       32 * KIB,    0,     32 * KIB,
         "maximum size of an eager message in shared memory" },
     [TT_PARAM_TCP_EAGER_BYTES]   = { "TUTTI_TCP_EAGER_BYTES",   "bytes",       32 * KIB,    0,     32 * KIB,
         "maximum size of an eager message over TCP" },
     [TT_PARAM_SEGMENT_BYTES]     = { "TUTTI_SEGMENT_BYTES",     "bytes",       64 * KIB,    4 * KIB, 1 * MIB,
-                                 "segment size of long transfers in shared memory; up to eight times this value for very "
-                                 "long messages" },
+        "segment size of long transfers in shared memory; up to eight times this value for very "
+        "long messages" },
     [TT_PARAM_TCP_SEGMENT_BYTES] = { "TUTTI_TCP_SEGMENT_BYTES", "bytes",      512 * KIB,    4 * KIB, 4 * MIB,
         "segment size of long transfers over TCP" },
     [TT_PARAM_TCP_SILENCE_S]     = { "TUTTI_TCP_SILENCE_S",     "s",                 60,    0,      65534,
-                                 "time after which a TCP peer is declared lost if its host does not respond; 0: the limit "
-                                 "of the kernel" },
+        "time after which a TCP peer is declared lost if its host does not respond; 0: the limit "
+        "of the kernel" },
     [TT_PARAM_SPIN_US]           = { "TUTTI_SPIN_US",           "us",                50,    0,      1000000,
         "time that a waiting thread spins before it blocks; if oversubscribed, it does not spin" },
     [TT_PARAM_CMA]               = { "TUTTI_CMA",               "0, 1 or 2",          1,    0,      2,
-                       "use of direct copies between processes (process_vm_readv): 0: never; 1: for very long "
-                       "messages, if oversubscribed; 2: for all messages of at least 256 KiB" },
+        "use of direct copies between processes (process_vm_readv): 0: never; 1: for very long "
+        "messages, if oversubscribed; 2: for all messages of at least 256 KiB" },
     [TT_PARAM_NUDGE_MS]          = { "TUTTI_NUDGE_MS",          "ms",                20,    1,      60000,
         "time that an operation waits for a rank before it queries the state of this rank" },
     [TT_PARAM_FTAR_CHUNK_BYTES]  = { "TUTTI_FTAR_CHUNK_BYTES",  "bytes",        8 * MIB,  256 * KIB, 1024 * MIB,
         "maximum chunk size of the allreduce \"ftar\"; the value of rank 0 is used on all ranks" },
     [TT_PARAM_FTAR_CHUNKS]       = { "TUTTI_FTAR_CHUNKS",       "chunks",             4,    1,      1024,
-                               "maximum number of chunks in flight from one rank to another in \"ftar\"; the value of "
-                               "rank 0 is used on all ranks" },
+        "maximum number of chunks in flight from one rank to another in \"ftar\"; the value of "
+        "rank 0 is used on all ranks" },
     [TT_PARAM_FTAR_PIECE_BYTES]  = { "TUTTI_FTAR_PIECE_BYTES",  "bytes",        1 * MIB,   64 * KIB, 1024 * MIB,
-                                    "size of the pieces in which \"ftar\" sends a vector, at most the chunk size; the value "
-                                    "of rank 0 is used on all ranks" },
+        "size of the pieces in which \"ftar\" sends a vector, at most the chunk size; the value "
+        "of rank 0 is used on all ranks" },
     [TT_PARAM_FTAR_REDUCE_BYTES] = { "TUTTI_FTAR_REDUCE_BYTES", "bytes",              0,    0,         4 * MIB,
-                                     "size of the parts of a piece that \"ftar\" reduces and forwards, a power of two of at "
-                                     "least 8192; 0: the segment size of the transport; the value of rank 0 is used on all "
-                                     "ranks" },
+        "size of the parts of a piece that \"ftar\" reduces and forwards, a power of two of at "
+        "least 8192; 0: the segment size of the transport; the value of rank 0 is used on all "
+        "ranks" },
     [TT_PARAM_TOPO_MEASURE]      = { "TUTTI_TOPO_MEASURE",      "0, 1 or 2",          2,    0,      2,
-                                "measurements between hosts at start-up: 0: none; 1: latencies and rates, and a grouping "
-                                "by latency of hosts without labels; 2: the latency between two hosts, if no topology "
-                                "description sets it" },
+        "measurements between hosts at start-up: 0: none; 1: latencies and rates, and a grouping "
+        "by latency of hosts without labels; 2: the latency between two hosts, if no topology "
+        "description sets it" },
     [TT_PARAM_RDMA_PORT]         = { "TUTTI_RDMA_PORT",         "port",               0,    0,      255,
-                             "port number on RDMA devices, from 1; 0: the first active port of each device, then other "
-                             "active ports" },
+        "port number on RDMA devices, from 1; 0: the first active port of each device, then other "
+        "active ports" },
     [TT_PARAM_RDMA_SERVICE_LEVEL] = { "TUTTI_RDMA_SERVICE_LEVEL", "level",            0,    0,      15,
-                                      "service level of queue pairs: selects the virtual lane on InfiniBand and the VLAN "
-                                      "priority on RoCE" },
+        "service level of queue pairs: selects the virtual lane on InfiniBand and the VLAN "
+        "priority on RoCE" },
     [TT_PARAM_RDMA_TRAFFIC_CLASS] = { "TUTTI_RDMA_TRAFFIC_CLASS", "traffic class",    0,    0,      255,
         "traffic class of RoCE packets: 4 * DSCP + ECN bits" },
     [TT_PARAM_OFI_HMEM]          = { "TUTTI_OFI_HMEM",          "0 or 1",             0,    0,      1,
         "1: use only libfabric providers that support device memory (FI_HMEM)" },
     [TT_PARAM_REGISTER_BYTES]    = { "TUTTI_REGISTER_BYTES",    "bytes", 65536 * MIB,    0,     INT64_MAX,
-                                  "maximum memory of this process that stays registered with RDMA devices while no call "
-                                  "uses it" },
+        "maximum memory of this process that stays registered with RDMA devices while no call "
+        "uses it" },
     [TT_PARAM_REGISTER_COUNT]    = { "TUTTI_REGISTER_COUNT",    "registrations",   4096,    0,     1 << 20,
         "maximum number of registrations that are kept while no call uses them" },
     [TT_PARAM_REGISTER_DYNAMIC]  = { "TUTTI_REGISTER_DYNAMIC",  "0 or 1",             1,    0,      1,
-                                    "0: RDMA transports accept only memory from tutti_mem_register and tutti_mem_alloc; 1: "
-                                    "they register other memory when it is used" },
+        "0: RDMA transports accept only memory from tutti_mem_register and tutti_mem_alloc; 1: "
+        "they register other memory when it is used" },
     [TT_PARAM_HUGE_PAGES]        = { "TUTTI_HUGE_PAGES",        "0 or 1",             1,    0,      1,
-                              "1: use huge pages for buffers of at least 4 MiB that calls between ranks of a host use "
-                              "repeatedly, if transparent huge pages are set to \"madvise\"" },
+        "1: use huge pages for buffers of at least 4 MiB that calls between ranks of a host use "
+        "repeatedly, if transparent huge pages are set to \"madvise\"" },
 };
+/* clang-format on */
 
 const struct tt_param_word tt_param_words[] = {
     { "TUTTI_RANK", "rank of this process, from 0, for start-up without a launcher" },

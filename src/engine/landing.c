@@ -88,9 +88,7 @@ static tutti_status landing_add_region(struct tt_landing_pool *p, uint64_t bytes
         o->mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (o->mem == MAP_FAILED) {
             free(o);
-            return tt_fail(TUTTI_ERR_NOMEM,
-                           "out of address space for %llu bytes of receive "
-                           "regions",
+            return tt_fail(TUTTI_ERR_NOMEM, "out of address space for %llu bytes of receive regions",
                            (unsigned long long)bytes);
         }
     }
