@@ -12,7 +12,7 @@ struct tt_sink_peer {
     bool begun;                 /* a put is partially taken */
     struct tt_window_put put;
     uint64_t quiet_tick;        /* of the quiet in progress: see tt_window_quiet_rank */
-    tutti_status failed;        /* of this device's puts: likewise */
+    tutti_status failed;        /* first failure of this device's puts */
 };
 
 tutti_status tt_sink_init(struct tt_sink *s, struct tt_window *window, tutti_device_lanes lanes)

@@ -86,7 +86,7 @@ static bool assign_successor(struct reach *r, uint32_t peer)
                     r->queue[tail++] = r->before[next];
                     continue;
                 }
-                /* back along the path, each takes the successor that it found */
+                /* augment along the path: each peer takes the successor that it found */
                 for (uint32_t who = at;; who = r->back[next]) {
                     uint32_t had = r->n;
 

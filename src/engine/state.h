@@ -233,7 +233,7 @@ struct tt_op {
     uint32_t started;           /* engine->starts at that time */
     struct tt_copies *copies;   /* measurements that chose the transfer method; NULL: no choice
                                    yet */
-    bool copies_timed;          /* its time is measured for them */
+    bool copies_timed;          /* this call is measured for `copies` */
     uint8_t copies_way;         /* tt_copies_way that it uses */
     uint8_t copies_says;        /* announcement in its CTS for the next operation: 1 +
                                    TT_COPIES_WAYS * size class + tt_copies_way, */
@@ -315,7 +315,7 @@ struct tt_engine {
     uint32_t nlinks[TT_ENGINE_WIRES_MAX];       /* established links, by wire */
     bool single_copies;         /* for all longer copies: TUTTI_CMA=2 */
     uint32_t nregistered[TT_ENGINE_WIRES_MAX];  /* operations whose memory is registered there */
-    struct tt_sparse peers;     /* struct tt_peer, by rank; created on first use, from the slab */
+    struct tt_sparse peers;     /* struct tt_peer, by rank; from the slab, created on first use */
     struct tt_slab peer_slab;
     struct tt_peer *up;         /* peers with a mailbox */
     struct tt_cards cards;

@@ -484,7 +484,7 @@ static void extend_deadline(struct tt_op *op, uint64_t ns)
         op->probe_ns += ns;
 }
 
-/* Detects that this process stood still (stopped, or its machine suspended): no check for a long
+/* Detects that that this process was stopped, or its machine suspended: no check for a long
  * time, and little CPU time used. Extends all deadlines by that time. */
 static void extend_after_stop(struct tt_engine *e)
 {

@@ -390,7 +390,7 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
     return TUTTI_OK;
 }
 
-/* After this process stood still, each call gets the whole timeout again. */
+/* After this process was suspended, each call gets the whole timeout again. */
 int64_t tt_operation_left_ms(const struct tt_operation *o)
 {
     if (o->deadline_ns == TT_NEVER)
@@ -493,7 +493,7 @@ void tt_operation_voted(tutti_run *run, struct tt_operation *o)
 }
 
 /* Returns whether another member's deadline passed. If this member's deadline passes at the same
- * time, it counts as its own, unless this process stood still. */
+ * time, it counts as its own, unless this process was suspended. */
 static bool is_other_deadline(const struct tt_operation *o, tutti_status st)
 {
     const uint64_t now_ns = tt_now_ns();

@@ -31,7 +31,7 @@
 /* waiting requests of one member; it has at most TT_TRANSFER_WINDOW in flight, and more only
  * while plans change */
 #define TT_RUN_REQUESTS 32u
-/* a deadline noticed this late passed while the process stood still */
+/* a deadline noticed this late passed while the process was stopped */
 #define TT_RUN_STILL_NS TT_SECOND
 #define TT_RUN_STRANGERS 64u            /* unauthenticated connections */
 
@@ -307,8 +307,8 @@ static inline void tt_run_unlock(tutti_run *run) { pthread_mutex_unlock(&run->lo
 /* Waits for a change, until deadline_ns at most. Returns false after it. The lock is held before
  * and after. */
 bool tt_run_wait(tutti_run *run, uint64_t deadline_ns);
-/* The same, but restarts a deadline that passed while this process stood still (stopped, or its
- * machine suspended), with the default timeout. */
+/* The same. Restarts a deadline that passed while this process was stopped, or its machine
+ * suspended; with the default timeout. */
 bool tt_run_wait_awake(tutti_run *run, uint64_t *deadline_ns);
 /* Returns OK, or the reason why this member is not in the run any more. The caller holds the
  * lock. */
@@ -329,7 +329,7 @@ tutti_status tt_run_check_call(const tutti_run *run, const void *given, const ch
 tutti_status tt_run_check_out(const tutti_run *run, const void *out, const char *type, size_t wanted, const char *name);
 /* Returns the deadline of a call. */
 uint64_t tt_run_deadline(const tutti_run *run, int64_t timeout_ms);
-/* Returns whether the process stood still when the deadline passed: it is noticed much too late. */
+/* Returns whether the process was suspended at the deadline: it is noticed much too late. */
 bool tt_run_stood_still(uint64_t deadline_ns, uint64_t now_ns);
 void tt_run_wake(tutti_run *run);
 /* Returns whether a wait must be logged now: after a second, and again after each doubling, at

@@ -98,7 +98,7 @@ static tutti_status step(struct tt_attempt *a)
         if (st)
             return st;
         if (n == 0) {
-            s->at++;            /* left to the caller */
+            s->at++;            /* posted by the caller */
             continue;
         }
         taken = wire->ops->post(wire, d, n);
