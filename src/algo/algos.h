@@ -52,7 +52,7 @@ const struct tt_algo *tt_algo_find(const struct tt_coll *c, const char *name);
 
 /* By name, whether it fits or not; NULL if it does not exist. */
 const struct tt_algo *tt_algo_named(enum tt_coll_kind kind, const char *name);
-/* Reports why tt_algo_find returned NULL: the name is unknown, or the requirement is not met.
+/* Reports why tt_algo_find returned NULL: the name is unknown, or a requirement is violated.
  * INVALID (logged). */
 tutti_status tt_algo_refuse(const struct tt_coll *c, const char *name);
 

@@ -1,10 +1,9 @@
-/* Bruck allgather. Shapes: src[block], dst[nranks][block]; allgatherv: packed blocks.
- * In round k each rank sends the 2^k blocks from its own upward (cyclically) to the rank 2^k before
- * it, which doubles the blocks that each rank has.
- * ceil(log2 n) latencies for any n; every byte is received once. Blocks are sent directly to their
- * final place, without a rotation at the end: a range that passes the end of dst is sent as two.
- * J. Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing
- * systems", 1997. */
+/* Bruck allgather. Shapes: src[block], dst[nranks][block]; allgatherv: packed blocks. In round k
+ * each rank sends the 2^k blocks from its own upward (cyclically) to the rank 2^k before it. This
+ * doubles the blocks of each rank. ceil(log2 n) latencies for any n; every byte is received once.
+ * Blocks are sent directly to their final place, without a rotation at the end: a range that passes
+ * the end of dst is sent as two. J. Bruck et al., "Efficient algorithms for all-to-all
+ * communications in multiport message-passing systems", 1997. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 

@@ -93,8 +93,7 @@ const struct tt_algo tt_algo_allgatherv_parallel_rings = {
     .work_bytes = tt_work_none, .npeers = npeers, .cost = cost,
 };
 
-/* ---- variants
- * ---------------------------------------------------------------------------------------------- */
+/* ---- variants ---- */
 
 static uint64_t linear_nrounds(const struct tt_coll *c)
 {

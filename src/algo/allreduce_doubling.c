@@ -2,7 +2,7 @@
  * In round i, groups that differ in bit i exchange their values, and both reduce them with the
  * lower group's on the left: results are bitwise identical. log2(n) * (latency + bytes /
  * bandwidth): few messages, for short vectors. If n is not a power of two, the odd ranks of the
- * first pairs fold into the even ones before, and get the result after (two more rounds).
+ * first pairs fold into the even ones before, and get the result after. This takes two more rounds.
  * Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH",
  * 2005. */
 #include "algo/algos.h"

@@ -1,6 +1,6 @@
 /* Hierarchical all-reduce. Shapes: src[bytes], dst[bytes].
  * On each host a binomial tree reduces to the host's first rank. These ranks use recursive doubling
- * over the hosts, with the lower one's operand on the left, and a binomial tree broadcasts the
+ * over the hosts, with the lower one's operand on the left. A binomial tree then broadcasts the
  * result to all ranks of the host. With H hosts of g ranks: log2(H) sequential messages between
  * hosts, and 2 log2(g) inside. For short vectors, where a flat algorithm sends as many messages
  * between hosts as a host has ranks. If H is not a power of two, the odd hosts of the first pairs

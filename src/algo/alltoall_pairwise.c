@@ -1,8 +1,8 @@
 /* Pairwise alltoall. Shapes: src[nranks][block], dst[nranks][block].
  * Near ranks first. With a power of two ranks, those that differ by k (exclusive or) exchange
- * blocks in round k, so hosts with a power of two ranks exchange as a whole. With any other number,
- * a rank exchanges with the two ranks at distance k. Both directions are in one round, so it can
- * run in place.
+ * blocks in round k. Hosts with a power of two ranks then exchange as a whole. With any other
+ * number, a rank exchanges with the two ranks at distance k. Both directions are in one round, so
+ * it can run in place.
  * The traffic of the direct algorithm in another order. The executor's window limits the number of
  * concurrent rounds. */
 #include "algo/algos.h"

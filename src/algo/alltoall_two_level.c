@@ -31,8 +31,7 @@ static uint64_t packed_at(const struct tt_levels *v, uint32_t m)
     return before * v->c->bytes;
 }
 
-/* ---- rounds
- * ------------------------------------------------------------------------------------------------- */
+/* ---- rounds ---- */
 
 static uint64_t pack_rounds(const struct tt_levels *v)
 {

@@ -4,8 +4,8 @@
  * of one exchanges with each rank of the other, in both directions at once. All rails are busy, no
  * host receives from several at once, and it can run in place. In one or two turns a host exchanges
  * within itself. The traffic of the direct algorithm in another order. Rows are not packed per host
- * as in the two-level alltoall: only the two ends of a row know its size, so no other rank can
- * forward it. For the same reason, only the receiver knows the destination. */
+ * as in the two-level alltoall: only the two ends of a row have its size, so no other rank can
+ * forward it. For the same reason the receiver determines the destination. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/phases.h"

@@ -1,8 +1,8 @@
 /* Direct alltoallv. Shapes: src[nranks][send_bytes], dst[nranks][recv_bytes], rows of any size,
  * anywhere.
  * As in the direct alltoall, in step k every rank exchanges rows with k - rank (mod nranks), in
- * both directions at once, so it can run in place. A rank knows only its own row and column of the
- * sizes, so only the receiver knows the destination. */
+ * both directions at once, so it can run in place. A rank has only its own row and column of the
+ * sizes, so the receiver determines the destination. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/phases.h"

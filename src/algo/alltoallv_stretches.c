@@ -1,6 +1,6 @@
 /* Stretches of an alltoallv's blocks. Shapes: src and dst as in the call's displacements. Of each
  * pair's block, only the stretches in tt_coll.stretches are sent, in order. The sender does not
- * know the location of a block at its receiver, but a stretch has the same offset within the block
+ * have the location of a block at its receiver, but a stretch has the same offset within the block
  * at both.
  * Ranks at `distance` exchange in one phase; this rank's own stretches are the phase of distance 0.
  * If pairs have one stretch, a round has EACH phases; if they have many, a phase has several

@@ -2,11 +2,11 @@
  * anywhere.
  * As in the two-level alltoall (alltoall_two_level.c), ranks pass their rows to the serving rank of
  * their host, which sends each rank that it serves one message for the whole host: H - 1 messages
- * between hosts per rank instead of (H - 1) g. The forwarding rank does not know the size of a row,
- * which only its two ends know. Therefore each row has a slot of slot_bytes. It begins with the
- * row's length, which the receiver compares with the expected length. A row that fits into the rest
- * is sent there; the unused bytes are not part of any result. Longer rows are sent directly, as in
- * the direct algorithm; both ends know which these are. For short rows, whose cost is the number of
+ * between hosts per rank instead of (H - 1) g. The forwarding rank does not have the size of a row;
+ * only its two ends have it. Therefore each row has a slot of slot_bytes. It begins with the row's
+ * length, which the receiver compares with the expected length. A row that fits into the rest is
+ * sent there; the unused bytes are not part of any result. Longer rows are sent directly, as in the
+ * direct algorithm; both ends can identify these. For short rows, whose cost is the number of
  * messages. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
@@ -77,8 +77,7 @@ static uint64_t slot_from(const struct tt_levels *v, uint32_t rank)
     return brought_slot(v, local) + tt_levels_served_before(v, v->host, v->me);
 }
 
-/* ---- rounds
- * ------------------------------------------------------------------------------------------------- */
+/* ---- rounds ---- */
 
 /* Number of rounds of each phase, in order. */
 struct parts {
@@ -176,7 +175,7 @@ static struct tt_ref pipe_of(const struct tt_coll *c, uint32_t from, uint32_t to
 
 /* Long rows, in pairs as in the direct algorithm: in place, rows are read before they are
  * overwritten. They may share their pair with slots, so their destination is not THERE, which needs
- * a pair of its own. */
+ * a separate pair. */
 static void straight(struct tt_sched *s, const struct tt_coll *c, uint64_t slot, uint64_t k)
 {
     const uint32_t n = c->nranks, r = c->rank, first = (uint32_t)k * LONG;
@@ -222,8 +221,7 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         straight(s, c, slot, k - p.unpack);
 }
 
-/* ---- lengths
- * ------------------------------------------------------------------------------------------------- */
+/* ---- lengths ---- */
 
 static uint64_t length_at(const struct tt_coll *c, uint32_t rank, bool sent)
 {

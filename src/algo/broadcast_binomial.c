@@ -1,6 +1,6 @@
 /* Binomial broadcast. Shapes: src[bytes] at root, dst[bytes].
  * Ranks are counted from the root. In round k each rank with the vector sends it to the rank
- * 2^(rounds - 1 - k) higher, which doubles the number of ranks that have it. ceil(log2 n) *
+ * 2^(rounds - 1 - k) higher, so the number of these ranks doubles. ceil(log2 n) *
  * (latency + bytes / bandwidth): for short vectors and many ranks. */
 #include "algo/algos.h"
 #include "algo/blocks.h"

@@ -5,8 +5,7 @@
 
 #define BRANCHES 4      /* of the k-nomial tree */
 
-/* ---- sockets
- * ------------------------------------------------------------------------------------------ */
+/* ---- sockets ---- */
 
 /* Returns false if the host's sockets do not have equally many ranks. */
 static bool seat_sockets(struct tt_mates *m, const struct tt_layout *l, uint32_t host)

@@ -132,7 +132,7 @@ static uint32_t cut_parts(const struct turn *t, uint32_t sender, uint32_t cut[PA
 static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 /* Adds trees [from, to) of the child's message in `theirs`. In tree i the operands are this rank's
- * value so far, and that of the child's subtree. */
+ * running value, and that of the child's subtree. */
 static void take(struct tt_sched *s, const struct turn *t, struct tt_ref theirs, uint32_t from, uint32_t to)
 {
     const struct tt_pat_step *step = &t->step;

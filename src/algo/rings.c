@@ -123,8 +123,7 @@ static bool hop_of_level(const struct tt_rings *r, bool second, uint64_t at, uin
     return true;
 }
 
-/* ---- gather
- * --------------------------------------------------------------------------------------------------- */
+/* ---- gather ---- */
 
 static uint64_t gather_slot_rounds(const struct tt_rings *r)
 {
@@ -240,8 +239,7 @@ void tt_rings_gather(struct tt_sched *s, const struct tt_coll *c, const struct t
     gather_ring(&g, false);
 }
 
-/* ---- reduction
- * ------------------------------------------------------------------------------------------------ */
+/* ---- reduction ---- */
 
 /* Rounds of a slot's hops; the last one also has the first part of the rings' step. */
 static uint64_t add_rounds(const struct tt_rings *r)

@@ -9,8 +9,8 @@
  *
  * Time is divided into *slots*, of as many rounds as the steps of a slot need: a slot sends what
  * earlier slots received. Arrival i of a host is received in step i of the rings; its own blocks
- * are arrival -1. If ranks are joined by sockets, a round has at most one hop of a rank, so no two
- * transfers of a rank share a kind of link in a round. */
+ * are arrival -1. If ranks are joined by sockets, a round has at most one hop of a rank. Two
+ * transfers of a rank then never share a kind of link in a round. */
 #ifndef TT_ALGO_RINGS_H
 #define TT_ALGO_RINGS_H
 

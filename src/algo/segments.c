@@ -139,8 +139,7 @@ static uint32_t most_peers(const struct tt_algo *algo, const struct tt_coll *c)
     return algo->npeers(&there);
 }
 
-/* ---- segments
- * --------------------------------------------------------------------------------------------- */
+/* ---- segments ---- */
 
 /* Limits slots to the data that may be in flight. */
 static struct tt_segments bound(struct tt_segments s, const struct tt_coll *c)

@@ -282,7 +282,7 @@ static void drop_slow(struct tt_serve *s, uint64_t now_ns)
     }
 }
 
-/* Logs the missing ranks to a user who waits long, once and then every half minute. */
+/* Logs the missing ranks during a long wait, once and then every half minute. */
 static void say_who_is_missing(struct tt_serve *s, uint64_t now_ns)
 {
     char missing[160];

@@ -14,8 +14,7 @@
 /* A short operation is one line. */
 /* clang-format off */
 
-/* ---- integers
- * ------------------------------------------------------------------------------------- */
+/* ---- integers ---- */
 
 OP(sum_8) { return _mm256_add_epi8(a, b); }
 OP(sum_16) { return _mm256_add_epi16(a, b); }
@@ -167,8 +166,7 @@ OP(sum_div_u64)
     return _mm256_loadu_si256((const vector *)lane);
 }
 
-/* ---- f32 and f64
- * ------------------------------------------------------------------------------------ */
+/* ---- f32 and f64 ---- */
 
 INLINE __m256 f32_of(vector v) { return _mm256_castsi256_ps(v); }
 INLINE __m256d f64_of(vector v) { return _mm256_castsi256_pd(v); }
@@ -251,8 +249,7 @@ OP(scale_f64)
     return settle_f64(r, r, r);
 }
 
-/* ---- f16 and bf16
- * ------------------------------------------------------------------------------------- */
+/* ---- f16 and bf16 ---- */
 
 /* The canonical NaN in every 16-bit lane whose magnitude exceeds that of infinity. */
 INLINE vector settle_16(vector r, int infinity, int nan)
@@ -339,8 +336,7 @@ OP(prod_bf16) { return via_f32_bf16(a, b, k, multiply); }
 OP(sum_div_bf16) { return via_f32_bf16(a, b, k, add_divide); }
 OP(scale_bf16) { return via_f32_bf16(a, b, k, multiply_k); }
 
-/* ---- f8
- * ------------------------------------------------------------------------------------------------- */
+/* ---- f8 ---- */
 
 /* Both f8 types are an f16 with fewer mantissa bits. e5m2 is its upper byte. e4m3, moved below its
  * sign to align the exponents, is the f16 of 2^-8 times the value (unless NaN: see nan_e4m3). F16C
@@ -473,8 +469,7 @@ OP(max_e5m2)
 /* A copy passes the source as both operands. */
 OP(left) { return a; }
 
-/* ---- the kernels
- * ------------------------------------------------------------------------------------------ */
+/* ---- the kernels ---- */
 
 static AVX2 void copy(void *dst, void *dst2, const void *src, size_t bytes, uint32_t stream)
 {

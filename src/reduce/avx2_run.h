@@ -162,8 +162,8 @@ INLINE size_t run_pages(const struct operands *o, size_t bytes, vector_op *op, d
 
 /* The same, with non-temporal stores to dst2. Its lines begin `skew` bytes later than dst's, so
  * they are computed separately. This is done block by block, so the operands are in L1 the second
- * time (line by line it takes three times as long), and before those bytes of dst, possibly an
- * operand, are written. The edges of dst2, partial lines, have been stored before. */
+ * time; line by line it takes three times as long. dst may be an operand, so its bytes are written
+ * last. The edges of dst2, partial lines, have been stored before. */
 INLINE size_t run_lines_both(const struct operands *o, size_t from, size_t skew, size_t bytes, vector_op *op, double k,
                              bool stream)
 {

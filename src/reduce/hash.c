@@ -1,8 +1,8 @@
 /* The content hash (docs/hash.md). The idea: words are distributed to lanes, so vectors and GPUs
  * process a row at once. A lane processes a word by steps that are permutations of the lane's 64
- * bits and of the word, so one differing word, or two in a row, always change the lane. Lanes, and
- * then blocks, are mixed with their index and added, so they may be processed in any order and by
- * any thread. Two 32-bit multiplications per word: as fast as memory. */
+ * bits and of the word. One differing word, or two in a row, therefore always change the lane.
+ * Lanes, and then blocks, are mixed with their index and added, so they may be processed in any
+ * order and by any thread. Two 32-bit multiplications per word: as fast as memory. */
 #include "reduce/hash.h"
 
 #include <string.h>
@@ -26,8 +26,7 @@ static const struct tt_hash_lanes lanes_at_first = {
     },
 };
 
-/* ---- one block, in plain C
- * ---------------------------------------------------------------------------- */
+/* ---- one block, in plain C ---- */
 
 static inline uint32_t word_at(const uint8_t *at)
 {
@@ -56,8 +55,7 @@ static void fold(uint32_t digest[4], const struct tt_hash_lanes *lanes)
 
 const struct tt_hash_kernels tt_hash_portable = { .rows = rows, .fold = fold };
 
-/* ---- blocks of a content
- * -------------------------------------------------------------------------------- */
+/* ---- blocks of a content ---- */
 
 /* The current block is complete: adds it to the sum, and starts the next. */
 static void close_block(struct tt_hash_stream *s)

@@ -36,7 +36,7 @@ struct tt_hash_lanes {
  * to free. */
 struct tt_hash_stream {
     uint64_t block;             /* current block */
-    size_t filled;              /* bytes of it processed so far */
+    size_t filled;              /* processed bytes of it */
     struct tt_hash_sum sum;     /* of the previous blocks */
     struct tt_hash_lanes lanes;
     uint8_t row[TT_HASH_ROW_BYTES];     /* its last row, if incomplete */

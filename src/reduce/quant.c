@@ -40,8 +40,7 @@ static size_t block_of(const struct tt_quant *q, size_t at, size_t count)
     return count - at < q->block ? count - at : q->block;
 }
 
-/* ---- encoding
- * --------------------------------------------------------------------------------------------- */
+/* ---- encoding ---- */
 
 static APART size_t encode_all(const struct tt_quant *q, uint8_t *to, const char *src, size_t count, tutti_dtype type)
 {
@@ -113,8 +112,7 @@ size_t tt_quant_encode_feedback(const struct tt_quant *q, void *out, const void 
     return npoisoned;
 }
 
-/* ---- decoding
- * --------------------------------------------------------------------------------------------- */
+/* ---- decoding ---- */
 
 static tutti_status check_block(const struct tt_quant *q, const uint8_t *from, size_t at, size_t n, tutti_dtype type)
 {

@@ -35,8 +35,7 @@ INLINE vector sign_of(vector v)
     return _mm256_and_si256(v, all(INT32_MIN));
 }
 
-/* ---- range
- * ------------------------------------------------------------------------------------------------ */
+/* ---- range ---- */
 
 struct span {
     __m256 least, largest;
@@ -244,8 +243,7 @@ INLINE void decode_group(float *x, vector codes, const struct numbers *k, decode
     decode_sixteen(x + GROUP / 2, _mm256_extracti128_si256(codes, 1), k, op);
 }
 
-/* ---- whole blocks
- * --------------------------------------------------------------------------------------------- */
+/* ---- whole blocks ---- */
 
 INLINE void encode_bytes(uint8_t *codes, const float *x, size_t n, const struct numbers *k, encode_op *op)
 {
@@ -345,8 +343,7 @@ static AVX2 void decode_u4(float *x, const uint8_t *codes, size_t n, const struc
 FLOAT_CODEC(e4m3)
 FLOAT_CODEC(e5m2)
 
-/* ---- f16
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- f16 ---- */
 
 static AVX2 void widen_f16(float *x, const void *src, size_t n)
 {

@@ -79,8 +79,7 @@ static void derive_float(struct tt_quant_float *f, uint32_t scale_bits, float mo
     };
 }
 
-/* ---- words
- * ---------------------------------------------------------------------------------------------- */
+/* ---- words ---- */
 
 static bool read_minmax(struct tt_quant_block *b, enum tt_quant_codec codec, const uint32_t word[2], float most)
 {
@@ -135,8 +134,7 @@ bool tt_quant_block_read(struct tt_quant_block *b, enum tt_quant_codec codec, co
     return legal;
 }
 
-/* ---- from a range to words
- * -------------------------------------------------------------------------------- */
+/* ---- from a range to words ---- */
 
 /* The scale that makes `top` steps of [least, largest], extended to 0, and the code of 0. */
 static void find_zero(uint32_t word[2], float least, float largest, int32_t top)

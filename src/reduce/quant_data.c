@@ -26,8 +26,7 @@ size_t tt_quant_head_bytes(enum tt_quant_codec codec)
     return sizeof(uint32_t) * tt_quant_block_words(codec);
 }
 
-/* ---- types
- * ------------------------------------------------------------------------------------------------ */
+/* ---- types ---- */
 
 size_t tt_quant_element_bytes(tutti_dtype type)
 {
@@ -115,8 +114,7 @@ void tt_quant_add(char *dst, const char *a, const float *x, size_t n, tutti_dtyp
     }
 }
 
-/* ---- one block
- * -------------------------------------------------------------------------------------------- */
+/* ---- one block ---- */
 
 static void encode_data(uint8_t *codes, const float *x, size_t n, enum tt_quant_codec codec,
                         const struct tt_quant_block *b)

@@ -40,8 +40,7 @@ static size_t block_of(const struct tt_packed *p, size_t at, size_t count)
     return count - at < p->block ? count - at : p->block;
 }
 
-/* ---- numbers
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- numbers ---- */
 
 /* Returns whether n elements at `at` can be used directly as a block's numbers. */
 static bool is_block(const struct tt_packed *p, const void *at, size_t n)
@@ -179,8 +178,7 @@ void tt_packed_add(const struct tt_packed *p, const struct tt_packed_step *s)
     tt_float_env_leave(kept);
 }
 
-/* ---- bounds
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- bounds ---- */
 
 static double rounding_of(tutti_dtype type, double value)
 {

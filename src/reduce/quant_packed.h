@@ -1,7 +1,7 @@
 /* Packed blocks: the elements of a quantized collective. Each has the same number of bytes, a power
  * of two, so programs, segments and slots treat them like numbers: parameters and codes as in
  * quant.h, of as many elements as fit. An incomplete last block of a row is padded with its last
- * element, as is every sum, so a block is always complete, and its range is that of its elements.
+ * element, as is every sum. A block is thus always complete, and its range is that of its elements.
  *
  * Values are f32 in transit, whatever the type: sums are rounded to the type only when they are
  * unpacked. A block with invalid parameters counts as poisoned. Results are bitwise identical on

@@ -8,8 +8,7 @@
 /* Adding and subtracting it rounds a number below 2^22 to nearest even. */
 #define ROUNDER 0x1.8p23f
 
-/* ---- range
- * ------------------------------------------------------------------------------------------------ */
+/* ---- range ---- */
 
 /* Maps finite floats to integers in the same order, -0 just before 0. Its own inverse. */
 static inline int32_t order_of(int32_t bits)
@@ -33,8 +32,7 @@ static bool range(const float *x, size_t n, float *least, float *largest)
     return magnitude < 0x7f800000;
 }
 
-/* ---- equidistant codes
- * ------------------------------------------------------------------------------------ */
+/* ---- equidistant codes ---- */
 
 static inline uint8_t code_of(float x, const struct tt_quant_linear *l)
 {
@@ -89,8 +87,7 @@ static void decode_u4(float *x, const uint8_t *codes, size_t n, const struct tt_
         x[i] = values[codes[i / 2] >> 4 * (i % 2) & 15];
 }
 
-/* ---- 8-bit floats
- * ------------------------------------------------------------------------------------------- */
+/* ---- 8-bit floats ---- */
 
 static inline float scaled(float value, const struct tt_quant_float *f)
 {
@@ -121,8 +118,7 @@ DECODE(decode_e4m3, tt_e4m3_widen)
 ENCODE(encode_e5m2, tt_e5m2_narrow)
 DECODE(decode_e5m2, tt_e5m2_widen)
 
-/* ---- f16
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- f16 ---- */
 
 static void widen_f16(float *x, const void *src, size_t n)
 {

@@ -43,7 +43,7 @@ struct tt_algo {
     bool pads;              /* messages have padding: bytes of WORK that are sent but are not
                                part of any result. Padded messages have tag 0; one with another
                                tag is a single row of one rank for another */
-    /* For `pads` of alltoallv: only the two ends of a row know its length, so 8 bytes with the
+    /* For `pads` of alltoallv: only the two ends of a row have its length, so 8 bytes with the
      * length are sent with it. The length of the row to `rank` (sent) is written to this offset of
      * WORK before the first round. The length of the row from `rank` is at the other offset after
      * the first length_rounds rounds. NULL: lengths are not sent. */

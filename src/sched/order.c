@@ -415,8 +415,7 @@ free_all:
     return st;
 }
 
-/* ---- barriers
- * -------------------------------------------------------------------------------------------- */
+/* ---- barriers ---- */
 
 tutti_status tt_order_meets(const struct tt_order *o, const struct tt_finding *f)
 {

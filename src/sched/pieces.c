@@ -48,8 +48,7 @@ static tutti_status too_many(const struct tt_finding *f)
     return tt_finding_rank(f, 0, "too many pieces or overlaps of ranges to verify");
 }
 
-/* ---- the address space
- * ------------------------------------------------------------------------------ */
+/* ---- the address space ---- */
 
 static uint64_t add_region(struct cutter *k, uint64_t bytes, uint32_t rank, enum tt_cell_of of)
 {
@@ -174,8 +173,7 @@ static void add_all_atoms(struct cutter *k)
             add_atoms(k, r, i);
 }
 
-/* ---- cuts
- * --------------------------------------------------------------------------------------------- */
+/* ---- cuts ---- */
 
 static int ascending(const void *x, const void *y)
 {
@@ -358,8 +356,7 @@ static tutti_status all_cuts(struct cutter *k, const struct tt_finding *f)
     return st;
 }
 
-/* ---- cells and pieces
- * ------------------------------------------------------------------------------ */
+/* ---- cells and pieces ---- */
 
 static uint32_t npieces_of(const struct cutter *k, const struct atom *a)
 {

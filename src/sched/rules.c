@@ -92,8 +92,7 @@ static tutti_status check_steps(const struct tt_program *p, const struct tt_find
     return TUTTI_OK;
 }
 
-/* ---- puts and waits
- * ------------------------------------------------------------------------------ */
+/* ---- puts and waits ---- */
 
 struct end {
     uint32_t from, to, id, rank, step;
@@ -233,8 +232,7 @@ free_ends:
     return st;
 }
 
-/* ---- pipes
- * ----------------------------------------------------------------------------------------- */
+/* ---- pipes ---- */
 
 struct use {
     uint64_t name;

@@ -52,8 +52,7 @@ static uint32_t done_by(const struct graph *g, uint32_t id, const struct tt_step
     return s->opcode == TT_PUT ? g->links->mate[id] : id;
 }
 
-/* ---- memory
- * ------------------------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 static bool is_memory(const struct tt_ref *r)
 {
@@ -147,8 +146,7 @@ static void add_conflicts(struct graph *g, uint32_t rank, struct use *use)
                 add_conflict(g, rank, &use[i], &use[j]);
 }
 
-/* ---- pipes and messages
- * -------------------------------------------------------------------------------------- */
+/* ---- pipes and messages ---- */
 
 /* Data forward, space backward. */
 static void tie(struct graph *g, uint32_t writer, uint32_t reader, uint32_t makes_room)

@@ -97,8 +97,7 @@ static int by_round(const void *x, const void *y)
     return a->place < b->place ? -1 : a->place > b->place;
 }
 
-/* ---- congestion
- * ----------------------------------------------------------------------------------------- */
+/* ---- congestion ---- */
 
 /* An event: transfers whose events have equal keys conflict. */
 struct event {

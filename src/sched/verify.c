@@ -9,8 +9,7 @@
 #include "sched/segments.h"
 #include "sched/straight.h"
 
-/* ---- programs
- * ------------------------------------------------------------------------------------------ */
+/* ---- programs ---- */
 
 /* Returns all rounds of one rank in one array, which the caller frees; NULL if out of memory. */
 static struct tt_step *flatten(const struct tt_algo *algo, const struct tt_coll *c, uint64_t *nsteps)
@@ -76,8 +75,7 @@ void tt_program_fini(struct tt_program *p)
     free(p->work_bytes);
 }
 
-/* ---- values
- * --------------------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 /* Contents of a cell: bytes from `offset` of the input of the ranks in its set; of several ranks:
  * reduced. */
@@ -198,8 +196,7 @@ static tutti_status run_piece(struct values *v, const struct tt_piece *piece)
     return TUTTI_OK;
 }
 
-/* ---- results
- * -------------------------------------------------------------------------------------------- */
+/* ---- results ---- */
 
 #define RANGE "[%" PRIu64 ", %" PRIu64 ")"
 
@@ -316,8 +313,7 @@ free_values:
     return st;
 }
 
-/* ---- the proof
- * -------------------------------------------------------------------------------------------- */
+/* ---- the proof ---- */
 
 static bool takes_less(const struct tt_program *p)
 {

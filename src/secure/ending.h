@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 /* Returns true: OpenSSL is usable until tt_openssl_leave. After the teardown it returns false in
- * the thread that ran it, which must not use OpenSSL, and does not return in all others, as the
+ * the thread that ran it, which must not use OpenSSL. In all others it does not return, as the
  * process is about to end. Must not be nested. */
 bool tt_openssl_enter(void);
 void tt_openssl_leave(void);

@@ -345,8 +345,7 @@ static void run(struct des *s, uint32_t me)
     }
 }
 
-/* ---- events
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 /* Notifies the sender, a latency later, that its lane has drained. */
 static void acknowledge(struct des *s, const struct des_msg *m)

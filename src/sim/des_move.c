@@ -9,8 +9,7 @@
 
 #define CONTROL_BYTES 64u       /* a mailbox cell: CTS, credit */
 
-/* ---- the pool
- * ------------------------------------------------------------------------------------------ */
+/* ---- the pool ---- */
 
 uint32_t des_alloc(struct des *s)
 {
@@ -206,8 +205,7 @@ void des_hop(struct des *s, uint32_t i)
     go_on(s, i);
 }
 
-/* ---- trains
- * ----------------------------------------------------------------------------------------------- */
+/* ---- trains ---- */
 
 /* Returns whether segment `a` continues the train, from the same put. */
 static bool continues(const struct des *s, uint32_t me, const struct tt_action *a)

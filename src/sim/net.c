@@ -311,8 +311,7 @@ void tt_net_fini(struct tt_net *net)
     net->rail_ranks = NULL;
 }
 
-/* ---- links of pairs
- * ----------------------------------------------------------------------------------------- */
+/* ---- links of pairs ---- */
 
 /* Returns the entry of a pair, or the free one for it. */
 static struct tt_net_pair *find_pair(struct tt_net_pair *pair, uint32_t cap, uint64_t key)

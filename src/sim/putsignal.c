@@ -135,8 +135,7 @@ static bool next_op(const struct burst *b, struct sender *s, enum op *op, uint32
                                                                         : next_decoupled(b, s, op, transfer);
 }
 
-/* ---- messages
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- messages ---- */
 
 static void at(struct burst *b, uint64_t time_ps, uint32_t i)
 {

@@ -1,10 +1,9 @@
 /* Time of put-with-signal through a CPU proxy on a simulated network, for each mode of the proxy
  * (include/tutti/device.h).
  *
- * Model of a sender. One proxy processes its device's descriptors sequentially; passing one to
- * the network takes op_ns. A burst is published at once: `transfers` puts of `bytes`, the i-th
- * to the i-th rank of the other hosts (the next host's first, then in turn), and the signals by
- * mode:
+ * Model of a sender. One proxy processes its device's descriptors sequentially; passing one to the
+ * network takes op_ns. A burst is published at once: `transfers` puts of `bytes`, the i-th to the
+ * i-th rank of the other hosts (the next host's first, then in turn), and the signals by mode:
  *
  *   put-only   the puts, without signals: the reference
  *   coupled    for each transfer: put, drain, signal
@@ -14,14 +13,14 @@
  *   full       all puts; then for each group such fences and its signals
  *
  * A group is the transfers to one destination, or `group` of them in the order of destinations:
- * those to the first, then those to the second, ... A drain waits until everything that the
- * proxy has sent is acknowledged. A sender's burst ends when everything is.
+ * those to the first, then those to the second, ... A drain waits until everything that the proxy
+ * has sent is acknowledged. A sender's burst ends when everything is.
  *
  * Model of the network: that of net.h, links with a rate and a latency, which serve in order. A
  * descriptor is sent as a header and its bytes, a signal as a header. It has arrived when it is
- * complete, and its sender knows one latency later: acknowledgements take no bandwidth. Nothing
- * is lost, and receivers take no time. The same configuration gives the same result, to the last
- * bit. */
+ * complete, and its sender is notified one latency later: acknowledgements take no bandwidth.
+ * Nothing is lost, and receivers take no time. The same configuration gives the same result, to the
+ * last bit. */
 #ifndef TT_SIM_PUTSIGNAL_H
 #define TT_SIM_PUTSIGNAL_H
 

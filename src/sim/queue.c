@@ -41,8 +41,7 @@ static void put_back(struct tt_queue *q, struct tt_queue_item item)
     b->item[b->n++] = item;
 }
 
-/* ---- the front
- * ------------------------------------------------------------------------------------------------ */
+/* ---- the front ---- */
 
 /* Cuts a long front: items after its middle go back. Items of one time stay together; if all have
  * the same time, it may grow. */
@@ -86,8 +85,7 @@ void tt_queue_push(struct tt_queue *q, struct tt_queue_item item)
         q->nitems_most = q->nitems;
 }
 
-/* ---- from the buckets to the front
- * ---------------------------------------------------------------------------- */
+/* ---- from the buckets to the front ---- */
 
 /* Merges runs a[0, middle) and a[middle, n), stable. */
 static void merge(struct tt_queue_item *a, size_t middle, size_t n)
@@ -143,8 +141,7 @@ static void take(struct tt_queue *q, int b)
     from->n = 0;
 }
 
-/* The front is empty: fills it with enough of the earliest items to know the next events in
- * advance. */
+/* The front is empty: fills it with enough of the earliest items for tt_queue_peek. */
 static void refill(struct tt_queue *q)
 {
     q->front_first = q->front_n = 0;

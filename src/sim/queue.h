@@ -1,11 +1,11 @@
 /* The event queue: earliest first, and first in, first out among events of one time, so runs are
  * reproducible.
  *
- * A radix heap: time never decreases, so an event is stored by the highest bit in which its time
- * differs from a base time, and is moved to a lower bucket only when the base changes. Each event
- * moves a few times at most, always along plain arrays; a binary heap of millions of events would
- * miss the cache at each level. The next few hundred events are sorted, so their data can be
- * prefetched. */
+ * A radix heap, since time never decreases. An event is stored by the highest bit in which its
+ * time differs from a base time. It moves to a lower bucket only when the base changes. Each
+ * event moves a few times at most, always along plain arrays; a binary heap of millions of
+ * events would miss the cache at each level. The next few hundred events are sorted, so their
+ * data can be prefetched. */
 #ifndef TT_SIM_QUEUE_H
 #define TT_SIM_QUEUE_H
 

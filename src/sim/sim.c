@@ -66,8 +66,7 @@ uint64_t tt_sim_arrival_ns(struct tt_sim *s, uint32_t from, uint64_t bytes)
            (s->conf->jitter_ns ? tt_prng_below(&s->prng, s->conf->jitter_ns) : 0);
 }
 
-/* ---- events
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 /* Segment `seq` has arrived; advances the prefix. */
 static void mark(struct tt_sim_landing *l, uint8_t stream, uint32_t seq)

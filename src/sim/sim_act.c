@@ -5,8 +5,7 @@
 #include "base/status.h"
 #include "sim/sim_state.h"
 
-/* ---- addresses
- * ------------------------------------------------------------------------------------------- */
+/* ---- addresses ---- */
 
 static uint8_t *slots_of(const struct tt_sim *s, uint32_t rank, uint32_t peer)
 {
@@ -69,8 +68,7 @@ void tt_sim_move(struct tt_sim *s, uint32_t to_rank, const struct tt_place *to, 
         *byte_at(s, to_rank, to, i) = *byte_at(s, from_rank, from, i);
 }
 
-/* ---- actions
- * ------------------------------------------------------------------------------------------------ */
+/* ---- actions ---- */
 
 static void read_letter(struct tt_sim_rank *r, const struct tt_place *at)
 {

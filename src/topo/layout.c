@@ -39,8 +39,7 @@ void tt_layout_regular(struct tt_layout *l, uint32_t nranks, uint32_t host_ranks
         l->group_ranks[d] = nranks;
 }
 
-/* ---- tables
- * ------------------------------------------------------------------------------------------------- */
+/* ---- tables ---- */
 
 enum column {
     HOST_OF, SOCKET_OF, LOCAL_OF, RAIL_OF,          /* by rank */

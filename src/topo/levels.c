@@ -34,8 +34,7 @@ uint32_t tt_levels_core(uint32_t nhosts, uint32_t i)
     return nhosts <= TT_LEVELS_CORE ? i : (uint32_t)((uint64_t)i * nhosts / TT_LEVELS_CORE);
 }
 
-/* ---- levels
- * --------------------------------------------------------------------------------------------- */
+/* ---- levels ---- */
 
 static uint32_t measured(const uint32_t *latency_ns, uint32_t n, uint32_t a, uint32_t b)
 {

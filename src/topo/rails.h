@@ -19,8 +19,8 @@ struct tt_rails {
 
 /* Selects the rails among nic[n]: up, with an address, not loopback, and allowed by allows(rule,
  * name). Without a rule (NULL or ""), bridges and tunnels of container and machine managers are
- * excluded, and of NICs with different speeds only the fastest are used. Ordered by name, with
- * numbers compared as numbers, so identical hosts number them alike. */
+ * excluded. Of NICs with different speeds only the fastest are used. Ordered by name, with numbers
+ * compared as numbers, so identical hosts number them alike. */
 void tt_rails_find(struct tt_rails *out, const struct tt_nic *nic, uint32_t n,
                    bool (*allows)(const char *rule, const char *name), const char *rule);
 

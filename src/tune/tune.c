@@ -54,8 +54,7 @@ uint64_t tt_tune_class(uint64_t bytes, uint32_t elem_bytes)
     return top / elem_bytes * elem_bytes;
 }
 
-/* ---- candidates
- * ---------------------------------------------------------------------------------------------- */
+/* ---- candidates ---- */
 
 static void add_candidate(struct tt_tune_report *r, const struct tt_candidate *c)
 {

@@ -217,8 +217,7 @@ static void walk_round(struct tt_walk *w, uint64_t k)
         w->is_lost |= w->rank[i].at < w->rank[i].nsteps;
 }
 
-/* ---- stretches
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- stretches ---- */
 
 static void mark(struct tt_walk *w)
 {
@@ -341,8 +340,7 @@ static bool walk_stretch(struct tt_walk *w, uint64_t from, uint64_t to, uint64_t
     return true;
 }
 
-/* ---- the walk
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the walk ---- */
 
 /* Finds the resource that the slowest rank used most of the time. */
 static void find_bound(const struct tt_walk *w, struct tt_prediction *out)

@@ -14,8 +14,7 @@
 
 static double later(double a, double b) { return a > b ? a : b; }
 
-/* ---- the thread
- * ------------------------------------------------------------------------------------------------ */
+/* ---- the thread ---- */
 
 /* Returns whether work of this length fits into an idle time of the thread, preferably the
  * earliest, and sets its start. */
@@ -186,8 +185,7 @@ static double work_byte_ns(const struct tt_walk *w, bool reduces, bool came)
     return came && other > 0 ? other : own;
 }
 
-/* ---- messages
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- messages ---- */
 
 static enum tt_distance distance_of(const struct tt_walk *w, const struct walk_rank *r, uint32_t peer)
 {
@@ -363,8 +361,7 @@ static struct walk_when arrive(struct walk_rank *r, struct walk_mail *m)
                                .last_ns = m->tail_ns };
 }
 
-/* ---- steps
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- steps ---- */
 
 static struct walk_fan *find_fan(struct walk_rank *r, const struct tt_step *put)
 {
@@ -505,8 +502,7 @@ static void change(const struct tt_walk *w, struct walk_rank *r, const struct tt
     is_over(r, done.last_ns);
 }
 
-/* ---- the round
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- the round ---- */
 
 uint32_t walk_rank_go_on(struct tt_walk *w, struct walk_rank *r, uint64_t round,
                          struct walk_rank *woken[TT_ROUND_STEPS_MAX])

@@ -82,7 +82,7 @@ struct walk_rank {
     uint32_t njobs;                     /* since it was last idle */
     double floor_ns;                    /* work cannot start before the steps that fill the
                                            window are complete */
-    double end_ns, marked_end_ns;       /* end of all work so far; and at the mark */
+    double end_ns, marked_end_ns;       /* end of all previous work; and at the mark */
     struct walk_busy busy, marked;
     /* its share of each server, in each direction */
     struct walk_calendar out[TT_DISTANCES], in[TT_DISTANCES];

@@ -60,9 +60,7 @@
 #define TT_OFI_SENDS_RESERVED 8     /* of these, for acknowledgements and CTS only */
 #define TT_OFI_NOTES 16             /* acknowledgements and CTS in flight */
 #define TT_OFI_CHUNK_BYTES TT_INLINE_BYTES
-#define TT_OFI_CHUNKS \
-    32                                    /* per lane, for copied payloads longer than a slot; if the
-                                       provider gets only copies, half of them for writes */
+#define TT_OFI_CHUNKS 32            /* per lane, for copied payloads longer than a slot */
 #define TT_OFI_SEGMENT_BYTES (256u << 10)   /* of one RMA write */
 
 #define TT_OFI_TCP_LINK_BYTES 4096          /* link region of the inner tcp wire */

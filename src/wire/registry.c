@@ -176,7 +176,7 @@ static void gone(void *arg, uint64_t begin, uint64_t end, bool unmapped)
         pthread_cond_signal(&registry.work);
 }
 
-/* Processes all changes of watched memory that have happened so far. */
+/* Processes all changes of watched memory that have already happened. */
 static void catch_up(void)
 {
     if (!registry.watches)

@@ -13,9 +13,9 @@
  *  TUTTI_REGISTER_DYNAMIC  0: calls may use only memory in user ranges
  *
  * A user range is memory that the application has registered. A buffer may span several user ranges
- * of host memory. As a wire has one key per buffer, the first such use registers their union, which
- * replaces the registrations of the ranges until one of them is removed. Each user range of device
- * memory has its own registration, and a buffer must lie in one.
+ * of host memory. A wire has one key per buffer. The first such use therefore registers their
+ * union, which replaces the registrations of the ranges until one of them is removed. Each user
+ * range of device memory has its own registration, and a buffer must lie in one.
  *
  * Without users, a registration is kept only if changes of its memory would be noticed
  * (memwatch.h), or if it is in a user range.

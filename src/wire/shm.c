@@ -81,8 +81,7 @@ struct tt_shm_peer *tt_shm_peer_make(struct tt_shm *w, uint32_t rank)
     return peer;
 }
 
-/* ---- progress
- * ------------------------------------------------------------------------------------------------- */
+/* ---- progress ---- */
 
 static int shm_poll(struct tt_wire *base, struct tt_done *done, int max)
 {
@@ -125,8 +124,7 @@ static int shm_arm(struct tt_wire *base)
     return tt_shm_cma_has_news(w) ? -1 : w->epoll;
 }
 
-/* ---- puts
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- puts ---- */
 
 void tt_shm_ring(struct tt_shm_peer *peer)
 {
@@ -227,8 +225,7 @@ static void shm_take_back(struct tt_wire *base, uint64_t cookie, uint64_t mask)
     tt_shm_take_back_of(tt_shm_of(base), cookie, mask);
 }
 
-/* ---- open and close
- * --------------------------------------------------------------------------------------------- */
+/* ---- open and close ---- */
 
 static void shm_close(struct tt_wire *base)
 {

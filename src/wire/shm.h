@@ -248,7 +248,7 @@ void tt_shm_hear(struct tt_shm *w, struct tt_shm_peer *peer);
  * later. */
 void tt_shm_send_changes(struct tt_shm *w, struct tt_shm_peer *peer);
 void tt_shm_link_lost(struct tt_shm *w, struct tt_shm_peer *peer, tutti_status why);
-/* Sends a goodbye to connected peers, and unmaps the memory of links. */
+/* Sends BYE to connected peers, and unmaps the memory of links. */
 void tt_shm_links_close(struct tt_shm *w);
 void tt_shm_memory(const struct tt_wire *base, tutti_memory *m);
 

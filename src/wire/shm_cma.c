@@ -68,8 +68,7 @@ static struct tt_shm_ask_line *line_of(struct tt_shm_asks *asks, uint64_t number
     return &asks->line[number % TT_SHM_ASKS];
 }
 
-/* ---- reading a peer
- * ---------------------------------------------------------------------------------------- */
+/* ---- reading a peer ---- */
 
 /* Reads `bytes` at `from` of that process to `to`. Returns 0, ESRCH if it is not the process with
  * `nonce` at `nonce_at`, or another errno. */

@@ -45,8 +45,7 @@ static void watch(struct tt_shm *w, int fd, uint64_t what, uint32_t events)
 #define WHAT_LISTENER (2ull << 32)
 #define WHAT_BELL (3ull << 32)
 
-/* ---- packets
- * ------------------------------------------------------------------------------------- */
+/* ---- packets ---- */
 
 /* Sends one packet with descriptors fds[nfds]. Returns false if the socket accepts none now (see
  * errno). */
@@ -108,7 +107,7 @@ static bool no_descriptor_is_free(void)
  * -1: end of file or an invalid packet; -2: a packet whose descriptors were dropped because none
  * was free. The caller owns all received descriptors. A peer that closes without having read our
  * packets resets the connection. The system reports ECONNRESET once before the peer's last packets,
- * which include its goodbye. */
+ * which include its BYE. */
 static int recv_packet(int fd, struct packet *p, int fds[3])
 {
     union {
@@ -195,8 +194,7 @@ void tt_shm_send_changes(struct tt_shm *w, struct tt_shm_peer *peer)
     }
 }
 
-/* ---- links
- * -------------------------------------------------------------------------------------------- */
+/* ---- links ---- */
 
 void tt_shm_link_lost(struct tt_shm *w, struct tt_shm_peer *peer, tutti_status why)
 {
@@ -520,8 +518,7 @@ static void keep_time(struct tt_shm *w)
             try_connect(w, peer);
 }
 
-/* ---- a peer's packets
- * ------------------------------------------------------------------------------------- */
+/* ---- a peer's packets ---- */
 
 static void add_segment(struct tt_shm *w, struct tt_shm_peer *peer, const struct packet *p, int fds[3])
 {

@@ -167,7 +167,7 @@ tutti_status tt_shm_reg(struct tt_wire *base, void *mem, size_t bytes, struct tt
         w->free_shared = s->next_free;
     else
         w->nshared++;
-    s->id = ++w->newest;        /* never an id that a peer knows */
+    s->id = ++w->newest;        /* never an id that a peer has seen */
     s->used = true;
     s->region = (struct tt_region){ .wire = base, .mem = s->seg.base, .bytes = bytes };
     write_key(s);

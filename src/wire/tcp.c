@@ -252,7 +252,7 @@ void tt_tcp_lanes_watch(struct tt_tcp *t, bool on)
         tt_tcp_lane_watch(t->active[i], on, t->active[i]->blocked);
 }
 
-/* Leaves out epoll if no thread has wanted to sleep for a while. On loopback, its wake-up for each
+/* Leaves out epoll if no thread has slept for a while. On loopback, its wake-up for each
  * packet takes the sender's CPU a tenth of the time of a short exchange. */
 static void spare_epoll(struct tt_tcp *t)
 {

@@ -457,7 +457,7 @@ bool tt_tcp_length_is_again(const struct tt_tcp_lane *lane, uint64_t bytes);
 void tt_tcp_length_sent(struct tt_tcp_lane *lane, uint64_t bytes);
 
 /* ---- tcp_far.c ---- */
-/* Returns the minimum round trip of its first lane so far; 0: unknown. */
+/* Returns the minimum round trip measured on its first lane; 0: unknown. */
 uint64_t tt_tcp_round_trip_ns(const struct tt_tcp_link *link);
 /* Determines whether the peer is far, and if so enables pacing in the kernel. Called once the lane
  * is connected. */

@@ -6,11 +6,11 @@
  * Clark, "Observations on the dynamics of a congestion control algorithm: the effects of two-way
  * traffic", 1991).
  *
- * Blocked lanes are retried without an event. The send buffer holds all unacknowledged data, and
- * the kernel reports a socket as writable only once a third of the buffer is free, to save
- * wake-ups. On a long link the buffer (tcp_wmem, by default at most 4 MiB) limits the rate, which
- * would vary between full and two thirds. A blocked lane is therefore retried about 32 times per
- * round trip: on average 1/64 of the buffer is then empty. */
+ * Blocked lanes are retried without an event. The send buffer holds all unacknowledged data. The
+ * kernel reports a socket as writable only once a third of the buffer is free, to save wake-ups. On
+ * a long link the buffer (tcp_wmem, by default at most 4 MiB) limits the rate, which would vary
+ * between full and two thirds. A blocked lane is therefore retried about 32 times per round trip:
+ * on average 1/64 of the buffer is then empty. */
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -21,7 +21,7 @@
 #define TRIES_IN_ROUND_TRIP 32
 #define TRY_NS_MIN 1000000ull
 
-/* Minimum round trip of a connection so far. */
+/* Minimum round trip measured on a connection. */
 static uint64_t round_trip_ns(int fd)
 {
     struct tcp_info info = { 0 };

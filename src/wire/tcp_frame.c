@@ -74,7 +74,7 @@ static bool honest(const struct tt_frame *f)
     if (f->kind < TT_FRAME_PUT || f->kind >= TT_FRAME_KINDS || f->flags & ~TT_FRAME_FLAGS)
         return false;
     if (numbered ? (marks & ~TT_DQPLB_FAST) != TT_DQPLB_NOTIFY : marks != 0)
-        return false; /* each message is one segment; other frames are none */
+        return false; /* each message is one segment; others have no segment */
     if (f->signal_op > TT_SIGNAL_ADD || (f->signal_op != TT_SIGNAL_NONE && !message))
         return false;
     if (f->flags & TT_FRAME_GONE && f->kind != TT_FRAME_GOT && f->kind != TT_FRAME_OLD)

@@ -9,8 +9,7 @@
 #include "base/bytes.h"
 #include "wire/dqplb.h"
 
-/* ---- frames: a header of one cache line, then the payload
- * ------------------------------------------------------------ */
+/* ---- frames: a header of one cache line, then the payload ---- */
 
 #define TT_FRAME_BYTES 64
 
@@ -56,8 +55,7 @@ bool tt_frame_read(struct tt_frame *f, const uint8_t header[TT_FRAME_BYTES]);
 /* Returns the number of bytes that follow the header. */
 uint64_t tt_frame_payload(const struct tt_frame *f);
 
-/* ---- the handshake: HELLO, WELCOME, CONFIRM, each of one fixed size
- * ------------------------------------------------------------ */
+/* ---- the handshake: HELLO, WELCOME, CONFIRM, each of one fixed size ---- */
 
 #define TT_HELLO_BYTES 64
 
@@ -77,8 +75,7 @@ void tt_hello_write(const struct tt_hello *h, const uint8_t secret[16], uint8_t 
  * depend on which bytes of the secret are wrong. */
 bool tt_hello_read(struct tt_hello *h, const uint8_t secret[16], const uint8_t in[TT_HELLO_BYTES]);
 
-/* ---- addresses and keys
- * ------------------------------------------------------------ */
+/* ---- addresses and keys ---- */
 
 #define TT_TCP_ENDPOINTS 16     /* up to the capacity of a blob: 6 of IPv6, 21 of IPv4 */
 

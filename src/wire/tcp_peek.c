@@ -5,8 +5,8 @@
  * kernel acknowledges them before the read returns. It sends a packet, which on loopback the other
  * end processes on the reader's CPU. The second of two messages then takes nearly twice as long as
  * the first. While a byte remains in the socket, the acknowledgement waits for data of ours or for
- * its timer. The data is removed when several peeks have found nothing new, or after so many
- * messages that the sender may wait for the acknowledgement.
+ * its timer. The data is removed when several peeks have found nothing new, or before the sender
+ * has to wait for the acknowledgement.
  *
  * A process that exits with unread data resets its connections, and the other end's kernel may then
  * lose its last messages. Therefore nothing is left unread on connections that leave the machine,

@@ -1,7 +1,7 @@
 /* From descriptors to the kernel. Post turns descriptors into frames in the lanes' queues, then
  * writes each affected lane's queues in one system call. What the kernel does not accept stays
- * queued until the socket is writable again. A non-empty queue therefore belongs to a blocked lane,
- * to a post in progress or one in a batch (tt_wire.together), or to a lane whose turn was too short
+ * queued until the socket is writable again. A queue is non-empty if its lane is blocked, if a post
+ * is in progress or delayed in a batch (tt_wire.together), or if the lane's turn was too short
  * (tt_tcp_lane_turn).
  *
  * With one lane all frames are in one queue and arrive in post order. With several, inline frames

@@ -48,9 +48,7 @@
 #define TT_VERBS_SLOTS 128          /* messages of a stream that the receiver has not applied */
 #define TT_VERBS_DEPTH 256          /* messages of a stream, queued or in flight */
 #define TT_VERBS_RESERVED 64        /* of these, for inline messages only */
-#define TT_VERBS_WRS \
-    256                                    /* work requests of a control queue pair; data queue pairs
-                                       have enough for their segments */
+#define TT_VERBS_WRS 256            /* work requests of a control queue pair */
 #define TT_VERBS_BOUNCE_BYTES (128u << 10)  /* per stream, for copied payloads longer than a slot */
 /* Control messages are segments, too. There are at most as many acknowledgements as segments. */
 #define TT_VERBS_LINK_RECEIVES (2 * (TT_VERBS_SLOTS + TT_VERBS_WINDOW))

@@ -17,7 +17,7 @@
 /* ---- GIDs ---- */
 
 /* Returns whether the GID is an address of an interface of this network namespace. A device may be
- * visible in several namespaces, but works only with GIDs of its own. */
+ * visible in several namespaces, but works only with that namespace's GIDs. */
 static bool is_of_this_namespace(const struct ibv_gid_entry *e, const struct tt_ifaddr *here, size_t nhere)
 {
     static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };

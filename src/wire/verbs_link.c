@@ -4,7 +4,7 @@
  * mailbox (the tcp wire's link region): its number of rails and lanes, and the address of its link
  * region. Then both have the number of lanes, which come up independently (verbs_lane.c). The link
  * is up when each stream has a lane. It is lost when the peer's process has ended, when no local
- * port has been up for long, or when all lanes have failed several times in a row. */
+ * port has been up for long, or after repeated failures of all lanes. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>

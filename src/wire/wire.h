@@ -281,10 +281,11 @@ struct tt_wire_ops {
      * fewer than n, poll and post the rest again. Descriptors to a lost peer are accepted and
      * dropped. Without TT_DESC_INLINE, sources and destinations must lie in a registered region of
      * this wire or in a link region, so that dereg can stop the transfer. If the source of a put is
-     * deregistered, either the put arrives whole (from a copy of the remaining bytes), or its
-     * signal is not sent and its target's contents are undefined. Both are reported. If the target
-     * is deregistered, the put and its signal are dropped. Instant puts (tt_put_is_instant) do not
-     * need registered sources. n 0 (desc may be NULL): flushes delayed puts (tt_wire.together). */
+     * deregistered, the put may still arrive whole, from a copy of the remaining bytes. Otherwise
+     * its signal is not sent and its target's contents are undefined. Both are reported. If the
+     * target is deregistered, the put and its signal are dropped. Instant puts (tt_put_is_instant)
+     * do not need registered sources. n 0 (desc may be NULL): flushes delayed puts
+     * (tt_wire.together). */
     int (*post)(struct tt_wire *w, const struct tt_desc *desc, int n);
     /* Makes progress and fills done[max]. Returns the number of entries. */
     int (*poll)(struct tt_wire *w, struct tt_done *done, int max);
