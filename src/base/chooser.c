@@ -17,7 +17,7 @@ static const struct pace of_runs = { .first = 2, .again = 5, .soonest = 32, .eve
 static const struct pace *pace_of(const struct tt_chooser *c) { return c->in_runs ? &of_runs : &of_uses; }
 
 /* Returns the first way with too few tries, or c->ways. */
-static uint8_t unknown(const struct tt_chooser *c)
+static uint8_t first_unmeasured(const struct tt_chooser *c)
 {
     uint8_t way = 0;
 
@@ -42,7 +42,7 @@ static uint32_t since_tries(const struct pace *p, uint32_t uses)
  * that other ranks use, so all ranks must try the same way at the same time. If each rank tried
  * only the ways that it does not use, ranks with different results would never measure a common
  * way. */
-static uint8_t next(struct tt_chooser *c, uint8_t ways, uint8_t in_use)
+static uint8_t next_way(struct tt_chooser *c, uint8_t ways, uint8_t in_use)
 {
     const struct pace *p = pace_of(c);
     uint8_t way;
@@ -52,7 +52,7 @@ static uint8_t next(struct tt_chooser *c, uint8_t ways, uint8_t in_use)
     c->uses++;
     if (c->uses == 1)
         return 0;           /* not representative: the first use also pays one-time costs */
-    way = unknown(c);
+    way = first_unmeasured(c);
     if (way < ways)
         return way;
     since = since_tries(p, c->uses);
@@ -61,7 +61,7 @@ static uint8_t next(struct tt_chooser *c, uint8_t ways, uint8_t in_use)
 
 uint8_t tt_chooser_next(struct tt_chooser *c, uint8_t ways)
 {
-    return c->last = next(c, ways, c->best);
+    return c->last = next_way(c, ways, c->best);
 }
 
 uint8_t tt_chooser_runs_next(struct tt_chooser_runs *r, uint8_t ways, uint32_t run, uint8_t in_use, bool *timed)
@@ -71,23 +71,23 @@ uint8_t tt_chooser_runs_next(struct tt_chooser_runs *r, uint8_t ways, uint32_t r
     r->chooser.in_runs = run > 1;
     *timed = at == run - 1;
     if (at == 0)
-        r->chooser.last = next(&r->chooser, ways, in_use);
+        r->chooser.last = next_way(&r->chooser, ways, in_use);
     return r->chooser.last;
 }
 
 /* Number of costs considered: those of one retry, since older ones may be outdated. */
-static uint32_t kept(const struct tt_chooser *c)
+static uint32_t kept_costs(const struct tt_chooser *c)
 {
     return pace_of(c)->again < TT_CHOOSER_KEPT ? pace_of(c)->again : TT_CHOOSER_KEPT;
 }
 
 /* A use may include an interrupt, a late peer or a page fault. The minimum of several is the true
  * cost. */
-static uint64_t least(const struct tt_chooser *c, uint8_t way)
+static uint64_t least_cost(const struct tt_chooser *c, uint8_t way)
 {
     uint32_t min = UINT32_MAX;
 
-    for (uint32_t i = 0; i < kept(c) && i < c->known[way]; i++)
+    for (uint32_t i = 0; i < kept_costs(c) && i < c->known[way]; i++)
         min = c->cost[way][i] < min ? c->cost[way][i] : min;
     return min;
 }
@@ -96,13 +96,13 @@ void tt_chooser_learn(struct tt_chooser *c, uint8_t way, uint64_t cost, const ui
 {
     if (c->uses == 1 && !c->in_runs)
         return;
-    c->cost[way][c->known[way]++ % kept(c)] = cost < UINT32_MAX ? (uint32_t)cost : UINT32_MAX;
-    if (unknown(c) < c->ways)
+    c->cost[way][c->known[way]++ % kept_costs(c)] = cost < UINT32_MAX ? (uint32_t)cost : UINT32_MAX;
+    if (first_unmeasured(c) < c->ways)
         return;
     for (uint8_t other = 0; other < c->ways; other++) {
-        const uint64_t used = least(c, c->best);
+        const uint64_t used = least_cost(c, c->best);
 
-        if (other != c->best && least(c, other) < used - used * margins[other] / 16)
+        if (other != c->best && least_cost(c, other) < used - used * margins[other] / 16)
             c->best = other;
     }
 }

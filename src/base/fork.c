@@ -8,10 +8,10 @@ static pthread_once_t watching = PTHREAD_ONCE_INIT;
 
 static void count_fork(void) { atomic_fetch_add(&forks, 1); }
 
-static void watch(void) { pthread_atfork(NULL, NULL, count_fork); }
+static void register_count_fork(void) { pthread_atfork(NULL, NULL, count_fork); }
 
 uint32_t tt_forks(void)
 {
-    pthread_once(&watching, watch);
+    pthread_once(&watching, register_count_fork);
     return atomic_load_explicit(&forks, memory_order_relaxed);
 }

@@ -8,7 +8,7 @@
 #define PORT_DIGITS 5
 
 /* Returns the port in the first `bytes` of text, or -1 if they are not a port. */
-static int32_t port_of(const char *text, size_t bytes)
+static int32_t parse_port(const char *text, size_t bytes)
 {
     uint32_t number = 0;
 
@@ -42,7 +42,7 @@ const char *tt_hostport_parse(struct tt_hostport *out, const char *text, size_t 
     const char *colon = memrchr(text, ':', bytes);
     size_t host_bytes = colon ? (size_t)(colon - text) : 0;
     const size_t port_bytes = colon ? bytes - host_bytes - 1 : 0;
-    const int32_t number = colon ? port_of(colon + 1, port_bytes) : -1;
+    const int32_t number = colon ? parse_port(colon + 1, port_bytes) : -1;
     const bool in_brackets = host_bytes >= 2 && text[0] == '[' && colon[-1] == ']';
     struct tt_hostport parsed = { .number = (uint16_t)number };
 
@@ -70,8 +70,8 @@ const char *tt_hostport_parse(struct tt_hostport *out, const char *text, size_t 
 bool tt_ports_parse(uint16_t *first, uint16_t *last, const char *text)
 {
     const size_t bytes = strcspn(text, "-");
-    const int32_t low = port_of(text, bytes),
-                  high = text[bytes] ? port_of(text + bytes + 1, strlen(text + bytes + 1)) : -1;
+    const int32_t low = parse_port(text, bytes),
+                  high = text[bytes] ? parse_port(text + bytes + 1, strlen(text + bytes + 1)) : -1;
 
     if (low < 1 || high < low)
         return false;

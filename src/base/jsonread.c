@@ -40,7 +40,7 @@ static void skip_blanks(struct walk *w)
         w->at++;
 }
 
-static void compare(struct walk *w, const char *path, size_t at)
+static void compare_path(struct walk *w, const char *path, size_t at)
 {
     if (w->found == w->bytes && strcmp(path, w->wanted) == 0)
         w->found = at;
@@ -59,7 +59,7 @@ static void walk_member(struct walk *w, const char *path, int depth)
     }
     snprintf(below, sizeof below, "%.100s%s%.*s", path, *path ? "." : "",
              (int)(end - begin - 1 < 50 ? end - begin - 1 : 50), w->text + begin + 1);
-    compare(w, below, begin);
+    compare_path(w, below, begin);
     w->at = end + 1;
     skip_blanks(w);
     w->at++;                    /* skip the colon */
@@ -71,7 +71,7 @@ static void walk_element(struct walk *w, const char *path, size_t i, int depth)
     char below[PATH_BYTES];
 
     snprintf(below, sizeof below, "%.100s[%zu]", path, i);
-    compare(w, below, w->at);
+    compare_path(w, below, w->at);
     walk_value(w, below, depth + 1);
 }
 
@@ -298,7 +298,8 @@ static bool find_twice(const char *text, size_t bytes, size_t *at, size_t *key_b
     return found;
 }
 
-static tutti_status check_keys(const struct tt_json_place *p, struct json_object *doc, const char *text, size_t bytes)
+static tutti_status check_duplicate_keys(const struct tt_json_place *p, struct json_object *doc, const char *text,
+                                         size_t bytes)
 {
     size_t at = 0, n = 0;
     char what[96];
@@ -335,7 +336,7 @@ tutti_status tt_json_parse(struct json_object **out, const struct tt_json_place 
     while (doc && at < bytes && text[at] && strchr(" \t\r\n", text[at]))
         at++;
     if (doc && at >= bytes)
-        st = check_keys(p, doc, text, bytes);
+        st = check_duplicate_keys(p, doc, text, bytes);
     else
         st = no_json(p, text, at < bytes ? at : bytes, doc != NULL, error);
     if (st)

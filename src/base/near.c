@@ -22,7 +22,7 @@ struct place {
 };
 
 /* Returns false for other address families. */
-static bool place_of(const struct sockaddr *a, struct place *out)
+static bool place_of_sockaddr(const struct sockaddr *a, struct place *out)
 {
     static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
     const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)a;
@@ -42,7 +42,7 @@ static bool place_of(const struct sockaddr *a, struct place *out)
     return a->sa_family == AF_INET6 || a->sa_family == AF_INET;
 }
 
-static socklen_t name_of(const struct place *p, struct sockaddr_un *out)
+static socklen_t socket_name_of(const struct place *p, struct sockaddr_un *out)
 {
     char *at = out->sun_path + 1;
     char *const end = out->sun_path + sizeof out->sun_path;
@@ -54,7 +54,7 @@ static socklen_t name_of(const struct place *p, struct sockaddr_un *out)
     return (socklen_t)(at - (char *)out);
 }
 
-static int make_socket(int type)
+static int make_unix_socket(int type)
 {
     return socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
@@ -62,7 +62,7 @@ static int make_socket(int type)
 bool tt_near_lo_is_down(void)
 {
     struct ifreq lo = { .ifr_name = "lo" };
-    const int fd = make_socket(SOCK_DGRAM);
+    const int fd = make_unix_socket(SOCK_DGRAM);
     bool down;
 
     if (fd < 0)
@@ -81,10 +81,10 @@ int tt_near_listen(int listener)
     int fd;
 
     if (!tt_near_lo_is_down() || getsockname(listener, (struct sockaddr *)&a, &bytes) != 0 ||
-        !place_of((const struct sockaddr *)&a, &place))
+        !place_of_sockaddr((const struct sockaddr *)&a, &place))
         return -1;
-    fd = make_socket(SOCK_STREAM);
-    bytes = name_of(&place, &name);
+    fd = make_unix_socket(SOCK_STREAM);
+    bytes = socket_name_of(&place, &name);
     if (fd >= 0 && bind(fd, (const struct sockaddr *)&name, bytes) == 0 && listen(fd, BACKLOG) == 0) {
         tt_log(TT_LOG_INFO, "the loopback interface lo is down: connections within this host to port %u use a Unix socket", place.port);
         return fd;
@@ -100,7 +100,7 @@ int tt_near_listen(int listener)
     return -1;
 }
 
-static bool is_loopback(const struct place *p)
+static bool place_is_loopback(const struct place *p)
 {
     static const uint8_t one[16] = { [15] = 1 }, mapped[13] = { [10] = 0xff, [11] = 0xff, [12] = 127 };
 
@@ -111,12 +111,12 @@ static bool is_of_this_host(const struct place *p)
 {
     struct ifaddrs *all;
     struct place own;
-    bool found = is_loopback(p);
+    bool found = place_is_loopback(p);
 
     if (found || getifaddrs(&all) != 0)
         return found;
     for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next)
-        found = i->ifa_addr && place_of(i->ifa_addr, &own) && memcmp(own.ip, p->ip, sizeof own.ip) == 0;
+        found = i->ifa_addr && place_of_sockaddr(i->ifa_addr, &own) && memcmp(own.ip, p->ip, sizeof own.ip) == 0;
     freeifaddrs(all);
     return found;
 }
@@ -125,7 +125,7 @@ bool tt_near_applies(const struct sockaddr *a)
 {
     struct place place;
 
-    return place_of(a, &place) && tt_near_lo_is_down() && is_of_this_host(&place);
+    return place_of_sockaddr(a, &place) && tt_near_lo_is_down() && is_of_this_host(&place);
 }
 
 int tt_near_bind(int fd, const struct sockaddr *a, socklen_t bytes)
@@ -145,8 +145,8 @@ int tt_near_bind(int fd, const struct sockaddr *a, socklen_t bytes)
 static int connect_to(const struct place *p)
 {
     struct sockaddr_un name;
-    const socklen_t bytes = name_of(p, &name);
-    const int fd = make_socket(SOCK_STREAM);
+    const socklen_t bytes = socket_name_of(p, &name);
+    const int fd = make_unix_socket(SOCK_STREAM);
     int err;
 
     if (fd < 0 || connect(fd, (const struct sockaddr *)&name, bytes) == 0)
@@ -162,7 +162,7 @@ int tt_near_connect(const struct sockaddr *a)
     struct place place, all;
     int fd;
 
-    if (!place_of(a, &place)) {
+    if (!place_of_sockaddr(a, &place)) {
         errno = EAFNOSUPPORT;
         return -1;
     }

@@ -84,7 +84,7 @@ void *tt_pages_map_aligned(size_t bytes, int flags, int fd)
 
 /* ---- repeatedly used buffers ---- */
 
-static bool read_line(const char *path, char *line, int cap)
+static bool read_sys_line(const char *path, char *line, int cap)
 {
     FILE *f = fopen(path, "re");
     const bool read = f && fgets(line, cap, f);
@@ -101,9 +101,9 @@ static size_t page_bytes(void)
     char line[64];
     size_t bytes = 0;
 
-    if (!read_line("/sys/kernel/mm/transparent_hugepage/enabled", line, sizeof line) || !strstr(line, "[madvise]"))
+    if (!read_sys_line("/sys/kernel/mm/transparent_hugepage/enabled", line, sizeof line) || !strstr(line, "[madvise]"))
         return 0;
-    if (!read_line("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", line, sizeof line) ||
+    if (!read_sys_line("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", line, sizeof line) ||
         sscanf(line, "%zu", &bytes) != 1 || bytes & (bytes - 1))
         return 0;
     return bytes;
@@ -124,7 +124,7 @@ void tt_pages_hot_fini(struct tt_pages_hot *h)
     pthread_mutex_destroy(&h->lock);
 }
 
-static struct tt_pages_range *find(struct tt_pages_hot *h, uintptr_t first, uintptr_t end)
+static struct tt_pages_range *find_hot_range(struct tt_pages_hot *h, uintptr_t first, uintptr_t end)
 {
     struct tt_pages_range *r;
 
@@ -196,7 +196,7 @@ void tt_pages_hot_use(struct tt_pages_hot *h, const void *memory, size_t bytes)
     end = ((uintptr_t)memory + bytes) / page * page;
     if (pthread_mutex_trylock(&h->lock) != 0)
         return;     /* another thread is moving pages: skip this use */
-    r = find(h, first, end);
+    r = find_hot_range(h, first, end);
     needed = USES_MIN << r->others;
     if (++r->uses % LOOK_AGAIN == 0 && (r->failed || h->pagemap < 0)) {
         r->done = r->first;

@@ -145,12 +145,12 @@ const struct tt_param_word tt_param_words[] = {
 };
 const size_t tt_nparam_words = sizeof tt_param_words / sizeof *tt_param_words;
 
-static bool is_name(const char *name, const char *text, size_t bytes)
+static bool is_variable(const char *name, const char *text, size_t bytes)
 {
     return strlen(name) == bytes && memcmp(name, text, bytes) == 0;
 }
 
-static bool ends_with(const char *text, size_t bytes, const char *end)
+static bool name_ends_with(const char *text, size_t bytes, const char *end)
 {
     const size_t n = strlen(end);
 
@@ -159,16 +159,17 @@ static bool ends_with(const char *text, size_t bytes, const char *end)
 
 /* Known settings and names that are not settings: paths (TUTTI_DIR, TUTTI_HOME, ...) and variables
  * of the tests. */
-static bool is_known(const char *text, size_t bytes)
+static bool is_known_variable(const char *text, size_t bytes)
 {
     for (size_t i = 0; i < TT_PARAM_COUNT; i++)
-        if (is_name(tt_params[i].name, text, bytes))
+        if (is_variable(tt_params[i].name, text, bytes))
             return true;
     for (size_t i = 0; i < tt_nparam_words; i++)
-        if (is_name(tt_param_words[i].name, text, bytes))
+        if (is_variable(tt_param_words[i].name, text, bytes))
             return true;
-    return strncmp(text, "TUTTI_TEST_", 11) == 0 || ends_with(text, bytes, "_DIR") || ends_with(text, bytes, "_HOME") ||
-           ends_with(text, bytes, "_ROOT") || ends_with(text, bytes, "_PREFIX");
+    return strncmp(text, "TUTTI_TEST_", 11) == 0 || name_ends_with(text, bytes, "_DIR") ||
+           name_ends_with(text, bytes, "_HOME") || name_ends_with(text, bytes, "_ROOT") ||
+           name_ends_with(text, bytes, "_PREFIX");
 }
 
 void tt_param_warn_unknown(void)
@@ -180,7 +181,7 @@ void tt_param_warn_unknown(void)
     for (char **e = environ; e && *e; e++) {
         const size_t bytes = strcspn(*e, "=");
 
-        if (strncmp(*e, "TUTTI_", 6) == 0 && !is_known(*e, bytes))
+        if (strncmp(*e, "TUTTI_", 6) == 0 && !is_known_variable(*e, bytes))
             tt_log(TT_LOG_WARN, "unknown environment variable %.*s (`tutti info --params` lists all)", (int)bytes, *e);
     }
 }

@@ -46,7 +46,7 @@ struct tt_lookup {
  * count made by another. */
 static atomic_uint_least64_t helpers;
 
-static void drop(struct tt_lookup *l)
+static void lookup_put(struct tt_lookup *l)
 {
     if (atomic_fetch_sub(&l->owners, 1) != 1)
         return;
@@ -59,7 +59,7 @@ static void drop(struct tt_lookup *l)
 
 /* Stores the result; only the first one counts. found: freed with the lookup, unless the caller
  * takes it. */
-static void answer(struct tt_lookup *l, int err, int err_system, struct addrinfo *found)
+static void lookup_set_result(struct tt_lookup *l, int err, int err_system, struct addrinfo *found)
 {
     if (atomic_exchange(&l->answered, true)) {
         if (!err)
@@ -74,7 +74,7 @@ static void answer(struct tt_lookup *l, int err, int err_system, struct addrinfo
         eventfd_write(l->wake_fd, 1);
 }
 
-static int ask(const struct tt_lookup *l, int more_flags, struct addrinfo **found)
+static int call_getaddrinfo(const struct tt_lookup *l, int more_flags, struct addrinfo **found)
 {
     struct addrinfo hints = l->hints;
 
@@ -82,28 +82,28 @@ static int ask(const struct tt_lookup *l, int more_flags, struct addrinfo **foun
     return getaddrinfo(l->has_host ? l->host : NULL, l->port, &hints, found);
 }
 
-static void ask_and_answer(struct tt_lookup *l)
+static void resolve_and_store(struct tt_lookup *l)
 {
     struct addrinfo *found = NULL;
     int err;
 
     errno = 0;
-    err = ask(l, 0, &found);
-    answer(l, err, errno, found);
+    err = call_getaddrinfo(l, 0, &found);
+    lookup_set_result(l, err, errno, found);
 }
 
-static void *help(void *arg)
+static void *helper_thread(void *arg)
 {
     struct tt_lookup *l = arg;
 
-    ask_and_answer(l);
-    drop(l);
+    resolve_and_store(l);
+    lookup_put(l);
     atomic_fetch_sub(&helpers, 1);
     return NULL;
 }
 
 /* The threads run code of this library, so it must not be unloaded. */
-static void stay_loaded(void)
+static void pin_library(void)
 {
     Dl_info here;
 
@@ -127,7 +127,7 @@ static bool reserve_helper(void)
 
 /* Starts a helper, or resolves in this thread if no thread can be started. Returns false if all
  * helpers are busy. */
-static bool send_helper(struct tt_lookup *l)
+static bool start_helper(struct tt_lookup *l)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     sigset_t all, before;
@@ -136,26 +136,26 @@ static bool send_helper(struct tt_lookup *l)
 
     if (!reserve_helper())
         return false;
-    pthread_once(&once, stay_loaded);
+    pthread_once(&once, pin_library);
     atomic_fetch_add(&l->owners, 1);
     sigfillset(&all);           /* signals are handled by the program's threads */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    err = pthread_create(&thread, NULL, help, l);
+    err = pthread_create(&thread, NULL, helper_thread, l);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!err) {
         pthread_detach(thread);
         return true;
     }
-    ask_and_answer(l);
-    drop(l);
+    resolve_and_store(l);
+    lookup_put(l);
     atomic_fetch_sub(&helpers, 1);
     return true;
 }
 
 /* Sends another query and sets the time of the next. */
-static void ask_again(struct tt_lookup *l, uint64_t now_ns)
+static void start_next_query(struct tt_lookup *l, uint64_t now_ns)
 {
-    if (!send_helper(l)) {
+    if (!start_helper(l)) {
         l->again_ns = now_ns + PAUSE_NS;
         return;
     }
@@ -181,18 +181,18 @@ struct tt_lookup *tt_lookup_begin(const char *host, const char *port, int flags,
     l->pause_ns = AGAIN_FIRST_NS;
     l->again_ns = now_ns + l->pause_ns;
     errno = 0;
-    err = ask(l, host ? AI_NUMERICHOST : 0, &found);
+    err = call_getaddrinfo(l, host ? AI_NUMERICHOST : 0, &found);
     if (!err || !host || (flags & AI_NUMERICHOST))
-        answer(l, err, errno, found);
+        lookup_set_result(l, err, errno, found);
     else
-        ask_again(l, now_ns);
+        start_next_query(l, now_ns);
     return l;
 }
 
 bool tt_lookup_step(struct tt_lookup *l, uint64_t now_ns)
 {
     if (!atomic_load(&l->ready) && now_ns >= l->again_ns)
-        ask_again(l, now_ns);
+        start_next_query(l, now_ns);
     return atomic_load(&l->ready);
 }
 
@@ -222,11 +222,11 @@ int tt_lookup_take(struct tt_lookup *l, struct addrinfo **list, const char **why
 void tt_lookup_end(struct tt_lookup *l)
 {
     if (l)
-        drop(l);
+        lookup_put(l);
 }
 
 /* Waits for the result. Returns false at the deadline. */
-static bool await(struct tt_lookup *l, uint64_t deadline_ns)
+static bool await_result(struct tt_lookup *l, uint64_t deadline_ns)
 {
     for (;;) {
         struct pollfd p = { .fd = l->wake_fd, .events = POLLIN };
@@ -254,7 +254,7 @@ tutti_status tt_resolve(const char *host, const char *port, int flags, bool retr
         *why = l ? "no answer before the deadline" : "out of memory";
         if (!l)
             return TUTTI_ERR_NOMEM;
-        if (!await(l, deadline_ns)) {
+        if (!await_result(l, deadline_ns)) {
             tt_lookup_end(l);
             return TUTTI_ERR_TIMEOUT;
         }

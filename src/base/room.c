@@ -6,7 +6,7 @@
 
 enum { PATH_BYTES = 512, LINE_BYTES = 512 };
 
-static uint64_t lesser(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t lesser_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* Returns the number after `key` in a file of lines "KEY NUMBER"; with an empty key, the first
  * number. UINT64_MAX if there is no number, as in "max". */
@@ -41,7 +41,7 @@ static uint64_t left_in(const char *folder, const char *limit_file, const char *
     if (limit == UINT64_MAX || used == UINT64_MAX)
         return UINT64_MAX;
     if (cache != UINT64_MAX)
-        used -= lesser(cache, used);
+        used -= lesser_u64(cache, used);
     return limit > used ? limit - used : 0;
 }
 
@@ -57,7 +57,7 @@ static uint64_t left_up_from(const char *root, const char *top, char *group, boo
         char *const slash = strrchr(group, '/');
 
         snprintf(folder, sizeof folder, "%s%s%s", root, top, strcmp(group, "/") == 0 ? "" : group);
-        left = lesser(
+        left = lesser_u64(
             left, second ? left_in(folder, "memory.max", "memory.current", "inactive_file ")
                          : left_in(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "));
         if (!*group || !slash)
@@ -84,9 +84,9 @@ static uint64_t left_of_groups(const char *root)
         *group = '\0';
         group[1 + strcspn(group + 1, "\n")] = '\0';
         if (strcmp(controllers, ":") == 0)
-            left = lesser(left, left_up_from(root, "/sys/fs/cgroup", group + 1, true));
+            left = lesser_u64(left, left_up_from(root, "/sys/fs/cgroup", group + 1, true));
         else if (strstr(controllers, "memory"))
-            left = lesser(left, left_up_from(root, "/sys/fs/cgroup/memory", group + 1, false));
+            left = lesser_u64(left, left_up_from(root, "/sys/fs/cgroup/memory", group + 1, false));
     }
     if (f)
         fclose(f);
@@ -100,5 +100,5 @@ uint64_t tt_room_bytes(const char *root)
 
     snprintf(path, sizeof path, "%s/proc/meminfo", root);
     kib = number_in(path, "MemAvailable:");
-    return lesser(kib == UINT64_MAX ? kib : kib * 1024, left_of_groups(root));
+    return lesser_u64(kib == UINT64_MAX ? kib : kib * 1024, left_of_groups(root));
 }

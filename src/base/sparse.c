@@ -7,7 +7,7 @@
 #define CAP_MIN 8
 
 /* Returns the slot of the rank, or the free slot for it. */
-static struct tt_sparse_slot *place_of(struct tt_sparse_slot *slot, uint32_t cap, uint32_t rank)
+static struct tt_sparse_slot *slot_for_rank(struct tt_sparse_slot *slot, uint32_t cap, uint32_t rank)
 {
     uint32_t i = (uint32_t)tt_mix64(rank) & (cap - 1);
 
@@ -18,10 +18,10 @@ static struct tt_sparse_slot *place_of(struct tt_sparse_slot *slot, uint32_t cap
 
 void *tt_sparse_get(const struct tt_sparse *s, uint32_t rank)
 {
-    return s->cap ? place_of(s->slot, s->cap, rank)->what : NULL;
+    return s->cap ? slot_for_rank(s->slot, s->cap, rank)->what : NULL;
 }
 
-static bool grow(struct tt_sparse *s)
+static bool sparse_grow(struct tt_sparse *s)
 {
     const uint32_t cap = s->cap ? 2 * s->cap : CAP_MIN;
     struct tt_sparse_slot *more = cap ? calloc(cap, sizeof *more) : NULL;
@@ -30,7 +30,7 @@ static bool grow(struct tt_sparse *s)
         return false;
     for (uint32_t i = 0; i < s->cap; i++)
         if (s->slot[i].what)
-            *place_of(more, cap, s->slot[i].rank) = s->slot[i];
+            *slot_for_rank(more, cap, s->slot[i].rank) = s->slot[i];
     free(s->slot);
     s->slot = more;
     s->cap = cap;
@@ -39,14 +39,14 @@ static bool grow(struct tt_sparse *s)
 
 bool tt_sparse_set(struct tt_sparse *s, uint32_t rank, void *what)
 {
-    struct tt_sparse_slot *at = s->cap ? place_of(s->slot, s->cap, rank) : NULL;
+    struct tt_sparse_slot *at = s->cap ? slot_for_rank(s->slot, s->cap, rank) : NULL;
 
     tt_assert(what);
     if (!at || !at->what) {
         if (2 * (s->n + 1) > s->cap) {
-            if (!grow(s))
+            if (!sparse_grow(s))
                 return false;
-            at = place_of(s->slot, s->cap, rank);
+            at = slot_for_rank(s->slot, s->cap, rank);
         }
         s->n++;
     }

@@ -39,7 +39,7 @@ static void hint_of(int err, char *out, size_t cap)
 }
 
 /* Formats into a separate buffer first, because an argument may be the last error itself. */
-static void record(const char *fmt, va_list ap, const char *why)
+static void record_error(const char *fmt, va_list ap, const char *why)
 {
     char sentence[TT_ERROR_BYTES];
     int n = vsnprintf(sentence, sizeof sentence, fmt, ap);
@@ -58,7 +58,7 @@ tutti_status tt_fail(tutti_status status, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    record(fmt, ap, NULL);
+    record_error(fmt, ap, NULL);
     va_end(ap);
     errno = saved;
     return status;
@@ -73,7 +73,7 @@ tutti_status tt_fail_errno(int err, const char *fmt, ...)
     hint_of(err, hint, sizeof hint);
     snprintf(why, sizeof why, "%s%s", strerror_r(err, text, sizeof text), hint);
     va_start(ap, fmt);
-    record(fmt, ap, why);
+    record_error(fmt, ap, why);
     va_end(ap);
     errno = saved;
     return err == ENOMEM || err == EMFILE || err == ENFILE ? TUTTI_ERR_NOMEM : TUTTI_ERR_SYSTEM;
