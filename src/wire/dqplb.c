@@ -166,7 +166,7 @@ static uint64_t cut_bytes(const struct tt_dqplb_sender *s)
     return left < s->limits.segment_bytes ? left : s->limits.segment_bytes;
 }
 
-static struct tt_dqplb_segment *cut(struct tt_dqplb_sender *s, bool fast)
+static struct tt_dqplb_segment *cut_segment(struct tt_dqplb_sender *s, bool fast)
 {
     struct tt_dqplb_segment *g = segment_of(s, s->head);
     const uint64_t bytes = cut_bytes(s);
@@ -206,7 +206,7 @@ bool tt_dqplb_next(struct tt_dqplb_sender *s, struct tt_dqplb_segment *out)
     if (lane == TT_DQPLB_NO_LANE)
         return false;
     if (!g) {
-        g = cut(s, fast);
+        g = cut_segment(s, fast);
     } else {
         if (!TT_PLANTED(TT_DQPLB_BUG_FAST_ANYWHERE))
             g->word &= ~TT_DQPLB_FAST;
@@ -343,7 +343,7 @@ static uint64_t bit_of(const struct tt_dqplb_receiver *r, uint64_t number, uint3
 }
 
 /* Consumes segments received out of order, up to the next gap. */
-static int advance(struct tt_dqplb_receiver *r)
+static int receiver_advance(struct tt_dqplb_receiver *r)
 {
     uint32_t i;
     int whole = 0;
@@ -380,5 +380,5 @@ int tt_dqplb_came(struct tt_dqplb_receiver *r, uint32_t lane, uint32_t word)
         return notify && early;
     }
     r->expected++;
-    return notify + advance(r);
+    return notify + receiver_advance(r);
 }

@@ -27,7 +27,7 @@ static bool is_better(const struct tt_dqplb_lanes *l, uint32_t a, uint32_t b)
 
 /* Returns the end of the first `most` usable lanes. Lanes that are down do not count, so the limit
  * leaves at least one usable lane if any is up. */
-static uint32_t end_of(const struct tt_dqplb_lanes *l, uint32_t most)
+static uint32_t usable_end(const struct tt_dqplb_lanes *l, uint32_t most)
 {
     uint32_t lane = 0;
 
@@ -38,7 +38,7 @@ static uint32_t end_of(const struct tt_dqplb_lanes *l, uint32_t most)
 
 uint32_t tt_dqplb_lanes_choose(struct tt_dqplb_lanes *l, uint64_t bytes, uint32_t most)
 {
-    const uint32_t end = most == 0 || most >= l->n ? l->n : end_of(l, most);
+    const uint32_t end = most == 0 || most >= l->n ? l->n : usable_end(l, most);
     uint8_t *turn = &l->turn[end - 1];
     uint32_t best = TT_DQPLB_NO_LANE, lane = *turn;
 

@@ -53,7 +53,7 @@ bool tt_ifaddr_near(const struct tt_ifaddr *a, int family, const uint8_t *ip)
     return true;
 }
 
-static size_t address_of(const struct sockaddr *sa, const uint8_t **ip)
+static size_t ip_of_sockaddr(const struct sockaddr *sa, const uint8_t **ip)
 {
     if (sa->sa_family == AF_INET) {
         *ip = (const uint8_t *)&((const struct sockaddr_in *)sa)->sin_addr;
@@ -65,7 +65,7 @@ static size_t address_of(const struct sockaddr *sa, const uint8_t **ip)
 
 /* Finds the source address of the default route. Connecting a datagram socket sends nothing. The
  * targets are addresses reserved for documentation. */
-static bool routed(int family, uint8_t ip[16])
+static bool find_routed_address(int family, uint8_t ip[16])
 {
     struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(9) };
     struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(9) };
@@ -86,7 +86,7 @@ static bool routed(int family, uint8_t ip[16])
     found = found && getsockname(fd, (struct sockaddr *)&mine, &bytes) == 0;
     close(fd);
     if (found) {
-        bytes = (socklen_t)address_of((struct sockaddr *)&mine, &at);
+        bytes = (socklen_t)ip_of_sockaddr((struct sockaddr *)&mine, &at);
         memcpy(ip, at, bytes);
     }
     return found;
@@ -94,7 +94,7 @@ static bool routed(int family, uint8_t ip[16])
 
 /* Bridges and tunnels of container and machine managers: often up, often with the same address on
  * every host. */
-static bool is_virtual(const char *name)
+static bool name_is_virtual(const char *name)
 {
     static const char *const prefixes[] = { "docker", "br-", "virbr", "veth", "vmnet", "cni", "flannel", "tun", "tap" };
 
@@ -114,12 +114,12 @@ static int badness(const struct tt_ifaddr *a, const uint8_t v4[16], const uint8_
         return 4;
     if (memcmp(a->ip, a->family == AF_INET ? v4 : v6, bytes) == 0)
         return 1;
-    return is_virtual(a->name) ? 3 : 2;
+    return name_is_virtual(a->name) ? 3 : 2;
 }
 
 /* If the entry is an address on an interface that is up and allowed by the rule, sets *out and
  * returns true. */
-static bool usable(const struct ifaddrs *i, const char *rule, struct tt_ifaddr *out)
+static bool entry_usable(const struct ifaddrs *i, const char *rule, struct tt_ifaddr *out)
 {
     const uint8_t *ip, *mask;
     size_t bytes;
@@ -132,10 +132,10 @@ static bool usable(const struct ifaddrs *i, const char *rule, struct tt_ifaddr *
     strncpy(out->name, i->ifa_name, sizeof out->name - 1);
     out->index = if_nametoindex(i->ifa_name);
     out->family = i->ifa_addr->sa_family;
-    bytes = address_of(i->ifa_addr, &ip);
+    bytes = ip_of_sockaddr(i->ifa_addr, &ip);
     memcpy(out->ip, ip, bytes);
     if (i->ifa_netmask) {
-        address_of(i->ifa_netmask, &mask);
+        ip_of_sockaddr(i->ifa_netmask, &mask);
         out->prefix_bits = prefix_bits(mask, bytes);
     }
     out->loopback = i->ifa_flags & IFF_LOOPBACK;
@@ -153,11 +153,11 @@ tutti_status tt_ifaddr_list(const char *rule, struct tt_ifaddr *out, size_t max,
     if (getifaddrs(&all) != 0)
         return tt_fail_errno(errno, "tcp: cannot list the network interfaces");
     for (const struct ifaddrs *i = all; i && n < LISTED_MAX; i = i->ifa_next)
-        n += usable(i, rule, &found[n]);
+        n += entry_usable(i, rule, &found[n]);
     freeifaddrs(all);
 
-    routed(AF_INET, v4);
-    routed(AF_INET6, v6);
+    find_routed_address(AF_INET, v4);
+    find_routed_address(AF_INET6, v6);
     for (int bad = 0; bad <= 4; bad++)
         for (size_t i = 0; i < n && kept < max; i++)
             if (badness(&found[i], v4, v6) == bad)

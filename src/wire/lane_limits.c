@@ -79,7 +79,7 @@ tutti_status tt_lane_limits_get(struct tt_lane_limits *out)
 }
 
 /* Bandwidth of all rails, or of the path beyond them if that is less. 0: unknown. */
-static double rate_of(const struct tt_topo_link *links, enum tt_distance distance, uint32_t nrails)
+static double link_rate(const struct tt_topo_link *links, enum tt_distance distance, uint32_t nrails)
 {
     const double rails = links[TT_NEAR_RACK].bytes_per_s * nrails,
                  way = distance > TT_NEAR_RACK ? links[distance].bytes_per_s : 0;
@@ -92,7 +92,7 @@ struct tt_dqplb_limits tt_lane_limits_queues(const struct tt_lane_limits *l, enu
 {
     const tt_float_env kept = tt_float_env_enter();
     const enum tt_distance way = distance < TT_NEAR_RACK ? TT_NEAR_RACK : distance;
-    const double bytes_per_s = links ? rate_of(links, way, nrails) : 0;
+    const double bytes_per_s = links ? link_rate(links, way, nrails) : 0;
     const uint64_t rtt_ns = links ? 2 * links[way].latency_ns : 0;
     struct tt_dqplb_limits out = tt_dqplb_limits_of(distance, lanes, window, bytes_per_s, rtt_ns);
 

@@ -118,7 +118,7 @@ static tutti_status ofi_address(struct tt_wire *w, struct tt_blob *out)
 
 /* ---- progress ---- */
 
-static struct tt_done link_done(const struct tt_ofi_link *link, uint8_t kind)
+static struct tt_done ofi_link_done(const struct tt_ofi_link *link, uint8_t kind)
 {
     struct tt_done done = { .kind = kind, .peer = link->peer, .status = link->status };
 
@@ -147,14 +147,14 @@ static int completions_report(struct tt_ofi *o, struct tt_done *done, int max)
 }
 
 /* Reports LINK_UP and LINK_LOST. */
-static int news_report(struct tt_ofi *o, struct tt_done *done, int max)
+static int ofi_news_report(struct tt_ofi *o, struct tt_done *done, int max)
 {
     int n = 0;
 
     while (n < max && o->news) {
         struct tt_ofi_link *link = o->news;
 
-        done[n++] = link_done(link, link->tell_up ? TT_DONE_LINK_UP : TT_DONE_LINK_LOST);
+        done[n++] = ofi_link_done(link, link->tell_up ? TT_DONE_LINK_UP : TT_DONE_LINK_LOST);
         if (link->tell_up && link->tell_lost) {
             link->tell_up = false;
             continue;
@@ -183,13 +183,13 @@ static int ofi_poll(struct tt_wire *w, struct tt_done *done, int max)
         tt_ofi_link_tend(o->active[i]);
     pthread_mutex_unlock(&o->lock);
     n = completions_report(o, done, max);
-    return n + news_report(o, done + n, max - n);
+    return n + ofi_news_report(o, done + n, max - n);
 }
 
 /* Returns whether the link needs polling while asleep: its completion queue does not wake; or an
  * operation is incomplete or was not accepted, which no queue reports; or nothing was received yet,
  * so the provider may still be connecting. */
-static bool must_look(const struct tt_ofi_link *link)
+static bool ofi_link_needs_polling(const struct tt_ofi_link *link)
 {
     bool must = link->ofi->provider.unwoken || link->cq_fd < 0;
 
@@ -203,7 +203,7 @@ static bool must_look(const struct tt_ofi_link *link)
 }
 
 /* Returns whether the link has work now. */
-static bool is_ready(struct tt_ofi_link *link)
+static bool ofi_link_has_work(struct tt_ofi_link *link)
 {
     struct fid *fid = &link->cq->fid;
     bool came;
@@ -235,9 +235,9 @@ static int ofi_arm(struct tt_wire *w)
         return -1;
     o->tcp_watched = true;
     for (uint32_t i = 0; i < o->nactive; i++) {
-        if (is_ready(o->active[i]))
+        if (ofi_link_has_work(o->active[i]))
             return -1;
-        if (must_look(o->active[i]))
+        if (ofi_link_needs_polling(o->active[i]))
             nap.it_value.tv_nsec = (long)NAP_NS;
     }
     timerfd_settime(o->timer_fd, 0, &nap, NULL);    /* zero disarms it; in both cases it is not

@@ -202,7 +202,7 @@ static void lane_open(struct tt_ofi_lane *lane)
 
 /* Posts the single receive of a further endpoint, which proves that it is reachable. If it is not
  * accepted now, tt_ofi_post_receives retries. Returns false if it never will be. */
-static bool meeting_post(struct tt_ofi_lane *lane, struct tt_ofi_end *end)
+static bool connect_receive_post(struct tt_ofi_lane *lane, struct tt_ofi_end *end)
 {
     const ssize_t err = fi_recv(end->ep, end->met.buffer, TT_OFI_SLOT_BYTES, tt_ofi_mr_desc(lane->link->local_mr),
                                 FI_ADDR_UNSPEC, &end->met.context);
@@ -226,7 +226,7 @@ static bool end_open(struct tt_ofi_lane *lane, size_t *room)
     end->met =
         (struct tt_ofi_op){ .kind = TT_OFI_OP_MET, .lane = lane, .end = (uint8_t)lane->nopen, .buffer = end->meeting };
     bytes = sizeof(uint16_t) + tt_ofi_ep_name(end->ep, name);
-    if (bytes > sizeof(uint16_t) && bytes <= *room && meeting_post(lane, end)) {
+    if (bytes > sizeof(uint16_t) && bytes <= *room && connect_receive_post(lane, end)) {
         *room -= bytes;
         return true;
     }
@@ -353,7 +353,7 @@ void tt_ofi_op_give(struct tt_ofi_op *op)
 }
 
 /* Handles the result of posting an operation. */
-static bool posted(struct tt_ofi_op *op, ssize_t err)
+static bool op_posted(struct tt_ofi_op *op, ssize_t err)
 {
     struct tt_ofi_lane *lane = op->lane;
 
@@ -375,8 +375,8 @@ bool tt_ofi_post_record(struct tt_ofi_op *op, const uint8_t *record, uint32_t by
     struct tt_ofi_lane *lane = op->lane;
     const struct tt_ofi_end *end = &lane->end[op->end];
 
-    return posted(op, tt_ofi_ep_send(&lane->link->ofi->provider, end->ep, end->to, record, bytes, lane->link->local_mr,
-                                     op->more ? FI_MORE : 0, &op->context));
+    return op_posted(op, tt_ofi_ep_send(&lane->link->ofi->provider, end->ep, end->to, record, bytes,
+                                        lane->link->local_mr, op->more ? FI_MORE : 0, &op->context));
 }
 
 bool tt_ofi_post_write(struct tt_ofi_op *op, const void *data, struct fid_mr *mr, uint64_t target, uint64_t key)
@@ -385,7 +385,8 @@ bool tt_ofi_post_write(struct tt_ofi_op *op, const void *data, struct fid_mr *mr
     const struct tt_ofi_write w = { .data = data, .bytes = op->bytes, .target = target, .key = key };
     const uint64_t flags = (op->more ? FI_MORE : 0) | (op->end > 0 ? FI_DELIVERY_COMPLETE : 0);
 
-    return posted(op, tt_ofi_ep_write(&op->lane->link->ofi->provider, end->ep, end->to, &w, mr, flags, &op->context));
+    return op_posted(op,
+                     tt_ofi_ep_write(&op->lane->link->ofi->provider, end->ep, end->to, &w, mr, flags, &op->context));
 }
 
 /* The lower rank sends first, so the ends do not connect to each other at once. The other end uses
@@ -435,13 +436,13 @@ void tt_ofi_post_receives(struct tt_ofi_lane *lane)
         lane->nunposted--;
     }
     for (uint32_t k = 1; k < lane->nopen; k++)
-        if (lane->end[k].unposted && !meeting_post(lane, &lane->end[k]))
+        if (lane->end[k].unposted && !connect_receive_post(lane, &lane->end[k]))
             lane->link->broken = true;
 }
 
 /* ---- completions ---- */
 
-static void received(struct tt_ofi_op *op, size_t bytes)
+static void op_received(struct tt_ofi_op *op, size_t bytes)
 {
     struct tt_ofi_lane *lane = op->lane;
 
@@ -451,26 +452,26 @@ static void received(struct tt_ofi_op *op, size_t bytes)
 }
 
 /* A further endpoint has received data, from the peer or another process. */
-static void met(struct tt_ofi_op *op, size_t bytes)
+static void end_connected(struct tt_ofi_op *op, size_t bytes)
 {
     struct tt_ofi_lane *lane = op->lane;
 
     if (!tt_ofi_is_ours(lane->link, op->buffer, bytes < TT_OFI_SLOT_BYTES ? bytes : TT_OFI_SLOT_BYTES))
-        lane->link->broken |= !meeting_post(lane, &lane->end[op->end]);
+        lane->link->broken |= !connect_receive_post(lane, &lane->end[op->end]);
     else if (op->end < lane->nboth)
         tt_dqplb_lanes_up(&lane->load, op->end);
 }
 
-static void completed(const struct fi_cq_msg_entry *e)
+static void op_completed(const struct fi_cq_msg_entry *e)
 {
     struct tt_ofi_op *op = e->op_context;
 
     switch (op->kind) {
     case TT_OFI_OP_RECEIVE:
-        received(op, e->len);
+        op_received(op, e->len);
         break;
     case TT_OFI_OP_MET:
-        met(op, e->len);
+        end_connected(op, e->len);
         break;
     case TT_OFI_OP_WRITE:
         tt_ofi_wrote(op);
@@ -486,7 +487,7 @@ static void completed(const struct fi_cq_msg_entry *e)
 
 /* An operation failed. A receive may fail because of foreign data and is posted again; any other
  * failure breaks the link. */
-static void failed(struct tt_ofi_link *link)
+static void op_failed(struct tt_ofi_link *link)
 {
     struct fi_cq_err_entry e = { 0 };
     const struct tt_ofi_op *op;
@@ -495,11 +496,11 @@ static void failed(struct tt_ofi_link *link)
         return;
     op = e.op_context;
     if (op && op->kind == TT_OFI_OP_MET && (e.err == FI_ETRUNC || e.err == FI_EMSGSIZE)) {
-        met(e.op_context, 0);
+        end_connected(e.op_context, 0);
         return;
     }
     if (op && op->kind == TT_OFI_OP_RECEIVE && (e.err == FI_ETRUNC || e.err == FI_EMSGSIZE)) {
-        received(e.op_context, 0);
+        op_received(e.op_context, 0);
         return;
     }
     if (!link->broken)
@@ -517,13 +518,13 @@ uint32_t tt_ofi_collect(struct tt_ofi_link *link)
         const ssize_t n = fi_cq_read(link->cq, entries, COLLECT_MAX);
 
         if (n == -FI_EAVAIL) {
-            failed(link);
+            op_failed(link);
             continue;
         }
         if (n <= 0)
             break;
         for (ssize_t i = 0; i < n; i++)
-            completed(&entries[i]);
+            op_completed(&entries[i]);
         all += (uint32_t)n;
         if (n < COLLECT_MAX)
             break;

@@ -43,7 +43,7 @@ void tt_ofi_record_write(const struct tt_ofi_record *r, uint8_t out[TT_OFI_RECOR
 }
 
 /* Checks that no range wraps around, that signals are words, and that only puts have a payload. */
-static bool honest(const struct tt_ofi_record *r, size_t bytes)
+static bool ofi_record_is_valid(const struct tt_ofi_record *r, size_t bytes)
 {
     uint64_t end;
 
@@ -88,7 +88,7 @@ bool tt_ofi_record_read(struct tt_ofi_record *r, const uint8_t *in, size_t bytes
     r->signal_offset = tt_read_u64(&at);
     r->signal_value = tt_read_u64(&at);
     zero = tt_read_u32(&at);
-    return !at.bad && mark == MARK && zero == 0 && honest(r, bytes);
+    return !at.bad && mark == MARK && zero == 0 && ofi_record_is_valid(r, bytes);
 }
 
 void tt_ofi_record_stamp(uint8_t record[TT_OFI_RECORD_BYTES], uint64_t token, const uint64_t applied[TT_OFI_LANES])
@@ -212,7 +212,7 @@ void tt_ofi_address_write(const struct tt_ofi_address *a, struct tt_blob *out)
 }
 
 /* Checks that it is printable, since it is displayed. */
-static bool is_name(const char *s)
+static bool is_provider_name(const char *s)
 {
     bool good = *s;
 
@@ -234,7 +234,7 @@ bool tt_ofi_address_read(struct tt_ofi_address *a, const struct tt_blob *blob)
     a->host = tt_read_u64(&r);
     a->format = tt_read_u32(&r);
     tt_read_string(&r, a->provider, sizeof a->provider);
-    if (r.bad || magic != ADDRESS_MAGIC || !is_name(a->provider))
+    if (r.bad || magic != ADDRESS_MAGIC || !is_provider_name(a->provider))
         return false;
     a->tcp.bytes = (uint16_t)(r.end - r.at);
     tt_read_bytes(&r, a->tcp.data, a->tcp.bytes);

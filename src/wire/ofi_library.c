@@ -16,7 +16,7 @@ static char why_not[256];
 
 /* Looks up a symbol. Uses memcpy, as ISO C does not convert object pointers to function
  * pointers. */
-static bool resolve(void *handle, const char *symbol, void *function)
+static bool load_symbol(void *handle, const char *symbol, void *function)
 {
     void *const found = dlsym(handle, symbol);
 
@@ -42,7 +42,7 @@ static void *open_quietly(void)
     return handle;
 }
 
-static void load(void)
+static void load_libfabric(void)
 {
     char bytes[16];
     void *handle;
@@ -58,9 +58,9 @@ static void load(void)
         snprintf(why_not, sizeof why_not, "ofi: cannot load libfabric: %s", dlerror());
         return;
     }
-    if (!resolve(handle, "fi_getinfo", &library.getinfo) || !resolve(handle, "fi_freeinfo", &library.freeinfo) ||
-        !resolve(handle, "fi_dupinfo", &library.dupinfo) || !resolve(handle, "fi_fabric", &library.fabric) ||
-        !resolve(handle, "fi_version", &library.version) || !resolve(handle, "fi_strerror", &library.strerror))
+    if (!load_symbol(handle, "fi_getinfo", &library.getinfo) || !load_symbol(handle, "fi_freeinfo", &library.freeinfo) ||
+        !load_symbol(handle, "fi_dupinfo", &library.dupinfo) || !load_symbol(handle, "fi_fabric", &library.fabric) ||
+        !load_symbol(handle, "fi_version", &library.version) || !load_symbol(handle, "fi_strerror", &library.strerror))
         dlclose(handle);
 }
 
@@ -68,7 +68,7 @@ const struct tt_ofi_library *tt_ofi_library(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-    pthread_once(&once, load);
+    pthread_once(&once, load_libfabric);
     return &library;
 }
 

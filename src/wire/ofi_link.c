@@ -45,14 +45,14 @@ enum {
     LANE_BYTES = (NOTES_AT + TT_OFI_NOTES * TT_OFI_RECORD_BYTES + 4095) / 4096 * 4096
 };
 
-static uint64_t heard(const uint64_t *word)
+static uint64_t mailbox_word(const uint64_t *word)
 {
     return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
 /* ---- events for poll ---- */
 
-static void news(struct tt_ofi_link *link)
+static void ofi_link_news(struct tt_ofi_link *link)
 {
     struct tt_ofi *o = link->ofi;
 
@@ -63,7 +63,7 @@ static void news(struct tt_ofi_link *link)
     o->news_end = &link->next_news;
 }
 
-static void enter(struct tt_ofi_link *link, enum tt_ofi_state state)
+static void ofi_link_enter(struct tt_ofi_link *link, enum tt_ofi_state state)
 {
     link->ofi->ngreeting += (state == TT_OFI_GREETING) - (link->state == TT_OFI_GREETING);
     link->state = state;
@@ -82,7 +82,7 @@ static size_t local_bytes(const struct tt_ofi *o)
     return TT_OFI_LANES * (size_t)LANE_BYTES + (o->nends - 1) * (size_t)TT_OFI_MEET_BYTES;
 }
 
-static tutti_status lane_furnish(struct tt_ofi_lane *lane, struct tt_ofi_link *link, uint32_t index)
+static tutti_status ofi_lane_init(struct tt_ofi_lane *lane, struct tt_ofi_link *link, uint32_t index)
 {
     uint8_t *local = link->local + index * (size_t)LANE_BYTES;
 
@@ -113,8 +113,8 @@ static void *map(size_t bytes)
     return mem == MAP_FAILED ? NULL : mem;
 }
 
-/* Allocates what all incarnations use. On failure link_strip cleans up. */
-static tutti_status link_furnish(struct tt_ofi_link *link)
+/* Allocates what all incarnations use. On failure ofi_link_free_parts cleans up. */
+static tutti_status ofi_link_alloc(struct tt_ofi_link *link)
 {
     struct tt_ofi *o = link->ofi;
     tutti_status st = TUTTI_OK;
@@ -130,11 +130,11 @@ static tutti_status link_furnish(struct tt_ofi_link *link)
             return TUTTI_ERR_NOMEM;
     }
     for (uint32_t i = 0; i < TT_OFI_LANES && !st; i++)
-        st = lane_furnish(&link->lanes[i], link, i);
+        st = ofi_lane_init(&link->lanes[i], link, i);
     return st ? st : tt_ofi_ends_open(link);
 }
 
-static void tell_what_was_carried(const struct tt_ofi_lane *lane)
+static void log_lane_totals(const struct tt_ofi_lane *lane)
 {
     for (uint32_t i = 0; lane->end && i < lane->nends; i++)
         if (lane->end[i].writes > 0)
@@ -143,13 +143,13 @@ static void tell_what_was_carried(const struct tt_ofi_lane *lane)
 }
 
 /* Frees everything but the link region, which callers may still access. */
-static void link_strip(struct tt_ofi_link *link)
+static void ofi_link_free_parts(struct tt_ofi_link *link)
 {
     tt_ofi_ends_close(link);
     for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
         struct tt_ofi_lane *lane = &link->lanes[i];
 
-        tell_what_was_carried(lane);
+        log_lane_totals(lane);
         free(lane->out);
         free(lane->sends);
         free(lane->receives);
@@ -170,7 +170,8 @@ static void link_strip(struct tt_ofi_link *link)
 
 /* Writes data[bytes] at `at` of the peer's mailbox, then `word` at `word_at`. Returns false if the
  * tcp wire has no space now. */
-static bool tell(struct tt_ofi_link *link, size_t word_at, uint64_t word, size_t at, const void *data, size_t bytes)
+static bool ofi_mailbox_write(struct tt_ofi_link *link, size_t word_at, uint64_t word, size_t at, const void *data,
+                              size_t bytes)
 {
     struct tt_wire *tcp = link->ofi->tcp;
     struct tt_desc d = { .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .key = &link->tcp.theirs, .offset = at };
@@ -184,12 +185,12 @@ static bool tell(struct tt_ofi_link *link, size_t word_at, uint64_t word, size_t
     return tcp->ops->post(tcp, &d, 1) == 1;
 }
 
-static void name_of(const struct tt_ofi_end *end, struct tt_ofi_name *out)
+static void end_name_copy(const struct tt_ofi_end *end, struct tt_ofi_name *out)
 {
     out->bytes = tt_ofi_ep_name(end->ep, out->data);
 }
 
-static bool tell_hello(struct tt_ofi_link *link)
+static bool ofi_send_hello(struct tt_ofi_link *link)
 {
     const struct tt_ofi *o = link->ofi;
     const struct tt_ofi_lane *data = &link->lanes[TT_OFI_DATA];
@@ -204,24 +205,24 @@ static bool tell_hello(struct tt_ofi_link *link)
 
         h.lanes[i].applied = lane->applied;
         h.lanes[i].key = fi_mr_key(o->provider.per_endpoint ? lane->mine_mr : link->mine_mr);
-        name_of(&lane->end[0], &h.lanes[i].name);
+        end_name_copy(&lane->end[0], &h.lanes[i].name);
     }
     for (h.nmore = 0; h.nmore + 1u < data->nopen; h.nmore++)
-        name_of(&data->end[h.nmore + 1], &h.more[h.nmore]);
+        end_name_copy(&data->end[h.nmore + 1], &h.more[h.nmore]);
     tt_ofi_hello_write(&h, out);
-    return tell(link, offsetof(struct mailbox, hello), link->incarnation,
-                offsetof(struct mailbox, hellos[link->incarnation % 2]), out, sizeof out);
+    return ofi_mailbox_write(link, offsetof(struct mailbox, hello), link->incarnation,
+                             offsetof(struct mailbox, hellos[link->incarnation % 2]), out, sizeof out);
 }
 
 /* Sends pending messages as far as there is space. */
-static void link_say(struct tt_ofi_link *link)
+static void ofi_link_send_pending(struct tt_ofi_link *link)
 {
     if (link->owes_hello)
-        link->owes_hello = !tell_hello(link);
+        link->owes_hello = !ofi_send_hello(link);
     if (link->owes_ready && !link->owes_hello)
-        link->owes_ready = !tell(link, offsetof(struct mailbox, ready), link->incarnation, 0, NULL, 0);
+        link->owes_ready = !ofi_mailbox_write(link, offsetof(struct mailbox, ready), link->incarnation, 0, NULL, 0);
     if (link->owes_refusal)
-        link->owes_refusal = !tell(link, offsetof(struct mailbox, refusal), 1, 0, NULL, 0);
+        link->owes_refusal = !ofi_mailbox_write(link, offsetof(struct mailbox, refusal), 1, 0, NULL, 0);
 }
 
 /* ---- teardown ---- */
@@ -233,7 +234,7 @@ static void tcp_end(struct tt_ofi *o, uint32_t peer, const char *why)
 }
 
 /* Reports the loss by poll. The link region remains until the wire closes. */
-static void link_lose(struct tt_ofi_link *link, tutti_status status, const char *why)
+static void ofi_link_lose(struct tt_ofi_link *link, tutti_status status, const char *why)
 {
     struct tt_ofi *o = link->ofi;
 
@@ -243,23 +244,23 @@ static void link_lose(struct tt_ofi_link *link, tutti_status status, const char 
            "ofi: the link to rank %u ended: %s", link->peer, why);
     link->owes_refusal = status != TUTTI_OK && link->tcp.mine; /* otherwise the peer would wait */
     link->owes_hello = link->owes_ready = false;
-    link_say(link);
+    ofi_link_send_pending(link);
     if (link->owes_refusal)     /* this link is not polled any more */
         tcp_end(o, link->peer, "cannot send the refusal of a link");
-    enter(link, TT_OFI_LOST);
-    link_strip(link);
+    ofi_link_enter(link, TT_OFI_LOST);
+    ofi_link_free_parts(link);
     for (uint32_t i = 0; i < o->nactive; i++)
         if (o->active[i] == link)
             o->active[i] = o->active[--o->nactive];
     link->status = status;
-    news(link);
+    ofi_link_news(link);
     link->tell_lost = true;
 }
 
 /* ---- set-up ---- */
 
 /* Creates a link and enters it in the table and the active list. NULL: out of memory. */
-static struct tt_ofi_link *link_create(struct tt_ofi *o, uint32_t peer)
+static struct tt_ofi_link *ofi_link_create(struct tt_ofi *o, uint32_t peer)
 {
     struct tt_ofi_link *link = calloc(1, sizeof *link);
 
@@ -285,12 +286,12 @@ static struct tt_ofi_link *link_create(struct tt_ofi *o, uint32_t peer)
     }
     *link = (struct tt_ofi_link){ .ofi = o, .peer = peer, .state = TT_OFI_LOST, .incarnation = 1, .cq_fd = -1 };
     o->active[o->nactive++] = link;
-    enter(link, TT_OFI_GREETING);
+    ofi_link_enter(link, TT_OFI_GREETING);
     return link;
 }
 
 /* Adds the link's completion queue to the wire's epoll set. */
-static void link_watch(struct tt_ofi_link *link)
+static void ofi_link_watch(struct tt_ofi_link *link)
 {
     struct epoll_event ev = { .events = EPOLLIN };
 
@@ -299,27 +300,27 @@ static void link_watch(struct tt_ofi_link *link)
 }
 
 /* The tcp wire has connected the peer. */
-static void link_begin(struct tt_ofi *o, uint32_t peer, const struct tt_link *tcp)
+static void ofi_link_begin(struct tt_ofi *o, uint32_t peer, const struct tt_link *tcp)
 {
-    struct tt_ofi_link *link = link_create(o, peer);
+    struct tt_ofi_link *link = ofi_link_create(o, peer);
 
     if (!link) {        /* there may be memory when the end of the connection is reported */
         tcp_end(o, peer, "out of memory for the ofi link");
         return;
     }
     link->tcp = *tcp;
-    if (link_furnish(link) != TUTTI_OK) {
-        link_lose(link, TUTTI_ERR_NOMEM, "cannot allocate its resources");
+    if (ofi_link_alloc(link) != TUTTI_OK) {
+        ofi_link_lose(link, TUTTI_ERR_NOMEM, "cannot allocate its resources");
         return;
     }
-    link_watch(link);
+    ofi_link_watch(link);
     link->owes_hello = true;
-    link_say(link);
+    ofi_link_send_pending(link);
 }
 
 /* Returns whether the peer's endpoints are compatible with ours. If not, sets `unreached` to the
  * reason, if known. */
-static bool understands(struct tt_ofi *o, uint32_t peer, const struct tt_ofi_address *theirs)
+static bool is_compatible(struct tt_ofi *o, uint32_t peer, const struct tt_ofi_address *theirs)
 {
     struct tt_ofi_address ours;
     const uint32_t rank = o->conf.rank;
@@ -352,7 +353,7 @@ tutti_status tt_ofi_connect(struct tt_wire *w, uint32_t peer, const struct tt_bl
     struct tt_ofi_address a;
 
     o->wire.unreached = NULL;
-    if (!tt_ofi_address_read(&a, address) || !understands(o, peer, &a))
+    if (!tt_ofi_address_read(&a, address) || !is_compatible(o, peer, &a))
         return TUTTI_ERR_UNSUPPORTED;
     return o->tcp->ops->connect(o->tcp, peer, &a.tcp);
 }
@@ -364,11 +365,11 @@ void tt_ofi_link_break(struct tt_ofi_link *link)
     if (link->state == TT_OFI_LOST)
         return;
     if (link->status) {
-        link_lose(link, link->status, "protocol error: invalid message");
+        ofi_link_lose(link, link->status, "protocol error: invalid message");
         return;
     }
     if (link->setbacks > SETBACKS_MAX) {
-        link_lose(link, TUTTI_ERR_PEER_LOST, "its endpoints failed repeatedly");
+        ofi_link_lose(link, TUTTI_ERR_PEER_LOST, "its endpoints failed repeatedly");
         return;
     }
     tt_ofi_ends_close(link);
@@ -378,14 +379,14 @@ void tt_ofi_link_break(struct tt_ofi_link *link)
     link->broken = link->connected = false;
     link->incarnation++;
     link->owes_ready = false;
-    enter(link, TT_OFI_GREETING);
+    ofi_link_enter(link, TT_OFI_GREETING);
     if (tt_ofi_ends_open(link) != TUTTI_OK) {
-        link_lose(link, TUTTI_ERR_NOMEM, "cannot open new endpoints");
+        ofi_link_lose(link, TUTTI_ERR_NOMEM, "cannot open new endpoints");
         return;
     }
-    link_watch(link);
+    ofi_link_watch(link);
     link->owes_hello = true;
-    link_say(link);
+    ofi_link_send_pending(link);
 }
 
 void tt_ofi_link_tend(struct tt_ofi_link *link)
@@ -394,12 +395,12 @@ void tt_ofi_link_tend(struct tt_ofi_link *link)
 
     if (!link->broken)
         tt_ofi_link_pump(link);
-    else if (link->status || heard(&box->hello) == link->incarnation)
+    else if (link->status || mailbox_word(&box->hello) == link->incarnation)
         tt_ofi_link_break(link);
 }
 
 /* The peer's hello has arrived: adds its endpoints to ours. */
-static void link_connect(struct tt_ofi_link *link)
+static void ofi_link_connect(struct tt_ofi_link *link)
 {
     const struct mailbox *box = link->tcp.mine;
     struct tt_ofi_hello h;
@@ -407,18 +408,18 @@ static void link_connect(struct tt_ofi_link *link)
 
     memcpy(in, box->hellos[link->incarnation % 2], sizeof in);
     if (!tt_ofi_hello_read(&h, in) || h.incarnation != link->incarnation) {
-        link_lose(link, TUTTI_ERR_PROTOCOL, "protocol error: invalid hello");
+        ofi_link_lose(link, TUTTI_ERR_PROTOCOL, "protocol error: invalid hello");
         return;
     }
     for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
         if (!tt_ofi_lane_again(&link->lanes[i], h.lanes[i].applied)) {
-            link_lose(link, TUTTI_ERR_PROTOCOL, "protocol error: it acknowledged messages that were not sent");
+            ofi_link_lose(link, TUTTI_ERR_PROTOCOL, "protocol error: it acknowledged messages that were not sent");
             return;
         }
         link->theirs_key[i] = h.lanes[i].key;
     }
     if (!tt_ofi_ends_connect(link, &h)) {
-        link_lose(link, TUTTI_ERR_SYSTEM, "the provider rejects the addresses of its endpoints");
+        ofi_link_lose(link, TUTTI_ERR_SYSTEM, "the provider rejects the addresses of its endpoints");
         return;
     }
     link->theirs_token = h.token;
@@ -426,14 +427,14 @@ static void link_connect(struct tt_ofi_link *link)
     link->theirs_bytes = h.link_bytes;
     link->connected = true;
     link->owes_ready = true;
-    link_say(link);
+    ofi_link_send_pending(link);
 }
 
-static void link_up(struct tt_ofi_link *link)
+static void ofi_link_up(struct tt_ofi_link *link)
 {
-    enter(link, TT_OFI_UP);
+    ofi_link_enter(link, TT_OFI_UP);
     if (!link->was_up) {
-        news(link);
+        ofi_link_news(link);
         link->tell_up = true;
     }
     link->was_up = true;
@@ -444,42 +445,42 @@ static void link_up(struct tt_ofi_link *link)
 }
 
 /* One step of a link that is not lost. */
-static void link_step(struct tt_ofi_link *link)
+static void ofi_link_step(struct tt_ofi_link *link)
 {
     const struct mailbox *box = link->tcp.mine;
-    const uint64_t hello = heard(&box->hello);
+    const uint64_t hello = mailbox_word(&box->hello);
 
-    link_say(link);
-    if (heard(&box->refusal)) {
-        link_lose(link, TUTTI_ERR_PEER_LOST, "the peer ended the link");
+    ofi_link_send_pending(link);
+    if (mailbox_word(&box->refusal)) {
+        ofi_link_lose(link, TUTTI_ERR_PEER_LOST, "the peer ended the link");
         return;
     }
     if (hello > link->incarnation + 1ull) {
-        link_lose(link, TUTTI_ERR_PROTOCOL, "protocol error: its incarnation is ahead of that of this rank");
+        ofi_link_lose(link, TUTTI_ERR_PROTOCOL, "protocol error: its incarnation is ahead of that of this rank");
         return;
     }
     if (hello > link->incarnation)      /* the peer has new endpoints, so ours are obsolete */
         tt_ofi_link_break(link);
     if (link->state == TT_OFI_GREETING && !link->connected && hello == link->incarnation)
-        link_connect(link);
+        ofi_link_connect(link);
     if (link->state == TT_OFI_GREETING && link->connected && !link->owes_ready &&
-        heard(&box->ready) == link->incarnation)
-        link_up(link);
+        mailbox_word(&box->ready) == link->incarnation)
+        ofi_link_up(link);
 }
 
 /* The tcp connection has ended: applies what has arrived. */
-static void tcp_lost(struct tt_ofi *o, const struct tt_done *d)
+static void ofi_tcp_lost(struct tt_ofi *o, const struct tt_done *d)
 {
     struct tt_ofi_link *link = tt_sparse_get(&o->links, d->peer);
 
     if (!link)
-        link = link_create(o, d->peer);
+        link = ofi_link_create(o, d->peer);
     if (!link)
         return;
     while (link->state != TT_OFI_LOST && tt_ofi_collect(link) > 0)
         continue;
     link->tcp.mine = NULL;      /* no further message can be sent */
-    link_lose(link, d->status, d->status ? "the peer has ended, or is unreachable" : "closed by the peer");
+    ofi_link_lose(link, d->status, d->status ? "the peer has ended, or is unreachable" : "closed by the peer");
 }
 
 void tt_ofi_links_step(struct tt_ofi *o)
@@ -492,18 +493,18 @@ void tt_ofi_links_step(struct tt_ofi *o)
         o->wire.unheard = o->tcp->unheard;       /* events of links */
         for (int i = 0; i < n; i++) {
             if (done[i].kind == TT_DONE_LINK_UP)
-                link_begin(o, done[i].peer, &done[i].link);
+                ofi_link_begin(o, done[i].peer, &done[i].link);
             else if (done[i].kind == TT_DONE_LINK_LOST)
-                tcp_lost(o, &done[i]);
+                ofi_tcp_lost(o, &done[i]);
         }
     }
     for (uint32_t i = o->nactive; i-- > 0;)
-        link_step(o->active[i]);
+        ofi_link_step(o->active[i]);
 }
 
 /* ---- close ---- */
 
-static bool unfinished(const struct tt_ofi_link *link)
+static bool ofi_link_unfinished(const struct tt_ofi_link *link)
 {
     for (uint32_t i = 0; i < TT_OFI_LANES; i++)
         if (link->lanes[i].acked != link->lanes[i].tail)
@@ -525,7 +526,7 @@ void tt_ofi_links_linger(struct tt_ofi *o)
         o->wire.ops->poll(&o->wire, done, TCP_DONES);
         more = false;
         for (uint32_t i = 0; i < o->nactive; i++)
-            more |= o->active[i]->was_up && unfinished(o->active[i]);
+            more |= o->active[i]->was_up && ofi_link_unfinished(o->active[i]);
     }
 }
 
@@ -536,7 +537,7 @@ void tt_ofi_links_close(struct tt_ofi *o)
 
     while ((link = tt_sparse_next(&o->links, &at))) {
         if (link->state != TT_OFI_LOST)
-            link_strip(link);
+            ofi_link_free_parts(link);
         if (link->mine)
             munmap(link->mine, o->conf.link_bytes);
         free(link);
@@ -549,7 +550,7 @@ void tt_ofi_links_close(struct tt_ofi *o)
 
 /* ---- statistics ---- */
 
-static uint64_t link_bytes(const struct tt_ofi_link *link)
+static uint64_t ofi_link_bytes(const struct tt_ofi_link *link)
 {
     uint64_t bytes = sizeof *link;
 
@@ -574,7 +575,7 @@ void tt_ofi_links_memory(const struct tt_ofi *o, tutti_memory *m)
     uint32_t at = 0;
 
     while ((link = tt_sparse_next(&o->links, &at)))
-        links.peer_bytes += link_bytes(link);
+        links.peer_bytes += ofi_link_bytes(link);
     tt_memory_add(m, &links);
     o->tcp->ops->memory(o->tcp, m);
 }

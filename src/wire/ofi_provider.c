@@ -49,7 +49,7 @@ static void add_reason(struct search *s, const char *name, const char *why)
     s->last_why = why;
 }
 
-static bool was_told(const struct search *s, const char *name)
+static bool has_reason(const struct search *s, const char *name)
 {
     for (size_t i = 0; i < s->ntold; i++)
         if (strcmp(s->told[i], name) == 0)
@@ -57,9 +57,9 @@ static bool was_told(const struct search *s, const char *name)
     return false;
 }
 
-static void refuse(struct search *s, const char *name, const char *why)
+static void refuse_provider(struct search *s, const char *name, const char *why)
 {
-    if (was_told(s, name))
+    if (has_reason(s, name))
         return;
     add_reason(s, name, why);
     if (s->ntold < NAMES_MAX)
@@ -68,7 +68,7 @@ static void refuse(struct search *s, const char *name, const char *why)
 
 /* ---- available providers ---- */
 
-static struct fi_info *look(bool ordered, bool hmem)
+static struct fi_info *list_providers(bool ordered, bool hmem)
 {
     const uint64_t order = FI_ORDER_SAS | (ordered ? FI_ORDER_SAW : 0);
     const struct tt_ofi_library *lib = tt_ofi_library();
@@ -95,7 +95,7 @@ static struct fi_info *look(bool ordered, bool hmem)
 }
 
 /* Returns whether the provider claims to support delivery-complete writes. */
-static bool says_it_delivers(const struct fi_info *info)
+static bool claims_delivery(const struct fi_info *info)
 {
     const struct tt_ofi_library *lib = tt_ofi_library();
     struct fi_info *hints = lib->dupinfo(info), *list = NULL;
@@ -111,14 +111,14 @@ static bool says_it_delivers(const struct fi_info *info)
     return yes;
 }
 
-static const char *name_of(const struct fi_info *info)
+static const char *provider_name(const struct fi_info *info)
 {
     return info->fabric_attr->prov_name;
 }
 
 static bool is_local(const struct fi_info *info)
 {
-    return strcmp(name_of(info), "shm") == 0;
+    return strcmp(provider_name(info), "shm") == 0;
 }
 
 /* "tcp" matches "tcp" and also "tcp;ofi_rxm". */
@@ -147,11 +147,11 @@ static uint32_t address_merit(const struct search *s, int family, const void *ip
 }
 
 /* Rates an entry of libfabric. */
-static uint32_t merit(const struct search *s, const struct fi_info *info)
+static uint32_t rate_entry(const struct search *s, const struct fi_info *info)
 {
     const struct sockaddr *a = info->src_addr;
     const bool device =
-        strncmp(name_of(info), "verbs", 5) == 0 || !a || (a->sa_family != AF_INET && a->sa_family != AF_INET6);
+        strncmp(provider_name(info), "verbs", 5) == 0 || !a || (a->sa_family != AF_INET && a->sa_family != AF_INET6);
 
     if (device && !is_local(info) && !tt_ifaddr_allows(s->conf->rdma_devices, info->domain_attr->name))
         return 0;
@@ -163,13 +163,13 @@ static uint32_t merit(const struct search *s, const struct fi_info *info)
 }
 
 /* Returns the best entry of that provider in the list, or NULL if none is allowed. */
-static const struct fi_info *best_of(const struct search *s, const struct fi_info *list, const char *name)
+static const struct fi_info *best_entry(const struct search *s, const struct fi_info *list, const char *name)
 {
     const struct fi_info *best = NULL;
     uint32_t most = 0;
 
     for (const struct fi_info *info = list; info; info = info->next) {
-        const uint32_t m = strcmp(name_of(info), name) == 0 ? merit(s, info) : 0;
+        const uint32_t m = strcmp(provider_name(info), name) == 0 ? rate_entry(s, info) : 0;
 
         if (m > most) {
             most = m;
@@ -198,8 +198,8 @@ void tt_ofi_provider_close(struct tt_ofi_provider *p)
 }
 
 /* Opens and tests a provider. On false, *why is the reason. */
-static bool open_one(struct tt_ofi_provider *p, const struct search *s, const struct fi_info *info, bool ordered,
-                     const char **why)
+static bool open_provider(struct tt_ofi_provider *p, const struct search *s, const struct fi_info *info, bool ordered,
+                          const char **why)
 {
     struct fi_av_attr av = { .type = FI_AV_UNSPEC };
     int err;
@@ -213,14 +213,14 @@ static bool open_one(struct tt_ofi_provider *p, const struct search *s, const st
     p->hmem = p->info->caps & FI_HMEM;
     p->per_endpoint = p->info->domain_attr->mr_mode & FI_MR_ENDPOINT;
     if (s->conf->lanes > 1) {
-        p->delivers = !p->per_endpoint && says_it_delivers(info);
+        p->delivers = !p->per_endpoint && claims_delivery(info);
         p->one_lane = p->delivers       ? NULL
                       : p->per_endpoint ? "registrations are per endpoint"
                                         : "it does not report remote completions";
     }
     p->segment_bytes =
         p->info->ep_attr->max_msg_size < TT_OFI_SEGMENT_BYTES ? p->info->ep_attr->max_msg_size : TT_OFI_SEGMENT_BYTES;
-    snprintf(p->name, sizeof p->name, "%s", name_of(info));
+    snprintf(p->name, sizeof p->name, "%s", provider_name(info));
     snprintf(p->device, sizeof p->device, "%s", info->domain_attr->name);
     *why = "cannot be used: its maximum message size is too small";
     if (p->segment_bytes < TT_OFI_SLOT_BYTES)
@@ -251,36 +251,36 @@ close:
 }
 
 /* Selects the first usable provider of the list. */
-static bool choose(struct tt_ofi_provider *p, struct search *s, const struct fi_info *list, bool ordered)
+static bool choose_provider(struct tt_ofi_provider *p, struct search *s, const struct fi_info *list, bool ordered)
 {
     const char *wanted = s->conf->ofi_provider, *why;
     const struct fi_info *best;
 
     for (const struct fi_info *info = list; info; info = info->next) {
-        const char *name = name_of(info);
+        const char *name = provider_name(info);
 
-        if (was_told(s, name) || (wanted && *wanted && !is_named(wanted, name)))
+        if (has_reason(s, name) || (wanted && *wanted && !is_named(wanted, name)))
             continue;
         if (!(wanted && *wanted) && is_local(info)) {
-            refuse(s, name, "supports one host only (select it with TUTTI_OFI_PROVIDER)");
+            refuse_provider(s, name, "supports one host only (select it with TUTTI_OFI_PROVIDER)");
             continue;
         }
-        best = best_of(s, list, name);
+        best = best_entry(s, list, name);
         why = "has no address allowed by TUTTI_INTERFACES and TUTTI_RDMA_DEVICES";
-        if (best && open_one(p, s, best, ordered, &why))
+        if (best && open_provider(p, s, best, ordered, &why))
             return true;
-        refuse(s, name, why);
+        refuse_provider(s, name, why);
     }
     return false;
 }
 
 /* Adds reasons for untested providers. */
-static void tell_others(struct search *s, const struct tt_ofi_provider *chosen, const struct fi_info *list,
-                        const char *why)
+static void add_untested_reasons(struct search *s, const struct tt_ofi_provider *chosen, const struct fi_info *list,
+                                 const char *why)
 {
     for (const struct fi_info *info = list; info; info = info->next)
-        if (strcmp(name_of(info), chosen->name) != 0)
-            refuse(s, name_of(info), why);
+        if (strcmp(provider_name(info), chosen->name) != 0)
+            refuse_provider(s, provider_name(info), why);
 }
 
 static void describe(struct tt_ofi_provider *p, const struct search *s)
@@ -296,7 +296,7 @@ static void describe(struct tt_ofi_provider *p, const struct search *s)
 }
 
 /* Not an error: jobs continue over other transports. */
-static tutti_status none(const struct search *s)
+static tutti_status no_provider(const struct search *s)
 {
     const char *wanted = s->conf->ofi_provider;
     const char *hmem = s->conf->ofi_hmem ? ", and device memory (TUTTI_OFI_HMEM)" : "";
@@ -326,22 +326,22 @@ tutti_status tt_ofi_provider_open(struct tt_ofi_provider *out, const struct tt_w
 
     if (st)
         return st;
-    ordered = look(true, conf->ofi_hmem);
-    others = look(false, conf->ofi_hmem);
-    found = choose(out, &s, ordered, true);
+    ordered = list_providers(true, conf->ofi_hmem);
+    others = list_providers(false, conf->ofi_hmem);
+    found = choose_provider(out, &s, ordered, true);
     if (!found) {
         s.ntold = 0;    /* an unordered provider may still be usable */
-        found = choose(out, &s, others, false);
+        found = choose_provider(out, &s, others, false);
     }
     if (found) {
-        tell_others(&s, out, ordered,
-                    conf->ofi_provider && *conf->ofi_provider ? "is not selected by TUTTI_OFI_PROVIDER"
-                                                              : "comes later in libfabric's list");
-        tell_others(&s, out, others, "does not order messages after writes");
+        add_untested_reasons(&s, out, ordered,
+                             conf->ofi_provider && *conf->ofi_provider ? "is not selected by TUTTI_OFI_PROVIDER"
+                                                                       : "comes later in libfabric's list");
+        add_untested_reasons(&s, out, others, "does not order messages after writes");
         describe(out, &s);
         tt_log(TT_LOG_INFO, "ofi: %s", out->about);
     } else {
-        st = none(&s);
+        st = no_provider(&s);
     }
     if (ordered)
         tt_ofi_library()->freeinfo(ordered);

@@ -8,8 +8,8 @@
 
 /* Returns the memory of region + offset [bytes]. NULL: the region does not exist (any more), or is
  * device memory that the CPU would have to access. */
-static uint8_t *place(struct tt_ofi_link *link, uint32_t region, uint32_t generation, uint64_t offset, uint64_t bytes,
-                      bool by_processor)
+static uint8_t *ofi_target_memory(struct tt_ofi_link *link, uint32_t region, uint32_t generation, uint64_t offset,
+                                  uint64_t bytes, bool by_processor)
 {
     const struct tt_ofi_region *r = region ? tt_ofi_region_find(link->ofi, region, generation) : NULL;
     const uint64_t size = r ? r->public.bytes : link->ofi->conf.link_bytes;
@@ -22,10 +22,10 @@ static uint8_t *place(struct tt_ofi_link *link, uint32_t region, uint32_t genera
     return mem && offset <= size && bytes <= size - offset ? mem + offset : NULL;
 }
 
-static void raise_signal(struct tt_ofi_link *link, const struct tt_ofi_record *r)
+static void ofi_raise_signal(struct tt_ofi_link *link, const struct tt_ofi_record *r)
 {
-    uint64_t *word =
-        (uint64_t *)(void *)place(link, r->signal_region, r->signal_generation, r->signal_offset, sizeof *word, true);
+    uint64_t *word = (uint64_t *)(void *)ofi_target_memory(link, r->signal_region, r->signal_generation,
+                                                           r->signal_offset, sizeof *word, true);
 
     if (!word)
         return;
@@ -37,7 +37,7 @@ static void raise_signal(struct tt_ofi_link *link, const struct tt_ofi_record *r
 
 /* ---- RTS ---- */
 
-static struct tt_ofi_asked *asked_find(struct tt_ofi_lane *lane, uint32_t number)
+static struct tt_ofi_asked *find_rts(struct tt_ofi_lane *lane, uint32_t number)
 {
     for (uint32_t i = 0; i < TT_OFI_ASKS; i++)
         if (lane->in[i].state != TT_OFI_NOT_ASKED && lane->in[i].number == number)
@@ -54,9 +54,9 @@ bool tt_ofi_target_is_open(const struct tt_ofi_lane *lane, const struct tt_ofi_r
     return false;
 }
 
-static bool ask_arrived(struct tt_ofi_lane *lane, const struct tt_ofi_record *r)
+static bool handle_rts(struct tt_ofi_lane *lane, const struct tt_ofi_record *r)
 {
-    if (asked_find(lane, r->number))
+    if (find_rts(lane, r->number))
         return false;
     for (uint32_t i = 0; i < TT_OFI_ASKS; i++)
         if (lane->in[i].state == TT_OFI_NOT_ASKED) {
@@ -96,14 +96,14 @@ static bool note_send(struct tt_ofi_link *link, const struct tt_ofi_record *r)
 }
 
 /* Sends a CTS with the address, or a refusal. Returns false if not possible now. */
-static bool answer(struct tt_ofi_lane *lane, struct tt_ofi_asked *a)
+static bool send_cts(struct tt_ofi_lane *lane, struct tt_ofi_asked *a)
 {
     struct tt_ofi_link *link = lane->link;
     struct tt_ofi_region *region = tt_ofi_region_find(link->ofi, a->region, a->generation);
     struct fid_mr *mr = NULL;
     struct tt_ofi_record r = { .kind = TT_OFI_ANSWER, .lane = (uint8_t)lane->index, .number = a->number };
 
-    if (region && a->bytes > 0 && place(link, a->region, a->generation, a->offset, a->bytes, false))
+    if (region && a->bytes > 0 && ofi_target_memory(link, a->region, a->generation, a->offset, a->bytes, false))
         mr = tt_ofi_region_grant(lane, region);
     if (mr) {
         r.flags = TT_OFI_YES;
@@ -125,7 +125,7 @@ void tt_ofi_notes_pump(struct tt_ofi_link *link)
         struct tt_ofi_lane *lane = &link->lanes[i];
 
         for (uint32_t k = 0; k < TT_OFI_ASKS && lane->nunanswered > 0; k++)
-            if (lane->in[k].state == TT_OFI_UNANSWERED && !answer(lane, &lane->in[k]))
+            if (lane->in[k].state == TT_OFI_UNANSWERED && !send_cts(lane, &lane->in[k]))
                 return;
     }
     for (uint32_t i = 0; i < TT_OFI_LANES; i++)
@@ -138,11 +138,12 @@ void tt_ofi_notes_pump(struct tt_ofi_link *link)
 /* ---- records ---- */
 
 /* A put whose target is deregistered is dropped with its signal. */
-static void apply(struct tt_ofi_lane *lane, const struct tt_ofi_record *r, const uint8_t *payload)
+static void ofi_apply_record(struct tt_ofi_lane *lane, const struct tt_ofi_record *r, const uint8_t *payload)
 {
     struct tt_ofi_link *link = lane->link;
-    uint8_t *to = r->bytes ? place(link, r->region, r->generation, r->offset, r->bytes, r->payload > 0) : NULL;
-    struct tt_ofi_asked *a = asked_find(lane, r->number);
+    uint8_t *to =
+        r->bytes ? ofi_target_memory(link, r->region, r->generation, r->offset, r->bytes, r->payload > 0) : NULL;
+    struct tt_ofi_asked *a = find_rts(lane, r->number);
     const bool allowed = a && a->state == TT_OFI_ALLOWED && a->region == r->region && a->generation == r->generation &&
                          a->offset == r->offset && a->bytes == r->bytes;
 
@@ -157,24 +158,24 @@ static void apply(struct tt_ofi_lane *lane, const struct tt_ofi_record *r, const
     else if (r->bytes && r->region && !allowed)
         return;
     if (r->signal_op != TT_SIGNAL_NONE)
-        raise_signal(link, r);
+        ofi_raise_signal(link, r);
 }
 
 /* Processes the end of a message. Returns false if a correct peer cannot have sent it. */
-static bool message_arrived(struct tt_ofi_lane *lane, const struct tt_ofi_record *r, const uint8_t *payload)
+static bool ofi_message_arrived(struct tt_ofi_lane *lane, const struct tt_ofi_record *r, const uint8_t *payload)
 {
     if (r->number != (uint32_t)lane->applied)
         return false;
     if (tt_trace_is_wanted())
         tt_ofi_trace(lane, 0, TT_TRACE_ARRIVED, r->number, 0, 0, 0);
-    apply(lane, r, payload);
+    ofi_apply_record(lane, r, payload);
     lane->applied++;
     lane->ack_due |= r->flags & TT_OFI_WANT_ACK || lane->applied - lane->applied_told >= ACK_EVERY;
     return true;
 }
 
 /* Processes the applied counts: low bits of numbers close to the known ones. */
-static bool heard_applied(struct tt_ofi_link *link, const struct tt_ofi_record *r)
+static bool ofi_handle_applied(struct tt_ofi_link *link, const struct tt_ofi_record *r)
 {
     for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
         const uint32_t ahead = r->applied[i] - (uint32_t)link->lanes[i].acked;
@@ -190,17 +191,17 @@ static bool heard_applied(struct tt_ofi_link *link, const struct tt_ofi_record *
 
 static bool record_arrived(struct tt_ofi_lane *lane, const struct tt_ofi_record *r, const uint8_t *payload)
 {
-    if (!heard_applied(lane->link, r))
+    if (!ofi_handle_applied(lane->link, r))
         return false;
     switch (r->kind) {
     case TT_OFI_ASK:
-        return ask_arrived(lane, r);
+        return handle_rts(lane, r);
     case TT_OFI_ANSWER:
         return tt_ofi_answered(&lane->link->lanes[r->lane], r);
     case TT_OFI_ACK:
         return true;
     default:
-        return message_arrived(lane, r, payload);
+        return ofi_message_arrived(lane, r, payload);
     }
 }
 

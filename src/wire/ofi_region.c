@@ -9,7 +9,7 @@
 #define REGIONS_MAX (1u << 24)
 
 /* Takes a free id, from a table that grows. 0: out of memory. */
-static uint32_t id_take(struct tt_ofi *o)
+static uint32_t ofi_region_id(struct tt_ofi *o)
 {
     const uint32_t n = o->nregions ? 2 * o->nregions : 64;
     struct tt_ofi_region **grown;
@@ -59,7 +59,8 @@ static int errno_of(int err)
     return -err < FI_ERRNO_OFFSET && err != -FI_EAGAIN ? -err : ENOMEM;
 }
 
-static int pin(void *arg, void *mem, size_t bytes, const struct tt_device_memory *device, void **handle, bool *writable)
+static int ofi_pin(void *arg, void *mem, size_t bytes, const struct tt_device_memory *device, void **handle,
+                   bool *writable)
 {
     struct tt_ofi *o = arg;
     struct fid_mr *mr = NULL;
@@ -72,7 +73,7 @@ static int pin(void *arg, void *mem, size_t bytes, const struct tt_device_memory
     return err ? errno_of(err) : 0;
 }
 
-static void unpin(void *arg, void *handle)
+static void ofi_unpin(void *arg, void *handle)
 {
     struct tt_ofi *o = arg;
     struct fid_mr *mr = handle;
@@ -84,7 +85,7 @@ static void unpin(void *arg, void *handle)
 
 tutti_status tt_ofi_regions_open(struct tt_ofi *o)
 {
-    const struct tt_registrar registrar = { .name = "ofi", .arg = o, .pin = pin, .unpin = unpin };
+    const struct tt_registrar registrar = { .name = "ofi", .arg = o, .pin = ofi_pin, .unpin = ofi_unpin };
     tutti_status st;
 
     if (o->provider.per_endpoint)
@@ -115,7 +116,7 @@ static tutti_status region_register(struct tt_ofi *o, struct tt_ofi_region *r)
     return st;
 }
 
-static tutti_status make_region(struct tt_wire *w, void *mem, size_t bytes, bool exposed, struct tt_region **out)
+static tutti_status ofi_make_region(struct tt_wire *w, void *mem, size_t bytes, bool exposed, struct tt_region **out)
 {
     struct tt_ofi *o = tt_ofi_of(w);
     struct tt_ofi_region *r = calloc(1, sizeof *r);
@@ -131,7 +132,7 @@ static tutti_status make_region(struct tt_wire *w, void *mem, size_t bytes, bool
     if (st)
         goto free;
     st = TUTTI_ERR_NOMEM;
-    r->id = id_take(o);
+    r->id = ofi_region_id(o);
     if (r->id == 0) {
         tt_fail(st, "ofi: cannot create more than %u regions: out of memory, or the maximum of %u is reached", o->nregions, REGIONS_MAX);
         goto free;
@@ -154,12 +155,12 @@ free:
 
 tutti_status tt_ofi_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out)
 {
-    return make_region(w, mem, bytes, true, out);
+    return ofi_make_region(w, mem, bytes, true, out);
 }
 
 tutti_status tt_ofi_source(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out)
 {
-    return make_region(w, mem, bytes, false, out);
+    return ofi_make_region(w, mem, bytes, false, out);
 }
 
 /* Closes the region's registration for the lane's endpoint, if any. */
@@ -285,7 +286,7 @@ struct tt_ofi_region *tt_ofi_region_find(const struct tt_ofi *o, uint32_t id, ui
     return r && r->generation == generation ? r : NULL;
 }
 
-static bool covers(const struct tt_ofi_region *r, const void *mem, uint64_t bytes)
+static bool ofi_region_covers(const struct tt_ofi_region *r, const void *mem, uint64_t bytes)
 {
     const uint64_t at = (uintptr_t)mem - (uintptr_t)r->public.mem;
 
@@ -294,10 +295,10 @@ static bool covers(const struct tt_ofi_region *r, const void *mem, uint64_t byte
 
 struct tt_ofi_region *tt_ofi_region_covering(struct tt_ofi *o, const void *mem, uint64_t bytes)
 {
-    if (o->last_source && covers(o->last_source, mem, bytes))
+    if (o->last_source && ofi_region_covers(o->last_source, mem, bytes))
         return o->last_source;
     for (uint32_t i = 1; i < o->nregions; i++)
-        if (o->regions[i] && covers(o->regions[i], mem, bytes))
+        if (o->regions[i] && ofi_region_covers(o->regions[i], mem, bytes))
             return o->last_source = o->regions[i];
     return NULL;
 }

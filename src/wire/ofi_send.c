@@ -37,7 +37,7 @@ void tt_ofi_stamp(struct tt_ofi_link *link, uint8_t *record)
 /* ---- send, in this order ---- */
 
 /* Sends the RTS of the next messages. */
-static void pump_asks(struct tt_ofi_lane *lane)
+static void pump_rts(struct tt_ofi_lane *lane)
 {
     for (; lane->asked < lane->tail; lane->asked++) {
         const struct tt_ofi_out *m = tt_ofi_out_of(lane, lane->asked);
@@ -140,7 +140,7 @@ static uint32_t choose_end(struct tt_ofi_lane *lane, const struct tt_ofi_out *m,
 }
 
 /* Returns the length of a message's pieces. */
-static uint64_t piece_bytes(const struct tt_ofi_lane *lane, const struct tt_ofi_out *m)
+static uint64_t message_piece_bytes(const struct tt_ofi_lane *lane, const struct tt_ofi_out *m)
 {
     const struct tt_ofi_provider *p = &lane->link->ofi->provider;
 
@@ -150,7 +150,7 @@ static uint64_t piece_bytes(const struct tt_ofi_lane *lane, const struct tt_ofi_
 /* Returns the length of the piece at `posted`. */
 static uint64_t piece_at(const struct tt_ofi_lane *lane, const struct tt_ofi_out *m, uint64_t posted)
 {
-    const uint64_t most = piece_bytes(lane, m);
+    const uint64_t most = message_piece_bytes(lane, m);
 
     return m->bytes - posted < most ? m->bytes - posted : most;
 }
@@ -202,7 +202,7 @@ static bool write_over(struct tt_ofi_lane *lane, struct tt_ofi_out *m, uint32_t 
     op->kind = TT_OFI_OP_WRITE;
     op->end = (uint8_t)end;
     op->message = lane->written;
-    op->part = 1 + (uint32_t)(m->posted / piece_bytes(lane, m));
+    op->part = 1 + (uint32_t)(m->posted / message_piece_bytes(lane, m));
     op->bytes = (uint32_t)bytes;
     op->more = end == 0 &&
                (write_follows(lane, m, bytes) || (m->posted + bytes == m->bytes && lane->sent == lane->written &&
@@ -294,7 +294,7 @@ static void pump_records(struct tt_ofi_lane *lane)
 
 /* With providers that use connections, the lower rank's first message on each lane connects. If
  * both ends connected at once, one would be refused, and its operations would fail. */
-static bool is_let_speak(const struct tt_ofi_lane *lane)
+static bool lane_may_send(const struct tt_ofi_lane *lane)
 {
     return lane->met || lane->link->ofi->conf.rank < lane->link->peer;
 }
@@ -306,10 +306,10 @@ static void lane_pump(struct tt_ofi_lane *lane, uint64_t limit)
     lane->stuck = false;
     lane->load.bytes_max = limit;
     tt_ofi_post_receives(lane);
-    if (!is_let_speak(lane))
+    if (!lane_may_send(lane))
         return;
     while (more && lane->sent < lane->tail) {
-        pump_asks(lane);
+        pump_rts(lane);
         more = pump_writes(lane);
         pump_records(lane);
         more &= !lane->stuck && !lane->link->broken;
@@ -323,7 +323,7 @@ void tt_ofi_link_pump(struct tt_ofi_link *link)
 
     if (link->state != TT_OFI_UP || link->broken)
         return;
-    if (is_let_speak(&link->lanes[TT_OFI_CONTROL]))
+    if (lane_may_send(&link->lanes[TT_OFI_CONTROL]))
         tt_ofi_notes_pump(link);
     for (uint32_t i = 0; i < TT_OFI_LANES && !link->broken; i++)
         lane_pump(&link->lanes[i], limit);
@@ -512,7 +512,7 @@ static bool source_enter(struct tt_ofi_lane *lane, struct tt_ofi_out *m, const s
 }
 
 /* Enters a put as the lane's next message. Returns false if there is no space now. */
-static bool put_enter(struct tt_ofi_lane *lane, const struct tt_desc *d)
+static bool ofi_put_enter(struct tt_ofi_lane *lane, const struct tt_desc *d)
 {
     const bool copied = d->flags & TT_DESC_INLINE,
                small = d->bytes <= TT_OFI_PAYLOAD_BYTES && !(d->flags & TT_DESC_DIRECT);
@@ -587,7 +587,7 @@ int tt_ofi_post(struct tt_wire *w, const struct tt_desc *desc, int n)
         if (last && last != link)
             tt_ofi_link_pump(last);
         last = link;
-        if (!put_enter(&link->lanes[d->flags & TT_DESC_URGENT ? TT_OFI_CONTROL : TT_OFI_DATA], d))
+        if (!ofi_put_enter(&link->lanes[d->flags & TT_DESC_URGENT ? TT_OFI_CONTROL : TT_OFI_DATA], d))
             break;
     }
     if (last)

@@ -164,7 +164,7 @@ static struct patience patience_new(void) { return (struct patience){ .until_ns 
 static bool patience_is_over(struct patience *p) { return ++p->looks > PATIENCE_LOOKS && tt_now_ns() > p->until_ns; }
 
 /* Makes progress until *over. Returns false on failure or timeout. */
-static bool finish(struct trial *t, const bool *over)
+static bool trial_wait(struct trial *t, const bool *over)
 {
     struct patience patience = patience_new();
 
@@ -177,7 +177,7 @@ static bool finish(struct trial *t, const bool *over)
 }
 
 /* Returns whether the post must be retried. */
-static bool again(struct trial *t, ssize_t err, struct patience *patience)
+static bool trial_should_retry(struct trial *t, ssize_t err, struct patience *patience)
 {
     t->failed |= err != 0 && (err != -FI_EAGAIN || patience_is_over(patience));
     if (err == 0 || t->failed)
@@ -205,7 +205,7 @@ static void post_write(struct trial *t, struct pending *op, size_t offset, size_
     op->over = false;
     do {
         err = give_write(t, op, offset, bytes, flags);
-    } while (again(t, err, &patience));
+    } while (trial_should_retry(t, err, &patience));
 }
 
 static void post_note(struct trial *t, struct pending *op)
@@ -216,7 +216,7 @@ static void post_note(struct trial *t, struct pending *op)
     op->over = false;
     do {
         err = tt_ofi_ep_send(t->provider, t->from.ep, t->from.to, t->note, SMALL_BYTES, t->note_mr, 0, &op->context);
-    } while (again(t, err, &patience));
+    } while (trial_should_retry(t, err, &patience));
 }
 
 static void post_receive(struct trial *t, struct pending *op)
@@ -228,7 +228,7 @@ static void post_receive(struct trial *t, struct pending *op)
     do {
         err = fi_recv(t->at.ep, t->note + SMALL_BYTES, SMALL_BYTES, tt_ofi_mr_desc(t->note_mr), FI_ADDR_UNSPEC,
                       &op->context);
-    } while (again(t, err, &patience));
+    } while (trial_should_retry(t, err, &patience));
 }
 
 /* ---- tests ---- */
@@ -242,15 +242,15 @@ static bool try_order(struct trial *t, uint8_t value, bool *before, bool *landed
     for (size_t i = 0; i < NWRITES; i++)
         post_write(t, &t->writes[i], cuts[i], cuts[i + 1] - cuts[i], FI_MORE);
     post_note(t, &t->sent);
-    if (!finish(t, &t->came.over))
+    if (!trial_wait(t, &t->came.over))
         return false;
     *before = memcmp(t->source, t->target, BYTES) == 0;
     for (size_t i = 0; i < NWRITES; i++) {
-        if (!finish(t, &t->writes[i].over))
+        if (!trial_wait(t, &t->writes[i].over))
             return false;
         *landed &= memcmp(t->source + cuts[i], t->target + cuts[i], cuts[i + 1] - cuts[i]) == 0;
     }
-    return finish(t, &t->sent.over);
+    return trial_wait(t, &t->sent.over);
 }
 
 /* Posts single writes. Each must be reported and have arrived by then; the target makes no calls
@@ -334,7 +334,7 @@ static bool note_wakes(struct trial *t)
         return false;
     post_note(t, &t->sent);
     woken = comes_asleep(t, note_came);
-    return finish(t, &t->came.over) && finish(t, &t->sent.over) && woken;
+    return trial_wait(t, &t->came.over) && trial_wait(t, &t->sent.over) && woken;
 }
 
 /* After long puts, over several endpoints or after RTS/CTS, the message that would wake the
@@ -348,7 +348,7 @@ static bool writes_wake(struct trial *t)
         woken = fall_asleep(t);
         post_write(t, &t->writes[t->cut], cuts[t->cut], cuts[t->cut + 1] - cuts[t->cut], 0);
         woken = woken && comes_asleep(t, write_landed);
-        finish(t, &t->writes[t->cut].over);
+        trial_wait(t, &t->writes[t->cut].over);
     }
     return woken;
 }
@@ -364,7 +364,7 @@ static const char *try_waking(struct trial *t)
 }
 
 /* See write_landed. */
-__attribute__((no_sanitize("thread"))) static bool has(const volatile uint8_t *at, size_t n, uint8_t value)
+__attribute__((no_sanitize("thread"))) static bool target_has_value(const volatile uint8_t *at, size_t n, uint8_t value)
 {
     for (size_t i = 0; i < n; i++)
         if (at[i] == value)
@@ -387,10 +387,10 @@ static bool try_sources(struct trial *t)
     memset(t->source, 2, BYTES);
     for (uint32_t i = 0; i < SETTLE_POLLS; i++)
         progress(t, &t->at);
-    return has(t->target, BYTES, 2);
+    return target_has_value(t->target, BYTES, 2);
 }
 
-static bool run(struct tt_ofi_provider *p, struct trial *t)
+static bool trial_run(struct tt_ofi_provider *p, struct trial *t)
 {
     bool landed = true, before;
 
@@ -453,7 +453,7 @@ static const struct known *known_add(struct tt_ofi_provider *p, struct known *sp
     k->ordered = p->ordered;
     k->delivers = p->delivers;
     p->unwoken = NULL;      /* as far as it is tested */
-    k->good = run(p, &t);
+    k->good = trial_run(p, &t);
     trial_close(&t);
     k->why = t.why;
     k->copies = p->copies;

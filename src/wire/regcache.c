@@ -17,7 +17,7 @@ static uint64_t bytes_of(const struct tt_reg *r)
 
 /* ---- lists ---- */
 
-static bool is_idle(const struct tt_reg *r)
+static bool reg_is_idle(const struct tt_reg *r)
 {
     return r->state == TT_REG_LIVE && r->users == 0;
 }
@@ -38,16 +38,16 @@ static void unlist_idle(struct tt_regcache *c, struct tt_reg *r)
 }
 
 /* It must not be in the tree or the idle list. */
-static void end(struct tt_regcache *c, struct tt_reg *r)
+static void reg_end(struct tt_regcache *c, struct tt_reg *r)
 {
     r->state = TT_REG_OVER;
     c->bytes -= bytes_of(r);
     c->count--;
 }
 
-static void hand_over(struct tt_regcache *c, struct tt_reg *r)
+static void reg_hand_over(struct tt_regcache *c, struct tt_reg *r)
 {
-    end(c, r);
+    reg_end(c, r);
     r->newer = NULL;
     *c->over_end = r;
     c->over_end = &r->newer;
@@ -56,14 +56,14 @@ static void hand_over(struct tt_regcache *c, struct tt_reg *r)
 /* Later searches do not find it. */
 static void make_stale(struct tt_regcache *c, struct tt_reg *r)
 {
-    const bool idle = is_idle(r);
+    const bool idle = reg_is_idle(r);
 
     tt_spans_remove(&c->tree, &r->span);
     r->state = TT_REG_STALE;
     if (!idle)
         return;
     unlist_idle(c, r);
-    hand_over(c, r);
+    reg_hand_over(c, r);
 }
 
 /* ---- search ---- */
@@ -96,7 +96,7 @@ struct tt_reg *tt_regcache_find(struct tt_regcache *c, const void *domain, uint6
 
     if (!r)
         return NULL;
-    if (is_idle(r))
+    if (reg_is_idle(r))
         unlist_idle(c, r);
     r->users++;
     r->exposed |= expose;
@@ -153,7 +153,7 @@ void tt_regcache_abandon(struct tt_regcache *c, struct tt_reg *r)
 {
     if (r->state == TT_REG_MAKING)
         tt_spans_remove(&c->tree, &r->span);
-    end(c, r);
+    reg_end(c, r);
 }
 
 bool tt_regcache_put(struct tt_regcache *c, struct tt_reg *r, bool exposed)
@@ -172,7 +172,7 @@ bool tt_regcache_put(struct tt_regcache *c, struct tt_reg *r, bool exposed)
     }
     if (r->state == TT_REG_LIVE)
         tt_spans_remove(&c->tree, &r->span);
-    end(c, r);
+    reg_end(c, r);
     return true;
 }
 

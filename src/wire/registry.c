@@ -103,7 +103,7 @@ static void pages_of(const void *mem, size_t bytes, uint64_t *begin, uint64_t *e
 
 /* ---- user ranges; under the lock ---- */
 
-static void untell(struct told *t)
+static void remove_user_range(struct told *t)
 {
     struct told **at = &registry.told;
 
@@ -121,7 +121,7 @@ static void untell(struct told *t)
     registry.told_gone = t;
 }
 
-static bool is_of_device(const struct tt_span *s, const void *arg)
+static bool range_is_device(const struct tt_span *s, const void *arg)
 {
     (void)arg;
     return ((const struct told *)s)->is_device;
@@ -135,7 +135,7 @@ static bool is_of_host(const struct tt_span *s, const void *arg)
 
 /* Returns whether one user range covers [begin, end), or several of host memory together do. *from
  * and *till: the union of these ranges. */
-static bool is_told(uint64_t begin, uint64_t end, uint64_t *from, uint64_t *till)
+static bool is_in_user_ranges(uint64_t begin, uint64_t end, uint64_t *from, uint64_t *till)
 {
     const struct tt_span *s = tt_spans_covering(registry.told_tree, begin, end, NULL, NULL);
 
@@ -150,8 +150,9 @@ static bool is_told(uint64_t begin, uint64_t end, uint64_t *from, uint64_t *till
  * descriptor is valid while the range exists. */
 static bool device_of(uint64_t begin, uint64_t end, struct tt_device_memory *out)
 {
-    const struct tt_span *s =
-        atomic_load(&registry.ndevices) ? tt_spans_covering(registry.told_tree, begin, end, is_of_device, NULL) : NULL;
+    const struct tt_span *s = atomic_load(&registry.ndevices)
+                                  ? tt_spans_covering(registry.told_tree, begin, end, range_is_device, NULL)
+                                  : NULL;
 
     if (!s)
         return false;
@@ -162,7 +163,7 @@ static bool device_of(uint64_t begin, uint64_t end, struct tt_device_memory *out
 
 /* ---- changes of memory; under the lock ---- */
 
-static void gone(void *arg, uint64_t begin, uint64_t end, bool unmapped)
+static void memory_changed(void *arg, uint64_t begin, uint64_t end, bool unmapped)
 {
     struct tt_span *s;
 
@@ -171,22 +172,22 @@ static void gone(void *arg, uint64_t begin, uint64_t end, bool unmapped)
         return;
     registry.counts.invalidated += tt_regcache_invalidate(&registry.cache, NULL, begin, end);
     while (unmapped && (s = tt_spans_touching(registry.told_tree, begin, end, NULL, NULL)))
-        untell((struct told *)s);
+        remove_user_range((struct told *)s);
     if (registry.cache.over || registry.told_gone)
         pthread_cond_signal(&registry.work);
 }
 
 /* Processes all changes of watched memory that have already happened. */
-static void catch_up(void)
+static void process_memory_events(void)
 {
     if (!registry.watches)
         return;
-    tt_memwatch_read(&registry.watch, gone, NULL);
+    tt_memwatch_read(&registry.watch, memory_changed, NULL);
     while (tt_memwatch_is_changing(&registry.watch)) {
         unlock();
         sched_yield();          /* the changing thread needs the CPU */
         lock();
-        tt_memwatch_read(&registry.watch, gone, NULL);
+        tt_memwatch_read(&registry.watch, memory_changed, NULL);
     }
 }
 
@@ -213,7 +214,7 @@ static void unwatch(uint64_t begin, uint64_t end)
 
 /* Undoes a registration that has ended and is in no list. Called with the lock, which is released
  * meanwhile. */
-static void undo(struct tt_reg *r)
+static void registration_undo(struct tt_reg *r)
 {
     struct tt_domain *d = (struct tt_domain *)(uintptr_t)r->domain;
     uint64_t began_ns, took_ns;
@@ -237,13 +238,13 @@ static void undo(struct tt_reg *r)
 }
 
 /* Undoes all ended registrations. Called with the lock, likewise. */
-static void reap(void)
+static void reap_ended(void)
 {
     struct tt_reg *r;
     struct told *t;
 
     while ((r = tt_regcache_over(&registry.cache)))
-        undo(r);
+        registration_undo(r);
     while ((t = registry.told_gone)) {
         registry.told_gone = t->next;
         unlock();
@@ -267,8 +268,8 @@ static void count_made(enum made_for why, uint64_t took_ns)
 
 /* Registers pages [begin, end). Returns 0 and *out with one user (out NULL: without users), or an
  * errno. Called without the lock, like the next two. */
-static int try_make(struct tt_domain *d, uint64_t begin, uint64_t end, bool expose, enum made_for why,
-                    struct tt_reg **out)
+static int try_register(struct tt_domain *d, uint64_t begin, uint64_t end, bool expose, enum made_for why,
+                        struct tt_reg **out)
 {
     struct tt_reg *r = calloc(1, sizeof *r);
     struct tt_device_memory what;
@@ -303,7 +304,7 @@ static int try_make(struct tt_domain *d, uint64_t begin, uint64_t end, bool expo
         free(r);
         return err;
     }
-    if (why != FOR_CALL && !is_told(begin, end, &from, &till) && r->state == TT_REG_MAKING)
+    if (why != FOR_CALL && !is_in_user_ranges(begin, end, &from, &till) && r->state == TT_REG_MAKING)
         tt_regcache_revoke(&registry.cache, r);     /* the user range was removed meanwhile */
     tt_regcache_ready(&registry.cache, r, handle, writable,
                       writable && (registry.set.mode != MODE_NONE || device) && (watched || why != FOR_CALL));
@@ -313,31 +314,32 @@ static int try_make(struct tt_domain *d, uint64_t begin, uint64_t end, bool expo
     if (out)
         *out = r;
     else if (tt_regcache_put(&registry.cache, r, expose))
-        undo(r);
+        registration_undo(r);
     unlock();
     return 0;
 }
 
 /* The limit of locked memory may be below the cache's limit: evicts the idle registrations and
  * retries. */
-static int make(struct tt_domain *d, uint64_t begin, uint64_t end, bool expose, enum made_for why, struct tt_reg **out)
+static int register_pages(struct tt_domain *d, uint64_t begin, uint64_t end, bool expose, enum made_for why,
+                          struct tt_reg **out)
 {
-    const int err = try_make(d, begin, end, expose, why, out);
+    const int err = try_register(d, begin, end, expose, why, out);
 
     if (err != ENOMEM)
         return err;
     lock();
     tt_regcache_trim(&registry.cache, 0, 0);
-    for (reap(); registry.unpinning > 0; reap())        /* by other threads: memory stays locked
+    for (reap_ended(); registry.unpinning > 0; reap_ended())        /* by other threads: memory stays locked
                                                            until they finish */
         pthread_cond_wait(&registry.calm, &registry.lock);
     unlock();
-    return try_make(d, begin, end, expose, why, out);
+    return try_register(d, begin, end, expose, why, out);
 }
 
 /* Registers the whole user range, or the union of several, that contains the pages, unless that is
  * registered; otherwise these pages. */
-static int make_for(struct tt_domain *d, uint64_t begin, uint64_t end, bool expose, struct tt_reg **out)
+static int register_for_use(struct tt_domain *d, uint64_t begin, uint64_t end, bool expose, struct tt_reg **out)
 {
     struct tt_device_memory what;
     const struct tt_span *told;
@@ -347,22 +349,22 @@ static int make_for(struct tt_domain *d, uint64_t begin, uint64_t end, bool expo
 
     lock();
     device = device_of(begin, end, &what);
-    told = tt_spans_covering(registry.told_tree, begin, end, device ? is_of_device : NULL, NULL);
+    told = tt_spans_covering(registry.told_tree, begin, end, device ? range_is_device : NULL, NULL);
     why = told ? FOR_PART : FOR_CALL;
     whole = told && (registry.set.mode != MODE_NONE || device);
     if (whole) {
         told_begin = told->begin;
         told_end = told->end;
-    } else if (!told && !device && is_told(begin, end, &told_begin, &told_end)) {
+    } else if (!told && !device && is_in_user_ranges(begin, end, &told_begin, &told_end)) {
         why = FOR_PART;
         as = FOR_SEVERAL;
         whole = registry.set.mode != MODE_NONE;
     }
     whole = whole && !tt_regcache_has(&registry.cache, d, told_begin, told_end);
     unlock();
-    if (whole && try_make(d, told_begin, told_end, expose, as, out) == 0)
+    if (whole && try_register(d, told_begin, told_end, expose, as, out) == 0)
         return 0;
-    return make(d, begin, end, expose, why, out);
+    return register_pages(d, begin, end, expose, why, out);
 }
 
 static tutti_status fail_device(const char *name, int err, const void *mem, uint64_t bytes,
@@ -428,7 +430,7 @@ static void *watcher(void *arg)
         if (p.revents & POLLNVAL)
             break;
         lock();
-        tt_memwatch_read(&registry.watch, gone, NULL);
+        tt_memwatch_read(&registry.watch, memory_changed, NULL);
         unlock();
     }
     watch_lost();
@@ -438,7 +440,7 @@ static void *watcher(void *arg)
 /* Registers a user range with all domains. Called with the lock, which is released meanwhile.
  * Returns the first error; failed[] is the name of its registrar, as the domain may be gone by
  * then. any: success with one domain is enough. */
-static int register_told(uint64_t begin, uint64_t end, bool any, char failed[NAME_BYTES])
+static int register_user_range(uint64_t begin, uint64_t end, bool any, char failed[NAME_BYTES])
 {
     struct tt_domain *next;
     bool made = false;
@@ -450,7 +452,7 @@ static int register_told(uint64_t begin, uint64_t end, bool any, char failed[NAM
         d->busy++;              /* keeps it in the list */
         if (!tt_regcache_has(&registry.cache, d, begin, end)) {
             unlock();
-            err = make(d, begin, end, false, FOR_TOLD, NULL);
+            err = register_pages(d, begin, end, false, FOR_TOLD, NULL);
             lock();
         }
         if (err && !first) {
@@ -473,13 +475,13 @@ static void *worker(void *arg)
         struct told *t = registry.awaited;
         char failed[NAME_BYTES];
 
-        reap();
+        reap_ended();
         if (t && t == registry.awaited) {
             const uint64_t begin = t->span.begin, end = t->span.end;
 
             registry.awaited = t->next_awaited;
             registry.undoing++;     /* tt_registry_untell also waits for this */
-            register_told(begin, end, false, failed);   /* a later call that needs it reports the
+            register_user_range(begin, end, false, failed);   /* a later call that needs it reports the
                                                            error */
             registry.undoing--;
             pthread_cond_broadcast(&registry.calm);
@@ -491,7 +493,7 @@ static void *worker(void *arg)
 }
 
 /* The threads run code of this library, so it must not be unloaded. */
-static void stay_loaded(void)
+static void pin_registry_library(void)
 {
     Dl_info here;
 
@@ -499,7 +501,7 @@ static void stay_loaded(void)
         dlopen(here.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-static bool start_thread(void *(*run)(void *arg))
+static bool start_registry_thread(void *(*run)(void *arg))
 {
     pthread_t thread;
     sigset_t all, before;
@@ -515,7 +517,7 @@ static bool start_thread(void *(*run)(void *arg))
 }
 
 /* A forked child has neither the threads nor the watch, and none of the parent's registrations. */
-static void forget(void)
+static void registry_reset_after_fork(void)
 {
     registry = (struct registry){ .lock = PTHREAD_MUTEX_INITIALIZER,
                                   .work = PTHREAD_COND_INITIALIZER,
@@ -524,11 +526,11 @@ static void forget(void)
 
 static void watch_forks(void)
 {
-    pthread_atfork(NULL, NULL, forget);
+    pthread_atfork(NULL, NULL, registry_reset_after_fork);
 }
 
 /* Once per process, before the first registration. */
-static void handle_forks(void)
+static void register_fork_handler(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -575,8 +577,8 @@ static void start_watch(void)
 
     if (watches)
         registry.watch = watch;
-    works = start_thread(worker);
-    if (watches && !(works && start_thread(watcher))) {
+    works = start_registry_thread(worker);
+    if (watches && !(works && start_registry_thread(watcher))) {
         tt_memwatch_close(&watch);
         watches = false;
     }
@@ -589,7 +591,7 @@ static void start_watch(void)
 }
 
 /* Set-up for the first domain. The settings are read once. */
-static tutti_status start(void)
+static tutti_status registry_start(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct settings set;
@@ -604,7 +606,7 @@ static tutti_status start(void)
     st = read_settings(&set);
     if (st)
         return st;
-    pthread_once(&once, stay_loaded);
+    pthread_once(&once, pin_registry_library);
     lock();
     started = registry.started;     /* by a concurrent thread */
     if (!started) {
@@ -649,10 +651,10 @@ tutti_status tt_registry_join(struct tt_domain **out, const struct tt_registrar 
     struct tt_domain *d = calloc(1, sizeof *d);
     tutti_status st;
 
-    handle_forks();
+    register_fork_handler();
     if (!d)
         return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for a registration domain", registrar->name);
-    st = start();
+    st = registry_start();
     if (st) {
         free(d);
         return st;
@@ -679,7 +681,7 @@ void tt_registry_leave(struct tt_domain *d)
         at = &(*at)->next;
     *at = d->next;
     tt_regcache_invalidate(&registry.cache, d, 0, UINT64_MAX);
-    reap();
+    reap_ended();
     while (d->busy > 0)         /* another thread is undoing one of its registrations */
         pthread_cond_wait(&registry.calm, &registry.lock);
     unlock();
@@ -697,16 +699,16 @@ tutti_status tt_registry_get(struct tt_domain *d, void *mem, size_t bytes, bool 
     tt_assert(bytes > 0);
     pages_of(mem, bytes, &begin, &end);
     lock();
-    catch_up();
+    process_memory_events();
     r = tt_regcache_find(&registry.cache, d, begin, end, expose);
     unlock();
     if (r) {
         *out = r;
         return TUTTI_OK;
     }
-    err = make_for(d, begin, end, expose, out);
+    err = register_for_use(d, begin, end, expose, out);
     lock();
-    reap();                     /* evicted registrations */
+    reap_ended();                     /* evicted registrations */
     unlock();
     return err ? fail_to_register(d->registrar.name, err, mem, bytes) : TUTTI_OK;
 }
@@ -716,8 +718,8 @@ void tt_registry_put(struct tt_domain *d, struct tt_reg *r, bool exposed)
     tt_assert(r->domain == d);
     lock();
     if (tt_regcache_put(&registry.cache, r, exposed))
-        undo(r);
-    reap();
+        registration_undo(r);
+    reap_ended();
     unlock();
 }
 
@@ -731,14 +733,14 @@ void tt_registry_revoke(struct tt_reg *r)
 /* ---- user ranges ---- */
 
 /* Takes ownership of the device's descriptor. */
-static tutti_status tell(void *mem, size_t bytes, const struct tt_device_memory *device)
+static tutti_status add_user_range(void *mem, size_t bytes, const struct tt_device_memory *device)
 {
     struct told *t = calloc(1, sizeof *t);
     char failed[NAME_BYTES];
     tutti_status st;
     int err = 0;
 
-    handle_forks();
+    register_fork_handler();
     if (!t) {
         if (device && device->dmabuf >= 0)
             close(device->dmabuf);
@@ -751,15 +753,15 @@ static tutti_status tell(void *mem, size_t bytes, const struct tt_device_memory 
         t->device = *device;
     pages_of(mem, bytes, &t->span.begin, &t->span.end);
     lock();
-    catch_up();                 /* earlier unmappings there must not remove the new range */
+    process_memory_events();                 /* earlier unmappings there must not remove the new range */
     tt_spans_add(&registry.told_tree, &t->span);
     t->next = registry.told;
     registry.told = t;
     if (device)
         atomic_fetch_add(&registry.ndevices, 1);
     if (device || registry.set.mode == MODE_EAGER) {
-        err = register_told(t->span.begin, t->span.end, device, failed);
-        reap();                 /* evicted registrations */
+        err = register_user_range(t->span.begin, t->span.end, device, failed);
+        reap_ended();                 /* evicted registrations */
     } else if (registry.set.mode == MODE_ASYNC && registry.works) {
         t->next_awaited = registry.awaited;
         registry.awaited = t;
@@ -775,7 +777,7 @@ static tutti_status tell(void *mem, size_t bytes, const struct tt_device_memory 
 
 tutti_status tt_registry_tell(void *mem, size_t bytes)
 {
-    return tell(mem, bytes, NULL);
+    return add_user_range(mem, bytes, NULL);
 }
 
 tutti_status tt_registry_tell_device(void *mem, size_t bytes, const struct tt_device_memory *what)
@@ -789,7 +791,7 @@ tutti_status tt_registry_tell_device(void *mem, size_t bytes, const struct tt_de
         if (mine.dmabuf < 0)
             return tt_fail_errno(errno, "cannot duplicate the dma-buf descriptor %d", what->dmabuf);
     }
-    return tell(mem, bytes, &mine);
+    return add_user_range(mem, bytes, &mine);
 }
 
 bool tt_registry_is_device(const void *mem, size_t bytes)
@@ -801,7 +803,7 @@ bool tt_registry_is_device(const void *mem, size_t bytes)
         return false;
     pages_of(mem, bytes, &begin, &end);
     lock();
-    is = tt_spans_touching(registry.told_tree, begin, end, is_of_device, NULL);
+    is = tt_spans_touching(registry.told_tree, begin, end, range_is_device, NULL);
     unlock();
     return is;
 }
@@ -833,7 +835,7 @@ static bool is_awaited(const struct told *t)
 
 /* Removing a user range also ends a registration of its union with others. Under the settings that
  * register early, the others are registered again in the background. */
-static void await_rest(void)
+static void requeue_user_ranges(void)
 {
     if (!registry.works || (registry.set.mode != MODE_EAGER && registry.set.mode != MODE_ASYNC))
         return;
@@ -848,17 +850,17 @@ static void await_rest(void)
 }
 
 /* Ends the registrations of a removed user range, unless other user ranges cover it. */
-static void unregister(const struct tt_span *of)
+static void unregister_range(const struct tt_span *of)
 {
     uint64_t from, till;
     bool beyond;
 
-    if (is_told(of->begin, of->end, &from, &till))
+    if (is_in_user_ranges(of->begin, of->end, &from, &till))
         return;
     beyond = tt_spans_touching(registry.cache.tree, of->begin, of->end, reaches_beyond, of);
     tt_regcache_invalidate(&registry.cache, NULL, of->begin, of->end);
     if (beyond)
-        await_rest();
+        requeue_user_ranges();
 }
 
 bool tt_registry_untell(const void *mem)
@@ -873,9 +875,9 @@ bool tt_registry_untell(const void *mem)
         return false;
     }
     of = t->span;
-    untell(t);
-    unregister(&of);
-    for (reap(); registry.undoing > 0; reap())      /* by other threads */
+    remove_user_range(t);
+    unregister_range(&of);
+    for (reap_ended(); registry.undoing > 0; reap_ended())      /* by other threads */
         pthread_cond_wait(&registry.calm, &registry.lock);
     unlock();
     return true;
@@ -900,7 +902,7 @@ tutti_status tt_registry_admits(const void *mem, size_t bytes)
 
     pages_of(mem, bytes, &begin, &end);
     lock();
-    good = !registry.started || registry.set.dynamic || is_told(begin, end, &from, &till);
+    good = !registry.started || registry.set.dynamic || is_in_user_ranges(begin, end, &from, &till);
     unlock();
     if (good)
         return TUTTI_OK;

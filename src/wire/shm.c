@@ -43,7 +43,7 @@ void tt_shm_tell(struct tt_shm *w, const struct tt_done *d)
 }
 
 /* Grows the queue for the events of one more peer, and the array of links. */
-static bool make_room(struct tt_shm *w)
+static bool reserve_events(struct tt_shm *w)
 {
     const uint32_t cap = 2 * (w->peers.n + 1) + DONES, n = w->done_tail - w->done_head;
     struct tt_shm_peer **links = realloc(w->links, (w->peers.n + 1) * sizeof *links);
@@ -71,7 +71,7 @@ struct tt_shm_peer *tt_shm_peer_make(struct tt_shm *w, uint32_t rank)
 
     if (peer)
         return peer;
-    peer = make_room(w) ? tt_slab_take(&w->peer_slab) : NULL;
+    peer = reserve_events(w) ? tt_slab_take(&w->peer_slab) : NULL;
     if (!peer || !tt_sparse_set(&w->peers, rank, peer)) {
         tt_fail(TUTTI_ERR_NOMEM, "shm: out of memory for the link to rank %u", rank);
         return NULL;
@@ -147,7 +147,7 @@ void tt_shm_ring(struct tt_shm_peer *peer)
  * fast for both. The hardware does not show which case holds, and in a virtual machine it changes
  * within a second. Therefore long copies are timed. Non-temporal stores must be faster by a fifth,
  * since the reader then reads from memory. */
-static void copy_long(struct tt_shm_peer *peer, void *dst, const void *src, uint64_t bytes)
+static void copy_timed(struct tt_shm_peer *peer, void *dst, const void *src, uint64_t bytes)
 {
     static const uint8_t margins[2] = { 0, 3 };
     const uint8_t past_cache = tt_chooser_next(&peer->stores, 2);
@@ -165,7 +165,7 @@ static void put_mapped(struct tt_shm_peer *peer, const struct tt_desc *d)
 
         tt_assert(d->offset <= d->key->bytes && d->bytes <= d->key->bytes - d->offset);
         if (d->bytes >= LONG_BYTES && !(d->flags & (TT_DESC_STREAM | TT_DESC_KEEP)))
-            copy_long(peer, dst, d->local, d->bytes);
+            copy_timed(peer, dst, d->local, d->bytes);
         else
             tt_copy(dst, NULL, d->local, d->bytes, d->flags & TT_DESC_STREAM ? TT_STREAM_DST : 0);
     }
@@ -184,7 +184,7 @@ static void put_mapped(struct tt_shm_peer *peer, const struct tt_desc *d)
 
 /* Returns whether the put needs a pull request: the target is not mapped, or, to keep the order, a
  * signal follows pending requests. */
-static bool is_ask(const struct tt_shm_peer *peer, const struct tt_desc *d)
+static bool needs_pull(const struct tt_shm_peer *peer, const struct tt_desc *d)
 {
     if (!d->key->mapped)
         return true;
@@ -192,7 +192,7 @@ static bool is_ask(const struct tt_shm_peer *peer, const struct tt_desc *d)
 }
 
 /* Returns false if there is no space now. */
-static bool post_one(struct tt_shm *w, const struct tt_desc *d)
+static bool shm_post_one(struct tt_shm *w, const struct tt_desc *d)
 {
     struct tt_shm_peer *peer;
 
@@ -201,7 +201,7 @@ static bool post_one(struct tt_shm *w, const struct tt_desc *d)
     peer = tt_shm_peer_of(w, d->key->peer);
     if (!peer || peer->state != TT_SHM_UP)
         return true;
-    if (is_ask(peer, d))
+    if (needs_pull(peer, d))
         return tt_shm_ask(w, peer, d);
     if (d->flags & TT_DESC_REMOTE && w->done_tail - w->done_head >= w->done_cap - 2 * w->peers.n - 1)
         return false;
@@ -215,7 +215,7 @@ static int shm_post(struct tt_wire *base, const struct tt_desc *desc, int n)
 {
     int i = 0;
 
-    while (i < n && post_one(tt_shm_of(base), &desc[i]))
+    while (i < n && shm_post_one(tt_shm_of(base), &desc[i]))
         i++;
     return i;
 }

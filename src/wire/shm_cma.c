@@ -135,7 +135,7 @@ bool tt_shm_is_another(const struct tt_shm_peer *peer)
 
 /* ---- sender ---- */
 
-static struct tt_shm_asker *asker_of(struct tt_shm_peer *peer)
+static struct tt_shm_asker *pull_queue_of(struct tt_shm_peer *peer)
 {
     if (!peer->asker)
         peer->asker = calloc(1, sizeof *peer->asker);
@@ -162,7 +162,7 @@ static const uint8_t *keep_copy(struct tt_shm_asker *k, const void *local, uint6
 
 /* Writes the pull request; it becomes visible when the state is set. from NULL: no bytes to
  * read. */
-static void write_line(struct tt_shm_ask_line *line, const struct tt_desc *d, const uint8_t *from)
+static void write_pull_line(struct tt_shm_ask_line *line, const struct tt_desc *d, const uint8_t *from)
 {
     line->ask = (struct tt_shm_ask){
         .from = (uintptr_t)from, .bytes = from ? d->bytes : 0, .region = d->key->handle[0], .offset = d->offset,
@@ -179,7 +179,7 @@ bool tt_shm_ask(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc
 {
     const bool copied = d->flags & TT_DESC_INLINE;
     bool fetched = d->bytes && !d->key->mapped;
-    struct tt_shm_asker *k = asker_of(peer);
+    struct tt_shm_asker *k = pull_queue_of(peer);
     struct tt_shm_ask_line *line;
     const uint8_t *from;
     uint64_t inline_end = 0;
@@ -203,7 +203,7 @@ bool tt_shm_ask(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc
         .local = !copied && !d->key->mapped, .remote = d->flags & TT_DESC_REMOTE,
     };
     line = line_of(tt_shm_asks_in(w, &peer->theirs), k->tail);
-    write_line(line, d, from);
+    write_pull_line(line, d, from);
     atomic_store_explicit(&line->state, state_of(k->tail, TT_SHM_POSTED), memory_order_release);
     k->tail++;
     peer->nasked++;
@@ -212,19 +212,19 @@ bool tt_shm_ask(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc
     return true;
 }
 
-static bool is_done(struct tt_shm *w, const struct tt_shm_peer *peer, uint64_t number)
+static bool pull_is_done(struct tt_shm *w, const struct tt_shm_peer *peer, uint64_t number)
 {
     return atomic_load_explicit(&line_of(tt_shm_asks_in(w, &peer->theirs), number)->state, memory_order_acquire) ==
            state_of(number, TT_SHM_DONE);
 }
 
 /* Reports the completed requests of one peer, up to the first incomplete one. */
-static int report(struct tt_shm *w, struct tt_shm_peer *peer, struct tt_done *done, int max)
+static int report_pulls(struct tt_shm *w, struct tt_shm_peer *peer, struct tt_done *done, int max)
 {
     struct tt_shm_asker *k = peer->asker;
     int n = 0;
 
-    while (n < max && peer->nasked && is_done(w, peer, k->head)) {
+    while (n < max && peer->nasked && pull_is_done(w, peer, k->head)) {
         struct asked *a = &k->asked[k->head % TT_SHM_ASKS];
 
         if (a->local || a->remote)
@@ -250,12 +250,12 @@ int tt_shm_asks_over(struct tt_shm *w, struct tt_done *done, int max)
 
     for (uint32_t i = 0; i < w->nlinks && w->nasked && n < max; i++)
         if (w->links[i]->nasked)
-            n += report(w, w->links[i], done + n, max - n);
+            n += report_pulls(w, w->links[i], done + n, max - n);
     return n;
 }
 
 /* Revokes a request unless it is in state TAKEN or DONE. */
-static void take_back(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t number)
+static void pull_revoke(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t number)
 {
     struct tt_shm_ask_line *line = line_of(tt_shm_asks_in(w, &peer->theirs), number);
     uint64_t posted = state_of(number, TT_SHM_POSTED);
@@ -271,11 +271,11 @@ void tt_shm_asks_lost(struct tt_shm *w, struct tt_shm_peer *peer)
     peer->readable = false;
     tt_shm_share_close(w, peer);
     tt_shm_permits_close(w, peer);
-    while (over < peer->nasked && is_done(w, peer, peer->asker->head + over))
+    while (over < peer->nasked && pull_is_done(w, peer, peer->asker->head + over))
         over++;
     for (uint32_t i = over; i < peer->nasked; i++)      /* the peer may be alive and unaware of
                                                            the loss */
-        take_back(w, peer, peer->asker->head + i);
+        pull_revoke(w, peer, peer->asker->head + i);
     w->nasked -= peer->nasked - over;
     peer->nasked = over;
 }
@@ -293,7 +293,7 @@ void tt_shm_source_gone(struct tt_shm *w, const void *mem, uint64_t bytes)
             const uintptr_t from = (uintptr_t)a->from;
 
             if (from && from < end && from + a->bytes > begin && !tt_shm_is_registered(w, a->from, a->bytes))
-                take_back(w, peer, k->head + j);
+                pull_revoke(w, peer, k->head + j);
         }
     }
 }
@@ -306,7 +306,7 @@ void tt_shm_take_back_of(struct tt_shm *w, uint64_t cookie, uint64_t mask)
 
         for (uint32_t j = 0; j < peer->nasked; j++)
             if ((k->asked[(k->head + j) % TT_SHM_ASKS].cookie & mask) == cookie)
-                take_back(w, peer, k->head + j);
+                pull_revoke(w, peer, k->head + j);
     }
 }
 
@@ -331,7 +331,7 @@ bool tt_shm_ask_of_tag(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t tag,
 
 /* ---- receiver ---- */
 
-static void raise_signal(struct tt_shm *w, const struct tt_shm_peer *peer)
+static void pull_raise_signal(struct tt_shm *w, const struct tt_shm_peer *peer)
 {
     const uint64_t op = peer->ask.signal & 7;
     _Atomic uint64_t *word = (void *)tt_shm_memory_of(w, peer, peer->ask.signal_region, peer->ask.signal - op, 8);
@@ -347,8 +347,8 @@ static void raise_signal(struct tt_shm *w, const struct tt_shm_peer *peer)
 enum outcome { FETCHED, DROPPED, LATER };
 
 /* Reads n bytes at `at` of the request to their destination. */
-static enum outcome fetch_piece(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_shm_ask_line *line,
-                                uint8_t *to, uint64_t at, uint64_t n)
+static enum outcome pull_fetch_piece(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_shm_ask_line *line,
+                                     uint8_t *to, uint64_t at, uint64_t n)
 {
     const int err = read_process(peer->pid, peer->nonce_at, peer->nonce, to + at, peer->ask.from + at, n);
 
@@ -371,7 +371,7 @@ static enum outcome fetch_piece(struct tt_shm *w, struct tt_shm_peer *peer, cons
 
 /* Returns the next part to read, within the budget: n bytes at `at`; n 0: none now. Returns false
  * if the request is complete. */
-static bool take(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t budget, uint64_t *at, uint64_t *n)
+static bool pull_next_part(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t budget, uint64_t *at, uint64_t *n)
 {
     const uint64_t left = peer->ask.bytes - peer->fetched;
 
@@ -395,8 +395,8 @@ static bool take(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t budget, ui
 }
 
 /* Reads the remaining bytes of the request, within the budget. */
-static enum outcome fetch(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_shm_ask_line *line,
-                          uint64_t *budget)
+static enum outcome pull_fetch(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_shm_ask_line *line,
+                               uint64_t *budget)
 {
     const struct tt_shm_ask *ask = &peer->ask;
 
@@ -409,11 +409,11 @@ static enum outcome fetch(struct tt_shm *w, struct tt_shm_peer *peer, const stru
             return DROPPED;     /* the target is deregistered */
         if (!ask->bytes)
             return FETCHED;     /* a request without data */
-        if (!take(w, peer, *budget, &at, &n))
+        if (!pull_next_part(w, peer, *budget, &at, &n))
             return FETCHED;
         if (n == 0)
             return LATER;
-        o = fetch_piece(w, peer, line, to, at, n);
+        o = pull_fetch_piece(w, peer, line, to, at, n);
         if (o != FETCHED)
             return o;
         peer->fetched += n;
@@ -422,7 +422,7 @@ static enum outcome fetch(struct tt_shm *w, struct tt_shm_peer *peer, const stru
 }
 
 /* Reads a new request and tries to share it. */
-static void begin(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_shm_ask_line *line)
+static void pull_begin(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_shm_ask_line *line)
 {
     uint8_t *to;
 
@@ -434,7 +434,7 @@ static void begin(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_sh
 }
 
 /* Serves the peer's oldest request. Returns true if it completed. */
-static bool serve_one(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t *budget)
+static bool serve_pull(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t *budget)
 {
     struct tt_shm_ask_line *line = line_of(tt_shm_asks_in(w, &peer->mine), peer->served);
     uint64_t state = atomic_load_explicit(&line->state, memory_order_acquire);
@@ -443,14 +443,14 @@ static bool serve_one(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t *budg
         enum outcome o;
 
         if (!peer->begun)
-            begin(w, peer, line);
-        o = fetch(w, peer, line, budget);
+            pull_begin(w, peer, line);
+        o = pull_fetch(w, peer, line, budget);
         if (o == LATER)
             return false;
         if (o == FETCHED &&
             atomic_compare_exchange_strong_explicit(&line->state, &state, state_of(peer->served, TT_SHM_TAKEN),
                                                     memory_order_acq_rel, memory_order_relaxed))
-            raise_signal(w, peer);
+            pull_raise_signal(w, peer);
     } else if (state != state_of(peer->served, TT_SHM_REVOKED)) {
         return false;
     }
@@ -470,7 +470,7 @@ bool tt_shm_serve(struct tt_shm *w)
     for (uint32_t i = 0; i < w->nlinks && budget; i++) {
         struct tt_shm_peer *peer = w->links[(w->first + i) % w->nlinks];
 
-        while (peer->readable && budget && serve_one(w, peer, &budget))
+        while (peer->readable && budget && serve_pull(w, peer, &budget))
             ;
     }
     if (budget == SERVE_BYTES)
@@ -485,7 +485,7 @@ bool tt_shm_cma_has_news(const struct tt_shm *w)
         struct tt_shm_peer *peer = w->links[i];
         uint64_t state;
 
-        if (peer->nasked && is_done((struct tt_shm *)(uintptr_t)w, peer, peer->asker->head))
+        if (peer->nasked && pull_is_done((struct tt_shm *)(uintptr_t)w, peer, peer->asker->head))
             return true;
         if (!peer->readable)
             continue;
@@ -501,7 +501,7 @@ bool tt_shm_cma_has_news(const struct tt_shm *w)
 /* ---- close ---- */
 
 /* Returns whether a peer has yet to read data or raise a signal. */
-static bool are_out(struct tt_shm *w)
+static bool pulls_pending(struct tt_shm *w)
 {
     for (uint32_t i = 0; i < w->nlinks; i++) {
         struct tt_shm_peer *peer = w->links[i];
@@ -522,7 +522,7 @@ void tt_shm_cma_close(struct tt_shm *w)
 {
     const uint64_t until_ns = tt_now_ns() + LINGER_NS;
 
-    while (w->nasked && are_out(w) && tt_now_ns() < until_ns) {
+    while (w->nasked && pulls_pending(w) && tt_now_ns() < until_ns) {
         tt_shm_serve(w);        /* the peer may be closing too */
         tt_shm_look(w);
         poll(NULL, 0, 1);
@@ -533,7 +533,7 @@ void tt_shm_cma_close(struct tt_shm *w)
         tt_shm_share_close(w, peer);
         tt_shm_permits_close(w, peer);
         for (uint32_t j = 0; j < peer->nasked; j++)
-            take_back(w, peer, peer->asker->head + j);
+            pull_revoke(w, peer, peer->asker->head + j);
         if (peer->asker)
             free(peer->asker->inline_ring);
         free(peer->asker);

@@ -32,7 +32,7 @@ struct packet {
                                        are not allowed */
 };
 
-static void watch(struct tt_shm *w, int fd, uint64_t what, uint32_t events)
+static void shm_watch(struct tt_shm *w, int fd, uint64_t what, uint32_t events)
 {
     struct epoll_event ev = { .events = events, .data.u64 = what };
 
@@ -215,7 +215,7 @@ void tt_shm_link_lost(struct tt_shm *w, struct tt_shm_peer *peer, tutti_status w
 enum { LINK_DESCRIPTORS = 5 };
 
 /* Fails all requested links that are not up, since no descriptor will become free for them. */
-static void lose_starved(struct tt_shm *w)
+static void shm_lose_starved(struct tt_shm *w)
 {
     struct tt_shm_peer *peer;
     uint32_t missing = 0;
@@ -232,7 +232,8 @@ static void lose_starved(struct tt_shm *w)
 }
 
 /* Processes a valid HELLO: maps its segments. On error all descriptors are closed. */
-static tutti_status take_hello(struct tt_shm *w, struct tt_shm_peer *peer, const struct packet *p, int fds[3])
+static tutti_status take_hello_descriptors(struct tt_shm *w, struct tt_shm_peer *peer, const struct packet *p,
+                                           int fds[3])
 {
     tutti_status st;
     int fd;
@@ -266,7 +267,7 @@ close:
     return st;
 }
 
-static void link_up(struct tt_shm *w, struct tt_shm_peer *peer)
+static void shm_link_up(struct tt_shm *w, struct tt_shm_peer *peer)
 {
     peer->state = TT_SHM_UP;
     w->links[w->nlinks++] = peer;
@@ -282,14 +283,14 @@ static void link_up(struct tt_shm *w, struct tt_shm_peer *peer)
     });
 }
 
-static tutti_status need_mine(struct tt_shm *w, struct tt_shm_peer *peer)
+static tutti_status create_own_segment(struct tt_shm *w, struct tt_shm_peer *peer)
 {
     return peer->mine.base ? TUTTI_OK : tt_segment_create(&peer->mine, tt_shm_link_bytes(w));
 }
 
 /* Both ends may connect at once: the lower rank's connection is kept. A higher rank whose own
  * attempt was closed waits for the connection of the lower one. */
-static void greeting_ended(struct tt_shm *w, struct tt_shm_peer *peer)
+static void handshake_ended(struct tt_shm *w, struct tt_shm_peer *peer)
 {
     close(peer->fd);
     peer->fd = -1;
@@ -300,7 +301,7 @@ static void greeting_ended(struct tt_shm *w, struct tt_shm_peer *peer)
 
 /* The peer's name has no listener. If it had one before, the peer has ended. Otherwise it may be on
  * another host with the same hash. */
-static void refused(struct tt_shm *w, struct tt_shm_peer *peer, int err)
+static void connect_refused(struct tt_shm *w, struct tt_shm_peer *peer, int err)
 {
     tt_log(TT_LOG_INFO, "shm: cannot connect to rank %u: %s", peer->rank, strerror(err));
     if (!peer->first) {
@@ -334,7 +335,7 @@ static void try_connect(struct tt_shm *w, struct tt_shm_peer *peer)
             peer->retry_ns = tt_now_ns() + RETRY_NS;
             return;
         }
-        refused(w, peer, err);
+        connect_refused(w, peer, err);
         return;
     }
     peer->fd = fd;
@@ -343,12 +344,12 @@ static void try_connect(struct tt_shm *w, struct tt_shm_peer *peer)
     peer->state = TT_SHM_GREETING;
     if (!send_hello(w, peer, fd)) {
         if (errno == EPIPE || errno == ECONNRESET)
-            greeting_ended(w, peer);    /* it dropped pending connections */
+            handshake_ended(w, peer);    /* it dropped pending connections */
         else
             tt_shm_link_lost(w, peer, tt_fail_errno(errno, "shm: cannot send a handshake to rank %u", peer->rank));
         return;
     }
-    watch(w, fd, peer->rank, EPOLLIN);
+    shm_watch(w, fd, peer->rank, EPOLLIN);
 }
 
 tutti_status tt_shm_connect(struct tt_wire *base, uint32_t rank, const struct tt_blob *address)
@@ -374,7 +375,7 @@ tutti_status tt_shm_connect(struct tt_wire *base, uint32_t rank, const struct tt
         return TUTTI_ERR_NOMEM;
     if (peer->state != TT_SHM_NONE)
         return TUTTI_OK;
-    st = need_mine(w, peer);
+    st = create_own_segment(w, peer);
     if (st)
         return st;
     peer->addr = (struct sockaddr_un){ .sun_family = AF_UNIX };
@@ -392,12 +393,12 @@ tutti_status tt_shm_connect(struct tt_wire *base, uint32_t rank, const struct tt
 
 /* A pending connection sent a valid HELLO as `rank`: it becomes the link of that peer, unless
  * another connection exists or is preferred. Owns fd and fds. */
-static void welcome(struct tt_shm *w, int fd, const struct packet *p, int fds[3])
+static void accept_hello(struct tt_shm *w, int fd, const struct packet *p, int fds[3])
 {
     struct tt_shm_peer *peer = tt_shm_peer_make(w, p->rank);
     const bool ours_wins = peer && peer->state == TT_SHM_GREETING && w->conf.rank < p->rank;
 
-    if (!peer || peer->state == TT_SHM_UP || peer->state == TT_SHM_LOST || ours_wins || need_mine(w, peer)) {
+    if (!peer || peer->state == TT_SHM_UP || peer->state == TT_SHM_LOST || ours_wins || create_own_segment(w, peer)) {
         close_fds(fds);
         close(fd);
         return;
@@ -407,13 +408,13 @@ static void welcome(struct tt_shm *w, int fd, const struct packet *p, int fds[3]
     if (peer->state == TT_SHM_WANTED)
         w->nwanted--;
     peer->fd = fd;
-    if (take_hello(w, peer, p, fds) || !send_hello(w, peer, fd)) {
+    if (take_hello_descriptors(w, peer, p, fds) || !send_hello(w, peer, fd)) {
         peer->state = TT_SHM_GREETING;
         tt_shm_link_lost(w, peer, TUTTI_ERR_PROTOCOL);
         return;
     }
-    watch(w, fd, p->rank, EPOLLIN);
-    link_up(w, peer);
+    shm_watch(w, fd, p->rank, EPOLLIN);
+    shm_link_up(w, peer);
 }
 
 static bool hello_is_valid(const struct tt_shm *w, const struct packet *p)
@@ -426,7 +427,7 @@ static bool hello_is_valid(const struct tt_shm *w, const struct packet *p)
            p->rank != w->conf.rank;
 }
 
-static void hear_stranger(struct tt_shm *w, struct tt_shm_stranger *s)
+static void receive_hello(struct tt_shm *w, struct tt_shm_stranger *s)
 {
     struct packet p;
     int fds[3], got;
@@ -452,7 +453,7 @@ static void hear_stranger(struct tt_shm *w, struct tt_shm_stranger *s)
         close(fd);
         return;
     }
-    welcome(w, fd, &p, fds);
+    accept_hello(w, fd, &p, fds);
 }
 
 static bool is_of_another_user(int fd)
@@ -465,7 +466,7 @@ static bool is_of_another_user(int fd)
 
 /* Returns a free entry, or evicts the oldest; first those of other users, which rarely belong to
  * the job. An evicted peer connects again. */
-static struct tt_shm_stranger *place_for_stranger(struct tt_shm *w)
+static struct tt_shm_stranger *pending_slot(struct tt_shm *w)
 {
     struct tt_shm_stranger *worst = NULL;
 
@@ -483,7 +484,7 @@ static struct tt_shm_stranger *place_for_stranger(struct tt_shm *w)
     return worst;
 }
 
-static void accept_strangers(struct tt_shm *w)
+static void accept_pending(struct tt_shm *w)
 {
     for (int i = 0; i < TT_SHM_STRANGERS_MAX; i++) {
         const int fd = tt_acceptor_take(&w->acceptor);
@@ -491,17 +492,17 @@ static void accept_strangers(struct tt_shm *w)
 
         if (fd < 0)
             return;
-        s = place_for_stranger(w);
+        s = pending_slot(w);
         *s = (struct tt_shm_stranger){
             .fd = fd, .until_ns = tt_now_ns() + HELLO_NS, .other_user = is_of_another_user(fd),
         };
-        watch(w, fd, WHAT_STRANGER | (uint64_t)(s - w->strangers), EPOLLIN);
-        hear_stranger(w, s);
+        shm_watch(w, fd, WHAT_STRANGER | (uint64_t)(s - w->strangers), EPOLLIN);
+        receive_hello(w, s);
     }
 }
 
 /* Drops pending connections after their timeout, and retries requested links. */
-static void keep_time(struct tt_shm *w)
+static void shm_handle_timeouts(struct tt_shm *w)
 {
     const uint64_t now = tt_now_ns();
     struct tt_shm_peer *peer;
@@ -512,7 +513,7 @@ static void keep_time(struct tt_shm *w)
             w->strangers[i].fd = -1;
         }
     if (tt_acceptor_is_starved(&w->acceptor))
-        lose_starved(w);
+        shm_lose_starved(w);
     for (uint32_t at = 0; w->nwanted && (peer = tt_sparse_next(&w->peers, &at));)
         if (peer->state == TT_SHM_WANTED && now > peer->retry_ns)
             try_connect(w, peer);
@@ -520,7 +521,7 @@ static void keep_time(struct tt_shm *w)
 
 /* ---- a peer's packets ---- */
 
-static void add_segment(struct tt_shm *w, struct tt_shm_peer *peer, const struct packet *p, int fds[3])
+static void handle_segment(struct tt_shm *w, struct tt_shm_peer *peer, const struct packet *p, int fds[3])
 {
     const int fd = fds[0];
     tutti_status st;
@@ -547,18 +548,18 @@ void tt_shm_hear(struct tt_shm *w, struct tt_shm_peer *peer)
         if (got == -2) {
             tt_shm_link_lost(w, peer, tt_fail_descriptors("shm: cannot receive from a rank on this host", LINK_DESCRIPTORS));
         } else if (got < 0 && peer->state == TT_SHM_GREETING) {
-            greeting_ended(w, peer);
+            handshake_ended(w, peer);
         } else if (got < 0) {
             tt_shm_link_lost(w, peer, TUTTI_ERR_PEER_LOST);
         } else if (peer->state == TT_SHM_GREETING) {
-            if (!hello_is_valid(w, &p) || p.rank != peer->rank || take_hello(w, peer, &p, fds))
+            if (!hello_is_valid(w, &p) || p.rank != peer->rank || take_hello_descriptors(w, peer, &p, fds))
                 tt_shm_link_lost(w, peer, TUTTI_ERR_PROTOCOL);
             else {
                 fds[0] = fds[1] = fds[2] = -1;
-                link_up(w, peer);
+                shm_link_up(w, peer);
             }
         } else if (p.kind == PACKET_SEGMENT) {
-            add_segment(w, peer, &p, fds);
+            handle_segment(w, peer, &p, fds);
         } else if (p.kind == PACKET_FORGET) {
             tt_shm_segment_forget(w, peer, p.slot);
         } else if (p.kind == PACKET_BYE) {
@@ -577,7 +578,7 @@ void tt_shm_look(struct tt_shm *w)
         const uint64_t what = ev[i].data.u64;
 
         if (what == WHAT_LISTENER) {
-            accept_strangers(w);
+            accept_pending(w);
         } else if (what == WHAT_BELL) {
             uint64_t rings;
 
@@ -585,14 +586,14 @@ void tt_shm_look(struct tt_shm *w)
                 tt_fail_errno(errno, "shm: cannot read the wake-up descriptor");
         } else if (what & WHAT_STRANGER) {
             if (w->strangers[what & 0xff].fd >= 0)
-                hear_stranger(w, &w->strangers[what & 0xff]);
+                receive_hello(w, &w->strangers[what & 0xff]);
         } else {
             tt_shm_hear(w, tt_shm_peer_of(w, (uint32_t)what));
         }
     }
     for (uint32_t i = 0; i < w->nlinks; i++)
         tt_shm_send_changes(w, w->links[i]);
-    keep_time(w);
+    shm_handle_timeouts(w);
 }
 
 tutti_status tt_shm_listen(struct tt_shm *w)
@@ -617,7 +618,7 @@ tutti_status tt_shm_listen(struct tt_shm *w)
         close(fd);
         return st;
     }
-    watch(w, w->bell_fd, WHAT_BELL, EPOLLIN);
+    shm_watch(w, w->bell_fd, WHAT_BELL, EPOLLIN);
     return TUTTI_OK;
 }
 

@@ -142,7 +142,7 @@ static tutti_status reg_own(struct tt_shm *w, void *mem, size_t bytes, struct tt
 
 /* ---- all kinds ---- */
 
-static void tell_change(struct tt_shm *w, struct tt_shm_shared *s)
+static void announce_change(struct tt_shm *w, struct tt_shm_shared *s)
 {
     s->change = ++w->changes;
     for (uint32_t i = 0; i < w->nlinks; i++)
@@ -171,7 +171,7 @@ tutti_status tt_shm_reg(struct tt_wire *base, void *mem, size_t bytes, struct tt
     s->used = true;
     s->region = (struct tt_region){ .wire = base, .mem = s->seg.base, .bytes = bytes };
     write_key(s);
-    tell_change(w, s);
+    announce_change(w, s);
     *out = &s->region;
     return TUTTI_OK;
 }
@@ -197,7 +197,7 @@ void tt_shm_dereg(struct tt_region *region)
         w->free_own = s;
         return;
     }
-    tell_change(w, s);
+    announce_change(w, s);
     tt_segment_fini(&s->seg);
     free(s->private);
     s->private = NULL;
@@ -267,7 +267,7 @@ uint8_t *tt_shm_memory_of(struct tt_shm *w, const struct tt_shm_peer *peer, uint
     return (uint8_t *)r->mem + offset;
 }
 
-static bool holds(const struct tt_shm_shared *s, const void *mem, uint64_t bytes)
+static bool region_holds(const struct tt_shm_shared *s, const void *mem, uint64_t bytes)
 {
     const uintptr_t begin = (uintptr_t)mem, first = (uintptr_t)s->region.mem;
 
@@ -277,10 +277,10 @@ static bool holds(const struct tt_shm_shared *s, const void *mem, uint64_t bytes
 bool tt_shm_is_registered(const struct tt_shm *w, const void *mem, uint64_t bytes)
 {
     for (uint32_t i = 0; i < w->nown; i++)
-        if (holds(w->own[i], mem, bytes))
+        if (region_holds(w->own[i], mem, bytes))
             return true;
     for (uint32_t i = 0; i < w->nshared; i++)
-        if (holds(&w->shared[i], mem, bytes))
+        if (region_holds(&w->shared[i], mem, bytes))
             return true;
     return false;
 }

@@ -33,7 +33,7 @@ static int write_pages(int fd, size_t bytes)
 
 /* Allocates the memory. Populating respects the advice for huge pages. If the kernel (before 5.14)
  * or a sandbox does not allow it, the pages are allocated through the file. */
-static int reserve(int fd, void *base, size_t bytes)
+static int reserve_pages(int fd, void *base, size_t bytes)
 {
     int err;
 
@@ -48,7 +48,7 @@ static int reserve(int fd, void *base, size_t bytes)
 
 /* Populating takes all memory of the machine before it fails, minutes later. Therefore the
  * available memory is checked first. Small segments are not checked. */
-static tutti_status check_room(size_t bytes)
+static tutti_status check_available_memory(size_t bytes)
 {
     const uint64_t available = bytes >= ASK_BYTES ? tt_room_bytes("") : UINT64_MAX;
 
@@ -86,7 +86,7 @@ tutti_status tt_segment_create(struct tt_segment *seg, size_t bytes)
     bytes = page_rounded(bytes ? bytes : 1);
     st = check_file_size(bytes);
     if (!st)
-        st = check_room(bytes);
+        st = check_available_memory(bytes);
     if (st)
         return st;
     fd = memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -105,7 +105,7 @@ tutti_status tt_segment_create(struct tt_segment *seg, size_t bytes)
         st = tt_fail_errno(errno, "shm: cannot map %zu bytes", bytes);
         goto close;
     }
-    err = reserve(fd, base, bytes);
+    err = reserve_pages(fd, base, bytes);
     if (err) {
         st = tt_fail_errno(err, "shm: cannot reserve %zu bytes", bytes);
         goto unmap;

@@ -30,7 +30,7 @@ static uint64_t units_of(uint64_t bytes) { return (bytes + (1u << UNIT_SHIFT) - 
 
 /* Returns half of the remaining units: both sides halve the rest in turn, so they end at about the
  * same time. */
-static uint64_t piece_of(uint64_t left)
+static uint64_t half_of(uint64_t left)
 {
     const uint64_t n = left / 2;
 
@@ -67,7 +67,7 @@ bool tt_shm_share_open(struct tt_shm *w, struct tt_shm_peer *peer, uint8_t *to)
 /* Checks the claim word of the current request, of which the peer may only lower `back`. If it is
  * invalid, nothing is taken as written by the peer and nothing remains to take: the rest is read as
  * after a failure. */
-static bool is_sound(const struct tt_shm_peer *peer, uint64_t word)
+static bool claim_is_valid(const struct tt_shm_peer *peer, uint64_t word)
 {
     return tag_in(word) == tt_shm_tag_of(peer->served) && front_in(word) == peer->taken &&
            back_in(word) >= peer->taken && back_in(word) <= units_of(peer->ask.bytes);
@@ -79,9 +79,9 @@ bool tt_shm_share_take(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t most
     uint64_t word = atomic_load_explicit(&s->claim, memory_order_acquire), n;
 
     do {
-        if (!is_sound(peer, word))
+        if (!claim_is_valid(peer, word))
             return false;
-        n = piece_of(back_in(word) - peer->taken);
+        n = half_of(back_in(word) - peer->taken);
         if (n > most >> UNIT_SHIFT)
             n = most >> UNIT_SHIFT;
         if (n == 0)
@@ -112,7 +112,7 @@ enum tt_shm_rest tt_shm_share_rest(struct tt_shm *w, struct tt_shm_peer *peer, u
 {
     struct tt_shm_share *s = share_in(w, &peer->mine);
     const uint64_t word = atomic_load_explicit(&s->claim, memory_order_relaxed), units = units_of(peer->ask.bytes);
-    bool failed, sound = is_sound(peer, word);
+    bool failed, sound = claim_is_valid(peer, word);
     const uint64_t from = sound ? written_from(s, peer, back_in(word), &failed) : units;
 
     if (sound && back_in(word) != peer->taken)
@@ -138,7 +138,7 @@ bool tt_shm_share_waits(const struct tt_shm *w, const struct tt_shm_peer *peer)
     const uint64_t word = atomic_load_explicit(&s->claim, memory_order_acquire);
     bool failed;
 
-    return peer->sharing && is_sound(peer, word) && back_in(word) == peer->taken &&
+    return peer->sharing && claim_is_valid(peer, word) && back_in(word) == peer->taken &&
            written_from(s, peer, back_in(word), &failed) != back_in(word) && !failed;
 }
 
@@ -154,7 +154,7 @@ void tt_shm_share_close(struct tt_shm *w, struct tt_shm_peer *peer)
     peer->sharing = false;
     word = atomic_exchange(&s->claim, 0);
     tt_shm_writer_stop(&s->writer);
-    while (is_sound(peer, word) && written_from(s, peer, back_in(word), &failed) != back_in(word) && !failed &&
+    while (claim_is_valid(peer, word) && written_from(s, peer, back_in(word), &failed) != back_in(word) && !failed &&
            tt_shm_writer_may_be_in(&s->writer, peer, &wait))
         ;
 }
@@ -169,8 +169,8 @@ void tt_shm_share_close_of(struct tt_shm *w, uint64_t region)
 /* ---- sender ---- */
 
 /* Writes bytes [at, at + bytes) of the request. Returns false unless all were written. */
-static bool write_part(struct tt_shm *w, struct tt_shm_peer *peer, struct tt_shm_share *s, uint64_t tag,
-                       const uint8_t *from, uint64_t at, uint64_t bytes)
+static bool share_write_part(struct tt_shm *w, struct tt_shm_peer *peer, struct tt_shm_share *s, uint64_t tag,
+                             const uint8_t *from, uint64_t at, uint64_t bytes)
 {
     tt_shm_writer_aim(&s->writer, peer, s->to + at, bytes);
     if (tag_in(atomic_load(&s->claim)) != tag)  /* closed before the lengths were set, which
@@ -187,12 +187,12 @@ static uint64_t writers_piece(const struct tt_shm *w, uint64_t front, uint64_t b
     const uint64_t left = back - front;
     const bool other_half = back == units && front >= units / 2 && left <= PIECE_UNITS_MAX;
 
-    return other_half && !w->base.busy ? left : piece_of(left);
+    return other_half && !w->base.busy ? left : half_of(left);
 }
 
 /* Takes and writes one piece of the request `number`. Returns true on success. */
-static bool write_piece(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t number, const uint8_t *from,
-                        uint64_t bytes)
+static bool share_write_piece(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t number, const uint8_t *from,
+                              uint64_t bytes)
 {
     struct tt_shm_share *s = share_in(w, &peer->theirs);
     const uint64_t tag = tt_shm_tag_of(number), units = units_of(bytes);
@@ -207,7 +207,7 @@ static bool write_piece(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t num
         !atomic_compare_exchange_weak_explicit(&s->claim, &word, word - n, memory_order_acq_rel, memory_order_acquire));
     at = (back_in(word) - n) << UNIT_SHIFT;
     end = back_in(word) == units ? bytes : back_in(word) << UNIT_SHIFT;
-    failed = !write_part(w, peer, s, tag, from, at, end - at);
+    failed = !share_write_part(w, peer, s, tag, from, at, end - at);
     if (failed && tag_in(atomic_load(&s->claim)) == tag)    /* not because the receiver closed it */
         peer->unwritable = true;
     atomic_store_explicit(&s->written,
@@ -227,7 +227,8 @@ bool tt_shm_share_help(struct tt_shm *w)
         if (!peer->nasked || !peer->readable || peer->unwritable)
             continue;
         tag = tag_in(atomic_load_explicit(&share_in(w, &peer->theirs)->claim, memory_order_relaxed));
-        if (tag && tt_shm_ask_of_tag(w, peer, tag, &number, &from, &bytes) && write_piece(w, peer, number, from, bytes))
+        if (tag && tt_shm_ask_of_tag(w, peer, tag, &number, &from, &bytes) &&
+            share_write_piece(w, peer, number, from, bytes))
             return true;
     }
     return false;

@@ -63,7 +63,7 @@ void tt_shm_writer_meet(struct tt_shm_peer *peer)
 }
 
 /* A sleeping thread may be in the middle of a copy, waiting for a page of a file. */
-static bool is_writing(pid_t pid, uint32_t tid)
+static bool thread_is_writing(pid_t pid, uint32_t tid)
 {
     char path[64];
     long call = SYS_process_vm_writev;
@@ -81,7 +81,7 @@ static bool is_writing(pid_t pid, uint32_t tid)
 
 /* Returns whether the writing thread is certainly not in a copy: stopped, asleep elsewhere, or
  * gone. */
-static bool is_elsewhere(pid_t pid, uint32_t tid)
+static bool thread_is_elsewhere(pid_t pid, uint32_t tid)
 {
     char path[64], line[128] = "";
     const char *at;
@@ -97,7 +97,7 @@ static bool is_elsewhere(pid_t pid, uint32_t tid)
     at = strrchr(line, ')');    /* end of its name, which may contain any character */
     if (!at || at[1] != ' ')
         return false;
-    return at[2] == 'S' ? !is_writing(pid, tid) : at[2] && !strchr("RD", at[2]);
+    return at[2] == 'S' ? !thread_is_writing(pid, tid) : at[2] && !strchr("RD", at[2]);
 }
 
 void tt_shm_writer_stop(struct tt_shm_writer *r)
@@ -114,7 +114,7 @@ bool tt_shm_writer_may_be_in(const struct tt_shm_writer *r, const struct tt_shm_
     if (wait->looks == 0)
         wait->began_ns = tt_now_ns();
     if (++wait->looks % LOOKS_PER_STATE == 0) {
-        if (is_elsewhere(peer->pid, tid) || tt_shm_is_another(peer))
+        if (thread_is_elsewhere(peer->pid, tid) || tt_shm_is_another(peer))
             return false;
         if (!wait->told && tt_now_ns() - wait->began_ns > TT_SECOND) {
             tt_log(TT_LOG_WARN,

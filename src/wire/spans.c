@@ -9,7 +9,7 @@ static uint64_t last_of(const struct tt_span *s)
     return s ? s->last : 0;
 }
 
-static void update(struct tt_span *s)
+static void span_update(struct tt_span *s)
 {
     s->last = s->end;
     if (last_of(s->left) > s->last)
@@ -19,29 +19,29 @@ static void update(struct tt_span *s)
 }
 
 /* Ordered by begin, then by the node's address, so no two nodes are equal. */
-static bool is_before(const struct tt_span *a, const struct tt_span *b)
+static bool span_is_before(const struct tt_span *a, const struct tt_span *b)
 {
     return a->begin != b->begin ? a->begin < b->begin : (uintptr_t)a < (uintptr_t)b;
 }
 
 /* Splits a tree into the nodes before `at` and the others. */
-static void split(struct tt_span *tree, const struct tt_span *at, struct tt_span **before, struct tt_span **after)
+static void span_split(struct tt_span *tree, const struct tt_span *at, struct tt_span **before, struct tt_span **after)
 {
     if (!tree) {
         *before = *after = NULL;
         return;
     }
-    if (is_before(tree, at)) {
-        split(tree->right, at, &tree->right, after);
+    if (span_is_before(tree, at)) {
+        span_split(tree->right, at, &tree->right, after);
         *before = tree;
     } else {
-        split(tree->left, at, before, &tree->left);
+        span_split(tree->left, at, before, &tree->left);
         *after = tree;
     }
-    update(tree);
+    span_update(tree);
 }
 
-static struct tt_span *join(struct tt_span *before, struct tt_span *after)
+static struct tt_span *span_join(struct tt_span *before, struct tt_span *after)
 {
     struct tt_span *top;
 
@@ -49,26 +49,26 @@ static struct tt_span *join(struct tt_span *before, struct tt_span *after)
         return before ? before : after;
     if (before->priority > after->priority) {
         top = before;
-        top->right = join(before->right, after);
+        top->right = span_join(before->right, after);
     } else {
         top = after;
-        top->left = join(before, after->left);
+        top->left = span_join(before, after->left);
     }
-    update(top);
+    span_update(top);
     return top;
 }
 
-static void add(struct tt_span **at, struct tt_span *s)
+static void span_insert(struct tt_span **at, struct tt_span *s)
 {
     struct tt_span *top = *at;
 
     if (!top || s->priority > top->priority) {
-        split(top, s, &s->left, &s->right);
+        span_split(top, s, &s->left, &s->right);
         *at = top = s;
     } else {
-        add(is_before(s, top) ? &top->left : &top->right, s);
+        span_insert(span_is_before(s, top) ? &top->left : &top->right, s);
     }
-    update(top);
+    span_update(top);
 }
 
 void tt_spans_add(struct tt_span **tree, struct tt_span *s)
@@ -76,25 +76,25 @@ void tt_spans_add(struct tt_span **tree, struct tt_span *s)
     tt_assert(s->begin < s->end);
     s->left = s->right = NULL;
     s->priority = tt_mix64(s->begin ^ tt_mix64((uintptr_t)s));
-    add(tree, s);
+    span_insert(tree, s);
 }
 
-static void take(struct tt_span **at, struct tt_span *s)
+static void span_remove(struct tt_span **at, struct tt_span *s)
 {
     struct tt_span *top = *at;
 
     tt_assert(top);
     if (top == s) {
-        *at = join(s->left, s->right);
+        *at = span_join(s->left, s->right);
         return;
     }
-    take(is_before(s, top) ? &top->left : &top->right, s);
-    update(top);
+    span_remove(span_is_before(s, top) ? &top->left : &top->right, s);
+    span_update(top);
 }
 
 void tt_spans_remove(struct tt_span **tree, struct tt_span *s)
 {
-    take(tree, s);
+    span_remove(tree, s);
     s->left = s->right = NULL;
 }
 

@@ -42,7 +42,7 @@ static void tcp_close(struct tt_wire *w)
     free(t);
 }
 
-static tutti_status tcp_furnish(struct tt_tcp *t)
+static tutti_status tcp_alloc(struct tt_tcp *t)
 {
     struct epoll_event ev = { .events = EPOLLIN, .data.ptr = &t->timer };
 
@@ -130,7 +130,7 @@ static tutti_status tcp_open(struct tt_wire **out, const struct tt_wire_conf *co
 
     st = list_addresses(t);
     if (st == TUTTI_OK)
-        st = tcp_furnish(t);
+        st = tcp_alloc(t);
     if (st == TUTTI_OK)
         st = tt_tcp_listen(t);
     if (st != TUTTI_OK) {
@@ -198,7 +198,7 @@ static void lane_event(struct tt_tcp_lane *lane, uint32_t events)
 }
 
 /* Handles all events of epoll. */
-static void look(struct tt_tcp *t)
+static void tcp_poll_epoll(struct tt_tcp *t)
 {
     struct epoll_event events[EVENTS_MAX];
     const int n = epoll_wait(t->epoll_fd, events, EVENTS_MAX, 0);
@@ -254,7 +254,7 @@ void tt_tcp_lanes_watch(struct tt_tcp *t, bool on)
 
 /* Leaves out epoll if no thread has slept for a while. On loopback, its wake-up for each
  * packet takes the sender's CPU a tenth of the time of a short exchange. */
-static void spare_epoll(struct tt_tcp *t)
+static void stop_watching_idle_epoll(struct tt_tcp *t)
 {
     if (!t->wire.unheard && !t->wire.crowded && ++t->polls == POLLS_WATCHED)
         tt_tcp_lanes_watch(t, false);
@@ -288,7 +288,7 @@ void tt_tcp_tell(struct tt_tcp_link *link, uint8_t kind, uint64_t cookie, tutti_
         (struct tt_tcp_done){ .kind = kind, .peer = link->peer, .cookie = cookie, .status = status };
 }
 
-static struct tt_done link_done(struct tt_tcp_link *link, uint8_t kind)
+static struct tt_done tcp_link_done(struct tt_tcp_link *link, uint8_t kind)
 {
     struct tt_done done = { .kind = kind, .peer = link->peer, .status = link->status };
 
@@ -304,7 +304,7 @@ static struct tt_done link_done(struct tt_tcp_link *link, uint8_t kind)
 }
 
 /* Completions first: none of a link may follow its loss. */
-static int report(struct tt_tcp *t, struct tt_done *done, int max)
+static int tcp_report(struct tt_tcp *t, struct tt_done *done, int max)
 {
     int n = 0;
 
@@ -319,10 +319,10 @@ static int report(struct tt_tcp *t, struct tt_done *done, int max)
 
         if (link->tell_up) {
             link->tell_up = false;
-            done[n++] = link_done(link, TT_DONE_LINK_UP);
+            done[n++] = tcp_link_done(link, TT_DONE_LINK_UP);
         } else {
             link->tell_lost = false;
-            done[n++] = link_done(link, TT_DONE_LINK_LOST);
+            done[n++] = tcp_link_done(link, TT_DONE_LINK_LOST);
         }
         if (link->tell_up || link->tell_lost)
             continue;
@@ -345,22 +345,22 @@ static int tcp_poll(struct tt_wire *w, struct tt_done *done, int max)
         tt_tcp_settle(t);
     if (few) {
         receive_few(t);
-        spare_epoll(t);
+        stop_watching_idle_epoll(t);
     } else if (t->nmore)
         tt_tcp_secure_receive(t);
     if (!few || t->nblocked || t->nopening || t->armed || t->nactive == 0 || ++t->tick % LOOK_EVERY == 0) {
         t->armed = false;
-        look(t);
+        tcp_poll_epoll(t);
     }
     if (t->nfar_blocked)
         tt_tcp_far_try(t, tt_now_ns());
     if (t->dirty)
         tt_tcp_flush(t);
-    return report(t, done, max);
+    return tcp_report(t, done, max);
 }
 
 /* Returns the next time at which poll has work without an event. */
-static uint64_t deadline(const struct tt_tcp *t)
+static uint64_t tcp_deadline(const struct tt_tcp *t)
 {
     const uint64_t greetings_ns = t->greetings ? tt_tcp_greetings_deadline(t) : TT_NEVER;
     const uint64_t far_ns = t->nfar_blocked ? tt_tcp_far_deadline(t) : TT_NEVER;
@@ -391,7 +391,7 @@ static int tcp_arm(struct tt_wire *w)
     if (t->done_head != t->done_tail || t->news || t->nmore || t->dirty)
         return -1;
     t->armed = true;
-    deadline_ns = deadline(t);
+    deadline_ns = tcp_deadline(t);
     if (deadline_ns != TT_NEVER) {
         when.it_value.tv_sec = (time_t)(deadline_ns / TT_SECOND);
         when.it_value.tv_nsec = (long)(deadline_ns % TT_SECOND);

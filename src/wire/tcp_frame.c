@@ -64,7 +64,7 @@ void tt_frame_write(const struct tt_frame *f, uint8_t header[TT_FRAME_BYTES])
 
 /* Checks that flags and signals are used only where they are defined, and that no range wraps
  * around. */
-static bool honest(const struct tt_frame *f)
+static bool frame_is_valid(const struct tt_frame *f)
 {
     const bool message = f->kind == TT_FRAME_PUT || f->kind == TT_FRAME_ATOMIC;
     const bool numbered = message || f->kind == TT_FRAME_VOID;
@@ -107,7 +107,7 @@ bool tt_frame_read(struct tt_frame *f, const uint8_t header[TT_FRAME_BYTES])
     f->bytes = load64(header + 40);
     f->signal_offset = load64(header + 48);
     f->signal_value = load64(header + 56);
-    return header[0] == MARK && honest(f);
+    return header[0] == MARK && frame_is_valid(f);
 }
 
 uint64_t tt_frame_payload(const struct tt_frame *f)

@@ -65,12 +65,12 @@ struct tt_tcp_greeting {
 static void attempt_failed(struct tt_tcp_greeting *g);
 static void attempts_over(struct tt_tcp_greeting *g);
 
-static bool is_ours(const struct tt_tcp_greeting *g)
+static bool is_outgoing(const struct tt_tcp_greeting *g)
 {
     return g->state <= PAUSED;
 }
 
-static void set_state(struct tt_tcp_greeting *g, enum greeting_state state, uint64_t deadline_ns)
+static void greeting_set_state(struct tt_tcp_greeting *g, enum greeting_state state, uint64_t deadline_ns)
 {
     struct tt_tcp *t = g->tcp;
 
@@ -113,7 +113,7 @@ static void greeting_close(struct tt_tcp_greeting *g)
 static void greeting_end(struct tt_tcp_greeting *g)
 {
     greeting_close(g);
-    set_state(g, OVER, TT_NEVER);
+    greeting_set_state(g, OVER, TT_NEVER);
 }
 
 /* Enables TLS for following messages, if configured. Returns false if out of memory. */
@@ -133,7 +133,7 @@ static void greeting_watch(struct tt_tcp_greeting *g)
 
 /* Sends the message, or delays it until TLS is ready. Returns false if the connection is
  * unusable. */
-static bool greeting_say(struct tt_tcp_greeting *g, enum tt_hello_kind kind)
+static bool greeting_send(struct tt_tcp_greeting *g, enum tt_hello_kind kind)
 {
     const struct tt_wire_conf *conf = &g->tcp->conf;
     const struct tt_hello h = {
@@ -159,7 +159,7 @@ static bool greeting_say(struct tt_tcp_greeting *g, enum tt_hello_kind kind)
 enum heard { HEARD_NOTHING, HEARD_ALL, HEARD_ENOUGH /* end of file, or not our protocol */ };
 
 /* Reads the other end's message and not a byte more: later data belongs to the lane. */
-static enum heard greeting_hear(struct tt_tcp_greeting *g, enum tt_hello_kind kind)
+static enum heard greeting_receive(struct tt_tcp_greeting *g, enum tt_hello_kind kind)
 {
     const struct tt_wire_conf *conf = &g->tcp->conf;
     const ssize_t n = tt_tcp_hear(g->fd, g->stream, g->in + g->have, sizeof g->in - g->have);
@@ -184,9 +184,9 @@ static enum heard greeting_hear(struct tt_tcp_greeting *g, enum tt_hello_kind ki
 
 static bool greeting_welcome(struct tt_tcp_greeting *g)
 {
-    if (!greeting_say(g, TT_WELCOME))
+    if (!greeting_send(g, TT_WELCOME))
         return false;
-    set_state(g, WELCOMED, TT_NEVER);
+    greeting_set_state(g, WELCOMED, TT_NEVER);
     return true;
 }
 
@@ -199,7 +199,7 @@ static bool greeting_adopt(struct tt_tcp_greeting *g, struct tt_tcp_lane *lane)
         tt_tcp_promise(g->link, g->link->promised - 1);
     g->fd = -1;
     g->stream = NULL;
-    set_state(g, OVER, TT_NEVER);
+    greeting_set_state(g, OVER, TT_NEVER);
     return true;
 }
 
@@ -230,7 +230,7 @@ static void link_establish(struct tt_tcp_link *link, struct tt_tcp_greeting *g)
     struct tt_tcp *t = link->tcp;
     const uint32_t ours_at_most = tt_tcp_offer(link),
                    lanes = g->hello.lanes < ours_at_most ? g->hello.lanes : ours_at_most;
-    const bool ours = is_ours(g);
+    const bool ours = is_outgoing(g);
 
     link->nonce = g->hello.nonce;
     link->theirs_bytes = g->hello.link_bytes;
@@ -259,7 +259,7 @@ static void link_establish(struct tt_tcp_link *link, struct tt_tcp_greeting *g)
 /* ---- outgoing connections ---- */
 
 /* Link-local addresses need an interface: returns the first of ours that has such an address. */
-static uint32_t scope_of(const struct tt_tcp *t, const struct tt_tcp_endpoint *e)
+static uint32_t link_local_scope(const struct tt_tcp *t, const struct tt_tcp_endpoint *e)
 {
     if (e->family != 6 || e->ip[0] != 0xfe || (e->ip[1] & 0xc0) != 0x80)
         return 0;
@@ -285,7 +285,7 @@ static socklen_t endpoint_sockaddr(const struct tt_tcp *t, const struct tt_tcp_e
     v6->sin6_family = AF_INET6;
     v6->sin6_port = htons(port);
     memcpy(&v6->sin6_addr, e->ip, 16);
-    v6->sin6_scope_id = scope_of(t, e);
+    v6->sin6_scope_id = link_local_scope(t, e);
     return sizeof *v6;
 }
 
@@ -326,7 +326,7 @@ static void attempt_starved(struct tt_tcp_greeting *g, int err)
                "waiting for a free descriptor",
                g->link->peer, strerror(err));
     g->tcp->starved = true;
-    set_state(g, PAUSED, tt_now_ns() + PAUSE_NS);
+    greeting_set_state(g, PAUSED, tt_now_ns() + PAUSE_NS);
 }
 
 /* Starts connecting. Without a descriptor it retries for two seconds, after which descriptors of
@@ -344,7 +344,7 @@ static void attempt_start(struct tt_tcp_greeting *g)
         return;
     }
     g->have = 0;
-    set_state(g, CONNECTING, tt_now_ns() + CONNECT_NS);
+    greeting_set_state(g, CONNECTING, tt_now_ns() + CONNECT_NS);
     g->fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (g->fd < 0 && (errno == EMFILE || errno == ENFILE)) {
         attempt_starved(g, errno);
@@ -393,7 +393,7 @@ static void attempts_over(struct tt_tcp_greeting *g)
 }
 
 /* Logs, once per link, why authentication failed. */
-static void say_refusal(struct tt_tcp_greeting *g)
+static void log_authentication_failure(struct tt_tcp_greeting *g)
 {
     const bool refused = g->stream && *tt_stream_why(g->stream);
 
@@ -407,7 +407,7 @@ static void attempt_failed(struct tt_tcp_greeting *g)
 {
     struct tt_tcp_link *link = g->link;
 
-    say_refusal(g);
+    log_authentication_failure(g);
     greeting_close(g);
     if (++link->failures >= ROUNDS_MAX * link->ncandidates) {
         attempts_over(g);
@@ -415,11 +415,11 @@ static void attempt_failed(struct tt_tcp_greeting *g)
     }
     if (g->lane > 0) {      /* the link's first route is known to work */
         g->plain = true;
-        set_state(g, PAUSED, tt_now_ns() + PAUSE_NS);
+        greeting_set_state(g, PAUSED, tt_now_ns() + PAUSE_NS);
         return;
     }
     link->candidate = (uint8_t)((link->candidate + 1) % link->ncandidates);
-    set_state(g, PAUSED, tt_now_ns() + (link->candidate == 0 ? PAUSE_NS : 0));
+    greeting_set_state(g, PAUSED, tt_now_ns() + (link->candidate == 0 ? PAUSE_NS : 0));
 }
 
 /* Connected, but no response: another process, or a busy peer. Tries the next candidate, with a
@@ -452,24 +452,25 @@ static void attempt_connected(struct tt_tcp_greeting *g)
         return;
     }
     tt_tcp_tune(g->tcp, g->fd, false);
-    set_state(g, SAID_HELLO, choice ? tt_now_ns() + (WELCOME_NS << (doublings < 6 ? doublings : 6)) : TT_NEVER);
-    if (!greeting_say(g, TT_HELLO))
+    greeting_set_state(g, SAID_HELLO,
+                       choice ? tt_now_ns() + (WELCOME_NS << (doublings < 6 ? doublings : 6)) : TT_NEVER);
+    if (!greeting_send(g, TT_HELLO))
         attempt_failed(g);
 }
 
-static void attempt_heard(struct tt_tcp_greeting *g)
+static void attempt_received(struct tt_tcp_greeting *g)
 {
     struct tt_tcp_link *link = g->link;
     enum heard heard;
 
-    if (g->owes && !greeting_say(g, TT_HELLO)) {
+    if (g->owes && !greeting_send(g, TT_HELLO)) {
         attempt_failed(g);
         return;
     }
-    heard = greeting_hear(g, TT_WELCOME);
+    heard = greeting_receive(g, TT_WELCOME);
     if (heard == HEARD_NOTHING)
         return;
-    if (heard == HEARD_ENOUGH || g->hello.nonce != link->nonce || !greeting_say(g, TT_CONFIRM)) {
+    if (heard == HEARD_ENOUGH || g->hello.nonce != link->nonce || !greeting_send(g, TT_CONFIRM)) {
         attempt_failed(g);
         return;
     }
@@ -511,7 +512,7 @@ static const struct tt_tcp_endpoint *outside_of(const struct tt_tcp_address *a)
 
 /* Returns whether both are behind different NATs: the peer's own addresses may then look near, but
  * are not. */
-static bool is_elsewhere(const struct tt_tcp *t, const struct tt_tcp_address *a)
+static bool is_behind_other_nat(const struct tt_tcp *t, const struct tt_tcp_address *a)
 {
     const struct tt_tcp_endpoint *theirs = outside_of(a);
 
@@ -524,7 +525,8 @@ static bool is_elsewhere(const struct tt_tcp *t, const struct tt_tcp_address *a)
 
 /* Returns the rank of a candidate, 0 best; -1: unusable. The own addresses of a peer behind NAT are
  * usable only by its neighbours. */
-static int merit(const struct tt_tcp *t, uint32_t peer, const struct tt_tcp_address *a, const struct tt_tcp_endpoint *e)
+static int endpoint_merit(const struct tt_tcp *t, uint32_t peer, const struct tt_tcp_address *a,
+                          const struct tt_tcp_endpoint *e)
 {
     const int family = e->family == 4 ? AF_INET : AF_INET6;
     const bool here = tt_wire_shares_host(&t->conf, peer, a->host == t->host);
@@ -538,7 +540,7 @@ static int merit(const struct tt_tcp *t, uint32_t peer, const struct tt_tcp_addr
                                host has */
         near |= tt_ifaddr_near(&t->ifaddrs[i], family, e->ip);
     }
-    if (near && (here || !is_elsewhere(t, a)))
+    if (near && (here || !is_behind_other_nat(t, a)))
         return 1;
     return e == outside_of(a) ? 2 : MERIT_WORST;
 }
@@ -554,7 +556,7 @@ static void rank_candidates(struct tt_tcp_link *link)
         link->order[link->ncandidates++] = (struct tt_tcp_way){ .rail = rail, .endpoint = (uint8_t)endpoint };
     for (int want = 0; want <= MERIT_WORST; want++)
         for (uint8_t i = 0; i < a->count; i++)
-            if (merit(link->tcp, link->peer, a, &a->endpoints[i]) == want)
+            if (endpoint_merit(link->tcp, link->peer, a, &a->endpoints[i]) == want)
                 link->order[link->ncandidates++] = (struct tt_tcp_way){ .rail = TT_TCP_NO_RAIL, .endpoint = i };
 }
 
@@ -617,7 +619,7 @@ static bool link_hello(struct tt_tcp_greeting *g)
     end_earlier(g);
     if (ours && t->conf.rank < g->link->peer) {
         if (ours->state == SAID_HELLO) {
-            set_state(g, STANDBY, TT_NEVER);
+            greeting_set_state(g, STANDBY, TT_NEVER);
             if (ours->deadline_ns == TT_NEVER)
                 ours->deadline_ns = tt_now_ns() + WELCOME_NS;
             return true;
@@ -634,17 +636,17 @@ static bool lane_hello(struct tt_tcp_greeting *g)
 
     end_earlier(g);
     if (link->state == TT_TCP_OPENING) {
-        set_state(g, STANDBY, tt_now_ns() + STRANGER_NS);
+        greeting_set_state(g, STANDBY, tt_now_ns() + STRANGER_NS);
         return true;
     }
     return link->state == TT_TCP_UP && tt_tcp_may_have_lane() && g->lane < link->nlanes &&
            link->lanes[g->lane].fd < 0 && g->hello.nonce == link->nonce && greeting_welcome(g);
 }
 
-static void stranger_heard(struct tt_tcp_greeting *g)
+static void stranger_received(struct tt_tcp_greeting *g)
 {
     struct tt_tcp *t = g->tcp;
-    const enum heard heard = greeting_hear(g, TT_HELLO);
+    const enum heard heard = greeting_receive(g, TT_HELLO);
     const struct tt_hello *h = &g->hello;
     bool good;
 
@@ -674,11 +676,11 @@ static void attempt_again(struct tt_tcp_link *link)
     attempt_open(link, 0);
 }
 
-static void welcomed_heard(struct tt_tcp_greeting *g)
+static void welcomed_received(struct tt_tcp_greeting *g)
 {
     struct tt_tcp_link *link = g->link;
     const uint64_t nonce = g->hello.nonce;
-    const enum heard heard = greeting_hear(g, TT_CONFIRM);
+    const enum heard heard = greeting_receive(g, TT_CONFIRM);
     const bool up = link->state == TT_TCP_UP;
 
     if (heard == HEARD_NOTHING)
@@ -694,7 +696,7 @@ static void welcomed_heard(struct tt_tcp_greeting *g)
 }
 
 /* In this state only end-of-file can arrive. */
-static void standby_heard(struct tt_tcp_greeting *g)
+static void standby_received(struct tt_tcp_greeting *g)
 {
     char byte;
     const ssize_t n = recv(g->fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
@@ -710,16 +712,16 @@ void tt_tcp_greeting_step(struct tt_tcp_greeting *g)
         attempt_connected(g);
         break;
     case SAID_HELLO:
-        attempt_heard(g);
+        attempt_received(g);
         break;
     case STRANGER:
-        stranger_heard(g);
+        stranger_received(g);
         break;
     case STANDBY:
-        standby_heard(g);
+        standby_received(g);
         break;
     case WELCOMED:
-        welcomed_heard(g);
+        welcomed_received(g);
         break;
     case PAUSED:
     case OVER:
@@ -730,7 +732,7 @@ void tt_tcp_greeting_step(struct tt_tcp_greeting *g)
 
 /* Listens at `port` (0: any) on all interfaces or on loopback only, with IPv6 and IPv4 in one
  * socket if IPv6 is available. Returns -1 and errno on failure. */
-static int listen_at(struct tt_tcp *t, int family, uint16_t port)
+static int tcp_listen_at(struct tt_tcp *t, int family, uint16_t port)
 {
     const struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_ANY_INIT };
     const struct sockaddr_in v4 = { .sin_family = AF_INET,
@@ -758,9 +760,9 @@ static int listen_at(struct tt_tcp *t, int family, uint16_t port)
 
 static int listen_somewhere(struct tt_tcp *t, uint16_t port)
 {
-    const int fd = listen_at(t, t->outside.near ? AF_INET : AF_INET6, port);
+    const int fd = tcp_listen_at(t, t->outside.near ? AF_INET : AF_INET6, port);
 
-    return fd >= 0 || errno == EADDRINUSE || t->outside.near ? fd : listen_at(t, AF_INET, port);
+    return fd >= 0 || errno == EADDRINUSE || t->outside.near ? fd : tcp_listen_at(t, AF_INET, port);
 }
 
 /* Listens at the first free port of the allowed range. */
@@ -822,7 +824,7 @@ void tt_tcp_accept(struct tt_tcp *t)
             greeting_end(g);
             continue;
         }
-        set_state(g, STRANGER, tt_now_ns() + STRANGER_NS);
+        greeting_set_state(g, STRANGER, tt_now_ns() + STRANGER_NS);
         tt_tcp_greeting_step(g);    /* HELLO has often arrived already */
     }
 }
@@ -848,12 +850,12 @@ static void greeting_expire(struct tt_tcp_greeting *g)
 
 /* Connections wait to be accepted, and no descriptor will become free for them: loses the links
  * that are not up. */
-static void lose_starved(struct tt_tcp *t)
+static void tcp_lose_starved(struct tt_tcp *t)
 {
     bool told = false;
 
     for (struct tt_tcp_greeting *g = t->greetings; g; g = g->next) {
-        if (!is_ours(g) || g->lane > 0)
+        if (!is_outgoing(g) || g->lane > 0)
             continue;
         if (!told)
             tt_fail_descriptors("tcp: cannot accept connections of ranks", t->nopening);
@@ -868,7 +870,7 @@ void tt_tcp_greetings_expire(struct tt_tcp *t, uint64_t now_ns)
     struct tt_tcp_greeting **at = &t->greetings;
 
     if (tt_acceptor_is_starved(&t->acceptor))
-        lose_starved(t);
+        tcp_lose_starved(t);
     for (struct tt_tcp_greeting *g = t->greetings; g; g = g->next)
         if (g->deadline_ns <= now_ns)
             greeting_expire(g);

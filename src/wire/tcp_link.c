@@ -23,7 +23,7 @@
 #define FAREWELL_READS 256
 
 /* Both ends are on this machine: bbr, a common default, takes up to twice the time there. */
-static bool is_loopback(int fd)
+static bool socket_is_loopback(int fd)
 {
     struct sockaddr_storage a = { 0 }, b = { 0 };
     socklen_t a_bytes = sizeof a, b_bytes = sizeof b;
@@ -38,7 +38,7 @@ static bool is_loopback(int fd)
 /* Keep-alive: the kernel probes an idle host after half of the time, then three times in the other
  * half. (TCP_USER_TIMEOUT would also end the link to a process that is stopped for this long on a
  * live host.) */
-static void keep_alive(int fd, uint32_t silence_s)
+static void set_keep_alive(int fd, uint32_t silence_s)
 {
     const int on = 1, idle_s = (int)(silence_s + 1) / 2, interval_s = (int)(silence_s + 5) / 6, count = 3;
 
@@ -54,10 +54,10 @@ static void keep_alive(int fd, uint32_t silence_s)
 bool tt_tcp_tune(const struct tt_tcp *t, int fd, bool one_of_many)
 {
     static const int on = 1, unsent_bytes = 256 << 10;
-    const bool loopback = is_loopback(fd);
+    const bool loopback = socket_is_loopback(fd);
 
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    keep_alive(fd, t->conf.silence_s);
+    set_keep_alive(fd, t->conf.silence_s);
     if (loopback)
         setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
     if (one_of_many)
@@ -128,7 +128,7 @@ static void lanes_init(struct tt_tcp_link *link)
     tt_dqplb_receiver_init(&link->receiver, several ? TT_TCP_WINDOW : 1, 0, link->came);
 }
 
-/* Allocates what a connected link needs. On failure link_free cleans up. */
+/* Allocates what a connected link needs. On failure tcp_link_free cleans up. */
 bool tt_tcp_link_furnish(struct tt_tcp_link *link, uint32_t nlanes)
 {
     link->lanes = calloc(nlanes, sizeof *link->lanes);
@@ -175,7 +175,7 @@ static void lane_clear(struct tt_tcp_lane *lane)
     lane->begun = false;
 }
 
-static void link_free(struct tt_tcp_link *link)
+static void tcp_link_free(struct tt_tcp_link *link)
 {
     for (uint32_t i = 0; i < link->nlanes; i++) {
         lane_clear(&link->lanes[i]);
@@ -192,7 +192,7 @@ static void link_free(struct tt_tcp_link *link)
     free(link);
 }
 
-static void news(struct tt_tcp_link *link)
+static void tcp_link_news(struct tt_tcp_link *link)
 {
     struct tt_tcp *t = link->tcp;
 
@@ -260,7 +260,7 @@ bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd, struct tt_stream *stream
 void tt_tcp_link_up(struct tt_tcp_link *link)
 {
     link->state = TT_TCP_UP;
-    news(link);
+    tcp_link_news(link);
     link->tell_up = true;
 }
 
@@ -279,7 +279,7 @@ void tt_tcp_link_lose(struct tt_tcp_link *link, tutti_status status, const char 
     link->owed = 0;
     link->state = TT_TCP_LOST;
     link->status = status;
-    news(link);
+    tcp_link_news(link);
     link->tell_lost = true;
 }
 
@@ -336,7 +336,7 @@ void tt_tcp_links_expire(struct tt_tcp *t, uint64_t now_ns)
 }
 
 /* Returns whether data of this lane is queued here, or unsent or unacknowledged in the kernel. */
-static bool unfinished(struct tt_tcp_lane *lane)
+static bool lane_unfinished(struct tt_tcp_lane *lane)
 {
     int pending = 0;
 
@@ -349,7 +349,7 @@ static bool unfinished(struct tt_tcp_lane *lane)
     return ioctl(lane->fd, SIOCOUTQ, &pending) == 0 && pending > 0 && !is_reset(lane->fd);
 }
 
-static void say_goodbye(struct tt_tcp_lane *lane)
+static void send_bye(struct tt_tcp_lane *lane)
 {
     const struct tt_frame bye = { .kind = TT_FRAME_BYE };
     uint8_t header[TT_FRAME_BYTES];
@@ -364,7 +364,7 @@ static void say_goodbye(struct tt_tcp_lane *lane)
 
 /* Closing a connection with unread data resets it, which would also discard data in flight: waits
  * and reads. */
-static void linger(struct tt_tcp *t, uint64_t until_ns)
+static void tcp_linger(struct tt_tcp *t, uint64_t until_ns)
 {
     bool more = true;
 
@@ -375,7 +375,7 @@ static void linger(struct tt_tcp *t, uint64_t until_ns)
         more = false;
         while ((link = tt_sparse_next(&t->links, &at)))
             for (uint32_t k = 0; k < link->nlanes; k++)
-                more |= unfinished(&link->lanes[k]);
+                more |= lane_unfinished(&link->lanes[k]);
         if (more)
             poll(NULL, 0, 1);
     }
@@ -383,7 +383,7 @@ static void linger(struct tt_tcp *t, uint64_t until_ns)
 
 /* Closing a connection with unread data resets it, and the kernel then discards unsent data: reads
  * first. */
-static void lane_farewell(struct tt_tcp_lane *lane)
+static void lane_send_bye(struct tt_tcp_lane *lane)
 {
     if (lane->fd >= 0)
         tt_tcp_lane_flush(lane, UINT64_MAX);
@@ -401,23 +401,23 @@ void tt_tcp_links_close(struct tt_tcp *t)
     struct tt_tcp_link *link;
     uint32_t at = 0;
 
-    linger(t, until_ns);
+    tcp_linger(t, until_ns);
     while ((link = tt_sparse_next(&t->links, &at)))
         for (uint32_t k = 0; k < link->nlanes; k++)
-            say_goodbye(&link->lanes[k]);
-    linger(t, until_ns);
+            send_bye(&link->lanes[k]);
+    tcp_linger(t, until_ns);
     for (at = 0; (link = tt_sparse_next(&t->links, &at));) {
         for (uint32_t k = 0; k < link->nlanes; k++) {
-            lane_farewell(&link->lanes[k]);
+            lane_send_bye(&link->lanes[k]);
             lane_close(&link->lanes[k]);
         }
-        link_free(link);
+        tcp_link_free(link);
     }
     tt_sparse_fini(&t->links);
     t->dirty = NULL;            /* the last flush may have queued a response */
 }
 
-static uint64_t link_bytes(const struct tt_tcp_link *link)
+static uint64_t tcp_link_bytes(const struct tt_tcp_link *link)
 {
     uint64_t bytes = sizeof *link + link->nlanes * (sizeof *link->lanes + TT_TCP_BUFFER_BYTES);
 
@@ -443,7 +443,7 @@ void tt_tcp_memory(const struct tt_wire *w, tutti_memory *m)
     uint32_t at = 0;
 
     while ((link = tt_sparse_next(&t->links, &at)))
-        links.peer_bytes += link_bytes(link);
+        links.peer_bytes += tcp_link_bytes(link);
     tt_memory_add(m, &own);
     tt_memory_add(m, &links);
 }

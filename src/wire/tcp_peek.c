@@ -45,7 +45,7 @@ bool tt_tcp_peeked_take(struct tt_tcp_lane *lane)
 
 /* Returns whether the other end's kernel has all that this end has sent; a few bytes always fit
  * there. */
-static bool is_delivered(struct tt_tcp_lane *lane)
+static bool sent_is_delivered(struct tt_tcp_lane *lane)
 {
     int pending = 0;
 
@@ -57,11 +57,11 @@ static bool is_delivered(struct tt_tcp_lane *lane)
 }
 
 /* Returns whether the next read shall leave its data in the socket. */
-static bool is_to_peek(struct tt_tcp_lane *lane)
+static bool should_peek(struct tt_tcp_lane *lane)
 {
     return !lane->bye && lane->unanswered > 0 && lane->unanswered < UNANSWERED_MAX && lane->vain < VAIN_MAX &&
            !lane->bulky && (lane->peeks || lane->have == 0) && lane->link->tcp->nactive <= TT_TCP_FEW_LANES &&
-           !lane->link->tcp->wire.crowded && !lane->paced && is_delivered(lane);
+           !lane->link->tcp->wire.crowded && !lane->paced && sent_is_delivered(lane);
 }
 
 ssize_t tt_tcp_read_between(struct tt_tcp_lane *lane, size_t *room)
@@ -72,7 +72,7 @@ ssize_t tt_tcp_read_between(struct tt_tcp_lane *lane, size_t *room)
 
     if (lane->at > KEPT_BYTES && !tt_tcp_peeked_take(lane))
         return -1;
-    peek = is_to_peek(lane);
+    peek = should_peek(lane);
     again = lane->peeks ? lane->have : 0;
     /* of which `again` were read before */
     most = again + lane->read_bytes < TT_TCP_READ_MORE ? again + lane->read_bytes : TT_TCP_READ_MORE;

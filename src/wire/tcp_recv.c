@@ -23,12 +23,12 @@
 
 /* ---- memory and signals ---- */
 
-enum reach { REACH_OK, REACH_GONE, REACH_BROKEN };
+enum find_target { REACH_OK, REACH_GONE, REACH_BROKEN };
 
 /* Finds bytes at region + offset. GONE: deregistered, a late frame. BROKEN: out of bounds, a faulty
  * peer. */
-static enum reach reach(const struct tt_tcp_link *link, uint32_t id, uint32_t generation, uint64_t offset,
-                        uint64_t bytes, uint8_t **mem, struct tt_tcp_region **region)
+static enum find_target find_target(const struct tt_tcp_link *link, uint32_t id, uint32_t generation, uint64_t offset,
+                                    uint64_t bytes, uint8_t **mem, struct tt_tcp_region **region)
 {
     struct tt_tcp_region *r = NULL;
     uint64_t bound = link->tcp->conf.link_bytes;
@@ -50,11 +50,11 @@ static enum reach reach(const struct tt_tcp_link *link, uint32_t id, uint32_t ge
 }
 
 /* Finds a 64-bit word that can be accessed atomically. */
-static enum reach reach_word(const struct tt_tcp_link *link, uint32_t id, uint32_t generation, uint64_t offset,
-                             uint64_t **word)
+static enum find_target find_signal_word(const struct tt_tcp_link *link, uint32_t id, uint32_t generation,
+                                         uint64_t offset, uint64_t **word)
 {
     uint8_t *mem;
-    const enum reach found = reach(link, id, generation, offset, sizeof **word, &mem, NULL);
+    const enum find_target found = find_target(link, id, generation, offset, sizeof **word, &mem, NULL);
 
     if (found == REACH_OK && (uintptr_t)mem % sizeof **word)
         return REACH_BROKEN;
@@ -64,14 +64,14 @@ static enum reach reach_word(const struct tt_tcp_link *link, uint32_t id, uint32
 }
 
 /* Raises the frame's signal, if its word still exists. Returns false if the peer is faulty. */
-static bool raise_signal(const struct tt_tcp_link *link, const struct tt_frame *f)
+static bool tcp_raise_signal(const struct tt_tcp_link *link, const struct tt_frame *f)
 {
     uint64_t *word;
-    enum reach found;
+    enum find_target found;
 
     if (f->signal_op == TT_SIGNAL_NONE)
         return true;
-    found = reach_word(link, f->signal_region, f->signal_generation, f->signal_offset, &word);
+    found = find_signal_word(link, f->signal_region, f->signal_generation, f->signal_offset, &word);
     if (found != REACH_OK)
         return found == REACH_GONE;
     if (f->signal_op == TT_SIGNAL_SET)
@@ -99,7 +99,7 @@ static bool serve_get(struct tt_tcp_link *link, const struct tt_frame *f)
 {
     struct tt_frame answer = { .kind = TT_FRAME_GOT, .token = f->token };
     uint8_t *mem = NULL;
-    const enum reach found = reach(link, f->region, f->generation, f->offset, f->bytes, &mem, NULL);
+    const enum find_target found = find_target(link, f->region, f->generation, f->offset, f->bytes, &mem, NULL);
 
     if (found == REACH_OK)
         answer.bytes = f->bytes;
@@ -148,7 +148,7 @@ static bool unpark(struct tt_tcp_link *link)
         if (tt_dqplb_ahead(link->receiver.expected, p->frame.after) > 0)
             break;
         link->parked = p->next;
-        if (!raise_signal(link, &p->frame))
+        if (!tcp_raise_signal(link, &p->frame))
             return false;
     }
     return release_gets(link);
@@ -156,7 +156,7 @@ static bool unpark(struct tt_tcp_link *link)
 
 /* Records that a numbered message has arrived over the lane (or was discarded, without its signal).
  * Returns false if the peer is faulty. */
-static bool landed(const struct tt_tcp_lane *lane, const struct tt_frame *f)
+static bool message_landed(const struct tt_tcp_lane *lane, const struct tt_frame *f)
 {
     struct tt_tcp_link *link = lane->link;
     const uint64_t number = link->receiver.expected + (uint32_t)tt_dqplb_ahead(link->receiver.expected, f->word);
@@ -169,7 +169,7 @@ static bool landed(const struct tt_tcp_lane *lane, const struct tt_frame *f)
         link->ack_want = number + 1;
     if (f->flags & TT_FRAME_FENCED && tt_dqplb_ahead(link->receiver.expected, f->after) > 0)
         park(link, f);
-    else if (!raise_signal(link, f))
+    else if (!tcp_raise_signal(link, f))
         return false;
     return unpark(link);
 }
@@ -184,15 +184,15 @@ static void target_clear(struct tt_tcp_lane *lane)
 
 static bool begin_put(struct tt_tcp_lane *lane, const struct tt_frame *f)
 {
-    const enum reach found =
-        reach(lane->link, f->region, f->generation, f->offset, f->bytes, &lane->target, &lane->region);
+    const enum find_target found =
+        find_target(lane->link, f->region, f->generation, f->offset, f->bytes, &lane->target, &lane->region);
 
     lane->dropped = found != REACH_OK;
     return found != REACH_BROKEN;
 }
 
 /* Returns the request of a response frame, or NULL. */
-static struct tt_tcp_request *request_of(struct tt_tcp_link *link, const struct tt_frame *f)
+static struct tt_tcp_request *request_of_frame(struct tt_tcp_link *link, const struct tt_frame *f)
 {
     struct tt_tcp_request *q = &link->requests[f->token % TT_TCP_REQUESTS];
 
@@ -214,7 +214,7 @@ static bool serve_atomic(const struct tt_tcp_lane *lane, const struct tt_frame *
     struct tt_tcp_link *link = lane->link;
     struct tt_frame answer = { .kind = TT_FRAME_OLD, .token = f->token }, silent = *f;
     uint64_t *word;
-    const enum reach found = reach_word(link, f->region, f->generation, f->offset, &word);
+    const enum find_target found = find_signal_word(link, f->region, f->generation, f->offset, &word);
 
     if (found == REACH_BROKEN)
         return false;
@@ -224,12 +224,12 @@ static bool serve_atomic(const struct tt_tcp_lane *lane, const struct tt_frame *
         answer.flags = TT_FRAME_GONE;
         silent.signal_op = TT_SIGNAL_NONE;
     }
-    return tt_tcp_reply(link, &answer, NULL, 0) && landed(lane, &silent);
+    return tt_tcp_reply(link, &answer, NULL, 0) && message_landed(lane, &silent);
 }
 
 static bool begin_got(struct tt_tcp_lane *lane, const struct tt_frame *f)
 {
-    const struct tt_tcp_request *q = request_of(lane->link, f);
+    const struct tt_tcp_request *q = request_of_frame(lane->link, f);
 
     if (!q || lane != lane->link->lanes || (!(f->flags & TT_FRAME_GONE) && f->bytes != q->bytes))
         return false;
@@ -240,7 +240,7 @@ static bool begin_got(struct tt_tcp_lane *lane, const struct tt_frame *f)
 
 static bool end_old(struct tt_tcp_link *link, const struct tt_frame *f)
 {
-    struct tt_tcp_request *q = request_of(link, f);
+    struct tt_tcp_request *q = request_of_frame(link, f);
     const bool gone = f->flags & TT_FRAME_GONE;
 
     if (!q)
@@ -253,7 +253,7 @@ static bool end_old(struct tt_tcp_link *link, const struct tt_frame *f)
 
 /* Sets the size of the next read between frames to suit payloads like the current one, unless it is
  * short. */
-static void expect(struct tt_tcp_lane *lane)
+static void tune_read_bytes(struct tt_tcp_lane *lane)
 {
     if (lane->left > TT_TCP_READ_MORE - TT_TCP_BRIEF_BYTES)
         lane->read_bytes = TT_TCP_READ_LESS;
@@ -270,14 +270,14 @@ static bool frame_begin(struct tt_tcp_lane *lane)
     const struct tt_frame *f = &lane->frame;
 
     lane->left = tt_frame_payload(f);
-    expect(lane);
+    tune_read_bytes(lane);
     switch (f->kind) {
     case TT_FRAME_PUT:
         return begin_put(lane, f);
     case TT_FRAME_GOT:
         return begin_got(lane, f);
     case TT_FRAME_VOID:
-        return landed(lane, f);
+        return message_landed(lane, f);
     case TT_FRAME_ACK:
         return tt_tcp_acknowledged(lane->link, f->word);
     case TT_FRAME_GET:
@@ -304,10 +304,10 @@ static bool frame_end(struct tt_tcp_lane *lane)
             f->signal_op = TT_SIGNAL_NONE;
             f->flags &= TT_FRAME_WANT_ACK;
         }
-        return landed(lane, f);
+        return message_landed(lane, f);
     }
     if (f->kind == TT_FRAME_GOT) {
-        q = request_of(lane->link, f);
+        q = request_of_frame(lane->link, f);
         request_end(lane->link, q, lane->dropped ? TUTTI_ERR_ABORTED : TUTTI_OK);
     }
     return true;
@@ -324,7 +324,7 @@ static bool payload_came(struct tt_tcp_lane *lane, uint64_t n)
 
 /* A put of at most one word, which a waiting reader must not see partly written: it is applied as a
  * whole. */
-static bool is_word(const struct tt_frame *f)
+static bool put_is_word(const struct tt_frame *f)
 {
     return f->kind == TT_FRAME_PUT && f->bytes <= WORD_BYTES;
 }
@@ -338,14 +338,14 @@ void tt_tcp_forget_digested(struct tt_tcp_lane *lane)
 
 /* Processes the buffer; an incomplete header, or word with its header, remains. Returns false if
  * the peer is faulty. */
-static bool digest(struct tt_tcp_lane *lane)
+static bool parse_buffer(struct tt_tcp_lane *lane)
 {
     while (lane->have - lane->at >= TT_FRAME_BYTES) {
         uint64_t n;
 
         if (!tt_frame_read(&lane->frame, lane->buffer + lane->at))
             return false;
-        if (is_word(&lane->frame) && lane->have - lane->at - TT_FRAME_BYTES < lane->frame.bytes)
+        if (put_is_word(&lane->frame) && lane->have - lane->at - TT_FRAME_BYTES < lane->frame.bytes)
             break;
         lane->at += TT_FRAME_BYTES;
         if (!frame_begin(lane))
@@ -391,7 +391,7 @@ static ssize_t read_lane(struct tt_tcp_lane *lane, size_t *room)
 
 /* Distributes n received bytes: first to the payload, then to the buffer. Returns false if the peer
  * is faulty. */
-static bool sort_out(struct tt_tcp_lane *lane, uint64_t n)
+static bool distribute_bytes(struct tt_tcp_lane *lane, uint64_t n)
 {
     if (lane->left > 0) {
         const uint64_t payload = n < lane->left ? n : lane->left;
@@ -401,10 +401,10 @@ static bool sort_out(struct tt_tcp_lane *lane, uint64_t n)
             return false;
     }
     lane->have += (uint32_t)n;
-    return digest(lane);
+    return parse_buffer(lane);
 }
 
-static const char *reason(const struct tt_tcp_lane *lane)
+static const char *receive_error(const struct tt_tcp_lane *lane)
 {
     return lane->stream && *tt_stream_why(lane->stream) ? tt_stream_why(lane->stream) : strerror(errno);
 }
@@ -427,11 +427,11 @@ void tt_tcp_lane_receive(struct tt_tcp_lane *lane)
         }
         if (n <= 0) {
             tt_tcp_link_lose(link, TUTTI_ERR_PEER_LOST,
-                             n == 0 ? "connection closed by the peer without a teardown" : reason(lane));
+                             n == 0 ? "connection closed by the peer without a teardown" : receive_error(lane));
             return;
         }
         tt_tcp_lane_takes(lane, (uint64_t)n);
-        if (!sort_out(lane, (uint64_t)n)) {
+        if (!distribute_bytes(lane, (uint64_t)n)) {
             tt_tcp_link_lose(link, TUTTI_ERR_PROTOCOL, "protocol error: invalid frame");
             return;
         }
@@ -445,7 +445,8 @@ void tt_tcp_lane_receive(struct tt_tcp_lane *lane)
 
 /* Returns whether mem[bytes] is being deregistered: it overlaps r, which is out of the table, and
  * no other region covers it. */
-static bool goes(const struct tt_tcp *t, const struct tt_tcp_region *r, const uint8_t *mem, uint64_t bytes)
+static bool is_being_deregistered(const struct tt_tcp *t, const struct tt_tcp_region *r, const uint8_t *mem,
+                                  uint64_t bytes)
 {
     const uintptr_t begin = (uintptr_t)r->public.mem, end = begin + r->public.bytes, at = (uintptr_t)mem;
 
@@ -459,12 +460,12 @@ void tt_tcp_targets_gone(struct tt_tcp *t, const struct tt_tcp_region *r)
         struct tt_tcp_link *link = lane->link;
         const bool answer = !lane->region && lane->frame.kind == TT_FRAME_GOT;
 
-        if (lane->region == r || (answer && goes(t, r, lane->target, lane->left))) {
+        if (lane->region == r || (answer && is_being_deregistered(t, r, lane->target, lane->left))) {
             target_clear(lane);
             lane->dropped = true;
         }
         for (uint32_t q = 0; lane == link->lanes && q < TT_TCP_REQUESTS; q++)
-            if (link->requests[q].busy && goes(t, r, link->requests[q].local, link->requests[q].bytes))
+            if (link->requests[q].busy && is_being_deregistered(t, r, link->requests[q].local, link->requests[q].bytes))
                 link->requests[q].local = NULL;
     }
 }

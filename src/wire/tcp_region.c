@@ -10,7 +10,7 @@
 #define SLOTS_MAX (1u << 24)
 
 /* Takes a free slot, and grows the table if needed. 0: out of memory. */
-static uint32_t slot_take(struct tt_tcp *t)
+static uint32_t region_slot_take(struct tt_tcp *t)
 {
     const uint32_t before = t->nslots, nslots = before ? 2 * before : 64;
     struct tt_tcp_slot *grown;
@@ -48,7 +48,7 @@ tutti_status tt_tcp_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_re
         }
         r->owned = true;
     }
-    r->id = slot_take(t);
+    r->id = region_slot_take(t);
     if (r->id == 0) {
         if (r->owned)
             munmap(mem, bytes);

@@ -131,7 +131,7 @@ static int iov_add(struct iovec *iov, int n, const uint8_t *data, uint64_t bytes
 
 /* Lists what the lane has to send, in order. Returns the number of iov entries, and their bytes in
  * *total. */
-static int gather(const struct tt_tcp_lane *lane, struct iovec *iov, uint64_t *total)
+static int queues_gather(const struct tt_tcp_lane *lane, struct iovec *iov, uint64_t *total)
 {
     uint32_t heads[TT_TCP_CLASSES];
     uint64_t skip = lane->sent;
@@ -198,7 +198,7 @@ static void lane_drained(struct tt_tcp_lane *lane, uint32_t frames, uint64_t byt
 }
 
 /* Removes n bytes, which the kernel has accepted, in the order of gather. */
-static void advance(struct tt_tcp_lane *lane, uint64_t n)
+static void queues_advance(struct tt_tcp_lane *lane, uint64_t n)
 {
     uint32_t heads[TT_TCP_CLASSES];
 
@@ -245,7 +245,7 @@ static void set_blocked(struct tt_tcp_lane *lane, bool blocked)
 }
 
 /* Shortens iov to `bytes`, which must be available. Returns the number of entries left. */
-static int cut(struct iovec *iov, uint64_t bytes)
+static int iov_cut(struct iovec *iov, uint64_t bytes)
 {
     int n = 0;
 
@@ -258,7 +258,7 @@ static int cut(struct iovec *iov, uint64_t bytes)
 /* Urgent frames use lane 0 and wait there for a started bulk frame; on a very slow link the peer
  * stalls meanwhile. If another lane over the same rail is very slow, lane 0 gets no bulk frames
  * until that lane is fast again. The other lanes are then faster. */
-static void keep_first(struct tt_tcp_link *link)
+static void reserve_first_lane(struct tt_tcp_link *link)
 {
     const uint64_t piece = link->lanes[link->beside].pace.bytes;
 
@@ -269,7 +269,7 @@ static void keep_first(struct tt_tcp_link *link)
 }
 
 /* Reads the lane's rate from the kernel. */
-static void look_at_rate(struct tt_tcp_lane *lane)
+static void measure_rate(struct tt_tcp_lane *lane)
 {
     struct tt_tcp_link *link = lane->link;
     struct tcp_info info = { 0 };
@@ -279,7 +279,7 @@ static void look_at_rate(struct tt_tcp_lane *lane)
         return;
     tt_lane_pace_look(&lane->pace, info.tcpi_bytes_acked, info.tcpi_busy_time - info.tcpi_rwnd_limited);
     if (link->beside && lane == &link->lanes[link->beside])
-        keep_first(link);
+        reserve_first_lane(link);
 }
 
 uint64_t tt_tcp_lane_flush(struct tt_tcp_lane *lane, uint64_t most)
@@ -294,14 +294,14 @@ uint64_t tt_tcp_lane_flush(struct tt_tcp_lane *lane, uint64_t most)
         const uint64_t pace = lane->pace.bytes, piece = pace && pace < most ? pace : most;
         bool apart;
 
-        nparts = gather(lane, iov, &total);
+        nparts = queues_gather(lane, iov, &total);
         if (tt_tcp_length_is_again(lane, total)) {
             tt_tcp_acknowledge_again(lane->link, NULL, 0);
-            nparts = gather(lane, iov, &total);
+            nparts = queues_gather(lane, iov, &total);
         }
         offered = total;
         if (total > piece) {
-            nparts = cut(iov, piece);
+            nparts = iov_cut(iov, piece);
             total = piece;
         }
         apart = pace && total > pace / 2;       /* must not be joined with later data */
@@ -320,12 +320,12 @@ uint64_t tt_tcp_lane_flush(struct tt_tcp_lane *lane, uint64_t most)
         }
         if (n > 0) {
             most -= (uint64_t)n;
-            advance(lane, (uint64_t)n);
+            queues_advance(lane, (uint64_t)n);
             lane->unanswered = 0;
             lane->sent_bytes += (uint64_t)n;
             tt_tcp_length_sent(lane, (uint64_t)n);
             if (lane->paced && tt_lane_pace_sent(&lane->pace, (uint64_t)n, offered))
-                look_at_rate(lane);
+                measure_rate(lane);
         }
         if ((uint64_t)n != total) {     /* also for n = -1 */
             set_blocked(lane, true);
@@ -347,7 +347,7 @@ uint64_t tt_tcp_lane_flush(struct tt_tcp_lane *lane, uint64_t most)
 /* ---- descriptors to frames ---- */
 
 /* Reserves n completions for the link. */
-static bool owe(struct tt_tcp_link *link, uint32_t n)
+static bool reserve_dones(struct tt_tcp_link *link, uint32_t n)
 {
     if (!tt_tcp_dones_reserve(link->tcp, n))
         return false;
@@ -474,7 +474,7 @@ static bool take_bulk(struct tt_tcp_link *link, const struct tt_desc *d, struct 
         if (!copy)
             return false;
         memcpy(copy, d->local, d->bytes);
-    } else if (report && !owe(link, 1)) {
+    } else if (report && !reserve_dones(link, 1)) {
         return false;
     }
     frame_number(lane, d, TT_TCP_BULK, f);
@@ -503,7 +503,7 @@ static bool take_put(struct tt_tcp_link *link, const struct tt_desc *d)
     const uint32_t remote = d->flags & TT_DESC_REMOTE ? 1 : 0;
     bool taken;
 
-    if (!numbers_left(link, d) || !owe(link, remote))
+    if (!numbers_left(link, d) || !reserve_dones(link, remote))
         return false;
     tt_assert(!(d->flags & TT_DESC_INLINE) || d->bytes <= TT_INLINE_BYTES);
     if (d->flags & TT_DESC_INLINE && (d->lane == 0 || d->flags & TT_DESC_FEW_LANES || link->nlanes == 1)) {
@@ -536,7 +536,7 @@ static bool take_request(struct tt_tcp_link *link, const struct tt_desc *d)
     };
 
     tt_assert(get ? d->signal_op == TT_SIGNAL_NONE : d->offset % 8 == 0);
-    if (q->busy || !numbers_left(link, d) || !owe(link, 1 + remote))
+    if (q->busy || !numbers_left(link, d) || !reserve_dones(link, 1 + remote))
         return false;
     if (get)
         frame_fence(link, &f);
@@ -559,7 +559,7 @@ static bool take_request(struct tt_tcp_link *link, const struct tt_desc *d)
 }
 
 /* Queues one descriptor. Returns false if it does not fit now. */
-static bool take(struct tt_tcp *t, const struct tt_desc *d)
+static bool queue_desc(struct tt_tcp *t, const struct tt_desc *d)
 {
     const uint32_t peer = d->kind == TT_DESC_FENCE ? d->peer : d->key->peer;
     struct tt_tcp_link *link = tt_sparse_get(&t->links, peer);
@@ -630,7 +630,7 @@ static void keep_borrowed(struct tt_tcp_link *link)
 /* Returns whether these descriptors may be delayed, so that one system call sends them with later
  * ones. Several calls mean several passes through the network stack, while a receiver that has
  * emptied the socket competes for it. */
-static bool may_wait(const struct tt_tcp *t, const struct tt_desc *desc, int n)
+static bool post_may_wait(const struct tt_tcp *t, const struct tt_desc *desc, int n)
 {
     if (!t->wire.together)
         return false;
@@ -649,16 +649,16 @@ int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n)
     int taken = 0;
 
     while (taken < n) {
-        if (take(t, &desc[taken])) {
+        if (queue_desc(t, &desc[taken])) {
             taken++;
             continue;
         }
         tt_tcp_flush(t);
-        if (!take(t, &desc[taken]))
+        if (!queue_desc(t, &desc[taken]))
             break;
         taken++;
     }
-    if (may_wait(t, desc, taken))
+    if (post_may_wait(t, desc, taken))
         return taken;
     tt_tcp_flush(t);
     for (int i = 0; i < taken; i++) {

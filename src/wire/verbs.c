@@ -45,7 +45,7 @@ static void verbs_close(struct tt_wire *w)
 }
 
 /* Opens the inner tcp wire, which listens at its own port. */
-static tutti_status tcp_furnish(struct tt_verbs *v)
+static tutti_status open_inner_tcp(struct tt_verbs *v)
 {
     struct tt_wire_conf conf = v->conf;
 
@@ -54,7 +54,7 @@ static tutti_status tcp_furnish(struct tt_verbs *v)
     return tt_wire_tcp.open(&v->tcp, &conf);
 }
 
-static bool watch(struct tt_verbs *v, int fd)
+static bool verbs_watch(struct tt_verbs *v, int fd)
 {
     struct epoll_event ev = { .events = EPOLLIN };
 
@@ -62,15 +62,15 @@ static bool watch(struct tt_verbs *v, int fd)
 }
 
 /* Creates the epoll set of a sleeper; the tcp wire's descriptor is added when it is first armed. */
-static tutti_status sleep_furnish(struct tt_verbs *v)
+static tutti_status verbs_open_epoll(struct tt_verbs *v)
 {
     bool good;
 
     v->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     v->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    good = v->epoll_fd >= 0 && v->timer_fd >= 0 && watch(v, v->timer_fd);
+    good = v->epoll_fd >= 0 && v->timer_fd >= 0 && verbs_watch(v, v->timer_fd);
     for (uint32_t i = 0; i < v->nrails && good; i++)
-        good = watch(v, v->rail[i].channel->fd) && watch(v, v->rail[i].context->async_fd);
+        good = verbs_watch(v, v->rail[i].channel->fd) && verbs_watch(v, v->rail[i].context->async_fd);
     return good ? TUTTI_OK : tt_fail_call(errno, "verbs", v->epoll_fd < 0 ? "epoll_create1" : "timerfd_create");
 }
 
@@ -103,9 +103,9 @@ static tutti_status verbs_open(struct tt_wire **out, const struct tt_wire_conf *
     if (!st)
         st = tt_verbs_regions_open(v);
     if (!st)
-        st = tcp_furnish(v);
+        st = open_inner_tcp(v);
     if (!st)
-        st = sleep_furnish(v);
+        st = verbs_open_epoll(v);
     if (st) {
         verbs_close(&v->wire);
         return st;
@@ -152,7 +152,7 @@ void tt_verbs_note(struct tt_verbs_stream *s)
     v->noted_end = &s->next_noted;
 }
 
-static struct tt_done link_done(struct tt_verbs_link *link, uint8_t kind)
+static struct tt_done verbs_link_done(struct tt_verbs_link *link, uint8_t kind)
 {
     struct tt_done done = { .kind = kind, .peer = link->peer, .status = link->status };
 
@@ -221,7 +221,7 @@ static int streams_report(struct tt_verbs *v, struct tt_done *done, int max)
 }
 
 /* Reports LINK_UP and LINK_LOST. */
-static int news_report(struct tt_verbs *v, struct tt_done *done, int max)
+static int verbs_news_report(struct tt_verbs *v, struct tt_done *done, int max)
 {
     int n = 0;
 
@@ -230,10 +230,10 @@ static int news_report(struct tt_verbs *v, struct tt_done *done, int max)
 
         if (link->tell_up) {
             link->tell_up = false;
-            done[n++] = link_done(link, TT_DONE_LINK_UP);
+            done[n++] = verbs_link_done(link, TT_DONE_LINK_UP);
         } else {
             link->tell_lost = false;
-            done[n++] = link_done(link, TT_DONE_LINK_LOST);
+            done[n++] = verbs_link_done(link, TT_DONE_LINK_LOST);
         }
         if (link->tell_up || link->tell_lost)
             continue;
@@ -273,7 +273,7 @@ static int verbs_poll(struct tt_wire *w, struct tt_done *done, int max)
     if (v->any_broken)
         tt_verbs_links_break(v);
     n = streams_report(v, done, max);
-    return n + news_report(v, done + n, max - n);
+    return n + verbs_news_report(v, done + n, max - n);
 }
 
 /* Sets a timer while lanes wait, so a sleeper checks them periodically. */
@@ -294,7 +294,7 @@ static int verbs_arm(struct tt_wire *w)
         return -1;
     fd = v->tcp->ops->arm(v->tcp);
     w->unheard = v->tcp->unheard;
-    if (fd < 0 || (!v->tcp_watched && !watch(v, fd)))
+    if (fd < 0 || (!v->tcp_watched && !verbs_watch(v, fd)))
         return -1;
     v->tcp_watched = true;
     for (uint32_t i = 0; i < v->nrails; i++)

@@ -115,7 +115,7 @@ static bool choose_pkey(struct tt_verbs_rail *rail, uint32_t nkeys)
 /* ---- devices ---- */
 
 /* Examines a port. Returns false, and the reason, if it is not usable now. */
-static bool port_look(struct tt_verbs_rail *rail, uint8_t number, const char **why)
+static bool examine_port(struct tt_verbs_rail *rail, uint8_t number, const char **why)
 {
     struct ibv_port_attr port;
 
@@ -147,7 +147,7 @@ static bool choose_port(struct tt_verbs_rail *rail, uint8_t behind, const char *
     for (uint32_t i = behind + 1u; i <= rail->attr.phys_port_cnt; i++) {
         if (rail->choice.port && rail->choice.port != i)
             continue;
-        if (port_look(rail, (uint8_t)i, &of_port))
+        if (examine_port(rail, (uint8_t)i, &of_port))
             return true;
         if (strcmp(of_port, *why) != 0)
             *why = of_port;
@@ -166,7 +166,7 @@ static bool make_nonblocking(int fd)
 #define LINK_COMPLETIONS (TT_VERBS_LINK_SENDS > TT_VERBS_LINK_RECEIVES ? TT_VERBS_LINK_SENDS : TT_VERBS_LINK_RECEIVES)
 
 /* Creates this process's objects on the device. */
-static bool furnish(struct tt_verbs_rail *rail)
+static bool rail_open_objects(struct tt_verbs_rail *rail)
 {
     const uint32_t by_receives = (uint32_t)rail->attr.max_srq_wr / TT_VERBS_LINK_RECEIVES;
     const uint32_t by_completions = (uint32_t)rail->attr.max_cqe / LINK_COMPLETIONS;
@@ -182,8 +182,8 @@ static bool furnish(struct tt_verbs_rail *rail)
 }
 
 /* Opens the device with its first usable port after `behind`. On failure *why is the reason. */
-static bool open_one(struct tt_verbs_rail *out, struct ibv_device *from, uint8_t behind,
-                     const struct tt_verbs_choice *choice, const char **why)
+static bool rail_open(struct tt_verbs_rail *out, struct ibv_device *from, uint8_t behind,
+                      const struct tt_verbs_choice *choice, const char **why)
 {
     struct tt_verbs_rail rail = { .context = ibv_open_device(from), .choice = *choice };
 
@@ -201,7 +201,7 @@ static bool open_one(struct tt_verbs_rail *out, struct ibv_device *from, uint8_t
         rail.attr.max_cqe < (int)LINK_COMPLETIONS)
         goto close;
     *why = "failed to allocate a protection domain or completion channel";
-    if (!furnish(&rail))
+    if (!rail_open_objects(&rail))
         goto close;
     rail.up = true;
     *out = rail;
@@ -253,7 +253,7 @@ bool tt_verbs_rail_events(struct tt_verbs_rail *rail, bool *doubtful)
         ibv_ack_async_event(&event);
     }
     if (look)
-        rail->up = !rail->dead && port_look(rail, rail->port, &why);
+        rail->up = !rail->dead && examine_port(rail, rail->port, &why);
     return rail->up != was;
 }
 
@@ -261,7 +261,7 @@ bool tt_verbs_rail_events(struct tt_verbs_rail *rail, bool *doubtful)
 
 /* Returns whether one of the process's CPUs is near the device, i.e. in its list, like
  * "0-15,32-47". Without a list, all are near. */
-static bool is_near(const char *name)
+static bool device_is_near(const char *name)
 {
     char path[160], list[1024];
     cpu_set_t allowed;
@@ -286,7 +286,7 @@ static bool is_near(const char *name)
     return false;
 }
 
-static int by_name(const void *a, const void *b)
+static int device_by_name(const void *a, const void *b)
 {
     return strverscmp(ibv_get_device_name(*(struct ibv_device *const *)a),
                       ibv_get_device_name(*(struct ibv_device *const *)b));
@@ -328,13 +328,13 @@ static void open_some(struct tt_verbs_rail rail[TT_VERBS_RAILS], uint32_t *nrail
         const char *name = ibv_get_device_name(list[i]), *why = "is not allowed by TUTTI_RDMA_DEVICES";
         const uint8_t behind = last_port(rail, *nrails, name);
 
-        if ((named || is_near(name)) != near || (behind > 0) != again)
+        if ((named || device_is_near(name)) != near || (behind > 0) != again)
             continue;
         if (*nrails == TT_VERBS_RAILS) {
             tt_log(TT_LOG_DEBUG, "verbs: %s is not used: %u devices are already used", name, *nrails);
             continue;
         }
-        if (!tt_ifaddr_allows(rule, name) || !open_one(&rail[*nrails], list[i], behind, choice, &why)) {
+        if (!tt_ifaddr_allows(rule, name) || !rail_open(&rail[*nrails], list[i], behind, choice, &why)) {
             if (!again)
                 reason_add(reasons, name, why);
         } else if (*nrails > 0 && rail[*nrails].infiniband != rail[0].infiniband) {
@@ -364,7 +364,7 @@ tutti_status tt_verbs_rails_open(struct tt_verbs_rail rail[TT_VERBS_RAILS], uint
     ibv_fork_init();        /* required before Linux 5.12; no effect later */
     list = ibv_get_device_list(&n);
     if (list && n > 1)
-        qsort(list, (size_t)n, sizeof *list, by_name);
+        qsort(list, (size_t)n, sizeof *list, device_by_name);
     for (int far = 0; far < 2 && *nrails == 0; far++) {
         open_some(rail, nrails, list, list ? n : 0, rule, &choice, !far, false, &reasons);
         open_some(rail, nrails, list, list ? n : 0, rule, &choice, !far, true, &reasons);

@@ -35,7 +35,7 @@ void tt_verbs_record_write(const struct tt_verbs_record *r, uint8_t out[TT_VERBS
 }
 
 /* Checks that no range wraps around, and that signals are words. */
-static bool honest(const struct tt_verbs_record *r)
+static bool verbs_record_is_valid(const struct tt_verbs_record *r)
 {
     uint64_t end;
 
@@ -71,7 +71,7 @@ bool tt_verbs_record_read(struct tt_verbs_record *r, const uint8_t in[TT_VERBS_R
     r->signal_value = tt_read_u64(&at);
     for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++)
         r->applied[i] = tt_read_u32(&at);
-    return mark == MARK && honest(r);
+    return mark == MARK && verbs_record_is_valid(r);
 }
 
 void tt_verbs_record_stamp(uint8_t record[TT_VERBS_RECORD_BYTES], const uint64_t applied[TT_VERBS_STREAMS])

@@ -29,18 +29,18 @@
 #define WALK_NS (20 * TT_MS)       /* between rails that are down */
 #define WALKS_PER_SETBACK 16
 
-static bool roams(const struct tt_verbs_lane *lane)
+static bool changes_rails(const struct tt_verbs_lane *lane)
 {
     return lane->stream->nlanes < lane->link->nrails;
 }
 
 /* Equal at both ends. */
-static uint32_t rail_of(const struct tt_verbs_lane *lane, uint32_t incarnation)
+static uint32_t rail_of_incarnation(const struct tt_verbs_lane *lane, uint32_t incarnation)
 {
     const struct tt_verbs_link *link = lane->link;
     const uint32_t first = link->verbs->conf.rank + link->peer + lane->index;
 
-    return (roams(lane) ? first + incarnation : first) % link->nrails;
+    return (changes_rails(lane) ? first + incarnation : first) % link->nrails;
 }
 
 /* Returns whether a rail that the lane can use is up. */
@@ -50,13 +50,13 @@ static bool has_rail(const struct tt_verbs_lane *lane)
     bool any = false;
 
     for (uint32_t i = 0; i < link->nrails; i++)
-        any |= link->verbs->rail[i].up && (roams(lane) || i == lane->rail);
+        any |= link->verbs->rail[i].up && (changes_rails(lane) || i == lane->rail);
     return any;
 }
 
 /* ---- messages to the peer ---- */
 
-static bool tell_hello(struct tt_verbs_lane *lane)
+static bool lane_send_hello(struct tt_verbs_lane *lane)
 {
     const struct tt_verbs_rail *rail = &lane->link->verbs->rail[lane->rail];
     struct tt_verbs_hello h = {
@@ -78,10 +78,10 @@ static bool tell_hello(struct tt_verbs_lane *lane)
 }
 
 /* Sends pending messages as far as there is space. */
-static void say(struct tt_verbs_lane *lane)
+static void lane_send_pending(struct tt_verbs_lane *lane)
 {
     if (lane->owes_hello)
-        lane->owes_hello = !tell_hello(lane);
+        lane->owes_hello = !lane_send_hello(lane);
     if (lane->owes_ready && !lane->owes_hello)
         lane->owes_ready = !tt_verbs_tell(lane->link, offsetof(struct tt_verbs_mailbox, ready) + 8ull * lane->number,
                                           lane->incarnation, 0, NULL, 0);
@@ -90,16 +90,16 @@ static void say(struct tt_verbs_lane *lane)
 /* ---- incarnations ---- */
 
 /* Delays the retry after failures; a lane with several rails first tries the others. */
-static void hold_back(struct tt_verbs_lane *lane)
+static void delay_retry(struct tt_verbs_lane *lane)
 {
-    if (!roams(lane) || lane->setbacks % lane->link->nrails == 0)
+    if (!changes_rails(lane) || lane->setbacks % lane->link->nrails == 0)
         lane->again_ns = tt_now_ns() + lane->setbacks * AGAIN_NS;
 }
 
-static void setback(struct tt_verbs_lane *lane)
+static void count_setback(struct tt_verbs_lane *lane)
 {
     lane->setbacks++;
-    hold_back(lane);
+    delay_retry(lane);
 }
 
 static void open_next(struct tt_verbs_lane *lane)
@@ -107,21 +107,21 @@ static void open_next(struct tt_verbs_lane *lane)
     struct tt_verbs *v = lane->link->verbs;
 
     lane->incarnation++;
-    lane->rail = rail_of(lane, lane->incarnation);
+    lane->rail = rail_of_incarnation(lane, lane->incarnation);
     lane->state = TT_VERBS_LANE_DOWN;
     lane->heard = false;
     lane->owes_hello = true;
     lane->owes_ready = false;
     if (!v->rail[lane->rail].up) {
-        if (roams(lane) && ++lane->walks % WALKS_PER_SETBACK == 0)
+        if (changes_rails(lane) && ++lane->walks % WALKS_PER_SETBACK == 0)
             lane->setbacks++;
-        if (roams(lane))
+        if (changes_rails(lane))
             lane->again_ns = tt_now_ns() + WALK_NS;
     } else if (tt_now_ns() >= lane->again_ns && tt_verbs_qp_create(lane) != TUTTI_OK) {
-        setback(lane);
+        count_setback(lane);
     }
     v->mending = true;
-    say(lane);
+    lane_send_pending(lane);
 }
 
 tutti_status tt_verbs_lane_begin(struct tt_verbs_lane *lane)
@@ -198,7 +198,7 @@ static void take_down(struct tt_verbs_lane *lane, bool again)
     lane->state = TT_VERBS_LANE_DOWN;
     tt_dqplb_lane_down(&s->sender, lane->index);
     if (fails)
-        hold_back(lane);
+        delay_retry(lane);
     tt_log(TT_LOG_DEBUG, "verbs: lane %u to rank %u is down, after incarnation %u", lane->number, lane->link->peer,
            lane->incarnation);
     if (again)
@@ -215,7 +215,7 @@ void tt_verbs_lane_break(struct tt_verbs_lane *lane)
 
 /* ---- messages from the peer ---- */
 
-static void come_up(struct tt_verbs_lane *lane)
+static void lane_come_up(struct tt_verbs_lane *lane)
 {
     struct tt_verbs_link *link = lane->link;
 
@@ -251,7 +251,7 @@ static bool take_report(struct tt_verbs_lane *lane, const uint8_t report[TT_VERB
 
 /* The peer's hello of this incarnation has arrived: connects our queue pair to its, if both have
  * one. */
-static void hear(struct tt_verbs_lane *lane)
+static void lane_handle_hello(struct tt_verbs_lane *lane)
 {
     const struct tt_verbs_mailbox *box = lane->link->tcp.mine;
     struct tt_verbs_hello h;
@@ -273,20 +273,20 @@ static void hear(struct tt_verbs_lane *lane)
                        one */
     if (tt_verbs_qp_connect(lane, &h) != TUTTI_OK) {
         tt_verbs_qp_destroy(lane);
-        setback(lane);
+        count_setback(lane);
         return;
     }
     lane->state = TT_VERBS_LANE_CONNECTED;
     lane->owes_ready = true;
-    say(lane);
+    lane_send_pending(lane);
 }
 
 /* Both ends can receive. Rail 0 is known to reach the peer; others may be in a separate network and
  * are probed. */
-static void joined(struct tt_verbs_lane *lane)
+static void lane_joined(struct tt_verbs_lane *lane)
 {
     if (lane->incarnation == 1 && lane->rail == 0) {
-        come_up(lane);
+        lane_come_up(lane);
         return;
     }
     lane->state = TT_VERBS_LANE_PROBING;
@@ -298,7 +298,7 @@ void tt_verbs_lane_step(struct tt_verbs_lane *lane)
     struct tt_verbs_link *link = lane->link;
     const uint64_t hello = tt_verbs_heard(link, offsetof(struct tt_verbs_mailbox, hello) + 8ull * lane->number);
 
-    say(lane);
+    lane_send_pending(lane);
     if (hello > lane->incarnation + 1ull) {
         tt_verbs_link_lose(link, TUTTI_ERR_PROTOCOL, "protocol error: its incarnation is ahead of that of this rank");
         return;
@@ -306,7 +306,7 @@ void tt_verbs_lane_step(struct tt_verbs_lane *lane)
     if (hello > lane->incarnation)      /* the peer has a new queue pair, so ours is obsolete */
         take_down(lane, true);
     if (hello == lane->incarnation && !lane->heard)
-        hear(lane);
+        lane_handle_hello(lane);
     if (link->state == TT_VERBS_LOST)
         return;
     if (lane->state == TT_VERBS_LANE_DOWN && lane->heard && !lane->qp && has_rail(lane) &&
@@ -314,9 +314,9 @@ void tt_verbs_lane_step(struct tt_verbs_lane *lane)
         open_next(lane);
     else if (lane->state == TT_VERBS_LANE_CONNECTED && !lane->owes_ready &&
              tt_verbs_heard(link, offsetof(struct tt_verbs_mailbox, ready) + 8ull * lane->number) == lane->incarnation)
-        joined(lane);
+        lane_joined(lane);
     else if (lane->state == TT_VERBS_LANE_PROBING && !lane->broken && lane->wr_head == lane->wr_tail)
-        come_up(lane);
+        lane_come_up(lane);
     if (lane->state != TT_VERBS_LANE_UP)
         *(lane->state == TT_VERBS_LANE_DOWN && lane->heard ? &link->verbs->waiting : &link->verbs->mending) = true;
 }

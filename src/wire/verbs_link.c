@@ -35,7 +35,7 @@ uint64_t tt_verbs_heard(const struct tt_verbs_link *link, size_t word_at)
 
 /* ---- events for poll ---- */
 
-static void news(struct tt_verbs_link *link)
+static void verbs_link_news(struct tt_verbs_link *link)
 {
     struct tt_verbs *v = link->verbs;
 
@@ -83,8 +83,8 @@ static tutti_status rails_join(struct tt_verbs_link *link)
     return st;
 }
 
-/* Allocates what all lanes use. On failure link_strip cleans up. */
-static tutti_status link_furnish(struct tt_verbs_link *link)
+/* Allocates what all lanes use. On failure verbs_link_free_parts cleans up. */
+static tutti_status verbs_link_alloc(struct tt_verbs_link *link)
 {
     struct tt_verbs *v = link->verbs;
     tutti_status st = TUTTI_OK;
@@ -105,7 +105,7 @@ static tutti_status link_furnish(struct tt_verbs_link *link)
 }
 
 /* Frees everything but the link region, which callers may still access. */
-static void link_strip(struct tt_verbs_link *link)
+static void verbs_link_free_parts(struct tt_verbs_link *link)
 {
     for (uint32_t i = 0; i < link->nlanes; i++)
         tt_verbs_lane_end(&link->lanes[i]);
@@ -131,7 +131,7 @@ static void link_strip(struct tt_verbs_link *link)
 
 /* ---- number and limits of lanes ---- */
 
-static enum tt_distance distance_of(const struct tt_verbs_link *link)
+static enum tt_distance link_distance(const struct tt_verbs_link *link)
 {
     const struct tt_layout *l = link->verbs->conf.layout;
 
@@ -142,7 +142,7 @@ static enum tt_distance distance_of(const struct tt_verbs_link *link)
 static uint8_t data_lanes_wanted(const struct tt_verbs_link *link)
 {
     const struct tt_verbs *v = link->verbs;
-    const uint32_t suit = tt_dqplb_lane_count(distance_of(link));
+    const uint32_t suit = tt_dqplb_lane_count(link_distance(link));
     const uint32_t n = v->conf.lanes ? v->conf.lanes : suit > v->nrails ? suit : v->nrails;
 
     return (uint8_t)(n < TT_VERBS_DATA_LANES ? n : TT_VERBS_DATA_LANES);
@@ -152,7 +152,7 @@ struct tt_dqplb_limits tt_verbs_limits(const struct tt_verbs_link *link, uint32_
 {
     const struct tt_verbs *v = link->verbs;
 
-    return tt_lane_limits_queues(&v->limits, distance_of(link), nlanes, TT_VERBS_WINDOW, v->conf.links, link->nrails);
+    return tt_lane_limits_queues(&v->limits, link_distance(link), nlanes, TT_VERBS_WINDOW, v->conf.links, link->nrails);
 }
 
 static void stream_bound(struct tt_verbs_stream *s, uint32_t nlanes)
@@ -194,7 +194,7 @@ bool tt_verbs_tell(struct tt_verbs_link *link, size_t word_at, uint64_t word, si
     return link->verbs->tcp->ops->post(link->verbs->tcp, &d, 1) == 1;
 }
 
-static bool tell_greeting(struct tt_verbs_link *link)
+static bool send_link_hello(struct tt_verbs_link *link)
 {
     const struct tt_verbs *v = link->verbs;
     struct tt_verbs_greeting g = {
@@ -215,10 +215,10 @@ static bool tell_greeting(struct tt_verbs_link *link)
 }
 
 /* Sends pending messages as far as there is space. */
-static void link_say(struct tt_verbs_link *link)
+static void verbs_link_send_pending(struct tt_verbs_link *link)
 {
     if (link->owes_greeting)
-        link->owes_greeting = !tell_greeting(link);
+        link->owes_greeting = !send_link_hello(link);
     if (link->owes_refusal)
         link->owes_refusal = !tt_verbs_tell(link, offsetof(struct tt_verbs_mailbox, refusal), 1, 0, NULL, 0);
 }
@@ -235,7 +235,7 @@ void tt_verbs_link_lose(struct tt_verbs_link *link, tutti_status status, const c
            "verbs: the link to rank %u ended: %s", link->peer, why);
     link->owes_greeting = false;
     link->owes_refusal = status != TUTTI_OK && link->tcp.mine; /* otherwise the peer would wait */
-    link_say(link);
+    verbs_link_send_pending(link);
     if (link->owes_refusal)     /* there is no space for it, and this link is not polled any
                                    more: the end of the connection notifies the peer */
         tt_tcp_link_lose(tt_sparse_get(&tt_tcp_of(v->tcp)->links, link->peer), TUTTI_ERR_PEER_LOST,
@@ -243,17 +243,17 @@ void tt_verbs_link_lose(struct tt_verbs_link *link, tutti_status status, const c
                          "refusal of a "
                          "link");
     link->state = TT_VERBS_LOST;
-    link_strip(link);
+    verbs_link_free_parts(link);
     for (uint32_t i = 0; i < v->nactive; i++)
         if (v->active[i] == link)
             v->active[i] = v->active[--v->nactive];
     link->status = status;
-    news(link);
+    verbs_link_news(link);
     link->tell_lost = true;
 }
 
 /* The tcp wire has connected the peer. */
-static void link_begin(struct tt_verbs *v, uint32_t peer, const struct tt_link *tcp)
+static void verbs_link_begin(struct tt_verbs *v, uint32_t peer, const struct tt_link *tcp)
 {
     struct tt_verbs_link *link = calloc(1, sizeof *link);
     struct tt_verbs_link **grown = v->active;
@@ -272,12 +272,12 @@ static void link_begin(struct tt_verbs *v, uint32_t peer, const struct tt_link *
     }
     *link = (struct tt_verbs_link){ .verbs = v, .peer = peer, .tcp = *tcp };
     v->active[v->nactive++] = link;
-    if (link_furnish(link) != TUTTI_OK) {
+    if (verbs_link_alloc(link) != TUTTI_OK) {
         tt_verbs_link_lose(link, TUTTI_ERR_NOMEM, "cannot allocate its resources");
         return;
     }
     link->owes_greeting = true;
-    link_say(link);
+    verbs_link_send_pending(link);
 }
 
 /* Both link hellos are known: creates the lanes. */
@@ -312,7 +312,7 @@ static tutti_status lanes_begin(struct tt_verbs_link *link, uint32_t ndata)
     return st;
 }
 
-static void link_greeted(struct tt_verbs_link *link)
+static void handle_link_hello(struct tt_verbs_link *link)
 {
     const struct tt_verbs_mailbox *box = link->tcp.mine;
     const uint32_t wanted = data_lanes_wanted(link);
@@ -344,7 +344,7 @@ void tt_verbs_link_gained(struct tt_verbs_link *link)
         !has_lane_up(&link->streams[TT_VERBS_DATA]))
         return;
     link->state = TT_VERBS_UP;
-    news(link);
+    verbs_link_news(link);
     link->tell_up = true;
 }
 
@@ -407,15 +407,15 @@ void tt_verbs_links_break(struct tt_verbs *v)
 }
 
 /* One step of a link that is not lost. */
-static void link_step(struct tt_verbs_link *link)
+static void verbs_link_step(struct tt_verbs_link *link)
 {
-    link_say(link);
+    verbs_link_send_pending(link);
     if (tt_verbs_heard(link, offsetof(struct tt_verbs_mailbox, refusal))) {
         tt_verbs_link_lose(link, TUTTI_ERR_PEER_LOST, "the peer ended the link");
         return;
     }
     if (!link->greeted && tt_verbs_heard(link, offsetof(struct tt_verbs_mailbox, greeted)))
-        link_greeted(link);
+        handle_link_hello(link);
     for (uint32_t i = 0; i < TT_VERBS_STREAMS && link->nlanes > 0; i++)
         stream_rebound(&link->streams[i]);
     link->verbs->mending |= !link->greeted;
@@ -428,7 +428,7 @@ static void link_step(struct tt_verbs_link *link)
 }
 
 /* The tcp connection has ended: applies what has arrived. */
-static void tcp_lost(struct tt_verbs *v, const struct tt_done *d)
+static void verbs_tcp_lost(struct tt_verbs *v, const struct tt_done *d)
 {
     struct tt_verbs_link *link = tt_sparse_get(&v->links, d->peer);
 
@@ -487,21 +487,21 @@ void tt_verbs_links_step(struct tt_verbs *v)
         v->wire.unheard = v->tcp->unheard;       /* events of links */
         for (int i = 0; i < n; i++) {
             if (done[i].kind == TT_DONE_LINK_UP)
-                link_begin(v, done[i].peer, &done[i].link);
+                verbs_link_begin(v, done[i].peer, &done[i].link);
             else if (done[i].kind == TT_DONE_LINK_LOST)
-                tcp_lost(v, &done[i]);
+                verbs_tcp_lost(v, &done[i]);
         }
     } while (n == 16);
     rails_step(v);
     v->mending = v->waiting = false;
     for (uint32_t i = v->nactive; i-- > 0;)
-        link_step(v->active[i]);
+        verbs_link_step(v->active[i]);
 }
 
 /* ---- close ---- */
 
 /* Returns whether posted data has not arrived yet. */
-static bool unfinished(const struct tt_verbs_link *link)
+static bool verbs_link_unfinished(const struct tt_verbs_link *link)
 {
     for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++)
         if (link->streams[i].sent != link->streams[i].tail || link->streams[i].done != link->streams[i].tail)
@@ -521,7 +521,7 @@ void tt_verbs_links_linger(struct tt_verbs *v)
             for (uint32_t k = 0; k < v->active[i]->nlanes; k++)
                 if (v->active[i]->lanes[k].state == TT_VERBS_LANE_UP)
                     tt_verbs_lane_watch(&v->active[i]->lanes[k]);
-            more |= v->active[i]->state == TT_VERBS_UP && unfinished(v->active[i]);
+            more |= v->active[i]->state == TT_VERBS_UP && verbs_link_unfinished(v->active[i]);
         }
         if (more)
             v->wire.ops->poll(&v->wire, done, 16);
@@ -535,7 +535,7 @@ void tt_verbs_links_close(struct tt_verbs *v)
 
     while (v->nactive > 0)      /* all links before any is freed: processing their completions
                                    links streams in a list */
-        link_strip(v->active[--v->nactive]);
+        verbs_link_free_parts(v->active[--v->nactive]);
     while ((link = tt_sparse_next(&v->links, &at))) {
         if (link->mine)
             munmap(link->mine, mine_bytes(v));
@@ -548,7 +548,7 @@ void tt_verbs_links_close(struct tt_verbs *v)
 
 /* ---- statistics ---- */
 
-static uint64_t link_bytes(const struct tt_verbs_link *link)
+static uint64_t verbs_link_bytes(const struct tt_verbs_link *link)
 {
     uint64_t bytes = sizeof *link + link->nlanes * sizeof *link->lanes;
 
@@ -573,7 +573,7 @@ void tt_verbs_links_memory(const struct tt_verbs *v, tutti_memory *m)
     uint32_t at = 0;
 
     while ((link = tt_sparse_next(&v->links, &at)))
-        links.peer_bytes += link_bytes(link);
+        links.peer_bytes += verbs_link_bytes(link);
     for (uint32_t i = 0; i < v->nrails; i++)
         for (const struct tt_verbs_group *g = v->rail[i].groups; g; g = g->next)
             links.peer_bytes += sizeof *g;

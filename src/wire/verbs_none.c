@@ -2,7 +2,7 @@
 #include "base/status.h"
 #include "wire/wires.h"
 
-static tutti_status none_open(struct tt_wire **out, const struct tt_wire_conf *conf)
+static tutti_status verbs_none_open(struct tt_wire **out, const struct tt_wire_conf *conf)
 {
     (void)out;
     (void)conf;
@@ -14,5 +14,5 @@ const struct tt_wire_ops tt_wire_verbs = {
     .name = "verbs",
     .summary = "RDMA devices (not in this build)",
     .by_name = true,
-    .open = none_open,      /* always fails, so no other function is called */
+    .open = verbs_none_open,      /* always fails, so no other function is called */
 };

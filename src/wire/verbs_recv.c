@@ -29,8 +29,8 @@ bool tt_verbs_receives(struct tt_verbs_group *g)
 
 /* Returns the memory of region + offset [bytes]. NULL: the region does not exist (any more), or is
  * device memory that the CPU would have to access. */
-static uint8_t *place(struct tt_verbs_link *link, uint32_t region, uint32_t generation, uint64_t offset, uint64_t bytes,
-                      bool by_processor)
+static uint8_t *verbs_target_memory(struct tt_verbs_link *link, uint32_t region, uint32_t generation, uint64_t offset,
+                                    uint64_t bytes, bool by_processor)
 {
     const struct tt_verbs_region *r = region ? tt_verbs_region_find(link->verbs, region, generation) : NULL;
     uint8_t *mem = r ? r->public.mem : region ? NULL : link->mine;
@@ -41,10 +41,10 @@ static uint8_t *place(struct tt_verbs_link *link, uint32_t region, uint32_t gene
     return mem && offset <= size && bytes <= size - offset ? mem + offset : NULL;
 }
 
-static void raise_signal(struct tt_verbs_link *link, const struct tt_verbs_record *r)
+static void verbs_raise_signal(struct tt_verbs_link *link, const struct tt_verbs_record *r)
 {
-    uint64_t *word =
-        (uint64_t *)(void *)place(link, r->signal_region, r->signal_generation, r->signal_offset, sizeof *word, true);
+    uint64_t *word = (uint64_t *)(void *)verbs_target_memory(link, r->signal_region, r->signal_generation,
+                                                             r->signal_offset, sizeof *word, true);
 
     if (!word)
         return;
@@ -55,20 +55,21 @@ static void raise_signal(struct tt_verbs_link *link, const struct tt_verbs_recor
 }
 
 /* A put whose target is deregistered is dropped with its signal. */
-static void apply(struct tt_verbs_link *link, const struct tt_verbs_record *r, const uint8_t *payload)
+static void verbs_apply_record(struct tt_verbs_link *link, const struct tt_verbs_record *r, const uint8_t *payload)
 {
-    uint8_t *to = r->bytes ? place(link, r->region, r->generation, r->offset, r->bytes, r->payload > 0) : NULL;
+    uint8_t *to =
+        r->bytes ? verbs_target_memory(link, r->region, r->generation, r->offset, r->bytes, r->payload > 0) : NULL;
 
     if (r->kind == TT_VERBS_VOID || (r->bytes && !to))
         return;
     if (r->payload)
         memcpy(to, payload, r->payload);
     if (r->signal_op != TT_SIGNAL_NONE)
-        raise_signal(link, r);
+        verbs_raise_signal(link, r);
 }
 
 /* Processes the applied counts: low bits of numbers close to the known ones. */
-static bool heard_applied(struct tt_verbs_link *link, const struct tt_verbs_record *r)
+static bool verbs_handle_applied(struct tt_verbs_link *link, const struct tt_verbs_record *r)
 {
     for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++) {
         struct tt_verbs_stream *s = &link->streams[i];
@@ -81,18 +82,18 @@ static bool heard_applied(struct tt_verbs_link *link, const struct tt_verbs_reco
 }
 
 /* The next message in order is complete. Returns false if a correct peer cannot have sent it. */
-static bool message_arrived(struct tt_verbs_stream *s)
+static bool verbs_message_arrived(struct tt_verbs_stream *s)
 {
     uint8_t *slot = s->ring + s->applied % TT_VERBS_SLOTS * TT_VERBS_SLOT_BYTES;
     uint8_t copy[TT_VERBS_RECORD_BYTES];     /* the peer can write to the slot */
     struct tt_verbs_record r;
 
     memcpy(copy, slot, sizeof copy);
-    if (!tt_verbs_record_read(&r, copy) || !heard_applied(s->link, &r))
+    if (!tt_verbs_record_read(&r, copy) || !verbs_handle_applied(s->link, &r))
         return false;
     if (r.payload == 0 && slot[TT_VERBS_MARK_AT] == TT_VERBS_VOID)
         r.kind = TT_VERBS_VOID;
-    apply(s->link, &r, slot + TT_VERBS_RECORD_BYTES);
+    verbs_apply_record(s->link, &r, slot + TT_VERBS_RECORD_BYTES);
     slot[TT_VERBS_MARK_AT] = 0;     /* the slot is the peer's again after the acknowledgement */
     s->applied++;
     s->ack_due |= r.flags & TT_VERBS_WANT_ACK;
@@ -110,7 +111,7 @@ static bool segment_arrived(struct tt_verbs_lane *lane, uint32_t imm)
     if (tt_trace_is_wanted())
         tt_verbs_trace(lane, TT_TRACE_ARRIVED, imm & TT_DQPLB_SEQ_MASK, 0);
     for (; whole > 0; whole--)
-        if (!message_arrived(s))
+        if (!verbs_message_arrived(s))
             return false;
     s->ack_due |= s->receiver.expected - s->told_segments >= ACK_EVERY;
     if (s->ack_due)
@@ -137,7 +138,7 @@ static bool immediate_arrived(struct tt_verbs_lane *lane, uint32_t imm)
 
 /* ---- completion queues ---- */
 
-static struct tt_verbs_lane *lane_of(const struct tt_verbs *v, uint32_t rail, uint32_t qpn)
+static struct tt_verbs_lane *lane_of_qp(const struct tt_verbs *v, uint32_t rail, uint32_t qpn)
 {
     struct tt_verbs_lane *lane = v->lanes[rail][qpn % TT_VERBS_BUCKETS];
 
@@ -146,7 +147,7 @@ static struct tt_verbs_lane *lane_of(const struct tt_verbs *v, uint32_t rail, ui
     return lane;
 }
 
-static void received(struct tt_verbs_lane *lane, const struct ibv_wc *wc)
+static void completion_received(struct tt_verbs_lane *lane, const struct ibv_wc *wc)
 {
     if (wc->status != IBV_WC_SUCCESS || lane->link->status)
         return;
@@ -164,15 +165,15 @@ static uint32_t collect_group(struct tt_verbs *v, uint32_t rail, struct tt_verbs
     int came;
 
     for (int i = 0; i < sent; i++) {
-        lane = lane_of(v, rail, wc[i].qp_num);
+        lane = lane_of_qp(v, rail, wc[i].qp_num);
         if (lane)
             tt_verbs_sent(lane, &wc[i]);
     }
     came = ibv_poll_cq(g->recv_cq, COLLECT_MAX, wc);
     for (int i = 0; i < came; i++) {
-        lane = lane_of(v, rail, wc[i].qp_num);
+        lane = lane_of_qp(v, rail, wc[i].qp_num);
         if (lane)
-            received(lane, &wc[i]);
+            completion_received(lane, &wc[i]);
     }
     if (came > 0) {     /* before anything of it is acknowledged */
         g->posted -= (uint32_t)came;

@@ -57,7 +57,8 @@ static void unpin_all(struct tt_verbs_mrs *mrs)
 
 /* ---- registrar ---- */
 
-static int pin(void *arg, void *mem, size_t bytes, const struct tt_device_memory *device, void **handle, bool *writable)
+static int verbs_pin_memory(void *arg, void *mem, size_t bytes, const struct tt_device_memory *device, void **handle,
+                            bool *writable)
 {
     struct tt_verbs *v = arg;
     struct tt_verbs_mrs *mrs = calloc(1, sizeof *mrs);
@@ -81,7 +82,7 @@ static int pin(void *arg, void *mem, size_t bytes, const struct tt_device_memory
     return 0;
 }
 
-static void unpin(void *arg, void *handle)
+static void verbs_unpin_memory(void *arg, void *handle)
 {
     (void)arg;
     unpin_all(handle);
@@ -89,7 +90,9 @@ static void unpin(void *arg, void *handle)
 
 tutti_status tt_verbs_regions_open(struct tt_verbs *v)
 {
-    const struct tt_registrar registrar = { .name = "verbs", .arg = v, .pin = pin, .unpin = unpin };
+    const struct tt_registrar registrar = {
+        .name = "verbs", .arg = v, .pin = verbs_pin_memory, .unpin = verbs_unpin_memory
+    };
 
     return tt_registry_join(&v->domain, &registrar);
 }
@@ -97,7 +100,7 @@ tutti_status tt_verbs_regions_open(struct tt_verbs *v)
 /* ---- regions ---- */
 
 /* Takes a free id, from a table that grows. 0: out of memory. */
-static uint32_t id_take(struct tt_verbs *v)
+static uint32_t verbs_region_id(struct tt_verbs *v)
 {
     const uint32_t before = v->nregions, n = before ? 2 * before : 64;
     struct tt_verbs_region **grown;
@@ -115,7 +118,7 @@ static uint32_t id_take(struct tt_verbs *v)
 }
 
 /* Registers memory of the wire, which is not shared. */
-static tutti_status furnish_own(struct tt_verbs *v, struct tt_verbs_region *r)
+static tutti_status register_own_memory(struct tt_verbs *v, struct tt_verbs_region *r)
 {
     struct tt_verbs_mrs *mrs;
     void *mem;
@@ -144,7 +147,7 @@ static tutti_status furnish_own(struct tt_verbs *v, struct tt_verbs_region *r)
 }
 
 /* Registers the caller's memory through the registry. */
-static tutti_status furnish(struct tt_verbs *v, struct tt_verbs_region *r)
+static tutti_status register_caller_memory(struct tt_verbs *v, struct tt_verbs_region *r)
 {
     tutti_status st = TUTTI_OK;
 
@@ -155,7 +158,7 @@ static tutti_status furnish(struct tt_verbs *v, struct tt_verbs_region *r)
     return st;
 }
 
-static tutti_status make_region(struct tt_verbs *v, void *mem, size_t bytes, bool exposed, struct tt_region **out)
+static tutti_status verbs_make_region(struct tt_verbs *v, void *mem, size_t bytes, bool exposed, struct tt_region **out)
 {
     struct tt_verbs_region *r = calloc(1, sizeof *r);
     tutti_status st = TUTTI_ERR_NOMEM;
@@ -163,7 +166,7 @@ static tutti_status make_region(struct tt_verbs *v, void *mem, size_t bytes, boo
 
     if (!r)
         return tt_fail(st, "verbs: out of memory for a region");
-    r->id = id_take(v);
+    r->id = verbs_region_id(v);
     if (r->id == 0) {
         tt_fail(st, "verbs: cannot create more than %u regions: out of memory, or the maximum of %u is reached", v->nregions, TT_VERBS_REGIONS_MAX);
         goto free;
@@ -171,7 +174,7 @@ static tutti_status make_region(struct tt_verbs *v, void *mem, size_t bytes, boo
     r->public = (struct tt_region){ .wire = &v->wire, .mem = mem, .bytes = bytes };
     r->exposed = exposed;
     r->device = tt_registry_is_device(mem, bytes);
-    st = mem ? furnish(v, r) : furnish_own(v, r);
+    st = mem ? register_caller_memory(v, r) : register_own_memory(v, r);
     if (st)
         goto free;
     r->generation = ++v->next_generation;
@@ -193,12 +196,12 @@ free:
 
 tutti_status tt_verbs_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out)
 {
-    return make_region(tt_verbs_of(w), mem, bytes, true, out);
+    return verbs_make_region(tt_verbs_of(w), mem, bytes, true, out);
 }
 
 tutti_status tt_verbs_source(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out)
 {
-    return make_region(tt_verbs_of(w), mem, bytes, false, out);
+    return verbs_make_region(tt_verbs_of(w), mem, bytes, false, out);
 }
 
 /* Regions that share r's registration continue with another one of their memory, or without one if
@@ -213,13 +216,13 @@ static void part_with(struct tt_verbs *v, const struct tt_verbs_region *r)
 
         if (!other || other == r || other->pin != shared)
             continue;
-        if (furnish(v, other))
+        if (register_caller_memory(v, other))
             tt_log(TT_LOG_WARN, "verbs: cannot register a source again: links that still send from it will fail");
         tt_registry_put(v->domain, shared, false);
     }
 }
 
-static void give_back(struct tt_verbs *v, struct tt_verbs_region *r)
+static void region_release(struct tt_verbs *v, struct tt_verbs_region *r)
 {
     if (r->owned) {
         unpin_all(r->mrs);
@@ -247,7 +250,7 @@ void tt_verbs_dereg(struct tt_region *public)
             tt_verbs_source_gone(&v->active[i]->streams[k], r->mrs->rail[0]->lkey);
     if (v->any_broken)
         tt_verbs_links_break(v);
-    give_back(v, r);
+    region_release(v, r);
     free(r);
 }
 
@@ -274,7 +277,7 @@ struct tt_verbs_region *tt_verbs_region_find(const struct tt_verbs *v, uint32_t 
     return r && r->generation == generation ? r : NULL;
 }
 
-static bool covers(const void *all, uint64_t all_bytes, const void *mem, uint64_t bytes)
+static bool verbs_range_covers(const void *all, uint64_t all_bytes, const void *mem, uint64_t bytes)
 {
     const uintptr_t first = (uintptr_t)all, begin = (uintptr_t)mem;
 
@@ -291,20 +294,20 @@ bool tt_verbs_lkey(struct tt_verbs *v, const void *mem, uint64_t bytes, uint32_t
 {
     struct tt_verbs_region *r = v->last_source;
 
-    if (r && covers(r->public.mem, r->public.bytes, mem, bytes)) {
+    if (r && verbs_range_covers(r->public.mem, r->public.bytes, mem, bytes)) {
         lkeys_of(v, r->mrs->rail, lkey);
         return true;
     }
     for (uint32_t i = 1; i < v->nregions; i++) {
         r = v->regions[i];
-        if (!r || !r->mrs || !covers(r->public.mem, r->public.bytes, mem, bytes))
+        if (!r || !r->mrs || !verbs_range_covers(r->public.mem, r->public.bytes, mem, bytes))
             continue;
         v->last_source = r;
         lkeys_of(v, r->mrs->rail, lkey);
         return true;
     }
     for (uint32_t i = 0; i < v->nactive; i++)
-        if (covers(v->active[i]->mine, v->conf.link_bytes, mem, bytes)) {
+        if (verbs_range_covers(v->active[i]->mine, v->conf.link_bytes, mem, bytes)) {
             lkeys_of(v, v->active[i]->mine_mr, lkey);
             return true;
         }
@@ -316,7 +319,7 @@ bool tt_verbs_is_source(const struct tt_verbs *v, const void *mem, uint64_t byte
     for (uint32_t i = 1; i < v->nregions; i++) {
         const struct tt_verbs_region *r = v->regions[i];
 
-        if (r && covers(r->public.mem, r->public.bytes, mem, bytes))
+        if (r && verbs_range_covers(r->public.mem, r->public.bytes, mem, bytes))
             return true;
     }
     return false;
@@ -327,7 +330,8 @@ bool tt_verbs_has_lkey(const struct tt_verbs *v, const void *mem, uint64_t bytes
     for (uint32_t i = 1; i < v->nregions; i++) {
         const struct tt_verbs_region *r = v->regions[i];
 
-        if (r && r->mrs && r->mrs->rail[0]->lkey == lkey && covers(r->public.mem, r->public.bytes, mem, bytes))
+        if (r && r->mrs && r->mrs->rail[0]->lkey == lkey &&
+            verbs_range_covers(r->public.mem, r->public.bytes, mem, bytes))
             return true;
     }
     return false;

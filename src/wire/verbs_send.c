@@ -19,7 +19,7 @@ static struct tt_verbs_chain *chain_of(struct tt_verbs_lane *lane)
 }
 
 /* For work requests other than segments, which always have space. */
-static bool has_room(const struct tt_verbs_lane *lane)
+static bool lane_has_room(const struct tt_verbs_lane *lane)
 {
     const struct tt_dqplb_sender *d = &lane->stream->sender;
 
@@ -132,7 +132,7 @@ void tt_verbs_trace(const struct tt_verbs_lane *lane, enum tt_trace_kind kind, u
 }
 
 /* The segments of a void message are still counted, but carry no data. */
-static void add_segment(struct tt_verbs_chain *c, const struct tt_dqplb_segment *g)
+static void chain_add_segment(struct tt_verbs_chain *c, const struct tt_dqplb_segment *g)
 {
     struct tt_verbs_lane *lane = c->lane;
     const struct tt_verbs_out *m = tt_verbs_out_of(lane->stream, g->message);
@@ -183,13 +183,13 @@ static void pump_acks(struct tt_verbs_link *link)
     if (lane->state != TT_VERBS_LANE_UP || lane->broken)
         return;
     for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++)
-        if (link->streams[i].ack_due && has_room(lane))
+        if (link->streams[i].ack_due && lane_has_room(lane))
             add_ack(c, &link->streams[i]);
     chain_post(c);
 }
 
 /* Returns whether there is a segment and the receiver has space for it. */
-static bool goes_on(struct tt_verbs_stream *s)
+static bool stream_has_sendable(struct tt_verbs_stream *s)
 {
     const struct tt_verbs_out *m;
 
@@ -218,12 +218,12 @@ void tt_verbs_stream_pump(struct tt_verbs_stream *s)
 
     if (s->link->state != TT_VERBS_UP)
         return;
-    while (goes_on(s) && tt_dqplb_next(&s->sender, &g)) {
+    while (stream_has_sendable(s) && tt_dqplb_next(&s->sender, &g)) {
         if (g.last && g.message == s->sent) {
             tt_verbs_out_of(s, g.message)->end = s->sender.head;
             s->sent++;
         }
-        add_segment(chain_of(&s->lane[g.lane]), &g);
+        chain_add_segment(chain_of(&s->lane[g.lane]), &g);
     }
     for (uint32_t i = 0; i < s->nlanes; i++)
         chain_post(chain_of(&s->lane[i]));
@@ -235,7 +235,7 @@ void tt_verbs_lane_probe(struct tt_verbs_lane *lane)
     const struct tt_verbs_wr what = { .message = TT_VERBS_NO_MESSAGE };
     struct tt_verbs_chain *c = chain_of(lane);
 
-    if (!lane->qp || !has_room(lane))
+    if (!lane->qp || !lane_has_room(lane))
         return;
     chain_add(c, &what, NULL, 0, 0, 0, 0, true);
     chain_post(c);
@@ -412,7 +412,7 @@ static bool source_set(struct tt_verbs_stream *s, struct tt_verbs_out *m, const 
 }
 
 /* Enters a put as the stream's next message. Returns false if there is no space now. */
-static bool put_enter(struct tt_verbs_stream *s, const struct tt_desc *d)
+static bool verbs_put_enter(struct tt_verbs_stream *s, const struct tt_desc *d)
 {
     const bool copied = d->flags & TT_DESC_INLINE, direct = d->flags & TT_DESC_DIRECT,
                small = d->bytes <= TT_VERBS_PAYLOAD_BYTES && !direct;
@@ -483,7 +483,7 @@ int tt_verbs_post(struct tt_wire *w, const struct tt_desc *desc, int n)
         if (last && last != s)
             tt_verbs_stream_pump(last);
         last = s;
-        if (!put_enter(s, d))
+        if (!verbs_put_enter(s, d))
             break;
     }
     if (last)

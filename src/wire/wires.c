@@ -32,7 +32,7 @@ const char *tt_wire_names(void)
 }
 
 /* Returns the next entry of a list, or NULL. */
-static const char *after(const char *at)
+static const char *next_entry(const char *at)
 {
     const char *comma = strchr(at, ',');
 
@@ -45,7 +45,7 @@ bool tt_wire_is_listed(const char *list, const struct tt_wire_ops *ops)
 
     if (!list || !*list)
         return !ops->by_name;
-    for (const char *at = list; at; at = after(at))
+    for (const char *at = list; at; at = next_entry(at))
         if (strncmp(at, ops->name, len) == 0 && (at[len] == ',' || at[len] == 0))
             return true;
     return false;
@@ -53,7 +53,7 @@ bool tt_wire_is_listed(const char *list, const struct tt_wire_ops *ops)
 
 tutti_status tt_wire_check_list(const char *list)
 {
-    for (const char *at = list; at && *at; at = after(at)) {
+    for (const char *at = list; at && *at; at = next_entry(at)) {
         const int len = (int)strcspn(at, ",");
         char name[32];
 
