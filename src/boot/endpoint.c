@@ -87,7 +87,7 @@ void tt_endpoint_read(struct tt_reader *r, struct tt_endpoint *out)
         memset(out, 0, sizeof *out);
 }
 
-static struct tt_address address_of(int family, const void *bytes, uint16_t port)
+static struct tt_address make_address(int family, const void *bytes, uint16_t port)
 {
     struct tt_address a;
 
@@ -111,7 +111,7 @@ static struct tt_address address_of(int family, const void *bytes, uint16_t port
 }
 
 /* Returns whether address i of `peer` is in a subnet of one of `own`'s addresses. */
-static bool is_near(const struct tt_endpoint *own, const struct tt_endpoint *peer, size_t i)
+static bool endpoint_is_near(const struct tt_endpoint *own, const struct tt_endpoint *peer, size_t i)
 {
     for (size_t k = 0; k < own->naddrs; k++) {
         struct tt_ifaddr ours = { .family = own->addrs[k].family, .prefix_bits = own->addrs[k].prefix_bits };
@@ -123,7 +123,7 @@ static bool is_near(const struct tt_endpoint *own, const struct tt_endpoint *pee
     return false;
 }
 
-static bool is_loopback(const struct tt_endpoint *e, size_t i)
+static bool endpoint_is_loopback(const struct tt_endpoint *e, size_t i)
 {
     static const uint8_t one[16] = { [15] = 1 };
 
@@ -135,7 +135,7 @@ void tt_endpoint_without_loopback(struct tt_endpoint *e)
     size_t n = 0;
 
     for (size_t i = 0; i < e->naddrs; i++)
-        if (!is_loopback(e, i))
+        if (!endpoint_is_loopback(e, i))
             e->addrs[n++] = e->addrs[i];
     e->naddrs = (uint8_t)n;
 }
@@ -156,7 +156,7 @@ static size_t add_links(const struct tt_endpoint *peer, size_t i, struct tt_addr
         return n;
     for (size_t k = 0; k < nfound && n < CANDIDATES_MAX; k++)
         if (found[k].link_local) {
-            out[n] = address_of(6, peer->addrs[i].bytes, peer->port);
+            out[n] = make_address(6, peer->addrs[i].bytes, peer->port);
             ((struct sockaddr_in6 *)&out[n++].storage)->sin6_scope_id = found[k].index;
         }
     return n;
@@ -168,15 +168,15 @@ size_t tt_endpoint_candidates(const struct tt_endpoint *own, const struct tt_end
     size_t n = 0;
 
     if (own->host == peer->host)
-        out[n++] = address_of(4, loopback, peer->port);
+        out[n++] = make_address(4, loopback, peer->port);
     for (int near = 1; near >= 0; near--)
         for (size_t i = 0; i < peer->naddrs && n < CANDIDATES_MAX; i++) {
-            if (is_near(own, peer, i) != near)
+            if (endpoint_is_near(own, peer, i) != near)
                 continue;
             if (is_link_local(peer, i))
                 n = add_links(peer, i, out, n);
             else
-                out[n++] = address_of(peer->addrs[i].family, peer->addrs[i].bytes, peer->port);
+                out[n++] = make_address(peer->addrs[i].family, peer->addrs[i].bytes, peer->port);
         }
     return n;
 }
@@ -188,7 +188,7 @@ size_t tt_endpoint_near(const struct tt_endpoint *own, const struct tt_endpoint 
     if (own->host == peer->host)
         return 1;
     for (size_t i = 0; i < peer->naddrs; i++)
-        n += is_near(own, peer, i);
+        n += endpoint_is_near(own, peer, i);
     return n;
 }
 
@@ -211,7 +211,7 @@ void tt_address_text(const struct tt_address *a, char out[TT_ADDRESS_TEXT_BYTES]
     }
 }
 
-static uint16_t port_of(int fd)
+static uint16_t socket_port(int fd)
 {
     struct sockaddr_storage a = { .ss_family = AF_UNSPEC };
     socklen_t bytes = sizeof a;
@@ -222,7 +222,7 @@ static uint16_t port_of(int fd)
                                          : ((struct sockaddr_in *)&a)->sin_port);
 }
 
-static int listen_at(const struct tt_address *a, uint16_t *port_out)
+static int listen_on_address(const struct tt_address *a, uint16_t *port_out)
 {
     const int one = 1, zero = 0;
     int fd, err;
@@ -235,7 +235,7 @@ static int listen_at(const struct tt_address *a, uint16_t *port_out)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
     if (tt_near_bind(fd, (const struct sockaddr *)&a->storage, a->bytes) != 0 || listen(fd, BACKLOG) != 0)
         goto fail;
-    *port_out = port_of(fd);
+    *port_out = socket_port(fd);
     return fd;
 
 fail:
@@ -252,13 +252,13 @@ int tt_listen(const struct tt_address *a, uint16_t port, uint16_t *port_out)
     int fd;
 
     if (a)
-        return listen_at(a, port_out);
-    all = address_of(6, any, port);
-    fd = listen_at(&all, port_out);
+        return listen_on_address(a, port_out);
+    all = make_address(6, any, port);
+    fd = listen_on_address(&all, port_out);
     if (fd >= 0 || errno == EADDRINUSE)
         return fd;
-    all = address_of(4, any, port);     /* a kernel without IPv6 */
-    return listen_at(&all, port_out);
+    all = make_address(4, any, port);     /* a kernel without IPv6 */
+    return listen_on_address(&all, port_out);
 }
 
 /* Control frames are small and must not be delayed. Keep-alive detects an unreachable host within

@@ -64,7 +64,7 @@ static void write_data(struct tt_flood_act *out, uint32_t origin, uint64_t seque
 
 /* Rank is lost: notifies all links but those of the mask `from`, drops its link, and delivers the
  * event. Once per rank. */
-static void lose(struct tt_flood *f, uint32_t rank, uint64_t from, struct tt_flood_act *out)
+static void flood_lose_rank(struct tt_flood *f, uint32_t rank, uint64_t from, struct tt_flood_act *out)
 {
     struct tt_writer w;
 
@@ -86,23 +86,23 @@ static void lose(struct tt_flood *f, uint32_t rank, uint64_t from, struct tt_flo
     out->event.origin = rank;
 }
 
-static void end_link(struct tt_flood *f, uint32_t link, struct tt_flood_act *out)
+static void flood_end_link(struct tt_flood *f, uint32_t link, struct tt_flood_act *out)
 {
     if (!(f->open & 1ull << link))
         return;     /* it has sent GOODBYE, or is known to be lost */
     f->open &= ~(1ull << link);
     out->drop |= 1ull << link;
-    lose(f, f->peers[link], 0, out);
+    flood_lose_rank(f, f->peers[link], 0, out);
 }
 
-static void take_data(struct tt_flood *f, uint32_t link, struct tt_reader *r, struct tt_flood_act *out)
+static void flood_handle_data(struct tt_flood *f, uint32_t link, struct tt_reader *r, struct tt_flood_act *out)
 {
     const uint32_t origin = tt_read_u32(r);
     const uint64_t sequence = tt_read_u64(r);
     const size_t bytes = (size_t)(r->end - r->at);
 
     if (r->bad || origin >= f->nranks || bytes > TT_OVERLAY_BYTES) {
-        end_link(f, link, out);
+        flood_end_link(f, link, out);
         return;
     }
     if (origin == f->rank || sequence <= f->seen[origin])
@@ -119,7 +119,8 @@ static void take_data(struct tt_flood *f, uint32_t link, struct tt_reader *r, st
 
 /* An invalid frame ends the link, and thus the rank counts as lost: a faulty peer is not
  * reliable. */
-static void take_frame(struct tt_flood *f, uint32_t link, const struct tt_frame *frame, struct tt_flood_act *out)
+static void flood_handle_frame(struct tt_flood *f, uint32_t link, const struct tt_frame *frame,
+                               struct tt_flood_act *out)
 {
     struct tt_reader r;
     uint32_t rank;
@@ -129,21 +130,21 @@ static void take_frame(struct tt_flood *f, uint32_t link, const struct tt_frame 
     tt_reader_init(&r, frame->body, frame->bytes);
     switch (frame->type) {
     case TT_FLOOD_DATA:
-        take_data(f, link, &r, out);
+        flood_handle_data(f, link, &r, out);
         break;
     case TT_FLOOD_LOST:
         rank = tt_read_u32(&r);
         if (r.bad || rank >= f->nranks)
-            end_link(f, link, out);
+            flood_end_link(f, link, out);
         else
-            lose(f, rank, 1ull << link, out);
+            flood_lose_rank(f, rank, 1ull << link, out);
         break;
     case TT_FLOOD_GOODBYE:
         f->open &= ~(1ull << link);
         out->drop |= 1ull << link;
         break;
     default:
-        end_link(f, link, out);
+        flood_end_link(f, link, out);
         break;
     }
 }
@@ -163,11 +164,11 @@ void tt_flood_step(struct tt_flood *f, const struct tt_flood_event *ev, struct t
         break;
     case TT_FLOOD_EV_FRAME:
         tt_assert(ev->link < f->nlinks);
-        take_frame(f, ev->link, &ev->frame, out);
+        flood_handle_frame(f, ev->link, &ev->frame, out);
         break;
     case TT_FLOOD_EV_ENDED:
         tt_assert(ev->link < f->nlinks);
-        end_link(f, ev->link, out);
+        flood_end_link(f, ev->link, out);
         break;
     }
 }

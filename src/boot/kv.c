@@ -41,7 +41,7 @@ static void init_freed(void)
 /* Waits until the deadline for a concurrent exchange, which has its own deadline or none. A
  * mutex with a timeout would suffice, but the thread sanitizer does not support
  * pthread_mutex_clocklock. */
-static tutti_status enter(uint64_t deadline_ns)
+static tutti_status kv_lock(uint64_t deadline_ns)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     const struct timespec end = { .tv_sec = (time_t)(deadline_ns / TT_SECOND),
@@ -63,7 +63,7 @@ static tutti_status enter(uint64_t deadline_ns)
                    "before the deadline");
 }
 
-static void leave(void)
+static void kv_unlock(void)
 {
     pthread_mutex_lock(&lock);
     busy = false;
@@ -88,7 +88,7 @@ static bool is_of_pmi1(const struct tt_launch *launch)
 }
 
 /* UNSUPPORTED, not logged, if there is no such key-value space. */
-static tutti_status publish(const struct tt_launch *launch, char *value, size_t cap, uint64_t *deadline_ns)
+static tutti_status kv_publish(const struct tt_launch *launch, char *value, size_t cap, uint64_t *deadline_ns)
 {
     const uint32_t rank = launch->rank;
     tutti_status st = TUTTI_ERR_UNSUPPORTED;
@@ -122,7 +122,7 @@ static bool use_session_directory(struct tt_launch *launch)
 }
 
 /* First use: rank 0 opens a listener and publishes its address; the others read it. */
-static tutti_status exchange(struct tt_launch *launch, int *listener, uint64_t *deadline_ns)
+static tutti_status kv_exchange(struct tt_launch *launch, int *listener, uint64_t *deadline_ns)
 {
     char value[TT_ID_TEXT_BYTES] = "";
     struct tt_endpoint endpoint;
@@ -141,7 +141,7 @@ static tutti_status exchange(struct tt_launch *launch, int *listener, uint64_t *
         tt_id_init(&id, &endpoint);
         tt_id_text(&id, value);
     }
-    st = publish(launch, value, sizeof value, deadline_ns);
+    st = kv_publish(launch, value, sizeof value, deadline_ns);
     if (st)
         goto close_fd;
     memcpy(told, value, sizeof told);
@@ -174,18 +174,18 @@ static tutti_status listen_again(int *listener)
 
 tutti_status tt_kv_meet(struct tt_launch *launch, int *listener, uint64_t *deadline_ns)
 {
-    tutti_status st = enter(*deadline_ns);
+    tutti_status st = kv_lock(*deadline_ns);
 
     *listener = -1;
     if (st)
         return st;
     if (!*told)
-        st = exchange(launch, listener, deadline_ns);
+        st = kv_exchange(launch, listener, deadline_ns);
     else if (launch->rank == 0)
         st = listen_again(listener);
     if (!st)
         snprintf(launch->rendezvous, sizeof launch->rendezvous, "%s", told);
-    leave();
+    kv_unlock();
 
     if (st != TUTTI_ERR_UNSUPPORTED || use_session_directory(launch))
         return st == TUTTI_ERR_UNSUPPORTED ? TUTTI_OK : st;
@@ -234,10 +234,10 @@ static tutti_status query_pmi_port(const struct tt_launch *launch, uint64_t dead
 }
 
 /* Fills rank and nranks; the first result is kept. */
-static tutti_status query(struct tt_launch *launch)
+static tutti_status kv_query(struct tt_launch *launch)
 {
     const uint64_t deadline_ns = tt_deadline_ns(tt_now_ns(), launch->timeout_ms);
-    tutti_status st = enter(deadline_ns);
+    tutti_status st = kv_lock(deadline_ns);
 
     if (st)
         return st;
@@ -245,11 +245,11 @@ static tutti_status query(struct tt_launch *launch)
         st = launch->query == TT_QUERY_PMIX ? query_pmix(launch) : query_pmi_port(launch, deadline_ns);
     launch->rank = queried_rank;
     launch->nranks = queried_nranks;
-    leave();
+    kv_unlock();
     return st;
 }
 
-static const char *from_environment(const char *name)
+static const char *launch_getenv(const char *name)
 {
     return getenv(name);
 }
@@ -257,10 +257,10 @@ static const char *from_environment(const char *name)
 tutti_status tt_boot_launch(struct tt_launch *out, const tutti_conf *conf)
 {
     struct tt_launch launch;
-    tutti_status st = tt_launch_read(&launch, conf, from_environment);
+    tutti_status st = tt_launch_read(&launch, conf, launch_getenv);
 
     if (!st && launch.query != TT_QUERY_NONE)
-        st = query(&launch);
+        st = kv_query(&launch);
     if (!st)
         *out = launch;
     return st;
@@ -268,7 +268,7 @@ tutti_status tt_boot_launch(struct tt_launch *out, const tutti_conf *conf)
 
 void tt_kv_forget(void)
 {
-    (void)enter(TT_NEVER);
+    (void)kv_lock(TT_NEVER);
     *told = '\0';
-    leave();
+    kv_unlock();
 }

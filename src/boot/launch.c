@@ -115,7 +115,7 @@ static const struct sign {
     { "an indexed Job of Kubernetes", "JOB_COMPLETION_INDEX", NULL, SHOWS_ANY },
 };
 
-static tutti_status read_number(getter get, const char *name, int64_t min, int64_t max, int64_t *out)
+static tutti_status read_number_variable(getter get, const char *name, int64_t min, int64_t max, int64_t *out)
 {
     const char *text = get(name);
     char *end;
@@ -131,15 +131,15 @@ static tutti_status read_number(getter get, const char *name, int64_t min, int64
 }
 
 /* The row is complete. With a query, nranks stays 0, and so does rank if only the server has it. */
-static tutti_status read_row(struct tt_launch *out, const struct who *who, getter get)
+static tutti_status read_launcher_row(struct tt_launch *out, const struct who *who, getter get)
 {
     int64_t rank = 0, nranks = 0;
     tutti_status st = TUTTI_OK;
 
     if (who->nranks)
-        st = read_number(get, who->nranks, 1, NRANKS_MAX, &nranks);
+        st = read_number_variable(get, who->nranks, 1, NRANKS_MAX, &nranks);
     if (!st)
-        st = read_number(get, who->rank, 0, NRANKS_MAX - 1, &rank);
+        st = read_number_variable(get, who->rank, 0, NRANKS_MAX - 1, &rank);
     if (st)
         return st;
     if (who->nranks && rank >= nranks)
@@ -202,7 +202,7 @@ static tutti_status check_sign(const struct sign *sign, getter get)
         sign->set, text, sign->launcher);
 }
 
-static tutti_status read_who(struct tt_launch *out, const tutti_conf *conf, getter get)
+static tutti_status read_rank_and_size(struct tt_launch *out, const tutti_conf *conf, getter get)
 {
     tutti_status st = TUTTI_OK;
 
@@ -223,7 +223,7 @@ static tutti_status read_who(struct tt_launch *out, const tutti_conf *conf, gett
         return st;
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
         if (is_complete(&launchers[i], get))
-            return read_row(out, &launchers[i], get);
+            return read_launcher_row(out, &launchers[i], get);
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
         st = st ? st : check_sign(&signs[i], get);
     if (st)
@@ -235,7 +235,8 @@ static tutti_status read_who(struct tt_launch *out, const tutti_conf *conf, gett
 }
 
 /* Copies the first of the two that is set, or "". `what` is its name in errors. */
-static tutti_status read_text(char *out, size_t cap, const char *from_conf, const char *from_env, const char *what)
+static tutti_status read_text_setting(char *out, size_t cap, const char *from_conf, const char *from_env,
+                                      const char *what)
 {
     const char *text = from_conf ? from_conf : from_env ? from_env : "";
 
@@ -315,7 +316,7 @@ static tutti_status derive_torchrun(struct tt_launch *out, getter get)
     if (!host || !var(get, "MASTER_PORT"))
         return tt_fail(TUTTI_ERR_INVALID, "RANK and WORLD_SIZE are set, but %s is not (set it, or " SET_RENDEZVOUS ")",
                        host ? "MASTER_PORT" : "MASTER_ADDR");
-    st = read_number(get, "MASTER_PORT", 1, 65535, &port);
+    st = read_number_variable(get, "MASTER_PORT", 1, 65535, &port);
     if (st)
         return st;
     snprintf(text, sizeof text, "torch %" PRId64 " %s %s", port, run_id, or_empty(var(get, "TORCHELASTIC_RESTART_COUNT")));
@@ -325,24 +326,24 @@ static tutti_status derive_torchrun(struct tt_launch *out, getter get)
     return put_tcp(out, host, derived_port(text));
 }
 
-static bool has_prefix(const char *text, const char *prefix)
+static bool text_has_prefix(const char *text, const char *prefix)
 {
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-static tutti_status read_where(struct tt_launch *out, const tutti_conf *conf, getter get)
+static tutti_status read_rendezvous(struct tt_launch *out, const tutti_conf *conf, getter get)
 {
     static const char *const with_space[] = { "openmpi", "mpich", "prrte", "pmix" };
     const char *asked = conf ? conf->rendezvous : NULL;
     tutti_status st;
 
-    st = read_text(out->rendezvous, sizeof out->rendezvous, asked, var(get, "TUTTI_RENDEZVOUS"), "the rendezvous address");
+    st = read_text_setting(out->rendezvous, sizeof out->rendezvous, asked, var(get, "TUTTI_RENDEZVOUS"), "the rendezvous address");
     if (st)
         return st;
     if (*out->rendezvous) {
         out->rendezvous_from = asked ? "conf.rendezvous" : "TUTTI_RENDEZVOUS";
-        if (!has_prefix(out->rendezvous, "tcp://") && !has_prefix(out->rendezvous, "file://") &&
-            !has_prefix(out->rendezvous, "id:"))
+        if (!text_has_prefix(out->rendezvous, "tcp://") && !text_has_prefix(out->rendezvous, "file://") &&
+            !text_has_prefix(out->rendezvous, "id:"))
             return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": must be tcp://host:port, file:///path or id:HEX",
                            out->rendezvous_from, out->rendezvous);
         if (strcmp(out->launcher, "single") == 0)
@@ -382,18 +383,18 @@ tutti_status tt_launch_read(struct tt_launch *out, const tutti_conf *conf, const
     struct tt_launch l = { .rank = 0 };
     tutti_status st;
 
-    st = read_who(&l, conf, get);
+    st = read_rank_and_size(&l, conf, get);
     if (!st)
-        st = read_text(l.token, sizeof l.token, conf ? conf->token : NULL, var(get, "TUTTI_TOKEN"), "the token");
+        st = read_text_setting(l.token, sizeof l.token, conf ? conf->token : NULL, var(get, "TUTTI_TOKEN"), "the token");
     if (!st)
-        st = read_where(&l, conf, get);
+        st = read_rendezvous(&l, conf, get);
     if (!st)
-        st = read_text(l.interfaces, sizeof l.interfaces, conf ? conf->interfaces : NULL, var(get, "TUTTI_INTERFACES"),
-                       "the list of interfaces");
+        st = read_text_setting(l.interfaces, sizeof l.interfaces, conf ? conf->interfaces : NULL,
+                               var(get, "TUTTI_INTERFACES"), "the list of interfaces");
     if (!st)
-        st = read_text(l.wires, sizeof l.wires, conf ? conf->wires : NULL, var(get, "TUTTI_WIRES"), "the list of transports");
+        st = read_text_setting(l.wires, sizeof l.wires, conf ? conf->wires : NULL, var(get, "TUTTI_WIRES"), "the list of transports");
     if (!st)
-        st = read_text(l.security, sizeof l.security, conf ? conf->security : NULL, var(get, "TUTTI_SECURITY"), "the security mode");
+        st = read_text_setting(l.security, sizeof l.security, conf ? conf->security : NULL, var(get, "TUTTI_SECURITY"), "the security mode");
     if (!st)
         st = read_timeout(&l, conf, get);
     if (st)

@@ -16,28 +16,28 @@
 #include "base/log.h"
 #include "base/prng.h"
 
-static socklen_t name_of(uint64_t number, struct sockaddr_un *out)
+static socklen_t mark_name_of(uint64_t number, struct sockaddr_un *out)
 {
     *out = (struct sockaddr_un){ .sun_family = AF_UNIX };
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) +
            (socklen_t)snprintf(out->sun_path + 1, sizeof out->sun_path - 1, "tutti-mark-%016" PRIx64, number);
 }
 
-static int make_socket(void)
+static int make_mark_socket(void)
 {
     return socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
 void tt_mark_init(struct tt_mark *out)
 {
-    struct tt_mark m = { .fd = make_socket() };
+    struct tt_mark m = { .fd = make_mark_socket() };
     struct sockaddr_un name;
     socklen_t bytes;
 
     do
         tt_random_bytes(&m.number, sizeof m.number);
     while (m.number == 0);
-    bytes = name_of(m.number, &name);
+    bytes = mark_name_of(m.number, &name);
     if (m.fd < 0 || bind(m.fd, (const struct sockaddr *)&name, bytes) != 0) {
         tt_log(TT_LOG_INFO, "cannot bind an abstract Unix socket (%s): other processes cannot prove that they share this host",
                strerror(errno));
@@ -56,13 +56,13 @@ void tt_mark_fini(struct tt_mark *m)
 enum tt_mark_place tt_mark_find(uint64_t number)
 {
     struct sockaddr_un name;
-    const socklen_t bytes = name_of(number, &name);
+    const socklen_t bytes = mark_name_of(number, &name);
     enum tt_mark_place place = TT_MARK_UNKNOWN;
     int fd;
 
     if (number == 0)
         return TT_MARK_UNKNOWN;
-    fd = make_socket();
+    fd = make_mark_socket();
     if (fd < 0)
         return TT_MARK_UNKNOWN;
     if (connect(fd, (const struct sockaddr *)&name, bytes) == 0)

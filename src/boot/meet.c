@@ -86,13 +86,13 @@ struct meet {
 
 /* ---- the rendezvous address ---- */
 
-static bool has_prefix(const char *text, const char *prefix)
+static bool url_has_prefix(const char *text, const char *prefix)
 {
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
 /* Returns the source of the rendezvous address, in the user's terms. */
-static const char *source_of(const struct meet *m)
+static const char *rendezvous_source(const struct meet *m)
 {
     return m->launch->rendezvous_from ? m->launch->rendezvous_from : "the rendezvous";
 }
@@ -102,11 +102,11 @@ static tutti_status parse_tcp(struct meet *m, const char *text)
     const char *address = text + strlen("tcp://"), *why = tt_hostport_parse(&m->at, address, strlen(address));
 
     if (why)
-        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": invalid address after tcp://: %s", source_of(m), text, why);
+        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": invalid address after tcp://: %s", rendezvous_source(m), text, why);
     if (!m->at.host[0])
-        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": no host before the port (use tcp://host:port)", source_of(m), text);
+        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": no host before the port (use tcp://host:port)", rendezvous_source(m), text);
     if (!m->at.number)
-        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": invalid port 0: must be 1 to 65535", source_of(m), text);
+        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": invalid port 0: must be 1 to 65535", rendezvous_source(m), text);
     m->serve_port = m->at.number;
     return TUTTI_OK;
 }
@@ -131,15 +131,15 @@ static tutti_status use_id(struct meet *m)
 
 static tutti_status parse_where(struct meet *m, const char *text)
 {
-    if (has_prefix(text, "tcp://")) {
+    if (url_has_prefix(text, "tcp://")) {
         m->where = AT_TCP;
         return parse_tcp(m, text);
     }
-    if (has_prefix(text, "file://")) {
+    if (url_has_prefix(text, "file://")) {
         m->where = AT_FILE;
         m->path = text + strlen("file://");
         if (*m->path != '/')
-            return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": the path is not absolute (use file:///path)", source_of(m), text);
+            return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": the path is not absolute (use file:///path)", rendezvous_source(m), text);
         return TUTTI_OK;
     }
     m->where = AT_ID;
@@ -147,7 +147,7 @@ static tutti_status parse_where(struct meet *m, const char *text)
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s is \"%s\": invalid rendezvous: must be tcp://host:port, file:///path "
                        "or id:HEX",
-                       source_of(m), text);
+                       rendezvous_source(m), text);
     return use_id(m);
 }
 
@@ -236,7 +236,7 @@ static tutti_status begin_serving(struct meet *m, int listener)
     return st;
 }
 
-static bool is_loopback(const struct tt_address *a)
+static bool address_is_loopback(const struct tt_address *a)
 {
     if (a->storage.ss_family == AF_INET)
         return ntohl(((const struct sockaddr_in *)&a->storage)->sin_addr.s_addr) >> 24 == 127;
@@ -251,7 +251,7 @@ static void end_lookup(struct meet *m)
 
 /* Resolves the address's name: starts a lookup, or takes its result. Returns false if there is no
  * result yet. An unknown name has no addresses, and m->why states that. */
-static bool resolve(struct meet *m, uint64_t now_ns)
+static bool resolve_server_name(struct meet *m, uint64_t now_ns)
 {
     struct addrinfo *found = NULL;
     const char *why = "out of memory";
@@ -276,12 +276,12 @@ static bool resolve(struct meet *m, uint64_t now_ns)
 }
 
 /* Rank 0 logs at once why it is unreachable: the other ranks only see that no server responds. */
-static void say_cannot_serve(struct meet *m, const char *why)
+static void log_cannot_serve(struct meet *m, const char *why)
 {
     if (strcmp(m->cannot, why) == 0)
         return;
     snprintf(m->cannot, sizeof m->cannot, "%s", why);
-    tt_log(TT_LOG_WARN, "start-up: rank 0 cannot listen at %s (%s): %s", m->launch->rendezvous, source_of(m), m->cannot);
+    tt_log(TT_LOG_WARN, "start-up: rank 0 cannot listen at %s (%s): %s", m->launch->rendezvous, rendezvous_source(m), m->cannot);
 }
 
 /* Tries to listen at the rendezvous address. A taken port is not an error, as its owner may be
@@ -291,13 +291,13 @@ static void say_cannot_serve(struct meet *m, const char *why)
 static tutti_status try_to_serve_tcp(struct meet *m)
 {
     const char *host = m->at.host;
-    const bool named_loopback = strcmp(host, "localhost") == 0 || strchr(host, ':') || has_prefix(host, "127.");
+    const bool named_loopback = strcmp(host, "localhost") == 0 || strchr(host, ':') || url_has_prefix(host, "127.");
     uint16_t port;
     int fd;
 
     if (m->serve || m->naddresses == 0)
         return TUTTI_OK;
-    if (is_loopback(&m->addresses[0]) && !named_loopback) {
+    if (address_is_loopback(&m->addresses[0]) && !named_loopback) {
         fd = tt_listen(NULL, m->serve_port, &port);
     } else {
         fd = tt_listen(&m->addresses[0], m->serve_port, &port);
@@ -311,7 +311,7 @@ static tutti_status try_to_serve_tcp(struct meet *m)
 
         snprintf(why, sizeof why, "\"%s\" is not an address of this host; rank 0 listens on port %u of all addresses",
                  host, m->serve_port);
-        say_cannot_serve(m, why);
+        log_cannot_serve(m, why);
     }
     if (fd < 0 && (errno == EADDRINUSE || errno == EADDRNOTAVAIL))
         return TUTTI_OK;
@@ -348,7 +348,7 @@ static tutti_status serve_file(struct meet *m)
 
 /* ---- member ---- */
 
-static void on_act(void *context, const struct tt_rdv_act *act)
+static void member_on_act(void *context, const struct tt_rdv_act *act)
 {
     struct meet *m = context;
 
@@ -358,7 +358,7 @@ static void on_act(void *context, const struct tt_rdv_act *act)
 }
 
 /* Called before a hello: finds the ranks on the same host, and writes the result to the card. */
-static void find_host(void *context, const uint8_t gathering[TT_NONCE_BYTES])
+static void find_holder(void *context, const uint8_t gathering[TT_NONCE_BYTES])
 {
     struct meet *m = context;
     const struct tt_samehost_conf conf = { .token = m->member.token,
@@ -378,20 +378,20 @@ static void find_host(void *context, const uint8_t gathering[TT_NONCE_BYTES])
     tt_write_u32(&w, m->samehost.holder);
 }
 
-static void step_member(struct meet *m, struct tt_rdv_event ev)
+static void member_step(struct meet *m, struct tt_rdv_event ev)
 {
     tt_rdv_member_step(&m->member, &ev, tt_now_ns());
 }
 
 /* The connection failed: tries the next address at once, or all again after a growing pause. */
-static void hang_up(struct meet *m, const char *why)
+static void member_disconnect(struct meet *m, const char *why)
 {
     snprintf(m->why, sizeof m->why, "%s", why);
     close(m->fd);
     m->fd = -1;
     m->connected = false;
     tt_framer_fini(&m->in);
-    step_member(m, (struct tt_rdv_event){ .kind = TT_RDV_EV_CLOSED });
+    member_step(m, (struct tt_rdv_event){ .kind = TT_RDV_EV_CLOSED });
     m->next++;
     if (m->next < m->naddresses)
         return;
@@ -416,7 +416,7 @@ static tutti_status find_server(struct meet *m)
         char why[2 * WHY_BYTES + 256];
 
         snprintf(why, sizeof why, "this host cannot resolve the name \"%s\": %s", m->at.host, m->why);
-        say_cannot_serve(m, why);
+        log_cannot_serve(m, why);
     } else if (!m->translated) {
         m->cannot[0] = '\0';
     }
@@ -428,30 +428,30 @@ static tutti_status find_server(struct meet *m)
     return try_to_serve_tcp(m);
 }
 
-static void say_open(struct meet *m)
+static void log_open_rendezvous(struct meet *m)
 {
     struct tt_rdv_event ev = { .kind = TT_RDV_EV_OPEN };
 
     m->connected = true;
     tt_random_bytes(ev.nonce, sizeof ev.nonce);
-    step_member(m, ev);
+    member_step(m, ev);
 }
 
 /* This process is the server: connects without the network, as loopback may be down. */
-static void call_ourselves(struct meet *m)
+static void connect_to_own_server(struct meet *m)
 {
     m->fd = tt_serve_connect(m->serve);
     if (m->fd < 0)
-        hang_up(m, strerror(errno));
+        member_disconnect(m, strerror(errno));
     else
-        say_open(m);
+        log_open_rendezvous(m);
 }
 
-static tutti_status begin_call(struct meet *m, uint64_t now_ns)
+static tutti_status member_connect(struct meet *m, uint64_t now_ns)
 {
     tutti_status st = TUTTI_OK;
 
-    if (m->next >= m->naddresses && (m->where != AT_TCP || resolve(m, now_ns)))
+    if (m->next >= m->naddresses && (m->where != AT_TCP || resolve_server_name(m, now_ns)))
         st = find_server(m);
     else if (m->next >= m->naddresses)
         m->next = 0;        /* no result yet: use the addresses of the previous one, if any */
@@ -466,27 +466,27 @@ static tutti_status begin_call(struct meet *m, uint64_t now_ns)
     m->attempt_ns = now_ns;
     tt_framer_init(&m->in, tt_rdv_table_bytes_max(m->launch->nranks));
     if (m->serve && !m->translated) {
-        call_ourselves(m);
+        connect_to_own_server(m);
         return TUTTI_OK;
     }
     m->fd = tt_connect_begin(&m->addresses[m->next]);
     if (m->fd < 0)
-        hang_up(m, strerror(errno));
+        member_disconnect(m, strerror(errno));
     return TUTTI_OK;
 }
 
-static void answer_call(struct meet *m)
+static void member_connected(struct meet *m)
 {
     const int err = tt_connect_result(m->fd);
 
     if (err)
-        hang_up(m, strerror(err));
+        member_disconnect(m, strerror(err));
     else
-        say_open(m);
+        log_open_rendezvous(m);
 }
 
 /* Reads and steps; the frame of a table stays in the framer, where member.cards points. */
-static void receive(struct meet *m)
+static void member_receive(struct meet *m)
 {
     struct tt_rdv_event ev = { .kind = TT_RDV_EV_FRAME };
     size_t room;
@@ -496,35 +496,35 @@ static void receive(struct meet *m)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
-        hang_up(m, n < 0 ? strerror(errno) : "connection closed by the server");
+        member_disconnect(m, n < 0 ? strerror(errno) : "connection closed by the server");
         return;
     }
     tt_framer_added(&m->in, (size_t)n);
     while (m->member.state != TT_RDV_HAVE_TABLE && tt_framer_next(&m->in, &ev.frame)) {
-        step_member(m, ev);
+        member_step(m, ev);
         if (m->member.state == TT_RDV_TURNED_AWAY)
             return;
         if (m->member.state == TT_RDV_AWAY) {
-            hang_up(m, "protocol error: not a rendezvous server");
+            member_disconnect(m, "protocol error: not a rendezvous server");
             return;
         }
     }
     if (m->in.bad)
-        hang_up(m, "protocol error: not a rendezvous server");
+        member_disconnect(m, "protocol error: not a rendezvous server");
 }
 
-static void watch_call(struct meet *m, short revents, uint64_t now_ns)
+static void member_check_connection(struct meet *m, short revents, uint64_t now_ns)
 {
     if (m->fd < 0)
         return;
     if (!m->connected && revents)
-        answer_call(m);
+        member_connected(m);
     else if (m->connected && revents)
-        receive(m);
+        member_receive(m);
     else if (!m->connected && now_ns - m->attempt_ns > CONNECT_NS)
-        hang_up(m, strerror(ETIMEDOUT));
+        member_disconnect(m, strerror(ETIMEDOUT));
     else if (m->member.state == TT_RDV_GREETED && now_ns - m->attempt_ns > CHALLENGE_NS)
-        hang_up(m, "no message from the server after connecting");
+        member_disconnect(m, "no message from the server after connecting");
 }
 
 /* ---- event loop ---- */
@@ -545,7 +545,7 @@ static bool awaits_lookup(const struct meet *m)
 
 /* Waits for the descriptors of the connection, the server, the overlay and the lookup, if they
  * exist, and serves. */
-static void wait_a_little(struct meet *m, int other_fd, uint64_t wake_ns)
+static void rendezvous_poll(struct meet *m, int other_fd, uint64_t wake_ns)
 {
     struct pollfd p[4] = {
         { .fd = m->fd, .events = m->connected ? POLLIN : POLLOUT },
@@ -557,7 +557,7 @@ static void wait_a_little(struct meet *m, int other_fd, uint64_t wake_ns)
     if (m->serve && tt_serve_wake_ns(m->serve) < wake_ns)
         wake_ns = tt_serve_wake_ns(m->serve);
     poll(p, 4, poll_ms(tt_now_ns(), wake_ns));
-    watch_call(m, p[0].revents, tt_now_ns());
+    member_check_connection(m, p[0].revents, tt_now_ns());
     if (m->serve)
         tt_serve_step(m->serve, tt_now_ns());
 }
@@ -585,10 +585,10 @@ static tutti_status fail_unreached(const struct meet *m)
             TUTTI_ERR_TIMEOUT,
             "rank %u: %s is \"%s\": the lookup of the name \"%s\" had no answer within %.1f s (check the name "
             "servers, or set an IP address)",
-            m->launch->rank, source_of(m), where, m->at.host, waited_s);
+            m->launch->rank, rendezvous_source(m), where, m->at.host, waited_s);
     if (*m->cannot)
         return tt_fail(TUTTI_ERR_TIMEOUT, "rank 0 cannot listen at %s (%s), and no rank connected within %.1f s: %s",
-                       where, source_of(m), waited_s, m->cannot);
+                       where, rendezvous_source(m), waited_s, m->cannot);
     if (m->where == AT_ID)
         return tt_fail(
             TUTTI_ERR_TIMEOUT,
@@ -602,7 +602,7 @@ static tutti_status fail_unreached(const struct meet *m)
 }
 
 /* Connects repeatedly until there is a table, a final refusal, or the deadline. */
-static tutti_status call(struct meet *m)
+static tutti_status member_call(struct meet *m)
 {
     tutti_status st;
 
@@ -616,16 +616,16 @@ static tutti_status call(struct meet *m)
         if (m->member.state == TT_RDV_TURNED_AWAY && (m->member.final || m->where != AT_FILE))
             return tt_fail(m->member.status, "start-up of rank %u: %s", m->launch->rank, m->member.sentence);
         if (m->member.state == TT_RDV_TURNED_AWAY && m->fd >= 0)
-            hang_up(m, m->member.sentence);     /* the file may be an earlier run's */
+            member_disconnect(m, m->member.sentence);     /* the file may be an earlier run's */
         if (m->deadline_ns != TT_NEVER && now_ns >= m->deadline_ns + grace_ns)
             return fail_unreached(m);
         if (m->fd < 0 && now_ns >= m->retry_ns) {
-            st = begin_call(m, now_ns);
+            st = member_connect(m, now_ns);
             if (st)
                 return st;
         }
         wake_ns = m->fd >= 0 ? TT_NEVER : awaits_lookup(m) ? tt_lookup_wake_ns(m->lookup) : m->retry_ns;
-        wait_a_little(m, -1, wake_ns < m->deadline_ns ? wake_ns : m->deadline_ns + grace_ns);
+        rendezvous_poll(m, -1, wake_ns < m->deadline_ns ? wake_ns : m->deadline_ns + grace_ns);
     }
 }
 
@@ -635,7 +635,7 @@ static void serve_on(struct meet *m)
     const uint64_t give_up_ns = tt_now_ns() + SERVE_ON_NS;
 
     while (m->serve && tt_serve_ncame(m->serve) > 0 && !tt_serve_is_done(m->serve) && tt_now_ns() < give_up_ns)
-        wait_a_little(m, -1, tt_now_ns() + 100 * TT_MS);
+        rendezvous_poll(m, -1, tt_now_ns() + 100 * TT_MS);
 }
 
 /* ---- the table ---- */
@@ -671,7 +671,7 @@ static size_t write_card(uint8_t out[TT_RDV_CARD_BYTES], const struct tt_endpoin
     struct tt_writer w;
 
     tt_writer_init(&w, out, TT_RDV_CARD_BYTES);
-    tt_write_u32(&w, 0);        /* set by find_host */
+    tt_write_u32(&w, 0);        /* set by find_holder */
     tt_endpoint_write(&w, own);
     tt_write_bytes(&w, card, card_bytes);
     tt_assert(!w.bad);
@@ -688,7 +688,7 @@ static bool is_neighbour(const uint32_t *peers, uint32_t n, uint32_t rank)
 
 /* Splits the cards: the callers' parts go to the table, the neighbours' endpoints to the
  * overlay. */
-static tutti_status read_cards(struct meet *m, struct tt_table *t, struct tt_overlay *o)
+static tutti_status table_read_cards(struct meet *m, struct tt_table *t, struct tt_overlay *o)
 {
     struct tt_reader *all = &m->member.cards;
     uint32_t peers[TT_FLOOD_LINKS_MAX];
@@ -721,13 +721,13 @@ static tutti_status read_cards(struct meet *m, struct tt_table *t, struct tt_ove
 
 /* Waits until each neighbour is connected or lost, and all ranks have the table from this
  * server. */
-static void settle(struct meet *m, struct tt_overlay *o)
+static void overlay_settle_and_serve(struct meet *m, struct tt_overlay *o)
 {
     for (;;) {
         tt_overlay_settle(o, tt_now_ns() >= m->deadline_ns);
         if (tt_overlay_is_settled(o) && (!m->serve || tt_serve_is_done(m->serve)))
             return;
-        wait_a_little(m, tt_overlay_is_settled(o) ? -1 : tt_overlay_fd(o), tt_now_ns() + 100 * TT_MS);
+        rendezvous_poll(m, tt_overlay_is_settled(o) ? -1 : tt_overlay_fd(o), tt_now_ns() + 100 * TT_MS);
     }
 }
 
@@ -751,8 +751,8 @@ static tutti_status open_overlay(struct meet *m, struct tt_table *t, struct tt_o
 /* ---- complete rendezvous ---- */
 
 /* A single rank needs no rendezvous. */
-static tutti_status meet_nobody(const void *card, size_t card_bytes, struct tt_table *table,
-                                struct tt_overlay **overlay)
+static tutti_status rendezvous_single(const void *card, size_t card_bytes, struct tt_table *table,
+                                      struct tt_overlay **overlay)
 {
     static const struct tt_endpoint nowhere;
     struct tt_overlay_conf conf = { .nranks = 1, .listener = -1, .near = -1, .own = &nowhere };
@@ -776,7 +776,7 @@ static tutti_status meet_nobody(const void *card, size_t card_bytes, struct tt_t
 }
 
 /* Opens the overlay's listener, and determines the rendezvous address. */
-static tutti_status prepare(struct meet *m, struct tt_launch *launch, const void *card, size_t card_bytes)
+static tutti_status rendezvous_prepare(struct meet *m, struct tt_launch *launch, const void *card, size_t card_bytes)
 {
     uint8_t whole[TT_RDV_CARD_BYTES];
     uint64_t process;
@@ -799,8 +799,8 @@ static tutti_status prepare(struct meet *m, struct tt_launch *launch, const void
     tt_random_bytes(&process, sizeof process);
     tt_rdv_member_init(&m->member, launch->token, launch->rank, launch->nranks, process, whole,
                        write_card(whole, &m->own, card, card_bytes), m->began_ns, m->deadline_ns);
-    m->member.emit = on_act;
-    m->member.prepare = find_host;
+    m->member.emit = member_on_act;
+    m->member.prepare = find_holder;
     m->member.context = m;
     return parse_where(m, launch->rendezvous);
 }
@@ -819,7 +819,7 @@ static tutti_status serve_if_mine(struct meet *m)
     return m->where == AT_FILE && m->launch->rank == 0 ? serve_file(m) : TUTTI_OK;
 }
 
-static tutti_status meet_others(struct meet *m, struct tt_table *table, struct tt_overlay **overlay)
+static tutti_status rendezvous_run(struct meet *m, struct tt_table *table, struct tt_overlay **overlay)
 {
     struct tt_overlay *o = NULL;
     struct tt_table t;
@@ -827,7 +827,7 @@ static tutti_status meet_others(struct meet *m, struct tt_table *table, struct t
 
     st = serve_if_mine(m);
     if (!st)
-        st = call(m);
+        st = member_call(m);
     end_lookup(m);
     if (st)
         return st;
@@ -841,7 +841,7 @@ static tutti_status meet_others(struct meet *m, struct tt_table *table, struct t
     memcpy(t.secret, m->member.secret, sizeof t.secret);
     st = open_overlay(m, &t, &o);
     if (!st)
-        st = read_cards(m, &t, o);
+        st = table_read_cards(m, &t, o);
     if (st) {
         tt_overlay_close(o);
         tt_table_fini(&t);
@@ -849,7 +849,7 @@ static tutti_status meet_others(struct meet *m, struct tt_table *table, struct t
     }
     close(m->fd);
     m->fd = -1;
-    settle(m, o);
+    overlay_settle_and_serve(m, o);
     *table = t;
     *overlay = o;
     return TUTTI_OK;
@@ -872,12 +872,12 @@ tutti_status tt_boot_meet(const struct tt_launch *launch, const void *card, size
 
     tt_assert(card_bytes <= TT_CARD_BYTES);
     /* the server of an id waits even for a single rank */
-    if (launch->nranks == 1 && !has_prefix(launch->rendezvous, "id:"))
-        return meet_nobody(card, card_bytes, table, overlay);
+    if (launch->nranks == 1 && !url_has_prefix(launch->rendezvous, "id:"))
+        return rendezvous_single(card, card_bytes, table, overlay);
 
-    st = prepare(&m, &l, card, card_bytes);
+    st = rendezvous_prepare(&m, &l, card, card_bytes);
     if (!st)
-        st = meet_others(&m, table, overlay);
+        st = rendezvous_run(&m, table, overlay);
     if (st && m.deadline_ns != deadline_ns)
         tt_kv_forget();
     if (st)

@@ -98,7 +98,7 @@ struct tt_overlay {
 
 /* ---- descriptors ---- */
 
-static void watch(struct tt_overlay *o, int op, int fd, uint32_t events, uint32_t about)
+static void overlay_watch(struct tt_overlay *o, int op, int fd, uint32_t events, uint32_t about)
 {
     struct epoll_event ev = { .events = events, .data.u32 = about };
 
@@ -133,7 +133,7 @@ static void set_backlog(struct tt_overlay *o, bool on)
 }
 
 /* Ends the link; the next step reports it to the flood machine. */
-static void end_link(struct tt_overlay *o, uint32_t i, const char *why)
+static void overlay_end_link(struct tt_overlay *o, uint32_t i, const char *why)
 {
     struct link *l = &o->links[i];
 
@@ -146,7 +146,7 @@ static void end_link(struct tt_overlay *o, uint32_t i, const char *why)
 
 /* ---- send ---- */
 
-static void flush(struct tt_overlay *o, uint32_t i)
+static void link_flush(struct tt_overlay *o, uint32_t i)
 {
     struct link *l = &o->links[i];
 
@@ -157,7 +157,7 @@ static void flush(struct tt_overlay *o, uint32_t i)
             continue;
         if (n < 0 && errno == EAGAIN) {
             if (!l->watch_out)
-                watch(o, EPOLL_CTL_MOD, l->fd, EPOLLIN | EPOLLOUT, ON_LINK | i);
+                overlay_watch(o, EPOLL_CTL_MOD, l->fd, EPOLLIN | EPOLLOUT, ON_LINK | i);
             l->watch_out = true;
             return;
         }
@@ -166,13 +166,13 @@ static void flush(struct tt_overlay *o, uint32_t i)
         l->out_begin += (size_t)n;
     }
     if (l->watch_out && l->state == LINK_UP) {
-        watch(o, EPOLL_CTL_MOD, l->fd, EPOLLIN, ON_LINK | i);
+        overlay_watch(o, EPOLL_CTL_MOD, l->fd, EPOLLIN, ON_LINK | i);
         l->watch_out = false;
     }
 }
 
 /* Reserves n more bytes. Returns false beyond the limit, or if out of memory. */
-static bool reserve(struct link *l, size_t n)
+static bool link_reserve(struct link *l, size_t n)
 {
     size_t cap;
     uint8_t *out;
@@ -201,17 +201,17 @@ static void queue(struct tt_overlay *o, uint32_t i, const uint8_t *frame, size_t
 
     if (l->state == LINK_ENDED || l->state == LINK_GONE)
         return;
-    if (!reserve(l, bytes)) {
-        end_link(o, i, "the peer does not receive data");
+    if (!link_reserve(l, bytes)) {
+        overlay_end_link(o, i, "the peer does not receive data");
         return;
     }
     memcpy(l->out + l->out_end, frame, bytes);
     l->out_end += bytes;
-    flush(o, i);
+    link_flush(o, i);
 }
 
 /* Carries out the flood machine's actions: first sends, then drops. */
-static void carry_out(struct tt_overlay *o, const struct tt_flood_act *act)
+static void flood_carry_out(struct tt_overlay *o, const struct tt_flood_act *act)
 {
     for (uint32_t i = 0; i < o->flood.nlinks; i++) {
         if (act->send & 1ull << i)
@@ -225,8 +225,8 @@ static void carry_out(struct tt_overlay *o, const struct tt_flood_act *act)
 
 /* ---- handshake ---- */
 
-static void prove(const struct tt_overlay *o, uint8_t mac[TT_MAC_BYTES], const char *purpose,
-                  const uint8_t *caller_nonce, const uint8_t *callee_nonce, uint32_t caller, uint32_t callee)
+static void overlay_proof(const struct tt_overlay *o, uint8_t mac[TT_MAC_BYTES], const char *purpose,
+                          const uint8_t *caller_nonce, const uint8_t *callee_nonce, uint32_t caller, uint32_t callee)
 {
     uint8_t said[2 * TT_NONCE_BYTES + 8];
     struct tt_writer w;
@@ -254,7 +254,7 @@ static void link_is_up(struct tt_overlay *o, uint32_t i)
 {
     o->links[i].state = LINK_UP;
     o->links[i].met = true;
-    flush(o, i);
+    link_flush(o, i);
 }
 
 /* ---- outgoing connections ---- */
@@ -287,7 +287,7 @@ static void next_address(struct tt_overlay *o, uint32_t i, int err, uint64_t now
         return;
     if (!l->slow && !is_being_called(o, i)) {
         l->error = err;
-        end_link(o, i, strerror(err));
+        overlay_end_link(o, i, strerror(err));
     }
     l->next = 0;
     l->slow = false;
@@ -303,11 +303,11 @@ static void begin_attempt(struct tt_overlay *o, uint32_t i, uint64_t now_ns)
     if (l->fd < 0)
         next_address(o, i, errno, now_ns);
     else
-        watch(o, EPOLL_CTL_ADD, l->fd, EPOLLOUT, ON_LINK | i);
+        overlay_watch(o, EPOLL_CTL_ADD, l->fd, EPOLLOUT, ON_LINK | i);
 }
 
 /* The attempt has a result. A probe is then complete; a caller sends HELLO. */
-static void connected(struct tt_overlay *o, uint32_t i, uint64_t now_ns)
+static void overlay_connected(struct tt_overlay *o, uint32_t i, uint64_t now_ns)
 {
     struct link *l = &o->links[i];
     const int err = tt_connect_result(l->fd);
@@ -334,12 +334,12 @@ static void connected(struct tt_overlay *o, uint32_t i, uint64_t now_ns)
         next_address(o, i, EAGAIN, now_ns);
         return;
     }
-    watch(o, EPOLL_CTL_MOD, l->fd, EPOLLIN, ON_LINK | i);
+    overlay_watch(o, EPOLL_CTL_MOD, l->fd, EPOLLIN, ON_LINK | i);
     l->state = LINK_GREETING;
 }
 
 /* Processes the callee's PROOF. */
-static void take_proof(struct tt_overlay *o, uint32_t i, const struct tt_frame *f, uint64_t now_ns)
+static void handle_proof(struct tt_overlay *o, uint32_t i, const struct tt_frame *f, uint64_t now_ns)
 {
     struct link *l = &o->links[i];
     const uint32_t caller = o->flood.rank, callee = o->flood.peers[i];
@@ -349,8 +349,8 @@ static void take_proof(struct tt_overlay *o, uint32_t i, const struct tt_frame *
         next_address(o, i, EAGAIN, now_ns);
         return;
     }
-    prove(o, expected, "tutti overlay callee", l->nonce, f->body, caller, callee);
-    prove(o, confirm, "tutti overlay caller", l->nonce, f->body, caller, callee);
+    overlay_proof(o, expected, "tutti overlay callee", l->nonce, f->body, caller, callee);
+    overlay_proof(o, confirm, "tutti overlay caller", l->nonce, f->body, caller, callee);
     if (!tt_mac_equal(expected, f->body + TT_NONCE_BYTES))
         next_address(o, i, EAGAIN, now_ns);     /* another process is at that address */
     else if (!send_whole(l->fd, CONFIRM, confirm, sizeof confirm))
@@ -361,7 +361,7 @@ static void take_proof(struct tt_overlay *o, uint32_t i, const struct tt_frame *
 
 /* ---- incoming connections ---- */
 
-static void displace_oldest(struct tt_overlay *o)
+static void evict_oldest_guest(struct tt_overlay *o)
 {
     struct guest *oldest = &o->guests[0];
 
@@ -376,7 +376,7 @@ static struct guest *free_guest(struct tt_overlay *o)
     for (struct guest *g = o->guests; g < o->guests + GUESTS_MAX; g++)
         if (g->fd < 0)
             return g;
-    displace_oldest(o);
+    evict_oldest_guest(o);
     return free_guest(o);
 }
 
@@ -387,7 +387,7 @@ static int accept_one(struct tt_overlay *o)
     return fd < 0 && o->near.listener >= 0 ? tt_accept(&o->near) : fd;
 }
 
-static void accept_some(struct tt_overlay *o, uint64_t now_ns)
+static void overlay_accept(struct tt_overlay *o, uint64_t now_ns)
 {
     for (int n = 0; n < EVENTS_PER_ROUND; n++) {
         const int fd = accept_one(o);
@@ -398,7 +398,7 @@ static void accept_some(struct tt_overlay *o, uint64_t now_ns)
         g = free_guest(o);
         *g = (struct guest){ .fd = fd, .opened_ns = now_ns };
         tt_framer_init(&g->in, PROOF_BYTES);
-        watch(o, EPOLL_CTL_ADD, fd, EPOLLIN, ON_GUEST | (uint32_t)(g - o->guests));
+        overlay_watch(o, EPOLL_CTL_ADD, fd, EPOLLIN, ON_GUEST | (uint32_t)(g - o->guests));
     }
 }
 
@@ -412,7 +412,7 @@ static uint32_t link_of_caller(const struct tt_overlay *o, uint32_t rank)
     return TT_FLOOD_LINKS_MAX;
 }
 
-static bool take_hello(struct tt_overlay *o, struct guest *g, const struct tt_frame *f)
+static bool handle_hello(struct tt_overlay *o, struct guest *g, const struct tt_frame *f)
 {
     uint8_t body[PROOF_BYTES];
     struct tt_reader r;
@@ -426,18 +426,18 @@ static bool take_hello(struct tt_overlay *o, struct guest *g, const struct tt_fr
         return false;
     tt_random_bytes(g->ours, sizeof g->ours);
     memcpy(body, g->ours, TT_NONCE_BYTES);
-    prove(o, body + TT_NONCE_BYTES, "tutti overlay callee", g->theirs, g->ours, caller, o->flood.rank);
+    overlay_proof(o, body + TT_NONCE_BYTES, "tutti overlay callee", g->theirs, g->ours, caller, o->flood.rank);
     g->greeted = true;
     return send_whole(g->fd, PROOF, body, sizeof body);
 }
 
 /* The connection is authenticated: it becomes the link, with the data already received. */
-static bool take_confirm(struct tt_overlay *o, struct guest *g, const struct tt_frame *f)
+static bool handle_confirm(struct tt_overlay *o, struct guest *g, const struct tt_frame *f)
 {
     struct link *l = &o->links[g->link];
     uint8_t expected[TT_MAC_BYTES];
 
-    prove(o, expected, "tutti overlay caller", g->theirs, g->ours, o->flood.peers[g->link], o->flood.rank);
+    overlay_proof(o, expected, "tutti overlay caller", g->theirs, g->ours, o->flood.peers[g->link], o->flood.rank);
     if (f->type != CONFIRM || f->bytes != TT_MAC_BYTES || !tt_mac_equal(expected, f->body) || l->state != LINK_CALLED)
         return false;
     close_link(o, l);      /* a probe */
@@ -445,13 +445,13 @@ static bool take_confirm(struct tt_overlay *o, struct guest *g, const struct tt_
     l->in = g->in;
     l->in.body_max = TT_FLOOD_BODY_BYTES;
     g->fd = -1;
-    watch(o, EPOLL_CTL_MOD, l->fd, EPOLLIN, ON_LINK | g->link);
+    overlay_watch(o, EPOLL_CTL_MOD, l->fd, EPOLLIN, ON_LINK | g->link);
     set_backlog(o, true);       /* frames may be waiting in the framer */
     link_is_up(o, g->link);
     return true;
 }
 
-static bool read_some(int fd, struct tt_framer *in, bool *ended)
+static bool read_into_framer(int fd, struct tt_framer *in, bool *ended)
 {
     size_t room;
     uint8_t *at = tt_framer_space(in, &room);
@@ -470,9 +470,9 @@ static void serve_guest(struct tt_overlay *o, struct guest *g)
 
     if (g->fd < 0)
         return;
-    read_some(g->fd, &g->in, &ended);
+    read_into_framer(g->fd, &g->in, &ended);
     while (g->fd >= 0 && tt_framer_next(&g->in, &f))
-        if (!(g->greeted ? take_confirm(o, g, &f) : take_hello(o, g, &f)))
+        if (!(g->greeted ? handle_confirm(o, g, &f) : handle_hello(o, g, &f)))
             close_guest(o, g);
     if (g->fd >= 0 && (ended || g->in.bad))
         close_guest(o, g);
@@ -489,23 +489,23 @@ static void serve_link(struct tt_overlay *o, uint32_t i, uint32_t events, uint64
     if (l->fd < 0)
         return;
     if (l->state == LINK_CALLED || l->state == LINK_CALLING) {
-        connected(o, i, now_ns);
+        overlay_connected(o, i, now_ns);
         return;
     }
     if (l->state == LINK_UP && events & EPOLLOUT)
-        flush(o, i);
+        link_flush(o, i);
     if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
         return;
     if (l->state == LINK_GREETING) {
-        read_some(l->fd, &l->in, &ended);
+        read_into_framer(l->fd, &l->in, &ended);
         if (tt_framer_next(&l->in, &f))
-            take_proof(o, i, &f, now_ns);
+            handle_proof(o, i, &f, now_ns);
         else if (ended || l->in.bad)
             next_address(o, i, EAGAIN, now_ns);
     } else if (l->state == LINK_UP) {
-        read_some(l->fd, &l->in, &ended);
+        read_into_framer(l->fd, &l->in, &ended);
         if (ended)
-            end_link(o, i, "the connection closed");
+            overlay_end_link(o, i, "the connection closed");
     }
 }
 
@@ -523,7 +523,7 @@ bool tt_overlay_is_settled(const struct tt_overlay *o)
 }
 
 /* Starts due attempts, ends those that time out, and drops silent unauthenticated connections. */
-static void keep_time(struct tt_overlay *o, uint64_t now_ns)
+static void overlay_handle_timeouts(struct tt_overlay *o, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < o->flood.nlinks; i++) {
         struct link *l = &o->links[i];
@@ -555,7 +555,7 @@ static bool serve_descriptors(struct tt_overlay *o, uint64_t now_ns)
         else if (about == ON_GUEST)
             serve_guest(o, &o->guests[i]);
         else if (about == ON_LISTENER)
-            accept_some(o, now_ns);
+            overlay_accept(o, now_ns);
         any |= about != ON_BACKLOG;
     }
     return any;
@@ -583,7 +583,7 @@ static bool step_flood(struct tt_overlay *o, struct tt_overlay_event *out)
                 close_link(o, l);
                 l->state = LINK_GONE;
             }
-            carry_out(o, &act);
+            flood_carry_out(o, &act);
             if (act.deliver) {
                 *out = act.event;
                 return true;
@@ -603,7 +603,7 @@ static bool has_ended(const struct tt_overlay *o)
 }
 
 /* For the loss of a neighbour: sets whether its link was ever established, and the cause. */
-static void explain(const struct tt_overlay *o, struct tt_overlay_event *ev)
+static void add_loss_cause(const struct tt_overlay *o, struct tt_overlay_event *ev)
 {
     for (uint32_t i = 0; i < o->flood.nlinks; i++)
         if (o->flood.peers[i] == ev->origin) {
@@ -612,14 +612,14 @@ static void explain(const struct tt_overlay *o, struct tt_overlay_event *ev)
         }
 }
 
-static bool next_event(struct tt_overlay *o, struct tt_overlay_event *ev)
+static bool overlay_next_event(struct tt_overlay *o, struct tt_overlay_event *ev)
 {
     do {
         if (step_flood(o, ev)) {
             ev->unmet = false;
             ev->error = 0;
             if (ev->kind == TT_OVERLAY_LOST)
-                explain(o, ev);
+                add_loss_cause(o, ev);
             set_backlog(o, true);
             return true;
         }
@@ -639,11 +639,11 @@ bool tt_overlay_next(struct tt_overlay *o, struct tt_overlay_event *ev)
         o->early = NULL;
         o->nearly = o->early_next = o->early_cap = 0;
     }
-    return next_event(o, ev);
+    return overlay_next_event(o, ev);
 }
 
 /* Keeps an event for later. If out of memory, it is dropped, which is logged. */
-static void keep(struct tt_overlay *o, const struct tt_overlay_event *ev)
+static void keep_event(struct tt_overlay *o, const struct tt_overlay_event *ev)
 {
     if (o->nearly == o->early_cap) {
         const size_t cap = o->early_cap ? 2 * o->early_cap : 8;
@@ -663,12 +663,12 @@ void tt_overlay_settle(struct tt_overlay *o, bool give_up)
 {
     struct tt_overlay_event ev;
 
-    keep_time(o, tt_now_ns());
+    overlay_handle_timeouts(o, tt_now_ns());
     for (uint32_t i = 0; give_up && i < o->flood.nlinks; i++)
         if (!is_decided(&o->links[i]))
-            end_link(o, i, "not connected before the deadline");
-    while (next_event(o, &ev))
-        keep(o, &ev);
+            overlay_end_link(o, i, "not connected before the deadline");
+    while (overlay_next_event(o, &ev))
+        keep_event(o, &ev);
     if (tt_overlay_is_settled(o) && o->acceptor.listener >= 0) {
         tt_acceptor_fini(&o->acceptor);
         tt_acceptor_fini(&o->near);
@@ -691,7 +691,7 @@ void tt_overlay_flood(struct tt_overlay *o, const void *payload, uint16_t bytes)
     struct tt_flood_act act;
 
     tt_flood_step(&o->flood, &ev, &act);
-    carry_out(o, &act);
+    flood_carry_out(o, &act);
 }
 
 /* ---- open and close ---- */
@@ -726,7 +726,7 @@ tutti_status tt_overlay_open(struct tt_overlay **out, const struct tt_overlay_co
         st = tt_fail_call(errno, "overlay", "eventfd");
         goto close_epoll;
     }
-    watch(o, EPOLL_CTL_ADD, o->backlog, EPOLLIN, ON_BACKLOG);
+    overlay_watch(o, EPOLL_CTL_ADD, o->backlog, EPOLLIN, ON_BACKLOG);
     if (conf->listener >= 0) {
         st = tt_acceptor_init(&o->acceptor, "overlay", conf->listener, o->epoll, (epoll_data_t){ .u32 = ON_LISTENER });
         if (st)
@@ -760,13 +760,13 @@ void tt_overlay_neighbour(struct tt_overlay *o, uint32_t peer, const struct tt_e
         l->retry_ns = l->state == LINK_CALLED ? tt_now_ns() + PROBE_NS : 0;
         if (l->naddresses == 0) {
             l->error = EADDRNOTAVAIL;
-            end_link(o, i, "the peer has no address that another host can reach");
+            overlay_end_link(o, i, "the peer has no address that another host can reach");
         }
     }
 }
 
 /* Returns whether everything sent, including the end, is acknowledged, or never will be. */
-static bool is_delivered(struct tt_overlay *o, uint32_t i)
+static bool link_is_delivered(struct tt_overlay *o, uint32_t i)
 {
     struct link *l = &o->links[i];
     uint8_t ignored[4096];
@@ -775,7 +775,7 @@ static bool is_delivered(struct tt_overlay *o, uint32_t i)
 
     if (l->state != LINK_UP)
         return true;
-    flush(o, i);
+    link_flush(o, i);
     if (l->out_begin < l->out_end) {
         n = recv(l->fd, ignored, sizeof ignored, 0);
         return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
@@ -790,7 +790,7 @@ static bool is_delivered(struct tt_overlay *o, uint32_t i)
     return ioctl(l->fd, SIOCOUTQ, &left) != 0 || left == 0;
 }
 
-static void say_goodbye(struct tt_overlay *o)
+static void send_goodbye(struct tt_overlay *o)
 {
     const uint64_t give_up_ns = tt_now_ns() + GOODBYE_NS;
     uint8_t frame[TT_FRAME_HEADER_BYTES];
@@ -803,7 +803,7 @@ static void say_goodbye(struct tt_overlay *o)
     for (;;) {
         all = true;
         for (uint32_t i = 0; i < o->flood.nlinks; i++)
-            all &= is_delivered(o, i);
+            all &= link_is_delivered(o, i);
         if (all || tt_now_ns() >= give_up_ns)
             return;
         poll(NULL, 0, 1);
@@ -829,7 +829,7 @@ void tt_overlay_close(struct tt_overlay *o)
 {
     if (!o)
         return;
-    say_goodbye(o);
+    send_goodbye(o);
     for (uint32_t i = 0; i < o->flood.nlinks; i++) {
         close_link(o, &o->links[i]);
         free(o->links[i].out);

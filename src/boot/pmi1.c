@@ -40,7 +40,7 @@ bool tt_pmi1_field(const char *line, const char *name, char *out, size_t cap)
     return false;
 }
 
-static void fail(struct tt_pmi1 *p, const char *what, const char *answer)
+static void pmi1_fail(struct tt_pmi1 *p, const char *what, const char *answer)
 {
     p->state = TT_PMI1_FAILED;
     snprintf(p->why, sizeof p->why, "%s: \"%.100s\"", what, answer);
@@ -54,7 +54,7 @@ static bool is_success(const char *answer)
 }
 
 /* Returns whether our key and value are within the server's limits. */
-static bool fits(const struct tt_pmi1 *p, const char *answer)
+static bool pmi1_fits_limits(const struct tt_pmi1 *p, const char *answer)
 {
     char keylen[16], vallen[16];
 
@@ -64,7 +64,7 @@ static bool fits(const struct tt_pmi1 *p, const char *answer)
 }
 
 /* Enters a state and writes its request line. */
-static void ask(struct tt_pmi1 *p, enum tt_pmi1_state state, char *line)
+static void pmi1_request(struct tt_pmi1 *p, enum tt_pmi1_state state, char *line)
 {
     int n = 0;
 
@@ -105,45 +105,45 @@ void tt_pmi1_begin(struct tt_pmi1 *p, const char *value, char *line)
     tt_assert(!value || (strlen(value) < sizeof p->value && !strpbrk(value, " \n=")));
     if (value)
         memcpy(p->value, value, strlen(value) + 1);
-    ask(p, TT_PMI1_INIT, line);
+    pmi1_request(p, TT_PMI1_INIT, line);
 }
 
 void tt_pmi1_begin_leave(struct tt_pmi1 *p, char *line)
 {
     *p = (struct tt_pmi1){ .leaves = true };
-    ask(p, TT_PMI1_INIT, line);
+    pmi1_request(p, TT_PMI1_INIT, line);
 }
 
 /* The response is the expected one: takes its values and writes the next request. */
-static void go_on(struct tt_pmi1 *p, const char *answer, char *line)
+static void pmi1_next_request(struct tt_pmi1 *p, const char *answer, char *line)
 {
     switch ((enum tt_pmi1_state)p->state) {
     case TT_PMI1_INIT:
-        ask(p, p->leaves ? TT_PMI1_FINALIZE : TT_PMI1_MAXES, line);
+        pmi1_request(p, p->leaves ? TT_PMI1_FINALIZE : TT_PMI1_MAXES, line);
         break;
     case TT_PMI1_MAXES:
-        if (fits(p, answer))
-            ask(p, TT_PMI1_NAME, line);
+        if (pmi1_fits_limits(p, answer))
+            pmi1_request(p, TT_PMI1_NAME, line);
         else
-            fail(p, "its length limits are too small for an address", answer);
+            pmi1_fail(p, "its length limits are too small for an address", answer);
         break;
     case TT_PMI1_NAME:
         if (tt_pmi1_field(answer, "kvsname", p->name, sizeof p->name))
-            ask(p, p->publishes ? TT_PMI1_PUT : TT_PMI1_BARRIER, line);
+            pmi1_request(p, p->publishes ? TT_PMI1_PUT : TT_PMI1_BARRIER, line);
         else
-            fail(p, "the name of the key-value space is missing", answer);
+            pmi1_fail(p, "the name of the key-value space is missing", answer);
         break;
     case TT_PMI1_PUT:
-        ask(p, TT_PMI1_BARRIER, line);
+        pmi1_request(p, TT_PMI1_BARRIER, line);
         break;
     case TT_PMI1_BARRIER:
-        ask(p, p->publishes ? TT_PMI1_FINALIZE : TT_PMI1_GET, line);
+        pmi1_request(p, p->publishes ? TT_PMI1_FINALIZE : TT_PMI1_GET, line);
         break;
     case TT_PMI1_GET:
         if (tt_pmi1_field(answer, "value", p->value, sizeof p->value))
-            ask(p, TT_PMI1_FINALIZE, line);
+            pmi1_request(p, TT_PMI1_FINALIZE, line);
         else
-            fail(p, "rank 0 published no value", answer);
+            pmi1_fail(p, "rank 0 published no value", answer);
         break;
     default:
         p->state = TT_PMI1_DONE;
@@ -159,11 +159,11 @@ void tt_pmi1_step(struct tt_pmi1 *p, const char *answer, char *line)
     if (p->state >= TT_PMI1_DONE)
         return;
     if (!tt_pmi1_field(answer, "cmd", cmd, sizeof cmd) || strcmp(cmd, expected[p->state].answer) != 0)
-        fail(p, "unexpected answer", answer);
+        pmi1_fail(p, "unexpected answer", answer);
     else if (expected[p->state].has_rc && !is_success(answer))
-        fail(p, "request rejected", answer);
+        pmi1_fail(p, "request rejected", answer);
     else
-        go_on(p, answer, line);
+        pmi1_next_request(p, answer, line);
 }
 
 /* ---- PMI_PORT ---- */

@@ -21,7 +21,7 @@
 static int joined_fd = -1;      /* the connection to PMI_PORT */
 
 /* Returns a descriptor or id from the environment; -1: missing or not a number. */
-static int number_of(const char *name)
+static int environment_number(const char *name)
 {
     const char *text = getenv(name);
     char *end;
@@ -37,19 +37,19 @@ static const char *pmi_port(void)
 {
     const char *text = getenv("PMI_PORT");
 
-    return text && *text && number_of("PMI_ID") >= 0 ? text : NULL;
+    return text && *text && environment_number("PMI_ID") >= 0 ? text : NULL;
 }
 
 bool tt_pmi1_is_offered(void)
 {
-    return number_of("PMI_FD") >= 0 || pmi_port();
+    return environment_number("PMI_FD") >= 0 || pmi_port();
 }
 
 /* ---- lines ---- */
 
 /* Reads one line, without its newline, until the deadline. barrier: it arrives when all ranks have
  * called. */
-static tutti_status read_line(int fd, char *line, size_t cap, uint64_t deadline_ns, bool barrier)
+static tutti_status pmi1_read_line(int fd, char *line, size_t cap, uint64_t deadline_ns, bool barrier)
 {
     size_t n = 0;
 
@@ -93,7 +93,7 @@ static ssize_t write_some(int fd, const char *line, size_t bytes)
 }
 
 /* Writes a line; waits for space until the deadline. */
-static tutti_status write_line(int fd, const char *line, uint64_t deadline_ns)
+static tutti_status pmi1_write_line(int fd, const char *line, uint64_t deadline_ns)
 {
     size_t bytes = strlen(line);
 
@@ -117,15 +117,15 @@ static tutti_status write_line(int fd, const char *line, uint64_t deadline_ns)
 }
 
 /* Sends `out` and later requests, until the state machine is done. */
-static tutti_status converse(int fd, struct tt_pmi1 *p, char out[TT_PMI1_LINE_BYTES], uint64_t deadline_ns)
+static tutti_status pmi1_exchange(int fd, struct tt_pmi1 *p, char out[TT_PMI1_LINE_BYTES], uint64_t deadline_ns)
 {
     char in[TT_PMI1_LINE_BYTES];
     tutti_status st;
 
     while (p->state != TT_PMI1_DONE) {
-        st = write_line(fd, out, deadline_ns);
+        st = pmi1_write_line(fd, out, deadline_ns);
         if (!st)
-            st = read_line(fd, in, sizeof in, deadline_ns, p->state == TT_PMI1_BARRIER);
+            st = pmi1_read_line(fd, in, sizeof in, deadline_ns, p->state == TT_PMI1_BARRIER);
         if (st)
             return st;
         tt_pmi1_step(p, in, out);
@@ -228,10 +228,10 @@ tutti_status tt_pmi1_join(uint32_t *rank, uint32_t *nranks, uint64_t deadline_ns
         st = connect_to_port(port, deadline_ns, &fd);
     if (st)
         return st;
-    tt_pmi1_join_begin(&j, (uint32_t)number_of("PMI_ID"), line);
-    st = write_line(fd, line, deadline_ns);
+    tt_pmi1_join_begin(&j, (uint32_t)environment_number("PMI_ID"), line);
+    st = pmi1_write_line(fd, line, deadline_ns);
     while (!st && !j.done && !j.failed) {
-        st = read_line(fd, line, sizeof line, deadline_ns, false);
+        st = pmi1_read_line(fd, line, sizeof line, deadline_ns, false);
         if (!st)
             tt_pmi1_join_step(&j, line);
     }
@@ -264,12 +264,12 @@ tutti_status tt_pmi1_tell(uint32_t rank, char *value, size_t cap, uint64_t deadl
     struct tt_pmi1 p;
     tutti_status st = refuse_mpi();
 
-    if (!st && joined_fd < 0 && number_of("PMI_FD") < 0)
+    if (!st && joined_fd < 0 && environment_number("PMI_FD") < 0)
         st = tt_pmi1_join(&own, &nranks, deadline_ns);
     if (st)
         return st;
     tt_pmi1_begin(&p, rank == 0 ? value : NULL, out);
-    st = converse(joined_fd >= 0 ? joined_fd : number_of("PMI_FD"), &p, out, deadline_ns);
+    st = pmi1_exchange(joined_fd >= 0 ? joined_fd : environment_number("PMI_FD"), &p, out, deadline_ns);
     leave_port();
     if (!st && strlen(p.value) >= cap)
         st = tt_fail(TUTTI_ERR_PROTOCOL, "start-up through PMI: the value that rank 0 published is not an address");
@@ -285,7 +285,7 @@ tutti_status tt_pmi1_leave(uint64_t deadline_ns)
     tutti_status st;
 
     tt_pmi1_begin_leave(&p, out);
-    st = converse(joined_fd, &p, out, deadline_ns);
+    st = pmi1_exchange(joined_fd, &p, out, deadline_ns);
     leave_port();
     return st;
 }

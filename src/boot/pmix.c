@@ -134,7 +134,7 @@ static void *open_library(void)
 }
 
 /* The library stays loaded, as MPI may be using it. */
-static bool load(struct pmix *p)
+static bool pmix_load(struct pmix *p)
 {
     void *library = p->init ? NULL : open_library();
 
@@ -180,7 +180,7 @@ static bool open_session(void)
         snprintf(session.why, sizeof session.why, "PMIx: this process is a forked child of a process that uses PMIx");
         return false;
     }
-    if (!load(&pmix))
+    if (!pmix_load(&pmix))
         return false;
     rc = pmix.init(&session.self, NULL, 0);
     if (rc != PMIX_SUCCESS) {
@@ -194,20 +194,20 @@ static bool open_session(void)
     return true;
 }
 
-static tutti_status fail(const struct pmix *p, const char *call, pmix_status_t rc)
+static tutti_status pmix_fail(const struct pmix *p, const char *call, pmix_status_t rc)
 {
     return tt_fail(rc == PMIX_ERR_TIMEOUT ? TUTTI_ERR_TIMEOUT : TUTTI_ERR_SYSTEM, "start-up through PMIx: %s: %s", call,
                    p->error_string(rc));
 }
 
-static tutti_status publish(const struct pmix *p, char *value)
+static tutti_status pmix_publish(const struct pmix *p, char *value)
 {
     pmix_value_t v = { .type = PMIX_STRING, .data.string = value };
     pmix_status_t rc = p->put(PMIX_GLOBAL, KEY, &v);
 
     if (rc == PMIX_SUCCESS)
         rc = p->commit();
-    return rc == PMIX_SUCCESS ? TUTTI_OK : fail(p, "PMIx_Put", rc);
+    return rc == PMIX_SUCCESS ? TUTTI_OK : pmix_fail(p, "PMIx_Put", rc);
 }
 
 static pmix_info_t timeout_info(unsigned timeout_s)
@@ -222,7 +222,7 @@ static pmix_info_t timeout_info(unsigned timeout_s)
 
 /* A barrier of all ranks; values published before it can be read after it. TIMEOUT is not
  * logged. */
-static tutti_status fence(const struct pmix *p, unsigned timeout_s)
+static tutti_status pmix_fence(const struct pmix *p, unsigned timeout_s)
 {
     pmix_info_t info[2] = { { .flags = 0 }, timeout_info(timeout_s) };
     pmix_status_t rc;
@@ -233,10 +233,11 @@ static tutti_status fence(const struct pmix *p, unsigned timeout_s)
     rc = p->fence(NULL, 0, info, timeout_s ? 2 : 1);
     if (rc == PMIX_ERR_TIMEOUT)
         return TUTTI_ERR_TIMEOUT;
-    return rc == PMIX_SUCCESS ? TUTTI_OK : fail(p, "PMIx_Fence", rc);
+    return rc == PMIX_SUCCESS ? TUTTI_OK : pmix_fail(p, "PMIx_Fence", rc);
 }
 
-static tutti_status look_up(const struct pmix *p, const pmix_proc_t *self, char *value, size_t cap, unsigned timeout_s)
+static tutti_status pmix_look_up(const struct pmix *p, const pmix_proc_t *self, char *value, size_t cap,
+                                 unsigned timeout_s)
 {
     pmix_info_t limit = timeout_info(timeout_s);
     pmix_proc_t zero = *self;
@@ -247,7 +248,7 @@ static tutti_status look_up(const struct pmix *p, const pmix_proc_t *self, char 
     zero.rank = 0;
     rc = p->get(&zero, KEY, &limit, timeout_s ? 1 : 0, &v);
     if (rc != PMIX_SUCCESS)
-        return fail(p, "PMIx_Get", rc);
+        return pmix_fail(p, "PMIx_Get", rc);
     if (v->type != PMIX_STRING || !v->data.string || strlen(v->data.string) >= cap)
         st = tt_fail(TUTTI_ERR_PROTOCOL, "start-up through PMIx: the value that rank 0 published is not an address");
     else
@@ -271,7 +272,7 @@ tutti_status tt_pmix_size(uint32_t *nranks)
     all.rank = PMIX_RANK_WILDCARD;
     rc = pmix.get(&all, PMIX_JOB_SIZE, NULL, 0, &v);
     if (rc != PMIX_SUCCESS)
-        return fail(&pmix, "PMIx_Get(" PMIX_JOB_SIZE ")", rc);
+        return pmix_fail(&pmix, "PMIx_Get(" PMIX_JOB_SIZE ")", rc);
     if (v->type != PMIX_UINT32 || v->data.uint32 == 0)
         st = tt_fail(TUTTI_ERR_PROTOCOL, "start-up through PMIx: " PMIX_JOB_SIZE " is not a valid number of ranks");
     else
@@ -293,12 +294,12 @@ tutti_status tt_pmix_tell(uint32_t rank, char *value, size_t cap, unsigned timeo
         return TUTTI_ERR_UNSUPPORTED;
     }
     if (rank == 0)
-        st = publish(&pmix, value);
+        st = pmix_publish(&pmix, value);
     if (!st)
-        st = fence(&pmix, timeout_s);
+        st = pmix_fence(&pmix, timeout_s);
     *not_all = st == TUTTI_ERR_TIMEOUT;
     if ((!st || *not_all) && rank != 0)
-        st = look_up(&pmix, &session.self, value, cap, *not_all ? LATE_S : 0);
+        st = pmix_look_up(&pmix, &session.self, value, cap, *not_all ? LATE_S : 0);
     else if (*not_all)
         st = TUTTI_OK;
     if (st && *not_all)

@@ -22,7 +22,7 @@ void tt_rdv_member_init(struct tt_rdv_member *m, const char *token, uint32_t ran
     memcpy(m->card, card, card_bytes);
 }
 
-static void turn_away(struct tt_rdv_member *m, bool final, tutti_status status, const char *sentence)
+static void member_refused(struct tt_rdv_member *m, bool final, tutti_status status, const char *sentence)
 {
     m->state = TT_RDV_TURNED_AWAY;
     m->final = final;
@@ -35,7 +35,7 @@ static uint32_t clamp_ms(uint64_t ns)
     return ns / TT_MS < TT_RDV_PATIENT ? (uint32_t)(ns / TT_MS) : TT_RDV_PATIENT - 1;
 }
 
-static void say_hello(struct tt_rdv_member *m, uint64_t now_ns)
+static void member_send_hello(struct tt_rdv_member *m, uint64_t now_ns)
 {
     uint8_t frame[TT_FRAME_HEADER_BYTES + TT_RDV_HELLO_BYTES];
     uint8_t *body = frame + TT_FRAME_HEADER_BYTES, *proof = body + TT_NONCE_BYTES, *said = proof + TT_MAC_BYTES;
@@ -80,13 +80,13 @@ static void read_challenge(struct tt_rdv_member *m, const struct tt_frame *f, ui
     if (version != TT_RDV_VERSION) {
         snprintf(sentence, sizeof sentence,
                  "rendezvous protocol mismatch: the server has version %u, this rank has version %u", version, TT_RDV_VERSION);
-        turn_away(m, true, TUTTI_ERR_PROTOCOL, sentence);
+        member_refused(m, true, TUTTI_ERR_PROTOCOL, sentence);
     } else if (r.bad) {
         m->state = TT_RDV_AWAY;
     } else {
         if (m->prepare)
             m->prepare(m->context, gathering);
-        say_hello(m, now_ns);
+        member_send_hello(m, now_ns);
     }
 }
 
@@ -110,13 +110,13 @@ static void read_refused(struct tt_rdv_member *m, const struct tt_frame *f)
     }
     tt_rdv_prove(expected, m->token, "tutti rendezvous refused", m->server_nonce, m->member_nonce, said, (size_t)(r.end - said));
     if (!tt_mac_equal(proof, expected) || status < TUTTI_ERR_INVALID || status >= TUTTI_STATUS_COUNT)
-        turn_away(m, false, TUTTI_ERR_INVALID, "the server rejected this rank's token");
+        member_refused(m, false, TUTTI_ERR_INVALID, "the server rejected this rank's token");
     else
-        turn_away(m, true, (tutti_status)status, sentence);
+        member_refused(m, true, (tutti_status)status, sentence);
 }
 
 /* Checks every card before the table is accepted. */
-static bool read_cards(struct tt_reader *r, uint32_t nranks)
+static bool check_cards(struct tt_reader *r, uint32_t nranks)
 {
     struct tt_reader look = *r;
 
@@ -147,11 +147,11 @@ static void read_table(struct tt_rdv_member *m, const struct tt_frame *f)
     tt_rdv_prove_table(expected, m->token, m->server_nonce, m->member_nonce, masked, digest);
     nranks = tt_read_u32(&r);
     if (!tt_mac_equal(proof, expected)) {
-        turn_away(m, false, TUTTI_ERR_INVALID, "the server has a different token than this rank");
+        member_refused(m, false, TUTTI_ERR_INVALID, "the server has a different token than this rank");
         return;
     }
-    if (r.bad || nranks != m->nranks || !read_cards(&r, nranks)) {
-        turn_away(m, true, TUTTI_ERR_PROTOCOL, "protocol error: invalid table from the server");
+    if (r.bad || nranks != m->nranks || !check_cards(&r, nranks)) {
+        member_refused(m, true, TUTTI_ERR_PROTOCOL, "protocol error: invalid table from the server");
         return;
     }
     tt_rdv_mask(masked, m->token, m->server_nonce, m->member_nonce);

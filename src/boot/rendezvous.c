@@ -68,7 +68,7 @@ void tt_rdv_name_ranks(char *out, size_t cap, uint32_t nranks, bool (*missing)(c
         snprintf(out + n, cap - n, " and %" PRIu32 " more", more);
 }
 
-static void emit(struct tt_rdv_server *s, uint8_t kind, struct tt_rdv_conn *conn, const void *data, size_t bytes)
+static void server_emit(struct tt_rdv_server *s, uint8_t kind, struct tt_rdv_conn *conn, const void *data, size_t bytes)
 {
     const struct tt_rdv_act act = { .kind = kind, .conn = conn, .data = data, .bytes = bytes };
 
@@ -99,10 +99,10 @@ bool tt_rdv_conn_is_stranger(const struct tt_rdv_conn *c, uint64_t now_ns, uint6
     return c->stage == CONN_STRANGER && now_ns - c->opened_ns >= age_ns;
 }
 
-static void end(struct tt_rdv_server *s, struct tt_rdv_conn *c)
+static void server_close_conn(struct tt_rdv_server *s, struct tt_rdv_conn *c)
 {
     c->stage = CONN_ENDED;
-    emit(s, TT_RDV_ACT_CLOSE, c, NULL, 0);
+    server_emit(s, TT_RDV_ACT_CLOSE, c, NULL, 0);
 }
 
 static void open_conn(struct tt_rdv_server *s, struct tt_rdv_conn *c, const uint8_t nonce[TT_NONCE_BYTES],
@@ -114,7 +114,7 @@ static void open_conn(struct tt_rdv_server *s, struct tt_rdv_conn *c, const uint
     *c = (struct tt_rdv_conn){ .stage = CONN_STRANGER, .opened_ns = now_ns };
     memcpy(c->server_nonce, nonce, TT_NONCE_BYTES);
     if (s->state != TT_RDV_GATHERING) {
-        end(s, c);      /* too late: its gathering starts after this one, or this one has failed */
+        server_close_conn(s, c);      /* too late: its gathering starts after this one, or this one has failed */
         return;
     }
     tt_mac(gathering, s->secret, sizeof s->secret, "tutti rendezvous gathering", "", 0);
@@ -123,10 +123,11 @@ static void open_conn(struct tt_rdv_server *s, struct tt_rdv_conn *c, const uint
     tt_write_u16(&w, TT_RDV_VERSION);
     tt_write_bytes(&w, nonce, TT_NONCE_BYTES);
     tt_write_bytes(&w, gathering, TT_NONCE_BYTES);
-    emit(s, TT_RDV_ACT_SEND, c, frame, sizeof frame);
+    server_emit(s, TT_RDV_ACT_SEND, c, frame, sizeof frame);
 }
 
-static void refuse(struct tt_rdv_server *s, struct tt_rdv_conn *c, tutti_status status, const char *sentence)
+static void server_send_refusal(struct tt_rdv_server *s, struct tt_rdv_conn *c, tutti_status status,
+                                const char *sentence)
 {
     uint8_t frame[TT_FRAME_HEADER_BYTES + TT_MAC_BYTES + 1 + 2 + TT_RDV_SENTENCE_BYTES];
     uint8_t *body = frame + TT_FRAME_HEADER_BYTES, *said = body + TT_MAC_BYTES;
@@ -140,16 +141,16 @@ static void refuse(struct tt_rdv_server *s, struct tt_rdv_conn *c, tutti_status 
     bytes = tt_writer_bytes(&w);
     tt_rdv_prove(body, s->token, "tutti rendezvous refused", c->server_nonce, c->member_nonce, said, bytes);
     tt_frame_header(frame, TT_RDV_REFUSED, TT_MAC_BYTES + bytes);
-    emit(s, TT_RDV_ACT_SEND, c, frame, TT_FRAME_HEADER_BYTES + TT_MAC_BYTES + bytes);
-    end(s, c);
+    server_emit(s, TT_RDV_ACT_SEND, c, frame, TT_FRAME_HEADER_BYTES + TT_MAC_BYTES + bytes);
+    server_close_conn(s, c);
 }
 
 /* Refuses one connection while the gathering continues; keeps the reason for later reports. */
-static void turn_down(struct tt_rdv_server *s, struct tt_rdv_conn *c, tutti_status status, const char *sentence)
+static void server_refuse(struct tt_rdv_server *s, struct tt_rdv_conn *c, tutti_status status, const char *sentence)
 {
     s->nrefused++;
     snprintf(s->refusal, sizeof s->refusal, "%s", sentence);
-    refuse(s, c, status, sentence);
+    server_send_refusal(s, c, status, sentence);
 }
 
 /* Parses the part of a HELLO after the proof. */
@@ -171,24 +172,25 @@ static bool read_hello(const uint8_t *said, size_t bytes, struct hello *out)
 
 /* Verifies and parses a HELLO. A wrong proof gets a response, so that a misspelt token is
  * reported. */
-static bool admit(struct tt_rdv_server *s, struct tt_rdv_conn *c, const struct tt_frame *f, struct hello *out)
+static bool authenticate_hello(struct tt_rdv_server *s, struct tt_rdv_conn *c, const struct tt_frame *f,
+                               struct hello *out)
 {
     uint8_t expected[TT_MAC_BYTES];
     const uint8_t *proof = f->body + TT_NONCE_BYTES, *said = proof + TT_MAC_BYTES;
 
     if (f->type != TT_RDV_HELLO || f->bytes < TT_NONCE_BYTES + TT_MAC_BYTES || f->bytes > TT_RDV_HELLO_BYTES) {
-        end(s, c);
+        server_close_conn(s, c);
         return false;
     }
     memcpy(c->member_nonce, f->body, TT_NONCE_BYTES);
     tt_rdv_prove(expected, s->token, "tutti rendezvous hello", c->server_nonce, c->member_nonce, said,
                  f->bytes - TT_NONCE_BYTES - TT_MAC_BYTES);
     if (!tt_mac_equal(expected, proof)) {
-        turn_down(s, c, TUTTI_ERR_INVALID, "wrong token");
+        server_refuse(s, c, TUTTI_ERR_INVALID, "wrong token");
         return false;
     }
     if (!read_hello(said, f->bytes - TT_NONCE_BYTES - TT_MAC_BYTES, out)) {
-        turn_down(s, c, TUTTI_ERR_PROTOCOL, "protocol error: invalid hello");
+        server_refuse(s, c, TUTTI_ERR_PROTOCOL, "protocol error: invalid hello");
         return false;
     }
     return true;
@@ -202,13 +204,13 @@ static bool agree_nranks(struct tt_rdv_server *s, struct tt_rdv_conn *c, const s
     if (s->nranks != 0 && s->nranks != h->nranks) {
         snprintf(sentence, sizeof sentence, "rank %" PRIu32 " expects %" PRIu32 " rank%s, but the job has %" PRIu32,
                  h->rank, h->nranks, TT_PLURAL(h->nranks), s->nranks);
-        turn_down(s, c, TUTTI_ERR_INVALID, sentence);
+        server_refuse(s, c, TUTTI_ERR_INVALID, sentence);
         return false;
     }
     if (!s->seats)
         s->seats = calloc(h->nranks, sizeof *s->seats);
     if (!s->seats) {
-        turn_down(s, c, TUTTI_ERR_NOMEM, "out of memory in the rendezvous server for the cards of all ranks");
+        server_refuse(s, c, TUTTI_ERR_NOMEM, "out of memory in the rendezvous server for the cards of all ranks");
         return false;
     }
     s->nranks = h->nranks;
@@ -217,7 +219,7 @@ static bool agree_nranks(struct tt_rdv_server *s, struct tt_rdv_conn *c, const s
 
 /* Assigns the rank to the connection. If the same process connects again (its connection broke), it
  * replaces the earlier one. */
-static bool take_seat(struct tt_rdv_server *s, struct tt_rdv_conn *c, const struct hello *h)
+static bool server_join_rank(struct tt_rdv_server *s, struct tt_rdv_conn *c, const struct hello *h)
 {
     struct tt_rdv_seat *seat = &s->seats[h->rank];
     char sentence[TT_RDV_REFUSAL_BYTES];
@@ -225,16 +227,16 @@ static bool take_seat(struct tt_rdv_server *s, struct tt_rdv_conn *c, const stru
 
     if (seat->conn && seat->process != h->process) {
         snprintf(sentence, sizeof sentence, "rank %" PRIu32 " joined twice: two processes have this rank", h->rank);
-        turn_down(s, c, TUTTI_ERR_INVALID, sentence);
+        server_refuse(s, c, TUTTI_ERR_INVALID, sentence);
         return false;
     }
     card = malloc(h->card_bytes ? h->card_bytes : 1);
     if (!card) {
-        turn_down(s, c, TUTTI_ERR_NOMEM, "out of memory in the rendezvous server for another address card");
+        server_refuse(s, c, TUTTI_ERR_NOMEM, "out of memory in the rendezvous server for another address card");
         return false;
     }
     if (seat->conn)
-        end(s, seat->conn);
+        server_close_conn(s, seat->conn);
     else
         s->ncame++;
     memcpy(card, h->card, h->card_bytes);
@@ -258,9 +260,9 @@ static void agree_deadline(struct tt_rdv_server *s, const struct hello *h, uint6
 }
 
 /* Calls `tell` for every member, then closes its connection. */
-static void tell_members(struct tt_rdv_server *s,
-                         void (*tell)(struct tt_rdv_server *s, struct tt_rdv_conn *c, const void *what),
-                         const void *what)
+static void server_send_all(struct tt_rdv_server *s,
+                            void (*tell)(struct tt_rdv_server *s, struct tt_rdv_conn *c, const void *what),
+                            const void *what)
 {
     for (uint32_t r = 0; s->seats && r < s->nranks; r++) {
         struct tt_rdv_conn *c = s->seats[r].conn;
@@ -272,7 +274,7 @@ static void tell_members(struct tt_rdv_server *s,
     }
 }
 
-static void tell_table(struct tt_rdv_server *s, struct tt_rdv_conn *c, const void *what)
+static void send_table(struct tt_rdv_server *s, struct tt_rdv_conn *c, const void *what)
 {
     uint8_t frame[TT_FRAME_HEADER_BYTES + TABLE_HEAD_BYTES];
     uint8_t *proof = frame + TT_FRAME_HEADER_BYTES, *masked = proof + TT_MAC_BYTES;
@@ -281,23 +283,23 @@ static void tell_table(struct tt_rdv_server *s, struct tt_rdv_conn *c, const voi
     memcpy(masked, s->secret, TT_SECRET_BYTES);
     tt_rdv_mask(masked, s->token, c->server_nonce, c->member_nonce);
     tt_rdv_prove_table(proof, s->token, c->server_nonce, c->member_nonce, masked, what);
-    emit(s, TT_RDV_ACT_SEND, c, frame, sizeof frame);
-    emit(s, TT_RDV_ACT_SEND_TABLE, c, s->table, s->table_bytes);
-    end(s, c);
+    server_emit(s, TT_RDV_ACT_SEND, c, frame, sizeof frame);
+    server_emit(s, TT_RDV_ACT_SEND_TABLE, c, s->table, s->table_bytes);
+    server_close_conn(s, c);
 }
 
-static void tell_failure(struct tt_rdv_server *s, struct tt_rdv_conn *c, const void *what)
+static void send_failure(struct tt_rdv_server *s, struct tt_rdv_conn *c, const void *what)
 {
-    refuse(s, c, s->state == TT_RDV_EXPIRED ? TUTTI_ERR_TIMEOUT : TUTTI_ERR_NOMEM, what);
+    server_send_refusal(s, c, s->state == TT_RDV_EXPIRED ? TUTTI_ERR_TIMEOUT : TUTTI_ERR_NOMEM, what);
 }
 
-static void tell_lost(struct tt_rdv_server *s, struct tt_rdv_conn *c, const void *what)
+static void send_lost(struct tt_rdv_server *s, struct tt_rdv_conn *c, const void *what)
 {
-    refuse(s, c, TUTTI_ERR_PEER_LOST, what);
+    server_send_refusal(s, c, TUTTI_ERR_PEER_LOST, what);
 }
 
 /* All ranks have joined: encodes the table once and sends it to all. */
-static void complete(struct tt_rdv_server *s)
+static void server_complete(struct tt_rdv_server *s)
 {
     uint8_t digest[TT_MAC_BYTES];
     struct tt_writer w;
@@ -308,7 +310,7 @@ static void complete(struct tt_rdv_server *s)
     s->state = TT_RDV_COMPLETE;
     s->table = malloc(bytes);
     if (!s->table) {
-        tell_members(s, tell_failure, "out of memory in the rendezvous server for the table");
+        server_send_all(s, send_failure, "out of memory in the rendezvous server for the table");
         return;
     }
     s->table_bytes = bytes;
@@ -320,17 +322,17 @@ static void complete(struct tt_rdv_server *s)
     }
     tt_assert(!w.bad && tt_writer_bytes(&w) == bytes);
     tt_digest(digest, s->table, bytes);
-    tell_members(s, tell_table, digest);
+    server_send_all(s, send_table, digest);
 }
 
-static bool is_missing(const void *context, uint32_t rank)
+static bool rank_is_missing(const void *context, uint32_t rank)
 {
     const struct tt_rdv_server *s = context;
 
     return !s->seats || !s->seats[rank].conn;
 }
 
-static bool has_left(const void *context, uint32_t rank)
+static bool rank_has_left(const void *context, uint32_t rank)
 {
     const struct tt_rdv_server *s = context;
 
@@ -338,30 +340,31 @@ static bool has_left(const void *context, uint32_t rank)
 }
 
 /* The earliest deadline has passed: reports how many joined and which are missing. */
-static void expire(struct tt_rdv_server *s, uint64_t now_ns)
+static void server_expire(struct tt_rdv_server *s, uint64_t now_ns)
 {
     char sentence[TT_RDV_SENTENCE_BYTES], missing[120], left[120];
     const uint64_t waited_ms = (now_ns - s->began_ns) / TT_MS;
 
-    tt_rdv_name_ranks(missing, sizeof missing, s->nranks, is_missing, s);
-    tt_rdv_name_ranks(left, sizeof left, s->nranks, has_left, s);
+    tt_rdv_name_ranks(missing, sizeof missing, s->nranks, rank_is_missing, s);
+    tt_rdv_name_ranks(left, sizeof left, s->nranks, rank_has_left, s);
     snprintf(sentence, sizeof sentence,
              "%" PRIu32 " of %" PRIu32 " ranks joined within %" PRIu64 ".%" PRIu64 " s; missing: %s%s%s%s%s%s",
              s->ncame, s->nranks, waited_ms / 1000, waited_ms % 1000 / 100, missing,
              *left ? " (joined, but left again: " : "", left, *left ? ")" : "",
              s->nrefused ? "; last refused process: " : "", s->refusal);
     s->state = TT_RDV_EXPIRED;
-    tell_members(s, tell_failure, sentence);
+    server_send_all(s, send_failure, sentence);
 }
 
 bool tt_rdv_server_waits_for(const struct tt_rdv_server *s, uint32_t nranks, uint32_t rank)
 {
-    return s->state == TT_RDV_GATHERING && s->ncame > 0 && s->nranks == nranks && rank < nranks && is_missing(s, rank);
+    return s->state == TT_RDV_GATHERING && s->ncame > 0 && s->nranks == nranks && rank < nranks &&
+           rank_is_missing(s, rank);
 }
 
 void tt_rdv_server_name_missing(const struct tt_rdv_server *s, char *out, size_t cap)
 {
-    tt_rdv_name_ranks(out, cap, s->nranks, is_missing, s);
+    tt_rdv_name_ranks(out, cap, s->nranks, rank_is_missing, s);
 }
 
 void tt_rdv_server_give_up(struct tt_rdv_server *s, const char *sentence)
@@ -369,7 +372,7 @@ void tt_rdv_server_give_up(struct tt_rdv_server *s, const char *sentence)
     if (s->state != TT_RDV_GATHERING)
         return;
     s->state = TT_RDV_EXPIRED;
-    tell_members(s, tell_lost, sentence);
+    server_send_all(s, send_lost, sentence);
 }
 
 static void close_conn(struct tt_rdv_server *s, struct tt_rdv_conn *c)
@@ -399,18 +402,18 @@ void tt_rdv_server_step(struct tt_rdv_server *s, const struct tt_rdv_event *ev, 
             break;
         if (c->stage == CONN_MEMBER) {      /* a member must not send anything after HELLO */
             close_conn(s, c);
-            end(s, c);
+            server_close_conn(s, c);
         } else if (s->state != TT_RDV_GATHERING) {
-            end(s, c);
-        } else if (admit(s, c, &ev->frame, &h) && agree_nranks(s, c, &h) && take_seat(s, c, &h)) {
+            server_close_conn(s, c);
+        } else if (authenticate_hello(s, c, &ev->frame, &h) && agree_nranks(s, c, &h) && server_join_rank(s, c, &h)) {
             agree_deadline(s, &h, now_ns);
             if (s->ncame == s->nranks)
-                complete(s);
+                server_complete(s);
         }
         break;
     case TT_RDV_EV_TICK:
         break;
     }
     if (s->state == TT_RDV_GATHERING && now_ns >= s->deadline_ns)
-        expire(s, now_ns);
+        server_expire(s, now_ns);
 }

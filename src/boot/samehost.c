@@ -42,7 +42,7 @@ static void make_key(struct search *s)
     tt_mac(s->key, s->conf->token, strlen(s->conf->token), "tutti host", s->conf->gathering, TT_NONCE_BYTES);
 }
 
-static socklen_t name_of(const struct search *s, uint32_t rank, struct sockaddr_un *out)
+static socklen_t samehost_name_of(const struct search *s, uint32_t rank, struct sockaddr_un *out)
 {
     char *at = out->sun_path + 1;
     char *const end = out->sun_path + sizeof out->sun_path;
@@ -59,7 +59,7 @@ static socklen_t name_of(const struct search *s, uint32_t rank, struct sockaddr_
 static int bind_name(const struct search *s, uint32_t rank)
 {
     struct sockaddr_un name;
-    const socklen_t bytes = name_of(s, rank, &name);
+    const socklen_t bytes = samehost_name_of(s, rank, &name);
     const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int err;
 
@@ -74,14 +74,14 @@ static int bind_name(const struct search *s, uint32_t rank)
 static bool is_bound(const struct search *s, int fd, uint32_t rank)
 {
     struct sockaddr_un name;
-    const socklen_t bytes = name_of(s, rank, &name);
+    const socklen_t bytes = samehost_name_of(s, rank, &name);
 
     return rank < s->conf->nranks && rank != s->conf->rank && connect(fd, (const struct sockaddr *)&name, bytes) == 0;
 }
 
 /* Returns the rank that holds "first", or our own if none is found. Ranks of a host usually have
  * close numbers. */
-static uint32_t look(const struct search *s)
+static uint32_t find_representative(const struct search *s)
 {
     const uint32_t rank = s->conf->rank, nranks = s->conf->nranks;
     const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -109,7 +109,7 @@ static bool count_as_alone(enum tt_log_level level)
 
 /* Binds both names, or finds the rank that has. Returns true once decided. A rank that cannot bind
  * the second name releases the first, since other ranks could not find its holder. */
-static bool step(const struct search *s, struct tt_samehost *out)
+static bool samehost_step(const struct search *s, struct tt_samehost *out)
 {
     out->first = bind_name(s, FIRST);
     if (out->first >= 0) {
@@ -123,7 +123,7 @@ static bool step(const struct search *s, struct tt_samehost *out)
     }
     if (errno != EADDRINUSE)
         return count_as_alone(TT_LOG_INFO);
-    out->holder = look(s);
+    out->holder = find_representative(s);
     return out->holder != s->conf->rank;
 }
 
@@ -135,7 +135,7 @@ void tt_samehost_find(struct tt_samehost *out, const struct tt_samehost_conf *co
 
     *out = (struct tt_samehost){ .first = -1, .mark = -1, .holder = conf->rank };
     make_key(&s);
-    while (!step(&s, out)) {
+    while (!samehost_step(&s, out)) {
         if (tt_now_ns() >= until_ns) {
             tt_log(TT_LOG_INFO, "start-up: another process on this host has bound the socket name of this job: "
                                 "this rank is treated as the only one on its host");

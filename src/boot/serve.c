@@ -54,7 +54,7 @@ struct tt_serve {
                                        time of the next log line */
 };
 
-static void watch(struct tt_serve *s, struct conn *c, bool writing)
+static void conn_watch(struct tt_serve *s, struct conn *c, bool writing)
 {
     struct epoll_event ev = { .events = EPOLLIN | (writing ? (uint32_t)EPOLLOUT : 0u), .data.ptr = c };
 
@@ -62,7 +62,7 @@ static void watch(struct tt_serve *s, struct conn *c, bool writing)
 }
 
 /* Unlinks and frees the connection, to which nothing else refers. */
-static void drop(struct tt_serve *s, struct conn *c)
+static void conn_drop(struct tt_serve *s, struct conn *c)
 {
     *(c->newer ? &c->newer->older : &s->newest) = c->older;
     *(c->older ? &c->older->newer : &s->oldest) = c->newer;
@@ -80,7 +80,7 @@ static void step_machine(struct tt_serve *s, struct conn *c, struct tt_rdv_event
 }
 
 /* The peer ended the connection. */
-static void lose(struct tt_serve *s, struct conn *c, uint64_t now_ns)
+static void conn_lost(struct tt_serve *s, struct conn *c, uint64_t now_ns)
 {
     if (!c->closing)
         step_machine(s, c, (struct tt_rdv_event){ .kind = TT_RDV_EV_CLOSED }, now_ns);
@@ -88,7 +88,7 @@ static void lose(struct tt_serve *s, struct conn *c, uint64_t now_ns)
 }
 
 /* Sends queued data. Marks the connection dead if it is broken, or closing with everything sent. */
-static void flush(struct tt_serve *s, struct conn *c, uint64_t now_ns)
+static void conn_flush(struct tt_serve *s, struct conn *c, uint64_t now_ns)
 {
     while (!c->dead && c->sent < c->out_bytes + c->table_bytes) {
         const bool head = c->sent < c->out_bytes;
@@ -97,11 +97,11 @@ static void flush(struct tt_serve *s, struct conn *c, uint64_t now_ns)
         const ssize_t n = send(c->fd, at, left, MSG_NOSIGNAL | (head && c->table ? MSG_MORE : 0));
 
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-            watch(s, c, true);
+            conn_watch(s, c, true);
             return;
         }
         if (n < 0) {
-            lose(s, c, now_ns);
+            conn_lost(s, c, now_ns);
             return;
         }
         c->sent += (size_t)n;
@@ -112,7 +112,7 @@ static void flush(struct tt_serve *s, struct conn *c, uint64_t now_ns)
 
 /* Handles an action of the state machine. Sending is deferred to flush_all, since the machine is
  * within a step. */
-static void on_act(void *context, const struct tt_rdv_act *act)
+static void serve_on_act(void *context, const struct tt_rdv_act *act)
 {
     struct conn *c = (struct conn *)act->conn;
 
@@ -140,13 +140,13 @@ static void flush_all(struct tt_serve *s, uint64_t now_ns)
     for (struct conn *c = s->newest; c; c = older) {
         older = c->older;
         if (c->closing || c->dead || c->sent < c->out_bytes)
-            flush(s, c, now_ns);
+            conn_flush(s, c, now_ns);
         if (c->dead)
-            drop(s, c);
+            conn_drop(s, c);
     }
 }
 
-static struct conn *add(struct tt_serve *s, int fd)
+static struct conn *conn_add(struct tt_serve *s, int fd)
 {
     struct conn *c = calloc(1, sizeof *c);
     struct epoll_event ev = { .events = EPOLLIN, .data.ptr = c };
@@ -168,7 +168,7 @@ static struct conn *add(struct tt_serve *s, int fd)
     return c;
 }
 
-static struct conn *oldest_stranger(struct tt_serve *s)
+static struct conn *oldest_unauthenticated(struct tt_serve *s)
 {
     struct conn *c = s->oldest;
 
@@ -178,10 +178,10 @@ static struct conn *oldest_stranger(struct tt_serve *s)
 }
 
 /* Owns fd. Returns false if out of memory. */
-static bool greet(struct tt_serve *s, int fd, uint64_t now_ns)
+static bool conn_open(struct tt_serve *s, int fd, uint64_t now_ns)
 {
     struct tt_rdv_event ev = { .kind = TT_RDV_EV_OPEN };
-    struct conn *c = add(s, fd);
+    struct conn *c = conn_add(s, fd);
 
     if (!c) {
         close(fd);
@@ -190,19 +190,19 @@ static bool greet(struct tt_serve *s, int fd, uint64_t now_ns)
     tt_random_bytes(ev.nonce, sizeof ev.nonce);
     step_machine(s, c, ev, now_ns);
     if (s->nstrangers > STRANGERS_MAX) {
-        c = oldest_stranger(s);
+        c = oldest_unauthenticated(s);
         if (c)
-            lose(s, c, now_ns);
+            conn_lost(s, c, now_ns);
     }
     return true;
 }
 
-static void accept_some(struct tt_serve *s, uint64_t now_ns)
+static void serve_accept(struct tt_serve *s, uint64_t now_ns)
 {
     for (int i = 0; i < EVENTS_PER_STEP; i++) {
         const int fd = tt_accept(&s->acceptor);
 
-        if (fd < 0 || !greet(s, fd, now_ns))
+        if (fd < 0 || !conn_open(s, fd, now_ns))
             return;
     }
 }
@@ -214,7 +214,7 @@ int tt_serve_connect(struct tt_serve *s)
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) != 0)
         return -1;
-    if (greet(s, fd[1], now_ns)) {
+    if (conn_open(s, fd[1], now_ns)) {
         flush_all(s, now_ns);       /* the next step may be far off */
         return fd[0];
     }
@@ -239,7 +239,7 @@ static void log_refusal(const struct tt_serve *s, const struct conn *c)
 }
 
 /* Reads the available data and passes it on frame by frame. */
-static void receive(struct tt_serve *s, struct conn *c, uint64_t now_ns)
+static void conn_receive(struct tt_serve *s, struct conn *c, uint64_t now_ns)
 {
     struct tt_rdv_event ev = { .kind = TT_RDV_EV_FRAME };
     size_t room;
@@ -249,7 +249,7 @@ static void receive(struct tt_serve *s, struct conn *c, uint64_t now_ns)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
-        lose(s, c, now_ns);
+        conn_lost(s, c, now_ns);
         return;
     }
     tt_framer_added(&c->in, (size_t)n);
@@ -265,7 +265,7 @@ static void receive(struct tt_serve *s, struct conn *c, uint64_t now_ns)
         }
     }
     if (c->in.bad)
-        lose(s, c, now_ns);
+        conn_lost(s, c, now_ns);
 }
 
 /* Drops silent unauthenticated connections, all of them at the end, and members that do not read
@@ -278,12 +278,12 @@ static void drop_slow(struct tt_serve *s, uint64_t now_ns)
         newer = c->newer;
         if (tt_rdv_conn_is_stranger(&c->machine, now_ns, s->over_ns ? 0 : STRANGER_AGE_NS) ||
             (s->over_ns && now_ns - s->over_ns > FLUSH_NS))
-            lose(s, c, now_ns);
+            conn_lost(s, c, now_ns);
     }
 }
 
 /* Logs the missing ranks during a long wait, once and then every half minute. */
-static void say_who_is_missing(struct tt_serve *s, uint64_t now_ns)
+static void log_missing_ranks(struct tt_serve *s, uint64_t now_ns)
 {
     char missing[160];
 
@@ -303,13 +303,13 @@ static void say_who_is_missing(struct tt_serve *s, uint64_t now_ns)
            s->machine.nranks, (double)(now_ns - s->waits_ns) / 1e9, missing);
 }
 
-static void begin_round(struct tt_serve *s)
+static void serve_begin_round(struct tt_serve *s)
 {
     uint8_t secret[TT_SECRET_BYTES];
 
     tt_random_bytes(secret, sizeof secret);
     tt_rdv_server_init(&s->machine, s->token, secret, s->conf.nranks, s->conf.began_ns, s->conf.deadline_ns);
-    s->machine.emit = on_act;
+    s->machine.emit = serve_on_act;
     s->machine.context = s;
     s->over_ns = 0;
 }
@@ -325,25 +325,25 @@ void tt_serve_step(struct tt_serve *s, uint64_t now_ns)
         if (!c)
             continue;
         if (evs[i].events & EPOLLOUT)
-            watch(s, c, false);
+            conn_watch(s, c, false);
         if (c->closing && evs[i].events & (EPOLLHUP | EPOLLERR))
             c->dead = true;
         else if (!c->closing && evs[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-            receive(s, c, now_ns);
+            conn_receive(s, c, now_ns);
     }
     for (int i = 0; i < n; i++)
         if (!evs[i].data.ptr)
-            accept_some(s, now_ns);
+            serve_accept(s, now_ns);
 
     step_machine(s, NULL, (struct tt_rdv_event){ .kind = TT_RDV_EV_TICK }, now_ns);
     if (s->machine.state != TT_RDV_GATHERING && !s->over_ns)
         s->over_ns = now_ns;
-    say_who_is_missing(s, now_ns);
+    log_missing_ranks(s, now_ns);
     drop_slow(s, now_ns);
     flush_all(s, now_ns);
     if (s->conf.again && s->over_ns && s->nconns == 0) {
         tt_rdv_server_fini(&s->machine);
-        begin_round(s);
+        serve_begin_round(s);
     }
 }
 
@@ -411,7 +411,7 @@ tutti_status tt_serve_open(struct tt_serve **out, const struct tt_serve_conf *co
     if (st)
         goto close_epoll;
     raise_descriptors(conf->nranks);
-    begin_round(s);
+    serve_begin_round(s);
     *out = s;
     return TUTTI_OK;
 
@@ -427,14 +427,14 @@ void tt_serve_close(struct tt_serve *s)
     if (!s)
         return;
     while (s->newest)
-        drop(s, s->newest);
+        conn_drop(s, s->newest);
     tt_rdv_server_fini(&s->machine);
     tt_acceptor_fini(&s->acceptor);
     close(s->epoll);
     free(s);
 }
 
-static void *serve(void *arg)
+static void *serve_thread(void *arg)
 {
     struct tt_serve *s = arg;
 
@@ -460,7 +460,7 @@ tutti_status tt_serve_in_background(struct tt_serve *s)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    err = pthread_create(&thread, NULL, serve, s);
+    err = pthread_create(&thread, NULL, serve_thread, s);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (err)
         return tt_fail_errno(err, "rendezvous: cannot start the server's thread");
