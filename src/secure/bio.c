@@ -14,7 +14,7 @@
 #include <time.h>
 
 /* Appends data[bytes] to the held data. */
-static bool hold(struct tt_held *h, const uint8_t *data, size_t bytes)
+static bool held_append(struct tt_held *h, const uint8_t *data, size_t bytes)
 {
     const size_t have = h->have - h->at;
     uint8_t *grown;
@@ -38,7 +38,7 @@ static bool hold(struct tt_held *h, const uint8_t *data, size_t bytes)
 }
 
 /* Returns the bytes sent, possibly 0; -1 after a permanent failure. */
-static ssize_t give(struct tt_held *h, const uint8_t *data, size_t bytes)
+static ssize_t held_send(struct tt_held *h, const uint8_t *data, size_t bytes)
 {
     size_t sent = 0;
 
@@ -65,7 +65,7 @@ int tt_held_flush(struct tt_held *h)
         return -h->error;
     if (h->at == h->have)
         return 0;
-    n = give(h, h->data + h->at, h->have - h->at);
+    n = held_send(h, h->data + h->at, h->have - h->at);
     if (n < 0)
         return -h->error;
     h->at += (size_t)n;
@@ -117,10 +117,10 @@ static int bio_write(BIO *b, const char *data, int bytes)
         return marked;
     }
     if (tt_held_flush(h) == 0)
-        n = give(h, (const uint8_t *)data, (size_t)bytes);
+        n = held_send(h, (const uint8_t *)data, (size_t)bytes);
     if (n < 0 || h->error)
         return -1;
-    if (n < bytes && !hold(h, (const uint8_t *)data + n, (size_t)(bytes - n))) {
+    if (n < bytes && !held_append(h, (const uint8_t *)data + n, (size_t)(bytes - n))) {
         h->error = ENOBUFS;
         return -1;
     }

@@ -95,7 +95,7 @@ tutti_status tt_channel_create(struct tt_channel **out, struct tt_stream *stream
 }
 
 /* Removes the first parcel. */
-static void shift(struct tt_channel *c)
+static void channel_drop_first(struct tt_channel *c)
 {
     struct waiting *w = c->first;
 
@@ -113,7 +113,7 @@ void tt_channel_destroy(struct tt_channel *c)
     if (!c)
         return;
     while (c->first)
-        shift(c);
+        channel_drop_first(c);
     tt_stream_destroy(c->stream);
     free(c->buffer);
     free(c);
@@ -142,7 +142,7 @@ uint32_t tt_channel_wants(const struct tt_channel *c)
 /* ---- sending ---- */
 
 /* Lists the unsent data in parts[PARTS_MAX]. */
-static int gather(const struct tt_channel *c, struct iovec *parts)
+static int channel_gather(const struct tt_channel *c, struct iovec *parts)
 {
     size_t gone = c->gone;
     int n = 0;
@@ -153,14 +153,14 @@ static int gather(const struct tt_channel *c, struct iovec *parts)
 }
 
 /* The stream has accepted that many bytes. */
-static void advance(struct tt_channel *c, size_t bytes)
+static void channel_advance(struct tt_channel *c, size_t bytes)
 {
     c->queued -= bytes;
     c->gone += bytes;
     while (c->first && c->gone >= c->first->parcel->bytes) {
         const size_t over = c->gone - c->first->parcel->bytes;
 
-        shift(c);
+        channel_drop_first(c);
         c->gone = over;
     }
 }
@@ -173,9 +173,9 @@ int tt_channel_flush(struct tt_channel *c)
     if (c->ended || c->deaf)
         return c->ended ? c->ended : c->deaf;
     while (c->first && n >= 0) {
-        n = tt_stream_write(c->stream, parts, gather(c, parts));
+        n = tt_stream_write(c->stream, parts, channel_gather(c, parts));
         if (n > 0)
-            advance(c, (size_t)n);
+            channel_advance(c, (size_t)n);
     }
     if (!c->first)
         n = tt_stream_flush(c->stream);
@@ -224,7 +224,7 @@ int tt_channel_send(struct tt_channel *c, const void *data, size_t bytes)
 
 /* Returns whether the first data on a plain channel is TLS: the start of a handshake or an alert.
  * As a length it would be at least 66,325. */
-static bool hears_tls(const struct tt_channel *c)
+static bool input_is_tls(const struct tt_channel *c)
 {
     const uint8_t *data = c->buffer + c->at;
 
@@ -232,7 +232,7 @@ static bool hears_tls(const struct tt_channel *c)
 }
 
 /* Makes the TLS peer fail too: two empty messages are not a TLS record. */
-static int turn_away(struct tt_channel *c)
+static int channel_refuse_tls(struct tt_channel *c)
 {
     static const uint8_t nothing[2 * LENGTH_BYTES];
     const struct iovec part = { .iov_base = (void *)(uintptr_t)nothing, .iov_len = sizeof nothing };
@@ -243,7 +243,7 @@ static int turn_away(struct tt_channel *c)
 
 /* Returns the bytes of the next message; 0 if its length is incomplete; negative if it is too
  * long. */
-static ssize_t front(struct tt_channel *c)
+static ssize_t next_message_bytes(struct tt_channel *c)
 {
     struct tt_reader r;
     uint32_t bytes;
@@ -252,8 +252,8 @@ static ssize_t front(struct tt_channel *c)
         return 0;
     tt_reader_init(&r, c->buffer + c->at, LENGTH_BYTES);
     bytes = tt_read_u32(&r);
-    if (hears_tls(c))
-        return turn_away(c);
+    if (input_is_tls(c))
+        return channel_refuse_tls(c);
     if (bytes <= c->conf.frame_max)
         return (ssize_t)(LENGTH_BYTES + (size_t)bytes);
     return tt_stream_fail(c->stream, -EMSGSIZE, "the peer sent a message longer than allowed");
@@ -261,7 +261,7 @@ static ssize_t front(struct tt_channel *c)
 
 /* Makes space for a message of `whole` bytes, growing with the received data, not with the
  * announced length. */
-static bool make_room(struct tt_channel *c, size_t whole)
+static bool channel_reserve(struct tt_channel *c, size_t whole)
 {
     const size_t have = c->have - c->at;
     size_t cap = c->cap;
@@ -310,12 +310,12 @@ int tt_channel_next(struct tt_channel *c, const void **data, size_t *bytes)
     for (;;) {
         if (c->ended)
             return c->ended;
-        whole = front(c);
+        whole = next_message_bytes(c);
         if (whole < 0)
             return c->ended = (int)whole;
         if (whole > 0 && c->have - c->at >= (size_t)whole)
             break;
-        if (!make_room(c, (size_t)whole))
+        if (!channel_reserve(c, (size_t)whole))
             return c->ended = -ENOMEM;
         n = tt_stream_read(c->stream, c->buffer + c->have, c->cap - c->have);
         if (n <= 0)

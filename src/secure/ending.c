@@ -18,7 +18,7 @@ static atomic_bool is_over;
 static pthread_t ender;     /* valid if is_over: the thread that ended OpenSSL */
 
 /* OpenSSL calls this before it frees anything. */
-static void end(void)
+static void openssl_teardown(void)
 {
     const uint64_t deadline_ns = tt_now_ns() + PATIENCE_NS;
 
@@ -31,7 +31,7 @@ static void end(void)
 }
 
 /* In a forked child: the counted threads do not exist. */
-static void forget_threads(void)
+static void reset_after_fork(void)
 {
     atomic_store(&inside, 0);
 }
@@ -42,8 +42,8 @@ static void forget_threads(void)
 __attribute__((constructor)) static void begin(void)
 {
     OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
-    OPENSSL_atexit(end);
-    pthread_atfork(NULL, NULL, forget_threads);
+    OPENSSL_atexit(openssl_teardown);
+    pthread_atfork(NULL, NULL, reset_after_fork);
 }
 
 bool tt_openssl_try(void)

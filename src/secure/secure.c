@@ -208,7 +208,7 @@ static bool harden(SSL_CTX *tls)
            SSL_CTX_set_ciphersuites(tls, SUITES) == 1 && SSL_CTX_set1_groups_list(tls, GROUPS) == 1;
 }
 
-static tutti_status set_up(struct tt_secure *s, const struct tt_secure_conf *conf)
+static tutti_status context_set_up(struct tt_secure *s, const struct tt_secure_conf *conf)
 {
     s->tls = SSL_CTX_new(TLS_method());
     if (!s->tls || !harden(s->tls)) {
@@ -225,7 +225,7 @@ static tutti_status tls_create(struct tt_secure *s, const struct tt_secure_conf 
 
     if (!tt_openssl_enter())
         return tt_fail(TUTTI_ERR_SYSTEM, "secure: OpenSSL is already shut down (the process is exiting)");
-    st = set_up(s, conf);
+    st = context_set_up(s, conf);
     tt_openssl_leave();
     return st;
 }

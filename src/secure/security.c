@@ -31,7 +31,7 @@ tutti_status tt_security_parse(enum tt_secure_mode *out, const char *text)
 }
 
 /* Returns a variable, or NULL if it is unset or empty. */
-static const char *setting(const char *name)
+static const char *environment_setting(const char *name)
 {
     const char *text = getenv(name);
 
@@ -39,7 +39,7 @@ static const char *setting(const char *name)
 }
 
 /* Checks that the settings of the mode are present. */
-static tutti_status check(const struct tt_secure_conf *conf)
+static tutti_status check_credentials(const struct tt_secure_conf *conf)
 {
     if (conf->mode == TT_SECURE_TOKEN && (!conf->token || !*conf->token))
         return tt_fail(TUTTI_ERR_INVALID, "TUTTI_SECURITY (or conf.security) is \"token\", but no token is set "
@@ -57,16 +57,16 @@ static struct tt_secure_conf conf_of(enum tt_secure_mode mode, const char *token
     return (struct tt_secure_conf){
         .mode = mode,
         .token = token,
-        .certificate = setting("TUTTI_CERTIFICATE"),
-        .key = setting("TUTTI_KEY"),
-        .authority = setting("TUTTI_AUTHORITY"),
+        .certificate = environment_setting("TUTTI_CERTIFICATE"),
+        .key = environment_setting("TUTTI_KEY"),
+        .authority = environment_setting("TUTTI_AUTHORITY"),
     };
 }
 
 tutti_status tt_security_create(struct tt_secure **out, enum tt_secure_mode mode, const char *token)
 {
     const struct tt_secure_conf conf = conf_of(mode, token);
-    const tutti_status st = check(&conf);
+    const tutti_status st = check_credentials(&conf);
 
     if (st)
         return st;
@@ -78,7 +78,7 @@ tutti_status tt_security_create(struct tt_secure **out, enum tt_secure_mode mode
 
 tutti_status tt_security_of_run(struct tt_secure_conf *out, bool *asked)
 {
-    const char *security = setting("TUTTI_SECURITY"), *token = setting("TUTTI_TOKEN");
+    const char *security = environment_setting("TUTTI_SECURITY"), *token = environment_setting("TUTTI_TOKEN");
     enum tt_secure_mode mode = token ? TT_SECURE_TOKEN : TT_SECURE_PLAIN;
     tutti_status st = security ? tt_security_parse(&mode, security) : TUTTI_OK;
 
@@ -86,5 +86,5 @@ tutti_status tt_security_of_run(struct tt_secure_conf *out, bool *asked)
         return st;
     *out = conf_of(mode, token);
     *asked = security || token;
-    return check(out);
+    return check_credentials(out);
 }

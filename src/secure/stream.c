@@ -106,7 +106,7 @@ int tt_stream_fail(struct tt_stream *s, int error, const char *why)
 /* ---- the handshake ---- */
 
 /* Converts the `result` of an OpenSSL call: 0 is an orderly end, otherwise a negative errno. */
-static int result_of(struct tt_stream *s, int result)
+static int tls_result(struct tt_stream *s, int result)
 {
     switch (SSL_get_error(s->ssl, result)) {
     case SSL_ERROR_WANT_READ:
@@ -132,7 +132,7 @@ static int result_of(struct tt_stream *s, int result)
 /* The peer does not use TLS, perhaps a member without a token. Sends a TLS alert, which a plain
  * channel recognizes (channel.c). Its data is read first, since closing with unread data would
  * discard the alert. */
-static int turn_away(struct tt_stream *s)
+static int refuse_plain_peer(struct tt_stream *s)
 {
     static const uint8_t alert[] = { 21, 3, 3, 0, 2, 2, 70 };      /* fatal, protocol_version */
     uint8_t dust[4096];
@@ -144,7 +144,7 @@ static int turn_away(struct tt_stream *s)
 
 /* Creates OpenSSL's part of the connection. For an accepted connection this is done at its first
  * byte, which shows whether it is TLS. */
-static int begin(struct tt_stream *s)
+static int tls_begin(struct tt_stream *s)
 {
     uint8_t first;
     ssize_t n;
@@ -157,7 +157,7 @@ static int begin(struct tt_stream *s)
         if (n == 0)
             return tt_stream_fail(s, -ECONNRESET, "the peer closed the connection before the handshake");
         if (first != RECORD_HANDSHAKE)
-            return turn_away(s);
+            return refuse_plain_peer(s);
     }
     s->ssl = SSL_new(s->secure->tls);
     bio = s->ssl ? tt_bio_new(&s->held) : NULL;
@@ -176,7 +176,7 @@ static int begin(struct tt_stream *s)
 
 /* The handshake is complete. With a token, both ends must have used the key; anything else that
  * OpenSSL accepted is refused. */
-static int complete(struct tt_stream *s)
+static int tls_complete(struct tt_stream *s)
 {
     if (s->secure->mode == TT_SECURE_TOKEN && !SSL_session_reused(s->ssl))
         return tt_stream_fail(s, -EPROTO, "the peer did not authenticate with a token");
@@ -186,14 +186,14 @@ static int complete(struct tt_stream *s)
 }
 
 /* Returns 0 when the caller's data may pass. */
-static int drive(struct tt_stream *s)
+static int tls_drive(struct tt_stream *s)
 {
     int n;
 
     if (s->state == TT_STREAM_FAILED)
         return s->error;
     if (s->state == TT_STREAM_NEW) {
-        n = begin(s);
+        n = tls_begin(s);
         if (n < 0)
             return n;
     }
@@ -204,13 +204,13 @@ static int drive(struct tt_stream *s)
     errno = 0;
     n = SSL_do_handshake(s->ssl);
     if (n == 1)
-        return complete(s);
-    n = result_of(s, n);
+        return tls_complete(s);
+    n = tls_result(s, n);
     return n == 0 ? tt_stream_fail(s, -ECONNRESET, "the peer ended the handshake") : n;
 }
 
 /* Called before each use of OpenSSL. False: OpenSSL has ended, and the stream has failed. */
-static bool enter(struct tt_stream *s)
+static bool stream_enter_openssl(struct tt_stream *s)
 {
     if (tt_openssl_enter())
         return true;
@@ -224,9 +224,9 @@ int tt_stream_flush(struct tt_stream *s)
 
     if (is_plain(s))
         return 0;
-    if (!enter(s))
+    if (!stream_enter_openssl(s))
         return s->error;
-    n = drive(s);
+    n = tls_drive(s);
     tt_openssl_leave();
     return n < 0 ? n : tt_held_flush(&s->held);
 }
@@ -247,7 +247,7 @@ static ssize_t plain_read(struct tt_stream *s, void *data, size_t bytes)
 
 static ssize_t tls_read(struct tt_stream *s, void *data, size_t bytes)
 {
-    const int state = drive(s);
+    const int state = tls_drive(s);
     size_t n = 0;
 
     if (state < 0)
@@ -256,7 +256,7 @@ static ssize_t tls_read(struct tt_stream *s, void *data, size_t bytes)
     errno = 0;
     if (SSL_read_ex(s->ssl, data, bytes, &n) == 1)
         return (ssize_t)n;
-    return result_of(s, 0);
+    return tls_result(s, 0);
 }
 
 ssize_t tt_stream_read(struct tt_stream *s, void *data, size_t bytes)
@@ -268,7 +268,7 @@ ssize_t tt_stream_read(struct tt_stream *s, void *data, size_t bytes)
         return s->error;
     if (is_plain(s))
         return plain_read(s, data, bytes);
-    if (!enter(s))
+    if (!stream_enter_openssl(s))
         return s->error;
     n = tls_read(s, data, bytes);
     tt_openssl_leave();
@@ -335,9 +335,9 @@ static int write_failed(struct tt_stream *s)
     size_t n;
 
     if (!error)
-        return result_of(s, 0);
+        return tls_result(s, 0);
     ERR_clear_error();
-    if (SSL_peek_ex(s->ssl, &first, 1, &n) != 1 && result_of(s, 0) == -EPROTO)
+    if (SSL_peek_ex(s->ssl, &first, 1, &n) != 1 && tls_result(s, 0) == -EPROTO)
         return -EPROTO;
     return -error;
 }
@@ -375,7 +375,7 @@ static ssize_t records_write(struct tt_stream *s, const struct iovec *parts, int
 
 static ssize_t tls_write(struct tt_stream *s, const struct iovec *parts, int nparts)
 {
-    const int state = drive(s);
+    const int state = tls_drive(s);
 
     if (state < 0)
         return state;
@@ -390,7 +390,7 @@ ssize_t tt_stream_write(struct tt_stream *s, const struct iovec *parts, int npar
         return s->error;
     if (is_plain(s))
         return plain_write(s, parts, nparts);
-    if (!enter(s))
+    if (!stream_enter_openssl(s))
         return s->error;
     n = tls_write(s, parts, nparts);
     tt_openssl_leave();

@@ -68,7 +68,7 @@ static const char *meaning_of(int reason, enum tt_secure_mode mode)
 }
 
 /* Explains why its certificate is invalid here. */
-static void say_certificate(char *why, const SSL *ssl)
+static void describe_certificate_error(char *why, const SSL *ssl)
 {
     const long wrong = SSL_get_verify_result(ssl);
 
@@ -95,7 +95,7 @@ int tt_why(char *why, const SSL *ssl, enum tt_secure_mode mode)
         return -ENOMEM;
     }
     if (of_ssl && reason == SSL_R_CERTIFICATE_VERIFY_FAILED && mode == TT_SECURE_CERTIFICATE)
-        say_certificate(why, ssl);
+        describe_certificate_error(why, ssl);
     else if (meaning)
         snprintf(why, TT_WHY_BYTES, "%s", meaning);
     else
