@@ -7,7 +7,7 @@
 #define INDEXES_MAX 16      /* caches of a CPU */
 #define TEXT_BYTES 2048     /* more than a map of all CPUs takes */
 
-static bool read_text(int cpu, int index, const char *what, char *out, int cap)
+static bool read_cache_text(int cpu, int index, const char *what, char *out, int cap)
 {
     char path[96];
     FILE *f;
@@ -23,19 +23,19 @@ static bool read_text(int cpu, int index, const char *what, char *out, int cap)
 }
 
 /* Returns 0 if the cache does not exist. */
-static int level_of(int cpu, int index)
+static int cache_level(int cpu, int index)
 {
     char text[TEXT_BYTES];
     int level;
 
-    return read_text(cpu, index, "level", text, sizeof text) && sscanf(text, "%d", &level) == 1 && level > 0 ? level : 0;
+    return read_cache_text(cpu, index, "level", text, sizeof text) && sscanf(text, "%d", &level) == 1 && level > 0 ? level : 0;
 }
 
-static bool has_data(int cpu, int index)
+static bool cache_has_data(int cpu, int index)
 {
     char text[TEXT_BYTES];
 
-    return read_text(cpu, index, "type", text, sizeof text) && strncmp(text, "Instruction", strlen("Instruction")) != 0;
+    return read_cache_text(cpu, index, "type", text, sizeof text) && strncmp(text, "Instruction", strlen("Instruction")) != 0;
 }
 
 /* Returns its index, or -1 if unknown. */
@@ -43,8 +43,8 @@ static int last_index_of(int cpu)
 {
     int last = -1, highest = 0, level;
 
-    for (int i = 0; i < INDEXES_MAX && (level = level_of(cpu, i)) > 0; i++)
-        if (level > highest && has_data(cpu, i)) {
+    for (int i = 0; i < INDEXES_MAX && (level = cache_level(cpu, i)) > 0; i++)
+        if (level > highest && cache_has_data(cpu, i)) {
             highest = level;
             last = i;
         }
@@ -90,8 +90,8 @@ struct tt_cache tt_last_cache_of(const cpu_set_t *set, cpu_set_t *sharing)
     while (cpu < CPU_SETSIZE && !CPU_ISSET(cpu, set))
         cpu++;
     index = cpu < CPU_SETSIZE ? last_index_of(cpu) : -1;
-    if (index >= 0 && read_text(cpu, index, "size", size, sizeof size) &&
-        read_text(cpu, index, "shared_cpu_map", map, sizeof map)) {
+    if (index >= 0 && read_cache_text(cpu, index, "size", size, sizeof size) &&
+        read_cache_text(cpu, index, "shared_cpu_map", map, sizeof map)) {
         read_map(map, &here);
         c = (struct tt_cache){ .bytes = bytes_in(size), .cpus = (uint32_t)CPU_COUNT(&here) };
     }

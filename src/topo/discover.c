@@ -13,14 +13,14 @@
 #define CLASS_3D 0x0302u
 #define CLASS_ACCELERATOR 0x1200u
 
-static void forget(struct tt_machine *m)
+static void clear_objects(struct tt_machine *m)
 {
     memset(m, 0, sizeof *m);
     for (int c = 0; c < TT_CPUS_MAX; c++)
         m->cpu[c] = (struct tt_cpu){ TT_UNKNOWN, TT_UNKNOWN, TT_UNKNOWN };
 }
 
-static tutti_status load(hwloc_topology_t *out)
+static tutti_status load_hwloc(hwloc_topology_t *out)
 {
     static const hwloc_obj_type_t kept[] = { HWLOC_OBJ_PACKAGE, HWLOC_OBJ_CORE };
     static const char *const unasked[] = { "x86", "pci", "opencl", "gl" };
@@ -49,23 +49,23 @@ static tutti_status load(hwloc_topology_t *out)
 
 /* The kernel's number of a package, as in tt_socket_of. hwloc's own index omits what a process may
  * not use, so two processes of a host would number its sockets differently. */
-static int number_of(hwloc_obj_t package)
+static int package_number(hwloc_obj_t package)
 {
     return package && package->os_index <= INT_MAX ? (int)package->os_index : TT_UNKNOWN;
 }
 
 /* The socket that is the object or contains it; the only one, if there is only one. */
-static int socket_of(hwloc_topology_t t, hwloc_obj_t obj)
+static int object_socket(hwloc_topology_t t, hwloc_obj_t obj)
 {
     const hwloc_obj_t package =
         obj->type == HWLOC_OBJ_PACKAGE ? obj : hwloc_get_ancestor_obj_by_type(t, HWLOC_OBJ_PACKAGE, obj);
 
     if (package || hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_PACKAGE) != 1)
-        return number_of(package);
-    return number_of(hwloc_get_obj_by_type(t, HWLOC_OBJ_PACKAGE, 0));
+        return package_number(package);
+    return package_number(hwloc_get_obj_by_type(t, HWLOC_OBJ_PACKAGE, 0));
 }
 
-static int numa_of(hwloc_obj_t obj)
+static int object_numa(hwloc_obj_t obj)
 {
     return obj->nodeset && hwloc_bitmap_weight(obj->nodeset) == 1 ? hwloc_bitmap_first(obj->nodeset) : TT_UNKNOWN;
 }
@@ -82,16 +82,16 @@ static void copy_cpus(struct tt_machine *m, hwloc_topology_t t)
 
         if (pu->os_index < TT_CPUS_MAX)
             m->cpu[pu->os_index] = (struct tt_cpu){
-                .socket = number_of(package),
+                .socket = package_number(package),
                 .core = core ? (int)core->logical_index : TT_UNKNOWN,
-                .numa = numa_of(pu),
+                .numa = object_numa(pu),
             };
     }
 }
 
 /* hwloc reads /sys, which may belong to another network namespace: the same name with another
  * hardware address is another interface. */
-static bool is_same(hwloc_obj_t dev, const struct tt_nic *nic)
+static bool is_same_nic(hwloc_obj_t dev, const struct tt_nic *nic)
 {
     const char *address = hwloc_obj_get_info_by_name(dev, "Address");
     char mac[18];
@@ -124,9 +124,9 @@ static void place_nics(struct tt_machine *m, hwloc_topology_t t)
         const hwloc_obj_t at = hwloc_get_non_io_ancestor_obj(t, dev);
 
         for (uint32_t i = 0; i < m->nnics && dev->name && dev->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK; i++)
-            if (is_same(dev, &m->nic[i])) {
-                m->nic[i].socket = socket_of(t, at);
-                m->nic[i].numa = numa_of(at);
+            if (is_same_nic(dev, &m->nic[i])) {
+                m->nic[i].socket = object_socket(t, at);
+                m->nic[i].numa = object_numa(at);
                 m->nic[i].pci = path_of(dev);
             }
     }
@@ -154,8 +154,8 @@ static void copy_gpus(struct tt_machine *m, hwloc_topology_t t)
         snprintf(gpu->bus, sizeof gpu->bus, "%04x:%02x:%02x.%x", (unsigned)(pci->domain & 0xffff), pci->bus, pci->dev,
                  (unsigned)(pci->func & 7));
         snprintf(gpu->name, sizeof gpu->name, "%s", name ? name : "");
-        gpu->socket = socket_of(t, at);
-        gpu->numa = numa_of(at);
+        gpu->socket = object_socket(t, at);
+        gpu->numa = object_numa(at);
         gpu->pci = path_of(dev);
     }
 }
@@ -165,10 +165,10 @@ tutti_status tt_machine_discover(struct tt_machine *m)
     hwloc_topology_t t = NULL;
     tutti_status st;
 
-    st = load(&t);
+    st = load_hwloc(&t);
     if (st)
         return st;
-    forget(m);
+    clear_objects(m);
     if (gethostname(m->host, sizeof m->host - 1) != 0)
         m->host[0] = '\0';
     copy_cpus(m, t);

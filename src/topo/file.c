@@ -30,7 +30,7 @@ struct place {
 };
 
 /* "lab.json:3", if the path is in the file. */
-static const char *locate(const struct place *p, const char *path, char out[LOCATION_BYTES])
+static const char *locate_path(const struct place *p, const char *path, char out[LOCATION_BYTES])
 {
     return tt_json_locate(out, LOCATION_BYTES, p->from, p->text, p->bytes, path);
 }
@@ -47,7 +47,7 @@ static tutti_status wrong(const struct place *p, struct json_object *v, const ch
 {
     char at[LOCATION_BYTES];
 
-    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is %.64s: must be %s", locate(p, p->path, at),
+    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is %.64s: must be %s", locate_path(p, p->path, at),
                    *p->path ? p->path
                             : "the "
                               "document",
@@ -59,11 +59,11 @@ static tutti_status missing(const struct place *p, const char *key, const char *
     const struct place at = below(p, key);
     char line[LOCATION_BYTES];
 
-    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is missing: must be %s", locate(p, p->path, line), at.path, expected);
+    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is missing: must be %s", locate_path(p, p->path, line), at.path, expected);
 }
 
 /* Checks that every key of the object is in known[], which ends in NULL. */
-static tutti_status check_keys(const struct place *p, struct json_object *o, const char *const known[])
+static tutti_status check_known_keys(const struct place *p, struct json_object *o, const char *const known[])
 {
     char all[256] = "", line[LOCATION_BYTES];
     size_t n = 0;
@@ -81,7 +81,7 @@ static tutti_status check_keys(const struct place *p, struct json_object *o, con
         for (int i = 0; known[i]; i++)
             found |= strcmp(key, known[i]) == 0;
         if (!found)
-            return tt_fail(TUTTI_ERR_INVALID, "%s: unknown key %s (known keys: %s)", locate(p, at.path, line), at.path, all);
+            return tt_fail(TUTTI_ERR_INVALID, "%s: unknown key %s (known keys: %s)", locate_path(p, at.path, line), at.path, all);
     }
     return TUTTI_OK;
 }
@@ -134,7 +134,7 @@ static tutti_status read_real(const struct place *p, struct json_object *o, cons
 
 /* Reads the text of that key into out[cap]. Control characters are refused, since labels are sent
  * in cards and printed. */
-static tutti_status read_text(const struct place *p, struct json_object *o, const char *key, char *out, size_t cap)
+static tutti_status read_text_key(const struct place *p, struct json_object *o, const char *key, char *out, size_t cap)
 {
     const struct place at = below(p, key);
     struct json_object *v;
@@ -172,7 +172,8 @@ static tutti_status read_node(const struct place *p, struct json_object *o, stru
     return TUTTI_OK;
 }
 
-static tutti_status read_link(const struct place *p, struct json_object *o, enum tt_distance d, struct tt_topo_link *l)
+static tutti_status read_link_object(const struct place *p, struct json_object *o, enum tt_distance d,
+                                     struct tt_topo_link *l)
 {
     static const char *const known[] = { "latency_ns", "gbit_s", "oversubscription", NULL };
     static const char *const known_below[] = { "latency_ns", "gbit_s", NULL };
@@ -183,7 +184,7 @@ static tutti_status read_link(const struct place *p, struct json_object *o, enum
 
     if (!json_object_object_get_ex(o, tt_distance_name(d), &o))
         return TUTTI_OK;
-    st = check_keys(&at, o, d > TT_NEAR_RACK ? known : known_below);
+    st = check_known_keys(&at, o, d > TT_NEAR_RACK ? known : known_below);
     if (!st)
         st = read_integer(&at, o, "latency_ns", 1, LATENCY_NS_MAX, &latency_ns);
     if (!st)
@@ -203,9 +204,9 @@ static tutti_status read_links(const struct place *p, struct json_object *o, str
 
     if (!json_object_object_get_ex(o, "links", &o))
         return TUTTI_OK;
-    st = check_keys(&at, o, known);
+    st = check_known_keys(&at, o, known);
     for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES && !st; d++)
-        st = read_link(&at, o, (enum tt_distance)d, &t->link[d]);
+        st = read_link_object(&at, o, (enum tt_distance)d, &t->link[d]);
     return st;
 }
 
@@ -228,7 +229,7 @@ static tutti_status read_shape(const struct place *p, struct json_object *o, str
     if (!json_object_object_get_ex(o, "machine", &o))
         return TUTTI_OK;
     t->has_shape = true;
-    st = check_keys(&at, o, known);
+    st = check_known_keys(&at, o, known);
     for (int i = 0; known[i] && !st; i++)
         st = read_u32(&at, o, known[i], TT_TOPO_RANKS_MAX, fields[i]);
     if (st)
@@ -237,10 +238,10 @@ static tutti_status read_shape(const struct place *p, struct json_object *o, str
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: machine.ranks_per_host is %u: must be a multiple of sockets_per_host, "
                        "which is %u",
-                       locate(p, "machine.ranks_per_host", line), t->host_ranks, t->host_sockets);
+                       locate_path(p, "machine.ranks_per_host", line), t->host_ranks, t->host_sockets);
     for (int i = 0; known[i]; i++)
         if (i != 1 && (ranks *= *fields[i]) > TT_TOPO_RANKS_MAX)
-            return tt_fail(TUTTI_ERR_INVALID, "%s: machine has more than %u ranks", locate(p, "machine", line),
+            return tt_fail(TUTTI_ERR_INVALID, "%s: machine has more than %u ranks", locate_path(p, "machine", line),
                            TT_TOPO_RANKS_MAX);
     return TUTTI_OK;
 }
@@ -256,7 +257,7 @@ static tutti_status check_stars(const struct place *p, const struct tt_topo_rule
         if (at[1] >= '1' && at[1] <= '9' && (unsigned)(at[1] - '0') > nstars)
             return tt_fail(TUTTI_ERR_INVALID,
                            "%s: %s.%s is \"%s\", but \"%s\", to whose asterisks $1 to $9 refer, has only %u",
-                           locate(p, below(p, tt_distance_name(d)).path, line), p->path, tt_distance_name(d),
+                           locate_path(p, below(p, tt_distance_name(d)).path, line), p->path, tt_distance_name(d),
                            r->label[d], r->host, nstars);
     return TUTTI_OK;
 }
@@ -264,21 +265,21 @@ static tutti_status check_stars(const struct place *p, const struct tt_topo_rule
 static tutti_status read_rule(const struct place *p, struct json_object *o, struct tt_topo_rule *r)
 {
     static const char *const known[] = { "host", "slots", "rack", "zone", "building", "fabric", NULL };
-    tutti_status st = check_keys(p, o, known);
+    tutti_status st = check_known_keys(p, o, known);
     struct tt_pattern_stars stars;
     char line[LOCATION_BYTES];
 
     if (!st)
-        st = read_text(p, o, "host", r->host, sizeof r->host);
+        st = read_text_key(p, o, "host", r->host, sizeof r->host);
     if (!st && !r->host[0])
         st = missing(p, "host", "the name of a host, or a pattern of names");
     if (!st && !tt_pattern_match(r->host, r->host, &stars))
         st = tt_fail(TUTTI_ERR_INVALID, "%s: %s.host has more than %d asterisks",
-                     locate(p, below(p, "host").path, line), p->path, TT_PATTERN_STARS);
+                     locate_path(p, below(p, "host").path, line), p->path, TT_PATTERN_STARS);
     if (!st)
         st = read_u32(p, o, "slots", TT_TOPO_RANKS_MAX, &r->slots);
     for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN && !st; d++) {
-        st = read_text(p, o, tt_distance_name((enum tt_distance)d), r->label[d], sizeof r->label[d]);
+        st = read_text_key(p, o, tt_distance_name((enum tt_distance)d), r->label[d], sizeof r->label[d]);
         if (!st)
             st = check_stars(p, r, (enum tt_distance)d, stars.n);
     }
@@ -300,7 +301,7 @@ static tutti_status read_rules(const struct place *p, struct json_object *o, str
     if (n > TT_TOPO_HOSTS_MAX)
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: hosts has %zu entries: the maximum is %u (a pattern can match many hosts)",
-                       locate(p, "hosts", line), n, TT_TOPO_HOSTS_MAX);
+                       locate_path(p, "hosts", line), n, TT_TOPO_HOSTS_MAX);
     t->rules = calloc(n + 1, sizeof *t->rules);
     if (!t->rules)
         return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for %zu hosts", p->from, n);
@@ -314,18 +315,18 @@ static tutti_status read_rules(const struct place *p, struct json_object *o, str
     return st;
 }
 
-static tutti_status read_whole(struct tt_topo *t, struct json_object *o, const char *from, const char *text,
-                               size_t bytes)
+static tutti_status read_topo(struct tt_topo *t, struct json_object *o, const char *from, const char *text,
+                              size_t bytes)
 {
     static const char *const known[] = { "name", "about", "node", "rails", "links", "machine", "hosts", NULL };
     const struct place top = { .from = from, .text = text, .bytes = bytes };
     char about[1024];
-    tutti_status st = check_keys(&top, o, known);
+    tutti_status st = check_known_keys(&top, o, known);
 
     if (!st)
-        st = read_text(&top, o, "name", t->name, sizeof t->name);
+        st = read_text_key(&top, o, "name", t->name, sizeof t->name);
     if (!st)
-        st = read_text(&top, o, "about", about, sizeof about);
+        st = read_text_key(&top, o, "about", about, sizeof about);
     if (!st)
         st = read_node(&top, o, t);
     if (!st)
@@ -360,7 +361,7 @@ tutti_status tt_topo_parse(struct tt_topo *out, const char *text, size_t bytes, 
     st = tt_json_parse(&o, &place, text, bytes, FILE_BYTES_MAX, DEPTH_MAX);
     if (st)
         return st;
-    st = read_whole(&t, o, from, text, bytes);
+    st = read_topo(&t, o, from, text, bytes);
     json_object_put(o);
     if (st)
         tt_topo_fini(&t);

@@ -59,7 +59,7 @@ struct tt_layout_table {
     struct tt_column column[COLUMNS];
 };
 
-static uint32_t at(const struct tt_layout_table *t, unsigned column, uint32_t i)
+static uint32_t table_at(const struct tt_layout_table *t, unsigned column, uint32_t i)
 {
     return tt_column_at(&t->column[column], i);
 }
@@ -69,7 +69,8 @@ struct scratch {
     uint32_t *numbers, *more, *first;
 };
 
-static bool keep(struct tt_layout_table *t, unsigned column, const uint32_t *numbers, uint32_t n, struct scratch *x)
+static bool keep_column(struct tt_layout_table *t, unsigned column, const uint32_t *numbers, uint32_t n,
+                        struct scratch *x)
 {
     return tt_column_init(&t->column[column], numbers, n, x->more);
 }
@@ -81,13 +82,13 @@ static bool keep_seats(struct tt_layout_table *t, const struct tt_layout_seat *s
 
     for (uint32_t r = 0; r < nranks; r++)
         x->numbers[r] = seats[r].group[TT_NEAR_HOST];
-    ok = keep(t, HOST_OF, x->numbers, nranks, x);
+    ok = keep_column(t, HOST_OF, x->numbers, nranks, x);
     for (uint32_t r = 0; r < nranks; r++)
         x->numbers[r] = seats[r].group[TT_NEAR_SOCKET];
-    ok = ok && keep(t, SOCKET_OF, x->numbers, nranks, x);
+    ok = ok && keep_column(t, SOCKET_OF, x->numbers, nranks, x);
     for (uint32_t r = 0; r < nranks; r++)
         x->numbers[r] = seats[r].rail;
-    return ok && keep(t, RAIL_OF, x->numbers, nranks, x);
+    return ok && keep_column(t, RAIL_OF, x->numbers, nranks, x);
 }
 
 static bool keep_levels(struct tt_layout_table *t, const struct tt_layout_seat *seats, uint32_t nranks,
@@ -98,7 +99,7 @@ static bool keep_levels(struct tt_layout_table *t, const struct tt_layout_seat *
     for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN && ok; d++) {
         for (uint32_t r = 0; r < nranks; r++)
             x->numbers[seats[r].group[d - 1]] = seats[r].group[d];
-        ok = keep(t, ABOVE + (unsigned)d, x->numbers, t->ngroups[d - 1], x);
+        ok = keep_column(t, ABOVE + (unsigned)d, x->numbers, t->ngroups[d - 1], x);
     }
     return ok;
 }
@@ -113,7 +114,7 @@ static bool keep_hosts(struct tt_layout_table *t, const struct tt_layout_seat *s
     memset(x->first, 0, (nhosts + 1u) * sizeof *x->first);
     for (uint32_t r = 0; r < nranks; r++)
         x->numbers[r] = x->first[seats[r].group[TT_NEAR_HOST] + 1]++;
-    ok = keep(t, LOCAL_OF, x->numbers, nranks, x);
+    ok = keep_column(t, LOCAL_OF, x->numbers, nranks, x);
     t->narrowest = nranks;
     t->fills = true;
     for (uint32_t h = 0; h < nhosts; h++) {
@@ -125,10 +126,10 @@ static bool keep_hosts(struct tt_layout_table *t, const struct tt_layout_seat *s
     }
     for (uint32_t r = 0; r < nranks; r++)
         t->fills = t->fills && seats[r].group[TT_NEAR_HOST] == r / t->widest;
-    ok = ok && keep(t, FIRST_OF, x->first, nhosts + 1, x);
+    ok = ok && keep_column(t, FIRST_OF, x->first, nhosts + 1, x);
     for (uint32_t r = 0; r < nranks; r++)
         x->numbers[x->first[seats[r].group[TT_NEAR_HOST]]++] = r;
-    return ok && keep(t, RANK_AT, x->numbers, nranks, x);
+    return ok && keep_column(t, RANK_AT, x->numbers, nranks, x);
 }
 
 static void table_free(struct tt_layout_table *t)
@@ -263,10 +264,10 @@ uint32_t tt_layout_group(const struct tt_layout *l, uint32_t rank, enum tt_dista
     if (!l->table)
         return rank / l->group_ranks[level];
     if (level == TT_NEAR_SOCKET)
-        return at(l->table, SOCKET_OF, rank);
-    group = at(l->table, HOST_OF, rank);
+        return table_at(l->table, SOCKET_OF, rank);
+    group = table_at(l->table, HOST_OF, rank);
     for (int d = TT_NEAR_RACK; d <= (int)level; d++)
-        group = at(l->table, ABOVE + (unsigned)d, group);
+        group = table_at(l->table, ABOVE + (unsigned)d, group);
     return group;
 }
 
@@ -277,17 +278,17 @@ uint32_t tt_layout_groups(const struct tt_layout *l, enum tt_distance level)
 
 uint32_t tt_layout_host(const struct tt_layout *l, uint32_t rank)
 {
-    return l->table ? at(l->table, HOST_OF, rank) : rank / l->group_ranks[TT_NEAR_HOST];
+    return l->table ? table_at(l->table, HOST_OF, rank) : rank / l->group_ranks[TT_NEAR_HOST];
 }
 
 uint32_t tt_layout_socket(const struct tt_layout *l, uint32_t rank)
 {
-    return l->table ? at(l->table, SOCKET_OF, rank) : rank / l->group_ranks[TT_NEAR_SOCKET];
+    return l->table ? table_at(l->table, SOCKET_OF, rank) : rank / l->group_ranks[TT_NEAR_SOCKET];
 }
 
 uint32_t tt_layout_local(const struct tt_layout *l, uint32_t rank)
 {
-    return l->table ? at(l->table, LOCAL_OF, rank) : rank % l->group_ranks[TT_NEAR_HOST];
+    return l->table ? table_at(l->table, LOCAL_OF, rank) : rank % l->group_ranks[TT_NEAR_HOST];
 }
 
 uint32_t tt_layout_host_ranks(const struct tt_layout *l, uint32_t host)
@@ -295,7 +296,7 @@ uint32_t tt_layout_host_ranks(const struct tt_layout *l, uint32_t host)
     const uint32_t full = l->group_ranks[TT_NEAR_HOST];
 
     if (l->table)
-        return at(l->table, FIRST_OF, host + 1) - at(l->table, FIRST_OF, host);
+        return table_at(l->table, FIRST_OF, host + 1) - table_at(l->table, FIRST_OF, host);
     return host + 1 < l->nhosts ? full : l->nranks - host * full;
 }
 
@@ -313,12 +314,12 @@ uint32_t tt_layout_rank(const struct tt_layout *l, uint32_t host, uint32_t local
 {
     const struct tt_layout_table *t = l->table;
 
-    return t ? at(t, RANK_AT, at(t, FIRST_OF, host) + local) : host * l->group_ranks[TT_NEAR_HOST] + local;
+    return t ? table_at(t, RANK_AT, table_at(t, FIRST_OF, host) + local) : host * l->group_ranks[TT_NEAR_HOST] + local;
 }
 
 uint32_t tt_layout_rail(const struct tt_layout *l, uint32_t rank)
 {
-    return l->table ? at(l->table, RAIL_OF, rank) : tt_layout_local(l, rank) % l->nrails;
+    return l->table ? table_at(l->table, RAIL_OF, rank) : tt_layout_local(l, rank) % l->nrails;
 }
 
 /* Like tt_layout_distance, for different ranks. */
@@ -326,13 +327,13 @@ static enum tt_distance distance_in(const struct tt_layout_table *t, uint32_t a,
 {
     int d = TT_NEAR_HOST;
 
-    if (at(t, SOCKET_OF, a) == at(t, SOCKET_OF, b))
+    if (table_at(t, SOCKET_OF, a) == table_at(t, SOCKET_OF, b))
         return TT_NEAR_SOCKET;
-    a = at(t, HOST_OF, a);
-    b = at(t, HOST_OF, b);
+    a = table_at(t, HOST_OF, a);
+    b = table_at(t, HOST_OF, b);
     while (a != b && ++d < TT_NEAR_WAN) {
-        a = at(t, ABOVE + (unsigned)d, a);
-        b = at(t, ABOVE + (unsigned)d, b);
+        a = table_at(t, ABOVE + (unsigned)d, a);
+        b = table_at(t, ABOVE + (unsigned)d, b);
     }
     return (enum tt_distance)d;
 }

@@ -56,7 +56,7 @@ static void find_ways(uint32_t way[][TT_LEVELS_CORE], const uint32_t *latency_ns
             }
 }
 
-static int by_value(const void *a, const void *b)
+static int by_latency(const void *a, const void *b)
 {
     const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
@@ -148,7 +148,7 @@ static void describe_level(struct tt_level *level, uint32_t way[][TT_LEVELS_CORE
         for (uint32_t b = a + 1; b < n; b++)
             if (way[a][b] >= level->low_ns && way[a][b] <= level->high_ns)
                 of_level[level->npairs++] = latency_ns[a * n + b];
-    qsort(of_level, level->npairs, sizeof *of_level, by_value);
+    qsort(of_level, level->npairs, sizeof *of_level, by_latency);
     level->least_ns = of_level[0];
     level->typical_ns = of_level[level->npairs / 2];
     level->most_ns = of_level[level->npairs - 1];
@@ -183,7 +183,7 @@ void tt_levels_find(struct tt_levels *out, struct tt_level_groups *groups, const
     for (uint32_t a = 0; a < n; a++)
         for (uint32_t b = a + 1; b < n; b++)
             values[nvalues++] = way[a][b];
-    qsort(values, nvalues, sizeof *values, by_value);
+    qsort(values, nvalues, sizeof *values, by_latency);
     out->n = find_ends(ends_ns, values, nvalues);
     for (uint32_t i = 0, v = 0; i < out->n; i++) {
         out->level[i] = (struct tt_level){ .low_ns = values[v], .high_ns = ends_ns[i] };
@@ -206,7 +206,7 @@ uint32_t tt_levels_firsts(const struct tt_level_groups *groups, uint32_t n, uint
 }
 
 /* The level of a latency: up to the midpoint to the next level. */
-static uint32_t level_of(const struct tt_levels *l, uint32_t latency_ns)
+static uint32_t level_of_latency(const struct tt_levels *l, uint32_t latency_ns)
 {
     uint32_t i = 0;
 
@@ -222,7 +222,7 @@ void tt_levels_join(const struct tt_levels *l, struct tt_level_groups *out, cons
 
     for (uint32_t i = 1; i < n; i++)
         nearest = latency_ns[i] < latency_ns[nearest] ? i : nearest;
-    level = level_of(l, latency_ns[nearest]);
+    level = level_of_latency(l, latency_ns[nearest]);
     for (uint32_t i = 0; i < TT_LEVELS_MAX; i++)
         out->group[i] = i < level ? alone : met[nearest].group[i];
 }

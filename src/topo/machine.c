@@ -6,9 +6,9 @@
 #include <strings.h>
 
 /* Location of a CPU at a level. */
-static int socket_of(const struct tt_cpu *cpu) { return cpu->socket; }
+static int cpu_socket(const struct tt_cpu *cpu) { return cpu->socket; }
 
-static int numa_of(const struct tt_cpu *cpu) { return cpu->numa; }
+static int cpu_numa(const struct tt_cpu *cpu) { return cpu->numa; }
 
 static int common(const struct tt_machine *m, const cpu_set_t *set, int (*of)(const struct tt_cpu *))
 {
@@ -26,12 +26,12 @@ static int common(const struct tt_machine *m, const cpu_set_t *set, int (*of)(co
 
 int tt_machine_socket(const struct tt_machine *m, const cpu_set_t *set)
 {
-    return common(m, set, socket_of);
+    return common(m, set, cpu_socket);
 }
 
 int tt_machine_numa(const struct tt_machine *m, const cpu_set_t *set)
 {
-    return common(m, set, numa_of);
+    return common(m, set, cpu_numa);
 }
 
 static bool are_alike(const struct tt_machine *m)

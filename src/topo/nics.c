@@ -13,7 +13,7 @@
 
 /* Reads the first line of /sys/class/net/NAME/what, without its end. Returns false if there is
  * none. */
-static bool read_line(const char *name, const char *what, char *out, int cap)
+static bool read_nic_line(const char *name, const char *what, char *out, int cap)
 {
     char path[96];
     FILE *f;
@@ -54,16 +54,16 @@ static void read_rate(struct tt_nic *nic)
 
     snprintf(mac, sizeof mac, "%02x:%02x:%02x:%02x:%02x:%02x", nic->mac[0], nic->mac[1], nic->mac[2], nic->mac[3],
              nic->mac[4], nic->mac[5]);
-    if (!read_line(nic->name, "address", text, sizeof text) || strcmp(text, mac) != 0)
+    if (!read_nic_line(nic->name, "address", text, sizeof text) || strcmp(text, mac) != 0)
         return;
     nic->wired = is_wired(nic->name);
-    if (!read_line(nic->name, "speed", text, sizeof text))
+    if (!read_nic_line(nic->name, "speed", text, sizeof text))
         return;
     mbit_s = atoll(text);
     nic->bit_s = mbit_s > 0 && mbit_s < 100000000 ? mbit_s * 1000000 : 0;
 }
 
-static struct tt_nic *find(struct tt_nic *nic, uint32_t n, const char *name)
+static struct tt_nic *find_nic(struct tt_nic *nic, uint32_t n, const char *name)
 {
     for (uint32_t i = 0; i < n; i++)
         if (strcmp(nic[i].name, name) == 0)
@@ -71,7 +71,7 @@ static struct tt_nic *find(struct tt_nic *nic, uint32_t n, const char *name)
     return NULL;
 }
 
-static bool is_address(const struct sockaddr *sa)
+static bool is_ip_address(const struct sockaddr *sa)
 {
     return sa->sa_family == AF_INET ||
            (sa->sa_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)sa)->sin6_addr));
@@ -85,7 +85,7 @@ uint32_t tt_nics_list(struct tt_nic *nic, uint32_t max)
     if (getifaddrs(&all) != 0)
         return 0;
     for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
-        struct tt_nic *at = find(nic, n, i->ifa_name);
+        struct tt_nic *at = find_nic(nic, n, i->ifa_name);
 
         if (!at && n < max && strlen(i->ifa_name) < sizeof at->name) {
             at = &nic[n++];
@@ -99,7 +99,7 @@ uint32_t tt_nics_list(struct tt_nic *nic, uint32_t max)
         if (i->ifa_addr && i->ifa_addr->sa_family == AF_PACKET)
             memcpy(at->mac, ((const struct sockaddr_ll *)i->ifa_addr)->sll_addr, sizeof at->mac);
         else if (i->ifa_addr)
-            at->addressed |= is_address(i->ifa_addr);
+            at->addressed |= is_ip_address(i->ifa_addr);
     }
     freeifaddrs(all);
     for (uint32_t i = 0; i < n; i++)

@@ -130,7 +130,7 @@ static uint32_t run_end(const struct ordering *o, uint32_t begin, uint32_t end, 
 }
 
 /* The maximum number of groups of rule i - 1 (single ranks for i = 0) in sorted[begin, end). */
-static uint64_t most(const struct ordering *o, uint32_t i, uint32_t begin, uint32_t end)
+static uint64_t groups_max(const struct ordering *o, uint32_t i, uint32_t begin, uint32_t end)
 {
     uint64_t sum = 0;
     uint32_t next;
@@ -144,13 +144,13 @@ static uint64_t most(const struct ordering *o, uint32_t i, uint32_t begin, uint3
         const uint32_t each = o->rules[i - 1].ranks / (i > 1 ? o->rules[i - 2].ranks : 1);
 
         next = run_end(o, at, end, o->rules[i - 1].within);
-        sum += most(o, i - 1, at, next) / each;
+        sum += groups_max(o, i - 1, at, next) / each;
     }
     return sum;
 }
 
 /* Takes `groups` groups of rule i - 1 from sorted[begin, end), which must have space for them. */
-static void take(struct ordering *o, uint32_t i, uint32_t begin, uint32_t end, uint64_t groups)
+static void take_groups(struct ordering *o, uint32_t i, uint32_t begin, uint32_t end, uint64_t groups)
 {
     uint32_t next;
 
@@ -169,17 +169,17 @@ static void take(struct ordering *o, uint32_t i, uint32_t begin, uint32_t end, u
         uint64_t here;
 
         next = run_end(o, at, end, o->rules[i - 1].within);
-        here = most(o, i - 1, at, next) / each;
+        here = groups_max(o, i - 1, at, next) / each;
         if (here > groups)
             here = groups;
-        take(o, i - 1, at, next, here * each);
+        take_groups(o, i - 1, at, next, here * each);
         groups -= here;
     }
     tt_assert(groups == 0);
 }
 
 /* Describes the capacity of each group for the first violated rule, for the error message. */
-static void explain(const struct ordering *o, uint32_t i, char out[REASON_BYTES])
+static void explain_violation(const struct ordering *o, uint32_t i, char out[REASON_BYTES])
 {
     const struct tt_order_rule *r = &o->rules[i];
     const uint32_t each = r->ranks / (i > 0 ? o->rules[i - 1].ranks : 1);
@@ -195,8 +195,8 @@ static void explain(const struct ordering *o, uint32_t i, char out[REASON_BYTES]
         }
         n += (size_t)snprintf(out + n, REASON_BYTES - n, "%sthe %s of %s holds %llu, with %llu slots on %u host%s",
                               at ? "; " : "", tt_distance_name(r->within), o->hosts[o->sorted[at]].name,
-                              (unsigned long long)(most(o, i, at, next) / each),
-                              (unsigned long long)most(o, 0, at, next), next - at, next - at == 1 ? "" : "s");
+                              (unsigned long long)(groups_max(o, i, at, next) / each),
+                              (unsigned long long)groups_max(o, 0, at, next), next - at, next - at == 1 ? "" : "s");
     }
 }
 
@@ -208,18 +208,18 @@ static tutti_status reorder_hosts(struct ordering *o, uint32_t nranks)
         o->sorted[h] = h;
     qsort_r(o->sorted, o->n, sizeof *o->sorted, by_group, (void *)(uintptr_t)o->hosts);
     for (uint32_t i = 0; i < o->nrules; i++) {
-        const uint64_t can = most(o, i + 1, 0, o->n), must = nranks / o->rules[i].ranks;
+        const uint64_t can = groups_max(o, i + 1, 0, o->n), must = nranks / o->rules[i].ranks;
 
         if (can >= must)
             continue;
-        explain(o, i, reason);
+        explain_violation(o, i, reason);
         return tt_fail(
             TUTTI_ERR_INVALID, "%llu group%s of %u rank%s, each within one %s, %s not fit: there is room for %llu: %s",
             (unsigned long long)must, TT_PLURAL(must), o->rules[i].ranks, TT_PLURAL(o->rules[i].ranks),
             tt_distance_name(o->rules[i].within), must == 1 ? "does" : "do", (unsigned long long)can, reason);
     }
     o->used = 0;
-    take(o, o->nrules, 0, o->n, o->nrules ? nranks / o->rules[o->nrules - 1].ranks : nranks);
+    take_groups(o, o->nrules, 0, o->n, o->nrules ? nranks / o->rules[o->nrules - 1].ranks : nranks);
     return TUTTI_OK;
 }
 

@@ -7,7 +7,7 @@
 
 /* Interfaces of container and machine managers: often up, often with the same address on every
  * host. */
-static bool is_virtual(const char *name)
+static bool nic_is_virtual(const char *name)
 {
     static const char *const prefixes[] = { "docker", "br-", "virbr", "veth", "vmnet", "cni", "flannel", "tun", "tap", "ifb", "dummy" };
 
@@ -21,10 +21,10 @@ static bool is_candidate(const struct tt_nic *nic, bool (*allows)(const char *, 
 {
     if (!nic->up || !nic->addressed || nic->loopback || !allows(rule, nic->name))
         return false;
-    return (rule && *rule) || !is_virtual(nic->name);
+    return (rule && *rule) || !nic_is_virtual(nic->name);
 }
 
-static int by_name(const void *a, const void *b)
+static int rail_by_name(const void *a, const void *b)
 {
     const struct tt_nic *const *x = a, *const *y = b;
 
@@ -44,7 +44,7 @@ void tt_rails_find(struct tt_rails *out, const struct tt_nic *nic, uint32_t n,
             if (nic[i].bit_s > fastest)
                 fastest = nic[i].bit_s;
         }
-    qsort(found, nfound, sizeof *found, by_name);
+    qsort(found, nfound, sizeof *found, rail_by_name);
     *out = (struct tt_rails){ .n = 0 };
     for (size_t i = 0; i < nfound && out->n < TT_RAILS_MAX; i++) {
         if (!(rule && *rule) && found[i]->bit_s != fastest)
@@ -69,7 +69,7 @@ static int bridges(const struct tt_pci_path *a, const struct tt_pci_path *b)
 }
 
 /* Returns the bit set with the highest positive score, if others score less; else 0. */
-static uint16_t best_of(const int *score, uint32_t n)
+static uint16_t best_rails(const int *score, uint32_t n)
 {
     uint32_t set = 0;
     int best = 0;
@@ -95,7 +95,7 @@ struct tt_rails_near tt_rails_nearest(const struct tt_rails *rails, int socket, 
         score[2][i] = socket != TT_UNKNOWN && rails->rail[i].socket == socket;
     }
     for (int by = 0; by < 3; by++) {
-        const uint16_t set = best_of(score[by], rails->n);
+        const uint16_t set = best_rails(score[by], rails->n);
 
         if (set)
             return (struct tt_rails_near){ .set = set, .by = (uint8_t)(TT_RAIL_PCI + by) };

@@ -81,7 +81,7 @@ struct key {
     uint32_t rank, number;
 };
 
-static int by_key(const void *a, const void *b)
+static int key_by_value(const void *a, const void *b)
 {
     const struct key *x = a, *y = b;
 
@@ -99,11 +99,11 @@ static int by_rank(const void *a, const void *b)
 
 /* Numbers equal keys alike, from 0, in order of first appearance. Each number is first the index of
  * the group's first rank, then the count of first ranks before it. */
-static void number(struct key *keys, uint32_t n)
+static void number_keys(struct key *keys, uint32_t n)
 {
     uint32_t groups = 0;
 
-    qsort(keys, n, sizeof *keys, by_key);
+    qsort(keys, n, sizeof *keys, key_by_value);
     for (uint32_t i = 0; i < n; i++)
         keys[i].number = i > 0 && keys[i].key == keys[i - 1].key ? keys[i - 1].number : keys[i].rank;
     qsort(keys, n, sizeof *keys, by_rank);
@@ -127,12 +127,12 @@ static void assign(struct derivation *d, enum tt_distance level)
 {
     for (uint32_t r = 0; r < d->n; r++)
         d->keys[r].rank = r;
-    number(d->keys, d->n);
+    number_keys(d->keys, d->n);
     for (uint32_t r = 0; r < d->n; r++)
         d->seats[r].group[level] = d->keys[r].number;
 }
 
-static const struct tt_told *host_of(const struct derivation *d, uint32_t rank)
+static const struct tt_told *first_of_host(const struct derivation *d, uint32_t rank)
 {
     return &d->places[d->first[d->seats[rank].group[TT_NEAR_HOST]]];
 }
@@ -146,14 +146,14 @@ static void derive_hosts(struct derivation *d)
         d->first[d->seats[r].group[TT_NEAR_HOST]] = r;
     for (uint32_t r = 0; r < d->n; r++)
         for (int level = TT_NEAR_RACK; level < TT_NEAR_WAN; level++)
-            d->told[level] |= host_of(d, r)->label[level] != 0;
+            d->told[level] |= first_of_host(d, r)->label[level] != 0;
 }
 
 /* Name of a host's group at a labelled level: its labels there and above. If one of them is
  * missing, the host itself is included, since it is alone at that level, and so at those below. */
-static uint64_t name_of(const struct derivation *d, uint32_t rank, int level)
+static uint64_t group_name(const struct derivation *d, uint32_t rank, int level)
 {
-    const struct tt_told *p = host_of(d, rank);
+    const struct tt_told *p = first_of_host(d, rank);
     uint64_t name = 0;
 
     for (int above = TT_NEAR_WAN - 1; above >= level; above--)
@@ -174,7 +174,7 @@ static void derive_levels(struct derivation *d)
             continue;
         }
         for (uint32_t r = 0; r < d->n; r++)
-            d->keys[r].key = level > highest ? 0 : name_of(d, r, level);
+            d->keys[r].key = level > highest ? 0 : group_name(d, r, level);
         assign(d, (enum tt_distance)level);
     }
 }
@@ -292,7 +292,7 @@ bool tt_layout_part(struct tt_layout *out, const struct tt_layout *whole, const 
     for (int level = TT_NEAR_SOCKET; ok && level < TT_NEAR_WAN; level++) {
         for (uint32_t r = 0; r < n; r++)
             keys[r] = (struct key){ .key = tt_layout_group(whole, ranks[r], (enum tt_distance)level), .rank = r };
-        number(keys, n);
+        number_keys(keys, n);
         for (uint32_t r = 0; r < n; r++)
             seats[r].group[level] = keys[r].number;
     }

@@ -31,7 +31,7 @@ uint32_t tt_topo_nranks(const struct tt_topo *t)
     return tt_topo_group_ranks(t, TT_NEAR_FABRIC);
 }
 
-static tutti_status check_room(const struct tt_topo *t, uint32_t nranks)
+static tutti_status check_rank_count(const struct tt_topo *t, uint32_t nranks)
 {
     if (!t->has_shape)
         return tt_fail(TUTTI_ERR_INVALID, "the topology \"%s\" has no \"machine\" (it has labels of hosts only, without the number of ranks)", t->name);
@@ -42,7 +42,7 @@ static tutti_status check_room(const struct tt_topo *t, uint32_t nranks)
 
 tutti_status tt_topo_layout(const struct tt_topo *t, uint32_t nranks, struct tt_layout *out)
 {
-    const tutti_status st = check_room(t, nranks);
+    const tutti_status st = check_rank_count(t, nranks);
 
     if (st)
         return st;
@@ -73,7 +73,7 @@ static tutti_status check_link(const struct tt_topo *t, enum tt_distance d, bool
 
 tutti_status tt_topo_is_complete(const struct tt_topo *t, uint32_t nranks)
 {
-    tutti_status st = check_room(t, nranks);
+    tutti_status st = check_rank_count(t, nranks);
     uint32_t below = 1;
 
     for (unsigned d = TT_NEAR_SOCKET; d < TT_NEAR_WAN && !st; d++) {
