@@ -29,14 +29,14 @@ struct builder {
     uint32_t *before;       /* [nranks], last piece that each rank delivered to the current rank */
 };
 
-static const struct tt_step *step_of(const struct builder *b, uint32_t piece)
+static const struct tt_step *step_of_piece(const struct builder *b, uint32_t piece)
 {
     return &b->p->steps[b->s->piece[piece].rank][b->s->piece[piece].step];
 }
 
 static bool is_opcode(const struct builder *b, uint32_t piece, enum tt_opcode opcode)
 {
-    return step_of(b, piece)->opcode == opcode;
+    return step_of_piece(b, piece)->opcode == opcode;
 }
 
 static bool same_step(const struct tt_pieces *s, uint32_t x, uint32_t y)
@@ -52,12 +52,12 @@ static void add_edge(struct builder *b, uint32_t from, uint32_t to, bool sure, b
 
 /* Returns the piece after which, with minimal buffering, `piece` does not use its operands any
  * more. */
-static uint32_t done_by(const struct builder *b, uint32_t piece)
+static uint32_t piece_releasing_operands(const struct builder *b, uint32_t piece)
 {
     return is_opcode(b, piece, TT_PUT) ? b->mate[piece] : piece;
 }
 
-static tutti_status overlap(const struct builder *b, uint32_t piece)
+static tutti_status fail_operand_overlap(const struct builder *b, uint32_t piece)
 {
     return tt_finding_step(b->f, b->s->piece[piece].rank, b->s->piece[piece].step, "the operands overlap");
 }
@@ -68,7 +68,7 @@ static tutti_status read_cell(struct builder *b, uint32_t piece, uint32_t cell)
 
     if (writer != TT_NO_PIECE) {
         if (same_step(b->s, writer, piece))
-            return overlap(b, piece);
+            return fail_operand_overlap(b, piece);
         add_edge(b, writer, piece, true, true, false);
     }
     if (cell != b->s->piece[piece].out) {
@@ -84,14 +84,14 @@ static tutti_status write_cell(struct builder *b, uint32_t piece, uint32_t cell)
 
     if (b->writer[cell] != TT_NO_PIECE) {
         if (same_step(b->s, b->writer[cell], piece))
-            return overlap(b, piece);
+            return fail_operand_overlap(b, piece);
         add_edge(b, b->writer[cell], piece, true, true, lands);
     }
     for (uint32_t i = b->readers[cell]; i != UINT32_MAX; i = b->reader[i].next) {
         const uint32_t reader = b->reader[i].piece;
 
         if (same_step(b->s, reader, piece))
-            return overlap(b, piece);
+            return fail_operand_overlap(b, piece);
         if (is_opcode(b, reader, TT_PUT)) {
             add_edge(b, reader, piece, true, false, lands);
             add_edge(b, b->mate[reader], piece, false, true, false);
@@ -140,11 +140,11 @@ static tutti_status add_sure(struct builder *b)
 }
 
 /* Returns the piece that frees the buffer of `writer` for its successor in the pair or pipe. */
-static uint32_t used_by(const struct builder *b, uint32_t writer)
+static uint32_t piece_freeing_buffer(const struct builder *b, uint32_t writer)
 {
     const uint32_t out = b->s->piece[writer].out;
 
-    return b->s->cell[out].of == TT_CELL_PIPE ? done_by(b, b->last_reader[out]) : writer;
+    return b->s->cell[out].of == TT_CELL_PIPE ? piece_releasing_operands(b, b->last_reader[out]) : writer;
 }
 
 static void add_strict(struct builder *b)
@@ -162,14 +162,14 @@ static void add_strict(struct builder *b)
             memset(b->before, 0xff, b->p->nranks * sizeof *b->before);
         if (i > 0 && same_step(b->s, i - 1, i)) {
             add_edge(b, i - 1, i, false, true, false);
-            if (!is_opcode(b, i, TT_PUT) && !is_opcode(b, i, TT_WAIT) && used_by(b, i - 1) != i - 1)
-                add_edge(b, used_by(b, i - 1), i, false, true, false);
+            if (!is_opcode(b, i, TT_PUT) && !is_opcode(b, i, TT_WAIT) && piece_freeing_buffer(b, i - 1) != i - 1)
+                add_edge(b, piece_freeing_buffer(b, i - 1), i, false, true, false);
         }
         if (is_opcode(b, i, TT_WAIT)) {
-            uint32_t *before = &b->before[step_of(b, i)->peer];
+            uint32_t *before = &b->before[step_of_piece(b, i)->peer];
 
             if (*before != TT_NO_PIECE)
-                add_edge(b, used_by(b, *before), i, false, true, false);
+                add_edge(b, piece_freeing_buffer(b, *before), i, false, true, false);
             *before = i;
         }
     }
@@ -183,8 +183,8 @@ static bool counts(const struct tt_edge *e, bool strict)
 }
 
 /* Indexes the edges of one relation by one end, as first[n + 1] and list[]. */
-static bool index_edges(const struct tt_edge *edge, uint32_t nedges, uint32_t n, bool strict, bool by_from,
-                        uint32_t **first, uint32_t **list)
+static bool index_piece_edges(const struct tt_edge *edge, uint32_t nedges, uint32_t n, bool strict, bool by_from,
+                              uint32_t **first, uint32_t **list)
 {
     uint32_t *at = calloc((size_t)n + 2, sizeof *at), *other = calloc((size_t)nedges + 1, sizeof *other);
 
@@ -207,11 +207,11 @@ static bool index_edges(const struct tt_edge *edge, uint32_t nedges, uint32_t n,
 }
 
 /* Finds a piece on a cycle: follows blocked predecessors of a blocked piece sufficiently often. */
-static tutti_status deadlock(const struct builder *b, const uint32_t *waiting)
+static tutti_status fail_deadlock(const struct builder *b, const uint32_t *waiting)
 {
     uint32_t *first, *before, at = 0;
 
-    if (!index_edges(b->edge, b->nedges, b->s->npieces, true, false, &first, &before))
+    if (!index_piece_edges(b->edge, b->nedges, b->s->npieces, true, false, &first, &before))
         return tt_finding_nomem(b->f);
     while (waiting[at] == 0)
         at++;
@@ -227,7 +227,7 @@ static tutti_status deadlock(const struct builder *b, const uint32_t *waiting)
     return tt_finding_step(b->f, b->s->piece[at].rank, b->s->piece[at].step, "deadlock: circular wait");
 }
 
-static tutti_status sequence(const struct builder *b, struct tt_order *o)
+static tutti_status order_sequence(const struct builder *b, struct tt_order *o)
 {
     const uint32_t n = b->s->npieces;
     uint32_t *first = NULL, *next = NULL, *waiting = calloc((size_t)n + 1, sizeof *waiting), done = 0, ready = 0;
@@ -235,7 +235,7 @@ static tutti_status sequence(const struct builder *b, struct tt_order *o)
 
     o->sequence = calloc((size_t)n + 1, sizeof *o->sequence);
     o->place = calloc((size_t)n + 1, sizeof *o->place);
-    if (!waiting || !o->sequence || !o->place || !index_edges(b->edge, b->nedges, n, true, true, &first, &next)) {
+    if (!waiting || !o->sequence || !o->place || !index_piece_edges(b->edge, b->nedges, n, true, true, &first, &next)) {
         st = tt_finding_nomem(b->f);
         goto free_all;
     }
@@ -253,7 +253,7 @@ static tutti_status sequence(const struct builder *b, struct tt_order *o)
                 o->sequence[ready++] = next[e];
     }
     if (done < n)
-        st = deadlock(b, waiting);
+        st = fail_deadlock(b, waiting);
 
 free_all:
     free(waiting);
@@ -286,8 +286,8 @@ tutti_status tt_order_init(struct tt_order *out, const struct tt_pieces *pieces,
     if (st != TUTTI_OK)
         goto free_builder;
     add_strict(&b);
-    st = sequence(&b, &o);
-    if (st == TUTTI_OK && !index_edges(b.edge, b.nedges, pieces->npieces, false, false, &o.sure_first, &o.sure))
+    st = order_sequence(&b, &o);
+    if (st == TUTTI_OK && !index_piece_edges(b.edge, b.nedges, pieces->npieces, false, false, &o.sure_first, &o.sure))
         st = tt_finding_nomem(f);
     if (st != TUTTI_OK)
         goto free_builder;

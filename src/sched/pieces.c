@@ -50,7 +50,7 @@ static tutti_status too_many(const struct tt_finding *f)
 
 /* ---- the address space ---- */
 
-static uint64_t add_region(struct cutter *k, uint64_t bytes, uint32_t rank, enum tt_cell_of of)
+static uint64_t cutter_add_region(struct cutter *k, uint64_t bytes, uint32_t rank, enum tt_cell_of of)
 {
     const uint64_t begin = k->nregions ? k->region[k->nregions - 1].end : 0;
 
@@ -60,12 +60,12 @@ static uint64_t add_region(struct cutter *k, uint64_t bytes, uint32_t rank, enum
     return begin;
 }
 
-static void lay_out(struct cutter *k)
+static void cutter_lay_out(struct cutter *k)
 {
     for (uint32_t r = 0; r < k->p->nranks; r++) {
-        k->base[3 * r + TT_BUF_SRC] = add_region(k, tt_coll_src_bytes(&k->p->coll[r]), r, TT_CELL_SRC);
-        k->base[3 * r + TT_BUF_DST] = add_region(k, tt_coll_dst_bytes(&k->p->coll[r]), r, TT_CELL_DST);
-        k->base[3 * r + TT_BUF_WORK] = add_region(k, k->p->work_bytes[r], r, TT_CELL_WORK);
+        k->base[3 * r + TT_BUF_SRC] = cutter_add_region(k, tt_coll_src_bytes(&k->p->coll[r]), r, TT_CELL_SRC);
+        k->base[3 * r + TT_BUF_DST] = cutter_add_region(k, tt_coll_dst_bytes(&k->p->coll[r]), r, TT_CELL_DST);
+        k->base[3 * r + TT_BUF_WORK] = cutter_add_region(k, k->p->work_bytes[r], r, TT_CELL_WORK);
     }
     for (uint32_t r = 0; r < k->p->nranks; r++)
         for (uint32_t i = 0; i < k->p->nsteps[r]; i++) {
@@ -74,9 +74,9 @@ static void lay_out(struct cutter *k)
 
             *own = NOWHERE;
             if (s->opcode == TT_PUT)
-                *own = add_region(k, s->bytes, r, TT_CELL_MESSAGE);
+                *own = cutter_add_region(k, s->bytes, r, TT_CELL_MESSAGE);
             else if (s->out.buf == TT_BUF_PIPE)
-                *own = add_region(k, s->bytes, r, TT_CELL_PIPE);
+                *own = cutter_add_region(k, s->bytes, r, TT_CELL_PIPE);
         }
 }
 
@@ -106,7 +106,7 @@ static uint32_t region_at(const struct cutter *k, uint64_t at)
 
 /* Returns the address of byte `pos` of an operand, and the length of the contiguous run from
  * there. */
-static uint64_t locate(const struct tt_ref *ref, uint64_t begin, uint64_t pos, uint64_t *run)
+static uint64_t locate_byte(const struct tt_ref *ref, uint64_t begin, uint64_t pos, uint64_t *run)
 {
     if (ref->block == 0) {
         *run = UINT64_MAX;
@@ -116,7 +116,7 @@ static uint64_t locate(const struct tt_ref *ref, uint64_t begin, uint64_t pos, u
     return begin + pos / ref->block * ref->stride + pos % ref->block;
 }
 
-static uint64_t operand(const struct cutter *k, uint32_t rank, uint32_t id, const struct tt_step *s, int which)
+static uint64_t operand_of_step(const struct cutter *k, uint32_t rank, uint32_t id, const struct tt_step *s, int which)
 {
     const struct tt_ref *ref = which == OUT ? &s->out : which == A ? &s->a : &s->b;
 
@@ -143,7 +143,7 @@ static void add_atoms(struct cutter *k, uint32_t rank, uint32_t step)
     uint64_t begin[OPERANDS] = { 0 };
 
     for (int i = 0; i < OPERANDS && k->atom; i++)
-        begin[i] = operand(k, rank, id, s, i);
+        begin[i] = operand_of_step(k, rank, id, s, i);
     for (uint64_t pos = 0; pos < s->bytes && k->natoms <= CUTS_MAX; k->natoms++) {
         struct atom atom = { .bytes = s->bytes - pos, .rank = rank, .step = step };
 
@@ -153,7 +153,7 @@ static void add_atoms(struct cutter *k, uint32_t rank, uint32_t step)
             if (i == B && s->opcode != TT_REDUCE_STEP)
                 atom.at[i] = NOWHERE;
             else
-                atom.at[i] = locate(shape[i], begin[i], pos, &run);
+                atom.at[i] = locate_byte(shape[i], begin[i], pos, &run);
             if (run < atom.bytes)
                 atom.bytes = run;
             if (k->atom && atom.at[i] != NOWHERE)
@@ -201,7 +201,7 @@ static tutti_status add_cut(struct cutter *k, uint64_t at, const struct tt_findi
 }
 
 /* Sorts the cuts, of which the first `sorted` are sorted, and removes duplicates. */
-static tutti_status settle(struct cutter *k, uint32_t sorted, const struct tt_finding *f)
+static tutti_status settle_cuts(struct cutter *k, uint32_t sorted, const struct tt_finding *f)
 {
     const uint32_t added = k->ncuts - sorted;
     uint64_t *fresh = malloc(((size_t)added + 1) * sizeof *fresh);
@@ -294,7 +294,7 @@ static tutti_status first_cuts(struct cutter *k, const struct tt_finding *f)
             if (st == TUTTI_OK)
                 st = add_inner_cut(k, a->region[o], a->at[o] + a->bytes, f);
         }
-    return st == TUTTI_OK ? settle(k, ends, f) : st;
+    return st == TUTTI_OK ? settle_cuts(k, ends, f) : st;
 }
 
 /* Cuts operand `to` of an atom where operand `from` is cut, walking through both in parallel. */
@@ -320,7 +320,7 @@ static tutti_status spread_to(struct cutter *k, const struct atom *a, int from, 
     return TUTTI_OK;
 }
 
-static tutti_status spread(struct cutter *k, const struct atom *a, uint32_t ncuts, const struct tt_finding *f)
+static tutti_status spread_cuts(struct cutter *k, const struct atom *a, uint32_t ncuts, const struct tt_finding *f)
 {
     tutti_status st = TUTTI_OK;
 
@@ -345,9 +345,9 @@ static tutti_status all_cuts(struct cutter *k, const struct tt_finding *f)
         before = k->ncuts;
         find_regions(k);
         for (uint32_t i = 0; i < k->natoms && st == TUTTI_OK; i++)
-            st = spread(k, &k->atom[i], before, f);
+            st = spread_cuts(k, &k->atom[i], before, f);
         if (st == TUTTI_OK)
-            st = settle(k, before, f);
+            st = settle_cuts(k, before, f);
         for (uint32_t i = 0; i < k->nregions; i++) {
             k->region[i].fresh = k->region[i].cut;
             k->region[i].cut = false;
@@ -394,7 +394,7 @@ static void fill_pieces(const struct cutter *k, struct tt_pieces *s)
     }
 }
 
-static tutti_status make(struct cutter *k, struct tt_pieces *out, const struct tt_finding *f)
+static tutti_status cutter_make_pieces(struct cutter *k, struct tt_pieces *out, const struct tt_finding *f)
 {
     struct tt_pieces s = { .ncells = k->ncuts - 1 };
     uint64_t npieces = 0;
@@ -434,7 +434,7 @@ tutti_status tt_pieces_init(struct tt_pieces *out, const struct tt_program *p, c
         st = tt_finding_nomem(f);
         goto free_cutter;
     }
-    lay_out(&k);
+    cutter_lay_out(&k);
     add_all_atoms(&k);
     k.atom = k.natoms <= CUTS_MAX ? calloc((size_t)k.natoms + 1, sizeof *k.atom) : NULL;
     if (!k.atom) {
@@ -444,7 +444,7 @@ tutti_status tt_pieces_init(struct tt_pieces *out, const struct tt_program *p, c
     add_all_atoms(&k);
     st = all_cuts(&k, f);
     if (st == TUTTI_OK)
-        st = make(&k, out, f);
+        st = cutter_make_pieces(&k, out, f);
 
 free_cutter:
     free(k.base);

@@ -7,7 +7,7 @@
 #include "base/status.h"
 
 /* Marks the peers of a rank in met[nranks]; returns their number. */
-static uint32_t meet(const struct tt_algo *algo, const struct tt_coll *c, bool *met)
+static uint32_t mark_peers(const struct tt_algo *algo, const struct tt_coll *c, bool *met)
 {
     const uint64_t nrounds = algo->nrounds(c);
     uint32_t n = 0;
@@ -40,7 +40,7 @@ tutti_status tt_rounds_check(const struct tt_algo *algo, const struct tt_coll *c
     }
     for (uint32_t r = 0; r < nranks && st == TUTTI_OK; r++) {
         const uint64_t rounds = algo->nrounds(&coll[r]);
-        const uint32_t said = algo->npeers(&coll[r]), n = meet(algo, &coll[r], met);
+        const uint32_t said = algo->npeers(&coll[r]), n = mark_peers(algo, &coll[r], met);
 
         if (rounds != nrounds)
             snprintf(why, why_bytes, "rank 0 has %" PRIu64 " round%s, but rank %u has %" PRIu64, nrounds, TT_PLURAL(nrounds), r, rounds);

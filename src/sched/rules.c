@@ -20,7 +20,7 @@ const struct tt_ref *tt_step_read(const struct tt_step *step, uint32_t i)
 
 /* ---- single steps ---- */
 
-static const char *ref_flaw(const struct tt_program *p, uint32_t rank, const struct tt_ref *ref, uint64_t bytes)
+static const char *ref_error(const struct tt_program *p, uint32_t rank, const struct tt_ref *ref, uint64_t bytes)
 {
     uint64_t begin, end, size;
 
@@ -53,7 +53,7 @@ static bool on_elements(const struct tt_coll *c, const struct tt_ref *ref)
            (ref->offset % c->elem_bytes == 0 && ref->block % c->elem_bytes == 0 && ref->stride % c->elem_bytes == 0);
 }
 
-static const char *step_flaw(const struct tt_program *p, uint32_t rank, const struct tt_step *s)
+static const char *step_error(const struct tt_program *p, uint32_t rank, const struct tt_step *s)
 {
     const struct tt_coll *c = &p->coll[rank];
     const char *flaw = NULL;
@@ -67,12 +67,12 @@ static const char *step_flaw(const struct tt_program *p, uint32_t rank, const st
     if (s->bytes == 0)
         return NULL;
     for (uint32_t i = 0; i < tt_step_nreads(s) && !flaw; i++)
-        flaw = ref_flaw(p, rank, tt_step_read(s, i), s->bytes);
+        flaw = ref_error(p, rank, tt_step_read(s, i), s->bytes);
     if (flaw || s->opcode == TT_PUT)
         return flaw;
     if (s->out.buf == TT_BUF_SRC)
         return "writes SRC";
-    flaw = ref_flaw(p, rank, &s->out, s->bytes);
+    flaw = ref_error(p, rank, &s->out, s->bytes);
     if (flaw || s->opcode != TT_REDUCE_STEP)
         return flaw;
     if (s->bytes % c->elem_bytes || !on_elements(c, &s->out) || !on_elements(c, &s->a) || !on_elements(c, &s->b))
@@ -84,7 +84,7 @@ static tutti_status check_steps(const struct tt_program *p, const struct tt_find
 {
     for (uint32_t rank = 0; rank < p->nranks; rank++)
         for (uint64_t i = 0; i < p->nsteps[rank]; i++) {
-            const char *flaw = step_flaw(p, rank, &p->steps[rank][i]);
+            const char *flaw = step_error(p, rank, &p->steps[rank][i]);
 
             if (flaw)
                 return tt_finding_step(f, rank, i, "%s", flaw);
@@ -127,7 +127,8 @@ static bool same_pair(const struct end *a, const struct end *b)
 }
 
 /* Lists all puts (or all waits) by sender, receiver and program order; returns their number. */
-static uint32_t collect(const struct tt_program *p, const struct tt_links *l, enum tt_opcode opcode, struct end *out)
+static uint32_t collect_ends(const struct tt_program *p, const struct tt_links *l, enum tt_opcode opcode,
+                             struct end *out)
 {
     uint32_t n = 0;
 
@@ -167,7 +168,7 @@ static bool goes_there(const struct tt_program *p, const struct end *put, const 
     return same_ref(&to, &wait->s->out);
 }
 
-static tutti_status match(const struct end *put, const struct end *wait, const struct tt_finding *f)
+static tutti_status match_pair(const struct end *put, const struct end *wait, const struct tt_finding *f)
 {
     if (put->s->tag != wait->s->tag)
         return tt_finding_step(f, wait->rank, wait->step, "the matching put has tag %u", put->s->tag);
@@ -191,7 +192,7 @@ static tutti_status match_all(const struct end *put, uint32_t nputs, const struc
         if (i == nputs || !same_pair(&put[i], &wait[i]))
             return tt_finding_step(f, wait[i].rank, wait[i].step, "no matching put");
 
-        const tutti_status st = match(&put[i], &wait[i], f);
+        const tutti_status st = match_pair(&put[i], &wait[i], f);
 
         if (st != TUTTI_OK)
             return st;
@@ -211,8 +212,8 @@ static tutti_status link_pairs(struct tt_links *l, const struct tt_program *p, u
 
     if (!put)
         return tt_finding_nomem(f);
-    nputs = collect(p, l, TT_PUT, put);
-    nwaits = collect(p, l, TT_WAIT, wait);
+    nputs = collect_ends(p, l, TT_PUT, put);
+    nwaits = collect_ends(p, l, TT_WAIT, wait);
     st = match_all(put, nputs, wait, nwaits, f);
     if (st != TUTTI_OK)
         goto free_ends;
@@ -241,7 +242,7 @@ struct use {
 
 #define WRITTEN 2
 
-static int by_name(const void *x, const void *y)
+static int by_pipe_name(const void *x, const void *y)
 {
     const struct use *a = x, *b = y;
 
@@ -265,7 +266,7 @@ static uint32_t collect_uses(const struct tt_program *p, uint32_t rank, struct u
         if (s->opcode != TT_PUT && s->out.buf == TT_BUF_PIPE)
             out[n++] = (struct use){ s->out.offset, i, WRITTEN };
     }
-    qsort(out, n, sizeof *out, by_name);
+    qsort(out, n, sizeof *out, by_pipe_name);
     return n;
 }
 

@@ -98,7 +98,7 @@ uint64_t tt_coll_dst_bytes(const struct tt_coll *c)
 }
 
 /* The same bytes in the other buffer; a strided ref keeps its shape. */
-static struct tt_ref moved(struct tt_ref ref, enum tt_buf from, enum tt_buf to, uint64_t by)
+static struct tt_ref ref_in_buffer(struct tt_ref ref, enum tt_buf from, enum tt_buf to, uint64_t by)
 {
     if (ref.buf == from) {
         ref.buf = (uint8_t)to;
@@ -115,25 +115,25 @@ struct tt_ref tt_coll_canonical(const struct tt_coll *c, struct tt_ref ref)
         return ref;
     switch (c->kind) {
     case TT_ALLREDUCE: case TT_ALLTOALL: case TT_ALLTOALLV:
-        return moved(ref, TT_BUF_SRC, TT_BUF_DST, 0);
+        return ref_in_buffer(ref, TT_BUF_SRC, TT_BUF_DST, 0);
     case TT_REDUCE: case TT_BROADCAST:
-        return at_root ? moved(ref, TT_BUF_SRC, TT_BUF_DST, 0) : ref;
+        return at_root ? ref_in_buffer(ref, TT_BUF_SRC, TT_BUF_DST, 0) : ref;
     case TT_ALLGATHER:
-        return moved(ref, TT_BUF_SRC, TT_BUF_DST, c->rank * c->bytes);
+        return ref_in_buffer(ref, TT_BUF_SRC, TT_BUF_DST, c->rank * c->bytes);
     case TT_ALLGATHERV:
-        return moved(ref, TT_BUF_SRC, TT_BUF_DST, c->recv_displs[c->rank]);
+        return ref_in_buffer(ref, TT_BUF_SRC, TT_BUF_DST, c->recv_displs[c->rank]);
     case TT_GATHER:
-        return at_root ? moved(ref, TT_BUF_SRC, TT_BUF_DST, c->rank * c->bytes) : ref;
+        return at_root ? ref_in_buffer(ref, TT_BUF_SRC, TT_BUF_DST, c->rank * c->bytes) : ref;
     case TT_GATHERV:
-        return at_root ? moved(ref, TT_BUF_SRC, TT_BUF_DST, c->recv_displs[c->rank]) : ref;
+        return at_root ? ref_in_buffer(ref, TT_BUF_SRC, TT_BUF_DST, c->recv_displs[c->rank]) : ref;
     case TT_REDUCE_SCATTER:
-        return moved(ref, TT_BUF_DST, TT_BUF_SRC, c->rank * c->bytes);
+        return ref_in_buffer(ref, TT_BUF_DST, TT_BUF_SRC, c->rank * c->bytes);
     case TT_REDUCE_SCATTERV:
-        return moved(ref, TT_BUF_DST, TT_BUF_SRC, c->send_displs[c->rank]);
+        return ref_in_buffer(ref, TT_BUF_DST, TT_BUF_SRC, c->send_displs[c->rank]);
     case TT_SCATTER:
-        return at_root ? moved(ref, TT_BUF_DST, TT_BUF_SRC, c->rank * c->bytes) : ref;
+        return at_root ? ref_in_buffer(ref, TT_BUF_DST, TT_BUF_SRC, c->rank * c->bytes) : ref;
     case TT_SCATTERV:
-        return at_root ? moved(ref, TT_BUF_DST, TT_BUF_SRC, c->send_displs[c->rank]) : ref;
+        return at_root ? ref_in_buffer(ref, TT_BUF_DST, TT_BUF_SRC, c->send_displs[c->rank]) : ref;
     case TT_BARRIER: case TT_SEND: case TT_RECV: case TT_COLL_KINDS:
         break;
     }
@@ -197,29 +197,34 @@ bool tt_ref_overlap(const struct tt_ref *a, uint64_t a_bytes, const struct tt_re
     return apart < a->block || apart + b->block > stride;
 }
 
-static struct tt_step *emit(struct tt_sched *s)
+static struct tt_step *emit_step(struct tt_sched *s)
 {
     tt_assert(s->n < s->cap);
     return &s->steps[s->n++];
 }
 
 /* A step of no bytes refers to no memory, so an empty pipe needs no writer. */
-static struct tt_ref named(struct tt_ref ref, uint64_t bytes)
+static struct tt_ref ref_or_empty(struct tt_ref ref, uint64_t bytes)
 {
     return bytes > 0 || ref.buf == TT_BUF_THERE ? ref : tt_dst(0);
 }
 
 void tt_sched_put(struct tt_sched *s, uint32_t peer, struct tt_ref from, struct tt_ref to, uint64_t bytes, uint32_t tag)
 {
-    *emit(s) = (struct tt_step){
-        .opcode = TT_PUT, .peer = peer, .tag = tag, .bytes = bytes, .out = named(to, bytes), .a = named(from, bytes),
+    *emit_step(s) = (struct tt_step){
+        .opcode = TT_PUT,
+        .peer = peer,
+        .tag = tag,
+        .bytes = bytes,
+        .out = ref_or_empty(to, bytes),
+        .a = ref_or_empty(from, bytes),
     };
 }
 
 void tt_sched_wait(struct tt_sched *s, uint32_t peer, struct tt_ref to, uint64_t bytes, uint32_t tag)
 {
-    *emit(s) = (struct tt_step){
-        .opcode = TT_WAIT, .peer = peer, .tag = tag, .bytes = bytes, .out = named(to, bytes),
+    *emit_step(s) = (struct tt_step){
+        .opcode = TT_WAIT, .peer = peer, .tag = tag, .bytes = bytes, .out = ref_or_empty(to, bytes),
     };
 }
 
@@ -228,7 +233,7 @@ void tt_sched_reduce(struct tt_sched *s, struct tt_ref out, struct tt_ref a, str
 {
     if (bytes == 0)
         return;
-    *emit(s) = (struct tt_step){
+    *emit_step(s) = (struct tt_step){
         .opcode = TT_REDUCE_STEP, .finish = finish, .bytes = bytes, .out = out, .a = a, .b = b,
     };
 }
@@ -237,7 +242,7 @@ void tt_sched_copy(struct tt_sched *s, struct tt_ref to, struct tt_ref from, uin
 {
     if (bytes == 0)
         return;
-    *emit(s) = (struct tt_step){ .opcode = TT_COPY, .bytes = bytes, .out = to, .a = from };
+    *emit_step(s) = (struct tt_step){ .opcode = TT_COPY, .bytes = bytes, .out = to, .a = from };
 }
 
 uint64_t tt_block_offset(uint64_t bytes, uint32_t elem_bytes, uint32_t n, uint32_t i)

@@ -31,7 +31,7 @@ struct graph {
     bool full; /* out of memory */
 };
 
-static void add(struct graph *g, uint32_t from, uint32_t to, enum waits_for what)
+static void graph_add_edge(struct graph *g, uint32_t from, uint32_t to, enum waits_for what)
 {
     if (g->nedges == g->cap && !g->full) {
         const size_t cap = g->cap ? 2 * g->cap : 1024;
@@ -47,14 +47,14 @@ static void add(struct graph *g, uint32_t from, uint32_t to, enum waits_for what
 
 /* Returns the step whose progress implies, with minimal space, that `id` does not need its operands
  * any more. */
-static uint32_t done_by(const struct graph *g, uint32_t id, const struct tt_step *s)
+static uint32_t step_releasing_operands(const struct graph *g, uint32_t id, const struct tt_step *s)
 {
     return s->opcode == TT_PUT ? g->links->mate[id] : id;
 }
 
 /* ---- memory ---- */
 
-static bool is_memory(const struct tt_ref *r)
+static bool ref_is_memory(const struct tt_ref *r)
 {
     return r->buf != TT_BUF_PIPE && r->buf != TT_BUF_THERE;
 }
@@ -103,7 +103,7 @@ static uint32_t add_use(struct use *use, uint32_t n, const struct tt_program *p,
     struct use *u = &use[n];
 
     *u = (struct use){ .ref = tt_coll_canonical(&p->coll[rank], *ref), .step = step, .written = written };
-    if (!is_memory(&u->ref))
+    if (!ref_is_memory(&u->ref))
         return n;
     tt_ref_extent(&u->ref, p->steps[rank][step].bytes, &u->begin, &u->end);
     return n + 1;
@@ -131,8 +131,8 @@ static void add_conflict(struct graph *g, uint32_t rank, const struct use *first
     const uint32_t id = g->links->first[rank] + first->step;
 
     if (tt_ref_overlap(&first->ref, f->bytes, &then->ref, t->bytes))
-        add(g, first->written ? id : done_by(g, id, f), g->links->first[rank] + then->step,
-            needs_more(&first->ref, f->bytes, &then->ref, t->bytes) ? END : AS_FAR);
+        graph_add_edge(g, first->written ? id : step_releasing_operands(g, id, f), g->links->first[rank] + then->step,
+                       needs_more(&first->ref, f->bytes, &then->ref, t->bytes) ? END : AS_FAR);
 }
 
 static void add_conflicts(struct graph *g, uint32_t rank, struct use *use)
@@ -151,8 +151,8 @@ static void add_conflicts(struct graph *g, uint32_t rank, struct use *use)
 /* Data forward, space backward. */
 static void tie(struct graph *g, uint32_t writer, uint32_t reader, uint32_t makes_room)
 {
-    add(g, writer, reader, AS_FAR);
-    add(g, makes_room, writer, ROOM);
+    graph_add_edge(g, writer, reader, AS_FAR);
+    graph_add_edge(g, makes_room, writer, ROOM);
 }
 
 static void add_ties(struct graph *g, uint32_t rank, uint32_t i)
@@ -164,7 +164,7 @@ static void add_ties(struct graph *g, uint32_t rank, uint32_t i)
         tie(g, id, g->links->mate[id], g->links->mate[id]);
     for (uint32_t k = 0; k < 2; k++)
         if (g->links->pipe_writer[2 * id + k] != UINT32_MAX)
-            tie(g, g->links->pipe_writer[2 * id + k], id, done_by(g, id, s));
+            tie(g, g->links->pipe_writer[2 * id + k], id, step_releasing_operands(g, id, s));
 }
 
 /* A pair delivers one message at a time, each after the previous one was used. */
@@ -179,9 +179,10 @@ static void add_turns(struct graph *g, uint32_t rank, uint32_t *before)
         if (s->opcode != TT_WAIT || s->bytes == 0)
             continue;
         if (before[s->peer] != UINT32_MAX)
-            add(g, before[s->peer], id, END);
-        before[s->peer] =
-            reader == UINT32_MAX ? id : done_by(g, reader, &g->p->steps[rank][reader - g->links->first[rank]]);
+            graph_add_edge(g, before[s->peer], id, END);
+        before[s->peer] = reader == UINT32_MAX
+                              ? id
+                              : step_releasing_operands(g, reader, &g->p->steps[rank][reader - g->links->first[rank]]);
     }
 }
 
@@ -216,14 +217,14 @@ struct search {
     uint32_t npath, nopen, counter, ncircles;
 };
 
-static void enter(struct search *s, uint32_t id)
+static void search_enter(struct search *s, uint32_t id)
 {
     s->number[id] = s->low[id] = ++s->counter;
     s->next[id] = s->first[id];
     s->path[s->npath++] = s->open[s->nopen++] = id;
 }
 
-static void leave(struct search *s, uint32_t id)
+static void search_leave(struct search *s, uint32_t id)
 {
     uint32_t last;
 
@@ -239,27 +240,27 @@ static void leave(struct search *s, uint32_t id)
     s->ncircles++;
 }
 
-static void follow(struct search *s, uint32_t from)
+static void search_follow(struct search *s, uint32_t from)
 {
-    enter(s, from);
+    search_enter(s, from);
     while (s->npath) {
         const uint32_t id = s->path[s->npath - 1];
         uint32_t to;
 
         if (s->next[id] == s->first[id + 1]) {
-            leave(s, id);
+            search_leave(s, id);
             continue;
         }
         to = s->to[s->next[id]++];
         if (!s->number[to])
-            enter(s, to);
+            search_enter(s, to);
         else if (s->circle[to] == UINT32_MAX && s->number[to] < s->low[id])
             s->low[id] = s->number[to];
     }
 }
 
 /* Edges of all kinds, or of all but those for space. */
-static void index_edges(struct search *s, bool room)
+static void index_step_edges(struct search *s, bool room)
 {
     const struct graph *g = s->g;
 
@@ -304,10 +305,10 @@ static tutti_status find_circles(const struct graph *g, bool room, const struct 
     s.circle = words + 2 * n;
     s.path = words + 3 * n;
     s.open = words + 4 * n;
-    index_edges(&s, room);
+    index_step_edges(&s, room);
     for (uint32_t id = 0; id < g->nsteps; id++)
         if (!s.number[id])
-            follow(&s, id);
+            search_follow(&s, id);
     for (size_t e = 0; e < g->nedges && st == TUTTI_OK; e++)
         if (s.circle[g->edge[e].from] == s.circle[g->edge[e].to] && g->edge[e].what == (room ? END : AS_FAR))
             st = found(g, g->edge[e].to, f,

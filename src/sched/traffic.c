@@ -27,7 +27,7 @@ struct gatherer {
 };
 
 /* Grows an array for one more than `n` entries of `bytes` each. Returns false if out of memory. */
-static bool room(void *array, uint32_t n, uint32_t *cap, size_t bytes)
+static bool array_reserve(void *array, uint32_t n, uint32_t *cap, size_t bytes)
 {
     void *more, *old;
     const uint32_t wanted = *cap ? 2 * *cap : 256;
@@ -49,7 +49,7 @@ static bool begin_transfer(struct gatherer *g, const struct tt_carried *c)
     struct tt_traffic *t = g->t;
     const struct tt_transfer *last;
 
-    if (!room(&t->transfer, t->ntransfers, &g->transfers_cap, sizeof *t->transfer))
+    if (!array_reserve(&t->transfer, t->ntransfers, &g->transfers_cap, sizeof *t->transfer))
         return false;
     last = t->ntransfers ? &t->transfer[t->ntransfers - 1] : NULL;
     t->transfer[t->ntransfers] = (struct tt_transfer){
@@ -63,7 +63,7 @@ static bool begin_transfer(struct gatherer *g, const struct tt_carried *c)
     return true;
 }
 
-static void gather(const struct tt_carried *c, void *arg)
+static void add_load(const struct tt_carried *c, void *arg)
 {
     struct gatherer *g = arg;
     struct tt_traffic *t = g->t;
@@ -75,8 +75,8 @@ static void gather(const struct tt_carried *c, void *arg)
         g->out_of_memory = true;
         return;
     }
-    if (!room(&t->set, t->nloads, &sets_cap, t->words * sizeof *t->set) ||
-        !room(&t->load, t->nloads, &g->loads_cap, sizeof *t->load)) {
+    if (!array_reserve(&t->set, t->nloads, &sets_cap, t->words * sizeof *t->set) ||
+        !array_reserve(&t->load, t->nloads, &g->loads_cap, sizeof *t->load)) {
         g->out_of_memory = true;
         return;
     }
@@ -116,7 +116,7 @@ static int same_event(const struct event *a, const struct event *b)
     return a->set && b->set ? memcmp(a->set, b->set, a->words * sizeof *a->set) : 0;
 }
 
-static int by_key(const void *x, const void *y)
+static int event_by_key(const void *x, const void *y)
 {
     const struct event *a = x, *b = y;
     const int order = same_event(a, b);
@@ -127,7 +127,7 @@ static int by_key(const void *x, const void *y)
 /* Labels all unlabelled transfers whose event has an equal one that is not later. */
 static void label(struct tt_traffic *t, struct event *event, uint32_t n, enum tt_congestion as)
 {
-    qsort(event, n, sizeof *event, by_key);
+    qsort(event, n, sizeof *event, event_by_key);
     for (uint32_t i = 0; i < n; i++) {
         const bool before = i > 0 && same_event(&event[i - 1], &event[i]) == 0;
         const bool along =
@@ -218,7 +218,7 @@ tutti_status tt_traffic_init(struct tt_traffic *out, const struct tt_program *p,
     tutti_status st;
 
     tt_assert(l->nranks == p->nranks);
-    st = tt_verify_traffic(p, gather, &g, why, why_bytes);
+    st = tt_verify_traffic(p, add_load, &g, why, why_bytes);
     if (st != TUTTI_OK)
         goto fini_traffic;
     if (t.ntransfers > 0)

@@ -94,13 +94,13 @@ struct values {
     uint64_t *set;          /* [ncells][words] */
 };
 
-static uint64_t *set_of(const struct values *v, uint32_t cell)
+static uint64_t *set_of_cell(const struct values *v, uint32_t cell)
 {
     return v->set + cell * v->words;
 }
 
 /* Returns UINT32_MAX for the empty set. */
-static uint32_t lowest(const uint64_t *set, size_t words)
+static uint32_t set_lowest(const uint64_t *set, size_t words)
 {
     for (size_t i = 0; i < words; i++)
         if (set[i])
@@ -108,7 +108,7 @@ static uint32_t lowest(const uint64_t *set, size_t words)
     return UINT32_MAX;
 }
 
-static uint32_t count(const uint64_t *set, size_t words)
+static uint32_t set_count(const uint64_t *set, size_t words)
 {
     uint32_t n = 0;
 
@@ -129,7 +129,7 @@ static void set_inputs(struct values *v)
         tt_pieces_cells(v->s, c, tt_src(0), tt_coll_src_bytes(c), &cell, &end);
         for (; cell < end; cell++) {
             v->value[cell] = (struct value){ .offset = offset, .known = true, .finished = v->p->nranks == 1 };
-            set_of(v, cell)[r / 64] |= 1ull << r % 64;
+            set_of_cell(v, cell)[r / 64] |= 1ull << r % 64;
             offset += v->s->cell[cell].bytes;
         }
         if (c->kind != TT_BARRIER && !v->p->pads)
@@ -140,7 +140,7 @@ static void set_inputs(struct values *v)
     }
 }
 
-static tutti_status flaw(const struct values *v, const struct tt_piece *piece, uint32_t cell, const char *what)
+static tutti_status fail_value(const struct values *v, const struct tt_piece *piece, uint32_t cell, const char *what)
 {
     const struct tt_cell *at = &v->s->cell[cell];
 
@@ -156,23 +156,23 @@ static tutti_status flaw(const struct values *v, const struct tt_piece *piece, u
 static tutti_status run_reduce(struct values *v, const struct tt_piece *piece, bool finish)
 {
     const struct value *a = &v->value[piece->a], *b = &v->value[piece->b];
-    uint64_t *out = set_of(v, piece->out), *set_a = set_of(v, piece->a), *set_b = set_of(v, piece->b);
+    uint64_t *out = set_of_cell(v, piece->out), *set_a = set_of_cell(v, piece->a), *set_b = set_of_cell(v, piece->b);
     bool full;
 
     if (!v->reduces)
-        return flaw(v, piece, piece->out, "reduces in a collective without reduction");
+        return fail_value(v, piece, piece->out, "reduces in a collective without reduction");
     if (a->finished || b->finished)
-        return flaw(v, piece, a->finished ? piece->a : piece->b, "reduces a finished result");
+        return fail_value(v, piece, a->finished ? piece->a : piece->b, "reduces a finished result");
     if (a->offset != b->offset)
-        return flaw(v, piece, piece->out, "reduces different elements");
+        return fail_value(v, piece, piece->out, "reduces different elements");
     for (size_t i = 0; i < v->words; i++)
         if (set_a[i] & set_b[i])
-            return flaw(v, piece, piece->out, "reduces a contribution twice");
-    if (lowest(set_a, v->words) > lowest(set_b, v->words))
-        return flaw(v, piece, piece->out, "the right operand has the lowest rank");
-    full = count(set_a, v->words) + count(set_b, v->words) == v->p->nranks;
+            return fail_value(v, piece, piece->out, "reduces a contribution twice");
+    if (set_lowest(set_a, v->words) > set_lowest(set_b, v->words))
+        return fail_value(v, piece, piece->out, "the right operand has the lowest rank");
+    full = set_count(set_a, v->words) + set_count(set_b, v->words) == v->p->nranks;
     if (finish && !full)
-        return flaw(v, piece, piece->out, "finishes before all contributions are reduced");
+        return fail_value(v, piece, piece->out, "finishes before all contributions are reduced");
     for (size_t i = 0; i < v->words; i++)
         out[i] = set_a[i] | set_b[i];
     v->value[piece->out] = (struct value){ .offset = a->offset, .known = true, .finished = finish, .written = true };
@@ -184,15 +184,15 @@ static tutti_status run_piece(struct values *v, const struct tt_piece *piece)
     const struct tt_step *s = &v->p->steps[piece->rank][piece->step];
 
     if (!v->value[piece->a].known)
-        return flaw(v, piece, piece->a, "reads unwritten bytes");
+        return fail_value(v, piece, piece->a, "reads unwritten bytes");
     if (s->opcode == TT_REDUCE_STEP) {
         if (!v->value[piece->b].known)
-            return flaw(v, piece, piece->b, "reads unwritten bytes");
+            return fail_value(v, piece, piece->b, "reads unwritten bytes");
         return run_reduce(v, piece, s->finish);
     }
     v->value[piece->out] = v->value[piece->a];
     v->value[piece->out].written = true;
-    memmove(set_of(v, piece->out), set_of(v, piece->a), v->words * sizeof *v->set);
+    memmove(set_of_cell(v, piece->out), set_of_cell(v, piece->a), v->words * sizeof *v->set);
     return TUTTI_OK;
 }
 
@@ -204,16 +204,16 @@ static tutti_status run_piece(struct values *v, const struct tt_piece *piece)
 static tutti_status check_cell(const struct values *v, uint32_t rank, uint32_t cell, uint64_t offset, uint32_t origin)
 {
     const struct value *got = &v->value[cell];
-    const uint64_t *set = set_of(v, cell), at = v->s->cell[cell].offset, end = at + v->s->cell[cell].bytes;
+    const uint64_t *set = set_of_cell(v, cell), at = v->s->cell[cell].offset, end = at + v->s->cell[cell].bytes;
 
     if (!got->known)
         return tt_finding_rank(v->f, rank, RANGE " of its result is not written", at, end);
     if (got->offset != offset)
         return tt_finding_rank(v->f, rank, RANGE " of its result comes from %" PRIu64 ", not from %" PRIu64, at, end,
                                got->offset, offset);
-    if (!v->reduces && lowest(set, v->words) != origin)
+    if (!v->reduces && set_lowest(set, v->words) != origin)
         return tt_finding_rank(v->f, rank, RANGE " of its result comes from rank %u, not from rank %u", at, end,
-                               lowest(set, v->words), origin);
+                               set_lowest(set, v->words), origin);
     for (uint32_t r = 0; r < v->p->nranks && v->reduces; r++)
         if (!(set[r / 64] >> r % 64 & 1))
             return tt_finding_rank(v->f, rank, RANGE " of its result lacks the contribution of rank %u", at, end, r);
@@ -265,7 +265,7 @@ struct listener {
 };
 
 /* A message is written once, by its put, so it is still available at the end. */
-static void tell(const struct values *v, const struct listener *to)
+static void report_messages(const struct values *v, const struct listener *to)
 {
     for (uint32_t i = 0; i < v->s->npieces; i++) {
         const struct tt_piece *piece = &v->s->piece[i];
@@ -274,7 +274,7 @@ static void tell(const struct values *v, const struct listener *to)
             continue;
         const struct tt_carried carried = {
             .rank = piece->rank, .step = piece->step, .offset = v->value[piece->out].offset,
-            .bytes = v->s->cell[piece->out].bytes, .set = set_of(v, piece->out),
+            .bytes = v->s->cell[piece->out].bytes, .set = set_of_cell(v, piece->out),
         };
 
         to->fn(&carried, to->arg);
@@ -282,8 +282,8 @@ static void tell(const struct values *v, const struct listener *to)
 }
 
 /* listener: may be NULL. */
-static tutti_status follow(const struct tt_program *p, const struct tt_order *o, const struct listener *listener,
-                           const struct tt_finding *f)
+static tutti_status follow_values(const struct tt_program *p, const struct tt_order *o, const struct listener *listener,
+                                  const struct tt_finding *f)
 {
     const struct tt_pieces *s = o->pieces;
     struct values v = {
@@ -305,7 +305,7 @@ static tutti_status follow(const struct tt_program *p, const struct tt_order *o,
     if (st == TUTTI_OK)
         st = check_rest(&v);
     if (st == TUTTI_OK && listener)
-        tell(&v, listener);
+        report_messages(&v, listener);
 
 free_values:
     free(v.value);
@@ -367,7 +367,7 @@ static tutti_status prove_linked(const struct tt_program *p, const struct tt_lin
     if (st == TUTTI_OK)
         st = tt_straight_check(p, links, f);
     if (st == TUTTI_OK)
-        st = follow(p, &order, listener, f);
+        st = follow_values(p, &order, listener, f);
     if (st == TUTTI_OK && p->coll[0].kind == TT_BARRIER)
         st = tt_order_meets(&order, f);
     if (st == TUTTI_OK)
@@ -394,8 +394,8 @@ static tutti_status prove_fitted(const struct tt_program *p, const struct tt_lin
     return st;
 }
 
-static tutti_status prove(const struct tt_program *p, struct tt_early *early, const struct listener *listener,
-                          const struct tt_finding *f)
+static tutti_status prove_program(const struct tt_program *p, struct tt_early *early, const struct listener *listener,
+                                  const struct tt_finding *f)
 {
     struct tt_links links;
     tutti_status st = tt_links_init(&links, p, f);
@@ -409,14 +409,14 @@ static tutti_status prove(const struct tt_program *p, struct tt_early *early, co
 
 tutti_status tt_verify_early(const struct tt_program *p, struct tt_early *out, char *why, size_t why_bytes)
 {
-    return prove(p, out, NULL, &(struct tt_finding){ .program = p, .text = why, .bytes = why_bytes });
+    return prove_program(p, out, NULL, &(struct tt_finding){ .program = p, .text = why, .bytes = why_bytes });
 }
 
 static tutti_status verify(const struct tt_program *p, const struct listener *listener, char *why, size_t why_bytes)
 {
     const struct tt_finding f = { .program = p, .text = why, .bytes = why_bytes };
     struct tt_early early;
-    const tutti_status st = prove(p, &early, listener, &f);
+    const tutti_status st = prove_program(p, &early, listener, &f);
 
     if (st != TUTTI_OK || early.unsafe == 0 || p->direct_unsafe)
         return st;
