@@ -471,7 +471,7 @@ OP(left) { return a; }
 
 /* ---- the kernels ---- */
 
-static AVX2 void copy(void *dst, void *dst2, const void *src, size_t bytes, uint32_t stream)
+static AVX2 void copy_avx2(void *dst, void *dst2, const void *src, size_t bytes, uint32_t stream)
 {
     run(&(struct operands){ dst, dst2, src, src }, bytes, 1, left, 0, stream);
 }
@@ -559,7 +559,7 @@ const struct tt_kernels tt_kernels_avx2 = {
         [TUTTI_F32] = run_scale_f32,     [TUTTI_F64] = run_scale_f64,
         [TUTTI_F8E4M3] = run_scale_e4m3, [TUTTI_F8E5M2] = run_scale_e5m2,
     },
-    .copy = copy,
+    .copy = copy_avx2,
     .hash = &tt_hash_avx2,
     .quant = &tt_quant_avx2,
 };

@@ -183,7 +183,7 @@ SCALE(scale_e4m3, mem_u8, tt_e4m3_narrow(settle_f32(tt_e4m3_widen(x[i]) * scale3
 SCALE(scale_e5m2, mem_u8, tt_e5m2_narrow(settle_f32(tt_e5m2_widen(x[i]) * scale32)))
 
 /* Page by page, so the second read finds the source in the L1 cache. */
-static void copy(void *dst, void *dst2, const void *src, size_t bytes, uint32_t stream UNUSED)
+static void copy_portable(void *dst, void *dst2, const void *src, size_t bytes, uint32_t stream UNUSED)
 {
     for (size_t at = 0, piece; at < bytes; at += piece) {
         piece = bytes - at < 4096 ? bytes - at : 4096;
@@ -222,7 +222,7 @@ const struct tt_kernels tt_kernels_portable = {
         [TUTTI_F16] = scale_f16,     [TUTTI_BF16] = scale_bf16,   [TUTTI_F32] = scale_f32, [TUTTI_F64] = scale_f64,
         [TUTTI_F8E4M3] = scale_e4m3, [TUTTI_F8E5M2] = scale_e5m2,
     },
-    .copy = copy,
+    .copy = copy_portable,
     .hash = &tt_hash_portable,
     .quant = &tt_quant_portable,
 };

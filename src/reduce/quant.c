@@ -35,21 +35,22 @@ size_t tt_quant_bytes(const struct tt_quant *q, size_t count)
     return nblocks * tt_quant_head_bytes(q->codec) + tt_quant_data_bytes(q->codec, count);
 }
 
-static size_t block_of(const struct tt_quant *q, size_t at, size_t count)
+static size_t block_length(const struct tt_quant *q, size_t at, size_t count)
 {
     return count - at < q->block ? count - at : q->block;
 }
 
 /* ---- encoding ---- */
 
-static APART size_t encode_all(const struct tt_quant *q, uint8_t *to, const char *src, size_t count, tutti_dtype type)
+static APART size_t quant_encode_blocks(const struct tt_quant *q, uint8_t *to, const char *src, size_t count,
+                                        tutti_dtype type)
 {
     size_t npoisoned = 0;
     float x[TT_QUANT_BLOCK_MAX];
     struct tt_quant_block b;
 
     for (size_t at = 0; at < count; at += q->block) {
-        const size_t n = block_of(q, at, count);
+        const size_t n = block_length(q, at, count);
 
         tt_quant_widen(x, src + at * tt_quant_element_bytes(type), n, type);
         to += tt_quant_encode_block(to, &b, x, n, q->codec, type);
@@ -65,14 +66,14 @@ size_t tt_quant_encode(const struct tt_quant *q, void *out, const void *src, siz
 
     tt_assert(tt_quant_defined(q, type));
     kept = tt_float_env_enter();
-    npoisoned = encode_all(q, out, src, count, type);
+    npoisoned = quant_encode_blocks(q, out, src, count, type);
     tt_float_env_leave(kept);
     return npoisoned;
 }
 
 /* residual = x - the value of its code. A poisoned block leaves no residual, which would poison all
  * later ones. */
-static void keep_lost(float *residual, const float *x, const float *value, size_t n, bool poisoned)
+static void residual_set(float *residual, const float *x, const float *value, size_t n, bool poisoned)
 {
     for (size_t i = 0; i < n; i++)
         residual[i] = poisoned ? 0 : x[i] - value[i];
@@ -86,14 +87,14 @@ static APART size_t encode_all_feedback(const struct tt_quant *q, uint8_t *to, c
     struct tt_quant_block b;
 
     for (size_t at = 0; at < count; at += q->block) {
-        const size_t n = block_of(q, at, count), head = tt_quant_head_bytes(q->codec);
+        const size_t n = block_length(q, at, count), head = tt_quant_head_bytes(q->codec);
         const uint8_t *codes = to + head;
 
         tt_quant_widen(x, src + at * tt_quant_element_bytes(type), n, type);
         tt_quant_add_f32(x, x, residual + at, n);
         to += tt_quant_encode_block(to, &b, x, n, q->codec, type);
         tt_quant_decode_data(value, codes, n, q->codec, &b);
-        keep_lost(residual + at, x, value, n, b.poisoned);
+        residual_set(residual + at, x, value, n, b.poisoned);
         npoisoned += b.poisoned;
     }
     return npoisoned;
@@ -114,7 +115,8 @@ size_t tt_quant_encode_feedback(const struct tt_quant *q, void *out, const void 
 
 /* ---- decoding ---- */
 
-static tutti_status check_block(const struct tt_quant *q, const uint8_t *from, size_t at, size_t n, tutti_dtype type)
+static tutti_status check_block_head(const struct tt_quant *q, const uint8_t *from, size_t at, size_t n,
+                                     tutti_dtype type)
 {
     struct tt_quant_block b;
     struct tt_reader r;
@@ -132,7 +134,8 @@ static tutti_status check_block(const struct tt_quant *q, const uint8_t *from, s
 }
 
 /* Checks all of in[bytes] before anything is written. */
-static tutti_status check(const struct tt_quant *q, const uint8_t *in, size_t bytes, size_t count, tutti_dtype type)
+static tutti_status check_input(const struct tt_quant *q, const uint8_t *in, size_t bytes, size_t count,
+                                tutti_dtype type)
 {
     const size_t stride = tt_quant_head_bytes(q->codec) + tt_quant_data_bytes(q->codec, q->block);
     tutti_status st = TUTTI_OK;
@@ -143,19 +146,19 @@ static tutti_status check(const struct tt_quant *q, const uint8_t *in, size_t by
             "quantized data: wrong length: %zu bytes received, but %zu elements as %s in blocks of %u occupy %zu",
             bytes, count, tt_quant_name(q->codec), q->block, tt_quant_bytes(q, count));
     for (size_t at = 0; at < count && st == TUTTI_OK; at += q->block, in += stride)
-        st = check_block(q, in, at, block_of(q, at, count), type);
+        st = check_block_head(q, in, at, block_length(q, at, count), type);
     return st;
 }
 
 /* dst = the values, or a + the values if a is not NULL. */
-static APART void decode_all(const struct tt_quant *q, char *dst, const char *a, const uint8_t *in, size_t count,
-                             tutti_dtype type)
+static APART void quant_decode_blocks(const struct tt_quant *q, char *dst, const char *a, const uint8_t *in,
+                                      size_t count, tutti_dtype type)
 {
     const size_t head = tt_quant_head_bytes(q->codec), element = tt_quant_element_bytes(type);
     float x[TT_QUANT_BLOCK_MAX];
 
     for (size_t at = 0; at < count; at += q->block) {
-        const size_t n = block_of(q, at, count);
+        const size_t n = block_length(q, at, count);
         struct tt_quant_block b = { .poisoned = true };
 
         tt_quant_read_head(&b, in, q->codec, type);      /* a peer may have changed it since the
@@ -177,9 +180,9 @@ static tutti_status decode_or_add(const struct tt_quant *q, void *dst, const voi
 
     tt_assert(tt_quant_defined(q, type));
     kept = tt_float_env_enter();
-    st = check(q, in, bytes, count, type);
+    st = check_input(q, in, bytes, count, type);
     if (st == TUTTI_OK)
-        decode_all(q, dst, a, in, count, type);
+        quant_decode_blocks(q, dst, a, in, count, type);
     tt_float_env_leave(kept);
     return st;
 }

@@ -72,7 +72,7 @@ INLINE void narrow_span(struct span *s)
     }
 }
 
-static AVX2 bool range(const float *x, size_t n, float *least, float *largest)
+static AVX2 bool range_avx2(const float *x, size_t n, float *least, float *largest)
 {
     const __m256 first = _mm256_set1_ps(x[0]);
     struct span s[VECTORS];
@@ -275,14 +275,14 @@ INLINE void decode_bytes(float *x, const uint8_t *codes, size_t n, const struct 
     }
 }
 
-static AVX2 void encode_u8(uint8_t *codes, const float *x, size_t n, const struct tt_quant_linear *l)
+static AVX2 void encode_u8_avx2(uint8_t *codes, const float *x, size_t n, const struct tt_quant_linear *l)
 {
     const struct numbers k = numbers_linear(l);
 
     encode_bytes(codes, x, n, &k, encode_linear);
 }
 
-static AVX2 void decode_u8(float *x, const uint8_t *codes, size_t n, const struct tt_quant_linear *l)
+static AVX2 void decode_u8_avx2(float *x, const uint8_t *codes, size_t n, const struct tt_quant_linear *l)
 {
     const struct numbers k = numbers_linear(l);
 
@@ -294,7 +294,7 @@ INLINE __m128i encode_halves(const float *x, const struct numbers *k)
     return halves_of(_mm256_min_epu8(encode_group(x, k, encode_linear), _mm256_set1_epi8(15)));
 }
 
-static AVX2 void encode_u4(uint8_t *codes, const float *x, size_t n, const struct tt_quant_linear *l)
+static AVX2 void encode_u4_avx2(uint8_t *codes, const float *x, size_t n, const struct tt_quant_linear *l)
 {
     const struct numbers k = numbers_linear(l);
     float rest[GROUP] = { 0 };
@@ -312,7 +312,7 @@ static AVX2 void encode_u4(uint8_t *codes, const float *x, size_t n, const struc
         codes[n / 2] &= 15;
 }
 
-static AVX2 void decode_u4(float *x, const uint8_t *codes, size_t n, const struct tt_quant_linear *l)
+static AVX2 void decode_u4_avx2(float *x, const uint8_t *codes, size_t n, const struct tt_quant_linear *l)
 {
     const struct numbers k = numbers_linear(l);
     float out[GROUP];
@@ -345,7 +345,7 @@ FLOAT_CODEC(e5m2)
 
 /* ---- f16 ---- */
 
-static AVX2 void widen_f16(float *x, const void *src, size_t n)
+static AVX2 void widen_f16_avx2(float *x, const void *src, size_t n)
 {
     const char *from = src;
     uint16_t rest[LANES] = { 0 };
@@ -366,7 +366,7 @@ INLINE __m128i f16_of(__m256 x)
     return _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-static AVX2 void narrow_f16(void *dst, const float *x, size_t n)
+static AVX2 void narrow_f16_avx2(void *dst, const float *x, size_t n)
 {
     char *to = dst;
     float rest[LANES] = { 0 };
@@ -383,12 +383,12 @@ static AVX2 void narrow_f16(void *dst, const float *x, size_t n)
 }
 
 const struct tt_quant_kernels tt_quant_avx2 = {
-    .range = range,
-    .encode_u8 = encode_u8,     .decode_u8 = decode_u8,
-    .encode_u4 = encode_u4,     .decode_u4 = decode_u4,
+    .range = range_avx2,
+    .encode_u8 = encode_u8_avx2,     .decode_u8 = decode_u8_avx2,
+    .encode_u4 = encode_u4_avx2,     .decode_u4 = decode_u4_avx2,
     .encode_e4m3 = encode_e4m3, .decode_e4m3 = decode_e4m3,
     .encode_e5m2 = encode_e5m2, .decode_e5m2 = decode_e5m2,
-    .widen_f16 = widen_f16,     .narrow_f16 = narrow_f16,
+    .widen_f16 = widen_f16_avx2,     .narrow_f16 = narrow_f16_avx2,
 };
 
 #endif

@@ -35,7 +35,7 @@ size_t tt_packed_blocks(const struct tt_packed *p, size_t count)
     return count / p->block + (count % p->block != 0);
 }
 
-static size_t block_of(const struct tt_packed *p, size_t at, size_t count)
+static size_t packed_block_length(const struct tt_packed *p, size_t at, size_t count)
 {
     return count - at < p->block ? count - at : p->block;
 }
@@ -69,8 +69,8 @@ static void take_packed(const struct tt_packed *p, float *x, const uint8_t *in, 
 
 /* residual = (x - value of its code) * times, or adds that. A poisoned block leaves no residual,
  * which would poison all later ones. */
-static void keep_lost(const struct tt_packed *p, float *residual, const float *x, const uint8_t *codes,
-                      const struct tt_quant_block *b, size_t n, uint32_t times, bool more)
+static void packed_residual_update(const struct tt_packed *p, float *residual, const float *x, const uint8_t *codes,
+                                   const struct tt_quant_block *b, size_t n, uint32_t times, bool more)
 {
     float value[BLOCK_MAX];
 
@@ -85,13 +85,14 @@ static void keep_lost(const struct tt_packed *p, float *residual, const float *x
 
 /* ---- loops over blocks ---- */
 
-static APART void encode_all(const struct tt_packed *p, uint8_t *out, const char *src, float *residual, size_t count)
+static APART void packed_encode_blocks(const struct tt_packed *p, uint8_t *out, const char *src, float *residual,
+                                       size_t count)
 {
     float x[BLOCK_MAX];
     struct tt_quant_block b;
 
     for (size_t at = 0; at < count; at += p->block, out += p->bytes) {
-        const size_t n = block_of(p, at, count);
+        const size_t n = packed_block_length(p, at, count);
         const char *own = src + at * tt_quant_element_bytes(p->type);
 
         if (!residual && is_block(p, own, n)) {
@@ -101,7 +102,7 @@ static APART void encode_all(const struct tt_packed *p, uint8_t *out, const char
         take_own(p, x, own, residual ? residual + at : NULL, n);
         tt_quant_encode_block(out, &b, x, p->block, p->codec, TUTTI_F32);
         if (residual)
-            keep_lost(p, residual + at, x, out + tt_quant_head_bytes(p->codec), &b, n, 1, false);
+            packed_residual_update(p, residual + at, x, out + tt_quant_head_bytes(p->codec), &b, n, 1, false);
     }
 }
 
@@ -109,16 +110,16 @@ void tt_packed_encode(const struct tt_packed *p, void *out, const void *src, flo
 {
     const tt_float_env kept = tt_float_env_enter();
 
-    encode_all(p, out, src, residual, count);
+    packed_encode_blocks(p, out, src, residual, count);
     tt_float_env_leave(kept);
 }
 
-static APART void decode_all(const struct tt_packed *p, char *dst, const uint8_t *in, size_t count)
+static APART void packed_decode_blocks(const struct tt_packed *p, char *dst, const uint8_t *in, size_t count)
 {
     float x[BLOCK_MAX];
 
     for (size_t at = 0; at < count; at += p->block, in += p->bytes) {
-        const size_t n = block_of(p, at, count);
+        const size_t n = packed_block_length(p, at, count);
         char *to = dst + at * tt_quant_element_bytes(p->type);
 
         if (is_block(p, to, n)) {
@@ -134,18 +135,18 @@ void tt_packed_decode(const struct tt_packed *p, void *dst, const void *in, size
 {
     const tt_float_env kept = tt_float_env_enter();
 
-    decode_all(p, dst, in, count);
+    packed_decode_blocks(p, dst, in, count);
     tt_float_env_leave(kept);
 }
 
-static APART void add_all(const struct tt_packed *p, const struct tt_packed_step *s)
+static APART void packed_add_blocks(const struct tt_packed *p, const struct tt_packed_step *s)
 {
     const size_t element = tt_quant_element_bytes(p->type), head = tt_quant_head_bytes(p->codec);
     float x[BLOCK_MAX], y[BLOCK_MAX];
     struct tt_quant_block b;
 
     for (size_t at = 0, byte = 0; at < s->count; at += p->block, byte += p->bytes) {
-        const size_t n = block_of(p, at, s->count);
+        const size_t n = packed_block_length(p, at, s->count);
         float *residual = s->residual ? s->residual + at : NULL;
         uint8_t *out = (uint8_t *)s->out + byte;
         const void *part = y;
@@ -164,7 +165,7 @@ static APART void add_all(const struct tt_packed *p, const struct tt_packed_step
         if (s->out2)
             memcpy((uint8_t *)s->out2 + byte, out, p->bytes);
         if (residual)
-            keep_lost(p, residual, x, out + head, &b, n, s->divide_by, s->b != NULL);
+            packed_residual_update(p, residual, x, out + head, &b, n, s->divide_by, s->b != NULL);
     }
 }
 
@@ -174,7 +175,7 @@ void tt_packed_add(const struct tt_packed *p, const struct tt_packed_step *s)
 
     tt_assert(s->divide_by > 0);
     kept = tt_float_env_enter();
-    add_all(p, s);
+    packed_add_blocks(p, s);
     tt_float_env_leave(kept);
 }
 

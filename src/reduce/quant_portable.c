@@ -16,7 +16,7 @@ static inline int32_t order_of(int32_t bits)
     return bits ^ (int32_t)((uint32_t)(bits >> 31) >> 1);
 }
 
-static bool range(const float *x, size_t n, float *least, float *largest)
+static bool range_portable(const float *x, size_t n, float *least, float *largest)
 {
     int32_t low = INT32_MAX, high = INT32_MIN, magnitude = 0;
 
@@ -51,7 +51,7 @@ static inline float value_of(uint8_t code, const struct tt_quant_linear *l)
     return code == l->top ? l->top_value : clamped;
 }
 
-static void encode_u8(uint8_t *codes, const float *x, size_t n, const struct tt_quant_linear *l)
+static void encode_u8_portable(uint8_t *codes, const float *x, size_t n, const struct tt_quant_linear *l)
 {
     const struct tt_quant_linear linear = *l;
 
@@ -59,7 +59,7 @@ static void encode_u8(uint8_t *codes, const float *x, size_t n, const struct tt_
         codes[i] = code_of(x[i], &linear);
 }
 
-static void decode_u8(float *x, const uint8_t *codes, size_t n, const struct tt_quant_linear *l)
+static void decode_u8_portable(float *x, const uint8_t *codes, size_t n, const struct tt_quant_linear *l)
 {
     const struct tt_quant_linear linear = *l;
 
@@ -67,7 +67,7 @@ static void decode_u8(float *x, const uint8_t *codes, size_t n, const struct tt_
         x[i] = value_of(codes[i], &linear);
 }
 
-static void encode_u4(uint8_t *codes, const float *x, size_t n, const struct tt_quant_linear *l)
+static void encode_u4_portable(uint8_t *codes, const float *x, size_t n, const struct tt_quant_linear *l)
 {
     const struct tt_quant_linear linear = *l;
 
@@ -77,7 +77,7 @@ static void encode_u4(uint8_t *codes, const float *x, size_t n, const struct tt_
         codes[n / 2] = code_of(x[n - 1], &linear);
 }
 
-static void decode_u4(float *x, const uint8_t *codes, size_t n, const struct tt_quant_linear *l)
+static void decode_u4_portable(float *x, const uint8_t *codes, size_t n, const struct tt_quant_linear *l)
 {
     float values[16];
 
@@ -89,7 +89,7 @@ static void decode_u4(float *x, const uint8_t *codes, size_t n, const struct tt_
 
 /* ---- 8-bit floats ---- */
 
-static inline float scaled(float value, const struct tt_quant_float *f)
+static inline float scaled_value(float value, const struct tt_quant_float *f)
 {
     const float product = value * f->scale;
     const float below = f->most < product ? f->most : product;
@@ -110,7 +110,7 @@ static inline float scaled(float value, const struct tt_quant_float *f)
     { \
         const struct tt_quant_float real = *f; \
         for (size_t i = 0; i < n; i++) \
-            x[i] = scaled(widen(codes[i]), &real); \
+            x[i] = scaled_value(widen(codes[i]), &real); \
     }
 
 ENCODE(encode_e4m3, tt_e4m3_narrow)
@@ -120,7 +120,7 @@ DECODE(decode_e5m2, tt_e5m2_widen)
 
 /* ---- f16 ---- */
 
-static void widen_f16(float *x, const void *src, size_t n)
+static void widen_f16_portable(float *x, const void *src, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         uint16_t h;
@@ -130,7 +130,7 @@ static void widen_f16(float *x, const void *src, size_t n)
     }
 }
 
-static void narrow_f16(void *dst, const float *x, size_t n)
+static void narrow_f16_portable(void *dst, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const uint16_t h = tt_f16_narrow(x[i]);
@@ -140,10 +140,10 @@ static void narrow_f16(void *dst, const float *x, size_t n)
 }
 
 const struct tt_quant_kernels tt_quant_portable = {
-    .range = range,
-    .encode_u8 = encode_u8,     .decode_u8 = decode_u8,
-    .encode_u4 = encode_u4,     .decode_u4 = decode_u4,
+    .range = range_portable,
+    .encode_u8 = encode_u8_portable,     .decode_u8 = decode_u8_portable,
+    .encode_u4 = encode_u4_portable,     .decode_u4 = decode_u4_portable,
     .encode_e4m3 = encode_e4m3, .decode_e4m3 = decode_e4m3,
     .encode_e5m2 = encode_e5m2, .decode_e5m2 = decode_e5m2,
-    .widen_f16 = widen_f16,     .narrow_f16 = narrow_f16,
+    .widen_f16 = widen_f16_portable,     .narrow_f16 = narrow_f16_portable,
 };

@@ -13,7 +13,7 @@
 #include "reduce/float_env.h"
 #include "reduce/kernels.h"
 
-static const struct tt_kernels *best(void)
+static const struct tt_kernels *best_kernels(void)
 {
 #if defined(__x86_64__)
     unsigned eax, ebx, ecx = 0, edx;
@@ -25,17 +25,17 @@ static const struct tt_kernels *best(void)
     return &tt_kernels_portable;
 }
 
-static const struct tt_kernels *choose(void)
+static const struct tt_kernels *choose_kernels(void)
 {
     const char *wanted = getenv("TUTTI_SIMD");
 
-    if (!wanted || !*wanted || strcmp(wanted, best()->name) == 0)
-        return best();
+    if (!wanted || !*wanted || strcmp(wanted, best_kernels()->name) == 0)
+        return best_kernels();
     if (strcmp(wanted, "portable") == 0)
         return &tt_kernels_portable;
     tt_log(TT_LOG_WARN, "TUTTI_SIMD=%s: %s; using %s", wanted,
-           strcmp(wanted, "avx2") == 0 ? "this processor lacks AVX2 or F16C" : "unknown value (use \"portable\" or \"avx2\")", best()->name);
-    return best();
+           strcmp(wanted, "avx2") == 0 ? "this processor lacks AVX2 or F16C" : "unknown value (use \"portable\" or \"avx2\")", best_kernels()->name);
+    return best_kernels();
 }
 
 const struct tt_kernels *tt_kernels_get(void)
@@ -44,7 +44,7 @@ const struct tt_kernels *tt_kernels_get(void)
     const struct tt_kernels *kernels = atomic_load_explicit(&chosen, memory_order_relaxed);
 
     if (!kernels) {     /* two threads may both select; the result is the same */
-        kernels = choose();
+        kernels = choose_kernels();
         atomic_store_explicit(&chosen, kernels, memory_order_relaxed);
     }
     return kernels;
