@@ -27,7 +27,7 @@ void des_spend(struct des *s, uint32_t me, double ps)
     s->work_ps[me] = tt_net_after(s->work_ps[me], slow_ps);
 }
 
-static void spend(struct des *s, uint32_t me, double ns) { des_spend(s, me, ns * TT_PS_PER_NS); }
+static void spend_ns(struct des *s, uint32_t me, double ns) { des_spend(s, me, ns * TT_PS_PER_NS); }
 
 /* An eager message was read: its credit returns with the next message, or separately when half of
  * the credits are pending. */
@@ -51,7 +51,7 @@ static void place_read(struct des *s, uint32_t me, const struct tt_place *at)
 }
 
 /* Returns false without credit. */
-static bool send_eager(struct des *s, uint32_t me, uint16_t peer, uint32_t tag, uint64_t bytes)
+static bool des_send_eager(struct des *s, uint32_t me, uint16_t peer, uint32_t tag, uint64_t bytes)
 {
     struct des_flow *f = &s->rank[me].flow[peer];
     uint32_t m;
@@ -72,7 +72,7 @@ static bool send_eager(struct des *s, uint32_t me, uint16_t peer, uint32_t tag, 
 
 /* Returns whether a rank opens its final buffer for the data of `step`, by the same rule as the
  * engine. */
-static bool opens_direct(const struct des *s, const struct tt_exec *x, uint16_t step)
+static bool des_opens_direct(const struct des *s, const struct tt_exec *x, uint16_t step)
 {
     const struct tt_des_conf *c = s->conf;
     const struct tt_exec_step *t = &x->step[step];
@@ -102,12 +102,12 @@ static void send_control(struct des *s, uint32_t me, const struct tt_action *a, 
 
 /* Opens a flow. If all messages are fetched by single copy, the whole message may be sent at
  * once. */
-static void do_open(struct des *s, uint32_t me, const struct tt_action *a)
+static void do_open_flow(struct des *s, uint32_t me, const struct tt_action *a)
 {
     struct tt_exec *x = &s->rank[me].exec;
     const struct tt_exec_step *t = &x->step[a->step];
     const struct tt_des_way *way = des_way(s, tt_layout_distance(s->conf->net->layout, me, t->s.peer));
-    const bool direct = opens_direct(s, x, a->step);
+    const bool direct = des_opens_direct(s, x, a->step);
     uint8_t depth = x->conf.depth;
 
     if (way->single_bytes && !way->mapped)
@@ -149,7 +149,7 @@ static bool place_has_come(const struct des *s, uint32_t me, const struct tt_pla
 }
 
 /* Nanoseconds per byte of a copy or reduction. */
-static double work_byte_ns(const struct tt_des_conf *c, bool reduces, bool came)
+static double des_work_byte_ns(const struct tt_des_conf *c, bool reduces, bool came)
 {
     const double own = reduces ? c->reduce_byte_ns : c->copy_byte_ns;
     const double other = reduces ? c->came_reduce_byte_ns : c->came_copy_byte_ns;
@@ -162,20 +162,20 @@ static void spend_local(struct des *s, uint32_t me, const struct tt_action *a)
     const bool reduces = a->kind == TT_ACT_REDUCE;
     const bool came = place_has_come(s, me, &a->a) || (reduces && place_has_come(s, me, &a->b));
 
-    spend(s, me, (double)a->bytes * work_byte_ns(s->conf, reduces, came));
+    spend_ns(s, me, (double)a->bytes * des_work_byte_ns(s->conf, reduces, came));
 }
 
 /* Returns false if it must be retried later. */
-static bool do_action(struct des *s, uint32_t me, const struct tt_action *a)
+static bool des_do_action(struct des *s, uint32_t me, const struct tt_action *a)
 {
     struct des_rank *r = &s->rank[me];
     const struct tt_des_conf *c = s->conf;
 
     if (c->step_ns > 0)
-        spend(s, me, c->step_ns);
+        spend_ns(s, me, c->step_ns);
     switch (a->kind) {
     case TT_ACT_OPEN:
-        do_open(s, me, a);
+        do_open_flow(s, me, a);
         return true;
     case TT_ACT_CREDIT:
         send_control(s, me, a, DES_CREDIT, false);
@@ -187,7 +187,7 @@ static bool do_action(struct des *s, uint32_t me, const struct tt_action *a)
         des_sent_heed(s, me, a->step);
         return true;
     case TT_ACT_EAGER:
-        if (!send_eager(s, me, a->peer, a->tag, a->bytes))
+        if (!des_send_eager(s, me, a->peer, a->tag, a->bytes))
             return false;
         place_read(s, me, &a->a);
         break;
@@ -213,7 +213,7 @@ static bool operand_has_come(const struct des *s, uint32_t me, int8_t writer)
 }
 
 /* Runs a step of a straight program, as the engine does; false if it cannot run yet. */
-static bool do_in_order(struct des *s, uint32_t me, const struct tt_exec_step *t)
+static bool des_step_in_order(struct des *s, uint32_t me, const struct tt_exec_step *t)
 {
     const struct tt_des_conf *c = s->conf;
 
@@ -223,27 +223,28 @@ static bool do_in_order(struct des *s, uint32_t me, const struct tt_exec_step *t
             return false;
         if (t->s.out.buf == TT_BUF_PIPE && t->s.bytes)
             return true;
-        spend(s, me, (double)t->s.bytes * work_byte_ns(c, false, has_come(s, me, t->peer, true)));
+        spend_ns(s, me, (double)t->s.bytes * des_work_byte_ns(c, false, has_come(s, me, t->peer, true)));
         eager_read(s, me, t->peer);
         return true;
     case TT_PUT:
-        if (!send_eager(s, me, t->peer, t->s.tag, t->s.bytes))
+        if (!des_send_eager(s, me, t->peer, t->s.tag, t->s.bytes))
             return false;
         break;
     case TT_COPY:
-        spend(s, me, (double)t->s.bytes * work_byte_ns(c, false, operand_has_come(s, me, t->writer_a)));
+        spend_ns(s, me, (double)t->s.bytes * des_work_byte_ns(c, false, operand_has_come(s, me, t->writer_a)));
         break;
     default:
-        spend(s, me,
-              (double)t->s.bytes *
-                  work_byte_ns(c, true, operand_has_come(s, me, t->writer_a) || operand_has_come(s, me, t->writer_b)));
+        spend_ns(s, me,
+                 (double)t->s.bytes *
+                     des_work_byte_ns(c, true,
+                                      operand_has_come(s, me, t->writer_a) || operand_has_come(s, me, t->writer_b)));
         operand_read(s, me, t->writer_b);
     }
     operand_read(s, me, t->writer_a);
     return true;
 }
 
-static void run_actions(struct des *s, uint32_t me)
+static void des_run_actions(struct des *s, uint32_t me)
 {
     struct tt_exec *x = &s->rank[me].exec;
     struct tt_action a;
@@ -251,20 +252,20 @@ static void run_actions(struct des *s, uint32_t me)
     if (x->straight) {
         struct tt_exec_step *t;
 
-        while (x->head != x->tail && (x->step[x->head].over || do_in_order(s, me, &x->step[x->head])))
+        while (x->head != x->tail && (x->step[x->head].over || des_step_in_order(s, me, &x->step[x->head])))
             x->head++;
-        while (x->head != x->tail && (t = tt_exec_meanwhile(x)) && (t->over = do_in_order(s, me, t)))
+        while (x->head != x->tail && (t = tt_exec_meanwhile(x)) && (t->over = des_step_in_order(s, me, t)))
             ;
         return;
     }
     while (tt_exec_next(x, &a))
-        if (!do_action(s, me, &a))
+        if (!des_do_action(s, me, &a))
             tt_exec_left(x, &a);
 }
 
 /* Returns whether the data of this message is fetched by single copy: to its destination, or to
  * slots that only its receiver writes. */
-static bool is_fetched(const struct des *s, const struct des_msg *m)
+static bool msg_is_fetched(const struct des *s, const struct des_msg *m)
 {
     const struct tt_des_way *way = des_way(s, m->path.distance);
 
@@ -272,7 +273,7 @@ static bool is_fetched(const struct des *s, const struct des_msg *m)
 }
 
 /* Passes a message to its executor. Returns false if its step is not in the window yet. */
-static bool hand_over(const struct des *s, struct des_rank *r, const struct des_msg *m)
+static bool pass_to_executor(const struct des *s, struct des_rank *r, const struct des_msg *m)
 {
     const int peer = tt_exec_peer_of(&r->exec, m->from);
 
@@ -280,7 +281,7 @@ static bool hand_over(const struct des *s, struct des_rank *r, const struct des_
         return false;
     switch (m->kind) {
     case DES_READY:
-        if (is_fetched(s, m))
+        if (msg_is_fetched(s, m))
             tt_exec_lengthen(&r->exec, (uint16_t)peer, des_way(s, m->path.distance)->whole_bytes);
         tt_exec_deepen(&r->exec, (uint16_t)peer, false, (uint8_t)m->seq);
         tt_exec_ready(&r->exec, (uint16_t)peer, m->direct, des_way(s, m->path.distance)->mapped);
@@ -298,14 +299,14 @@ static bool hand_over(const struct des *s, struct des_rank *r, const struct des_
 }
 
 /* Retries messages that arrived before their step. */
-static void offer_early(struct des *s, struct des_rank *r)
+static void des_retry_early(struct des *s, struct des_rank *r)
 {
     uint32_t *at = &r->early;
 
     while (*at != DES_NONE) {
         const uint32_t m = *at;
 
-        if (!hand_over(s, r, &s->msg[m])) {
+        if (!pass_to_executor(s, r, &s->msg[m])) {
             at = &s->msg[m].next;
             continue;
         }
@@ -323,7 +324,7 @@ static void keep_count(struct des *s, struct des_rank *r)
     r->seen_round = (uint32_t)r->exec.round;
 }
 
-static void run(struct des *s, uint32_t me)
+static void des_run_rank(struct des *s, uint32_t me)
 {
     struct des_rank *r = &s->rank[me];
 
@@ -331,9 +332,9 @@ static void run(struct des *s, uint32_t me)
         if (r->exec.loaded != r->seen_loaded) {
             s->steps_loaded += r->exec.loaded - r->seen_loaded;
             r->seen_loaded = r->exec.loaded;
-            offer_early(s, r);
+            des_retry_early(s, r);
         }
-        run_actions(s, me);
+        des_run_actions(s, me);
     } while (r->exec.loaded != r->seen_loaded);
     des_flush(s);
     des_sent_before_rest(s, me);
@@ -381,7 +382,7 @@ static void take_credits(struct des_rank *r, const struct des_msg *m)
 /* Single copy shared with the sender: an idle sender copies half of the message. Returns the
  * receiver's bytes. A later copy is shared only with two ranks in total: otherwise the sender may
  * be busy by then. */
-static uint64_t share(struct des *s, const struct des_msg *m, uint64_t bytes)
+static uint64_t share_single_copy(struct des *s, const struct des_msg *m, uint64_t bytes)
 {
     const struct tt_des_way *way = des_way(s, m->path.distance);
     struct des_rank *from = &s->rank[m->from];
@@ -400,14 +401,14 @@ static uint64_t share(struct des *s, const struct des_msg *m, uint64_t bytes)
 static void spend_receive(struct des *s, const struct des_msg *m, uint64_t data_bytes)
 {
     const struct tt_des_way *way = des_way(s, m->path.distance);
-    const bool fetched = is_fetched(s, m);
+    const bool fetched = msg_is_fetched(s, m);
     const double byte_ns = fetched ? way->single_byte_ns : way->receive_byte_ns;
     const double fetches = !fetched || !data_bytes ? 0 : m->count == 1 ? 1 : m->seen - m->shown;
     struct des_rank *r = &s->rank[m->to];
 
     r->clock_ps = r->clock_ps > s->now_ps ? r->clock_ps : s->now_ps;
     if (fetched)
-        data_bytes = share(s, m, data_bytes);
+        data_bytes = share_single_copy(s, m, data_bytes);
     des_spend(s, m->to, (way->receive_ns + fetches * way->single_ns + (double)data_bytes * byte_ns) * TT_PS_PER_NS);
 }
 
@@ -428,26 +429,26 @@ static void deliver(struct des *s, uint32_t i)
     s->msg[i].credits = 0;
     if (whole && m.kind == DES_SEGMENT && s->conf->lane_bytes[m.path.distance])
         acknowledge(s, &m);
-    taken = m.kind == DES_GIVE || hand_over(s, r, &s->msg[i]);
+    taken = m.kind == DES_GIVE || pass_to_executor(s, r, &s->msg[i]);
     tt_assert(taken || m.kind == DES_EAGER || m.kind == DES_READY);
     if (!taken)
         keep_early(s, r, i);
     if (taken && whole)
         des_free(s, i);
-    run(s, m.to);
+    des_run_rank(s, m.to);
     if (!whole)
         des_deliver_next(s, i);
 }
 
 /* Sources may be reused. */
-static void sent(struct des *s, uint32_t i)
+static void des_handle_sent(struct des *s, uint32_t i)
 {
     const uint32_t me = s->msg[i].to;
 
     if (s->rank[me].clock_ps < s->now_ps)
         s->rank[me].clock_ps = s->now_ps;
     des_sent(s, i);
-    run(s, me);
+    des_run_rank(s, me);
 }
 
 static void drained(struct des *s, uint32_t i)
@@ -460,10 +461,10 @@ static void drained(struct des *s, uint32_t i)
         r->clock_ps = s->now_ps;
     r->flow[tt_exec_peer_of(&r->exec, m.from)].outstanding -= m.bytes;
     r->exec.progress = true;
-    run(s, m.to);
+    des_run_rank(s, m.to);
 }
 
-static void start(struct des *s, uint32_t i)
+static void start_rank(struct des *s, uint32_t i)
 {
     const uint32_t me = s->msg[i].to;
 
@@ -471,8 +472,8 @@ static void start(struct des *s, uint32_t i)
     if (s->rank[me].clock_ps < s->now_ps)
         s->rank[me].clock_ps = s->now_ps;
     if (!s->rank[me].exec.straight)
-        spend(s, me, s->conf->plan_ns);
-    run(s, me);
+        spend_ns(s, me, s->conf->plan_ns);
+    des_run_rank(s, me);
 }
 
 void des_handle(struct des *s, uint32_t m)
@@ -480,10 +481,10 @@ void des_handle(struct des *s, uint32_t m)
     des_sent_catch_up(s, s->msg[m].to);
     switch (s->msg[m].kind) {
     case DES_START:
-        start(s, m);
+        start_rank(s, m);
         break;
     case DES_SENT:
-        sent(s, m);
+        des_handle_sent(s, m);
         break;
     case DES_ACK:
         drained(s, m);
@@ -498,7 +499,7 @@ static bool is_on_its_way(const struct des_msg *m)
     return m->kind != DES_START && m->kind != DES_SENT && m->kind != DES_ACK && !m->delivered;
 }
 
-static void happen(struct des *s, struct tt_queue_item item)
+static void des_handle_event(struct des *s, struct tt_queue_item item)
 {
     const struct des_msg *m = &s->msg[item.what];
 
@@ -578,7 +579,7 @@ static void make_ranks(struct des *s)
 }
 
 /* Schedules the start of each rank. */
-static void begin(struct des *s)
+static void schedule_starts(struct des *s)
 {
     const struct tt_des_conf *c = s->conf;
 
@@ -602,7 +603,7 @@ static void begin(struct des *s)
     }
 }
 
-static void tell_progress(const struct des *s)
+static void report_progress(const struct des *s)
 {
     const double loaded = s->rounds_loaded ? (double)s->rounds_loaded / (double)(s->rounds_all ? s->rounds_all : 1) : 1;
     const double share = s->steps_loaded ? (double)s->steps_over / (double)s->steps_loaded * loaded : 0;
@@ -617,7 +618,7 @@ static tutti_status too_late(void)
                    (double)TT_NET_TIME_MAX_PS / (86400 * 1e12));
 }
 
-static tutti_status finish(struct des *s, struct tt_des_result *out)
+static tutti_status des_finish(struct des *s, struct tt_des_result *out)
 {
     const struct tt_net *net = &s->net;
     uint64_t last = 0, first = UINT64_MAX;
@@ -649,7 +650,7 @@ static tutti_status finish(struct des *s, struct tt_des_result *out)
     return TUTTI_OK;
 }
 
-static void explain(const struct des *s, char *why, size_t why_bytes)
+static void des_explain(const struct des *s, char *why, size_t why_bytes)
 {
     static const char *const opcodes[] = { "a put", "a wait", "a reduction", "a copy" };
     const uint32_t n = s->conf->coll->nranks;
@@ -706,7 +707,7 @@ static void prefetch(const struct des *s)
 }
 
 /* Returns whether a limit of the simulation is reached. */
-static bool is_enough(struct des *s)
+static bool limit_reached(struct des *s)
 {
     const struct tt_des_conf *c = s->conf;
 
@@ -717,7 +718,7 @@ static bool is_enough(struct des *s)
 
 /* No event is left: waiting ranks return their pending credits, as the engine does when idle.
  * Returns false if there are none. */
-static bool pay_owed(struct des *s)
+static bool return_pending_credits(struct des *s)
 {
     bool paid = false;
 
@@ -741,30 +742,30 @@ static bool pay_owed(struct des *s)
     return paid;
 }
 
-static bool next_event(struct des *s, struct tt_queue_item *out)
+static bool des_next_event(struct des *s, struct tt_queue_item *out)
 {
     return tt_queue_pop(&s->queue, out) || (des_sent_wake_all(s) && tt_queue_pop(&s->queue, out)) ||
-           (pay_owed(s) && tt_queue_pop(&s->queue, out));
+           (return_pending_credits(s) && tt_queue_pop(&s->queue, out));
 }
 
-static tutti_status simulate(struct des *s, struct tt_des_result *out, char *why, size_t why_bytes)
+static tutti_status des_loop(struct des *s, struct tt_des_result *out, char *why, size_t why_bytes)
 {
     struct tt_queue_item item;
 
-    begin(s);
-    while (s->ndone < s->conf->coll->nranks && !is_enough(s) && next_event(s, &item)) {
+    schedule_starts(s);
+    while (s->ndone < s->conf->coll->nranks && !limit_reached(s) && des_next_event(s, &item)) {
         if (item.time_ps >= TT_NET_TIME_MAX_PS)
             return too_late();
         if (s->result.events++ % PROGRESS_EVENTS == 0)
-            tell_progress(s);
+            report_progress(s);
         prefetch(s);
-        happen(s, item);
+        des_handle_event(s, item);
     }
     if (s->ndone < s->conf->coll->nranks && !s->result.cut) {
-        explain(s, why, why_bytes);
+        des_explain(s, why, why_bytes);
         return TUTTI_ERR_TIMEOUT;
     }
-    return finish(s, out);
+    return des_finish(s, out);
 }
 
 static bool is_way(const struct tt_des_way *w)
@@ -773,7 +774,7 @@ static bool is_way(const struct tt_des_way *w)
            w->single_ns >= 0 && w->single_byte_ns >= 0;
 }
 
-static tutti_status check(const struct tt_des_conf *c)
+static tutti_status check_des_conf(const struct tt_des_conf *c)
 {
     const uint64_t seg = c->segment_bytes;
 
@@ -798,7 +799,7 @@ static tutti_status check(const struct tt_des_conf *c)
 }
 
 /* Creates the calls of all ranks, and their executors. */
-static tutti_status prepare(struct des *s)
+static tutti_status des_prepare(struct des *s)
 {
     const struct tt_des_conf *c = s->conf;
     const uint32_t n = c->coll->nranks;
@@ -822,7 +823,7 @@ static tutti_status prepare(struct des *s)
 tutti_status tt_des_run(const struct tt_des_conf *conf, struct tt_des_result *out, char *why, size_t why_bytes)
 {
     struct des s = { .conf = conf, .free_msg = DES_NONE, .train = DES_NONE };
-    tutti_status st = check(conf);
+    tutti_status st = check_des_conf(conf);
     struct tt_net_conf net;
 
     if (st)
@@ -836,9 +837,9 @@ tutti_status tt_des_run(const struct tt_des_conf *conf, struct tt_des_result *ou
         s.bounds_lanes |= conf->lane_bytes[d] != 0;
     tt_prng_init(&s.prng, conf->seed);
     tt_queue_init(&s.queue);
-    st = prepare(&s);
+    st = des_prepare(&s);
     if (!st)
-        st = simulate(&s, out, why, why_bytes);
+        st = des_loop(&s, out, why, why_bytes);
     des_cores_fini(&s);
     free(s.work_ps);
     free(s.rank);

@@ -74,7 +74,7 @@ static void give_core(struct des_host *h, uint32_t rank, uint32_t cores)
 
 /* The rank, which has a core, processes all its messages, and keeps the core until that work is
  * done. */
-static void work(struct des *s, uint32_t rank)
+static void rank_work(struct des *s, uint32_t rank)
 {
     struct des_inbox *in = &s->inbox[rank];
     uint64_t until_ps;
@@ -102,7 +102,7 @@ static uint64_t turn_ps(const struct des *s, const struct des_host *h)
     return (uint64_t)(ns * TT_PS_PER_NS + 0.5);
 }
 
-static void dispatch(struct des *s, struct des_host *h)
+static void host_dispatch(struct des *s, struct des_host *h)
 {
     while (h->nfree && h->first != DES_NONE) {
         const uint32_t rank = h->first;
@@ -119,7 +119,7 @@ static void dispatch(struct des *s, struct des_host *h)
             s->rank[rank].clock_ps = s->now_ps;
         if (take_core(h, rank))
             s->rank[rank].clock_ps = tt_net_after(s->rank[rank].clock_ps, (double)turn_ps(s, h));
-        work(s, rank);
+        rank_work(s, rank);
     }
 }
 
@@ -144,7 +144,7 @@ void des_cores_come(struct des *s, uint32_t m)
     else
         s->inbox[h->last].next = rank;
     h->last = rank;
-    dispatch(s, h);
+    host_dispatch(s, h);
 }
 
 void des_cores_go_on(struct des *s, uint32_t m)
@@ -155,10 +155,10 @@ void des_cores_go_on(struct des *s, uint32_t m)
 
     des_free(s, m);
     if (in->first != DES_NONE) {
-        work(s, rank);
+        rank_work(s, rank);
         return;
     }
     in->works = false;
     give_core(h, rank, s->conf->cores);
-    dispatch(s, h);
+    host_dispatch(s, h);
 }

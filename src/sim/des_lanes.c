@@ -46,7 +46,7 @@ bool des_lanes_path(struct des *s, uint32_t me, uint16_t peer, uint32_t to, bool
     return true;
 }
 
-static struct des_flow *flow_of(struct des *s, const struct des_msg *m)
+static struct des_flow *flow_of_msg(struct des *s, const struct des_msg *m)
 {
     struct des_rank *from = &s->rank[m->from];
 
@@ -54,7 +54,7 @@ static struct des_flow *flow_of(struct des *s, const struct des_msg *m)
 }
 
 /* Removes the parked segment of that number, if present, and delivers it now. */
-static void release(struct des *s, struct des_flow *f, uint32_t number)
+static void release_parked(struct des *s, struct des_flow *f, uint32_t number)
 {
     uint32_t before = DES_NONE, i = f->parked ? f->parked - 1 : DES_NONE;
 
@@ -74,7 +74,7 @@ static void release(struct des *s, struct des_flow *f, uint32_t number)
 bool des_lanes_in_order(struct des *s, uint32_t i)
 {
     struct des_msg *m = &s->msg[i];
-    struct des_flow *f = flow_of(s, m);
+    struct des_flow *f = flow_of_msg(s, m);
 
     if (m->number != f->landed + 1) {
         m->next = f->parked ? f->parked - 1 : DES_NONE;
@@ -83,6 +83,6 @@ bool des_lanes_in_order(struct des *s, uint32_t i)
     }
     f->landed++;
     m->number = 0;
-    release(s, f, f->landed + 1);
+    release_parked(s, f, f->landed + 1);
     return true;
 }

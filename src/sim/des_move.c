@@ -42,9 +42,9 @@ void des_at(struct des *s, uint64_t time_ps, uint32_t m)
     tt_queue_push(&s->queue, (struct tt_queue_item){ .time_ps = time_ps, .what = m });
 }
 
-static bool has_data(const struct des_msg *m) { return m->kind == DES_EAGER || m->kind == DES_SEGMENT; }
+static bool msg_has_data(const struct des_msg *m) { return m->kind == DES_EAGER || m->kind == DES_SEGMENT; }
 
-static uint64_t wire_bytes(const struct des_msg *m) { return has_data(m) ? m->bytes : CONTROL_BYTES; }
+static uint64_t wire_bytes(const struct des_msg *m) { return msg_has_data(m) ? m->bytes : CONTROL_BYTES; }
 
 /* ---- departure ---- */
 
@@ -106,7 +106,7 @@ static uint64_t share_of(uint64_t ps, uint16_t part, uint16_t whole)
 
 /* A message passes the first server of its path from begin to end. The sources of a train's first
  * half may be reused before those of the second, so its sender need not idle between trains. */
-static void left(struct des *s, uint32_t i, uint64_t begin_ps, uint64_t end_ps)
+static void msg_left(struct des *s, uint32_t i, uint64_t begin_ps, uint64_t end_ps)
 {
     const struct des_msg *m = &s->msg[i];
     const uint32_t from = m->from, to = m->to;
@@ -121,7 +121,7 @@ static void left(struct des *s, uint32_t i, uint64_t begin_ps, uint64_t end_ps)
     des_sent_at(s, from, to, &second, end_ps);
 }
 
-static void arrive(struct des *s, uint32_t i)
+static void msg_arrive(struct des *s, uint32_t i)
 {
     struct des_msg *m = &s->msg[i];
 
@@ -133,7 +133,7 @@ static void arrive(struct des *s, uint32_t i)
 }
 
 /* It has passed server `hop`. */
-static void go_on(struct des *s, uint32_t i)
+static void msg_next_hop(struct des *s, uint32_t i)
 {
     struct des_msg *m = &s->msg[i];
 
@@ -142,7 +142,7 @@ static void go_on(struct des *s, uint32_t i)
         m->tail_ps += m->path.latency_ps;
     }
     if (m->hop == m->path.nhops)
-        arrive(s, i);
+        msg_arrive(s, i);
     else
         des_at(s, m->head_ps, i);
 }
@@ -152,7 +152,7 @@ static void count_message(struct des *s, const struct des_msg *m)
     s->result.messages += m->count;
     if (m->kind == DES_SEGMENT)
         s->result.segments += m->count;
-    if (has_data(m)) {
+    if (msg_has_data(m)) {
         s->result.bytes[m->path.distance] += m->bytes;
         s->result.puts[m->path.distance] += m->count;
     }
@@ -187,8 +187,8 @@ void des_send(struct des *s, uint32_t me, uint16_t peer, uint32_t i)
     m->head_ps = begin;
     if (end > m->tail_ps)
         m->tail_ps = end;
-    left(s, i, begin, m->tail_ps);
-    go_on(s, i);
+    msg_left(s, i, begin, m->tail_ps);
+    msg_next_hop(s, i);
 }
 
 void des_hop(struct des *s, uint32_t i)
@@ -201,14 +201,14 @@ void des_hop(struct des *s, uint32_t i)
     if (end > m->tail_ps)
         m->tail_ps = end;
     if (m->hop == 0)
-        left(s, i, begin, m->tail_ps);
-    go_on(s, i);
+        msg_left(s, i, begin, m->tail_ps);
+    msg_next_hop(s, i);
 }
 
 /* ---- trains ---- */
 
 /* Returns whether segment `a` continues the train, from the same put. */
-static bool continues(const struct des *s, uint32_t me, const struct tt_action *a)
+static bool continues_train(const struct des *s, uint32_t me, const struct tt_action *a)
 {
     const struct des_msg *m = s->train == DES_NONE ? NULL : &s->msg[s->train];
 
@@ -243,7 +243,7 @@ void des_send_segment(struct des *s, uint32_t me, const struct tt_action *a)
     struct des_msg *m;
     uint32_t i;
 
-    if (continues(s, me, a)) {
+    if (continues_train(s, me, a)) {
         m = &s->msg[s->train];
         spend_send(s, me, m->path.distance);
         m->bytes += a->bytes;
@@ -282,13 +282,13 @@ static uint64_t train_offset(const struct des *s, const struct des_msg *m, uint3
 uint64_t des_came(const struct des *s, const struct des_msg *m)
 {
     if (m->kind != DES_SEGMENT || m->count == 1)
-        return has_data(m) ? m->bytes : 0;
+        return msg_has_data(m) ? m->bytes : 0;
     return train_offset(s, m, m->seen) - train_offset(s, m, m->shown);
 }
 
 /* Returns whether a step that waits for a part of the train could use it before the whole train has
  * arrived. */
-static bool is_hasty(struct des *s, const struct des_msg *m, const struct tt_exec_step *t, uint64_t software_ps)
+static bool uses_part_early(struct des *s, const struct des_msg *m, const struct tt_exec_step *t, uint64_t software_ps)
 {
     struct tt_net_path p;
 
@@ -299,7 +299,7 @@ static bool is_hasty(struct des *s, const struct des_msg *m, const struct tt_exe
 
 /* Returns whether the rest of a train may be delivered with its end. Not if it keeps the receiver's
  * thread busy most of the time. */
-static bool may_wait(struct des *s, const struct des_msg *m)
+static bool train_may_wait(struct des *s, const struct des_msg *m)
 {
     const struct tt_exec *x = &s->rank[m->to].exec;
     const int peer = tt_exec_peer_of(x, m->from);
@@ -318,7 +318,7 @@ static bool may_wait(struct des *s, const struct des_msg *m)
         if (!bit && !t->over && t->s.opcode == TT_WAIT && t->peer == peer && t->stream == m->stream && !t->eager &&
             m->seq - t->seq0 < tt_exec_segments(t->s.bytes, x->conf.segment_bytes))
             bit = 1ull << n % TT_EXEC_STEPS;
-        else if (bit && !t->over && x->deps[n % TT_EXEC_STEPS] & bit && is_hasty(s, m, t, software_ps))
+        else if (bit && !t->over && x->deps[n % TT_EXEC_STEPS] & bit && uses_part_early(s, m, t, software_ps))
             return false;
     }
     return bit != 0;
@@ -331,7 +331,7 @@ void des_deliver_next(struct des *s, uint32_t i)
     uint64_t at;
 
     m->shown = m->seen;
-    if (m->seen + 1 == m->count || may_wait(s, m)) {
+    if (m->seen + 1 == m->count || train_may_wait(s, m)) {
         m->seen = m->count;
         at = m->tail_ps;
     } else {

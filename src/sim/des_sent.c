@@ -8,7 +8,7 @@
 
 /* Returns whether it must be an event. With limited cores it is one, since the rank needs a core to
  * process it. */
-static bool must_tell(const struct des *s, uint32_t me, uint16_t step)
+static bool source_is_event(const struct des *s, uint32_t me, uint16_t step)
 {
     const struct tt_exec *x = &s->rank[me].exec;
 
@@ -16,7 +16,7 @@ static bool must_tell(const struct des *s, uint32_t me, uint16_t step)
 }
 
 /* Records it with its rank, ordered by time. */
-static void note(struct des *s, uint32_t i)
+static void record_source(struct des *s, uint32_t i)
 {
     uint32_t *at = &s->rank[s->msg[i].to].unsent;
 
@@ -38,10 +38,10 @@ void des_sent_at(struct des *s, uint32_t me, uint32_t to, const struct des_sent 
     s->msg[i].count = what->count;
     s->msg[i].tail_ps = time_ps;
     s->msg[i].next = DES_NONE;
-    if (must_tell(s, me, what->step))
+    if (source_is_event(s, me, what->step))
         des_at(s, time_ps, i);
     else
-        note(s, i);
+        record_source(s, i);
 }
 
 void des_sent(struct des *s, uint32_t i)

@@ -45,12 +45,12 @@ struct lanes {
     double queued_time;         /* bytes times picoseconds */
 };
 
-static uint64_t time_of(uint64_t bytes, double bytes_per_s)
+static uint64_t transfer_ps(uint64_t bytes, double bytes_per_s)
 {
     return (uint64_t)((double)bytes / bytes_per_s * PS_PER_S);
 }
 
-static void later(struct lanes *s, uint32_t flight, enum what what, uint64_t time_ps)
+static void schedule_flight(struct lanes *s, uint32_t flight, enum what what, uint64_t time_ps)
 {
     s->flight[flight].what = what;
     tt_queue_push(&s->queue, (struct tt_queue_item){ .time_ps = time_ps, .what = flight });
@@ -73,7 +73,7 @@ static uint32_t new_flight(struct lanes *s)
 }
 
 /* Passes it to the NIC, which sends in the order of posting. */
-static void post(struct lanes *s, uint32_t sender, const struct tt_dqplb_segment *segment)
+static void post_segment(struct lanes *s, uint32_t sender, const struct tt_dqplb_segment *segment)
 {
     struct connection *k = &s->connection[sender];
     const uint32_t f = new_flight(s);
@@ -82,8 +82,8 @@ static void post(struct lanes *s, uint32_t sender, const struct tt_dqplb_segment
     s->flight[f].segment = *segment;
     if (k->nic_free_ps < s->now_ps)
         k->nic_free_ps = s->now_ps;
-    k->nic_free_ps += time_of(segment->bytes, s->c->nic_bytes_per_s);
-    later(s, f, AT_WAY, k->nic_free_ps);
+    k->nic_free_ps += transfer_ps(segment->bytes, s->c->nic_bytes_per_s);
+    schedule_flight(s, f, AT_WAY, k->nic_free_ps);
 }
 
 static void post_stripes(struct lanes *s, uint32_t sender)
@@ -97,7 +97,7 @@ static void post_stripes(struct lanes *s, uint32_t sender)
                 .message = k->begun, .lane = (uint16_t)i, .bytes = (s->c->message_bytes + i) / lanes,
             };
 
-            post(s, sender, &stripe);
+            post_segment(s, sender, &stripe);
         }
 }
 
@@ -112,7 +112,7 @@ static void post_all(struct lanes *s, uint32_t sender)
     }
     for (;;) {
         if (tt_dqplb_next(&k->sender, &segment))
-            post(s, sender, &segment);
+            post_segment(s, sender, &segment);
         else if (k->begun < s->c->messages && k->begun - k->over < s->c->depth &&
                  tt_dqplb_begin(&k->sender, k->begun, s->c->message_bytes, false))
             k->begun++;
@@ -131,7 +131,7 @@ static void queue_changes(struct lanes *s, struct way *w, int64_t by)
 
 /* Messages of stripes are reported when all stripes have arrived; their order does not matter
  * here. */
-static void there(struct lanes *s, struct connection *k, const struct tt_dqplb_segment *g)
+static void lanes_segment_arrived(struct lanes *s, struct connection *k, const struct tt_dqplb_segment *g)
 {
     int whole;
 
@@ -144,7 +144,7 @@ static void there(struct lanes *s, struct connection *k, const struct tt_dqplb_s
     k->told += (uint32_t)whole;
 }
 
-static void heard(struct lanes *s, struct connection *k, const struct tt_dqplb_segment *g)
+static void segment_acked(struct lanes *s, struct connection *k, const struct tt_dqplb_segment *g)
 {
     uint64_t message;
 
@@ -157,7 +157,7 @@ static void heard(struct lanes *s, struct connection *k, const struct tt_dqplb_s
         k->over++;
 }
 
-static void step(struct lanes *s, uint32_t f)
+static void flight_step(struct lanes *s, uint32_t f)
 {
     const struct flight at = s->flight[f];
     struct connection *k = &s->connection[at.sender];
@@ -169,27 +169,27 @@ static void step(struct lanes *s, uint32_t f)
         queue_changes(s, w, (int64_t)at.segment.bytes);
         if (w->free_ps < s->now_ps)
             w->free_ps = s->now_ps;
-        w->free_ps += time_of(at.segment.bytes, w->bytes_per_s);
-        later(s, f, LET_GO, w->free_ps);
+        w->free_ps += transfer_ps(at.segment.bytes, w->bytes_per_s);
+        schedule_flight(s, f, LET_GO, w->free_ps);
         break;
     case LET_GO:
         queue_changes(s, w, -(int64_t)at.segment.bytes);
-        later(s, f, THERE, s->now_ps + latency_ps);
+        schedule_flight(s, f, THERE, s->now_ps + latency_ps);
         break;
     case THERE:
-        there(s, k, &at.segment);
-        later(s, f, HEARD, s->now_ps + latency_ps);
+        lanes_segment_arrived(s, k, &at.segment);
+        schedule_flight(s, f, HEARD, s->now_ps + latency_ps);
         break;
     case HEARD:
         s->flight[f].next = s->free;
         s->free = f;
-        heard(s, k, &at.segment);
+        segment_acked(s, k, &at.segment);
         post_all(s, at.sender);
         break;
     }
 }
 
-static bool is_sound(const struct tt_lanes_case *c)
+static bool case_is_valid(const struct tt_lanes_case *c)
 {
     return c->senders >= 1 && c->senders <= TT_LANES_SENDERS_MAX && c->ways >= 1 && c->ways <= TT_LANES_WAYS_MAX &&
            c->slow_ways <= c->ways && c->nic_bytes_per_s > 0 && c->way_bytes_per_s > 0 && c->slow_share > 0 &&
@@ -226,12 +226,12 @@ static void open_connection(struct lanes *s, struct connection *k)
     tt_dqplb_receiver_init(&k->receiver, window, 0, k->words);
 }
 
-static double least(double a, double b)
+static double lesser_rate(double a, double b)
 {
     return a < b ? a : b;
 }
 
-static void result_of(const struct lanes *s, uint64_t told_ps, struct tt_lanes_result *out)
+static void lanes_result(const struct lanes *s, uint64_t told_ps, struct tt_lanes_result *out)
 {
     const struct tt_lanes_case *c = s->c;
     double ways = 0;
@@ -240,7 +240,7 @@ static void result_of(const struct lanes *s, uint64_t told_ps, struct tt_lanes_r
         ways += s->way[i].bytes_per_s;
     out->seconds = (double)told_ps / PS_PER_S;
     out->bytes_per_s = (double)c->senders * c->messages * (double)c->message_bytes / out->seconds;
-    out->share = out->bytes_per_s / least(ways, c->senders * c->nic_bytes_per_s);
+    out->share = out->bytes_per_s / lesser_rate(ways, c->senders * c->nic_bytes_per_s);
     out->queue_mean = s->queued_time / (double)told_ps;
     out->queue_most = (double)s->queued_most;
 }
@@ -251,7 +251,7 @@ bool tt_lanes_run(const struct tt_lanes_case *c, struct tt_lanes_result *out)
     struct tt_queue_item item;
     uint64_t told = 0, told_ps = 0;
 
-    if (!is_sound(c)) {
+    if (!case_is_valid(c)) {
         tt_fail(TUTTI_ERR_INVALID,
                 "lanes: invalid case: must be 1 to %u senders, %u paths and %u lanes, with rates, "
                 "messages and sizes above 0",
@@ -283,13 +283,13 @@ bool tt_lanes_run(const struct tt_lanes_case *c, struct tt_lanes_result *out)
 
         s.queued_time += (double)s.queued * (double)(item.time_ps - s.now_ps);
         s.now_ps = item.time_ps;
-        step(&s, item.what);
+        flight_step(&s, item.what);
         told += s.connection[sender].told - before;
         if (s.connection[sender].told != before)
             told_ps = s.now_ps;
     }
     tt_assert(told == (uint64_t)c->senders * c->messages);
-    result_of(&s, told_ps, out);
+    lanes_result(&s, told_ps, out);
     for (uint32_t i = 0; i < c->senders; i++) {
         free(s.connection[i].segment);
         free(s.connection[i].words);

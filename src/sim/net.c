@@ -48,7 +48,7 @@ static uint64_t number_servers(struct tt_net *net, const struct tt_net_conf *con
     return n;
 }
 
-static tutti_status need(const struct tt_net_conf *conf, enum tt_distance d)
+static tutti_status need_link(const struct tt_net_conf *conf, enum tt_distance d)
 {
     if (conf->link[d].bytes_per_s > 0)
         return TUTTI_OK;
@@ -79,7 +79,7 @@ static tutti_status take_rates(struct tt_net *net, const struct tt_net_conf *con
         const bool needed = d == TT_NEAR_RACK ? far >= TT_NEAR_RACK : d < TT_NEAR_RACK && there[d];
         const double up = d > TT_NEAR_RACK ? conf->uplink_bytes_per_s[d] : 0;
 
-        if (needed && (st = need(conf, (enum tt_distance)d)))
+        if (needed && (st = need_link(conf, (enum tt_distance)d)))
             return st;
         net->latency_ps[d] = (uint64_t)(conf->link[d].latency_ns * TT_PS_PER_NS + 0.5);
         if (d <= TT_NEAR_RACK)
@@ -204,13 +204,13 @@ static bool live_rail(const struct tt_net *net, uint32_t rank, uint32_t wanted, 
 }
 
 /* The rail of a rank. */
-static bool rail_of(const struct tt_net *net, uint32_t rank, uint32_t *out)
+static bool bound_rail(const struct tt_net *net, uint32_t rank, uint32_t *out)
 {
     return live_rail(net, rank, tt_layout_rail(net->layout, rank), out);
 }
 
 /* Returns whether the rank has its host, and all its rails, to itself. */
-static bool is_alone(const struct tt_net *net, uint32_t rank)
+static bool rank_is_alone(const struct tt_net *net, uint32_t rank)
 {
     return net->nrails > 1 && tt_layout_host_ranks(net->layout, tt_layout_host(net->layout, rank)) == 1;
 }
@@ -230,12 +230,12 @@ static void bind_rails(struct tt_net *net)
     uint32_t rail;
 
     for (uint32_t r = 0; r < l->nranks; r++)
-        if (rail_of(net, r, &rail) && net->rail_ranks[rail] < 255)
+        if (bound_rail(net, r, &rail) && net->rail_ranks[rail] < 255)
             net->rail_ranks[rail]++;
     for (uint32_t h = 0; net->nrails > 1 && h < l->nhosts; h++) {
         float rate = 0;
 
-        if (tt_layout_host_ranks(l, h) != 1 || !rail_of(net, tt_layout_rank(l, h, 0), &rail))
+        if (tt_layout_host_ranks(l, h) != 1 || !bound_rail(net, tt_layout_rank(l, h, 0), &rail))
             continue;
         if (net->lanes_apart) {
             own_rails(net, h);
@@ -373,7 +373,7 @@ static uint32_t pair_server(struct tt_net *net, uint32_t from, uint32_t local)
 
 /* ---- paths ---- */
 
-static void add_hop(struct tt_net_path *p, uint32_t server, enum tt_distance c)
+static void path_add_hop(struct tt_net_path *p, uint32_t server, enum tt_distance c)
 {
     tt_assert(p->nhops < TT_NET_HOPS_MAX);
     p->class_of[p->nhops] = (uint8_t)c;
@@ -384,14 +384,14 @@ static void add_hop(struct tt_net_path *p, uint32_t server, enum tt_distance c)
  * (wire/tcp_rail.c). */
 static bool lane_rail(const struct tt_net *net, uint32_t rank, uint32_t other, uint32_t lane, uint32_t *out)
 {
-    if (net->lanes_apart && is_alone(net, rank))
+    if (net->lanes_apart && rank_is_alone(net, rank))
         return live_rail(net, rank, (rank + other + lane) % net->nrails, out);
-    return rail_of(net, rank, out);
+    return bound_rail(net, rank, out);
 }
 
 uint32_t tt_net_rails(const struct tt_net *net, uint32_t from, uint32_t to)
 {
-    return net->lanes_apart && is_alone(net, from) && is_alone(net, to) ? net->nrails : 1;
+    return net->lanes_apart && rank_is_alone(net, from) && rank_is_alone(net, to) ? net->nrails : 1;
 }
 
 /* Paths between hosts. */
@@ -403,15 +403,17 @@ static bool path_outside(const struct tt_net *net, uint32_t from, uint32_t to, u
     if (!lane_rail(net, from, to, lane, &out) || !lane_rail(net, to, from, lane, &in))
         return false;
     p->first_is_private = net->rail_ranks[out] == 1;
-    add_hop(p, net->rail_from[0] + out, TT_NEAR_RACK);
+    path_add_hop(p, net->rail_from[0] + out, TT_NEAR_RACK);
     for (int d = TT_NEAR_ZONE; d <= (int)p->distance; d++)
         if (net->shared_up[d])
-            add_hop(p, net->up_from[d][0] + tt_layout_group(l, from, (enum tt_distance)(d - 1)), (enum tt_distance)d);
+            path_add_hop(p, net->up_from[d][0] + tt_layout_group(l, from, (enum tt_distance)(d - 1)),
+                         (enum tt_distance)d);
     p->nup = p->nhops;
     for (int d = (int)p->distance; d >= TT_NEAR_ZONE; d--)
         if (net->shared_up[d])
-            add_hop(p, net->up_from[d][1] + tt_layout_group(l, to, (enum tt_distance)(d - 1)), (enum tt_distance)d);
-    add_hop(p, net->rail_from[1] + in, TT_NEAR_RACK);
+            path_add_hop(p, net->up_from[d][1] + tt_layout_group(l, to, (enum tt_distance)(d - 1)),
+                         (enum tt_distance)d);
+    path_add_hop(p, net->rail_from[1] + in, TT_NEAR_RACK);
     return true;
 }
 
@@ -431,12 +433,12 @@ bool tt_net_lane_path(struct tt_net *net, uint32_t from, uint32_t to, uint32_t l
         return path_outside(net, from, to, lane, p);
     p->first_is_private = p->distance == TT_NEAR_SOCKET || l->node == TT_NODE_MESH;
     if (p->first_is_private)
-        add_hop(p, pair_server(net, from, tt_layout_local(l, to)), p->distance);
+        path_add_hop(p, pair_server(net, from, tt_layout_local(l, to)), p->distance);
     else
-        add_hop(p,
-                net->socket_from + tt_layout_socket(l, from) * net->socket_stride +
-                    tt_layout_socket(l, to) % net->socket_stride,
-                p->distance);
+        path_add_hop(p,
+                     net->socket_from + tt_layout_socket(l, from) * net->socket_stride +
+                         tt_layout_socket(l, to) % net->socket_stride,
+                     p->distance);
     p->nup = p->nhops;
     return true;
 }

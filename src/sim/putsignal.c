@@ -73,7 +73,7 @@ static bool next_coupled(const struct burst *b, struct sender *s, enum op *op, u
 enum { PUTTING, FENCING, SIGNALLING };      /* phases of a sender, for decoupled modes */
 
 /* Moves to the next transfer in the order of destinations. */
-static void move_on(const struct burst *b, struct sender *s)
+static void sender_next_transfer(const struct burst *b, struct sender *s)
 {
     const uint32_t n = b->conf->transfers, d = destinations_of(b, s), to = s->at % d;
 
@@ -111,14 +111,14 @@ static bool next_decoupled(const struct burst *b, struct sender *s, enum op *op,
 
         *op = mode == TT_PUTSIGNAL_DECOUPLED ? OP_DRAIN : OP_FENCE;
         while (s->left && s->at % d == to)
-            move_on(b, s);
+            sender_next_transfer(b, s);
         if (!s->left)
             begin_phase(b, s, SIGNALLING);
         return true;
     }
     *op = OP_SIGNAL;
     *transfer = s->at;
-    move_on(b, s);
+    sender_next_transfer(b, s);
     if (!s->left) {
         s->group_at = s->at;
         if (s->at < n)
@@ -137,13 +137,13 @@ static bool next_op(const struct burst *b, struct sender *s, enum op *op, uint32
 
 /* ---- messages ---- */
 
-static void at(struct burst *b, uint64_t time_ps, uint32_t i)
+static void burst_schedule(struct burst *b, uint64_t time_ps, uint32_t i)
 {
     tt_queue_push(&b->queue, (struct tt_queue_item){ .time_ps = time_ps, .what = i });
 }
 
 /* The proxy passes a put or a signal to the network. */
-static void send(struct burst *b, uint32_t number, uint32_t transfer, bool is_signal)
+static void proxy_send(struct burst *b, uint32_t number, uint32_t transfer, bool is_signal)
 {
     const struct tt_putsignal_conf *c = b->conf;
     struct sender *s = &b->sender[number];
@@ -156,11 +156,11 @@ static void send(struct burst *b, uint32_t number, uint32_t transfer, bool is_si
                            .bytes = c->header_bytes + (is_signal ? 0 : c->bytes) };
     tt_net_path(&b->net, s->rank, to, &m->path);    /* there are no dead rails */
     s->unacked++;
-    at(b, m->head_ps, i);
+    burst_schedule(b, m->head_ps, i);
 }
 
 /* The proxy runs until it must wait, or is done. */
-static void operate(struct burst *b, uint32_t number)
+static void proxy_run(struct burst *b, uint32_t number)
 {
     struct sender *s = &b->sender[number];
     uint32_t transfer = 0;
@@ -171,14 +171,14 @@ static void operate(struct burst *b, uint32_t number)
         s->fences += op == OP_FENCE;
         s->signals += op == OP_SIGNAL;
         if (op == OP_PUT || op == OP_SIGNAL)
-            send(b, number, transfer, op == OP_SIGNAL);
+            proxy_send(b, number, transfer, op == OP_SIGNAL);
         s->draining = op == OP_DRAIN && s->unacked > 0;
         if (s->draining)
             return;
     }
 }
 
-static void acknowledged(struct burst *b, uint32_t number)
+static void burst_acked(struct burst *b, uint32_t number)
 {
     struct sender *s = &b->sender[number];
 
@@ -187,12 +187,12 @@ static void acknowledged(struct burst *b, uint32_t number)
     if (b->now_ps > s->clock_ps)
         s->clock_ps = b->now_ps;
     if (s->draining)
-        operate(b, number);
+        proxy_run(b, number);
 }
 
 /* The next server of its path, as in des_move.c: its head continues at once, its tail when the
  * slowest server has passed it. */
-static void hop(struct burst *b, uint32_t i)
+static void message_hop(struct burst *b, uint32_t i)
 {
     struct message *m = &b->message[i];
     uint64_t begin, end;
@@ -207,25 +207,25 @@ static void hop(struct burst *b, uint32_t i)
         m->tail_ps += m->path.latency_ps;
     }
     if (m->hop < m->path.nhops) {
-        at(b, m->head_ps, i);
+        burst_schedule(b, m->head_ps, i);
         return;
     }
     m->state = LANDING;
-    at(b, m->tail_ps, i);
+    burst_schedule(b, m->tail_ps, i);
 }
 
-static void move(struct burst *b, uint32_t i)
+static void message_step(struct burst *b, uint32_t i)
 {
     struct message *m = &b->message[i];
 
     if (m->state == ON_ITS_WAY) {
-        hop(b, i);
+        message_hop(b, i);
     } else if (m->state == LANDING) {
         m->state = LANDED;
         tt_assert(b->message[m->put].state == LANDED);  /* a reader of the signal sees the bytes */
-        at(b, m->tail_ps + m->path.latency_ps, i);
+        burst_schedule(b, m->tail_ps + m->path.latency_ps, i);
     } else {
-        acknowledged(b, m->sender);
+        burst_acked(b, m->sender);
     }
 }
 
@@ -233,7 +233,7 @@ static void move(struct burst *b, uint32_t i)
 
 /* Sets a sender's peers: the ranks after those of its host, cyclically. Returns false if there are
  * none. */
-static bool place(const struct tt_layout *l, uint32_t rank, struct sender *s)
+static bool find_peers(const struct tt_layout *l, uint32_t rank, struct sender *s)
 {
     const uint32_t host = tt_layout_host(l, rank), n = tt_layout_host_ranks(l, host);
 
@@ -241,7 +241,7 @@ static bool place(const struct tt_layout *l, uint32_t rank, struct sender *s)
     return s->npeers > 0;
 }
 
-static tutti_status check(const struct tt_putsignal_conf *c)
+static tutti_status check_burst(const struct tt_putsignal_conf *c)
 {
     const uint32_t nranks = c->net->layout->nranks;
     uint32_t ignored;
@@ -264,19 +264,19 @@ static tutti_status check(const struct tt_putsignal_conf *c)
     return TUTTI_OK;
 }
 
-static void run(struct burst *b)
+static void burst_run(struct burst *b)
 {
     struct tt_queue_item item;
 
     for (uint32_t s = 0; s < b->conf->senders; s++)
-        operate(b, s);
+        proxy_run(b, s);
     while (tt_queue_pop(&b->queue, &item)) {
         b->now_ps = item.time_ps;
-        move(b, item.what);
+        message_step(b, item.what);
     }
 }
 
-static struct tt_putsignal_result result_of(const struct burst *b)
+static struct tt_putsignal_result burst_result(const struct burst *b)
 {
     const struct sender *s = &b->sender[0];
     struct tt_putsignal_result r = {
@@ -294,7 +294,7 @@ static struct tt_putsignal_result result_of(const struct burst *b)
 tutti_status tt_putsignal_run(const struct tt_putsignal_conf *conf, struct tt_putsignal_result *out)
 {
     struct burst b = { .conf = conf };
-    tutti_status st = check(conf);
+    tutti_status st = check_burst(conf);
 
     if (!st)
         st = tt_net_init(&b.net, conf->net, NULL, 0);
@@ -308,11 +308,11 @@ tutti_status tt_putsignal_run(const struct tt_putsignal_conf *conf, struct tt_pu
                      "putsignal: out of memory for %u transfers of each of %u senders",
                      conf->transfers, conf->senders);
     for (uint32_t s = 0; s < conf->senders && !st; s++)
-        if (!place(conf->net->layout, s, &b.sender[s]))
+        if (!find_peers(conf->net->layout, s, &b.sender[s]))
             st = tt_fail(TUTTI_ERR_INVALID, "putsignal: all %u ranks are on one host", conf->net->layout->nranks);
     if (!st) {
-        run(&b);
-        *out = result_of(&b);
+        burst_run(&b);
+        *out = burst_result(&b);
     }
     free(b.sender);
     free(b.message);

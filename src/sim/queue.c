@@ -22,7 +22,7 @@ void tt_queue_fini(struct tt_queue *q)
     tt_queue_init(q);
 }
 
-static struct tt_queue_item *room(struct tt_queue_item *items, size_t n, size_t *cap)
+static struct tt_queue_item *items_reserve(struct tt_queue_item *items, size_t n, size_t *cap)
 {
     if (n < *cap)
         return items;
@@ -32,12 +32,12 @@ static struct tt_queue_item *room(struct tt_queue_item *items, size_t n, size_t 
     return items;
 }
 
-static void put_back(struct tt_queue *q, struct tt_queue_item item)
+static void push_to_bucket(struct tt_queue *q, struct tt_queue_item item)
 {
     const uint64_t differs = item.time_ps ^ q->base_ps;
     struct tt_queue_bucket *b = &q->bucket[differs ? 64 - __builtin_clzll(differs) : 0];
 
-    b->item = room(b->item, b->n, &b->cap);
+    b->item = items_reserve(b->item, b->n, &b->cap);
     b->item[b->n++] = item;
 }
 
@@ -57,16 +57,16 @@ static void cut_front(struct tt_queue *q)
     }
     q->front_end_ps = q->front[middle].time_ps;
     for (size_t i = middle; i < q->front_n; i++)
-        put_back(q, q->front[i]);
+        push_to_bucket(q, q->front[i]);
     q->front_n = middle;
 }
 
 /* Inserts after all items that are not later. */
-static void insert(struct tt_queue *q, struct tt_queue_item item)
+static void front_insert(struct tt_queue *q, struct tt_queue_item item)
 {
     size_t at;
 
-    q->front = room(q->front, q->front_n, &q->front_cap);
+    q->front = items_reserve(q->front, q->front_n, &q->front_cap);
     for (at = q->front_n++; at > q->front_first && q->front[at - 1].time_ps > item.time_ps; at--)
         q->front[at] = q->front[at - 1];
     q->front[at] = item;
@@ -78,9 +78,9 @@ void tt_queue_push(struct tt_queue *q, struct tt_queue_item item)
     if (item.time_ps < q->front_end_ps && q->front_n - q->front_first >= q->front_long)
         cut_front(q);
     if (item.time_ps < q->front_end_ps)
-        insert(q, item);
+        front_insert(q, item);
     else
-        put_back(q, item);
+        push_to_bucket(q, item);
     if (++q->nitems > q->nitems_most)
         q->nitems_most = q->nitems;
 }
@@ -88,7 +88,7 @@ void tt_queue_push(struct tt_queue *q, struct tt_queue_item item)
 /* ---- from the buckets to the front ---- */
 
 /* Merges runs a[0, middle) and a[middle, n), stable. */
-static void merge(struct tt_queue_item *a, size_t middle, size_t n)
+static void merge_runs(struct tt_queue_item *a, size_t middle, size_t n)
 {
     struct tt_queue_item left[FRONT_MAX];
     size_t i = 0, j = middle, at = 0;
@@ -98,22 +98,22 @@ static void merge(struct tt_queue_item *a, size_t middle, size_t n)
         a[at++] = j < n && a[j].time_ps < left[i].time_ps ? a[j++] : left[i++];
 }
 
-static void sort(struct tt_queue_item *a, size_t n)
+static void sort_items(struct tt_queue_item *a, size_t n)
 {
     for (size_t run = 1; run < n; run *= 2)
         for (size_t i = 0; i + run < n; i += 2 * run)
-            merge(&a[i], run, n - i < 2 * run ? n - i : 2 * run);
+            merge_runs(&a[i], run, n - i < 2 * run ? n - i : 2 * run);
 }
 
 /* The first time beyond buckets 0 to b. */
-static uint64_t end_of(const struct tt_queue *q, int b)
+static uint64_t bucket_end(const struct tt_queue *q, int b)
 {
     return b < 64 ? (q->base_ps | ((1ull << b) - 1)) + 1 : UINT64_MAX;
 }
 
 /* The lowest non-empty bucket is too large to sort: distributes it to lower ones, in order. Events
  * of one time are always in the same bucket, and so stay in the order in which they were pushed. */
-static void spread(struct tt_queue *q, struct tt_queue_bucket *from)
+static void spread_bucket(struct tt_queue *q, struct tt_queue_bucket *from)
 {
     const size_t n = from->n;
 
@@ -123,26 +123,26 @@ static void spread(struct tt_queue *q, struct tt_queue_bucket *from)
             q->base_ps = from->item[i].time_ps;
     from->n = 0;
     for (size_t i = 0; i < n; i++)
-        put_back(q, from->item[i]);
+        push_to_bucket(q, from->item[i]);
 }
 
 /* Appends bucket b to the front. Items of bucket 0 have the same time and are in order. */
-static void take(struct tt_queue *q, int b)
+static void take_bucket(struct tt_queue *q, int b)
 {
     struct tt_queue_bucket *from = &q->bucket[b];
 
     while (q->front_cap < q->front_n + from->n)
-        q->front = room(q->front, q->front_cap, &q->front_cap);
+        q->front = items_reserve(q->front, q->front_cap, &q->front_cap);
     memcpy(q->front + q->front_n, from->item, from->n * sizeof *from->item);
     if (b > 0)
-        sort(q->front + q->front_n, from->n);
+        sort_items(q->front + q->front_n, from->n);
     q->front_n += from->n;
-    q->front_end_ps = end_of(q, b);
+    q->front_end_ps = bucket_end(q, b);
     from->n = 0;
 }
 
 /* The front is empty: fills it with enough of the earliest items for tt_queue_peek. */
-static void refill(struct tt_queue *q)
+static void front_refill(struct tt_queue *q)
 {
     q->front_first = q->front_n = 0;
     q->front_long = FRONT_LONG;
@@ -152,9 +152,9 @@ static void refill(struct tt_queue *q)
         while (!q->bucket[b].n)
             b++;
         if (b > 0 && q->front_n + q->bucket[b].n > FRONT_MAX)
-            spread(q, &q->bucket[b]);
+            spread_bucket(q, &q->bucket[b]);
         else
-            take(q, b);
+            take_bucket(q, b);
     }
 }
 
@@ -163,7 +163,7 @@ bool tt_queue_pop(struct tt_queue *q, struct tt_queue_item *out)
     if (!q->nitems)
         return false;
     if (q->front_first == q->front_n)
-        refill(q);
+        front_refill(q);
     *out = q->front[q->front_first++];
     q->last_ps = out->time_ps;
     q->nitems--;

@@ -15,7 +15,7 @@ void *tt_sim_must(void *p)
 
 /* ---- event heap ---- */
 
-static bool before(const struct tt_sim_event *a, const struct tt_sim_event *b)
+static bool event_before(const struct tt_sim_event *a, const struct tt_sim_event *b)
 {
     return a->time_ns != b->time_ns ? a->time_ns < b->time_ns : a->order < b->order;
 }
@@ -29,12 +29,12 @@ void tt_sim_push(struct tt_sim *s, struct tt_sim_event ev)
         s->heap = tt_sim_must(realloc(s->heap, s->heap_cap * sizeof *s->heap));
     }
     ev.order = s->order++;
-    for (; i > 0 && before(&ev, &s->heap[(i - 1) / 2]); i = (i - 1) / 2)
+    for (; i > 0 && event_before(&ev, &s->heap[(i - 1) / 2]); i = (i - 1) / 2)
         s->heap[i] = s->heap[(i - 1) / 2];
     s->heap[i] = ev;
 }
 
-static struct tt_sim_event pop(struct tt_sim *s)
+static struct tt_sim_event heap_pop(struct tt_sim *s)
 {
     const struct tt_sim_event top = s->heap[0], last = s->heap[--s->nheap];
     size_t i = 0;
@@ -44,9 +44,9 @@ static struct tt_sim_event pop(struct tt_sim *s)
 
         if (c >= s->nheap)
             break;
-        if (c + 1 < s->nheap && before(&s->heap[c + 1], &s->heap[c]))
+        if (c + 1 < s->nheap && event_before(&s->heap[c + 1], &s->heap[c]))
             c++;
-        if (!before(&s->heap[c], &last))
+        if (!event_before(&s->heap[c], &last))
             break;
         s->heap[i] = s->heap[c];
         i = c;
@@ -69,7 +69,7 @@ uint64_t tt_sim_arrival_ns(struct tt_sim *s, uint32_t from, uint64_t bytes)
 /* ---- events ---- */
 
 /* Segment `seq` has arrived; advances the prefix. */
-static void mark(struct tt_sim_landing *l, uint8_t stream, uint32_t seq)
+static void landing_mark(struct tt_sim_landing *l, uint8_t stream, uint32_t seq)
 {
     const uint32_t old = l->room[stream];
 
@@ -85,7 +85,7 @@ static void mark(struct tt_sim_landing *l, uint8_t stream, uint32_t seq)
 }
 
 /* A segment arrives: late ones copy their bytes now, and release their source. */
-static void land(struct tt_sim *s, const struct tt_sim_event *ev, int peer)
+static void segment_land(struct tt_sim *s, const struct tt_sim_event *ev, int peer)
 {
     struct tt_sim_landing *l = &s->rank[ev->to].landing[peer];
 
@@ -93,12 +93,12 @@ static void land(struct tt_sim *s, const struct tt_sim_event *ev, int peer)
         tt_sim_move(s, ev->direct ? ev->to : ev->from, &ev->target, ev->from, &ev->source, ev->bytes);
         tt_exec_sent(&s->rank[ev->from].exec, ev->step, ev->seq);
     }
-    mark(l, ev->stream, ev->seq);
+    landing_mark(l, ev->stream, ev->seq);
     tt_exec_arrived(&s->rank[ev->to].exec, (uint16_t)peer, ev->stream, l->landed[ev->stream]);
 }
 
 /* Returns false if the peer has not been loaded yet. */
-static bool happen(struct tt_sim *s, const struct tt_sim_event *ev)
+static bool sim_handle_event(struct tt_sim *s, const struct tt_sim_event *ev)
 {
     struct tt_sim_rank *r = &s->rank[ev->to];
     const int peer = tt_exec_peer_of(&r->exec, ev->from);
@@ -113,13 +113,13 @@ static bool happen(struct tt_sim *s, const struct tt_sim_event *ev)
         tt_exec_credit(&r->exec, (uint16_t)peer, ev->stream, ev->seq);
         break;
     default:
-        land(s, ev, peer);
+        segment_land(s, ev, peer);
         break;
     }
     return true;
 }
 
-static void keep(struct tt_sim_rank *r, const struct tt_sim_event *ev)
+static void keep_early_event(struct tt_sim_rank *r, const struct tt_sim_event *ev)
 {
     if (r->nearly == r->early_cap) {
         r->early_cap = r->early_cap ? 2 * r->early_cap : 8;
@@ -138,14 +138,14 @@ static void offer_letters(struct tt_sim_rank *r)
     }
 }
 
-static void offer_early(struct tt_sim *s, struct tt_sim_rank *r)
+static void sim_retry_early(struct tt_sim *s, struct tt_sim_rank *r)
 {
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < r->nearly; i++) {
         const struct tt_sim_event ev = r->early[i];
 
-        if (!happen(s, &ev))
+        if (!sim_handle_event(s, &ev))
             r->early[kept++] = ev;
     }
     r->nearly = kept;
@@ -153,7 +153,7 @@ static void offer_early(struct tt_sim *s, struct tt_sim_rank *r)
 }
 
 /* Returns whether the transport has no space now: then the rank retries a little later. */
-static bool refused(struct tt_sim *s, uint32_t me, const struct tt_action *a)
+static bool send_refused(struct tt_sim *s, uint32_t me, const struct tt_action *a)
 {
     struct tt_sim_rank *r = &s->rank[me];
 
@@ -168,7 +168,7 @@ static bool refused(struct tt_sim *s, uint32_t me, const struct tt_action *a)
 }
 
 /* The source of a step of a straight program. */
-static struct tt_place operand(const struct tt_exec *x, const struct tt_ref *ref, int8_t writer)
+static struct tt_place operand_place(const struct tt_exec *x, const struct tt_ref *ref, int8_t writer)
 {
     if (writer < 0)
         return (struct tt_place){ .kind = TT_AT_BUF, .ref = *ref };
@@ -176,7 +176,7 @@ static struct tt_place operand(const struct tt_exec *x, const struct tt_ref *ref
 }
 
 /* Runs a step of a straight program, as the engine does; false if it cannot run yet. */
-static bool do_in_order(struct tt_sim *s, uint32_t me, const struct tt_exec_step *t)
+static bool sim_step_in_order(struct tt_sim *s, uint32_t me, const struct tt_exec_step *t)
 {
     const struct tt_exec *x = &s->rank[me].exec;
     struct tt_action a = {
@@ -191,11 +191,11 @@ static bool do_in_order(struct tt_sim *s, uint32_t me, const struct tt_exec_step
         a.a = (struct tt_place){ .kind = TT_AT_EAGER, .peer = t->peer, .slot = t->s.tag };
     } else {
         a.kind = t->s.opcode == TT_PUT ? TT_ACT_EAGER : t->s.opcode == TT_COPY ? TT_ACT_COPY : TT_ACT_REDUCE;
-        a.a = operand(x, &t->s.a, t->writer_a);
+        a.a = operand_place(x, &t->s.a, t->writer_a);
         if (t->s.opcode == TT_REDUCE_STEP)
-            a.b = operand(x, &t->s.b, t->writer_b);
+            a.b = operand_place(x, &t->s.b, t->writer_b);
     }
-    if (refused(s, me, &a))
+    if (send_refused(s, me, &a))
         return false;
     tt_sim_do_at_once(s, me, &a);
     return true;
@@ -207,35 +207,35 @@ static void run_in_order(struct tt_sim *s, uint32_t me)
 
     struct tt_exec_step *t;
 
-    while (x->head != x->tail && (x->step[x->head].over || do_in_order(s, me, &x->step[x->head])))
+    while (x->head != x->tail && (x->step[x->head].over || sim_step_in_order(s, me, &x->step[x->head])))
         x->head++;
-    while (x->head != x->tail && (t = tt_exec_meanwhile(x)) && (t->over = do_in_order(s, me, t)))
+    while (x->head != x->tail && (t = tt_exec_meanwhile(x)) && (t->over = sim_step_in_order(s, me, t)))
         ;
 }
 
-static void run_actions(struct tt_sim *s, uint32_t me)
+static void sim_run_actions(struct tt_sim *s, uint32_t me)
 {
     struct tt_exec *x = &s->rank[me].exec;
     struct tt_action a;
 
     while (tt_exec_next(x, &a))
-        if (refused(s, me, &a))
+        if (send_refused(s, me, &a))
             tt_exec_left(x, &a);
         else
             tt_sim_do_action(s, me, &a);
 }
 
-static void run(struct tt_sim *s, uint32_t me)
+static void sim_run_rank(struct tt_sim *s, uint32_t me)
 {
     struct tt_sim_rank *r = &s->rank[me];
 
     do {
         r->seen_loaded = r->exec.loaded;
-        offer_early(s, r);
+        sim_retry_early(s, r);
         if (r->exec.straight && s->conf->in_order)
             run_in_order(s, me);
         else
-            run_actions(s, me);
+            sim_run_actions(s, me);
     } while (r->exec.loaded != r->seen_loaded);
     if (!r->done && tt_exec_finished(&r->exec)) {
         r->done = true;
@@ -243,9 +243,9 @@ static void run(struct tt_sim *s, uint32_t me)
     }
 }
 
-static void step(struct tt_sim *s)
+static void sim_step(struct tt_sim *s)
 {
-    struct tt_sim_event ev = pop(s);
+    struct tt_sim_event ev = heap_pop(s);
     struct tt_sim_rank *r = &s->rank[ev.to];
 
     s->now_ns = ev.time_ns;
@@ -258,12 +258,12 @@ static void step(struct tt_sim *s)
         r->letters = l;
     } else if (ev.kind == EV_RETRY) {
         r->retries = false;
-    } else if (!happen(s, &ev)) {
-        keep(r, &ev);
+    } else if (!sim_handle_event(s, &ev)) {
+        keep_early_event(r, &ev);
     }
-    run(s, ev.to);
+    sim_run_rank(s, ev.to);
     if (ev.kind == EV_ARRIVED && ev.bytes)
-        run(s, ev.from);
+        sim_run_rank(s, ev.from);
 }
 
 /* ---- simulation loop ---- */
@@ -308,7 +308,7 @@ static void rank_fini(struct tt_sim_rank *r)
     free(r->stage);
 }
 
-static void explain(const struct tt_sim *s, char *why, size_t why_bytes)
+static void sim_explain(const struct tt_sim *s, char *why, size_t why_bytes)
 {
     static const char *const opcodes[] = { "a put", "a wait", "a reduction", "a copy" };
 
@@ -339,11 +339,11 @@ tutti_status tt_sim_run(const struct tt_sim_conf *conf, void *const *src, void *
     for (uint32_t r = 0; r < conf->nranks; r++)
         rank_init(&s, r, src[r], dst[r]);
     for (uint32_t r = 0; r < conf->nranks; r++)
-        run(&s, r);
+        sim_run_rank(&s, r);
     while (s.nheap && s.ndone < conf->nranks)
-        step(&s);
+        sim_step(&s);
     if (s.ndone < conf->nranks) {
-        explain(&s, why, why_bytes);
+        sim_explain(&s, why, why_bytes);
         st = TUTTI_ERR_TIMEOUT;
     } else {
         *result = (struct tt_sim_result){ .time_ns = s.now_ns, .messages = s.messages };
@@ -354,7 +354,7 @@ tutti_status tt_sim_run(const struct tt_sim_conf *conf, void *const *src, void *
         }
     }
     while (s.nheap)
-        free(pop(&s).data);
+        free(heap_pop(&s).data);
     for (uint32_t r = 0; r < conf->nranks; r++)
         rank_fini(&s.rank[r]);
     free(s.rank);

@@ -83,7 +83,7 @@ static void read_letter(struct tt_sim_rank *r, const struct tt_place *at)
     free(gone);
 }
 
-static void send_eager(struct tt_sim *s, uint32_t me, const struct tt_action *a)
+static void sim_send_eager(struct tt_sim *s, uint32_t me, const struct tt_action *a)
 {
     struct tt_sim_event ev = {
         .kind = EV_EAGER, .to = s->rank[me].peers[a->peer].rank, .from = me, .seq = a->tag, .bytes = a->bytes
@@ -124,7 +124,7 @@ static struct tt_ref lands_at(const struct tt_sim *s, uint32_t me, uint32_t to, 
 
 /* Returns whether a rank opens its final buffer for the data of `step`, by the same rule as
  * op.c. */
-static bool opens_direct(const struct tt_sim_conf *c, const struct tt_exec *x, uint16_t step)
+static bool sim_opens_direct(const struct tt_sim_conf *c, const struct tt_exec *x, uint16_t step)
 {
     const enum tt_coll_kind kind = c->algo->kind;
 
@@ -150,14 +150,14 @@ static void send_segment(struct tt_sim *s, uint32_t me, const struct tt_action *
     tt_sim_push(s, ev);
 }
 
-static bool is_strided(const struct tt_place *at) { return at->kind == TT_AT_BUF && at->ref.block; }
+static bool place_is_strided(const struct tt_place *at) { return at->kind == TT_AT_BUF && at->ref.block; }
 
 /* Element by element if an operand or the output is strided. */
 static void reduce(struct tt_sim *s, uint32_t me, const struct tt_action *a, uint8_t *out2)
 {
     const struct tt_sim_conf *c = s->conf;
     const uint64_t elem = c->coll[me].elem_bytes;
-    const bool strided = is_strided(&a->out) || is_strided(&a->a) || is_strided(&a->b);
+    const bool strided = place_is_strided(&a->out) || place_is_strided(&a->a) || place_is_strided(&a->b);
     const uint64_t piece = strided ? elem : a->bytes;
 
     for (uint64_t pos = 0; pos < a->bytes; pos += piece)
@@ -173,7 +173,7 @@ void tt_sim_do_at_once(struct tt_sim *s, uint32_t me, const struct tt_action *a)
 
     switch (a->kind) {
     case TT_ACT_EAGER:
-        send_eager(s, me, a);
+        sim_send_eager(s, me, a);
         break;
     case TT_ACT_COPY:
         tt_sim_move(s, me, &a->out, me, &a->a, a->bytes);
@@ -199,9 +199,9 @@ void tt_sim_do_action(struct tt_sim *s, uint32_t me, const struct tt_action *a)
         tt_sim_push(s, (struct tt_sim_event){ .kind = EV_READY,
                                               .to = peer,
                                               .from = me,
-                                              .direct = opens_direct(c, &r->exec, a->step),
+                                              .direct = sim_opens_direct(c, &r->exec, a->step),
                                               .time_ns = tt_sim_arrival_ns(s, me, 64) });
-        tt_exec_opened(&r->exec, a->peer, opens_direct(c, &r->exec, a->step));
+        tt_exec_opened(&r->exec, a->peer, sim_opens_direct(c, &r->exec, a->step));
         return;
     case TT_ACT_CREDIT:
         tt_sim_push(s, (struct tt_sim_event){ .kind = EV_CREDIT,
