@@ -3,26 +3,26 @@
 #define ROUNDS_MAX 512u /* maximum number of rounds examined */
 #define PRIME 0x100000001b3ull
 
-static void add(struct tt_glance *g, uint64_t x) { g->hash = (g->hash ^ x) * PRIME; }
+static void hash_add(struct tt_glance *g, uint64_t x) { g->hash = (g->hash ^ x) * PRIME; }
 
-static void add_ref(struct tt_glance *g, const struct tt_ref *ref)
+static void hash_add_ref(struct tt_glance *g, const struct tt_ref *ref)
 {
-    add(g, ref->offset);
-    add(g, ref->block);
-    add(g, ref->stride);
-    add(g, ref->buf);
+    hash_add(g, ref->offset);
+    hash_add(g, ref->block);
+    hash_add(g, ref->stride);
+    hash_add(g, ref->buf);
 }
 
-static void add_step(struct tt_glance *g, const struct tt_step *t, uint64_t segment_bytes)
+static void hash_add_step(struct tt_glance *g, const struct tt_step *t, uint64_t segment_bytes)
 {
-    add(g, t->opcode);
-    add(g, t->finish);
-    add(g, t->peer);
-    add(g, t->tag);
-    add(g, t->bytes);
-    add_ref(g, &t->out);
-    add_ref(g, &t->a);
-    add_ref(g, &t->b);
+    hash_add(g, t->opcode);
+    hash_add(g, t->finish);
+    hash_add(g, t->peer);
+    hash_add(g, t->tag);
+    hash_add(g, t->bytes);
+    hash_add_ref(g, &t->out);
+    hash_add_ref(g, &t->a);
+    hash_add_ref(g, &t->b);
     if (t->opcode == TT_PUT)
         g->messages += t->bytes / segment_bytes + 1;
 }
@@ -45,7 +45,7 @@ void tt_glance(struct tt_glance *g, const struct tt_algo *algo, const struct tt_
 
             algo->round(&s, &there, k);
             for (uint32_t j = 0; j < s.n; j++)
-                add_step(g, &steps[j], segment_bytes);
+                hash_add_step(g, &steps[j], segment_bytes);
         }
     }
 }

@@ -112,7 +112,7 @@ void tt_predict_net(const struct tt_tune_conf *conf, struct tt_net_conf *net)
 }
 
 /* Finds the resource that was busy most of the time. */
-static void find_bound(const struct tt_des_result *r, struct tt_prediction *out)
+static void find_bottleneck(const struct tt_des_result *r, struct tt_prediction *out)
 {
     const double own = r->work_ns / r->time_ns;
 
@@ -135,10 +135,10 @@ static void find_bound(const struct tt_des_result *r, struct tt_prediction *out)
 }
 
 /* One simulation; messages within a host cost `way`. */
-static tutti_status simulate(const struct tt_tune_conf *conf, const struct tt_coll *coll, const struct tt_algo *algo,
-                             const struct tt_segments *segments, const struct tt_predict_near *near,
-                             const struct tt_des_way *way, uint64_t events_max, double time_max_ns,
-                             struct tt_prediction *out)
+static tutti_status simulate_call(const struct tt_tune_conf *conf, const struct tt_coll *coll,
+                                  const struct tt_algo *algo, const struct tt_segments *segments,
+                                  const struct tt_predict_near *near, const struct tt_des_way *way, uint64_t events_max,
+                                  double time_max_ns, struct tt_prediction *out)
 {
     const struct tt_tune_costs *costs = &conf->costs;
     struct tt_coll first = *coll;
@@ -181,7 +181,7 @@ static tutti_status simulate(const struct tt_tune_conf *conf, const struct tt_co
         return st;
     *out = (struct tt_prediction){ .time_ns = r.time_ns, .events = r.events, .messages = r.messages, .cut = r.cut };
     if (r.time_ns > 0)
-        find_bound(&r, out);
+        find_bottleneck(&r, out);
     return TUTTI_OK;
 }
 
@@ -246,15 +246,15 @@ tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *c
     tutti_status st;
 
     tt_predict_near(conf, coll, &near);
-    st = simulate(conf, coll, algo, segments, &near, &near.slots, events_max, time_max_ns, &first);
+    st = simulate_call(conf, coll, algo, segments, &near, &near.slots, events_max, time_max_ns, &first);
     if (st)
         return st;
     *out = first;
     if (!near.tries || (events_max && first.events >= events_max))
         return TUTTI_OK;
     limit_ns = first.cut ? time_max_ns : first.time_ns;
-    st = simulate(conf, coll, algo, segments, &near, &near.fetched, events_max ? events_max - first.events : 0,
-                  limit_ns, &second);
+    st = simulate_call(conf, coll, algo, segments, &near, &near.fetched, events_max ? events_max - first.events : 0,
+                       limit_ns, &second);
     if (st)
         return st;
     tt_predict_sooner(out, &second);

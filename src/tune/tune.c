@@ -109,7 +109,7 @@ static bool has_time(const struct tt_candidate *c) { return c->state == TT_SIMUL
 static bool has_finished(const struct tt_candidate *c) { return has_time(c) && !c->prediction.cut; }
 
 /* Walks a candidate, unless the others have used up the steps. */
-static void walk(struct race *race, struct tt_candidate *c)
+static void walk_candidate(struct race *race, struct tt_candidate *c)
 {
     struct tt_tune_report *r = race->report;
     tutti_status st;
@@ -134,26 +134,26 @@ static struct tt_segments in_proportion(const struct race *race, const struct tt
     return s;
 }
 
-static tutti_status predict(struct race *race, struct tt_candidate *c, uint64_t events_max, double limit_ns)
+static tutti_status predict_candidate(struct race *race, struct tt_candidate *c, uint64_t events_max, double limit_ns)
 {
     const struct tt_segments s = in_proportion(race, c->algo, c->segments);
 
     return tt_predict(race->conf, &race->like, c->algo, &s, events_max, limit_ns, &c->prediction);
 }
 
-static void run(struct race *race, struct tt_candidate *c)
+static void run_candidate(struct race *race, struct tt_candidate *c)
 {
     uint64_t spent;
 
     if (race->walk) {
-        walk(race, c);
+        walk_candidate(race, c);
         return;
     }
     if (!race->events_left) {
         c->state = TT_TOO_LONG;
         return;
     }
-    if (predict(race, c, race->events_left, race->limit_ns)) {
+    if (predict_candidate(race, c, race->events_left, race->limit_ns)) {
         c->state = TT_NO_SIMULATION;
         return;
     }
@@ -165,7 +165,7 @@ static void run(struct race *race, struct tt_candidate *c)
 
 /* Orders the candidates to simulate, the cheapest simulations first: these limit the others, and
  * are not left out for them. Returns their number. */
-static uint32_t line_up(const struct race *race, uint32_t order[SIMULATED_MAX])
+static uint32_t order_candidates(const struct race *race, uint32_t order[SIMULATED_MAX])
 {
     struct tt_tune_report *r = race->report;
     struct tt_glance seen[SIMULATED_MAX];
@@ -201,17 +201,17 @@ static uint32_t line_up(const struct race *race, uint32_t order[SIMULATED_MAX])
 
 /* Among equal times, the one with the lesser closed form wins: a slightly slower candidate must
  * therefore not be stopped. */
-static void run_all(struct race *race)
+static void run_candidates(struct race *race)
 {
     struct tt_tune_report *r = race->report;
     uint32_t order[SIMULATED_MAX];
-    const uint32_t n = line_up(race, order);
+    const uint32_t n = order_candidates(race, order);
     double least_ns = 0;
 
     for (uint32_t i = 0; i < n; i++) {
         struct tt_candidate *c = &r->candidate[order[i]];
 
-        run(race, c);
+        run_candidate(race, c);
         if (has_finished(c) && (least_ns <= 0 || c->prediction.time_ns < least_ns)) {
             least_ns = c->prediction.time_ns;
             race->limit_ns = least_ns / (1 - ALIKE);
@@ -239,8 +239,8 @@ static void run_to_the_end(struct race *race)
             continue;
         r->events = 0;
         if (race->walk)
-            walk(race, c);
-        else if (predict(race, c, 0, 0))
+            walk_candidate(race, c);
+        else if (predict_candidate(race, c, 0, 0))
             c->state = TT_NO_SIMULATION;
     }
     r->events = events;
@@ -261,7 +261,7 @@ static void try_variant(struct race *race, const struct tt_candidate *of, struct
     *c = *of;
     c->segments = s;
     c->variant = true;
-    run(race, c);
+    run_candidate(race, c);
     if (has_finished(c) && c->prediction.time_ns < race->best->prediction.time_ns * (1 - TT_TUNE_WORTH))
         race->best = c;
 }
@@ -328,7 +328,7 @@ static uint64_t larger_buffer(const struct tt_coll *c)
 
 /* The call that represents the class. On one host the root does not matter. in_place is a property
  * of one rank alone, as only the root of a broadcast has a source. */
-static struct tt_coll stand_in(const struct tt_tune_conf *conf, const struct tt_coll *call)
+static struct tt_coll representative_call(const struct tt_tune_conf *conf, const struct tt_coll *call)
 {
     struct tt_coll like = *call;
 
@@ -406,7 +406,7 @@ static uint64_t steps_for(const struct tt_tune_conf *conf)
 
 /* Candidates that cannot be walked, or without steps left, are compared with the best by closed
  * forms. */
-static void heed_unwalked(struct race *race)
+static void compare_unwalked(struct race *race)
 {
     struct tt_tune_report *r = race->report;
 
@@ -418,8 +418,8 @@ static void heed_unwalked(struct race *race)
     }
 }
 
-static void walk_all(const struct tt_tune_conf *conf, const struct tt_coll *of_class, bool whole,
-                     struct tt_tune_report *r)
+static void walk_candidates(const struct tt_tune_conf *conf, const struct tt_coll *of_class, bool whole,
+                            struct tt_tune_report *r)
 {
     struct race race = {
         .conf = conf, .like = *of_class, .walk = tt_walk_open(conf), .events_left = steps_for(conf), .report = r
@@ -428,9 +428,9 @@ static void walk_all(const struct tt_tune_conf *conf, const struct tt_coll *of_c
     r->walked = true;
     r->events_max = race.events_left;
     if (race.walk)
-        run_all(&race);
+        run_candidates(&race);
     if (race.best)
-        heed_unwalked(&race);
+        compare_unwalked(&race);
     if (whole && race.walk)
         run_to_the_end(&race);
     tt_walk_close(race.walk);
@@ -448,7 +448,7 @@ static void race_all(const struct tt_tune_conf *conf, const struct tt_coll *of_c
 
     race.times_shorter = like->bytes ? of_class->bytes / like->bytes : 1;
     r->events_max = race.events_left;
-    run_all(&race);
+    run_candidates(&race);
     if (race.best)
         run_variants(&race);
     if (whole)
@@ -464,7 +464,7 @@ struct tt_tune_choice tt_tune_choose(const struct tt_tune_conf *conf, const stru
 {
     const char *why = why_not_simulated(conf, call, simulate);
     const bool walks = !why && call->nranks > TT_TUNE_RANKS_MAX;
-    const struct tt_coll of_class = why ? *call : stand_in(conf, call);
+    const struct tt_coll of_class = why ? *call : representative_call(conf, call);
     const struct tt_coll like = why || walks ? of_class : shortened(conf, &of_class);
     struct tt_tune_report mine, *r = report ? report : &mine;
     const struct tt_candidate *c;
@@ -477,7 +477,7 @@ struct tt_tune_choice tt_tune_choose(const struct tt_tune_conf *conf, const stru
     r->walked = false;
     list_candidates(conf, &of_class, &like, forced, r);
     if (walks)
-        walk_all(conf, &of_class, report != NULL, r);
+        walk_candidates(conf, &of_class, report != NULL, r);
     else if (!why)
         race_all(conf, &of_class, &like, report != NULL, r);
     c = &r->candidate[r->chosen];

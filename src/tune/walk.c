@@ -17,7 +17,7 @@
 #define BUSY 0.75           /* utilization above which a resource counts as the bottleneck */
 #define PRIME 2654435761u
 
-static double larger(double a, double b) { return a > b ? a : b; }
+static double larger_of(double a, double b) { return a > b ? a : b; }
 
 /* ---- common to all walks ---- */
 
@@ -84,7 +84,7 @@ void tt_walk_close(struct tt_walk *w)
 /* ---- walked ranks ---- */
 
 /* Returns the table entry of a rank, or the free one for it. */
-static uint32_t *place_of(struct tt_walk *w, uint32_t rank)
+static uint32_t *rank_slot(struct tt_walk *w, uint32_t rank)
 {
     uint32_t at = (rank * PRIME >> 16) % WALK_PLACES;
 
@@ -99,16 +99,16 @@ struct walk_rank *walk_find(struct tt_walk *w, uint32_t rank)
 
     if (w->all)
         return &w->rank[rank];
-    at = *place_of(w, rank);
+    at = *rank_slot(w, rank);
     return at ? &w->rank[at - 1] : NULL;
 }
 
 /* Adds a rank unless it is present or there is no space. */
-static void add_rank(struct tt_walk *w, const struct tt_coll *coll, uint32_t rank, bool spread)
+static void walk_add_rank(struct tt_walk *w, const struct tt_coll *coll, uint32_t rank, bool spread)
 {
     struct walk_rank *r = &w->rank[w->nranks];
 
-    if (w->nranks == w->nranks_max || (!w->all && *place_of(w, rank)))
+    if (w->nranks == w->nranks_max || (!w->all && *rank_slot(w, rank)))
         return;
     memset(r, 0, offsetof(struct walk_rank, written));
     r->coll = *coll;
@@ -116,7 +116,7 @@ static void add_rank(struct tt_walk *w, const struct tt_coll *coll, uint32_t ran
     r->spread = spread;
     w->nranks++;
     if (!w->all)
-        *place_of(w, rank) = w->nranks;
+        *rank_slot(w, rank) = w->nranks;
 }
 
 /* Adds the ranks that the walked ranks wait for, transitively. */
@@ -135,7 +135,7 @@ static void add_partners(struct tt_walk *w, const struct tt_coll *coll)
             w->steps += s.n;
             for (uint32_t j = 0; j < s.n; j++)
                 if (steps[j].opcode == TT_WAIT)
-                    add_rank(w, coll, steps[j].peer, false);
+                    walk_add_rank(w, coll, steps[j].peer, false);
         }
     }
 }
@@ -146,22 +146,22 @@ static void choose_ranks(struct tt_walk *w, const struct tt_coll *coll)
 
     w->nranks = 0;
     for (uint32_t r = 0; w->all && r < n; r++)
-        add_rank(w, coll, r, true);
+        walk_add_rank(w, coll, r, true);
     if (w->all)
         return;
     memset(w->place, 0, sizeof w->place);
     for (uint32_t i = 0; i < SPREAD; i++)
-        add_rank(w, coll, i * each + i * PRIME % each, true);
-    add_rank(w, coll, coll->root, false);
+        walk_add_rank(w, coll, i * each + i * PRIME % each, true);
+    walk_add_rank(w, coll, coll->root, false);
     for (uint32_t i = 0; i < w->nborder; i++)
-        add_rank(w, coll, w->border[i], false);
+        walk_add_rank(w, coll, w->border[i], false);
     add_partners(w, coll);
 }
 
 /* ---- rounds ---- */
 
 /* Emits its steps of a round; adds the data of representative ranks to `sum`, by distance. */
-static void load(struct tt_walk *w, struct walk_rank *r, uint64_t k, double sum[TT_DISTANCES])
+static void walk_emit_round(struct tt_walk *w, struct walk_rank *r, uint64_t k, double sum[TT_DISTANCES])
 {
     struct tt_sched s = { .steps = r->step, .cap = TT_ROUND_STEPS_MAX };
 
@@ -191,7 +191,7 @@ static void load_all(struct tt_walk *w, uint64_t k)
     uint32_t nspread = 0;
 
     for (uint32_t i = 0; i < w->nranks; i++) {
-        load(w, &w->rank[i], k, sum);
+        walk_emit_round(w, &w->rank[i], k, sum);
         nspread += w->rank[i].spread;
     }
     for (int u = 0; u < TT_DISTANCES; u++)
@@ -219,7 +219,7 @@ static void walk_round(struct tt_walk *w, uint64_t k)
 
 /* ---- stretches ---- */
 
-static void mark(struct tt_walk *w)
+static void walk_mark(struct tt_walk *w)
 {
     for (uint32_t i = 0; i < w->nranks; i++) {
         w->rank[i].marked_end_ns = w->rank[i].end_ns;
@@ -234,18 +234,19 @@ static double busier(const struct walk_rank *r)
     double most = r->busy.work_ns - r->marked.work_ns;
 
     for (int u = 0; u < TT_DISTANCES; u++)
-        most = larger(most, larger(r->busy.out_ns[u] - r->marked.out_ns[u], r->busy.in_ns[u] - r->marked.in_ns[u]));
+        most =
+            larger_of(most, larger_of(r->busy.out_ns[u] - r->marked.out_ns[u], r->busy.in_ns[u] - r->marked.in_ns[u]));
     return most;
 }
 
-static void grow(double *busy_ns, double marked_ns, double times) { *busy_ns += times * (*busy_ns - marked_ns); }
+static void grow_busy(double *busy_ns, double marked_ns, double times) { *busy_ns += times * (*busy_ns - marked_ns); }
 
 static void grow_all(struct walk_busy *b, const struct walk_busy *marked, double times)
 {
-    grow(&b->work_ns, marked->work_ns, times);
+    grow_busy(&b->work_ns, marked->work_ns, times);
     for (int u = 0; u < TT_DISTANCES; u++) {
-        grow(&b->out_ns[u], marked->out_ns[u], times);
-        grow(&b->in_ns[u], marked->in_ns[u], times);
+        grow_busy(&b->out_ns[u], marked->out_ns[u], times);
+        grow_busy(&b->in_ns[u], marked->in_ns[u], times);
     }
 }
 
@@ -260,7 +261,7 @@ static void shift_calendar(struct walk_calendar *c, double ns)
 }
 
 /* Delays everything that a rank is doing. */
-static void shift(struct walk_rank *r, double ns)
+static void delay_rank(struct walk_rank *r, double ns)
 {
     r->end_ns += ns;
     r->between_ns += ns;
@@ -284,7 +285,7 @@ static void shift(struct walk_rank *r, double ns)
 
 /* Skips `times` as many rounds as since the mark. They take the mean progress of the ranks, since
  * the ranks wait for a slow path in turn, and at least the busy time of the busiest. */
-static void skip(struct tt_walk *w, double times)
+static void skip_rounds(struct tt_walk *w, double times)
 {
     double mean = 0, most = 0;
     uint32_t nspread = 0;
@@ -295,11 +296,11 @@ static void skip(struct tt_walk *w, double times)
         if (r->spread)
             mean += r->end_ns - r->marked_end_ns;
         nspread += r->spread;
-        most = larger(most, busier(r));
+        most = larger_of(most, busier(r));
     }
-    most = times * larger(most, mean / nspread);
+    most = times * larger_of(most, mean / nspread);
     for (uint32_t i = 0; i < w->nranks; i++) {
-        shift(&w->rank[i], most);
+        delay_rank(&w->rank[i], most);
         grow_all(&w->rank[i].busy, &w->rank[i].marked, times);
     }
 }
@@ -309,7 +310,7 @@ static double latest(const struct tt_walk *w)
     double latest = 0;
 
     for (uint32_t i = 0; i < w->nranks; i++)
-        latest = larger(latest, w->rank[i].end_ns);
+        latest = larger_of(latest, w->rank[i].end_ns);
     return latest;
 }
 
@@ -320,7 +321,7 @@ static bool walk_stretch(struct tt_walk *w, uint64_t from, uint64_t to, uint64_t
     const uint64_t before = w->steps;
     uint64_t rounds = to - from, marked = 0;
 
-    mark(w);
+    walk_mark(w);
     for (uint64_t i = 0; i < rounds; i++) {
         walk_round(w, from + i);
         if (time_max_ns > 0 && latest(w) > time_max_ns)
@@ -331,19 +332,19 @@ static bool walk_stretch(struct tt_walk *w, uint64_t from, uint64_t to, uint64_t
             rounds = room < ROUNDS_MIN ? ROUNDS_MIN : room < rounds ? room : rounds;
         }
         if (from == 0 && i + 1 == rounds / 2) {     /* the first half is the start-up phase */
-            mark(w);
+            walk_mark(w);
             marked = rounds / 2;
         }
     }
     if (rounds < to - from)
-        skip(w, (double)(to - from - rounds) / (double)(rounds - marked));
+        skip_rounds(w, (double)(to - from - rounds) / (double)(rounds - marked));
     return true;
 }
 
 /* ---- the walk ---- */
 
 /* Finds the resource that the slowest rank used most of the time. */
-static void find_bound(const struct tt_walk *w, struct tt_prediction *out)
+static void walk_find_bottleneck(const struct tt_walk *w, struct tt_prediction *out)
 {
     const struct walk_rank *slowest = &w->rank[0];
 
@@ -353,7 +354,7 @@ static void find_bound(const struct tt_walk *w, struct tt_prediction *out)
     out->bound = TT_BOUND_LATENCY;
     out->busy = 0;
     for (int u = 0; u < TT_DISTANCES; u++) {
-        const double busy = larger(slowest->busy.out_ns[u], slowest->busy.in_ns[u]) / out->time_ns;
+        const double busy = larger_of(slowest->busy.out_ns[u], slowest->busy.in_ns[u]) / out->time_ns;
 
         if (busy > BUSY && busy > out->busy) {
             out->bound = TT_BOUND_LINK;
@@ -386,8 +387,8 @@ static void take_costs(struct tt_walk *w, const struct tt_predict_near *near, bo
 }
 
 /* Walks all rounds, or as many as show that it takes longer than time_max_ns. */
-static tutti_status walk_all(struct tt_walk *w, const struct tt_coll *coll, uint64_t steps_max, double time_max_ns,
-                             struct tt_prediction *out)
+static tutti_status walk_rounds(struct tt_walk *w, const struct tt_coll *coll, uint64_t steps_max, double time_max_ns,
+                                struct tt_prediction *out)
 {
     const uint64_t rounds = w->algo->nrounds(coll);
     bool whole = true;
@@ -404,7 +405,7 @@ static tutti_status walk_all(struct tt_walk *w, const struct tt_coll *coll, uint
         return TUTTI_ERR_UNSUPPORTED;
     *out = (struct tt_prediction){ .time_ns = latest(w), .events = w->steps, .cut = !whole };
     if (out->time_ns > 0)
-        find_bound(w, out);
+        walk_find_bottleneck(w, out);
     return TUTTI_OK;
 }
 
@@ -422,14 +423,14 @@ tutti_status tt_walk_run(struct tt_walk *w, const struct tt_coll *coll, const st
     if (near.tries)
         steps_max /= 2;
     take_costs(w, &near, false);
-    st = walk_all(w, coll, steps_max, time_max_ns, &first);
+    st = walk_rounds(w, coll, steps_max, time_max_ns, &first);
     if (st)
         return st;
     *out = first;
     if (!near.tries)
         return TUTTI_OK;
     take_costs(w, &near, true);
-    st = walk_all(w, coll, steps_max, first.cut ? time_max_ns : first.time_ns, &second);
+    st = walk_rounds(w, coll, steps_max, first.cut ? time_max_ns : first.time_ns, &second);
     if (st)
         return st;
     tt_predict_sooner(out, &second);

@@ -12,7 +12,7 @@
     4u /* minimum parts of a fetched message: its receiver may forward the
                                first before the last has arrived */
 
-static double later(double a, double b) { return a > b ? a : b; }
+static double later_of(double a, double b) { return a > b ? a : b; }
 
 /* ---- the thread ---- */
 
@@ -23,7 +23,7 @@ static bool fits_in(struct walk_calendar *c, double ready_ns, double takes_ns, d
     struct walk_when *best = NULL;
 
     for (uint32_t i = 0; i < WALK_IDLE; i++) {
-        const double from = later(ready_ns, c->idle[i].first_ns);
+        const double from = later_of(ready_ns, c->idle[i].first_ns);
 
         if (from + takes_ns > c->idle[i].last_ns || (best && from >= *from_ns))
             continue;
@@ -36,23 +36,23 @@ static bool fits_in(struct walk_calendar *c, double ready_ns, double takes_ns, d
 }
 
 /* The part of an idle time from floor_ns on. */
-static double left_of(const struct walk_when *idle, double floor_ns)
+static double idle_left(const struct walk_when *idle, double floor_ns)
 {
-    return later(0, idle->last_ns - later(idle->first_ns, floor_ns));
+    return later_of(0, idle->last_ns - later_of(idle->first_ns, floor_ns));
 }
 
 /* Appends work at the end. Remembers the longest earlier idle times that end after floor_ns. */
-static void append(struct walk_calendar *c, double from_ns, double takes_ns, double floor_ns)
+static void calendar_append(struct walk_calendar *c, double from_ns, double takes_ns, double floor_ns)
 {
     const struct walk_when idle = { .first_ns = c->free_ns, .last_ns = from_ns, .made = false };
     uint32_t least = 0;
 
     for (uint32_t i = 1; i < WALK_IDLE; i++)
-        if (left_of(&c->idle[i], floor_ns) < left_of(&c->idle[least], floor_ns))
+        if (idle_left(&c->idle[i], floor_ns) < idle_left(&c->idle[least], floor_ns))
             least = i;
     if (from_ns > c->free_ns) {
         c->busy_from_ns = from_ns;
-        if (left_of(&idle, floor_ns) > left_of(&c->idle[least], floor_ns))
+        if (idle_left(&idle, floor_ns) > idle_left(&c->idle[least], floor_ns))
             c->idle[least] = idle;
     }
     c->free_ns = from_ns + takes_ns;
@@ -71,15 +71,15 @@ static double turn_of(const struct walk_rank *r, double ready_ns)
         if (job->ready_ns <= ready_ns)
             break;
     }
-    return later(later(ready_ns, next), r->between_ns);
+    return later_of(later_of(ready_ns, next), r->between_ns);
 }
 
 /* Schedules `work`, not before `ready`: in an idle time if there is space; or within the work since
  * then, which delays the rest of that unless there is spare time; or at the end. Returns when it is
  * done. */
-static double spend(const struct tt_walk *w, struct walk_rank *r, double ready_ns, double work_ns)
+static double thread_spend(const struct tt_walk *w, struct walk_rank *r, double ready_ns, double work_ns)
 {
-    const double work = work_ns * w->crowd, ready = later(ready_ns, r->floor_ns);
+    const double work = work_ns * w->crowd, ready = later_of(ready_ns, r->floor_ns);
     double start;
 
     r->busy.work_ns += work;
@@ -87,8 +87,8 @@ static double spend(const struct tt_walk *w, struct walk_rank *r, double ready_n
         return start + work;
     start = ready >= r->thread.free_ns ? ready : r->straight ? r->thread.free_ns : turn_of(r, ready);
     if (start < r->thread.free_ns) {
-        r->thread.free_ns += later(0, work - r->spare_ns);
-        r->spare_ns = later(0, r->spare_ns - work);
+        r->thread.free_ns += later_of(0, work - r->spare_ns);
+        r->spare_ns = later_of(0, r->spare_ns - work);
         r->between_ns = start + work;
         return start + work;
     }
@@ -96,7 +96,7 @@ static double spend(const struct tt_walk *w, struct walk_rank *r, double ready_n
         r->spare_ns = r->between_ns = 0;
         r->njobs = 0;
     }
-    append(&r->thread, start, work, r->floor_ns);
+    calendar_append(&r->thread, start, work, r->floor_ns);
     r->job[r->njobs++ % WALK_JOBS] = (struct walk_job){ .ready_ns = ready, .next_ns = r->thread.free_ns };
     return r->thread.free_ns;
 }
@@ -106,9 +106,9 @@ static double spend(const struct tt_walk *w, struct walk_rank *r, double ready_n
 static struct walk_when spend_on(const struct tt_walk *w, struct walk_rank *r, struct walk_when there, uint32_t parts,
                                  double work_ns)
 {
-    const double part = work_ns * w->crowd / parts, end = spend(w, r, there.first_ns, work_ns);
+    const double part = work_ns * w->crowd / parts, end = thread_spend(w, r, there.first_ns, work_ns);
     struct walk_when done = { .first_ns = end - work_ns * w->crowd + part,
-                              .last_ns = later(end, there.last_ns + part),
+                              .last_ns = later_of(end, there.last_ns + part),
                               .made = false };
 
     if (parts == 1 || end <= r->thread.busy_from_ns)
@@ -118,25 +118,25 @@ static struct walk_when spend_on(const struct tt_walk *w, struct walk_rank *r, s
     else
         r->between_ns = done.first_ns;
     if (r->spare_ns <= 0)       /* interleaved work ends together */
-        done.last_ns = later(done.last_ns, r->thread.free_ns);
-    r->spare_ns += later(0, done.last_ns - r->thread.free_ns);
-    r->thread.free_ns = later(r->thread.free_ns, done.last_ns);
+        done.last_ns = later_of(done.last_ns, r->thread.free_ns);
+    r->spare_ns += later_of(0, done.last_ns - r->thread.free_ns);
+    r->thread.free_ns = later_of(r->thread.free_ns, done.last_ns);
     return done;
 }
 
 /* A step is complete: the one WALK_WINDOW later may begin if all before it are. */
-static void is_over(struct walk_rank *r, double ns)
+static void step_complete(struct walk_rank *r, double ns)
 {
     double *at = &r->over_ns[r->nover++ % WALK_WINDOW];
 
-    r->floor_ns = later(r->floor_ns, *at);
+    r->floor_ns = later_of(r->floor_ns, *at);
     *at = ns;
-    r->end_ns = later(r->end_ns, ns);
+    r->end_ns = later_of(r->end_ns, ns);
 }
 
 /* ---- inputs and outputs ---- */
 
-static bool is_same(const struct tt_ref *a, const struct tt_ref *b)
+static bool same_ref_range(const struct tt_ref *a, const struct tt_ref *b)
 {
     return a->offset == b->offset && a->block == b->block && a->stride == b->stride;
 }
@@ -152,12 +152,12 @@ static struct walk_when when_there(const struct walk_rank *r, const struct tt_re
         return there;
     for (uint32_t i = 1; i <= n; i++) {
         const struct walk_written *x = &r->written[(r->nwritten - i) % WALK_WRITTEN];
-        const bool same = x->ref.buf == ref->buf && is_same(&x->ref, ref);
+        const bool same = x->ref.buf == ref->buf && same_ref_range(&x->ref, ref);
 
         if (!same && (ref->buf == TT_BUF_PIPE || !tt_ref_overlap(&x->ref, x->bytes, ref, bytes)))
             continue;
-        there.first_ns = later(there.first_ns, x->first_ns);
-        there.last_ns = later(there.last_ns, x->last_ns);
+        there.first_ns = later_of(there.first_ns, x->first_ns);
+        there.last_ns = later_of(there.last_ns, x->last_ns);
         if (same && x->bytes >= bytes) {
             there.made = i == 1 || there.last_ns == x->last_ns ? x->made : false;
             there.came = x->came;
@@ -177,7 +177,7 @@ static void note_written(struct walk_rank *r, const struct tt_ref *ref, uint64_t
 }
 
 /* Nanoseconds per byte of a copy or reduction. */
-static double work_byte_ns(const struct tt_walk *w, bool reduces, bool came)
+static double walk_work_byte_ns(const struct tt_walk *w, bool reduces, bool came)
 {
     const double own = reduces ? w->work.reduce_byte_ns : w->work.copy_byte_ns;
     const double other = reduces ? w->came.reduce_byte_ns : w->came.copy_byte_ns;
@@ -187,16 +187,16 @@ static double work_byte_ns(const struct tt_walk *w, bool reduces, bool came)
 
 /* ---- messages ---- */
 
-static enum tt_distance distance_of(const struct tt_walk *w, const struct walk_rank *r, uint32_t peer)
+static enum tt_distance peer_distance(const struct tt_walk *w, const struct walk_rank *r, uint32_t peer)
 {
     return tt_layout_distance(w->conf->layout, r->coll.rank, peer);
 }
 
-static bool is_eager(const struct tt_walk *w, uint64_t bytes) { return bytes <= w->conf->limits.eager_bytes; }
+static bool message_is_eager(const struct tt_walk *w, uint64_t bytes) { return bytes <= w->conf->limits.eager_bytes; }
 
-static uint32_t parts_of(const struct tt_walk *w, uint64_t bytes)
+static uint32_t parts_of_bytes(const struct tt_walk *w, uint64_t bytes)
 {
-    return is_eager(w, bytes) ? 1 : tt_exec_segments(bytes, w->segments.segment_bytes);
+    return message_is_eager(w, bytes) ? 1 : tt_exec_segments(bytes, w->segments.segment_bytes);
 }
 
 /* Returns whether the bytes are for their final place, as one contiguous piece. */
@@ -206,11 +206,11 @@ static bool is_for_result(const struct tt_ref *to)
 }
 
 /* Returns whether a message is fetched by its receiver (single copy). */
-static bool is_fetched(const struct tt_walk *w, enum tt_distance d, const struct tt_ref *to, uint64_t bytes)
+static bool message_is_fetched(const struct tt_walk *w, enum tt_distance d, const struct tt_ref *to, uint64_t bytes)
 {
     const struct tt_des_way *way = walk_way(w, d);
 
-    return way->single_bytes && bytes >= way->single_bytes && !is_eager(w, bytes) &&
+    return way->single_bytes && bytes >= way->single_bytes && !message_is_eager(w, bytes) &&
            (tt_coll_reduces(w->algo->kind) ? !way->mapped : is_for_result(to));
 }
 
@@ -221,8 +221,8 @@ static uint32_t parts_of_message(const struct tt_walk *w, enum tt_distance d, co
     const uint64_t segment = w->segments.segment_bytes, whole = w->near.whole_bytes;
     uint64_t part = bytes / FETCHED_PARTS;
 
-    if (!is_fetched(w, d, to, bytes) || !is_for_result(to))
-        return parts_of(w, bytes);
+    if (!message_is_fetched(w, d, to, bytes) || !is_for_result(to))
+        return parts_of_bytes(w, bytes);
     part = part < whole ? part / segment * segment : whole;
     return tt_exec_segments(bytes, part > segment ? part : segment);
 }
@@ -233,14 +233,15 @@ static double step_ns(const struct tt_walk *w, const struct walk_rank *r)
 }
 
 /* Returns whether data arrives directly in its final place. */
-static bool lands_direct(const struct tt_walk *w, enum tt_distance d, const struct tt_ref *to, uint64_t bytes)
+static bool arrives_direct(const struct tt_walk *w, enum tt_distance d, const struct tt_ref *to, uint64_t bytes)
 {
-    return walk_way(w, d)->direct && !is_eager(w, bytes) && !w->algo->direct_unsafe && is_for_result(to);
+    return walk_way(w, d)->direct && !message_is_eager(w, bytes) && !w->algo->direct_unsafe && is_for_result(to);
 }
 
 static bool is_in_slots(const struct tt_walk *w, enum tt_distance d, const struct tt_ref *to, uint64_t bytes)
 {
-    return !is_eager(w, bytes) && !lands_direct(w, d, to, bytes) && !(is_fetched(w, d, to, bytes) && is_for_result(to));
+    return !message_is_eager(w, bytes) && !arrives_direct(w, d, to, bytes) &&
+           !(message_is_fetched(w, d, to, bytes) && is_for_result(to));
 }
 
 static double credits_of(const struct tt_walk *w, uint32_t parts)
@@ -265,8 +266,8 @@ static bool opens(struct walk_rank *r, uint32_t peer, bool out)
 
 /* A message passes the servers of a level in one direction. Other messages that share one in the
  * round take their time there, too. */
-static void pass(struct walk_calendar share[TT_DISTANCES], double busy_ns[TT_DISTANCES], struct walk_mail *m, int level,
-                 double floor_ns)
+static void mail_pass(struct walk_calendar share[TT_DISTANCES], double busy_ns[TT_DISTANCES], struct walk_mail *m,
+                      int level, double floor_ns)
 {
     const double takes = m->takes_ns[level];
     double begin;
@@ -274,11 +275,11 @@ static void pass(struct walk_calendar share[TT_DISTANCES], double busy_ns[TT_DIS
     if (takes <= 0)
         return;
     if (!fits_in(&share[level], m->head_ns, takes, &begin)) {
-        begin = later(m->head_ns, share[level].free_ns);
-        append(&share[level], begin, takes, floor_ns);
+        begin = later_of(m->head_ns, share[level].free_ns);
+        calendar_append(&share[level], begin, takes, floor_ns);
     }
     m->head_ns = begin;
-    m->tail_ns = later(m->tail_ns, m->head_ns + takes);
+    m->tail_ns = later_of(m->tail_ns, m->head_ns + takes);
     busy_ns[level] += takes;
 }
 
@@ -287,7 +288,7 @@ static double shared(const struct tt_walk *w, const struct walk_rank *r, int lev
 {
     const double own = (double)r->own_bytes[level];
 
-    return own > 0 ? later(1, w->mean_bytes[level] * ranks / own) : 1;
+    return own > 0 ? later_of(1, w->mean_bytes[level] * ranks / own) : 1;
 }
 
 static double byte_ns(double bytes_per_s) { return bytes_per_s > 0 ? 1e9 / bytes_per_s : 0; }
@@ -310,11 +311,11 @@ static void take_at_levels(const struct tt_walk *w, const struct walk_rank *r, s
         const double up = w->net.uplink_bytes_per_s[u];
         const double all = up > 0 ? rail * w->rail_ranks * w->conf->links[u].oversubscription : 0;
 
-        m->takes_ns[u] = bytes * later(byte_ns(up), u == d ? byte_ns(w->net.link[u].bytes_per_s) : 0);
+        m->takes_ns[u] = bytes * later_of(byte_ns(up), u == d ? byte_ns(w->net.link[u].bytes_per_s) : 0);
         if (all > 0 && r->own_bytes[u])
-            m->takes_ns[u] = later(m->takes_ns[u], bytes * all * w->mean_bytes[u] / (double)r->own_bytes[u]);
+            m->takes_ns[u] = later_of(m->takes_ns[u], bytes * all * w->mean_bytes[u] / (double)r->own_bytes[u]);
     }
-    m->takes_ns[d] = later(m->takes_ns[d], bytes * w->lane_byte_ns[d]);
+    m->takes_ns[d] = later_of(m->takes_ns[d], bytes * w->lane_byte_ns[d]);
 }
 
 /* Minimum time of a message received in slots: its stream's slots fill repeatedly, until the sender
@@ -329,8 +330,8 @@ static double slots_ns(const struct tt_walk *w, const struct walk_mail *m)
 
 /* Sends a message of r, or of a rank in step with it; its first segment is ready at left.first_ns,
  * and the last at left.last_ns. */
-static void leave(const struct tt_walk *w, const struct walk_rank *r, struct walk_when left,
-                  struct walk_calendar out[TT_DISTANCES], double busy_ns[TT_DISTANCES], struct walk_mail *m)
+static void mail_leave(const struct tt_walk *w, const struct walk_rank *r, struct walk_when left,
+                       struct walk_calendar out[TT_DISTANCES], double busy_ns[TT_DISTANCES], struct walk_mail *m)
 {
     const int d = (int)m->distance;
 
@@ -338,25 +339,25 @@ static void leave(const struct tt_walk *w, const struct walk_rank *r, struct wal
     m->head_ns = left.first_ns;
     m->tail_ns = left.last_ns;
     if (d <= TT_NEAR_HOST && !(d == TT_NEAR_HOST && w->socket_ranks > 0))
-        m->tail_ns = later(m->tail_ns, m->head_ns + m->takes_ns[d]);
+        m->tail_ns = later_of(m->tail_ns, m->head_ns + m->takes_ns[d]);
     else
         for (int u = d <= TT_NEAR_HOST ? d : TT_NEAR_RACK; u <= d; u++)
-            pass(out, busy_ns, m, u, r->floor_ns);
-    m->tail_ns = later(m->tail_ns, left.last_ns + m->takes_ns[d <= TT_NEAR_HOST ? d : TT_NEAR_RACK] / m->parts);
-    m->tail_ns = later(m->tail_ns, m->head_ns + slots_ns(w, m));
+            mail_pass(out, busy_ns, m, u, r->floor_ns);
+    m->tail_ns = later_of(m->tail_ns, left.last_ns + m->takes_ns[d <= TT_NEAR_HOST ? d : TT_NEAR_RACK] / m->parts);
+    m->tail_ns = later_of(m->tail_ns, m->head_ns + slots_ns(w, m));
     m->head_ns += w->net.link[d].latency_ns;
     m->tail_ns += w->net.link[d].latency_ns;
 }
 
 /* Returns the arrival of a message's first segment, and of the whole. */
-static struct walk_when arrive(struct walk_rank *r, struct walk_mail *m)
+static struct walk_when mail_arrive(struct walk_rank *r, struct walk_mail *m)
 {
     double most = 0;
 
     for (int u = (int)m->distance; u >= TT_NEAR_RACK; u--)
-        pass(r->in, r->busy.in_ns, m, u, r->floor_ns);
+        mail_pass(r->in, r->busy.in_ns, m, u, r->floor_ns);
     for (int u = 0; u < TT_DISTANCES; u++)
-        most = later(most, m->takes_ns[u]);
+        most = later_of(most, m->takes_ns[u]);
     return (struct walk_when){ .first_ns = m->parts > 1 ? m->head_ns + most / m->parts : m->tail_ns,
                                .last_ns = m->tail_ns };
 }
@@ -366,15 +367,16 @@ static struct walk_when arrive(struct walk_rank *r, struct walk_mail *m)
 static struct walk_fan *find_fan(struct walk_rank *r, const struct tt_step *put)
 {
     for (uint32_t i = 0; i < r->nfans; i++)
-        if (r->fan[i].from.buf == put->a.buf && is_same(&r->fan[i].from, &put->a) && r->fan[i].bytes == put->bytes)
+        if (r->fan[i].from.buf == put->a.buf && same_ref_range(&r->fan[i].from, &put->a) &&
+            r->fan[i].bytes == put->bytes)
             return &r->fan[i];
     return NULL;
 }
 
 /* A put in parts that take the thread `part_ns` each is interleaved with others of the same
  * bytes. */
-static void take_turns(struct walk_rank *r, const struct tt_step *put, uint32_t parts, double part_ns,
-                       struct walk_when *left)
+static void interleave_puts(struct walk_rank *r, const struct tt_step *put, uint32_t parts, double part_ns,
+                            struct walk_when *left)
 {
     struct walk_fan *f = find_fan(r, put);
 
@@ -383,15 +385,15 @@ static void take_turns(struct walk_rank *r, const struct tt_step *put, uint32_t 
     if (f->nsent++ == 0)
         f->began_ns = left->first_ns - part_ns;
     left->first_ns = f->began_ns + f->nsent * part_ns;
-    left->last_ns = later(left->last_ns, left->first_ns + f->nputs * (parts - 1) * part_ns);
+    left->last_ns = later_of(left->last_ns, left->first_ns + f->nputs * (parts - 1) * part_ns);
 }
 
-static struct walk_rank *put(struct tt_walk *w, struct walk_rank *r, const struct tt_step *t)
+static struct walk_rank *walk_put(struct tt_walk *w, struct walk_rank *r, const struct tt_step *t)
 {
-    const enum tt_distance d = distance_of(w, r, t->peer);
+    const enum tt_distance d = peer_distance(w, r, t->peer);
     const struct tt_des_way *way = walk_way(w, d);
     const uint32_t parts = parts_of_message(w, d, &t->out, t->bytes);
-    const bool eager = is_eager(w, t->bytes), fetched = is_fetched(w, d, &t->out, t->bytes);
+    const bool eager = message_is_eager(w, t->bytes), fetched = message_is_fetched(w, d, &t->out, t->bytes);
     double work = parts * (way->send_ns + step_ns(w, r));
     struct walk_when there = when_there(r, &t->a, t->bytes);
     struct walk_mail m = { .from = r->coll.rank, .tag = t->tag, .parts = parts, .bytes = t->bytes, .distance = d };
@@ -401,16 +403,17 @@ static struct walk_rank *put(struct tt_walk *w, struct walk_rank *r, const struc
     if (!fetched && !(way->mapped && there.made && !eager))
         work += (double)t->bytes * way->send_byte_ns;
     if (!eager && opens(r, t->peer, true))
-        there.first_ns = later(
-            there.first_ns, spend(w, r, later(r->began_ns, r->floor_ns) + w->net.link[d].latency_ns, way->receive_ns));
+        there.first_ns =
+            later_of(there.first_ns, thread_spend(w, r, later_of(r->began_ns, r->floor_ns) + w->net.link[d].latency_ns,
+                                                  way->receive_ns));
     m.in_slots = is_in_slots(w, d, &t->out, t->bytes);
     if (m.in_slots)
         work += credits_of(w, parts) * way->receive_ns;
     r->left = spend_on(w, r, there, parts, work);
     if (parts > 1)
-        take_turns(r, t, parts, work * w->crowd / parts, &r->left);
-    leave(w, r, r->left, r->out, r->busy.out_ns, &m);
-    is_over(r, later(r->left.last_ns, m.tail_ns - w->net.link[d].latency_ns));
+        interleave_puts(r, t, parts, work * w->crowd / parts, &r->left);
+    mail_leave(w, r, r->left, r->out, r->busy.out_ns, &m);
+    step_complete(r, later_of(r->left.last_ns, m.tail_ns - w->net.link[d].latency_ns));
     if (to && to->nmail < TT_ROUND_STEPS_MAX)
         to->mail[to->nmail++] = m;
     return to && to->waits ? to : NULL;
@@ -451,28 +454,29 @@ static void send_in_step(struct tt_walk *w, const struct walk_rank *r, const str
     double busy_ns[TT_DISTANCES] = { 0 };
     const struct walk_when now = { .first_ns = r->thread.free_ns, .last_ns = r->thread.free_ns, .made = false };
 
-    *m =
-        (struct walk_mail){ .from = t->peer, .tag = t->tag, .bytes = t->bytes, .distance = distance_of(w, r, t->peer) };
+    *m = (struct walk_mail){
+        .from = t->peer, .tag = t->tag, .bytes = t->bytes, .distance = peer_distance(w, r, t->peer)
+    };
     m->parts = parts_of_message(w, m->distance, &t->out, t->bytes);
     m->in_slots = is_in_slots(w, m->distance, &t->out, t->bytes);
-    leave(w, r, r->left.last_ns > 0 ? r->left : now, out, busy_ns, m);
+    mail_leave(w, r, r->left.last_ns > 0 ? r->left : now, out, busy_ns, m);
 }
 
-static void take(struct tt_walk *w, struct walk_rank *r, const struct tt_step *t, struct walk_mail *m)
+static void walk_take(struct tt_walk *w, struct walk_rank *r, const struct tt_step *t, struct walk_mail *m)
 {
     const struct tt_des_way *way = walk_way(w, m->distance);
     const uint32_t parts = m->parts;
-    const bool eager = is_eager(w, t->bytes), fetched = is_fetched(w, m->distance, &t->out, t->bytes);
-    const bool direct = lands_direct(w, m->distance, &t->out, t->bytes) || fetched;
+    const bool eager = message_is_eager(w, t->bytes), fetched = message_is_fetched(w, m->distance, &t->out, t->bytes);
+    const bool direct = arrives_direct(w, m->distance, &t->out, t->bytes) || fetched;
     const double bytes = (double)t->bytes;
     const bool came = m->distance <= TT_NEAR_HOST && !direct, pipe = t->out.buf == TT_BUF_PIPE;
     double work = parts * way->receive_ns + bytes * way->receive_byte_ns;
-    struct walk_when there = arrive(r, m), done;
+    struct walk_when there = mail_arrive(r, m), done;
 
     if (fetched)
         work += parts * way->single_ns + bytes * way->single_byte_ns;
     if (!direct && !pipe)
-        work += parts * step_ns(w, r) + bytes * work_byte_ns(w, false, came);
+        work += parts * step_ns(w, r) + bytes * walk_work_byte_ns(w, false, came);
     if (!direct && !eager)
         work += credits_of(w, parts) * (way->send_ns + step_ns(w, r));
     if (there.first_ns > r->thread.free_ns)
@@ -481,25 +485,25 @@ static void take(struct tt_walk *w, struct walk_rank *r, const struct tt_step *t
         work += way->send_ns + step_ns(w, r);
     done = spend_on(w, r, there, parts, work);
     note_written(r, &t->out, t->bytes, done, !direct && !eager && !pipe, came && pipe);
-    is_over(r, done.last_ns);
+    step_complete(r, done.last_ns);
 }
 
-static void change(const struct tt_walk *w, struct walk_rank *r, const struct tt_step *t)
+static void walk_change(const struct tt_walk *w, struct walk_rank *r, const struct tt_step *t)
 {
     const bool reduces = t->opcode == TT_REDUCE_STEP;
-    const uint32_t parts = parts_of(w, t->bytes);
+    const uint32_t parts = parts_of_bytes(w, t->bytes);
     struct walk_when there = when_there(r, &t->a, t->bytes), other = { .first_ns = 0, .last_ns = 0, .made = false },
                      done;
     double work = parts * step_ns(w, r);
 
     if (reduces)
         other = when_there(r, &t->b, t->bytes);
-    work += (double)t->bytes * work_byte_ns(w, reduces, there.came || other.came);
-    there.first_ns = later(there.first_ns, other.first_ns);
-    there.last_ns = later(there.last_ns, other.last_ns);
+    work += (double)t->bytes * walk_work_byte_ns(w, reduces, there.came || other.came);
+    there.first_ns = later_of(there.first_ns, other.first_ns);
+    there.last_ns = later_of(there.last_ns, other.last_ns);
     done = spend_on(w, r, there, parts, work);
     note_written(r, &t->out, t->bytes, done, true, false);
-    is_over(r, done.last_ns);
+    step_complete(r, done.last_ns);
 }
 
 /* ---- the round ---- */
@@ -515,7 +519,7 @@ uint32_t walk_rank_go_on(struct tt_walk *w, struct walk_rank *r, uint64_t round,
         struct walk_mail *m, unseen;
 
         if (t->opcode == TT_PUT) {
-            struct walk_rank *to = put(w, r, t);
+            struct walk_rank *to = walk_put(w, r, t);
 
             if (to) {
                 to->waits = false;
@@ -532,9 +536,9 @@ uint32_t walk_rank_go_on(struct tt_walk *w, struct walk_rank *r, uint64_t round,
                 m = &unseen;
                 send_in_step(w, r, t, m);
             }
-            take(w, r, t, m);
+            walk_take(w, r, t, m);
         } else {
-            change(w, r, t);
+            walk_change(w, r, t);
         }
     }
     return n;
@@ -548,7 +552,7 @@ static bool is_simple(const struct tt_walk *w, const struct tt_step *t)
 {
     const bool makes = t->opcode == TT_REDUCE_STEP || t->opcode == TT_COPY;
 
-    return !t->at_most && is_eager(w, t->bytes) && !t->a.block && !t->b.block && !t->out.block &&
+    return !t->at_most && message_is_eager(w, t->bytes) && !t->a.block && !t->b.block && !t->out.block &&
            !(makes && t->out.buf == TT_BUF_PIPE);
 }
 
@@ -580,8 +584,8 @@ void walk_rank_begin(struct tt_walk *w, struct walk_rank *r)
         w->steps += s.n + 1;
         for (uint32_t i = 0; i < s.n; i++) {
             r->straight &= is_simple(w, &steps[i]);
-            if (steps[i].opcode == TT_WAIT && !is_eager(w, steps[i].bytes) && opens(r, steps[i].peer, false))
-                opening += walk_way(w, distance_of(w, r, steps[i].peer))->send_ns + w->conf->costs.step_ns;
+            if (steps[i].opcode == TT_WAIT && !message_is_eager(w, steps[i].bytes) && opens(r, steps[i].peer, false))
+                opening += walk_way(w, peer_distance(w, r, steps[i].peer))->send_ns + w->conf->costs.step_ns;
             if (steps[i].opcode == TT_PUT && r->coll.kind == TT_BROADCAST)
                 note_fan(r, &steps[i]);
         }
@@ -589,6 +593,6 @@ void walk_rank_begin(struct tt_walk *w, struct walk_rank *r)
     }
     r->straight &= k == rounds || k == BEGIN_ROUNDS;
     if (!r->straight)
-        spend(w, r, 0, w->conf->costs.plan_ns + opening);
+        thread_spend(w, r, 0, w->conf->costs.plan_ns + opening);
     r->began_ns = r->thread.free_ns;
 }
