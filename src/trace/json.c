@@ -9,7 +9,7 @@ static double us(uint64_t ns)
 }
 
 /* Writes the separator before an event. */
-static void next(FILE *to, bool *any)
+static void write_separator(FILE *to, bool *any)
 {
     fputs(*any ? ",\n" : "\n", to);
     *any = true;
@@ -18,7 +18,7 @@ static void next(FILE *to, bool *any)
 static void write_ranks(uint32_t nranks, FILE *to, bool *any)
 {
     for (uint32_t r = 0; r < nranks; r++) {
-        next(to, any);
+        write_separator(to, any);
         fprintf(to, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,\"args\":{\"name\":\"rank %u\"}},\n", r, r);
         fprintf(to, "{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%u,\"args\":{\"sort_index\":%u}}", r, r);
     }
@@ -26,11 +26,11 @@ static void write_ranks(uint32_t nranks, FILE *to, bool *any)
 
 /* The two rows of a lane: the segments of its sender, and the arrivals at its receiver; numbered 1
  * + 2 * row and the next. */
-static void write_row(const struct tt_timeline_row *row, size_t number, FILE *to, bool *any)
+static void write_lane_rows(const struct tt_timeline_row *row, size_t number, FILE *to, bool *any)
 {
     char name[TT_TIMELINE_NAME_BYTES];
 
-    next(to, any);
+    write_separator(to, any);
     fprintf(to, "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%" PRIu32 ",\"tid\":%zu,\"args\":{\"name\":\"%s\"}},\n",
             row->from, 2 * number + 1, tt_timeline_name(row, name));
     fprintf(to,
@@ -58,7 +58,7 @@ static void write_args(const struct tt_timeline_row *row, const struct tt_timeli
 
 /* The end of a segment. Without a completion, the last time at which it was known to be in
  * flight. */
-static uint64_t end_of(const struct tt_timeline_segment *g)
+static uint64_t segment_end_ns(const struct tt_timeline_segment *g)
 {
     if (g->completed_ns != TT_NEVER)
         return g->completed_ns;
@@ -71,7 +71,7 @@ static void write_sent(const struct tt_timeline_row *row, size_t number, const s
     char name[TT_TIMELINE_NAME_BYTES];
 
     tt_timeline_name(row, name);
-    next(to, any);
+    write_separator(to, any);
     fprintf(to,
             "{\"ph\":\"b\",\"cat\":\"segment\",\"id\":\"%zx\",\"name\":\"%s\",\"pid\":%" PRIu32 ",\"tid\":%zu,"
             "\"ts\":%.3f,",
@@ -80,13 +80,13 @@ static void write_sent(const struct tt_timeline_row *row, size_t number, const s
     fprintf(to,
             "},\n{\"ph\":\"e\",\"cat\":\"segment\",\"id\":\"%zx\",\"name\":\"%s\",\"pid\":%" PRIu32 ",\"tid\":%zu,"
             "\"ts\":%.3f}",
-            id, name, row->from, 2 * number + 1, us(end_of(g)));
+            id, name, row->from, 2 * number + 1, us(segment_end_ns(g)));
 }
 
 static void write_arrival(const struct tt_timeline_row *row, size_t number, const struct tt_timeline_segment *g,
                           FILE *to, bool *any)
 {
-    next(to, any);
+    write_separator(to, any);
     fprintf(to,
             "{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"arrival\",\"name\":\"%" PRIu32 "\",\"pid\":%" PRIu32
             ",\"tid\":%zu,\"ts\":%.3f,",
@@ -105,7 +105,7 @@ void tt_timeline_write_json(const struct tt_timeline *t, const uint64_t *lost, u
     fputs("]},\"traceEvents\":[", to);
     write_ranks(nranks, to, &any);
     for (size_t i = 0; i < t->nrows; i++)
-        write_row(&t->rows[i], i, to, &any);
+        write_lane_rows(&t->rows[i], i, to, &any);
     for (size_t i = 0; i < t->nsegments; i++) {
         const struct tt_timeline_segment *g = &t->segments[i];
 

@@ -85,7 +85,7 @@ static void draw_head(const struct picture *p, const char *title)
 }
 
 /* Returns a step of 1, 2 or 5 times a power of ten, for at most TICKS of them in `all`. */
-static double step_of(double all)
+static double axis_step(double all)
 {
     double power = 1e-3;
 
@@ -99,7 +99,7 @@ static double step_of(double all)
 
 static void draw_axis(const struct picture *p)
 {
-    const double all_us = (double)(p->end_ns - p->begin_ns) * 1e-3, step = step_of(all_us > 0 ? all_us : 1);
+    const double all_us = (double)(p->end_ns - p->begin_ns) * 1e-3, step = axis_step(all_us > 0 ? all_us : 1);
     const double bottom = TOP + (double)p->t->nrows * LINE;
 
     for (int i = 0; i * step <= all_us; i++) {
@@ -127,7 +127,7 @@ static void draw_rows(const struct picture *p)
     }
 }
 
-static void say_after(const struct picture *p, const char *what, uint64_t ns, uint64_t posted_ns)
+static void draw_delay(const struct picture *p, const char *what, uint64_t ns, uint64_t posted_ns)
 {
     if (ns != TT_NEVER && posted_ns != TT_NEVER)
         fprintf(p->to, ", %s after %.1f us", what, ((double)ns - (double)posted_ns) * 1e-3);
@@ -152,8 +152,8 @@ static void draw_segment(const struct picture *p, const struct tt_timeline_segme
     if (g->part)
         fprintf(p->to, ", part %" PRIu32, g->part);
     fprintf(p->to, ", %" PRIu64 " bytes", g->bytes);
-    say_after(p, "completed", g->completed_ns, g->posted_ns);
-    say_after(p, "arrived", g->arrived_ns, g->posted_ns);
+    draw_delay(p, "completed", g->completed_ns, g->posted_ns);
+    draw_delay(p, "arrived", g->arrived_ns, g->posted_ns);
     fputs("</title>", p->to);
     if (g->posted_ns != TT_NEVER)
         draw_bar(p, g, y);

@@ -18,20 +18,20 @@ struct entry {
     uint32_t from, to;
 };
 
-static int compare(uint64_t a, uint64_t b)
+static int compare_u64(uint64_t a, uint64_t b)
 {
     return (a > b) - (a < b);
 }
 
 static int by_lane(const struct entry *x, const struct entry *y)
 {
-    int c = compare(x->from, y->from);
+    int c = compare_u64(x->from, y->from);
 
     if (!c)
-        c = compare(x->to, y->to);
+        c = compare_u64(x->to, y->to);
     if (!c)
         c = memcmp(x->e->wire, y->e->wire, sizeof x->e->wire);
-    return c ? c : compare(x->e->lane, y->e->lane);
+    return c ? c : compare_u64(x->e->lane, y->e->lane);
 }
 
 static int by_segment(const struct entry *x, const struct entry *y)
@@ -39,8 +39,8 @@ static int by_segment(const struct entry *x, const struct entry *y)
     int c = by_lane(x, y);
 
     if (!c)
-        c = compare(x->e->number, y->e->number);
-    return c ? c : compare(x->e->part, y->e->part);
+        c = compare_u64(x->e->number, y->e->number);
+    return c ? c : compare_u64(x->e->part, y->e->part);
 }
 
 /* Orders events by segment, then by time, and simultaneous ones by their logical order. */
@@ -50,13 +50,13 @@ static int by_time(const void *a, const void *b)
     int c = by_segment(x, y);
 
     if (!c)
-        c = compare(x->at_ns, y->at_ns);
-    return c ? c : compare(x->e->kind, y->e->kind);
+        c = compare_u64(x->at_ns, y->at_ns);
+    return c ? c : compare_u64(x->e->kind, y->e->kind);
 }
 
 /* Returns all events in order; *first_ns: time of the earliest. NULL: out of memory. */
-static struct entry *list(const struct tt_timeline_rank *ranks, uint32_t nranks, size_t n, uint64_t *first_ns,
-                          uint64_t *last_ns)
+static struct entry *list_entries_by_segment(const struct tt_timeline_rank *ranks, uint32_t nranks, size_t n,
+                                             uint64_t *first_ns, uint64_t *last_ns)
 {
     struct entry *all = calloc(n + 1, sizeof *all);
     size_t at = 0;
@@ -93,7 +93,7 @@ static void begin_row(struct tt_timeline *t, const struct entry *x)
 }
 
 /* The time of the event's kind in a segment. */
-static uint64_t *time_of(struct tt_timeline_segment *g, uint8_t kind)
+static uint64_t *event_time(struct tt_timeline_segment *g, uint8_t kind)
 {
     return kind == TT_TRACE_POSTED ? &g->posted_ns : kind == TT_TRACE_COMPLETED ? &g->completed_ns : &g->arrived_ns;
 }
@@ -101,7 +101,7 @@ static uint64_t *time_of(struct tt_timeline_segment *g, uint8_t kind)
 /* Returns whether an event with the same numbers belongs to that segment. */
 static bool belongs(struct tt_timeline_segment *g, const struct entry *x, uint64_t at_ns)
 {
-    if (*time_of(g, x->e->kind) != TT_NEVER)
+    if (*event_time(g, x->e->kind) != TT_NEVER)
         return false;
     if (x->e->kind == TT_TRACE_POSTED)
         return g->completed_ns == TT_NEVER && at_ns - g->arrived_ns < SKEW_NS;
@@ -109,7 +109,7 @@ static bool belongs(struct tt_timeline_segment *g, const struct entry *x, uint64
 }
 
 /* Adds an event to the newest segment, or starts a new one. */
-static void add(struct tt_timeline *t, const struct entry *x, bool same, uint64_t at_ns)
+static void timeline_add(struct tt_timeline *t, const struct entry *x, bool same, uint64_t at_ns)
 {
     struct tt_timeline_row *row;
     struct tt_timeline_segment *g;
@@ -126,7 +126,7 @@ static void add(struct tt_timeline *t, const struct entry *x, bool same, uint64_
         row->rail = x->e->rail;
     }
     g = &t->segments[t->nsegments - 1];
-    *time_of(g, x->e->kind) = at_ns;
+    *event_time(g, x->e->kind) = at_ns;
     if (x->e->kind == TT_TRACE_POSTED)
         g->bytes = x->e->bytes;
 }
@@ -140,7 +140,7 @@ tutti_status tt_timeline_init(struct tt_timeline *t, const struct tt_timeline_ra
 
     for (uint32_t r = 0; r < nranks; r++)
         n += ranks[r].nevents;
-    all = list(ranks, nranks, n, &first_ns, &last_ns);
+    all = list_entries_by_segment(ranks, nranks, n, &first_ns, &last_ns);
     new.rows = calloc(n + 1, sizeof *new.rows);
     new.segments = calloc(n + 1, sizeof *new.segments);
     if (!all || !new.rows || !new.segments) {
@@ -151,7 +151,7 @@ tutti_status tt_timeline_init(struct tt_timeline *t, const struct tt_timeline_ra
     for (size_t i = 0; i < n; i++) {
         if (i == 0 || by_lane(&all[i - 1], &all[i]) != 0)
             begin_row(&new, &all[i]);
-        add(&new, &all[i], i > 0 && by_segment(&all[i - 1], &all[i]) == 0, all[i].at_ns - first_ns);
+        timeline_add(&new, &all[i], i > 0 && by_segment(&all[i - 1], &all[i]) == 0, all[i].at_ns - first_ns);
     }
     new.length_ns = last_ns - first_ns;
     free(all);

@@ -27,7 +27,7 @@ void tt_trace_ring_fini(struct tt_trace_ring *r)
     *r = (struct tt_trace_ring){ .slots = NULL };
 }
 
-static struct tt_trace_slot *slot_of(struct tt_trace_ring *r, uint64_t number)
+static struct tt_trace_slot *ring_slot(struct tt_trace_ring *r, uint64_t number)
 {
     return &r->slots[number & (r->depth - 1)];
 }
@@ -36,7 +36,7 @@ static struct tt_trace_slot *slot_of(struct tt_trace_ring *r, uint64_t number)
 
 /* Claims the slot. Returns false if a thread that was overtaken by a whole turn of the ring is
  * still writing, or a newer event was written. */
-static bool slot_take(struct tt_trace_slot *slot, uint64_t number)
+static bool slot_claim(struct tt_trace_slot *slot, uint64_t number)
 {
     uint64_t stamp = atomic_load_explicit(&slot->stamp, memory_order_relaxed);
 
@@ -49,10 +49,10 @@ static bool slot_take(struct tt_trace_slot *slot, uint64_t number)
 void tt_trace_ring_add(struct tt_trace_ring *r, const struct tt_trace_event *e)
 {
     const uint64_t number = atomic_fetch_add_explicit(&r->head, 1, memory_order_relaxed);
-    struct tt_trace_slot *slot = slot_of(r, number);
+    struct tt_trace_slot *slot = ring_slot(r, number);
     uint64_t words[TT_TRACE_WORDS];
 
-    if (!slot_take(slot, number))
+    if (!slot_claim(slot, number))
         return;
     memcpy(words, e, sizeof words);
     for (uint32_t i = 0; i < TT_TRACE_WORDS; i++)
@@ -81,7 +81,7 @@ uint32_t tt_trace_ring_read(struct tt_trace_ring *r, struct tt_trace_event *out,
     uint32_t n = 0;
 
     for (uint64_t i = head > r->depth ? head - r->depth : 0; i < head; i++)
-        n += slot_read(slot_of(r, i), i, &out[n]);
+        n += slot_read(ring_slot(r, i), i, &out[n]);
     *lost = head - n;
     return n;
 }
