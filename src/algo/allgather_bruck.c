@@ -16,7 +16,7 @@ static void ranges(const struct tt_coll *c, uint32_t first, uint32_t count, stru
     part[1] = tt_blocks_of(c, 0, count - before_end);
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void allgather_bruck_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const uint32_t n = c->nranks, r = c->rank, far = 1u << k;
     struct tt_block mine[2], theirs[2];
@@ -39,7 +39,7 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         tt_sched_own(s, c);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost allgather_bruck_cost(const struct tt_coll *c)
 {
     const double n = c->nranks, total = (double)tt_blocks_total(c), rounds = tt_log2_up(c->nranks);
 
@@ -48,13 +48,13 @@ static struct tt_cost cost(const struct tt_coll *c)
 
 const struct tt_algo tt_algo_allgather_bruck = {
     .name = "allgather_bruck", .summary = "short blocks, any number of ranks",
-    .kind = TT_ALLGATHER, .fits = tt_fits_always, .nrounds = tt_rounds_log, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_log, .cost = cost,
+    .kind = TT_ALLGATHER, .fits = tt_fits_always, .nrounds = tt_rounds_log, .round = allgather_bruck_round,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_log, .cost = allgather_bruck_cost,
 };
 
 const struct tt_algo tt_algo_allgatherv_bruck = {
     .name = "allgatherv_bruck", .summary = "short packed blocks, any number of ranks",
     .needs = "packed blocks",
-    .kind = TT_ALLGATHERV, .fits = tt_fits_packed, .nrounds = tt_rounds_log, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_log, .cost = cost,
+    .kind = TT_ALLGATHERV, .fits = tt_fits_packed, .nrounds = tt_rounds_log, .round = allgather_bruck_round,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_log, .cost = allgather_bruck_cost,
 };

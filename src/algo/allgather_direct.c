@@ -9,12 +9,12 @@
 
 #define EACH 7      /* exchanges of a round; its first also copies */
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t allgather_direct_nrounds(const struct tt_coll *c)
 {
     return tt_phase_rounds(c->nranks - 1, EACH);
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void allgather_direct_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const uint32_t n = c->nranks, r = c->rank;
     const struct tt_block own = tt_block_of(c, r);
@@ -30,7 +30,7 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         tt_sched_own(s, c);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost allgather_direct_cost(const struct tt_coll *c)
 {
     const double longest = (double)tt_blocks_longest(c);
     const double bytes = (double)tt_blocks_total(c) * (c->nranks - 1) / c->nranks;
@@ -43,12 +43,12 @@ static struct tt_cost cost(const struct tt_coll *c)
 
 const struct tt_algo tt_algo_allgather_direct = {
     .name = "allgather_direct", .summary = "few ranks, or all on one host",
-    .kind = TT_ALLGATHER, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = cost,
+    .kind = TT_ALLGATHER, .fits = tt_fits_always, .nrounds = allgather_direct_nrounds, .round = allgather_direct_round,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = allgather_direct_cost,
 };
 
 const struct tt_algo tt_algo_allgatherv_direct = {
     .name = "allgatherv_direct", .summary = "few ranks, or all on one host; blocks of any size",
-    .kind = TT_ALLGATHERV, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = cost,
+    .kind = TT_ALLGATHERV, .fits = tt_fits_always, .nrounds = allgather_direct_nrounds, .round = allgather_direct_round,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = allgather_direct_cost,
 };

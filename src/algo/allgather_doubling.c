@@ -8,7 +8,7 @@
 #include "algo/blocks.h"
 #include "algo/phases.h"
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t allgather_doubling_nrounds(const struct tt_coll *c)
 {
     const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
 
@@ -16,25 +16,28 @@ static uint64_t nrounds(const struct tt_coll *c)
 }
 
 /* The blocks of the `count` groups in the aligned range that contains `group`. */
-static struct tt_block held(const struct tt_coll *c, const struct tt_fold *f, uint32_t group, uint32_t count)
+static struct tt_block allgather_doubling_held(const struct tt_coll *c, const struct tt_fold *f, uint32_t group,
+                                               uint32_t count)
 {
     const uint32_t first = group & ~(count - 1);
 
     return tt_blocks_of(c, tt_fold_rank(f, first), tt_fold_rank(f, first + count));
 }
 
-static void double_up(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f, uint32_t i)
+static void allgather_doubling_double_up(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f,
+                                         uint32_t i)
 {
     const uint32_t other = f->group ^ (1u << i);
     const uint32_t peer = tt_fold_rank(f, other);
-    const struct tt_block mine = held(c, f, f->group, 1u << i), theirs = held(c, f, other, 1u << i);
+    const struct tt_block mine = allgather_doubling_held(c, f, f->group, 1u << i),
+                          theirs = allgather_doubling_held(c, f, other, 1u << i);
     const bool fresh = i == 0 && !f->folded;
 
     tt_sched_put(s, peer, fresh ? tt_src(0) : tt_dst(mine.offset), tt_dst(mine.offset), mine.bytes, 0);
     tt_sched_wait(s, peer, tt_dst(theirs.offset), theirs.bytes, 0);
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void allgather_doubling_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
     const uint64_t before = f.extras ? 1 : 0;
@@ -42,14 +45,14 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     if (k < before && f.folded)
         tt_phase_gather_fold_in(s, c, &f);
     else if (k >= before && k < before + f.rounds && f.active)
-        double_up(s, c, &f, (uint32_t)(k - before));
+        allgather_doubling_double_up(s, c, &f, (uint32_t)(k - before));
     else if (k > before && k == before + f.rounds && f.folded)
         tt_phase_gather_fold_out(s, c, &f);
     if (k == 0)
         tt_sched_own(s, c);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost allgather_doubling_cost(const struct tt_coll *c)
 {
     const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
     const double n = c->nranks, total = (double)tt_blocks_total(c), passes = f.extras ? 2 : 1;
@@ -60,14 +63,25 @@ static struct tt_cost cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_allgather_doubling = {
-    .name = "allgather_doubling", .summary = "short blocks; best with a power of two ranks",
-    .kind = TT_ALLGATHER, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_tree, .cost = cost,
+    .name = "allgather_doubling",
+    .summary = "short blocks; best with a power of two ranks",
+    .kind = TT_ALLGATHER,
+    .fits = tt_fits_always,
+    .nrounds = allgather_doubling_nrounds,
+    .round = allgather_doubling_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_tree,
+    .cost = allgather_doubling_cost,
 };
 
 const struct tt_algo tt_algo_allgatherv_doubling = {
     .name = "allgatherv_doubling", .summary = "short packed blocks; best with a power of two ranks",
     .needs = "packed blocks",
-    .kind = TT_ALLGATHERV, .fits = tt_fits_packed, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_tree, .cost = cost,
+    .kind = TT_ALLGATHERV,
+    .fits = tt_fits_packed,
+    .nrounds = allgather_doubling_nrounds,
+    .round = allgather_doubling_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_tree,
+    .cost = allgather_doubling_cost,
 };

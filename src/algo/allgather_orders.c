@@ -15,14 +15,15 @@
 #include "algo/orders.h"
 #include "algo/phases.h"
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t allgather_orders_nrounds(const struct tt_coll *c)
 {
     const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
 
     return f.groups == 1 ? 1 : f.rounds + (f.extras ? 2 : 0);
 }
 
-static void double_up(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f, uint32_t far, uint32_t i)
+static void allgather_orders_double_up(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f,
+                                       uint32_t far, uint32_t i)
 {
     const uint32_t other = f->group ^ (1u << tt_order_dimension(f, far, i)), peer = tt_fold_rank(f, other);
     const bool fresh = i == 0 && !f->folded;
@@ -38,7 +39,7 @@ static void double_up(struct tt_sched *s, const struct tt_coll *c, const struct 
             tt_sched_wait(s, peer, theirs[p].ref, theirs[p].bytes, p);
 }
 
-static void round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t k, enum tt_order_kind kind)
+static void allgather_orders_round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t k, enum tt_order_kind kind)
 {
     const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
     const uint64_t before = f.extras ? 1 : 0;
@@ -46,7 +47,7 @@ static void round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t k, en
     if (k < before && f.folded)
         tt_phase_gather_fold_in(s, c, &f);
     else if (k >= before && k < before + f.rounds && f.active)
-        double_up(s, c, &f, tt_order_far(c, &f, kind), (uint32_t)(k - before));
+        allgather_orders_double_up(s, c, &f, tt_order_far(c, &f, kind), (uint32_t)(k - before));
     else if (k > before && k == before + f.rounds && f.folded)
         tt_phase_gather_fold_out(s, c, &f);
     if (k == 0)
@@ -55,16 +56,16 @@ static void round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t k, en
 
 static void round_far(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
-    round_of(s, c, k, TT_FARTHEST_FIRST);
+    allgather_orders_round_of(s, c, k, TT_FARTHEST_FIRST);
 }
 
-static void round_hybrid(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void allgather_orders_round_hybrid(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
-    round_of(s, c, k, TT_HYBRID);
+    allgather_orders_round_of(s, c, k, TT_HYBRID);
 }
 
 /* Messages of folded groups have two or three parts. */
-static struct tt_cost cost_of(const struct tt_coll *c, enum tt_order_kind kind)
+static struct tt_cost allgather_orders_cost_of(const struct tt_coll *c, enum tt_order_kind kind)
 {
     const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
     const double n = c->nranks, total = (double)tt_blocks_total(c), passes = f.extras ? 2 : 1;
@@ -77,15 +78,21 @@ static struct tt_cost cost_of(const struct tt_coll *c, enum tt_order_kind kind)
     };
 }
 
-static struct tt_cost cost_far(const struct tt_coll *c) { return cost_of(c, TT_FARTHEST_FIRST); }
-static struct tt_cost cost_hybrid(const struct tt_coll *c) { return cost_of(c, TT_HYBRID); }
+static struct tt_cost cost_far(const struct tt_coll *c)
+{
+    return allgather_orders_cost_of(c, TT_FARTHEST_FIRST);
+}
+static struct tt_cost allgather_orders_cost_hybrid(const struct tt_coll *c)
+{
+    return allgather_orders_cost_of(c, TT_HYBRID);
+}
 
 const struct tt_algo tt_algo_allgather_far = {
     .name = "allgather_far",
     .summary = "short blocks, if distant ranks are slow to reach; best with a power of two ranks",
     .kind = TT_ALLGATHER,
     .fits = tt_fits_always,
-    .nrounds = nrounds,
+    .nrounds = allgather_orders_nrounds,
     .round = round_far,
     .work_bytes = tt_work_none,
     .npeers = tt_npeers_tree,
@@ -93,7 +100,13 @@ const struct tt_algo tt_algo_allgather_far = {
 };
 
 const struct tt_algo tt_algo_allgather_hybrid = {
-    .name = "allgather_hybrid", .summary = "short blocks, several buildings; best with a power of two ranks",
-    .kind = TT_ALLGATHER, .fits = tt_fits_always, .nrounds = nrounds, .round = round_hybrid,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_tree, .cost = cost_hybrid,
+    .name = "allgather_hybrid",
+    .summary = "short blocks, several buildings; best with a power of two ranks",
+    .kind = TT_ALLGATHER,
+    .fits = tt_fits_always,
+    .nrounds = allgather_orders_nrounds,
+    .round = allgather_orders_round_hybrid,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_tree,
+    .cost = allgather_orders_cost_hybrid,
 };

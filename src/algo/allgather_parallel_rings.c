@@ -49,7 +49,7 @@ static struct tt_cost cost_by(const struct tt_coll *c, enum tt_form form)
     return cost;
 }
 
-static uint32_t npeers(const struct tt_coll *c)
+static uint32_t allgather_parallel_rings_npeers(const struct tt_coll *c)
 {
     struct tt_rings r;
 
@@ -58,22 +58,22 @@ static uint32_t npeers(const struct tt_coll *c)
 }
 
 /* Tags hold round numbers in 32 bits. */
-static bool fits(const struct tt_coll *c)
+static bool allgather_parallel_rings_fits(const struct tt_coll *c)
 {
     return rounds_by(c, TT_FORM_DOUBLING) <= UINT32_MAX / TT_RINGS_TAGS;     /* no form has more */
 }
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t allgather_parallel_rings_nrounds(const struct tt_coll *c)
 {
     return rounds_by(c, tt_rings_form(c));
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void allgather_parallel_rings_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     round_by(s, c, k, tt_rings_form(c));
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost allgather_parallel_rings_cost(const struct tt_coll *c)
 {
     return cost_by(c, tt_rings_form(c));
 }
@@ -81,16 +81,26 @@ static struct tt_cost cost(const struct tt_coll *c)
 const struct tt_algo tt_algo_allgather_parallel_rings = {
     .name = "allgather_parallel_rings", .summary = "long blocks, several ranks per host",
     .needs = "fewer than 2^29 rounds",
-    .kind = TT_ALLGATHER, .fits = fits, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = npeers, .cost = cost,
+    .kind = TT_ALLGATHER,
+    .fits = allgather_parallel_rings_fits,
+    .nrounds = allgather_parallel_rings_nrounds,
+    .round = allgather_parallel_rings_round,
+    .work_bytes = tt_work_none,
+    .npeers = allgather_parallel_rings_npeers,
+    .cost = allgather_parallel_rings_cost,
 };
 
 const struct tt_algo tt_algo_allgatherv_parallel_rings = {
     .name = "allgatherv_parallel_rings",
     .summary = "long blocks of similar sizes, several ranks per host",
     .needs = "fewer than 2^29 rounds",
-    .kind = TT_ALLGATHERV, .fits = fits, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = npeers, .cost = cost,
+    .kind = TT_ALLGATHERV,
+    .fits = allgather_parallel_rings_fits,
+    .nrounds = allgather_parallel_rings_nrounds,
+    .round = allgather_parallel_rings_round,
+    .work_bytes = tt_work_none,
+    .npeers = allgather_parallel_rings_npeers,
+    .cost = allgather_parallel_rings_cost,
 };
 
 /* ---- variants ---- */
@@ -114,8 +124,8 @@ const struct tt_algo tt_algo_allgather_parallel_rings_linear = {
     .name = "allgather_parallel_rings_linear",
     .summary = "parallel rings between hosts, direct exchange within hosts",
     .needs = "fewer than 2^29 rounds",
-    .kind = TT_ALLGATHER, .fits = fits, .nrounds = linear_nrounds, .round = linear_round,
-    .work_bytes = tt_work_none, .npeers = npeers, .cost = linear_cost,
+    .kind = TT_ALLGATHER, .fits = allgather_parallel_rings_fits, .nrounds = linear_nrounds, .round = linear_round,
+    .work_bytes = tt_work_none, .npeers = allgather_parallel_rings_npeers, .cost = linear_cost,
 };
 
 static uint64_t doubling_nrounds(const struct tt_coll *c)
@@ -137,8 +147,8 @@ const struct tt_algo tt_algo_allgather_parallel_rings_doubling = {
     .name = "allgather_parallel_rings_doubling",
     .summary = "parallel rings between hosts, binomial trees within hosts (near ranks first)",
     .needs = "fewer than 2^29 rounds",
-    .kind = TT_ALLGATHER, .fits = fits, .nrounds = doubling_nrounds, .round = doubling_round,
-    .work_bytes = tt_work_none, .npeers = npeers, .cost = doubling_cost,
+    .kind = TT_ALLGATHER, .fits = allgather_parallel_rings_fits, .nrounds = doubling_nrounds, .round = doubling_round,
+    .work_bytes = tt_work_none, .npeers = allgather_parallel_rings_npeers, .cost = doubling_cost,
 };
 
 static uint64_t halving_nrounds(const struct tt_coll *c)
@@ -160,8 +170,8 @@ const struct tt_algo tt_algo_allgather_parallel_rings_halving = {
     .name = "allgather_parallel_rings_halving",
     .summary = "parallel rings between hosts, binomial trees within hosts (far ranks first)",
     .needs = "fewer than 2^29 rounds",
-    .kind = TT_ALLGATHER, .fits = fits, .nrounds = halving_nrounds, .round = halving_round,
-    .work_bytes = tt_work_none, .npeers = npeers, .cost = halving_cost,
+    .kind = TT_ALLGATHER, .fits = allgather_parallel_rings_fits, .nrounds = halving_nrounds, .round = halving_round,
+    .work_bytes = tt_work_none, .npeers = allgather_parallel_rings_npeers, .cost = halving_cost,
 };
 
 static uint64_t knomial_nrounds(const struct tt_coll *c)
@@ -183,8 +193,8 @@ const struct tt_algo tt_algo_allgather_parallel_rings_knomial = {
     .name = "allgather_parallel_rings_knomial",
     .summary = "parallel rings between hosts, 4-ary trees within hosts",
     .needs = "fewer than 2^29 rounds",
-    .kind = TT_ALLGATHER, .fits = fits, .nrounds = knomial_nrounds, .round = knomial_round,
-    .work_bytes = tt_work_none, .npeers = npeers, .cost = knomial_cost,
+    .kind = TT_ALLGATHER, .fits = allgather_parallel_rings_fits, .nrounds = knomial_nrounds, .round = knomial_round,
+    .work_bytes = tt_work_none, .npeers = allgather_parallel_rings_npeers, .cost = knomial_cost,
 };
 
 static uint64_t sockets_nrounds(const struct tt_coll *c)
@@ -206,6 +216,6 @@ const struct tt_algo tt_algo_allgather_parallel_rings_sockets = {
     .name = "allgather_parallel_rings_sockets",
     .summary = "parallel rings; each block crosses the link between sockets once",
     .needs = "fewer than 2^29 rounds",
-    .kind = TT_ALLGATHER, .fits = fits, .nrounds = sockets_nrounds, .round = sockets_round,
-    .work_bytes = tt_work_none, .npeers = npeers, .cost = sockets_cost,
+    .kind = TT_ALLGATHER, .fits = allgather_parallel_rings_fits, .nrounds = sockets_nrounds, .round = sockets_round,
+    .work_bytes = tt_work_none, .npeers = allgather_parallel_rings_npeers, .cost = sockets_cost,
 };

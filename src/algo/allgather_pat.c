@@ -11,9 +11,9 @@
 #include "algo/algos.h"
 #include "algo/pat.h"
 
-static struct tt_pat all_of(const struct tt_coll *c) { return tt_pat_of(c->nranks, UINT64_MAX); }
+static struct tt_pat allgather_pat_all_of(const struct tt_coll *c) { return tt_pat_of(c->nranks, UINT64_MAX); }
 
-static struct tt_pat bounded_of(const struct tt_coll *c)
+static struct tt_pat allgather_pat_bounded_of(const struct tt_coll *c)
 {
     const uint64_t blocks = TT_SLAB_BYTES / (c->bytes ? c->bytes : 1), half = 1ull << tt_log2_up(c->nranks) >> 1;
 
@@ -31,8 +31,8 @@ static struct tt_ref blocks_at(const struct tt_coll *c, const struct tt_pat *p, 
 }
 
 /* One side of a step's message, sent by `sender`, which is offset `parent` of the trees. */
-static void pass(struct tt_sched *s, const struct tt_coll *c, const struct tt_pat *p, uint32_t k, uint32_t sender,
-                 uint32_t peer)
+static void allgather_pat_pass(struct tt_sched *s, const struct tt_coll *c, const struct tt_pat *p, uint32_t k,
+                               uint32_t sender, uint32_t peer)
 {
     const struct tt_pat_step step = tt_pat_step(p, k);
     const uint32_t wrap = tt_pat_wrap(sender, step.parent, step.apart, step.count);
@@ -52,22 +52,22 @@ static void pass(struct tt_sched *s, const struct tt_coll *c, const struct tt_pa
     }
 }
 
-static void round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t k, const struct tt_pat *p)
+static void allgather_pat_round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t k, const struct tt_pat *p)
 {
     const uint32_t n = c->nranks, r = c->rank;
 
     if (k < p->steps) {
         const uint32_t distance = tt_pat_step(p, (uint32_t)k).distance;
 
-        pass(s, c, p, (uint32_t)k, r, (r + distance) % n);
-        pass(s, c, p, (uint32_t)k, (r + n - distance) % n, r);
+        allgather_pat_pass(s, c, p, (uint32_t)k, r, (r + distance) % n);
+        allgather_pat_pass(s, c, p, (uint32_t)k, (r + n - distance) % n, r);
     }
     if (k == 0)
         tt_sched_own(s, c);
 }
 
 /* The depth of the trees in latencies; further steps overlap. */
-static struct tt_cost cost_of(const struct tt_coll *c, const struct tt_pat *p)
+static struct tt_cost allgather_pat_cost_of(const struct tt_coll *c, const struct tt_pat *p)
 {
     const double n = c->nranks, total = (double)tt_blocks_total(c);
     const double beyond = p->steps - p->levels, strided = p->aggregated > 1 ? 2 * total : 0;
@@ -77,48 +77,48 @@ static struct tt_cost cost_of(const struct tt_coll *c, const struct tt_pat *p)
     };
 }
 
-static uint64_t nrounds_of(const struct tt_pat *p) { return p->steps > 0 ? p->steps : 1; }
+static uint64_t allgather_pat_nrounds_of(const struct tt_pat *p) { return p->steps > 0 ? p->steps : 1; }
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t allgather_pat_nrounds(const struct tt_coll *c)
 {
-    const struct tt_pat p = all_of(c);
+    const struct tt_pat p = allgather_pat_all_of(c);
 
-    return nrounds_of(&p);
+    return allgather_pat_nrounds_of(&p);
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void allgather_pat_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
-    const struct tt_pat p = all_of(c);
+    const struct tt_pat p = allgather_pat_all_of(c);
 
-    round_of(s, c, k, &p);
+    allgather_pat_round_of(s, c, k, &p);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost allgather_pat_cost(const struct tt_coll *c)
 {
-    const struct tt_pat p = all_of(c);
+    const struct tt_pat p = allgather_pat_all_of(c);
 
-    return cost_of(c, &p);
+    return allgather_pat_cost_of(c, &p);
 }
 
-static uint64_t nrounds_bounded(const struct tt_coll *c)
+static uint64_t allgather_pat_nrounds_bounded(const struct tt_coll *c)
 {
-    const struct tt_pat p = bounded_of(c);
+    const struct tt_pat p = allgather_pat_bounded_of(c);
 
-    return nrounds_of(&p);
+    return allgather_pat_nrounds_of(&p);
 }
 
-static void round_bounded(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void allgather_pat_round_bounded(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
-    const struct tt_pat p = bounded_of(c);
+    const struct tt_pat p = allgather_pat_bounded_of(c);
 
-    round_of(s, c, k, &p);
+    allgather_pat_round_of(s, c, k, &p);
 }
 
-static struct tt_cost cost_bounded(const struct tt_coll *c)
+static struct tt_cost allgather_pat_cost_bounded(const struct tt_coll *c)
 {
-    const struct tt_pat p = bounded_of(c);
+    const struct tt_pat p = allgather_pat_bounded_of(c);
 
-    return cost_of(c, &p);
+    return allgather_pat_cost_of(c, &p);
 }
 
 const struct tt_algo tt_algo_allgather_pat = {
@@ -126,11 +126,11 @@ const struct tt_algo tt_algo_allgather_pat = {
     .summary = "short blocks, if distant ranks are slow to reach; any number of ranks",
     .kind = TT_ALLGATHER,
     .fits = tt_fits_always,
-    .nrounds = nrounds,
-    .round = round_k,
+    .nrounds = allgather_pat_nrounds,
+    .round = allgather_pat_round,
     .work_bytes = tt_work_none,
     .npeers = tt_npeers_log,
-    .cost = cost,
+    .cost = allgather_pat_cost,
 };
 
 const struct tt_algo tt_algo_allgather_pat_bounded = {
@@ -138,9 +138,9 @@ const struct tt_algo tt_algo_allgather_pat_bounded = {
     .summary = "longer blocks, if distant ranks are slow to reach; any number of ranks",
     .kind = TT_ALLGATHER,
     .fits = tt_fits_always,
-    .nrounds = nrounds_bounded,
-    .round = round_bounded,
+    .nrounds = allgather_pat_nrounds_bounded,
+    .round = allgather_pat_round_bounded,
     .work_bytes = tt_work_none,
     .npeers = tt_npeers_log,
-    .cost = cost_bounded,
+    .cost = allgather_pat_cost_bounded,
 };

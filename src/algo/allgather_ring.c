@@ -8,7 +8,7 @@
 #include "algo/blocks.h"
 #include "algo/phases.h"
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void allgather_ring_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     if (c->nranks > 1)
         tt_phase_ring_gather(s, c, (uint32_t)k, (uint32_t)k, tt_src(0));
@@ -16,7 +16,7 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         tt_sched_own(s, c);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost allgather_ring_cost(const struct tt_coll *c)
 {
     const double steps = c->nranks - 1, longest = (double)tt_blocks_longest(c);
 
@@ -25,12 +25,12 @@ static struct tt_cost cost(const struct tt_coll *c)
 
 const struct tt_algo tt_algo_allgather_ring = {
     .name = "allgather_ring", .summary = "long blocks, any number of ranks",
-    .kind = TT_ALLGATHER, .fits = tt_fits_always, .nrounds = tt_rounds_linear, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_two, .cost = cost,
+    .kind = TT_ALLGATHER, .fits = tt_fits_always, .nrounds = tt_rounds_linear, .round = allgather_ring_round,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_two, .cost = allgather_ring_cost,
 };
 
 const struct tt_algo tt_algo_allgatherv_ring = {
     .name = "allgatherv_ring", .summary = "long blocks of similar sizes, any number of ranks",
-    .kind = TT_ALLGATHERV, .fits = tt_fits_always, .nrounds = tt_rounds_linear, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_two, .cost = cost,
+    .kind = TT_ALLGATHERV, .fits = tt_fits_always, .nrounds = tt_rounds_linear, .round = allgather_ring_round,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_two, .cost = allgather_ring_cost,
 };

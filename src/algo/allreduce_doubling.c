@@ -9,14 +9,15 @@
 #include "algo/blocks.h"
 #include "algo/phases.h"
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t allreduce_doubling_nrounds(const struct tt_coll *c)
 {
     const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
 
     return f.groups == 1 ? 1 : f.rounds + (f.extras ? 2 : 0);
 }
 
-static void double_up(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f, uint32_t i)
+static void allreduce_doubling_double_up(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f,
+                                         uint32_t i)
 {
     const uint32_t other = f->group ^ (1u << i);
     const uint32_t peer = tt_fold_rank(f, other);
@@ -28,15 +29,15 @@ static void double_up(struct tt_sched *s, const struct tt_coll *c, const struct 
     tt_sched_reduce_ordered(s, tt_dst(0), mine, f->group, theirs, other, c->bytes, i == f->rounds - 1);
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void allreduce_doubling_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
 
     if (tt_phase_among_groups(s, c, &f, f.rounds, &k))
-        double_up(s, c, &f, (uint32_t)k);
+        allreduce_doubling_double_up(s, c, &f, (uint32_t)k);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost allreduce_doubling_cost(const struct tt_coll *c)
 {
     const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
     const double messages = f.rounds + (f.extras ? 2 : 0), bytes = (double)c->bytes;
@@ -47,7 +48,13 @@ static struct tt_cost cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_allreduce_doubling = {
-    .name = "allreduce_doubling", .summary = "short vectors, any number of ranks",
-    .kind = TT_ALLREDUCE, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_tree, .cost = cost,
+    .name = "allreduce_doubling",
+    .summary = "short vectors, any number of ranks",
+    .kind = TT_ALLREDUCE,
+    .fits = tt_fits_always,
+    .nrounds = allreduce_doubling_nrounds,
+    .round = allreduce_doubling_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_tree,
+    .cost = allreduce_doubling_cost,
 };

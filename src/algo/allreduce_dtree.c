@@ -18,8 +18,9 @@ static uint32_t lowest_of(const struct tt_coll *c, uint32_t tree, uint32_t node)
 }
 
 /* Reduces the value received from a child with `ours`, whose lowest rank is *lowest. */
-static struct tt_ref take(struct tt_sched *s, const struct tt_coll *c, uint32_t tree, uint32_t child, struct tt_ref sum,
-                          struct tt_ref ours, uint32_t *lowest, bool right, bool finish)
+static struct tt_ref allreduce_dtree_take(struct tt_sched *s, const struct tt_coll *c, uint32_t tree, uint32_t child,
+                                          struct tt_ref sum, struct tt_ref ours, uint32_t *lowest, bool right,
+                                          bool finish)
 {
     const struct tt_ref theirs = tt_pipe(PIPES * tree + (right ? FROM_RIGHT : FROM_LEFT));
     const uint32_t below = lowest_of(c, tree, child);
@@ -31,7 +32,7 @@ static struct tt_ref take(struct tt_sched *s, const struct tt_coll *c, uint32_t 
     return sum;
 }
 
-static void pass_up(struct tt_sched *s, const struct tt_coll *c, uint32_t tree)
+static void allreduce_dtree_pass_up(struct tt_sched *s, const struct tt_coll *c, uint32_t tree)
 {
     const uint32_t node = c->rank + 1;
     const struct tt_tree_place at = tt_tree_place(c->nranks, tree, node);
@@ -41,11 +42,12 @@ static void pass_up(struct tt_sched *s, const struct tt_coll *c, uint32_t tree)
     uint32_t lowest = c->rank;
 
     if (at.left)
-        ours = take(s, c, tree, at.left, top && !at.right ? tt_dst(half.offset) : tt_pipe(PIPES * tree + WITH_LEFT),
-                    ours, &lowest, false, top && !at.right);
+        ours = allreduce_dtree_take(s, c, tree, at.left,
+                                    top && !at.right ? tt_dst(half.offset) : tt_pipe(PIPES * tree + WITH_LEFT), ours,
+                                    &lowest, false, top && !at.right);
     if (at.right)
-        ours = take(s, c, tree, at.right, top ? tt_dst(half.offset) : tt_pipe(PIPES * tree + WITH_BOTH), ours, &lowest,
-                    true, top);
+        ours = allreduce_dtree_take(s, c, tree, at.right, top ? tt_dst(half.offset) : tt_pipe(PIPES * tree + WITH_BOTH),
+                                    ours, &lowest, true, top);
     if (!top) {
         const bool right = tt_tree_place(c->nranks, tree, at.parent).right == node;
 
@@ -54,7 +56,7 @@ static void pass_up(struct tt_sched *s, const struct tt_coll *c, uint32_t tree)
     }
 }
 
-static void serve(struct tt_sched *s, const struct tt_coll *c, uint32_t tree, uint32_t child)
+static void allreduce_dtree_serve(struct tt_sched *s, const struct tt_coll *c, uint32_t tree, uint32_t child)
 {
     const struct tt_block half = tt_tree_half(c, tree);
 
@@ -69,27 +71,27 @@ static void pass_down(struct tt_sched *s, const struct tt_coll *c, uint32_t tree
 
     if (at.parent)
         tt_sched_wait(s, at.parent - 1, tt_dst(half.offset), half.bytes, WAYS * tree + DOWN);
-    serve(s, c, tree, at.left);
-    serve(s, c, tree, at.right);
+    allreduce_dtree_serve(s, c, tree, at.left);
+    allreduce_dtree_serve(s, c, tree, at.right);
 }
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t allreduce_dtree_nrounds(const struct tt_coll *c)
 {
     return c->nranks > 1 ? 2 : 1;
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void allreduce_dtree_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     if (c->nranks == 1)
         tt_sched_own(s, c);
     for (uint32_t tree = 0; tree < TT_TWO && c->nranks > 1; tree++)
         if (k == 0)
-            pass_up(s, c, tree);
+            allreduce_dtree_pass_up(s, c, tree);
         else
             pass_down(s, c, tree);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost allreduce_dtree_cost(const struct tt_coll *c)
 {
     const struct tt_cost way = tt_tree_cost(c, c->nranks > 1 ? c->nranks : 0);
 
@@ -98,7 +100,7 @@ static struct tt_cost cost(const struct tt_coll *c)
 
 /* A parent and two children in one tree, a parent in the other; a root without children in the
  * other tree has fewer. */
-static uint32_t npeers(const struct tt_coll *c)
+static uint32_t allreduce_dtree_npeers(const struct tt_coll *c)
 {
     return c->nranks - 1 < 4 ? c->nranks - 1 : 4;
 }
@@ -106,6 +108,6 @@ static uint32_t npeers(const struct tt_coll *c)
 const struct tt_algo tt_algo_allreduce_dtree = {
     .name = "allreduce_dtree", .summary = "long vectors, many ranks",
     .quantizes = TT_QUANTIZED,
-    .kind = TT_ALLREDUCE, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = npeers, .cost = cost,
+    .kind = TT_ALLREDUCE, .fits = tt_fits_always, .nrounds = allreduce_dtree_nrounds, .round = allreduce_dtree_round,
+    .work_bytes = tt_work_none, .npeers = allreduce_dtree_npeers, .cost = allreduce_dtree_cost,
 };

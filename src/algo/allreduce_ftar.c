@@ -45,7 +45,7 @@ static uint64_t npieces(const struct tt_coll *c)
     return most <= n ? most : (most + n - 1) / n * n;
 }
 
-static struct piece piece_of(const struct tt_coll *c, uint64_t k)
+static struct piece allreduce_ftar_piece_of(const struct tt_coll *c, uint64_t k)
 {
     const uint32_t m = (uint32_t)npieces(c), i = (uint32_t)k, apart = m < c->nranks ? c->nranks / m : 1;
 
@@ -68,7 +68,7 @@ static uint64_t result_after(const struct tt_coll *c)
 
 static uint32_t right_of(const struct tt_coll *c) { return (c->rank + 1) % c->nranks; }
 
-static uint32_t left_of(const struct tt_coll *c) { return (c->rank + c->nranks - 1) % c->nranks; }
+static uint32_t allreduce_ftar_left_of(const struct tt_coll *c) { return (c->rank + c->nranks - 1) % c->nranks; }
 
 /* This rank's part of a piece's first pass, from the rank after its owner to its owner. */
 static void sum_up(struct tt_sched *s, const struct tt_coll *c, const struct piece *k)
@@ -78,7 +78,7 @@ static void sum_up(struct tt_sched *s, const struct tt_coll *c, const struct pie
     const struct tt_ref own = tt_src(k->offset);
 
     if (before > 0) {
-        tt_sched_wait(s, left_of(c), k->coming, k->bytes, k->sum_tag);
+        tt_sched_wait(s, allreduce_ftar_left_of(c), k->coming, k->bytes, k->sum_tag);
         tt_sched_reduce_ordered(s, last ? tt_dst(k->offset) : k->leaving, k->coming, tt_lowest(first, before, n), own,
                                 c->rank, k->bytes, last);
     }
@@ -92,17 +92,17 @@ static void hand_out(struct tt_sched *s, const struct tt_coll *c, const struct p
     const struct tt_ref result = tt_dst(k->offset);
 
     if (c->rank != k->owner)
-        tt_sched_wait(s, left_of(c), result, k->bytes, k->result_tag);
+        tt_sched_wait(s, allreduce_ftar_left_of(c), result, k->bytes, k->result_tag);
     if (right_of(c) != k->owner)
         tt_sched_put(s, right_of(c), result, result, k->bytes, k->result_tag);
 }
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t allreduce_ftar_nrounds(const struct tt_coll *c)
 {
     return c->nranks > 1 ? npieces(c) + result_after(c) : 1;
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void allreduce_ftar_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     struct piece piece;
 
@@ -111,16 +111,16 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         return;
     }
     if (k < npieces(c)) {
-        piece = piece_of(c, k);
+        piece = allreduce_ftar_piece_of(c, k);
         sum_up(s, c, &piece);
     }
     if (k >= result_after(c)) {
-        piece = piece_of(c, k - result_after(c));
+        piece = allreduce_ftar_piece_of(c, k - result_after(c));
         hand_out(s, c, &piece);
     }
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost allreduce_ftar_cost(const struct tt_coll *c)
 {
     const double steps = c->nranks - 1, block = (double)c->bytes / c->nranks, pieces = (double)npieces(c),
                  ranks = c->nranks;
@@ -131,7 +131,7 @@ static struct tt_cost cost(const struct tt_coll *c)
 }
 
 /* Pieces are numbered in 32 bits, with two tags each. */
-static bool fits(const struct tt_coll *c)
+static bool allreduce_ftar_fits(const struct tt_coll *c)
 {
     return npieces(c) < UINT32_MAX / 2;
 }
@@ -139,6 +139,6 @@ static bool fits(const struct tt_coll *c)
 const struct tt_algo tt_algo_allreduce_ftar = {
     .name = "allreduce_ftar", .summary = "long vectors over shared links; limits data in flight",
     .needs = "fewer than 2^31 pieces",
-    .kind = TT_ALLREDUCE, .fits = fits, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_two, .cost = cost, .bounded = true,
+    .kind = TT_ALLREDUCE, .fits = allreduce_ftar_fits, .nrounds = allreduce_ftar_nrounds, .round = allreduce_ftar_round,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_two, .cost = allreduce_ftar_cost, .bounded = true,
 };

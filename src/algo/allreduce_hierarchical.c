@@ -28,7 +28,7 @@ static void tree_init(struct tree *t, const struct tt_coll *c)
     t->fold = tt_fold_of(t->host, t->layout->nhosts);
 }
 
-static uint32_t rank_of(const struct tree *t, uint32_t local)
+static uint32_t allreduce_hierarchical_rank_of(const struct tree *t, uint32_t local)
 {
     return tt_layout_rank(t->layout, t->host, local);
 }
@@ -44,7 +44,7 @@ static uint32_t across_rounds(const struct tree *t)
     return t->layout->nhosts == 1 ? 0 : t->fold.rounds + (t->fold.extras ? 2 : 0);
 }
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t allreduce_hierarchical_nrounds(const struct tt_coll *c)
 {
     struct tree t;
 
@@ -59,10 +59,10 @@ static void reduce_level(struct tt_sched *s, const struct tt_coll *c, const stru
     const bool last = t->layout->nhosts == 1 && t->me == 0 && 2ull * step >= t->n;
 
     if (t->me % (2 * step) == step)
-        tt_sched_put(s, rank_of(t, t->me - step), p > 0 && t->me + 1 < t->n ? tt_dst(0) : tt_src(0), tt_pipe(p),
-                     c->bytes, 0);
+        tt_sched_put(s, allreduce_hierarchical_rank_of(t, t->me - step),
+                     p > 0 && t->me + 1 < t->n ? tt_dst(0) : tt_src(0), tt_pipe(p), c->bytes, 0);
     if (t->me % (2 * step) == 0 && t->me + step < t->n) {
-        tt_sched_wait(s, rank_of(t, t->me + step), tt_pipe(p), c->bytes, 0);
+        tt_sched_wait(s, allreduce_hierarchical_rank_of(t, t->me + step), tt_pipe(p), c->bytes, 0);
         tt_sched_reduce(s, tt_dst(0), p == 0 ? tt_src(0) : tt_dst(0), tt_pipe(p), c->bytes, last);
     }
 }
@@ -72,9 +72,9 @@ static void broadcast_level(struct tt_sched *s, const struct tt_coll *c, const s
     const uint32_t step = 1u << p;
 
     if (t->me % (2 * step) == step)
-        tt_sched_wait(s, rank_of(t, t->me - step), tt_dst(0), c->bytes, 0);
+        tt_sched_wait(s, allreduce_hierarchical_rank_of(t, t->me - step), tt_dst(0), c->bytes, 0);
     if (t->me % (2 * step) == 0 && t->me + step < t->n)
-        tt_sched_put(s, rank_of(t, t->me + step), tt_dst(0), tt_dst(0), c->bytes, 0);
+        tt_sched_put(s, allreduce_hierarchical_rank_of(t, t->me + step), tt_dst(0), tt_dst(0), c->bytes, 0);
 }
 
 /* The value of this host before the exchange with other hosts. */
@@ -83,7 +83,7 @@ static struct tt_ref host_value(const struct tree *t)
     return t->n == 1 ? tt_src(0) : tt_dst(0);
 }
 
-static void fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tree *t)
+static void allreduce_hierarchical_fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tree *t)
 {
     if (!t->fold.folded)
         return;
@@ -95,7 +95,7 @@ static void fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tr
     tt_sched_reduce(s, tt_dst(0), host_value(t), tt_pipe(FOLD_PIPE), c->bytes, false);
 }
 
-static void fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tree *t)
+static void allreduce_hierarchical_fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tree *t)
 {
     if (!t->fold.folded)
         return;
@@ -105,7 +105,8 @@ static void fold_out(struct tt_sched *s, const struct tt_coll *c, const struct t
         tt_sched_wait(s, first_of(t, t->host - 1), tt_dst(0), c->bytes, 0);
 }
 
-static void double_up(struct tt_sched *s, const struct tt_coll *c, const struct tree *t, uint32_t i)
+static void allreduce_hierarchical_double_up(struct tt_sched *s, const struct tt_coll *c, const struct tree *t,
+                                             uint32_t i)
 {
     const struct tt_fold *f = &t->fold;
     const uint32_t other = f->group ^ (1u << i), peer = first_of(t, tt_fold_rank(f, other));
@@ -118,19 +119,19 @@ static void double_up(struct tt_sched *s, const struct tt_coll *c, const struct 
 }
 
 /* Round i of the first ranks of hosts. */
-static void across(struct tt_sched *s, const struct tt_coll *c, const struct tree *t, uint32_t i)
+static void allreduce_hierarchical_across(struct tt_sched *s, const struct tt_coll *c, const struct tree *t, uint32_t i)
 {
     const uint32_t before = t->fold.extras ? 1 : 0;
 
     if (i < before)
-        fold_in(s, c, t);
+        allreduce_hierarchical_fold_in(s, c, t);
     else if (i == before + t->fold.rounds)
-        fold_out(s, c, t);
+        allreduce_hierarchical_fold_out(s, c, t);
     else if (t->fold.active)
-        double_up(s, c, t, i - before);
+        allreduce_hierarchical_double_up(s, c, t, i - before);
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void allreduce_hierarchical_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     struct tree t;
     uint32_t i = (uint32_t)k;
@@ -146,12 +147,12 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     }
     i -= t.levels;
     if (i < across_rounds(&t) && t.me == 0)
-        across(s, c, &t, i);
+        allreduce_hierarchical_across(s, c, &t, i);
     else if (i >= across_rounds(&t))
         broadcast_level(s, c, &t, t.levels - 1 - (i - across_rounds(&t)));
 }
 
-static uint32_t npeers(const struct tt_coll *c)
+static uint32_t allreduce_hierarchical_npeers(const struct tt_coll *c)
 {
     struct tree t;
 
@@ -159,7 +160,7 @@ static uint32_t npeers(const struct tt_coll *c)
     return tt_log2_up(t.n) + 1 + (t.me == 0 ? t.fold.rounds + 1 : 0);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost allreduce_hierarchical_cost(const struct tt_coll *c)
 {
     const double bytes = (double)c->bytes;
     struct tree t;
@@ -178,7 +179,13 @@ static struct tt_cost cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_allreduce_hierarchical = {
-    .name = "allreduce_hierarchical", .summary = "short vectors, several ranks per host",
-    .kind = TT_ALLREDUCE, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = npeers, .cost = cost,
+    .name = "allreduce_hierarchical",
+    .summary = "short vectors, several ranks per host",
+    .kind = TT_ALLREDUCE,
+    .fits = tt_fits_always,
+    .nrounds = allreduce_hierarchical_nrounds,
+    .round = allreduce_hierarchical_round,
+    .work_bytes = tt_work_none,
+    .npeers = allreduce_hierarchical_npeers,
+    .cost = allreduce_hierarchical_cost,
 };

@@ -11,7 +11,7 @@
 #define FEW 6       /* ranks whose exchanges and reductions fit in one round */
 #define EACH 8      /* exchanges of a round with more ranks */
 
-static bool fits(const struct tt_coll *c)
+static bool allreduce_onestep_fits(const struct tt_coll *c)
 {
     return c->bytes <= TT_WORK_MAX / (c->nranks + 1);
 }
@@ -21,7 +21,7 @@ static uint64_t exchange_rounds(const struct tt_coll *c)
     return (c->nranks - 1 + EACH - 1) / EACH;
 }
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t allreduce_onestep_nrounds(const struct tt_coll *c)
 {
     if (c->nranks <= FEW)
         return 1;
@@ -29,7 +29,7 @@ static uint64_t nrounds(const struct tt_coll *c)
 }
 
 /* WORK: the running value, and with many ranks the vector of each rank. */
-static uint64_t work_bytes(const struct tt_coll *c)
+static uint64_t allreduce_onestep_work_bytes(const struct tt_coll *c)
 {
     if (c->nranks <= FEW)
         return c->in_place && c->nranks > 2 ? c->bytes : 0;
@@ -47,7 +47,7 @@ static struct tt_ref vector(const struct tt_coll *c, uint32_t rank)
 }
 
 /* Adds rank j's vector, 1 <= j < nranks, to the running value of ranks 0 .. j - 1. */
-static void take(struct tt_sched *s, const struct tt_coll *c, uint32_t j)
+static void allreduce_onestep_take(struct tt_sched *s, const struct tt_coll *c, uint32_t j)
 {
     const bool last = j == c->nranks - 1;
     const struct tt_ref running = c->in_place ? tt_work(0) : tt_dst(0);
@@ -66,11 +66,11 @@ static void few(struct tt_sched *s, const struct tt_coll *c)
         if (j != r)
             tt_sched_wait(s, j, tt_pipe(j), c->bytes, 0);
         if (j > 0)
-            take(s, c, j);
+            allreduce_onestep_take(s, c, j);
     }
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void allreduce_onestep_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const uint32_t n = c->nranks, r = c->rank;
 
@@ -89,10 +89,10 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     }
     k -= exchange_rounds(c);
     for (uint32_t j = (uint32_t)k * TT_ROUND_STEPS_MAX + 1; j < n && j <= (k + 1) * TT_ROUND_STEPS_MAX; j++)
-        take(s, c, j);
+        allreduce_onestep_take(s, c, j);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost allreduce_onestep_cost(const struct tt_coll *c)
 {
     const double bytes = (double)c->bytes * (c->nranks - 1);
 
@@ -101,7 +101,13 @@ static struct tt_cost cost(const struct tt_coll *c)
 
 const struct tt_algo tt_algo_allreduce_onestep = {
     .name = "allreduce_onestep", .summary = "short vectors, few ranks, shared memory",
-    .needs = "nranks + 1 vectors of at most 256 KiB in total",
-    .kind = TT_ALLREDUCE, .fits = fits, .fits_named = tt_fits_always, .nrounds = nrounds, .round = round_k,
-    .work_bytes = work_bytes, .npeers = tt_npeers_all, .cost = cost,
+    .needs = "all vectors together, and one more, within 256 KiB",
+    .kind = TT_ALLREDUCE,
+    .fits = allreduce_onestep_fits,
+    .fits_named = tt_fits_always,
+    .nrounds = allreduce_onestep_nrounds,
+    .round = allreduce_onestep_round,
+    .work_bytes = allreduce_onestep_work_bytes,
+    .npeers = tt_npeers_all,
+    .cost = allreduce_onestep_cost,
 };

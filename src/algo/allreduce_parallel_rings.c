@@ -8,7 +8,7 @@
 #include "algo/blocks.h"
 #include "algo/rings.h"
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t allreduce_parallel_rings_nrounds(const struct tt_coll *c)
 {
     struct tt_rings r;
 
@@ -18,12 +18,12 @@ static uint64_t nrounds(const struct tt_coll *c)
     return tt_rings_reduce_rounds(&r) + tt_rings_gather_rounds(&r);
 }
 
-static bool fits(const struct tt_coll *c)
+static bool allreduce_parallel_rings_fits(const struct tt_coll *c)
 {
-    return nrounds(c) <= UINT32_MAX / TT_RINGS_TAGS;
+    return allreduce_parallel_rings_nrounds(c) <= UINT32_MAX / TT_RINGS_TAGS;
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void allreduce_parallel_rings_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     static const struct tt_ring_sums sums = { .in_dst = true };
     const uint32_t tag = (uint32_t)k * TT_RINGS_TAGS;
@@ -42,7 +42,7 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         tt_rings_gather(s, c, &r, k - before, tag, tt_dst(tt_block_of(c, c->rank).offset));
 }
 
-static uint32_t npeers(const struct tt_coll *c)
+static uint32_t allreduce_parallel_rings_npeers(const struct tt_coll *c)
 {
     struct tt_rings r;
 
@@ -50,7 +50,7 @@ static uint32_t npeers(const struct tt_coll *c)
     return tt_rings_npeers(&r);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost allreduce_parallel_rings_cost(const struct tt_coll *c)
 {
     const double block = (double)c->bytes / c->nranks;
     struct tt_rings r;
@@ -70,6 +70,11 @@ const struct tt_algo tt_algo_allreduce_parallel_rings = {
     .name = "allreduce_parallel_rings", .summary = "long vectors, several ranks per host",
     .needs = "fewer than 2^29 rounds",
     .quantizes = TT_QUANTIZED_FEEDBACK,
-    .kind = TT_ALLREDUCE, .fits = fits, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = npeers, .cost = cost,
+    .kind = TT_ALLREDUCE,
+    .fits = allreduce_parallel_rings_fits,
+    .nrounds = allreduce_parallel_rings_nrounds,
+    .round = allreduce_parallel_rings_round,
+    .work_bytes = tt_work_none,
+    .npeers = allreduce_parallel_rings_npeers,
+    .cost = allreduce_parallel_rings_cost,
 };

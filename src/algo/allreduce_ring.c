@@ -9,7 +9,7 @@
 #include "algo/blocks.h"
 #include "algo/phases.h"
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t allreduce_ring_nrounds(const struct tt_coll *c)
 {
     return c->nranks > 1 ? 2 * (uint64_t)(c->nranks - 1) : 1;
 }
@@ -28,7 +28,7 @@ static void reduce_round(struct tt_sched *s, const struct tt_coll *c, uint32_t k
                             r, coming.bytes, k == n - 2);
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void allreduce_ring_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const uint32_t n = c->nranks;
 
@@ -40,7 +40,7 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         tt_phase_ring_gather(s, c, (uint32_t)k - (n - 1), (uint32_t)k, tt_dst(tt_block_of(c, c->rank).offset));
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost allreduce_ring_cost(const struct tt_coll *c)
 {
     const double steps = c->nranks - 1, block = (double)c->bytes / c->nranks;
 
@@ -50,6 +50,6 @@ static struct tt_cost cost(const struct tt_coll *c)
 const struct tt_algo tt_algo_allreduce_ring = {
     .name = "allreduce_ring", .summary = "long vectors, any number of ranks",
     .quantizes = TT_QUANTIZED_FEEDBACK,
-    .kind = TT_ALLREDUCE, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_two, .cost = cost,
+    .kind = TT_ALLREDUCE, .fits = tt_fits_always, .nrounds = allreduce_ring_nrounds, .round = allreduce_ring_round,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_two, .cost = allreduce_ring_cost,
 };

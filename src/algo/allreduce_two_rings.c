@@ -22,10 +22,13 @@ static uint32_t behind(const struct tt_coll *c, uint32_t ring, uint32_t places)
     return ring == 0 ? (r + n - places % n) % n : (r + places) % n;
 }
 
-static uint32_t next(const struct tt_coll *c, uint32_t ring) { return behind(c, ring, c->nranks - 1); }
+static uint32_t allreduce_two_rings_next(const struct tt_coll *c, uint32_t ring)
+{
+    return behind(c, ring, c->nranks - 1);
+}
 
 /* The block of the ring's half that is complete at `rank` after the reduction. */
-static struct tt_block block_of(const struct tt_coll *c, uint32_t ring, uint32_t rank)
+static struct tt_block allreduce_two_rings_block_of(const struct tt_coll *c, uint32_t ring, uint32_t rank)
 {
     const uint64_t half = tt_block_bytes(c->bytes, c->elem_bytes, RINGS, ring);
 
@@ -45,18 +48,18 @@ static uint32_t lowest_coming(const struct tt_coll *c, uint32_t ring, uint32_t k
 /* Tags of a round's messages; also names of their pipes. */
 static uint32_t tag_of(uint32_t ring, uint64_t k) { return (uint32_t)(RINGS * k) + ring; }
 
-static void pass(struct tt_sched *s, const struct tt_coll *c, uint32_t ring, uint32_t k)
+static void allreduce_two_rings_pass(struct tt_sched *s, const struct tt_coll *c, uint32_t ring, uint32_t k)
 {
-    const struct tt_block leaving = block_of(c, ring, behind(c, ring, k + 1));
+    const struct tt_block leaving = allreduce_two_rings_block_of(c, ring, behind(c, ring, k + 1));
     const uint32_t tag = tag_of(ring, k);
 
-    tt_sched_put(s, next(c, ring), k == 0 ? tt_src(leaving.offset) : tt_dst(leaving.offset), tt_pipe(tag),
-                 leaving.bytes, tag);
+    tt_sched_put(s, allreduce_two_rings_next(c, ring), k == 0 ? tt_src(leaving.offset) : tt_dst(leaving.offset),
+                 tt_pipe(tag), leaving.bytes, tag);
 }
 
-static void take(struct tt_sched *s, const struct tt_coll *c, uint32_t ring, uint32_t k)
+static void allreduce_two_rings_take(struct tt_sched *s, const struct tt_coll *c, uint32_t ring, uint32_t k)
 {
-    const struct tt_block coming = block_of(c, ring, behind(c, ring, k + 2));
+    const struct tt_block coming = allreduce_two_rings_block_of(c, ring, behind(c, ring, k + 2));
     const uint32_t tag = tag_of(ring, k);
 
     tt_sched_wait(s, behind(c, ring, 1), tt_pipe(tag), coming.bytes, tag);
@@ -65,27 +68,30 @@ static void take(struct tt_sched *s, const struct tt_coll *c, uint32_t ring, uin
 }
 
 /* Round k of the allgather of the sums. */
-static void hand_on(struct tt_sched *s, const struct tt_coll *c, uint32_t ring, uint32_t k, uint32_t tag)
+static void allreduce_two_rings_hand_on(struct tt_sched *s, const struct tt_coll *c, uint32_t ring, uint32_t k,
+                                        uint32_t tag)
 {
-    const struct tt_block leaving = block_of(c, ring, behind(c, ring, k));
+    const struct tt_block leaving = allreduce_two_rings_block_of(c, ring, behind(c, ring, k));
 
-    tt_sched_put(s, next(c, ring), tt_dst(leaving.offset), tt_dst(leaving.offset), leaving.bytes, tag);
+    tt_sched_put(s, allreduce_two_rings_next(c, ring), tt_dst(leaving.offset), tt_dst(leaving.offset), leaving.bytes,
+                 tag);
 }
 
-static void keep(struct tt_sched *s, const struct tt_coll *c, uint32_t ring, uint32_t k, uint32_t tag)
+static void allreduce_two_rings_keep(struct tt_sched *s, const struct tt_coll *c, uint32_t ring, uint32_t k,
+                                     uint32_t tag)
 {
-    const struct tt_block coming = block_of(c, ring, behind(c, ring, k + 1));
+    const struct tt_block coming = allreduce_two_rings_block_of(c, ring, behind(c, ring, k + 1));
 
     tt_sched_wait(s, behind(c, ring, 1), tt_dst(coming.offset), coming.bytes, tag);
 }
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t allreduce_two_rings_nrounds(const struct tt_coll *c)
 {
     return c->nranks > 1 ? 2 * (uint64_t)(c->nranks - 1) : 1;
 }
 
 /* Both rings put before either waits: programs are also run step by step. */
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void allreduce_two_rings_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const uint32_t half = c->nranks - 1, i = (uint32_t)k;
 
@@ -95,17 +101,17 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     }
     for (uint32_t ring = 0; ring < RINGS; ring++)
         if (i < half)
-            pass(s, c, ring, i);
+            allreduce_two_rings_pass(s, c, ring, i);
         else
-            hand_on(s, c, ring, i - half, tag_of(ring, k));
+            allreduce_two_rings_hand_on(s, c, ring, i - half, tag_of(ring, k));
     for (uint32_t ring = 0; ring < RINGS; ring++)
         if (i < half)
-            take(s, c, ring, i);
+            allreduce_two_rings_take(s, c, ring, i);
         else
-            keep(s, c, ring, i - half, tag_of(ring, k));
+            allreduce_two_rings_keep(s, c, ring, i - half, tag_of(ring, k));
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost allreduce_two_rings_cost(const struct tt_coll *c)
 {
     const double steps = c->nranks - 1, block = (double)c->bytes / c->nranks;
 
@@ -115,9 +121,9 @@ static struct tt_cost cost(const struct tt_coll *c)
 }
 
 /* Two tags per round, in 32 bits. */
-static bool fits(const struct tt_coll *c)
+static bool allreduce_two_rings_fits(const struct tt_coll *c)
 {
-    return nrounds(c) <= UINT32_MAX / RINGS;
+    return allreduce_two_rings_nrounds(c) <= UINT32_MAX / RINGS;
 }
 
 const struct tt_algo tt_algo_allreduce_two_rings = {
@@ -126,11 +132,11 @@ const struct tt_algo tt_algo_allreduce_two_rings = {
     .needs = "fewer than 2^31 rounds",
     .quantizes = TT_QUANTIZED_FEEDBACK,
     .kind = TT_ALLREDUCE,
-    .fits = fits,
-    .nrounds = nrounds,
-    .round = round_k,
+    .fits = allreduce_two_rings_fits,
+    .nrounds = allreduce_two_rings_nrounds,
+    .round = allreduce_two_rings_round,
     .work_bytes = tt_work_none,
     .npeers = tt_npeers_two,
-    .cost = cost,
+    .cost = allreduce_two_rings_cost,
     .by_name = true,
 };

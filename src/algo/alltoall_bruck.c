@@ -11,23 +11,23 @@
 
 #define EACH 16     /* blocks that one of the last rounds copies */
 
-static bool fits(const struct tt_coll *c)
+static bool alltoall_bruck_fits(const struct tt_coll *c)
 {
     return c->bytes <= TT_WORK_MAX / c->nranks;
 }
 
-static uint64_t work_bytes(const struct tt_coll *c)
+static uint64_t alltoall_bruck_work_bytes(const struct tt_coll *c)
 {
     return c->nranks * c->bytes;
 }
 
 /* Rounds: copies to WORK, the exchanges, copies to dst. */
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t alltoall_bruck_nrounds(const struct tt_coll *c)
 {
     return 1 + tt_log2_up(c->nranks) + tt_phase_rounds(c->nranks - 1, EACH);
 }
 
-static void enter(struct tt_sched *s, const struct tt_coll *c)
+static void alltoall_bruck_enter(struct tt_sched *s, const struct tt_coll *c)
 {
     const uint64_t before = c->rank * c->bytes, after = (c->nranks - c->rank - 1) * c->bytes;
 
@@ -44,7 +44,7 @@ static uint64_t moving_bytes(const struct tt_coll *c, uint32_t k)
     return (c->nranks / (2 * run) * run + (rest > run ? rest - run : 0)) * c->bytes;
 }
 
-static void exchange(struct tt_sched *s, const struct tt_coll *c, uint32_t k)
+static void alltoall_bruck_exchange(struct tt_sched *s, const struct tt_coll *c, uint32_t k)
 {
     const uint32_t n = c->nranks, r = c->rank, far = 1u << k;
     const uint64_t bytes = moving_bytes(c, k);
@@ -55,7 +55,7 @@ static void exchange(struct tt_sched *s, const struct tt_coll *c, uint32_t k)
     tt_sched_copy(s, moving, tt_pipe(k), bytes);
 }
 
-static void leave(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void alltoall_bruck_leave(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const uint32_t n = c->nranks, r = c->rank;
 
@@ -63,19 +63,19 @@ static void leave(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         tt_sched_copy(s, tt_dst((r + n - i) % n * c->bytes), tt_work(i * c->bytes), c->bytes);
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void alltoall_bruck_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const uint32_t rounds = tt_log2_up(c->nranks);
 
     if (k == 0)
-        enter(s, c);
+        alltoall_bruck_enter(s, c);
     else if (k <= rounds)
-        exchange(s, c, (uint32_t)k - 1);
+        alltoall_bruck_exchange(s, c, (uint32_t)k - 1);
     else
-        leave(s, c, k - 1 - rounds);
+        alltoall_bruck_leave(s, c, k - 1 - rounds);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost alltoall_bruck_cost(const struct tt_coll *c)
 {
     const double rounds = tt_log2_up(c->nranks), moved = rounds * (double)moving_bytes(c, 0);
 
@@ -87,6 +87,12 @@ static struct tt_cost cost(const struct tt_coll *c)
 const struct tt_algo tt_algo_alltoall_bruck = {
     .name = "alltoall_bruck", .summary = "short blocks, many ranks",
     .needs = "all blocks together within 256 KiB",
-    .kind = TT_ALLTOALL, .fits = fits, .fits_named = tt_fits_always, .nrounds = nrounds, .round = round_k,
-    .work_bytes = work_bytes, .npeers = tt_npeers_log, .cost = cost,
+    .kind = TT_ALLTOALL,
+    .fits = alltoall_bruck_fits,
+    .fits_named = tt_fits_always,
+    .nrounds = alltoall_bruck_nrounds,
+    .round = alltoall_bruck_round,
+    .work_bytes = alltoall_bruck_work_bytes,
+    .npeers = tt_npeers_log,
+    .cost = alltoall_bruck_cost,
 };

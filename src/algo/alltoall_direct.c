@@ -8,12 +8,12 @@
 
 #define EACH 5      /* exchanges of a round: at most three schedule steps each */
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t alltoall_direct_nrounds(const struct tt_coll *c)
 {
     return tt_phase_rounds(c->nranks, EACH);
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void alltoall_direct_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const uint32_t n = c->nranks, r = c->rank;
 
@@ -27,7 +27,7 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         tt_sched_own(s, c);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost alltoall_direct_cost(const struct tt_coll *c)
 {
     const double bytes = (double)c->bytes;
 
@@ -38,6 +38,6 @@ static struct tt_cost cost(const struct tt_coll *c)
 
 const struct tt_algo tt_algo_alltoall_direct = {
     .name = "alltoall_direct", .summary = "long blocks, any number of ranks",
-    .kind = TT_ALLTOALL, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = cost,
+    .kind = TT_ALLTOALL, .fits = tt_fits_always, .nrounds = alltoall_direct_nrounds, .round = alltoall_direct_round,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = alltoall_direct_cost,
 };

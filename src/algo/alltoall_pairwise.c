@@ -9,7 +9,7 @@
 #include "algo/blocks.h"
 #include "algo/phases.h"
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void alltoall_pairwise_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     uint32_t partner[2];
     const uint32_t n = tt_phase_partners(c, k, partner);
@@ -22,7 +22,7 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         tt_sched_own(s, c);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost alltoall_pairwise_cost(const struct tt_coll *c)
 {
     const double bytes = (double)c->bytes;
 
@@ -33,6 +33,6 @@ static struct tt_cost cost(const struct tt_coll *c)
 
 const struct tt_algo tt_algo_alltoall_pairwise = {
     .name = "alltoall_pairwise", .summary = "long blocks, several ranks per host",
-    .kind = TT_ALLTOALL, .fits = tt_fits_always, .nrounds = tt_phase_partner_rounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = cost,
+    .kind = TT_ALLTOALL, .fits = tt_fits_always, .nrounds = tt_phase_partner_rounds, .round = alltoall_pairwise_round,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = alltoall_pairwise_cost,
 };

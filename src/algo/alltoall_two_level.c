@@ -48,7 +48,7 @@ static uint64_t run_rounds(const struct tt_levels *v)
     return v->fills ? 1 : tt_phase_rounds((v->widest + 1) / 2, RUNS);
 }
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t alltoall_two_level_nrounds(const struct tt_coll *c)
 {
     struct tt_levels v;
 
@@ -58,7 +58,7 @@ static uint64_t nrounds(const struct tt_coll *c)
 
 /* Packs blocks for the mate that serves their target; blocks for ranks that this rank serves are
  * copied to their place in WORK. Its own block is not packed. */
-static void pack(struct tt_sched *s, const struct tt_levels *v, uint64_t k)
+static void alltoall_two_level_pack(struct tt_sched *s, const struct tt_levels *v, uint64_t k)
 {
     const uint64_t block = v->c->bytes;
 
@@ -91,7 +91,7 @@ static void bring_own(struct tt_sched *s, const struct tt_levels *v)
         tt_sched_copy(s, tt_work(at + after * block), in_src(v, v->me, after), (v->hosts - after) * block);
 }
 
-static void meet(struct tt_sched *s, const struct tt_levels *v, uint64_t k)
+static void alltoall_two_level_meet(struct tt_sched *s, const struct tt_levels *v, uint64_t k)
 {
     const uint64_t block = v->c->bytes;
     const uint32_t first = (uint32_t)k * MEETS + 1;
@@ -137,7 +137,7 @@ static struct run run_from(const struct tt_levels *v, uint32_t host, uint32_t fi
 }
 
 /* Run number i of a host; false if it has fewer. */
-static bool run_at(const struct tt_levels *v, uint32_t host, uint64_t i, struct run *out)
+static bool alltoall_two_level_run_at(const struct tt_levels *v, uint32_t host, uint64_t i, struct run *out)
 {
     const uint32_t n = tt_layout_host_ranks(v->layout, host);
     uint32_t first = 0;
@@ -167,12 +167,12 @@ static struct tt_ref rows_of(const struct tt_levels *v, uint32_t host, const str
 }
 
 /* Copies the blocks of this host's other ranks for this rank, which are already here. */
-static void keep(struct tt_sched *s, const struct tt_levels *v, uint64_t part)
+static void alltoall_two_level_keep(struct tt_sched *s, const struct tt_levels *v, uint64_t part)
 {
     const uint32_t place = tt_levels_served_before(v, v->host, v->me);
     struct run run;
 
-    for (uint32_t i = 0; i < RUNS && run_at(v, v->host, part * RUNS + i, &run); i++) {
+    for (uint32_t i = 0; i < RUNS && alltoall_two_level_run_at(v, v->host, part * RUNS + i, &run); i++) {
         const uint32_t end = run.first + run.count;
         struct run before = run, after = run;
 
@@ -192,7 +192,8 @@ static void keep(struct tt_sched *s, const struct tt_levels *v, uint64_t part)
 
 /* Sends to the z-th rank that this one serves on the host `far` higher, and receives from the rank
  * that serves this one on the host `far` lower; runs from number `part` * RUNS on. */
-static void exchange(struct tt_sched *s, const struct tt_levels *v, uint32_t far, uint32_t z, uint64_t part)
+static void alltoall_two_level_exchange(struct tt_sched *s, const struct tt_levels *v, uint32_t far, uint32_t z,
+                                        uint64_t part)
 {
     const uint32_t to = (v->host + far) % v->hosts, from = (v->host + v->hosts - far) % v->hosts;
     const uint32_t local = z * v->n + v->me, server = v->me % tt_layout_host_ranks(v->layout, from);
@@ -201,10 +202,10 @@ static void exchange(struct tt_sched *s, const struct tt_levels *v, uint32_t far
     const uint32_t place = tt_levels_served_before(v, to, v->me) + z, tag = (uint32_t)(part * RUNS);
     struct run run;
 
-    for (uint32_t i = 0; i < RUNS && serves && run_at(v, v->host, tag + i, &run); i++)
+    for (uint32_t i = 0; i < RUNS && serves && alltoall_two_level_run_at(v, v->host, tag + i, &run); i++)
         tt_sched_put(s, tt_layout_rank(v->layout, to, local), brought_by(v, &run, place),
                      tt_pipe(v->host * (uint64_t)v->widest + tag + i), run.count * v->c->bytes, 1 + tag + i);
-    for (uint32_t i = 0; i < RUNS && is_served && run_at(v, from, tag + i, &run); i++) {
+    for (uint32_t i = 0; i < RUNS && is_served && alltoall_two_level_run_at(v, from, tag + i, &run); i++) {
         const struct tt_ref pipe = tt_pipe(from * (uint64_t)v->widest + tag + i);
         const uint64_t bytes = run.count * v->c->bytes;
 
@@ -213,7 +214,7 @@ static void exchange(struct tt_sched *s, const struct tt_levels *v, uint32_t far
     }
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void alltoall_two_level_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     struct tt_levels v;
     uint64_t each;
@@ -222,20 +223,21 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     if (k == 0)
         tt_sched_own(s, c);
     if (k < pack_rounds(&v)) {
-        pack(s, &v, k);
+        alltoall_two_level_pack(s, &v, k);
         return;
     }
     k -= pack_rounds(&v);
     if (k < meet_rounds(&v)) {
-        meet(s, &v, k);
+        alltoall_two_level_meet(s, &v, k);
         return;
     }
     k -= meet_rounds(&v);
     each = tt_levels_served_max(&v) * run_rounds(&v);
     if (k >= each)
-        exchange(s, &v, (uint32_t)(k / each), (uint32_t)(k % each / run_rounds(&v)), k % run_rounds(&v));
+        alltoall_two_level_exchange(s, &v, (uint32_t)(k / each), (uint32_t)(k % each / run_rounds(&v)),
+                                    k % run_rounds(&v));
     else if (k < run_rounds(&v))
-        keep(s, &v, k);
+        alltoall_two_level_keep(s, &v, k);
 }
 
 /* ---- requirements and cost ---- */
@@ -249,7 +251,7 @@ static uint64_t work_max(const struct tt_levels *v)
     return v->even ? n : 2 * n + (uint64_t)v->widest * v->hosts;
 }
 
-static bool fits(const struct tt_coll *c)
+static bool alltoall_two_level_fits(const struct tt_coll *c)
 {
     struct tt_levels v;
 
@@ -257,7 +259,7 @@ static bool fits(const struct tt_coll *c)
     return v.hosts > 1 && c->bytes <= TT_WORK_MAX / work_max(&v);
 }
 
-static uint64_t work_bytes(const struct tt_coll *c)
+static uint64_t alltoall_two_level_work_bytes(const struct tt_coll *c)
 {
     struct tt_levels v;
 
@@ -265,7 +267,7 @@ static uint64_t work_bytes(const struct tt_coll *c)
     return v.even ? brought_at(&v, v.n) : packed_at(&v, v.n);
 }
 
-static uint32_t npeers(const struct tt_coll *c)
+static uint32_t alltoall_two_level_npeers(const struct tt_coll *c)
 {
     struct tt_levels v;
 
@@ -275,7 +277,7 @@ static uint32_t npeers(const struct tt_coll *c)
     return v.n - 1 + (v.hosts - 1) * ((v.widest + v.n - 1) / v.n + 1);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost alltoall_two_level_cost(const struct tt_coll *c)
 {
     struct tt_levels v;
     double all, rails;
@@ -296,6 +298,12 @@ static struct tt_cost cost(const struct tt_coll *c)
 const struct tt_algo tt_algo_alltoall_two_level = {
     .name = "alltoall_two_level", .summary = "short blocks, several ranks per host",
     .needs = "several hosts, and all blocks within 256 KiB of WORK (stored twice if hosts differ)",
-    .kind = TT_ALLTOALL, .fits = fits, .fits_named = tt_fits_always, .nrounds = nrounds, .round = round_k,
-    .work_bytes = work_bytes, .npeers = npeers, .cost = cost,
+    .kind = TT_ALLTOALL,
+    .fits = alltoall_two_level_fits,
+    .fits_named = tt_fits_always,
+    .nrounds = alltoall_two_level_nrounds,
+    .round = alltoall_two_level_round,
+    .work_bytes = alltoall_two_level_work_bytes,
+    .npeers = alltoall_two_level_npeers,
+    .cost = alltoall_two_level_cost,
 };

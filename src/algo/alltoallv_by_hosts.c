@@ -14,7 +14,7 @@
     5 /* exchanges of a round: at most three schedule steps each; its first also
                        copies */
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t alltoallv_by_hosts_nrounds(const struct tt_coll *c)
 {
     struct tt_layout alone;
     const struct tt_layout *l = tt_layout_of(c, &alone);
@@ -34,7 +34,7 @@ static bool rank_at(const struct tt_layout *l, uint32_t host, uint32_t place, ui
     return true;
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void alltoallv_by_hosts_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     struct tt_layout alone;
     const struct tt_layout *l = tt_layout_of(c, &alone);
@@ -55,13 +55,19 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 }
 
 /* All ranks must choose equally, so the cost must not depend on the sizes, which differ by rank. */
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost alltoallv_by_hosts_cost(const struct tt_coll *c)
 {
     return (struct tt_cost){ .messages = tt_cost_burst(c->nranks - 1) };
 }
 
 const struct tt_algo tt_algo_alltoallv_by_hosts = {
-    .name = "alltoallv_by_hosts", .summary = "any sizes, several ranks per host",
-    .kind = TT_ALLTOALLV, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = cost,
+    .name = "alltoallv_by_hosts",
+    .summary = "any sizes, several ranks per host",
+    .kind = TT_ALLTOALLV,
+    .fits = tt_fits_always,
+    .nrounds = alltoallv_by_hosts_nrounds,
+    .round = alltoallv_by_hosts_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_all,
+    .cost = alltoallv_by_hosts_cost,
 };

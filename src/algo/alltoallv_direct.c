@@ -9,12 +9,12 @@
 
 #define EACH 5      /* exchanges of a round: at most three schedule steps each */
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t alltoallv_direct_nrounds(const struct tt_coll *c)
 {
     return tt_phase_rounds(c->nranks, EACH);
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void alltoallv_direct_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const uint32_t n = c->nranks, r = c->rank;
 
@@ -29,13 +29,13 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 }
 
 /* All ranks must choose equally, so the cost must not depend on the sizes, which differ by rank. */
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost alltoallv_direct_cost(const struct tt_coll *c)
 {
     return (struct tt_cost){ .messages = tt_cost_burst(c->nranks - 1) };
 }
 
 const struct tt_algo tt_algo_alltoallv_direct = {
     .name = "alltoallv_direct", .summary = "any sizes",
-    .kind = TT_ALLTOALLV, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = cost,
+    .kind = TT_ALLTOALLV, .fits = tt_fits_always, .nrounds = alltoallv_direct_nrounds, .round = alltoallv_direct_round,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = alltoallv_direct_cost,
 };

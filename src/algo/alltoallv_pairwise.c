@@ -7,7 +7,7 @@
 #include "algo/blocks.h"
 #include "algo/phases.h"
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void alltoallv_pairwise_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     uint32_t partner[2];
     const uint32_t n = tt_phase_partners(c, k, partner);
@@ -21,13 +21,13 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 }
 
 /* All ranks must choose equally, so the cost must not depend on the sizes, which differ by rank. */
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost alltoallv_pairwise_cost(const struct tt_coll *c)
 {
     return (struct tt_cost){ .messages = tt_cost_burst(c->nranks - 1) };
 }
 
 const struct tt_algo tt_algo_alltoallv_pairwise = {
     .name = "alltoallv_pairwise", .summary = "any sizes, several ranks per host",
-    .kind = TT_ALLTOALLV, .fits = tt_fits_always, .nrounds = tt_phase_partner_rounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = cost,
+    .kind = TT_ALLTOALLV, .fits = tt_fits_always, .nrounds = tt_phase_partner_rounds, .round = alltoallv_pairwise_round,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = alltoallv_pairwise_cost,
 };

@@ -21,12 +21,12 @@ static uint64_t rounds_of_phase(const struct tt_coll *c)
     return c->stretches->most <= EACH ? 1 : (c->stretches->most + EACH - 1) / EACH;
 }
 
-static bool fits(const struct tt_coll *c)
+static bool alltoallv_stretches_fits(const struct tt_coll *c)
 {
     return c->stretches != NULL;
 }
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t alltoallv_stretches_nrounds(const struct tt_coll *c)
 {
     return (c->nranks + phases_of_round(c) - 1) / phases_of_round(c) * rounds_of_phase(c);
 }
@@ -42,7 +42,7 @@ static void chunk_of(const uint64_t *first, uint32_t peer, uint64_t chunk, uint6
         *to = *from + EACH;
 }
 
-static void give(struct tt_sched *s, const struct tt_coll *c, uint32_t peer, uint64_t chunk)
+static void alltoallv_stretches_give(struct tt_sched *s, const struct tt_coll *c, uint32_t peer, uint64_t chunk)
 {
     const struct tt_stretches *x = c->stretches;
     uint64_t i, end;
@@ -60,7 +60,7 @@ static void give(struct tt_sched *s, const struct tt_coll *c, uint32_t peer, uin
     }
 }
 
-static void take(struct tt_sched *s, const struct tt_coll *c, uint32_t peer, uint64_t chunk)
+static void alltoallv_stretches_take(struct tt_sched *s, const struct tt_coll *c, uint32_t peer, uint64_t chunk)
 {
     const struct tt_stretches *x = c->stretches;
     uint64_t i, end;
@@ -72,24 +72,32 @@ static void take(struct tt_sched *s, const struct tt_coll *c, uint32_t peer, uin
     }
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void alltoallv_stretches_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const uint32_t n = c->nranks, r = c->rank, phases = phases_of_round(c);
     const uint64_t chunk = k % rounds_of_phase(c), first = k / rounds_of_phase(c) * phases;
 
     for (uint64_t i = first; i < n && i < first + phases; i++)
-        give(s, c, (uint32_t)((r + i) % n), chunk);
+        alltoallv_stretches_give(s, c, (uint32_t)((r + i) % n), chunk);
     for (uint64_t i = first ? first : 1; i < n && i < first + phases; i++)
-        take(s, c, (uint32_t)((r + n - i) % n), chunk);
+        alltoallv_stretches_take(s, c, (uint32_t)((r + n - i) % n), chunk);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost alltoallv_stretches_cost(const struct tt_coll *c)
 {
     return (struct tt_cost){ .messages = tt_cost_burst(c->nranks - 1) };
 }
 
 const struct tt_algo tt_algo_alltoallv_stretches = {
-    .name = "alltoallv_stretches", .summary = "of blocks whose stretches are listed", .needs = "lists of stretches",
-    .kind = TT_ALLTOALLV, .by_stretches = true, .fits = fits, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = cost,
+    .name = "alltoallv_stretches",
+    .summary = "of blocks whose stretches are listed",
+    .needs = "lists of stretches",
+    .kind = TT_ALLTOALLV,
+    .by_stretches = true,
+    .fits = alltoallv_stretches_fits,
+    .nrounds = alltoallv_stretches_nrounds,
+    .round = alltoallv_stretches_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_all,
+    .cost = alltoallv_stretches_cost,
 };

@@ -42,7 +42,7 @@ static uint64_t slot_bytes(const struct tt_levels *v)
 }
 
 /* Maximum length of a row in a slot. */
-static uint64_t room_of(uint64_t slot) { return slot ? slot - LENGTH : 0; }
+static uint64_t alltoallv_two_level_room_of(uint64_t slot) { return slot ? slot - LENGTH : 0; }
 
 static uint64_t brought_slot(const struct tt_levels *v, uint32_t from)
 {
@@ -84,7 +84,7 @@ struct parts {
     uint64_t pack, meet, exchange, unpack, straight;
 };
 
-static struct parts parts_of(const struct tt_levels *v, uint64_t slot)
+static struct parts alltoallv_two_level_parts_of(const struct tt_levels *v, uint64_t slot)
 {
     const uint32_t n = v->layout->nranks;
     struct parts p = { .straight = tt_phase_rounds(n, LONG) };
@@ -97,25 +97,25 @@ static struct parts parts_of(const struct tt_levels *v, uint64_t slot)
     return p;
 }
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t alltoallv_two_level_nrounds(const struct tt_coll *c)
 {
     struct tt_levels v;
     struct parts p;
 
     tt_levels_init(&v, c);
-    p = parts_of(&v, slot_bytes(&v));
+    p = alltoallv_two_level_parts_of(&v, slot_bytes(&v));
     return p.pack + p.meet + p.exchange + p.unpack + p.straight;
 }
 
 static bool is_short(uint64_t bytes, uint64_t slot)
 {
-    return bytes > 0 && bytes <= room_of(slot);
+    return bytes > 0 && bytes <= alltoallv_two_level_room_of(slot);
 }
 
 static struct tt_ref row_in(uint64_t at, uint64_t slot) { return tt_work(at * slot + LENGTH); }
 
 /* Copies short rows to the slots from which they are sent. */
-static void pack(struct tt_sched *s, const struct tt_levels *v, uint64_t slot, uint64_t k)
+static void alltoallv_two_level_pack(struct tt_sched *s, const struct tt_levels *v, uint64_t slot, uint64_t k)
 {
     const struct tt_coll *c = v->c;
 
@@ -124,7 +124,7 @@ static void pack(struct tt_sched *s, const struct tt_levels *v, uint64_t slot, u
             tt_sched_copy(s, row_in(slot_to(v, rank), slot), tt_src(c->send_displs[rank]), c->send_bytes[rank]);
 }
 
-static void meet(struct tt_sched *s, const struct tt_levels *v, uint64_t slot, uint64_t k)
+static void alltoallv_two_level_meet(struct tt_sched *s, const struct tt_levels *v, uint64_t slot, uint64_t k)
 {
     const uint32_t first = (uint32_t)k * MEETS + 1, mine = tt_levels_served(v, v->me);
 
@@ -143,7 +143,8 @@ static void meet(struct tt_sched *s, const struct tt_levels *v, uint64_t slot, u
 
 /* Sends to the z-th rank that this one serves on the host `far` higher, and receives from the rank
  * that serves this one on the host `far` lower. */
-static void exchange(struct tt_sched *s, const struct tt_levels *v, uint64_t slot, uint32_t far, uint32_t z)
+static void alltoallv_two_level_exchange(struct tt_sched *s, const struct tt_levels *v, uint64_t slot, uint32_t far,
+                                         uint32_t z)
 {
     const uint32_t to = (v->host + far) % v->hosts, from = (v->host + v->hosts - far) % v->hosts;
     const uint32_t local = z * v->n + v->me, theirs = tt_layout_host_ranks(v->layout, from);
@@ -159,7 +160,7 @@ static void exchange(struct tt_sched *s, const struct tt_levels *v, uint64_t slo
 }
 
 /* Copies this rank's rows out of the slots. */
-static void unpack(struct tt_sched *s, const struct tt_levels *v, uint64_t slot, uint64_t k)
+static void alltoallv_two_level_unpack(struct tt_sched *s, const struct tt_levels *v, uint64_t slot, uint64_t k)
 {
     const struct tt_coll *c = v->c;
 
@@ -183,20 +184,20 @@ static void straight(struct tt_sched *s, const struct tt_coll *c, uint64_t slot,
     for (uint32_t i = first; i < n && i < first + LONG; i++) {
         const uint32_t to = (i + n - r) % n;
 
-        if (to != r && c->send_bytes[to] > room_of(slot))
+        if (to != r && c->send_bytes[to] > alltoallv_two_level_room_of(slot))
             tt_sched_put(s, to, tt_src(c->send_displs[to]), pipe_of(c, r, to), c->send_bytes[to], 1);
     }
     for (uint32_t i = first; i < n && i < first + LONG; i++) {
         const uint32_t from = (i + n - r) % n;
 
-        if (from == r || c->recv_bytes[from] <= room_of(slot))
+        if (from == r || c->recv_bytes[from] <= alltoallv_two_level_room_of(slot))
             continue;
         tt_sched_wait(s, from, pipe_of(c, from, r), c->recv_bytes[from], 1);
         tt_sched_copy(s, tt_dst(c->recv_displs[from]), pipe_of(c, from, r), c->recv_bytes[from]);
     }
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void alltoallv_two_level_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     struct tt_levels v;
     struct parts p;
@@ -206,17 +207,17 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     tt_levels_init(&v, c);
     slot = slot_bytes(&v);
     most = tt_levels_served_max(&v);
-    p = parts_of(&v, slot);
+    p = alltoallv_two_level_parts_of(&v, slot);
     if (k == 0)
         tt_sched_own(s, c);
     if (k < p.pack)
-        pack(s, &v, slot, k);
+        alltoallv_two_level_pack(s, &v, slot, k);
     else if ((k -= p.pack) < p.meet)
-        meet(s, &v, slot, k);
+        alltoallv_two_level_meet(s, &v, slot, k);
     else if ((k -= p.meet) < p.exchange)
-        exchange(s, &v, slot, (uint32_t)(k / most) + 1, (uint32_t)(k % most));
+        alltoallv_two_level_exchange(s, &v, slot, (uint32_t)(k / most) + 1, (uint32_t)(k % most));
     else if ((k -= p.exchange) < p.unpack)
-        unpack(s, &v, slot, k);
+        alltoallv_two_level_unpack(s, &v, slot, k);
     else
         straight(s, c, slot, k - p.unpack);
 }
@@ -237,13 +238,13 @@ static uint64_t length_rounds(const struct tt_coll *c)
     struct parts p;
 
     tt_levels_init(&v, c);
-    p = parts_of(&v, slot_bytes(&v));
+    p = alltoallv_two_level_parts_of(&v, slot_bytes(&v));
     return p.pack + p.meet + p.exchange;
 }
 
 /* ---- requirements and cost ---- */
 
-static uint64_t work_bytes(const struct tt_coll *c)
+static uint64_t alltoallv_two_level_work_bytes(const struct tt_coll *c)
 {
     struct tt_levels v;
     uint64_t slot;
@@ -255,7 +256,7 @@ static uint64_t work_bytes(const struct tt_coll *c)
 
 /* All ranks must choose equally, so the cost must not depend on the sizes, which differ by rank: as
  * if all rows were short. */
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost alltoallv_two_level_cost(const struct tt_coll *c)
 {
     struct tt_levels v;
     double all;
@@ -269,8 +270,17 @@ static struct tt_cost cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_alltoallv_two_level = {
-    .name = "alltoallv_two_level", .summary = "short rows, several ranks per host",
-    .kind = TT_ALLTOALLV, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
-    .work_bytes = work_bytes, .npeers = tt_npeers_all, .cost = cost, .by_name = true, .pads = true,
-    .length_at = length_at, .length_rounds = length_rounds,
+    .name = "alltoallv_two_level",
+    .summary = "short rows, several ranks per host",
+    .kind = TT_ALLTOALLV,
+    .fits = tt_fits_always,
+    .nrounds = alltoallv_two_level_nrounds,
+    .round = alltoallv_two_level_round,
+    .work_bytes = alltoallv_two_level_work_bytes,
+    .npeers = tt_npeers_all,
+    .cost = alltoallv_two_level_cost,
+    .by_name = true,
+    .pads = true,
+    .length_at = length_at,
+    .length_rounds = length_rounds,
 };

@@ -8,12 +8,12 @@
 #include "algo/algos.h"
 #include "algo/blocks.h"
 
-static uint64_t work_bytes(const struct tt_coll *c)
+static uint64_t barrier_dissemination_work_bytes(const struct tt_coll *c)
 {
     return 1 + tt_log2_up(c->nranks);
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void barrier_dissemination_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const uint32_t n = c->nranks, r = c->rank, rounds = tt_log2_up(n);
     const struct tt_ref heard = tt_work(0), token = tt_work(1 + k);
@@ -26,13 +26,13 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         tt_sched_copy(s, heard, token, 1);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost barrier_dissemination_cost(const struct tt_coll *c)
 {
     return (struct tt_cost){ .messages = tt_log2_up(c->nranks) };
 }
 
 const struct tt_algo tt_algo_barrier_dissemination = {
     .name = "barrier_dissemination", .summary = "any number of ranks",
-    .kind = TT_BARRIER, .fits = tt_fits_always, .nrounds = tt_rounds_log, .round = round_k,
-    .work_bytes = work_bytes, .npeers = tt_npeers_log, .cost = cost,
+    .kind = TT_BARRIER, .fits = tt_fits_always, .nrounds = tt_rounds_log, .round = barrier_dissemination_round,
+    .work_bytes = barrier_dissemination_work_bytes, .npeers = tt_npeers_log, .cost = barrier_dissemination_cost,
 };

@@ -10,18 +10,18 @@
 
 #define FEW 8
 
-static bool fits(const struct tt_coll *c)
+static bool barrier_onestep_fits(const struct tt_coll *c)
 {
     return c->nranks <= FEW;
 }
 
 /* Our token, then the places of those of all ranks. */
-static uint64_t work_bytes(const struct tt_coll *c)
+static uint64_t barrier_onestep_work_bytes(const struct tt_coll *c)
 {
     return 1 + c->nranks;
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void barrier_onestep_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const uint32_t n = c->nranks, r = c->rank;
 
@@ -32,13 +32,13 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         tt_sched_wait(s, (r + n - i) % n, tt_work(1 + (r + n - i) % n), 1, 0);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost barrier_onestep_cost(const struct tt_coll *c)
 {
     return (struct tt_cost){ .messages = tt_cost_burst(c->nranks - 1) };
 }
 
 const struct tt_algo tt_algo_barrier_onestep = {
     .name = "barrier_onestep", .summary = "few ranks", .needs = "8 ranks or fewer",
-    .kind = TT_BARRIER, .fits = fits, .nrounds = tt_rounds_one, .round = round_k,
-    .work_bytes = work_bytes, .npeers = tt_npeers_all, .cost = cost,
+    .kind = TT_BARRIER, .fits = barrier_onestep_fits, .nrounds = tt_rounds_one, .round = barrier_onestep_round,
+    .work_bytes = barrier_onestep_work_bytes, .npeers = tt_npeers_all, .cost = barrier_onestep_cost,
 };

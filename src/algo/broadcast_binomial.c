@@ -5,7 +5,7 @@
 #include "algo/algos.h"
 #include "algo/blocks.h"
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void broadcast_binomial_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const uint32_t v = tt_from_root(c), rounds = tt_log2_up(c->nranks);
 
@@ -21,7 +21,7 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         tt_sched_own(s, c);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost broadcast_binomial_cost(const struct tt_coll *c)
 {
     const double rounds = tt_log2_up(c->nranks), bytes = (double)c->bytes;
 
@@ -30,6 +30,6 @@ static struct tt_cost cost(const struct tt_coll *c)
 
 const struct tt_algo tt_algo_broadcast_binomial = {
     .name = "broadcast_binomial", .summary = "short vectors, many ranks",
-    .kind = TT_BROADCAST, .fits = tt_fits_always, .nrounds = tt_rounds_log, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_tree, .cost = cost,
+    .kind = TT_BROADCAST, .fits = tt_fits_always, .nrounds = tt_rounds_log, .round = broadcast_binomial_round,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_tree, .cost = broadcast_binomial_cost,
 };

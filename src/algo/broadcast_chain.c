@@ -5,7 +5,7 @@
 #include "algo/algos.h"
 #include "algo/blocks.h"
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void broadcast_chain_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const uint32_t v = tt_from_root(c);
 
@@ -19,7 +19,7 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 
 /* Streamed: a hop costs the latency and the time of one segment, approximated by a small part of
  * the vector. */
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost broadcast_chain_cost(const struct tt_coll *c)
 {
     const double bytes = (double)c->bytes, hops = c->nranks - 1;
     const double segment = bytes < TT_SLAB_BYTES ? bytes : TT_SLAB_BYTES;
@@ -31,6 +31,6 @@ static struct tt_cost cost(const struct tt_coll *c)
 
 const struct tt_algo tt_algo_broadcast_chain = {
     .name = "broadcast_chain", .summary = "long vectors, few ranks",
-    .kind = TT_BROADCAST, .fits = tt_fits_always, .nrounds = tt_rounds_one, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_two, .cost = cost,
+    .kind = TT_BROADCAST, .fits = tt_fits_always, .nrounds = tt_rounds_one, .round = broadcast_chain_round,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_two, .cost = broadcast_chain_cost,
 };

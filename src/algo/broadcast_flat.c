@@ -7,12 +7,12 @@
 
 #define EACH 14     /* puts of a round; its first also copies */
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t broadcast_flat_nrounds(const struct tt_coll *c)
 {
     return tt_phase_rounds(c->nranks - 1, EACH);
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void broadcast_flat_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const uint32_t v = tt_from_root(c);
 
@@ -27,7 +27,7 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         tt_sched_own(s, c);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost broadcast_flat_cost(const struct tt_coll *c)
 {
     const double bytes = (double)c->bytes;
 
@@ -38,6 +38,6 @@ static struct tt_cost cost(const struct tt_coll *c)
 
 const struct tt_algo tt_algo_broadcast_flat = {
     .name = "broadcast_flat", .summary = "few ranks",
-    .kind = TT_BROADCAST, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_flat, .cost = cost,
+    .kind = TT_BROADCAST, .fits = tt_fits_always, .nrounds = broadcast_flat_nrounds, .round = broadcast_flat_round,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_flat, .cost = broadcast_flat_cost,
 };

@@ -14,7 +14,7 @@ static struct tt_block blocks(const struct tt_coll *c, uint32_t first, uint32_t 
     return (struct tt_block){ begin, tt_block_offset(c->bytes, c->elem_bytes, c->nranks, first + count) - begin };
 }
 
-static struct tt_ref held(uint32_t v, uint64_t offset)
+static struct tt_ref broadcast_scatter_allgather_held(uint32_t v, uint64_t offset)
 {
     return v == 0 ? tt_src(offset) : tt_dst(offset);
 }
@@ -30,12 +30,13 @@ static void scatter_round(struct tt_sched *s, const struct tt_coll *c, uint32_t 
     }
     if (v % (2 * step) == 0 && v + step < c->nranks) {
         b = blocks(c, v + step, tt_subtree(v + step, c->nranks));
-        tt_sched_put(s, tt_rank_at(c, v + step), held(v, b.offset), tt_dst(b.offset), b.bytes, 0);
+        tt_sched_put(s, tt_rank_at(c, v + step), broadcast_scatter_allgather_held(v, b.offset), tt_dst(b.offset),
+                     b.bytes, 0);
     }
 }
 
 /* Returns whether v has block b from the scatter. */
-static bool has(const struct tt_coll *c, uint32_t v, uint32_t b)
+static bool broadcast_scatter_allgather_has(const struct tt_coll *c, uint32_t v, uint32_t b)
 {
     return b >= v && b - v < tt_subtree(v, c->nranks);
 }
@@ -46,22 +47,23 @@ static void ring_round(struct tt_sched *s, const struct tt_coll *c, uint32_t k)
     const uint32_t leaving = (v + n - k) % n, coming = (v + n - k - 1) % n;
     struct tt_block b;
 
-    if (!has(c, right, leaving)) {
+    if (!broadcast_scatter_allgather_has(c, right, leaving)) {
         b = blocks(c, leaving, 1);
-        tt_sched_put(s, tt_rank_at(c, right), held(v, b.offset), tt_dst(b.offset), b.bytes, 1 + k);
+        tt_sched_put(s, tt_rank_at(c, right), broadcast_scatter_allgather_held(v, b.offset), tt_dst(b.offset), b.bytes,
+                     1 + k);
     }
-    if (!has(c, v, coming)) {
+    if (!broadcast_scatter_allgather_has(c, v, coming)) {
         b = blocks(c, coming, 1);
         tt_sched_wait(s, tt_rank_at(c, left), tt_dst(b.offset), b.bytes, 1 + k);
     }
 }
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t broadcast_scatter_allgather_nrounds(const struct tt_coll *c)
 {
     return c->nranks > 1 ? tt_log2_up(c->nranks) + (uint64_t)c->nranks - 1 : 1;
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void broadcast_scatter_allgather_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const uint32_t rounds = tt_log2_up(c->nranks);
 
@@ -73,7 +75,7 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         tt_sched_own(s, c);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost broadcast_scatter_allgather_cost(const struct tt_coll *c)
 {
     const double n = c->nranks, bytes = (double)c->bytes;
 
@@ -83,13 +85,19 @@ static struct tt_cost cost(const struct tt_coll *c)
 }
 
 /* The neighbours in the ring and in the tree. */
-static uint32_t npeers(const struct tt_coll *c)
+static uint32_t broadcast_scatter_allgather_npeers(const struct tt_coll *c)
 {
     return tt_npeers_tree(c) + tt_npeers_two(c);
 }
 
 const struct tt_algo tt_algo_broadcast_scatter_allgather = {
-    .name = "broadcast_scatter_allgather", .summary = "long vectors, many ranks",
-    .kind = TT_BROADCAST, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = npeers, .cost = cost,
+    .name = "broadcast_scatter_allgather",
+    .summary = "long vectors, many ranks",
+    .kind = TT_BROADCAST,
+    .fits = tt_fits_always,
+    .nrounds = broadcast_scatter_allgather_nrounds,
+    .round = broadcast_scatter_allgather_round,
+    .work_bytes = tt_work_none,
+    .npeers = broadcast_scatter_allgather_npeers,
+    .cost = broadcast_scatter_allgather_cost,
 };

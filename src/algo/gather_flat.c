@@ -7,12 +7,12 @@
 
 #define EACH 15     /* arrivals of a round; its first also copies */
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t gather_flat_nrounds(const struct tt_coll *c)
 {
     return tt_phase_rounds(c->nranks - 1, EACH);
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void gather_flat_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const uint32_t v = tt_from_root(c);
     const struct tt_block own = tt_block_of(c, c->rank);
@@ -31,7 +31,7 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         tt_sched_own(s, c);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost gather_flat_cost(const struct tt_coll *c)
 {
     const double own = (double)tt_block_of(c, c->root).bytes;
 
@@ -42,12 +42,12 @@ static struct tt_cost cost(const struct tt_coll *c)
 
 const struct tt_algo tt_algo_gather_flat = {
     .name = "gather_flat", .summary = "all blocks, except short ones on many ranks",
-    .kind = TT_GATHER, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_flat, .cost = cost,
+    .kind = TT_GATHER, .fits = tt_fits_always, .nrounds = gather_flat_nrounds, .round = gather_flat_round,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_flat, .cost = gather_flat_cost,
 };
 
 const struct tt_algo tt_algo_gatherv_flat = {
     .name = "gatherv_flat", .summary = "blocks of any size",
-    .kind = TT_GATHERV, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_flat, .cost = cost,
+    .kind = TT_GATHERV, .fits = tt_fits_always, .nrounds = gather_flat_nrounds, .round = gather_flat_round,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_flat, .cost = gather_flat_cost,
 };

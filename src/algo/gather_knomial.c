@@ -7,12 +7,12 @@
 #include "algo/algos.h"
 #include "algo/knomial.h"
 
-static bool fits(const struct tt_coll *c)
+static bool gather_knomial_fits(const struct tt_coll *c)
 {
     return c->bytes <= TT_WORK_MAX / c->nranks;
 }
 
-static bool is_inner(const struct tt_coll *c, uint32_t k)
+static bool gather_knomial_is_inner(const struct tt_coll *c, uint32_t k)
 {
     const uint32_t v = tt_from_root(c);
 
@@ -21,10 +21,10 @@ static bool is_inner(const struct tt_coll *c, uint32_t k)
 
 static uint64_t work_of(const struct tt_coll *c, uint32_t k)
 {
-    return is_inner(c, k) ? tt_knomial_subtree(tt_from_root(c), c->nranks, k) * c->bytes : 0;
+    return gather_knomial_is_inner(c, k) ? tt_knomial_subtree(tt_from_root(c), c->nranks, k) * c->bytes : 0;
 }
 
-static void send_up(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uint32_t parent, uint32_t k)
+static void gather_knomial_send_up(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uint32_t parent, uint32_t k)
 {
     const uint32_t count = tt_knomial_subtree(v, c->nranks, k), to = tt_rank_at(c, parent);
     const uint32_t first = parent == 0 ? tt_knomial_before_end(c, v, count) : count;
@@ -35,7 +35,7 @@ static void send_up(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uin
         tt_sched_put(s, to, tt_work(first * c->bytes), tt_dst(0), (count - first) * c->bytes, 1);
 }
 
-static void take(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uint32_t child, uint32_t k)
+static void gather_knomial_take(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uint32_t child, uint32_t k)
 {
     const uint32_t count = tt_knomial_subtree(child, c->nranks, k), from = tt_rank_at(c, child);
     const uint32_t first = v == 0 ? tt_knomial_before_end(c, child, count) : count;
@@ -54,13 +54,13 @@ static void round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t round
 
     if (round == 0) {
         tt_sched_own(s, c);
-        if (is_inner(c, k))
+        if (gather_knomial_is_inner(c, k))
             tt_sched_copy(s, tt_work(0), tt_src(0), c->bytes);
     }
     if (tt_knomial_parent(v, k, step, &parent))
-        send_up(s, c, v, parent, k);
+        gather_knomial_send_up(s, c, v, parent, k);
     for (uint32_t i = 1; i <= children; i++)
-        take(s, c, v, v + i * (uint32_t)step, k);
+        gather_knomial_take(s, c, v, v + i * (uint32_t)step, k);
 }
 
 static struct tt_cost cost_of(const struct tt_coll *c, uint32_t k)
@@ -73,7 +73,7 @@ static struct tt_cost cost_of(const struct tt_coll *c, uint32_t k)
 }
 
 #define KNOMIAL(k) \
-    TT_KNOMIAL(gather, k, .kind = TT_GATHER, .fits = fits, .fits_named = tt_fits_always, .needs = "all blocks together within 256 KiB", \
+    TT_KNOMIAL(gather, k, .kind = TT_GATHER, .fits = gather_knomial_fits, .fits_named = tt_fits_always, .needs = "all blocks together within 256 KiB", \
                .summary = "short blocks, many ranks; " #k " become one in each round")
 
 KNOMIAL(4);

@@ -87,7 +87,7 @@ static uint32_t beside(const struct tt_mates *m, uint32_t local, uint32_t places
 /* The rank to which a local rank sends its block, `far` sockets further: the one at the same place,
  * or at the next place after a wrap of the socket number. With two sockets of two ranks that is the
  * ring 0 -> 2 -> 1 -> 3 -> 0. */
-static uint32_t across(const struct tt_mates *m, uint32_t local, uint32_t far)
+static uint32_t mates_across(const struct tt_mates *m, uint32_t local, uint32_t far)
 {
     const uint32_t to = m->socket[local] + far, wraps = to >= m->sockets;
 
@@ -110,7 +110,7 @@ static struct tt_hop give_by_sockets(const struct tt_mates *m, uint32_t e)
     if (leg.phase == OWN)
         return (struct tt_hop){ .carrier = m->me, .peer = beside(m, m->me, leg.near) };
     if (leg.phase == ACROSS)
-        return (struct tt_hop){ .carrier = m->me, .peer = across(m, m->me, leg.far) };
+        return (struct tt_hop){ .carrier = m->me, .peer = mates_across(m, m->me, leg.far) };
     return (struct tt_hop){
         .carrier = from_across(m, m->me, leg.far), .peer = beside(m, m->me, leg.near), .level = 1,
     };

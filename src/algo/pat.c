@@ -1,6 +1,6 @@
 #include "algo/pat.h"
 
-static uint32_t lowest_bit(uint32_t x) { return x & -x; }
+static uint32_t pat_lowest_bit(uint32_t x) { return x & -x; }
 
 struct tt_pat tt_pat_of(uint32_t nranks, uint64_t blocks_max)
 {
@@ -20,7 +20,7 @@ struct tt_pat_step tt_pat_step(const struct tt_pat *p, uint32_t k)
     struct tt_pat_step s = { .far = k < p->far_steps };
 
     s.child = s.far ? p->apart << (p->far_steps - 1 - k) : k - p->far_steps + 1;
-    s.distance = lowest_bit(s.child);
+    s.distance = pat_lowest_bit(s.child);
     s.parent = s.child - s.distance;
     s.apart = s.far ? 2 * s.distance : p->apart;
     s.count = s.child < p->nranks ? (p->nranks - 1 - s.child) / s.apart + 1 : 0;

@@ -62,7 +62,7 @@ uint64_t tt_phase_partner_rounds(const struct tt_coll *c)
     return is_power(c->nranks) ? c->nranks - 1 : c->nranks / 2;
 }
 
-static void fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
+static void phases_fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
 {
     if (!f->folded)
         return;
@@ -74,7 +74,7 @@ static void fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt
     tt_sched_reduce(s, tt_dst(0), tt_src(0), tt_pipe(0), c->bytes, false);
 }
 
-static void fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
+static void phases_fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
 {
     if (!f->folded)
         return;
@@ -92,9 +92,9 @@ bool tt_phase_among_groups(struct tt_sched *s, const struct tt_coll *c, const st
     if (c->nranks == 1)
         tt_sched_own(s, c);
     else if (*k < before)
-        fold_in(s, c, f);
+        phases_fold_in(s, c, f);
     else if (*k == before + inner)
-        fold_out(s, c, f);
+        phases_fold_out(s, c, f);
     else {
         *k -= before;
         return f->active;

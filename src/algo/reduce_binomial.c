@@ -6,19 +6,19 @@
 #include "algo/algos.h"
 #include "algo/blocks.h"
 
-static bool fits(const struct tt_coll *c)
+static bool reduce_binomial_fits(const struct tt_coll *c)
 {
     return c->bytes <= TT_WORK_MAX;
 }
 
-static uint64_t work_bytes(const struct tt_coll *c)
+static uint64_t reduce_binomial_work_bytes(const struct tt_coll *c)
 {
     const uint32_t v = tt_from_root(c);
 
     return v > 0 && tt_subtree(v, c->nranks) > 1 ? c->bytes : 0;
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void reduce_binomial_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const uint32_t n = c->nranks, v = tt_from_root(c), step = 1u << k;
     const struct tt_ref running = v == 0 ? tt_dst(0) : tt_work(0), theirs = tt_pipe(k);
@@ -39,7 +39,7 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     }
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost reduce_binomial_cost(const struct tt_coll *c)
 {
     const double rounds = tt_log2_up(c->nranks), bytes = rounds * (double)c->bytes;
 
@@ -50,6 +50,12 @@ const struct tt_algo tt_algo_reduce_binomial = {
     .name = "reduce_binomial", .summary = "short vectors, many ranks",
     .needs = "vectors of at most 256 KiB",
     .quantizes = TT_QUANTIZED,
-    .kind = TT_REDUCE, .fits = fits, .fits_named = tt_fits_always, .nrounds = tt_rounds_log, .round = round_k,
-    .work_bytes = work_bytes, .npeers = tt_npeers_tree, .cost = cost,
+    .kind = TT_REDUCE,
+    .fits = reduce_binomial_fits,
+    .fits_named = tt_fits_always,
+    .nrounds = tt_rounds_log,
+    .round = reduce_binomial_round,
+    .work_bytes = reduce_binomial_work_bytes,
+    .npeers = tt_npeers_tree,
+    .cost = reduce_binomial_cost,
 };

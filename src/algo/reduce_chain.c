@@ -5,7 +5,7 @@
 #include "algo/algos.h"
 #include "algo/blocks.h"
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void reduce_chain_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const uint32_t n = c->nranks, v = tt_from_root(c);
     const struct tt_ref theirs = tt_pipe(0), ours = v == 0 ? tt_dst(0) : tt_pipe(1);
@@ -22,7 +22,7 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         tt_sched_put(s, tt_rank_at(c, v - 1), v + 1 < n ? ours : tt_src(0), theirs, c->bytes, 0);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost reduce_chain_cost(const struct tt_coll *c)
 {
     const double bytes = (double)c->bytes, hops = c->nranks - 1;
     const double segment = bytes < TT_SLAB_BYTES ? bytes : TT_SLAB_BYTES;
@@ -34,6 +34,6 @@ static struct tt_cost cost(const struct tt_coll *c)
 const struct tt_algo tt_algo_reduce_chain = {
     .name = "reduce_chain", .summary = "long vectors, few ranks",
     .quantizes = TT_QUANTIZED_FEEDBACK,
-    .kind = TT_REDUCE, .fits = tt_fits_always, .nrounds = tt_rounds_one, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_two, .cost = cost,
+    .kind = TT_REDUCE, .fits = tt_fits_always, .nrounds = tt_rounds_one, .round = reduce_chain_round,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_two, .cost = reduce_chain_cost,
 };

@@ -11,8 +11,8 @@
 enum { FROM_LEFT, FROM_RIGHT, WITH_LEFT, WITH_BOTH, PIPES };
 
 /* Reduces the value received from a child with `ours`, whose lowest rank is *lowest. */
-static struct tt_ref take(struct tt_sched *s, const struct tt_coll *c, uint32_t tree, uint32_t child,
-                          struct tt_ref ours, uint32_t *lowest, bool right)
+static struct tt_ref reduce_dtree_take(struct tt_sched *s, const struct tt_coll *c, uint32_t tree, uint32_t child,
+                                       struct tt_ref ours, uint32_t *lowest, bool right)
 {
     const struct tt_ref theirs = tt_pipe(PIPES * tree + (right ? FROM_RIGHT : FROM_LEFT));
     const struct tt_ref sum = tt_pipe(PIPES * tree + (right ? WITH_BOTH : WITH_LEFT));
@@ -25,7 +25,7 @@ static struct tt_ref take(struct tt_sched *s, const struct tt_coll *c, uint32_t 
     return sum;
 }
 
-static void pass_up(struct tt_sched *s, const struct tt_coll *c, uint32_t tree)
+static void reduce_dtree_pass_up(struct tt_sched *s, const struct tt_coll *c, uint32_t tree)
 {
     const uint32_t m = c->nranks - 1;
     const struct tt_tree_place at = tt_tree_place(m, tree, tt_from_root(c));
@@ -36,14 +36,14 @@ static void pass_up(struct tt_sched *s, const struct tt_coll *c, uint32_t tree)
     uint32_t lowest = c->rank;
 
     if (at.left)
-        ours = take(s, c, tree, at.left, ours, &lowest, false);
+        ours = reduce_dtree_take(s, c, tree, at.left, ours, &lowest, false);
     if (at.right)
-        ours = take(s, c, tree, at.right, ours, &lowest, true);
+        ours = reduce_dtree_take(s, c, tree, at.right, ours, &lowest, true);
     tt_sched_put(s, tt_rank_at(c, at.parent), ours, tt_pipe(PIPES * tree + (right ? FROM_RIGHT : FROM_LEFT)),
                  half.bytes, tree);
 }
 
-static void end(struct tt_sched *s, const struct tt_coll *c, uint32_t tree)
+static void reduce_dtree_end(struct tt_sched *s, const struct tt_coll *c, uint32_t tree)
 {
     const uint32_t m = c->nranks - 1, top = tt_tree_root(m, tree);
     const struct tt_ref theirs = tt_pipe(PIPES * tree + FROM_LEFT);
@@ -54,19 +54,19 @@ static void end(struct tt_sched *s, const struct tt_coll *c, uint32_t tree)
                             tt_tree_lowest(m, tree, top, c->root, c->nranks), half.bytes, true);
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void reduce_dtree_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     (void)k;
     if (c->nranks == 1)
         tt_sched_own(s, c);
     for (uint32_t tree = 0; tree < TT_TWO && c->nranks > 1; tree++)
         if (tt_from_root(c) == 0)
-            end(s, c, tree);
+            reduce_dtree_end(s, c, tree);
         else
-            pass_up(s, c, tree);
+            reduce_dtree_pass_up(s, c, tree);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost reduce_dtree_cost(const struct tt_coll *c)
 {
     struct tt_cost cost = tt_tree_cost(c, c->nranks - 1);
 
@@ -74,7 +74,7 @@ static struct tt_cost cost(const struct tt_coll *c)
     return cost;
 }
 
-static uint32_t npeers(const struct tt_coll *c)
+static uint32_t reduce_dtree_npeers(const struct tt_coll *c)
 {
     return c->nranks - 1 < 4 ? c->nranks - 1 : 4;
 }
@@ -82,6 +82,6 @@ static uint32_t npeers(const struct tt_coll *c)
 const struct tt_algo tt_algo_reduce_dtree = {
     .name = "reduce_dtree", .summary = "long vectors, many ranks",
     .quantizes = TT_QUANTIZED,
-    .kind = TT_REDUCE, .fits = tt_fits_always, .nrounds = tt_rounds_one, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = npeers, .cost = cost,
+    .kind = TT_REDUCE, .fits = tt_fits_always, .nrounds = tt_rounds_one, .round = reduce_dtree_round,
+    .work_bytes = tt_work_none, .npeers = reduce_dtree_npeers, .cost = reduce_dtree_cost,
 };

@@ -8,12 +8,12 @@
 
 #define EACH 8      /* arrivals of a round */
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t reduce_flat_nrounds(const struct tt_coll *c)
 {
     return tt_phase_rounds(c->nranks - 1, EACH);
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void reduce_flat_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const uint32_t n = c->nranks, v = tt_from_root(c);
 
@@ -33,7 +33,7 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     }
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost reduce_flat_cost(const struct tt_coll *c)
 {
     const double bytes = (double)c->bytes * (c->nranks - 1);
 
@@ -43,6 +43,6 @@ static struct tt_cost cost(const struct tt_coll *c)
 const struct tt_algo tt_algo_reduce_flat = {
     .name = "reduce_flat", .summary = "few ranks",
     .quantizes = TT_QUANTIZED_FEEDBACK,
-    .kind = TT_REDUCE, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_flat, .cost = cost,
+    .kind = TT_REDUCE, .fits = tt_fits_always, .nrounds = reduce_flat_nrounds, .round = reduce_flat_round,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_flat, .cost = reduce_flat_cost,
 };

@@ -6,7 +6,7 @@
 #include "algo/algos.h"
 #include "algo/knomial.h"
 
-static bool fits(const struct tt_coll *c)
+static bool reduce_knomial_fits(const struct tt_coll *c)
 {
     return c->bytes <= TT_WORK_MAX;
 }
@@ -18,7 +18,8 @@ static uint64_t work_of(const struct tt_coll *c, uint32_t k)
     return v > 0 && tt_knomial_subtree(v, c->nranks, k) > 1 ? c->bytes : 0;
 }
 
-static void take(struct tt_sched *s, const struct tt_coll *c, uint64_t step, uint32_t children, uint32_t k)
+static void reduce_knomial_take(struct tt_sched *s, const struct tt_coll *c, uint64_t step, uint32_t children,
+                                uint32_t k)
 {
     const uint32_t v = tt_from_root(c), n = c->nranks;
     const struct tt_ref sum = v == 0 ? tt_dst(0) : tt_work(0);
@@ -46,7 +47,7 @@ static void round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t round
         tt_sched_put(s, tt_rank_at(c, parent), tt_knomial_subtree(v, n, k) > 1 ? tt_work(0) : tt_src(0), tt_pipe(v),
                      c->bytes, 0);
     else
-        take(s, c, step, tt_knomial_children(v, n, k, step), k);
+        reduce_knomial_take(s, c, step, tt_knomial_children(v, n, k, step), k);
 }
 
 static struct tt_cost cost_of(const struct tt_coll *c, uint32_t k)
@@ -57,7 +58,7 @@ static struct tt_cost cost_of(const struct tt_coll *c, uint32_t k)
 }
 
 #define KNOMIAL(k) \
-    TT_KNOMIAL(reduce, k, .kind = TT_REDUCE, .fits = fits, .fits_named = tt_fits_always, .needs = "vectors of at most 256 KiB", \
+    TT_KNOMIAL(reduce, k, .kind = TT_REDUCE, .fits = reduce_knomial_fits, .fits_named = tt_fits_always, .needs = "vectors of at most 256 KiB", \
                .summary = "short vectors, many ranks; " #k " become one in each round")
 
 KNOMIAL(4);

@@ -8,12 +8,12 @@
 
 #define EACH 5      /* exchanges of a round */
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t reduce_scatter_direct_nrounds(const struct tt_coll *c)
 {
     return tt_phase_rounds(c->nranks - 1, EACH);
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void reduce_scatter_direct_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const uint32_t n = c->nranks, r = c->rank;
     const struct tt_block own = tt_block_of(c, r);
@@ -31,7 +31,7 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     }
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost reduce_scatter_direct_cost(const struct tt_coll *c)
 {
     const double bytes = (double)tt_blocks_longest(c) * (c->nranks - 1);
     const double total = (double)tt_blocks_total(c) * (c->nranks - 1) / c->nranks;
@@ -44,12 +44,23 @@ static struct tt_cost cost(const struct tt_coll *c)
 const struct tt_algo tt_algo_reduce_scatter_direct = {
     .name = "reduce_scatter_direct", .summary = "few ranks, or all on one host",
     .quantizes = TT_QUANTIZED_FEEDBACK,
-    .kind = TT_REDUCE_SCATTER, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = cost,
+    .kind = TT_REDUCE_SCATTER,
+    .fits = tt_fits_always,
+    .nrounds = reduce_scatter_direct_nrounds,
+    .round = reduce_scatter_direct_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_all,
+    .cost = reduce_scatter_direct_cost,
 };
 
 const struct tt_algo tt_algo_reduce_scatterv_direct = {
-    .name = "reduce_scatterv_direct", .summary = "few ranks, or all on one host; rows of any size",
-    .kind = TT_REDUCE_SCATTERV, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = cost,
+    .name = "reduce_scatterv_direct",
+    .summary = "few ranks, or all on one host; rows of any size",
+    .kind = TT_REDUCE_SCATTERV,
+    .fits = tt_fits_always,
+    .nrounds = reduce_scatter_direct_nrounds,
+    .round = reduce_scatter_direct_round,
+    .work_bytes = tt_work_none,
+    .npeers = tt_npeers_all,
+    .cost = reduce_scatter_direct_cost,
 };

@@ -10,32 +10,33 @@
 #include "algo/algos.h"
 #include "algo/blocks.h"
 
-static bool fits(const struct tt_coll *c)
+static bool reduce_scatter_halving_fits(const struct tt_coll *c)
 {
     return tt_blocks_packed(c) && tt_blocks_total(c) <= tt_work_max(c);
 }
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t reduce_scatter_halving_nrounds(const struct tt_coll *c)
 {
     const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
 
     return f.groups == 1 ? 1 : f.rounds + (f.extras ? 2 : 0);
 }
 
-static uint64_t work_bytes(const struct tt_coll *c)
+static uint64_t reduce_scatter_halving_work_bytes(const struct tt_coll *c)
 {
     return c->nranks > 2 && tt_fold_of(c->rank, c->nranks).active ? tt_coll_src_bytes(c) : 0;
 }
 
 /* The rows of the `count` groups in the aligned range around `group`. */
-static struct tt_block rows(const struct tt_coll *c, const struct tt_fold *f, uint32_t group, uint32_t count)
+static struct tt_block reduce_scatter_halving_rows(const struct tt_coll *c, const struct tt_fold *f, uint32_t group,
+                                                   uint32_t count)
 {
     const uint32_t first = group & ~(count - 1);
 
     return tt_blocks_of(c, tt_fold_rank(f, first), tt_fold_rank(f, first + count));
 }
 
-static void fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
+static void reduce_scatter_halving_fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
 {
     const struct tt_block all = tt_blocks_of(c, 0, c->nranks);
 
@@ -47,12 +48,14 @@ static void fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt
     tt_sched_reduce(s, tt_work(all.offset), tt_src(all.offset), tt_pipe(0), all.bytes, false);
 }
 
-static void halve(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f, uint32_t i)
+static void reduce_scatter_halving_halve(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f,
+                                         uint32_t i)
 {
     const uint32_t count = f->groups >> (i + 1);    /* groups left after this round */
     const uint32_t other = f->group ^ count;
     const uint32_t peer = tt_fold_rank(f, other);
-    const struct tt_block leaving = rows(c, f, other, count), staying = rows(c, f, f->group, count);
+    const struct tt_block leaving = reduce_scatter_halving_rows(c, f, other, count),
+                          staying = reduce_scatter_halving_rows(c, f, f->group, count);
     const bool fresh = i == 0 && !f->folded, last = count == 1;
     const struct tt_ref theirs = tt_pipe(1 + i);
     const struct tt_ref ours = fresh ? tt_src(staying.offset) : tt_work(staying.offset);
@@ -63,7 +66,7 @@ static void halve(struct tt_sched *s, const struct tt_coll *c, const struct tt_f
                             f->group & (2 * count - 1), theirs, other & (2 * count - 1), staying.bytes, last);
 }
 
-static void fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
+static void reduce_scatter_halving_fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
 {
     const uint32_t active = f->active ? c->rank : c->rank - 1;
     const struct tt_block own = tt_block_of(c, active), extra = tt_block_of(c, active + 1);
@@ -76,7 +79,7 @@ static void fold_out(struct tt_sched *s, const struct tt_coll *c, const struct t
     tt_sched_copy(s, tt_dst(0), tt_work(own.offset), own.bytes);
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void reduce_scatter_halving_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
     const uint64_t before = f.extras ? 1 : 0;
@@ -84,14 +87,14 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     if (c->nranks == 1)
         tt_sched_own(s, c);
     else if (k < before && f.folded)
-        fold_in(s, c, &f);
+        reduce_scatter_halving_fold_in(s, c, &f);
     else if (k >= before && k < before + f.rounds && f.active)
-        halve(s, c, &f, (uint32_t)(k - before));
+        reduce_scatter_halving_halve(s, c, &f, (uint32_t)(k - before));
     else if (k == before + f.rounds && f.folded)
-        fold_out(s, c, &f);
+        reduce_scatter_halving_fold_out(s, c, &f);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost reduce_scatter_halving_cost(const struct tt_coll *c)
 {
     const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
     const double total = (double)tt_blocks_total(c), half = total * (f.groups - 1) / f.groups;
@@ -106,13 +109,25 @@ const struct tt_algo tt_algo_reduce_scatter_halving = {
     .name = "reduce_scatter_halving", .summary = "short rows; best with a power of two ranks",
     .needs = "all rows together within " TT_WORK_MAX_TEXT,
     .quantizes = TT_QUANTIZED,
-    .kind = TT_REDUCE_SCATTER, .fits = fits, .fits_named = tt_fits_packed, .nrounds = nrounds, .round = round_k,
-    .work_bytes = work_bytes, .npeers = tt_npeers_tree, .cost = cost,
+    .kind = TT_REDUCE_SCATTER,
+    .fits = reduce_scatter_halving_fits,
+    .fits_named = tt_fits_packed,
+    .nrounds = reduce_scatter_halving_nrounds,
+    .round = reduce_scatter_halving_round,
+    .work_bytes = reduce_scatter_halving_work_bytes,
+    .npeers = tt_npeers_tree,
+    .cost = reduce_scatter_halving_cost,
 };
 
 const struct tt_algo tt_algo_reduce_scatterv_halving = {
     .name = "reduce_scatterv_halving", .summary = "short rows; best with a power of two ranks",
     .needs = "packed rows, together within " TT_WORK_MAX_TEXT,
-    .kind = TT_REDUCE_SCATTERV, .fits = fits, .fits_named = tt_fits_packed, .nrounds = nrounds, .round = round_k,
-    .work_bytes = work_bytes, .npeers = tt_npeers_tree, .cost = cost,
+    .kind = TT_REDUCE_SCATTERV,
+    .fits = reduce_scatter_halving_fits,
+    .fits_named = tt_fits_packed,
+    .nrounds = reduce_scatter_halving_nrounds,
+    .round = reduce_scatter_halving_round,
+    .work_bytes = reduce_scatter_halving_work_bytes,
+    .npeers = tt_npeers_tree,
+    .cost = reduce_scatter_halving_cost,
 };

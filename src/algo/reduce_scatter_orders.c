@@ -10,24 +10,24 @@
 #include "algo/algos.h"
 #include "algo/orders.h"
 
-static bool fits(const struct tt_coll *c)
+static bool reduce_scatter_orders_fits(const struct tt_coll *c)
 {
     return c->bytes <= tt_work_max(c) / c->nranks;
 }
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t reduce_scatter_orders_nrounds(const struct tt_coll *c)
 {
     const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
 
     return f.groups == 1 ? 1 : f.rounds + (f.extras ? 2 : 0);
 }
 
-static uint64_t work_bytes(const struct tt_coll *c)
+static uint64_t reduce_scatter_orders_work_bytes(const struct tt_coll *c)
 {
     return c->nranks > 2 && tt_fold_of(c->rank, c->nranks).active ? tt_coll_src_bytes(c) : 0;
 }
 
-static void fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
+static void reduce_scatter_orders_fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
 {
     const uint64_t all = c->nranks * c->bytes;
 
@@ -39,7 +39,8 @@ static void fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt
     tt_sched_reduce(s, tt_work(0), tt_src(0), tt_pipe(0), all, false);
 }
 
-static void halve(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f, uint32_t far, uint32_t i)
+static void reduce_scatter_orders_halve(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f,
+                                        uint32_t far, uint32_t i)
 {
     const uint32_t mirrored = f->rounds - 1 - i, bit = 1u << tt_order_dimension(f, far, mirrored);
     const uint32_t other = f->group ^ bit, peer = tt_fold_rank(f, other);
@@ -64,7 +65,7 @@ static void halve(struct tt_sched *s, const struct tt_coll *c, const struct tt_f
     }
 }
 
-static void fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
+static void reduce_scatter_orders_fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
 {
     if (!f->active) {
         tt_sched_wait(s, c->rank - 1, tt_dst(0), c->bytes, 0);
@@ -74,7 +75,8 @@ static void fold_out(struct tt_sched *s, const struct tt_coll *c, const struct t
     tt_sched_copy(s, tt_dst(0), tt_work(c->rank * c->bytes), c->bytes);
 }
 
-static void round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t k, enum tt_order_kind kind)
+static void reduce_scatter_orders_round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t k,
+                                           enum tt_order_kind kind)
 {
     const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
     const uint64_t before = f.extras ? 1 : 0;
@@ -82,24 +84,24 @@ static void round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t k, en
     if (c->nranks == 1)
         tt_sched_own(s, c);
     else if (k < before && f.folded)
-        fold_in(s, c, &f);
+        reduce_scatter_orders_fold_in(s, c, &f);
     else if (k >= before && k < before + f.rounds && f.active)
-        halve(s, c, &f, tt_order_far(c, &f, kind), (uint32_t)(k - before));
+        reduce_scatter_orders_halve(s, c, &f, tt_order_far(c, &f, kind), (uint32_t)(k - before));
     else if (k == before + f.rounds && f.folded)
-        fold_out(s, c, &f);
+        reduce_scatter_orders_fold_out(s, c, &f);
 }
 
 static void round_near(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
-    round_of(s, c, k, TT_FARTHEST_FIRST);
+    reduce_scatter_orders_round_of(s, c, k, TT_FARTHEST_FIRST);
 }
 
-static void round_hybrid(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void reduce_scatter_orders_round_hybrid(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
-    round_of(s, c, k, TT_HYBRID);
+    reduce_scatter_orders_round_of(s, c, k, TT_HYBRID);
 }
 
-static struct tt_cost cost_of(const struct tt_coll *c, enum tt_order_kind kind)
+static struct tt_cost reduce_scatter_orders_cost_of(const struct tt_coll *c, enum tt_order_kind kind)
 {
     const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
     const double total = (double)tt_blocks_total(c), half = total * (f.groups - 1) / f.groups;
@@ -113,8 +115,14 @@ static struct tt_cost cost_of(const struct tt_coll *c, enum tt_order_kind kind)
     };
 }
 
-static struct tt_cost cost_near(const struct tt_coll *c) { return cost_of(c, TT_FARTHEST_FIRST); }
-static struct tt_cost cost_hybrid(const struct tt_coll *c) { return cost_of(c, TT_HYBRID); }
+static struct tt_cost cost_near(const struct tt_coll *c)
+{
+    return reduce_scatter_orders_cost_of(c, TT_FARTHEST_FIRST);
+}
+static struct tt_cost reduce_scatter_orders_cost_hybrid(const struct tt_coll *c)
+{
+    return reduce_scatter_orders_cost_of(c, TT_HYBRID);
+}
 
 const struct tt_algo tt_algo_reduce_scatter_near = {
     .name = "reduce_scatter_near",
@@ -122,18 +130,26 @@ const struct tt_algo tt_algo_reduce_scatter_near = {
     .needs = "all rows together within " TT_WORK_MAX_TEXT,
     .quantizes = TT_QUANTIZED,
     .kind = TT_REDUCE_SCATTER,
-    .fits = fits,
+    .fits = reduce_scatter_orders_fits,
     .fits_named = tt_fits_always,
-    .nrounds = nrounds,
+    .nrounds = reduce_scatter_orders_nrounds,
     .round = round_near,
-    .work_bytes = work_bytes,
+    .work_bytes = reduce_scatter_orders_work_bytes,
     .npeers = tt_npeers_tree,
     .cost = cost_near,
 };
 
 const struct tt_algo tt_algo_reduce_scatter_hybrid = {
-    .name = "reduce_scatter_hybrid", .summary = "short rows, several buildings; best with a power of two ranks",
-    .needs = "all rows together within " TT_WORK_MAX_TEXT, .quantizes = TT_QUANTIZED,
-    .kind = TT_REDUCE_SCATTER, .fits = fits, .fits_named = tt_fits_always, .nrounds = nrounds,
-    .round = round_hybrid, .work_bytes = work_bytes, .npeers = tt_npeers_tree, .cost = cost_hybrid,
+    .name = "reduce_scatter_hybrid",
+    .summary = "short rows, several buildings; best with a power of two ranks",
+    .needs = "all rows together within " TT_WORK_MAX_TEXT,
+    .quantizes = TT_QUANTIZED,
+    .kind = TT_REDUCE_SCATTER,
+    .fits = reduce_scatter_orders_fits,
+    .fits_named = tt_fits_always,
+    .nrounds = reduce_scatter_orders_nrounds,
+    .round = reduce_scatter_orders_round_hybrid,
+    .work_bytes = reduce_scatter_orders_work_bytes,
+    .npeers = tt_npeers_tree,
+    .cost = reduce_scatter_orders_cost_hybrid,
 };

@@ -16,7 +16,7 @@
 #define SLAB_ALIGN 64u
 #define SLAB_MIN 1024u
 
-static uint64_t slab_bytes(const struct tt_rings *r, uint64_t longest)
+static uint64_t reduce_scatter_parallel_rings_slab_bytes(const struct tt_rings *r, uint64_t longest)
 {
     const uint64_t room = SLABS_BYTES / tt_rings_sums(r) / SLAB_ALIGN * SLAB_ALIGN;
     const uint64_t needed = (longest + SLAB_ALIGN - 1) / SLAB_ALIGN * SLAB_ALIGN;
@@ -24,14 +24,14 @@ static uint64_t slab_bytes(const struct tt_rings *r, uint64_t longest)
     return needed < room ? needed : room;
 }
 
-static uint64_t nslabs(const struct tt_rings *r, uint64_t longest)
+static uint64_t reduce_scatter_parallel_rings_nslabs(const struct tt_rings *r, uint64_t longest)
 {
-    return longest ? (longest - 1) / slab_bytes(r, longest) + 1 : 1;
+    return longest ? (longest - 1) / reduce_scatter_parallel_rings_slab_bytes(r, longest) + 1 : 1;
 }
 
 /* Excludes hosts so uneven, or so large, that WORK would hold only tiny slabs; and tags hold round
  * numbers in 32 bits. */
-static bool fits(const struct tt_coll *c)
+static bool reduce_scatter_parallel_rings_fits(const struct tt_coll *c)
 {
     const uint64_t longest = tt_blocks_longest(c);
     struct tt_rings r;
@@ -40,30 +40,30 @@ static bool fits(const struct tt_coll *c)
         return true;
     tt_rings_init(&r, c, tt_rings_form(c));
     return SLABS_BYTES / tt_rings_sums(&r) >= SLAB_MIN &&
-           nslabs(&r, longest) <= UINT32_MAX / TT_RINGS_TAGS / tt_rings_reduce_rounds(&r);
+           reduce_scatter_parallel_rings_nslabs(&r, longest) <= UINT32_MAX / TT_RINGS_TAGS / tt_rings_reduce_rounds(&r);
 }
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t reduce_scatter_parallel_rings_nrounds(const struct tt_coll *c)
 {
     struct tt_rings r;
 
     if (c->nranks == 1)
         return 1;
     tt_rings_init(&r, c, tt_rings_form(c));
-    return nslabs(&r, tt_blocks_longest(c)) * tt_rings_reduce_rounds(&r);
+    return reduce_scatter_parallel_rings_nslabs(&r, tt_blocks_longest(c)) * tt_rings_reduce_rounds(&r);
 }
 
-static uint64_t work_bytes(const struct tt_coll *c)
+static uint64_t reduce_scatter_parallel_rings_work_bytes(const struct tt_coll *c)
 {
     struct tt_rings r;
 
     if (c->nranks == 1)
         return 0;
     tt_rings_init(&r, c, tt_rings_form(c));
-    return tt_rings_sums(&r) * slab_bytes(&r, tt_blocks_longest(c));
+    return tt_rings_sums(&r) * reduce_scatter_parallel_rings_slab_bytes(&r, tt_blocks_longest(c));
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void reduce_scatter_parallel_rings_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     struct tt_ring_sums sums = { .in_dst = false };
     struct tt_rings r;
@@ -75,12 +75,12 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     }
     tt_rings_init(&r, c, tt_rings_form(c));
     rounds = tt_rings_reduce_rounds(&r);
-    sums.slab = slab_bytes(&r, tt_blocks_longest(c));
+    sums.slab = reduce_scatter_parallel_rings_slab_bytes(&r, tt_blocks_longest(c));
     sums.begin = k / rounds * sums.slab;
     tt_rings_reduce(s, c, &r, &sums, k % rounds, (uint32_t)k * TT_RINGS_TAGS);
 }
 
-static uint32_t npeers(const struct tt_coll *c)
+static uint32_t reduce_scatter_parallel_rings_npeers(const struct tt_coll *c)
 {
     struct tt_rings r;
 
@@ -88,7 +88,7 @@ static uint32_t npeers(const struct tt_coll *c)
     return tt_rings_npeers(&r);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost reduce_scatter_parallel_rings_cost(const struct tt_coll *c)
 {
     const uint64_t longest = tt_blocks_longest(c);
     struct tt_rings r;
@@ -97,7 +97,7 @@ static struct tt_cost cost(const struct tt_coll *c)
     tt_rings_init(&r, c, tt_rings_form(c));
     cost = tt_rings_cost(&r, (double)longest);
     if (c->nranks > 1)
-        cost.messages += tt_cost_burst((uint32_t)nslabs(&r, longest)) - 1;
+        cost.messages += tt_cost_burst((uint32_t)reduce_scatter_parallel_rings_nslabs(&r, longest)) - 1;
     cost.reduced = (double)longest * (c->nranks - 1) * r.columns;
     return cost;
 }
@@ -106,14 +106,24 @@ const struct tt_algo tt_algo_reduce_scatter_parallel_rings = {
     .name = "reduce_scatter_parallel_rings", .summary = "long rows, several ranks per host",
     .needs = "at most 512 values added by a rank at once, and fewer than 2^29 rounds",
     .quantizes = TT_QUANTIZED,
-    .kind = TT_REDUCE_SCATTER, .fits = fits, .nrounds = nrounds, .round = round_k,
-    .work_bytes = work_bytes, .npeers = npeers, .cost = cost,
+    .kind = TT_REDUCE_SCATTER,
+    .fits = reduce_scatter_parallel_rings_fits,
+    .nrounds = reduce_scatter_parallel_rings_nrounds,
+    .round = reduce_scatter_parallel_rings_round,
+    .work_bytes = reduce_scatter_parallel_rings_work_bytes,
+    .npeers = reduce_scatter_parallel_rings_npeers,
+    .cost = reduce_scatter_parallel_rings_cost,
 };
 
 const struct tt_algo tt_algo_reduce_scatterv_parallel_rings = {
     .name = "reduce_scatterv_parallel_rings",
     .summary = "long rows of similar sizes, several ranks per host",
     .needs = "at most 512 values added by a rank at once, and fewer than 2^29 rounds",
-    .kind = TT_REDUCE_SCATTERV, .fits = fits, .nrounds = nrounds, .round = round_k,
-    .work_bytes = work_bytes, .npeers = npeers, .cost = cost,
+    .kind = TT_REDUCE_SCATTERV,
+    .fits = reduce_scatter_parallel_rings_fits,
+    .nrounds = reduce_scatter_parallel_rings_nrounds,
+    .round = reduce_scatter_parallel_rings_round,
+    .work_bytes = reduce_scatter_parallel_rings_work_bytes,
+    .npeers = reduce_scatter_parallel_rings_npeers,
+    .cost = reduce_scatter_parallel_rings_cost,
 };

@@ -21,12 +21,12 @@ struct shape {
     uint64_t slab, nslabs;
 };
 
-static struct shape all_of(const struct tt_coll *c)
+static struct shape reduce_scatter_pat_all_of(const struct tt_coll *c)
 {
     return (struct shape){ tt_pat_of(c->nranks, UINT64_MAX), c->bytes, 1 };
 }
 
-static struct shape bounded_of(const struct tt_coll *c)
+static struct shape reduce_scatter_pat_bounded_of(const struct tt_coll *c)
 {
     const uint32_t levels = tt_log2_up(c->nranks);
     const uint64_t bound = TT_WORK_MAX / (levels + 1) / SLAB_MULTIPLE * SLAB_MULTIPLE, half = 1ull << levels >> 1;
@@ -53,7 +53,8 @@ static struct tt_ref pieces(struct tt_ref first, const struct turn *t, uint64_t 
     return to - from > 1 && t->bytes < stride ? tt_strided(first, t->bytes, stride) : first;
 }
 
-static struct tt_ref rows(const struct turn *t, uint32_t rank, uint32_t first, uint32_t from, uint32_t to)
+static struct tt_ref reduce_scatter_pat_rows(const struct turn *t, uint32_t rank, uint32_t first, uint32_t from,
+                                             uint32_t to)
 {
     const uint32_t root = tt_pat_root(&t->shape->p, rank, first + (to - 1) * t->step.apart);
 
@@ -133,7 +134,8 @@ static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 /* Adds trees [from, to) of the child's message in `theirs`. In tree i the operands are this rank's
  * running value, and that of the child's subtree. */
-static void take(struct tt_sched *s, const struct turn *t, struct tt_ref theirs, uint32_t from, uint32_t to)
+static void reduce_scatter_pat_take(struct tt_sched *s, const struct turn *t, struct tt_ref theirs, uint32_t from,
+                                    uint32_t to)
 {
     const struct tt_pat_step *step = &t->step;
     const uint32_t n = t->c->nranks, r = t->c->rank, d = step->parent + from * step->apart;
@@ -143,12 +145,12 @@ static void take(struct tt_sched *s, const struct turn *t, struct tt_ref theirs,
     const uint32_t below = begin < end ? tt_lowest(r + begin, end - begin, n) : r;
     const bool own = step->parent == 0 && from == 0;
     const struct tt_ref sum = own ? tt_dst(t->offset) : values(t, step->parent, from, to);
-    const struct tt_ref ours = from < parents_summed(t) ? sum : rows(t, r, step->parent, from, to);
+    const struct tt_ref ours = from < parents_summed(t) ? sum : reduce_scatter_pat_rows(t, r, step->parent, from, to);
 
     tt_sched_reduce_ordered(s, sum, ours, min_u32(r, below), theirs, child, (to - from) * t->bytes, t->last);
 }
 
-static void emit(struct tt_sched *s, const struct turn *t, uint32_t tag)
+static void reduce_scatter_pat_emit(struct tt_sched *s, const struct turn *t, uint32_t tag)
 {
     const struct tt_pat_step *step = &t->step;
     const uint32_t n = t->c->nranks, r = t->c->rank, up = (r + n - step->distance) % n, down = (r + step->distance) % n;
@@ -159,17 +161,19 @@ static void emit(struct tt_sched *s, const struct turn *t, uint32_t tag)
         const bool summed = cut[i] < children_summed(t);
 
         tt_sched_put(s, up,
-                     summed ? values(t, step->child, cut[i], cut[i + 1]) : rows(t, r, step->child, cut[i], cut[i + 1]),
+                     summed ? values(t, step->child, cut[i], cut[i + 1])
+                            : reduce_scatter_pat_rows(t, r, step->child, cut[i], cut[i + 1]),
                      tt_pipe(tag + i), (cut[i + 1] - cut[i]) * t->bytes, tag + i);
     }
     nparts = cut_parts(t, down, cut);
     for (uint32_t i = 0; i < nparts; i++)
         tt_sched_wait(s, down, tt_pipe(tag + i), (cut[i + 1] - cut[i]) * t->bytes, tag + i);
     for (uint32_t i = 0; i < nparts; i++)
-        take(s, t, tt_pipe(tag + i), cut[i], cut[i + 1]);
+        reduce_scatter_pat_take(s, t, tt_pipe(tag + i), cut[i], cut[i + 1]);
 }
 
-static void round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t k, const struct shape *shape)
+static void reduce_scatter_pat_round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t k,
+                                        const struct shape *shape)
 {
     const uint32_t steps = shape->p.steps;
 
@@ -184,23 +188,24 @@ static void round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t k, co
         .bytes = left < shape->slab ? left : shape->slab, .last = forward == 0,
     };
 
-    emit(s, &t, (uint32_t)k * PARTS_MAX);
+    reduce_scatter_pat_emit(s, &t, (uint32_t)k * PARTS_MAX);
 }
 
-static uint64_t nrounds_of(const struct shape *shape)
+static uint64_t reduce_scatter_pat_nrounds_of(const struct shape *shape)
 {
     return shape->p.steps > 0 ? shape->p.steps * shape->nslabs : 1;
 }
 
-static uint64_t work_of(const struct tt_coll *c, const struct shape *shape)
+static uint64_t reduce_scatter_pat_work_of(const struct tt_coll *c, const struct shape *shape)
 {
     return c->nranks > 2 ? (shape->p.levels - shape->p.far_steps + 1ull) * shape->p.aggregated * shape->slab : 0;
 }
 
 /* The depth of the trees in latencies; further steps overlap. */
-static struct tt_cost cost_of(const struct tt_coll *c, const struct shape *shape)
+static struct tt_cost reduce_scatter_pat_cost_of(const struct tt_coll *c, const struct shape *shape)
 {
-    const double bytes = (double)c->bytes * (c->nranks - 1), beyond = (double)nrounds_of(shape) - shape->p.levels;
+    const double bytes = (double)c->bytes * (c->nranks - 1),
+                 beyond = (double)reduce_scatter_pat_nrounds_of(shape) - shape->p.levels;
 
     return (struct tt_cost){
         .messages = tt_cost_burst(2) * (shape->p.levels + (beyond > 0 ? 0.4 * beyond : 0)),
@@ -210,70 +215,70 @@ static struct tt_cost cost_of(const struct tt_coll *c, const struct shape *shape
     };
 }
 
-static bool fits(const struct tt_coll *c)
+static bool reduce_scatter_pat_fits(const struct tt_coll *c)
 {
     return c->bytes <= tt_work_max(c) >> tt_log2_up(c->nranks);
 }
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t reduce_scatter_pat_nrounds(const struct tt_coll *c)
 {
-    const struct shape shape = all_of(c);
+    const struct shape shape = reduce_scatter_pat_all_of(c);
 
-    return nrounds_of(&shape);
+    return reduce_scatter_pat_nrounds_of(&shape);
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void reduce_scatter_pat_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
-    const struct shape shape = all_of(c);
+    const struct shape shape = reduce_scatter_pat_all_of(c);
 
-    round_of(s, c, k, &shape);
+    reduce_scatter_pat_round_of(s, c, k, &shape);
 }
 
-static uint64_t work_bytes(const struct tt_coll *c)
+static uint64_t reduce_scatter_pat_work_bytes(const struct tt_coll *c)
 {
-    const struct shape shape = all_of(c);
+    const struct shape shape = reduce_scatter_pat_all_of(c);
 
-    return work_of(c, &shape);
+    return reduce_scatter_pat_work_of(c, &shape);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost reduce_scatter_pat_cost(const struct tt_coll *c)
 {
-    const struct shape shape = all_of(c);
+    const struct shape shape = reduce_scatter_pat_all_of(c);
 
-    return cost_of(c, &shape);
+    return reduce_scatter_pat_cost_of(c, &shape);
 }
 
-static uint64_t nrounds_bounded(const struct tt_coll *c)
+static uint64_t reduce_scatter_pat_nrounds_bounded(const struct tt_coll *c)
 {
-    const struct shape shape = bounded_of(c);
+    const struct shape shape = reduce_scatter_pat_bounded_of(c);
 
-    return nrounds_of(&shape);
+    return reduce_scatter_pat_nrounds_of(&shape);
 }
 
 static bool fits_bounded(const struct tt_coll *c)
 {
-    return nrounds_bounded(c) <= STEPS_MAX;
+    return reduce_scatter_pat_nrounds_bounded(c) <= STEPS_MAX;
 }
 
-static void round_bounded(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void reduce_scatter_pat_round_bounded(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
-    const struct shape shape = bounded_of(c);
+    const struct shape shape = reduce_scatter_pat_bounded_of(c);
 
-    round_of(s, c, k, &shape);
+    reduce_scatter_pat_round_of(s, c, k, &shape);
 }
 
 static uint64_t work_bounded(const struct tt_coll *c)
 {
-    const struct shape shape = bounded_of(c);
+    const struct shape shape = reduce_scatter_pat_bounded_of(c);
 
-    return work_of(c, &shape);
+    return reduce_scatter_pat_work_of(c, &shape);
 }
 
-static struct tt_cost cost_bounded(const struct tt_coll *c)
+static struct tt_cost reduce_scatter_pat_cost_bounded(const struct tt_coll *c)
 {
-    const struct shape shape = bounded_of(c);
+    const struct shape shape = reduce_scatter_pat_bounded_of(c);
 
-    return cost_of(c, &shape);
+    return reduce_scatter_pat_cost_of(c, &shape);
 }
 
 const struct tt_algo tt_algo_reduce_scatter_pat = {
@@ -282,13 +287,13 @@ const struct tt_algo tt_algo_reduce_scatter_pat = {
     .needs = "all rows together, ranks rounded up to a power of two, within " TT_WORK_MAX_TEXT,
     .quantizes = TT_QUANTIZED,
     .kind = TT_REDUCE_SCATTER,
-    .fits = fits,
+    .fits = reduce_scatter_pat_fits,
     .fits_named = tt_fits_always,
-    .nrounds = nrounds,
-    .round = round_k,
-    .work_bytes = work_bytes,
+    .nrounds = reduce_scatter_pat_nrounds,
+    .round = reduce_scatter_pat_round,
+    .work_bytes = reduce_scatter_pat_work_bytes,
     .npeers = tt_npeers_log,
-    .cost = cost,
+    .cost = reduce_scatter_pat_cost,
 };
 
 const struct tt_algo tt_algo_reduce_scatter_pat_bounded = {
@@ -298,9 +303,9 @@ const struct tt_algo tt_algo_reduce_scatter_pat_bounded = {
     .quantizes = TT_QUANTIZED,
     .kind = TT_REDUCE_SCATTER,
     .fits = fits_bounded,
-    .nrounds = nrounds_bounded,
-    .round = round_bounded,
+    .nrounds = reduce_scatter_pat_nrounds_bounded,
+    .round = reduce_scatter_pat_round_bounded,
     .work_bytes = work_bounded,
     .npeers = tt_npeers_log,
-    .cost = cost_bounded,
+    .cost = reduce_scatter_pat_cost_bounded,
 };

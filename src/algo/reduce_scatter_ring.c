@@ -9,7 +9,7 @@
 #include "algo/blocks.h"
 
 /* Two ranks have no running values: one slab suffices. */
-static uint64_t slab_bytes(const struct tt_coll *c)
+static uint64_t reduce_scatter_ring_slab_bytes(const struct tt_coll *c)
 {
     return c->nranks > 2 ? TT_SLAB_BYTES : UINT64_MAX;
 }
@@ -18,34 +18,35 @@ static uint64_t slab_bytes(const struct tt_coll *c)
 static struct tt_block slab_of(const struct tt_coll *c, uint32_t i, uint64_t slab)
 {
     const struct tt_block row = tt_block_of(c, i);
-    const uint64_t begin = slab * slab_bytes(c);
+    const uint64_t begin = slab * reduce_scatter_ring_slab_bytes(c);
 
     if (begin >= row.bytes)
         return (struct tt_block){ row.offset, 0 };
     return (struct tt_block){
-        row.offset + begin, row.bytes - begin < slab_bytes(c) ? row.bytes - begin : slab_bytes(c),
+        row.offset + begin,
+        row.bytes - begin < reduce_scatter_ring_slab_bytes(c) ? row.bytes - begin : reduce_scatter_ring_slab_bytes(c),
     };
 }
 
-static uint64_t nslabs(const struct tt_coll *c)
+static uint64_t reduce_scatter_ring_nslabs(const struct tt_coll *c)
 {
     const uint64_t longest = tt_blocks_longest(c);
 
-    return longest <= slab_bytes(c) ? 1 : (longest - 1) / slab_bytes(c) + 1;
+    return longest <= reduce_scatter_ring_slab_bytes(c) ? 1 : (longest - 1) / reduce_scatter_ring_slab_bytes(c) + 1;
 }
 
 /* Tags hold round numbers in 32 bits. */
-static bool fits(const struct tt_coll *c)
+static bool reduce_scatter_ring_fits(const struct tt_coll *c)
 {
-    return nslabs(c) <= UINT32_MAX / c->nranks;
+    return reduce_scatter_ring_nslabs(c) <= UINT32_MAX / c->nranks;
 }
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t reduce_scatter_ring_nrounds(const struct tt_coll *c)
 {
-    return c->nranks > 1 ? nslabs(c) * (c->nranks - 1) : 1;
+    return c->nranks > 1 ? reduce_scatter_ring_nslabs(c) * (c->nranks - 1) : 1;
 }
 
-static uint64_t work_bytes(const struct tt_coll *c)
+static uint64_t reduce_scatter_ring_work_bytes(const struct tt_coll *c)
 {
     const uint64_t longest = tt_blocks_longest(c);
 
@@ -57,7 +58,7 @@ static struct tt_ref running(uint64_t round)
     return tt_work(round % 2 * TT_SLAB_BYTES);
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t round)
+static void reduce_scatter_ring_round(struct tt_sched *s, const struct tt_coll *c, uint64_t round)
 {
     const uint32_t n = c->nranks, r = c->rank, tag = (uint32_t)round;
 
@@ -78,12 +79,14 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t round)
                             tt_lowest(r + n - k - 1, k + 1, n), tt_src(coming.offset), r, coming.bytes, last);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost reduce_scatter_ring_cost(const struct tt_coll *c)
 {
     const double steps = c->nranks - 1, bytes = steps * (double)tt_blocks_longest(c);
 
     return (struct tt_cost){
-        .messages = steps + tt_cost_burst((uint32_t)nslabs(c)) - 1, .bytes = bytes, .reduced = bytes,
+        .messages = steps + tt_cost_burst((uint32_t)reduce_scatter_ring_nslabs(c)) - 1,
+        .bytes = bytes,
+        .reduced = bytes,
     };
 }
 
@@ -91,13 +94,23 @@ const struct tt_algo tt_algo_reduce_scatter_ring = {
     .name = "reduce_scatter_ring", .summary = "long rows, any number of ranks",
     .needs = "rows that are forwarded in fewer than 2^32 messages",
     .quantizes = TT_QUANTIZED_FEEDBACK,
-    .kind = TT_REDUCE_SCATTER, .fits = fits, .nrounds = nrounds, .round = round_k,
-    .work_bytes = work_bytes, .npeers = tt_npeers_two, .cost = cost,
+    .kind = TT_REDUCE_SCATTER,
+    .fits = reduce_scatter_ring_fits,
+    .nrounds = reduce_scatter_ring_nrounds,
+    .round = reduce_scatter_ring_round,
+    .work_bytes = reduce_scatter_ring_work_bytes,
+    .npeers = tt_npeers_two,
+    .cost = reduce_scatter_ring_cost,
 };
 
 const struct tt_algo tt_algo_reduce_scatterv_ring = {
     .name = "reduce_scatterv_ring", .summary = "long rows of similar sizes, any number of ranks",
     .needs = "rows that are forwarded in fewer than 2^32 messages",
-    .kind = TT_REDUCE_SCATTERV, .fits = fits, .nrounds = nrounds, .round = round_k,
-    .work_bytes = work_bytes, .npeers = tt_npeers_two, .cost = cost,
+    .kind = TT_REDUCE_SCATTERV,
+    .fits = reduce_scatter_ring_fits,
+    .nrounds = reduce_scatter_ring_nrounds,
+    .round = reduce_scatter_ring_round,
+    .work_bytes = reduce_scatter_ring_work_bytes,
+    .npeers = tt_npeers_two,
+    .cost = reduce_scatter_ring_cost,
 };

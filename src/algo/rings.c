@@ -73,7 +73,7 @@ static uint32_t mate(const struct tt_rings *r, uint32_t local)
 }
 
 /* The block of `origin` for the hop: that of the carrier's m-th column. */
-static bool block_of(const struct tt_rings *r, uint32_t origin, uint32_t carrier, uint32_t m, uint32_t *rank)
+static bool rings_block_of(const struct tt_rings *r, uint32_t origin, uint32_t carrier, uint32_t m, uint32_t *rank)
 {
     const uint32_t column = m * r->mates.n + carrier;
 
@@ -216,7 +216,7 @@ static void gather_hops(const struct gather *g, bool put)
                                                            the host's own blocks */
 
         if (g->slot < hop.level || steps >= r->hosts ||
-            !block_of(r, host_before(r, (uint32_t)steps), hop.carrier, m, &block))
+            !rings_block_of(r, host_before(r, (uint32_t)steps), hop.carrier, m, &block))
             continue;
         if (put)
             put_block(g, block, mate(r, hop.peer), g->tag + 1 + i);
@@ -286,7 +286,7 @@ struct reduction {
 };
 
 /* The current slab of a row. */
-static struct tt_block row_of(const struct reduction *x, uint32_t rank)
+static struct tt_block rings_row_of(const struct reduction *x, uint32_t rank)
 {
     const struct tt_block row = tt_block_of(x->c, rank);
     const uint64_t begin = x->sums->begin, slab = x->sums->slab;
@@ -305,7 +305,7 @@ static struct tt_ref sum_at(const struct reduction *x, uint32_t rank, uint64_t i
     const struct tt_rings *r = x->r;
 
     if (x->sums->in_dst)
-        return tt_dst(row_of(x, rank).offset);
+        return tt_dst(rings_row_of(x, rank).offset);
     return tt_work(((i % 2 * (1 + relays_max(r)) + relay) * r->columns + m) * x->sums->slab);
 }
 
@@ -318,7 +318,7 @@ static struct tt_ref result_at(const struct reduction *x)
 /* The host's sum of a row that this rank carries, before the rings' value arrives. */
 static struct tt_ref host_sum(const struct reduction *x, uint32_t rank, uint64_t i, uint32_t m)
 {
-    return x->r->mates.n == 1 ? tt_src(row_of(x, rank).offset) : sum_at(x, rank, i, m, 0);
+    return x->r->mates.n == 1 ? tt_src(rings_row_of(x, rank).offset) : sum_at(x, rank, i, m, 0);
 }
 
 /* The row of hop `at` of the slot in the reduction, and its value's number i: value i belongs to
@@ -330,11 +330,11 @@ static bool hop_row(const struct reduction *x, const struct tt_hop *hop, uint32_
     if (x->slot < waits || x->slot - waits >= x->r->hosts)
         return false;
     *i = x->slot - waits;
-    return block_of(x->r, host_before(x->r, (uint32_t)*i + 1), hop->carrier, m, rank);
+    return rings_block_of(x->r, host_before(x->r, (uint32_t)*i + 1), hop->carrier, m, rank);
 }
 
 /* The n-th hop of the round. */
-static bool add_hop(const struct reduction *x, uint32_t n, uint32_t *m, uint32_t *e)
+static bool rings_add_hop(const struct reduction *x, uint32_t n, uint32_t *m, uint32_t *e)
 {
     uint32_t first;
 
@@ -344,7 +344,7 @@ static bool add_hop(const struct reduction *x, uint32_t n, uint32_t *m, uint32_t
     return n == 0 && hop_of_level(x->r, x->part >= first, x->part < first ? x->part : x->part - first, m, e);
 }
 
-static void hand_on(const struct reduction *x)
+static void rings_hand_on(const struct reduction *x)
 {
     const struct tt_rings *r = x->r;
 
@@ -352,13 +352,13 @@ static void hand_on(const struct reduction *x)
         uint32_t m, e, rank;
         uint64_t i;
 
-        if (!add_hop(x, n, &m, &e))
+        if (!rings_add_hop(x, n, &m, &e))
             return;
         const struct tt_hop hop = tt_mates_take(&r->mates, e);
 
         if (!hop_row(x, &hop, m, &rank, &i))
             continue;
-        const struct tt_block row = row_of(x, rank);
+        const struct tt_block row = rings_row_of(x, rank);
         const uint32_t tag = x->tag + 1 + n;
         const struct tt_ref from = tt_mates_relays(&r->mates, e)
                                        ? sum_at(x, rank, i, m, 1 + tt_mates_relay(&r->mates, e))
@@ -368,7 +368,7 @@ static void hand_on(const struct reduction *x)
     }
 }
 
-static void add_up(const struct reduction *x)
+static void rings_add_up(const struct reduction *x)
 {
     const struct tt_rings *r = x->r;
 
@@ -376,13 +376,13 @@ static void add_up(const struct reduction *x)
         uint32_t m, e, rank;
         uint64_t i;
 
-        if (!add_hop(x, n, &m, &e))
+        if (!rings_add_hop(x, n, &m, &e))
             return;
         const struct tt_hop hop = tt_mates_give(&r->mates, e);
 
         if (!hop_row(x, &hop, m, &rank, &i))
             continue;
-        const struct tt_block row = row_of(x, rank);
+        const struct tt_block row = rings_row_of(x, rank);
         const struct tt_add add = tt_mates_add(&r->mates, e);
         const uint32_t tag = x->tag + 1 + n, relay = hop.carrier == r->mates.me ? 0 : 1 + tt_mates_relay(&r->mates, e);
         const struct tt_ref sum = sum_at(x, rank, i, m, relay);
@@ -420,7 +420,7 @@ static void ring_put(const struct reduction *x)
     rank = tt_layout_rank(r->layout, host_before(r, (uint32_t)i + 1), column);
     m = column / r->mates.n;
     from = i == 0 ? host_sum(x, rank, i, m) : sum_at(x, rank, i, m, 0);
-    tt_sched_put(x->s, carrier_of(r, after, column), from, tt_pipe(x->tag), row_of(x, rank).bytes, x->tag);
+    tt_sched_put(x->s, carrier_of(r, after, column), from, tt_pipe(x->tag), rings_row_of(x, rank).bytes, x->tag);
 }
 
 static void ring_add(const struct reduction *x)
@@ -439,12 +439,12 @@ static void ring_add(const struct reduction *x)
     rank = tt_layout_rank(r->layout, origin, column);
     m = column / r->mates.n;
     last = i + 2 == r->hosts;
-    tt_sched_wait(x->s, carrier_of(r, before, column), tt_pipe(x->tag), row_of(x, rank).bytes, x->tag);
+    tt_sched_wait(x->s, carrier_of(r, before, column), tt_pipe(x->tag), rings_row_of(x, rank).bytes, x->tag);
     /* It is a sum over the hosts in between. Their lowest ranks are in the order of host
      * numbers. */
     tt_sched_reduce_ordered(x->s, last ? result_at(x) : sum_at(x, rank, i + 1, m, 0), tt_pipe(x->tag),
                             tt_lowest(origin + 1, (uint32_t)i + 1, r->hosts), host_sum(x, rank, i + 1, m), r->host,
-                            row_of(x, rank).bytes, last);
+                            rings_row_of(x, rank).bytes, last);
 }
 
 void tt_rings_reduce(struct tt_sched *s, const struct tt_coll *c, const struct tt_rings *r,
@@ -456,8 +456,8 @@ void tt_rings_reduce(struct tt_sched *s, const struct tt_coll *c, const struct t
     };
 
     ring_put(&x);
-    hand_on(&x);
-    add_up(&x);
+    rings_hand_on(&x);
+    rings_add_up(&x);
     ring_add(&x);
 }
 

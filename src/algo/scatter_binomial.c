@@ -7,12 +7,12 @@
 #include "algo/algos.h"
 #include "algo/blocks.h"
 
-static bool fits(const struct tt_coll *c)
+static bool scatter_binomial_fits(const struct tt_coll *c)
 {
     return c->bytes <= TT_WORK_MAX / c->nranks;
 }
 
-static uint64_t work_bytes(const struct tt_coll *c)
+static uint64_t scatter_binomial_work_bytes(const struct tt_coll *c)
 {
     const uint32_t v = tt_from_root(c), count = tt_subtree(v, c->nranks);
 
@@ -21,17 +21,17 @@ static uint64_t work_bytes(const struct tt_coll *c)
 
 /* Number of the `count` ranks from v, counted from the root, before the order passes the last
  * rank. */
-static uint32_t before_end(const struct tt_coll *c, uint32_t v, uint32_t count)
+static uint32_t scatter_binomial_before_end(const struct tt_coll *c, uint32_t v, uint32_t count)
 {
     const uint32_t left = c->nranks - tt_rank_at(c, v);
 
     return count < left ? count : left;
 }
 
-static void send_down(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uint32_t child)
+static void scatter_binomial_send_down(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uint32_t child)
 {
     const uint32_t count = tt_subtree(child, c->nranks), to = tt_rank_at(c, child);
-    const uint32_t first = v == 0 ? before_end(c, child, count) : count;
+    const uint32_t first = v == 0 ? scatter_binomial_before_end(c, child, count) : count;
     const struct tt_ref from = v == 0 ? tt_src(to * c->bytes) : tt_work((child - v) * c->bytes);
 
     tt_sched_put(s, to, from, count > 1 ? tt_work(0) : tt_dst(0), first * c->bytes, 0);
@@ -39,10 +39,10 @@ static void send_down(struct tt_sched *s, const struct tt_coll *c, uint32_t v, u
         tt_sched_put(s, to, tt_src(0), tt_work(first * c->bytes), (count - first) * c->bytes, 1);
 }
 
-static void take(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uint32_t parent)
+static void scatter_binomial_take(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uint32_t parent)
 {
     const uint32_t count = tt_subtree(v, c->nranks), from = tt_rank_at(c, parent);
-    const uint32_t first = parent == 0 ? before_end(c, v, count) : count;
+    const uint32_t first = parent == 0 ? scatter_binomial_before_end(c, v, count) : count;
 
     tt_sched_wait(s, from, count > 1 ? tt_work(0) : tt_dst(0), first * c->bytes, 0);
     if (first < count)
@@ -51,7 +51,7 @@ static void take(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uint32
         tt_sched_copy(s, tt_dst(0), tt_work(0), c->bytes);
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void scatter_binomial_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const uint32_t v = tt_from_root(c), rounds = tt_log2_up(c->nranks);
 
@@ -59,15 +59,15 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         const uint32_t step = 1u << (rounds - 1 - k);
 
         if (v % (2 * step) == step)
-            take(s, c, v, v - step);
+            scatter_binomial_take(s, c, v, v - step);
         if (v % (2 * step) == 0 && v + step < c->nranks)
-            send_down(s, c, v, v + step);
+            scatter_binomial_send_down(s, c, v, v + step);
     }
     if (k == 0)
         tt_sched_own(s, c);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost scatter_binomial_cost(const struct tt_coll *c)
 {
     const double bytes = (double)c->bytes;
 
@@ -79,6 +79,12 @@ static struct tt_cost cost(const struct tt_coll *c)
 const struct tt_algo tt_algo_scatter_binomial = {
     .name = "scatter_binomial", .summary = "short blocks, many ranks",
     .needs = "all blocks together within 256 KiB",
-    .kind = TT_SCATTER, .fits = fits, .fits_named = tt_fits_always, .nrounds = tt_rounds_log, .round = round_k,
-    .work_bytes = work_bytes, .npeers = tt_npeers_tree, .cost = cost,
+    .kind = TT_SCATTER,
+    .fits = scatter_binomial_fits,
+    .fits_named = tt_fits_always,
+    .nrounds = tt_rounds_log,
+    .round = scatter_binomial_round,
+    .work_bytes = scatter_binomial_work_bytes,
+    .npeers = tt_npeers_tree,
+    .cost = scatter_binomial_cost,
 };

@@ -7,12 +7,12 @@
 
 #define EACH 15     /* puts of a round; its first also copies */
 
-static uint64_t nrounds(const struct tt_coll *c)
+static uint64_t scatter_flat_nrounds(const struct tt_coll *c)
 {
     return tt_phase_rounds(c->nranks - 1, EACH);
 }
 
-static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+static void scatter_flat_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const uint32_t v = tt_from_root(c);
 
@@ -30,7 +30,7 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         tt_sched_own(s, c);
 }
 
-static struct tt_cost cost(const struct tt_coll *c)
+static struct tt_cost scatter_flat_cost(const struct tt_coll *c)
 {
     const double own = (double)tt_block_of(c, c->root).bytes;
 
@@ -41,12 +41,12 @@ static struct tt_cost cost(const struct tt_coll *c)
 
 const struct tt_algo tt_algo_scatter_flat = {
     .name = "scatter_flat", .summary = "all blocks, except short ones on many ranks",
-    .kind = TT_SCATTER, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_flat, .cost = cost,
+    .kind = TT_SCATTER, .fits = tt_fits_always, .nrounds = scatter_flat_nrounds, .round = scatter_flat_round,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_flat, .cost = scatter_flat_cost,
 };
 
 const struct tt_algo tt_algo_scatterv_flat = {
     .name = "scatterv_flat", .summary = "blocks of any size",
-    .kind = TT_SCATTERV, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
-    .work_bytes = tt_work_none, .npeers = tt_npeers_flat, .cost = cost,
+    .kind = TT_SCATTERV, .fits = tt_fits_always, .nrounds = scatter_flat_nrounds, .round = scatter_flat_round,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_flat, .cost = scatter_flat_cost,
 };

@@ -8,7 +8,7 @@
 #include "algo/algos.h"
 #include "algo/knomial.h"
 
-static bool fits(const struct tt_coll *c)
+static bool scatter_knomial_fits(const struct tt_coll *c)
 {
     return c->bytes <= TT_WORK_MAX / c->nranks;
 }
@@ -20,7 +20,8 @@ static uint64_t work_of(const struct tt_coll *c, uint32_t k)
     return v > 0 && count > 1 ? count * c->bytes : 0;
 }
 
-static void send_down(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uint32_t child, uint32_t k)
+static void scatter_knomial_send_down(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uint32_t child,
+                                      uint32_t k)
 {
     const uint32_t count = tt_knomial_subtree(child, c->nranks, k), to = tt_rank_at(c, child);
     const uint32_t first = v == 0 ? tt_knomial_before_end(c, child, count) : count;
@@ -31,7 +32,7 @@ static void send_down(struct tt_sched *s, const struct tt_coll *c, uint32_t v, u
         tt_sched_put(s, to, tt_src(0), tt_work(first * c->bytes), (count - first) * c->bytes, 1);
 }
 
-static void take(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uint32_t parent, uint32_t k)
+static void scatter_knomial_take(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uint32_t parent, uint32_t k)
 {
     const uint32_t count = tt_knomial_subtree(v, c->nranks, k), from = tt_rank_at(c, parent);
     const uint32_t first = parent == 0 ? tt_knomial_before_end(c, v, count) : count;
@@ -53,9 +54,9 @@ static void round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t round
         uint32_t parent;
 
         if (tt_knomial_parent(v, k, step, &parent))
-            take(s, c, v, parent, k);
+            scatter_knomial_take(s, c, v, parent, k);
         for (uint32_t i = children; i > 0; i--)
-            send_down(s, c, v, v + i * (uint32_t)step, k);
+            scatter_knomial_send_down(s, c, v, v + i * (uint32_t)step, k);
     }
     if (round == 0)
         tt_sched_own(s, c);
@@ -71,7 +72,8 @@ static struct tt_cost cost_of(const struct tt_coll *c, uint32_t k)
 }
 
 #define KNOMIAL(k) \
-    TT_KNOMIAL(scatter, k, .kind = TT_SCATTER, .fits = fits, .fits_named = tt_fits_always, .needs = "all blocks together within 256 KiB", \
+    TT_KNOMIAL(scatter, k, .kind = TT_SCATTER, .fits = scatter_knomial_fits, .fits_named = tt_fits_always, \
+               .needs = "all blocks together within 256 KiB",                                              \
                .summary = "short blocks, many ranks; " #k " times as many in each round")
 
 KNOMIAL(4);

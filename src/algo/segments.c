@@ -74,7 +74,7 @@ static void add_round(struct exchange *e, struct senders *from, const struct tt_
 }
 
 /* Returns whether all ranks know each other's exchanges, of a limited number of rounds. */
-static bool is_known(const struct tt_algo *algo, const struct tt_coll *c)
+static bool segments_is_known(const struct tt_algo *algo, const struct tt_coll *c)
 {
     switch (c->kind) {
     case TT_ALLGATHERV: case TT_ALLTOALLV: case TT_GATHERV: case TT_SCATTERV: case TT_REDUCE_SCATTERV:
@@ -84,7 +84,8 @@ static bool is_known(const struct tt_algo *algo, const struct tt_coll *c)
     }
 }
 
-static void add_rank(struct exchange *e, const struct tt_algo *algo, const struct tt_coll *c, uint64_t eager_bytes)
+static void segments_add_rank(struct exchange *e, const struct tt_algo *algo, const struct tt_coll *c,
+                              uint64_t eager_bytes)
 {
     const uint64_t n = algo->nrounds(c);
     struct tt_step steps[TT_ROUND_STEPS_MAX];
@@ -102,7 +103,8 @@ static void add_rank(struct exchange *e, const struct tt_algo *algo, const struc
 /* Examines the root, or rank 0 without one, and the next rank. If ranks differ, the first has most,
  * and the second is typical; few have one or two senders more. Segments must be equal on all ranks.
  * Returns false if the exchanges are unknown, or the program is too long. */
-static bool look_at(struct exchange *e, const struct tt_algo *algo, const struct tt_coll *c, uint64_t eager_bytes)
+static bool segments_look_at(struct exchange *e, const struct tt_algo *algo, const struct tt_coll *c,
+                             uint64_t eager_bytes)
 {
     struct tt_coll there = *c;
 
@@ -110,9 +112,9 @@ static bool look_at(struct exchange *e, const struct tt_algo *algo, const struct
     e->longest = e->nsenders = 0;
     for (uint32_t i = 0; i < 2; i++) {
         there.rank = (c->root + i) % c->nranks;
-        if (!is_known(algo, &there))
+        if (!segments_is_known(algo, &there))
             return false;
-        add_rank(e, algo, &there, eager_bytes);
+        segments_add_rank(e, algo, &there, eager_bytes);
     }
     if (e->longest > eager_bytes && e->nsenders == 0)
         e->nsenders = 1;
@@ -142,7 +144,7 @@ static uint32_t most_peers(const struct tt_algo *algo, const struct tt_coll *c)
 /* ---- segments ---- */
 
 /* Limits slots to the data that may be in flight. */
-static struct tt_segments bound(struct tt_segments s, const struct tt_coll *c)
+static struct tt_segments segments_bound(struct tt_segments s, const struct tt_coll *c)
 {
     const uint64_t chunk = tt_coll_chunk_bytes(c), most = chunk * tt_coll_chunks(c);
 
@@ -183,10 +185,10 @@ struct tt_segments tt_segments_fit(const struct tt_algo *algo, const struct tt_c
                                    const struct tt_segment_limits *limits, struct tt_segments s)
 {
     struct exchange e;
-    const uint32_t nsenders = look_at(&e, algo, c, limits->eager_bytes) ? e.nsenders : most_peers(algo, c);
+    const uint32_t nsenders = segments_look_at(&e, algo, c, limits->eager_bytes) ? e.nsenders : most_peers(algo, c);
 
     s = fit(or_as_told(s, algo, c, nsenders), limits, nsenders);
-    return algo->bounded ? bound(s, c) : s;
+    return algo->bounded ? segments_bound(s, c) : s;
 }
 
 /* Blocks received from other hosts and forwarded within the host, or the reverse. Shorter segments
@@ -245,7 +247,7 @@ struct least {
     double window;      /* a flow's slots together hold what the rail carries in a round trip */
 };
 
-/* The maximum over the ranks that look_at examines. */
+/* The maximum over the ranks that segments_look_at examines. */
 static struct least least_that_pay(const struct tt_algo *algo, const struct tt_coll *c,
                                    const struct tt_segment_limits *limits, uint32_t nslots)
 {
@@ -328,7 +330,7 @@ struct tt_segments tt_segments_choose(const struct tt_algo *algo, const struct t
                              .streams = algo->bounded ? 4 : npeers <= 2 ? 2 : 1,
                              .depth = 4 };
     struct exchange e;
-    const bool seen = look_at(&e, algo, c, limits->eager_bytes);
+    const bool seen = segments_look_at(&e, algo, c, limits->eager_bytes);
     const uint64_t message = seen && !limits->all_local ? e.longest : typical_message(c);
     const uint32_t nsenders = seen ? e.nsenders : npeers;
     const uint64_t passed_on = least_passed_on(c);
@@ -346,5 +348,5 @@ struct tt_segments tt_segments_choose(const struct tt_algo *algo, const struct t
     if (part < s.segment_bytes)
         s.segment_bytes = part < TT_SEGMENT_MIN ? TT_SEGMENT_MIN : floor_power(part);
     s = fit(or_as_told(s, algo, c, nsenders), limits, nsenders);
-    return algo->bounded ? bound(s, c) : s;
+    return algo->bounded ? segments_bound(s, c) : s;
 }

@@ -1,6 +1,6 @@
 #include "algo/twotree.h"
 
-static uint32_t lowest_bit(uint32_t x) { return x & -x; }
+static uint32_t twotree_lowest_bit(uint32_t x) { return x & -x; }
 
 /* A node of the second tree is the previous node of the first, cyclically. */
 static uint32_t to_first(uint32_t m, uint32_t tree, uint32_t node)
@@ -15,7 +15,7 @@ static uint32_t from_first(uint32_t m, uint32_t tree, uint32_t node)
 
 struct tt_tree_place tt_tree_place(uint32_t m, uint32_t tree, uint32_t node)
 {
-    const uint32_t x = to_first(m, tree, node), bit = lowest_bit(x), up = (x ^ bit) | 2 * bit;
+    const uint32_t x = to_first(m, tree, node), bit = twotree_lowest_bit(x), up = (x ^ bit) | 2 * bit;
     uint32_t right = 0;
 
     for (uint32_t half = bit / 2; half > 0 && right == 0; half /= 2)
@@ -39,7 +39,7 @@ uint32_t tt_tree_root(uint32_t m, uint32_t tree)
 
 uint32_t tt_tree_lowest(uint32_t m, uint32_t tree, uint32_t node, uint32_t first, uint32_t nranks)
 {
-    const uint32_t x = to_first(m, tree, node), bit = lowest_bit(x);
+    const uint32_t x = to_first(m, tree, node), bit = twotree_lowest_bit(x);
     const uint32_t low = x - bit + 1, high = x + bit - 1 < m ? x + bit - 1 : m;
     uint32_t lowest, last;
 
