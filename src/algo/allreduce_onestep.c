@@ -101,7 +101,7 @@ static struct tt_cost allreduce_onestep_cost(const struct tt_coll *c)
 
 const struct tt_algo tt_algo_allreduce_onestep = {
     .name = "allreduce_onestep", .summary = "short vectors, few ranks, shared memory",
-    .needs = "all vectors together, and one more, within 256 KiB",
+    .needs = "nranks + 1 vectors of at most 256 KiB in total",
     .kind = TT_ALLREDUCE,
     .fits = allreduce_onestep_fits,
     .fits_named = tt_fits_always,
