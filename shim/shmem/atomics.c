@@ -1,4 +1,5 @@
-/* Atomics, type by type. A word goes to the windows as the unsigned number with its bits. */
+/* Atomics for each type. A word is passed to the windows as the unsigned integer with the same
+ * bits. */
 #include <string.h>
 
 #include "move.h"
@@ -27,7 +28,8 @@
     }
 SHMEMI_EXTENDED_AMO_TYPES(BITS)
 
-/* A call that returns what the word was, in its four forms; PARAMS are its parameters in brackets without the context, fetch and pe. */
+/* The four forms of a call that returns the previous value. PARAMS is its parameter list, in
+ * parentheses, without the context, fetch and pe. */
 #define UNWRAP(...) __VA_ARGS__
 #define FETCH(NAME, CALL, T, DEST, PARAMS, op, operand, compare)                                                       \
     T shmem_##NAME##_atomic_##CALL(DEST UNWRAP PARAMS, int pe)                                                         \
@@ -62,7 +64,7 @@ SHMEMI_EXTENDED_AMO_TYPES(BITS)
     CHANGE(NAME, set, T, (, T value), TUTTI_ATOMIC_SWAP, NAME##_bits(value))
 SHMEMI_EXTENDED_AMO_TYPES(EXTENDED)
 
-/* CALL and fetch_CALL. */
+/* Defines CALL and fetch_CALL. */
 #define OP(NAME, CALL, T, op)                                                                                          \
     CHANGE(NAME, CALL, T, (, T value), op, NAME##_bits(value))                                                         \
     FETCH(NAME, fetch_##CALL, T, T *dest, (, T value), op, NAME##_bits(value), 0)

@@ -1,4 +1,4 @@
-/* Collectives of teams, type by type. */
+/* Collectives of teams, for each type. */
 #include "move.h"
 #include "reduce.h"
 

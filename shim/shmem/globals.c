@@ -3,7 +3,7 @@
 #include <link.h>
 #include <string.h>
 
-/* FNV-1a of the addresses that the file gives its segments, which place every variable. */
+/* FNV-1a hash of the program headers, which determine the address of every variable. */
 static uint64_t hash_of(const struct dl_phdr_info *info)
 {
     uint64_t hash = 14695981039346656037ull;
@@ -18,8 +18,8 @@ static uint64_t hash_of(const struct dl_phdr_info *info)
     return hash;
 }
 
-/* The first that is told is the executable. */
-static int look(struct dl_phdr_info *info, size_t size, void *arg)
+/* Callback of dl_iterate_phdr. The first object is the executable; stops there. */
+static int find_program(struct dl_phdr_info *info, size_t size, void *arg)
 {
     struct sh_globals *out = arg;
     uintptr_t begin = 0, end = 0, fixed = 0;
@@ -31,7 +31,8 @@ static int look(struct dl_phdr_info *info, size_t size, void *arg)
 
         if (p->p_type == PT_GNU_RELRO)
             fixed = at + p->p_memsz;
-        if (p->p_type == PT_LOAD && p->p_flags & PF_W && at + p->p_memsz > end) {   /* where there are several the last has data and bss */
+        /* of several writable segments, the last has data and bss */
+        if (p->p_type == PT_LOAD && p->p_flags & PF_W && at + p->p_memsz > end) {
             begin = at;
             end = at + p->p_memsz;
         }
@@ -50,5 +51,5 @@ static int look(struct dl_phdr_info *info, size_t size, void *arg)
 void sh_globals_find(struct sh_globals *out)
 {
     *out = (struct sh_globals){ 0 };
-    dl_iterate_phdr(look, out);
+    dl_iterate_phdr(find_program, out);
 }

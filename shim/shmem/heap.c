@@ -12,8 +12,9 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sh_pieces pieces; /* the first one is the head */
-static size_t alignment_max;    /* beyond it aligned offsets are not aligned addresses */
-static bool was_full;           /* it was logged */
+static size_t alignment_max;    /* maximum alignment for which aligned offsets are aligned
+                                   addresses */
+static bool was_full;           /* the first failed allocation was logged */
 
 void sh_heap_init(size_t bytes, size_t alignment)
 {
@@ -49,8 +50,9 @@ static size_t offset_of(const char *call, const void *ptr)
     return (uintptr_t)ptr - base;
 }
 
-/* All PEs call with the same value; waits for all, after all that was put. Without this a wrong size would show much later, as wrong data. */
-static void agree(const char *call, const char *what, uint64_t value)
+/* Completes all earlier puts and waits for all PEs. Exits unless all PEs pass the same value:
+ * otherwise different sizes would corrupt data later. */
+static void check_equal_on_all_pes(const char *call, const char *what, uint64_t value)
 {
     uint64_t both[2] = { value, ~value };
 
@@ -61,15 +63,15 @@ static void agree(const char *call, const char *what, uint64_t value)
                what, (unsigned long long)value, (unsigned long long)~both[1], (unsigned long long)both[0]);
 }
 
-/* MiB of a heap that has room for twice the bytes of this one, and for `bytes` more. */
-static size_t enough_mib(size_t bytes)
+/* Size in MiB to recommend: twice the current heap plus `bytes`. */
+static size_t recommended_mib(size_t bytes)
 {
     const size_t mib = (sh_job.heap.bytes - SH_HEAD_BYTES) >> 20;
 
     return 2 * (mib + 1) + (bytes >> 20);
 }
 
-/* PE 0 logs the first allocation that does not fit, for all PEs. */
+/* Logs the first failed allocation, on PE 0 only. */
 static void log_full(const char *call, size_t bytes, size_t alignment)
 {
     const char *log = getenv("TUTTI_LOG");
@@ -77,7 +79,7 @@ static void log_full(const char *call, size_t bytes, size_t alignment)
     bool again;
 
     if (bytes > SIZE_MAX / 4 || alignment > SIZE_MAX / 4)
-        return;                 /* no heap has so much */
+        return;                 /* no heap can be this large */
     if (sh_job.me != 0 || (log && (!strcmp(log, "none") || !strcmp(log, "error"))))
         return;
     pthread_mutex_lock(&lock);
@@ -91,11 +93,13 @@ static void log_full(const char *call, size_t bytes, size_t alignment)
         stderr,
         "shmem: PE 0: %s: the symmetric heap is full: %zu bytes aligned to %zu do not fit; %zu of %zu bytes are free, at "
         "most %zu in one piece (set SHMEM_SYMMETRIC_SIZE to a larger size on all PEs, for example %zuM)\n",
-        call, bytes, alignment, free_bytes, sh_job.heap.bytes - SH_HEAD_BYTES, largest, enough_mib(bytes + alignment));
+        call, bytes, alignment, free_bytes, sh_job.heap.bytes - SH_HEAD_BYTES, largest,
+        recommended_mib(bytes + alignment));
 }
 
-/* Local: every PE takes the same piece. NULL (logged once): there is none. */
-static void *take(const char *call, size_t bytes, size_t alignment)
+/* Allocates locally; every PE gets the same offset. Returns NULL (logged once) if the heap is
+ * full. */
+static void *heap_take(const char *call, size_t bytes, size_t alignment)
 {
     size_t offset = SH_PIECES_NONE;
 
@@ -111,7 +115,7 @@ static void *take(const char *call, size_t bytes, size_t alignment)
     return address(offset);
 }
 
-static void give(size_t offset)
+static void heap_give(size_t offset)
 {
     pthread_mutex_lock(&lock);
     sh_pieces_give(&pieces, offset);
@@ -123,8 +127,8 @@ void *shmem_malloc(size_t size)
     void *mem;
 
     sh_need(__func__);
-    mem = take(__func__, size, ALIGNMENT);
-    agree(__func__, "size", size);
+    mem = heap_take(__func__, size, ALIGNMENT);
+    check_equal_on_all_pes(__func__, "size", size);
     return mem;
 }
 
@@ -142,10 +146,10 @@ void *shmem_calloc(size_t count, size_t size)
     sh_need(__func__);
     if (__builtin_mul_overflow(count, size, &bytes))
         bytes = SIZE_MAX;
-    mem = take(__func__, bytes, ALIGNMENT);
+    mem = heap_take(__func__, bytes, ALIGNMENT);
     if (mem)
         memset(mem, 0, bytes);
-    agree(__func__, "size", bytes);
+    check_equal_on_all_pes(__func__, "size", bytes);
     return mem;
 }
 
@@ -155,12 +159,13 @@ void *shmem_align(size_t alignment, size_t size)
 
     sh_need(__func__);
     if (alignment >= sizeof(void *) && (alignment & (alignment - 1)) == 0)
-        mem = take(__func__, size, alignment);
-    agree(__func__, "size", size);
+        mem = heap_take(__func__, size, alignment);
+    check_equal_on_all_pes(__func__, "size", size);
     return mem;
 }
 
-/* In place, else by way of a new piece. The old one stays as it is if there is none. */
+/* Resizes in place, or by copying to a new block. If there is no space, the old block stays valid
+ * and unchanged. */
 static void *resize(size_t offset, size_t size)
 {
     bool fits;
@@ -173,11 +178,11 @@ static void *resize(size_t offset, size_t size)
     pthread_mutex_unlock(&lock);
     if (fits)
         return address(offset);
-    mem = take("shmem_realloc", size, ALIGNMENT);
+    mem = heap_take("shmem_realloc", size, ALIGNMENT);
     if (!mem)
         return NULL;
     memcpy(mem, address(offset), had < size ? had : size);
-    give(offset);
+    heap_give(offset);
     return mem;
 }
 
@@ -190,12 +195,12 @@ void *shmem_realloc(void *ptr, size_t size)
     if (!ptr)
         return shmem_malloc(size);
     offset = offset_of(__func__, ptr);
-    agree(__func__, "the offset of ptr in the heap", offset);
+    check_equal_on_all_pes(__func__, "the offset of ptr in the heap", offset);
     if (size)
         mem = resize(offset, size);
     else
-        give(offset);
-    agree(__func__, "size", size);
+        heap_give(offset);
+    check_equal_on_all_pes(__func__, "size", size);
     return mem;
 }
 
@@ -207,6 +212,6 @@ void shmem_free(void *ptr)
     if (!ptr)
         return;
     offset = offset_of(__func__, ptr);
-    agree(__func__, "the offset of ptr in the heap", offset);
-    give(offset);
+    check_equal_on_all_pes(__func__, "the offset of ptr in the heap", offset);
+    heap_give(offset);
 }

@@ -14,12 +14,12 @@
 #include "size.h"
 #include "team.h"
 
-#define HEAP_BYTES ((size_t)64 << 20)   /* where SHMEM_SYMMETRIC_SIZE says nothing */
+#define HEAP_BYTES ((size_t)64 << 20)   /* default of SHMEM_SYMMETRIC_SIZE */
 #define EXIT_BIT 256u
 
 struct sh_job sh_job;
 
-/* ---- how it ends ---- */
+/* ---- exit ---- */
 
 SHMEM_NORETURN void sh_die(const char *call, const char *format, ...)
 {
@@ -36,14 +36,14 @@ SHMEM_NORETURN void sh_die(const char *call, const char *format, ...)
     exit(EXIT_FAILURE);
 }
 
-void sh_heed_exit(void)
+void sh_check_exit(void)
 {
     const struct sh_head *head = (const void *)sh_job.heap.base;
     const uint64_t said = head ? __atomic_load_n(&head->exit, __ATOMIC_ACQUIRE) : 0;
 
     if (!said)
         return;
-    sh_job.up = false;          /* nothing is finalized any more */
+    sh_job.up = false;          /* no finalization after an error */
     exit((int)(said % EXIT_BIT));
 }
 
@@ -53,7 +53,7 @@ void sh_check(const char *call, tutti_status status)
 
     if (status <= TUTTI_PENDING)
         return;
-    sh_heed_exit();
+    sh_check_exit();
     if (log && strcmp(log, "none") == 0)
         sh_die(call, "%s: %s", tutti_status_name(status), tutti_last_error());
     sh_die(call, "%s", tutti_status_name(status));
@@ -74,7 +74,8 @@ void *sh_alloc(const char *call, size_t bytes)
     return mem;
 }
 
-/* exit(0) is an orderly end; after another status nobody waits for the others, whom the launcher ends. */
+/* Finalizes after exit(0). After another status the launcher terminates the other PEs, so waiting
+ * for them is useless. */
 static void at_exit(int status, void *arg)
 {
     (void)arg;
@@ -85,7 +86,7 @@ static void at_exit(int status, void *arg)
 SHMEM_NORETURN void shmem_global_exit(int status)
 {
     sh_need(__func__);
-    for (int pe = 0; pe < sh_job.n; pe++)   /* whom it does not reach, hears of the abort */
+    for (int pe = 0; pe < sh_job.n; pe++)   /* a PE that the signal does not reach gets the abort */
         if (pe != sh_job.me && tutti_window_signal(sh_job.heap.window, pe, offsetof(struct sh_head, exit),
                                                    TUTTI_SIGNAL_SET, EXIT_BIT | (uint8_t)status) != TUTTI_OK)
             break;
@@ -95,10 +96,10 @@ SHMEM_NORETURN void shmem_global_exit(int status)
     exit(status);
 }
 
-/* ---- how it begins ---- */
+/* ---- start-up ---- */
 
-/* What each PE tells the others of itself. */
-struct card {
+/* Information that each PE sends to all others. */
+struct pe_info {
     uint64_t heap_bytes, globals_bytes, program, host;
 };
 
@@ -137,38 +138,38 @@ static void expose(struct sh_segment *s, void *mem, size_t bytes)
     s->bytes = bytes;
 }
 
-static void hide(struct sh_segment *s)
+static void unexpose(struct sh_segment *s)
 {
     tutti_window *window = s->window;
 
-    *s = (struct sh_segment){ .window = NULL };     /* nobody looks there any more */
+    *s = (struct sh_segment){ .window = NULL };     /* stop lookups in this segment */
     sh_check("shmem_finalize", tutti_window_free(window));
 }
 
-/* Globals are symmetric where all PEs run one program. */
-static void expose_globals(const struct sh_globals *g, const struct card *cards)
+/* Exposes the global variables if all PEs run the same program. */
+static void expose_globals(const struct sh_globals *g, const struct pe_info *infos)
 {
     for (int pe = 0; pe < sh_job.n; pe++)
-        if (cards[pe].globals_bytes != g->bytes || cards[pe].program != g->program)
+        if (infos[pe].globals_bytes != g->bytes || infos[pe].program != g->program)
             return;
     if (g->bytes)
         expose(&sh_job.globals, g->base, g->bytes);
 }
 
-static void find_heaps(const struct card *cards)
+static void find_heaps(const struct pe_info *infos)
 {
     sh_job.heap_at = sh_alloc("shmem_init", (size_t)sh_job.n * sizeof *sh_job.heap_at);
     for (int pe = 0; pe < sh_job.n; pe++) {
         void *at = NULL;
 
-        if (cards[pe].host == cards[sh_job.me].host)
+        if (infos[pe].host == infos[sh_job.me].host)
             sh_check("shmem_init", tutti_window_pointer(sh_job.heap.window, pe, &at));
         sh_job.heap_at[pe] = at;
     }
 }
 
-/* The largest power of two of which the heap of every PE begins at a multiple. */
-static size_t alignment_of_heaps(void)
+/* Returns the largest power of two that divides the heap address of every PE. */
+static size_t heap_alignment(void)
 {
     const uint64_t base = (uintptr_t)sh_job.heap.base;
     uint64_t alignment = base & -base;
@@ -180,28 +181,28 @@ static size_t alignment_of_heaps(void)
 static void init(int level)
 {
     struct sh_globals globals;
-    struct card *cards, mine;
+    struct pe_info *infos, mine;
 
     sh_globals_find(&globals);
-    mine = (struct card){ SH_HEAD_BYTES + heap_bytes(), globals.bytes, globals.program, host_hash() };
+    mine = (struct pe_info){ SH_HEAD_BYTES + heap_bytes(), globals.bytes, globals.program, host_hash() };
     sh_check("shmem_init", tutti_comm_create(&sh_job.comm, NULL));
     sh_job.me = tutti_comm_rank(sh_job.comm);
     sh_job.n = tutti_comm_size(sh_job.comm);
     sh_job.thread_level = level;
-    cards = sh_alloc("shmem_init", (size_t)sh_job.n * sizeof *cards);
-    sh_check("shmem_init", tutti_allgather(&mine, cards, sizeof mine, TUTTI_U8, sh_job.comm, NULL));
+    infos = sh_alloc("shmem_init", (size_t)sh_job.n * sizeof *infos);
+    sh_check("shmem_init", tutti_allgather(&mine, infos, sizeof mine, TUTTI_U8, sh_job.comm, NULL));
     for (int pe = 0; pe < sh_job.n; pe++)
-        if (cards[pe].heap_bytes != mine.heap_bytes)
+        if (infos[pe].heap_bytes != mine.heap_bytes)
             sh_die(
                 "shmem_init",
                 "SHMEM_SYMMETRIC_SIZE differs: %llu bytes on PE %d, %llu bytes on PE %d (set the same size on all PEs)",
                 (unsigned long long)(mine.heap_bytes - SH_HEAD_BYTES), sh_job.me,
-                (unsigned long long)(cards[pe].heap_bytes - SH_HEAD_BYTES), pe);
+                (unsigned long long)(infos[pe].heap_bytes - SH_HEAD_BYTES), pe);
     expose(&sh_job.heap, NULL, mine.heap_bytes);
-    expose_globals(&globals, cards);
-    find_heaps(cards);
-    free(cards);
-    sh_heap_init(sh_job.heap.bytes, alignment_of_heaps());
+    expose_globals(&globals, infos);
+    find_heaps(infos);
+    free(infos);
+    sh_heap_init(sh_job.heap.bytes, heap_alignment());
     sh_order_init(sh_job.n);
     sh_job.up = true;
     sh_teams_init();
@@ -235,8 +236,8 @@ void shmem_finalize(void)
     shmem_barrier_all();
     sh_job.up = false;
     sh_teams_fini();
-    hide(&sh_job.globals);
-    hide(&sh_job.heap);
+    unexpose(&sh_job.globals);
+    unexpose(&sh_job.heap);
     tutti_comm_destroy(sh_job.comm);
     sh_heap_fini();
     sh_order_fini();

@@ -42,7 +42,7 @@ void sh_check(const char *call, tutti_status status);
 /* Calls sh_die unless the library is initialized. */
 void sh_need(const char *call);
 /* Exits if a PE has called shmem_global_exit. */
-void sh_heed_exit(void);
+void sh_check_exit(void);
 /* Allocates zeroed private memory; calls sh_die if out of memory. */
 void *sh_alloc(const char *call, size_t bytes);
 

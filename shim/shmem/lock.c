@@ -1,18 +1,24 @@
-/* Locks, by the queue of J. M. Mellor-Crummey and M. L. Scott, "Algorithms for Scalable Synchronization on Shared-Memory Multiprocessors" (ACM TOCS 9(1), 1991):
- * who waits looks only at its own word, and gets the lock from who had it before.
+/* Queue locks of J. M. Mellor-Crummey and M. L. Scott, "Algorithms for Scalable Synchronization on
+ * Shared-Memory Multiprocessors" (ACM TOCS 9(1), 1991). A waiting PE polls only its own word, and
+ * the previous owner passes the lock to it.
  *
- * A lock is two words of 4 bytes. The first is used at the lock's home, a PE that its address chooses: the last PE of the queue, 0 for none. The second is each PE's own:
- * who comes after it, and a bit by which the one before hands it the lock; it is 0 while the PE is not in the queue. PEs are counted from 1.
+ * A lock consists of two words of 4 bytes:
+ * - tail, used on the lock's home PE, which depends on the address: the last PE in the queue,
+ *   or 0 if the queue is empty;
+ * - link, one per PE: the next PE in the queue, and the bits HANDED (the previous owner passed the
+ *   lock to this PE) and TAKEN. It is 0 while the PE is not in the queue.
+ * PEs are counted from 1.
  *
- * The queue is one of PEs: of the threads of a PE one at a time is in it, who has set a third bit in its PE's word. The others wait for that, and come after. */
+ * Each PE has at most one place in the queue. The thread that set TAKEN in its PE's link has that
+ * place; other threads of the PE wait until TAKEN is cleared. */
 #include <sched.h>
 
 #include "move.h"
 #include "watch.h"
 
 #define HANDED (1u << 31)
-#define TAKEN (1u << 30)        /* a thread of this PE has the lock, or queues for it */
-#define NEXT (TAKEN - 1)        /* the PE that comes after */
+#define TAKEN (1u << 30)        /* a thread of this PE holds the lock, or waits in the queue */
+#define NEXT (TAKEN - 1)        /* mask: the next PE in the queue */
 
 struct word {
     uint32_t tail, link;
@@ -27,13 +33,13 @@ static struct word *word_of(const char *call, long *lock)
     return (struct word *)(void *)lock;
 }
 
-/* Locks of an array are spread over PEs. */
+/* Returns the home PE. The locks of an array are distributed over all PEs. */
 static int home_of(const char *call, long *lock)
 {
     return (int)(sh_place_of(call, "lock", lock, sizeof *lock).offset / sizeof *lock % (size_t)sh_job.n);
 }
 
-static uint32_t mine(void) { return (uint32_t)sh_job.me + 1; }
+static uint32_t my_number(void) { return (uint32_t)sh_job.me + 1; }
 
 static bool is_handed(const volatile void *ivar, int cmp, const void *value)
 {
@@ -49,7 +55,7 @@ static bool has_next(const volatile void *ivar, int cmp, const void *value)
     return __atomic_load_n((const volatile uint32_t *)ivar, __ATOMIC_ACQUIRE) & NEXT;
 }
 
-static bool is_left(const volatile void *ivar, int cmp, const void *value)
+static bool is_not_taken(const volatile void *ivar, int cmp, const void *value)
 {
     (void)cmp;
     (void)value;
@@ -80,26 +86,27 @@ static void wait_for(const char *call, const uint32_t *link,
 
 /* ---- the threads of a PE ---- */
 
-static uint32_t nwaiting;       /* threads that wait for another one of this PE */
+static uint32_t nwaiting;       /* threads that wait for another thread of this PE */
 
-/* Whether no other thread of this PE is in the queue; then this one is, as far as they can see. */
-static bool enter(struct word *w)
+/* Tries to get this PE's place in the queue. Returns false if another thread of this PE has it. */
+static bool queue_try_enter(struct word *w)
 {
     return !(__atomic_fetch_or(&w->link, TAKEN, __ATOMIC_ACQ_REL) & TAKEN);
 }
 
-static void enter_in_turn(const char *call, struct word *w)
+static void queue_enter(const char *call, struct word *w)
 {
-    if (enter(w))
+    if (queue_try_enter(w))
         return;
     __atomic_fetch_add(&nwaiting, 1, __ATOMIC_SEQ_CST);
-    while (!enter(w))
-        wait_for(call, &w->link, is_left);
+    while (!queue_try_enter(w))
+        wait_for(call, &w->link, is_not_taken);
     __atomic_fetch_sub(&nwaiting, 1, __ATOMIC_SEQ_CST);
 }
 
-/* Nobody changes this PE's word any more. Adding nothing to a word of one's own changes nothing, and wakes who waits here. */
-static void leave(const char *call, struct word *w)
+/* Releases this PE's place in the queue. No other PE writes to the link at this time. Adding 0 to
+ * an own word has no effect except that it wakes the threads waiting on this PE. */
+static void queue_leave(const char *call, struct word *w)
 {
     __atomic_store_n(&w->link, 0, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&nwaiting, __ATOMIC_SEQ_CST))
@@ -114,29 +121,29 @@ void shmem_set_lock(long *lock)
     struct word *w = word_of(__func__, lock);
     uint32_t before;
 
-    enter_in_turn(__func__, w);
-    before = (uint32_t)sh_fetch(__func__, SHMEM_CTX_DEFAULT, &w->tail, 4, TUTTI_ATOMIC_SWAP, mine(), 0,
+    queue_enter(__func__, w);
+    before = (uint32_t)sh_fetch(__func__, SHMEM_CTX_DEFAULT, &w->tail, 4, TUTTI_ATOMIC_SWAP, my_number(), 0,
                                 home_of(__func__, lock));
     if (!before)
         return;
-    sh_change(__func__, SHMEM_CTX_DEFAULT, &w->link, 4, TUTTI_ATOMIC_OR, mine(), (int)before - 1);
+    sh_change(__func__, SHMEM_CTX_DEFAULT, &w->link, 4, TUTTI_ATOMIC_OR, my_number(), (int)before - 1);
     wait_for(__func__, &w->link, is_handed);
 }
 
 int shmem_test_lock(long *lock)
 {
     struct word *w = word_of(__func__, lock);
-    const struct sh_watch watch = watch_of(__func__, &w->link, is_left);
+    const struct sh_watch watch = watch_of(__func__, &w->link, is_not_taken);
 
-    if (!enter(w)) {
-        sh_test_all(&watch);    /* who calls this without end makes progress, */
-        sched_yield();          /* and leaves the core to who has the lock */
+    if (!queue_try_enter(w)) {
+        sh_test_all(&watch);    /* makes progress for callers that poll in a loop, */
+        sched_yield();          /* and yields the core to the owner of the lock */
         return 1;
     }
-    if (sh_fetch(__func__, SHMEM_CTX_DEFAULT, &w->tail, 4, TUTTI_ATOMIC_COMPARE_SWAP, mine(), 0,
+    if (sh_fetch(__func__, SHMEM_CTX_DEFAULT, &w->tail, 4, TUTTI_ATOMIC_COMPARE_SWAP, my_number(), 0,
                  home_of(__func__, lock)) == 0)
         return 0;
-    leave(__func__, w);
+    queue_leave(__func__, w);
     sched_yield();
     return 1;
 }
@@ -152,16 +159,16 @@ void shmem_clear_lock(long *lock)
     next &= NEXT;
     shmem_quiet();
     if (!next) {
-        const uint32_t last =
-            (uint32_t)sh_fetch(__func__, SHMEM_CTX_DEFAULT, &w->tail, 4, TUTTI_ATOMIC_COMPARE_SWAP, 0, mine(), home);
+        const uint32_t last = (uint32_t)sh_fetch(__func__, SHMEM_CTX_DEFAULT, &w->tail, 4, TUTTI_ATOMIC_COMPARE_SWAP, 0,
+                                                 my_number(), home);
 
-        if (last == mine()) {
-            leave(__func__, w);
+        if (last == my_number()) {
+            queue_leave(__func__, w);
             return;
         }
         wait_for(__func__, &w->link, has_next);
         next = __atomic_load_n(&w->link, __ATOMIC_ACQUIRE) & NEXT;
     }
-    leave(__func__, w);
+    queue_leave(__func__, w);
     sh_change(__func__, SHMEM_CTX_DEFAULT, &w->link, 4, TUTTI_ATOMIC_OR, HANDED, (int)next - 1);
 }

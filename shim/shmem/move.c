@@ -5,7 +5,7 @@
 #include "order.h"
 #include "team.h"
 
-/* ---- where ---- */
+/* ---- address translation ---- */
 
 static bool is_in(const struct sh_segment *s, size_t head, const void *addr, size_t bytes, struct sh_place *out)
 {
@@ -51,7 +51,8 @@ size_t sh_bytes(const char *call, size_t nelems, size_t bytes)
 
 /* ---- puts ---- */
 
-/* A put of one word that a signal can be: it then takes a fence along, and is there as a whole. */
+/* Puts an aligned 8-byte word as a signal, which a fence orders without waiting and which is
+ * written atomically. Returns false for other sizes and alignments. */
 static bool put_word(const char *call, const struct sh_place *to, const void *src, size_t bytes, int pe)
 {
     uint64_t value;
@@ -102,7 +103,8 @@ void sh_put(const char *call, shmem_ctx_t ctx, void *dest, const void *src, size
 
 /* ---- gets ---- */
 
-/* Where this process can load it itself, in the order that fences require; NULL: it cannot, and a get of the window is in order. */
+/* Returns the address for loads by this process, after the waits that fences require. NULL: not
+ * mapped; a get of the window is ordered by the window. */
 static const char *loadable(const char *call, const struct sh_place *from, int pe)
 {
     if (pe == sh_job.me)
@@ -136,7 +138,8 @@ void sh_get(const char *call, shmem_ctx_t ctx, void *dest, const void *src, size
 
 /* ---- strided ---- */
 
-/* The bytes from the first element to the end of the last, `stride` elements from one to the next. */
+/* Bytes from the start of the first element to the end of the last, with `stride` elements between
+ * element starts. */
 static size_t span(const char *call, const char *what, const struct sh_stride *s, ptrdiff_t stride)
 {
     if (stride < 1)
@@ -220,7 +223,8 @@ void sh_change(const char *call, shmem_ctx_t ctx, void *dest, size_t bytes, tutt
     const int at = sh_pe(call, ctx, pe);
 
     sh_order_pass(call, at);
-    if (bytes == sizeof operand && (op == TUTTI_ATOMIC_ADD || op == TUTTI_ATOMIC_SWAP)) {   /* these can be signals */
+    /* supported by window signals */
+    if (bytes == sizeof operand && (op == TUTTI_ATOMIC_ADD || op == TUTTI_ATOMIC_SWAP)) {
         sh_check(call, tutti_window_signal(word.segment->window, at, word.offset,
                                            op == TUTTI_ATOMIC_ADD ? TUTTI_SIGNAL_ADD : TUTTI_SIGNAL_SET, operand));
         return;

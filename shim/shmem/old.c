@@ -1,4 +1,4 @@
-/* What release 1.5 calls deprecated. */
+/* Interfaces that OpenSHMEM 1.5 deprecates. */
 #include "move.h"
 #include "reduce.h"
 
@@ -88,7 +88,7 @@ SHMEMI_OLD_STANDARD_TYPES(STANDARD)
     }
 SHMEMI_OLD_WAIT_TYPES(WAIT)
 
-/* Names that generic.h takes for others. */
+/* In parentheses, because generic.h defines macros with these names. */
 void(shmem_wait)(volatile long *ivar, long cmp_value)
 {
     shmem_long_wait_until(ivar, SHMEM_CMP_NE, cmp_value);

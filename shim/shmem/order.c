@@ -1,19 +1,20 @@
 /* Fence and quiet.
  *
- * OpenSHMEM 1.5 orders all operations to a PE before a fence before "any subsequent operations" to it. The fence of windows
- * does the same, except for puts that are longer than a word. So a fence here only increments a number. The next signal, get
- * or atomic to a PE passes the fence on to the window and waits for nothing. The next put first waits until everything
- * before the fence has landed. */
+ * In OpenSHMEM 1.5, a fence orders all earlier operations to a PE before "any subsequent
+ * operations" to it. A window fence does the same, except for puts longer than a word. Therefore
+ * shmem_fence only increments a counter. The next signal, get or atomic to a PE passes the fence to
+ * the window, without waiting. The next put first waits for remote completion of all operations
+ * before the fence. */
 #include "order.h"
 
 #include <stdlib.h>
 
 #include "move.h"
 
-static uint32_t fences;         /* calls of fence, of this process */
+static uint32_t fences;         /* number of fences in this process */
 static struct peer {
-    uint32_t passed;            /* the last fence that the window was given for this PE */
-    uint32_t landed;            /* everything before this fence has landed there */
+    uint32_t passed;            /* last fence passed to the window for this PE */
+    uint32_t landed;            /* last fence whose earlier operations are complete on this PE */
 } *peers;
 
 void sh_order_init(int npes)
@@ -52,7 +53,7 @@ void sh_order_pass(const char *call, int pe)
 void shmem_fence(void)
 {
     sh_need(__func__);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);    /* stores through shmem_ptr are ordered, too */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);    /* also orders stores through shmem_ptr */
     __atomic_fetch_add(&fences, 1, __ATOMIC_SEQ_CST);
 }
 

@@ -6,9 +6,9 @@
 #include "move.h"
 #include "team.h"
 
-#define TAG 0x53484d45u         /* of what active sets send */
+#define TAG 0x53484d45u         /* tag of all messages of active sets */
 
-/* ---- who ---- */
+/* ---- members ---- */
 
 struct sh_party sh_party_of_team(const char *call, shmem_team_t team)
 {
@@ -52,9 +52,9 @@ void sh_party_buffers(const struct sh_party *p, const void *dest, int dest_block
 
 static int pe_of(const struct sh_party *p, int i) { return p->start + i * p->stride; }
 
-/* ---- among some of a communicator's ranks ---- */
+/* ---- collectives of an active set ---- */
 
-static tutti_p2p part(const struct sh_party *p, int i, bool is_recv, const void *buf, size_t bytes)
+static tutti_p2p transfer_of(const struct sh_party *p, int i, bool is_recv, const void *buf, size_t bytes)
 {
     return (tutti_p2p){
         .is_recv = is_recv,
@@ -66,29 +66,30 @@ static tutti_p2p part(const struct sh_party *p, int i, bool is_recv, const void 
     };
 }
 
-static void run(const struct sh_party *p, const tutti_p2p *parts, size_t n)
+static void transfers_run(const struct sh_party *p, const tutti_p2p *parts, size_t n)
 {
     sh_check(p->call, tutti_group(parts, n, p->comm, NULL));
 }
 
-/* Everybody sends a block to everybody else, and keeps its own: block i goes to PE i from src + i * step. */
+/* All-to-all exchange: block i goes to PE i from src + i * step. The own block is copied. */
 static void exchange(const struct sh_party *p, char *dest, const char *src, size_t bytes, size_t step)
 {
     tutti_p2p *parts = sh_alloc(p->call, 2 * (size_t)p->n * sizeof *parts);
     size_t n = 0;
 
-    for (int k = 1; k < p->n; k++) {        /* not all to the same PE at first */
+    for (int k = 1; k < p->n; k++) {        /* start with different peers, to spread the load */
         const int to = (p->me + k) % p->n, from = (p->me + p->n - k) % p->n;
 
-        parts[n++] = part(p, from, true, dest + (size_t)from * bytes, bytes);
-        parts[n++] = part(p, to, false, src + (size_t)to * step, bytes);
+        parts[n++] = transfer_of(p, from, true, dest + (size_t)from * bytes, bytes);
+        parts[n++] = transfer_of(p, to, false, src + (size_t)to * step, bytes);
     }
     memcpy(dest + (size_t)p->me * bytes, src + (size_t)p->me * step, bytes);
-    run(p, parts, n);
+    transfers_run(p, parts, n);
     free(parts);
 }
 
-/* A binomial tree: who has it sends it to who is 1, 2, 4, ... further on, counted from the root. */
+/* Binomial tree: in step s = 1, 2, 4, ... each PE with data sends it to the PE s places further,
+ * counted from the root. */
 static void broadcast_tree(const struct sh_party *p, void *buf, size_t bytes, int root)
 {
     const int place = (p->me + p->n - root) % p->n;
@@ -97,26 +98,26 @@ static void broadcast_tree(const struct sh_party *p, void *buf, size_t bytes, in
         tutti_p2p one;
 
         if (place < step && place + step < p->n)
-            one = part(p, (p->me + step) % p->n, false, buf, bytes);
+            one = transfer_of(p, (p->me + step) % p->n, false, buf, bytes);
         else if (place >= step && place < 2 * step)
-            one = part(p, (p->me + p->n - step) % p->n, true, buf, bytes);
+            one = transfer_of(p, (p->me + p->n - step) % p->n, true, buf, bytes);
         else
             continue;
-        run(p, &one, 1);
+        transfers_run(p, &one, 1);
     }
 }
 
-/* Dissemination: after round k everybody has heard from 2^(k+1) PEs. */
+/* Dissemination barrier: after round k each PE has a message that depends on 2^(k+1) PEs. */
 static void sync_some(const struct sh_party *p)
 {
     for (int step = 1; step < p->n; step *= 2) {
-        uint8_t said = 1, heard = 0;
+        uint8_t sent = 1, received = 0;
         const tutti_p2p parts[2] = {
-            part(p, (p->me + p->n - step) % p->n, true, &heard, 1),
-            part(p, (p->me + step) % p->n, false, &said, 1),
+            transfer_of(p, (p->me + p->n - step) % p->n, true, &received, 1),
+            transfer_of(p, (p->me + step) % p->n, false, &sent, 1),
         };
 
-        run(p, parts, 2);
+        transfers_run(p, parts, 2);
     }
 }
 
@@ -131,7 +132,8 @@ void sh_party_sync(const struct sh_party *p)
         sync_some(p);
 }
 
-/* A source that is written to while it is still read is copied first; the copy, which the caller frees, or NULL. */
+/* Copies the source if it overlaps dest, since dest is written while the source is read. Returns
+ * the copy, owned by the caller, or NULL without overlap. */
 static void *copy_of(const struct sh_party *p, const void *dest, size_t dest_bytes, const void *src, size_t bytes)
 {
     const uintptr_t d = (uintptr_t)dest, s = (uintptr_t)src;
@@ -172,7 +174,7 @@ void sh_party_fcollect(const struct sh_party *p, void *dest, const void *src, si
     free(copy);
 }
 
-/* The blocks of an active set, whose sizes all know. */
+/* Gathers the blocks of an active set; bytes[n] has the size of each. */
 static void collect_some(const struct sh_party *p, char *dest, const void *src, const size_t *bytes)
 {
     tutti_p2p *parts = sh_alloc(p->call, 2 * (size_t)p->n * sizeof *parts);
@@ -184,10 +186,10 @@ static void collect_some(const struct sh_party *p, char *dest, const void *src, 
                 memmove(dest + at, src, bytes[i]);
             continue;
         }
-        parts[n++] = part(p, i, true, dest + at, bytes[i]);
-        parts[n++] = part(p, i, false, src, bytes[p->me]);
+        parts[n++] = transfer_of(p, i, true, dest + at, bytes[i]);
+        parts[n++] = transfer_of(p, i, false, src, bytes[p->me]);
     }
-    run(p, parts, n);
+    transfers_run(p, parts, n);
     free(parts);
 }
 

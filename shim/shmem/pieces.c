@@ -44,7 +44,7 @@ size_t sh_pieces_take(struct sh_pieces *p, size_t bytes, size_t alignment)
     return offset;
 }
 
-/* The link to the piece that begins there; to NULL if none does. */
+/* Returns the link to the piece at `offset`, or to NULL if no piece begins there. */
 static struct sh_piece **link_to(struct sh_pieces *p, size_t offset)
 {
     struct sh_piece **at = &p->first;

@@ -6,7 +6,7 @@
 #include "fold.h"
 #include "move.h"
 
-#define GATHER_BYTES 65536u     /* of each PE at a time */
+#define GATHER_BYTES 65536u     /* bytes per PE and chunk */
 
 _Static_assert((int)SH_I8 == (int)TUTTI_I8 && (int)SH_U64 == (int)TUTTI_U64, "integers are numbered alike");
 
@@ -17,7 +17,8 @@ static tutti_dtype dtype_of(enum sh_type type)
     return type == SH_F64 ? TUTTI_F64 : (tutti_dtype)type;
 }
 
-/* Gathers a chunk from all, and computes it; so every PE computes the same, in the same order. */
+/* Gathers the input of all PEs in chunks and reduces it locally. All PEs compute in the same order,
+ * so results are bitwise identical. */
 static void reduce_here(const struct sh_party *p, char *dest, const char *src, size_t n, enum sh_type type,
                         enum sh_op op)
 {

@@ -1,10 +1,10 @@
-/* Remote memory access, type by type. */
+/* Remote memory access, for each type. */
 #include "move.h"
 
 #define DEF SHMEM_CTX_DEFAULT
 
 /* clang-format off */
-/* Calls that move whole elements of `bytes`. */
+/* Calls that transfer contiguous elements of `bytes`. */
 #define MOVES(PUT, GET, T, bytes)                                                                                      \
     void shmem_##PUT(T *dest, const T *source, size_t nelems, int pe)                                                  \
     {                                                                                                                  \

@@ -1,4 +1,4 @@
-/* Put with signal, type by type. */
+/* Put with signal, for each type. */
 #include "move.h"
 
 #define DEF SHMEM_CTX_DEFAULT

@@ -6,12 +6,12 @@
 
 struct shmemi_ctx {
     struct sh_team *team;
-    struct shmemi_ctx *next;    /* of the team */
+    struct shmemi_ctx *next;    /* in the team's list */
 };
 
 static struct sh_team world, shared;
 static struct sh_team *first;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;   /* of the lists */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;   /* protects the lists */
 
 /* ---- handles ---- */
 
@@ -52,18 +52,18 @@ int sh_pe(const char *call, shmem_ctx_t ctx, int pe)
     return t->pes[pe];
 }
 
-/* ---- making ---- */
+/* ---- creation and destruction ---- */
 
-/* Who is in the communicator, by what each is in the job. */
-static void fill(struct sh_team *t, const char *call, tutti_comm *comm)
+/* Initializes the team of a communicator; gathers the job's PE numbers of its ranks. */
+static void team_init(struct sh_team *t, const char *call, tutti_comm *comm)
 {
     *t = (struct sh_team){ .comm = comm, .me = tutti_comm_rank(comm), .n = tutti_comm_size(comm) };
     t->pes = sh_alloc(call, (size_t)t->n * sizeof *t->pes);
     sh_check(call, tutti_allgather(&sh_job.me, t->pes, 1, TUTTI_I32, comm, NULL));
 }
 
-/* The lowest PE whose heap is mapped here is the same for all who map each other. */
-static int colour_of_shared(void)
+/* Returns the lowest PE whose heap is mapped here. It is the same on all PEs that share memory. */
+static int shared_colour(void)
 {
     int pe = 0;
 
@@ -76,13 +76,13 @@ void sh_teams_init(void)
 {
     tutti_comm *comm;
 
-    fill(&world, "shmem_init", sh_job.comm);
-    sh_check("shmem_init", tutti_comm_split(sh_job.comm, colour_of_shared(), sh_job.me, &comm));
-    fill(&shared, "shmem_init", comm);
+    team_init(&world, "shmem_init", sh_job.comm);
+    sh_check("shmem_init", tutti_comm_split(sh_job.comm, shared_colour(), sh_job.me, &comm));
+    team_init(&shared, "shmem_init", comm);
 }
 
-/* With its contexts. Whose communicator it is says `owned`. */
-static void empty(struct sh_team *t, bool owned)
+/* Frees the team's contexts, and its communicator if `owned`. */
+static void team_fini(struct sh_team *t, bool owned)
 {
     while (t->contexts) {
         struct shmemi_ctx *gone = t->contexts;
@@ -101,16 +101,17 @@ void sh_teams_fini(void)
         struct sh_team *gone = first;
 
         first = gone->next;
-        empty(gone, true);
+        team_fini(gone, true);
         free(gone);
     }
-    empty(&shared, true);
-    empty(&world, false);
+    team_fini(&shared, true);
+    team_fini(&world, false);
 }
 
-/* Collective over the parent: PEs of one colour become a team, ordered by key; a negative colour none. */
-static void split(const char *call, struct sh_team *parent, int colour, int key, const shmem_team_config_t *config,
-                  long mask, shmem_team_t *out)
+/* Creates one team per colour, with PEs ordered by key. A negative colour joins no team. Collective
+ * over the parent. */
+static void team_split(const char *call, struct sh_team *parent, int colour, int key, const shmem_team_config_t *config,
+                       long mask, shmem_team_t *out)
 {
     struct sh_team *t;
     tutti_comm *comm = NULL;
@@ -120,7 +121,7 @@ static void split(const char *call, struct sh_team *parent, int colour, int key,
     if (!comm)
         return;
     t = sh_alloc(call, sizeof *t);
-    fill(t, call, comm);
+    team_init(t, call, comm);
     if (config && mask & SHMEM_TEAM_NUM_CONTEXTS)
         t->config = *config;
     pthread_mutex_lock(&lock);
@@ -147,7 +148,7 @@ int shmem_team_split_strided(shmem_team_t parent_team, int start, int stride, in
     for (int i = 0; i < size && key < 0; i++)
         if (start + i * stride == parent->me)
             key = i;
-    split(__func__, parent, key < 0 ? -1 : 0, key < 0 ? 0 : key, config, config_mask, new_team);
+    team_split(__func__, parent, key < 0 ? -1 : 0, key < 0 ? 0 : key, config, config_mask, new_team);
     return 0;
 }
 
@@ -163,8 +164,8 @@ int shmem_team_split_2d(shmem_team_t parent_team, int xrange, const shmem_team_c
         return 1;
     if (xrange > parent->n)
         xrange = parent->n;
-    split(__func__, parent, parent->me / xrange, parent->me, xaxis_config, xaxis_mask, xaxis_team);
-    split(__func__, parent, parent->me % xrange, parent->me, yaxis_config, yaxis_mask, yaxis_team);
+    team_split(__func__, parent, parent->me / xrange, parent->me, xaxis_config, xaxis_mask, xaxis_team);
+    team_split(__func__, parent, parent->me % xrange, parent->me, yaxis_config, yaxis_mask, yaxis_team);
     return 0;
 }
 
@@ -177,7 +178,8 @@ void shmem_team_destroy(shmem_team_t team)
         return;
     if (t == &world || t == &shared)
         sh_die(__func__, "predefined teams (SHMEM_TEAM_WORLD, SHMEM_TEAM_SHARED) cannot be destroyed");
-    sh_check(__func__, tutti_window_quiet(sh_job.heap.window, TUTTI_ALL_RANKS, 0));    /* its contexts end */
+    /* completes operations of its contexts */
+    sh_check(__func__, tutti_window_quiet(sh_job.heap.window, TUTTI_ALL_RANKS, 0));
     sh_check(__func__, tutti_barrier(t->comm, NULL));
     pthread_mutex_lock(&lock);
     while (*at && *at != t)
@@ -185,7 +187,7 @@ void shmem_team_destroy(shmem_team_t team)
     if (*at)
         *at = t->next;
     pthread_mutex_unlock(&lock);
-    empty(t, true);
+    team_fini(t, true);
     free(t);
 }
 

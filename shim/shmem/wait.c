@@ -1,4 +1,4 @@
-/* Waiting and testing, type by type. */
+/* Waits and tests, for each type. */
 #include <stdio.h>
 #include <string.h>
 
@@ -70,7 +70,8 @@
     }
 SHMEMI_WAIT_TYPES(ONE)
 
-/* The six forms with one value (POST empty, VALUE a value, with its address) or with one for each word (POST _vector, VALUE an array). */
+/* Defines the six forms with one value (POST empty, VALUE a value, `with` its address) or with one
+ * value per word (POST _vector, VALUE an array). */
 #define MANY_OF(NAME, T, POST, VALUE, with, is_vector)                                                                 \
     void shmem_##NAME##_wait_until_all##POST(volatile T *ivars, size_t nelems, const int *status, int cmp, VALUE)      \
     {                                                                                                                  \
@@ -120,7 +121,8 @@ uint64_t shmem_signal_wait_until(uint64_t *sig_addr, int cmp, uint64_t cmp_value
     uint64_t seen;
     WATCH(uint64, uint64_t, 1, NULL, &cmp_value, false)
 
-    do {                        /* what is returned compares so, even if the signal goes on changing */
+    do {                        /* the returned value satisfies the comparison, even if the
+                                   signal changes concurrently */
         sh_wait_all(&watch);
         seen = __atomic_load_n(sig_addr, __ATOMIC_ACQUIRE);
     } while (!uint64_compares(&seen, cmp, &cmp_value));

@@ -2,9 +2,9 @@
 
 #include "move.h"
 
-/* ---- looking ---- */
+/* ---- comparison ---- */
 
-static bool is_left_out(const struct sh_watch *w, size_t i) { return w->status && w->status[i]; }
+static bool is_ignored(const struct sh_watch *w, size_t i) { return w->status && w->status[i]; }
 
 static bool holds(const struct sh_watch *w, size_t i)
 {
@@ -15,30 +15,33 @@ static bool holds(const struct sh_watch *w, size_t i)
 static bool all_hold(const struct sh_watch *w)
 {
     for (size_t i = 0; i < w->nelems; i++)
-        if (!is_left_out(w, i) && !holds(w, i))
+        if (!is_ignored(w, i) && !holds(w, i))
             return false;
     return true;
 }
 
-/* The first that holds, looked for from `from` (less than nelems) on and around; SIZE_MAX: none does. */
-static size_t one_that_holds(const struct sh_watch *w, size_t from)
+/* Searches from index `from` (less than nelems), with wrap-around. Returns the first match, or
+ * SIZE_MAX. */
+static size_t find_match(const struct sh_watch *w, size_t from)
 {
     for (size_t k = 0, i = from; k < w->nelems; k++, i = i + 1 < w->nelems ? i + 1 : 0)
-        if (!is_left_out(w, i) && holds(w, i))
+        if (!is_ignored(w, i) && holds(w, i))
             return i;
     return SIZE_MAX;
 }
 
-/* ---- turns ---- */
+/* ---- fair selection ---- */
 
-/* OpenSHMEM 1.5 requires that repeated calls return each word that holds in the end. So a call begins to look behind the word
- * that the last call for the same array returned. Each slot remembers one array: a hash of its address (upper half) and where
- * to begin (lower half). Where two arrays take a slot from each other, calls begin at pseudo-random places, so that no pattern
- * of calls can leave a word out. All threads of a process share the slots, and a lost update only changes where a call begins. */
-#define TURNS 256u
-#define TURN_BITS 32
+/* OpenSHMEM 1.5 requires that repeated calls eventually return each matching word. Therefore a
+ * search starts behind the word that the last call for the same array returned. Each slot stores
+ * one array: a hash of its address (upper half) and the start index (lower half). If two arrays use
+ * the same slot, searches start at pseudo-random indices, so that no pattern of calls can always
+ * miss a word. All threads of a process share the slots; a lost update only changes where a search
+ * starts. */
+#define SEARCH_STARTS 256u
+#define INDEX_BITS 32
 
-static uint64_t turns[TURNS], nturns;
+static uint64_t search_starts[SEARCH_STARTS], nconflicts;
 
 static uint64_t mix(uint64_t x)     /* the finalizer of SplitMix64 */
 {
@@ -47,29 +50,29 @@ static uint64_t mix(uint64_t x)     /* the finalizer of SplitMix64 */
     return x ^ x >> 31;
 }
 
-/* The index that is returned, by turns; SIZE_MAX: no word holds. */
-static size_t next_that_holds(const struct sh_watch *w)
+/* Returns the index of a matching word, with fair selection; SIZE_MAX: no match. */
+static size_t next_match(const struct sh_watch *w)
 {
-    const uint64_t hash = mix((uintptr_t)w->ivars + 0x9e3779b97f4a7c15ull), tag = hash >> TURN_BITS;
-    uint64_t *slot = &turns[hash % TURNS], turn = __atomic_load_n(slot, __ATOMIC_RELAXED);
+    const uint64_t hash = mix((uintptr_t)w->ivars + 0x9e3779b97f4a7c15ull), tag = hash >> INDEX_BITS;
+    uint64_t *slot = &search_starts[hash % SEARCH_STARTS], turn = __atomic_load_n(slot, __ATOMIC_RELAXED);
     size_t i;
 
     if (w->nelems == 0)
         return SIZE_MAX;
-    if (turn >> TURN_BITS != tag)
-        turn = turn ? mix(__atomic_add_fetch(&nturns, 1, __ATOMIC_RELAXED)) : 0;
-    i = one_that_holds(w, (uint32_t)turn % w->nelems);
+    if (turn >> INDEX_BITS != tag)
+        turn = turn ? mix(__atomic_add_fetch(&nconflicts, 1, __ATOMIC_RELAXED)) : 0;
+    i = find_match(w, (uint32_t)turn % w->nelems);
     if (i != SIZE_MAX)
-        __atomic_store_n(slot, tag << TURN_BITS | (uint32_t)(i + 1), __ATOMIC_RELAXED);
+        __atomic_store_n(slot, tag << INDEX_BITS | (uint32_t)(i + 1), __ATOMIC_RELAXED);
     return i;
 }
 
-static size_t those_that_hold(const struct sh_watch *w, size_t *indices)
+static size_t find_matches(const struct sh_watch *w, size_t *indices)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < w->nelems; i++)
-        if (!is_left_out(w, i) && holds(w, i))
+        if (!is_ignored(w, i) && holds(w, i))
             indices[n++] = i;
     return n;
 }
@@ -77,7 +80,7 @@ static size_t those_that_hold(const struct sh_watch *w, size_t *indices)
 static bool has_words(const struct sh_watch *w)
 {
     for (size_t i = 0; i < w->nelems; i++)
-        if (!is_left_out(w, i))
+        if (!is_ignored(w, i))
             return true;
     return false;
 }
@@ -96,18 +99,18 @@ static void check(const struct sh_watch *w)
 
 /* ---- waiting ---- */
 
-static int is_ended(void)
+static int has_exited(void)
 {
     const struct sh_head *head = (const void *)sh_job.heap.base;
 
     return __atomic_load_n(&head->exit, __ATOMIC_ACQUIRE) != 0;
 }
 
-static int is_all_there(const void *arg) { return all_hold(arg) || is_ended(); }
-static int is_one_there(const void *arg) { return one_that_holds(arg, 0) != SIZE_MAX || is_ended(); }
+static int all_match_or_exit(const void *arg) { return all_hold(arg) || has_exited(); }
+static int one_matches_or_exit(const void *arg) { return find_match(arg, 0) != SIZE_MAX || has_exited(); }
 
-/* The first word that does not compare so, what it is, and what it should be. */
-SHMEM_NORETURN static void die_late(const struct sh_watch *w)
+/* Reports the first word that does not match, its value and the expected value. */
+SHMEM_NORETURN static void die_of_timeout(const struct sh_watch *w)
 {
     static const char *const signs[] = {
         [SHMEM_CMP_EQ] = "==", [SHMEM_CMP_NE] = "!=", [SHMEM_CMP_GT] = ">",
@@ -116,7 +119,7 @@ SHMEM_NORETURN static void die_late(const struct sh_watch *w)
     char is[24], wanted[24];
     size_t i = 0;
 
-    while (i + 1 < w->nelems && (is_left_out(w, i) || holds(w, i)))
+    while (i + 1 < w->nelems && (is_ignored(w, i) || holds(w, i)))
         i++;
     w->print((const volatile char *)w->ivars + i * w->bytes, is, sizeof is);
     w->print((const char *)w->values + (w->vector ? i * w->bytes : 0), wanted, sizeof wanted);
@@ -128,9 +131,9 @@ static void wait_until(const struct sh_watch *w, int (*is_there)(const void *arg
 {
     const tutti_status st = tutti_window_wait_until(sh_job.heap.window, is_there, w, 0);
 
-    sh_heed_exit();
+    sh_check_exit();
     if (st == TUTTI_ERR_TIMEOUT && !is_there(w))
-        die_late(w);
+        die_of_timeout(w);
     if (st != TUTTI_ERR_TIMEOUT)
         sh_check(w->call, st);
 }
@@ -138,7 +141,7 @@ static void wait_until(const struct sh_watch *w, int (*is_there)(const void *arg
 void sh_wait_all(const struct sh_watch *w)
 {
     check(w);
-    wait_until(w, is_all_there);
+    wait_until(w, all_match_or_exit);
 }
 
 size_t sh_wait_any(const struct sh_watch *w)
@@ -146,12 +149,12 @@ size_t sh_wait_any(const struct sh_watch *w)
     check(w);
     if (!has_words(w))
         return SIZE_MAX;
-    for (;;) {                  /* a word may have changed once more since it was seen */
-        const size_t index = next_that_holds(w);
+    for (;;) {                  /* a word that matched may have changed again */
+        const size_t index = next_match(w);
 
         if (index != SIZE_MAX)
             return index;
-        wait_until(w, is_one_there);
+        wait_until(w, one_matches_or_exit);
     }
 }
 
@@ -161,11 +164,11 @@ size_t sh_wait_some(const struct sh_watch *w, size_t *indices)
     if (!has_words(w))
         return 0;
     for (;;) {
-        const size_t n = those_that_hold(w, indices);
+        const size_t n = find_matches(w, indices);
 
         if (n)
             return n;
-        wait_until(w, is_one_there);
+        wait_until(w, one_matches_or_exit);
     }
 }
 
@@ -174,7 +177,7 @@ size_t sh_wait_some(const struct sh_watch *w, size_t *indices)
 static void progress(const char *call)
 {
     sh_check(call, tutti_window_test(sh_job.heap.window, offsetof(struct sh_head, exit), TUTTI_NOT_EQUAL, 0, NULL));
-    sh_heed_exit();
+    sh_check_exit();
 }
 
 int sh_test_all(const struct sh_watch *w)
@@ -191,11 +194,11 @@ size_t sh_test_any(const struct sh_watch *w)
     size_t index;
 
     check(w);
-    index = next_that_holds(w);
+    index = next_match(w);
     if (index != SIZE_MAX)
         return index;
     progress(w->call);
-    return next_that_holds(w);
+    return next_match(w);
 }
 
 size_t sh_test_some(const struct sh_watch *w, size_t *indices)
@@ -203,9 +206,9 @@ size_t sh_test_some(const struct sh_watch *w, size_t *indices)
     size_t n;
 
     check(w);
-    n = those_that_hold(w, indices);
+    n = find_matches(w, indices);
     if (n)
         return n;
     progress(w->call);
-    return those_that_hold(w, indices);
+    return find_matches(w, indices);
 }

@@ -9,13 +9,14 @@
 struct sh_watch {
     const char *call;
     const volatile void *ivars;
-    size_t nelems, bytes;       /* of an element */
-    const int *status;          /* words with a nonzero entry are ignored; NULL: none is */
+    size_t nelems, bytes;       /* size of an element */
+    const int *status;          /* words with a nonzero entry are ignored; NULL: all words count */
     int cmp;                    /* SHMEM_CMP_* */
     const void *values;
     bool vector;                /* true: one value per word; false: one value for all words */
     bool (*compares)(const volatile void *ivar, int cmp, const void *value);
-    void (*print)(const volatile void *word, char *out, size_t cap);    /* prints a word or a value */
+    /* prints a word or a value */
+    void (*print)(const volatile void *word, char *out, size_t cap);
 };
 
 /* Wait until the comparison holds for all words, or for at least one word (any, some). sh_wait_any
