@@ -305,17 +305,18 @@ static void allow_descriptors(void)
 
 /* The status page. */
 struct shown {
-    struct tt_web *web;     /* NULL: there is no page */
-    bool told;              /* its address was printed */
+    struct tt_web *web;     /* NULL: no status page */
+    bool printed;              /* its address was printed */
 };
 
-/* Prints the address of the page, once. Browsers cannot open a wildcard address; loopback replaces it. */
+/* Prints the address of the page, once. Browsers cannot open a wildcard address; loopback replaces
+ * it. */
 static void announce_web(struct shown *shown)
 {
     static const char four[] = "0.0.0.0:", six[] = "[::]:", others[] = ", and at the other addresses of this host";
     const char *at;
 
-    if (!shown->web || shown->told)
+    if (!shown->web || shown->printed)
         return;
     at = tt_web_address(shown->web);
     if (strncmp(at, four, strlen(four)) == 0)
@@ -325,7 +326,7 @@ static void announce_web(struct shown *shown)
     else
         printf("status page: http://%s/\n", at);
     fflush(stdout);
-    shown->told = true;
+    shown->printed = true;
 }
 
 static void announce(const struct tt_coordinator *c, struct shown *shown)
@@ -340,7 +341,8 @@ static void announce(const struct tt_coordinator *c, struct shown *shown)
 
 #define STAND_BY (-1)
 
-/* Waits until a signal arrives (returns 0) or the coordinator ends (1, or STAND_BY if another one may lead now). */
+/* Waits for a signal (returns 0) or for the end of the coordinator (returns 1, or STAND_BY if
+ * another coordinator may take over). */
 static int wait_for_end(const struct options *o, struct tt_coordinator *c, int signals)
 {
     struct pollfd fds[] = { { .fd = signals, .events = POLLIN },
@@ -358,7 +360,7 @@ static int wait_for_end(const struct options *o, struct tt_coordinator *c, int s
     return o->store && (st == TUTTI_ERR_ABORTED || st == TUTTI_ERR_SYSTEM) ? STAND_BY : 1;
 }
 
-/* Called when another coordinator leads. */
+/* Called when another coordinator is the leader. */
 static void stands_by(void *context, const char *leader)
 {
     struct shown *shown = context;
@@ -369,7 +371,8 @@ static void stands_by(void *context, const char *leader)
         announce_web(shown);
 }
 
-/* `again`: this process has led before, and waits without limit until it gets the journal again. */
+/* Opens the journal. `again`: this process was the leader before, and waits without limit for the
+ * journal. */
 static tutti_status open_journal(const struct options *o, int signals, bool again, struct shown *shown,
                                  struct tt_journal **out)
 {

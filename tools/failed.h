@@ -1,4 +1,4 @@
-/* How tools say that a call of the library failed. */
+/* Error reports of failed library calls. */
 #ifndef TUTTI_TOOLS_FAILED_H
 #define TUTTI_TOOLS_FAILED_H
 
@@ -6,8 +6,9 @@
 
 #define FILE_SIZE_HINT " (a file size limit is set: ulimit -f)" /* for EFBIG: SIGXFSZ is ignored */
 
-/* Once: the library's log has said why already, unless TUTTI_LOG leaves errors out. who: "tutti perf: rank 2"; what: "allreduce of 8 bytes", which is said in any
- * case, or NULL, where there is nothing to add to the library's sentence. */
+/* Reports the failure on stderr. The library has already logged the cause, unless TUTTI_LOG
+ * excludes errors; then the cause is added. who   prefix, e.g. "tutti perf: rank 2" what
+ * description that is always printed, e.g. "allreduce of 8 bytes"; NULL: only the cause */
 void tool_failed(const char *who, const char *what, tutti_status st);
 
 #endif

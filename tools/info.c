@@ -1,5 +1,5 @@
-/* tutti info: this build and the limits of this machine, as text or JSON. All data is first gathered in one
- * JSON document, and the text is generated from it, so that both always agree. */
+/* tutti info: this build and the limits of this machine, as text or JSON. All data is first
+ * gathered in one JSON document, and the text is generated from it, so that both always agree. */
 #include "tool.h"
 
 #include <argp.h>
@@ -492,7 +492,8 @@ static void print_registration(struct json_object *r)
            text_of(r, "watches_why_not"));
 }
 
-/* Prints words in lines of at most 100 columns, indented by 4. A longer word is on a line by itself. */
+/* Prints words in lines of at most 100 columns, indented by 4. A longer word is on a line by
+ * itself. */
 static void print_wrapped(const char *text)
 {
     size_t at = 0;
@@ -581,7 +582,7 @@ static void print_text(const struct options *opt, struct json_object *o)
     print_registration(json_object_object_get(o, "registration"));
 }
 
-static int tell_memory(const struct options *opt, int argc, char **argv)
+static int print_memory(const struct options *opt, int argc, char **argv)
 {
     const uint32_t there = perf_job_ranks(), nranks = opt->nranks ? opt->nranks : RANKS_DEFAULT;
 
@@ -600,7 +601,7 @@ int tool_info_main(int argc, char **argv)
     if (argp_parse(&argp, argc, argv, 0, NULL, &opt) != 0)
         return 2;
     if (opt.what == WHAT_MEMORY)
-        return tell_memory(&opt, argc, argv);
+        return print_memory(&opt, argc, argv);
     if (opt.what == WHAT_ALGOS && tt_plugins_load() != TUTTI_OK)
         return 1;
     o = gather(&opt);

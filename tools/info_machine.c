@@ -69,9 +69,9 @@ static pid_t start_holder(uint64_t nonce, const int until[2])
     _exit(0);
 }
 
-/* Starts another child, which reads `place` of the first as a rank reads memory of another rank. A parent may be
- * allowed to read its children where siblings are not, so a test in the parent would prove nothing. Exit status: 0,
- * or the errno. */
+/* Starts another child, which reads `place` of the first as a rank reads memory of another rank. A
+ * parent may be allowed to read its children where siblings are not, so a test in the parent would
+ * prove nothing. Exit status: 0, or the errno. */
 static pid_t start_reader(pid_t holder, uint64_t nonce)
 {
     const pid_t pid = fork();

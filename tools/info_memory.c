@@ -55,8 +55,8 @@ static tutti_status go_round(tutti_comm *comm, float *buf)
     return tutti_allreduce(buf, buf, FLOATS, TUTTI_F32, TUTTI_SUM, comm, &call);
 }
 
-/* Runs one ring all-reduce and reads the memory. A second one keeps all ranks and their connections until all have
- * read it. */
+/* Runs one ring all-reduce and reads the memory. A second all-reduce keeps all ranks and their
+ * connections open until all ranks have read it. */
 static tutti_status use(tutti_comm *comm, tutti_memory *m)
 {
     float *buf = calloc(FLOATS, sizeof *buf);

@@ -1,4 +1,5 @@
-/* tutti lanes: simulates the effect of limits on outstanding segments per lane on throughput and on switch queues. */
+/* tutti lanes: simulates the effect of limits on outstanding segments per lane on throughput and on
+ * switch queues. */
 #include <argp.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -75,7 +76,7 @@ static uint32_t list_of(struct argp_state *state, const char *option, char *arg,
     return n;
 }
 
-/* Takes the limits of the verbs wire, one of them for outstanding segments. */
+/* Uses the limits of the verbs transport, one of which is the limit of outstanding segments. */
 static void take_limits(struct options *o)
 {
     struct tt_lanes_case *c = &o->base;
@@ -203,8 +204,8 @@ static const struct argp argp = {
 
 static const char *const how_names[] = { [TT_LANES_DQPLB] = "dqplb", [TT_LANES_UNLIMITED] = "unlimited", [TT_LANES_STATIC] = "static" };
 
-static void tell(const struct options *o, const struct tt_lanes_case *c, const struct tt_lanes_result *r,
-                 json_object *rows)
+static void print_result(const struct options *o, const struct tt_lanes_case *c, const struct tt_lanes_result *r,
+                         json_object *rows)
 {
     const struct tt_dqplb_limits *l = &c->limits;
     const uint32_t outstanding = l->lane_bytes ? (uint32_t)(l->lane_bytes / l->segment_bytes) : l->outstanding;
@@ -240,7 +241,7 @@ static bool run_one(const struct options *o, struct tt_lanes_case *c, json_objec
         fprintf(stderr, "tutti lanes: %s\n", tutti_last_error());
         return false;
     }
-    tell(o, c, &r, rows);
+    print_result(o, c, &r, rows);
     return true;
 }
 

@@ -32,8 +32,8 @@ double option_real(struct argp_state *state, const char *option, const char *arg
     return v;
 }
 
-/* Reads the number, or size, at `at`; *end points behind it. Returns false if there is none, or it exceeds
- * OPTION_SIZE_MAX. */
+/* Reads the number or size at `at`; *end receives the position behind it. Returns false if there is
+ * no number, or if it exceeds OPTION_SIZE_MAX. */
 static bool scan(const char *at, bool is_size, uint64_t *out, const char **end)
 {
     static const char units[] = "KMG";

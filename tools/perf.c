@@ -62,8 +62,8 @@ static uint32_t sizes_of(const struct sweep *s, const struct perf_coll *coll, si
     return n;
 }
 
-/* Counts the measurements, and finds the size of the largest buffer. */
-static void look_ahead(struct sweep *s, size_t *largest)
+/* Counts the measurements and finds the size of the largest buffer. */
+static void count_work(struct sweep *s, size_t *largest)
 {
     size_t sizes[SIZES_MAX];
 
@@ -104,8 +104,8 @@ static tutti_status first_run(const struct sweep *s, const struct perf_case *c, 
     return check(s, c, wrong);
 }
 
-/* Measures a case, with a check before. Out of place, the input is unchanged, so the result is also checked
- * afterwards. */
+/* Measures a case, with a check before. Out of place, the input is unchanged, so the result is also
+ * checked afterwards. */
 static tutti_status measure(const struct sweep *s, const struct perf_case *c, struct perf_row *row)
 {
     struct perf_effort effort = s->o->effort;
@@ -135,7 +135,7 @@ static tutti_status measure(const struct sweep *s, const struct perf_case *c, st
     return st;
 }
 
-static void say_failed(const struct sweep *s, const struct perf_case *c, tutti_status st)
+static void report_failure(const struct sweep *s, const struct perf_case *c, tutti_status st)
 {
     char who[32], what[96];
 
@@ -145,8 +145,8 @@ static void say_failed(const struct sweep *s, const struct perf_case *c, tutti_s
     tool_failed(who, what, st);
 }
 
-/* Measures one size, in place or out of place. *row stays unmeasured if the forced algorithm does not support the
- * call. */
+/* Measures one size, in place or out of place. *row stays unmeasured if the forced algorithm does
+ * not support the call. */
 static tutti_status pass(struct sweep *s, struct perf_case *c, size_t bytes, struct perf_row *row)
 {
     tutti_status st;
@@ -164,7 +164,7 @@ static tutti_status pass(struct sweep *s, struct perf_case *c, size_t bytes, str
     }
     st = measure(s, c, row);
     if (st)
-        say_failed(s, c, st);
+        report_failure(s, c, st);
     return st;
 }
 
@@ -247,7 +247,7 @@ static int sweep(const struct perf_options *o, tutti_comm *comm)
     tutti_status st;
 
     s.printer = (struct perf_printer){ .o = o, .out = stdout, .progress = isatty(STDERR_FILENO) };
-    look_ahead(&s, &largest);
+    count_work(&s, &largest);
     name_wires(&s);
     st = perf_rooms_init(&s.rooms, comm, largest, o->mem_alloc);
     if (!st)
@@ -265,7 +265,8 @@ static int sweep(const struct perf_options *o, tutti_comm *comm)
     if (!st && traced && s.rank == 0)
         perf_print_end(&s.printer);
     perf_rooms_fini(&s.rooms);
-    /* Only rank 0 has the wrong elements and the number of measurements, and returns their status. */
+    /* only rank 0 has the number of wrong elements and of measurements, and includes them in its
+     * status */
     return st || !traced || s.printer.wrong || (s.rank == 0 && s.printer.ntotal && !s.printer.nmeasured) ? 1 : 0;
 }
 
@@ -282,8 +283,8 @@ static bool suits(const struct perf_options *o, uint32_t nranks, bool speak)
     return !no_root && !alone;
 }
 
-/* This process is a rank. */
-static int be_rank(const struct perf_options *o)
+/* Runs the measurements in a process that is a rank. */
+static int run_as_rank(const struct perf_options *o)
 {
     const tutti_conf conf = { .size = sizeof conf, .wires = o->wire };
     tutti_comm *comm;
@@ -312,7 +313,7 @@ int tool_perf_main(int argc, char **argv)
         return perf_putsignal_main(argc, argv);
     if (argc > 1 && strcmp(argv[1], "a2av") == 0)
         return perf_a2av_main(argc, argv);
-    if (tt_plugins_load() != TUTTI_OK)      /* their names are values of --algo */
+    if (tt_plugins_load() != TUTTI_OK)      /* loads their names, which are values of --algo */
         return 2;
     perf_options_parse(&o, argc, argv);
     nranks = o.nranks ? o.nranks : NRANKS_DEFAULT;
@@ -322,8 +323,8 @@ int tool_perf_main(int argc, char **argv)
         return 2;
     }
     if (there)
-        return be_rank(&o);
+        return run_as_rank(&o);
     if (!suits(&o, nranks, true))
         return 2;
-    return nranks == 1 ? be_rank(&o) : perf_launch(nranks, argc, argv);
+    return nranks == 1 ? run_as_rank(&o) : perf_launch(nranks, argc, argv);
 }

@@ -1,6 +1,7 @@
-/* Each token is routed to k different experts, which are drawn from a Zipf or uniform distribution. Experts are
- * assigned to ranks. The send buffer of a rank contains its tokens sorted by expert, one piece per expert. The same
- * exchange is then performed by all methods, in turn, and each result is compared with the routing. */
+/* Each token is routed to k different experts, which are drawn from a Zipf or uniform distribution.
+ * Experts are assigned to ranks. The send buffer of a rank contains its tokens sorted by expert,
+ * one piece per expert. The same exchange is then performed by all methods, in turn, and each
+ * result is compared with the routing. */
 #include "perf_a2av.h"
 
 #include <argp.h>
@@ -123,16 +124,18 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     return 0;
 }
 
-/* ---- the exchange -------------------------------------------------------------------------------------- */
+/* ---- the exchange ---- */
 
 struct exchange {
     const struct options *o;
     tutti_comm *comm;
     uint32_t rank, nranks;
-    size_t *lengths;            /* [nranks][experts] bytes of all ranks, for the method `known` and the check */
+    size_t *lengths;            /* [nranks][experts] bytes of all ranks, for the method `known`
+                                   and the check */
     size_t *indices, *block_lens;
     size_t max_length, max_total;   /* bytes; a token is sent to an expert at most once */
-    size_t pad_bytes, seen_bytes;   /* largest possible and largest actual size from one rank to another */
+    size_t pad_bytes, seen_bytes;   /* largest possible and largest actual size from one rank to
+                                       another */
     uint8_t *send, *recv, *packed, *padded, *padded_in;
     void **recvbuffs;
     size_t *all_lengths, *gathered;
@@ -218,8 +221,8 @@ static uint64_t buffer_bytes(const struct options *o, uint64_t n)
     return out;
 }
 
-/* Computes sizes and lists, and allocates buffers. Every rank has the sizes of all ranks, so that it can check its
- * results. */
+/* Computes sizes and lists, and allocates buffers. Every rank has the sizes of all ranks, so that
+ * it can check its results. */
 static void plan(struct exchange *x)
 {
     const struct options *o = x->o;
@@ -290,9 +293,10 @@ static void forget(struct exchange *x)
     free(x->send_counts);
 }
 
-/* ---- methods ---------------------------------------------------------------------------------------------- */
+/* ---- methods ---- */
 
-/* Copies the pieces of each rank together into out[], the ranks `stride` bytes apart (0: contiguous). */
+/* Copies the pieces of each rank together into out[], the ranks `stride` bytes apart (0:
+ * contiguous). */
 static void gather_pieces(const struct exchange *x, uint8_t *out, size_t stride)
 {
     const size_t *lengths = x->what.split_lengths;
@@ -324,8 +328,8 @@ static tutti_status known(struct exchange *x, uint32_t arg)
                            x->recv_displs, TUTTI_U8, x->comm, NULL);
 }
 
-/* Gathers lengths and indices, then exchanges blocks of the largest possible size (with arg: of the largest actual
- * size). */
+/* Gathers lengths and indices, then exchanges blocks of the largest possible size (with arg: of the
+ * largest actual size). */
 static tutti_status padded(struct exchange *x, uint32_t arg)
 {
     const size_t bytes = arg ? x->seen_bytes : x->pad_bytes;
@@ -402,7 +406,7 @@ static void take_methods(struct options *o, struct argp_state *state, const char
     }
 }
 
-/* ---- received data ------------------------------------------------------------------------------------------ */
+/* ---- received data ---- */
 
 static const uint8_t *came_from(const struct exchange *x, const struct method *w, uint32_t sender)
 {
@@ -411,8 +415,8 @@ static const uint8_t *came_from(const struct exchange *x, const struct method *w
     return w->replays ? x->arrived.recvbuffs[sender] : x->recvbuffs[sender];
 }
 
-/* The number of received bytes that differ from the sent ones. Pieces keep their offsets, or (known, padded) are
- * contiguous. */
+/* The number of received bytes that differ from the sent ones. Pieces keep their offsets, or
+ * (known, padded) are contiguous. */
 static uint64_t wrong_bytes(const struct exchange *x, const struct method *w)
 {
     const bool packed = w->padded || w->run == known;
@@ -451,13 +455,14 @@ static tutti_status check(struct exchange *x, const struct method *w)
     return st || !all ? st : tt_fail(TUTTI_ERR_PROTOCOL, "wrong data: %s: %llu received bytes differ from the sent bytes", w->name, (unsigned long long)all);
 }
 
-/* ---- measuring -------------------------------------------------------------------------------------------------- */
+/* ---- measuring ---- */
 
 struct sample {
     double us, cpu_us, start_cpu_us;
 };
 
-/* Runs one round: the time of the slowest rank, and the CPU time of the exchange and of its start, mean over ranks. */
+/* Runs one round: the time of the slowest rank, and the CPU time of the exchange and of its start,
+ * mean over ranks. */
 static tutti_status round_of(struct exchange *x, const struct method *w, struct sample *out)
 {
     double mine, cpu[2], mean[2] = { 0 };
@@ -570,7 +575,8 @@ static tutti_status measure(struct exchange *x)
         for (int k = 0; k < 2 && !st; k++)
             st = check(x, &methods[m]);
     }
-    for (size_t i = 0; i < iters && !st; i++)       /* in turn, so that drift affects all methods alike */
+    for (size_t i = 0; i < iters && !st; i++)       /* in turn, so that drift affects all methods
+                                                       alike */
         for (int m = 0; m < METHODS && !st; m++)
             if (is_wanted(x->o, m))
                 st = round_of(x, &methods[m], &samples[(size_t)m * iters + i]);

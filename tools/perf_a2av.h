@@ -1,4 +1,5 @@
-/* tutti perf a2av: exchanges as mixtures of experts make them, with sizes decided late and known before, padded, and replayed. */
+/* tutti perf a2av: exchanges of mixture-of-experts models. Compares dynamic sizes, sizes known in
+ * advance, padded blocks and replays. */
 #ifndef TUTTI_TOOLS_PERF_A2AV_H
 #define TUTTI_TOOLS_PERF_A2AV_H
 

@@ -47,8 +47,8 @@ double perf_bus_factor(const struct perf_coll *coll, uint32_t nranks)
 
 /* ---- shapes ---- */
 
-/* Blocks alternate between 0.5 and 1.5 times the mean length. Rows of odd ranks begin with the long block, so that r
- * sends as much to s as s to r. An unpaired last block has the mean length. */
+/* Blocks alternate between 0.5 and 1.5 times the mean length. Rows of odd ranks begin with the long
+ * block, so that r sends as much to s as s to r. An unpaired last block has the mean length. */
 static size_t uneven_count(const struct perf_case *c, uint32_t row, uint32_t r)
 {
     const uint32_t paired = c->nranks & ~1u;
@@ -64,7 +64,8 @@ static size_t part_count(const struct perf_case *c, uint32_t row, uint32_t r)
     return c->coll->uneven ? uneven_count(c, c->coll->kind == TT_ALLTOALLV ? row : 0, r) : c->block;
 }
 
-/* A pair of blocks is as long as two equal blocks, so only the second block of a pair has another offset. */
+/* A pair of blocks is as long as two equal blocks, so only the second block of a pair has another
+ * offset. */
 static size_t part_displ(const struct perf_case *c, uint32_t row, uint32_t r)
 {
     return r % 2 == 0 ? r * c->block : (r - 1) * c->block + part_count(c, row, r - 1);

@@ -1,11 +1,14 @@
-/* A hash of i assigns element i of a rank's input to one of 256 classes; all elements of a class are equal. A table
- * of 256 values then describes any input and any result, at the cost of a multiplication and a look-up per element.
- * Data at a wrong offset or from another rank differs in all but one of 256 elements.
+/* A hash of i assigns element i of a rank's input to one of 256 classes; all elements of a class
+ * are equal. A table of 256 values then describes any input and any result, at the cost of a
+ * multiplication and a look-up per element. Data at a wrong offset or from another rank differs in
+ * all but one of 256 elements.
  *
- * Moved data consists of random bits. Reduced data consists of small integers, which floats add exactly while the
- * sum fits the mantissa; the result then does not depend on the order of additions.
+ * Moved data consists of random bits. Reduced data consists of small integers, which floats add
+ * exactly while the sum fits the mantissa; the result then does not depend on the order of
+ * additions.
  *
- * Quantized data also consists of integers. Its error bound is that of tutti.h, for the value range of all classes. */
+ * Quantized data also consists of integers. Its error bound is that of tutti.h, for the value range
+ * of all classes. */
 #include "perf_check.h"
 
 #include <math.h>
@@ -32,8 +35,8 @@ static size_t class_of(uint64_t i)
     return i * 0x9e3779b97f4a7c15ull >> 56;
 }
 
-/* Inputs of sums are 0 to input_max. The type represents all integers up to exact_max. `roundoff` is its unit
- * roundoff. */
+/* Inputs of sums are 0 to input_max. The type represents all integers up to exact_max. `roundoff`
+ * is its unit roundoff. */
 static const struct {
     int64_t input_max;
     double exact_max, roundoff;
@@ -125,8 +128,8 @@ static uint64_t bits_of(tutti_dtype type, int64_t value)
     return bytes == 8 ? (uint64_t)value : (uint64_t)value & ((1ull << 8 * bytes) - 1);
 }
 
-/* The input of `rank` in class k of a reduction. For any number of ranks, results differ between classes, and every
- * rank affects some of them. */
+/* The input of `rank` in class k of a reduction. For any number of ranks, results differ between
+ * classes, and every rank affects some of them. */
 static int64_t input_of(const struct perf_case *c, uint32_t rank, size_t k)
 {
     const uint64_t h = tt_mix64((uint64_t)rank << 32 | k), common = tt_mix64(~(uint64_t)k);

@@ -1,15 +1,18 @@
-/* Known inputs, and whether the result is what the definition of the collective makes of them. Pure: memory only. */
+/* Known input data, and checks of the result against the definition of the collective. Pure: no
+ * communication. */
 #ifndef TUTTI_TOOLS_PERF_CHECK_H
 #define TUTTI_TOOLS_PERF_CHECK_H
 
 #include "perf_case.h"
 
-/* Writes this rank's known input to src, and rubbish to dst before. The case must have been placed. */
+/* Writes this rank's known input to src, after filling dst with invalid data. The case must have
+ * been placed. */
 void perf_check_fill(const struct perf_case *c);
-/* How many elements of dst are not what they must be after the call. Bit by bit; but sums whose partial results a narrow float
- * cannot hold exactly may be off by the bound that tutti.h promises. */
+/* Returns the number of wrong elements of dst after the call. The comparison is bitwise. Sums
+ * whose partial results a narrow float cannot represent exactly may differ by the error bound of
+ * tutti.h. */
 uint64_t perf_check_wrong(const struct perf_case *c);
-/* Inverts the first n elements of the result: a check that finds nothing wrong afterwards is broken. */
+/* Inverts the first n elements of the result, to verify that the check finds errors. */
 void perf_check_spoil(const struct perf_case *c, size_t n);
 
 #endif

@@ -1,4 +1,4 @@
-/* What a driver of `tutti perf --interactive` writes, one command to a line. */
+/* Commands of a `tutti perf --interactive` driver, one per line. */
 #ifndef TOOLS_PERF_COMMAND_H
 #define TOOLS_PERF_COMMAND_H
 
@@ -9,13 +9,14 @@
 
 struct perf_command {
     const struct perf_coll *coll;
-    char algo[64];              /* "": the library chooses */
+    char algo[64];              /* "": the library selects */
     size_t bytes;
     struct perf_effort effort;
     bool mem_alloc;
 };
 
-/* Reads "coll[/algo] bytes iters warmup loops memory", for so many ranks. NULL, or what is wrong with it: then *out is undefined. */
+/* Parses "coll[/algo] bytes iters warmup loops memory" for nranks ranks. Returns NULL, or the error
+ * message; then *out is undefined. */
 const char *perf_command_parse(const char *line, int nranks, struct perf_command *out);
 
 #endif

@@ -1,5 +1,6 @@
-/* Each rank reads the same commands from a separate pipe, so that ranks need not distribute commands, and sleeps in
- * read between them. All ranks detect an invalid command alike, and none runs it. */
+/* Each rank reads the same commands from a separate pipe, so that ranks need not distribute
+ * commands, and sleeps in read between them. All ranks detect an invalid command alike, and none
+ * runs it. */
 #include "perf_interactive.h"
 
 #include <errno.h>
@@ -19,14 +20,15 @@
 struct server {
     tutti_comm *comm;
     FILE *control, *reply;      /* reply: rank 0 only */
-    struct perf_command last;        /* the command that the rooms were allocated for; coll NULL: none */
+    struct perf_command last;        /* the command for which the buffers were allocated; coll
+                                        NULL: none */
     struct perf_rooms rooms;
     struct perf_start start;
 };
 
 /* ---- replies ---- */
 
-static void say(const struct server *s, struct json_object *o)
+static void reply(const struct server *s, struct json_object *o)
 {
     if (s->reply) {
         fprintf(s->reply, "%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_SPACED));
@@ -35,7 +37,7 @@ static void say(const struct server *s, struct json_object *o)
     json_object_put(o);
 }
 
-static void say_ready(const struct server *s)
+static void reply_ready(const struct server *s)
 {
     struct json_object *o = json_object_new_object();
 
@@ -43,15 +45,15 @@ static void say_ready(const struct server *s)
     json_object_object_add(o, "name", json_object_new_string("Tutti"));
     json_object_object_add(o, "version", json_object_new_string(tutti_version()));
     json_object_object_add(o, "ranks", json_object_new_int(tutti_comm_size(s->comm)));
-    say(s, o);
+    reply(s, o);
 }
 
-static void say_error(const struct server *s, const char *why)
+static void reply_error(const struct server *s, const char *why)
 {
     struct json_object *o = json_object_new_object();
 
     json_object_object_add(o, "error", json_object_new_string(why));
-    say(s, o);
+    reply(s, o);
 }
 
 static struct json_object *number(double us)
@@ -67,8 +69,8 @@ struct first_run {
     uint64_t wrong, ns; /* wrong elements; ns 0: there was no first run */
 };
 
-static void say_result(const struct server *s, const struct perf_command *cmd, const struct perf_case *c,
-                       const char *algo, const double *us, const struct first_run *first)
+static void reply_result(const struct server *s, const struct perf_command *cmd, const struct perf_case *c,
+                         const char *algo, const double *us, const struct first_run *first)
 {
     struct json_object *o = json_object_new_object(), *samples = json_object_new_array();
     const long iters = cmd->effort.iters;
@@ -84,7 +86,7 @@ static void say_result(const struct server *s, const struct perf_command *cmd, c
         json_object_array_add(samples, number(us[i]));
     json_object_object_add(o, "samples_us", samples);
     json_object_object_add(o, "time_us_loop", cmd->effort.loops > 0 ? number(us[iters]) : NULL);
-    say(s, o);
+    reply(s, o);
 }
 
 /* ---- running ---- */
@@ -108,7 +110,7 @@ static tutti_status check(const struct server *s, const struct perf_case *c, str
     return st;
 }
 
-/* Allocates rooms, unless the last command had the same collective, bytes and memory. */
+/* Reallocates the buffers unless collective, bytes and memory are those of the last command. */
 static tutti_status renew_rooms(struct server *s, const struct perf_command *cmd, size_t bytes)
 {
     const struct perf_command *last = &s->last;
@@ -140,11 +142,11 @@ static tutti_status measure(struct server *s, const struct perf_command *cmd, st
     if (!st)
         st = tutti_barrier(s->comm, NULL);
     if (!st)
-        say_result(s, cmd, c, algo, us, &first);
+        reply_result(s, cmd, c, algo, us, &first);
     return st;
 }
 
-static void say_failed(const struct perf_case *c, tutti_status st)
+static void reply_failure(const struct perf_case *c, tutti_status st)
 {
     char who[32], what[96];
 
@@ -166,11 +168,11 @@ static tutti_status serve(struct server *s, const char *line)
     double *us;
 
     if (why) {
-        say_error(s, why);
+        reply_error(s, why);
         return TUTTI_OK;
     }
     cmd.effort.start = &s->start;
-    c.in_place = c.coll->kind == TT_BROADCAST;      /* MPI has no other form */
+    c.in_place = c.coll->kind == TT_BROADCAST;      /* MPI supports only this form */
     us = malloc(((size_t)cmd.effort.iters + 1) * sizeof *us);
     if (!us || !perf_case_init(&c, cmd.bytes)) {
         fprintf(stderr, "tutti perf: out of memory for a command\n");
@@ -181,17 +183,17 @@ static tutti_status serve(struct server *s, const char *line)
     if (algo)
         st = measure(s, &cmd, &c, algo, us);
     else
-        say_error(s, "unknown algorithm for this call");
+        reply_error(s, "unknown algorithm for this call");
     if (st)
-        say_failed(&c, st);
+        reply_failure(&c, st);
     perf_case_fini(&c);
 free:
     free(us);
     return st;
 }
 
-/* Opens a pipe of the driver without waiting for its other end. If the driver has exited, reads return end of file
- * and writes fail, whereas a blocking open would hang. */
+/* Opens a pipe of the driver without waiting for its other end. If the driver has exited, reads
+ * return end of file and writes fail, whereas a blocking open would hang. */
 static FILE *open_pipe(const char *dir, const char *name, int flags)
 {
     char path[4096];
@@ -228,7 +230,7 @@ int perf_interactive(const char *dir, tutti_comm *comm)
     s.reply = rank == 0 ? open_pipe(dir, "reply", O_WRONLY) : NULL;
     if (rank == 0 && !s.reply)
         goto close;
-    say_ready(&s);
+    reply_ready(&s);
     status = 0;
     while (status == 0 && fgets(line, sizeof line, s.control) && strcmp(line, "quit\n") != 0)
         status = serve(&s, line) == TUTTI_OK ? 0 : 1;

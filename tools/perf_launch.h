@@ -1,19 +1,21 @@
-/* Starting ranks of oneself. */
+/* Restarts the current command as the ranks of a new job. */
 #ifndef TUTTI_TOOLS_PERF_LAUNCH_H
 #define TUTTI_TOOLS_PERF_LAUNCH_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How many ranks the job has that this process is in already, by the rules of start-up (src/boot/launch.c); 0: it is in none. Ends the
- * process with status 2 if the environment contradicts itself (which was logged). */
+/* Returns the number of ranks of the job that this process belongs to, by the rules of
+ * src/boot/launch.c; 0: none. Ends the process with status 2 if the environment is inconsistent
+ * (already logged). */
 uint32_t perf_job_ranks(void);
 
-/* Whether this process is the one of its job that speaks: rank 0, or in no job. */
+/* Returns true if this process prints messages: it is rank 0, or belongs to no job. */
 bool perf_job_speaks(void);
 
-/* Becomes `tutti run` with nranks times this command: argv[0] is "tutti perf" or another tool, the rest is passed on. Returns, after saying
- * why, only if that fails: an exit status. */
+/* Replaces this process by `tutti run` with nranks instances of this command. argv[0] is "tutti
+ * perf" or another tool; the other arguments are passed on. Returns an exit status, after an error
+ * message, only if it fails. */
 int perf_launch(uint32_t nranks, int argc, char **argv);
 
 #endif

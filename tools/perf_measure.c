@@ -9,8 +9,10 @@
 #define ITERS_MIN 5
 #define ITERS_MAX 10000
 #define LOOPS_MIN 2
-#define WARM_RUNS 16                /* total for a long case: buffers are then in huge pages (docs/memory.md), … */
-#define WARM_NS (1000 * TT_MS)      /* … or fewer, as fit into this time */
+#define WARM_RUNS \
+    16                         /* runs for a long case, after which its buffers are in huge
+                                       pages (docs/memory.md), */
+#define WARM_NS (1000 * TT_MS)      /* or fewer, limited by this time */
 
 /* Runs n iterations with their barriers. *took_ns: the time on rank 0, broadcast to all ranks. */
 static tutti_status trial(const struct perf_case *c, tutti_comm *comm, long n, uint64_t *took_ns)

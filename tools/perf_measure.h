@@ -1,5 +1,5 @@
-/* How long a call takes. An iteration is barrier, clock, call, clock, and its value the slowest rank's. All functions here are
- * collective. */
+/* Measures the duration of a call. An iteration is: barrier, clock, call, clock. Its value is the
+ * duration on the slowest rank. All functions here are collective. */
 #ifndef TUTTI_TOOLS_PERF_MEASURE_H
 #define TUTTI_TOOLS_PERF_MEASURE_H
 
@@ -7,36 +7,39 @@
 #include "perf_start.h"
 
 struct perf_effort {
-    long warmup;    /* runs before that, not measured */
+    long warmup;    /* unmeasured runs before the iterations */
     long iters;     /* measured iterations */
     long loops;     /* runs of the back-to-back measurement; 0: none */
-    struct perf_start *start;   /* where ranks agree on when to begin, after the barrier; NULL: as soon as the barrier lets them */
+    struct perf_start *start;   /* shared start time after the barrier; NULL: start when the
+                                   barrier returns */
 };
 
-/* Completes an effort: iters 0, and then loops, are chosen so that a case takes about a tenth of a second; warmup below 0, too.
- * The clock of rank 0 decides, for all ranks alike. Runs the case a few times. */
+/* Chooses the values that are not set: iters (0) and loops, so that a case takes about 0.1 s, and
+ * warmup (negative). Rank 0's clock decides for all ranks. Runs the case several times. */
 tutti_status perf_choose(const struct perf_case *c, tutti_comm *comm, struct perf_effort *e);
 
-/* us[0 .. iters) become the values of the iterations in microseconds, us[iters] the mean of a back-to-back run; the same on
- * all ranks. */
+/* Measures. us[0 .. iters) receive the durations of the iterations in microseconds, us[iters] the
+ * mean of a back-to-back run. They are equal on all ranks. */
 tutti_status perf_sample(const struct perf_case *c, tutti_comm *comm, const struct perf_effort *e, double *us);
 
-/* Where the time of a call went, in microseconds: mean over ranks, and over the calls of a sample. */
+/* Time of a call by phase, in microseconds: mean over ranks and over the calls of a sample. */
 struct perf_where {
     double call_us, send_us, forward_us, reduce_us, copy_us, wire_us, wait_us;
-    double most_in_flight;      /* bytes on their way from one rank to another at once, over all of them; 0: nothing bounds them */
+    double most_in_flight;      /* maximum number of bytes in flight between two ranks, over all
+                                   pairs; 0: unlimited */
 };
 
-/* As perf_sample, with timers. *timed: false where calls were too short for timers to see. */
+/* Like perf_sample, with phase timers. *timed is false if the calls were too short for the
+ * timers. */
 tutti_status perf_sample_timed(const struct perf_case *c, tutti_comm *comm, const struct perf_effort *e, double *us,
                                struct perf_where *where, bool *timed);
 
-/* What is printed of the samples. */
+/* Printed statistics of the samples. */
 struct perf_times {
     double median_us, min_us, max_us, loop_us;
 };
 
-/* Sorts us[0 .. iters). us[iters] is the loop's. Local. */
+/* Sorts us[0 .. iters) and summarizes it. us[iters] is the back-to-back mean. Local. */
 struct perf_times perf_summary(double *us, long iters);
 
 #endif

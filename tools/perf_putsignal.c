@@ -142,7 +142,7 @@ static const struct argp argp = {
            "  tutti perf putsignal --latency\n",
 };
 
-/* ---- bursts ------------------------------------------------------------------------------------------------- */
+/* ---- bursts ---- */
 
 struct sweep {
     const struct options *o;
@@ -153,7 +153,8 @@ struct sweep {
     bool headed;
 };
 
-/* Prints the --concurrency values that are below --blocks. Each block needs at least one transfer. */
+/* Prints the --concurrency values that are below --blocks. Each block needs at least one
+ * transfer. */
 static void print_few(const struct putsignal_options *c, uint32_t nblocks)
 {
     uint32_t n = 0;
@@ -274,7 +275,7 @@ static tutti_status all_cases(struct sweep *s)
     return st;
 }
 
-/* ---- latency ------------------------------------------------------------------------------------------------ */
+/* ---- latency ---- */
 
 static void print_ball(const struct options *o, const struct putsignal_latency *l, enum putsignal_ball ball)
 {
@@ -322,7 +323,7 @@ static tutti_status latency(const struct options *o, tutti_comm *comm)
     return TUTTI_OK;
 }
 
-/* ---- a rank ------------------------------------------------------------------------------------------------- */
+/* ---- a rank ---- */
 
 /* Checks the options that depend on the number of ranks. */
 static bool suits(const struct options *o, uint32_t nranks, bool speak)
@@ -337,7 +338,7 @@ static bool suits(const struct options *o, uint32_t nranks, bool speak)
 }
 
 /* This process is a rank. */
-static int be_rank(const struct options *o)
+static int run_as_rank(const struct options *o)
 {
     const tutti_conf conf = { .size = sizeof conf, .wires = o->wire };
     struct sweep s = { .o = o };
@@ -384,6 +385,6 @@ int perf_putsignal_main(int argc, char **argv)
         return 2;
     }
     if (there)
-        return be_rank(&o);
+        return run_as_rank(&o);
     return suits(&o, nranks, true) ? perf_launch(nranks, argc, argv) : 2;
 }

@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define AHEAD_NS 1000       /* time for all ranks to read the instant */
+#define AHEAD_NS 1000       /* time for all ranks to read the start time */
 #define LOOKS 100000        /* polls before yielding: a missing rank may be waiting for this core */
-#define GIVE_UP_NS 30000000000U     /* the missing rank has failed, which the next call reports */
+#define GIVE_UP_NS 30000000000U     /* the missing rank has failed; the next call reports it */
 
 struct perf_start_memory {
     _Atomic uint64_t arrived;       /* ranks, summed over all rounds */
@@ -70,7 +70,8 @@ uint64_t perf_start_wait(struct perf_start *s)
 
     if (!s || !s->memory)
         return now_ns();
-    before = atomic_load(&s->memory->instant_ns);   /* it is not set again before this rank has arrived */
+    before = atomic_load(&s->memory->instant_ns);   /* it is not set again before this rank has
+                                                       arrived */
     if (atomic_fetch_add(&s->memory->arrived, 1) + 1 == ++s->rounds * s->nranks)
         atomic_store(&s->memory->instant_ns, now_ns() + AHEAD_NS);
     until_ns = now_ns() + GIVE_UP_NS;

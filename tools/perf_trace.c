@@ -60,7 +60,8 @@ void perf_trace_leave(struct perf_trace *t)
 
 /* ---- clocks ---- */
 
-/* Compares the clocks of hosts: all ranks leave a barrier at about the same time, within one or two latencies. */
+/* Compares the clocks of hosts: all ranks leave a barrier at about the same time, within one or two
+ * latencies. */
 static tutti_status take_times(const struct perf_trace *t, uint64_t after_ns[BARRIERS])
 {
     tutti_status st = TUTTI_OK;
@@ -120,7 +121,7 @@ static tutti_status gather(const struct perf_trace *t, const struct tt_trace_eve
 
 /* ---- the file ---- */
 
-static void tell_lost(const struct perf_trace *t, const struct report *reports)
+static void report_lost_events(const struct perf_trace *t, const struct report *reports)
 {
     uint64_t most = 0;
 
@@ -196,7 +197,7 @@ bool perf_trace_end(struct perf_trace *t, const char *what)
     if (!st)
         st = gather(t, events, reports, &all);
     if (!st && t->comm->rank == 0) {
-        tell_lost(t, reports);
+        report_lost_events(t, reports);
         st = write_file(t, reports, all, what);
     }
     free(events);

@@ -1,4 +1,5 @@
-/* --trace FILE: what became of each segment of each lane while something was measured, of all ranks, in one file. */
+/* --trace FILE: records the events of every segment on every lane of all ranks during a
+ * measurement, in one file. */
 #ifndef TUTTI_TOOLS_PERF_TRACE_H
 #define TUTTI_TOOLS_PERF_TRACE_H
 
@@ -6,20 +7,22 @@
 #include <stdio.h>
 #include "tutti/tutti.h"
 
-#define PERF_TRACE_DEPTH (1u << 17)     /* events that a rank keeps: the newest */
+#define PERF_TRACE_DEPTH (1u << 17)     /* maximum number of events per rank; the newest are kept */
 
 struct perf_trace {
     tutti_comm *comm;
-    const char *file;           /* NULL: nobody wants it */
-    FILE *to;                   /* rank 0's */
+    const char *file;           /* NULL: no trace */
+    FILE *to;                   /* on rank 0 only */
 };
 
-/* Begins, on all ranks; rank 0 creates the file. file: NULL, or a name that ends in .svg for a picture, in anything else for JSON; the same on all ranks, alive
- * until the end. False: it was said why. */
+/* Starts the trace on all ranks; rank 0 creates the file. `file` must be equal on all ranks and
+ * remain valid until the end. NULL: no trace; a name that ends in .svg selects a drawing, any other
+ * name JSON. Returns false after an error message. */
 bool perf_trace_begin(struct perf_trace *t, tutti_comm *comm, const char *file);
-/* Ends, on all ranks: brings the events to rank 0, which writes the file. what: a sentence on what was measured. False: it was said why. */
+/* Ends the trace on all ranks: gathers the events on rank 0, which writes the file. `what`
+ * describes the measurement. Returns false after an error message. */
 bool perf_trace_end(struct perf_trace *t, const char *what);
-/* Ends it on this rank alone, after an error. */
+/* Ends the trace on this rank only, after an error. */
 void perf_trace_leave(struct perf_trace *t);
 
 #endif

@@ -1,4 +1,4 @@
-/* The call of a plan: from options to its programs and traffic. */
+/* Converts options to a call, its programs and its traffic. */
 #include "plan.h"
 
 #include <inttypes.h>
@@ -177,9 +177,10 @@ static bool is_one_way(enum tt_coll_kind kind)
     return kind == TT_SEND || kind == TT_RECV;
 }
 
-/* Each block is sent without its middle third. All blocks are alike, so one list serves all pairs of ranks. Received
- * stretches are numbered 0, 2, 4, ..., with a repeated number at the rank itself, which receives nothing from
- * itself: the numbers of each rank are a part of one row with the repeated number in its middle. */
+/* Each block is sent without its middle third. All blocks are alike, so one list serves all pairs
+ * of ranks. Received stretches are numbered 0, 2, 4, ..., with a repeated number at the rank
+ * itself, which receives nothing from itself: the numbers of each rank are a part of one row with
+ * the repeated number in its middle. */
 static bool make_stretches(struct plan *p, uint64_t bytes, uint32_t elem_bytes)
 {
     const uint64_t n = p->nranks, third = bytes / elem_bytes / 3 * elem_bytes;

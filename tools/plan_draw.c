@@ -1,4 +1,5 @@
-/* tutti plan draw: draws a plan as a picture, or as an HTML page with details of the element under the pointer. */
+/* tutti plan draw: draws a plan as a picture, or as an HTML page with details of the element under
+ * the pointer. */
 #include "plan.h"
 
 #include <errno.h>
@@ -92,7 +93,8 @@ static const struct argp argp = {
            "  tutti plan draw allreduce ring -n 8 -o ring.svg\n",
 };
 
-/* Writes a page that highlights the element under the pointer and describes it below the picture. */
+/* Writes a page that highlights the element under the pointer and describes it below the
+ * picture. */
 static void write_page(FILE *to, const struct plan *p, const struct tt_program *program, const struct tt_traffic *t,
                        uint32_t first, uint32_t end)
 {

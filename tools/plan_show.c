@@ -8,7 +8,9 @@
 #include "option_values.h"
 #include "sched/json.h"
 
-#define RANKS_TOLD_MAX 128u         /* maximum for showing the origins of data, which needs all programs */
+#define RANKS_TRACED_MAX \
+    128u /* maximum number of ranks for which origins of data are
+                                       shown, which requires all programs */
 #define RANKS_JSON_MAX 1024u
 #define RANKS_MAX 131072u
 #define ROUNDS_DEFAULT 1000u
@@ -200,7 +202,8 @@ static void print_program(const struct plan *p, const struct show_options *o, co
 
 /* ---- the verb ---- */
 
-/* Shows the program of a rank; with few enough ranks, also the origins of the data in its messages. */
+/* Shows the program of a rank; with few enough ranks, also the origins of the data in its
+ * messages. */
 static bool show_rank(const struct plan *p, const struct show_options *o)
 {
     struct tt_program program;
@@ -211,7 +214,7 @@ static bool show_rank(const struct plan *p, const struct show_options *o)
         fprintf(stderr, "tutti plan: invalid rank: %u (must be 0 to %u)\n", o->rank, p->nranks - 1);
         return false;
     }
-    if (p->nranks > RANKS_TOLD_MAX) {
+    if (p->nranks > RANKS_TRACED_MAX) {
         print_program(p, o, NULL);
         return true;
     }

@@ -26,7 +26,8 @@ struct picture {
     uint32_t first, end;        /* rounds */
     double line, slot;          /* distance between ranks; between transfers of a rank in a round */
     bool labels;                /* whether arrows show the origins of their data */
-    uint32_t *row;              /* [nranks] row of a rank, from the top; ranks of a host and of a socket are adjacent */
+    uint32_t *row;              /* [nranks] row of a rank, from the top; ranks of a host and of a
+                                   socket are adjacent */
     uint32_t *rank_at;          /* [nranks] rank of a row */
     double *y;                  /* [nranks] y of a rank */
     double *x, *width;          /* [end - first] x and width of a round's column */
@@ -179,7 +180,8 @@ static void draw_ranks(const struct picture *d)
     }
 }
 
-/* Draws the local steps of a rank: a square in rounds with reductions, a ring in rounds with copies. */
+/* Draws the local steps of a rank: a square in rounds with reductions, a ring in rounds with
+ * copies. */
 static void draw_local(const struct picture *d, uint32_t rank)
 {
     const struct tt_step *steps = d->program->steps[rank];
@@ -268,8 +270,8 @@ static bool note_holds(const struct picture *d, int note)
     }
 }
 
-/* Lists the classes of links in use, with their transfers and bytes. Draws them if `draw`. Returns the number of
- * lines. */
+/* Lists the classes of links in use, with their transfers and bytes. Draws them if `draw`. Returns
+ * the number of lines. */
 static uint32_t legend(const struct picture *d, double y, bool draw)
 {
     uint32_t n[TT_DISTANCES] = { 0 }, lines = 0;

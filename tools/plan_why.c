@@ -37,11 +37,13 @@ struct why {
     bool simulates;
     struct tt_tune_report report;
     struct tt_tune_choice choice;
-    bool also_simulated;                        /* walked candidates were also simulated: */
+    bool also_simulated;                        /* walked candidates were also simulated */
     double simulated_ns[TT_TUNE_CANDIDATES];    /* 0: not simulated */
-    const struct tt_tunefile *tune;     /* the tune file for these ranks; NULL: there is no such file */
+    const struct tt_tunefile *tune;     /* the tune file for these ranks; NULL: there is no such
+                                           file */
     struct tt_tuned tuned;              /* its entry for the call; row NULL: no entry */
-    const char *unused;                 /* why no given tune file matches these ranks; NULL: not so */
+    const char *unused;                 /* why no given tune file matches these ranks; NULL: one
+                                           does, or none is given */
 };
 
 enum { OPT_JSON = 256, OPT_WIRE, OPT_CORES, OPT_SIMULATE };
@@ -185,16 +187,17 @@ static void simulate_walked(struct why *w)
     }
 }
 
-/* Whether a candidate is the selected one. With a tune file, only the algorithm is compared, because the file
- * contains the segments. */
+/* Whether a candidate is the selected one. With a tune file, only the algorithm is compared,
+ * because the file contains the segments. */
 static bool is_chosen(const struct why *w, uint32_t i)
 {
     return w->tuned.row ? w->report.candidate[i].algo == w->choice.algo : i == w->report.chosen;
 }
 
-static int tell(const struct why *w, const struct why_options *o);
+static int print_reasons(const struct why *w, const struct why_options *o);
 
-/* Finds the first file of TUTTI_TUNE_FILE that matches these ranks. The caller ends *t. False: a file is invalid. */
+/* Finds the first file of TUTTI_TUNE_FILE that matches these ranks. The caller ends *t. False: a
+ * file is invalid. */
 static bool find_tune(struct why *w, struct tt_tunes *t, bool shm)
 {
     static char why[160];
@@ -253,7 +256,7 @@ static int why_planned(const struct why_options *o)
         choose(&w);
         if (o->simulates && w.report.walked)
             simulate_walked(&w);
-        status = tell(&w, o);
+        status = print_reasons(&w, o);
     }
     tt_tunes_fini(&tunes);
     tt_topo_fini(&topo);
@@ -279,7 +282,7 @@ static int why_in_job(const struct why_options *o)
         choose(&w);
         if (o->simulates && w.report.walked && comm->rank == 0)
             simulate_walked(&w);
-        status = comm->rank == 0 ? tell(&w, o) : 0;
+        status = comm->rank == 0 ? print_reasons(&w, o) : 0;
     }
     if (tutti_barrier(comm, NULL))
         status = 1;
@@ -600,7 +603,7 @@ static void print_json(const struct why *w)
     json_object_put(o);
 }
 
-static int tell(const struct why *w, const struct why_options *o)
+static int print_reasons(const struct why *w, const struct why_options *o)
 {
     if (o->json)
         print_json(w);
@@ -617,5 +620,6 @@ int plan_why_main(int argc, char **argv)
         return 2;
     if (perf_job_ranks() && !o.plan.topo && !o.plan.nranks && !o.plan.hosts)
         return why_in_job(&o);
-    return perf_job_speaks() ? why_planned(&o) : 0;     /* the output of all ranks would be the same */
+    return perf_job_speaks() ? why_planned(&o) : 0;     /* the output of all ranks would be the
+                                                           same */
 }

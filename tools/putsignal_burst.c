@@ -11,9 +11,11 @@
 #include "perf_rooms.h"
 
 #define CACHE_LINE 64u
-#define SRC_STEPS 4096u     /* offsets in the source buffer at which transfers begin, one word apart */
+#define SRC_STEPS \
+    4096u /* offsets in the source buffer at which transfers begin, one word
+                               apart */
 
-/* ---- transfers ------------------------------------------------------------------------------------------ */
+/* ---- transfers ---- */
 
 /* Lists the ranks that a source sends to, beginning behind it. Returns their number. */
 static uint32_t list_peers(const tutti_comm *comm, uint32_t source, uint32_t *peers)
@@ -71,7 +73,7 @@ static const uint8_t *src_of(const struct putsignal_burst *b, uint32_t transfer,
     return b->src + (transfer + 97 * number) % SRC_STEPS * sizeof(uint64_t);
 }
 
-/* ---- creation and destruction ------------------------------------------------------------------------------- */
+/* ---- creation and destruction ---- */
 
 static tutti_status find_shape(struct putsignal_burst *b, const struct putsignal_conf *conf)
 {
@@ -119,7 +121,7 @@ static tutti_status make_device(struct putsignal_burst *b)
     return tutti_device_create(b->window, &conf, &b->device);
 }
 
-/* Bytes of a rank's part of the window; UINT64_MAX: they have no number. */
+/* Returns the size of a rank's part of the window; UINT64_MAX on overflow. */
 static uint64_t window_bytes(const struct putsignal_burst *b)
 {
     uint64_t slots, bytes;
@@ -130,8 +132,9 @@ static uint64_t window_bytes(const struct putsignal_burst *b)
     return bytes;
 }
 
-/* The window, and what is sent from. Refused on all ranks alike where they do not fit in memory. */
-static tutti_status make_rooms(struct putsignal_burst *b)
+/* Allocates the window and the source buffer. Fails on all ranks if memory is insufficient on one
+ * of them. */
+static tutti_status make_buffers(struct putsignal_burst *b)
 {
     const uint64_t src_bytes = b->c.bytes + SRC_STEPS * sizeof(uint64_t);
     uint64_t needed;
@@ -163,7 +166,7 @@ tutti_status putsignal_burst_init(struct putsignal_burst *b, tutti_comm *comm, c
                        (unsigned long long)conf->c.bytes);
     st = find_shape(b, conf);
     if (!st)
-        st = make_rooms(b);
+        st = make_buffers(b);
     if (!st && b->rank < b->c.nsources)
         st = make_device(b);
     return st;
@@ -183,11 +186,11 @@ const char *putsignal_wire(const struct putsignal_burst *b)
     return b->device ? tt_engine_wire_of(b->comm->world->engine, b->comm->ranks[b->signals[0].peer]) : "?";
 }
 
-/* ---- the kernel --------------------------------------------------------------------------------------------- */
+/* ---- the kernel ---- */
 
-/* A barrier of blocks, which sleep in it to leave the cores to the proxy. With pthread_barrier_t they would hang if
- * a block failed to start. */
-struct meeting {
+/* A barrier of blocks, which sleep in it to leave the cores to the proxy. With pthread_barrier_t
+ * they would hang if a block failed to start. */
+struct block_barrier {
     pthread_mutex_t lock;
     pthread_cond_t over;
     uint32_t there;
@@ -198,12 +201,12 @@ struct run {
     struct putsignal_burst *b;
     enum tt_putsignal_mode mode;
     uint32_t ndestinations, n;  /* n: number of bursts; us[n] */
-    struct meeting all;
+    struct block_barrier all;
     double *us;
 };
 
 /* Waits until all blocks have arrived, or the device has ended. */
-static void meet(struct meeting *m, const tutti_device_view *view, uint32_t nblocks)
+static void barrier_wait(struct block_barrier *m, const tutti_device_view *view, uint32_t nblocks)
 {
     uint64_t round;
 
@@ -233,7 +236,8 @@ static void group_at(const struct run *run, uint32_t group, uint32_t *first, uin
     *n = b->c.group ? b->c.group : tiles_of(b, run->ndestinations, group);
 }
 
-/* Issues the transfers of this block, then the signals of the groups that it leads. Does not wait for completion. */
+/* Issues the transfers of this block, then the signals of the groups that it leads. Does not wait
+ * for completion. */
 static tutti_status publish(const tutti_device_view *view, const struct run *run, uint32_t block, uint32_t nblocks,
                             uint32_t round)
 {
@@ -273,11 +277,11 @@ static tutti_status kernel(const tutti_device_view *view, uint32_t block, uint32
     for (uint32_t round = 0; round < run->n; round++) {
         uint64_t began_ns;
 
-        meet(&run->all, view, nblocks);
+        barrier_wait(&run->all, view, nblocks);
         began_ns = tt_now_ns();
         if (!st)
             st = publish(view, run, block, nblocks, round);
-        meet(&run->all, view, nblocks);
+        barrier_wait(&run->all, view, nblocks);
         if (block == 0 && !st)
             st = tutti_device_quiet(view, TUTTI_DEVICE_ALL);
         if (block == 0)
@@ -326,13 +330,13 @@ static tutti_status bursts(struct putsignal_burst *b, enum tt_putsignal_mode mod
     return st;
 }
 
-/* ---- measurement -------------------------------------------------------------------------------------------- */
+/* ---- measurement ---- */
 
 tutti_status putsignal_turn(struct putsignal_burst *b, enum tt_putsignal_mode mode, uint32_t n,
                             struct putsignal_turn *out)
 {
     tutti_device_counters counters = { .size = sizeof counters };
-    double told[4] = { 0 };     /* the time and the three counts */
+    double values[4] = { 0 };     /* the time and the three counts */
     tutti_status st;
     double *us;
 
@@ -343,22 +347,23 @@ tutti_status putsignal_turn(struct putsignal_burst *b, enum tt_putsignal_mode mo
     st = bursts(b, mode, n + 1, us);
     if (!st && b->device) {
         st = tutti_device_read_counters(b->device, &counters);
-        told[0] = putsignal_median(us + 1, n);
+        values[0] = putsignal_median(us + 1, n);
     }
     free(us);
     if (!st && b->rank == 0) {
-        told[1] = (double)counters.drains / (n + 1);
-        told[2] = (double)counters.fences / (n + 1);
-        told[3] = (double)counters.signals / (n + 1);
+        values[1] = (double)counters.drains / (n + 1);
+        values[2] = (double)counters.fences / (n + 1);
+        values[3] = (double)counters.signals / (n + 1);
     }
     if (!st)
-        st = tutti_allreduce(told, told, 4, TUTTI_F64, TUTTI_MAX, b->comm, NULL);
+        st = tutti_allreduce(values, values, 4, TUTTI_F64, TUTTI_MAX, b->comm, NULL);
     if (!st)
-        *out = (struct putsignal_turn){ .us = told[0], .drains = told[1], .fences = told[2], .signals = told[3] };
+        *out =
+            (struct putsignal_turn){ .us = values[0], .drains = values[1], .fences = values[2], .signals = values[3] };
     return st;
 }
 
-/* ---- checks ------------------------------------------------------------------------------------------------- */
+/* ---- checks ---- */
 
 /* Checks one transfer to this rank: waits for its signal, then compares its data at once. */
 static tutti_status check_one(struct putsignal_burst *b, enum tt_putsignal_mode mode, uint32_t source,

@@ -5,8 +5,8 @@
 #include "base/status.h"
 #include "comm/comm.h"
 
-/* Each kind uses one cache line: its flag or signal, followed by the 8 bytes, so that both are transferred in one
- * line. */
+/* Each kind uses one cache line: its flag or signal, followed by the 8 bytes, so that both are
+ * transferred in one line. */
 #define LINE_BYTES 64u
 #define BYTES sizeof(uint64_t)
 #define LOOKS 20000u        /* polls of a thread before it yields its core */
@@ -30,7 +30,7 @@ struct rally {
 
 static uint32_t word_of(enum putsignal_ball ball) { return ball * LINE_BYTES / (uint32_t)sizeof(uint64_t); }
 
-/* ---- the plain flag ----------------------------------------------------------------------------------------- */
+/* ---- the plain flag ---- */
 
 static void await(const uint64_t *word, uint64_t value)
 {
@@ -58,10 +58,10 @@ static void rally_flag(struct rally *r)
     r->ended_ns = tt_now_ns();
 }
 
-/* ---- devices --------------------------------------------------------------------------------------------------- */
+/* ---- devices ---- */
 
-/* Puts the 8 bytes behind the signal, which is set to the number of the put. A signal from the other rank implies that
- * the preceding put of this rank has arrived. */
+/* Puts the 8 bytes behind the signal, which is set to the number of the put. A signal from the
+ * other rank implies that the preceding put of this rank has arrived. */
 static tutti_status rally_device(const tutti_device_view *view, uint32_t block, uint32_t nblocks, void *arg)
 {
     struct rally *r = arg;
@@ -106,7 +106,7 @@ static tutti_status rally(struct game *g, enum putsignal_ball ball, double *us)
     return st;
 }
 
-/* ---- all rounds --------------------------------------------------------------------------------------------- */
+/* ---- all rounds ---- */
 
 static tutti_status make_devices(struct game *g)
 {
@@ -140,7 +140,8 @@ tutti_status putsignal_latency(tutti_comm *comm, uint32_t nrounds, uint32_t trip
     tutti_status st = prepare(&g);
 
     *out = (struct putsignal_latency){ .nrounds = nrounds };
-    for (uint32_t i = 0; i < (nrounds + 1) * PUTSIGNAL_BALLS && !st; i++) {     /* the first round warms up */
+    /* the first round warms up */
+    for (uint32_t i = 0; i < (nrounds + 1) * PUTSIGNAL_BALLS && !st; i++) {
         const uint32_t round = i / PUTSIGNAL_BALLS, ball = i % PUTSIGNAL_BALLS;
         double us = 0;
 

@@ -1,4 +1,4 @@
-/* The options that `tutti perf putsignal` and `tutti sim putsignal` have in common. */
+/* Options common to `tutti perf putsignal` and `tutti sim putsignal`. */
 #ifndef TUTTI_TOOLS_PUTSIGNAL_OPTIONS_H
 #define TUTTI_TOOLS_PUTSIGNAL_OPTIONS_H
 
@@ -12,16 +12,16 @@
 struct putsignal_options {
     uint64_t transfers[PUTSIGNAL_LIST_MAX], bytes[PUTSIGNAL_LIST_MAX];
     uint32_t ntransfers, nbytes;
-    bool modes[TT_PUTSIGNAL_MODES];     /* which are wanted */
+    bool modes[TT_PUTSIGNAL_MODES];     /* selected modes */
     uint32_t nsources;                  /* 0: all ranks */
-    uint32_t group;                     /* transfers of one; 0: those to one rank */
+    uint32_t group;                     /* transfers per group; 0: all transfers to one rank */
     bool json;
 };
 
-/* A child of a command's argp; its input is a struct putsignal_options. */
+/* Child parser for a command's argp; its input is a struct putsignal_options. */
 extern const struct argp putsignal_argp;
 
-/* What holds where nothing is said. */
+/* Returns the default values. */
 struct putsignal_options putsignal_defaults(void);
 
 #endif

@@ -1,4 +1,5 @@
-/* tutti ring order: the fastest order of peers in a ring, and shape of an all-reduce, from measured links. */
+/* tutti ring order: finds the fastest order of peers in a ring, and the fastest all-reduce shape,
+ * from measured links. */
 #include <argp.h>
 #include <errno.h>
 #include <json-c/json.h>
@@ -126,7 +127,7 @@ static bool find_order(const struct options *o, const struct tt_ring_matrix *m, 
     const uint64_t all = o->steps ? o->steps : tt_ring_order_enough(m->n);
     void *memory = malloc(tt_ring_order_bytes(m->n));
     struct tt_ring_order *search;
-    double told = seconds();
+    double printed = seconds();
 
     if (!memory) {
         fprintf(stderr, "tutti ring order: out of memory for %u peers\n", m->n);
@@ -137,8 +138,8 @@ static bool find_order(const struct options *o, const struct tt_ring_matrix *m, 
         slice = left < SLICE_STEPS ? left : SLICE_STEPS;
         if (!tt_ring_order_step(search, slice))
             break;
-        if (!o->quiet && seconds() > told + 1) {
-            told = seconds();
+        if (!o->quiet && seconds() > printed + 1) {
+            printed = seconds();
             fprintf(stderr, "tutti ring order: %.0f %% of %llu steps\n",
                     100.0 * (double)(all - left + slice) / (double)all, (unsigned long long)all);
         }

@@ -1,5 +1,6 @@
-/* tutti run: starts the ranks of a job, forwards their output and signals, and ends them together. It also serves
- * the rendezvous of the ranks, so that no port must be chosen, and a missing rank 0 is reported like any other. */
+/* tutti run: starts the ranks of a job, forwards their output and signals, and ends them together.
+ * It also serves their rendezvous, so that no port must be chosen, and a missing rank 0 is reported
+ * like any other missing rank. */
 #include "tool.h"
 
 #include <errno.h>
@@ -28,8 +29,12 @@
 #include "run_place.h"
 
 #define GRACE_NS (3 * TT_SECOND)
-#define JUDGE_NS (200 * TT_MS)  /* wait after the first detected failure: an earlier one may be detected later */
-#define DYING_NS TT_SECOND      /* the same while another rank is ending that closed its output earlier */
+#define REPORT_NS \
+    (200 * TT_MS) /* wait after the first detected failure: an earlier one may be
+                                   detected later */
+#define DYING_NS \
+    TT_SECOND                 /* the same while another rank is ending that closed its output
+                                   earlier */
 #define STOP_NS (200 * TT_MS)   /* for one rank to stop */
 #define WAIT_MS 50              /* interval of checks while a stream is not read */
 #define ENV_BYTES 512
@@ -41,7 +46,7 @@ struct rank {
     int state, ended;           /* RANK_...; wait status of an ended rank */
     uint32_t place;             /* position in the order of detected ends */
     uint64_t closed;            /* iteration in which its output was closed; 0: open */
-    bool told;                  /* its failure was reported, or was caused by this process */
+    bool reported;                  /* its failure was reported, or this process caused it */
     struct output out, err;
 };
 
@@ -52,25 +57,29 @@ struct job {
     struct rank *ranks;
     uint32_t nstarted, nrunning, nended;
     uint64_t turns;             /* iterations of the loop */
-    uint64_t judge_ns;          /* when to report the first failure; 0: there is none, or it was reported */
-    uint32_t missed;            /* first rank that exited while others waited for it to join; nranks: none */
+    uint64_t report_ns;          /* when to report the first failure; 0: no failure, or it was
+                                   reported */
+    uint32_t missed;            /* first rank that exited while others waited for its start-up;
+                                   nranks: none */
     struct tt_serve *serve;
     char rendezvous[320], token[40];
     struct sink out, err;       /* the launcher's streams */
-    bool told_out, told_err;    /* their failure was reported */
+    bool reported_out, reported_err;    /* a failure of the stream was reported */
     int signals, guard;
-    int terminal[2];            /* pipe to rank 0's standard input, if the launcher's is a terminal; else -1 */
+    int terminal[2];            /* pipe to rank 0's standard input, if the launcher's is a
+                                   terminal; else -1 */
     int status;                 /* exit status, of the first failed rank */
     bool ending;                /* the ranks have been signalled to end */
     bool killed;
     uint64_t kill_ns;           /* when the remaining ranks are killed */
-    uint64_t give_up_ns;        /* when output that is not read is discarded; 0: never, no signal has ended the job */
-    int told_by;                /* that signal */
+    uint64_t give_up_ns;        /* when output that is not read is discarded; 0: never, no signal
+                                   has ended the job */
+    int ended_by;                /* number of the signal */
 };
 
 static bool wait_writable(void *job, int fd);
 
-/* Writes a sentence to the launcher's standard error. */
+/* Writes a message to the launcher's standard error. */
 __attribute__((format(printf, 2, 3))) static void say(struct job *j, const char *fmt, ...)
 {
     char sentence[1024];
@@ -84,7 +93,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct job *j, const char 
 
 /* ---- rendezvous ---- */
 
-static bool all_here(const struct job *j)
+static bool all_hosts_local(const struct job *j)
 {
     for (uint32_t i = 0; i < j->hosts.n; i++)
         if (j->hosts.at[i].nlocal > 0 && !j->hosts.at[i].here)
@@ -92,7 +101,8 @@ static bool all_here(const struct job *j)
     return true;
 }
 
-/* Listens on a loopback address if all ranks are on this host; else creates an id with all addresses of this host. */
+/* Listens on a loopback address if all ranks are on this host; else creates an id with all
+ * addresses of this host. */
 static int open_listener(struct job *j, char token[TT_TOKEN_BYTES])
 {
     struct sockaddr_in loopback = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -104,14 +114,14 @@ static int open_listener(struct job *j, char token[TT_TOKEN_BYTES])
     int fd;
 
     memcpy(&here.storage, &loopback, sizeof loopback);
-    fd = tt_listen(all_here(j) ? &here : NULL, 0, &port);
+    fd = tt_listen(all_hosts_local(j) ? &here : NULL, 0, &port);
     if (fd < 0) {
         fprintf(stderr, "tutti run: cannot listen for the rendezvous: %s\n", strerror(errno));
         return -1;
     }
     snprintf(token, TT_TOKEN_BYTES, "%s", j->token);
     snprintf(j->rendezvous, sizeof j->rendezvous, "tcp://127.0.0.1:%u", port);
-    if (all_here(j))
+    if (all_hosts_local(j))
         return fd;
     if (tt_endpoint_init(&endpoint, port, j->opt->interfaces) != TUTTI_OK)
         goto fail;
@@ -146,7 +156,8 @@ static bool serve_rendezvous(struct job *j)
 
 /* ---- starting ---- */
 
-/* Writes the variables of one rank into text[ENV_MAX][ENV_BYTES]. Those of the user are last and take precedence. */
+/* Writes the variables of one rank into text[ENV_MAX][ENV_BYTES]. Those of the user are last and
+ * take precedence. */
 static size_t write_env(const struct job *j, uint32_t rank, char (*text)[ENV_BYTES], const char **env)
 {
     const struct run_options *o = j->opt;
@@ -184,8 +195,9 @@ static int open_file(const struct job *j, uint32_t rank, const char *suffix)
     return fd;
 }
 
-/* Opens an output of the rank: the launcher's stream, a file, or a pipe to the launcher. Plain output to a pipe goes through the
- * launcher, too: when its reader has exited, all ranks must end before one of them sees another end. Returns the rank's end, or -1. */
+/* Opens an output of the rank: the launcher's stream, a file, or a pipe to the launcher. Plain
+ * output to a pipe is also forwarded by the launcher: if its reader exits, all ranks must end
+ * before one of them gets SIGPIPE. Returns the rank's end of the pipe, or -1. */
 static int open_stream(const struct job *j, uint32_t rank, struct sink *ours, struct output *o)
 {
     int ends[2];
@@ -206,8 +218,8 @@ static int open_stream(const struct job *j, uint32_t rank, struct sink *ours, st
     return ends[1];
 }
 
-/* Rank 0 gets the launcher's standard input: through a pipe if it is a terminal, which only the foreground group may
- * read. */
+/* Rank 0 gets the launcher's standard input: through a pipe if it is a terminal, which only the
+ * foreground group may read. */
 static int open_input(struct job *j, uint32_t rank)
 {
     if (rank == 0 && !isatty(STDIN_FILENO) && fcntl(STDIN_FILENO, F_GETFD) >= 0)
@@ -274,7 +286,8 @@ static void begin_ending(struct job *j, int sig)
     j->ending = true;
 }
 
-/* Waits until a process that was sent SIGSTOP has stopped or exited; not for ever, as a system call can delay it. */
+/* Waits until a process that received SIGSTOP has stopped or exited. The wait is limited, because a
+ * system call can delay the stop. */
 static void await_stop(pid_t pid)
 {
     const uint64_t end_ns = tt_now_ns() + STOP_NS;
@@ -290,7 +303,8 @@ static void await_stop(pid_t pid)
     }
 }
 
-/* Ends the ranks so that none of them runs again, unless it handles SIGTERM: none reports the loss of another. */
+/* Ends the ranks without letting them run again, except to handle SIGTERM, so that none reports the
+ * loss of another rank. */
 static void end_silently(struct job *j)
 {
     signal_all(j, SIGSTOP);
@@ -300,7 +314,8 @@ static void end_silently(struct job *j)
     begin_ending(j, SIGTERM);
 }
 
-/* Kills the ranks after the grace period. A remote shell that does not end its rank within another such period is killed too. */
+/* Kills the ranks after the grace period. A remote shell that has not ended its rank after another
+ * grace period is killed too. */
 static void kill_all(struct job *j)
 {
     for (uint32_t r = 0; r < j->nstarted; r++) {
@@ -350,8 +365,8 @@ static void note_status(struct job *j, int status)
         j->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Whether failure a was earlier than b, as far as is known: a killed rank did not fail because of the other; else by
- * the end of output. */
+/* Returns true if failure a was earlier than b, as far as can be determined: a killed rank did not
+ * fail because of the other; otherwise by the end of output. */
 static bool is_earlier(const struct rank *a, const struct rank *b)
 {
     const bool killed = signal_of(a), b_killed = signal_of(b);
@@ -369,7 +384,7 @@ static uint32_t first_failure(const struct job *j)
     uint32_t first = j->opt->nranks;
 
     for (uint32_t r = 0; r < j->nstarted; r++)
-        if (j->ranks[r].state == RANK_ENDED && j->ranks[r].ended != 0 && !j->ranks[r].told &&
+        if (j->ranks[r].state == RANK_ENDED && j->ranks[r].ended != 0 && !j->ranks[r].reported &&
             (first == j->opt->nranks || is_earlier(&j->ranks[r], &j->ranks[first])))
             first = r;
     return first;
@@ -380,23 +395,24 @@ static bool is_dying(const struct job *j, uint32_t rank)
     return j->ranks[rank].closed && j->ranks[rank].state == RANK_RUNNING;
 }
 
-/* Reports the first failure and ends the other ranks; with --survive, reports all failures. Waits a little, because
- * other ranks may detect the closed connections of a failed rank before this process detects its end. */
-static void judge(struct job *j)
+/* Reports the first failure and ends the other ranks; with --survive, reports all failures. Waits a
+ * little, because other ranks may detect the closed connections of a failed rank before this
+ * process detects its end. */
+static void report_failures(struct job *j)
 {
     const uint64_t now_ns = tt_now_ns();
     bool dying = false;
 
     for (uint32_t r = 0; r < j->nstarted; r++)
         dying |= is_dying(j, r);
-    if (j->nrunning > 0 && now_ns < j->judge_ns + (dying ? DYING_NS : 0))
+    if (j->nrunning > 0 && now_ns < j->report_ns + (dying ? DYING_NS : 0))
         return;
     for (uint32_t r = first_failure(j); r < j->opt->nranks; r = j->opt->survive ? first_failure(j) : j->opt->nranks) {
-        j->ranks[r].told = true;
+        j->ranks[r].reported = true;
         print_failure(j, r);
         note_status(j, j->ranks[r].ended);
     }
-    j->judge_ns = 0;
+    j->report_ns = 0;
     if (!j->ending && !j->opt->survive && j->nrunning > 0)
         begin_ending(j, SIGTERM);
 }
@@ -418,8 +434,8 @@ static bool read_status(struct job *j, uint32_t rank, int *status)
     return info.si_pid != 0;
 }
 
-/* Handles the end of a rank: forwards its last output, and records a failure. The rank stays a zombie until the job
- * ends, so that the number of its process group is not reused. */
+/* Handles the end of a rank: forwards its last output, and records a failure. The rank stays a
+ * zombie until the job ends, so that the number of its process group is not reused. */
 static void rank_ended(struct job *j, uint32_t rank)
 {
     struct rank *r = &j->ranks[rank];
@@ -435,10 +451,10 @@ static void rank_ended(struct job *j, uint32_t rank)
     output_pump(&r->err);
     if (status == 0)
         return;
-    r->told = j->ending;
-    if (!j->ending && !j->judge_ns)
-        j->judge_ns = tt_now_ns() + JUDGE_NS;
-    else if (j->ending && !j->judge_ns)
+    r->reported = j->ending;
+    if (!j->ending && !j->report_ns)
+        j->report_ns = tt_now_ns() + REPORT_NS;
+    else if (j->ending && !j->report_ns)
         note_status(j, status);
 }
 
@@ -446,11 +462,11 @@ static void rank_ended(struct job *j, uint32_t rank)
 
 /* Handles a failed write to one of our streams, once. Without a reader the job ends as SIGPIPE
  * would end it. After any other error the job continues, and its exit status is not 0. */
-static void check_sink(struct job *j, const struct sink *to, bool *told)
+static void check_sink(struct job *j, const struct sink *to, bool *reported)
 {
-    if (!to->error || *told)
+    if (!to->error || *reported)
         return;
-    *told = true;
+    *reported = true;
     if (to->error == EPIPE) {
         note_status(j, SIGPIPE);
         if (!j->ending)
@@ -460,20 +476,20 @@ static void check_sink(struct job *j, const struct sink *to, bool *told)
     say(j, "tutti run: cannot write standard %s: %s%s (further output is lost)\n",
         to->fd == STDOUT_FILENO ? "output" : "error", to->error == EAGAIN ? "it is not read" : strerror(to->error),
         to->error == EFBIG ? FILE_SIZE_HINT : "");
-    note_status(j, to->error == EAGAIN ? j->told_by : 1 << 8);
+    note_status(j, to->error == EAGAIN ? j->ended_by : 1 << 8);
 }
 
 static void check_sinks(struct job *j)
 {
-    check_sink(j, &j->out, &j->told_out);
-    check_sink(j, &j->err, &j->told_err);
+    check_sink(j, &j->out, &j->reported_out);
+    check_sink(j, &j->err, &j->reported_err);
 }
 
 /* ---- signals ---- */
 
-/* Opens the signals that are forwarded: always SIGTERM, SIGUSR1 and SIGUSR2. The others stay ignored
- * if they are: nohup ignores SIGHUP; a shell without job control ignores SIGINT and SIGQUIT of
- * background jobs, and SIGTSTP. */
+/* Opens the signals that are forwarded: always SIGTERM, SIGUSR1 and SIGUSR2. The others stay
+ * ignored if they are: nohup ignores SIGHUP; a shell without job control ignores SIGINT and SIGQUIT
+ * of background jobs, and SIGTSTP. */
 static int open_signals(void)
 {
     static const int passed[] = { SIGTERM, SIGUSR1, SIGUSR2, SIGINT, SIGHUP, SIGQUIT, SIGTSTP };
@@ -514,7 +530,7 @@ static void pass_signal(struct job *j, int sig)
     default:
         if (!j->give_up_ns) {
             j->give_up_ns = tt_now_ns() + GRACE_NS;
-            j->told_by = sig;
+            j->ended_by = sig;
         }
         if (sig == SIGINT && j->ending) {
             j->give_up_ns = tt_now_ns();
@@ -534,7 +550,8 @@ static void take_signals(struct job *j)
         pass_signal(j, (int)info.ssi_signo);
 }
 
-/* Waits until one of our streams is writable, and handles signals meanwhile. False: we were told to end, and the grace is over. */
+/* Waits until one of our streams is writable, and handles signals meanwhile. False: a signal has
+ * ended the job and the grace period is over. */
 static bool wait_writable(void *job, int fd)
 {
     struct job *j = job;
@@ -578,8 +595,8 @@ static int next_wake_ms(const struct job *j)
 
     if (j->ending && j->kill_ns < wake_ns)
         wake_ns = j->kill_ns;
-    if (j->judge_ns) {
-        const uint64_t at_ns = now_ns < j->judge_ns ? j->judge_ns : now_ns + 20 * TT_MS;
+    if (j->report_ns) {
+        const uint64_t at_ns = now_ns < j->report_ns ? j->report_ns : now_ns + 20 * TT_MS;
 
         wake_ns = at_ns < wake_ns ? at_ns : wake_ns;
     }
@@ -612,9 +629,10 @@ static bool is_missed(const struct job *j, uint32_t rank)
            tt_serve_waits_for(j->serve, j->opt->nranks, rank);
 }
 
-/* Reports a rank that exited before it joined, also to the ranks that wait for it, which would otherwise wait until
- * their deadline. Ranks that arrive later get the same rank, because later failures may follow from it. */
-static void tell_who_will_not_join(struct job *j)
+/* Reports a rank that exited before it joined, also to the ranks that wait for it, which would
+ * otherwise wait until their deadline. Ranks that arrive later get the same rank, because later
+ * failures may follow from it. */
+static void announce_missing_rank(struct job *j)
 {
     uint32_t rank = j->missed;
     char sentence[160];
@@ -660,11 +678,11 @@ static void run_job(struct job *j, struct pollfd *p)
                 rank_ended(j, r);
         }
         check_sinks(j);
-        if (j->judge_ns)
-            judge(j);
+        if (j->report_ns)
+            report_failures(j);
         tt_serve_step(j->serve, tt_now_ns());
-        if (!j->judge_ns)       /* else the first failure is reported before */
-            tell_who_will_not_join(j);
+        if (!j->report_ns)       /* else the first failure is reported before */
+            announce_missing_rank(j);
         if (j->ending && tt_now_ns() >= j->kill_ns)
             kill_all(j);
     }
@@ -710,7 +728,11 @@ static bool prepare_output(const struct run_options *o)
 /* Raises the limit of open files to four per rank. False, with a message: the limit is too low. */
 static bool raise_descriptors(uint32_t nranks)
 {
-    enum { OWN = 12, A_RANK = 4 };      /* of the launcher; per rank: output, errors, end, connection */
+    enum {
+        OWN = 12,
+        A_RANK = 4
+    }; /* of the launcher; per rank: output, errors, end,
+                                           connection */
     const rlim_t wanted = A_RANK * (rlim_t)nranks + 256, needed = A_RANK * (rlim_t)nranks + OWN;
     struct rlimit limit;
 

@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Reads the hardware threads of the core of `cpu` from the kernel's list ("0,32" or "0-1"). If unknown: only `cpu`. */
+/* Reads the hardware threads of the core of `cpu` from the kernel's list ("0,32" or "0-1"). If it
+ * is unknown, the set contains only `cpu`. */
 static void read_siblings(int cpu, cpu_set_t *out)
 {
     char path[96];
@@ -31,7 +32,8 @@ static void read_siblings(int cpu, cpu_set_t *out)
     fclose(f);
 }
 
-/* Lists the cores that this process may use, in order of their first hardware thread. Returns their number. */
+/* Lists the cores that this process may use, in order of their first hardware thread. Returns their
+ * number. */
 static uint32_t list_cores(cpu_set_t cores[CPU_SETSIZE])
 {
     cpu_set_t allowed;

@@ -28,8 +28,9 @@ static void quote(FILE *to, const char *text)
     fputc('\'', to);
 }
 
-/* Writes the script for the remote host. It runs the rank in a new session, and reads names of signals from standard
- * input. If that ends, the launcher or the connection has ended, and the script ends the rank. */
+/* Writes the script for the remote host. It runs the rank in a new session, and reads names of
+ * signals from standard input. If that ends, the launcher or the connection has ended, and the
+ * script ends the rank. */
 static void write_script(FILE *to, const struct child_conf *conf, const char *cwd)
 {
     fputs("exec 3<&0 </dev/null; cd ", to);
@@ -54,8 +55,8 @@ static void write_script(FILE *to, const struct child_conf *conf, const char *cw
           to);
 }
 
-/* "/bin/sh -c 'script'" as one argument, so that sh runs the script whatever the login shell is. NULL: out of
- * memory. */
+/* "/bin/sh -c 'script'" as one argument, so that sh runs the script whatever the login shell is.
+ * NULL: out of memory. */
 static char *remote_command(const struct child_conf *conf)
 {
     char *script = NULL, *command = NULL, *cwd = getcwd(NULL, 0);
@@ -173,7 +174,8 @@ static int spawn(struct child *out, const struct child_conf *conf, char *const *
     if (pid < 0) {
         err = errno;
     } else {
-        setpgid(pid, pid);      /* also called by the child: the group must exist before it is signalled */
+        setpgid(pid, pid);      /* also called by the child: the group must exist before it is
+                                   signalled */
         if (read(failed[0], &err, sizeof err) == sizeof err)
             waitpid(pid, NULL, 0);
         else
@@ -258,8 +260,9 @@ static bool is_there(const char *program)
     }
 }
 
-/* Reports why the program did not start. Returns the exit status. exec also returns EACCES for a missing program if
- * a directory of PATH is not readable, and ENOENT if the program exists, but its interpreter does not. */
+/* Reports why the program did not start. Returns the exit status. exec also returns EACCES for a
+ * missing program if a directory of PATH is not readable, and ENOENT if the program exists, but its
+ * interpreter does not. */
 static int print_not_started(const char *program, int err)
 {
     const bool there = is_there(program);
@@ -301,7 +304,8 @@ static void *await_end(void *arg)
     return NULL;
 }
 
-/* A pipe that becomes readable when the process ends, for kernels and sandboxes without pidfd_open. -1 with errno. */
+/* A pipe that becomes readable when the process ends, for kernels and sandboxes without pidfd_open.
+ * -1 with errno. */
 static int watch_by_thread(pid_t pid)
 {
     struct watch *w = malloc(sizeof *w);
@@ -329,7 +333,8 @@ static int watch_by_thread(pid_t pid)
     return ends[0];
 }
 
-/* A descriptor that becomes readable when the child `pid` has ended, and does not reap it. -1 with errno. */
+/* A descriptor that becomes readable when the child `pid` has ended, and does not reap it. -1 with
+ * errno. */
 static int watch_end(pid_t pid)
 {
     const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -374,7 +379,8 @@ void child_signal(const struct child *c, int sig)
         kill(-c->pid, sig);
 }
 
-/* The leader is a zombie while its group is killed, so the number of the group has not been reused. */
+/* The leader is a zombie while its group is killed, so the number of the group has not been
+ * reused. */
 int child_reap(struct child *c)
 {
     int status = 0;
@@ -402,8 +408,9 @@ static void kill_all(const struct guarded *all, size_t n, int sig, bool elsewher
             kill(-all[i].pid, sig);
 }
 
-/* Reads the processes to guard. Pid 0 ends the guard. End of file without it means that the launcher was killed: the
- * kernel has killed the local ranks, but not their children, and remote shells need time to end their ranks. */
+/* Reads the processes to guard. Pid 0 ends the guard. End of file without it means that the
+ * launcher was killed: the kernel has killed the local ranks, but not their children, and remote
+ * shells need time to end their ranks. */
 static void guard(int from)
 {
     struct guarded *all = NULL, one;
@@ -447,7 +454,8 @@ int guard_start(void)
     }
     setsid();       /* out of reach of the terminal's signals */
     null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (int fd = 0; fd <= 2; fd++)     /* who reads the launcher's output sees its end with the launcher's */
+    for (int fd = 0; fd <= 2; fd++)     /* the launcher's readers must see end of file when the
+                                           launcher ends */
         if (dup2(null, fd) < 0)
             close(fd);
     close(ends[1]);

@@ -1,5 +1,5 @@
-/* One rank's process: here by fork and exec, elsewhere through a remote shell. Each is the leader of a process group, so that what
- * it starts ends with it. */
+/* The process of a rank: started here by fork and exec, on other hosts through a remote shell. Each
+ * process leads a process group, so that its children can be ended with it. */
 #ifndef TUTTI_TOOLS_RUN_CHILD_H
 #define TUTTI_TOOLS_RUN_CHILD_H
 
@@ -10,31 +10,38 @@
 
 #define ENV_MAX 64
 
-/* How to start one rank. Everything is the caller's. */
+/* Start parameters of one rank. All pointers belong to the caller. */
 struct child_conf {
     char *const *argv;          /* the program and its arguments */
-    const char *env[ENV_MAX];   /* "NAME=value" that this rank gets on top of ours; nenv of them */
+    const char *env[ENV_MAX];   /* [nenv] "NAME=value": variables of this rank, in addition to
+                                   the inherited environment */
     size_t nenv;
-    const char *host;           /* NULL: here */
-    const char *rsh;            /* remote shell, words separated by blanks: called as `rsh host command` */
-    int in, out, err;           /* its standard streams; in is not used elsewhere (the remote shell's is for control) */
-    const cpu_set_t *cores;     /* NULL: any */
+    const char *host;           /* NULL: this host */
+    const char *rsh;            /* remote shell, words separated by blanks; called as `rsh host
+                                   command` */
+    int in, out, err;           /* standard streams of the rank; `in` is unused for remote ranks,
+                                   whose remote shell uses standard input for control */
+    const cpu_set_t *cores;     /* NULL: not bound */
 };
 
 struct child {
     pid_t pid;
-    int pidfd;                  /* readable when it ended */
-    int control;                /* -1: here; else names of signals go here, and its end ends the rank */
+    int pidfd;                  /* readable when the process has ended */
+    int control;                /* remote ranks: receives names of signals; closing it ends the
+                                   rank. -1: local rank */
 };
 
-/* On success *out is the caller's. Else says why on stderr and returns the exit status that a shell would give (126, 127). */
+/* Starts the process. On success *out belongs to the caller. Otherwise prints the error and returns
+ * the exit status that a shell would return (126, 127). */
 int child_start(struct child *out, const struct child_conf *conf);
-/* Sends a signal to the whole group of processes. */
+/* Sends a signal to the process group. */
 void child_signal(const struct child *c, int sig);
-/* Waits for one that has ended, kills what is left of its group, closes, and returns its wait status. */
+/* Waits for the end of the process, kills the rest of its group, closes descriptors and returns the
+ * wait status. */
 int child_reap(struct child *c);
 
-/* A process that outlives us if we are killed, and then ends the ranks. Returns a descriptor to tell it about them, or -1. */
+/* Starts a guard process, which ends the ranks if this process is killed. Returns the descriptor to
+ * register ranks with, or -1. */
 int guard_start(void);
 void guard_add(int guard, const struct child *c);
 void guard_dismiss(int guard);

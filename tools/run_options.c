@@ -73,7 +73,8 @@ static bool is_name(const char *text, size_t bytes)
     return bytes > 0 && (text[0] < '0' || text[0] > '9');
 }
 
-/* Stores NAME=VALUE. NAME alone gets its value from the environment, and is ignored if it is not set. */
+/* Stores NAME=VALUE. NAME alone gets its value from the environment, and is ignored if it is not
+ * set. */
 static error_t add_env(struct run_options *o, const char *arg)
 {
     const char *value = strchr(arg, '=') ? NULL : getenv(arg);
@@ -110,7 +111,8 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_WIRES:
         if (*arg)
-            option_check_wires_of(state, "--wires", arg);     /* otherwise each rank would report the error */
+            option_check_wires_of(state, "--wires", arg);     /* otherwise each rank would report
+                                                                 the error */
         o->wires = arg;
         return 0;
     case OPT_INTERFACES:

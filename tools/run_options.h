@@ -1,4 +1,4 @@
-/* What `tutti run` was asked for. */
+/* Options of `tutti run`. */
 #ifndef TUTTI_TOOLS_RUN_OPTIONS_H
 #define TUTTI_TOOLS_RUN_OPTIONS_H
 
@@ -14,7 +14,7 @@ enum output_mode { OUTPUT_PREFIX, OUTPUT_PLAIN, OUTPUT_DIR };
 struct run_options {
     uint32_t nranks;
     const char *hosts, *hostfile, *wires, *interfaces, *rsh, *output_dir;
-    double timeout_s;           /* 0: not said */
+    double timeout_s;           /* 0: not given */
     enum output_mode output;
     enum bind_mode bind;
     bool survive;
@@ -23,8 +23,9 @@ struct run_options {
     char **argv;                /* the program and its arguments */
 };
 
-/* Reads the command line; a mistake is told, and ends the process with status 2. False: it could not be read at all. Strings point into
- * argv, but for env; ends with run_options_fini. */
+/* Parses the command line. Invalid options end the process with status 2 and an error message.
+ * Returns false if parsing fails. Strings point into argv, except env. Undone by
+ * run_options_fini. */
 bool run_options_parse(struct run_options *o, int argc, char **argv);
 void run_options_fini(struct run_options *o);
 

@@ -83,7 +83,8 @@ static void pass_plain(struct output *o, size_t bytes)
     memmove(o->line, o->line + bytes, o->bytes);
 }
 
-/* Makes room for more of the line. False: the line has its maximum length, or there is no memory. */
+/* Makes room for more of the line. False: the line has its maximum length, or there is no
+ * memory. */
 static bool grow(struct output *o)
 {
     const size_t capacity = o->capacity ? 2 * o->capacity : FIRST_BYTES;

@@ -1,4 +1,4 @@
-/* Which rank runs on which host. */
+/* Placement of ranks on hosts. */
 #ifndef TUTTI_TOOLS_RUN_PLACE_H
 #define TUTTI_TOOLS_RUN_PLACE_H
 
@@ -11,25 +11,27 @@
 
 struct host {
     char name[HOST_BYTES];
-    uint32_t slots;             /* 0: not said */
+    uint32_t slots;             /* 0: not given */
     uint32_t nlocal;            /* ranks placed here */
     bool here;                  /* no remote shell needed */
 };
 
 struct hosts {
-    const char *tool;           /* begins what is said on stderr: "tutti run" */
-    struct host *at;            /* the caller frees it */
+    const char *tool;           /* prefix of messages on stderr: "tutti run" */
+    struct host *at;            /* owned by the caller */
     uint32_t n;
 };
 
-/* Reads "a,b:4,[2001:db8::1]:2". False, after saying why on stderr, if it makes no sense. */
+/* Parses "a,b:4,[2001:db8::1]:2". Returns false, after an error message, if it is invalid. */
 bool hosts_parse(struct hosts *out, const char *tool, const char *text);
-/* Reads a file of lines "host", "host:4" or "host slots=4"; '#' begins a comment. Likewise. */
+/* Reads a file of lines "host", "host:4" or "host slots=4"; '#' begins a comment. Errors as
+ * above. */
 bool hosts_read(struct hosts *out, const char *tool, const char *path);
-/* This host alone. */
+/* Sets only this host. */
 bool hosts_here(struct hosts *out, const char *tool);
-/* Places nranks ranks in order of hosts and fills host_of[nranks] and local_of[nranks]: as many as each has slots; without
- * slots, in equal blocks. False, after saying why, if there are too few slots. */
+/* Places nranks ranks in order of hosts and fills host_of[nranks] and local_of[nranks]. Each host
+ * gets as many ranks as it has slots; without slots, ranks are divided into equal blocks. Returns
+ * false, after an error message, if there are too few slots. */
 bool hosts_place(struct hosts *h, uint32_t nranks, uint32_t *host_of, uint32_t *local_of);
 
 #endif

@@ -38,7 +38,7 @@ struct sim_run {
     uint64_t memory_bytes;      /* memory of this machine */
     bool shown;                 /* the progress bar is visible */
     bool headed;                /* the table's head is printed */
-    uint64_t began_ns, told_ns;
+    uint64_t began_ns, printed_ns;
     const char *algo_name;
 };
 
@@ -63,7 +63,7 @@ static void clear_bar(struct sim_run *run)
 
 #define MANY_RANKS 16384        /* progress is shown at once, because the start takes seconds */
 
-static void tell_progress(struct sim_run *run, double share)
+static void print_progress(struct sim_run *run, double share)
 {
     static const char full[] = "##############################";
     const double s = (double)(tt_now_ns() - run->began_ns) / 1e9;
@@ -84,10 +84,10 @@ static void show_progress(void *arg, double share)
     struct sim_run *run = arg;
     const uint64_t now = tt_now_ns();
 
-    if (now - run->told_ns < (isatty(STDERR_FILENO) ? 200 * TT_MS : 10000 * TT_MS))
+    if (now - run->printed_ns < (isatty(STDERR_FILENO) ? 200 * TT_MS : 10000 * TT_MS))
         return;
-    run->told_ns = now;
-    tell_progress(run, share);
+    run->printed_ns = now;
+    print_progress(run, share);
 }
 
 /* ---- results ---- */
@@ -267,10 +267,10 @@ static tutti_status simulate(struct sim_run *run, struct sim_case *c)
         return st;
     for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++)
         conf.lane_bytes[d] = o->lane_bytes;
-    run->began_ns = run->told_ns = tt_now_ns();
+    run->began_ns = run->printed_ns = tt_now_ns();
     run->algo_name = c->algo->name;
     if (!o->quiet && run->layout.nranks >= MANY_RANKS)
-        tell_progress(run, 0);
+        print_progress(run, 0);
     st = tt_des_run(&conf, &c->r, why, sizeof why);
     c->wall_s = (double)(tt_now_ns() - run->began_ns) / 1e9;
     clear_bar(run);
@@ -301,8 +301,8 @@ static tutti_status run_case(struct sim_run *run, const struct tt_algo *algo, co
     return TUTTI_OK;
 }
 
-/* The call of rank 0 at a size. *bytes: size of the larger buffer, which is rounded down to whole elements and equal
- * blocks. */
+/* The call of rank 0 at a size. *bytes: size of the larger buffer, which is rounded down to whole
+ * elements and equal blocks. */
 static struct tt_coll coll_of(const struct sim_run *run, uint64_t *bytes, uint64_t block)
 {
     const struct sim_options *o = &run->o;
@@ -326,7 +326,8 @@ static struct tt_coll coll_of(const struct sim_run *run, uint64_t *bytes, uint64
     return c;
 }
 
-/* The highest latency, and the longest time of a byte, of the links from `nearest` to `farthest`. */
+/* The highest latency, and the longest time of a byte, of the links from `nearest` to
+ * `farthest`. */
 static void slowest_link(const struct sim_run *run, enum tt_distance nearest, enum tt_distance farthest,
                          double *latency_ns, double *byte_ns)
 {
@@ -338,7 +339,8 @@ static void slowest_link(const struct sim_run *run, enum tt_distance nearest, en
     }
 }
 
-/* The cheapest algorithm by formulas. Messages within hosts have the cost of the links within hosts. */
+/* The cheapest algorithm by formulas. Messages within hosts have the cost of the links within
+ * hosts. */
 static const struct tt_algo *cheapest(const struct sim_run *run, const struct tt_coll *c)
 {
     const double software_ns = run->o.send_ns + run->o.receive_ns;
@@ -354,7 +356,7 @@ static const struct tt_algo *cheapest(const struct sim_run *run, const struct tt
 }
 
 /* Reports an algorithm of "all" that does not support the call. */
-static void tell_left_out(struct sim_run *run, const struct tt_coll *c, uint64_t bytes, const char *name)
+static void report_unsupported(struct sim_run *run, const struct tt_coll *c, uint64_t bytes, const char *name)
 {
     const struct tt_algo *algo = tt_algo_named(c->kind, name);
 
@@ -365,8 +367,9 @@ static void tell_left_out(struct sim_run *run, const struct tt_coll *c, uint64_t
            algo && algo->needs ? algo->needs : "a different call", algo ? tt_algo_if_named(algo) : "");
 }
 
-/* Lists the calls of the run, one per size, at most SIZES_MAX; bytes[]: sizes of their larger buffers. Sizes of a
- * sweep that are rounded to the same call are listed once. Returns their number. */
+/* Lists the calls of the run, one per size, at most SIZES_MAX; bytes[]: sizes of their larger
+ * buffers. Sizes of a sweep that are rounded to the same call are listed once. Returns their
+ * number. */
 static uint32_t calls_of(const struct sim_run *run, struct tt_coll calls[SIZES_MAX], uint64_t bytes[SIZES_MAX])
 {
     const struct sim_options *o = &run->o;
@@ -383,8 +386,8 @@ static uint32_t calls_of(const struct sim_run *run, struct tt_coll calls[SIZES_M
     return n;
 }
 
-/* The algorithm of a call: of that name, or the cheapest if `name` is NULL. Returns NULL if it does not support the
- * call; with "all", also if it is used only by name. */
+/* The algorithm of a call: of that name, or the cheapest if `name` is NULL. Returns NULL if it does
+ * not support the call; with "all", also if it is used only by name. */
 static const struct tt_algo *algo_of(const struct sim_run *run, const struct tt_coll *c, const char *name)
 {
     const struct tt_algo *algo = name ? tt_algo_find(c, name) : cheapest(run, c);
@@ -392,8 +395,8 @@ static const struct tt_algo *algo_of(const struct sim_run *run, const struct tt_
     return algo && run->o.algos && strcmp(run->o.algos, "all") == 0 && !tt_algo_fits(algo, c) ? NULL : algo;
 }
 
-/* Runs all sizes of one algorithm, or of the cheapest one of each size if `name` is NULL. Omits calls that are not
- * supported. */
+/* Runs all sizes of one algorithm, or of the cheapest one of each size if `name` is NULL. Omits
+ * calls that are not supported. */
 static tutti_status run_sizes(struct sim_run *run, const char *name)
 {
     struct tt_coll calls[SIZES_MAX];
@@ -405,7 +408,7 @@ static tutti_status run_sizes(struct sim_run *run, const char *name)
         const struct tt_algo *algo = algo_of(run, &calls[i], name);
 
         if (!algo) {
-            tell_left_out(run, &calls[i], bytes[i], name);
+            report_unsupported(run, &calls[i], bytes[i], name);
             continue;
         }
         st = tt_plugin_check(algo, &calls[i]);

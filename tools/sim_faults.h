@@ -1,11 +1,12 @@
-/* What the --fault of `tutti sim` says. */
+/* Parser of the option --fault of `tutti sim`. */
 #ifndef TUTTI_TOOLS_SIM_FAULTS_H
 #define TUTTI_TOOLS_SIM_FAULTS_H
 
 #include <argp.h>
 #include "sim/net.h"
 
-/* Reads one, as slow-rank=3:2; a mistake is told, and ends the process. Whether the machine has what it names is seen when it is simulated. */
+/* Parses one fault, e.g. slow-rank=3:2. An invalid fault ends the process with an error message.
+ * The simulation checks that the machine has the named element. */
 void sim_fault_parse(struct argp_state *state, const char *arg, struct tt_fault *out);
 
 #endif

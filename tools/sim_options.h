@@ -1,4 +1,4 @@
-/* The command line of `tutti sim`. */
+/* Options of `tutti sim`. */
 #ifndef TUTTI_TOOLS_SIM_OPTIONS_H
 #define TUTTI_TOOLS_SIM_OPTIONS_H
 
@@ -12,17 +12,19 @@
 struct sim_options {
     const struct perf_coll *coll;
     const char *topo;           /* a built-in description or a file */
-    const char *algos;          /* "a,b,c", "all", or NULL: the one that the library would choose */
-    uint32_t nranks, root;      /* 0 ranks: all that the description has */
-    uint64_t bytes, block;      /* of the larger buffer, or of one rank's block; one of them is 0 */
+    const char *algos;          /* "a,b,c", "all", or NULL: the algorithm that the library would
+                                   select */
+    uint32_t nranks, root;      /* 0 ranks: all ranks of the description */
+    uint64_t bytes, block;      /* size of the larger buffer, or of one rank's block; one of them
+                                   is 0 */
     bool sweeps;
     uint64_t min, max, factor;  /* of --sweep */
-    const char *plot;           /* where the sweep is drawn; NULL: nowhere */
+    const char *plot;           /* output file of the drawing; NULL: none */
     bool json, quiet;
     struct tt_fault faults[SIM_FAULTS_MAX];
     uint32_t nfaults;
-    uint64_t segment_bytes, eager_bytes;        /* segment 0: as the library would choose */
-    uint32_t streams, depth;                    /* 0: likewise */
+    uint64_t segment_bytes, eager_bytes;        /* segment 0: as the library would select */
+    uint32_t streams, depth;                    /* 0: as the library would select */
     uint64_t lane_bytes;
     uint32_t lanes;
     bool slots, whole;
@@ -30,7 +32,7 @@ struct sim_options {
     uint64_t seed;
 };
 
-/* Reads the command line; a mistake is told, and ends the process. */
+/* Parses the command line. Invalid options end the process with an error message. */
 void sim_options_parse(struct sim_options *o, int argc, char **argv);
 
 #endif

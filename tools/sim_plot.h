@@ -1,4 +1,4 @@
-/* The drawing of a sweep: time over size, one line for each algorithm, both axes logarithmic. */
+/* Drawing of a sweep: time over size, one line per algorithm, both axes logarithmic. */
 #ifndef TUTTI_TOOLS_SIM_PLOT_H
 #define TUTTI_TOOLS_SIM_PLOT_H
 
@@ -11,7 +11,8 @@ struct sim_point {
     double time_us;
 };
 
-/* Writes points[n] as SVG. Points of one series follow one another. SYSTEM (logged): the file cannot be written. */
+/* Writes points[n] as SVG. The points of a series must be consecutive. SYSTEM (logged): the file
+ * cannot be written. */
 tutti_status sim_plot(const char *path, const char *title, const char *subtitle, const struct sim_point *points,
                       uint32_t n);
 

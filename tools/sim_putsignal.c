@@ -103,7 +103,8 @@ static tutti_status run_mode(const struct options *o, const struct tt_putsignal_
     return TUTTI_OK;
 }
 
-/* Runs all modes for one number of hosts, number of transfers and size. The first mode is put-only. */
+/* Runs all modes for one number of hosts, number of transfers and size. The first mode is
+ * put-only. */
 static tutti_status run_case(const struct options *o, struct tt_putsignal_conf *conf, struct putsignal_row *rows,
                              uint32_t *nrows)
 {

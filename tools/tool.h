@@ -1,4 +1,4 @@
-/* The subcommands of `tutti`: one file each, one line in main.c. */
+/* The subcommands of `tutti`: one file each, and one line in main.c. */
 #ifndef TUTTI_TOOLS_TOOL_H
 #define TUTTI_TOOLS_TOOL_H
 
@@ -6,9 +6,9 @@
 
 struct tool {
     const char *name, *summary;
-    /* argv[0] is "tutti NAME"; returns the exit status. */
+    /* argv[0] is "tutti NAME". Returns the exit status. */
     int (*main)(int argc, char **argv);
-    bool reader_may_leave;      /* a reader of standard output that is gone is no failure */
+    bool reader_may_leave;      /* a closed standard output is not a failure */
 };
 
 int tool_run_main(int argc, char **argv);

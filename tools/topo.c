@@ -1,4 +1,5 @@
-/* tutti topo: shows the topology of this host, of the current job, or of a machine given by a description. */
+/* tutti topo: shows the topology of this host, of the current job, or of a machine given by a
+ * description. */
 #include "topo.h"
 
 #include <stdlib.h>

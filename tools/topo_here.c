@@ -1,4 +1,5 @@
-/* This host and the placement of ranks on it: the N ranks of --ranks, or those of the current job. */
+/* This host and the placement of ranks on it: the N ranks of --ranks, or those of the current
+ * job. */
 #include "topo.h"
 
 #include <arpa/inet.h>
@@ -28,10 +29,10 @@ static bool read_labels(struct topo_here *h, const struct tt_topo *description)
     return false;
 }
 
-/* Describes a rank that may use the CPUs of the set (NULL: not bound, or unknown). `ours`: it uses the GPU of this
- * process. */
-static void tell(const struct topo_here *h, const cpu_set_t *set, bool ours, enum tt_node_kind node,
-                 struct topo_rank *out)
+/* Describes a rank that may use the CPUs of the set (NULL: not bound, or unknown). `ours`: it uses
+ * the GPU of this process. */
+static void describe_rank(const struct topo_here *h, const cpu_set_t *set, bool ours, enum tt_node_kind node,
+                          struct topo_rank *out)
 {
     struct tt_seat_found seat = { .socket = TT_UNKNOWN };
 
@@ -53,13 +54,13 @@ static void tell(const struct topo_here *h, const cpu_set_t *set, bool ours, enu
 }
 
 /* Assumes ranks bound as by `tutti run`. Unbound ranks may use the CPUs of this process. */
-static void guess_ranks(struct topo_here *h, enum tt_node_kind node)
+static void assume_ranks(struct topo_here *h, enum tt_node_kind node)
 {
     for (uint32_t i = 0; i < h->nranks; i++) {
         cpu_set_t set;
         const bool known = bind_mask(BIND_SHARE, i, h->nranks, &set) || sched_getaffinity(0, sizeof set, &set) == 0;
 
-        tell(h, known ? &set : NULL, false, node, &h->ranks[i]);
+        describe_rank(h, known ? &set : NULL, false, node, &h->ranks[i]);
     }
 }
 
@@ -89,7 +90,7 @@ static bool gather_ranks(struct topo_here *h, enum tt_node_kind node)
     h->between = w->between;
     h->between.groups = NULL;
     h->between.core_ns = NULL;
-    tell(h, known ? &set : NULL, true, node, &mine);
+    describe_rank(h, known ? &set : NULL, true, node, &mine);
     h->nranks = (uint32_t)tutti_comm_size(comm);
     h->ranks = calloc(h->nranks, sizeof *h->ranks);
     if (!h->ranks)
@@ -117,7 +118,7 @@ bool topo_here_find(struct topo_here *out, const struct tt_topo *description, ui
         h->ranks = calloc(nranks, sizeof *h->ranks);
         ok = h->ranks;
         if (ok)
-            guess_ranks(h, node);
+            assume_ranks(h, node);
         else
             out_of_memory(nranks);
     }
@@ -155,7 +156,7 @@ uint32_t topo_rail_of(const struct topo_here *h, uint32_t rank, const char **nam
     return rail;
 }
 
-/* ---- JSON; unknown values are null ---------------------------------------------------------------------------- */
+/* ---- JSON; unknown values are null ---- */
 
 static struct json_object *number(int64_t v, bool known)
 {
@@ -247,7 +248,7 @@ struct json_object *topo_here_json(const struct topo_here *h)
     return o;
 }
 
-/* ---- text ---------------------------------------------------------------------------------------------------- */
+/* ---- text ---- */
 
 static const char *count_or_unknown(uint32_t n, char out[32])
 {

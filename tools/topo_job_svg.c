@@ -1,5 +1,5 @@
-/* A picture of a job's hosts: their nested groups, their ranks with the rail of each, and the latencies and rates
- * between them. */
+/* A picture of a job's hosts: their nested groups, their ranks with the rail of each, and the
+ * latencies and rates between them. */
 #include "topo.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* The hosts of a job: their groups, the links between them, and their description for later jobs. */
+/* The hosts of a job: their groups, the links between them, and their description for later
+ * jobs. */
 #include "topo.h"
 
 #include <stdlib.h>
@@ -79,7 +80,7 @@ void topo_host_ranks_text(const struct topo_here *h, uint32_t host, char out[64]
         snprintf(out, 64, "%u ranks, %u to %u", n, first, last);
 }
 
-/* ---- hosts of a description ------------------------------------------------------------------------------------- */
+/* ---- hosts of a description ---- */
 
 static bool is_named(const struct tt_topo_rule *r)
 {
@@ -141,7 +142,7 @@ bool topo_hosts_described(struct topo_here *out, const struct tt_topo *t)
     return ok;
 }
 
-/* ---- text ------------------------------------------------------------------------------------------------------ */
+/* ---- text ---- */
 
 static void print_measured(const struct topo_here *h)
 {
@@ -223,7 +224,7 @@ void topo_levels_print(const struct topo_here *h)
     print_links(h);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------------------- */
+/* ---- JSON ---- */
 
 static struct json_object *labels_json(const struct tt_labels *labels)
 {
@@ -285,7 +286,7 @@ void topo_levels_json(const struct topo_here *h, struct json_object *out)
         json_object_object_add(out, "measured", measured_json(h));
 }
 
-/* ---- a description ------------------------------------------------------------------------------------------ */
+/* ---- a description ---- */
 
 static bool names_differ(const struct topo_here *h)
 {

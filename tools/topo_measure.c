@@ -10,7 +10,8 @@
 
 #define WORDS_MAX 32
 
-/* Counts the slots of the hosts. Returns 0, after an error message, if there are no hosts or too many slots. */
+/* Counts the slots of the hosts. Returns 0, after an error message, if there are no hosts or too
+ * many slots. */
 static uint32_t count_ranks(const char *list, const char *file)
 {
     struct hosts h = { .at = NULL };

@@ -1,4 +1,5 @@
-/* tutti topo place: orders hosts, for `tutti run --hostfile`, so that groups of ranks stay together. */
+/* tutti topo place: orders hosts, for `tutti run --hostfile`, so that groups of ranks stay
+ * together. */
 #include "topo.h"
 
 #include <stdlib.h>
@@ -154,8 +155,8 @@ static bool find_slots(struct hosts *h, const struct tt_topo *t)
     return true;
 }
 
-/* Finds the groups of hosts at each level, as for ranks. False, after an error message: out of memory, or no host
- * has a label for the level of a rule. */
+/* Finds the groups of hosts at each level, as for ranks. False, after an error message: out of
+ * memory, or no host has a label for the level of a rule. */
 static bool find_groups(const struct options *o, const struct tt_topo *t, const struct hosts *h,
                         struct tt_order_host *out)
 {

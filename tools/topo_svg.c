@@ -31,7 +31,7 @@ void topo_svg_begin(FILE *f, double w, double h)
     fprintf(f, "<rect width='100%%' height='100%%' fill='white'/>\n");
 }
 
-/* ---- a described machine: one open group of each level, and the other groups closed beside it ---- */
+/* ---- a described machine: one open group per level, the others closed ---- */
 
 #define CLOSED_W 132.0
 #define CLOSED_H 34.0
@@ -85,8 +85,8 @@ static struct size group_size(const struct tt_topo *t, int level)
     return s;
 }
 
-/* Draws the contents of a group: ranks, or an open group of the level below with closed ones beside it. All sockets
- * are open. */
+/* Draws the contents of a group: ranks, or an open group of the level below with closed ones beside
+ * it. All sockets are open. */
 static struct size inner_size(const struct tt_topo *t, int level)
 {
     struct size s;
@@ -184,7 +184,7 @@ static void draw_group(FILE *f, const struct tt_topo *t, int level, uint32_t num
     draw_closed(f, t, level - 1, x + group_size(t, level - 1).w + PAD, y);
 }
 
-static bool tells_nothing(const struct tt_topo *t)
+static bool is_empty(const struct tt_topo *t)
 {
     for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++)
         if (t->link[d].latency_ns || t->link[d].bytes_per_s > 0 || t->link[d].oversubscription > 1)
@@ -198,7 +198,7 @@ static double draw_table(FILE *f, const struct tt_topo *t, double x, double y)
     static const double columns[] = { 0, 130, 235, 370 };
     static const char *const heads[] = { "distance", "latency", "rate", "subgroup uplink" };
 
-    if (tells_nothing(t)) {
+    if (is_empty(t)) {
         topo_svg_label(f, x, y, 13, "start", "latency and rate are not set");
         return y;
     }
@@ -249,7 +249,8 @@ void topo_machine_draw(const struct tt_topo *t, FILE *f)
 #define SOCKET_W 330.0
 #define ROW 34.0
 
-/* Draws ranks, NICs and GPUs of a socket (TT_UNKNOWN: those without a known socket), from top to bottom. */
+/* Draws ranks, NICs and GPUs of a socket (TT_UNKNOWN: those without a known socket), from top to
+ * bottom. */
 static bool is_here(const struct topo_here *h, uint32_t rank)
 {
     return tt_layout_host(&h->layout, rank) == tt_layout_host(&h->layout, 0);

@@ -1,4 +1,5 @@
-/* tutti tune: measures which algorithms and segments are fastest, and writes a tune file for later jobs. */
+/* tutti tune: measures which algorithms and segments are fastest, and writes a tune file for later
+ * jobs. */
 #include "tool.h"
 
 #include <errno.h>
@@ -48,7 +49,7 @@ static void on_signal(int signal)
     interrupted = 1;
 }
 
-/* ---- the file ------------------------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
 /* The name of the file until it is complete. */
 static void name_part(char out[PATH_MAX], const char *path) { snprintf(out, PATH_MAX, "%s.part", path); }
@@ -86,7 +87,8 @@ static tutti_status write_part(const struct tuning *t)
     return st;
 }
 
-/* Writes the file under a temporary name and renames it, so that no job reads an incomplete file. */
+/* Writes the file under a temporary name and renames it, so that no job reads an incomplete
+ * file. */
 static tutti_status write_file(const struct tuning *t)
 {
     tutti_status st = write_part(t);
@@ -120,9 +122,9 @@ static tutti_status begin_file(struct tuning *t)
     return TUTTI_OK;
 }
 
-/* ---- progress ------------------------------------------------------------------------------------------- */
+/* ---- progress ---- */
 
-static void say_left(const struct tuning *t, double share)
+static void print_time_left(const struct tuning *t, double share)
 {
     const double done = t->weight_done + share * t->weight_now, passed_s = (double)(tt_now_ns() - t->began_ns) * 1e-9;
     const double left_s = done > 0 ? passed_s * (t->weight_total - done) / done : 0;
@@ -135,7 +137,7 @@ static void say_left(const struct tuning *t, double share)
         fprintf(stderr, "; about %.0f min left", left_s / 60);
 }
 
-static void say_round(void *arg, uint32_t done, uint32_t of, uint32_t ncandidates)
+static void print_round(void *arg, uint32_t done, uint32_t of, uint32_t ncandidates)
 {
     const struct tuning *t = arg;
 
@@ -143,7 +145,7 @@ static void say_round(void *arg, uint32_t done, uint32_t of, uint32_t ncandidate
         return;
     fprintf(stderr, "\r\033[K%u of %u: %s, %zu bytes, round %u of %u with %u candidates", t->ndone + 1, t->ntotal,
             t->now->coll->name, perf_case_bytes(t->now), done + 1, of, ncandidates);
-    say_left(t, (double)done / of);
+    print_time_left(t, (double)done / of);
 }
 
 static void clear_progress(const struct tuning *t)
@@ -152,13 +154,13 @@ static void clear_progress(const struct tuning *t)
         fputs("\r\033[K", stderr);
 }
 
-static bool wants_to_end(void *arg)
+static bool is_interrupted(void *arg)
 {
     (void)arg;
     return interrupted != 0;
 }
 
-/* ---- the sweep ------------------------------------------------------------------------------------------ */
+/* ---- the sweep ---- */
 
 static tutti_status add_rows(struct tuning *t, struct tune_race *race)
 {
@@ -194,8 +196,8 @@ static tutti_status one_size(struct tuning *t, struct perf_case *c)
     race->c = t->now = c;
     race->comm = t->comm;
     race->rounds = t->o->rounds;
-    race->is_over = wants_to_end;
-    race->round = say_round;
+    race->is_over = is_interrupted;
+    race->round = print_round;
     race->arg = t;
     perf_case_place(c, t->rooms.one, t->rooms.other);
     t->weight_now = tune_race_weight(c, t->comm, t->o->rounds);
@@ -213,8 +215,8 @@ static size_t next_size(const struct tune_options *o, size_t bytes)
     return bytes > SIZE_MAX / o->factor ? SIZE_MAX : bytes * o->factor;
 }
 
-/* Calls visit for each selected collective and size, until it fails. Sizes that round to the same value are visited
- * once. */
+/* Calls visit for each selected collective and size, until it fails. Sizes that round to the same
+ * value are visited once. */
 static tutti_status sweep(struct tuning *t, tutti_status (*visit)(struct tuning *t, struct perf_case *c),
                           void (*begin)(const struct tuning *t, const struct perf_coll *coll))
 {
@@ -258,13 +260,13 @@ static tutti_status look_at(struct tuning *t, struct perf_case *c)
     return TUTTI_OK;
 }
 
-static void say_nothing(const struct tuning *t, const struct perf_coll *coll)
+static void print_no_data(const struct tuning *t, const struct perf_coll *coll)
 {
     (void)t;
     (void)coll;
 }
 
-static void say_columns(const struct tuning *t, const struct perf_coll *coll)
+static void print_columns(const struct tuning *t, const struct perf_coll *coll)
 {
     if (t->rank != 0)
         return;
@@ -274,14 +276,14 @@ static void say_columns(const struct tuning *t, const struct perf_coll *coll)
 
 static tutti_status measure_all(struct tuning *t)
 {
-    tutti_status st = sweep(t, look_at, say_nothing);
+    tutti_status st = sweep(t, look_at, print_no_data);
 
     if (!st)
         st = perf_rooms_init(&t->rooms, t->comm, t->rooms.bytes, false);
     if (st)
         return st;
     t->began_ns = tt_now_ns();
-    st = sweep(t, one_size, say_columns);
+    st = sweep(t, one_size, print_columns);
     clear_progress(t);
     t->file.complete = !st && !t->over;
     return st;
@@ -294,7 +296,7 @@ static tutti_status tune(struct tuning *t)
 
     if (st)
         return st;
-    t->file.complete = true;        /* the head must not print "INCOMPLETE" */
+    t->file.complete = true;        /* otherwise the header prints "INCOMPLETE" */
     if (t->rank == 0)
         tune_show_head(&t->file, stdout);
     t->file.complete = false;
@@ -308,7 +310,7 @@ static tutti_status tune(struct tuning *t)
     return st ? st : written;
 }
 
-static void hear_signals(void)
+static void catch_signals(void)
 {
     struct sigaction act = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
 
@@ -318,7 +320,7 @@ static void hear_signals(void)
 }
 
 /* This process is a rank. */
-static int be_rank(const struct tune_options *o)
+static int run_as_rank(const struct tune_options *o)
 {
     const tutti_conf conf = { .size = sizeof conf, .wires = o->wire };
     struct tuning t = { .o = o };
@@ -334,7 +336,7 @@ static int be_rank(const struct tune_options *o)
     t.rank = (uint32_t)tutti_comm_rank(t.comm);
     t.nranks = (uint32_t)tutti_comm_size(t.comm);
     t.progress = t.rank == 0 && isatty(STDERR_FILENO);
-    hear_signals();
+    catch_signals();
     if (t.rank == 0 && !can_write(o->out))
         status = 2;
     else
@@ -385,6 +387,6 @@ int tool_tune_main(int argc, char **argv)
         return 2;
     }
     if (there)
-        return be_rank(&o);
+        return run_as_rank(&o);
     return can_write(o.out) ? perf_launch(nranks, argc, argv) : 2;
 }

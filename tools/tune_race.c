@@ -13,11 +13,13 @@
 #define ITERS_MIN 2
 #define ITERS_MAX 200
 #define FAR_BEHIND 1.5          /* times the best: slower candidates are dropped */
-#define VARIED 3                /* number of the best algorithms that are tried with other segments */
+#define VARIED \
+    3 /* number of the best algorithms that are tried with other
+                                   segments */
 #define SEGMENT_MIN 4096u
 #define SEGMENT_MAX (4u << 20)
 
-/* ---- candidates ----------------------------------------------------------------------------------------- */
+/* ---- candidates ---- */
 
 static struct tt_tune_conf conf_of(const tutti_comm *comm)
 {
@@ -42,8 +44,9 @@ static void add(struct tune_race *r, const struct tt_algo *algo, struct tt_segme
         r->candidate[r->n++] = (struct tune_candidate){ .algo = algo, .segments = s };
 }
 
-/* Adds the choice without a tune file, and all algorithms that support the call, with their default segments. */
-static tutti_status enter_all(struct tune_race *r)
+/* Adds the choice without a tune file, and all algorithms that support the call, with their default
+ * segments. */
+static tutti_status add_all_candidates(struct tune_race *r)
 {
     const struct tt_segment_limits limits = conf_of(r->comm).limits;
     struct tt_plan *plan;
@@ -66,8 +69,8 @@ static tutti_status enter_all(struct tune_race *r)
     return TUTTI_OK;
 }
 
-/* Adds variants with 1/4, 1/2, 2 and 4 times the segment size, another number of streams, and fewer lanes, if they
- * differ. */
+/* Adds variants with 1/4, 1/2, 2 and 4 times the segment size, another number of streams, and fewer
+ * lanes, if they differ. */
 static void vary(struct tune_race *r, const struct tune_candidate *of)
 {
     const struct tt_tune_conf conf = conf_of(r->comm);
@@ -91,12 +94,12 @@ static void vary(struct tune_race *r, const struct tune_candidate *of)
     }
 }
 
-/* ---- measuring ------------------------------------------------------------------------------------------ */
+/* ---- measuring ---- */
 
-/* Makes the communicator run the call as this candidate, by a tune file of one row, so that the measurement matches
- * a job that uses the file. */
-static void become(struct tune_race *r, const struct tune_candidate *c, struct tt_tune_row *row,
-                   struct tt_tunefile *file)
+/* Makes the communicator run the call as this candidate, by a tune file of one row, so that the
+ * measurement matches a job that uses the file. */
+static void force_candidate(struct tune_race *r, const struct tune_candidate *c, struct tt_tune_row *row,
+                            struct tt_tunefile *file)
 {
     *row =
         (struct tt_tune_row){ .algo = c->algo, .kind = r->coll.kind, .bytes = r->coll.bytes, .segments = c->segments };
@@ -122,7 +125,7 @@ static tutti_status sample(struct tune_race *r, struct tune_candidate *c, double
 }
 
 /* *over: whether any rank was interrupted. */
-static tutti_status ask_over(struct tune_race *r, bool *over)
+static tutti_status any_rank_interrupted(struct tune_race *r, bool *over)
 {
     uint64_t wish = r->is_over(r->arg);
     const tutti_status st = tutti_allreduce(&wish, &wish, 1, TUTTI_U64, TUTTI_MAX, r->comm, NULL);
@@ -131,7 +134,8 @@ static tutti_status ask_over(struct tune_race *r, bool *over)
     return st;
 }
 
-/* Runs one round of all remaining candidates. Each round begins with a different one, so that their order changes. */
+/* Runs one round of all remaining candidates. Each round begins with a different one, so that their
+ * order changes. */
 static tutti_status run_round(struct tune_race *r, uint32_t round, double *us, bool *over)
 {
     struct tt_tunefile file;
@@ -143,10 +147,10 @@ static tutti_status run_round(struct tune_race *r, uint32_t round, double *us, b
 
         if (c->dropped)
             continue;
-        become(r, c, &row, &file);
+        force_candidate(r, c, &row, &file);
         st = sample(r, c, us);
         if (!st)
-            st = ask_over(r, over);
+            st = any_rank_interrupted(r, over);
     }
     r->comm->tune = NULL;
     tt_plans_forget(r->comm);
@@ -212,7 +216,7 @@ tutti_status tune_race_run(struct tune_race *r, bool *over)
     r->coll = perf_case_call(r->c, r->comm);
     r->n = 0;
     *over = false;
-    st = enter_all(r);
+    st = add_all_candidates(r);
     for (uint32_t k = 0; k < all && !st && !*over; k++) {
         if (k == TUNE_SCOUTING)
             add_variants(r);
@@ -250,7 +254,7 @@ double tune_race_weight(const struct perf_case *c, const tutti_comm *comm, uint3
     return weight + n * rounds * fmax(SAMPLE_US, (ITERS_MIN + 1) * best);
 }
 
-/* ---- results -------------------------------------------------------------------------------------------- */
+/* ---- results ---- */
 
 static int ascending(const void *a, const void *b)
 {

@@ -137,7 +137,7 @@ void tune_show(const struct tt_tunefile *f, FILE *to)
     tune_show_summary(f, to);
 }
 
-/* ---- the drawing ---------------------------------------------------------------------------------------- */
+/* ---- the drawing ---- */
 
 /* Adds the fastest row of each size for the algorithm of row `of`. */
 static uint32_t add_series(const struct tt_tunefile *f, const struct tt_tune_row *of, struct sim_point *points)
