@@ -1,5 +1,6 @@
-/* An elastic run: five times a second, each member contributes 1 to an all-reduce and prints the sum. Start a coordinator, then
- * any number of members. Ctrl-C or SIGTERM makes a member leave; if one is killed, the others continue.
+/* An elastic run: five times a second, each member contributes 1 to an all-reduce and prints the
+ * sum. Start a coordinator, then any number of members. On Ctrl-C or SIGTERM a member leaves; if
+ * one is killed, the others continue.
  *
  *     tutti coordinator --journal none &
  *     TUTTI_COORDINATOR=localhost:29401 elastic */
@@ -41,7 +42,8 @@ int main(int argc, char **argv)
 
             if (leaving && !told++)
                 tutti_run_leave(run);
-            st = tutti_run_allreduce(run, &mine, &sum, 1, TUTTI_F32, TUTTI_SUM, 0);   /* repeated with the remaining members if one fails */
+            /* repeated with the remaining members if one fails */
+            st = tutti_run_allreduce(run, &mine, &sum, 1, TUTTI_F32, TUTTI_SUM, 0);
             if (st)
                 break;
             printf("the sum is %g\n", sum);

@@ -7,8 +7,10 @@ int main(void)
     tutti_comm *comm;
     float mine, sum;
 
-    if (tutti_comm_create(&comm, NULL))     /* rank and addresses: from the launcher's environment */
-        return 1;                           /* Tutti has logged the error to stderr; tutti_last_error() returns it */
+    if (tutti_comm_create(&comm, NULL))     /* rank and addresses are read from the launcher's
+                                               environment */
+        return 1;                           /* Tutti has logged the error to stderr;
+                                               tutti_last_error() returns it */
     mine = (float)tutti_comm_rank(comm);
     if (tutti_allreduce(&mine, &sum, 1, TUTTI_F32, TUTTI_SUM, comm, NULL))
         return 1;

@@ -1,8 +1,11 @@
-/* C = A B, with the rows of A, B and C distributed over the ranks: an all-gather of B, the product of this rank's rows, and an
- * all-gather of C, so that all ranks have all of C. Prints the time of each part. Elements are small integers, so every sum is
- * exact and the result can be checked.
+/* C = A B, with the rows of A, B and C distributed over the ranks: an all-gather of B, the product
+ * of this rank's rows, and an all-gather of C, so that all ranks have all of C. Prints the time of
+ * each part. Elements are small integers, so every sum is exact and the result can be checked.
  *
- *     tutti run -n 4 -- ./matmul [N [ALGORITHM]]       N x N floats (default 1024); algorithm of the all-gathers (default: selected by Tutti) */
+ *     tutti run -n 4 -- ./matmul [N [ALGORITHM]]
+ *
+ * N          size of the matrices, N x N floats (default: 1024)
+ * ALGORITHM  of the all-gathers (default: selected by Tutti) */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,7 +95,8 @@ static tutti_status gather(const struct matrices *m, float *matrix, tutti_comm *
     return tutti_allgather(matrix + m->first * m->n, matrix, m->rows * m->n, TUTTI_F32, comm, how);
 }
 
-/* ms[PARTS]: times on this rank. A barrier before each part separates it from imbalance in other parts. */
+/* ms[PARTS]: times on this rank. A barrier before each part separates it from imbalance in other
+ * parts. */
 static tutti_status compute(const struct matrices *m, tutti_comm *comm, const tutti_call *how, double ms[PARTS])
 {
     double began;
@@ -112,7 +116,8 @@ static tutti_status compute(const struct matrices *m, tutti_comm *comm, const tu
     return st;
 }
 
-/* Whether C x = A (B x) for a vector x of small integers, which detects a wrong element with high probability. */
+/* Whether C x = A (B x) for a vector x of small integers, which detects a wrong element with high
+ * probability. */
 static int is_right(const struct matrices *m)
 {
     const size_t n = m->n;

@@ -1,7 +1,9 @@
-/* The experts' feed-forward network: y = down (silu(gate x) * up x), in floats, by plain loops that compilers turn into vectors. One source for C and CUDA.
+/* Feed-forward network of the experts: y = down (silu(gate x) * up x), in floats, by plain loops
+ * that compilers vectorize. The same source is used for C and CUDA.
  *
- * Matrices are packed in panels of FFN_PANEL columns: [columns / FFN_PANEL][rows][FFN_PANEL], columns that are not there are 0. Every sum begins with 0 and goes over
- * rows in order, so the bits of a result do not depend on how many tokens are computed together. */
+ * Matrices are packed in panels of FFN_PANEL columns: [columns / FFN_PANEL][rows][FFN_PANEL];
+ * missing columns are 0. Every sum starts with 0 and adds rows in order, so the bits of a result do
+ * not depend on how many tokens are computed together. */
 #ifndef FFN_H
 #define FFN_H
 
@@ -11,7 +13,7 @@
 #include <tutti/moe_device.h>
 
 #define FFN_PANEL 8
-#define FFN_TOKENS 4            /* computed together: each weight is loaded once for them */
+#define FFN_TOKENS 4            /* tokens computed together, which share each load of a weight */
 
 /* The experts of a rank. */
 struct ffn {
@@ -25,19 +27,20 @@ TUTTI_DEVICE uint64_t ffn_panels(uint64_t columns)
     return (columns + FFN_PANEL - 1) / FFN_PANEL;
 }
 
-/* Floats of a packed matrix. */
+/* Returns the number of floats of a packed matrix. */
 TUTTI_DEVICE uint64_t ffn_packed(uint64_t rows, uint64_t columns)
 {
     return ffn_panels(columns) * rows * FFN_PANEL;
 }
 
-/* What a block needs for itself: FFN_TOKENS of x, gate, up and y. */
+/* Returns the scratch size of a block: FFN_TOKENS rows of x, gate, up and y. */
 TUTTI_DEVICE uint64_t ffn_scratch(const struct ffn *f)
 {
     return FFN_TOKENS * 2 * ((uint64_t)f->hidden + f->inner);
 }
 
-/* y[n][columns] = x[n][rows] w[rows][columns]. n is a constant where it is called, so that sums stay in registers. */
+/* y[n][columns] = x[n][rows] w[rows][columns]. Callers pass a constant n, so that sums stay in
+ * registers. */
 TUTTI_DEVICE void ffn_product_of(uint32_t n, const float *w, uint32_t rows, uint32_t columns, const float *x, float *y)
 {
     for (uint32_t p = tutti_device_thread(); p < ffn_panels(columns); p += tutti_device_threads()) {
@@ -67,8 +70,10 @@ TUTTI_DEVICE void ffn_product(uint32_t n, const float *w, uint32_t rows, uint32_
         ffn_product_of(1, w, rows, columns, x, y);
 }
 
-/* e^x, wrong by 2 units in the last place at most, for x from -87 to 88, and beyond as at these ends. Libraries' expf differ in last bits; this rounds alike wherever
- * multiplications and additions are not fused. As Cephes' expf: 2^n e^r with |r| <= ln 2 / 2, and ln 2 in two parts, the first of which times n is exact. */
+/* Returns e^x, with an error of at most 2 units in the last place for x from -87 to 88; other x are
+ * clamped. expf differs between libraries in the last bits. This function rounds identically
+ * wherever multiplications and additions are not fused. Method of Cephes' expf: 2^n e^r with |r| <=
+ * ln 2 / 2. ln 2 is split into two parts, and n times the first part is exact. */
 TUTTI_DEVICE float ffn_exp(float x)
 {
     const float low = x > -87.0f ? x : -87.0f, in = low < 88.0f ? low : 88.0f;
@@ -88,7 +93,8 @@ TUTTI_DEVICE float ffn_silu(float x)
     return x / (1.0f + ffn_exp(-x));
 }
 
-/* y[n][hidden] of x[n][hidden] by an expert; n is 1 to FFN_TOKENS. gate and up, [FFN_TOKENS][inner], are the block's own. */
+/* Computes y[n][hidden] from x[n][hidden] with one expert; n is 1 to FFN_TOKENS. gate and up,
+ * [FFN_TOKENS][inner], are scratch of the block. */
 TUTTI_DEVICE void ffn_tokens(const struct ffn *f, uint32_t expert, uint32_t n, const float *x, float *gate, float *up,
                              float *y)
 {

@@ -1,50 +1,61 @@
-/* A mixture of experts in one kernel: tokens are sent, computed as they arrive, sent back and combined, without a host and without a barrier between these. One source for CUDA and for
- * the CPU device.
+/* A mixture of experts in one kernel: sends tokens, computes them as they arrive, sends them back
+ * and combines them, without the host and without a barrier between these steps. The same source is
+ * used for CUDA and for the CPU device.
  *
  * Roles, as in "FlashDMoE" (arXiv 2506.04667):
- *   subscriber   (block 0) looks at the words of tiles and of results, and makes tasks of what has come
- *   scheduler    (block 0) hands tasks to processors that have none, by a word of each, its bell
- *   processors   (all other blocks) do tasks: send a tile, compute one and give it back, combine some tokens
- * A kernel of one block has all three: it does a task between two looks. All blocks must run at the same time. */
+ *   subscriber   (block 0) polls the words of tiles and results, and creates tasks for the arrivals
+ *   scheduler    (block 0) assigns tasks to idle processors, through one word per processor, its
+ *                bell
+ *   processors   (all other blocks) execute tasks: send a tile, compute and return a tile, combine
+ *                some tokens
+ * A kernel of one block has all three roles and executes one task between two polls. All blocks
+ * must run at the same time. */
 #ifndef MEGAKERNEL_H
 #define MEGAKERNEL_H
 
 #include "ffn.h"
 
-#define MEGA_CHUNK 8            /* tokens that are combined together */
-#define MEGA_LINE 8             /* words from one bell to the next */
+#define MEGA_CHUNK 8            /* tokens per combine task */
+#define MEGA_LINE 8             /* words between successive bells */
 
 enum mega_kind { MEGA_SEND, MEGA_TILE, MEGA_COMBINE };
 
 struct mega_task {
-    uint32_t kind, rank, number;    /* of TILE: whose, and which; else the number alone */
+    uint32_t kind, rank, number;    /* of a TILE: source rank and tile number; otherwise only the
+                                       number */
 };
 
-/* A run of the kernel. All memory is reachable by all blocks; what is only block 0's says so. */
+/* State of one kernel run. All memory is accessible to all blocks; parts used only by block 0 are
+ * marked. */
 struct mega {
     tutti_moe_view view;
     struct ffn ffn;
     float *scratch;             /* [nblocks][mega_scratch] */
-    uint64_t *bells;            /* [nblocks][MEGA_LINE]: 0, the number of a task + 1, or MEGA_STOP; the next word is block 0's: 1, a task is done there */
-    uint64_t *failed;           /* tutti_status of a processor */
-    struct mega_task *tasks;    /* [mega_tasks]: all that were ever ready, in order; written by block 0 */
-    /* Block 0's. */
-    uint32_t *ntiles, *low;     /* [nranks]: tiles of each; below `low` all are seen */
+    uint64_t *bells;            /* [nblocks][MEGA_LINE]: 0, task number + 1, or MEGA_STOP; the
+                                   next word is used by block 0: 1 if a task of the processor is
+                                   finished */
+    uint64_t *failed;           /* tutti_status of a failed processor */
+    struct mega_task *tasks;    /* [mega_tasks]: all tasks in the order in which they became
+                                   ready; written by block 0 */
+    /* Used only by block 0. */
+    uint32_t *ntiles, *low;     /* [nranks]: number of tiles per rank; all tiles below `low` are
+                                   seen */
     uint8_t *seen;              /* [nranks][tiles_max] */
     uint8_t *returned;          /* [nsends] */
-    uint32_t *left;             /* [chunks]: results that are to come for its tokens */
+    uint32_t *left;             /* [chunks]: missing results of its tokens */
     uint32_t returned_low;
-    uint32_t nready, nhanded, ndone, nwanted;   /* tasks that are ready, handed out, done; and known to come in all */
-    uint32_t unknown;           /* ranks of which it is not known how many tiles come */
-    uint32_t flawed;            /* the routing of a rank is wrong */
-    uint32_t turn;              /* passes in a row in which nothing happened; until when that may last: */
+    uint32_t nready, nhanded, ndone, nwanted;   /* number of tasks: ready, assigned, done; and
+                                                   expected in total */
+    uint32_t unknown;           /* number of ranks whose tile count is not known yet */
+    uint32_t flawed;            /* the routing of a rank is invalid */
+    uint32_t turn;              /* consecutive passes without an event; the limit for them: */
     uint64_t deadline_ms;
 };
 
 #define MEGA_STOP (~(uint64_t)0)
 #define MEGA_UNKNOWN 0xffffffffu
 
-/* Floats of a block's scratch; tasks that there can be. */
+/* Return the floats of a block's scratch, and the maximum number of tasks. */
 TUTTI_DEVICE uint64_t mega_scratch(const struct ffn *f)
 {
     return ffn_scratch(f) + f->hidden;
@@ -60,9 +71,9 @@ TUTTI_DEVICE uint64_t mega_tasks(const tutti_moe_view *v)
     return (uint64_t)v->nsends + (uint64_t)v->device.nranks * v->tiles_max + mega_chunks(v);
 }
 
-/* ---- processors ----------------------------------------------------------------------------------------------- */
+/* ---- processors ---- */
 
-/* Computes a tile that has come, some tokens of one expert at a time, and gives it back. */
+/* Computes a received tile, some tokens of one expert at a time, and returns it. */
 TUTTI_DEVICE tutti_status mega_compute(const struct mega *m, uint32_t source, uint32_t number, float *scratch)
 {
     const tutti_moe_view *v = &m->view;
@@ -99,7 +110,7 @@ TUTTI_DEVICE tutti_status mega_do(const struct mega *m, uint64_t number, uint32_
     return TUTTI_OK;
 }
 
-/* A processor: what its bell says, until that says stop. */
+/* A processor: executes the tasks of its bell until MEGA_STOP. */
 TUTTI_DEVICE tutti_status mega_process(struct mega *m, uint32_t block)
 {
     uint64_t *bell = m->bells + (uint64_t)block * MEGA_LINE;
@@ -125,7 +136,7 @@ TUTTI_DEVICE tutti_status mega_process(struct mega *m, uint32_t block)
     }
 }
 
-/* ---- subscriber: by thread 0 of block 0 -------------------------------------------------------------------------- */
+/* ---- subscriber: by thread 0 of block 0 ---- */
 
 TUTTI_DEVICE void mega_ready(struct mega *m, uint32_t kind, uint32_t rank, uint32_t number)
 {
@@ -137,7 +148,8 @@ TUTTI_DEVICE void mega_ready(struct mega *m, uint32_t kind, uint32_t rank, uint3
     m->tasks[m->nready++] = task;
 }
 
-/* What there is to do before anything has come: tiles to send, those for others first; tokens that nobody computes. */
+/* Creates the initial tasks: tiles to send, those for other ranks first, and chunks of tokens
+ * without a valid expert. */
 TUTTI_DEVICE void mega_begin(struct mega *m)
 {
     const tutti_moe_view *v = &m->view;
@@ -155,7 +167,7 @@ TUTTI_DEVICE void mega_begin(struct mega *m)
             mega_ready(m, MEGA_COMBINE, 0, c);
 }
 
-/* Looks at what has come from one rank. */
+/* Polls the tiles from one rank. */
 TUTTI_DEVICE tutti_status mega_look_at(struct mega *m, uint32_t source)
 {
     const tutti_moe_view *v = &m->view;
@@ -191,7 +203,7 @@ TUTTI_DEVICE tutti_status mega_look_at(struct mega *m, uint32_t source)
     return TUTTI_OK;
 }
 
-/* Results of one of this rank's tiles are here. */
+/* Counts the received results of one of this rank's tiles. */
 TUTTI_DEVICE void mega_count(struct mega *m, const tutti_moe_send_tile *s)
 {
     const tutti_moe_view *v = &m->view;
@@ -240,9 +252,10 @@ TUTTI_DEVICE tutti_status mega_subscribe(struct mega *m)
     return st || m->flawed ? st : mega_look_back(m);
 }
 
-/* ---- scheduler: by thread 0 of block 0 ------------------------------------------------------------------------------ */
+/* ---- scheduler: by thread 0 of block 0 ---- */
 
-/* The next task that may be handed out; false: there is none. Once the run is known to be flawed, only what is to be sent: what groups count must come out right for the next. */
+/* Takes the next task to assign. Returns false if there is none. After invalid routing, only send
+ * tasks are assigned, so that the signal counts stay consistent for the next run. */
 TUTTI_DEVICE int mega_take(struct mega *m, uint64_t *number)
 {
     while (m->nhanded < m->nready) {
@@ -254,7 +267,7 @@ TUTTI_DEVICE int mega_take(struct mega *m, uint64_t *number)
     return 0;
 }
 
-/* Gives tasks to processors that have none. */
+/* Assigns tasks to idle processors. */
 TUTTI_DEVICE void mega_hand_out(struct mega *m, uint32_t nblocks)
 {
     for (uint32_t b = 1; b < nblocks; b++) {
@@ -271,7 +284,7 @@ TUTTI_DEVICE void mega_hand_out(struct mega *m, uint32_t nblocks)
     }
 }
 
-/* Processors end, each after what it does; what waits in there ends by itself. */
+/* Stops the processors after their current tasks. Waits inside tasks end by themselves. */
 TUTTI_DEVICE void mega_stop(struct mega *m, uint32_t nblocks)
 {
     for (uint32_t b = 1; b < nblocks; b++) {
@@ -283,7 +296,7 @@ TUTTI_DEVICE void mega_stop(struct mega *m, uint32_t nblocks)
     }
 }
 
-/* Whether all is done that can be. */
+/* Returns true if all possible tasks are done. */
 TUTTI_DEVICE int mega_is_over(const struct mega *m)
 {
     if (m->flawed)
@@ -291,7 +304,8 @@ TUTTI_DEVICE int mega_is_over(const struct mega *m)
     return !m->unknown && m->ndone == m->nwanted;
 }
 
-/* One pass: looks, and hands out. *number is a task for this block itself, if it is the only one, or MEGA_STOP. */
+/* Makes one pass: polls and assigns. *number is the task for this block if it is the only one, else
+ * MEGA_STOP. */
 TUTTI_DEVICE tutti_status mega_pass(struct mega *m, uint32_t nblocks, uint64_t *number)
 {
     const uint32_t before = m->ndone + m->nready;
@@ -308,7 +322,7 @@ TUTTI_DEVICE tutti_status mega_pass(struct mega *m, uint32_t nblocks, uint64_t *
     else if (!mega_take(m, number))
         *number = MEGA_STOP;
     goes_on = m->ndone + m->nready != before || *number != MEGA_STOP;
-    if (goes_on || m->ndone != m->nhanded)      /* who computes is not late */
+    if (goes_on || m->ndone != m->nhanded)      /* running tasks extend the deadline */
         m->deadline_ms = tutti_device_deadline_ms(&m->view.device);
     else if (tutti_device_load_acquire(m->view.device.clock_ms) > m->deadline_ms)
         return TUTTI_ERR_TIMEOUT;
@@ -318,7 +332,7 @@ TUTTI_DEVICE tutti_status mega_pass(struct mega *m, uint32_t nblocks, uint64_t *
     return TUTTI_OK;
 }
 
-/* Block 0: until all is done, or something goes wrong. */
+/* Block 0: makes passes until all tasks are done or an error occurs. */
 TUTTI_DEVICE tutti_status mega_watch(struct mega *m, uint32_t nblocks)
 {
     uint64_t number = MEGA_STOP, over = 0;

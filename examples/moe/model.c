@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As their authors publish them: "Qwen3 Technical Report" (arXiv 2505.09388), "DeepSeek-V3 Technical Report" (arXiv 2412.19437), "gpt-oss-120b & gpt-oss-20b Model
- * Card" (arXiv 2508.10925). */
+/* Published shapes: "Qwen3 Technical Report" (arXiv 2505.09388), "DeepSeek-V3 Technical Report"
+ * (arXiv 2412.19437), "gpt-oss-120b & gpt-oss-20b Model Card" (arXiv 2508.10925). */
 const struct shape shapes[] = {
     { "qwen3-30b", 2048, 768, 128, 8, 8 },
     { "deepseek-v3", 7168, 2048, 256, 8, 16 },
@@ -12,7 +12,7 @@ const struct shape shapes[] = {
     { NULL, 0, 0, 0, 0, 0 },
 };
 
-/* splitmix64: the i-th number of a stream. */
+/* SplitMix64: returns the i-th number of a stream. */
 static uint64_t mix(uint64_t stream, uint64_t i)
 {
     uint64_t x = stream + (i + 1) * 0x9e3779b97f4a7c15ull;
@@ -22,7 +22,7 @@ static uint64_t mix(uint64_t stream, uint64_t i)
     return x ^ (x >> 31);
 }
 
-/* From -1 to 1. */
+/* Returns a number from -1 to 1. */
 static float number(uint64_t stream, uint64_t i)
 {
     return (float)(int32_t)(mix(stream, i) >> 32) * 0x1p-31f;
@@ -35,7 +35,8 @@ static uint64_t stream_of(const struct model *m, uint32_t expert, int matrix)
     return mix(m->seed, (uint64_t)expert * MATRICES + (uint64_t)matrix);
 }
 
-/* Element [i][j] of a matrix whose sums have `rows` products: as large as results shall be. */
+/* Element [i][j] of a matrix whose sums have `rows` products, scaled so that results have
+ * the magnitude of the inputs. */
 static float weight(uint64_t stream, uint32_t rows, uint32_t columns, uint32_t i, uint32_t j)
 {
     return number(stream, (uint64_t)i * columns + j) * sqrtf(3.0f / (float)rows);
@@ -71,7 +72,7 @@ void model_token(const struct model *m, uint32_t rank, uint32_t token, float *x)
 
 /* ---- routes ---- */
 
-/* An expert by Zipf's law: until[e] is the sum of what experts 0 to e weigh. */
+/* Draws an expert from a Zipf distribution; until[e] is the cumulative weight of experts 0 to e. */
 static uint32_t draw_expert(const struct model *m, const double *until, uint64_t draw)
 {
     const uint32_t n = m->shape.experts;
@@ -86,10 +87,10 @@ static uint32_t draw_expert(const struct model *m, const double *until, uint64_t
         else
             low = middle + 1;
     }
-    return (uint32_t)(low * 7919ull % n);       /* who is in demand is not the first rank alone */
+    return (uint32_t)(low * 7919ull % n);       /* distributes popular experts over all ranks */
 }
 
-/* top_k different ones; which tokens all experts get in turn if the model is balanced. */
+/* Draws top_k different experts. If the model is balanced, the experts are used in turn. */
 static void route_token(const struct model *m, const double *until, uint64_t stream, uint64_t token, uint32_t *experts)
 {
     const uint32_t top_k = m->shape.top_k;
@@ -130,7 +131,7 @@ bool model_route(const struct model *m, uint32_t rank, uint32_t tokens, uint32_t
 
 /* ---- the reference ---- */
 
-/* y[columns] = x[rows] of a matrix that is made where it is needed, row by row. */
+/* y[columns] = x[rows] w, where the elements of w are generated on the fly, row by row. */
 static void product(uint64_t stream, uint32_t rows, uint32_t columns, const float *x, float *y)
 {
     memset(y, 0, columns * sizeof *y);
@@ -139,14 +140,15 @@ static void product(uint64_t stream, uint32_t rows, uint32_t columns, const floa
             y[j] += x[i] * weight(stream, rows, columns, i, j);
 }
 
-/* x as it arrives, having travelled so. */
+/* Applies the rounding of a transfer in this row format to x. */
 static void travel(const tutti_moe_row *row, float *x, uint8_t *room)
 {
     tutti_moe_row_write(row, room, x, TUTTI_F32);
     tutti_moe_row_read(row, room, x);
 }
 
-/* What one expert makes of one token: y[hidden]. x and y travel. gate and up are room. */
+/* Applies one expert to one token: y[hidden]. x and y are rounded by their transfers. gate and up
+ * are scratch. */
 static void apply(const struct model *m, uint32_t expert, const tutti_moe_row *there, const tutti_moe_row *back,
                   float *x, float *gate, float *up, float *y, uint8_t *room)
 {

@@ -1,4 +1,5 @@
-/* A made-up mixture of experts: its shape, weights, tokens and routes, all of which follow from a seed, and what its layer must give, computed densely. */
+/* A synthetic mixture of experts. Its shape, weights, tokens and routes are generated from a seed.
+ * Also computes the expected result densely. */
 #ifndef MODEL_H
 #define MODEL_H
 
@@ -12,25 +13,30 @@ extern "C" {
 struct shape {
     const char *name;
     uint32_t hidden, inner, experts, top_k;
-    uint32_t scale;             /* by which hidden and inner are divided where nothing is said */
+    uint32_t scale;             /* default divisor of hidden and inner */
 };
 
-/* The shapes that are known; ended by one without a name. */
+/* The known shapes; the list ends with an entry without a name. */
 extern const struct shape shapes[];
 
 struct model {
     struct shape shape;         /* scaled */
     uint64_t seed;
-    double skew;                /* of Zipf's law by which experts are drawn; negative: each expert gets as many tokens */
+    double skew;                /* exponent of the Zipf distribution of experts; negative:
+                                   balanced */
 };
 
-/* The weights of an expert: packed gate, up (ffn_packed(hidden, inner) floats) and down (ffn_packed(inner, hidden)). */
+/* Generates the weights of an expert: packed gate, up (ffn_packed(hidden, inner) floats) and down
+ * (ffn_packed(inner, hidden)). */
 void model_expert(const struct model *m, uint32_t expert, float *gate, float *up, float *down);
-/* x[hidden]: token `token` of a rank. */
+/* Generates token `token` of a rank: x[hidden]. */
 void model_token(const struct model *m, uint32_t rank, uint32_t token, float *x);
-/* experts[tokens][top_k], weights[tokens][top_k]: positive, and 1 for each token together. False: no memory. */
+/* Generates the routes experts[tokens][top_k] and weights[tokens][top_k]. Weights are positive and
+ * sum to 1 per token. Returns false if out of memory. */
 bool model_route(const struct model *m, uint32_t rank, uint32_t tokens, uint32_t *experts, float *weights);
-/* out[tokens][hidden] of that rank by the definition: dense, each token alone, in floats, sums in order, rounded where `there` and `back` round. False: no memory. */
+/* Computes out[tokens][hidden] of a rank by the definition: each token alone, in floats, with sums
+ * in order, and rounded like transfers in the formats `there` and `back`. Returns false if out of
+ * memory. */
 bool model_reference(const struct model *m, uint32_t rank, uint32_t tokens, const uint32_t *experts,
                      const float *weights, const tutti_moe_row *there, const tutti_moe_row *back, float *out);
 

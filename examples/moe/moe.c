@@ -1,6 +1,9 @@
-/* A mixture of experts that is spread over ranks, in several forms: as one kernel of the CPU device that computes tiles as they arrive (megakernel.h), in each mode of the
- * proxy; and as collectives, with the computation between them: of late sizes, and of blocks padded to the most that there may be (padded.h). Every result is compared, bit by bit, with a dense reference. Prints what a round of each takes
- * (report.h).
+/* A mixture of experts distributed over ranks, in several forms:
+ * - one kernel of the CPU device that computes tiles as they arrive (megakernel.h), in each mode of
+ *   the proxy;
+ * - collectives with the computation between them, with dynamic sizes, or with blocks padded to the
+ *   maximum size (padded.h). Every result is compared bit by bit with a dense reference. Prints the
+ *   time of a round of each form (report.h).
  *
  *     tutti run -n 4 -- ./moe --shape qwen3-30b --tokens 64 --skew 1 --rounds 5 */
 #include <stdio.h>
@@ -10,13 +13,13 @@
 #include "padded.h"
 #include "rank.h"
 
-/* A tile of the collective form. */
+/* A received tile of the collective form. */
 struct taken {
     tutti_moe_tile tile;
     float *x, *y;
 };
 
-/* What one rank has. */
+/* State of one rank. */
 struct work {
     struct rank me;
     tutti_moe *collective;
@@ -24,7 +27,7 @@ struct work {
     struct taken *taken;
     uint32_t ntaken;
     uint64_t next_taken;
-    float *x, *y;               /* [rows that can come][hidden] */
+    float *x, *y;               /* [maximum number of received rows][hidden] */
 };
 
 static double now_ms(void)
@@ -45,7 +48,7 @@ static tutti_status run_mega(struct work *w, const tutti_moe_routing *routing)
     return tutti_moe_end(w->me.tiles, st, 0);
 }
 
-/* ---- the collective form ------------------------------------------------------------------------------------------ */
+/* ---- the collective form ---- */
 
 static void compute_tile(const struct work *w, const struct taken *t, float *scratch)
 {
@@ -60,7 +63,7 @@ static void compute_tile(const struct work *w, const struct taken *t, float *scr
     }
 }
 
-/* Blocks take tiles until none is left. */
+/* Blocks take tiles until no tile remains. */
 static tutti_status compute_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
 {
     struct work *w = arg;
@@ -75,7 +78,7 @@ static tutti_status compute_kernel(const tutti_device_view *v, uint32_t block, u
     }
 }
 
-/* By all processors. */
+/* Computes on all processors. */
 static tutti_status compute(struct work *w)
 {
     w->next_taken = 0;
@@ -83,7 +86,7 @@ static tutti_status compute(struct work *w)
                             w);
 }
 
-/* Takes all tiles that have come. */
+/* Takes all received tiles. */
 static tutti_status take_all(struct work *w)
 {
     size_t rows = 0;
@@ -121,9 +124,9 @@ static tutti_status run_collective(struct work *w, const tutti_moe_routing *rout
     return st ? st : tutti_moe_combine(w->collective, w->me.out, 0);
 }
 
-/* ---- the padded form ---------------------------------------------------------------------------------------------- */
+/* ---- the padded form ---- */
 
-/* What has come, as tiles. */
+/* Converts received rows to tiles. */
 static void take_padded(struct work *w)
 {
     size_t rows = 0;
@@ -165,7 +168,7 @@ static tutti_status run_padded(struct work *w)
     return st ? st : padded_combine(&w->padded, w->me.weights, w->me.out);
 }
 
-/* ---- the program ---------------------------------------------------------------------------------------------------------- */
+/* ---- the program ---- */
 
 static tutti_status run_form(void *arg, enum form form, const tutti_moe_routing *routing)
 {
@@ -176,7 +179,7 @@ static tutti_status run_form(void *arg, enum form form, const tutti_moe_routing 
     return form == COLLECTIVE ? run_collective(w, routing) : run_mega(w, routing);
 }
 
-/* What only forms with a computation between exchanges need. */
+/* Allocates what only forms with computation between exchanges need. */
 static void make_taken(struct work *w)
 {
     const struct shape *s = &w->me.model.shape;
@@ -239,7 +242,7 @@ int main(int argc, char **argv)
     if (!options_take(argc, argv, &o, &w.me.model.shape, &status))
         return status;
     if (tutti_comm_create(&w.me.comm, NULL))
-        return 1;       /* Tutti has said why */
+        return 1;       /* Tutti has logged the error */
     status = run(&w);
     tutti_comm_destroy(w.me.comm);
     return status;

@@ -44,7 +44,7 @@ const struct options options_default = {
     .forms = (1u << FORMS) - 1,
 };
 
-/* Each says what is wrong with the value of an option, and returns false then. */
+/* The parsers print an error message and return false if the value of an option is invalid. */
 
 static bool take_number(const char *name, const char *text, long min, long max, long *out)
 {
@@ -140,7 +140,8 @@ static bool take_option(const struct option *option, const char *arg, struct opt
     }
 }
 
-/* The shape of that name, scaled. False: there is none, or nothing is left of it, which was said. */
+/* Finds the shape with that name and scales it. Returns false, after an error message, if the name
+ * or the scale is invalid. */
 static bool make_shape(const struct options *o, struct shape *out)
 {
     const struct shape *s = shapes;

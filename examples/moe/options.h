@@ -8,7 +8,8 @@
 extern "C" {
 #endif
 
-/* What is timed, in this order in each round; the numbers of modes are those of tutti_device_mode from FULL on. */
+/* The timed forms, in the order of each round. From FULL on, the numbers are those of
+ * tutti_device_mode. */
 enum form { COLLECTIVE, PADDED, FULL, COUPLED, DECOUPLED, ORDERED, FORMS };
 extern const char *const options_forms[FORMS];
 
@@ -23,13 +24,14 @@ struct options {
     bool proxied, wrong, json;
 };
 
-/* Where nothing is said. */
+/* Default values. */
 extern const struct options options_default;
 
-/* Whether that form is to be timed. */
+/* Returns true if the form is timed. */
 static inline bool options_want(const struct options *o, int form) { return o->forms >> form & 1; }
 
-/* Reads the program's arguments into *o, which has the defaults; *shape is the one that they ask for, scaled. False: something was printed, and *status is the program's. */
+/* Parses the arguments into *o, which contains the defaults; *shape receives the selected shape,
+ * scaled. Returns false after printing a message or the help; *status is the exit status. */
 bool options_take(int argc, char **argv, struct options *o, struct shape *shape, int *status);
 
 #ifdef __cplusplus

@@ -33,7 +33,7 @@ bool padded_init(struct padded *p, tutti_comm *comm, uint32_t tokens, uint32_t t
     if (!p->first || !p->sorted || !p->places || !p->counts || !p->all_counts || !p->all_experts || !p->in_experts ||
         !p->out || !p->in)
         return false;
-    memset(p->out, 0, rows * bytes);    /* padding travels, too */
+    memset(p->out, 0, rows * bytes);    /* padding is sent, too */
     return true;
 }
 
@@ -50,7 +50,8 @@ void padded_fini(struct padded *p)
     free(p->in);
 }
 
-/* Rows of experts[tokens][top_k] by expert, tokens ascending: in p->sorted, where those of expert e begin at p->first[e]. */
+/* Sorts the rows of experts[tokens][top_k] by expert, with tokens ascending, into p->sorted. Those
+ * of expert e begin at p->first[e]. */
 static void sort(struct padded *p, const uint32_t *experts)
 {
     const uint32_t nrows = p->tokens * p->top_k;
@@ -60,7 +61,8 @@ static void sort(struct padded *p, const uint32_t *experts)
         p->first[experts[i] + 1]++;
     for (uint32_t e = 0; e < p->experts; e++)
         p->first[e + 1] += p->first[e];
-    for (uint32_t i = nrows; i-- > 0;)          /* from behind: first[e + 1] goes down to where e begins */
+    for (uint32_t i = nrows; i-- > 0;)          /* backwards: first[e + 1] decreases to the start
+                                                   of expert e */
         p->sorted[--p->first[experts[i] + 1]] = i;
     for (uint32_t e = 0; e < p->experts; e++)
         p->first[e] = p->first[e + 1];
@@ -72,7 +74,7 @@ static uint8_t *row_at(const struct padded *p, uint8_t *blocks, const tutti_moe_
     return blocks + ((size_t)peer * p->rows_max + row) * kind->bytes;
 }
 
-/* Brings each rank's rows into its block. */
+/* Copies each rank's rows to its block. */
 static void fill(struct padded *p, const float *tokens, const uint32_t *experts)
 {
     sort(p, experts);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- memory ------------------------------------------------------------------------------------------------------ */
+/* ---- memory ---- */
 
 static void *host_have(size_t bytes) { return calloc(1, bytes); }
 
@@ -28,13 +28,13 @@ void *rank_have(size_t n, size_t bytes)
     return must(calloc(n ? n : 1, bytes), n, bytes);
 }
 
-/* Likewise the blocks'. */
+/* The same, for memory of blocks. */
 static void *have(const struct rank *me, size_t n, size_t bytes)
 {
     return must(me->reach->have((n ? n : 1) * bytes), n, bytes);
 }
 
-/* ---- the megakernel's ---------------------------------------------------------------------------------------------- */
+/* ---- memory of the megakernel ---- */
 
 size_t rank_tiles_max(const struct rank *me)
 {
@@ -97,9 +97,9 @@ tutti_status rank_begin(struct rank *me, const tutti_moe_routing *routing)
     return tutti_moe_begin(me->tiles, routing, me->out, &me->mega.view, 0);
 }
 
-/* ---- making ----------------------------------------------------------------------------------------------------------- */
+/* ---- creation ---- */
 
-/* The weights of the experts that this rank holds: those of the default. */
+/* Generates the weights of this rank's experts, in the default distribution. */
 static void make_experts(struct rank *me)
 {
     const struct shape *s = &me->model.shape;

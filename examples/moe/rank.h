@@ -1,5 +1,6 @@
-/* What one rank has and does, whatever its kernels run on: its experts, tokens and routes, a layer, the memory of the megakernel; and rounds, each of whose results is
- * compared, bit by bit, with a dense reference. */
+/* State and work of one rank, independent of the device: its experts, tokens and routes, a layer,
+ * and the memory of the megakernel. Runs rounds and compares each result bit by bit with a dense
+ * reference. */
 #ifndef RANK_H
 #define RANK_H
 
@@ -11,15 +12,16 @@
 extern "C" {
 #endif
 
-/* The memory of blocks, which the host may not be able to reach itself. */
+/* Memory of blocks, which the host may be unable to access directly. */
 struct reach {
-    void *(*have)(size_t bytes);        /* zeroed; NULL: there is none */
-    void (*drop)(void *mem);            /* NULL is fine */
-    void (*copy)(void *to, const void *from, size_t bytes);     /* one of them is the host's */
+    void *(*have)(size_t bytes);        /* returns zeroed memory, or NULL if out of memory */
+    void (*drop)(void *mem);            /* mem may be NULL */
+    void (*copy)(void *to, const void *from, size_t bytes);     /* one of the two pointers is host
+                                                               memory */
     void (*fill)(void *mem, int byte, size_t bytes);
 };
 
-/* Of the CPU device. */
+/* Functions of the CPU device. */
 extern const struct reach reach_host;
 
 struct rank {
@@ -29,40 +31,44 @@ struct rank {
     tutti_comm *comm;
     uint32_t rank, nranks, nblocks;
     tutti_moe *tiles;
-    uint32_t first_expert;      /* that it holds */
+    uint32_t first_expert;      /* first expert of this rank */
     struct ffn ffn;
-    float *gate, *up, *down;    /* blocks': of its experts */
-    float *tokens, *out;        /* blocks' */
-    uint32_t *experts;          /* the host's, as all below */
+    float *gate, *up, *down;    /* memory of blocks: weights of this rank's experts */
+    float *tokens, *out;        /* memory of blocks */
+    uint32_t *experts;          /* host memory, like all following fields */
     float *weights, *reference, *got;
-    struct mega mega;           /* what it points to is the blocks' */
-    double compute_ms;          /* of the last collective round, by who runs it */
+    struct mega mega;           /* its pointers are memory of blocks */
+    double compute_ms;          /* of the last collective round, set by the run function */
     tutti_device_counters counters[FORMS];
-    tutti_status (*run)(void *arg, enum form form, const tutti_moe_routing *routing);    /* one run of that form, whose results are in `out` then */
+    /* runs one form; its results are then in `out` */
+    tutti_status (*run)(void *arg, enum form form, const tutti_moe_routing *routing);
     void *arg;
 };
 
-/* Zeroed memory of the host's; who has none ends, and so tells the others. */
+/* Returns zeroed host memory. If out of memory, exits, which notifies the other ranks. */
 void *rank_have(size_t n, size_t bytes);
 
-/* Tiles that there can be from this rank for another one. */
+/* Returns the maximum number of tiles from this rank to another one. */
 size_t rank_tiles_max(const struct rank *me);
 
-/* Everything but the layer. o, reach, model.shape, comm, run and arg are set, all else is zero. Who has no memory ends. */
+/* Creates everything except the layer. The caller has set o, reach, model.shape, comm, run and arg;
+ * the rest is zero. Exits if out of memory. */
 void rank_make(struct rank *me);
-/* The conf of a layer of that form: device is kept until it is created. */
+/* Returns the conf of a layer of this form; `device` must stay valid until the layer is created. */
 tutti_moe_conf rank_conf(const struct rank *me, tutti_moe_form form, const tutti_device_conf *device);
-/* Ends the layer, too. */
+/* Also destroys the layer. */
 void rank_forget(struct rank *me);
 
-/* Begins a run of the megakernel, whose memory is as before the first one then. */
+/* Prepares a run of the megakernel: resets its memory to the initial state. */
 tutti_status rank_begin(struct rank *me, const tutti_moe_routing *routing);
 
-/* A run of each form that is refused on all ranks, as the last one sends a token to an expert that there is none. False: one went otherwise, which was told. */
+/* Runs each form with a route of the last rank to a nonexistent expert, which all ranks must
+ * refuse. Returns false, after an error message, if a run succeeds. */
 bool rank_is_refused(struct rank *me);
-/* All rounds of all forms: times[FORMS + 1][rounds] of each form, and of the computation. Exit status; what went wrong was told. */
+/* Runs all rounds of all forms: times[FORMS + 1][rounds] of each form, and of the computation.
+ * Prints errors and returns the exit status. */
 int rank_measure(struct rank *me, double *times);
-/* What rank 0 says of them. */
+/* Prints the report on rank 0. */
 tutti_status rank_report(const struct rank *me, const double *times);
 
 #ifdef __cplusplus

@@ -71,7 +71,7 @@ void report_table(const struct report *r)
             printf("%s: %s\n", options_forms[form], what_forms_are[form]);
 }
 
-/* ---- for programs ---- */
+/* ---- JSON ---- */
 
 static void print_times(const struct report *r, const char *name, int line)
 {

@@ -1,4 +1,4 @@
-/* What the program says in the end, by rank 0. */
+/* Report of the program, printed by rank 0. */
 #ifndef REPORT_H
 #define REPORT_H
 
@@ -13,14 +13,17 @@ struct report {
     const struct options *o;
     const struct shape *shape;              /* as computed */
     uint32_t nranks, nblocks;
-    uint64_t put_bytes;                     /* that the proxy of the rank which puts most has put in a round */
-    const double *ms;                       /* [FORMS + 1][rounds], of the slowest rank: each form, then the computation of the collective one */
-    const tutti_device_counters *proxy;     /* [FORMS]: rank 0's, in the last round; none of the collective form */
+    uint64_t put_bytes;                     /* bytes put by the proxy per round, on the rank with
+                                               the most puts */
+    const double *ms;                       /* [FORMS + 1][rounds], on the slowest rank: each
+                                               form, then the computation of the collective form */
+    const tutti_device_counters *proxy;     /* [FORMS]: counters of rank 0 in the last round;
+                                               unused for the collective form */
 };
 
-/* For people: what was computed, and a line for each form. */
+/* Prints a table: the parameters, and one line per form. */
 void report_table(const struct report *r);
-/* For programs: one line of JSON, with the times of every round. */
+/* Prints one line of JSON with the times of every round. */
 void report_json(const struct report *r);
 
 #ifdef __cplusplus

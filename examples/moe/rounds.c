@@ -1,4 +1,4 @@
-/* Rounds: each form once, its results compared, its time that of the slowest rank. */
+/* Rounds: runs each form once, compares its results, and takes the time of the slowest rank. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -27,7 +27,7 @@ static tutti_status run_form(struct rank *me, enum form form)
     return me->run(me->arg, form, &routing);
 }
 
-/* The first one is told. */
+/* Returns the number of wrong elements and prints the first one. */
 static size_t count_wrong(const struct rank *me, enum form form)
 {
     const size_t hidden = me->model.shape.hidden, elems = (size_t)me->o->tokens * hidden;
@@ -46,7 +46,7 @@ static size_t count_wrong(const struct rank *me, enum form form)
     return wrong;
 }
 
-/* The mode of the proxy that a form of the kernel stands for; collectives use none. */
+/* Sets the proxy mode of a kernel form. Collectives use none. */
 static tutti_status set_mode(struct rank *me, enum form form)
 {
     if (form < FULL)
@@ -54,7 +54,7 @@ static tutti_status set_mode(struct rank *me, enum form form)
     return tutti_device_set_mode(tutti_moe_device(me->tiles), (tutti_device_mode)(form - FULL), TUTTI_DEVICE_SEQUENCED);
 }
 
-/* One form, once: *ms and *compute_ms of the slowest rank, *wrong added up over all ranks. */
+/* Runs one form once. *ms and *compute_ms: of the slowest rank; *wrong: sum over all ranks. */
 static tutti_status measure(struct rank *me, enum form form, double *ms, double *compute_ms, int64_t *wrong)
 {
     tutti_device *device = tutti_moe_device(me->tiles);
@@ -116,7 +116,7 @@ int rank_measure(struct rank *me, double *times)
     int64_t wrong = 0;
     tutti_status st;
 
-    for (size_t round = 0; round <= rounds; round++)        /* the first, of both, is not counted */
+    for (size_t round = 0; round <= rounds; round++)        /* round 0 is a warm-up for both */
         for (int form = 0; form < FORMS; form++) {
             const size_t at = round ? round - 1 : 0;
 
@@ -124,7 +124,8 @@ int rank_measure(struct rank *me, double *times)
                 continue;
             st = measure(me, (enum form)form, &times[(size_t)form * rounds + at], &times[FORMS * rounds + at], &wrong);
             if (st) {
-                fprintf(stderr, "moe: rank %u, %s: %s\n", me->rank, options_forms[form], tutti_status_name(st));    /* why, Tutti has said */
+                /* Tutti has logged the cause */
+                fprintf(stderr, "moe: rank %u, %s: %s\n", me->rank, options_forms[form], tutti_status_name(st));
                 return 1;
             }
             if (wrong) {
@@ -136,7 +137,8 @@ int rank_measure(struct rank *me, double *times)
     return 0;
 }
 
-/* What the proxy of the rank that puts most has put in a run, by whichever mode was measured. */
+/* Returns the bytes put per run by the proxy of the rank with the most puts. It is the same for
+ * every measured mode. */
 static tutti_status most_put(const struct rank *me, uint64_t *bytes)
 {
     uint64_t mine = 0;

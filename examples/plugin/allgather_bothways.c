@@ -1,11 +1,14 @@
-/* An allgather that Tutti does not have, as a plug-in: a ring in both directions at once. Each rank passes blocks to its right neighbour
- * and to its left one, so that each goes half way round either way: n / 2 steps instead of n - 1, where links carry both ways.
+/* A plug-in with an all-gather algorithm that Tutti does not have: a ring in both directions at
+ * once. Each rank passes blocks to its right and to its left neighbour, so that each block goes
+ * half way round in either direction. This takes n / 2 steps instead of n - 1 if links are full
+ * duplex.
  *
  *     cc -shared -fPIC -o allgather_bothways.so allgather_bothways.c $(pkg-config --cflags tutti)
  *     TUTTI_ALGORITHMS=./allgather_bothways.so tutti perf -n 4 allgather --algo bothways
  *
- * allgather_sockets4.json beside it is one as data: for four ranks, two on each of two sockets. Between the sockets every block crosses
- * once in each direction, on ways that no two blocks share. */
+ * allgather_sockets4.json in this directory is an algorithm as data: for four ranks, two on each of
+ * two sockets. Every block crosses between the sockets once in each direction, and no two blocks
+ * share a path. */
 #include <tutti/algorithm.h>
 
 static uint64_t to_the_right(const tutti_algorithm_call *c) { return c->nranks / 2; }
@@ -21,7 +24,8 @@ static tutti_ref block(const tutti_algorithm_call *c, uint64_t i)
     return tutti_ref_of(TUTTI_BUFFER_DST, i % c->nranks * c->bytes);
 }
 
-/* Round k passes on what round k - 1 brought: block rank - k to the right, and block rank + k to the left. */
+/* Round k forwards the blocks received in round k - 1: block rank - k to the right, and block rank
+ * + k to the left. */
 static void round_k(tutti_schedule *s, const tutti_algorithm_call *c, uint64_t k)
 {
     const uint32_t n = c->nranks, r = c->rank, right = (r + 1) % n, left = (r + n - 1) % n;
@@ -45,13 +49,14 @@ static uint32_t npeers(const tutti_algorithm_call *c)
     return c->nranks > 2 ? 2 : c->nranks - 1;
 }
 
-/* Two messages of a step share their latency in part; one direction carries half of all blocks. */
+/* The latencies of a step's two messages partly overlap. Each direction carries half of all
+ * blocks. */
 static void cost(const tutti_algorithm_call *c, tutti_algorithm_cost *out)
 {
     const double bytes = (double)c->bytes;
 
     out->messages = 1.4 * (double)to_the_right(c);
-    out->bytes = bytes * (c->nranks - 1);       /* out of one rank, both ways together */
+    out->bytes = bytes * (c->nranks - 1);       /* sent by one rank, both directions together */
     out->reduced = 0;
     out->copied = bytes;
 }

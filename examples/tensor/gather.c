@@ -1,18 +1,21 @@
-/* All-gather and product. From rank 0, of 2 hosts with 4 ranks each:
+/* All-gather and product. Example: rank 0, with 2 hosts of 4 ranks each.
  *
- *   at once  panels of the own chunk on their way to rank 4, by whose order those of rank 4 come here
- *   s1       the own chunk to rank 1, whose chunk comes; meanwhile the product of the own chunk (S)
- *   s2       two chunks to rank 2, of which two come; meanwhile the product of rank 1's (S)
- *            then of those that came from rank 2 (2S)
- *   last     panel by panel, what has come from rank 4 meanwhile: the same tree, in which ranks 1 to 3 get it and bring theirs
+ *   first  start to put the own chunk, panel by panel, to rank 4; rank 4 does the same
+ *   s1     put the own chunk to rank 1 and receive its chunk; meanwhile compute the product of the
+ *          own chunk (S)
+ *   s2     put two chunks to rank 2 and receive two; meanwhile compute the product of rank 1's
+ *          chunk (S), then those of rank 2's chunks (2S)
+ *   last   panel by panel, the data from rank 4: the same tree with ranks 1 to 3, whose panels come
+ *          from their partners
  *
- * So the link is busy while half of the product is computed, and while all but the last panel of the other half is. */
+ * So the link is busy during the product of the own host's chunks, and during all but the last
+ * panel of the other host's. */
 #include <stdlib.h>
 
 #include "gemm.h"
 #include "tensor.h"
 
-/* Floats before a row of X, of a chunk. */
+/* Returns the index of a row of a chunk in X. */
 static size_t at(const struct layer *l, size_t rank, size_t row)
 {
     return (rank * l->chunk + row) * l->inner;
@@ -43,7 +46,8 @@ void gather_fini(struct work *g)
     free(g->y);
 }
 
-/* The span's rows of the chunks [first, first + n) of its host, to the same place of another rank's window. */
+/* Puts the span's rows of the chunks [first, first + n) of its host to the same offset of another
+ * rank's window. */
 static tutti_status put(struct work *g, const struct span *s, size_t first, size_t n, size_t to, size_t step,
                         uint64_t *counter)
 {
@@ -60,7 +64,7 @@ static tutti_status put(struct work *g, const struct span *s, size_t first, size
     return tutti_window_put_rows(g->window, (int)to, SIGNALS_BYTES + from * sizeof *g->x, g->x + from, &rows, &rma);
 }
 
-/* The product of the span's rows of these chunks; whole chunks are one product. */
+/* Computes the product of the span's rows of these chunks. Whole chunks are one product. */
 static void multiply(struct work *g, const struct span *s, size_t first, size_t n)
 {
     const struct layer *l = g->layer;
@@ -74,8 +78,9 @@ static void multiply(struct work *g, const struct span *s, size_t first, size_t 
     }
 }
 
-/* Recursive doubling: this rank has the chunk of its place, and in the end all of the host's. In each step what it has goes to the rank of that
- * distance, while the product of what came last is computed. */
+/* Recursive doubling: starts with the chunk of this rank and ends with all chunks of the host. Each
+ * step puts all available chunks to the rank at the step's distance, while the product of the
+ * chunks received last is computed. */
 static tutti_status tree(struct work *g, const struct span *s, struct parts parts)
 {
     const struct layer *l = g->layer;

@@ -5,16 +5,17 @@
 #include <string.h>
 
 #define LIBRARY "libopenblas.so.0"
-#define TILE 64                 /* rows of b that stay in the cache while rows of a pass */
+#define TILE 64                 /* rows of b that stay in the cache while rows of a are processed */
 
-/* As the reference interface of BLAS for C has it: row by row, nothing transposed. */
+/* Constants of the C interface of BLAS: row-major, not transposed. */
 enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111 };
 typedef void sgemm_fn(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda,
                       const float *b, int ldb, float beta, float *c, int ldc);
 
-static sgemm_fn *sgemm;         /* NULL: by our own loop */
+static sgemm_fn *sgemm;         /* NULL: use the loop below */
 
-/* Ranks are as many as cores, or more: each computes in one thread. OpenBLAS reads this when it is loaded. */
+/* Loads OpenBLAS. There are at least as many ranks as cores, so each computes in one thread;
+ * OpenBLAS reads this setting when it is loaded. */
 static const char *load(const char **why)
 {
     char *(*config)(void);

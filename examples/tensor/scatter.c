@@ -1,19 +1,23 @@
-/* Product and reduce-scatter: gather.c backwards. From rank 0, of 2 hosts with 4 ranks each:
+/* Product and reduce-scatter: the steps of gather.c in reverse. Example: rank 0, with 2 hosts of
+ * 4 ranks each.
  *
- *   at once  panel by panel, the rows of the other host's chunks: the product of those of ranks 6 and 7 (2S) goes to rank 2, that of rank 5 (S), with
- *            what came from rank 2 for it, to rank 1; that of rank 4 (S), with what came for it, is the whole host's sum, and on its
- *            way to rank 4
- *   then     the own host's chunks likewise, while the link is busy: 2S to rank 2, S to rank 1, S for this rank
- *   last     what has come from rank 4 meanwhile is added
+ *   first  panel by panel, the rows of the other host's chunks: the product for ranks 6 and 7 (2S)
+ *          goes to rank 2; that for rank 5 (S), plus the part received from rank 2, to rank 1; that
+ *          for rank 4 (S), plus the received parts, is the sum of this host and is put to rank 4
+ *   then   the own host's chunks likewise, while the link is busy: 2S to rank 2, S to rank 1, S for
+ *          this rank
+ *   last   add the data from rank 4
  *
- * What comes has a place of its own in the window for each step, of as many chunks as come: nobody waits for room. */
+ * The window has separate space for the received chunks of each step, so no rank waits for
+ * space. */
 #include <stdlib.h>
 
 #include "gemm.h"
 #include "tensor.h"
 
-/* Chunks before the place of what comes in the step of that width: those of smaller steps, and if it is of the other host's chunks, the ones of this
- * host's before. Last comes the place of what the other host sends. */
+/* Returns the place, in chunks, of the data received in the step of that width: behind that of
+ * smaller steps, and for the other host's chunks, behind all places of this host's. The last place
+ * is for the data from the other host. */
 static size_t place(const struct layer *l, const struct span *s, size_t width)
 {
     return (s->host == l->here ? 0 : l->per_host - 1) + width - 1;
@@ -47,13 +51,14 @@ void scatter_fini(struct work *s)
     free(s->y);
 }
 
-/* Floats before a row of Y, of a chunk; chunks of the window likewise. */
+/* Returns the index of a row of a chunk in Y, or in the chunks of the window. */
 static size_t at(const struct layer *l, size_t chunk, size_t row)
 {
     return (chunk * l->chunk + row) * l->columns;
 }
 
-/* The span's rows of the chunks [first, first + n) of its host, to a place of another rank's window. */
+/* Puts the span's rows of the chunks [first, first + n) of its host to a place of another rank's
+ * window. */
 static tutti_status put(struct work *k, const struct span *s, size_t first, size_t n, size_t to, size_t to_place,
                         size_t step, uint64_t *counter)
 {
@@ -71,7 +76,7 @@ static tutti_status put(struct work *k, const struct span *s, size_t first, size
                                  k->y + at(l, s->host + first, s->row), &rows, &rma);
 }
 
-/* Adds the span's rows of n chunks from a place of the window to those of the chunks from `first` on. */
+/* Adds the span's rows of n chunks at a place of the window to the chunks from `first` on. */
 static void add(struct work *k, const struct span *s, size_t first, size_t n, size_t from_place)
 {
     const struct layer *l = k->layer;
@@ -98,7 +103,8 @@ static void multiply(struct work *k, const struct span *s, size_t first, size_t 
     }
 }
 
-/* Adds what other ranks of this host have sent for these chunks, in the steps that are wider than `width`, the widest first. */
+/* Adds the data that other ranks of this host sent for these chunks, in the steps wider than
+ * `width`, widest first. */
 static tutti_status collect(struct work *k, const struct span *s, size_t first, size_t n, size_t width)
 {
     const struct layer *l = k->layer;
@@ -112,8 +118,8 @@ static tutti_status collect(struct work *k, const struct span *s, size_t first, 
     return st;
 }
 
-/* Recursive halving: in the end the chunk of this rank's place is the sum of this host's ranks. In each step the half of what is left that the
- * rank of that distance wants goes there. */
+/* Recursive halving: ends with the sum over this host's ranks of this rank's chunk. Each step puts
+ * half of the remaining chunks to the rank at the step's distance. */
 static tutti_status tree(struct work *k, const struct span *s, struct parts parts)
 {
     const struct layer *l = k->layer;

@@ -1,6 +1,8 @@
-/* Two layers of a model that is spread over the ranks of two hosts: products whose communication hides behind their computation (gather.c, scatter.c),
- * beside the same without overlap: by the same puts, and by the collective. Every result is compared with a dense reference. Elements are small whole
- * numbers, so every sum is exact. Prints one line of JSON: the times of each round, of the slowest rank, in milliseconds.
+/* Two layers of a model distributed over the ranks of two hosts: products that overlap their
+ * communication (gather.c, scatter.c), compared with the same puts and with the library's
+ * collective without overlap. Every result is compared with a dense reference. Elements are small
+ * integers, so every sum is exact. Prints one line of JSON: the times of each round, of the slowest
+ * rank, in milliseconds.
  *
  *     tutti run -n 8 --hosts a:4,b:4 -- ./tensor_parallel --rounds 5 */
 #include <getopt.h>
@@ -29,7 +31,7 @@
 #define SIZE_MAX_ARG 65536
 #define ROUNDS_MAX 1000
 
-/* What is timed, in this order in each round. */
+/* The timed forms, in the order of each round. */
 enum form { COMPUTE, COMMUNICATE, PUTS_APART, COLLECTIVE_APART, OVERLAPPED, FORMS };
 static const char *const form_names[FORMS] = { "compute_ms", "communicate_ms", "puts_apart_ms", "collective_apart_ms", "overlapped_ms" };
 
@@ -44,10 +46,13 @@ struct kind {
     tutti_status (*init)(struct work *k, const struct layer *l);
     void (*fini)(struct work *k);
     tutti_status (*run)(struct work *k, struct parts parts);
-    bool moves_first;           /* apart: its communication comes before its computation */
-    tutti_status (*collective)(struct work *k);     /* the library's own, and the product as a whole */
-    void (*fill)(struct work *k);           /* what this rank has of X and W, and no numbers where the result shall be */
-    bool (*make_reference)(const struct layer *l, double **reference);     /* what this rank is to have; false: no memory */
+    bool moves_first;           /* without overlap, communication comes before computation */
+    tutti_status (*collective)(struct work *k);     /* the library's collective, with the whole
+                                                       product */
+    void (*fill)(struct work *k);           /* fills this rank's parts of X and W, and the result
+                                               with NaN */
+    /* computes this rank's expected result; false: out of memory */
+    bool (*make_reference)(const struct layer *l, double **reference);
     const float *(*result)(const struct work *k, size_t *n);
 };
 
@@ -59,7 +64,8 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-/* The elements of X (0) and W (1): whole numbers from -2 to 2, so that sums of as many products as there can be are exact. */
+/* Returns an element of X (0) or W (1): integers from -2 to 2, so that the largest sums are
+ * exact. */
 static float element(uint64_t which, size_t row, size_t column)
 {
     uint64_t x = (row << 17 | column) * 2 + which + 1;
@@ -77,7 +83,8 @@ static void fill(float *to, uint64_t which, size_t row, size_t rows, size_t colu
             to[i * columns + j] = element(which, row + i, column + j);
 }
 
-/* c[rows][columns] of X and W by the definition, in double precision; NULL: no memory. */
+/* Computes c[rows][columns] from X and W by the definition, in double precision. Returns NULL if
+ * out of memory. */
 static double *dense(size_t row, size_t rows, size_t inner, size_t column, size_t columns)
 {
     double *c = calloc(rows * columns, sizeof *c);
@@ -100,7 +107,7 @@ static double *dense(size_t row, size_t rows, size_t inner, size_t column, size_
     return c;
 }
 
-/* All but the signals: what does not come shall be no number. */
+/* Fills everything but the signals with NaN, so that missing data is detected. */
 static void clear_window(struct work *k)
 {
     void *mem;
@@ -230,19 +237,20 @@ static tutti_status run_form(const struct kind *kind, struct work *k, enum form 
     }
 }
 
-/* Elements of the result that are not the reference's. */
+/* Returns the number of elements that differ from the reference. */
 static size_t count_wrong(const struct kind *kind, const struct work *k, const double *reference)
 {
     size_t n, wrong = 0;
     const float *result = kind->result(k, &n);
 
     for (size_t i = 0; i < n; i++)
-        wrong += !((double)result[i] == reference[i]);      /* what is no number is wrong, too */
+        wrong += !((double)result[i] == reference[i]);      /* a NaN counts as wrong */
     return wrong;
 }
 
-/* One form, once: *ms of the slowest rank, *wrong added up over all ranks. A barrier before, so that nobody pays for another's lateness, and
- * that nobody puts to who still reads. */
+/* Runs one form once. *ms: of the slowest rank; *wrong: sum over all ranks. A barrier before it
+ * ensures that no rank's time includes the delay of another rank, and that no rank puts into memory
+ * that is still read. */
 static tutti_status measure(const struct kind *kind, struct work *k, enum form form, const double *reference,
                             double *ms, int64_t *wrong)
 {
@@ -267,7 +275,7 @@ static tutti_status measure(const struct kind *kind, struct work *k, enum form f
     return st ? st : tutti_allreduce(&mine, wrong, 1, TUTTI_I64, TUTTI_SUM, comm, NULL);
 }
 
-/* Why, Tutti has said, unless the program itself has no memory. */
+/* Prints the failure. Tutti has logged the cause, unless the program itself is out of memory. */
 static int fail(const struct layer *l, const char *what, tutti_status st)
 {
     fprintf(stderr, "tensor_parallel: rank %zu: %s: %s\n", l->rank, what,
@@ -275,8 +283,8 @@ static int fail(const struct layer *l, const char *what, tutti_status st)
     return 1;
 }
 
-/* Times all forms of one kind: ms[FORMS][rounds]. Exit status. What cannot begin on this rank is left as it is: that its communicator is destroyed
- * tells the others. */
+/* Times all forms of one kind: ms[FORMS][rounds]. Returns the exit status. On a local failure,
+ * returns without clean-up: destroying the communicator notifies the other ranks. */
 static int time_kind(const struct kind *kind, const struct layer *l, size_t rounds, double *ms)
 {
     struct work k = { 0 };
@@ -347,7 +355,7 @@ static void print(const struct layer *l, const struct options *o, const char *ge
 
 static int run(const struct layer *l, const struct options *o, const char *gemm_name)
 {
-    double *ms[NKINDS] = { NULL };      /* of each kind that is wanted: [FORMS][rounds] */
+    double *ms[NKINDS] = { NULL };      /* [FORMS][rounds] of each selected kind */
     int status = 0;
 
     for (size_t i = 0; i < NKINDS && !status; i++) {
@@ -379,7 +387,7 @@ static bool take_number(const char *text, long max, long *out)
     return *text && !*end && *out >= 1 && *out <= max;
 }
 
-/* False: usage was printed, and *status is the program's. */
+/* Returns false after printing the usage; *status is the exit status. */
 static bool take_options(int argc, char **argv, struct options *o, int *status)
 {
     static const struct option known[] = {
@@ -485,7 +493,7 @@ int main(int argc, char **argv)
         return 2;
     }
     if (tutti_comm_create(&comm, NULL))
-        return 1;       /* Tutti has said why */
+        return 1;       /* Tutti has logged the error */
     why = make_layer(&l, comm, &o);
     if (why && tutti_comm_rank(comm) == 0)
         fprintf(stderr, "tensor_parallel: %s\n", why);

@@ -4,8 +4,9 @@
     pip install ./python
     torchrun --nproc-per-node 4 examples/torch/ddp.py
 
-Each rank generates its own batches: a letter is followed by another one by a fixed rule, with some noise. The model learns the rule, so the loss falls from ln(64) = 4.2
-towards about 1. With --backend gloo the same program uses PyTorch's own backend."""
+Each rank generates its own batches: a fixed rule gives the letter after each letter, with some
+noise. The model learns the rule, so the loss falls from ln(64) = 4.2 towards about 1. With
+--backend gloo the same program uses PyTorch's own backend."""
 
 import argparse
 import os

@@ -9,7 +9,7 @@
 #define TEXT_MAX (64u << 20)
 #define INPUTS (CONTEXT * EMBED)
 
-/* ---- the text --------------------------------------------------------------------------------- */
+/* ---- the text ---- */
 
 static int read_all(FILE *f, uint8_t **out, size_t *n)
 {
@@ -34,7 +34,7 @@ static int read_all(FILE *f, uint8_t **out, size_t *n)
     }
 }
 
-/* Bytes become numbers in the order of bytes. */
+/* Numbers the symbols in ascending order of their byte values. */
 static void number_symbols(struct text *t)
 {
     int number[256] = { 0 };
@@ -74,9 +74,10 @@ void text_free(struct text *t)
     free(t->symbol);
 }
 
-/* ---- the parameters ------------------------------------------------------------------------------ */
+/* ---- the parameters ---- */
 
-/* Where what is in the vector: embed[nsymbols][EMBED], in[HIDDEN][INPUTS], in_bias[HIDDEN], out[nsymbols][HIDDEN], out_bias[nsymbols]. */
+/* Offsets in the parameter vector: embed[nsymbols][EMBED], in[HIDDEN][INPUTS], in_bias[HIDDEN],
+ * out[nsymbols][HIDDEN], out_bias[nsymbols]. */
 struct parts {
     size_t embed, in, in_bias, out, out_bias, end;
 };
@@ -98,7 +99,7 @@ size_t model_size(unsigned nsymbols)
     return parts_of(nsymbols).end;
 }
 
-/* Sebastiano Vigna's splitmix64, as a hash. */
+/* SplitMix64 by Sebastiano Vigna, used as a hash. */
 static uint64_t mix(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;
@@ -107,7 +108,7 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* From -scale to scale. */
+/* Draws values from -scale to scale. */
 static void draw(real *v, size_t from, size_t to, uint64_t seed, double scale)
 {
     for (size_t i = from; i < to; i++)
@@ -125,10 +126,10 @@ void model_draw(real *param, unsigned nsymbols, uint64_t seed)
     draw(param, p.out_bias, p.end, seed, 0);
 }
 
-/* ---- one example --------------------------------------------------------------------------------- */
+/* ---- one example ---- */
 
 struct pass {
-    const uint8_t *seen;        /* [CONTEXT], and then the one that is guessed */
+    const uint8_t *seen;        /* [CONTEXT] bytes, followed by the byte to predict */
     real input[INPUTS], hidden[HIDDEN], guess[SYMBOLS_MAX];     /* guess: logits, then probabilities */
 };
 
@@ -172,7 +173,7 @@ static void backward(struct pass *s, const real *w, const struct parts *p, unsig
 {
     real hidden[HIDDEN] = { 0 }, input[INPUTS] = { 0 };
 
-    s->guess[s->seen[CONTEXT]] -= 1;        /* now the derivative by each logit */
+    s->guess[s->seen[CONTEXT]] -= 1;        /* now the derivative with respect to the logits */
     for (size_t k = 0; k < nsymbols; k++) {
         add_scaled(hidden, w + p->out + k * HIDDEN, s->guess[k], HIDDEN);
         add_scaled(g + p->out + k * HIDDEN, s->hidden, s->guess[k], HIDDEN);

@@ -1,6 +1,7 @@
-/* A small character model to train with: which byte of a text comes next, guessed from the ones before it. An embedding of each, one
- * hidden layer of tanh, and a softmax; forward and backward in plain C. All its parameters are one vector, as is their gradient, so that a
- * step of training is one all-reduce. Pure but for text_load: the same arguments give the same bits, so runs can be compared. */
+/* A small character model for training, which predicts the next byte of a text from the bytes
+ * before it: an embedding of each byte, one hidden tanh layer, and a softmax; forward and backward
+ * in plain C. Parameters and gradient are one vector each, so a training step needs one all-reduce.
+ * Pure, except text_load: equal arguments give equal bits, so runs can be compared. */
 #ifndef CHARMODEL_H
 #define CHARMODEL_H
 
@@ -8,7 +9,7 @@
 #include <stdint.h>
 
 #ifndef CHARMODEL_REAL
-#define CHARMODEL_REAL float    /* the test of the gradients has double */
+#define CHARMODEL_REAL float    /* the test of the gradients uses double */
 #endif
 typedef CHARMODEL_REAL real;
 
@@ -17,25 +18,28 @@ enum { CONTEXT = 8, EMBED = 12, HIDDEN = 48, SYMBOLS_MAX = 256 };
 struct text {
     uint8_t *symbol;        /* [n], each below nsymbols */
     size_t n;
-    unsigned nsymbols;      /* different bytes that occur */
+    unsigned nsymbols;      /* number of different bytes in the text */
 };
 
-/* Reads a file. False, and a sentence on stderr: it cannot be read, is shorter than a context and the byte after it, or is very long. */
+/* Reads a file. Returns false, after a message on stderr, if it cannot be read, is not longer than
+ * a context, or is too long. */
 int text_load(struct text *t, const char *path);
 void text_free(struct text *t);
 
-/* Parameters of a model of so many symbols. */
+/* Returns the number of parameters of a model with nsymbols symbols. */
 size_t model_size(unsigned nsymbols);
-/* Small random ones; the same for the same seed. */
+/* Draws small random parameters, which depend only on the seed. */
 void model_draw(real *param, unsigned nsymbols, uint64_t seed);
 
-/* Which examples of the text a step is about: `index` counts those of all workers, so that any number of them can share a batch. */
+/* The examples of a step. `index` counts the examples of all workers, so that any number of workers
+ * can share a batch. */
 struct batch {
     uint64_t seed, step;
     uint64_t first, count;
 };
 
-/* Adds to gradient[model_size] that of the sum of the examples' losses, and returns this sum: of -log p(next byte). */
+/* Adds the gradient of the examples' total loss to gradient[model_size]. Returns the total loss:
+ * the sum of -log p(next byte). */
 double model_gradient(const real *param, const struct text *t, const struct batch *b, real *gradient);
 
 #endif

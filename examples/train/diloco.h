@@ -1,31 +1,36 @@
-/* DiLoCo without its communication: the inner steps of a worker, how far they brought it, and the outer step that all take with the mean of that.
- * A. Douillard and others, "DiLoCo: Distributed Low-Communication Training of Language Models", 2023. */
+/* DiLoCo without its communication: the inner steps of a worker, its delta, and the outer step with
+ * the mean delta. A. Douillard and others, "DiLoCo: Distributed Low-Communication Training of
+ * Language Models", 2023. */
 #ifndef DILOCO_H
 #define DILOCO_H
 
 #include "train.h"
 
-/* What all workers have alike, [n] each. */
+/* Outer state, equal on all workers; vectors of [n]. */
 struct outer {
     size_t n;
     real *global, *velocity;
 };
 
-/* Begins where the worker is. False without memory, which it says. */
+/* Initializes the state from the worker's parameters. Returns false, after a message, if out of
+ * memory. */
 int outer_init(struct outer *u, const struct worker *w);
 void outer_free(struct outer *u);
 
-/* How many inner steps lie between step `step` and the next exchange: o->inner, but for the last ones. */
+/* Returns the number of inner steps between step `step` and the next exchange: o->inner, except at
+ * the end. */
 uint64_t inner_count(const struct options *o, uint64_t step);
-/* The worker takes n steps from step `step` on, on the examples of worker `number`. Returns the mean of their losses. */
+/* Runs n steps, starting at step `step`, on the examples of worker `number`. Returns their mean
+ * loss. */
 double inner_steps(const struct options *o, const struct text *t, struct worker *w, uint64_t step, uint64_t n,
                    uint64_t number);
 
 /* delta[n] = global - local. */
 void outer_delta(const struct outer *u, const struct worker *w, real *delta);
-/* Nesterov, from the mean of the workers' deltas: velocity = momentum velocity + delta; global -= rate (momentum velocity + delta). */
+/* Nesterov step with the mean of the workers' deltas: velocity = momentum velocity + delta; global
+ * -= rate (momentum velocity + delta). */
 void outer_step(struct outer *u, const real *delta, const struct options *o);
-/* local = global. The worker keeps the velocity of its own steps. */
+/* local = global. The worker keeps the velocity of its inner steps. */
 void worker_take(struct worker *w, const struct outer *u);
 
 #endif

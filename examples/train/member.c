@@ -9,7 +9,7 @@ static volatile sig_atomic_t stopped;
 
 static void stop(int sig) { stopped = sig; }
 
-/* ---- with the others ------------------------------------------------------------------------------- */
+/* ---- communication ---- */
 
 tutti_status member_sync(struct member *m, tutti_sync_strategy strategy)
 {
@@ -17,20 +17,21 @@ tutti_status member_sync(struct member *m, tutti_sync_strategy strategy)
     return tutti_run_sync(m->run, &m->state, 0);
 }
 
-/* A newcomer to a run that goes on has other parameters, or is at another step. A member that was there before and yet receives has gone astray: this
- * should not be, and tests look for it. */
-static void tell_view(const struct member *m)
+/* Prints the view. A newcomer to a running run has other parameters or another step. If a member
+ * that was in the run before receives state, it has diverged, which must not happen; tests check
+ * for it. */
+static void print_view(const struct member *m)
 {
     fprintf(stderr, "epoch %" PRIu64 ": %d members, from step %" PRIu64 " on; member %" PRIu64 " %s the state\n",
             m->view.epoch, m->view.nranks, m->step, m->id, m->state.received ? "received" : "has");
 }
 
-tutti_status member_meet(struct member *m)
+tutti_status member_agree(struct member *m)
 {
     tutti_status st;
 
     do {
-        /* Who has synced was there when the run began. */
+        /* a member that has synced was there when the run began */
         const uint32_t least = m->state.revision ? 0 : (uint32_t)m->o.members;
 
         st = tutti_run_epoch(m->run, TUTTI_ADMIT, least, 0, -1, &m->view);
@@ -38,10 +39,10 @@ tutti_status member_meet(struct member *m)
             m->id = m->view.members[m->view.rank].id;
             st = member_sync(m, TUTTI_SYNC_POPULAR);
         }
-    } while (st == TUTTI_ERR_PEER_LOST);    /* somebody was lost on the way: once more, without it */
+    } while (st == TUTTI_ERR_PEER_LOST);    /* a member was lost: retry without it */
     if (!st && m->view.nranks > 0) {
         worker_take(&m->w, &m->u);
-        tell_view(m);
+        print_view(m);
     }
     return st;
 }
@@ -51,9 +52,10 @@ tutti_status member_mean(struct member *m, real *delta)
     return tutti_run_allreduce(m->run, delta, delta, m->u.n + 1, TUTTI_F32, TUTTI_AVG, 0);
 }
 
-tutti_status member_tell(struct member *m, uint64_t step, double loss)
+tutti_status member_report(struct member *m, uint64_t step, double loss)
 {
-    const tutti_status st = tutti_run_view(m->run, &m->view);   /* smaller, where some were lost meanwhile */
+    const tutti_status st = tutti_run_view(m->run, &m->view);   /* smaller if members were lost
+                                                                 meanwhile */
 
     if (st || m->view.rank != 0)
         return st;
@@ -78,9 +80,9 @@ tutti_status member_poll(struct member *m, int *meet)
     return st;
 }
 
-/* ---- the program ------------------------------------------------------------------------------------ */
+/* ---- the program ---- */
 
-/* Fowler, Noll and Vo's hash (FNV-1a), so that people can see whether members ended alike. */
+/* Fowler, Noll and Vo's hash (FNV-1a), to compare the final states of members. */
 static uint64_t hash(uint64_t h, const void *data, size_t bytes)
 {
     const unsigned char *byte = data;
@@ -97,8 +99,8 @@ static uint64_t hash_state(const struct member *m)
     return hash(h, m->u.velocity, m->u.n * sizeof(real));
 }
 
-/* Who has come to the end says what it has, and goes only when all have come: to who does not know yet that the last exchange is final, one that is gone
- * is lost, and it would try again without it. */
+/* Prints the final state and leaves after all members have arrived. Before a member knows that the
+ * last exchange is FINAL, it would treat a departed member as lost, and retry without it. */
 static tutti_status end(struct member *m)
 {
     const uint64_t h = hash_state(m);
@@ -156,5 +158,5 @@ int member_main(int argc, char **argv, const char *about, tutti_status (*train)(
         worker_free(&m.w);
     }
     text_free(&m.t);
-    return st ? 1 : 0;      /* what failed has been said */
+    return st ? 1 : 0;      /* the failure has been printed */
 }

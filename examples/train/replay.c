@@ -13,7 +13,7 @@ static int bad(const struct replay *r, const char *what)
     return -1;
 }
 
-/* The next word of the line, ended in place; NULL: there is none. */
+/* Returns the next word of the line, NUL-terminated in place, or NULL. */
 static char *word(char **at)
 {
     char *begin = *at + strspn(*at, " \t\n");
@@ -71,7 +71,7 @@ static int parse(struct replay *r, char *line, struct exchange *e)
     return 1;
 }
 
-/* 1, 0 or -1, as replay_next. */
+/* Returns 1, 0 or -1, as replay_next. */
 static int read_line(struct replay *r, char *line, int room)
 {
     if (!fgets(line, room, r->file)) {

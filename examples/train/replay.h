@@ -1,5 +1,6 @@
-/* Who took part in which exchange of an elastic DiLoCo run, read from what it printed: lines "STEP LOSS MEMBER MEMBER ...", of which the loss does
- * not count, as lines that begin with # do not. train_alone plays the same run with it. */
+/* The contributors of each exchange of an elastic DiLoCo run, read from its output: lines "STEP
+ * LOSS MEMBER MEMBER ...". The loss, and lines that begin with #, are ignored. train_alone uses it
+ * to repeat a run. */
 #ifndef REPLAY_H
 #define REPLAY_H
 
@@ -10,20 +11,21 @@
 enum { WORKERS_MAX = 1024, REPLAY_LINE_MAX = 16384 };
 
 struct exchange {
-    uint64_t step;                  /* after so many steps */
+    uint64_t step;                  /* number of steps before the exchange */
     size_t n;
-    uint64_t worker[WORKERS_MAX];   /* [n], each once */
+    uint64_t worker[WORKERS_MAX];   /* [n], without duplicates */
 };
 
-/* Where reading is. Begin with { .file, .name }; the file stays the caller's. */
+/* State of the reader. Initialize with { .file, .name }; the caller keeps owning the file. */
 struct replay {
     FILE *file;
-    const char *name;               /* for what is said about it */
-    uint64_t line, step;            /* that were read last */
+    const char *name;               /* for messages */
+    uint64_t line, step;            /* last line and step read */
 };
 
-/* The next exchange: 1; 0: there are no more; -1, with a sentence on stderr: a line of more than REPLAY_LINE_MAX bytes, or one that says
- * something else: steps that do not rise or are beyond 10,000,000, nobody, somebody twice, or more than WORKERS_MAX. */
+/* Reads the next exchange. Returns 1, or 0 at the end, or -1 after a message on stderr, if a line
+ * is invalid: longer than REPLAY_LINE_MAX bytes, steps that do not increase or exceed 10,000,000,
+ * no members, duplicate members, or more than WORKERS_MAX. */
 int replay_next(struct replay *r, struct exchange *e);
 
 #endif

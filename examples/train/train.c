@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- options ------------------------------------------------------------------------------------- */
+/* ---- options ---- */
 
 enum { OPT_RATE = 256, OPT_MOMENTUM, OPT_OUTER_RATE, OPT_OUTER_MOMENTUM, OPT_GROUP, OPT_ROLE, OPT_ROLES };
 
@@ -149,7 +149,7 @@ void options_parse(struct options *o, int argc, char **argv, unsigned kind, cons
     argp_parse(&argp, argc, argv, 0, NULL, o);
 }
 
-/* ---- workers --------------------------------------------------------------------------------------- */
+/* ---- workers ---- */
 
 int worker_room(struct worker *w, size_t n)
 {

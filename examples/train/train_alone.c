@@ -1,6 +1,7 @@
-/* What the other training examples are compared with: the same in one process, without Tutti. Plain training, as train_ddp does it on
- * ranks; with --workers N, DiLoCo, whose N workers take their inner steps one after another; with --replay FILE, DiLoCo with the members that
- * an elastic run had, exchange by exchange. With --delay each exchange is applied one exchange later, as train_diloco_async does. */
+/* Reference for the other training examples: the same training in one process, without Tutti. Plain
+ * training, as in train_ddp; with --workers N, DiLoCo with N workers, whose inner steps run one
+ * after another; with --replay FILE, DiLoCo with the members that an elastic run had, exchange by
+ * exchange. With --delay each mean is applied one exchange later, as in train_diloco_async. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,22 +22,24 @@ static void train(const struct options *o, const struct text *t, struct worker *
     }
 }
 
-/* ---- DiLoCo -------------------------------------------------------------------------------------- */
+/* ---- DiLoCo ---- */
 
-/* The run that is played. */
+/* State of the replayed run. */
 struct play {
     const struct options *o;
     const struct text *t;
-    struct replay replay;       /* its file is NULL where there are always o->workers */
+    struct replay replay;       /* file NULL: always o->workers workers */
     struct outer u;
-    double *sum;                /* [u.n]: of the workers' deltas. Double: what curves differ by is the ranks' rounding */
-    real *mean[2];              /* [u.n] each: of this exchange, and of the one before where that comes late */
-    size_t nworkers;            /* that were there so far: each keeps a velocity, as members do */
+    double *sum;                /* [u.n]: sum of the workers' deltas, in double, so that curves
+                                   differ only by the rounding of the ranks */
+    real *mean[2];              /* [u.n] each: of this exchange, and with --delay of the previous
+                                   one */
+    size_t nworkers;            /* workers so far; each keeps its velocity, like a member */
     uint64_t number[WORKERS_MAX];
     struct worker worker[WORKERS_MAX];
 };
 
-/* NULL: no memory, which was said, or too many of them. */
+/* Returns NULL, after a message, if out of memory or if there are too many workers. */
 static struct worker *find_worker(struct play *p, uint64_t number)
 {
     for (size_t k = 0; k < p->nworkers; k++)
@@ -52,7 +55,7 @@ static struct worker *find_worker(struct play *p, uint64_t number)
     return &p->worker[p->nworkers++];
 }
 
-/* 1, or 0: there is none, or -1: the file is wrong, which was said. */
+/* Returns 1, 0 if there are no more exchanges, or -1 after a message, if the file is invalid. */
 static int next_exchange(struct play *p, uint64_t step, struct exchange *e)
 {
     if (p->replay.file)
@@ -64,7 +67,8 @@ static int next_exchange(struct play *p, uint64_t step, struct exchange *e)
     return e->step > step;
 }
 
-/* The steps of all workers of an exchange, from what they share on: p->mean[0] is that of their deltas. */
+/* Runs the steps of all workers of an exchange from the shared parameters; p->mean[0] receives the
+ * mean of their deltas. */
 static int move(struct play *p, uint64_t step, const struct exchange *e, double *loss)
 {
     *loss = 0;
@@ -103,7 +107,7 @@ static int play(struct play *p)
         if (!move(p, step, &e, &loss))
             return 0;
         if (p->o->delay)
-            swap(p->mean);      /* at the first exchange: zeros, by which nothing moves */
+            swap(p->mean);      /* at the first exchange: zeros, which have no effect */
         outer_step(&p->u, p->mean[0], p->o);
         step = e.step;
         curve_print(step, loss);

@@ -1,8 +1,10 @@
-/* Training where each rank looks at its share of a batch, and one all-reduce brings the gradient of all of it (distributed data parallel):
+/* Distributed data parallel training: each rank computes the gradient of its share of a batch, and
+ * one all-reduce sums the gradients.
  *
  *     tutti run -n 4 -- ./train_ddp TEXT [--steps N] ...
  *
- * Rank 0 prints the loss before each step. It is that of train_alone, up to the order of additions (docs/training.md). */
+ * Rank 0 prints the loss before each step. It equals that of train_alone, up to the order of
+ * additions (docs/training.md). */
 #include <stdio.h>
 #include <tutti/tutti.h>
 #include "train.h"
@@ -48,5 +50,5 @@ int main(int argc, char **argv)
     }
     worker_free(&w);
     text_free(&t);
-    return st ? 1 : 0;      /* what failed has been said */
+    return st ? 1 : 0;      /* the failure has been printed */
 }

@@ -1,10 +1,11 @@
-/* Training where ranks meet seldom (DiLoCo): each trains on examples of its own for some steps, from parameters that all have; then one
- * all-reduce brings the mean of how far they moved, and an outer step of Nesterov moves the shared parameters.
+/* Training with rare communication (DiLoCo). From common parameters, each rank trains on its own
+ * examples for some steps. Then one all-reduce computes the mean of the parameter changes, and an
+ * outer Nesterov step updates the common parameters.
  *
  *     tutti run -n 4 -- ./train_diloco TEXT [--steps N] [--inner H] ...
  *
- * Rank 0 prints the mean loss of all workers' steps since the last exchange, after each. The curve is that of train_alone --workers 4, up
- * to the order of additions. */
+ * After each exchange, rank 0 prints the mean loss of all workers' steps since the last one. The
+ * curve equals that of train_alone --workers 4, up to the order of additions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tutti/tutti.h>
@@ -12,7 +13,7 @@
 
 static const char about[] = "Trains a character model of a text on all ranks, which average their parameters every --inner steps (DiLoCo).";
 
-/* delta[n + 1]: the loss is behind it. */
+/* delta[n + 1]; the last element is the loss. */
 static tutti_status train(const struct options *o, const struct text *t, struct worker *w, struct outer *u, real *delta,
                           tutti_comm *comm)
 {
@@ -36,7 +37,7 @@ static tutti_status train(const struct options *o, const struct text *t, struct 
     return st;
 }
 
-/* The outer state, and then the job. */
+/* Creates the outer state, then the communicator. */
 static tutti_status run(const struct options *o, const struct text *t, struct worker *w)
 {
     real *delta = malloc((w->n + 1) * sizeof *delta);
@@ -73,5 +74,5 @@ int main(int argc, char **argv)
     st = run(&o, &t, &w);
     worker_free(&w);
     text_free(&t);
-    return st ? 1 : 0;      /* what failed has been said */
+    return st ? 1 : 0;      /* the failure has been printed */
 }

@@ -1,16 +1,21 @@
-/* train_diloco_elastic whose members never wait for the network: while their deltas are on the way they take the next inner steps, and what comes of
- * an exchange is applied one exchange later.
+/* train_diloco_elastic without waits for the network: members take the next inner steps while their
+ * deltas are in flight, and apply the mean one exchange later. Start a coordinator, then any number
+ * of members at any time.
  *
  *     tutti coordinator --journal none &
- *     TUTTI_COORDINATOR=localhost:29401 ./train_diloco_async TEXT [--steps N] [--inner H] ...        as many as you like, whenever you like
+ *     TUTTI_COORDINATOR=localhost:29401 ./train_diloco_async TEXT [--steps N] [--inner H] ...
  *
- * A round: H inner steps; wait for the mean of the round before; delta = global - local, and its all-reduce begins; apply the mean of the round before;
- * local = global. Only then may members come and go: if some wait, the members wait for the all-reduce in flight without applying it, and agree on an
- * epoch; newcomers receive the outer state, which that mean is not in yet, and take the round's inner steps with all others. They have no mean to apply
- * then, so the others send them what they have after applying theirs. A member that is killed is out of the mean that is on its way, and of nothing else.
+ * A round: H inner steps; wait for the mean of the previous round; delta = global - local, and
+ * start its all-reduce; apply the mean of the previous round; local = global. The membership
+ * changes only at this point. If members are waiting, all members wait for the all-reduce in flight
+ * without applying it, and agree on an epoch. Newcomers receive the outer state, which does not
+ * include that mean yet, and take the round's inner steps with all others. They have no mean to
+ * apply then, so the others send them the state after applying it. If a member is killed, only its
+ * contribution to the mean in flight is lost.
  *
- * Output, --replay (with --delay), and signals are as with train_diloco_elastic. A mean that comes late wants smaller outer steps (docs/training.md). The
- * order of things is that of asynchronous DiLoCo with churn in PCCL (technical report, 2025). */
+ * Output, --replay (with --delay), and signals are as in train_diloco_elastic. Delayed means
+ * require smaller outer steps (docs/training.md). The order of steps is that of asynchronous DiLoCo
+ * with membership changes in PCCL (technical report, 2025). */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,14 +27,16 @@ static const char about[] =
 
 struct rounds {
     struct member *m;
-    real *delta[2];         /* [n + 1] each: one is on its way, the other is the mean of the round before */
-    unsigned next;          /* which is the one on its way, or to go next */
+    real *delta[2];         /* [n + 1] each: one is in flight, the other is the mean of the
+                               previous round */
+    unsigned next;          /* index of the one in flight, or of the next one */
     const real *earlier;    /* a mean that has not been applied; NULL: none */
-    int joined;             /* of the members some have such a mean and some have not, as they came after it */
-    pthread_t thread;       /* of the one on its way: */
+    int joined;             /* only some members have such a mean, because newcomers have joined
+                               since */
+    pthread_t thread;       /* state of the all-reduce in flight: */
     int flies;
-    tutti_status landed;    /* what became of it */
-    uint64_t step;          /* after which it began */
+    tutti_status landed;    /* its result */
+    uint64_t step;          /* step before its start */
 };
 
 static void *fly(void *argument)
@@ -52,7 +59,7 @@ static tutti_status launch(struct rounds *r)
     return TUTTI_OK;
 }
 
-/* Waits for what is on its way, if anything is. It is not applied. */
+/* Waits for the all-reduce in flight, if any. Does not apply the mean. */
 static tutti_status land(struct rounds *r)
 {
     if (!r->flies)
@@ -63,7 +70,7 @@ static tutti_status land(struct rounds *r)
         return r->landed;
     r->earlier = r->delta[r->next];
     r->next ^= 1;
-    return member_tell(r->m, r->step, (double)r->earlier[r->m->u.n]);
+    return member_report(r->m, r->step, (double)r->earlier[r->m->u.n]);
 }
 
 static void apply(struct rounds *r)
@@ -73,35 +80,39 @@ static void apply(struct rounds *r)
     r->earlier = NULL;
 }
 
-/* The members come together between two rounds, and find out whether newcomers are among them. */
-static tutti_status meet(struct rounds *r)
+/* Agrees on a view between two rounds, and detects newcomers. */
+static tutti_status agree_on_view(struct rounds *r)
 {
     enum { HAS = 1, LACKS = 2 };
     uint64_t all = 0;
     tutti_status st = land(r);
 
     if (!st)
-        st = member_meet(r->m);
+        st = member_agree(r->m);
     if (st || r->m->view.nranks == 0)
         return st;
     st = tutti_run_agree(r->m->run, r->earlier ? HAS : LACKS, 0, &all);
     r->joined = all == 0;
-    return st == TUTTI_ERR_PEER_LOST ? TUTTI_OK : st;       /* `all` is of those who are left; the next mean is without the lost one */
+    return st == TUTTI_ERR_PEER_LOST ? TUTTI_OK : st;       /* `all` is of the remaining members;
+                                                               the next mean excludes the lost
+                                                               one */
 }
 
-/* The incumbents have applied their mean; the newcomers, who never had it, receive what came of it. */
+/* Incumbents have applied their mean. Newcomers, who do not have it, receive the resulting
+ * state. */
 static tutti_status bring_newcomers_up(struct rounds *r, int incumbent)
 {
     const tutti_status st = member_sync(r->m, incumbent ? TUTTI_SYNC_SEND : TUTTI_SYNC_RECEIVE);
 
     r->joined = 0;
-    /* All incumbents were lost since the round began, and that mean with them. The newcomers have one state, and go on with it. */
+    /* All incumbents were lost since the round began, and their mean with them. The newcomers have
+     * equal states and continue. */
     if (!incumbent && (st == TUTTI_ERR_INVALID || st == TUTTI_ERR_PEER_LOST))
         return TUTTI_OK;
     return st;
 }
 
-/* One round. *news: what member_poll said while nothing was on its way. */
+/* Runs one round. *news: the result of member_poll while no all-reduce was in flight. */
 static tutti_status take_round(struct rounds *r, int *news)
 {
     struct member *m = r->m;
@@ -124,7 +135,8 @@ static tutti_status take_round(struct rounds *r, int *news)
     if (!st && joined) {
         st = bring_newcomers_up(r, incumbent);
         if (!st)
-            st = launch(r);     /* now: a run does not sync while an operation is on its way */
+            st = launch(r);     /* start it now: a run cannot sync while an operation is in
+                                   flight */
     }
     worker_take(&m->w, &m->u);
     return st;
@@ -138,7 +150,7 @@ static tutti_status train_rounds(struct rounds *r)
 
     while (!st && m->step < m->o.steps) {
         if (news)
-            st = meet(r);
+            st = agree_on_view(r);
         if (st || m->view.nranks == 0)
             break;
         st = take_round(r, &news);
@@ -148,7 +160,7 @@ static tutti_status train_rounds(struct rounds *r)
     if (!st && m->view.nranks > 0)
         apply(r);
     if (r->flies)
-        pthread_join(r->thread, NULL);      /* after an error; its memory is to be freed */
+        pthread_join(r->thread, NULL);      /* after an error; its memory is freed next */
     return st;
 }
 

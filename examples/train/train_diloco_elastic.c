@@ -1,11 +1,14 @@
-/* train_diloco in a run whose members join, fail and leave: the mean is of those who are there.
+/* train_diloco in a run whose members join, fail and leave: the mean is over the current members.
+ * Start a coordinator, then any number of members at any time.
  *
  *     tutti coordinator --journal none &
- *     TUTTI_COORDINATOR=localhost:29401 ./train_diloco_elastic TEXT [--steps N] [--inner H] ...      as many as you like, whenever you like
+ *     TUTTI_COORDINATOR=localhost:29401 ./train_diloco_elastic TEXT [--steps N] [--inner H] ...
  *
- * What a member learnt since the last exchange is lost with it, and nothing else: the all-reduce goes on with the others' deltas. A newcomer receives
- * the outer state. The first member of the view prints, after each exchange, the mean loss of the steps before it and who took part; train_alone --replay
- * plays that run in one process. With SIGINT or SIGTERM a member leaves after its exchange. */
+ * If a member fails, only its progress since the last exchange is lost: the all-reduce continues
+ * with the other deltas. A newcomer receives the outer state. After each exchange, the first member
+ * of the view prints the mean loss of the steps before it, and the contributors; train_alone
+ * --replay repeats that run in one process. On SIGINT or SIGTERM a member leaves after its
+ * exchange. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "member.h"
@@ -13,7 +16,7 @@
 static const char about[] =
     "Trains a character model of a text by DiLoCo in a run whose members join, fail and leave (TUTTI_COORDINATOR, TUTTI_RUN).";
 
-/* One round: H steps and their exchange. */
+/* Runs one round: H steps and their exchange. */
 static tutti_status exchange(struct member *m, real *delta)
 {
     const uint64_t n = inner_count(&m->o, m->step);
@@ -27,7 +30,7 @@ static tutti_status exchange(struct member *m, real *delta)
     outer_step(&m->u, delta, &m->o);
     worker_take(&m->w, &m->u);
     m->step += n;
-    return member_tell(m, m->step, (double)delta[m->u.n]);
+    return member_report(m, m->step, (double)delta[m->u.n]);
 }
 
 static tutti_status train(struct member *m)
@@ -42,7 +45,7 @@ static tutti_status train(struct member *m)
     }
     while (!st && m->step < m->o.steps) {
         if (meet)
-            st = member_meet(m);
+            st = member_agree(m);
         if (st || m->view.nranks == 0)
             break;
         st = exchange(m, delta);

@@ -1,14 +1,19 @@
-/* train_ddp in a run whose members join, fail and leave: the examples of a step are shared out among whoever is there.
+/* train_ddp in a run whose members join, fail and leave: the examples of a step are divided among
+ * the current members. Start a coordinator, then any number of members at any time. When all
+ * members have left, a new run needs a new coordinator, because this one keeps the version of their
+ * final state.
  *
  *     tutti coordinator --journal none &
- *     TUTTI_COORDINATOR=localhost:29401 ./train_elastic TEXT [--steps N] ...        as many as you like, whenever you like; once
- *                                                 all have gone, with a new coordinator: this one knows the state that they left
+ *     TUTTI_COORDINATOR=localhost:29401 ./train_elastic TEXT [--steps N] ...
  *
- *     epoch -> sync -> (forward and backward -> all-reduce: the average -> step) ... -> epoch -> ...
+ *     epoch -> sync -> (forward and backward -> all-reduce: the average -> step) ... -> epoch ->
+ *     ...
  *
- * A step whose all-reduce lost a member did not happen: its input is restored on all, they agree on who is left, and look at the step's
- * examples once more, all of them. So every step is over its whole batch, and the losses are those of train_alone whoever comes and goes, up to the
- * order of additions. Who is rank 0 of the view prints them, and each on stderr its views. With SIGINT or SIGTERM a member leaves after its step. */
+ * A step whose all-reduce loses a member has no effect: its input is restored on all members, they
+ * agree on a new view, and repeat the step with all its examples. So every step uses its whole
+ * batch, and the losses equal those of train_alone for any membership, up to the order of
+ * additions. Rank 0 of the view prints them; each member prints its views to stderr. On SIGINT or
+ * SIGTERM a member leaves after its step. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,12 +32,12 @@ struct training {
     const struct options *o;
     const struct text *t;
     struct worker w;
-    uint64_t step;          /* the next one: with parameters and velocity what members have alike */
+    uint64_t step;          /* the next step; shared by all members, with parameters and velocity */
     tutti_run *run;
     tutti_view view;
     tutti_array arrays[3];
     tutti_state state;
-    int told;               /* that it leaves */
+    int told;               /* its notice to leave was sent */
 };
 
 static void describe_state(struct training *x)
@@ -48,8 +53,9 @@ static void describe_state(struct training *x)
     x->state = (tutti_state){ .size = sizeof x->state, .arrays = x->arrays, .narrays = 3 };
 }
 
-/* One step of whoever is in the view. A batch need not divide by the members, so some have an example more than others; each takes its sums over what
- * a member has on average, so that their average is that of the batch. */
+/* Runs one step of the current members. The batch may not divide evenly. Each member divides its
+ * sums by the average number of examples per member, so that the average over members is that of
+ * the batch. */
 static tutti_status step(struct training *x)
 {
     const uint64_t rank = (uint64_t)x->view.rank, nranks = (uint64_t)x->view.nranks;
@@ -74,11 +80,12 @@ static tutti_status step(struct training *x)
     return TUTTI_OK;
 }
 
-/* Steps until the view is to change, or all are done. */
+/* Runs steps until the view must change, or all steps are done. */
 static tutti_status steps_of_view(struct training *x)
 {
     tutti_news news = { .size = sizeof news };
-    tutti_status st = tutti_run_sync(x->run, &x->state, 0); /* newcomers receive what the others have */
+    tutti_status st = tutti_run_sync(x->run, &x->state, 0); /* newcomers receive the state of the
+                                                               others */
 
     if (!st)
         fprintf(stderr, "epoch %" PRIu64 ": %d members, from step %" PRIu64 " on; member %" PRIu64 " %s the state\n",
@@ -89,7 +96,7 @@ static tutti_status steps_of_view(struct training *x)
             tutti_run_leave(x->run);
         st = step(x);
         if (!st)
-            st = tutti_run_poll(x->run, &news);     /* the same on all members */
+            st = tutti_run_poll(x->run, &news);     /* equal on all members */
         if (news.newcomers || news.leaving || news.lost)
             break;
     }
@@ -103,11 +110,11 @@ static tutti_status train(struct training *x)
     while (!st && x->step < x->o->steps) {
         st = tutti_run_epoch(x->run, TUTTI_ADMIT, x->view.epoch ? 0 : (uint32_t)x->o->members, 0, -1, &x->view);
         if (!st && x->view.nranks == 0)
-            return TUTTI_OK;        /* it has left */
+            return TUTTI_OK;        /* this member has left */
         if (!st)
             st = steps_of_view(x);
         if (st == TUTTI_ERR_PEER_LOST)
-            st = TUTTI_OK;          /* what was under way is as before it began */
+            st = TUTTI_OK;          /* the state is that before the step */
     }
     return st;
 }
@@ -134,5 +141,5 @@ int main(int argc, char **argv)
     }
     worker_free(&x.w);
     text_free(&t);
-    return st ? 1 : 0;      /* what failed has been said */
+    return st ? 1 : 0;      /* the failure has been printed */
 }

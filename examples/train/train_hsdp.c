@@ -1,20 +1,25 @@
-/* Hybrid sharding (HSDP) in a run whose replica groups come, fail and leave: the members of a group have one copy of the model among them, a part
- * each, and groups train side by side.
+/* Hybrid sharding (HSDP) in a run whose replica groups join, fail and leave: the members of a group
+ * share one copy of the model, and groups train in data parallel. Start a coordinator, then any
+ * number of groups at any time. A group of two:
  *
  *     tutti coordinator --journal none &
  *     export TUTTI_COORDINATOR=localhost:29401
- *     ./train_hsdp TEXT --group 0 --role 0 &          a group of two;
- *     ./train_hsdp TEXT --group 0 --role 1 &          and as many more groups as you like, whenever you like
+ *     ./train_hsdp TEXT --group 0 --role 0 &
+ *     ./train_hsdp TEXT --group 0 --role 1 &
  *
- * A step: the members of a group gather the parameters, and each looks at its share of the step's examples, which are shared out among all members
- * of all groups. They reduce and scatter the gradient among them, and role k adds up its part with role k of the other groups, by the ring whose bytes in
- * flight are bounded. Then each takes the step of its own part: of parameters and velocity nobody keeps more than that.
+ * A step: the members of a group gather the parameters, and each computes the gradient of its share
+ * of the step's examples, which are divided among all members of all groups. They reduce-scatter
+ * the gradient within the group, and role k sums its part with role k of the other groups, by the
+ * ring with bounded bytes in flight. Then each member updates its part; no member stores more of
+ * the parameters and velocity than that.
  *
- * A group that loses a member is out of the view as a whole. The step did not happen: the others agree on who is left, and look at its examples once
- * more, all of them. Who is left of the group waits until somebody takes the empty place; then the group is admitted, and each of its members receives
- * its part from the same role of another group. So the losses are those of train_alone whoever comes and goes, up to the order of additions.
- * The last role of the first group prints them, and on stderr each member says what views it is in. With SIGINT or SIGTERM a member leaves, after its step or
- * from where it waits; the second one ends it at once. */
+ * If a group loses a member, the whole group leaves the view. The step has no effect: the others
+ * agree on a new view and repeat its examples. The remaining members of the group wait until
+ * another process fills the empty role; then the group is admitted, and each of its members
+ * receives its part from the same role of another group. So the losses equal those of train_alone
+ * for any membership, up to the order of additions. The last role of the first group prints them,
+ * and each member prints its views to stderr. On SIGINT or SIGTERM a member leaves, after its step
+ * or during its wait; a second signal ends it at once. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -32,18 +37,19 @@ static const char about[] =
 struct training {
     struct options o;
     struct text t;
-    struct worker whole;            /* while a step is looked at: all parameters, and the gradient with the loss behind it. No velocity */
-    struct worker part;             /* this role's; the loss is behind that of the last role */
-    size_t params[ROLES_MAX];       /* of each role, */
-    size_t sums[ROLES_MAX];         /* and with the loss */
-    uint64_t step;                  /* the next one */
-    _Atomic(tutti_run *) run;       /* NULL: not yet */
+    struct worker whole;            /* during a step: all parameters, and the gradient followed
+                                       by the loss; no velocity */
+    struct worker part;             /* part of this role; the last role's part also has the loss */
+    size_t params[ROLES_MAX];       /* [roles]: parameters of each role, */
+    size_t sums[ROLES_MAX];         /* and the same with the loss */
+    uint64_t step;                  /* the next step */
+    _Atomic(tutti_run *) run;       /* NULL: not created yet */
     tutti_view view;
     tutti_array arrays[3];
     tutti_state state;
 };
 
-/* ---- the end ------------------------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
 static void endings(sigset_t *set)
 {
@@ -52,7 +58,8 @@ static void endings(sigset_t *set)
     sigaddset(set, SIGTERM);
 }
 
-/* A thread, which is cancelled while it waits: gives notice when it is told to, also while the member waits to be admitted. */
+/* A thread that is cancelled while it waits: sends the notice to leave on a signal, also while the
+ * member waits for admission. */
 static void *await_end(void *arg)
 {
     struct training *x = arg;
@@ -70,7 +77,7 @@ static void *await_end(void *arg)
     _exit(128 + sig);
 }
 
-/* ---- a step -------------------------------------------------------------------------------------------- */
+/* ---- a step ---- */
 
 static tutti_status perform(struct training *x, tutti_coll coll, tutti_scope scope, const void *src, void *dst,
                             const size_t *counts)
@@ -90,9 +97,10 @@ static tutti_status perform(struct training *x, tutti_coll coll, tutti_scope sco
     return tutti_run_collective(x->run, &e);
 }
 
-static int tells(const struct training *x)
+static int is_printing(const struct training *x)
 {
-    return (uint64_t)x->view.rank + 1 == x->o.roles;    /* ranks are in the order of groups and roles */
+    return (uint64_t)x->view.rank + 1 == x->o.roles;    /* ranks are in the order of groups and
+                                                           roles */
 }
 
 static tutti_status step(struct training *x)
@@ -110,27 +118,28 @@ static tutti_status step(struct training *x)
         st = perform(x, TUTTI_ALLREDUCE, TUTTI_SCOPE_ROLE, part->gradient, part->gradient, x->sums);
     if (st)
         return st;
-    if (tells(x))
+    if (is_printing(x))
         curve_print(x->step, (double)part->gradient[part->n]);
     worker_step(part, &x->o);
     x->step++;
     return TUTTI_OK;
 }
 
-/* ---- views --------------------------------------------------------------------------------------------- */
+/* ---- views ---- */
 
-static void tell_view(const struct training *x)
+static void print_view(const struct training *x)
 {
     fprintf(stderr, "epoch %" PRIu64 ": %" PRIu64 " groups, from step %" PRIu64 " on; role %" PRIu64 " of group %" PRIu64 " %s its part\n",
             x->view.epoch, (uint64_t)x->view.nranks / x->o.roles, x->step, x->o.role, x->o.group,
             x->state.received ? "received" : "has");
 }
 
-/* Roles sync apart from each other. When no group was left whole, nobody had some part any more, and who took that place began anew: then parts
- * are not of one step. */
+/* Checks that all roles have the same step. Roles sync separately. If no group remained complete,
+ * all copies of a part may be lost, and its new member starts from step 0. */
 static tutti_status check_parts(struct training *x)
 {
-    uint64_t steps[] = { x->step, ~x->step };       /* the last, and the first */
+    uint64_t steps[] = { x->step, ~x->step };       /* reduced to the maximum, and to the
+                                                       complement of the minimum */
     tutti_elastic e = { .size = sizeof e,
                         .coll = TUTTI_ALLREDUCE,
                         .src = steps,
@@ -148,8 +157,9 @@ static tutti_status check_parts(struct training *x)
     return TUTTI_ERR_ABORTED;
 }
 
-/* Agrees on which groups are there; who is behind receives its part from the same role of another group. */
-static tutti_status meet(struct training *x)
+/* Agrees on the groups of the view; members with old state receive their part from the same role of
+ * another group. */
+static tutti_status agree_on_view(struct training *x)
 {
     const uint32_t least = x->view.epoch ? 0 : (uint32_t)x->o.members;
     tutti_status st = tutti_run_epoch(x->run, TUTTI_ADMIT, least, 0, -1, &x->view);
@@ -158,11 +168,11 @@ static tutti_status meet(struct training *x)
         return st;
     st = tutti_run_sync(x->run, &x->state, 0);
     if (!st)
-        tell_view(x);
+        print_view(x);
     return st ? st : check_parts(x);
 }
 
-/* Steps until the view is to change, or all are done. */
+/* Runs steps until the view must change, or all steps are done. */
 static tutti_status steps_of_view(struct training *x)
 {
     tutti_news news = { .size = sizeof news };
@@ -171,7 +181,7 @@ static tutti_status steps_of_view(struct training *x)
     while (!st && x->step < x->o.steps && !news.newcomers && !news.leaving && !news.lost) {
         st = step(x);
         if (!st)
-            st = tutti_run_poll(x->run, &news);     /* the same on all members */
+            st = tutti_run_poll(x->run, &news);     /* equal on all members */
     }
     return st;
 }
@@ -181,18 +191,18 @@ static tutti_status train(struct training *x)
     tutti_status st = TUTTI_OK;
 
     while (!st && x->step < x->o.steps) {
-        st = meet(x);
+        st = agree_on_view(x);
         if (!st && x->view.nranks == 0)
-            return TUTTI_OK;        /* it has left */
+            return TUTTI_OK;        /* this member has left */
         if (!st)
             st = steps_of_view(x);
         if (st == TUTTI_ERR_PEER_LOST)
-            st = TUTTI_OK;          /* what was under way is as before it began */
+            st = TUTTI_OK;          /* the state is that before the step */
     }
     return st;
 }
 
-/* ---- the program --------------------------------------------------------------------------------------- */
+/* ---- the program ---- */
 
 static void describe_state(struct training *x)
 {
@@ -207,7 +217,8 @@ static void describe_state(struct training *x)
     x->state = (tutti_state){ .size = sizeof x->state, .arrays = x->arrays, .narrays = 3, .scope = TUTTI_SYNC_ROLE };
 }
 
-/* All parts begin as those of the model that train_alone begins with. False without memory, which it says. */
+/* Initializes all parts from the initial model of train_alone. Returns false, after a message, if
+ * out of memory. */
 static int share_out(struct training *x)
 {
     const size_t n = model_size(x->t.nsymbols), roles = x->o.roles, role = x->o.role, first = n * role / roles;
@@ -258,9 +269,9 @@ int main(int argc, char **argv)
     if (!text_load(&x.t, x.o.text))
         return 2;
     endings(&set);
-    pthread_sigmask(SIG_BLOCK, &set, NULL);     /* for the threads of the library, too */
+    pthread_sigmask(SIG_BLOCK, &set, NULL);     /* inherited by the threads of the library */
     if (!share_out(&x)) {
-        /* it has said why */
+        /* the function has printed the error */
     } else if (pthread_create(&ender, NULL, await_end, &x) != 0) {
         fprintf(stderr, "cannot start the signal thread\n");
     } else {
@@ -272,5 +283,5 @@ int main(int argc, char **argv)
     worker_free(&x.whole);
     worker_free(&x.part);
     text_free(&x.t);
-    return st ? 1 : 0;      /* what failed has been said */
+    return st ? 1 : 0;      /* the failure has been printed */
 }
