@@ -1,8 +1,9 @@
-"""What a coordinator needs for many members.
+"""Measures what a coordinator needs for many members: time per epoch, time to admit a newcomer, and
+memory.
 
-Members are as light as can be (tests/coordinator/prog_lights.c): real state machines over real connections to a real `tutti coordinator` with its
-journal, all in one thread of one other process; what that takes is in the times. The coordinator's memory is the most it ever had.
-"""
+The members are minimal (tests/coordinator/prog_lights.c): real state machines over real connections
+to a real `tutti coordinator` with its journal, all in one thread of one other process. The times
+include the work of that thread. The memory is the coordinator's peak."""
 
 import json
 import os
@@ -19,8 +20,10 @@ SUMMARY = "a coordinator of elastic runs with 8 and with 1,000 members"
 CASES = [(8, "TLS", "disk"), (8, "plain", "disk"), (8, "plain", "memory"), (1000, "TLS", "disk"), (1000, "plain", "disk")]
 ROUNDS = 5
 SECURITY = {"TLS": "8f3c1c6f0a6b4e5d", "plain": None}
-JOURNALS = {"disk": build.ROOT / "build", "memory": "/dev/shm"}     # where the journal is: a view is one sync of it
-# By size: an epoch that changes nothing, ms; one that admits a newcomer, s; memory, MB. None: only reported.
+# directory of the journal; each view is one sync of it
+JOURNALS = {"disk": build.ROOT / "build", "memory": "/dev/shm"}
+# Targets by number of members: an epoch without changes, ms; an epoch that admits a newcomer, s;
+# memory, MB. None: only reported.
 REACH = {8: (1.0, None, None), 1000: (1000.0, 1.0, 200)}
 
 
@@ -57,7 +60,7 @@ def memory_mb(pid):
 
 
 def measure(program, lights, n, security, journal):
-    """One run: what prog_lights says, and the coordinator's memory."""
+    """Runs once; returns the output of prog_lights, and the coordinator's memory."""
     env = {name: value for name, value in os.environ.items() if name != "TUTTI_TOKEN"}
     if SECURITY[security]:
         env["TUTTI_TOKEN"] = SECURITY[security]

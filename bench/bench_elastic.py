@@ -1,9 +1,12 @@
-"""Elastic runs: what verdicts, partial operations and scopes cost beside plain collectives, PCCL, and what the loss of a member costs.
+"""Elastic runs: the cost of verdicts, partial operations and scopes compared with plain collectives
+and with PCCL, and the cost of losing a member.
 
-Rows against plain and against PCCL are interleaved as those of `bench/run peers` are (lib/rounds.py): their members are processes of this machine,
-over its loopback. What `ftar` and `coordinator` measure belongs here, too: of the first all but the shaped links, of the second 1,000 members. A loss: members reduce again and again in mode retry; one is killed, or stopped, in the middle of an operation; the
-row is how much longer that operation took, on the slowest survivor, than the median of those before it.
-"""
+Rows against plain collectives and PCCL are interleaved like those of `bench/run peers`
+(lib/rounds.py). Their members are processes of this machine, connected over loopback. The rows of
+`ftar` (except shaped links) and of `coordinator` (except 1,000 members) are included. A loss:
+members repeat an all-reduce in mode retry; one member is killed, or stopped, during an operation.
+The row is the difference between the duration of that operation, on the slowest survivor, and the
+median of the earlier ones."""
 
 import random
 import re
@@ -18,7 +21,7 @@ from lib import build, pccl, quiet, rounds, say
 from lib.contestants import PCCL, Elastic, Stable
 from lib.rounds import Case, Entry
 
-SUMMARY = "elastic runs beside plain collectives and PCCL, and what a loss costs"
+SUMMARY = "elastic runs compared with plain collectives and PCCL, and the cost of a loss"
 
 KIB, MIB = 1 << 10, 1 << 20
 TURN_US = {False: 0.3e6, True: 0.1e6}
@@ -34,9 +37,10 @@ PARTIAL = [(f"partial, to which all contribute, over elastic allreduce {say.size
 ROLES = 2
 SCOPES = [(f"elastic in the scope of a {scope} over plain allreduce {say.size(n)} among it, 2 groups of {ROLES}", Case("allreduce", n, "tcp", 2 * ROLES), None,
            scope) for scope in ("role", "group") for n in (8, 64 * KIB, MIB, 16 * MIB)]
-# What a verdict is bounded by from below: it is an exchange that begins when the operation's has ended.
+# Lower bound of a verdict: an exchange that begins when the operation has ended.
 TWICE = [(f"two plain allreduces over one, {say.size(n)}, {ranks} members", Case("allreduce", n, "tcp", ranks), None) for ranks in (2, 3, 4) for n in (8, KIB)]
-# As a program calls them that does nothing else meanwhile: no barrier in between, so that no operation begins at one instant everywhere, which helps a plain one most.
+# As called by a program without other work: no barrier in between, so operations do not start
+# simultaneously on all members, which would favour the plain ones.
 ROWS = [(f"16 elastic in a row over 16 plain allreduces {say.size(n)}, {ranks} members", Case("allreduce", n, "tcp", ranks), 2.2)
         for ranks in (2, 3, 4) for n in (8, KIB, 64 * KIB)]
 RINGS = 4
@@ -50,7 +54,7 @@ LOSSES = [(f"a member is {how}, allreduce {say.size(16 * MIB)}, {members} member
 
 
 def add_options(parser):
-    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="rounds (default 5); losses: how many")
+    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="rounds, and number of losses (default 5)")
     parser.add_argument("--quick", action="store_true", help="3 rounds of shorter turns")
     parser.add_argument("--runs", type=int, default=3, help="runs with 1,000 members; the median counts (default 3)")
     parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
@@ -58,7 +62,7 @@ def add_options(parser):
 
 
 def others():
-    """Rows of other benchmarks, by what they are."""
+    """Rows of other benchmarks, with their names."""
     ftar = [bench_ftar.ratio_what(where, mib) for where, mib, *_ in bench_ftar.RATIOS if where != "shaped links"]
     return [*ftar, *(bench_ftar.flight_what(*case) for case in bench_ftar.FLIGHTS),
             *(what for case in bench_coordinator.CASES if case[0] == 1000 for what in bench_coordinator.names(*case))]
@@ -85,7 +89,7 @@ def _measure(options, stable, case, entries):
 
 
 def _ratio(options, stable, row, over, under, better):
-    """The entry `over` against the best of `under`, round by round."""
+    """The ratio of entry `over` to the best of `under`, per round."""
     what, case, reach = row
     say.progress(what)
     left, failed = _measure(options, stable, case, [*over, *under])
@@ -100,7 +104,7 @@ def _ratio(options, stable, row, over, under, better):
 
 
 class Members:
-    """Members that reduce again and again (peers/elastic_loss.c), and their coordinator."""
+    """Members that repeat an all-reduce (peers/elastic_loss.c), and their coordinator."""
 
     def __init__(self, options, members, nbytes):
         self._at = f"127.0.0.1:{pccl.free_port()}"
@@ -111,7 +115,7 @@ class Members:
                                          stderr=subprocess.DEVNULL, text=True) for _ in range(members)]
 
     def lines(self, member, n):
-        """n operations of a member: (contributors, attempts, us)."""
+        """Reads n operations of a member: (contributors, attempts, us)."""
         out = []
         for line in self.members[member].stdout:
             contributors, attempts, us = line.split()
@@ -129,7 +133,8 @@ class Members:
 
 
 def _loss(options, how, members, nbytes):
-    """By how much (ms) the operation was longer in which a member was lost, on the slowest survivor."""
+    """The additional time (ms) of the operation during which a member was lost, on the slowest
+    survivor."""
     run = Members(options, members, nbytes)
     try:
         usual = statistics.median(us for _, _, us in run.lines(0, 12)[2:])
@@ -163,7 +168,8 @@ def _losses(options, row):
 
 def run(options):
     contestants = {"elastic": Elastic(options.tutti), "groups": Elastic(options.tutti, ROLES), "pccl": PCCL()}
-    elastic, plain = Entry("elastic", "elastic"), Entry("elastic", "plain")     # of one group: another may choose other algorithms
+    # of one group: another may select other algorithms
+    elastic, plain = Entry("elastic", "elastic"), Entry("elastic", "plain")
 
     def again(*entries):
         return [Entry(e.key, e.algo, stays=e.key != "pccl") for e in entries]

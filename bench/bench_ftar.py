@@ -1,8 +1,9 @@
-"""The ring whose bytes in flight are bounded (docs/algorithms.md, FTAR) beside the plain ring, and how many bytes it has in flight.
+"""The ring with bounded bytes in flight (docs/algorithms.md, FTAR) compared with the plain ring,
+and its number of bytes in flight.
 
-Four ranks are four replica groups. Both algorithms run in the same processes, in turn; a row's value is the median over rounds of
-their ratio. On shaped links the link sets both times, on one host the processors do.
-"""
+Four ranks are four replica groups. Both algorithms run in the same processes, in turn. The value of
+a row is the median over rounds of the ratio. On shaped links both times depend on the link, on one
+host on the processors."""
 
 import contextlib
 import json
@@ -13,13 +14,13 @@ import subprocess
 from lib import build, quiet, say, shaped
 from lib.group import Group, GroupError, Refused
 
-SUMMARY = "the all-reduce with a bound on its bytes in flight, beside the plain ring"
+SUMMARY = "the all-reduce with bounded bytes in flight, against the plain ring"
 
 RANKS = 4
 LINK_MBIT = 400
 REACH = 1.05
 TROUBLE = (GroupError, Refused, say.Problem, shaped.HostsError)
-# (where, MiB, rounds, iterations of a turn)
+# (network, MiB, rounds, iterations per turn)
 RATIOS = [("shaped links", 16, 3, 1), ("shaped links", 64, 3, 1), ("one host, shm", 16, 31, 5), ("one host, shm", 64, 31, 2),
           ("one host, tcp", 16, 31, 3), ("one host, tcp", 64, 31, 1)]
 # (wire, chunk bytes, chunks)

@@ -1,11 +1,13 @@
-"""Products whose communication hides behind their computation (examples/tensor), beside the same without overlap.
+"""Products that overlap their communication (examples/tensor), compared with the same without
+overlap.
 
-Two hosts of four ranks on a link that we shape (tests/support/testbed.py): its rate is chosen so that communication takes as long as
-computation, which the program measures on that very network before. Products are so large that what eight ranks copy on two cores is little beside them, and
-a lane may have a rank's chunk outstanding (TUTTI_LANE_BYTES), so that puts do not wait. Apart are the same puts, and the library's own collective; a row is
-against the faster of them, and its value is the median over rounds of that time over the overlapped one. Every result is compared with a
-dense reference by the program itself.
-"""
+Two hosts of four ranks are connected by a shaped link (tests/support/testbed.py). Its rate is
+chosen so that communication takes as long as computation, which the program measures on the same
+network before. The products are large, so that the copies of eight ranks on two cores are
+negligible. A lane may have a rank's chunk outstanding (TUTTI_LANE_BYTES), so that puts do not wait.
+The baselines are the same puts and the library's collective, without overlap. The value of a row is
+the median over rounds of the faster baseline's time over the overlapped time. The program compares
+every result with a dense reference."""
 
 import ctypes
 import json
@@ -19,26 +21,27 @@ SUMMARY = "allgather-GEMM and GEMM-reduce_scatter over windows, overlapped and n
 
 HOSTS, PER_HOST = 2, 4
 CONGESTION = "cubic"
-WIDE_MBIT = 20000           # of the first run, which tells how long the computation takes
+WIDE_MBIT = 20000           # rate for the first run, which measures the computation
 MBIT_MAX = 100000
-TRIES = 4                   # of a rate
-EVEN = 1.08                 # communication over computation, or the other way round, that is equal enough
+TRIES = 4                   # for each rate
+EVEN = 1.08                 # acceptable ratio of communication and computation, in either direction
 LIMIT_S = 300
 FLOAT_BYTES = 4
 LANE_BYTES_LEAST = 4 << 20
-SIZES = {True: 4096, False: 1024}       # of the product, by OpenBLAS or not
+SIZES = {True: 4096, False: 1024}       # of the product, with and without OpenBLAS
 LAYERS = {"allgather-GEMM": "allgather", "GEMM-reduce_scatter": "reduce_scatter"}
 REACH = 1.3
-# (panels, reach): chunks in one piece can hide behind no more than half of the product, which is 1.33 times at best
+# (panels, target): with one panel, chunks can overlap at most half of the product, a factor of at
+# most 1.33
 PANELS = ((4, REACH), (1, None))
 
 
 def add_options(parser):
-    parser.add_argument("--size", type=int, metavar="N", help="rows, columns and inner size of the product (default 4096 where OpenBLAS computes it, else 1024)")
+    parser.add_argument("--size", type=int, metavar="N", help="rows, columns and inner size of the product (default 4096 with OpenBLAS, else 1024)")
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds (default 7)")
     parser.add_argument("--gemm", default="auto", metavar="NAME", help="openblas, own, or auto (default)")
     parser.add_argument("--quick", action="store_true", help="3 rounds")
-    parser.add_argument("--tutti", metavar="PATH", help="the command, beside whose folder examples is (default build/release/tutti)")
+    parser.add_argument("--tutti", metavar="PATH", help="the command; its folder contains examples/ (default build/release/tutti)")
     quiet.add_option(parser)
 
 
@@ -66,7 +69,8 @@ def listing(options):
 
 
 def turn(options, program, mbit, layer, panels, rounds):
-    """One run of the program on links of that rate: what it says of the layer, with what computed."""
+    """Runs the program once on links of that rate; returns its output for the layer, and the
+    implementation of the product."""
     size = size_of(options)
     lane_bytes = max(LANE_BYTES_LEAST, size * size // (HOSTS * PER_HOST) * FLOAT_BYTES)
     argv = [program, "--rows", size, "--inner", size, "--columns", size, "--panels", panels, "--rounds", rounds, "--gemm", options.gemm,
@@ -89,14 +93,15 @@ def turn(options, program, mbit, layer, panels, rounds):
 
 
 def evenness(reply):
-    """How long communication takes, in computations."""
+    """The ratio of communication time to computation time."""
     return statistics.median(reply["communicate_ms"]) / statistics.median(reply["compute_ms"])
 
 
 def even_mbit(options, program, layer, panels):
-    """The rate of the link at which both take as long."""
+    """The rate of the link at which both times are equal."""
     reply = turn(options, program, WIDE_MBIT, layer, panels, 2)
-    mbit = 1.06 * reply["link_bytes"] * 8e-3 / statistics.median(reply["compute_ms"])       # with headers
+    # with headers
+    mbit = 1.06 * reply["link_bytes"] * 8e-3 / statistics.median(reply["compute_ms"])
     for _ in range(TRIES):
         mbit = min(MBIT_MAX, max(1, round(mbit)))
         ratio = evenness(turn(options, program, mbit, layer, panels, 3))

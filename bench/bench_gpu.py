@@ -1,9 +1,11 @@
-"""What a GPU's kernels pay: a put with its signal from a kernel through the proxy, in all its modes, and the hash of shared state.
+"""The cost of library calls in GPU kernels: a put with signal through the proxy in all its modes,
+and the hash of shared state.
 
-Two ranks in one process, whose kernels run at the same time on one GPU (bench/gpu.cu, which nvcc compiles; windows are pinned memory). Beside a put there and back stand
-a word that two kernels hand each other without a processor, and one that a kernel and a thread hand each other: less than that no proxy takes. The hash
-stands beside a copy in the GPU's memory, which reads as much and writes it, too. Microseconds, and ratios of them.
-"""
+Two ranks in one process, whose kernels run concurrently on one GPU (bench/gpu.cu, compiled by nvcc;
+windows are pinned memory). The round trip of a put is compared with two lower bounds: a word passed
+between two kernels without a processor, and a word passed between a kernel and a thread. The hash
+is compared with a copy in GPU memory, which reads as much and also writes it. Microseconds, and
+their ratios."""
 
 import json
 import os
@@ -24,7 +26,7 @@ REASON = "there is no GPU here"
 
 
 def add_options(parser):
-    parser.add_argument("--tutti", metavar="FOLDER", help="where libtutti.so is (default build/release)")
+    parser.add_argument("--tutti", metavar="FOLDER", help="directory of libtutti.so (default build/release)")
     parser.add_argument("--program", metavar="PATH", help="bench/gpu.cu, compiled (default: compile it)")
 
 
@@ -74,7 +76,7 @@ def program(options):
 
 
 def measure(path, wires):
-    """{(what, mode, bytes): [us]}, or None: there is no GPU."""
+    """Returns {(what, mode, bytes): [us]}, or None without a GPU."""
     done = subprocess.run([path, wires], capture_output=True, text=True, timeout=LIMIT_S, check=False, env=dict(os.environ))
     if done.returncode == SKIPPED:
         return None

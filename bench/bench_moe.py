@@ -1,17 +1,24 @@
-"""Exchanges of a mixture of experts: sizes decided late beside sizes known before and beside padded blocks, and what a replay saves.
+"""Exchanges of a mixture of experts: dynamic sizes compared with known sizes and with padded
+blocks, and the savings of a replay.
 
-On shaped links (tests/support/testbed.py draws them: one rank on each host, one rail) every rank routes its tokens to 1 or 4 experts, evenly or by Zipf's
-law, and the same exchange goes in all ways in turn (`tutti perf a2av`). *padded* is what a program does that must not ask how much comes: two allgathers, and an
-alltoall of the most that a rank may be sent by another; *padded to the largest* of the most that one is, which such a program cannot know before.
-The reach of these is nine tenths of how many times as many bytes go through the busiest rank's link. The hosts share this machine's cores, and each would take them for its own and spin on them: so
-nobody spins, in any of these ways; and the more hosts, the slower their links, so that links set the time, and not the cores that play all hosts (*cores*: their share that exchanges of late sizes keep busy). Tc is the processor time that the start of a replay costs for each other rank; those rows have 16 ranks
-on this machine and short pieces. Times are medians of the slowest rank's, of all rounds.
+On shaped links (tests/support/testbed.py: one rank per host, one rail) every rank routes its tokens
+to 1 or 4 experts, with a balanced or a Zipf distribution. All methods run the same exchange in turn
+(`tutti perf a2av`). *padded* is the method of a program that must not wait for sizes: two
+all-gathers, and an all-to-all with the maximum size that a rank may receive from another. *padded
+to the largest* uses the largest actual size, which such a program cannot know in advance. The
+target of these rows is 0.9 times the ratio of bytes on the busiest rank's link. The hosts share the
+cores of this machine, and each would use all of them and spin. Therefore spinning is disabled for
+all methods. With more hosts, the links are slower, so that the links determine the time and not the
+cores (*cores*: their utilization during exchanges with dynamic sizes). Tc is the CPU time to start
+a replay per other rank; those rows have 16 ranks on this machine and short pieces. Times are
+medians over all rounds, of the slowest rank.
 
-A layer of experts as a whole (examples/moe, which compares every result with a dense reference): one kernel that computes tiles as they arrive, beside the
-collectives with the same computation between them, and beside itself with a proxy that drains before each signal (coupled); and these collectives padded, there and back, to the
-most that a rank may be sent by another, beside them with late sizes. The links' rate is
-chosen so that what the busiest rank puts takes as long as its computation, which the program measures before on the same hosts.
-"""
+A complete layer of experts (examples/moe, which compares every result with a dense reference): one
+kernel that computes tiles as they arrive, compared with the collectives with the same computation
+between them, and with a proxy that drains before each signal (coupled). These collectives are also
+compared with blocks padded in both directions to the maximum size. The rate of the links is chosen
+so that the puts of the busiest rank take as long as its computation, which the program measures on
+the same hosts before."""
 
 import os
 import statistics
@@ -19,22 +26,23 @@ import subprocess
 
 from lib import build, jobs, quiet, say, shaped
 
-SUMMARY = "all-to-all with sizes decided late, beside known ones and padded ones; what a replay saves; a layer of experts in one kernel"
+SUMMARY = ("all-to-all with dynamic sizes, against known sizes and padded blocks; savings of a replay; "
+           "a layer of experts in one kernel")
 
 LATE_REACH = 1.1
 TC_REACH = 2.0
-SHARE = 0.9             # of what travels less
+SHARE = 0.9             # of the ratio of bytes
 PORT = 18991
 TURN_S = 150
-ITERS, SLOW_ITERS = 7, 3       # of a turn; on slow links
-MBIT = {8: 400, 16: 100}        # most ranks: rate of their links
+ITERS, SLOW_ITERS = 7, 3       # per turn; on slow links
+MBIT = {8: 400, 16: 100}        # largest number of ranks: rate of the links
 ON_SHARED_CORES = ["env", "TUTTI_SPIN_US=0"]
-LAYER_PAIRS = {         # form: (the form whose time it is divided by, reach, against)
+LAYER_PAIRS = {         # form: (baseline form, target, label)
     "collective": ("full", 1.0, "one kernel, full"),        # not slower
     "coupled": ("full", 1.0, "one kernel, full"),
     "padded": ("collective", None, "late sizes; the paper: 15 to 80 % end to end"),
 }
-LAYER_WIDE_MBIT = 20000         # of the first run, which tells how long the computation takes
+LAYER_WIDE_MBIT = 20000         # rate for the first run, which measures the computation
 LAYER_LIMIT_S = 300
 SAVINGS = {"replay_without_chain": "chained posts", "replay_without_bypass": "the bypass for short messages",
            "replay_without_handles": "handles that are exchanged once", "replay_without_all": "all three"}
@@ -42,15 +50,15 @@ SAVINGS = {"replay_without_chain": "chained posts", "replay_without_bypass": "th
 
 def add_options(parser):
     parser.add_argument("--mbit", type=int, help="rate of the links (default 400; 100 with more than 8 ranks)")
-    parser.add_argument("--ranks", default="4,8,16", help="ranks, each on a host of its own (default 4,8,16)")
-    parser.add_argument("--top", default="1,4", help="experts of a token (default 1,4)")
-    parser.add_argument("--skew", default="0,1", help="of Zipf's law by which experts are drawn (default 0,1)")
-    parser.add_argument("--tokens", type=int, default=256, help="of each rank (default 256)")
-    parser.add_argument("--bytes", type=int, default=4096, help="of a token (default 4096)")
-    parser.add_argument("--shapes", default="qwen3-30b,deepseek-v3,gpt-oss-120b", help="of layers of experts (default all three)")
-    parser.add_argument("--routes", default="balanced,0,0.5,1,1.5", help="of their tokens: balanced, or the skew of Zipf's law (default balanced,0,0.5,1,1.5)")
+    parser.add_argument("--ranks", default="4,8,16", help="numbers of ranks, one per host (default 4,8,16)")
+    parser.add_argument("--top", default="1,4", help="experts per token (default 1,4)")
+    parser.add_argument("--skew", default="0,1", help="exponents of the Zipf distribution of experts (default 0,1)")
+    parser.add_argument("--tokens", type=int, default=256, help="per rank (default 256)")
+    parser.add_argument("--bytes", type=int, default=4096, help="per token (default 4096)")
+    parser.add_argument("--shapes", default="qwen3-30b,deepseek-v3,gpt-oss-120b", help="shapes of expert layers (default all three)")
+    parser.add_argument("--routes", default="balanced,0,0.5,1,1.5", help="routes of their tokens: balanced, or a Zipf exponent (default balanced,0,0.5,1,1.5)")
     parser.add_argument("--layer-ranks", type=int, default=4, help="ranks of a layer (default 4)")
-    parser.add_argument("--layer-tokens", type=int, default=64, help="tokens of each of them (default 64)")
+    parser.add_argument("--layer-tokens", type=int, default=64, help="tokens per rank of a layer (default 64)")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each case (default 3)")
     parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
     quiet.add_option(parser)
@@ -113,13 +121,13 @@ def listing(options):
 
 
 def perf(options, program, args, nranks, bed=None):
-    """The rows of one turn, by way."""
+    """The rows of one turn, by method."""
     argv = [*(ON_SHARED_CORES if bed else []), program, "perf", "a2av", "--json", *map(str, args)]
     return {row["method"]: row for row in jobs.rows(argv, nranks, bed, options.lock, PORT, TURN_S)}
 
 
 def rows_of(options, case, turns):
-    """Of the turns of one case on shaped links."""
+    """Makes rows from the turns of one case on shaped links."""
     def us(way):
         return [turn[way]["time_us"] for turn in turns]
 
@@ -151,7 +159,7 @@ def on_links(options, program, case):
 
 
 def layer_turn(options, program, layer, mbit, rounds):
-    """What examples/moe says of one layer on links of that rate."""
+    """The output of examples/moe for one layer on links of that rate."""
     shape, route = layer
     argv = [str(program), "--json", "--shape", shape, "--tokens", str(options.layer_tokens), "--rounds", str(rounds), "--forms", "collective,padded,full,coupled",
             *([] if route == "balanced" else ["--skew", route])]

@@ -1,10 +1,11 @@
-"""Tutti beside Open MPI, MPICH and Gloo on this machine, and ring allreduce beside the rate of a shaped link.
+"""Tutti compared with Open MPI, MPICH and Gloo on this machine, and ring all-reduce compared with
+the rate of a shaped link.
 
-For every case the contestants take turns, round by round (lib/rounds.py), until the rounds tell whether the row is reached. A row's value is the median
-over rounds of the peer's median time over Tutti's; against several peers: the lowest of these ratios, so that
-Tutti is compared with the better one. Everyone runs at defaults; rows with "tuned malloc" give the peers
-MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=4000000000.
-"""
+In every case the contestants run in turn, round by round (lib/rounds.py), until the rounds
+determine whether the target is reached. The value of a row is the median over rounds of the ratio
+of the peer's median time to Tutti's. With several peers it is the lowest of these ratios, so Tutti
+is compared with the fastest one. All use default settings; in rows with "tuned malloc", peers have
+MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=4000000000."""
 
 import dataclasses
 import re
@@ -16,7 +17,7 @@ from lib.contestants import PEERS, Stable, Tutti
 from lib.group import Group, GroupError, Refused
 from lib.rounds import Case, Entry
 
-SUMMARY = "the collectives side by side with Open MPI, MPICH and Gloo"
+SUMMARY = "the collectives against Open MPI, MPICH and Gloo"
 
 KIB, MIB = 1 << 10, 1 << 20
 SMALL = (8, 128, KIB)
@@ -30,7 +31,8 @@ GRID_BYTES = (8, KIB, 64 * KIB, MIB, 16 * MIB, 128 * MIB)
 
 @dataclass(frozen=True)
 class Row:
-    """What is compared in a case: Tutti with some memory, against the better of some contestants."""
+    """A comparison in a case: Tutti with one kind of memory, against the best of some
+    contestants."""
     case: Case
     against: tuple
     reach: float | None
@@ -52,7 +54,7 @@ class Row:
 
 
 def table_rows():
-    """The table of what Tutti has to reach."""
+    """The table of targets."""
     out = []
 
     def add(colls, sizes, wire, against, reach, ranks=2, malloc="default", aim=None, memory="malloc"):
@@ -97,7 +99,7 @@ def table_rows():
 
 
 def grid_rows():
-    """Every collective, size, wire and number of ranks against everyone: nothing to reach, but to look at."""
+    """Every collective, size, transport and number of ranks against all peers, without targets."""
     return [Row(Case(coll, nbytes, wire, ranks), ("openmpi", "mpich", *(("gloo",) if wire == "tcp" else ())), None)
             for ranks in (2, 4) for wire in ("shm", "tcp") for coll in GRID_COLLS for nbytes in GRID_BYTES
             if coll != "pingpong" or ranks == 2]
@@ -110,13 +112,14 @@ SHAPED_WHAT = f"allreduce ring {say.size(SHAPED_BYTES)}, {SHAPED_RANKS} namespac
 
 def add_options(parser):
     parser.add_argument("--rounds", type=int, metavar="N",
-                        help=f"rounds per case (default {ROUNDS}, and up to {ROUNDS_MOST} while they don't tell on which side of its goal a row is)")
+                        help=f"rounds per case (default {ROUNDS}, and up to {ROUNDS_MOST} until it is clear "
+                             "whether a row reaches its target)")
     parser.add_argument("--quick", action="store_true", help="3 rounds of shorter turns")
     parser.add_argument("--contestants", metavar="LIST",
                         help="peers to run, comma-separated, of: " + ", ".join(PEERS))
     parser.add_argument("--grid", action="store_true",
-                        help="instead of the table: every collective, size, wire, ranks")
-    parser.add_argument("--without-tutti", action="store_true", help="the peers' times alone")
+                        help="every collective, size, transport and number of ranks, instead of the table")
+    parser.add_argument("--without-tutti", action="store_true", help="measure only the peers")
     parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
 
 
@@ -148,7 +151,7 @@ def peers_of(options):
 
 
 def entries_of(rows, contestants):
-    """Everybody that the rows of one case need, each once."""
+    """All entries that the rows of one case need, without duplicates."""
     out = {}
     for row in rows:
         wanted = [Entry("tutti", memory=row.memory)] if "tutti" in contestants else []
@@ -166,7 +169,7 @@ def common(row):
 
 
 def sides_of(row, entries):
-    """Who stands on either side of a row: (Tutti's entry or None, those that it is compared with)."""
+    """The two sides of a row: (Tutti's entry or None, the entries that it is compared with)."""
     ours = next((e for e in entries if e.key == "tutti" and e.memory == row.memory), None)
     return ours, [e for e in entries if e.key in row.against and e is not ours and e.memory == "malloc"]
 
@@ -176,7 +179,7 @@ def ratios_of(ours, theirs):
 
 
 def is_settled(row, entries):
-    """Do the rounds so far tell whether the row reaches its goal?"""
+    """Returns whether the rounds so far determine if the row reaches its target."""
     ours, theirs = sides_of(row, entries)
     if not ours or not theirs or row.reach is None:
         return True
@@ -185,7 +188,7 @@ def is_settled(row, entries):
 
 
 def ratio_row(row, entries, failed):
-    """Turns the turns into a row of the table."""
+    """Makes a row of the table from the turns."""
     ours, theirs = sides_of(row, entries)
     base = {**common(row), "against": row.against_text}
     if not ours or not theirs:
@@ -202,7 +205,7 @@ def ratio_row(row, entries, failed):
 
 
 def time_rows(row, entries, failed):
-    """The peers' times of a case; of a peer's own algorithms, the fastest."""
+    """The times of the peers in a case; for a peer's own algorithms, the fastest."""
     by_key = {}
     for entry in sorted(entries, key=lambda e: e.median_us):
         by_key.setdefault(entry.key, entry)
@@ -240,7 +243,8 @@ def run_cases(options, contestants):
 
 
 def shaped_launches(network, options):
-    """Who runs the ring on the shaped links: Tutti started by hand, or Gloo where there is no Tutti yet."""
+    """How the ring is started on the shaped links: Tutti by hand, or Gloo where Tutti is not
+    available."""
     if options.without_tutti:
         return "Gloo", [(network.inside(r, build.gloo_peer(), "{dir}", r, SHAPED_RANKS, network.address(r)), {})
                         for r in range(SHAPED_RANKS)]
@@ -287,7 +291,7 @@ def shaped_row(options):
 def run(options):
     contestants = peers_of(options)
     if not options.without_tutti:
-        build.tutti(options.tutti)      # say at once that it is missing
+        build.tutti(options.tutti)      # fail early if it is missing
         contestants = {"tutti": Tutti(options.tutti), **contestants}
     yield from run_cases(options, contestants)
     if wants_shaped(options):

@@ -1,12 +1,16 @@
-"""The simulator's prediction beside real runs on links that we shape ourselves (tests/support/testbed.py draws them).
+"""The simulator's predictions compared with real runs on shaped links
+(tests/support/testbed.py).
 
-For each shape of the testbed a description of it is written: the rate that HTB gives less the headers of Ethernet, IP and TCP, half of a ping as latency, ranks of a
-host joined by memory. Nothing in it is fitted to the times. Real ranks leave a barrier up to a latency apart: the prediction is the median of DRAWS simulations in which
-each rank begins up to that late. A row is how far `tutti sim` on that description is from the median of `tutti perf` on the
-testbed. It has a reach where the links bound the time: where the busiest rail sends for LINK_BOUND of what is predicted. Of the others it is told how far they
-are off, no more: there, messages wait for one another, and in which order those of several connections come through a rail is TCP's affair, of which the
-simulator knows nothing. cpu says how busy the processors were.
-"""
+For each shape of the testbed a description is written: the rate of HTB less the headers of
+Ethernet, IP and TCP; half of a ping as latency; shared memory between ranks of a host. Nothing
+is fitted to the measured times. Real ranks leave a barrier at times that differ by up to one
+latency. Therefore the prediction is the median of DRAWS simulations with random start delays up
+to that latency. The value of a row is the relative difference between `tutti sim` on that
+description and the median of `tutti perf` on the testbed. A row has a target if the links
+determine the time: the busiest rail sends during at least LINK_BOUND of the predicted time. For
+other rows only the difference is reported: their messages wait for each other, and TCP
+determines in which order those of several connections pass a rail, which the simulator does not
+model. cpu is the CPU utilization."""
 
 import json
 import re
@@ -18,7 +22,7 @@ from pathlib import Path
 from lib import build, quiet, rails, say, shaped
 from lib.group import GroupError, Refused
 
-SUMMARY = "the simulator's predictions beside real runs on shaped links"
+SUMMARY = "the simulator's predictions against real runs on shaped links"
 
 MIB = 1 << 20
 REACH = 15              # per cent
@@ -28,9 +32,10 @@ DRAWS = 9
 CASES = (("allgather", "ring"), ("allgather", "doubling"), ("allgather", "parallel_rings"), ("reduce_scatter", "ring"), ("reduce_scatter", "parallel_rings"),
          ("allreduce", "ring"), ("allreduce", "parallel_rings"), ("broadcast", "binomial"))
 CASES_ALONE = (("allgather", "ring"), ("allgather", "doubling"), ("reduce_scatter", "ring"), ("reduce_scatter", "halving"), ("allreduce", "ring"),
-               ("allreduce", "rabenseifner"), ("broadcast", "binomial"))        # of ranks that are alone on their hosts
+               # for ranks that are alone on their hosts
+               ("allreduce", "rabenseifner"), ("broadcast", "binomial"))
 PAYLOAD = 1448 / 1514   # of a full frame, as HTB counts it: 14 bytes of Ethernet, 20 of IP, 32 of TCP with timestamps
-MEMORY_GBIT = 40        # between ranks of a host: never the bound here
+MEMORY_GBIT = 40        # between ranks of a host: never the bottleneck here
 TROUBLE = (GroupError, Refused, say.Problem, shaped.HostsError)
 
 
@@ -74,7 +79,7 @@ def listing(options):
 
 
 def description(shape, ping_us):
-    """The testbed as a topology."""
+    """The testbed as a topology description."""
     memory = {"latency_ns": 1000, "gbit_s": MEMORY_GBIT}
     return {"name": "testbed", "node": "mesh", "rails": shape.nrails,
             "links": {"socket": memory, "host": memory,
@@ -92,7 +97,8 @@ def predicted_us(program, topo, case, skew_ns, seed):
 
 
 def busiest(turns, network, predicted_us):
-    """The share of the predicted time for which the busiest rail sends what it sent."""
+    """The share of the predicted time during which the busiest rail sends the bytes that it
+    sent."""
     most = max(mib for host in turns.rail_mib for mib in host)
     return round(most * MIB * 8 / (network["gbit_s"] * 1e9) / (predicted_us * 1e-6), 3)
 

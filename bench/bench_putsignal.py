@@ -1,15 +1,20 @@
-"""Puts with signals from devices, in each mode of the proxy (docs/one-sided.md), between hosts that are far from each other for a rack: namespaces, whose
-packets a relay carries as late and as fast as it is told (tests/support/wan.py draws it).
+"""Puts with signals from devices, in each mode of the proxy (docs/one-sided.md), between hosts with
+high latency for one rack: network namespaces, connected by a relay that imposes latency and rate
+(tests/support/wan.py).
 
-One rank has `transfers` puts under way to the ranks of the other hosts, each with a signal; a burst is over when all has landed. Modes take turns round
-by round in the same processes, and a share is of what puts without signals reach in the same round. The simulator's rows are `tutti sim putsignal` of a
-network with these numbers, without any processor's limits. The latency row is between two processes of this host.
+One rank has `transfers` concurrent puts to the ranks of the other hosts, each with a signal; a
+burst ends when all data has arrived. Modes run in turn, round by round, in the same processes. A
+share is relative to puts without signals in the same round. The rows of the simulator are `tutti
+sim putsignal` for a network with these parameters and unlimited processors. The latency row is
+between two processes of this host.
 
-Rows of "4 lanes" have as many connections between any two ranks, used by one policy after the other (tutti_device_lanes): whichever drains fastest, with sequence numbers;
-one for all traffic to a peer; or all in turn. Each policy has a run of its own, in which a share is of puts without signals over the same lanes.
+Rows of "4 lanes" have 4 connections between any two ranks, used by one of the policies of
+tutti_device_lanes: the lane that drains fastest, with sequence numbers; one lane for all traffic to
+a peer; or all lanes in turn. Each policy has a separate run, and its shares are relative to puts
+without signals over the same lanes.
 
-Rows that begin with "relay" say how the network kept time: where packets were left unread, the machine set the numbers.
-"""
+Rows that begin with "relay" report the timing of the network: if packets were left unread, the
+numbers were limited by this machine."""
 
 import json
 import re
@@ -18,19 +23,19 @@ import subprocess
 
 from lib import build, quiet, say, wan
 
-SUMMARY = "puts with signals from devices: what each mode of the proxy makes of them"
+SUMMARY = "puts with signals from devices, in each mode of the proxy"
 
 MODES = ("put-only", "coupled", "decoupled", "ordered", "full")
 HOSTS, PER_HOST = 8, 4
-TRANSFERS, SMALL = 96, 4 << 10          # of the rows that are to be reached
+TRANSFERS, SMALL = 96, 4 << 10          # of the rows with targets
 SIZES = [4 << 10 << 2 * k for k in range(6)]    # to 4 MiB
 COUNTS = (1, 2, 4, 8, 16, 32, 64, 96, 128)
 ONE_WAY_MS, MBIT = 1, 400
-QUEUE_MS = 500          # holds all that lanes let out at once: no packet is lost
+QUEUE_MS = 500          # holds all data that lanes send at once, so that no packet is lost
 NODES = (2, 4, 8, 16)
 LANES, POLICIES = 4, ("sequenced", "pinned", "round-robin")
 LANES_MODES = ("put-only", "full")
-SHORT_ROUNDS = 6        # times as many rounds, of what takes milliseconds
+SHORT_ROUNDS = 6        # factor for the number of rounds of short operations
 PATIENCE_S = 3000
 SHARE = "share of put-only"
 RELAY_LATE, RELAY_UNREAD = "relay: packets came late by", "relay: packets left unread"
@@ -41,13 +46,13 @@ LATENCY_PROXY = "latency of 8 B with a signal, shm, through the proxy: times a b
 def add_options(parser):
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="turns of each mode (default 5)")
     parser.add_argument("--max", type=int, default=4096, metavar="KIB", help="largest size, in KiB (default 4096: the large ones take minutes)")
-    parser.add_argument("--mbit", type=int, default=MBIT, metavar="M", help=f"what a host sends and receives, in Mbit/s (default {MBIT})")
-    parser.add_argument("--delay-ms", type=float, default=ONE_WAY_MS, metavar="T", help=f"from host to host, one way (default {ONE_WAY_MS})")
+    parser.add_argument("--mbit", type=int, default=MBIT, metavar="M", help=f"rate of each host in Mbit/s (default {MBIT})")
+    parser.add_argument("--delay-ms", type=float, default=ONE_WAY_MS, metavar="T", help=f"one-way latency between hosts (default {ONE_WAY_MS})")
     parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
     quiet.add_option(parser)
 
 
-# ---- what the rows are ----
+# ---- names of rows ----
 
 def sizes_of(options):
     return [nbytes for nbytes in SIZES if nbytes <= max(options.max << 10, SMALL)]
@@ -97,7 +102,7 @@ def lanes_names(options):
 
 
 def names(options):
-    """{what: reach} of all rows."""
+    """Returns {name: target} of all rows."""
     out = {}
     for transfers, nbytes in [(n, SMALL) for n in COUNTS] + [(TRANSFERS, nbytes) for nbytes in sizes_of(options)[1:]]:
         out.update({share_what(mode, transfers, nbytes): share_reach(mode, transfers, nbytes) for mode in MODES[1:]})
@@ -120,8 +125,8 @@ def listing(options):
 
 # ---- running ----
 
-def told(argv, timeout_s=PATIENCE_S):
-    """The JSON lines of a command."""
+def json_lines_of(argv, timeout_s=PATIENCE_S):
+    """Runs a command and returns its JSON lines."""
     try:
         done = subprocess.run([str(word) for word in argv], capture_output=True, text=True, check=False, timeout=timeout_s)
     except subprocess.TimeoutExpired:
@@ -132,11 +137,11 @@ def told(argv, timeout_s=PATIENCE_S):
 
 
 def on_hosts(options, net, *words, lanes=None):
-    """`tutti perf putsignal` with 4 ranks on each host."""
+    """Runs `tutti perf putsignal` with 4 ranks on each host."""
     tutti = build.tutti(options.tutti)
     hosts = ",".join(f"{name}:{PER_HOST}" for name in net.names)
     setting = ["-x", f"TUTTI_LANES={lanes}"] if lanes else []
-    lines = told(net.inside(0, tutti, "run", "-n", HOSTS * PER_HOST, "--hosts", hosts, "--rsh", net.on, "--output", "plain", *setting, "--", tutti, "perf",
+    lines = json_lines_of(net.inside(0, tutti, "run", "-n", HOSTS * PER_HOST, "--hosts", hosts, "--rsh", net.on, "--output", "plain", *setting, "--", tutti, "perf",
                             "putsignal", "--json", "--check", *words))
     for line in lines:
         if line["what"] == "burst":
@@ -153,17 +158,18 @@ def matrix(options):
 
 
 def testbed(options):
-    # A source that pauses between rounds is not to open TCP's windows anew in each of them.
+    # Without slow start after idle: a source pauses between rounds, and TCP must not reopen its
+    # windows each time.
     return wan.Wan(matrix(options), sysctls={"net/ipv4/tcp_slow_start_after_idle": 0})
 
 
 def measured(options):
-    """All lines of the real runs, and how the relay did."""
+    """Runs everything; returns all lines of the real runs, and the statistics of the relay."""
     counts, sizes = ",".join(map(str, COUNTS)), ",".join(map(str, sizes_of(options)))
     with quiet.alone(options.lock), testbed(options) as net:
         before = wan.totals(net)
         by_count = on_hosts(options, net, "--concurrency", counts, "--bytes", SMALL, "--rounds", options.rounds, "--iters", 3)
-        # What is short is cheap to repeat, and takes more rounds to tell from noise.
+        # Short operations get more rounds, which are cheap, because they are noisier.
         short = on_hosts(options, net, "--concurrency", TRANSFERS, "--bytes", f"{SMALL},{64 << 10}", "--mode", "put-only,full,ordered", "--rounds",
                          min(SHORT_ROUNDS * options.rounds, 63), "--iters", 3)
         by_size = on_hosts(options, net, "--concurrency", TRANSFERS, "--bytes", sizes, "--rounds", options.rounds, "--iters", 1)
@@ -173,7 +179,7 @@ def measured(options):
 
 
 def measured_by_policy(options):
-    """{policy: lines}."""
+    """Returns {policy: lines}."""
     sizes, out = ",".join(map(str, sizes_of(options))), {}
     with quiet.alone(options.lock), testbed(options) as net:
         for policy in POLICIES:
@@ -201,7 +207,8 @@ def share_row(reaches, what, line, only, **more):
 
 
 def fitted_rows(reaches, fit, times, name, **more):
-    """alpha and beta; times: [(bytes, microseconds of a transfer)]; name(mode, letter) is what a row is of."""
+    """alpha and beta. times: [(bytes, microseconds per transfer)]; name(mode, letter) returns the
+    name of a row."""
     for letter, unit, key, error in (("alpha", "us", "alpha_us", "alpha_error_us"), ("beta", "us/B", "beta_us_per_byte", "beta_error_us_per_byte")):
         what = name(fit["mode"], letter)
         if what in reaches:
@@ -224,7 +231,7 @@ def count_rows(reaches, full, drains, fences, **more):
 
 def burst_rows(reaches, by_count, short, by_size):
     done = set()
-    for lines in (short, by_count, by_size):        # of what was measured twice the first counts
+    for lines in (short, by_count, by_size):        # the first of several measurements counts
         for line in lines:
             if line["what"] != "burst" or line["mode"] == "put-only":
                 continue
@@ -256,7 +263,7 @@ def real_rows(options, reaches):
 
 
 def policy_rows(reaches, policy, lines, turn):
-    """Of one policy; `turn` are the lines of the one that takes lanes in turn."""
+    """The rows of one policy; `turn` contains the lines of the policy that uses lanes in turn."""
     for nbytes in sorted({line["bytes"] for line in lines if line["what"] == "burst"}):
         full, only, other = (find(some, what="burst", mode=mode, bytes=nbytes) for some, mode in ((lines, "full"), (lines, "put-only"), (turn, "full")))
         what = lanes_what(policy, share_what("full", TRANSFERS, nbytes))
@@ -281,7 +288,7 @@ def lanes_rows(options, reaches):
 
 def simulated_rows(options, reaches):
     sizes = ",".join(map(str, sizes_of(options)))
-    lines = told([build.tutti(options.tutti), "sim", "putsignal", "--json", "--hosts", ",".join(map(str, NODES)), "--ranks-per-host", PER_HOST, "--concurrency",
+    lines = json_lines_of([build.tutti(options.tutti), "sim", "putsignal", "--json", "--hosts", ",".join(map(str, NODES)), "--ranks-per-host", PER_HOST, "--concurrency",
                   TRANSFERS, "--bytes", sizes, "--latency-us", options.delay_ms * 1000, "--gbit-s", options.mbit / 1000])
     for nodes in NODES:
         only = find(lines, what="burst", mode="put-only", hosts=nodes, bytes=SMALL)
@@ -297,7 +304,7 @@ def simulated_rows(options, reaches):
 
 def latency_rows(options, reaches):
     with quiet.alone(options.lock):
-        lines = told([build.tutti(options.tutti), "perf", "putsignal", "--latency", "-n", 2, "--wire", "shm", "--rounds", 4 * options.rounds + 1, "--json"], 300)
+        lines = json_lines_of([build.tutti(options.tutti), "perf", "putsignal", "--latency", "-n", 2, "--wire", "shm", "--rounds", 4 * options.rounds + 1, "--json"], 300)
     flag = find(lines, how="flag")
     for what, how in ((LATENCY, "direct"), (LATENCY_PROXY, "proxy")):
         line = find(lines, how=how)
@@ -309,7 +316,7 @@ def latency_rows(options, reaches):
 
 
 def part_rows(reaches, make, no_way=None):
-    """Rows of a part, or why there are none of those that it would have."""
+    """The rows of a part, or rows with the reason why they are missing."""
     if not reaches:
         return
     left = dict(reaches)

@@ -1,9 +1,10 @@
-"""Quantized all-reduce beside the plain one, on links of a known rate and in shared memory.
+"""Quantized all-reduce compared with the plain one, on links of a known rate and in shared memory.
 
-On the links (tests/support/testbed.py draws them: one rank on each host, one rail) a row is how many times as fast as plain f32 the call is, numbers packed
-and unpacked; its reach is nine tenths of how much less travels. In shared memory, where nothing is gained, it is what it costs. Every result is checked
-against the bound that tutti.h states. Turns of all ways of a shape follow one another; a row has the medians.
-"""
+On the links (tests/support/testbed.py: one rank per host, one rail) the value of a row is the
+speed-up over plain f32, including encoding and decoding. Its target is 0.9 times the reduction in
+bytes. In shared memory, where nothing can be gained, the row shows the cost. Every result is
+checked against the bound of tutti.h. Turns of all methods of a shape alternate; a row has the
+medians."""
 
 import contextlib
 import statistics
@@ -11,11 +12,11 @@ import subprocess
 
 from lib import build, jobs, quiet, say, shaped
 
-SUMMARY = "quantized all-reduce beside the plain one"
+SUMMARY = "quantized all-reduce against the plain one"
 
 MIB = 1 << 20
 BLOCK = {"minmax8": (248, 256), "zero8": (248, 256), "e4m3": (252, 256), "e5m2": (252, 256), "minmax4": (240, 128), "zero4": (240, 128)}
-SHARE = 0.9             # of what travels less
+SHARE = 0.9             # of the ratio of bytes
 PORT = 18990
 TURN_S = 55
 
@@ -23,8 +24,8 @@ TURN_S = 55
 def add_options(parser):
     parser.add_argument("--mbit", type=int, default=1000, help="rate of the links (default 1000)")
     parser.add_argument("--sizes", default="1,16,64", help="sizes in MiB (default 1,16,64)")
-    parser.add_argument("--ranks", default="2,4", help="ranks, each on a host of its own (default 2,4)")
-    parser.add_argument("--ways", default="minmax8,minmax4,zero8,e4m3", help=f"of {' '.join(BLOCK)} (default minmax8,minmax4,zero8,e4m3)")
+    parser.add_argument("--ranks", default="2,4", help="numbers of ranks, one per host (default 2,4)")
+    parser.add_argument("--ways", default="minmax8,minmax4,zero8,e4m3", help=f"encodings, of {' '.join(BLOCK)} (default minmax8,minmax4,zero8,e4m3)")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each case (default 3)")
     parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
     quiet.add_option(parser)
@@ -46,7 +47,7 @@ def ways_of(options):
 
 
 def less(way):
-    """How many times as many bytes the numbers of a block have as what travels of them."""
+    """The ratio of a block's unencoded size to its encoded size."""
     count, nbytes = BLOCK[way]
     return 4 * count / nbytes
 

@@ -1,13 +1,13 @@
-"""Parallel rings on hosts with several rails, on links that we shape ourselves (tests/support/testbed.py draws them).
+"""Parallel rings on hosts with several rails, on shaped links (tests/support/testbed.py).
 
-Every round measures iperf3 (one stream per rail, all at once) and each contestant once, in turn. "Share" is what must enter a host, over
-the time that the operation took, over what the iperf3 streams reached; "faster" is the other's time over that of parallel
-rings. A row's value is the median over rounds. Tutti binds ranks to rails (or --binding number); to Open MPI all rails are
-offered, and the best of its own algorithms counts. A row also says how busy the processors were (cpu: 1 is all of them, and
-then the links did not set the time) and what each rail of each host sent (rail_mib).
+Every round measures iperf3 (one stream per rail, concurrently) and each contestant once, in turn.
+"Share" is the necessary bytes into a host, over the time of the operation, over the rate of the
+iperf3 streams; "faster" is the other's time over that of parallel rings. The value of a row is the
+median over rounds. Tutti binds ranks to rails (or --binding number). Open MPI may use all rails,
+and the best of its algorithms counts. A row also shows the CPU utilization (cpu: 1 means all cores;
+then the links did not determine the time) and the bytes sent on each rail of each host (rail_mib).
 
-The rows called "time of" are what the simulator is compared with: the network's parameters and the time.
-"""
+The rows "time of" are reference data for the simulator: the network's parameters and the time."""
 
 import re
 import statistics
@@ -15,17 +15,19 @@ import statistics
 from lib import build, quiet, rails, say, shaped
 from lib.group import GroupError, Refused
 
-SUMMARY = "parallel rings on shaped links, beside iperf3, the flat ring and Open MPI"
+SUMMARY = "parallel rings on shaped links, against iperf3, the flat ring and Open MPI"
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = (4 * MIB, 16 * MIB, 64 * MIB)
 RINGS, FLAT = "parallel_rings", "ring"
 OPENMPI_ALGOS = ("linear", "bruck", "recursive_doubling", "ring", "neighbor")
-HEAT_LEVEL = 1.2            # Open MPI's algorithms that are so much slower than its best do not run the rounds
+# Open MPI's algorithms that are slower than its best by this factor do not run in the rounds
+HEAT_LEVEL = 1.2
 MATRICES = (2048, 4096)
 GROUP_TROUBLE = (GroupError, Refused, say.Problem, shaped.HostsError)
 
-# What the simulator is compared with: algorithms and sizes on the bed itself, and on hosts of one rank and one rail.
+# Reference data for the simulator: algorithms and sizes on the testbed, and on hosts with one rank
+# and one rail.
 TIMES = {"allgather": ("ring", "doubling", RINGS), "reduce_scatter": ("ring", RINGS), "allreduce": ("ring", RINGS)}
 TIME_SIZES = (256 * KIB, MIB, 4 * MIB, 16 * MIB)
 PLAIN_HOSTS = 8
@@ -36,20 +38,20 @@ def add_options(parser):
     shaped.add_size_options(parser)
     parser.add_argument("--per-host", type=int, default=4, metavar="N", help="ranks on each host (default 4)")
     parser.add_argument("--binding", choices=("tutti", "number"), default="tutti",
-                        help="who says which rail a rank uses: Tutti itself (default), or its number on the host")
+                        help="how the rail of a rank is selected: by Tutti (default), or by its number on the host")
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds (default 5)")
     parser.add_argument("--quick", action="store_true", help="2 rounds, up to 16 MiB")
     parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
-    parser.add_argument("--testbed-only", action="store_true", help="make the testbed and give a shell on its first host")
+    parser.add_argument("--testbed-only", action="store_true", help="create the testbed and open a shell on its first host")
     quiet.add_option(parser)
 
 
 def instead(options):
-    """The exit status of something else than measuring, or None."""
+    """Handles options that replace the measurement. Returns their exit status, or None."""
     return shaped.visit(options) if options.testbed_only else None
 
 
-# ---- what the rows are ----
+# ---- names of rows ----
 
 def shape_of(options):
     if not 1 <= options.per_host <= 64:
@@ -86,7 +88,7 @@ def ratio_what(nbytes, other):
 
 
 def case_rows(shape, nbytes):
-    """(what, against, reach, aim) of the rows that one size gives."""
+    """(what, against, target, aim) of the rows of one size."""
     return [(share_what("allgather", nbytes), streams(shape), 0.95, None),
             (ratio_what(nbytes, "the flat ring"), "Tutti's flat ring, same binding", 3.3, None),
             (ratio_what(nbytes, "Open MPI"), "Open MPI over TCP, its best allgather", 1.15, 1.25),
@@ -104,7 +106,7 @@ def time_what(shape, coll, algo, nbytes):
 
 
 def time_cases(options):
-    """[(shape, [(coll, algo, bytes)])] that --only lets through."""
+    """[(shape, [(coll, algo, bytes)])] selected by --only."""
     shape = shape_of(options)
     out = []
     for where, what in ((shape, TIMES), (plain_shape(shape), PLAIN_TIMES)):
@@ -130,7 +132,7 @@ def listing(options):
             yield time_what(where, *case)
 
 
-# ---- rows out of turns ----
+# ---- rows from turns ----
 
 def ratio(row, values, samples, **more):
     what, against, reach, aim = row
@@ -157,7 +159,8 @@ def faster_row(row, ours, theirs, name):
 # ---- measuring ----
 
 class Contestants:
-    """The groups that live on a bed through all sizes, started when first needed. Who failed once does not run again."""
+    """The groups on a testbed, kept for all sizes and started when first needed. A failed group is
+    not restarted."""
 
     def __init__(self, bed, options):
         self._make = {"tutti": lambda: bed.tutti(options.tutti), "openmpi": bed.openmpi}
@@ -172,7 +175,7 @@ class Contestants:
             group.close()
 
     def turn(self, key, coll, nbytes):
-        """A Turn, or None: then failed[(key, coll, nbytes)] says why."""
+        """Returns a Turn, or None, with the cause in failed[(key, coll, nbytes)]."""
         why = self.failed.get(key) or self.failed.get((key, coll, nbytes))
         if not why:
             try:
@@ -192,12 +195,12 @@ class Contestants:
         return self.failed.get((key, coll, nbytes), "was not measured")
 
 
-def say_turn(name, turn):
+def log_turn(name, turn):
     say.progress(f"    {name}: {turn.us / 1000:.1f} ms, processors {100 * turn.cpu:.0f} % busy")
 
 
 def entries_of(options, shape, nbytes):
-    """{(contestant, coll with algorithm)} that the wanted rows of a size need."""
+    """{(contestant, coll with algorithm)} for the selected rows of a size."""
     rows = case_rows(shape, nbytes)
     wanted = [bool(re.search(options.only, row[0])) for row in rows]
     entries = []
@@ -215,7 +218,7 @@ def entries_of(options, shape, nbytes):
 
 
 def heat(contestants, options, entries, nbytes):
-    """Takes those of Open MPI's algorithms out that are far behind its best."""
+    """Excludes those of Open MPI's algorithms that are far slower than its best."""
     theirs = [entry for entry in entries if entry[0] == "openmpi"]
     seen = {}
     for entry in theirs:
@@ -223,7 +226,7 @@ def heat(contestants, options, entries, nbytes):
             turn = contestants.turn(*entry, nbytes)
         if turn:
             seen[entry] = turn.us
-            say_turn(f"heat: Open MPI {entry[1]}", turn)
+            log_turn(f"heat: Open MPI {entry[1]}", turn)
     best = min(seen.values(), default=0)
     return [entry for entry in entries if entry not in theirs or seen.get(entry, HEAT_LEVEL * best + 1) <= HEAT_LEVEL * best]
 
@@ -242,7 +245,7 @@ def measure_size(contestants, options, shape, nbytes):
                 turn = contestants.turn(*entry, nbytes) if entry in found else None
                 if turn:
                     found[entry].turns.append(turn)
-                    say_turn(" ".join(entry), turn)
+                    log_turn(" ".join(entry), turn)
                 else:
                     found.pop(entry, None)
     return found, iperf
@@ -308,7 +311,7 @@ def matrix_results(bed, options, n):
 
 
 def network_of(bed, options):
-    """What a simulator has to know of the bed."""
+    """The parameters of the testbed for the simulator."""
     with quiet.alone(options.lock):
         goodput, ping = bed.net.iperf_mbit(2 if options.quick else 3), bed.net.ping_us()
     shape = bed.shape
@@ -358,7 +361,7 @@ def everything(options, shape):
 
 
 def run(options):
-    build.tutti(options.tutti)      # say at once that it is missing
+    build.tutti(options.tutti)      # fail early if it is missing
     shape = shape_of(options)
     why = shaped.why_not()
     try:

@@ -1,11 +1,14 @@
-"""DQPLB over a simulated network (docs/lanes.md): `tutti lanes`, in simulated time, so the numbers are the same on every machine. The ofi wire over
-TCP, on this one (lib/fabric.py). The verbs wire beside perftest on the same soft-RoCE device (docs/rdma.md), in the virtual machine of
-scripts/rdma-vm: ratios only, as it is emulated. And puts with signals over both, in each mode of the proxy (lib/proxies.py).
+"""DQPLB over a simulated network (docs/lanes.md): `tutti lanes`, in simulated time, so the numbers
+are the same on every machine. The ofi transport over TCP, on this machine (lib/fabric.py). The
+verbs transport compared with perftest on the same soft-RoCE device (docs/rdma.md), in the virtual
+machine of scripts/rdma-vm; only ratios, because it is emulated. Puts with signals over both, in
+each mode of the proxy (lib/proxies.py).
 
-One slow way among 16: what is carried, of what could be, and beside stripes cut beforehand. A switch whose uplinks carry a quarter of what 64
-senders send: the queue in front of them beside that of senders without bounds, and what the bounds cost. Both with four segments outstanding on a lane, and at the limits
-that the wire verbs has for peers so far away, where nobody tells it the link, and where a description does.
-"""
+Simulated cases: one slow path among 16, with the achieved share of the possible throughput,
+compared with static striping; and a switch whose uplinks carry a quarter of the traffic of 64
+senders, with the queue at the uplinks compared with that of unlimited senders, and the cost of the
+limits. Both use four outstanding segments per lane, and the limits that the verbs transport uses
+for peers at this distance, without and with a description of the link."""
 
 import json
 import os
@@ -14,14 +17,15 @@ import subprocess
 
 from lib import build, fabric, proxies, say
 
-SUMMARY = "lanes with bounds (DQPLB) over a simulated network; the ofi wire beside tcp and fi_pingpong; verbs beside perftest on soft-RoCE; modes of the proxy over both"
+SUMMARY = ("lane limits (DQPLB) over a simulated network; ofi against tcp and fi_pingpong; "
+           "verbs against perftest on soft-RoCE; modes of the proxy over both")
 
 SLOW = (0.5, 0.25)
 OUTSTANDING = 4
 SENDERS = ("--senders", "64", "--path-rate", "50", "--slow-paths", "0", "--slow", "1", "--latency", "20", "--messages", "20")
 AT_FOUR = ("--outstanding", str(OUTSTANDING))
 FAR_US = 30         # one way
-# Who sets the bounds: of lanes to peers in the same fabric, and in the same rack
+# Source of the limits: for lanes to peers in the same fabric, and in the same rack
 BOUNDS = {
     "4 outstanding": (AT_FOUR, (*AT_FOUR, "--lanes", "2")),
     "limits of the wire": (("--distance", "fabric", "--latency", str(FAR_US)), ("--distance", "rack")),
@@ -30,7 +34,7 @@ BOUNDS = {
 
 
 VM_S = 1200
-CASES = {        # (what, bytes): peer, which way is better, what to reach
+CASES = {        # (what, bytes): peer, better direction, target
     ("bandwidth", 1 << 20): ("ib_write_bw", "higher", 0.9),
     ("bandwidth", 4 << 20): ("ib_write_bw", "higher", 0.9),
     ("latency", 8): ("ib_write_lat", "lower", 1.3),
@@ -39,7 +43,7 @@ CASES = {        # (what, bytes): peer, which way is better, what to reach
 
 def add_options(parser):
     parser.add_argument("--tutti", metavar="PATH", help="the tutti to run (default build/release/tutti)")
-    parser.add_argument("--rounds", metavar="N", type=int, default=5, help="turns of each side of the rows of wires (default 5)")
+    parser.add_argument("--rounds", metavar="N", type=int, default=5, help="turns of each side, in rows of transports (default 5)")
 
 
 def slow_names(slow, bounds):
@@ -51,7 +55,7 @@ def rack_names(bounds):
 
 
 def lanes_names():
-    """Of all rows of simulated lanes."""
+    """The names of all rows of simulated lanes."""
     for bounds in BOUNDS:
         for slow in SLOW:
             yield from slow_names(slow, bounds)
@@ -71,7 +75,7 @@ def listing(options):
 
 
 def lanes(program, *options):
-    """{how: row} of one run, of one bound."""
+    """{how: row} of one run with one limit."""
     done = subprocess.run([program, "lanes", "--json", *options], capture_output=True, text=True, check=False)
     if done.returncode:
         raise say.Problem(done.stderr.strip())
@@ -79,7 +83,7 @@ def lanes(program, *options):
 
 
 def row(what, value, reach, better, against, of):
-    """of: what `tutti lanes` says of the bounds."""
+    """Makes a row from the output of `tutti lanes` for a limit."""
     return {"what": what, "value": value, "reach": reach, "unit": "x", "better": better, "against": against, "lanes": of["lanes"],
             "segment_bytes": of["segment_bytes"], "outstanding": of["outstanding"], "samples": []}
 

@@ -1,10 +1,12 @@
-"""The order of a ring: how long its search takes, and how far what it finds is from what no ring can be better than.
+"""The order of a ring: the time of the search, and the distance of its result from a lower bound
+for any ring.
 
-Matrices are drawn from a seed, as tests/elastic draws them: peers at sites (fast within, slower with distance between), peers at homes (uplinks
-slower than downlinks), and links that are all drawn by themselves. Each row is `tutti ring order --json`: the time of the search for one ring
-as the tool does it by default; its slowest link over the bound of any ring's; and the predicted all-reduce over the lower bound of any ring's,
-which is loose for few peers whose latencies differ much (docs/ring-order.md), so it is only reported.
-"""
+Matrices are drawn from a seed, as in tests/elastic: peers at sites (fast within a site, slower
+between sites by distance), peers at homes (uplinks slower than downlinks), and independent random
+links. Each row is from `tutti ring order --json`: the time of the default search for one ring; its
+slowest link over the bound of any ring; and the predicted all-reduce over the lower bound of any
+ring. The latter bound is loose for few peers with very different latencies (docs/ring-order.md), so
+it is only reported."""
 
 import json
 import math
@@ -14,7 +16,7 @@ import subprocess
 
 from lib import build, say
 
-SUMMARY = "the search for a ring's order: its time, and how near its bound it comes"
+SUMMARY = "the search for a ring's order: its time, and its distance from a lower bound"
 
 SIZES = [(12, None), (18, None), (64, 1.0), (256, 10.0)]
 NEAR = 1.05

@@ -1,9 +1,9 @@
-"""The simulator: what it costs at 131,072 and 4,096 ranks and how that grows, and how far it is from closed forms on a uniform network.
+"""The simulator: its cost at 131,072 and 4,096 ranks and the growth of the cost, and its difference
+from closed forms on a uniform network.
 
-Each case is one run of `tutti sim` by itself: wall time, time of a processor, peak memory of the process, events per second of a processor (so that other
-programs on the machine do not count). A closed form is computed here, from the parameters that the simulator is given; the row is the distance of the
-simulated time from it.
-"""
+Each case is one separate run of `tutti sim`: wall time, CPU time, peak memory of the process, and
+events per CPU second (so that other programs on the machine do not count). Closed forms are
+computed here from the simulator's parameters; the row is the difference of the simulated time."""
 
 import json
 import math
@@ -19,7 +19,7 @@ LARGE, SMALL = 131072, 4096
 TOPO = "four-buildings"
 WALL_S, MEMORY_GIB, DISTANCE = 60, 8, 0.1
 
-# Collective, algorithm, ranks, how large.
+# Collective, algorithm, ranks, size.
 SCALE = [
     ("barrier", "dissemination", LARGE, []),
     ("broadcast", "binomial", LARGE, ["--bytes", "1M"]),
@@ -27,16 +27,18 @@ SCALE = [
       for algo in algos for size in (["--bytes", "1M"], ["--block", "64"])),
     *((coll, algo, SMALL, size) for coll in ("allgather", "reduce_scatter") for algo in ("ring", "parallel_rings")
       for size in (["--bytes", "1M"], ["--block", "64"])),
-    *(("allgather", "doubling", ranks, ["--block", "64"]) for ranks in (1024, 4096, 16384, 65536)),     # and LARGE, above: how cost grows
+    # with LARGE, above: growth of the cost
+    *(("allgather", "doubling", ranks, ["--block", "64"]) for ranks in (1024, 4096, 16384, 65536)),
 ]
 QUANTITIES = ("wall time", "processor time", "memory", "events")
 
-# The uniform network of the closed forms: the built-in description, in nanoseconds and bytes per nanosecond.
+# The uniform network of the closed forms: the built-in description, in nanoseconds and bytes per
+# nanosecond.
 LATENCY, RATE, SEND, RECEIVE = 1000.0, 12.5, 300.0, 200.0
 
 
 def message(nbytes):
-    """One message, from the moment its sender turns to it until its receiver has seen it."""
+    """The time of one message, from the start of the send until the receiver has processed it."""
     return SEND + nbytes / RATE + LATENCY + RECEIVE
 
 
@@ -81,13 +83,13 @@ def add_options(parser):
 
 
 def processor_s():
-    """What all programs that were run so far have used."""
+    """CPU time of all child processes so far."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def simulate(program, coll, algo, ranks, topo, arguments):
-    """One result of `tutti sim --json`, or the reason that there is none."""
+    """Returns one result of `tutti sim --json`, or the reason why there is none."""
     command = [program, "sim", coll, "--ranks", str(ranks), "--topo", topo, "--algo", algo, "--json", "--quiet", *arguments]
     before = processor_s()
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,12 +1,14 @@
-"""How good the library's choice is: the algorithm that it chooses beside all others that can do the call, forced by name.
+"""The quality of the library's selection: the selected algorithm compared with all others that
+support the call, forced by name.
 
-For every case (collective, size, wire, number of ranks) the algorithms take turns in one job, round by round, each round beginning
-with another; a turn's value is the median of its iterations (bench/README.md). A row's value is the median over rounds of the chosen
-algorithm's turn over that of the algorithm whose median is lowest: 1 where the best was chosen. The chosen one runs forced like the
-others, with the same segments as when it is chosen, so that what is compared is the choice alone. Names under which all ranks run the
-same programs (flat and 8-nomial trees of eight ranks) count as one algorithm: their times differ by luck alone. The last two rows of
-each wire and number of ranks, and of all, are the geometric mean and the worst.
-"""
+For every case (collective, size, transport, number of ranks) the algorithms run in turn in one job,
+round by round, each round starting with another one. The value of a turn is the median of its
+iterations (bench/README.md). The value of a row is the median over rounds of the selected
+algorithm's turn over that of the algorithm with the lowest median: 1 if the best was selected. The
+selected algorithm runs forced like the others, with the same segments as when selected, so that
+only the selection is compared. Names with identical programs on all ranks (flat and 8-nomial trees
+of eight ranks) count as one algorithm: their times differ only by noise. The last two rows of each
+transport and number of ranks, and of all, are the geometric mean and the maximum."""
 
 import json
 import math
@@ -21,12 +23,13 @@ from lib.contestants import Stable, Tutti
 from lib.group import GroupError, Refused
 from lib.rounds import Case
 
-SUMMARY = "the chosen algorithm beside the best one, over collectives, sizes, wires and ranks"
+SUMMARY = "the selected algorithm against the best one, over collectives, sizes, transports and ranks"
 
 COLLS = ("allreduce", "reduce", "reduce_scatter", "allgather", "broadcast", "gather", "scatter", "alltoall")
 SIZES = tuple(8 ** i for i in range(1, 8)) + (16 << 20,)        # 8 B to 2 MiB by 8, and 16 MiB
 MEAN, WORST = 1.10, 1.5
-HOPELESS = 3        # algorithms so many times slower than the best in the heat get no turns, unless chosen
+# algorithms slower than the best by this factor in the heat get no turns, unless selected
+HOPELESS = 3
 HEAT_US = 3e3
 
 
@@ -50,9 +53,9 @@ def name_of(case):
 def add_options(parser):
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds per case (default 10)")
     parser.add_argument("--quick", action="store_true", help="4 rounds of shorter turns")
-    parser.add_argument("--turn-ms", type=float, metavar="MS", help="how long a turn is (default 50, quick 12)")
+    parser.add_argument("--turn-ms", type=float, metavar="MS", help="duration of a turn (default 50, quick 12)")
     parser.add_argument("--ranks", default="2,4,8", metavar="LIST", help="numbers of ranks (default 2,4,8)")
-    parser.add_argument("--wires", default="shm,tcp", metavar="LIST", help="wires (default shm,tcp)")
+    parser.add_argument("--wires", default="shm,tcp", metavar="LIST", help="transports (default shm,tcp)")
     parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
 
 
@@ -74,7 +77,7 @@ def listing(options):
 
 
 def algorithms(tutti):
-    """{collective: names of its algorithms}, as the library lists them."""
+    """{collective: names of its algorithms}, as listed by the library."""
     done = subprocess.run([tutti, "info", "--algos", "--json"], capture_output=True, text=True, check=False)
     if done.returncode:
         raise say.Problem(f"{tutti} info --algos fails: {done.stderr.strip()}")
@@ -85,14 +88,14 @@ def algorithms(tutti):
 
 
 def programs(tutti, case, name):
-    """The programs of all ranks, as text; None where the algorithm cannot do the call."""
+    """The programs of all ranks as text; None if the algorithm does not support the call."""
     done = subprocess.run([tutti, "plan", "show", case.coll, name, "--ranks", str(case.ranks), "--bytes", str(case.bytes), "--json",
                            "--name", f"{case.coll}_any"], capture_output=True, text=True, check=False)
     return None if done.returncode else done.stdout
 
 
 def distinct(tutti, case, names, chosen):
-    """One name of each program, the chosen one's where it has it."""
+    """One name per distinct program; the selected name where possible."""
     seen = {}
     for name in sorted(names, key=lambda name: name != chosen):
         seen.setdefault(programs(tutti, case, name) or name, name)
@@ -105,7 +108,8 @@ def command(stable, case, algo, iters, warmup=0):
 
 
 def heat(stable, case, entry):
-    """One checked run, then as many as tell how long an iteration takes with the barrier before it."""
+    """Runs once with a check, then enough iterations to estimate the time of an iteration with its
+    barrier."""
     start = time.monotonic()
     reply = command(stable, case, entry.algo, 1, 1)
     entry.estimate_us, entry.iteration_us = reply["samples_us"][0], (time.monotonic() - start) * 1e6
@@ -127,14 +131,14 @@ def turn(stable, case, entry, turn_us):
 
 
 def measure(tutti, stable, case, names, nrounds, turn_us):
-    """Returns (the chosen name, entries with their turns, what each took in the heat)."""
+    """Returns (the selected name, entries with their turns, times of the heat)."""
     chosen = command(stable, case, "", 1, 1)["algo"]
     entries = []
     for name in distinct(tutti, case, names, chosen):
         entry = Entry(name)
         try:
             heat(stable, case, entry)
-        except Refused:         # it cannot do this call
+        except Refused:         # the call is not supported
             continue
         entries.append(entry)
     heats = {entry.algo: entry.estimate_us for entry in entries}

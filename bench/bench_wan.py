@@ -1,14 +1,18 @@
-"""Peers that are far from each other, on a network that we make up (tests/support/wan.py draws it; docs/wan-testbed.md).
+"""Peers at large distances, on an emulated network (tests/support/wan.py; docs/wan-testbed.md).
 
-The rows that begin with "net" are about that network itself: which share of a line iperf3's TCP streams reach, and what one relay process
-carries where no line has a limit. "one line" is an all-reduce of two peers over a long line, as share of what the line carries: cold is the
-first one of a new group on a new network, warm are those after it. "europe-6" is the deployment of that name, in the order of its file, which is
-a bad one: with the ring that each side finds for itself, and beside what `tutti ring order` predicts for the best ring. "north-america-12" and "both-18" are the larger deployments, without PCCL. "near pairs" is a network where
-two rings at once are predicted to be faster than any one, as the ways between pairs are slower than what a host sends.
+Rows that begin with "net" are about that network itself: the share of a line that iperf3's TCP
+streams reach, and the throughput of one relay process without rate limits. "one line" is an
+all-reduce of two peers over a long line, as a share of the line's rate: cold is the first one of a
+new group on a new network, warm are the following ones. "europe-6" is the deployment of that name,
+in the order of its file, which is a bad order: with the ring that each contestant finds, and
+compared with the prediction of `tutti ring order` for the best ring. "north-america-12" and
+"both-18" are the larger deployments, without PCCL. "near pairs" is a network in which two
+concurrent rings are predicted to be faster than one, because the paths between pairs are slower
+than the hosts' interfaces.
 
-A row's value is the median over rounds. Each says how late the relay brought packets (late_us) and how many it did not come to
-read (unread): where these are more than none, this machine set the number.
-"""
+The value of a row is the median over rounds. Each row shows the delay of packets in the relay
+(late_us) and the number of unread packets (unread): if this is not 0, the number was limited by
+this machine."""
 
 import json
 import statistics
@@ -18,7 +22,7 @@ import time
 from lib import build, distant, quiet, say, wan
 from lib.group import GroupError, Refused
 
-SUMMARY = "peers all over the world: what the network between them carries, and all-reduces over it"
+SUMMARY = "peers at large distances: throughput of the network, and all-reduces over it"
 
 LINE_MBIT, ONE_WAY_MS = 200, 50
 SECONDS, WARM_S = 12, 4
@@ -37,7 +41,7 @@ def ring(n):
     return {"hosts": [{"name": f"peer{h}"} for h in range(n)]}
 
 
-# (what, matrix, congestion, cuts, ways, reach); shares of the line.
+# (what, matrix, congestion control, cuts, paths, target); shares of the line's rate.
 LINES = [(f"net, {2 * ONE_WAY_MS} ms there and back, {LINE_MBIT} Mbit/s, queue of {bdp} round trips: {how}", line(queue_bdp=bdp), congestion,
           False, ways, reach)
          for congestion in ("cubic", "bbr")
@@ -53,9 +57,9 @@ FAST = [("net, no limits: one stream", two(), "cubic", False, [(0, 1)], None),
 
 # All-reduces.
 BYTES = 64 << 20
-WARM = 3                # of a round
+WARM = 3                # per round
 PATIENCE_S = 600
-OPTIMIZE_S = 240        # PCCL measures 30 links, 10 s each, at most six at once
+OPTIMIZE_S = 240        # PCCL measures 30 links, 10 s each, at most six concurrently
 PCCL_PORT, PCCL_LOOK_BYTES = 29411, 1 << 20
 ONE_LINE = f"one line, {2 * ONE_WAY_MS} ms there and back, {LINE_MBIT} Mbit/s: allreduce {say.size(BYTES)}, 2 peers, "
 STARTS = {"plain": distant.plain, "elastic": distant.elastic}
@@ -65,7 +69,8 @@ BY_HAND, AS_LISTED = EUROPE + "Tutti in the best order, given by hand", EUROPE +
 PCCL_OF_ITS_RING = EUROPE + "PCCL, of what the ring that it uses allows"
 OPTIMIZES, PCCL_OPTIMIZES = "europe-6, what Tutti's optimize takes", "europe-6, what PCCL's optimize takes"
 EUROPES = {BEATS_PCCL: 1.15, OF_BEST: 0.9, BY_HAND: None, AS_LISTED: None, PCCL_OF_ITS_RING: None, OPTIMIZES: None, PCCL_OPTIMIZES: None}
-# Hosts 0 and 2 are near each other, as are 1 and 3; of the ways between pairs those of 1 with 2 and of 3 with 0 are the better ones.
+# Hosts 0 and 2 are near each other, and so are 1 and 3. Of the paths between pairs, those of 1 with
+# 2 and of 3 with 0 are faster.
 NEAR, THERE, BACK, FAR = 100, 30, 25, 5
 NEAR_PAIRS = {"hosts": [{"name": f"town{h}"} for h in range(4)], "delay_ms": 5,
               "rate_mbit": [[0, FAR, NEAR, BACK], [FAR, 0, BACK, NEAR], [NEAR, THERE, 0, FAR], [THERE, NEAR, FAR, 0]]}
@@ -74,7 +79,7 @@ LARGER = ("north-america-12", "both-18")
 
 
 def larger_names(name):
-    """As listed; after optimize; what that takes."""
+    """In the listed order; after optimize; the time of optimize."""
     return (f"{name}, allreduce {say.size(BYTES)}, Tutti in the order of the file", f"{name}, allreduce {say.size(BYTES)}, Tutti after optimize",
             f"{name}, what Tutti's optimize takes")
 
@@ -97,7 +102,7 @@ def wanted(options):
 
 
 def reaches(options):
-    """{what: reach} of all rows that are wanted."""
+    """{name: target} of all selected rows."""
     known = {**{case[0]: case[5] for case in LINES + FAST}, **{share[0]: share[3] for share in SHARES}, TWO_RINGS: None, **EUROPES,
              **{what: None for name in LARGER for what in larger_names(name)}}
     return {what: reach for what, reach in known.items() if is_wanted(options, what)}
@@ -108,7 +113,7 @@ def listing(options):
 
 
 def kept(before, after):
-    """How the relay kept time between two totals, as every row says it."""
+    """The relay's statistics between two totals, for the columns of a row."""
     return {"unread": after["unread"] - before["unread"],
             "late_us": round((after["late_us"] - before["late_us"]) / max(1, after["carried"] - before["carried"]), 1)}
 
@@ -138,12 +143,13 @@ def row_of(case, rounds):
 # ---- one line ----
 
 def share_of(us):
-    """Of what the line carries less headers; with two peers each sends the other as many bytes as are reduced."""
+    """The share of the line's rate less headers. Each of two peers sends as many bytes as are
+    reduced."""
     return BYTES * 8 / us / (LINE_MBIT * wan.PAYLOAD)
 
 
 def one_line(options, who):
-    """One round: the share of each state, and how the relay did."""
+    """One round: the share of each state, and the statistics of the relay."""
     with quiet.alone(options.lock), wan.Wan(line()) as net, STARTS[who](net, [0, 1], options.tutti) as group:
         before = wan.totals(net)
         reply = group.command("allreduce", BYTES, WARM, timeout_s=PATIENCE_S)
@@ -177,15 +183,16 @@ def share_rows(options):
 # ---- europe-6 ----
 
 def best_ring(options, net, listed=None):
-    """The order in which a ring is predicted to be fastest, what it takes then, and in the order `listed` (the file's); in microseconds. An order
-    that is found is one of places in `listed`."""
+    """The order with the fastest predicted ring, its predicted time, and the time for the order
+    `listed` (that of the file); in microseconds. The returned order consists of indices into
+    `listed`."""
     listed = listed or list(range(net.nhosts))
     pairs, hosts = net.matrix["pairs"], [net.matrix["hosts"][h] for h in listed]
 
     def cells(key, scale):
         return [[pairs[source][target][key] * scale if source != target else None for target in listed] for source in listed]
 
-    def limits(key):        # None: none, which a ring takes as the fastest link
+    def limits(key):        # None: no limit, which a ring treats as the fastest link
         return [host[key] and host[key] * wan.PAYLOAD for host in hosts]
 
     matrix = {"peers": [host["name"] for host in hosts], "bandwidth_mbit_s": cells("rate_mbit", wan.PAYLOAD), "latency_ms": cells("delay_ms", 1),
@@ -199,7 +206,8 @@ def best_ring(options, net, listed=None):
 
 
 class Europe:
-    """The groups on europe-6, which take turns on one network. Times are of an all-reduce, in microseconds; failed: {key: why it has none}."""
+    """The groups on europe-6, which run in turn on one network. Times are of an all-reduce, in
+    microseconds; failed: {key: cause}."""
 
     def __init__(self, options, net):
         self.options, self.net = options, net
@@ -212,7 +220,7 @@ class Europe:
             group.close()
 
     def attempt(self, key, step):
-        """step(), unless the group of this key has failed, or now does."""
+        """Calls step(), unless the group of this key has failed; records its failure."""
         if key in self.failed:
             return None
         try:
@@ -225,7 +233,7 @@ class Europe:
         self.attempt(key, lambda: self.groups.update({key: make()}))
 
     def reduce(self, key, algo="", iters=1):
-        """Times of iters all-reduces, once one has been checked."""
+        """Times of iters all-reduces, after a checked one."""
         before = wan.totals(self.net)
         reply = self.groups[key].command("allreduce" + (f"/{algo}" if algo else ""), BYTES, iters, timeout_s=PATIENCE_S)
         told = kept(before, wan.totals(self.net))
@@ -249,14 +257,15 @@ class Europe:
         self.attempt(key, step)
 
     def ring_of_pccl(self):
-        """Who sends to whom in its all-reduces: it puts its peers in an order of its own, whatever they are launched in."""
+        """The ring of PCCL's all-reduces: it orders its peers itself, whatever the launch order."""
         before = self.net.stats()
         self.groups["PCCL"].command("allreduce/one", PCCL_LOOK_BYTES, 1, timeout_s=PATIENCE_S)
         return wan.ring_between(before, self.net.stats())
 
     def start_pccl(self, listed):
-        """Its peers may end in their own optimize (version 1.0.0: std::terminate). They are tried as they come, then with one connection to measure
-        by, and then without."""
+        """Starts PCCL's peers. They may crash in their own optimize (version 1.0.0:
+        std::terminate). They are tried with defaults, then with one measuring connection, then
+        without optimize."""
         for number, probes in enumerate(distant.PCCL_PROBES):
             self.failed.pop("PCCL", None)
             self.start("PCCL", lambda port=PCCL_PORT + number, probes=probes: distant.pccl_peers(self.net, listed, port, probes))
@@ -275,7 +284,7 @@ class Europe:
         self.pccl_ring = self.attempt("PCCL", self.ring_of_pccl)
 
     def pccl_row(self, theirs):
-        """Of what the ring that it uses allows; that may not be known."""
+        """The share of the predicted rate of its ring, if that ring is known."""
         if theirs and not self.pccl_ring:
             return {"what": PCCL_OF_ITS_RING, "skipped": "its peers did not send in one ring"}
         allowed_s = best_ring(self.options, self.net, self.pccl_ring)[2] / 1e6
@@ -284,7 +293,7 @@ class Europe:
                         against=f"what its ring ({names}) allows by prediction, {say.number(allowed_s)} s")
 
     def better_of(self, key, algos):
-        """Which of its algorithms is fastest, each run once."""
+        """The fastest of its algorithms, each run once."""
         found = {algo: self.attempt(key, lambda algo=algo: statistics.median(self.reduce(key, algo)[0])) for algo in algos}
         return min(algos, key=lambda algo: found[algo] or float("inf"))
 
@@ -340,7 +349,7 @@ def europe_rows(options):
 # ---- the larger deployments ----
 
 def larger_rows(options, name):
-    """Shares of what the file's ring and the best one allow by prediction."""
+    """Shares of the predictions for the file's ring and for the best ring."""
     say.progress(name)
     as_listed, optimized, takes = larger_names(name)
     try:
@@ -369,7 +378,7 @@ def larger_rows(options, name):
 # ---- near pairs ----
 
 def two_rings_row(options):
-    """By how much it is faster than what the best single ring allows."""
+    """The speed-up over the prediction for the best single ring."""
     say.progress("near pairs")
     try:
         with quiet.alone(options.lock), wan.Wan(NEAR_PAIRS) as net, distant.elastic(net, list(range(4)), options.tutti) as group:

@@ -1,14 +1,19 @@
-/* What a GPU's kernels pay. A put with its signal, through the FIFO and the proxy: two ranks in one process, whose kernels run at the same time on one GPU. And the hash of shared state.
+/* The cost of library calls in GPU kernels: a put with signal, through the FIFO and the proxy,
+ * between two ranks in one process, whose kernels run concurrently on one GPU; and the hash of
+ * shared state.
  *
  *   gpu [wires]                            as TUTTI_WIRES; default shm
  *
- * Prints one JSON object per measurement, {"what", "wires", "mode", "bytes", "tiles", "us": [...]}, microseconds of each of ROUNDS launches:
- *   flag     half a round trip of a word of pinned memory between two kernels: no processor takes part
- *   bounce   a round trip between a kernel and a thread that looks at one word and writes another: what any proxy costs at least
+ * Prints one JSON object per measurement, {"what", "wires", "mode", "bytes", "tiles", "us": [...]},
+ * with the microseconds of each of ROUNDS launches:
+ *   flag     half a round trip of a word of pinned memory between two kernels, without a processor
+ *   bounce   a round trip between a kernel and a thread that polls one word and writes another: the
+ *            minimum cost of any proxy
  *   trip     half a round trip of put_signal of that many bytes
- *   burst    from the first put to the last signal seen, of `tiles` tiles by 8 blocks, each block a group's member: by mode of the proxy
- *   copy     of that many bytes of the GPU's memory to another place there
- *   hash     of as many, read where they are
+ *   burst    from the first put to the last observed signal, for `tiles` tiles by 8 blocks, each
+ *            block a member of the group: by mode of the proxy
+ *   copy     of that many bytes within the GPU's memory
+ *   hash     of that many bytes, in place
  * Exit status 77: there is no GPU. */
 #include <pthread.h>
 #include <stdio.h>
@@ -37,7 +42,7 @@
         } \
     } while (0)
 
-/* What both ranks know. */
+/* State shared by both ranks. */
 struct play {
     char address[128];
     const char *wires;
@@ -56,7 +61,7 @@ struct side {
     uint8_t *mem, *src;         /* pinned: signals in the first 4 KiB, then bytes */
     uint64_t *took_ns;          /* pinned: of a kernel */
     tutti_status *out;          /* pinned, [BLOCKS] */
-    uint64_t turn, bursts, tiles;       /* what signals have come to */
+    uint64_t turn, bursts, tiles;       /* expected values of the signals */
 };
 
 static void *have(size_t bytes)
@@ -75,9 +80,10 @@ __device__ uint64_t gpu_now_ns(void)
     return ns;
 }
 
-/* ---- kernels ------------------------------------------------------------------------------------------------ */
+/* ---- kernels ---- */
 
-/* Words up to `last` in turn; who serves writes first. The first trip meets the other and is not timed. */
+/* Passes words in turn up to `last`; the serving side writes first. The first trip synchronizes
+ * both sides and is not timed. */
 __global__ void rally_words(const uint64_t *mine, uint64_t *theirs, int serves, uint64_t first, uint64_t trips, uint64_t *took_ns)
 {
     uint64_t began = 0;
@@ -119,7 +125,8 @@ __global__ void rally_puts(tutti_device_view v, const uint8_t *src, uint64_t byt
     }
 }
 
-/* Rank 0's blocks put `tiles` tiles each, as members of one group, after `before` earlier ones; rank 1's wait for those of their number, and tell when they have all. */
+/* Each block of rank 0 puts `tiles` tiles as a member of one group, after `before` earlier ones.
+ * Each block of rank 1 waits for those with its number, and reports when all have arrived. */
 __global__ void burst(tutti_device_view v, const uint8_t *src, uint64_t bytes, uint64_t before, uint32_t tiles, uint64_t turn, uint64_t *took_ns, tutti_status *out)
 {
     const uint32_t nblocks = gridDim.x, block = blockIdx.x;
@@ -156,7 +163,7 @@ __global__ void burst(tutti_device_view v, const uint8_t *src, uint64_t bytes, u
     }
 }
 
-/* ---- one launch of each ---------------------------------------------------------------------------------------- */
+/* ---- one launch of each ---- */
 
 static void finish(const struct side *s, uint32_t nblocks)
 {
@@ -182,7 +189,7 @@ static double flag_us(struct side *s)
     return (double)*s->took_ns * 1e-3 / (2.0 * TRIPS);
 }
 
-/* Rank 1's thread is the other side. */
+/* The other side is a thread of rank 1. */
 static double bounce_us(struct side *s)
 {
     const uint64_t first = *s->play->ping + 1;
@@ -219,7 +226,7 @@ static double burst_us(struct side *s, uint64_t bytes, uint32_t tiles)
     return (double)*s->took_ns * 1e-3;
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 static void say(const struct side *s, const char *what, const char *mode, uint64_t bytes, uint32_t tiles, const double *us)
 {
@@ -270,7 +277,7 @@ static void measure_trips(struct side *s)
     }
 }
 
-/* All modes in turn in each round. */
+/* Runs all modes in turn in each round. */
 static void measure_bursts(struct side *s, uint64_t bytes, uint32_t tiles)
 {
     double us[TUTTI_DEVICE_MODES][ROUNDS];
@@ -285,7 +292,7 @@ static void measure_bursts(struct side *s, uint64_t bytes, uint32_t tiles)
         say(s, "burst", tutti_device_mode_name((tutti_device_mode)mode), bytes, BLOCKS * tiles, us[mode]);
 }
 
-/* By one rank, while no other kernel runs. */
+/* Runs on one rank, while no other kernel runs. */
 static void measure_hash(const struct side *s)
 {
     double us[2][ROUNDS];

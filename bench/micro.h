@@ -1,11 +1,11 @@
-/* What the micro benchmarks share: a clock and a median. */
+/* Shared by the micro benchmarks: a clock and a median. */
 #ifndef BENCH_MICRO_H
 #define BENCH_MICRO_H
 
 #include <stdlib.h>
 #include <time.h>
 
-/* The thread's own time: what else runs on the machine does not count. */
+/* CPU time of the thread, which excludes other programs on the machine. */
 static inline double now_s(void)
 {
     struct timespec t;
@@ -21,7 +21,7 @@ static inline int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorts samples[n]. */
+/* Returns the median; sorts samples[n]. */
 static inline double median(double *samples, size_t n)
 {
     qsort(samples, n, sizeof samples[0], by_value);

@@ -1,11 +1,15 @@
-/* What a short message between two processes of one host costs, by how many places a mailbox has for its cells, and how far apart these are.
+/* The cost of a short message between two processes of one host, by the number of cells of a
+ * mailbox and their spacing.
  *
- *   micro_cells            By hand: gcc -O3 -march=native -D_GNU_SOURCE -Ibench bench/micro_cells.c
+ *   micro_cells     By hand: gcc -O3 -march=native -D_GNU_SOURCE -Ibench bench/micro_cells.c
  *
- * Nanoseconds one way, half of a ping-pong's round, the median of ROUNDS; a column for each way, which take turns.
- *   near       cells of a line, next to each other, and payloads in a ring of their own: as src/engine/link.h has them where they are not mapped
- *   apart      the same, one cell in two lines
- *   together   cells of four lines, the payload right behind the head: as it has them where they are */
+ * Nanoseconds one way: half of a ping-pong's round trip, median of ROUNDS; one column per
+ * layout, run in turn.
+ *   near       cells of one cache line, adjacent, and payloads in a separate ring: as in
+ *              src/engine/link.h for cells that are not mapped
+ *   apart      the same, one cell per two lines
+ *   together   cells of four lines, with the payload behind the header: as in link.h for mapped
+ *              cells */
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -22,7 +26,7 @@
 
 #define CELLS_MAX 256u
 #define UNIT 64u
-#define HEAD 32u                /* of a cell, behind its word */
+#define HEAD 32u                /* header size of a cell, behind its word */
 #define ROUNDS 7
 #define ITERATIONS 60000
 #define WARM 2000
@@ -31,7 +35,7 @@ enum way { NEAR, APART, TOGETHER, WAYS };
 
 static const uint32_t strides[WAYS] = { [NEAR] = UNIT, [APART] = 2 * UNIT, [TOGETHER] = 4 * UNIT };
 
-/* What one side writes. */
+/* Memory written by one side. */
 struct box {
     _Alignas(4096) uint8_t cells[CELLS_MAX * 4 * UNIT];
     uint8_t ring[CELLS_MAX * 4 * UNIT];
@@ -41,7 +45,8 @@ struct mail {
     enum way way;
     uint32_t cells;
     size_t bytes;
-    uint64_t n;                 /* the round: one message each way, and each way has cells of its own */
+    uint64_t n;                 /* number of the round: one message in each direction, each with
+                                   separate cells */
 };
 
 static struct word *cell_of(const struct mail *m, struct box *b)

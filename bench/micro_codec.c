@@ -1,13 +1,17 @@
-/* How fast the content hash is, against memcpy on the same memory, and the codecs of quantized collectives; and how much they lose.
+/* The speed of the content hash compared with memcpy on the same memory, and the speed and the
+ * error of the codecs of quantized collectives.
  *
  *   micro_codec hash|quant|blocks|sums     TUTTI_SIMD=portable measures the portable kernels
  *
- * quant: blocks of the default size; GB per second of the floats. blocks: f32 in blocks of each size, with the wire's bytes per
- * element and the root mean square of the error, over that of the numbers. sums: what the steps of a quantized all-reduce do, per second; and what a
- * sum of n ranks loses in a ring, where each adds its own part as it is, and where all parts are packed beforehand; and by halving.
+ * quant: blocks of the default size; GB of floats per second. blocks: f32 in blocks of each size,
+ * with the encoded bytes per element, and the root mean square of the error relative to that of the
+ * numbers. sums: the steps of a quantized all-reduce, per second; and the error of a sum of n ranks
+ * in a ring where each rank adds its unencoded part, in a ring where all parts are encoded first,
+ * and by recursive halving.
  *
- * By hand: gcc -O3 -D_GNU_SOURCE -ffp-contract=off -Iinclude -Isrc bench/micro_codec.c src/reduce/(all).c src/base/(all).c -ljson-c -lm
- * GB per second, medians of several runs, interleaved with memcpy's. */
+ * By hand: gcc -O3 -D_GNU_SOURCE -ffp-contract=off -Iinclude -Isrc bench/micro_codec.c
+ * src/reduce/(all).c src/base/(all).c -ljson-c -lm GB per second, medians of several runs,
+ * interleaved with memcpy's. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,7 +29,7 @@
 
 enum { RUNS = 9 };
 
-/* Touched, in 4 KiB pages as malloc gives them. */
+/* Allocates and touches memory, in 4 KiB pages like malloc. */
 static uint8_t *memory(size_t bytes)
 {
     uint8_t *p = malloc(bytes);
@@ -36,7 +40,8 @@ static uint8_t *memory(size_t bytes)
     return p;
 }
 
-/* Contents of `bytes`, one after the other through `reach` bytes: the same one again and again is hot. */
+/* Hashes contents of `bytes`, one after the other through `reach` bytes. A small reach measures hot
+ * caches. */
 static void hash_row(const uint8_t *from, uint8_t *to, size_t bytes, size_t reach, size_t total)
 {
     double copy[RUNS], hash[RUNS], ratio[RUNS];
@@ -72,11 +77,11 @@ static void measure_hash(void)
     hash_row(from, to, (size_t)64 << 20, big, big);
 }
 
-/* What one row measures. */
+/* Parameters of one row. */
 struct pass {
     struct tt_quant q;
     tutti_dtype type;
-    size_t count;       /* per call: what stays in the cache, as a segment does */
+    size_t count;       /* per call: fits into the cache, like a segment */
     const void *src;
     uint8_t *encoded;
     void *dst;
@@ -141,8 +146,8 @@ static void measure_quant(void)
         }
 }
 
-/* Normal numbers, by Box and Muller; `tails`: one in a hundred ten times as large, and each run of 1024 of a size of its own, as
- * the layers of a gradient are. */
+/* Normal random numbers by Box and Muller. `tails`: one in a hundred is ten times as large, and
+ * each run of 1024 has another scale, like the layers of a gradient. */
 static void fill_numbers(float *x, size_t n, bool tails)
 {
     struct tt_prng p;
@@ -197,7 +202,7 @@ static void measure_blocks(void)
         }
 }
 
-/* ---- sums -------------------------------------------------------------------------------------------------------------- */
+/* ---- sums ---- */
 
 enum { SUM_COUNT = 248 * 240, SUM_RANKS = 32, SUM_BYTES = 4 * SUM_COUNT, TURNS = 20 };
 enum sum_step { STEP_OWN, STEP_PACKED, STEP_PACK, STEP_UNPACK, SUM_STEPS };
@@ -234,7 +239,7 @@ static double sum_rate(const struct tt_packed *p, enum sum_step what, const floa
     return median(samples, RUNS);
 }
 
-/* x[n]: what a ring makes of them, in out. */
+/* Sums x[n] into out, with the encodings of a ring. */
 static void ring_sum(const struct tt_packed *p, float *const *x, int n, bool all_packed, uint8_t *sum, uint8_t *part,
                      float *out)
 {
@@ -246,7 +251,7 @@ static void ring_sum(const struct tt_packed *p, float *const *x, int n, bool all
     tt_packed_decode(p, out, sum, SUM_COUNT);
 }
 
-/* Ranks in pairs, then pairs of pairs: of each first pair one has its part as it is. */
+/* Sums pairs of ranks, then pairs of pairs. One rank of each first pair adds its unencoded part. */
 static void halving_sum(const struct tt_packed *p, float *const *x, int n, uint8_t *const *room, float *out)
 {
     for (int r = 0; r < n; r += 2) {

@@ -1,16 +1,25 @@
-/* What long collectives of two processes of one host cost at least: nothing but the bytes, from one core each.
+/* Lower bounds for long collectives of two processes of one host: only the transfer and the sums,
+ * on one core each.
  *
- *   micro_floor [huge] [MiB...]    By hand: gcc -O3 -D_GNU_SOURCE -Iinclude -Isrc -Ibench bench/micro_floor.c, all of src/reduce and src/base, -ljson-c
+ *   micro_floor [huge] [MiB...]
  *
- * Milliseconds for a buffer of so many MiB (1, 16, 128), of small pages (huge: of huge ones, but for `mapped`), written once before. An iteration is a barrier, then the
- * work, and counts as long as the slower side took; a number is the median of ROUNDS medians, and the ways take turns.
- *   once      each side reads all of its source and writes all of its destination, past the caches: a bound for all-reduce and all-to-all, whatever the way
- *   slots     all-reduce through slots in shared memory, half of it summed by each side: what the library does, without the library
- *   mapped    all-reduce in memory that both have mapped: each side sums half, and writes it to both destinations
+ *   By hand: gcc -O3 -D_GNU_SOURCE -Iinclude -Isrc -Ibench bench/micro_floor.c, with all of
+ *   src/reduce and src/base, and -ljson-c
+ *
+ * Milliseconds for a buffer of each size in MiB (1, 16, 128), in small pages (huge: in huge pages,
+ * except `mapped`), written once before. An iteration is a barrier, then the operation, and takes
+ * as long as on the slower side. A number is the median of ROUNDS medians; the methods run in turn.
+ *   once      each side reads all of its source and writes all of its destination with non-temporal
+ *             stores: a bound for all-reduce and all-to-all by any method
+ *   slots     all-reduce through slots in shared memory, half of it summed by each side: the method
+ *             of the library, without the library
+ *   mapped    all-reduce in memory mapped by both: each side sums half and writes it to both
+ *             destinations
  *   sums      the first half of slots, a reduce_scatter
  *   fetch     all-to-all: a copy of the own half, and the peer's half by process_vm_readv
- *   fetchsum  a reduce_scatter whose operands are fetched so, a piece at a time
- *   push      an all-reduce: that, and each piece of sums written into the peer's destination by process_vm_writev while it is in the cache */
+ *   fetchsum  a reduce_scatter with operands fetched like that, one piece at a time
+ *   push      an all-reduce: fetchsum, and each piece of sums written to the peer's destination by
+ *             process_vm_writev while it is in the cache */
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -30,13 +39,13 @@
 #define MIB ((size_t)1 << 20)
 #define BYTES_MAX (128 * MIB)
 #define SLOT ((size_t)64 << 10)
-#define SLOTS 4u                /* of each side, for each of the two passes */
-#define PIECE ((size_t)128 << 10)   /* that is fetched or written by one call */
+#define SLOTS 4u                /* per side and pass */
+#define PIECE ((size_t)128 << 10)   /* bytes per call */
 #define ROUNDS 5
 #define ITERATIONS 400
 #define ITERATIONS_BYTES (2048 * MIB)
 
-/* Between the two; each word is written by the side of its index. */
+/* Shared by both sides; each word is written by the side of its index. */
 struct shared {
     struct word barrier[2], took[2], source[2], destination[2], put[2], summed[2], taken[2];
     _Alignas(4096) uint8_t operand[2][SLOTS][SLOT], sum[2][SLOTS][SLOT];
@@ -47,9 +56,9 @@ struct side {
     tt_reduce_fn *add;
     int me;
     pid_t peer;
-    uint8_t *src, *dst;         /* this one's */
+    uint8_t *src, *dst;         /* of this side */
     uint8_t *mapped[2][2];      /* [side][source, destination] */
-    uint64_t n, pieces;         /* barriers, and pieces through each slot, so far */
+    uint64_t n, pieces;         /* number of barriers, and of pieces through each slot, so far */
 };
 
 static uint32_t streamed(size_t bytes)
@@ -63,7 +72,8 @@ static void once(struct side *e, size_t bytes)
         tt_copy(e->dst + at, NULL, e->src + at, SLOT, streamed(bytes));
 }
 
-/* The piece that the peer has put is added to our half of the sources; where `whole`, the peer gets the sum, too. */
+/* Adds the piece that the peer has put to this side's half of the sources. With `whole`, also sends
+ * the sum to the peer. */
 static void add_piece(struct side *e, uint64_t n, size_t at, size_t bytes, bool whole)
 {
     struct shared *s = e->s;
@@ -132,7 +142,7 @@ static void must_move(const struct side *e, ssize_t moved, size_t bytes)
     if (moved == (ssize_t)bytes)
         return;
     perror("process_vm_readv, or process_vm_writev");
-    kill(e->peer, SIGTERM); /* it would wait for ever */
+    kill(e->peer, SIGTERM); /* it would wait forever */
     _exit(1);
 }
 
@@ -190,7 +200,7 @@ static const struct way {
 } ways[] = { { "once", once }, { "slots", slots }, { "mapped", mapped }, { "sums", sums }, { "fetch", fetch }, { "fetchsum", fetchsum }, { "push", push } };
 #define WAYS (sizeof ways / sizeof *ways)
 
-/* What the slower side takes, in milliseconds. */
+/* Returns the time of the slower side in milliseconds. */
 static double iteration(struct side *e, const struct way *way, size_t bytes)
 {
     struct shared *s = e->s;
@@ -235,7 +245,7 @@ static void meet(struct side *e)
     await(&e->s->barrier[!e->me], e->n);
 }
 
-/* The sums of slots, of mapped memory and of what is fetched and pushed are what they should be, or the times mean nothing. */
+/* Checks the sums of slots, of mapped memory and of fetched and pushed data. */
 static bool is_right(struct side *e, size_t bytes)
 {
     const float *sum = (const float *)e->dst, *also = (const float *)e->mapped[e->me][1];

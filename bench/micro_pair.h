@@ -1,4 +1,4 @@
-/* What micro benchmarks of two processes share: words by which they wait for each other, and a clock. */
+/* Shared by micro benchmarks of two processes: words to wait on, and a clock. */
 #ifndef BENCH_MICRO_PAIR_H
 #define BENCH_MICRO_PAIR_H
 
@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* In a cache line of its own, written by one side. */
+/* In a separate cache line, written by one side. */
 struct word {
     _Alignas(64) _Atomic uint64_t v;
 };

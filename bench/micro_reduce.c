@@ -1,13 +1,14 @@
-/* How fast the reduction and copy kernels are, against memcpy on the same memory. Prints GB of dst per second.
+/* The speed of the reduction and copy kernels, compared with memcpy on the same memory. Prints GB
+ * of dst per second.
  *
  *   micro_reduce [all|tiny|copy]     TUTTI_SIMD=portable measures the portable kernels
  *
  * Columns of `all`:
  *   hot       operands and dst of 8 KiB each: the arithmetic
- *   cold      all three walk through 64 MiB
- *   stream    the same with streaming stores
- *   slot      what the engine does: a walks through 64 MiB, b is a slot of 32 KiB, dst walks
- *   slot nt   the same with streaming stores
+ *   cold      all three move through 64 MiB
+ *   stream    the same with non-temporal stores
+ *   slot      as in the engine: a moves through 64 MiB, b is a slot of 32 KiB, dst moves
+ *   slot nt   the same with non-temporal stores
  *   slot2 nt  the same, and a second slot of 32 KiB as dst2
  * Each number is the median of several runs, interleaved with memcpy's. */
 #include <stdbool.h>
@@ -30,10 +31,10 @@ struct memory {
     uint8_t *a, *b, *dst, *slot, *slot2;
 };
 
-/* How a kernel meets memory: each pointer walks, or stays in its slot. */
+/* Memory access of a kernel: each pointer moves through memory, or stays in its slot. */
 struct walk {
     const char *name;
-    size_t piece, bytes;        /* bytes per call; how far the walking ones go */
+    size_t piece, bytes;        /* bytes per call; range of the moving pointers */
     bool hot, b_slot, dst2, stream;
 };
 
@@ -46,7 +47,7 @@ static const struct walk walks[] = {
     { "slot2 nt", SLOT, BIG, false, true, true, true },
 };
 
-/* 4 KiB pages unless MICRO_HUGE is set, as a program's malloc gives them. Touched. */
+/* Maps memory in 4 KiB pages, like malloc, unless MICRO_HUGE is set. Touches it. */
 static uint8_t *map(size_t bytes)
 {
     uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -59,7 +60,7 @@ static uint8_t *map(size_t bytes)
     return p;
 }
 
-/* One pass of the kernel (memcpy from a to dst if NULL); GB of dst per second. */
+/* Runs one pass of the kernel (memcpy from a to dst if NULL). Returns GB of dst per second. */
 static double pass(const struct memory *m, const struct walk *w, tt_reduce_fn *fn, size_t element)
 {
     const double start = now_s();
@@ -123,7 +124,7 @@ static void measure_all(const struct memory *m)
             }
 }
 
-/* Nanoseconds per call for small counts of f32, everything in the nearest cache. */
+/* Measures nanoseconds per call for small counts of f32, with all data in the nearest cache. */
 static void measure_tiny(const struct memory *m)
 {
     static const size_t counts[] = { 1, 2, 3, 4, 7, 8, 9, 16, 31, 32, 64, 128, 256, 1024 };
@@ -163,7 +164,8 @@ static void copy_once(enum copier how, uint8_t *dst, uint8_t *dst2, const uint8_
         tt_copy(dst, how >= TWO ? dst2 : NULL, src, bytes, how == STREAM || how == STREAM_TWO);
 }
 
-/* Copies of `bytes` through `reach` bytes of source and destination: small is hot, large is cold. dst2 is a slot. */
+/* Copies `bytes` at a time through `reach` bytes of source and destination: a small reach is hot, a
+ * large one cold. dst2 is a slot. */
 static double copy_pass(const struct memory *m, enum copier how, size_t bytes, size_t reach)
 {
     const size_t total = bytes > ((size_t)16 << 20) ? bytes : (size_t)16 << 20;

@@ -1,13 +1,17 @@
-/* What a long message between two processes of one host costs at least, fetched in one copy (process_vm_readv), and what its parts cost.
+/* Lower bounds for a long message between two processes of one host, fetched in one copy
+ * (process_vm_readv), and the cost of its parts.
  *
  *   micro_rendezvous       By hand: gcc -O2 -D_GNU_SOURCE -Ibench bench/micro_rendezvous.c
  *
- * One column for each way, microseconds: an iteration is a barrier, then the message, and counts as long as the slower end took. Each number is
- * the median of ROUNDS medians, and the ways take turns.
- *   ready      the receiver says where its memory is, the sender asks it to fetch, it does, and says so
- *   announce   the sender asks at once
- *   checked    the same two, with the word in the sender's memory fetched along by which the receiver knows that it is still the same process
- *   halves     announce, and the sender writes the second half (process_vm_writev) while the receiver fetches the first; one way only */
+ * One column per method, microseconds. An iteration is a barrier, then the message, and takes as
+ * long as on the slower side. Each number is the median of ROUNDS medians; the methods run in turn.
+ *   ready      the receiver sends its address, the sender requests the fetch, the receiver fetches
+ *              and acknowledges
+ *   announce   the sender requests the fetch at once
+ *   checked    the same two, and the receiver also fetches the word in the sender's memory that
+ *              shows that it is still the same process
+ *   halves     announce, and the sender writes the second half (process_vm_writev) while the
+ *              receiver fetches the first; one direction only */
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -29,7 +33,7 @@
 #define WAYS 5
 #define HALVES 4
 
-/* Between the two; each word is written by the side of its index. */
+/* Shared by both sides; each word is written by the side of its index. */
 struct shared {
     struct word barrier[2], ready[2], ask[2], done[2], took[2], memory[2], target[2], nonce[2];
     pid_t parent;
@@ -55,12 +59,12 @@ static void fetch(struct side *e, size_t bytes, bool checked)
 
     if (process_vm_readv(e->peer, here, parts, there, parts, 0) != want) {
         perror("process_vm_readv");
-        kill(e->peer, SIGTERM); /* it would wait for ever */
+        kill(e->peer, SIGTERM); /* it would wait forever */
         _exit(1);
     }
 }
 
-/* The sender's half, from `at` on. */
+/* Writes the sender's half, from `at` on. */
 static void write_half(struct side *e, size_t at, size_t bytes)
 {
     struct iovec here = { e->src + at, bytes };
@@ -73,7 +77,8 @@ static void write_half(struct side *e, size_t at, size_t bytes)
     }
 }
 
-/* One message from side 0 to side 1, or one each way. Returns what the slower end took, in microseconds. */
+/* Sends one message from side 0 to side 1, or one in each direction. Returns the time of the slower
+ * side in microseconds. */
 static double exchange(struct side *e, size_t bytes, bool both, bool announce, bool checked, bool halves)
 {
     struct shared *s = e->s;

@@ -1,14 +1,20 @@
-/* What a short message over TCP within a host costs at least: two processes on a core each, a connection between them, and nothing but read and write.
+/* Lower bounds for a short message over TCP within a host: two processes on one core each, one
+ * connection, and only read and write.
  *
- *   micro_sockets          By hand: gcc -O2 -D_GNU_SOURCE -Ibench -Itools bench/micro_sockets.c tools/perf_start.c
+ *   micro_sockets
  *
- * Microseconds, the median of ROUNDS medians; the ways take turns. An iteration is a barrier (a byte each way), the instant at which both begin (tools/perf_start.h),
- * then the message, and counts as long as who receives it takes, as in bench/run peers. TCP_CONGESTION is reno, as in the tcp wire.
- *   alone      to a reader who reads all there is, in one call: the second short segment in a row that it takes away
- *   peeked     to a reader who looks first (MSG_PEEK), and takes it away after the clock
- *   polled     the same, who looks for it with poll, so that it does not hold the socket's lock
- *   answered   as alone, but the barrier ends with one more byte from the reader: all that was sent before is acknowledged then on both sides. MPICH's is such a one
- *   both ways  each sends to the other */
+ *   By hand: gcc -O2 -D_GNU_SOURCE -Ibench -Itools bench/micro_sockets.c tools/perf_start.c
+ *
+ * Microseconds, the median of ROUNDS medians; the methods run in turn. An iteration is a barrier (a
+ * byte in each direction), a common start time (tools/perf_start.h), then the message. It takes as
+ * long as on the receiver, as in bench/run peers. TCP_CONGESTION is reno, as in the tcp transport.
+ *   alone      the reader reads all available data in one call: the second short segment in a row
+ *              that it consumes
+ *   peeked     the reader peeks first (MSG_PEEK), and reads the data after the clock
+ *   polled     the same, and the reader waits with poll, so that it does not hold the socket's lock
+ *   answered   as alone, but the barrier ends with one more byte from the reader: then all earlier
+ *              data is acknowledged on both sides, as in MPICH
+ *   both ways  each side sends to the other */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -58,7 +64,7 @@ static void wait_readable(int fd)
         continue;
 }
 
-/* All n bytes, in as few calls as they come in. */
+/* Reads n bytes, in as few calls as possible. */
 static void get(int fd, void *to, size_t n, int flags)
 {
     size_t have = 0;
@@ -118,7 +124,7 @@ static void measure(int fd, int me, size_t bytes)
     fflush(stdout);
 }
 
-/* A connection over loopback, the two ends. */
+/* Creates a loopback connection; returns its two ends. */
 static void connect_pair(int fd[2])
 {
     struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -139,7 +145,7 @@ static void connect_pair(int fd[2])
             fail("setsockopt");
 }
 
-/* The file that perf_start.h asks for; gone once it is mapped. */
+/* Creates the file for perf_start.h; it is deleted after it is mapped. */
 static void open_start(void)
 {
     char dir[] = "/tmp/micro_sockets.XXXXXX", path[64];

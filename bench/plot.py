@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Draws the ratios of a peers run over size, one panel per collective: bench/plot.py [RESULTS] [--out FILE.svg]"""
+"""Draws the ratios of a peers run over size, one panel per collective: bench/plot.py [RESULTS]
+[--out FILE.svg]"""
 
 import argparse
 import math
@@ -31,7 +32,8 @@ def series_name(row):
 
 
 def panels_of(rows):
-    """Returns {coll: {series: [row by size]}} of what was measured, and has a size: a barrier has none."""
+    """Returns {coll: {series: [row by size]}} of the measured rows that have a size (barriers have
+    none)."""
     panels = {}
     for row in rows:
         if "coll" in row and "value" in row and row["unit"] == "x" and row["bytes"] > 0:
@@ -69,7 +71,7 @@ def axes(x, y, sizes):
     for tick in ticks:
         out.append(line(x.start, y(tick), x.end, y(tick), "#444" if tick == 1 else "#ddd"))
         out.append(text(x.start - 6, y(tick) + 4, f"{tick:g}x", "end"))
-    # Sizes that would run into their neighbour keep their tick but lose their name.
+    # Labels of sizes that would overlap are omitted; their ticks stay.
     last = -100
     for nbytes in sizes:
         out.append(line(x(nbytes), y.start, x(nbytes), y.start + 4, "#444"))
@@ -80,7 +82,8 @@ def axes(x, y, sizes):
 
 
 def curve(row_line, x, y, colour):
-    """A series: the curve, its rounds as a vertical bar, and what it has to reach as a short flat one."""
+    """A series: the curve, its rounds as a vertical bar, and its target as a short horizontal
+    one."""
     points = [(x(row["bytes"]), y(row["value"])) for row in row_line]
     path = " ".join(f"{px},{py}" for px, py in points)
     out = [f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.8"/>']
@@ -112,7 +115,7 @@ def panel(coll, by_series, at_x, at_y):
 
 
 def svg(rows, subtitle):
-    """Returns the drawing; panels of a line share its height."""
+    """Returns the drawing; panels in a line have the same height."""
     panels = list(panels_of(rows).items())
     body, at_y = [], 52
     for first in range(0, len(panels), COLUMNS):

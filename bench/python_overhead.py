@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The overhead of a call from Python over the C call: both in nanoseconds, and their difference.
+"""The overhead of a call from Python compared with the C call: both in nanoseconds, and their
+difference.
 
     build/release/tutti run -n 1 -- build/python/bin/python bench/python_overhead.py
 
-The C calls are a loop of the same length, compiled here against libtutti. Each number is the fastest of several rounds, in
-turns. A communicator of one rank leaves out the network; with -n 2 the difference is the same, but noisier. Rows of torch
-need PyTorch in that Python."""
+The C calls run in a loop of the same length, compiled here against libtutti. Each number is the
+fastest of several rounds, in turns. A communicator of one rank excludes the network; with -n 2 the
+difference is the same, but noisier. Rows of torch need PyTorch in that Python."""
 
 import ctypes
 import os

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the page of docs/ that a benchmark's results belong to: docs/performance.md and its plot from a peers run, docs/rails.md
-from a rails run, docs/simulation-measured.md from a sim and a predict run, docs/tuning-measured.md from a tuner run, its part of docs/one-sided.md and its
-figure from a putsignal run, another part of it from a gemm run, its parts of docs/moe.md from a moe run, its part of docs/elastic.md from an elastic run, its parts of docs/rdma.md and docs/lanes.md from an rdma run:
-bench/report.py [RESULTS...] [--out FILE.md]"""
+"""Writes the page of docs/ for a benchmark's results: docs/performance.md and its plot from a peers
+run, docs/rails.md from rails, docs/simulation-measured.md from sim and predict,
+docs/tuning-measured.md from tuner, parts of docs/one-sided.md and its figure from putsignal and
+gemm, of docs/moe.md from moe, of docs/elastic.md from elastic, and of docs/rdma.md and
+docs/lanes.md from rdma: bench/report.py [RESULTS...] [--out FILE.md]"""
 
 import argparse
 import subprocess
@@ -90,7 +91,7 @@ def write_sim(data, out):
 
 
 def write(data, out):
-    """The page of one benchmark's results."""
+    """The page for one benchmark's results."""
     docs = HERE.parent / "docs"
     if data["benchmark"] == "rails":
         (out or docs / "rails.md").write_text(report_rails.markdown(data, machine_table(data["machine"])))

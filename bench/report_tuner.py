@@ -1,4 +1,5 @@
-"""docs/tuning-measured.md out of the rows of bench/run tuner: how good choices are by wire and number of ranks, and where they are not."""
+"""Writes docs/tuning-measured.md from the rows of bench/run tuner: the quality of selections by
+transport and number of ranks, and the worst cases."""
 
 import math
 import statistics
@@ -14,7 +15,7 @@ were run by name, in turn, round by round. The value of a case is the median ove
 of the selected algorithm divided by that of the algorithm with the lowest median. The targets are a
 geometric mean of at most 1.10, and at most 1.5 in each case."""
 
-FAR = 1.2       # cases from there on are listed
+FAR = 1.2       # cases from this ratio on are listed
 
 
 def rounds_of(rows):

@@ -1,7 +1,9 @@
-/* What one wire costs between two processes, without the engine: 8-byte put + signal there and back, and streams of
- * large puts one way.
+/* One transport between two processes, without the engine: round trips of an 8-byte put with
+ * signal, and streams of large puts in one direction.
  *
- *   wire_pingpong [wire [lanes [segment_bytes [block]]]]      block: 1 sleeps on the wire's descriptor, 0 (default) polls
+ *   wire_pingpong [wire [lanes [segment_bytes [block]]]]
+ *
+ *   block: 1 sleeps on the transport's descriptor, 0 (default) polls
  *
  * The parent prints one line per measurement: name, bytes, microseconds one way, GB/s. */
 #include <poll.h>
@@ -127,7 +129,7 @@ static void pingpong(struct side *s, uint64_t bytes, int rounds)
     swap(s->socket, &rounds, &rounds, sizeof rounds);
 }
 
-/* Rank 0 puts STREAM_BYTES in pieces; rank 1 answers once at the end. */
+/* Rank 0 puts STREAM_BYTES in pieces; rank 1 replies once at the end. */
 static void stream(struct side *s, uint64_t bytes)
 {
     const uint64_t pieces = STREAM_BYTES / bytes, begun = tt_now_ns();

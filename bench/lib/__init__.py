@@ -1,1 +1,1 @@
-"""What the benchmarks share. Python 3.11, standard library only."""
+"""Shared by the benchmarks. Python 3.11, standard library only."""

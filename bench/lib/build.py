@@ -1,4 +1,4 @@
-"""Finds programs, and compiles the peers into build/bench when their sources are newer."""
+"""Finds programs, and compiles the peers into build/bench if their sources are newer."""
 
 import os
 import shutil
@@ -12,14 +12,14 @@ ROOT = BENCH.parent
 OUT = ROOT / "build" / "bench"
 
 C_FLAGS = ["-std=c17", "-O2", "-Wall", "-Wextra"]
-# Gloo's reductions are templates that we compile: -O3 gives them vector code.
+# Gloo's reductions are templates compiled here: -O3 vectorizes them.
 CXX_FLAGS = ["-std=c++17", "-O3", "-Wall", "-Wextra"]
-# What every peer has: its side of the protocol.
+# Common to all peers: the implementation of the protocol.
 PEER = ["peer.c", ROOT / "tools" / "perf_start.c"]
 
 
 def program(name, package):
-    """Returns the path of an installed program, or says which Debian package has it."""
+    """Returns the path of an installed program; otherwise the error names its Debian package."""
     path = shutil.which(name)
     if not path:
         raise Problem(f"{name} is not installed (Debian: apt-get install {package})")
@@ -59,7 +59,7 @@ def gloo_peer():
 
 
 def tutti(path=None):
-    """The tutti command: path, or the one of the release build."""
+    """The tutti command: path, or that of the release build."""
     path = Path(path) if path else ROOT / "build" / "release" / "tutti"
     if not path.exists():
         raise Problem(f"{path} does not exist: build it (cmake --preset release && cmake --build --preset "

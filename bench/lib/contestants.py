@@ -1,14 +1,15 @@
-"""Who is measured, and how each is started: (wire, ranks, malloc) -> processes.
+"""The measured libraries, and how each is started: (wire, ranks, malloc) -> processes.
 
-TCP is forced as follows, checked by counting what passes through lo while 2 ranks reduce 64 MiB (4 x 64 MiB):
+TCP is forced as follows, verified by counting the bytes through lo while 2 ranks reduce 64 MiB (4 x
+64 MiB):
 - Open MPI: btl tcp,self under pml ob1.
-- MPICH: Debian builds it as ch4:ucx, so UCX_TLS=tcp,self is enough (MPIR_CVAR_NOLOCAL=1, which one finds
-  recommended, leaves UCX on shared memory: nothing passes lo).
-- Gloo has no other wire.
+- MPICH: Debian builds it as ch4:ucx, so UCX_TLS=tcp,self is enough (MPIR_CVAR_NOLOCAL=1, which is
+  often recommended, leaves UCX on shared memory: no bytes pass lo).
+- Gloo supports only TCP.
 
-More ranks than cores: Open MPI yields. MPICH is started as it comes: its MPIR_CVAR_POLLS_BEFORE_YIELD
-changes nothing in this build, a waiting rank spins through its time slice, so 8 bytes take milliseconds.
-"""
+More ranks than cores: Open MPI yields. MPICH is started with defaults. MPIR_CVAR_POLLS_BEFORE_YIELD
+has no effect in this build: a waiting rank spins for its whole time slice, so 8 bytes take
+milliseconds."""
 
 import os
 
@@ -27,13 +28,14 @@ def cores():
 
 
 class Contestant:
-    """title; wires; algos: {coll: names to choose among}, where the contestant does not choose itself."""
+    """title; wires; algos: {coll: names to select from}, if the contestant does not select
+    itself."""
     wires = ("shm", "tcp")
     algos = {}
 
     @staticmethod
     def family(_coll, _algo):
-        """Which of its groups runs this; each family gets one."""
+        """The group that runs this entry; there is one group per family."""
         return ""
 
 
@@ -71,9 +73,10 @@ class Gloo(Contestant):
 
     @staticmethod
     def family(coll, algo):
-        """Gloo's two interfaces need groups of their own: the older one fixes a connection's SO_SNDBUF at what its
-        own messages need, 4608 bytes where it only sends notifications, and the newer one, which never
-        sets it, then crawls over that connection with one segment per delayed acknowledgement (2 MB/s)."""
+        """Gloo's two interfaces need separate groups. The older one sets a connection's SO_SNDBUF
+        to what its own messages need, 4608 bytes where it only sends notifications. The newer one,
+        which never sets it, is then limited over that connection to one segment per delayed
+        acknowledgement (2 MB/s)."""
         return "old" if algo in GLOO_OLD or coll == "reduce_scatter" else "new"
 
     def launches(self, _wire, ranks):
@@ -93,12 +96,12 @@ class PCCL(Contestant):
 
 
 class Elastic(Contestant):
-    """Tutti's elastic operations; of a group, the coordinator is a process too."""
+    """Tutti's elastic operations; the coordinator is another process of a group."""
     title = "Tutti, elastic"
     wires = ("tcp",)
 
     def __init__(self, path=None, roles=None):
-        """roles: members are in replica groups of so many."""
+        """roles: number of members per replica group."""
         self._path = path
         self._more = [] if roles is None else [roles]
 
@@ -125,11 +128,11 @@ PEERS = {"openmpi": OpenMPI(), "mpich": MPICH(), "gloo": Gloo()}
 
 
 class Stable:
-    """Starts groups when they are first needed and keeps them, asleep, for the cases that follow.
+    """Starts groups when first needed and keeps them, asleep, for the following cases.
 
-    Groups of another wire or number of ranks are closed. A group that failed is started again for the
-    next case, RESTARTS times; after that, every later row of the same setting says why it is skipped.
-    """
+    Groups of another transport or number of ranks are closed. A failed group is restarted for the
+    next case, RESTARTS times; after that, every later row of the same setting is skipped, with the
+    reason."""
 
     def __init__(self, contestants):
         self.contestants = contestants
@@ -147,12 +150,13 @@ class Stable:
         self._groups = {}
 
     def _name(self, key, coll, algo, malloc, memory):
-        """Which group that is. The malloc setting is for peers; Tutti always runs at its default."""
+        """Name of the group. The malloc setting applies to peers only; Tutti always uses the
+        default."""
         return key, self.contestants[key].family(coll, algo), malloc == "tuned" and key != "tutti", memory
 
     def group(self, key, case, algo, memory="malloc"):
-        """The group of contestant key for this case and algorithm. Each kind of memory has one of its own: a group that changes from one to
-        the other makes its buffers anew."""
+        """The group of contestant key for this case and algorithm. Each kind of memory has a
+        separate group, because a group that switches between them reallocates its buffers."""
         if (case.wire, case.ranks) != self._setting:
             self._close()
             self._failures, self._setting = {}, (case.wire, case.ranks)
@@ -167,14 +171,14 @@ class Stable:
     def _begin(self, name, case):
         key, _, is_tuned, _ = name
         contestant = self.contestants[key]
-        # Gloo has TCP only: rows that set it beside shared memory mean that.
+        # Gloo supports only TCP, also in rows that compare it with shared memory.
         wire = case.wire if case.wire in contestant.wires else contestant.wires[0]
         extra = TUNED_MALLOC if is_tuned else {}
         launches = [(argv, {**env, **extra}) for argv, env in contestant.launches(wire, case.ranks)]
         return Group(contestant.title, case.ranks, launches, together=case.ranks <= cores())
 
     def drop(self, key, case, algo, why, memory="malloc"):
-        """Gives up a group that failed."""
+        """Discards a failed group."""
         name = self._name(key, case.coll, algo, case.malloc, memory)
         self._failures.setdefault(name, []).append(why)
         if name in self._groups:

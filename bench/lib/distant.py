@@ -1,20 +1,22 @@
-"""Contestants on hosts that are far from each other (wan.py): a peer on each, rank r on host order[r], so that order is the launch order.
+"""Contestants on hosts at large distances (wan.py): one peer per host, rank r on host order[r], so
+that order is the launch order.
 
-Addresses are none of loopback, so elastic runs are secured by a token, as they are by default there; a plain job and PCCL are not.
-"""
+Addresses are not loopback, so elastic runs are secured by a token, the default there; plain jobs
+and PCCL are not."""
 
 from . import build, pccl
 from .group import Group
 
 TOKEN = "a token of the benchmark's own, which guards nothing"
 PORT = 29401
-# What PCCL takes when nobody says, and what it is asked for next. It has a thread for each connection, which polls without sleeping: with six peers on
-# two cores they take the cores from each other, and a sender whose receiver has given up meanwhile ends with std::terminate, unless it has but one thread.
+# PCCL's default, and the value to retry with. It has one thread per connection, which polls without
+# sleeping. With six peers on two cores the threads compete for the cores. If a receiver has given
+# up meanwhile, its sender ends with std::terminate, unless it has only one thread.
 PCCL_PROBES = (16, 1)
 
 
 def plain(net, order, path=None):
-    """A job of `tutti run`, from the first host."""
+    """A job of `tutti run`, started on the first host."""
     tutti = build.tutti(path)
     return Group("Tutti, plain", len(order), [(net.inside(
         order[0], tutti, "run", "-n", len(order), "--hosts", ",".join(net.names[h] for h in order), "--rsh", net.on, "--",
@@ -32,8 +34,8 @@ def elastic(net, order, path=None, port=PORT):
 
 
 def pccl_peers(net, order, port, probes=PCCL_PROBES[0]):
-    """PCCL's, whose master is on the first host, at a port that none has had before; probes: connections at once by which its optimize measures a
-    link."""
+    """PCCL's peers, whose master is on the first host, at an unused port. probes: number of
+    concurrent connections with which optimize measures a link."""
     start, library = pccl.command()
     at = f"{net.address(order[0])}:{port}"
     env = {"PCCL_NUM_BENCHMARK_CONNECTIONS": str(probes)}

@@ -1,4 +1,5 @@
-"""The ofi wire beside the tcp wire, and beside libfabric's own fi_pingpong, over the same provider on loopback: ping-pongs between two processes, in turns."""
+"""The ofi transport compared with the tcp transport, and with libfabric's fi_pingpong, over the
+same provider on loopback: ping-pongs between two processes, in turns."""
 
 import socket
 import statistics
@@ -22,7 +23,7 @@ def listing():
 
 
 def of_tutti(tutti, wire, nbytes):
-    """Half a round trip, in us."""
+    """Half of a round trip, in us."""
     argv = ["env", f"TUTTI_OFI_PROVIDER={PROVIDER}", tutti, "perf", "pingpong", "--json", "--wire", wire, "--min", str(nbytes), "--max",
             str(nbytes), "--iters", str(ITERS[nbytes])]
     return statistics.median(row["time_us"] for row in jobs.rows(argv, 2, None, None, None, TURN_S))
@@ -39,7 +40,7 @@ def of_libfabric(nbytes):
     common = [build.program("fi_pingpong", "libfabric-bin"), "-e", "rdm", "-p", PROVIDER, "-I", str(ITERS[nbytes]), "-S", str(nbytes)]
     server = subprocess.Popen([*common, "-B", port], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        for _ in range(20):     # until the server listens
+        for _ in range(20):     # retry until the server listens
             client = subprocess.run([*common, "-P", port, "127.0.0.1"], capture_output=True, text=True, timeout=TURN_S, check=False)
             if client.returncode == 0:
                 break
@@ -56,7 +57,7 @@ def of_libfabric(nbytes):
 
 
 def rows(tutti, rounds, only):
-    """One after the other, round by round: a row is the median of the rounds' ratios."""
+    """Runs in turn, round by round; a row is the median of the rounds' ratios."""
     for nbytes in SIZES:
         wanted = [a for a in AGAINST if not only or only.search(what(nbytes, a))]
         times = {"ofi": [], **{a: [] for a in wanted}}

@@ -1,4 +1,4 @@
-"""A contestant's processes, driven over named pipes as peers/PROTOCOL.md says."""
+"""The processes of a contestant, driven over named pipes (peers/PROTOCOL.md)."""
 
 import json
 import os
@@ -19,7 +19,7 @@ START_BYTES = 64
 
 
 class GroupError(Exception):
-    """The group died, hung, or said something that is no reply. It cannot be used any more."""
+    """The group died, hung, or sent an invalid reply. It cannot be used any more."""
 
 
 class Refused(Exception):
@@ -27,16 +27,18 @@ class Refused(Exception):
 
 
 class Group:
-    """n processes that wait for commands. launches: (argv, environment to add) each, started at once.
+    """n processes that wait for commands. launches: (argv, environment to add) each, started at the
+    same time.
 
-    argv may contain '{dir}', which becomes the directory of the pipes. Use as a context manager, or call
-    close: it asks the processes to leave, and ends those that do not. together: the ranks begin each measured
-    iteration at one instant, on which they agree after their barrier; each needs a core of its own for that.
-    """
+    argv may contain '{dir}', which becomes the directory of the pipes. Use as a context manager, or
+    call close, which requests the processes to leave and ends those that do not. together: the
+    ranks begin each measured iteration at a common time, on which they agree after their barrier;
+    this needs one core per rank."""
 
     def __init__(self, label, nranks, launches, together=False):
         self.label = label
-        scratch.remove_leftovers(PREFIX)        # of runs that were killed: their processes saw the end of their pipes and left
+        # of killed runs: their processes have seen the end of their pipes and left
+        scratch.remove_leftovers(PREFIX)
         directory, self._lock = scratch.make(PREFIX)
         self.dir = str(directory)
         self._log = open(Path(self.dir) / "log", "w+b")
@@ -64,7 +66,8 @@ class Group:
         self.close()
 
     def _pipe(self, name):
-        """Makes a pipe and holds both ends, so that opening never waits; if we die, readers see its end."""
+        """Creates a pipe and holds both ends, so that opening never waits. If this process dies,
+        readers see the end of file."""
         path = Path(self.dir) / name
         os.mkfifo(path, 0o600)
         return os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -131,7 +134,7 @@ class Group:
         self._controls, self._reply, self._processes = [], None, []
 
     def _end(self, sig):
-        """Gives the processes that are left QUIT_S to end, after sending sig if there is one."""
+        """Sends sig, if given, and waits up to QUIT_S for the remaining processes."""
         left = [process for process in self._processes if process.poll() is None]
         for process in left if sig else []:
             try:

@@ -1,4 +1,4 @@
-"""A command of Tutti's as one job: on this machine, or a rank on each host of a testbed."""
+"""A Tutti command as one job: on this machine, or with a rank on each host of a testbed."""
 
 import json
 import subprocess
@@ -8,8 +8,9 @@ from lib import quiet, say
 
 
 def rows(argv, nranks, bed, lock, port, turn_s):
-    """What rank 0 of the command printed with --json. It has -n on this machine; on a testbed (bed not None) its ranks meet at `port` of the
-    first host. Holds the lock meanwhile; raises Problem if a rank fails, TimeoutExpired after turn_s."""
+    """Returns the --json output of rank 0. On this machine the command has -n; on a testbed (bed
+    not None) its ranks use a rendezvous at `port` of the first host. Holds the lock meanwhile.
+    Raises Problem if a rank fails, TimeoutExpired after turn_s."""
     with quiet.alone(lock), tempfile.TemporaryFile("w+") as said:
         if not bed:
             done = subprocess.run([*argv, "-n", str(nranks)], stdout=said, stderr=subprocess.PIPE, text=True, timeout=turn_s, check=False)

@@ -1,4 +1,4 @@
-"""The machine that the numbers belong to, and the versions of who ran on it."""
+"""Description of the measured machine, and the versions of the contestants."""
 
 import datetime
 import os
@@ -11,12 +11,13 @@ _versions = {}
 
 
 def remember(name, version):
-    """Notes a contestant's version, as it told it itself."""
+    """Records a contestant's version, as reported by itself."""
     _versions[name] = version
 
 
 def _cpu():
-    """Its name, and on x86 the numbers that tell one generation of it from another: virtual machines leave those out of the name."""
+    """Name of the CPU, and on x86 its family, model and stepping, which the names in virtual
+    machines often lack."""
     info = {}
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         key, _, value = line.partition(":")
@@ -45,7 +46,7 @@ def _sysctl(path):
 
 
 def _commit():
-    """The commit that was measured; '+' when the tree had changes."""
+    """The measured commit, with '+' if the tree had changes."""
     out = subprocess.run(["git", "-C", Path(__file__).parent, "describe", "--always", "--dirty=+"],
                          capture_output=True, text=True, check=False)
     return out.stdout.strip() or "unknown"
@@ -56,13 +57,13 @@ def cores():
 
 
 def busy_seconds():
-    """Processor time that all cores together have been at work, ever."""
+    """Total CPU time of all cores since boot."""
     user, nice, system, _idle, _iowait, irq, softirq = map(int, Path("/proc/stat").read_text().split()[1:8])
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
 
 
 def busy_cores(seconds=1.0):
-    """How many cores are at work on something else right now, before the benchmark starts."""
+    """Number of cores that are busy with other work before the benchmark starts."""
     before = busy_seconds()
     time.sleep(seconds)
     return (busy_seconds() - before) / seconds

@@ -1,9 +1,10 @@
-"""PCCL, from its package on PyPI (pypccl), made to run on Debian 12.
+"""PCCL, from its package on PyPI (pypccl), set up to run on Debian 12.
 
-Its library wants a newer C library than Debian 12 has (glibc 2.38). So the C library, libstdc++ and libgcc of the next Debian release are
-unpacked below build/bench/pccl, beside the system's own, and the peer is started by that C library's loader; nothing is installed. It is linked
-with the CUDA driver, which it does not need for memory of the host: where there is none, an empty library of that name stands in.
-"""
+Its library needs a newer C library than Debian 12 has (glibc 2.38). Therefore the C library,
+libstdc++ and libgcc of the next Debian release are unpacked below build/bench/pccl, and the peer is
+started by that C library's loader; nothing is installed. The library is linked with the CUDA
+driver, which it does not need for host memory: without a driver, an empty library of that name
+replaces it."""
 
 import glob
 import os
@@ -30,7 +31,7 @@ def _run(argv, what, **more):
 
 
 def _library():
-    """Its shared library, out of the wheel for a Python that need not be ours: only the library is used."""
+    """Its shared library, from a wheel for any Python version, because only the library is used."""
     path = OUT / "wheel" / "pccl" / "libpccl.so"
     if path.exists():
         return path
@@ -44,7 +45,7 @@ def _library():
 
 
 def _newer_root():
-    """Where the newer C library lies; None if the system's own is new enough."""
+    """The directory of the newer C library; None if the system's version is sufficient."""
     if tuple(int(n) for n in platform.libc_ver()[1].split(".")[:2]) >= GLIBC_WANTED:
         return None
     root, apt = OUT / "root", OUT / "apt"
@@ -66,7 +67,7 @@ def _newer_root():
 
 
 def _mirror():
-    """Where this machine gets Debian from."""
+    """The Debian mirror of this machine."""
     done = subprocess.run(["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages"], capture_output=True, text=True, check=False)
     for line in done.stdout.split():
         if line.startswith("http") and line.rstrip("/").endswith("/debian"):
@@ -75,7 +76,7 @@ def _mirror():
 
 
 def _driver():
-    """A folder with a libcuda.so.1 that is empty; None if the system has one."""
+    """A directory with an empty libcuda.so.1; None if the system has one."""
     if "libcuda.so.1" in subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=False).stdout:
         return None
     folder = OUT / "driver"
@@ -87,7 +88,7 @@ def _driver():
 
 
 def command():
-    """What a peer is started with, up to its arguments; and its library."""
+    """The command that starts a peer, without its arguments; and its library."""
     library, root, driver = _library(), _newer_root(), _driver()
     peer = build.compiled("pccl_peer", "gcc", "gcc", build.C_FLAGS, ["pccl_peer.c", "meeting.c", *build.PEER], ["-ldl"])
     folders = [str(driver)] if driver else []

@@ -1,5 +1,6 @@
-"""The modes of the proxy over verbs, on the soft-RoCE of scripts/rdma-vm, and over ofi, on this machine's loopback: `tutti perf putsignal` with one and with
-several lanes to a peer. Times are of an emulated machine, and of a software provider: what is alike and what is not among modes counts, not the numbers."""
+"""The modes of the proxy over verbs, on the soft-RoCE of scripts/rdma-vm, and over ofi, on
+loopback: `tutti perf putsignal` with one lane and with several lanes to a peer. Times are of an
+emulated machine and of a software provider; only the comparison of modes is meaningful."""
 
 import json
 import os
@@ -31,7 +32,7 @@ def arguments(rounds):
     return ["-n", str(RANKS), "--concurrency", str(TRANSFERS), "--bytes", ",".join(map(str, SIZES)), "--rounds", str(rounds), "--iters", "1"]
 
 
-def told(argv, timeout_s, **environment):
+def json_lines_of(argv, timeout_s, **environment):
     try:
         done = subprocess.run([str(word) for word in argv], env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, timeout=timeout_s, check=False)
@@ -47,7 +48,7 @@ def over_verbs(tutti, rounds):
     out = {}
     argv = [build.ROOT / "scripts" / "rdma-vm", "--work", build.ROOT, "--timeout", str(VM_S), "--", build.BENCH / "peers" / "rdma_putsignal.sh", tutti,
             ",".join(map(str, LANES["verbs"])), ",".join(POLICIES), *arguments(rounds)]
-    for line in told(argv, VM_S + 60):
+    for line in json_lines_of(argv, VM_S + 60):
         lanes, policy, one = line.split(" ", 2)
         out.setdefault((int(lanes), policy), []).append(json.loads(one))
     return out
@@ -56,12 +57,12 @@ def over_verbs(tutti, rounds):
 def over_ofi(tutti, rounds):
     argv = [tutti, "perf", "putsignal", "--wire", "ofi", "--json", "--check", *arguments(rounds), "--lanes"]
     setting = {"TUTTI_OFI_PROVIDER": fabric.PROVIDER}
-    return {(lanes, policy): [json.loads(line) for line in told([*argv, policy], HERE_S, TUTTI_LANES=str(lanes), **setting)]
+    return {(lanes, policy): [json.loads(line) for line in json_lines_of([*argv, policy], HERE_S, TUTTI_LANES=str(lanes), **setting)]
             for lanes in LANES["ofi"] for policy in POLICIES}
 
 
 def mode_row(case, lines):
-    """alpha, with all else that there is to say of the mode."""
+    """alpha, with the other values of the mode."""
     wire, lanes, policy, mode = case
     bursts = [line for line in lines if line["what"] == "burst" and line["mode"] == mode]
     fit, = [line for line in lines if line["what"] == "fit" and line["mode"] == mode]

@@ -1,4 +1,4 @@
-"""Several benchmarks on one machine: each takes its turn alone, if all name the same lock."""
+"""Serializes benchmarks on one machine that name the same lock."""
 
 import contextlib
 import fcntl
@@ -11,7 +11,7 @@ def add_option(parser):
 
 @contextlib.contextmanager
 def alone(path):
-    """Holds the lock of path, or does nothing if there is none."""
+    """Holds the lock at path; does nothing if path is None."""
     if not path:
         yield
         return

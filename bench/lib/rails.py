@@ -1,4 +1,5 @@
-"""Jobs on the testbed, one rank bound to each rail as far as they go round, and a turn of one of them with what it used."""
+"""Jobs on the testbed, with ranks bound to rails in turn, and turns of a job with their resource
+usage."""
 
 import json
 import os
@@ -13,14 +14,15 @@ from .group import Group
 from .say import Problem
 
 PORT = 29477
-TURN_US = 1.5e6         # the measured part of a turn fills about this, with at least one iteration
+TURN_US = 1.5e6         # duration of the measured part of a turn, which has at least one iteration
 ITERS_MAX = 9
-WARM_US = 1e6           # not measured, before it: as of iperf3, whose first second is left out
+WARM_US = 1e6           # duration of the warm-up before it; of iperf3, the first second is excluded
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How many hosts, ranks on each, rails of each, their rate, and TCP's congestion control."""
+    """Number of hosts, ranks per host and rails per host, their rate, and the TCP congestion
+    control."""
     nhosts: int
     per_host: int
     nrails: int
@@ -35,16 +37,16 @@ class Shape:
         return f"{self.nhosts} hosts x {self.per_host} ranks, {self.nrails} rails of {self.mbit} Mbit/s"
 
     def host_bytes(self, coll, nbytes):
-        """What must enter each host, if nothing enters twice."""
+        """Minimum number of bytes that must enter each host."""
         others = nbytes * (self.nhosts - 1) / self.nhosts
         return {"allgather": others, "reduce_scatter": others, "allreduce": 2 * others}[coll]
 
 
 class Bed:
-    """A testbed with ranks: knows how jobs are started on it."""
+    """A testbed with ranks, on which jobs can be started."""
 
     def __init__(self, shape, binds):
-        """binds: each rank is told the rail of its number on the host; else Tutti chooses."""
+        """binds: each rank is bound to the rail with its number on the host; else Tutti selects."""
         self.shape, self.binds = shape, binds
         self.net = shaped.Testbed(shape.nhosts, shape.nrails, shape.mbit, shape.congestion)
 
@@ -70,8 +72,8 @@ class Bed:
         return Group("Tutti", self.shape.nranks, self.tutti_launches(build.tutti(path), "perf", "--interactive", "{dir}"))
 
     def openmpi(self):
-        """Open MPI from host 0: shared memory inside a host, TCP between them with all rails offered, and its choice of
-        algorithm open."""
+        """Open MPI, started on host 0: shared memory within a host, TCP between hosts with all
+        rails, and its own selection of the algorithm."""
         s = self.shape
         rails = ",".join(self.net.subnet(rail) for rail in range(s.nrails))
         argv = self.net.inside(
@@ -90,15 +92,16 @@ class Bed:
 
 @dataclass
 class Turn:
-    """One turn of one contestant: the median of its iterations, and what an iteration used."""
+    """One turn of a contestant: the median of its iterations, and the resource usage of an
+    iteration."""
     us: float
-    cpu: float          # busy share of all cores, by whomever
+    cpu: float          # utilization of all cores, by any process
     rail_mib: list      # sent per iteration through each rail of each host
 
 
 @dataclass
 class Turns:
-    """A contestant's turns, one per round."""
+    """The turns of a contestant, one per round."""
     turns: list = field(default_factory=list)
 
     @property
@@ -119,8 +122,9 @@ class Turns:
 
 
 def take_turn(bed, group, coll, nbytes):
-    """The first command makes the buffers and checks the result. The second warms up: while others had their turns, TCP has closed the
-    windows of its connections, and opens them again only by and by. The third is measured."""
+    """Runs three commands. The first one allocates the buffers and checks the result. The second
+    one warms up: during the turns of others, TCP has closed the windows of its connections, and
+    reopens them gradually. The third one is measured."""
     first = group.command(coll, nbytes, 1)["samples_us"][0]
     group.command(coll, nbytes, int(max(1, WARM_US // first)))
     iters = int(min(ITERS_MAX, max(1, TURN_US // first)))
@@ -132,7 +136,7 @@ def take_turn(bed, group, coll, nbytes):
 
 
 def run_program(bed, *program, timeout_s=120):
-    """A program to its end on all ranks; returns the one line of JSON that rank 0 prints."""
+    """Runs a program to its end on all ranks; returns the line of JSON that rank 0 prints."""
     with tempfile.TemporaryFile("w+") as errors:
         jobs = []
         try:

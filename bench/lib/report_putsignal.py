@@ -1,4 +1,5 @@
-"""The measured part of docs/one-sided.md, and its figure, out of the rows of bench/run putsignal."""
+"""Writes the measured part of docs/one-sided.md, and its figure, from the rows of bench/run
+putsignal."""
 
 import math
 import re
@@ -20,7 +21,7 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 330, 280, 56, 14, 30, 42
 # ---- tables ----
 
 def shares(rows, key, by="mode", **only):
-    """{key's value: {mode: row}} of the share rows that are alike in the rest."""
+    """{key's value: {mode: row}} of the share rows that are equal otherwise."""
     out = {}
     for row in rows:
         if by in row and "time_us" in row and "value" in row and all(row.get(k) == v for k, v in only.items()):
@@ -42,12 +43,13 @@ def share_table(head, by_key, name, simulated=False):
 
 
 def cost_table(by_mode):
-    """Drains and fences of a burst, as they were counted."""
+    """Drains and fences of a burst, as counted."""
     return results.aligned(["mode", "drains", "fences"], [[mode, str(by_mode[mode]["drains"]), str(by_mode[mode]["fences"])] for mode in MODES if mode in by_mode])
 
 
 def counted(by_count):
-    """The part of the page that tells them, of 96 transfers at once. Results from before they were kept have none."""
+    """The part of the page with these counts, for 96 concurrent transfers. Old results do not have
+    them."""
     by_mode = by_count.get(96, {})
     if not by_mode or any("drains" not in row for row in by_mode.values()):
         return []
@@ -56,7 +58,7 @@ def counted(by_count):
 
 
 def fit_cells(rows, mode, simulated, policy=None):
-    """alpha and beta with their errors."""
+    """alpha and beta with their standard errors."""
     for letter, digits in (("alpha", 1), ("beta", 5)):
         row = next((r for r in rows if r.get("fitted") == letter and r["mode"] == mode and r.get("policy") == policy
                     and r["what"].startswith("simulated") == simulated), None)
@@ -69,7 +71,7 @@ def fit_table(rows):
 
 
 def lanes_tables(rows):
-    """What the policies of lanes come to."""
+    """The results of the lane policies."""
     of = {}
     for row in rows:
         if "policy" in row and "value" in row:
@@ -111,7 +113,7 @@ def panel(at_x, title, x_title, y_title, series, y_range, y_ticks, x_name=str):
     last = -100
     for value in xs:
         out.append(line(x(value), HEIGHT - BOTTOM, x(value), HEIGHT - BOTTOM + 4, "#444"))
-        if x(value) - last >= 18:       # else it would run into its neighbour
+        if x(value) - last >= 18:       # otherwise it would overlap its neighbour
             out.append(text(x(value), HEIGHT - BOTTOM + 16, x_name(value), size=9))
             last = x(value)
     for mode, line_of in series.items():
@@ -129,7 +131,7 @@ def share_series(by_key):
 
 
 def time_series(rows):
-    """Microseconds of a transfer over its bytes, as alpha and beta were fitted to them."""
+    """Microseconds per transfer over its bytes, with the fitted line of alpha and beta."""
     out = {}
     for row in rows:
         if row.get("fitted") == "alpha" and not row["what"].startswith("simulated") and "policy" not in row:
@@ -174,14 +176,14 @@ def network_of(rows):
 
 
 def noise_of(data):
-    """What must be said of a machine that was not quiet."""
+    """A note if the machine was not idle."""
     busy = data["machine"].get("busy_cores_before", 0)
     if busy > 0.1:
         yield f"**Other work kept {busy:.1f} of {data['machine']['cores']} cores busy when this run began**: what was measured is noise to that extent; what was simulated is not."
 
 
 def markdown(data, machine_table, old, figure):
-    """The old page with the part between the marks made anew."""
+    """The old page, with the part between the marks replaced."""
     rows = data["rows"]
     by_count, by_size, by_nodes = parts_of(data)
     begin, end = report_sim.marks("putsignal")

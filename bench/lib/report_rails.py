@@ -1,4 +1,4 @@
-"""docs/rails.md out of the rows of bench/run rails."""
+"""Writes docs/rails.md from the rows of bench/run rails."""
 
 import statistics
 
@@ -65,7 +65,8 @@ YARDSTICK_ROWS = [
     ["sockets in hosts, training with FSDP", "NCCL", "16 % slower: no reduce_scatter"],
 ]
 
-WHOLE = (" 4 MiB", " 16 MiB", " 64 MiB", "2048 x 2048", "4096 x 4096")     # what rows of a run without --quick and --only are about
+# sizes of a run without --quick and --only
+WHOLE = (" 4 MiB", " 16 MiB", " 64 MiB", "2048 x 2048", "4096 x 4096")
 PLAIN = "times on hosts of one rank and one rail"
 ROUNDS, FEWER_ROUNDS = 5, 3     # of such a run, and of its matrices and times
 
@@ -83,7 +84,7 @@ Medians, with the parameters of the network that a simulator needs. The results 
 
 
 def less(row):
-    """The ratio, also as the share of time that is saved: the paper's way to say it."""
+    """The ratio, also as the share of time saved, as in the paper."""
     return f"{say.number(row['value'])} x" + (f" ({100 * (1 - 1 / row['value']):.0f} % less)" if "faster" in row["what"] else "")
 
 
@@ -98,12 +99,12 @@ def row_line(row):
 
 
 def rounds_of(row):
-    """How many it is the median of; 0 for what was skipped."""
+    """Number of rounds of the median; 0 for skipped rows."""
     return len(next(iter(row["samples"].values()))) if "samples" in row else 0
 
 
 def left_out(rows, times):
-    """What a whole run has and these rows have not."""
+    """Rows of a complete run that are missing here."""
     told = " ".join(row["what"] for row in rows)
     missing = [what.strip() for what in WHOLE if what not in told]
     if not any(row["network"]["ranks_per_host"] == 1 for row in times):
@@ -121,7 +122,8 @@ def busiest(row):
 
 
 def bytes_lines(rows):
-    """Of each size that has both: how much less the busiest rail sends than Open MPI's, beside what was measured."""
+    """For each size that has both: the reduction of bytes on the busiest rail relative to Open MPI,
+    and the measured speed-up."""
     ours = {row["what"].split(":")[0]: row for row in rows if row["what"].endswith(": share") and row.get("rail_mib")}
     for row in rows:
         case = row["what"].split(":")[0]
@@ -132,7 +134,7 @@ def bytes_lines(rows):
 
 
 def rail_lines(rows):
-    """How evenly the rails were used: the least and the most that one sent, of all hosts."""
+    """The balance of rails: minimum and maximum bytes sent by a rail, over all hosts."""
     for row in rows:
         if "rail_mib" in row and "share" in row["what"]:
             sent = [mib for host in row["rail_mib"] for mib in host]

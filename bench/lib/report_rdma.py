@@ -1,5 +1,7 @@
-"""The measured parts of docs/rdma.md and docs/lanes.md, out of the rows of bench/run rdma, each between marks of its own: lanes with bounds in simulated time, verbs
-beside perftest, ofi beside tcp and fi_pingpong, and the modes of the proxy over verbs and ofi. A part of which the run has no rows stays as it is."""
+"""Writes the measured parts of docs/rdma.md and docs/lanes.md from the rows of bench/run rdma, each
+between marks: limits of lanes in simulated time, verbs compared with perftest, ofi compared with
+tcp and fi_pingpong, and the modes of the proxy over verbs and ofi. Parts without rows in the run
+stay unchanged."""
 
 import re
 
@@ -37,7 +39,7 @@ def line(row):
 
 
 def noise_of(machine, what):
-    """What must be said of a machine that was not quiet."""
+    """A note if the machine was not idle."""
     busy = machine["busy_cores_before"]
     if busy > 0.1:
         yield f"**Other work kept {busy:.1f} of {machine['cores']} cores busy when this run began**: {what}."
@@ -48,7 +50,7 @@ def rounds_of(rows):
 
 
 def bounded(row):
-    """The lanes' bounds, as `tutti lanes` says them."""
+    """The limits of the lanes, from `tutti lanes`."""
     return f"{row['lanes']} lanes, {row['outstanding']} of {say.size(row['segment_bytes'])}" if "lanes" in row else ""
 
 
@@ -71,7 +73,7 @@ def putsignal_part(rows, machine):
     return [head, *noise_of(machine, "alpha and beta are noise to that extent; how often a mode stands still, and how often it marks, is not"), table]
 
 
-# By the name in the marks: what its rows begin with, and what makes paragraphs of them.
+# By the name in the marks: the prefix of its rows, and the function that formats them.
 PARTS = {
     "lanes": (("a way of", "64 senders"), lanes_part),
     "verbs": (("verbs on",), ratios_part(VERBS)),
@@ -81,7 +83,8 @@ PARTS = {
 
 
 def written(data, pages):
-    """{page: its text} of all of pages {page: old text} that have a place for what was measured, with those parts made anew."""
+    """{page: text} of those pages {page: old text} that have marks for measured parts, with these
+    parts replaced."""
     out = {}
     for name, (begins, part) in PARTS.items():
         rows = [row for row in data["rows"] if row["what"].startswith(begins)]

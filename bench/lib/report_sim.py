@@ -1,4 +1,5 @@
-"""docs/simulation-measured.md out of the rows of bench/run sim and bench/run predict: a part for each, which the other's report leaves as it is."""
+"""Writes docs/simulation-measured.md from the rows of bench/run sim and bench/run predict. The page
+has a part for each; the report of one leaves the other's part unchanged."""
 
 import re
 
@@ -44,7 +45,7 @@ PARTS = {"sim": COST, "predict": PREDICTIONS}
 
 
 def case_of(row):
-    """What a row is about, without the quantity."""
+    """The name of a row without the quantity."""
     return row["what"].rsplit(": ", 1)
 
 
@@ -62,7 +63,7 @@ def cost_table(rows):
     for case, by in cases.items():
         wall, processor, memory, events = (by.get(what) for what in ("wall time", "processor time", "memory", "events"))
         if not (wall and processor and memory and events):
-            continue        # a run that was cut short
+            continue        # an interrupted run
         short = [name for name, row in (("time", wall), ("memory", memory)) if say.verdict(row) == "short"]
         lines.append([case, say.number(wall["value"]), say.number(processor["value"]), say.number(memory["value"]), events["against"].removesuffix(" events"),
                       f"{events['value']:.2f}", " and ".join(short) + " short" if short else "ok"])
@@ -102,14 +103,14 @@ def marks(name):
 
 
 def kept(name, old):
-    """That benchmark's part of the page as it is, or that there is none."""
+    """That benchmark's part of the page, or a note that there is none."""
     begin, end = map(re.escape, marks(name))
     found = re.search(begin + ".*?" + end, old, re.DOTALL)
     return found.group(0) if found else MISSING.format(head=PARTS[name].splitlines()[0], name=name).join(marks(name))
 
 
 def markdown(data, machine_table, counts, old):
-    """The page: data's part anew, the other's as it is in the old page's text."""
+    """The page with data's part replaced; the other part is copied from the old page's text."""
     name, rows = data["benchmark"], data["rows"]
     body = cost_part(rows) if name == "sim" else prediction_part(rows)
     new = "\n\n".join([PARTS[name], machine_table, counts, *body, *skipped_list(rows)]).join(marks(name))

@@ -1,4 +1,4 @@
-"""Rows on disk and as a table."""
+"""Rows as files and as tables."""
 
 import json
 import os
@@ -7,7 +7,7 @@ from . import say
 
 
 def save(path, name, machine, rows):
-    """Writes {benchmark, machine, rows} and returns it; readers of path see the old file or the new one, never a part."""
+    """Writes {benchmark, machine, rows} and returns it. The file is replaced atomically."""
     data = {"benchmark": name, "machine": machine, "rows": rows}
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
@@ -24,7 +24,7 @@ def load(path):
 
 
 def aligned(head, lines):
-    """A table that is aligned for the terminal and also valid Markdown."""
+    """A table that is aligned for the terminal and is valid Markdown."""
     lines = [[str(cell) for cell in line] for line in lines]
     widths = [max(len(line[i]) for line in [head, *lines]) for i in range(len(head))]
 
@@ -35,7 +35,7 @@ def aligned(head, lines):
 
 
 def rounds_line(row):
-    """The lowest and the highest round, and how many there were, where the row says so."""
+    """The minimum and maximum over rounds, and the number of rounds, if the row has them."""
     low, high = row.get("spread") or (row["value"], row["value"])
     counted = f", {row['rounds']}" if "rounds" in row else ""
     return f"{say.number(low)} to {say.number(high)}{counted}"

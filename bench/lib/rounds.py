@@ -1,11 +1,12 @@
-"""Interleaved measurement: the contestants of one case take turns, round by round.
+"""Interleaved measurement: the contestants of one case run in turn, round by round.
 
-First a heat: a few iterations of everyone, which tell how many iterations fill the time of a turn and which of
-a contestant's own algorithms are worth a place in the rounds. Of long operations those run some more before anything counts, as a
-turn has few of them, and a job thousands: caches and page tables settle, and Tutti tries its ways and moves buffers to huge pages in the first dozens
-(docs/memory.md). Then the rounds, each starting with another contestant, and more of them while they don't tell on which side of what is asked
-their median is. A turn's value is the median of its iterations.
-"""
+First a heat: a few iterations of every contestant, to find the number of iterations that fill the
+time of a turn, and which of a contestant's own algorithms take part in the rounds. Long operations
+get additional iterations before anything counts, because a turn has few of them and a job
+thousands: during the first dozens, caches and page tables settle, and Tutti tries its methods and
+moves buffers to huge pages (docs/memory.md). Then the rounds, each starting with another
+contestant; more rounds follow until they determine on which side of the target the median is. The
+value of a turn is the median of its iterations."""
 
 import math
 import statistics
@@ -17,11 +18,14 @@ from .say import Problem
 
 ITERS_MIN, ITERS_MAX = 5, 20000
 HEAT_US = 5e3
-WARM_RUNS = 32          # of everyone before the rounds, or as many as fit into
+WARM_RUNS = 32          # iterations of every contestant before the rounds, within a time limit of
 WARM_US = 4e6
-MORE_S = 60             # more rounds than asked for begin as long as a case's have taken less
-DOUBT = 0.02            # so seldom would rounds that know nothing lie as clearly on one side, at each look; of up to 20 looks, about 5 % of such rows end on either
-HEAT_LEVEL = 1.5        # algorithms up to this factor behind the best stay in the rounds
+# additional rounds begin only if the rounds of a case have taken less time than this
+MORE_S = 60
+# probability that random rounds appear this one-sided, per look; with up to 20 looks, about 5 % of
+# such rows end on either side
+DOUBT = 0.02
+HEAT_LEVEL = 1.5        # algorithms within this factor of the best take part in the rounds
 
 
 @dataclass(frozen=True)
@@ -31,17 +35,18 @@ class Case:
     bytes: int
     wire: str
     ranks: int
-    malloc: str = "default"     # of the peers: default or tuned
+    malloc: str = "default"     # setting of the peers: default or tuned
 
 
 @dataclass
 class Entry:
-    """One contestant in one case: who, with which of its algorithms, in which memory."""
+    """A contestant in a case, with one of its algorithms and one kind of memory."""
     key: str
     algo: str = ""
     memory: str = "malloc"
-    stays: bool = False         # in the rounds, however far behind its contestant's other algorithms it is
-    estimate_us: float = 0      # of the heat: the operation, and the iteration with its barrier
+    # takes part in the rounds even if far slower than the contestant's other algorithms
+    stays: bool = False
+    estimate_us: float = 0      # from the heat: the operation, and the iteration with its barrier
     iteration_us: float = 0
     turns_us: list = field(default_factory=list)    # one median per round
     loop_us: float | None = None
@@ -63,8 +68,8 @@ def _turn(stable, case, entry, iters, warmup, loops):
 
 
 def _heat(stable, case, entry):
-    """Sets what one operation takes, and what one iteration takes with the barrier before it: where ranks
-    outnumber cores a barrier may cost a thousand times more than the operation."""
+    """Estimates the time of an operation, and of an iteration with its barrier: with more ranks
+    than cores, a barrier may take a thousand times longer than the operation."""
     reply = _turn(stable, case, entry, 1, 1, 0)     # also allocates and checks
     entry.estimate_us = reply["samples_us"][0]
     entry.iteration_us = 2 * entry.estimate_us
@@ -79,7 +84,7 @@ def _heat(stable, case, entry):
 
 def _warm(stable, case, entry, turn_us):
     if turn_us >= WARM_RUNS * entry.iteration_us:
-        return      # a turn has as many, and a tenth before it
+        return      # a turn has as many iterations, after a tenth as many
     runs = int(min(WARM_RUNS, WARM_US / entry.iteration_us))
     if runs > 1:
         start = time.monotonic()
@@ -102,7 +107,8 @@ def _round(stable, case, entry, turn_us, is_first):
 
 
 def side(values, limit):
-    """1 where the median of what the values are drawn from is above the limit, -1 where it is below, 0 where the values don't tell (a sign test)."""
+    """Sign test. Returns 1 if the median of the distribution of the values is above the limit, -1
+    if below, 0 if undecided."""
     above = sum(v >= limit for v in values)
     fewer = min(above, len(values) - above)
     if sum(math.comb(len(values), k) for k in range(fewer + 1)) > DOUBT * 2 ** len(values):
@@ -111,15 +117,16 @@ def side(values, limit):
 
 
 def turned(entries, by):
-    """The same, beginning with another one; in the order of their names, whatever the order they come in."""
+    """The same entries, starting with another one; always in the order of their names."""
     entries = sorted(entries, key=lambda e: e.name)
     at = by % len(entries) if entries else 0
     return entries[at:] + entries[:at]
 
 
 def measure(stable, case, entries, nrounds, turn_us, most=0, settled=lambda entries: True):
-    """Measures all entries of a case in nrounds rounds, and then in more (of up to most in all) while they have not settled what is asked.
-    Returns (those that have all the turns, {contestant: why it has none})."""
+    """Measures all entries of a case in nrounds rounds, and then in more (up to `most` in total)
+    until the question is decided. Returns (entries that have all turns, {contestant: cause of
+    failure})."""
     failed = {}
 
     def attempt(step, some):
@@ -145,7 +152,7 @@ def measure(stable, case, entries, nrounds, turn_us, most=0, settled=lambda entr
         if not entries or time.monotonic() - begun > MORE_S or settled(entries):
             break
         if len(attempt(lambda e: _round(stable, case, e, turn_us, False), turned(entries, i))) < len(entries):
-            break       # who failed keeps the turns it has
+            break       # a failed entry keeps its turns
     fewest = min((len(e.turns_us) for e in entries), default=0)
     for entry in entries:
         del entry.turns_us[fewest:]

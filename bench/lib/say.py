@@ -1,10 +1,10 @@
-"""What people read while a benchmark runs; standard error, so that standard output is only rows."""
+"""Messages for people while a benchmark runs, on standard error; standard output has only rows."""
 
 import sys
 
 
 class Problem(Exception):
-    """Something that the user must put right, said in one sentence."""
+    """An error that the user must fix, in one message."""
 
 
 def progress(text):
@@ -20,7 +20,7 @@ def size(nbytes):
 
 
 def number(value):
-    """Three significant digits without an exponent, as a person would write them."""
+    """Three significant digits without an exponent."""
     if value is None:
         return "-"
     size = abs(value)
@@ -29,7 +29,7 @@ def number(value):
 
 
 def verdict(row):
-    """'ok', 'short' of the reach, or nothing where there is no reach."""
+    """'ok', 'short' of the target, or nothing without a target."""
     if row.get("reach") is None or row.get("value") is None:
         return ""
     met = row["value"] >= row["reach"] if row["better"] == "higher" else row["value"] <= row["reach"]

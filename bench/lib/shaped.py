@@ -1,4 +1,4 @@
-"""The shaped links of tests/support/testbed.py, as benchmarks see them."""
+"""The shaped links of tests/support/testbed.py, for benchmarks."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""Hosts all over the world (tests/support/wan.py), as benchmarks see them: iperf3 streams between them, and how well the net kept time."""
+"""Emulated long-distance networks (tests/support/wan.py) for benchmarks: iperf3 streams between
+hosts, and the timing errors of the network."""
 
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from wan import Wan, deployment, visit, whole_matrix                        # no
 
 PORT = 5301
 START_S = 10
-PAYLOAD = (wan.MTU - 52) / wan.MTU      # of TCP over IPv4 with time stamps, in a full packet
+PAYLOAD = (wan.MTU - 52) / wan.MTU      # share of TCP over IPv4 with time stamps, in a full packet
 
 
 def why_not():
@@ -25,18 +26,19 @@ def why_not():
 
 @dataclass(frozen=True)
 class Carried:
-    """What streams brought through a net, and how the net did meanwhile."""
+    """Throughput of streams over a network, and the network's statistics."""
     mbit: list              # goodput of each stream
-    packets_s: float        # of all, both directions, as the relay got them
+    packets_s: float        # of all hosts in both directions, as received by the relay
     segments_s: float
-    dropped: int            # segments that found a queue full
-    unread: int             # packets that the relay was too busy for: then the machine set the rate, not the matrix
-    late_us: float          # by how much packets came after their time, on the average
+    dropped: int            # segments dropped by a full queue
+    # packets that the relay had no time to read: then the machine limited the rate, not the matrix
+    unread: int
+    late_us: float          # mean delay of packets in addition to the configured one
     queue_peak_bytes: int
 
 
 def totals(net):
-    """What the relay has counted so far; of two of them, differences tell of the time between."""
+    """The relay's counters so far; the difference of two of them describes the time between."""
     stats = net.stats()
     pairs = [pair for row in stats["pairs"] for pair in row if pair]
     return {"packets": sum(p["packets"] for p in pairs), "segments": sum(p["segments"] for p in pairs),
@@ -46,7 +48,8 @@ def totals(net):
 
 
 def ring_between(before, after):
-    """The order from host 0 on in which each host sent most to the next, between two of net.stats(); None if that is no ring of all."""
+    """The order, starting from host 0, in which each host sent most bytes to the next one, between
+    two results of net.stats(); None if it is not a ring of all hosts."""
     def bytes_between(source, target):
         return after["pairs"][source][target]["bytes"] - before["pairs"][source][target]["bytes"] if source != target else -1
 
@@ -59,7 +62,7 @@ def ring_between(before, after):
 
 
 def _await_listeners(net, ways):
-    """Until all iperf3 servers listen: they do not say when."""
+    """Waits until all iperf3 servers listen; they do not report it."""
     end = time.monotonic() + START_S
     for number, (_, target) in enumerate(ways):
         while f"{net.address(target)}:{PORT + number}" not in net.run(target, "ss", "-Htln"):
@@ -69,7 +72,8 @@ def _await_listeners(net, ways):
 
 
 def streams(net, ways, seconds, warm_s=2):
-    """One iperf3 stream for each (source, target) of ways, all at once; their first warm_s seconds are left out of the goodput."""
+    """Runs one iperf3 stream for each (source, target) of ways, concurrently. Their first warm_s
+    seconds do not count."""
     servers = [subprocess.Popen(net.inside(target, "iperf3", "-s", "-1", "-B", net.address(target), "-p", PORT + number),
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for number, (_, target) in enumerate(ways)]
     try:

@@ -1,8 +1,10 @@
-/* What a loss costs: a member that reduces again and again, in mode TUTTI_RETRY, and says of each operation how long it took.
+/* The cost of a loss: a member that repeats an all-reduce in mode TUTTI_RETRY, and prints the
+ * duration of each.
  *
  *   elastic_loss COORDINATOR MEMBERS BYTES
  *
- * One line for each operation: contributors, attempts, microseconds. Ends with the end of its standard input. */
+ * Prints one line per operation: contributors, attempts, microseconds. Ends at the end of its
+ * standard input. */
 #define _DEFAULT_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -66,7 +68,7 @@ int main(int argc, char **argv)
     while (!over) {
         const double t0 = now_us();
 
-        src[0] = is_over() ? 0 : 1;     /* its sum tells all alike that it is over */
+        src[0] = is_over() ? 0 : 1;     /* all members see from the sum that it is over */
         check(tutti_run_collective(run, &op), "tutti_run_collective");
         printf("%u %u %.1f\n", op.contributors, op.attempts, now_us() - t0);
         for (size_t i = 1; i < count; i++)

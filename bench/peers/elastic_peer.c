@@ -2,17 +2,21 @@
  *
  *   elastic_peer DIR RANK RANKS COORDINATOR [ROLES]
  *
- * allreduce   plain: tutti_allreduce on the view's communicator; twice: that two times, one after the other; plain_row: 16 times; tentative: tutti_run_collective,
- *             which has its verdict with the next; partial: in mode TUTTI_PARTIAL, to which all contribute; else (elastic) tutti_run_collective, to its
- *             verdict; elastic_row: that 16 times, one after the other
- * barrier     plain: tutti_barrier; epoch: tutti_run_epoch, with nothing pending; else an elastic barrier; optimize: the same, after
- *             tutti_run_optimize, which is no part of its time
+ * allreduce   plain: tutti_allreduce on the view's communicator; twice: two of these in sequence;
+ *             plain_row: 16 in sequence; tentative: tutti_run_collective, whose verdict comes with
+ *             the next one; partial: in mode TUTTI_PARTIAL, with contributions of all members;
+ *             otherwise (elastic) tutti_run_collective and its verdict; elastic_row: 16 of these in
+ *             sequence
+ * barrier     plain: tutti_barrier; epoch: tutti_run_epoch, without pending changes; otherwise an
+ *             elastic barrier; optimize: the same, after tutti_run_optimize, which is not timed
  *
- * With ROLES members are in replica groups of so many, and allreduce has more algorithms: role and group, elastic in that scope; role_ring and role_ftar,
- * the same by that algorithm; plain_role and plain_group, tutti_allreduce on a communicator of the same members.
+ * With ROLES, members are in replica groups of that size, and allreduce has more algorithms: role
+ * and group, elastic in that scope; role_ring and role_ftar, the same with that algorithm;
+ * plain_role and plain_group, tutti_allreduce on a communicator of the same members.
  *
- * Members join one after the other, so that the ring goes through them in the order of their RANK. The token is TUTTI_TOKEN's. The benchmark's
- * own barriers go through memory that the members share, as those of PCCL do. */
+ * Members join one after the other, so that the ring is in the order of their RANK. The token is
+ * TUTTI_TOKEN's. The benchmark's own barriers use memory that the members share, like those of
+ * PCCL. */
 #include "meeting.h"
 #include "peer.h"
 
@@ -31,8 +35,8 @@ static const struct algo {
     enum how how;
     tutti_scope scope;
     int on;
-    const char *asked;          /* the library's algorithm; NULL: it chooses */
-    int more;                   /* times, after the first */
+    const char *asked;          /* the library's algorithm; NULL: it selects */
+    int more;                   /* number of repetitions after the first */
 } algos[] = {
     { "", ELASTIC, TUTTI_SCOPE_ALL, ON_ALLREDUCE | ON_BARRIER, NULL },
     { "elastic", ELASTIC, TUTTI_SCOPE_ALL, ON_ALLREDUCE | ON_BARRIER, NULL },
@@ -53,14 +57,14 @@ static const struct algo {
 };
 
 struct peer {
-    struct meeting meeting;     /* first: what meets gets this */
+    struct meeting meeting;     /* must be first: functions of meeting.h get this pointer */
     tutti_run *run;
     int roles;                  /* 0: no groups */
-    tutti_comm *role, *group;   /* of plain operations; NULL: no groups */
-    const struct algo *algo;    /* of this command */
-    tutti_elastic ops[2];       /* of tentative ones, in turn */
+    tutti_comm *role, *group;   /* for plain operations; NULL: no groups */
+    const struct algo *algo;    /* of the current command */
+    tutti_elastic ops[2];       /* of tentative operations, in turn */
     unsigned turn;
-    int open;                   /* the last of them has no verdict yet */
+    int open;                   /* the last one has no verdict yet */
 };
 
 static void check(tutti_status status, const char *call)
@@ -99,7 +103,8 @@ static const char *prepare(void *ctx, const struct peer_job *job, int fresh)
     if (p->open && !verdict)
         return "the last operation of the last job was taken back";
     p->open = 0;
-    if (p->algo->how == OPTIMIZE)       /* ranks may be others then, which all-reduces and barriers do not show */
+    if (p->algo->how == OPTIMIZE)       /* ranks may change, which all-reduces and barriers do
+                                           not show */
         check(tutti_run_optimize(p->run, &ring, 0, &view), "tutti_run_optimize");
     return NULL;
 }
@@ -162,7 +167,8 @@ static void addends(void *ctx, const struct peer_job *job, int *n, int *sum)
     *sum = *n * first + step * (*n * (*n - 1) / 2);
 }
 
-/* The communicators of plain operations. The ranks of a view are in the order of groups and roles. */
+/* Creates the communicators of plain operations. The ranks of a view are in the order of groups and
+ * roles. */
 static void open_comms(struct peer *p, const tutti_view *view)
 {
     if (!p->roles)
@@ -206,7 +212,8 @@ int main(int argc, char **argv)
         meeting_barrier(&p.meeting);
     }
     check(tutti_run_epoch(p.run, TUTTI_ADMIT, (uint32_t)ops.nranks, 0, 0, &view), "tutti_run_epoch");
-    mine.rank = view.rank;      /* the pipes go by place, the values by rank: any order does */
+    mine.rank = view.rank;      /* pipes are indexed by place and values by rank, so any order
+                                   works */
     p.meeting.rank = view.rank;
     open_comms(&p, &view);
     status = peer_serve(argv[1], &mine, &p);

@@ -1,11 +1,11 @@
-// Gloo as a contestant: TCP, found through a file store, all the algorithms it has.
+// Gloo as a contestant: TCP, with a file store as rendezvous, and all of its algorithms.
 //
-// allreduce  ring, bcube                                  gloo::allreduce; out of place by themselves
+// allreduce  ring, bcube                    gloo::allreduce; out of place
 //            old_ring, ring_chunked,
-//            halving_doubling, old_bcube                  the older classes; in place, so the source is copied first
-// others     the one that gloo has. Its only reduce_scatter (halving_doubling) is one of the older, too.
+//            halving_doubling, old_bcube    the older classes; in place, so the source is copied first
+// others     Gloo's only algorithm. Its reduce_scatter (halving_doubling) is also an older class.
 //
-// Do not run older and newer ones in one group: lib/contestants.py says why.
+// Older and newer ones must not run in one group: see lib/contestants.py.
 #include "peer.h"
 
 #include <cstdio>
@@ -41,7 +41,7 @@ using Op = std::function<void()>;
 
 struct Peer {
     std::shared_ptr<gloo::rendezvous::Context> context;
-    Op op;      // the prepared operation; owns what it needs
+    Op op;      // the prepared operation; owns its resources
 };
 
 void add(void *c, const void *a, const void *b, size_t n)
@@ -49,7 +49,7 @@ void add(void *c, const void *a, const void *b, size_t n)
     gloo::sum<float>(c, a, b, n);
 }
 
-// The older algorithms are objects that are bound to one buffer, which they reduce in place.
+// The older algorithms are objects bound to one buffer, which they reduce in place.
 template <typename Algorithm> Op in_place(std::shared_ptr<Algorithm> algorithm, const peer_job &job)
 {
     float *const src = job.src, *const dst = job.dst;
@@ -214,8 +214,8 @@ Op operation(Peer &p, const peer_job &job)
     return nullptr;
 }
 
-// An old algorithm object may still be written to by a peer until that peer is done with it, too:
-// hence the barriers around its end and the next one's beginning.
+// A peer may write to an old algorithm object until the peer has finished, too. Therefore there
+// are barriers before it is destroyed and after the next one is created.
 const char *prepare(void *ctx, const peer_job *job, int fresh)
 {
     Peer &p = *static_cast<Peer *>(ctx);

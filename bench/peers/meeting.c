@@ -54,7 +54,7 @@ void meeting_barrier(void *ctx)
         if (looks < YIELDS)
             sched_yield();
         else
-            usleep(DOZE_US);        /* somebody is far from done, and may want this processor */
+            usleep(DOZE_US);        /* a rank is far behind, and may need this processor */
 }
 
 void meeting_max(void *ctx, double *values, size_t n)

@@ -1,4 +1,5 @@
-/* Barriers and maxima of a contestant that has none of its own: through memory that its ranks, processes of one machine, share. */
+/* Barriers and maxima for contestants without their own, through memory shared by the ranks, which
+ * are processes of one machine. */
 #ifndef BENCH_MEETING_H
 #define BENCH_MEETING_H
 
@@ -13,9 +14,10 @@ struct meeting {
     struct meeting_memory *memory;
 };
 
-/* In dir, which the ranks have in common; ends the process if that cannot be. nranks is at most MEETING_RANKS_MAX. */
+/* Maps a file in dir, which is common to the ranks. Ends the process on an error. nranks is at most
+ * MEETING_RANKS_MAX. */
 void meeting_open(struct meeting *m, const char *dir, int rank, int nranks);
-/* As peer_ops wants them; ctx begins with a struct meeting. */
+/* For peer_ops; ctx must begin with a struct meeting. */
 void meeting_barrier(void *ctx);
 void meeting_max(void *ctx, double *values, size_t n);
 

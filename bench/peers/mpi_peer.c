@@ -1,5 +1,6 @@
-/* An MPI library as a contestant: the same source for Open MPI and MPICH. Both choose their algorithms themselves; Open MPI can
- * also be told one by its own name, where it was started with --mca coll_tuned_use_dynamic_rules 1. */
+/* An MPI library as a contestant: the same source for Open MPI and MPICH. Both select their
+ * algorithms themselves. Open MPI also accepts a name of one of its algorithms, if started with
+ * --mca coll_tuned_use_dynamic_rules 1. */
 #include "peer.h"
 
 #include <limits.h>
@@ -7,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "Open MPI v4.1.4, package: …" and "MPICH Version:\t4.0.2\n…" become a name and a number. */
+/* Parses "Open MPI v4.1.4, package: ..." and "MPICH Version:\t4.0.2\n..." into a name and a
+ * version. */
 static void library(char version[64], const char **name)
 {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -20,12 +22,12 @@ static void library(char version[64], const char **name)
     snprintf(version, 64, "%.*s", digits ? (int)strspn(digits, "0123456789.abrc") : 0, digits ? digits : "");
 }
 
-/* A communicator that uses the algorithm that was asked for, or MPI_COMM_WORLD. */
+/* A communicator that uses the requested algorithm, or MPI_COMM_WORLD. */
 struct mpi {
     MPI_Comm comm;
 };
 
-/* The number that a setting has for a word, or -1. */
+/* Returns the number of a name in a setting, or -1. */
 static int value_of(int setting, const char *word)
 {
     char name[256], item[64];
@@ -47,7 +49,8 @@ static int value_of(int setting, const char *word)
     return -1;
 }
 
-/* Open MPI reads the setting when a communicator is made. Returns NULL or why not. */
+/* Forces an algorithm: Open MPI reads the setting when a communicator is created. Returns NULL or
+ * an error message. */
 static const char *force(const char *coll, const char *algo)
 {
     char name[64];

@@ -1,15 +1,17 @@
-/* PCCL (pypccl on PyPI) as a contestant: all-reduce over TCP, the only collective it has.
+/* PCCL (pypccl on PyPI) as a contestant: all-reduce over TCP, its only collective.
  *
  *   pccl_peer DIR RANK RANKS ADDRESS:PORT LIBRARY
  *
- * Its library is opened, not linked, as its package has no header; the declarations below are what its Python binding says of it. Rank 0 starts
- * the master as a process of its own, as PCCL's users do.
+ * The library is loaded at run time, because its package has no header; the declarations below
+ * follow its Python binding. Rank 0 starts the master as a separate process, as PCCL's users do.
  *
- * one     one all-reduce, which uses one connection of the pool
- * eight   eighths, all in flight at once, over a pool of eight connections: how PCCL is told to use more than one
- * optimize   of a barrier: pcclOptimizeTopology first, which measures all links and changes the ring
+ * one        one all-reduce, which uses one connection of the pool
+ * eight      eighths, all concurrently, over a pool of eight connections: PCCL's way to use several
+ * optimize   of a barrier: pcclOptimizeTopology first, which measures all links and changes the
+ *            ring
  *
- * PCCL has neither barrier nor any other collective, so those of the benchmark itself go through memory that the ranks share. */
+ * PCCL has no barrier and no other collectives, so those of the benchmark itself use memory shared
+ * by the ranks. */
 #define _DEFAULT_SOURCE
 #include "meeting.h"
 #include "peer.h"
@@ -27,7 +29,7 @@
 
 #define POOL 8
 
-/* ---- what its library has ---- */
+/* ---- declarations of its library ---- */
 
 enum { PCCL_SUCCESS, PCCL_FLOAT = 10, PCCL_SUM = 0, PCCL_GLOBAL_WORLD_SIZE = 1 };
 
@@ -37,7 +39,7 @@ struct pccl_address {
     uint16_t port;
 };
 
-/* An address is a struct of its own within the one that has its port. */
+/* An address is a separate struct within the one with the port. */
 _Static_assert(sizeof(struct pccl_address) == 28, "as its library lays it out");
 
 struct pccl_conf {
@@ -131,11 +133,11 @@ static void check(int result, const char *call)
 /* ---- the contestant ---- */
 
 struct peer {
-    struct meeting meeting;     /* first: what meets gets this */
+    struct meeting meeting;     /* must be first: functions of meeting.h get this pointer */
     void *comm;
 };
 
-/* Its documentation wants it tried again when it fails. Its examples update the topology afterwards. */
+/* Its documentation recommends to retry on failure. Its examples update the topology afterwards. */
 static void optimize(struct peer *p)
 {
     int result = pccl.optimize(p->comm);
@@ -225,7 +227,7 @@ static bool answers(const struct pccl_address *at)
     return is_there;
 }
 
-/* In a process of its own, which ends with this one. Returns once it listens. */
+/* Starts the master in a separate process, which ends with this one. Returns when it listens. */
 static void start_master(struct pccl_address at)
 {
     const pid_t child = fork();
@@ -243,7 +245,7 @@ static void start_master(struct pccl_address at)
     _exit(0);
 }
 
-/* Until all ranks are in. */
+/* Waits until all ranks have joined. */
 static void join(struct peer *p, struct pccl_address master)
 {
     struct pccl_conf conf = { .master = master, .pool = POOL };

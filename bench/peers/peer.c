@@ -1,5 +1,5 @@
-/* Reads commands from a named pipe of its own on every rank, so that an idle rank sleeps in read
- * and never spins inside its library while another contestant is measured. */
+/* Reads commands from a separate named pipe on every rank, so that an idle rank sleeps in read and
+ * never spins inside its library while another contestant is measured. */
 #define _GNU_SOURCE
 #include "peer.h"
 
@@ -10,7 +10,7 @@
 #include <time.h>
 #include "../../tools/perf_start.h"
 
-#define EXTRA_TIMES 3   /* beside the samples: see measure() */
+#define EXTRA_TIMES 3   /* in addition to the samples: see measure() */
 
 static const char *const coll_names[PEER_NCOLLS] = {
     [PEER_ALLREDUCE] = "allreduce", [PEER_REDUCE] = "reduce",       [PEER_REDUCE_SCATTER] = "reduce_scatter",
@@ -39,18 +39,18 @@ static double now_us(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
-/* Small whole numbers: sums over ranks are exact in float32, in whatever order they are added. */
+/* Small integers: sums over ranks are exact in float32 in any order. */
 static float pattern(size_t i, int rank)
 {
     return (float)(i % 61 + (size_t)rank);
 }
 
-/* Whose values a sum is of. */
+/* The ranks whose values are in a sum. */
 struct addends {
     int n, sum;
 };
 
-/* What dst[i] must be on this rank, or -1 where the operation leaves it alone. */
+/* Returns the expected dst[i] of this rank, or -1 if the operation does not write it. */
 static float expected(const struct peer_job *job, size_t i, int rank, const struct addends *all)
 {
     const float ranks_sum = (float)all->sum, n = (float)all->n;
@@ -82,7 +82,8 @@ static float expected(const struct peer_job *job, size_t i, int rank, const stru
     return -1;
 }
 
-/* Broadcast is in place: its root starts with the values, everybody else with none. */
+/* Fills the buffers. Broadcast is in place: its root starts with the values, other ranks
+ * without. */
 static void fill(const struct peer_job *job, int rank)
 {
     const int is_source = job->coll == PEER_BROADCAST && rank == 0;
@@ -115,7 +116,7 @@ static int is_cut_into_blocks(enum peer_coll c)
            c == PEER_ALLTOALL;
 }
 
-/* Parses a command line into job (its buffers are left alone). Returns NULL or what is wrong. */
+/* Parses a command line into job, except its buffers. Returns NULL or an error message. */
 static const char *parse(const char *line, int nranks, struct peer_job *job, char memory[16])
 {
     char coll[32];
@@ -156,8 +157,9 @@ static double start_us(struct server *s)
     return (double)perf_start_wait(&s->start) * 1e-3;
 }
 
-/* Runs the command; times[0..iters) are the samples, times[iters] the loop, times[iters + 1] the wrong elements of the first run after
- * allocating and times[iters + 2] what that took (0: there was none): together, so that one reduction brings them to rank 0. */
+/* Runs the command. times[0..iters) are the samples, times[iters] the loop, times[iters + 1] the
+ * number of wrong elements in the first run after an allocation, and times[iters + 2] its duration
+ * (0: there was none). They are in one array, so that one reduction sends them to rank 0. */
 static void measure(struct server *s, const struct peer_job *job, int fresh, double *times)
 {
     const struct peer_ops *ops = s->ops;
@@ -214,7 +216,7 @@ static void reply_error(const struct server *s, const char *why)
     fflush(s->reply);
 }
 
-/* Allocates and touches the buffers of job; the old ones are given back first. */
+/* Reallocates and touches the buffers of job. */
 static int buffers_renew(struct peer_job *job)
 {
     free(job->src);
@@ -250,7 +252,7 @@ static void serve_line(struct server *s, const char *line, struct peer_job *job)
     why = s->ops->prepare(s->ctx, job, fresh);
     if (why) {
         reply_error(s, why);
-        job->coll = PEER_NCOLLS; /* so that the next command starts afresh */
+        job->coll = PEER_NCOLLS; /* the next command reallocates */
     } else {
         measure(s, job, fresh, times);
         if (s->reply)
@@ -259,8 +261,8 @@ static void serve_line(struct server *s, const char *line, struct peer_job *job)
     free(times);
 }
 
-/* Opens a pipe of the driver without waiting for its other end: if the driver is gone, reading finds
- * the end of the pipe and writing fails, instead of open waiting for ever. */
+/* Opens a pipe of the driver without waiting for its other end. If the driver has exited, reads
+ * return end of file and writes fail, whereas a blocking open would hang. */
 static FILE *open_pipe(const char *dir, const char *name, int flags)
 {
     char path[4096];

@@ -1,5 +1,5 @@
-/* The side of PROTOCOL.md that all peers have in common: commands in, one line of JSON out.
- * A peer fills a peer_ops table and calls peer_serve on every rank. */
+/* Common part of all peers' implementations of PROTOCOL.md: commands in, one line of JSON out. A
+ * peer fills a peer_ops table and calls peer_serve on every rank. */
 #ifndef BENCH_PEER_H
 #define BENCH_PEER_H
 
@@ -23,12 +23,12 @@ enum peer_coll {
     PEER_NCOLLS,
 };
 
-/* What one command asks for. count is the number of float32 values in the larger buffer, block
- * the number that one rank contributes or gets where the operation cuts its buffer into blocks
- * (elsewhere block == count). Both buffers hold count values. */
+/* Parameters of one command. count is the number of float32 values in the larger buffer. block is
+ * the number that one rank contributes or receives if the operation divides its buffer into blocks;
+ * otherwise block == count. Both buffers hold count values. */
 struct peer_job {
     enum peer_coll coll;
-    char           algo[32];    /* empty: whatever the peer chooses */
+    char           algo[32];    /* empty: the peer selects */
     size_t         bytes;
     long           iters, warmup, loops;
     size_t         count, block;
@@ -40,14 +40,15 @@ struct peer_ops {
     const char *name, *version;
     int         rank, nranks;
 
-    /* Called once before the runs of a command; returns NULL, or why it cannot be run (the same
-     * on every rank). fresh: the buffers or the algorithm are others than before. */
+    /* Called once before the runs of a command; returns NULL, or why it cannot run (the same on
+     * every rank). fresh: the buffers or the algorithm have changed. */
     const char *(*prepare)(void *ctx, const struct peer_job *job, int fresh);
     void        (*run)(void *ctx, const struct peer_job *job);
     void        (*barrier)(void *ctx);
     void        (*max)(void *ctx, double *values, size_t n);   /* elementwise over ranks, to rank 0 */
 
-    /* Of an allreduce: how many ranks' values are in the result, and the sum of their numbers. NULL: all. */
+    /* For an allreduce: number of ranks whose values are in the result, and the sum of their
+     * numbers. NULL: all. */
     void        (*addends)(void *ctx, const struct peer_job *job, int *n, int *sum);
 };
 

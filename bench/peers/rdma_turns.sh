@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Turns of Tutti and of perftest on one soft-RoCE device, in turn, for bench/run rdma: runs in the machine of scripts/rdma-vm.
+# Turns of Tutti and of perftest on one soft-RoCE device, for bench/run rdma. Runs in the machine of
+# scripts/rdma-vm.
 #
 #   bench/peers/rdma_turns.sh TUTTI ROUNDS
 #
-# Prints "bandwidth tutti|perftest BYTES MB_PER_S" (both directions together, of 1000000 bytes) and "latency tutti|perftest BYTES US" (one way, of
-# ping-pongs back to back: the median of single ones has a barrier and readings of the clock around each, which are system calls there).
+# Prints "bandwidth tutti|perftest BYTES MB_PER_S" (both directions together, of 1000000 bytes) and
+# "latency tutti|perftest BYTES US" (one way, of ping-pongs in sequence: single ones would include a
+# barrier and clock readings, which are system calls in this machine).
 set -euo pipefail
 tutti=$1
 rounds=$2
@@ -12,7 +14,7 @@ device=rxe0
 port=18600
 export TUTTI_RDMA_DEVICES==$device
 
-# Both ends of a perftest program on the device; prints what the client prints.
+# Runs both ends of a perftest program on the device; prints the client's output.
 perftest()
 {
     local program=$1 server
@@ -29,7 +31,7 @@ perftest()
     port=$((port + 1))
 }
 
-# tutti perf with these arguments; prints the value of a key of its one JSON object.
+# Runs tutti perf with these arguments; prints the value of a key of its JSON object.
 perf()
 {
     "$tutti" perf "${@:2}" --ranks 2 --wire verbs --json 2>/dev/null | sed -n "s/.*\"$1\": *\([0-9.]*\).*/\1/p"
