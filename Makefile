@@ -1,6 +1,7 @@
-# The front door. CMake and Ninja do the work: see CMakePresets.json.
+# Shortcuts. The work is done by CMake and Ninja: see CMakePresets.json.
 #
-# make demo, build and test first install what is missing on a Debian machine, and say what and why.
+# make demo, build and test first install missing packages on a Debian machine, and print their
+# purpose.
 
 PRESET ?= release
 JOBS ?= $(shell nproc)
@@ -18,7 +19,7 @@ help:
 	@echo
 	@echo 'PRESET=release|debug|asan|tsan|clang|fuzz chooses how (now $(PRESET)); JOBS how many at once (now $(JOBS)).'
 
-# The demo needs neither the tests nor what they need.
+# The demo needs neither the tests nor their dependencies.
 demo: export DEMO_BEGUN := $(shell bash -c 'echo $$EPOCHREALTIME')
 demo:
 	@scripts/install-deps.sh build

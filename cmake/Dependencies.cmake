@@ -1,23 +1,31 @@
-# Every dependency, and why. What a fresh machine must install for them is in scripts/install-deps.sh.
+# All dependencies with their purpose. scripts/install-deps.sh has the packages of a fresh machine.
 #
-#   Threads    required           the progress thread
-#   libm       required           the cost model (log2)
-#   libcrypto  required           HMAC-SHA256: a stranger's connection is told from a rank's (boot); no cryptography of our own
-#   libssl     required           TLS 1.3: connections between hosts, and between members of an elastic run and its coordinator (secure)
-#   SQLite     required           the coordinator's journal (coordinator)
-#   libmicrohttpd required        the coordinator's status page and metrics (coordinator)
-#   libcurl    optional           a journal in etcd, over its JSON gateway (coordinator)
-#   libibverbs optional           RDMA devices (wire)
-#   libfabric  optional           headers only: EFA, Slingshot, Omni-Path and what else it has providers for (src/wire/ofi_library.c)
-#   PMIx       optional           headers only: start-up under Open MPI's mpirun and srun (src/boot/pmix.c)
-#   json-c     required           descriptions of machines (src/topo/file.c), algorithms that are read as data (comm), and `--json` output
-#   hwloc      required           which socket a NIC, a GPU and a core belong to (src/topo/discover.c)
-#   OpenBLAS   optional           not linked: examples/tensor looks for it when it runs
-#   cmocka     tests              the unit test runner
-#   Python 3   tests              tests that are scripts (src/LAYERS, installation)
+#   Threads    required      the progress thread
+#   libm       required      the cost model (log2)
+#   libcrypto  required      HMAC-SHA256 of the token, to reject connections that are not from ranks
+#              of
+#                            the job (boot); Tutti has no cryptography of its own
+#   libssl     required      TLS 1.3: connections between hosts, and between members of an elastic
+#              run
+#                            and its coordinator (secure)
+#   SQLite     required      the coordinator's journal (coordinator)
+#   libmicrohttpd required   the coordinator's status page and metrics (coordinator)
+#   libcurl    optional      a journal in etcd, over its JSON gateway (coordinator)
+#   libibverbs optional      RDMA devices (wire)
+#   libfabric  optional      headers only: EFA, Slingshot, Omni-Path and other providers
+#                            (src/wire/ofi_library.c)
+#   PMIx       optional      headers only: start-up under Open MPI's mpirun and srun
+#              (src/boot/pmix.c)
+#   json-c     required      descriptions of machines (src/topo/file.c), algorithms as data (comm),
+#              and
+#                            `--json` output
+#   hwloc      required      the sockets of NICs, GPUs and cores (src/topo/discover.c)
+#   OpenBLAS   optional      not linked: examples/tensor loads it at run time
+#   cmocka     tests         the unit test runner
+#   Python 3   tests         test scripts (src/LAYERS, installation)
 #
-# An optional one (verbs, libfabric, CUDA, PMIx) is found here, adds itself to TUTTI_LIBRARIES and defines TUTTI_HAVE_<NAME>=1
-# for tutti_objects; without it the build must still succeed.
+# An optional one (verbs, libfabric, CUDA, PMIx) is found here, adds itself to TUTTI_LIBRARIES and
+# defines TUTTI_HAVE_<NAME>=1 for tutti_objects. The build must also succeed without it.
 
 find_package(Threads REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto SSL)
@@ -26,10 +34,11 @@ pkg_check_modules(json_c REQUIRED IMPORTED_TARGET json-c)
 pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)
 pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(microhttpd REQUIRED IMPORTED_TARGET libmicrohttpd)
-# By name, as an exported target can tell them.
+# Libraries by name, because exported targets contain these names.
 set(TUTTI_LIBRARIES Threads::Threads m OpenSSL::SSL OpenSSL::Crypto ${json_c_LIBRARIES} ${hwloc_LIBRARIES} ${sqlite3_LIBRARIES}
     ${microhttpd_LIBRARIES} ${CMAKE_DL_LIBS})
-set(TUTTI_PC_REQUIRES "libssl libcrypto json-c sqlite3")    # those that have a static library whose own needs are there
+# libraries whose static versions can be linked with their private dependencies
+set(TUTTI_PC_REQUIRES "libssl libcrypto json-c sqlite3")
 set(TUTTI_PC_LIBS "-lmicrohttpd")
 
 pkg_check_modules(verbs QUIET libibverbs)
@@ -41,7 +50,7 @@ else()
     message(STATUS "libibverbs not found: ranks cannot use RDMA devices")
 endif()
 
-# Only the headers: the library is loaded where the wire is used.
+# Headers only: the library is loaded when the transport is used.
 pkg_check_modules(ofi QUIET libfabric>=1.9)
 if(ofi_FOUND)
     message(STATUS "libfabric ${ofi_VERSION}: ranks may use its providers (wire ofi)")
@@ -58,7 +67,7 @@ else()
     message(STATUS "libcurl not found: a coordinator keeps its journal in a file, not in etcd")
 endif()
 
-# Only the headers: the library is the launcher's, opened when a rank starts under it.
+# Headers only: the launcher's library is loaded when a rank starts under it.
 pkg_check_modules(pmix QUIET pmix)
 if(pmix_FOUND)
     set(TUTTI_PMIX_INCLUDES ${pmix_INCLUDE_DIRS})

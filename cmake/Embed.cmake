@@ -1,4 +1,5 @@
-# cmake -DIN=FILE -DOUT=FILE.c -DNAME=SYMBOL -P Embed.cmake: a file as a C array, with a NUL behind it.
+# cmake -DIN=FILE -DOUT=FILE.c -DNAME=SYMBOL -P Embed.cmake: writes a file as a NUL-terminated C
+# array.
 file(READ ${IN} bytes HEX)
 string(REGEX REPLACE "(................................)" "\\1\n" bytes "${bytes}")
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")

@@ -1,5 +1,6 @@
-# How everything is compiled. SIMD kernels choose their instructions per function (target attributes), so one build runs on
-# every CPU of the architecture and no -m flag appears here. tt_assert is on in every build.
+# Compiler flags. SIMD kernels select their instructions per function (target attributes), so one
+# build runs on every CPU of the architecture, without -m flags. tt_assert is enabled in every
+# build.
 
 if(NOT CMAKE_BUILD_TYPE)
     set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug or Release" FORCE)
@@ -18,7 +19,8 @@ if(CCACHE AND NOT CMAKE_C_COMPILER_LAUNCHER)
     set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
 endif()
 
-# Across files, as CMakeLists.txt says. Such objects have ordinary code as well only where gcc makes them (clang from its version 17 on), and that is then all that is left in the static library.
+# Link-time optimization, see CMakeLists.txt. Only gcc (and clang from version 17) adds ordinary
+# code to such objects, which is all that the static library then contains.
 set(TUTTI_WHOLE ON CACHE BOOL "Release builds with gcc: optimize across the files that short calls go through")
 set(whole OFF)
 if(TUTTI_WHOLE AND CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_C_COMPILER_VERSION VERSION_GREATER_EQUAL 10 AND
@@ -36,14 +38,17 @@ target_compile_definitions(tutti_flags INTERFACE _GNU_SOURCE)
 target_compile_options(tutti_flags INTERFACE
     -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wvla -Wundef
     -Wpointer-arith -Wwrite-strings -Wformat=2 -Wno-format-nonliteral -Wimplicit-fallthrough -Wdate-time
-    -fno-strict-aliasing    # buffers of the user's types are read as other types; correctness first
-    -fno-math-errno -ffp-contract=off)  # the same bits on every machine: no fused multiply-add behind our back
+    -fno-strict-aliasing    # user buffers are accessed as other types
+    # the same bits on every machine: no implicit fused multiply-add
+    -fno-math-errno -ffp-contract=off)
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
     target_compile_options(tutti_flags INTERFACE -Wlogical-op -Wduplicated-cond)
 else()
-    target_compile_options(tutti_flags INTERFACE -Wno-pass-failed)  # under sanitizers some loops cannot become vectors
+    # some loops cannot be vectorized with sanitizers
+    target_compile_options(tutti_flags INTERFACE -Wno-pass-failed)
 endif()
-# Left alone, gcc clears and copies every larger struct with `rep stos` and `rep movs`, whose start alone takes longer than a short call.
+# By default, gcc clears and copies every larger struct with `rep stos` and `rep movs`, whose
+# start-up alone takes longer than a short call.
 include(CheckCCompilerFlag)
 foreach(what memset memcpy)
     set(flag -m${what}-strategy=unrolled_loop:512:noalign,libcall:-1:noalign)
@@ -56,20 +61,21 @@ if(TUTTI_WERROR)
     target_compile_options(tutti_flags INTERFACE -Werror)
 endif()
 
-# Sanitizers cover everything that is built, and the first finding ends the process.
+# Sanitizers instrument everything that is built; the first finding ends the process.
 if(TUTTI_SANITIZE)
     set(TUTTI_SANITIZE_FLAGS -fsanitize=${TUTTI_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     add_compile_options(${TUTTI_SANITIZE_FLAGS})
     add_link_options(${TUTTI_SANITIZE_FLAGS})
-    # Hundreds of large programs: lld needs a third of the time for them.
+    # lld links the hundreds of large test programs in a third of the time.
     find_program(TUTTI_LLD ld.lld)
     mark_as_advanced(TUTTI_LLD)
     if(TUTTI_LLD)
         add_link_options(-fuse-ld=lld)
     endif()
     if(NOT CMAKE_C_COMPILER_ID STREQUAL "GNU")
-        add_compile_options(-fno-delete-null-pointer-checks)    # or it reports NULL + 0; what is read or written there it reports all the same
-        foreach(sanitizer address thread)       # gcc defines these itself
+        # otherwise it reports NULL + 0; accesses through NULL are still reported
+        add_compile_options(-fno-delete-null-pointer-checks)
+        foreach(sanitizer address thread)       # gcc defines these macros itself
             if(TUTTI_SANITIZE MATCHES ${sanitizer})
                 string(TOUPPER ${sanitizer} name)
                 add_compile_definitions(__SANITIZE_${name}__=1)

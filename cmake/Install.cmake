@@ -1,4 +1,4 @@
-# What `cmake --install` puts where: both libraries, the headers, tutti.pc, and a CMake package.
+# The files of `cmake --install`: both libraries, the headers, tutti.pc, and a CMake package.
 
 include(CMakePackageConfigHelpers)
 
@@ -6,7 +6,7 @@ install(DIRECTORY include/tutti DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MA
 install(TARGETS tutti tutti_static EXPORT tuttiTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
-# The way up from the .pc file to the prefix, so that an installed tree can be moved.
+# Relative path from the .pc file to the prefix: an installed tree can be moved.
 file(RELATIVE_PATH TUTTI_PC_UP /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 configure_file(cmake/tutti.pc.in tutti.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tutti.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,5 +1,6 @@
-# The Python package for its tests, in <build>/python. It needs the environment of scripts/install-python.sh; users install the package by pip, which begins in
-# python/. A Python process cannot load what a sanitizer looks into without help.
+# The Python package for its tests, in <build>/python. It needs the environment of
+# scripts/install-python.sh. Users install the package by pip (python/). Not built with sanitizers,
+# whose runtime a Python process cannot load without preparation.
 
 set(TUTTI_PYTHON ${CMAKE_CURRENT_SOURCE_DIR}/build/python/bin/python CACHE FILEPATH
     "The Python that the package is built and tested with; it has nanobind, scikit-build-core and NumPy")

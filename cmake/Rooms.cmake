@@ -1,4 +1,5 @@
-# The rooms of src/, as src/LAYERS lists them, and their sources. A new file in a room is found by itself.
+# The rooms of src/, as listed in src/LAYERS, and their sources. New files in a room are found
+# automatically.
 
 file(STRINGS src/LAYERS layers REGEX "^[^#]")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS src/LAYERS)
@@ -16,7 +17,8 @@ function(tutti_room_sources out)
     set(${out} ${all} PARENT_SCOPE)
 endfunction()
 
-# Adds a file to the sources in `out`, as `const char name[]` with a NUL behind it; cmake/Embed.cmake makes the array.
+# Adds a file to the sources in `out`, as the NUL-terminated array `const char name[]`
+# (cmake/Embed.cmake).
 function(tutti_embed out file name)
     set(made ${CMAKE_BINARY_DIR}/${name}.c)
     add_custom_command(

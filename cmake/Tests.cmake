@@ -1,21 +1,29 @@
-# Adding a test is adding a file:
+# To add a test, add a file:
 #
-#   tests/<room>/test_<file>.c      a cmocka program: the ctest test <room>.<file>; exit status 77 means skipped
-#   tests/<room>/<other>.c          linked into every test of that folder that needs it (cases, fakes)
-#   tests/support/*.c               linked into every test that needs it; headers are included as "support/…"
-#   tests/<folder>/prog_<name>.c    a program that tests start: <build>/tests/<folder>/prog_<name>
-#   tests/fuzz/fuzz_<name>.c        defines LLVMFuzzerTestOneInput; its corpus is tests/fuzz/corpus/<name>/
-#   tests/test_*.py, *.sh and tests/<folder>/test_*.py, *.sh    run as they are; exit status 77 means skipped. Under sanitizers a quarter of the
-#                                   unittest cases of a script run, by turns (tests/support/turns.py)
+#   tests/<room>/test_<file>.c      a cmocka program: the ctest test <room>.<file>; exit status 77
+#                                   means skipped
+#   tests/<room>/<other>.c          linked into every test of that folder that needs it (cases,
+#                                   fakes)
+#   tests/support/*.c               linked into every test that needs it; headers are included as
+#                                   "support/..."
+#   tests/<folder>/prog_<name>.c    a program started by tests: <build>/tests/<folder>/prog_<name>
+#   tests/fuzz/fuzz_<name>.c        defines LLVMFuzzerTestOneInput; its corpus is
+#                                   tests/fuzz/corpus/<name>/
+#   tests/test_*.py, *.sh and tests/<folder>/test_*.py, *.sh
+#                                   run directly; exit status 77 means skipped. With sanitizers, a
+#                                   quarter of the unittest cases of a script run, in turn
+#                                   (tests/support/turns.py)
+#   tests/<folder>/plugin_<what>.c  a shared object loaded by tests
+#   tests/<room>/test_planted.c     compiled with the room's sources and TT_PLANTED_BUGS; not with
+#                                   sanitizers
 #
-#   tests/<folder>/plugin_<what>.c      a shared object that tests load
-#   tests/<room>/test_planted.c     has the room's sources compiled in once more, with TT_PLANTED_BUGS; not under sanitizers
+# A test over many similar cases runs a share of them in `make test`, another share in each turn,
+# and all of them in `make test-long`: programs by unit_draw, unit_has_turn or unit_share
+# (tests/support/unit.h), scripts by of_turn (tests/support/share.py). Their ctest label is "long".
 #
-# A test that ranges over many similar cases tries a share of them in `make test`, another one with each turn, and all of them in `make test-long`:
-# programs by unit_draw, unit_has_turn or unit_share (tests/support/unit.h), scripts by of_turn (tests/support/share.py). Their ctest label is "long".
-#
-# A test must bear that others run beside it. One that needs longer than TUTTI_TEST_TIMEOUT_S is too long; what takes more than a few seconds
-# stands in tests/seconds.txt. Scripts find the build in TUTTI_BUILD_DIR and the sources in TUTTI_SOURCE_DIR.
+# Tests must pass while others run beside them. The limit is TUTTI_TEST_TIMEOUT_S; tests that take
+# more than a few seconds are listed in tests/seconds.txt. Scripts find the build in TUTTI_BUILD_DIR
+# and the sources in TUTTI_SOURCE_DIR.
 
 set(TUTTI_TEST_TIMEOUT_S 300 CACHE STRING "Seconds one test may take")
 set(TUTTI_FUZZ_RUNS 20000 CACHE STRING "Inputs that each fuzzer tries in ctest")
@@ -25,15 +33,16 @@ else()
     set(timeout_s ${TUTTI_TEST_TIMEOUT_S})
 endif()
 string(JOIN " " sanitize_flags ${TUTTI_SANITIZE_FLAGS})
-set(alone_tests cluster.bounds)         # it needs most of the memory
-# What these folders test has neither threads nor memory that processes share, so the thread sanitizer has nothing to find there; but for tools,
-# examples and install: their programs run the library, whose threads the tests of cluster put under it; their own are few, and are not looked at.
+set(alone_tests cluster.bounds)         # needs most of the memory
+# The tested code of these folders has no threads and no memory shared by processes, so TSan has
+# nothing to check. Exceptions are tools, examples and install: their programs use the library,
+# whose threads the tests of cluster cover; their own few threads are not checked.
 set(single_threaded algo elastic examples fuzz install sched sim tests tools topo tune)
 
 set(tests_dir ${CMAKE_CURRENT_SOURCE_DIR}/tests)
 tutti_require_cmocka()
 
-# What takes long begins early, so that no core is idle at the end.
+# Long tests start early, so that no core is idle at the end.
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS tests/seconds.txt)
 file(STRINGS tests/seconds.txt lines REGEX "^[^#]")
 foreach(line ${lines})
@@ -44,12 +53,14 @@ foreach(line ${lines})
     set(seconds_of_${CMAKE_MATCH_1} ${CMAKE_MATCH_2})
 endforeach()
 
-# Everything tests/support offers. Only what a test uses is linked.
+# All of tests/support. Only the objects that a test uses are linked.
 file(GLOB support_sources CONFIGURE_DEPENDS tests/support/*.c)
 add_library(tests_support INTERFACE)
 target_include_directories(tests_support INTERFACE ${tests_dir})
 target_link_libraries(tests_support INTERFACE tutti_inside PkgConfig::cmocka)
-if(whole)       # a minute for each of hundreds of programs. What is optimized as a whole is tried by all that starts the tutti command or loads the shared library
+# Link-time optimization would take a minute for each of hundreds of programs. Optimized code is
+# tested by all tests that start the tutti command or load the shared library.
+if(whole)
     target_link_options(tests_support INTERFACE -fno-lto)
 endif()
 if(support_sources)
@@ -59,21 +70,23 @@ if(support_sources)
     target_link_libraries(tests_support INTERFACE tests_support_objects tutti_static)
 endif()
 
-if(ofi_FOUND)       # they look inside
+if(ofi_FOUND)       # these tests include internal headers of the transport
     set_source_files_properties(tests/wire/test_ofi.c PROPERTIES COMPILE_DEFINITIONS TUTTI_HAVE_OFI=1 INCLUDE_DIRECTORIES "${ofi_INCLUDE_DIRS}")
 endif()
 if(verbs_FOUND)
     set_source_files_properties(tests/cluster/held_posts.c tests/wire/test_verbs.c tests/wire/test_verbs_device.c PROPERTIES COMPILE_DEFINITIONS TUTTI_HAVE_VERBS=1)
 endif()
 
-# What results are compared with. Under the thread sanitizer most of a test's time would go into watching how that is computed, which one
-# thread does in memory of its own; memset, memcpy and memcmp, by which these files touch the buffers of a call, are watched all the same.
+# Reference computations. TSan would spend most of a test's time on them, although one thread
+# computes them in private memory. TSan still intercepts memset, memcpy and memcmp, by which these
+# files access the buffers of a call.
 if(TUTTI_SANITIZE MATCHES thread)
     set_source_files_properties(tests/cluster/calls.c tests/reduce/reference.c tests/support/pattern.c PROPERTIES
         COMPILE_OPTIONS -fno-sanitize=thread)
 endif()
 
-# Whether the test in this file has shares. over_all_ways, in tests/cluster/windows.c, takes a share of the ways.
+# Labels the test "long" if its file uses shares. over_all_ways, in tests/cluster/windows.c, uses a
+# share of the ways.
 function(tutti_label_long test source)
     file(STRINGS ${source} found LIMIT_COUNT 1 REGEX "unit_draw\\(|unit_has_turn\\(|unit_share\\(|over_all_ways\\(|import .*(of_turn|share)")
     if(found)
@@ -81,7 +94,7 @@ function(tutti_label_long test source)
     endif()
 endfunction()
 
-# What every test has in common, whatever it is written in.
+# Sets the common properties of a test in any language.
 function(tutti_test_properties test folder)
     set(environment
         "TUTTI_BUILD_DIR=${CMAKE_BINARY_DIR}" "TUTTI_SOURCE_DIR=${CMAKE_SOURCE_DIR}" "CC=${CMAKE_C_COMPILER}"
@@ -91,14 +104,15 @@ function(tutti_test_properties test folder)
         "UBSAN_OPTIONS=print_stacktrace=1" "TSAN_OPTIONS=second_deadlock_stack=1")
     set_tests_properties(${test} PROPERTIES
         ENVIRONMENT "${environment}" TIMEOUT ${timeout_s} LABELS "${folder}")
-    if(test IN_LIST alone_tests)        # first: else it would wait until all cores happen to be free at once
+    # run first: otherwise it would wait until all cores happen to be idle at the same time
+    if(test IN_LIST alone_tests)
         set_tests_properties(${test} PROPERTIES RUN_SERIAL TRUE COST 1000)
     elseif(DEFINED seconds_of_${test})
         set_tests_properties(${test} PROPERTIES COST ${seconds_of_${test}})
     endif()
 endfunction()
 
-# tests/<folder>: its cmocka programs and the programs that they start.
+# Adds the cmocka programs of tests/<folder>, and the programs that they start.
 function(tutti_add_c_tests folder)
     file(GLOB tests CONFIGURE_DEPENDS tests/${folder}/test_*.c)
     file(GLOB progs CONFIGURE_DEPENDS tests/${folder}/prog_*.c)
@@ -106,7 +120,7 @@ function(tutti_add_c_tests folder)
     if(common)
         list(FILTER common EXCLUDE REGEX "/(test|prog|fuzz|plugin)_[^/]*$")
     endif()
-    if(TUTTI_SANITIZE)      # whether tests find mistakes is for the release build to show
+    if(TUTTI_SANITIZE)      # only the release build checks that tests find planted bugs
         list(FILTER tests EXCLUDE REGEX "/test_planted\\.c$")
     endif()
     if(common)
@@ -153,10 +167,11 @@ function(tutti_add_c_tests folder)
     endforeach()
 endfunction()
 
-# tests/fuzz: with libFuzzer if TUTTI_FUZZ, else with a driver that replays the corpus and then mutates it.
+# Adds tests/fuzz: with libFuzzer if TUTTI_FUZZ is set, otherwise with a driver that replays the
+# corpus and then mutates it.
 function(tutti_add_fuzzers)
     file(GLOB fuzzers CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
-    set(slow_fuzzers peer shm)      # a wire or an engine for each input
+    set(slow_fuzzers peer shm)      # these open a transport or an engine for each input
     add_custom_target(fuzzers)
     foreach(source ${fuzzers})
         get_filename_component(file ${source} NAME_WE)
@@ -169,11 +184,12 @@ function(tutti_add_fuzzers)
         add_executable(${file} ${source})
         set_target_properties(${file} PROPERTIES RUNTIME_OUTPUT_DIRECTORY tests/fuzz)
         target_link_libraries(${file} PRIVATE tests_support)
-        # libFuzzer names the function, no header does.
+        # libFuzzer calls the function by name; no header declares it.
         set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS -Wno-missing-prototypes)
         if(TUTTI_FUZZ)
             target_link_options(${file} PRIVATE -fsanitize=fuzzer)
-            set(found ${CMAKE_BINARY_DIR}/tests/fuzz/found/${name})     # new inputs go here, not into the sources
+            # directory of new inputs, outside the sources
+            set(found ${CMAKE_BINARY_DIR}/tests/fuzz/found/${name})
             file(MAKE_DIRECTORY ${found})
             set(seeds ${found})
             if(IS_DIRECTORY ${corpus})
@@ -189,7 +205,7 @@ function(tutti_add_fuzzers)
     endforeach()
 endfunction()
 
-# tests/*.py and tests/*/*.sh, likewise.
+# Adds the test scripts tests/*.py and tests/*/*.sh.
 function(tutti_add_script_tests)
     file(GLOB scripts CONFIGURE_DEPENDS tests/test_*.py tests/test_*.sh tests/*/test_*.py tests/*/test_*.sh)
     foreach(script ${scripts})
@@ -214,11 +230,13 @@ function(tutti_add_script_tests)
         add_test(NAME ${folder}.${name} COMMAND ${interpreter} ${script})
         tutti_test_properties(${folder}.${name} ${folder})
         tutti_label_long(${folder}.${name} ${script})
-        set_tests_properties(${folder}.${name} PROPERTIES SKIP_RETURN_CODE 77)  # not for fuzzers: libFuzzer fails with it
+        # not for fuzzers: libFuzzer uses this status for failures
+        set_tests_properties(${folder}.${name} PROPERTIES SKIP_RETURN_CODE 77)
     endforeach()
 endfunction()
 
-# The tool with the algorithm that docs/algorithms.md adds as an example: its file, its line in the register, nothing else.
+# Adds the tool with the example algorithm of docs/algorithms.md: its file and its line in the
+# register.
 function(tutti_add_worked_example)
     set(example ${CMAKE_BINARY_DIR}/worked_example)
     add_custom_command(
@@ -230,8 +248,9 @@ function(tutti_add_worked_example)
     target_link_libraries(tutti_with_example PRIVATE tutti_inside PkgConfig::json_c)
 endfunction()
 
-# Tests of windows, of puts with signals, of registered memory and sizes, and (not under sanitizers, which see their code elsewhere) of devices, with few rounds and in all modes, and of exchanges whose
-# sizes are decided late and what is on top of them, with few rounds, over libfabric.
+# Adds tests over libfabric: windows, puts with signals, registered memory and sizes; without
+# sanitizers (which cover their code elsewhere) also devices in all modes; and dynamic exchanges
+# with the layers above. All with few rounds.
 function(tutti_add_ofi_tests)
     if(NOT TUTTI_SANITIZE)
         foreach(test device dynamic moe)
@@ -249,7 +268,8 @@ function(tutti_add_ofi_tests)
     endforeach()
 endfunction()
 
-# tests/shmem/programs: OpenSHMEM programs, which see that library and nothing else; and the parts of it that a test looks into.
+# Adds tests/shmem/programs: OpenSHMEM programs, which use only the public headers of that library;
+# and internal parts that a test includes.
 function(tutti_add_shmem_programs)
     file(GLOB sources CONFIGURE_DEPENDS tests/shmem/programs/*.c)
     foreach(source ${sources})
@@ -258,7 +278,7 @@ function(tutti_add_shmem_programs)
         set_target_properties(shmem_program_${file} PROPERTIES
             OUTPUT_NAME ${file} RUNTIME_OUTPUT_DIRECTORY tests/shmem/programs)
         target_link_libraries(shmem_program_${file} PRIVATE tutti_shmem tutti_flags)
-        # Their macros check every type: they compare floats that are exact.
+        # Their macros check every type, and compare floats that are exact.
         target_compile_options(shmem_program_${file} PRIVATE -Wno-float-equal)
     endforeach()
     target_sources(shmem_test_parts PRIVATE shim/shmem/fold.c shim/shmem/pieces.c shim/shmem/size.c)
@@ -272,7 +292,8 @@ if(NOT TUTTI_ROOMS)
 endif()
 if(TUTTI_SANITIZE MATCHES thread)
     list(REMOVE_ITEM folders ${single_threaded})
-    list(REMOVE_ITEM folders shmem)     # words that plain puts change while another thread looks at them: OpenSHMEM's way of waiting, and a race to it
+    # its programs poll words that plain puts change: valid in OpenSHMEM, but a race for TSan
+    list(REMOVE_ITEM folders shmem)
 endif()
 foreach(folder ${folders})
     if(folder STREQUAL "fuzz")

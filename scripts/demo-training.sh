@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Training whose members come and go, live: a coordinator and three members of asynchronous DiLoCo (docs/training.md); one is killed, another one
-# joins, and the loss goes on falling. In the end all say what state they have.
+# Live training with changing membership: a coordinator and three members of asynchronous DiLoCo
+# (docs/training.md). One is killed, another one joins, and the loss keeps falling. At the end all
+# members print their state.
 #
-#   scripts/demo-training.sh [build directory] [file]       file: gets every line, as train_alone --replay reads them
+#   scripts/demo-training.sh [build directory] [file]     file: receives every line, in the format of
+#                                                         train_alone --replay
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,7 +15,7 @@ member=("$build/examples/train_diloco_async" docs/algorithms.md --steps "$steps"
 
 dir=$(mktemp -d)
 coordinator=
-pids=()         # of the members that live, by the order in which they were started
+pids=()         # of the running members, in order of their start
 started=0
 
 finish()
@@ -44,14 +46,14 @@ start_coordinator()
     export TUTTI_COORDINATOR
 }
 
-# What the first member of the view prints comes through one pipe, whoever that is.
+# The output of the first member of the view comes through one pipe, whichever member that is.
 start_member()
 {
     "${member[@]}" "$@" 2>"$dir/member$started.err" >"$dir/lines" &
     pids[started++]=$!
 }
 
-# Member $1 of the run dies.
+# Kills member $1 of the run.
 kill_member()
 {
     local n
@@ -71,7 +73,7 @@ event()
     echo "# $step $1" >>"$curve"
 }
 
-# Shows some lines, and does what is to be done at their steps.
+# Prints some lines, and kills or starts members at certain steps.
 watch()
 {
     local step loss members before=
@@ -99,7 +101,7 @@ watch()
     done <"$dir/lines"
 }
 
-# Every member that is left ends well, and with the same state.
+# Checks that every remaining member exits with status 0 and the same state.
 compare()
 {
     local pid states

@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# The main job on real ranks: 4 of them, every collective from 8 B to 16 MiB over shared memory and then over TCP, every
-# byte checked, out of place and in place. Then training in an elastic run, of which one member is killed and another one joins.
+# The main job on real ranks: 4 ranks, every collective from 8 B to 16 MiB over shared memory and
+# then over TCP; every byte is checked, out of place and in place. Then training in an elastic run,
+# in which one member is killed and another one joins.
 #
 #   scripts/demo.sh [build directory]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 build=${1:-build/release}
-begun=${DEMO_BEGUN:-$EPOCHREALTIME}     # when whoever called this began, where that has built it first
+begun=${DEMO_BEGUN:-$EPOCHREALTIME}     # start of the caller, if it has built the tools before
 tutti=$build/tutti
 kept=$(mktemp)
 trap 'rm -f "$kept"' EXIT
 
-# The names of the columns once for each wire, and one line for each collective.
+# Prints the column names once per transport, and one line per collective.
 fewer_headers()
 {
     awk '/^#$/ { next }
@@ -32,6 +33,6 @@ echo
 echo "== asynchronous DiLoCo in an elastic run: one of 3 members is killed, another one joins =="
 scripts/demo-training.sh "$build"
 
-# A newcomer's first three minutes; on a machine that is busy, or has to build all of it, they are longer.
+# The demo takes three minutes; longer on a busy machine, or if everything must be built.
 awk -v begun="${begun/,/.}" -v now="${EPOCHREALTIME/,/.}" -v built="${DEMO_BEGUN:+, with what had to be built}" \
     'BEGIN { printf "\nThe demo took %.0f s in all%s.\n", now - begun, built }'

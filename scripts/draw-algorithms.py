@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Makes what docs/algorithms.md shows, with the tutti that is built.
+"""Generates the drawings and tables of docs/algorithms.md with the built tutti command.
 
     scripts/draw-algorithms.py [--check]
 
-docs/algorithms/NAME.svg is each algorithm's plan for a few ranks, drawn by `tutti plan draw`; docs/algorithms/fastest.md is which
-algorithm is the fastest at which size in simulation, by `tutti sim`. With --check nothing is written: pictures that are missing or are
-others than would be drawn now are named, and the exit status is 1 if there are any."""
+docs/algorithms/NAME.svg is each algorithm's plan for a few ranks, drawn by `tutti plan draw`.
+docs/algorithms/fastest.md lists the fastest algorithm for each size in simulation, by `tutti sim`.
+--check writes nothing: it prints the names of missing and outdated drawings, and exits with status
+1 if there are any."""
 
 import json
 import os
@@ -20,7 +21,7 @@ FOLDER = ROOT / "docs" / "algorithms"
 HOSTS = ["--hosts", "3", "--ranks-per-host", "4"]
 SOCKETS = [*HOSTS, "--sockets", "2"]
 EIGHT = ["--ranks", "8"]
-# Those whose picture says nothing with the options of all others, which is eight ranks of one host.
+# Algorithms that need other options than the default, which is eight ranks of one host.
 SPECIAL = {
     "allgather_parallel_rings": HOSTS, "allgather_parallel_rings_linear": HOSTS, "allgather_parallel_rings_doubling": HOSTS,
     "allgather_parallel_rings_halving": HOSTS, "allgather_parallel_rings_knomial": ["--hosts", "2", "--ranks-per-host", "8"],
@@ -37,7 +38,7 @@ SPECIAL = {
     "reduce_knomial4": ["--ranks", "16"], "reduce_knomial8": ["--ranks", "16"],
     "gather_knomial4": ["--ranks", "16"], "gather_knomial8": ["--ranks", "16"],
     "scatter_knomial4": ["--ranks", "16"], "scatter_knomial8": ["--ranks", "16"],
-    "send_direct": ["--ranks", "2"], "recv_direct": None,      # the other end of the same
+    "send_direct": ["--ranks", "2"], "recv_direct": None,      # the other end of the same transfer
 }
 BUILDINGS = {"name": "two-buildings", "machine": {"hosts_per_rack": 1, "racks_per_zone": 1, "zones_per_building": 4, "buildings": 2}}
 
@@ -51,7 +52,8 @@ def run(*args):
 
 
 def pictured():
-    """The algorithms that have a picture: a v kind looks as its sister with equal blocks."""
+    """The algorithms with a drawing: a v kind has the drawing of its counterpart with equal
+    blocks."""
     algos = json.loads(run("info", "--algos", "--json"))
     names = {a["name"] for a in algos}
     for algo in algos:

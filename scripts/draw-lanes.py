@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Draws docs/lanes.svg: what bounds on lanes do, by `tutti lanes`: how much is carried over how slow one way is, and queue and throughput over the
-bound at an oversubscribed switch.
+"""Draws docs/lanes.svg, the effect of limits on lanes, from `tutti lanes`: throughput over the
+speed of one slow path, and queue length and throughput over the limit at an oversubscribed switch.
 
-    scripts/draw-lanes.py [--tutti PATH] [--out FILE]
-"""
+    scripts/draw-lanes.py [--tutti PATH] [--out FILE]"""
 
 import argparse
 import json
@@ -33,7 +32,7 @@ def text(x, y, content, anchor="middle", extra=""):
 
 
 class Axis:
-    """Values to pixels, on a logarithmic scale or a plain one."""
+    """Maps values to pixels, on a logarithmic or a linear scale."""
 
     def __init__(self, low, high, start, end, log):
         self.of = math.log2 if log else float

@@ -29,7 +29,8 @@ ROW = re.compile(r"\| (\w+) (shm|tcp) ([\d.]+) (B|KiB|MiB), 2 ranks +\| [^|]+\| 
 
 
 def points_of(page):
-    """Returns {wire: {collective: {bytes: ratio}}}; of several rows for one point, the lowest ratio counts."""
+    """Returns {wire: {collective: {bytes: ratio}}}; of several rows for one point, the lowest ratio
+    counts."""
     points = {wire: {coll: {} for coll in COLOURS} for wire, _ in PANELS}
     for coll, wire, number, unit, ratio in ROW.findall(page):
         if coll in COLOURS:

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Makes of the tables of src/elastic what docs/elastic-protocol.md shows of them, with the tutti that is built.
+"""Generates the drawings and tables of docs/elastic-protocol.md from the state tables of
+src/elastic, with the built tutti command.
 
     scripts/draw-states.py [--check]
 
-docs/states/NAME.svg is a machine's picture: its states in a row, a change to a later one above them and one to an earlier one below. Its table stands in
-the page between two comments, "states: NAME" and "end of states". With --check nothing is written: what is not as it would be made now is named, and the exit
-status is 1 if there is any."""
+docs/states/NAME.svg is the drawing of a state machine: its states in a row, with transitions to
+later states above and to earlier states below. Its table is in the page between the comments
+"states: NAME" and "end of states". --check writes nothing: it prints the names of outdated parts,
+and exits with status 1 if there are any."""
 
 import json
 import os
@@ -22,11 +24,14 @@ PAGE = ROOT / "docs" / "elastic-protocol.md"
 FOLDER = ROOT / "docs" / "states"
 
 STEP, BOX, BOX_HEIGHT, LINE, WRAP, MARGIN = 210, 96, 30, 14, 24, 20
-RISE, GAP = 34, 12      # of an arc to the next state above its boxes or the arcs below it; between a label and the next arc
+# height of an arc to the next state above its boxes or the arcs below it; distance between a label
+# and the next arc
+RISE, GAP = 34, 12
 
 
 def arcs_of(machine, later):
-    """Changes to a later state, or to an earlier one, each with its left and right end; short ones first."""
+    """Transitions to a later state, or to an earlier one, each with its left and right end; short
+    ones first."""
     number = {name: i for i, name in enumerate(machine["states"])}
     arcs = []
     for change in machine["changes"]:
@@ -37,7 +42,8 @@ def arcs_of(machine, later):
 
 
 def heighten(arcs):
-    """How far from the boxes each arc's top is, such that no two lie over each other; returns how far the highest reaches with its label."""
+    """Sets the height of each arc so that no two overlap; returns the height of the highest one
+    with its label."""
     for i, arc in enumerate(arcs):
         below = [a["height"] + a["room"] for a in arcs[:i] if a["left"] < arc["right"] and arc["left"] < a["right"]]
         arc["height"] = max(below, default=0) + RISE
@@ -46,7 +52,8 @@ def heighten(arcs):
 
 
 def draw_arcs(arcs, base, up):
-    """Ends of arcs are spread over their boxes' edges: those to the left first, and such that wide arcs go around narrow ones."""
+    """Distributes the ends of arcs over the edges of their boxes: those to the left first, and wide
+    arcs outside narrow ones."""
     ends = {}
     for i, arc in enumerate(arcs):
         ends.setdefault(arc["left"], []).append((1, arc["left"] - arc["right"], i, "x_left"))
@@ -61,7 +68,8 @@ def draw_arcs(arcs, base, up):
         turn = r if arc["to_right"] else -r
         out.append(f'<path d="M{start:.1f},{base} V{top - sign * r} Q{start:.1f},{top} {start + turn:.1f},{top} H{end - turn:.1f} '
                    f'Q{end:.1f},{top} {end:.1f},{top - sign * r} V{base + sign * 3}" fill="none" stroke="#555" marker-end="url(#head)"/>')
-        middle = MARGIN + BOX / 2 + STEP * (arc["left"] + 0.5 if arc["to_right"] else arc["right"] - 0.5)   # between boxes, where no other arc goes up or down
+        # between boxes, where no other arc goes up or down
+        middle = MARGIN + BOX / 2 + STEP * (arc["left"] + 0.5 if arc["to_right"] else arc["right"] - 0.5)
         first = top - 5 - LINE * (len(arc["label"]) - 1) if up else top + LINE
         for k, line in enumerate(arc["label"]):
             out.append(f'<text x="{middle:.1f}" y="{first + LINE * k}" text-anchor="middle">{escape(line)}</text>')
@@ -78,7 +86,7 @@ def picture(machine):
            '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto"><path d="M0,0 L8,4 L0,8 z" '
            'fill="#555"/></marker></defs>', f'<rect width="{width}" height="{height}" fill="white"/>']
     for i, name in enumerate(machine["states"]):
-        dash = ' stroke-dasharray="4 3"' if i == 0 else ""      # that of what is not there
+        dash = ' stroke-dasharray="4 3"' if i == 0 else ""      # of the state of an absent object
         out.append(f'<rect x="{MARGIN + STEP * i}" y="{base}" width="{BOX}" height="{BOX_HEIGHT}" rx="6" fill="#eef4fa" stroke="#0072b2"{dash}/>')
         out.append(f'<text x="{MARGIN + STEP * i + BOX / 2:.1f}" y="{base + BOX_HEIGHT / 2 + 4:.1f}" text-anchor="middle" font-weight="bold">{escape(name)}</text>')
     return "\n".join(out + draw_arcs(above, base, True) + draw_arcs(below, base + BOX_HEIGHT, False) + ["</svg>"]) + "\n"

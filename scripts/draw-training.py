@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Draws docs/training.svg, the loss curves of the training examples that are built, and docs/training-churn.svg, that of a run whose members come and
-go (scripts/demo-training.sh), all on one text, and prints by how much they differ from their references.
+"""Draws docs/training.svg, the loss curves of the built training examples, and
+docs/training-churn.svg, that of a run with changing membership (scripts/demo-training.sh), all on
+one text, and prints their differences from their references.
 
-    scripts/draw-training.py [--build DIR] [--steps N]
-"""
+    scripts/draw-training.py [--build DIR] [--steps N]"""
 
 import argparse
 import subprocess
@@ -16,7 +16,8 @@ HERE = Path(__file__).resolve().parent.parent
 TEXT = HERE / "docs" / "algorithms.md"
 OUT = HERE / "docs" / "training.svg"
 OUT_CHURN = HERE / "docs" / "training-churn.svg"
-CHURN = ("--inner", 20, "--outer-rate", 0.5, "--outer-momentum", 0.3)      # as scripts/demo-training.sh has it
+# the same as in scripts/demo-training.sh
+CHURN = ("--inner", 20, "--outer-rate", 0.5, "--outer-momentum", 0.3)
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 380, 52, 16, 34, 46
 RANKS, INNER, SMOOTH = 4, 20, 20
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
@@ -38,7 +39,7 @@ def on_ranks(build, n, program, *options):
 
 
 def curves_of(build, steps):
-    """(name, points) and for each that has one its reference."""
+    """(name, points), and for some curves the reference."""
     plain = ("--steps", steps)
     apart = (*plain, "--inner", INNER)
     alone = build / "examples" / "train_alone"
@@ -49,7 +50,8 @@ def curves_of(build, steps):
 
 
 def churn_of(build):
-    """The curves of a run whose members come and go and of one process that plays it, and what happened: (step, what)."""
+    """The curves of a run with changing membership and of its replay in one process, and its
+    events: (step, what)."""
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder, "run")
         if subprocess.run([HERE / "scripts" / "demo-training.sh", build, run], stdout=subprocess.DEVNULL, check=False).returncode:
@@ -67,7 +69,8 @@ def difference(points, reference):
 
 
 def smoothed(points):
-    """Means of as many steps as lie between two points of DiLoCo; its points are such means already."""
+    """Means over the number of steps between two points of DiLoCo, whose points are such means
+    already."""
     if len(points) > 1 and points[1][0] - points[0][0] > 1:
         return points
     return [(points[i][0] + SMOOTH, sum(loss for _, loss in points[i:i + SMOOTH]) / SMOOTH) for i in range(0, len(points) - SMOOTH + 1, SMOOTH)]
@@ -106,7 +109,7 @@ def draw(curves, steps, events=()):
     return "\n".join([*parts, "</svg>", ""])
 
 
-def say(curves):
+def print_differences(curves):
     for name, points, reference in curves:
         more = "" if reference is None else f", at most {difference(points, curves[reference][1]):.1e} from its reference"
         print(f"{name}: {points[0][1]:.4f} to {points[-1][1]:.4f}{more}")
@@ -121,10 +124,10 @@ def main():
         parser.error(f"--steps {options.steps}: at least {2 * SMOOTH}")
     curves = curves_of(options.build, options.steps)
     OUT.write_text(draw(curves, options.steps), encoding="ascii")
-    say(curves)
+    print_differences(curves)
     curves, events = churn_of(options.build.resolve())
     OUT_CHURN.write_text(draw(curves, curves[0][1][-1][0], events), encoding="ascii")
-    say(curves)
+    print_differences(curves)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,12 @@
 
     scripts/format.py [--check] [file...]       no files: all sources
 
-clang-format decides indentation, braces, blanks and line ends. Three things it would only spoil, so they stay as written:
-  - the columns of trailing comments (even past the last one) and of names that stand below each other;
-  - lists (enumerators, initializers, arguments) that someone broke into lines by sense;
-  - static functions and cases of a switch that fit one line.
-With --check nothing is written, what would change is shown, and the exit status is 1 if there is something."""
+clang-format determines indentation, braces, blanks and line ends. Three things stay as written:
+  - the columns of trailing comments (even past the last one) and of aligned names;
+  - lists (enumerators, initializers, arguments) broken into lines by meaning;
+  - static functions and switch cases that fit on one line.
+--check writes nothing: it prints the necessary changes, and exits with status 1 if there are
+any."""
 
 import difflib
 import os
@@ -20,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("include", "src", "tools", "examples", "bench", "tests", "python", "shim")
 COLUMNS = 120
 PUBLIC = ("include", "shim/shmem/include")
-PUBLIC_COLUMNS = 100        # of public headers: as soon as all lines of one fit, it keeps to them
+PUBLIC_COLUMNS = 100        # of public headers; applied to a header as soon as all its lines fit
 ONE_LINE = re.compile(r"""$                         # blank, or
     | static\ [^;]*\)\ \{\ [^;]*;\ \}$            # a whole function, or
     | \s*((case\ [^:]*|default):\s?)+([^:;]*;)?$  # cases, perhaps with their one statement
@@ -33,7 +34,7 @@ def sources():
 
 
 def without_columns(line):
-    """The line with every run of blanks as one, but with its indentation if it holds code."""
+    """The line with every run of blanks as one, except the indentation of code."""
     text = " ".join(line.split())
     comment_only = text.startswith(("/*", "*")) or (text.endswith("*/") and "/*" not in text)
     indent = "" if comment_only else line[: len(line) - len(line.lstrip())]
@@ -41,7 +42,7 @@ def without_columns(line):
 
 
 def bare(lines):
-    """The lines without any white space and without the backslashes that join them."""
+    """The lines without white space and without the backslashes that join them."""
     return "".join("".join(lines).replace("\\\n", "").split())
 
 
@@ -51,7 +52,8 @@ def code_of(line):
 
 
 def is_laid_out(lines):
-    """Whether these lines are a list broken by sense, functions or cases of one line, or too long only by a comment."""
+    """Returns true if the lines are a list broken by meaning, functions or cases on one line, or
+    too long only because of a comment."""
     code = [code_of(line) for line in lines]
     if any(len(line) > COLUMNS for line in code):
         return False
@@ -64,7 +66,8 @@ def is_laid_out(lines):
 
 
 def style_of(path, lines):
-    """Returns the style to format with: the file .clang-format, with the columns of a public header."""
+    """Returns the style to format with: the file .clang-format, with the columns of a public
+    header."""
     is_public = any(path.is_relative_to(ROOT / folder) for folder in PUBLIC)
     if is_public and all(len(line.rstrip("\n")) <= PUBLIC_COLUMNS for line in lines):
         text = (ROOT / ".clang-format").read_text()
@@ -74,7 +77,7 @@ def style_of(path, lines):
 
 
 def formatted(path):
-    """What the file should be, as a list of lines, and what it is."""
+    """Returns the lines of the file after formatting, and before."""
     tool = os.environ.get("CLANG_FORMAT", "clang-format")
     before = path.read_text().splitlines(keepends=True)
     style = style_of(path, before)

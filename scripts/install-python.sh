@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Makes the Python environment that the Python package is built and tested in, below build/python. What is in it, and in
-# which version, is here and nowhere else. Does nothing when it is there.
+# Creates the Python environment in which the Python package is built and tested, below
+# build/python. Its contents and their versions are defined only here. Does nothing if it exists.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# nanobind and scikit-build-core build the package; numpy and ml_dtypes are in its tests.
+# nanobind and scikit-build-core build the package; its tests use numpy and ml_dtypes.
 wheels=(nanobind==3.1.0 scikit-build-core==1.1.2 numpy==2.4.6 ml_dtypes==0.6.0)
 
 folder=build/python

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Makes the environment that tutti.torch is tested in, below build/torch: PyTorch in one version, and the package tutti built for it from this checkout. PyTorch
-# comes from PyPI (5 GB with what it needs; a minute or two); it is not installed again while its version stays.
+# Creates the environment in which tutti.torch is tested, below build/torch: a fixed version of
+# PyTorch, and the package tutti, built for it from this checkout. PyTorch comes from PyPI (5 GB
+# with its dependencies; a minute or two); it is installed again only for a new version.
 #
-#   scripts/install-torch.sh [BUILD]            BUILD: the folder with libtutti.so and the tutti command (build/release)
+#   scripts/install-torch.sh [BUILD]            BUILD: the folder with libtutti.so and the tutti command
+#                                               (build/release)
 #   scripts/install-torch.sh --environment      without the package
 set -euo pipefail
 cd "$(dirname "$0")/.."
