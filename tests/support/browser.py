@@ -1,9 +1,9 @@
-"""A real browser without a screen (Chromium), told what to do over its DevTools pipe: no driver, no port, no other package.
+"""A headless browser (Chromium), controlled over its DevTools pipe, without a driver, a port or
+other packages.
 
     with Browser() as browser:
         page = browser.open("http://127.0.0.1:9090/")
-        page.evaluate("document.title")
-"""
+        page.evaluate("document.title")"""
 
 import base64
 import json
@@ -23,7 +23,7 @@ class BrowserError(Exception):
 
 
 def find():
-    """Its path, or None."""
+    """Returns its path, or None."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
@@ -38,7 +38,7 @@ class Browser:
                      f"--user-data-dir={self.profile.name}", "about:blank"]
         if "shell" not in path:
             arguments.insert(1, "--headless")
-        # The pipe is descriptors 3 (it reads) and 4 (it writes).
+        # The pipe consists of descriptors 3 (the browser reads) and 4 (it writes).
         self.process = subprocess.Popen(["bash", "-c", f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}', "-", *arguments],
                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                         pass_fds=(theirs_in, theirs_out))
@@ -64,7 +64,7 @@ class Browser:
         self.profile.cleanup()
 
     def take(self, deadline):
-        """The next message, or None if there is none until then."""
+        """Returns the next message, or None at the timeout."""
         while b"\0" not in self.unread:
             if not select.select([self.back], [], [], max(0, deadline - time.monotonic()))[0]:
                 return None
@@ -96,7 +96,8 @@ class Browser:
 
 
 class Page:
-    """A tab of its own. scripts: whether the page's run; dark: what it prefers."""
+    """A separate tab. scripts: whether the page's scripts run; dark: the preferred colour
+    scheme."""
 
     def __init__(self, browser, address, scripts=True, dark=False, width=1200, height=900):
         self.browser = browser
@@ -117,18 +118,19 @@ class Page:
         return self.browser.command(method, self.session, **parameters)
 
     def events(self):
-        self.command("Runtime.runIfWaitingForDebugger")         # what happened meanwhile comes before its answer
+        # earlier events arrive before its reply
+        self.command("Runtime.runIfWaitingForDebugger")
         return [e for e in self.browser.events if e.get("sessionId") == self.session]
 
     def evaluate(self, expression):
-        """Its value, of whatever JSON can say."""
+        """Returns the value of a JavaScript expression, as JSON."""
         got = self.command("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in got:
             raise BrowserError(f"{expression}: {got['exceptionDetails']}")
         return got["result"].get("value")
 
     def wait_for(self, condition, what):
-        """Until it holds: a function, or an expression of the page."""
+        """Waits until a condition holds: a function, or an expression of the page."""
         deadline = time.monotonic() + PATIENCE_S
         while not (condition() if callable(condition) else self.evaluate(condition)):
             if time.monotonic() > deadline:
@@ -136,7 +138,7 @@ class Page:
             time.sleep(0.05)
 
     def complaints(self):
-        """Errors that the page or the browser told on its console, forbidden loads among them."""
+        """Errors that the page or the browser printed to its console, including blocked loads."""
         told = []
         for e in self.events():
             if e["method"] == "Runtime.exceptionThrown":

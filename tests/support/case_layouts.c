@@ -1,10 +1,10 @@
-/* Where the ranks of a case are. */
+/* Layouts of the ranks of a case. */
 #include "base/prng.h"
 #include "base/status.h"
 #include "support/cases.h"
 #include "support/layouts.h"
 
-/* Rank r on that socket of that host; two hosts to a rack, two racks to a building. */
+/* Places a rank on a socket of a host, with two hosts per rack and two racks per building. */
 static void sit(struct tt_layout_seat *seat, uint32_t host, uint32_t socket, uint32_t rail)
 {
     seat->group[TT_NEAR_SOCKET] = 2 * host + socket;
@@ -71,9 +71,9 @@ const struct tt_layout *case_layout(enum case_layout which, uint32_t nranks)
     return l;
 }
 
-/* ---- who looks ---------------------------------------------------------------------------------------- */
+/* ---- dependence on the layout ---- */
 
-/* What all ranks do in a call, as one number. */
+/* Returns a hash of the programs of all ranks for a call. */
 static uint64_t digest(const struct case_spec *spec)
 {
     static struct case_calls calls;

@@ -37,14 +37,14 @@ bool case_exists(const struct case_spec *spec)
     return spec->root == 0 || case_is_rooted(kind);
 }
 
-/* Sizes of n blocks, every third or so empty. */
+/* Draws the sizes of n blocks, about a third of them 0. */
 static void draw_sizes(uint64_t *bytes, uint32_t n, const struct case_spec *spec, struct tt_prng *p)
 {
     for (uint32_t i = 0; i < n; i++)
         bytes[i] = tt_prng_below(p, 3) ? tt_prng_below(p, 2 * spec->count + 1) * spec->elem_bytes : 0;
 }
 
-/* Where n blocks go: one after the other, or in reverse order with gaps. */
+/* Sets the displacements of n blocks: in sequence, or in reverse order with gaps. */
 static void draw_displs(uint64_t *displs, const uint64_t *bytes, uint32_t n, const struct case_spec *spec)
 {
     uint64_t at = 0;
@@ -57,9 +57,10 @@ static void draw_displs(uint64_t *displs, const uint64_t *bytes, uint32_t n, con
     }
 }
 
-#define STRETCHES_MAX 10    /* of a pair: more than a round has */
+#define STRETCHES_MAX 10    /* per pair: more than a round has */
 
-/* The stretches that one rank sends another, a third of the pairs none; with gaps, or side by side. Returns how far they reach. */
+/* Draws the stretches that one rank sends to another: adjacent or with gaps, none for a third of
+ * the pairs. Returns the end of the last one. */
 static uint64_t draw_stretches(struct tt_stretch *out, uint64_t *n, const struct case_spec *spec, struct tt_prng *p)
 {
     const uint32_t few = CASE_STRETCHES / spec->nranks, most = few < STRETCHES_MAX ? few : STRETCHES_MAX;
@@ -75,7 +76,7 @@ static uint64_t draw_stretches(struct tt_stretch *out, uint64_t *n, const struct
     return at;
 }
 
-/* What each rank gets of others, as they send it. */
+/* Lists the stretches that each rank receives, from the lists of the senders. */
 static void list_received(struct case_calls *out, uint32_t nranks)
 {
     for (uint32_t r = 0; r < nranks; r++) {
@@ -90,7 +91,7 @@ static void list_received(struct case_calls *out, uint32_t nranks)
     }
 }
 
-/* Blocks of which only stretches travel. */
+/* Draws blocks of which only stretches are sent. */
 static void draw_stretched_sizes(struct case_calls *out, const struct case_spec *spec, struct tt_prng *p)
 {
     const uint32_t nranks = spec->nranks;
@@ -120,7 +121,8 @@ static void make_alltoallv(struct case_calls *out, const struct case_spec *spec,
         draw_stretched_sizes(out, spec, p);
     for (uint32_t r = 0; r < spec->nranks && !spec->algo->by_stretches; r++)
         draw_sizes(out->send_bytes[r], spec->nranks, spec, p);
-    for (uint32_t r = 0; r < spec->nranks && spec->place != OUT_OF_PLACE; r++)     /* rows that take each other's places */
+    /* rows that are exchanged in place */
+    for (uint32_t r = 0; r < spec->nranks && spec->place != OUT_OF_PLACE; r++)
         for (uint32_t i = 0; i < r; i++)
             out->send_bytes[r][i] = out->send_bytes[i][r];
     for (uint32_t r = 0; r < spec->nranks; r++)
@@ -129,12 +131,13 @@ static void make_alltoallv(struct case_calls *out, const struct case_spec *spec,
     for (uint32_t r = 0; r < spec->nranks; r++) {
         draw_displs(out->send_displs[r], out->send_bytes[r], spec->nranks, spec);
         draw_displs(out->recv_displs[r], out->recv_bytes[r], spec->nranks, spec);
-        if (spec->algo->by_stretches && spec->seed % 2)     /* blocks that share their bytes: a piece for several ranks */
+        if (spec->algo->by_stretches && spec->seed % 2)     /* blocks with overlapping bytes: one
+                                                               piece for several ranks */
             memset(out->send_displs[r], 0, spec->nranks * sizeof out->send_displs[r][0]);
     }
 }
 
-/* For algorithms that cut a vector into chunks: up to three for each rank, of which few may be in flight. */
+/* For algorithms with chunks: draws up to three chunks per rank, of which few may be in flight. */
 static void draw_chunks(struct case_calls *out, const struct case_spec *spec, struct tt_prng *p)
 {
     const uint64_t chunk = spec->count * spec->elem_bytes / spec->nranks / (1 + tt_prng_below(p, 3));
@@ -210,13 +213,14 @@ void case_fail_at(const char *file, int line, const struct case_spec *spec, cons
     _fail(file, line);
 }
 
-/* Every root of few ranks; of many the ends and the middle. */
+/* Returns true for every root with few ranks; with many ranks, only for the first, the middle and
+ * the last. */
 static bool root_counts(uint32_t root, uint32_t nranks)
 {
     return nranks <= 8 || root == 0 || root == nranks / 2 || root == nranks - 1;
 }
 
-/* Case i of all with so many ranks. */
+/* Returns case i for nranks ranks. */
 static struct case_spec numbered(const struct tt_algo *algo, uint32_t nranks, uint32_t i, const uint64_t *counts,
                                  uint64_t seed)
 {
@@ -232,7 +236,8 @@ static struct case_spec numbered(const struct tt_algo *algo, uint32_t nranks, ui
     };
 }
 
-/* Whether there is such a call and the algorithm takes it; it is in *calls then. */
+/* Creates the calls of a case. Returns false if the case does not exist or the algorithm does not
+ * support it. */
 static bool make_if_any(struct case_calls *calls, const struct case_spec *spec)
 {
     if (!case_exists(spec))
@@ -241,7 +246,8 @@ static bool make_if_any(struct case_calls *calls, const struct case_spec *spec)
     return tt_algo_fits_named(spec->algo, &calls->coll[0]);
 }
 
-/* Whether case i is tried with a layout: with the first, and if the algorithm looks, with the others in turn. */
+/* Returns whether case i is tried with a layout: always with the first one, and with the others in
+ * turn if the algorithm uses the layout. */
 static bool has_turn(const struct tt_algo *algo, int layout, uint32_t i)
 {
     return layout == 0 || (case_sees_layout(algo) && ((uint32_t)layout == 1 + i % (CASE_LAYOUTS - 1) || case_all()));
@@ -252,7 +258,7 @@ bool case_all(void)
     return getenv("TUTTI_TEST_LONG") != NULL;
 }
 
-/* Whether its cases are asked for: TUTTI_TEST_ALGO is how its name begins, or is not set. */
+/* Returns whether the algorithm's name starts with TUTTI_TEST_ALGO, or the variable is not set. */
 static bool is_wanted(const struct tt_algo *algo)
 {
     const char *prefix = getenv("TUTTI_TEST_ALGO");
@@ -286,7 +292,7 @@ uint64_t case_for_each(uint32_t nranks_max, const uint64_t *counts, uint32_t nco
                     if (!has_turn(tt_algos[a], layout, i + nranks))
                         continue;
                     if (!unit_part(number++) || !is_wanted(tt_algos[a]))
-                        n++;        /* another part's, or not asked for */
+                        n++;        /* in another part, or not selected */
                     else if (make_if_any(&calls, &spec)) {
                         fn(&spec, &calls);
                         n++;

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The generator of the test vectors: little-endian words, word i = (i + 1) * 0x9e3779b1; cut after `bytes`. */
+/* Generates a test vector: little-endian words, word i = (i + 1) * 0x9e3779b1; truncated to
+ * `bytes`. */
 static uint8_t *generated(size_t bytes)
 {
     uint8_t *data = malloc(bytes + 1);
@@ -15,7 +16,7 @@ static uint8_t *generated(size_t bytes)
     return data;
 }
 
-/* A row of the table: "| what | bytes | `value` |". */
+/* Parses a row of the table: "| what | bytes | `value` |". */
 static bool vector_of(const char *line, size_t *bytes, char text[TT_HASH_TEXT_BYTES])
 {
     const char *value = strstr(line, "| `");

@@ -7,11 +7,13 @@
 #include <stdint.h>
 #include "reduce/hash.h"
 
-/* A content of the table and its hash as it stands there; data[bytes] lives until it returns. Whether that is its hash. */
+/* Gets a test vector and its hash from the table; data[bytes] is valid until it returns. Returns
+ * whether the hash is correct. */
 typedef bool hash_vector_try(const uint8_t *data, size_t bytes, const char want[TT_HASH_TEXT_BYTES], void *arg);
 
-/* Calls it for each row of the table with at most `most` bytes. Returns the bytes of the longest; 0: it is not the hash of one, or there are fewer than twelve
- * rows, or they cannot be read. Also for processes that a test starts: nothing ends it. */
+/* Calls `try` for each row of the table with at most `most` bytes. Returns the size of the longest
+ * vector; 0 if a hash is wrong, there are fewer than twelve rows, or the table cannot be read. Does
+ * not end the process, so it can be used by programs that tests start. */
 size_t hash_vectors_each(size_t most, hash_vector_try *try, void *arg);
 
 #endif

@@ -83,9 +83,9 @@ static void connect_now(struct light *l)
     tt_assert(epoll_ctl(l->hive->epoll, EPOLL_CTL_ADD, fd, &ev) == 0);
 }
 
-/* ---- what the member wants ---- */
+/* ---- actions of the member ---- */
 
-/* All but those that are said to be unreachable. */
+/* Returns all members except those marked unreachable. */
 static void reached(struct light *l)
 {
     const struct hive *h = l->hive;
@@ -115,7 +115,7 @@ static void emit(void *context, const struct tt_member_act *act)
         return;
     case TT_MEMBER_ACT_SEND:
         if (l->channel && tt_channel_send(l->channel, act->data, act->bytes) == 0)
-            watch(l); /* an end of the connection is read in its turn */
+            watch(l); /* the end of the connection is read in its turn */
         return;
     case TT_MEMBER_ACT_REACH:
         reached(l);
@@ -137,7 +137,7 @@ static void emit(void *context, const struct tt_member_act *act)
         snprintf(l->text, sizeof l->text, "%s", act->text);
         return;
     default:
-        return; /* operations: these members have none */
+        return; /* operations: not supported by these members */
     }
 }
 
@@ -183,7 +183,7 @@ void hive_destroy(struct hive *h)
     free(h);
 }
 
-void hive_know(struct hive *h, const char *address)
+void hive_add_address(struct hive *h, const char *address)
 {
     tt_assert(h->naddresses < sizeof h->addresses / sizeof *h->addresses);
     h->addresses[h->naddresses++] = address;
@@ -233,7 +233,7 @@ void hive_epoch(struct hive *h, uint32_t i, uint32_t least)
 
 /* ---- time ---- */
 
-static void hear(struct light *l)
+static void read_messages(struct light *l)
 {
     const void *data;
     size_t bytes;
@@ -267,9 +267,9 @@ static void ready(struct light *l)
         tt_member_connected(&l->m, tt_now_ns());
     }
     if (l->channel)
-        hear(l);
+        read_messages(l);
     if (l->channel && tt_channel_flush(l->channel) != 0)
-        hear(l); /* why it ended */
+        read_messages(l); /* why the connection ended */
     if (l->over)
         drop(l);
     if (l->channel)

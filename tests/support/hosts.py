@@ -1,11 +1,10 @@
-"""Hosts played by namespaces, for tests and benchmarks: each has network devices, a name, a /sys and an /etc/hosts of its own, and
-shares the processes and the files of this machine.
+"""Hosts as network namespaces, for tests and benchmarks. Each has its own network devices, name,
+/sys and /etc/hosts, and shares the processes and files of this machine.
 
-Nothing here has a name outside: namespaces are held open by one small process (hosts_keeper.py) that ends when its pipe from us
-closes, with everything that runs in them. So hosts vanish however their owner ends, SIGKILL too, and any number of runs
-can be side by side. Only a directory in the temporary one could outlive a keeper that was itself killed; the next run removes it,
-as nobody holds its lock (scratch.py).
-"""
+Namespaces have no names outside: a small process (hosts_keeper.py) holds them open, and ends when
+its pipe is closed, with everything that runs in them. So hosts vanish with their owner, even after
+SIGKILL, and several runs can coexist. Only a temporary directory can remain, if a keeper itself was
+killed; the next run removes it, because its lock is free (scratch.py)."""
 
 import json
 import os
@@ -31,11 +30,12 @@ esac
 
 
 class HostsError(Exception):
-    """Hosts could not be made or set up; says why in one sentence."""
+    """Hosts could not be created or configured; the message has the cause."""
 
 
 def why_not(*programs):
-    """Returns why hosts cannot be made here, or None. programs: (name, Debian package) of what is needed besides."""
+    """Returns why hosts cannot be created here, or None. programs: (name, Debian package) of
+    additional requirements."""
     if os.geteuid():
         return "network namespaces need root"
     for name, package in (("ip", "iproute2"), ("nsenter", "util-linux"), *programs):
@@ -50,10 +50,10 @@ def remove_leftovers():
 
 
 class Hosts:
-    """A context manager: hosts with these names, joined by nothing yet.
+    """A context manager: hosts with these names, not connected.
 
-    .on is the path of a script that runs a command on a host (on HOST COMMAND...), good as a remote shell for launchers too.
-    """
+    .on is the path of a script that runs a command on a host (on HOST COMMAND...), usable as a
+    remote shell for launchers."""
 
     def __init__(self, *names):
         self.names = names
@@ -68,7 +68,7 @@ class Hosts:
                 [sys.executable, "-I", Path(__file__).with_name("hosts_keeper.py"), self.directory, *self.names],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True, cwd="/", pass_fds=[lock])
         finally:
-            os.close(lock)      # the keeper alone holds it now
+            os.close(lock)      # now only the keeper holds it
         try:
             self._paths = json.loads(self._keeper.stdout.readline() or '{"error": "the keeper of namespaces did not start"}')
             if "error" in self._paths:
@@ -80,7 +80,7 @@ class Hosts:
         return self
 
     def __exit__(self, *_):
-        """The same way as when we are killed: the pipe closes."""
+        """The same as after a kill: closes the pipe."""
         if self._keeper:
             self._keeper.stdin.close()
             self._keeper.stdout.close()
@@ -103,30 +103,32 @@ class Hosts:
         return ["nsenter", f"--net={of['net']}", f"--uts={of['uts']}", f"--mount={of['mnt']}"]
 
     def inside(self, name, *argv):
-        """argv, as it is run on a host: in the present directory, with our environment, and with the pid of who starts it."""
+        """Returns argv for a host: in the current directory, with the current environment, and with
+        the pid of the process that starts it."""
         return [*self._enter(name), f"--wdns={os.getcwd()}", "--", *map(str, argv)]
 
     def network_of(self, name):
-        """The path of a host's network namespace: where `ip link add ... netns PATH` puts a device."""
+        """The path of a host's network namespace, for `ip link add ... netns PATH`."""
         return self._paths[name]["net"]
 
     def run(self, name, *argv, stdin=None):
-        """Runs a command on a host to its end; returns its output, raises HostsError when it fails."""
+        """Runs a command on a host; returns its output, raises HostsError if it fails."""
         done = subprocess.run(self.inside(name, *argv), input=stdin, capture_output=True, text=True, check=False)
         if done.returncode:
             raise HostsError(f"{name}: {' '.join(map(str, argv))}: {(done.stderr or done.stdout).strip()}")
         return done.stdout
 
     def batch(self, name, program, lines):
-        """Runs lines of ip or tc on a host, in one process. The error says which line."""
+        """Runs lines of ip or tc on a host, in one process. The error contains the failed line."""
         try:
             self.run(name, program, "-batch", "-", stdin="\n".join(lines) + "\n")
         except HostsError as why:
             raise HostsError(f"{why} (the lines were: {'; '.join(lines)})") from None
 
-    def tell_names(self, addresses):
-        """addresses: {host: address}; every host's /etc/hosts has them from now on."""
+    def add_names(self, addresses):
+        """addresses: {host: address}; adds them to every host's /etc/hosts."""
         text = "127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for name, address in addresses.items())
-        with open(self.directory / "hosts", "r+", encoding="ascii") as f:     # the same file, as it is mounted
+        # the same file, because it is mounted
+        with open(self.directory / "hosts", "r+", encoding="ascii") as f:
             f.truncate()
             f.write(text)

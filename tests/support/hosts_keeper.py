@@ -1,8 +1,7 @@
-"""Holds the namespaces of hosts.py for as long as its standard input is open; then ends what still runs in them and goes, and
-they vanish with it. Whoever started it may die in any way: the kernel closes the pipe.
+"""Holds the namespaces of hosts.py while its standard input is open; then ends all processes in
+them and exits, and they vanish. Its parent may be killed in any way: the kernel closes the pipe.
 
-    hosts_keeper.py DIRECTORY NAME...     prints {name: {kind: path of the namespace}} as one line of JSON
-"""
+    hosts_keeper.py DIRECTORY NAME...     prints {name: {kind: path of the namespace}} as one line of JSON"""
 
 import ctypes
 import json
@@ -21,20 +20,20 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def call(name, *args):
-    """A system call that Python has no name for; bytes and numbers go as they are."""
+    """A system call without a Python wrapper; bytes and integers are passed unchanged."""
     if getattr(libc, name)(*args):
         err = ctypes.get_errno()
         raise OSError(err, f"{name}: {os.strerror(err)}")
 
 
 def make_host(name, names_file):
-    """This process moves into new namespaces; returns {kind: descriptor} of them. /sys shows the devices of the new host, and
-    /etc/hosts is the one of the hosts together."""
+    """Moves this process to new namespaces; returns {kind: descriptor} of them. /sys shows the
+    devices of the new host; /etc/hosts is a file common to all hosts."""
     call("unshare", NEW_NAMESPACES)
     word = name.encode()
     call("sethostname", word, len(word))
     call("mount", b"none", b"/", None, ctypes.c_ulong(MS_REC | MS_SLAVE), None)
-    for place in (b"/sys", b"/etc/hosts"):      # of the host that was made before
+    for place in (b"/sys", b"/etc/hosts"):      # mounts of the previously created host
         libc.umount2(place, MNT_DETACH)
     call("mount", b"sysfs", b"/sys", b"sysfs", ctypes.c_ulong(0), None)
     call("mount", names_file.encode(), b"/etc/hosts", None, ctypes.c_ulong(MS_BIND), None)
@@ -42,7 +41,7 @@ def make_host(name, names_file):
 
 
 def inhabitants(networks):
-    """Pids of all processes in the network namespaces with these identities, but for ourselves."""
+    """Pids of all processes in the network namespaces with these identities, except this one."""
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdigit() and int(entry) != os.getpid():
@@ -55,7 +54,7 @@ def inhabitants(networks):
 
 
 def end_inhabitants(networks):
-    """Asks them to end, and ends them when they do not."""
+    """Sends SIGTERM, and later SIGKILL to the remaining processes."""
     began = time.monotonic()
     sig = signal.SIGTERM
     while pids := inhabitants(networks):

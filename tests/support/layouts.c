@@ -5,17 +5,17 @@
 #include "support/unit.h"
 
 enum shape {
-    REGULAR,        /* consecutive ranks fill hosts; the last may be short */
-    SPREAD,         /* consecutive ranks fill hosts, and are dealt to their sockets */
-    DEALT,          /* rank r on host r mod n, as many hosts as it takes, sockets dealt likewise */
-    DRAWN,          /* hosts of 1 to `ranks` ranks, in drawn order; sockets drawn too */
-    LOPSIDED        /* one host of `ranks` ranks, all others alone */
+    REGULAR,        /* consecutive ranks fill hosts; the last may have fewer */
+    SPREAD,         /* consecutive ranks fill hosts, and alternate between their sockets */
+    DEALT,          /* rank r on host r mod n with the smallest n; sockets alternate likewise */
+    DRAWN,          /* random hosts of 1 to `ranks` ranks, and random sockets */
+    LOPSIDED        /* one host of `ranks` ranks, all others with one rank */
 };
 
 struct kind {
     const char *text;
     enum shape shape;
-    uint32_t ranks, sockets, rails;     /* of a host */
+    uint32_t ranks, sockets, rails;     /* per host */
     enum tt_node_kind node;
 };
 
@@ -49,7 +49,7 @@ const char *layout_text(uint32_t kind)
 }
 
 struct label {
-    uint32_t host, socket;      /* of any numbers; socket within the host */
+    uint32_t host, socket;      /* arbitrary numbers; socket within the host */
 };
 
 static void draw_labels(const struct kind *k, struct label *label, uint32_t nranks, uint64_t seed)

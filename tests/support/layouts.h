@@ -7,13 +7,15 @@
 /* How many there are. */
 extern const uint32_t layout_kinds;
 
-/* Layout `kind` of nranks ranks; what it leaves open is drawn by seed. Ends with tt_layout_fini. */
+/* Creates layout `kind` of nranks ranks; free parameters are drawn by seed. Undone by
+ * tt_layout_fini. */
 void layout_make(struct tt_layout *l, uint32_t kind, uint32_t nranks, uint64_t seed);
 
-/* Numbers the groups of each level, which may have any names, in order of first appearance, as struct tt_layout_seat wants them. */
+/* Numbers the groups of each level, which may have any names, in order of first appearance, as
+ * struct tt_layout_seat requires. */
 void layout_number(struct tt_layout_seat *seats, uint32_t nranks);
 
-/* "hosts of 4 in 2 sockets". */
+/* Returns e.g. "hosts of 4 in 2 sockets". */
 const char *layout_text(uint32_t kind);
 
 #endif

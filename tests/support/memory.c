@@ -66,10 +66,11 @@ void case_memory_fini(struct case_memory *m)
     }
 }
 
-/* ---- the definition ----------------------------------------------------------------------------------- */
+/* ---- the definition ---- */
 
-/* The operation: the lower half of an element is a sum, the upper half that of the left operand; so it shows who was left
- * as well as how often each was in. Finishing shows in the lower half. */
+/* The operation: the lower half of an element is a sum, the upper half is copied from the left
+ * operand. So the result shows the leftmost operand and the number of contributions. Finishing
+ * changes the lower half. */
 static uint64_t combine(uint32_t elem_bytes, uint64_t x, uint64_t y)
 {
     const uint64_t lower = (1ull << 4 * elem_bytes) - 1;
@@ -84,7 +85,7 @@ static uint64_t finished(uint32_t elem_bytes, uint64_t x)
     return (x & ~lower) | ((2 * x + 1) & lower);
 }
 
-/* Byte `offset` of the reduction over all ranks of elements of SRC. */
+/* Returns byte `offset` of the reduction over all ranks of elements of SRC. */
 static uint8_t reduced_byte(const struct case_memory *m, uint64_t offset)
 {
     const uint32_t elem = m->spec->elem_bytes, n = m->spec->nranks;
@@ -102,7 +103,7 @@ static uint8_t reduced_byte(const struct case_memory *m, uint64_t offset)
     return (uint8_t)(sum >> 8 * (offset % elem));
 }
 
-/* Copies what rank `from` sends of that stretch to where it lies in DST. */
+/* Copies the data that rank `from` sends for that stretch to its position in DST. */
 static void define_stretch(const struct case_memory *m, uint32_t r, uint32_t from, const struct tt_stretch *t,
                            uint8_t *want)
 {
@@ -112,7 +113,7 @@ static void define_stretch(const struct case_memory *m, uint32_t r, uint32_t fro
         want[colls[r].recv_displs[from] + i] = input_byte(m, from, colls[from].send_displs[r] + i);
 }
 
-/* By the lists of the senders. */
+/* The same for all stretches, from the lists of the senders. */
 static void define_stretches(const struct case_memory *m, uint32_t r, uint8_t *want)
 {
     const struct tt_coll *colls = m->calls->coll;
@@ -125,7 +126,7 @@ static void define_stretches(const struct case_memory *m, uint32_t r, uint8_t *w
     }
 }
 
-/* Puts what DST of rank r should be into want[]; what is not of the result stays. */
+/* Writes the expected DST of rank r to want[]; bytes outside the result are unchanged. */
 static void define(const struct case_memory *m, uint32_t r, uint8_t *want)
 {
     const struct tt_coll *c = &m->calls->coll[r];
@@ -209,7 +210,7 @@ bool case_memory_right(const struct case_memory *m, uint32_t r, char *why, size_
     return same;
 }
 
-/* ---- the reduction -------------------------------------------------------------------------------------- */
+/* ---- the reduction ---- */
 
 static void reduce(uint32_t elem_bytes, bool finish, uint8_t *out, uint8_t *out2, const uint8_t *a, const uint8_t *b,
                    size_t count)

@@ -1,16 +1,18 @@
-"""Address translation in a network namespace, by the kernel's own (nf_tables), told over netlink: no program has to be installed for it.
+"""Network address translation in a network namespace, by the kernel (nf_tables), configured over
+netlink: no program must be installed for it.
 
-    nat.py OUT ADDRESS FIRST-LAST...        what leaves by device OUT gets that device's address; TCP that comes in there for one of these ports goes to
-                                            ADDRESS, at the same port
+    nat.py OUT ADDRESS FIRST-LAST...    packets that leave by device OUT get the device's address; TCP
+                                        to one of these ports that arrives there is forwarded to
+                                        ADDRESS, with the same port
 
-It changes the namespace that it runs in, and ends. Status 77: the kernel has none of this."""
+It changes the namespace that it runs in, and exits. Status 77: the kernel does not support it."""
 
 import errno
 import socket
 import struct
 import sys
 
-NETFILTER, TABLES = 12, 10      # the netlink family; its subsystem nf_tables
+NETFILTER, TABLES = 12, 10      # netlink family, and its subsystem nf_tables
 NEW_TABLE, NEW_CHAIN, NEW_RULE, BEGIN, END = TABLES << 8 | 0, TABLES << 8 | 3, TABLES << 8 | 6, 0x10, 0x11
 REQUEST, ACK, CREATE, APPEND, NESTED = 1, 4, 0x400, 0x800, 0x8000
 PREROUTING, POSTROUTING, DNAT = 0, 4, 1
@@ -90,7 +92,7 @@ def translate(out, address, ranges):
             data = s.recv(65536)
             while data:
                 bytes_, kind = struct.unpack_from("=IH", data)
-                if kind == 2:       # an answer
+                if kind == 2:       # a reply
                     why = -struct.unpack_from("=i", data, 16)[0]
                     if why:
                         raise OSError(why, f"nf_tables: {errno.errorcode.get(why, why)}")

@@ -3,9 +3,9 @@
 #include <string.h>
 #include "base/prng.h"
 
-#define WORDS 512       /* computed at a time, in memory of our own */
+#define WORDS 512       /* computed at a time, in private memory */
 
-/* The words of the message from byte `at` on. */
+/* Computes the words of the message from byte `at` on. */
 static void compute(uint64_t words[WORDS], uint64_t at, uint64_t salt)
 {
     for (uint64_t i = 0; i < WORDS; i++)

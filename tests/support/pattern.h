@@ -1,12 +1,13 @@
-/* Bytes that only one message has. Built without the thread sanitizer, as most of a test's time would go into watching how they are computed;
- * memcpy and memcmp, by which the buffer itself is touched, are watched all the same. */
+/* Byte patterns that are unique per message. Built without TSan, which would spend most of a test's
+ * time on their computation; memcpy and memcmp, which access the buffer itself, are still
+ * intercepted. */
 #ifndef TESTS_SUPPORT_PATTERN_H
 #define TESTS_SUPPORT_PATTERN_H
 
 #include <stdint.h>
 
 void pattern_fill(void *mem, uint64_t bytes, uint64_t salt);
-/* The first byte that is not pattern_fill's; `bytes` if all are. */
+/* Returns the index of the first byte that differs from pattern_fill; `bytes` if none does. */
 uint64_t pattern_differs(const void *mem, uint64_t bytes, uint64_t salt);
 
 #endif

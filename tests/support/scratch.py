@@ -13,7 +13,8 @@ from pathlib import Path
 
 
 def lock(path):
-    """Locks a directory. Returns the descriptor that holds the lock, or None: another process holds it, or the directory is gone."""
+    """Locks a directory. Returns the descriptor that holds the lock, or None: another process holds
+    it, or the directory is gone."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:
@@ -47,7 +48,7 @@ def remove_leftovers(prefix):
         try:
             fd = lock(path)
         except OSError:
-            continue        # another user's
+            continue        # owned by another user
         if fd is not None:
             shutil.rmtree(path, ignore_errors=True)
             os.close(fd)

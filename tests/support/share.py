@@ -9,7 +9,7 @@ TURN = int(os.environ.get("TUTTI_TEST_TURN", "0"))
 
 
 def of_turn(cases):
-    """The cases of this turn: one in SHARE, and at least one. As many turns are all cases."""
+    """The cases of this turn: one in SHARE, and at least one. SHARE turns cover all cases."""
     cases = list(cases)
     every = max(1, min(SHARE, len(cases)))
     return [case for i, case in enumerate(cases) if (i + TURN) % every == 0]

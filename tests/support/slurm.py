@@ -1,5 +1,6 @@
-"""A Slurm of this machine alone, for tests: munged, slurmctld and slurmd as Debian has them, with a directory, a key and ports of their own, on
-loopback. They are no services of the machine, and end with who started them."""
+"""A private Slurm on this machine, for tests: munged, slurmctld and slurmd of Debian, with their
+own directory, key and ports, on loopback. They are no services of the machine, and end with their
+parent."""
 
 import os
 import pwd
@@ -46,11 +47,11 @@ PartitionName=all Nodes={host} Default=YES MaxTime=INFINITE State=UP
 
 
 class SlurmError(Exception):
-    """Slurm did not start; says what it said."""
+    """Slurm did not start; contains its output."""
 
 
 def why_not():
-    """Why there can be no Slurm here, or None."""
+    """Returns why Slurm cannot run here, or None."""
     for program, package in PROGRAMS:
         if not shutil.which(program, path=SYSTEM_PATH):
             return f"{program} is not installed (Debian: apt-get install {package})"
@@ -60,7 +61,8 @@ def why_not():
 
 
 class Slurm:
-    """A context manager. `env` is for srun and its like; at most `cpus` ranks run at once."""
+    """A context manager. `env` is for srun and similar commands; at most `cpus` ranks run at the
+    same time."""
 
     def __init__(self, ports, cpus, env):
         self.env = dict(env, PATH=SYSTEM_PATH)
@@ -75,14 +77,14 @@ class Slurm:
             self._await(lambda: (self.directory / "munge.socket").exists(), "munged")
             self._start("slurmctld", "-D", "-c", "-f", self.env["SLURM_CONF"])
             self._start("slurmd", "-D", "-f", self.env["SLURM_CONF"])
-            self._await(lambda: self._says("sinfo", "--noheader", "--format=%T") == "idle", "the node")
+            self._await(lambda: self._output_of("sinfo", "--noheader", "--format=%T") == "idle", "the node")
         except BaseException:
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *_):
-        """The last that was started ends first."""
+        """Ends the daemons in reverse order."""
         while self._daemons:
             daemon = self._daemons.pop()
             daemon.terminate()
@@ -94,7 +96,7 @@ class Slurm:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _configure(self):
-        self.directory.chmod(0o711)     # munged wants its socket to be reached by all
+        self.directory.chmod(0o711)     # munged requires that its socket is reachable by all users
         for name in ("state", "spool"):
             (self.directory / name).mkdir(mode=0o755)
         key = self.directory / "munge.key"
@@ -103,16 +105,18 @@ class Slurm:
         conf = self.directory / "slurm.conf"
         conf.write_text(CONF.format(host=socket.gethostname().split(".")[0], directory=self.directory, user=pwd.getpwuid(os.geteuid()).pw_name,
                                     controller=self._ports[0], daemon=self._ports[1], cpus=self._cpus,
-                                    first_job=random.randrange(1, 1 << 25)))   # no other Slurm's here: ranks meet at a port made of it
+                                    # unique among Slurms on this machine: ranks derive a port from
+                                    # it
+                                    first_job=random.randrange(1, 1 << 25)))
         self.env["SLURM_CONF"] = str(conf)
 
     def _start(self, *command):
-        """A daemon that is told to end even if we are killed."""
+        """Starts a daemon that ends even if this process is killed."""
         with open(self.directory / f"{command[0]}.out", "wb") as out:
             self._daemons.append(subprocess.Popen(["setpriv", "--pdeathsig", "TERM", "--", *command], env=self.env, stdin=subprocess.DEVNULL,
                                                   stdout=out, stderr=out))
 
-    def _says(self, *command):
+    def _output_of(self, *command):
         return subprocess.run(command, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=READY_S).stdout.strip()
 
     def _await(self, condition, what):
@@ -124,6 +128,6 @@ class Slurm:
             time.sleep(0.05)
 
     def logs(self):
-        """What the daemons have said."""
+        """The output of the daemons."""
         return "\n".join(f"{path.stem}: {line}" for path in sorted(self.directory.glob("*.out"))
                          for line in path.read_text(errors="replace").splitlines()[-20:])

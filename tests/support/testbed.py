@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
-"""Hosts with several network cards each, every link shaped to one rate in both directions:
+"""Hosts with several network cards each, with every link shaped to one rate in both directions:
 
-      host0              host1              host2              host3             hosts, several ranks on each
-    eth0 eth1 ...      eth0 eth1 ...      eth0 eth1 ...      eth0 eth1 ...       rails: 10.77.<rail>.<host + 1>/24
-     |    |             |    |             |    |             |    |      HTB    what leaves a host
-     |    |             |    |             |    |             |    |      HTB    what arrives at it
-    =+====|=============+====|=============+====|=============+====|=====        switch of rail 0
-         =+==================+==================+==================+=====        switch of rail 1, and so on
+      host0              host1              host2              host3          hosts of several ranks
+    eth0 eth1 ...      eth0 eth1 ...      eth0 eth1 ...      eth0 eth1 ...    10.77.<rail>.<host + 1>/24
+     |    |             |    |             |    |             |    |     HTB  egress of a host
+     |    |             |    |             |    |             |    |     HTB  ingress of a host
+    =+====|=============+====|=============+====|=============+====|=====     switch of rail 0
+         =+==================+==================+==================+=====     switch of rail 1, etc.
 
-The switches are bridges on a host of their own. Rails are not joined: what leaves through a rail arrives through it. All that connects
-over them uses one congestion control, whatever the default of this machine is: so that numbers can be compared.
+The switches are bridges on a separate host. Rails are not connected with each other. All
+connections use one congestion control, whatever the default of this machine, so that numbers are
+comparable.
 
-    testbed.py [--hosts N] [--rails R] [--mbit M] [COMMAND...]     a shell, or the command, on host0 of such a network
-"""
+    testbed.py [--hosts N] [--rails R] [--mbit M] [COMMAND...]
+
+runs the command, or a shell, on host0 of such a network."""
 
 import argparse
 import json
@@ -28,20 +30,20 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from hosts import Hosts, HostsError, why_not as why_no_hosts     # noqa: E402
 
 SWITCH = "switch"
-BURST_US = 1250         # tokens a link may save up while idle, as time at its rate
-QUEUE_MS = 20           # a port's worth of buffer
+BURST_US = 1250         # tokens that an idle link may accumulate, as time at its rate
+QUEUE_MS = 20           # size of a port's buffer
 CONGESTION = "cubic"
 IPERF_PORT = 5201
 IPERF_START_S = 10
 
 
 def why_not():
-    """Returns why testbeds cannot be made here, or None."""
+    """Returns why testbeds cannot be created here, or None."""
     return why_no_hosts(("tc", "iproute2"), ("iperf3", "iperf3"), ("ping", "iputils-ping"))
 
 
 def shaping(device, mbit):
-    """The lines of tc that let a device send at a rate."""
+    """Returns the tc commands that limit the rate of a device."""
     burst = max(4096, mbit * BURST_US // 8)
     queue = max(64 << 10, mbit * QUEUE_MS * 1000 // 8)
     return [f"qdisc add dev {device} root handle 1: htb default 1",
@@ -50,7 +52,8 @@ def shaping(device, mbit):
 
 
 class Testbed:
-    """A context manager: nhosts hosts with nrails links of mbit Mbit/s each; TCP with the congestion control of that name."""
+    """A context manager: nhosts hosts with nrails links of mbit Mbit/s each, and a TCP congestion
+    control."""
 
     def __init__(self, nhosts, nrails, mbit, congestion=CONGESTION):
         self.nhosts, self.nrails, self.mbit, self.congestion = nhosts, nrails, mbit, congestion
@@ -73,7 +76,7 @@ class Testbed:
         return self.hosts.on
 
     def inside(self, host, *argv):
-        """argv, as it is run on a host."""
+        """Returns argv for a host."""
         return self.hosts.inside(f"host{host}", *argv)
 
     def __enter__(self):
@@ -83,7 +86,7 @@ class Testbed:
             for host in range(self.nhosts):
                 self._attach(host)
             self._shape_ports()
-            self.hosts.tell_names({f"host{h}": self.address(h) for h in range(self.nhosts)})
+            self.hosts.add_names({f"host{h}": self.address(h) for h in range(self.nhosts)})
         except BaseException:
             self.hosts.__exit__()
             raise
@@ -101,7 +104,7 @@ class Testbed:
         return f"port{host}.{rail}"
 
     def _attach(self, host):
-        """A host's links, and the shaping of what leaves it."""
+        """Creates a host's links, and the shaping of its egress."""
         name = f"host{host}"
         lines = ["link set lo up"]
         for rail in range(self.nrails):
@@ -114,20 +117,21 @@ class Testbed:
         self.hosts.batch(name, "tc", [line for rail in range(self.nrails) for line in shaping(self.device(rail), self.mbit)])
 
     def _shape_ports(self):
-        """The switches' ends of all links, and the shaping of what leaves there."""
+        """Configures the switch ends of all links, and the shaping of their egress."""
         ports = [(self._port(host, rail), rail) for host in range(self.nhosts) for rail in range(self.nrails)]
         self.hosts.batch(SWITCH, "ip", [f"link set {port} master rail{rail} up" for port, rail in ports])
         self.hosts.batch(SWITCH, "tc", [line for port, _ in ports for line in shaping(port, self.mbit)])
 
     def counters(self, host):
-        """[(bytes sent, bytes received)] of each rail of a host, as its devices count them: with all headers."""
+        """[(bytes sent, bytes received)] of each rail of a host, as counted by its devices, with
+        all headers."""
         devices = {d["ifname"]: d["stats64"] for d in json.loads(self.hosts.run(f"host{host}", "ip", "-json", "-stats", "link"))}
         stats = [devices[self.device(rail)] for rail in range(self.nrails)]
         return [(s["tx"]["bytes"], s["rx"]["bytes"]) for s in stats]
 
     def iperf_mbit(self, seconds):
-        """The goodput of one iperf3 stream on each rail, all at once, from host 0 to host 1, in Mbit/s; their first second is
-        left out."""
+        """The goodput of one iperf3 stream on each rail, concurrently, from host 0 to host 1, in
+        Mbit/s, without their first second."""
         servers = [subprocess.Popen(self.inside(1, "iperf3", "-s", "-1", "-B", self.address(1, rail)), stdout=subprocess.DEVNULL,
                                     stderr=subprocess.DEVNULL) for rail in range(self.nrails)]
         try:
@@ -142,7 +146,7 @@ class Testbed:
                 server.wait()
 
     def _await_listeners(self, host, addresses):
-        """Until iperf3 listens: it does not say when."""
+        """Waits until iperf3 listens; it does not report it."""
         end = time.monotonic() + IPERF_START_S
         while True:
             listening = self.hosts.run(f"host{host}", "ss", "-Htln")
@@ -153,13 +157,14 @@ class Testbed:
             time.sleep(0.02)
 
     def ping_us(self, count=20):
-        """The median round trip of a small packet from host 0 to host 1 over rail 0, in microseconds."""
+        """The median round trip of a small packet from host 0 to host 1 over rail 0, in
+        microseconds."""
         text = self.hosts.run("host0", "ping", "-n", "-c", count, "-i", "0.01", self.address(1))
         return statistics.median(float(line.split("time=")[1].split()[0]) * 1000 for line in text.splitlines() if "time=" in line)
 
 
 def goodput_mbit(report):
-    """What an iperf3 client says that arrived, in Mbit/s."""
+    """Returns the received Mbit/s in the output of an iperf3 client."""
     try:
         result = json.loads(report)
         return result["end"]["sum_received"]["bits_per_second"] / 1e6
@@ -185,7 +190,8 @@ def add_size_options(parser):
 
 
 def visit(options, command=()):
-    """Runs a command, or a shell for a person, on host0 of a testbed; returns its exit status. `on HOST COMMAND...` is in its path."""
+    """Runs a command, or an interactive shell, on host0 of a testbed; returns its exit status. `on
+    HOST COMMAND...` is in its path."""
     with Testbed(options.hosts, options.rails, options.mbit, options.congestion) as bed:
         env = {**os.environ, "PATH": f"{bed.hosts.directory}:{os.environ.get('PATH', '/usr/sbin:/usr/bin:/sbin:/bin')}"}
         if not command:

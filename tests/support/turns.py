@@ -1,8 +1,10 @@
-"""Runs a script under a sanitizer, where all of it takes long: of its unittest cases one in IN, others with each turn.
+"""Runs a script under a sanitizer, which is slow: one in IN of its unittest cases, other ones in
+each turn.
 
     turns.py IN SCRIPT
 
-TUTTI_TEST_TURN, a number (none: 0), says which: as many turns are all cases, as for programs (unit_has_turn in unit.h)."""
+TUTTI_TEST_TURN, a number (default: 0), selects the cases. IN turns cover all cases, as for programs
+(unit_has_turn in unit.h)."""
 
 import os
 import runpy
@@ -14,12 +16,13 @@ from zlib import crc32
 EVERY = int(sys.argv[1])
 TURN = int(os.environ.get("TUTTI_TEST_TURN", "0"))
 all_names = unittest.defaultTestLoader.getTestCaseNames
-had = left = 0      # cases: of all turns, of this one
+had = left = 0      # number of cases: in all turns, and in this one
 
 
 def names_of_turn(case):
     global had, left
-    first = crc32(case.__name__.encode()) + TURN    # so that not all classes of one case have the same turn
+    # so that different classes of one case get different turns
+    first = crc32(case.__name__.encode()) + TURN
     names = all_names(case)
     of_turn = [name for i, name in enumerate(names, first) if i % EVERY == 0]
     had += len(names)

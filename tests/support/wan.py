@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Hosts all over the world: each has one network device, and a relay in user space carries what leaves it to the host that it is for, as
-late, as fast and as reliably as a matrix says. For kernels without netem; docs/wan-testbed.md tells it all.
+"""Hosts at large distances: each has one network device, and a relay in user space forwards its
+packets to the destination host with the latency, rate and loss of a matrix. For kernels without
+netem; see docs/wan-testbed.md.
 
       paris          london         tokyo           each a network namespace
        wan0           wan0           wan0           10.79.0.<host + 1>/24, fd79::<host + 1>/64
         |              |              |             TUN devices
-        +------[ prog_wan_relay ]-----+             one process, which ends with whoever started it
+        +------[ prog_wan_relay ]-----+             one process, which ends with its parent
 
-    wan.py [--congestion NAME] MATRIX [COMMAND...]     a shell, or the command, on the first host of such a network
-"""
+    wan.py [--congestion NAME] MATRIX [COMMAND...]
+
+runs the command, or a shell, on the first host of such a network."""
 
 import argparse
 import json
@@ -25,19 +27,19 @@ TUN = "/dev/net/tun"
 DEVICE = "wan0"
 SUBNET_4, SUBNET_6 = "10.79.0.0/24", "fd79::/64"
 MTU = 1500
-DEVICE_PACKETS = 20000      # what a device keeps while the relay does not come to read it
+DEVICE_PACKETS = 20000      # queue length of a device while the relay does not read it
 CONGESTION = "cubic"
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOYMENTS = Path(__file__).resolve().parent / "wan"
 
 
 def relay_program():
-    """The path of the relay: of the build that TUTTI_BUILD_DIR tells, or else of the release build."""
+    """The path of the relay: of the build in TUTTI_BUILD_DIR, or else of the release build."""
     return Path(os.environ.get("TUTTI_BUILD_DIR", ROOT / "build" / "release")).resolve() / "tests" / "wan" / "prog_wan_relay"
 
 
 def why_not(*programs):
-    """Returns why such networks cannot be made here, or None. programs: as in hosts.why_not."""
+    """Returns why such networks cannot be created here, or None. programs: as in hosts.why_not."""
     why = why_no_hosts(*programs)
     if why:
         return why
@@ -61,9 +63,10 @@ def deployment(name):
 
 
 def whole_matrix(matrix):
-    """A matrix (a path, or what the file would say) as the relay understands it: with every pair, and nothing left to default.
-    {"seed", "hosts": [{"name", "up_mbit", "up_queue_bytes", "down_mbit", "down_queue_bytes"}], "pairs": [from][to]: {"delay_ms",
-    "loss", "rate_mbit", "queue_bytes"}}; a rate of None is no limit. Raises HostsError with what is wrong with it."""
+    """Converts a matrix (a path, or file contents) to the relay's format, with all pairs and
+    without defaults. {"seed", "hosts": [{"name", "up_mbit", "up_queue_bytes", "down_mbit",
+    "down_queue_bytes"}], "pairs": [from][to]: {"delay_ms", "loss", "rate_mbit", "queue_bytes"}}; a
+    rate of None is no limit. Raises HostsError with the error in the matrix."""
     path, text = ("-", json.dumps(matrix)) if isinstance(matrix, dict) else (matrix, None)
     done = subprocess.run([relay_program(), "--show", path], input=text, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -72,9 +75,10 @@ def whole_matrix(matrix):
 
 
 class Wan:
-    """A context manager: the hosts of a matrix (a path, or what the file would say). TCP has the congestion control of that name on it;
-    sysctls: {"net/ipv4/tcp_rmem": value}, set on each host; cuts: the kernel cuts long packets before the relay gets them.
-    .names, .matrix: as whole_matrix tells it; .hosts: as in hosts.py; .on: a remote shell."""
+    """A context manager: the hosts of a matrix (a path, or file contents), with a TCP congestion
+    control. sysctls: {"net/ipv4/tcp_rmem": value}, set on each host; cuts: the kernel segments long
+    packets before the relay gets them. .names, .matrix: as in whole_matrix; .hosts: as in hosts.py;
+    .on: a remote shell."""
 
     def __init__(self, matrix, congestion=CONGESTION, sysctls=None, cuts=False):
         self.matrix = whole_matrix(matrix)
@@ -100,11 +104,11 @@ class Wan:
         return len(self.names)
 
     def inside(self, host, *argv):
-        """argv, as it is run on host number `host`."""
+        """Returns argv for host number `host`."""
         return self.hosts.inside(self.names[host], *argv)
 
     def run(self, host, *argv, stdin=None):
-        """Runs a command there to its end; returns its output, raises HostsError when it fails."""
+        """Runs a command on a host; returns its output, raises HostsError if it fails."""
         return self.hosts.run(self.names[host], *argv, stdin=stdin)
 
     def __enter__(self):
@@ -113,7 +117,7 @@ class Wan:
             self._start_relay()
             for host in range(self.nhosts):
                 self._attach(host)
-            self.hosts.tell_names({name: self.address(host) for host, name in enumerate(self.names)})
+            self.hosts.add_names({name: self.address(host) for host, name in enumerate(self.names)})
         except BaseException:
             self.__exit__()
             raise
@@ -126,7 +130,7 @@ class Wan:
                 try:
                     end.close()
                 except BrokenPipeError:
-                    pass            # it was killed, with a command on the way to it
+                    pass            # it was killed during a command
             said = self._last_words(relay)
             relay.stderr.close()
             relay.wait()
@@ -135,7 +139,7 @@ class Wan:
             raise HostsError(f"the relay ended with status {relay.returncode}: {said}")
 
     def _last_words(self, relay):
-        """What it says on standard error until it ends."""
+        """Its remaining standard error, until it ends."""
         self._said += relay.stderr.read()
         return self._said.strip() or "it said nothing"
 
@@ -171,23 +175,26 @@ class Wan:
         return said
 
     def stats(self):
-        """The relay's counters: docs/wan-testbed.md lists them."""
+        """The relay's counters, as listed in docs/wan-testbed.md."""
         return json.loads(self._command("stats"))
 
     def change(self, source, target, **values):
-        """Changes delay_ms, rate_mbit or loss of what goes from one host to another from now on; its queue keeps its size."""
+        """Changes delay_ms, rate_mbit or loss of packets from one host to another from now on; the
+        queue keeps its size."""
         for key, value in values.items():
             said = self._command(f"change {source} {target} {key} {value!r}")
             if said != "changed":
                 raise HostsError(f"change {self.names[source]} to {self.names[target]}, {key} {value}: {said}")
 
     def unread(self):
-        """Packets that devices dropped because the relay did not come to read them in time: none, or this machine is too slow."""
+        """Packets dropped by devices because the relay did not read them in time. If not 0, this
+        machine is too slow."""
         return sum(int(self.run(host, "cat", f"/sys/class/net/{DEVICE}/statistics/tx_dropped")) for host in range(self.nhosts))
 
 
 def visit(options):
-    """Runs a command, or a shell for a person, on the first host; returns its exit status. `on HOST COMMAND...` is in its path."""
+    """Runs a command, or an interactive shell, on the first host; returns its exit status. `on HOST
+    COMMAND...` is in its path."""
     with Wan(deployment(options.matrix), options.congestion) as wan:
         env = {**os.environ, "PATH": f"{wan.hosts.directory}:{os.environ.get('PATH', '/usr/sbin:/usr/bin:/sbin:/bin')}"}
         command = options.command

@@ -19,9 +19,9 @@
 #define QUEUE_BYTES_MAX (1ull << 32)
 #define QUEUE_MS_MAX 600000.0
 #define QUEUE_BDP_MAX 1000.0
-#define SEED_MAX (1ull << 53)           /* what every reader of JSON keeps */
+#define SEED_MAX (1ull << 53)           /* exact in every JSON reader */
 
-/* What a number may be. Where it may be absent, null says the same. */
+/* Range of a number. Where it is optional, null means absent. */
 struct range {
     const char *key;
     double min, max;
@@ -34,9 +34,9 @@ static const struct range loss_range = { "loss", 0, 1, false };
 static const struct range up_range = { "up_mbit", MBIT_MIN, MBIT_MAX, true };
 static const struct range down_range = { "down_mbit", MBIT_MIN, MBIT_MAX, true };
 
-/* How long queues are: one of these is said. */
+/* Rule for queue lengths: one of these is given. */
 struct queue_rule {
-    double bytes, ms, bdp;              /* 0: not said */
+    double bytes, ms, bdp;              /* 0: not given */
 };
 
 static uint64_t bit_s_of(double mbit)
@@ -51,7 +51,7 @@ static tutti_status check_range(const struct tt_json_place *p, const struct rang
     return tt_json_wrong_key(p, r->key, "%s is %g, but must be from %g to %g", r->key, value, r->min, r->max);
 }
 
-/* The value, or 0 where it is null and may be. */
+/* Reads a value, or 0 for an allowed null. */
 static tutti_status take_number(const struct tt_json_place *p, const struct range *r, struct json_object *v,
                                 double *out)
 {
@@ -73,7 +73,7 @@ static tutti_status take_number(const struct tt_json_place *p, const struct rang
     return st;
 }
 
-/* The member of that key, or 0 where there is none. */
+/* Reads the member with that key, or 0 if there is none. */
 static tutti_status take_member(const struct tt_json_place *p, const struct range *r, struct json_object *o,
                                 double *out)
 {
@@ -107,7 +107,7 @@ static tutti_status take_row(const struct tt_json_place *p, const struct range *
         return tt_json_wrong(&at, "a row must be a list of %u numbers, one for each host", m->nhosts);
     for (uint32_t to = 0; to < m->nhosts && !st; to++) {
         if (to == from)
-            continue;           /* no packet goes there: the diagonal may be anything */
+            continue;           /* no packet goes there: any value is allowed on the diagonal */
         snprintf(at.where, sizeof at.where, ": %s[%u][%u]", r->key, from, to);
         st = take_number(&at, r, json_object_array_get_idx(row, to), &value);
         if (!st)
@@ -140,7 +140,7 @@ static tutti_status take_square(const struct tt_json_place *p, const struct rang
 
 /* ---- hosts ---- */
 
-/* Names become names of machines, and words of shell scripts. */
+/* Names become host names and words in shell scripts. */
 static bool is_name(const char *text, size_t bytes)
 {
     if (bytes < 1 || bytes >= WAN_NAME_BYTES || !isalpha((unsigned char)text[0]))
@@ -241,7 +241,8 @@ static void set_queue(struct wan_line *line, const struct queue_rule *q, uint64_
     line->queue_bytes = line->bit_s ? (uint64_t)llround(bytes) : 0;
 }
 
-/* A pair's bandwidth-delay product is over its round trip, a host's over the longest of its round trips. */
+/* Sets the queue lengths. The bandwidth-delay product of a pair uses its round-trip time, that of a
+ * host the longest of its round-trip times. */
 static void set_queues(struct wan_matrix *m, const struct queue_rule *q)
 {
     for (uint32_t a = 0; a < m->nhosts; a++) {
@@ -258,7 +259,7 @@ static void set_queues(struct wan_matrix *m, const struct queue_rule *q)
     }
 }
 
-/* ---- all together ---- */
+/* ---- the whole matrix ---- */
 
 static tutti_status take_whole(const struct tt_json_place *p, struct json_object *o, struct wan_matrix *m)
 {

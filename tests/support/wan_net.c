@@ -10,40 +10,41 @@
 #include "support/wan_packet.h"
 #include "support/wan_queue.h"
 
-#define GOLDEN 0x9e3779b97f4a7c15ull    /* splitmix64's step */
+#define GOLDEN 0x9e3779b97f4a7c15ull    /* increment of SplitMix64 */
 
 struct packet {
     uint32_t from;
-    bool is_down;                       /* through the receiver's line, too */
+    bool is_down;                       /* also through the receiver's line */
     size_t bytes;
     struct wan_shape shape;
     uint8_t frame[];
 };
 
-/* Something that is on its way until a time. */
+/* A packet in flight until a time. */
 struct event {
     uint64_t due_ns;
-    uint64_t order;                     /* of what is due at once, the first comes first */
+    uint64_t order;                     /* order of events with equal times */
     struct packet *packet;
 };
 
 struct pair_state {
     struct wan_queue queue;
     struct wan_count count;
-    uint64_t drawn;                     /* segments whose loss was decided */
-    uint64_t last_ns;                   /* when what was sent last comes to its end */
+    uint64_t drawn;                     /* number of segments whose loss was decided */
+    uint64_t last_ns;                   /* arrival time of the last packet */
 };
 
 struct wan_net {
     struct wan_matrix matrix;
     struct wan_queue up[WAN_HOSTS_MAX], down[WAN_HOSTS_MAX];
     struct pair_state pair[WAN_HOSTS_MAX][WAN_HOSTS_MAX];
-    uint64_t strays;                    /* packets for nobody */
+    uint64_t strays;                    /* number of packets to unknown hosts */
     uint64_t room_bytes, under_way_bytes, under_way_peak_bytes;
     uint64_t norders;
-    struct event *heap;                 /* a binary heap, the first due at the top */
+    struct event *heap;                 /* binary heap; the earliest event is at the top */
     size_t nevents, nevents_max;
-    struct packet *taken;               /* what arrived last; its frame is the caller's to read */
+    struct packet *taken;               /* the last received packet; the caller may read its
+                                           frame */
     uint8_t piece[WAN_FRAME_BYTES_MAX];
 };
 
@@ -68,7 +69,7 @@ void wan_net_destroy(struct wan_net *net)
     free(net);
 }
 
-/* ---- what is under way, by time ---- */
+/* ---- packets in flight, by time ---- */
 
 static bool is_before(const struct event *a, const struct event *b)
 {
@@ -87,7 +88,7 @@ static bool heap_grow(struct wan_net *net)
     return true;
 }
 
-/* There must be room for one more. */
+/* Requires space for one more event. */
 static void heap_push(struct wan_net *net, uint64_t due_ns, struct packet *packet)
 {
     const struct event e = { .due_ns = due_ns, .order = net->norders++, .packet = packet };
@@ -119,7 +120,7 @@ static struct event heap_pop(struct wan_net *net)
 
 /* ---- packets ---- */
 
-/* A packet of a frame that is under way from now on, or NULL: then there is no room. */
+/* Creates a packet in flight from a frame. Returns NULL if there is no space. */
 static struct packet *packet_create(struct wan_net *net, uint32_t from, const struct wan_shape *shape,
                                     const uint8_t *frame, size_t bytes)
 {
@@ -153,7 +154,7 @@ static struct wan_shape shape_of(const struct wan_net *net, const uint8_t *frame
     return shape;
 }
 
-/* Segments [first, first + n) of a frame go on their way, due at a time. */
+/* Sends segments [first, first + n) of a frame, due at a time. */
 static void send_piece(struct wan_net *net, uint64_t due_ns, uint32_t from, const struct wan_shape *s,
                        const uint8_t *frame, size_t bytes, uint32_t first, uint32_t n)
 {
@@ -172,9 +173,10 @@ static void send_piece(struct wan_net *net, uint64_t due_ns, uint32_t from, cons
         net->pair[from][s->to].count.dropped_room += n;
 }
 
-/* ---- the way ---- */
+/* ---- transfer ---- */
 
-/* How many of the first n segments get into a queue, at now_ns; the others are counted as dropped. *out_ns: when they have left. */
+/* Returns the number of the first n segments that fit into a queue at now_ns; the others are
+ * counted as dropped. *out_ns: when the last one leaves. */
 static uint32_t pass(struct wan_queue *q, const struct wan_line *line, uint64_t now_ns, const struct wan_shape *s,
                      uint32_t n, uint64_t *dropped, uint64_t *out_ns)
 {
@@ -188,7 +190,8 @@ static uint32_t pass(struct wan_queue *q, const struct wan_line *line, uint64_t 
     return kept;
 }
 
-/* Whether the pair's next segment is lost: of a seed, a pair and a number always the same. */
+/* Returns whether the pair's next segment is lost; depends only on the seed, the pair and the
+ * segment's number. */
 static bool draw_loss(struct wan_net *net, uint32_t from, uint32_t to)
 {
     const double loss = net->matrix.pair[from][to].loss;
@@ -198,7 +201,8 @@ static bool draw_loss(struct wan_net *net, uint32_t from, uint32_t to)
     return (double)(drawn >> 11) < loss * 0x1p53;
 }
 
-/* The first n segments come to the pair's loss, and what is left of them goes on in as few pieces as possible. */
+/* Applies the pair's loss to the first n segments, and sends the remaining ones in as few pieces as
+ * possible. */
 static void lose(struct wan_net *net, uint64_t due_ns, uint32_t from, const struct wan_shape *s, const uint8_t *frame,
                  size_t bytes, uint32_t n)
 {
@@ -242,7 +246,7 @@ void wan_net_send(struct wan_net *net, uint64_t now_ns, uint32_t from, const uin
         lose(net, pair->last_ns, from, &s, frame, bytes, n);
 }
 
-/* A packet has come to the line down at its host, where it may wait again, or be cut. */
+/* Passes a packet to the down line of its host, where it may wait again, or be split. */
 static void go_down(struct wan_net *net, uint64_t now_ns, struct packet *p)
 {
     const uint32_t to = p->shape.to;
@@ -282,7 +286,7 @@ bool wan_net_take(struct wan_net *net, uint64_t now_ns, struct wan_arrival *out)
         struct wan_count *count = &net->pair[p->from][p->shape.to].count;
 
         if (!p->is_down) {
-            go_down(net, e.due_ns, p);      /* at its time, however late we are */
+            go_down(net, e.due_ns, p);      /* at its due time, even if processed late */
             continue;
         }
         count->arrived_segments += p->shape.nsegments;
@@ -305,7 +309,7 @@ const struct wan_count *wan_net_count(const struct wan_net *net, uint32_t from, 
     return &net->pair[from][to].count;
 }
 
-/* ---- counters, told ---- */
+/* ---- output of counters ---- */
 
 static void write_pair(FILE *to, const struct pair_state *pair)
 {

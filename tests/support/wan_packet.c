@@ -9,7 +9,7 @@
 #define IP4_BYTES 20            /* without options */
 #define IP6_BYTES 40
 #define TCP_BYTES 20
-#define TCP_SEQUENCE 4          /* where fields are in their headers */
+#define TCP_SEQUENCE 4          /* offsets in the headers */
 #define TCP_OFFSET 12
 #define TCP_FLAGS 13
 #define TCP_CHECK 16
@@ -56,7 +56,7 @@ static bool is_ip6(const uint8_t *ip)
     return ip[0] >> 4 == 6;
 }
 
-/* The host that an IP packet is for. */
+/* Finds the destination host of an IP packet. */
 static bool read_target(uint32_t *to, const uint8_t *ip, size_t bytes, uint32_t nhosts)
 {
     static const uint8_t prefix4[] = WAN_PREFIX_4, prefix6[] = WAN_PREFIX_6;
@@ -80,7 +80,7 @@ static bool read_target(uint32_t *to, const uint8_t *ip, size_t bytes, uint32_t 
     return true;
 }
 
-/* Bytes of the IP and TCP headers, or 0 if it is not TCP right behind IP. */
+/* Returns the size of the IP and TCP headers, or 0 if TCP does not directly follow IP. */
 static uint32_t tcp_header_bytes(const uint8_t *ip, size_t bytes)
 {
     const uint32_t ip_bytes = is_ip6(ip) ? IP6_BYTES : (ip[0] & 15u) * 4;
@@ -131,10 +131,11 @@ uint32_t wan_shape_fit(const struct wan_shape *s, uint64_t bytes)
 {
     if (bytes >= wan_shape_bytes(s, s->nsegments))
         return s->nsegments;
-    return (uint32_t)(bytes / (s->header_bytes + s->segment_bytes));    /* the last one, which is shorter, does not fit */
+    /* the last segment, which is shorter, does not fit */
+    return (uint32_t)(bytes / (s->header_bytes + s->segment_bytes));
 }
 
-/* The Internet's sum of 16-bit words, folded, not inverted. */
+/* The Internet checksum of 16-bit words, folded, not inverted. */
 static uint32_t sum16(const uint8_t *at, size_t bytes, uint32_t sum)
 {
     for (; bytes > 1; at += 2, bytes -= 2)
@@ -144,7 +145,8 @@ static uint32_t sum16(const uint8_t *at, size_t bytes, uint32_t sum)
     return sum;
 }
 
-/* The checksum of the IP header, and of TCP's what the kernel leaves there where the rest is left to do: the pseudo-header's sum. */
+/* Writes the checksum of the IP header. For TCP, writes the sum of the pseudo-header, as the kernel
+ * does for checksum offload. */
 static void write_ip(uint8_t *ip, uint32_t bytes, uint32_t first)
 {
     const uint32_t ip_bytes = is_ip6(ip) ? IP6_BYTES : (ip[0] & 15u) * 4;
@@ -182,7 +184,7 @@ size_t wan_piece_write(uint8_t *piece, const struct wan_shape *s, const uint8_t 
     memcpy(ip, frame + WAN_VNET_BYTES, s->header_bytes);
     memcpy(ip + s->header_bytes, frame + WAN_VNET_BYTES + s->header_bytes + from, payload);
     if (s->header_bytes == 0)
-        return WAN_VNET_BYTES + payload;        /* the only segment there is: as it came */
+        return WAN_VNET_BYTES + payload;        /* the only segment: unchanged */
 
     tcp = ip + (is_ip6(ip) ? IP6_BYTES : (ip[0] & 15u) * 4);
     put32(tcp + TCP_SEQUENCE, get32(tcp + TCP_SEQUENCE) + from);

@@ -1,6 +1,7 @@
-/* Packets as a TUN device with IFF_VNET_HDR hands them over: a header that says what is left to do, then an IPv4 or IPv6 packet. Where the
- * kernel leaves it to the device to cut a long TCP packet, it is many segments in one, and is carried as one; rates, queues and losses
- * count its segments, and a piece of it is such a packet again. */
+/* Packets as read from a TUN device with IFF_VNET_HDR: a header for offloads, then an IPv4 or IPv6
+ * packet. With segmentation offload, a long TCP packet contains many segments and is forwarded as
+ * one packet. Rates, queues and losses apply to its segments, and a part of it is another packet of
+ * this form. */
 #ifndef TESTS_SUPPORT_WAN_PACKET_H
 #define TESTS_SUPPORT_WAN_PACKET_H
 
@@ -22,23 +23,24 @@
     }
 
 struct wan_shape {
-    uint32_t to;                /* number of the host that it is for */
+    uint32_t to;                /* number of the destination host */
     uint32_t nsegments;
-    uint32_t header_bytes;      /* that each segment has: IP and TCP; 0 where it is only one */
-    uint32_t segment_bytes;     /* of payload, in all but the last */
-    uint32_t payload_bytes;     /* of all */
+    uint32_t header_bytes;      /* headers of each segment: IP and TCP; 0 with only one segment */
+    uint32_t segment_bytes;     /* payload of all segments except the last */
+    uint32_t payload_bytes;     /* in total */
 };
 
-/* What frame[bytes] is. False if it is for none of nhosts hosts, or no packet at all. */
+/* Analyses frame[bytes]. Returns false if it is not a packet to one of nhosts hosts. */
 bool wan_shape_read(struct wan_shape *out, const uint8_t *frame, size_t bytes, uint32_t nhosts);
 
-/* How long its first n segments are as packets on a line, with their IP headers. */
+/* Returns the size of its first n segments as packets on a line, with their IP headers. */
 uint64_t wan_shape_bytes(const struct wan_shape *s, uint32_t n);
 
-/* How many of its first segments fit into that many bytes on a line. */
+/* Returns the number of its first segments that fit into that many bytes on a line. */
 uint32_t wan_shape_fit(const struct wan_shape *s, uint64_t bytes);
 
-/* Writes `n` of its segments, from `first` on, as a frame of their own to piece[WAN_FRAME_BYTES_MAX]; returns its length. */
+/* Writes `n` of its segments, starting with `first`, as a separate frame to
+ * piece[WAN_FRAME_BYTES_MAX]. Returns its size. */
 size_t wan_piece_write(uint8_t *piece, const struct wan_shape *s, const uint8_t *frame, uint32_t first, uint32_t n);
 
 #endif

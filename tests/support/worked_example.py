@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Takes the worked example out of docs/algorithms.md: worked_example.py SOURCE_DIR OUT_DIR.
+"""Extracts the worked example of docs/algorithms.md: worked_example.py SOURCE_DIR OUT_DIR.
 
-OUT_DIR gets the file that the page tells to add, and algos.c with the line that it tells to add. Fails if the page no longer has exactly
-one of each, or if the line does not have the form of those in the register."""
+OUT_DIR receives the file that the page describes, and algos.c with the additional line. Fails if
+the page does not have exactly one of each, or if the line does not have the form of those in the
+register."""
 
 import re
 import sys

@@ -31,7 +31,7 @@ static void swap(struct world *w, size_t a, size_t b)
     w->planned[b] = h;
 }
 
-/* `planned` is a binary heap, the first to happen at its root. */
+/* `planned` is a binary heap with the earliest event at its root. */
 void world_plan(struct world *w, uint64_t at_ns, int kind, int a, int b, const void *data, size_t bytes)
 {
     struct happening *h;

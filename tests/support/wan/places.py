@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
-"""Writes the matrices beside it: peers in data centres of North America, Europe and both. Nothing in them was measured.
+"""Writes the matrices in this directory: peers in data centres of North America, Europe and both.
+Nothing in them was measured.
 
-    places.py           writes them
-    places.py --check   says what would change, and has the exit status 1 if something would
+    places.py           writes the matrices
+    places.py --check   prints the necessary changes, and exits with status 1 if there are any
 
-Places are towns by which such data centres are known, with the coordinates of the towns. A delay, one way, is what light in fibre (two
-thirds of its speed in vacuum) needs for one and a half times the great circle, as no cable is straight, and 1 ms for the two ends:
+Places are towns with such data centres, with the coordinates of the towns. The one-way delay is
+that of light in fibre (two thirds of its speed in vacuum) over 1.5 times the great circle, because
+no cable is straight, and 1 ms for both ends:
 
     delay_ms = 1 + 1.5 * great_circle_km / (2/3 * 299.792 km/ms)
 
-Rates are drawn, each direction of a pair for itself, between a least and a most so that half of all are below their geometric mean; what a
-host may send and receive in all is drawn between one and two times the most. They are so low that two processor cores can play all
-hosts and carry it all, and so uneven that it matters who sends to whom.
-"""
+Rates are random, independently for each direction of a pair, between a minimum and a maximum, such
+that half of them are below their geometric mean. A host's total rate per direction is drawn between
+one and two times the maximum. The rates are low enough for two processor cores to run all hosts and
+the relay, and uneven enough that the choice of peers matters."""
 
 import json
 import math
@@ -42,7 +44,8 @@ PLACES = {                  # name: (place, latitude, longitude)
 }
 EUROPE = ["frankfurt", "frankfurt", "paris", "ghislain", "london", "eemshaven"]
 NORTH_AMERICA = [*(place for place in ("dalles", "dallas", "moncks", "bluffs", "ashburn") for _ in range(2)), "montreal", "toronto"]
-DEPLOYMENTS = {             # name: (title, where its hosts are, least and most Mbit/s of a pair, seed)
+# name: (title, places of its hosts, minimum and maximum Mbit/s of a pair, seed)
+DEPLOYMENTS = {
     "europe-6": ("6 peers in Europe", EUROPE, 40, 320, 6),
     "north-america-12": ("12 peers in North America", NORTH_AMERICA, 15, 120, 12),
     "both-18": ("18 peers in North America and Europe", NORTH_AMERICA + EUROPE, 10, 80, 18),
@@ -61,7 +64,7 @@ def delay_ms(a, b):
 
 
 def names_of(places):
-    """paris; where two are in one place, frankfurt1 and frankfurt2."""
+    """Names of hosts: paris; with two in one place, frankfurt1 and frankfurt2."""
     return [place + (str(places[:i].count(place) + 1) if places.count(place) > 1 else "") for i, place in enumerate(places)]
 
 
@@ -80,7 +83,7 @@ def matrix_of(title, places, least, most, seed):
 
 
 def text_of(matrix):
-    """JSON with one line for each host and each row."""
+    """JSON with one line per host and per row."""
     def value(v):
         if isinstance(v, list):
             return "[\n" + ",\n".join("        " + json.dumps(row) for row in v) + "\n    ]"
