@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "reduce/reduce.h"
 
-#define AROUND 64               /* bytes on each side of a buffer */
+#define AROUND 64               /* guard bytes on each side of a buffer */
 #define UNTOUCHED 0xa5
 
 bool call_reduces(enum tt_coll_kind kind)
@@ -78,13 +78,13 @@ static bool is_unsigned(tutti_dtype t)
     return t == TUTTI_U8 || t == TUTTI_U16 || t == TUTTI_U32 || t == TUTTI_U64;
 }
 
-/* What a rank multiplies by in a pre-multiplied sum. */
+/* Returns the scale of a rank in a pre-multiplied sum. */
 static double scale_of(const struct call *c, uint32_t rank)
 {
     return is_f8(c->type) ? 2 : rank + 1;
 }
 
-/* Small enough that no result of any order of any number of ranks rounds or overflows. */
+/* Small values, so that no result rounds or overflows, with any number and order of ranks. */
 static double small_value(const struct call *c, uint32_t rank, uint64_t index)
 {
     const uint64_t h = noise(c, rank, index);
@@ -107,10 +107,11 @@ static double small_value(const struct call *c, uint32_t rank, uint64_t index)
         v = (double)(h % (is_f8(c->type) ? 2 : 5));
         break;
     }
-    return negative ? 0 - v : v;     /* never -0, which is less than +0 to nobody */
+    return negative ? 0 - v : v;     /* never -0, whose order with +0 is undefined */
 }
 
-/* Uniform in [1, 2), in the steps of f64; rounded to the type when it is stored. So sums round in every type. */
+/* Uniform in [1, 2) with the precision of f64; rounded to the type when stored. So sums round in
+ * every type. */
 static double rough_value(const struct call *c, uint32_t rank, uint64_t index)
 {
     return 1 + (double)(noise(c, rank, index) >> 12) * 0x1p-52;
@@ -195,13 +196,13 @@ static double combine(const struct call *c, double a, double b)
     }
 }
 
-/* What some averages are divided by instead of by the number of ranks; 0: by that. */
+/* Returns the divisor of some averages; 0: the number of ranks. */
 static uint64_t divisor_of(const struct call *c)
 {
     return call_reduces(c->kind) && c->op == TUTTI_AVG && c->salt % 3 == 0 ? 1 + c->salt / 3 % 9 : 0;
 }
 
-/* Element `index` of the reduction over all ranks, by definition and in f64. */
+/* Returns element `index` of the reduction over all ranks, by definition and in f64. */
 static double reduced(const struct call *c, uint64_t index)
 {
     const uint64_t divisor = divisor_of(c) ? divisor_of(c) : c->nranks;
@@ -223,7 +224,8 @@ static double reduced(const struct call *c, uint64_t index)
 
 /* ---- shapes ---- */
 
-/* Elements that `from` has for `to` in a v call; some have none. In place, as many as the other way. */
+/* Returns the number of elements that `from` sends to `to` in a v call; some send none. In place,
+ * the opposite direction has the same number. */
 static size_t block_of(const struct call *c, uint32_t from, uint32_t to)
 {
     const bool turned = c->in_place && c->kind == TT_ALLTOALLV && to < from;
@@ -232,7 +234,8 @@ static size_t block_of(const struct call *c, uint32_t from, uint32_t to)
     return h % 5 == 0 ? 0 : (size_t)(h >> 8) % (c->count + 1);
 }
 
-/* Blocks of count[n] one after another, with gaps unless the call is packed; returns where the last ends. */
+/* Places blocks of count[n] in sequence, with gaps unless the call is packed. Returns the end of
+ * the last block. */
 static size_t lay_out(const struct call *c, bool packed, const size_t *count, size_t *displ)
 {
     size_t at = 0, end = 0;
@@ -250,7 +253,8 @@ static bool is_packed(const struct call *c)
     return c->kind == TT_REDUCE_SCATTERV || !call_is_v(c->kind) || c->salt % 2;
 }
 
-/* Fills counts and displacements of both sides, as rank sees them; src_n and dst_n elements in all. */
+/* Computes counts and displacements of both sides of a rank, and the total elements src_n and
+ * dst_n. */
 static void shape(struct call_side *s, const struct call *c, uint32_t rank, size_t *src_n, size_t *dst_n)
 {
     const bool blocks_from = c->kind == TT_SCATTER || c->kind == TT_SCATTERV || c->kind == TT_REDUCE_SCATTER ||
@@ -292,13 +296,13 @@ static bool has_dst(const struct call *c, uint32_t rank)
     return !of_root || rank == c->root;
 }
 
-/* In place, src and dst of this rank are one buffer. */
+/* Returns whether src and dst of this rank are one buffer (in place). */
 static bool is_shared(const struct call *c, uint32_t rank)
 {
     return c->in_place && has_src(c, rank) && has_dst(c, rank);
 }
 
-/* Of a shared buffer, dst is the whole, and src the part. */
+/* Returns whether dst is the whole of a shared buffer, and src its part. */
 static bool dst_is_whole(enum tt_coll_kind kind)
 {
     return kind == TT_ALLGATHER || kind == TT_ALLGATHERV || kind == TT_GATHER || kind == TT_GATHERV;
@@ -342,10 +346,11 @@ static uint8_t *make_room(uint64_t bytes, uint32_t skew, uint64_t *mem_bytes)
     return mem;
 }
 
-/* Sizes that the compiler knows: a call of memcpy for each element would take most of a test's time under a sanitizer. */
+/* Constant sizes for the compiler: calls of memcpy per element would take most of a test's time
+ * under a sanitizer. */
 static void put_bits(uint8_t *at, uint64_t bits, size_t elem)
 {
-    switch (elem) {     /* little endian, as the rest of this house */
+    switch (elem) {     /* little endian, as everywhere in Tutti */
     case 1:
         *at = (uint8_t)bits;
         break;
@@ -369,7 +374,7 @@ static void put_input(uint8_t *at, const struct call *c, uint32_t rank, size_t f
         put_bits(at + i * elem, input(c, rank, first + i), elem);
 }
 
-/* Where the other side of a shared buffer is. */
+/* Sets the other side of a shared buffer. */
 static void share(struct call_side *s, size_t elem)
 {
     if (dst_is_whole(s->call.kind)) {
@@ -399,7 +404,7 @@ void call_init(struct call_side *s, const struct call *c, uint32_t rank)
     shape(s, c, rank, &src_n, &dst_n);
     s->src_bytes = has_src(c, rank) ? src_n * elem : 0;
     s->dst_bytes = has_dst(c, rank) ? dst_n * elem : 0;
-    s->src = s->dst = c->salt % 4 < 2 ? NULL : (uint8_t *)16;       /* never looked at */
+    s->src = s->dst = c->salt % 4 < 2 ? NULL : (uint8_t *)16;       /* ignored by the call */
     if (has_src(c, rank) && !(shared && dst_is_whole(c->kind))) {
         s->src_mem = make_room(s->src_bytes, c->src_skew, &s->src_mem_bytes);
         s->src = s->src_mem + AROUND + c->src_skew;
@@ -454,9 +459,10 @@ tutti_status call_go(struct call_side *s, tutti_comm *comm, bool with_request)
     }
 }
 
-/* ---- what must be there ---- */
+/* ---- expected output ---- */
 
-/* Writes the n elements that rank's call takes from `from`'s input at `first`, or their reduction. */
+/* Writes the n elements that rank's call receives from `from`'s input at `first`, or their
+ * reduction. */
 static void put_output(uint8_t *at, const struct call *c, uint32_t from, size_t first, size_t n)
 {
     const size_t elem = tutti_dtype_bytes(c->type);
@@ -469,7 +475,7 @@ static void put_output(uint8_t *at, const struct call *c, uint32_t from, size_t 
         put_bits(at + i * elem, bits_of(c->type, reduced(c, first + i)), elem);
 }
 
-/* The output by definition, at out[dst_bytes]; gaps are left. */
+/* Writes the output by definition to out[dst_bytes], except gaps. */
 static void define(const struct call_side *s, uint8_t *out)
 {
     const struct call *c = &s->call;
@@ -501,7 +507,7 @@ static void define(const struct call_side *s, uint8_t *out)
     }
 }
 
-/* Compares mem[bytes] with what it should be; `at` is where the buffer begins in it. */
+/* Compares mem[bytes] with the expected bytes; the buffer begins at offset `at`. */
 static bool same(const uint8_t *mem, const uint8_t *should, uint64_t bytes, uint64_t at, const char *what, char *why)
 {
     uint64_t i = 0;
@@ -514,7 +520,8 @@ static bool same(const uint8_t *mem, const uint8_t *should, uint64_t bytes, uint
     return false;
 }
 
-/* Sums of like-signed values may be (n - 1) u from the exact one. */
+/* Returns the unit u: sums of like-signed values may differ from the exact one by (n - 1) u,
+ * relatively. */
 static double rounding_unit(tutti_dtype type)
 {
     switch (type) {
@@ -527,7 +534,7 @@ static double rounding_unit(tutti_dtype type)
     }
 }
 
-/* The sum of rough inputs, which no f64 holds. */
+/* Returns the sum of rough inputs, which f64 cannot represent exactly. */
 static long double rough_sum(const struct call *c, uint64_t index)
 {
     long double all = 0;

@@ -1,5 +1,5 @@
-"""What tests that start many processes share: where the build is, and a mark in the environment by which every process that a test
-started, however indirectly, is found again."""
+"""Shared by tests that start many processes: the location of the build, and a mark in the
+environment, by which every process that a test started, directly or indirectly, is found."""
 
 import os
 import random
@@ -20,25 +20,27 @@ VANISH = str(BUILD / "tests" / "cluster" / "prog_vanish")
 CALLS = str(BUILD / "tests" / "cluster" / "prog_calls")
 EXEC_TRIES = 20
 SANITIZED = bool(os.environ.get("CFLAGS"))
-PATIENCE_S = 240 if SANITIZED else 120      # then it hangs; a busy machine gets there no sooner
-SLOW = "=thread" in os.environ.get("CFLAGS", "")    # the thread sanitizer: fewer of what is alike
+PATIENCE_S = 240 if SANITIZED else 120      # limit for hangs; a busy machine does not reach it
+SLOW = "=thread" in os.environ.get("CFLAGS", "")    # TSan: fewer similar cases
 
 
 def environment(**more):
-    """Ours without what an outer launcher may have set, and with a fresh mark."""
+    """The current environment without variables of an outer launcher, and with a new mark."""
     foreign = ("TUTTI_RANK", "TUTTI_SIZE", "TUTTI_REND", "TUTTI_TOKEN", "OMPI_", "OPAL_", "PMI", "PRTE_", "SLURM_", "RANK", "WORLD_SIZE", "MASTER_",
                "TORCHELASTIC_", "MPI_LOCAL", "PALS_", "ALPS_", "MV2_", "MPIRUN_", "JSM_", "FLUX_", "HOROVOD_", "JOB_COMPLETION_INDEX")
     env = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
     env["TUTTI_TEST_MARK"] = uuid.uuid4().hex
     if SANITIZED:
-        env["PMIX_MCA_gds"] = "hash"    # the default maps memory at addresses that a sanitizer may use itself
+        # the default maps memory at addresses that sanitizers may use
+        env["PMIX_MCA_gds"] = "hash"
     env["LSAN_OPTIONS"] = f"suppressions={Path(__file__).with_name('leaks.txt')}:print_suppressions=0"
     env.update(more)
     return env
 
 
 def free_port():
-    """A port that nobody listens on, outside the range that connections are given theirs from: it stays free until somebody listens there."""
+    """A port without a listener, outside the range of ephemeral ports: it stays free until a
+    process listens on it."""
     while True:
         with socket.socket() as s:
             try:
@@ -49,8 +51,9 @@ def free_port():
 
 
 def environ_of(pid):
-    """A process's environment, as bytes; none of a zombie or a thread of the kernel. It is empty for a moment in each exec,
-    too: then it is read again, EXEC_TRIES times at most, as a process may also have no variable at all."""
+    """A process's environment, as bytes; empty for zombies and kernel threads. It is also empty for
+    a moment during exec. Therefore it is read again, up to EXEC_TRIES times, because a process may
+    also have no variables."""
     for _ in range(EXEC_TRIES):
         with open(f"/proc/{pid}/environ", "rb") as f:
             variables = f.read()
@@ -65,7 +68,7 @@ def environ_of(pid):
 
 
 def marked(env):
-    """Pids of living processes (no zombies) with this environment's mark."""
+    """Pids of living processes (no zombies) with the mark of this environment."""
     mark = ("TUTTI_TEST_MARK=" + env["TUTTI_TEST_MARK"]).encode()
     found = []
     for entry in os.listdir("/proc"):
@@ -80,7 +83,7 @@ def marked(env):
 
 
 def wait_until(condition, what, seconds=PATIENCE_S):
-    """Asks again and again, with a deadline."""
+    """Polls a condition, with a deadline."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
@@ -90,7 +93,8 @@ def wait_until(condition, what, seconds=PATIENCE_S):
 
 class ClusterTest(unittest.TestCase):
     def run_tutti(self, *args, stdin=None, env=None, timeout=PATIENCE_S, inside=()):
-        """`tutti run args` to its end; checks that no process outlives it. `inside`: a command that runs it somewhere else."""
+        """Runs `tutti run args` to its end; checks that no process outlives it. `inside`: a command
+        that runs it elsewhere."""
         env = env or environment()
         done = subprocess.run([*inside, TUTTI, "run", *map(str, args)], input=stdin, stdin=None if stdin is not None else subprocess.DEVNULL,
                               env=env, capture_output=True, text=True, timeout=timeout)
@@ -102,7 +106,7 @@ class ClusterTest(unittest.TestCase):
                                 stderr=subprocess.PIPE, env=env, text=True, **more)
 
     def read_lines(self, process, n):
-        """The next n lines of its output; a deadline comes from the runner of the tests."""
+        """The next n lines of its output; the test runner sets the deadline."""
         lines = []
         while len(lines) < n:
             line = process.stdout.readline()

@@ -1,4 +1,5 @@
-# What tests of CUDA code share. Where there is no nvcc, and in builds for sanitizers, which have no part in it, the test that reads this is skipped.
+# Shared by tests of CUDA code. The test that sources this file is skipped without nvcc, and in
+# builds with sanitizers, which do not cover CUDA code.
 # shellcheck shell=bash
 
 [[ ${CFLAGS:-} != *-fsanitize* ]] || exit 77
@@ -10,7 +11,7 @@ made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
 here=$TUTTI_SOURCE_DIR
 
-# build NAME OPTION...: tests/cluster/NAME.cu. Every warning is an error.
+# build NAME OPTION...: compiles tests/cluster/NAME.cu. Every warning is an error.
 build() {
     local name=$1
     shift
@@ -18,12 +19,12 @@ build() {
         "$here/tests/cluster/$name.cu" "$@"
 }
 
-# build_program NAME OPTION...: the same as $made/NAME, with the library.
+# build_program NAME OPTION...: builds $made/NAME, with the library.
 build_program() {
     build "$@" -o "$made/$1" -L "$TUTTI_BUILD_DIR" -ltutti -Xlinker -rpath,"$TUTTI_BUILD_DIR"
 }
 
-# moe_run, whose bits must be those of a host: nothing is fused.
+# Builds moe_run without fused operations, so that its bits equal those of the host.
 build_moe_run() {
     build_program moe_run -O2 --fmad=false -Xcompiler -ffp-contract=off "$here"/examples/moe/{model,options,rank,report,rounds}.c
 }

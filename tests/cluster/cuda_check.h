@@ -1,4 +1,4 @@
-/* What programs of the tests with CUDA share. */
+/* Shared by the CUDA test programs. */
 #ifndef TESTS_CLUSTER_CUDA_CHECK_H
 #define TESTS_CLUSTER_CUDA_CHECK_H
 
@@ -7,7 +7,7 @@
 
 #include "tutti/tutti.h"
 
-#define SKIPPED 77              /* the exit status where there is no GPU */
+#define SKIPPED 77              /* exit status without a GPU */
 
 #define CHECK(cond) \
     do { \

@@ -1,4 +1,4 @@
-/* The kernels of the device tests as CUDA kernels; test_device_cuda.sh compiles them. */
+/* The kernels of the device tests as CUDA kernels; compiled by test_device_cuda.sh. */
 #include "device_kernels.h"
 #include "tutti/elastic_cuda.h"
 
@@ -61,7 +61,7 @@ __global__ void route_results(tutti_device_view v, struct route *x)
         route_look(&v, x, from);
 }
 
-/* The same as three launches, with the exchange between them in the order of the stream. */
+/* The same as three launches in a stream, with the exchange between them. */
 cudaError_t route_on(cudaStream_t stream, const tutti_device_view *v, struct route *x)
 {
     cudaError_t err;
@@ -82,7 +82,7 @@ __global__ void hashing(tutti_device_view v, struct hashing *h, tutti_status *ou
         out[blockIdx.x] = st;
 }
 
-/* An array of shared state on a GPU: copied and hashed there. */
+/* Creates an array of shared state on a GPU, which is copied and hashed there. */
 tutti_array array_for_cuda(float *on_device, size_t n, tutti_array_cuda *where, tutti_array_memory *memory)
 {
     tutti_array array = {};
@@ -97,7 +97,7 @@ tutti_array array_for_cuda(float *on_device, size_t n, tutti_array_cuda *where, 
     return array;
 }
 
-/* A device whose kernels run on a GPU. */
+/* Creates a device whose kernels run on a GPU. */
 tutti_status device_for_cuda(tutti_window *window, int64_t timeout_ms, tutti_device **out)
 {
     tutti_device_conf conf = {};

@@ -1,4 +1,5 @@
-/* Kernels that tests run, in the one source that CPUs and GPUs share: test_device.c runs them on the CPU device, device_kernels.cu makes CUDA kernels of them. */
+/* Test kernels with the same source for CPUs and GPUs: test_device.c runs them on the CPU device,
+ * device_kernels.cu makes CUDA kernels of them. */
 #ifndef TESTS_CLUSTER_DEVICE_KERNELS_H
 #define TESTS_CLUSTER_DEVICE_KERNELS_H
 
@@ -7,17 +8,20 @@
 
 #define EXCHANGE_BLOCKS_MAX 8
 
-/* All ranks send to all others, block to block: tiles of random sizes, each checked as soon as its signal shows. */
+/* All ranks send to all others, block to block: tiles of random sizes, each checked as soon as its
+ * signal arrives. */
 struct exchange {
-    uint32_t rounds, first;         /* signals count rounds from `first` on */
-    uint32_t flush_every;           /* rounds; in the others a source is used again when its receiver has said that it looked */
+    uint32_t rounds, first;         /* values of signals count rounds from `first` */
+    uint32_t flush_every;           /* rounds between flushes; in the others, a source is reused
+                                       when its receiver has acknowledged it */
     uint64_t seed, slot_bytes;
     uint8_t *src;                   /* [nblocks][nranks][slot_bytes] */
-    uint64_t *published;            /* rounds of groups so far, of each rank's group */
-    uint64_t wrong;                 /* what a block found: a round + 1, and its sender in the upper half; 0: nothing */
+    uint64_t *published;            /* rounds of each rank's group so far */
+    uint64_t wrong;                 /* result of a block: a round + 1, with the sender in the
+                                       upper half; 0: no error */
 };
 
-/* splitmix64's finaliser. */
+/* The finalizer of SplitMix64. */
 TUTTI_DEVICE uint64_t exchange_mix(uint64_t x)
 {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -25,14 +29,14 @@ TUTTI_DEVICE uint64_t exchange_mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-/* Everything about one tile follows from this. */
+/* All parameters of one tile are derived from this number. */
 TUTTI_DEVICE uint64_t exchange_draw(const struct exchange *x, uint32_t round, uint32_t from, uint32_t to,
                                     uint32_t block)
 {
     return exchange_mix(x->seed + exchange_mix((uint64_t)round << 32 | from << 20 | to << 8 | block));
 }
 
-/* Mostly short; some that wires cut up. */
+/* Mostly short; some are segmented by transports. */
 TUTTI_DEVICE uint64_t exchange_bytes(const struct exchange *x, uint64_t draw)
 {
     const uint64_t kind = draw % 16, most = kind < 8 ? 64 : kind < 13 ? 4096 : kind < 15 ? 40000 : x->slot_bytes;
@@ -45,7 +49,8 @@ TUTTI_DEVICE uint8_t exchange_byte(uint64_t draw, uint64_t i)
     return (uint8_t)((draw >> 40) + i * 7 + (i >> 8));
 }
 
-/* In every window: a word for each sender's block, one for each receiver's that has looked, and a slot for each sender's. */
+/* In every window: a word per sender block, a word per receiver block that has checked its tile,
+ * and a slot per sender block. */
 TUTTI_DEVICE uint64_t exchange_word(uint32_t nblocks, uint32_t rank, uint32_t block)
 {
     return 64ull * (rank * nblocks + block);
@@ -74,8 +79,9 @@ TUTTI_DEVICE void exchange_pause(const tutti_device_view *v, uint64_t turns)
         tutti_device_pause(v, 40 + (uint32_t)i);
 }
 
-/* This block's tile of a round for one peer; in one of three ways, the same for all blocks: with its signal; puts, a fence and a signal; or as a group's,
- * whose leader, block 0, signals for all. */
+/* Sends this block's tile of a round to one peer, in one of three ways, the same for all blocks:
+ * with its signal; as puts, a fence and a signal; or as a member of a group, whose leader, block 0,
+ * signals for all. */
 TUTTI_DEVICE tutti_status exchange_send(const tutti_device_view *v, struct exchange *x, uint32_t round, uint32_t to,
                                         uint32_t block, uint32_t nblocks)
 {
@@ -119,7 +125,7 @@ TUTTI_DEVICE tutti_status exchange_send(const tutti_device_view *v, struct excha
     return tutti_device_group_signal(v, to, nblocks * published, signals, nblocks);
 }
 
-/* The tile that the same block of a peer has sent in this round; then that block may use the slot again. */
+/* Checks the tile sent by the same block of a peer in this round, and releases its slot. */
 TUTTI_DEVICE tutti_status exchange_receive(const tutti_device_view *v, struct exchange *x, uint32_t round,
                                            uint32_t from, uint32_t block, uint32_t nblocks)
 {
@@ -145,7 +151,8 @@ TUTTI_DEVICE tutti_status exchange_kernel(const tutti_device_view *v, uint32_t b
     for (uint32_t round = x->first; round < x->first + x->rounds && !st; round++) {
         for (uint32_t k = 1; k < v->nranks && !st; k++)
             st = exchange_send(v, x, round, (v->rank + k) % v->nranks, block, nblocks);
-        if (!st && round % x->flush_every == 0) {       /* sources are the block's again before they have landed */
+        if (!st && round % x->flush_every == 0) {       /* sources are reused by the block before
+                                                           they have arrived */
             st = tutti_device_flush(v, TUTTI_DEVICE_ALL);
             for (uint32_t to = 0; to < v->nranks && !st; to++)
                 exchange_fill(x->src + x->slot_bytes * (block * v->nranks + to),
@@ -160,7 +167,8 @@ TUTTI_DEVICE tutti_status exchange_kernel(const tutti_device_view *v, uint32_t b
     return st ? st : tutti_device_quiet(v, TUTTI_DEVICE_ALL);
 }
 
-/* Every block adds its number + 1 to the word of rank 1 at 0, and puts that number at its own place, `times` times. */
+/* `times` times, every block adds its number + 1 to the word of rank 1 at 0, and puts that number
+ * to its own place. */
 struct crowd {
     uint32_t times;
     uint64_t *src;                  /* [nblocks] */
@@ -179,7 +187,7 @@ TUTTI_DEVICE tutti_status crowd_kernel(const tutti_device_view *v, uint32_t bloc
     return st ? st : tutti_device_quiet(v, 1);
 }
 
-/* Adds 1 to the first word of all ranks, this one too, `times` times. */
+/* Adds 1 to the first word of all ranks, including this one, `times` times. */
 TUTTI_DEVICE tutti_status add_to_all_kernel(const tutti_device_view *v, uint32_t times)
 {
     tutti_status st = TUTTI_OK;
@@ -213,18 +221,19 @@ TUTTI_DEVICE tutti_status fences_kernel(const tutti_device_view *v, uint32_t blo
     return st;
 }
 
-/* An exchange (tutti/moe.h) that begins when this kernel has written its lists, raising one flag, and whose pieces it looks at when another flag says that it is over. Elements are
- * bytes. */
+/* An exchange (tutti/moe.h) that starts when this kernel has written its lists and raised one flag.
+ * The kernel checks the received pieces when another flag reports the end. Elements are bytes. */
 #define ROUTE_SPLITS 12
 #define ROUTE_LENGTH_MAX 3000
 
 struct route {
-    uint64_t turn;                  /* of this exchange, from 1; what flags become */
-    uint32_t start, over;           /* flags */
-    size_t *lengths, *indices, *block_lens;     /* [ROUTE_SPLITS], [nranks * ROUTE_SPLITS], [nranks]: read by the host */
+    uint64_t turn;                  /* number of this exchange, from 1; the value of flags */
+    uint32_t start, over;           /* offsets of flags */
+    size_t *lengths, *indices, *block_lens;     /* [ROUTE_SPLITS], [nranks * ROUTE_SPLITS],
+                                                   [nranks]: read by the host */
     uint8_t *send;                  /* [ROUTE_SPLITS * ROUTE_LENGTH_MAX] */
-    void *const *recv;              /* [nranks], each as long */
-    uint64_t wrong;                 /* a sender + 1 whose pieces are wrong; 0: none */
+    void *const *recv;              /* [nranks], of the same size */
+    uint64_t wrong;                 /* sender + 1 of wrong pieces; 0: none */
 };
 
 TUTTI_DEVICE uint64_t route_length(uint64_t turn, uint32_t rank, uint32_t split)
@@ -254,7 +263,7 @@ TUTTI_DEVICE uint64_t route_total(uint64_t turn, uint32_t rank)
     return total;
 }
 
-/* By all threads: bytes; by one: the lists. */
+/* All threads write bytes; one writes the lists. */
 TUTTI_DEVICE void route_write(const tutti_device_view *v, const struct route *x)
 {
     const uint64_t total = route_total(x->turn, v->rank);
@@ -292,7 +301,7 @@ TUTTI_DEVICE void route_look(const tutti_device_view *v, struct route *x, uint32
     }
 }
 
-/* Block 0; others would have parts of the lists. */
+/* Block 0 only; several blocks would each write parts of the lists. */
 TUTTI_DEVICE tutti_status route_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
 {
     struct route *x = (struct route *)arg;
@@ -310,7 +319,7 @@ TUTTI_DEVICE tutti_status route_kernel(const tutti_device_view *v, uint32_t bloc
     return st;
 }
 
-/* The sum of a content's hash, by all blocks. */
+/* The hash of a content, computed by all blocks. */
 struct hashing {
     const uint8_t *data;
     uint64_t bytes, first_block;

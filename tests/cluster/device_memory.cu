@@ -1,6 +1,8 @@
-/* Memory of a GPU as windows and as what puts read, in a job of two ranks: tutti run -n 2 --wires ofi -- device_memory (test_device_memory.sh). With the argument "managed"
- * it is memory that both the GPU and processors reach, which any provider of libfabric takes. Ranks share the GPU if there is one. No kernel runs: the GPU's bytes are
- * written and read by CUDA's copies. Exit status 77: there is no GPU, or the job has no wire that carries its memory. */
+/* GPU memory as windows and as sources of puts, in a job of two ranks: tutti run -n 2 --wires ofi
+ * -- device_memory (test_device_memory.sh). With the argument "managed", it is memory accessible to
+ * both the GPU and processors, which any libfabric provider supports. Ranks share the GPU if there
+ * is only one. No kernel runs: CUDA's copies read and write the GPU's bytes. Exit status 77: there
+ * is no GPU, or no transport of the job supports its memory. */
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <dlfcn.h>
@@ -17,11 +19,12 @@
 #define RANKS 2
 #define MIB ((size_t)1 << 20)
 #define LONGEST (16 * MIB)
-#define SIDE_BYTES (LONGEST + 2 * MIB)  /* of a window, and of what puts read; both are pieces of 2 MiB */
+#define SIDE_BYTES (LONGEST + 2 * MIB)  /* of a window, and of the sources of puts; both consist
+                                           of pieces of 2 MiB */
 #define BURST 24u
 #define BURST_BYTES 70001u
 #define TIMED 8u
-#define ALLOCATIONS 8                   /* until the address comes again */
+#define ALLOCATIONS 8                   /* until the same address is returned */
 #define WAIT_MS 60000
 
 #define CHECK_CUDA(call) \
@@ -39,17 +42,17 @@
         CHECK(strstr(tutti_last_error(), (says))); \
     } while (0)
 
-/* Around the messages of the wire, and around what it cuts up. */
+/* Sizes around the limits of the transport's messages and segments. */
 static const size_t sizes[] = { 8,     100,    1968,    1969,        4097,        32768,
                                 32769, 300001, MIB - 1, MIB + 12345, 5 * MIB + 7, LONGEST };
 
 enum direction { GPU_TO_GPU, GPU_TO_HOST, HOST_TO_GPU, DIRECTIONS };
 
-/* What a rank has. */
+/* State of a rank. */
 struct here {
     tutti_comm *comm;
     tutti_window *gpu_window, *host_window, *signals;
-    uint8_t *gpu, *gpu_source;          /* [SIDE_BYTES] each, of the GPU */
+    uint8_t *gpu, *gpu_source;          /* [SIDE_BYTES] each, in GPU memory */
     uint8_t *host, *host_source;
     uint8_t *staged, *expected;         /* [SIDE_BYTES], for this program's own copies */
     uint64_t puts;
@@ -59,7 +62,7 @@ struct here {
 
 /* ---- bytes ---- */
 
-/* splitmix64's finaliser. */
+/* The finalizer of SplitMix64. */
 static uint64_t mix(uint64_t x)
 {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -67,7 +70,7 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-/* Bytes that only this put of that rank has, none of which is 0. */
+/* Fills with bytes that are unique for this put of this rank, and never 0. */
 static void fill(uint8_t *mem, size_t bytes, int rank, uint64_t put)
 {
     const uint64_t salt = mix(put * RANKS + (uint64_t)rank + 1);
@@ -79,7 +82,7 @@ static void fill(uint8_t *mem, size_t bytes, int rank, uint64_t put)
     }
 }
 
-/* To or from the GPU's memory or the host's; it is there when this returns. */
+/* Copies to or from GPU or host memory; complete on return. */
 static void copy(void *to, const void *from, size_t bytes)
 {
     CHECK_CUDA(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
@@ -96,7 +99,8 @@ static void wipe(const struct here *h, uint8_t *mem, size_t bytes)
     CHECK_CUDA(cudaDeviceSynchronize());
 }
 
-/* mem[at .. at + bytes) is the other rank's put, and the bytes beside it are still 0. */
+/* Checks that mem[at .. at + bytes) has the other rank's put, and that the bytes around it are
+ * 0. */
 static void check(struct here *h, const uint8_t *mem, size_t at, size_t bytes, uint64_t put, const char *what)
 {
     copy(h->staged, mem + at - 1, bytes + 2);
@@ -122,7 +126,7 @@ static void *driver(const char *symbol)
     return found;
 }
 
-/* Its dma-buf; -1: this GPU, or its driver, gives none. */
+/* Returns its dma-buf; -1: the GPU or its driver does not support it. */
 static int export_dmabuf(const struct here *h, size_t bytes)
 {
     CUresult (*get)(CUdevice *, int) = (CUresult(*)(CUdevice *, int))driver("cuDeviceGet");
@@ -161,7 +165,7 @@ static void allocate(struct here *h)
     wipe(h, h->gpu, 2 * SIDE_BYTES);
 }
 
-/* UNSUPPORTED: this job has no wire that carries it. */
+/* UNSUPPORTED: no transport of this job supports it. */
 static tutti_status tell(struct here *h)
 {
     const int fd = h->managed ? -1 : export_dmabuf(h, 2 * SIDE_BYTES);
@@ -179,7 +183,7 @@ static tutti_status tell(struct here *h)
     return st;
 }
 
-/* Tells of it and makes the windows. False: no wire carries it. */
+/* Registers the memory and creates the windows. Returns false if no transport supports it. */
 static bool begin(struct here *h)
 {
     const tutti_status st = tell(h);
@@ -204,9 +208,9 @@ static void end(struct here *h)
     CHECK(tutti_mem_deregister(h->comm, h->gpu) == TUTTI_OK);
 }
 
-/* ---- what is done with it ---- */
+/* ---- tests ---- */
 
-/* What only processors do is refused. */
+/* Operations of processors on device memory are refused. */
 static void play_refusals(struct here *h)
 {
     uint64_t word = 0;
@@ -240,7 +244,8 @@ static tutti_rma signal_of(const struct here *h, uint64_t value)
     return rma;
 }
 
-/* Both ranks put to each other, from and to odd addresses, and look when the signal is there. */
+/* Both ranks put to each other, at unaligned addresses, and check the data when the signal
+ * arrives. */
 static void play_put(struct here *h, enum direction d, size_t bytes)
 {
     static const char *const names[] = { "a put from GPU to GPU", "a put from GPU to host", "a put from host to GPU" };
@@ -262,7 +267,7 @@ static void play_put(struct here *h, enum direction d, size_t bytes)
     CHECK(tutti_barrier(h->comm, NULL) == TUTTI_OK);
 }
 
-/* Many puts of which one signal tells, behind a fence; each goes on while the next is made. */
+/* Many overlapping puts with one signal behind a fence. */
 static void play_burst(struct here *h)
 {
     const uint64_t first = h->puts + 1;
@@ -298,7 +303,7 @@ static double now_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* In GB/s, from rank 0 to 1; the first put is not counted. */
+/* Returns GB/s from rank 0 to 1; the first put is not measured. */
 static double bandwidth(struct here *h, tutti_window *window, const uint8_t *source)
 {
     const tutti_rma last = signal_of(h, ++h->puts);
@@ -328,7 +333,7 @@ static void play_bandwidth(struct here *h)
         printf("puts of 16 MiB: %.2f GB/s from GPU to GPU, %.2f GB/s from host to host\n", gpu, host);
 }
 
-/* Frees it, and has memory at the same address again: what was registered there before may not be used. */
+/* Frees the memory and allocates the same address again: the old registration must not be used. */
 static void have_again(struct here *h)
 {
     uint8_t *const before = h->gpu;
@@ -375,7 +380,7 @@ int main(int argc, char **argv)
         return SKIPPED;
     }
     h.device = (getenv("TUTTI_RANK") ? atoi(getenv("TUTTI_RANK")) : 0) % ndevices;
-    CHECK_CUDA(cudaSetDevice(h.device));        /* before libfabric looks for one */
+    CHECK_CUDA(cudaSetDevice(h.device));        /* before libfabric initializes CUDA */
     CHECK_CUDA(cudaFree(NULL));
     CHECK_CUDA(cudaGetDeviceProperties(&what, h.device));
     st = tutti_comm_create(&h.comm, NULL);

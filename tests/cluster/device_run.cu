@@ -1,5 +1,6 @@
-/* The kernels of the device tests on a GPU, in a job of three ranks: tutti run -n 3 -- device_run (test_device_gpu.sh). Windows, sources, lists and the FIFO are pinned host
- * memory; what is hashed is the GPU's. Ranks share GPUs if there are fewer. Exit status 77: there is none. */
+/* The kernels of the device tests on a GPU, in a job of three ranks: tutti run -n 3 -- device_run
+ * (test_device_gpu.sh). Windows, sources, lists and the FIFO are in pinned host memory; hashed data
+ * is in GPU memory. Ranks share GPUs if there are fewer. Exit status 77: there is no GPU. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,7 @@
 #define SHIFTS 16u
 #define HASHES 200u
 
-/* What a rank has. */
+/* State of a rank. */
 struct here {
     tutti_comm *comm;
     tutti_window *window;
@@ -35,7 +36,7 @@ struct here {
     uint32_t rank;
 };
 
-/* Pinned, zeroed, and kept until the process ends. */
+/* Allocates pinned, zeroed memory, which stays allocated until the process ends. */
 static void *have(size_t bytes)
 {
     void *mem = tutti_device_cuda_alloc(bytes, TUTTI_DEVICE_SHARED, NULL);
@@ -62,7 +63,7 @@ static void end(struct here *h)
     CHECK(tutti_window_free(h->window) == TUTTI_OK);
 }
 
-/* A kernel that was launched has ended, and well in all its blocks. */
+/* Waits for the end of a kernel, and checks the status of all its blocks. */
 static void await(const struct here *h, uint32_t nblocks)
 {
     CHECK(cudaGetLastError() == cudaSuccess);
@@ -71,7 +72,7 @@ static void await(const struct here *h, uint32_t nblocks)
         CHECK(h->out[i] == TUTTI_OK);
 }
 
-/* No signal before its bytes: all ranks to all, in all modes. */
+/* No signal arrives before its bytes: all ranks to all, in all modes. */
 static void play_exchange(struct here *h)
 {
     const size_t slots = BLOCKS * RANKS;
@@ -103,7 +104,7 @@ static void play_exchange(struct here *h)
     end(h);
 }
 
-/* Many blocks that add to one word of rank 1. */
+/* Many blocks add to one word of rank 1. */
 static void play_crowd(struct here *h)
 {
     const uint64_t sum = (uint64_t)CROWD * (CROWD + 1) / 2 * ROUNDS;
@@ -123,7 +124,7 @@ static void play_crowd(struct here *h)
     end(h);
 }
 
-/* Puts, fences, and signals in the other order. */
+/* Puts, fences, and signals in the opposite order. */
 static void play_fences(struct here *h)
 {
     const size_t bytes = PIECES * PIECE_BYTES;
@@ -146,7 +147,8 @@ static void play_fences(struct here *h)
     end(h);
 }
 
-/* Signals to the own part, added to by a kernel while others add to the same word: each is the proxy's, as no atomic instruction of a GPU is one for the host. */
+/* A kernel adds to signals of its own rank while others add to the same word. The proxy must
+ * execute each: atomic instructions of a GPU are not atomic for the host. */
 static void play_own_words(struct here *h)
 {
     const uint64_t sum = (uint64_t)RANKS * CROWD * ROUNDS;
@@ -158,7 +160,7 @@ static void play_own_words(struct here *h)
     end(h);
 }
 
-/* Blocks that wait in vain: until the time is up, and until the host ends the device. */
+/* Blocks that wait without success: until the timeout, and until the host aborts the device. */
 static void play_ends(struct here *h)
 {
     tutti_device_view v = begin(h, 64);
@@ -170,7 +172,7 @@ static void play_ends(struct here *h)
     CHECK(cudaDeviceSynchronize() == cudaSuccess);
     for (uint32_t i = 0; i < BLOCKS; i++)
         CHECK(h->out[i] == TUTTI_ERR_TIMEOUT);
-    CHECK(tutti_device_destroy(h->device) == TUTTI_OK);     /* as it was */
+    CHECK(tutti_device_destroy(h->device) == TUTTI_OK);     /* the state is as before */
     CHECK(device_for_cuda(h->window, -1, &h->device) == TUTTI_OK);
     CHECK(tutti_device_view_of(h->device, &v) == TUTTI_OK);
     await_word<<<BLOCKS, THREADS>>>(v, h->out);
@@ -185,7 +187,8 @@ static void play_ends(struct here *h)
     CHECK(tutti_window_free(h->window) == TUTTI_OK);
 }
 
-/* An exchange that begins when a kernel has written its lists: in one kernel, and as launches of a stream in turn. */
+/* An exchange that starts when a kernel has written its lists: within one kernel, and as successive
+ * launches in a stream. */
 static void play_route(struct here *h)
 {
     const size_t bytes = ROUTE_SPLITS * ROUTE_LENGTH_MAX;
@@ -222,7 +225,8 @@ static void play_route(struct here *h)
 
         x->turn = what.start_value = what.over_value = turn;
         call.request = &request;
-        memset(x->lengths, 0xff, ROUTE_SPLITS * sizeof *x->lengths);    /* what no kernel has written yet is read by nobody */
+        /* reads of unwritten lists would be detected */
+        memset(x->lengths, 0xff, ROUTE_SPLITS * sizeof *x->lengths);
         memset(x->block_lens, 0xff, RANKS * sizeof *x->block_lens);
         CHECK(tutti_alltoallv_dynamic(&what, TUTTI_U8, h->comm, &call) == TUTTI_OK);
         if (turn % 2) {
@@ -239,7 +243,7 @@ static void play_route(struct here *h)
     end(h);
 }
 
-/* The hash by this processor, of one block that is one thread. */
+/* Computes the hash on this processor, in one block with one thread. */
 static void hash_here(const uint8_t *data, uint64_t bytes, uint32_t value[4])
 {
     uint32_t sum[4] = { 0, 0, 0, 0 };
@@ -248,7 +252,8 @@ static void hash_here(const uint8_t *data, uint64_t bytes, uint32_t value[4])
     tutti_hash_end(value, sum, bytes);
 }
 
-/* Memory of the GPU hashes as the same bytes do here, whatever their size and alignment, by one launch or by several on ranges. */
+/* Hashes of GPU memory equal those of the same bytes on the host, for any size and alignment, in
+ * one launch or several. */
 static void play_hash(struct here *h)
 {
     uint8_t *data = (uint8_t *)malloc(HASHED_BYTES), *on_gpu;

@@ -1,5 +1,7 @@
-/* Shared state in a GPU's memory: a member of a run at TUTTI_COORDINATOR. MEMBERS of these sync arrays of which all have copies that differ; the most common content wins, and then
- * nobody's bytes leave the GPU. Started by test_device_gpu.sh with its number. Exit status 77: there is no GPU. */
+/* Shared state in GPU memory: a member of a run at TUTTI_COORDINATOR. MEMBERS of these sync arrays
+ * whose copies differ; the most common content wins, and the others receive it. Without differences
+ * no bytes leave the GPU. Started by test_device_gpu.sh with its number. Exit status 77: there is
+ * no GPU. */
 #include "cuda_check.h"
 #include "tutti/elastic_cuda.h"
 
@@ -24,7 +26,8 @@ static void check(const float *on_gpu, float *here, uint32_t content)
         CHECK(here[i] == element(content, i));
 }
 
-/* In sync k member k mod MEMBERS has what nobody else has; then all sync once more, with nothing to send. */
+/* In sync k, member k mod MEMBERS has unique content. Finally all sync once more, without
+ * transfers. */
 static void play(tutti_run *run, tutti_state *state, float *on_gpu, float *here, uint32_t number)
 {
     for (uint32_t k = 0; k < SYNCS; k++) {

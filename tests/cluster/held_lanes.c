@@ -8,21 +8,24 @@
 #include "held_posts.h"
 
 #define HELD_FDS 1024
-#define HELD_CALLS 64           /* that a connection takes nothing, at most */
-#define FREE_BYTES 1024         /* of a connection, for which there is room always */
+#define HELD_CALLS \
+    64                  /* maximum number of calls during which a connection accepts
+                                   nothing */
+#define FREE_BYTES 1024         /* of a connection, which are always accepted */
 
-/* Connections of this process, by descriptor. The first bytes of each are left alone: they are a greeting, for which a new connection has room.
- * libfabric's provider tcp, which connects at the first message, relies on that: where the kernel takes a part of its answer, version 1.17 sends
- * all of it again if errno happens to be EAGAIN from before, and what the other end then takes for messages is not. */
+/* Connections of this process, by descriptor. The first bytes of each are not delayed: they are a
+ * handshake, for which a new connection has space. libfabric's tcp provider, which connects at the
+ * first message, relies on that. If the kernel accepts only a part of its reply, version 1.17 sends
+ * all of it again if errno happens to be EAGAIN, and the peer misinterprets the data. */
 static struct {
-    _Atomic uint64_t cookie;    /* the kernel's, as descriptors are used again */
-    _Atomic uint64_t bytes;     /* sent, since held_lanes_begin */
-    _Atomic uint32_t refused;   /* calls that are still to be */
+    _Atomic uint64_t cookie;    /* socket cookie of the kernel, because descriptors are reused */
+    _Atomic uint64_t bytes;     /* sent since held_lanes_begin */
+    _Atomic uint32_t refused;   /* number of further calls to refuse */
 } connections[HELD_FDS];
 static atomic_bool holds_up;
 static _Atomic uint64_t draws;
-static _Thread_local uint32_t calls;    /* that have sent */
-static _Atomic uint32_t all_calls;      /* likewise, of all threads */
+static _Thread_local uint32_t calls;    /* number of send calls */
+static _Atomic uint32_t all_calls;      /* of all threads */
 
 void held_lanes_begin(const struct rank *r)
 {
@@ -59,7 +62,8 @@ static bool is_free(int fd)
     return connections[fd].bytes < FREE_BYTES;
 }
 
-/* Whether the kernel shall seem to have no room now: so what goes over one lane comes long after what goes over another. */
+/* Decides whether the kernel seems to have no space now, so that data on one lane arrives much
+ * later than on another. */
 static bool is_held(int fd)
 {
     if (is_free(fd))
@@ -73,7 +77,7 @@ static bool is_held(int fd)
     return true;
 }
 
-/* Of the bytes of a call the kernel takes some, as it may. */
+/* Returns how many bytes of a call the kernel accepts. */
 static size_t cut(int fd, size_t bytes)
 {
     return bytes > 1 && !is_free(fd) && held_lanes_draw(4) == 0 ? 1 + held_lanes_draw(bytes - 1) : bytes;
@@ -86,7 +90,7 @@ static ssize_t sent(int fd, ssize_t bytes)
     return bytes;
 }
 
-/* The library is linked statically, and finds these in the place of the C library's. */
+/* The library is linked statically; these functions replace those of the C library. */
 ssize_t send(int fd, const void *data, size_t bytes, int flags)
 {
     calls++;

@@ -13,11 +13,13 @@
 #include "wire/verbs_frame.h"
 
 #define HELD_QUEUES 256
-#define HELD_ROUNDS 64          /* that a queue pair is given nothing, at most */
+#define HELD_ROUNDS \
+    64 /* maximum number of rounds during which a queue pair receives
+                                   nothing */
 #define ROUND_NS 100000
-#define INLINE_BYTES TT_VERBS_SLOT_BYTES        /* that a request brings itself, at most */
+#define INLINE_BYTES TT_VERBS_SLOT_BYTES        /* maximum inline data of a request */
 
-/* A request whose memory, as far as it is the caller's only while it posts, is here. */
+/* A request, with a copy of memory that the caller owns only during the post. */
 struct held {
     struct held *next;
     struct ibv_send_wr wr;
@@ -25,10 +27,11 @@ struct held {
     uint8_t data[INLINE_BYTES];
 };
 
-/* What a queue pair has not been given yet. Under the lock, which is held while posting: so requests of one queue pair keep their order. */
+/* Delayed requests of a queue pair. Protected by the lock, which is held during posts, so that the
+ * requests of a queue pair keep their order. */
 struct queue {
-    struct ibv_qp *qp;          /* NULL: free */
-    uint32_t rounds;            /* that it is still to be given nothing */
+    struct ibv_qp *qp;          /* NULL: unused */
+    uint32_t rounds;            /* remaining rounds of the delay */
     struct held *first, **last;
 };
 
@@ -37,13 +40,13 @@ static struct queue queues[HELD_QUEUES];
 static bool holds_up;
 static int (*true_post)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
 
-/* Of a queue pair; or, of NULL, a free one. */
+/* Returns the queue of a queue pair; for NULL, an unused one. */
 static struct queue *queue_of(const struct ibv_qp *qp)
 {
     for (uint32_t i = 0; i < HELD_QUEUES; i++)
         if (queues[i].qp == qp)
             return &queues[i];
-    tt_assert(qp);              /* a test has fewer queue pairs */
+    tt_assert(qp);              /* tests have fewer queue pairs */
     return NULL;
 }
 
@@ -67,7 +70,7 @@ static void hold(struct queue *q, const struct ibv_send_wr *wr)
     q->last = &h->next;
 }
 
-/* Gives the queue pair what was held, or forgets that. */
+/* Posts the delayed requests to the queue pair, or discards them. */
 static void let_go(struct queue *q, bool post)
 {
     while (q->first) {
@@ -75,7 +78,8 @@ static void let_go(struct queue *q, bool post)
         struct ibv_send_wr *bad;
 
         q->first = h->next;
-        tt_assert(!post || true_post(q->qp, &h->wr, &bad) == 0);        /* there is room: the wire counts */
+        /* there is space: the transport counts requests */
+        tt_assert(!post || true_post(q->qp, &h->wr, &bad) == 0);
         free(h);
     }
     q->qp = NULL;
@@ -125,7 +129,7 @@ void held_posts_begin(void)
     tt_assert(pthread_create(&thread, NULL, pass_rounds, NULL) == 0 && pthread_detach(thread) == 0);
 }
 
-/* ---- the library is linked statically, and finds these in the place of libibverbs' ---- */
+/* ---- the library is linked statically; these functions replace those of libibverbs ---- */
 
 static void *true_function(const char *name)
 {
@@ -147,7 +151,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
     return context;
 }
 
-/* What was posted before the change is given before it. */
+/* Delayed requests are posted before the change. */
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
     int (*modify)(struct ibv_qp *, struct ibv_qp_attr *, int) = true_function("ibv_modify_qp");

@@ -1,8 +1,10 @@
-/* Work requests that RDMA devices are given late, at random: so what goes over one queue pair comes long after what goes over another. */
+/* Delays work requests of RDMA devices at random, so that data on one queue pair arrives much later
+ * than on another. */
 #ifndef TESTS_CLUSTER_HELD_POSTS_H
 #define TESTS_CLUSTER_HELD_POSTS_H
 
-/* From now on; devices that this process opened before count, too. Without libibverbs: nothing. */
+/* Starts the delays, also for devices that are already open. Without libibverbs it has no
+ * effect. */
 void held_posts_begin(void);
 
 #endif

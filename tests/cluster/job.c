@@ -20,9 +20,9 @@
 
 #define IN_PLACE_OF_TCP "TUTTI_TEST_IN_PLACE_OF_TCP"
 #define SLOWER_SANITIZED 3
-#define RUN_S 200               /* one job */
-#define AWAIT_S 30              /* one flag */
-#define AFTER_FAILURE_S 3       /* for the others, once one rank failed */
+#define RUN_S 200               /* limit for a job */
+#define AWAIT_S 30              /* limit for a flag */
+#define AFTER_FAILURE_S 3       /* limit for the other ranks after one rank failed */
 
 void __lsan_do_leak_check(void) __attribute__((weak));
 void __sanitizer_set_death_callback(void (*)(void)) __attribute__((weak));
@@ -163,7 +163,7 @@ static uint32_t entries(const char *folder)
 
 uint32_t job_descriptors(void)
 {
-    return entries("/proc/self/fd") - 1;    /* without the folder's own */
+    return entries("/proc/self/fd") - 1;    /* without the descriptor of the directory itself */
 }
 
 uint32_t job_threads(void)
@@ -173,20 +173,21 @@ uint32_t job_threads(void)
 
 static uint32_t threads_at_rest;    /* of this rank */
 
-static void *tell_id(void *arg)
+static void *send_id(void *arg)
 {
     *(pid_t *)arg = gettid();
     return NULL;
 }
 
-/* Once a first thread has come and gone: a sanitizer starts its own with it. */
+/* Counts threads after a first thread was started and joined: sanitizers start their own with
+ * it. */
 static void count_threads_at_rest(void)
 {
     char path[64];
     pthread_t thread;
     pid_t id = 0;
 
-    tt_assert(pthread_create(&thread, NULL, tell_id, &id) == 0);
+    tt_assert(pthread_create(&thread, NULL, send_id, &id) == 0);
     pthread_join(thread, NULL);
     snprintf(path, sizeof path, "/proc/self/task/%d", (int)id);
     while (access(path, F_OK) == 0)
@@ -218,7 +219,7 @@ bool job_await_descriptors(uint32_t most)
     return true;
 }
 
-/* Whether a file of /proc/self has a line with `text`. */
+/* Returns whether a file of /proc/self has a line with `text`. */
 static bool file_has(const char *path, const char *text, char *line, size_t bytes)
 {
     FILE *f = fopen(path, "re");
@@ -240,7 +241,8 @@ uint64_t job_resident_bytes(void)
     return strtoull(line + strlen("VmRSS:"), NULL, 10) * 1024;
 }
 
-/* Whether mappings may have names: libfabric's provider shm gives its own some, which it unlinks when it ends well. */
+/* Returns whether mappings may have names: libfabric's shm provider names some, and unlinks them on
+ * a regular exit. */
 static bool may_name_mappings(void)
 {
     const char *provider = getenv("TUTTI_OFI_PROVIDER");
@@ -255,18 +257,20 @@ static _Noreturn void child(struct rank *r, void (*role)(struct rank *))
     static const int caught[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
 
     for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
-        signal(caught[i], SIG_DFL); /* the test runner's handlers would go on with the next test, in here */
+        signal(caught[i], SIG_DFL); /* the test runner's handlers would continue with the next
+                                       test in this process */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     count_threads_at_rest();
     r->board->pid[r->rank] = getpid();  /* the test writes it too, but perhaps later */
     snprintf(number, sizeof number, "%u", r->rank);
     setenv("TUTTI_RANK", number, 1);
-    setenv("TUTTI_WIRES", in_place_of_tcp ? in_place_of_tcp : r->job->wires, 1);   /* here alone: the test reads what it was called with */
+    /* only here: the test reads the original value */
+    setenv("TUTTI_WIRES", in_place_of_tcp ? in_place_of_tcp : r->job->wires, 1);
     role(r);
     if (!may_name_mappings() && file_has("/proc/self/maps", "/dev/shm/", line, sizeof line))
         job_fail(r, __FILE__, __LINE__, "a mapping has a name that can outlive its rank: %s", line);
     if (r->comm)
-        job_meet(r);            /* who leaves early is another test's business */
+        job_meet(r);            /* tests of early exits do not come here */
     job_close(r);
     if (__lsan_do_leak_check)
         __lsan_do_leak_check();
@@ -287,10 +291,10 @@ static void set_environment(const struct job *job)
     setenv("TUTTI_RENDEZVOUS", text, 1);
     snprintf(text, sizeof text, "%u", job->nranks);
     setenv("TUTTI_SIZE", text, 1);
-    setenv("TUTTI_LOG", "none", 0);     /* failures here are on purpose; checks show the sentences */
+    setenv("TUTTI_LOG", "none", 0);     /* failures are intended; checks show the messages */
 }
 
-/* The stacks of a rank that does not end, if there is a debugger. */
+/* Prints the stacks of a rank that does not end, if gdb is installed. */
 static void show_stacks(pid_t pid)
 {
     char number[16];
@@ -324,7 +328,7 @@ static bool ended_well(const struct job *job, const struct job_board *board, uin
     return false;
 }
 
-/* Kills what is left, and says where it was. */
+/* Kills the remaining ranks and prints their last steps. */
 static void end_rest(const struct job *job, const struct job_board *board, const struct pollfd *rest, bool show)
 {
     for (uint32_t rank = 0; rank < job->nranks; rank++) {
@@ -343,7 +347,8 @@ static void end_rest(const struct job *job, const struct job_board *board, const
         }
 }
 
-/* Waits for all ranks. A rank that is to die is killed once all others have ended: it may be stopped. */
+/* Waits for all ranks. A rank that is expected to die is killed when all others have ended, because
+ * it may be stopped. */
 static bool reap(const struct job *job, struct job_board *board)
 {
     uint64_t deadline_ns = tt_now_ns() + seconds(RUN_S);
@@ -381,7 +386,7 @@ static bool reap(const struct job *job, struct job_board *board)
     return good;
 }
 
-/* Nothing of ours may stay where it has a name. */
+/* Checks that no named files or segments remain. */
 static void check_leavings(void)
 {
     DIR *dir = opendir("/dev/shm");
@@ -432,7 +437,7 @@ void *job_have(struct rank *r, void *mem)
     return mem;
 }
 
-/* By memcmp: fast, and seen by a sanitizer. */
+/* By memcmp: fast, and intercepted by sanitizers. */
 void job_check_all(struct rank *r, const uint8_t *mem, size_t bytes, uint8_t value)
 {
     if (mem[0] == value && memcmp(mem, mem + 1, bytes - 1) == 0)

@@ -1,4 +1,5 @@
-/* The kernel of examples/moe as a CUDA kernel; test_device_cuda.sh compiles it, moe_run.cu runs it. */
+/* The kernel of examples/moe as a CUDA kernel; compiled by test_device_cuda.sh, run by
+ * moe_run.cu. */
 #include "megakernel.h"
 
 __global__ void megakernel(struct mega *m, tutti_status *out)

@@ -1,11 +1,16 @@
-/* The megakernel of examples/moe on a GPU, in each mode of the proxy: tutti run -n 2 -- moe_run [options of examples/moe] (test_moe_gpu.sh). Weights, tokens, results and the kernel's
- * own memory are the GPU's; the window, and what else the layer has, is pinned host memory. Exit status 77: there is no GPU.
+/* The megakernel of examples/moe on a GPU, in each mode of the proxy: tutti run -n 2 -- moe_run
+ * [options of examples/moe] (test_moe_gpu.sh). Weights, tokens, results and the kernel's own memory
+ * are in GPU memory; the window and the other memory of the layer are in pinned host memory. Exit
+ * status 77: there is no GPU.
  *
- * Every result is, bit by bit, what the host's dense reference says: the source is one, ffn_exp is no library's, divisions are rounded right by both. So this must be compiled with
- * --fmad=false, as the host's compiler does not fuse multiplications and additions either.
+ * Every result must equal the host's dense reference bit by bit. The source is the same, ffn_exp
+ * does not use a library, and divisions are correctly rounded on both. Therefore it must be
+ * compiled with --fmad=false, because the host's compiler does not fuse multiplications and
+ * additions either.
  *
- * Ranks share GPUs if there are fewer. Kernels of several processes run in turns then, for milliseconds each, and one that waits for another's has its whole turn nevertheless: a
- * round takes many turns. It still ends, as each makes progress in its turns; times say nothing then. */
+ * Ranks share GPUs if there are fewer. Then kernels of different processes run in time slices of
+ * milliseconds, and one that waits for another uses its whole slice, so a round takes many slices.
+ * It still ends, because each kernel makes progress in its slices; times are meaningless then. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,17 +20,17 @@
 #include "rank.h"
 
 #define THREADS 128
-#define PROCESSORS 3            /* where nothing is said */
+#define PROCESSORS 3            /* default */
 
-/* What a rank has. */
+/* State of a rank. */
 struct here {
     struct rank me;
     struct mega *mega;          /* the GPU's copy */
-    tutti_status *out;          /* [nblocks], likewise */
-    tutti_status *came_to;      /* [nblocks], the host's */
+    tutti_status *out;          /* [nblocks], in GPU memory */
+    tutti_status *came_to;      /* [nblocks], in host memory */
 };
 
-/* Ends the process, and so tells the others, if a call of CUDA went wrong. */
+/* Ends the process, which notifies the other ranks, if a CUDA call failed. */
 static void must(cudaError_t err, const char *what)
 {
     if (err == cudaSuccess)
@@ -34,7 +39,7 @@ static void must(cudaError_t err, const char *what)
     exit(1);
 }
 
-/* ---- memory of kernels alone ---- */
+/* ---- memory used only by kernels ---- */
 
 static void *gpu_have(size_t bytes) { return tutti_device_cuda_alloc(bytes, TUTTI_DEVICE_LOCAL, NULL); }
 
@@ -55,7 +60,7 @@ static const struct reach reach_gpu = { gpu_have, gpu_drop, gpu_copy, gpu_fill }
 
 /* ---- a run ---- */
 
-/* Blocks wait for each other: one that has no room would never begin. */
+/* Checks that all blocks fit on the GPU at the same time, because they wait for each other. */
 static void check_room(const struct here *h)
 {
     int device = 0, each = 0;
@@ -72,7 +77,7 @@ static void check_room(const struct here *h)
     exit(1);
 }
 
-/* Launches the kernel, and waits until it has ended. The first status that is not TUTTI_OK. */
+/* Launches the kernel, and waits for its end. Returns the first status that is not TUTTI_OK. */
 static tutti_status launch(struct here *h)
 {
     const uint32_t nblocks = h->me.nblocks;
@@ -105,7 +110,7 @@ static tutti_status make_layer(struct here *h)
     tutti_moe_conf conf;
 
     device.size = sizeof device;
-    device.no_direct = 1;       /* what is mapped of other ranks is not pinned here */
+    device.no_direct = 1;       /* mapped memory of other ranks is not pinned here */
     device.alloc = tutti_device_cuda_alloc;
     device.free = tutti_device_cuda_free;
     conf = rank_conf(&h->me, TUTTI_MOE_TILES, &device);
@@ -163,7 +168,7 @@ int main(int argc, char **argv)
     h.me.run = run_form;
     h.me.arg = &h;
     if (tutti_comm_create(&h.me.comm, NULL))
-        return 1;       /* Tutti has said why */
+        return 1;       /* Tutti has logged the error */
     must(cudaSetDevice(tutti_comm_rank(h.me.comm) % ndevices), "cudaSetDevice");
     status = run(&h);
     tutti_comm_destroy(h.me.comm);

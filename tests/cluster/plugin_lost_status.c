@@ -1,4 +1,5 @@
-/* Preloaded into tutti run: the exit status of each child is lost, as where SIGCHLD is ignored. */
+/* Preloaded into tutti run: makes the exit status of each child unavailable, as with an ignored
+ * SIGCHLD. */
 #include <errno.h>
 #include <sys/wait.h>
 

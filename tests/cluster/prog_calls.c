@@ -1,7 +1,8 @@
-/* A user's program: makes the communicator that its environment asks for, calls every collective, short and long, and checks every
- * byte. Prints "rank R of N is right". What tests do with it:
- *   prog_calls            all kinds, chosen algorithms
- *   prog_calls hashes     sums of random floats by every algorithm that fits: prints what the results hash to */
+/* A user's program: creates the communicator from its environment, calls every collective, short
+ * and long, and checks every byte. Prints "rank R of N is right". Variants:
+ *   prog_calls            all kinds, with selected algorithms
+ *   prog_calls hashes     sums of random floats by every supported algorithm: prints hashes of
+ *                         the results */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@ static tutti_comm *join(void)
     return comm;
 }
 
-/* One call, checked; what its result hashes to. */
+/* Makes and checks one call. Returns the hash of its result. */
 static uint64_t make(const struct call *c, tutti_comm *comm, bool with_request)
 {
     char text[CALL_TEXT_BYTES], why[CALL_TEXT_BYTES];

@@ -1,13 +1,16 @@
-/* A member of a run in which members come and go all the time (test_churn.py).
+/* A member of a run with constantly changing membership (test_churn.py).
  *
- *   prog_churn COORDINATOR LOG      trains until SIGTERM (then it leaves with notice), and writes a line to LOG for each committed step
+ *   prog_churn COORDINATOR LOG     trains until SIGTERM (then leaves with notice), and writes a
+ *                                  line to LOG for each committed step
  *
- * The state is a step number, a vector of wrapping sums, and what averages added up to. In a step every member contributes vectors that anybody can compute
- * from its id and the step (churn.h); so each checks every element of every result against that over those who are said to have contributed, and
- * test_churn.py holds the state after each step against a serial reference. Beside a batch of three reductions another thread runs a quantized
- * one with error feedback, on a tag of its own. Now and then the order of the ring is optimized, waiting for it or in the background: LOG has a line for each,
- * whether another order was adopted at once, and among how many.
- * Exit status: 0: left; 3: the run went on without it (it was stopped for too long); 1: something was wrong, and is said. */
+ * The state is a step number, a vector of wrapping sums, and sums of averages. In a step every
+ * member contributes vectors that depend only on its id and the step (churn.h). Each member checks
+ * every element of every result against the reported contributors. test_churn.py compares the state
+ * after each step with a serial reference. Beside a batch of three reductions another thread runs a
+ * quantized one with error feedback, on a separate tag. From time to time the order of the ring is
+ * optimized, blocking or in the background. LOG has a line for each: whether another order was
+ * adopted at once, and the number of members. Exit status: 0: left; 3: the run continued without it
+ * (it was stopped for too long); 1: an error, which is printed. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -24,19 +27,20 @@
 #define STEPS_AT_MOST 50        /* between two epochs */
 #define RETRY_EVERY 4
 #define OPTIMIZE_EVERY 32
-#define OPTIMIZE_WAITING 2      /* of each so many steps after this one, */
+#define OPTIMIZE_WAITING 2      /* in each interval of this many steps, */
 #define OPTIMIZE_BEHIND 18      /* and in the background after this one */
 
 enum { OPS = 3, BUCKETS = 4, BUCKET = NUMBERS / BUCKETS, SMALL = 8, SMALL_ONES = 12 };
 enum { TAG_RETRY = 0, TAG_STEP = 1, TAG_QUANTIZED = TAG_STEP + OPS, TAG_BUCKETS, TAG_SMALL, TAGS };
 
 struct state {
-    uint64_t steps;             /* that are committed; 0: it knows none yet */
+    uint64_t steps;             /* number of committed steps; 0: none known yet */
     uint64_t sum[NUMBERS];
-    double averaged[NUMBERS], quantized[NUMBERS];   /* sums of averages, the second of quantized ones */
+    double averaged[NUMBERS], quantized[NUMBERS];   /* sums of averages; the second of quantized
+                                                       ones */
 };
 
-/* A quantized reduction, by a thread of its own. */
+/* A quantized reduction in a separate thread. */
 struct quantized {
     tutti_run *run;
     tutti_elastic op;
@@ -57,8 +61,9 @@ struct trainer {
     float weights[WEIGHTS], average[WEIGHTS];
     uint8_t flags[64], all_flags[64];
     uint64_t parts[NUMBERS];
-    tutti_elastic buckets[BUCKETS];     /* of parts, each tentative */
-    size_t nbuckets;                    /* that were tried, and not looked at since their verdict */
+    tutti_elastic buckets[BUCKETS];     /* reductions of parts, each tentative */
+    size_t nbuckets;                    /* number of buckets started and not yet checked after
+                                           their verdict */
     struct quantized quantized;
 };
 
@@ -76,7 +81,8 @@ static void wrong(const char *what)
     exit(1);
 }
 
-/* A member that was lost learns it from whatever it calls next; one to whom no coordinator answers in time leaves by itself. */
+/* A lost member learns of it from its next call. A member that gets no reply from any coordinator
+ * in time leaves by itself. */
 static bool is_out(tutti_status st)
 {
     return st == TUTTI_ERR_ABORTED || st == TUTTI_ERR_TIMEOUT;
@@ -137,7 +143,8 @@ static tutti_elastic reduction(const void *src, void *dst, size_t count, tutti_d
                             .op = op };
 }
 
-/* The sums as a number that the serial reference comes to, too; all averages as one that is the same on all members, and some of them. */
+/* Writes the sums as a hash, which the serial reference also computes; all averages as a hash that
+ * is equal on all members, and some of them. */
 static void write_line(struct trainer *t, const tutti_view *view)
 {
     const struct state *s = &t->state;
@@ -156,7 +163,8 @@ static void write_line(struct trainer *t, const tutti_view *view)
     fflush(t->log);
 }
 
-/* The same numbers as in t->sum, in place and bucket by bucket, one after the other: their verdicts come with the next, with commit, or with epoch. */
+/* Reduces the numbers of t->sum, in place and bucket by bucket. The verdict of each comes with the
+ * next one, with commit, or with epoch. */
 static tutti_status reduce_buckets(struct trainer *t)
 {
     tutti_status st = TUTTI_OK;
@@ -174,7 +182,7 @@ static tutti_status reduce_buckets(struct trainer *t)
     return st;
 }
 
-/* All have their verdicts: the first few are final, and the others' input is what it was. */
+/* All have their verdicts: the first ones are final, and the input of the others is restored. */
 static void check_buckets(struct trainer *t, bool all_final)
 {
     bool final = true;
@@ -195,7 +203,7 @@ static void check_buckets(struct trainer *t, bool all_final)
     t->nbuckets = 0;
 }
 
-/* A few of the numbers in t->sum, again and again, in place: whoever has a result goes on. */
+/* Reduces some of the numbers in t->sum repeatedly, in place: a member with a result continues. */
 static tutti_status reduce_small(struct trainer *t)
 {
     tutti_status st = TUTTI_OK;
@@ -252,7 +260,7 @@ static tutti_status finish_quantized(struct trainer *t, pthread_t thread)
     return q->status;
 }
 
-/* The view as it is. One of nobody: this member is out, as its next call would say. */
+/* Gets the view. An empty view: this member is out, as its next call would report. */
 static tutti_status look(const struct trainer *t, tutti_view *view)
 {
     const tutti_status st = tutti_run_view(t->run, view);
@@ -260,7 +268,8 @@ static tutti_status look(const struct trainer *t, tutti_view *view)
     return !st && view->rank < 0 ? TUTTI_ERR_ABORTED : st;
 }
 
-/* Four reductions at once, then some one by one, one verdict on all. OK: the step is committed or not, and the next may follow; else the epoch is over. */
+/* Starts four reductions concurrently, then some one by one, with one verdict for all. OK: the step
+ * is committed or not, and the next may follow; otherwise the epoch is over. */
 static tutti_status step(struct trainer *t)
 {
     const uint64_t n = t->state.steps + 1;
@@ -315,7 +324,8 @@ static tutti_status step(struct trainer *t)
     return verdict ? TUTTI_OK : TUTTI_ERR_PEER_LOST;
 }
 
-/* One operation that is retried with whoever is left: its result is over those who contributed, whoever they are. */
+/* An operation that is retried with the remaining members; its result is checked against its
+ * contributors. */
 static tutti_status retried(struct trainer *t)
 {
     const uint64_t n = 1000000 + t->state.steps;
@@ -343,7 +353,7 @@ static tutti_status retried(struct trainer *t)
 
 /* ---- the order of the ring ---- */
 
-/* Nobody is in `after` who was not there before; all who were, unless some were lost. */
+/* Checks that `after` has no new members, and with `all`, that none is missing. */
 static void check_order(const tutti_view *before, const tutti_view *after, bool all)
 {
     if (after->nranks > before->nranks || (all && after->nranks != before->nranks))
@@ -360,8 +370,8 @@ static void check_order(const tutti_view *before, const tutti_view *after, bool 
     }
 }
 
-/* An order that is adopted is predicted to be better, unless some link of the one before could not be measured, and has an epoch of its own; else there is
- * no other one. */
+/* An adopted order is predicted to be faster, unless some link of the old one could not be
+ * measured, and starts an epoch. Otherwise the order is unchanged. */
 static void check_gain(const tutti_view *before, const tutti_view *after, const tutti_ring *ring)
 {
     const bool good = ring->adopted ? after->epoch > before->epoch && (ring->was_ns == 0 || ring->now_ns < ring->was_ns)
@@ -374,7 +384,8 @@ static void check_gain(const tutti_view *before, const tutti_view *after, const 
     wrong("what is said of an order that was found, or was not, is not so");
 }
 
-/* Between machines that are one, any order will do: so every gain counts, and what costs to win it does not. */
+/* On a single machine all orders are similar. Therefore every gain counts, and its cost is
+ * ignored. */
 static tutti_status optimize(struct trainer *t, bool background)
 {
     tutti_ring ring = {
@@ -389,7 +400,7 @@ static tutti_status optimize(struct trainer *t, bool background)
     if (before.nranks > MEMBERS_MAX)
         wrong("more members than there may be");
     memcpy(members, before.members, (size_t)before.nranks * sizeof *members);
-    before.members = members; /* the run's own are gone with the view */
+    before.members = members; /* the pointers of the run are invalid after the view */
     st = tutti_run_optimize(t->run, &ring, 0, background ? NULL : &after);
     if (st)
         return st;
@@ -403,9 +414,9 @@ static tutti_status optimize(struct trainer *t, bool background)
     return TUTTI_OK;
 }
 
-/* ---- who has the state gives it to who has not ---- */
+/* ---- state transfer to newcomers ---- */
 
-/* Who has gone on is not behind; who comes is, and receives. */
+/* Checks the result of a sync: members that trained are not behind; newcomers are, and receive. */
 static tutti_status share(struct trainer *t)
 {
     const struct state before = t->state;
@@ -420,7 +431,7 @@ static tutti_status share(struct trainer *t)
     return TUTTI_OK;
 }
 
-/* What is done between two steps: the same on all, as all have committed the same steps. */
+/* Runs between two steps; the same on all members, because all have committed the same steps. */
 static tutti_status between(struct trainer *t)
 {
     const uint64_t at = t->state.steps % OPTIMIZE_EVERY;
@@ -430,7 +441,7 @@ static tutti_status between(struct trainer *t)
     return t->state.steps % RETRY_EVERY ? TUTTI_OK : retried(t);
 }
 
-/* Steps until something is new. All members see the same news at the same step. */
+/* Steps until an update arrives. All members get the same updates at the same step. */
 static tutti_status train(struct trainer *t)
 {
     tutti_news news = { .size = sizeof news };

@@ -1,11 +1,13 @@
-/* The serial reference of a churning run (test_churn.py): takes the steps that members of prog_churn committed one after another, in one process, from
- * the contributions that counted.
+/* The serial reference of a run with changing membership (test_churn.py): repeats the steps
+ * committed by members of prog_churn in one process, with the contributions that counted.
  *
- *   prog_churn_serial < STEPS       a line of prog_churn's log for each step, from the first on: what it wrote behind "step"
+ *   prog_churn_serial < STEPS     the lines of prog_churn's log behind "step", from the first step
+ *                                 on
  *
- * Sums wrap, so the state's hash must be the same. Averages were added up in f64, and what each step adds is compared: a plain one was rounded once, a
- * quantized one may be as far off as churn_quantized_bound says. Prints how many steps there were. Exit status: 0: all are right; 1: one is
- * not, and is said; 2: a line is none. */
+ * Sums wrap, so the state's hash must be equal. Averages were summed in f64, and the increment of
+ * each step is compared: a plain one was rounded once; a quantized one may differ by
+ * churn_quantized_bound. Prints the number of steps. Exit status: 0: all are correct; 1: one is
+ * wrong, and is printed; 2: invalid line. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
@@ -15,7 +17,7 @@
 
 #include "churn.h"
 
-/* What a line says. */
+/* Contents of a line. */
 struct said {
     uint64_t step, hash;
     double averaged[PLACES], quantized[PLACES];
@@ -26,10 +28,11 @@ struct said {
 /* The state after the steps so far. */
 struct serial {
     uint64_t steps, sums[NUMBERS];
-    double averaged[PLACES], quantized[PLACES];     /* as they were said */
+    double averaged[PLACES], quantized[PLACES];     /* as reported in the log */
 };
 
-/* Whether the line is "STEP EPOCH HASH HASH AVERAGED... QUANTIZED... ID...", each number followed by one space or the line's end. */
+/* Parses "STEP EPOCH HASH HASH AVERAGED... QUANTIZED... ID...", with each number followed by one
+ * space or the end of the line. */
 static bool parse(char *line, struct said *out)
 {
     char *at = line, *end = line;

@@ -1,4 +1,5 @@
-/* Prints "R:N" as soon as the ranks have met: this one is R, and has connections to N others. Then they meet in a barrier and end. */
+/* Prints "R:N" after start-up: this is rank R, with connections to N others. Then calls a barrier
+ * and ends. */
 #include <stdio.h>
 #include "tutti/tutti.h"
 

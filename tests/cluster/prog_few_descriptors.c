@@ -1,5 +1,5 @@
-/* Two communicators one after the other, all ranks with all. In between each rank waits until it has argv[1] connections, and
- * prints how many descriptors are free. */
+/* Creates two communicators in sequence, with connections between all ranks. In between each rank
+ * waits until it has argv[1] connections, and prints the number of free descriptors. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -20,7 +20,7 @@ static int count_free(void)
     return n;
 }
 
-/* Connections to other processes. */
+/* Counts connections to other processes. */
 static int count_connections(void)
 {
     int n = 0;

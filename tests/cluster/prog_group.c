@@ -1,11 +1,13 @@
-/* A member of a run with replica groups of two roles (test_elastic.py), until it is told to leave (SIGTERM).
+/* A member of a run with replica groups of two roles (test_elastic.py), until SIGTERM.
  *
  *   prog_group COORDINATORS GROUP ROLE LEAST
  *
- * Each role has a shard of the state, to which each step adds what the members of this role contribute, by the ring with bounded flight, in mode
- * TUTTI_RETRY; then the group's members compare how far they are. A group's contribution is the same in each step, so the shard is what the counts of the
- * groups' steps come to, which are part of the state, and every element is checked after every step. Who comes receives its role's shard.
- * Prints "view epoch E groups N", "steps N" now and then, and "out" where its group is not in the view any longer. */
+ * Each role has a shard of the state. In each step, the members of this role add their
+ * contributions to it, by the ring with bounded bytes in flight, in mode TUTTI_RETRY. Then the
+ * group's members compare their steps. A group's contribution is the same in each step, so the
+ * shard depends only on the number of steps of each group, which is part of the state; every
+ * element is checked after every step. A newcomer receives the shard of its role. Prints "view
+ * epoch E groups N", "steps N" periodically, and "out" when its group has left the view. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -23,7 +25,7 @@ enum { TAG_STEP = 0, TAG_GROUP = 1 };
 
 struct shard {
     uint64_t steps;
-    uint64_t parts[GROUPS];     /* that each group contributed */
+    uint64_t parts[GROUPS];     /* number of contributions of each group */
     int64_t sum[NUMBERS];
 };
 
@@ -66,7 +68,7 @@ static void check(const struct shard *s, uint32_t role)
     }
 }
 
-/* Which groups are in the view: those whose parts the next step has. */
+/* Finds the groups in the view, which contribute to the next step. */
 static uint32_t groups_of(tutti_run *run, bool has[GROUPS])
 {
     tutti_view view = { .size = sizeof view };
@@ -129,7 +131,7 @@ static tutti_status step(tutti_run *run, struct shard *s, uint32_t group, uint32
     return st;
 }
 
-/* Steps until there is something new. */
+/* Steps until an update arrives. */
 static tutti_status train(tutti_run *run, struct shard *s, tutti_state *shared, uint32_t group, uint32_t role)
 {
     bool gave_notice = false;

@@ -1,11 +1,13 @@
-/* Ranks of several hosts, while what joins the hosts is disturbed:
+/* Ranks of several hosts, during network failures:
  *
  *   prog_hosts ROUNDS
  *   prog_hosts ROUNDS DEVICE CUT JOIN
  *
- * In a round all ranks add up vectors, and each puts bytes with a signal to its right neighbour; sizes are drawn, and every element and byte is compared. With an
- * RDMA device named, rank 0 runs the shell command CUT after ROUNDS rounds; so many go on without it, in the last of which the device must be silent; then
- * rank 0 runs JOIN, and rounds go on until the device has sent packets again. Prints a line at the end; the exit status is 0 if all was right. */
+ * In a round all ranks sum vectors, and each puts bytes with a signal to its right neighbour; sizes
+ * are random, and every element and byte is checked. If an RDMA device is given, rank 0 runs the
+ * shell command CUT after ROUNDS rounds. ROUNDS more rounds follow; in the last ones the device
+ * must be silent. Then rank 0 runs JOIN, and rounds continue until the device has sent packets
+ * again. Prints a line at the end; the exit status is 0 on success. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,10 +18,10 @@
 #include "tutti/tutti.h"
 
 #define BYTES_MAX ((uint64_t)1 << 20)
-#define SIGNAL_BYTES 64         /* of a window, before what is put */
-#define PACKETS 500             /* by which a device is known to carry data again */
+#define SIGNAL_BYTES 64         /* of a window, before the data */
+#define PACKETS 500             /* number of packets that shows that a device carries data again */
 #define COME_BACK_S 120
-#define SILENT_ROUNDS 3         /* a lane may be tried in vain for seconds before */
+#define SILENT_ROUNDS 3         /* before them, a lane may be retried for seconds */
 
 #define MUST(call) must((call), #call)
 static void must(tutti_status st, const char *what)
@@ -36,7 +38,7 @@ static void fail(const char *why)
     exit(1);
 }
 
-/* splitmix64. */
+/* The generator SplitMix64. */
 static uint64_t mixed(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;
@@ -45,7 +47,7 @@ static uint64_t mixed(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* Of all magnitudes, long ones more often. */
+/* Sizes of all magnitudes, with more long ones. */
 static uint64_t bytes_of(uint64_t round, uint64_t which)
 {
     const uint64_t draw = mixed(2 * round + which), most = draw % 4 ? BYTES_MAX : 4096;
@@ -64,7 +66,7 @@ struct ranks {
     tutti_comm *comm;
     tutti_window *window;
     uint8_t *theirs;            /* [SIGNAL_BYTES + BYTES_MAX], the window */
-    uint8_t *bytes;             /* [BYTES_MAX] */
+    uint8_t *bytes;             /* [BYTES_MAX]: source */
     int32_t *terms, *sums;      /* [BYTES_MAX / 4] */
     int rank, n;
 };
@@ -97,12 +99,13 @@ static void put_around(const struct ranks *r, uint64_t round)
     MUST(tutti_barrier(r->comm, NULL));
 }
 
-/* ---- what rank 0 does between rounds ---- */
+/* ---- actions of rank 0 between rounds ---- */
 
 struct plan {
     uint64_t rounds;
-    const char *device, *cut, *join;    /* NULL: nothing is disturbed */
-    uint64_t begun_sent, cut_sent, silent_from; /* packets that the device had sent: before the job, before the cut, SILENT_ROUNDS before the end of it */
+    const char *device, *cut, *join;    /* NULL: no failure */
+    uint64_t begun_sent, cut_sent, silent_from; /* packets sent by the device: before the job,
+                                                   before the cut, SILENT_ROUNDS before its end */
     uint64_t joined_sent;
     time_t joined_s;
 };
@@ -127,7 +130,7 @@ static void run(const char *command)
         fail("a command failed");
 }
 
-/* Whether another round follows this one, of those that are numbered from 0. */
+/* Returns whether another round follows round `round`, counted from 0. */
 static bool goes_on(struct plan *p, uint64_t round)
 {
     if (!p->device)

@@ -1,9 +1,10 @@
-/* Meets the other ranks as its environment says, checks everybody's card and the secret, floods a word over the
- * control overlay and waits for the words of all others. Prints "rank R of N met". What tests do with it:
+/* Connects to the other ranks as described by its environment, checks the cards of all ranks and
+ * the secret, floods a word over the control overlay and waits for the words of all others. Prints
+ * "rank R of N met". Variants:
  *   prog_meet            as above
- *   prog_meet twice      meets a second time, at the same rendezvous
+ *   prog_meet twice      connects a second time, at the same rendezvous
  *   prog_meet quiet      floods nothing
- *   prog_meet stay       after meeting, prints each LOST, until it is killed */
+ *   prog_meet stay       after start-up, prints each LOST, until it is killed */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +50,8 @@ static void check_table(const struct tt_table *t)
     }
 }
 
-/* Everybody says one word with the secret's hash in it; nobody's may be missing, doubled, or of another job. */
+/* Each rank floods one word with a hash of the secret. No word may be missing, duplicated, or of
+ * another job. */
 static void check_flood(const struct tt_table *t, struct tt_overlay *o, uint64_t deadline_ns)
 {
     const uint64_t word = tt_hash_bytes(t->secret, sizeof t->secret, 7);
@@ -82,7 +84,7 @@ static _Noreturn void watch(struct tt_overlay *o)
     }
 }
 
-static void meet_once(const struct tt_launch *launch, const char *how)
+static void start_up_once(const struct tt_launch *launch, const char *how)
 {
     const struct card card = { .rank = launch->rank, .pid = (uint32_t)getpid() };
     const uint64_t deadline_ns = tt_deadline_ns(tt_now_ns(), launch->timeout_ms);
@@ -110,8 +112,8 @@ int main(int argc, char **argv)
     if (tt_boot_launch(&launch, NULL) != TUTTI_OK)
         die("launch");
     tt_log_rank((int)launch.rank);
-    meet_once(&launch, how);
+    start_up_once(&launch, how);
     if (strcmp(how, "twice") == 0)
-        meet_once(&launch, how);
+        start_up_once(&launch, how);
     return 0;
 }

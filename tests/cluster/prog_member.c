@@ -1,10 +1,13 @@
-/* A member of an elastic run that reduces until it is told to leave (SIGTERM), or to go at once after an operation (SIGINT), and checks every number: each member contributes 1, its id, and a
- * ramp of `count` values. Prints a line "step K epoch E members N ms T" for each operation that took part of a change, and every 100th.
+/* A member of an elastic run that reduces until SIGTERM, or until SIGINT (then it exits after the
+ * operation), and checks every number. Each member contributes 1, its id, and a ramp of `count`
+ * values. Prints a line "step K epoch E members N ms T" for each operation after a membership
+ * change, and every 100th.
  *
  * prog_member COORDINATORS COUNT LEAST [tentative]
  *
- * tentative: each operation is in place, in two buffers in turn, and has its verdict with the next one. After a loss it prints
- * "epoch E ended after N final, M taken back", and has checked that these are as they were before. */
+ * tentative: each operation is in place, in two buffers in turn, and its verdict comes with the
+ * next one. After a loss it prints "epoch E ended after N final, M taken back", and has checked
+ * that the input of these is restored. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -76,7 +79,7 @@ static void check(const int64_t *v, size_t count, const tutti_elastic *op, const
             wrong("a value is %" PRId64, v[i]);
 }
 
-static void leave_if_asked(tutti_run *run)
+static void leave_on_signal(tutti_run *run)
 {
     static bool leaving;
 
@@ -85,7 +88,7 @@ static void leave_if_asked(tutti_run *run)
     leaving |= asked_to_leave != 0;
 }
 
-/* The epoch is over at operation k: it and the one before it were taken back, or it alone. */
+/* The epoch ended at operation k: checks that it, and possibly the one before it, were restored. */
 static void check_taken_back(const int64_t *v[2], const tutti_elastic *ops, size_t count, uint64_t id, uint64_t k,
                              uint64_t epoch)
 {
@@ -100,7 +103,8 @@ static void check_taken_back(const int64_t *v[2], const tutti_elastic *ops, size
     printf("epoch %" PRIu64 " ended after %" PRIu64 " final, %d taken back\n", epoch, k - both, 1 + both);
 }
 
-/* Operations of one view, until it is over or something is new. Each 16th is not tentative, and brings the news. */
+/* Runs operations of one view, until it ends or an update arrives. Each 16th operation is not
+ * tentative, and delivers updates. */
 static void tentatively(tutti_run *run, const tutti_view *view, size_t count, uint64_t id)
 {
     tutti_news news = { .size = sizeof news };
@@ -112,7 +116,7 @@ static void tentatively(tutti_run *run, const tutti_view *view, size_t count, ui
         tutti_elastic *op = &ops[k % 2];
         const uint64_t before_ns = tt_now_ns();
 
-        leave_if_asked(run);
+        leave_on_signal(run);
         *op = (tutti_elastic){ .size = sizeof *op,
                                .coll = TUTTI_ALLREDUCE,
                                .src = v[k % 2],
@@ -177,7 +181,7 @@ int main(int argc, char **argv)
                              .tag = (uint32_t)k % 2 };
         uint64_t before_ns;
 
-        leave_if_asked(run);
+        leave_on_signal(run);
         fill(v, count, stats.id);
         before_ns = tt_now_ns();
         must(tutti_run_collective(run, &op), "all-reduce");
@@ -193,7 +197,7 @@ int main(int argc, char **argv)
         must(tutti_run_poll(run, &news), "poll");
         if (news.newcomers || news.leaving || news.revoked) {
             epoch(run, 0, &view);
-            k = -1; /* newcomers begin to count, too: tags are alike */
+            k = -1; /* newcomers also start to count: tags must be equal */
             printf("view epoch %" PRIu64 " members %d\n", view.epoch, view.nranks);
         }
     }

@@ -1,9 +1,12 @@
-/* A member of an elastic run that has the order of the ring measured until it is as expected: a machine that has no time for the members measures what it
- * has time for. Prints "joined ID", then "order ID ID ...", and "right" once an all-reduce in that order has come to what it must. In the
- * background it goes on reducing meanwhile, and the news says when a better order waits.
+/* A member of an elastic run that optimizes the order of the ring until it is as expected, because
+ * measurements on a busy machine vary. Prints "joined ID", then "order ID ID ...", and "right"
+ * after a correct all-reduce in that order. In the background variant it reduces meanwhile, and
+ * updates report that a better order is available.
  *
- * prog_optimize COORDINATORS wait|background ROLES SEAT ID...      the members, in the order that is expected. With ROLES above 1 this is role SEAT % ROLES of
- *                                                                  replica group SEAT / ROLES, and reduces with those of its role */
+ * prog_optimize COORDINATORS wait|background ROLES SEAT ID...
+ *
+ * ID...: the members in the expected order. With ROLES above 1 this is role SEAT % ROLES of replica
+ * group SEAT / ROLES, and reduces with members of its role. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,8 +16,8 @@
 #include "tutti/elastic.h"
 
 #define TIMES 100
-#define STEPS 100      /* in the background, before it is measured again */
-#define COUNT (1u << 18) /* 2 MiB: long enough for the ring that was found */
+#define STEPS 100      /* in the background, before the next measurement */
+#define COUNT (1u << 18) /* 2 MiB: long enough for the found ring */
 
 static void must(tutti_status st, const char *what)
 {
@@ -37,7 +40,7 @@ static void reduce(tutti_run *run, int64_t *v, size_t count)
     must(tutti_run_collective(run, &op), "all-reduce");
 }
 
-/* All do the same, as the news is the same on all. */
+/* All members do the same, because updates are equal on all. */
 static void optimize(tutti_run *run, bool background, tutti_view *view)
 {
     tutti_ring ring = { .size = sizeof ring, .background = background };
@@ -122,7 +125,8 @@ int main(int argc, char **argv)
         optimize(run, strcmp(argv[2], "background") == 0, &view);
     show(&view);
     check(run, &view, (int)roles);
-    must(tutti_run_agree(run, 1, 0, &all), "agree"); /* nobody leaves before all have their sums */
+    must(tutti_run_agree(run, 1, 0, &all), "agree"); /* no member leaves before all have their
+                                                        sums */
     tutti_run_destroy(run);
     return 0;
 }

@@ -1,11 +1,13 @@
-/* A member of a run in which several threads reduce at once, each on a tag of its own (test_elastic.py). They begin in an order, and stop to think at
- * places, that each member draws for itself; so operations of different tags meet in any order.
+/* A member of a run in which several threads reduce concurrently, each on a separate tag
+ * (test_elastic.py). Start order and pauses are random on each member, so operations of different
+ * tags overlap in any order.
  *
  *   prog_threads COORDINATORS LEAST THREADS OPERATIONS SEED DIES
  *
- * Thread t's operation k sums up {1, id, t, k, ...}: so who contributed is known from the result, and a message that went to another operation would be
- * seen. Each is retried until it is FINAL. With DIES 1 the process kills itself when each of its threads has done half of its operations, while others of
- * its threads may be anywhere in the second half. */
+ * Operation k of thread t sums {1, id, t, k, ...}. So the result shows the contributors, and a
+ * message delivered to another operation would be detected. Each is retried until it is FINAL. With
+ * DIES 1 the process kills itself when each of its threads has done half of its operations; other
+ * threads may be anywhere in the second half. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -26,9 +28,9 @@ struct worker {
     tutti_run *run;
     uint32_t tag, noperations;
     uint64_t seed, id;
-    uint32_t nids;              /* of the view that it began in */
+    uint32_t nids;              /* in its first view */
     uint64_t ids[MEMBERS_MAX];
-    atomic_uint *to_half;       /* threads that have not done half of theirs */
+    atomic_uint *to_half;       /* number of threads that have not done half of their operations */
     bool dies;
     pthread_t thread;
 };
@@ -47,7 +49,7 @@ static void wrong(const struct worker *w, uint32_t k, const char *what)
     exit(4);
 }
 
-/* Whether `ids` is the sum of n different ones of those that were there at first. */
+/* Returns whether `ids` is the sum of n different initial members. */
 static bool is_sum_of(const struct worker *w, uint64_t n, uint64_t ids)
 {
     for (uint32_t set = 0; set < 1u << w->nids; set++) {
@@ -66,7 +68,8 @@ static bool is_sum_of(const struct worker *w, uint64_t n, uint64_t ids)
 
 static void reduce(struct worker *w, uint32_t k, struct tt_prng *prng)
 {
-    const size_t n = 4 + (size_t)tt_mix64(w->tag * 1000 + k) % (NUMBERS - 4); /* the same on all members */
+    /* equal on all members */
+    const size_t n = 4 + (size_t)tt_mix64(w->tag * 1000 + k) % (NUMBERS - 4);
     uint64_t v[NUMBERS] = { 1, w->id, w->tag, k };
     tutti_elastic op = { .size = sizeof op,
                          .coll = TUTTI_ALLREDUCE,
@@ -105,7 +108,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Any order. */
+/* Random order. */
 static void shuffle(uint32_t *tags, uint32_t n, struct tt_prng *prng)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -142,7 +145,7 @@ static void run_threads(tutti_run *run, const tutti_view *view, uint32_t n, uint
         for (int r = 0; r < view->nranks; r++)
             w->ids[r] = view->members[r].id;
     }
-    for (uint32_t i = 0; i < n; i++) /* only now, as the first of them may change the view */
+    for (uint32_t i = 0; i < n; i++) /* only now, because the first of them may change the view */
         if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
             exit(1);
     for (uint32_t i = 0; i < n; i++)
@@ -170,7 +173,8 @@ int main(int argc, char **argv)
     must(tutti_run_epoch(run, TUTTI_ADMIT, least, least, 0, &view), "epoch");
     printf("members %d\n", view.nranks);
     run_threads(run, &view, nthreads, noperations, strtoull(argv[5], NULL, 10), argv[6][0] == '1');
-    if (tutti_run_agree(run, 1, 0, &flags) == TUTTI_ERR_PEER_LOST) /* nobody goes before all are done */
+    /* no member leaves before all have finished */
+    if (tutti_run_agree(run, 1, 0, &flags) == TUTTI_ERR_PEER_LOST)
         puts("somebody was lost after the last operation");
     must(tutti_run_view(run, &view), "view");
     printf("done, members %d\n", view.nranks);

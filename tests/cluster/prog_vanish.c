@@ -1,7 +1,8 @@
-/* Two ranks whose hosts lose each other. Rank 0 waits for a message of rank 1, which computes for ever:
+/* Two ranks whose hosts lose their connection. Rank 0 waits for a message of rank 1, which computes
+ * forever:
  *   prog_vanish          as above
- *   prog_vanish busy     and rank 0 sends instead, which rank 1 receives
- * Each says "ready" when they have met, and prints the status and its sentence when it has an error. */
+ *   prog_vanish busy     rank 0 sends, and rank 1 receives
+ * Each prints "ready" after start-up, and the status and its message on an error. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

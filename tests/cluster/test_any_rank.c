@@ -1,4 +1,5 @@
-/* Receives from any rank, between real ranks: which message goes to which receive, whatever its size and whoever comes first. */
+/* Receives from any rank, between real ranks: the matching of messages and receives, for any size
+ * and order. */
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 
 #define SEED 20260611
 #define MIB ((size_t)1 << 20)
-#define WAIT_MS 50000   /* nobody waits that long, unless for an announcement that does not come: nudges come later */
+#define WAIT_MS 50000   /* not reached unless an RTS is missing: probes come later */
 
 static const char *const wires[] = { "shm", "tcp" };
 
@@ -27,8 +28,8 @@ static void over_wires(uint32_t nranks, void (*role)(struct rank *))
     }
 }
 
-/* The communicator of a test in which announcements alone have to show what was sent. */
-static void open_without_nudges(struct rank *r)
+/* A communicator without probes: only the initial RTS can announce a send. */
+static void open_without_probes(struct rank *r)
 {
     setenv("TUTTI_NUDGE_MS", "60000", 1);
     job_open(r);
@@ -43,7 +44,7 @@ static uint8_t *room(struct rank *r, size_t bytes)
     return mem;
 }
 
-/* What rank `from` sends as its message number n. */
+/* The salt of message number n of rank `from`. */
 static uint64_t salt_of(uint32_t from, uint64_t n) { return 1000 * n + from; }
 
 static void check_filled(struct rank *r, const uint8_t *at, size_t bytes, uint64_t salt)
@@ -90,7 +91,7 @@ static uint64_t recv_word(struct rank *r, int from, uint32_t tag, int *source)
     return word;
 }
 
-/* Makes progress until rank 0 has n messages with this tag from each other rank that it knows of and has not received. */
+/* Makes progress until rank 0 has n unexpected messages with this tag from each other rank. */
 static void await_untaken(struct rank *r, uint32_t tag, uint32_t n)
 {
     struct tt_context *c = r->comm->context;
@@ -106,7 +107,7 @@ static void await_untaken(struct rank *r, uint32_t tag, uint32_t n)
         from += t && t->untaken == n;
         tt_baton_give(c->engine);
         if (!t || t->untaken != n)
-            usleep(100);        /* a rank that does not end is shown and killed */
+            usleep(100);        /* a rank that does not end is reported and killed */
     }
 }
 
@@ -114,7 +115,7 @@ static void await_untaken(struct rank *r, uint32_t tag, uint32_t n)
 
 static const size_t sizes[] = { 4 * MIB, 0, 1, 24, 25, 600, 4096, 4097, 65537, 262144, MIB };
 
-/* Rank 0 receives one message of each other rank; they start before it does, or after. */
+/* Rank 0 receives one message of each other rank, started before or after them. */
 static void receive_all(struct rank *r, size_t bytes, uint32_t n, bool late)
 {
     uint8_t *buf[JOB_RANKS_MAX];
@@ -143,7 +144,7 @@ static void receive_all(struct rank *r, size_t bytes, uint32_t n, bool late)
 
 static void sizes_role(struct rank *r)
 {
-    open_without_nudges(r);
+    open_without_probes(r);
     for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (uint32_t late = 0; late < 2; late++) {
             uint8_t *buf;
@@ -166,20 +167,20 @@ static void sizes_role(struct rank *r)
         }
 }
 
-static void a_receive_from_any_rank_takes_messages_of_any_size(void **state)
+static void any_rank_receives_every_size(void **state)
 {
     (void)state;
     over_wires(4, sizes_role);
 }
 
-/* ---- order and turns ---- */
+/* ---- order and fairness ---- */
 
 static void order_role(struct rank *r)
 {
     enum { N = 30 };
     static const size_t lengths[] = { 8, 200000 };
 
-    open_without_nudges(r);
+    open_without_probes(r);
     for (uint32_t k = 0; k < 2; k++) {
         uint8_t *buf = room(r, N * lengths[k]);
         tutti_request *request[N];
@@ -207,20 +208,21 @@ static void order_role(struct rank *r)
     }
 }
 
-static void messages_of_each_sender_are_received_in_order(void **state)
+static void messages_of_each_sender_stay_ordered(void **state)
 {
     (void)state;
     over_wires(3, order_role);
 }
 
-/* All senders are ahead of rank 0: it takes one message of each in turn, short ones or announced ones. */
+/* All senders are ahead of rank 0: it takes one message of each in turn, for short messages and for
+ * RTS. */
 static void turns_role(struct rank *r)
 {
     enum { N = 10, BYTES = 100000 };
     static const size_t lengths[] = { 8, BYTES };
     uint8_t *buf = room(r, BYTES);
 
-    open_without_nudges(r);
+    open_without_probes(r);
     if (r->rank == 0)
         for (uint32_t i = 1; i < r->nranks; i++)
             recv_word(r, TUTTI_ANY_RANK, 99, NULL);
@@ -254,16 +256,16 @@ static void senders_take_turns(void **state)
     over_wires(4, turns_role);
 }
 
-/* ---- among receives from named ranks ---- */
+/* ---- mixed with receives from named ranks ---- */
 
 struct posted {
     int from;
-    uint32_t expects;           /* the sender, */
-    uint64_t n;                 /* and which of its messages */
+    uint32_t expects;           /* the expected sender, */
+    uint64_t n;                 /* and the number of its message */
 };
 
-/* Rank 0 starts the receives in this order; then rank 1 sends n[0] messages, and when they have come (or, where they are long, were announced) rank
- * 2 sends n[1], or the other way round. */
+/* Rank 0 starts the receives in this order. Then rank 1 sends n[0] messages, and when they (or
+ * their RTS) have arrived, rank 2 sends n[1]; or in the opposite order. */
 static void check_posted(struct rank *r, const struct posted *posted, uint32_t nposted, const uint32_t n[2],
                          uint32_t first, size_t bytes, uint32_t tag)
 {
@@ -279,7 +281,8 @@ static void check_posted(struct rank *r, const struct posted *posted, uint32_t n
 
         for (uint32_t i = 0; i < n[turn - 1] && r->rank == turn; i++) {
             pattern_fill(buf, bytes, salt_of(turn, i));
-            CHECK_OK(r, tutti_wait(start_send(r, buf, bytes, 0, tag)));     /* the receive is there: it ends */
+            /* the receive is posted: it ends */
+            CHECK_OK(r, tutti_wait(start_send(r, buf, bytes, 0, tag)));
         }
         if (r->rank == turn)
             send_word(r, k, 0, 1000 + tag);
@@ -305,7 +308,7 @@ static void posted_role(struct rank *r)
     static const struct posted passed_by[] = { { 1, 1, 0 }, { TUTTI_ANY_RANK, 2, 0 }, { TUTTI_ANY_RANK, 1, 1 } };
     uint32_t tag = 0;
 
-    open_without_nudges(r);
+    open_without_probes(r);
     for (uint32_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
         job_step(r, "%zu bytes: from any rank first", lengths[k]);
         check_posted(r, any_first, 4, (const uint32_t[]){ 2, 2 }, 1, lengths[k], tag++);
@@ -316,13 +319,14 @@ static void posted_role(struct rank *r)
     }
 }
 
-static void a_message_goes_to_the_receive_that_was_started_first(void **state)
+static void message_matches_the_oldest_receive(void **state)
 {
     (void)state;
     over_wires(3, posted_role);
 }
 
-/* A blocking receive whose shape was called before, so that its operation is kept, waits its turn like others. */
+/* A blocking receive whose shape was used before, so that its operation is cached, waits in order
+ * like others. */
 static void kept_role(struct rank *r)
 {
     tutti_call how = { .size = sizeof how };
@@ -354,14 +358,14 @@ static void kept_role(struct rank *r)
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
 }
 
-static void a_blocking_receive_waits_behind_one_from_any_rank(void **state)
+static void blocking_receive_queues_behind_any_rank(void **state)
 {
     (void)state;
     over_wires(2, kept_role);
 }
 
-/* Everybody sends to everybody, itself too, under three tags, each of another length. Of each sender and tag a part is received by its name; those
- * receives start first. */
+/* All ranks send to all, including themselves, with three tags and different lengths. Some messages
+ * of each sender and tag are received by a named receive; those receives start first. */
 static void mixed_role(struct rank *r)
 {
     enum { TAGS = 3, MOST = 4, ALL = TAGS * MOST * JOB_RANKS_MAX };
@@ -418,17 +422,18 @@ static void mixed_role(struct rank *r)
         }
         for (uint32_t i = 0; i < n; i++)
             free(buf[i]);
-        CHECK_OK(r, tutti_barrier(r->comm, NULL));      /* else a message of the next round might be taken in this one */
+        CHECK_OK(r, tutti_barrier(r->comm, NULL));      /* otherwise a message of the next round
+                                                           might match here */
     }
 }
 
-static void receives_from_any_and_from_named_ranks_share_the_messages(void **state)
+static void any_and_named_receives_share_messages(void **state)
 {
     (void)state;
     over_wires(4, mixed_role);
 }
 
-/* ---- oneself, groups, options ---- */
+/* ---- self, groups, options ---- */
 
 static void oneself_role(struct rank *r)
 {
@@ -463,7 +468,7 @@ static void oneself_role(struct rank *r)
                    "rank 0 is the calling rank, which has not started the matching send with tag 0");
 }
 
-static void a_rank_may_be_the_source_itself(void **state)
+static void any_rank_includes_self(void **state)
 {
     (void)state;
     over_wires(1, oneself_role);
@@ -480,7 +485,7 @@ static void group_role(struct rank *r)
         { .is_recv = 1, .peer = TUTTI_ANY_RANK, .buf = in, .count = bytes, .type = TUTTI_U8 },
     };
 
-    open_without_nudges(r);
+    open_without_probes(r);
     pattern_fill(out, bytes, r->rank);
     CHECK_OK(r, tutti_group(ops, 2, r->comm, &(tutti_call){ .size = sizeof(tutti_call), .timeout_ms = WAIT_MS }));
     check_filled(r, in, bytes, left);
@@ -488,13 +493,13 @@ static void group_role(struct rank *r)
     free(out);
 }
 
-static void a_member_of_a_group_may_receive_from_any_rank(void **state)
+static void group_members_receive_from_any_rank(void **state)
 {
     (void)state;
     over_wires(3, group_role);
 }
 
-/* Until rank 0 keeps n messages of rank 1 that came before a receive for them. */
+/* Waits until rank 0 has n unexpected messages of rank 1. */
 static void await_kept(struct rank *r, int n)
 {
     struct tt_context *c = r->comm->context;
@@ -527,8 +532,9 @@ static void options_role(struct rank *r)
         return;
     }
     CHECK_SAYS(r, tutti_recv(&word, 1, TUTTI_U64, -2, r->comm, NULL), TUTTI_ERR_INVALID, "rank -2 is out of range");
-    CHECK_OK(r, tutti_recv(&word, 1, TUTTI_U64, 1, r->comm, &how));                /* an older program's */
-    await_kept(r, 3);           /* they came before the first receive from any rank */
+    /* as an older program passes it */
+    CHECK_OK(r, tutti_recv(&word, 1, TUTTI_U64, 1, r->comm, &how));
+    await_kept(r, 3);           /* they arrived before the first receive from any rank */
     CHECK_OK(r, tutti_recv(&word, 1, TUTTI_U64, TUTTI_ANY_RANK, r->comm, &how));
     CHECK(r, word == 1 && source == -5);
     how.size = sizeof how;
@@ -540,13 +546,13 @@ static void options_role(struct rank *r)
     CHECK(r, word == 3 && source == -5);
 }
 
-static void the_source_is_written_where_the_call_asks_for_it(void **state)
+static void source_is_returned_in_the_call(void **state)
 {
     (void)state;
     over_wires(2, options_role);
 }
 
-/* The sender has used up what it may send unasked, with messages that nobody receives yet. */
+/* The sender has used up its eager credit with messages that are not received yet. */
 static void credit_role(struct rank *r)
 {
     enum { N = 40 };
@@ -568,15 +574,15 @@ static void credit_role(struct rank *r)
         CHECK_OK(r, tutti_wait_all(request, N));
 }
 
-static void a_message_is_found_behind_others_that_nobody_receives(void **state)
+static void message_behind_unexpected_ones_is_found(void **state)
 {
     (void)state;
     over_wires(2, credit_role);
 }
 
-/* ---- trouble ---- */
+/* ---- errors ---- */
 
-/* The sizes differ: both ranks see both calls, whoever comes first and whatever travels by itself. */
+/* The sizes differ: both ranks report both calls, in any order, for eager and rendezvous. */
 static void differs_role(struct rank *r)
 {
     static const size_t lengths[][2] = { { 16, 8 }, { MIB, 8 }, { 8, MIB }, { MIB, MIB / 2 } };
@@ -614,7 +620,7 @@ static void differs_role(struct rank *r)
     free(buf);
 }
 
-static void sizes_that_differ_are_a_mismatch_with_both_calls(void **state)
+static void different_sizes_are_a_mismatch(void **state)
 {
     (void)state;
     over_wires(2, differs_role);
@@ -639,13 +645,14 @@ static void timeout_role(struct rank *r)
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
 }
 
-static void a_deadline_says_that_no_rank_has_sent(void **state)
+static void deadline_message_names_missing_sends(void **state)
 {
     (void)state;
     over_wires(2, timeout_role);
 }
 
-/* Receives that wait end with their communicator: those from any rank, and one that waits behind them. */
+/* Pending receives end with their communicator: those from any rank, and one that is queued behind
+ * them. */
 static void abort_role(struct rank *r)
 {
     uint64_t word[3];
@@ -670,13 +677,13 @@ static void abort_role(struct rank *r)
     job_meet(r);
 }
 
-static void an_abort_ends_receives_from_any_rank(void **state)
+static void abort_ends_receives_from_any_rank(void **state)
 {
     (void)state;
     over_wires(3, abort_role);
 }
 
-/* A request that is pending when its communicator is destroyed, or that the application drops by itself. */
+/* A request that is pending when its communicator is destroyed, or that the application cancels. */
 static void destroyed_role(struct rank *r)
 {
     uint64_t word[2];
@@ -695,7 +702,7 @@ static void destroyed_role(struct rank *r)
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
 }
 
-static void receives_end_when_their_communicator_is_destroyed(void **state)
+static void destroying_a_communicator_ends_its_receives(void **state)
 {
     (void)state;
     over_wires(2, destroyed_role);
@@ -721,13 +728,14 @@ static void lost_role(struct rank *r)
     job_close(r);
 }
 
-static void a_lost_rank_ends_receives_from_any_rank(void **state)
+static void lost_rank_ends_any_rank_receives(void **state)
 {
     (void)state;
     over_wires(3, lost_role);
 }
 
-/* One after another the others close their communicator. Until the last one has, it may send. */
+/* The others close their communicators one after another. Until the last one has, messages are
+ * possible. */
 static void deserted_role(struct rank *r)
 {
     uint64_t word;
@@ -751,7 +759,7 @@ static void deserted_role(struct rank *r)
     job_close(r);
 }
 
-static void a_receive_from_any_rank_fails_when_all_others_have_left(void **state)
+static void any_rank_fails_without_remaining_senders(void **state)
 {
     (void)state;
     over_wires(3, deserted_role);
@@ -760,22 +768,22 @@ static void a_receive_from_any_rank_fails_when_all_others_have_left(void **state
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_receive_from_any_rank_takes_messages_of_any_size),
-        cmocka_unit_test(messages_of_each_sender_are_received_in_order),
+        cmocka_unit_test(any_rank_receives_every_size),
+        cmocka_unit_test(messages_of_each_sender_stay_ordered),
         cmocka_unit_test(senders_take_turns),
-        cmocka_unit_test(a_message_goes_to_the_receive_that_was_started_first),
-        cmocka_unit_test(a_blocking_receive_waits_behind_one_from_any_rank),
-        cmocka_unit_test(receives_from_any_and_from_named_ranks_share_the_messages),
-        cmocka_unit_test(a_rank_may_be_the_source_itself),
-        cmocka_unit_test(a_member_of_a_group_may_receive_from_any_rank),
-        cmocka_unit_test(the_source_is_written_where_the_call_asks_for_it),
-        cmocka_unit_test(a_message_is_found_behind_others_that_nobody_receives),
-        cmocka_unit_test(sizes_that_differ_are_a_mismatch_with_both_calls),
-        cmocka_unit_test(a_deadline_says_that_no_rank_has_sent),
-        cmocka_unit_test(an_abort_ends_receives_from_any_rank),
-        cmocka_unit_test(receives_end_when_their_communicator_is_destroyed),
-        cmocka_unit_test(a_lost_rank_ends_receives_from_any_rank),
-        cmocka_unit_test(a_receive_from_any_rank_fails_when_all_others_have_left),
+        cmocka_unit_test(message_matches_the_oldest_receive),
+        cmocka_unit_test(blocking_receive_queues_behind_any_rank),
+        cmocka_unit_test(any_and_named_receives_share_messages),
+        cmocka_unit_test(any_rank_includes_self),
+        cmocka_unit_test(group_members_receive_from_any_rank),
+        cmocka_unit_test(source_is_returned_in_the_call),
+        cmocka_unit_test(message_behind_unexpected_ones_is_found),
+        cmocka_unit_test(different_sizes_are_a_mismatch),
+        cmocka_unit_test(deadline_message_names_missing_sends),
+        cmocka_unit_test(abort_ends_receives_from_any_rank),
+        cmocka_unit_test(destroying_a_communicator_ends_its_receives),
+        cmocka_unit_test(lost_rank_ends_any_rank_receives),
+        cmocka_unit_test(any_rank_fails_without_remaining_senders),
     };
 
     if (argc > 1)

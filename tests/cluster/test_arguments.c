@@ -1,4 +1,5 @@
-/* What calls say of arguments that cannot be; that nothing is started then; and the life of requests and of memory. */
+/* Errors for invalid arguments, without starting anything; and the lifetime of requests and
+ * memory. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@ static void over_wires(uint32_t nranks, void (*role)(struct rank *))
 
 #define CHECK_INVALID(r, call, text) CHECK_SAYS(r, call, TUTTI_ERR_INVALID, text)
 
-/* All ranks still count alike, and the communicator works. */
+/* The ranks' sequence numbers are still equal, and the communicator works. */
 static void check_works(struct rank *r, tutti_comm *comm)
 {
     const uint32_t n = (uint32_t)tutti_comm_size(comm);
@@ -35,9 +36,9 @@ static void check_works(struct rank *r, tutti_comm *comm)
     CHECK(r, sum == n * (n + 1) / 2);
 }
 
-/* ---- every call of data, in one form ---- */
+/* ---- every data call, in one form ---- */
 
-/* What a call is given; a test spoils one thing. */
+/* Arguments of a call; a test makes one of them invalid. */
 struct given {
     const void *src;
     void *dst;
@@ -148,7 +149,8 @@ static const struct {
 };
 #define NCALLS (sizeof calls / sizeof *calls)
 
-/* One rank's attempts at one call: each begins from what would be right, and spoils one thing. */
+/* Attempts of one rank at one call: each starts from valid arguments, and makes one of them
+ * invalid. */
 struct attempts {
     struct rank *r;
     size_t which;
@@ -171,7 +173,7 @@ static void check_spoiled(const struct attempts *a, int line, const struct given
         check_spoiled(a, __LINE__, &g, text); \
     } while (0)
 
-/* The options of a call as a later release may have them. */
+/* Options of a call in a later release. */
 struct newer {
     tutti_call known;
     uint64_t more;
@@ -186,7 +188,8 @@ static void spoil_common(const struct attempts *a)
     if (!(calls[a->which].has & P2P) || calls[a->which].go != go_group)
         SPOILED(a, "the communicator is NULL", g.comm = NULL);
     SPOILED(a, "call.size is 0", g.call = &(tutti_call){ .size = 0 });
-    SPOILED(a, sizes, g.call = &(tutti_call){ .size = offsetof(tutti_call, scale) });      /* release 0.1 had more */
+    /* release 0.1 had more fields */
+    SPOILED(a, sizes, g.call = &(tutti_call){ .size = offsetof(tutti_call, scale) });
     SPOILED(a, sizes, g.call = &(tutti_call){ .size = SIZE_MAX });
     SPOILED(a, "is not zero", g.call = &(const struct newer){ .known.size = sizeof(struct newer), .more = 1 }.known);
 }
@@ -227,13 +230,14 @@ static void spoil_values(const struct attempts *a)
     }
     if (has & ROOT) {
         SPOILED(a, "rank 3 is out of range: the communicator has 3 ranks", g.root = RANKS);
-        SPOILED(a, "rank -2 is out of range: the communicator has 3 ranks", g.root = -2);    /* -1 is TUTTI_ANY_RANK of a receive */
+        /* -1 is TUTTI_ANY_RANK of a receive */
+        SPOILED(a, "rank -2 is out of range: the communicator has 3 ranks", g.root = -2);
     }
     if (has & P2P && calls[a->which].go != go_group)
         SPOILED(a, "is the calling rank", g.root = (int)a->r->rank);
 }
 
-/* Buffers, of the root, where only the root has them. */
+/* Buffers; those that only the root uses, on the root. */
 static void spoil_buffers(const struct attempts *a)
 {
     static const size_t huge[RANKS] = { 1, SIZE_MAX / 2, 1 }, apart[RANKS] = { 0, 4, 9 };
@@ -256,7 +260,8 @@ static void spoil_buffers(const struct attempts *a)
         SPOILED(a, "counts[1]", g.displs = huge);
     if ((has & TYPE) && !(has & V))
         SPOILED(a, "count 4611686018427387904 exceeds", g.count = (size_t)1 << 62);
-    if ((has & DISPLS) && calls[a->which].go != go_scatterv) {  /* blocks that dst receives, in any order; one without elements is nowhere */
+    /* blocks of dst may be in any order; empty blocks may be anywhere */
+    if ((has & DISPLS) && calls[a->which].go != go_scatterv) {
         static const size_t some[RANKS] = { 3, 0, 2 }, all[RANKS] = { 1, 2, 1 };
         static const size_t over[RANKS] = { 5, 6, 4 }, same[RANKS] = { 8, 9, 8 };
 
@@ -265,14 +270,15 @@ static void spoil_buffers(const struct attempts *a)
     }
     if (reads && writes && !(has & P2P))
         SPOILED(a, "overlap", g.src = (const uint8_t *)g.dst + 1);
-    if (calls[a->which].go == go_alltoallv)     /* what comes would not take the place of what goes */
+    if (calls[a->which].go == go_alltoallv)     /* in place, sent and received blocks must match */
         CHECK_INVALID(a->r,
                       tutti_alltoallv(a->right.dst, a->right.counts, apart, a->right.dst, a->right.counts, NULL,
                                       a->right.type, a->right.comm, NULL),
                       "overlap, but are not in place");
 }
 
-/* No such algorithm; one of another collective; one that cannot do blocks in this order. */
+/* An unknown algorithm; one of another collective; one that does not support this order of
+ * blocks. */
 static void spoil_algo(const struct attempts *a)
 {
     static const char *const names[] = { "none_such", "", "broadcast_binomial ", "scan_ring", "bruck" };
@@ -295,11 +301,12 @@ static void spoil_algo(const struct attempts *a)
     }
 }
 
-/* Makes the call as it should be, often enough that its operation is kept; a send with its receive. */
+/* Makes the valid call, often enough that its operation is cached; a send with its receive. */
 static void repeat(const struct attempts *a)
 {
     const struct given *g = &a->right;
-    const int n = RANKS, me = (int)a->r->rank, other = (2 * me - g->root + n) % n;      /* on the other side */
+    /* on the other side */
+    const int n = RANKS, me = (int)a->r->rank, other = (2 * me - g->root + n) % n;
     uint32_t room[4];
 
     for (int i = 0; i < 4; i++) {
@@ -311,7 +318,7 @@ static void repeat(const struct attempts *a)
     }
 }
 
-/* Each call is spoiled in every way before it was ever made, and after. */
+/* Each call is tried with every invalid argument before its first use, and after. */
 static void arguments_role(struct rank *r)
 {
     static const size_t counts[RANKS] = { 4, 4, 4 };
@@ -341,13 +348,13 @@ static void arguments_role(struct rank *r)
     }
 }
 
-static void an_argument_that_cannot_be_is_named_with_its_value_and_starts_nothing(void **state)
+static void invalid_argument_is_named_nothing_starts(void **state)
 {
     (void)state;
     over_wires(RANKS, arguments_role);
 }
 
-/* What is not used may be anything; what has no bytes may be nowhere. */
+/* Unused arguments may have any value; empty buffers may have any address. */
 static void unused_role(struct rank *r)
 {
     static const size_t none[RANKS] = { 0 };
@@ -369,7 +376,7 @@ static void unused_role(struct rank *r)
     CHECK_OK(r, tutti_group(NULL, 0, r->comm, NULL));
 }
 
-static void buffers_without_bytes_or_without_use_may_be_null(void **state)
+static void unused_buffers_may_be_null(void **state)
 {
     (void)state;
     over_wires(RANKS, unused_role);
@@ -377,7 +384,8 @@ static void buffers_without_bytes_or_without_use_may_be_null(void **state)
 
 /* ---- groups ---- */
 
-/* The bad member is the last: its fellows must not have been started, or the good group would not match. */
+/* The invalid member is the last: the others must not have been started, or the valid group would
+ * not match. */
 static void group_role(struct rank *r)
 {
     const int right = (int)(r->rank + 1) % RANKS, left = (int)(r->rank + RANKS - 1) % RANKS;
@@ -412,7 +420,7 @@ static void group_role(struct rank *r)
     }
 }
 
-static void a_group_with_a_bad_member_starts_none(void **state)
+static void group_with_invalid_member_starts_nothing(void **state)
 {
     (void)state;
     over_wires(RANKS, group_role);
@@ -455,7 +463,7 @@ static void null_role(struct rank *r)
     check_works(r, r->comm);
 }
 
-static void null_is_an_error_with_the_name_of_the_call(void **state)
+static void null_error_names_the_call(void **state)
 {
     (void)state;
     over_wires(2, null_role);
@@ -465,7 +473,8 @@ static void null_is_an_error_with_the_name_of_the_call(void **state)
 
 #define FAILING 4
 
-/* The first by index fails last, and is what is told. Requests of a communicator that is gone can still be waited for. */
+/* The first failure by index is the last in time, and is reported. Requests of a destroyed
+ * communicator can still be waited for. */
 static void failing_role(struct rank *r)
 {
     const int peer = (int)!r->rank;
@@ -510,13 +519,14 @@ static void failing_role(struct rank *r)
     tutti_comm_destroy(comm[3]);
 }
 
-static void wait_all_tells_the_first_error_by_index_and_frees_all(void **state)
+static void wait_all_returns_the_first_error(void **state)
 {
     (void)state;
     over_wires(2, failing_role);
 }
 
-/* Requests of two start-ups in one list. What is over is returned first, whichever it is; the other is waited for. */
+/* Requests of two jobs in one list. The completed one is returned first, whichever it is; then the
+ * other. */
 static void worlds_role(struct rank *r)
 {
     const int peer = (int)!r->rank;
@@ -553,7 +563,7 @@ static void worlds_role(struct rank *r)
     check_works(r, r->comm);
 }
 
-static void wait_any_takes_requests_of_two_start_ups(void **state)
+static void wait_any_accepts_requests_across_jobs(void **state)
 {
     (void)state;
     over_wires(2, worlds_role);
@@ -589,7 +599,8 @@ static void memory_role(struct rank *r)
     mem[0] = NULL;
     CHECK_SAYS(r, tutti_mem_alloc(r->comm, (size_t)1 << 50, &mem[0]), TUTTI_ERR_NOMEM, "1125899906842624 bytes");
     CHECK_SAYS(r, tutti_mem_alloc(r->comm, SIZE_MAX, &mem[0]), TUTTI_ERR_NOMEM, "18446744073709551615 bytes");
-    if (strcmp(r->job->wires, "shm") == 0)      /* populated, so it would take what there is first */
+    if (strcmp(r->job->wires, "shm") == 0)      /* populated, so it would use all available
+                                                   memory first */
         CHECK_SAYS(r, tutti_mem_alloc(r->comm, (size_t)1 << 42, &mem[0]), TUTTI_ERR_NOMEM, "4398046511104 bytes");
     CHECK(r, !mem[0]);
     job_step(r, "too many");
@@ -612,7 +623,7 @@ static void memory_role(struct rank *r)
     check_works(r, r->comm);
 }
 
-/* A call, a conf and a tag of a program that was built for a newer Tutti, and asks for nothing new. */
+/* A call, a conf and a tag of a program built for a newer Tutti that uses no new field. */
 static void newer_role(struct rank *r)
 {
     const struct {
@@ -635,19 +646,20 @@ static void newer_role(struct rank *r)
     CHECK(r, y == 1);
 }
 
-static void options_of_a_newer_release_are_taken_if_what_is_new_is_zero(void **state)
+static void zero_fields_of_newer_options_pass(void **state)
 {
     (void)state;
     over_wires(2, newer_role);
 }
 
-static void memory_that_cannot_be_is_told_and_what_is_freed_is_gone(void **state)
+static void invalid_allocations_fail_and_free_works(void **state)
 {
     (void)state;
     over_wires(2, memory_role);
 }
 
-/* Allocated, registered, and plain memory of a large operation; allocated before there is a link and after. */
+/* Allocated, registered, and plain memory of a large operation; allocated before and after the
+ * first link. */
 static void kinds_role(struct rank *r)
 {
     enum { COUNT = 100000 };
@@ -681,11 +693,11 @@ static void kinds_role(struct rank *r)
     free(kind[2]);
     CHECK_OK(r, tutti_mem_free(r->comm, kind[0]));
     job_meet(r);
-    job_close(r);               /* kind 1 was forgotten: it goes with the communicator */
+    job_close(r);               /* kind 1 is not freed: it is released with the communicator */
     CHECK(r, job_descriptors() == descriptors);
 }
 
-static void memory_of_every_kind_can_be_used(void **state)
+static void all_kinds_of_memory_are_usable(void **state)
 {
     (void)state;
     over_wires(RANKS, kinds_role);
@@ -693,7 +705,7 @@ static void memory_of_every_kind_can_be_used(void **state)
 
 /* ---- registered memory ---- */
 
-/* A receive is under way on it. */
+/* A receive into the memory is pending. */
 static void deregister_role(struct rank *r)
 {
     enum { BYTES = 8192 };
@@ -713,7 +725,8 @@ static void deregister_role(struct rank *r)
     CHECK_OK(r, tutti_send(&byte, 1, TUTTI_U8, right, r->comm, NULL));
     CHECK_OK(r, tutti_wait(request));
     CHECK(r, mem[BYTES - 1] == (uint8_t)left);
-    CHECK_OK(r, tutti_recv(mem + BYTES, 1, TUTTI_U8, left, r->comm, &later));      /* beside it */
+    /* adjacent to it */
+    CHECK_OK(r, tutti_recv(mem + BYTES, 1, TUTTI_U8, left, r->comm, &later));
     CHECK_OK(r, tutti_mem_deregister(r->comm, mem));
     CHECK_INVALID(r, tutti_mem_deregister(r->comm, mem), "no registered memory begins at");
     CHECK_OK(r, tutti_send(&byte, 1, TUTTI_U8, right, r->comm, NULL));
@@ -723,7 +736,7 @@ static void deregister_role(struct rank *r)
     free(mem);
 }
 
-static void memory_is_deregistered_once_at_its_address_and_not_in_use(void **state)
+static void deregister_refuses_wrong_or_used_memory(void **state)
 {
     (void)state;
     over_wires(RANKS, deregister_role);
@@ -732,16 +745,16 @@ static void memory_is_deregistered_once_at_its_address_and_not_in_use(void **sta
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_argument_that_cannot_be_is_named_with_its_value_and_starts_nothing),
-        cmocka_unit_test(buffers_without_bytes_or_without_use_may_be_null),
-        cmocka_unit_test(a_group_with_a_bad_member_starts_none),
-        cmocka_unit_test(null_is_an_error_with_the_name_of_the_call),
-        cmocka_unit_test(wait_all_tells_the_first_error_by_index_and_frees_all),
-        cmocka_unit_test(wait_any_takes_requests_of_two_start_ups),
-        cmocka_unit_test(options_of_a_newer_release_are_taken_if_what_is_new_is_zero),
-        cmocka_unit_test(memory_that_cannot_be_is_told_and_what_is_freed_is_gone),
-        cmocka_unit_test(memory_of_every_kind_can_be_used),
-        cmocka_unit_test(memory_is_deregistered_once_at_its_address_and_not_in_use),
+        cmocka_unit_test(invalid_argument_is_named_nothing_starts),
+        cmocka_unit_test(unused_buffers_may_be_null),
+        cmocka_unit_test(group_with_invalid_member_starts_nothing),
+        cmocka_unit_test(null_error_names_the_call),
+        cmocka_unit_test(wait_all_returns_the_first_error),
+        cmocka_unit_test(wait_any_accepts_requests_across_jobs),
+        cmocka_unit_test(zero_fields_of_newer_options_pass),
+        cmocka_unit_test(invalid_allocations_fail_and_free_works),
+        cmocka_unit_test(all_kinds_of_memory_are_usable),
+        cmocka_unit_test(deregister_refuses_wrong_or_used_memory),
     };
 
     if (argc > 1)

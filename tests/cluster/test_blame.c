@@ -1,5 +1,6 @@
-/* Who is to blame when a deadline passes: the rank that has stopped, whoever waits for whom, and nobody else. The ranks that wait have no deadline but for one,
- * the asker, and begin before it; the stopped one has stopped by then. So nothing here depends on how fast ranks come. */
+/* The rank blamed at a deadline is the stopped one, for any chain of waits, and no other. The
+ * waiting ranks have no deadline, except one, the asker. They start before it, and the victim has
+ * already stopped. So nothing depends on the speed of the ranks. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include "support/unit.h"
 
 #define SEED 20260404
-#define SOON_MS 400             /* of the asker: shorter than a silence that is blamed */
+#define SOON_MS 400             /* of the asker: shorter than the silence that is blamed */
 
 static const char *const wires[] = { "shm", "tcp" };
 #define NWIRES (sizeof wires / sizeof *wires)
@@ -21,7 +22,7 @@ struct stop {
     uint32_t nranks, victim, asker;
     enum tt_coll_kind kind;
     const char *algo;
-    bool enters;                /* the victim begins the call, and stops in it */
+    bool enters;                /* the victim starts the call, and stops in it */
 };
 
 static void stop_here(struct rank *r)
@@ -38,7 +39,8 @@ static void await_stop(const struct job *job, struct job_board *board)
         job_raise(board, FLAG_STOPPED);
 }
 
-/* No deadline is near but those of calls that say one; all have a connection to each. */
+/* Only calls with an explicit timeout have a near deadline; all ranks are connected with each
+ * other. */
 static void open_all(struct rank *r)
 {
     uint8_t byte[JOB_RANKS_MAX] = { 0 }, all[JOB_RANKS_MAX];
@@ -50,7 +52,7 @@ static void open_all(struct rank *r)
     job_meet(r);
 }
 
-/* The victim is the one to blame, and this rank says what it was in. */
+/* The victim is blamed, and this rank reports its operation. */
 static void check_blame(struct rank *r, tutti_status st, uint32_t victim, const char *in)
 {
     char guilty[64], was[96], late[96];
@@ -66,7 +68,7 @@ static void check_blame(struct rank *r, tutti_status st, uint32_t victim, const 
 
 /* ---- chains ---- */
 
-/* Each receives from the next rank, the last of which has stopped. */
+/* Each rank receives from the next one; the last one has stopped. */
 static void chain_role(struct rank *r)
 {
     const struct stop *s = r->job->arg;
@@ -89,7 +91,7 @@ static void chain_role(struct rank *r)
     job_close(r);
 }
 
-static void the_end_of_a_chain_of_receives_is_blamed_however_short_the_deadline(void **state)
+static void last_rank_of_chain_is_blamed(void **state)
 {
     static const struct stop stops[] = { { .nranks = 2, .victim = 1 },
                                          { .nranks = 3, .victim = 2 },
@@ -158,7 +160,7 @@ static void collective_role(struct rank *r)
     job_close(r);
 }
 
-static void a_rank_that_stops_before_or_in_a_collective_is_blamed_by_all(void **state)
+static void stopped_rank_in_collective_is_blamed(void **state)
 {
     static const struct stop stops[] = {
         { 5, 0, 4, TT_BROADCAST, "chain", false },      { 5, 2, 3, TT_BARRIER, "dissemination", true },
@@ -179,11 +181,11 @@ static void a_rank_that_stops_before_or_in_a_collective_is_blamed_by_all(void **
     }
 }
 
-/* ---- ranks that are in several operations ---- */
+/* ---- ranks with several operations ---- */
 
-#define EXPOSED 16              /* operations of a communicator that others hear of */
+#define EXPOSED 16              /* operations of a communicator that are visible to other ranks */
 
-/* What has not begun waits for what is before it. */
+/* An operation that has not started waits for earlier ones. */
 static void queue_role(struct rank *r)
 {
     const struct stop *s = r->job->arg;
@@ -210,7 +212,7 @@ static void queue_role(struct rank *r)
     job_close(r);
 }
 
-static void an_operation_that_has_not_begun_blames_whom_the_others_wait_for(void **state)
+static void queued_operation_blames_the_same_rank(void **state)
 {
     static const struct stop s = { .nranks = 3, .victim = 2 };
 
@@ -222,9 +224,10 @@ static void an_operation_that_has_not_begun_blames_whom_the_others_wait_for(void
     }
 }
 
-#define AWAKE 3                 /* a rank that answers, and calls nothing */
+#define AWAKE 3                 /* a responding rank without calls */
 
-/* Rank 1 waits for the stopped one and, in a communicator that is newer, for one that answers: the asker is told of both. */
+/* Rank 1 waits for the stopped one and, in a newer communicator, for a responding one: the asker
+ * reports both. */
 static void aside_role(struct rank *r)
 {
     const struct stop *s = r->job->arg;
@@ -262,7 +265,7 @@ static void aside_role(struct rank *r)
     job_close(r);
 }
 
-static void a_rank_in_several_operations_tells_of_them_all(void **state)
+static void all_pending_operations_are_reported(void **state)
 {
     static const struct stop s = { .nranks = 4, .victim = 2 };
 
@@ -274,8 +277,8 @@ static void a_rank_in_several_operations_tells_of_them_all(void **state)
     }
 }
 
-/* In a broadcast along a chain, rank 1 waits for the root, which answers and does not call; that it also waits for the stopped rank, for something else, is not
- * what keeps it from the broadcast. */
+/* In a broadcast along a chain, rank 1 waits for the root, which responds but does not call. That
+ * it also waits for the stopped rank in another operation does not block the broadcast. */
 static void innocent_role(struct rank *r)
 {
     const struct stop *s = r->job->arg;
@@ -316,7 +319,7 @@ static void innocent_role(struct rank *r)
     job_close(r);
 }
 
-static void a_stopped_rank_that_is_waited_for_in_something_else_is_not_blamed(void **state)
+static void wait_in_another_operation_is_irrelevant(void **state)
 {
     static const struct stop s = { .nranks = 4, .victim = 3, .asker = 2 };
 
@@ -328,17 +331,19 @@ static void a_stopped_rank_that_is_waited_for_in_something_else_is_not_blamed(vo
     }
 }
 
-/* ---- three communicators, deadlines that pass one after another or at once ---- */
+/* ---- three communicators, with deadlines in sequence or at the same time ---- */
 
 #define GRID 8u                 /* ranks; the last one never calls */
 #define ABSENT (GRID - 1)
-#define MARGIN_MS 100           /* all calls that get stuck begin so long before the first deadline, or the round does not count */
+#define MARGIN_MS \
+    100 /* all blocked calls start this long before the first deadline,
+                                   or the round does not count */
 #define ROUNDS_VOID_MAX 20
 
-/* Of rank r: base_ms + r * step_ms. */
+/* The deadline of rank r: base_ms + r * step_ms. */
 struct round {
     int64_t base_ms, step_ms;
-    bool leaves;                /* who fails ends its communicators, and its process, at once */
+    bool leaves;                /* a failed rank destroys its communicators, and exits */
 };
 
 static const struct round rounds[] = {
@@ -346,14 +351,15 @@ static const struct round rounds[] = {
 };
 #define NROUNDS (sizeof rounds / sizeof *rounds)
 
-enum { WORD_BEGAN, WORD_LATE };     /* when the call began that gets stuck, and its deadline */
+enum { WORD_BEGAN, WORD_LATE };     /* start time of the blocked call, and its deadline */
 
 static int64_t deadline_of(const struct round *d, uint32_t rank)
 {
     return d->base_ms + (int64_t)rank * d->step_ms;
 }
 
-/* Nobody but the absent rank is said to be in nothing or not to answer, and it is. */
+/* Only the absent rank is reported as being in no operation or not responding, and it is
+ * reported. */
 static void check_absent(struct rank *r, const char *why)
 {
     static const char in_nothing[] = " responds, but was in no collective, send or receive";
@@ -372,7 +378,8 @@ static void check_absent(struct rank *r, const char *why)
     }
 }
 
-/* Pairs, columns and rows of a cube: all calls before the one that cannot end are with ranks that come. Returns how that one ended. */
+/* Pairs, columns and rows of a cube: all calls before the blocked one complete. Returns the result
+ * of the blocked one. */
 static tutti_status get_stuck(struct rank *r, tutti_comm *const comm[3], const struct round *d)
 {
     const uint32_t stuck = r->rank == 6 ? 0 : r->rank >= 4 ? 1 : 2;
@@ -387,7 +394,7 @@ static tutti_status get_stuck(struct rank *r, tutti_comm *const comm[3], const s
     return tutti_allreduce(&x, &y, 1, TUTTI_F32, TUTTI_SUM, comm[stuck], &how);
 }
 
-/* Whether all had begun in time: the machine may be slow. */
+/* Returns whether all started in time: the machine may be slow. */
 static bool counts(const struct rank *r)
 {
     uint64_t first = UINT64_MAX, last = 0;
@@ -425,7 +432,7 @@ static bool try_round(struct rank *r, const struct round *d)
     good = counts(r);
     if (good && r->rank != ABSENT)
         check_absent(r, why);
-    job_meet(r);                /* before another round changes what was looked at */
+    job_meet(r);                /* the next round changes the checked values */
     for (uint32_t i = 0; i < 3 && r->comm; i++)
         tutti_comm_destroy(comm[i]);
     return good;
@@ -446,7 +453,7 @@ static void grid_role(struct rank *r)
     job_close(r);
 }
 
-static void a_rank_whose_call_has_just_failed_is_not_blamed(void **state)
+static void recently_failed_rank_is_not_blamed(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < NWIRES; i++) {
@@ -459,12 +466,12 @@ static void a_rank_whose_call_has_just_failed_is_not_blamed(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_end_of_a_chain_of_receives_is_blamed_however_short_the_deadline),
-        cmocka_unit_test(a_rank_that_stops_before_or_in_a_collective_is_blamed_by_all),
-        cmocka_unit_test(an_operation_that_has_not_begun_blames_whom_the_others_wait_for),
-        cmocka_unit_test(a_rank_in_several_operations_tells_of_them_all),
-        cmocka_unit_test(a_stopped_rank_that_is_waited_for_in_something_else_is_not_blamed),
-        cmocka_unit_test(a_rank_whose_call_has_just_failed_is_not_blamed),
+        cmocka_unit_test(last_rank_of_chain_is_blamed),
+        cmocka_unit_test(stopped_rank_in_collective_is_blamed),
+        cmocka_unit_test(queued_operation_blames_the_same_rank),
+        cmocka_unit_test(all_pending_operations_are_reported),
+        cmocka_unit_test(wait_in_another_operation_is_irrelevant),
+        cmocka_unit_test(recently_failed_rank_is_not_blamed),
     };
 
     if (argc > 1)

@@ -1,4 +1,4 @@
-/* Calls of more than 4 GiB: counts, offsets and segment numbers that do not fit 32 bits. */
+/* Calls with more than 4 GiB: counts, offsets and segment numbers that exceed 32 bits. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,12 @@
 
 #define SEED 20260406
 #define SKIPPED 77
-#define NEEDED_BYTES ((uint64_t)14 << 30)   /* two ranks' blocks, and what others may take meanwhile */
-#define BLOCK_BYTES (((size_t)4 << 30) + 12345)     /* one rank's; 4 GiB alone would be 0 in 32 bits */
+#define NEEDED_BYTES \
+    ((uint64_t)14 << 30) /* two ranks' blocks, and memory used by others
+                                               meanwhile */
+#define BLOCK_BYTES \
+    (((size_t)4 << 30) + 12345) /* of one rank; exactly 4 GiB would be 0 in
+                                                       32 bits */
 #define LINE_BYTES 4096
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -21,7 +25,8 @@
 
 static const char *const wires[] = { "shm", "tcp" };
 
-/* Every word of a line is the line's number, mixed: a line that lands elsewhere, or twice, shows. */
+/* Every word of a line is a hash of the line's number: a misplaced or duplicate line is
+ * detected. */
 static uint64_t word_of(uint64_t line, uint32_t salt) { return tt_mix64(line * 8 + salt + 1); }
 
 static uint8_t *map(struct rank *r, size_t bytes)
@@ -29,7 +34,7 @@ static uint8_t *map(struct rank *r, size_t bytes)
     void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     CHECK(r, mem != MAP_FAILED);
-    madvise(mem, bytes, MADV_HUGEPAGE);     /* a million faults take longer than the call */
+    madvise(mem, bytes, MADV_HUGEPAGE);     /* a million page faults take longer than the call */
     return mem;
 }
 
@@ -55,7 +60,7 @@ static void check_filled(struct rank *r, const uint8_t *mem, size_t bytes, uint3
     CHECK(r, mem[bytes - 1] == (uint8_t)(100 + salt));
 }
 
-/* Rank 0's block is large; rank 1's few lines lie above 4 GiB. */
+/* Rank 0's block is large; rank 1's few lines are above 4 GiB. */
 static void gather_role(struct rank *r)
 {
     const size_t counts[2] = { BLOCK_BYTES, 4 * LINE_BYTES }, displs[2] = { 0, BLOCK_BYTES + 7 };
@@ -69,7 +74,8 @@ static void gather_role(struct rank *r)
     munmap(mem, BLOCK_BYTES + 7 + counts[1]);
 }
 
-/* From rank 0 to rank 1 by a message, then, filled anew, as its row of an all-to-all, in which rank 1 has a short one. */
+/* From rank 0 to rank 1 as a message; then, refilled, as a row of an all-to-all, in which rank 1
+ * has a short row. */
 static void pass_role(struct rank *r)
 {
     static const size_t zero[2];
@@ -94,7 +100,7 @@ static void pass_role(struct rank *r)
     munmap(mem, BLOCK_BYTES + rows[1][0]);
 }
 
-/* In place, without a copy to restore from: the memory is there once. */
+/* In place, without a copy for restoration: memory suffices only once. */
 static void sum_role(struct rank *r)
 {
     const tutti_conf conf = { .size = sizeof conf, .no_restore = 1 };
@@ -114,7 +120,7 @@ static void sum_role(struct rank *r)
     munmap(mem, count);
 }
 
-static void blocks_of_more_than_4_gib_arrive_whole(void **state)
+static void blocks_above_4_gib_arrive_complete(void **state)
 {
     (void)state;
     for (size_t w = 0; w < sizeof wires / sizeof *wires; w++) {
@@ -152,7 +158,7 @@ static uint64_t available_bytes(void)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_of_more_than_4_gib_arrive_whole),
+        cmocka_unit_test(blocks_above_4_gib_arrive_complete),
         cmocka_unit_test(more_than_4_gib_are_summed),
     };
 

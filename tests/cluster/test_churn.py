@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Members that come, are killed, paused, and leave, while a coordinator is killed and started again, and training goes on: the numbers are
-right. TUTTI_CHURN_SECONDS says for how long (10; 6 under sanitizers; from 100 on, one is now and then stopped until it is out), TUTTI_CHURN_SEED which course it takes (else by the clock; it is printed).
+"""Members join, are killed, stopped and leave, and a coordinator is killed and restarted, while
+training continues with correct numbers. TUTTI_CHURN_SECONDS is the duration (default 10; 6 with
+sanitizers; from 100 on, one is sometimes stopped until it is out). TUTTI_CHURN_SEED selects the
+sequence of events (default: from the clock; it is printed).
 
-Each member (prog_churn.c) checks every element of every result against the members that are said to have contributed, and writes down each step that was
-committed: the step, its epoch, the state after it, who contributed. Here: whoever committed a step has the same state after it, by the same members; steps follow each
-other without a gap; the state after each is what one process (prog_churn_serial.c) computes from the contributions that counted: exactly where sums are
-exact, within the documented bound where they are quantized. And whoever lived through it, members and coordinator, has as many threads and descriptors and
-about as much memory in the end as one that has only just come."""
+Each member (prog_churn.c) checks every element of every result against the reported contributors,
+and logs each committed step: the step, its epoch, the state after it, and the contributors. This
+test checks that all members that committed a step have the same state and contributors; that steps
+have no gaps; and that the state after each step equals that of one process (prog_churn_serial.c)
+with the contributions that counted: exactly where sums are exact, within the documented bound where
+they are quantized. At the end, members and coordinator that existed all the time have as many
+threads and descriptors, and about as much memory, as new ones."""
 
 import os
 import random
@@ -24,18 +28,27 @@ CHURN = str(BUILD / "tests" / "cluster" / "prog_churn")
 SERIAL = str(BUILD / "tests" / "cluster" / "prog_churn_serial")
 SECONDS = float(os.environ.get("TUTTI_CHURN_SECONDS", "6" if SANITIZED else "10"))
 SEED = int(os.environ.get("TUTTI_CHURN_SEED", time.time_ns() % 1000000))
-LEASE_S = 20                # nobody who lives is taken for dead, however busy the machine is
-EVICTING_S = 5 * LEASE_S    # in runs of this length and more, a member now and then is stopped until it is out, for which the others wait a lease
+LEASE_S = 20                # no living member is declared lost, however busy the machine is
+# runs of at least this length sometimes stop a member until it is out, for which the others wait a
+# lease
+EVICTING_S = 5 * LEASE_S
 MEMBERS_MIN, MEMBERS_MAX = 2, 5
-PRESENT_MAX = 10            # with those that are stopped, or have yet to leave, which takes a lease if somebody is stopped: below MEMBERS_MAX of churn.h
+# including members that are stopped or have not left yet (which takes a lease if one is stopped):
+# below MEMBERS_MAX of churn.h
+PRESENT_MAX = 10
 STEPS_MIN = 5
-UNDISTURBED = 1 / 3         # of the time, at its end: the coordinator lives, so that what it would leak is there
-# Beyond what one needs that has only just come, in the same view. Each connection is a descriptor on either side, and none is left over: equality is what is
-# found. The thread of the quantized reduction comes and goes. Resident memory: the allocator's arenas fill up by and by. At most 3.9 MiB were seen in 3 minutes.
+# share of the time at the end without coordinator failures, so that leaks in the coordinator remain
+# visible
+UNDISTURBED = 1 / 3
+# Limits relative to a new member in the same view. Each connection is a descriptor at either end,
+# and none may remain: the measured difference is 0. The thread of the quantized reduction is
+# temporary. Resident memory: allocator arenas fill up gradually. At most 3.9 MiB were measured in 3
+# minutes.
 THREADS_MORE = 1
 GROWTH_KIB = 6144
-SAMPLES_MIN = 40            # from so many on, memory is compared over time
-# A coordinator, beyond what it needed in the beginning, with two members: a descriptor for each further one. 0.2 MiB were seen.
+SAMPLES_MIN = 40            # minimum number of samples to compare memory over time
+# Growth of a coordinator since its start with two members: one descriptor per additional member.
+# 0.2 MiB were measured.
 COORDINATOR_GROWTH_KIB = 1024
 
 
@@ -55,17 +68,18 @@ class Member:
         return self.process.poll() is None
 
     def lines(self, kind):
-        """What it wrote down of a kind, behind that word. A line that was cut off by its death is none."""
+        """Its log lines of a kind, without that word. A line truncated by its death is ignored."""
         lines = self.log.read_text().splitlines(keepends=True) if self.log.exists() else ()
         return [line.split(" ", 1)[1] for line in lines if line.startswith(kind + " ") and line.endswith("\n")]
 
     def steps(self):
-        """step -> (epoch, what it was: the state after it, and whose)."""
+        """step -> (epoch, the state after it, and its contributors)."""
         words = (line.split(" ", 2) for line in self.lines("step"))
         return {int(step): (epoch, what) for step, epoch, what in words}
 
     def optimized(self, kind):
-        """How often it had the order of the ring optimized with others, waiting for it ("waited") or not ("behind")."""
+        """How often it optimized the order of the ring with others, blocking ("waited") or in the
+        background ("behind")."""
         return sum(int(line.split(" of ")[1]) > 1 for line in self.lines(kind))
 
     def told(self):
@@ -109,14 +123,15 @@ class Churn(ClusterTest):
         return [m for m in self.members if m.fate == "lives" and m.lives()]
 
     def wake_lost(self):
-        """Who was stopped until it was lost finds out that the run went on without it, and ends. Else those would be all that is present, by and by."""
+        """Continues members that were stopped until they were lost: they detect it and exit.
+        Otherwise all present members would gradually be such ones."""
         if time.monotonic() >= self.lost_by + LEASE_S:
             for member in self.members:
                 if member.fate == "stop" and member.lives():
                     member.signal(signal.SIGCONT)
 
     def act(self):
-        """One thing that happens."""
+        """One random event."""
         self.wake_lost()
         living = self.living()
         may_restart = time.monotonic() < self.end - UNDISTURBED * SECONDS and not (self.delayed and time.monotonic() < self.lost_by)
@@ -136,8 +151,9 @@ class Churn(ClusterTest):
             time.sleep(self.draw.uniform(0, 0.3))
             self.start_coordinator()
         else:
-            one = self.draw.choice(living[1:])      # the first lives through it all
-            if kind == "pause":                     # for less than the lease; perhaps it dies of it
+            one = self.draw.choice(living[1:])      # the first one stays for the whole test
+            # for less than the lease; the coordinator may still declare it lost
+            if kind == "pause":
                 one.signal(signal.SIGSTOP)
                 time.sleep(self.draw.uniform(0.1, 1))
                 if self.draw.random() < 0.5:
@@ -145,14 +161,18 @@ class Churn(ClusterTest):
                     return kind
                 kind = "kill"
             if kind == "stop" and not one.steps():
-                kind = "kill"                       # it may not have joined: then it would only come later
+                # it may not have joined: then it would only come later
+                kind = "kill"
             if kind == "leave" and not one.log.exists():
-                kind = "kill"                       # it has only begun, and would not hear the signal
+                # it has just started, and does not handle the signal yet
+                kind = "kill"
             one.fate = kind
             one.signal({"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "leave": signal.SIGTERM}[kind])
         now = time.monotonic()
-        if kind == "stop" or (kind == "coordinator" and now < self.lost_by):     # a coordinator that starts again gives each a lease more,
-            self.delayed = kind == "coordinator"                                 # once: the others would wait beyond their deadline
+        # a restarted coordinator extends each lease,
+        if kind == "stop" or (kind == "coordinator" and now < self.lost_by):
+            # only once: the others would wait beyond their deadline
+            self.delayed = kind == "coordinator"
             self.lost_by = now + 2 * LEASE_S
         return kind
 
@@ -164,7 +184,8 @@ class Churn(ClusterTest):
         self.assertIsNone(self.coordinator.poll(), (self.dir / "coordinator").read_text()[-600:])
 
     def check_logs(self):
-        """Every committed step has one state and one set of members, and the state is that of one process. Returns how many steps there are."""
+        """Checks that every committed step has one state and one set of members, and that the state
+        is that of one process. Returns the number of steps."""
         steps = {}
         for member in self.members:
             for step, (epoch, what) in member.steps().items():
@@ -180,7 +201,7 @@ class Churn(ClusterTest):
         self.assertEqual((serial.returncode, serial.stdout), (0, f"{len(steps)} steps\n"), serial.stderr)
         return len(steps)
 
-    def test_the_numbers_are_right_whoever_comes_and_goes(self):
+    def test_numbers_are_correct_during_membership_changes(self):
         print(f"seed {SEED}, {SECONDS:g} s", file=sys.stderr)
         self.join()
         self.join()
@@ -196,7 +217,8 @@ class Churn(ClusterTest):
             self.check_alive()
             sizes.append(resources(first.process)[2])
         print(", ".join(f"{n} x {kind}" for kind, n in sorted(happened.items())), file=sys.stderr)
-        time.sleep(max(0, self.lost_by + LEASE_S - time.monotonic()))   # till the one that was stopped last is lost
+        # until the last stopped member is lost
+        time.sleep(max(0, self.lost_by + LEASE_S - time.monotonic()))
         self.wake_lost()
         for member in self.members:
             if member.fate in ("stop", "leave"):
@@ -219,19 +241,21 @@ class Churn(ClusterTest):
         wait_until(lambda: not marked(self.env), "processes are left")
 
     def wait_for_training(self, member):
-        """All that a member does now and then it has done with others."""
+        """Waits until a member has done each periodic action with others."""
         wait_until(lambda: self.check_alive() or (len(member.steps()) >= STEPS_MIN and member.optimized("waited") and member.optimized("behind")),
                    "steps, and orders of the ring")
 
     def within(self, process, what, limits):
-        """Waits until it has no more descriptors, threads and KiB than limits() says: connections to the dead are about to end, and others about to be made."""
+        """Waits until it has at most limits() descriptors, threads and KiB: connections to dead
+        members are about to close, and others about to open."""
         now, most = (), ()
 
         def is_within():
             nonlocal now, most
             self.check_alive()
             descriptors, threads, kib = limits()
-            most = (descriptors, threads, sys.maxsize if SANITIZED else kib)    # sanitizers keep freed memory
+            # sanitizers keep freed memory
+            most = (descriptors, threads, sys.maxsize if SANITIZED else kib)
             now = resources(process)
             return all(a <= b for a, b in zip(now, most))
 
@@ -242,11 +266,11 @@ class Churn(ClusterTest):
         print(f"{what}: descriptors, threads, resident KiB {now}, of {most}", file=sys.stderr)
 
     def check_coordinator(self, before):
-        """It lived for a while; before: one that had just begun, with two members."""
+        """Compares an old coordinator with its state after the start, with two members."""
         self.within(self.coordinator, "the coordinator", lambda: (before[0] + len(self.living()) - 2, before[1], before[2] + COORDINATOR_GROWTH_KIB))
 
     def check_members(self, sizes):
-        """Whoever lives, beside a member that has only just come."""
+        """Compares living members with a new one."""
         veterans, quarter = self.living(), len(sizes) // 4
         self.join()
         self.wait_for_training(self.members[-1])

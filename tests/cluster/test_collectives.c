@@ -1,4 +1,5 @@
-/* Every collective on real ranks: compared with its definition over wires, ranks, sizes, types, operations and algorithms. */
+/* Every collective on real ranks, compared with its definition for all transports, numbers of
+ * ranks, sizes, types, operations and algorithms. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@ static const size_t sizes[] = { 0, 1, 3, 1000, 65537 };
 #define NWIRES (sizeof wires / sizeof *wires)
 #define NSIZES (sizeof sizes / sizeof *sizes)
 
-/* Runs role on every wire and on first..last ranks. */
+/* Runs role on every transport with first..last ranks. */
 static void over_jobs(uint32_t first, uint32_t last, void (*role)(struct rank *))
 {
     for (size_t w = 0; w < NWIRES; w++)
@@ -28,13 +29,13 @@ static void over_jobs(uint32_t first, uint32_t last, void (*role)(struct rank *)
         }
 }
 
-/* For unit_has_turn: jobs that differ in wires or in the number of ranks try other cases. */
+/* Index for unit_has_turn: jobs with other transports or numbers of ranks try other cases. */
 static uint32_t job_number(const struct rank *r)
 {
     return r->nranks + (strcmp(r->job->wires, wires[0]) ? 1 : 0);
 }
 
-/* One call, checked; a rank decides for itself whether it blocks or polls a request. */
+/* Makes and checks one call; each rank chooses at random whether it blocks or polls a request. */
 static uint64_t check_call(struct rank *r, const struct call *c)
 {
     char text[CALL_TEXT_BYTES], why[CALL_TEXT_BYTES];
@@ -72,7 +73,7 @@ static void kinds_role(struct rank *r)
             }
 }
 
-static void every_collective_matches_its_definition_in_place_and_out_of_place(void **state)
+static void every_collective_matches_its_definition(void **state)
 {
     (void)state;
     over_jobs(1, RANKS_MAX, kinds_role);
@@ -103,13 +104,13 @@ static void types_role(struct rank *r)
             }
 }
 
-static void every_operation_is_defined_for_every_type_that_has_it(void **state)
+static void every_operation_supports_its_types(void **state)
 {
     (void)state;
     over_jobs(2, 3, types_role);
 }
 
-/* Two runs of each case, whose results must be the same bits; all ranks' results too. */
+/* Two runs of each case must have bitwise identical results, on all ranks. */
 static void rough_role(struct rank *r)
 {
     static const tutti_dtype types[] = { TUTTI_F16, TUTTI_BF16, TUTTI_F32, TUTTI_F64, TUTTI_F8E4M3, TUTTI_F8E5M2 };
@@ -142,7 +143,7 @@ static void rough_role(struct rank *r)
     CHECK(r, n > 0);
 }
 
-static void sums_that_round_keep_their_bound_and_are_the_same_bits_on_every_rank_and_in_every_run(void **state)
+static void rounding_sums_are_bounded_and_identical(void **state)
 {
     (void)state;
     over_jobs(2, RANKS_MAX, rough_role);
@@ -155,7 +156,7 @@ static void force(struct rank *r, const struct tt_algo *algo, size_t count)
     struct call c = call_draw(&r->common, algo->kind, count, r->nranks);
     uint64_t arrays[4 * CALL_RANKS_MAX];
     struct call_side s;
-    struct tt_layout here;      /* as the library sees it: one host */
+    struct tt_layout here;      /* as seen by the library: one host */
     struct tt_coll coll;
     bool fits;
 
@@ -186,16 +187,17 @@ static void algos_role(struct rank *r)
                 force(r, tt_algos[a], counts[i]);
 }
 
-static void every_algorithm_can_be_forced_by_name_and_matches_the_definition(void **state)
+static void every_algorithm_can_be_forced(void **state)
 {
     (void)state;
     over_jobs(2, RANKS_MAX, algos_role);
 }
 
-/* ---- ways ---- */
+/* ---- transfer methods ---- */
 
-/* Long enough for single copies through process_vm_readv, where every rank, all but one, or none may; a rank that shared memory
- * does not reach; and ranks whose own settings differ, where rank 0's hold. */
+/* Long enough for single copies by process_vm_readv, which every rank, all but one, or none may
+ * use; with a rank that is not reached by shared memory; and with different settings on ranks,
+ * where those of rank 0 apply. */
 static void ways_role(struct rank *r)
 {
     static const size_t counts[] = { 1000, 40000, 90001, 262145 };
@@ -222,7 +224,7 @@ static void ways_role(struct rank *r)
         }
 }
 
-static void collectives_are_right_whichever_way_long_messages_take(void **state)
+static void every_transfer_method_is_correct(void **state)
 {
     static const char *const odd[] = { NULL, "one", "none", "far", "sizes" };
 
@@ -239,7 +241,8 @@ static void collectives_are_right_whichever_way_long_messages_take(void **state)
 #define LANES 4
 #define UNTIL_S 60
 
-/* Calls until this process, as every other, has that many descriptors: lanes come up one after another. */
+/* Makes calls until this process, like every other, has that many descriptors: lanes are opened
+ * gradually. */
 static void await_descriptors(struct rank *r, uint32_t wanted)
 {
     const uint64_t deadline_ns = tt_now_ns() + UNTIL_S * TT_SECOND;
@@ -253,7 +256,7 @@ static void await_descriptors(struct rank *r, uint32_t wanted)
     } while (!good);
 }
 
-/* Each link has as many connections as TUTTI_LANES says, and every kind of call is right over them. */
+/* Each link has TUTTI_LANES connections, and every kind of call works over them. */
 static void lanes_role(struct rank *r)
 {
     static const size_t counts[] = { 3, 1000, 65537, 300007 };
@@ -264,7 +267,7 @@ static void lanes_role(struct rank *r)
     job_open(r);
     CHECK_OK(r, tutti_alltoall(all_to_all, all_to_all + CALL_RANKS_MAX, 1, TUTTI_U8, r->comm, NULL));
     with_one = UINT32_MAX;
-    for (int i = 0; i < 100; i++) {     /* what start-up still closes does not count */
+    for (int i = 0; i < 100; i++) {     /* descriptors that start-up still closes do not count */
         CHECK_OK(r, tutti_barrier(r->comm, NULL));
         with_one = job_descriptors() < with_one ? job_descriptors() : with_one;
     }
@@ -318,7 +321,7 @@ static void buffers_may_begin_at_any_address(void **state)
     over_jobs(3, 3, skews_role);
 }
 
-/* ---- many at once ---- */
+/* ---- many concurrent calls ---- */
 
 #define AT_ONCE 40              /* more than peers can see of one communicator at a time */
 
@@ -358,18 +361,18 @@ static void many_role(struct rank *r)
     free(s);
 }
 
-static void many_calls_in_flight_end_in_whatever_order_each_rank_waits_for_them(void **state)
+static void concurrent_calls_complete_in_any_order(void **state)
 {
     (void)state;
     over_jobs(1, 4, many_role);
 }
 
-/* ---- in a row ---- */
+/* ---- sequences ---- */
 
 #define IN_A_ROW (4000 / UNIT_SHARE)
-#define FIFTY 50                /* elements: more than the line of a message has room for */
+#define FIFTY 50                /* elements: more than fit into the line of a message */
 
-/* What rank `rank` brings into call i: small, so that sums are exact. */
+/* Contribution of a rank to call i: small, so that sums are exact. */
 static uint32_t brought(uint32_t i, uint32_t rank) { return i % 1000 * 7 + rank; }
 
 static uint32_t brought_by_all(uint32_t i, uint32_t nranks)
@@ -377,7 +380,8 @@ static uint32_t brought_by_all(uint32_t i, uint32_t nranks)
     return i % 1000 * 7 * nranks + nranks * (nranks - 1) / 2;
 }
 
-/* One short call of the kind that all ranks draw; returns what its result must be, and leaves the result in got[0] and got[n - 1]. */
+/* Makes one short call of a random kind, equal on all ranks. Returns the expected result; the
+ * actual one is in got[0] and got[n - 1]. */
 static uint32_t short_call(struct rank *r, uint32_t i, uint32_t *mine, uint32_t *got)
 {
     const uint32_t kind = (uint32_t)tt_prng_below(&r->common, 5), root = i % r->nranks;
@@ -413,7 +417,7 @@ static void row_role(struct rank *r)
         uint32_t want;
 
         for (uint64_t late = tt_prng_below(&r->prng, 8) ? 0 : tt_prng_below(&r->prng, 30); late > 0; late--)
-            sched_yield();      /* so that others are calls ahead */
+            sched_yield();      /* lets other ranks be calls ahead */
         for (uint32_t k = 0; k < FIFTY; k++)
             mine[k] = brought(i, r->rank);
         job_step(r, "call %u", i);
@@ -423,7 +427,7 @@ static void row_role(struct rank *r)
     }
 }
 
-static void short_calls_in_a_row_are_right_whoever_is_late(void **state)
+static void sequences_of_short_calls_are_correct(void **state)
 {
     (void)state;
     over_jobs(2, RANKS_MAX, row_role);
@@ -432,15 +436,15 @@ static void short_calls_in_a_row_are_right_whoever_is_late(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_collective_matches_its_definition_in_place_and_out_of_place),
-        cmocka_unit_test(every_operation_is_defined_for_every_type_that_has_it),
-        cmocka_unit_test(sums_that_round_keep_their_bound_and_are_the_same_bits_on_every_rank_and_in_every_run),
-        cmocka_unit_test(every_algorithm_can_be_forced_by_name_and_matches_the_definition),
-        cmocka_unit_test(collectives_are_right_whichever_way_long_messages_take),
+        cmocka_unit_test(every_collective_matches_its_definition),
+        cmocka_unit_test(every_operation_supports_its_types),
+        cmocka_unit_test(rounding_sums_are_bounded_and_identical),
+        cmocka_unit_test(every_algorithm_can_be_forced),
+        cmocka_unit_test(every_transfer_method_is_correct),
         cmocka_unit_test(collectives_are_right_over_several_lanes),
         cmocka_unit_test(buffers_may_begin_at_any_address),
-        cmocka_unit_test(many_calls_in_flight_end_in_whatever_order_each_rank_waits_for_them),
-        cmocka_unit_test(short_calls_in_a_row_are_right_whoever_is_late),
+        cmocka_unit_test(concurrent_calls_complete_in_any_order),
+        cmocka_unit_test(sequences_of_short_calls_are_correct),
     };
 
     if (argc > 1)

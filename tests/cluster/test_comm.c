@@ -1,4 +1,4 @@
-/* Communicators: how they are made, split and ended; what they share and what they do not. */
+/* Communicators: creation, splits and destruction; shared and separate resources. */
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -19,7 +19,7 @@ static const char *const wires[] = { "shm", "tcp" };
 #define NWIRES (sizeof wires / sizeof *wires)
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1             /* they keep freed memory, and shadows of ours */
+#define SANITIZED 1             /* they keep freed memory and shadow memory */
 #else
 #define SANITIZED 0
 #endif
@@ -33,7 +33,7 @@ static void over_wires(uint32_t nranks, const void *arg, void (*role)(struct ran
     }
 }
 
-/* What all ranks of comm give, in its order. */
+/* Checks the ranks of comm, in its order. */
 static void check_members(struct rank *r, tutti_comm *comm, const uint32_t *expected, uint32_t n)
 {
     uint32_t got[JOB_RANKS_MAX];
@@ -71,7 +71,8 @@ static const struct division divisions[] = {
     { { -1, -2, -3, -4, -5 }, { 0, 0, 0, 0, 0 } },
 };
 
-/* The ranks of `rank`'s colour by key, then by rank: each is put before the first that has to follow it. */
+/* The ranks of `rank`'s colour by key, then by rank: each is inserted before the first that must
+ * follow it. */
 static uint32_t part_of(const struct division *d, uint32_t rank, uint32_t out[SPLIT_RANKS])
 {
     uint32_t n = 0;
@@ -111,7 +112,7 @@ static void split_role(struct rank *r)
     }
 }
 
-static void split_makes_the_parts_by_colour_and_orders_them_by_key_then_rank(void **state)
+static void split_groups_by_colour_and_key(void **state)
 {
     (void)state;
     over_wires(SPLIT_RANKS, NULL, split_role);
@@ -136,7 +137,7 @@ static bool lists_rank(const struct list *l, uint32_t rank)
     return false;
 }
 
-/* Each rank creates the groups that list it, and uses them once all are there. */
+/* Each rank creates the groups that contain it, and uses them when all are created. */
 static void some_role(struct rank *r)
 {
     tutti_comm *part[NLISTS] = { NULL };
@@ -160,7 +161,7 @@ static void some_role(struct rank *r)
     check_sum(r, r->comm);
 }
 
-static void a_group_is_created_by_the_listed_ranks_alone(void **state)
+static void only_listed_ranks_create_a_group(void **state)
 {
     (void)state;
     over_wires(SPLIT_RANKS, NULL, some_role);
@@ -213,14 +214,15 @@ static void wrong_list_role(struct rank *r)
     tutti_comm_destroy(out);
 }
 
-static void a_list_that_cannot_be_creates_nothing(void **state)
+static void invalid_rank_list_creates_nothing(void **state)
 {
     (void)state;
     over_wires(3, NULL, wrong_list_role);
     over_wires(2, NULL, tags_role);
 }
 
-/* Ranks of one host, of which the first alone says where that is: what it says holds for all, and so they are together. */
+/* Ranks of one host, only the first of which knows its location: its information applies to all, so
+ * they are together. */
 static void layout_role(struct rank *r)
 {
     const struct tt_layout *l;
@@ -242,7 +244,7 @@ static void layout_role(struct rank *r)
     tutti_comm_destroy(part);
 }
 
-static void every_communicator_knows_where_its_ranks_are(void **state)
+static void every_communicator_has_a_layout(void **state)
 {
     (void)state;
     over_wires(5, NULL, layout_role);
@@ -265,7 +267,7 @@ static void wrong_labels_role(struct rank *r)
     CHECK_SAYS(r, tutti_comm_create(&comm, NULL), TUTTI_ERR_INVALID, "\"rack=12\"");
 }
 
-static void what_is_wrong_about_the_topology_is_told_at_start_up(void **state)
+static void topology_errors_are_reported_early(void **state)
 {
     const struct job job = { .wires = "tcp", .nranks = 1, .seed = SEED };
 
@@ -273,7 +275,8 @@ static void what_is_wrong_about_the_topology_is_told_at_start_up(void **state)
     job_run(&job, wrong_labels_role);
 }
 
-/* World, its halves in reverse, the halves' copies, and single ranks. Each rank begins their operations in an order of its own. */
+/* World, its reversed halves, copies of the halves, and single ranks. Each rank starts their
+ * operations in a different order. */
 #define FAMILY 5
 
 static void family_role(struct rank *r)
@@ -319,7 +322,7 @@ static void family_role(struct rank *r)
         tutti_comm_destroy(comm[i]);
 }
 
-static void parents_and_parts_are_used_at_once_in_any_order(void **state)
+static void parent_and_parts_run_concurrently(void **state)
 {
     (void)state;
     over_wires(4, NULL, family_role);
@@ -355,13 +358,13 @@ static void apart_role(struct rank *r)
     tutti_comm_destroy(comm[2]);
 }
 
-static void a_dup_matches_its_own_messages_only(void **state)
+static void dup_has_separate_message_matching(void **state)
 {
     (void)state;
     over_wires(2, NULL, apart_role);
 }
 
-/* Two threads of each rank make, use and end copies of two communicators, at their own pace. */
+/* Two threads of each rank create, use and destroy copies of two communicators, independently. */
 #define THREAD_ROUNDS 40
 
 struct thread_work {
@@ -407,15 +410,16 @@ static void threads_role(struct rank *r)
         tutti_comm_destroy(work[i].comm);
 }
 
-static void two_threads_may_copy_two_communicators_at_once(void **state)
+static void threads_copy_different_communicators_concurrently(void **state)
 {
     (void)state;
     over_wires(3, NULL, threads_role);
 }
 
-/* ---- failures stay where they belong ---- */
+/* ---- isolation of failures ---- */
 
-/* Both halves copy themselves. One copy is aborted, then a communicator of all: who knows of the second has heard of the first. */
+/* Both halves copy themselves. One copy is aborted, then a communicator of all ranks. A rank that
+ * has received the second abort has also received the first. */
 static void sibling_role(struct rank *r)
 {
     const bool first = r->rank < 2;
@@ -446,13 +450,13 @@ static void sibling_role(struct rank *r)
     tutti_comm_destroy(signal);
 }
 
-static void an_abort_ends_neither_parents_nor_cousins(void **state)
+static void abort_spares_parents_and_siblings(void **state)
 {
     (void)state;
     over_wires(4, NULL, sibling_role);
 }
 
-/* Rank 0 aborts as soon as it has its copy; the others may still be making theirs. */
+/* Rank 0 aborts immediately after creating its copy; the others may still be creating theirs. */
 static void at_once_role(struct rank *r)
 {
     job_open(r);
@@ -468,13 +472,13 @@ static void at_once_role(struct rank *r)
     }
 }
 
-static void an_abort_right_after_a_dup_reaches_all(void **state)
+static void abort_after_dup_reaches_all(void **state)
 {
     (void)state;
     over_wires(3, NULL, at_once_role);
 }
 
-/* ---- nothing is left behind ---- */
+/* ---- leaks ---- */
 
 static uint32_t links_of(const struct rank *r)
 {
@@ -505,10 +509,13 @@ static void check_possessions(struct rank *r, const struct possessions *before, 
                  (unsigned long long)before->resident_bytes, (unsigned long long)now.resident_bytes);
 }
 
-#define COPIES (UNIT_SHARE > 1 ? 1100 : 1500)   /* more than there may be at once (TT_CONTEXTS_MAX) */
+#define COPIES \
+    (UNIT_SHARE > 1 ? 1100 : 1500) /* more than the concurrent maximum
+                                                   (TT_CONTEXTS_MAX) */
 #define COPIES_WARM 50
 
-/* Rank 0 sends so much that the receiver owes an answer, and is gone before rank 1 receives; and answers. */
+/* Rank 0 sends so much that the receiver must reply, and exits before rank 1 receives and
+ * replies. */
 static void leave_early(struct rank *r, tutti_comm *copy, uint32_t round)
 {
     uint32_t word = round;
@@ -533,7 +540,7 @@ static void stay_longer(struct rank *r, tutti_comm *copy, uint32_t round)
         CHECK(r, word == round);
     }
     CHECK_OK(r, tutti_recv(&word, 1, TUTTI_U32, 0, r->comm, &how));
-    CHECK(r, tutti_test(request) == TUTTI_PENDING);     /* progress: the answer goes */
+    CHECK(r, tutti_test(request) == TUTTI_PENDING);     /* progress: sends the reply */
     job_raise(r->board, 1);
     CHECK_OK(r, tutti_wait(request));
     tutti_comm_destroy(copy);
@@ -564,7 +571,7 @@ static void copies_role(struct rank *r)
     free(room);
 }
 
-static void any_number_of_communicators_one_after_the_other_leave_nothing(void **state)
+static void sequence_of_communicators_leaks_nothing(void **state)
 {
     (void)state;
     over_wires(2, NULL, copies_role);
@@ -573,8 +580,8 @@ static void any_number_of_communicators_one_after_the_other_leave_nothing(void *
 #define ABORTS (UNIT_SHARE > 1 ? 40 : 100)
 #define ABORTED_AT_ONCE 4
 
-/* Parts are aborted with large operations under way. The memory that these had opened to peers stays open, as a late writer may still
- * come; so descriptors are not counted. */
+/* Parts are aborted with large operations in flight. Memory that these had opened to peers stays
+ * open, because a late writer may still write; so descriptors are not counted. */
 static void aborts_role(struct rank *r)
 {
     enum { COUNT = 100000 };
@@ -583,7 +590,8 @@ static void aborts_role(struct rank *r)
 
     CHECK(r, room);
     job_open(r);
-    CHECK_OK(r, tutti_allreduce(room, room + COUNT, COUNT, TUTTI_F32, TUTTI_SUM, r->comm, NULL));   /* all links are up from now on */
+    /* afterwards all links are established */
+    CHECK_OK(r, tutti_allreduce(room, room + COUNT, COUNT, TUTTI_F32, TUTTI_SUM, r->comm, NULL));
     for (uint32_t i = 0; i < ABORTS; i++) {
         tutti_request *request[ABORTED_AT_ONCE] = { 0 };
         tutti_status st = TUTTI_OK, waited;
@@ -596,7 +604,7 @@ static void aborts_role(struct rank *r)
             float *in = room + k * COUNT, *out = in + ABORTED_AT_ONCE * COUNT;
 
             if (tutti_comm_rank(part) == 0 && k == ABORTED_AT_ONCE - 1)
-                break;          /* so that the last cannot end */
+                break;          /* so that the last one cannot end */
             st = tutti_allreduce(in, out, COUNT, TUTTI_F32, TUTTI_SUM, part, &how);
             CHECK(r, st == TUTTI_OK || st == TUTTI_ERR_ABORTED);
         }
@@ -615,7 +623,7 @@ static void aborts_role(struct rank *r)
     free(room);
 }
 
-static void a_hundred_parts_that_are_aborted_at_work_leave_their_parent_well(void **state)
+static void aborted_parts_leave_their_parent_usable(void **state)
 {
     (void)state;
     over_wires(3, NULL, aborts_role);
@@ -623,7 +631,7 @@ static void a_hundred_parts_that_are_aborted_at_work_leave_their_parent_well(voi
 
 /* ---- connections ---- */
 
-/* While no rank calls anything. */
+/* While no rank makes calls. */
 static uint32_t links_at_rest(struct rank *r)
 {
     uint32_t n;
@@ -652,7 +660,8 @@ static void links_role(struct rank *r)
     job_step(r, "a ring");
     CHECK_OK(r, tutti_allgather(&word, all, 1, TUTTI_U64, r->comm, &ring));
     CHECK(r, links_at_rest(r) == 2);
-    CHECK_OK(r, tutti_barrier(r->comm, NULL));      /* a split may need as many as this and an all-gather */
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));      /* a split may need as many connections as
+                                                       this and an all-gather */
     CHECK_OK(r, tutti_allgather(&word, all, sizeof word, TUTTI_U8, r->comm, NULL));
     CHECK_OK(r, tutti_allreduce(&word, all, 1, TUTTI_U64, TUTTI_MAX, r->comm, NULL));
     before = links_at_rest(r);
@@ -661,18 +670,19 @@ static void links_role(struct rank *r)
     CHECK_OK(r, tutti_comm_split(r->comm, (int)r->rank % 2, 0, &half));
     CHECK_OK(r, tutti_allgather(&word, all, 1, TUTTI_U64, copy, &ring));
     CHECK_OK(r, tutti_barrier(half, NULL));
-    CHECK(r, links_at_rest(r) <= before + 1);       /* one more to the other of the half, if there was none */
+    CHECK(r, links_at_rest(r) <= before + 1);       /* one more to the other rank of the half, if
+                                                       there was none */
     tutti_comm_destroy(copy);
     tutti_comm_destroy(half);
 }
 
-static void connections_are_made_on_first_use_and_shared(void **state)
+static void connections_are_lazy_and_shared(void **state)
 {
     (void)state;
     over_wires(5, NULL, links_role);
 }
 
-/* ---- ways to meet ---- */
+/* ---- rendezvous ---- */
 
 #define PIPE_IDS 2
 
@@ -685,7 +695,7 @@ static void id_role(struct rank *r)
     tutti_comm *comm[PIPE_IDS], *alone;
     tutti_id id;
 
-    clearenv();     /* an id is all that a rank has to know */
+    clearenv();     /* an id contains everything that a rank needs */
     setenv("TUTTI_WIRES", r->job->wires, 1);
     for (uint32_t i = 0; i < PIPE_IDS && r->rank == maker; i++) {
         CHECK_OK(r, tutti_id_create(&id, NULL));
@@ -702,7 +712,7 @@ static void id_role(struct rank *r)
     job_meet(r);
     for (uint32_t i = 0; i < PIPE_IDS; i++)
         tutti_comm_destroy(comm[i]);
-    CHECK(r, job_await_no_thread());    /* whoever served an id ends by himself */
+    CHECK(r, job_await_no_thread());    /* the thread that served an id ends by itself */
     CHECK(r, job_descriptors() == descriptors);
 
     job_step(r, "an id for one rank");
@@ -714,7 +724,7 @@ static void id_role(struct rank *r)
     CHECK(r, job_await_no_thread() && job_descriptors() == descriptors);
 }
 
-static void ids_carried_by_the_application_make_communicators(void **state)
+static void distributed_ids_create_communicators(void **state)
 {
     int pipes[3][2];
 
@@ -728,7 +738,7 @@ static void ids_carried_by_the_application_make_communicators(void **state)
     }
 }
 
-/* The conf says all; the environment, which contradicts it, is not asked. */
+/* The conf is complete; the contradicting environment is ignored. */
 static void conf_role(struct rank *r)
 {
     const char *rendezvous = r->job->arg;
@@ -745,7 +755,7 @@ static void conf_role(struct rank *r)
     setenv("TUTTI_WIRES", "pigeon", 1);
     setenv("TUTTI_LANES", "100", 1);
     setenv("TUTTI_INTERFACES", "=nosuch0", 1);
-    for (uint32_t i = 0; i < 2; i++) {      /* again at the same place */
+    for (uint32_t i = 0; i < 2; i++) {      /* again at the same rendezvous */
         job_step(r, "%s, time %u", rendezvous, i);
         CHECK_OK(r, tutti_comm_create(&comm[i], &conf));
         CHECK(r, tutti_comm_rank(comm[i]) == conf.rank && tutti_comm_size(comm[i]) == conf.nranks);
@@ -760,7 +770,7 @@ static void conf_role(struct rank *r)
     tutti_comm_destroy(comm[1]);
 }
 
-static void ranks_meet_at_a_port_or_a_file_that_the_conf_names(void **state)
+static void conf_names_a_port_or_file(void **state)
 {
     char place[] = "/tmp/tutti-test-XXXXXX", rendezvous[64];
 
@@ -773,15 +783,15 @@ static void ranks_meet_at_a_port_or_a_file_that_the_conf_names(void **state)
     over_wires(3, rendezvous, conf_role);
 }
 
-/* ---- confs that cannot be ---- */
+/* ---- invalid confs ---- */
 
 static const char long_text[] =
     "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789";
 
 static const struct {
-    const char *what;           /* the sentence has it */
+    const char *what;           /* text in the message */
     tutti_conf conf;
-    const char *name, *value;   /* NULL, or of the environment */
+    const char *name, *value;   /* NULL, or an environment variable */
 } bad_confs[] = {
     { "conf.size is 0", { .size = 0 }, NULL, NULL },
     { "conf.size is 8", { .size = 8 }, NULL, NULL },
@@ -870,7 +880,7 @@ static void bad_conf_role(struct rank *r)
     }
 }
 
-static void a_conf_that_cannot_be_is_told_with_its_field_and_value(void **state)
+static void invalid_conf_names_field_and_value(void **state)
 {
     (void)state;
     over_wires(1, NULL, bad_conf_role);
@@ -888,7 +898,7 @@ static void mismatched_wires_role(struct rank *r)
     tutti_comm_destroy(comm);
 }
 
-static void ranks_without_a_wire_in_common_are_told_what_each_has(void **state)
+static void missing_common_transport_is_reported(void **state)
 {
     const struct job job = { .wires = "shm", .nranks = 2, .seed = SEED };
 
@@ -896,7 +906,7 @@ static void ranks_without_a_wire_in_common_are_told_what_each_has(void **state)
     job_run(&job, mismatched_wires_role);
 }
 
-/* Rank 1 never comes. Its absence is all that rank 0 can wait for. */
+/* Rank 1 never comes, which is the only thing that rank 0 waits for. */
 static void absent_role(struct rank *r)
 {
     const tutti_conf conf = { .size = sizeof conf, .nranks = 2, .timeout_ms = 1500 };
@@ -908,7 +918,7 @@ static void absent_role(struct rank *r)
     CHECK(r, job_await_no_thread() && job_descriptors() == descriptors);
 }
 
-static void who_does_not_come_is_named_at_the_deadline(void **state)
+static void missing_rank_is_named_at_deadline(void **state)
 {
     const struct job job = { .wires = "shm", .nranks = 1, .seed = SEED };
 
@@ -920,38 +930,39 @@ static void who_does_not_come_is_named_at_the_deadline(void **state)
 
 #define DEFAULT_MS 200
 
-/* The conf's deadline is every call's, also of copies; one without a deadline outlasts it. */
+/* The conf's timeout applies to every call, also of copies. A communicator without a timeout waits
+ * longer. */
 static void deadline_role(struct rank *r)
 {
     const tutti_conf conf = { .size = sizeof conf, .timeout_ms = 60000 };
     const tutti_call forever = { .size = sizeof forever, .timeout_ms = -1 },
                      shortly = { .size = sizeof shortly, .timeout_ms = DEFAULT_MS };
     const uint64_t begin_ns = tt_now_ns();
-    tutti_comm *hasty, *copy;
+    tutti_comm *short_timeout, *copy;
 
     CHECK_OK(r, tutti_comm_create(&r->comm, &conf));
     job_meet(r);
     setenv("TUTTI_TIMEOUT_MS", "60000", 1);
-    CHECK_OK(r, tutti_comm_create(&hasty, NULL));
-    hasty->timeout_ms = DEFAULT_MS;     /* as if created with it, but start-up may take its time */
+    CHECK_OK(r, tutti_comm_create(&short_timeout, NULL));
+    short_timeout->timeout_ms = DEFAULT_MS;     /* as if created with it, but without limiting start-up */
     CHECK_OK(r, tutti_comm_dup(r->comm, &copy));
     copy->timeout_ms = DEFAULT_MS;
     if (r->rank == 1) {
         while (tt_now_ns() - begin_ns < 3 * DEFAULT_MS * TT_MS)
-            usleep(10000);      /* so long that rank 0's would have passed */
+            usleep(10000);      /* longer than rank 0's timeout */
         CHECK_OK(r, tutti_barrier(copy, &forever));
         CHECK(r, job_await(r->board, 0, 1));
     } else {
         CHECK_OK(r, tutti_barrier(copy, &forever));
-        CHECK_SAYS(r, tutti_barrier(hasty, NULL), TUTTI_ERR_TIMEOUT, "rank 1");
+        CHECK_SAYS(r, tutti_barrier(short_timeout, NULL), TUTTI_ERR_TIMEOUT, "rank 1");
         CHECK_SAYS(r, tutti_barrier(copy, &shortly), TUTTI_ERR_TIMEOUT, "rank 1");
         job_raise(r->board, 0);
     }
-    tutti_comm_destroy(hasty);
+    tutti_comm_destroy(short_timeout);
     tutti_comm_destroy(copy);
 }
 
-static void a_call_s_deadline_is_its_own_or_the_communicator_s(void **state)
+static void explicit_timeout_overrides_the_default(void **state)
 {
     (void)state;
     over_wires(2, NULL, deadline_role);
@@ -959,8 +970,8 @@ static void a_call_s_deadline_is_its_own_or_the_communicator_s(void **state)
 
 /* ---- forks ---- */
 
-/* The thread sanitizer allows no threads in the child of a process with threads; the address sanitizer's allocator stays locked there if
- * another thread was in it. */
+/* TSan does not support threads in the child of a process with threads. ASan's allocator stays
+ * locked there if another thread was in it. */
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 static void check_alone(struct rank *r)
 {
@@ -977,7 +988,7 @@ static void check_alone(struct rank *r)
 static void check_alone(struct rank *r) { (void)r; }
 #endif
 
-/* In the child: nothing of the parent's can be used, and what is made here can. */
+/* In the child: objects of the parent cannot be used; new ones can. */
 static int in_child(struct rank *r, tutti_request *request)
 {
     uint32_t word = 1, sum = 0;
@@ -1009,7 +1020,7 @@ static int in_child(struct rank *r, tutti_request *request)
     return 0;
 }
 
-/* Every rank forks with a receive under way, and lets the child end before it goes on. */
+/* Every rank forks with a pending receive, and waits for the child's exit. */
 static void fork_role(struct rank *r)
 {
     const int peer = (int)!r->rank;
@@ -1036,7 +1047,7 @@ static void fork_role(struct rank *r)
     check_sum(r, r->comm);
 }
 
-static void the_child_of_a_fork_can_use_only_what_it_makes_itself(void **state)
+static void forked_child_uses_only_new_objects(void **state)
 {
     (void)state;
     over_wires(2, NULL, fork_role);
@@ -1045,26 +1056,26 @@ static void the_child_of_a_fork_can_use_only_what_it_makes_itself(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(split_makes_the_parts_by_colour_and_orders_them_by_key_then_rank),
-        cmocka_unit_test(a_group_is_created_by_the_listed_ranks_alone),
-        cmocka_unit_test(a_list_that_cannot_be_creates_nothing),
-        cmocka_unit_test(every_communicator_knows_where_its_ranks_are),
-        cmocka_unit_test(what_is_wrong_about_the_topology_is_told_at_start_up),
-        cmocka_unit_test(parents_and_parts_are_used_at_once_in_any_order),
-        cmocka_unit_test(a_dup_matches_its_own_messages_only),
-        cmocka_unit_test(two_threads_may_copy_two_communicators_at_once),
-        cmocka_unit_test(an_abort_ends_neither_parents_nor_cousins),
-        cmocka_unit_test(an_abort_right_after_a_dup_reaches_all),
-        cmocka_unit_test(any_number_of_communicators_one_after_the_other_leave_nothing),
-        cmocka_unit_test(a_hundred_parts_that_are_aborted_at_work_leave_their_parent_well),
-        cmocka_unit_test(connections_are_made_on_first_use_and_shared),
-        cmocka_unit_test(ids_carried_by_the_application_make_communicators),
-        cmocka_unit_test(ranks_meet_at_a_port_or_a_file_that_the_conf_names),
-        cmocka_unit_test(a_conf_that_cannot_be_is_told_with_its_field_and_value),
-        cmocka_unit_test(ranks_without_a_wire_in_common_are_told_what_each_has),
-        cmocka_unit_test(who_does_not_come_is_named_at_the_deadline),
-        cmocka_unit_test(a_call_s_deadline_is_its_own_or_the_communicator_s),
-        cmocka_unit_test(the_child_of_a_fork_can_use_only_what_it_makes_itself),
+        cmocka_unit_test(split_groups_by_colour_and_key),
+        cmocka_unit_test(only_listed_ranks_create_a_group),
+        cmocka_unit_test(invalid_rank_list_creates_nothing),
+        cmocka_unit_test(every_communicator_has_a_layout),
+        cmocka_unit_test(topology_errors_are_reported_early),
+        cmocka_unit_test(parent_and_parts_run_concurrently),
+        cmocka_unit_test(dup_has_separate_message_matching),
+        cmocka_unit_test(threads_copy_different_communicators_concurrently),
+        cmocka_unit_test(abort_spares_parents_and_siblings),
+        cmocka_unit_test(abort_after_dup_reaches_all),
+        cmocka_unit_test(sequence_of_communicators_leaks_nothing),
+        cmocka_unit_test(aborted_parts_leave_their_parent_usable),
+        cmocka_unit_test(connections_are_lazy_and_shared),
+        cmocka_unit_test(distributed_ids_create_communicators),
+        cmocka_unit_test(conf_names_a_port_or_file),
+        cmocka_unit_test(invalid_conf_names_field_and_value),
+        cmocka_unit_test(missing_common_transport_is_reported),
+        cmocka_unit_test(missing_rank_is_named_at_deadline),
+        cmocka_unit_test(explicit_timeout_overrides_the_default),
+        cmocka_unit_test(forked_child_uses_only_new_objects),
     };
 
     if (argc > 1)

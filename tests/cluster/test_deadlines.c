@@ -1,4 +1,5 @@
-/* Deadlines of milliseconds: how long a thread that waits asks the kernel to sleep, which does not depend on the machine's speed. */
+/* Deadlines of milliseconds: checks the requested sleep time of waiting threads, which does not
+ * depend on the machine's speed. */
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include "job.h"
@@ -7,15 +8,15 @@
 
 #define SEED 20261129
 #define DEADLINE_MS 20          /* far less than a sleep without a deadline */
-#define TRIES 20                /* a busy machine may use up all of the time before the first sleep */
+#define TRIES 20                /* a busy machine may reach the deadline before the first sleep */
 
 static const char *const wires[] = { "shm", "tcp" };
 #define NWIRES (sizeof wires / sizeof *wires)
 
-static atomic_int sleeps, longest_ms;   /* of threads that watch */
+static atomic_int sleeps, longest_ms;   /* of the observed threads */
 static _Thread_local bool watches;
 
-/* In place of the C library's. */
+/* Replaces the C library's function. */
 int epoll_wait(int fd, struct epoll_event *events, int max, int timeout_ms)
 {
     if (watches) {
@@ -26,13 +27,14 @@ int epoll_wait(int fd, struct epoll_event *events, int max, int timeout_ms)
     return epoll_pwait(fd, events, max, timeout_ms, NULL);
 }
 
-/* Of the i-th try: longer ones after some, as a busy machine may reach a short deadline without a sleep. */
+/* Deadline of the i-th try: longer after some tries, because a busy machine may reach a short
+ * deadline without a sleep. */
 static int deadline_of(int i)
 {
     return DEADLINE_MS << (i / 4 < 10 ? i / 4 : 10);
 }
 
-/* Nothing slept beyond the deadline; a millisecond more is the granularity of epoll_wait. */
+/* No sleep lasts beyond the deadline; one millisecond is the granularity of epoll_wait. */
 static void check_sleeps(struct rank *r, int deadline_ms)
 {
     if (atomic_load(&longest_ms) > deadline_ms + 1)
@@ -95,13 +97,13 @@ static void over_wires(void (*role)(struct rank *))
     }
 }
 
-static void a_call_does_not_sleep_beyond_its_deadline(void **state)
+static void no_sleep_exceeds_the_call_deadline(void **state)
 {
     (void)state;
     over_wires(collectives_role);
 }
 
-static void a_wait_for_a_signal_does_not_sleep_beyond_its_deadline(void **state)
+static void no_sleep_exceeds_the_signal_deadline(void **state)
 {
     (void)state;
     over_wires(windows_role);
@@ -110,8 +112,8 @@ static void a_wait_for_a_signal_does_not_sleep_beyond_its_deadline(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_call_does_not_sleep_beyond_its_deadline),
-        cmocka_unit_test(a_wait_for_a_signal_does_not_sleep_beyond_its_deadline),
+        cmocka_unit_test(no_sleep_exceeds_the_call_deadline),
+        cmocka_unit_test(no_sleep_exceeds_the_signal_deadline),
     };
 
     if (argc > 1)

@@ -1,5 +1,5 @@
-/* Devices: kernels of real ranks on all wires, in all modes. No signal before its bytes, from any block to any other; where there are lanes also
- * if these are held up at random. */
+/* Devices: kernels of real ranks on all transports, in all modes. No signal arrives before its
+ * bytes, between any blocks; also with randomly delayed lanes. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,12 +16,13 @@
 
 #define SEED 20261122
 
-/* How a device reaches others. */
+/* Configuration of devices and windows. */
 struct way {
     const char *name, *wires, *cma, *lanes;
-    bool own;                   /* windows are memory of the caller's */
+    bool own;                   /* windows are memory of the caller */
     bool no_direct;
-    bool polls;                 /* devices are like a GPU: words of windows are their proxies' to change */
+    bool polls;                 /* devices are like GPUs: only their proxies change words of
+                                   windows */
 };
 
 static const struct way ways[] = {
@@ -81,7 +82,7 @@ static tutti_device_counters counters_of(struct rank *r, const struct here *h)
     return c;
 }
 
-/* The ways that this run is for. */
+/* The configurations of this run. */
 static void over_ways(void (*role)(struct rank *), uint32_t nranks,
                       void (*direct)(const struct job *, struct job_board *))
 {
@@ -99,16 +100,20 @@ static void over_ways(void (*role)(struct rank *), uint32_t nranks,
 /* ---- order ---- */
 
 #define BLOCKS 4u
-#define SLOT_BYTES (1u << 20)      /* so that a long tile fills a lane, and a signal that is not held overtakes it */
+#define SLOT_BYTES \
+    (1u << 20) /* a long tile fills a lane, and a signal without a fence
+                                      would overtake it */
 #define ROUNDS (job_tries_few() ? 6u : 24u)
 #define ROUNDS_HELD (ROUNDS / 3)
 #ifdef __SANITIZE_THREAD__
-#define FLUSH_EVERY 1u          /* it does not see what another process has looked at */
+#define FLUSH_EVERY \
+    1u /* the sanitizer does not see that another process has read the
+                                   data */
 #else
 #define FLUSH_EVERY 4u
 #endif
 
-/* Whether the device goes past the FIFO to all others. */
+/* Returns whether the device stores directly to the memory of all others. */
 static bool is_stored_to(const struct way *w)
 {
     return strcmp(w->wires, "shm") == 0 && !w->own && !w->no_direct;
@@ -127,7 +132,7 @@ static void check_costs(struct rank *r, const struct here *h, tutti_device_mode 
     CHECK(r, drains ? c.drains > 0 && c.fences == 0 : c.drains == 0 && c.fences > 0);
 }
 
-/* One kernel after the other: all modes, and where there are several lanes all ways of using them. */
+/* One kernel after the other: all modes, and with several lanes all lane policies. */
 static void exchange(struct rank *r, uint32_t nrounds, bool held_up)
 {
     const struct way *w = r->job->arg;
@@ -168,7 +173,7 @@ static void exchange(struct rank *r, uint32_t nrounds, bool held_up)
 
 static void exchange_role(struct rank *r) { exchange(r, ROUNDS, false); }
 
-static void no_signal_is_seen_before_its_bytes(void **state)
+static void data_is_visible_before_its_signal(void **state)
 {
     (void)state;
     over_ways(exchange_role, 3, NULL);
@@ -176,7 +181,7 @@ static void no_signal_is_seen_before_its_bytes(void **state)
 
 static void held_up_role(struct rank *r) { exchange(r, ROUNDS_HELD, true); }
 
-static void nor_is_one_where_lanes_are_held_up(void **state)
+static void same_order_with_delayed_lanes(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < NWAYS; i++) {
@@ -191,7 +196,8 @@ static void nor_is_one_where_lanes_are_held_up(void **state)
 #define PIECE_BYTES 5000u
 #define FLAG_B 1                /* job_go_on_after waits for it */
 
-/* Rank 0's device: fence A, fence B, signal B, signal A, while A stands still. B hears at once, A hears all when it goes on. */
+/* Rank 0's device: fence A, fence B, signal B, signal A, while A is stopped. B gets its signal at
+ * once, A gets all when it continues. */
 static void fences_role(struct rank *r)
 {
     const tutti_device_conf conf = {
@@ -203,17 +209,18 @@ static void fences_role(struct rank *r)
 
     here_init(r, &h, 64 + PIECES * PIECE_BYTES, &conf);
     pattern_fill(src, PIECES * PIECE_BYTES, 9);
-    for (int to = 1; r->rank == 0 && to <= 2; to++)     /* links are made on first use */
+    for (int to = 1; r->rank == 0 && to <= 2; to++)     /* links are created on first use */
         CHECK_OK(r, tutti_window_signal(h.window, to, 8, TUTTI_SIGNAL_SET, 1));
     CHECK_OK(r, r->rank == 0 ? TUTTI_OK : tutti_window_wait(h.window, 8, TUTTI_EQUAL, 1, 0, NULL));
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
-    job_meet(r);                /* a wire may leave what rank 1 has sent to a thread, which stands still with it */
+    job_meet(r);                /* a transport may leave rank 1's data to a thread, which is
+                                   stopped with it */
     if (r->rank == 1) {
         job_step(r, "stand still");
         kill(getpid(), SIGSTOP);
     }
     if (r->rank == 0) {
-        CHECK(r, job_await(r->board, 0, 1));            /* A stands still */
+        CHECK(r, job_await(r->board, 0, 1));            /* A is stopped */
         job_step(r, "fences and signals");
         CHECK_OK(r, tutti_device_run(h.device, 1, fences_kernel, &f));
     } else {
@@ -228,7 +235,7 @@ static void fences_role(struct rank *r)
     free(src);
 }
 
-static void a_fence_of_one_rank_lets_no_other_wait(void **state)
+static void fence_does_not_delay_other_ranks(void **state)
 {
     (void)state;
     over_ways(fences_role, 3, job_go_on_after);
@@ -241,8 +248,8 @@ static void a_fence_of_one_rank_lets_no_other_wait(void **state)
 #define TILE_SLOTS 256u
 #define RALLIES 200u
 
-/* Rank 1 is stopped. Block 0 queues tiles for it; blocks 1 and 2 exchange with ranks 2 and 3 meanwhile, and raise the flag
- * that lets rank 1 go on when both are done. */
+/* Rank 1 is stopped. Block 0 queues tiles for it. Blocks 1 and 2 exchange with ranks 2 and 3
+ * meanwhile, and raise the flag that continues rank 1 when both have finished. */
 struct tiles {
     struct rank *rank;
     const uint8_t *src;         /* [TILE_SLOTS][TILE_BYTES] */
@@ -264,7 +271,7 @@ static tutti_status queue_tiles(const tutti_device_view *v, const struct tiles *
     return st;
 }
 
-/* By rank 0 with rank 1 + block, and by that rank: one round after the other. */
+/* Between rank 0 and rank 1 + block: one round trip after the other. */
 static tutti_status rally(const tutti_device_view *v, uint32_t peer, uint64_t out, uint64_t in, const uint8_t *src)
 {
     tutti_status st = TUTTI_OK;
@@ -296,7 +303,7 @@ static tutti_status tiles_kernel(const tutti_device_view *v, uint32_t block, uin
     return st;
 }
 
-/* seed odd: the bound on commands of a peer is far below the number of tiles, so block 0 waits. */
+/* Odd seed: the limit of commands per peer is far below the number of tiles, so block 0 waits. */
 static void stopped_role(struct rank *r)
 {
     const tutti_device_conf conf = { .wakes_hosts = 1, .fifo_slots = 64, .pending = r->job->seed % 2 ? 64 : 0 };
@@ -338,7 +345,7 @@ static void stopped_rank_stops_only_its_senders(void **state)
 #define CROWD 64u
 #define TIMES (job_tries_few() ? 5u : 20u)
 
-/* 64 blocks, a FIFO of 8 slots, and a peer that counts; hosts may wait for what devices signal. */
+/* 64 blocks, a FIFO of 8 slots, and a peer that counts; hosts may wait for signals of devices. */
 static void crowd_role(struct rank *r)
 {
     const tutti_device_conf conf = { .fifo_slots = 8, .wakes_hosts = 1 };
@@ -384,7 +391,8 @@ static tutti_status add_block(const tutti_device_view *v, uint32_t block, uint32
     return st ? st : add_to_all_kernel(v, *(const uint32_t *)arg);
 }
 
-/* Blocks set a word of their own rank each, which is there behind quiet; then those of all ranks add to one word of each, their own too. */
+/* Each block sets a word of its own rank, which is visible after quiet. Then those of all ranks add
+ * to one word of each rank, including their own. */
 static void add_to_all_role(struct rank *r)
 {
     const tutti_device_conf conf = { .fifo_slots = 64,
@@ -400,20 +408,20 @@ static void add_to_all_role(struct rank *r)
     here_fini(r, &h);
 }
 
-static void no_addition_to_a_word_is_lost(void **state)
+static void no_atomic_add_is_lost(void **state)
 {
     (void)state;
     over_ways(add_to_all_role, 3, NULL);
 }
 
-/* ---- mistakes and ends ---- */
+/* ---- errors and teardown ---- */
 
 static tutti_status wrong_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
 {
     struct rank *r = arg;
     const uint8_t bytes[8] = { 0 };
     const tutti_device_signal_to nobody = { .peer = 9, .op = TUTTI_SIGNAL_SET };
-    const volatile uint64_t endless = UINT64_MAX;       /* compilers would look into it */
+    const volatile uint64_t endless = UINT64_MAX;       /* prevents optimization by the compiler */
 
     (void)block, (void)nblocks;
     CHECK_SAYS(r, tutti_device_put(v, 2, 0, bytes, 8), TUTTI_ERR_INVALID, "invalid rank 2");
@@ -435,7 +443,8 @@ static tutti_status wrong_kernel(const tutti_device_view *v, uint32_t block, uin
     CHECK_SAYS(r, tutti_device_await_flag(v, 1, 1), TUTTI_ERR_TIMEOUT, "timed out: the flag 1 is 0, expected at least 1");
     CHECK_SAYS(r, tutti_device_group_signal(v, 0, 3, NULL, 0), TUTTI_ERR_TIMEOUT, "group 0 is 0, expected at least 3");
     CHECK(r, tutti_device_poll(v, 0, TUTTI_EQUAL, 1, NULL) == TUTTI_PENDING);
-    CHECK_SAYS(r, tutti_device_wait(v, 8, TUTTI_NOT_EQUAL, 0, NULL), TUTTI_ERR_TIMEOUT,     /* of 50 ms */
+    /* of 50 ms */
+    CHECK_SAYS(r, tutti_device_wait(v, 8, TUTTI_NOT_EQUAL, 0, NULL), TUTTI_ERR_TIMEOUT,
                "offset 8 is 0, expected other than 0");
     return TUTTI_ERR_TIMEOUT;
 }
@@ -477,7 +486,7 @@ static void mistakes_role(struct rank *r)
     here_fini(r, &h);
 }
 
-static void mistakes_are_told_and_touch_nothing(void **state)
+static void invalid_calls_have_no_effect(void **state)
 {
     (void)state;
     over_ways(mistakes_role, 2, NULL);
@@ -513,7 +522,7 @@ static void death_role(struct rank *r)
     job_close(r);
 }
 
-static void a_lost_rank_ends_what_waits_for_it(void **state)
+static void lost_rank_ends_pending_waits(void **state)
 {
     (void)state;
     over_ways(death_role, 2, NULL);
@@ -526,7 +535,7 @@ static tutti_status aborting_kernel(const tutti_device_view *v, uint32_t block, 
     return tutti_device_wait(v, 8, TUTTI_EQUAL, 1, NULL);
 }
 
-/* The device ends; the communicator and its windows do not. */
+/* The device is aborted; the communicator and its windows are not. */
 static void abort_role(struct rank *r)
 {
     const tutti_device_conf conf = { 0 };
@@ -548,9 +557,9 @@ static void a_device_is_ended_by_hand(void **state)
     over_ways(abort_role, 2, NULL);
 }
 
-/* ---- whose failure it is ---- */
+/* ---- attribution of failures ---- */
 
-/* The inside of a window; `hidden`: peers that ask for it by message are told that it was taken back. */
+/* Hides a window internally: peers that request it by message are notified that it was revoked. */
 static void hide(struct rank *r, tutti_window *window, bool hidden)
 {
     struct tt_window *w = NULL, **at;
@@ -585,7 +594,8 @@ static tutti_status asking_kernel(const tutti_device_view *v, uint32_t block, ui
 #define FLAG_HIDDEN 0
 #define FLAG_ASKED 1
 
-/* Rank 1's window is gone for a while: what rank 0 and its device put there is not done, and each of them hears of its own. */
+/* Rank 1's window is unavailable for a while. Puts of rank 0 and of its device fail, and each of
+ * them gets its own errors. */
 static void whose_role(struct rank *r)
 {
     const tutti_device_conf conf = { 0 };
@@ -604,14 +614,15 @@ static void whose_role(struct rank *r)
         CHECK_OK(r, tutti_device_run(h.device, 1, asking_kernel, NULL));
         CHECK_OK(r, tutti_window_quiet(other, 1, 0));
         CHECK_SAYS(r, tutti_window_quiet(h.window, 1, 0), TUTTI_ERR_ABORTED, "rank 1 freed its window");
-        CHECK_OK(r, tutti_window_quiet(h.window, 1, 0));        /* it is told once */
+        CHECK_OK(r, tutti_window_quiet(h.window, 1, 0));        /* reported once */
         job_step(r, "the device's put is not done");
         CHECK_STATUS(r, tutti_device_run(h.device, 1, asking_kernel, &src), TUTTI_ERR_ABORTED);
         CHECK_OK(r, tutti_window_quiet(h.window, 1, 0));
         CHECK_STATUS(r, tutti_device_destroy(h.device), TUTTI_ERR_ABORTED);
         CHECK_OK(r, tutti_device_create(h.window, NULL, &h.device));
         CHECK_OK(r, tutti_device_run(h.device, 1, putting_kernel, &src));
-        CHECK_OK(r, tutti_device_destroy(h.device));    /* what it has not asked for the host hears */
+        CHECK_OK(r, tutti_device_destroy(h.device));    /* the host gets the errors that the
+                                                           device did not query */
         h.device = NULL;
         CHECK_STATUS(r, tutti_window_quiet(h.window, TUTTI_ALL_RANKS, 0), TUTTI_ERR_ABORTED);
         job_raise(r->board, FLAG_ASKED);
@@ -627,7 +638,7 @@ static void whose_role(struct rank *r)
     here_fini(r, &h);
 }
 
-static void who_put_hears_what_was_not_done(void **state)
+static void failed_puts_are_reported_at_source(void **state)
 {
     const struct job job = {
         .wires = ways[MESSAGES].wires, .nranks = 2, .seed = job_seed(SEED), .arg = &ways[MESSAGES]
@@ -637,9 +648,9 @@ static void who_put_hears_what_was_not_done(void **state)
     job_run(&job, whose_role);
 }
 
-/* ---- patience ---- */
+/* ---- timeouts ---- */
 
-/* What has the device's thread stand still: another one holds the baton that it needs to put. */
+/* Blocks the device's thread: another thread holds the progress lock that it needs for puts. */
 struct holder {
     struct tt_engine *engine;
     pthread_t thread;
@@ -672,7 +683,8 @@ static void holder_fini(struct holder *h)
     pthread_join(h->thread, NULL);
 }
 
-/* What was put before is not taken: another mode waits for that as long as the device waits for anything, and no longer. */
+/* Earlier puts are not accepted: a mode change waits for them as long as the device's timeout, and
+ * no longer. */
 static void patience_role(struct rank *r)
 {
     const tutti_device_conf conf = { .no_direct = 1 };
@@ -687,7 +699,7 @@ static void patience_role(struct rank *r)
 
         holder_init(r, &holder);
         CHECK_OK(r, tutti_device_run(h.device, 1, putting_kernel, &src));
-        h.device->conf.timeout_ms = 100;        /* of this call alone: what is put later may take its time */
+        h.device->conf.timeout_ms = 100;        /* only for this call: later puts may take longer */
         CHECK_SAYS(r, tutti_device_set_mode(h.device, TUTTI_DEVICE_ORDERED, TUTTI_DEVICE_PINNED), TUTTI_ERR_TIMEOUT,
                    "100 ms");
         CHECK_OK(r, tutti_device_view_of(h.device, &view));
@@ -702,7 +714,7 @@ static void patience_role(struct rank *r)
     here_fini(r, &h);
 }
 
-static void another_mode_is_not_waited_for_without_end(void **state)
+static void mode_change_has_a_time_limit(void **state)
 {
     (void)state;
     over_ways(patience_role, 2, NULL);
@@ -722,7 +734,8 @@ static tutti_status signals_kernel(const tutti_device_view *v, uint32_t block, u
     return st;
 }
 
-/* Signals that are in the FIFO at once go out by few system calls, as those of a group do in mode FULL. */
+/* Signals that are in the FIFO together are sent with few system calls, like those of a group in
+ * mode FULL. */
 static void signals_role(struct rank *r)
 {
     const tutti_device_conf conf = { 0 };
@@ -750,7 +763,7 @@ static void signals_role(struct rank *r)
     here_fini(r, &h);
 }
 
-static void signals_of_a_group_share_system_calls(void **state)
+static void group_signals_share_system_calls(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < NWAYS; i++) {
@@ -761,9 +774,9 @@ static void signals_of_a_group_share_system_calls(void **state)
     }
 }
 
-/* ---- hashes that kernels compute ---- */
+/* ---- hashes computed by kernels ---- */
 
-/* The hash by `nblocks` blocks of the device of data[bytes]. */
+/* Returns the hash of data[bytes], computed by `nblocks` blocks of the device. */
 static struct tt_hash hash_by_blocks(struct rank *r, struct here *h, const uint8_t *data, size_t bytes,
                                      uint32_t nblocks)
 {
@@ -790,7 +803,7 @@ static bool try_hash_vector(const uint8_t *data, size_t bytes, const char want[T
     return strcmp(text, want) == 0;
 }
 
-/* Ranges of whole blocks by a launch each. */
+/* Computes ranges of whole blocks by one launch each. */
 static struct tt_hash hash_by_ranges(struct rank *r, struct here *h, const uint8_t *data, size_t bytes)
 {
     struct hashing x = { .sum = { 0 } };
@@ -830,7 +843,8 @@ static void hash_role(struct rank *r)
         const uint32_t nblocks = 1 + (uint32_t)tt_prng_below(&p, 5);
         struct tt_hash want, got;
 
-        exact = job_have(r, malloc(bytes + shift + 1));     /* nothing behind it is read, which the sanitizers see */
+        exact = job_have(r, malloc(bytes + shift + 1));     /* reads beyond the end are detected
+                                                               by sanitizers */
         memcpy(exact + shift, data, bytes);
         want = tt_hash_of(exact + shift, bytes);
         got = hash_by_blocks(r, &h, exact + shift, bytes, nblocks);
@@ -854,18 +868,18 @@ static void blocks_hash_as_processors_do(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_signal_is_seen_before_its_bytes),
-        cmocka_unit_test(nor_is_one_where_lanes_are_held_up),
-        cmocka_unit_test(a_fence_of_one_rank_lets_no_other_wait),
+        cmocka_unit_test(data_is_visible_before_its_signal),
+        cmocka_unit_test(same_order_with_delayed_lanes),
+        cmocka_unit_test(fence_does_not_delay_other_ranks),
         cmocka_unit_test(stopped_rank_stops_only_its_senders),
         cmocka_unit_test(sixty_four_blocks_share_eight_slots),
-        cmocka_unit_test(no_addition_to_a_word_is_lost),
-        cmocka_unit_test(mistakes_are_told_and_touch_nothing),
-        cmocka_unit_test(a_lost_rank_ends_what_waits_for_it),
+        cmocka_unit_test(no_atomic_add_is_lost),
+        cmocka_unit_test(invalid_calls_have_no_effect),
+        cmocka_unit_test(lost_rank_ends_pending_waits),
         cmocka_unit_test(a_device_is_ended_by_hand),
-        cmocka_unit_test(who_put_hears_what_was_not_done),
-        cmocka_unit_test(another_mode_is_not_waited_for_without_end),
-        cmocka_unit_test(signals_of_a_group_share_system_calls),
+        cmocka_unit_test(failed_puts_are_reported_at_source),
+        cmocka_unit_test(mode_change_has_a_time_limit),
+        cmocka_unit_test(group_signals_share_system_calls),
         cmocka_unit_test(blocks_hash_as_processors_do),
     };
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# What kernels call compiles as CUDA, in kernels that run on the CPU in test_device.c and in examples/moe, and so do programs that run them against the library
-# (test_device_gpu.sh, test_device_memory.sh, test_moe_gpu.sh); every warning is an error. No GPU is needed. Skipped where there is no nvcc.
+# Code called by kernels compiles as CUDA: the kernels that run on the CPU in test_device.c and in
+# examples/moe, and the programs that run them with the library (test_device_gpu.sh,
+# test_device_memory.sh, test_moe_gpu.sh). Every warning is an error. No GPU is needed. Skipped
+# without nvcc.
 set -euo pipefail
 source "$TUTTI_SOURCE_DIR/tests/cluster/cuda.sh"
 
-# compile NAME PATTERN...: tests/cluster/NAME.cu, in whose code all patterns are found.
+# compile NAME PATTERN...: compiles tests/cluster/NAME.cu; its code must contain all patterns.
 compile() {
     local name=$1
     shift
@@ -16,7 +18,7 @@ compile() {
     ! grep ld.global.nc "$made/$name"/*.ptx || { echo "$name reads what others write as if it were constant"; exit 1; }
 }
 
-# It is GPU code: the kernels are there, and words are loaded and stored for the whole system.
+# Checks the GPU code: the kernels exist, and words are loaded and stored with system scope.
 compile device_kernels '\.entry .*exchange' '\.entry .*crowd' '\.entry .*fences' '\.entry .*route' '\.entry .*flag_kernel' \
     '\.entry .*hashing' '\.entry .*hash_kernel' shfl.sync.bfly fence.acq_rel.sys st.release.sys ld.acquire.sys
 compile moe_kernels '\.entry .*megakernel' fence.acq_rel.sys ld.acquire.sys

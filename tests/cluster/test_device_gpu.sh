@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The kernels of test_device.c run on a GPU, against the library, by plain connections and by what processes of one host read of each other; and members of a run sync state
-# that lies in a GPU's memory. Skipped where there is no GPU or no nvcc.
+# The kernels of test_device.c run on a GPU, with the library, over plain connections and over
+# memory shared by processes of one host; and members of a run sync state in GPU memory. Skipped
+# without a GPU or nvcc.
 set -euo pipefail
 [[ -e /dev/nvidiactl ]] || { echo "there is no GPU here"; exit 77; }
 source "$TUTTI_SOURCE_DIR/tests/cluster/cuda.sh"

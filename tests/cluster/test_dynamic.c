@@ -1,5 +1,5 @@
-/* The all-to-all whose sizes are decided late, and its persistent form: drawn lists against what they mean, over all wires, and everything that can be
- * wrong with them. */
+/* The all-to-all with dynamic sizes, and its persistent form: random lists compared with their
+ * definition over all transports, and all possible errors in them. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,9 +17,9 @@
 #define SPLITS_MAX 40
 #define INDICES_MAX (JOB_RANKS_MAX * (SPLITS_MAX + 3))
 #define LONG 12000          /* elements of the longest pieces */
-#define HOLE 0xee           /* what receive buffers hold before */
+#define HOLE 0xee           /* initial contents of receive buffers */
 
-/* How bytes travel. */
+/* Configuration of transports and copies. */
 struct mode {
     const char *name, *wires, *cma, *lanes, *eager;
 };
@@ -57,9 +57,9 @@ static void over_all_modes(void (*role)(struct rank *), uint32_t nranks)
     }
 }
 
-/* ---- drawn exchanges ---- */
+/* ---- random exchanges ---- */
 
-/* What all ranks have declared alike. */
+/* Parameters declared equally by all ranks. */
 struct shape {
     uint64_t seed;
     size_t nsplits, max_length, max_total, elem;
@@ -81,7 +81,7 @@ static void draw_shape(struct rank *r, struct shape *s)
     s->max_total = s->nsplits * s->max_length / (1 + tt_prng_below(p, 2));
 }
 
-/* One rank's lists; what any rank's are, all can draw. */
+/* Lists of one rank; every rank can generate those of any rank. */
 struct lists {
     size_t lengths[SPLITS_MAX], indices[INDICES_MAX], block_lens[JOB_RANKS_MAX], nindices;
 };
@@ -98,7 +98,8 @@ static size_t draw_length(const struct shape *s, struct tt_prng *p)
     }
 }
 
-/* Pieces in any order, some for several ranks, some for none, some twice; ranks that get nothing, and ranks that get all. */
+/* Pieces in any order, some for several ranks, some for none, some twice; ranks that receive
+ * nothing, and ranks that receive all. */
 static void draw_lists(const struct shape *s, uint32_t rank, uint32_t nranks, struct lists *out)
 {
     struct tt_prng p;
@@ -142,7 +143,7 @@ static void check_hole(struct rank *r, const uint8_t *mem, size_t bytes)
         job_check_all(r, mem, bytes, HOLE);
 }
 
-/* What must be in the receive buffer of a sender: its pieces, and holes. */
+/* Checks the receive buffer of a sender: its pieces, and unchanged holes. */
 static void check_buffer(struct rank *r, const struct shape *s, const struct lists *l, uint32_t sender,
                          const uint8_t *got, bool holes)
 {
@@ -165,7 +166,7 @@ static void check_buffer(struct rank *r, const struct shape *s, const struct lis
     free(whole);
 }
 
-/* One rank's memory for an exchange. */
+/* Memory of one rank for an exchange. */
 struct side {
     struct shape shape;
     struct lists lists;
@@ -222,7 +223,7 @@ static void check_untouched(struct rank *r, const struct side *e)
         CHECK(r, e->all[i] == 0);
 }
 
-/* How heads go: as the library chooses, or by name. */
+/* Algorithm for the headers: selected by the library, or by name. */
 static const char *heads_of(uint32_t i)
 {
     static const char *const names[] = { NULL, "heads_gathered", "heads_direct", "heads_gathered" };
@@ -232,7 +233,8 @@ static const char *heads_of(uint32_t i)
 
 #define EXCHANGES (job_tries_few() ? 8u : 20u)
 
-/* Blocking, or with a request that other collectives run beside; and the lists are written when the call has long returned. */
+/* Blocking, or with a request while other collectives run; the lists are written long after the
+ * call has returned. */
 static void drawn_role(struct rank *r)
 {
     size_t bytes = 1;
@@ -277,7 +279,7 @@ static void drawn_role(struct rank *r)
     CHECK(r, bytes > 0);
 }
 
-static void every_piece_comes_where_it_belongs_and_holes_stay(void **state)
+static void pieces_arrive_and_holes_are_unchanged(void **state)
 {
     (void)state;
     over_all_modes(drawn_role, 4);
@@ -287,14 +289,15 @@ static void every_piece_comes_where_it_belongs_and_holes_stay(void **state)
 #define EXAMPLE_ELEMS 768
 #define EXAMPLE_HOLE UINT32_C(0xeeeeeeee)
 
-/* Two ranks. Rank 0 has pieces of 128, 256, 256 and 128 elements, of which 0 and 1 stay and 0, 2 and 3 go to rank 1: there they are at [0, 128),
- * [384, 640) and [640, 768), with a hole between. Rank 1 sends nothing, and its lengths are told all the same. */
+/* Two ranks. Rank 0 has pieces of 128, 256, 256 and 128 elements: 0 and 1 stay; 0, 2 and 3 go to
+ * rank 1, to [0, 128), [384, 640) and [640, 768), with a hole between them. Rank 1 sends nothing,
+ * but its lengths are sent. */
 static void example_role(struct rank *r)
 {
     static const size_t lengths[2][EXAMPLE_SPLITS] = { { 128, 256, 256, 128 }, { 7, 0, 5, 1 } };
     static const size_t indices[] = { 0, 1, 0, 2, 3 }, block_lens[2][2] = { { 2, 3 }, { 0, 0 } };
     static const struct {
-        uint32_t from, end; /* elements that come from rank 0; others are a hole */
+        uint32_t from, end; /* elements from rank 0; the others are a hole */
     } comes[2][2] = { { { 0, 384 }, { 0, 0 } }, { { 0, 128 }, { 384, 768 } } };
     uint32_t send[EXAMPLE_ELEMS], recv[2][EXAMPLE_ELEMS];
     size_t all[2 * EXAMPLE_SPLITS];
@@ -324,7 +327,7 @@ static void example_role(struct rank *r)
     }
 }
 
-static void the_example_of_the_documentation_is_as_it_says(void **state)
+static void documented_example_is_correct(void **state)
 {
     (void)state;
     over_all_modes(example_role, 2);
@@ -355,7 +358,7 @@ static void a_rank_alone_sends_to_itself(void **state)
 
 #define AT_ONCE 5u
 
-/* Several that run at once, of different shapes, finished in the opposite order. */
+/* Several concurrent exchanges of different shapes, finished in the opposite order. */
 static void several_role(struct rank *r)
 {
     tutti_request *request[AT_ONCE] = { NULL };
@@ -385,7 +388,7 @@ static void several_role(struct rank *r)
     for (uint32_t i = 0; i < 5; i++)
         CHECK_OK(r, tutti_alltoallv_dynamic(&e[0].what, e[0].shape.type, r->comm, NULL));
     CHECK_OK(r, tutti_alltoallv_dynamic_bytes(r->comm, &after));
-    CHECK(r, after == before);      /* what is there is used again */
+    CHECK(r, after == before);      /* memory is reused */
     for (uint32_t i = 0; i < AT_ONCE; i++)
         side_fini(&e[i]);
 }
@@ -396,7 +399,7 @@ static void several_may_run_at_once(void **state)
     over_all_modes(several_role, 3);
 }
 
-/* ---- what is wrong with a rank's lists ---- */
+/* ---- invalid lists ---- */
 
 enum wrong { LENGTH, TOTAL, SUM, INDEX, OVERLAP, NULL_BUFFER, WRONGS };
 
@@ -472,20 +475,21 @@ static void wrong_role(struct rank *r)
         e.what.nindices = i % 2 ? &none : NULL;
         if (e.what.nindices && e.lists.nindices != 0)
             e.what.nindices = &e.lists.nindices;
-        CHECK_OK(r, tutti_alltoallv_dynamic(&e.what, e.shape.type, r->comm, &call));    /* all is well again */
+        /* valid again */
+        CHECK_OK(r, tutti_alltoallv_dynamic(&e.what, e.shape.type, r->comm, &call));
         check_side(r, &e);
         side_fini(&e);
     }
     CHECK_OK(r, tutti_comm_status(r->comm));
 }
 
-static void a_wrong_list_is_told_on_all_ranks_and_touches_nothing(void **state)
+static void invalid_list_fails_on_all_ranks(void **state)
 {
     (void)state;
     over_all_modes(wrong_role, 3);
 }
 
-/* What is seen before anything starts, on the rank that calls. */
+/* Errors that are detected on the calling rank before anything starts. */
 static void mistakes_role(struct rank *r)
 {
     const tutti_call forced = { .size = sizeof forced, .algo = "direct" };
@@ -551,7 +555,7 @@ static void mistakes_role(struct rank *r)
     side_fini(&e);
 }
 
-static void mistakes_are_told(void **state)
+static void invalid_calls_are_refused(void **state)
 {
     const struct job job = { .wires = "shm", .nranks = 2, .seed = job_seed(SEED), .arg = &modes[0] };
 
@@ -559,7 +563,7 @@ static void mistakes_are_told(void **state)
     job_run(&job, mistakes_role);
 }
 
-/* Ranks that declare different maxima have not called the same. */
+/* Different maxima on ranks are a mismatch. */
 static void differing_role(struct rank *r)
 {
     struct side e;
@@ -586,9 +590,9 @@ static void ranks_that_declare_differently_mismatch(void **state)
     over_all_modes(differing_role, 2);
 }
 
-/* ---- ends ---- */
+/* ---- failures and aborts ---- */
 
-/* Rank 2 dies, while the others exchange with it and wait. */
+/* Rank 2 dies while the others exchange with it and wait. */
 static void death_role(struct rank *r)
 {
     struct side e;
@@ -615,7 +619,8 @@ static void a_lost_rank_ends_the_exchange(void **state)
     over_all_modes(death_role, 3);
 }
 
-/* Rank 0's start never comes: an abort ends the call on all, a deadline does, and so does giving up the request. */
+/* Rank 0's start never comes: an abort, a deadline, or cancelling the request ends the call on all
+ * ranks. */
 static void end_role(struct rank *r)
 {
     for (uint32_t way = 0; way < 3; way++) {
@@ -632,7 +637,8 @@ static void end_role(struct rank *r)
         e.what.start_value = 1;
         job_meet(r);
         st = tutti_alltoallv_dynamic(&e.what, e.shape.type, r->comm, &call);
-        CHECK(r, st == TUTTI_OK || (way == 1 && st > TUTTI_PENDING));   /* a start that comes too late for the others fails at once */
+        /* a start that is too late for the others fails at once */
+        CHECK(r, st == TUTTI_OK || (way == 1 && st > TUTTI_PENDING));
         job_meet(r);
         if (way == 0 && r->rank == 0)
             CHECK_OK(r, tutti_comm_abort(r->comm));
@@ -650,7 +656,7 @@ static void end_role(struct rank *r)
     }
 }
 
-static void what_never_starts_ends_all_the_same(void **state)
+static void exchange_without_start_still_ends(void **state)
 {
     const struct job job = { .wires = "shm,tcp", .nranks = 3, .seed = job_seed(SEED), .arg = &modes[0] };
 
@@ -671,7 +677,7 @@ struct kernel_run {
     char why[TT_ERROR_BYTES];
 };
 
-/* The last error is a thread's own. */
+/* The last error is per thread. */
 static void *run_kernel(void *arg)
 {
     struct kernel_run *k = arg;
@@ -681,7 +687,7 @@ static void *run_kernel(void *arg)
     return NULL;
 }
 
-/* A rank's device, and what its kernels route. */
+/* A rank's device, and the lists that its kernels write. */
 struct router {
     tutti_window *window;
     tutti_device *device;
@@ -720,7 +726,7 @@ static void router_fini(struct rank *r, struct router *x)
     free(x->memory);
 }
 
-/* What no kernel has written yet is read by nobody. */
+/* Reads of unwritten lists would be detected. */
 static void spoil_lists(struct router *x)
 {
     memset(x->lengths, 0xff, sizeof x->lengths);
@@ -728,7 +734,8 @@ static void spoil_lists(struct router *x)
     memset(x->block_lens, 0xff, sizeof x->block_lens);
 }
 
-/* A kernel writes the lists, starts the exchange, waits for its end and looks at what has come; the host has called it before. */
+/* A kernel writes the lists, starts the exchange, waits for its end and checks the received data;
+ * the host has made the call before. */
 static void kernel_role(struct rank *r)
 {
     struct router x;
@@ -756,13 +763,13 @@ static void kernel_role(struct rank *r)
     router_fini(r, &x);
 }
 
-static void a_kernel_starts_an_exchange_with_the_lists_it_has_written(void **state)
+static void kernel_starts_exchange_with_its_lists(void **state)
 {
     (void)state;
     over_all_modes(kernel_role, 3);
 }
 
-/* The host waits in the replay for the start that a kernel raises, and tells it of the end. */
+/* The host waits in the replay for the start flag of a kernel, and notifies it of the end. */
 static void kernel_replay_role(struct rank *r)
 {
     const tutti_replay_conf conf = {
@@ -800,7 +807,7 @@ static void kernel_replay_role(struct rank *r)
     router_fini(r, &x);
 }
 
-static void a_kernel_starts_the_runs_of_a_replay(void **state)
+static void kernel_starts_runs_of_a_replay(void **state)
 {
     (void)state;
     over_all_modes(kernel_replay_role, 3);
@@ -837,7 +844,8 @@ static const uint32_t withouts[] = {
 #define NWITHOUTS (sizeof withouts / sizeof *withouts)
 #define RUNS 8u
 
-/* Ranks run ahead of each other as far as they can; what has come stays until it is said to go. Rank 1 of run 5 is wrong. */
+/* Ranks run ahead of each other as far as possible; received data stays until it is released. Rank
+ * 1 of run 5 has invalid lists. */
 static void replay_role(struct rank *r)
 {
     open_as(r);
@@ -871,7 +879,8 @@ static void replay_role(struct rank *r)
             w = for_replay(&e);
             w.start = k % 2 ? &e.start : NULL;
             CHECK_OK(r, tutti_replay_start(replay, &w, 0));
-            memset(e.send, 0xff, e.shape.max_total * e.shape.elem);     /* it is this rank's again */
+            /* it belongs to this rank again */
+            memset(e.send, 0xff, e.shape.max_total * e.shape.elem);
             CHECK_SAYS(r, tutti_replay_start(replay, &w, 0), TUTTI_ERR_INVALID,
                        "is not complete (call tutti_replay_wait first)");
             if (conf.depth == 3 && k > 0 && k != 6)
@@ -936,17 +945,17 @@ static void a_lost_rank_ends_a_replay(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_piece_comes_where_it_belongs_and_holes_stay),
-        cmocka_unit_test(the_example_of_the_documentation_is_as_it_says),
+        cmocka_unit_test(pieces_arrive_and_holes_are_unchanged),
+        cmocka_unit_test(documented_example_is_correct),
         cmocka_unit_test(a_rank_alone_sends_to_itself),
         cmocka_unit_test(several_may_run_at_once),
-        cmocka_unit_test(a_wrong_list_is_told_on_all_ranks_and_touches_nothing),
-        cmocka_unit_test(mistakes_are_told),
+        cmocka_unit_test(invalid_list_fails_on_all_ranks),
+        cmocka_unit_test(invalid_calls_are_refused),
         cmocka_unit_test(ranks_that_declare_differently_mismatch),
         cmocka_unit_test(a_lost_rank_ends_the_exchange),
-        cmocka_unit_test(what_never_starts_ends_all_the_same),
-        cmocka_unit_test(a_kernel_starts_an_exchange_with_the_lists_it_has_written),
-        cmocka_unit_test(a_kernel_starts_the_runs_of_a_replay),
+        cmocka_unit_test(exchange_without_start_still_ends),
+        cmocka_unit_test(kernel_starts_exchange_with_its_lists),
+        cmocka_unit_test(kernel_starts_runs_of_a_replay),
         cmocka_unit_test(a_replay_brings_every_run),
         cmocka_unit_test(a_lost_rank_ends_a_replay),
     };

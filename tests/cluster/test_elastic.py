@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Elastic runs of real processes: members that are killed, stopped, come and leave, and a coordinator that is killed and started again. Each member
-checks every number (prog_member.c)."""
+"""Elastic runs of real processes: members that are killed, stopped, join and leave, and a
+coordinator that is killed and restarted. Each member checks every number (prog_member.c)."""
 
 import re
 import resource
@@ -18,12 +18,13 @@ MEMBER = str(BUILD / "tests" / "cluster" / "prog_member")
 GROUP = str(BUILD / "tests" / "cluster" / "prog_group")
 EXAMPLE = str(BUILD / "examples" / "elastic")
 THREADS = str(BUILD / "tests" / "cluster" / "prog_threads")
-LEASE_S = 20        # nobody who lives is taken for dead, however busy the machine is
-EVICTING_LEASE_S = 10 if SANITIZED else 6   # where one is stopped until it is: the others wait for that
+LEASE_S = 20        # no living member is declared lost, however busy the machine is
+# for tests in which one is stopped until it is declared lost: the others wait that long
+EVICTING_LEASE_S = 10 if SANITIZED else 6
 
 
 class Process:
-    """One with its lines, read by a thread."""
+    """A process with its output lines, read by a thread."""
 
     def __init__(self, *args, env):
         self.process = subprocess.Popen(list(map(str, args)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -67,7 +68,7 @@ class Elastic(unittest.TestCase):
         self.env = environment()
         self.env.pop("TUTTI_COORDINATOR", None)
         self.processes = []
-        self.address = f"127.0.0.1:{free_port()}"       # again after it was killed
+        self.address = f"127.0.0.1:{free_port()}"       # the same after a restart
         self.start_coordinator()
 
     def tearDown(self):
@@ -103,7 +104,7 @@ class Elastic(unittest.TestCase):
             member.process.send_signal(signal.SIGTERM)
             self.assertEqual(member.process.wait(timeout=60), 0, member.errors[-5:])
 
-    def test_one_is_killed_in_the_middle_and_the_others_go_on_with_every_number_right(self):
+    def test_run_continues_after_a_kill(self):
         members = self.members(3)
         members[1].process.kill()
         self.await_members([members[0], members[2]], 2)
@@ -112,11 +113,13 @@ class Elastic(unittest.TestCase):
             for reader in member.readers:
                 reader.join()
             told = [line for line in member.errors if "was lost" in line]
-            self.assertFalse([line for line in member.errors if "error" in line], member.errors)   # nothing is lost with it
+            # no errors are caused by its loss
+            self.assertFalse([line for line in member.errors if "error" in line], member.errors)
             self.assertTrue(all(re.search(r"warn: PEER_LOST: .*member \d+ ", line) for line in told), told)
-            self.assertEqual(len(told), len(set(told)), told)      # at most once (the coordinator may be first to tell), though it ends many communicators
+            # at most once (the coordinator may be first), although it ends many communicators
+            self.assertEqual(len(told), len(set(told)), told)
 
-    def test_a_coordinator_that_cannot_begin_says_why_by_its_status_and_a_sentence(self):
+    def test_coordinator_start_failure_is_reported(self):
         token = Path(self.tmp.name, "token")
         token.write_text("short\n")
         for status, arguments, words in ((2, ("--grace", "2000"), ("2000 ms", "1000 ms", "--lease")),
@@ -153,7 +156,7 @@ class Elastic(unittest.TestCase):
         self.coordinator.process.terminate()
         self.assertEqual(self.coordinator.process.wait(timeout=60), 0)
 
-    def test_a_coordinator_says_that_it_asks_an_etcd_again_which_does_not_answer(self):
+    def test_etcd_retries_are_logged(self):
         at = f"127.0.0.1:{free_port()}"
         done = subprocess.run([TUTTI, "coordinator", "--listen", "127.0.0.1:0", "--store", f"etcd://{at}/a"], env=self.env, stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=PATIENCE_S, check=False)
@@ -161,9 +164,10 @@ class Elastic(unittest.TestCase):
         self.assertRegex(done.stderr, f"^tutti warn: etcd at {at} does not respond: .*; retrying for 4 s\n"
                                       f"tutti error: etcd at {at} does not respond: .*\n$")
 
-    def test_a_coordinator_whose_journal_cannot_be_written_says_why_once(self):
+    def test_journal_write_failure_is_reported_once(self):
         with subprocess.Popen([TUTTI, "coordinator", "--listen", "127.0.0.1:0", "--journal", Path(self.tmp.name, "full")], env=self.env, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, restore_signals=False) as coordinator:     # SIGXFSZ stays ignored
+                              # SIGXFSZ stays ignored
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, restore_signals=False) as coordinator:
             address = coordinator.stdout.readline().split()[-1]
             resource.prlimit(coordinator.pid, resource.RLIMIT_FSIZE, (0, 0))
             self.start(MEMBER, address, 100, 1)
@@ -172,7 +176,7 @@ class Elastic(unittest.TestCase):
         self.assertRegex(said, r"^tutti error: journal .*full: .*\n$")
         self.assertNotIn("Success", said)
 
-    def test_a_coordinator_says_an_address_that_a_browser_can_open(self):
+    def test_printed_address_opens_in_a_browser(self):
         for address, words in (("127.0.0.1:0", r"http://127\.0\.0\.1:\d+/$"), ("0.0.0.0:0", r"http://127\.0\.0\.1:\d+/, and at the other addresses of this host$")):
             coordinator = self.start(TUTTI, "coordinator", "--journal", "none", "--listen", "127.0.0.1:0", "--http", address)
             coordinator.await_line("status page: " + words)
@@ -180,7 +184,7 @@ class Elastic(unittest.TestCase):
             with urllib.request.urlopen(page + "healthz", timeout=PATIENCE_S) as answer:
                 self.assertEqual(answer.read(), b"ok\n")
 
-    def test_tentative_operations_that_a_loss_takes_back_are_the_same_on_all(self):
+    def test_tentative_operations_are_restored_alike(self):
         for count in (100, 200000):
             members = self.members(3, count, "tentative")
             members[1].await_line("step 100 ")
@@ -197,7 +201,7 @@ class Elastic(unittest.TestCase):
             left[1].process.kill()
             left[1].process.wait()
 
-    def test_what_is_final_at_one_that_goes_is_final_at_all(self):
+    def test_final_on_leaver_is_final_everywhere(self):
         members = self.members(4, 1000)
         for left in (3, 2, 1):
             going = members.pop(1 if left > 1 else 0)
@@ -212,8 +216,9 @@ class Elastic(unittest.TestCase):
                 self.assertEqual(int(first.split()[1]), last + 1, member.lines[-5:])
         self.leave(members)
 
-    def test_who_is_killed_has_no_grace(self):
-        self.start_another_coordinator(10 * PATIENCE_S, 10 * PATIENCE_S)    # nobody here waits for so long
+    def test_killed_member_gets_no_grace(self):
+        # no member waits that long
+        self.start_another_coordinator(10 * PATIENCE_S, 10 * PATIENCE_S)
         members = self.members(3)
         members[1].process.kill()
         self.await_members([members[0], members[2]], 2)
@@ -221,8 +226,8 @@ class Elastic(unittest.TestCase):
         self.await_members(members[:1], 1)
         self.leave(members[:1])
 
-    def test_a_world_with_one_that_was_stopped_is_left_without_losing_anybody_else(self):
-        self.env["TUTTI_WIRES"] = "tcp"         # what was sent to it stays on its way
+    def test_stopped_member_does_not_affect_others(self):
+        self.env["TUTTI_WIRES"] = "tcp"         # data sent to it stays in flight
         self.start_another_coordinator(EVICTING_LEASE_S)
         members = self.members(3, 1000000)
         members[2].process.send_signal(signal.SIGSTOP)
@@ -232,7 +237,7 @@ class Elastic(unittest.TestCase):
             member.await_line("epoch [3-9] members 3\\b")
         self.leave([members[0], members[1], members[3]])
 
-    def test_one_that_is_stopped_is_evicted_after_the_lease_and_told_when_it_goes_on(self):
+    def test_stopped_member_is_evicted_after_lease(self):
         self.start_another_coordinator(EVICTING_LEASE_S)
         members = self.members(3)
         members[2].process.send_signal(signal.SIGSTOP)
@@ -244,7 +249,7 @@ class Elastic(unittest.TestCase):
         self.assertRegex("\n".join(members[2].errors), "(?m)^(all-reduce|epoch): .*ABORTED: .*(no longer has this member|declared this member lost)")
         self.leave(members[:2])
 
-    def test_a_newcomer_is_let_in_and_one_leaves(self):
+    def test_newcomer_is_admitted_and_member_leaves(self):
         members = self.members(2)
         members.append(self.start(MEMBER, self.address, 20000, 1))
         self.await_members(members[:2], 3)
@@ -253,7 +258,7 @@ class Elastic(unittest.TestCase):
             member.await_line("epoch 3 members 2\\b")
         self.leave(members[1:])
 
-    def test_the_coordinator_is_killed_and_nobody_notices(self):
+    def test_coordinator_restart_disturbs_no_member(self):
         members = self.members(3)
         self.coordinator.process.kill()
         self.coordinator.process.wait()
@@ -268,7 +273,7 @@ class Elastic(unittest.TestCase):
             member.await_line("epoch 3 members 3\\b")
         self.leave(members[1:])
 
-    def test_who_waits_for_a_coordinator_says_so_with_the_address_and_the_reason(self):
+    def test_waiting_for_coordinator_is_logged(self):
         self.coordinator.end()
         first = self.start(MEMBER, self.address, 20000, 1)
         wait_until(lambda: len(first.errors) > 1, "two warnings")
@@ -279,8 +284,9 @@ class Elastic(unittest.TestCase):
         first.await_line("members 1")
         self.leave([first])
 
-    def test_a_group_that_loses_a_member_goes_as_a_whole_and_another_takes_its_place(self):
-        """Two groups of two roles; prog_group.c checks every number of its role's shard after every step."""
+    def test_incomplete_group_leaves_and_is_replaced(self):
+        """Two groups of two roles; prog_group.c checks every number of its role's shard after every
+        step."""
         start = {(group, role): self.start(GROUP, self.address, group, role, 4) for group in (0, 1) for role in (0, 1)}
         stay, victim, left_over = [start[0, 0], start[0, 1]], start[1, 0], start[1, 1]
         for member in start.values():
@@ -290,7 +296,7 @@ class Elastic(unittest.TestCase):
         left_over.await_line("^out$")
         marks = [len(member.lines) for member in stay]
         for member, mark in zip(stay, marks):
-            member.await_line("steps", mark)                # the other group goes on
+            member.await_line("steps", mark)                # the other group continues
             self.assertFalse(member.has("^out$"))
         replacement = self.start(GROUP, self.address, 1, 0, 0)
         for member in (*stay, left_over, replacement):
@@ -299,11 +305,11 @@ class Elastic(unittest.TestCase):
         marks = [len(member.lines) for member in whole]
         for member, mark in zip(whole, marks):
             member.await_line("steps", mark)
-        self.leave([replacement])                           # and its group with it
+        self.leave([replacement])                           # together with its group
         for member, mark in zip(stay, marks):
             member.await_line(r"epoch \d+ groups 1", mark)
 
-    def test_the_example_tells_each_sum_at_once_and_leaves_when_it_is_ended(self):
+    def test_example_prints_sums_and_leaves(self):
         self.env["TUTTI_COORDINATOR"] = self.address
         first = self.start(EXAMPLE)
         first.await_line("^the sum is 1$")
@@ -319,7 +325,7 @@ class Elastic(unittest.TestCase):
         self.assertEqual(told.returncode, 0)
         self.assertIn("until Ctrl-C", told.stdout)
 
-    def test_threads_reduce_at_once_in_any_order_while_one_member_is_killed(self):
+    def test_concurrent_threads_survive_a_kill(self):
         members = [self.start(THREADS, self.address, 3, 4, 100, seed, int(dies)) for seed, dies in ((11, False), (22, True), (33, False))]
         for member in (members[0], members[2]):
             member.await_line("done, members 2")

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""Members of an elastic run who are no neighbours, played by network namespaces; each member checks every number (prog_member.c).
+"""Members of an elastic run in different networks, emulated by network namespaces. Each member
+checks every number (prog_member.c).
 
-Two houses, each behind an address translation that forwards some ports inwards; inside both look the same:
+Two sites, each behind a network address translation that forwards some ports; both use the same
+inner addresses:
 
     [house a]  192.168.77.2 --- 192.168.77.1 [nat a] 203.0.113.1 ---+
                                                                     |
-    [house b]  192.168.77.3 --- 192.168.77.1 [nat b] 203.0.113.2 ---+    the coordinator runs here, on nat b
+    [house b]  192.168.77.3 --- 192.168.77.1 [nat b] 203.0.113.2 ---+    coordinator on nat b
 
-And a host of both families beside one that has IPv6 alone:
+And a host with both address families, and a host with only IPv6:
 
     [both]  10.213.8.1, fd00:213:8::1 ------ fd00:213:8::2  [six]
 
-Skipped where namespaces may not be made, or cannot translate addresses."""
+Skipped if namespaces are not permitted or cannot translate addresses."""
 
 import re
 import signal
@@ -31,7 +33,7 @@ HOUSES = {"a": ("203.0.113.1", "192.168.77.2"), "b": ("203.0.113.2", "192.168.77
 
 
 def connect_houses(hosts):
-    """Draws the first picture."""
+    """Creates the first network."""
     for house, (outside, inside) in HOUSES.items():
         hosts.batch(f"nat{house}", "ip", ["link set lo up",
                                           f"link add in0 type veth peer name eth0 netns {hosts.network_of(f'house{house}')}",
@@ -45,14 +47,14 @@ def connect_houses(hosts):
 
 
 def connect_families(hosts):
-    """Draws the second."""
+    """Creates the second network."""
     hosts.batch("both", "ip", ["link set lo up", f"link add eth0 type veth peer name eth0 netns {hosts.network_of('six')}",
                                "address add 10.213.8.1/24 dev eth0", "address add fd00:213:8::1/64 dev eth0 nodad", "link set eth0 up"])
     hosts.batch("six", "ip", ["link set lo up", "address add fd00:213:8::2/64 dev eth0 nodad", "link set eth0 up"])
 
 
 class Process:
-    """One on a host, its output in a file."""
+    """A process on a host, with its output in a file."""
 
     def __init__(self, hosts, host, folder, *args, **more):
         self.out = Path(folder.name, f"{host}.{len(list(Path(folder.name).iterdir()))}")
@@ -103,23 +105,24 @@ class Far(unittest.TestCase):
             self.assertEqual(member.process.wait(60), 0, member.text())
 
     def in_house(self, house, number, coordinator, least):
-        """A member that others reach at what is forwarded to it."""
+        """A member that others reach at forwarded ports."""
         first = 40000 + 8 * number
         return self.start(f"house{house}", MEMBER, coordinator, 20000, least, TUTTI_LISTEN=f":{29500 + number}",
                           TUTTI_ANNOUNCE=f"{HOUSES[house][0]}:{29500 + number}", TUTTI_DATA_PORTS=f"{first}-{first + 7}")
 
-    def test_members_behind_address_translations_reach_each_other_by_what_they_announce(self):
+    def test_members_behind_nat_connect(self):
         self.begin(connect_houses, "housea", "nata", "houseb", "natb")
         self.coordinator("natb", "203.0.113.2:29401")
         members = [self.in_house(house, 0, "203.0.113.2:29401", 2) for house in HOUSES]
         for member in members:
             member.await_line("members 2 ms")
-        members.append(self.in_house("a", 1, "203.0.113.2:29401", 1))   # a neighbour of the first, and not of the second
+        # a neighbour of the first, but not of the second
+        members.append(self.in_house("a", 1, "203.0.113.2:29401", 1))
         for member in members:
             member.await_line("members 3 ms")
         self.leave(members)
 
-    def test_members_of_both_families_are_in_one_run(self):
+    def test_dual_stack_members_share_a_run(self):
         self.begin(connect_families, "both", "six")
         self.coordinator("both", ":29401")
         members = [self.start(*args, 3) for args in (("both", MEMBER, "10.213.8.1:29401", 20000), ("both", MEMBER, "[fd00:213:8::1]:29401", 20000),

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Jobs under a small RLIMIT_NOFILE: they run, or fail at once with the limit and the number needed. They never wait for a
-descriptor until the deadline of five minutes. Lanes leave descriptors for control connections."""
+"""Jobs under a small RLIMIT_NOFILE: they run, or fail at once with the limit and the number needed.
+They never wait for a descriptor until the deadline of five minutes. Lanes leave descriptors for
+control connections."""
 
 import os
 import re
@@ -13,7 +14,7 @@ RANKS = 4
 LIMITS = [16, 20, 22, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 36, 40, 48, 64]
 LANES = 16
 CONTROL = 3         # connections of a rank's control overlay
-SPARE = 24          # descriptors that lanes leave, of the 32 of src/wire/tcp_offer.c
+SPARE = 24          # descriptors that lanes leave free, of the 32 in src/wire/tcp_offer.c
 PROMPT_S = 120      # far below the deadline of the job, which is 300 s
 
 
@@ -39,10 +40,10 @@ class FewDescriptors(unittest.TestCase):
                 self.assertGreater(int(found[2]), limit)
         self.assertGreater(ran, 2)
 
-    def test_over_any_wire_each_job_runs_or_names_the_limit_and_the_number_needed(self):
+    def test_any_transport_runs_or_names_limit(self):
         self.check("")
 
-    def test_over_tcp_each_job_runs_or_names_the_limit_and_the_number_needed(self):
+    def test_tcp_runs_or_names_limit(self):
         self.check("tcp")
 
 
@@ -58,21 +59,21 @@ class Lanes(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout.count("both")), (0, RANKS), done.stderr)
         return [int(free) for free in re.findall(r"free (\d+)", done.stdout)]
 
-    def test_lanes_leave_descriptors_for_control_connections_and_another_communicator(self):
+    def test_lanes_leave_descriptors_for_other_connections(self):
         for limit in (48, 56, 64, 72, 80, 96):
             with self.subTest(limit=limit):
                 self.assertGreaterEqual(min(self.free(f"ulimit -n {limit}")), SPARE)
 
-    def test_a_rank_with_few_descriptors_gets_few_lanes_from_peers_with_many(self):
+    def test_few_descriptors_reduce_lanes_of_peers(self):
         self.assertGreaterEqual(min(self.free('if [ $TUTTI_RANK = 0 ]; then ulimit -n 48; fi')), SPARE)
 
-    def test_peers_share_the_lanes_that_there_are(self):
+    def test_peers_share_available_lanes(self):
         self.free("ulimit -n 84", CONTROL + 2 * (RANKS - 1))
 
-    def test_all_lanes_are_open_where_descriptors_suffice(self):
+    def test_all_lanes_open_with_enough_descriptors(self):
         self.free("ulimit -n 256", CONTROL + LANES * (RANKS - 1))
 
-    def test_the_soft_limit_is_raised_to_the_hard_one(self):
+    def test_soft_limit_is_raised_to_hard(self):
         self.assertGreater(min(self.free("ulimit -Hn 500; ulimit -Sn 40", CONTROL + LANES * (RANKS - 1))), 300)
 
 

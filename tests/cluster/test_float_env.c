@@ -1,5 +1,6 @@
-/* Applications that set the floating-point environment of their threads: results have the same bits on all ranks and in
- * all calls, no trap ends a rank, and the environment is the application's when a call returns. */
+/* Applications that change the floating-point environment of their threads: results are bitwise
+ * identical on all ranks and in all calls, no trap ends a rank, and the environment is unchanged
+ * when a call returns. */
 #include <fenv.h>
 #include <math.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ static const struct setting settings[] = {
 };
 #define NSETTINGS (sizeof settings / sizeof *settings)
 
-/* In the calling thread. */
+/* Applies to the calling thread. */
 static void set(const struct setting *s)
 {
     feclearexcept(FE_ALL_EXCEPT);
@@ -46,7 +47,7 @@ static unsigned control(void)
 #endif
 }
 
-/* Bits of inputs. With `nan`, some are signalling NaNs, which trap where that is enabled. */
+/* Fills the inputs. With `nan`, some are signalling NaNs, which trap if traps are enabled. */
 static void fill(uint32_t *src, uint32_t rank, bool nan)
 {
     for (uint32_t i = 0; i < COUNT; i++)
@@ -57,8 +58,8 @@ static void fill(uint32_t *src, uint32_t rank, bool nan)
 
 static const struct setting *setting_of(const struct rank *r) { return r->job->arg; }
 
-/* 200 calls with the same input, blocking or not in turn; the caller may look for the request rarely, so that the progress
- * thread reduces. Rank 0 of a job keeps the default environment. */
+/* 200 calls with the same input, alternately blocking and not. The caller may test the request
+ * rarely, so that the progress thread reduces. Rank 0 of a job keeps the default environment. */
 static void call_often(struct rank *r)
 {
     static const tutti_redop ops[] = { TUTTI_SUM, TUTTI_MAX, TUTTI_AVG, TUTTI_PROD };
@@ -82,7 +83,8 @@ static void call_often(struct rank *r)
         CHECK_OK(r, tutti_allreduce(src, dst, COUNT, TUTTI_F32, ops[op], r->comm, &how));
         if (request) {
             if (k % 3 == 2)
-                job_meet(r);    /* all have begun, and none calls Tutti: progress is the thread's */
+                job_meet(r);    /* all have started, and no rank calls Tutti: only the thread
+                                   makes progress */
             CHECK_OK(r, tutti_wait(request));
         }
         if (control() != mine)
@@ -101,7 +103,7 @@ static void call_often(struct rank *r)
             hash = tt_mix64(hash ^ first[op][i]);
         atomic_store(&r->board->word[r->rank][op], hash);
         for (uint32_t i = 1; i < COUNT && op == 0; i += 2)
-            CHECK(r, first[op][i] != 0);     /* sums of denormals, of which none is zero */
+            CHECK(r, first[op][i] != 0);     /* sums of denormals; none is zero */
     }
     job_meet(r);
     for (uint32_t k = 0; k < r->nranks; k++)
@@ -119,19 +121,20 @@ static void over_settings(const char *wires)
     }
 }
 
-static void over_tcp_every_call_gives_the_same_bits_on_all_ranks_whatever_they_have_set(void **state)
+static void tcp_results_ignore_the_environment(void **state)
 {
     (void)state;
     over_settings("tcp");
 }
 
-static void in_shared_memory_every_call_gives_the_same_bits_on_all_ranks_whatever_they_have_set(void **state)
+static void shm_results_ignore_the_environment(void **state)
 {
     (void)state;
     over_settings("shm");
 }
 
-/* Shapes of all sizes are planned on the fly: ranks whose environments differ must plan alike. */
+/* Shapes of all sizes are planned on demand: ranks with different environments must compute equal
+ * plans. */
 static void plan_many(struct rank *r)
 {
     enum { MOST = 1 << 18 };
@@ -155,7 +158,7 @@ static void plan_many(struct rank *r)
     free(dst);
 }
 
-static void ranks_with_different_environments_choose_the_same_algorithms(void **state)
+static void environment_does_not_affect_algorithm_selection(void **state)
 {
     (void)state;
     for (size_t s = 0; s < NSETTINGS; s++) {
@@ -168,9 +171,9 @@ static void ranks_with_different_environments_choose_the_same_algorithms(void **
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(over_tcp_every_call_gives_the_same_bits_on_all_ranks_whatever_they_have_set),
-        cmocka_unit_test(in_shared_memory_every_call_gives_the_same_bits_on_all_ranks_whatever_they_have_set),
-        cmocka_unit_test(ranks_with_different_environments_choose_the_same_algorithms),
+        cmocka_unit_test(tcp_results_ignore_the_environment),
+        cmocka_unit_test(shm_results_ignore_the_environment),
+        cmocka_unit_test(environment_does_not_affect_algorithm_selection),
     };
 
     if (argc > 1)

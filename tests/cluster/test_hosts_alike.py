@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Hosts whose identity cannot be read, or reads the same as another's, as on virtual machines restored from one snapshot:
+"""Hosts whose identity cannot be read, or equals that of another host, like virtual machines
+restored from one snapshot:
 
       [host a]  eth0 10.213.17.1 ---------------- eth0 10.213.17.2  [host b]
 
-The hosts are network, UTS and mount namespaces. A directory that lies over /proc of both gives them the same boot id and the same
-network namespace; an empty one gives them none. Skipped where namespaces may not be made."""
+The hosts are network, UTS and mount namespaces. A directory mounted over /proc of both gives them
+the same boot id and the same network namespace; an empty one gives them none. Skipped if namespaces
+are not permitted."""
 
 import os
 import re
@@ -24,7 +26,7 @@ TOKEN = "6f1d2c48f0b04c0c9d9f"
 
 
 def connect(hosts, *more):
-    """Draws the picture above."""
+    """Creates the network above."""
     for i, host in enumerate(HOSTS):
         lines = ["link set lo up", f"address add {ADDRESSES[i]}/24 dev eth0", "link set eth0 up"]
         if i == 0:
@@ -33,7 +35,7 @@ def connect(hosts, *more):
 
 
 class TwoHosts(ClusterTest):
-    """The picture above."""
+    """The network above."""
 
     def setUp(self):
         self.hosts = Hosts(*HOSTS)
@@ -47,7 +49,7 @@ class TwoHosts(ClusterTest):
         self.addCleanup(self.proc.cleanup)
 
     def cover_proc(self, **files):
-        """Lays one directory with these files over /proc of both hosts, until the test ends."""
+        """Mounts a directory with these files over /proc of both hosts, until the test ends."""
         if "address" in os.environ.get("CFLAGS", ""):
             self.skipTest("the address sanitizer needs /proc, for its options, too")
         for name, text in files.items():
@@ -62,10 +64,11 @@ class TwoHosts(ClusterTest):
 
 
 class RanksAlike(TwoHosts):
-    """A job's."""
+    """Ranks of a job."""
 
     def run_ranks(self, hosts, program, *args, server=ADDRESSES[0], **more):
-        """One process a rank, on the hosts with these indices; returns what each printed. All must succeed."""
+        """Runs one process per rank, on the hosts with these indices; returns their outputs. All
+        must succeed."""
         where = f"tcp://{server}:{free_port()}"
         jobs = [subprocess.Popen(self.hosts.inside(HOSTS[host], program, *args), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT, text=True,
@@ -77,7 +80,7 @@ class RanksAlike(TwoHosts):
         return outputs
 
     def start_by_file(self, rank, hosts, program, timeout_ms, **more):
-        """One rank of them, with a file that all hosts see."""
+        """Starts one rank of them, with a file visible to all hosts."""
         where = Path(self.proc.name, "rendezvous")
         return subprocess.Popen(self.hosts.inside(HOSTS[hosts[rank]], program), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True,
@@ -85,7 +88,7 @@ class RanksAlike(TwoHosts):
                                                 TUTTI_RENDEZVOUS=f"file://{where}", **more))
 
     def run_by_file(self, hosts, program, timeout_ms, **more):
-        """(exit status, output) of each."""
+        """Returns (exit status, output) of each."""
         jobs = [self.start_by_file(r, hosts, program, timeout_ms, **more) for r in range(len(hosts))]
         outputs = [job.communicate(timeout=150)[0] for job in jobs]
         return [(job.returncode, output) for job, output in zip(jobs, outputs)]
@@ -95,20 +98,20 @@ class RanksAlike(TwoHosts):
             self.assertIn(f"rank {rank} of {len(hosts)} is right", output)
 
     def layout(self, hosts):
-        """The hosts as rank 0 logs them."""
+        """The hosts as logged by rank 0."""
         output = self.run_ranks(hosts, TUTTI, "perf", "allreduce", "--min", "8", "--max", "8", "--iters", "5", TUTTI_LOG="info")[0]
         return next(line for line in output.splitlines() if " ranks on " in line)
 
-    def test_hosts_that_look_alike_connect_over_the_network(self):
+    def test_identical_hosts_connect_over_the_network(self):
         self.look_alike()
         self.check_calls([0, 1])
 
-    def test_ranks_that_share_one_of_two_hosts_that_look_alike_use_shared_memory(self):
+    def test_ranks_on_identical_hosts_use_shm(self):
         self.look_alike()
         self.check_calls([0, 1, 0, 1], TUTTI_LOG="info")
         self.assertIn("4 ranks on 2 hosts", self.layout([0, 1, 0, 1]))
 
-    def test_ranks_of_one_host_without_proc_share_memory(self):
+    def test_ranks_without_proc_share_memory(self):
         self.cover_proc()
         self.check_calls([0, 0, 0], TUTTI_WIRES="shm")
 
@@ -117,7 +120,7 @@ class RanksAlike(TwoHosts):
         self.check_calls([0, 1, 1])
         self.assertIn("3 ranks on 2 hosts", self.layout([0, 1, 1]))
 
-    def test_hosts_with_link_local_addresses_alone_connect_by_them(self):
+    def test_link_local_hosts_connect(self):
         for i, host in enumerate(HOSTS):
             self.hosts.run(host, "ip", "address", "del", f"{ADDRESSES[i]}/24", "dev", "eth0")
         wait_until(lambda: all("inet6 fe80" in text and "tentative" not in text for text in
@@ -126,33 +129,33 @@ class RanksAlike(TwoHosts):
             self.assertEqual(status, 0, output)
             self.assertIn(f"rank {rank} of 3 is right", output)
 
-    def test_hosts_whose_loopback_is_down_connect(self):
+    def test_hosts_without_loopback_connect(self):
         for host in HOSTS:
             self.hosts.run(host, "ip", "link", "set", "lo", "down")
         self.check_calls([0, 1])
 
-    def test_ranks_of_one_host_whose_loopback_is_down_connect(self):
+    def test_ranks_without_loopback_connect(self):
         self.hosts.run(HOSTS[0], "ip", "link", "set", "lo", "down")
         self.check_calls([0, 0])
         self.check_calls([0, 1, 0, 0, 1])
 
-    def test_ranks_of_one_host_whose_loopback_is_down_meet_at_a_loopback_address(self):
+    def test_ranks_without_loopback_use_loopback_rendezvous(self):
         self.hosts.batch(HOSTS[0], "ip", ["link set lo down", "address del 127.0.0.1/8 dev lo"])
         self.check_calls([0, 0], server="127.0.0.1")
 
-    def test_the_launcher_starts_ranks_where_loopback_is_down(self):
+    def test_launcher_works_without_loopback(self):
         self.hosts.batch(HOSTS[0], "ip", ["link set lo down", "address del 127.0.0.1/8 dev lo"])
         done = self.run_tutti("-n", 6, CALLS, inside=self.hosts.inside(HOSTS[0]))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("rank 5 of 6 is right", done.stdout)
 
-    def test_tcp_alone_within_a_host_whose_loopback_is_down_fails_with_the_remedy(self):
+    def test_tcp_without_loopback_explains_the_error(self):
         self.hosts.run(HOSTS[0], "ip", "link", "set", "lo", "down")
         outputs = self.run_by_file([0, 0], CALLS, 60000, TUTTI_WIRES="tcp")
         self.assertTrue(any(status for status, _ in outputs), outputs)
         self.assertIn("the loopback interface lo, which is down (run ip link set lo up)", "".join(output for _, output in outputs))
 
-    def test_a_host_with_loopback_alone_is_not_looked_for_at_this_hosts_loopback(self):
+    def test_loopback_of_another_host_is_ignored(self):
         self.hosts.run(HOSTS[0], "ip", "link", "set", "eth0", "down")
         server = self.start_by_file(0, [0, 1], MEET, 120000)
         try:
@@ -168,7 +171,8 @@ class RanksAlike(TwoHosts):
 
 
 class MembersAlike(TwoHosts):
-    """An elastic run's. The lease is longer than the test's patience: a member that is not reached is never taken for dead."""
+    """Members of an elastic run. The lease is longer than the test's time limit: an unreachable
+    member is never declared lost."""
 
     def setUp(self):
         super().setUp()
@@ -183,7 +187,8 @@ class MembersAlike(TwoHosts):
             process.wait()
 
     def start(self, host, *args, **more):
-        """A process on the host with this index; its output goes to the file .out of what is returned."""
+        """Starts a process on the host with this index; its output goes to the file .out of the
+        result."""
         out = Path(self.folder.name, str(len(self.processes)))
         with open(out, "w", encoding="ascii") as file:
             process = subprocess.Popen(self.hosts.inside(HOSTS[host], *map(str, args)), stdin=subprocess.DEVNULL, stdout=file, stderr=file,
@@ -197,13 +202,13 @@ class MembersAlike(TwoHosts):
         self.assertRegex(process.out.read_text(), pattern)
 
     def coordinator(self, host=0):
-        """Where it listens."""
+        """The address on which it listens."""
         at = f"{ADDRESSES[host]}:{free_port()}"
         self.await_line(self.start(host, TUTTI, "coordinator", "--journal", "none", "--lease", 120000, "--listen", at), "listening on")
         return at
 
     def members(self, hosts, at, **more):
-        """One on each host with these indices; they reduce together."""
+        """One member on each host with these indices; they reduce together."""
         members = [self.start(host, MEMBER, at, 20000, len(hosts), TUTTI_LOG="info", **more) for host in hosts]
         for member in members:
             self.await_line(member, f"members {len(hosts)} ms")
@@ -215,29 +220,29 @@ class MembersAlike(TwoHosts):
         for member in members:
             self.assertEqual(member.wait(60), 0, member.out.read_text())
 
-    def test_members_on_hosts_that_look_alike_connect_over_the_network(self):
+    def test_members_on_identical_hosts_connect(self):
         self.look_alike()
         self.leave(self.members([0, 1], self.coordinator()))
 
-    def test_a_member_that_listens_at_the_same_port_of_a_host_that_looks_alike_is_not_taken_for_another(self):
+    def test_equal_port_is_not_identity(self):
         self.look_alike()
         self.leave(self.members([0, 1], self.coordinator(), TUTTI_LISTEN=f":{free_port()}"))
 
-    def test_members_that_share_one_of_two_hosts_that_look_alike_use_shared_memory(self):
+    def test_members_on_identical_hosts_use_shm(self):
         self.look_alike()
         members = self.members([0, 1, 0, 1], self.coordinator())
         self.assertIn("4 ranks on 2 hosts", "".join(member.out.read_text() for member in members))
         self.leave(members)
 
-    def test_members_of_one_host_without_proc_share_memory(self):
+    def test_members_without_proc_share_memory(self):
         self.cover_proc()
         self.leave(self.members([0, 0, 0], self.coordinator(), TUTTI_WIRES="shm"))
 
-    def test_members_on_hosts_without_proc_connect_over_tcp(self):
+    def test_members_without_proc_connect_over_tcp(self):
         self.cover_proc()
         self.leave(self.members([0, 1, 1], self.coordinator()))
 
-    def test_members_of_one_host_whose_loopback_is_down_connect(self):
+    def test_members_without_loopback_connect(self):
         self.hosts.run(HOSTS[0], "ip", "link", "set", "lo", "down")
         members = self.members([0, 0, 1], self.coordinator())
         members[1].kill()
@@ -245,7 +250,7 @@ class MembersAlike(TwoHosts):
             self.await_line(member, "members 2 ms")
         self.leave(members[::2])
 
-    def test_a_member_that_is_killed_on_a_host_that_looks_alike_is_lost_at_once(self):
+    def test_kill_on_identical_host_is_detected(self):
         self.look_alike()
         members = self.members([0, 1, 0, 1], self.coordinator())
         members[1].kill()

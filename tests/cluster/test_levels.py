@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What lies between hosts, and which are near each other, measured. Six hosts, so many milliseconds apart one way that no machine is too
-slow to tell them apart:
+"""Measured links between hosts, and the resulting groups. Six hosts, with one-way latencies in
+milliseconds, which differ enough for any machine to distinguish them:
 
       [host0] -3- [host1]      [host2] -3- [host3]      [host4] -3- [host5]
            |_________ 24 ___________|                        |
            |________________________ 120 ____________________|
 
-Skipped where namespaces or TUN devices may not be made."""
+Skipped if namespaces or TUN devices are not permitted."""
 
 import json
 import subprocess
@@ -33,7 +33,7 @@ def delay_ms(a, b):
 
 
 def grouped(hosts, level):
-    """Names of hosts by their label of a level, or what they have above it."""
+    """Names of hosts by their label of a level, or by the level above."""
     found = {}
     for host in hosts:
         found.setdefault((host["labels"].get(level), host["labels"].get("fabric")), []).append(host["host"])
@@ -73,7 +73,7 @@ class Levels(ClusterTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout), done.stderr
 
-    def test_hosts_without_labels_are_grouped_by_what_is_measured(self):
+    def test_unlabelled_hosts_are_grouped_by_measurement(self):
         svg = str(Path(self.tmp.name) / "p.svg")
         told, _ = self.topo(6, "--measure", "--svg", svg, "--write", self.path, each=2)
         levels = told["measured"]["levels"]
@@ -92,7 +92,7 @@ class Levels(ClusterTest):
         self.check_what_was_written(told)
 
     def check_what_was_written(self, told):
-        """The next job takes all of it from the file, and measures nothing."""
+        """The next job reads everything from the file, and measures nothing."""
         again, log = self.topo(6, TUTTI_TOPO=self.path, TUTTI_LOG="info")
         self.assertEqual([host["labels"] for host in again["hosts"]], [host["labels"] for host in told["hosts"]])
         self.assertNotIn("measured", again)
@@ -109,7 +109,7 @@ class Levels(ClusterTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
-    def test_labels_that_were_told_hold_and_links_are_measured_by_them(self):
+    def test_labels_take_precedence_over_measurement(self):
         Path(self.path).write_text(json.dumps({"links": {"zone": {"latency_ns": 123456, "oversubscription": 2}},
                                                "hosts": [{"host": "host0", "rack": "x"}, {"host": "host2", "rack": "x"},
                                                          {"host": "host*", "rack": "y"}]}))
@@ -119,8 +119,9 @@ class Levels(ClusterTest):
         self.assertEqual(told["links"]["zone"]["latency_ns"], 123456)
         self.assertEqual(told["links"]["zone"]["oversubscription"], 2)
 
-    def test_rank_0_says_whether_is_measured_and_what_is_told(self):
-        """The other ranks have another environment: they hear of it, and nobody waits for nobody."""
+    def test_rank_0_settings_control_the_measurement(self):
+        """The other ranks have another environment: they receive the settings, and no rank waits
+        without end."""
         Path(self.path).write_text(json.dumps({"links": {"rack": {"latency_ns": 7654321}}}))
         script = (f'if [ $TUTTI_RANK = 0 ]; then export TUTTI_TOPO_MEASURE=1 TUTTI_TOPO={self.path}; fi; exec {TUTTI} topo --json')
         done = self.job(2, "sh", "-c", script)
@@ -131,13 +132,14 @@ class Levels(ClusterTest):
         self.assertGreaterEqual(told["measured"]["levels"][0]["least_ns"], NEAR_MS * 1e6)
 
     def choice(self, each=1, **variables):
-        """What ranks of three hosts choose by: the latency between hosts, and how rank 0 found it."""
+        """The basis of the selection by ranks of three hosts: the latency between hosts, and how
+        rank 0 determined it."""
         done = self.job(3, TUTTI, "plan", "why", "allreduce", 64, "--json", each=each, TUTTI_LOG="info", **variables)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)["far_latency_ns"] / 1e6, done.stderr
 
-    def test_two_ranks_measure_the_latency_between_their_hosts_unless_it_is_told_or_turned_off(self):
-        """The nearest two: 0 and 1. All choose by it, also those who did not measure."""
+    def test_two_ranks_measure_the_host_latency(self):
+        """The nearest two: 0 and 1. All ranks use it, also those that did not measure."""
         for each in (1, 2):
             latency_ms, log = self.choice(each)
             self.assertTrue(0.9 * NEAR_MS <= latency_ms < MIDDLE_MS, latency_ms)
@@ -150,13 +152,13 @@ class Levels(ClusterTest):
         self.assertEqual(latency_ms, 7.654321)
         self.assertNotIn("between two hosts", log)
 
-    def test_nobody_else_has_a_connection_for_it(self):
+    def test_measurement_adds_no_other_connections(self):
         for variables, connected in (({}, [1, 1, 0]), ({"TUTTI_TOPO_MEASURE": "0"}, [0, 0, 0])):
             done = self.job(3, CONNECTED, **variables)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(sorted(done.stdout.split()), sorted(f"{rank}:{n}" for rank, n in enumerate(connected)))
 
-    def test_a_job_is_started_for_it_where_hosts_are_said(self):
+    def test_given_hosts_start_a_measuring_job(self):
         done = self.run_of_topo("--measure", "--hosts", "host0,host1,host2,host3", "--rsh", self.far.hosts.on, "--write", "-")
         self.assertEqual(done.returncode, 0, done.stderr)
         hosts = json.loads(done.stdout)["hosts"]
@@ -171,7 +173,7 @@ class Levels(ClusterTest):
 
 
 class OnOneHost(ClusterTest):
-    def test_collectives_are_right_after_ranks_have_measured(self):
+    def test_collectives_work_after_a_measurement(self):
         for wires in of_turn(("shm", "tcp")):
             with self.subTest(wires=wires):
                 env = environment(TUTTI_TOPO_MEASURE="1", TUTTI_WIRES=wires, TUTTI_TIMEOUT_MS="100000")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The megakernel of examples/moe: what it computes is, bit by bit, what a dense reference does, which the program itself computes and compares
-with; in each mode of the proxy and as collectives, in each shape, type and route. Nothing here is about time; bench/run moe is."""
+"""The megakernel of examples/moe: its results equal, bit by bit, those of a dense reference, which
+the program itself computes and compares; in each mode of the proxy and as collectives, for each
+shape, type and route. Performance is measured by bench/run moe."""
 
 import json
 import subprocess
@@ -38,7 +39,7 @@ class Megakernel(ClusterTest):
                 said = self.together(n, "--shape", shape, "--scale", 64, "--tokens", 9, "--there", there, "--back", back, "--wrong", *options, forms=("collective", "padded", "full"))
                 self.assertEqual((said["shape"], said["ranks"]), (shape, n))
 
-    def test_what_cannot_be_is_told_with_the_option_and_its_value(self):
+    def test_invalid_option_is_named_with_value(self):
         cases = ((("--tokens", "0"), "--tokens 0: must be a whole number from 1 to 65536"), (("--skew", "x"), "--skew x: must be a number from 0 to 4"),
                  (("--there", "f64"), "--there f64: must be f32, bf16 or fp8"), (("--forms", "full,half"), '--forms full,half: unknown form "half"'),
                  (("more",), 'unexpected argument "more"'), (("--shape", "mine"), "--shape mine: must be qwen3-30b, deepseek-v3 or gpt-oss-120b"),
@@ -49,12 +50,12 @@ class Megakernel(ClusterTest):
                 self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1))
                 self.assertIn(said, done.stderr)
 
-    def test_help_tells_every_option(self):
+    def test_help_lists_every_option(self):
         done = subprocess.run([PROGRAM, "--help"], env=environment(), capture_output=True, text=True, timeout=60, check=True)
         for option in ("shape", "scale", "tokens", "skew", "there", "back", "tile", "group", "processors", "forms", "proxied", "wrong", "rounds", "seed", "json"):
             self.assertIn(f"--{option} ", done.stdout)
 
-    def test_people_are_told_what_each_number_is(self):
+    def test_table_describes_each_number(self):
         done = self.run_tutti("-n", 2, "--output", "plain", "--timeout", 100, "--wires", "shm", "--", PROGRAM, "--scale", 64, "--tokens", 4, "--rounds", 2,
                               "--forms", "collective,full", timeout=150)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

@@ -1,4 +1,4 @@
-/* Ranks that call different things all learn both values. */
+/* Ranks that make different calls all get an error with both values. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,9 @@
 #include "support/unit.h"
 
 #define SEED 20260403
-#define SOON_NS (60 * TT_SECOND)        /* far longer than it takes, and long before the deadline */
+#define SOON_NS \
+    (60 * TT_SECOND) /* far longer than necessary, and long before the
+                                           deadline */
 
 static const char *const wires[] = { "shm", "tcp" };
 #define NWIRES (sizeof wires / sizeof *wires)
@@ -26,7 +28,7 @@ enum differ {
 
 static const struct {
     enum tt_coll_kind kind;
-    const char *common, *odd;   /* what the sentence must show */
+    const char *common, *odd;   /* texts in the message */
 } differs[DIFFERS] = {
     [DIFFER_KIND] = { TT_ALLREDUCE, "allreduce", "broadcast" },
     [DIFFER_COUNT] = { TT_ALLREDUCE, "count 40", "count 39" },
@@ -40,8 +42,8 @@ static const struct {
 
 struct mismatch {
     enum differ differ;
-    uint32_t odd;               /* the rank that calls something else */
-    bool brief;                 /* the messages are short, and the call was made in the same way before */
+    uint32_t odd;               /* the rank with the different call */
+    bool brief;                 /* the messages are short, and the same call was made before */
 };
 
 static struct call mismatched(const struct mismatch *m, uint32_t rank, uint32_t nranks)
@@ -106,7 +108,7 @@ static void mismatch_role(struct rank *r)
     call_init(&s, &c, r->rank);
     begin_ns = tt_now_ns();
     st = call_go(&s, r->comm, false);
-    if (st == TUTTI_OK)         /* its part was over before anybody could know */
+    if (st == TUTTI_OK)         /* its part ended before the mismatch could be known */
         st = tutti_barrier(r->comm, NULL);
     CHECK_STATUS(r, st, TUTTI_ERR_MISMATCH);
     CHECK(r, tt_now_ns() - begin_ns < SOON_NS);
@@ -121,7 +123,7 @@ static void mismatch_role(struct rank *r)
     call_fini(&s);
 }
 
-static void ranks_that_call_different_things_all_learn_both_values(void **state)
+static void mismatch_reports_both_values_everywhere(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 2 * NWIRES * DIFFERS * (UNIT_SHARE > 1 ? 1 : 3); i++) {
@@ -134,7 +136,8 @@ static void ranks_that_call_different_things_all_learn_both_values(void **state)
     }
 }
 
-/* Sizes of a message that differ are named, too; and counts of a v call, whose values are too many. */
+/* Different sizes of a message are named, too, and counts of a v call, whose values are too many to
+ * list. */
 static void sizes_role(struct rank *r)
 {
     const size_t bytes = r->job->seed % 2 ? 100 : 200000, mine = r->rank ? bytes : bytes + 4;
@@ -161,7 +164,7 @@ static void sizes_role(struct rank *r)
     free(buf);
 }
 
-static void sizes_of_a_message_or_of_blocks_that_differ_are_a_mismatch(void **state)
+static void different_sizes_are_a_mismatch(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < NWIRES * 4; i++) {
@@ -192,7 +195,7 @@ static tutti_status p2p(const struct types *t, void *buf, bool is_recv, int peer
     return is_recv ? tutti_recv(buf, count, type, peer, comm, NULL) : tutti_send(buf, count, type, peer, comm, NULL);
 }
 
-/* Rank 2 has no part in it, and learns of it from the next call. */
+/* Rank 2 is not involved, and gets the error in its next call. */
 static void types_role(struct rank *r)
 {
     const struct types *t = r->job->arg;
@@ -210,19 +213,21 @@ static void types_role(struct rank *r)
         CHECK_OK(r, tutti_barrier(r->comm, NULL));
         job_check_all(r, buf, t->bytes, r->rank < 2 ? 7 : 0);
     } else {
-        st = st ? st : tutti_barrier(r->comm, NULL);    /* a short message may have left before the other rank came */
+        st = st ? st : tutti_barrier(r->comm, NULL);    /* a short message may be sent before the
+                                                           other rank calls */
         CHECK_STATUS(r, st, TUTTI_ERR_MISMATCH);
         CHECK(r, job_names(tutti_last_error(), 0) && job_names(tutti_last_error(), 1));
         snprintf(sent, sizeof sent, "send(%zu bytes, type %s)", t->bytes, tutti_dtype_name(t->sent));
         snprintf(expected, sizeof expected, "recv(%zu bytes, type %s)", t->bytes, tutti_dtype_name(t->expected));
         CHECK(r, strstr(tutti_last_error(), sent) && strstr(tutti_last_error(), expected));
-        CHECK(r, r->rank != 1 || buf[0] == 0 || t->bytes > 16);     /* what is short is not given to a call that fails */
+        /* short data is not delivered to a failed call */
+        CHECK(r, r->rank != 1 || buf[0] == 0 || t->bytes > 16);
     }
     free(buf);
 }
 
-/* Also where both come to as many bytes; only I8 and U8 are bytes of any type. */
-static void types_of_a_message_that_differ_are_a_mismatch_unless_one_is_bytes(void **state)
+/* Also if both have the same size in bytes; only I8 and U8 match any type. */
+static void different_types_mismatch_unless_bytes(void **state)
 {
     static const struct {
         tutti_dtype sent, expected;
@@ -247,7 +252,7 @@ static void types_of_a_message_that_differ_are_a_mismatch_unless_one_is_bytes(vo
     }
 }
 
-/* A short message that came before its call, and is not as long as that expects. */
+/* A short unexpected message with another size than its receive. */
 static void early_role(struct rank *r)
 {
     const size_t send[2] = { 3, r->rank ? 3 : 5 }, recv[2] = { 3, 3 }, displs[2] = { 0, 8 };
@@ -276,7 +281,7 @@ static void early_role(struct rank *r)
     CHECK_SAYS(r, st, TUTTI_ERR_MISMATCH, "rank 0 sends 5 bytes to rank 1, which expects 3");
 }
 
-static void an_early_message_of_another_size_is_a_mismatch(void **state)
+static void unexpected_message_size_is_a_mismatch(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < NWIRES; i++) {
@@ -290,11 +295,11 @@ static void an_early_message_of_another_size_is_a_mismatch(void **state)
 struct block {
     size_t sent, expected;      /* bytes */
     uint32_t sender;
-    size_t others;              /* bytes of all other blocks */
+    size_t others;              /* bytes of each other block */
     const char *algo;
 };
 
-/* The sender or the receiver may be through with its part, and learn of the difference later. */
+/* The sender or the receiver may have finished its part, and gets the error later. */
 static void block_role(struct rank *r)
 {
     const struct block *b = r->job->arg;
@@ -331,7 +336,7 @@ static void block_role(struct rank *r)
     free(dst);
 }
 
-static void a_block_of_alltoallv_that_is_not_as_long_as_expected_is_a_mismatch(void **state)
+static void alltoallv_block_size_is_a_mismatch(void **state)
 {
     static const size_t sizes[][2] = {
         { 100, 104 }, { 0, 4 }, { 100, 200000 }, { 0, 200000 }, { 200000, 200004 }, { 200000, 5000000 },
@@ -348,14 +353,16 @@ static void a_block_of_alltoallv_that_is_not_as_long_as_expected_is_a_mismatch(v
         };
         const struct job job = { .wires = wires[i % NWIRES], .nranks = nranks, .seed = SEED, .arg = &block };
 
-        if (UNIT_SHARE == 1 || (turn ^ turn >> 1 ^ i / NWIRES) % 2 == 0)    /* else each size either way, and among either others */
+        /* otherwise each size in one direction, with alternating sizes of the others */
+        if (UNIT_SHARE == 1 || (turn ^ turn >> 1 ^ i / NWIRES) % 2 == 0)
             job_run(&job, block_role);
     }
 }
 
-/* Who passes rows on does not know how long they are: their ends do, and hear it with them. A row that fits into a slot travels in one; on either side of that, and
- * across it. */
-static void a_row_that_is_passed_on_and_is_not_as_long_as_expected_is_a_mismatch(void **state)
+/* A rank that forwards rows does not know their sizes; sender and receiver do, because the size is
+ * sent with the row. A row that fits into a slot is sent in one; tested below, at and above that
+ * size. */
+static void forwarded_row_size_is_a_mismatch(void **state)
 {
     static const size_t sizes[][2] = {
         { 100, 104 },  { 0, 4 },         { 504, 505 },       { 100, 20000 },
@@ -373,7 +380,8 @@ static void a_row_that_is_passed_on_and_is_not_as_long_as_expected_is_a_mismatch
         };
         const struct job job = { .wires = wires[i % NWIRES], .nranks = nranks, .seed = SEED, .arg = &block };
 
-        if ((turn ^ turn >> 1 ^ i / NWIRES) % 2 == 0)       /* each size either way, and among either others */
+        if ((turn ^ turn >> 1 ^ i / NWIRES) % 2 == 0)       /* each size in one direction, with
+                                                               alternating sizes of the others */
             job_run(&job, block_role);
     }
 }
@@ -381,12 +389,12 @@ static void a_row_that_is_passed_on_and_is_not_as_long_as_expected_is_a_mismatch
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_that_call_different_things_all_learn_both_values),
-        cmocka_unit_test(sizes_of_a_message_or_of_blocks_that_differ_are_a_mismatch),
-        cmocka_unit_test(types_of_a_message_that_differ_are_a_mismatch_unless_one_is_bytes),
-        cmocka_unit_test(an_early_message_of_another_size_is_a_mismatch),
-        cmocka_unit_test(a_block_of_alltoallv_that_is_not_as_long_as_expected_is_a_mismatch),
-        cmocka_unit_test(a_row_that_is_passed_on_and_is_not_as_long_as_expected_is_a_mismatch),
+        cmocka_unit_test(mismatch_reports_both_values_everywhere),
+        cmocka_unit_test(different_sizes_are_a_mismatch),
+        cmocka_unit_test(different_types_mismatch_unless_bytes),
+        cmocka_unit_test(unexpected_message_size_is_a_mismatch),
+        cmocka_unit_test(alltoallv_block_size_is_a_mismatch),
+        cmocka_unit_test(forwarded_row_size_is_a_mismatch),
     };
 
     if (argc > 1)

@@ -1,4 +1,5 @@
-/* Layers of experts in both forms: drawn routings against their definition, bit by bit, over all wires and modes, and everything that can be wrong with them. */
+/* Layers of experts in both forms: random routings compared with their definition, bit by bit, over
+ * all transports and modes, and all possible errors in them. */
 #include <math.h>
 #include <sched.h>
 #include <signal.h>
@@ -15,9 +16,9 @@
 #define EXPERTS_MAX 12
 #define TOP_MAX 5
 #define TOKENS_MAX 24
-#define RUNS 5u             /* of a layer: each set is used again */
+#define RUNS 5u             /* of a layer: each buffer set is reused */
 
-/* How tiles travel. */
+/* Configuration of transports and proxy. */
 struct way {
     const char *name, *wires, *lanes;
     uint32_t nranks;
@@ -55,7 +56,7 @@ static void over_ways(void (*role)(struct rank *), uint32_t nranks_min)
     }
 }
 
-/* ---- a case, which all ranks draw alike ---- */
+/* ---- a case, equal on all ranks ---- */
 
 enum kind { DRAWN, IDLE_RANK, ONE_EXPERT, HELD_BY_ALL, LEFT_OUT, NOBODY, KINDS };
 
@@ -89,7 +90,8 @@ static void draw_layer(struct rank *r, uint32_t i, struct layer *l)
     c->top_k = 1 + (uint32_t)tt_prng_below(p, c->experts < TOP_MAX ? c->experts : TOP_MAX);
     if (l->kind != HELD_BY_ALL)
         return;
-    for (uint32_t e = 0; e < c->experts; e++)       /* the first by all; the others by rank 0 and some, each in an order of its own */
+    for (uint32_t e = 0; e < c->experts; e++)       /* the first by all; the others by rank 0 and
+                                                       some ranks, in different orders */
         if (e == 0 || r->rank == 0 || tt_prng_below(&r->prng, 2))
             l->held[c->nheld++] = e;
     for (uint32_t k = 0; k < c->nheld / 2; k++) {
@@ -101,7 +103,7 @@ static void draw_layer(struct rank *r, uint32_t i, struct layer *l)
     c->held = l->held;
 }
 
-/* One rank's part of a run; what any rank's is, all can draw. */
+/* One rank's part of a run; every rank can generate that of any rank. */
 struct part {
     uint32_t ntokens, experts[TOKENS_MAX * TOP_MAX];
     float weights[TOKENS_MAX * TOP_MAX], tokens[TOKENS_MAX * HIDDEN_MAX];
@@ -158,14 +160,14 @@ static void draw_part(const struct layer *l, uint32_t run, uint32_t rank, struct
     };
 }
 
-/* What an expert makes of a token. */
+/* Applies an expert to a token. */
 static void apply(uint32_t hidden, uint32_t expert, const float *x, float *y)
 {
     for (uint32_t i = 0; i < hidden; i++)
         y[i] = x[i] * (float)(expert + 1) - x[(i + 1) % hidden] * 0.5f;
 }
 
-/* out[ntokens][hidden] of conf.type by the definition. */
+/* Computes out[ntokens][hidden] of conf.type by the definition. */
 static void define(const struct layer *l, const struct part *p, uint8_t *out)
 {
     const tutti_moe_conf *c = &l->conf;
@@ -207,7 +209,7 @@ static bool holds(const struct rank *r, const struct layer *l, uint32_t expert)
     return false;
 }
 
-/* Computes a tile, and gives it back: what came of that. Tokens of one expert must stand together. */
+/* Computes a tile and returns it. Tokens of one expert must be adjacent. */
 static tutti_status serve(struct rank *r, const struct layer *l, tutti_moe *moe, const tutti_moe_tile *tile)
 {
     const uint32_t hidden = l->conf.hidden, most = l->conf.tile_tokens ? l->conf.tile_tokens : 16;
@@ -226,7 +228,8 @@ static tutti_status serve(struct rank *r, const struct layer *l, tutti_moe *moe,
 
 #define HOARD 8u
 
-/* Serves tiles until nothing is left, or the run is refused; some not before others have come, and then in the opposite order. */
+/* Serves tiles until none remains, or the run is refused. Some are deferred until others have
+ * arrived, and are then served in the opposite order. */
 static tutti_status serve_all(struct rank *r, const struct layer *l, tutti_moe *moe)
 {
     tutti_moe_tile tiles[HOARD] = { { 0 } };
@@ -258,7 +261,7 @@ static void good_run(struct rank *r, const struct layer *l, tutti_moe *moe, uint
     memset(expected, 0xee, bytes);
     define(l, p, expected);
     CHECK_OK(r, tutti_moe_dispatch(moe, &p->routing, 0));
-    memset(p, 0xff, sizeof *p);             /* it is this rank's again */
+    memset(p, 0xff, sizeof *p);             /* it belongs to this rank again */
     CHECK_OK(r, serve_all(r, l, moe));
     CHECK_OK(r, tutti_moe_combine(moe, out, 0));
     if (memcmp(out, expected, bytes) != 0)
@@ -287,7 +290,7 @@ static void drawn_role(struct rank *r)
     }
 }
 
-static void every_token_comes_out_as_defined(void **state)
+static void every_token_has_its_result(void **state)
 {
     (void)state;
     over_ways(drawn_role, 1);
@@ -298,7 +301,7 @@ static void every_token_comes_out_as_defined(void **state)
 #define GROUPED_EXPERTS 8u
 #define GROUPED_TOKENS 6u
 
-/* The group of a tile by its definition: rank r of n holds experts in their order. */
+/* The group of a tile by its definition: rank r of n has the experts in their order. */
 static uint32_t group_wanted(const tutti_moe_view *v, const tutti_moe_send_tile *s, uint32_t group_experts)
 {
     const uint32_t expert = s->rows ? v->row_experts[s->first] : s->peer * GROUPED_EXPERTS / v->device.nranks;
@@ -306,7 +309,8 @@ static uint32_t group_wanted(const tutti_moe_view *v, const tutti_moe_send_tile 
     return group_experts ? expert / group_experts : s->peer;
 }
 
-/* Tile i of the plan, which all ranks have alike, of each rank for this one: it is here soon, or, else, is not; this rank's own comes past all groups. */
+/* Checks whether tile i of the plan, which is equal on all ranks, has arrived from each rank: it
+ * arrives soon, or must not arrive. This rank's own tile bypasses groups. */
 static void check_tile(struct rank *r, const tutti_moe_view *v, uint32_t i, bool here)
 {
     const tutti_moe_send_tile *s = &v->sends[i];
@@ -320,7 +324,7 @@ static void check_tile(struct rank *r, const tutti_moe_view *v, uint32_t i, bool
             CHECK(r, tutti_moe_poll(v, source, s->number, &ntiles) == TUTTI_PENDING);
 }
 
-/* What comes is given back as zeros. */
+/* Returns received tiles as zeros. */
 static void answer_all(struct rank *r, const tutti_moe_view *v)
 {
     const float zeros[HIDDEN_MAX] = { 0 };
@@ -338,7 +342,8 @@ static void answer_all(struct rank *r, const tutti_moe_view *v)
             sched_yield();
 }
 
-/* All ranks send the tiles of one group after those of another: each group's signals come with the last of its tiles, and no other one's do. */
+/* All ranks send the tiles of one group after those of another. Each group's signals come with the
+ * last of its tiles, and no other group's do. */
 static void groups_run(struct rank *r, tutti_moe *moe, const tutti_moe_routing *routing, uint32_t group_experts)
 {
     float out[GROUPED_TOKENS * HIDDEN_MAX];
@@ -354,7 +359,8 @@ static void groups_run(struct rank *r, tutti_moe *moe, const tutti_moe_routing *
         ngroups = group + 1;
     }
     for (uint32_t g = 0; g < ngroups; g++) {
-        for (uint32_t i = v.group_first[g + 1]; i-- > v.group_first[g];) {      /* any may be the last */
+        /* any tile may be the last one */
+        for (uint32_t i = v.group_first[g + 1]; i-- > v.group_first[g];) {
             job_meet(r);
             check_tile(r, &v, i, false);
             job_meet(r);
@@ -364,7 +370,8 @@ static void groups_run(struct rank *r, tutti_moe *moe, const tutti_moe_routing *
             check_tile(r, &v, i, true);
     }
     answer_all(r, &v);
-    /* The answers tell that the tiles were read here before they are written anew; but by way of other processes, where the thread sanitizer does not look. */
+    /* The replies imply that the tiles were read before they are overwritten; but this
+     * synchronization passes through other processes, which TSan does not see. */
     CHECK_OK(r, tutti_device_quiet(&v.device, TUTTI_DEVICE_ALL));
     CHECK_OK(r, tutti_moe_end(moe, TUTTI_OK, 0));
 }
@@ -381,7 +388,7 @@ static void groups_role(struct rank *r)
 
     open_as(r);
     for (uint32_t i = 0; i < GROUPED_TOKENS * 3; i++) {
-        experts[i] = i * 5 % (GROUPED_EXPERTS - 1);     /* nobody wants the last one */
+        experts[i] = i * 5 % (GROUPED_EXPERTS - 1);     /* no token is routed to the last expert */
         weights[i] = 1;
     }
     for (uint32_t group_experts = 0; group_experts <= GROUPED_EXPERTS + 1; group_experts++) {
@@ -403,7 +410,7 @@ static void groups_role(struct rank *r)
     }
 }
 
-static void groups_are_of_as_many_experts_as_are_wanted(void **state)
+static void groups_have_the_requested_experts(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < NWAYS; i++) {
@@ -411,12 +418,13 @@ static void groups_are_of_as_many_experts_as_are_wanted(void **state)
             .wires = ways[i].wires, .nranks = ways[i].nranks, .seed = job_seed(SEED), .arg = &ways[i]
         };
 
-        if (ways[i].no_direct || strcmp(ways[i].wires, "tcp") == 0)     /* else signals are no leader's */
+        /* otherwise signals are not sent by a leader */
+        if (ways[i].no_direct || strcmp(ways[i].wires, "tcp") == 0)
             job_run(&job, groups_role);
     }
 }
 
-/* ---- what is wrong with a routing ---- */
+/* ---- invalid routings ---- */
 
 enum wrong { MANY, NULL_TOKENS, EXPERT, TWICE, WEIGHT, WRONGS };
 
@@ -444,7 +452,8 @@ static void spoil(const struct layer *l, struct part *p, enum wrong w)
         p->weights[at] = l->seed % 2 ? NAN : INFINITY;
 }
 
-/* One rank is wrong; all are told so, and then all is well again. Two wrong runs in a row, as sets take turns. */
+/* One rank's routing is invalid; all ranks get the error, and the next run works. Two invalid runs
+ * in a row, because sets alternate. */
 static void wrong_role(struct rank *r)
 {
     struct part *p = job_have(r, malloc(sizeof *p));
@@ -489,13 +498,13 @@ static void wrong_role(struct rank *r)
     free(p);
 }
 
-static void a_wrong_routing_is_told_on_all_ranks_and_harms_nothing(void **state)
+static void invalid_routing_fails_on_all_ranks(void **state)
 {
     (void)state;
     over_ways(wrong_role, 1);
 }
 
-/* ---- mistakes ---- */
+/* ---- invalid arguments ---- */
 
 static void refused(struct rank *r, const tutti_moe_conf *conf, const char *text)
 {
@@ -561,7 +570,7 @@ static void bad_confs(struct rank *r, const tutti_moe_conf *good)
     c.form = r->rank == 1 ? (tutti_moe_form)!good->form : good->form;
     refused(r, &c, "conf.form differs between ranks: ");
     c = *good;
-    c.hidden = r->rank == 1 ? 0 : 4;        /* and one has a bad one */
+    c.hidden = r->rank == 1 ? 0 : 4;        /* and one rank has an invalid one */
     refused(r, &c, r->rank == 1 ? "hidden" : "rank 1 failed");
 }
 
@@ -608,7 +617,8 @@ static void mistakes_role(struct rank *r)
         CHECK_OK(r, tutti_moe_next(moe, &tile, 0));
         if (!tile.rows)
             break;
-        CHECK(r, r->rank == 1 && tile.rows == 1 && tile.experts[0] == 3);       /* which rank 1 of 2 holds */
+        /* held by rank 1 of 2 */
+        CHECK(r, r->rank == 1 && tile.rows == 1 && tile.experts[0] == 3);
         CHECK_SAYS(r, tutti_moe_combine(moe, out, 0), TUTTI_ERR_INVALID, "");
         CHECK_OK(r, tutti_moe_read(moe, &tile, x));
         CHECK_SAYS(r, tutti_moe_give(moe, &tile, NULL), TUTTI_ERR_INVALID, "results is NULL");
@@ -623,7 +633,7 @@ static void mistakes_role(struct rank *r)
     CHECK(r, memcmp(out, tokens, sizeof out) == 0);
     CHECK_STATUS(r, tutti_moe_begin(moe, &routing, out, &view, 0),
                  good.form == TUTTI_MOE_TILES ? TUTTI_OK : TUTTI_ERR_INVALID);
-    if (good.form == TUTTI_MOE_TILES) {         /* a kernel that does nothing */
+    if (good.form == TUTTI_MOE_TILES) {         /* a kernel without effect */
         CHECK_SAYS(r, tutti_moe_end(moe, TUTTI_OK, 0), TUTTI_ERR_INVALID, "did not wait for rank 0");
         CHECK_SAYS(r, tutti_moe_dispatch(moe, &routing, 0), TUTTI_ERR_INVALID, "has failed");
     }
@@ -631,7 +641,7 @@ static void mistakes_role(struct rank *r)
     CHECK_OK(r, tutti_moe_free(NULL));
 }
 
-static void mistakes_are_told(void **state)
+static void invalid_arguments_are_refused(void **state)
 {
     (void)state;
     for (uint64_t form = 0; form < 2; form++) {
@@ -641,9 +651,9 @@ static void mistakes_are_told(void **state)
     }
 }
 
-/* ---- ends ---- */
+/* ---- failures ---- */
 
-/* The last rank dies between runs: the next one ends on all others, which wait for its tiles. */
+/* The last rank dies between runs: the next run fails on all others, which wait for its tiles. */
 static void death_role(struct rank *r)
 {
     struct part *p = job_have(r, malloc(sizeof *p));
@@ -689,10 +699,10 @@ static void a_lost_rank_ends_the_run(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_token_comes_out_as_defined),
-        cmocka_unit_test(groups_are_of_as_many_experts_as_are_wanted),
-        cmocka_unit_test(a_wrong_routing_is_told_on_all_ranks_and_harms_nothing),
-        cmocka_unit_test(mistakes_are_told),
+        cmocka_unit_test(every_token_has_its_result),
+        cmocka_unit_test(groups_have_the_requested_experts),
+        cmocka_unit_test(invalid_routing_fails_on_all_ranks),
+        cmocka_unit_test(invalid_arguments_are_refused),
         cmocka_unit_test(a_lost_rank_ends_the_run),
     };
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# The megakernel of examples/moe runs on a GPU, in each mode of the proxy: every bit of its results is the dense reference's, and a wrong routing is refused by all ranks. Few tokens and rounds, as ranks that
-# share a GPU run in turns. Skipped where there is no GPU or no nvcc.
+# The megakernel of examples/moe runs on a GPU, in each mode of the proxy: every bit of its results
+# equals the dense reference, and an invalid routing is refused on all ranks. Few tokens and rounds,
+# because ranks that share a GPU run in time slices. Skipped without a GPU or nvcc.
 set -euo pipefail
 [[ -e /dev/nvidiactl ]] || { echo "there is no GPU here"; exit 77; }
 source "$TUTTI_SOURCE_DIR/tests/cluster/cuda.sh"
 
-# moe N WIRES OPTION...: a job of N ranks.
+# moe N WIRES OPTION...: runs a job of N ranks.
 moe() {
     local n=$1 wires=$2 status=0
     shift 2

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Start-up and collectives between hosts, played by two network namespaces and one link; the launcher runs on the first:
+"""Start-up and collectives between hosts, emulated by two network namespaces and one link; the
+launcher runs on the first:
 
       [host a]  eth0 10.213.7.1 ------------------ eth0 10.213.7.2  [host b]
                      fd00:213:7::1                      fd00:213:7::2
-                eth1 10.213.8.1 - - down as a rule - - eth1 10.213.8.2
-                brx0 172.31.9.1                    brx0 172.31.9.1    the same on both: nobody reaches the other by it
+                eth1 10.213.8.1 - - usually down - - - eth1 10.213.8.2
+                brx0 172.31.9.1                    brx0 172.31.9.1    the same on both, not connected
 
-Skipped where namespaces may not be made."""
+Skipped if namespaces are not permitted."""
 
 import json
 import re
@@ -22,11 +23,11 @@ HOSTS = ["hosta", "hostb"]
 
 
 def connect(hosts):
-    """Draws the picture above."""
+    """Creates the network above."""
     for i, host in enumerate(HOSTS):
         lines = ["link set lo up", f"address add 10.213.7.{i + 1}/24 dev eth0", f"address add fd00:213:7::{i + 1}/64 dev eth0 nodad",
                  "link set eth0 up",
-                 "link add brx0 type veth peer name brx1",      # leads nowhere, but is up
+                 "link add brx0 type veth peer name brx1",      # not connected, but up
                  "address add 172.31.9.1/24 dev brx0", "link set brx0 up", "link set brx1 up"]
         for link in ("eth0", "eth1") if i == 0 else ():
             lines.insert(0, f"link add {link} type veth peer name {link} netns {hosts.network_of(HOSTS[1])}")
@@ -53,7 +54,7 @@ class Namespaces(ClusterTest):
     def ip(self, host, *args):
         self.hosts.run(host, "ip", *args)
 
-    def test_ranks_on_two_hosts_meet_through_the_launcher(self):
+    def test_launcher_connects_two_hosts(self):
         for rule in ("", "eth", "=eth0", "^brx,lo"):
             with self.subTest(rule=rule):
                 rules = ["--interfaces", rule] if rule else []
@@ -63,7 +64,7 @@ class Namespaces(ClusterTest):
                 self.assertEqual(done.stdout.count("of 5 met"), 10)
 
     def claim_speed(self, mbit, *what_is_below):
-        """/sys says that eth0 of host a is a card of that speed, until the test ends."""
+        """Makes /sys report that speed for eth0 of host a, until the test ends."""
         address = json.loads(self.hosts.run(HOSTS[0], "ip", "-j", "link", "show", "eth0"))[0]["address"]
         there = "/sys/class/net/eth0"
         self.hosts.run(HOSTS[0], "mount", "-t", "tmpfs", "none", "/sys/class/net")
@@ -73,18 +74,19 @@ class Namespaces(ClusterTest):
             self.hosts.run(HOSTS[0], "mkdir", f"{there}/{name}")
 
     def choice(self, **variables):
-        """What the ranks of both hosts choose by."""
+        """The basis of the selection by the ranks of both hosts."""
         exports = [word for name, value in variables.items() for word in ("-x", f"{name}={value}")]
         done = self.run_tutti("-n", 4, "-o", "plain", "--hosts", f"localhost:2,{HOSTS[1]}:2", "--rsh", self.rsh, "--interfaces", "=eth0",
                               *exports, TUTTI, "plan", "why", "allreduce", "1M", "--json", inside=self.inside)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return json.loads(done.stdout)
 
-    def test_the_speed_of_a_card_is_the_rate_of_a_rail_where_nothing_is_told(self):
+    def test_card_speed_is_the_default_rate(self):
         self.claim_speed(200, "device")
         slow = self.choice()
         self.assertEqual(slow["rail_byte_ns"], 40)
-        for candidate in slow["candidates"]:        # 1 MiB, all of which has to leave each host at 200 Mbit/s
+        # 1 MiB, all of which must leave each host at 200 Mbit/s
+        for candidate in slow["candidates"]:
             self.assertGreaterEqual(candidate.get("simulated_us", 1e9), 40e3, candidate)
             self.assertGreaterEqual(candidate["formula_us"], 40e3, candidate)
         with tempfile.NamedTemporaryFile("w", suffix=".json") as told:
@@ -93,12 +95,13 @@ class Namespaces(ClusterTest):
             self.assertEqual(self.choice(TUTTI_TOPO=told.name)["rail_byte_ns"], 1)
         self.assertNotEqual(self.choice(TUTTI_TOPO_MEASURE="1")["rail_byte_ns"], 40)
 
-    def test_a_speed_that_no_wire_has_is_not_believed(self):
+    def test_implausible_card_speed_is_ignored(self):
         self.claim_speed(200)
         self.assertEqual(self.choice()["rail_byte_ns"], 0)
 
-    def test_an_idle_rank_of_either_host_costs_at_most_64_bytes(self):
-        """What eight more ranks take. The figure that is printed is rounded to a twentieth of a byte a rank."""
+    def test_idle_rank_takes_64_bytes(self):
+        """The memory of eight additional ranks. The printed value is rounded to a twentieth of a
+        byte per rank."""
         total = []
         for each in (2, 6):
             done = self.run_tutti("-n", 2 * each, "--hosts", f"localhost:{each},{HOSTS[1]}:{each}", "--rsh", self.rsh,
@@ -108,13 +111,13 @@ class Namespaces(ClusterTest):
         self.assertLessEqual(total[1] - total[0], 8 * 64 + 1)
         self.assertGreater(total[1], total[0])
 
-    def test_a_rule_that_matches_no_interface_is_told(self):
+    def test_rule_without_interface_is_reported(self):
         done = self.run_tutti("-n", 2, "--hosts", f"localhost,{HOSTS[1]}", "--rsh", self.rsh, "-x", "TUTTI_INTERFACES==eth7",
                               MEET, inside=self.inside)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn('"=eth7"', done.stdout + done.stderr)
 
-    def test_ranks_on_two_hosts_meet_by_hand_at_rank_0s_address(self):
+    def test_manual_start_connects_two_hosts(self):
         jobs = [subprocess.Popen(self.hosts.inside(HOSTS[r % 2], MEET), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT, text=True,
                                  env=environment(TUTTI_RANK=str(r), TUTTI_SIZE="4", TUTTI_TIMEOUT_MS="20000",
@@ -124,8 +127,9 @@ class Namespaces(ClusterTest):
             self.assertEqual(job.returncode, 0, output)
             self.assertIn(f"rank {rank} of 4 met", output)
 
-    def test_a_rank_whose_host_vanished_without_a_word_is_lost_even_with_no_deadline(self):
-        """With less patience than the control overlay has (15 s), so that it is the link itself that finds out, as its sentence shows."""
+    def test_vanished_host_is_detected_without_deadline(self):
+        """With a shorter timeout than the control overlay's (15 s), so that the link itself detects
+        the failure, as its message shows."""
         for i, how in enumerate(([], ["busy"])):
             with self.subTest(how=how):
                 jobs = [subprocess.Popen(self.hosts.inside(HOSTS[r], VANISH, *how), stdin=subprocess.DEVNULL,
@@ -142,10 +146,10 @@ class Namespaces(ClusterTest):
                 finally:
                     self.ip(HOSTS[1], "addr", "add", "10.213.7.2/24", "dev", "eth0")
                 self.assertIn("PEER_LOST: rank 1 was lost", output)
-                self.assertNotIn("its process ended", output)       # so the overlay says it
+                self.assertNotIn("its process ended", output)       # so the overlay reported it
 
     def received(self, family):
-        """Bytes that host b has got over IPv4 or IPv6 so far, without its loopback."""
+        """Bytes that host b has received over IPv4 or IPv6 so far, without its loopback."""
         name, at = {4: ("/proc/net/netstat", "IpExt"), 6: ("/proc/net/snmp6", "Ip6InOctets")}[family]
         text = self.hosts.run(HOSTS[1], "cat", name)
         if family == 6:
@@ -154,7 +158,8 @@ class Namespaces(ClusterTest):
         return int(values[heads.index("InOctets")])
 
     def calls_between_hosts(self, server, ports, **more):
-        """Three ranks on host a, two on host b; every collective, short and long, every byte checked."""
+        """Three ranks on host a, two on host b; every collective, short and long, every byte
+        checked."""
         jobs = [subprocess.Popen(self.hosts.inside(HOSTS[r >= 3], CALLS), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT, text=True,
                                  env=environment(TUTTI_RANK=str(r), TUTTI_SIZE="5", TUTTI_TIMEOUT_MS="60000",
@@ -172,7 +177,7 @@ class Namespaces(ClusterTest):
                 self.assertGreater(self.received(4) - before, 1 << 20)
 
     def test_collectives_between_hosts_over_ipv6(self):
-        for i, host in enumerate(HOSTS):    # now there is no other way
+        for i, host in enumerate(HOSTS):    # now there is no other path
             self.ip(host, "addr", "del", f"10.213.7.{i + 1}/24", "dev", "eth0")
         try:
             for lanes in (4,) if SANITIZED else of_turn((1, 4)):
@@ -193,7 +198,8 @@ class Namespaces(ClusterTest):
             self.hosts.batch(host, "ip", ["link set eth1 down", "address flush dev eth1"])
 
     def carried(self, rule, port):
-        """Bytes that host b gets over each of the two links while one rank on either host sums 4 MiB; they meet over the first. A rule of None is not set."""
+        """Bytes that host b receives over each of the two links while one rank per host sums 4 MiB;
+        the rendezvous uses the first. A rule of None is not set."""
         def now():
             return [int(self.hosts.run(HOSTS[1], "cat", f"/sys/class/net/{link}/statistics/rx_bytes")) for link in ("eth0", "eth1")]
 
@@ -208,8 +214,8 @@ class Namespaces(ClusterTest):
             self.assertEqual(job.returncode, 0, output)
         return [after - bytes_before for after, bytes_before in zip(now(), before)]
 
-    def test_without_a_rule_both_links_carry_the_data(self):
-        """They are as fast as each other, and a rank that is alone on its host uses all of these."""
+    def test_data_uses_both_links_by_default(self):
+        """Both are equally fast, and a rank that is alone on its host uses all such links."""
         self.second_link_up()
         try:
             carried = self.carried(None, 18988)
@@ -219,7 +225,7 @@ class Namespaces(ClusterTest):
         finally:
             self.second_link_down()
 
-    def test_the_rule_says_which_of_two_links_carries_the_data(self):
+    def test_rule_selects_the_data_link(self):
         self.second_link_up()
         try:
             for port, (rule, link) in enumerate([*of_turn((("=eth1", 1), ("=eth0", 0))), *of_turn((("^eth0,lo,brx", 1), ("^eth1", 0)))]):
@@ -230,7 +236,7 @@ class Namespaces(ClusterTest):
         finally:
             self.second_link_down()
 
-    def test_no_rank_on_another_host_survives_the_launchers_death(self):
+    def test_remote_ranks_die_with_the_launcher(self):
         env = environment()
         job = self.start_tutti("-n", 2, "--hosts", f"localhost,{HOSTS[1]}", "--rsh", self.rsh, MEET, "stay", env=env,
                                inside=self.inside)

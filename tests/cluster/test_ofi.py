@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The ofi wire in jobs: every collective over libfabric, element by element, and what `tutti info` says of its providers.
+"""The ofi transport in jobs: every collective over libfabric, element by element, and the output of
+`tutti info` for its providers.
 
-TUTTI_TEST_OFI names the providers to go through, like "tcp sockets shm"; not set: the one that the wire chooses, and the others that need no hardware
-with a few sizes."""
+TUTTI_TEST_OFI lists the providers to test, like "tcp sockets shm". Default: the one that the
+transport selects, and with few sizes, the others that need no hardware."""
 
 import json
 import os
@@ -20,7 +21,8 @@ def info(**more):
 
 
 def is_there(wire):
-    """Whether the wire can be used; not where libfabric lacks the provider. One that is listed, and then does not do what it says, is an error."""
+    """Whether the transport can be used; not if libfabric lacks the provider. A listed provider
+    that does not work is an error."""
     for told in wire["about"], wire["why_not"]:
         if "failed its trial" in (told or ""):
             raise AssertionError(told)
@@ -32,7 +34,7 @@ def info_of_registration():
     return json.loads(done.stdout)["registration"]
 
 
-# sockets has threads of its own, of whose accesses the thread sanitizer knows some.
+# sockets has its own threads, whose synchronization TSan sees only in part.
 OF_SOFTWARE = ("tcp;ofi_rxm", "shm", "udp;ofi_rxd", "net") + (() if SLOW else ("sockets",))
 
 
@@ -41,7 +43,8 @@ def providers():
 
 
 def others():
-    """Of the providers without hardware that are here, those that the wire does not choose by itself; under a sanitizer one, another in each turn."""
+    """Available providers without hardware that the transport does not select by itself; with a
+    sanitizer one of them, in turn."""
     chosen = info()["about"]
     there = [p for p in OF_SOFTWARE if f" {p} on " not in chosen and is_there(info(TUTTI_OFI_PROVIDER=p))]
     if SANITIZED and there:
@@ -63,27 +66,28 @@ class Ofi(ClusterTest):
             self.assertEqual({row["wire"] for row in rows}, {"ofi"})
             self.assertGreaterEqual(len({row["coll"] for row in rows}), 14)
 
-    def test_every_collective_is_right_over_each_provider(self):
+    def test_collectives_work_over_each_provider(self):
         for provider in providers():
             for ranks in rank_counts():
                 self.check_every_collective(provider, ranks, "--min", "8", "--max", "1M", "--factor", "32", "--iters", "5")
 
     @unittest.skipIf("TUTTI_TEST_OFI" in os.environ, "TUTTI_TEST_OFI names the providers")
-    def test_every_collective_is_right_over_those_that_nobody_chose(self):
+    def test_collectives_work_over_unselected_providers(self):
         for provider in others():
             self.check_every_collective(provider, 2, "--min", "64", "--max", "64K", "--factor", "1024", "--iters", "1", "--warmup", "1")
 
-    def test_info_tells_which_provider_and_why_not_the_others(self):
+    def test_info_lists_providers_with_reasons(self):
         for provider in providers():
             about = info(TUTTI_OFI_PROVIDER=provider)
             self.assertTrue(about["usable"], about)
             self.assertIn(provider, about["about"])
             self.assertRegex(about["about"], r"^libfabric \d+\.\d+, .* on .*: messages ")
-            if len(providers()) > 1:    # else it may be the only one of this libfabric
+            if len(providers()) > 1:    # otherwise it may be the only one of this libfabric
                 self.assertIn("not used: ", about["about"])
 
-    def test_memory_stays_registered_from_call_to_call_as_the_settings_say(self):
-        """What a call finds registered, and what was made; 100 calls send from the same megabytes."""
+    def test_registrations_are_cached_as_configured(self):
+        """The number of registrations found and made in calls; 100 calls send from the same
+        megabytes."""
         counted = r"(\d+) hits, (\d+) registrations"
         for mode in "lazy", "none":
             done = subprocess.run([TUTTI, "perf", "sendrecv", "-n", "2", "--wire", "ofi", "--min", "1M", "--max", "1M", "--iters", "100"],
@@ -92,23 +96,25 @@ class Ofi(ClusterTest):
             self.assertGreater(found + made, 100, done.stdout)
             if mode == "none":
                 self.assertEqual(found, 0, done.stdout)
-            elif info_of_registration()["watches"]:     # else what Tutti was not told of is not kept
+            # otherwise memory not registered with Tutti is not cached
+            elif info_of_registration()["watches"]:
                 self.assertGreater(found, 10 * made, done.stdout)
         done = subprocess.run([TUTTI, "perf", "sendrecv", "-n", "2", "--wire", "ofi", "--min", "1M", "--max", "1M", "--iters", "1"],
                               capture_output=True, text=True, timeout=280, check=False, env=environment(TUTTI_REGISTER_DYNAMIC="0"))
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("set TUTTI_REGISTER_DYNAMIC=1", done.stderr)
 
-    def test_a_provider_that_is_not_there_is_told(self):
+    def test_missing_provider_is_reported(self):
         self.assertIn('no provider "nosuch"', info(TUTTI_OFI_PROVIDER="nosuch")["why_not"])
 
-    def test_a_provider_without_an_address_that_is_allowed_is_told(self):
+    def test_provider_without_allowed_address_is_reported(self):
         why = info(TUTTI_OFI_PROVIDER="tcp;ofi_rxm", TUTTI_INTERFACES="=nosuch0")["why_not"]
         self.assertIn("has no address allowed by TUTTI_INTERFACES", why)
-        shm = info(TUTTI_WIRES="ofi", TUTTI_OFI_PROVIDER="shm", TUTTI_INTERFACES="=nosuch0")    # it has no addresses: the tcp wire inside refuses
+        # it has no addresses: the internal tcp transport refuses it
+        shm = info(TUTTI_WIRES="ofi", TUTTI_OFI_PROVIDER="shm", TUTTI_INTERFACES="=nosuch0")
         self.assertFalse(shm["usable"], shm)
 
-    def test_ranks_with_different_providers_are_told_both(self):
+    def test_different_providers_are_both_reported(self):
         named = [p for p in ("tcp;ofi_rxm", "sockets", "udp;ofi_rxd") if is_there(info(TUTTI_OFI_PROVIDER=p))]
         if len(named) < 2:
             self.skipTest(f"this libfabric has only {named}")

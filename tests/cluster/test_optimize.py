@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The order of the ring, measured and adopted by real processes on hosts that are far from each other: tests/support/wan.py draws the network. A ring of
-fast ways is planted among slow ones, and the members join in another order; afterwards their ranks must follow that ring. Nothing here asks a machine to be
-fast: one that has no time for the members measures again. Skipped where namespaces or TUN devices may not be made."""
+"""The order of the ring, measured and adopted by real processes on hosts at large distances
+(tests/support/wan.py). A ring of fast links is hidden among slow ones, and the members join in
+another order; afterwards their ranks must follow that ring. The test does not require a fast
+machine: measurements are repeated. Skipped if namespaces or TUN devices are not permitted."""
 
 import functools
 import json
@@ -10,18 +11,19 @@ import unittest
 
 from cluster import BUILD, PATIENCE_S, TUTTI, ClusterTest, environment
 
-import wan          # after cluster, which tells where it is
+import wan          # after cluster, which sets its path
 from hosts import HostsError
 
 MEMBER = str(BUILD / "tests" / "cluster" / "prog_optimize")
 FAST_MBIT, SLOW_MBIT = 60, 3
-# What the coordinator shows, asked for on the host that it is on.
+# The coordinator's status, requested on its host.
 ASK = "import urllib.request, sys; print(urllib.request.urlopen(sys.argv[1]).read().decode())"
 
 
 def planted(order, roles=1):
-    """A matrix in which host order[k] sends fast to order[k + 1], and slowly to all others. With roles these are groups of so many hosts: each sends fast to the
-    host of its role, and to its group."""
+    """A matrix in which host order[k] sends fast to order[k + 1], and slowly to all others. With
+    roles these are groups of so many hosts: each sends fast to the host of its role, and to its
+    group."""
     n = len(order) * roles
     rates = [[0 if a == b else FAST_MBIT if a // roles == b // roles else SLOW_MBIT for b in range(n)] for a in range(n)]
     for k, a in enumerate(order):
@@ -56,8 +58,9 @@ class Optimize(ClusterTest):
         return process
 
     def run_with(self, order, ring, how, roles):
-        """Members on as many hosts, joined in the order of the hosts: so member h + 1 is on host h; ring: the hosts as they are to be in the end. What each says
-        then, and the links that the coordinator shows."""
+        """Runs members on as many hosts, joined in the order of the hosts: member h + 1 is on host
+        h. ring: the expected order of hosts. Returns the final output of each, and the links shown
+        by the coordinator."""
         net = wan.Wan(planted(order, roles))
         net.__enter__()
         self.addCleanup(net.__exit__)
@@ -81,21 +84,22 @@ class Optimize(ClusterTest):
         said, links = self.run_with(order, ring, how, roles)
         for lines in said:
             self.assertEqual(lines[:2], [f"order {' '.join(str(host + 1) for host in ring)}", "right"])
-        self.assertEqual([links["ids"][i] for i in links["order"]], [host + 1 for host in ring[::roles]])     # the first of each group
+        # the first of each group
+        self.assertEqual([links["ids"][i] for i in links["order"]], [host + 1 for host in ring[::roles]])
         self.assertFalse(links["waits"])
         self.assertLess(links["now_s"], links["was_s"])
         for a, row in enumerate(links["latency_s"]):
             for b, latency in enumerate(row):
                 if a != b:
-                    self.assertGreaterEqual(latency, 0.003)     # nothing comes earlier than the relay lets it
+                    self.assertGreaterEqual(latency, 0.003)     # the relay never delivers early
 
-    def test_the_ring_that_was_planted_is_measured_and_adopted(self):
+    def test_hidden_ring_is_measured_and_adopted(self):
         self.check([0, 3, 1, 4, 2], "wait")
 
-    def test_it_is_found_in_the_background_and_all_adopt_it_at_the_same_point(self):
+    def test_background_optimization_is_adopted_together(self):
         self.check([0, 2, 1, 3], "background")
 
-    def test_replica_groups_change_places_whole_and_each_role_has_its_ring(self):
+    def test_replica_groups_are_reordered_as_units(self):
         self.check([0, 2, 1], "wait", roles=2)
 
 

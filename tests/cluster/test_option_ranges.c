@@ -1,6 +1,6 @@
-/* Each flag, enumeration and bounded number of each option struct: a value out of its range is INVALID, with a sentence that names
- * the call, the field and the value; and the call works once that is set right again. One process, a job of one rank and a run of
- * one member. */
+/* Each flag, enumeration and bounded number of each option struct: a value out of range is INVALID,
+ * with a message that names the call, the field and the value; and the call works after correcting
+ * it. One process, with a job of one rank and a run of one member. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 
 #define WINDOW_BYTES 4096
 
-/* All options at once; a case spoils one field. */
+/* All options; a case makes one field invalid. */
 struct options {
     tutti_conf conf;
     tutti_call call;
@@ -35,7 +35,7 @@ struct options {
     tutti_ring ring;
 };
 
-/* What calls are made on. */
+/* Objects for the calls. */
 static struct {
     tutti_comm *comm;
     tutti_window *window;
@@ -188,7 +188,7 @@ static const struct {
     tutti_status (*go)(struct options *);
     size_t offset, bytes;
     int64_t wrong;
-    const char *says;       /* the call, the field and its value */
+    const char *says;       /* text in the message: the call, the field and its value */
 } cases[] = {
     FIELD(go_comm, conf, nranks, -1, "-1"),
     FIELD(go_comm, conf, rank, 1, "1"),
@@ -259,10 +259,10 @@ static const struct {
 
 static void set(struct options *o, size_t offset, size_t bytes, int64_t value)
 {
-    memcpy((char *)o + offset, &value, bytes);      /* little-endian, as all of Tutti */
+    memcpy((char *)o + offset, &value, bytes);      /* little-endian, as everywhere in Tutti */
 }
 
-static void a_value_out_of_range_is_invalid_and_named(void **state)
+static void values_out_of_range_are_named(void **state)
 {
     struct options o;
 
@@ -312,7 +312,7 @@ static int unmake(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_value_out_of_range_is_invalid_and_named),
+        cmocka_unit_test(values_out_of_range_are_named),
     };
 
     return cmocka_run_group_tests(tests, make, unmake);

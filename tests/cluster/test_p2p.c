@@ -1,4 +1,4 @@
-/* Sends and receives between real ranks: sizes, tags, groups, and requests in every order. */
+/* Sends and receives between real ranks: sizes, tags, groups, and requests in any order. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +78,7 @@ static void messages_of_any_size_arrive_whole(void **state)
 
 static size_t size_of_tag(uint32_t tag) { return tag % 3 == 0 ? 0 : tag % 3 == 1 ? 600 * tag : 40000 * tag; }
 
-/* Rank 0 starts sends with tags 0, 1, …; rank 1 receives them in an order of its own. */
+/* Rank 0 starts sends with tags 0, 1, ...; rank 1 receives them in another order. */
 static void tags_role(struct rank *r)
 {
     uint8_t *buf[TAGS];
@@ -114,13 +114,13 @@ static void tags_role(struct rank *r)
         free(buf[i]);
 }
 
-static void tags_are_matched_in_whatever_order_they_are_received(void **state)
+static void tags_match_in_any_order(void **state)
 {
     (void)state;
     over_wires(2, tags_role);
 }
 
-/* Messages of one tag, small and large by turns: a small one must not overtake. */
+/* Messages of one tag, alternately small and large: a small one must not overtake. */
 static void order_role(struct rank *r)
 {
     enum { N = 60 };
@@ -149,7 +149,7 @@ static void order_role(struct rank *r)
     }
 }
 
-static void messages_of_one_tag_keep_their_order(void **state)
+static void messages_of_one_tag_stay_ordered(void **state)
 {
     (void)state;
     over_wires(2, order_role);
@@ -157,7 +157,7 @@ static void messages_of_one_tag_keep_their_order(void **state)
 
 /* ---- groups ---- */
 
-/* A group that blocks, or the same by its request. */
+/* Runs a group, blocking or by request. */
 static tutti_status run_group(const tutti_p2p *ops, size_t n, tutti_comm *comm, bool by_request)
 {
     tutti_request *request = NULL;
@@ -167,7 +167,8 @@ static tutti_status run_group(const tutti_p2p *ops, size_t n, tutti_comm *comm, 
     return st || !by_request ? st : tutti_wait(request);
 }
 
-/* Everybody sends to everybody, itself too, all sends listed first, large enough that none ends before its receive is there. */
+/* All ranks send to all, including themselves, with all sends listed first, and large enough that
+ * none ends before its receive is posted. */
 static void group_role(struct rank *r)
 {
     static const size_t sizes[] = { 0, 100, 4096, 700000, 100, 700000 };
@@ -200,13 +201,14 @@ static void group_role(struct rank *r)
     CHECK_OK(r, run_group(NULL, 0, r->comm, true));
 }
 
-static void a_group_that_would_deadlock_in_sequence_ends(void **state)
+static void group_avoids_the_sequential_deadlock(void **state)
 {
     (void)state;
     over_wires(4, group_role);
 }
 
-/* As in a halo exchange of many blocks: more large sends than peers see at once, before the first receive. */
+/* Like a halo exchange of many blocks: before the first receive, more large sends than peers can
+ * see at once. */
 static void long_group_role(struct rank *r)
 {
     enum { N = 40, BYTES = 100000 };
@@ -232,13 +234,14 @@ static void long_group_role(struct rank *r)
     free(buf);
 }
 
-static void a_group_may_list_many_large_sends_before_its_receives(void **state)
+static void group_may_list_large_sends_first(void **state)
 {
     (void)state;
     over_wires(2, long_group_role);
 }
 
-/* Groups by their requests, more than one at a time and among other requests: each is over when its last member is, not before. */
+/* Groups by request, several at a time and among other requests: each ends when its last member
+ * ends, not before. */
 static void requested_groups_role(struct rank *r)
 {
     enum { N = 6, BYTES = 50000 };
@@ -258,7 +261,8 @@ static void requested_groups_role(struct rank *r)
 
         job_step(r, "group %u", i);
         pattern_fill(buf + i * BYTES, BYTES, 100 * r->rank + i);
-        CHECK_OK(r, tutti_group(ops, i ? 2 : 3, r->comm, &how));    /* the first one waits for a member that comes last */
+        /* the first one waits for its last member */
+        CHECK_OK(r, tutti_group(ops, i ? 2 : 3, r->comm, &how));
     }
     request[N] = NULL;
     while (left > 1) {
@@ -280,14 +284,14 @@ static void requested_groups_role(struct rank *r)
     free(buf);
 }
 
-static void a_group_by_request_is_over_when_its_last_member_is(void **state)
+static void group_request_ends_with_last_member(void **state)
 {
     (void)state;
     over_wires(2, requested_groups_role);
 }
 
-/* The second member's sizes differ between the ranks. A third one, which nobody would ever serve, ends with the group; so does one whose
- * communicator is destroyed. */
+/* The second member's sizes differ between the ranks. A third member, which no rank serves, ends
+ * with the group; so does one whose communicator is destroyed. */
 static void failed_group_role(struct rank *r)
 {
     uint32_t in[2] = { 0 }, out[2] = { 0 };
@@ -314,23 +318,25 @@ static void failed_group_role(struct rank *r)
     job_open(r);
     CHECK_OK(r, tutti_comm_dup(r->comm, &dup));
     CHECK_OK(r, tutti_group(ops + 2, 1, dup, &too));
-    st = tutti_group(ops, 3, r->comm, &how);    /* it knows at once if the other rank was here before */
+    st = tutti_group(ops, 3, r->comm, &how);    /* detected at once if the other rank called
+                                                   before */
     CHECK_SAYS(r, st ? st : tutti_wait(request), TUTTI_ERR_MISMATCH, "(8 bytes, type u32)");
     CHECK_STATUS(r, tutti_group(ops, 3, r->comm, &how), TUTTI_ERR_MISMATCH);
     tutti_comm_destroy(dup);
     CHECK(r, tutti_test(other) != TUTTI_PENDING);
-    CHECK(r, tutti_wait(other) != TUTTI_OK);    /* aborted, or by the other rank's end */
+    CHECK(r, tutti_wait(other) != TUTTI_OK);    /* aborted, or ended by the other rank's exit */
 }
 
-static void a_group_by_request_fails_with_its_first_member_that_does(void **state)
+static void group_request_fails_with_first_error(void **state)
 {
     (void)state;
     over_wires(2, failed_group_role);
 }
 
-/* ---- oneself ---- */
+/* ---- self ---- */
 
-/* Each rank with itself, and meanwhile with the next one under the same tags: by order and tag, whichever of the two comes first. */
+/* Each rank with itself, and meanwhile with the next one with the same tags: matched by order and
+ * tag, whichever arrives first. */
 static void oneself_role(struct rank *r)
 {
     enum { N = 24 };
@@ -366,14 +372,14 @@ static void oneself_role(struct rank *r)
         CHECK(r, from_left[i] == 1000 * (uint32_t)left + i);
 }
 
-static void a_rank_sends_to_itself_as_to_others(void **state)
+static void send_to_self_works(void **state)
 {
     (void)state;
     over_wires(1, oneself_role);
     over_wires(3, oneself_role);
 }
 
-/* Sends of one tag to oneself, then their receives: in order, whatever the sizes. */
+/* Sends to self with one tag, then their receives: in order, for all sizes. */
 static void oneself_order_role(struct rank *r)
 {
     static const size_t sizes[] = { 4, 300000, 0, 70000, 1 };
@@ -388,7 +394,7 @@ static void oneself_order_role(struct rank *r)
         CHECK_OK(r, tutti_send(out[i], sizes[i], TUTTI_U8, (int)r->rank, r->comm,
                                &(tutti_call){ .size = sizeof(tutti_call), .request = &request[i], .tag = 9 }));
     }
-    for (uint32_t i = 0; i < N; i++) {      /* these block: what they wait for is there */
+    for (uint32_t i = 0; i < N; i++) {      /* these block, but their messages are available */
         job_step(r, "receive %u", i);
         CHECK_OK(r, tutti_recv(in, sizes[i], TUTTI_U8, (int)r->rank, r->comm,
                                &(tutti_call){ .size = sizeof(tutti_call), .tag = 9 }));
@@ -405,7 +411,7 @@ static void oneself_order_role(struct rank *r)
     free(in);
 }
 
-static void what_a_rank_sends_to_itself_keeps_its_order(void **state)
+static void messages_to_self_stay_ordered(void **state)
 {
     (void)state;
     over_wires(2, oneself_order_role);
@@ -434,7 +440,7 @@ static void oneself_differs_role(struct rank *r)
     tutti_comm_destroy(dup);
 }
 
-static void sizes_that_differ_with_oneself_are_told_as_between_ranks(void **state)
+static void size_mismatch_with_self_is_reported(void **state)
 {
     (void)state;
     over_wires(2, oneself_differs_role);
@@ -444,7 +450,8 @@ static void sizes_that_differ_with_oneself_are_told_as_between_ranks(void **stat
 
 #define MANY 200
 
-/* More outstanding than peers can see at once; rank 1 starts its receives in the same order, before or after the sends. */
+/* More pending requests than peers can see at once; rank 1 starts its receives in the same order,
+ * before or after the sends. */
 static void many_role(struct rank *r)
 {
     tutti_request *request[2 * MANY];
@@ -478,7 +485,7 @@ static void many_role(struct rank *r)
     free(buf);
 }
 
-static void wait_any_returns_each_of_many_requests_once(void **state)
+static void wait_any_returns_each_request_once(void **state)
 {
     (void)state;
     over_wires(2, many_role);
@@ -486,8 +493,9 @@ static void wait_any_returns_each_of_many_requests_once(void **state)
 
 #define PASSES 100u
 
-/* Rank 1 starts receives before anything is sent. A pass of progress after the first looks at few of them. */
-static void dozing_role(struct rank *r)
+/* Rank 1 posts receives before anything is sent. Progress passes after the first one check only a
+ * few of them. */
+static void sparse_polling_role(struct rank *r)
 {
     enum { N = 1000 };
     tutti_request *request[N];
@@ -525,15 +533,16 @@ static void dozing_role(struct rank *r)
         CHECK(r, in[i] == i);
 }
 
-static void passes_do_not_look_at_receives_that_nothing_has_come_for(void **state)
+static void progress_skips_receives_without_data(void **state)
 {
     (void)state;
-    over_wires(2, dozing_role);
+    over_wires(2, sparse_polling_role);
 }
 
 #define REFUSED_BY 20000
 
-/* Rank 1 starts receives until one is refused. That one has taken nothing: called again, it gets the message that it was for. */
+/* Rank 1 posts receives until one is refused. The refused call consumes nothing: repeated, it gets
+ * its message. */
 static void refused_role(struct rank *r)
 {
     tutti_request **request = calloc(REFUSED_BY, sizeof *request);
@@ -580,13 +589,13 @@ static void refused_role(struct rank *r)
     free(request);
 }
 
-static void an_operation_that_is_refused_may_be_called_again(void **state)
+static void refused_operation_can_be_retried(void **state)
 {
     (void)state;
     over_wires(2, refused_role);
 }
 
-/* A request is pending until its peer has come, and test alone is enough to end it. */
+/* A request is pending until its peer calls, and tutti_test alone is enough to complete it. */
 static void test_role(struct rank *r)
 {
     uint8_t *buf = room(r, MIB);
@@ -600,7 +609,7 @@ static void test_role(struct rank *r)
         if (r->rank == 0) {
             pattern_fill(buf, MIB, i);
             CHECK_OK(r, tutti_send(buf, MIB, TUTTI_U8, 1, r->comm, &how));
-            CHECK(r, tutti_test(request) == TUTTI_PENDING);     /* rank 1 has not been told to receive */
+            CHECK(r, tutti_test(request) == TUTTI_PENDING);     /* rank 1 has not started to receive */
             job_raise(r->board, 0);
         } else {
             CHECK(r, job_await(r->board, 0, i + 1));
@@ -617,13 +626,14 @@ static void test_role(struct rank *r)
     free(buf);
 }
 
-static void a_request_is_pending_until_it_is_over_and_test_makes_progress(void **state)
+static void tutti_test_completes_a_pending_request(void **state)
 {
     (void)state;
     over_wires(2, test_role);
 }
 
-/* Rank 1 calls nothing while rank 0's large message is under way: the progress thread receives it. */
+/* Rank 1 makes no calls while rank 0's large message is in flight: the progress thread receives
+ * it. */
 static void background_role(struct rank *r)
 {
     uint8_t *buf = room(r, 4 * MIB);
@@ -644,14 +654,14 @@ static void background_role(struct rank *r)
     free(buf);
 }
 
-static void a_started_receive_ends_though_its_rank_calls_nothing(void **state)
+static void progress_thread_completes_a_receive(void **state)
 {
     (void)state;
     over_wires(2, background_role);
 }
 
-/* The progress thread sleeps, and peers would wake it; a call looks at the wires in its place, and they need not any more. What is started
- * then must wake it. */
+/* The progress thread sleeps until peers wake it. A call polls the transports in its place, so
+ * peers need not wake it. Operations started then must wake it. */
 static void asleep_role(struct rank *r)
 {
     struct tt_engine *e;
@@ -671,7 +681,7 @@ static void asleep_role(struct rank *r)
             continue;
         }
         do {
-            usleep(pause_us); /* in which it falls asleep, on a busy machine, too */
+            usleep(pause_us); /* it falls asleep meanwhile, even on a busy machine */
             pause_us = pause_us < 500000 ? 2 * pause_us : pause_us;
             tt_baton_take(e);
             tt_engine_progress(e);
@@ -685,14 +695,14 @@ static void asleep_role(struct rank *r)
     free(buf);
 }
 
-static void a_started_receive_goes_on_at_once_however_calls_ended_before(void **state)
+static void new_receive_wakes_the_progress_thread(void **state)
 {
     (void)state;
     over_wires(2, asleep_role);
 }
 
-/* Whether rank 1 has asked this rank, rank 0, for something that has not begun here. */
-static bool has_asked(struct rank *r)
+/* Returns whether rank 1 has probed rank 0 for an operation that has not started here. */
+static bool has_probed(struct rank *r)
 {
     struct tt_context *c = r->comm->context;
     const struct tt_context_peer *cp;
@@ -705,8 +715,8 @@ static bool has_asked(struct rank *r)
     return asked;
 }
 
-/* Rank 1 has waited so long that it asked; only then rank 0 sends what would have travelled unasked. */
-static void asked_role(struct rank *r)
+/* Rank 1 waits until it has sent a probe; only then rank 0 sends, although the message is eager. */
+static void probed_role(struct rank *r)
 {
     static const size_t sizes[] = { 4, 1, 4096, 4, 0, 24, 4 };
     uint8_t *buf = room(r, 4096);
@@ -721,7 +731,7 @@ static void asked_role(struct rank *r)
         job_step(r, "number %zu, %zu bytes", i, sizes[i]);
         if (r->rank == 0) {
             pattern_fill(buf, sizes[i], i);
-            while (!has_asked(r))
+            while (!has_probed(r))
                 CHECK(r, tt_now_ns() < give_up_ns && usleep(1000) == 0);
             CHECK_OK(r, tutti_send(buf, sizes[i], TUTTI_U8, 1, r->comm, &how));
         } else {
@@ -735,13 +745,13 @@ static void asked_role(struct rank *r)
     free(buf);
 }
 
-static void a_short_message_that_was_long_waited_for_arrives(void **state)
+static void short_message_after_long_wait_arrives(void **state)
 {
     (void)state;
-    over_wires(2, asked_role);
+    over_wires(2, probed_role);
 }
 
-/* As a server would: a tag per request, used once or a few times. */
+/* Like a server: a tag per request, used once or a few times. */
 static void each_tag_role(struct rank *r)
 {
     const uint32_t ntags = UNIT_SHARE > 1 ? 2000 : 20000;
@@ -761,14 +771,14 @@ static void each_tag_role(struct rank *r)
     }
 }
 
-static void a_tag_for_each_message_is_no_burden(void **state)
+static void one_tag_per_message_leaks_nothing(void **state)
 {
     (void)state;
     over_wires(2, each_tag_role);
 }
 
-/* Whether a question of rank 1 has come but was not read yet; reads what else has come. */
-static bool has_unread_question(struct rank *r)
+/* Returns whether a probe of rank 1 has arrived but was not processed; processes other messages. */
+static bool has_unread_probe(struct rank *r)
 {
     struct tt_engine *e = r->comm->context->engine;
     struct tt_mail mail;
@@ -793,7 +803,7 @@ static void read_all(struct rank *r)
     tt_baton_give(e);
 }
 
-/* Rank 0 sends what rank 1 has asked for, and reads the question afterwards. */
+/* Rank 0 sends the message that rank 1 has probed for, and processes the probe afterwards. */
 static void crossed_role(struct rank *r)
 {
     setenv("TUTTI_NUDGE_MS", "1", 1);
@@ -805,7 +815,7 @@ static void crossed_role(struct rank *r)
 
         job_step(r, "number %u", i);
         if (r->rank == 0) {
-            while (!has_unread_question(r) && !has_asked(r))
+            while (!has_unread_probe(r) && !has_probed(r))
                 CHECK(r, tt_now_ns() < give_up_ns);
             CHECK_OK(r, tutti_send(&word, 1, TUTTI_U32, 1, r->comm, NULL));
             read_all(r);
@@ -813,18 +823,19 @@ static void crossed_role(struct rank *r)
             CHECK_OK(r, tutti_recv(&word, 1, TUTTI_U32, 0, r->comm, NULL));
         }
         job_meet(r);
-        CHECK(r, word == i && (r->rank || !has_asked(r)));
+        CHECK(r, word == i && (r->rank || !has_probed(r)));
         job_meet(r);
     }
 }
 
-static void a_question_that_its_answer_has_crossed_is_forgotten(void **state)
+static void probe_crossed_by_data_is_dropped(void **state)
 {
     (void)state;
     over_wires(2, crossed_role);
 }
 
-/* Both ranks receive before they send: each offer meets the other's receive of the same tag and number first. */
+/* Both ranks receive before they send: each RTS first matches against the other's receive with the
+ * same tag and number. */
 static void crossing_role(struct rank *r)
 {
     const int peer = (int)!r->rank;
@@ -850,13 +861,14 @@ static void crossing_role(struct rank *r)
     }
 }
 
-static void the_two_directions_of_a_pair_count_by_themselves(void **state)
+static void both_directions_count_separately(void **state)
 {
     (void)state;
     over_wires(2, crossing_role);
 }
 
-/* More messages of one tag than may travel unasked, then one of another tag, which is received first. */
+/* More messages of one tag than eager credit permits, then one of another tag, which is received
+ * first. */
 static void behind_role(struct rank *r)
 {
     enum { N = 50 };
@@ -880,13 +892,13 @@ static void behind_role(struct rank *r)
         CHECK_OK(r, tutti_wait_all(request, N + 1));
 }
 
-static void a_message_is_not_stuck_behind_others_that_nobody_receives(void **state)
+static void message_passes_unreceived_ones(void **state)
 {
     (void)state;
     over_wires(2, behind_role);
 }
 
-/* Sends and receives among collectives: the two do not see each other's numbers. */
+/* Sends and receives among collectives: their sequence numbers are independent. */
 static void mixed_role(struct rank *r)
 {
     const uint32_t right = (r->rank + 1) % r->nranks, left = (r->rank + r->nranks - 1) % r->nranks;
@@ -907,7 +919,7 @@ static void mixed_role(struct rank *r)
     }
 }
 
-static void messages_and_collectives_of_one_communicator_keep_apart(void **state)
+static void messages_and_collectives_are_independent(void **state)
 {
     (void)state;
     over_wires(3, mixed_role);
@@ -924,12 +936,13 @@ static void count_up(void *arg)
 
 static void await_notified(struct rank *r, uint32_t count)
 {
-    while (atomic_load(&notified) < count)      /* a rank that does not end is shown and killed */
+    while (atomic_load(&notified) < count)      /* a rank that does not end is reported and
+                                                   killed */
         usleep(100);
     CHECK(r, atomic_load(&notified) == count);
 }
 
-/* Rank 1 waits for nothing until each of its requests has said that it is over. */
+/* Rank 1 makes no call until each of its requests has sent a notification. */
 static void notify_role(struct rank *r)
 {
     const int peer = 1 - (int)r->rank;
@@ -980,7 +993,7 @@ static void notify_role(struct rank *r)
     CHECK(r, tutti_wait(request) == TUTTI_ERR_ABORTED);
 }
 
-static void a_request_notifies_once_when_it_is_over(void **state)
+static void request_notifies_exactly_once(void **state)
 {
     (void)state;
     over_wires(2, notify_role);
@@ -990,28 +1003,28 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_of_any_size_arrive_whole),
-        cmocka_unit_test(tags_are_matched_in_whatever_order_they_are_received),
-        cmocka_unit_test(messages_of_one_tag_keep_their_order),
-        cmocka_unit_test(a_group_that_would_deadlock_in_sequence_ends),
-        cmocka_unit_test(a_group_may_list_many_large_sends_before_its_receives),
-        cmocka_unit_test(a_group_by_request_is_over_when_its_last_member_is),
-        cmocka_unit_test(a_group_by_request_fails_with_its_first_member_that_does),
-        cmocka_unit_test(a_rank_sends_to_itself_as_to_others),
-        cmocka_unit_test(what_a_rank_sends_to_itself_keeps_its_order),
-        cmocka_unit_test(sizes_that_differ_with_oneself_are_told_as_between_ranks),
-        cmocka_unit_test(wait_any_returns_each_of_many_requests_once),
-        cmocka_unit_test(passes_do_not_look_at_receives_that_nothing_has_come_for),
-        cmocka_unit_test(an_operation_that_is_refused_may_be_called_again),
-        cmocka_unit_test(a_request_is_pending_until_it_is_over_and_test_makes_progress),
-        cmocka_unit_test(a_started_receive_ends_though_its_rank_calls_nothing),
-        cmocka_unit_test(a_started_receive_goes_on_at_once_however_calls_ended_before),
-        cmocka_unit_test(a_short_message_that_was_long_waited_for_arrives),
-        cmocka_unit_test(a_tag_for_each_message_is_no_burden),
-        cmocka_unit_test(a_question_that_its_answer_has_crossed_is_forgotten),
-        cmocka_unit_test(the_two_directions_of_a_pair_count_by_themselves),
-        cmocka_unit_test(a_message_is_not_stuck_behind_others_that_nobody_receives),
-        cmocka_unit_test(messages_and_collectives_of_one_communicator_keep_apart),
-        cmocka_unit_test(a_request_notifies_once_when_it_is_over),
+        cmocka_unit_test(tags_match_in_any_order),
+        cmocka_unit_test(messages_of_one_tag_stay_ordered),
+        cmocka_unit_test(group_avoids_the_sequential_deadlock),
+        cmocka_unit_test(group_may_list_large_sends_first),
+        cmocka_unit_test(group_request_ends_with_last_member),
+        cmocka_unit_test(group_request_fails_with_first_error),
+        cmocka_unit_test(send_to_self_works),
+        cmocka_unit_test(messages_to_self_stay_ordered),
+        cmocka_unit_test(size_mismatch_with_self_is_reported),
+        cmocka_unit_test(wait_any_returns_each_request_once),
+        cmocka_unit_test(progress_skips_receives_without_data),
+        cmocka_unit_test(refused_operation_can_be_retried),
+        cmocka_unit_test(tutti_test_completes_a_pending_request),
+        cmocka_unit_test(progress_thread_completes_a_receive),
+        cmocka_unit_test(new_receive_wakes_the_progress_thread),
+        cmocka_unit_test(short_message_after_long_wait_arrives),
+        cmocka_unit_test(one_tag_per_message_leaks_nothing),
+        cmocka_unit_test(probe_crossed_by_data_is_dropped),
+        cmocka_unit_test(both_directions_count_separately),
+        cmocka_unit_test(message_passes_unreceived_ones),
+        cmocka_unit_test(messages_and_collectives_are_independent),
+        cmocka_unit_test(request_notifies_exactly_once),
     };
 
     if (argc > 1)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Ranks of one host in different pid namespaces, as containers that share the network are. They share memory, but a rank can read another's
-memory only where it can name its process:
+"""Ranks of one host in different pid namespaces, like containers that share a network. They share
+memory, but a rank can read another's memory only if that process is visible to it:
 
       [outer]  rank 0 ---- reads ----> rank 1  [inner]        rank 1 does not see rank 0's process
-      [one]    rank 0                  rank 1  [another]      neither sees the other's
+      [one]    rank 0                  rank 1  [another]      neither sees the other's process
 
-What cannot be read goes through slots. Skipped where namespaces may not be made, or where no process may read another."""
+Data that cannot be read directly goes through slots. Skipped if namespaces are not permitted, or if
+no process may read another."""
 
 import re
 import subprocess
@@ -25,8 +26,9 @@ class PidNamespaces(ClusterTest):
             raise unittest.SkipTest(f"pid namespaces cannot be made here: {made.stderr.strip()}")
 
     def unreadable(self, of_rank_0, of_rank_1):
-        """Every collective, checked, over shared memory with single copies wherever they can be; the ranks start as these commands say.
-        Returns the pairs (reader, read) for which they cannot."""
+        """Runs and checks every collective, over shared memory with single copies where possible;
+        the ranks are started by these commands. Returns the pairs (reader, read) without single
+        copies."""
         env = environment(TUTTI_CMA="2", TUTTI_LOG="info")
         done = self.run_tutti("-n", 2, "-o", "plain", "--wires", "shm", "--timeout", 60, "sh", "-c",
                               f'if [ $TUTTI_RANK = 0 ]; then exec {of_rank_0} "$0"; else exec {of_rank_1} "$0"; fi', CALLS,
@@ -40,10 +42,10 @@ class PidNamespaces(ClusterTest):
         if self.unreadable("", ""):
             self.skipTest("processes may not read each other's memory here")
 
-    def test_ranks_that_do_not_see_each_others_process_copy_twice(self):
+    def test_mutually_invisible_ranks_copy_twice(self):
         self.assertEqual(self.unreadable(ANOTHER, ANOTHER), {(0, 1), (1, 0)})
 
-    def test_a_rank_in_an_inner_namespace_is_read_but_cannot_read(self):
+    def test_inner_rank_is_only_readable(self):
         self.assertEqual(self.unreadable("", ANOTHER), {(1, 0)})
 
 

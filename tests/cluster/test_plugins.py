@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Algorithms from outside: they run under the launcher, are listed, and all ranks must have the same."""
+"""Algorithms from plug-ins: they run under the launcher, are listed, and must be equal on all
+ranks."""
 
 import os
 import subprocess
@@ -20,34 +21,35 @@ def perf(*args, **env):
 
 
 class Plugins(ClusterTest):
-    def test_a_shared_object_and_a_plan_gather_what_belongs_there(self):
+    def test_shared_object_and_plan_gather_correctly(self):
         for algo, ranks in (("bothways", 2), ("bothways", 3), ("sockets4", 4)):
             done = perf("-n", ranks, "--check", "--algo", algo, "--min", "12", "--max", "768K", "--factor", 64, "allgather",
                         TUTTI_ALGORITHMS=f"{PLUGIN},{PLAN}")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn(algo, done.stdout)
 
-    def test_a_plan_for_other_ranks_is_not_used(self):
+    def test_plan_for_other_ranks_is_unused(self):
         done = perf("-n", 3, "--algo", "sockets4", "--max", "1K", "allgather", TUTTI_ALGORITHMS=PLAN)
         self.assertIn("sockets4 does not support this call", done.stdout)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertRegex(done.stderr, r"nothing was measured: sockets4 supports none of these calls \(it needs 4 ranks")
 
-    def test_what_is_wrong_with_one_is_said_once(self):
+    def test_invalid_plug_in_is_reported_once(self):
         for ranks, case in ((2, "forgets its own"), (4, "forgets its own"), (2, "short")):
             done = perf("-n", ranks, "--algo", "star", "--min", "8", "--max", "1K", "broadcast", TUTTI_ALGORITHMS=CASES, TUTTI_TEST_PLUGIN=case)
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertEqual(done.stderr.count('"broadcast_star" is invalid for broadcast of 8 bytes'), 1, done.stderr)
             self.assertEqual(done.stderr.count(" is invalid for "), 1, done.stderr)
-            self.assertEqual(done.stdout.count("does not support this call"), 8)      # in each size, in place and out of place
+            # for each size, in place and out of place
+            self.assertEqual(done.stdout.count("does not support this call"), 8)
 
-    def test_they_are_listed_with_what_they_need(self):
+    def test_plug_ins_are_listed_with_requirements(self):
         done = subprocess.run([TUTTI, "info", "--algos", "allgather"], env=environment(TUTTI_ALGORITHMS=f"{PLUGIN},{PLAN}"),
                               capture_output=True, text=True, timeout=60, check=True)
         self.assertIn("allgather_bothways", done.stdout)
         self.assertRegex(done.stdout, r"allgather_sockets4[^\n]*\n +needs 4 ranks")
 
-    def test_what_cannot_be_loaded_is_told_before_anything_starts(self):
+    def test_load_failure_prevents_the_start(self):
         for what, said in (("/nowhere.so", "/nowhere.so"), ("/nowhere.json", "/nowhere.json"), ("mine.so", "is not a path"),
                            (f"{PLUGIN},{PLUGIN}", "duplicate name")):
             done = self.run_tutti("-n", 2, "--", BUILD / "examples" / "hello", env=environment(TUTTI_ALGORITHMS=what))

@@ -1,5 +1,5 @@
-/* Quantized collectives, by the public calls on real ranks: what comes out is within the bound that tutti.h states, and the same bits
- * everywhere. */
+/* Quantized collectives, by the public calls on real ranks: results are within the bound of
+ * tutti.h, and bitwise identical everywhere. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #include "support/unit.h"
 
 #define SEED 20261122
-#define GUARD 64                /* bytes around a result that must stay */
+#define GUARD 64                /* bytes around a result, which must not change */
 
 static const char *const wires[] = { "shm", "tcp" };
 static const tutti_dtype types[] = { TUTTI_F32, TUTTI_F16, TUTTI_BF16, TUTTI_F64 };
@@ -27,7 +27,7 @@ static const enum tt_coll_kind kinds[] = { TT_ALLREDUCE, TT_REDUCE_SCATTER, TT_A
 #define NTYPES (sizeof types / sizeof *types)
 #define NKINDS (sizeof kinds / sizeof *kinds)
 
-/* What numbers are like. */
+/* Distributions of numbers. */
 enum like { EVEN, NEGATIVE, CONSTANT, DENORMAL, SPIKES, ZEROS, UNLIKE_BY_RANK, POISONED, LIKES };
 
 struct call {
@@ -36,10 +36,10 @@ struct call {
     tutti_dtype type;
     tutti_redop op;
     enum like like;
-    int exponent;               /* of their size */
+    int exponent;               /* of their magnitudes */
     size_t count;
     bool in_place;
-    uint32_t root, skew;        /* skew: bytes that buffers are away from where they would be aligned */
+    uint32_t root, skew;        /* skew: offset of buffers from alignment, in bytes */
     const char *algo;
     uint64_t salt;
 };
@@ -109,7 +109,7 @@ static double load(tutti_dtype type, const uint8_t *at, size_t i)
     return (double)(type == TUTTI_F16 ? tt_f16_to_f32(h) : tt_bf16_to_f32(h));
 }
 
-/* As a rank really has it. */
+/* The input as stored on a rank. */
 static double input(const struct call *c, uint32_t rank, size_t i)
 {
     uint8_t at[8];
@@ -130,7 +130,7 @@ static bool has_dst(const struct call *c, uint32_t rank) { return c->kind != TT_
 struct side {
     struct call call;
     uint32_t rank, nranks;
-    uint8_t *mem, *src, *dst;   /* mem: src's and dst's, with guards */
+    uint8_t *mem, *src, *dst;   /* mem: memory of src and dst, with guards */
     size_t src_bytes, dst_bytes;
     tutti_request *request;
 };
@@ -184,9 +184,10 @@ static tutti_status go(struct side *s, tutti_comm *comm, float *feedback, bool w
     }
 }
 
-/* ---- what must come out ---- */
+/* ---- expected results ---- */
 
-/* The inputs that make element i of row `row` of this rank's result: of which ranks, from where in their src. */
+/* The inputs of element i of row `row` of this rank's result: the ranks, and the offset in their
+ * src. */
 struct origin {
     uint32_t first, end;
     size_t at;
@@ -203,7 +204,7 @@ static struct origin origin_of(const struct side *s, size_t row)
     return (struct origin){ 0, s->nranks, c->kind == TT_REDUCE_SCATTER ? s->rank * c->count : 0 };
 }
 
-/* S, R and whether all is finite, of a block of a row. */
+/* S, R and whether all values are finite, for a block of a row. */
 struct span {
     double magnitude, range;
     bool finite;
@@ -285,7 +286,8 @@ static void step(struct rank *r, const struct call *c)
              c->in_place ? ", in place" : "", c->algo ? c->algo : "of its choice");
 }
 
-/* Twice, with the same bits; and with the same ones on all ranks that have the whole result. */
+/* Runs twice, with bitwise identical results; also identical on all ranks that have the whole
+ * result. */
 static void check_call(struct rank *r, const struct call *c, uint32_t number)
 {
     const uint32_t word = number % 2;
@@ -356,7 +358,7 @@ static void bounds_role(struct rank *r)
     CHECK(r, number > 0);
 }
 
-static void results_keep_their_bound_and_are_the_same_bits_on_every_rank_and_in_every_run(void **state)
+static void results_are_bounded_and_bitwise_identical(void **state)
 {
     (void)state;
     over_jobs(1, 5, bounds_role);
@@ -399,7 +401,7 @@ static void algos_role(struct rank *r)
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
 }
 
-static void every_algorithm_keeps_the_bound_or_says_that_it_cannot_be_quantized(void **state)
+static void algorithms_are_bounded_or_not_quantizable(void **state)
 {
     (void)state;
     over_jobs(3, 4, algos_role);
@@ -437,7 +439,8 @@ static void several_can_run_at_once(void **state)
 
 /* ---- feedback ---- */
 
-/* The same inputs step by step: what was not in the results so far is in the residuals, and is no more than some steps' error. */
+/* Repeated steps with the same inputs: the residuals contain the difference to the exact sum so
+ * far, which is at most the error of some steps. */
 static void feedback_role(struct rank *r)
 {
     static const char *const algos[] = { "ring", "rabenseifner", "parallel_rings", NULL };
@@ -490,7 +493,7 @@ static void feedback_role(struct rank *r)
     free(total);
 }
 
-static void with_error_feedback_the_mean_error_vanishes_and_residuals_hold_what_is_missing(void **state)
+static void error_feedback_removes_the_mean_error(void **state)
 {
     (void)state;
     over_jobs(2, 4, feedback_role);
@@ -498,7 +501,8 @@ static void with_error_feedback_the_mean_error_vanishes_and_residuals_hold_what_
 
 /* ---- failures ---- */
 
-/* An input that whoever packs it does not survive: its last third is not there. So the call cannot be over when the rank dies. */
+/* An input that kills the encoding rank: its last third is unmapped. So the call cannot have
+ * completed when the rank dies. */
 static void poison(struct rank *r, struct side *s)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), there = s->src_bytes * 2 / 3 / page * page;
@@ -510,7 +514,7 @@ static void poison(struct rank *r, struct side *s)
     memcpy(mem, s->src, there);
     s->src = mem;
     CHECK(r, setrlimit(RLIMIT_CORE, &none) == 0);
-    signal(SIGSEGV, SIG_DFL);   /* a sanitizer's would tell of it */
+    signal(SIGSEGV, SIG_DFL);   /* a sanitizer's handler would report it */
     r->board->dies[r->rank] = SIGSEGV;
 }
 
@@ -543,7 +547,7 @@ static void failure_role(struct rank *r)
     job_close(r);
 }
 
-static void a_call_that_fails_leaves_its_input_and_its_residuals_as_they_were(void **state)
+static void failed_call_keeps_input_and_residuals(void **state)
 {
     (void)state;
     over_jobs(3, 3, failure_role);
@@ -572,7 +576,7 @@ static void mismatch_role(struct rank *r)
     free(s.mem);
 }
 
-static void ranks_that_quantize_differently_learn_both_values(void **state)
+static void different_encodings_are_both_reported(void **state)
 {
     (void)state;
     for (size_t w = 0; w < 2 * NWIRES; w++) {
@@ -610,7 +614,7 @@ static void refusals_role(struct rank *r)
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
 }
 
-static void what_cannot_be_quantized_is_refused_by_name(void **state)
+static void unsupported_quantization_is_refused_by_name(void **state)
 {
     const struct job job = { .wires = "shm", .nranks = 2, .seed = SEED };
 
@@ -621,13 +625,13 @@ static void what_cannot_be_quantized_is_refused_by_name(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results_keep_their_bound_and_are_the_same_bits_on_every_rank_and_in_every_run),
-        cmocka_unit_test(every_algorithm_keeps_the_bound_or_says_that_it_cannot_be_quantized),
+        cmocka_unit_test(results_are_bounded_and_bitwise_identical),
+        cmocka_unit_test(algorithms_are_bounded_or_not_quantizable),
         cmocka_unit_test(several_can_run_at_once),
-        cmocka_unit_test(with_error_feedback_the_mean_error_vanishes_and_residuals_hold_what_is_missing),
-        cmocka_unit_test(a_call_that_fails_leaves_its_input_and_its_residuals_as_they_were),
-        cmocka_unit_test(ranks_that_quantize_differently_learn_both_values),
-        cmocka_unit_test(what_cannot_be_quantized_is_refused_by_name),
+        cmocka_unit_test(error_feedback_removes_the_mean_error),
+        cmocka_unit_test(failed_call_keeps_input_and_residuals),
+        cmocka_unit_test(different_encodings_are_both_reported),
+        cmocka_unit_test(unsupported_quantization_is_refused_by_name),
     };
 
     if (argc > 1)

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Several NICs per host. Two hosts, played by network namespaces, joined by rails of a network each; rail2 leads nowhere:
+"""Several NICs per host. Two hosts, emulated by network namespaces, connected by rails of one
+network each; rail2 is not connected:
 
       [host a]  rail0 10.214.0.1 ---------------- rail0 10.214.0.2  [host b]
                 rail1 10.214.1.1 ---------------- rail1 10.214.1.2
                 rail2 10.214.2.1 --|          |-- rail2 10.214.2.2
-                far0  10.215.1.1 ---------------- far0  10.216.1.1      routed: no network in common
+                far0  10.215.1.1 ---------------- far0  10.216.1.1      routed: no common network
                 far1  10.215.2.1 ---------------- far1  10.216.2.1
 
-What went over a rail is what the kernel counted there. Skipped where namespaces may not be made."""
+Bytes per rail are the kernel's counters. Skipped if namespaces are not permitted."""
 
 import json
 import os
@@ -21,9 +22,10 @@ from cluster import CALLS, TUTTI, ClusterTest, environment
 from hosts import Hosts, HostsError
 
 HOSTS = ["hosta", "hostb"]
-HELLO = 200000      # bytes that links and start-up may cost on a rail that carries nothing else
+HELLO = 200000      # maximum bytes of links and start-up on a rail without other traffic
 
-# A machine of two sockets with a processor each: rail1 hangs on the first, rail0 on the second.
+# A machine of two sockets with one processor each: rail1 is attached to the first, rail0 to the
+# second.
 SETS = 'cpuset="0x{0:x}" complete_cpuset="0x{0:x}" nodeset="0x{0:x}" complete_nodeset="0x{0:x}"'
 
 
@@ -40,7 +42,7 @@ def machine():
 
 
 def connect(hosts):
-    """Draws the picture above."""
+    """Creates the network above."""
     there = hosts.network_of(HOSTS[1])
     hosts.batch(HOSTS[0], "ip", [f"link add {name} type veth peer name {name} netns {there}" for name in ("rail0", "rail1", "far0", "far1")])
     for i, host in enumerate(HOSTS):
@@ -78,7 +80,8 @@ class Rails(ClusterTest):
         return {link["ifname"]: link["stats64"]["tx"]["bytes"] + link["stats64"]["rx"]["bytes"] for link in links}
 
     def calls(self, each, interfaces, pin=False, **more):
-        """Every collective, checked, with `each` ranks a host. What host a's interfaces carried, and what the ranks logged."""
+        """Runs and checks every collective, with `each` ranks per host. Returns the bytes on host
+        a's interfaces, and the ranks' logs."""
         before = self.counted(0)
         jobs = []
         for rank in range(2 * each):
@@ -96,45 +99,46 @@ class Rails(ClusterTest):
     def server(self, interfaces):
         return "10.215.1.1" if "far" in interfaces else "10.214.0.1"
 
-    def test_a_rank_that_is_alone_on_its_host_stripes_over_all_rails(self):
+    def test_lone_rank_stripes_over_all_rails(self):
         carried, told = self.calls(1, "rail0,rail1")
         total = carried["rail0"] + carried["rail1"]
         self.assertGreater(carried["rail0"], total / 4, carried)
         self.assertGreater(carried["rail1"], total / 4, carried)
         self.assertIn("2 ranks on 2 hosts, 2 rails each", told[0])
 
-    def test_ranks_of_a_host_use_a_rail_each(self):
+    def test_each_rank_uses_one_rail(self):
         carried, told = self.calls(2, "rail0,rail1")
         total = carried["rail0"] + carried["rail1"]
         self.assertGreater(min(carried["rail0"], carried["rail1"]), total / 5, carried)
         for rank, output in enumerate(told):
             self.assertIn(f"lanes use rail {rank % 2}, rail{rank % 2}", output)
 
-    def test_ranks_use_the_rail_of_their_socket(self):
+    def test_ranks_use_rails_of_their_socket(self):
         if os.cpu_count() < 2:
             self.skipTest("two processors are needed to bind two ranks")
         _, told = self.calls(2, "rail0,rail1", pin=True, HWLOC_XMLFILE=self.machine)
         for rank, output in enumerate(told):
             self.assertIn(f"lanes use rail {1 - rank % 2}, rail{1 - rank % 2}", output)
 
-    def test_the_rule_of_interfaces_says_what_may_be_a_rail(self):
+    def test_interface_rule_limits_the_rails(self):
         carried, told = self.calls(2, "=rail1")
         self.assertGreater(carried["rail1"], 1000000)
-        self.assertLess(carried["rail0"], HELLO + carried["rail1"] / 10, carried)       # the rendezvous is there
+        # includes the rendezvous
+        self.assertLess(carried["rail0"], HELLO + carried["rail1"] / 10, carried)
         self.assertIn("4 ranks on 2 hosts, 1 rail each", told[0])
 
-    def test_a_rail_that_leads_nowhere_is_gone_around(self):
+    def test_unconnected_rail_is_avoided(self):
         carried, told = self.calls(1, "rail")
         self.assertIn("2 ranks on 2 hosts, 3 rails each", told[0])
         self.assertLess(carried["rail2"], HELLO)
         self.assertGreater(carried["rail0"] + carried["rail1"], 1000000)
 
-    def test_rails_without_a_network_in_common_go_to_the_peers_rail_of_the_same_number(self):
+    def test_unrelated_networks_pair_rails_by_number(self):
         carried, _ = self.calls(1, "far")
         total = carried["far0"] + carried["far1"]
         self.assertGreater(min(carried["far0"], carried["far1"]), total / 4, carried)
 
-    def test_the_tool_tells_the_rails_of_a_job(self):
+    def test_topo_prints_rails_of_a_job(self):
         done = self.run_tutti("-n", 4, "-o", "plain", "--hosts", f"localhost:2,{HOSTS[1]}:2", "--rsh", self.hosts.on,
                               "--timeout", 30, "--interfaces", "rail0,rail1", TUTTI, "topo", "--json",
                               inside=self.hosts.inside(HOSTS[0]))

@@ -1,6 +1,6 @@
-/* Memory of tutti_mem_register. Buffers may span adjacent registrations. tutti_mem_deregister refuses memory that anything
- * uses, with the same answer on every wire: operations, windows, puts and gets; whoever started them, and whatever
- * registrations it lies in. */
+/* Memory of tutti_mem_register. Buffers may span adjacent registrations. tutti_mem_deregister
+ * refuses memory that is in use, equally on every transport: by operations, windows, puts and gets,
+ * started by any thread or communicator, in any of its registrations. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -10,8 +10,10 @@
 #include "support/unit.h"
 #include "windows.h"
 
-#define PART ((size_t)16 << 20) /* bytes of a registration: more than what a stopped peer's connection takes */
-#define GIVE_UP_NS 60000000000u /* on seeing another thread's call */
+#define PART \
+    ((size_t)16 << 20)          /* size of a registration: more than the connection to a stopped
+                                   peer accepts */
+#define GIVE_UP_NS 60000000000u /* limit for detecting another thread's call */
 #define FLAG_GO 1               /* job_go_on_after waits for it */
 
 #define CHECK_USED(r, mem) \
@@ -19,7 +21,7 @@
 #define CHECK_NONE(r, mem) \
     CHECK_SAYS(r, tutti_mem_deregister((r)->comm, mem), TUTTI_ERR_INVALID, "no registered memory begins at")
 
-/* Memory that begins at a page, in two registrations side by side. */
+/* Page-aligned memory in two adjacent registrations. */
 struct halves {
     uint8_t *mem, *second;
 };
@@ -40,7 +42,7 @@ static bool is_mapped(const struct rank *r)
 
 /* ---- buffers that span registrations ---- */
 
-/* Nothing but registered memory may be used. */
+/* Only registered memory may be used. */
 static void across_role(struct rank *r)
 {
     enum { BYTES = 131072 };
@@ -64,7 +66,7 @@ static void across_role(struct rank *r)
     free(h.mem);
 }
 
-static void a_buffer_in_two_adjacent_registrations_is_registered(void **state)
+static void buffer_may_span_adjacent_registrations(void **state)
 {
     (void)state;
     over_all_ways(across_role, 2, NULL);
@@ -94,7 +96,7 @@ static void an_open_window_uses_its_memory(void **state)
     over_all_ways(window_role, 2, NULL);
 }
 
-/* ---- puts and gets to a rank that stands still ---- */
+/* ---- puts and gets to a stopped rank ---- */
 
 /* The first use of both registrations at once. */
 static void use_both(struct rank *r, const struct halves *h, tutti_window *window)
@@ -156,13 +158,13 @@ static void put_role(struct rank *r)
     free(h.mem);
 }
 
-static void a_put_under_way_uses_its_source(void **state)
+static void pending_put_uses_its_source(void **state)
 {
     (void)state;
     over_all_ways(put_role, 2, job_go_on_after);
 }
 
-/* Behind puts of other memory that have no room, in the order of their pieces. */
+/* Behind queued puts of other memory, in the order of their pieces. */
 static void queued_role(struct rank *r)
 {
     uint64_t done = 0;
@@ -198,7 +200,7 @@ static void a_queued_put_uses_its_sources(void **state)
     over_all_ways(queued_role, 2, job_go_on_after);
 }
 
-/* A get that is past its deadline goes on until a quiet. */
+/* A get that has reached its deadline continues until a quiet. */
 static void get_role(struct rank *r)
 {
     const tutti_rma brief = { .size = sizeof brief, .timeout_ms = 10 };
@@ -226,7 +228,7 @@ static void get_role(struct rank *r)
     free(h.mem);
 }
 
-static void a_get_under_way_uses_its_destination(void **state)
+static void pending_get_uses_its_destination(void **state)
 {
     (void)state;
     over_all_ways(get_role, 2, job_go_on_after);
@@ -246,7 +248,7 @@ static void *get_it(void *arg)
     return NULL;
 }
 
-/* In another thread, which waits behind a fence: no part of the get has begun. */
+/* In another thread, which waits behind a fence: no part of the get has started. */
 static void waiting_role(struct rank *r)
 {
     uint8_t *src = job_have(r, calloc(1, PART));
@@ -282,7 +284,7 @@ static void waiting_role(struct rank *r)
     free(src);
 }
 
-static void a_call_that_waits_uses_its_memory(void **state)
+static void waiting_call_uses_its_memory(void **state)
 {
     (void)state;
     over_all_ways(waiting_role, 2, job_go_on_after);
@@ -290,7 +292,7 @@ static void a_call_that_waits_uses_its_memory(void **state)
 
 /* ---- operations ---- */
 
-/* Of a communicator that shares nothing with the one of the call; beside it, and on the last byte. */
+/* By a communicator that is independent of that of the call; next to it, and on the last byte. */
 static void another_job_role(struct rank *r)
 {
     const tutti_conf alone = { .size = sizeof alone, .nranks = 1, .rank = 0, .wires = r->job->wires };
@@ -313,7 +315,7 @@ static void another_job_role(struct rank *r)
     free(h.mem);
 }
 
-static void an_operation_of_any_communicator_uses_its_buffers(void **state)
+static void operations_use_their_buffers(void **state)
 {
     (void)state;
     over_all_ways(another_job_role, 2, NULL);
@@ -322,13 +324,13 @@ static void an_operation_of_any_communicator_uses_its_buffers(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_buffer_in_two_adjacent_registrations_is_registered),
+        cmocka_unit_test(buffer_may_span_adjacent_registrations),
         cmocka_unit_test(an_open_window_uses_its_memory),
-        cmocka_unit_test(a_put_under_way_uses_its_source),
+        cmocka_unit_test(pending_put_uses_its_source),
         cmocka_unit_test(a_queued_put_uses_its_sources),
-        cmocka_unit_test(a_get_under_way_uses_its_destination),
-        cmocka_unit_test(a_call_that_waits_uses_its_memory),
-        cmocka_unit_test(an_operation_of_any_communicator_uses_its_buffers),
+        cmocka_unit_test(pending_get_uses_its_destination),
+        cmocka_unit_test(waiting_call_uses_its_memory),
+        cmocka_unit_test(operations_use_their_buffers),
     };
 
     if (argc > 1)

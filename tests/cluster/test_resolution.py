@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Start-up where name servers are silent, on a host played by namespaces:
+"""Start-up with unresponsive name servers, on a host emulated by namespaces:
 
-      [host a]  lo 127.0.0.53, .54, .55: name servers that take every query and never answer
+      [host a]  lo 127.0.0.53, .54, .55: name servers that receive every query and never reply
 
-getaddrinfo blocks for minutes there, as /etc/resolv.conf asks for the longest timeout. Deadlines hold nevertheless, and a name
-that appears in /etc/hosts meanwhile is found. Skipped where namespaces may not be made."""
+There getaddrinfo blocks for minutes, because /etc/resolv.conf sets the longest timeout. Deadlines
+still hold, and a name that is added to /etc/hosts meanwhile is found. Skipped if namespaces are not
+permitted."""
 
 import re
 import subprocess
@@ -72,11 +73,11 @@ class SilentNameServers(ClusterTest):
         return self.start(MEET, timeout_ms=timeout_ms, TUTTI_RANK=str(rank), TUTTI_SIZE="2", TUTTI_RENDEZVOUS=f"tcp://{host}:17053")
 
     def finish(self, process):
-        """Its status and output."""
+        """Returns its status and output."""
         output = process.communicate(timeout=PATIENCE_S)[0]
         return process.returncode, output
 
-    def test_every_start_up_ends_at_its_deadline(self):
+    def test_start_up_ends_at_its_deadline(self):
         begin = time.monotonic()
         ranks = [self.rank(rank, "nowhere.example") for rank in range(2)]
         member = self.start(MEMBER, "nowhere.example:17054", "100", "1", TUTTI_SECURITY="plain")
@@ -94,12 +95,12 @@ class SilentNameServers(ClusterTest):
         self.assertRegex(output, r'"nowhere.example:17055".*: no answer before the deadline')
         self.assertLess(time.monotonic() - begin, SOON_S)
 
-    def test_a_name_that_appears_meanwhile_is_found(self):
-        self.addCleanup(self.hosts.tell_names, {})
+    def test_name_added_meanwhile_is_found(self):
+        self.addCleanup(self.hosts.add_names, {})
         ranks = [self.rank(rank, "later.example", timeout_ms=SOON_S * 1000) for rank in range(2)]
-        seen = self.read_lines(self.servers, 2)     # a query is under way, and will not be answered
+        seen = self.read_lines(self.servers, 2)     # a query is pending, and will not be answered
         self.assertEqual(seen, ["query"] * 2)
-        self.hosts.tell_names({"later.example": "127.0.0.1"})
+        self.hosts.add_names({"later.example": "127.0.0.1"})
         for rank, process in enumerate(ranks):
             status, output = self.finish(process)
             self.assertEqual(status, 0, output)

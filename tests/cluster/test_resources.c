@@ -1,4 +1,4 @@
-/* What ranks take of rooms, requests and memory is bounded, and comes back. */
+/* The ranks' use of buffers, requests and memory is bounded, and they are released. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,8 @@ static const char *const wires[] = { "shm", "tcp" };
 
 #define AHEAD 150
 
-/* Rank 0 calls all of one communicator first, rank 1 all of the other; both are many operations ahead. */
+/* Rank 0 first makes all calls of one communicator, rank 1 all of the other; both are many
+ * operations ahead. */
 static void opposite_role(struct rank *r)
 {
     const size_t count = 20000;
@@ -38,7 +39,8 @@ static void opposite_role(struct rank *r)
             at[i] = (float)(r->rank + 1 + which);
             CHECK_OK(r, tutti_allreduce(at, at, i % 3 ? count : 100, TUTTI_F32, TUTTI_SUM, comm[which], &how));
         }
-        if (r->job->seed % 2) { /* and wait before the other is begun here: only its peer's requests can help */
+        if (r->job->seed % 2) { /* and wait before the other is started here: only probes of its
+                                   peer can help */
             job_step(r, "wait for communicator %u", which);
             job_meet(r);
         }
@@ -59,7 +61,7 @@ static void opposite_role(struct rank *r)
     free(room);
 }
 
-static void two_communicators_used_in_opposite_order_do_not_deadlock(void **state)
+static void opposite_order_does_not_deadlock(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < NWIRES * 4; i++) {
@@ -69,11 +71,13 @@ static void two_communicators_used_in_opposite_order_do_not_deadlock(void **stat
     }
 }
 
-#define MANY_COMMS (UNIT_SHARE > 1 ? 40 : 260)  /* with 16 flows each: twice as many as there are handles */
+#define MANY_COMMS \
+    (UNIT_SHARE > 1 ? 40 : 260) /* with 16 flows each: twice the number of
+                                                   handles */
 #define MANY_AHEAD 16
 #define MANY_COUNT 5000
 
-/* The same with many communicators: each rank begins those first that the other begins last. */
+/* The same with many communicators: each rank starts those first that the other starts last. */
 static void opposite_many_role(struct rank *r)
 {
     static tutti_comm *comm[260];
@@ -94,7 +98,7 @@ static void opposite_many_role(struct rank *r)
             CHECK_OK(r, tutti_allreduce(at, at, MANY_COUNT, TUTTI_F32, TUTTI_SUM, comm[which], &how));
         }
         if (k == MANY_COMMS / 2 - 1)
-            job_meet(r);        /* what was begun here has not been begun there */
+            job_meet(r);        /* what was started here has not been started there */
     }
     for (uint32_t k = 0; k < MANY_COMMS; k++) {
         const uint32_t which = r->rank ? MANY_COMMS - 1 - k : k;
@@ -108,7 +112,7 @@ static void opposite_many_role(struct rank *r)
     free(room);
 }
 
-static void many_communicators_used_in_opposite_order_do_not_deadlock(void **state)
+static void opposite_order_of_many_works(void **state)
 {
     const struct job job = { .wires = "shm", .nranks = 2, .seed = SEED };
 
@@ -117,10 +121,10 @@ static void many_communicators_used_in_opposite_order_do_not_deadlock(void **sta
 }
 
 #define AHEAD_SENDS (UNIT_SHARE > 1 ? 1000 : 5000)
-#if defined(__SANITIZE_THREAD__)        /* its shadow takes several bytes for each of ours */
+#if defined(__SANITIZE_THREAD__)        /* its shadow memory takes several bytes for each byte */
 #define AHEAD_BYTES_MAX (1024 * MIB)
 #else
-#define AHEAD_BYTES_MAX (128 * MIB)      /* requests take room too */
+#define AHEAD_BYTES_MAX (128 * MIB)      /* includes requests */
 #endif
 
 static void resume_receiver(const struct job *job, struct job_board *board)
@@ -133,7 +137,7 @@ static void resume_receiver(const struct job *job, struct job_board *board)
     }
 }
 
-/* Rank 0 sends while rank 1 is stopped, as much as it is let. */
+/* Rank 0 sends as much as permitted while rank 1 is stopped. */
 static void ahead_role(struct rank *r)
 {
     const size_t bytes = r->job->seed % 2 ? 2000 : 100000;
@@ -171,7 +175,7 @@ static void ahead_role(struct rank *r)
     free(request);
 }
 
-static void memory_stays_bounded_with_a_fast_sender_and_a_stopped_receiver(void **state)
+static void stopped_receiver_bounds_sender_memory(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < NWIRES * 2; i++) {
@@ -183,7 +187,7 @@ static void memory_stays_bounded_with_a_fast_sender_and_a_stopped_receiver(void 
     }
 }
 
-/* ---- memory that comes and goes ---- */
+/* ---- temporary memory ---- */
 
 #define PAIRS (UNIT_SHARE > 1 ? 3000 : 10000)
 #define USES (UNIT_SHARE > 1 ? 20 : 200)
@@ -202,7 +206,8 @@ static uint32_t mappings(struct rank *r)
     return lines;
 }
 
-/* Rank 1 wakes when rank 0, which has asked for a message, has stopped in turn; and that when rank 1 has looked. */
+/* Rank 1 continues when rank 0, which has requested a message, has stopped in turn; rank 0
+ * continues when rank 1 has read it. */
 static void stop_in_turn(const struct job *job, struct job_board *board)
 {
     (void)job;
@@ -216,7 +221,7 @@ static void stop_in_turn(const struct job *job, struct job_board *board)
     kill(board->pid[0], SIGCONT);
 }
 
-/* Memory of rank 0 that rank 1 writes to. in_turn: rank 1 hears that it should before it hears of the memory. */
+/* Rank 1 writes to memory of rank 0. in_turn: rank 1 gets the request before it gets the memory. */
 static void use(struct rank *r, uint8_t value, bool in_turn)
 {
     tutti_request *request;
@@ -280,13 +285,14 @@ static void pairs_role(struct rank *r)
     CHECK_OK(r, tutti_mem_free(r->comm, mem[0]));
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     job_meet(r);
-    CHECK(r, job_await_descriptors(descriptors));       /* the peer may have to hear of the last ones */
-    if (UNIT_SHARE == 1 && mappings(r) > maps + 500)    /* the thread sanitizer maps some with each */
+    CHECK(r, job_await_descriptors(descriptors));       /* the peer may still have to process the
+                                                           last ones */
+    if (UNIT_SHARE == 1 && mappings(r) > maps + 500)    /* TSan maps some with each */
         job_fail(r, __FILE__, __LINE__, "%u mappings became %u", maps, mappings(r));
     job_meet(r);
 }
 
-static void memory_may_be_allocated_and_freed_without_end(void **state)
+static void repeated_allocation_leaks_nothing(void **state)
 {
     (void)state;
     for (size_t w = 0; w < NWIRES; w++) {
@@ -296,9 +302,10 @@ static void memory_may_be_allocated_and_freed_without_end(void **state)
     }
 }
 
-#define TOLD_SEGMENTS 1000      /* more than a socket holds */
+#define TOLD_SEGMENTS 1000      /* more than fit into a socket buffer */
 
-/* Rank 1 tells the stopped rank 0 of so many segments that there is no room to tell of those that its receive needs. */
+/* Rank 1 announces so many segments to the stopped rank 0 that there is no space to announce those
+ * of its receive. */
 static void untold_role(struct rank *r)
 {
     uint8_t *buf = job_have(r, calloc(1, MIB));
@@ -337,12 +344,12 @@ static void resume_sender(const struct job *job, struct job_board *board)
         kill(board->pid[1], SIGSTOP);
         job_await_stop(board, 1);
         kill(board->pid[0], SIGCONT);
-        usleep(200000);         /* in which rank 0 has the offer, and not the memory */
+        usleep(200000);         /* meanwhile rank 0 has the RTS, but not the memory */
         kill(board->pid[1], SIGCONT);
     }
 }
 
-static void an_offer_of_memory_that_is_not_known_yet_is_taken_later(void **state)
+static void rts_waits_for_unknown_memory(void **state)
 {
     const struct job job = { .wires = "shm", .nranks = 2, .seed = SEED, .direct = resume_sender };
 
@@ -353,11 +360,11 @@ static void an_offer_of_memory_that_is_not_known_yet_is_taken_later(void **state
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_communicators_used_in_opposite_order_do_not_deadlock),
-        cmocka_unit_test(many_communicators_used_in_opposite_order_do_not_deadlock),
-        cmocka_unit_test(memory_stays_bounded_with_a_fast_sender_and_a_stopped_receiver),
-        cmocka_unit_test(memory_may_be_allocated_and_freed_without_end),
-        cmocka_unit_test(an_offer_of_memory_that_is_not_known_yet_is_taken_later),
+        cmocka_unit_test(opposite_order_does_not_deadlock),
+        cmocka_unit_test(opposite_order_of_many_works),
+        cmocka_unit_test(stopped_receiver_bounds_sender_memory),
+        cmocka_unit_test(repeated_allocation_leaks_nothing),
+        cmocka_unit_test(rts_waits_for_unknown_memory),
     };
 
     if (argc > 1)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tutti run: output, exit status, signals, and that nothing it started outlives it."""
+"""tutti run: output, exit status, signals, and that no process outlives it."""
 
 import array
 import fcntl
@@ -20,8 +20,8 @@ from cluster import BUILD, MEET, PATIENCE_S, SANITIZED, TUTTI, ClusterTest, envi
 LOST_STATUS = BUILD / "tests" / "cluster" / "plugin_lost_status.so"
 HELLO, MATMUL = BUILD / "examples" / "hello", BUILD / "examples" / "matmul"
 
-# Eight lines of 20,000 characters. All ranks have written the first half of a line, and the launcher has read it, before any
-# rank writes the second half.
+# Eight lines of 20,000 characters. All ranks have written the first half of a line, and the
+# launcher has read it, before any rank writes the second half.
 HALVES = """
 import array, fcntl, os, pathlib, sys, termios, time
 folder, n, rank = pathlib.Path(sys.argv[1]), int(sys.argv[2]), os.environ["TUTTI_RANK"]
@@ -39,27 +39,27 @@ for line in range(8):
 
 
 def unread(pipe):
-    """Bytes that the pipe holds."""
+    """Number of bytes in the pipe."""
     count = array.array("i", [0])
     fcntl.ioctl(pipe, termios.FIONREAD, count)
     return count[0]
 
 
 class Output(ClusterTest):
-    def test_each_line_says_which_rank_it_is_from(self):
+    def test_each_line_has_its_rank(self):
         done = self.run_tutti("-n", 3, "sh", "-c", "echo out; echo err >&2; printf unfinished")
         self.assertEqual(done.returncode, 0)
         self.assertEqual(sorted(done.stdout.splitlines()),
                          sorted(f"[{r}] {word}" for r in range(3) for word in ("out", "unfinished")))
         self.assertEqual(sorted(done.stderr.splitlines()), [f"[{r}] err" for r in range(3)])
 
-    def test_lines_of_different_ranks_do_not_mix_and_none_is_lost(self):
+    def test_lines_are_neither_mixed_nor_lost(self):
         done = self.run_tutti("-n", 4, "sh", "-c", "for i in $(seq 500); do echo \"$TUTTI_RANK line $i\"; done")
         for rank in range(4):
             mine = [line for line in done.stdout.splitlines() if line.startswith(f"[{rank}] ")]
             self.assertEqual(mine, [f"[{rank}] {rank} line {i}" for i in range(1, 501)])
 
-    def test_a_line_longer_than_any_buffer_stays_one_line(self):
+    def test_very_long_line_stays_one_line(self):
         done = self.run_tutti("-n", 1, "sh", "-c", "head -c 100000 /dev/zero | tr '\\0' x; echo")
         self.assertEqual(done.stdout, "[0] " + "x" * 100000 + "\n")
 
@@ -67,7 +67,7 @@ class Output(ClusterTest):
         done = self.run_tutti("-n", 1, "--output", "plain", "printf", "a\\nb")
         self.assertEqual(done.stdout, "a\nb")
 
-    def test_each_rank_gets_files_of_its_own(self):
+    def test_each_rank_gets_its_own_files(self):
         with tempfile.TemporaryDirectory() as tmp:
             done = self.run_tutti("-n", 2, "--output", f"dir={tmp}/new", "sh", "-c", "echo $TUTTI_RANK; echo e >&2")
             self.assertEqual((done.returncode, done.stdout), (0, ""))
@@ -80,12 +80,12 @@ class Output(ClusterTest):
         self.assertEqual(sorted(done.stdout.splitlines()), ["[0] got words", "[1] got"])
 
 
-    def test_long_lines_of_different_ranks_do_not_mix(self):
+    def test_long_lines_are_not_mixed(self):
         with tempfile.TemporaryDirectory() as folder:
             done = self.run_tutti("-n", 4, "python3", "-c", HALVES, folder, 4)
         self.assertEqual(Counter(done.stdout.splitlines()), {f"[{rank}] " + str(rank) * 20000: 8 for rank in range(4)}, done.stderr)
 
-    def test_a_line_without_end_is_split_at_one_mebibyte_and_each_part_names_its_rank(self):
+    def test_endless_line_is_split_with_prefix(self):
         bound, rest = 1 << 20, 12345
         script = f"import os\nfor i in range(2): print(os.environ['TUTTI_RANK'] * {2 * bound + rest})"
         done = self.run_tutti("-n", 3, "python3", "-c", script)
@@ -99,7 +99,8 @@ class Output(ClusterTest):
 
 
 class FailedOutput(ClusterTest):
-    """Output that cannot be written: the rank never notices, the launcher's exit status does."""
+    """Output that cannot be written: the rank is not affected, but the launcher's exit status
+    is."""
 
     def run_into(self, to, *args, shell=":", **more):
         env = environment()
@@ -108,13 +109,13 @@ class FailedOutput(ClusterTest):
         wait_until(lambda: not marked(env), f"processes are left: {marked(env)}")
         return done
 
-    def test_a_full_device_is_reported_once_and_fails(self):
+    def test_full_device_is_reported_once(self):
         with open("/dev/full", "w") as full:
             done = self.run_into(full, "-n", 2, "sh", "-c", "seq 5; seq 1000")
         self.assertEqual(done.stderr, "tutti run: cannot write standard output: No space left on device (further output is lost)\n")
         self.assertEqual(done.returncode, 1)
 
-    def test_a_failed_rank_keeps_its_exit_status_on_a_full_device(self):
+    def test_full_device_keeps_the_failed_status(self):
         with open("/dev/full", "w") as full:
             done = self.run_into(full, "-n", 1, "sh", "-c", "exit 7")
             self.assertEqual(done.returncode, 7)
@@ -127,7 +128,7 @@ class FailedOutput(ClusterTest):
                                   stderr=full, timeout=PATIENCE_S, check=False)
         self.assertEqual(done.returncode, 1)
 
-    def test_closed_standard_output_fails_and_disturbs_nothing_else(self):
+    def test_closed_standard_output_only_fails(self):
         done = self.run_into(subprocess.DEVNULL, "-n", 2, "sh", "-c", "echo words; echo more >&2", shell="exec >&-")
         self.assertEqual(done.returncode, 1)
         self.assertIn("tutti run: cannot write standard output: Bad file descriptor", done.stderr)
@@ -140,7 +141,7 @@ class FailedOutput(ClusterTest):
             self.assertIn("cannot write standard output: File too large (a file size limit is set: ulimit -f)", done.stderr)
             self.assertGreater(os.fstat(file.fileno()).st_size, 0)
 
-    def test_a_reader_that_is_gone_ends_the_job_as_sigpipe_would(self):
+    def test_missing_reader_ends_job_like_sigpipe(self):
         for words in ("yes", "trap '' PIPE; while :; do echo y 2>/dev/null; done"):
             with self.subTest(words=words):
                 env = environment()
@@ -155,7 +156,7 @@ class FailedOutput(ClusterTest):
                 wait_until(lambda e=env: not marked(e), "processes are left")
 
 
-    def test_ranks_that_need_each_other_say_nothing_when_the_reader_is_gone(self):
+    def test_missing_reader_causes_no_rank_errors(self):
         for args in (["perf", "allreduce", "--ranks", "2", "--max", "64K"], ["run", "-n", "2", HELLO]):
             for tries in range(5):
                 with self.subTest(args=args, tries=tries):
@@ -167,7 +168,7 @@ class FailedOutput(ClusterTest):
                     os.close(write)
                     self.assertEqual((done.returncode, done.stderr), (128 + signal.SIGPIPE, ""))
 
-    def test_sigterm_ends_a_launcher_whose_output_is_not_read(self):
+    def test_sigterm_works_with_unread_output(self):
         endless, ended = "yes", "yes | head -c 400000"
         for words, both in ((endless, False), (endless, True), (ended, False)):
             with self.subTest(words=words, both=both):
@@ -186,7 +187,7 @@ class FailedOutput(ClusterTest):
                         os.close(read)
                 wait_until(lambda e=env: not marked(e), "processes are left")
 
-    def test_plain_output_passes_before_its_line_ends(self):
+    def test_plain_output_passes_partial_lines(self):
         command = [TUTTI, "run", "-n", "1", "--output", "plain", "sh", "-c", "printf question; read answer; printf $answer"]
         with subprocess.Popen(command, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as job:
             self.assertEqual(job.stdout.read(len("question")), "question")
@@ -197,26 +198,26 @@ class FailedOutput(ClusterTest):
 
 
 class Environment(ClusterTest):
-    def test_ranks_know_who_they_are(self):
+    def test_ranks_get_number_and_size(self):
         done = self.run_tutti("-n", 3, "-x", "EXTRA=a b", "--wires", "tcp", "--timeout", 2.5, "sh", "-c",
                               "echo $TUTTI_RANK $TUTTI_SIZE $TUTTI_LOCAL_RANK $TUTTI_LOCAL_SIZE \"$EXTRA\" $TUTTI_WIRES $TUTTI_TIMEOUT_MS")
         self.assertEqual(sorted(done.stdout.splitlines()), [f"[{r}] {r} 3 {r} 3 a b tcp 2500" for r in range(3)])
 
-    def test_ranks_meet(self):
+    def test_ranks_connect(self):
         done = self.run_tutti("-n", 5, "--timeout", 30, MEET, "twice")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(done.stdout.count("of 5 met (tutti)"), 10)
 
-    def test_every_job_has_a_token_of_its_own(self):
+    def test_every_job_has_a_new_token(self):
         tokens = {self.run_tutti("-n", 1, "printenv", "TUTTI_TOKEN").stdout for _ in range(3)}
         self.assertEqual(len(tokens), 3)
 
-    def test_ranks_have_cores_of_their_own_while_there_are_enough(self):
+    def test_ranks_get_separate_cores_if_possible(self):
         ncores = len(os.sched_getaffinity(0))
         show = ["python3", "-c", "import os; print(sorted(os.sched_getaffinity(0)))"]
         alone = self.run_tutti("-n", ncores, "--bind", "core", *show)
         cores = [line.split("] ", 1)[1] for line in alone.stdout.splitlines()]
-        if all(len(eval(c)) == 1 for c in cores):      # no hardware threads to share a core with
+        if all(len(eval(c)) == 1 for c in cores):      # no hardware threads that share a core
             self.assertEqual(len(set(cores)), ncores)
         crowded = self.run_tutti("-n", 2 * ncores + 1, *show)
         self.assertEqual({line.split("] ", 1)[1] for line in crowded.stdout.splitlines()}, {str(sorted(os.sched_getaffinity(0)))})
@@ -232,7 +233,7 @@ class Mistakes(ClusterTest):
         self.assertEqual(done.returncode, 127)
         self.assertIn('"no-such-program": not found in PATH\n', done.stderr)
 
-    def test_a_program_of_this_folder_that_is_not_in_path_is_shown(self):
+    def test_program_in_this_folder_is_suggested(self):
         with tempfile.TemporaryDirectory() as folder:
             program = Path(folder, "here")
             program.write_text("#!/bin/sh\n")
@@ -241,7 +242,7 @@ class Mistakes(ClusterTest):
         self.assertEqual(done.returncode, 127)
         self.assertIn('"here": not found in PATH (use "./here" for the file in the current directory)', done.stderr)
 
-    def test_a_program_that_may_not_run_is_named(self):
+    def test_non_executable_program_is_named(self):
         done = self.run_tutti("-n", 1, "/etc/passwd")
         self.assertEqual(done.returncode, 126)
         self.assertIn("Permission denied", done.stderr)
@@ -251,12 +252,12 @@ class Mistakes(ClusterTest):
         self.assertEqual(done.returncode, 126)
         self.assertIn('cannot start "/etc": it is a directory\n', done.stderr)
 
-    def test_an_unknown_wire_is_refused_with_those_there_are(self):
+    def test_unknown_transport_is_refused_with_list(self):
         done = self.run_tutti("-n", 2, "--wires", "pigeon", "true")
         self.assertEqual(done.returncode, 2)
         self.assertIn('unknown transport "pigeon" (available: shm, verbs, ofi, tcp)', done.stderr)
 
-    def test_bad_options_are_refused_before_anything_starts(self):
+    def test_invalid_options_prevent_the_start(self):
         for args, says in ((["-n", "0", "true"], "-n 0"), (["-n", "x", "true"], "-n x"), (["-n", "-3", "true"], "-n -3"),
                            (["-n", "99999999", "true"], "-n 99999999"), (["-n", "4294967297", "true"], "-n 4294967297"), (["-n", "2"], "program"),
                            (["--output", "x", "true"], "--output x"), (["--bind", "x", "true"], "--bind x"),
@@ -268,7 +269,7 @@ class Mistakes(ClusterTest):
                 self.assertEqual(done.returncode, 2)
                 self.assertIn(says, done.stderr)
 
-    def test_a_line_of_a_hostfile_that_is_not_understood_is_named(self):
+    def test_invalid_hostfile_line_is_named(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "hosts")
             for line, says in (("b slots=zwei", 'invalid number of slots "zwei"'), ("b slots=2 max_slots=4", 'invalid line "max_slots=4"')):
@@ -283,11 +284,11 @@ class Mistakes(ClusterTest):
 
 
 class Wires(ClusterTest):
-    """Where verbs is named and cannot be used, as no device of that name is anywhere."""
+    """verbs is named but cannot be used, because no device of that name exists."""
 
     NONE = {"TUTTI_RDMA_DEVICES": "=nosuch0"}
 
-    def test_a_named_wire_that_cannot_be_used_is_told_once_and_the_job_goes_on(self):
+    def test_unusable_transport_is_reported_once(self):
         done = self.run_tutti("-n", 3, "--wires", "shm,verbs,tcp", HELLO, env=environment(**self.NONE))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.count("the sum is 3"), 3)
@@ -295,11 +296,11 @@ class Wires(ClusterTest):
         self.assertEqual(len(warnings), 1, warnings)
         self.assertRegex(warnings[0], r"^\[0\] tutti\[0\] warn: of the allowed transports \(TUTTI_WIRES\), only shm, tcp can be used on this host: verbs: .")
 
-    def test_where_all_named_wires_can_be_used_nothing_is_told(self):
+    def test_usable_transports_cause_no_message(self):
         done = self.run_tutti("-n", 2, "--wires", "shm,tcp", HELLO, env=environment(**self.NONE))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
-    def test_a_job_without_any_wire_says_of_each_why(self):
+    def test_job_without_transport_explains_each(self):
         done = self.run_tutti("-n", 1, "--wires", "verbs,tcp", HELLO, env=environment(TUTTI_INTERFACES="=nosuch0", **self.NONE))
         self.assertEqual(done.returncode, 1)
         told = [line for line in done.stderr.splitlines() if "error" in line]
@@ -308,7 +309,7 @@ class Wires(ClusterTest):
 
 
 class Failure(ClusterTest):
-    def test_why_a_job_does_not_start_is_told_once_by_each_rank(self):
+    def test_each_rank_reports_start_failure_once(self):
         for program in HELLO, MATMUL:
             done = self.run_tutti("-n", 2, "--survive", program, env=environment(TUTTI_LANES="300"))
             self.assertEqual(done.returncode, 1)
@@ -316,18 +317,18 @@ class Failure(ClusterTest):
                 told = [line for line in done.stderr.splitlines() if line.startswith(f"[{rank}] ") and "300" in line]
                 self.assertEqual(len(told), 1, done.stderr)
 
-    def test_the_first_failing_rank_is_named_and_gives_the_exit_status(self):
+    def test_first_failed_rank_gives_the_status(self):
         done = self.run_tutti("-n", 3, "sh", "-c", "[ $TUTTI_RANK = 1 ] && exit 3; exec sleep 1000")
         self.assertEqual(done.returncode, 3)
         self.assertRegex(done.stderr, r"rank 1 \(pid \d+\) on host \S+ exited with status 3; ending the others")
         self.assertEqual(done.stderr.count("tutti run:"), 1)
 
-    def test_a_killed_rank_is_named_with_its_signal(self):
+    def test_killed_rank_is_named_with_signal(self):
         done = self.run_tutti("-n", 3, "sh", "-c", "[ $TUTTI_RANK = 2 ] && kill -9 $$; exec sleep 1000")
         self.assertEqual(done.returncode, 128 + 9)
         self.assertRegex(done.stderr, r"rank 2 \(pid \d+\) on host \S+ was killed by signal 9 \(SIGKILL\)")
 
-    def test_who_was_killed_is_named_before_who_failed_as_a_consequence(self):
+    def test_killed_rank_precedes_its_consequences(self):
         with tempfile.TemporaryDirectory() as where:
             victim = f"echo $$ > {where}/new; mv {where}/new {where}/pid; exec sleep 1000"
             killer = f"while [ ! -e {where}/pid ]; do sleep 0.01; done; kill -9 $(cat {where}/pid); exit 6"
@@ -336,7 +337,7 @@ class Failure(ClusterTest):
         self.assertRegex(done.stderr, r"rank 2 \(pid \d+\) on host \S+ was killed by signal 9 \(SIGKILL\); ending the others")
         self.assertEqual(done.stderr.count("tutti run:"), 1)
 
-    def test_whom_the_launcher_ends_did_not_fail_before_who_failed(self):
+    def test_ranks_ended_by_launcher_rank_last(self):
         env = environment()
         with tempfile.TemporaryDirectory() as where:
             fails = f"echo $$ > {where}/new; mv {where}/new {where}/pid; exit 3"
@@ -348,14 +349,14 @@ class Failure(ClusterTest):
         job.communicate(timeout=PATIENCE_S)
         self.assertEqual(job.returncode, 3)
 
-    def test_what_ranks_started_ends_with_them(self):
+    def test_children_end_with_their_ranks(self):
         done = self.run_tutti("-n", 2, "sh", "-c", "sleep 1000 & sleep 1000 & [ $TUTTI_RANK = 0 ] && exit 1; wait")
-        self.assertEqual(done.returncode, 1)    # run_tutti checks that nothing is left
+        self.assertEqual(done.returncode, 1)    # run_tutti checks that no process remains
 
-    def test_what_a_rank_leaves_behind_when_all_is_well_ends_too(self):
+    def test_leftover_processes_end_after_success(self):
         self.assertEqual(self.run_tutti("-n", 2, "sh", "-c", "sleep 1000 &").returncode, 0)
 
-    def test_a_rank_that_ignores_sigterm_is_killed_after_the_grace(self):
+    def test_sigterm_ignored_leads_to_kill(self):
         with tempfile.TemporaryDirectory() as tmp:
             begin = time.monotonic()
             done = self.run_tutti("-n", 2, "sh", "-c",
@@ -368,22 +369,23 @@ class Failure(ClusterTest):
         done = self.run_tutti("-n", 2, "sh", "-c", "[ $TUTTI_RANK = 0 ] && sleep 0.2 && exit 6; kill -STOP $$")
         self.assertEqual(done.returncode, 6)
 
-    def test_survivors_go_on_if_asked_to(self):
+    def test_survivors_continue_on_request(self):
         done = self.run_tutti("-n", 3, "--survive", "sh", "-c", "[ $TUTTI_RANK = 1 ] && kill -9 $$; sleep 0.3; echo here")
         self.assertEqual(done.returncode, 137)
         self.assertEqual(sorted(done.stdout.splitlines()), ["[0] here", "[2] here"])
         self.assertIn("rank 1", done.stderr)
 
-    def test_who_waits_for_a_rank_that_ended_without_joining_is_told_at_once(self):
+    def test_exit_before_joining_is_reported(self):
         for end, says in (("exit 0", "exited with status 0"), ("kill -9 $$", "was killed by signal 9")):
-            done = self.run_tutti("-n", 3, "--survive", "--timeout", 10 * PATIENCE_S, "sh", "-c",      # far beyond our own patience
+            # far beyond the time limit of the test
+            done = self.run_tutti("-n", 3, "--survive", "--timeout", 10 * PATIENCE_S, "sh", "-c",
                                   f"[ $TUTTI_RANK = 2 ] && {end}; exec {MEET} twice")
             self.assertNotEqual(done.returncode, 0)
             self.assertEqual(done.stderr.count(f"tutti run: rank 2 {says} before joining; the other ranks wait for it"), 1, done.stderr)
             for rank in range(2):
                 self.assertIn(f"start-up of rank {rank}: rank 2 {says} before joining", done.stderr)
 
-    def test_ranks_that_meet_learn_of_each_death_also_of_rank_0s(self):
+    def test_deaths_are_reported_to_joined_ranks(self):
         env = environment()
         job = self.start_tutti("-n", 6, "--survive", MEET, "stay", env=env)
         try:
@@ -421,22 +423,23 @@ class Signals(ClusterTest):
                 self.assertEqual(job.returncode, 128 + sig)
                 wait_until(lambda: not marked(env), "processes are left")
 
-    def test_a_rank_may_handle_the_signal_itself(self):
+    def test_rank_may_handle_the_signal(self):
         job, _ = self.ready_job("trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.01; done")
         job.send_signal(signal.SIGTERM)
         out, _ = job.communicate(timeout=PATIENCE_S)
         self.assertEqual(job.returncode, 0)
         self.assertEqual(sorted(out.splitlines()), ["[0] bye", "[1] bye"])
 
-    def test_sigusr1_is_passed_on_and_ends_nothing(self):
+    def test_sigusr1_is_forwarded_and_harmless(self):
         job, _ = self.ready_job("trap 'echo usr1; exit 0' USR1; echo ready; while :; do sleep 0.01; done")
         job.send_signal(signal.SIGUSR1)
         out, _ = job.communicate(timeout=PATIENCE_S)
         self.assertEqual((job.returncode, sorted(out.splitlines())), (0, ["[0] usr1", "[1] usr1"]))
 
     def test_settings_of_signals_are_not_inherited(self):
-        """Ignored SIGCHLD, everything blocked: the launcher ends, and ranks start with nothing ignored or blocked. The C
-        library keeps the signals between SIGSYS and SIGRTMIN for itself: whoever started this test may ignore those, too."""
+        """Ignored SIGCHLD, all signals blocked: the launcher ends, and ranks start without ignored
+        or blocked signals. The C library reserves the signals between SIGSYS and SIGRTMIN: the
+        parent of this test may ignore those, too."""
         def spoil():
             for sig in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
                 signal.signal(sig, signal.SIG_IGN)
@@ -452,7 +455,7 @@ class Signals(ClusterTest):
         self.assertEqual(sorted((rank, what, int(mask, 16) & ~reserved) for rank, what, mask in lines),
                          [(f"[{rank}]", f"Sig{what}:", 0) for rank in range(2) for what in ("Blk", "Ign")])
 
-    def test_an_exit_status_that_is_lost_is_a_failure(self):
+    def test_lost_exit_status_is_a_failure(self):
         if SANITIZED:
             self.skipTest("a sanitizer must be preloaded first")
         env = environment(LD_PRELOAD=str(LOST_STATUS))
@@ -461,7 +464,7 @@ class Signals(ClusterTest):
         self.assertIn("tutti run: cannot get the exit status of rank 0", done.stderr)
         self.assertIn("No child processes (status 1 is assumed)", done.stderr)
 
-    def test_what_nohup_and_background_jobs_ignore_stays_ignored(self):
+    def test_ignored_signals_stay_ignored(self):
         env = environment()
         script = "echo ready; trap 'echo usr1; exit 0' USR1; while :; do sleep 0.01; done"
         with subprocess.Popen(["sh", "-c", "trap '' HUP INT QUIT; exec \"$@\"", "sh", TUTTI, "run", "-n", "1", "sh", "-c", script], env=env,
@@ -477,7 +480,8 @@ class Signals(ClusterTest):
         self.assertEqual((job.returncode, out), (0, "[0] usr1\n"), err)
 
     def test_a_second_sigint_kills(self):
-        """Without the grace, which one of several tries must show: a busy machine may be late, and two signals at once are one."""
+        """Without the grace period, which one of several tries must show: a busy machine may be
+        late, and two signals may merge."""
         took_s = []
         while not took_s or min(took_s) > 2.5 and len(took_s) < 8:
             job, env = self.ready_job("trap '' INT TERM; echo ready; while :; do sleep 0.01; done")
@@ -491,7 +495,7 @@ class Signals(ClusterTest):
             wait_until(lambda e=env: not marked(e), "processes are left")
         self.assertLess(min(took_s), 2.5)
 
-    def test_no_orphan_survives_the_launchers_own_death(self):
+    def test_no_orphan_survives_the_launcher(self):
         job, env = self.ready_job("sleep 1000 & echo ready; trap '' TERM; while :; do sleep 0.01; done")
         job.kill()
         job.communicate(timeout=PATIENCE_S)
@@ -499,7 +503,7 @@ class Signals(ClusterTest):
 
 
 class Hosts(ClusterTest):
-    """A remote shell that runs the command here, and writes down which host was meant."""
+    """A remote shell that runs the command locally, and records the host."""
 
     def setUp(self):
         self.tmp = tempfile.TemporaryDirectory()
@@ -513,7 +517,7 @@ class Hosts(ClusterTest):
     def called(self):
         return Path(self.tmp.name, "hosts").read_text().split()
 
-    def test_ranks_are_placed_by_slots_and_know_their_local_rank(self):
+    def test_slots_place_ranks_with_local_numbers(self):
         done = self.run_tutti("-n", 5, "--hosts", "alpha:2,beta:3", "--rsh", self.rsh, "-x", "WORD=it's $HOME \"q\"", "sh", "-c",
                               'echo "$TUTTI_RANK $TUTTI_LOCAL_RANK/$TUTTI_LOCAL_SIZE $WORD"')
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -521,26 +525,26 @@ class Hosts(ClusterTest):
         self.assertEqual(sorted(done.stdout.splitlines()),
                          [f"[{r}] {r} {loc} it's $HOME \"q\"" for r, loc in enumerate(("0/2", "1/2", "0/3", "1/3", "2/3"))])
 
-    def test_a_hostfile_says_the_same(self):
+    def test_hostfile_is_equivalent(self):
         path = os.path.join(self.tmp.name, "file")
         Path(path).write_text("# two\nalpha slots=1\n\nbeta:2  # more\n")
         done = self.run_tutti("-n", 3, "--hostfile", path, "--rsh", self.rsh, "true")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(self.called()), ["alpha", "beta", "beta"])
 
-    def test_ranks_on_several_hosts_meet(self):
+    def test_ranks_on_several_hosts_connect(self):
         done = self.run_tutti("-n", 4, "--hosts", "localhost,alpha", "--rsh", self.rsh, "--timeout", 30, MEET)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(done.stdout.count("of 4 met"), 4)
         self.assertEqual(self.called(), ["alpha", "alpha"])
 
-    def test_a_remote_failure_ends_all_and_is_named_with_its_host(self):
+    def test_remote_failure_names_the_host(self):
         done = self.run_tutti("-n", 3, "--hosts", "alpha:1,beta:2", "--rsh", self.rsh, "sh", "-c",
                               "sleep 1000 & [ $TUTTI_RANK = 1 ] && kill -9 $$; wait")
         self.assertEqual(done.returncode, 137)
         self.assertRegex(done.stderr, r"rank 1 \(pid \d+\) on host beta was killed by signal 9 \(SIGKILL\)")
 
-    def test_no_remote_orphan_survives_the_launchers_death(self):
+    def test_no_remote_orphan_survives_the_launcher(self):
         env = environment()
         job = self.start_tutti("-n", 2, "--hosts", "alpha", "--rsh", self.rsh, "sh", "-c",
                                "sleep 1000 & echo ready; trap '' TERM; while :; do sleep 0.01; done", env=env)
@@ -558,7 +562,7 @@ class Hosts(ClusterTest):
         out, err = job.communicate(timeout=PATIENCE_S)
         self.assertEqual((job.returncode, sorted(out.splitlines())), (0, ["[0] usr1", "[1] usr1"]), err)
 
-    def test_a_remote_shell_that_does_not_exist_is_named(self):
+    def test_missing_remote_shell_is_named(self):
         done = self.run_tutti("-n", 1, "--hosts", "alpha", "--rsh", "no-such-shell -v", "true")
         self.assertEqual(done.returncode, 127)
         self.assertIn("no-such-shell", done.stderr)
@@ -568,7 +572,7 @@ class Command(unittest.TestCase):
     def call(self, *args):
         return subprocess.run([TUTTI, *args], capture_output=True, text=True, timeout=PATIENCE_S)
 
-    def test_help_and_version_answer_and_nonsense_is_refused(self):
+    def test_help_works_and_nonsense_is_refused(self):
         self.assertIn("run", self.call("--help").stdout)
         self.assertRegex(self.call("--version").stdout, r"^tutti \d+\.\d+\.\d+\n$")
         self.assertIn("--hosts", self.call("run", "--help").stdout)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The same algorithm gives the same bits from run to run, on every rank, and over every wire, though sums round."""
+"""The same algorithm gives bitwise identical results in all runs, on every rank, and over every
+transport, although sums round."""
 
 import re
 import unittest
@@ -23,7 +24,7 @@ class SameBits(ClusterTest):
         self.assertEqual(lines, n * len(found))
         return found
 
-    def test_from_run_to_run_and_over_each_wire(self):
+    def test_same_bits_in_runs_and_transports(self):
         for n in (4,) if SANITIZED else of_turn((4, 2, 5)):
             with self.subTest(n=n):
                 first = self.hashes(n, "--wires", "shm")
@@ -31,8 +32,8 @@ class SameBits(ClusterTest):
                 for options in (("--wires", "shm"), ("--wires", "tcp"), ("--wires", "tcp", "-x", "TUTTI_LANES=3")):
                     self.assertEqual(self.hashes(n, *options), first, options)
 
-    def test_the_order_of_additions_does_matter_here(self):
-        """Else the test above could not fail."""
+    def test_order_of_additions_matters_here(self):
+        """Otherwise the test above could not fail."""
         found = self.hashes(5, "--wires", "shm")
         for dtype in ("f32", "f64"):
             sums = {value for case, value in found.items() if case.endswith(f"60013 {dtype}")}

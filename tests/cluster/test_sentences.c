@@ -1,4 +1,5 @@
-/* Every INVALID of the calls of windows, devices and layers of experts leaves a sentence that begins with the call's name. */
+/* Every INVALID of the calls of windows, devices and layers of experts sets a message that begins
+ * with the call's name. */
 #include <stdlib.h>
 #include <string.h>
 #include "job.h"
@@ -11,9 +12,9 @@
 #define SEED 20261128
 #define BYTES 64u
 
-#define CHECK_TOLD(r, name, call) check_told(r, __LINE__, name, call)
+#define CHECK_TOLD(r, name, call) check_message(r, __LINE__, name, call)
 
-static void check_told(struct rank *r, int line, const char *name, tutti_status got)
+static void check_message(struct rank *r, int line, const char *name, tutti_status got)
 {
     if (got != TUTTI_ERR_INVALID)
         job_fail(r, __FILE__, line, "%s returned %s, not INVALID", name, tutti_status_name(got));
@@ -89,7 +90,8 @@ static void check_devices(struct rank *r, tutti_window *w)
     CHECK_OK(r, tutti_device_destroy(d));
 }
 
-/* A kernel that meets the announcement of an invalid routing has a sentence, too; the end of the run names the token. */
+/* A kernel that detects an invalid routing also gets a message; the end of the run names the
+ * token. */
 static tutti_status look_kernel(const tutti_device_view *device, uint32_t block, uint32_t nblocks, void *arg)
 {
     const tutti_moe_view *v = arg;
@@ -161,7 +163,7 @@ static void role(struct rank *r)
     CHECK_OK(r, tutti_window_free(w));
 }
 
-static void every_invalid_call_is_named_by_its_sentence(void **state)
+static void every_invalid_call_is_named(void **state)
 {
     const struct job job = { .wires = "shm", .nranks = 2, .seed = job_seed(SEED) };
 
@@ -171,7 +173,7 @@ static void every_invalid_call_is_named_by_its_sentence(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(every_invalid_call_is_named_by_its_sentence) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(every_invalid_call_is_named) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Sizes, counts and offsets that no memory has, in each public call that takes one: the call fails with a sentence, nothing is
- * started, and the communicator works. */
+/* Sizes, counts and offsets that exceed any memory, in each public call that takes one: the call
+ * fails with a message, nothing is started, and the communicator still works. */
 #include <stdlib.h>
 #include "job.h"
 #include "support/unit.h"
@@ -24,7 +24,7 @@ struct given {
     tutti_device *device;       /* of the window */
     tutti_moe *moe;
     tutti_dtype type;
-    size_t n;                   /* the size */
+    size_t n;                   /* the size under test */
     double src[64], dst[64];
 };
 
@@ -191,7 +191,7 @@ static tutti_status go_wait_any(struct given *g)
     return tutti_wait_any(&none, g->n, &index);
 }
 
-/* Addresses at the end of what there are, for sizes that are good. */
+/* Addresses at the end of the address space, with valid sizes. */
 static void *far_away(const struct given *g) { return (void *)(uintptr_t)(SIZE_MAX - g->n % 1024); }
 static tutti_status go_put_from_far(struct given *g)
 {
@@ -378,7 +378,7 @@ static tutti_status go_top_k(struct given *g) { return layer(g, (tutti_moe_conf)
 static tutti_status go_max_tokens(struct given *g) { return layer(g, (tutti_moe_conf){ .max_tokens = beyond(g) }); }
 static tutti_status go_tile_tokens(struct given *g) { return layer(g, (tutti_moe_conf){ .tile_tokens = beyond(g) }); }
 static tutti_status go_nheld(struct given *g) { return layer(g, (tutti_moe_conf){ .nheld = beyond(g) }); }
-static tutti_status go_tokens(struct given *g)          /* on all ranks, and the layer stays good */
+static tutti_status go_tokens(struct given *g)          /* on all ranks; the layer remains usable */
 {
     const tutti_moe_routing routing = {
         .size = sizeof routing, .tokens = g->src, .ntokens = g->n, .experts = (const uint32_t *)(const void *)g->src,
@@ -505,7 +505,7 @@ static void sizes_role(struct rank *r)
     job_close(r);
 }
 
-static void sizes_that_no_memory_has_are_invalid_in_every_call(void **state)
+static void impossible_sizes_are_invalid_everywhere(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < NWIRES; i++) {
@@ -517,7 +517,7 @@ static void sizes_that_no_memory_has_are_invalid_in_every_call(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(sizes_that_no_memory_has_are_invalid_in_every_call) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(impossible_sizes_are_invalid_everywhere) };
 
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);

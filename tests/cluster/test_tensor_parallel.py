@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The tensor-parallel example: products that overlap with their communication are those of a dense reference, which the program itself
-computes and compares with, on any number of ranks, hosts and panels. Nothing here is about time; bench/run gemm is."""
+"""The tensor-parallel example: products that overlap their communication equal those of a dense
+reference, which the program itself computes and compares, for any number of ranks, hosts and
+panels. Performance is measured by bench/run gemm."""
 
 import json
 import subprocess
@@ -22,7 +23,7 @@ class TensorParallel(ClusterTest):
             self.assertEqual(FORMS, {key for key in layer if key.endswith("_ms")})
         return said
 
-    def test_products_are_right_on_two_hosts_of_four(self):
+    def test_two_hosts_of_four_are_correct(self):
         for wires in ("shm", "tcp"):
             with self.subTest(wires=wires):
                 said = self.together(8, "--rows", 96, "--inner", 40, "--columns", 72, "--panels", 3, "--rounds", 2, wires=wires)
@@ -37,7 +38,7 @@ class TensorParallel(ClusterTest):
                 self.together(n, "--per-host", per_host, "--rows", 64, "--inner", 24, "--columns", 36, "--panels", panels, "--rounds", 1,
                               "--gemm", "own")
 
-    def test_what_cannot_be_is_told(self):
+    def test_invalid_options_are_reported(self):
         for options, said in ((("--rows", "0"), "invalid option value 0 "), (("--rows", "8x"), "invalid option value 8x "), (("--panels", "65"), "invalid option value 65 "), (("--layer", "both"), "invalid option value both "),
                               (("--gemm", "mine"), "--gemm mine"), (("more",), "unexpected argument more"), (("--rows", "1023"), "multiples"),
                               (("--panels", "7"), "multiple of the panels"), (("--per-host", "3"), "power of two")):
@@ -46,7 +47,7 @@ class TensorParallel(ClusterTest):
                 self.assertNotEqual(done.returncode, 0)
                 self.assertIn(said, done.stderr)
 
-    def test_help_tells_every_option(self):
+    def test_help_lists_every_option(self):
         done = subprocess.run([PROGRAM, "--help"], env=environment(), capture_output=True, text=True, timeout=60, check=True)
         for option in ("rows", "inner", "columns", "panels", "per-host", "rounds", "layer", "gemm"):
             self.assertIn(f"--{option} ", done.stdout)

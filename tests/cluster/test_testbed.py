@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Collectives between hosts with two rails each, on links of a known rate, and that such a testbed leaves nothing behind, however it
-ends. tests/support/testbed.py draws the network. Skipped where namespaces may not be made."""
+"""Collectives between hosts with two rails each, on links of a known rate
+(tests/support/testbed.py), and that such a testbed leaves nothing behind, however it ends. Skipped
+if namespaces are not permitted."""
 
 import json
 import os
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from cluster import PATIENCE_S, TUTTI, ClusterTest, environment, marked, wait_until
 
-import hosts        # after cluster, which tells where they are
+import hosts        # after cluster, which sets its path
 import scratch
 import testbed
 
@@ -22,7 +23,8 @@ MIB = 1 << 20
 NHOSTS, NRAILS, PER_HOST, MBIT = 2, 2, 2, 200
 NRANKS = NHOSTS * PER_HOST
 
-# Makes a testbed, starts something on each host that would run for ever, says what there is, and waits to be killed.
+# Creates a testbed, starts an endless process on each host, prints its state, and waits to be
+# killed.
 OWNER = f"""
 import json, subprocess, sys
 sys.path.insert(0, {str(Path(testbed.__file__).parent)!r})
@@ -63,8 +65,8 @@ class OnTestbed(ClusterTest):
         return [self.bed.counters(host) for host in range(NHOSTS)]
 
     def perf(self, port, *args):
-        """tutti perf on all ranks, rank r of a host bound to rail r; every byte is checked. Returns its rows and what each rail of each host
-        sent and received meanwhile."""
+        """Runs tutti perf on all ranks, rank r of a host bound to rail r; every byte is checked.
+        Returns its rows and the bytes that each rail of each host sent and received."""
         env = environment(TUTTI_SIZE=str(NRANKS), TUTTI_TIMEOUT_MS="60000", TUTTI_RENDEZVOUS=f"tcp://{self.bed.address(0)}:{port}")
         before = self.counters()
         with tempfile.TemporaryFile("w+") as said:
@@ -80,14 +82,15 @@ class OnTestbed(ClusterTest):
         moved = [[(b[0] - a[0], b[1] - a[1]) for a, b in zip(*pair)] for pair in zip(before, self.counters())]
         return rows, moved
 
-    def test_each_rank_moves_its_bytes_over_the_rail_that_it_is_bound_to(self):
-        """Direct all-gather: each rank sends its block to both ranks of the other host, over the rail that the receiver is bound to or the
-        sender; either way each rail carries some of it, and together they carry exactly that."""
+    def test_each_rank_uses_its_bound_rail(self):
+        """Direct all-gather: each rank sends its block to both ranks of the other host, over the
+        rail of the receiver or of the sender. In either case each rail carries some of the data,
+        and together they carry exactly all of it."""
         block = MIB
         rows, moved = self.perf(18940, "allgather", "--algo", "direct", "--min", NRANKS * block, "--max", NRANKS * block, "--iters", 1,
                                 "--warmup", 0)
         self.assertEqual([row["wrong"] for row in rows if "wrong" in row], [0] * len(rows))
-        runs = 4        # as many as there were at least: out of place, checked and measured, and in place
+        runs = 4        # minimum number: out of place, checked and measured, and in place
         for host in range(NHOSTS):
             for rail in range(NRAILS):
                 sent, received = moved[host][rail]
@@ -101,8 +104,9 @@ class OnTestbed(ClusterTest):
         self.assertGreater(len({row["coll"] for row in rows}), 10)
         self.assertEqual({row["wrong"] for row in rows if "wrong" in row}, {0})
 
-    def test_links_let_their_rate_through_and_no_more(self):
-        """Bytes that arrived by the receiver's counters, over the time that the sender needed, which waits for the last of them."""
+    def test_links_do_not_exceed_their_rate(self):
+        """Bytes received, by the receiver's counters, over the time that the sender needed, which
+        waits for the last of them."""
         nbytes = 8 * MIB
         address = self.bed.address(1, 1)
         sink = ("import socket; s = socket.create_server(('%s', 18942)); print('here', flush=True); c = s.accept()[0]\n"
@@ -116,9 +120,10 @@ class OnTestbed(ClusterTest):
         finally:
             receiver.kill()
             receiver.communicate()
-        self.assertLess(nbytes * 8 / seconds / 1e6, MBIT)   # with headers and all; that it is also reached, the benchmark shows
+        # with headers; the benchmark shows that the rate is also reached
+        self.assertLess(nbytes * 8 / seconds / 1e6, MBIT)
 
-    def test_a_name_reaches_its_host_and_a_rail_does_not_reach_another(self):
+    def test_names_resolve_and_rails_are_separate(self):
         self.assertIn("host1", self.bed.hosts.run("host0", "cat", "/etc/hosts"))
         self.assertEqual(self.bed.hosts.run("host1", "hostname").strip(), "host1")
         self.assertEqual(sorted(self.bed.hosts.run("host1", "ls", "/sys/class/net").split()), ["eth0", "eth1", "lo"])
@@ -130,10 +135,11 @@ class OnTestbed(ClusterTest):
         process = subprocess.Popen([sys.executable, "-c", OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, env=env)
         there = json.loads(self.read_lines(process, 1)[0])
-        wait_until(lambda: len(marked(env)) >= 4, "the owner, the keeper, and what runs on the hosts")      # a process has no mark while it execs
+        # a process has no mark during exec
+        wait_until(lambda: len(marked(env)) >= 4, "the owner, the keeper, and what runs on the hosts")
         return process, there, env
 
-    def test_nothing_is_left_when_the_owner_is_killed(self):
+    def test_killed_owner_leaves_nothing(self):
         for sig in (signal.SIGKILL, signal.SIGTERM):
             with self.subTest(signal=sig.name):
                 process, there, env = self.owner()
@@ -142,8 +148,9 @@ class OnTestbed(ClusterTest):
                 wait_until(lambda: not marked(env), f"processes are left: {marked(env)}")
                 wait_until(lambda: not os.path.exists(there["directory"]), f"{there['directory']} is left")
 
-    def test_what_a_killed_keeper_leaves_is_removed_by_the_next_run(self):
-        with tempfile.TemporaryDirectory() as place, unittest.mock.patch.object(tempfile, "tempdir", place):    # no other run looks there
+    def test_next_run_cleans_after_killed_keeper(self):
+        # no other run uses this directory
+        with tempfile.TemporaryDirectory() as place, unittest.mock.patch.object(tempfile, "tempdir", place):
             process, there, env = self.owner(TMPDIR=place)
             os.kill(there["keeper"], signal.SIGKILL)
             process.kill()

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The training examples learn, and on any number of ranks they learn what one process alone learns (docs/training.md)."""
+"""The training examples learn, and with any number of ranks they learn the same as one process
+(docs/training.md)."""
 
 import os
 import re
@@ -11,9 +12,10 @@ from pathlib import Path
 
 from cluster import BUILD, SLOW, ClusterTest
 
-TEXT = Path(os.environ["TUTTI_SOURCE_DIR"]) / "LICENSE"    # the one text here that nobody edits: a curve depends on it
+# a text that does not change: curves depend on it
+TEXT = Path(os.environ["TUTTI_SOURCE_DIR"]) / "LICENSE"
 EXAMPLES = BUILD / "examples"
-TOLERANCE = 2e-4    # of a loss, as docs/training.md says
+TOLERANCE = 2e-4    # of a loss, as in docs/training.md
 
 
 def curve_of(text):
@@ -36,7 +38,7 @@ class Training(ClusterTest):
         for (step, loss), (_, expected) in zip(curve, reference):
             self.assertAlmostEqual(loss, expected, delta=TOLERANCE, msg=f"at step {step}")
 
-    def test_ddp_on_1_2_and_4_ranks_has_the_curve_of_one_process(self):
+    def test_ddp_has_the_reference_curve(self):
         reference = self.alone("--steps", 80, "--batch", 30)
         self.assertLess(reference[-1][1], reference[0][1] - 1)
         for n in (1, 2, 4):
@@ -44,7 +46,7 @@ class Training(ClusterTest):
                 self.assert_same(self.together(n, "train_ddp", "--steps", 80, "--batch", 30), reference)
         self.assert_same(self.together(2, "train_ddp", "--steps", 80, "--batch", 30, wires="tcp"), reference)
 
-    def test_diloco_has_the_curve_of_its_workers_one_after_another(self):
+    def test_diloco_has_the_reference_curve(self):
         options = ("--steps", 130, "--inner", 20, "--batch", 16)
         for n in (1, 3):
             with self.subTest(n=n):
@@ -53,13 +55,13 @@ class Training(ClusterTest):
                 self.assertLess(reference[-1][1], reference[0][1] - 0.5)
                 self.assert_same(self.together(n, "train_diloco", *options), reference)
 
-    def test_what_is_late_counts_one_exchange_later(self):
+    def test_delayed_means_apply_one_exchange_later(self):
         options = ("--workers", 2, "--steps", 60, "--inner", 20, "--batch", 16)
         prompt, late = self.alone(*options), self.alone(*options, "--delay")
         self.assertEqual(prompt[0], late[0])
         self.assertGreater(abs(prompt[1][1] - late[1][1]), 50 * TOLERANCE)
 
-    def test_what_says_who_took_part_is_read_with_care(self):
+    def test_invalid_replay_files_are_refused(self):
         with tempfile.TemporaryDirectory() as folder:
             run = Path(folder, "run")
             for text, what in (("20 1.5 1\n20 1.5 1\n", "line 2: must begin with a step"), ("20 x 1\n", "line 1: the loss after the step"),
@@ -76,11 +78,11 @@ class Training(ClusterTest):
             self.assertNotEqual(played[1], fixed[1])
 
     def test_another_seed_has_another_curve(self):
-        """Else the tests above could not fail."""
+        """Otherwise the tests above could not fail."""
         one, other = (self.alone("--steps", 20, "--seed", seed) for seed in (1, 2))
         self.assertGreater(max(abs(a[1] - b[1]) for a, b in zip(one, other)), 50 * TOLERANCE)
 
-    def test_each_program_has_its_own_options_and_no_others(self):
+    def test_each_program_has_its_own_options(self):
         plain, apart, elastic = {"steps", "batch", "seed", "rate", "momentum"}, {"inner", "outer-rate", "outer-momentum"}, {"members"}
         for program, options in (("train_alone", plain | apart | {"workers", "replay", "delay"}), ("train_ddp", plain), ("train_diloco", plain | apart),
                                  ("train_elastic", plain | elastic), ("train_hsdp", plain | elastic | {"group", "role", "roles"}),
@@ -91,7 +93,7 @@ class Training(ClusterTest):
         self.assertEqual(done.returncode, 2)
         self.assertIn("--workers", done.stderr)
 
-    def test_what_cannot_be_trained_with_is_said(self):
+    def test_invalid_input_is_reported(self):
         for program in ("train_alone", "train_ddp", "train_diloco", "train_diloco_async", "train_hsdp"):
             for args, what in ((["/nowhere"], "/nowhere"), ([os.devnull], "a text of"), ([], "missing argument: a text file"),
                                ([TEXT, "--steps", "0"], "--steps 0"), ([TEXT, "--rate", "x"], "--rate x")):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The training examples for elastic runs have the loss curves of one process, whoever comes, leaves and is killed while they train
-(docs/training.md)."""
+"""The training examples for elastic runs have the loss curves of one process, for any membership
+changes during training (docs/training.md)."""
 
 import os
 import signal
@@ -13,9 +13,12 @@ from pathlib import Path
 import test_elastic
 from cluster import BUILD, SLOW, wait_until
 
-TEXT = Path(os.environ["TUTTI_SOURCE_DIR"]) / "LICENSE"    # the one text here that nobody edits: a curve depends on it
+# a text that does not change: curves depend on it
+TEXT = Path(os.environ["TUTTI_SOURCE_DIR"]) / "LICENSE"
 EXAMPLES = BUILD / "examples"
-TOLERANCE = 2e-3    # of a loss, after some thousand steps; a member's share that is missing or counted twice is a hundred times that
+# of a loss, after thousands of steps; a missing or duplicate share of a member differs by a hundred
+# times that
+TOLERANCE = 2e-3
 BATCH = 300
 INNER = 5
 DILOCO = ("--batch", 16, "--inner", INNER, "--rate", 0.03, "--outer-rate", 0.5, "--outer-momentum", 0.3)
@@ -46,13 +49,13 @@ class Members(unittest.TestCase):
 
 
 class Training(Members):
-    UNEVEN = 64     # of two members each has as many examples as the other, of three not
+    UNEVEN = 64     # divides evenly by two members, but not by three
 
     def trainer(self):
         return self.member("train_elastic", "--steps", 10000000, "--batch", self.UNEVEN)
 
     def await_view(self, member, members, act):
-        """Until it has trained in a view of so many that came after the act."""
+        """Waits until it has trained in a view of so many members after the act."""
         mark = len(member.errors)
         result = act()
         wait_until(lambda: any(f": {members} members" in line for line in member.errors[mark:]), f"{members} members: {member.errors}")
@@ -60,7 +63,7 @@ class Training(Members):
         wait_until(lambda: len(member.lines) > steps + 20, "steps in this view")
         return result
 
-    def test_members_come_leave_and_are_killed_and_the_curve_is_that_of_one_process(self):
+    def test_elastic_training_has_the_reference_curve(self):
         first = self.trainer()
         wait_until(lambda: len(first.lines) > 5, "its first steps alone")
         second = self.await_view(first, 2, self.trainer)
@@ -72,18 +75,20 @@ class Training(Members):
             member.process.terminate()
         self.await_end(first, third, fourth)
         curve = curve_of(first.lines)
-        for member in (first, second, third, fourth):   # newcomers receive; nobody who was there has strayed from the others
+        # newcomers receive; no incumbent has diverged
+        for member in (first, second, third, fourth):
             views = [line for line in member.errors if line.startswith("epoch ")]
             self.assertEqual([line for line in views if "received the state" in line], [] if member is first else views[:1])
         expected = alone("--steps", len(curve), "--batch", self.UNEVEN)
-        self.assertEqual([step for step, _ in curve], [step for step, _ in expected])   # each once, and in order
+        # each once, and in order
+        self.assertEqual([step for step, _ in curve], [step for step, _ in expected])
         for (step, loss), (_, there) in zip(curve, expected):
             self.assertAlmostEqual(loss, there, delta=TOLERANCE, msg=f"at step {step} of {len(curve)}: {first.errors}")
         print(f"{len(curve)} steps, at most {max(abs(a[1] - b[1]) for a, b in zip(curve, expected)):.2g} apart", file=sys.stderr)
 
 
 class Sharded(Members):
-    """Two groups of two members, who have one copy of the model among them."""
+    """Two groups of two members, which share one copy of the model."""
 
     STEPS = 80
 
@@ -94,7 +99,8 @@ class Sharded(Members):
         return {(group, role): self.role(group, role, "--members", 4, *options) for group in (0, 1) for role in (0, 1)}
 
     def await_groups(self, first, n, act):
-        """Until group 0, whose last role prints the curve, has trained with so many groups after the act."""
+        """Waits until group 0, whose last role prints the curve, has trained with so many groups
+        after the act."""
         mark = len(first.errors)
         result = act()
         wait_until(lambda: any(f": {n} groups" in line for line in first.errors[mark:]), f"{n} groups: {first.errors}")
@@ -104,12 +110,14 @@ class Sharded(Members):
 
     def assert_is_that_of_one_process(self, curve):
         expected = alone("--steps", len(curve), "--batch", BATCH)
-        self.assertEqual([step for step, _ in curve], [step for step, _ in expected])   # each once, and in order
+        # each once, and in order
+        self.assertEqual([step for step, _ in curve], [step for step, _ in expected])
         for (step, loss), (_, there) in zip(curve, expected):
             self.assertAlmostEqual(loss, there, delta=TOLERANCE, msg=f"at step {step} of {len(curve)}")
 
     def replacement(self, group, role):
-        """In the place of one that was killed, as soon as the coordinator knows that."""
+        """Starts a member in place of a killed one, as soon as the coordinator has detected the
+        loss."""
         while True:
             member = self.role(group, role, "--steps", 10000000)
             wait_until(lambda: member.errors or member.process.poll() is not None, "a view, or why there is none")
@@ -120,7 +128,7 @@ class Sharded(Members):
                 return member       # it may have ended already, for another reason
             member.process.wait(timeout=60)
 
-    def test_a_group_is_lost_and_replaced_and_the_curve_is_that_of_one_process(self):
+    def test_replaced_group_keeps_the_reference_curve(self):
         members = self.groups("--steps", 10000000)
         first, waits = members[0, 1], members[1, 1]
         wait_until(lambda: len(first.lines) > 5, f"steps of two groups: {first.errors}")
@@ -128,18 +136,20 @@ class Sharded(Members):
         alone_until = len(first.lines)
         replacement = self.await_groups(first, 2, lambda: self.role(1, 0, "--steps", 10000000))
         self.assertGreater(len(first.lines), alone_until)
-        for member in (replacement, waits):         # who was there before is behind, too: the other group has gone on
+        # the remaining member is behind, too: the other group has continued
+        for member in (replacement, waits):
             self.assertTrue(any("received its part" in line for line in member.errors), member.errors)
         self.assertFalse(any("received" in line for line in first.errors), first.errors)
         self.await_groups(first, 1, replacement.process.terminate)
-        waits.process.terminate()                   # from where it waits, as its group is not complete
+        # during its wait, because its group is incomplete
+        waits.process.terminate()
         self.await_end(replacement, waits)
         for role in (0, 1):
             members[0, role].process.terminate()
         self.await_end(members[0, 0], first)
         self.assert_is_that_of_one_process(curve_of(first.lines))
 
-    def test_who_takes_the_place_of_a_part_that_nobody_has_any_more_does_not_train_on(self):
+    def test_replacement_without_part_does_not_train(self):
         members = {role: self.role(0, role, "--members", 2, "--steps", 10000000) for role in (0, 1)}
         wait_until(lambda: len(members[1].lines) > 5, f"steps: {members[1].errors}")
         members[0].process.kill()
@@ -150,7 +160,7 @@ class Sharded(Members):
                 reader.join()
             self.assertRegex(member.errors[-1], "a role is lost: no group was complete .the states are of steps 0 to [1-9]")
 
-    def test_groups_that_train_to_the_end_have_the_curve_of_one_process(self):
+    def test_groups_reach_the_reference_curve(self):
         members = self.groups("--steps", self.STEPS)
         self.await_end(*members.values())
         self.assertEqual([len(member.lines) for member in members.values()], [0, self.STEPS, 0, 0])
@@ -160,10 +170,11 @@ class Sharded(Members):
 
 
 class DiLoCo(Members):
-    """The curve of a run is that of one process that plays its exchanges with the members that they had."""
+    """The curve of a run equals that of one process that replays its exchanges with the same
+    members."""
 
     def await_members(self, first, n, act=None):
-        """Until it has printed exchanges of so many, after the act."""
+        """Waits until it has printed exchanges of so many members, after the act."""
         mark = len(first.lines)
         result = act() if act else None
         wait_until(lambda: sum(len(line.split()) == 2 + n for line in first.lines[mark:]) > 5 or first.process.poll() is not None,
@@ -172,13 +183,14 @@ class DiLoCo(Members):
         return result
 
     def stop_and_kill(self, member):
-        """Its part of an exchange that has begun does not come."""
+        """Its part of a started exchange does not arrive."""
         member.process.send_signal(signal.SIGSTOP)
         time.sleep(0.5)
         member.process.kill()
 
     def churn(self, program):
-        """What the first member printed of a run in which others come, are killed, stop, and leave."""
+        """The output of the first member of a run in which others join, are killed, are stopped,
+        and leave."""
         def newcomer():
             return self.member(program, "--steps", 10000000, *DILOCO)
 
@@ -195,7 +207,8 @@ class DiLoCo(Members):
         wait_until(lambda: first.process.poll() is not None, "that it leaves")
         fifth.process.terminate()
         self.await_end(first, fourth, fifth)
-        self.assertFalse([line for line in first.errors if "received the state" in line])       # it never strayed from the others
+        # it never diverged from the others
+        self.assertFalse([line for line in first.errors if "received the state" in line])
         for later in (fourth, fifth):
             views = [line for line in later.errors if line.startswith("epoch ")]
             self.assertEqual([line for line in views if "received the state" in line], views[:1])
@@ -226,18 +239,20 @@ class DiLoCo(Members):
         curve = self.assert_is_played_alike([line for member in members for line in member.lines], *options)
         self.assertEqual(curve[-1][0], 98)
 
-    def test_diloco_whose_members_come_and_go_has_the_curve_of_one_process(self):
+    def test_elastic_diloco_has_the_reference_curve(self):
         self.assert_has_every_exchange(self.assert_is_played_alike(self.churn("train_diloco_elastic")))
 
-    def test_asynchronous_diloco_whose_members_come_and_go_has_the_curve_of_one_process(self):
+    def test_asynchronous_diloco_has_the_reference_curve(self):
         lines = self.churn("train_diloco_async")
         curve = self.assert_is_played_alike(lines, "--delay")
         self.assert_has_every_exchange(curve)
-        prompt = self.play(lines[:30])      # had nothing been late: else this test could not fail
+        # replayed without delay, the curve differs: otherwise this test could not fail
+        prompt = self.play(lines[:30])
         self.assertGreater(max(abs(a[1] - b[1]) for a, b in zip(curve, prompt)), 10 * TOLERANCE)
 
-    def test_a_newcomer_goes_on_when_all_are_lost_who_had_the_mean_that_it_lacks(self):
-        """Between the epoch and what the incumbents send at the end of its round, which is long here."""
+    def test_newcomers_continue_without_the_lost_mean(self):
+        """Between the epoch and the incumbents' send at the end of its round, which is long
+        here."""
         options = ("--steps", 10000000, *DILOCO, "--inner", 400)
         first = self.member("train_diloco_async", *options)
         wait_until(lambda: len(first.lines) > 1, "exchanges")
@@ -252,10 +267,10 @@ class DiLoCo(Members):
         self.assertGreater(steps[0], curve_of(first.lines)[-1][0])
         self.assertEqual({len(line.split()) for line in second.lines}, {3})
 
-    def test_members_of_diloco_that_train_to_the_end_have_one_state(self):
+    def test_diloco_members_end_with_equal_states(self):
         self.assert_members_end_alike("train_diloco_elastic")
 
-    def test_members_of_asynchronous_diloco_that_train_to_the_end_have_one_state(self):
+    def test_asynchronous_members_end_with_equal_states(self):
         self.assert_members_end_alike("train_diloco_async", "--delay")
 
 

@@ -1,4 +1,4 @@
-/* What ranks see when something goes wrong: ranks that die, stop, abort, or are late. */
+/* Errors seen by ranks on failures: ranks that die, stop, abort, or are late. */
 #include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -23,12 +23,17 @@ static const char *const wires[] = { "shm", "tcp" };
 
 /* ---- without timers ---- */
 
-#define DESCRIPTORS_MAX 1024    /* of a rank, by far; the lowest numbers are given first */
+#define DESCRIPTORS_MAX \
+    1024 /* far more than a rank has; the lowest numbers are allocated
+                                   first */
 
-/* A communicator whose calls can end by an event alone: their deadline is an hour away, and no connection ends because nothing comes over it.
- * Those for data have no keepalive then (TUTTI_TCP_SILENCE_S), and those of the control overlay, which would have 15 s, lose theirs here: all of them
- * are up. So who returns has been told. This is what holds that deaths and aborts are told within a second: between one and the return no deadline and no silence
- * is waited for, only messages. How long those took is printed if it is long, and fails no test, as any machine may be slow. */
+/* A communicator whose calls can end only by an event: their deadline is an hour away, and no
+ * connection ends because of silence. Data connections have no keepalive then
+ * (TUTTI_TCP_SILENCE_S), and those of the control overlay, which would have 15 s, lose theirs here,
+ * when all of them are established. So a call returns only because of a notification. This verifies
+ * that notifications of deaths and aborts arrive within a second: no deadline or silence is waited
+ * for in between, only messages. Their latency is printed if it is long, but fails no test, because
+ * any machine may be slow. */
 static void open_without_timers(struct rank *r)
 {
     const int off = 0;
@@ -48,7 +53,7 @@ static void open_without_timers(struct rank *r)
     CHECK(r, nlinks >= tt_flood_neighbours(r->rank, r->nranks, neighbours));
 }
 
-static void tell_if_late(const struct rank *r, uint64_t since_ns, const char *what)
+static void log_latency(const struct rank *r, uint64_t since_ns, const char *what)
 {
     const uint64_t late_ns = tt_now_ns() - since_ns;
 
@@ -63,11 +68,11 @@ struct death {
     enum tt_coll_kind kind;
     const char *algo;
     size_t count;
-    bool enters;                /* the victim begins the call that it dies in */
+    bool enters;                /* the victim starts the call in which it dies */
     tutti_redop op;
 };
 
-#define WORD_DIED 0             /* of the victim: when */
+#define WORD_DIED 0             /* of the victim: time of death */
 
 static void die(struct rank *r, int sig)
 {
@@ -76,7 +81,7 @@ static void die(struct rank *r, int sig)
     kill(getpid(), sig);
 }
 
-/* Checks what a survivor was left with. */
+/* Checks the state of a survivor. */
 static void check_survivor(struct rank *r, struct call_side *s, tutti_status st, uint32_t victim)
 {
     char why[CALL_TEXT_BYTES];
@@ -118,15 +123,16 @@ static void death_role(struct rank *r)
         st = tutti_wait(s.request);
     check_survivor(r, &s, st, d->victim);
     for (int i = 0; st == TUTTI_OK && i < 1000; i++)
-        st = tutti_barrier(r->comm, NULL);      /* nobody can say that the victim came to all of them */
+        st = tutti_barrier(r->comm, NULL);      /* the victim cannot have taken part in all of
+                                                   them */
     CHECK_STATUS(r, st, TUTTI_ERR_PEER_LOST);
     CHECK(r, job_names(tutti_last_error(), d->victim));
-    tell_if_late(r, r->board->word[d->victim][WORD_DIED], "the death");
+    log_latency(r, r->board->word[d->victim][WORD_DIED], "the death");
     call_fini(&s);
     job_close(r);
 }
 
-static void survivors_of_a_killed_rank_have_their_result_or_their_input(void **state)
+static void survivors_have_result_or_restored_input(void **state)
 {
     static const struct death deaths[] = {
         { 0, TT_ALLREDUCE, NULL, 1000000, true, TUTTI_SUM }, { 1, TT_ALLREDUCE, "ring", 1000000, true, TUTTI_SUM },
@@ -157,14 +163,17 @@ static void survivors_of_a_killed_rank_have_their_result_or_their_input(void **s
     }
 }
 
-/* ---- who waits for whom when one dies ---- */
+/* ---- wait graphs at a death ---- */
 
-#define CIRCLE_RANKS 6          /* so that the control overlay does not join each with each: the third from here has no link to us */
+#define CIRCLE_RANKS \
+    6 /* so that the control overlay does not connect all pairs: the
+                                   third rank has no link to this one */
 
 struct loss {
     const char *what;
     uint32_t victim;
-    bool waited_for;            /* each waits for the victim; else the others for each other, and the victim has a connection to nobody */
+    bool waited_for;            /* all wait for the victim; otherwise the others wait for each
+                                   other, and the victim has no connections */
 };
 
 #define FLAG_WAITING 0
@@ -190,18 +199,19 @@ static void loss_role(struct rank *r)
     CHECK_OK(r, tutti_recv(&word, 1, TUTTI_U64, (int)(l->waited_for ? l->victim : (r->rank + to_the_right) % r->nranks),
                            r->comm, &how));
     job_raise(r->board, FLAG_WAITING);
-    if (tt_prng_below(&r->prng, 2))     /* in the call itself, or at rest: then the progress thread is told */
+    if (tt_prng_below(&r->prng, 2))     /* during a call, or without calls: then the progress
+                                           thread is notified */
         while (tutti_comm_status(r->comm) == TUTTI_OK)
             usleep(1000);
     st = tutti_wait(request);
     CHECK_STATUS(r, st, TUTTI_ERR_PEER_LOST);
     CHECK(r, job_names(tutti_last_error(), l->victim));
     CHECK_STATUS(r, tutti_barrier(r->comm, NULL), TUTTI_ERR_PEER_LOST);
-    tell_if_late(r, r->board->word[l->victim][WORD_DIED], "the death");
+    log_latency(r, r->board->word[l->victim][WORD_DIED], "the death");
     job_close(r);
 }
 
-static void a_death_is_told_to_all_by_events_alone(void **state)
+static void death_notification_needs_no_timer(void **state)
 {
     static const struct loss losses[] = {
         { "waited for", 0, true }, { "waited for", 3, true }, { "nobody's neighbour", 0, false }, { "nobody's neighbour", 4, false },
@@ -220,18 +230,19 @@ static void a_death_is_told_to_all_by_events_alone(void **state)
 
 /* ---- stopped ranks ---- */
 
-#define STOP_TIMEOUT_MS 2500    /* the last two seconds of it are for finding out who is silent */
+#define STOP_TIMEOUT_MS 2500    /* its last two seconds are used to find the unresponsive rank */
 
 struct stop {
     uint32_t victim, nranks;
     enum tt_coll_kind kind;
     const char *algo;
-    bool enters;                /* the victim begins the call that it stops in */
+    bool enters;                /* the victim starts the call in which it stops */
 };
 
-/* Only a neighbour waits for the stopped rank itself; who else is late waits for the neighbour. The deadline is the call's own, and no other is near. Who stops
- * in the middle may have done all its part for some: they have their result, and meet the silence in what comes next, so ranks come to their deadlines at
- * different times. */
+/* Only a neighbour waits for the stopped rank itself; other late ranks wait for the neighbour. The
+ * deadline is that of the call, and no other is near. A rank that stops during a call may have
+ * finished its part for some peers: they have their result, and detect the failure in the next
+ * call, so ranks reach their deadlines at different times. */
 static void stop_role(struct rank *r)
 {
     const struct stop *d = r->job->arg;
@@ -277,7 +288,7 @@ static void stop_role(struct rank *r)
     call_fini(&s);
 }
 
-static void a_stopped_rank_is_named_at_the_deadline_by_all_others(void **state)
+static void stopped_rank_is_named_at_deadline(void **state)
 {
     static const struct stop stops[] = {
         { 0, 2, TT_ALLREDUCE, "ring", false }, { 1, 3, TT_ALLREDUCE, "ring", false }, { 0, 5, TT_ALLREDUCE, "ring", false },
@@ -293,7 +304,7 @@ static void a_stopped_rank_is_named_at_the_deadline_by_all_others(void **state)
         };
 
         if (d->enters && i % NWIRES != i / NWIRES % NWIRES)
-            continue;           /* one wire each: a job takes as long as its deadline */
+            continue;           /* one transport each: a job takes as long as its deadline */
         if (unit_has_turn(i + i / NWIRES, 2))
             job_run(&job, stop_role);
     }
@@ -314,7 +325,7 @@ static void deadline_role(struct rank *r)
         CHECK_OK(r, tutti_allreduce(&x, &y, 1, TUTTI_F32, TUTTI_SUM, r->comm, NULL));
     if (r->rank == 1) {
         CHECK(r, job_await(r->board, 0, 1));
-        for (int i = 0; i < 3 && !st; i++)  /* the first may still find all it needs */
+        for (int i = 0; i < 3 && !st; i++)  /* the first one may still find all that it needs */
             st = tutti_allreduce(&x, &y, 1, TUTTI_F32, TUTTI_SUM, r->comm, NULL);
         CHECK_STATUS(r, st, TUTTI_ERR_TIMEOUT);
         job_close(r);
@@ -330,7 +341,7 @@ static void deadline_role(struct rank *r)
     job_close(r);
 }
 
-static void a_deadline_reports_the_collective_its_number_its_step_and_the_peer(void **state)
+static void deadline_message_names_operation_and_peer(void **state)
 {
     (void)state;
     for (size_t w = 0; w < NWIRES; w++) {
@@ -342,7 +353,7 @@ static void a_deadline_reports_the_collective_its_number_its_step_and_the_peer(v
 
 /* ---- aborts ---- */
 
-#if defined(__SANITIZE_THREAD__)        /* fewer, where each takes longest: leaks are for the address sanitizer to find */
+#if defined(__SANITIZE_THREAD__)        /* fewer, because it is slowest; ASan checks for leaks */
 #define ABORTS 16
 #else
 #define ABORTS 100
@@ -354,7 +365,7 @@ static void *abort_there(void *comm)
     return (void *)(intptr_t)tutti_comm_abort(comm);
 }
 
-/* The last rank calls none of them, so none can end but by the abort. */
+/* The last rank makes none of these calls, so they can end only by the abort. */
 static void abort_once(struct rank *r, uint32_t round, float *room, size_t count)
 {
     tutti_request *request[IN_FLIGHT] = { NULL };
@@ -381,7 +392,7 @@ static void abort_once(struct rank *r, uint32_t round, float *room, size_t count
     if (round % 2)
         for (uint32_t i = 0; i < IN_FLIGHT && calls; i++)
             CHECK_STATUS(r, tutti_wait(request[i]), TUTTI_ERR_ABORTED);
-    while (tutti_comm_status(r->comm) == TUTTI_OK)  /* who calls nothing hears of it too */
+    while (tutti_comm_status(r->comm) == TUTTI_OK)  /* ranks without calls are notified, too */
         sched_yield();
     CHECK_STATUS(r, tutti_comm_status(r->comm), TUTTI_ERR_ABORTED);
     if (aborts)
@@ -392,7 +403,7 @@ static void abort_once(struct rank *r, uint32_t round, float *room, size_t count
     if (round % 2 == 0)
         for (uint32_t i = 0; i < IN_FLIGHT && calls; i++)
             CHECK_STATUS(r, tutti_wait(request[i]), TUTTI_ERR_ABORTED);
-    tell_if_late(r, begin_ns, "the abort");
+    log_latency(r, begin_ns, "the abort");
 }
 
 static void abort_role(struct rank *r)
@@ -412,7 +423,7 @@ static void abort_role(struct rank *r)
     free(room);
 }
 
-static void an_abort_ends_all_requests_and_leaves_no_thread_or_descriptor_a_hundred_times(void **state)
+static void hundred_aborts_leak_nothing(void **state)
 {
     (void)state;
     for (size_t w = 0; w < NWIRES; w++) {
@@ -422,15 +433,16 @@ static void an_abort_ends_all_requests_and_leaves_no_thread_or_descriptor_a_hund
     }
 }
 
-/* ---- aborts within one start-up ---- */
+/* ---- aborts within one job ---- */
 
 #define LONG_ROUNDS (unit_share() > 1 ? 50 : 100)
-#define LONG_OPS 8              /* of a round; half of them make two flows with each peer */
+#define LONG_OPS 8              /* of a round; half of them use two flows with each peer */
 #define LONG_COUNT 100000
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)   /* freed memory stays mapped for a while */
+/* freed memory stays mapped for a while */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define LONG_GROWS_MAX (320 * MIB)
 #else
-#define LONG_GROWS_MAX (64 * MIB)       /* the operations of a round take some 8 MiB to land in */
+#define LONG_GROWS_MAX (64 * MIB)       /* the operations of a round need some 8 MiB of buffers */
 #endif
 
 struct aborts {
@@ -447,7 +459,8 @@ static uint64_t mapped_bytes(struct rank *r)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* In every other round the last rank calls nothing, so that what the others have opened stays open. */
+/* In every other round the last rank calls nothing, so that memory opened by the others stays
+ * open. */
 static void abort_long(struct rank *r, uint32_t round, float *room)
 {
     const bool calls = round % 2 || r->rank + 1 < r->nranks;
@@ -487,14 +500,16 @@ static void abort_long_role(struct rank *r)
     float *room = job_have(r, calloc((size_t)LONG_OPS * 2 * r->nranks * LONG_COUNT, sizeof *room));
     uint64_t before = 0;
 
-    mallopt(M_ARENA_MAX, 1); /* another one, for a thread that finds this one in use, takes 64 MiB of addresses */
+    mallopt(M_ARENA_MAX, 1); /* another arena, for a thread that finds this one in use, takes 64
+                                MiB of addresses */
     setenv("TUTTI_CMA", a->cma, 1);
     setenv("TUTTI_LANES", a->lanes, 1);
     job_open(r);
     for (uint32_t round = 0; round < LONG_ROUNDS; round++) {
         job_step(r, "round %u", round);
         abort_long(r, round, room);
-        if (round == LONG_ROUNDS / 2)       /* others come late: by then as many rounds have been open at once as ever are */
+        if (round == LONG_ROUNDS / 2)       /* others are late: by then the maximum number of
+                                               rounds has been open concurrently */
             before = mapped_bytes(r);
     }
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
@@ -514,7 +529,7 @@ static void abort_long_role(struct rank *r)
     free(room);
 }
 
-static void aborted_operations_give_back_what_they_took_once_their_peers_have_heard(void **state)
+static void aborted_operations_release_their_memory(void **state)
 {
     static const struct aborts how[] = {
         { "shm", "0", "1" }, { "shm", "2", "1" }, { "tcp", "0", "1" }, { "tcp", "0", "4" },
@@ -530,11 +545,11 @@ static void aborted_operations_give_back_what_they_took_once_their_peers_have_he
     }
 }
 
-/* ---- nothing writes after return ---- */
+/* ---- no writes after return ---- */
 
 #define LATE_ROUNDS (unit_share() > 1 ? 4 : 12)   /* fewer where each is slow */
 #define LATE_BYTES (24 * MIB)
-#define LATE_FEWER_BYTES (3 * MIB)      /* fetched in a single copy where that is possible */
+#define LATE_FEWER_BYTES (3 * MIB)      /* fetched in a single copy where possible */
 
 struct late {
     bool allocated;
@@ -543,7 +558,8 @@ struct late {
 
 enum { FLAG_BEGUN, FLAG_STOPPED, FLAG_REUSED, FLAG_RESUMED, FLAG_CHECKED };
 
-/* Stops rank 1, the writer, somewhere in its transfer, and lets it go on when rank 0 has the buffer back. */
+/* Stops rank 1, the writer, during its transfer, and continues it when rank 0 has its buffer
+ * back. */
 static void stop_and_go(const struct job *job, struct job_board *board)
 {
     (void)job;
@@ -619,7 +635,7 @@ static void late_role(struct rank *r)
             reader(r, comm, buf, round);
         else
             writer(r, comm, buf, round);
-        job_meet(r);            /* the writer has had its time */
+        job_meet(r);            /* the writer was continued */
         CHECK_OK(r, tutti_barrier(r->comm, NULL));
         if (r->rank == 0)
             job_check_all(r, buf, l->bytes, 0xee);
@@ -631,7 +647,7 @@ static void late_role(struct rank *r)
         free(buf);
 }
 
-static void a_delayed_writer_does_not_touch_a_buffer_that_an_abort_gave_back(void **state)
+static void late_writer_spares_an_aborted_buffer(void **state)
 {
     static const struct late how[] = { { false, LATE_BYTES }, { true, LATE_BYTES }, { false, LATE_FEWER_BYTES } };
 
@@ -645,9 +661,9 @@ static void a_delayed_writer_does_not_touch_a_buffer_that_an_abort_gave_back(voi
     }
 }
 
-#define STANDSTILL_MS 4000      /* the deadline; it stands still for longer */
+#define STANDSTILL_MS 4000      /* the deadline; the stop is longer */
 
-/* Rank 0 is stopped while it waits: that time is not rank 1's fault. */
+/* Rank 0 is stopped while it waits: that time must not be attributed to rank 1. */
 static void standstill_role(struct rank *r)
 {
     uint8_t buf[100000] = { 0 };
@@ -675,11 +691,11 @@ static void resume_late(const struct job *job, struct job_board *board)
         return;
     usleep((STANDSTILL_MS + 500) * 1000);
     kill(board->pid[0], SIGCONT);
-    usleep(200000);             /* in which it looks at the clock */
+    usleep(200000);             /* meanwhile it reads the clock */
     job_raise(board, 0);
 }
 
-static void a_rank_that_stood_still_itself_blames_nobody(void **state)
+static void stopped_waiter_blames_no_rank(void **state)
 {
     const struct job job = { .wires = "shm", .nranks = 2, .seed = SEED, .direct = resume_late };
 
@@ -692,7 +708,7 @@ static void a_rank_that_stood_still_itself_blames_nobody(void **state)
 #define HALF_BYTES MIB
 
 struct halves {
-    size_t at;                  /* where the second one begins; at least HALF_BYTES */
+    size_t at;                  /* offset of the second one; at least HALF_BYTES */
 };
 
 /* Rank 0 receives into both, for two communicators; one of them fails. */
@@ -738,7 +754,7 @@ static void halves_role(struct rank *r)
     CHECK_OK(r, tutti_mem_free(r->comm, buf));
 }
 
-static void what_an_abort_takes_back_is_missed_by_no_other_communicator(void **state)
+static void revoked_memory_affects_no_other_communicator(void **state)
 {
     static const struct halves where[] = { { HALF_BYTES }, { HALF_BYTES + 65536 }, { HALF_BYTES + 100 } };
 
@@ -752,11 +768,12 @@ static void what_an_abort_takes_back_is_missed_by_no_other_communicator(void **s
     }
 }
 
-#define NEXT_COUNT ((1u << 17) + 100)   /* the next one begins in the page where this ends */
+#define NEXT_COUNT ((1u << 17) + 100)   /* the next one begins in the page in which this one ends */
 #define NEXT_OPS 4u
 #define NEXT_ROUNDS (unit_share() > 1 ? 5 : 25)
 
-/* Several operations of one communicator in adjacent memory, in place, aborted somewhere. */
+/* Several operations of one communicator in adjacent memory, in place, aborted at a random
+ * point. */
 static void adjacent_role(struct rank *r)
 {
     float *buf;
@@ -797,7 +814,7 @@ static void adjacent_role(struct rank *r)
         }
         CHECK_OK(r, tutti_barrier(r->comm, NULL));
         tutti_comm_destroy(comm);
-        if (round % 5 == 4) {       /* what was taken back is not offered again: only new memory is */
+        if (round % 5 == 4) {       /* revoked memory is not opened again: use new memory */
             CHECK_OK(r, tutti_mem_free(r->comm, buf));
             CHECK_OK(r, tutti_mem_alloc(r->comm, NEXT_OPS * NEXT_COUNT * sizeof *buf, (void **)&buf));
         }
@@ -805,7 +822,7 @@ static void adjacent_role(struct rank *r)
     CHECK_OK(r, tutti_mem_free(r->comm, buf));
 }
 
-static void adjacent_operations_that_are_aborted_restore_their_input(void **state)
+static void adjacent_aborted_operations_restore_input(void **state)
 {
     const struct job job = { .wires = "shm", .nranks = 2, .seed = SEED };
 
@@ -813,7 +830,7 @@ static void adjacent_operations_that_are_aborted_restore_their_input(void **stat
     job_run(&job, adjacent_role);
 }
 
-/* No wire is common to the two: the first call says so. */
+/* The two have no common transport: the first call reports it. */
 static void no_wire_role(struct rank *r)
 {
     uint8_t byte = 0;
@@ -823,7 +840,7 @@ static void no_wire_role(struct rank *r)
     CHECK_SAYS(r, tutti_broadcast(&byte, &byte, 1, TUTTI_U8, 0, r->comm, NULL), TUTTI_ERR_PEER_LOST, "no transport");
 }
 
-static void ranks_without_a_common_wire_are_told(void **state)
+static void missing_common_transport_is_reported(void **state)
 {
     const struct job job = { .wires = "shm", .nranks = 2, .seed = SEED };
 
@@ -831,11 +848,14 @@ static void ranks_without_a_common_wire_are_told(void **state)
     job_run(&job, no_wire_role);
 }
 
-/* ---- the ordinary end ---- */
+/* ---- regular end ---- */
 
-#define LEAVE_ROUNDS (unit_share() > 1 ? 6 : 15)  /* a start-up each; six are all kinds */
+#define LEAVE_ROUNDS \
+    (unit_share() > 1 ? 6 : 15) /* each includes a start-up; six cover all
+                                                     kinds */
 
-/* Each leaves when its own part is over; nobody waits for the others, which may still be in their last call. */
+/* Each rank leaves when its own part has completed, without waiting for the others, which may still
+ * be in their last call. */
 static void leave_role(struct rank *r)
 {
     for (uint32_t round = 0; round < LEAVE_ROUNDS; round++) {
@@ -856,11 +876,11 @@ static void leave_role(struct rank *r)
         call_fini(&s);
         job_step(r, "round %u: destroy", round);
         job_close(r);
-        job_meet(r);            /* one start-up at a time at one rendezvous */
+        job_meet(r);            /* only one start-up at a time at a rendezvous */
     }
 }
 
-static void ranks_that_leave_early_are_no_error_to_the_others(void **state)
+static void early_exit_is_no_error(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < NWIRES * 3; i++) {
@@ -873,18 +893,18 @@ static void ranks_that_leave_early_are_no_error_to_the_others(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(survivors_of_a_killed_rank_have_their_result_or_their_input),
-        cmocka_unit_test(a_death_is_told_to_all_by_events_alone),
-        cmocka_unit_test(a_stopped_rank_is_named_at_the_deadline_by_all_others),
-        cmocka_unit_test(a_deadline_reports_the_collective_its_number_its_step_and_the_peer),
-        cmocka_unit_test(an_abort_ends_all_requests_and_leaves_no_thread_or_descriptor_a_hundred_times),
-        cmocka_unit_test(aborted_operations_give_back_what_they_took_once_their_peers_have_heard),
-        cmocka_unit_test(a_rank_that_stood_still_itself_blames_nobody),
-        cmocka_unit_test(what_an_abort_takes_back_is_missed_by_no_other_communicator),
-        cmocka_unit_test(adjacent_operations_that_are_aborted_restore_their_input),
-        cmocka_unit_test(ranks_without_a_common_wire_are_told),
-        cmocka_unit_test(a_delayed_writer_does_not_touch_a_buffer_that_an_abort_gave_back),
-        cmocka_unit_test(ranks_that_leave_early_are_no_error_to_the_others),
+        cmocka_unit_test(survivors_have_result_or_restored_input),
+        cmocka_unit_test(death_notification_needs_no_timer),
+        cmocka_unit_test(stopped_rank_is_named_at_deadline),
+        cmocka_unit_test(deadline_message_names_operation_and_peer),
+        cmocka_unit_test(hundred_aborts_leak_nothing),
+        cmocka_unit_test(aborted_operations_release_their_memory),
+        cmocka_unit_test(stopped_waiter_blames_no_rank),
+        cmocka_unit_test(revoked_memory_affects_no_other_communicator),
+        cmocka_unit_test(adjacent_aborted_operations_restore_input),
+        cmocka_unit_test(missing_common_transport_is_reported),
+        cmocka_unit_test(late_writer_spares_an_aborted_buffer),
+        cmocka_unit_test(early_exit_is_no_error),
     };
 
     if (argc > 1)

@@ -1,5 +1,5 @@
-/* Tune files in a job: all ranks choose by rank 0's, also in communicators that are split off and are placed as the file says; what it does
- * not speak of is chosen as without it. */
+/* Tune files in a job: all ranks select by rank 0's file, also in split communicators with the
+ * placement of the file. Other calls are selected as without a file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #define NRANKS 4u
 #define COUNT 4096u
 
-/* One row: an algorithm and segments that nobody would choose by default. */
+/* Writes one row: an algorithm and segments that are never selected by default. */
 static void write_file(const struct rank *r, char path[64], uint32_t nranks, const char *wires)
 {
     FILE *f;
@@ -37,7 +37,7 @@ static void write_file(const struct rank *r, char path[64], uint32_t nranks, con
     fclose(f);
 }
 
-/* The plan of an all-reduce, and that its result is right. */
+/* Returns the plan of an all-reduce, after checking its result. */
 static const struct tt_plan *plan_of(struct rank *r, tutti_comm *comm)
 {
     const struct tt_coll c = { .kind = TT_ALLREDUCE,
@@ -74,7 +74,7 @@ static void check_untuned(struct rank *r, tutti_comm *comm)
 
 struct expectation {
     uint32_t nranks;        /* of the file */
-    bool whole, halves;     /* are tuned */
+    bool whole, halves;     /* which of them are tuned */
 };
 
 static void choose_as_rank_0_was_told(struct rank *r)
@@ -83,7 +83,7 @@ static void choose_as_rank_0_was_told(struct rank *r)
     tutti_comm *half = NULL;
     char path[64] = "";
 
-    if (r->rank == 0) {     /* the others know of no file */
+    if (r->rank == 0) {     /* the others have no file */
         write_file(r, path, e->nranks, r->job->wires);
         setenv("TUTTI_TUNE_FILE", path, 1);
     }
@@ -107,19 +107,19 @@ static void run(const struct expectation *e)
     }
 }
 
-static void all_ranks_choose_by_the_file_of_rank_0(void **state)
+static void all_ranks_use_rank_0s_file(void **state)
 {
     (void)state;
     run(&(struct expectation){ .nranks = NRANKS, .whole = true });
 }
 
-static void a_part_that_is_placed_as_a_file_says_chooses_by_it(void **state)
+static void part_with_matching_placement_is_tuned(void **state)
 {
     (void)state;
     run(&(struct expectation){ .nranks = NRANKS / 2, .halves = true });
 }
 
-static void a_file_of_other_ranks_changes_nothing(void **state)
+static void file_for_other_ranks_is_ignored(void **state)
 {
     (void)state;
     run(&(struct expectation){ .nranks = NRANKS + 1 });
@@ -128,9 +128,9 @@ static void a_file_of_other_ranks_changes_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_ranks_choose_by_the_file_of_rank_0),
-        cmocka_unit_test(a_part_that_is_placed_as_a_file_says_chooses_by_it),
-        cmocka_unit_test(a_file_of_other_ranks_changes_nothing),
+        cmocka_unit_test(all_ranks_use_rank_0s_file),
+        cmocka_unit_test(part_with_matching_placement_is_tuned),
+        cmocka_unit_test(file_for_other_ranks_is_ignored),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
-/* Several threads that call on one communicator at once, which tutti.h forbids. Each call returns within its deadline: OK, INVALID
- * with a sentence that names the call in progress, or, once the ranks are out of step, the error of that. */
+/* Several threads that call concurrently on one communicator, which tutti.h forbids. Each call
+ * returns within its deadline: OK, INVALID with a message that names the call in progress, or, when
+ * the ranks are out of step, the resulting error. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +10,9 @@
 #include "tutti/rma.h"
 
 #define SEED 20261128
-#define DEADLINE_MS "10000"     /* of start-up and of calls that take no deadline */
+#define DEADLINE_MS "10000"     /* of start-up and of calls without an explicit timeout */
 #define CALL_MS 2000
-#define CALLS 400               /* of each thread */
+#define CALLS 400               /* per thread */
 #define COUNT 700
 #define KINDS 12
 
@@ -36,7 +37,7 @@ static tutti_status wait_for(tutti_status st, tutti_request **request)
     return st ? st : tutti_wait(*request);
 }
 
-/* One call of a kind; the memory is the thread's own. */
+/* Makes one call of a kind; the memory belongs to the thread. */
 static tutti_status call_one(struct worker *w, uint32_t kind)
 {
     static const size_t counts[2] = { 3, 5 };
@@ -83,7 +84,7 @@ static tutti_status call_one(struct worker *w, uint32_t kind)
     }
 }
 
-/* Whether a call may end so; *refused: as another thread was in one. */
+/* Returns whether a call may end like this; *refused: because another thread was in a call. */
 static bool may_end_so(tutti_status st, const char *why, bool *refused)
 {
     *refused = st == TUTTI_ERR_INVALID && strstr(why, ": another thread is in tutti_");
@@ -110,7 +111,8 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* All threads of a rank draw the same calls, so that their ranks are in step for a while. Returns how many calls were refused. */
+/* All threads of a rank draw the same calls, so that their ranks are in step for a while. Returns
+ * the number of refused calls. */
 static uint32_t run_threads(struct rank *r, tutti_comm *comm, uint32_t n, uint32_t round)
 {
     struct worker *w = job_have(r, calloc(n, sizeof *w));
@@ -135,7 +137,8 @@ static uint32_t run_threads(struct rank *r, tutti_comm *comm, uint32_t n, uint32
     return refused;
 }
 
-/* Ranks get out of step on the communicator that the threads share; the one that it was made from works on. */
+/* Ranks get out of step on the communicator shared by the threads; its parent communicator still
+ * works. */
 static void threads_role(struct rank *r)
 {
     const struct threads *t = r->job->arg;
@@ -161,7 +164,7 @@ static void threads_role(struct rank *r)
     job_close(r);
 }
 
-static void calls_of_many_threads_end_and_are_refused(void **state)
+static void concurrent_calls_end_or_are_refused(void **state)
 {
     static const struct threads threads[] = { { 2 }, { 8 } };
 
@@ -187,7 +190,7 @@ static void *receive(void *arg)
     return NULL;
 }
 
-/* A call with a wrong root is refused for that, unless another call is in progress. */
+/* A call with an invalid root is refused for that reason, unless another call is in progress. */
 static void await_call(struct rank *r, const char *call)
 {
     float x;
@@ -223,7 +226,7 @@ static void blocked_role(struct rank *r)
         CHECK_SAYS(r, tutti_group(&op, 1, r->comm, NULL), TUTTI_ERR_INVALID, refused);
         CHECK_SAYS(r, tutti_comm_dup(r->comm, &other), TUTTI_ERR_INVALID, refused);
         CHECK_SAYS(r, tutti_window_create(r->comm, NULL, 8, &window), TUTTI_ERR_INVALID, refused);
-        CHECK_OK(r, tutti_comm_status(r->comm));        /* and what any thread may call */
+        CHECK_OK(r, tutti_comm_status(r->comm));        /* and calls allowed in any thread */
         CHECK_STATUS(r, tutti_test(request), TUTTI_PENDING);
         CHECK_OK(r, tutti_mem_alloc(r->comm, 4096, &mem));
         CHECK_OK(r, tutti_mem_free(r->comm, mem));
@@ -241,7 +244,7 @@ static void blocked_role(struct rank *r)
     job_close(r);
 }
 
-static void a_call_beside_a_blocked_one_is_refused_and_changes_nothing(void **state)
+static void refused_call_changes_nothing(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < NWIRES; i++) {
@@ -280,7 +283,7 @@ static void turns_role(struct rank *r)
     job_close(r);
 }
 
-static void threads_that_call_one_after_another_are_not_refused(void **state)
+static void successive_threads_are_not_refused(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < NWIRES; i++) {
@@ -293,9 +296,9 @@ static void threads_that_call_one_after_another_are_not_refused(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_call_beside_a_blocked_one_is_refused_and_changes_nothing),
-        cmocka_unit_test(threads_that_call_one_after_another_are_not_refused),
-        cmocka_unit_test(calls_of_many_threads_end_and_are_refused),
+        cmocka_unit_test(refused_call_changes_nothing),
+        cmocka_unit_test(successive_threads_are_not_refused),
+        cmocka_unit_test(concurrent_calls_end_or_are_refused),
     };
 
     if (argc > 1)

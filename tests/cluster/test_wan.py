@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Hosts all over the world: what the relay between them delays, lets through, loses and counts, and that it leaves nothing behind.
-tests/support/wan.py draws the network. Nothing here asks a machine to be fast: only the relay's own clock and counters are believed, and
-that nothing comes too early. Skipped where namespaces or TUN devices may not be made."""
+"""Hosts at large distances (tests/support/wan.py): latencies, rates, losses and counters of the
+relay, and that it leaves nothing behind. The tests do not require a fast machine: they check only
+the relay's own clock and counters, and that nothing arrives too early. Skipped if namespaces or TUN
+devices are not permitted."""
 
 import functools
 import hashlib
@@ -19,13 +20,13 @@ from pathlib import Path
 
 from cluster import PATIENCE_S, TUTTI, ClusterTest, environment, marked, wait_until
 
-import wan          # after cluster, which tells where it is
+import wan          # after cluster, which sets its path
 from hosts import HostsError
 
 DELAYS_MS = [[0, 20, 5], [35, 0, 0.5], [7.5, 1, 0]]
 PORT = 18970
 
-# Each datagram goes back to where it came from.
+# Returns each datagram to its sender.
 ECHO = """
 import socket, sys
 s = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET, socket.SOCK_DGRAM)
@@ -35,7 +36,7 @@ while True:
     data, who = s.recvfrom(2000)
     s.sendto(data, who)
 """
-# The shortest of some round trips, in ms; a datagram that is long away is sent once more.
+# The shortest of some round trips, in ms; a missing datagram is sent once more.
 ASK = """
 import socket, sys, time
 s = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET, socket.SOCK_DGRAM)
@@ -50,7 +51,7 @@ for i in range(8):
     best = took if best is None else min(best, took)
 print(best)
 """
-# Numbered datagrams to an address: how many, how long, and the time between two.
+# Sends numbered datagrams to an address: count, size, and interval.
 SEND = """
 import socket, sys, time
 address, port, n, size, gap = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5])
@@ -59,7 +60,8 @@ for i in range(n):
     s.sendto(b"%08d" % i + bytes(size - 8), (address, port))
     if gap: time.sleep(gap)
 """
-# Standard input says how many datagrams come; prints the numbers of these, and of any more that are there.
+# Reads the expected number of datagrams from standard input; prints their numbers, and those of all
+# others.
 KEEP = """
 import socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -74,7 +76,7 @@ try:
     while True: print(int(s.recv(2000)[:8]))
 except BlockingIOError: pass
 """
-# The hash of all that comes over one connection, and of all that goes.
+# Prints the hash of all data received over one connection, and of all data sent.
 TAKE = """
 import hashlib, socket, sys
 s = socket.create_server((sys.argv[1], int(sys.argv[2])), family=socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
@@ -88,7 +90,8 @@ import random, socket, sys
 c = socket.create_connection((sys.argv[1], int(sys.argv[2])))
 c.sendall(random.Random(int(sys.argv[3])).randbytes(int(sys.argv[4])))
 """
-# Makes a network, starts something on each host that would run for ever, says what there is, and waits to be killed.
+# Creates a network, starts an endless process on each host, prints its state, and waits to be
+# killed.
 OWNER = f"""
 import json, subprocess, sys
 sys.path.insert(0, {str(Path(wan.__file__).parent)!r})
@@ -132,7 +135,7 @@ class WanTest(ClusterTest):
         return net
 
     def started(self, net, host, script, *args):
-        """A script that runs on a host until it says that it is there."""
+        """Starts a script on a host, and waits until it is ready."""
         process = subprocess.Popen(net.inside(host, sys.executable, "-c", script, *args), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.communicate)
@@ -142,7 +145,7 @@ class WanTest(ClusterTest):
 
 
 class Packets(WanTest):
-    def test_nothing_arrives_earlier_than_the_matrix_says(self):
+    def test_nothing_arrives_before_its_time(self):
         net = self.net(matrix(delay_ms=DELAYS_MS))
         for address in (net.address, net.address6):
             for target in (1, 2):
@@ -158,7 +161,7 @@ class Packets(WanTest):
         net.change(0, 1, delay_ms=250)
         self.assertGreaterEqual(float(net.run(0, sys.executable, "-c", ASK, net.address(1), PORT)), 250)
 
-    def test_bytes_of_lossy_and_slow_lines_arrive_unchanged(self):
+    def test_lossy_lines_keep_bytes_unchanged(self):
         nbytes = 3 << 20
         net = self.net(matrix(2, delay_ms=2, loss=0.01, rate_mbit=60, queue_bytes=50000, seed=5))
         for seed, address in ((1, net.address(1)), (2, net.address6(1))):
@@ -171,7 +174,7 @@ class Packets(WanTest):
             self.assertGreater(after["lost"], before["lost"])
             self.assertGreater(after["segments"] - before["segments"], after["packets"] - before["packets"], "no packet was a long one")
 
-    def test_the_kernel_cuts_long_packets_where_that_is_asked_for(self):
+    def test_kernel_segments_packets_if_requested(self):
         net = self.net(matrix(2), cuts=True)
         taker = self.started(net, 1, TAKE, net.address(1), PORT)
         net.run(0, sys.executable, "-c", GIVE, net.address(1), PORT, 1, 1 << 20)
@@ -194,14 +197,15 @@ class Packets(WanTest):
         self.assertEqual(arrived, sorted(arrived))
         return arrived
 
-    def test_the_same_packets_are_lost_with_the_same_seed(self):
+    def test_equal_seeds_lose_equal_packets(self):
         first, again, other = (self.numbers_that_arrive(seed, 1500) for seed in (3, 3, 4))
         self.assertEqual(first, again)
         self.assertNotEqual(first, other)
         self.assertTrue(1300 < len(first) < 1500, len(first))
 
     def flood(self, **lines):
-        """More than a line carries. Returns the stats before and after, when all of it has arrived or was dropped."""
+        """Sends more than the capacity of a line. Returns the stats before and after, when all of
+        it has arrived or was dropped."""
         n = 15000
         net = self.net(matrix(2, queue_bytes=20000) | lines)
         before = net.stats()
@@ -218,25 +222,25 @@ class Packets(WanTest):
         self.assertEqual(counts["arrived_segments"] + gone, counts["packets"])
         seconds = (after["now_ns"] - before["now_ns"]) / 1e9
         self.assertLessEqual(counts["arrived_bytes"] * 8 / seconds, 2e6)
-        self.assertGreater(counts["arrived_segments"], 15)      # what the queue holds, at least
+        self.assertGreater(counts["arrived_segments"], 15)      # at least the capacity of the queue
         return after
 
-    def test_a_flood_gets_no_more_than_the_rate_of_a_pair(self):
+    def test_pair_rate_limits_a_flood(self):
         after = self.flood(rate_mbit=2)
         self.assertGreater(after["pairs"][0][1]["dropped_pair"], 1000)
         self.assertLessEqual(after["pairs"][0][1]["queue_peak_bytes"], 20000)
 
-    def test_a_flood_gets_no_more_than_a_host_may_send(self):
+    def test_sending_rate_limits_a_flood(self):
         after = self.flood(hosts=[{"name": "town0", "up_mbit": 2}, {"name": "town1"}])
         self.assertGreater(after["pairs"][0][1]["dropped_up"], 1000)
         self.assertLessEqual(after["hosts"][0]["up_queue_peak_bytes"], 20000)
 
-    def test_a_flood_gets_no_more_than_a_host_may_receive(self):
+    def test_receiving_rate_limits_a_flood(self):
         after = self.flood(hosts=[{"name": "town0"}, {"name": "town1", "down_mbit": 2}])
         self.assertGreater(after["pairs"][0][1]["dropped_down"], 1000)
         self.assertLessEqual(after["hosts"][1]["down_queue_peak_bytes"], 20000)
 
-    def test_a_cut_way_carries_nothing_and_the_way_back_still_does(self):
+    def test_cut_path_is_one_directional(self):
         net = self.net(matrix(2))
         keepers = [self.started(net, host, KEEP, net.address(host), PORT) for host in range(2)]
         net.change(0, 1, loss=1)
@@ -256,7 +260,7 @@ class Matrices(WanTest):
         return subprocess.run([sys.executable, wan.__file__, *map(str, args)], capture_output=True, text=True, timeout=60,
                               env=environment(), check=False)
 
-    def test_mistakes_are_told_and_nothing_is_made(self):
+    def test_invalid_matrix_creates_nothing(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "m.json"
             for text, sentence in (("", "invalid JSON"), ('{"hosts": 3}', "hosts must be a list of 2 to 64 hosts"),
@@ -274,13 +278,13 @@ class Matrices(WanTest):
         with self.assertRaisesRegex(HostsError, r"matrix of standard input:1: hosts\[1\]: hosts\[0\] has the name x, too"):
             wan.Wan({"hosts": [{"name": "x"}, {"name": "x"}]})
 
-    def test_a_command_runs_on_the_first_host_and_its_status_comes_back(self):
+    def test_command_on_first_host_returns_status(self):
         done = self.wan("europe-6", "sh", "-c", "hostname; cat /etc/hosts; exit 7")
         self.assertEqual(done.returncode, 7, done.stderr)
         self.assertTrue(done.stdout.startswith("frankfurt1\n"), done.stdout)
         self.assertIn("10.79.0.6 eemshaven\n", done.stdout)
 
-    def test_deployments_are_what_places_makes_and_no_signal_is_faster_than_light(self):
+    def test_deployments_are_reproducible_and_plausible(self):
         sys.path.insert(0, str(wan.DEPLOYMENTS))
         import places
         done = subprocess.run([sys.executable, places.__file__, "--check"], capture_output=True, text=True, check=False)
@@ -298,7 +302,7 @@ class Matrices(WanTest):
                     self.assertEqual(pair["delay_ms"], told["delay_ms"][a][b])
                     self.assertEqual(pair["rate_mbit"], told["rate_mbit"][a][b])
 
-    def test_great_circles_are_as_long_as_they_are(self):
+    def test_great_circle_distances_are_correct(self):
         sys.path.insert(0, str(wan.DEPLOYMENTS))
         import places
         quarter = 6371.0 * 3.141592653589793 / 2
@@ -311,7 +315,7 @@ class Relay(WanTest):
     def relay(self, *args, stdin=""):
         return subprocess.run([wan.relay_program(), *map(str, args)], input=stdin, capture_output=True, text=True, timeout=60, check=False)
 
-    def test_wrong_command_lines_are_told(self):
+    def test_invalid_arguments_are_reported(self):
         path = wan.deployment("europe-6")
         for args, sentence in (([], "which matrix?"), ([path, "/proc/self/ns/net"], "has 6 hosts, but there are 1 network namespaces"),
                                ([path, *["/nowhere"] * 6], "/nowhere: No such file"), (["/nowhere.json"], "/nowhere.json: No such file"),
@@ -322,7 +326,7 @@ class Relay(WanTest):
             self.assertEqual(done.stdout, "")
         self.assertIn("change FROM TO", self.relay("--help").stdout)
 
-    def test_commands_that_make_no_sense_change_nothing(self):
+    def test_invalid_commands_change_nothing(self):
         net = self.net(matrix(2))
         for line in ("", "stat", "change 0 1 delay_ms", "change 0 1 delay_ms 3 x", "change -1 1 loss x"):
             self.assertTrue(net._command(line).startswith("unknown: "), line)
@@ -331,14 +335,14 @@ class Relay(WanTest):
         self.assertEqual(net._command("change 0 2 loss 0"), "refused")
         self.assertEqual(net.stats()["pairs"][0][1]["packets"], 0)
 
-    def test_an_endless_command_ends_the_relay_and_that_is_told(self):
+    def test_overlong_command_ends_the_relay(self):
         net = self.net(matrix(2))
         with self.assertRaisesRegex(HostsError, "a command of 255 characters or more"):
             net._command("x" * 400)
         with self.assertRaisesRegex(HostsError, "the relay ended with status 1: .*a command of 255 characters or more"):
             net.__exit__()
 
-    def test_a_relay_that_was_killed_is_told(self):
+    def test_killed_relay_is_reported(self):
         net = self.net(matrix(2))
         net._relay.kill()
         net._relay.wait()
@@ -353,7 +357,7 @@ class Relay(WanTest):
         wait_until(lambda: len(marked(env)) >= 5, "the owner, the keeper, the relay, and what runs on the hosts")
         return process, there, env
 
-    def test_nothing_is_left_when_the_owner_is_killed(self):
+    def test_killed_owner_leaves_nothing(self):
         for sig in (signal.SIGKILL, signal.SIGTERM):
             with self.subTest(signal=sig.name):
                 process, there, env = self.owner()
@@ -365,8 +369,8 @@ class Relay(WanTest):
 
 
 class Collectives(WanTest):
-    def test_long_vectors_over_a_long_way_arrive_as_they_are(self):
-        """More segments are on their way than a plan has slots for."""
+    def test_long_vectors_arrive_unchanged(self):
+        """More segments are in flight than a plan has slots for."""
         net = self.net(matrix(2, delay_ms=50))
         done = self.run_tutti("-n", 2, "-o", "plain", "--hosts", ",".join(net.names), "--rsh", net.on, "--timeout", 100, "--env", "TUTTI_LOG=info",
                               TUTTI, "perf", "allreduce", "--algo", "ring", "--json", "--check", "--min", "16M", "--max", "16M", "--iters", 1,
@@ -377,7 +381,7 @@ class Collectives(WanTest):
         away_ms = [float(ms) for ms in re.findall(r"rank \d has a round-trip time of ([0-9.]+) ms", done.stderr)]
         self.assertTrue(away_ms and min(away_ms) >= 100, done.stderr)
 
-    def test_peers_in_europe_reduce_and_every_byte_is_right(self):
+    def test_all_reduce_in_europe_is_correct(self):
         net = self.net(wan.deployment("europe-6"))
         began = time.monotonic_ns()
         done = self.run_tutti("-n", net.nhosts, "-o", "plain", "--hosts", ",".join(net.names), "--rsh", net.on, "--timeout", 100, TUTTI, "perf",
@@ -390,7 +394,7 @@ class Collectives(WanTest):
         stats = net.stats()
         self.assertTrue(began < stats["now_ns"] < time.monotonic_ns())
         arrived = [sum(row[host]["arrived_bytes"] for row in stats["pairs"] if row[host]) for host in range(net.nhosts)]
-        for host in range(net.nhosts):      # each needs what it does not have itself
+        for host in range(net.nhosts):      # each needs the blocks of all others
             self.assertGreater(arrived[host], 1 << 20, net.names[host])
 
 

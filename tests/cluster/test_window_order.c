@@ -1,5 +1,6 @@
-/* Windows: what is seen in which order, and who waits for whom, over all ways by which memory is reached; where there are lanes also if these are
- * held up at random. TUTTI_TEST_PUTS=100000 makes the streams over verbs, and those that are held up, as long as the others. */
+/* Windows: the order in which data becomes visible, and which operations wait, for all access
+ * methods; also with randomly delayed lanes. TUTTI_TEST_PUTS=100000 makes the streams over verbs,
+ * and those with delayed lanes, as long as the others. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -18,15 +19,17 @@
 #define STREAM_SLOTS 8
 #define STREAM_BYTES (4 * MIB)
 #ifdef __OPTIMIZE__
-#define STREAM_PUTS (UNIT_SHARE > 1 ? 1000u : 100000u)       /* of a job */
+#define STREAM_PUTS (UNIT_SHARE > 1 ? 1000u : 100000u)       /* per job */
 #else
 #define STREAM_PUTS (UNIT_SHARE > 1 ? 1000u : 10000u)
 #endif
-#define STREAM_PUTS_SLOW (UNIT_SHARE > 1 ? 25u : 500u)       /* of one over verbs: software devices are slow */
-#define STREAM_PUTS_HELD (UNIT_SHARE > 1 ? 200u : 4000u)     /* of one whose lanes are held up */
-#define STREAM_TOLD 20000                       /* after so many puts it says how far it is */
+#define STREAM_PUTS_SLOW \
+    (UNIT_SHARE > 1 ? 25u : 500u)                        /* per job over verbs: software
+                                                                devices are slow */
+#define STREAM_PUTS_HELD (UNIT_SHARE > 1 ? 200u : 4000u)     /* per job with delayed lanes */
+#define STREAM_TOLD 20000                       /* interval of progress messages */
 
-/* Most are short, some are long. */
+/* Mostly short, some long. */
 static size_t stream_bytes(struct tt_prng *p)
 {
     const uint64_t kind = tt_prng_below(p, 4096);
@@ -35,8 +38,8 @@ static size_t stream_bytes(struct tt_prng *p)
     return kind % 64 == 1 ? 0 : 1 + tt_prng_below(p, most);
 }
 
-/* A message of rank 0's with its signal, in one of four ways: one put; one whose source is spoilt at its local completion; pieces; or puts of
- * their own, a fence, and a signal. */
+/* Sends a message of rank 0 with its signal, in one of four ways: as one put; as one whose source
+ * is overwritten after local completion; as pieces; or as separate puts, a fence, and a signal. */
 static void send_message(struct rank *r, tutti_window *w, size_t at, uint8_t *src, size_t bytes, uint64_t way,
                          tutti_rma *rma)
 {
@@ -69,8 +72,9 @@ static void send_message(struct rank *r, tutti_window *w, size_t at, uint8_t *sr
     }
 }
 
-/* Rank 0 streams to rank 1, which looks at each message as soon as its signal shows; a slot is used again when it said so. Signals are in a window of
- * their own, which may be reached in another way. */
+/* Rank 0 streams to rank 1, which checks each message as soon as its signal arrives; a slot is
+ * reused after an acknowledgement. Signals are in a separate window, which may use another access
+ * method. */
 static void stream(struct rank *r, uint32_t nputs, bool held_up)
 {
     uint8_t *src = job_have(r, malloc(STREAM_SLOTS * STREAM_BYTES));
@@ -110,18 +114,19 @@ static void stream(struct rank *r, uint32_t nputs, bool held_up)
 
 static uint32_t puts_of_job(const struct window_way *m)
 {
-    const bool other = getenv("TUTTI_TEST_IN_PLACE_OF_TCP") != NULL;     /* each message takes as long as ten over TCP's loopback */
+    /* each message takes as long as ten over TCP on loopback */
+    const bool other = getenv("TUTTI_TEST_IN_PLACE_OF_TCP") != NULL;
 
     return strcmp(m->wires, "verbs") == 0 ? STREAM_PUTS_SLOW : other ? STREAM_PUTS / 5 : STREAM_PUTS;
 }
 
-/* Of one whose lanes are held up. */
+/* The number for a job with delayed lanes. */
 static uint32_t puts_of_job_held(const struct window_way *m)
 {
     return strcmp(m->wires, "verbs") == 0 ? STREAM_PUTS_SLOW / 5 : STREAM_PUTS_HELD;
 }
 
-/* Puts by each way and test: TUTTI_TEST_PUTS, or those of a job. */
+/* Number of puts per method and test: TUTTI_TEST_PUTS, or that of one job. */
 static uint64_t puts_wanted(uint32_t of_job)
 {
     const char *text = getenv("TUTTI_TEST_PUTS");
@@ -136,7 +141,7 @@ static uint64_t puts_wanted(uint32_t of_job)
     return n;
 }
 
-/* Jobs by one way, each with a seed of its own, until there were as many puts as there shall be. */
+/* Runs jobs with one method, each with another seed, until the number of puts is reached. */
 static void play_stream(uint32_t way, void (*role)(struct rank *), uint32_t of_job)
 {
     const uint64_t begin_ns = tt_now_ns(), wanted = puts_wanted(of_job);
@@ -164,7 +169,7 @@ static void stream_role(struct rank *r)
     stream(r, puts_of_job(r->job->arg), false);
 }
 
-static void no_signal_is_seen_before_its_bytes(void **state)
+static void data_is_visible_before_its_signal(void **state)
 {
     uint32_t wanted = 0;
 
@@ -176,7 +181,7 @@ static void no_signal_is_seen_before_its_bytes(void **state)
         if (unit_has_turn(i, 2))
             play_stream(i, stream_role, puts_of_job(&window_ways[i]));
     }
-    assert_true(wanted > 0);    /* TUTTI_WIRES names no way of these */
+    assert_true(wanted > 0);    /* TUTTI_WIRES names none of these methods */
 }
 
 static void held_up_role(struct rank *r)
@@ -185,7 +190,7 @@ static void held_up_role(struct rank *r)
     stream(r, puts_of_job_held(r->job->arg), true);
 }
 
-static void nor_is_one_where_lanes_are_held_up(void **state)
+static void same_order_with_delayed_lanes(void **state)
 {
     uint32_t wanted = 0;
 
@@ -204,7 +209,8 @@ static void nor_is_one_where_lanes_are_held_up(void **state)
 #define FENCED_BYTES 5000
 #define FLAG_B 1                /* job_go_on_after waits for it */
 
-/* Rank 0 puts to A (1) and B (2), then fenceA fenceB sigB sigA, while A stands still: B hears at once; and A sees all bytes with its signal. */
+/* Rank 0 puts to A (1) and B (2), then fence A, fence B, signal B, signal A, while A is stopped: B
+ * gets its signal at once; and A sees all bytes with its signal. */
 static void fence_role(struct rank *r)
 {
     uint8_t *src = job_have(r, malloc(FENCED_PUTS * FENCED_BYTES));
@@ -213,23 +219,24 @@ static void fence_role(struct rank *r)
     window_job_open(r);
     window_side_init(r, &s, 64 + FENCED_PUTS * FENCED_BYTES);
     pattern_fill(src, FENCED_PUTS * FENCED_BYTES, 9);
-    for (int to = 1; r->rank == 0 && to <= 2; to++)     /* links are made on first use */
+    for (int to = 1; r->rank == 0 && to <= 2; to++)     /* links are created on first use */
         CHECK_OK(r, tutti_window_signal(s.window, to, 8, TUTTI_SIGNAL_SET, 1));
     CHECK_OK(r, r->rank == 0 ? TUTTI_OK : tutti_window_wait(s.window, 8, TUTTI_EQUAL, 1, 0, NULL));
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
-    job_meet(r);                /* a wire may leave what rank 1 has sent to a thread, which stands still with it */
+    job_meet(r);                /* a transport may leave rank 1's data to a thread, which is
+                                   stopped with it */
     if (r->rank == 1) {
         job_step(r, "stand still");
         kill(getpid(), SIGSTOP);
     }
     if (r->rank == 0) {
-        CHECK(r, job_await(r->board, 0, 1));        /* A stands still */
+        CHECK(r, job_await(r->board, 0, 1));        /* A is stopped */
         for (int i = 0; i < FENCED_PUTS; i++)
             for (int to = 2; to >= 1; to--) {
                 const size_t at = (size_t)i * FENCED_BYTES;
 
                 if (to == 1 && i >= 8)
-                    continue;   /* what a rank that stands still may be sent has a bound */
+                    continue;   /* the amount of data sent to a stopped rank is limited */
                 job_step(r, "put %d to rank %d", i, to);
                 CHECK_OK(r, tutti_window_put(s.window, to, 64 + at, src + at, FENCED_BYTES, NULL));
             }
@@ -251,7 +258,7 @@ static void fence_role(struct rank *r)
     free(src);
 }
 
-static void a_fence_of_one_rank_lets_no_other_wait(void **state)
+static void fence_does_not_delay_other_ranks(void **state)
 {
     (void)state;
     over_all_ways(fence_role, 3, job_go_on_after);
@@ -261,7 +268,9 @@ static void a_fence_of_one_rank_lets_no_other_wait(void **state)
 
 #define FETCH_BYTES ((size_t)2 * MIB)
 #define FETCH_ROUNDS (UNIT_SHARE > 1 ? 200u : 2000u)
-#define FETCH_ROUNDS_SLOW (UNIT_SHARE > 1 ? 20u : 200u)      /* over verbs and ofi: software devices are slow */
+#define FETCH_ROUNDS_SLOW \
+    (UNIT_SHARE > 1 ? 20u : 200u) /* over verbs and ofi: software
+                                                                devices are slow */
 
 static const struct window_way two_lanes = { "tcp, 2 lanes", "tcp", "0", "2", true };
 
@@ -273,8 +282,8 @@ static size_t fetch_bytes(struct tt_prng *p, uint32_t round)
     return 8 + tt_prng_below(p, most[round % 6]) / 8 * 8;
 }
 
-/* Puts src[bytes] to the start of rank 1's window in `nparts` parts, the longest first. *counter counts those that are locally complete;
- * NULL: each call waits for that. */
+/* Puts src[bytes] to the start of rank 1's window in `nparts` parts, the longest first. *counter
+ * counts local completions; NULL: each call waits for its own. */
 static void put_parts(struct rank *r, tutti_window *w, const uint8_t *src, size_t bytes, uint32_t nparts,
                       uint64_t *counter)
 {
@@ -289,7 +298,8 @@ static void put_parts(struct rank *r, tutti_window *w, const uint8_t *src, size_
     }
 }
 
-/* Reads back what was put before the fence: by a get, by a get that counts, or only its last word by an atomic. */
+/* Reads back the data put before the fence: by a get, by a get with a counter, or only its last
+ * word by an atomic. */
 static void fetch_back(struct rank *r, tutti_window *w, const uint8_t *src, uint8_t *dst, size_t bytes, uint32_t kind)
 {
     uint64_t counter = 0, old = 0;
@@ -306,7 +316,8 @@ static void fetch_back(struct rank *r, tutti_window *w, const uint8_t *src, uint
     CHECK(r, memcmp(src, dst, bytes) == 0);
 }
 
-/* Rank 0 puts to rank 1, fences, and reads the same bytes back, in the second half with lanes that are held up. */
+/* Rank 0 puts to rank 1, fences, and reads the same bytes back, in the second half with delayed
+ * lanes. */
 static void fetch_role(struct rank *r)
 {
     const struct window_way *way = r->job->arg;
@@ -328,7 +339,7 @@ static void fetch_role(struct rank *r)
         pattern_fill(src, bytes, i);
         put_parts(r, s.window, src, bytes, 1 + i % 3, i % 5 ? &sent : NULL);
         CHECK_OK(r, tutti_window_fence(s.window, i % 2 ? 1 : TUTTI_ALL_RANKS));
-        if (i % 4 == 3)         /* the fence still holds for what comes after this */
+        if (i % 4 == 3)         /* the fence still applies to later operations */
             CHECK_OK(r, tutti_window_signal(s.window, 1, FETCH_BYTES, TUTTI_SIGNAL_ADD, 1));
         fetch_back(r, s.window, src, dst, bytes, kind);
         if (i % 5)
@@ -339,7 +350,7 @@ static void fetch_role(struct rank *r)
     free(dst);
 }
 
-static void a_get_behind_a_fence_sees_all_earlier_puts(void **state)
+static void get_after_fence_sees_puts(void **state)
 {
     const struct job job = {
         .wires = two_lanes.wires, .nranks = 2, .seed = job_seed(WINDOW_SEED), .arg = &two_lanes,
@@ -358,10 +369,11 @@ static void a_get_behind_a_fence_sees_all_earlier_puts(void **state)
 /* ---- gets and atomics behind queued puts ---- */
 
 #define QUEUED_BYTES 65536
-#define QUEUED_PUTS 320u        /* more than what the connections to a rank that stands still take */
+#define QUEUED_PUTS 320u        /* more than the connections to a stopped rank accept */
 
-/* Rank 0 queues puts for rank 1, which stands still, with some to rank 2 between them, and fences both. What it gets from rank 2 and changes there
- * does not wait for rank 1. What it gets from rank 1 and changes there completes when that goes on, and sees all puts. */
+/* Rank 0 queues puts for rank 1, which is stopped, with some to rank 2 between them, and fences
+ * both. Gets and atomics to rank 2 do not wait for rank 1. Those to rank 1 complete when it
+ * continues, and see all puts. */
 static void queued_role(struct rank *r)
 {
     enum { ALL = QUEUED_PUTS * QUEUED_BYTES };
@@ -376,7 +388,7 @@ static void queued_role(struct rank *r)
     window_job_open(r);
     window_side_init(r, &s, ALL + QUEUED_BYTES + 8);
     pattern_fill(src, ALL, 12);
-    for (int to = 1; r->rank == 0 && to <= 2; to++)     /* links are made on first use */
+    for (int to = 1; r->rank == 0 && to <= 2; to++)     /* links are created on first use */
         CHECK_OK(r, tutti_window_get(s.window, to, 0, &old, sizeof old, NULL));
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     job_meet(r);
@@ -393,7 +405,8 @@ static void queued_role(struct rank *r)
                 const size_t at = i * (size_t)QUEUED_BYTES;
                 const tutti_rma rma = {
                     .size = sizeof rma, .counter = &sent[to], .signal_offset = ALL + QUEUED_BYTES, .signal_value = 1,
-                    .signal_op = i % 8 == 1 ? TUTTI_SIGNAL_ADD : TUTTI_SIGNAL_NONE,     /* it takes its own fence along */
+                    /* includes its own fence */
+                    .signal_op = i % 8 == 1 ? TUTTI_SIGNAL_ADD : TUTTI_SIGNAL_NONE,
                 };
 
                 if (to == 2 && i % 16 != 0)
@@ -406,7 +419,8 @@ static void queued_role(struct rank *r)
         CHECK_OK(r, tutti_window_fence(s.window, fenced));
         if (fenced == 1)
             CHECK_OK(r, tutti_window_fence(s.window, 2));
-        CHECK_OK(r, tutti_window_put(s.window, 1, ALL, src, QUEUED_BYTES, &late));      /* the fence is not behind this one */
+        /* the fence precedes this one */
+        CHECK_OK(r, tutti_window_put(s.window, 1, ALL, src, QUEUED_BYTES, &late));
         job_step(r, "get from rank 2");
         CHECK_OK(r, tutti_window_get(s.window, 2, 0, dst, QUEUED_BYTES, NULL));
         CHECK(r, memcmp(dst, src, QUEUED_BYTES) == 0);
@@ -437,13 +451,14 @@ static void queued_role(struct rank *r)
     free(dst);
 }
 
-static void a_get_behind_a_fence_sees_queued_puts_and_waits_for_no_other_rank(void **state)
+static void get_after_fence_sees_queued_puts(void **state)
 {
     (void)state;
     over_all_ways(queued_role, 3, job_go_on_after);
 }
 
-/* Rank 0 puts, fences and starts a run of a replay, whose short data goes to several ranks at once: who has that also has what was put. */
+/* Rank 0 puts, fences and starts a run of a replay, whose short data goes to several ranks at once:
+ * a rank that has received it also sees the puts. */
 static void replay_role(struct rank *r)
 {
     enum { RUNS = UNIT_SHARE > 1 ? 20 : 200, BYTES = 300000 };
@@ -485,7 +500,7 @@ static void replay_role(struct rank *r)
     free(src);
 }
 
-static void what_goes_to_several_ranks_keeps_behind_a_fence(void **state)
+static void replay_follows_the_fence(void **state)
 {
     (void)state;
     over_all_ways(replay_role, 3, NULL);
@@ -493,8 +508,9 @@ static void what_goes_to_several_ranks_keeps_behind_a_fence(void **state)
 
 #define LOAD_BYTES 20000
 
-/* Rank 1 stands still. A put to its own memory, which no processor but its own can reach, cannot land; so neither a get
- * nor an atomic behind a fence can complete, although the memory that they go to is mapped. */
+/* Rank 1 is stopped. A put to its own memory, which only its own processor can execute, cannot
+ * complete. So neither a get nor an atomic behind a fence can complete, although their target
+ * memory is mapped. */
 static void load_role(struct rank *r)
 {
     uint8_t *src = job_have(r, calloc(1, LOAD_BYTES));
@@ -521,7 +537,8 @@ static void load_role(struct rank *r)
     } else {
         CHECK(r, job_await(r->board, 0, 1));
         CHECK_OK(r, tutti_window_put(s.window, 1, 0, src, LOAD_BYTES, NULL));
-        CHECK_OK(r, tutti_window_get(mapped, 1, 0, &word, sizeof word, &brief));    /* no fence yet */
+        /* no fence yet */
+        CHECK_OK(r, tutti_window_get(mapped, 1, 0, &word, sizeof word, &brief));
         CHECK_OK(r, tutti_window_fence(s.window, 1));
         CHECK(r, tutti_window_get(mapped, 1, 0, &word, sizeof word, &brief) == TUTTI_ERR_TIMEOUT);
         job_raise(r->board, FLAG_B);
@@ -534,7 +551,7 @@ static void load_role(struct rank *r)
     free(src);
 }
 
-static void a_load_behind_a_fence_waits_for_puts_to_other_memory_of_that_rank(void **state)
+static void fence_orders_loads_after_puts(void **state)
 {
     uint32_t wanted = 0;
 
@@ -554,16 +571,16 @@ static void a_load_behind_a_fence_waits_for_puts_to_other_memory_of_that_rank(vo
         skip();
 }
 
-/* ---- a rank that stands still ---- */
+/* ---- a stopped rank ---- */
 
 #define STILL_BYTES 65536
 #define STILL_PLACES 16u
-#define STILL_PUTS_MAX 2000u    /* where memory is mapped nobody's room ends */
+#define STILL_PUTS_MAX 2000u    /* mapped memory has no limit */
 #define STILL_ROUNDS 200u
 #define FLAG_DONE 1             /* job_go_on_after waits for it */
 
-/* As many puts as rank 1, which stands still, has room for, and some more that run into their deadlines. Returns how many were taken; none where
- * it is for rank 1 to read them. */
+/* Puts as much as rank 1, which is stopped, has space for, and some more, which reach their
+ * deadlines. Returns the number of accepted puts; 0 if rank 1 must read them itself. */
 static uint32_t fill_up(struct rank *r, struct window_side *s, const uint8_t *src)
 {
     const tutti_rma rma = { .size = sizeof rma, .timeout_ms = 20 };
@@ -581,7 +598,7 @@ static uint32_t fill_up(struct rank *r, struct window_side *s, const uint8_t *sr
     return n - late;
 }
 
-/* Rank 0 has put to rank 1 what that has room for. Rank 2 is answered as ever, by signals, puts and quiets. */
+/* Rank 0 has filled the space for rank 1. Rank 2 still responds, for signals, puts and quiets. */
 static void still_role(struct rank *r)
 {
     uint8_t *src = job_have(r, malloc(STILL_PLACES * STILL_BYTES));
@@ -592,11 +609,12 @@ static void still_role(struct rank *r)
     window_job_open(r);
     window_side_init(r, &s, 64 + STILL_PLACES * STILL_BYTES);
     pattern_fill(src, STILL_PLACES * STILL_BYTES, 4);
-    for (int to = 1; r->rank == 0 && to <= 2; to++)     /* links are made on first use */
+    for (int to = 1; r->rank == 0 && to <= 2; to++)     /* links are created on first use */
         CHECK_OK(r, tutti_window_signal(s.window, to, 8, TUTTI_SIGNAL_SET, 1));
     CHECK_OK(r, r->rank == 0 ? TUTTI_OK : tutti_window_wait(s.window, 8, TUTTI_EQUAL, 1, 0, NULL));
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
-    job_meet(r);                /* a wire may leave what rank 1 has sent to a thread, which stands still with it */
+    job_meet(r);                /* a transport may leave rank 1's data to a thread, which is
+                                   stopped with it */
     if (r->rank == 1) {
         job_step(r, "stand still");
         kill(getpid(), SIGSTOP);
@@ -632,7 +650,7 @@ static void still_role(struct rank *r)
     free(src);
 }
 
-static void a_rank_that_stands_still_delays_no_signal_to_others(void **state)
+static void stopped_rank_does_not_delay_others(void **state)
 {
     (void)state;
     over_all_ways(still_role, 3, job_go_on_after);
@@ -644,7 +662,8 @@ static void a_rank_that_stands_still_delays_no_signal_to_others(void **state)
 #define CALLS_PIECES 100u
 #define CALLS_STRIDE 4096u
 
-/* Puts n pieces of so many bytes, with a signal. Returns the system calls that took in the try that took the fewest: some have to acknowledge what came. */
+/* Puts n pieces of this size, with a signal. Returns the lowest number of system calls over several
+ * tries: some tries also acknowledge received data. */
 static uint32_t fewest_calls(struct rank *r, struct window_side *s, const uint8_t *src, size_t n, size_t bytes,
                              bool rows)
 {
@@ -668,7 +687,7 @@ static uint32_t fewest_calls(struct rank *r, struct window_side *s, const uint8_
     return fewest;
 }
 
-/* What fits into one doorbell, and into what the kernel takes at once of a connection. */
+/* Data that fits into one doorbell, and into one system call of a connection. */
 static void calls_role(struct rank *r)
 {
     static const struct {
@@ -702,7 +721,7 @@ static void calls_role(struct rank *r)
     free(src);
 }
 
-static void many_pieces_leave_in_one_system_call(void **state)
+static void many_pieces_need_one_system_call(void **state)
 {
     uint32_t wanted = 0;
 
@@ -717,14 +736,14 @@ static void many_pieces_leave_in_one_system_call(void **state)
         wanted++;
         job_run(&job, calls_role);
     }
-    if (!wanted)                /* another wire is tried */
+    if (!wanted)                /* another transport is tested */
         skip();
 }
 
 /* ---- quiet ---- */
 
 #define BUSY_BYTES 100000
-#define BUSY_DEPTH 3            /* puts on their way, at least, at any time */
+#define BUSY_DEPTH 3            /* minimum number of puts in flight at any time */
 #define QUIETS (UNIT_SHARE > 1 ? 10u : 50u)
 
 struct putter {
@@ -734,7 +753,7 @@ struct putter {
     atomic_bool *stop;
 };
 
-/* Puts to rank 1 without end. */
+/* Puts to rank 1 until stopped. */
 static void *put_on(void *arg)
 {
     const struct putter *p = arg;
@@ -747,11 +766,12 @@ static void *put_on(void *arg)
         if (i >= BUSY_DEPTH)
             CHECK_OK(r, tutti_window_wait_counter(p->s->window, &counter, i - BUSY_DEPTH + 1, 0));
     }
-    CHECK_OK(r, tutti_window_quiet(p->s->window, 1, 0));        /* so that the counter may go */
+    CHECK_OK(r, tutti_window_quiet(p->s->window, 1, 0));        /* so that the counter may be freed */
     return NULL;
 }
 
-/* While two threads put without end, a third one's quiets return, and what it put before is there. */
+/* While two threads put without a break, quiets of a third thread return, and its earlier puts have
+ * arrived. */
 static void busy_role(struct rank *r)
 {
     uint8_t *src = job_have(r, calloc(1, BUSY_BYTES));
@@ -779,7 +799,7 @@ static void busy_role(struct rank *r)
     free(src);
 }
 
-static void quiet_waits_for_what_was_put_before_it_and_for_no_more(void **state)
+static void quiet_waits_only_for_earlier_puts(void **state)
 {
     (void)state;
     over_all_ways(busy_role, 2, NULL);
@@ -788,16 +808,16 @@ static void quiet_waits_for_what_was_put_before_it_and_for_no_more(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_signal_is_seen_before_its_bytes),
-        cmocka_unit_test(nor_is_one_where_lanes_are_held_up),
-        cmocka_unit_test(a_fence_of_one_rank_lets_no_other_wait),
-        cmocka_unit_test(a_get_behind_a_fence_sees_all_earlier_puts),
-        cmocka_unit_test(a_get_behind_a_fence_sees_queued_puts_and_waits_for_no_other_rank),
-        cmocka_unit_test(what_goes_to_several_ranks_keeps_behind_a_fence),
-        cmocka_unit_test(a_load_behind_a_fence_waits_for_puts_to_other_memory_of_that_rank),
-        cmocka_unit_test(a_rank_that_stands_still_delays_no_signal_to_others),
-        cmocka_unit_test(many_pieces_leave_in_one_system_call),
-        cmocka_unit_test(quiet_waits_for_what_was_put_before_it_and_for_no_more),
+        cmocka_unit_test(data_is_visible_before_its_signal),
+        cmocka_unit_test(same_order_with_delayed_lanes),
+        cmocka_unit_test(fence_does_not_delay_other_ranks),
+        cmocka_unit_test(get_after_fence_sees_puts),
+        cmocka_unit_test(get_after_fence_sees_queued_puts),
+        cmocka_unit_test(replay_follows_the_fence),
+        cmocka_unit_test(fence_orders_loads_after_puts),
+        cmocka_unit_test(stopped_rank_does_not_delay_others),
+        cmocka_unit_test(many_pieces_need_one_system_call),
+        cmocka_unit_test(quiet_waits_only_for_earlier_puts),
     };
 
     if (argc > 1)

@@ -1,4 +1,5 @@
-/* Windows: puts, gets, signals and atomics, over all ways by which memory is reached. Their order is test_window_order.c's. */
+/* Windows: puts, gets, signals and atomics, for all access methods. test_window_order.c tests their
+ * order. */
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -20,14 +21,14 @@
 
 /* ---- content ---- */
 
-#define PART_BYTES (2 * MIB)    /* of a window, for each rank that puts */
+#define PART_BYTES (2 * MIB)    /* of a window, for each putting rank */
 #define NSIZES (sizeof put_sizes / sizeof *put_sizes)
 
 static const size_t put_sizes[] = { 0, 1, 7, 64, 4096, 32768, 32769, 300001, 1200000 };
 
 static uint64_t salt_of(uint32_t from, uint32_t to, size_t i) { return from * 1000 + to * 100 + i; }
 
-/* Where put i of a rank lies in the part that is its own, behind a head of signals. */
+/* Offset of put i of a rank within its part, behind a header of signals. */
 static size_t place_of(struct rank *r, uint32_t from, size_t i)
 {
     size_t at = 64 * r->nranks + from * PART_BYTES;
@@ -37,7 +38,8 @@ static size_t place_of(struct rank *r, uint32_t from, size_t i)
     return at;
 }
 
-/* Every rank puts to every other, with signals; each reads what others have got. Windows differ in size: rank r's has r pages more. */
+/* Every rank puts to every other, with signals, and checks its own window. Windows differ in size:
+ * that of rank r has r pages more. */
 static void content_role(struct rank *r)
 {
     uint8_t *src = job_have(r, malloc(put_sizes[NSIZES - 1])), *back = job_have(r, malloc(put_sizes[NSIZES - 1]));
@@ -62,7 +64,7 @@ static void content_role(struct rank *r)
             CHECK_OK(r, tutti_window_put(s.window, (int)to, place_of(r, r->rank, i), src, put_sizes[i], &rma));
             if (rma.counter)
                 CHECK_OK(r, tutti_window_wait_counter(s.window, &counter, counted + 1, 0));
-            memset(src, 0xff, put_sizes[i]);        /* it is this rank's again */
+            memset(src, 0xff, put_sizes[i]);        /* it belongs to this rank again */
         }
     for (uint32_t from = 0; from < r->nranks; from++) {
         job_step(r, "wait for rank %u", from);
@@ -91,21 +93,23 @@ static void content_role(struct rank *r)
     free(back);
 }
 
-static void puts_and_gets_bring_every_byte_to_its_place(void **state)
+static void puts_and_gets_transfer_every_byte(void **state)
 {
     (void)state;
     over_all_ways(content_role, 3, NULL);
 }
 
-/* ---- parts that differ, of some of the ranks in an order of their own ---- */
+/* ---- parts of different sizes, for some of the ranks in another order ---- */
 
-#define OUTSIDER 1u             /* of four ranks: it has no part in the window */
+#define OUTSIDER 1u             /* of four ranks: not in the window's communicator */
 #define PARTS_BYTES 4096u
 
-/* How large the part of each rank of the window is: the library's, the caller's, and none. */
+/* Size of each rank's part of the window: allocated by the library, owned by the caller, and
+ * none. */
 static const size_t parts[] = { PARTS_BYTES, 2 * PARTS_BYTES, 0 };
 
-/* A window of three of four ranks, which are numbered the other way round there. Each puts a page to those that have room, fetches a ticket of one, and is told what is outside. */
+/* A window of three of four ranks, numbered in reverse. Each puts a page to those with memory,
+ * fetches a ticket of one, and gets errors for accesses out of range. */
 static void parts_role(struct rank *r)
 {
     uint8_t *own = job_have(r, aligned_alloc(64, 2 * PARTS_BYTES)), src[PARTS_BYTES / 8];
@@ -153,13 +157,13 @@ static void parts_role(struct rank *r)
     free(own);
 }
 
-static void parts_may_differ_and_ranks_be_some_in_any_order(void **state)
+static void parts_and_rank_order_may_differ(void **state)
 {
     (void)state;
     over_all_ways(parts_role, 4, NULL);
 }
 
-/* Rows and pieces, short and long; what is between them stays. */
+/* Rows and pieces, short and long; the bytes between them are unchanged. */
 static void pieces_role(struct rank *r)
 {
     static const tutti_rows shapes[] = {
@@ -184,7 +188,7 @@ static void pieces_role(struct rank *r)
                                       k == 50   ? 0
                                       : k == 70 ? 40000
                                                 : k * 30 };
-        if (!rows)              /* the long one has the place of those behind it */
+        if (!rows)              /* the long one covers the places of the next ones */
             n = 71;
         memset(s.mem, 0, MIB);
         CHECK_OK(r, tutti_barrier(r->comm, NULL));
@@ -217,7 +221,8 @@ static void rows_and_pieces_are_one_put(void **state)
 
 #define ADDS (UNIT_SHARE > 1 ? 100u : 1000u)
 
-/* All ranks at the words of rank 0, which takes part as well: 0 adds, 8 signals, 16 tickets, 24 a lock (4 bytes), 32 what it protects, 40 swaps. */
+/* All ranks access the words of rank 0, including itself: 0 adds, 8 signals, 16 tickets, 24 a lock
+ * (4 bytes), 32 the protected word, 40 swaps. */
 static void atomics_role(struct rank *r)
 {
     uint64_t tickets = 0, swapped = 0, old;
@@ -255,11 +260,12 @@ static void atomics_role(struct rank *r)
 
         CHECK(r, word[0] == r->nranks * (uint64_t)ADDS * (ADDS - 1) / 2);
         CHECK(r, word[1] == 3 * n);
-        CHECK(r, word[2] == n << 32);                   /* the upper half is the one that was added to */
+        CHECK(r, word[2] == n << 32);                   /* only the upper half was added to */
         CHECK(r, word[3] == 0);
         CHECK(r, word[4] == r->nranks * ((ADDS + 9) / 10));
-        CHECK(r, tickets == n * (n - 1) / 2);           /* each came once */
-        CHECK(r, swapped + word[5] == n * (n + 1) / 2); /* each number is somebody's, or still there */
+        CHECK(r, tickets == n * (n - 1) / 2);           /* each exactly once */
+        CHECK(r, swapped + word[5] == n * (n + 1) / 2); /* each number was returned to a rank, or
+                                                           is still there */
     }
     window_side_fini(r, &s);
 }
@@ -270,7 +276,8 @@ static void atomics_of_all_ranks_add_up(void **state)
     over_all_ways(atomics_role, 4, NULL);
 }
 
-/* Every rank flips bits of rank 0's words: its own bit is set in the first and cleared in the second, and the third is flipped once by each. */
+/* Every rank changes bits of rank 0's words: sets its bit in the first, clears it in the second,
+ * and flips the third. */
 static void bits_role(struct rank *r)
 {
     const uint64_t bit = 1ull << (8 * r->rank + 7);
@@ -286,7 +293,8 @@ static void bits_role(struct rank *r)
     CHECK(r, (old & bit) == 0);
     CHECK_OK(r, tutti_window_atomic(s.window, 0, 8, 8, TUTTI_ATOMIC_AND, ~bit, 0, &old));
     CHECK(r, (old & bit) == bit);
-    CHECK_OK(r, tutti_window_atomic(s.window, 0, 20, 4, TUTTI_ATOMIC_XOR, bit | 1, 0, NULL));   /* of 4 bytes, without a result */
+    /* 4 bytes, without a result */
+    CHECK_OK(r, tutti_window_atomic(s.window, 0, 20, 4, TUTTI_ATOMIC_XOR, bit | 1, 0, NULL));
     CHECK_OK(r, tutti_window_quiet(s.window, 0, 0));
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     if (r->rank == 0) {
@@ -298,7 +306,7 @@ static void bits_role(struct rank *r)
     window_side_fini(r, &s);
 }
 
-static void bits_are_changed_one_by_one(void **state)
+static void bit_operations_are_atomic(void **state)
 {
     (void)state;
     over_all_ways(bits_role, 3, NULL);
@@ -320,7 +328,7 @@ static int is_my_turn(const void *arg)
     return __atomic_load_n(t->word, __ATOMIC_ACQUIRE) >= t->at_least;
 }
 
-/* Two ranks in turn, by plain puts of words that no signal could be. */
+/* Two ranks in turn, by plain puts of words of a size that signals do not support. */
 static void turns_role(struct rank *r)
 {
     const int other = 1 - (int)r->rank;
@@ -346,8 +354,9 @@ static void turns_role(struct rank *r)
     window_side_fini(r, &s);
 }
 
-/* Where a thread of this process receives the word while another one looks, the thread sanitizer would report just that. */
-static void a_plain_put_ends_a_wait_for_a_condition(void **state)
+/* TSan would report a race if a thread of this process receives the word while another one reads
+ * it. */
+static void plain_put_ends_a_condition_wait(void **state)
 {
 #if defined(__SANITIZE_THREAD__)
     const struct job job = {
@@ -362,9 +371,9 @@ static void a_plain_put_ends_a_wait_for_a_condition(void **state)
 #endif
 }
 
-/* ---- who takes no part ---- */
+/* ---- passive targets ---- */
 
-/* Rank 1 computes: it is in no call of Tutti's while rank 0 uses its memory. */
+/* Rank 1 computes: it makes no Tutti call while rank 0 uses its memory. */
 static void passive_role(struct rank *r)
 {
     uint8_t *src = job_have(r, malloc(MIB)), *back = job_have(r, malloc(MIB));
@@ -395,7 +404,7 @@ static void passive_role(struct rank *r)
     free(back);
 }
 
-static void memory_of_a_rank_that_computes_is_served(void **state)
+static void computing_rank_serves_its_memory(void **state)
 {
     (void)state;
     over_all_ways(passive_role, 2, NULL);
@@ -445,7 +454,7 @@ static void waiting_role(struct rank *r)
     window_side_fini(r, &s);
 }
 
-static void words_are_waited_for_and_mapped_memory_is_there(void **state)
+static void waits_and_mapped_memory_work(void **state)
 {
     (void)state;
     over_all_ways(waiting_role, 2, NULL);
@@ -463,7 +472,8 @@ struct player {
     uint32_t lane;
 };
 
-/* Thread k of both ranks throw a ball to and fro, beside those of the other threads; and all threads add to one word. */
+/* Thread k of both ranks exchange signals in turn, beside those of the other threads; and all
+ * threads add to one word. */
 static void *play(void *arg)
 {
     const struct player *p = arg;
@@ -519,10 +529,11 @@ static void threads_use_a_window_at_once(void **state)
     over_all_ways(threads_role, 2, NULL);
 }
 
-/* ---- mistakes ---- */
+/* ---- errors ---- */
 
-/* What failed after its call had returned is reported by quiet, once, with the sentence of its status. */
-static void check_quiet_says(struct rank *r, const struct window_side *s, int other)
+/* A failure after a call has returned is reported by quiet, once, with the message of its
+ * status. */
+static void check_quiet_error(struct rank *r, const struct window_side *s, int other)
 {
     static const struct {
         tutti_status status;
@@ -587,7 +598,7 @@ static void mistakes_role(struct rank *r)
     CHECK_SAYS(r, tutti_window_atomic(w, other, 0, 8, (tutti_atomic_op)6, 1, 0, &old), TUTTI_ERR_INVALID, "6");
     CHECK_SAYS(r, tutti_window_fence(w, 7), TUTTI_ERR_INVALID, "rank 7 is out of range");
     CHECK_SAYS(r, tutti_window_quiet(w, -2, 0), TUTTI_ERR_INVALID, "rank -2 is out of range");
-    check_quiet_says(r, &s, other);
+    check_quiet_error(r, &s, other);
     CHECK(r, old == 5);
     CHECK_OK(r, tutti_window_create(r->comm, NULL, 0, &freed));
     CHECK_SAYS(r, tutti_window_put(freed, other, 0, out, 1, NULL), TUTTI_ERR_INVALID, "0 bytes");
@@ -607,7 +618,7 @@ static void mistakes_role(struct rank *r)
     window_side_fini(r, &s);
 }
 
-static void mistakes_are_told_and_touch_nothing(void **state)
+static void invalid_calls_have_no_effect(void **state)
 {
     (void)state;
     over_all_ways(mistakes_role, 2, NULL);
@@ -619,21 +630,21 @@ static void mistakes_are_told_and_touch_nothing(void **state)
 
 static const size_t device_sizes[] = { 8, 100, 4096, 40000 };
 
-/* Whether this way must carry it; else it may have none. */
+/* Returns whether this method must support device memory. */
 static bool must_carry_devices(const char *wires)
 {
     return strstr(wires, "verbs") || (strstr(wires, "ofi") && !getenv("TUTTI_OFI_PROVIDER"));
 }
 
-/* Stands for memory of a device. verbs: no processor can touch it while it is in use, as none could touch a device's; libfabric's TCP provider is
- * a processor. */
+/* Emulates device memory. verbs: no processor can access it while it is in use. libfabric's TCP
+ * provider accesses it by the processor. */
 static void lend(struct rank *r, uint8_t *mem, bool to_device)
 {
     if (strstr(getenv("TUTTI_WIRES"), "verbs"))
         CHECK(r, mprotect(mem, DEVICE_BYTES, to_device ? PROT_NONE : PROT_READ | PROT_WRITE) == 0);
 }
 
-/* What only processors do is refused. */
+/* Operations of processors are refused. */
 static void check_refusals(struct rank *r, tutti_window *window, uint8_t *device, int other)
 {
     const tutti_rma signal = { .size = sizeof signal, .signal_op = TUTTI_SIGNAL_SET };
@@ -649,7 +660,8 @@ static void check_refusals(struct rank *r, tutti_window *window, uint8_t *device
     CHECK(r, strstr(tutti_last_error(), "device memory"));
 }
 
-/* A file is no dma-buf: verbs asks the device's driver, which says so, or that it takes none at all; and a part of a page is none. */
+/* A file is not a dma-buf: verbs passes it to the device's driver, which reports that, or that it
+ * supports none; and a part of a page is invalid. */
 static void check_dmabuf_refusal(struct rank *r, uint8_t *pages, const tutti_mem_device *what)
 {
     tutti_mem_device file = *what;
@@ -672,7 +684,8 @@ static void check_dmabuf_refusal(struct rank *r, uint8_t *pages, const tutti_mem
     CHECK_SAYS(r, tutti_mem_register_device(r->comm, pages, DEVICE_BYTES, &file), TUTTI_ERR_INVALID, "what.kind is 9: must be 0 to 3");
 }
 
-/* A window that no wire reaches, as where its memory may not be locked: what is put there goes by messages. */
+/* A window that no transport reaches, e.g. because its memory cannot be locked: puts use
+ * messages. */
 static tutti_window *make_unreached(struct rank *r, void *mem, size_t bytes)
 {
     struct tt_engine *e = r->comm->world->engine;
@@ -690,12 +703,13 @@ static tutti_window *make_unreached(struct rank *r, void *mem, size_t bytes)
     return window;
 }
 
-/* ---- windows that are reached in different ways ---- */
+/* ---- windows with different access methods ---- */
 
 #define MIXED_ROUNDS (UNIT_SHARE > 1 ? 10u : 40u)
 #define MIXED_BYTES (MIB + 4096)
 
-/* Long puts to a window that the wire reaches, a fence, and a signal in one that it does not reach: the message is seen after the bytes. Then the next round may begin. */
+/* Long puts to a window reached by the transport, a fence, and a signal in one that it does not
+ * reach: the message is visible after the bytes. Then the next round may start. */
 static void mixed_role(struct rank *r)
 {
     uint8_t *src = job_have(r, malloc(MIXED_BYTES));
@@ -716,7 +730,8 @@ static void mixed_role(struct rank *r)
             pattern_fill(src, MIXED_BYTES, i);
             CHECK_OK(r, tutti_window_put(s.window, other, 64, src, MIXED_BYTES, &later));
             CHECK_OK(r, tutti_window_fence(s.window, i % 2 ? other : TUTTI_ALL_RANKS));
-            if (i % 4 >= 2)         /* one that the wire carries does not end the fence for messages */
+            if (i % 4 >= 2)         /* a signal carried by the transport does not end the fence
+                                       for messages */
                 CHECK_OK(r, tutti_window_signal(s.window, other, 8, TUTTI_SIGNAL_SET, i));
             CHECK_OK(r, tutti_window_signal(unreached, other, 8, TUTTI_SIGNAL_SET, i));
             CHECK_OK(r, tutti_window_wait_counter(s.window, &counter, 1, 0));
@@ -732,7 +747,7 @@ static void mixed_role(struct rank *r)
     free(src);
 }
 
-static void a_fence_holds_a_message_behind_what_the_wire_has(void **state)
+static void fence_orders_messages_behind_puts(void **state)
 {
     (void)state;
     over_all_ways(mixed_role, 2, NULL);
@@ -740,11 +755,12 @@ static void a_fence_holds_a_message_behind_what_the_wire_has(void **state)
 
 /* ---- several fences behind queued puts ---- */
 
-/* The bytes of one message more than may be unanswered, so the last one is queued. */
+/* One more message than the limit of unacknowledged ones, so the last one is queued. */
 #define FENCES_BYTES ((size_t)(TT_WINDOW_ASKS + 1) * TT_WINDOW_CHUNK_BYTES)
 #define FENCES_PASSES 100
 
-/* Rank 1 executes what has arrived, of which rank 0 hears nothing yet: both hold their batons. */
+/* Rank 1 executes the received messages before rank 0 gets a reply: both hold their progress
+ * locks. */
 static void execute_first_messages(struct rank *r, const uint8_t *host, const uint8_t *src)
 {
     struct tt_engine *e = r->comm->world->engine;
@@ -758,8 +774,9 @@ static void execute_first_messages(struct rank *r, const uint8_t *host, const ui
     job_meet(r);
 }
 
-/* Rank 0 puts by messages, of which the last is queued; behind that it queues signals by the wire, with a fence before and
- * behind each. When the last message is sent, all others are answered; the signals wait for its answer nevertheless. */
+/* Rank 0 puts by messages, the last of which is queued. Behind it, it queues signals for the
+ * transport, with a fence before and after each. When the last message is sent, all others are
+ * acknowledged; the signals still wait for its acknowledgement. */
 static void fences_role(struct rank *r)
 {
     uint8_t *src = job_have(r, malloc(FENCES_BYTES)), *host = job_have(r, calloc(1, FENCES_BYTES));
@@ -776,7 +793,7 @@ static void fences_role(struct rank *r)
     window_side_init(r, &s, 64);
     unreached = make_unreached(r, host, FENCES_BYTES);
     pattern_fill(src, FENCES_BYTES, 13);
-    if (r->rank == 0) {         /* links are made on first use */
+    if (r->rank == 0) {         /* links are created on first use */
         CHECK_OK(r, tutti_window_put(unreached, 1, 0, src, 1, NULL));
         CHECK_OK(r, tutti_window_quiet(unreached, 1, 0));
     }
@@ -824,7 +841,7 @@ static void fences_role(struct rank *r)
     free(src);
 }
 
-static void each_of_several_fences_holds_behind_queued_puts(void **state)
+static void each_fence_orders_queued_puts(void **state)
 {
     (void)state;
     over_all_ways(fences_role, 2, NULL);
@@ -837,8 +854,9 @@ static void each_of_several_fences_holds_behind_queued_puts(void **state)
 #define SHORTS_MAX 5000u        /* more than a queue holds */
 #define FLAG_GO_ON 1            /* job_go_on_after waits for it */
 
-/* Rank 1 is stopped. Puts with a counter return nevertheless, also 64 MiB, and once the queue is full with no_wait they
- * are PENDING; rank 2 is served meanwhile. Then all of it arrives, and no signal before what the fence put before it. */
+/* Rank 1 is stopped. Puts with a counter still return, also of 64 MiB, and when the queue is full
+ * with no_wait they are PENDING; rank 2 is served meanwhile. Then all data arrives, and no signal
+ * before the puts that a fence orders before it. */
 static void stopped_role(struct rank *r)
 {
     uint8_t *src = job_have(r, malloc(LONG_BYTES));
@@ -912,7 +930,7 @@ static void nonblocking_put_to_stopped_rank_returns(void **state)
 #define BLOCKED_PUTS 4
 #define BLOCKED_MS 200
 
-/* Makes progress while puts are queued, in a job that seems to be larger: behind the peers of the real one is memory that
+/* Makes progress with queued puts, in a job that appears larger: the memory behind the real peers
  * cannot be read. */
 static void check_looks_at_queues_only(struct rank *r, tutti_window *window)
 {
@@ -937,9 +955,10 @@ static void check_looks_at_queues_only(struct rank *r, tutti_window *window)
     munmap(mem, 2 * page);
 }
 
-/* Rank 1 is stopped and the wire has no room. Puts with signals behind fences return nevertheless: one that waits at its
- * deadline, one with a counter at once, and so does a wait while such ones are queued. Then those that were queued arrive,
- * none of their signals before what the fences put before it. */
+/* Rank 1 is stopped and the transport has no space. Puts with signals behind fences still return:
+ * one that waits at its deadline, one with a counter at once, and so does a wait while such puts
+ * are queued. Then the queued ones arrive, and none of their signals before the puts that the
+ * fences order before it. */
 static void blocked_role(struct rank *r)
 {
     uint8_t *src = job_have(r, malloc(LONG_BYTES));
@@ -996,22 +1015,24 @@ static void blocked_role(struct rank *r)
     free(src);
 }
 
-static void signal_behind_a_fence_without_room_keeps_deadlines(void **state)
+static void full_queue_keeps_deadlines_of_signals(void **state)
 {
     (void)state;
     over_all_ways(blocked_role, 2, job_go_on_after);
 }
 
-/* ---- a process that computes ---- */
+/* ---- a computing process ---- */
 
-#define PARKED_MS 1000          /* the progress thread sleeps this long, or longer, only while it waits for events alone */
+#define PARKED_MS \
+    1000 /* the progress thread sleeps this long or longer only if it
+                                   waits for events alone */
 #define PARKED_ROUNDS (UNIT_SHARE > 1 ? 2 : 6)
 #define PARKED_BYTES (16 * MIB)
 
-static atomic_uint parked;      /* threads that sleep like this, or are about to */
+static atomic_uint parked;      /* number of threads that sleep like this, or are about to */
 static atomic_bool parks_for_ever;
 
-/* The library is linked statically, and finds this in the place of the C library's. */
+/* The library is linked statically; this function replaces that of the C library. */
 int epoll_wait(int fd, struct epoll_event *events, int max, int timeout_ms)
 {
     const bool parks = timeout_ms >= PARKED_MS;
@@ -1023,7 +1044,8 @@ int epoll_wait(int fd, struct epoll_event *events, int max, int timeout_ms)
     return n;
 }
 
-/* Rank 0 puts while its progress thread sleeps, which no timeout wakes, and then makes no call: the counters grow. */
+/* Rank 0 puts while its progress thread sleeps without a timeout, and then makes no call: the
+ * counters are still updated. */
 static void parked_role(struct rank *r)
 {
     static const size_t bytes[] = { 100000, PARKED_BYTES, 64 };
@@ -1055,14 +1077,14 @@ static void parked_role(struct rank *r)
     free(src);
 }
 
-static void counter_grows_while_the_process_makes_no_calls(void **state)
+static void counters_grow_without_calls(void **state)
 {
     (void)state;
     over_all_ways(parked_role, 2, NULL);
 }
 
-/* The signal of a put of a device's memory waits for messages that a fence has put before it: none can carry its bytes. Rank 1 answers none while
- * it has the baton itself. */
+/* The signal of a put from device memory waits for messages that a fence orders before it: messages
+ * cannot carry its bytes. Rank 1 acknowledges none while it holds the progress lock itself. */
 static void check_waits_behind_messages(struct rank *r, tutti_window *window, tutti_window *signals,
                                         const uint8_t *source, int other)
 {
@@ -1101,7 +1123,8 @@ static void check_waits_behind_messages(struct rank *r, tutti_window *window, tu
     free(host);
 }
 
-/* From a device's memory and from the host's to another device's, short and long, with signals in the host's. */
+/* From device memory and from host memory to another device's, short and long, with signals in host
+ * memory. */
 static void device_role(struct rank *r)
 {
     uint8_t *mem = mmap(NULL, 3 * DEVICE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), *source,
@@ -1162,21 +1185,22 @@ static void device_role(struct rank *r)
     CHECK_OK(r, tutti_window_free(window));
     CHECK_OK(r, tutti_window_free(signals));
     CHECK_OK(r, tutti_mem_deregister(r->comm, mem));
-    CHECK_OK(r, tutti_allreduce(mem, mem, 16, TUTTI_F32, TUTTI_SUM, r->comm, NULL));  /* the host's again */
+    /* host memory again */
+    CHECK_OK(r, tutti_allreduce(mem, mem, 16, TUTTI_F32, TUTTI_SUM, r->comm, NULL));
     job_close(r);
     free(host);
     munmap(mem, 3 * DEVICE_BYTES);
 }
 
-static void memory_of_devices_is_put_to_and_from_without_a_processor_or_refused(void **state)
+static void device_memory_is_supported_or_refused(void **state)
 {
     (void)state;
     over_all_ways(device_role, 2, NULL);
 }
 
-/* ---- ends ---- */
+/* ---- failures ---- */
 
-/* Rank 2 dies while 0 waits for its signal and 1 goes on putting to it. */
+/* Rank 2 dies while rank 0 waits for its signal and rank 1 continues to put to it. */
 static void death_role(struct rank *r)
 {
     uint8_t *src = job_have(r, calloc(1, 100000));
@@ -1213,7 +1237,7 @@ static void death_role(struct rank *r)
     job_close(r);
 }
 
-static void a_lost_rank_ends_what_waits_for_it(void **state)
+static void lost_rank_ends_pending_waits(void **state)
 {
     (void)state;
     over_all_ways(death_role, 3, NULL);
@@ -1235,7 +1259,7 @@ static void abort_role(struct rank *r)
     job_close(r);
 }
 
-static void an_abort_ends_what_waits(void **state)
+static void abort_ends_waits(void **state)
 {
     (void)state;
     over_all_ways(abort_role, 2, NULL);
@@ -1243,8 +1267,9 @@ static void an_abort_ends_what_waits(void **state)
 
 #define FLAG_GONE 0
 
-/* Keeps this process from hearing what others tell of failures, until rank 0 has gone; and then for a moment more, in which it is seen to be gone. */
-static void *be_deaf(void *arg)
+/* Prevents this process from receiving failure notifications until rank 0 has exited; and then for
+ * another moment, in which its exit is detected. */
+static void *block_notifications(void *arg)
 {
     const struct rank *r = arg;
 
@@ -1256,7 +1281,8 @@ static void *be_deaf(void *arg)
     return NULL;
 }
 
-/* Rank 0 aborts and is gone at once, while the others put to it and wait for that: they hear of the abort, late as they are to listen, and take it for no loss. */
+/* Rank 0 aborts and exits at once, while the others put to it and wait: they report the abort,
+ * although they receive it late, and not a loss. */
 static void abort_and_go_role(struct rank *r)
 {
     uint8_t *src = job_have(r, calloc(1, 100000));
@@ -1276,7 +1302,7 @@ static void abort_and_go_role(struct rank *r)
         job_close(r);
         job_raise(r->board, FLAG_GONE);
     } else {
-        CHECK(r, pthread_create(&deaf, NULL, be_deaf, r) == 0);
+        CHECK(r, pthread_create(&deaf, NULL, block_notifications, r) == 0);
         while (st == TUTTI_OK) {
             st = tutti_window_put(s.window, 0, 0, src, 100000, NULL);
             if (!st)
@@ -1292,13 +1318,14 @@ static void abort_and_go_role(struct rank *r)
     free(src);
 }
 
-static void an_abort_is_heard_of_who_is_gone_at_once(void **state)
+static void abort_of_exited_rank_is_reported(void **state)
 {
     (void)state;
     over_all_ways(abort_and_go_role, 3, NULL);
 }
 
-/* Ranks 1 and 2 raise their signals and free the window; rank 0 waits for one more, which nobody owes it. It has no deadline: so it hears. */
+/* Ranks 1 and 2 raise their signals and free the window; rank 0 waits for one more signal, which
+ * cannot come. It has no deadline, but gets an error. */
 static void deserted_role(struct rank *r)
 {
     const size_t words[2] = { 8, 0 };
@@ -1324,21 +1351,24 @@ static void deserted_role(struct rank *r)
         st = tutti_window_test(s.window, 0, TUTTI_EQUAL, 3, NULL);
     while (st == TUTTI_PENDING);
     CHECK_STATUS(r, st, TUTTI_ERR_PEER_LOST);
-    CHECK_OK(r, tutti_window_wait(s.window, 0, TUTTI_EQUAL, 2, -1, NULL));  /* what is there is there */
-    CHECK_OK(r, tutti_window_signal(s.window, 0, 0, TUTTI_SIGNAL_ADD, 1));  /* from here on it may be this rank itself that signals */
+    /* signals that have arrived satisfy the wait */
+    CHECK_OK(r, tutti_window_wait(s.window, 0, TUTTI_EQUAL, 2, -1, NULL));
+    /* from here on this rank itself may signal */
+    CHECK_OK(r, tutti_window_signal(s.window, 0, 0, TUTTI_SIGNAL_ADD, 1));
     CHECK_OK(r, tutti_window_wait(s.window, 0, TUTTI_EQUAL, 3, -1, NULL));
     CHECK_STATUS(r, tutti_window_test(s.window, 0, TUTTI_EQUAL, 4, NULL), TUTTI_PENDING);
     CHECK_STATUS(r, tutti_window_wait(s.window, 0, TUTTI_EQUAL, 4, 20, NULL), TUTTI_ERR_TIMEOUT);
     window_side_fini(r, &s);
 }
 
-static void a_signal_that_nobody_can_raise_any_more_is_not_waited_for(void **state)
+static void wait_without_possible_signal_ends(void **state)
 {
     (void)state;
     over_all_ways(deserted_role, 3, NULL);
 }
 
-/* Rank 2 destroys its communicator, and the window with it. The others wait for a signal without a deadline, and for a quiet. */
+/* Rank 2 destroys its communicator, and the window with it. The others wait for a signal without a
+ * deadline, and for a quiet. */
 static void destroyed_role(struct rank *r)
 {
     tutti_comm *comm;
@@ -1347,7 +1377,7 @@ static void destroyed_role(struct rank *r)
     window_job_open(r);
     CHECK_OK(r, tutti_comm_dup(r->comm, &comm));
     CHECK_OK(r, tutti_window_create(comm, NULL, 64, &w));
-    job_meet(r);                /* all have it */
+    job_meet(r);                /* all have received it */
     if (r->rank == 2) {
         job_step(r, "destroy the communicator");
         tutti_comm_destroy(comm);
@@ -1358,11 +1388,11 @@ static void destroyed_role(struct rank *r)
     CHECK_SAYS(r, tutti_window_wait(w, 0, TUTTI_EQUAL, 1, -1, NULL), TUTTI_ERR_PEER_LOST,
                "rank 2 destroyed a communicator before freeing its windows");
     CHECK_SAYS(r, tutti_window_free(w), TUTTI_ERR_PEER_LOST, "rank 2 destroyed a communicator");
-    CHECK_OK(r, tutti_comm_status(r->comm));            /* the other communicator goes on */
+    CHECK_OK(r, tutti_comm_status(r->comm));            /* the other communicator still works */
     tutti_comm_destroy(comm);
 }
 
-static void a_communicator_that_is_destroyed_ends_what_waits(void **state)
+static void destroyed_communicator_ends_waits(void **state)
 {
     (void)state;
     over_all_ways(destroyed_role, 3, NULL);
@@ -1371,27 +1401,27 @@ static void a_communicator_that_is_destroyed_ends_what_waits(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(puts_and_gets_bring_every_byte_to_its_place),
-        cmocka_unit_test(parts_may_differ_and_ranks_be_some_in_any_order),
+        cmocka_unit_test(puts_and_gets_transfer_every_byte),
+        cmocka_unit_test(parts_and_rank_order_may_differ),
         cmocka_unit_test(rows_and_pieces_are_one_put),
         cmocka_unit_test(atomics_of_all_ranks_add_up),
-        cmocka_unit_test(bits_are_changed_one_by_one),
-        cmocka_unit_test(a_plain_put_ends_a_wait_for_a_condition),
-        cmocka_unit_test(memory_of_a_rank_that_computes_is_served),
-        cmocka_unit_test(words_are_waited_for_and_mapped_memory_is_there),
+        cmocka_unit_test(bit_operations_are_atomic),
+        cmocka_unit_test(plain_put_ends_a_condition_wait),
+        cmocka_unit_test(computing_rank_serves_its_memory),
+        cmocka_unit_test(waits_and_mapped_memory_work),
         cmocka_unit_test(threads_use_a_window_at_once),
-        cmocka_unit_test(mistakes_are_told_and_touch_nothing),
-        cmocka_unit_test(a_fence_holds_a_message_behind_what_the_wire_has),
-        cmocka_unit_test(each_of_several_fences_holds_behind_queued_puts),
+        cmocka_unit_test(invalid_calls_have_no_effect),
+        cmocka_unit_test(fence_orders_messages_behind_puts),
+        cmocka_unit_test(each_fence_orders_queued_puts),
         cmocka_unit_test(nonblocking_put_to_stopped_rank_returns),
-        cmocka_unit_test(signal_behind_a_fence_without_room_keeps_deadlines),
-        cmocka_unit_test(counter_grows_while_the_process_makes_no_calls),
-        cmocka_unit_test(memory_of_devices_is_put_to_and_from_without_a_processor_or_refused),
-        cmocka_unit_test(a_lost_rank_ends_what_waits_for_it),
-        cmocka_unit_test(an_abort_ends_what_waits),
-        cmocka_unit_test(an_abort_is_heard_of_who_is_gone_at_once),
-        cmocka_unit_test(a_signal_that_nobody_can_raise_any_more_is_not_waited_for),
-        cmocka_unit_test(a_communicator_that_is_destroyed_ends_what_waits),
+        cmocka_unit_test(full_queue_keeps_deadlines_of_signals),
+        cmocka_unit_test(counters_grow_without_calls),
+        cmocka_unit_test(device_memory_is_supported_or_refused),
+        cmocka_unit_test(lost_rank_ends_pending_waits),
+        cmocka_unit_test(abort_ends_waits),
+        cmocka_unit_test(abort_of_exited_rank_is_reported),
+        cmocka_unit_test(wait_without_possible_signal_ends),
+        cmocka_unit_test(destroyed_communicator_ends_waits),
     };
 
     if (argc > 1)

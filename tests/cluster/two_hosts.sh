@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# The verbs wire between two hosts, and networks between them that delay, lose and reorder packets, are cut, and come back:
+# The verbs transport between two hosts, and networks between them that delay, lose and reorder
+# packets, fail, and recover:
 #
 #   scripts/rdma-vm --hosts 2 -- tests/cluster/two_hosts.sh [build/release [step...]]
 #
-#   host 0   eth0 rxe0  ----  eth0 rxe0   host 1        two rails, over which all data goes;
-#            eth1 rxe1  ----  eth1 rxe1                 eth2 is undisturbed, as a network for management is: ranks meet there
-#            eth2       ----  eth2
+#   host 0   eth0 rxe0  ----  eth0 rxe0   host 1        two rails for all data;
+#            eth1 rxe1  ----  eth1 rxe1                 eth2 is undisturbed, like a management
+#            eth2       ----  eth2                      network, and has the rendezvous
 #
-# Each host runs this, and its ranks of each job.
+# Each host runs this script, with its ranks of each job.
 set -uo pipefail
 
 build=${1:-build/release}
@@ -17,7 +18,8 @@ port=4000
 rails='eth0 eth1'
 export TUTTI_TOKEN=two-hosts TUTTI_INTERFACES='=eth2' TUTTI_WIRES=verbs TUTTI_TIMEOUT_MS=120000
 
-# So many ranks of this host run the command, as many of the other host too. Fails if one of them does.
+# Runs the command as so many ranks on this host, and the same number on the other. Fails if one of
+# them fails.
 job()
 {
     local per_host=$1 i pids=() status=0
@@ -34,7 +36,7 @@ job()
     return "$status"
 }
 
-# How many packets netem has dropped on this host's rails.
+# Number of packets that netem has dropped on this host's rails.
 dropped()
 {
     local rail
@@ -53,20 +55,21 @@ each_rail()
     done
 }
 
-# ---- what is tried, in this order ----
+# ---- steps, in this order ----
 
 collectives()
 {
     job 1 "$build/tutti" perf all --wire verbs --min 8 --max 256K --factor 64 --iters 2 --warmup 1 --check
 }
 
-# Two ranks on each host, which share memory with each other.
+# Two ranks on each host, which share memory.
 four_ranks()
 {
     TUTTI_WIRES=shm,verbs job 2 "$rounds" 10
 }
 
-# One packet in 200 is lost, and one in 100 comes 2 ms late, so that others overtake it: those that netem does not reorder it delays.
+# One packet in 200 is lost, and one in 100 is delayed by 2 ms, so that others overtake it: netem
+# delays those that it does not reorder.
 loss_and_delay()
 {
     local status=0 lost
@@ -79,14 +82,15 @@ loss_and_delay()
     [[ $status == 0 && $lost -gt 0 ]]
 }
 
-# How many packets this host's devices have found out of sequence.
+# Number of packets that this host's devices received out of sequence.
 out_of_sequence()
 {
     cat /sys/class/infiniband/*/ports/1/hw_counters/rcvd_seq_err | awk '{ n += $1 } END { print n + 0 }'
 }
 
-# Delays that vary, of one rail more than twice those of the other: packets of a rail keep their order, as netem has a rate, and come to the other host in
-# another order than they left over both. A device that sends all again behind a gap has none to mend.
+# Varying delays; one rail is more than twice as slow. Packets of a rail keep their order, because
+# netem has a rate, and the order across rails changes. A device that retransmits everything behind
+# a gap has no gap to fill.
 jitter()
 {
     local status=0 before
@@ -100,7 +104,7 @@ jitter()
     return "$status"
 }
 
-# Host 0 knows that its port is down; host 1 does not.
+# Host 0 sees that its port is down; host 1 does not.
 port_down()
 {
     TUTTI_LOG=info job 1 "$rounds" 10 rxe0 'ip link set eth0 down' 'ip link set eth0 up'

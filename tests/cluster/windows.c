@@ -74,7 +74,7 @@ void over_all_ways(void (*role)(struct rank *), uint32_t nranks, void (*direct)(
         if (unit_has_turn(i, 2))
             job_run(&job, role);
     }
-    assert_true(wanted > 0);    /* TUTTI_WIRES names no way of these */
+    assert_true(wanted > 0);    /* TUTTI_WIRES names none of these methods */
 }
 
 void window_check_pattern(struct rank *r, const uint8_t *mem, size_t bytes, uint64_t salt, const char *what)
