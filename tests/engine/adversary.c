@@ -7,12 +7,12 @@
 #include "base/prng.h"
 #include "base/status.h"
 
-#define EAGER_CREDIT 16         /* messages of a pair that were sent and not used yet */
+#define EAGER_CREDIT 16         /* messages of a pair that are sent but not consumed */
 
-/* Who can be given the next turn: a rank, or a message of a pair that waits to be seen. */
+/* The possible next turns: a rank acts, or a message of a pair is delivered. */
 enum turn { SEE_READY, SEE_EAGER, SEE_ARRIVED, SEE_CREDIT, SEE_SENT, SEE_USED, MESSAGES, ACT = MESSAGES, TURNS };
 
-/* By what the adversary chooses. */
+/* How the adversary chooses. */
 enum rule { ANY, FIRST, LAST, FAVOURITES, RULES };
 
 enum often { NEVER, SOMETIMES, ALWAYS, OFTENS };
@@ -21,46 +21,50 @@ enum often { NEVER, SOMETIMES, ALWAYS, OFTENS };
 struct letter {
     uint32_t tag;
     uint64_t bytes;
-    bool offered;           /* the receiver has been offered it, and has taken it */
+    bool offered;           /* it was offered to the receiver; the receiver has consumed it */
 };
 
-/* A put that is begun. */
+/* A put in progress. */
 struct begun {
     uint16_t step;
     uint32_t seq;
 };
 
-/* From one rank to another. */
+/* State from one rank to another. */
 struct pair {
     bool mapped, ready, ready_seen, ready_direct;
     uint8_t ready_depth;
-    uint32_t put[TT_EXEC_STREAMS_MAX], put_seen[TT_EXEC_STREAMS_MAX];           /* segments */
-    uint32_t credit[TT_EXEC_STREAMS_MAX], credit_seen[TT_EXEC_STREAMS_MAX];     /* of the same segments, on the way back */
+    /* number of segments */
+    uint32_t put[TT_EXEC_STREAMS_MAX], put_seen[TT_EXEC_STREAMS_MAX];
+    /* credit for the same segments, in the opposite direction */
+    uint32_t credit[TT_EXEC_STREAMS_MAX], credit_seen[TT_EXEC_STREAMS_MAX];
     struct letter *letter;
     uint32_t nletters, letters_cap, nseen;
     struct begun *begun;
     uint32_t nbegun, begun_cap;
-    uint32_t eager_out, nused;  /* eager messages not known to be used; used, and not told */
+    uint32_t eager_out, nused;  /* eager messages not known to be consumed; consumed, but not
+                                   acknowledged */
     bool queued[MESSAGES];
 };
 
 struct player {
     struct tt_exec exec;
     struct tt_exec_peer peers[ADVERSARY_RANKS_MAX];
-    uint32_t loaded;        /* what exec.loaded was when messages that came early were last offered */
+    uint32_t loaded;        /* exec.loaded when unexpected messages were last offered */
     bool queued, refused, done;
 };
 
-/* What the seed draws. */
+/* Behaviour drawn from the seed. */
 struct manner {
     enum rule rule;
     enum often mapped, direct, late;
-    uint32_t refuse_of_16, keep_of_16;  /* of 16 sends so many are refused; of 16 turns so many go to the same again */
-    uint32_t redraw;        /* turns after which favourites change, about */
-    bool patient;           /* executors may hold back what could be fused soon */
-    bool sparing;           /* of what has come, one piece is seen at a time */
-    uint32_t bias[TURNS];   /* of the favourites: 0 last, 1, 2 first */
-    uint32_t slow;          /* ranks that go on only when no other can: a bitmap */
+    uint32_t refuse_of_16, keep_of_16;  /* of 16 sends, the number of refused ones; of 16 turns,
+                                           the number that goes to the same again */
+    uint32_t redraw;        /* approximate number of turns between changes of favourites */
+    bool patient;           /* executors may delay what could be fused soon */
+    bool sparing;           /* arrivals are delivered one at a time */
+    uint32_t bias[TURNS];   /* of favourites: 0 last, 1, 2 first */
+    uint32_t slow;          /* bitmap of ranks that run only if no other can */
 };
 
 struct world {
@@ -69,9 +73,10 @@ struct world {
     struct tt_prng prng;
     struct player player[ADVERSARY_RANKS_MAX];
     struct pair pair[ADVERSARY_RANKS_MAX][ADVERSARY_RANKS_MAX];         /* [from][to] */
-    uint32_t queue[ADVERSARY_RANKS_MAX * (ADVERSARY_RANKS_MAX * MESSAGES + 1)];        /* who can be given the turn */
+    /* possible turns */
+    uint32_t queue[ADVERSARY_RANKS_MAX * (ADVERSARY_RANKS_MAX * MESSAGES + 1)];
     uint32_t nqueue, last;
-    uint64_t favour;        /* favourites are a hash with this */
+    uint64_t favour;        /* favourites are determined by a hash with this value */
     uint32_t ndone;
     bool calm;              /* nothing is refused */
     char *why;
@@ -79,7 +84,7 @@ struct world {
     tutti_status status;
 };
 
-/* ---- the adversary's mind ------------------------------------------------------------------------------- */
+/* ---- choices of the adversary ---- */
 
 static struct manner manner_of(const struct adversary_conf *c)
 {
@@ -137,7 +142,7 @@ static bool drawn(struct world *w, enum often often)
     return often == ALWAYS || (often == SOMETIMES && tt_prng_below(&w->prng, 2));
 }
 
-/* ---- the queue of those that can be given the turn -------------------------------------------------------- */
+/* ---- queue of possible turns ---- */
 
 static uint32_t turn_of(uint32_t from, uint32_t to, enum turn turn)
 {
@@ -164,7 +169,7 @@ static void dequeue(struct world *w, uint32_t i)
     memmove(&w->queue[i], &w->queue[i + 1], (--w->nqueue - i) * sizeof w->queue[0]);
 }
 
-/* The greater, the sooner. */
+/* A higher value comes first. */
 static uint64_t favour_of(const struct world *w, uint32_t id)
 {
     const uint64_t slow = id % TURNS == ACT && w->m.slow >> (id / TURNS % ADVERSARY_RANKS_MAX) & 1;
@@ -194,7 +199,7 @@ static uint32_t choose(struct world *w)
     return best;
 }
 
-/* ---- what ranks do ------------------------------------------------------------------------------------------ */
+/* ---- actions of ranks ---- */
 
 static void wrong(struct world *w, uint32_t rank, const char *what)
 {
@@ -233,7 +238,7 @@ static void use_letter(struct world *w, uint32_t me, const struct tt_place *at)
     enqueue(w, from, me, SEE_USED);
 }
 
-/* True if it is done, false if only begun. */
+/* Returns true if it is complete, false if only started. */
 static bool send_segment(struct world *w, uint32_t me, uint32_t to, const struct tt_action *a)
 {
     struct pair *p = &w->pair[me][to];
@@ -259,7 +264,7 @@ static bool send_segment(struct world *w, uint32_t me, uint32_t to, const struct
     return false;
 }
 
-/* As the shell may decide. */
+/* Returns whether a wait opens its buffer for direct puts, like the shell. */
 static bool opens_direct(struct world *w, uint32_t me, const struct tt_action *a)
 {
     const enum tt_coll_kind kind = w->conf->algo->kind;
@@ -277,7 +282,7 @@ static bool refuses(struct world *w, uint32_t me, uint32_t to, const struct tt_a
     if (a->kind == TT_ACT_REDUCE || a->kind == TT_ACT_COPY)
         return false;
     if (a->kind == TT_ACT_EAGER && w->pair[me][to].eager_out == EAGER_CREDIT)
-        return true;            /* comes again with SEE_USED */
+        return true;            /* offered again with SEE_USED */
     if (w->calm || tt_prng_below(&w->prng, 16) >= w->m.refuse_of_16)
         return false;
     w->player[me].refused = true;
@@ -294,7 +299,8 @@ static void perform(struct world *w, uint32_t me, const struct tt_action *a)
     case TT_ACT_OPEN:
         w->pair[peer][me].ready = true;
         w->pair[peer][me].ready_direct = opens_direct(w, me, a);
-        w->pair[peer][me].ready_depth = (uint8_t)(w->conf->depth << (w->conf->seed + me + 2 * peer) % 3);     /* some are far */
+        /* some peers are distant */
+        w->pair[peer][me].ready_depth = (uint8_t)(w->conf->depth << (w->conf->seed + me + 2 * peer) % 3);
         tt_exec_deepen(&p->exec, a->peer, true, w->pair[peer][me].ready_depth);
         tt_exec_opened(&p->exec, a->peer, w->pair[peer][me].ready_direct);
         enqueue(w, peer, me, SEE_READY);
@@ -316,7 +322,7 @@ static void perform(struct world *w, uint32_t me, const struct tt_action *a)
     tt_exec_taken(&p->exec, a, instant);
 }
 
-/* Messages that came before their step was there. */
+/* Offers messages that arrived before their step was loaded. */
 static void offer_early(struct world *w, uint32_t me)
 {
     struct player *p = &w->player[me];
@@ -332,14 +338,15 @@ static void offer_early(struct world *w, uint32_t me)
     }
 }
 
-/* One action of a rank; false if it has none. */
+/* Executes one action of a rank. Returns false if there is none. */
 static bool act(struct world *w, uint32_t me)
 {
     struct player *p = &w->player[me];
     struct tt_action a = { .kind = TT_ACT_OPEN };
     const bool can = tt_exec_next(&p->exec, &a);
 
-    if (!can && p->exec.patient && p->exec.held) {      /* it is to be asked again, and not to be patient for long */
+    if (!can && p->exec.patient && p->exec.held) {      /* it must be polled again, and must not
+                                                           be delayed for long */
         p->exec.patient = tt_prng_below(&w->prng, 4);
         return true;
     }
@@ -355,15 +362,15 @@ static bool act(struct world *w, uint32_t me)
     return can;
 }
 
-/* ---- what ranks see ------------------------------------------------------------------------------------------- */
+/* ---- deliveries ---- */
 
-/* How much of what has come is seen now. */
+/* Returns how many of the arrivals are delivered now. */
 static uint32_t seen_of(struct world *w, uint32_t seen, uint32_t all)
 {
     return w->m.sparing || seen == all ? seen + (seen < all) : seen + 1 + (uint32_t)tt_prng_below(&w->prng, all - seen);
 }
 
-/* True if more is left to be seen. */
+/* Returns whether more remain to be delivered. */
 static bool see_letters(struct world *w, struct pair *p, uint32_t to, int peer)
 {
     for (uint32_t i = 0; i < p->nletters; i++) {
@@ -384,7 +391,8 @@ static bool see_letters(struct world *w, struct pair *p, uint32_t to, int peer)
             wrong(w, to, "expects an eager message of another length");
         }
     }
-    return false;               /* those that are left come again when more steps are loaded */
+    return false;               /* the remaining ones are offered again when more steps are
+                                   loaded */
 }
 
 static bool see_counts(struct world *w, struct pair *p, struct tt_exec *x, int peer, bool credit)
@@ -418,7 +426,7 @@ static bool see_sent(struct world *w, struct pair *p, struct tt_exec *x, uint32_
     return p->nbegun > 0;
 }
 
-/* True if there is more of the kind. */
+/* Returns whether more of the kind remain. */
 static bool see(struct world *w, uint32_t from, uint32_t to, enum turn turn)
 {
     const uint32_t who = turn == SEE_EAGER || turn == SEE_ARRIVED ? to : from, other = who == to ? from : to;
@@ -462,7 +470,7 @@ static void give_turn(struct world *w, uint32_t i)
         enqueue(w, from, to, turn);
 }
 
-/* ---- the run -------------------------------------------------------------------------------------------------- */
+/* ---- the run ---- */
 
 static void begin(struct world *w)
 {
@@ -497,8 +505,8 @@ static void begin(struct world *w)
     }
 }
 
-/* Nobody has a turn. Whoever was refused something tries again; then all look once more, as they would have to have seen anything.
- * False: they are stuck. */
+/* No turn is possible. Ranks with refused sends try again; then all are polled once more, because
+ * they would need to have missed an event. Returns false if they are deadlocked. */
 static bool look_again(struct world *w)
 {
     bool any = false;

@@ -10,7 +10,7 @@
 #define VISIT_STEPS 4
 #define MEMORY_SEGMENTS 60
 
-/* What a chain does at one rank, in a round. */
+/* The part of a chain at one rank, in a round. */
 struct visit {
     struct tt_step step[VISIT_STEPS];
     struct tt_sched s;
@@ -26,12 +26,14 @@ struct drawing {
     struct program *out;
     struct tt_prng *p;
     struct rank_round at[ADVERSARY_RANKS_MAX];
-    uint64_t segment_bytes, less; /* less: what the last segments of messages lack, of some */
-    uint64_t free;                /* where memory begins that no step has used */
+    uint64_t segment_bytes, less; /* less: bytes missing from the last segments of some messages */
+    uint64_t free;                /* start of memory that no step uses */
     uint32_t depth, pipe, tag;
-    uint32_t memory_of_8, used_of_8; /* how often memory is taken and not a pipe, and such as others use */
-    uint32_t strided_of_8;           /* how often in pieces */
-    uint32_t shuffled_of_8;          /* how many pairs have their messages in any order */
+    uint32_t memory_of_8, used_of_8; /* probability of memory instead of a pipe, and of memory
+                                        that other steps use */
+    uint32_t strided_of_8;           /* probability of strided memory */
+    uint32_t shuffled_of_8;          /* probability that the messages of a pair are in random
+                                        order */
     uint64_t salt;
 };
 
@@ -45,7 +47,7 @@ static bool drawn_of_8(struct drawing *d, uint32_t n)
     return tt_prng_below(d->p, 8) < n;
 }
 
-/* ---- the algorithm around a program ------------------------------------------------------------------------- */
+/* ---- the algorithm that emits a program ---- */
 
 static const struct program *current;
 
@@ -106,9 +108,10 @@ static void end(struct program *out, uint64_t bytes)
         };
 }
 
-/* ---- chains ------------------------------------------------------------------------------------------------------ */
+/* ---- chains ---- */
 
-/* Memory to write: fresh, or where some other step may write or read too; in one piece, or in pieces that need not end with segments. */
+/* Draws memory to write: fresh, or used by other steps; contiguous, or in pieces that need not end
+ * with segments. */
 static struct tt_ref draw_memory(struct drawing *d, uint64_t bytes)
 {
     struct tt_ref ref = drawn(d, 4) ? tt_work(d->free) : tt_dst(d->free);
@@ -126,13 +129,13 @@ static struct tt_ref draw_memory(struct drawing *d, uint64_t bytes)
     return ref;
 }
 
-/* What a rank makes of what it waits for; returns where it is then. */
+/* Draws what a rank does with received data. Returns its location afterwards. */
 static struct tt_ref draw_middle(struct drawing *d, struct tt_sched *s, struct tt_ref at, uint64_t bytes, bool last)
 {
     struct tt_ref to;
 
     if (at.buf != TT_BUF_PIPE && drawn(d, 2))
-        return at; /* what came into memory goes on as it is */
+        return at; /* data in memory is forwarded from there */
     if (at.buf == TT_BUF_PIPE && !last && drawn(d, 4))
         return at;
     to = last || drawn_of_8(d, d->memory_of_8) ? draw_memory(d, bytes) : tt_pipe(d->pipe++);
@@ -143,7 +146,7 @@ static struct tt_ref draw_middle(struct drawing *d, struct tt_sched *s, struct t
     return to;
 }
 
-/* Ranks in an order, the first `hops` + 1 of which a chain goes through. */
+/* Draws an order of ranks; a chain passes through the first `hops` + 1. */
 static void draw_path(struct drawing *d, uint32_t path[ADVERSARY_RANKS_MAX])
 {
     const uint32_t n = d->out->nranks, first = (uint32_t)tt_prng_below(d->p, n);
@@ -200,7 +203,7 @@ static void draw_chain(struct drawing *d)
         d->free = bytes;
 }
 
-/* Messages of a pair come in the order of this: that of their chains, or, for some pairs, any. */
+/* The order of the messages of a pair: that of their chains, or random for some pairs. */
 static uint64_t place_of(const struct drawing *d, uint32_t rank, const struct tt_step *s)
 {
     const uint64_t pair =
@@ -210,7 +213,7 @@ static uint64_t place_of(const struct drawing *d, uint32_t rank, const struct tt
     return hash % 8 < d->shuffled_of_8 ? tt_mix64(hash ^ s->tag) : s->tag;
 }
 
-/* Whether no other visit has to send or wait before this step. */
+/* Returns whether no other visit must send or wait before this step. */
 static bool has_turn(const struct drawing *d, uint32_t rank, const struct tt_step *s)
 {
     const struct rank_round *rr = &d->at[rank];
@@ -225,7 +228,7 @@ static bool has_turn(const struct drawing *d, uint32_t rank, const struct tt_ste
     return true;
 }
 
-/* Visits one after the other, where that can be, or their steps mixed. */
+/* Emits the visits one after the other, where possible, or with their steps mixed. */
 static void emit(struct drawing *d, uint32_t rank, uint64_t k, bool mixed)
 {
     struct rank_round *rr = &d->at[rank];
@@ -318,7 +321,7 @@ void program_funnel(struct program *out, uint32_t nranks, uint32_t nrounds, uint
     end(out, (uint64_t)nrounds * nranks * bytes);
 }
 
-/* What rank 0 does; `s` is as many bytes as no piece of memory has segments of. */
+/* The program of rank 0; no segment of memory is longer than `s` bytes. */
 static void gather_and_pass_on(struct tt_sched *r, uint64_t s)
 {
     tt_sched_copy(r, tt_work(0), tt_src(0), 4 * s);
@@ -350,7 +353,7 @@ void program_gap(struct program *out, uint64_t bytes)
     end(out, 12 * bytes);
 }
 
-/* ---- what the verifier says ---------------------------------------------------------------------------------------- */
+/* ---- verification ---- */
 
 enum program_order program_order(const struct program *program)
 {

@@ -1,4 +1,5 @@
-/* Cards come out as they went in, whatever they are, and those that differ in little take little. */
+/* Cards are read as they were written, whatever their contents, and similar cards take little
+ * memory. */
 #include "support/unit.h"
 
 #include <string.h>
@@ -13,7 +14,7 @@
 #define RANKS 64u
 #define SEEDS 200
 
-/* Alike to the one before, or not, and as long, or not. */
+/* Draws a card: similar to the previous one or not, and of the same length or not. */
 static size_t draw(struct tt_prng *prng, uint8_t *card, size_t bytes)
 {
     const uint64_t kind = tt_prng_below(prng, 8);
@@ -24,7 +25,7 @@ static size_t draw(struct tt_prng *prng, uint8_t *card, size_t bytes)
         card[i] = (uint8_t)tt_prng_u64(prng);
     for (uint64_t n = tt_prng_below(prng, 20); kind > 1 && bytes > 0 && n > 0; n--)
         card[tt_prng_below(prng, bytes)] = (uint8_t)tt_prng_u64(prng);
-    if (kind > 5 && bytes > 0) {        /* and a part is there again, which may reach into itself */
+    if (kind > 5 && bytes > 0) {        /* repeats a part, which may overlap itself */
         const size_t from = tt_prng_below(prng, bytes), to = from + tt_prng_below(prng, bytes - from);
 
         for (size_t i = 0; i < 200 && to + i < bytes; i++)
@@ -33,7 +34,7 @@ static size_t draw(struct tt_prng *prng, uint8_t *card, size_t bytes)
     return bytes;
 }
 
-static void cards_come_out_as_they_went_in(void **state)
+static void cards_are_read_as_written(void **state)
 {
     static uint8_t all[RANKS][TT_ENGINE_CARD_BYTES];
 
@@ -48,7 +49,7 @@ static void cards_come_out_as_they_went_in(void **state)
             continue;
         tt_prng_init(&prng, seed);
         assert_int_equal(tt_cards_init(&c, RANKS), TUTTI_OK);
-        for (uint32_t i = 0; i < 2 * RANKS; i++) {      /* most come twice, otherwise */
+        for (uint32_t i = 0; i < 2 * RANKS; i++) {      /* most occur twice */
             const uint32_t rank = (uint32_t)tt_prng_below(&prng, RANKS);
 
             n = draw(&prng, card, n);
@@ -68,8 +69,8 @@ static void cards_come_out_as_they_went_in(void **state)
     }
 }
 
-/* 1,024 hosts, whose cards differ in a hash, an address and a port at several places. */
-static void cards_of_one_job_take_little(void **state)
+/* 1,024 hosts, whose cards differ in a hash, an address and a port at several offsets. */
+static void similar_cards_take_little_memory(void **state)
 {
     uint8_t card[150];
     struct tt_cards c;
@@ -91,17 +92,18 @@ static void cards_of_one_job_take_little(void **state)
     tt_cards_fini(&c);
 }
 
-/* ---- 64 bytes ---- */
+/* ---- memory per idle rank ---- */
 
 #define MANY 1024u
 
-/* A job: ranks on each host, and its wires. */
+/* A job: ranks per host, and its transports. */
 struct job {
     uint32_t per_host;
     const char *wires[4];
 };
 
-/* What the wire `name` tells of a rank whose host is the `host`th of the job. Those of verbs and ofi hold what the tcp wire inside of them would tell. */
+/* The address that transport `name` writes for a rank on the `host`th host. Those of verbs and ofi
+ * contain the address of their inner tcp transport. */
 static void address_of(struct tt_prng *prng, const char *name, uint32_t host, struct tt_blob *out)
 {
     struct tt_tcp_address tcp = { .host = tt_mix64(host + 1), .port = (uint16_t)(32768 + tt_prng_below(prng, 28232)) };
@@ -111,11 +113,12 @@ static void address_of(struct tt_prng *prng, const char *name, uint32_t host, st
     if (strcmp(name, "shm") == 0) {
         out->bytes = 28;
         memset(out->data, 0, out->bytes);
-        for (size_t i = 0; host == 0 && i < out->bytes; i++)        /* of ranks of other hosts engines keep none of it */
+        for (size_t i = 0; host == 0 && i < out->bytes; i++)        /* engines store none of it for
+                                                                ranks of other hosts */
             out->data[i] = i < 12 ? (uint8_t)i : (uint8_t)tt_prng_u64(prng);
         return;
     }
-    for (uint8_t k = 0; k < 3; k++) {       /* a network for management, and two rails */
+    for (uint8_t k = 0; k < 3; k++) {       /* a management network, and two rails */
         const uint8_t ip[16] = { 10, k, (uint8_t)(host >> 8), (uint8_t)host };
 
         tt_tcp_address_add(&tcp, 4, ip);
@@ -130,7 +133,8 @@ static void address_of(struct tt_prng *prng, const char *name, uint32_t host, st
     }
 }
 
-/* The card of a rank as engines make them: the host, then the wires' addresses. Hosts differ in a hash and in addresses, ranks in ports. */
+/* The card of a rank as engines write it: the host, then the transports' addresses. Hosts differ in
+ * a hash and in addresses, ranks in ports. */
 static size_t card_of(struct tt_prng *prng, const struct job *job, uint32_t rank, uint8_t card[TT_ENGINE_CARD_BYTES])
 {
     const uint32_t host = rank / job->per_host;
@@ -154,16 +158,18 @@ static size_t card_of(struct tt_prng *prng, const struct job *job, uint32_t rank
     return tt_writer_bytes(&w);
 }
 
-/* With what the overlay and a communicator have for each rank. Of wires that is nothing (below). */
+/* Including the state of the overlay and of a communicator per rank. Transports have none
+ * (below). */
 static double idle_bytes(const struct tt_cards *c)
 {
-    const size_t overlay = sizeof(uint64_t) + sizeof(bool);     /* as tt_flood has it, whose header is none for who knows frames of wires */
+    const size_t overlay = sizeof(uint64_t) + sizeof(bool);     /* per rank in tt_flood, whose header
+                                                               depends on frames of transports */
     const size_t communicator = sizeof *((struct tt_context *)0)->ranks;
 
     return (double)tt_cards_bytes(c) / c->nranks + (double)(overlay + communicator);
 }
 
-static void an_idle_rank_of_1024_takes_at_most_64_bytes(void **state)
+static void idle_rank_takes_64_bytes(void **state)
 {
     static const struct job jobs[] = {
         { MANY, { "shm", "tcp" } },         { 32, { "shm", "tcp" } },           { 8, { "shm", "tcp" } },
@@ -204,7 +210,7 @@ static void an_idle_rank_of_1024_takes_at_most_64_bytes(void **state)
     }
 }
 
-/* Of ranks with which nothing was exchanged; those that can be opened here. */
+/* Ranks without any exchange, for the transports that can be opened here. */
 static void wires_have_nothing_for_idle_ranks(void **state)
 {
     static const uint8_t secret[16];
@@ -231,9 +237,9 @@ static void wires_have_nothing_for_idle_ranks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cards_come_out_as_they_went_in),
-        cmocka_unit_test(cards_of_one_job_take_little),
-        cmocka_unit_test(an_idle_rank_of_1024_takes_at_most_64_bytes),
+        cmocka_unit_test(cards_are_read_as_written),
+        cmocka_unit_test(similar_cards_take_little_memory),
+        cmocka_unit_test(idle_rank_takes_64_bytes),
         cmocka_unit_test(wires_have_nothing_for_idle_ranks),
     };
 

@@ -1,4 +1,5 @@
-/* Who is inside a guarded context, and what a seal waits for. The engine is a real one, of a job of one rank. */
+/* Threads in a guarded context, and what a seal waits for. The engine is real, in a job of one
+ * rank. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -37,7 +38,7 @@ static void scene_close(struct scene *s)
     tt_engine_destroy(s->e);
 }
 
-static void a_call_on_a_sealed_context_is_refused_with_the_reason(void **state)
+static void sealed_context_refuses_calls_with_reason(void **state)
 {
     struct scene s = scene_open();
 
@@ -58,7 +59,7 @@ static void a_call_on_a_sealed_context_is_refused_with_the_reason(void **state)
     scene_close(&s);
 }
 
-/* Of a barrier of one rank. */
+/* Returns the completed request of a barrier of one rank. */
 static struct tt_op *request_that_is_over(const struct scene *s)
 {
     struct tt_op_conf conf = {
@@ -101,8 +102,9 @@ static bool has_begun(struct sealing *s)
     return atomic_load(&s->over) || atomic_load(&s->c->inside) & TT_CONTEXT_SEALED;
 }
 
-/* Who frees stands between the request and its end, and waits for the baton, while another thread seals. */
-static void who_frees_a_request_that_is_over_does_not_hinder_a_seal(void **state)
+/* The freeing thread is between the completion and the end of the request, and waits for the
+ * progress lock, while another thread seals. */
+static void freeing_requests_does_not_block_seal(void **state)
 {
     const uint64_t deadline_ns = tt_now_ns() + 60 * TT_SECOND;
     struct scene s = scene_open();
@@ -130,8 +132,8 @@ static void who_frees_a_request_that_is_over_does_not_hinder_a_seal(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_call_on_a_sealed_context_is_refused_with_the_reason),
-        cmocka_unit_test(who_frees_a_request_that_is_over_does_not_hinder_a_seal),
+        cmocka_unit_test(sealed_context_refuses_calls_with_reason),
+        cmocka_unit_test(freeing_requests_does_not_block_seal),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* Ranks that come to different answers to what takes least still go the same way, and each says in time which. What they learn from is chance, so what each would choose by itself is, too. */
+/* Ranks with different local optima still use the same copy method, and agree on changes in time.
+ * Their measurements are random, so their local choices are, too. */
 #include <stdlib.h>
 
 #include "base/prng.h"
@@ -7,7 +8,7 @@
 
 enum { RANKS_MAX = 4 };
 
-/* A rank: what the choice looks at, and no more. */
+/* A rank: only what the choice depends on. */
 struct one {
     struct tt_engine engine;
     struct tt_context context;
@@ -55,7 +56,8 @@ static void decide(struct one *one, uint64_t bytes)
     assert_non_null(one->op.copies);
 }
 
-/* An operation in which each hears what it would of those that it exchanges with: `hears` tells. READYs come before or after one's own choice. */
+/* Runs an operation in which each rank receives the choices of its peers, defined by `hears`. CTS
+ * messages come before or after the rank's own choice. */
 static void together(struct scene *s, uint64_t bytes, bool (*hears)(uint32_t, uint32_t, uint32_t), uint32_t call)
 {
     uint8_t says[RANKS_MAX];
@@ -99,7 +101,7 @@ static bool doubling(uint32_t me, uint32_t other, uint32_t n)
     return d != 0 && (d & (d - 1)) == 0;
 }
 
-/* `lag`: operations, after a change of rank 0's mind, until all have heard. */
+/* `lag`: number of operations after a change by rank 0 until all have received it. */
 static void all_go_the_same_way(uint32_t nranks, bool (*hears)(uint32_t, uint32_t, uint32_t), uint64_t bytes,
                                 uint32_t lag)
 {
@@ -127,27 +129,27 @@ static void all_go_the_same_way(uint32_t nranks, bool (*hears)(uint32_t, uint32_
     scene_close(&s);
 }
 
-static void two_ranks_always_go_the_same_way(void **state)
+static void both_ranks_use_the_same_method(void **state)
 {
     (void)state;
     all_go_the_same_way(2, everybody, 64 << 10, 0);
     all_go_the_same_way(2, everybody, 2 << 20, 0);
 }
 
-static void so_do_more_that_all_exchange(void **state)
+static void many_exchanging_ranks_agree(void **state)
 {
     (void)state;
     all_go_the_same_way(4, everybody, 64 << 10, 0);
 }
 
-/* Rank 3 hears of rank 0 through rank 1: an operation later. */
-static void who_hears_through_others_is_late_by_one(void **state)
+/* Rank 3 receives the choice of rank 0 through rank 1: one operation later. */
+static void indirect_notification_takes_one_more_operation(void **state)
 {
     (void)state;
     all_go_the_same_way(4, doubling, 64 << 10, 1);
 }
 
-static void stores_are_tried_only_where_all_wait_for_one_another(void **state)
+static void stores_are_tried_if_all_wait(void **state)
 {
     struct scene all = scene_open(2, TT_ALLREDUCE), root = scene_open(2, TT_REDUCE);
 
@@ -168,8 +170,8 @@ static void stores_are_tried_only_where_all_wait_for_one_another(void **state)
     scene_close(&root);
 }
 
-/* A rank whose messages are of another length has another class, of which nothing was said. */
-static void what_is_said_of_other_lengths_is_not_followed(void **state)
+/* A rank whose messages have another length is in another class, without choices of others. */
+static void choices_for_other_lengths_are_ignored(void **state)
 {
     struct scene s = scene_open(2, TT_ALLTOALLV);
 
@@ -184,8 +186,8 @@ static void what_is_said_of_other_lengths_is_not_followed(void **state)
     scene_close(&s);
 }
 
-/* A rank that goes on alone, as others fail or have no long messages. */
-static void what_is_not_said_again_is_not_followed(void **state)
+/* A rank that continues alone, because others fail or have no long messages. */
+static void unrepeated_choices_are_ignored(void **state)
 {
     struct scene s = scene_open(2, TT_ALLTOALL);
 
@@ -205,12 +207,12 @@ static void what_is_not_said_again_is_not_followed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_ranks_always_go_the_same_way),
-        cmocka_unit_test(so_do_more_that_all_exchange),
-        cmocka_unit_test(who_hears_through_others_is_late_by_one),
-        cmocka_unit_test(stores_are_tried_only_where_all_wait_for_one_another),
-        cmocka_unit_test(what_is_said_of_other_lengths_is_not_followed),
-        cmocka_unit_test(what_is_not_said_again_is_not_followed),
+        cmocka_unit_test(both_ranks_use_the_same_method),
+        cmocka_unit_test(many_exchanging_ranks_agree),
+        cmocka_unit_test(indirect_notification_takes_one_more_operation),
+        cmocka_unit_test(stores_are_tried_if_all_wait),
+        cmocka_unit_test(choices_for_other_lengths_are_ignored),
+        cmocka_unit_test(unrepeated_choices_are_ignored),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
-/* No order in which ranks go on, and messages are seen, leaves all of them waiting for each other: for registered algorithms, and for
- * any program that the verifier accepts. TUTTI_DEADLOCK_STATES: how many states each search sees (default: what takes a second or
- * two); TUTTI_TEST_SEED: where it begins. A failure names the case and its adversary. */
+/* No order of execution and delivery deadlocks the ranks: for registered algorithms, and for any
+ * program that the verifier accepts. TUTTI_DEADLOCK_STATES: number of states of each search
+ * (default: some seconds); TUTTI_TEST_SEED: first seed. A failure prints the case and its
+ * adversary. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 #include "support/unit.h"
 
 #define STATES 2500000
-#define RUNS_EACH 8 /* of a drawn program */
+#define RUNS_EACH 8 /* of a random program */
 
 static uint64_t number_of(const char *name, uint64_t otherwise)
 {
@@ -23,9 +24,10 @@ static uint64_t number_of(const char *name, uint64_t otherwise)
 
 static uint64_t states_wanted(void) { return number_of("TUTTI_DEADLOCK_STATES", STATES / UNIT_SHARE); }
 
-/* ---- registered algorithms --------------------------------------------------------------------------------- */
+/* ---- registered algorithms ---- */
 
-/* Elements of 8 bytes that make 1 to 3 * depth segments of what one rank sends another, or of a part of it; nearly. */
+/* Draws a count of elements of 8 bytes, for about 1 to 3 * depth segments per message or part of
+ * it. */
 static uint64_t draw_count(const struct case_spec *spec, const struct adversary_conf *c, struct tt_prng *p)
 {
     const enum tt_coll_kind kind = spec->algo->kind;
@@ -37,7 +39,8 @@ static uint64_t draw_count(const struct case_spec *spec, const struct adversary_
                                : count - tt_prng_below(p, c->segment_bytes / 8 < count ? c->segment_bytes / 8 : count);
 }
 
-/* Segments are short, or as long as makes the ring of reduce_scatter go round in slabs of four. */
+/* Draws the configuration. Segments are short, or so long that the ring of reduce_scatter runs in
+ * slabs of four. */
 static void draw_conf(struct adversary_conf *c, struct tt_prng *p)
 {
     static const uint64_t segments[] = { 64, 64, TT_SLAB_BYTES / 4 };
@@ -50,7 +53,7 @@ static void draw_conf(struct adversary_conf *c, struct tt_prng *p)
     c->depth = (uint8_t)(1u << tt_prng_below(p, 3));
 }
 
-/* One run; false if there is no such call. */
+/* Runs one case. Returns false if there is no such call. */
 static bool run_case(uint64_t seed, uint64_t *states)
 {
     static struct case_calls calls;
@@ -82,7 +85,7 @@ static bool run_case(uint64_t seed, uint64_t *states)
     return true;
 }
 
-static void no_algorithm_leaves_its_ranks_waiting_for_each_other(void **state)
+static void no_registered_algorithm_deadlocks(void **state)
 {
     const uint64_t wanted = states_wanted();
     uint64_t states = 0, runs = 0, seed = number_of("TUTTI_TEST_SEED", 0);
@@ -94,7 +97,7 @@ static void no_algorithm_leaves_its_ranks_waiting_for_each_other(void **state)
     assert_in_range(runs, wanted / 20000, UINT64_MAX);
 }
 
-/* ---- programs that nobody wrote ----------------------------------------------------------------------------------- */
+/* ---- random programs ---- */
 
 static struct program program;
 
@@ -106,7 +109,8 @@ static tutti_status run_program(struct adversary_conf *c, uint64_t *states, char
     return adversary_run(c, states, why, why_bytes);
 }
 
-/* A drawn program that the verifier's order accepts, whole or cut into segments, several times. Returns how often it got stuck. */
+/* Runs a random program whose order the verifier accepts, as a whole or in segments, several times.
+ * Returns the number of deadlocks. */
 static uint32_t run_drawn(uint64_t seed, enum program_order *order, uint64_t *states)
 {
     struct adversary_conf c = { .seed = seed };
@@ -132,7 +136,7 @@ static uint32_t run_drawn(uint64_t seed, enum program_order *order, uint64_t *st
     return stuck;
 }
 
-static void no_program_that_the_verifier_accepts_leaves_its_ranks_waiting_for_each_other(void **state)
+static void no_verified_program_deadlocks(void **state)
 {
     const uint64_t wanted = states_wanted();
     uint64_t states = 0, seed = number_of("TUTTI_TEST_SEED", 0);
@@ -150,8 +154,9 @@ static void no_program_that_the_verifier_accepts_leaves_its_ranks_waiting_for_ea
     assert_in_range(programs[ORDER_SOUND], wanted / 40000, UINT32_MAX);
 }
 
-/* More pipes at once than there is staging for, over wires that need it: the one that all others wait for may come last. */
-static void a_pipe_that_others_wait_for_gets_its_staging(void **state)
+/* More concurrent pipes than staging buffers, over transports that need them: the pipe that all
+ * others wait for may come last. */
+static void needed_pipe_gets_its_staging(void **state)
 {
     struct adversary_conf c = { .segment_bytes = 64 };
     uint64_t states = 0;
@@ -171,8 +176,8 @@ static void a_pipe_that_others_wait_for_gets_its_staging(void **state)
     }
 }
 
-/* Segments that reach across a gap wait for no bytes in it. */
-static void what_lies_in_pieces_waits_for_nothing_between_them(void **state)
+/* Segments on both sides of a gap do not wait for the bytes in it. */
+static void pieces_do_not_wait_for_gaps(void **state)
 {
     struct adversary_conf c = { .segment_bytes = 64, .streams = 1 };
     uint64_t states = 0;
@@ -191,9 +196,9 @@ static void what_lies_in_pieces_waits_for_nothing_between_them(void **state)
     }
 }
 
-/* ---- that the search finds what there is to find ---------------------------------------------------------------------- */
+/* ---- checks of the search itself ---- */
 
-static void a_ring_of_pipes_gets_stuck_once_its_messages_are_longer_than_the_room(void **state)
+static void oversized_ring_of_pipes_deadlocks(void **state)
 {
     struct adversary_conf c = { .segment_bytes = 64, .streams = 2, .depth = 4 };
     uint64_t states = 0;
@@ -214,11 +219,11 @@ static void a_ring_of_pipes_gets_stuck_once_its_messages_are_longer_than_the_roo
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_algorithm_leaves_its_ranks_waiting_for_each_other),
-        cmocka_unit_test(no_program_that_the_verifier_accepts_leaves_its_ranks_waiting_for_each_other),
-        cmocka_unit_test(a_pipe_that_others_wait_for_gets_its_staging),
-        cmocka_unit_test(what_lies_in_pieces_waits_for_nothing_between_them),
-        cmocka_unit_test(a_ring_of_pipes_gets_stuck_once_its_messages_are_longer_than_the_room),
+        cmocka_unit_test(no_registered_algorithm_deadlocks),
+        cmocka_unit_test(no_verified_program_deadlocks),
+        cmocka_unit_test(needed_pipe_gets_its_staging),
+        cmocka_unit_test(pieces_do_not_wait_for_gaps),
+        cmocka_unit_test(oversized_ring_of_pipes_deadlocks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* The executor, event by event: what it offers to do, when, and what it says that it waits for. */
+/* The executor, event by event: the actions that it offers, when, and what it reports to wait
+ * for. */
 #include <string.h>
 
 #include "base/prng.h"
@@ -7,16 +8,16 @@
 
 #define LOG_MAX 4096
 
-/* Rank 0 of 4, running a program that a test wrote. */
+/* Rank 0 of 4, which runs a program written by a test. */
 struct rig {
     struct tt_algo algo;
     struct tt_coll coll;
     struct tt_exec_conf conf;
     struct tt_exec x;
     struct tt_exec_peer peers[4];
-    bool direct;            /* how it opens */
-    bool late;              /* puts are begun only: the test calls tt_exec_sent */
-    struct tt_action log[LOG_MAX];      /* what was done since the last go() began */
+    bool direct;            /* how waits open */
+    bool late;              /* puts are only started: the test calls tt_exec_sent */
+    struct tt_action log[LOG_MAX];      /* actions since the start of the last go() */
     uint32_t n;
 };
 
@@ -56,7 +57,7 @@ static void perform(struct rig *g, const struct tt_action *a)
         tt_exec_taken(&g->x, a, !g->late);
 }
 
-/* Does all that can be done now. Returns how many actions that were, g->log says which. */
+/* Executes all possible actions. Returns their number; g->log contains them. */
 static uint32_t go(struct rig *g)
 {
     g->n = 0;
@@ -75,7 +76,7 @@ static uint32_t count_of(const struct rig *g, enum tt_action_kind kind)
     return n;
 }
 
-/* The first of them. */
+/* Returns the first one of that kind. */
 static const struct tt_action *find(const struct rig *g, enum tt_action_kind kind)
 {
     for (uint32_t i = 0; i < g->n; i++)
@@ -102,7 +103,7 @@ static bool arrived(struct rig *g, uint32_t rank, uint32_t n) { return tt_exec_a
 
 static bool credit(struct rig *g, uint32_t rank, uint32_t n) { return tt_exec_credit(&g->x, peer(g, rank), 0, n); }
 
-/* ---- sending ------------------------------------------------------------------------------------------- */
+/* ---- sending ---- */
 
 static void send_100(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
@@ -111,7 +112,7 @@ static void send_100(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     tt_sched_put(s, 1, tt_src(0), tt_dst(0), 100, 0);
 }
 
-static void nothing_is_sent_before_the_peer_has_opened(void **state)
+static void sends_wait_for_the_open(void **state)
 {
     struct rig *g = rig_init(send_100, 8, 0, 1, 2);
 
@@ -135,9 +136,9 @@ static void send_to_three(struct tt_sched *s, const struct tt_coll *c, uint64_t 
         tt_sched_put(s, 1 + i % 3, tt_src(i), tt_dst(i), 10 + 31 * i % 97, i);
 }
 
-/* Whatever credit comes in whatever order, no stream is further ahead of it than its slots, of which each peer may have its own number, and no slot
- * is used twice. */
-static void a_sender_is_at_most_depth_segments_ahead(void **state)
+/* With any credit in any order, no stream is further ahead of it than its slots, whose number may
+ * differ per peer, and no slot is used twice. */
+static void sender_stays_within_its_depth(void **state)
 {
     uint32_t consumed[3][TT_EXEC_STREAMS_MAX], issued[3][TT_EXEC_STREAMS_MAX];
     struct tt_prng p;
@@ -181,7 +182,7 @@ static void a_sender_is_at_most_depth_segments_ahead(void **state)
     }
 }
 
-static void late_and_lower_credit_is_no_news(void **state)
+static void outdated_credit_is_ignored(void **state)
 {
     struct rig *g = rig_init(send_100, 8, 0, 1, 4);
 
@@ -197,7 +198,7 @@ static void late_and_lower_credit_is_no_news(void **state)
     assert_int_equal(tt_exec_waits_for(&g->x), 1);
 }
 
-static void what_lands_in_place_needs_no_credit(void **state)
+static void direct_data_needs_no_credit(void **state)
 {
     struct rig *g = rig_init(send_100, 8, 0, 1, 1);
 
@@ -211,14 +212,15 @@ static void what_lands_in_place_needs_no_credit(void **state)
     assert_true(tt_exec_finished(&g->x));
 }
 
-static void what_lands_in_place_may_go_in_longer_puts(void **state)
+static void direct_data_may_use_longer_puts(void **state)
 {
     struct rig *g = rig_init(send_100, 8, 0, 1, 1);
     static const uint32_t last[] = { 2, 5, 8, 11, 12 };
 
     (void)state;
     g->late = true;
-    tt_exec_lengthen(&g->x, peer(g, 1), 31);    /* whole segments, and a quarter of the message at most, where others may pass it on */
+    tt_exec_lengthen(&g->x, peer(g, 1), 31);    /* whole segments, and at most a quarter of the
+                                                   message if others may forward it */
     ready(g, 1, true, false);
     assert_int_equal(go(g), 5);
     for (uint32_t i = 0; i < 5; i++) {
@@ -229,12 +231,12 @@ static void what_lands_in_place_may_go_in_longer_puts(void **state)
     for (uint32_t i = 0; i < 5; i++) {
         assert_false(tt_exec_finished(&g->x));
         assert_true(tt_exec_sent(&g->x, 0, last[4 - i]));
-        assert_false(tt_exec_sent(&g->x, 0, last[4 - i]));      /* again */
+        assert_false(tt_exec_sent(&g->x, 0, last[4 - i]));      /* duplicate */
     }
     assert_true(tt_exec_finished(&g->x));
 
     g = rig_init(send_100, 8, 0, 1, 1);
-    g->coll.nranks = 2;         /* there is nobody to pass it on to */
+    g->coll.nranks = 2;         /* no rank can forward it */
     tt_exec_lengthen(&g->x, peer(g, 1), 80);
     ready(g, 1, true, false);
     assert_int_equal(go(g), 2);
@@ -243,8 +245,9 @@ static void what_lands_in_place_may_go_in_longer_puts(void **state)
     assert_true(tt_exec_finished(&g->x));
 }
 
-/* Of four slots: three segments are a quarter of the message; the fourth slot is the last one; then as many as there is credit for. */
-static void what_lands_in_slots_may_go_in_longer_puts_as_far_as_they_are_free(void **state)
+/* With four slots: three segments are a quarter of the message; the fourth slot is the last one;
+ * then as many as there is credit for. */
+static void slot_data_may_use_longer_puts(void **state)
 {
     struct rig *g = rig_init(send_100, 8, 0, 1, 4);
 
@@ -278,7 +281,7 @@ static void send_then_overwrite(struct tt_sched *s, const struct tt_coll *c, uin
     tt_sched_copy(s, tt_dst(0), tt_src(0), 800);
 }
 
-/* Puts complete in any order; a source counts as free only up to the first that has not. */
+/* Puts complete in any order; a source counts as free only up to the first incomplete one. */
 static void check_overwriting(uint32_t together)
 {
     struct rig *g = rig_init(send_then_overwrite, 8, 0, 1, 16);
@@ -320,7 +323,7 @@ static void check_overwriting(uint32_t together)
     assert_int_equal(longest, together);
 }
 
-static void a_source_is_overwritten_only_when_its_puts_are_done(void **state)
+static void overwrite_waits_for_pending_puts(void **state)
 {
     (void)state;
     check_overwriting(1);
@@ -334,8 +337,9 @@ static void send_400(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     tt_sched_put(s, 1, tt_src(0), tt_dst(0), 400, 0);
 }
 
-/* A step that overwrites it, or as many segments under way as there may be: else nothing comes of a source that is free. */
-static void a_free_source_matters_to_who_waits_for_it(void **state)
+/* Only a step that overwrites it, or the limit of segments in flight, makes the completion of a put
+ * relevant. */
+static void completion_matters_only_to_waiting_steps(void **state)
 {
     struct rig *g = rig_init(send_then_overwrite, 8, 0, 1, 16);
 
@@ -359,7 +363,7 @@ static void a_free_source_matters_to_who_waits_for_it(void **state)
     assert_true(tt_exec_finished(&g->x));
 }
 
-/* ---- receiving ---------------------------------------------------------------------------------------------- */
+/* ---- receiving ---- */
 
 static void receive_two(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
@@ -370,7 +374,7 @@ static void receive_two(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     tt_sched_wait(s, 1, tt_dst(100), 16, 1);
 }
 
-static void segments_of_a_stream_are_consumed_in_order(void **state)
+static void stream_segments_are_consumed_in_order(void **state)
 {
     struct rig *g = rig_init(receive_two, 8, 0, 1, 8);
 
@@ -378,7 +382,8 @@ static void segments_of_a_stream_are_consumed_in_order(void **state)
     assert_int_equal(go(g), 1);
     assert_int_equal(g->log[0].kind, TT_ACT_OPEN);
     assert_true(arrived(g, 1, 4));
-    assert_int_equal(go(g), 0);         /* the first wait would overwrite what is to be sent, the second is behind it */
+    assert_int_equal(go(g), 0);         /* the first wait would overwrite data to be sent; the
+                                           second is behind it */
     ready(g, 2, false, false);
     go(g);
     assert_int_equal(count_of(g, TT_ACT_PUT), 2);
@@ -404,13 +409,14 @@ static void exchange_with_three(struct tt_sched *s, const struct tt_coll *c, uin
         tt_sched_wait(s, peer, tt_dst(100 * peer), 16, 0);
 }
 
-static void flows_are_opened_before_anything_is_put_or_copied(void **state)
+static void flows_open_before_puts_and_copies(void **state)
 {
     struct rig *g = rig_init(exchange_with_three, 8, 0, 1, 8);
 
     (void)state;
     g->n = 0;
-    assert_true(tt_exec_next(&g->x, &g->log[0]));   /* its peer is known from then on: all are ready */
+    assert_true(tt_exec_next(&g->x, &g->log[0]));   /* its peer is known from then on: all are
+                                                       ready */
     perform(g, &g->log[0]);
     for (uint32_t peer = 1; peer < 4; peer++)
         ready(g, peer, false, false);
@@ -428,7 +434,7 @@ static void flows_are_opened_before_anything_is_put_or_copied(void **state)
 #define OWN_BYTES (128u << 10)
 #define OWN_SEGMENT (32u << 10)
 
-/* Its own part first, as some algorithms write it, then somebody else's. */
+/* Its own part first, as some algorithms emit it, then that of another rank. */
 static void keep_and_send(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     (void)c;
@@ -437,7 +443,7 @@ static void keep_and_send(struct tt_sched *s, const struct tt_coll *c, uint64_t 
     tt_sched_put(s, 1, tt_src(OWN_BYTES), tt_dst(0), OWN_BYTES, 0);
 }
 
-static void a_long_copy_of_its_own_part_goes_when_nothing_else_can(void **state)
+static void long_own_copy_has_lowest_priority(void **state)
 {
     struct rig *g = rig_init(keep_and_send, OWN_SEGMENT, 0, 1, 8);
 
@@ -464,7 +470,7 @@ static void keep_and_send_that(struct tt_sched *s, const struct tt_coll *c, uint
     tt_sched_put(s, 2, tt_dst(0), tt_dst(0), OWN_BYTES, 0);
 }
 
-static void a_copy_that_is_sent_on_does_not_wait(void **state)
+static void forwarded_copy_does_not_wait(void **state)
 {
     struct rig *g = rig_init(keep_and_send_that, OWN_SEGMENT, 0, 1, 8);
 
@@ -488,14 +494,15 @@ static void receive_two_pipes(struct tt_sched *s, const struct tt_coll *c, uint6
     tt_sched_reduce(s, tt_dst(100), tt_pipe(1), tt_src(0), 16, false);
 }
 
-static void slots_are_read_in_the_order_that_frees_them(void **state)
+static void slots_are_read_in_freeing_order(void **state)
 {
     struct rig *g = rig_init(receive_two_pipes, 8, 0, 1, 8);
 
     (void)state;
     go(g);
     arrived(g, 1, 4);
-    assert_int_equal(go(g), 0);         /* the second could go, but the first's slots must be freed before its own */
+    assert_int_equal(go(g), 0);         /* the second could run, but the slots of the first must
+                                           be freed before */
     ready(g, 2, false, false);
     go(g);
     assert_int_equal(count_of(g, TT_ACT_REDUCE), 4);
@@ -503,7 +510,8 @@ static void slots_are_read_in_the_order_that_frees_them(void **state)
     assert_true(tt_exec_finished(&g->x));
 }
 
-/* 49 steps, then 16: the last of them would take the place of the first in the window, if that did not stay. */
+/* 49 steps, then 16: the last of them would take the place of the first in the window, unless that
+ * one stays. */
 static void a_full_window(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     (void)c;
@@ -515,7 +523,7 @@ static void a_full_window(struct tt_sched *s, const struct tt_coll *c, uint64_t 
         tt_sched_put(s, 3, tt_src(0), tt_dst(0), 4, 100 * (uint32_t)k + s->n);
 }
 
-static void a_pipe_stays_readable_however_full_the_window(void **state)
+static void pipe_is_readable_with_full_window(void **state)
 {
     struct rig *g = rig_init(a_full_window, 8, 4, 1, 4);
 
@@ -540,7 +548,7 @@ static void receive_300(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     tt_sched_wait(s, 1, tt_dst(0), 300, 0);
 }
 
-static void late_duplicate_and_lower_arrivals_are_no_news(void **state)
+static void outdated_arrivals_are_ignored(void **state)
 {
     struct rig *g = rig_init(receive_300, 8, 0, 1, 8);
 
@@ -559,8 +567,9 @@ static void late_duplicate_and_lower_arrivals_are_no_news(void **state)
     assert_int_equal(count_of(g, TT_ACT_COPY), 1);
 }
 
-/* The sender hears of every quarter of its slots, and never of more than is consumed; and of none that it will not use. */
-static void credit_is_told_after_a_quarter_of_the_slots(void **state)
+/* The sender gets credit for every quarter of its slots, never for more than is consumed, and none
+ * that it will not use. */
+static void credit_is_sent_per_quarter(void **state)
 {
     (void)state;
     for (uint8_t depth = 1; depth <= 16; depth = (uint8_t)(2 * depth)) {
@@ -591,9 +600,9 @@ static void receive_from_two(struct tt_sched *s, const struct tt_coll *c, uint64
     tt_sched_wait(s, 2, tt_dst(300), 300, 0);
 }
 
-/* ---- what is left is offered again ------------------------------------------------------------------------------ */
+/* ---- unexecuted actions are offered again ---- */
 
-static void credit_that_could_not_be_told_is_offered_again(void **state)
+static void refused_credit_is_offered_again(void **state)
 {
     struct rig *g = rig_init(receive_from_two, 8, 0, 1, 1);
     struct tt_action a;
@@ -607,18 +616,20 @@ static void credit_that_could_not_be_told_is_offered_again(void **state)
         assert_int_equal(a.kind, TT_ACT_COPY);
         tt_exec_taken(&g->x, &a, true);
     }
-    for (uint32_t left_to = 0; left_to < 2; left_to++) {        /* a peer that takes none keeps it from nobody else */
+    for (uint32_t left_to = 0; left_to < 2; left_to++) {        /* a peer that accepts none does not
+                                                            block others */
         assert_true(tt_exec_next(&g->x, &a));
         assert_int_equal(a.kind, TT_ACT_CREDIT);
         assert_int_equal(a.peer, left_to);
         tt_exec_left(&g->x, &a);
     }
     while (tt_exec_next(&g->x, &a)) {
-        assert_int_equal(a.kind, TT_ACT_CREDIT);        /* at most once more: something else had changed before */
+        assert_int_equal(a.kind, TT_ACT_CREDIT);        /* at most once more: something else had
+                                                           changed before */
         tt_exec_left(&g->x, &a);
     }
-    assert_true(g->x.credit_due);       /* the shell comes back */
-    assert_int_equal(go(g), 2);         /* without any news */
+    assert_true(g->x.credit_due);       /* the shell calls again */
+    assert_int_equal(go(g), 2);         /* without any event */
     assert_int_equal(g->log[0].kind, TT_ACT_CREDIT);
     assert_int_equal(g->log[0].seq, 1);
     assert_int_equal(g->log[1].kind, TT_ACT_CREDIT);
@@ -634,7 +645,7 @@ static void all_kinds(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     tt_sched_wait(s, 3, tt_dst(0), 20, 0);
 }
 
-static void an_action_that_is_left_is_offered_again_by_a_later_pass(void **state)
+static void refused_action_is_offered_again(void **state)
 {
     static const enum tt_action_kind kinds[] = { TT_ACT_EAGER, TT_ACT_PUT, TT_ACT_OPEN };
 
@@ -659,7 +670,7 @@ static void an_action_that_is_left_is_offered_again_by_a_later_pass(void **state
     }
 }
 
-/* ---- fusing -------------------------------------------------------------------------------------------------------- */
+/* ---- fusing ---- */
 
 static void pass_on(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
@@ -679,7 +690,7 @@ static void pass_on_and_keep(struct tt_sched *s, const struct tt_coll *c, uint64
     tt_sched_put(s, 2, tt_dst(0), tt_dst(0), 100, 0);
 }
 
-static void a_pipe_is_reduced_straight_into_mapped_slots(void **state)
+static void pipe_reduces_directly_into_mapped_slots(void **state)
 {
     struct rig *g = rig_init(pass_on, 8, 0, 1, 2);
 
@@ -687,7 +698,7 @@ static void a_pipe_is_reduced_straight_into_mapped_slots(void **state)
     go(g);
     arrived(g, 1, 2);
     go(g);
-    assert_int_equal(count_of(g, TT_ACT_REDUCE), 0);    /* it does not know yet where to */
+    assert_int_equal(count_of(g, TT_ACT_REDUCE), 0);    /* the destination is not known yet */
     ready(g, 2, false, true);
     go(g);
     assert_int_equal(count_of(g, TT_ACT_REDUCE), 2);
@@ -707,7 +718,7 @@ static void a_pipe_is_reduced_straight_into_mapped_slots(void **state)
     assert_int_equal(find(g, TT_ACT_REDUCE)->a.slot, 0);
 }
 
-static void a_pipe_is_staged_where_slots_are_not_mapped_or_final_buffers_are_open(void **state)
+static void pipe_is_staged_without_mapped_slots(void **state)
 {
     (void)state;
     for (int direct = 0; direct < 2; direct++) {
@@ -726,7 +737,8 @@ static void a_pipe_is_staged_where_slots_are_not_mapped_or_final_buffers_are_ope
         credit(g, 2, 4);
         assert_true(tt_exec_sent(&g->x, find(g, TT_ACT_PUT)->step, 1));
         assert_int_equal(go(g), 0);     /* the first is still being read */
-        for (uint32_t seq = 0; seq < 200; seq++)    /* not begun, or said already; or of no put at all */
+        for (uint32_t seq = 0; seq < 200; seq++)    /* not started, or already reported; or of no
+                                                       put */
             if (seq == 1 || seq >= 4)
                 assert_false(tt_exec_sent(&g->x, 2, seq));
         assert_false(tt_exec_sent(&g->x, 2, UINT32_MAX) || tt_exec_sent(&g->x, 0, 0) || tt_exec_sent(&g->x, 1, 0));
@@ -739,7 +751,7 @@ static void a_pipe_is_staged_where_slots_are_not_mapped_or_final_buffers_are_ope
     }
 }
 
-static void a_kept_result_is_written_a_second_time_into_the_slot_if_it_is_free(void **state)
+static void kept_result_also_fills_free_slot(void **state)
 {
     struct rig *g = rig_init(pass_on_and_keep, 8, 0, 1, 2);
 
@@ -747,7 +759,7 @@ static void a_kept_result_is_written_a_second_time_into_the_slot_if_it_is_free(v
     go(g);
     arrived(g, 1, 1);
     go(g);
-    assert_int_equal(count_of(g, TT_ACT_REDUCE), 1);    /* nobody to wait for */
+    assert_int_equal(count_of(g, TT_ACT_REDUCE), 1);    /* no wait */
     assert_int_equal(find(g, TT_ACT_REDUCE)->out.kind, TT_AT_BUF);
     assert_int_equal(find(g, TT_ACT_REDUCE)->out2.kind, TT_AT_NONE);
     ready(g, 2, false, true);
@@ -768,7 +780,7 @@ static void a_kept_result_is_written_a_second_time_into_the_slot_if_it_is_free(v
     assert_int_equal(find(g, TT_ACT_PUT)->a.skip, 16);
 }
 
-static void with_patience_what_lacks_but_room_at_the_peer_is_held_back(void **state)
+static void fusable_work_waits_for_space(void **state)
 {
     struct rig *g = rig_init(pass_on_and_keep, 8, 0, 1, 2);
 
@@ -777,12 +789,14 @@ static void with_patience_what_lacks_but_room_at_the_peer_is_held_back(void **st
     go(g);
     arrived(g, 1, 1);
     go(g);
-    assert_int_equal(count_of(g, TT_ACT_REDUCE), 1);    /* its peer is not ready: that may take long */
+    assert_int_equal(count_of(g, TT_ACT_REDUCE), 1);    /* its peer is not ready: that may take
+                                                           long */
     assert_false(g->x.held);
     ready(g, 2, false, true);
     arrived(g, 1, 4);
     go(g);
-    assert_int_equal(count_of(g, TT_ACT_REDUCE), 1);    /* the first went by an ordinary put, this one into the second slot */
+    assert_int_equal(count_of(g, TT_ACT_REDUCE), 1);    /* the first was sent by an ordinary put,
+                                                           this one goes to the second slot */
     assert_int_equal(find(g, TT_ACT_REDUCE)->out2.kind, TT_AT_REMOTE);
     assert_true(g->x.held);
     credit(g, 2, 1);
@@ -797,7 +811,7 @@ static void with_patience_what_lacks_but_room_at_the_peer_is_held_back(void **st
     assert_false(g->x.held);
 }
 
-static void eager_and_direct_puts_are_never_fused(void **state)
+static void eager_and_direct_puts_never_fuse(void **state)
 {
     struct rig *g = rig_init(pass_on_and_keep, 128, 128, 1, 2);
 
@@ -819,7 +833,7 @@ static void eager_and_direct_puts_are_never_fused(void **state)
     assert_true(find(g, TT_ACT_PUT)->direct);
 }
 
-/* ---- staging --------------------------------------------------------------------------------------------------------- */
+/* ---- staging ---- */
 
 static void five_pipes(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
@@ -832,7 +846,8 @@ static void five_pipes(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     }
 }
 
-/* Looks at what was done: no reduction writes to staging that is in use. slot_of: where the segments come from that were sent. */
+/* Checks the actions: no reduction writes to staging in use. slot_of: location of the sent
+ * segments. */
 static uint32_t check_stages(const struct rig *g, bool used[TT_EXEC_STAGES], uint32_t slot_of[80])
 {
     for (uint32_t i = 0; i < g->n; i++) {
@@ -851,8 +866,9 @@ static uint32_t check_stages(const struct rig *g, bool used[TT_EXEC_STAGES], uin
     return count_of(g, TT_ACT_REDUCE);
 }
 
-/* Three get all that they can use. The fourth leaves some for the fifth: whichever comes first, none goes without. */
-static void what_does_not_fit_the_stage_waits_for_it_and_every_pipe_gets_some(void **state)
+/* Three get all that they can use. The fourth leaves some for the fifth: whichever comes first, all
+ * get some. */
+static void staging_is_shared_by_all_pipes(void **state)
 {
     struct rig *g = rig_init(five_pipes, 8, 0, 1, 16);
     bool used[TT_EXEC_STAGES] = { false };
@@ -878,7 +894,7 @@ static void what_does_not_fit_the_stage_waits_for_it_and_every_pipe_gets_some(vo
     assert_true(tt_exec_finished(&g->x));
 }
 
-/* ---- eager messages ------------------------------------------------------------------------------------------------------ */
+/* ---- eager messages ---- */
 
 static void receive_short(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
@@ -889,7 +905,7 @@ static void receive_short(struct tt_sched *s, const struct tt_coll *c, uint64_t 
     tt_sched_wait(s, 1, tt_dst(44), 0, 9);
 }
 
-static void an_eager_message_is_taken_once_and_as_long_as_expected(void **state)
+static void eager_message_is_consumed_once(void **state)
 {
     struct rig *g = rig_init(receive_short, 8, 8, 1, 2);
 
@@ -897,7 +913,8 @@ static void an_eager_message_is_taken_once_and_as_long_as_expected(void **state)
     assert_int_equal(tt_exec_eager(&g->x, 0, 6, 4), TUTTI_ERR_INVALID);
     assert_int_equal(tt_exec_eager(&g->x, 1, 7, 4), TUTTI_ERR_INVALID);
     assert_int_equal(tt_exec_eager(&g->x, 0, 7, 3), TUTTI_ERR_MISMATCH);
-    assert_int_equal(tt_exec_eager(&g->x, 0, 8, 40), TUTTI_ERR_MISMATCH);       /* it was to be streamed */
+    /* it must be streamed */
+    assert_int_equal(tt_exec_eager(&g->x, 0, 8, 40), TUTTI_ERR_MISMATCH);
     assert_int_equal(tt_exec_eager(&g->x, 0, 7, 4), TUTTI_OK);
     assert_int_equal(tt_exec_eager(&g->x, 0, 7, 4), TUTTI_ERR_MISMATCH);
     assert_int_equal(tt_exec_eager(&g->x, 0, 9, 0), TUTTI_OK);
@@ -909,7 +926,7 @@ static void an_eager_message_is_taken_once_and_as_long_as_expected(void **state)
     assert_false(tt_exec_finished(&g->x));
 }
 
-/* ---- straight programs ------------------------------------------------------------------------------------------------------ */
+/* ---- straight programs ---- */
 
 static void exchange(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
@@ -942,15 +959,16 @@ static void short_eager_programs_are_straight(void **state)
     assert_true(g->x.straight);
     assert_false(rig_init(exchange, 8, 4, 1, 1)->x.straight);
     assert_false(rig_init(strided, 8, 8, 1, 1)->x.straight);
-    assert_false(rig_init(pass_on, 128, 128, 1, 1)->x.straight);        /* a pipe between two steps of ours */
+    /* a pipe between two steps of this rank */
+    assert_false(rig_init(pass_on, 128, 128, 1, 1)->x.straight);
     g = rig_init(send_100, 128, 128, 1, 1);
     assert_true(g->x.straight);
     g->algo.nrounds = hundred_rounds;
     tt_exec_init(&g->x, &g->conf, g->peers, 4);
-    assert_false(g->x.straight);        /* not all of it is loaded */
+    assert_false(g->x.straight);        /* only partly loaded */
 }
 
-static void a_straight_program_begins_again_as_it_was(void **state)
+static void straight_program_restarts_unchanged(void **state)
 {
     static struct rig once;
     struct rig *g = rig_init(exchange, 8, 8, 1, 1);
@@ -962,7 +980,7 @@ static void a_straight_program_begins_again_as_it_was(void **state)
         assert_int_equal(tt_exec_waits_for(&g->x), 1);
         assert_int_equal(tt_exec_eager(&g->x, 0, 0, 8), TUTTI_OK);
         assert_int_equal(tt_exec_eager(&g->x, 0, 0, 8), TUTTI_ERR_MISMATCH);
-        g->x.head = 1;                  /* as the shell counts */
+        g->x.head = 1;                  /* as counted by the shell */
         assert_int_equal(tt_exec_at(&g->x)->opcode, TT_WAIT);
         assert_int_equal(tt_exec_waits_for(&g->x), UINT32_MAX);
         g->x.head = g->x.tail;
@@ -983,15 +1001,16 @@ static void exchange_and_copy(struct tt_sched *s, const struct tt_coll *c, uint6
     (void)k;
     tt_sched_put(s, 1, tt_src(0), tt_dst(0), 8, 0);
     tt_sched_wait(s, 1, tt_dst(8), 8, 0);
-    tt_sched_copy(s, tt_dst(0), tt_dst(8), 8);      /* of what comes */
+    tt_sched_copy(s, tt_dst(0), tt_dst(8), 8);      /* of received data */
     tt_sched_wait(s, 2, tt_pipe(0), 8, 0);
-    tt_sched_copy(s, tt_dst(16), tt_pipe(0), 8);    /* likewise */
+    tt_sched_copy(s, tt_dst(16), tt_pipe(0), 8);    /* of received data */
     tt_sched_copy(s, tt_dst(24), tt_src(0), 8);
-    tt_sched_copy(s, tt_src(0), tt_dst(24), 8);     /* of what has just been copied, and to what has been sent */
+    tt_sched_copy(s, tt_src(0), tt_dst(24), 8);     /* of copied data, and to a buffer that was
+                                                       sent */
 }
 
-/* Only what depends on nothing that is still to be done, whatever else there is. */
-static void while_a_straight_program_waits_it_may_copy(void **state)
+/* Only steps that depend on no pending step, whatever else there is. */
+static void waiting_straight_program_may_copy(void **state)
 {
     struct rig *g = rig_init(exchange_and_copy, 8, 8, 1, 1);
     struct tt_exec_step *t;
@@ -999,7 +1018,8 @@ static void while_a_straight_program_waits_it_may_copy(void **state)
     (void)state;
     assert_true(g->x.straight);
     t = tt_exec_meanwhile(&g->x);
-    assert_ptr_equal(t, &g->x.step[5]);         /* the put is still to go, but only reads the same */
+    assert_ptr_equal(t, &g->x.step[5]);         /* the put is pending, but only reads the same
+                                                   buffer */
     g->x.head = 1;
     assert_ptr_equal(tt_exec_meanwhile(&g->x), t);
     t->over = true;
@@ -1026,8 +1046,8 @@ static void wait_twice(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     tt_sched_wait(s, 1, tt_dst(8 * k), 8, (uint32_t)k);
 }
 
-/* Not how many are loaded, which both are from the beginning. */
-static void a_rank_tells_the_round_that_it_waits_in(void **state)
+/* The round, not the number of loaded ones, which is equal from the beginning. */
+static void waiting_round_is_reported(void **state)
 {
     struct rig *g = rig_init(wait_twice, 8, 8, 1, 1);
 
@@ -1043,23 +1063,24 @@ static void a_rank_tells_the_round_that_it_waits_in(void **state)
     assert_int_equal(tt_exec_round_at(&g->x), 2);
 }
 
-/* ---- reports -------------------------------------------------------------------------------------------------------------------- */
+/* ---- reports ---- */
 
-static void a_wait_blames_its_sender_until_there_is_something_to_consume(void **state)
+static void wait_blames_sender_without_data(void **state)
 {
     struct rig *g = rig_init(pass_on, 8, 0, 1, 2);
 
     (void)state;
     assert_int_equal(tt_exec_at(&g->x)->opcode, TT_WAIT);
-    assert_int_equal(tt_exec_waits_for(&g->x), 1);      /* to be opened to */
+    assert_int_equal(tt_exec_waits_for(&g->x), 1);      /* for it to open */
     go(g);
-    assert_int_equal(tt_exec_waits_for(&g->x), 1);      /* to send */
+    assert_int_equal(tt_exec_waits_for(&g->x), 1);      /* for it to send */
     arrived(g, 1, 1);
     go(g);
-    assert_int_equal(tt_exec_waits_for(&g->x), 1);      /* there is room for one more */
+    assert_int_equal(tt_exec_waits_for(&g->x), 1);      /* there is space for one more */
     arrived(g, 1, 2);
     go(g);
-    assert_int_equal(tt_exec_waits_for(&g->x), 2);      /* rank 1 may send no more; rank 2 has not opened */
+    assert_int_equal(tt_exec_waits_for(&g->x), 2);      /* rank 1 may send no more; rank 2 has
+                                                           not opened */
     assert_int_equal(tt_exec_at(&g->x)->opcode, TT_PUT);
     ready(g, 2, false, true);
     go(g);
@@ -1069,8 +1090,8 @@ static void a_wait_blames_its_sender_until_there_is_something_to_consume(void **
     assert_int_equal(tt_exec_waits_for(&g->x), 2);      /* it does not consume */
 }
 
-/* A chain whose third rank has stopped: the blame goes down the chain, not back and forth in it. */
-static void a_chain_that_stalls_points_down_the_chain(void **state)
+/* A chain whose third rank has stopped: the blame moves along the chain, not back and forth. */
+static void stalled_chain_points_downstream(void **state)
 {
     struct rig *g;
 
@@ -1081,13 +1102,14 @@ static void a_chain_that_stalls_points_down_the_chain(void **state)
         go(g);
         arrived(g, 1, 13);
         go(g);
-        assert_int_equal(count_of(g, TT_ACT_REDUCE), 13);       /* all here; two went, the others have no slot */
+        assert_int_equal(count_of(g, TT_ACT_REDUCE), 13);       /* all have arrived; two were sent, the
+                                                             others have no slot */
         assert_int_equal(tt_exec_at(&g->x)->opcode, TT_PUT);
         assert_int_equal(tt_exec_waits_for(&g->x), 2);
     }
 }
 
-static void what_is_left_to_us_blames_nobody(void **state)
+static void own_pending_work_blames_no_rank(void **state)
 {
     struct rig *g = rig_init(receive_short, 8, 8, 1, 2);
 
@@ -1119,38 +1141,38 @@ static void bytes_make_segments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_sent_before_the_peer_has_opened),
-        cmocka_unit_test(a_sender_is_at_most_depth_segments_ahead),
-        cmocka_unit_test(late_and_lower_credit_is_no_news),
-        cmocka_unit_test(what_lands_in_place_needs_no_credit),
-        cmocka_unit_test(what_lands_in_place_may_go_in_longer_puts),
-        cmocka_unit_test(what_lands_in_slots_may_go_in_longer_puts_as_far_as_they_are_free),
-        cmocka_unit_test(a_source_is_overwritten_only_when_its_puts_are_done),
-        cmocka_unit_test(a_free_source_matters_to_who_waits_for_it),
-        cmocka_unit_test(segments_of_a_stream_are_consumed_in_order),
-        cmocka_unit_test(flows_are_opened_before_anything_is_put_or_copied),
-        cmocka_unit_test(a_long_copy_of_its_own_part_goes_when_nothing_else_can),
-        cmocka_unit_test(a_copy_that_is_sent_on_does_not_wait),
-        cmocka_unit_test(slots_are_read_in_the_order_that_frees_them),
-        cmocka_unit_test(a_pipe_stays_readable_however_full_the_window),
-        cmocka_unit_test(late_duplicate_and_lower_arrivals_are_no_news),
-        cmocka_unit_test(credit_is_told_after_a_quarter_of_the_slots),
-        cmocka_unit_test(credit_that_could_not_be_told_is_offered_again),
-        cmocka_unit_test(an_action_that_is_left_is_offered_again_by_a_later_pass),
-        cmocka_unit_test(a_pipe_is_reduced_straight_into_mapped_slots),
-        cmocka_unit_test(a_pipe_is_staged_where_slots_are_not_mapped_or_final_buffers_are_open),
-        cmocka_unit_test(a_kept_result_is_written_a_second_time_into_the_slot_if_it_is_free),
-        cmocka_unit_test(with_patience_what_lacks_but_room_at_the_peer_is_held_back),
-        cmocka_unit_test(eager_and_direct_puts_are_never_fused),
-        cmocka_unit_test(what_does_not_fit_the_stage_waits_for_it_and_every_pipe_gets_some),
-        cmocka_unit_test(an_eager_message_is_taken_once_and_as_long_as_expected),
+        cmocka_unit_test(sends_wait_for_the_open),
+        cmocka_unit_test(sender_stays_within_its_depth),
+        cmocka_unit_test(outdated_credit_is_ignored),
+        cmocka_unit_test(direct_data_needs_no_credit),
+        cmocka_unit_test(direct_data_may_use_longer_puts),
+        cmocka_unit_test(slot_data_may_use_longer_puts),
+        cmocka_unit_test(overwrite_waits_for_pending_puts),
+        cmocka_unit_test(completion_matters_only_to_waiting_steps),
+        cmocka_unit_test(stream_segments_are_consumed_in_order),
+        cmocka_unit_test(flows_open_before_puts_and_copies),
+        cmocka_unit_test(long_own_copy_has_lowest_priority),
+        cmocka_unit_test(forwarded_copy_does_not_wait),
+        cmocka_unit_test(slots_are_read_in_freeing_order),
+        cmocka_unit_test(pipe_is_readable_with_full_window),
+        cmocka_unit_test(outdated_arrivals_are_ignored),
+        cmocka_unit_test(credit_is_sent_per_quarter),
+        cmocka_unit_test(refused_credit_is_offered_again),
+        cmocka_unit_test(refused_action_is_offered_again),
+        cmocka_unit_test(pipe_reduces_directly_into_mapped_slots),
+        cmocka_unit_test(pipe_is_staged_without_mapped_slots),
+        cmocka_unit_test(kept_result_also_fills_free_slot),
+        cmocka_unit_test(fusable_work_waits_for_space),
+        cmocka_unit_test(eager_and_direct_puts_never_fuse),
+        cmocka_unit_test(staging_is_shared_by_all_pipes),
+        cmocka_unit_test(eager_message_is_consumed_once),
         cmocka_unit_test(short_eager_programs_are_straight),
-        cmocka_unit_test(a_straight_program_begins_again_as_it_was),
-        cmocka_unit_test(while_a_straight_program_waits_it_may_copy),
-        cmocka_unit_test(a_rank_tells_the_round_that_it_waits_in),
-        cmocka_unit_test(a_wait_blames_its_sender_until_there_is_something_to_consume),
-        cmocka_unit_test(a_chain_that_stalls_points_down_the_chain),
-        cmocka_unit_test(what_is_left_to_us_blames_nobody),
+        cmocka_unit_test(straight_program_restarts_unchanged),
+        cmocka_unit_test(waiting_straight_program_may_copy),
+        cmocka_unit_test(waiting_round_is_reported),
+        cmocka_unit_test(wait_blames_sender_without_data),
+        cmocka_unit_test(stalled_chain_points_downstream),
+        cmocka_unit_test(own_pending_work_blames_no_rank),
         cmocka_unit_test(bytes_make_segments),
     };
 

@@ -1,5 +1,5 @@
-/* An algorithm that is bounded never has more on its way to a peer than chunks times chunk_bytes, wherever it lands: what an executor
- * hands out is counted here, not what it says of itself. */
+/* A bounded algorithm never has more than chunks times chunk_bytes in flight to a peer, wherever
+ * data lands. The test counts the actions of the executor, and does not use its own counters. */
 #include <string.h>
 
 #include "algo/algos.h"
@@ -15,8 +15,8 @@ struct side {
     struct tt_exec x;
     struct tt_exec_peer peers[2];
     bool direct;
-    uint64_t sent;              /* bytes that were handed out to the right, puts of no bytes of their own included */
-    uint32_t segments;          /* they were this many, over all streams */
+    uint64_t sent;              /* bytes sent to the right neighbour, including empty puts */
+    uint32_t segments;          /* in this number of segments, over all streams */
     uint32_t credited[TT_EXEC_STREAMS_MAX];
 };
 
@@ -45,7 +45,7 @@ static uint16_t peer(const struct side *s, uint32_t rank)
     return (uint16_t)found;
 }
 
-/* Does all that can be done now, at once. */
+/* Executes all possible actions at once. */
 static void drain(struct side *s)
 {
     struct tt_action a;
@@ -63,7 +63,7 @@ static void drain(struct side *s)
     }
 }
 
-/* All that the left may have sent has come, and slots are never what it lacks. */
+/* All data that the left neighbour may have sent has arrived, and slots are never missing. */
 static void let_arrive(struct side *s)
 {
     const uint16_t left = peer(s, s->coll.rank + RANKS - 1);
@@ -113,7 +113,7 @@ static void check(const struct tt_coll *c, uint64_t segment, uint8_t streams, ui
     assert_true(s.x.most_in_flight > 0);
 }
 
-static void what_is_in_flight_is_bounded(void **state)
+static void bytes_in_flight_are_bounded(void **state)
 {
     static const uint64_t chunk_bytes[] = { 16, 64, 512, 1000, 4096 };
     uint32_t ncases = 0;
@@ -140,8 +140,8 @@ static void what_is_in_flight_is_bounded(void **state)
     assert_int_equal(ncases, 5 * 4 * 3 * 4 * 6);
 }
 
-/* A plain ring sends all that it can where it lands in place. */
-static void one_that_is_not_bounded_has_more_in_flight(void **state)
+/* A plain ring sends everything that lands in place. */
+static void unbounded_algorithm_exceeds_the_bound(void **state)
 {
     const struct tt_coll c = {
         .kind = TT_ALLGATHER,
@@ -169,8 +169,8 @@ static void one_that_is_not_bounded_has_more_in_flight(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_in_flight_is_bounded),
-        cmocka_unit_test(one_that_is_not_bounded_has_more_in_flight),
+        cmocka_unit_test(bytes_in_flight_are_bounded),
+        cmocka_unit_test(unbounded_algorithm_exceeds_the_bound),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* A peer that goes while the link to it is still being made. The engine is a real one; its wire connects to nobody, and says what the test wants. */
+/* A peer that leaves while the link to it is being established. The engine is real; its transport
+ * does not connect, and behaves as the test requires. */
 #include <string.h>
 
 #include "algo/algos.h"
@@ -8,7 +9,7 @@
 
 enum { NRANKS = 3, CONTEXT = 7, TIMEOUT_MS = 60000 };
 
-static struct tt_wire_ops ops;      /* those of tcp, but for the calls below */
+static struct tt_wire_ops ops;      /* those of tcp, except the calls below */
 static uint32_t nconnects;
 static bool says_goodbye;
 
@@ -33,7 +34,7 @@ static int poll_for_goodbye(struct tt_wire *w, struct tt_done *done, int max)
 struct scene {
     struct tt_engine *e;
     struct tt_context *c;
-    struct tt_op *op;           /* receives from rank 1, which it begins to connect to */
+    struct tt_op *op;           /* receives from rank 1, to which it starts to connect */
     uint64_t dst;
 };
 
@@ -89,7 +90,7 @@ static struct scene scene_open(void)
     assert_int_equal(nconnects, 1);
     assert_int_equal(tt_op_status(s.op), TUTTI_PENDING);
     says_goodbye = true;
-    while (says_goodbye)        /* a wire without links is not polled each time */
+    while (says_goodbye)        /* a transport without links is not polled each time */
         progress(&s);
     return s;
 }
@@ -101,8 +102,8 @@ static void scene_close(struct scene *s)
     tt_engine_destroy(s->e);
 }
 
-/* What rank 1 has told the control overlay comes later than its goodbye. */
-static void the_reason_for_a_goodbye_before_the_link_is_up_may_come_after_it(void **state)
+/* The notification of rank 1 over the control overlay arrives after its goodbye. */
+static void goodbye_may_precede_its_reason(void **state)
 {
     struct scene s = scene_open();
 
@@ -115,7 +116,7 @@ static void the_reason_for_a_goodbye_before_the_link_is_up_may_come_after_it(voi
     scene_close(&s);
 }
 
-static void who_leaves_before_the_link_is_up_and_is_needed_is_told_in_the_end(void **state)
+static void early_leaver_is_reported_if_needed(void **state)
 {
     struct scene s = scene_open();
 
@@ -130,8 +131,8 @@ static void who_leaves_before_the_link_is_up_and_is_needed_is_told_in_the_end(vo
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_reason_for_a_goodbye_before_the_link_is_up_may_come_after_it),
-        cmocka_unit_test(who_leaves_before_the_link_is_up_and_is_needed_is_told_in_the_end),
+        cmocka_unit_test(goodbye_may_precede_its_reason),
+        cmocka_unit_test(early_leaver_is_reported_if_needed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Memory for segments to land in: what is given out never overlaps, and comes back. */
+/* Bounce buffers: allocations never overlap, and are released. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,18 +8,18 @@
 
 #define REGIONS_MAX 64
 
-/* A wire that registers memory without having it. */
+/* A transport that registers memory but does not allocate any. */
 static struct {
     struct tt_wire wire;
     struct tt_region region[REGIONS_MAX];
     uint32_t n;
     tutti_status fails;
-    bool own;                   /* what is asked for next is the process's own memory */
+    bool own;                   /* the next request is for memory of the process itself */
 } fake;
 
 static tutti_status reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out)
 {
-    assert_int_equal(mem != NULL, fake.own); /* else the wire is to allocate it */
+    assert_int_equal(mem != NULL, fake.own); /* otherwise the transport must allocate it */
     if (mem)
         ((volatile uint8_t *)mem)[bytes - 1] = 1;
     if (fake.fails)
@@ -54,7 +54,7 @@ static void check(const struct tt_landing *l, uint64_t asked)
     assert_true(l->offset <= l->region->bytes && l->bytes <= l->region->bytes - l->offset);
 }
 
-static void sizes_are_powers_of_two_from_a_page_on(void **state)
+static void sizes_are_powers_of_two(void **state)
 {
     struct tt_landing_pool *p = pool_create();
     struct tt_landing l;
@@ -71,8 +71,8 @@ static void sizes_are_powers_of_two_from_a_page_on(void **state)
     tt_landing_pool_destroy(p);
 }
 
-/* Peers map the one and not the other: neither takes the place of the other, however they come back. */
-static void own_memory_is_kept_apart_from_the_wires(void **state)
+/* Peers map only one of the two kinds: neither replaces the other, in any order of release. */
+static void own_and_transport_memory_are_separate(void **state)
 {
     struct tt_landing_pool *p = pool_create();
     struct tt_landing own, wires, again;
@@ -96,7 +96,7 @@ static void own_memory_is_kept_apart_from_the_wires(void **state)
     tt_landing_pool_destroy(p);
 }
 
-static void what_was_given_back_last_is_given_out_first(void **state)
+static void most_recently_freed_is_reused_first(void **state)
 {
     struct tt_landing_pool *p = pool_create();
     struct tt_landing a, b, c;
@@ -116,7 +116,7 @@ static void what_was_given_back_last_is_given_out_first(void **state)
     tt_landing_pool_destroy(p);
 }
 
-static void small_pieces_share_a_region_and_large_ones_have_their_own(void **state)
+static void only_small_pieces_share_a_region(void **state)
 {
     struct tt_landing_pool *p = pool_create();
     struct tt_landing l;
@@ -134,8 +134,9 @@ static void small_pieces_share_a_region_and_large_ones_have_their_own(void **sta
     tt_landing_pool_destroy(p);
 }
 
-/* Random sizes, taken and given back: no two that are out overlap, and what is registered stays bounded. */
-static void pieces_never_overlap_and_are_used_again(void **state)
+/* Random sizes, allocated and released: no two allocations overlap, and the registered memory stays
+ * bounded. */
+static void pieces_never_overlap_and_are_reused(void **state)
 {
     struct tt_landing_pool *p = pool_create();
     struct tt_landing out[40];
@@ -167,7 +168,7 @@ static void pieces_never_overlap_and_are_used_again(void **state)
     tt_landing_pool_destroy(p);
 }
 
-static void a_wire_without_memory_is_passed_on_and_leaves_nothing(void **state)
+static void refused_memory_leaves_nothing_behind(void **state)
 {
     struct tt_landing_pool *p = pool_create();
     struct tt_landing l = { .offset = 77 };
@@ -186,12 +187,12 @@ static void a_wire_without_memory_is_passed_on_and_leaves_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_are_powers_of_two_from_a_page_on),
-        cmocka_unit_test(own_memory_is_kept_apart_from_the_wires),
-        cmocka_unit_test(what_was_given_back_last_is_given_out_first),
-        cmocka_unit_test(small_pieces_share_a_region_and_large_ones_have_their_own),
-        cmocka_unit_test(pieces_never_overlap_and_are_used_again),
-        cmocka_unit_test(a_wire_without_memory_is_passed_on_and_leaves_nothing),
+        cmocka_unit_test(sizes_are_powers_of_two),
+        cmocka_unit_test(own_and_transport_memory_are_separate),
+        cmocka_unit_test(most_recently_freed_is_reused_first),
+        cmocka_unit_test(only_small_pieces_share_a_region),
+        cmocka_unit_test(pieces_never_overlap_and_are_reused),
+        cmocka_unit_test(refused_memory_leaves_nothing_behind),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

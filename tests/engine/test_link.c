@@ -1,4 +1,5 @@
-/* The mailbox over a wire in memory: two ends, and a wire that is as unkind as its contract allows. */
+/* The mailbox over a transport in memory: two ends, and a transport that uses all freedoms of its
+ * contract. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,23 +8,25 @@
 #include "engine/link.h"
 #include "support/unit.h"
 
-/* ---- the wire -------------------------------------------------------------------------------------------- */
+/* ---- the transport ---- */
 
 #define HELD_MAX 4096
 
-/* A put that was taken, but that no signal or fence has forced to land. */
+/* An accepted put that no signal or fence has forced to land. */
 struct held {
     uint8_t *to;
     uint64_t bytes;
     uint8_t data[TT_INLINE_BYTES];
 };
 
-/* Applies a put's bytes only when they must be there: at its own signal, or, of earlier puts, at the first signal after a fence.
- * Two puts to one place land in post order, as inline ones do on all our wires: the mailbox counts on it when it sends again. */
+/* Applies a put's bytes as late as permitted: at its own signal, or for earlier puts, at the first
+ * signal after a fence. Two puts to one location land in post order, as inline ones do on all
+ * transports: the mailbox relies on this when it sends again. */
 static struct fake {
-    struct tt_wire wire;        /* the ops' first member */
-    uint32_t refuse;            /* takes only so many descriptors of each post; UINT32_MAX: all */
-    uint32_t nheld, nfenced;    /* held puts; of these, before the last fence */
+    struct tt_wire wire;        /* must be first, for the ops */
+    uint32_t refuse;            /* accepts only this many descriptors of each post; UINT32_MAX:
+                                   all */
+    uint32_t nheld, nfenced;    /* held puts; those before the last fence */
     struct held held[HELD_MAX];
     uint32_t posted;
     uint8_t flags;              /* of the newest put */
@@ -77,16 +80,17 @@ static int post(struct tt_wire *w, const struct tt_desc *d, int n)
     return taken;
 }
 
-/* ---- two ends ----------------------------------------------------------------------------------------------- */
+/* ---- two ends ---- */
 
 struct end {
-    uint8_t *region;            /* exactly TT_LINK_BYTES, so that a sanitizer sees what goes past */
+    uint8_t *region;            /* exactly TT_LINK_BYTES, so that sanitizers detect overruns */
     struct tt_mailbox box;
 };
 
 static struct end a, b;
 
-/* The kinds of wire: one that orders nothing, one that orders signals, one whose link regions are mapped as well. */
+/* The kinds of transports: without ordering, with ordered signals, and also with mapped link
+ * regions. */
 static const uint32_t kinds[] = { 0, TT_WIRE_CAP_ORDERED, TT_WIRE_CAP_ORDERED | TT_WIRE_CAP_MAPPED };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -123,7 +127,7 @@ static void ends_fini(void)
     free(b.region);
 }
 
-/* Both ends as if so much had been sent from a to b and consumed; units of each ring. */
+/* Starts both ends as if messages had been sent from a to b and consumed; units of each ring. */
 static void begin_at(uint32_t cells, uint32_t units)
 {
     const uint64_t head = (uint64_t)(uint16_t)cells << 48 | (uint64_t)(uint16_t)units << 32 | units;
@@ -135,7 +139,7 @@ static void begin_at(uint32_t cells, uint32_t units)
 
 static uint32_t units_sent(void) { return a.box.sent.units[TT_MAIL_SHORT] + a.box.sent.units[TT_MAIL_LONG]; }
 
-/* Message i: its number in the cell, `bytes` bytes that follow from it. */
+/* Fills message i: its number in the cell, and `bytes` derived bytes. */
 static void fill(uint8_t *payload, uint32_t i, uint32_t bytes)
 {
     for (uint32_t k = 0; k < bytes; k++)
@@ -150,11 +154,11 @@ static bool send(uint32_t i, uint32_t bytes)
 
     fill(payload, i, bytes);
     sent = tt_mail_send(&a.box, &cell, TT_CELL_EAGER, (uint8_t)i, payload, bytes);
-    memset(payload, 0xee, bytes);       /* the caller's again */
+    memset(payload, 0xee, bytes);       /* belongs to the caller again */
     return sent;
 }
 
-/* Consumes message i if it is there. */
+/* Consumes message i if it has arrived. */
 static bool receive(uint32_t i, uint32_t bytes)
 {
     static uint8_t expected[TT_INLINE_BYTES];
@@ -176,9 +180,9 @@ static bool receive(uint32_t i, uint32_t bytes)
     return true;
 }
 
-/* ---- properties ------------------------------------------------------------------------------------------------ */
+/* ---- properties ---- */
 
-static void a_short_message_takes_its_place_and_one_post(void **state)
+static void short_message_needs_one_post(void **state)
 {
     (void)state;
     for (uint32_t k = 0; k < KINDS; k++) {
@@ -201,8 +205,9 @@ static void a_short_message_takes_its_place_and_one_post(void **state)
     }
 }
 
-/* Where a mailbox is mapped: into the short ring, and while that has no room into the long one. All come in order, and the short ring is used again. */
-static void what_is_short_goes_near_and_elsewhere_while_that_is_full(void **state)
+/* With a mapped mailbox: into the short ring, and while that is full into the long one. All arrive
+ * in order, and the short ring is used again. */
+static void short_messages_overflow_to_long_ring(void **state)
 {
     uint32_t n = 0, in_short, in_long;
 
@@ -228,8 +233,9 @@ static void what_is_short_goes_near_and_elsewhere_while_that_is_full(void **stat
     ends_fini();
 }
 
-/* Random lengths at random speeds, from everywhere in the sequence space: all come, once, whole, in order. */
-static void messages_come_whole_and_in_order(void **state)
+/* Random lengths at random speeds, from all points of the sequence space: all arrive once, complete
+ * and in order. */
+static void messages_arrive_complete_and_in_order(void **state)
 {
     static const uint32_t from[] = { 0, 1000, UINT32_MAX - 100, 1u << 31 };
 
@@ -271,7 +277,7 @@ static void messages_come_whole_and_in_order(void **state)
     }
 }
 
-static void a_full_mailbox_refuses_until_it_hears_of_room(void **state)
+static void full_mailbox_waits_for_credit(void **state)
 {
     (void)state;
     for (uint32_t k = 0; k < KINDS; k++) {
@@ -284,7 +290,8 @@ static void a_full_mailbox_refuses_until_it_hears_of_room(void **state)
         assert_int_equal(n, mapped ? TT_CELLS_MAPPED : TT_CELLS_POSTED);
         assert_false(tt_mail_room(&a.box, 0));
         for (uint32_t i = 0; i < n / (mapped ? 4 : 2); i++) {
-            assert_false(send(n, 0));       /* the peer tells only when it is worth a message */
+            assert_false(send(n, 0));       /* the peer sends credit only when it is worth a
+                                               message */
             assert_true(receive(i, 0));
         }
         assert_true(send(n, 0));
@@ -292,7 +299,7 @@ static void a_full_mailbox_refuses_until_it_hears_of_room(void **state)
     }
 }
 
-static void a_full_ring_refuses_long_messages_and_takes_short_ones(void **state)
+static void full_ring_accepts_short_messages(void **state)
 {
     (void)state;
     for (uint32_t k = 0; k < KINDS; k++) {
@@ -313,8 +320,9 @@ static void a_full_ring_refuses_long_messages_and_takes_short_ones(void **state)
     }
 }
 
-/* The longest message of each ring fits an empty mailbox wherever the ring stands and however little the peer has told. */
-static void the_longest_message_fits_an_empty_mailbox(void **state)
+/* The longest message of each ring fits an empty mailbox, for any ring position and any outstanding
+ * credit. */
+static void longest_message_fits_an_empty_mailbox(void **state)
 {
     static const uint32_t units[] = { TT_SHORT_UNITS, TT_LONG_UNITS }, bytes[] = { TT_SHORT_BYTES, TT_INLINE_BYTES };
 
@@ -343,8 +351,9 @@ static void the_longest_message_fits_an_empty_mailbox(void **state)
         }
 }
 
-/* Where telling is a message of its own, it goes along with one that is sent anyway, if there is one in time; what the wire does not take of it is told later. */
-static void what_was_consumed_is_told_along_with_messages(void **state)
+/* If credit needs a separate message, it is combined with another one that is sent in time. If the
+ * transport does not accept it, it is sent later. */
+static void credit_is_combined_with_messages(void **state)
 {
     struct tt_cell cell = { .context = 5 };
 
@@ -373,25 +382,25 @@ static void what_was_consumed_is_told_along_with_messages(void **state)
     }
 }
 
-static void what_a_full_wire_did_not_take_is_sent_again(void **state)
+static void refused_message_is_sent_again(void **state)
 {
     (void)state;
-    for (uint32_t k = 0; k < KINDS; k++)        /* 3, 2 or 1 descriptors a message */
+    for (uint32_t k = 0; k < KINDS; k++)        /* 3, 2 or 1 descriptors per message */
         for (uint32_t taken = 0; taken < KINDS - k; taken++) {
             ends_init(kinds[k]);
             assert_true(send(0, 100));
             fake.refuse = taken;
-            assert_false(send(1, 3000));        /* perhaps its payload went */
+            assert_false(send(1, 3000));        /* its payload may have been sent */
             assert_true(receive(0, 100));
             assert_false(receive(1, 3000));
             fake.refuse = UINT32_MAX;
-            assert_true(send(1, 5000));         /* another one may come first */
+            assert_true(send(1, 5000));         /* another message may come first */
             assert_true(receive(1, 5000));
             ends_fini();
         }
 }
 
-static void what_was_consumed_is_told_later_if_the_wire_is_full(void **state)
+static void refused_credit_is_sent_later(void **state)
 {
     uint32_t n = 0;
 
@@ -413,8 +422,8 @@ static void what_was_consumed_is_told_later_if_the_wire_is_full(void **state)
     ends_fini();
 }
 
-/* "I put nothing more", and a fence, come after what was put; other mail need not. */
-static void what_speaks_of_puts_is_seen_after_all_puts_before_it(void **state)
+/* "No more puts", and a fence, arrive after the puts; other messages need not. */
+static void notifications_follow_all_earlier_puts(void **state)
 {
     (void)state;
     for (uint32_t caps = 0; caps <= TT_WIRE_CAP_ORDERED; caps += TT_WIRE_CAP_ORDERED) {
@@ -448,14 +457,14 @@ static void what_speaks_of_puts_is_seen_after_all_puts_before_it(void **state)
     }
 }
 
-/* ---- a peer that lies --------------------------------------------------------------------------------------------- */
+/* ---- an invalid peer ---- */
 
 static void put_state(uint32_t at, uint64_t value)
 {
     memcpy(b.region + tt_mail_place(&b.box, at), &value, 8);
 }
 
-static void a_cell_out_of_turn_is_not_looked_at(void **state)
+static void cell_out_of_turn_is_ignored(void **state)
 {
     struct tt_mail m;
 
@@ -468,17 +477,17 @@ static void a_cell_out_of_turn_is_not_looked_at(void **state)
         put_state(300, (uint64_t)(seq == 301 ? 0 : seq) << 32 | (uint32_t)tt_mix64(~i));
         assert_int_equal(tt_mail_next(&b.box, &m), TUTTI_PENDING);
     }
-    put_state(300, 300ull << 32);       /* a cell of the last time round */
+    put_state(300, 300ull << 32);       /* a cell of the previous cycle */
     assert_int_equal(tt_mail_next(&b.box, &m), TUTTI_PENDING);
-    put_state(300, (300ull + b.box.places + 1) << 32);  /* of the next */
+    put_state(300, (300ull + b.box.places + 1) << 32);  /* of the next cycle */
     assert_int_equal(tt_mail_next(&b.box, &m), TUTTI_PENDING);
     put_state(300, 301ull << 32);
     assert_int_equal(tt_mail_next(&b.box, &m), TUTTI_OK);
     ends_fini();
 }
 
-/* Whatever length it claims, the payload lies in the link region; and the next one too. */
-static void a_length_never_reaches_past_the_link_region(void **state)
+/* With any claimed length, the payload is within the link region, and so is the next one. */
+static void length_stays_within_the_link_region(void **state)
 {
     struct tt_mail m;
     struct tt_prng p;
@@ -510,8 +519,8 @@ static void a_length_never_reaches_past_the_link_region(void **state)
     }
 }
 
-/* A head word that cannot be only ever keeps us from sending, or lets us write where the peer alone is hurt: inside its region. */
-static void a_head_that_cannot_be_hurts_the_peer_alone(void **state)
+/* An invalid head word only prevents sends, or causes writes inside the peer's own region. */
+static void invalid_head_harms_only_the_peer(void **state)
 {
     (void)state;
     for (uint32_t k = 0; k < KINDS; k++) {
@@ -524,14 +533,15 @@ static void a_head_that_cannot_be_hurts_the_peer_alone(void **state)
             memcpy(a.region + TT_LINK_HEAD, &head, 8);
             if (fake.nheld == HELD_MAX)
                 land(fake.nheld);
-            sent += send(sent, (uint32_t)(tt_mix64(~i) % (TT_INLINE_BYTES + 1)));   /* the wire, or a sanitizer, checks the range */
+            /* the transport, or a sanitizer, checks the range */
+            sent += send(sent, (uint32_t)(tt_mix64(~i) % (TT_INLINE_BYTES + 1)));
         }
         assert_in_range(sent, 0, 2000);
         ends_fini();
     }
 }
 
-static void a_message_read_is_not_changed_by_later_writes_to_its_cell(void **state)
+static void later_writes_spare_read_messages(void **state)
 {
     struct tt_mail m;
 
@@ -572,20 +582,20 @@ static void flow_words_have_a_place_each(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_short_message_takes_its_place_and_one_post),
-        cmocka_unit_test(what_is_short_goes_near_and_elsewhere_while_that_is_full),
-        cmocka_unit_test(messages_come_whole_and_in_order),
-        cmocka_unit_test(a_full_mailbox_refuses_until_it_hears_of_room),
-        cmocka_unit_test(a_full_ring_refuses_long_messages_and_takes_short_ones),
-        cmocka_unit_test(the_longest_message_fits_an_empty_mailbox),
-        cmocka_unit_test(what_a_full_wire_did_not_take_is_sent_again),
-        cmocka_unit_test(what_was_consumed_is_told_later_if_the_wire_is_full),
-        cmocka_unit_test(what_was_consumed_is_told_along_with_messages),
-        cmocka_unit_test(what_speaks_of_puts_is_seen_after_all_puts_before_it),
-        cmocka_unit_test(a_cell_out_of_turn_is_not_looked_at),
-        cmocka_unit_test(a_length_never_reaches_past_the_link_region),
-        cmocka_unit_test(a_head_that_cannot_be_hurts_the_peer_alone),
-        cmocka_unit_test(a_message_read_is_not_changed_by_later_writes_to_its_cell),
+        cmocka_unit_test(short_message_needs_one_post),
+        cmocka_unit_test(short_messages_overflow_to_long_ring),
+        cmocka_unit_test(messages_arrive_complete_and_in_order),
+        cmocka_unit_test(full_mailbox_waits_for_credit),
+        cmocka_unit_test(full_ring_accepts_short_messages),
+        cmocka_unit_test(longest_message_fits_an_empty_mailbox),
+        cmocka_unit_test(refused_message_is_sent_again),
+        cmocka_unit_test(refused_credit_is_sent_later),
+        cmocka_unit_test(credit_is_combined_with_messages),
+        cmocka_unit_test(notifications_follow_all_earlier_puts),
+        cmocka_unit_test(cell_out_of_turn_is_ignored),
+        cmocka_unit_test(length_stays_within_the_link_region),
+        cmocka_unit_test(invalid_head_harms_only_the_peer),
+        cmocka_unit_test(later_writes_spare_read_messages),
         cmocka_unit_test(flow_words_have_a_place_each),
     };
 

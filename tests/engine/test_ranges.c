@@ -1,4 +1,5 @@
-/* Which steps wait for which, and for how much of them: what the executor finds fast is what the bytes say, one by one. */
+/* Dependences between steps, and how much of a step they need: the fast search of the executor
+ * agrees with a comparison of every byte. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,8 +8,8 @@
 #include "support/unit.h"
 
 #define SEGMENT_MIN 8u
-#define BYTES_MAX 400u          /* of a step */
-#define SPAN 131072u            /* addresses of a buffer */
+#define BYTES_MAX 400u          /* per step */
+#define SPAN 131072u            /* addresses per buffer */
 
 struct rig {
     struct tt_algo algo;
@@ -39,7 +40,7 @@ static void begin(struct rig *g, void (*round)(struct tt_sched *, const struct t
     tt_exec_init(&g->x, &g->conf, g->peers, 4);
 }
 
-/* Where byte k of it is. */
+/* Returns the address of byte k. */
 static uint64_t at(const struct tt_ref *r, uint64_t k)
 {
     const uint64_t address = r->offset + (r->block ? k / r->block * r->stride + k % r->block : k);
@@ -48,7 +49,7 @@ static uint64_t at(const struct tt_ref *r, uint64_t k)
     return address;
 }
 
-/* Contiguous, or with any block and stride; often on one grid with `like`. */
+/* Draws a reference: contiguous, or with any block and stride; often on the same grid as `like`. */
 static struct tt_ref draw_ref(struct tt_prng *p, uint8_t buf, const struct tt_ref *like)
 {
     struct tt_ref r = { .buf = buf, .offset = tt_prng_below(p, 300) };
@@ -81,11 +82,11 @@ static const char *ref_text(const struct tt_ref *r, uint64_t bytes)
     return text[turn];
 }
 
-/* ---- how much of an earlier step ------------------------------------------------------------------------------ */
+/* ---- extent of a dependence ---- */
 
 enum later { SENDS, COPIES, OVERWRITES, LATERS };
 
-/* A wait that writes `first` of DST, and a step that touches `then` of it. */
+/* A wait that writes `first` of DST, and a step that accesses `then` of it. */
 static struct {
     struct tt_ref first, then;
     uint64_t first_bytes, then_bytes, segment_bytes;
@@ -115,14 +116,17 @@ static void draw_two(struct tt_prng *p)
     two.then_bytes = two.segment_bytes + 1 + tt_prng_below(p, BYTES_MAX - two.segment_bytes);
     if (two.first.block == two.then.block && two.first.stride == two.then.stride &&
         two.first.offset == two.then.offset &&
-        two.then_bytes > two.first_bytes)       /* of what lies behind the end of all the same, too much is asked for */
+        two.then_bytes > two.first_bytes)       /* behind the common end, too much may be
+                                                   required */
         two.first_bytes = two.then_bytes;
 }
 
-/* needs[i]: how many bytes of the first one must be there before segment i of the later one goes. Returns the number of segments. */
+/* needs[i]: number of bytes of the first step required before segment i of the later one. Returns
+ * the number of segments. */
 static uint32_t needs_of(uint64_t needs[BYTES_MAX / SEGMENT_MIN + 1])
 {
-    static uint16_t made_by[SPAN];      /* which byte of the first one, from 1 on; 0: none */
+    static uint16_t made_by[SPAN];      /* the byte of the first step at this address, from 1 on;
+                                           0: none */
     uint32_t n = 0;
 
     for (uint64_t k = 0; k < two.first_bytes; k++)
@@ -175,8 +179,8 @@ static void check_two(struct rig *g, uint64_t number)
     assert_true(tt_exec_finished(&g->x));
 }
 
-/* To the last byte that both have: not less, else it is wrong, and not more, else steps could wait in a circle. */
-static void a_segment_waits_for_the_last_byte_that_it_shares(void **state)
+/* Up to the last common byte: less would be wrong, and more could cause circular waits. */
+static void segment_waits_for_last_common_byte(void **state)
 {
     static struct rig g;
     struct tt_prng p;
@@ -192,11 +196,12 @@ static void a_segment_waits_for_the_last_byte_that_it_shares(void **state)
     }
 }
 
-/* ---- which earlier steps --------------------------------------------------------------------------------------- */
+/* ---- the earlier steps of a dependence ---- */
 
 #define MANY_ROUNDS 30
 
-/* Pieces of very different lengths, near to each other and far apart. Never a step of no bytes that is no message. */
+/* Draws pieces of very different lengths, near to each other and far apart. Empty steps are always
+ * messages. */
 static void draw_step(struct tt_sched *s, struct tt_prng *p, uint64_t name)
 {
     const uint64_t bytes = 1 + tt_prng_below(p, 1ull << tt_prng_below(p, 9));
@@ -237,7 +242,7 @@ static void many_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         draw_step(s, &p, k * TT_ROUND_STEPS_MAX + s->n);
 }
 
-/* What step t reads (bit 0) and writes (bit 1) of the bytes of all buffers. */
+/* Marks the bytes of all buffers that step t reads (bit 0) and writes (bit 1). */
 static void mark(uint8_t bytes[3][SPAN], const struct tt_step *t, bool on)
 {
     const struct {
@@ -257,7 +262,8 @@ static void mark(uint8_t bytes[3][SPAN], const struct tt_step *t, bool on)
         }
 }
 
-/* Whether some byte is marked by another step and touched by this one, and one of them writes it. */
+/* Returns whether a byte marked by another step is accessed by this one, and one of them writes
+ * it. */
 static bool meets(const uint8_t bytes[3][SPAN], const struct tt_step *t)
 {
     for (uint64_t k = 0; k < t->bytes; k++) {
@@ -271,7 +277,8 @@ static bool meets(const uint8_t bytes[3][SPAN], const struct tt_step *t)
     return false;
 }
 
-/* Of each two steps of the window the later one depends on the earlier one if they meet. Returns how many do. */
+/* Of each two steps in the window the later one depends on the earlier one if they conflict.
+ * Returns the number of conflicts. */
 static uint32_t check_window(const struct tt_exec *x)
 {
     static uint8_t bytes[3][SPAN];
@@ -295,7 +302,7 @@ static uint32_t check_window(const struct tt_exec *x)
     return n;
 }
 
-/* Does a few things, some of which are put off. False: there are no more. */
+/* Executes a few actions, some of which are refused. Returns false if there are no more. */
 static bool go_on(struct rig *g, struct tt_prng *p)
 {
     struct tt_action a;
@@ -322,7 +329,7 @@ static bool go_on(struct rig *g, struct tt_prng *p)
     return true;
 }
 
-static void steps_that_meet_in_a_byte_wait_for_each_other(void **state)
+static void overlapping_steps_depend_on_each_other(void **state)
 {
     static struct rig g;
     uint32_t met = 0;
@@ -346,8 +353,8 @@ static void steps_that_meet_in_a_byte_wait_for_each_other(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_that_meet_in_a_byte_wait_for_each_other),
-        cmocka_unit_test(a_segment_waits_for_the_last_byte_that_it_shares),
+        cmocka_unit_test(overlapping_steps_depend_on_each_other),
+        cmocka_unit_test(segment_waits_for_last_common_byte),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,23 +1,27 @@
-/* From where on outputs are written past the cache, by what of it the ranks have. */
+/* The size from which outputs are written with non-temporal stores, by the ranks' shares of the
+ * cache. */
 #include "engine/stream.h"
 #include "support/unit.h"
 
 #define MIB (1ull << 20)
 
-static void ranks_share_a_cache_or_have_one_each(void **state)
+static void ranks_divide_a_shared_cache(void **state)
 {
     (void)state;
     assert_int_equal(tt_stream_least(8 * MIB, 2, 2, 1), 6 * MIB);
     assert_int_equal(tt_stream_least(8 * MIB, 2, 2, 2), 3 * MIB);
-    assert_int_equal(tt_stream_least(8 * MIB, 2, 2, 8), 6 * MIB / 8);       /* more ranks than cores */
-    assert_int_equal(tt_stream_least(8 * MIB, 1, 8, 8), 6 * MIB);           /* a cache for each core */
+    /* more ranks than cores */
+    assert_int_equal(tt_stream_least(8 * MIB, 2, 2, 8), 6 * MIB / 8);
+    /* a cache for each core */
+    assert_int_equal(tt_stream_least(8 * MIB, 1, 8, 8), 6 * MIB);
     assert_int_equal(tt_stream_least(8 * MIB, 4, 8, 8), 6 * MIB / 4);
-    assert_int_equal(tt_stream_least(8 * MIB, 4, 8, 3), 6 * MIB / 2);       /* two of them at one, at least */
+    /* at least two of them at one cache */
+    assert_int_equal(tt_stream_least(8 * MIB, 4, 8, 3), 6 * MIB / 2);
     assert_int_equal(tt_stream_least(8 * MIB, 64, 2, 2), 3 * MIB);
     assert_int_equal(tt_stream_least(UINT64_MAX, 1, 1, 1), 12 * MIB);
 }
 
-static void a_cache_that_is_not_told_is_large(void **state)
+static void unknown_cache_counts_as_large(void **state)
 {
     (void)state;
     assert_int_equal(tt_stream_least(0, 0, 2, 2), 12 * MIB);
@@ -26,7 +30,7 @@ static void a_cache_that_is_not_told_is_large(void **state)
     assert_int_equal(tt_stream_least(8 * MIB, 2, 2, 0), 12 * MIB);
 }
 
-/* The highest threshold that such a call of 1000 bytes on 4 ranks reaches. */
+/* Returns the highest threshold that such a call of 1000 bytes on 4 ranks reaches. */
 static uint64_t reaches(enum tt_coll_kind kind, uint32_t rank, bool in_place)
 {
     const struct tt_coll c = {
@@ -39,7 +43,7 @@ static uint64_t reaches(enum tt_coll_kind kind, uint32_t rank, bool in_place)
     return least;
 }
 
-static void what_is_the_same_memory_counts_once(void **state)
+static void shared_memory_counts_once(void **state)
 {
     (void)state;
     assert_int_equal(reaches(TT_ALLREDUCE, 1, false), 2000);
@@ -64,7 +68,7 @@ static void a_root_and_the_others_agree(void **state)
     assert_int_equal(reaches(TT_BARRIER, 0, false), 0);
 }
 
-static void what_is_in_no_cache_is_not_kept(void **state)
+static void uncached_data_is_not_kept(void **state)
 {
     struct tt_coll c = { .kind = TT_GATHER, .nranks = 1024, .elem_bytes = 1, .bytes = 16 << 10 };
 
@@ -74,7 +78,7 @@ static void what_is_in_no_cache_is_not_kept(void **state)
     assert_false(tt_stream_pays(&c, 6 * MIB));
 }
 
-static void v_kinds_count_what_this_rank_gets(void **state)
+static void v_kinds_count_received_bytes(void **state)
 {
     const uint64_t bytes[] = { 10, 500, 30, 40 }, displs[] = { 0, 10, 510, 540 };
     struct tt_coll c = { .kind = TT_GATHERV, .nranks = 4, .elem_bytes = 1, .recv_bytes = bytes, .recv_displs = displs };
@@ -92,12 +96,12 @@ static void v_kinds_count_what_this_rank_gets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_share_a_cache_or_have_one_each),
-        cmocka_unit_test(a_cache_that_is_not_told_is_large),
-        cmocka_unit_test(what_is_the_same_memory_counts_once),
+        cmocka_unit_test(ranks_divide_a_shared_cache),
+        cmocka_unit_test(unknown_cache_counts_as_large),
+        cmocka_unit_test(shared_memory_counts_once),
         cmocka_unit_test(a_root_and_the_others_agree),
-        cmocka_unit_test(what_is_in_no_cache_is_not_kept),
-        cmocka_unit_test(v_kinds_count_what_this_rank_gets),
+        cmocka_unit_test(uncached_data_is_not_kept),
+        cmocka_unit_test(v_kinds_count_received_bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
-/* Forwarding while receiving: recursive doubling, in whatever order, sends on what arrives segment by segment, though nothing in its program
- * says so: a put waits for bytes, not for the step that brings them, also where they are strided. */
+/* Forwarding while receiving: recursive doubling forwards arriving data segment by segment, in any
+ * order, without explicit steps for it. A put waits for bytes, not for the step that receives them,
+ * also if they are strided. */
 #include <string.h>
 
 #include "algo/algos.h"
@@ -10,7 +11,7 @@
 #define SEGMENT 64u
 #define BLOCK_SEGMENTS 8u
 
-/* Does all that can be done now, at once; returns how many bytes went to `peer`. */
+/* Executes all possible actions at once. Returns the number of bytes sent to `peer`. */
 static uint64_t drain(struct tt_exec *x, uint32_t peer)
 {
     struct tt_action a;
@@ -28,7 +29,8 @@ static uint64_t drain(struct tt_exec *x, uint32_t peer)
     return bytes;
 }
 
-/* Of `rank`, whose second round begins with the block that its first round gets from `from`, and goes to `to`. */
+/* Checks `rank`: its second round sends the block that its first round gets from `from` first, to
+ * `to`. */
 static void check(const char *name, uint32_t rank, uint32_t from, uint32_t to)
 {
     const struct tt_coll c = {
@@ -57,10 +59,10 @@ static void check(const char *name, uint32_t rank, uint32_t from, uint32_t to)
         if (sent != expected)
             fail_msg("%s: %u segments have come, and %u bytes were sent on, not %u", name, n, (unsigned)sent, (unsigned)expected);
     }
-    assert_false(tt_exec_finished(&x));     /* the second round's arrival has not come */
+    assert_false(tt_exec_finished(&x));     /* the second round's data has not arrived */
 }
 
-static void each_segment_is_sent_on_when_it_comes(void **state)
+static void segments_are_forwarded_on_arrival(void **state)
 {
     (void)state;
     check("doubling", 1, 0, 3);
@@ -72,7 +74,7 @@ static void each_segment_is_sent_on_when_it_comes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_segment_is_sent_on_when_it_comes),
+        cmocka_unit_test(segments_are_forwarded_on_arrival),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
