@@ -1,4 +1,4 @@
-/* A plug-in that is what TUTTI_TEST_PLUGIN says: right, or wrong in one way. */
+/* A plug-in whose behaviour is set by TUTTI_TEST_PLUGIN: correct, or wrong in one way. */
 #include <stdlib.h>
 #include <string.h>
 #include <tutti/algorithm.h>
@@ -25,7 +25,7 @@ static uint64_t many(const tutti_algorithm_call *c)
 static tutti_ref dst(uint64_t offset) { return tutti_ref_of(TUTTI_BUFFER_DST, offset); }
 static tutti_ref src(uint64_t offset) { return tutti_ref_of(TUTTI_BUFFER_SRC, offset); }
 
-/* The root's vector to all, with what is wrong. */
+/* Sends the root's vector to all ranks, with the selected error. */
 static void round_k(tutti_schedule *s, const tutti_algorithm_call *c, uint64_t k)
 {
     const uint64_t bytes = c->bytes;
@@ -62,7 +62,8 @@ static int even(const tutti_algorithm_call *c) { return c->nranks % 2 == 0; }
 static uint32_t none(const tutti_algorithm_call *c) { return c->nranks * 0; }
 static uint64_t huge(const tutti_algorithm_call *c) { return c->bytes + (1ull << 30); }
 
-/* As a plug-in may that knows of no call in place: what comes in the first round overwrites what goes in the second. */
+/* As in a plug-in that does not support in-place calls: data received in the first round overwrites
+ * data sent in the second. */
 static void turn(tutti_schedule *s, const tutti_algorithm_call *c, uint64_t k)
 {
     const uint32_t to = (uint32_t)((c->rank + k) % c->nranks), from = (uint32_t)((c->rank + c->nranks - k) % c->nranks);

@@ -1,4 +1,4 @@
-/* Sets of processors in cards: what is written is read again, and what cannot be is refused. */
+/* Sets of processors in cards: they are read as written, and invalid ones are refused. */
 #include <string.h>
 
 #include "base/prng.h"
@@ -20,7 +20,7 @@ static void check(const cpu_set_t *set, uint64_t seed)
         fail_msg("seed %llu: %d processors became %d", (unsigned long long)seed, CPU_COUNT(set), CPU_COUNT(&again));
 }
 
-static void what_is_written_is_read_again(void **state)
+static void sets_are_read_as_written(void **state)
 {
     cpu_set_t set;
 
@@ -43,7 +43,7 @@ static void what_is_written_is_read_again(void **state)
     }
 }
 
-static void what_is_cut_short_or_too_long_is_refused(void **state)
+static void truncated_or_oversized_sets_are_refused(void **state)
 {
     static const uint8_t cut[] = { 3, 0xff, 0xff }, too_long[200] = { 129 };
     struct tt_reader r;
@@ -61,8 +61,8 @@ static void what_is_cut_short_or_too_long_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read_again),
-        cmocka_unit_test(what_is_cut_short_or_too_long_is_refused),
+        cmocka_unit_test(sets_are_read_as_written),
+        cmocka_unit_test(truncated_or_oversized_sets_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

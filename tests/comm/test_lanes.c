@@ -1,4 +1,5 @@
-/* What rank 0 tells of lanes travels whole, and says how many lead to a peer. */
+/* Lane settings sent by rank 0 are transferred completely, and determine the number of lanes to a
+ * peer. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +8,7 @@
 #include "wire/lane_limits.h"
 #include "wire/verbs_frame.h"
 
-static void facts_travel_whole_and_no_part_of_them_is_taken_for_all(void **state)
+static void partial_facts_are_refused(void **state)
 {
     struct tt_lane_facts f = { .asked = 7, .by_link = 1 << TT_NEAR_WAN }, got;
     struct tt_writer w;
@@ -29,19 +30,19 @@ static void facts_travel_whole_and_no_part_of_them_is_taken_for_all(void **state
         tt_lane_facts_read(&got, &r);
         assert_true(r.bad);
     }
-    f.asked = TT_LANES_FREE; /* connections do not go by what lies between */
+    f.asked = TT_LANES_FREE; /* connections do not depend on the links */
     tt_writer_init(&w, bytes, sizeof bytes);
     tt_lane_facts_write(&f, &w);
     tt_reader_init(&r, bytes, sizeof bytes);
     tt_lane_facts_read(&got, &r);
     assert_true(r.bad);
-    bytes[0] = 17; /* more than there can be, and not by distance either */
+    bytes[0] = 17; /* more than possible, and not by distance either */
     tt_reader_init(&r, bytes, sizeof bytes);
     tt_lane_facts_read(&got, &r);
     assert_true(r.bad);
 }
 
-static void each_wire_has_its_own_number_of_lanes(void **state)
+static void each_transport_has_its_own_lanes(void **state)
 {
     static const struct {
         uint32_t nranks, host_ranks, rails, asked, lanes;
@@ -63,8 +64,8 @@ static void each_wire_has_its_own_number_of_lanes(void **state)
     }
 }
 
-/* Connections carry no more than the kernel lets them, queue pairs as much as the limits say. */
-static void facts_are_of_the_wire_that_joins_hosts(void **state)
+/* Connections carry what the kernel permits, queue pairs what the limits permit. */
+static void facts_describe_the_inter_host_transport(void **state)
 {
     struct tt_topo_link links[TT_DISTANCES] = { 0 };
     struct tt_lane_facts tcp, verbs, before;
@@ -92,7 +93,7 @@ static void facts_are_of_the_wire_that_joins_hosts(void **state)
     assert_int_equal(tt_lane_facts_get(&verbs, 0, "verbs"), TUTTI_OK);
     assert_int_equal(verbs.bytes[TT_NEAR_RACK], 65536);
     assert_int_equal(verbs.bytes[TT_NEAR_WAN], 131072);
-    tt_lane_facts_know(&verbs, links, 1); /* what the user says stays */
+    tt_lane_facts_know(&verbs, links, 1); /* the user's settings stay */
     assert_int_equal(verbs.bytes[TT_NEAR_RACK], 65536);
     setenv("TUTTI_LANE_BYTES", "65536,moon=131072", 1);
     assert_int_equal(tt_lane_facts_get(&verbs, 0, "verbs"), TUTTI_ERR_INVALID);
@@ -103,9 +104,9 @@ static void facts_are_of_the_wire_that_joins_hosts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(facts_travel_whole_and_no_part_of_them_is_taken_for_all),
-        cmocka_unit_test(each_wire_has_its_own_number_of_lanes),
-        cmocka_unit_test(facts_are_of_the_wire_that_joins_hosts),
+        cmocka_unit_test(partial_facts_are_refused),
+        cmocka_unit_test(each_transport_has_its_own_lanes),
+        cmocka_unit_test(facts_describe_the_inter_host_transport),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

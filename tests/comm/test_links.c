@@ -1,4 +1,5 @@
-/* What lies between ranks: it travels in cards as it is, completes what is told, and becomes constants of the cost model. */
+/* Links between ranks: transferred unchanged in cards, they complete the given description, and
+ * become constants of the cost model. */
 #include "support/unit.h"
 
 #include <math.h>
@@ -19,7 +20,7 @@ static void draw_links(struct tt_topo_link *links, struct tt_prng *p)
     }
 }
 
-static void links_travel_whole_and_no_part_of_them_is_taken_for_all(void **state)
+static void partial_links_are_refused(void **state)
 {
     struct tt_prng p;
 
@@ -52,7 +53,7 @@ static void links_travel_whole_and_no_part_of_them_is_taken_for_all(void **state
     }
 }
 
-static void links_that_no_description_can_hold_are_refused(void **state)
+static void links_outside_the_range_are_refused(void **state)
 {
     static const struct tt_topo_link wrong[] = {
         { .latency_ns = 100000000001ull, .oversubscription = 1 },
@@ -76,7 +77,7 @@ static void links_that_no_description_can_hold_are_refused(void **state)
     }
 }
 
-static void what_is_told_holds_over_what_is_measured(void **state)
+static void given_links_override_measured_ones(void **state)
 {
     struct tt_topo_link links[TT_DISTANCES] = { [TT_NEAR_RACK] = { 2000, 0, 1 }, [TT_NEAR_ZONE] = { 0, 5e8, 2.5 } };
     const struct tt_topo_link measured[TT_DISTANCES] = {
@@ -93,7 +94,7 @@ static void what_is_told_holds_over_what_is_measured(void **state)
     assert_int_equal(links[TT_NEAR_WAN].latency_ns, 0);
 }
 
-static void messages_between_hosts_cost_what_the_farthest_distance_does(void **state)
+static void farthest_distance_sets_inter_host_cost(void **state)
 {
     const struct tt_topo_link links[TT_DISTANCES] = { [TT_NEAR_HOST] = { 500, 9e9, 1 },
                                                       [TT_NEAR_RACK] = { 2000, 1e9, 1 },
@@ -119,8 +120,8 @@ static void messages_between_hosts_cost_what_the_farthest_distance_does(void **s
     }
 }
 
-/* What a link inside a host is told to be holds where it is slower than what was measured there. */
-static void links_inside_hosts_slow_messages_that_stay_there(void **state)
+/* A given link inside a host is used if it is slower than the measured one. */
+static void intra_host_links_slow_local_messages(void **state)
 {
     const struct tt_topo_link links[TT_DISTANCES] = {
         [TT_NEAR_SOCKET] = { 100, 1e11, 1 }, [TT_NEAR_HOST] = { 900, 5e9, 1 }
@@ -138,7 +139,7 @@ static void links_inside_hosts_slow_messages_that_stay_there(void **state)
                 fabs(between.near_byte_ns - 0.2) < 1e-9);
 }
 
-static void they_are_described_in_a_few_words_that_fit(void **state)
+static void links_have_a_short_description(void **state)
 {
     const struct tt_topo_link links[TT_DISTANCES] = {
         [TT_NEAR_RACK] = { 2000, 12.5e9, 1 }, [TT_NEAR_FABRIC] = { 30000, 0, 2.8 }
@@ -158,12 +159,12 @@ static void they_are_described_in_a_few_words_that_fit(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(links_travel_whole_and_no_part_of_them_is_taken_for_all),
-        cmocka_unit_test(links_that_no_description_can_hold_are_refused),
-        cmocka_unit_test(what_is_told_holds_over_what_is_measured),
-        cmocka_unit_test(messages_between_hosts_cost_what_the_farthest_distance_does),
-        cmocka_unit_test(links_inside_hosts_slow_messages_that_stay_there),
-        cmocka_unit_test(they_are_described_in_a_few_words_that_fit),
+        cmocka_unit_test(partial_links_are_refused),
+        cmocka_unit_test(links_outside_the_range_are_refused),
+        cmocka_unit_test(given_links_override_measured_ones),
+        cmocka_unit_test(farthest_distance_sets_inter_host_cost),
+        cmocka_unit_test(intra_host_links_slow_local_messages),
+        cmocka_unit_test(links_have_a_short_description),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* The constants of the cost model: within reason whatever the machine does meanwhile, and the same on every rank to the bit. */
+/* The constants of the cost model: plausible under any load, and bitwise identical on every
+ * rank. */
 #include <arpa/inet.h>
 #include <math.h>
 #include <netinet/in.h>
@@ -30,7 +31,7 @@ static void check_within_reason(const struct tt_constants *c)
             fail_msg("field %zu is %g, which is far from %g", i, measured[i], assumed[i]);
 }
 
-static void what_is_measured_is_clamped_around_the_default(void **state)
+static void measurements_are_clamped_around_the_default(void **state)
 {
     struct tt_constants c;
 
@@ -44,8 +45,9 @@ static void what_is_measured_is_clamped_around_the_default(void **state)
     }
 }
 
-/* As ranks are: what needs another processor is measured there, if there is one, and who measures stays where it was. */
-static void who_is_bound_to_one_processor_measures_and_stays_bound(void **state)
+/* As for ranks: the measurement uses another processor, if there is one, and the thread's binding
+ * is unchanged afterwards. */
+static void measurement_keeps_the_binding(void **state)
 {
     struct tt_constants c;
     cpu_set_t all, one, after;
@@ -65,7 +67,7 @@ static void who_is_bound_to_one_processor_measures_and_stays_bound(void **state)
     check_within_reason(&c);
 }
 
-/* ---- strangers on loopback ---- */
+/* ---- unauthenticated peers on loopback ---- */
 
 struct crowd {
     int listener, own;
@@ -81,7 +83,8 @@ static int connected(const struct sockaddr_in *to)
     return fd;
 }
 
-/* A listener that does not block, to which `strangers` have connected, and then its own end. */
+/* Creates a non-blocking listener with connections from `strangers` peers, and then from its own
+ * socket. */
 static void crowd_init(struct crowd *c, uint32_t strangers)
 {
     struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -105,8 +108,9 @@ static void crowd_fini(struct crowd *c, uint32_t strangers)
     close(c->listener);
 }
 
-/* What is accepted is the other end of one's own socket, whoever came first; they are shut out, and there may not be any number of them. */
-static void a_stranger_that_connects_first_is_not_taken_for_oneself(void **state)
+/* The accepted connection is the other end of the own socket, whichever came first; others are
+ * closed, and their number is limited. */
+static void earlier_stranger_is_not_own_connection(void **state)
 {
     static const uint32_t crowds[] = { 0, 1, 3, TT_MEASURE_STRANGERS_MAX, TT_MEASURE_STRANGERS_MAX + 1 };
 
@@ -134,8 +138,8 @@ static void a_stranger_that_connects_first_is_not_taken_for_oneself(void **state
     }
 }
 
-/* Strangers alone: nobody waits for an end that does not come. */
-static void strangers_alone_are_not_taken_for_oneself(void **state)
+/* Only other peers connect: the wait for the own connection ends. */
+static void strangers_only_end_the_wait(void **state)
 {
     struct crowd c, other;
 
@@ -159,7 +163,8 @@ static void card_write(const struct tt_constants *c, uint8_t card[CARD_BYTES])
     assert_int_equal(tt_writer_bytes(&w), CARD_BYTES);
 }
 
-/* A card holds whole picoseconds: read, written and read again it is the same to the bit, and near what went in. */
+/* A card has whole picoseconds: after reading and writing it again it is bitwise identical, and
+ * near the original. */
 static void check_card(const struct tt_constants *c)
 {
     uint8_t card[CARD_BYTES], again[CARD_BYTES];
@@ -188,7 +193,7 @@ static void check_card(const struct tt_constants *c)
         assert_true(fabs(in[i] - out[i]) < 0.00101);
 }
 
-static void what_lies_between_hosts_counts_for_ranks_on_several(void **state)
+static void inter_host_links_apply_across_hosts(void **state)
 {
     const struct tt_work_costs *w = &tt_constants_default.work;
     struct tt_constants c = tt_constants_default;
@@ -208,14 +213,16 @@ static void what_lies_between_hosts_counts_for_ranks_on_several(void **state)
     assert_true(m.message_ns == 60000 && m.byte_ns == 8);
     tt_constants_model(&c, false, TT_NEAR_HOST, &m);
     assert_true(m.message_ns == c.tcp.message_ns && m.byte_ns == c.tcp.byte_ns);
-    c.hosts = (struct tt_hosts_costs){ .way_ns = 1000, .rail_byte_ns = 0.01 };     /* no less than what was measured of the ends */
+    /* at least the measured cost of the ends */
+    c.hosts = (struct tt_hosts_costs){ .way_ns = 1000, .rail_byte_ns = 0.01 };
     tt_constants_costs(&c, true, 4, &costs);
     tt_constants_model(&c, false, TT_NEAR_RACK, &m);
     assert_true(costs.far_latency_ns == before.far_latency_ns && m.byte_ns == c.tcp.byte_ns);
 }
 
-/* What was measured from rank to rank contains what both ends do, which a simulation adds by itself. */
-static void a_latency_is_what_the_ends_of_a_message_leave_of_its_way(void **state)
+/* The measured latency between ranks includes the work of both ends, which a simulation adds
+ * itself. */
+static void end_costs_are_subtracted_from_latency(void **state)
 {
     const struct tt_constants *c = &tt_constants_default;
     struct tt_constants near_nic = *c;
@@ -223,7 +230,7 @@ static void a_latency_is_what_the_ends_of_a_message_leave_of_its_way(void **stat
     struct tt_ends ends;
 
     (void)state;
-    near_nic.hosts.way_ns = 2000;       /* that is less than TCP's ends do */
+    near_nic.hosts.way_ns = 2000;       /* less than the work of TCP's ends */
     tt_constants_ends(&near_nic, true, &ends);
     tt_constants_costs(&near_nic, true, 4, &costs);
     assert_true(fabs(ends.far_ns + tt_constants_latency_ns(&near_nic, true, TT_NEAR_RACK, 2000) - 2000) < 1e-6);
@@ -297,12 +304,12 @@ static void a_card_without_room_is_noticed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_measured_is_clamped_around_the_default),
-        cmocka_unit_test(who_is_bound_to_one_processor_measures_and_stays_bound),
-        cmocka_unit_test(a_stranger_that_connects_first_is_not_taken_for_oneself),
-        cmocka_unit_test(strangers_alone_are_not_taken_for_oneself),
-        cmocka_unit_test(what_lies_between_hosts_counts_for_ranks_on_several),
-        cmocka_unit_test(a_latency_is_what_the_ends_of_a_message_leave_of_its_way),
+        cmocka_unit_test(measurements_are_clamped_around_the_default),
+        cmocka_unit_test(measurement_keeps_the_binding),
+        cmocka_unit_test(earlier_stranger_is_not_own_connection),
+        cmocka_unit_test(strangers_only_end_the_wait),
+        cmocka_unit_test(inter_host_links_apply_across_hosts),
+        cmocka_unit_test(end_costs_are_subtracted_from_latency),
         cmocka_unit_test(a_card_carries_the_constants),
         cmocka_unit_test(a_truncated_card_is_noticed),
         cmocka_unit_test(a_card_without_room_is_noticed),

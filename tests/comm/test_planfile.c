@@ -1,5 +1,5 @@
-/* Plans read from JSON: the example is read, proven and runs at several sizes; documents that are wrong are refused, saying where; plans
- * that are wrong are refused with the verifier's finding. */
+/* Plans read from JSON: the example is read, verified and runs at several sizes; invalid documents
+ * are refused with the location; invalid plans are refused with the verifier's result. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static tutti_status take(const char *text)
     return st;
 }
 
-/* The example with the first `from` after `after` replaced by `to`. */
+/* Returns the example with the first `from` after `after` replaced by `to`. */
 static const char *altered(const char *after, const char *from, const char *to)
 {
     static char text[TEXT_BYTES + 256];
@@ -94,7 +94,7 @@ static void run(const struct tt_algo *algo, uint64_t block, bool in_place, uint6
     free(expected);
 }
 
-static void the_example_is_read_and_gathers_at_any_size(void **state)
+static void example_gathers_at_every_size(void **state)
 {
     static const uint64_t blocks[] = { 0, 4, 28, 1000, 4096 };
     const struct tt_coll five = { .kind = TT_ALLGATHER, .nranks = 5, .elem_bytes = 4, .bytes = 64 };
@@ -111,7 +111,7 @@ static void the_example_is_read_and_gathers_at_any_size(void **state)
     tt_slots_free(0);
 }
 
-static void a_plan_for_many_bytes_fits_their_multiples_only(void **state)
+static void plan_fits_only_multiples_of_bytes(void **state)
 {
     static const char plan[] =
         "{\"format\":\"tutti-plan-1\",\"name\":\"broadcast_one\",\"coll\":\"broadcast\",\"nranks\":1,\"bytes\":12,\"elem_bytes\":4,"
@@ -139,7 +139,7 @@ struct wrong {
     const char *after, *from, *to, *said;
 };
 
-static void documents_that_are_wrong_are_refused_with_file_and_line(void **state)
+static void invalid_documents_name_file_and_line(void **state)
 {
     static const struct wrong cases[] = {
         { "", "tutti-plan-1", "tutti-plan-2", "here:2: \"format\" must be" },
@@ -174,7 +174,7 @@ static void documents_that_are_wrong_are_refused_with_file_and_line(void **state
     }
 }
 
-static void plans_that_are_wrong_are_refused_with_the_finding(void **state)
+static void invalid_plans_are_refused_with_finding(void **state)
 {
     static const struct wrong cases[] = {
         { "\"rank\": 2", "\"offset\": 2", "\"offset\": 1", "another destination" },
@@ -194,8 +194,8 @@ static void plans_that_are_wrong_are_refused_with_the_finding(void **state)
     }
 }
 
-/* 2^32 pieces of a byte: as many as a 32-bit counter takes for none. */
-static void a_plan_in_more_pieces_than_can_be_followed_is_refused(void **state)
+/* 2^32 pieces of a byte: overflows a 32-bit counter to 0. */
+static void plan_with_excessive_pieces_is_refused(void **state)
 {
     (void)state;
     assert_int_equal(take("{\"format\":\"tutti-plan-1\",\"name\":\"allgather_big\",\"coll\":\"allgather\",\"nranks\":1,"
@@ -209,11 +209,11 @@ static void a_plan_in_more_pieces_than_can_be_followed_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_example_is_read_and_gathers_at_any_size),
-        cmocka_unit_test(a_plan_for_many_bytes_fits_their_multiples_only),
-        cmocka_unit_test(documents_that_are_wrong_are_refused_with_file_and_line),
-        cmocka_unit_test(plans_that_are_wrong_are_refused_with_the_finding),
-        cmocka_unit_test(a_plan_in_more_pieces_than_can_be_followed_is_refused),
+        cmocka_unit_test(example_gathers_at_every_size),
+        cmocka_unit_test(plan_fits_only_multiples_of_bytes),
+        cmocka_unit_test(invalid_documents_name_file_and_line),
+        cmocka_unit_test(invalid_plans_are_refused_with_finding),
+        cmocka_unit_test(plan_with_excessive_pieces_is_refused),
     };
 
     return cmocka_run_group_tests(tests, read_example, NULL);

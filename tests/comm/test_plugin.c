@@ -1,4 +1,5 @@
-/* Algorithms from shared objects: what is right is taken and runs, each kind of wrong is refused with its reason. */
+/* Algorithms from shared objects: valid ones are loaded and run, and each invalid one is refused
+ * with the reason. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,7 @@ struct wrong {
     const char *what, *said;
 };
 
-static void objects_that_cannot_be_taken_are_refused_with_the_reason(void **state)
+static void unloadable_objects_are_refused_with_reason(void **state)
 {
     static const struct wrong cases[] = {
         { "version", "has version 7" },
@@ -63,7 +64,7 @@ static void objects_that_cannot_be_taken_are_refused_with_the_reason(void **stat
     assert_int_equal(tt_plugin_load("/lib/x86_64-linux-gnu/libm.so.6", &hash), TUTTI_ERR_INVALID);
 }
 
-static void programs_that_break_a_bound_or_are_wrong_are_refused(void **state)
+static void invalid_programs_are_refused(void **state)
 {
     static const struct wrong cases[] = {
         { "no peer", "invalid peer" },
@@ -97,7 +98,7 @@ static void programs_that_break_a_bound_or_are_wrong_are_refused(void **state)
     }
 }
 
-static void a_right_one_is_taken_fits_as_it_says_and_brings_the_bytes(void **state)
+static void valid_plug_in_fits_and_runs(void **state)
 {
     struct tt_coll coll[4], odd = call_of(3, 64);
     uint8_t mem[4][2][1000];
@@ -124,7 +125,8 @@ static void a_right_one_is_taken_fits_as_it_says_and_brings_the_bytes(void **sta
         .streams = 1, .depth = 2, .seed = 3, .latency_ns = 100, .jitter_ns = 1000, .byte_ns = 1,
     };
     assert_int_equal(tt_plugin_check(conf.algo, &coll[1]), TUTTI_OK);
-    assert_true(tt_algo_choose(&coll[0], &(struct tt_cost_model){ 1, 1, 1, 1, 1, 1 }) != conf.algo);      /* it has no cost */
+    /* it has no cost */
+    assert_true(tt_algo_choose(&coll[0], &(struct tt_cost_model){ 1, 1, 1, 1, 1, 1 }) != conf.algo);
     if (tt_sim_run(&conf, src, dst, &result, why, sizeof why))
         fail_msg("%s", why);
     for (uint32_t r = 0; r < 4; r++)
@@ -133,8 +135,8 @@ static void a_right_one_is_taken_fits_as_it_says_and_brings_the_bytes(void **sta
     tt_slots_free(0);
 }
 
-/* It never had to expect one, and what it does is not proven. */
-static void no_alltoallv_fits_a_call_in_place_or_is_chosen_unnamed(void **state)
+/* In-place alltoallv calls are not part of the plug-in contract, and are not verified. */
+static void in_place_alltoallv_is_never_used(void **state)
 {
     static const struct wrong cases[] = {
         { "alltoallv", "it needs src and dst in separate memory" },
@@ -167,10 +169,10 @@ static void no_alltoallv_fits_a_call_in_place_or_is_chosen_unnamed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(objects_that_cannot_be_taken_are_refused_with_the_reason),
-        cmocka_unit_test(programs_that_break_a_bound_or_are_wrong_are_refused),
-        cmocka_unit_test(no_alltoallv_fits_a_call_in_place_or_is_chosen_unnamed),
-        cmocka_unit_test(a_right_one_is_taken_fits_as_it_says_and_brings_the_bytes),
+        cmocka_unit_test(unloadable_objects_are_refused_with_reason),
+        cmocka_unit_test(invalid_programs_are_refused),
+        cmocka_unit_test(in_place_alltoallv_is_never_used),
+        cmocka_unit_test(valid_plug_in_fits_and_runs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

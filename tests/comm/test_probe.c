@@ -1,4 +1,4 @@
-/* Who does not answer: chains and circles of ranks that wait for each other. */
+/* Unresponsive ranks: chains and cycles of waiting ranks. */
 #include <string.h>
 #include "base/clock.h"
 #include "base/prng.h"
@@ -17,10 +17,11 @@ static void begin(void)
     tt_probe_init(&probe, ranks, N);
 }
 
-/* All of one collective. */
+/* All in one collective. */
 static struct tt_waiting waiting(uint32_t rank) { return (struct tt_waiting){ .context = 1, .op = 5, .rank = rank }; }
 
-/* A rank answers that it waits for another in that collective. Whether that one is to be asked now. */
+/* A rank replies that it waits for another one in that collective. Returns whether that one must be
+ * queried now. */
 static bool answer(uint32_t rank, uint32_t waits_for, uint64_t now)
 {
     const struct tt_waiting w = waiting(waits_for), of = waiting(rank);
@@ -31,7 +32,7 @@ static bool answer(uint32_t rank, uint32_t waits_for, uint64_t now)
     return n > 0;
 }
 
-/* A rank answers that it is in nothing. How many are to be asked now. */
+/* A rank replies that it is in no operation. Returns how many ranks must be queried now. */
 static uint32_t answer_none(uint32_t rank, const struct tt_waiting *of, uint64_t now)
 {
     struct tt_waiting waits[TT_WAITINGS] = { 0 }, ask[TT_WAITINGS];
@@ -39,7 +40,7 @@ static uint32_t answer_none(uint32_t rank, const struct tt_waiting *of, uint64_t
     return tt_probe_answer(&probe, rank, of, waits, 0, ranks[rank].asked_ns, now, ask);
 }
 
-/* tt_probe_blame; *guilty: the silent rank, or the idle one. */
+/* Calls tt_probe_blame; *guilty: the unresponsive rank, or the idle one. */
 static enum tt_blame blame_of(struct tt_probe *p, const struct tt_waiting *w, uint64_t since_ns, uint64_t now_ns,
                               uint32_t *guilty, struct tt_waiting *ask)
 {
@@ -50,7 +51,7 @@ static enum tt_blame blame_of(struct tt_probe *p, const struct tt_waiting *w, ui
     return blame;
 }
 
-/* Who is to blame; nobody is asked anew. */
+/* Returns the blamed rank, without new queries. */
 static uint32_t blamed(uint32_t rank, uint64_t now)
 {
     const struct tt_waiting w = waiting(rank);
@@ -63,8 +64,9 @@ static uint32_t blamed(uint32_t rank, uint64_t now)
     return blame == TT_BLAME_RANK ? guilty : UINT32_MAX;
 }
 
-/* waits_for[r]: whom r waits for, N: nobody. Rank r does not answer if silent says so. We wait for rank 0, and ask as often as we may,
- * for so long. Returns the blamed. */
+/* waits_for[r]: the rank that r waits for; N: none. Rank r does not reply if its bit in `silent` is
+ * set. This rank waits for rank 0, and queries as often as permitted for this time. Returns the
+ * blamed rank. */
 static uint32_t blamed_after(const uint32_t waits_for[N], uint32_t silent, uint64_t ns)
 {
     uint64_t now = START;
@@ -84,19 +86,20 @@ static uint32_t blamed_after(const uint32_t waits_for[N], uint32_t silent, uint6
     return blamed(0, now);
 }
 
-static void a_chain_ends_at_the_rank_that_is_silent(void **state)
+static void chain_ends_at_the_silent_rank(void **state)
 {
     static const uint32_t chain[N] = { 1, 2, 3, 4, 5, 6, 7, N };
 
     (void)state;
     for (uint32_t r = 0; r < N; r++) {
         assert_int_equal(blamed_after(chain, 1u << r, TT_SECOND), r);
-        assert_int_equal(blamed_after(chain, ~0u << r, TT_SECOND), r);     /* nobody knows of those behind it */
+        /* ranks behind it are unknown */
+        assert_int_equal(blamed_after(chain, ~0u << r, TT_SECOND), r);
     }
     assert_int_equal(blamed_after(chain, 0, TT_SECOND), UINT32_MAX);
 }
 
-static void only_silence_of_half_a_second_is_blamed(void **state)
+static void half_a_second_of_silence_counts(void **state)
 {
     static const uint32_t chain[N] = { 1, 2, N, N, N, N, N, N };
 
@@ -105,7 +108,7 @@ static void only_silence_of_half_a_second_is_blamed(void **state)
     assert_int_equal(blamed_after(chain, 1u << 2, TT_PROBE_SILENCE_NS + 20 * TT_MS), 2);
 }
 
-static void a_circle_in_which_all_answer_blames_nobody(void **state)
+static void responsive_cycle_blames_no_rank(void **state)
 {
     static const uint32_t circle[N] = { 1, 2, 0, N, N, N, N, N }, self[N] = { 0, N, N, N, N, N, N, N };
 
@@ -116,7 +119,7 @@ static void a_circle_in_which_all_answer_blames_nobody(void **state)
     assert_int_equal(blamed_after(circle, 1u << 0, TT_SECOND), 0);
 }
 
-static void silent_ranks_that_nobody_waits_for_are_not_blamed(void **state)
+static void unneeded_silent_ranks_are_not_blamed(void **state)
 {
     static const uint32_t chain[N] = { 1, N, 3, 4, 5, N, N, N };
 
@@ -133,11 +136,12 @@ static void an_answer_ends_the_silence(void **state)
     assert_false(answer(3, UINT32_MAX, START + TT_SECOND));
     assert_int_equal(blamed(3, START + 10 * TT_SECOND), UINT32_MAX);
     assert_true(tt_probe_ask(&probe, 3, START + 10 * TT_SECOND));
-    assert_int_equal(blamed(3, START + 10 * TT_SECOND), UINT32_MAX);      /* it is asked anew only now */
+    /* it is queried again only now */
+    assert_int_equal(blamed(3, START + 10 * TT_SECOND), UINT32_MAX);
     assert_int_equal(blamed(3, START + 11 * TT_SECOND), 3);
 }
 
-static void asking_again_does_not_make_the_silence_shorter(void **state)
+static void repeated_queries_keep_the_silence(void **state)
 {
     uint64_t now = START;
     uint32_t asked = 0;
@@ -150,12 +154,12 @@ static void asking_again_does_not_make_the_silence_shorter(void **state)
     assert_int_equal(blamed(5, now), 5);
 }
 
-static void who_changes_its_mind_is_followed(void **state)
+static void changed_replies_are_followed(void **state)
 {
     (void)state;
     begin();
     assert_true(tt_probe_ask(&probe, 1, START));
-    assert_true(answer(1, 2, START));           /* 2 has been asked by that */
+    assert_true(answer(1, 2, START));           /* this queries 2 */
     assert_true(tt_probe_ask(&probe, 1, START + 600 * TT_MS));
     assert_true(answer(1, 3, START + 600 * TT_MS));
     assert_int_equal(blamed(1, START + 700 * TT_MS), UINT32_MAX);
@@ -167,8 +171,9 @@ static void who_changes_its_mind_is_followed(void **state)
 
 #define NO_NUMBER UINT64_MAX
 
-/* Rank 1 is in operations 4, 5 and a receive, and waits for another rank in each. Rank 2 is in the receive's communicator alone. */
-static void a_rank_in_the_operation_is_followed_there_and_one_that_is_not_in_all_it_is_in(void **state)
+/* Rank 1 is in operations 4, 5 and a receive, and waits for another rank in each. Rank 2 is only in
+ * the receive's communicator. */
+static void search_follows_the_operation_if_possible(void **state)
 {
     static const struct tt_waiting waits[] = { { 1, 3, 4, false }, { 1, 4, 5, false }, { 2, 6, NO_NUMBER, false } };
     static const struct {
@@ -196,7 +201,7 @@ static void a_rank_in_the_operation_is_followed_there_and_one_that_is_not_in_all
     }
 }
 
-static void of_an_answer_those_are_asked_who_keep_it_from_the_operation(void **state)
+static void only_blocking_ranks_are_queried(void **state)
 {
     static const struct tt_waiting waits[] = {
         { 1, 3, 4, false }, { 1, 4, 5, false }, { 2, 6, NO_NUMBER, false }, { 2, UINT32_MAX, 9, false }
@@ -209,13 +214,15 @@ static void of_an_answer_those_are_asked_who_keep_it_from_the_operation(void **s
     assert_int_equal(tt_probe_answer(&probe, 1, &in, waits, 4, START, START, ask), 1);
     assert_int_equal(ask[0].rank, 4);
     assert_int_equal(ask[0].op, 5);
-    assert_int_equal(tt_probe_answer(&probe, 1, &not_in, waits, 4, START, START, ask), 2);     /* rank 4 was just asked */
+    /* rank 4 was just queried */
+    assert_int_equal(tt_probe_answer(&probe, 1, &not_in, waits, 4, START, START, ask), 2);
     assert_int_equal(ask[0].rank, 3);
     assert_int_equal(ask[1].rank, 6);
 }
 
-/* A circle through two operations: rank 1's first one waits for rank 2, which has not come to the second. */
-static void a_rank_is_followed_in_each_of_its_operations(void **state)
+/* A cycle through two operations: rank 1's first one waits for rank 2, which has not reached the
+ * second. */
+static void all_operations_of_a_rank_count(void **state)
 {
     static const struct tt_waiting of_1[] = { { 1, 3, 4, false }, { 1, 2, 5, false } }, of_2[] = { { 1, 1, 4, false } };
     const struct tt_waiting first = { 1, 1, 5, false };
@@ -234,8 +241,8 @@ static void a_rank_is_followed_in_each_of_its_operations(void **state)
 
 /* ---- at the deadline ---- */
 
-/* Ranks 0 and 1 wait; the last one answers. What it was in before the deadline does not count. */
-static void who_answers_and_is_in_no_operation_is_told_of(void **state)
+/* Ranks 0 and 1 wait; the last one replies. Its operations before the deadline do not count. */
+static void idle_responsive_rank_is_reported(void **state)
 {
     const uint64_t deadline = START + TT_SECOND;
     const struct tt_waiting first = waiting(0), last = waiting(2);
@@ -261,14 +268,16 @@ static void who_answers_and_is_in_no_operation_is_told_of(void **state)
     assert_int_equal(blame_of(&probe, &first, deadline, deadline, &told, &ask), TT_BLAME_NOBODY);
     assert_int_equal(told, 2);
 
-    assert_false(answer(2, 0, deadline + TT_MS));       /* now they wait in a circle */
+    assert_false(answer(2, 0, deadline + TT_MS));       /* now they wait in a cycle */
     assert_int_equal(blame_of(&probe, &first, deadline, deadline + TT_MS, &told, &ask), TT_BLAME_NOBODY);
     assert_int_equal(told, UINT32_MAX);
 }
 
-/* Two questions are under way when the answer to the first comes, which was given before the deadline. */
-/* Rank 0 is waited for. Its last call failed while it waited for rank 1, and that of rank 1 for rank 2, which is in nothing. */
-static void ranks_whose_last_call_failed_are_followed_to_one_that_is_in_nothing(void **state)
+/* Two queries are in flight when the reply to the first arrives, which was sent before the
+ * deadline. */
+/* This rank waits for rank 0. Its last call failed while it waited for rank 1, and that of rank 1
+ * while it waited for rank 2, which is in no operation. */
+static void failed_calls_lead_to_idle_rank(void **state)
 {
     static const struct tt_waiting of_0 = { 2, 1, 3, true }, of_1 = { 3, 2, 1, true };
     const struct tt_waiting w = waiting(0), w1 = { 2, 1, 3, false }, w2 = { 3, 2, 1, false };
@@ -287,8 +296,8 @@ static void ranks_whose_last_call_failed_are_followed_to_one_that_is_in_nothing(
     assert_true(b.next_ended);
 }
 
-/* Two ranks that are in nothing: one alone may keep the others waiting. */
-static void of_several_ranks_in_nothing_none_is_named(void **state)
+/* Two ranks are in no operation: either one may block the others. */
+static void several_idle_ranks_are_not_named(void **state)
 {
     static const struct tt_waiting of_0[] = { { 2, 1, 3, false }, { 3, 2, 4, false } };
     const struct tt_waiting w = waiting(0);
@@ -307,8 +316,8 @@ static void of_several_ranks_in_nothing_none_is_named(void **state)
     assert_false(b.next_ended);
 }
 
-/* It ended because of that failure; one that answers afterwards is as good as any other. */
-static void a_silent_rank_that_reported_a_failure_is_not_blamed(void **state)
+/* Its call ended because of that failure; a rank that replies afterwards is equivalent. */
+static void silent_failed_rank_is_not_blamed(void **state)
 {
     const struct tt_waiting w = waiting(0);
     struct tt_waiting ask[TT_WAITINGS];
@@ -329,7 +338,7 @@ static void a_silent_rank_that_reported_a_failure_is_not_blamed(void **state)
     tt_probe_failed(&probe, N);
 }
 
-static void an_old_answer_does_not_pass_for_a_new_one(void **state)
+static void old_reply_is_not_new(void **state)
 {
     const uint64_t old = START, deadline = START + 300 * TT_MS, asked = deadline + TT_MS;
     const struct tt_waiting w = waiting(1), next = waiting(3);
@@ -346,7 +355,7 @@ static void an_old_answer_does_not_pass_for_a_new_one(void **state)
     assert_int_equal(blame_of(&probe, &w, deadline, asked + TT_PROBE_SILENCE_NS, &guilty, ask), TT_BLAME_RANK);
     assert_int_equal(guilty, 1);
 
-    /* The other way round: the new one overtakes it. */
+    /* In the opposite order: the new one overtakes it. */
     begin();
     assert_true(tt_probe_ask(&probe, 1, old));
     assert_true(tt_probe_ask(&probe, 1, asked));
@@ -356,8 +365,8 @@ static void an_old_answer_does_not_pass_for_a_new_one(void **state)
     assert_int_equal(guilty, 3);
 }
 
-/* Who answered before it is asked once more; what it says then counts. */
-static void nobody_is_acquitted_by_what_was_said_before_the_deadline(void **state)
+/* A rank that replied before the deadline is queried once more; only that reply counts. */
+static void reply_before_deadline_does_not_acquit(void **state)
 {
     const uint64_t deadline = START + TT_SECOND;
     const struct tt_waiting w = waiting(1);
@@ -375,7 +384,7 @@ static void nobody_is_acquitted_by_what_was_said_before_the_deadline(void **stat
     assert_int_equal(ask.rank, 2);
     assert_int_equal(blame_of(&probe, &w, deadline, deadline, &guilty, &ask), TT_BLAME_OPEN);
     assert_int_equal(ask.rank, UINT32_MAX);
-    assert_false(answer(1, 2, deadline + TT_MS));       /* it was asked a moment ago */
+    assert_false(answer(1, 2, deadline + TT_MS));       /* it was queried a moment ago */
     assert_int_equal(blame_of(&probe, &w, deadline, deadline + TT_MS, &guilty, &ask), TT_BLAME_OPEN);
     assert_int_equal(blame_of(&probe, &w, deadline, deadline + TT_PROBE_SILENCE_NS, &guilty, &ask), TT_BLAME_RANK);
     assert_int_equal(guilty, 2);
@@ -384,8 +393,8 @@ static void nobody_is_acquitted_by_what_was_said_before_the_deadline(void **stat
     assert_int_equal(ask.rank, UINT32_MAX);
 }
 
-/* Whatever ranks are named, by whomever, nothing is touched that is not there, and blame comes to an end. */
-static void ranks_that_do_not_exist_are_ignored(void **state)
+/* Invalid rank numbers in any reply cause no invalid access, and the search ends. */
+static void nonexistent_ranks_are_ignored(void **state)
 {
     struct tt_prng p;
 
@@ -426,23 +435,23 @@ static void ranks_that_do_not_exist_are_ignored(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_chain_ends_at_the_rank_that_is_silent),
-        cmocka_unit_test(only_silence_of_half_a_second_is_blamed),
-        cmocka_unit_test(a_circle_in_which_all_answer_blames_nobody),
-        cmocka_unit_test(silent_ranks_that_nobody_waits_for_are_not_blamed),
+        cmocka_unit_test(chain_ends_at_the_silent_rank),
+        cmocka_unit_test(half_a_second_of_silence_counts),
+        cmocka_unit_test(responsive_cycle_blames_no_rank),
+        cmocka_unit_test(unneeded_silent_ranks_are_not_blamed),
         cmocka_unit_test(an_answer_ends_the_silence),
-        cmocka_unit_test(asking_again_does_not_make_the_silence_shorter),
-        cmocka_unit_test(who_changes_its_mind_is_followed),
-        cmocka_unit_test(a_rank_in_the_operation_is_followed_there_and_one_that_is_not_in_all_it_is_in),
-        cmocka_unit_test(of_an_answer_those_are_asked_who_keep_it_from_the_operation),
-        cmocka_unit_test(a_rank_is_followed_in_each_of_its_operations),
-        cmocka_unit_test(who_answers_and_is_in_no_operation_is_told_of),
-        cmocka_unit_test(ranks_whose_last_call_failed_are_followed_to_one_that_is_in_nothing),
-        cmocka_unit_test(of_several_ranks_in_nothing_none_is_named),
-        cmocka_unit_test(a_silent_rank_that_reported_a_failure_is_not_blamed),
-        cmocka_unit_test(an_old_answer_does_not_pass_for_a_new_one),
-        cmocka_unit_test(nobody_is_acquitted_by_what_was_said_before_the_deadline),
-        cmocka_unit_test(ranks_that_do_not_exist_are_ignored),
+        cmocka_unit_test(repeated_queries_keep_the_silence),
+        cmocka_unit_test(changed_replies_are_followed),
+        cmocka_unit_test(search_follows_the_operation_if_possible),
+        cmocka_unit_test(only_blocking_ranks_are_queried),
+        cmocka_unit_test(all_operations_of_a_rank_count),
+        cmocka_unit_test(idle_responsive_rank_is_reported),
+        cmocka_unit_test(failed_calls_lead_to_idle_rank),
+        cmocka_unit_test(several_idle_ranks_are_not_named),
+        cmocka_unit_test(silent_failed_rank_is_not_blamed),
+        cmocka_unit_test(old_reply_is_not_new),
+        cmocka_unit_test(reply_before_deadline_does_not_acquit),
+        cmocka_unit_test(nonexistent_ranks_are_ignored),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

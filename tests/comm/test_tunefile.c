@@ -1,5 +1,5 @@
-/* Tune files: what is written is read again; what is wrong is refused with the line; what is found is the nearest size whose algorithm can do
- * the call, and nothing for ranks that are placed otherwise. */
+/* Tune files: what is written is read again; errors are refused with the line; the nearest size
+ * whose algorithm supports the call is used, and nothing for other placements of ranks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static const char example[] =
         ", \"lanes\": 3") ",\n" ROW("reduce", "65536", "reduce_binomial", "") ",\n" ROW("reduce", "65536", "chain",
                                                                                         ", \"dropped\": true") "\n]}\n";
 
-static void what_is_written_is_read_again(void **state)
+static void file_is_read_as_written(void **state)
 {
     struct tt_tunefile *f = read_text(example), *again;
     char *text = NULL;
@@ -69,7 +69,7 @@ static void what_is_written_is_read_again(void **state)
     free(text);
 }
 
-static void what_is_wrong_is_refused_with_its_line(void **state)
+static void errors_are_refused_with_their_line(void **state)
 {
     static const struct {
         const char *text, *said;
@@ -122,7 +122,7 @@ static const char *found(const struct tt_tunefile *f, enum tt_coll_kind kind, ui
     return tt_tunefile_find(f, &c, &limits, &choice) ? choice.algo->name : "nothing";
 }
 
-static void the_nearest_size_on_a_logarithmic_scale_holds_and_beyond_the_ends_the_last(void **state)
+static void nearest_size_applies_beyond_the_ends(void **state)
 {
     struct tt_tunefile *f = read_text(example);
     static const struct {
@@ -130,7 +130,8 @@ static void the_nearest_size_on_a_logarithmic_scale_holds_and_beyond_the_ends_th
         const char *algo;
     } cases[] = {
         { 0, "allreduce_onestep" },     { 4, "allreduce_onestep" },   { 1024, "allreduce_onestep" },
-        { 8188, "allreduce_onestep" },  { 8192, "allreduce_onestep" }, /* the middle: the smaller one */
+        /* the middle: the smaller size */
+        { 8188, "allreduce_onestep" },  { 8192, "allreduce_onestep" },
         { 8196, "allreduce_ring" },     { 65536, "allreduce_ring" },  { 1ull << 40, "allreduce_ring" },
     };
 
@@ -143,7 +144,7 @@ static void the_nearest_size_on_a_logarithmic_scale_holds_and_beyond_the_ends_th
     tt_tunefile_free(f);
 }
 
-static void an_algorithm_that_cannot_do_the_call_or_is_not_there_is_passed_over(void **state)
+static void unsupported_algorithm_is_skipped(void **state)
 {
     static const char strangers[] = HEAD "\"rows\": [" ROW("allgather", "8", "allgather_nowhere", "") "," ROW(
         "allgather", "8", "ring", "") "," ROW("allgather", "4096", "nowhere", "") "]}";
@@ -151,7 +152,8 @@ static void an_algorithm_that_cannot_do_the_call_or_is_not_there_is_passed_over(
     struct tt_tunefile *f = read_text(example);
 
     (void)state;
-    assert_false(tt_algo_named(TT_REDUCE, "binomial")->fits(&longer));      /* else this test shows nothing */
+    /* otherwise this test is meaningless */
+    assert_false(tt_algo_named(TT_REDUCE, "binomial")->fits(&longer));
     assert_string_equal(found(f, TT_REDUCE, 4, 1 << 16), "reduce_binomial");
     assert_string_equal(found(f, TT_REDUCE, 4, 1 << 20), "reduce_chain");
     tt_tunefile_free(f);
@@ -161,7 +163,7 @@ static void an_algorithm_that_cannot_do_the_call_or_is_not_there_is_passed_over(
     tt_tunefile_free(f);
 }
 
-static void segments_are_those_of_the_row_but_not_shorter_than_an_eager_message(void **state)
+static void segments_are_at_least_eager_size(void **state)
 {
     const struct tt_segment_limits eager = { .segment_bytes = 65536, .eager_bytes = 32768 };
     const struct tt_coll c = { .kind = TT_ALLREDUCE, .nranks = 4, .elem_bytes = 4, .bytes = 1 << 20 };
@@ -178,7 +180,7 @@ static void segments_are_those_of_the_row_but_not_shorter_than_an_eager_message(
     tt_tunefile_free(f);
 }
 
-static void it_is_for_ranks_placed_alike_that_use_the_same_wires(void **state)
+static void file_needs_same_placement_and_transports(void **state)
 {
     struct tt_tunefile *f = read_text(example);
     struct tt_layout layout;
@@ -201,12 +203,12 @@ static void it_is_for_ranks_placed_alike_that_use_the_same_wires(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read_again),
-        cmocka_unit_test(what_is_wrong_is_refused_with_its_line),
-        cmocka_unit_test(the_nearest_size_on_a_logarithmic_scale_holds_and_beyond_the_ends_the_last),
-        cmocka_unit_test(an_algorithm_that_cannot_do_the_call_or_is_not_there_is_passed_over),
-        cmocka_unit_test(segments_are_those_of_the_row_but_not_shorter_than_an_eager_message),
-        cmocka_unit_test(it_is_for_ranks_placed_alike_that_use_the_same_wires),
+        cmocka_unit_test(file_is_read_as_written),
+        cmocka_unit_test(errors_are_refused_with_their_line),
+        cmocka_unit_test(nearest_size_applies_beyond_the_ends),
+        cmocka_unit_test(unsupported_algorithm_is_skipped),
+        cmocka_unit_test(segments_are_at_least_eager_size),
+        cmocka_unit_test(file_needs_same_placement_and_transports),
     };
 
     tt_log_set(TT_LOG_NONE);
